@@ -15,8 +15,7 @@ use quaff_file::Interfaces;
 use quaff_file::read::CaptureFile;
 use quaff_file::tally::{Counts, WriterTally};
 use quaff_file::write::{
-    Chunk, DirPlan, Files, Folder, Format, Heading, NameTemplate, Parts, Repack, Retention, Sink, Slots,
-    Stream,
+    Chunk, DirPlan, Files, Folder, Format, Heading, Parts, Repack, Retention, Sink, Slots, Target,
 };
 use quaff_os::disk::{Disk, direct_align};
 use quaff_os::testing::skip;
@@ -281,12 +280,13 @@ proptest! {
             Box::new(Files::in_folder(folder, run.parts(wakeup, stop, Disk::new(wakeup))).unwrap())
         });
         prop_assert_eq!((writer.written, stop.reason()), (frames, None));
-        let names = NameTemplate::new("q", format.extension()).unwrap();
         let entries = std::fs::read_dir(dir.path()).unwrap();
         let mut files: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
         files.sort();
-        let is_ours = |file: &PathBuf| names.number(file.file_name().unwrap().to_str().unwrap()).is_some();
-        prop_assert!(files.iter().all(is_ours), "{:?}", files);
+        let is_ours = |(number, file): (usize, &PathBuf)| {
+            file.ends_with(format!("q-{number:06}.{}", format.extension()))
+        };
+        prop_assert!(files.iter().enumerate().all(is_ours), "{:?}", files);
         let numbers: Vec<u64> = files.iter().flat_map(|file| read_back(file).0).collect();
         prop_assert_eq!(numbers, (0..frames).collect::<Vec<_>>());
         prop_assert_eq!(writer.files as usize, files.len());
@@ -375,9 +375,9 @@ fn a_reader_that_goes_away_ends_it_without_loss() {
     let run = Run { format: Format::Pcapng, align: 1, buffers: 4, slot_ns: 0 };
     let (reading, writing) = std::io::pipe().unwrap();
     drop(reading);
-    let (lane, writer, stop) = run.go(steady(200), false, |_, stop| {
-        let out = File::from(std::os::fd::OwnedFd::from(writing));
-        Box::new(Stream::new(out, run.heading(), stop.clone(), Arc::default()))
+    let (lane, writer, stop) = run.go(steady(200), false, |wakeup, stop| {
+        let target = Target::process(File::from(std::os::fd::OwnedFd::from(writing)), run.format);
+        target.into_sink(run.heading(), Slots::default(), wakeup, stop, Arc::default()).unwrap()
     });
     assert_eq!(stop.reason(), Some(Reason::OutputClosed));
     assert_eq!((writer.written, writer.lost, writer.after_close), (0, 0, lane.packed));

@@ -69,7 +69,7 @@ pub struct Folder {
 
 /// Ended files whose last writes are pending.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Ending {
+pub(super) struct Ending {
     pub files: u64,
     pub bytes: u64,
 }
@@ -116,7 +116,12 @@ impl Folder {
     /// Returns the next file and its final path, after pruning old files. Until it is finished its name
     /// ends in `.part`. It begins with `first`, so that it is a valid capture file from the start;
     /// `time_ns` is its first packet's time.
-    pub fn next(&mut self, time_ns: u64, first: &[u8], ending: Ending) -> Result<(Arc<File>, PathBuf)> {
+    pub(super) fn next(
+        &mut self,
+        time_ns: u64,
+        first: &[u8],
+        ending: Ending,
+    ) -> Result<(Arc<File>, PathBuf)> {
         self.prune(self.room(), ending);
         let mut new_file = self.take_opened()?;
         self.begin(&new_file.file, first)?;
@@ -175,7 +180,7 @@ impl Folder {
     }
 
     /// Truncates, syncs and names an ended file in the background.
-    pub fn finish(&mut self, file: Arc<File>, path: PathBuf, bytes: u64) {
+    pub(super) fn finish(&mut self, file: Arc<File>, path: PathBuf, bytes: u64) {
         self.unfinished += 1;
         self.unfinished_bytes += bytes;
         self.in_progress += 1;
@@ -189,7 +194,7 @@ impl Folder {
     }
 
     /// Handles all jobs that the opener has completed.
-    pub fn collect_finished(&mut self) {
+    pub(super) fn collect_finished(&mut self) {
         while let Some(done) = self.opener.done() {
             self.handle(done);
         }
@@ -262,7 +267,7 @@ impl Folder {
     }
 
     /// Waits until every file is finished.
-    pub fn finish_all(&mut self) {
+    pub(super) fn finish_all(&mut self) {
         loop {
             while self.wait_for_one() {}
             if self.stuck.is_empty() {

@@ -5,15 +5,15 @@
 //!   writer → pre-faulted ring of bytes → thread → pipe
 //! ```
 
+use super::descriptor::is_closed;
+use super::stream::write_some;
 use crate::tally::CopyTally;
 use crate::{Error, Result};
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use quaff_os::clock::steady_ns;
 use quaff_os::{Interrupt, Reason, Stop, Wakeup};
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::fs::File;
-use std::io::{self, ErrorKind, Write};
-use std::os::fd::AsFd;
+use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::channel;
@@ -210,10 +210,7 @@ impl Copier {
 
     /// Detects that the reader has closed the pipe.
     fn check_reader(&mut self) {
-        let mut fds = [PollFd::new(self.out.as_fd(), PollFlags::empty())];
-        let asked = poll(&mut fds, PollTimeout::ZERO);
-        let is_gone = fds[0].revents().is_some_and(|events| events.contains(PollFlags::POLLERR));
-        if self.closed.is_none() && asked == Ok(1) && is_gone {
+        if self.closed.is_none() && is_closed(&self.out) {
             self.closed = Some(Closed::ByReader);
             self.stop.raise(Reason::OutputClosed);
         }
@@ -223,26 +220,15 @@ impl Copier {
 /// Like `Write::write_all`, also for a non-blocking descriptor; fails with `TimedOut` once the reader is
 /// abandoned.
 fn write_all(out: &mut File, mut bytes: &[u8], shared: &Shared) -> io::Result<()> {
+    let check = || match shared.abandoned.load(Ordering::Relaxed) {
+        true => Err(ErrorKind::TimedOut.into()),
+        false => Ok(()),
+    };
     while !bytes.is_empty() {
-        if shared.abandoned.load(Ordering::Relaxed) {
-            return Err(ErrorKind::TimedOut.into());
-        }
-        match out.write(bytes) {
-            Ok(0) => return Err(ErrorKind::WriteZero.into()),
-            Ok(count) => {
-                bytes = &bytes[count..];
-                shared.taken.fetch_add(count as u64, Ordering::Relaxed);
-            }
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                let mut fds = [PollFd::new(out.as_fd(), PollFlags::POLLOUT)];
-                match poll(&mut fds, PollTimeout::from(100u8)) {
-                    Ok(_) | Err(nix::Error::EINTR) => {}
-                    Err(errno) => return Err(errno.into()),
-                }
-            }
-            Err(error) => return Err(error),
-        }
+        check()?;
+        let count = write_some(out, bytes, check)?;
+        bytes = &bytes[count..];
+        shared.taken.fetch_add(count as u64, Ordering::Relaxed);
     }
     Ok(())
 }

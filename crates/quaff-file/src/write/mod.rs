@@ -4,7 +4,9 @@
 //! |---|---|
 //! | [`plan`] | format, output, rotation and retention as plain data |
 //! | [`target`] | an output, opened and examined before it becomes a sink |
+//! | [`bytes`] | outputs of any bytes: stdout, or a folder of files |
 //! | [`chunk`] | chunks of a file, as lanes send them |
+//! | [`descriptor`] | the kind of a descriptor, the capacity of a pipe, and whether it has a reader |
 //! | [`header`] | the first and last blocks of a file |
 //! | [`stream`] | stdout, pipes, devices |
 //! | [`file`] | files on disk: one in place, or a rotation |
@@ -19,7 +21,9 @@
 //!
 //! This module never reads packets and never decides which packets are written.
 
+mod bytes;
 mod chunk;
+mod descriptor;
 mod file;
 mod file_opener;
 mod folder;
@@ -34,15 +38,15 @@ mod stream;
 mod target;
 mod tee;
 
+pub use bytes::{ByteSink, FilledBuffer, SeriesTally, open_bytes};
 pub use chunk::{Chunk, LaneMessage};
-pub use file::{Files, Parts, Slots, write_through_cache};
-pub use folder::{Ending, Folder};
+pub use descriptor::{FdKind, enlarge, fd_kind};
+pub use file::{Files, Parts, Slots};
+pub use folder::Folder;
 pub use header::Heading;
-pub use name_template::NameTemplate;
 pub use plan::{DirPlan, Format, Output, Retention};
 pub use repack::Repack;
-pub use stream::Stream;
-pub use target::{STREAM, Target, leave_stdout, open_probe, reopen};
+pub use target::{STREAM, Target, leave_stdout};
 
 use crate::Result;
 use crate::tally::{Counts, WriterTally};

@@ -14,7 +14,7 @@ const NUMBER_DIGITS_MAX: usize = 20;
 
 /// A parsed template: the text before the number, the number's least digits, the text after it.
 #[derive(Debug, Clone)]
-pub struct NameTemplate {
+pub(super) struct NameTemplate {
     before: String,
     digits: usize,
     after: String,
@@ -36,7 +36,7 @@ impl NameTemplate {
     /// Parses an strftime template with the fields `%Y %y %m %d %H %M %S %j %F %T %s %%`, which can be
     /// recognised in a name. A template with `%i` (or `%3i`: at least three digits) is the whole name, with
     /// the file's number there; to any other the number and `extension` are appended.
-    pub fn new(template: &str, extension: &str) -> Result<Self> {
+    pub(super) fn new(template: &str, extension: &str) -> Result<Self> {
         let refuse = |words: &str| Err(Error::Plan(format!("file name template '{template}': {words}")));
         if template.is_empty() || template.contains('/') {
             return refuse("it must be a file name without folders");
@@ -63,7 +63,7 @@ impl NameTemplate {
     }
 
     /// Returns the number in the name of a finished file; `None` if the name does not match.
-    pub fn number(&self, name: &str) -> Option<u64> {
+    pub(super) fn number(&self, name: &str) -> Option<u64> {
         number_in(&self.pattern, name)
     }
 

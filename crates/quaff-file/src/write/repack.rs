@@ -27,7 +27,7 @@ impl Repack {
     }
 
     /// Copies as many of `bytes` as fit; returns their number.
-    pub fn fill(&mut self, bytes: &[u8]) -> usize {
+    pub(super) fn fill(&mut self, bytes: &[u8]) -> usize {
         let count = bytes.len().min(self.open.len() - self.len);
         self.open[self.len..self.len + count].copy_from_slice(&bytes[..count]);
         self.len += count;
@@ -35,13 +35,13 @@ impl Repack {
     }
 
     /// Returns `true` if [`Repack::take`] must be called before more fits.
-    pub fn is_full(&self) -> bool {
+    pub(super) fn is_full(&self) -> bool {
         self.len == self.open.len()
     }
 
     /// Returns a buffer and the length of its aligned part, which is to be written; carries the rest over
     /// to a spare buffer. `None` without an aligned part or a spare buffer.
-    pub fn take(&mut self) -> Option<(Buffer, usize)> {
+    pub(super) fn take(&mut self) -> Option<(Buffer, usize)> {
         let aligned = self.len / self.align * self.align;
         if aligned == 0 {
             return None;
@@ -55,7 +55,7 @@ impl Repack {
     }
 
     /// Returns the bytes after the last aligned one, unless they were returned before.
-    pub fn tail(&mut self) -> Option<&[u8]> {
+    pub(super) fn tail(&mut self) -> Option<&[u8]> {
         if self.len >= self.align || self.len == self.tail_written {
             return None;
         }
@@ -64,23 +64,23 @@ impl Repack {
     }
 
     /// Resets the state for another file.
-    pub fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         self.len = 0;
         self.tail_written = 0;
     }
 
     /// Takes a written buffer back.
-    pub fn recycle(&mut self, buffer: Buffer) {
+    pub(super) fn recycle(&mut self, buffer: Buffer) {
         self.spare.push(buffer);
     }
 
     /// Returns the number of bytes not taken yet.
-    pub fn carried(&self) -> usize {
+    pub(super) fn carried(&self) -> usize {
         self.len
     }
 
     /// Returns `true` if there is a spare buffer.
-    pub fn has_spare(&self) -> bool {
+    pub(super) fn has_spare(&self) -> bool {
         !self.spare.is_empty()
     }
 }

@@ -2,6 +2,7 @@
 //! buffer; a reader that closes the pipe ends the run, which is not a failure.
 
 use super::Sink;
+use super::descriptor::is_closed;
 use super::header::Heading;
 use crate::Result;
 use crate::tally::{Counts, WriterTally};
@@ -24,7 +25,7 @@ const READER_TIMEOUT_NS: u64 = 2_000_000_000;
 
 /// An output without seeking.
 #[derive(Debug)]
-pub struct Stream {
+pub(super) struct Stream {
     out: File,
     heading: Heading,
     counts: Vec<Counts>,
@@ -49,7 +50,7 @@ pub struct Stream {
 
 impl Stream {
     /// Creates a sink that writes to `out`.
-    pub fn new(out: File, heading: Heading, stop: Stop, gauges: Arc<WriterGauges>) -> Self {
+    pub(super) fn new(out: File, heading: Heading, stop: Stop, gauges: Arc<WriterGauges>) -> Self {
         let lanes = heading.lanes;
         Self {
             out,
@@ -116,28 +117,43 @@ impl Stream {
         true
     }
 
-    /// Like `Write::write_all`, also for a non-blocking descriptor.
     fn write_all(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
-            match self.out.write(bytes) {
-                Ok(0) => return Err(ErrorKind::WriteZero.into()),
-                Ok(count) => {
-                    bytes = &bytes[count..];
-                    self.taken_ns = steady_ns();
+            let (taken_ns, run) = (self.taken_ns, &self.run);
+            let count = write_some(&mut self.out, bytes, || {
+                let is_late = steady_ns() - taken_ns > READER_TIMEOUT_NS;
+                match is_late && run.as_ref().is_some_and(Stop::raised) {
+                    true => Err(io::Error::new(ErrorKind::TimedOut, "the reader has stopped reading")),
+                    false => Ok(()),
                 }
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    let mut fds = [PollFd::new(self.out.as_fd(), PollFlags::POLLOUT)];
-                    poll(&mut fds, PollTimeout::from(250u8))?;
-                    let is_late = steady_ns() - self.taken_ns > READER_TIMEOUT_NS;
-                    if is_late && self.run.as_ref().is_some_and(Stop::raised) {
-                        return Err(io::Error::new(ErrorKind::TimedOut, "the reader has stopped reading"));
-                    }
-                }
-                Err(error) => return Err(error),
-            }
+            })?;
+            bytes = &bytes[count..];
+            self.taken_ns = steady_ns();
         }
         Ok(())
+    }
+}
+
+/// Writes at least one of `bytes`, also to a non-blocking descriptor. While the reader takes none, `on_wait` is called
+/// several times a second; its error ends the wait.
+pub(super) fn write_some(
+    out: &mut File,
+    bytes: &[u8],
+    on_wait: impl Fn() -> io::Result<()>,
+) -> io::Result<usize> {
+    loop {
+        match out.write(bytes) {
+            Ok(0) => return Err(ErrorKind::WriteZero.into()),
+            Err(error) if error.kind() == ErrorKind::Interrupted => on_wait()?,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                let mut fds = [PollFd::new(out.as_fd(), PollFlags::POLLOUT)];
+                match poll(&mut fds, PollTimeout::from(100u8)) {
+                    Ok(_) | Err(nix::Error::EINTR) => on_wait()?,
+                    Err(errno) => return Err(errno.into()),
+                }
+            }
+            written => return written,
+        }
     }
 }
 
@@ -174,9 +190,7 @@ impl Sink for Stream {
         let now_ns = steady_ns();
         if !self.closed && now_ns - self.checked_ns >= CHECK_NS {
             self.checked_ns = now_ns;
-            let mut fds = [PollFd::new(self.out.as_fd(), PollFlags::empty())];
-            let asked = poll(&mut fds, PollTimeout::ZERO);
-            if asked == Ok(1) && fds[0].revents().is_some_and(|events| events.contains(PollFlags::POLLERR)) {
+            if is_closed(&self.out) {
                 self.closed = true;
                 self.closed_by_reader = true;
                 self.stop.raise(Reason::OutputClosed);

@@ -66,8 +66,7 @@ impl Target {
             Output::File(path) if is_stream(path) => (TargetKind::Stream(open_stream(path, stop)?), 1),
             Output::File(path) => open_file(path)?,
             Output::Dir(dir) => {
-                let probe = open_probe(&dir.dir)?;
-                let align = probe.as_ref().and_then(direct_align).unwrap_or(1);
+                let align = folder_align(&dir.dir)?;
                 let folder = Folder::open(dir, format.extension(), align > 1, wakeup.clone())?;
                 let names = NameTemplate::new(&dir.name, format.extension())?;
                 (TargetKind::Folder(Box::new(folder), dir.rotate_time, Box::new(names)), align)
@@ -112,10 +111,9 @@ impl Target {
             TargetKind::Stream(_) => STREAM.to_owned(),
             TargetKind::Own(_, name) => (*name).to_owned(),
             _ => {
-                let engine = Wakeup::new().map_or("pwrite", |wakeup| Disk::new(&wakeup).name());
                 let cache =
                     if self.align > 1 { "O_DIRECT" } else { "through the page cache (no O_DIRECT here)" };
-                format!("{engine}, {cache}")
+                format!("{}, {cache}", disk_name())
             }
         }
     }
@@ -170,6 +168,11 @@ impl Target {
         let Some(out) = self.live_copy else { return Ok(sink) };
         Ok(Box::new(Tee::new(sink, LiveCopy::start(out, stop)?, heading, gauges)))
     }
+}
+
+/// Returns the name of the system's interface for writes to a disk.
+pub(super) fn disk_name() -> &'static str {
+    Wakeup::new().map_or("pwrite", |wakeup| Disk::new(&wakeup).name())
 }
 
 /// Opens the pipe or device of the live copy; a file would be as slow as the disk.
@@ -249,18 +252,17 @@ fn open_file(path: &Path) -> Result<(TargetKind, usize)> {
     Ok((TargetKind::File(file, path.to_owned()), align))
 }
 
-/// Opens an unnamed file with O_DIRECT in the folder, to find its alignment; `None` where O_DIRECT is
-/// refused.
-pub fn open_probe(dir: &Path) -> Result<Option<File>> {
+/// Returns the alignment of direct writes to files in the folder; 1 where O_DIRECT is not supported.
+pub(super) fn folder_align(dir: &Path) -> Result<usize> {
     match open_unnamed(dir, true) {
-        Ok(file) => Ok(Some(file)),
+        Ok(probe) => Ok(direct_align(&probe).unwrap_or(1)),
         Err(error)
             if matches!(
                 error.kind(),
                 ErrorKind::InvalidInput | ErrorKind::Unsupported | ErrorKind::IsADirectory
             ) =>
         {
-            Ok(None)
+            Ok(1)
         }
         Err(error) => Err(Error::path("write to the folder", dir, error)),
     }
@@ -268,7 +270,7 @@ pub fn open_probe(dir: &Path) -> Result<Option<File>> {
 
 /// Reopens the file on stdout with O_DIRECT; returns it with its alignment. `None` where stdout is not a
 /// file, is appended to, is also stderr, or is on a file system without O_DIRECT.
-pub fn reopen(stdout: &File) -> Option<(File, usize)> {
+pub(super) fn reopen(stdout: &File) -> Option<(File, usize)> {
     let flags = OFlag::from_bits_retain(fcntl(stdout, FcntlArg::F_GETFL).ok()?);
     let is_writable = flags & OFlag::O_ACCMODE != OFlag::O_RDONLY;
     if !stdout.metadata().is_ok_and(|found| found.is_file())

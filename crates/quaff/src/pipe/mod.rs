@@ -15,17 +15,11 @@
 //! | module | task |
 //! |---|---|
 //! | [`read`] | stdin → buffers |
-//! | [`write`] | buffers → a sink |
-//! | [`stream`] | stdout as a pipe, a device, or a file shared with other writers |
-//! | [`direct`] | stdout as a regular file, bypassing the page cache |
-//! | [`files`] | a folder of files, cut between packets if the bytes are packets |
+//! | [`write`] | buffers → a [sink for bytes](quaff_file::write::ByteSink) |
 
 mod descriptor;
-pub(crate) mod direct;
 mod ends;
-mod files;
 mod read;
-mod stream;
 mod write;
 
 pub use ends::Ends;
@@ -34,9 +28,9 @@ use crate::buffer_pool::{Arrived, LanePool, Pool, PoolPlan};
 use crate::run::{self, cpu_seconds, join};
 use crate::{Error, Result};
 use ends::End;
-use quaff_file::write::{DirPlan, Retention};
+use quaff_file::write::{DirPlan, Retention, open_bytes};
 use quaff_os::clock::steady_ns;
-use quaff_os::{Buffer, Gauge, Reason, Stop, Wakeup, cpu};
+use quaff_os::{Gauge, Reason, Stop, Wakeup, cpu};
 use read::{ReadTally, Reader};
 use serde::Serialize;
 use std::fs::File;
@@ -45,7 +39,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
-use write::{PipeSink, WriteTally, Writer};
+use write::{WriteTally, Writer};
 
 /// Bytes of a buffer: a huge page, more than one read returns.
 const BUFFER_BYTES: usize = 2 << 20;
@@ -106,6 +100,20 @@ impl PipePlan {
         Ok(self)
     }
 
+    /// The folder of the output, if it is one.
+    fn folder(&self) -> Option<DirPlan> {
+        let PipeOutput::Dir { dir, name, rotate_bytes, keep_files } = &self.output else { return None };
+        Some(DirPlan {
+            dir: dir.clone(),
+            name: name.clone(),
+            rotate_bytes: *rotate_bytes,
+            rotate_time: None,
+            retention: Retention { files: *keep_files, ..Retention::default() },
+            wrap: keep_files.is_some(),
+            exec: None,
+        })
+    }
+
     /// The number of buffers in the ring.
     pub(crate) fn buffers(&self) -> usize {
         self.size_bytes / BUFFER_BYTES
@@ -120,7 +128,7 @@ pub struct PipeGauges {
     /// Maximum of the bytes read and not yet written; set by the reader.
     pub high: Gauge,
     /// Bytes in the output; set by the writer.
-    pub written: Gauge,
+    pub written: Arc<Gauge>,
     /// Time for which stdin is still read after the stop, ns; set before the stop is raised.
     grace_ns: Gauge,
 }
@@ -132,16 +140,6 @@ impl PipeGauges {
         let written = self.written.get();
         self.read.get().saturating_sub(written)
     }
-}
-
-/// A buffer with bytes of the stream, from reader to writer.
-#[derive(Debug)]
-struct FilledBuffer {
-    buffer: Buffer,
-    /// Bytes used.
-    len: usize,
-    /// Bytes at the start that repeat the end of the previous buffer: the part that did not fill a block.
-    repeated: usize,
 }
 
 /// Waits of one side for the other.
@@ -226,10 +224,18 @@ impl Pipe {
         let plan = plan.validate()?;
         let gauges = Arc::new(PipeGauges::default());
         let wakeup = Wakeup::new()?;
-        let sink = open(&plan, File::from(stdout), &wakeup, &gauges)?;
+        let sink = open_bytes(plan.folder(), File::from(stdout), &wakeup, gauges.written.clone())?;
         let (pool, lane) = start_pool(&plan, &gauges, &stop)?;
         let (outbound, inbound) = rtrb::RingBuffer::new(plan.buffers());
-        let reader = Reader::new(File::from(stdin), lane.supply, outbound, sink.as_ref(), &gauges, &stop)?;
+        let reader = Reader::new(
+            File::from(stdin),
+            lane.supply,
+            outbound,
+            wakeup.clone(),
+            sink.align(),
+            &gauges,
+            &stop,
+        )?;
         let back = reader.back();
         let (size_bytes, notes, writing) = (plan.size_bytes, pool.notes.clone(), sink.describe());
         let writer =
@@ -261,7 +267,7 @@ impl Pipe {
         self.stop.raise(Reason::Duration);
         let mut notes = self.notes;
         notes.extend(self.pool.finish());
-        notes.extend(write.note);
+        notes.extend(write.series.note);
         let left = self.gauges.read.get().saturating_sub(self.gauges.written.get());
         let is_closed = write.is_closed;
         PipeReport {
@@ -279,37 +285,13 @@ impl Pipe {
             empty: write.empty,
             cpu_seconds: cpu_seconds(),
             writing: self.writing,
-            files: write.files,
-            kind: write.kind,
+            files: write.series.files,
+            kind: write.series.kind,
             ended_by,
             failure,
             notes,
         }
     }
-}
-
-fn open(
-    plan: &PipePlan,
-    stdout: File,
-    wakeup: &Wakeup,
-    gauges: &Arc<PipeGauges>,
-) -> Result<Box<dyn PipeSink>> {
-    let PipeOutput::Dir { dir, name, rotate_bytes, keep_files } = &plan.output else {
-        return Ok(match direct::DirectFile::open(&stdout, wakeup, gauges) {
-            Some(file) => Box::new(file),
-            None => Box::new(stream::Stream::new(stdout, wakeup.clone(), gauges.clone())),
-        });
-    };
-    let plan = DirPlan {
-        dir: dir.clone(),
-        name: name.clone(),
-        rotate_bytes: *rotate_bytes,
-        rotate_time: None,
-        retention: Retention { files: *keep_files, ..Retention::default() },
-        wrap: keep_files.is_some(),
-        exec: None,
-    };
-    Ok(Box::new(files::Files::open(plan, wakeup, gauges)?))
 }
 
 fn start_pool(plan: &PipePlan, gauges: &Arc<PipeGauges>, stop: &Stop) -> Result<(Pool, LanePool)> {

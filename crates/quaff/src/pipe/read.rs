@@ -3,11 +3,12 @@
 //! A buffer goes to the writer when it is full or when the writer is idle; a sink that writes whole blocks gets full
 //! buffers, or a partial one after 0.3 s. So a backlog consists of full buffers, and without one no byte is delayed.
 
-use super::descriptor::{FdKind, enlarge, fd_kind, wait_readable};
-use super::{FilledBuffer, PipeGauges, PipeSink, Stalls};
+use super::descriptor::wait_readable;
+use super::{PipeGauges, Stalls};
 use crate::buffer_pool::Supply;
 use crate::{Error, Result};
 use nix::errno::Errno;
+use quaff_file::write::{FdKind, FilledBuffer, enlarge, fd_kind};
 use quaff_os::clock::steady_ns;
 use quaff_os::{Buffer, Reason, Stop, Wakeup, queued_bytes};
 use rtrb::Producer;
@@ -83,7 +84,8 @@ impl Reader {
         stdin: File,
         supply: Supply,
         outbound: Producer<FilledBuffer>,
-        sink: &dyn PipeSink,
+        wakeup: Wakeup,
+        align: usize,
         gauges: &Arc<PipeGauges>,
         stop: &Stop,
     ) -> Result<Self> {
@@ -95,14 +97,14 @@ impl Reader {
             stdin,
             supply,
             outbound,
-            wakeup: sink.wakeup(),
+            wakeup,
             back: Wakeup::new()?,
             stop_wakeup,
             stop: stop.clone(),
             gauges: gauges.clone(),
-            align: sink.align(),
+            align,
             open: None,
-            carry: Vec::with_capacity(sink.align()),
+            carry: Vec::with_capacity(align),
             drain: None,
             tally: ReadTally::default(),
         })

@@ -1,7 +1,8 @@
 //! The writer: passes filled buffers to the sink in order, and returns free ones to the reader.
 
-use super::{FilledBuffer, Stalls};
+use super::Stalls;
 use crate::{Error, Result};
+use quaff_file::write::{ByteSink, FilledBuffer, SeriesTally};
 use quaff_os::clock::steady_ns;
 use quaff_os::{Buffer, Reason, Stop, Wakeup};
 use rtrb::{Consumer, Producer};
@@ -11,55 +12,11 @@ use std::time::Duration;
 /// Interval at which an idle sink flushes and checks for its reader.
 const IDLE: Duration = Duration::from_millis(200);
 
-/// The destination of the bytes. It sets the gauge of written bytes.
-pub(super) trait PipeSink: Send {
-    /// Writes a buffer, which [`PipeSink::reap`] returns later.
-    fn put(&mut self, filled: FilledBuffer) -> Result<()>;
-
-    /// A buffer that is free again, if any.
-    fn reap(&mut self) -> Result<Option<Buffer>>;
-
-    /// Flushes when no bytes arrive. `false` when the reader of the output has closed it.
-    fn idle(&mut self) -> Result<bool>;
-
-    /// Ends the output.
-    fn finish(&mut self) -> Result<()>;
-
-    /// After a failure: discards pending writes and leaves the output consistent.
-    fn abandon(&mut self) {}
-
-    /// Alignment of writes, bytes: the rest of a buffer is repeated in the next one.
-    fn align(&self) -> usize {
-        1
-    }
-
-    /// The wakeup that it signals, or has signalled, when there is something to do.
-    fn wakeup(&self) -> Wakeup;
-
-    /// The method of writing, for the report.
-    fn describe(&self) -> String;
-
-    /// Files written to a folder.
-    fn files(&self) -> u64 {
-        0
-    }
-
-    /// The detected format.
-    fn kind(&self) -> Option<&'static str> {
-        None
-    }
-
-    /// A warning for the user, at the end.
-    fn note(&self) -> Option<String> {
-        None
-    }
-}
-
 /// The writer.
 pub(super) struct Writer {
     pub(super) inbound: Consumer<FilledBuffer>,
     pub(super) free_buffers: Producer<Buffer>,
-    pub(super) sink: Box<dyn PipeSink>,
+    pub(super) sink: Box<dyn ByteSink>,
     /// Signalled by the reader and by the disk.
     pub(super) wakeup: Wakeup,
     /// Signalled for the reader.
@@ -74,25 +31,18 @@ pub(super) struct WriteTally {
     pub(super) last_ns: u64,
     /// The ring was empty.
     pub(super) empty: Stalls,
-    /// Files written to a folder.
-    pub(super) files: u64,
-    /// The detected format.
-    pub(super) kind: Option<&'static str>,
+    pub(super) series: SeriesTally,
     /// The reader of the output closed it, whatever ended the run first.
     pub(super) is_closed: bool,
-    /// A warning for the user.
-    pub(super) note: Option<String>,
 }
 
 impl Writer {
     /// Writes until the reader has ended and all is written, or until the output is closed.
     pub(super) fn run(mut self) -> Result<WriteTally> {
         let mut tally = WriteTally::default();
-        let done = self.write_all(&mut tally).and_then(|()| self.sink.finish());
+        let done = self.write_all(&mut tally).and_then(|()| Ok(self.sink.finish()?));
         tally.last_ns = steady_ns();
-        tally.files = self.sink.files();
-        tally.kind = self.sink.kind();
-        tally.note = self.sink.note();
+        tally.series = self.sink.series();
         match done {
             Ok(()) => Ok(tally),
             Err(Error::File(quaff_file::Error::Path { errno, .. }))

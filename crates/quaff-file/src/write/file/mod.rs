@@ -30,7 +30,7 @@ use quaff_os::clock::steady_ns;
 use quaff_os::disk::{Disk, Write, preallocate};
 use quaff_os::{Buffer, Reason, Stop, Wakeup};
 use records::Records;
-pub use records::write_through_cache;
+pub(super) use records::write_through_cache;
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
@@ -181,10 +181,8 @@ impl Files {
 
     /// Submits a write at the end of the current file.
     fn submit(&mut self, buffer: Buffer, len: usize, tag: Tag) -> Result<()> {
-        if self.current.offset + len as u64 > self.current.set_aside {
-            let is_set = preallocate(&self.current.file, self.current.set_aside, SET_ASIDE_BYTES);
-            self.current.set_aside = if is_set { self.current.set_aside + SET_ASIDE_BYTES } else { u64::MAX };
-        }
+        let end = self.current.offset + len as u64;
+        set_aside(&self.current.file, &mut self.current.set_aside, end);
         if self.disk.pending() == 0 {
             self.progress_ns = steady_ns();
         }
@@ -286,6 +284,15 @@ impl Files {
             }
         }
         ending
+    }
+}
+
+/// Preallocates the next step of a file that grows to `end`. `until` is the end of the space preallocated so far;
+/// `u64::MAX` where the file system does not support it.
+pub(super) fn set_aside(file: &File, until: &mut u64, end: u64) {
+    if end > *until {
+        let is_set = preallocate(file, *until, SET_ASIDE_BYTES);
+        *until = if is_set { *until + SET_ASIDE_BYTES } else { u64::MAX };
     }
 }
 

@@ -160,7 +160,7 @@ impl Files {
 }
 
 /// Writes `bytes` at an unaligned `offset` of a file that is open for O_DIRECT, through the page cache.
-pub fn write_through_cache(file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
+pub(in crate::write) fn write_through_cache(file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
     File::options().write(true).open(path)?.write_all_at(bytes, offset)
 }

@@ -1,12 +1,17 @@
 //! A folder of files as capture writes them: `.part` until a file is complete and on disk, then renamed. Cuts pcap and
 //! pcapng between packets, other bytes anywhere.
 
-use super::{FilledBuffer, PipeGauges, PipeSink};
+use super::{ByteSink, FilledBuffer, SeriesTally};
+use crate::write::file::write_through_cache;
+use crate::write::folder::{Ending, Folder};
+use crate::write::name_template::NameTemplate;
+use crate::write::plan::DirPlan;
+use crate::write::repack::Repack;
+use crate::write::target::{disk_name, folder_align};
 use crate::{Error, Result};
-use quaff_file::write::{DirPlan, Ending, Folder, NameTemplate, Repack, open_probe, write_through_cache};
 use quaff_os::clock::{steady_ns, wall_ns};
-use quaff_os::disk::{Disk, Write, Written, direct_align};
-use quaff_os::{Buffer, Wakeup};
+use quaff_os::disk::{Disk, Write, Written};
+use quaff_os::{Buffer, Gauge, Wakeup};
 use quaff_wire::cut::{Cutter, Out, extension};
 use std::collections::VecDeque;
 use std::fs::File;
@@ -24,7 +29,7 @@ const FLUSH_NS: u64 = 300_000_000;
 const DISK_POLL: Duration = Duration::from_millis(250);
 
 /// A series of files.
-pub(super) struct Files {
+pub(super) struct FileSeries {
     cutter: Cutter,
     series: Series,
     free_buffer: Option<Buffer>,
@@ -47,7 +52,7 @@ struct Series {
     kind: Option<&'static str>,
     files: u64,
     wakeup: Wakeup,
-    gauges: Arc<PipeGauges>,
+    gauge: Arc<Gauge>,
 }
 
 struct Current {
@@ -58,11 +63,10 @@ struct Current {
     written: u64,
 }
 
-impl Files {
-    pub(super) fn open(plan: DirPlan, wakeup: &Wakeup, gauges: &Arc<PipeGauges>) -> Result<Self> {
+impl FileSeries {
+    pub(super) fn open(plan: DirPlan, wakeup: Wakeup, gauge: Arc<Gauge>) -> Result<Self> {
         NameTemplate::new(&plan.name, extension(&[]))?;
-        let probe = open_probe(&plan.dir)?;
-        let align = probe.as_ref().and_then(direct_align).unwrap_or(1);
+        let align = folder_align(&plan.dir)?;
         let cutter = Cutter::new(plan.rotate_bytes.unwrap_or(u64::MAX));
         let series = Series {
             plan,
@@ -76,8 +80,8 @@ impl Files {
             flushed_ns: 0,
             kind: None,
             files: 0,
-            wakeup: wakeup.clone(),
-            gauges: gauges.clone(),
+            wakeup,
+            gauge,
         };
         Ok(Self { cutter, series, free_buffer: None })
     }
@@ -150,7 +154,7 @@ impl Series {
         current.written = write.offset + write.len as u64;
         self.repack.recycle(write.buffer);
         if let Some(mark) = self.marks.pop_front() {
-            self.gauges.written.set(mark);
+            self.gauge.set(mark);
         }
         Ok(true)
     }
@@ -178,7 +182,7 @@ impl Series {
             write_through_cache(&current.file, tail, current.offset)
                 .map_err(|errno| Error::path("write", &current.path, errno))?;
             current.written = current.offset + tail.len() as u64;
-            self.gauges.written.set(self.taken);
+            self.gauge.set(self.taken);
         }
         Ok(())
     }
@@ -204,7 +208,7 @@ impl Series {
     }
 }
 
-impl PipeSink for Files {
+impl ByteSink for FileSeries {
     fn put(&mut self, filled: FilledBuffer) -> Result<()> {
         let series = &mut self.series;
         self.cutter.feed(&filled.buffer[filled.repeated..filled.len], &mut |out| series.take(out))?;
@@ -246,26 +250,18 @@ impl PipeSink for Files {
         }
     }
 
-    fn wakeup(&self) -> Wakeup {
-        self.series.wakeup.clone()
-    }
-
     fn describe(&self) -> String {
-        let engine = Wakeup::new().map_or("pwrite", |wakeup| Disk::new(&wakeup).name());
         let cache = if self.series.align > 1 { "O_DIRECT" } else { "through the page cache" };
-        format!("{engine}, {cache}")
+        format!("{}, {cache}", disk_name())
     }
 
-    fn files(&self) -> u64 {
-        self.series.files
-    }
-
-    fn kind(&self) -> Option<&'static str> {
-        self.series.kind
-    }
-
-    fn note(&self) -> Option<String> {
-        let at = self.cutter.damaged_at?;
-        Some(format!("the stream is damaged from byte {at}: the rest is in one file"))
+    fn series(&self) -> SeriesTally {
+        let damaged_at = self.cutter.damaged_at;
+        SeriesTally {
+            files: self.series.files,
+            kind: self.series.kind,
+            note: damaged_at
+                .map(|at| format!("the stream is damaged from byte {at}: the rest is in one file")),
+        }
     }
 }

@@ -3,11 +3,12 @@
 //! The file is opened a second time, so the given descriptor keeps its flags. At the end its offset is after the last
 //! byte, for the next program that writes to it.
 
-use super::{FilledBuffer, PipeGauges, PipeSink};
+use super::{ByteSink, FilledBuffer};
+use crate::write::file::set_aside;
+use crate::write::target::{disk_name, reopen};
 use crate::{Error, Result};
-use quaff_file::write::reopen;
-use quaff_os::disk::{Disk, Write, Written, preallocate};
-use quaff_os::{Buffer, Wakeup};
+use quaff_os::disk::{Disk, Write, Written};
+use quaff_os::{Buffer, Gauge, Wakeup};
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{Seek, SeekFrom};
@@ -15,8 +16,6 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Step of preallocation, bytes.
-const PREALLOCATE_BYTES: u64 = 256 << 20;
 /// Interval of polling the disk for completions.
 const DISK_POLL: Duration = Duration::from_millis(250);
 
@@ -30,18 +29,18 @@ pub(super) struct DirectFile {
     /// Offset of the next whole block, and of the first one.
     offset: u64,
     start: u64,
-    /// End of the preallocated space; `u64::MAX` where preallocation is not supported.
+    /// End of the preallocated space; see [`set_aside`].
     preallocated: u64,
     /// Created on the writer's thread, whose affinity its kernel workers get.
     disk: Option<Disk>,
     free_buffers: VecDeque<Buffer>,
     wakeup: Wakeup,
-    gauges: Arc<PipeGauges>,
+    written: Arc<Gauge>,
 }
 
 impl DirectFile {
     /// `None` where [`reopen`] fails, or the offset of stdout is not aligned.
-    pub(super) fn open(stdout: &File, wakeup: &Wakeup, gauges: &Arc<PipeGauges>) -> Option<Self> {
+    pub(super) fn open(stdout: &File, wakeup: &Wakeup, written: &Arc<Gauge>) -> Option<Self> {
         let (file, align) = reopen(stdout)?;
         let given = stdout.try_clone().ok()?;
         let start = (&given).stream_position().ok()?;
@@ -55,15 +54,12 @@ impl DirectFile {
             disk: None,
             free_buffers: VecDeque::new(),
             wakeup: wakeup.clone(),
-            gauges: gauges.clone(),
+            written: written.clone(),
         })
     }
 
     fn submit(&mut self, buffer: Buffer, len: usize) -> Result<()> {
-        if self.offset + len as u64 > self.preallocated {
-            let is_set = preallocate(&self.file, self.preallocated, PREALLOCATE_BYTES);
-            self.preallocated = if is_set { self.preallocated + PREALLOCATE_BYTES } else { u64::MAX };
-        }
+        set_aside(&self.file, &mut self.preallocated, self.offset + len as u64);
         let write = Write { file: self.file.clone(), buffer, len, offset: self.offset };
         self.offset += len as u64;
         self.disk.get_or_insert_with(|| Disk::new(&self.wakeup)).submit(write).map_err(failed)
@@ -89,7 +85,7 @@ impl DirectFile {
     }
 
     fn reached(&self, offset: u64) {
-        self.gauges.written.set(self.gauges.written.get().max(offset - self.start));
+        self.written.set(self.written.get().max(offset - self.start));
     }
 
     /// Frees preallocated space, and sets the offset to the end of the written bytes.
@@ -98,12 +94,12 @@ impl DirectFile {
             // Truncating to the current length frees the space after it; a failure does no harm.
             let _ = self.given.set_len(meta.len());
         }
-        let end = self.start + self.gauges.written.get();
+        let end = self.start + self.written.get();
         self.given.seek(SeekFrom::Start(end)).map(drop)
     }
 }
 
-impl PipeSink for DirectFile {
+impl ByteSink for DirectFile {
     fn put(&mut self, filled: FilledBuffer) -> Result<()> {
         let FilledBuffer { buffer, len, .. } = filled;
         let whole = len / self.align * self.align;
@@ -150,13 +146,8 @@ impl PipeSink for DirectFile {
         self.align
     }
 
-    fn wakeup(&self) -> Wakeup {
-        self.wakeup.clone()
-    }
-
     fn describe(&self) -> String {
-        let engine = Wakeup::new().map_or("pwrite", |wakeup| Disk::new(&wakeup).name());
-        format!("{engine}, O_DIRECT")
+        format!("{}, O_DIRECT", disk_name())
     }
 }
 
