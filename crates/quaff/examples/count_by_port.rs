@@ -4,7 +4,7 @@
 use quaff::Run;
 use quaff::batch::{Frame, Memory};
 use quaff::output::{Now, Output, OutputTally};
-use quaff::plan::CapturePlan;
+use quaff::plan::InputPlan;
 use quaff_file::tally::Counts;
 use quaff_os::{Reason, Stop};
 use std::collections::BTreeMap;
@@ -32,9 +32,12 @@ impl Output for CountByPort {
         frames.len()
     }
 
-    fn finish(&mut self, _: u64, _: &dyn Fn(&mut Counts)) -> OutputTally {
+    fn finish(&mut self, _: u64, _: &dyn Fn(&mut Counts)) {
         let mut sum = self.sum.lock().expect("no lane panicked");
         self.ports.iter().for_each(|(port, packets)| *sum.entry(*port).or_default() += packets);
+    }
+
+    fn tally(&self) -> OutputTally {
         OutputTally { taken: self.taken, ..OutputTally::default() }
     }
 }
@@ -43,8 +46,8 @@ impl Output for CountByPort {
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let (plan, is_live) = match args.split_first() {
-        Some((first, names)) if first == "-i" => (CapturePlan::live(names.to_vec()), true),
-        _ => (CapturePlan::files(args.iter().map(Into::into)), false),
+        Some((first, names)) if first == "-i" => (InputPlan::live(names.to_vec()), true),
+        _ => (InputPlan::files(args.iter().map(Into::into)), false),
     };
     let (stop, sum) = (Stop::default(), Arc::<Mutex<Ports>>::default());
     let output = |_, _: &_| Box::new(CountByPort { ports: Ports::new(), taken: 0, sum: sum.clone() }) as _;

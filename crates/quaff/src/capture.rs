@@ -52,25 +52,25 @@ impl Capture {
     /// Starts the capture. When this returns, every packet that arrives is captured.
     pub fn start(plan: CapturePlan, stop: Stop) -> Result<Self> {
         let mut plan = plan.validate()?;
-        let sources = Sources::open(&plan, &[&plan.output], plan.format, &stop)?;
+        let sources = Sources::open(&plan.input, &[&plan.output], plan.write.format, &stop)?;
         if sources.is_at_once {
-            plan.flush = NEVER;
+            plan.write.flush = NEVER;
         }
         let wakeup = Wakeup::new()?;
-        let target = Target::open(&plan.output, plan.live_copy.as_ref(), plan.format, &wakeup, &stop)?;
+        let target = Target::open(&plan.output, plan.live_copy.as_ref(), plan.write.format, &wakeup, &stop)?;
         let status = Status {
             lanes: sources.gauges(),
             writer: Arc::default(),
-            ring_blocks: if plan.read.is_some() { 0 } else { plan.blocks_per_ring() as u64 },
-            pool_buffers: plan.buffers_per_lane() as u64,
+            ring_blocks: if sources.is_live { plan.input.blocks_per_ring() as u64 } else { 0 },
+            pool_buffers: plan.write.buffers_per_lane(sources.lanes.len()) as u64,
         };
-        let (pool, shares) = start_pool(&plan, 1, &status.lanes, &stop)?;
-        let mut run = Run::new(&plan, &sources, &stop);
+        let (pool, shares) = start_pool(&plan.input, &plan.write, 1, &status.lanes, &stop)?;
+        let mut run = Run::new(&plan.input, &sources, &stop);
         run.notes.extend_from_slice(&pool.notes);
         run.notes.extend(target.note());
         let notes = run.notes.clone();
         let writing = target.describe();
-        let mut output = FileOutput::new(&plan, &sources, target, wakeup);
+        let mut output = FileOutput::new(&plan.write, &sources, target, wakeup);
         let end = |share| LaneEnd { stages: Vec::new(), output: Box::new(output.packer(share)) };
         let ends = shares.into_iter().map(end).collect();
         // On failure the output is dropped first, so that no lane waits for its writer.
@@ -99,7 +99,8 @@ impl Capture {
             write::leave_stdout();
         }
         ended.notes.extend(self.pool.finish());
-        let (buffer_bytes, block_bytes) = (self.plan.chunk_bytes as u64, self.plan.block_bytes as u64);
+        let (buffer_bytes, block_bytes) =
+            (self.plan.write.chunk_bytes as u64, self.plan.input.block_bytes as u64);
         let mut ledger = ended.ledger(&writer, buffer_bytes, block_bytes, self.stop.reason());
         ledger.writing = self.writing;
         ledger

@@ -4,7 +4,7 @@
 //! A filter on inner frames runs in the kernel for tunnels with headers of fixed length, and after decapsulation
 //! for all, so that both keep the same packets.
 
-use crate::plan::{CapturePlan, InnerPlan, SNAPLEN_MAX};
+use crate::plan::{InnerPlan, InputPlan, SNAPLEN_MAX};
 use crate::{Error, Result};
 use quaff_os::filter::{self, FilterError};
 use quaff_os::packet::{self, accept};
@@ -133,7 +133,7 @@ impl fmt::Display for FilterPlace {
 /// Compiles the kernel's program for one interface: the filter on outer frames, and as much of the filter on inner
 /// frames as the kernel can decide.
 pub(crate) fn kernel_filter(
-    plan: &CapturePlan,
+    plan: &InputPlan,
     name: &str,
     link: LinkType,
     inner: Option<&FrameFilter>,
@@ -157,7 +157,7 @@ pub(crate) fn kernel_filter(
 
 /// Relocates the filter on inner frames into the kernel; the error is the reason why that is not possible.
 fn relocate_into_kernel(
-    plan: &CapturePlan,
+    plan: &InputPlan,
     inner_plan: &InnerPlan,
     link: LinkType,
     inner: &FrameFilter,
@@ -186,7 +186,7 @@ fn relocate_into_kernel(
 
 /// The place of the filter on inner frames for each interface of a plan; empty without such a filter. An unknown
 /// interface counts as Ethernet.
-pub fn explain(plan: &CapturePlan) -> Result<Vec<(String, FilterPlace)>> {
+pub fn explain(plan: &InputPlan) -> Result<Vec<(String, FilterPlace)>> {
     let Some(inner) = &plan.inner else { return Ok(Vec::new()) };
     let inner = FrameFilter::new(&inner.expression)?;
     let mut places = Vec::new();

@@ -10,10 +10,10 @@
 use crate::Result;
 use crate::batch::{BATCH_FRAMES, Batch, Frame, Memory};
 use crate::gauge::LaneGauges;
-use crate::output::{Now, Output, OutputTally};
+use crate::output::{Now, Output};
 use crate::source::{Pull, Source, SourceTally};
 use crate::stage::Stage;
-use crate::tally::{LaneTally, Removed};
+use crate::tally::LaneTally;
 use quaff_file::tally::{Counts, WriterTally};
 use quaff_file::write::{LaneMessage, Sink};
 use quaff_os::clock::steady_ns;
@@ -42,9 +42,9 @@ pub(crate) fn read(mut lane: Lane) -> Result<SourceTally> {
     let mut state = LaneState { frames: Vec::with_capacity(BATCH_FRAMES as usize), ..LaneState::default() };
     let ended = pump(&mut lane, &mut state);
     // After a failure of the source too: frames taken before are written.
-    let output = finish_output(&mut lane);
+    finish_output(&mut lane);
     ended?;
-    sum_up(lane, &state, output)
+    sum_up(lane, state.tally)
 }
 
 /// The loop: every box of the drawing is a line.
@@ -74,31 +74,30 @@ fn pump(lane: &mut Lane, state: &mut LaneState) -> Result<()> {
     }
 }
 
-fn finish_output(lane: &mut Lane) -> OutputTally {
+fn finish_output(lane: &mut Lane) {
     lane.output.note_dropped(lane.source.take_dropped());
     let wall_ns = lane.source.wall_ns();
     let (source, stages) = (&lane.source, &lane.stages);
-    lane.output.finish(wall_ns, &|counts| count(source.as_ref(), stages, counts))
+    lane.output.finish(wall_ns, &|counts| count(source.as_ref(), stages, counts));
 }
 
 /// One tally of the counts of source, stages and output.
-fn sum_up(mut lane: Lane, state: &LaneState, output: OutputTally) -> Result<SourceTally> {
-    let mut tally = LaneTally { received: state.received, ..LaneTally::default() };
+fn sum_up(mut lane: Lane, mut tally: LaneTally) -> Result<SourceTally> {
     lane.stages.iter_mut().for_each(|stage| stage.sum_up(&mut tally));
+    let output = lane.output.tally();
     let SourceTally { lane: source, input } = lane.source.finish()?;
-    let removed = &state.removed;
     let lane = LaneTally {
-        filtered: source.filtered + removed.filtered,
+        filtered: source.filtered + tally.filtered,
         received: tally.received,
-        after_count: removed.after_count,
-        not_tunnel: removed.not_tunnel,
-        merged: removed.merged,
-        unsuited: source.unsuited + removed.unsuited,
+        after_count: tally.after_count,
+        not_tunnel: tally.not_tunnel,
+        merged: tally.merged,
+        unsuited: source.unsuited + tally.unsuited,
         decap: tally.decap,
         packed: output.taken,
         lost_in_buffer: output.lost,
         pool_buffers: output.pool_buffers,
-        pool_high_buffers: output.pool_high_buffers,
+        pool_high_buffers: output.high_buffers,
         ..source
     };
     Ok(SourceTally { lane, input })
@@ -109,8 +108,8 @@ fn sum_up(mut lane: Lane, state: &LaneState, output: OutputTally) -> Result<Sour
 struct LaneState {
     frames: Vec<Frame>,
     scratch: Vec<u8>,
-    received: u64,
-    removed: Removed,
+    /// The counts of the stages, and of the packets that have passed them.
+    tally: LaneTally,
     /// The time of the last frame, and when it was seen, steady ns.
     last: Option<(u64, u64)>,
 }
@@ -137,9 +136,9 @@ fn work(lane: &mut Lane, state: &mut LaneState, is_last: bool) {
     let bytes = lane.source.bytes();
     let mut batch = Batch { bytes, scratch: &mut state.scratch, frames: &mut state.frames, now_ns, is_last };
     for stage in &mut lane.stages {
-        stage.pass(&mut batch, &mut state.removed);
+        stage.pass(&mut batch, &mut state.tally);
     }
-    state.received += state.frames.len() as u64;
+    state.tally.received += state.frames.len() as u64;
     pack_all(lane, &mut state.frames, &state.scratch);
     state.scratch.clear();
 }
@@ -169,10 +168,10 @@ fn pack_all(lane: &mut Lane, frames: &mut [Frame], scratch: &[u8]) {
 }
 
 fn show(lane: &Lane) {
-    let gauge = lane.output.gauge();
-    lane.gauges.buffer_now.set(gauge.buffers);
-    lane.gauges.buffer_high.set(gauge.high_buffers);
-    lane.gauges.lost.set(gauge.lost);
+    let output = lane.output.tally();
+    lane.gauges.buffer_now.set(output.buffers);
+    lane.gauges.buffer_high.set(output.high_buffers);
+    lane.gauges.lost.set(output.lost);
 }
 
 /// The writer's end of a lane.

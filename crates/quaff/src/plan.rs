@@ -58,17 +58,12 @@ pub struct LoadPlan {
     pub compression: u32,
 }
 
-/// The plan of a capture.
+/// The input of a run: sources, and the stages of their lanes.
 #[derive(Debug, Clone, PartialEq)]
-pub struct CapturePlan {
+pub struct InputPlan {
     /// One lane each; empty where files are read.
     pub interfaces: Vec<InterfacePlan>,
     pub read: Option<ReadPlan>,
-    /// Not used by products with their own outputs.
-    pub output: Output,
-    /// A live copy to stdout or a pipe, whose reader may miss packets. Only together with a folder.
-    pub live_copy: Option<Output>,
-    pub format: Format,
     /// tcpdump filter expression.
     pub filter: Option<String>,
     pub decap: Option<DecapPlan>,
@@ -82,6 +77,16 @@ pub struct CapturePlan {
     /// Bytes of the kernel's ring, per interface.
     pub ring_bytes: usize,
     pub block_bytes: usize,
+    /// Limit of packets.
+    pub count: Option<u64>,
+    /// SCHED_FIFO priority of the lanes.
+    pub real_time: Option<i32>,
+}
+
+/// Format, memory and time of capture files on their way to an output.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WritePlan {
+    pub format: Format,
     /// Bytes of the buffer between kernel and disk, for all interfaces.
     pub buffer_bytes: usize,
     /// Bytes of the buffer populated before the first packet, and kept populated beyond those in use.
@@ -89,25 +94,31 @@ pub struct CapturePlan {
     pub chunk_bytes: usize,
     /// Longest delay until a packet is written, unless the disk is late.
     pub flush: Duration,
-    /// Limit of packets.
-    pub count: Option<u64>,
     /// The core of the writer.
-    pub writer_cpu: Option<usize>,
-    /// SCHED_FIFO priority of the lanes.
-    pub real_time: Option<i32>,
+    pub cpu: Option<usize>,
+}
+
+/// The plan of a capture.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CapturePlan {
+    pub input: InputPlan,
+    pub write: WritePlan,
+    pub output: Output,
+    /// A live copy to stdout or a pipe, whose reader may miss packets. Only together with a folder.
+    pub live_copy: Option<Output>,
 }
 
 /// The largest packet that libpcap stores: tcpdump's unlimited.
 pub const SNAPLEN_MAX: u32 = 262_144;
 /// Bytes of a block of the kernel's ring.
-pub const BLOCK_BYTES: usize = 1 << 20;
+const BLOCK_BYTES: usize = 1 << 20;
 /// Bytes of a chunk, and of one write.
-pub const CHUNK_BYTES: usize = 4 << 20;
+pub(crate) const CHUNK_BYTES: usize = 4 << 20;
 /// Time after which the kernel retires a block that is not full, ms.
 pub const RETIRE_MS: u32 = 50;
 /// Bytes of a buffer of default size that are populated before the first packet and kept populated beyond those in
 /// use, more at high rates. A buffer whose size is given is populated completely.
-pub const POPULATE_BYTES: usize = 32 << 20;
+const POPULATE_BYTES: usize = 32 << 20;
 
 /// The default size of a ring: 1/64 of the free memory, 16 to 128 MiB.
 pub fn default_ring_bytes(free_bytes: u64) -> usize {
@@ -115,7 +126,7 @@ pub fn default_ring_bytes(free_bytes: u64) -> usize {
 }
 
 /// The buffer between a file that is read and one that is written: both can wait.
-pub const READ_BUFFER_BYTES: usize = 32 << 20;
+const READ_BUFFER_BYTES: usize = 32 << 20;
 
 /// The default size of the buffer: a quarter of the free memory, 64 MiB to 8 GiB.
 pub fn default_buffer_bytes(free_bytes: u64) -> usize {
@@ -129,20 +140,17 @@ pub fn stall_seconds(plan: &CapturePlan, bits_per_second: f64, frame_bytes: f64)
     const BLOCK: f64 = 44.0;
     const RECORD: f64 = 84.0;
     let frames_per_second = bits_per_second / 8.0 / frame_bytes;
-    let in_buffer = plan.buffer_bytes as f64 / (frames_per_second * (frame_bytes + BLOCK));
-    let in_ring = 0.625 * plan.ring_bytes as f64 / (frames_per_second * (frame_bytes + RECORD));
+    let in_buffer = plan.write.buffer_bytes as f64 / (frames_per_second * (frame_bytes + BLOCK));
+    let in_ring = 0.625 * plan.input.ring_bytes as f64 / (frames_per_second * (frame_bytes + RECORD));
     in_buffer + in_ring
 }
 
-impl Default for CapturePlan {
-    /// All packets, not truncated, with a ring of 64 MiB and a buffer of 32 MiB; without interfaces and files.
+impl Default for InputPlan {
+    /// All packets, not truncated, with a ring of 64 MiB; without interfaces and files.
     fn default() -> Self {
         Self {
             interfaces: Vec::new(),
             read: None,
-            output: Output::Stdout,
-            live_copy: None,
-            format: Format::default(),
             filter: None,
             decap: None,
             inner: None,
@@ -152,18 +160,13 @@ impl Default for CapturePlan {
             time_source: TimeSource::Host,
             ring_bytes: 64 << 20,
             block_bytes: BLOCK_BYTES,
-            buffer_bytes: READ_BUFFER_BYTES,
-            populate_bytes: POPULATE_BYTES,
-            chunk_bytes: CHUNK_BYTES,
-            flush: Duration::from_secs(1),
             count: None,
-            writer_cpu: None,
             real_time: None,
         }
     }
 }
 
-impl CapturePlan {
+impl InputPlan {
     /// A plan for live interfaces, one lane each, with the default sizes.
     pub fn live(names: impl IntoIterator<Item = String>) -> Self {
         let interfaces = names.into_iter().map(|name| InterfacePlan { name, cpu: None }).collect();
@@ -181,19 +184,9 @@ impl CapturePlan {
         if self.decap.is_some() { SNAPLEN_MAX } else { self.snaplen }
     }
 
-    /// Returns whether stdout is the output or the live copy.
-    pub fn takes_stdout(&self) -> bool {
-        self.output == Output::Stdout || self.live_copy == Some(Output::Stdout)
-    }
-
     /// Number of lanes: one for each interface, or one for all files.
     pub fn lanes(&self) -> usize {
         self.interfaces.len().max(1)
-    }
-
-    /// Buffers of each lane.
-    pub fn buffers_per_lane(&self) -> usize {
-        (self.buffer_bytes / self.chunk_bytes / self.lanes()).max(2)
     }
 
     /// Blocks of each ring.
@@ -202,7 +195,7 @@ impl CapturePlan {
     }
 
     /// Checks the plan and adjusts its sizes to each other.
-    pub fn validate(mut self) -> Result<Self> {
+    pub(crate) fn validate(mut self) -> Result<Self> {
         if self.read.as_ref().is_some_and(|read| read.files.is_empty()) {
             return Err(Error::Plan("no file to read".into()));
         }
@@ -220,14 +213,6 @@ impl CapturePlan {
                     .into(),
             ));
         }
-        if self.interfaces.len() > 1 && self.format != Format::Pcapng {
-            return Err(Error::Plan(
-                "pcap holds a single interface: use the `format` pcapng, or capture one interface".into(),
-            ));
-        }
-        if self.live_copy.is_some() && !matches!(self.output, Output::Dir(_)) {
-            return Err(Error::Plan("`tee` needs a folder of files".into()));
-        }
         if self.snaplen == 0 || self.snaplen > SNAPLEN_MAX {
             self.snaplen = SNAPLEN_MAX;
         }
@@ -238,9 +223,6 @@ impl CapturePlan {
             self.block_bytes = (self.ring_bytes / 4).max(1 << 16).next_power_of_two() >> 1;
             self.block_bytes = self.block_bytes.max(1 << 16);
         }
-        if let Output::Dir(dir) = &mut self.output {
-            self.chunk_bytes = dir.validate(self.chunk_bytes)?;
-        }
         Ok(self)
     }
 
@@ -250,35 +232,93 @@ impl CapturePlan {
     }
 }
 
+impl WritePlan {
+    /// pcapng with a buffer of `given` bytes, populated completely. Without, a live capture gets a share of the free
+    /// memory, and files that are read a small buffer, because both ends can wait.
+    pub fn with_buffer(given: Option<u64>, free_bytes: u64, is_live: bool) -> Self {
+        let default_bytes = if is_live { default_buffer_bytes(free_bytes) } else { READ_BUFFER_BYTES };
+        Self {
+            format: Format::default(),
+            buffer_bytes: given.map_or(default_bytes, |bytes| bytes as usize),
+            populate_bytes: given.map_or(POPULATE_BYTES, |bytes| bytes as usize),
+            chunk_bytes: CHUNK_BYTES,
+            flush: Duration::from_secs(1),
+            cpu: None,
+        }
+    }
+
+    /// Buffers of each lane.
+    pub fn buffers_per_lane(&self, lanes: usize) -> usize {
+        (self.buffer_bytes / self.chunk_bytes / lanes).max(2)
+    }
+
+    /// Refuses a format that cannot hold the input.
+    pub(crate) fn check(&self, input: &InputPlan) -> Result<()> {
+        match input.interfaces.len() > 1 && self.format != Format::Pcapng {
+            true => Err(Error::Plan(
+                "pcap holds a single interface: use the `format` pcapng, or capture one interface".into(),
+            )),
+            false => Ok(()),
+        }
+    }
+}
+
+impl CapturePlan {
+    /// Returns whether stdout is the output or the live copy.
+    pub fn takes_stdout(&self) -> bool {
+        self.output == Output::Stdout || self.live_copy == Some(Output::Stdout)
+    }
+
+    /// Checks the plan and adjusts its sizes to each other.
+    pub fn validate(mut self) -> Result<Self> {
+        self.input = self.input.validate()?;
+        self.write.check(&self.input)?;
+        if self.live_copy.is_some() && !matches!(self.output, Output::Dir(_)) {
+            return Err(Error::Plan("`tee` needs a folder of files".into()));
+        }
+        if let Output::Dir(dir) = &mut self.output {
+            self.write.chunk_bytes = dir.validate(self.write.chunk_bytes)?;
+        }
+        Ok(self)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use quaff_file::write::{DirPlan, Retention};
 
+    fn capture(input: InputPlan) -> CapturePlan {
+        let write = WritePlan::with_buffer(None, 0, true);
+        CapturePlan { input, write, output: Output::Stdout, live_copy: None }
+    }
+
     fn refusal(plan: CapturePlan) -> String {
         plan.validate().expect_err("a plan that contradicts itself").to_string()
     }
 
-    fn live() -> CapturePlan {
-        CapturePlan::live(["eth0".to_owned()])
+    fn live() -> InputPlan {
+        InputPlan::live(["eth0".to_owned()])
     }
 
     #[test]
     fn a_plan_that_contradicts_itself_is_refused_with_the_reason() {
-        assert!(refusal(CapturePlan::default()).contains("`interface`"));
-        assert!(refusal(CapturePlan::files([])).contains("no file"));
-        assert!(refusal(CapturePlan::live(["a".to_owned(), "a".to_owned()])).contains("twice"));
-        let pcap = CapturePlan { format: Format::Pcap, ..CapturePlan::live(["a", "b"].map(str::to_owned)) };
+        assert!(refusal(capture(InputPlan::default())).contains("`interface`"));
+        assert!(refusal(capture(InputPlan::files([]))).contains("no file"));
+        assert!(refusal(capture(InputPlan::live(["a".to_owned(), "a".to_owned()]))).contains("twice"));
+        let mut pcap = capture(InputPlan::live(["a", "b"].map(str::to_owned)));
+        pcap.write.format = Format::Pcap;
         assert!(refusal(pcap).contains("pcap"));
         let inner = Some(InnerPlan { expression: "udp".into(), user: false });
-        assert!(refusal(CapturePlan { inner, ..live() }).contains("`decap`"));
-        assert!(refusal(CapturePlan { live_copy: Some(Output::Stdout), ..live() }).contains("folder"));
-        assert!(refusal(CapturePlan { block_bytes: 3 << 20, ..live() }).contains("power of two"));
+        assert!(refusal(capture(InputPlan { inner, ..live() })).contains("`decap`"));
+        let live_copy = Some(Output::Stdout);
+        assert!(refusal(CapturePlan { live_copy, ..capture(live()) }).contains("folder"));
+        assert!(refusal(capture(InputPlan { block_bytes: 3 << 20, ..live() })).contains("power of two"));
     }
 
     #[test]
     fn sizes_are_adjusted_to_each_other() {
-        let plan = CapturePlan { snaplen: 0, ring_bytes: 1 << 20, ..live() }.validate().expect("a plan");
+        let plan = InputPlan { snaplen: 0, ring_bytes: 1 << 20, ..live() }.validate().expect("a plan");
         assert!(plan.snaplen == SNAPLEN_MAX && plan.blocks_per_ring() >= 4, "{plan:?}");
         let dir = DirPlan {
             dir: ".".into(),
@@ -289,7 +329,7 @@ mod tests {
             wrap: false,
             exec: None,
         };
-        let plan = CapturePlan { output: Output::Dir(dir), ..live() }.validate().expect("a plan");
-        assert_eq!(plan.chunk_bytes, 1 << 20, "a sixteenth of the file");
+        let plan = CapturePlan { output: Output::Dir(dir), ..capture(live()) }.validate().expect("a plan");
+        assert_eq!(plan.write.chunk_bytes, 1 << 20, "a sixteenth of the file");
     }
 }

@@ -11,15 +11,16 @@ use crate::filter::FrameFilter;
 use crate::gauge::LaneGauges;
 use crate::lane::{self, Lane};
 use crate::output::Output;
-use crate::plan::{CapturePlan, LoadPlan, SNAPLEN_MAX};
+use crate::plan::{InputPlan, LoadPlan, SNAPLEN_MAX, WritePlan};
 use crate::source::{LaneSource, SourceTally, Sources};
 use crate::stage::{Decap, Filter, Limit, Load, Quota, Slice, Stage};
-use crate::tally::{BeforeSocket, InputTally, LaneTally, Ledger};
+use crate::tally::{BeforeSocket, InputTally, LaneTally, Ledger, sum};
 use crate::{Error, Result};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeVal;
 use quaff_file::Interfaces;
 use quaff_file::tally::WriterTally;
+use quaff_file::write::Format;
 use quaff_os::clock::steady_ns;
 use quaff_os::softnet::SoftnetMeter;
 use quaff_os::{Reason, Stop, Wakeup, cpu};
@@ -38,7 +39,7 @@ pub(crate) struct LaneEnd {
 
 /// Running lanes.
 pub struct Run {
-    plan: CapturePlan,
+    plan: InputPlan,
     stop: Stop,
     lanes: Vec<JoinHandle<Result<SourceTally>>>,
     filters: Vec<FrameFilter>,
@@ -60,14 +61,14 @@ pub(crate) struct Ended {
 
 impl Run {
     /// Starts lanes with the caller's outputs, one for each lane by its number. When this returns, every packet that
-    /// arrives is captured. [`CapturePlan::output`] is not used.
+    /// arrives is captured.
     pub fn start(
-        plan: CapturePlan,
+        plan: InputPlan,
         stop: Stop,
         mut output: impl FnMut(usize, &Interfaces) -> Box<dyn Output>,
     ) -> Result<Self> {
         let plan = plan.validate()?;
-        let sources = Sources::open(&plan, &[], plan.format, &stop)?;
+        let sources = Sources::open(&plan, &[], Format::default(), &stop)?;
         let end = |lane| LaneEnd { stages: Vec::new(), output: output(lane, &sources.interfaces) };
         let ends = (0..sources.lanes.len()).map(end).collect();
         let mut run = Self::new(&plan, &sources, &stop);
@@ -77,7 +78,7 @@ impl Run {
         }
     }
 
-    pub(crate) fn new(plan: &CapturePlan, sources: &Sources, stop: &Stop) -> Self {
+    pub(crate) fn new(plan: &InputPlan, sources: &Sources, stop: &Stop) -> Self {
         Self {
             plan: plan.clone(),
             stop: stop.clone(),
@@ -121,7 +122,7 @@ impl Run {
     pub fn finish(self) -> Ledger {
         let (block_bytes, reason) = (self.plan.block_bytes as u64, self.stop.clone());
         let ended = self.join();
-        let written = ended.lanes.iter().map(|lane| lane.packed).sum();
+        let written = sum(&ended.lanes, |lane| lane.packed);
         let writer = WriterTally { written, ..WriterTally::default() };
         ended.ledger(&writer, 0, block_bytes, reason.reason())
     }
@@ -154,28 +155,35 @@ impl Ended {
         block_bytes: u64,
         ended_by: Option<Reason>,
     ) -> Ledger {
-        let mut ledger = Ledger::new(self.lanes, writer, buffer_bytes, block_bytes);
+        let mut ledger = Ledger::new(self.lanes.clone(), writer, buffer_bytes, block_bytes);
         ledger.seconds = self.seconds;
         ledger.ended_by = ended_by;
-        ledger.notes = self.notes;
-        ledger.add_before_socket(self.before_socket);
+        ledger.notes = self.notes();
+        ledger.lossless &= self.before_socket.reasons.is_empty();
         ledger.cpu_seconds = cpu_seconds();
-        ledger.input = self.input;
-        let unread = ledger.input.as_ref().and_then(|input| {
-            ledger.notes.extend_from_slice(&input.notes);
-            input.failure.clone()
-        });
-        // After a failure the sums may differ.
-        let failure = self.failure.map(|error| error.to_string());
-        ledger.failure = failure.or_else(|| ledger.check().err()).or(unread);
+        ledger.failure = self.failure(ledger.check());
         ledger.lossless &= ledger.failure.is_none();
+        (ledger.before_socket, ledger.input) = (self.before_socket, self.input);
         ledger
+    }
+
+    /// All warnings for the user.
+    pub(crate) fn notes(&self) -> Vec<String> {
+        let of_input = self.input.iter().flat_map(|input| &input.notes);
+        self.notes.iter().chain(&self.before_socket.reasons).chain(of_input).cloned().collect()
+    }
+
+    /// The first failure of the run, of its sums, or of its input. After a failure of the run the sums may differ.
+    pub(crate) fn failure(&self, sums: Result<(), String>) -> Option<String> {
+        let of_run = self.failure.as_ref().map(Error::to_string);
+        let of_input = || self.input.as_ref().and_then(|input| input.failure.clone());
+        of_run.or(sums.err()).or_else(of_input)
     }
 }
 
 /// The stages of a lane, in the order in which a batch passes them.
 fn stages(
-    plan: &CapturePlan,
+    plan: &InputPlan,
     sources: &Sources,
     lane: &LaneSource,
     limit: Option<Limit>,
@@ -186,7 +194,7 @@ fn stages(
         stages.push(filter(outer));
     }
     if let Some(decap) = &plan.decap {
-        let decap = Decap::new(decap, plan.format, sources.interfaces.clone(), lane.gauges.clone());
+        let decap = Decap::new(decap, sources.format, sources.interfaces.clone(), lane.gauges.clone());
         stages.push(Box::new(if lane.hides_gaps { decap.without_gaps() } else { decap }));
     }
     if let Some(inner) = &sources.inner {
@@ -209,50 +217,39 @@ fn start_lane(
     output: Box<dyn Output>,
     stop: &Stop,
 ) -> Result<JoinHandle<Result<SourceTally>>> {
-    let (ready, is_ready) = channel();
-    let stop = stop.clone();
-    let thread = spawn(&source.thread.clone(), &stop.clone(), move || {
-        let LaneSource { open, core, real_time, is_urgent, gauges, .. } = source;
+    let LaneSource { thread, open, core, real_time, is_urgent, gauges, .. } = source;
+    let (waken, ended) = (stop.clone(), stop.clone());
+    let open = move || {
         let wakeup = Wakeup::new()?;
-        stop.wake(wakeup.clone());
-        let place = core.map_or(Ok(()), cpu::pin);
-        let place = place.and_then(|()| real_time.map_or(Ok(()), cpu::real_time));
+        waken.wake(wakeup.clone());
+        real_time.map_or(Ok(()), cpu::real_time)?;
         if is_urgent {
             cpu::raise_priority();
         }
-        let source = match place.map_err(Error::from).and_then(|()| open(wakeup)) {
-            Ok(source) => source,
-            Err(error) => {
-                let _ = ready.send(Err(error));
-                return Ok(SourceTally::default());
-            }
-        };
-        let _ = ready.send(Ok(()));
-        let ended = lane::read(Lane { source, stages, output, stop: stop.clone(), gauges });
+        open(wakeup)
+    };
+    start_thread(&thread, stop, core, open, move |source| {
+        let tally = lane::read(Lane { source, stages, output, stop: ended.clone(), gauges })?;
         // Keeps the reason of an earlier stop, after which a live source ends.
-        stop.raise(match &ended {
-            Err(error) => Reason::Failed(error.to_string()),
-            Ok(_) => Reason::InputEnded,
-        });
-        ended
-    })?;
-    is_ready.recv().map_err(|_| Error::Defect("a lane ended at its start".into()))??;
-    Ok(thread)
+        ended.raise(Reason::InputEnded);
+        Ok(tally)
+    })
 }
 
 /// Starts the buffer pool: `shares` outputs with buffers for each lane.
 pub(crate) fn start_pool(
-    plan: &CapturePlan,
+    input: &InputPlan,
+    write: &WritePlan,
     shares: usize,
     gauges: &[Arc<LaneGauges>],
     stop: &Stop,
 ) -> Result<(Pool, Vec<LanePool>)> {
     let pool = PoolPlan {
-        buffers_per_lane: plan.buffers_per_lane(),
-        buffer_bytes: plan.chunk_bytes,
-        ready_buffers: plan.populate_bytes / (gauges.len() * shares) / plan.chunk_bytes,
+        buffers_per_lane: write.buffers_per_lane(gauges.len()),
+        buffer_bytes: write.chunk_bytes,
+        ready_buffers: write.populate_bytes / (gauges.len() * shares) / write.chunk_bytes,
         trickle: TRICKLE,
-        busy_cores: plan.interfaces.iter().filter_map(|interface| interface.cpu).collect(),
+        busy_cores: input.interfaces.iter().filter_map(|interface| interface.cpu).collect(),
     };
     let arrived = |gauges: &Arc<LaneGauges>| -> Arrived {
         let gauges = gauges.clone();
@@ -273,19 +270,34 @@ impl Drop for Alarm {
     }
 }
 
-/// Starts a thread whose panic raises the stop.
-pub(crate) fn spawn<T: Send + 'static>(
+/// Starts a thread on its core, and waits until `open` has succeeded there. A failure or a panic of `work` raises the
+/// stop.
+pub(crate) fn start_thread<T, R: Default + Send + 'static>(
     name: &str,
     stop: &Stop,
-    body: impl FnOnce() -> T + Send + 'static,
-) -> Result<JoinHandle<T>> {
-    let alarm = Alarm(stop.clone());
-    let thread = std::thread::Builder::new().name(name.chars().take(15).collect());
-    let started = thread.spawn(move || {
+    core: Option<usize>,
+    open: impl FnOnce() -> Result<T> + Send + 'static,
+    work: impl FnOnce(T) -> Result<R> + Send + 'static,
+) -> Result<JoinHandle<Result<R>>> {
+    let (ready, is_ready) = channel();
+    let (alarm, on_failure) = (Alarm(stop.clone()), stop.clone());
+    let body = move || {
         let _alarm = alarm;
-        body()
-    });
-    started.map_err(|errno| Error::Os(quaff_os::Error::new("start a thread", errno)))
+        let opened = match core.map_or(Ok(()), cpu::pin).map_err(Error::from).and_then(|()| open()) {
+            Ok(opened) => opened,
+            Err(error) => {
+                let _ = ready.send(Err(error));
+                return Ok(R::default());
+            }
+        };
+        let _ = ready.send(Ok(()));
+        work(opened).inspect_err(|error| on_failure.raise(Reason::Failed(error.to_string())))
+    };
+    let thread = std::thread::Builder::new().name(name.chars().take(15).collect());
+    let thread = thread.spawn(body);
+    let thread = thread.map_err(|errno| Error::Os(quaff_os::Error::new("start a thread", errno)))?;
+    is_ready.recv().map_err(|_| Error::Defect("a thread ended at its start".into()))??;
+    Ok(thread)
 }
 
 pub(crate) fn join<T>(thread: JoinHandle<Result<T>>) -> Result<T> {

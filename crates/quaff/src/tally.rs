@@ -14,16 +14,6 @@ use quaff_os::Reason;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Packets that stages removed from the batches.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Removed {
-    pub(crate) after_count: u64,
-    pub(crate) filtered: u64,
-    pub(crate) not_tunnel: u64,
-    pub(crate) merged: u64,
-    pub(crate) unsuited: u64,
-}
-
 /// The counters of a lane at its end, in packets unless stated.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct LaneTally {
@@ -209,7 +199,7 @@ impl Ledger {
         buffer_bytes: u64,
         block_bytes: u64,
     ) -> Self {
-        let sum = |of: fn(&LaneTally) -> u64| lanes.iter().map(of).sum::<u64>();
+        let sum = |of: fn(&LaneTally) -> u64| sum(&lanes, of);
         let lost_in_buffer = sum(|lane| lane.lost_in_buffer);
         let lost = lost_in_buffer + writer.lost;
         let (nic_dropped, kernel_dropped) = (sum(|lane| lane.nic_dropped), sum(|lane| lane.kernel_dropped));
@@ -255,13 +245,6 @@ impl Ledger {
         }
     }
 
-    /// Adds the drops before the sockets. A capture with such drops is not lossless.
-    pub(crate) fn add_before_socket(&mut self, found: BeforeSocket) {
-        self.lossless &= found.reasons.is_empty();
-        self.notes.extend_from_slice(&found.reasons);
-        self.before_socket = found;
-    }
-
     /// Checks the sums. A difference is a defect of quaff.
     pub(crate) fn check(&self) -> Result<(), String> {
         let kept_out = self.nic_dropped + self.filtered + self.kernel_dropped + self.after_count;
@@ -279,12 +262,22 @@ impl Ledger {
                 (self.written + self.lost_on_disk, copy.written + copy.lost + copy.after_close);
             ("written + lost_on_disk = tee: written + lost + after_close", pushed, copied)
         });
-        for (identity, left, right) in identities.into_iter().chain(copy) {
-            if left != right {
-                return Err(format!("the ledger does not add up: {identity}: {left} is not {right}"));
-            }
+        check(identities.into_iter().chain(copy))
+    }
+}
+
+/// Adds up one count of all lanes, or of all members.
+pub(crate) fn sum<T>(of: &[T], count: fn(&T) -> u64) -> u64 {
+    of.iter().map(count).sum()
+}
+
+/// Checks that both sides of each identity are equal.
+pub(crate) fn check(identities: impl IntoIterator<Item = (&'static str, u64, u64)>) -> Result<(), String> {
+    match identities.into_iter().find(|(_, left, right)| left != right) {
+        Some((identity, left, right)) => {
+            Err(format!("the ledger does not add up: {identity}: {left} is not {right}"))
         }
-        Ok(())
+        None => Ok(()),
     }
 }
 

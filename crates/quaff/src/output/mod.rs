@@ -19,6 +19,7 @@ pub(crate) use transmit::Transmit;
 
 use crate::batch::{Frame, Memory};
 use quaff_file::tally::Counts;
+use std::iter::Sum;
 
 /// The two clocks of a lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,25 +30,29 @@ pub struct Now {
     pub wall_ns: u64,
 }
 
-/// The counters of an output.
+/// The counters of an output, so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct OutputTally {
     /// Packets taken.
     pub taken: u64,
     /// Packets lost because there was no room.
     pub lost: u64,
-    /// Buffers in the output's pool, and the maximum in use.
+    /// Buffers in the output's pool, those in use, and their maximum.
     pub pool_buffers: u64,
-    pub pool_high_buffers: u64,
-}
-
-/// The state of an output while it runs.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct OutputGauge {
-    /// Buffers in use, and their maximum.
     pub buffers: u64,
     pub high_buffers: u64,
-    pub lost: u64,
+}
+
+impl Sum for OutputTally {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(Self::default(), |sum, of| Self {
+            taken: sum.taken + of.taken,
+            lost: sum.lost + of.lost,
+            pool_buffers: sum.pool_buffers + of.pool_buffers,
+            buffers: sum.buffers + of.buffers,
+            high_buffers: sum.high_buffers + of.high_buffers,
+        })
+    }
 }
 
 /// Takes the packets of one lane. Called per batch, never per packet. Every packet that reaches it ends in
@@ -72,16 +77,14 @@ pub trait Output: Send {
     }
 
     /// Ends the output.
-    fn finish(&mut self, wall_ns: u64, count: &dyn Fn(&mut Counts)) -> OutputTally;
+    fn finish(&mut self, _wall_ns: u64, _count: &dyn Fn(&mut Counts)) {}
+
+    /// The counters, for a status line and at the end.
+    fn tally(&self) -> OutputTally;
 
     /// Returns whether the receiver beyond the output is gone, so that waiting for room is useless.
     fn is_closed(&self) -> bool {
         false
-    }
-
-    /// The gauges, for a status line.
-    fn gauge(&self) -> OutputGauge {
-        OutputGauge::default()
     }
 }
 
@@ -97,7 +100,7 @@ impl Output for Discard {
         frames.len()
     }
 
-    fn finish(&mut self, _: u64, _: &dyn Fn(&mut Counts)) -> OutputTally {
+    fn tally(&self) -> OutputTally {
         OutputTally { taken: self.taken, ..OutputTally::default() }
     }
 }

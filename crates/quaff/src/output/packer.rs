@@ -3,7 +3,7 @@
 //! A chunk holds whole blocks: no block straddles two chunks, and padding is a block of its own. So a
 //! file is valid after each completed write, and chunks of several lanes can share one file.
 
-use super::{Now, Output, OutputGauge, OutputTally};
+use super::{Now, Output, OutputTally};
 use crate::batch::{Frame, Memory};
 use crate::buffer_pool::Supply;
 use quaff_file::tally::{Counts, statistics};
@@ -358,18 +358,12 @@ impl Output for Packer {
     }
 
     /// Sends the rest.
-    fn finish(&mut self, wall_ns: u64, count: &dyn Fn(&mut Counts)) -> OutputTally {
+    fn finish(&mut self, wall_ns: u64, count: &dyn Fn(&mut Counts)) {
         count(&mut self.counts);
         self.counts.time_ns = wall_ns;
         self.seal();
         self.count_packed();
         self.push(LaneMessage::End(self.counts.clone()));
-        OutputTally {
-            taken: self.counts.packed,
-            lost: self.counts.lost,
-            pool_buffers: self.supply.count as u64,
-            pool_high_buffers: self.buffer_high as u64,
-        }
     }
 
     /// Returns whether the writer has ended.
@@ -377,11 +371,13 @@ impl Output for Packer {
         self.outbound.is_abandoned()
     }
 
-    fn gauge(&self) -> OutputGauge {
-        OutputGauge {
+    fn tally(&self) -> OutputTally {
+        OutputTally {
+            taken: self.counts.packed,
+            lost: self.counts.lost,
+            pool_buffers: self.supply.count as u64,
             buffers: self.supply.out() as u64,
             high_buffers: self.buffer_high as u64,
-            lost: self.counts.lost,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The output of a lane of a split: a packer for each member.
 
 use super::packer::Packer;
-use super::{Now, Output, OutputGauge, OutputTally};
+use super::{Now, Output, OutputTally};
 use crate::batch::{BATCH_FRAMES, Frame, Memory};
 use quaff_file::tally::Counts;
 use std::sync::mpsc::Sender;
@@ -69,32 +69,17 @@ impl Output for Spread {
         self.packers.iter().map(|packer| packer.patience_ns(now)).min().unwrap_or(u64::MAX)
     }
 
-    fn finish(&mut self, wall_ns: u64, count: &dyn Fn(&mut Counts)) -> OutputTally {
-        let mut all = OutputTally::default();
-        let mut lost = Vec::new();
-        for packer in &mut self.packers {
-            let of = packer.finish(wall_ns, count);
-            all.taken += of.taken;
-            all.lost += of.lost;
-            all.pool_buffers += of.pool_buffers;
-            all.pool_high_buffers += of.pool_high_buffers;
-            lost.push(of.lost);
-        }
+    fn finish(&mut self, wall_ns: u64, count: &dyn Fn(&mut Counts)) {
+        self.packers.iter_mut().for_each(|packer| packer.finish(wall_ns, count));
         // Without a receiver the run has failed at its start.
-        let _ = self.lost.send(lost);
-        all
+        let _ = self.lost.send(self.packers.iter().map(|packer| packer.tally().lost).collect());
+    }
+
+    fn tally(&self) -> OutputTally {
+        self.packers.iter().map(Packer::tally).sum()
     }
 
     fn is_closed(&self) -> bool {
         self.packers.iter().all(Packer::is_closed)
-    }
-
-    fn gauge(&self) -> OutputGauge {
-        let add = |sum: OutputGauge, of: OutputGauge| OutputGauge {
-            buffers: sum.buffers + of.buffers,
-            high_buffers: sum.high_buffers + of.high_buffers,
-            lost: sum.lost + of.lost,
-        };
-        self.packers.iter().map(Packer::gauge).fold(OutputGauge::default(), add)
     }
 }

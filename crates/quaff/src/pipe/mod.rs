@@ -25,7 +25,7 @@ mod write;
 pub use ends::Ends;
 
 use crate::buffer_pool::{Arrived, LanePool, Pool, PoolPlan};
-use crate::run::{self, cpu_seconds, join};
+use crate::run::{cpu_seconds, join, start_thread};
 use crate::{Error, Result};
 use ends::End;
 use quaff_file::write::{DirPlan, Retention, open_bytes};
@@ -311,22 +311,24 @@ fn start_pool(plan: &PipePlan, gauges: &Arc<PipeGauges>, stop: &Stop) -> Result<
 }
 
 /// Starts a thread on its core. If it fails or panics, it raises the stop for the other one.
-fn spawn<T: Send + 'static>(
+fn spawn<T: Default + Send + 'static>(
     name: &str,
     stop: &Stop,
     core: Option<usize>,
     end: End,
     body: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<JoinHandle<Result<T>>> {
-    let on_failure = stop.clone();
-    run::spawn(name, stop, move || {
-        let _end = end;
-        let done = core.map_or(Ok(()), cpu::pin).map_err(Error::from).and_then(|()| body());
-        if let Err(error) = &done {
-            on_failure.raise(Reason::Failed(error.to_string()));
-        }
-        done
-    })
+    start_thread(
+        name,
+        stop,
+        None,
+        || Ok(()),
+        move |()| {
+            let _end = end;
+            core.map_or(Ok(()), cpu::pin)?;
+            body()
+        },
+    )
 }
 
 #[cfg(test)]

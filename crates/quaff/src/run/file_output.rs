@@ -1,18 +1,17 @@
 //! One target, with a packer for each lane and the writer on its own thread.
 
-use super::spawn;
+use super::start_thread;
+use crate::Result;
 use crate::buffer_pool::LanePool;
 use crate::lane::{self, Inlet, Writer};
 use crate::output::{PackPlan, Packer};
-use crate::plan::{CapturePlan, RETIRE_MS};
+use crate::plan::{RETIRE_MS, WritePlan};
 use crate::source::Sources;
-use crate::{Error, Result};
 use quaff_file::tally::WriterTally;
 use quaff_file::write::{Heading, Slots, Target, WriterGauges};
-use quaff_os::{Reason, Stop, Wakeup, cpu};
+use quaff_os::{Stop, Wakeup};
 use quaff_wire::pcapng::Section;
 use std::sync::Arc;
-use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 
 /// Places in the ring to the writer beyond one for each buffer: slot marks, and the end.
@@ -32,7 +31,7 @@ pub(crate) struct FileOutput {
 
 impl FileOutput {
     /// `wakeup` is signalled by the lanes and by the disk of `target`.
-    pub(crate) fn new(plan: &CapturePlan, sources: &Sources, target: Target, wakeup: Wakeup) -> Self {
+    pub(crate) fn new(plan: &WritePlan, sources: &Sources, target: Target, wakeup: Wakeup) -> Self {
         let start_ns = sources.start_ns;
         let heading = Heading {
             format: plan.format,
@@ -53,9 +52,9 @@ impl FileOutput {
             slot_offset_ns: slots.offset_ns,
             start_ns,
             grace_ns: 4 * u64::from(RETIRE_MS) * 1_000_000,
-            by_packet_time: plan.read.is_some(),
+            by_packet_time: !sources.is_live,
         };
-        let (buffers_per_lane, writer_cpu) = (plan.buffers_per_lane(), plan.writer_cpu);
+        let (buffers_per_lane, writer_cpu) = (plan.buffers_per_lane(sources.lanes.len()), plan.cpu);
         Self { target, pack, heading, slots, wakeup, buffers_per_lane, writer_cpu, inlets: Vec::new() }
     }
 
@@ -75,29 +74,12 @@ impl FileOutput {
         gauges: Arc<WriterGauges>,
     ) -> Result<JoinHandle<Result<WriterTally>>> {
         let Self { target, heading, slots, wakeup, inlets, .. } = self;
-        let (core, stop) = (self.writer_cpu, stop.clone());
         let slot = inlets.first().map_or(0, |inlet| inlet.slot);
-        let (ready, is_ready) = channel();
-        let alarm = stop.clone();
-        let thread = spawn("quaff-writer", &alarm, move || {
-            let place = core.map_or(Ok(()), cpu::pin).map_err(Error::from);
-            let sink = place.and_then(|()| Ok(target.into_sink(heading, slots, &wakeup, &stop, gauges)?));
-            let sink = match sink {
-                Ok(sink) => sink,
-                Err(error) => {
-                    let _ = ready.send(Err(error));
-                    return Ok(WriterTally::default());
-                }
-            };
-            let _ = ready.send(Ok(()));
-            let written = lane::write(Writer { inlets, sink, wakeup, slot });
-            if let Err(error) = &written {
-                stop.raise(Reason::Failed(error.to_string()));
-            }
-            written
-        })?;
-        is_ready.recv().map_err(|_| Error::Defect("the writer ended at its start".into()))??;
-        Ok(thread)
+        let (of_sink, of_disk) = (stop.clone(), wakeup.clone());
+        let open = move || Ok(target.into_sink(heading, slots, &of_disk, &of_sink, gauges)?);
+        start_thread("quaff-writer", stop, self.writer_cpu, open, move |sink| {
+            lane::write(Writer { inlets, sink, wakeup, slot })
+        })
     }
 }
 

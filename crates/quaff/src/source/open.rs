@@ -9,7 +9,7 @@ use super::afpacket::{AfPacket, Opening};
 use super::files::Files;
 use crate::filter::{FilterPlace, FrameFilter, KernelFilter, kernel_filter};
 use crate::gauge::LaneGauges;
-use crate::plan::{CapturePlan, InterfacePlan, RETIRE_MS, ReadPlan};
+use crate::plan::{InputPlan, InterfacePlan, RETIRE_MS, ReadPlan};
 use crate::{Error, Result};
 use quaff_file::Interfaces;
 use quaff_file::write::{Format, Output};
@@ -29,11 +29,15 @@ pub(crate) struct Sources {
     /// The interfaces that an output describes.
     pub interfaces: Interfaces,
     pub lanes: Vec<LaneSource>,
+    /// The format of the outputs.
+    pub format: Format,
     /// Start of the capture: now, or the time of the first packet of the files; ns since 1970.
     pub start_ns: u64,
     /// The filter on outer frames, for files.
     pub(crate) filter: Option<FrameFilter>,
     pub(crate) inner: Option<FrameFilter>,
+    /// Interfaces, not files.
+    pub is_live: bool,
     /// All packets exist already, so no reader waits for the output.
     pub is_at_once: bool,
     /// Warnings for the user: offloads that change frames, gaps that a filter hides.
@@ -64,10 +68,10 @@ pub(crate) struct LaneSource {
 impl Sources {
     /// Opens the sources of `plan`. `outputs`, in `format`, are the outputs of the run: no file may be read and
     /// written at once.
-    pub(crate) fn open(plan: &CapturePlan, outputs: &[&Output], format: Format, stop: &Stop) -> Result<Self> {
+    pub(crate) fn open(plan: &InputPlan, outputs: &[&Output], format: Format, stop: &Stop) -> Result<Self> {
         match &plan.read {
             Some(read) => open_files(plan, read, outputs, format, stop),
-            None => find_interfaces(plan, stop),
+            None => find_interfaces(plan, format, stop),
         }
     }
 
@@ -81,7 +85,7 @@ impl Sources {
     }
 }
 
-fn find_interfaces(plan: &CapturePlan, stop: &Stop) -> Result<Sources> {
+fn find_interfaces(plan: &InputPlan, format: Format, stop: &Stop) -> Result<Sources> {
     let links = plan.interfaces.iter().map(find_link).collect::<Result<Vec<_>>>()?;
     let inner = plan.inner.as_ref().map(|inner| FrameFilter::new(&inner.expression)).transpose()?;
     let filter = |link: &Link| kernel_filter(plan, &link.name, kind_of(link), inner.as_ref());
@@ -92,12 +96,13 @@ fn find_interfaces(plan: &CapturePlan, stop: &Stop) -> Result<Sources> {
     let interfaces = Interfaces::new(links.iter().map(describe).collect());
     let lanes = links.into_iter().zip(filters).zip(&plan.interfaces).enumerate();
     let lanes = lanes.map(|(number, ((link, filter), of))| live_lane(plan, of, link, filter, number, stop));
-    let (filter, is_at_once) = (None, false);
-    Ok(Sources { interfaces, lanes: lanes.collect(), start_ns: wall_ns(), filter, inner, is_at_once, notes })
+    let (lanes, start_ns, filter, is_at_once) = (lanes.collect(), wall_ns(), None, false);
+    let is_live = true;
+    Ok(Sources { interfaces, lanes, format, start_ns, filter, inner, is_live, is_at_once, notes })
 }
 
 fn live_lane(
-    plan: &CapturePlan,
+    plan: &InputPlan,
     interface: &InterfacePlan,
     link: Link,
     filter: KernelFilter,
@@ -133,7 +138,7 @@ fn live_lane(
 }
 
 fn open_files(
-    plan: &CapturePlan,
+    plan: &InputPlan,
     read: &ReadPlan,
     outputs: &[&Output],
     format: Format,
@@ -156,12 +161,13 @@ fn open_files(
         hides_gaps: false,
         gauges,
     };
-    let (lanes, is_at_once, notes) = (vec![lane], !is_live(read), Vec::new());
-    Ok(Sources { interfaces, lanes, start_ns, filter, inner, is_at_once, notes })
+    let (lanes, is_at_once, notes) = (vec![lane], !may_grow(read), Vec::new());
+    let is_live = false;
+    Ok(Sources { interfaces, lanes, format, start_ns, filter, inner, is_live, is_at_once, notes })
 }
 
 /// Returns whether another process may be writing the input.
-fn is_live(read: &ReadPlan) -> bool {
+fn may_grow(read: &ReadPlan) -> bool {
     let is_stream =
         |path: &Path| path.as_os_str() == "-" || !path.metadata().is_ok_and(|meta| meta.is_file());
     read.follow || read.files.iter().any(|path| is_stream(path))
@@ -235,7 +241,7 @@ fn gap_note(filter: &KernelFilter) -> Option<String> {
     })
 }
 
-fn describe(plan: &CapturePlan, link: &Link) -> Interface {
+fn describe(plan: &InputPlan, link: &Link) -> Interface {
     Interface {
         linktype: kind_of(link).linktype,
         snaplen: plan.snaplen,

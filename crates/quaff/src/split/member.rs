@@ -2,7 +2,7 @@
 
 use super::plan::{Goal, MemberPlan, SplitPlan};
 use crate::output::Transmit;
-use crate::plan::CapturePlan;
+use crate::plan::WritePlan;
 use crate::run::file_output::FileOutput;
 use crate::run::join;
 use crate::source::Sources;
@@ -25,7 +25,7 @@ use std::thread::JoinHandle;
 
 /// A member whose output is open.
 pub(super) struct Opened {
-    plan: CapturePlan,
+    plan: WritePlan,
     target: Target,
     wakeup: Wakeup,
     starting: Starting,
@@ -61,21 +61,21 @@ pub(super) struct Ended {
 /// Opens the output of member `number`.
 pub(super) fn open(plan: &SplitPlan, number: usize, is_at_once: bool, stop: &Stop) -> Result<Opened> {
     let member = &plan.members[number];
-    let capture = plan.capture_of(member, is_at_once);
+    let write = plan.write_of(member, is_at_once);
     let (wakeup, presence, gauges) = (Wakeup::new()?, Presence::default(), Arc::<WriterGauges>::default());
     let (target, child) = match &member.goal {
         Goal::Command(command) => {
             let (child, pipe) = run(command, number, plan.takes_stdout())?;
-            (Target::process(pipe, capture.format), Some(child))
+            (Target::process(pipe, write.format), Some(child))
         }
         Goal::Interface(name) => {
             let transmit = Box::new(transmit(name, &presence, gauges.clone())?);
             (Target::own(transmit, "an interface", Format::Pcap), None)
         }
-        _ => (Target::open(&capture.output, None, capture.format, &wakeup, stop)?, None),
+        _ => (Target::open(&member.goal.output(), None, write.format, &wakeup, stop)?, None),
     };
     let (target, name) = (target.until(stop), name(member, number));
-    Ok(Opened { plan: capture, target, wakeup, starting: Starting { name, presence, gauges, child } })
+    Ok(Opened { plan: write, target, wakeup, starting: Starting { name, presence, gauges, child } })
 }
 
 pub(super) fn name(member: &MemberPlan, number: usize) -> String {

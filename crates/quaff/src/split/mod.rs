@@ -25,7 +25,6 @@ use crate::source::Sources;
 use crate::stage::{Knowledge, Presence, Split as Sorter, Stage};
 use crate::{Error, Result};
 use member::{Member, Opened};
-use quaff_file::write::{Format, Output};
 use quaff_os::{Reason, Stop};
 use quaff_wire::linktype::ETHERNET;
 use std::sync::Arc;
@@ -54,21 +53,19 @@ impl Split {
     /// Starts the split. When this returns, every packet that arrives is assigned.
     pub fn start(plan: SplitPlan, stop: Stop) -> Result<Self> {
         let plan = plan.validate()?;
-        let outputs: Vec<_> =
-            plan.members.iter().map(|member| plan.capture_of(member, true).output).collect();
-        let format = if plan.sends() { Format::Pcap } else { plan.capture.format };
-        let sources = Sources::open(&plan.capture, &outputs.iter().collect::<Vec<&Output>>(), format, &stop)?;
+        let outputs: Vec<_> = plan.members.iter().map(|member| member.goal.output()).collect();
+        let sources = Sources::open(&plan.input, &outputs.iter().collect::<Vec<_>>(), plan.format(), &stop)?;
         refuse_headless(&plan, &sources)?;
         let opened = open_members(&plan, sources.is_at_once, &stop)?;
         let (pool, shares) = match plan.is_dry() {
             true => (None, Vec::new()),
             false => {
-                let of_member = plan.capture_of(&plan.members[0], false);
-                let (pool, shares) = start_pool(&of_member, opened.len(), &sources.gauges(), &stop)?;
+                let write = plan.write_of(&plan.members[0], false);
+                let (pool, shares) = start_pool(&plan.input, &write, opened.len(), &sources.gauges(), &stop)?;
                 (Some(pool), shares)
             }
         };
-        let mut run = Run::new(&plan.capture, &sources, &stop);
+        let mut run = Run::new(&plan.input, &sources, &stop);
         run.notes.extend(opened.iter().filter_map(Opened::note).take(1));
         run.notes.extend(pool.iter().flat_map(|pool| pool.notes.clone()));
         let notes = run.notes.clone();

@@ -1,6 +1,6 @@
 //! The plan of a split as plain data, and its checks.
 
-use crate::plan::CapturePlan;
+use crate::plan::{InputPlan, WritePlan};
 use crate::stage::{MEMBERS_MAX, Rendezvous, Sorting, WEIGHTS_MAX};
 use crate::{Error, Result};
 use quaff_file::write::{Format, Output};
@@ -9,8 +9,9 @@ use std::path::PathBuf;
 /// The plan of a split.
 #[derive(Debug, Clone)]
 pub struct SplitPlan {
-    /// The input, and the settings of all outputs; its own output is not used.
-    pub capture: CapturePlan,
+    pub input: InputPlan,
+    /// The settings of all outputs.
+    pub write: WritePlan,
     pub sorting: Sorting,
     pub members: Vec<MemberPlan>,
 }
@@ -48,6 +49,14 @@ impl Goal {
             Self::Nowhere => format!("member {}", number + 1),
         }
     }
+
+    /// The file or stdout; stdout stands for the others.
+    pub(super) fn output(&self) -> Output {
+        match self {
+            Self::File(path) => Output::File(path.clone()),
+            _ => Output::Stdout,
+        }
+    }
 }
 
 impl SplitPlan {
@@ -80,7 +89,7 @@ impl SplitPlan {
                 let name = member.goal.name(number);
                 return refuse(format!("{name} is given twice; `weights` gives an output a larger share"));
             }
-            let is_source = |name: &String| self.capture.interfaces.iter().any(|source| source.name == *name);
+            let is_source = |name: &String| self.input.interfaces.iter().any(|source| source.name == *name);
             if let Goal::Interface(name) = &member.goal
                 && is_source(name)
             {
@@ -88,7 +97,8 @@ impl SplitPlan {
             }
         }
         self.bundle()?;
-        self.capture = self.capture.validate()?;
+        self.input = self.input.validate()?;
+        self.write.check(&self.input)?;
         Ok(self)
     }
 
@@ -107,13 +117,14 @@ impl SplitPlan {
         self.members.iter().any(|member| matches!(member.goal, Goal::Interface(_)))
     }
 
-    /// The plan of one member's output, with its share of the buffer.
-    pub(super) fn capture_of(&self, member: &MemberPlan, is_at_once: bool) -> CapturePlan {
-        let plan = self.capture.clone();
-        let output = match &member.goal {
-            Goal::File(path) => Output::File(path.clone()),
-            _ => Output::Stdout,
-        };
+    /// The format in which frames reach the members: pcap where one of them sends.
+    pub(super) fn format(&self) -> Format {
+        if self.sends() { Format::Pcap } else { self.write.format }
+    }
+
+    /// The plan of one member's writer, with its share of the buffer.
+    pub(super) fn write_of(&self, member: &MemberPlan, is_at_once: bool) -> WritePlan {
+        let plan = self.write.clone();
         let is_file =
             matches!(&member.goal, Goal::File(path) if !path.metadata().is_ok_and(|meta| !meta.is_file()));
         let flush = match &member.goal {
@@ -122,6 +133,6 @@ impl SplitPlan {
             _ => plan.flush,
         };
         let format = if matches!(member.goal, Goal::Interface(_)) { Format::Pcap } else { plan.format };
-        CapturePlan { output, flush, format, buffer_bytes: plan.buffer_bytes / self.members.len(), ..plan }
+        WritePlan { flush, format, buffer_bytes: plan.buffer_bytes / self.members.len(), ..plan }
     }
 }

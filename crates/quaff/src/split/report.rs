@@ -9,7 +9,7 @@ use super::member::{self, Ended};
 use super::plan::{MemberPlan, SplitPlan};
 use crate::run::{self, cpu_seconds};
 use crate::stage::{Balance, Conversation, PEAK_WINDOWS_NS, Share};
-use crate::tally::{BeforeSocket, InputTally, LaneTally};
+use crate::tally::{self, BeforeSocket, InputTally, LaneTally, sum};
 use quaff_os::Reason;
 use serde::Serialize;
 
@@ -156,13 +156,12 @@ pub(super) fn sum_up(plan: &SplitPlan, balance: &Balance, ended_by: Option<Reaso
     let is_wanted = ended_by == Some(Reason::OutputClosed);
     let loss = Skipped { filtered: 0, after_count: 0, ..skipped_by };
     let loss = Skipped { after_close: if is_wanted { 0 } else { loss.after_close }, ..loss };
-    let sum = |of: fn(&MemberReport) -> u64| members.iter().map(of).sum::<u64>();
     let (conversations, conversations_exact) = balance.conversations();
     let (first_ns, last_ns) = balance.span_ns.unwrap_or_default();
     let mut report = Report {
         by: plan.sorting.by.to_string(),
-        offered: end.run.lanes.iter().map(|lane| lane.offered).sum(),
-        out: sum(|member| member.written),
+        offered: sum(&end.run.lanes, |lane| lane.offered),
+        out: sum(&members, |member| member.written),
         skipped: skipped_by.sum(),
         skipped_by,
         lossless: loss.sum() == 0 && end.run.before_socket.reasons.is_empty(),
@@ -177,27 +176,21 @@ pub(super) fn sum_up(plan: &SplitPlan, balance: &Balance, ended_by: Option<Reaso
         seconds: end.run.seconds,
         cpu_seconds: cpu_seconds(),
         ended_by,
-        notes: [end.run.notes, end.run.before_socket.reasons.clone()].concat(),
-        before_socket: end.run.before_socket,
+        notes: end.run.notes(),
+        before_socket: end.run.before_socket.clone(),
         failure: None,
-        interfaces: end.run.lanes,
-        input: end.run.input,
+        interfaces: end.run.lanes.clone(),
+        input: end.run.input.clone(),
         members,
     };
-    if let Some(input) = &report.input {
-        report.notes.extend_from_slice(&input.notes);
-    }
-    let unread = report.input.as_ref().and_then(|input| input.failure.clone());
-    // After a failure the sums may differ.
-    report.failure =
-        end.run.failure.map(|error| error.to_string()).or_else(|| report.check().err()).or(unread);
+    report.failure = end.run.failure(report.check());
     report.lossless &= report.failure.is_none();
     report
 }
 
 fn skipped(lanes: &[LaneTally], members: &[MemberReport]) -> Skipped {
-    let lanes = |of: fn(&LaneTally) -> u64| lanes.iter().map(of).sum();
-    let members = |of: fn(&MemberReport) -> u64| members.iter().map(of).sum();
+    let lanes = |of: fn(&LaneTally) -> u64| sum(lanes, of);
+    let members = |of: fn(&MemberReport) -> u64| sum(members, of);
     Skipped {
         nic_dropped: lanes(|lane| lane.nic_dropped),
         kernel_dropped: lanes(|lane| lane.kernel_dropped),
@@ -226,12 +219,7 @@ impl Report {
             ("packets of a member = written + lost + after_close + unsendable", member.packets, ended)
         });
         let whole = ("in = out + skipped", self.offered, self.out + self.skipped);
-        for (identity, left, right) in std::iter::once(whole).chain(of_members) {
-            if left != right {
-                return Err(format!("the ledger does not add up: {identity}: {left} is not {right}"));
-            }
-        }
-        Ok(())
+        tally::check(std::iter::once(whole).chain(of_members))
     }
 }
 

@@ -6,7 +6,7 @@
 use super::Stage;
 use crate::batch::{Batch, Frame, Memory};
 use crate::filter::FrameFilter;
-use crate::tally::Removed;
+use crate::tally::LaneTally;
 use quaff_file::Interfaces;
 use quaff_wire::filter::{Program, Subject};
 use quaff_wire::linktype::ETHERNET;
@@ -59,7 +59,7 @@ impl Filter {
 }
 
 impl Stage for Filter {
-    fn pass(&mut self, batch: &mut Batch<'_>, removed: &mut Removed) {
+    fn pass(&mut self, batch: &mut Batch<'_>, tally: &mut LaneTally) {
         for frame in batch.frames.iter() {
             if self.place(frame.interface).is_none() {
                 self.learn(frame.interface);
@@ -68,7 +68,7 @@ impl Stage for Filter {
         let memory = Memory { bytes: batch.bytes, scratch: batch.scratch };
         let before = batch.frames.len();
         batch.frames.retain(|frame| self.wants(frame, memory));
-        removed.filtered += (before - batch.frames.len()) as u64;
+        tally.filtered += (before - batch.frames.len()) as u64;
     }
 }
 
@@ -102,11 +102,11 @@ mod tests {
             }
         };
         let mut list: Vec<_> = frames.iter().enumerate().map(describe).collect();
-        let (mut scratch, mut removed) = (Vec::new(), Removed::default());
+        let (mut scratch, mut tally) = (Vec::new(), LaneTally::default());
         let mut batch =
             Batch { bytes: &bytes, scratch: &mut scratch, frames: &mut list, now_ns: 0, is_last: true };
-        stage.pass(&mut batch, &mut removed);
-        (list.iter().map(|frame| frame.time_ns as usize).collect(), removed.filtered, filter.notes())
+        stage.pass(&mut batch, &mut tally);
+        (list.iter().map(|frame| frame.time_ns as usize).collect(), tally.filtered, filter.notes())
     }
 
     #[test]

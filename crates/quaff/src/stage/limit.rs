@@ -2,7 +2,7 @@
 
 use super::Stage;
 use crate::batch::Batch;
-use crate::tally::Removed;
+use crate::tally::LaneTally;
 use quaff_os::{Reason, Stop};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -44,11 +44,11 @@ impl Limit {
 }
 
 impl Stage for Limit {
-    fn pass(&mut self, batch: &mut Batch<'_>, removed: &mut Removed) {
+    fn pass(&mut self, batch: &mut Batch<'_>, tally: &mut LaneTally) {
         let want = batch.frames.len() as u64;
         let (got, used_up) = self.quota.take(want);
         batch.frames.truncate(got as usize);
-        removed.after_count += want - got;
+        tally.after_count += want - got;
         if used_up {
             self.stop.raise(Reason::Count);
         }
@@ -70,7 +70,7 @@ mod tests {
                     let mut kept = 0;
                     for _ in 0..100 {
                         let mut frames = vec![Frame::default(); 7];
-                        let (mut scratch, mut removed) = (Vec::new(), Removed::default());
+                        let (mut scratch, mut tally) = (Vec::new(), LaneTally::default());
                         let mut batch = Batch {
                             bytes: &[],
                             scratch: &mut scratch,
@@ -78,8 +78,8 @@ mod tests {
                             now_ns: 0,
                             is_last: false,
                         };
-                        limit.pass(&mut batch, &mut removed);
-                        assert_eq!(removed.after_count as usize + frames.len(), 7);
+                        limit.pass(&mut batch, &mut tally);
+                        assert_eq!(tally.after_count as usize + frames.len(), 7);
                         kept += frames.len();
                     }
                     (kept, limit.stop.raised())

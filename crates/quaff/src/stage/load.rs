@@ -3,7 +3,7 @@
 use super::Stage;
 use crate::batch::Batch;
 use crate::plan::LoadPlan;
-use crate::tally::Removed;
+use crate::tally::LaneTally;
 use flate2::{Compress, Compression, FlushCompress};
 use std::hint::black_box;
 
@@ -42,7 +42,7 @@ impl Load {
 }
 
 impl Stage for Load {
-    fn pass(&mut self, batch: &mut Batch<'_>, _removed: &mut Removed) {
+    fn pass(&mut self, batch: &mut Batch<'_>, _tally: &mut LaneTally) {
         let memory = batch.memory();
         for frame in batch.frames.iter() {
             let bytes = memory.of(frame);

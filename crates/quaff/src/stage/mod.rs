@@ -19,13 +19,13 @@ pub(crate) use split::{
 };
 
 use crate::batch::Batch;
-use crate::tally::{LaneTally, Removed};
+use crate::tally::LaneTally;
 use quaff_file::tally::Counts;
 
 /// One step of a lane. Called per batch, never per packet.
 pub(crate) trait Stage: Send {
-    /// Edits the descriptors, and counts the frames that it removes.
-    fn pass(&mut self, batch: &mut Batch<'_>, removed: &mut Removed);
+    /// Edits the descriptors, and counts the frames that it removes in the tally of the lane.
+    fn pass(&mut self, batch: &mut Batch<'_>, tally: &mut LaneTally);
 
     /// Returns whether it holds frames back; then it is also called when no frames arrive.
     fn is_holding(&self) -> bool {

@@ -2,7 +2,7 @@
 
 use super::Stage;
 use crate::batch::Batch;
-use crate::tally::Removed;
+use crate::tally::LaneTally;
 
 /// The stage that limits `keep` to a snaplen.
 #[derive(Debug)]
@@ -12,7 +12,7 @@ pub(crate) struct Slice {
 }
 
 impl Stage for Slice {
-    fn pass(&mut self, batch: &mut Batch<'_>, _removed: &mut Removed) {
+    fn pass(&mut self, batch: &mut Batch<'_>, _tally: &mut LaneTally) {
         for frame in batch.frames.iter_mut() {
             frame.keep = frame.keep.min(self.snaplen);
         }

@@ -4,10 +4,9 @@ use super::memory;
 use crate::units::{self, CLOCKS, FORMATS, choice};
 use anyhow::{Context, bail};
 use quaff::cores::{Nic, Topology, advise};
-use quaff::plan::LoadPlan;
 use quaff::plan::{
-    BLOCK_BYTES, CHUNK_BYTES, CapturePlan, DecapPlan, InnerPlan, InterfacePlan, POPULATE_BYTES,
-    READ_BUFFER_BYTES, ReadPlan, SNAPLEN_MAX, default_buffer_bytes, default_ring_bytes,
+    CapturePlan, DecapPlan, InnerPlan, InputPlan, InterfacePlan, LoadPlan, ReadPlan, SNAPLEN_MAX, WritePlan,
+    default_ring_bytes,
 };
 use quaff_file::write::{DirPlan, Format, Output, Retention};
 use quaff_os::packet::TimeSource;
@@ -251,7 +250,7 @@ impl Args {
         let (lanes, writer_cpu) = self.place()?;
         let cpu = |lane: usize| lanes.get(lane).or(lanes.last()).copied();
         let interfaces = self.interface.iter().enumerate();
-        Ok(CapturePlan {
+        let input = InputPlan {
             interfaces: interfaces
                 .map(|(i, name)| InterfacePlan { name: name.clone(), cpu: cpu(i) })
                 .collect(),
@@ -261,10 +260,6 @@ impl Args {
                 follow: self.follow,
                 cpu: cpu(0),
             }),
-            output: self.output()?,
-            // The packets themselves go into the folder of --tee.
-            live_copy: self.tee.as_ref().map(|_| self.written()),
-            format: self.format,
             filter: self.filter.clone().filter(|filter| !filter.trim().is_empty()),
             decap: self.decap.map(|kinds| DecapPlan {
                 kinds,
@@ -282,19 +277,19 @@ impl Args {
             promiscuous: !self.no_promiscuous,
             time_source: self.time_stamp_type,
             ring_bytes: self.ring.map_or_else(|| default_ring_bytes(free_bytes), |bytes| bytes as usize),
-            block_bytes: BLOCK_BYTES,
-            buffer_bytes: match self.buffer {
-                Some(bytes) => bytes as usize,
-                None if self.read.is_empty() => default_buffer_bytes(free_bytes),
-                None => READ_BUFFER_BYTES,
-            },
-            populate_bytes: self.buffer.map_or(POPULATE_BYTES, |bytes| bytes as usize),
-            chunk_bytes: CHUNK_BYTES,
-            flush: self.flush.unwrap_or(flush_default),
             count: self.count,
-            writer_cpu,
             real_time: self.rt,
-        })
+            ..InputPlan::default()
+        };
+        let write = WritePlan {
+            format: self.format,
+            flush: self.flush.unwrap_or(flush_default),
+            cpu: writer_cpu,
+            ..WritePlan::with_buffer(self.buffer, free_bytes, self.read.is_empty())
+        };
+        // The packets themselves go into the folder of --tee.
+        let (output, live_copy) = (self.output()?, self.tee.as_ref().map(|_| self.written()));
+        Ok(CapturePlan { input, write, output, live_copy })
     }
 
     /// The cores of the lanes and of the writer.

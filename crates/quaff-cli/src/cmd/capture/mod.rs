@@ -28,7 +28,7 @@ const LOOK_AT_MOST: Duration = Duration::from_millis(20);
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let plan = args.plan()?.validate()?;
     if args.dry_run {
-        report::explain(&plan, &quaff::explain(&plan)?);
+        report::explain(&plan, &quaff::explain(&plan.input)?);
         return Ok(Exit::Done);
     }
     let Some(ledger) = capture(&args, &plan)? else { return Ok(Exit::Failed) };
@@ -56,7 +56,7 @@ pub(crate) fn capture(args: &Args, plan: &CapturePlan) -> anyhow::Result<Option<
 /// Checks the interfaces while the capture starts; returns the most severe finding.
 fn worst_finding(plan: &CapturePlan) -> Receiver<Finding> {
     let (sender, finding) = channel();
-    let interfaces = plan.interfaces.clone();
+    let interfaces = plan.input.interfaces.clone();
     std::thread::spawn(move || {
         let found = interfaces.iter().filter_map(|it| doctor::glance(&it.name, it.cpu));
         if let Some(worst) = found.max_by_key(|finding| finding.severity) {
@@ -82,7 +82,7 @@ fn greet(args: &Args, plan: &CapturePlan, capture: &Capture, finding: Option<Fin
         let (from, to) = (report::sources(plan), report::target(plan));
         let _ = writeln!(err, "{from} → {to} ({})", capture.writing);
     }
-    if plan.read.is_none() && args.quiet < 2 {
+    if plan.input.read.is_none() && args.quiet < 2 {
         // Scripts wait for this word: from now on every packet is captured.
         let _ = writeln!(err, "capturing");
     }

@@ -104,13 +104,13 @@ impl Live {
 
 /// The sources, as text.
 pub(super) fn sources(plan: &CapturePlan) -> String {
-    match plan.read.as_ref().map(|read| &read.files[..]) {
+    match plan.input.read.as_ref().map(|read| &read.files[..]) {
         Some([first, rest @ ..]) if rest.len() > 2 => {
             format!("{} and {} more files", first.display(), rest.len())
         }
         Some(files) => files.iter().map(|file| file.display().to_string()).collect::<Vec<_>>().join(", "),
         None => {
-            let names = plan.interfaces.iter().map(|interface| interface.name.as_str());
+            let names = plan.input.interfaces.iter().map(|interface| interface.name.as_str());
             names.collect::<Vec<_>>().join(", ")
         }
     }
@@ -311,6 +311,7 @@ pub(crate) fn exit(ledger: &Ledger) -> Exit {
 /// Prints the plan, the place of the inner filter, and the longest stall of the disk without loss.
 pub(super) fn explain(plan: &CapturePlan, inner: &[(String, FilterPlace)]) {
     let lanes: Vec<_> = plan
+        .input
         .interfaces
         .iter()
         .map(|interface| match interface.cpu {
@@ -318,40 +319,47 @@ pub(super) fn explain(plan: &CapturePlan, inner: &[(String, FilterPlace)]) {
             None => interface.name.clone(),
         })
         .collect();
-    match &plan.read {
+    match &plan.input.read {
         None => println!("lanes      {}", lanes.join(", ")),
         Some(_) => println!("files      {}, in order", sources(plan)),
     }
-    println!("output     {} as {}", target(plan), plan.format.extension());
+    println!("output     {} as {}", target(plan), plan.write.format.extension());
     println!(
         "filter     {}",
-        plan.filter.as_deref().map_or("none".into(), |text| format!("'{text}', in the kernel"))
+        plan.input.filter.as_deref().map_or("none".into(), |text| format!("'{text}', in the kernel"))
     );
     explain_tunnels(plan, inner);
     println!(
         "snaplen    {}",
-        if plan.snaplen == SNAPLEN_MAX { "all of each packet".into() } else { format!("{} B", plan.snaplen) }
+        if plan.input.snaplen == SNAPLEN_MAX {
+            "all of each packet".into()
+        } else {
+            format!("{} B", plan.input.snaplen)
+        }
     );
-    if plan.read.is_some() {
+    if plan.input.read.is_some() {
         println!(
             "buffer     {} in chunks of {}",
-            show::bytes(plan.buffer_bytes as u64),
-            show::bytes(plan.chunk_bytes as u64)
+            show::bytes(plan.write.buffer_bytes as u64),
+            show::bytes(plan.write.chunk_bytes as u64)
         );
         return;
     }
     println!(
         "ring       {} per interface, {} blocks of {}, retired after {RETIRE_MS} ms at the latest",
-        show::bytes((plan.blocks_per_ring() * plan.block_bytes) as u64),
-        plan.blocks_per_ring(),
-        show::bytes(plan.block_bytes as u64)
+        show::bytes((plan.input.blocks_per_ring() * plan.input.block_bytes) as u64),
+        plan.input.blocks_per_ring(),
+        show::bytes(plan.input.block_bytes as u64)
     );
     println!(
         "buffer     {} in chunks of {}, {} pre-faulted before the first packet; on disk after {:?}",
-        show::bytes((plan.buffers_per_lane() * plan.lanes() * plan.chunk_bytes) as u64),
-        show::bytes(plan.chunk_bytes as u64),
-        show::bytes(plan.populate_bytes.min(plan.buffer_bytes) as u64),
-        plan.flush
+        show::bytes(
+            (plan.write.buffers_per_lane(plan.input.lanes()) * plan.input.lanes() * plan.write.chunk_bytes)
+                as u64
+        ),
+        show::bytes(plan.write.chunk_bytes as u64),
+        show::bytes(plan.write.populate_bytes.min(plan.write.buffer_bytes) as u64),
+        plan.write.flush
     );
     println!("the disk may stall without packet loss for");
     for (words, rate) in [("1 Gb/s", 1e9), ("10 Gb/s", 10e9)] {
@@ -361,11 +369,11 @@ pub(super) fn explain(plan: &CapturePlan, inner: &[(String, FilterPlace)]) {
 }
 
 fn explain_tunnels(plan: &CapturePlan, inner: &[(String, FilterPlace)]) {
-    if let Some(decap) = &plan.decap {
+    if let Some(decap) = &plan.input.decap {
         let rest = if decap.only { "other packets are dropped" } else { "other packets pass unchanged" };
         println!("tunnels    {} removed, at most {} nested; {rest}", decap.kinds, decap.depth);
     }
-    if let Some(filter) = &plan.inner {
+    if let Some(filter) = &plan.input.inner {
         println!("inner      '{}'", filter.expression);
         for (name, place) in inner {
             println!("  {name:<8} {place}");

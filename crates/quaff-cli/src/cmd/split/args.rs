@@ -4,9 +4,7 @@ use crate::cmd::capture::memory;
 use crate::units::{self, FORMATS, choice};
 use anyhow::{Context, bail};
 use quaff::Sorting;
-use quaff::plan::{
-    CapturePlan, InterfacePlan, POPULATE_BYTES, ReadPlan, default_buffer_bytes, default_ring_bytes,
-};
+use quaff::plan::{InputPlan, InterfacePlan, ReadPlan, WritePlan, default_ring_bytes};
 use quaff::split::{Goal, MemberPlan, SplitPlan};
 use quaff_file::write::Format;
 use quaff_wire::split::SplitFields;
@@ -152,7 +150,8 @@ impl Args {
             }
         };
         Ok(SplitPlan {
-            capture: self.capture_plan(goals.len()),
+            input: self.input_plan(),
+            write: self.write_plan(goals.len()),
             sorting: Sorting {
                 by: self.by,
                 kinds: self.decap.unwrap_or_default(),
@@ -216,33 +215,36 @@ impl Args {
         Ok(files.into_iter().map(|name| Goal::File(dir.join(name))).collect())
     }
 
-    fn capture_plan(&self, members: usize) -> CapturePlan {
-        let free_bytes = memory::free_bytes();
-        let files = if self.plan.is_empty() { &self.read } else { &self.plan };
+    /// The files that are read, or analysed.
+    fn input_files(&self) -> &[PathBuf] {
+        if self.plan.is_empty() { &self.read } else { &self.plan }
+    }
+
+    fn input_plan(&self) -> InputPlan {
+        let (free_bytes, files) = (memory::free_bytes(), self.input_files());
         let interface = |name: &String| InterfacePlan { name: name.clone(), cpu: self.cpu };
-        let buffer_bytes = match self.buffer {
-            Some(bytes) => bytes as usize,
-            None if files.is_empty() => default_buffer_bytes(free_bytes),
-            None => 0,
-        };
-        CapturePlan {
+        InputPlan {
             interfaces: self.interface.iter().map(interface).collect(),
             read: (!files.is_empty()).then(|| ReadPlan {
-                files: files.clone(),
+                files: files.to_vec(),
                 salvage: self.salvage,
                 follow: false,
                 cpu: self.cpu,
             }),
-            format: self.format,
             filter: self.filter.clone().filter(|filter| !filter.trim().is_empty()),
             promiscuous: !self.no_promiscuous,
             ring_bytes: self.ring.map_or_else(|| default_ring_bytes(free_bytes), |bytes| bytes as usize),
-            buffer_bytes: buffer_bytes.max(members * MEMBER_BYTES),
-            populate_bytes: self.buffer.map_or(POPULATE_BYTES, |bytes| bytes as usize),
-            flush: FLUSH,
-            chunk_bytes: CHUNK_BYTES,
             count: self.count,
-            ..CapturePlan::default()
+            ..InputPlan::default()
         }
+    }
+
+    fn write_plan(&self, members: usize) -> WritePlan {
+        let least_bytes = members * MEMBER_BYTES;
+        let is_live = self.input_files().is_empty();
+        let plan = WritePlan::with_buffer(self.buffer, memory::free_bytes(), is_live);
+        let is_given = is_live || self.buffer.is_some();
+        let buffer_bytes = if is_given { plan.buffer_bytes.max(least_bytes) } else { least_bytes };
+        WritePlan { format: self.format, flush: FLUSH, buffer_bytes, chunk_bytes: CHUNK_BYTES, ..plan }
     }
 }

@@ -38,7 +38,7 @@ fn greet(args: &Args, plan: &SplitPlan, split: &Split) {
     if args.quiet == 0 {
         split.notes.iter().for_each(|note| drop(writeln!(err, "quaff: {}", crate::flags::named(note))));
     }
-    if plan.capture.read.is_none() && args.quiet < 2 {
+    if plan.input.read.is_none() && args.quiet < 2 {
         // Scripts wait for this word: from now on every packet is assigned.
         let _ = writeln!(err, "capturing");
     }

@@ -19,7 +19,7 @@ use super::Stage;
 use crate::batch::{Batch, Frame, Memory};
 use crate::gauge::LaneGauges;
 use crate::plan::DecapPlan;
-use crate::tally::{DecapTally, LaneTally, Removed};
+use crate::tally::{DecapTally, LaneTally};
 use clock::Clock;
 use fragments::{Datagram, Fragments, Taken};
 use quaff_file::Interfaces;
@@ -98,51 +98,51 @@ impl Decap {
         strip(memory.of(frame), frame.wire_len, linktype, self.plan.kinds, self.plan.depth)
     }
 
-    /// Decapsulates one frame: adds the result to `batch`, holds it back as a fragment, or counts it as removed.
-    fn take(&mut self, frame: Frame, batch: &mut Batch<'_>, removed: &mut Removed) {
+    /// Decapsulates one frame: adds the result to `batch`, holds it back as a fragment, or counts it as tally.
+    fn take(&mut self, frame: Frame, batch: &mut Batch<'_>, tally: &mut LaneTally) {
         match self.inspect(&frame, batch.memory()) {
-            Outcome::Inner(inner) => self.pass_inner(frame, &inner, batch, removed),
+            Outcome::Inner(inner) => self.pass_inner(frame, &inner, batch, tally),
             Outcome::Fragment(fragment) => {
                 match self.fragments.take(&frame, batch.memory().of(&frame), &fragment) {
                     Taken::Held => {}
-                    Taken::Refused => self.pass_outer(frame, batch, removed),
+                    Taken::Refused => self.pass_outer(frame, batch, tally),
                     Taken::Replaced(held) => {
                         self.incomplete += held.count();
-                        self.restore(&held, batch, removed);
+                        self.restore(&held, batch, tally);
                     }
                     Taken::Plain(held) => {
-                        self.restore(&held, batch, removed);
-                        self.pass_outer(frame, batch, removed);
+                        self.restore(&held, batch, tally);
+                        self.pass_outer(frame, batch, tally);
                     }
-                    Taken::Whole(datagram) => self.take_whole(datagram, batch, removed),
+                    Taken::Whole(datagram) => self.take_whole(datagram, batch, tally),
                 }
             }
-            Outcome::Plain => self.pass_outer(frame, batch, removed),
+            Outcome::Plain => self.pass_outer(frame, batch, tally),
             Outcome::Damaged(damage) => {
                 self.damaged[damage.index()] += 1;
-                self.pass_outer(frame, batch, removed);
+                self.pass_outer(frame, batch, tally);
             }
             Outcome::Control => {
                 self.control += 1;
-                self.pass_outer(frame, batch, removed);
+                self.pass_outer(frame, batch, tally);
             }
             Outcome::Marker(marker) => {
                 self.control += 1;
                 self.sessions.set_clocks(&marker);
-                self.pass_outer(frame, batch, removed);
+                self.pass_outer(frame, batch, tally);
             }
         }
     }
 
-    fn take_whole(&mut self, mut datagram: Datagram, batch: &mut Batch<'_>, removed: &mut Removed) {
+    fn take_whole(&mut self, mut datagram: Datagram, batch: &mut Batch<'_>, tally: &mut LaneTally) {
         let mark = batch.scratch.len();
         if let Some((frame, protocol, source)) = datagram.lay_out(batch.scratch) {
             let (payload, plan) = (batch.memory().of(&frame), &self.plan);
             let found = strip_datagram(payload, frame.len, protocol, source, plan.kinds, plan.depth);
             match found {
                 Outcome::Inner(inner) => {
-                    removed.merged += datagram.count() - 1;
-                    return self.pass_inner(frame, &inner, batch, removed);
+                    tally.merged += datagram.count() - 1;
+                    return self.pass_inner(frame, &inner, batch, tally);
                 }
                 Outcome::Damaged(damage) => self.damaged[damage.index()] += 1,
                 Outcome::Control | Outcome::Marker(_) => self.control += 1,
@@ -150,32 +150,32 @@ impl Decap {
             }
         }
         batch.scratch.truncate(mark);
-        self.restore(&datagram, batch, removed);
+        self.restore(&datagram, batch, tally);
     }
 
-    fn restore(&mut self, datagram: &Datagram, batch: &mut Batch<'_>, removed: &mut Removed) {
+    fn restore(&mut self, datagram: &Datagram, batch: &mut Batch<'_>, tally: &mut LaneTally) {
         for frame in datagram.restore(batch.scratch) {
-            self.pass_outer(frame, batch, removed);
+            self.pass_outer(frame, batch, tally);
         }
     }
 
-    fn expire(&mut self, batch: &mut Batch<'_>, removed: &mut Removed) {
+    fn expire(&mut self, batch: &mut Batch<'_>, tally: &mut LaneTally) {
         while let Some(datagram) = self.fragments.take_expired(batch.now_ns, batch.is_last) {
             self.incomplete += datagram.count();
-            self.restore(&datagram, batch, removed);
+            self.restore(&datagram, batch, tally);
         }
     }
 
     /// Passes a frame that was not decapsulated, or counts it where only inner frames are wanted.
-    fn pass_outer(&self, frame: Frame, batch: &mut Batch<'_>, removed: &mut Removed) {
+    fn pass_outer(&self, frame: Frame, batch: &mut Batch<'_>, tally: &mut LaneTally) {
         if self.plan.only {
-            removed.not_tunnel += 1;
+            tally.not_tunnel += 1;
         } else {
             batch.frames.push(frame);
         }
     }
 
-    fn pass_inner(&mut self, outer: Frame, inner: &Inner, batch: &mut Batch<'_>, removed: &mut Removed) {
+    fn pass_inner(&mut self, outer: Frame, inner: &Inner, batch: &mut Batch<'_>, tally: &mut LaneTally) {
         self.stripped += 1;
         if let Some(damage) = inner.damage {
             self.damaged[damage.index()] += 1;
@@ -184,11 +184,11 @@ impl Decap {
         let Some(at) = self.sessions.find(inner.session, inner.linktype, outer.interface) else {
             // The file cannot have more interfaces.
             self.stripped -= 1;
-            return self.pass_outer(outer, batch, removed);
+            return self.pass_outer(outer, batch, tally);
         };
         let interface = self.sessions.note(at, inner.sequence.filter(|_| self.has_all));
         if !fits {
-            removed.unsuited += 1;
+            tally.unsuited += 1;
             return;
         }
         let mut frame = describe(&outer, inner, interface);
@@ -236,13 +236,13 @@ fn time_ns(clock: &mut Clock, time: &ErspanTime, seen_ns: u64) -> Option<u64> {
 }
 
 impl Stage for Decap {
-    fn pass(&mut self, batch: &mut Batch<'_>, removed: &mut Removed) {
+    fn pass(&mut self, batch: &mut Batch<'_>, tally: &mut LaneTally) {
         let mut arrived = std::mem::take(&mut self.arrived);
         std::mem::swap(batch.frames, &mut arrived);
         batch.frames.clear();
-        self.expire(batch, removed);
+        self.expire(batch, tally);
         for frame in &arrived {
-            self.take(*frame, batch, removed);
+            self.take(*frame, batch, tally);
         }
         self.arrived = arrived;
     }

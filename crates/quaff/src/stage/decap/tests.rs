@@ -23,7 +23,7 @@ struct Out {
 struct Bench {
     stage: Decap,
     interfaces: Interfaces,
-    removed: Removed,
+    tally: LaneTally,
     out: Vec<Out>,
     now_ns: u64,
 }
@@ -34,7 +34,7 @@ impl Bench {
         let eth0 = Interface { linktype: 1, name: "eth0".into(), ..Interface::default() };
         let interfaces = Interfaces::new(vec![eth0]);
         let stage = Decap::new(&plan, format, interfaces.clone(), Arc::default());
-        Self { stage, interfaces, removed: Removed::default(), out: Vec::new(), now_ns: START_NS }
+        Self { stage, interfaces, tally: LaneTally::default(), out: Vec::new(), now_ns: START_NS }
     }
 
     /// Passes packets, 1 µs apart.
@@ -56,7 +56,7 @@ impl Bench {
         let mut scratch = Vec::new();
         let (aside_ref, now_ns) = (&mut scratch, self.now_ns);
         let mut batch = Batch { bytes: &bytes, scratch: aside_ref, frames: &mut frames, now_ns, is_last };
-        self.stage.pass(&mut batch, &mut self.removed);
+        self.stage.pass(&mut batch, &mut self.tally);
         let memory = batch.memory();
         for frame in batch.frames.iter() {
             let bytes = memory.of(frame).to_vec();
@@ -119,7 +119,7 @@ fn each_sender_and_session_is_an_interface_and_its_gaps_are_its_own() {
     assert_eq!(counts.sessions.iter().map(|s| (s.interface, s.missing)).collect::<Vec<_>>(), [(1, 2)]);
     let tally = bench.tally();
     assert_eq!((tally.stripped, tally.sessions[0].missing, tally.sessions[0].received), (4, 2, 2));
-    assert_eq!(bench.removed, Removed::default());
+    assert_eq!(bench.tally.clone(), LaneTally::default());
 }
 
 #[test]
@@ -128,7 +128,7 @@ fn what_is_no_tunnel_goes_only_when_that_was_asked_for() {
     for (only, left) in [(false, 2), (true, 0)] {
         let mut bench = Bench::new(only, Format::Pcapng);
         bench.put(&[frame(0, 20), damaged.clone()]);
-        assert_eq!((bench.out.len(), bench.removed.not_tunnel), (left, 2 - left as u64));
+        assert_eq!((bench.out.len(), bench.tally.not_tunnel), (left, 2 - left as u64));
         assert_eq!(bench.tally().damaged.values().sum::<u64>(), 1);
     }
 }
@@ -140,7 +140,7 @@ fn pcap_holds_one_link_type_and_says_what_it_could_not() {
     let mirror = on_ethernet(&mirrored(A, 5, 1, &frame(1, 20)));
     let mut bench = Bench::new(false, Format::Pcap);
     bench.put(&[on_gre.clone(), mirror.clone()]);
-    assert_eq!((bench.out.len(), bench.removed.unsuited), (1, 1));
+    assert_eq!((bench.out.len(), bench.tally.unsuited), (1, 1));
     let mut bench = Bench::new(false, Format::Pcapng);
     bench.put(&[on_gre, mirror]);
     assert_eq!(bench.bytes()[0], bare);
@@ -185,7 +185,7 @@ fn fragments_are_put_together_in_any_order_and_at_their_place() {
         assert!(bench.stage.is_holding());
         bench.put(&[two, last.clone()]);
         assert_eq!(bench.bytes(), [&first[..], &inner, &last]);
-        assert_eq!((bench.removed.merged, bench.stage.is_holding()), (1, false));
+        assert_eq!((bench.tally.merged, bench.stage.is_holding()), (1, false));
     }
 }
 
@@ -200,7 +200,7 @@ fn what_never_becomes_whole_passes_unchanged() {
     bench.now_ns += 2_000_000_000;
     bench.put(&[frame(1, 20)]);
     assert_eq!(bench.bytes(), [&pieces[2], &pieces[0], &pieces[2], &frame(1, 20)]);
-    assert_eq!((bench.tally().incomplete, bench.removed), (2, Removed::default()));
+    assert_eq!((bench.tally().incomplete, bench.tally.clone()), (2, LaneTally::default()));
     // The end of the run ends the timeout.
     bench.put(&[pieces[1].clone()]);
     bench.pass(&[], true);
@@ -218,7 +218,7 @@ fn a_number_that_comes_round_does_not_mix_two_datagrams() {
     // The end of the first is lost.
     bench.put(&[one[0].clone(), two[0].clone(), two[1].clone()]);
     assert_eq!(bench.bytes(), [&one[0][..], &frame(2, 1450)]);
-    assert_eq!((bench.removed.merged, bench.tally().incomplete), (1, 1));
+    assert_eq!((bench.tally.merged, bench.tally().incomplete), (1, 1));
 }
 
 #[test]
@@ -257,7 +257,7 @@ proptest! {
         }
         bench.pass(&[], true);
         prop_assert!(!bench.stage.is_holding());
-        prop_assert_eq!(bench.out.len() as u64 + bench.removed.merged, sent.len() as u64);
+        prop_assert_eq!(bench.out.len() as u64 + bench.tally.merged, sent.len() as u64);
         for out in &bench.out {
             let is_known = out.interface > 0 && out.bytes.len() > 100 || pieces.contains(&out.bytes);
             prop_assert!(is_known);

@@ -20,7 +20,7 @@ pub(crate) use rendezvous::{MEMBERS_MAX, Rendezvous, WEIGHTS_MAX};
 
 use super::Stage;
 use crate::batch::{Batch, Frame};
-use crate::tally::Removed;
+use crate::tally::LaneTally;
 use held::Held;
 use quaff_file::Interfaces;
 use quaff_os::Stop;
@@ -170,7 +170,7 @@ impl Split {
     }
 
     /// Determines the conversation of a frame: assigns it and the fragments that were held back for it, or holds it back.
-    fn take(&mut self, frame: Frame, batch: &mut Batch<'_>, removed: &mut Removed) {
+    fn take(&mut self, frame: Frame, batch: &mut Batch<'_>, tally: &mut LaneTally) {
         let linktype = self.linktype(frame.interface);
         let bytes = batch.memory().of(&frame);
         let sorting = &self.sorting;
@@ -183,7 +183,7 @@ impl Split {
                 lock(&self.knowledge.datagrams).insert(datagram, found.key, frame.time_ns);
                 while let Some((early, bytes, late)) = self.held.take(datagram) {
                     let early = copy_in(early, &bytes, batch);
-                    self.pass(early, FrameFlow { key: found.key, ..late }, batch, removed);
+                    self.pass(early, FrameFlow { key: found.key, ..late }, batch, tally);
                 }
                 found.key
             }
@@ -195,7 +195,7 @@ impl Split {
                 }
             }
         };
-        self.pass(frame, FrameFlow { key, ..found }, batch, removed);
+        self.pass(frame, FrameFlow { key, ..found }, batch, tally);
     }
 
     /// The conversation of a datagram whose first fragment was seen.
@@ -204,18 +204,18 @@ impl Split {
     }
 
     /// Assigns fragments that have timed out by their own fields.
-    fn expire(&mut self, now_ns: u64, is_last: bool, batch: &mut Batch<'_>, removed: &mut Removed) {
+    fn expire(&mut self, now_ns: u64, is_last: bool, batch: &mut Batch<'_>, tally: &mut LaneTally) {
         while let Some((datagram, frame, bytes, found)) = self.held.take_expired(now_ns, is_last) {
             // Another lane may have received the first fragment meanwhile.
             let key = self.first_of(datagram, &frame).unwrap_or(found.key);
             let frame = copy_in(frame, &bytes, batch);
-            self.pass(frame, FrameFlow { key, ..found }, batch, removed);
+            self.pass(frame, FrameFlow { key, ..found }, batch, tally);
         }
     }
 
     /// Assigns a frame to its member.
     #[inline]
-    fn pass(&mut self, mut frame: Frame, found: FrameFlow, batch: &mut Batch<'_>, removed: &mut Removed) {
+    fn pass(&mut self, mut frame: Frame, found: FrameFlow, batch: &mut Batch<'_>, tally: &mut LaneTally) {
         let conversation = found.key.hash(self.sorting.seed);
         let hash = match found.key {
             FlowKey::Addresses(_) | FlowKey::Ports { .. } if self.sorting.by.macs => {
@@ -225,7 +225,7 @@ impl Split {
         };
         let Some(member) = self.bundle.member(hash) else {
             // No member is left.
-            removed.after_count += 1;
+            tally.after_count += 1;
             return;
         };
         frame.set_member(member as u8);
@@ -273,20 +273,20 @@ fn number(datagram: &DatagramId) -> u64 {
 }
 
 impl Stage for Split {
-    fn pass(&mut self, batch: &mut Batch<'_>, removed: &mut Removed) {
+    fn pass(&mut self, batch: &mut Batch<'_>, tally: &mut LaneTally) {
         self.update_members();
         let mut arrived = std::mem::take(&mut self.arrived);
         std::mem::swap(batch.frames, &mut arrived);
         batch.frames.clear();
         for frame in &arrived {
             if !self.held.is_empty() {
-                self.expire(frame.time_ns, false, batch, removed);
+                self.expire(frame.time_ns, false, batch, tally);
             }
-            self.take(*frame, batch, removed);
+            self.take(*frame, batch, tally);
         }
         // Frames set the time themselves, so the result does not depend on the batches.
         if arrived.is_empty() || batch.is_last {
-            self.expire(batch.now_ns, batch.is_last, batch, removed);
+            self.expire(batch.now_ns, batch.is_last, batch, tally);
         }
         self.arrived = arrived;
         self.count();

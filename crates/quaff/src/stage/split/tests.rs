@@ -13,7 +13,7 @@ struct Setup {
     stage: Split,
     members: Vec<Presence>,
     knowledge: Arc<Knowledge>,
-    removed: Removed,
+    tally: LaneTally,
 }
 
 /// An output frame: its member, time and bytes.
@@ -26,7 +26,7 @@ fn bed(by: &str, members: usize) -> Setup {
     let bundle = Rendezvous::new(&vec![1; members], 0).unwrap();
     let interfaces = Interfaces::new(vec![Interface { linktype: 1, ..Interface::default() }]);
     let stage = Split::new(sorting, bundle, presences.clone(), knowledge.clone(), interfaces);
-    Setup { stage, members: presences, knowledge, removed: Removed::default() }
+    Setup { stage, members: presences, knowledge, tally: LaneTally::default() }
 }
 
 impl Setup {
@@ -46,7 +46,7 @@ impl Setup {
         let mut list: Vec<_> = frames.iter().map(describe).collect();
         let mut scratch = Vec::new();
         let mut batch = Batch { bytes: &bytes, scratch: &mut scratch, frames: &mut list, now_ns, is_last };
-        Stage::pass(&mut self.stage, &mut batch, &mut self.removed);
+        Stage::pass(&mut self.stage, &mut batch, &mut self.tally);
         let memory = batch.memory();
         batch.frames.iter().map(|frame| (frame.member(), frame.time_ns, memory.of(frame).to_vec())).collect()
     }
@@ -144,7 +144,7 @@ fn an_unavailable_member_is_replaced_and_no_other_frame_moves() {
         member.stop.raise(quaff_os::Reason::OutputClosed);
     }
     assert!(bed.pass(&feed, false).is_empty());
-    assert_eq!(bed.removed.after_count, 2000);
+    assert_eq!(bed.tally.after_count, 2000);
     let balance = bed.knowledge.balance();
     assert_eq!((balance.all.packets, balance.conversations()), (6000, (2000, true)));
 }
