@@ -77,17 +77,9 @@ pub struct WriterTally {
     pub write_high_ns: u64,
     /// The live copy, if there was one.
     pub copy: Option<CopyTally>,
-    /// The user's commands for finished files.
-    pub post_rotate: CommandRuns,
-}
-
-/// Counts of post-rotate commands.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct CommandRuns {
-    /// Commands run.
-    pub count: u64,
-    /// Commands that failed or could not be started.
-    pub failed: u64,
+    /// Post-rotate commands, and those of them that failed or could not be started.
+    pub commands: u64,
+    pub commands_failed: u64,
 }
 
 /// The counters of a live copy. Packets that its reader missed are not a loss.

@@ -12,7 +12,7 @@ use crate::source::Sources;
 use crate::tally::Ledger;
 use crate::{Error, Result};
 use quaff_file::tally::WriterTally;
-use quaff_file::write::{self, Output, Target, WriterGauges};
+use quaff_file::write::{Target, WriterGauges};
 use quaff_os::{Stop, Wakeup};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -94,10 +94,6 @@ impl Capture {
             ended.failure.get_or_insert(error);
             WriterTally::default()
         });
-        // A stream has moved the offset itself.
-        if self.plan.output == Output::Stdout && self.writing != write::STREAM {
-            write::leave_stdout();
-        }
         ended.notes.extend(self.pool.finish());
         let (buffer_bytes, block_bytes) =
             (self.plan.write.chunk_bytes as u64, self.plan.input.block_bytes as u64);

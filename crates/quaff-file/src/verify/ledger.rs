@@ -5,7 +5,7 @@
 //! number of packets that a file should hold, and a gap between the counters of two files shows a missing
 //! file. Other programs write one block at the end (dumpcap) or none (pcap); they cannot be checked.
 
-use quaff_wire::decode::{Frame, Interface, Statistics};
+use quaff_wire::decode::{Frame, Interface, Item, Statistics};
 use serde::Serialize;
 
 /// Largest number of contradictions reported.
@@ -83,21 +83,33 @@ impl LedgerBuilder {
         self.previous = std::mem::take(&mut self.open);
     }
 
-    pub(super) fn interface(&mut self, interface: &Interface<'_>) {
+    /// Takes the next item of a file.
+    #[inline]
+    pub(super) fn item(&mut self, item: &Item<'_>) {
+        match item {
+            Item::Frame(frame) => self.frame(frame),
+            Item::Section(_) => self.begin(),
+            Item::Interface(interface) => self.interface(interface),
+            Item::Statistics(statistics) => self.statistics(*statistics),
+            Item::Jump(_) => {}
+        }
+    }
+
+    fn interface(&mut self, interface: &Interface<'_>) {
         let name = interface.name.unwrap_or_default();
         let name = name[..name.len().min(NAME_BYTES_MAX)].to_vec();
         self.open.push(InterfaceCounters { name, ..InterfaceCounters::default() });
     }
 
     #[inline]
-    pub(super) fn frame(&mut self, frame: &Frame<'_>) {
+    fn frame(&mut self, frame: &Frame<'_>) {
         if let Some(interface) = self.open.get_mut(frame.interface as usize) {
             interface.now.frames += 1;
             interface.now.dropcount = interface.now.dropcount.saturating_add(frame.dropcount);
         }
     }
 
-    pub(super) fn statistics(&mut self, statistics: Statistics) {
+    fn statistics(&mut self, statistics: Statistics) {
         if let Some(interface) = self.open.get_mut(statistics.interface as usize) {
             let block = CounterBlock { seen: interface.now, statistics };
             interface.first.get_or_insert(block);

@@ -48,10 +48,10 @@ pub struct Progress {
 pub fn verify(files: &[PathBuf], options: Options, mut progress: impl FnMut(Progress)) -> Report {
     let started = Instant::now();
     let reading = options.reading.clone();
-    let (mut read, mut count) = (Files::default(), Count::new(options));
+    let (mut read, mut count) = (Files::default(), Count { options, ..Count::default() });
     for path in files {
         count.ledger.begin();
-        read.read(path, &reading, |item| count.item(item), &mut progress);
+        read.read(path, &reading, |item| count.item(&item), &mut progress);
     }
     let mut report = count.finish();
     report.outcome.frames = read.frames;
@@ -128,7 +128,7 @@ fn read_file(
 }
 
 /// The counters of a verification.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Count {
     options: Options,
     sequences: Vec<Sequence>,
@@ -142,32 +142,16 @@ struct Count {
 }
 
 impl Count {
-    fn new(options: Options) -> Self {
-        Self {
-            options,
-            sequences: Vec::new(),
-            places: BTreeMap::new(),
-            current: None,
-            ledger: LedgerBuilder::default(),
-            corrupt: 0,
-            foreign: 0,
-        }
-    }
-
     #[inline]
-    fn item(&mut self, item: Item<'_>) {
-        match item {
-            Item::Frame(frame) => self.frame(&frame),
-            Item::Section(_) => self.ledger.begin(),
-            Item::Interface(interface) => self.ledger.interface(&interface),
-            Item::Statistics(statistics) => self.ledger.statistics(statistics),
-            Item::Jump(_) => {}
+    fn item(&mut self, item: &Item<'_>) {
+        self.ledger.item(item);
+        if let Item::Frame(frame) = item {
+            self.frame(frame);
         }
     }
 
     #[inline]
     fn frame(&mut self, frame: &Frame<'_>) {
-        self.ledger.frame(frame);
         if frame.linktype != linktype::ETHERNET.linktype {
             self.foreign += 1;
             return;

@@ -66,19 +66,24 @@ pub struct Report {
     pub foreign: u64,
     /// The worst end of a stream; `None` without streams.
     pub end: Option<End>,
-    pub gaps: Gaps,
+    /// The gaps of all streams; the first and the last by time.
+    pub gaps: Gaps<Gap>,
     /// Counts by stream, in the order of stream numbers.
     pub streams: Vec<Stream>,
 }
 
-/// The gaps of all streams.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct Gaps {
+/// Runs of missing frames.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Gaps<T> {
     pub count: u64,
-    /// The first by time.
-    pub first: Option<Gap>,
-    /// The last by time.
-    pub last: Option<Gap>,
+    pub first: Option<T>,
+    pub last: Option<T>,
+}
+
+impl<T> Default for Gaps<T> {
+    fn default() -> Self {
+        Self { count: 0, first: None, last: None }
+    }
 }
 
 /// The counts of one stream.
@@ -98,7 +103,7 @@ pub struct Stream {
     pub end: End,
 }
 
-impl Gaps {
+impl Gaps<Gap> {
     /// Adds the gaps of one stream: their number, the first and the last.
     pub(super) fn add(&mut self, count: u64, ends: Option<(Gap, Gap)>) {
         let Some((first, last)) = ends else { return };

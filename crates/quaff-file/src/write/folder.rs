@@ -2,10 +2,9 @@
 
 use super::file_opener::{FileOpener, FinishJob, JobDone, NewFile, OpenPlan, part_of, remove_hidden};
 use super::name_template::NameTemplate;
-use super::post_rotate::PostRotate;
+use super::post_rotate::{CommandRuns, PostRotate};
 use super::retention::{KeptFiles, wait_for_lock};
 use crate::error::is_full;
-use crate::tally::CommandRuns;
 use crate::write::plan::DirPlan;
 use crate::{Error, Result};
 use quaff_os::clock::steady_ns;

@@ -46,7 +46,7 @@ pub use folder::Folder;
 pub use header::Heading;
 pub use plan::{DirPlan, Format, Output, Retention};
 pub use repack::Repack;
-pub use target::{STREAM, Target, leave_stdout};
+pub use target::Target;
 
 use crate::Result;
 use crate::tally::{Counts, WriterTally};

@@ -2,7 +2,6 @@
 //!
 //! A thread waits for the command; adding a file never blocks.
 
-use crate::tally::CommandRuns;
 use crate::{Error, Result};
 use quaff_os::process::Prepare;
 use std::io;
@@ -12,6 +11,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
+
+/// Counts of commands.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct CommandRuns {
+    pub(super) count: u64,
+    /// Commands that failed or could not be started.
+    pub(super) failed: u64,
+}
 
 /// The thread that runs the command, and its queue.
 #[derive(Debug)]

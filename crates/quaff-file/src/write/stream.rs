@@ -49,13 +49,20 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    /// Creates a sink that writes to `out`.
-    pub(super) fn new(out: File, heading: Heading, stop: Stop, gauges: Arc<WriterGauges>) -> Self {
+    /// Creates a sink that writes to `out`, which must be non-blocking if `run` is given.
+    pub(super) fn new(
+        out: File,
+        heading: Heading,
+        stop: Stop,
+        run: Option<Stop>,
+        gauges: Arc<WriterGauges>,
+    ) -> Self {
         let lanes = heading.lanes;
         Self {
             out,
             heading,
             stop,
+            run,
             gauges,
             counts: vec![Counts::default(); lanes],
             written: vec![Counts::default(); lanes],
@@ -65,17 +72,9 @@ impl Stream {
             closed_by_reader: false,
             checked_ns: 0,
             taken_ns: 0,
-            run: None,
             free_buffers: VecDeque::new(),
             tally: WriterTally::default(),
         }
-    }
-
-    /// Abandons a reader that makes no progress once `run` is raised; `out` must be non-blocking.
-    #[must_use]
-    pub(super) fn until(mut self, run: Stop) -> Self {
-        self.run = Some(run);
-        self
     }
 
     fn begin(&mut self) {

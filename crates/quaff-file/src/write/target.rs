@@ -24,7 +24,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Description of an output without seeking.
-pub const STREAM: &str = "a stream";
+const STREAM: &str = "a stream";
+/// The path of stdout as a file, for messages.
+const STDOUT: &str = "/dev/stdout";
 /// Size of a buffer of [`Repack`], bytes.
 const REPACK_BYTES: usize = 4 << 20;
 /// Number of spare buffers of [`Repack`].
@@ -39,7 +41,7 @@ pub struct Target {
     /// The pipe of the live copy.
     live_copy: Option<File>,
     /// Once raised, a reader that makes no progress is abandoned.
-    run: Option<Stop>,
+    pub until: Option<Stop>,
 }
 
 enum TargetKind {
@@ -72,22 +74,17 @@ impl Target {
                 (TargetKind::Folder(Box::new(folder), dir.rotate_time, Box::new(names)), align)
             }
         };
-        Ok(Self { kind, format, align, live_copy, run: None })
+        Ok(Self { kind, format, align, live_copy, until: None })
     }
 
     /// Wraps a pipe to a process.
     pub fn process(pipe: File, format: Format) -> Self {
-        Self { kind: TargetKind::Stream(pipe), format, align: 1, live_copy: None, run: None }
+        Self { kind: TargetKind::Stream(pipe), format, align: 1, live_copy: None, until: None }
     }
 
     /// Wraps the caller's sink for chunks in `format`; `name` describes it.
     pub fn own(sink: Box<dyn Sink>, name: &'static str, format: Format) -> Self {
-        Self { kind: TargetKind::Own(sink, name), format, align: 1, live_copy: None, run: None }
-    }
-
-    /// Abandons a reader that makes no progress once `run` is raised.
-    pub fn until(self, run: &Stop) -> Self {
-        Self { run: Some(run.clone()), ..self }
+        Self { kind: TargetKind::Own(sink, name), format, align: 1, live_copy: None, until: None }
     }
 
     /// Returns the alignment of chunks, bytes.
@@ -151,16 +148,14 @@ impl Target {
         };
         let sink: Box<dyn Sink> = match self.kind {
             TargetKind::Stream(out) => {
-                let stream = Stream::new(out, heading.clone(), stop.clone(), gauges.clone());
-                Box::new(match self.run {
-                    Some(run) => stream.until(run),
-                    None => stream,
-                })
+                Box::new(Stream::new(out, heading.clone(), stop.clone(), self.until, gauges.clone()))
             }
             TargetKind::File(file, path) => {
                 // The old contents are removed only now, after everything else has succeeded.
                 file.set_len(0).map_err(|errno| Error::path("empty", &path, errno))?;
-                Box::new(Files::in_place(file, path, parts(Disk::new(&wakeup)))?)
+                let is_stdout = path == Path::new(STDOUT);
+                let files = Files::in_place(file, path, parts(Disk::new(&wakeup)))?;
+                Box::new(if is_stdout { files.on_stdout() } else { files })
             }
             TargetKind::Folder(folder, ..) => Box::new(Files::in_folder(*folder, parts(Disk::new(&wakeup)))?),
             TargetKind::Own(sink, _) => sink,
@@ -193,16 +188,21 @@ fn open_stdout() -> Result<(TargetKind, usize)> {
     let is_new = stdout.stream_position().is_ok_and(|at| at == 0)
         && stdout.metadata().is_ok_and(|meta| meta.len() == 0);
     match reopen(&stdout).filter(|_| is_new) {
-        Some((file, align)) => Ok((TargetKind::File(file, "/dev/stdout".into()), align)),
+        Some((file, align)) => Ok((TargetKind::File(file, STDOUT.into()), align)),
         None => Ok((TargetKind::Stream(stdout), 1)),
     }
 }
 
-/// Moves the offset of a file on stdout to its end, for the next program that writes there.
-pub fn leave_stdout() {
-    if let Ok(mut stdout) = stdout() {
-        // Fails for a pipe, which has no offset.
-        let _ = stdout.seek(SeekFrom::End(0));
+/// Moves the offset of a file on stdout to its end when it is dropped, for the next program that writes there.
+#[derive(Debug)]
+pub(super) struct StdoutEnd;
+
+impl Drop for StdoutEnd {
+    fn drop(&mut self) {
+        if let Ok(mut stdout) = stdout() {
+            // A failure does no harm to what was written.
+            let _ = stdout.seek(SeekFrom::End(0));
+        }
     }
 }
 

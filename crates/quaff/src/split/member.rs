@@ -63,7 +63,7 @@ pub(super) fn open(plan: &SplitPlan, number: usize, is_at_once: bool, stop: &Sto
     let member = &plan.members[number];
     let write = plan.write_of(member, is_at_once);
     let (wakeup, presence, gauges) = (Wakeup::new()?, Presence::default(), Arc::<WriterGauges>::default());
-    let (target, child) = match &member.goal {
+    let (mut target, child) = match &member.goal {
         Goal::Command(command) => {
             let (child, pipe) = run(command, number, plan.takes_stdout())?;
             (Target::process(pipe, write.format), Some(child))
@@ -74,7 +74,8 @@ pub(super) fn open(plan: &SplitPlan, number: usize, is_at_once: bool, stop: &Sto
         }
         _ => (Target::open(&member.goal.output(), None, write.format, &wakeup, stop)?, None),
     };
-    let (target, name) = (target.until(stop), name(member, number));
+    let name = name(member, number);
+    target.until = Some(stop.clone());
     Ok(Opened { plan: write, target, wakeup, starting: Starting { name, presence, gauges, child } })
 }
 

@@ -2,7 +2,8 @@
 
 use super::{line, print_end, row, verdict};
 use crate::show;
-use quaff_file::verify::against::{Gaps, Matched, Quantiles, Run};
+use quaff_file::verify::Gaps;
+use quaff_file::verify::against::{Matched, Quantiles, Run};
 use std::io::{Result, Write};
 
 pub(super) fn print(out: &mut impl Write, report: &Matched) -> Result<()> {
@@ -29,7 +30,7 @@ pub(super) fn print(out: &mut impl Write, report: &Matched) -> Result<()> {
     print_end(out, &report.outcome, report.in_file + report.outcome.frames)
 }
 
-fn gap_words(gaps: &Gaps) -> String {
+fn gap_words(gaps: &Gaps<Run>) -> String {
     let run = |run: Run| match run.last - run.first {
         0 => format!("frame {}", show::count(run.first)),
         _ => format!("frames {} to {}", show::count(run.first), show::count(run.last)),

@@ -11,7 +11,7 @@ mod report;
 mod tests;
 
 pub use histogram::Quantiles;
-pub use report::{Gaps, Matched, Occurrence, Run};
+pub use report::{Matched, Occurrence, Run};
 
 use super::ledger::LedgerBuilder;
 use super::{Files, Progress};
@@ -151,19 +151,15 @@ impl Capture {
     }
 
     fn item(&mut self, item: &Item<'_>) {
-        match item {
-            Item::Frame(frame) => self.frame(frame),
-            Item::Section(_) => self.ledger.begin(),
-            Item::Interface(interface) => self.ledger.interface(interface),
-            Item::Statistics(statistics) => self.ledger.statistics(*statistics),
-            Item::Jump(_) => {}
+        self.ledger.item(item);
+        if let Item::Frame(frame) = item {
+            self.frame(frame);
         }
     }
 
     #[inline]
     fn frame(&mut self, frame: &Frame<'_>) {
         self.frames += 1;
-        self.ledger.frame(frame);
         let compared = (frame.wire_len as usize).min(self.mask.snaplen.unwrap_or(usize::MAX));
         self.cut += u64::from(frame.data.len() < compared);
         self.other_links += u64::from(!self.linktypes.contains(&frame.linktype));

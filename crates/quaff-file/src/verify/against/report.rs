@@ -3,7 +3,7 @@
 use super::arrivals::Arrivals;
 use super::histogram::Quantiles;
 use super::index::{Claim, Entry, Index};
-use crate::verify::Outcome;
+use crate::verify::{Gaps, Outcome};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -25,21 +25,13 @@ pub struct Matched {
     pub extra: u64,
     /// Positions by which reordered frames were late.
     pub late: Quantiles,
-    /// Runs of missing frames.
-    pub gaps: Gaps,
+    /// Runs of frames of the file that are missing in at least one loop.
+    pub gaps: Gaps<Run>,
     /// Difference between the spacing in the capture and in the file, ns, of frames that are neighbours in
     /// both.
     pub spacing_error_ns: Quantiles,
     /// The most frequent numbers of times that contents were received.
     pub occurrences: Vec<Occurrence>,
-}
-
-/// Runs of frames of the file that are missing in at least one loop.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct Gaps {
-    pub count: u64,
-    pub first: Option<Run>,
-    pub last: Option<Run>,
 }
 
 /// A run of frames, numbered from 1 in the order of the file.
@@ -112,7 +104,7 @@ impl Matched {
     }
 }
 
-impl Gaps {
+impl Gaps<Run> {
     /// Adds a missing frame; calls are in the order of the file.
     fn add(&mut self, number: u64) {
         match &mut self.last {
@@ -147,7 +139,7 @@ struct Sums {
     missing: u64,
     duplicates: u64,
     surplus: u64,
-    gaps: Gaps,
+    gaps: Gaps<Run>,
     times: BTreeMap<u64, u64>,
 }
 

@@ -25,6 +25,7 @@ use super::repack::Repack;
 use crate::tally::{Counts, WriterTally};
 use crate::write::WriterGauges;
 use crate::write::chunk::Chunk;
+use crate::write::target::StdoutEnd;
 use crate::{Error, Result};
 use quaff_os::clock::steady_ns;
 use quaff_os::disk::{Disk, Write, preallocate};
@@ -67,6 +68,8 @@ pub struct Files {
     damaged: Option<(Arc<File>, u64)>,
     /// A file that could not be synced after all its writes completed, and the error.
     sync_failure: Option<(PathBuf, io::Error)>,
+    /// For a file on stdout.
+    _stdout_end: Option<StdoutEnd>,
     /// The end of the current file is queued.
     ended: bool,
     slots: Slots,
@@ -142,6 +145,11 @@ impl Files {
         Self::new(None, current, parts)
     }
 
+    /// Leaves the offset of stdout at its end.
+    pub(super) fn on_stdout(self) -> Self {
+        Self { _stdout_end: Some(StdoutEnd), ..self }
+    }
+
     /// Creates a sink that writes a folder of files, and begins the first.
     pub fn in_folder(mut folder: Folder, parts: Parts) -> Result<Self> {
         let counts = vec![Counts::default(); parts.heading.lanes];
@@ -171,6 +179,7 @@ impl Files {
             broken: false,
             damaged: None,
             sync_failure: None,
+            _stdout_end: None,
             ended: false,
             progress_ns: 0,
             tally: WriterTally::default(),
@@ -386,7 +395,8 @@ impl Sink for Files {
         if let Some(folder) = &mut self.folder {
             folder.finish_all();
             self.tally.pruned = folder.pruned();
-            self.tally.post_rotate = folder.finish_post_rotate();
+            let runs = folder.finish_post_rotate();
+            (self.tally.commands, self.tally.commands_failed) = (runs.count, runs.failed);
             self.sync_failure = folder.failure.take();
         }
         if let Some((path, error)) = self.sync_failure.take() {
