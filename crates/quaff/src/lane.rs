@@ -267,6 +267,7 @@ impl Inlet {
 mod tests {
     use super::*;
     use crate::Error;
+    use crate::output::OutputTally;
     use std::sync::Mutex;
 
     /// Batches of four frames, then an end or a failure.
@@ -330,8 +331,11 @@ mod tests {
             self.tally.lost += frames.len() as u64;
         }
 
-        fn finish(&mut self, _: u64, _: &dyn Fn(&mut Counts)) -> OutputTally {
+        fn finish(&mut self, _: u64, _: &dyn Fn(&mut Counts)) {
             *self.finished.lock().unwrap() = Some(self.tally);
+        }
+
+        fn tally(&self) -> OutputTally {
             self.tally
         }
     }
