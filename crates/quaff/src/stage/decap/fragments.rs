@@ -25,7 +25,7 @@ type Key = (DatagramId, u16, (u16, u16));
 #[derive(Debug, Default)]
 pub(super) struct Fragments {
     open: HashMap<Key, Datagram>,
-    /// Datagrams by arrival, oldest first. An entry may be stale: tally, or replaced under the same key.
+    /// Datagrams by arrival, oldest first. An entry may be stale: removed, or replaced under the same key.
     order: VecDeque<(Key, u64)>,
     held_bytes: usize,
 }

@@ -98,7 +98,7 @@ impl Decap {
         strip(memory.of(frame), frame.wire_len, linktype, self.plan.kinds, self.plan.depth)
     }
 
-    /// Decapsulates one frame: adds the result to `batch`, holds it back as a fragment, or counts it as tally.
+    /// Decapsulates one frame: adds the result to `batch`, holds it back as a fragment, or counts it as removed.
     fn take(&mut self, frame: Frame, batch: &mut Batch<'_>, tally: &mut LaneTally) {
         match self.inspect(&frame, batch.memory()) {
             Outcome::Inner(inner) => self.pass_inner(frame, &inner, batch, tally),
