@@ -23,7 +23,6 @@ pub struct RewriteTally {
     pub cut_dropped: u64,
     /// Dropped because they exceed the MTU.
     pub mtu_skipped: u64,
-    /// Cut to the MTU.
     pub mtu_cut: u64,
     /// Sent as fragments.
     pub fragmented: u64,

@@ -51,7 +51,6 @@ pub enum Obstacle {
     Down(Error),
     /// The interface no longer exists (ENXIO, ENODEV).
     Gone(Error),
-    /// Any other error.
     Other(Error),
 }
 

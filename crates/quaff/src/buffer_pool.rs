@@ -20,9 +20,7 @@ const RESERVE: Duration = Duration::from_millis(250);
 
 /// The size of the pool.
 pub(crate) struct PoolPlan {
-    /// Buffers of each lane.
     pub(crate) buffers_per_lane: usize,
-    /// Bytes of a buffer.
     pub(crate) buffer_bytes: usize,
     /// Buffers of each lane that are ready before the first byte, and beyond those in use.
     pub(crate) ready_buffers: usize,

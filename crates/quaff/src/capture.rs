@@ -42,7 +42,6 @@ pub struct Status {
     /// One per interface.
     pub lanes: Vec<Arc<LaneGauges>>,
     pub writer: Arc<WriterGauges>,
-    /// Blocks in each kernel ring.
     pub ring_blocks: u64,
     /// Buffers in each lane's pool.
     pub pool_buffers: u64,

@@ -29,7 +29,6 @@ pub(super) struct Finder<'a> {
     /// Those that were made.
     done: usize,
     begun: Instant,
-    /// Null calibrations.
     nulls: BTreeMap<Size, Calibration>,
 }
 

@@ -20,7 +20,6 @@ pub struct Table {
     pub title: String,
     /// Explains the columns; empty for nothing.
     pub note: String,
-    /// Its columns.
     pub columns: Vec<Column>,
     /// Its rows, each with a cell for every column.
     pub rows: Vec<Row>,
@@ -46,7 +45,6 @@ pub struct Row {
     pub style: Option<usize>,
     /// It sums up other rows.
     pub is_total: bool,
-    /// Its cells.
     pub cells: Vec<String>,
 }
 

@@ -62,7 +62,6 @@ pub struct Folder {
     full_ns: Option<u64>,
     /// A file that could not be finished, and the error.
     pub failure: Option<(PathBuf, io::Error)>,
-    /// Holds the lock of the folder.
     _lock: File,
 }
 

@@ -142,7 +142,6 @@ fn prefault(bytes: &mut Producer<u8>, from_bytes: &mut Consumer<u8>) {
 /// Why writing has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Closed {
-    /// The reader has closed the pipe.
     ByReader,
     /// The run is over and the reader has stopped reading, or a write failed.
     ByUs,

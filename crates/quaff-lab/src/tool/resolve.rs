@@ -8,7 +8,6 @@ use std::path::PathBuf;
 #[derive(Debug, Clone)]
 pub struct Present {
     pub rival: Tool,
-    /// The path of the program.
     pub program: PathBuf,
     pub version: Option<String>,
 }

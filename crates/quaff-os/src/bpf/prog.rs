@@ -23,7 +23,6 @@ pub struct LiveRun<'a> {
     pub ifindex: u32,
     /// Initial contents of each page; a reused page keeps the program's changes.
     pub frame: &'a [u8],
-    /// Number of runs.
     pub repeat: u32,
     /// Frames per batch, 1 to 256 (`TEST_XDP_MAX_BATCH`, net/bpf/test_run.c).
     pub batch: u32,

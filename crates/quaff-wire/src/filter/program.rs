@@ -14,7 +14,6 @@ pub enum ProgramError {
     Unknown {
         /// Its number.
         at: usize,
-        /// Its code.
         code: u16,
         /// Its operand.
         k: u32,

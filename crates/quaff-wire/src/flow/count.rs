@@ -29,7 +29,6 @@ pub struct FlowCounts {
     pub unique: u64,
     /// Flows that came again after they had expired.
     pub expired: u64,
-    /// Packets that belong to a flow.
     pub flow_packets: u64,
     /// Packets that are not IP.
     pub non_flow_packets: u64,

@@ -43,7 +43,6 @@ impl FromStr for MtuPolicy {
 pub enum Fit {
     /// It fits.
     Whole,
-    /// It was cut.
     Cut,
     /// Its fragments are in [`Mtu::fragments`].
     Fragmented,

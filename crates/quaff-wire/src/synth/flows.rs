@@ -15,7 +15,6 @@ pub struct Flows {
 /// The time at which a flow replaces another.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum New {
-    /// Never.
     Never,
     /// So many each second, evenly; the oldest ones end for them.
     PerSecond(f64),

@@ -16,7 +16,6 @@ const SERVER: usize = 1;
 pub(super) struct TcpConversations {
     slots: Vec<Slot>,
     at: usize,
-    /// The next flow to begin.
     next_flow: u64,
     /// Segments with data in each.
     segments: u32,

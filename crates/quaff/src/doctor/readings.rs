@@ -45,7 +45,6 @@ pub(super) struct MachineReadings {
     pub(super) memlock_bytes: Reading<u64>,
     /// The process may raise its priority (CAP_SYS_NICE).
     pub(super) has_nice: bool,
-    /// Path of this program.
     pub(super) program: PathBuf,
     pub(super) topology: Reading<Topology>,
     /// Power management of the cores that this process may use.
@@ -122,7 +121,6 @@ pub(super) struct InterfaceReadings {
     pub(super) rss: Reading<Vec<u32>>,
     /// NUMA node and interrupts.
     pub(super) nic: Nic,
-    /// The core planned for the lane.
     pub(super) lane_core: Option<usize>,
     /// RPS passes its frames to other cores.
     pub(super) has_rps: bool,

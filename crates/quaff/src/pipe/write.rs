@@ -27,7 +27,6 @@ pub(super) struct Writer {
 /// The counts of the writer.
 #[derive(Debug, Default)]
 pub(super) struct WriteTally {
-    /// Time of the last write.
     pub(super) last_ns: u64,
     /// The ring was empty.
     pub(super) empty: Stalls,

@@ -59,7 +59,6 @@ pub struct AfPacket {
 pub struct Opening<'a> {
     /// The interface.
     pub link: Link,
-    /// Its ring.
     pub ring: &'a RingPlan,
     /// True if the ring's filter drops packets, so that these have to be counted separately.
     pub is_filtered: bool,

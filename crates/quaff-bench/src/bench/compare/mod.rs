@@ -104,7 +104,6 @@ pub enum Verdict {
     Better,
     /// B is worse by more than the spread.
     Worse,
-    /// Too few runs for a verdict.
     TooFew,
 }
 

@@ -15,10 +15,13 @@ struct Known {
 
 #[derive(Debug, Clone, PartialEq)]
 enum Data {
-    /// A number of each run.
     Runs(Vec<f64>),
     /// The lower bounds of all searches; the range that their bounds span; no upper bound.
-    Bounds { lowers: Vec<f64>, range: [f64; 2], at_least: bool },
+    Bounds {
+        lowers: Vec<f64>,
+        range: [f64; 2],
+        at_least: bool,
+    },
 }
 
 /// Rows that both have, in the order of `a`; and what only one has.

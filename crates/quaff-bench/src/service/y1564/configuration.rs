@@ -53,7 +53,6 @@ pub(in crate::service) struct Load {
     pub(in crate::service) phases: Vec<Phase>,
     /// Duration, s.
     pub(in crate::service) seconds: f64,
-    /// Number of bursts.
     bursts: u64,
 }
 
