@@ -17,7 +17,7 @@ use crate::stage::{Decap, Filter, Limit, Load, Quota, Slice, Stage};
 use crate::tally::{BeforeSocket, InputTally, LaneTally, Ledger, sum};
 use crate::{Error, Result};
 use nix::sys::resource::{UsageWho, getrusage};
-use nix::sys::time::TimeVal;
+use nix::sys::time::TimeValLike;
 use quaff_file::Interfaces;
 use quaff_file::tally::WriterTally;
 use quaff_file::write::Format;
@@ -306,7 +306,7 @@ pub(crate) fn join<T>(thread: JoinHandle<Result<T>>) -> Result<T> {
 
 /// User and system time of this process, s.
 pub(crate) fn cpu_seconds() -> f64 {
-    let seconds = |time: TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6;
-    getrusage(UsageWho::RUSAGE_SELF)
-        .map_or(0.0, |usage| seconds(usage.user_time()) + seconds(usage.system_time()))
+    // Added as whole µs: a sum of two fractions of a second shows its rounding error in a report.
+    let time = getrusage(UsageWho::RUSAGE_SELF).map(|usage| usage.user_time() + usage.system_time());
+    time.map_or(0.0, |time| time.num_microseconds() as f64 / 1e6)
 }
