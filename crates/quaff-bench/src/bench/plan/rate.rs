@@ -5,8 +5,9 @@ use serde::{Deserialize, Serialize};
 /// FCS, preamble, start of frame and gap: a frame's overhead on a link, bytes (IEEE 802.3).
 const LINK_BYTES: f64 = 24.0;
 
-/// Units of a rate; a link's are those of a plan.
+/// Units of frame rates, each a thousand times the one before it.
 const FRAMES: &[&str] = &["pps", "kpps", "Mpps", "Gpps"];
+/// The same of bit rates.
 const BITS: &[&str] = &["Mbit/s", "Gbit/s"];
 
 /// The rate of a workload.
@@ -49,7 +50,7 @@ impl Rate {
     }
 }
 
-/// In the largest of the `units` of which it is one at least, each a thousand of the one before it.
+/// A value in the first of the `units`, written in the largest one that leaves it at 1 or more.
 fn scaled(mut value: f64, units: &[&str]) -> String {
     let mut unit = 0;
     while value >= 1000.0 && unit + 1 < units.len() {

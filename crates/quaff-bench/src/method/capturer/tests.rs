@@ -1,6 +1,8 @@
 //! The kernel's data on processes and their sockets.
 
 use super::*;
+use std::net::UdpSocket;
+use std::os::fd::AsRawFd as _;
 
 fn sh(script: &str) -> ChildProcess {
     let mut command = Command::new("sh");
@@ -19,6 +21,17 @@ fn bound_sockets_are_seen() {
     assert!(bound_sockets(&line(0, 1)).is_empty());
     assert!(bound_sockets(&line(2, 0)).is_empty());
     assert_eq!(bound_sockets(&line(2, 1)), [137_247]);
+}
+
+#[test]
+fn open_sockets_are_found_by_their_inode() {
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("loopback");
+    let link = fs::read_link(format!("/proc/self/fd/{}", socket.as_raw_fd())).expect("it is open");
+    let digits = |target: &str| target.strip_prefix("socket:[")?.strip_suffix(']')?.parse::<u64>().ok();
+    let inode = link.to_str().and_then(digits).expect("an inode");
+    assert!(has_open(std::process::id(), &[1, inode]));
+    assert!(!has_open(std::process::id(), &[1]));
+    assert!(!has_open(std::process::id(), &[]));
 }
 
 #[test]

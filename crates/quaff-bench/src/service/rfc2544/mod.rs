@@ -62,7 +62,7 @@ impl OfSize<'_, '_> {
         self.report.throughput.iter().find(|row| row.size == self.size && row.way == way)
     }
 
-    /// The rate of each way, frames/s; `None` and a note when one has none: there is no `missing` then.
+    /// The rate of each way, frames/s. `None`, and a note that there is no `missing`, if a way has none.
     fn rates(
         &mut self,
         rate: impl Fn(&Self, Way) -> Option<f64>,
