@@ -88,6 +88,7 @@ mod tests {
         assert_eq!(meter.rise, SoftnetRise { processed: 100, dropped: 5 + 3 });
         meter.add(vec![core(1, 12, 10), core(2, 5, 1)]);
         assert_eq!(meter.rise, SoftnetRise { processed: 106, dropped: 9 });
+        assert!(!read(Path::new("/")).expect("every Linux has it").is_empty());
         SoftnetMeter::open().and_then(|mut meter| meter.read()).expect("every Linux has it");
     }
 
