@@ -25,7 +25,7 @@ use std::time::Duration;
 
 /// Description of an output without seeking.
 const STREAM: &str = "a stream";
-/// The path of stdout as a file, for messages.
+/// The path of stdout as a file, in messages and to leave its offset at the end.
 const STDOUT: &str = "/dev/stdout";
 /// Size of a buffer of [`Repack`], bytes.
 const REPACK_BYTES: usize = 4 << 20;

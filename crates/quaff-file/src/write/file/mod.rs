@@ -68,7 +68,7 @@ pub struct Files {
     damaged: Option<(Arc<File>, u64)>,
     /// A file that could not be synced after all its writes completed, and the error.
     sync_failure: Option<(PathBuf, io::Error)>,
-    /// For a file on stdout.
+    /// For a file on stdout. Declared, and so dropped, after `disk`, which waits for its writes.
     _stdout_end: Option<StdoutEnd>,
     /// The end of the current file is queued.
     ended: bool,
