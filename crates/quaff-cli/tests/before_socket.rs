@@ -36,7 +36,7 @@ impl Drop for SmallBacklog {
 /// A lab whose rx0 hands its packets to the backlog of core 1; `None` after a skip.
 fn bench(test: &str) -> Option<Bench> {
     if std::thread::available_parallelism().is_ok_and(|cores| cores.get() < 2) {
-        quaff_testkit::skip(test, "one core");
+        quaff_testkit::skip(test, "there is one core only");
         return None;
     }
     let bench = Bench::new(test, 1 << 28)?;

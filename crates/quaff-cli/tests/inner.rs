@@ -93,7 +93,7 @@ fn one_in_a_hundred_is_kept_and_the_others_are_counted() {
 
 #[test]
 fn the_place_of_each_filter_is_reported_and_errors_are_marked() {
-    let Some(bench) = Bench::new("what_runs_where_is_reported", 1 << 26) else { return };
+    let Some(bench) = Bench::new("the_place_of_each_filter_is_reported", 1 << 26) else { return };
     let explained = |options: &str| {
         let mut args = vec!["capture", "-i", "rx0", "--explain"];
         args.extend(options.split('|'));
