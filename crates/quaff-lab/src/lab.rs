@@ -173,10 +173,10 @@ struct Rooms {
 impl Rooms {
     fn open(name: &str) -> Result<Self> {
         Ok(Self {
-            tx: Netns::open(&room(name, "tx"))?,
-            far: Netns::open(&room(name, "far")).ok(),
-            mid: Netns::open(&room(name, "mid")).ok(),
-            rx: Netns::open(&room(name, "rx"))?,
+            tx: Netns::open(&netns_name(name, "tx"))?,
+            far: Netns::open(&netns_name(name, "far")).ok(),
+            mid: Netns::open(&netns_name(name, "mid")).ok(),
+            rx: Netns::open(&netns_name(name, "rx"))?,
         })
     }
 }
@@ -377,7 +377,7 @@ fn demolish(name: &str) -> Result<()> {
     // Other namespaces of that name are not touched.
     let is_between = registry::glance(name).is_some_and(|record| record.is_between);
     for (which, end) in all.into_iter().take(if is_between { 4 } else { 2 }) {
-        let netns = room(name, which);
+        let netns = netns_name(name, which);
         if let (Ok(netns), Some(end)) = (Netns::open(&netns), end) {
             // It may be gone with its peer, or may never have existed.
             let _ = netns.run(|| {
@@ -397,8 +397,8 @@ fn demolish(name: &str) -> Result<()> {
 fn info(name: &str, record: &Record, in_use: bool) -> LabInfo {
     LabInfo {
         name: name.to_owned(),
-        tx: room(name, "tx"),
-        rx: room(name, "rx"),
+        tx: netns_name(name, "tx"),
+        rx: netns_name(name, "rx"),
         mtu: record.mtu,
         persistent: record.persistent,
         in_use,
@@ -416,10 +416,10 @@ fn in_use(name: &str) -> Error {
 }
 
 fn is_there(name: &str) -> bool {
-    ["tx", "rx"].iter().all(|which| Netns::open(&room(name, which)).is_ok())
+    ["tx", "rx"].iter().all(|which| Netns::open(&netns_name(name, which)).is_ok())
 }
 
 /// The name of a namespace of a lab.
-fn room(name: &str, which: &str) -> String {
+fn netns_name(name: &str, which: &str) -> String {
     format!("{name}-{which}")
 }

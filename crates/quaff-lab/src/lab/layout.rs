@@ -13,7 +13,7 @@
 //! [`Layout::Apart`] the caller forwards between the ports.
 
 use super::{
-    End, FAR, LabPlan, Layout, MIDDLE_IFS, PREFIX_BITS, ROUTED, RX, Rooms, TX, room, silence,
+    End, FAR, LabPlan, Layout, MIDDLE_IFS, PREFIX_BITS, ROUTED, RX, Rooms, TX, netns_name, silence,
     wait_until_running,
 };
 use crate::{Error, Result};
@@ -33,7 +33,7 @@ const FORWARDING: &str = "/proc/sys/net/ipv4/ip_forward";
 /// Creates the namespaces of a layout, with their links.
 pub(super) fn build(name: &str, plan: &LabPlan) -> Result<Rooms> {
     let create = |which| {
-        let netns = Netns::create(&room(name, which))?;
+        let netns = Netns::create(&netns_name(name, which))?;
         netns.run(silence)??;
         Ok::<_, Error>(netns)
     };

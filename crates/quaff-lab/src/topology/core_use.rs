@@ -28,11 +28,11 @@ const SAMPLE: Duration = Duration::from_millis(500);
 /// The shortest useful window: the kernel counts in hundredths of a second.
 const SPAN_MIN: Duration = Duration::from_millis(100);
 
-/// The time of a core since boot.
+/// The time of a core since boot, in hundredths of a second.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Ticks {
     core: usize,
-    /// In hundredths of a second: user, system, irq, softirq, steal.
+    /// User, system, irq, softirq, steal.
     busy: [u64; 5],
     idle: u64,
 }

@@ -90,7 +90,7 @@ impl Stage {
     }
 }
 
-/// Reports the stage, and waits for 20 ms.
+/// Reports the stage, and waits for the interval between two readings.
 pub fn pause(watch: Watch<'_>, stage: Stage) -> Result<()> {
     if !watch(stage) {
         return Err(Error::Interrupted);
