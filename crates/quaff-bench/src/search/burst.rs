@@ -61,8 +61,8 @@ impl Burst {
     }
 }
 
-/// Buffer time of bursts of `frames` at `pps`, s; and the same without the frames that leave at `throughput_pps` during the
-/// burst (RFC 9004 §5.4): `None` if that rate is unknown, or not below the rate of the burst, which then needs no buffer.
+/// Buffer time of bursts of `frames` at `pps`, s; and the same without the frames that leave at `throughput_pps` during
+/// the burst (RFC 9004 §5.4): `None` if that rate is unknown, or not below `pps`, where a burst needs no buffer.
 pub(crate) fn buffer_s(frames: &[u64], pps: f64, throughput_pps: Option<f64>) -> [Option<f64>; 2] {
     let frames: Vec<f64> = frames.iter().map(|frames| *frames as f64).collect();
     let implied_s = mean(&frames).filter(|_| pps > 0.0).map(|frames| frames / pps);

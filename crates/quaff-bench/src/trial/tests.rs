@@ -15,8 +15,8 @@ use std::net::Ipv4Addr;
 use std::sync::MutexGuard;
 use std::time::{Duration, Instant};
 
-/// A lab, while no other test of this crate measures; `None` after a skip. The turn is first, so that it is dropped last:
-/// the next test begins when this lab is gone.
+/// A lab, while no other test of this crate measures; `None` after a skip. The turn is first, so that it is dropped
+/// last: the next test begins when this lab is gone.
 fn lab(test: &str) -> Option<(MutexGuard<'static, ()>, Lab)> {
     let turn = turn();
     Some((turn, quaff_testkit::lab(test)?))

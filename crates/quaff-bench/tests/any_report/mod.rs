@@ -91,8 +91,8 @@ pub(crate) fn gives_the_same_bytes<R: Reported>(report: &R) {
     }
 }
 
-/// Files that are no result, or a later one, are refused with their names; wrong fields with their lines. `wrong` is the
-/// JSON pointer of a number in the body.
+/// Files that are no result, or a later one, are refused with their names; wrong fields with their lines. `wrong` is
+/// the JSON pointer of a number in the body.
 pub(crate) fn refuses_what_is_no_result<R: Reported + Debug>(report: &R, wrong: &str) {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("result.json");
