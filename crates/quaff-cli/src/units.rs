@@ -8,7 +8,7 @@ use std::time::Duration;
 /// A name of a value, the value, and its description in the help.
 pub(crate) type Choice<T> = (&'static str, T, &'static str);
 
-/// The clock that time-stamps packets, with the names of tcpdump's `-j`.
+/// The clocks that time-stamp packets, with the names of tcpdump's `-j`.
 pub(crate) const CLOCKS: [Choice<TimeSource>; 2] =
     [("host", TimeSource::Host, ""), ("adapter", TimeSource::Adapter, "")];
 /// The formats of capture files.

@@ -2,8 +2,7 @@
 
 use crate::show::{self, LiveLine};
 use quaff_os::Signals;
-use quaff_send::ReplayReport;
-use quaff_send::{Control, Lateness, Snapshot, Witness};
+use quaff_send::{Control, Lateness, ReplayReport, Snapshot, Witness};
 use std::io::{BufRead as _, IsTerminal as _};
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::time::{Duration, Instant};
@@ -98,9 +97,10 @@ fn stdin_lines() -> Receiver<()> {
     lines
 }
 
-/// The way of the frames and their interface: --inject or --out, of which clap requires one.
-pub(super) fn destination<V>(inject: &Option<String>, out: &Option<String>, ways: [V; 2]) -> (V, String) {
-    let [injected, sent] = ways;
+/// The transmit path and the interface: of `paths` the first for --inject, the second for --out. Clap requires one of
+/// the two flags.
+pub(super) fn destination<V>(inject: &Option<String>, out: &Option<String>, paths: [V; 2]) -> (V, String) {
+    let [injected, sent] = paths;
     match (inject, out) {
         (Some(interface), _) => (injected, interface.clone()),
         (None, out) => (sent, out.clone().unwrap_or_default()),

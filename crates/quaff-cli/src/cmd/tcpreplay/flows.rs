@@ -87,7 +87,8 @@ impl Counting {
         let before = self.count.counts;
         self.count.add(frame, meta.time_ns / 1_000_000_000);
         let after = self.count.counts;
-        (self.counted.counts, self.counted.frames) = (after, self.counted.frames + 1);
+        self.counted.counts = after;
+        self.counted.frames += 1;
         let side = &mut self.counted.sides[usize::from(meta.out.min(1))];
         side.flows += after.flows - before.flows;
         side.unique += after.unique - before.unique;

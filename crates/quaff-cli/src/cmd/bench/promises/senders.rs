@@ -258,7 +258,7 @@ impl Bench<'_> {
     }
 }
 
-/// Replays the file with these flags.
+/// A sender that replays the file with these flags.
 fn replay(flags: &str) -> Sender {
     Sender::new(OURS, &format!("{{quaff}} replay -o {{tx}} {flags} -q --json {{file}}"))
 }
