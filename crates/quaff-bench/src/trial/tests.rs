@@ -63,7 +63,7 @@ fn check(stream: &StreamReport) {
 
 #[test]
 fn both_ways_at_once_all_frames_arrive() {
-    let Some((_turn, lab)) = lab("trial: both ways") else { return };
+    let Some((_turn, lab)) = lab("both_ways_at_once_all_frames_arrive") else { return };
     let [from, to] = ends(&lab);
     let mixed = StreamPlan {
         sizes: vec![60, 594, 1514],
@@ -117,7 +117,7 @@ fn both_ways_at_once_all_frames_arrive() {
 
 #[test]
 fn foreign_frames_are_counted_separately() {
-    let Some((_turn, lab)) = lab("trial: others' frames") else { return };
+    let Some((_turn, lab)) = lab("foreign_frames_are_counted_separately") else { return };
     // The address that a trial's frames have there.
     let [first, rest @ ..] = RX.mac;
     let dst_mac = [&[first ^ 0x40][..], &rest].concat().try_into().expect("six bytes");
@@ -161,7 +161,7 @@ fn foreign_frames_are_counted_separately() {
 
 #[test]
 fn a_stopped_trial_has_a_report() {
-    let Some((_turn, lab)) = lab("trial: stop") else { return };
+    let Some((_turn, lab)) = lab("a_stopped_trial_has_a_report") else { return };
     let begun = Instant::now();
     let long = stream(1, 60, Length::Seconds(3600.0), Some(1000.0));
     let slow = stream(2, 60, Length::Seconds(3600.0), Some(0.01));
@@ -176,7 +176,9 @@ fn a_stopped_trial_has_a_report() {
 
 #[test]
 fn a_link_that_goes_down_is_an_outage_and_no_burst_comes_after_it() {
-    let Some((_turn, lab)) = lab("trial: link down") else { return };
+    let Some((_turn, lab)) = lab("a_link_that_goes_down_is_an_outage_and_no_burst_comes_after_it") else {
+        return;
+    };
     for (netns, interface) in [(&lab.rx, RX.name), (&lab.tx, TX.name)] {
         let set_up = |on: bool| {
             let change = || {
@@ -215,7 +217,7 @@ fn a_link_that_goes_down_is_an_outage_and_no_burst_comes_after_it() {
 
 #[test]
 fn frames_over_a_dead_link_are_abandoned() {
-    let Some((_turn, lab)) = lab("trial: dead link") else { return };
+    let Some((_turn, lab)) = lab("frames_over_a_dead_link_are_abandoned") else { return };
     let burst = stream(1, 60, Length::Frames(1_000_000), Some(1000.0));
     let begun = Instant::now();
     let mut is_dead = false;
@@ -238,7 +240,7 @@ fn frames_over_a_dead_link_are_abandoned() {
 
 #[test]
 fn an_interface_that_goes_away_is_an_error() {
-    let Some((_turn, lab)) = lab("trial: removed") else { return };
+    let Some((_turn, lab)) = lab("an_interface_that_goes_away_is_an_error") else { return };
     let long = stream(1, 60, Length::Seconds(60.0), Some(1000.0));
     let mut is_gone = false;
     let result = trial::run(&plan(vec![there(&lab, vec![long])]), |now| {
@@ -259,7 +261,7 @@ fn an_interface_that_goes_away_is_an_error() {
 
 #[test]
 fn impossible_trials_are_refused() {
-    let Some((_turn, lab)) = lab("trial: refusals") else { return };
+    let Some((_turn, lab)) = lab("impossible_trials_are_refused") else { return };
     let large = plan(vec![there(&lab, vec![stream(1, 4000, Length::Frames(1), None)])]);
     let error = trial::run(&large, |_| true).expect_err("larger than the MTU").to_string();
     assert!(error.contains("tx0") && error.contains("mtu 3986"), "{error}");
@@ -273,7 +275,7 @@ fn impossible_trials_are_refused() {
 /// 60 bytes as fast as it goes: the meter loses none of them.
 #[test]
 fn the_meter_keeps_up_with_the_sender() {
-    let Some((_turn, lab)) = lab("trial: speed") else { return };
+    let Some((_turn, lab)) = lab("the_meter_keeps_up_with_the_sender") else { return };
     let mut direction = there(&lab, vec![stream(1, 60, Length::Seconds(2.0), None)]);
     (direction.tx_core, direction.rx_core) =
         (Some(0), quaff_os::cpu::allowed().expect("cores").get(1).copied());
@@ -297,7 +299,7 @@ fn the_meter_keeps_up_with_the_sender() {
 #[test]
 #[ignore = "it measures; run it alone"]
 fn null_calibration() {
-    let Some((_turn, lab)) = lab("trial: null") else { return };
+    let Some((_turn, lab)) = lab("null_calibration") else { return };
     for (size, pps) in
         [(60, 100.0), (60, 1000.0), (60, 10_000.0), (60, 100_000.0), (60, 300_000.0), (1514, 1000.0)]
     {
