@@ -50,6 +50,7 @@ pub struct SendPlan {
     /// Inject frames of this recipe instead, which must differ only by their flow
     /// ([`Recipe::differs_only_by_flow`]) and match the fields above.
     pub made: Option<Box<Recipe>>,
+    /// Core of the sending thread.
     pub core: Option<usize>,
 }
 

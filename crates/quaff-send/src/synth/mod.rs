@@ -1,7 +1,8 @@
 //! Synthetic traffic: frames of a recipe, each with its deadline.
 //!
 //! [`quaff_wire::synth`] makes the frames; here they get their deadlines ([`ArrivalPattern`]) and go to a sender
-//! ([`Maker::into_feed`]) or into a file ([`Maker::write`]). [`learn_sizes`] reads sizes from a capture. Nothing here sends.
+//! ([`Maker::into_feed`]) or into a file ([`Maker::write`]). [`learn_sizes`] reads sizes from a capture. Nothing here
+//! sends.
 
 mod arrival;
 mod feed;
