@@ -73,6 +73,7 @@ pub struct WriterTally {
     pub files: u64,
     /// Files removed by retention.
     pub pruned: u64,
+    /// The longest write, ns.
     pub write_high_ns: u64,
     /// The live copy, if there was one.
     pub copy: Option<CopyTally>,

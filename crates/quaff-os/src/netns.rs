@@ -2,9 +2,9 @@
 //! keeps a namespace alive under a name.
 //!
 //! A namespace is a property of a thread, not of a process. [`Netns::run`] runs code in one on a separate
-//! thread, [`Netns::command`] runs a command; the caller's thread never
-//! changes its namespace. A netlink or packet socket stays in the namespace in which it was opened.
-//! `/proc/sys/net` shows the namespace of the reading thread.
+//! thread, [`Netns::command`] runs a command; the caller's thread never changes its namespace. A netlink or
+//! packet socket stays in the namespace in which it was opened. `/proc/sys/net` shows the namespace of the
+//! reading thread.
 
 use crate::{Error, Result, Try};
 use nix::fcntl::{Flock, FlockArg};

@@ -42,6 +42,7 @@ pub struct Status {
     /// One per interface.
     pub lanes: Vec<Arc<LaneGauges>>,
     pub writer: Arc<WriterGauges>,
+    /// Blocks in each kernel ring; 0 for files.
     pub ring_blocks: u64,
     /// Buffers in each lane's pool.
     pub pool_buffers: u64,

@@ -83,7 +83,7 @@ pub struct InputPlan {
     pub real_time: Option<i32>,
 }
 
-/// Format, memory and time of capture files on their way to an output.
+/// Format, buffer and longest delay of packets on their way to an output, and the core of its writer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WritePlan {
     pub format: Format,

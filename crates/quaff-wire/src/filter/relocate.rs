@@ -239,7 +239,8 @@ impl Body<'_> {
         Ok(())
     }
 
-    /// An instruction that is not the last: as it is, unless it reads the packet or shifts by X.
+    /// An instruction that neither jumps nor returns: as it is, unless it reads the packet or its length, or
+    /// shifts by X.
     fn op(&self, asm: &mut Asm, op: Op, insn: Insn, ends: &Ends) {
         match op {
             Op::Load(size, k) => self.load(asm, insn.code, (size, k), ends),

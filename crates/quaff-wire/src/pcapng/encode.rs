@@ -26,6 +26,7 @@ pub struct Section {
 /// The description of an interface.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Interface {
+    /// LINKTYPE_*, not DLT_*.
     pub linktype: u16,
     /// The longest a stored packet can be; 0 is no limit.
     pub snaplen: u32,

@@ -27,6 +27,7 @@ pub(super) struct Writer {
 /// The counts of the writer.
 #[derive(Debug, Default)]
 pub(super) struct WriteTally {
+    /// Steady time of the end of the last write.
     pub(super) last_ns: u64,
     /// The ring was empty.
     pub(super) empty: Stalls,
