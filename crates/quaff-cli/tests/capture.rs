@@ -8,7 +8,7 @@ use quaff_wire::net::VlanTag;
 use quaff_wire::probe::{self, Classified};
 use quaff_wire::probe::{OuterHeaders, ProbeFrame};
 use std::time::{Duration, Instant};
-use support::{Bench, assert_lossless, finish, interrupt, run, tool, verify};
+use support::{Bench, PATIENCE, assert_lossless, finish, interrupt, run, tool, verify};
 
 /// Frames of each full-speed run.
 const MANY: u64 = 1_000_000;
@@ -253,6 +253,32 @@ fn two_interfaces_go_into_one_file() {
     let done =
         bench.quaff(&["capture", "-i", "rx0", "-i", "lo", "--format", "pcap", "-w", &file]).output().unwrap();
     assert_eq!(done.status.code(), Some(2));
+}
+
+/// The kernel offers a packet on lo twice: when it is sent, and when it is received.
+#[test]
+fn loopback_gives_each_packet_once() {
+    let Some(bench) = Bench::new("loopback_gives_each_packet_once", 1 << 28) else { return };
+    let script = "import socket
+socks = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(2)]
+socks[0].bind(('127.0.0.1', 0))
+for _ in range(700):
+    socks[1].sendto(bytes(200), socks[0].getsockname())
+    socks[0].recv(500)";
+    let file = bench.path("lo.pcapng");
+    // Without a filter, and with filters that keep all and nothing, for which a tap counts as well.
+    for (filter, written) in [(None, 700), (Some("udp"), 700), (Some("tcp"), 0)] {
+        let mut args = vec!["capture", "-i", "lo", "--json", "-w", &file];
+        args.extend(filter.iter().flat_map(|filter| ["-f", *filter]));
+        let mut running = ChildProcess::start(bench.quaff(&args)).expect("quaff runs");
+        assert!(running.hears("capturing", PATIENCE), "{}", running.heard);
+        run(bench.lab.rx.command("python3").expect("a command").args(["-c", script]));
+        let ended = interrupt(running);
+        let count = |name: &str| ended.json[name].as_u64().expect("a number");
+        assert_eq!((ended.code, count("written")), (0, written), "{filter:?}: {}", ended.json);
+        assert_eq!((count("offered"), count("filtered")), (700, 700 - written), "{filter:?}: {}", ended.json);
+        assert_eq!(ended.json["lossless"], true, "{filter:?}: {}", ended.json);
+    }
 }
 
 #[test]

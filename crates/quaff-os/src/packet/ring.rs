@@ -76,6 +76,11 @@ impl RxRing {
         Ok(Self { memory, fd, block_bytes, block_count, promiscuous, current: 0 })
     }
 
+    /// Excludes the frames that the interface sends.
+    pub fn ignore_outgoing(&self) -> Result<()> {
+        socket::ignore_outgoing(&self.fd)
+    }
+
     /// Binds the ring to an interface: packets arrive from here on.
     pub fn bind(&self, ifindex: u32, name: &str) -> Result<()> {
         if self.promiscuous {

@@ -107,6 +107,13 @@ pub(crate) fn set_promiscuous(fd: &OwnedFd, ifindex: u32) -> Result<()> {
     set(fd, libc::PACKET_ADD_MEMBERSHIP, &request, "set promiscuous mode")
 }
 
+/// The socket receives no copies of the frames that its interface sends (PACKET_IGNORE_OUTGOING, Linux 4.20).
+pub(super) fn ignore_outgoing(fd: &OwnedFd) -> Result<()> {
+    /// linux/if_packet.h; the libc crate lacks it.
+    const PACKET_IGNORE_OUTGOING: i32 = 23;
+    set(fd, PACKET_IGNORE_OUTGOING, &1i32, "exclude sent frames")
+}
+
 /// Sets SO_TIMESTAMPING, or PACKET_TIMESTAMP with SIOCSHWTSTAMP on the interface; nothing for `Host`.
 pub(crate) fn set_time_source(fd: &OwnedFd, name: &str, source: TimeSource) -> Result<()> {
     match source {

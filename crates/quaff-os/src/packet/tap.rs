@@ -18,10 +18,21 @@ impl CountingTap {
     /// Starts to count the packets that an interface receives and sends and that pass `filter`, if any.
     pub fn open(ifindex: u32, name: &str, filter: Option<&[Insn]>) -> Result<Self> {
         let fd = socket::open()?;
-        socket::set_receive_buffer_min(&fd)?;
         if let Some(program) = filter {
             socket::attach_filter(&fd, program)?;
         }
+        Self::bind(fd, ifindex, name)
+    }
+
+    /// Starts to count the packets that an interface receives.
+    pub fn open_incoming(ifindex: u32, name: &str) -> Result<Self> {
+        let fd = socket::open()?;
+        socket::ignore_outgoing(&fd)?;
+        Self::bind(fd, ifindex, name)
+    }
+
+    fn bind(fd: OwnedFd, ifindex: u32, name: &str) -> Result<Self> {
+        socket::set_receive_buffer_min(&fd)?;
         socket::bind(&fd, ifindex, name)?;
         Ok(Self { fd, total: 0 })
     }

@@ -2,6 +2,8 @@
 //!
 //! Loss in the kernel is read where it happened: a block with TP_STATUS_LOSING is the first one
 //! after a loss, so the drops counted until then belong just before its first packet.
+//!
+//! A loopback interface offers each packet twice, sent and received. The sent one is excluded, as by libpcap.
 
 use super::{Pull, Source, SourceTally};
 use crate::batch::{BATCH_FRAMES, Frame};
@@ -79,8 +81,7 @@ impl AfPacket {
         let base = rtnl.stats(link.index)?;
         // Programs take a bound socket for a capture that has begun, so all memory is allocated before.
         let ring = RxRing::allocate(&link.name, opening.ring)?;
-        let tap = opening.is_filtered.then(|| CountingTap::open(link.index, &link.name, None)).transpose()?;
-        ring.bind(link.index, &link.name)?;
+        let tap = bind(&ring, &link, opening.is_filtered)?;
         let rx_dropped_base = rtnl.stats(link.index)?.rx_dropped;
         let tally = LaneTally {
             interface: link.name.clone(),
@@ -324,6 +325,21 @@ impl Source for AfPacket {
         self.note_up();
         Ok(SourceTally { lane: self.tally, input: None })
     }
+}
+
+/// Binds the ring, and the tap that counts what its filter drops.
+fn bind(ring: &RxRing, link: &Link, is_filtered: bool) -> Result<Option<CountingTap>> {
+    let is_loopback = link.arphrd == libc::ARPHRD_LOOPBACK;
+    if is_loopback {
+        ring.ignore_outgoing()?;
+    }
+    let open = || match is_loopback {
+        true => CountingTap::open_incoming(link.index, &link.name),
+        false => CountingTap::open(link.index, &link.name, None),
+    };
+    let tap = is_filtered.then(open).transpose()?;
+    ring.bind(link.index, &link.name)?;
+    Ok(tap)
 }
 
 /// True for a frame that came in with another protocol than IPv4, ARP and IPv6, which every stack handles.
