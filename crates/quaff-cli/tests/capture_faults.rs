@@ -314,7 +314,7 @@ fn sigusr1_prints_a_line_and_continues() {
 }
 
 #[test]
-fn a_frame_larger_than_a_block_is_cut_and_counted() {
+fn a_frame_larger_than_a_block_is_cut_and_not_lossless() {
     let Some(bench) = Bench::new("a_frame_larger_than_a_block", 1 << 27) else { return };
     let file = bench.path("large.pcapng");
     let mut running =
@@ -325,8 +325,14 @@ fn a_frame_larger_than_a_block_is_cut_and_counted() {
     run(bench.lab.rx.command("python3").unwrap().args(["-c", script]));
     std::thread::sleep(Duration::from_millis(300));
     let ended = interrupt(running);
-    assert_eq!(ended.code, 0, "{} {}", ended.json, ended.stderr);
-    assert!(ended.json["interfaces"][0]["truncated"].as_u64() >= Some(1), "{}", ended.json);
+    assert_eq!(ended.code, 1, "{} {}", ended.json, ended.stderr);
+    assert_eq!(
+        (&ended.json["interfaces"][0]["truncated"], &ended.json["lossless"]),
+        (&1.into(), &false.into()),
+        "{}",
+        ended.json
+    );
+    assert!(ended.stderr.contains("not lossless: 1 packets of lo are cut"), "{}", ended.stderr);
 }
 
 #[test]

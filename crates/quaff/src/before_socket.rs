@@ -9,6 +9,7 @@
 //!
 //! None of them is in the sums of the ledger. This module never reads an interface.
 
+use crate::plan::SNAPLEN_MAX;
 use crate::tally::{BeforeSocket, LaneTally};
 use quaff_os::softnet::SoftnetMeter;
 
@@ -23,6 +24,7 @@ impl BeforeSocket {
         let mut found = Self { softnet_dropped, ..Self::default() };
         // The kernel counts each drop of a backlog in rx_dropped of the frame's interface as well.
         let mut unexplained = softnet_dropped;
+        found.reasons.extend(lanes.iter().filter_map(cut_reason));
         for lane in lanes {
             let in_backlog = lane.rx_dropped.min(unexplained);
             let dropped = lane.rx_dropped.saturating_sub(lane.other_protocols).max(in_backlog);
@@ -43,6 +45,17 @@ impl BeforeSocket {
         }
         found
     }
+}
+
+/// Packets that are not whole in the output though no snaplen asked for it.
+fn cut_reason(lane: &LaneTally) -> Option<String> {
+    let LaneTally { truncated, interface, .. } = lane;
+    (*truncated > 0).then(|| {
+        format!(
+            "{truncated} packets of {interface} are cut: longer than {SNAPLEN_MAX} bytes or than a block of the \
+             kernel's ring"
+        )
+    })
 }
 
 /// The cause, as far as it is known.
@@ -83,6 +96,13 @@ mod tests {
         assert_eq!(BeforeSocket::of(&[lane(50, 100)], 50).rx_dropped, 50);
         // A driver that had no room.
         assert_eq!(BeforeSocket::of(&[lane(7, 0)], 0).rx_dropped, 7);
+    }
+
+    #[test]
+    fn cut_packets_are_a_reason() {
+        let cut = LaneTally { truncated: 3, ..lane(0, 0) };
+        let found = BeforeSocket::of(&[cut, lane(0, 0)], 0);
+        assert!(found.reasons.len() == 1 && found.reasons[0].starts_with("3 packets of eth0 are cut"), "{found:?}");
     }
 
     #[test]

@@ -42,7 +42,8 @@ pub struct LaneTally {
     pub packed: u64,
     /// Lost because no buffer was free.
     pub lost_in_buffer: u64,
-    /// Truncated by the kernel because they were larger than a block of the ring.
+    /// Cut though no snaplen asked for it: longer than [`SNAPLEN_MAX`](crate::plan::SNAPLEN_MAX) or than a block of the
+    /// kernel's ring.
     pub truncated: u64,
     /// Frames larger than the MTU allows: merged by GRO or TSO.
     pub oversize: u64,
@@ -224,7 +225,7 @@ impl Ledger {
             lost_in_buffer,
             lost_on_disk: writer.lost,
             bytes_written: writer.bytes,
-            lossless: nic_dropped + kernel_dropped + lost + sum(|lane| lane.unsuited) == 0,
+            lossless: nic_dropped + kernel_dropped + lost + sum(|lane| lane.unsuited + lane.truncated) == 0,
             before_socket: BeforeSocket::default(),
             seconds: 0.0,
             files: writer.files,

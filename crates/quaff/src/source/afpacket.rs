@@ -8,6 +8,7 @@
 use super::{Pull, Source, SourceTally};
 use crate::batch::{BATCH_FRAMES, Frame};
 use crate::gauge::LaneGauges;
+use crate::plan::SNAPLEN_MAX;
 use crate::tally::LaneTally;
 use crate::{Error, Result};
 use nix::libc;
@@ -36,7 +37,8 @@ pub struct AfPacket {
     stop: Stop,
     gauges: Arc<LaneGauges>,
     retire_ms: u32,
-    snaplen: u32,
+    /// Bytes wanted of each packet.
+    wanted_bytes: u32,
     /// The number of the lane's interface.
     number: u16,
     /// Position in the current block; `None` without one.
@@ -66,7 +68,8 @@ pub struct Opening<'a> {
     pub is_filtered: bool,
     /// Its number among the interfaces of the run.
     pub number: u16,
-    /// The snaplen asked for, to distinguish packets cut on request from those that the kernel had to cut.
+    /// The snaplen asked for, to distinguish packets cut on request from those that the kernel had to cut;
+    /// [`SNAPLEN_MAX`] and above ask for all.
     pub snaplen: u32,
     /// Raised when the interface goes away for good.
     pub stop: Stop,
@@ -99,7 +102,7 @@ impl AfPacket {
             stop: opening.stop,
             gauges: opening.gauges,
             retire_ms: opening.ring.retire_ms,
-            snaplen: opening.snaplen,
+            wanted_bytes: wanted_bytes(opening.snaplen),
             number: opening.number,
             cursor: None,
             unreported: 0,
@@ -182,7 +185,7 @@ impl AfPacket {
         let (mut wire_bytes, mut truncated, mut oversize, mut other) = (0u64, 0u64, 0u64, 0u64);
         cursor.walk(block, BATCH_FRAMES, |packet| {
             wire_bytes += u64::from(packet.len);
-            truncated += u64::from(packet.snaplen < packet.len.min(self.snaplen));
+            truncated += u64::from(packet.snaplen < packet.len.min(self.wanted_bytes));
             oversize += u64::from(packet.len > largest);
             other += u64::from(is_other_protocol(&packet));
             frames.push(describe(&packet, number));
@@ -342,6 +345,11 @@ fn bind(ring: &RxRing, link: &Link, is_filtered: bool) -> Result<Option<Counting
     Ok(tap)
 }
 
+/// The bytes of a packet that a snaplen asks for. The largest snaplen asks for all, though the kernel's filter cuts there.
+fn wanted_bytes(snaplen: u32) -> u32 {
+    if snaplen < SNAPLEN_MAX { snaplen } else { u32::MAX }
+}
+
 /// True for a frame that came in with another protocol than IPv4, ARP and IPv6, which every stack handles.
 #[inline]
 fn is_other_protocol(packet: &Packet) -> bool {
@@ -365,5 +373,17 @@ fn describe(packet: &Packet, interface: u16) -> Frame {
         tci,
         flags: outgoing | hardware,
         interface,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_smaller_snaplen_asks_for_a_part() {
+        assert_eq!((wanted_bytes(100), wanted_bytes(SNAPLEN_MAX - 1)), (100, SNAPLEN_MAX - 1));
+        // Frames of BIG TCP are longer than the largest snaplen.
+        assert_eq!((wanted_bytes(SNAPLEN_MAX), wanted_bytes(u32::MAX)), (u32::MAX, u32::MAX));
     }
 }

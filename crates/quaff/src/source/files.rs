@@ -42,6 +42,8 @@ pub(crate) struct Files {
     frames: u64,
     wire_bytes: u64,
     truncated: u64,
+    /// A snaplen asks for a part of each packet.
+    is_part_wanted: bool,
     input: InputTally,
     gauges: Arc<LaneGauges>,
 }
@@ -82,12 +84,19 @@ impl Files {
             frames: 0,
             wire_bytes: 0,
             truncated: 0,
+            is_part_wanted: false,
             input: InputTally::default(),
             gauges,
         };
         files.check()?;
         files.peek()?;
         Ok(files)
+    }
+
+    /// The snaplen of the run.
+    pub(crate) fn with_snaplen(mut self, snaplen: u32) -> Self {
+        self.is_part_wanted = snaplen < SNAPLEN_MAX;
+        self
     }
 
     /// Time of the first packet, ns since 1970; 0 when there is none.
@@ -286,14 +295,10 @@ impl Source for Files {
         self.close_file();
         // A frame that was described and not taken was not offered.
         self.frames -= u64::from(self.pending.is_some());
-        if self.truncated > 0 {
-            let note = format!("{} packets of more than {SNAPLEN_MAX} bytes were truncated", self.truncated);
-            self.input.notes.push(note);
-        }
         let lane = LaneTally {
             interface: self.name(),
             offered: self.frames,
-            truncated: self.truncated,
+            truncated: if self.is_part_wanted { 0 } else { self.truncated },
             unsuited: self.translation.unsuited,
             ..LaneTally::default()
         };

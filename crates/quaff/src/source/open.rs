@@ -118,7 +118,7 @@ fn live_lane(
         filter: filter.insns,
         time_source: plan.time_source,
     };
-    let (snaplen, stop, shown) = (plan.kernel_snaplen(), stop.clone(), gauges.clone());
+    let (snaplen, stop, shown) = (plan.snaplen, stop.clone(), gauges.clone());
     let (name, is_filtered) = (link.name.clone(), filter.is_filtering);
     let open = move |wakeup: Wakeup| -> Result<Box<dyn Source>> {
         let number = number as u16;
@@ -150,6 +150,7 @@ fn open_files(
     refuse_followed_pipe(read)?;
     let (gauges, interfaces) = (Arc::<LaneGauges>::default(), Interfaces::default());
     let files = Files::open(read.clone(), format, interfaces.clone(), stop.clone(), gauges.clone())?;
+    let files = files.with_snaplen(plan.snaplen);
     let start_ns = files.first_ns();
     let lane = LaneSource {
         name: files.name(),

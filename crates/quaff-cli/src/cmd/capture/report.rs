@@ -215,7 +215,6 @@ fn other_words(ledger: &Ledger) -> String {
         (ledger.not_tunnel, "dropped: not in a tunnel"),
         (ledger.merged, "fragments reassembled into other packets"),
         (ledger.unsuited, "dropped: pcap holds a single link type (pcapng holds several)"),
-        (sum(|lane| lane.truncated), "truncated by the kernel: larger than a block of its ring"),
         (sum(|lane| lane.oversize), "larger than the MTU: merged by GRO or TSO"),
     ];
     show::counted("  ", counts)
