@@ -155,6 +155,11 @@ impl RxRing {
         socket::attach_filter(&self.fd, &[REJECT_ALL])
     }
 
+    /// Receives the packets that pass `filter` from here on.
+    pub fn start_receiving(&self, filter: &[Insn]) -> Result<()> {
+        socket::attach_filter(&self.fd, filter)
+    }
+
     /// Packets and drops since the last call. The kernel counts in 32 bits: call it every second.
     pub fn statistics(&self) -> Result<PacketStats> {
         socket::statistics(&self.fd)

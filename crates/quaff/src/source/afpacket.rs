@@ -14,7 +14,7 @@ use crate::{Error, Result};
 use nix::libc;
 use quaff_file::tally::Counts;
 use quaff_os::clock::{steady_ns, wall_ns};
-use quaff_os::packet::{CountingTap, Cursor, Packet, RingPlan, RxRing, WaitOutcome};
+use quaff_os::packet::{CountingTap, Cursor, Insn, Packet, RingPlan, RxRing, WaitOutcome};
 use quaff_os::rtnl::{Link, LinkStats, Rtnl};
 use quaff_os::{Reason, Stop, Wakeup};
 use std::sync::Arc;
@@ -84,7 +84,8 @@ impl AfPacket {
         let base = rtnl.stats(link.index)?;
         // Programs take a bound socket for a capture that has begun, so all memory is allocated before.
         let ring = RxRing::allocate(&link.name, opening.ring)?;
-        let tap = bind(&ring, &link, opening.is_filtered)?;
+        let filter = opening.is_filtered.then_some(&opening.ring.filter[..]);
+        let tap = bind(&ring, &link, filter)?;
         let rx_dropped_base = rtnl.stats(link.index)?.rx_dropped;
         let tally = LaneTally {
             interface: link.name.clone(),
@@ -320,7 +321,7 @@ impl Source for AfPacket {
             )));
         }
         if let Some(tap) = &mut self.tap {
-            self.tally.filtered = tap.read()?.saturating_sub(self.packets);
+            self.tally.filtered = filtered(tap.read()?, self.packets, self.tally.downs, &self.link.name)?;
         }
         self.tally.nic_dropped = self.nic_dropped();
         self.tally.rx_dropped = self.now.rx_dropped.saturating_sub(self.rx_dropped_base);
@@ -330,19 +331,42 @@ impl Source for AfPacket {
     }
 }
 
-/// Binds the ring, and the tap that counts what its filter drops.
-fn bind(ring: &RxRing, link: &Link, is_filtered: bool) -> Result<Option<CountingTap>> {
+/// Binds the ring, and the tap that counts what the ring's `filter` drops, if it has one.
+///
+/// The kernel offers a packet first to the socket that was bound last (`dev_add_pack`, net/core/dev.c). So the tap has
+/// counted each packet before the ring sees it. The ring starts after the tap and stops before it, and can never count
+/// more.
+fn bind(ring: &RxRing, link: &Link, filter: Option<&[Insn]>) -> Result<Option<CountingTap>> {
     let is_loopback = link.arphrd == libc::ARPHRD_LOOPBACK;
     if is_loopback {
         ring.ignore_outgoing()?;
     }
-    let open = || match is_loopback {
-        true => CountingTap::open_incoming(link.index, &link.name),
-        false => CountingTap::open(link.index, &link.name, None),
+    let Some(filter) = filter else {
+        ring.bind(link.index, &link.name)?;
+        return Ok(None);
     };
-    let tap = is_filtered.then(open).transpose()?;
+    ring.stop_receiving()?;
     ring.bind(link.index, &link.name)?;
-    Ok(tap)
+    let tap = match is_loopback {
+        true => CountingTap::open_incoming(link.index, &link.name)?,
+        false => CountingTap::open(link.index, &link.name, None)?,
+    };
+    ring.start_receiving(filter)?;
+    Ok(Some(tap))
+}
+
+/// The packets that the ring's filter dropped: those of the tap (`tapped`) that the ring's counter lacks.
+///
+/// # Errors
+/// The tap counted fewer. When an interface comes up again, the kernel binds one socket after the other, and packets
+/// between the two are not an error.
+fn filtered(tapped: u64, packets: u64, downs: u64, interface: &str) -> Result<u64> {
+    match tapped.checked_sub(packets) {
+        None if downs == 0 => Err(Error::Defect(format!(
+            "of {packets} packets that passed the filter on {interface}, the tap before it counted only {tapped}"
+        ))),
+        filtered => Ok(filtered.unwrap_or(0)),
+    }
 }
 
 /// The bytes of a packet that a snaplen asks for. The largest snaplen asks for all, though the kernel's filter cuts there.
@@ -379,6 +403,15 @@ fn describe(packet: &Packet, interface: u16) -> Frame {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_tap_that_counts_fewer_than_the_ring_is_a_defect() {
+        assert_eq!(filtered(10, 7, 0, "eth0").expect("more"), 3);
+        assert_eq!(filtered(7, 7, 0, "eth0").expect("all passed"), 0);
+        let defect = filtered(6, 7, 0, "eth0").expect_err("fewer").to_string();
+        assert!(defect.contains("7 packets") && defect.contains("eth0") && defect.contains("only 6"), "{defect}");
+        assert_eq!(filtered(6, 7, 1, "eth0").expect("it was down"), 0);
+    }
 
     #[test]
     fn only_a_smaller_snaplen_asks_for_a_part() {
