@@ -2,8 +2,10 @@
 //!
 //! Names refer to the calling thread's network namespace. This module never judges a setting.
 
+pub(crate) mod counters;
 mod features;
 mod settings;
+mod strings;
 
 use crate::rtnl::NAME_BYTES_MAX;
 use crate::{Error, Result, Try};
@@ -134,9 +136,9 @@ impl Card {
     }
 }
 
-fn driver(name: &str) -> Result<Option<String>> {
+/// The name of the driver; `None` for an interface without one, such as `lo`.
+pub(crate) fn driver(name: &str) -> Result<Option<String>> {
     let mut words = [0; 49];
-    // `None` for an interface without a driver, such as `lo`.
     let is_known = ask_if_known(name, ETHTOOL_GDRVINFO, "read the name", &mut words)?;
     Ok(is_known.then(|| text(&words[1..9])))
 }

@@ -13,6 +13,7 @@ pub mod ethtool;
 pub mod filter;
 mod gauge;
 mod interrupt;
+pub mod link_counters;
 mod mem;
 mod netns;
 pub mod packet;

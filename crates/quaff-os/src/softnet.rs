@@ -27,6 +27,7 @@ pub fn read(root: &Path) -> Result<Vec<Softnet>> {
 pub struct SoftnetRise {
     pub processed: u64,
     pub dropped: u64,
+    pub squeezed: u64,
 }
 
 /// Sums the work of the network softirq on all cores, from [`SoftnetMeter::open`] on.
@@ -61,6 +62,7 @@ impl SoftnetMeter {
             let last = self.last.iter().find(|last| last.core == core.core).copied().unwrap_or_default();
             self.rise.processed += u64::from(core.processed.wrapping_sub(last.processed));
             self.rise.dropped += u64::from(core.dropped.wrapping_sub(last.dropped));
+            self.rise.squeezed += u64::from(core.squeezed.wrapping_sub(last.squeezed));
         }
         self.last = now;
     }
@@ -81,13 +83,13 @@ mod tests {
 
     #[test]
     fn cores_are_summed_across_the_wrap() {
-        let core = |core, processed, dropped| Softnet { core, processed, dropped, squeezed: 0 };
+        let core = |core, processed, dropped| Softnet { core, processed, dropped, squeezed: dropped };
         let last = vec![core(0, 10, u32::MAX - 1), core(1, 11, 7)];
         let mut meter = SoftnetMeter { last, rise: SoftnetRise::default() };
         meter.add(vec![core(0, 110, 3), core(1, 11, 10)]);
-        assert_eq!(meter.rise, SoftnetRise { processed: 100, dropped: 5 + 3 });
+        assert_eq!(meter.rise, SoftnetRise { processed: 100, dropped: 5 + 3, squeezed: 5 + 3 });
         meter.add(vec![core(1, 12, 10), core(2, 5, 1)]);
-        assert_eq!(meter.rise, SoftnetRise { processed: 106, dropped: 9 });
+        assert_eq!(meter.rise, SoftnetRise { processed: 106, dropped: 9, squeezed: 9 });
         assert!(!read(Path::new("/")).expect("every Linux has it").is_empty());
         SoftnetMeter::open().and_then(|mut meter| meter.read()).expect("every Linux has it");
     }

@@ -1,8 +1,8 @@
 //! Frames that arrive at an interface, by its counters, and frames lost between it and a socket.
 
 use crate::Result;
-use quaff_os::rtnl::LinkStats;
-use quaff_os::rtnl::Rtnl;
+use quaff_os::link_counters::LinkCounters;
+use quaff_os::rtnl::{Link, Rtnl};
 use quaff_os::softnet::SoftnetMeter;
 use std::time::{Duration, Instant};
 
@@ -14,8 +14,7 @@ const POLL: Duration = Duration::from_millis(20);
 #[derive(Debug)]
 pub(super) struct Arrivals {
     rtnl: Rtnl,
-    index: u32,
-    before: Arrived,
+    counters: LinkCounters,
     softnet: SoftnetMeter,
 }
 
@@ -29,21 +28,22 @@ pub(super) struct Arrived {
 }
 
 impl Arrivals {
-    /// Starts at interface `index` of the calling thread's network namespace.
-    pub(super) fn begin(index: u32) -> Result<Self> {
+    /// Starts at an interface of the calling thread's network namespace.
+    pub(super) fn begin(link: &Link) -> Result<Self> {
         let mut rtnl = Rtnl::open()?;
-        let before = read(&mut rtnl, index)?;
-        Ok(Self { rtnl, index, before, softnet: SoftnetMeter::open()? })
+        let counters = LinkCounters::open(link, &mut rtnl)?;
+        Ok(Self { rtnl, counters, softnet: SoftnetMeter::open()? })
     }
 
     /// The increase since the start; waits for late counters while fewer than `expected` frames are counted.
     pub(super) fn finish(mut self, expected: u64) -> Result<Arrived> {
         let end = Instant::now() + PATIENCE;
         loop {
-            let now = read(&mut self.rtnl, self.index)?;
+            self.counters.read(&mut self.rtnl)?;
+            let nic_dropped = self.counters.drops().nic_dropped;
             let since = Arrived {
-                frames: now.frames.saturating_sub(self.before.frames),
-                dropped: now.dropped.saturating_sub(self.before.dropped) + self.softnet.read()?.dropped,
+                frames: self.counters.received() + nic_dropped,
+                dropped: nic_dropped + self.softnet.read()?.dropped,
             };
             if since.frames >= expected || Instant::now() > end {
                 return Ok(since);
@@ -53,19 +53,14 @@ impl Arrivals {
     }
 }
 
-fn read(rtnl: &mut Rtnl, index: u32) -> Result<Arrived> {
-    let LinkStats { rx_packets, rx_missed, rx_fifo, .. } = rtnl.stats(index)?;
-    let no_room = rx_missed + rx_fifo;
-    Ok(Arrived { frames: rx_packets + no_room, dropped: no_room })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use quaff_os::rtnl;
 
     #[test]
     fn what_comes_to_an_interface_is_counted() {
-        let arrivals = Arrivals::begin(1).expect("lo");
+        let arrivals = Arrivals::begin(&rtnl::link("lo").expect("lo")).expect("counters");
         let socket = std::net::UdpSocket::bind("127.0.0.1:0").expect("a socket");
         for _ in 0..3 {
             socket.send_to(b"one frame", socket.local_addr().expect("bound")).expect("sent");

@@ -50,7 +50,7 @@ impl LabSite {
                 commands.push(command);
             }
         }
-        let arrivals = self.lab.rx.run(|| Arrivals::begin(rtnl::link(RX.name)?.index))??;
+        let arrivals = self.lab.rx.run(|| Arrivals::begin(&rtnl::link(RX.name)?))??;
         let sum = sending::send(commands, Some(core), traffic, watch, look)?;
         let arrived = arrivals.finish(sum.sent)?;
         // A queue on the path drops before the last interface counts, so no offered frame is lost there.

@@ -88,7 +88,7 @@ impl Site for Real {
         let link = rtnl::link(&self.receive_on)?;
         // As capturers do; otherwise the card drops frames for other addresses.
         let _all = hold_promiscuous(link.index)?;
-        let arrivals = Arrivals::begin(link.index)?;
+        let arrivals = Arrivals::begin(&link)?;
         let core = self.sender.is_none().then_some(core);
         let sum = sending::send(vec![command], core, traffic, watch, look)?;
         let arrived = arrivals.finish(sum.offered)?;
