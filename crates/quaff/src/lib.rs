@@ -15,7 +15,6 @@
 #![forbid(unsafe_code)]
 
 pub mod batch;
-mod before_socket;
 mod buffer_pool;
 mod capture;
 pub mod cores;
@@ -35,6 +34,7 @@ pub mod source;
 pub mod split;
 mod stage;
 pub mod tally;
+mod verdict;
 
 pub use capture::{Capture, Status};
 pub use error::{Error, Result};

@@ -8,7 +8,7 @@ use crate::buffer_pool::Supply;
 use crate::lane::{self, Inlet, Lane, Writer};
 use crate::output::{PackPlan, Packer};
 use crate::source::{Pull, Source, SourceTally};
-use crate::tally::{LaneTally, Ledger};
+use crate::tally::{LaneTally, Ledger, Reasons};
 use nix::fcntl::OFlag;
 use proptest::prelude::*;
 use quaff_file::Interfaces;
@@ -348,8 +348,9 @@ fn steady(batches: usize) -> Vec<Batch> {
 
 fn check(lane: LaneTally, writer: &WriterTally) -> Ledger {
     let lane = LaneTally { offered: lane.received + lane.after_count, ..lane };
-    let ledger = Ledger::new(vec![lane], writer, 1, 1);
+    let mut ledger = Ledger::new(vec![lane], writer, 1, 1);
     assert_eq!(ledger.check(), Ok(()));
+    ledger.judge(Reasons::default());
     ledger
 }
 

@@ -14,7 +14,8 @@ use crate::output::Output;
 use crate::plan::{InputPlan, LoadPlan, SNAPLEN_MAX, WritePlan};
 use crate::source::{LaneSource, SourceTally, Sources};
 use crate::stage::{Decap, Filter, Limit, Load, Quota, Slice, Stage};
-use crate::tally::{BeforeSocket, InputTally, LaneTally, Ledger, sum};
+use crate::tally::{BelowTap, InputTally, LaneTally, Ledger, Reasons, sum};
+use crate::verdict;
 use crate::{Error, Result};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
@@ -56,7 +57,8 @@ pub(crate) struct Ended {
     pub(crate) failure: Option<Error>,
     pub(crate) notes: Vec<String>,
     pub(crate) seconds: f64,
-    pub(crate) before_socket: BeforeSocket,
+    pub(crate) below_tap: BelowTap,
+    pub(crate) reasons: Reasons,
 }
 
 impl Run {
@@ -141,8 +143,8 @@ impl Run {
         let mut notes = self.notes;
         notes.extend(self.filters.iter().flat_map(FrameFilter::notes));
         let seconds = (steady_ns() - self.started_ns) as f64 / 1e9;
-        let before_socket = BeforeSocket::new(&lanes, self.softnet);
-        Ended { lanes, input, failure, notes, seconds, before_socket }
+        let (below_tap, reasons) = verdict::judge(&lanes, self.softnet);
+        Ended { lanes, input, failure, notes, seconds, below_tap, reasons }
     }
 }
 
@@ -159,18 +161,18 @@ impl Ended {
         ledger.seconds = self.seconds;
         ledger.ended_by = ended_by;
         ledger.notes = self.notes();
-        ledger.lossless &= self.before_socket.reasons.is_empty();
         ledger.cpu_seconds = cpu_seconds();
         ledger.failure = self.failure(ledger.check());
-        ledger.lossless &= ledger.failure.is_none();
-        (ledger.before_socket, ledger.input) = (self.before_socket, self.input);
+        ledger.judge(self.reasons);
+        (ledger.below_tap, ledger.input) = (self.below_tap, self.input);
         ledger
     }
 
     /// All warnings for the user.
     pub(crate) fn notes(&self) -> Vec<String> {
         let of_input = self.input.iter().flat_map(|input| &input.notes);
-        self.notes.iter().chain(&self.before_socket.reasons).chain(of_input).cloned().collect()
+        let reasons = self.reasons.lossy.iter().chain(&self.reasons.unknown);
+        self.notes.iter().chain(reasons).chain(of_input).cloned().collect()
     }
 
     /// The first failure of the run, of its sums, or of its input. After a failure of the run the sums may differ.

@@ -42,8 +42,7 @@ pub struct LaneTally {
     pub packed: u64,
     /// Lost because no buffer was free.
     pub lost_in_buffer: u64,
-    /// Cut though no snaplen asked for it: longer than [`SNAPLEN_MAX`](crate::plan::SNAPLEN_MAX) or than a block of the
-    /// kernel's ring.
+    /// Cut though no snaplen asked for it: longer than 262,144 bytes or than a block of the kernel's ring.
     pub truncated: u64,
     /// Frames larger than the MTU allows: merged by GRO or TSO.
     pub oversize: u64,
@@ -59,6 +58,10 @@ pub struct LaneTally {
     pub down_ns: u64,
     /// Rise of the interface's `rx_dropped` while the socket was open.
     pub rx_dropped: u64,
+    /// Rise of drop counters of the driver that may count other packets too, beyond `nic_dropped`.
+    pub driver_dropped: u64,
+    /// The drop counters of the driver (`ethtool -S`) that rose and are in no counter of the kernel, by name.
+    pub driver_counters: BTreeMap<String, u64>,
     /// Frames of other protocols than IPv4, IPv6 and ARP. Those without a handler are in `rx_dropped` as well.
     pub other_protocols: u64,
 }
@@ -120,16 +123,39 @@ impl InputTally {
     }
 }
 
-/// Packets that the kernel dropped before the capture sockets while these were open.
+/// Packets that were dropped below the capture sockets while these were open, and are in no sum.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct BeforeSocket {
+pub struct BelowTap {
     /// Dropped on the captured interfaces (`rx_dropped`).
     pub rx_dropped: u64,
+    /// Rise of the drivers' own drop counters that nothing else explains.
+    pub driver_dropped: u64,
     /// Dropped by the backlogs of all cores (`softnet_stat`), from any interface.
     pub softnet_dropped: u64,
-    /// Sentences with the numbers; empty without drops.
-    #[serde(skip)]
-    pub reasons: Vec<String>,
+    /// Times that a core stopped with frames left, at the end of its budget; not a loss.
+    pub softnet_squeezed: u64,
+}
+
+/// The statement of a run about loss.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// Every packet that was offered and wanted is in the output.
+    Lossless,
+    /// Packets are missing in the output, or cut.
+    Lossy,
+    /// A counter moved that may or may not count packets of this run, or the run failed.
+    #[default]
+    Unknown,
+}
+
+/// Sentences, with numbers, about packets that are in no sum of losses.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Reasons {
+    /// They were lost or cut.
+    pub lossy: Vec<String>,
+    /// They may have been lost.
+    pub unknown: Vec<String>,
 }
 
 /// The sums of all tallies of a run, in packets unless stated. [`LaneTally`] describes the fields of the same names.
@@ -156,9 +182,13 @@ pub struct Ledger {
     pub lost_on_disk: u64,
     pub bytes_written: u64,
     /// In none of the sums.
-    pub before_socket: BeforeSocket,
-    /// Every packet that was offered and wanted is in the output.
+    pub below_tap: BelowTap,
+    pub verdict: Verdict,
+    /// The verdict is [`Verdict::Lossless`].
     pub lossless: bool,
+    /// Reasons of the verdict beside the sums; `notes` has them too.
+    #[serde(skip)]
+    pub reasons: Reasons,
     /// Duration of the run.
     pub seconds: f64,
     /// Files finished.
@@ -225,8 +255,10 @@ impl Ledger {
             lost_in_buffer,
             lost_on_disk: writer.lost,
             bytes_written: writer.bytes,
-            lossless: nic_dropped + kernel_dropped + lost + sum(|lane| lane.unsuited + lane.truncated) == 0,
-            before_socket: BeforeSocket::default(),
+            verdict: Verdict::Unknown,
+            lossless: false,
+            below_tap: BelowTap::default(),
+            reasons: Reasons::default(),
             seconds: 0.0,
             files: writer.files,
             pruned: writer.pruned,
@@ -244,6 +276,14 @@ impl Ledger {
             notes: Vec::new(),
             interfaces: lanes,
         }
+    }
+
+    /// Sets the verdict, by the sums, the reasons beside them, and the failure.
+    pub(crate) fn judge(&mut self, reasons: Reasons) {
+        let lost = self.nic_dropped + self.kernel_dropped + self.lost + self.unsuited;
+        self.verdict = Verdict::new(lost > 0, &reasons, self.failure.is_some());
+        self.lossless = self.verdict == Verdict::Lossless;
+        self.reasons = reasons;
     }
 
     /// Checks the sums. A difference is a defect of quaff.
@@ -302,9 +342,10 @@ mod tests {
             ..LaneTally::default()
         };
         let writer = WriterTally { written: 89, lost: 5, ..WriterTally::default() };
-        let ledger = Ledger::new(vec![lane], &writer, 1, 1);
+        let mut ledger = Ledger::new(vec![lane], &writer, 1, 1);
         assert_eq!(ledger.check(), Ok(()));
-        assert!(!ledger.lossless);
+        ledger.judge(Reasons::default());
+        assert_eq!((ledger.verdict, ledger.lossless), (Verdict::Lossy, false));
         for broken in [
             Ledger { offered: 111, ..ledger.clone() },
             Ledger { written: 88, ..ledger.clone() },

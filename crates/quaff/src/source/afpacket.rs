@@ -14,8 +14,9 @@ use crate::{Error, Result};
 use nix::libc;
 use quaff_file::tally::Counts;
 use quaff_os::clock::{steady_ns, wall_ns};
+use quaff_os::link_counters::LinkCounters;
 use quaff_os::packet::{CountingTap, Cursor, Insn, Packet, RingPlan, RxRing, WaitOutcome};
-use quaff_os::rtnl::{Link, LinkStats, Rtnl};
+use quaff_os::rtnl::{Link, Rtnl};
 use quaff_os::{Reason, Stop, Wakeup};
 use std::sync::Arc;
 use std::time::Duration;
@@ -48,11 +49,7 @@ pub struct AfPacket {
     polled_ns: u64,
     closing_ns: Option<u64>,
     down_since_ns: Option<u64>,
-    base: LinkStats,
-    now: LinkStats,
-    /// `rx_dropped` when the socket had been opened. Until then the kernel drops frames of protocols that nothing
-    /// handles, so `base` would be too early.
-    rx_dropped_base: u64,
+    counters: LinkCounters,
     packets: u64,
     walked: u64,
     tally: LaneTally,
@@ -81,12 +78,12 @@ impl AfPacket {
     pub fn open(opening: Opening<'_>, wakeup: Wakeup) -> Result<Self> {
         let link = opening.link;
         let mut rtnl = Rtnl::open()?;
-        let base = rtnl.stats(link.index)?;
         // Programs take a bound socket for a capture that has begun, so all memory is allocated before.
         let ring = RxRing::allocate(&link.name, opening.ring)?;
+        let mut counters = LinkCounters::open(&link, &mut rtnl)?;
         let filter = opening.is_filtered.then_some(&opening.ring.filter[..]);
         let tap = bind(&ring, &link, filter)?;
-        let rx_dropped_base = rtnl.stats(link.index)?.rx_dropped;
+        counters.restart_rx_dropped(&mut rtnl)?;
         let tally = LaneTally {
             interface: link.name.clone(),
             ring_blocks: opening.ring.block_count as u64,
@@ -99,7 +96,7 @@ impl AfPacket {
             rtnl,
             tap,
             tally,
-            base,
+            counters,
             stop: opening.stop,
             gauges: opening.gauges,
             retire_ms: opening.ring.retire_ms,
@@ -110,16 +107,9 @@ impl AfPacket {
             polled_ns: steady_ns(),
             closing_ns: None,
             down_since_ns: None,
-            now: base,
-            rx_dropped_base,
             packets: 0,
             walked: 0,
         })
-    }
-
-    fn nic_dropped(&self) -> u64 {
-        let sum = |stats: &LinkStats| stats.rx_missed + stats.rx_fifo + stats.rx_over;
-        sum(&self.now).saturating_sub(sum(&self.base))
     }
 
     /// PACKET_STATISTICS is 32 bits wide and clears on reading, so this runs at least each second.
@@ -128,16 +118,15 @@ impl AfPacket {
         if let Some(tap) = &mut self.tap {
             tap.read()?;
         }
-        match self.rtnl.stats(self.link.index) {
-            Ok(stats) => self.now = stats,
+        match self.counters.read(&mut self.rtnl) {
             // When it was down before, the socket does not report its removal.
             Err(error) if error.raw() == libc::ENODEV => self.gone("it was removed"),
-            Err(_) => {}
+            Ok(()) | Err(_) => {}
         }
         if self.down_since_ns.is_some() && self.rtnl.link(&self.link.name).is_ok_and(|link| link.up) {
             self.note_up();
         }
-        self.gauges.nic_dropped.set(self.nic_dropped());
+        self.gauges.nic_dropped.set(self.counters.drops().nic_dropped);
         self.polled_ns = steady_ns();
         Ok(())
     }
@@ -269,6 +258,7 @@ impl Source for AfPacket {
                 if self.ring.block().is_some() {
                     continue;
                 }
+                self.counters.settle(&mut self.rtnl);
                 return Ok(Pull::End);
             }
             self.wait(Duration::from_millis(5))?;
@@ -306,8 +296,8 @@ impl Source for AfPacket {
     }
 
     fn count(&self, counts: &mut Counts) {
-        counts.nic_received = self.now.rx_packets.saturating_sub(self.base.rx_packets);
-        counts.nic_dropped = self.nic_dropped();
+        counts.nic_received = self.counters.received();
+        counts.nic_dropped = self.counters.drops().nic_dropped;
         counts.down_ns = self.tally.down_ns;
     }
 
@@ -323,8 +313,11 @@ impl Source for AfPacket {
         if let Some(tap) = &mut self.tap {
             self.tally.filtered = filtered(tap.read()?, self.packets, self.tally.downs, &self.link.name)?;
         }
-        self.tally.nic_dropped = self.nic_dropped();
-        self.tally.rx_dropped = self.now.rx_dropped.saturating_sub(self.rx_dropped_base);
+        let drops = self.counters.drops();
+        self.tally.nic_dropped = drops.nic_dropped;
+        self.tally.rx_dropped = drops.rx_dropped;
+        self.tally.driver_dropped = drops.doubtful;
+        self.tally.driver_counters = drops.counters;
         self.tally.offered = self.tally.nic_dropped + self.tally.filtered + accounted;
         self.note_up();
         Ok(SourceTally { lane: self.tally, input: None })
@@ -409,7 +402,10 @@ mod tests {
         assert_eq!(filtered(10, 7, 0, "eth0").expect("more"), 3);
         assert_eq!(filtered(7, 7, 0, "eth0").expect("all passed"), 0);
         let defect = filtered(6, 7, 0, "eth0").expect_err("fewer").to_string();
-        assert!(defect.contains("7 packets") && defect.contains("eth0") && defect.contains("only 6"), "{defect}");
+        assert!(
+            defect.contains("7 packets") && defect.contains("eth0") && defect.contains("only 6"),
+            "{defect}"
+        );
         assert_eq!(filtered(6, 7, 1, "eth0").expect("it was down"), 0);
     }
 

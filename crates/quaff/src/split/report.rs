@@ -9,7 +9,7 @@ use super::member::{self, Ended};
 use super::plan::{MemberPlan, SplitPlan};
 use crate::run::{self, cpu_seconds};
 use crate::stage::{Balance, Conversation, PEAK_WINDOWS_NS, Share};
-use crate::tally::{self, BeforeSocket, InputTally, LaneTally, sum};
+use crate::tally::{self, BelowTap, InputTally, LaneTally, Reasons, Verdict, sum};
 use quaff_os::Reason;
 use serde::Serialize;
 
@@ -26,10 +26,14 @@ pub struct Report {
     /// Packets received and not written.
     pub skipped: u64,
     pub skipped_by: Skipped,
-    /// Every wanted packet was written.
+    pub verdict: Verdict,
+    /// The verdict is [`Verdict::Lossless`]: every wanted packet was written.
     pub lossless: bool,
     /// In none of the sums.
-    pub before_socket: BeforeSocket,
+    pub below_tap: BelowTap,
+    /// Reasons of the verdict beside the sums; `notes` has them too.
+    #[serde(skip)]
+    pub reasons: Reasons,
     /// Time between the first packet and the last, by their time stamps.
     pub span_seconds: f64,
     /// Bytes of all assigned packets on the wire.
@@ -164,7 +168,8 @@ pub(super) fn sum_up(plan: &SplitPlan, balance: &Balance, ended_by: Option<Reaso
         out: sum(&members, |member| member.written),
         skipped: skipped_by.sum(),
         skipped_by,
-        lossless: loss.sum() == 0 && end.run.before_socket.reasons.is_empty(),
+        verdict: Verdict::Unknown,
+        lossless: false,
         span_seconds: (last_ns - first_ns) as f64 / 1e9,
         bytes: balance.all.bytes,
         conversations,
@@ -177,14 +182,16 @@ pub(super) fn sum_up(plan: &SplitPlan, balance: &Balance, ended_by: Option<Reaso
         cpu_seconds: cpu_seconds(),
         ended_by,
         notes: end.run.notes(),
-        before_socket: end.run.before_socket.clone(),
+        below_tap: end.run.below_tap.clone(),
+        reasons: end.run.reasons.clone(),
         failure: None,
         interfaces: end.run.lanes.clone(),
         input: end.run.input.clone(),
         members,
     };
     report.failure = end.run.failure(report.check());
-    report.lossless &= report.failure.is_none();
+    report.verdict = Verdict::new(loss.sum() > 0, &report.reasons, report.failure.is_some());
+    report.lossless = report.verdict == Verdict::Lossless;
     report
 }
 

@@ -6,7 +6,7 @@ use quaff::FilterPlace;
 use quaff::LaneGauges;
 use quaff::Status;
 use quaff::plan::{CapturePlan, RETIRE_MS, SNAPLEN_MAX, stall_seconds};
-use quaff::tally::{DecapTally, InputTally, LaneTally, Ledger};
+use quaff::tally::{DecapTally, InputTally, LaneTally, Ledger, Verdict};
 use quaff_file::write::Output;
 use quaff_os::Reason;
 use std::time::Instant;
@@ -151,7 +151,11 @@ fn words(ledger: &Ledger) -> String {
     if ledger.files > 1 {
         text += &format!(", {} files", ledger.files);
     }
-    text += if ledger.lossless { ", none lost\n" } else { "\n" };
+    text += match ledger.verdict {
+        Verdict::Lossless => ", none lost\n",
+        Verdict::Lossy => ", lossy\n",
+        Verdict::Unknown => ", unknown if lossless\n",
+    };
     text += &lost_words(ledger);
     text += &other_words(ledger);
     for decap in ledger.interfaces.iter().filter_map(|lane| lane.decap.as_ref()) {
@@ -200,8 +204,11 @@ fn lost_words(ledger: &Ledger) -> String {
     ];
     let places = places.map(|(packets, place)| (packets, format!("({:.2} %) {place}", share(packets))));
     let mut text = show::counted("  lost ", places);
-    for reason in &ledger.before_socket.reasons {
-        text += &format!("  not lossless: {reason}\n");
+    for reason in &ledger.reasons.lossy {
+        text += &format!("  lossy: {reason}\n");
+    }
+    for reason in &ledger.reasons.unknown {
+        text += &format!("  unknown if lossless: {reason}\n");
     }
     text
 }

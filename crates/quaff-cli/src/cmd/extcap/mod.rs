@@ -183,7 +183,8 @@ fn capture_into_pipe(args: &Args, link: &Link) -> anyhow::Result<Exit> {
         if lost > 0 {
             say(&format!("quaff: {} packets were lost; the capture's statistics show where", count(lost)));
         }
-        ledger.before_socket.reasons.iter().for_each(|reason| say(&format!("quaff: {reason}")));
+        let reasons = ledger.reasons.lossy.iter().chain(&ledger.reasons.unknown);
+        reasons.for_each(|reason| say(&format!("quaff: {reason}")));
     }
     if let (Some(copy), Some(dir)) = (ledger.tee, &args.options.tee)
         && copy.lost > 0

@@ -52,7 +52,11 @@ fn words(report: &Report, is_dry: bool) -> String {
         text += &gone_words(member);
     }
     for note in &report.notes {
-        let prefix = if report.before_socket.reasons.contains(note) { "not lossless: " } else { "" };
+        let prefix = match &report.reasons {
+            reasons if reasons.lossy.contains(note) => "lossy: ",
+            reasons if reasons.unknown.contains(note) => "unknown if lossless: ",
+            _ => "",
+        };
         text += &format!("  {prefix}{note}\n");
     }
     for damage in report.input.iter().flat_map(|input| &input.damages) {
