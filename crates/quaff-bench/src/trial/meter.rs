@@ -79,7 +79,9 @@ impl<'a> Meter<'a> {
             return Err(TrialError::Gone(tally.interface));
         }
         let softnet = softnet.as_mut().and_then(|softnet| softnet.read().ok()).unwrap_or_default();
-        let nic_dropped = tally.nic_dropped + softnet.dropped;
+        // A drop of a backlog is in both; ENA has all its drops in rx_dropped.
+        let below_tap = tally.rx_dropped.saturating_sub(tally.other_protocols).max(softnet.dropped);
+        let nic_dropped = tally.nic_dropped + below_tap;
         Ok(Arrivals { meter_dropped: tally.kernel_dropped, nic_dropped, ..self.arrivals })
     }
 

@@ -29,7 +29,7 @@ pub(crate) struct DirectionReport {
     /// Frames that arrived and that the meter's socket dropped (`PACKET_STATISTICS`). They count as lost, though the
     /// path did not lose them.
     pub(crate) meter_dropped: u64,
-    /// The same for frames that the receiving interface dropped, or this machine's backlog (of any interface:
+    /// The same for frames that the receiving interface dropped, its driver (`rx_dropped`), or a backlog (of any interface:
     /// `softnet_stat`, `netdev_max_backlog`).
     pub(crate) nic_dropped: u64,
     /// Largest lateness of the sender, ns, omitted frames included; without a rate, its longest pause. An interface
