@@ -13,6 +13,8 @@ use quaff_wire::tunnel::{Outcome, TunnelKind, TunnelKinds, strip};
 const V4: std::net::Ipv4Addr = std::net::Ipv4Addr::new(10, 0, 0, 1);
 const V6: std::net::Ipv6Addr = std::net::Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1);
 
+const VLAN: u16 = 5;
+
 /// One header of a packet, outside of others.
 #[derive(Debug, Clone, Copy)]
 struct Layer {
@@ -61,15 +63,20 @@ impl Layer {
 }
 
 fn layers() -> impl Strategy<Value = Layer> {
-    (any::<u8>(), any::<u16>(), prop::bool::weighted(0.3), prop::bool::weighted(0.2))
+    // Tags in frames and in ERSPAN's headers are often of the same VLAN.
+    let number = prop_oneof![any::<u16>(), (0u16..16).prop_map(|flags| flags << 12 | VLAN)];
+    (any::<u8>(), number, prop::bool::weighted(0.3), prop::bool::weighted(0.2))
         .prop_map(|(kind, number, with_tag, with_ipv6)| Layer { kind, number, with_tag, with_ipv6 })
 }
 
 /// The innermost frame: TCP mostly.
 fn frames() -> impl Strategy<Value = Vec<u8>> {
-    (prop::collection::vec(0u8..96, 0..60), prop::sample::select(vec![6u8, 6, 6, 1, 17, 50])).prop_map(
-        |(payload, protocol)| build::ethernet(&[], 0x0800, &build::ipv4(V4, V4, protocol, &[], &payload)),
-    )
+    let payload = prop::collection::vec(0u8..96, 0..60);
+    let protocol = prop::sample::select(vec![6u8, 6, 6, 1, 17, 50]);
+    (payload, protocol, prop::bool::weighted(0.2)).prop_map(|(payload, protocol, has_tag)| {
+        let tags: &[_] = if has_tag { &[(0x8100, 0x2000 | VLAN)] } else { &[] };
+        build::ethernet(tags, 0x0800, &build::ipv4(V4, V4, protocol, &[], &payload))
+    })
 }
 
 /// Changes to bytes near the beginning, where headers are.

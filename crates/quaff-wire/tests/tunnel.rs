@@ -165,13 +165,33 @@ fn an_authentication_header_is_stepped_over() {
 #[test]
 fn erspan_names_the_tag_that_was_removed() {
     let frame = &frames()[1];
-    for (encapsulation, tag) in [(0, None), (1, None), (2, Some((0x8100, 0xa065))), (3, None)] {
-        let header = Erspan { vlan: 0x065, cos: 5, encapsulation, session: 3, truncated: false };
+    for (encapsulation, tag) in [(0, None), (1, None), (2, Some((0x8100, 0xa066))), (3, None)] {
+        let header = Erspan { vlan: 0x066, cos: 5, encapsulation, session: 3, truncated: false };
         let packet = in_ipv4(47, &build::erspan_ii(1, &header, 0, frame));
         let found = inner(whole(&packet, ETHERNET));
         assert_eq!((found.tag, found.session.id), (tag, Some(3)), "En {encapsulation}");
         let third = in_ipv4(47, &build::erspan_iii(1, &header, &ErspanIii::default(), frame));
         assert_eq!(inner(whole(&third, ETHERNET)).tag, None, "type III does not say");
+    }
+}
+
+#[test]
+fn a_tag_that_erspan_left_in_the_frame_is_not_restored() {
+    let header = Erspan { vlan: 865, encapsulation: 2, session: 101, ..Erspan::default() };
+    let restored = Some((0x8100, 865));
+    let arp = [0x11; 46];
+    for (name, frame, tag) in [
+        ("no tag", build::ethernet(&[], 0x0806, &arp), restored),
+        ("the tag", build::ethernet(&[(0x8100, 865)], 0x0806, &arp), None),
+        ("the tag with its priority", build::ethernet(&[(0x8100, 0xf000 | 865)], 0x0806, &arp), None),
+        ("another VLAN", build::ethernet(&[(0x8100, 866)], 0x0806, &arp), restored),
+        ("a service tag", build::ethernet(&[(0x88a8, 865)], 0x0806, &arp), restored),
+        ("an inner tag", build::ethernet(&[(0x88a8, 5), (0x8100, 865)], 0x0806, &arp), restored),
+        ("cut within the tag", build::ethernet(&[(0x8100, 865)], 0x0806, &arp)[..15].to_vec(), restored),
+    ] {
+        let packet = in_ipv4(47, &build::erspan_ii(1, &header, 0, &frame));
+        let found = inner(whole(&packet, ETHERNET));
+        assert_eq!((bytes(&packet, &found), found.tag), (&frame[..], tag), "{name}");
     }
 }
 

@@ -268,7 +268,9 @@ def erspan(data, protocol, sequence):
         raise Damaged("erspan")
     data, tag, link = data.drop(8), None, ETHERNET
     if version == 1 and middle == 2:  # En: the 802.1Q tag was taken out
-        tag = (0x8100, cos << 13 | vlan)
+        tpid, tci = struct.unpack_from(">HH", data.captured.ljust(16, b"\0"), 12)
+        if len(data.captured) < 16 or (tpid, tci & 0xFFF) != (0x8100, vlan):  # some leave it in
+            tag = (0x8100, cos << 13 | vlan)
     if version == 2:
         (last,) = data.unpack(">I", "erspan")
         data = data.drop(4)

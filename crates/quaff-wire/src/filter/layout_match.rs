@@ -94,6 +94,9 @@ mod at {
     pub(super) const HEADER: u32 = 42;
     /// The lower half of its first word: COS, En or BSO, T, session.
     pub(super) const HEADER_LOW: u32 = 44;
+    /// The inner frame in ERSPAN II: its EtherType, or the TPID of its first tag, and the TCI of that.
+    pub(super) const ERSPAN2_ETHERTYPE: u32 = 50 + 12;
+    pub(super) const ERSPAN2_TCI: u32 = 50 + 14;
     /// ERSPAN III: P, frame type, hardware, direction, granularity, O.
     pub(super) const ERSPAN3_FLAGS: u32 = 52;
 }
@@ -200,6 +203,7 @@ fn match_erspan2(asm: &mut Asm, targets: &Targets<'_>) {
     /// The trunk's encapsulation; 2 is 802.1Q: the tag was removed, and is in the header.
     const EN: u32 = 0x1800;
     const EN_TAG_REMOVED: u32 = 0x1000;
+    const VLAN: u32 = 0x0fff;
     if !targets.has_any(&[TunnelLayout::Erspan2, TunnelLayout::Erspan2Tagged]) {
         return asm.jump(targets.up);
     }
@@ -207,7 +211,18 @@ fn match_erspan2(asm: &mut Asm, targets: &Targets<'_>) {
     let (plain, tagged) = (asm.label(), asm.label());
     asm.put(LD | H | ABS, at::HEADER_LOW);
     asm.put(ALU | AND, EN);
-    asm.branch(JEQ, EN_TAG_REMOVED, tagged, plain);
+    asm.expect(JEQ, EN_TAG_REMOVED, plain);
+    // The frame may still have that tag.
+    asm.put(LD | LEN, 0);
+    asm.expect(JGE, at::ERSPAN2_TCI + 2, tagged);
+    asm.put(LD | H | ABS, at::ERSPAN2_ETHERTYPE);
+    asm.expect(JEQ, TPID_CUSTOMER, tagged);
+    asm.put(LD | H | ABS, at::HEADER);
+    asm.put(ALU | AND, VLAN);
+    asm.put(MISC | TAX, 0);
+    asm.put(LD | H | ABS, at::ERSPAN2_TCI);
+    asm.put(ALU | AND, VLAN);
+    asm.branch(JEQ | X, 0u32, plain, tagged);
     for (label, layout) in [(plain, TunnelLayout::Erspan2), (tagged, TunnelLayout::Erspan2Tagged)] {
         asm.place(label);
         enter(asm, layout, targets);
@@ -434,6 +449,22 @@ mod tests {
             assert_eq!(bytes[layout.bytes() as usize..], frame[..], "{layout}");
             bytes.push(0);
             assert_eq!(matched(&bytes, true), UP, "{layout} with padding");
+        }
+    }
+
+    #[test]
+    fn a_tag_that_was_not_removed_is_not_restored() {
+        let header = build::Erspan { vlan: 865, encapsulation: 2, ..build::Erspan::default() };
+        let number = |layout| TunnelLayout::ALL.iter().position(|of| *of == layout).expect("a layout") as u32;
+        let tag = |tpid, tci, bytes| build::ethernet(&[(tpid, tci)], 0x0806, &[0; 46])[..bytes].to_vec();
+        for (frame, layout) in [
+            (tag(0x8100, 0xf000 | 865, 64), TunnelLayout::Erspan2),
+            (tag(0x8100, 866, 64), TunnelLayout::Erspan2Tagged),
+            (tag(0x88a8, 865, 64), TunnelLayout::Erspan2Tagged),
+            (tag(0x8100, 865, 15), TunnelLayout::Erspan2Tagged),
+        ] {
+            let packet = packet(47, &build::erspan_ii(1, &header, 0, &frame));
+            assert_eq!(matched(&packet, false), number(layout), "{frame:x?}");
         }
     }
 

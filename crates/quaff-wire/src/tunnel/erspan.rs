@@ -5,7 +5,7 @@ use super::session::tick_ns;
 use super::{Direction, ErspanTime, Reason, TunnelKind, Upper};
 use crate::net::TPID_CUSTOMER;
 
-/// The En field of type II: the frame had an 802.1Q tag, which is not in it any more.
+/// The En field of type II: the frame had an 802.1Q tag, which should not be in it any more.
 const ENCAPSULATION_8021Q: u16 = 2;
 /// T and the session id, in the second word of both types.
 const TRUNCATED: u16 = 0x0400;
@@ -40,10 +40,19 @@ fn type_ii(head: &[u8; 8], walk: &mut Walk<'_>) -> Result<(), Stop> {
     }
     // COS has the place in the second word that it has in a TCI. An ISL header (En 1) was
     // removed too, but that is no 802.1Q tag, and a frame is not given one that it never had.
-    if rest >> 11 & 3 == ENCAPSULATION_8021Q {
+    if rest >> 11 & 3 == ENCAPSULATION_8021Q && !has_tag(walk, vlan & 0x0fff) {
         walk.found.tag = Some((TPID_CUSTOMER, rest & 0xe000 | vlan & 0x0fff));
     }
     walk.ethernet(TunnelKind::Erspan, Some(u32::from(rest & SESSION)))
+}
+
+/// True if the mirrored frame begins with a tag of `vlan`: some devices set En to 2 and leave the tag in the frame. Its
+/// priority is not compared, because the header has no DEI; the frame keeps its own.
+fn has_tag(walk: &Walk<'_>, vlan: u16) -> bool {
+    walk.packet.peek::<16>().is_some_and(|frame| {
+        let [tpid, tci] = [[frame[12], frame[13]], [frame[14], frame[15]]].map(u16::from_be_bytes);
+        tpid == TPID_CUSTOMER && tci & 0x0fff == vlan
+    })
 }
 
 /// Ver 4, VLAN 12, COS 3, BSO 2, T 1, session 10; timestamp 32; SGT 16, P 1, FT 5, hardware 6, D 1,
