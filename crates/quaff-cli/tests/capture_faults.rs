@@ -283,23 +283,73 @@ fn a_slow_reader_costs_counted_packets_and_never_the_ring() {
     assert_eq!(found["ledger"]["consistent"], true, "{found}");
 }
 
-#[test]
-fn a_second_interrupt_ends_it_at_once() {
-    let Some(bench) = Bench::new("a_second_interrupt_ends_it_at_once", 1 << 27) else { return };
-    // No process reads this pipe, so the writer waits forever.
-    let mut command = bench.quaff(&["capture", "-i", "rx0", "-w", "-", "--flush", "100ms"]);
+/// A command of quaff whose stdout is a pipe that is not read, once it captures; and the lines that follow on stderr.
+fn stuck(
+    bench: &Bench,
+    args: &[&str],
+) -> (std::process::Child, std::io::Lines<std::io::BufReader<std::process::ChildStderr>>) {
+    let mut command = bench.quaff(args);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let said = std::io::BufReader::new(child.stderr.take().unwrap()).lines();
-    assert!(said.map_while(Result::ok).any(|line| line == "capturing"));
+    let mut said = std::io::BufReader::new(child.stderr.take().unwrap()).lines();
+    assert!(said.by_ref().map_while(Result::ok).any(|line| line == "capturing"));
+    (child, said)
+}
+
+#[test]
+fn a_second_signal_ends_it_at_once() {
+    let Some(bench) = Bench::new("a_second_signal_ends_it_at_once", 1 << 27) else { return };
+    let capture = ["capture", "-i", "rx0", "-w", "-", "--flush", "100ms"];
+    let split = ["split", "-i", "rx0", "--members", "2", "--exec", "exec sleep 10 >/dev/null 2>&1"];
+    for (args, signals) in [
+        (&capture[..], [Signal::SIGINT, Signal::SIGINT]),
+        (&capture[..], [Signal::SIGTERM, Signal::SIGTERM]),
+        (&capture[..], [Signal::SIGINT, Signal::SIGTERM]),
+        (&split[..], [Signal::SIGTERM, Signal::SIGTERM]),
+    ] {
+        let (mut child, _said) = stuck(&bench, args);
+        bench.generate("--size 1500 --count 10000 --pps 20000");
+        quaff_os::process::send(child.id(), signals[0]).unwrap();
+        std::thread::sleep(Duration::from_millis(700));
+        assert!(child.try_wait().unwrap().is_none(), "one signal is no reason to drop what is in memory");
+        quaff_os::process::send(child.id(), signals[1]).unwrap();
+        let started = Instant::now();
+        let status = child.wait().unwrap();
+        assert_eq!(status.code(), Some(2), "{args:?} {signals:?}");
+        // Before a reader that stands still is abandoned; a large buffer takes time to free.
+        assert!(started.elapsed() < Duration::from_millis(1200), "{args:?} {signals:?}");
+    }
+}
+
+/// Every buffer is full when the end comes, so that the lane waits for one.
+#[test]
+fn a_signal_and_the_duration_end_a_capture_whose_reader_stands_still() {
+    let test = "a_signal_and_the_duration_end_a_capture_whose_reader_stands_still";
+    let Some(bench) = Bench::new(test, 1 << 27) else { return };
+    let capture = ["capture", "-i", "rx0", "-w", "-", "--json", "--buffer", "16M"];
+    let (mut signalled, said_first) = stuck(&bench, &capture);
+    let (mut limited, said_second) = stuck(&bench, &[&capture[..], &["--duration", "5s"]].concat());
     bench.generate("--size 1500 --count 20000 --pps 20000");
-    quaff_os::process::send(child.id(), Signal::SIGINT).unwrap();
-    std::thread::sleep(Duration::from_millis(1000));
-    assert!(child.try_wait().unwrap().is_none(), "one interrupt is no reason to drop what is in memory");
-    quaff_os::process::send(child.id(), Signal::SIGINT).unwrap();
-    let started = Instant::now();
-    let status = child.wait().unwrap();
-    assert_eq!(status.code(), Some(2));
-    assert!(started.elapsed() < Duration::from_secs(2));
+    quaff_os::process::send(signalled.id(), Signal::SIGTERM).unwrap();
+    let asked = Instant::now();
+    for (child, said, ended_by) in
+        [(&mut signalled, said_first, "signal"), (&mut limited, said_second, "duration")]
+    {
+        // Until the process ends.
+        let said: Vec<_> = said.map_while(Result::ok).collect();
+        let waited = asked.elapsed();
+        assert!((8..20).contains(&waited.as_secs()), "{ended_by}: {waited:?}");
+        let ledger: serde_json::Value =
+            said.iter().find_map(|line| serde_json::from_str(line).ok()).expect("a ledger");
+        let of = |field: &str| ledger[field].as_u64().unwrap_or_else(|| panic!("{field}: {ledger}"));
+        assert_eq!(
+            (child.wait().unwrap().code(), &ledger["ended_by"]),
+            (Some(1), &ended_by.into()),
+            "{ledger}"
+        );
+        assert_eq!((of("offered"), of("kernel_dropped"), of("lost_in_buffer")), (20_000, 0, 0), "{ledger}");
+        assert_eq!((of("written") + of("lost"), of("lost") > 0), (20_000, true), "{ledger}");
+        assert!(ledger["notes"].to_string().contains("has stopped reading"), "{ledger}");
+    }
 }
 
 #[test]

@@ -64,6 +64,8 @@ pub struct WriterTally {
     pub written: u64,
     /// Packets that could not be written.
     pub lost: u64,
+    /// The reader of the output took nothing after the end of the run, and was not waited for any longer.
+    pub abandoned: bool,
     /// Packets that came after the reader had closed the output; not a loss.
     pub after_close: u64,
     /// Packets that an interface cannot send, such as those larger than its MTU.

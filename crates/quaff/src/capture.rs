@@ -12,7 +12,7 @@ use crate::source::Sources;
 use crate::tally::Ledger;
 use crate::{Error, Result};
 use quaff_file::tally::WriterTally;
-use quaff_file::write::{Target, WriterGauges};
+use quaff_file::write::{Patience, Target, WriterGauges};
 use quaff_os::{Stop, Wakeup};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -20,6 +20,10 @@ use std::time::Duration;
 
 /// The flush interval where no reader waits for the output.
 pub(crate) const NEVER: Duration = Duration::from_secs(u32::MAX as u64);
+
+/// After a signal or the end of `duration`, time without progress after which the reader of a pipe is abandoned. Compressors that
+/// work on large blocks pause for seconds.
+const READER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A running capture.
 pub struct Capture {
@@ -57,7 +61,10 @@ impl Capture {
             plan.write.flush = NEVER;
         }
         let wakeup = Wakeup::new()?;
-        let target = Target::open(&plan.output, plan.live_copy.as_ref(), plan.write.format, &wakeup, &stop)?;
+        let mut target =
+            Target::open(&plan.output, plan.live_copy.as_ref(), plan.write.format, &wakeup, &stop)?;
+        target.patience =
+            Some(Patience { run: stop.clone(), timeout: READER_TIMEOUT, is_limited_on_request: true });
         let status = Status {
             lanes: sources.gauges(),
             writer: Arc::default(),
@@ -95,6 +102,12 @@ impl Capture {
             WriterTally::default()
         });
         ended.notes.extend(self.pool.finish());
+        ended.notes.extend(writer.abandoned.then(|| {
+            let seconds = READER_TIMEOUT.as_secs();
+            format!(
+                "the reader of the output has stopped reading; it was abandoned {seconds} s after the end"
+            )
+        }));
         let (buffer_bytes, block_bytes) =
             (self.plan.write.chunk_bytes as u64, self.plan.input.block_bytes as u64);
         let mut ledger = ended.ledger(&writer, buffer_bytes, block_bytes, self.stop.reason());

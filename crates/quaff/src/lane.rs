@@ -60,7 +60,7 @@ fn pump(lane: &mut Lane, state: &mut LaneState) -> Result<()> {
         }
         let is_last = pulled == Pull::End;
         if pulled == Pull::Batch || is_last || lane.stages.iter().any(|stage| stage.is_holding()) {
-            work(lane, state, is_last);
+            work(lane, state, is_last)?;
         }
         if pulled == Pull::Batch {
             lane.source.release();
@@ -68,10 +68,15 @@ fn pump(lane: &mut Lane, state: &mut LaneState) -> Result<()> {
         if is_last {
             return Ok(());
         }
-        let (now, source, stages) = (now(lane), &lane.source, &lane.stages);
-        lane.output.tick(now, pulled == Pull::Idle, &|counts| count(source.as_ref(), stages, counts));
-        show(lane);
+        tick(lane, pulled == Pull::Idle);
     }
+}
+
+/// Periodic work of the output, and the gauges.
+fn tick(lane: &mut Lane, is_idle: bool) {
+    let (now, source, stages) = (now(lane), &lane.source, &lane.stages);
+    lane.output.tick(now, is_idle, &|counts| count(source.as_ref(), stages, counts));
+    show(lane);
 }
 
 fn finish_output(lane: &mut Lane) {
@@ -131,7 +136,7 @@ fn now(lane: &Lane) -> Now {
 }
 
 /// Passes a batch through the stages, and the remaining frames to the output.
-fn work(lane: &mut Lane, state: &mut LaneState, is_last: bool) {
+fn work(lane: &mut Lane, state: &mut LaneState, is_last: bool) -> Result<()> {
     let now_ns = state.now_ns(lane.source.wall_ns());
     let bytes = lane.source.bytes();
     let mut batch = Batch { bytes, scratch: &mut state.scratch, frames: &mut state.frames, now_ns, is_last };
@@ -139,8 +144,9 @@ fn work(lane: &mut Lane, state: &mut LaneState, is_last: bool) {
         stage.pass(&mut batch, &mut state.tally);
     }
     state.tally.received += state.frames.len() as u64;
-    pack_all(lane, &mut state.frames, &state.scratch);
+    let packed = pack_all(lane, &mut state.frames, &state.scratch);
     state.scratch.clear();
+    packed
 }
 
 fn count(source: &dyn Source, stages: &[Box<dyn Stage>], counts: &mut Counts) {
@@ -149,8 +155,9 @@ fn count(source: &dyn Source, stages: &[Box<dyn Stage>], counts: &mut Counts) {
 }
 
 /// Passes a batch to the output. Without room the lane waits while the kernel's ring fills; when
-/// the ring is nearly full the rest of the batch is dropped and counted.
-fn pack_all(lane: &mut Lane, frames: &mut [Frame], scratch: &[u8]) {
+/// the ring is nearly full the rest of the batch is dropped and counted. The wait hears the stop, after which no more
+/// packets are received, and does the periodic work of the output.
+fn pack_all(lane: &mut Lane, frames: &mut [Frame], scratch: &[u8]) -> Result<()> {
     let mut left = frames;
     loop {
         let memory = Memory { bytes: lane.source.bytes(), scratch };
@@ -158,11 +165,17 @@ fn pack_all(lane: &mut Lane, frames: &mut [Frame], scratch: &[u8]) {
         let taken = lane.output.take(memory, left, now);
         left = &mut std::mem::take(&mut left)[taken..];
         if left.is_empty() {
-            return;
+            return Ok(());
         }
         if lane.source.is_nearly_full() || lane.output.is_closed() {
-            return lane.output.lose(left);
+            lane.output.lose(left);
+            return Ok(());
         }
+        if lane.stop.raised() {
+            // A failure costs none of the frames in hand.
+            lane.source.close().inspect_err(|_| lane.output.lose(left))?;
+        }
+        tick(lane, false);
         std::thread::sleep(ROOM_WAIT);
     }
 }
@@ -268,13 +281,18 @@ mod tests {
     use super::*;
     use crate::Error;
     use crate::output::OutputTally;
+    use quaff_os::Reason;
     use std::sync::Mutex;
+    use std::sync::atomic::{AtomicBool, Ordering};
 
     /// Batches of four frames, then an end or a failure.
+    #[derive(Default)]
     struct Batches {
         left: u32,
         fails: bool,
         is_nearly_full: bool,
+        /// Set when the source is closed.
+        closed: Arc<AtomicBool>,
     }
 
     impl Source for Batches {
@@ -299,6 +317,7 @@ mod tests {
         }
 
         fn close(&mut self) -> Result<()> {
+            self.closed.store(true, Ordering::Relaxed);
             Ok(())
         }
 
@@ -313,16 +332,19 @@ mod tests {
         }
     }
 
-    /// Has room for `room` frames in each call.
+    /// Has room for `room` frames in each call, but only once `opens` is true if there is one.
     struct Narrow {
         room: usize,
+        opens: Option<Arc<AtomicBool>>,
+        ticks: u64,
         tally: OutputTally,
         finished: Arc<Mutex<Option<OutputTally>>>,
     }
 
     impl Output for Narrow {
         fn take(&mut self, _: Memory<'_>, frames: &mut [Frame], _: Now) -> usize {
-            let taken = frames.len().min(self.room);
+            let is_open = self.opens.as_ref().is_none_or(|opens| opens.load(Ordering::Relaxed));
+            let taken = if is_open { frames.len().min(self.room) } else { 0 };
             self.tally.taken += taken as u64;
             taken
         }
@@ -331,7 +353,13 @@ mod tests {
             self.tally.lost += frames.len() as u64;
         }
 
+        fn tick(&mut self, _: Now, is_idle: bool, _: &dyn Fn(&mut Counts)) {
+            assert!(!is_idle, "packets wait");
+            self.ticks += 1;
+        }
+
         fn finish(&mut self, _: u64, _: &dyn Fn(&mut Counts)) {
+            self.tally.buffers = self.ticks;
             *self.finished.lock().unwrap() = Some(self.tally);
         }
 
@@ -342,9 +370,20 @@ mod tests {
 
     /// The result of the lane, and the counts of the output at its end.
     fn run(source: Batches, room: usize) -> (Result<SourceTally>, OutputTally) {
+        run_until(source, room, None, Stop::default())
+    }
+
+    /// As [`run`], with an output that has room only once `opens` is true, and a stop.
+    fn run_until(
+        source: Batches,
+        room: usize,
+        opens: Option<Arc<AtomicBool>>,
+        stop: Stop,
+    ) -> (Result<SourceTally>, OutputTally) {
         let finished = Arc::<Mutex<Option<OutputTally>>>::default();
-        let output = Narrow { room, tally: OutputTally::default(), finished: finished.clone() };
-        let (stop, gauges) = (Stop::default(), Arc::default());
+        let tally = OutputTally::default();
+        let output = Narrow { room, opens, ticks: 0, tally, finished: finished.clone() };
+        let gauges = Arc::default();
         let lane =
             Lane { source: Box::new(source), stages: Vec::new(), output: Box::new(output), stop, gauges };
         let ended = read(lane);
@@ -354,22 +393,42 @@ mod tests {
 
     #[test]
     fn an_output_without_room_is_offered_the_rest_again() {
-        let (ended, output) = run(Batches { left: 5, fails: false, is_nearly_full: false }, 3);
+        let (ended, output) = run(Batches { left: 5, ..Batches::default() }, 3);
         let lane = ended.unwrap().lane;
         assert_eq!((lane.received, lane.packed, lane.lost_in_buffer, output.taken), (20, 20, 0, 20));
     }
 
     #[test]
     fn a_nearly_full_ring_costs_the_rest_of_the_batch_and_it_is_counted() {
-        let (ended, _) = run(Batches { left: 5, fails: false, is_nearly_full: true }, 3);
+        let (ended, _) = run(Batches { left: 5, is_nearly_full: true, ..Batches::default() }, 3);
         let lane = ended.unwrap().lane;
         assert_eq!((lane.received, lane.packed, lane.lost_in_buffer), (20, 15, 5));
     }
 
     #[test]
     fn a_source_that_fails_loses_nothing_already_taken() {
-        let (ended, output) = run(Batches { left: 5, fails: true, is_nearly_full: false }, 4);
+        let (ended, output) = run(Batches { left: 5, fails: true, ..Batches::default() }, 4);
         assert!(matches!(ended, Err(Error::Defect(_))));
         assert_eq!(output.taken, 20);
+    }
+
+    /// The output has room only after the source was closed, which a wait that is deaf to the stop never does.
+    #[test]
+    fn waiting_for_room_hears_the_stop_and_ticks() {
+        let closed = Arc::<AtomicBool>::default();
+        let source = Batches { left: 5, closed: closed.clone(), ..Batches::default() };
+        let stop = Stop::default();
+        let late = std::thread::spawn({
+            let stop = stop.clone();
+            move || {
+                std::thread::sleep(Duration::from_millis(50));
+                stop.raise(Reason::Duration);
+            }
+        });
+        let (ended, output) = run_until(source, 4, Some(closed), stop);
+        late.join().unwrap();
+        let lane = ended.unwrap().lane;
+        assert_eq!((lane.received, lane.packed, lane.lost_in_buffer), (20, 20, 0));
+        assert!(output.buffers > 10, "only {} ticks while the lane waited", output.buffers);
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::show::say;
 use quaff_os::{Reason, Signal, Signals, Stop, is_ignored};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Interval of checks for the last write of an ending run.
 pub(super) const LOOK_END: Duration = Duration::from_millis(2);
@@ -44,4 +44,40 @@ pub(super) fn start<T: Send + 'static, E: Send + Into<anyhow::Error> + 'static>(
         return Ok(None);
     }
     started.map(Some).map_err(Into::into)
+}
+
+/// The signals that asked a run to end.
+#[derive(Debug, Default)]
+pub(super) struct Asked {
+    first: Option<Instant>,
+}
+
+impl Asked {
+    /// Takes a signal. The first one raises `stop`. Returns true for a second SIGINT or SIGTERM: the run must end without
+    /// waiting for the packets in memory.
+    pub(super) fn is_second(&mut self, signal: Signal, stop: &Stop) -> bool {
+        let is_second = self.first.is_some_and(|first| first.elapsed() > SAME_SIGNAL);
+        if is_second && matches!(signal, Signal::SIGINT | Signal::SIGTERM) {
+            return true;
+        }
+        self.first.get_or_insert_with(Instant::now);
+        stop.raise(Reason::Signal);
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_sigint_or_sigterm_ends_a_run_and_a_second_sighup_does_not() {
+        for (second, ends) in [(Signal::SIGINT, true), (Signal::SIGTERM, true), (Signal::SIGHUP, false)] {
+            let (mut asked, stop) = (Asked::default(), Stop::default());
+            assert!(!asked.is_second(Signal::SIGTERM, &stop) && stop.raised());
+            assert!(!asked.is_second(second, &stop), "timeout(1) sends a signal twice");
+            std::thread::sleep(SAME_SIGNAL + Duration::from_millis(20));
+            assert_eq!(asked.is_second(second, &stop), ends, "{second}");
+        }
+    }
 }

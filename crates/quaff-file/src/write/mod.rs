@@ -46,6 +46,7 @@ pub use folder::Folder;
 pub use header::Heading;
 pub use plan::{DirPlan, Format, Output, Retention};
 pub use repack::Repack;
+pub use stream::Patience;
 pub use target::Target;
 
 use crate::Result;

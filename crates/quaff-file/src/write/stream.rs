@@ -20,8 +20,26 @@ use std::time::Duration;
 
 /// Interval of the checks that the pipe has a reader, ns.
 const CHECK_NS: u64 = 200_000_000;
-/// At the end of a run, time without progress after which the reader is abandoned, ns.
-const READER_TIMEOUT_NS: u64 = 2_000_000_000;
+
+/// The end of a run, after which a reader that takes nothing is abandoned.
+#[derive(Debug, Clone)]
+pub struct Patience {
+    /// Raised at the end of the run.
+    pub run: Stop,
+    /// Time without progress after the end.
+    pub timeout: Duration,
+    /// Only a signal and the time limit end the patience: what a pager shows is read long after the input has ended.
+    pub is_limited_on_request: bool,
+}
+
+impl Patience {
+    fn has_ended(&self) -> bool {
+        match self.is_limited_on_request {
+            true => matches!(self.run.reason(), Some(Reason::Signal | Reason::Duration)),
+            false => self.run.raised(),
+        }
+    }
+}
 
 /// An output without seeking.
 #[derive(Debug)]
@@ -38,23 +56,24 @@ pub(super) struct Stream {
     /// The reader closed the pipe: later packets are not lost, whatever else ends the run.
     closed_by_reader: bool,
     checked_ns: u64,
-    /// Steady time of the last successful write.
-    taken_ns: u64,
+    /// Steady time of the last successful write, or at which the run was found to have ended.
+    progress_ns: u64,
+    has_run_ended: bool,
     free_buffers: VecDeque<(usize, Buffer)>,
     tally: WriterTally,
     stop: Stop,
-    /// Once raised, a reader that makes no progress is abandoned.
-    run: Option<Stop>,
+    patience: Option<Patience>,
     gauges: Arc<WriterGauges>,
 }
 
 impl Stream {
-    /// Creates a sink that writes to `out`, which must be non-blocking if `run` is given.
+    /// Creates a sink that writes to `out`. With `patience` a reader that stands still is abandoned, if `out` is
+    /// non-blocking.
     pub(super) fn new(
         out: File,
         heading: Heading,
         stop: Stop,
-        run: Option<Stop>,
+        patience: Option<Patience>,
         gauges: Arc<WriterGauges>,
     ) -> Self {
         let lanes = heading.lanes;
@@ -62,7 +81,7 @@ impl Stream {
             out,
             heading,
             stop,
-            run,
+            patience,
             gauges,
             counts: vec![Counts::default(); lanes],
             written: vec![Counts::default(); lanes],
@@ -71,7 +90,8 @@ impl Stream {
             closed: false,
             closed_by_reader: false,
             checked_ns: 0,
-            taken_ns: 0,
+            progress_ns: 0,
+            has_run_ended: false,
             free_buffers: VecDeque::new(),
             tally: WriterTally::default(),
         }
@@ -105,6 +125,7 @@ impl Stream {
         if let Err(error) = written {
             self.closed = true;
             self.closed_by_reader = error.kind() == ErrorKind::BrokenPipe;
+            self.tally.abandoned = error.kind() == ErrorKind::TimedOut;
             self.stop.raise(match error.kind() {
                 ErrorKind::BrokenPipe => Reason::OutputClosed,
                 ErrorKind::StorageFull => Reason::DiskFull,
@@ -118,16 +139,22 @@ impl Stream {
 
     fn write_all(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
-            let (taken_ns, run) = (self.taken_ns, &self.run);
+            let (patience, progress_ns) = (&self.patience, &mut self.progress_ns);
+            let has_run_ended = &mut self.has_run_ended;
             let count = write_some(&mut self.out, bytes, || {
-                let is_late = steady_ns() - taken_ns > READER_TIMEOUT_NS;
-                match is_late && run.as_ref().is_some_and(Stop::raised) {
+                let Some(Patience { timeout, .. }) = patience.as_ref().filter(|of| of.has_ended()) else {
+                    return Ok(());
+                };
+                if !std::mem::replace(has_run_ended, true) {
+                    *progress_ns = steady_ns();
+                }
+                match u128::from(steady_ns() - *progress_ns) > timeout.as_nanos() {
                     true => Err(io::Error::new(ErrorKind::TimedOut, "the reader has stopped reading")),
                     false => Ok(()),
                 }
             })?;
             bytes = &bytes[count..];
-            self.taken_ns = steady_ns();
+            self.progress_ns = steady_ns();
         }
         Ok(())
     }
@@ -138,7 +165,7 @@ impl Stream {
 pub(super) fn write_some(
     out: &mut File,
     bytes: &[u8],
-    on_wait: impl Fn() -> io::Result<()>,
+    mut on_wait: impl FnMut() -> io::Result<()>,
 ) -> io::Result<usize> {
     loop {
         match out.write(bytes) {
@@ -216,5 +243,105 @@ impl Sink for Stream {
         self.write(&last);
         self.tally.files = 1;
         Ok(self.tally.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Interfaces;
+    use crate::write::Format;
+    use nix::fcntl::{FcntlArg, OFlag, fcntl};
+    use quaff_wire::pcapng::{Interface, Section};
+    use std::io::Read;
+    use std::time::Instant;
+
+    const TIMEOUT: Duration = Duration::from_millis(300);
+
+    /// A sink to a pipe, the reader, and the stops of the sink and of the run.
+    fn stream() -> (Stream, io::PipeReader, Stop, Stop) {
+        let (reader, writer) = io::pipe().unwrap();
+        fcntl(&writer, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).unwrap();
+        let heading = Heading {
+            format: Format::Pcapng,
+            section: Section::default(),
+            interfaces: Interfaces::new(vec![Interface { linktype: 1, ..Interface::default() }]),
+            lanes: 1,
+            known: 1,
+            start_ns: 1,
+            align: 1,
+        };
+        let (stop, run) = (Stop::default(), Stop::default());
+        let patience = Patience { run: run.clone(), timeout: TIMEOUT, is_limited_on_request: true };
+        let out = File::from(std::os::fd::OwnedFd::from(writer));
+        (Stream::new(out, heading, stop.clone(), Some(patience), Arc::default()), reader, stop, run)
+    }
+
+    fn push(stream: &mut Stream, packets: u64) {
+        let buffer = Buffer::new(1 << 20).unwrap();
+        let chunk = Chunk {
+            len: buffer.len(),
+            buffer,
+            packets,
+            slot: 0,
+            first_ns: 0,
+            counts: Counts::default(),
+            interfaces: 1,
+        };
+        stream.push(0, chunk).unwrap();
+    }
+
+    #[test]
+    fn a_reader_that_stands_still_is_abandoned_after_the_end_of_the_run() {
+        let (mut stream, _reader, stop, run) = stream();
+        let end = std::thread::spawn(move || {
+            std::thread::sleep(2 * TIMEOUT);
+            run.raise(Reason::Duration);
+            Instant::now()
+        });
+        push(&mut stream, 5);
+        let waited = end.join().unwrap().elapsed();
+        // The time counts from the end, not from the last write.
+        assert!(waited >= TIMEOUT - Duration::from_millis(50), "{waited:?}");
+        push(&mut stream, 2);
+        let tally = stream.finish().unwrap();
+        assert_eq!((tally.written, tally.lost, tally.abandoned), (0, 7, true));
+        assert!(matches!(stop.reason(), Some(Reason::WriteError(_))));
+    }
+
+    #[test]
+    fn the_end_of_the_input_is_no_reason_to_abandon_a_reader() {
+        let (mut stream, mut reader, _stop, run) = stream();
+        run.raise(Reason::InputEnded);
+        let reader = std::thread::spawn(move || {
+            std::thread::sleep(3 * TIMEOUT);
+            reader.read_to_end(&mut Vec::new()).unwrap()
+        });
+        push(&mut stream, 5);
+        let tally = stream.finish().unwrap();
+        drop(stream);
+        assert_eq!((tally.written, tally.lost, tally.abandoned), (5, 0, false));
+        assert_eq!(reader.join().unwrap() as u64, tally.bytes);
+    }
+
+    #[test]
+    fn a_slow_reader_is_waited_for_after_the_end_of_the_run() {
+        let (mut stream, mut reader, _stop, run) = stream();
+        run.raise(Reason::Signal);
+        let reader = std::thread::spawn(move || {
+            let (mut bytes, mut total) = (vec![0; 64 << 10], 0);
+            loop {
+                match reader.read(&mut bytes).unwrap() {
+                    0 => return total,
+                    count => total += count,
+                }
+                std::thread::sleep(TIMEOUT / 10);
+            }
+        });
+        push(&mut stream, 5);
+        let tally = stream.finish().unwrap();
+        drop(stream);
+        assert_eq!((tally.written, tally.lost, tally.abandoned), (5, 0, false));
+        assert_eq!(reader.join().unwrap() as u64, tally.bytes);
     }
 }

@@ -1,5 +1,6 @@
 //! The output, opened and examined before it becomes a sink: its kind decides how it is written.
 
+use crate::write::descriptor::{FdKind, fd_kind};
 use crate::write::file::{Files, Parts, Slots};
 use crate::write::folder::Folder;
 use crate::write::header::Heading;
@@ -7,7 +8,7 @@ use crate::write::live_copy::LiveCopy;
 use crate::write::name_template::NameTemplate;
 use crate::write::plan::{Format, Output};
 use crate::write::repack::Repack;
-use crate::write::stream::Stream;
+use crate::write::stream::{Patience, Stream};
 use crate::write::tee::Tee;
 use crate::write::{Sink, WriterGauges};
 use crate::{Error, Result};
@@ -40,8 +41,8 @@ pub struct Target {
     align: usize,
     /// The pipe of the live copy.
     live_copy: Option<File>,
-    /// Once raised, a reader that makes no progress is abandoned.
-    pub until: Option<Stop>,
+    /// Without it a reader that stands still is waited for.
+    pub patience: Option<Patience>,
 }
 
 enum TargetKind {
@@ -74,17 +75,17 @@ impl Target {
                 (TargetKind::Folder(Box::new(folder), dir.rotate_time, Box::new(names)), align)
             }
         };
-        Ok(Self { kind, format, align, live_copy, until: None })
+        Ok(Self { kind, format, align, live_copy, patience: None })
     }
 
     /// Wraps a pipe to a process.
     pub fn process(pipe: File, format: Format) -> Self {
-        Self { kind: TargetKind::Stream(pipe), format, align: 1, live_copy: None, until: None }
+        Self { kind: TargetKind::Stream(pipe), format, align: 1, live_copy: None, patience: None }
     }
 
     /// Wraps the caller's sink for chunks in `format`; `name` describes it.
     pub fn own(sink: Box<dyn Sink>, name: &'static str, format: Format) -> Self {
-        Self { kind: TargetKind::Own(sink, name), format, align: 1, live_copy: None, until: None }
+        Self { kind: TargetKind::Own(sink, name), format, align: 1, live_copy: None, patience: None }
     }
 
     /// Returns the alignment of chunks, bytes.
@@ -148,7 +149,7 @@ impl Target {
         };
         let sink: Box<dyn Sink> = match self.kind {
             TargetKind::Stream(out) => {
-                Box::new(Stream::new(out, heading.clone(), stop.clone(), self.until, gauges.clone()))
+                Box::new(Stream::new(out, heading.clone(), stop.clone(), self.patience, gauges.clone()))
             }
             TargetKind::File(file, path) => {
                 // The old contents are removed only now, after everything else has succeeded.
@@ -189,8 +190,18 @@ fn open_stdout() -> Result<(TargetKind, usize)> {
         && stdout.metadata().is_ok_and(|meta| meta.len() == 0);
     match reopen(&stdout).filter(|_| is_new) {
         Some((file, align)) => Ok((TargetKind::File(file, STDOUT.into()), align)),
-        None => Ok((TargetKind::Stream(stdout), 1)),
+        None => Ok((TargetKind::Stream(without_blocking(&stdout).unwrap_or(stdout)), 1)),
     }
+}
+
+/// Opens the pipe on stdout again, non-blocking: a reader that stands still can be abandoned, and other programs that
+/// write to the pipe keep their own mode. `None` for what is no pipe, or cannot be opened.
+fn without_blocking(stdout: &File) -> Option<File> {
+    if fd_kind(stdout) != FdKind::Pipe {
+        return None;
+    }
+    let path = format!("/proc/self/fd/{}", stdout.as_raw_fd());
+    File::options().write(true).custom_flags(nix::libc::O_NONBLOCK).open(path).ok()
 }
 
 /// Moves the offset of a file on stdout to its end when it is dropped, for the next program that writes there.

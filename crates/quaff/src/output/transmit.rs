@@ -7,10 +7,10 @@ use crate::stage::Presence;
 use quaff_file::Result;
 use quaff_file::tally::{Counts, WriterTally};
 use quaff_file::write::{Chunk, Sink, WriterGauges};
-use quaff_os::Buffer;
 use quaff_os::clock::steady_ns;
 use quaff_os::packet::BATCH_FRAMES;
 use quaff_os::rtnl::{Link, Rtnl};
+use quaff_os::{Buffer, Stop};
 use quaff_send::{Next, Obstacle, Transmitter, TxBackend, TxCall};
 use quaff_wire::pcap::record_bytes;
 use std::collections::VecDeque;
@@ -20,6 +20,8 @@ use std::time::Duration;
 
 /// Interval at which the state of the interface is read.
 const LOOK_NS: u64 = 100_000_000;
+/// After the end of the run, time after which an interface that accepts nothing is not waited for any longer.
+const STUCK_NS: u64 = 2_000_000_000;
 
 /// The sink that sends frames from one interface.
 #[derive(Debug)]
@@ -38,16 +40,27 @@ struct LinkMonitor {
     rtnl: Rtnl,
     presence: Presence,
     looked_ns: u64,
+    /// Raised at the end of the run.
+    run: Stop,
+    /// Steady time at which the interface last accepted a frame.
+    accepted_ns: u64,
 }
 
 impl Transmit {
-    /// Opens the interface. `presence` receives its state.
-    pub(crate) fn open(link: Link, presence: Presence, gauges: Arc<WriterGauges>) -> Result<Self> {
+    /// Opens the interface. `presence` receives its state; `run` is raised at the end of the run.
+    pub(crate) fn open(link: Link, presence: Presence, run: Stop, gauges: Arc<WriterGauges>) -> Result<Self> {
         let tx = Transmitter::open(link.clone(), TxBackend::Sendmmsg)?;
         presence.set_away(!(link.up && link.running));
         Ok(Self {
             tx,
-            monitor: LinkMonitor { link, rtnl: Rtnl::open()?, presence, looked_ns: steady_ns() },
+            monitor: LinkMonitor {
+                link,
+                rtnl: Rtnl::open()?,
+                presence,
+                looked_ns: steady_ns(),
+                run,
+                accepted_ns: steady_ns(),
+            },
             free_buffers: VecDeque::new(),
             tally: WriterTally::default(),
             gauges,
@@ -82,6 +95,11 @@ impl LinkMonitor {
             self.presence.set_away(!is_here);
         }
     }
+
+    /// Returns true if the run has ended and the interface accepts nothing.
+    fn is_stuck(&self) -> bool {
+        self.run.raised() && steady_ns() - self.accepted_ns > STUCK_NS
+    }
 }
 
 /// Frames of a chunk that are sent together.
@@ -106,12 +124,14 @@ impl TxCall for RecordCall<'_> {
     }
 
     fn sent(&mut self, frames: Range<usize>, bytes: u64, _offered_ns: u64) {
+        self.monitor.accepted_ns = steady_ns();
         self.tally.written += frames.len() as u64;
         self.tally.bytes += bytes;
     }
 
     fn obstacle(&mut self, _at: usize, obstacle: Obstacle) -> quaff_os::Result<Next> {
         match obstacle {
+            Obstacle::NoRoom if self.monitor.is_stuck() => {}
             Obstacle::NoRoom => return Ok(Next::Wait),
             Obstacle::Down(_) | Obstacle::Gone(_) => self.monitor.presence.set_away(true),
             // The frame: larger than the MTU, or too short.
@@ -195,5 +215,25 @@ mod tests {
         }
         assert_eq!(Records(&bytes).map(<[u8]>::len).collect::<Vec<_>>(), [60, 61, 1500]);
         assert_eq!(Records(&bytes[..bytes.len() - 1]).count(), 2);
+    }
+
+    #[test]
+    fn an_interface_without_room_is_waited_for_until_the_end_of_the_run() {
+        let run = Stop::default();
+        let mut monitor = LinkMonitor {
+            link: quaff_os::rtnl::link("lo").unwrap(),
+            rtnl: Rtnl::open().unwrap(),
+            presence: Presence::default(),
+            looked_ns: steady_ns(),
+            run: run.clone(),
+            accepted_ns: steady_ns() - 2 * STUCK_NS,
+        };
+        let mut tally = WriterTally::default();
+        let mut call = RecordCall { frames: &[&[0; 60][..]], monitor: &mut monitor, tally: &mut tally };
+        assert_eq!(call.obstacle(0, Obstacle::NoRoom).unwrap(), Next::Wait);
+        run.raise(quaff_os::Reason::Signal);
+        assert_eq!(call.obstacle(0, Obstacle::NoRoom).unwrap(), Next::Stop);
+        call.sent(0..1, 60, 0);
+        assert_eq!(call.obstacle(0, Obstacle::NoRoom).unwrap(), Next::Wait);
     }
 }

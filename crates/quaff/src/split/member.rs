@@ -10,7 +10,7 @@ use crate::stage::Presence;
 use crate::{Error, Result};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use quaff_file::tally::WriterTally;
-use quaff_file::write::{Format, Target, WriterGauges};
+use quaff_file::write::{Format, Patience, Target, WriterGauges};
 use quaff_os::process::Prepare;
 use quaff_os::{Reason, Stop, Wakeup, rtnl};
 use quaff_wire::linktype;
@@ -22,6 +22,10 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// After the end of the split, time without progress after which a reader is abandoned.
+const READER_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A member whose output is open.
 pub(super) struct Opened {
@@ -69,13 +73,14 @@ pub(super) fn open(plan: &SplitPlan, number: usize, is_at_once: bool, stop: &Sto
             (Target::process(pipe, write.format), Some(child))
         }
         Goal::Interface(name) => {
-            let transmit = Box::new(transmit(name, &presence, gauges.clone())?);
+            let transmit = Box::new(transmit(name, &presence, stop, gauges.clone())?);
             (Target::own(transmit, "an interface", Format::Pcap), None)
         }
         _ => (Target::open(&member.goal.output(), None, write.format, &wakeup, stop)?, None),
     };
     let name = name(member, number);
-    target.until = Some(stop.clone());
+    target.patience =
+        Some(Patience { run: stop.clone(), timeout: READER_TIMEOUT, is_limited_on_request: false });
     Ok(Opened { plan: write, target, wakeup, starting: Starting { name, presence, gauges, child } })
 }
 
@@ -83,12 +88,12 @@ pub(super) fn name(member: &MemberPlan, number: usize) -> String {
     member.goal.name(number)
 }
 
-fn transmit(name: &str, presence: &Presence, gauges: Arc<WriterGauges>) -> Result<Transmit> {
+fn transmit(name: &str, presence: &Presence, run: &Stop, gauges: Arc<WriterGauges>) -> Result<Transmit> {
     let link = rtnl::link(name)?;
     if linktype::of_arphrd(link.arphrd) != Some(linktype::ETHERNET) {
         return Err(Error::Plan(format!("{name}: frames can be sent from Ethernet interfaces only")));
     }
-    Ok(Transmit::open(link, presence.clone(), gauges)?)
+    Ok(Transmit::open(link, presence.clone(), run.clone(), gauges)?)
 }
 
 /// Starts a command that reads packets from its stdin.

@@ -7,7 +7,7 @@ mod report;
 pub(crate) use args::Args;
 pub(crate) use report::exit;
 
-use crate::cmd::receiving::{self, LOOK_END, SAME_SIGNAL};
+use crate::cmd::receiving::{self, Asked, LOOK_END};
 use crate::exit::Exit;
 use crate::flags;
 use crate::show::say;
@@ -93,7 +93,7 @@ fn greet(args: &Args, plan: &CapturePlan, capture: &Capture, finding: Option<Fin
 fn watch(args: &Args, capture: &Capture, signals: &Signals, stop: &Stop) -> anyhow::Result<()> {
     let started = Instant::now();
     let is_live = std::io::stderr().is_terminal() && args.quiet == 0;
-    let mut asked: Option<Instant> = None;
+    let mut asked = Asked::default();
     let ending = Wakeup::new()?;
     stop.wake(ending.clone());
     let mut live = report::Live::new(capture.status.clone(), is_live);
@@ -106,17 +106,12 @@ fn watch(args: &Args, capture: &Capture, signals: &Signals, stop: &Stop) -> anyh
         }
         match signals.next_or(&ending, look)?.map(|heard| heard.signal) {
             Some(Signal::SIGUSR1) => live.print(),
-            Some(Signal::SIGINT) if asked.is_some_and(|asked| asked.elapsed() > SAME_SIGNAL) => {
-                // A second signal ends the capture without waiting for the packets in memory.
+            Some(signal) if asked.is_second(signal, stop) => {
                 live.end();
                 say("quaff: ended immediately; packets that were not on disk yet are lost");
                 std::process::exit(2);
             }
-            Some(_) => {
-                asked.get_or_insert_with(Instant::now);
-                stop.raise(Reason::Signal);
-            }
-            None => {}
+            _ => {}
         }
         if !stop.raised() && args.duration.is_some_and(|duration| started.elapsed() >= duration) {
             stop.raise(Reason::Duration);

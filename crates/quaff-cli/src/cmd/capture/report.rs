@@ -200,7 +200,7 @@ fn lost_words(ledger: &Ledger) -> String {
             ledger.lost_in_buffer,
             "because the buffer was full (the output was too slow: raise --buffer, which also pre-faults it)",
         ),
-        (ledger.lost_on_disk, "because writing failed"),
+        (ledger.lost_on_disk, "because writing failed, or the reader of the output had stopped reading"),
     ];
     let places = places.map(|(packets, place)| (packets, format!("({:.2} %) {place}", share(packets))));
     let mut text = show::counted("  lost ", places);

@@ -5,7 +5,7 @@ mod report;
 
 pub(crate) use args::Args;
 
-use crate::cmd::receiving::{self, LOOK_END, SAME_SIGNAL};
+use crate::cmd::receiving::{self, Asked, LOOK_END};
 use crate::exit::Exit;
 use crate::show::say;
 use quaff::split::{Split, SplitPlan};
@@ -50,22 +50,18 @@ fn watch(args: &Args, split: &Split, signals: &Signals, stop: &Stop) -> anyhow::
     let started = Instant::now();
     let ending = Wakeup::new()?;
     stop.wake(ending.clone());
-    let mut asked: Option<Instant> = None;
+    let mut asked = Asked::default();
     let mut here: Vec<_> = split.members().map(|_| true).collect();
     while !split.is_over() {
         let left =
             args.duration.map_or(LOOK, |duration| duration.saturating_sub(started.elapsed()).min(LOOK));
         let look = if stop.raised() { LOOK_END } else { left };
         match signals.next_or(&ending, look)?.map(|heard| heard.signal) {
-            Some(_) if asked.is_some_and(|asked| asked.elapsed() > SAME_SIGNAL) => {
+            Some(signal) if asked.is_second(signal, stop) => {
                 say("quaff: ended immediately; packets that were not sent yet are lost");
                 std::process::exit(2);
             }
-            Some(_) => {
-                asked.get_or_insert_with(Instant::now);
-                stop.raise(Reason::Signal);
-            }
-            None => {}
+            _ => {}
         }
         if !stop.raised() && args.duration.is_some_and(|duration| started.elapsed() >= duration) {
             stop.raise(Reason::Duration);
