@@ -47,6 +47,8 @@ pub struct LaneTally {
     /// Frames larger than the MTU allows: merged by GRO or TSO.
     pub oversize: u64,
     pub ring_freezes: u64,
+    /// Left in the kernel's ring at the end because a block came too late; included in `kernel_dropped`.
+    pub ring_unread: u64,
     /// Maximum of the ring's blocks that waited.
     pub ring_high_blocks: u64,
     pub ring_blocks: u64,

@@ -22,6 +22,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 const SECOND_NS: u64 = 1_000_000_000;
+/// After receiving was stopped, time without a block after which packets in the ring are counted as lost. The kernel
+/// hands over a block within two retire times, later where the machine has no time for its timer.
+const DRAIN_NS: u64 = 2 * SECOND_NS;
 /// PACKET_OUTGOING, linux/if_packet.h.
 const PACKET_OUTGOING: u8 = 4;
 /// Ethernet header and two VLAN tags: what a frame may have beyond the MTU.
@@ -37,7 +40,6 @@ pub struct AfPacket {
     tap: Option<CountingTap>,
     stop: Stop,
     gauges: Arc<LaneGauges>,
-    retire_ms: u32,
     /// Bytes wanted of each packet.
     wanted_bytes: u32,
     /// The number of the lane's interface.
@@ -47,6 +49,7 @@ pub struct AfPacket {
     /// Kernel drops that were not reported to the lane yet.
     unreported: u64,
     polled_ns: u64,
+    /// The time at which receiving was stopped or, if that was later, the last block was taken.
     closing_ns: Option<u64>,
     down_since_ns: Option<u64>,
     counters: LinkCounters,
@@ -99,7 +102,6 @@ impl AfPacket {
             counters,
             stop: opening.stop,
             gauges: opening.gauges,
-            retire_ms: opening.ring.retire_ms,
             wanted_bytes: wanted_bytes(opening.snaplen),
             number: opening.number,
             cursor: None,
@@ -131,11 +133,11 @@ impl AfPacket {
         Ok(())
     }
 
-    /// While blocks wait, drops happened after them: the block with TP_STATUS_LOSING reports each loss at its
-    /// place, and the timer would report it too early. It only keeps the kernel's 32 bits from overflowing.
+    /// While a block waits or is walked, drops happened after it: the block with TP_STATUS_LOSING reports each loss at
+    /// its place, and the timer would report it too early. It only keeps the kernel's 32 bits from overflowing.
     fn poll_when_due(&mut self) -> Result<()> {
         let since_ns = steady_ns().saturating_sub(self.polled_ns);
-        let is_due = since_ns >= SECOND_NS && (self.ring.ready_blocks() <= 1 || since_ns >= 30 * SECOND_NS);
+        let is_due = since_ns >= SECOND_NS && (self.ring.block().is_none() || since_ns >= 30 * SECOND_NS);
         if is_due { self.poll_counters() } else { Ok(()) }
     }
 
@@ -154,6 +156,7 @@ impl AfPacket {
         let Some(block) = self.ring.block() else { return Ok(false) };
         let cursor = Cursor::new(block);
         self.cursor = Some(cursor);
+        self.closing_ns = self.closing_ns.map(|_| steady_ns());
         // Packets from before it went down may reach us after that.
         let is_up_again = self.down_since_ns.is_some_and(|since_ns| cursor.last_ns > since_ns);
         if cursor.is_losing {
@@ -222,13 +225,24 @@ impl AfPacket {
         let _ = self.close();
     }
 
-    /// After receiving was stopped: returns whether all packets that the kernel had accepted were walked. It finishes
-    /// a block that it was filling within two retire times; five are allowed.
+    /// After receiving was stopped: returns whether all packets that the kernel had accepted were walked, or are waited
+    /// for no longer.
     fn is_drained(&mut self, closed_ns: u64) -> Result<bool> {
         self.poll_counters()?;
-        let patience_ns = 5 * u64::from(self.retire_ms) * 1_000_000;
-        let is_late = steady_ns().saturating_sub(closed_ns) > patience_ns;
-        Ok(is_late || self.packets == self.walked + self.tally.kernel_dropped)
+        Ok(self.unread() == 0 || steady_ns().saturating_sub(closed_ns) > DRAIN_NS)
+    }
+
+    /// Packets that the kernel has accepted and not handed over.
+    fn unread(&self) -> u64 {
+        self.packets.saturating_sub(self.walked + self.tally.kernel_dropped)
+    }
+
+    /// Counts the packets that the kernel did not hand over in time as dropped by it.
+    fn abandon_unread(&mut self) {
+        self.tally.ring_unread = self.unread();
+        self.unreported += self.tally.ring_unread;
+        self.tally.kernel_dropped += self.tally.ring_unread;
+        self.gauges.kernel_dropped.set(self.tally.kernel_dropped);
     }
 }
 
@@ -258,6 +272,7 @@ impl Source for AfPacket {
                 if self.ring.block().is_some() {
                     continue;
                 }
+                self.abandon_unread();
                 self.counters.settle(&mut self.rtnl);
                 return Ok(Pull::End);
             }

@@ -1,0 +1,184 @@
+//! Packets that the kernel's ring loses: their number and their place, in the ledger and in the file.
+
+mod support;
+
+use quaff::LaneGauges;
+use quaff::source::{AfPacket, Opening, Pull, Source};
+use quaff_os::packet::{RingPlan, TimeSource, accept};
+use quaff_os::{Signal, Stop, Wakeup, process, rtnl};
+use quaff_wire::decode::Item;
+use quaff_wire::probe::{Classified, classify};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use support::{Bench, Ended, interrupt};
+
+/// Frames of 1000 bytes; the ring holds about 15,000.
+const RING: &str = "16M";
+const BEFORE: u64 = 5_000;
+const FLOOD: u64 = 40_000;
+const AFTER: u64 = 5_000;
+/// Frames that a filter rejects, before, while and after the lane is held.
+const UNWANTED: u64 = 500;
+
+/// A numbered frame of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Numbered {
+    stream: u16,
+    seq: u64,
+    /// `epb_dropcount`.
+    dropped_before: u64,
+}
+
+fn numbered(file: &str) -> Vec<Numbered> {
+    let mut capture = quaff_file::read::CaptureFile::open(file.as_ref()).expect("a capture");
+    let mut frames = Vec::new();
+    let mut take = |item: Item<'_>| {
+        let Item::Frame(frame) = item else { return };
+        let Classified::Intact(header) = classify(frame.data, frame.wire_len as usize) else {
+            panic!("{:02x?} has no number", frame.data)
+        };
+        let (stream, seq) = (header.stream, header.seq);
+        frames.push(Numbered { stream, seq, dropped_before: frame.dropcount });
+    };
+    while capture.pull(&mut take).expect("a good file") {}
+    frames
+}
+
+/// The sums of a capture whose ring lost packets; returns their number.
+#[track_caller]
+fn assert_ring_lost(ended: &Ended, offered: u64, filtered: u64) -> u64 {
+    let ledger = &ended.json;
+    let of = |field: &str| ledger[field].as_u64().unwrap_or_else(|| panic!("{field}: {ledger}"));
+    assert_eq!((ended.code, &ledger["lossless"]), (1, &Value::Bool(false)), "{ledger} {}", ended.stderr);
+    let dropped = of("kernel_dropped");
+    assert!(dropped > 0, "the ring lost nothing: {ledger}");
+    assert_eq!((of("offered"), of("filtered")), (offered, filtered), "{ledger}");
+    assert_eq!(of("received"), offered - filtered - dropped, "{ledger}");
+    assert_eq!((of("written"), of("lost"), of("nic_dropped")), (of("received"), 0, 0), "{ledger}");
+    let lane = &ledger["interfaces"][0];
+    assert!(lane["ring_freezes"].as_u64() >= Some(1), "{ledger}");
+    assert_eq!((&lane["ring_unread"], &lane["lost_in_buffer"]), (&0.into(), &0.into()), "{ledger}");
+    dropped
+}
+
+/// The capture is held while more frames arrive than its ring takes: with a filter, frames that it rejects as well.
+fn hold(bench: &Bench, file: &str, filter: &[&str]) -> Ended {
+    let generate = |stream: u16, count: u64| {
+        bench.generate(&format!("--size 1000 --count {count} --pps 100000 --stream {stream}"));
+        if !filter.is_empty() {
+            bench.generate(&format!("--size 100 --count {UNWANTED} --pps 100000 --stream 9"));
+        }
+    };
+    let running = bench.capture(&[&["-w", file, "--ring", RING][..], filter].concat());
+    generate(1, BEFORE);
+    // The lane has read them: its ring is empty.
+    std::thread::sleep(Duration::from_millis(500));
+    running.signal(Signal::SIGSTOP).expect("it runs");
+    generate(2, FLOOD);
+    // More than a second since the counters were read.
+    std::thread::sleep(Duration::from_millis(700));
+    running.signal(Signal::SIGCONT).expect("it runs");
+    std::thread::sleep(Duration::from_millis(500));
+    generate(3, AFTER);
+    interrupt(running)
+}
+
+#[test]
+fn a_lane_that_is_held_loses_in_the_ring_and_the_place_is_in_the_file() {
+    let Some(bench) = Bench::new("a_lane_that_is_held_loses_in_the_ring", 1 << 28) else { return };
+    for (filter, rejected) in [(&[][..], 0), (&["-f", "not udp src port 9"][..], 3 * UNWANTED)] {
+        let file = bench.path("held.pcapng");
+        let ended = hold(&bench, &file, filter);
+        let dropped = assert_ring_lost(&ended, BEFORE + FLOOD + AFTER + rejected, rejected);
+        let frames = numbered(&file);
+        let kept = [(1, BEFORE), (2, FLOOD - dropped), (3, AFTER)];
+        let wanted = kept.iter().flat_map(|&(stream, count)| (0..count).map(move |seq| (stream, seq)));
+        assert!(frames.iter().map(|frame| (frame.stream, frame.seq)).eq(wanted), "{filter:?}: {kept:?}");
+        let places: Vec<_> = frames.iter().filter(|frame| frame.dropped_before > 0).collect();
+        let after_the_loss = Numbered { stream: 3, seq: 0, dropped_before: dropped };
+        assert_eq!(places, [&after_the_loss], "{filter:?}");
+    }
+}
+
+#[test]
+fn losses_under_load_stand_where_numbers_are_missing() {
+    const COUNT: u64 = 150_000;
+    let Some(bench) = Bench::new("losses_under_load_stand_where_numbers_are_missing", 1 << 28) else {
+        return;
+    };
+    let file = bench.path("held.pcapng");
+    let running = bench.capture(&["-w", &file, "--ring", RING]);
+    let pid = running.pid();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            for _ in 0..2 {
+                std::thread::sleep(Duration::from_millis(900));
+                process::send(pid, Signal::SIGSTOP).expect("it runs");
+                std::thread::sleep(Duration::from_millis(700));
+                process::send(pid, Signal::SIGCONT).expect("it runs");
+            }
+        });
+        bench.generate(&format!("--size 1000 --count {COUNT} --pps 40000"));
+    });
+    let ended = interrupt(running);
+    let dropped = assert_ring_lost(&ended, COUNT, 0);
+    let (mut next, mut gaps) = (0, BTreeMap::new());
+    for frame in numbered(&file) {
+        assert_eq!(frame.dropped_before, frame.seq - next, "before number {}", frame.seq);
+        if frame.seq > next {
+            gaps.insert(next, frame.seq - next);
+        }
+        next = frame.seq + 1;
+    }
+    assert_eq!((next, gaps.values().sum::<u64>()), (COUNT, dropped), "{gaps:?}");
+}
+
+#[test]
+fn a_late_block_is_waited_for_and_one_that_does_not_come_is_counted() {
+    const COUNT: u64 = 1000;
+    let Some(bench) = Bench::new("a_late_block_is_waited_for", 1 << 20) else { return };
+    // The kernel hands over a block that is not full after one to two of these times.
+    for (retire_ms, unread) in [(600, 0), (60_000, COUNT)] {
+        let ring = RingPlan {
+            block_bytes: 1 << 20,
+            block_count: 4,
+            retire_ms,
+            promiscuous: false,
+            filter: vec![accept(u32::MAX)],
+            time_source: TimeSource::Host,
+        };
+        let gauges = Arc::<LaneGauges>::default();
+        let open = || {
+            let opening = Opening {
+                link: rtnl::link("rx0").expect("a link"),
+                ring: &ring,
+                is_filtered: false,
+                number: 0,
+                snaplen: u32::MAX,
+                stop: Stop::default(),
+                gauges: gauges.clone(),
+            };
+            AfPacket::open(opening, Wakeup::new().expect("a wakeup")).expect("a ring")
+        };
+        let mut source = bench.lab.rx.run(open).expect("a thread in the namespace");
+        bench.generate(&format!("--size 100 --count {COUNT}"));
+        source.close().expect("it stops receiving");
+        let (mut frames, mut walked) = (Vec::new(), 0);
+        loop {
+            match source.pull(&mut frames, Duration::from_millis(10)).expect("a pull") {
+                Pull::Batch => {
+                    walked += frames.len() as u64;
+                    source.release();
+                }
+                Pull::Idle => {}
+                Pull::End => break,
+            }
+        }
+        let reported = source.take_dropped();
+        let lane = Box::new(source).finish().expect("a tally, whatever was left").lane;
+        assert_eq!((walked, reported), (COUNT - unread, unread), "{lane:?}");
+        assert_eq!((lane.ring_unread, lane.kernel_dropped, lane.offered), (unread, unread, COUNT));
+    }
+}
