@@ -44,6 +44,8 @@ pub struct LaneTally {
     pub lost_in_buffer: u64,
     /// Cut though no snaplen asked for it: longer than 262,144 bytes or than a block of the kernel's ring.
     pub truncated: u64,
+    /// Frames that the adapter did not stamp although it was asked to: they have the kernel's time.
+    pub without_adapter_time: u64,
     /// Frames larger than the MTU allows: merged by GRO or TSO.
     pub oversize: u64,
     pub ring_freezes: u64,

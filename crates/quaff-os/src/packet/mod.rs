@@ -9,6 +9,7 @@
 //!
 //! Filter, ring and time stamps are set before a socket is bound, so no unwanted packet gets in.
 
+mod adapter_clock;
 mod block;
 mod receive;
 mod ring;
@@ -19,6 +20,7 @@ mod tx;
 mod tx_ring;
 mod tx_slots;
 
+pub(crate) use adapter_clock::AdapterClock;
 pub use block::{Cursor, Packet};
 pub use receive::Receiver;
 pub use ring::{RingPlan, RxRing, WaitOutcome};

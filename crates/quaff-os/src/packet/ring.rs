@@ -10,7 +10,7 @@
 //! borrowed ([`RxRing::block`]), and [`RxRing::release`] returns it to the kernel.
 
 use super::block::field;
-use super::{Insn, PacketStats, REJECT_ALL, TimeSource, socket};
+use super::{AdapterClock, Insn, PacketStats, REJECT_ALL, TimeSource, socket};
 use crate::shared_memory::SharedMemory;
 use crate::wakeup::{Wakeup, timeout};
 use crate::{Error, Result};
@@ -51,6 +51,8 @@ pub struct RxRing {
     // Before the socket, so that the memory is unmapped first.
     memory: SharedMemory,
     fd: OwnedFd,
+    /// The adapter's time stamps, if they were asked for.
+    _clock: Option<AdapterClock>,
     block_bytes: usize,
     block_count: usize,
     promiscuous: bool,
@@ -65,7 +67,7 @@ impl RxRing {
         let fd = socket::open()?;
         socket::set_version(&fd)?;
         socket::attach_filter(&fd, &plan.filter)?;
-        socket::set_time_source(&fd, name, plan.time_source)?;
+        let clock = socket::set_time_source(&fd, name, plan.time_source)?;
         socket::set_ring(&fd, &request(plan)).map_err(|error| {
             let size = plan.block_bytes * plan.block_count;
             error
@@ -73,7 +75,7 @@ impl RxRing {
         })?;
         let RingPlan { block_bytes, block_count, promiscuous, .. } = *plan;
         let memory = map(&fd, block_bytes * block_count)?;
-        Ok(Self { memory, fd, block_bytes, block_count, promiscuous, current: 0 })
+        Ok(Self { memory, fd, _clock: clock, block_bytes, block_count, promiscuous, current: 0 })
     }
 
     /// Excludes the frames that the interface sends.
@@ -212,7 +214,15 @@ mod tests {
     fn ring(block_count: usize) -> RxRing {
         let memory = SharedMemory::anonymous(BLOCK_BYTES * block_count);
         let fd = File::open("/dev/null").expect("a descriptor").into();
-        RxRing { memory, fd, block_bytes: BLOCK_BYTES, block_count, promiscuous: false, current: 0 }
+        RxRing {
+            memory,
+            fd,
+            _clock: None,
+            block_bytes: BLOCK_BYTES,
+            block_count,
+            promiscuous: false,
+            current: 0,
+        }
     }
 
     /// Finishes block `index` as the kernel does.

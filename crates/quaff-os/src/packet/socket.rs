@@ -1,6 +1,6 @@
 //! The packet socket: one function for each socket option.
 
-use super::{Insn, Qdisc};
+use super::{AdapterClock, Insn, Qdisc};
 use crate::mem::page_bytes;
 use crate::shared_memory::SharedMemory;
 use crate::{Error, Result};
@@ -114,44 +114,22 @@ pub(super) fn ignore_outgoing(fd: &OwnedFd) -> Result<()> {
     set(fd, PACKET_IGNORE_OUTGOING, &1i32, "exclude sent frames")
 }
 
-/// Sets SO_TIMESTAMPING, or PACKET_TIMESTAMP with SIOCSHWTSTAMP on the interface; nothing for `Host`.
-pub(crate) fn set_time_source(fd: &OwnedFd, name: &str, source: TimeSource) -> Result<()> {
+/// Sets SO_TIMESTAMPING, or PACKET_TIMESTAMP, for which the adapter stamps packets as long as the result exists; nothing
+/// for `Host`.
+pub(crate) fn set_time_source(fd: &OwnedFd, name: &str, source: TimeSource) -> Result<Option<AdapterClock>> {
     match source {
-        TimeSource::Host => Ok(()),
+        TimeSource::Host => Ok(None),
         TimeSource::Arrival => {
             let flags = libc::SOF_TIMESTAMPING_RX_SOFTWARE | libc::SOF_TIMESTAMPING_SOFTWARE;
-            set_at(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, &flags, "enable time stamps on arrival")
+            set_at(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, &flags, "enable time stamps on arrival")?;
+            Ok(None)
         }
         TimeSource::Adapter => {
-            enable_hardware_stamps(fd, name)?;
+            let clock = AdapterClock::start(fd, name)?;
             let flags = libc::SOF_TIMESTAMPING_RAW_HARDWARE as i32;
-            set(fd, libc::PACKET_TIMESTAMP, &flags, "select the adapter's time stamps")
+            set(fd, libc::PACKET_TIMESTAMP, &flags, "select the adapter's time stamps")?;
+            Ok(Some(clock))
         }
-    }
-}
-
-fn enable_hardware_stamps(fd: &OwnedFd, name: &str) -> Result<()> {
-    /// `struct hwtstamp_config` (linux/net_tstamp.h): stamp every received packet and no sent one.
-    #[repr(C)]
-    struct HwtstampConfig {
-        flags: i32,
-        tx_type: i32,
-        rx_filter: i32,
-    }
-    const HWTSTAMP_FILTER_ALL: i32 = 1;
-    let mut config = HwtstampConfig { flags: 0, tx_type: 0, rx_filter: HWTSTAMP_FILTER_ALL };
-    // SAFETY: ifreq is plain data; all zero is a valid value.
-    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-    for (to, from) in request.ifr_name.iter_mut().zip(name.as_bytes().iter().take(libc::IFNAMSIZ - 1)) {
-        *to = *from as libc::c_char;
-    }
-    request.ifr_ifru.ifru_data = (&raw mut config).cast();
-    // SAFETY: the name is NUL-terminated (zeroed above, at most IFNAMSIZ - 1 bytes copied), and `config`
-    // outlives the call.
-    match unsafe { libc::ioctl(fd.as_raw_fd(), libc::SIOCSHWTSTAMP as _, &raw mut request) } {
-        0 => Ok(()),
-        _ => Err(Error::last(format!("enable hardware time stamps on {name}"))
-            .advise("use the kernel's clock: `time-stamp-type` host")),
     }
 }
 

@@ -8,7 +8,7 @@
 //! A frame can be read as soon as the kernel has written it, whereas [`RxRing`](crate::packet::RxRing) delays it until its
 //! block is full or times out. In return each frame occupies a whole slot. Frames are copied out in order.
 
-use crate::packet::{PacketStats, TimeSource, accept, socket};
+use crate::packet::{AdapterClock, PacketStats, TimeSource, accept, socket};
 use crate::shared_memory::SharedMemory;
 use crate::{Error, Result};
 use nix::poll::{PollFd, PollFlags, ppoll};
@@ -56,6 +56,8 @@ pub struct RxRingV2 {
     // Before the socket, so that the memory is unmapped first.
     memory: SharedMemory,
     fd: OwnedFd,
+    /// The adapter's time stamps, if they were asked for.
+    _clock: Option<AdapterClock>,
     name: String,
     slot_bytes: usize,
     slot_count: usize,
@@ -78,12 +80,12 @@ impl RxRingV2 {
         let slot_bytes = (HEAD_BYTES + frame_bytes_max).next_power_of_two();
         let fd = socket::open()?;
         socket::attach_filter(&fd, &[accept(u32::MAX)])?;
-        socket::set_time_source(&fd, name, time_source)?;
+        let clock = socket::set_time_source(&fd, name, time_source)?;
         let (memory, slot_count) =
             socket::make_slots(&fd, libc::PACKET_RX_RING, slot_bytes, ring_bytes, "a receive ring")?;
         socket::set_promiscuous(&fd, ifindex)?;
         socket::bind(&fd, ifindex, name)?;
-        Ok(Self { memory, fd, name: name.to_owned(), slot_bytes, slot_count, next: 0 })
+        Ok(Self { memory, fd, _clock: clock, name: name.to_owned(), slot_bytes, slot_count, next: 0 })
     }
 
     /// Copies the oldest frame to `frame` and frees its slot; `None` when there is none.
@@ -167,7 +169,15 @@ mod tests {
     fn ring() -> RxRingV2 {
         let fd = OwnedFd::from(std::fs::File::open("/dev/null").expect("a descriptor"));
         let memory = SharedMemory::anonymous(4096);
-        RxRingV2 { memory, fd, name: "test".into(), slot_bytes: SLOT_BYTES, slot_count: 2, next: 0 }
+        RxRingV2 {
+            memory,
+            fd,
+            _clock: None,
+            name: "test".into(),
+            slot_bytes: SLOT_BYTES,
+            slot_count: 2,
+            next: 0,
+        }
     }
 
     /// Writes a slot as tpacket_rcv() does.

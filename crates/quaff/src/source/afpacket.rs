@@ -15,7 +15,7 @@ use nix::libc;
 use quaff_file::tally::Counts;
 use quaff_os::clock::{steady_ns, wall_ns};
 use quaff_os::link_counters::LinkCounters;
-use quaff_os::packet::{CountingTap, Cursor, Insn, Packet, RingPlan, RxRing, WaitOutcome};
+use quaff_os::packet::{CountingTap, Cursor, Insn, Packet, RingPlan, RxRing, TimeSource, WaitOutcome};
 use quaff_os::rtnl::{Link, Rtnl};
 use quaff_os::{Reason, Stop, Wakeup};
 use std::sync::Arc;
@@ -44,6 +44,7 @@ pub struct AfPacket {
     wanted_bytes: u32,
     /// The number of the lane's interface.
     number: u16,
+    wants_adapter_time: bool,
     /// Position in the current block; `None` without one.
     cursor: Option<Cursor>,
     /// Kernel drops that were not reported to the lane yet.
@@ -104,6 +105,7 @@ impl AfPacket {
             gauges: opening.gauges,
             wanted_bytes: wanted_bytes(opening.snaplen),
             number: opening.number,
+            wants_adapter_time: opening.ring.time_source == TimeSource::Adapter,
             cursor: None,
             unreported: 0,
             polled_ns: steady_ns(),
@@ -176,17 +178,22 @@ impl AfPacket {
         let (Some(cursor), Some(block)) = (&mut self.cursor, self.ring.block()) else { return false };
         let (largest, number) = (self.link.mtu + OVER_MTU_BYTES, self.number);
         let (mut wire_bytes, mut truncated, mut oversize, mut other) = (0u64, 0u64, 0u64, 0u64);
+        let mut without_stamp = 0u64;
         cursor.walk(block, BATCH_FRAMES, |packet| {
             wire_bytes += u64::from(packet.len);
             truncated += u64::from(packet.snaplen < packet.len.min(self.wanted_bytes));
             oversize += u64::from(packet.len > largest);
             other += u64::from(is_other_protocol(&packet));
+            without_stamp += u64::from(!packet.hardware_time);
             frames.push(describe(&packet, number));
         });
         self.walked += frames.len() as u64;
         self.tally.truncated += truncated;
         self.tally.oversize += oversize;
         self.tally.other_protocols += other;
+        if self.wants_adapter_time {
+            self.tally.without_adapter_time += without_stamp;
+        }
         self.gauges.received.set(self.walked);
         self.gauges.wire_bytes.set(self.gauges.wire_bytes.get() + wire_bytes);
         !frames.is_empty()

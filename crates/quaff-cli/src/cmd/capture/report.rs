@@ -222,6 +222,10 @@ fn other_words(ledger: &Ledger) -> String {
         (ledger.not_tunnel, "dropped: not in a tunnel"),
         (ledger.merged, "fragments reassembled into other packets"),
         (ledger.unsuited, "dropped: pcap holds a single link type (pcapng holds several)"),
+        (
+            sum(|lane| lane.without_adapter_time),
+            "without a time stamp of the adapter: they have the kernel's time",
+        ),
         (sum(|lane| lane.oversize), "larger than the MTU: merged by GRO or TSO"),
     ];
     show::counted("  ", counts)
