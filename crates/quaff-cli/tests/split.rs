@@ -343,12 +343,19 @@ fn a_member_that_stands_still_costs_the_others_nothing() {
         return;
     };
     let args = ["split", "-i", "rx0", "--by", "ports", "--buffer", "32M", "--ring", "16M", "--json"];
-    let commands = ["--exec", "exec cat >/dev/null", "--exec", "exec sleep 30 >/dev/null 2>&1"];
-    let mut running = ChildProcess::start(bench.quaff(&[&args[..], &commands].concat())).expect("quaff runs");
+    let file = bench.path("one.pcapng");
+    // The name decides the assignment.
+    let commands = ["-w", "one.pcapng", "--exec", "exec sleep 30 >/dev/null 2>&1"];
+    let mut command = bench.quaff(&[&args[..], &commands].concat());
+    command.current_dir(bench.dir.path());
+    let mut running = ChildProcess::start(command).expect("quaff runs");
     assert!(running.hears("capturing", PATIENCE), "{}", running.heard);
-    for stream in 1..=8 {
+    for stream in 1..=16 {
         bench.generate(&format!("--size 1000 --count 10000 --pps 50000 --stream {stream}"));
     }
+    // Longer than the flush interval.
+    std::thread::sleep(Duration::from_secs(2));
+    let in_time = verify(&[&file])["received"].as_u64();
     let asked = std::time::Instant::now();
     let ended = interrupt(running);
     assert!(asked.elapsed() < Duration::from_secs(15), "{:?}", asked.elapsed());
@@ -357,6 +364,7 @@ fn a_member_that_stands_still_costs_the_others_nothing() {
     let of = |member: &Value, field: &str| member[field].as_u64().unwrap();
     assert_eq!((ended.code, of(&ended.json["skipped_by"], "kernel_dropped")), (1, 0), "{}", ended.json);
     assert!(of(one, "packets") > 10_000 && of(one, "written") == of(one, "packets"), "{one}");
+    assert_eq!(in_time, Some(of(one, "packets")), "the other member was late");
     assert!(
         of(other, "lost") > 0 && of(other, "lost") == of(other, "packets") - of(other, "written"),
         "{other}"

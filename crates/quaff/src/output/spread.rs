@@ -6,8 +6,8 @@ use crate::batch::{BATCH_FRAMES, Frame, Memory};
 use quaff_file::tally::Counts;
 use std::sync::mpsc::Sender;
 
-/// Packs each frame for its member. A member without room delays the others only as long as the
-/// source can wait; then its frames are lost, and theirs are not.
+/// Packs each frame for its member. A member whose buffer is full delays no other one: of a live source its frames are
+/// lost at once, while a source that can wait does so.
 pub(crate) struct Spread {
     packers: Vec<Packer>,
     /// The frames of a batch by their members.
@@ -16,15 +16,22 @@ pub(crate) struct Spread {
     left: Vec<Frame>,
     /// Receives the losses of the members at the end.
     lost: Sender<Vec<u64>>,
+    is_live: bool,
 }
 
 impl Spread {
-    /// A packer for each member, in their order.
-    pub(crate) fn new(packers: Vec<Packer>, lost: Sender<Vec<u64>>) -> Self {
+    /// A packer for each member, in their order. `is_live` if the source cannot wait.
+    pub(crate) fn new(packers: Vec<Packer>, lost: Sender<Vec<u64>>, is_live: bool) -> Self {
         let list = || Vec::with_capacity(BATCH_FRAMES as usize);
         let lists = packers.iter().map(|_| list()).collect();
-        Self { packers, lists, left: list(), lost }
+        Self { packers, lists, left: list(), lost, is_live }
     }
+}
+
+/// Returns whether all buffers of a member are in use. Otherwise more are being populated.
+fn is_full(packer: &Packer) -> bool {
+    let OutputTally { buffers, pool_buffers, .. } = packer.tally();
+    buffers >= pool_buffers
 }
 
 impl Output for Spread {
@@ -39,7 +46,7 @@ impl Output for Spread {
                 continue;
             }
             let packed = packer.pack(memory, list, now);
-            if packer.is_closed() {
+            if packer.is_closed() || self.is_live && packed < list.len() && is_full(packer) {
                 packer.lose(&list[packed..]);
             } else {
                 self.left.extend_from_slice(&list[packed..]);

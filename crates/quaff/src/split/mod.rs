@@ -73,7 +73,7 @@ impl Split {
         let sorters = sorters(&plan, &sources, &opened, &knowledge)?;
         let mut outputs: Vec<_> = opened.into_iter().map(|member| member.output(&sources)).collect();
         let (lost_of_lane, lost) = channel();
-        let ends = ends(sorters, &mut outputs, shares, &lost_of_lane);
+        let ends = ends(sorters, &mut outputs, shares, &lost_of_lane, sources.is_live);
         drop(lost_of_lane);
         // On failure the outputs are dropped first, so that no lane waits for their writers.
         let started = run.start_lanes(sources, ends).and_then(|()| start_members(outputs));
@@ -158,6 +158,7 @@ fn ends(
     outputs: &mut [(FileOutput, member::Starting)],
     shares: Vec<LanePool>,
     lost: &Sender<Vec<u64>>,
+    is_live: bool,
 ) -> Vec<LaneEnd> {
     let mut shares = shares.into_iter();
     let mut end = |sorter| {
@@ -165,7 +166,7 @@ fn ends(
             outputs.iter_mut().zip(&mut shares).map(|((output, _), share)| output.packer(share)).collect();
         let output: Box<dyn crate::output::Output> = match packers.is_empty() {
             true => Box::new(Discard::default()),
-            false => Box::new(Spread::new(packers, lost.clone())),
+            false => Box::new(Spread::new(packers, lost.clone(), is_live)),
         };
         LaneEnd { stages: vec![sorter], output }
     };
