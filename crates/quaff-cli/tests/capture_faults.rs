@@ -215,6 +215,42 @@ fn a_full_disk_with_a_rule_loses_the_oldest_and_nothing_else() {
 }
 
 #[test]
+fn a_disk_that_is_full_for_a_moment_costs_nothing() {
+    let test = "a_disk_that_is_full_for_a_moment";
+    let Some(bench) = Bench::new(test, 1 << 27) else { return };
+    let dir = folder();
+    let mounted =
+        Command::new("mount").args(["-t", "tmpfs", "-o", "size=64m", "tmpfs"]).arg(dir.path()).status();
+    if !mounted.is_ok_and(|status| status.success()) {
+        return testing::skip(test, "this machine mounts no tmpfs");
+    }
+    let umount = Umount(dir.path());
+    let ballast = dir.path().join("ballast");
+    std::fs::write(&ballast, vec![0; 40 << 20]).unwrap();
+    let running = bench.capture(&["--dir", &dir.path().display().to_string(), "--rotate-size", "8M"]);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let until = Instant::now() + PATIENCE;
+            while quaff_os::disk::space(dir.path()).unwrap().free > 1 << 20 {
+                assert!(Instant::now() < until, "the disk is never full");
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            // The last file is written into space that it had before.
+            std::thread::sleep(Duration::from_millis(1500));
+            std::fs::remove_file(&ballast).unwrap();
+        });
+        bench.generate("--size 1500 --count 20000 --pps 40000");
+    });
+    let ended = interrupt(running);
+    assert_eq!((ended.code, &ended.json["written"]), (0, &20_000.into()), "{} {}", ended.json, ended.stderr);
+    let notes = ended.json["notes"].to_string();
+    assert!(notes.contains("No space left on device"), "{notes}");
+    let found = verify(&ours(dir.path()).iter().map(String::as_str).collect::<Vec<_>>());
+    assert_eq!((&found["complete"], &found["ledger"]["consistent"]), (&true.into(), &true.into()), "{found}");
+    drop(umount);
+}
+
+#[test]
 fn a_disk_that_stalls_for_three_seconds_costs_memory_only() {
     let test = "a_disk_that_stalls_for_three_seconds";
     let Some(bench) = Bench::new(test, 2 << 30) else { return };

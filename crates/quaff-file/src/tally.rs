@@ -73,6 +73,10 @@ pub struct WriterTally {
     pub bytes: u64,
     /// Files finished.
     pub files: u64,
+    /// Files that end before a failed write.
+    pub failed_files: u64,
+    /// The first failures: path and error.
+    pub failures: Vec<String>,
     /// Files removed by retention.
     pub pruned: u64,
     /// The longest write, ns.

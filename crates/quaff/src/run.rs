@@ -161,6 +161,7 @@ impl Ended {
         ledger.seconds = self.seconds;
         ledger.ended_by = ended_by;
         ledger.notes = self.notes();
+        ledger.notes.extend(ledger.write_failures.iter().map(|failure| format!("writing failed: {failure}")));
         ledger.cpu_seconds = cpu_seconds();
         ledger.failure = self.failure(ledger.check());
         ledger.judge(self.reasons);

@@ -197,6 +197,11 @@ pub struct Ledger {
     pub seconds: f64,
     /// Files finished.
     pub files: u64,
+    /// Files that end before a failed write.
+    pub failed_files: u64,
+    /// The first failures of files: path and error.
+    #[serde(skip)]
+    pub write_failures: Vec<String>,
     /// Files removed by retention.
     pub pruned: u64,
     /// Maximum of the buffer in use.
@@ -265,6 +270,8 @@ impl Ledger {
             reasons: Reasons::default(),
             seconds: 0.0,
             files: writer.files,
+            failed_files: writer.failed_files,
+            write_failures: writer.failures.clone(),
             pruned: writer.pruned,
             buffer_high_bytes: sum(|lane| lane.pool_high_buffers) * buffer_bytes,
             ring_high_bytes: sum(|lane| lane.ring_high_blocks) * block_bytes,

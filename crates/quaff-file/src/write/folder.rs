@@ -8,10 +8,11 @@ use crate::error::is_full;
 use crate::write::plan::DirPlan;
 use crate::{Error, Result};
 use quaff_os::clock::steady_ns;
+use quaff_os::disk::space;
 use quaff_os::{Buffer, Wakeup};
 use std::fs::{File, TryLockError};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -54,6 +55,8 @@ pub struct Folder {
     /// Unfinished files that the opener is working on.
     in_progress: u64,
     opened: Option<io::Result<NewFile>>,
+    /// The opener has been asked for a file.
+    is_opening: bool,
     looked_ns: u64,
     /// Bytes removed since the last successful write, and the steady time of the last removal.
     made: u64,
@@ -102,6 +105,7 @@ impl Folder {
             stuck: Vec::new(),
             in_progress: 0,
             opened: None,
+            is_opening: true,
             looked_ns: 0,
             made: 0,
             made_ns: 0,
@@ -127,7 +131,7 @@ impl Folder {
         self.prune(self.room(), ending);
         let path = self.name(&mut new_file, time_ns, ending)?;
         // Only now, so that there is at most one hidden file.
-        self.opener.open_next();
+        self.open_next();
         Ok((new_file.file.clone(), path))
     }
 
@@ -259,6 +263,15 @@ impl Folder {
         }
     }
 
+    /// Returns whether the file system has room for another file, after one that did not fit.
+    pub(super) fn has_room(&mut self) -> bool {
+        self.collect_finished();
+        let is_set_aside = |file: &NewFile| file.file.metadata().map_or(0, |found| found.blocks() * 512);
+        let set_aside = self.opened.iter().flatten().map(is_set_aside).sum::<u64>();
+        let free = space(&self.open_plan.dir).map_or(0, |space| space.free);
+        free.saturating_add(set_aside) >= self.open_plan.preallocate
+    }
+
     /// Records a successful write.
     pub(super) fn note_success(&mut self) {
         (self.made, self.full_ns) = (0, None);
@@ -306,14 +319,21 @@ impl Folder {
         done.map(|done| self.handle(done)).is_some()
     }
 
+    fn open_next(&mut self) {
+        self.is_opening = true;
+        self.opener.open_next();
+    }
+
     fn take_opened(&mut self) -> Result<NewFile> {
         loop {
             match self.opened.take() {
                 Some(Ok(new_file)) => return Ok(new_file),
                 Some(Err(error)) if is_full(&error) && self.make_room(NAME_BYTES) => {
-                    self.opener.open_next();
+                    self.open_next();
                 }
                 Some(Err(error)) => return Err(Error::path("open a file in", &self.open_plan.dir, error)),
+                // The last one could not begin.
+                None if !self.is_opening => self.open_next(),
                 None => match self.opener.wait() {
                     Some(done) => self.handle(done),
                     None => return Err(Error::Defect("the file opener has ended".into())),
@@ -324,7 +344,7 @@ impl Folder {
 
     fn handle(&mut self, done: JobDone) {
         match done {
-            JobDone::Opened(opened) => self.opened = Some(opened),
+            JobDone::Opened(opened) => (self.opened, self.is_opening) = (Some(opened), false),
             JobDone::Finished(job, Err(error)) if is_full(&error) => {
                 self.in_progress -= 1;
                 self.stuck.push(job);

@@ -50,6 +50,9 @@ pub struct Disk {
 enum Engine {
     Uring(Box<uring::Chain>),
     Pwrite,
+    /// pwrite(2) with made failures: the number of the next write, and the numbers that fail with an error.
+    #[cfg(any(test, feature = "testing"))]
+    Failing(u64, Vec<(u64, crate::Errno)>),
 }
 
 impl Disk {
@@ -70,11 +73,17 @@ impl Disk {
         Self { queue: VecDeque::new(), engine: Engine::Pwrite }
     }
 
+    /// Writes by pwrite(2); the writes of these numbers, from 0, fail with these errors and write nothing.
+    #[cfg(any(test, feature = "testing"))]
+    pub fn failing(faults: Vec<(u64, crate::Errno)>) -> Self {
+        Self { queue: VecDeque::new(), engine: Engine::Failing(0, faults) }
+    }
+
     /// The name of the interface: `io_uring` or `pwrite`.
     pub fn name(&self) -> &'static str {
         match self.engine {
             Engine::Uring(_) => "io_uring",
-            Engine::Pwrite => "pwrite",
+            _ => "pwrite",
         }
     }
 
@@ -100,9 +109,14 @@ impl Disk {
     pub fn reap(&mut self) -> io::Result<Option<Written>> {
         let written = match &mut self.engine {
             Engine::Uring(chain) => chain.reap(&mut self.queue),
-            Engine::Pwrite => self.queue.pop_front().map(|write| {
-                let result = write.file.write_all_at(&write.buffer[..write.len], write.offset);
-                Written { write, result }
+            Engine::Pwrite => self.queue.pop_front().map(pwrite),
+            #[cfg(any(test, feature = "testing"))]
+            Engine::Failing(number, faults) => self.queue.pop_front().map(|write| {
+                *number += 1;
+                match faults.iter().find(|(failing, _)| failing + 1 == *number) {
+                    Some((_, errno)) => Written { write, result: Err((*errno).into()) },
+                    None => pwrite(write),
+                }
             }),
         };
         if written.as_ref().is_none_or(|written| written.result.is_ok()) {
@@ -119,16 +133,21 @@ impl Disk {
     fn in_flight(&self) -> usize {
         match &self.engine {
             Engine::Uring(chain) => chain.in_flight(),
-            Engine::Pwrite => 0,
+            _ => 0,
         }
     }
 
     fn start(&mut self) -> io::Result<()> {
         match &mut self.engine {
             Engine::Uring(chain) => chain.start(&mut self.queue),
-            Engine::Pwrite => Ok(()),
+            _ => Ok(()),
         }
     }
+}
+
+fn pwrite(write: Write) -> Written {
+    let result = write.file.write_all_at(&write.buffer[..write.len], write.offset);
+    Written { write, result }
 }
 
 #[cfg(test)]

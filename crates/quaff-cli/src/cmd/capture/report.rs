@@ -286,6 +286,15 @@ fn beside(ledger: &Ledger) -> String {
         Some(copy) => text += &format!("  the live copy has {} packets\n", show::count(copy.written)),
         None => {}
     }
+    if ledger.failed_files > 0 && !matches!(ledger.ended_by, Some(Reason::DiskFull | Reason::WriteError(_))) {
+        text += &format!(
+            "  {} files end early, because writing failed; the capture continued in the next file\n",
+            show::count(ledger.failed_files)
+        );
+        for failure in &ledger.write_failures {
+            text += &format!("    {failure}\n");
+        }
+    }
     if ledger.commands_failed > 0 {
         let (failed, all) = (show::count(ledger.commands_failed), show::count(ledger.commands));
         text += &format!("  {failed} of {all} commands run by --exec failed\n");

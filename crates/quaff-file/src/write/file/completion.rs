@@ -1,16 +1,18 @@
 //! Completions of writes: packets are counted, buffers are freed, and files end. After a failed write its
-//! file is truncated to the last valid byte.
+//! file is truncated to the last valid byte, and its unwritten chunks wait for the next file.
 
-use super::{Files, Share, Tag, WAIT_MAX};
+use super::{ChunkTag, Files, Tag, WAIT_MAX};
 use crate::error::is_full;
+use crate::write::chunk::Chunk;
 use crate::{Error, Result};
+use quaff_os::Buffer;
 use quaff_os::clock::steady_ns;
 use quaff_os::disk::{Write, Written};
-use quaff_os::{Buffer, Reason};
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 impl Files {
@@ -60,43 +62,57 @@ impl Files {
         }
         let bytes = write.len as u64;
         match self.tags.pop_front() {
-            Some(Tag::Packets(share, counts)) => {
-                self.written[share.lane] = counts;
-                self.count_written(share.packets, bytes);
-                self.free_buffers.push_back((share.lane, write.buffer));
+            Some(Tag::Chunk(ChunkTag { lane, packets, counts, .. })) => {
+                self.written[lane] = counts;
+                self.failures.in_a_row = 0;
+                self.count_written(packets, bytes);
+                self.free_buffers.push_back((lane, write.buffer));
             }
             Some(Tag::Repacked) => self.on_repacked_written(write),
             _ => self.count_written(0, bytes),
         }
     }
 
-    /// After a write that failed for good: it and all later writes are lost, and its file ends before it.
+    /// After a write that failed for good: its file ends before it, files after that one hold nothing, and the
+    /// unwritten chunks go into the next file, or are lost if there is none.
     fn on_failed(&mut self, error: &io::Error, write: Write) {
-        let (file, offset) = (write.file.clone(), write.offset);
-        let mut ends = Vec::new();
+        self.fail_file(error, write.file.clone(), write.offset);
+        let (mut ends, mut waiting) = (Vec::new(), VecDeque::new());
         let abandoned: Vec<_> = std::iter::once(write).chain(self.disk.abandon()).collect();
         for write in abandoned {
             while let Some(end) = self.tags.pop_front_if(|tag| matches!(tag, Tag::End { .. })) {
                 ends.push(end);
             }
             match self.tags.pop_front() {
-                Some(Tag::Packets(share, _)) => {
-                    self.count_lost(share);
-                    self.free_buffers.push_back((share.lane, write.buffer));
+                Some(Tag::Chunk(tag)) => {
+                    let ChunkTag { lane, packets, slot, first_ns, counts, interfaces } = tag;
+                    let (buffer, len) = (write.buffer, write.len);
+                    waiting.push_back((
+                        lane,
+                        Chunk { buffer, len, packets, slot, first_ns, counts, interfaces },
+                    ));
                 }
                 Some(Tag::Repacked) => self.recycle(write.buffer),
                 _ => {}
             }
         }
         ends.into_iter().rev().for_each(|end| self.tags.push_front(end));
-        self.fail_file(error, file, offset);
+        waiting.append(&mut self.waiting);
+        self.waiting = waiting;
+        self.restore_counts();
+        if self.failures.is_final {
+            self.lose_waiting();
+        }
     }
 
-    /// Ends the output because of a failed write; nothing in `file` is valid from `offset` on.
+    /// Ends a file because of a failed write; nothing in it is valid from `offset` on.
     pub(super) fn fail_file(&mut self, error: &io::Error, file: Arc<File>, offset: u64) {
         let path = self.path_of(&file);
+        self.tally.failed_files += 1;
         self.fail(&path, error);
         let valid = self.abandon_records().unwrap_or(offset);
+        // Frees the space preallocated after the end; `write_trailer` tries again.
+        let _ = file.set_len(valid);
         // Bytes that are truncated do not count.
         self.tally.bytes = (self.tally.bytes + valid).saturating_sub(offset);
         self.damaged.get_or_insert((file, valid));
@@ -111,19 +127,9 @@ impl Files {
         ended.unwrap_or(&self.current.path).clone()
     }
 
-    /// Ends the output because of an error at `path`.
-    pub(super) fn fail(&mut self, path: &Path, error: &io::Error) {
-        self.broken = true;
-        self.stop.raise(if is_full(error) {
-            Reason::DiskFull
-        } else {
-            Reason::WriteError(format!("{}: {error}", path.display()))
-        });
-    }
-
     /// Ends the files whose last write has completed.
     pub(super) fn end_files(&mut self) {
-        while let Some(Tag::End { file, path, bytes }) =
+        while let Some(Tag::End { file, path, bytes, begun }) =
             self.tags.pop_front_if(|tag| matches!(tag, Tag::End { .. }))
         {
             let bytes = match self.damaged.take() {
@@ -140,7 +146,10 @@ impl Files {
                 }
             };
             match &mut self.folder {
-                Some(folder) if bytes == 0 => folder.discard(&path),
+                Some(folder) if bytes == 0 => {
+                    self.tally.bytes = self.tally.bytes.saturating_sub(begun);
+                    folder.discard(&path);
+                }
                 Some(folder) => {
                     self.tally.files += 1;
                     folder.finish(file, path, bytes);
@@ -191,8 +200,8 @@ impl Files {
         self.gauges.bytes.set(self.tally.bytes);
     }
 
-    pub(super) fn count_lost(&mut self, share: Share) {
-        self.tally.lost += share.packets;
+    pub(super) fn count_lost(&mut self, packets: u64) {
+        self.tally.lost += packets;
         self.gauges.lost.set(self.tally.lost);
     }
 }

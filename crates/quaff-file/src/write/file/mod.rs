@@ -6,14 +6,17 @@
 //!   end of file ───┘
 //! ```
 //!
-//! A packet is counted as written when the write that holds it has completed.
+//! A packet is counted as written when the write that holds it has completed. After a failed write the file ends
+//! before it, and a folder continues with the next file: pcapng chunks that were not written go there.
 //!
 //! | module | contents |
 //! |---|---|
 //! | [`completion`] | completed and failed writes, and the ends of files |
+//! | [`failure`] | the next file after a failure, or the end of the output |
 //! | [`records`] | pcap, whose records straddle the edges of aligned writes |
 
 mod completion;
+mod failure;
 mod records;
 #[cfg(test)]
 mod tests;
@@ -27,6 +30,7 @@ use crate::write::WriterGauges;
 use crate::write::chunk::Chunk;
 use crate::write::target::StdoutEnd;
 use crate::{Error, Result};
+use failure::Failures;
 use quaff_os::clock::steady_ns;
 use quaff_os::disk::{Disk, Write, preallocate};
 use quaff_os::{Buffer, Reason, Stop, Wakeup};
@@ -62,8 +66,14 @@ pub struct Files {
     counts: Vec<Counts>,
     /// The counts of each lane's last written chunk.
     written: Vec<Counts>,
-    /// Set by a failure; later packets are lost.
+    /// Unwritten chunks of files that failed, oldest first, and the chunk that is being taken. They go into the next
+    /// file.
+    waiting: VecDeque<(usize, Chunk)>,
+    /// Counts of lanes to be taken over after `waiting`.
+    noted: Vec<(usize, Counts)>,
+    /// The current file takes nothing more, because of a failure.
     broken: bool,
+    failures: Failures,
     /// The file with the failed write, and its valid length. Files after it hold nothing.
     damaged: Option<(Arc<File>, u64)>,
     /// A file that could not be synced after all its writes completed, and the error.
@@ -116,32 +126,53 @@ struct Current {
     packets: u64,
     /// Number of interfaces described in the file.
     described: usize,
-}
-
-/// A number of packets from one lane.
-#[derive(Debug, Clone, Copy)]
-struct Share {
-    lane: usize,
-    packets: u64,
+    /// Bytes that the folder wrote before the file had a name.
+    begun: u64,
 }
 
 #[derive(Debug)]
 enum Tag {
-    /// A chunk in the lane's own buffer, and the lane's counts with it.
-    Packets(Share, Counts),
+    /// A chunk in the lane's own buffer.
+    Chunk(ChunkTag),
     /// Blocks written by the sink itself: section header, interfaces, counters.
     FileBlocks,
     /// A buffer of [`Repack`].
     Repacked,
     /// No write: all writes of the file have been submitted; its length is `bytes`.
-    End { file: Arc<File>, path: PathBuf, bytes: u64 },
+    End { file: Arc<File>, path: PathBuf, bytes: u64, begun: u64 },
+}
+
+/// A [`Chunk`] without its buffer.
+#[derive(Debug)]
+struct ChunkTag {
+    lane: usize,
+    packets: u64,
+    slot: u64,
+    first_ns: u64,
+    counts: Counts,
+    interfaces: usize,
+}
+
+impl Current {
+    /// A file of a folder that begins with `first`.
+    fn begun(file: Arc<File>, path: PathBuf, first: &[u8], described: usize) -> Self {
+        let begun = first.len() as u64;
+        Self { file, path, offset: begun, set_aside: u64::MAX, packets: 0, described, begun }
+    }
 }
 
 impl Files {
     /// Creates a sink that writes one file in place.
     pub fn in_place(file: File, path: PathBuf, parts: Parts) -> Result<Self> {
-        let current =
-            Current { file: Arc::new(file), path, offset: 0, set_aside: 0, packets: 0, described: 0 };
+        let current = Current {
+            file: Arc::new(file),
+            path,
+            offset: 0,
+            set_aside: 0,
+            packets: 0,
+            described: 0,
+            begun: 0,
+        };
         Self::new(None, current, parts)
     }
 
@@ -155,9 +186,7 @@ impl Files {
         let counts = vec![Counts::default(); parts.heading.lanes];
         let (first, described) = first_direct(&parts.heading, &counts, parts.repack.is_some());
         let (file, path) = folder.next(parts.heading.start_ns, &first, Ending::default())?;
-        let offset = first.len() as u64;
-        let current = Current { file, path, offset, set_aside: u64::MAX, packets: 0, described };
-        Self::new(Some(folder), current, parts)
+        Self::new(Some(folder), Current::begun(file, path, &first, described), parts)
     }
 
     fn new(folder: Option<Folder>, current: Current, parts: Parts) -> Result<Self> {
@@ -176,7 +205,10 @@ impl Files {
             free_buffers: VecDeque::new(),
             counts: vec![Counts::default(); lanes],
             written: vec![Counts::default(); lanes],
+            waiting: VecDeque::new(),
+            noted: Vec::new(),
             broken: false,
+            failures: Failures::default(),
             damaged: None,
             sync_failure: None,
             _stdout_end: None,
@@ -206,7 +238,7 @@ impl Files {
             return Ok(());
         }
         if self.records.is_some() {
-            return self.repack(Share { lane: 0, packets: 0 }, bytes);
+            return self.repack(0, bytes);
         }
         let mut buffer = Buffer::new(bytes.len())?;
         buffer[..bytes.len()].copy_from_slice(bytes);
@@ -221,10 +253,15 @@ impl Files {
         if self.broken {
             return Ok(());
         }
-        let (file, path) = (self.current.file.clone(), self.current.path.clone());
-        self.tags.push_back(Tag::End { file, path, bytes: self.current.offset + carried });
-        self.ended = true;
+        self.queue_end(self.current.offset + carried);
         Ok(())
+    }
+
+    /// Queues the end of the current file at `bytes`.
+    fn queue_end(&mut self, bytes: u64) {
+        let (file, path) = (self.current.file.clone(), self.current.path.clone());
+        self.tags.push_back(Tag::End { file, path, bytes, begun: self.current.begun });
+        self.ended = true;
     }
 
     /// Writes the header of the current file, unless the folder has written it.
@@ -261,17 +298,18 @@ impl Files {
         if !self.broken {
             self.end_current()?;
         }
-        if self.broken {
-            return Ok(());
-        }
+        if self.broken { Ok(()) } else { self.begin_next(time_ns) }
+    }
+
+    /// Begins the next file of the folder, after the end of the current one.
+    fn begin_next(&mut self, time_ns: u64) -> Result<()> {
         let ending = self.ending();
         let (first, described) = first_direct(&self.heading, &self.counts, self.records.is_some());
         let Some(folder) = &mut self.folder else { return Ok(()) };
         match folder.next(time_ns, &first, ending) {
             Ok((file, path)) => {
-                let offset = first.len() as u64;
-                self.current = Current { file, path, offset, set_aside: u64::MAX, packets: 0, described };
-                self.ended = false;
+                self.current = Current::begun(file, path, &first, described);
+                (self.ended, self.broken) = (false, false);
                 self.begin_current()
             }
             Err(Error::Path { errno, path, .. }) => {
@@ -281,6 +319,53 @@ impl Files {
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// Submits the chunks of `waiting`, each to the current file or the next one.
+    fn put_waiting(&mut self) -> Result<()> {
+        while let Some((_, chunk)) = self.waiting.front() {
+            let (first_ns, len, interfaces) = (chunk.first_ns, chunk.len as u64, chunk.interfaces);
+            self.begin_again(first_ns)?;
+            if self.failures.is_final {
+                break;
+            }
+            let rotate_bytes = self.folder.as_ref().map_or(u64::MAX, |folder| folder.rotate_bytes);
+            let carried = self.records.as_ref().map_or(0, Records::carried);
+            let new = interfaces.saturating_sub(self.current.described) as u64 * INTERFACE_BYTES;
+            let room = self.current.offset + carried + len + new + 3 * self.heading.align as u64;
+            if room > rotate_bytes && self.current.packets > 0 {
+                self.rotate(first_ns)?;
+            }
+            if !self.broken {
+                self.describe(interfaces)?;
+            }
+            // After a failure meanwhile, older chunks may be in front of this one.
+            if !self.broken
+                && let Some((lane, chunk)) = self.waiting.pop_front()
+            {
+                self.put(lane, chunk)?;
+            }
+        }
+        if self.failures.is_final {
+            self.lose_waiting();
+        } else if self.waiting.is_empty() {
+            self.take_noted();
+        }
+        Ok(())
+    }
+
+    /// Submits a chunk at the end of the current file.
+    fn put(&mut self, lane: usize, chunk: Chunk) -> Result<()> {
+        self.counts[lane].clone_from(&chunk.counts);
+        self.current.packets += chunk.packets;
+        if self.records.is_some() {
+            self.repack(chunk.packets, &chunk.buffer[..chunk.len])?;
+            self.free_buffers.push_back((lane, chunk.buffer));
+            return Ok(());
+        }
+        let Chunk { buffer, len, packets, slot, first_ns, counts, interfaces } = chunk;
+        let tag = ChunkTag { lane, packets, slot, first_ns, counts, interfaces };
+        self.submit(buffer, len, Tag::Chunk(tag))
     }
 
     /// Returns the files whose end is queued.
@@ -313,34 +398,15 @@ fn first_direct(heading: &Heading, counts: &[Counts], is_repacked: bool) -> (Vec
 
 impl Sink for Files {
     fn push(&mut self, lane: usize, chunk: Chunk) -> Result<()> {
-        let rotate_bytes = self.folder.as_ref().map_or(u64::MAX, |folder| folder.rotate_bytes);
-        let carried = self.records.as_ref().map_or(0, Records::carried);
-        let new = chunk.interfaces.saturating_sub(self.current.described) as u64 * INTERFACE_BYTES;
-        let room = self.current.offset + carried + chunk.len as u64 + new + 3 * self.heading.align as u64;
-        if room > rotate_bytes && self.current.packets > 0 {
-            self.rotate(chunk.first_ns)?;
-        }
-        if !self.broken {
-            self.describe(chunk.interfaces)?;
-        }
-        self.counts[lane].clone_from(&chunk.counts);
-        let share = Share { lane, packets: chunk.packets };
-        if self.broken {
-            self.count_lost(share);
-            self.free_buffers.push_back((lane, chunk.buffer));
-            return Ok(());
-        }
-        self.current.packets += chunk.packets;
-        if self.records.is_some() {
-            self.repack(share, &chunk.buffer[..chunk.len])?;
-            self.free_buffers.push_back((lane, chunk.buffer));
-            return Ok(());
-        }
-        self.submit(chunk.buffer, chunk.len, Tag::Packets(share, chunk.counts))
+        self.waiting.push_back((lane, chunk));
+        self.put_waiting()
     }
 
     fn note(&mut self, lane: usize, counts: Counts) {
-        self.counts[lane] = counts;
+        self.noted.push((lane, counts));
+        if self.waiting.is_empty() {
+            self.take_noted();
+        }
     }
 
     fn begin_slot(&mut self, slot: u64) -> Result<()> {
@@ -359,6 +425,7 @@ impl Sink for Files {
                 self.stop.raise(Reason::WriteError(format!("{}: {error}", path.display())));
             }
         }
+        self.put_waiting()?;
         self.flush_records()
     }
 
@@ -374,7 +441,7 @@ impl Sink for Files {
     }
 
     fn pending(&self) -> usize {
-        self.disk.pending() + self.free_buffers.len()
+        self.disk.pending() + self.free_buffers.len() + self.waiting.len()
     }
 
     fn max_wait(&self) -> Duration {
@@ -382,14 +449,18 @@ impl Sink for Files {
     }
 
     fn finish(&mut self) -> Result<WriterTally> {
-        if !self.broken {
-            self.end_current()?;
+        loop {
+            self.put_waiting()?;
+            if !self.broken {
+                self.end_current()?;
+            }
+            self.drain()?;
+            if self.waiting.is_empty() {
+                break;
+            }
         }
-        self.drain()?;
         if !self.ended {
-            let (file, path) = (self.current.file.clone(), self.current.path.clone());
-            self.tags.push_back(Tag::End { file, path, bytes: self.current.offset });
-            self.ended = true;
+            self.queue_end(self.current.offset);
         }
         self.end_files();
         if let Some(folder) = &mut self.folder {

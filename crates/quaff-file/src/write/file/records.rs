@@ -1,7 +1,7 @@
 //! pcap with aligned writes. Records straddle the edges of writes, so a chunk counts as written with its
 //! last byte, and after a failure the file is truncated to the end of the last complete chunk.
 
-use super::{Files, Share, Tag};
+use super::{Files, Tag};
 use crate::Result;
 use crate::error::is_full;
 use crate::write::repack::Repack;
@@ -17,8 +17,8 @@ use std::os::unix::fs::FileExt;
 #[derive(Debug)]
 pub(super) struct Records {
     repack: Repack,
-    /// Incomplete chunks and the file offsets of their ends, oldest first.
-    chunks: VecDeque<(Share, u64)>,
+    /// Packets of incomplete chunks and the file offsets of their ends, oldest first.
+    chunks: VecDeque<(u64, u64)>,
     /// File offset of the end of the last complete chunk.
     valid: u64,
 }
@@ -37,8 +37,8 @@ impl Records {
     /// completes.
     fn reach(&mut self, offset: u64) -> u64 {
         let mut packets = 0;
-        while let Some((share, end)) = self.chunks.pop_front_if(|(_, end)| *end <= offset) {
-            packets += share.packets;
+        while let Some((of_chunk, end)) = self.chunks.pop_front_if(|(_, end)| *end <= offset) {
+            packets += of_chunk;
             self.valid = end;
         }
         packets
@@ -54,10 +54,10 @@ impl Records {
 impl Files {
     /// Takes a chunk or a file header, and submits full buffers. After a failure the packets are counted
     /// as lost.
-    pub(super) fn repack(&mut self, share: Share, mut bytes: &[u8]) -> Result<()> {
+    pub(super) fn repack(&mut self, packets: u64, mut bytes: &[u8]) -> Result<()> {
         if let Some(records) = &mut self.records {
             let end = self.current.offset + records.carried() + bytes.len() as u64;
-            records.chunks.push_back((share, end));
+            records.chunks.push_back((packets, end));
         }
         while let Some(records) = &mut self.records {
             bytes = &bytes[records.repack.fill(bytes)..];
@@ -154,7 +154,8 @@ impl Files {
     pub(super) fn abandon_records(&mut self) -> Option<u64> {
         let records = self.records.as_mut()?;
         let (chunks, valid) = (std::mem::take(&mut records.chunks), records.valid);
-        chunks.into_iter().for_each(|(share, _)| self.count_lost(share));
+        records.clear();
+        chunks.into_iter().for_each(|(packets, _)| self.count_lost(packets));
         Some(valid)
     }
 }
@@ -172,8 +173,7 @@ mod tests {
     #[test]
     fn a_chunk_of_records_counts_with_its_last_byte() {
         let mut records = Records::new(Repack::new(512, 4096, 1).unwrap());
-        let share = |packets| Share { lane: 0, packets };
-        records.chunks.extend([(share(10), 600), (share(5), 1000), (share(1), 5000)]);
+        records.chunks.extend([(10, 600), (5, 1000), (1, 5000)]);
         assert_eq!((records.reach(512), records.valid), (0, 0));
         assert_eq!((records.reach(600), records.valid), (10, 600));
         assert_eq!((records.reach(1024), records.valid), (5, 1000));

@@ -3,6 +3,7 @@
 use super::*;
 use crate::interfaces::Interfaces;
 use crate::write::plan::{DirPlan, Format, Retention};
+use quaff_os::Errno;
 use quaff_os::testing::skip;
 use quaff_wire::pcapng::{Interface, Section};
 use std::path::Path;
@@ -39,8 +40,8 @@ fn in_place(file: File, format: Format, align: usize, disk: Disk, stop: &Stop) -
     Files::in_place(file, "file".into(), parts(format, align, disk, stop)).unwrap()
 }
 
-fn in_folder(dir: &Path, rotate_bytes: u64, retention: Retention, stop: &Stop) -> Files {
-    let plan = DirPlan {
+fn plan(dir: &Path, rotate_bytes: u64, retention: Retention) -> DirPlan {
+    DirPlan {
         dir: dir.to_owned(),
         name: "q".into(),
         rotate_bytes: Some(rotate_bytes),
@@ -48,9 +49,21 @@ fn in_folder(dir: &Path, rotate_bytes: u64, retention: Retention, stop: &Stop) -
         retention,
         wrap: false,
         exec: None,
-    };
+    }
+}
+
+fn in_folder(dir: &Path, rotate_bytes: u64, retention: Retention, stop: &Stop) -> Files {
+    let plan = plan(dir, rotate_bytes, retention);
     let folder = Folder::open(&plan, "pcapng", false, Wakeup::new().unwrap()).unwrap();
     Files::in_folder(folder, parts(Format::Pcapng, 1, Disk::pwrite(), stop)).unwrap()
+}
+
+/// A folder without a retention rule on a disk that fails.
+fn on_failing_disk(dir: &Path, format: Format, disk: Disk, stop: &Stop) -> Files {
+    let plan = plan(dir, 1 << 20, Retention::default());
+    let folder = Folder::open(&plan, format.extension(), false, Wakeup::new().unwrap()).unwrap();
+    let align = if format == Format::Pcap { 512 } else { 1 };
+    Files::in_folder(folder, parts(format, align, disk, stop)).unwrap()
 }
 
 /// The `number`-th chunk of the lane, from 1, with [`PACKETS`] packets in `len` bytes.
@@ -213,4 +226,117 @@ fn a_tail_that_does_not_fit_loses_its_chunk() {
     flush(&mut files);
     assert_eq!((files.tally.written, files.tally.lost), (0, PACKETS));
     assert_eq!(stop.reason(), Some(Reason::DiskFull));
+}
+
+/// Position of a chunk in a file.
+fn position(file: &[u8], number: u8) -> Option<usize> {
+    file.windows(4096).position(|window| window.iter().all(|byte| *byte == number))
+}
+
+#[test]
+fn after_a_failed_write_what_was_not_written_goes_into_the_next_file() {
+    let (stop, dir) = (Stop::default(), tempfile::tempdir().unwrap());
+    let disk = Disk::failing(vec![(1, Errno::EIO)]);
+    let mut files = on_failing_disk(dir.path(), Format::Pcapng, disk, &stop);
+    (1..=4).for_each(|number| files.push(0, chunk(number, 4096)).unwrap());
+    let tally = files.finish().unwrap();
+    assert_eq!((tally.written, tally.lost, tally.files, stop.reason()), (4 * PACKETS, 0, 2, None));
+    assert_eq!((tally.failed_files, tally.failures.len()), (1, 1));
+    assert!(tally.failures[0].contains("q-000000.pcapng: "), "{:?}", tally.failures);
+    let [first, second] =
+        [0, 1].map(|n| std::fs::read(dir.path().join(format!("q-00000{n}.pcapng"))).unwrap());
+    assert!(position(&first, 1).is_some() && position(&first, 2).is_none());
+    let in_second = [2, 3, 4].map(|number| position(&second, number));
+    assert!(in_second.is_sorted() && in_second[0].is_some(), "{in_second:?}");
+    assert_eq!(second.len() - first.len(), 2 * 4096, "both have the first and the last blocks");
+    assert_eq!(tally.bytes, (first.len() + second.len()) as u64);
+    assert_eq!((0..9).filter(|_| files.reap().unwrap().is_some()).count(), 4, "all buffers are freed");
+}
+
+#[test]
+fn a_file_after_one_that_fails_is_replaced_and_nothing_is_lost() {
+    let (stop, dir) = (Stop::default(), tempfile::tempdir().unwrap());
+    // The last blocks of the first file, while the second has begun.
+    let disk = Disk::failing(vec![(1, Errno::EIO)]);
+    let mut files = on_failing_disk(dir.path(), Format::Pcapng, disk, &stop);
+    files.push(0, chunk(1, 4096)).unwrap();
+    files.begin_slot(1).unwrap();
+    files.push(0, chunk(2, 4096)).unwrap();
+    flush(&mut files);
+    let counts = Counts { packed: 2 * PACKETS, nic_dropped: 7, ..Counts::default() };
+    files.note(0, counts.clone());
+    let tally = files.finish().unwrap();
+    assert_eq!((tally.written, tally.lost, tally.files, stop.reason()), (2 * PACKETS, 0, 2, None));
+    assert_eq!(names(dir.path()), ["q-000000.pcapng", "q-000002.pcapng"]);
+    let bytes = |name: &str| std::fs::metadata(dir.path().join(name)).unwrap().len();
+    assert_eq!(tally.bytes, names(dir.path()).iter().map(|name| bytes(name)).sum::<u64>());
+    assert_eq!(files.counts[0], counts);
+}
+
+#[test]
+fn the_third_failure_in_a_row_ends_the_output() {
+    let (stop, dir) = (Stop::default(), tempfile::tempdir().unwrap());
+    let disk = Disk::failing((1..9).map(|number| (number, Errno::EIO)).collect());
+    let mut files = on_failing_disk(dir.path(), Format::Pcapng, disk, &stop);
+    for number in 1..=3 {
+        files.push(0, chunk(number, 4096)).unwrap();
+        flush(&mut files);
+    }
+    let tally = files.finish().unwrap();
+    assert_eq!((tally.written, tally.lost, tally.failed_files), (PACKETS, 2 * PACKETS, 3));
+    let Some(Reason::WriteError(error)) = stop.reason() else { panic!("{:?}", stop.reason()) };
+    assert!(error.contains("q-000002.pcapng: "), "{error}");
+}
+
+#[test]
+fn a_failure_between_two_successes_does_not_add_up() {
+    let (stop, dir) = (Stop::default(), tempfile::tempdir().unwrap());
+    let disk = Disk::failing([1, 3, 5, 7, 9].map(|number| (number, Errno::EIO)).to_vec());
+    let mut files = on_failing_disk(dir.path(), Format::Pcapng, disk, &stop);
+    for number in 1..=9 {
+        files.push(0, chunk(number, 4096)).unwrap();
+        flush(&mut files);
+    }
+    let tally = files.finish().unwrap();
+    assert_eq!((tally.written, tally.lost, tally.failed_files, stop.reason()), (9 * PACKETS, 0, 5, None));
+}
+
+#[test]
+fn pcap_loses_what_was_in_flight_and_continues() {
+    let (stop, dir) = (Stop::default(), tempfile::tempdir().unwrap());
+    let disk = Disk::failing(vec![(2, Errno::EIO)]);
+    let mut files = on_failing_disk(dir.path(), Format::Pcap, disk, &stop);
+    for number in 1..=9 {
+        files.push(0, chunk(number, 3000)).unwrap();
+        flush(&mut files);
+    }
+    let tally = files.finish().unwrap();
+    assert_eq!((tally.written + tally.lost, tally.failed_files, stop.reason()), (9 * PACKETS, 1, None));
+    assert!(tally.lost > 0 && tally.lost <= 3 * PACKETS && tally.files == 2, "{tally:?}");
+    let bytes = names(dir.path()).into_iter().map(|name| dir.path().join(name).metadata().unwrap().len());
+    assert_eq!((bytes.sum::<u64>(), tally.written), (tally.bytes, (tally.bytes - 48) / 3000 * PACKETS));
+}
+
+#[test]
+fn a_full_disk_that_gets_room_in_time_costs_nothing() {
+    let Some(disk) = SmallDisk::mount("256k") else {
+        return skip("a_full_disk_that_gets_room_in_time", "tmpfs cannot be mounted");
+    };
+    let (stop, dir) = (Stop::default(), disk.0.path());
+    let ballast = dir.join("ballast");
+    std::fs::write(&ballast, vec![0; 128 << 10]).unwrap();
+    let mut files = in_folder(dir, 64 << 10, Retention::default(), &stop);
+    let removal = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(700));
+        std::fs::remove_file(ballast).unwrap();
+    });
+    for number in 1..=9 {
+        files.push(0, chunk(number, 16 << 10)).unwrap();
+        flush(&mut files);
+    }
+    let tally = files.finish().unwrap();
+    removal.join().unwrap();
+    assert_eq!((tally.written, tally.lost, stop.reason()), (9 * PACKETS, 0, None), "{tally:?}");
+    assert!(!tally.failures.is_empty(), "the disk was never full");
+    drop(files);
 }

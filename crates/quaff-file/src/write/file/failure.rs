@@ -1,0 +1,128 @@
+//! After a failure of a file in a folder: the next file, or the end of the output.
+//!
+//! An error that may be of one file or one moment costs that file: it ends before the failed write, and what was not
+//! written goes into the next one. Without a success in between, the third failure ends the output.
+
+use super::Files;
+use crate::Result;
+use crate::error::is_full;
+use crate::write::folder::Folder;
+use nix::libc;
+use quaff_os::Reason;
+use quaff_os::clock::steady_ns;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Failures without a successful write in between that end the output.
+const FAILURES_MAX: u32 = 3;
+/// Failures that are named in the report.
+const NAMED_MAX: usize = 16;
+/// Pause before another file after the second failure.
+const PAUSE: Duration = Duration::from_millis(500);
+/// Time for which a full disk may get room for another file, ns, and the interval of checks. Packets wait in the buffer.
+const ROOM_WAIT_NS: u64 = 3_000_000_000;
+const ROOM_CHECK: Duration = Duration::from_millis(100);
+
+/// The failures of an output.
+#[derive(Debug, Default)]
+pub(super) struct Failures {
+    /// Failures since the last successful write.
+    pub(super) in_a_row: u32,
+    /// The output has ended: later packets are lost.
+    pub(super) is_final: bool,
+    /// The last failure was a full disk.
+    is_full: bool,
+    /// Path of the last failure.
+    path: PathBuf,
+}
+
+impl Files {
+    /// Records a failure at `path`. It ends the output, unless the next file of a folder may succeed.
+    pub(super) fn fail(&mut self, path: &Path, error: &io::Error) {
+        self.broken = true;
+        self.failures.in_a_row += 1;
+        self.failures.is_full = is_full(error);
+        path.clone_into(&mut self.failures.path);
+        if self.tally.failures.len() < NAMED_MAX {
+            self.tally.failures.push(format!("{}: {error}", path.display()));
+        }
+        if self.folder.is_none() || !may_pass(error) || self.failures.in_a_row >= FAILURES_MAX {
+            self.end_output(error);
+        }
+    }
+
+    fn end_output(&mut self, error: &io::Error) {
+        self.failures.is_final = true;
+        self.stop.raise(if is_full(error) {
+            Reason::DiskFull
+        } else {
+            Reason::WriteError(format!("{}: {error}", self.failures.path.display()))
+        });
+    }
+
+    /// After a failure, ends the broken file and begins the next, whose first packet is of `time_ns`.
+    pub(super) fn begin_again(&mut self, time_ns: u64) -> Result<()> {
+        while self.broken && !self.failures.is_final {
+            if !self.wait_to_begin() {
+                self.end_output(&ErrorKind::StorageFull.into());
+                break;
+            }
+            if !self.ended {
+                self.queue_end(self.current.offset);
+            }
+            self.end_files();
+            self.damaged = None;
+            self.begin_next(time_ns)?;
+        }
+        Ok(())
+    }
+
+    /// Waits until another file may succeed; `false` if the disk stays full.
+    fn wait_to_begin(&mut self) -> bool {
+        if self.failures.in_a_row > 1 {
+            std::thread::sleep(PAUSE);
+        }
+        let until_ns = steady_ns() + ROOM_WAIT_NS;
+        while self.failures.is_full && !self.folder.as_mut().is_some_and(Folder::has_room) {
+            if steady_ns() >= until_ns || self.stop.raised() {
+                return false;
+            }
+            std::thread::sleep(ROOM_CHECK);
+        }
+        true
+    }
+
+    /// Sets the counts back to those of the last written chunks: the next file begins with them.
+    pub(super) fn restore_counts(&mut self) {
+        for (lane, (counts, written)) in self.counts.iter_mut().zip(&self.written).enumerate() {
+            self.noted.push((lane, std::mem::replace(counts, written.clone())));
+        }
+    }
+
+    /// Takes over the counts that came after the last chunk.
+    pub(super) fn take_noted(&mut self) {
+        for (lane, counts) in self.noted.drain(..) {
+            if counts.packed >= self.counts[lane].packed {
+                self.counts[lane] = counts;
+            }
+        }
+    }
+
+    /// Counts the waiting chunks as lost.
+    pub(super) fn lose_waiting(&mut self) {
+        while let Some((lane, chunk)) = self.waiting.pop_front() {
+            self.count_lost(chunk.packets);
+            self.counts[lane] = chunk.counts;
+            self.free_buffers.push_back((lane, chunk.buffer));
+        }
+        self.take_noted();
+    }
+}
+
+/// Returns whether an error may be of one file or one moment, so that the next file can succeed.
+fn may_pass(error: &io::Error) -> bool {
+    let errno = error.raw_os_error();
+    let device = [libc::EIO, libc::EREMOTEIO, libc::ENODATA, libc::EILSEQ, libc::ETIMEDOUT, libc::ESTALE];
+    is_full(error) || errno.is_some_and(|errno| device.contains(&errno))
+}
