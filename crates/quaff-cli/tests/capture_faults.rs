@@ -184,8 +184,15 @@ fn a_full_disk_with_a_rule_loses_the_oldest_and_nothing_else() {
     let Some(bench) = Bench::new(test, 1 << 27) else { return };
     let Some(disk) = Disk::new(test, 64) else { return };
     let dir = disk.path().display().to_string();
-    for rule in [["--keep-free", "30"], ["--keep-size", "1G"], ["--keep-size", "30M"]] {
-        let running = bench.capture(&["--dir", &dir, "--rotate-size", "8M", rule[0], rule[1]]);
+    for (rotate, rule) in [
+        (["--rotate-size", "8M"], ["--keep-free", "30"]),
+        (["--rotate-size", "8M"], ["--keep-size", "1G"]),
+        (["--rotate-size", "8M"], ["--keep-size", "30M"]),
+        // The disk does not hold what comes in an hour, or in two.
+        (["--rotate-time", "1h"], ["--keep-free", "30"]),
+        (["--rotate-time", "1h"], ["--keep-files", "3"]),
+    ] {
+        let running = bench.capture(&["--dir", &dir, rotate[0], rotate[1], rule[0], rule[1]]);
         bench.generate("--size 1500 --count 80000 --pps 40000");
         let ended = interrupt(running);
         assert_eq!(

@@ -84,10 +84,17 @@ impl Folder {
         Self::with(open_plan, plan, extension, wakeup)
     }
 
-    fn with(open_plan: OpenPlan, plan: &DirPlan, extension: &'static str, wakeup: Wakeup) -> Result<Self> {
+    fn with(
+        mut open_plan: OpenPlan,
+        plan: &DirPlan,
+        extension: &'static str,
+        wakeup: Wakeup,
+    ) -> Result<Self> {
         let names = NameTemplate::new(&plan.name, extension)?;
         let lock = lock(&plan.dir)?;
         let kept_files = KeptFiles::open(&plan.dir, &names, plan.retention)?;
+        let rotate_bytes = plan.rotate_bytes.unwrap_or_else(|| kept_files.share_bytes());
+        open_plan.preallocate = open_plan.preallocate.min(rotate_bytes);
         let post_rotate = plan.exec.as_deref().map(PostRotate::start).transpose()?;
         let opener = FileOpener::start(open_plan.clone(), wakeup)?;
         opener.open_next();
@@ -99,7 +106,7 @@ impl Folder {
             kept_files,
             opener,
             post_rotate,
-            rotate_bytes: plan.rotate_bytes.unwrap_or(u64::MAX),
+            rotate_bytes,
             unfinished: 0,
             unfinished_bytes: 0,
             stuck: Vec::new(),
@@ -546,5 +553,27 @@ mod tests {
         write(&mut folder, 2);
         assert!(!folder.make_room(1));
         assert_eq!(folder.pruned(), 0);
+    }
+
+    #[test]
+    fn files_that_end_by_time_have_a_largest_size_too() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = |retention| {
+            let plan = DirPlan {
+                dir: dir.path().to_owned(),
+                name: "q".into(),
+                rotate_bytes: None,
+                rotate_time: Some(Duration::from_secs(3600)),
+                retention,
+                wrap: false,
+                exec: None,
+            };
+            Folder::open(&plan, "pcapng", false, Wakeup::new().unwrap()).unwrap()
+        };
+        assert_eq!(folder(Retention::default()).rotate_bytes, u64::MAX, "nothing may be removed");
+        let files = folder(Retention { files: Some(9), ..Retention::default() }).rotate_bytes;
+        assert!(files <= space(dir.path()).unwrap().total / 4, "{files}");
+        let free = folder(Retention { free_percent: Some(99.9), ..Retention::default() });
+        assert!(free.rotate_bytes < files && free.open_plan.preallocate <= free.rotate_bytes);
     }
 }

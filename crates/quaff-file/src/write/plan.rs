@@ -7,7 +7,7 @@ use std::time::Duration;
 /// Smallest chunk, bytes: it holds the largest packet.
 pub(super) const CHUNK_BYTES_MIN: usize = 512 << 10;
 /// Smallest `rotate_bytes`.
-const ROTATE_BYTES_MIN: u64 = 2 << 20;
+pub(super) const ROTATE_BYTES_MIN: u64 = 2 << 20;
 /// Least number of chunks in a file of a rotation, so that it ends close to its size.
 const CHUNKS_PER_FILE: u64 = 16;
 
@@ -50,7 +50,7 @@ pub struct DirPlan {
     pub dir: PathBuf,
     /// strftime template of the names; see [`super::name_template`].
     pub name: String,
-    /// Largest size of a file, bytes.
+    /// Largest size of a file, bytes. `None` with a retention rule: a quarter of the space that the rule leaves.
     pub rotate_bytes: Option<u64>,
     /// Longest time that a file covers, aligned to local midnight.
     pub rotate_time: Option<Duration>,

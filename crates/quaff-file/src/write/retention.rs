@@ -4,7 +4,7 @@
 //! write: it gets its final name and is kept like the others.
 
 use super::name_template::{NameTemplate, PART};
-use crate::write::plan::Retention;
+use crate::write::plan::{ROTATE_BYTES_MIN, Retention};
 use crate::{Error, Result};
 use quaff_os::clock::steady_ns;
 use quaff_os::disk::space;
@@ -72,6 +72,19 @@ impl KeptFiles {
         Ok(kept_files)
     }
 
+    /// Returns the largest size of a file that leaves others to be removed: a quarter of what these files and the free
+    /// space allow. `u64::MAX` without a rule.
+    pub(super) fn share_bytes(&self) -> u64 {
+        let Some(space) = space(&self.dir).ok().filter(|_| self.rule.is_any()) else { return u64::MAX };
+        let usable = (self.bytes + space.free).saturating_sub(self.least_free(space.total));
+        (usable / 4).max(ROTATE_BYTES_MIN)
+    }
+
+    /// Returns the free bytes that the rule demands of a file system of `total` bytes.
+    fn least_free(&self, total: u64) -> u64 {
+        self.rule.free_percent.map_or(0, |least| (total as f64 * least / 100.0).ceil() as u64)
+    }
+
     /// Returns the number for the next name, higher than those of all existing files.
     pub(super) fn next_number(&mut self) -> u64 {
         self.next_number += 1;
@@ -118,9 +131,8 @@ impl KeptFiles {
 
     /// Returns how many bytes less than `free_percent` are free.
     fn missing_bytes(&mut self) -> u64 {
-        let Some(least) = self.rule.free_percent else { return 0 };
-        let Ok(space) = space(&self.dir) else { return 0 };
-        let least = (space.total as f64 * least / 100.0).ceil() as u64;
+        let Some(space) = self.rule.free_percent.and_then(|_| space(&self.dir).ok()) else { return 0 };
+        let least = self.least_free(space.total);
         least.saturating_sub(self.pending_free.expected_free(space.free, steady_ns()))
     }
 
