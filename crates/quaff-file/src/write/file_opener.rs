@@ -10,7 +10,7 @@ use crate::{Error, Result};
 use nix::fcntl::{AT_FDCWD, AtFlags};
 use nix::unistd::linkat;
 use quaff_os::Wakeup;
-use quaff_os::disk::{open_unnamed, preallocate, sync_all};
+use quaff_os::disk::{open_unnamed, preallocate, rename_new, sync_all, sync_folder};
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
 use std::os::fd::AsRawFd;
@@ -72,7 +72,7 @@ impl NewFile {
             return Err(ErrorKind::AlreadyExists.into());
         }
         match &self.hidden {
-            Some(hidden) => fs::rename(hidden, &part)?,
+            Some(hidden) => rename_new(hidden, &part)?,
             None => link_unnamed(&self.file, &part)?,
         }
         self.hidden = None;
@@ -240,11 +240,13 @@ fn link_unnamed(file: &File, path: &Path) -> io::Result<()> {
     linkat(AT_FDCWD, Path::new(&from), AT_FDCWD, path, AtFlags::AT_SYMLINK_FOLLOW).map_err(io::Error::from)
 }
 
-/// Truncates the file to its length, syncs it, and only then gives it its final name.
+/// Truncates the file to its length, syncs it, and only then gives it its final name, which is synced too. EEXIST when
+/// another program has taken the name: the file stays a `.part`.
 fn finish(file: &File, path: &Path, bytes: u64) -> io::Result<()> {
     file.set_len(bytes)?;
     file.sync_data()?;
-    fs::rename(part_of(path), path)
+    rename_new(&part_of(path), path)?;
+    path.parent().map_or(Ok(()), sync_folder)
 }
 
 /// Syncs the file system's journal first, which frees the space of removed files: rename(2), unlike a
@@ -258,6 +260,19 @@ fn finish_again(file: &File, path: &Path, bytes: u64) -> io::Result<()> {
 mod tests {
     use super::*;
     use quaff_os::Errno;
+
+    #[test]
+    fn a_finished_file_replaces_no_other() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a");
+        let file = File::create(part_of(&path)).unwrap();
+        fs::write(&path, b"of another program").unwrap();
+        assert_eq!(finish(&file, &path, 0).unwrap_err().kind(), ErrorKind::AlreadyExists);
+        assert_eq!(fs::read(&path).unwrap(), b"of another program");
+        fs::remove_file(&path).unwrap();
+        finish(&file, &path, 0).unwrap();
+        assert!(path.exists() && !part_of(&path).exists());
+    }
 
     #[test]
     fn an_unnamed_file_appears_when_it_is_linked() {

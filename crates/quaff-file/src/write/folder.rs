@@ -27,6 +27,8 @@ const LATE_NS: u64 = 30_000_000_000;
 const MORE_NS: u64 = 2_000_000_000;
 /// Pause between two attempts to write to a full disk.
 const RETRY_PAUSE: Duration = Duration::from_millis(100);
+/// Time for which restarting numbers wait for a file that the post-rotate command still has, ns.
+const COMMAND_WAIT_NS: u64 = 2_000_000_000;
 /// Files that may wait for their last writes. Each has preallocated space, which on a full disk would be
 /// missing for the file being written.
 const ENDING_FILES_MAX: u64 = 4;
@@ -181,7 +183,7 @@ impl Folder {
     /// the oldest file is not finished yet: that is waited for. If they still exist then, they belong to
     /// other programs, and the numbers continue upwards.
     fn path_instead(&mut self, time_ns: u64, taken: u64, ending: Ending) -> PathBuf {
-        if taken.is_multiple_of(self.wrap) && !self.wait_for_one() {
+        if taken.is_multiple_of(self.wrap) && !self.wait_for_one() && !self.wait_for_command() {
             self.wrap = u64::MAX;
         }
         self.prune(self.room(), ending);
@@ -232,7 +234,15 @@ impl Folder {
         if self.rotate_bytes == u64::MAX { 0 } else { self.rotate_bytes }
     }
 
+    /// Keeps the files that the post-rotate command has not had yet. Returns their number.
+    fn hold(&mut self) -> u64 {
+        let waiting = self.post_rotate.as_ref().map_or(0, PostRotate::waiting);
+        self.kept_files.hold(waiting);
+        waiting
+    }
+
     fn prune(&mut self, current_bytes: u64, ending: Ending) {
+        self.hold();
         let open_files = self.unfinished + ending.files + 1;
         self.kept_files.prune(open_files, self.unfinished_bytes + ending.bytes + current_bytes);
     }
@@ -256,6 +266,7 @@ impl Folder {
             return true;
         }
         loop {
+            let held = self.hold();
             let made = self.kept_files.make_room(bytes);
             if made > 0 {
                 self.made += made;
@@ -263,9 +274,10 @@ impl Folder {
                 return true;
             }
             if !self.wait_for_one() {
-                // No file is left, but the space of removed ones may still be freed.
+                // No file is left, but the space of removed ones may still be freed, and the post-rotate command may
+                // end, after which its file may be removed.
                 std::thread::sleep(RETRY_PAUSE);
-                return self.kept_files.frees_later();
+                return held > 0 || self.kept_files.frees_later();
             }
         }
     }
@@ -293,13 +305,17 @@ impl Folder {
             }
             self.free_stuck();
         }
+        self.hold();
         self.kept_files.prune(0, 0);
     }
 
-    /// Waits until the post-rotate command has run for every finished file; call it after
-    /// [`Self::finish_all`].
+    /// Waits until the post-rotate command has run for every finished file, which the retention rules may remove then;
+    /// call it after [`Self::finish_all`].
     pub(super) fn finish_post_rotate(&mut self) -> CommandRuns {
-        self.post_rotate.take().map(PostRotate::finish).unwrap_or_default()
+        let runs = self.post_rotate.take().map(PostRotate::finish).unwrap_or_default();
+        self.hold();
+        self.kept_files.prune(0, 0);
+        runs
     }
 
     /// Makes room for the names of files that could not be named, and retries them.
@@ -316,6 +332,18 @@ impl Folder {
                 self.failure = Some((job.path, ErrorKind::StorageFull.into()));
             }
         }
+    }
+
+    /// Waits until the post-rotate command has had another file; `false` without one, or if it takes too long.
+    fn wait_for_command(&mut self) -> bool {
+        let (waiting, until_ns) = (self.hold(), steady_ns() + COMMAND_WAIT_NS);
+        while waiting > 0 && steady_ns() < until_ns {
+            if self.hold() < waiting {
+                return true;
+            }
+            std::thread::sleep(RETRY_PAUSE);
+        }
+        false
     }
 
     fn wait_for_one(&mut self) -> bool {
@@ -575,5 +603,24 @@ mod tests {
         assert!(files <= space(dir.path()).unwrap().total / 4, "{files}");
         let free = folder(Retention { free_percent: Some(99.9), ..Retention::default() });
         assert!(free.rotate_bytes < files && free.open_plan.preallocate <= free.rotate_bytes);
+    }
+
+    #[test]
+    fn a_file_is_removed_only_after_its_command() {
+        let (dir, copies) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let plan = DirPlan {
+            dir: dir.path().to_owned(),
+            name: "q".into(),
+            rotate_bytes: Some(1 << 20),
+            rotate_time: None,
+            retention: Retention { files: Some(2), ..Retention::default() },
+            wrap: false,
+            exec: Some(format!("sleep 0.2; cp -t '{}'", copies.path().display())),
+        };
+        let mut folder = Folder::open(&plan, "pcapng", false, Wakeup::new().unwrap()).unwrap();
+        write(&mut folder, 5);
+        assert_eq!(folder.finish_post_rotate(), CommandRuns { count: 5, failed: 0 });
+        assert_eq!((names(copies.path()).len(), folder.pruned()), (5, 3));
+        assert_eq!(names(dir.path()), ["q-000003.pcapng", "q-000004.pcapng"]);
     }
 }

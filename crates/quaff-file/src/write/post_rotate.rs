@@ -9,6 +9,8 @@ use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 
@@ -24,6 +26,8 @@ pub(super) struct CommandRuns {
 #[derive(Debug)]
 pub(super) struct PostRotate {
     files: Option<Sender<PathBuf>>,
+    /// Files queued whose command has not ended.
+    waiting: Arc<AtomicU64>,
     thread: Option<JoinHandle<CommandRuns>>,
 }
 
@@ -32,25 +36,35 @@ impl PostRotate {
     pub(super) fn start(command: &str) -> Result<Self> {
         let (files, finished) = channel::<PathBuf>();
         let command = command.to_owned();
+        let waiting = Arc::new(AtomicU64::new(0));
+        let left = waiting.clone();
         let thread = std::thread::Builder::new().name("quaff-post-rot".into()).spawn(move || {
             let mut runs = CommandRuns::default();
             while let Ok(path) = finished.recv() {
                 runs.count += 1;
                 let has_worked = run(&command, &path).is_ok_and(|status| status.success());
                 runs.failed += u64::from(!has_worked);
+                // Release: what the command did to the file is done when its number is read.
+                left.fetch_sub(1, Ordering::Release);
             }
             runs
         });
         let thread = thread.map_err(|errno| Error::Os(quaff_os::Error::new("start a thread", errno)))?;
-        Ok(Self { files: Some(files), thread: Some(thread) })
+        Ok(Self { files: Some(files), waiting, thread: Some(thread) })
     }
 
     /// Queues a finished file.
     pub(super) fn add(&self, path: PathBuf) {
         if let Some(files) = &self.files {
+            self.waiting.fetch_add(1, Ordering::Relaxed);
             // Sending cannot fail: the thread ends only after the sender is dropped.
             let _ = files.send(path);
         }
+    }
+
+    /// Returns the number of queued files whose command has not ended: the newest ones.
+    pub(super) fn waiting(&self) -> u64 {
+        self.waiting.load(Ordering::Acquire)
     }
 
     /// Waits until the command has run for every queued file.

@@ -7,9 +7,10 @@ use super::name_template::{NameTemplate, PART};
 use crate::write::plan::{ROTATE_BYTES_MIN, Retention};
 use crate::{Error, Result};
 use quaff_os::clock::steady_ns;
-use quaff_os::disk::space;
+use quaff_os::disk::{open_regular, rename_new, space};
 use std::collections::VecDeque;
 use std::fs::{self, File, TryLockError};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -27,6 +28,8 @@ pub(super) struct KeptFiles {
     rule: Retention,
     files: VecDeque<(PathBuf, u64)>,
     bytes: u64,
+    /// The newest files that the post-rotate command has not finished yet: they stay.
+    held: usize,
     next_number: u64,
     pending_free: PendingFree,
     /// Number of files removed so far.
@@ -52,8 +55,11 @@ impl KeptFiles {
             let Some(path) = entry.ok().map(|entry| entry.path()) else { continue };
             let Some(path) = finish_leftover(path, names) else { continue };
             let name = path.file_name().unwrap_or_default().to_string_lossy();
-            let (Some(number), Ok(meta)) = (names.number(&name), fs::metadata(&path)) else { continue };
+            let (Some(number), Ok(meta)) = (names.number(&name), path.symlink_metadata()) else { continue };
             next_number = next_number.max(number + 1);
+            if !meta.is_file() {
+                continue;
+            }
             found.push((meta.modified().unwrap_or(SystemTime::UNIX_EPOCH), path, meta.len()));
         }
         found.sort();
@@ -62,6 +68,7 @@ impl KeptFiles {
             rule,
             files: VecDeque::new(),
             bytes: 0,
+            held: 0,
             next_number,
             pending_free: PendingFree::default(),
             pruned: 0,
@@ -97,13 +104,18 @@ impl KeptFiles {
         self.files.push_back((path, bytes));
     }
 
+    /// Keeps the `newest` files, whatever the rules demand.
+    pub(super) fn hold(&mut self, newest: u64) {
+        self.held = usize::try_from(newest).unwrap_or(usize::MAX);
+    }
+
     /// Removes the oldest files until the rules hold. `open_files` and `open_bytes` count the files being
     /// written, being finished, or about to be opened.
     pub(super) fn prune(&mut self, open_files: u64, open_bytes: u64) {
         // Measured once: some file systems free removed files much later.
-        let mut missing = self.missing_bytes();
+        let (mut missing, mut at) = (self.missing_bytes(), 0);
         while missing > 0 || self.is_too_much(open_files, open_bytes) {
-            let Some(bytes) = self.remove_oldest() else { return };
+            let Some(bytes) = self.remove_from(&mut at) else { return };
             missing = missing.saturating_sub(bytes);
         }
     }
@@ -111,9 +123,9 @@ impl KeptFiles {
     /// Removes the oldest files to make room for `bytes` on a full disk. Returns the size of the removed
     /// files: 0 without a retention rule or without a file.
     pub(super) fn make_room(&mut self, bytes: u64) -> u64 {
-        let mut made = 0;
+        let (mut made, mut at) = (0, 0);
         while made < bytes.max(1) && self.rule.is_any() {
-            let Some(bytes) = self.remove_oldest() else { break };
+            let Some(bytes) = self.remove_from(&mut at) else { break };
             made += bytes;
         }
         made
@@ -136,12 +148,19 @@ impl KeptFiles {
         least.saturating_sub(self.pending_free.expected_free(space.free, steady_ns()))
     }
 
-    /// Removes the oldest file; `None` when there is none. Returns its size, or 0 if it could not be
-    /// removed or no longer existed; such a file is not tried again.
-    fn remove_oldest(&mut self) -> Option<u64> {
-        let (path, bytes) = self.files.pop_front()?;
+    /// Removes the file `at`, counted from the oldest; `None` when there is none that may be removed. Returns its size,
+    /// or 0 if it no longer existed or could not be removed. In the latter case it stays in the books, to be tried again
+    /// the next time, and `at` moves past it.
+    fn remove_from(&mut self, at: &mut usize) -> Option<u64> {
+        let (path, bytes) = self.files.get(*at).filter(|_| *at + self.held < self.files.len())?;
+        let (removed, bytes) = (fs::remove_file(path), *bytes);
+        if removed.as_ref().is_err_and(|error| error.kind() != ErrorKind::NotFound) {
+            *at += 1;
+            return Some(0);
+        }
+        self.files.remove(*at);
         self.bytes -= bytes;
-        if fs::remove_file(path).is_err() {
+        if removed.is_err() {
             return Some(0);
         }
         self.pruned += 1;
@@ -172,7 +191,8 @@ fn finish_leftover(path: PathBuf, names: &NameTemplate) -> Option<PathBuf> {
     let name = path.file_name()?.to_string_lossy().into_owned();
     let Some(finished) = name.strip_suffix(PART) else { return Some(path) };
     names.number(finished)?;
-    let file = File::options().write(true).open(&path).ok()?;
+    // Other users may put anything into the folder.
+    let file = open_regular(&path).ok()?;
     if wait_for_lock(&file).is_err() {
         return None;
     }
@@ -185,7 +205,7 @@ fn finish_leftover(path: PathBuf, names: &NameTemplate) -> Option<PathBuf> {
     // If this fails, the file is valid but takes more space.
     let _ = file.set_len(bytes);
     let to = path.with_file_name(finished);
-    fs::rename(&path, &to).is_ok().then_some(to)
+    rename_new(&path, &to).is_ok().then_some(to)
 }
 
 /// A process killed a moment ago may still hold its files: the kernel completes its pending writes first.
@@ -292,6 +312,58 @@ mod tests {
         let mut kept_files = KeptFiles::open(dir.path(), &names, rule).unwrap();
         fs::remove_file(dir.path().join("q100-000000.pcapng")).unwrap();
         assert_eq!((kept_files.make_room(15), kept_files.pruned), (20, 2));
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_removed_stays_in_the_books() {
+        let dir = tempfile::tempdir().unwrap();
+        let names = NameTemplate::new("q%j", "pcapng").unwrap();
+        (0..4).for_each(|number| put(dir.path(), &format!("q100-{number:06}.pcapng"), 10));
+        let rule = Retention { bytes: Some(25), ..Retention::default() };
+        let mut kept_files = KeptFiles::open(dir.path(), &names, rule).unwrap();
+        // A folder in its place cannot be removed as a file.
+        let oldest = dir.path().join("q100-000000.pcapng");
+        fs::remove_file(&oldest).unwrap();
+        fs::create_dir(&oldest).unwrap();
+        kept_files.prune(0, 0);
+        assert_eq!(
+            (kept_files.pruned, kept_files.bytes, kept_files.files.len()),
+            (2, 20, 2),
+            "it still counts"
+        );
+        fs::remove_dir(&oldest).unwrap();
+        fs::write(&oldest, [0; 10]).unwrap();
+        kept_files.prune(0, 10);
+        assert_eq!((kept_files.pruned, files(dir.path())), (3, vec!["q100-000003.pcapng".to_owned()]));
+    }
+
+    #[test]
+    fn files_that_a_command_has_not_had_stay() {
+        let dir = tempfile::tempdir().unwrap();
+        let names = NameTemplate::new("q%j", "pcapng").unwrap();
+        (0..4).for_each(|number| put(dir.path(), &format!("q100-{number:06}.pcapng"), 10));
+        let rule = Retention { bytes: Some(5), ..Retention::default() };
+        let mut kept_files = KeptFiles::open(dir.path(), &names, rule).unwrap();
+        kept_files.hold(3);
+        kept_files.prune(0, 0);
+        assert_eq!((kept_files.pruned, kept_files.make_room(1)), (1, 0));
+        kept_files.hold(1);
+        assert_eq!((kept_files.make_room(15), kept_files.make_room(1)), (20, 0));
+    }
+
+    #[test]
+    fn links_and_pipes_are_no_leftovers() {
+        let dir = tempfile::tempdir().unwrap();
+        let names = NameTemplate::new("q%j", "pcapng").unwrap();
+        put(dir.path(), "precious", 10);
+        let path = |name: &str| dir.path().join(name);
+        std::os::unix::fs::symlink(path("precious"), path("q100-000001.pcapng.part")).unwrap();
+        nix::unistd::mkfifo(&path("q100-000002.pcapng.part"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+        std::os::unix::fs::symlink(path("precious"), path("q100-000003.pcapng")).unwrap();
+        let rule = Retention { files: Some(2), ..Retention::default() };
+        let mut kept_files = KeptFiles::open(dir.path(), &names, rule).unwrap();
+        assert_eq!((kept_files.files.len(), kept_files.next_number()), (0, 4));
+        assert_eq!(files(dir.path()).len(), 4, "nothing is renamed or removed");
     }
 
     #[test]

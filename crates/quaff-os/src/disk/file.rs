@@ -1,7 +1,8 @@
 //! Files for recording: O_DIRECT and its alignment, preallocation, unnamed files, locks, free space.
 
 use crate::{Error, Result, Try};
-use nix::fcntl::{FallocateFlags, FcntlArg, OFlag, fallocate, fcntl};
+use nix::errno::Errno;
+use nix::fcntl::{AT_FDCWD, FallocateFlags, FcntlArg, OFlag, RenameFlags, fallocate, fcntl, renameat2};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::statfs::{FsType, TMPFS_MAGIC, fstatfs, statfs};
 use nix::sys::statvfs::statvfs;
@@ -68,6 +69,40 @@ pub fn sync_all(file: &File) -> io::Result<()> {
     nix::unistd::syncfs(file).map_err(io::Error::from)
 }
 
+/// Renames a file without replacing another: EEXIST if `to` exists (renameat2(2), RENAME_NOREPLACE).
+pub fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
+    match renameat2(AT_FDCWD, from, AT_FDCWD, to, RenameFlags::RENAME_NOREPLACE) {
+        // A file system without the flag, such as NFS.
+        Err(Errno::EINVAL | Errno::ENOSYS | Errno::EOPNOTSUPP) => rename_unless_seen(from, to),
+        renamed => renamed.map_err(io::Error::from),
+    }
+}
+
+/// A file that appears in between is replaced.
+fn rename_unless_seen(from: &Path, to: &Path) -> io::Result<()> {
+    match to.symlink_metadata() {
+        Ok(_) => Err(io::ErrorKind::AlreadyExists.into()),
+        Err(_) => std::fs::rename(from, to),
+    }
+}
+
+/// Writes the names in a folder to disk: a renamed file keeps its name after a power failure (fsync(2)).
+pub fn sync_folder(dir: &Path) -> io::Result<()> {
+    match File::open(dir)?.sync_all() {
+        // A file system without it, such as some of FUSE.
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => Ok(()),
+        synced => synced,
+    }
+}
+
+/// Opens a file of a folder that other users may write to: no symbolic link is followed, and no pipe is waited for.
+/// Anything but a regular file is an error.
+pub fn open_regular(path: &Path) -> io::Result<File> {
+    let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
+    let file = File::options().read(true).write(true).custom_flags(flags.bits()).open(path)?;
+    if file.metadata()?.is_file() { Ok(file) } else { Err(io::ErrorKind::InvalidInput.into()) }
+}
+
 /// Blocks SIGXFSZ on the calling thread: reaching RLIMIT_FSIZE then fails one write (EFBIG) instead of ending
 /// the process.
 pub(super) fn block_sigxfsz() {
@@ -119,6 +154,35 @@ mod tests {
         assert!(found.len() == 0 && found.blocks() * 512 >= 1 << 20, "{found:?}");
         file.set_len(0).unwrap();
         assert_eq!(file.metadata().unwrap().blocks(), 0, "truncation frees it");
+    }
+
+    #[test]
+    fn a_rename_replaces_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let [from, to] = ["from", "to"].map(|name| dir.path().join(name));
+        for rename in [rename_new, rename_unless_seen] {
+            std::fs::write(&from, b"new").unwrap();
+            std::fs::write(&to, b"old").unwrap();
+            assert_eq!(rename(&from, &to).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+            assert_eq!(std::fs::read(&to).unwrap(), b"old");
+            std::fs::remove_file(&to).unwrap();
+            rename(&from, &to).unwrap();
+            assert_eq!(std::fs::read(&to).unwrap(), b"new");
+        }
+        sync_folder(dir.path()).unwrap();
+    }
+
+    #[test]
+    fn only_a_regular_file_is_opened() {
+        let dir = tempfile::tempdir().unwrap();
+        let [file, link, pipe] = ["file", "link", "pipe"].map(|name| dir.path().join(name));
+        std::fs::write(&file, b"x").unwrap();
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        assert!(open_regular(&file).is_ok());
+        assert!(open_regular(&link).is_err());
+        assert!(open_regular(&pipe).is_err(), "and does not wait for a writer");
+        assert!(open_regular(dir.path()).is_err());
     }
 
     #[test]

@@ -8,7 +8,10 @@ mod file;
 mod read;
 mod uring;
 
-pub use file::{Space, direct_align, drop_page_cache, open_unnamed, preallocate, space, sync_all};
+pub use file::{
+    Space, direct_align, drop_page_cache, open_regular, open_unnamed, preallocate, rename_new, space,
+    sync_all, sync_folder,
+};
 pub use read::Reader;
 
 use crate::mem::Buffer;

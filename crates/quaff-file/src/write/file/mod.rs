@@ -465,8 +465,8 @@ impl Sink for Files {
         self.end_files();
         if let Some(folder) = &mut self.folder {
             folder.finish_all();
-            self.tally.pruned = folder.pruned();
             let runs = folder.finish_post_rotate();
+            self.tally.pruned = folder.pruned();
             (self.tally.commands, self.tally.commands_failed) = (runs.count, runs.failed);
             self.sync_failure = folder.failure.take();
         }
