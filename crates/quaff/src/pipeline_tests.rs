@@ -135,7 +135,7 @@ impl Run {
             heading: self.heading(),
             disk,
             repack: is_repacked.then(|| Repack::new(self.align, WRITE_BYTES, 2).expect("memory")),
-            slots: Slots { slot_ns: self.slot_ns, offset_ns: 0 },
+            slots: Slots::every(self.slot_ns),
             wakeup: wakeup.clone(),
             stop: stop.clone(),
             gauges: Arc::default(),
@@ -161,13 +161,12 @@ impl Run {
             interface: 0,
             align: self.heading().align,
             flush_ns: 1_000_000,
-            slot_ns: self.slot_ns,
-            slot_offset_ns: 0,
+            slots: Slots::every(self.slot_ns),
             start_ns: START_NS,
             grace_ns: 0,
             by_packet_time: false,
         };
-        let slot = pack.slot_of(START_NS);
+        let slot = pack.slots.slot_of(START_NS);
         let supply = Supply::new(from_home, fresh, more, self.buffers);
         let packer = Packer::new(pack, supply, outbound, wakeup.clone());
         let source = Made {

@@ -14,6 +14,7 @@
 //! | [`repack`] | pcap for aligned writes, since pcap cannot be padded |
 //! | [`name_template`] | names of rotated files |
 //! | [`retention`] | finished files, and the rules by which they are removed |
+//! | [`slots`] | rotation by time: the slot of a time, through daylight saving and steps of the clock |
 //! | [`file_opener`] | threads that open the next file ahead and finish the last one |
 //! | [`post_rotate`] | runs a command of the user for each finished file |
 //! | [`tee`] | a sink with a live copy |
@@ -34,6 +35,7 @@ mod plan;
 mod post_rotate;
 mod repack;
 mod retention;
+mod slots;
 mod stream;
 mod target;
 mod tee;
@@ -41,11 +43,12 @@ mod tee;
 pub use bytes::{ByteSink, FilledBuffer, SeriesTally, open_bytes};
 pub use chunk::{Chunk, LaneMessage};
 pub use descriptor::{FdKind, enlarge, fd_kind};
-pub use file::{Files, Parts, Slots};
+pub use file::{Files, Parts};
 pub use folder::Folder;
 pub use header::Heading;
 pub use plan::{DirPlan, Format, Output, Retention};
 pub use repack::Repack;
+pub use slots::Slots;
 pub use stream::Patience;
 pub use target::Target;
 

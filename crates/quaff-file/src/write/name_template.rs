@@ -72,6 +72,18 @@ impl NameTemplate {
         let time = Timestamp::from_nanosecond(i128::from(time_ns)).unwrap_or(Timestamp::UNIX_EPOCH);
         i64::from(self.zone.to_offset(time).seconds()) * 1_000_000_000
     }
+
+    /// Returns the next `most` changes of that offset: their times, ns since 1970, and the offsets after them, ns.
+    pub(super) fn zone_changes(&self, time_ns: u64, most: usize) -> Vec<(u64, i64)> {
+        let time = Timestamp::from_nanosecond(i128::from(time_ns)).unwrap_or(Timestamp::UNIX_EPOCH);
+        let changes = self.zone.following(time).take(most);
+        let of = |at: Timestamp| u64::try_from(at.as_nanosecond()).ok();
+        changes
+            .filter_map(|change| {
+                Some((of(change.timestamp())?, i64::from(change.offset().seconds()) * 1_000_000_000))
+            })
+            .collect()
+    }
 }
 
 impl Field {

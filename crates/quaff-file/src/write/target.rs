@@ -1,13 +1,14 @@
 //! The output, opened and examined before it becomes a sink: its kind decides how it is written.
 
 use crate::write::descriptor::{FdKind, fd_kind};
-use crate::write::file::{Files, Parts, Slots};
+use crate::write::file::{Files, Parts};
 use crate::write::folder::Folder;
 use crate::write::header::Heading;
 use crate::write::live_copy::LiveCopy;
 use crate::write::name_template::NameTemplate;
 use crate::write::plan::{Format, Output};
 use crate::write::repack::Repack;
+use crate::write::slots::Slots;
 use crate::write::stream::{Patience, Stream};
 use crate::write::tee::Tee;
 use crate::write::{Sink, WriterGauges};
@@ -94,13 +95,10 @@ impl Target {
         if self.format == Format::Pcapng { self.align } else { 1 }
     }
 
-    /// Returns the rotation slots; `now_ns` decides the offset of the time zone.
+    /// Returns the rotation slots of a run that begins at `now_ns`.
     pub fn slots(&self, now_ns: u64) -> Slots {
         let TargetKind::Folder(_, Some(time), names) = &self.kind else { return Slots::default() };
-        let slot_ns = time.as_nanos() as u64;
-        // Midnight in local time is a boundary, for slots that divide a day.
-        let offset_ns = (-names.zone_offset_ns(now_ns)).rem_euclid(slot_ns as i64) as u64;
-        Slots { slot_ns, offset_ns }
+        Slots::local(*time, names, now_ns)
     }
 
     /// Describes how the output is written, such as `io_uring, O_DIRECT`.

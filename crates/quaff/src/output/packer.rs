@@ -7,7 +7,7 @@ use super::{Now, Output, OutputTally};
 use crate::batch::{Frame, Memory};
 use crate::buffer_pool::Supply;
 use quaff_file::tally::{Counts, statistics};
-use quaff_file::write::{Chunk, Format, LaneMessage};
+use quaff_file::write::{Chunk, Format, LaneMessage, Slots};
 use quaff_os::{Buffer, Wakeup, prefetch};
 use quaff_wire::pcap::{self, Resolution};
 use quaff_wire::pcapng::{self, PADDING_BYTES_MIN};
@@ -36,10 +36,8 @@ pub(crate) struct PackPlan {
     pub align: usize,
     /// A chunk with packets in it is handed on after this time, ns.
     pub flush_ns: u64,
-    /// Length of a rotation slot, ns; 0 is one slot for ever.
-    pub slot_ns: u64,
-    /// Offset of the slots from midnight UTC, ns.
-    pub slot_offset_ns: u64,
+    /// The rotation slots, shared by all lanes.
+    pub slots: Slots,
     /// Start of the capture, ns since 1970.
     pub start_ns: u64,
     /// Time after its end in which a slot may still get packets from the kernel, ns.
@@ -89,7 +87,7 @@ impl Packer {
         outbound: Producer<LaneMessage>,
         wakeup: Wakeup,
     ) -> Self {
-        let slot = plan.slot_of(plan.start_ns);
+        let slot = plan.slots.slot_of(plan.start_ns);
         Self {
             supply,
             outbound,
@@ -141,7 +139,7 @@ impl Packer {
         let mut next_slot_ns = self.slot_end_ns();
         for (done, frame) in frames.iter().enumerate() {
             if frame.time_ns >= next_slot_ns && wall_ns >= next_slot_ns {
-                self.enter_slot(self.plan.slot_of(frame.time_ns.min(wall_ns)));
+                self.enter_slot(self.plan.slots.slot_of(frame.time_ns.min(wall_ns)));
                 next_slot_ns = self.slot_end_ns();
             }
             if let Some(ahead) = frames.get(done + AHEAD) {
@@ -179,12 +177,13 @@ impl Packer {
     /// The time until which slots can have begun. A wrong clock (of an adapter that counts TAI, or one that was
     /// never set) is ignored: then the time of this machine decides.
     fn slot_wall_ns(&mut self, frames: &[Frame], wall_ns: u64) -> u64 {
+        self.plan.slots.follow(self.slot, wall_ns);
         let is_off = frames.first().is_some_and(|frame| {
             frame.time_ns > wall_ns.saturating_add(CLOCK_AHEAD_NS)
                 || wall_ns > frame.time_ns.saturating_add(CLOCK_BEHIND_NS)
         });
         if is_off && wall_ns >= self.slot_end_ns() {
-            self.enter_slot(self.plan.slot_of(wall_ns));
+            self.enter_slot(self.plan.slots.slot_of(wall_ns));
         }
         wall_ns
     }
@@ -259,7 +258,7 @@ impl Packer {
         open.len += block.len();
     }
 
-    /// Enters a later slot: a clock that was set back does not reopen a file.
+    /// Enters a later slot: a packet of an earlier time does not reopen a file.
     fn enter_slot(&mut self, slot: u64) {
         if slot > self.slot {
             self.seal();
@@ -284,11 +283,7 @@ impl Packer {
     }
 
     fn slot_end_ns(&self) -> u64 {
-        if self.plan.slot_ns == 0 {
-            u64::MAX
-        } else {
-            (self.slot + 1).saturating_mul(self.plan.slot_ns).saturating_add(self.plan.slot_offset_ns)
-        }
+        self.plan.slots.end_ns(self.slot)
     }
 
     fn push(&mut self, message: LaneMessage) {
@@ -319,6 +314,9 @@ impl Output for Packer {
     /// Writes statistics, flushes, and enters the next slot on an idle link.
     fn tick(&mut self, now: Now, is_idle: bool, count: &dyn Fn(&mut Counts)) {
         let Now { steady_ns: now_ns, wall_ns } = now;
+        if !self.plan.by_packet_time {
+            self.plan.slots.follow(self.slot, wall_ns);
+        }
         // A clock that was set back begins a new second.
         if self.last_ns > 0 {
             self.statistics_ns = self.statistics_ns.min(self.last_ns);
@@ -341,7 +339,7 @@ impl Output for Packer {
             self.seal();
         }
         if slot_due {
-            self.enter_slot(self.plan.slot_of(wall_ns));
+            self.enter_slot(self.plan.slots.slot_of(wall_ns));
         }
         self.announce_slot();
     }
@@ -379,13 +377,6 @@ impl Output for Packer {
             buffers: self.supply.out() as u64,
             high_buffers: self.buffer_high as u64,
         }
-    }
-}
-
-impl PackPlan {
-    /// The slot of a time.
-    pub(crate) fn slot_of(&self, time_ns: u64) -> u64 {
-        time_ns.saturating_sub(self.slot_offset_ns).checked_div(self.slot_ns).unwrap_or(0)
     }
 }
 

@@ -48,8 +48,7 @@ impl FileOutput {
             interface: 0,
             align: target.align(),
             flush_ns: plan.flush.as_nanos() as u64,
-            slot_ns: slots.slot_ns,
-            slot_offset_ns: slots.offset_ns,
+            slots: slots.clone(),
             start_ns,
             grace_ns: 4 * u64::from(RETIRE_MS) * 1_000_000,
             by_packet_time: !sources.is_live,
@@ -62,7 +61,7 @@ impl FileOutput {
     pub(crate) fn packer(&mut self, pool: LanePool) -> Packer {
         let (outbound, inbound) = rtrb::RingBuffer::new(self.buffers_per_lane + MARKS);
         let pack = PackPlan { interface: self.inlets.len() as u32, ..self.pack.clone() };
-        let slot = pack.slot_of(pack.start_ns);
+        let slot = pack.slots.slot_of(pack.start_ns);
         self.inlets.push(Inlet { inbound, free_buffers: pool.free_buffers, slot, ended: false });
         Packer::new(pack, pool.supply, outbound, self.wakeup.clone())
     }

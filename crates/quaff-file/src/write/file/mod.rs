@@ -28,6 +28,7 @@ use super::repack::Repack;
 use crate::tally::{Counts, WriterTally};
 use crate::write::WriterGauges;
 use crate::write::chunk::Chunk;
+use crate::write::slots::Slots;
 use crate::write::target::StdoutEnd;
 use crate::{Error, Result};
 use failure::Failures;
@@ -103,15 +104,6 @@ pub struct Parts {
     /// Raised when the output fails.
     pub stop: Stop,
     pub gauges: Arc<WriterGauges>,
-}
-
-/// The rotation slots of `rotate_time`.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Slots {
-    /// Length, ns; 0 is one endless slot.
-    pub slot_ns: u64,
-    /// Start of a slot, ns after midnight UTC.
-    pub offset_ns: u64,
 }
 
 /// The file that is being written.
@@ -410,7 +402,7 @@ impl Sink for Files {
     }
 
     fn begin_slot(&mut self, slot: u64) -> Result<()> {
-        self.rotate(slot * self.slots.slot_ns + self.slots.offset_ns)
+        self.rotate(self.slots.start_ns(slot))
     }
 
     fn tick(&mut self) -> Result<()> {

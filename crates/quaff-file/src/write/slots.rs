@@ -1,0 +1,192 @@
+//! Rotation slots: the slot of a time, and the start of a slot. They follow local time through daylight saving, and a
+//! clock that is set back.
+
+use crate::write::name_template::NameTemplate;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Changes of local time that are known ahead: two a year.
+const CHANGES: usize = 64;
+/// A clock set back by less does not number the slots anew, ns: the running slot ends as much later.
+const TOLERANCE_NS: u64 = 1_000_000_000;
+
+/// The rotation slots of `rotate_time`. Clones share the clock's steps back, so that all lanes number alike.
+#[derive(Debug, Clone, Default)]
+pub struct Slots {
+    /// Length, ns; 0 is one endless slot.
+    slot_ns: u64,
+    /// Oldest first; at least one if `slot_ns` is not 0.
+    eras: Arc<[Era]>,
+    /// Slots by which the clock was set back since the start.
+    shift: Arc<AtomicU64>,
+}
+
+/// A stretch of time with one offset of local time from UTC.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Era {
+    /// Start of its first slot, ns since 1970.
+    from_ns: u64,
+    /// Its end, ns since 1970. Its last slot lasts until the next era's first slot.
+    until_ns: u64,
+    first_slot: u64,
+}
+
+impl Slots {
+    /// Slots from 1970 on, in UTC.
+    pub fn every(slot_ns: u64) -> Self {
+        Self::new(slot_ns, 0, &[])
+    }
+
+    /// Slots of which one begins at local midnight, if they divide a day; `now_ns` is in the first era.
+    pub(super) fn local(time: Duration, names: &NameTemplate, now_ns: u64) -> Self {
+        let changes = names.zone_changes(now_ns, CHANGES);
+        Self::new(time.as_nanos() as u64, names.zone_offset_ns(now_ns), &changes)
+    }
+
+    /// `changes` are times, ns since 1970, with the offset of local time after them, ns.
+    fn new(slot_ns: u64, offset_ns: i64, changes: &[(u64, i64)]) -> Self {
+        if slot_ns == 0 {
+            return Self::default();
+        }
+        let phase = |offset_ns: i64| (-offset_ns).rem_euclid(slot_ns as i64) as u64;
+        let mut eras = vec![Era { from_ns: phase(offset_ns), until_ns: u64::MAX, first_slot: 0 }];
+        let mut last_offset_ns = offset_ns;
+        for (at_ns, offset_ns) in changes {
+            let Some(last) = eras.last_mut().filter(|_| phase(*offset_ns) != phase(last_offset_ns)) else {
+                continue;
+            };
+            last_offset_ns = *offset_ns;
+            last.until_ns = *at_ns;
+            let first_slot = last.slot_of(at_ns - 1, slot_ns) + 1;
+            let from_ns = at_ns + (phase(*offset_ns) + slot_ns - at_ns % slot_ns) % slot_ns;
+            eras.push(Era { from_ns, until_ns: u64::MAX, first_slot });
+        }
+        Self { slot_ns, eras: eras.into(), shift: Arc::default() }
+    }
+
+    /// Returns the slot of a time, ns since 1970.
+    pub fn slot_of(&self, time_ns: u64) -> u64 {
+        let at = self.eras.partition_point(|era| era.from_ns <= time_ns).saturating_sub(1);
+        let slot = self.eras.get(at).map_or(0, |era| era.slot_of(time_ns, self.slot_ns));
+        // The number stands for itself: no other memory belongs to it.
+        slot + self.shift.load(Ordering::Relaxed)
+    }
+
+    /// Returns the start of a slot, ns since 1970.
+    pub fn start_ns(&self, slot: u64) -> u64 {
+        let slot = slot.saturating_sub(self.shift.load(Ordering::Relaxed));
+        let at = self.eras.partition_point(|era| era.first_slot <= slot).saturating_sub(1);
+        self.eras
+            .get(at)
+            .map_or(0, |era| era.from_ns.saturating_add((slot - era.first_slot).saturating_mul(self.slot_ns)))
+    }
+
+    /// Returns the end of a slot, ns since 1970; `u64::MAX` if it is endless.
+    pub fn end_ns(&self, slot: u64) -> u64 {
+        if self.slot_ns == 0 { u64::MAX } else { self.start_ns(slot + 1) }
+    }
+
+    /// Follows a clock that was set back before the start of `slot`, the running one: it ends where the slot of the new
+    /// time ends.
+    pub fn follow(&self, slot: u64, wall_ns: u64) {
+        if self.slot_ns == 0 || wall_ns.saturating_add(TOLERANCE_NS) >= self.start_ns(slot) {
+            return;
+        }
+        let shift = self.shift.load(Ordering::Relaxed);
+        let behind = slot.saturating_sub(self.slot_of(wall_ns));
+        // If another lane was faster, this one looks again with its next batch.
+        let _ = self.shift.compare_exchange(shift, shift + behind, Ordering::Relaxed, Ordering::Relaxed);
+    }
+}
+
+impl Era {
+    fn slot_of(&self, time_ns: u64, slot_ns: u64) -> u64 {
+        let time_ns = time_ns.min(self.until_ns.saturating_sub(1));
+        self.first_slot + time_ns.saturating_sub(self.from_ns) / slot_ns
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: u64 = 1_000_000_000;
+    const HOUR: u64 = 3600 * S;
+    /// 2026-10-25 01:00 UTC: Berlin changes from UTC + 2 h to UTC + 1 h.
+    const AUTUMN: u64 = 1_792_890_000 * S;
+    /// 2027-03-28 01:00 UTC: and back.
+    const SPRING: u64 = 1_806_195_600 * S;
+
+    fn berlin(hours: u64) -> Slots {
+        let hour = HOUR as i64;
+        Slots::new(hours * HOUR, 2 * hour, &[(AUTUMN, hour), (SPRING, 2 * hour)])
+    }
+
+    #[test]
+    fn days_end_at_local_midnight_when_the_clocks_change() {
+        let days = berlin(24);
+        let midnight = AUTUMN - 3 * HOUR;
+        let day = days.slot_of(midnight);
+        assert_eq!((days.slot_of(midnight - 1), days.start_ns(day)), (day - 1, midnight));
+        assert_eq!(days.end_ns(day), midnight + 25 * HOUR, "the day of the change is longer");
+        assert_eq!(
+            (days.slot_of(midnight + 25 * HOUR - 1), days.slot_of(midnight + 25 * HOUR)),
+            (day, day + 1)
+        );
+        let midnight = SPRING - 2 * HOUR;
+        let day = days.slot_of(midnight);
+        assert_eq!((days.start_ns(day), days.end_ns(day)), (midnight, midnight + 23 * HOUR));
+    }
+
+    #[test]
+    fn hours_do_not_notice_the_change() {
+        let hours = berlin(1);
+        assert_eq!(hours.eras.len(), 1);
+        assert_eq!(hours.slot_of(AUTUMN), hours.slot_of(AUTUMN - 1) + 1);
+    }
+
+    #[test]
+    fn slots_are_consecutive_and_each_begins_where_the_last_one_ends() {
+        for hours in [1, 2, 5, 6, 12, 24] {
+            let slots = berlin(hours);
+            let mut slot = slots.slot_of(AUTUMN - 100 * HOUR);
+            while slots.start_ns(slot) < SPRING + 100 * HOUR {
+                let (start, end) = (slots.start_ns(slot), slots.end_ns(slot));
+                assert_eq!(
+                    (slots.slot_of(start), slots.slot_of(end - 1), slots.slot_of(end)),
+                    (slot, slot, slot + 1)
+                );
+                assert!(
+                    end > start && end - start <= (hours + 1) * HOUR,
+                    "{hours} h: {}",
+                    (end - start) / HOUR
+                );
+                slot += 1;
+            }
+        }
+    }
+
+    #[test]
+    fn a_clock_set_back_ends_the_slot_by_the_new_time() {
+        let slots = Slots::every(10 * S);
+        let (of_lane, of_other) = (slots.clone(), slots.clone());
+        assert_eq!(slots.slot_of(105 * S), 10);
+        of_lane.follow(10, 104 * S);
+        assert_eq!(slots.slot_of(104 * S), 10, "forward is no step back");
+        of_lane.follow(10, 57 * S);
+        assert_eq!((slots.slot_of(57 * S), slots.end_ns(10)), (10, 60 * S));
+        assert_eq!((slots.slot_of(60 * S), slots.start_ns(11)), (11, 60 * S));
+        // A lane that had not reached slot 10 yet is moved along.
+        of_other.follow(9, 57 * S);
+        assert_eq!((of_other.slot_of(57 * S), of_other.end_ns(9)), (10, 50 * S));
+        slots.follow(11, 59_500_000_000);
+        assert_eq!(slots.slot_of(59_500_000_000), 10, "half a second is waited for");
+    }
+
+    #[test]
+    fn without_a_length_there_is_one_slot() {
+        let slots = Slots::default();
+        assert_eq!((slots.slot_of(u64::MAX), slots.start_ns(0), slots.end_ns(0)), (0, 0, u64::MAX));
+    }
+}
