@@ -621,6 +621,7 @@ fn a_rotation_without_o_tmpfile_keeps_all_packets() {
     let ended =
         bench.capture_of(&["--dir", &dir, "--rotate-size", "4M"], "--size 1000 --count 20000 --pps 40000");
     assert_eq!((ended.code, &ended.json["written"]), (0, &20_000.into()), "{} {}", ended.json, ended.stderr);
+    assert!(ended.json["writing"].as_str().unwrap().contains("O_DIRECT"), "{}", ended.json);
     let files = ours(&seen);
     assert!(files.len() >= 5 && files.iter().all(|name| name.ends_with(".pcapng")), "{files:?}");
     let found = verify(&files.iter().map(String::as_str).collect::<Vec<_>>());

@@ -9,12 +9,12 @@ use crate::error::is_full;
 use crate::{Error, Result};
 use nix::fcntl::{AT_FDCWD, AtFlags};
 use nix::unistd::linkat;
-use quaff_os::Wakeup;
-use quaff_os::disk::{open_unnamed, preallocate, rename_new, sync_all, sync_folder};
+use quaff_os::disk::{direct_align, open_unnamed, preallocate, rename_new, sync_all, sync_folder};
+use quaff_os::{Buffer, Wakeup};
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -95,13 +95,39 @@ const HIDDEN: &str = ".quaff-next-";
 static HIDDEN_NUMBER: AtomicU64 = AtomicU64::new(0);
 
 fn open_hidden(plan: &OpenPlan) -> io::Result<(File, Option<PathBuf>)> {
-    let flags = if plan.direct { nix::libc::O_DIRECT } else { 0 };
-    let mut options = fs::OpenOptions::new();
-    options.read(true).write(true).create_new(true).mode(0o640).custom_flags(flags);
-    // NameTemplate of different numbers need no order between threads.
+    let path = hidden_path(&plan.dir);
+    Ok((create(&path, plan.direct)?, Some(path)))
+}
+
+fn hidden_path(dir: &Path) -> PathBuf {
+    // Different numbers need no order between threads.
     let number = HIDDEN_NUMBER.fetch_add(1, Ordering::Relaxed);
-    let path = plan.dir.join(format!("{HIDDEN}{}-{number}", std::process::id()));
-    Ok((options.open(&path)?, Some(path)))
+    dir.join(format!("{HIDDEN}{}-{number}", std::process::id()))
+}
+
+fn create(path: &Path, direct: bool) -> io::Result<File> {
+    let flags = if direct { nix::libc::O_DIRECT } else { 0 };
+    let mut options = fs::OpenOptions::new();
+    options.read(true).write(true).create_new(true).mode(0o640).custom_flags(flags).open(path)
+}
+
+/// Returns the alignment of direct writes to files in the folder, by a write to a hidden file; 1 where O_DIRECT is not
+/// supported.
+pub(super) fn probe_named(dir: &Path) -> io::Result<usize> {
+    let path = hidden_path(dir);
+    let created = create(&path, true);
+    let align = created.as_ref().ok().and_then(|file| direct_align(file).filter(|align| takes(file, *align)));
+    // An open that is refused may have created the file. The next run removes one that remains.
+    let _ = fs::remove_file(&path);
+    match created {
+        Err(error) if error.kind() != ErrorKind::InvalidInput => Err(error),
+        _ => Ok(align.unwrap_or(1)),
+    }
+}
+
+/// Some file systems of FUSE open a file with O_DIRECT, and refuse to write to it.
+fn takes(file: &File, align: usize) -> bool {
+    Buffer::new(align).is_ok_and(|buffer| file.write_all_at(&buffer[..align], 0).is_ok())
 }
 
 /// Removes hidden files of killed runs. The caller must hold the lock of the folder.
@@ -260,6 +286,18 @@ fn finish_again(file: &File, path: &Path, bytes: u64) -> io::Result<()> {
 mod tests {
     use super::*;
     use quaff_os::Errno;
+
+    #[test]
+    fn a_named_file_shows_the_same_alignment_and_leaves_nothing() {
+        for dir in [env!("CARGO_MANIFEST_DIR"), "/dev/shm"] {
+            let dir = tempfile::tempdir_in(dir).unwrap();
+            let expected = open_unnamed(dir.path(), true).ok().map(|file| direct_align(&file).unwrap_or(1));
+            let found = probe_named(dir.path()).unwrap();
+            assert_eq!(found, expected.unwrap_or(found), "{}", dir.path().display());
+            assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+        }
+        assert!(probe_named(Path::new("/proc")).is_err());
+    }
 
     #[test]
     fn a_finished_file_replaces_no_other() {

@@ -2,6 +2,7 @@
 
 use crate::write::descriptor::{FdKind, fd_kind};
 use crate::write::file::{Files, Parts};
+use crate::write::file_opener::probe_named;
 use crate::write::folder::Folder;
 use crate::write::header::Heading;
 use crate::write::live_copy::LiveCopy;
@@ -271,7 +272,8 @@ pub(super) fn folder_align(dir: &Path) -> Result<usize> {
                 ErrorKind::InvalidInput | ErrorKind::Unsupported | ErrorKind::IsADirectory
             ) =>
         {
-            Ok(1)
+            // Without O_TMPFILE (NFS, FUSE, overlay) a file with a name shows it.
+            probe_named(dir).map_err(|errno| Error::path("write to the folder", dir, errno))
         }
         Err(error) => Err(Error::path("write to the folder", dir, error)),
     }

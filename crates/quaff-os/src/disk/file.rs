@@ -2,7 +2,10 @@
 
 use crate::{Error, Result, Try};
 use nix::errno::Errno;
-use nix::fcntl::{AT_FDCWD, FallocateFlags, FcntlArg, OFlag, RenameFlags, fallocate, fcntl, renameat2};
+use nix::fcntl::{
+    AT_FDCWD, FallocateFlags, FcntlArg, OFlag, PosixFadviseAdvice, RenameFlags, fallocate, fcntl,
+    posix_fadvise, renameat2,
+};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::statfs::{FsType, TMPFS_MAGIC, fstatfs, statfs};
 use nix::sys::statvfs::statvfs;
@@ -114,7 +117,24 @@ pub(super) fn block_sigxfsz() {
 pub fn drop_page_cache(path: &Path) -> Result<()> {
     let tried = || format!("remove {} from the page cache", path.display());
     let file = File::open(path).trying(tried)?;
-    nix::fcntl::posix_fadvise(&file, 0, 0, nix::fcntl::PosixFadviseAdvice::POSIX_FADV_DONTNEED).trying(tried)
+    posix_fadvise(&file, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED).trying(tried)
+}
+
+/// Distance between the end of a file and the pages that [`write_behind`] removes, bytes.
+const BEHIND_BYTES: u64 = 32 << 20;
+
+/// Starts to write a range of the page cache to disk (sync_file_range(2)), so that dirty pages do not pile up until they
+/// stop the writer, and removes the pages well before the range (POSIX_FADV_DONTNEED). Does not wait; an error of the
+/// disk is left for the sync of the file.
+pub fn write_behind(file: &File, offset: u64, bytes: u64) {
+    let flags = libc::SYNC_FILE_RANGE_WRITE;
+    // SAFETY: the call takes no pointers. A failure changes nothing: the kernel writes the pages later.
+    unsafe { libc::sync_file_range(file.as_raw_fd(), offset as i64, bytes as i64, flags) };
+    let clean = offset.saturating_sub(BEHIND_BYTES);
+    if clean > 0 {
+        // Pages that remain only take memory.
+        let _ = posix_fadvise(file, 0, clean as i64, PosixFadviseAdvice::POSIX_FADV_DONTNEED);
+    }
 }
 
 /// The file system that holds `path`.

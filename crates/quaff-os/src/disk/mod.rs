@@ -10,7 +10,7 @@ mod uring;
 
 pub use file::{
     Space, direct_align, drop_page_cache, open_regular, open_unnamed, preallocate, rename_new, space,
-    sync_all, sync_folder,
+    sync_all, sync_folder, write_behind,
 };
 pub use read::Reader;
 

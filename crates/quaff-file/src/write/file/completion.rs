@@ -7,7 +7,7 @@ use crate::write::chunk::Chunk;
 use crate::{Error, Result};
 use quaff_os::Buffer;
 use quaff_os::clock::steady_ns;
-use quaff_os::disk::{Write, Written};
+use quaff_os::disk::{Write, Written, write_behind};
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
@@ -56,11 +56,19 @@ impl Files {
         Ok(())
     }
 
+    /// Returns whether writes go through the page cache.
+    fn is_cached(&self) -> bool {
+        self.heading.align == 1 && self.records.is_none()
+    }
+
     fn on_written(&mut self, write: Write) {
         if let Some(folder) = &mut self.folder {
             folder.note_success();
         }
         let bytes = write.len as u64;
+        if self.is_cached() {
+            write_behind(&write.file, write.offset, bytes);
+        }
         match self.tags.pop_front() {
             Some(Tag::Chunk(ChunkTag { lane, packets, counts, .. })) => {
                 self.written[lane] = counts;
