@@ -19,7 +19,7 @@ use quaff_file::write::{
 };
 use quaff_os::disk::{Disk, direct_align};
 use quaff_os::testing::skip;
-use quaff_os::{Buffer, Reason, Stop, Wakeup};
+use quaff_os::{Buffer, Errno, Reason, Stop, Wakeup};
 use quaff_wire::decode::Item;
 use quaff_wire::pcapng::{Interface, Section};
 use std::fs::File;
@@ -478,4 +478,84 @@ fn direct_files_hold_every_frame() {
         let numbers: Vec<u64> = files.iter().flat_map(|file| read_back(file).0).collect();
         assert_eq!(numbers, (0..frames).collect::<Vec<_>>());
     }
+}
+
+/// Writes a rotation with slots into `dir`; returns the writer's tally, the reason of a stop, and the files in order.
+fn rotate(
+    dir: &Path,
+    slot_s: u64,
+    plan: Vec<Batch>,
+    disk: impl FnOnce(&Wakeup) -> Disk,
+) -> (WriterTally, Option<Reason>, Vec<PathBuf>) {
+    let run = Run { format: Format::Pcapng, align: 512, buffers: 4, slot_ns: slot_s * 1_000_000_000 };
+    let folder = DirPlan {
+        dir: dir.into(),
+        name: "q".into(),
+        rotate_bytes: Some(1 << 20),
+        rotate_time: Some(Duration::from_secs(slot_s)),
+        retention: Retention::default(),
+        wrap: false,
+        exec: None,
+    };
+    let (_, writer, stop) = run.go(plan, false, |wakeup, stop| {
+        let folder = Folder::open(&folder, "pcapng", false, wakeup.clone()).unwrap();
+        Box::new(Files::in_folder(folder, run.parts(wakeup, stop, disk(wakeup))).unwrap())
+    });
+    let entries = std::fs::read_dir(dir).unwrap();
+    let mut files: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    (writer, stop.reason(), files)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    /// Writes that fail at random places: no frame is lost or repeated, and each file's counters agree with it.
+    #[test]
+    fn failed_writes_cost_no_frame(
+        plan in batches(false),
+        gaps in prop::collection::vec((2..30u64, any::<bool>()), 0..20),
+        slot_s in 1..9u64,
+    ) {
+        let dir = tempfile::tempdir().unwrap();
+        let (frames, dropped) = (frames(&plan), drops(&plan));
+        let faults = gaps.iter().scan(0, |at, (gap, is_full)| {
+            *at += gap;
+            Some((*at - 2, if *is_full { Errno::ENOSPC } else { Errno::EIO }))
+        });
+        let faults: Vec<_> = faults.collect();
+        let most = faults.len() as u64;
+        let (writer, reason, files) = rotate(dir.path(), slot_s, plan, |_| Disk::failing(faults));
+        prop_assert_eq!((writer.written, writer.lost, reason), (frames, 0, None));
+        prop_assert!(writer.failed_files <= most && writer.files as usize == files.len());
+        prop_assert_eq!(writer.bytes, files.iter().map(|file| file.metadata().unwrap().len()).sum::<u64>());
+        let (mut next, mut recorded_dropped) = (0, 0);
+        for file in &files {
+            let (numbers, dropped, delivered) = read_back(file);
+            let until = next + numbers.len() as u64;
+            prop_assert_eq!(numbers, (next..until).collect::<Vec<_>>());
+            prop_assert_eq!(delivered, Some(until), "{}", file.display());
+            next = until;
+            recorded_dropped += dropped;
+        }
+        prop_assert_eq!((next, recorded_dropped), (frames, dropped));
+    }
+}
+
+#[test]
+fn a_clock_set_back_rotates_by_the_new_time() {
+    let dir = tempfile::tempdir().unwrap();
+    let step = |step_s: i64| Batch {
+        frames: 10,
+        frame_bytes: 100,
+        dropped_before: 0,
+        step_ns: step_s * 1_000_000_000,
+    };
+    let plan: Vec<_> = [[1; 30].as_slice(), &[-1000], &[1; 60]].concat().into_iter().map(step).collect();
+    let (writer, reason, files) = rotate(dir.path(), 10, plan, Disk::new);
+    assert_eq!((writer.written, reason), (910, None));
+    // Three or four files before the step, and six or seven after it.
+    assert!((9..=11).contains(&files.len()), "{files:?}");
+    let numbers: Vec<u64> = files.iter().flat_map(|file| read_back(file).0).collect();
+    assert_eq!(numbers, (0..910).collect::<Vec<_>>());
 }
