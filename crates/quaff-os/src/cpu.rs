@@ -49,3 +49,12 @@ pub fn raise_priority() {
     // leaves the priority as it was.
     unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -10) };
 }
+
+/// Has the calling thread run only while nothing else wants its core (SCHED_IDLE). Needs no privilege, but going back
+/// may need one.
+pub fn idle_priority() {
+    // SAFETY: sched_param is plain data; all zero is a valid value, and the one that SCHED_IDLE requires.
+    let param: libc::sched_param = unsafe { std::mem::zeroed() };
+    // SAFETY: 0 is the calling thread, and the kernel only reads `param`. After a refusal the thread keeps its policy.
+    unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &param) };
+}

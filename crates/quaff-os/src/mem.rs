@@ -1,7 +1,7 @@
 //! Memory for packets: page-aligned, of huge pages where available, populated before use.
 //!
 //! The first access to a page is slow (0.4 to 3 GB/s in a virtual machine), so a [`Buffer`] can be
-//! populated and locked before the first packet. The memory never moves: the kernel may write from it
+//! populated and locked before it is needed. The memory never moves: the kernel may write from it
 //! to disk while the `Buffer` moves from thread to thread.
 
 use crate::{Error, Result};
@@ -17,6 +17,8 @@ pub(crate) const HUGE_BYTES: usize = 2 << 20;
 pub struct Buffer {
     start: NonNull<u8>,
     bytes: usize,
+    /// The pages are from the pool of huge pages (`vm.nr_hugepages`).
+    is_hugetlb: bool,
 }
 
 // SAFETY: a Buffer is the only owner of its mapping, and no thread-local state refers to it.
@@ -29,13 +31,27 @@ impl Buffer {
     pub fn new(bytes: usize) -> Result<Self> {
         let bytes = bytes.max(1).next_multiple_of(page_bytes());
         let spare = if bytes >= HUGE_BYTES { HUGE_BYTES } else { 0 };
-        let start = map(bytes + spare)?;
+        let start = map(bytes + spare, 0)?;
         let skip = if spare == 0 { 0 } else { start.as_ptr().align_offset(HUGE_BYTES) };
         unmap(start, skip);
         // SAFETY: skip < HUGE_BYTES = spare, so both pointers stay within the mapping made above.
         let (start, tail) = unsafe { (start.add(skip), start.add(skip + bytes)) };
         unmap(tail, spare - skip);
-        Ok(Self { start, bytes })
+        Ok(Self { start, bytes, is_hugetlb: false })
+    }
+
+    /// Maps `bytes` as [`Buffer::new`] does, from the pool of huge pages where it has enough, and otherwise with the
+    /// advice to use transparent ones.
+    pub fn with_huge_pages(bytes: usize) -> Result<Self> {
+        let flags = libc::MAP_HUGETLB | libc::MAP_HUGE_2MB;
+        // The kernel reserves the pages here, or refuses the mapping.
+        if bytes > 0
+            && bytes.is_multiple_of(HUGE_BYTES)
+            && let Ok(start) = map(bytes, flags)
+        {
+            return Ok(Self { start, bytes, is_hugetlb: true });
+        }
+        Self::new(bytes).inspect(Self::advise_huge)
     }
 
     /// Makes every page present and writable, with huge pages where possible.
@@ -44,24 +60,44 @@ impl Buffer {
     /// ENOMEM or EFAULT: the machine does not have that much memory.
     pub fn populate(&self) -> Result<()> {
         let tried = || format!("populate {} MiB of memory", self.bytes >> 20);
-        // SAFETY: the range is our own mapping, and the advice changes no contents. The call may fail
-        // where there are no huge pages, which changes nothing.
-        unsafe { libc::madvise(self.start.as_ptr().cast(), self.bytes, libc::MADV_HUGEPAGE) };
-        // SAFETY: as above; MADV_POPULATE_WRITE (Linux 5.14) faults pages in and keeps contents.
+        self.advise_huge();
+        // SAFETY: the range is our own mapping; MADV_POPULATE_WRITE (Linux 5.14) faults pages in and keeps contents.
         match unsafe { libc::madvise(self.start.as_ptr().cast(), self.bytes, libc::MADV_POPULATE_WRITE) } {
             0 => Ok(()),
             _ => Err(Error::last(tried()).advise("use a smaller `ring` or `buffer`")),
         }
     }
 
-    /// Locks the pages in memory (mlock(2)). Needs CAP_IPC_LOCK or a sufficient RLIMIT_MEMLOCK.
+    /// Makes every page present as [`Buffer::populate`] does, for a thread of low priority, and zeroes the first byte
+    /// of each.
+    ///
+    /// It writes to the pages: a fault holds the lock of this mapping alone, where MADV_POPULATE_WRITE holds that of
+    /// all memory of the process, and a thread that loses its core inside would keep the others waiting.
+    pub fn touch(&mut self) -> Result<()> {
+        if self.is_hugetlb {
+            // A limit of the control group would end the process with SIGBUS at a write, but is an error here.
+            return self.populate();
+        }
+        let page = page_bytes();
+        self.chunks_mut(page).for_each(|page| page[0] = 0);
+        Ok(())
+    }
+
+    /// Has the pages locked in memory: those that are present at once, others as soon as they are (mlock2(2)). Needs
+    /// CAP_IPC_LOCK or a sufficient RLIMIT_MEMLOCK.
     pub fn lock(&self) -> Result<()> {
         // SAFETY: the range is our own mapping.
-        match unsafe { libc::mlock(self.start.as_ptr().cast(), self.bytes) } {
+        match unsafe { libc::mlock2(self.start.as_ptr().cast(), self.bytes, libc::MLOCK_ONFAULT) } {
             0 => Ok(()),
             _ => Err(Error::last(format!("lock {} MiB of memory", self.bytes >> 20))
                 .advise("raise 'ulimit -l' or grant CAP_IPC_LOCK")),
         }
+    }
+
+    fn advise_huge(&self) {
+        // SAFETY: the range is our own mapping, and the advice changes no contents. The call may fail
+        // where there are no huge pages, which changes nothing.
+        unsafe { libc::madvise(self.start.as_ptr().cast(), self.bytes, libc::MADV_HUGEPAGE) };
     }
 }
 
@@ -107,9 +143,9 @@ pub(crate) fn page_bytes() -> usize {
     usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
 }
 
-fn map(bytes: usize) -> Result<NonNull<u8>> {
+fn map(bytes: usize, flags: libc::c_int) -> Result<NonNull<u8>> {
     let protection = libc::PROT_READ | libc::PROT_WRITE;
-    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | flags;
     // SAFETY: a new anonymous mapping touches no memory that exists.
     let start = unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, flags, -1, 0) };
     let failed = || Error::last(format!("map {} MiB of memory", bytes >> 20));
@@ -139,6 +175,31 @@ mod tests {
             let last = buffer.len() - 1;
             buffer[last] = 7;
             assert_eq!(buffer[last], 7);
+        }
+    }
+
+    /// Resident bytes of this mapping, by mincore(2).
+    fn resident_bytes(buffer: &Buffer) -> usize {
+        let mut pages = vec![0u8; buffer.len() / page_bytes()];
+        // SAFETY: the range is a mapping of the buffer, and the kernel writes a byte for each of its pages.
+        let done = unsafe { libc::mincore(buffer.start.as_ptr().cast(), buffer.bytes, pages.as_mut_ptr()) };
+        assert_eq!(done, 0, "mincore(2)");
+        pages.iter().filter(|page| **page & 1 == 1).count() * page_bytes()
+    }
+
+    #[test]
+    fn a_buffer_is_resident_once_it_is_touched_and_not_before() {
+        for bytes in [64 << 10, 4 << 20] {
+            let mut buffer = Buffer::with_huge_pages(bytes).unwrap();
+            assert_eq!(buffer.len(), bytes);
+            // Refused where the limit is smaller; the rest holds either way.
+            let locked = buffer.lock();
+            if !buffer.is_hugetlb {
+                assert_eq!(resident_bytes(&buffer), 0, "a lock faults nothing in: {locked:?}");
+            }
+            buffer.touch().unwrap();
+            assert_eq!(resident_bytes(&buffer), bytes);
+            assert!(buffer.iter().all(|byte| *byte == 0));
         }
     }
 
