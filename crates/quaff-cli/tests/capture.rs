@@ -304,6 +304,30 @@ fn both_directions_are_marked() {
 }
 
 #[test]
+fn the_whole_buffer_becomes_resident_although_nothing_arrives() {
+    let test = "the_whole_buffer_becomes_resident";
+    let Some(bench) = Bench::new(test, 1 << 28) else { return };
+    let mut running = bench.capture(&["-w", &bench.path("x.pcapng"), "--ring", "16M", "--buffer", "512M"]);
+    let started = Instant::now();
+    let is_ready = |line: &str| line.contains("lost:") && !line.contains("MiB ready");
+    while !running.heard.lines().any(is_ready) {
+        assert!(started.elapsed() < PATIENCE, "{}", running.heard);
+        running.signal(Signal::SIGUSR1).unwrap();
+        std::thread::sleep(Duration::from_millis(50));
+        running.hears("lost:", PATIENCE);
+    }
+    let status = std::fs::read_to_string(format!("/proc/{}/status", running.pid())).unwrap();
+    // In KiB (proc(5)).
+    let bytes = |line: &str| line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10;
+    let lines = status.lines().filter_map(|line| line.split_once(':'));
+    let lines = lines.filter(|(name, _)| ["RssAnon", "HugetlbPages"].contains(name));
+    let resident = lines.map(|(_, value)| bytes(value)).sum::<u64>();
+    assert!(resident >= 512 << 20, "{status}");
+    let ended = interrupt(running);
+    assert_eq!(ended.json["resident_bytes"], 512 << 20, "{}", ended.json);
+}
+
+#[test]
 fn an_idle_capture_uses_at_most_1_percent_of_a_core() {
     let Some(bench) = Bench::new("an_idle_capture_uses_at_most_1_percent_of_a_core", 1 << 28) else { return };
     let running = bench.capture(&["-w", &bench.path("idle.pcapng"), "--ring", "16M", "--buffer", "16M"]);

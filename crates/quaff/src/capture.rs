@@ -1,6 +1,6 @@
 //! A capture: interfaces or files into one output.
 //!
-//! The output is opened first, then memory is populated, then the lanes start, then the writer, which truncates an
+//! The output is opened first, then memory is mapped, then the lanes start, then the writer, which truncates an
 //! existing file of the same name.
 
 use crate::buffer_pool::Pool;
@@ -13,7 +13,7 @@ use crate::tally::Ledger;
 use crate::{Error, Result};
 use quaff_file::tally::WriterTally;
 use quaff_file::write::{Patience, Target, WriterGauges};
-use quaff_os::{Stop, Wakeup};
+use quaff_os::{Gauge, Stop, Wakeup};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -50,6 +50,9 @@ pub struct Status {
     pub ring_blocks: u64,
     /// Buffers in each lane's pool.
     pub pool_buffers: u64,
+    /// Bytes of the buffer, and those of them that are populated so far.
+    pub buffer_bytes: u64,
+    pub resident: Arc<Gauge>,
 }
 
 impl Capture {
@@ -65,13 +68,17 @@ impl Capture {
             Target::open(&plan.output, plan.live_copy.as_ref(), plan.write.format, &wakeup, &stop)?;
         target.patience =
             Some(Patience { run: stop.clone(), timeout: READER_TIMEOUT, is_limited_on_request: true });
+        let lanes = sources.lanes.len();
+        let (pool, shares) = start_pool(&plan.input, &plan.write, 1, lanes, &stop)?;
+        let pool_buffers = plan.write.buffers_per_lane(lanes) as u64;
         let status = Status {
             lanes: sources.gauges(),
             writer: Arc::default(),
             ring_blocks: if sources.is_live { plan.input.blocks_per_ring() as u64 } else { 0 },
-            pool_buffers: plan.write.buffers_per_lane(sources.lanes.len()) as u64,
+            pool_buffers,
+            buffer_bytes: pool_buffers * (lanes * plan.write.chunk_bytes) as u64,
+            resident: pool.resident.clone(),
         };
-        let (pool, shares) = start_pool(&plan.input, &plan.write, 1, &status.lanes, &stop)?;
         let mut run = Run::new(&plan.input, &sources, &stop);
         run.notes.extend_from_slice(&pool.notes);
         run.notes.extend(target.note());
@@ -111,7 +118,7 @@ impl Capture {
         let (buffer_bytes, block_bytes) =
             (self.plan.write.chunk_bytes as u64, self.plan.input.block_bytes as u64);
         let mut ledger = ended.ledger(&writer, buffer_bytes, block_bytes, self.stop.reason());
-        ledger.writing = self.writing;
+        (ledger.writing, ledger.resident_bytes) = (self.writing, self.status.resident.get());
         ledger
     }
 }

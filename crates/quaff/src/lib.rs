@@ -24,6 +24,7 @@ mod filter;
 pub mod format;
 mod gauge;
 mod lane;
+pub mod memory;
 pub mod output;
 pub mod pipe;
 #[cfg(test)]

@@ -149,7 +149,7 @@ impl Run {
         pressed: bool,
         sink: impl FnOnce(&Wakeup, &Stop) -> Box<dyn Sink>,
     ) -> (LaneTally, WriterTally, Stop) {
-        let (wakeup, more, stop) = (Wakeup::new().unwrap(), Wakeup::new().unwrap(), Stop::default());
+        let (wakeup, stop) = (Wakeup::new().unwrap(), Stop::default());
         let (home, from_home) = rtrb::RingBuffer::new(self.buffers);
         let (mut to_lane, fresh) = rtrb::RingBuffer::new(self.buffers);
         for _ in 0..self.buffers {
@@ -167,7 +167,7 @@ impl Run {
             by_packet_time: false,
         };
         let slot = pack.slots.slot_of(START_NS);
-        let supply = Supply::new(from_home, fresh, more, self.buffers);
+        let supply = Supply::new(from_home, fresh, self.buffers);
         let packer = Packer::new(pack, supply, outbound, wakeup.clone());
         let source = Made {
             bytes: Vec::new(),

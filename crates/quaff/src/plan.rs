@@ -89,8 +89,6 @@ pub struct WritePlan {
     pub format: Format,
     /// Bytes of the buffer between kernel and disk, for all interfaces.
     pub buffer_bytes: usize,
-    /// Bytes of the buffer populated before the first packet, and kept populated beyond those in use.
-    pub populate_bytes: usize,
     pub chunk_bytes: usize,
     /// Longest delay until a packet is written, unless the disk is late.
     pub flush: Duration,
@@ -116,9 +114,8 @@ const BLOCK_BYTES: usize = 1 << 20;
 pub(crate) const CHUNK_BYTES: usize = 4 << 20;
 /// Time after which the kernel retires a block that is not full, ms.
 pub const RETIRE_MS: u32 = 50;
-/// Bytes of a buffer of default size that are populated before the first packet and kept populated beyond those in
-/// use, more at high rates. A buffer whose size is given is populated completely.
-const POPULATE_BYTES: usize = 32 << 20;
+/// Time before the first packet in which the buffer is populated; the rest is populated in the background.
+pub const PREFAULT: Duration = Duration::from_millis(500);
 
 /// The default size of a ring: 1/64 of the free memory, 16 to 128 MiB.
 pub fn default_ring_bytes(free_bytes: u64) -> usize {
@@ -233,14 +230,13 @@ impl InputPlan {
 }
 
 impl WritePlan {
-    /// pcapng with a buffer of `given` bytes, populated completely. Without, a live capture gets a share of the free
-    /// memory, and files that are read a small buffer, because both ends can wait.
+    /// pcapng with a buffer of `given` bytes. Without, a live capture gets a share of the free memory, and files that
+    /// are read a small buffer, because both ends can wait.
     pub fn with_buffer(given: Option<u64>, free_bytes: u64, is_live: bool) -> Self {
         let default_bytes = if is_live { default_buffer_bytes(free_bytes) } else { READ_BUFFER_BYTES };
         Self {
             format: Format::default(),
             buffer_bytes: given.map_or(default_bytes, |bytes| bytes as usize),
-            populate_bytes: given.map_or(POPULATE_BYTES, |bytes| bytes as usize),
             chunk_bytes: CHUNK_BYTES,
             flush: Duration::from_secs(1),
             cpu: None,

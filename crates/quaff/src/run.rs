@@ -6,12 +6,11 @@
 
 pub(crate) mod file_output;
 
-use crate::buffer_pool::{Arrived, LanePool, Pool, PoolPlan};
+use crate::buffer_pool::{LanePool, Pool, PoolPlan};
 use crate::filter::FrameFilter;
-use crate::gauge::LaneGauges;
 use crate::lane::{self, Lane};
 use crate::output::Output;
-use crate::plan::{InputPlan, LoadPlan, SNAPLEN_MAX, WritePlan};
+use crate::plan::{InputPlan, LoadPlan, PREFAULT, SNAPLEN_MAX, WritePlan};
 use crate::source::{LaneSource, SourceTally, Sources};
 use crate::stage::{Decap, Filter, Limit, Load, Quota, Slice, Stage};
 use crate::tally::{BelowTap, InputTally, LaneTally, Ledger, Reasons, sum};
@@ -25,12 +24,8 @@ use quaff_file::write::Format;
 use quaff_os::clock::steady_ns;
 use quaff_os::softnet::SoftnetMeter;
 use quaff_os::{Reason, Stop, Wakeup, cpu};
-use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
-
-/// Populating buffers ahead of need uses one part in `TRICKLE` of a core.
-const TRICKLE: u32 = 1000;
 
 /// The end of a lane: stages of the product, and the output.
 pub(crate) struct LaneEnd {
@@ -239,27 +234,22 @@ fn start_lane(
     })
 }
 
-/// Starts the buffer pool: `shares` outputs with buffers for each lane.
+/// Starts the buffer pool of `lanes` lanes: `shares` outputs with buffers for each.
 pub(crate) fn start_pool(
     input: &InputPlan,
     write: &WritePlan,
     shares: usize,
-    gauges: &[Arc<LaneGauges>],
+    lanes: usize,
     stop: &Stop,
 ) -> Result<(Pool, Vec<LanePool>)> {
     let pool = PoolPlan {
-        buffers_per_lane: write.buffers_per_lane(gauges.len()),
+        buffers_per_lane: write.buffers_per_lane(lanes),
         buffer_bytes: write.chunk_bytes,
-        ready_buffers: write.populate_bytes / (gauges.len() * shares) / write.chunk_bytes,
-        trickle: TRICKLE,
+        ready_buffers: 1,
+        start_limit: PREFAULT,
         busy_cores: input.interfaces.iter().filter_map(|interface| interface.cpu).collect(),
     };
-    let arrived = |gauges: &Arc<LaneGauges>| -> Arrived {
-        let gauges = gauges.clone();
-        Box::new(move || gauges.wire_bytes.get())
-    };
-    let of_lane = |gauges| (0..shares).map(move |_| arrived(gauges));
-    Pool::start(pool, gauges.iter().flat_map(of_lane).collect(), stop.clone())
+    Pool::start(&pool, lanes * shares, stop)
 }
 
 /// A guard that ends the run when its thread panics.

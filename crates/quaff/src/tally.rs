@@ -206,6 +206,8 @@ pub struct Ledger {
     pub pruned: u64,
     /// Maximum of the buffer in use.
     pub buffer_high_bytes: u64,
+    /// Bytes of the buffer that were populated at the end.
+    pub resident_bytes: u64,
     /// Maximum of the kernel's rings in use.
     pub ring_high_bytes: u64,
     /// Duration of the longest write.
@@ -274,6 +276,7 @@ impl Ledger {
             write_failures: writer.failures.clone(),
             pruned: writer.pruned,
             buffer_high_bytes: sum(|lane| lane.pool_high_buffers) * buffer_bytes,
+            resident_bytes: 0,
             ring_high_bytes: sum(|lane| lane.ring_high_blocks) * block_bytes,
             write_high_seconds: writer.write_high_ns as f64 / 1e9,
             tee: writer.copy,

@@ -1,12 +1,12 @@
 //! `quaff doctor`: finds causes of packet loss on this machine, and fixes them.
 
-use super::capture::memory;
 use crate::exit::Exit;
 use crate::show::{print, say, wrap};
 use crate::units;
 use quaff::doctor::{
     Change, Diagnosis, Done, Finding, Look, Readings, STATE, Wanted, fix, judge, look, undo,
 };
+use quaff::memory;
 use quaff::plan::{default_buffer_bytes, default_ring_bytes};
 use quaff_os::rtnl::Rtnl;
 use serde_json::{Value, json};

@@ -1,12 +1,12 @@
 //! `quaff pipe`: buffers any bytes from stdin to stdout or files in a large ring.
 
-use super::capture::memory;
 use crate::cmd::receiving::{self, SAME_SIGNAL};
 use crate::exit::Exit;
 use crate::show::{self, LiveLine, say};
 use crate::units;
 use anyhow::bail;
 use quaff::cores::{Topology, advise};
+use quaff::memory;
 use quaff::pipe::{Pipe, PipeGauges, PipeOutput, PipePlan, PipeReport, default_size_bytes};
 use quaff_os::{Reason, Signal, SignalInfo, Signals, Stop, cpu};
 use std::io::IsTerminal;

@@ -10,7 +10,7 @@
 //!
 //! The buffer that was written last is filled next, so while the output keeps up two or three buffers are in use and
 //! stay in the cache. Other memory is used only when the backlog grows: the first part is populated before the first
-//! byte, more by a thread ahead of need.
+//! byte, the rest by a thread of the lowest priority.
 //!
 //! | module | task |
 //! |---|---|
@@ -24,7 +24,7 @@ mod write;
 
 pub use ends::Ends;
 
-use crate::buffer_pool::{Arrived, LanePool, Pool, PoolPlan};
+use crate::buffer_pool::{LanePool, Pool, PoolPlan};
 use crate::run::{cpu_seconds, join, start_thread};
 use crate::{Error, Result};
 use ends::End;
@@ -47,10 +47,8 @@ const BUFFER_BYTES: usize = 2 << 20;
 const SIZE_BYTES_MIN: usize = 4 * BUFFER_BYTES;
 /// The smallest file size for rotation.
 const ROTATE_BYTES_MIN: u64 = 64 << 10;
-/// Bytes of the ring that are populated before the first byte, and kept populated beyond those in use.
+/// Bytes of the ring that are populated before the first byte.
 const READY_BYTES: usize = 64 << 20;
-/// Populating ahead of need uses one part in `TRICKLE` of a core.
-const TRICKLE: u32 = 50;
 
 /// The configuration of a pipe.
 #[derive(Debug, Clone, PartialEq)]
@@ -225,7 +223,7 @@ impl Pipe {
         let gauges = Arc::new(PipeGauges::default());
         let wakeup = Wakeup::new()?;
         let sink = open_bytes(plan.folder(), File::from(stdout), &wakeup, gauges.written.clone())?;
-        let (pool, lane) = start_pool(&plan, &gauges, &stop)?;
+        let (pool, lane) = start_pool(&plan, &stop)?;
         let (outbound, inbound) = rtrb::RingBuffer::new(plan.buffers());
         let reader = Reader::new(
             File::from(stdin),
@@ -294,18 +292,15 @@ impl Pipe {
     }
 }
 
-fn start_pool(plan: &PipePlan, gauges: &Arc<PipeGauges>, stop: &Stop) -> Result<(Pool, LanePool)> {
+fn start_pool(plan: &PipePlan, stop: &Stop) -> Result<(Pool, LanePool)> {
     let pool = PoolPlan {
         buffers_per_lane: plan.buffers(),
         buffer_bytes: BUFFER_BYTES,
         ready_buffers: READY_BYTES / BUFFER_BYTES,
-        trickle: TRICKLE,
+        start_limit: Duration::ZERO,
         busy_cores: plan.reader_cpu.into_iter().collect(),
     };
-    let gauges = gauges.clone();
-    // Only a backlog needs more buffers.
-    let arrived: Arrived = Box::new(move || gauges.high.get());
-    let (pool, mut lanes) = Pool::start(pool, vec![arrived], stop.clone())?;
+    let (pool, mut lanes) = Pool::start(&pool, 1, stop)?;
     let lane = lanes.pop().ok_or_else(|| Error::Defect("a pool without a lane".into()))?;
     Ok((pool, lane))
 }

@@ -61,7 +61,8 @@ impl Split {
             true => (None, Vec::new()),
             false => {
                 let write = plan.write_of(&plan.members[0], false);
-                let (pool, shares) = start_pool(&plan.input, &write, opened.len(), &sources.gauges(), &stop)?;
+                let (pool, shares) =
+                    start_pool(&plan.input, &write, opened.len(), sources.lanes.len(), &stop)?;
                 (Some(pool), shares)
             }
         };

@@ -1,9 +1,9 @@
 //! The arguments of `quaff capture`, and the plan they make.
 
-use super::memory;
 use crate::units::{self, CLOCKS, FORMATS, choice};
 use anyhow::{Context, bail};
 use quaff::cores::{Nic, Topology, advise};
+use quaff::memory;
 use quaff::plan::{
     CapturePlan, DecapPlan, InnerPlan, InputPlan, InterfacePlan, LoadPlan, ReadPlan, SNAPLEN_MAX, WritePlan,
     default_ring_bytes,
@@ -164,8 +164,8 @@ pub(crate) struct Args {
     /// Size of the kernel's receive ring, per interface [default: 1/64 of free memory, 16M to 128M]
     #[arg(long, value_name = "SIZE", value_parser = units::bytes, help_heading = "Performance")]
     ring: Option<u64>,
-    /// Size of the buffer between kernel and output; pre-faulted completely before capturing [default: 1/4
-    /// of free memory, 64M to 8G, pre-faulted in the background]
+    /// Size of the buffer between kernel and output; pre-faulted for 0.5 s before capturing, then in the
+    /// background [default: 1/4 of free memory, 64M to 8G]
     #[arg(long, value_name = "SIZE", value_parser = units::bytes, help_heading = "Performance")]
     buffer: Option<u64>,
     /// Cores for the lanes, in the order of -i; the last one also serves further lanes and the writer.

@@ -5,7 +5,7 @@ use crate::show::{self, LiveLine};
 use quaff::FilterPlace;
 use quaff::LaneGauges;
 use quaff::Status;
-use quaff::plan::{CapturePlan, RETIRE_MS, SNAPLEN_MAX, stall_seconds};
+use quaff::plan::{CapturePlan, PREFAULT, RETIRE_MS, SNAPLEN_MAX, stall_seconds};
 use quaff::tally::{DecapTally, InputTally, LaneTally, Ledger, Verdict};
 use quaff_file::write::Output;
 use quaff_os::Reason;
@@ -97,6 +97,10 @@ impl Live {
         let copy_lost = self.status.writer.copy_lost.get();
         if copy_lost > 0 {
             self.line += &format!(" | live copy missed {}", show::count(copy_lost));
+        }
+        let (resident, buffer) = (self.status.resident.get() >> 20, self.status.buffer_bytes >> 20);
+        if resident < buffer {
+            self.line += &format!(" | {resident} of {buffer} MiB ready");
         }
         (self.received, self.wire_bytes, self.last) = (received, wire_bytes, Instant::now());
     }
@@ -196,10 +200,7 @@ fn lost_words(ledger: &Ledger) -> String {
     let places = [
         (ledger.nic_dropped, "at the interface (its ring was full: 'ethtool -g' shows its size)"),
         (ledger.kernel_dropped, "in the kernel's ring (raise --ring, or give the lane a core with --cpu)"),
-        (
-            ledger.lost_in_buffer,
-            "because the buffer was full (the output was too slow: raise --buffer, which also pre-faults it)",
-        ),
+        (ledger.lost_in_buffer, "because the buffer was full (the output was too slow: raise --buffer)"),
         (ledger.lost_on_disk, "because writing failed, or the reader of the output had stopped reading"),
     ];
     let places = places.map(|(packets, place)| (packets, format!("({:.2} %) {place}", share(packets))));
@@ -371,13 +372,13 @@ pub(super) fn explain(plan: &CapturePlan, inner: &[(String, FilterPlace)]) {
         show::bytes(plan.input.block_bytes as u64)
     );
     println!(
-        "buffer     {} in chunks of {}, {} pre-faulted before the first packet; on disk after {:?}",
+        "buffer     {} in chunks of {}, pre-faulted for {:?} before the first packet, then in the background; on disk after {:?}",
         show::bytes(
             (plan.write.buffers_per_lane(plan.input.lanes()) * plan.input.lanes() * plan.write.chunk_bytes)
                 as u64
         ),
         show::bytes(plan.write.chunk_bytes as u64),
-        show::bytes(plan.write.populate_bytes.min(plan.write.buffer_bytes) as u64),
+        PREFAULT,
         plan.write.flush
     );
     println!("the disk may stall without packet loss for");

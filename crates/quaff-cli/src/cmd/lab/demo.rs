@@ -7,13 +7,13 @@ mod loads;
 mod table;
 
 use crate::cmd::bench::promises::Setup;
-use crate::cmd::capture::memory;
 use crate::cmd::verify;
 use crate::exit::Exit;
 use crate::show;
 use anyhow::Context;
 use finding::{Measured, Scene};
 use loads::{Abilities, Load};
+use quaff::memory;
 use quaff::plan::{default_buffer_bytes, default_ring_bytes};
 use quaff_bench::method::RunDir;
 use quaff_lab::Error;

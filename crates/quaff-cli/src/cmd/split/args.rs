@@ -1,9 +1,9 @@
 //! The arguments of `quaff split`, and the plan they make.
 
-use crate::cmd::capture::memory;
 use crate::units::{self, FORMATS, choice};
 use anyhow::{Context, bail};
 use quaff::Sorting;
+use quaff::memory;
 use quaff::plan::{InputPlan, InterfacePlan, ReadPlan, WritePlan, default_ring_bytes};
 use quaff::split::{Goal, MemberPlan, SplitPlan};
 use quaff_file::write::Format;
