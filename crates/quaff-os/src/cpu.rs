@@ -50,11 +50,12 @@ pub fn raise_priority() {
     unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -10) };
 }
 
-/// Has the calling thread run only while nothing else wants its core (SCHED_IDLE). Needs no privilege, but going back
-/// may need one.
-pub fn idle_priority() {
-    // SAFETY: sched_param is plain data; all zero is a valid value, and the one that SCHED_IDLE requires.
+/// Has the calling thread run only while nothing else wants its core (SCHED_IDLE), or as any other thread does again
+/// (SCHED_OTHER), which needs CAP_SYS_NICE or a sufficient RLIMIT_NICE and is not done without.
+pub fn idle_priority(is_idle: bool) {
+    // SAFETY: sched_param is plain data; all zero is a valid value, and the one that both policies require.
     let param: libc::sched_param = unsafe { std::mem::zeroed() };
+    let policy = if is_idle { libc::SCHED_IDLE } else { libc::SCHED_OTHER };
     // SAFETY: 0 is the calling thread, and the kernel only reads `param`. After a refusal the thread keeps its policy.
-    unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &param) };
+    unsafe { libc::sched_setscheduler(0, policy, &param) };
 }

@@ -1,8 +1,8 @@
 //! The pool of buffers, which are populated and locked before they are needed.
 //!
-//! The start populates as many as its time permits. Then a thread of the lowest priority, on other cores than the
-//! lanes' where possible, populates the rest, whether packets arrive or not: populating memory takes seconds per GiB on
-//! a virtual machine, and a flood does not wait for it.
+//! The start populates as many as its time permits. Then a thread on other cores than the lanes' where possible
+//! populates the rest, whether packets arrive or not, at the lowest priority while the lanes have enough: populating
+//! memory takes seconds per GiB on a virtual machine, and a flood does not wait for it.
 
 use crate::{Result, memory};
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -17,8 +17,8 @@ use std::time::{Duration, Instant};
 const SCARCE_WAIT: Duration = Duration::from_millis(100);
 /// Free memory of the machine that is not populated ahead of need, at most.
 const SPARE_BYTES_MAX: u64 = 512 << 20;
-/// A lane with fewer ready buffers may have them populated on its own core; with twice as many, no longer.
-const FEW_BUFFERS: usize = 16;
+/// With fewer ready buffers of a lane the thread leaves its low priority; with twice as many it returns to it.
+const FEW_BUFFERS: usize = 64;
 /// Bytes populated between two readings of the free memory.
 const GRANT_BYTES: usize = 64 << 20;
 
@@ -73,12 +73,23 @@ struct Spare {
     granted_bytes: usize,
 }
 
-/// The cores of the pool's thread: the quiet ones, or all while a lane has few ready buffers. It runs only where
-/// nothing else does, so the lane's core is its own either way.
-struct Cores {
+/// The priority and the cores of the pool's thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Manner {
+    /// The lowest priority, on the quiet cores.
+    Idle,
+    /// A lane has few ready buffers: normal priority on the quiet cores; without such cores the lowest.
+    Brisk,
+    /// A lane has none, and may be waiting for one: normal priority on all cores.
+    Urgent,
+}
+
+/// The state of the thread, and the cores that it may use.
+struct Place {
     all: CpuSet,
+    /// Those without a lane; may be none.
     quiet: CpuSet,
-    is_everywhere: bool,
+    manner: Manner,
 }
 
 impl Pool {
@@ -95,10 +106,7 @@ impl Pool {
         let (busy, stop) = (plan.busy_cores.clone(), stop.clone());
         let thread = std::thread::Builder::new()
             .name("quaff-pool".into())
-            .spawn(move || {
-                cpu::idle_priority();
-                filler.fill_rest(Cores::without(&busy), &wakeup, &stop)
-            })
+            .spawn(move || filler.fill_rest(Place::without(&busy), &wakeup, &stop))
             .map_err(|errno| quaff_os::Error::new("start a thread", errno))?;
         Ok((Self { thread, resident, notes }, shares))
     }
@@ -164,13 +172,13 @@ impl Filler {
     }
 
     /// Populates the other buffers, for the lane with the fewest ready ones first. Returns a warning.
-    fn fill_rest(mut self, mut cores: Cores, wakeup: &Wakeup, stop: &Stop) -> Option<String> {
+    fn fill_rest(mut self, mut place: Place, wakeup: &Wakeup, stop: &Stop) -> Option<String> {
         loop {
             self.lanes.retain(|lane| !lane.mapped.is_empty() && !lane.to_lane.is_abandoned());
             let next = self.lanes.iter_mut().min_by_key(|lane| lane.ready());
             let lane = next.filter(|_| !stop.raised())?;
             let ready = lane.ready();
-            cores.spread(ready);
+            place.adapt(ready);
             if ready > 0 && !self.spare.grants(lane.mapped.last().map_or(0, |buffer| buffer.len())) {
                 wakeup.wait(SCARCE_WAIT).ok()?;
             } else if let Err(error) = lane.add(&self.resident, Buffer::touch) {
@@ -220,7 +228,19 @@ impl Spare {
     }
 }
 
-impl Cores {
+impl Manner {
+    /// For lanes with `ready` populated buffers, after this manner.
+    fn next(self, ready: usize) -> Self {
+        match ready {
+            0 => Self::Urgent,
+            1..FEW_BUFFERS => Self::Brisk,
+            _ if ready < 2 * FEW_BUFFERS && self != Self::Idle => Self::Brisk,
+            _ => Self::Idle,
+        }
+    }
+}
+
+impl Place {
     /// The cores of the calling thread, `busy` ones set apart.
     fn without(busy: &[usize]) -> Self {
         let all = sched_getaffinity(Pid::from_raw(0)).unwrap_or_default();
@@ -228,17 +248,21 @@ impl Cores {
         for core in busy {
             let _ = quiet.unset(*core);
         }
-        Self { all, quiet, is_everywhere: true }
+        Self { all, quiet, manner: Manner::Urgent }
     }
 
-    /// Chooses by the number of buffers that are ready.
-    fn spread(&mut self, ready: usize) {
-        let everywhere = ready < FEW_BUFFERS || ready < 2 * FEW_BUFFERS && self.is_everywhere;
-        if everywhere != self.is_everywhere {
-            self.is_everywhere = everywhere;
-            // The kernel refuses an empty set: there are no other cores.
-            let _ = sched_setaffinity(Pid::from_raw(0), if everywhere { &self.all } else { &self.quiet });
+    /// Chooses the manner by the number of buffers that are ready.
+    fn adapt(&mut self, ready: usize) {
+        let manner = self.manner.next(ready);
+        if manner == self.manner {
+            return;
         }
+        self.manner = manner;
+        let has_quiet = self.quiet != CpuSet::new();
+        let cores = if has_quiet && manner != Manner::Urgent { &self.quiet } else { &self.all };
+        // A refusal leaves the thread where it is.
+        let _ = sched_setaffinity(Pid::from_raw(0), cores);
+        cpu::idle_priority(manner == Manner::Idle || manner == Manner::Brisk && !has_quiet);
     }
 }
 
@@ -352,6 +376,18 @@ mod tests {
         assert!(spare.grants(BYTES), "there is memory again");
     }
 
+    #[test]
+    fn the_fewer_buffers_are_ready_the_more_urgent_is_the_next() {
+        let manners = |start: Manner| {
+            [0, 1, FEW_BUFFERS - 1, FEW_BUFFERS, 2 * FEW_BUFFERS - 1, 2 * FEW_BUFFERS]
+                .map(|ready| start.next(ready))
+        };
+        use Manner::{Brisk, Idle, Urgent};
+        assert_eq!(manners(Urgent), [Urgent, Brisk, Brisk, Brisk, Brisk, Idle]);
+        assert_eq!(manners(Brisk), [Urgent, Brisk, Brisk, Brisk, Brisk, Idle]);
+        assert_eq!(manners(Idle), [Urgent, Brisk, Brisk, Idle, Idle, Idle], "no change back and forth");
+    }
+
     /// A step of a lane or of its writer.
     #[derive(Debug, Clone)]
     enum Step {
@@ -414,7 +450,7 @@ mod tests {
         let (stop, wakeup) = (Stop::default(), Wakeup::new().unwrap());
         stop.wake(wakeup.clone());
         let ending = stop.clone();
-        let thread = std::thread::spawn(move || filler.fill_rest(Cores::without(&[]), &wakeup, &stop));
+        let thread = std::thread::spawn(move || filler.fill_rest(Place::without(&[]), &wakeup, &stop));
         // No memory is free, so only a lane that needs a buffer gets one.
         let mut next = None;
         while next.is_none() {
