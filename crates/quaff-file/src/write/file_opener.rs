@@ -68,7 +68,8 @@ impl NewFile {
     /// Links the file as `path` with `.part` appended; EEXIST if either name exists.
     pub(super) fn name(&mut self, path: &Path) -> io::Result<()> {
         let part = part_of(path);
-        if path.symlink_metadata().is_ok() || part.symlink_metadata().is_ok() {
+        // In this order: the other thread may be renaming an earlier file from the one name to the other.
+        if part.symlink_metadata().is_ok() || path.symlink_metadata().is_ok() {
             return Err(ErrorKind::AlreadyExists.into());
         }
         match &self.hidden {
@@ -286,6 +287,7 @@ fn finish_again(file: &File, path: &Path, bytes: u64) -> io::Result<()> {
 mod tests {
     use super::*;
     use quaff_os::Errno;
+    use std::time::{Duration, Instant};
 
     #[test]
     fn a_named_file_shows_the_same_alignment_and_leaves_nothing() {
@@ -310,6 +312,26 @@ mod tests {
         fs::remove_file(&path).unwrap();
         finish(&file, &path, 0).unwrap();
         assert!(path.exists() && !part_of(&path).exists());
+    }
+
+    /// With the two looks of [`NewFile::name`] in the other order, one of some thousand renames falls between them.
+    #[test]
+    fn the_name_of_a_file_that_is_being_finished_is_taken() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a");
+        let plan = OpenPlan { dir: dir.path().to_owned(), direct: false, preallocate: 0, unnamed: true };
+        let mut next = NewFile::open(&plan).unwrap();
+        let until = Instant::now() + Duration::from_millis(500);
+        while Instant::now() < until {
+            fs::write(part_of(&path), b"an earlier file").unwrap();
+            std::thread::scope(|scope| {
+                scope.spawn(|| rename_new(&part_of(&path), &path).unwrap());
+                for _ in 0..20 {
+                    assert_eq!(next.name(&path).unwrap_err().kind(), ErrorKind::AlreadyExists);
+                }
+            });
+            fs::remove_file(&path).unwrap();
+        }
     }
 
     #[test]
