@@ -21,8 +21,8 @@ use std::time::Duration;
 /// The flush interval where no reader waits for the output.
 pub(crate) const NEVER: Duration = Duration::from_secs(u32::MAX as u64);
 
-/// After a signal or the end of `duration`, time without progress after which the reader of a pipe is abandoned. Compressors that
-/// work on large blocks pause for seconds.
+/// After a signal or the end of `duration`, time without progress after which the reader of a pipe is abandoned.
+/// Compressors that work on large blocks pause for seconds.
 const READER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A running capture.
