@@ -12,6 +12,7 @@ use quaff_lab::traffic::Traffic;
 use quaff_testkit::skip;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use support::{Bench, QUAFF};
 
 const COUNT: u64 = 20_000;
@@ -42,7 +43,8 @@ impl Stand {
     fn run_of(&self, content: Content, rival: &Tool, setting: &Setting) -> Run {
         let cores = Cores::pick().expect("a core");
         let quaff = Path::new(QUAFF);
-        let bench = method::Bench { site: &self.site, quaff, place: &self.place, cores };
+        let bench =
+            method::Bench { site: &self.site, quaff, place: &self.place, cores, start_wait: Duration::ZERO };
         let traffic = Traffic { content, ..Traffic::bytes(256, Some(20_000), COUNT) };
         let program = rival.present().expect("it is here").program;
         bench.run(rival, &program, &traffic, setting, &mut |_| true).expect("a result")

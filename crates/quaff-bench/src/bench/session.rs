@@ -14,6 +14,7 @@ use quaff_lab::topology::{Sent, Site, Watch};
 use quaff_lab::traffic::Traffic;
 use quaff_lab::{Lab, LabPlan, Layout};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// The environment of a bench.
 #[derive(Debug, Clone, Default)]
@@ -147,7 +148,8 @@ impl CaseRunner for Session {
         let Present { rival, program, .. } = present;
         come_to_rest(&self.place.path)?;
         let site = self.sites[interface].as_ref();
-        let bench = Bench { site, quaff: &self.quaff, place: &self.place, cores: self.cores(setting) };
+        let (cores, start_wait) = (self.cores(setting), Duration::ZERO);
+        let bench = Bench { site, quaff: &self.quaff, place: &self.place, cores, start_wait };
         let run = bench.run(rival, program, traffic, setting, watch)?;
         Ok(Run { command: self.command(present, setting, interface), ..run })
     }

@@ -129,8 +129,8 @@ impl<'a> Capturer<'a> {
         })
     }
 
-    /// Waits until it captures.
-    pub(super) fn ready(&mut self, watch: Watch<'_>) -> Result<()> {
+    /// Waits until it captures, and then `start_wait`.
+    pub(super) fn ready(&mut self, start_wait: Duration, watch: Watch<'_>) -> Result<()> {
         let begun = Instant::now();
         while !self.is_ready(begun) {
             if self.running()?.has_ended()? {
@@ -144,7 +144,10 @@ impl<'a> Capturer<'a> {
             }
             pause(watch, Stage::Starting)?;
         }
-        std::thread::sleep(READY_SETTLE);
+        let begun = Instant::now();
+        while begun.elapsed() < start_wait.max(READY_SETTLE) {
+            pause(watch, Stage::Starting)?;
+        }
         self.pids = self.mark.carriers();
         // A process that has ended by now is reported by `settle`.
         let startups = self.pids.iter().filter_map(|pid| cpu_split(*pid).ok());

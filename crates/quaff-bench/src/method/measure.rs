@@ -103,7 +103,7 @@ impl Bench<'_> {
             capturers.push(Capturer::start(self, tool, program, setting, cores[at % cores.len()])?);
         }
         for capturer in &mut capturers {
-            capturer.ready(watch)?;
+            capturer.ready(self.start_wait, watch)?;
         }
         let mut look = || capturers.iter_mut().for_each(Capturer::look);
         let sent = self.site.send(traffic, self.cores.generator, watch, &mut look)?;

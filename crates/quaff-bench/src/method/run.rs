@@ -20,6 +20,8 @@ pub struct Bench<'a> {
     /// Folder for the files of runs.
     pub place: &'a Place,
     pub cores: Cores,
+    /// Time from a capturer's ready sign to the first frame, at least.
+    pub start_wait: Duration,
 }
 
 /// The cores of generator and capturer: different ones if this process may use two.
@@ -44,7 +46,7 @@ impl Bench<'_> {
     pub fn idle(&self, tool: &Tool, program: &Path, idle: Duration, watch: Watch<'_>) -> Result<Duration> {
         let setting = Setting::default();
         let mut capturer = Capturer::start(self, tool, program, &setting, self.cores.capturer)?;
-        capturer.ready(watch)?;
+        capturer.ready(self.start_wait, watch)?;
         let pid = capturer.pid()?;
         let before = on_core(pid)?;
         let end = Instant::now() + idle;

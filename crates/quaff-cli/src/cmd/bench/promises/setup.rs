@@ -75,12 +75,13 @@ impl Setup {
         |_| self.no_signal()
     }
 
-    /// One run of `capturer`, and its files.
+    /// One run of `capturer`, and its files. Frames come `start_wait` after it has reported that it captures.
     pub(crate) fn capture(
         &self,
         capturer: &Present,
         traffic: &Traffic,
         buffer_mib: Option<u64>,
+        start_wait: Duration,
     ) -> quaff_lab::Result<(Run, RunDir)> {
         let (needed, free) = (traffic.file_bytes(), self.place.free_bytes()?);
         if needed > free / 10 * 9 {
@@ -91,7 +92,7 @@ impl Setup {
             )));
         }
         let Present { rival, program, .. } = capturer;
-        self.bench().capture(rival, program, traffic, buffer_mib, &mut |stage| {
+        Bench { start_wait, ..self.bench() }.capture(rival, program, traffic, buffer_mib, &mut |stage| {
             self.bar.set_message(format!("{} {}", rival.name, stage.describe()));
             self.no_signal()
         })
@@ -107,7 +108,8 @@ impl Setup {
     }
 
     pub(crate) fn bench(&self) -> Bench<'_> {
-        Bench { site: &self.bed, quaff: &self.quaff, place: &self.place, cores: self.cores }
+        let start_wait = Duration::ZERO;
+        Bench { site: &self.bed, quaff: &self.quaff, place: &self.place, cores: self.cores, start_wait }
     }
 }
 

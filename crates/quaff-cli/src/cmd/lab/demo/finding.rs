@@ -31,17 +31,21 @@ pub(super) struct Scene {
 impl Measured {
     /// The paragraph.
     pub(super) fn words(&self, scene: Scene) -> String {
-        let rate = self.rate();
-        let is_beyond = self.load.class == Class::Beyond && rate > scene.disk;
+        let (rate, slow) = (self.rate(), self.slow_disk(scene));
+        let is_beyond = slow.is_some() || self.load.class == Class::Beyond && rate > scene.disk;
         let [arrived, took] = [rate, scene.disk].map(show::byte_rate);
-        let more = match self.load.class {
-            Class::Beyond if is_beyond => {
+        let more = match (self.load.class, slow) {
+            (_, Some(slow)) => format!(
+                " ({arrived} to a disk that took {} meanwhile, {took} in the test): memory has to hold the rest; ",
+                show::byte_rate(slow)
+            ),
+            (Class::Beyond, None) if is_beyond => {
                 format!(" ({arrived} to a disk that took {took} in the test): memory has to hold the rest; ")
             }
-            Class::Beyond => ", planned: ".into(),
-            Class::Fastest => ", below the disk's speed: ".into(),
-            Class::Small => " as fast as possible: ".into(),
-            Class::Easy | Class::Near => ": ".into(),
+            (Class::Beyond, None) => ", planned: ".into(),
+            (Class::Fastest, None) => ", below the disk's speed: ".into(),
+            (Class::Small, None) => " as fast as possible: ".into(),
+            (Class::Easy | Class::Near, None) => ": ".into(),
         };
         let (name, mib) = (self.load.class.name(), scene.equal_mib);
         let mut text = format!("{name}{more}with {mib} MiB each {}.", fates(&self.equal));
@@ -80,6 +84,15 @@ impl Measured {
             }
         }
         text + "."
+    }
+
+    /// Bytes/s that the disk took in the first run of quaff, if that lost frames and if they were fewer than arrived and
+    /// than the disk took in the test: a disk need not keep the speed of its first seconds.
+    fn slow_disk(&self, scene: Scene) -> Option<f64> {
+        let is_disk_load = self.load.class != Class::Small;
+        let run = &self.equal.first().filter(|ours| is_disk_load && ours.run.lost() > 0)?.run;
+        let took = run.bytes as f64 / run.writing_s.max(1e-3);
+        (took < scene.disk.min(self.load.file_rate(run.offered_pps()))).then_some(took)
     }
 
     /// Bytes/s for the file, as they arrived in all runs together.
@@ -131,6 +144,7 @@ mod tests {
         let run = |name: &str, lost| {
             let mut run = outcome(name, 1_000_000, 1_000_000 - lost, None);
             run.run.seconds = 1.0;
+            (run.run.bytes, run.run.writing_s) = ((1_000_000 - lost) * 1_544, 1.0);
             run
         };
         Measured {
@@ -163,6 +177,16 @@ mod tests {
         ] {
             assert!(words.contains(part), "{part}: {words}");
         }
+    }
+
+    #[test]
+    fn a_disk_that_slows_down_is_what_the_load_is_compared_with() {
+        let words =
+            measured(Class::Fastest, 1_000_000, [300_000, 400_000, 0]).words(Scene { disk: 2e9, ..SCENE });
+        assert!(words.contains("1.54 GB/s to a disk that took 1.08 GB/s meanwhile, 2.00 GB/s in"), "{words}");
+        assert!(words.contains("quaff kept every frame; at this rate"), "{words}");
+        let kept = measured(Class::Fastest, 1_000_000, [0, 400_000, 0]).words(Scene { disk: 2e9, ..SCENE });
+        assert!(kept.contains("below the disk's speed: "), "{kept}");
     }
 
     #[test]
