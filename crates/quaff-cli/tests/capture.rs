@@ -8,7 +8,7 @@ use quaff_wire::net::VlanTag;
 use quaff_wire::probe::{self, Classified};
 use quaff_wire::probe::{OuterHeaders, ProbeFrame};
 use std::time::{Duration, Instant};
-use support::{Bench, PATIENCE, assert_lossless, finish, interrupt, run, tool, verify};
+use support::{Bench, PATIENCE, assert_lossless, finish, interrupt, run, tool, verify, wait_until_resident};
 
 /// Frames of each full-speed run.
 const MANY: u64 = 1_000_000;
@@ -308,14 +308,7 @@ fn the_whole_buffer_becomes_resident_although_nothing_arrives() {
     let test = "the_whole_buffer_becomes_resident";
     let Some(bench) = Bench::new(test, 1 << 28) else { return };
     let mut running = bench.capture(&["-w", &bench.path("x.pcapng"), "--ring", "16M", "--buffer", "512M"]);
-    let started = Instant::now();
-    let is_ready = |line: &str| line.contains("lost:") && !line.contains("MiB ready");
-    while !running.heard.lines().any(is_ready) {
-        assert!(started.elapsed() < PATIENCE, "{}", running.heard);
-        running.signal(Signal::SIGUSR1).unwrap();
-        std::thread::sleep(Duration::from_millis(50));
-        running.hears("lost:", PATIENCE);
-    }
+    wait_until_resident(&mut running);
     let status = std::fs::read_to_string(format!("/proc/{}/status", running.pid())).unwrap();
     // In KiB (proc(5)).
     let bytes = |line: &str| line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10;
@@ -330,7 +323,8 @@ fn the_whole_buffer_becomes_resident_although_nothing_arrives() {
 #[test]
 fn an_idle_capture_uses_at_most_1_percent_of_a_core() {
     let Some(bench) = Bench::new("an_idle_capture_uses_at_most_1_percent_of_a_core", 1 << 28) else { return };
-    let running = bench.capture(&["-w", &bench.path("idle.pcapng"), "--ring", "16M", "--buffer", "16M"]);
+    let mut running = bench.capture(&["-w", &bench.path("idle.pcapng"), "--ring", "16M", "--buffer", "512M"]);
+    wait_until_resident(&mut running);
     let cpu = || {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", running.pid())).unwrap();
         // utime and stime are fields 14 and 15 of proc(5), in ticks of 10 ms; what follows the name

@@ -94,6 +94,22 @@ impl Buffer {
         }
     }
 
+    /// Has pages that are not present yet come from the memory of the NUMA node `node` while that has some, otherwise
+    /// from that of other nodes (mbind(2), MPOL_PREFERRED).
+    pub fn prefer_node(&self, node: usize) -> Result<()> {
+        let (mask, bits) = node_mask(node);
+        let policy = libc::MPOL_PREFERRED as libc::c_ulong;
+        let (start, flags) = (self.start.as_ptr(), 0 as libc::c_ulong);
+        // SAFETY: the range is our own mapping, whose contents a policy keeps; the kernel reads `bits` - 1 bits of the
+        // mask, which has as many.
+        let done =
+            unsafe { libc::syscall(libc::SYS_mbind, start, self.bytes, policy, mask.as_ptr(), bits, flags) };
+        match done {
+            0 => Ok(()),
+            _ => Err(Error::last(format!("prefer the memory of node {node}"))),
+        }
+    }
+
     fn advise_huge(&self) {
         // SAFETY: the range is our own mapping, and the advice changes no contents. The call may fail
         // where there are no huge pages, which changes nothing.
@@ -141,6 +157,15 @@ pub fn prefetch(bytes: &[u8], at: usize) {
 pub(crate) fn page_bytes() -> usize {
     // SAFETY: sysconf reads a constant.
     usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
+}
+
+/// A set of one NUMA node as mbind(2) takes it, and the number of its bits plus one: the kernel subtracts one.
+fn node_mask(node: usize) -> (Vec<libc::c_ulong>, libc::c_ulong) {
+    let word_bits = libc::c_ulong::BITS as usize;
+    let mut mask = vec![0; node / word_bits + 1];
+    mask[node / word_bits] = 1 << (node % word_bits);
+    let bits = (mask.len() * word_bits + 1) as libc::c_ulong;
+    (mask, bits)
 }
 
 fn map(bytes: usize, flags: libc::c_int) -> Result<NonNull<u8>> {
@@ -201,6 +226,50 @@ mod tests {
             assert_eq!(resident_bytes(&buffer), bytes);
             assert!(buffer.iter().all(|byte| *byte == 0));
         }
+    }
+
+    #[test]
+    fn a_set_of_nodes_has_one_bit() {
+        assert_eq!(node_mask(0), (vec![1], 65));
+        assert_eq!(node_mask(63), (vec![1 << 63], 65));
+        assert_eq!(node_mask(70), (vec![0, 1 << 6], 129));
+    }
+
+    #[test]
+    fn a_buffer_has_the_policy_of_its_node() {
+        let buffer = Buffer::with_huge_pages(4 << 20).unwrap();
+        match buffer.prefer_node(0) {
+            // A kernel without nodes, or a container that forbids the call.
+            Err(error) if matches!(error.errno.raw_os_error(), Some(libc::ENOSYS | libc::EPERM)) => {
+                return crate::testing::skip("a_buffer_has_the_policy_of_its_node", &error.to_string());
+            }
+            done => done.unwrap(),
+        }
+        /// Asks for the policy at an address; linux/mempolicy.h.
+        const MPOL_F_ADDR: libc::c_ulong = 1 << 1;
+        let policy = |address: *mut u8| {
+            let (mut policy, mut nodes) = (0 as libc::c_int, [0 as libc::c_ulong; 16]);
+            let bits = (nodes.len() * 64 + 1) as libc::c_ulong;
+            // SAFETY: the kernel writes a number and at most `bits` bits; it only looks the address up.
+            let done = unsafe {
+                libc::syscall(
+                    libc::SYS_get_mempolicy,
+                    &raw mut policy,
+                    nodes.as_mut_ptr(),
+                    bits,
+                    address,
+                    MPOL_F_ADDR,
+                )
+            };
+            assert_eq!(done, 0, "{}", std::io::Error::last_os_error());
+            (policy, nodes[0])
+        };
+        let start = buffer.start.as_ptr();
+        // SAFETY: the last byte of the mapping.
+        let last = unsafe { start.add(buffer.bytes - 1) };
+        assert_eq!([policy(start), policy(last)], [(libc::MPOL_PREFERRED, 1); 2]);
+        buffer.populate().unwrap();
+        assert!(buffer.prefer_node(5000).is_err(), "there is no such node");
     }
 
     #[test]

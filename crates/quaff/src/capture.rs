@@ -4,7 +4,7 @@
 //! existing file of the same name.
 
 use crate::buffer_pool::Pool;
-use crate::gauge::LaneGauges;
+use crate::gauge::{BufferGauges, LaneGauges};
 use crate::plan::CapturePlan;
 use crate::run::file_output::FileOutput;
 use crate::run::{LaneEnd, Run, join, start_pool};
@@ -13,7 +13,7 @@ use crate::tally::Ledger;
 use crate::{Error, Result};
 use quaff_file::tally::WriterTally;
 use quaff_file::write::{Patience, Target, WriterGauges};
-use quaff_os::{Gauge, Stop, Wakeup};
+use quaff_os::{Stop, Wakeup};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -48,11 +48,7 @@ pub struct Status {
     pub writer: Arc<WriterGauges>,
     /// Blocks in each kernel ring; 0 for files.
     pub ring_blocks: u64,
-    /// Buffers in each lane's pool.
-    pub pool_buffers: u64,
-    /// Bytes of the buffer, and those of them that are populated so far.
-    pub buffer_bytes: u64,
-    pub resident: Arc<Gauge>,
+    pub buffer: Arc<BufferGauges>,
 }
 
 impl Capture {
@@ -68,16 +64,12 @@ impl Capture {
             Target::open(&plan.output, plan.live_copy.as_ref(), plan.write.format, &wakeup, &stop)?;
         target.patience =
             Some(Patience { run: stop.clone(), timeout: READER_TIMEOUT, is_limited_on_request: true });
-        let lanes = sources.lanes.len();
-        let (pool, shares) = start_pool(&plan.input, &plan.write, 1, lanes, &stop)?;
-        let pool_buffers = plan.write.buffers_per_lane(lanes) as u64;
+        let (pool, lane_pools) = start_pool(&plan.input, &plan.write, 1, &stop)?;
         let status = Status {
             lanes: sources.gauges(),
             writer: Arc::default(),
             ring_blocks: if sources.is_live { plan.input.blocks_per_ring() as u64 } else { 0 },
-            pool_buffers,
-            buffer_bytes: pool_buffers * (lanes * plan.write.chunk_bytes) as u64,
-            resident: pool.resident.clone(),
+            buffer: pool.gauges.clone(),
         };
         let mut run = Run::new(&plan.input, &sources, &stop);
         run.notes.extend_from_slice(&pool.notes);
@@ -85,8 +77,8 @@ impl Capture {
         let notes = run.notes.clone();
         let writing = target.describe();
         let mut output = FileOutput::new(&plan.write, &sources, target, wakeup);
-        let end = |share| LaneEnd { stages: Vec::new(), output: Box::new(output.packer(share)) };
-        let ends = shares.into_iter().map(end).collect();
+        let end = |pool| LaneEnd { stages: Vec::new(), output: Box::new(output.packer(pool)) };
+        let ends = lane_pools.into_iter().map(end).collect();
         // On failure the output is dropped first, so that no lane waits for its writer.
         let started =
             run.start_lanes(sources, ends).and_then(|()| output.start(&stop, status.writer.clone()));
@@ -115,10 +107,9 @@ impl Capture {
                 "the reader of the output has stopped reading; it was abandoned {seconds} s after the end"
             )
         }));
-        let (buffer_bytes, block_bytes) =
-            (self.plan.write.chunk_bytes as u64, self.plan.input.block_bytes as u64);
-        let mut ledger = ended.ledger(&writer, buffer_bytes, block_bytes, self.stop.reason());
-        (ledger.writing, ledger.resident_bytes) = (self.writing, self.status.resident.get());
+        let (buffer, block_bytes) = (&self.status.buffer, self.plan.input.block_bytes as u64);
+        let mut ledger = ended.ledger(&writer, buffer.high_bytes(), block_bytes, self.stop.reason());
+        (ledger.writing, ledger.resident_bytes) = (self.writing, buffer.resident.get());
         ledger
     }
 }

@@ -1,6 +1,7 @@
-//! The gauges of a lane, which the lane writes and the command line reads.
+//! The gauges of lanes and of the buffer, which the command line reads.
 
 use quaff_os::Gauge;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The gauges of one lane, in packets unless stated.
 #[derive(Debug, Default)]
@@ -16,7 +17,45 @@ pub struct LaneGauges {
     pub missing: Gauge,
     /// Maximum of the ring's blocks that waited.
     pub ring_high: Gauge,
-    /// Buffers in use, and their maximum.
-    pub buffer_now: Gauge,
-    pub buffer_high: Gauge,
+}
+
+/// The gauges of the buffer, which all lanes share, in bytes.
+#[derive(Debug)]
+pub struct BufferGauges {
+    /// Size of the buffer.
+    pub bytes: u64,
+    /// Populated so far; written by the start, then by the pool's thread.
+    pub resident: Gauge,
+    /// Bytes of the buffers in use. Lanes add, writers subtract, all read; a number only: Relaxed.
+    used: AtomicU64,
+    /// The maximum of `used`. Lanes write, the command line reads: Relaxed, as above.
+    high: AtomicU64,
+}
+
+impl BufferGauges {
+    /// The gauges of a buffer of that size, of which nothing is in use.
+    pub(crate) fn new(bytes: u64) -> Self {
+        Self { bytes, resident: Gauge::default(), used: AtomicU64::new(0), high: AtomicU64::new(0) }
+    }
+
+    /// Bytes in use: being filled, waiting, or being written.
+    pub fn used_bytes(&self) -> u64 {
+        self.used.load(Ordering::Relaxed)
+    }
+
+    /// The maximum of the bytes in use.
+    pub fn high_bytes(&self) -> u64 {
+        self.high.load(Ordering::Relaxed)
+    }
+
+    /// A lane has taken a buffer.
+    pub(crate) fn take(&self, bytes: usize) {
+        let used = self.used.fetch_add(bytes as u64, Ordering::Relaxed) + bytes as u64;
+        self.high.fetch_max(used, Ordering::Relaxed);
+    }
+
+    /// A writer has returned a buffer.
+    pub(crate) fn put(&self, bytes: usize) {
+        self.used.fetch_sub(bytes as u64, Ordering::Relaxed);
+    }
 }

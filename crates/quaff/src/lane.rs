@@ -9,6 +9,7 @@
 
 use crate::Result;
 use crate::batch::{BATCH_FRAMES, Batch, Frame, Memory};
+use crate::buffer_pool::FreeBuffers;
 use crate::gauge::LaneGauges;
 use crate::output::{Now, Output};
 use crate::source::{Pull, Source, SourceTally};
@@ -17,8 +18,8 @@ use crate::tally::LaneTally;
 use quaff_file::tally::{Counts, WriterTally};
 use quaff_file::write::{LaneMessage, Sink};
 use quaff_os::clock::steady_ns;
-use quaff_os::{Buffer, Stop, Wakeup};
-use rtrb::{Consumer, Producer};
+use quaff_os::{Stop, Wakeup};
+use rtrb::Consumer;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -181,10 +182,7 @@ fn pack_all(lane: &mut Lane, frames: &mut [Frame], scratch: &[u8]) -> Result<()>
 }
 
 fn show(lane: &Lane) {
-    let output = lane.output.tally();
-    lane.gauges.buffer_now.set(output.buffers);
-    lane.gauges.buffer_high.set(output.high_buffers);
-    lane.gauges.lost.set(output.lost);
+    lane.gauges.lost.set(lane.output.tally().lost);
 }
 
 /// The writer's end of a lane.
@@ -192,8 +190,8 @@ fn show(lane: &Lane) {
 pub(crate) struct Inlet {
     /// Full chunks, from the lane.
     pub inbound: Consumer<LaneMessage>,
-    /// Empty buffers, to the lane.
-    pub free_buffers: Producer<Buffer>,
+    /// Takes empty buffers, for the lane or for all.
+    pub free_buffers: FreeBuffers,
     /// The rotation slot that the lane has reached.
     pub slot: u64,
     /// True if the lane has ended.
@@ -213,8 +211,21 @@ pub(crate) struct Writer {
 
 /// Runs the writer until all lanes have ended and all is written.
 pub(crate) fn write(mut writer: Writer) -> Result<WriterTally> {
+    let written = write_all(&mut writer);
+    // After a failure, for other writers' lanes: what this one's lanes have sent it.
+    for inlet in &mut writer.inlets {
+        while let Ok(message) = inlet.inbound.pop() {
+            if let LaneMessage::Chunk(chunk) = message {
+                inlet.free_buffers.push(chunk.buffer);
+            }
+        }
+    }
+    written
+}
+
+fn write_all(writer: &mut Writer) -> Result<WriterTally> {
     loop {
-        let mut moved = recycle(&mut writer)?;
+        let mut moved = recycle(writer)?;
         for lane in 0..writer.inlets.len() {
             // One message of each lane in turn: no lane waits for another one's backlog.
             if let Some(message) = writer.inlets[lane].take(writer.slot) {
@@ -222,7 +233,7 @@ pub(crate) fn write(mut writer: Writer) -> Result<WriterTally> {
                     LaneMessage::Chunk(chunk) => writer.sink.push(lane, chunk)?,
                     LaneMessage::Slot(_, counts) | LaneMessage::End(counts) => writer.sink.note(lane, counts),
                 }
-                moved += 1 + recycle(&mut writer)?;
+                moved += 1 + recycle(writer)?;
             }
         }
         writer.sink.tick()?;
@@ -242,7 +253,7 @@ pub(crate) fn write(mut writer: Writer) -> Result<WriterTally> {
         }
     }
     let tally = writer.sink.finish()?;
-    recycle(&mut writer)?;
+    recycle(writer)?;
     Ok(tally)
 }
 
@@ -250,8 +261,7 @@ pub(crate) fn write(mut writer: Writer) -> Result<WriterTally> {
 fn recycle(writer: &mut Writer) -> Result<usize> {
     let mut count = 0;
     while let Some((lane, buffer)) = writer.sink.reap()? {
-        let pushed = writer.inlets[lane].free_buffers.push(buffer);
-        assert!(pushed.is_ok(), "the ring back has a place for every buffer");
+        writer.inlets[lane].free_buffers.push(buffer);
         count += 1;
     }
     Ok(count)

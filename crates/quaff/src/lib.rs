@@ -40,6 +40,6 @@ mod verdict;
 pub use capture::{Capture, Status};
 pub use error::{Error, Result};
 pub use filter::{FilterPlace, explain};
-pub use gauge::LaneGauges;
+pub use gauge::{BufferGauges, LaneGauges};
 pub use run::Run;
 pub use stage::{Load, Sorting};

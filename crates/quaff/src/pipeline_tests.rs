@@ -4,7 +4,7 @@
 
 use crate::Result;
 use crate::batch::Frame;
-use crate::buffer_pool::Supply;
+use crate::buffer_pool::LanePool;
 use crate::lane::{self, Inlet, Lane, Writer};
 use crate::output::{PackPlan, Packer};
 use crate::source::{Pull, Source, SourceTally};
@@ -150,11 +150,7 @@ impl Run {
         sink: impl FnOnce(&Wakeup, &Stop) -> Box<dyn Sink>,
     ) -> (LaneTally, WriterTally, Stop) {
         let (wakeup, stop) = (Wakeup::new().unwrap(), Stop::default());
-        let (home, from_home) = rtrb::RingBuffer::new(self.buffers);
-        let (mut to_lane, fresh) = rtrb::RingBuffer::new(self.buffers);
-        for _ in 0..self.buffers {
-            to_lane.push(Buffer::new(CHUNK_BYTES).unwrap()).unwrap();
-        }
+        let pool = LanePool::of((0..self.buffers).map(|_| Buffer::new(CHUNK_BYTES).unwrap()).collect());
         let (outbound, inbound) = rtrb::RingBuffer::new(self.buffers + 64);
         let pack = PackPlan {
             format: self.format,
@@ -167,8 +163,7 @@ impl Run {
             by_packet_time: false,
         };
         let slot = pack.slots.slot_of(START_NS);
-        let supply = Supply::new(from_home, fresh, self.buffers);
-        let packer = Packer::new(pack, supply, outbound, wakeup.clone());
+        let packer = Packer::new(pack, pool.supply, outbound, wakeup.clone());
         let source = Made {
             bytes: Vec::new(),
             plan: plan.into_iter(),
@@ -180,7 +175,7 @@ impl Run {
         let (source, output) = (Box::new(source), Box::new(packer));
         let lane = Lane { source, stages: Vec::new(), output, stop: stop.clone(), gauges: Arc::default() };
         let reader = std::thread::spawn(move || lane::read(lane).unwrap().lane);
-        let inlet = Inlet { inbound, free_buffers: home, slot, ended: false };
+        let inlet = Inlet { inbound, free_buffers: pool.free_buffers, slot, ended: false };
         let writer = Writer { inlets: vec![inlet], sink: sink(&wakeup, &stop), wakeup, slot };
         let written = lane::write(writer).expect("the writer ends well");
         (reader.join().expect("the lane ends well"), written, stop)

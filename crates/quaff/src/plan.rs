@@ -243,9 +243,9 @@ impl WritePlan {
         }
     }
 
-    /// Buffers of each lane.
-    pub fn buffers_per_lane(&self, lanes: usize) -> usize {
-        (self.buffer_bytes / self.chunk_bytes / lanes).max(2)
+    /// Buffers of all lanes; two for each at least.
+    pub fn buffers(&self, lanes: usize) -> usize {
+        (self.buffer_bytes / self.chunk_bytes).max(2 * lanes)
     }
 
     /// Refuses a format that cannot hold the input.

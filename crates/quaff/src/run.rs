@@ -7,6 +7,7 @@
 pub(crate) mod file_output;
 
 use crate::buffer_pool::{LanePool, Pool, PoolPlan};
+use crate::cores::Topology;
 use crate::filter::FrameFilter;
 use crate::lane::{self, Lane};
 use crate::output::Output;
@@ -26,6 +27,12 @@ use quaff_os::softnet::SoftnetMeter;
 use quaff_os::{Reason, Stop, Wakeup, cpu};
 use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
+
+/// The part of the buffer that is divided into the shares of lanes, %. The rest is for the one that needs it: while the
+/// output is late, one interface of several may use more than three quarters of the buffer.
+const LANES_SHARES_PERCENT: usize = 25;
+/// The same for the members of a split. A member that stands still for good must leave the others enough.
+const OUTPUTS_SHARES_PERCENT: usize = 50;
 
 /// The end of a lane: stages of the product, and the output.
 pub(crate) struct LaneEnd {
@@ -148,11 +155,11 @@ impl Ended {
     pub(crate) fn ledger(
         self,
         writer: &WriterTally,
-        buffer_bytes: u64,
+        buffer_high_bytes: u64,
         block_bytes: u64,
         ended_by: Option<Reason>,
     ) -> Ledger {
-        let mut ledger = Ledger::new(self.lanes.clone(), writer, buffer_bytes, block_bytes);
+        let mut ledger = Ledger::new(self.lanes.clone(), writer, buffer_high_bytes, block_bytes);
         ledger.seconds = self.seconds;
         ledger.ended_by = ended_by;
         ledger.notes = self.notes();
@@ -234,22 +241,36 @@ fn start_lane(
     })
 }
 
-/// Starts the buffer pool of `lanes` lanes: `shares` outputs with buffers for each.
+/// Starts the buffer pool: `outputs` of each lane have buffers of their own, and those are ordered by lane.
 pub(crate) fn start_pool(
     input: &InputPlan,
     write: &WritePlan,
-    shares: usize,
-    lanes: usize,
+    outputs: usize,
     stop: &Stop,
 ) -> Result<(Pool, Vec<LanePool>)> {
+    let nodes = nodes(input).into_iter().flat_map(|node| std::iter::repeat_n(node, outputs));
+    let nodes: Vec<_> = nodes.collect();
     let pool = PoolPlan {
-        buffers_per_lane: write.buffers_per_lane(lanes),
+        buffers: write.buffers(nodes.len()),
         buffer_bytes: write.chunk_bytes,
+        shares_percent: if outputs > 1 { OUTPUTS_SHARES_PERCENT } else { LANES_SHARES_PERCENT },
+        nodes,
         ready_buffers: 1,
         start_limit: PREFAULT,
         busy_cores: input.interfaces.iter().filter_map(|interface| interface.cpu).collect(),
     };
-    Pool::start(&pool, lanes * shares, stop)
+    Pool::start(&pool, stop)
+}
+
+/// The NUMA node of each lane: that of its core, where the machine has several.
+fn nodes(input: &InputPlan) -> Vec<Option<usize>> {
+    let cores = match &input.read {
+        Some(read) => vec![read.cpu],
+        None => input.interfaces.iter().map(|interface| interface.cpu).collect(),
+    };
+    let is_pinned = cores.iter().any(Option::is_some);
+    let topology = if is_pinned { Topology::here().ok() } else { None };
+    cores.into_iter().map(|core| topology.as_ref()?.local_node(core?)).collect()
 }
 
 /// A guard that ends the run when its thread panics.

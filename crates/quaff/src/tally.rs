@@ -54,7 +54,7 @@ pub struct LaneTally {
     /// Maximum of the ring's blocks that waited.
     pub ring_high_blocks: u64,
     pub ring_blocks: u64,
-    /// Maximum of the buffers in use.
+    /// Maximum of the buffers in use, and the most that the lane may use: all but the shares of other lanes.
     pub pool_high_buffers: u64,
     pub pool_buffers: u64,
     /// Times that the interface went down.
@@ -234,11 +234,12 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// Adds up the tallies. `buffer_bytes` and `block_bytes` convert high-water marks to bytes.
+    /// Adds up the tallies. `buffer_high_bytes` is the maximum of the buffer in use, `block_bytes` the size of a block of
+    /// the rings.
     pub(crate) fn new(
         lanes: Vec<LaneTally>,
         writer: &WriterTally,
-        buffer_bytes: u64,
+        buffer_high_bytes: u64,
         block_bytes: u64,
     ) -> Self {
         let sum = |of: fn(&LaneTally) -> u64| sum(&lanes, of);
@@ -275,7 +276,7 @@ impl Ledger {
             failed_files: writer.failed_files,
             write_failures: writer.failures.clone(),
             pruned: writer.pruned,
-            buffer_high_bytes: sum(|lane| lane.pool_high_buffers) * buffer_bytes,
+            buffer_high_bytes,
             resident_bytes: 0,
             ring_high_bytes: sum(|lane| lane.ring_high_blocks) * block_bytes,
             write_high_seconds: writer.write_high_ns as f64 / 1e9,

@@ -1,6 +1,7 @@
-//! The start and the constants that `capture` and `split` share. It never captures.
+//! The start, the constants and the words that `capture` and `split` share. It never captures.
 
 use crate::show::say;
+use quaff::BufferGauges;
 use quaff_os::{Reason, Signal, Signals, Stop, is_ignored};
 use std::time::{Duration, Instant};
 
@@ -44,6 +45,12 @@ pub(super) fn start<T: Send + 'static, E: Send + Into<anyhow::Error> + 'static>(
         return Ok(None);
     }
     started.map(Some).map_err(Into::into)
+}
+
+/// The end of a progress line while the buffer is not resident as a whole.
+pub(super) fn resident_words(buffer: &BufferGauges) -> String {
+    let (resident, all) = (buffer.resident.get() >> 20, buffer.bytes >> 20);
+    if resident < all { format!(" | {resident} of {all} MiB ready") } else { String::new() }
 }
 
 /// The signals that asked a run to end.

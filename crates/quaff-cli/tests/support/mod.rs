@@ -9,7 +9,7 @@ use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 pub(crate) const QUAFF: &str = env!("CARGO_BIN_EXE_quaff");
@@ -92,6 +92,18 @@ impl Bench {
         let running = self.capture(capture);
         self.generate(generate);
         interrupt(running)
+    }
+}
+
+/// Waits until all of the buffer of a capture or a split is resident, by its progress lines.
+pub(crate) fn wait_until_resident(running: &mut ChildProcess) {
+    let started = Instant::now();
+    let is_ready = |line: &str| line.contains("lost:") && !line.contains("MiB ready");
+    while !running.heard.lines().any(is_ready) {
+        assert!(started.elapsed() < PATIENCE, "{}", running.heard);
+        running.signal(Signal::SIGUSR1).expect("it runs");
+        std::thread::sleep(Duration::from_millis(50));
+        running.hears("lost:", PATIENCE);
     }
 }
 

@@ -86,6 +86,12 @@ impl Topology {
         self.cores.iter().filter(|core| core.is_allowed).map(|core| core.id).collect()
     }
 
+    /// The NUMA node of a core; `None` if all cores have the same one.
+    pub(crate) fn local_node(&self, id: usize) -> Option<usize> {
+        let node = self.core(id)?.node?;
+        self.cores.iter().any(|other| other.node.is_some_and(|of| of != node)).then_some(node)
+    }
+
     /// The closest resource that two cores share.
     pub fn sharing(&self, one: usize, other: usize) -> Sharing {
         let (Some(a), Some(b)) = (self.core(one), self.core(other)) else { return Sharing::Machine };

@@ -37,9 +37,8 @@ pub struct OutputTally {
     pub taken: u64,
     /// Packets lost because there was no room.
     pub lost: u64,
-    /// Buffers in the output's pool, those in use, and their maximum.
+    /// The most buffers that the output can use at a time, and that it has used.
     pub pool_buffers: u64,
-    pub buffers: u64,
     pub high_buffers: u64,
 }
 
@@ -49,7 +48,6 @@ impl Sum for OutputTally {
             taken: sum.taken + of.taken,
             lost: sum.lost + of.lost,
             pool_buffers: sum.pool_buffers + of.pool_buffers,
-            buffers: sum.buffers + of.buffers,
             high_buffers: sum.high_buffers + of.high_buffers,
         })
     }

@@ -17,6 +17,8 @@ use rtrb::Producer;
 const STATISTICS_NS: u64 = 1_000_000_000;
 /// Room for an Interface Statistics Block, its comment included.
 const STATISTICS_BYTES_MAX: usize = 224;
+/// Wait before a chunk that is due is looked at again, while sealing it would be of no use, ns.
+const HELD_NS: u64 = 10_000_000;
 /// Frames ahead whose first bytes are prefetched, and cache lines of each.
 const AHEAD: usize = 3;
 const LINES_AHEAD: usize = 4;
@@ -202,6 +204,10 @@ impl Packer {
     }
 
     fn open_chunk(&mut self, now_ns: u64) -> bool {
+        // Without a writer the buffer would not return, and other lanes may need it.
+        if self.is_closed() {
+            return false;
+        }
         let Some(buffer) = self.supply.take() else { return false };
         self.buffer_high = self.buffer_high.max(self.supply.out());
         self.open = Some(Open { buffer, len: 0, packets: 0, first_ns: 0, since_ns: now_ns });
@@ -272,10 +278,22 @@ impl Packer {
             return self.seal();
         }
         // Marks leave room for every buffer and for the end; otherwise they are sent later.
-        if self.slot > self.announced_slot && self.outbound.slots() > self.supply.count + 1 {
+        if self.slot > self.announced_slot && self.outbound.slots() > self.supply.most + 1 {
             self.announced_slot = self.slot;
             self.push(LaneMessage::Slot(self.slot, self.counts.clone()));
         }
+    }
+
+    /// Returns whether no frame has room, nor will have until the writer returns a buffer. Otherwise more are being
+    /// populated.
+    pub(super) fn is_full(&self) -> bool {
+        self.supply.is_exhausted()
+    }
+
+    /// Returns whether a chunk that is not full may go to the writer. While earlier ones wait there it would wait too, so
+    /// the lane's last buffer stays open then: a lane with few packets does not use up the buffer of the others.
+    fn may_flush(&self) -> bool {
+        self.supply.has_own() || self.supply.out() <= 1
     }
 
     fn flush_at_ns(&self, open: &Open) -> u64 {
@@ -323,6 +341,7 @@ impl Output for Packer {
         }
         let statistics_due = self.last_ns >= self.statistics_ns + STATISTICS_NS && !self.plan.by_packet_time;
         let flush_due = self.open.as_ref().is_some_and(|open| now_ns >= self.flush_at_ns(open));
+        let flush_due = flush_due && self.may_flush();
         let slot_due = is_idle
             && !self.plan.by_packet_time
             && wall_ns >= self.slot_end_ns().saturating_add(self.plan.grace_ns);
@@ -348,6 +367,7 @@ impl Output for Packer {
         let Now { steady_ns, wall_ns } = now;
         let flush =
             self.open.as_ref().map_or(u64::MAX, |open| self.flush_at_ns(open).saturating_sub(steady_ns));
+        let flush = if flush == 0 && !self.may_flush() { HELD_NS } else { flush };
         if self.plan.by_packet_time {
             return flush;
         }
@@ -373,8 +393,7 @@ impl Output for Packer {
         OutputTally {
             taken: self.counts.packed,
             lost: self.counts.lost,
-            pool_buffers: self.supply.count as u64,
-            buffers: self.supply.out() as u64,
+            pool_buffers: self.supply.most as u64,
             high_buffers: self.buffer_high as u64,
         }
     }

@@ -28,12 +28,6 @@ impl Spread {
     }
 }
 
-/// Returns whether all buffers of a member are in use. Otherwise more are being populated.
-fn is_full(packer: &Packer) -> bool {
-    let OutputTally { buffers, pool_buffers, .. } = packer.tally();
-    buffers >= pool_buffers
-}
-
 impl Output for Spread {
     fn take(&mut self, memory: Memory<'_>, frames: &mut [Frame], now: Now) -> usize {
         self.lists.iter_mut().for_each(Vec::clear);
@@ -46,7 +40,7 @@ impl Output for Spread {
                 continue;
             }
             let packed = packer.pack(memory, list, now);
-            if packer.is_closed() || self.is_live && packed < list.len() && is_full(packer) {
+            if packer.is_closed() || self.is_live && packed < list.len() && packer.is_full() {
                 packer.lose(&list[packed..]);
             } else {
                 self.left.extend_from_slice(&list[packed..]);

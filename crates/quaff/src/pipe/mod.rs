@@ -294,13 +294,15 @@ impl Pipe {
 
 fn start_pool(plan: &PipePlan, stop: &Stop) -> Result<(Pool, LanePool)> {
     let pool = PoolPlan {
-        buffers_per_lane: plan.buffers(),
+        buffers: plan.buffers(),
         buffer_bytes: BUFFER_BYTES,
+        shares_percent: 100,
+        nodes: vec![None],
         ready_buffers: READY_BYTES / BUFFER_BYTES,
         start_limit: Duration::ZERO,
         busy_cores: plan.reader_cpu.into_iter().collect(),
     };
-    let (pool, mut lanes) = Pool::start(&pool, 1, stop)?;
+    let (pool, mut lanes) = Pool::start(&pool, stop)?;
     let lane = lanes.pop().ok_or_else(|| Error::Defect("a pool without a lane".into()))?;
     Ok((pool, lane))
 }

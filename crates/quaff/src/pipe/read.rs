@@ -243,7 +243,7 @@ impl Reader {
         }
         let since_ns = steady_ns();
         // The thread that populates memory does not signal.
-        let is_full = self.supply.out() >= self.supply.count;
+        let is_full = self.supply.out() >= self.supply.most;
         let wait = if is_full { STOP_POLL } else { READY_POLL };
         let buffer = loop {
             self.back.clear();

@@ -1,11 +1,12 @@
 //! The writer: passes filled buffers to the sink in order, and returns free ones to the reader.
 
 use super::Stalls;
+use crate::buffer_pool::FreeBuffers;
 use crate::{Error, Result};
 use quaff_file::write::{ByteSink, FilledBuffer, SeriesTally};
 use quaff_os::clock::steady_ns;
-use quaff_os::{Buffer, Reason, Stop, Wakeup};
-use rtrb::{Consumer, Producer};
+use quaff_os::{Reason, Stop, Wakeup};
+use rtrb::Consumer;
 use std::io::ErrorKind;
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ const IDLE: Duration = Duration::from_millis(200);
 /// The writer.
 pub(super) struct Writer {
     pub(super) inbound: Consumer<FilledBuffer>,
-    pub(super) free_buffers: Producer<Buffer>,
+    pub(super) free_buffers: FreeBuffers,
     pub(super) sink: Box<dyn ByteSink>,
     /// Signalled by the reader and by the disk.
     pub(super) wakeup: Wakeup,
@@ -95,8 +96,7 @@ impl Writer {
     fn return_buffers(&mut self) -> Result<()> {
         let mut any = false;
         while let Some(buffer) = self.sink.reap()? {
-            let pushed = self.free_buffers.push(buffer);
-            assert!(pushed.is_ok(), "the return ring has a place for every buffer");
+            self.free_buffers.push(buffer);
             any = true;
         }
         if any {

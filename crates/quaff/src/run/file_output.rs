@@ -24,7 +24,6 @@ pub(crate) struct FileOutput {
     heading: Heading,
     slots: Slots,
     wakeup: Wakeup,
-    buffers_per_lane: usize,
     writer_cpu: Option<usize>,
     inlets: Vec<Inlet>,
 }
@@ -53,13 +52,12 @@ impl FileOutput {
             grace_ns: 4 * u64::from(RETIRE_MS) * 1_000_000,
             by_packet_time: !sources.is_live,
         };
-        let (buffers_per_lane, writer_cpu) = (plan.buffers_per_lane(sources.lanes.len()), plan.cpu);
-        Self { target, pack, heading, slots, wakeup, buffers_per_lane, writer_cpu, inlets: Vec::new() }
+        Self { target, pack, heading, slots, wakeup, writer_cpu: plan.cpu, inlets: Vec::new() }
     }
 
-    /// The packer of the next lane, with its share of the buffer.
+    /// The packer of the next lane, with its buffers.
     pub(crate) fn packer(&mut self, pool: LanePool) -> Packer {
-        let (outbound, inbound) = rtrb::RingBuffer::new(self.buffers_per_lane + MARKS);
+        let (outbound, inbound) = rtrb::RingBuffer::new(pool.supply.most + MARKS);
         let pack = PackPlan { interface: self.inlets.len() as u32, ..self.pack.clone() };
         let slot = pack.slots.slot_of(pack.start_ns);
         self.inlets.push(Inlet { inbound, free_buffers: pool.free_buffers, slot, ended: false });

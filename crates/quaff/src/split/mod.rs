@@ -18,6 +18,7 @@ pub use plan::{Goal, MemberPlan, SplitPlan};
 pub use report::{Largest, MemberReport, PeakReport, Report, Skipped};
 
 use crate::buffer_pool::{LanePool, Pool};
+use crate::gauge::{BufferGauges, LaneGauges};
 use crate::output::{Discard, Spread};
 use crate::run::file_output::FileOutput;
 use crate::run::{LaneEnd, Run, start_pool};
@@ -42,6 +43,9 @@ pub struct Split {
     /// Empty in a dry run.
     members: Vec<Member>,
     pool: Option<Pool>,
+    /// The gauges of the lanes, and of the buffer of all members, which a dry run has not.
+    pub lanes: Vec<Arc<LaneGauges>>,
+    pub buffer: Option<Arc<BufferGauges>>,
     knowledge: Arc<Knowledge>,
     /// Packets that each lane lost because no buffer was free, by member.
     lost: Receiver<Vec<u64>>,
@@ -57,29 +61,28 @@ impl Split {
         let sources = Sources::open(&plan.input, &outputs.iter().collect::<Vec<_>>(), plan.format(), &stop)?;
         refuse_headless(&plan, &sources)?;
         let opened = open_members(&plan, sources.is_at_once, &stop)?;
-        let (pool, shares) = match plan.is_dry() {
+        let (pool, lane_pools) = match plan.is_dry() {
             true => (None, Vec::new()),
             false => {
-                let write = plan.write_of(&plan.members[0], false);
-                let (pool, shares) =
-                    start_pool(&plan.input, &write, opened.len(), sources.lanes.len(), &stop)?;
-                (Some(pool), shares)
+                let (pool, lane_pools) = start_pool(&plan.input, &plan.write, opened.len(), &stop)?;
+                (Some(pool), lane_pools)
             }
         };
         let mut run = Run::new(&plan.input, &sources, &stop);
         run.notes.extend(opened.iter().filter_map(Opened::note).take(1));
         run.notes.extend(pool.iter().flat_map(|pool| pool.notes.clone()));
         let notes = run.notes.clone();
+        let (lanes, buffer) = (sources.gauges(), pool.as_ref().map(|pool| pool.gauges.clone()));
         let knowledge = Arc::new(Knowledge::new(plan.members.len()));
         let sorters = sorters(&plan, &sources, &opened, &knowledge)?;
         let mut outputs: Vec<_> = opened.into_iter().map(|member| member.output(&sources)).collect();
         let (lost_of_lane, lost) = channel();
-        let ends = ends(sorters, &mut outputs, shares, &lost_of_lane, sources.is_live);
+        let ends = ends(sorters, &mut outputs, lane_pools, &lost_of_lane, sources.is_live);
         drop(lost_of_lane);
         // On failure the outputs are dropped first, so that no lane waits for their writers.
         let started = run.start_lanes(sources, ends).and_then(|()| start_members(outputs));
         match started {
-            Ok(members) => Ok(Self { plan, stop, run, members, pool, knowledge, lost, notes }),
+            Ok(members) => Ok(Self { plan, stop, run, members, pool, lanes, buffer, knowledge, lost, notes }),
             Err(error) => Err(run.abandon(error)),
         }
     }
@@ -106,7 +109,8 @@ impl Split {
         let failures = members.iter_mut().filter_map(|member| member.failure.take());
         ended.failure = ended.failure.into_iter().chain(failures).next();
         ended.notes.extend(self.pool.and_then(Pool::finish));
-        let end = report::End { run: ended, members, lost: self.lost.try_iter().collect() };
+        let lost = self.lost.try_iter().collect();
+        let end = report::End { run: ended, members, lost, buffer: self.buffer };
         report::sum_up(&self.plan, &self.knowledge.balance(), self.stop.reason(), end)
     }
 }
@@ -153,18 +157,18 @@ fn sorters(
     Ok(sources.lanes.iter().map(sorter).collect())
 }
 
-/// The ends of all lanes: a sorter, and a packer for each member. The shares of the buffer are ordered by lane.
+/// The ends of all lanes: a sorter, and a packer for each member. The buffers are ordered by lane.
 fn ends(
     sorters: Vec<Box<dyn Stage>>,
     outputs: &mut [(FileOutput, member::Starting)],
-    shares: Vec<LanePool>,
+    pools: Vec<LanePool>,
     lost: &Sender<Vec<u64>>,
     is_live: bool,
 ) -> Vec<LaneEnd> {
-    let mut shares = shares.into_iter();
+    let mut pools = pools.into_iter();
     let mut end = |sorter| {
         let packers: Vec<_> =
-            outputs.iter_mut().zip(&mut shares).map(|((output, _), share)| output.packer(share)).collect();
+            outputs.iter_mut().zip(&mut pools).map(|((output, _), pool)| output.packer(pool)).collect();
         let output: Box<dyn crate::output::Output> = match packers.is_empty() {
             true => Box::new(Discard::default()),
             false => Box::new(Spread::new(packers, lost.clone(), is_live)),

@@ -122,7 +122,7 @@ impl SplitPlan {
         if self.sends() { Format::Pcap } else { self.write.format }
     }
 
-    /// The plan of one member's writer, with its share of the buffer.
+    /// The plan of one member's writer.
     pub(super) fn write_of(&self, member: &MemberPlan, is_at_once: bool) -> WritePlan {
         let plan = self.write.clone();
         let is_file =
@@ -133,6 +133,6 @@ impl SplitPlan {
             _ => plan.flush,
         };
         let format = if matches!(member.goal, Goal::Interface(_)) { Format::Pcap } else { plan.format };
-        WritePlan { flush, format, buffer_bytes: plan.buffer_bytes / self.members.len(), ..plan }
+        WritePlan { flush, format, ..plan }
     }
 }

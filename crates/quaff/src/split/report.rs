@@ -7,11 +7,13 @@
 
 use super::member::{self, Ended};
 use super::plan::{MemberPlan, SplitPlan};
+use crate::gauge::BufferGauges;
 use crate::run::{self, cpu_seconds};
 use crate::stage::{Balance, Conversation, PEAK_WINDOWS_NS, Share};
 use crate::tally::{self, BelowTap, InputTally, LaneTally, Reasons, Verdict, sum};
 use quaff_os::Reason;
 use serde::Serialize;
+use std::sync::Arc;
 
 /// The result of a split.
 #[derive(Debug, Clone, Serialize)]
@@ -49,6 +51,10 @@ pub struct Report {
     /// Peaks of all packets.
     pub peaks: Vec<PeakReport>,
     pub members: Vec<MemberReport>,
+    /// Maximum of the buffer in use, of all members together; 0 in a dry run.
+    pub buffer_high_bytes: u64,
+    /// Bytes of the buffer that were populated at the end.
+    pub resident_bytes: u64,
     /// Duration of the run.
     pub seconds: f64,
     /// User and system time of this process.
@@ -151,6 +157,8 @@ pub(super) struct End {
     pub(super) members: Vec<Ended>,
     /// Packets that each lane lost because no buffer was free, by member.
     pub(super) lost: Vec<Vec<u64>>,
+    /// `None` in a dry run.
+    pub(super) buffer: Option<Arc<BufferGauges>>,
 }
 
 pub(super) fn sum_up(plan: &SplitPlan, balance: &Balance, ended_by: Option<Reason>, end: End) -> Report {
@@ -178,6 +186,8 @@ pub(super) fn sum_up(plan: &SplitPlan, balance: &Balance, ended_by: Option<Reaso
         jain_bytes: jain(&members, |member| member.bytes),
         largest: balance.largest(None).map(|found| largest(found, balance)),
         peaks: peaks(&balance.all),
+        buffer_high_bytes: end.buffer.as_ref().map_or(0, |buffer| buffer.high_bytes()),
+        resident_bytes: end.buffer.as_ref().map_or(0, |buffer| buffer.resident.get()),
         seconds: end.run.seconds,
         cpu_seconds: cpu_seconds(),
         ended_by,

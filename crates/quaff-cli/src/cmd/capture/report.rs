@@ -1,5 +1,6 @@
 //! The output of `quaff capture`: the progress line, the ledger, the plan.
 
+use crate::cmd::receiving;
 use crate::exit::Exit;
 use crate::show::{self, LiveLine};
 use quaff::FilterPlace;
@@ -46,9 +47,8 @@ impl Live {
 
     /// Shows the progress in the name of the process: `0 3,17%`.
     pub(super) fn name_process(&self) {
-        let lanes = &self.status.lanes;
-        let percent = |buffers: u64| 100 * buffers / self.status.pool_buffers.max(1);
-        let most = |of: fn(&LaneGauges) -> u64| lanes.iter().map(|lane| of(lane)).max().unwrap_or(0);
+        let (lanes, buffer) = (&self.status.lanes, &self.status.buffer);
+        let percent = |bytes: u64| 100 * bytes / buffer.bytes.max(1);
         let lost: u64 = lanes
             .iter()
             .map(|lane| lane.nic_dropped.get() + lane.kernel_dropped.get() + lane.lost.get())
@@ -57,8 +57,7 @@ impl Live {
             0 => 0,
             lost => lost.ilog10() + 1,
         };
-        let now = percent(most(|lane| lane.buffer_now.get()));
-        let high = percent(most(|lane| lane.buffer_high.get()));
+        let (now, high) = (percent(buffer.used_bytes()), percent(buffer.high_bytes()));
         // An error is harmless: the name stays as it is.
         let _ = std::fs::write("/proc/self/comm", format!("{digits} {now},{high}%"));
     }
@@ -75,7 +74,7 @@ impl Live {
         let most = |of: fn(&LaneGauges) -> u64| lanes.iter().map(|lane| of(lane)).max().unwrap_or(0);
         let percent = |part: u64, whole: u64| 100 * part / whole.max(1);
         let (received, wire_bytes) = (sum(|lane| lane.received.get()), sum(|lane| lane.wire_bytes.get()));
-        let (buffers, blocks) = (self.status.pool_buffers, self.status.ring_blocks);
+        let (buffer, blocks) = (&self.status.buffer, self.status.ring_blocks);
         self.line = format!(
             "{} {} | written {} {} | ring {}% buffer {}% max {}% | lost: nic {} kernel {} buffer {} disk {}{}",
             show::pps((received - self.received) as f64 / seconds),
@@ -83,8 +82,8 @@ impl Live {
             show::count(self.status.writer.written.get()),
             show::bytes(self.status.writer.bytes.get()),
             percent(most(|lane| lane.ring_high.get()), blocks),
-            percent(most(|lane| lane.buffer_now.get()), buffers),
-            percent(most(|lane| lane.buffer_high.get()), buffers),
+            percent(buffer.used_bytes(), buffer.bytes),
+            percent(buffer.high_bytes(), buffer.bytes),
             show::count(sum(|lane| lane.nic_dropped.get())),
             show::count(sum(|lane| lane.kernel_dropped.get())),
             show::count(sum(|lane| lane.lost.get())),
@@ -98,10 +97,7 @@ impl Live {
         if copy_lost > 0 {
             self.line += &format!(" | live copy missed {}", show::count(copy_lost));
         }
-        let (resident, buffer) = (self.status.resident.get() >> 20, self.status.buffer_bytes >> 20);
-        if resident < buffer {
-            self.line += &format!(" | {resident} of {buffer} MiB ready");
-        }
+        self.line += &receiving::resident_words(buffer);
         (self.received, self.wire_bytes, self.last) = (received, wire_bytes, Instant::now());
     }
 }
@@ -373,10 +369,7 @@ pub(super) fn explain(plan: &CapturePlan, inner: &[(String, FilterPlace)]) {
     );
     println!(
         "buffer     {} in chunks of {}, pre-faulted for {:?} before the first packet, then in the background; on disk after {:?}",
-        show::bytes(
-            (plan.write.buffers_per_lane(plan.input.lanes()) * plan.input.lanes() * plan.write.chunk_bytes)
-                as u64
-        ),
+        show::bytes((plan.write.buffers(plan.input.lanes()) * plan.write.chunk_bytes) as u64),
         show::bytes(plan.write.chunk_bytes as u64),
         PREFAULT,
         plan.write.flush

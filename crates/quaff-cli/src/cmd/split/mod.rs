@@ -7,21 +7,23 @@ pub(crate) use args::Args;
 
 use crate::cmd::receiving::{self, Asked, LOOK_END};
 use crate::exit::Exit;
-use crate::show::say;
+use crate::show::{LiveLine, say};
 use quaff::split::{Split, SplitPlan};
-use quaff_os::{Reason, Signals, Stop, Wakeup};
+use quaff_os::{Reason, Signal, Signals, Stop, Wakeup};
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 /// Interval of checks for members that are down or back.
 const LOOK: Duration = Duration::from_millis(100);
+/// Interval of the progress line on a terminal.
+const DRAW: Duration = Duration::from_millis(500);
 
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let plan = args.split_plan()?.validate()?;
     if plan.takes_stdout() && std::io::stdout().is_terminal() {
         anyhow::bail!("stdout is a terminal: name a file with -w, or use a pipe");
     }
-    let (signals, stop) = (receiving::signals(&[])?, Stop::default());
+    let (signals, stop) = (receiving::signals(&[Signal::SIGUSR1])?, Stop::default());
     let planned = plan.clone();
     let start = |stop| Split::start(planned, stop);
     let started = receiving::start(&signals, &stop, start, |split| drop(split.finish()))?;
@@ -52,12 +54,16 @@ fn watch(args: &Args, split: &Split, signals: &Signals, stop: &Stop) -> anyhow::
     stop.wake(ending.clone());
     let mut asked = Asked::default();
     let mut here: Vec<_> = split.members().map(|_| true).collect();
+    let live = LiveLine { is_live: std::io::stderr().is_terminal() && args.quiet == 0 };
+    let mut drawn = started;
     while !split.is_over() {
         let left =
             args.duration.map_or(LOOK, |duration| duration.saturating_sub(started.elapsed()).min(LOOK));
         let look = if stop.raised() { LOOK_END } else { left };
         match signals.next_or(&ending, look)?.map(|heard| heard.signal) {
+            Some(Signal::SIGUSR1) => live.print(&report::progress(split)),
             Some(signal) if asked.is_second(signal, stop) => {
+                live.draw("");
                 say("quaff: ended immediately; packets that were not sent yet are lost");
                 std::process::exit(2);
             }
@@ -67,18 +73,23 @@ fn watch(args: &Args, split: &Split, signals: &Signals, stop: &Stop) -> anyhow::
             stop.raise(Reason::Duration);
         }
         if !stop.raised() && args.quiet == 0 {
-            report_members(split, &mut here);
+            report_members(split, &mut here, live);
+        }
+        if live.is_live && drawn.elapsed() >= DRAW {
+            drawn = Instant::now();
+            live.draw(&report::progress(split));
         }
         ending.clear();
     }
+    live.draw("");
     Ok(())
 }
 
-fn report_members(split: &Split, here: &mut [bool]) {
+fn report_members(split: &Split, here: &mut [bool], live: LiveLine) {
     for ((name, is_here, _), was_here) in split.members().zip(here) {
         if is_here != *was_here {
             *was_here = is_here;
-            say(&match is_here {
+            live.print(&match is_here {
                 true => format!("quaff: {name} is back and takes its flows again"),
                 false => format!("quaff: {name} is down; the other members take its flows"),
             });

@@ -1,8 +1,10 @@
 //! The report of `quaff split`: the shares as bars, then details.
 
+use crate::cmd::receiving;
 use crate::exit::Exit;
 use crate::show;
-use quaff::split::{Largest, MemberReport, PeakReport, Report, SplitPlan};
+use quaff::LaneGauges;
+use quaff::split::{Largest, MemberReport, PeakReport, Report, Split, SplitPlan};
 use quaff_os::Reason;
 
 /// Cells of a bar.
@@ -20,6 +22,26 @@ pub(super) fn print(report: &Report, plan: &SplitPlan, is_json: bool, is_quiet: 
         return;
     }
     if plan.takes_stdout() || is_quiet && !is_json { show::say(&text) } else { show::print(&text) }
+}
+
+/// The progress line.
+pub(super) fn progress(split: &Split) -> String {
+    let sum = |of: fn(&LaneGauges) -> u64| split.lanes.iter().map(|lane| of(lane)).sum::<u64>();
+    let out: u64 = split.members().map(|(_, _, written)| written).sum();
+    let mut line = format!("{} in, {} out", show::count(sum(|lane| lane.received.get())), show::count(out));
+    if let Some(buffer) = &split.buffer {
+        let percent = |bytes: u64| 100 * bytes / buffer.bytes.max(1);
+        line += &format!(
+            " | buffer {}% max {}% | lost: nic {} kernel {} buffer {}{}",
+            percent(buffer.used_bytes()),
+            percent(buffer.high_bytes()),
+            show::count(sum(|lane| lane.nic_dropped.get())),
+            show::count(sum(|lane| lane.kernel_dropped.get())),
+            show::count(sum(|lane| lane.lost.get())),
+            receiving::resident_words(buffer)
+        );
+    }
+    line
 }
 
 /// The exit status for a report.

@@ -80,6 +80,8 @@ fn a_server_is_read() {
     for (other, shared) in [(5, Same), (13, Smt), (6, L3), (14, L3), (0, Machine), (99, Machine)] {
         assert_eq!(topology.sharing(5, other), shared, "{other}");
     }
+    assert_eq!([0, 5, 99].map(|core| topology.local_node(core)), [Some(0), Some(1), None]);
+    assert_eq!(Fake::new(1, 4, 2).topology(&[0]).local_node(0), None, "one node is no choice");
     let nic = machine.card(1, &[4, 5]);
     assert_eq!((nic.node, nic.irqs.len(), nic.receiving_cores()), (Some(1), 2, vec![4, 5]));
     assert_eq!((nic.irqs[1].number, nic.irqs[1].name.as_str()), (101, "eth7-TxRx-1"));

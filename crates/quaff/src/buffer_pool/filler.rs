@@ -1,0 +1,285 @@
+//! The thread that populates buffers: whether packets arrive or not, at the lowest priority while the lanes have enough.
+//! It maps and locks nothing, because a lane might wait for the lock of all memory.
+
+use super::common::Common;
+use super::{PoolPlan, smaller};
+use crate::gauge::BufferGauges;
+use crate::{Result, memory};
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::unistd::Pid;
+use quaff_os::{Buffer, Stop, Wakeup, cpu};
+use rtrb::Producer;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Interval at which the thread checks the free memory while that is scarce.
+const SCARCE_WAIT: Duration = Duration::from_millis(100);
+/// Free memory of the machine that is not populated ahead of need, at most.
+const SPARE_BYTES_MAX: u64 = 512 << 20;
+/// With fewer ready buffers of a lane the thread leaves its low priority; with twice as many it returns to it.
+const FEW_BUFFERS: usize = 64;
+/// Bytes populated between two readings of the free memory.
+const GRANT_BYTES: usize = 64 << 20;
+
+/// The fresh buffers of one lane's share.
+pub(super) struct Fresh {
+    /// Mapped, but not populated.
+    pub(super) mapped: Vec<Buffer>,
+    pub(super) to_lane: Producer<Buffer>,
+}
+
+/// Populates the buffers of all lanes.
+pub(super) struct Filler {
+    lanes: Vec<Fresh>,
+    /// Common buffers that are not populated.
+    rest: Vec<Buffer>,
+    common: Arc<Common>,
+    gauges: Arc<BufferGauges>,
+    spare: Spare,
+}
+
+/// Memory of the machine that stays free unless a lane needs it: several captures that start together each plan with
+/// the memory that all of them see.
+struct Spare {
+    free_bytes: fn() -> u64,
+    least_bytes: u64,
+    granted_bytes: usize,
+}
+
+/// The priority and the cores of the pool's thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Manner {
+    /// The lowest priority, on the quiet cores.
+    Idle,
+    /// A lane has few ready buffers: normal priority on the quiet cores; without such cores the lowest.
+    Brisk,
+    /// A lane has none, and may be waiting for one: normal priority on all cores.
+    Urgent,
+}
+
+/// The state of the thread, and the cores that it may use.
+pub(super) struct Place {
+    all: CpuSet,
+    /// Those without a lane; may be none.
+    quiet: CpuSet,
+    manner: Manner,
+}
+
+impl Filler {
+    pub(super) fn new(
+        lanes: Vec<Fresh>,
+        rest: Vec<Buffer>,
+        common: Arc<Common>,
+        gauges: Arc<BufferGauges>,
+    ) -> Self {
+        Self { lanes, rest, common, gauges, spare: Spare::new(memory::free_bytes) }
+    }
+
+    /// Populates the first buffers: of the lanes' shares in turns, then common ones.
+    pub(super) fn fill_first(&mut self, plan: &PoolPlan, started: Instant, stop: &Stop) -> Result<()> {
+        let lanes = self.lanes.len();
+        for number in 0..plan.buffers {
+            let round = number / lanes;
+            // At least one buffer circulates, with which a lane can end its work.
+            let is_needed = round == 0 || round < plan.ready_buffers && !stop.raised();
+            let has_time = !stop.raised() && started.elapsed() < plan.start_limit;
+            if !is_needed && !(has_time && self.spare.grants(plan.buffer_bytes)) {
+                break;
+            }
+            self.add(number % lanes, |buffer| buffer.populate())?;
+        }
+        Ok(())
+    }
+
+    /// Populates the other buffers, for the lane with the fewest ready ones first. Returns a warning.
+    pub(super) fn fill_rest(mut self, mut place: Place, wakeup: &Wakeup, stop: &Stop) -> Option<String> {
+        let warning = self.fill(&mut place, wakeup, stop);
+        // Who waits for one has to know that no more is to come.
+        self.common.set_unready(0);
+        warning
+    }
+
+    fn fill(&mut self, place: &mut Place, wakeup: &Wakeup, stop: &Stop) -> Option<String> {
+        loop {
+            let (at, ready) = self.neediest().filter(|_| !stop.raised())?;
+            place.adapt(ready);
+            let next = self.lanes[at].mapped.last().or(self.rest.last());
+            if ready > 0 && !self.spare.grants(next.map_or(0, |buffer| buffer.len())) {
+                wakeup.wait(SCARCE_WAIT).ok()?;
+            } else if let Err(error) = self.add(at, Buffer::touch) {
+                return Some(smaller(&error));
+            }
+        }
+    }
+
+    /// The running lane with the fewest ready buffers for which there are more, and their number.
+    pub(super) fn neediest(&self) -> Option<(usize, usize)> {
+        let common = self.common.ready();
+        let has_more = |lane: &Fresh| !(lane.mapped.is_empty() && self.rest.is_empty());
+        let lanes = self.lanes.iter().enumerate();
+        let lanes = lanes.filter(|(_, lane)| has_more(lane) && !lane.to_lane.is_abandoned());
+        lanes.map(|(at, lane)| (at, lane.ready() + common)).min_by_key(|(_, ready)| *ready)
+    }
+
+    /// Populates a buffer for lane `at`: of its share or, when that is populated, a common one.
+    pub(super) fn add(
+        &mut self,
+        at: usize,
+        populate: impl FnOnce(&mut Buffer) -> quaff_os::Result<()>,
+    ) -> quaff_os::Result<()> {
+        let own = self.lanes[at].mapped.pop();
+        let is_own = own.is_some();
+        let Some(mut buffer) = own.or_else(|| self.rest.pop()) else { return Ok(()) };
+        populate(&mut buffer)?;
+        self.gauges.resident.set(self.gauges.resident.get() + buffer.len() as u64);
+        if is_own {
+            let pushed = self.lanes[at].to_lane.push(buffer);
+            assert!(pushed.is_ok(), "there is a place for every buffer");
+        } else {
+            self.common.put(buffer);
+            self.common.set_unready(self.rest.len());
+        }
+        Ok(())
+    }
+}
+
+impl Fresh {
+    /// Populated buffers that the lane has not taken.
+    fn ready(&self) -> usize {
+        self.to_lane.buffer().capacity() - self.to_lane.slots()
+    }
+}
+
+impl Spare {
+    fn new(free_bytes: fn() -> u64) -> Self {
+        Self { free_bytes, least_bytes: (free_bytes() / 4).min(SPARE_BYTES_MAX), granted_bytes: 0 }
+    }
+
+    /// Returns whether `bytes` may be populated ahead of need.
+    fn grants(&mut self, bytes: usize) -> bool {
+        if self.granted_bytes < bytes {
+            if (self.free_bytes)() < self.least_bytes + (GRANT_BYTES + bytes) as u64 {
+                return false;
+            }
+            self.granted_bytes += GRANT_BYTES + bytes;
+        }
+        self.granted_bytes -= bytes;
+        true
+    }
+}
+
+impl Manner {
+    /// For lanes with `ready` populated buffers, after this manner.
+    fn next(self, ready: usize) -> Self {
+        match ready {
+            0 => Self::Urgent,
+            1..FEW_BUFFERS => Self::Brisk,
+            _ if ready < 2 * FEW_BUFFERS && self != Self::Idle => Self::Brisk,
+            _ => Self::Idle,
+        }
+    }
+}
+
+impl Place {
+    /// The cores of the calling thread, `busy` ones set apart.
+    pub(super) fn without(busy: &[usize]) -> Self {
+        let all = sched_getaffinity(Pid::from_raw(0)).unwrap_or_default();
+        let mut quiet = all;
+        for core in busy {
+            let _ = quiet.unset(*core);
+        }
+        Self { all, quiet, manner: Manner::Urgent }
+    }
+
+    /// Chooses the manner by the number of buffers that are ready.
+    fn adapt(&mut self, ready: usize) {
+        let manner = self.manner.next(ready);
+        if manner == self.manner {
+            return;
+        }
+        self.manner = manner;
+        let has_quiet = self.quiet != CpuSet::new();
+        let cores = if has_quiet && manner != Manner::Urgent { &self.quiet } else { &self.all };
+        // A refusal leaves the thread where it is.
+        let _ = sched_setaffinity(Pid::from_raw(0), cores);
+        cpu::idle_priority(manner == Manner::Idle || manner == Manner::Brisk && !has_quiet);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{BYTES, plan};
+    use super::super::{LanePool, divide, map};
+    use super::*;
+    use quaff_os::Reason;
+
+    /// A filler and its lanes, on a machine with so much free memory.
+    fn filler(plan: &PoolPlan, free_bytes: fn() -> u64) -> (Filler, Vec<LanePool>) {
+        let (filler, lanes, _) = divide(plan, map(plan).unwrap());
+        (Filler { spare: Spare::new(free_bytes), ..filler }, lanes)
+    }
+
+    #[test]
+    fn the_start_populates_what_its_time_permits() {
+        let within = |start_limit, stop: &Stop| {
+            let plan = PoolPlan { start_limit, ..plan(2, 32) };
+            let (mut filler, _lanes) = filler(&plan, || u64::MAX);
+            filler.fill_first(&plan, Instant::now(), stop).unwrap();
+            filler.gauges.resident.get() as usize / BYTES
+        };
+        let (stop, hour) = (Stop::default(), Duration::from_secs(3600));
+        assert_eq!(within(Duration::ZERO, &stop), 2, "one for each lane");
+        assert_eq!(within(hour, &stop), 32, "all");
+        stop.raise(Reason::Signal);
+        assert_eq!(within(hour, &stop), 2, "the end comes first");
+    }
+
+    #[test]
+    fn a_lane_without_ready_buffers_is_served_first() {
+        let plan = PoolPlan { ready_buffers: 2, shares_percent: 50, ..plan(2, 16) };
+        let (mut filler, lanes) = filler(&plan, || 0);
+        filler.fill_first(&plan, Instant::now(), &Stop::default()).unwrap();
+        let [mut busy, mut calm] = <[LanePool; 2]>::try_from(lanes).ok().unwrap();
+        let mut taken: Vec<_> = std::iter::from_fn(|| busy.supply.take()).collect();
+        assert_eq!(taken.len(), 2);
+        let (stop, wakeup) = (Stop::default(), Wakeup::new().unwrap());
+        stop.wake(wakeup.clone());
+        let ending = stop.clone();
+        let thread = std::thread::spawn(move || filler.fill_rest(Place::without(&[]), &wakeup, &stop));
+        // No memory is free, so only a lane that needs a buffer gets one: of its share, and then common ones.
+        while taken.len() < 4 + 8 {
+            std::thread::sleep(Duration::from_millis(1));
+            assert!(!busy.supply.is_exhausted(), "after {} buffers", taken.len());
+            taken.extend(busy.supply.take());
+        }
+        assert!(busy.supply.is_exhausted() && busy.supply.take().is_none());
+        ending.raise(Reason::Signal);
+        assert_eq!(thread.join().unwrap(), None);
+        assert_eq!(std::iter::from_fn(|| calm.supply.take()).count(), 2, "it had enough");
+        assert!(calm.supply.is_exhausted(), "the thread has ended, so no more is to come");
+    }
+
+    #[test]
+    fn memory_that_others_need_is_left_to_them() {
+        let mut spare = Spare::new(|| 400 << 20);
+        assert_eq!(spare.least_bytes, 100 << 20);
+        assert!(spare.grants(BYTES));
+        spare.free_bytes = || 120 << 20;
+        let granted = (0..).take_while(|_| spare.grants(BYTES)).count();
+        assert_eq!(granted, GRANT_BYTES / BYTES, "what was granted at the reading before");
+        spare.free_bytes = || 400 << 20;
+        assert!(spare.grants(BYTES), "there is memory again");
+    }
+
+    #[test]
+    fn the_fewer_buffers_are_ready_the_more_urgent_is_the_next() {
+        let manners = |start: Manner| {
+            [0, 1, FEW_BUFFERS - 1, FEW_BUFFERS, 2 * FEW_BUFFERS - 1, 2 * FEW_BUFFERS]
+                .map(|ready| start.next(ready))
+        };
+        use Manner::{Brisk, Idle, Urgent};
+        assert_eq!(manners(Urgent), [Urgent, Brisk, Brisk, Brisk, Brisk, Idle]);
+        assert_eq!(manners(Brisk), [Urgent, Brisk, Brisk, Brisk, Brisk, Idle]);
+        assert_eq!(manners(Idle), [Urgent, Brisk, Brisk, Idle, Idle, Idle], "no change back and forth");
+    }
+}

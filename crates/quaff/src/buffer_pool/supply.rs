@@ -1,0 +1,152 @@
+//! The buffers of a lane, and their way back from its writer.
+
+use super::common::Common;
+use crate::gauge::BufferGauges;
+use quaff_os::{Buffer, Gauge};
+use rtrb::{Consumer, Producer, RingBuffer};
+use std::sync::Arc;
+
+/// The buffers of one lane.
+pub(crate) struct LanePool {
+    /// For the lane.
+    pub(crate) supply: Supply,
+    /// For its writer.
+    pub(crate) free_buffers: FreeBuffers,
+}
+
+/// The empty buffers of a lane: first the one that the writer returned last, which is in the cache, then fresh ones of
+/// its share, which the pool's thread populates ahead, then common ones. So while the output keeps up, a lane uses the
+/// same one or two again.
+#[derive(Debug)]
+pub(crate) struct Supply {
+    returned: Consumer<Buffer>,
+    /// Returned buffers, the last one on top.
+    warm: Vec<Buffer>,
+    fresh: Consumer<Buffer>,
+    /// Buffers of the lane's share.
+    share: usize,
+    /// The most buffers that the lane can have at a time, and places in each of its rings.
+    pub(crate) most: usize,
+    /// Fresh ones that this lane has taken.
+    taken: usize,
+    lease: Arc<Lease>,
+    common: Arc<Common>,
+    gauges: Arc<BufferGauges>,
+}
+
+/// The writer's end: returns buffers that are written.
+#[derive(Debug)]
+pub(crate) struct FreeBuffers {
+    to_lane: Producer<Buffer>,
+    lease: Arc<Lease>,
+    common: Arc<Common>,
+    gauges: Arc<BufferGauges>,
+}
+
+/// The common buffers that a lane has borrowed so far, and those that its writer has repaid.
+#[derive(Debug, Default)]
+struct Lease {
+    /// Written by the lane.
+    borrowed: Gauge,
+    /// Written by its writer.
+    repaid: Gauge,
+}
+
+/// The ends of a lane whose share comes through `fresh`.
+pub(super) fn ends(
+    fresh: Consumer<Buffer>,
+    share: usize,
+    most: usize,
+    common: &Arc<Common>,
+    gauges: &Arc<BufferGauges>,
+) -> LanePool {
+    let (to_lane, returned) = RingBuffer::new(most);
+    let (lease, common, gauges) = (Arc::<Lease>::default(), common.clone(), gauges.clone());
+    let free_buffers =
+        FreeBuffers { to_lane, lease: lease.clone(), common: common.clone(), gauges: gauges.clone() };
+    let warm = Vec::with_capacity(most);
+    let supply = Supply { returned, warm, fresh, share, most, taken: 0, lease, common, gauges };
+    LanePool { supply, free_buffers }
+}
+
+impl Lease {
+    /// Buffers borrowed and not repaid. Each side knows its own number and may see an earlier one of the other side, so
+    /// the lane may read too many, its writer too few.
+    fn open(&self) -> u64 {
+        self.borrowed.get() - self.repaid.get()
+    }
+}
+
+impl Supply {
+    /// An empty buffer, if there is one.
+    pub(crate) fn take(&mut self) -> Option<Buffer> {
+        let buffer = self.take_own().or_else(|| self.borrow())?;
+        self.gauges.take(buffer.len());
+        Some(buffer)
+    }
+
+    fn take_own(&mut self) -> Option<Buffer> {
+        while let Ok(buffer) = self.returned.pop() {
+            self.warm.push(buffer);
+        }
+        if let Some(buffer) = self.warm.pop() {
+            return Some(buffer);
+        }
+        let buffer = self.fresh.pop().ok()?;
+        self.taken += 1;
+        Some(buffer)
+    }
+
+    fn borrow(&mut self) -> Option<Buffer> {
+        let buffer = self.may_borrow().then(|| self.common.take())??;
+        self.lease.borrowed.set(self.lease.borrowed.get() + 1);
+        Some(buffer)
+    }
+
+    fn may_borrow(&self) -> bool {
+        self.lease.open() < (self.most - self.share) as u64
+    }
+
+    /// Returns whether a buffer of the lane's own is empty.
+    pub(crate) fn has_own(&self) -> bool {
+        !(self.warm.is_empty() && self.returned.is_empty() && self.fresh.is_empty())
+    }
+
+    /// Returns whether all buffers that the lane can have are in use. Otherwise some are empty, or are being populated.
+    pub(crate) fn is_exhausted(&self) -> bool {
+        // In this order: the last fresh one comes before the end of the thread that populates them.
+        let is_populated = self.taken == self.share || self.fresh.is_abandoned();
+        is_populated && !self.has_own() && (!self.may_borrow() || self.common.is_empty())
+    }
+
+    /// Buffers in use: being filled, waiting, or being written.
+    pub(crate) fn out(&self) -> usize {
+        self.taken + self.lease.open() as usize - self.warm.len() - self.returned.slots()
+    }
+}
+
+impl FreeBuffers {
+    /// Returns a buffer: a common one while the lane has borrowed any, whichever it is, so that the lane keeps no more
+    /// than its share when it needs no more.
+    pub(crate) fn push(&mut self, buffer: Buffer) {
+        self.gauges.put(buffer.len());
+        if self.lease.open() > 0 {
+            self.lease.repaid.set(self.lease.repaid.get() + 1);
+            return self.common.put(buffer);
+        }
+        let pushed = self.to_lane.push(buffer);
+        assert!(pushed.is_ok(), "the ring back has a place for every buffer");
+    }
+}
+
+#[cfg(test)]
+impl LanePool {
+    /// A lane to which all of the pool belongs, with its buffers ready.
+    pub(crate) fn of(buffers: Vec<Buffer>) -> Self {
+        let count = buffers.len();
+        let (mut populated, fresh) = RingBuffer::new(count);
+        let gauges = BufferGauges::new(buffers.iter().map(|buffer| buffer.len() as u64).sum());
+        buffers.into_iter().for_each(|buffer| populated.push(buffer).expect("a place"));
+        ends(fresh, count, count, &Arc::new(Common::new(0)), &Arc::new(gauges))
+    }
+}
