@@ -83,7 +83,8 @@ impl Filler {
             // At least one buffer circulates, with which a lane can end its work.
             let is_needed = round == 0 || round < plan.ready_buffers && !stop.raised();
             let has_time = !stop.raised() && started.elapsed() < plan.start_limit;
-            if !is_needed && !(has_time && self.spare.grants(plan.buffer_bytes)) {
+            let is_granted = is_needed || has_time && self.spare.grants(plan.buffer_bytes);
+            if !is_granted {
                 break;
             }
             self.add(number % lanes, |buffer| buffer.populate())?;
