@@ -77,12 +77,12 @@ fn common_buffers_return_to_all_and_own_ones_to_their_lane() {
     let (mut filler, mut lanes, gauges) = divide(&plan, map(&plan).unwrap());
     filler.fill_first(&plan, Instant::now(), &Stop::default()).unwrap();
     for round in 0..3 {
-        for at in 0..4 {
-            let taken = take_all(&mut lanes[at]);
-            assert_eq!((taken.len(), lanes[at].supply.out()), (26, 26), "lane {at}, round {round}");
-            assert!(lanes[at].supply.is_exhausted());
-            taken.into_iter().for_each(|buffer| lanes[at].free_buffers.push(buffer));
-            assert_eq!(lanes[at].supply.out(), 0);
+        for (at, lane) in lanes.iter_mut().enumerate() {
+            let taken = take_all(lane);
+            assert_eq!((taken.len(), lane.supply.out()), (26, 26), "lane {at}, round {round}");
+            assert!(lane.supply.is_exhausted());
+            taken.into_iter().for_each(|buffer| lane.free_buffers.push(buffer));
+            assert_eq!(lane.supply.out(), 0);
         }
     }
     assert_eq!((gauges.used_bytes(), gauges.high_bytes()), (0, 26 * BYTES as u64));
