@@ -44,7 +44,7 @@ fn one_link_of_four_may_use_three_quarters_of_the_buffer() {
     const FLOOD: u64 = 65_600;
     /// Frames on each of the others.
     const TRICKLE: u64 = 1000;
-    assert!(FLOOD * (1500 + BLOCK_BYTES) > BUFFER_BYTES * 3 / 4);
+    const { assert!(FLOOD * (1500 + BLOCK_BYTES) > BUFFER_BYTES * 3 / 4) };
     let test = "one_link_of_four_may_use_three_quarters_of_the_buffer";
     let Some(bench) = Bench::new(test, 1 << 28) else { return };
     add_links(&bench);
