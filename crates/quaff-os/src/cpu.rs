@@ -3,6 +3,8 @@
 use crate::{Error, Result, Try};
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
+use std::fs;
+use std::path::Path;
 
 /// Pins the calling thread to one core.
 pub fn pin(core: usize) -> Result<()> {
@@ -28,6 +30,34 @@ pub fn cores() -> usize {
 pub fn allowed() -> Result<Vec<usize>> {
     let set = sched_getaffinity(Pid::from_raw(0)).trying(|| "read the affinity of the calling thread")?;
     Ok((0..CpuSet::count()).filter(|core| set.is_set(*core).unwrap_or(false)).collect())
+}
+
+/// The core numbers in a file of /sys or /proc; `None` if it cannot be read.
+pub fn read_list(path: &Path) -> Option<Vec<usize>> {
+    fs::read_to_string(path).ok().map(|text| list(&text))
+}
+
+/// Parses a list in the kernel's format, such as `0-3,8`; ignores invalid parts.
+pub fn list(text: &str) -> Vec<usize> {
+    /// Limit on core numbers, against damaged lists.
+    const CORES_MAX: usize = 1 << 14;
+    let mut numbers = Vec::new();
+    for part in text.trim().split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        if let (Ok(first), Ok(last)) = (first.trim().parse::<usize>(), last.trim().parse::<usize>()) {
+            numbers.extend(first..=last.min(CORES_MAX));
+        }
+    }
+    numbers
+}
+
+/// Parses a mask in the kernel's format, such as `00000003,00000000`: 32 cores a word, the highest first.
+pub(crate) fn mask(text: &str) -> Vec<usize> {
+    let words = text.trim().split(',').rev().map(|word| u32::from_str_radix(word.trim(), 16).unwrap_or(0));
+    let cores = words
+        .enumerate()
+        .flat_map(|(at, word)| (0..32).filter(move |bit| word >> bit & 1 == 1).map(move |bit| 32 * at + bit));
+    cores.collect()
 }
 
 /// Sets SCHED_FIFO at `priority` (1 to 99) for the calling thread. Needs CAP_SYS_NICE.

@@ -16,6 +16,7 @@ mod interrupt;
 pub mod link_counters;
 mod mem;
 mod netns;
+pub mod nic;
 pub mod packet;
 mod pipe;
 pub mod probe;

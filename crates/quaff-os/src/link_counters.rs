@@ -1,175 +1,237 @@
-//! Packets that an interface lost below its packet sockets, by the counters of the card, of its driver and of the kernel.
+//! Packets that an interface lost below its packet sockets, or did not send, by the counters of the card, of its
+//! driver, of the interfaces below it and of the kernel.
 //!
-//! The fields of route netlink (`rx_missed`, `rx_fifo`, `rx_over`, `rx_dropped`) mean something else in each driver, and
-//! some losses are only in `ethtool -S`. [`drivers`] knows which counter is a part of which, so that no packet is counted
-//! twice. The backlogs of the cores are not of one interface: [`crate::softnet`] reads them. This module never decides
-//! what a loss means for a capture.
+//! The fields of route netlink (`rx_missed`, `rx_fifo`, `rx_over`, `rx_dropped`) mean something else in each driver,
+//! and some losses are only in `ethtool -S`. [`drivers`] knows which counter is a part of which, so that no packet is
+//! counted twice. The backlogs of the cores are not of one interface: [`crate::softnet`] reads them, and [`account`]
+//! compares. This module never decides what a loss means for a capture.
 
+mod account;
 mod drivers;
+mod lower;
+mod meter;
+
+pub use account::{BeforeTap, Tap};
+pub use lower::{LowerDrops, interfaces_below};
 
 use crate::Result;
-use crate::ethtool;
-use crate::rtnl::{Link, LinkStats, Rtnl};
-use drivers::{Driver, Meaning, NicSum};
-use std::collections::BTreeMap;
+use crate::nic::serving_cores;
+use crate::rtnl::{Link, QdiscDrops, Rtnl};
+use lower::Lower;
+use meter::{Meter, Wrapping};
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::time::Duration;
 
 /// Readings before the first one that counts, of drivers that answer with old values (mlx5e).
 const PRIMINGS: usize = 2;
-/// The pause after each of them; it does not wait for drivers that refresh once a second.
+/// The pause before each of them; it does not wait for drivers that refresh once a second.
 const PRIME_PAUSE_MAX: Duration = Duration::from_millis(20);
 /// Readings at the end until two of them must agree.
 const READINGS_MAX: usize = 4;
 
-/// The counters of one interface since a moment.
+/// The counters of one interface, and of those below it, since a moment.
 #[derive(Debug)]
 pub struct LinkCounters {
-    index: u32,
-    name: String,
-    driver: &'static Driver,
-    base: Reading,
-    now: Reading,
+    own: Meter,
+    /// Drops of its queueing disciplines and filters (tc).
+    disciplines: Wrapping,
+    lower: Vec<Lower>,
+    /// The interface and those below it, of which the cores are read again at the end; `None` if some are in another
+    /// network namespace.
+    links: Option<Vec<Link>>,
+    cores: Option<BTreeSet<usize>>,
 }
 
 /// The rise of the counters of dropped packets. No packet is in both of the first two fields.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct LinkDrops {
     /// Dropped by the interface or its driver, without a doubt.
+    #[serde(skip)]
     pub nic_dropped: u64,
-    /// `rx_dropped`: dropped below the sockets, or by the stack above them.
+    /// `rx_dropped`: dropped below the sockets, or by the stack above them. Without those of an XDP program and those
+    /// of interfaces below.
     pub rx_dropped: u64,
-    /// Rise of other drop counters beyond `nic_dropped`. Some kernels have it in `rx_dropped` as well. They may count
-    /// packets that were not for this interface, or events that dropped no packet.
-    pub doubtful: u64,
+    /// The part of `rx_dropped` that the driver counts: dropped below the sockets.
+    #[serde(skip)]
+    pub rx_dropped_by_driver: u64,
+    /// Rise of other drop counters of the driver beyond `nic_dropped`. Some kernels have it in `rx_dropped` as well.
+    /// They may count packets that were not for this interface, or events that dropped no packet.
+    pub driver_dropped: u64,
+    /// The part of `driver_dropped` that is in no other counter: dropped at the port of the card, for any of its
+    /// functions.
+    #[serde(skip)]
+    pub port_dropped: u64,
+    /// Dropped by an XDP program, as far as the driver counts them.
+    pub xdp_dropped: u64,
     /// The drop counters of `ethtool -S` that rose and are in no counter of route netlink, by name.
-    pub counters: BTreeMap<String, u64>,
+    pub driver_counters: BTreeMap<String, u64>,
+    /// The drop counters of the interfaces below that rose, by the names of the interface and the counter.
+    pub lower_counters: BTreeMap<String, u64>,
+    /// The interfaces below whose drop counters rose.
+    #[serde(skip)]
+    pub lower: Vec<LowerDrops>,
+    /// The cores whose network softirq receives its frames; `None` if any may.
+    #[serde(skip)]
+    pub cores: Option<BTreeSet<usize>>,
+    /// The counters of the driver could be read at the start and not at the end.
+    #[serde(skip)]
+    pub is_unread: bool,
+    /// Frames that its queueing discipline or a filter (tc) dropped, of those that it was to send; filters also drop
+    /// frames that it received.
+    #[serde(skip)]
+    pub qdisc_dropped: u64,
+    /// Frames that its driver did not send (`tx_dropped`). On a veth, frames for which the other end had no room.
+    #[serde(skip)]
+    pub tx_dropped: u64,
 }
 
-/// All counters of an interface at one moment.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct Reading {
-    stats: LinkStats,
-    /// The drop counters of the driver; those of equal names are added up.
-    counters: BTreeMap<String, u64>,
+impl LinkDrops {
+    /// `driver_dropped` beyond `dropped` of `rx_dropped`, which may have it as well.
+    pub fn driver_dropped_beyond(&self, dropped: u64) -> u64 {
+        (self.driver_dropped - self.port_dropped).saturating_sub(dropped) + self.port_dropped
+    }
 }
 
 impl LinkCounters {
     /// Starts at the present values. `rtnl` must be of the calling thread's network namespace, here and in
     /// [`settle`](Self::settle).
     pub fn open(link: &Link, rtnl: &mut Rtnl) -> Result<Self> {
-        let driver = drivers::of(ethtool::driver(&link.name).ok().flatten().as_deref());
-        let mut base = Reading::take(driver, link.index, &link.name, rtnl)?;
-        if !driver.refresh.is_zero() {
+        let all = rtnl.links().unwrap_or_default();
+        let (below, has_others) = interfaces_below(link, &all);
+        // One that was removed meanwhile is skipped.
+        let lower = below.iter().filter_map(|link| Lower::open(link, rtnl).ok()).collect();
+        let links = [link].into_iter().chain(below).cloned().collect();
+        let is_known = !has_others && !all.is_empty();
+        let own = Meter::open(link, rtnl)?;
+        let (links, disciplines) = (is_known.then_some(links), Wrapping::default());
+        let mut counters = Self { own, disciplines, lower, links, cores: None };
+        counters.prime(rtnl);
+        counters.cores = counters.read_cores();
+        Ok(counters)
+    }
+
+    /// Reads again what was old at the first reading, and starts there.
+    fn prime(&mut self, rtnl: &mut Rtnl) {
+        self.read_below(rtnl);
+        let refresh = self.refresh();
+        if !refresh.is_zero() {
             for _ in 0..PRIMINGS {
-                std::thread::sleep(driver.refresh.min(PRIME_PAUSE_MAX));
-                base = Reading::take(driver, link.index, &link.name, rtnl)?;
+                std::thread::sleep(refresh.min(PRIME_PAUSE_MAX));
+                self.read_all(rtnl);
             }
         }
-        Ok(Self { index: link.index, name: link.name.clone(), driver, now: base.clone(), base })
+        self.own.restart();
+        self.disciplines.restart();
+        self.lower.iter_mut().for_each(Lower::restart);
+    }
+
+    fn refresh(&self) -> Duration {
+        self.lower.iter().map(Lower::refresh).fold(self.own.refresh(), Duration::max)
     }
 
     /// `rx_dropped` counts from here on. Without a packet socket the kernel drops frames that no protocol handles; with
     /// one, the socket receives them first.
     pub fn restart_rx_dropped(&mut self, rtnl: &mut Rtnl) -> Result<()> {
-        self.base.stats.rx_dropped = rtnl.stats(self.index)?.rx_dropped;
-        self.now.stats.rx_dropped = self.base.stats.rx_dropped;
-        Ok(())
+        self.own.restart_rx_dropped(rtnl)
     }
 
-    /// Reads the counters of route netlink, which costs little.
+    /// Reads the interface's counters of route netlink, which costs little.
     ///
     /// # Errors
     /// `ENODEV` when the interface was removed.
     pub fn read(&mut self, rtnl: &mut Rtnl) -> Result<()> {
-        self.now.stats = rtnl.stats(self.index)?;
-        Ok(())
+        self.own.read(rtnl)
     }
 
     /// Reads all counters until two readings have the same drops, because many drivers refresh them only now and then.
     /// Takes at most a few of the driver's intervals, which are a second at the longest. Keeps the last values if the
     /// interface is gone.
     pub fn settle(&mut self, rtnl: &mut Rtnl) {
-        let Self { driver, index, ref name, .. } = *self;
-        let read = || Reading::take(driver, index, name, rtnl).ok();
-        if let Some(now) = settled(driver, &self.base, read, std::thread::sleep) {
-            self.now = now;
+        let refresh = self.refresh();
+        settle(refresh, || self.read_all(rtnl), std::thread::sleep);
+        self.cores = match (self.cores.take(), self.read_cores()) {
+            (Some(before), Some(now)) => Some(&before | &now),
+            _ => None,
+        };
+    }
+
+    /// Reads all counters and returns the drops; `None` if the interface is gone. First its own: those below, which a
+    /// bond adds up, rise meanwhile.
+    fn read_all(&mut self, rtnl: &mut Rtnl) -> Option<LinkDrops> {
+        self.own.read_all(rtnl).ok()?;
+        self.read_below(rtnl);
+        Some(self.drops())
+    }
+
+    /// Reads the counters of the interfaces below, and of all their queueing disciplines.
+    fn read_below(&mut self, rtnl: &mut Rtnl) {
+        let disciplines = rtnl.qdisc_drops().unwrap_or_default();
+        self.lower.iter_mut().for_each(|lower| lower.read_all(rtnl, &disciplines));
+        if let Some(QdiscDrops { queue, filters }) = disciplines.get(&self.own.index) {
+            self.disciplines.add(queue.wrapping_add(*filters));
         }
+    }
+
+    fn read_cores(&self) -> Option<BTreeSet<usize>> {
+        serving_cores(Path::new("/"), self.links.as_ref()?)
     }
 
     /// The rise since the start.
     pub fn drops(&self) -> LinkDrops {
-        drops(self.driver, &self.base, &self.now)
+        let own = self.own.drops();
+        let includes_lower = self.own.includes_lower();
+        let lower: Vec<_> = self.lower.iter().map(|lower| lower.drops(includes_lower)).collect();
+        let of_lower: u64 = lower.iter().map(|lower| lower.rx_dropped).sum();
+        let lower: Vec<_> = lower.into_iter().filter(|lower| !lower.counters.is_empty()).collect();
+        let counters = lower.iter().flat_map(|lower| {
+            lower.counters.iter().map(move |(name, rise)| (format!("{} {name}", lower.interface), *rise))
+        });
+        LinkDrops {
+            rx_dropped: if includes_lower { own.rx_dropped.saturating_sub(of_lower) } else { own.rx_dropped },
+            lower_counters: counters.collect(),
+            lower,
+            cores: self.cores.clone(),
+            qdisc_dropped: self.disciplines.sum,
+            ..own
+        }
+    }
+
+    /// [`LinkDrops::nic_dropped`], which costs less than all.
+    pub fn nic_dropped(&self) -> u64 {
+        self.own.drops().nic_dropped
     }
 
     /// Packets that the interface received since the start.
     pub fn received(&self) -> u64 {
-        self.now.stats.rx_packets.saturating_sub(self.base.stats.rx_packets)
+        self.own.received()
     }
 }
 
-impl Reading {
-    fn take(driver: &Driver, index: u32, name: &str, rtnl: &mut Rtnl) -> Result<Self> {
-        let mut counters = BTreeMap::new();
-        // First, because it makes some drivers (ixgbe, mlx5e) refresh what route netlink answers.
-        for (counter, value) in ethtool::counters::read(name).unwrap_or_default() {
-            if driver.meaning(&counter).is_some() {
-                *counters.entry(counter).or_default() += value;
-            }
-        }
-        Ok(Self { stats: rtnl.stats(index)?, counters })
-    }
+/// The drops of an interface since it was created, without those of interfaces below it.
+pub fn totals(link: &Link, rtnl: &mut Rtnl) -> Result<LinkDrops> {
+    Ok(Meter::open(link, rtnl)?.totals())
 }
 
-/// Reads until two readings in a row have the same drops; returns the last one.
-fn settled(
-    driver: &Driver,
-    base: &Reading,
-    mut read: impl FnMut() -> Option<Reading>,
+/// Reads until two readings in a row are equal.
+fn settle<T: PartialEq>(
+    refresh: Duration,
+    mut read: impl FnMut() -> Option<T>,
     mut pause: impl FnMut(Duration),
-) -> Option<Reading> {
-    let mut last = read()?;
+) {
+    let Some(mut last) = read() else { return };
+    if refresh.is_zero() {
+        return;
+    }
     for _ in 1..READINGS_MAX {
-        if driver.refresh.is_zero() {
-            break;
+        pause(refresh);
+        let Some(now) = read() else { return };
+        if now == last {
+            return;
         }
-        pause(driver.refresh);
-        let Some(now) = read() else { break };
-        let is_settled = drops(driver, base, &now) == drops(driver, base, &last);
         last = now;
-        if is_settled {
-            break;
-        }
     }
-    Some(last)
-}
-
-fn drops(driver: &Driver, base: &Reading, now: &Reading) -> LinkDrops {
-    let rise = |of: fn(&LinkStats) -> u64| of(&now.stats).saturating_sub(of(&base.stats));
-    let [missed, fifo, over] =
-        [rise(|stats| stats.rx_missed), rise(|stats| stats.rx_fifo), rise(|stats| stats.rx_over)];
-    let mut found = LinkDrops {
-        nic_dropped: match driver.nic_sum {
-            NicSum::MissedAndFifo => missed + fifo.max(over),
-            NicSum::Largest => missed.max(fifo).max(over),
-        },
-        rx_dropped: rise(|stats| stats.rx_dropped),
-        ..LinkDrops::default()
-    };
-    let mut most = 0;
-    for (name, value) in &now.counters {
-        let rise = value.saturating_sub(base.counters.get(name).copied().unwrap_or(0));
-        match driver.meaning(name) {
-            Some(Meaning::Dropped) => found.nic_dropped += rise,
-            // Parts of each other, perhaps: the largest is the least that they can mean.
-            Some(Meaning::Doubtful) => most = most.max(rise),
-            Some(Meaning::Included) | None => continue,
-        }
-        if rise > 0 {
-            found.counters.insert(name.clone(), rise);
-        }
-    }
-    found.doubtful = most.saturating_sub(found.nic_dropped);
-    found
 }
 
 #[cfg(test)]

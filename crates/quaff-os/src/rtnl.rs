@@ -4,12 +4,14 @@
 //! uses it. This module never interprets names or addresses.
 
 mod change;
+mod qdisc;
 mod reply;
 mod socket;
 mod suggest;
 mod tc;
 
 pub use change::{LinkChange, VethEnd, VethPlan};
+pub(crate) use qdisc::QdiscDrops;
 
 use crate::{Error, Result};
 use netlink_packet_core::DefaultNla;
@@ -38,10 +40,24 @@ pub struct Link {
     pub up: bool,
     /// `IFF_RUNNING`: operationally up, with carrier.
     pub running: bool,
+    /// `IFLA_INFO_KIND`, such as "vlan" or "veth"; empty for hardware.
+    pub kind: String,
     /// `IFLA_MASTER`: the bridge, bond or other interface that it belongs to.
     pub master: Option<u32>,
+    /// The interface that it is made on, such as that of a VLAN (`IFLA_LINK`, `IFLA_VXLAN_LINK`). Not the peer of a
+    /// veth.
+    pub lower: Option<LowerLink>,
     /// The ID of its XDP program, if any; 0 where the kernel does not report the ID.
     pub xdp_program: Option<u32>,
+}
+
+/// The interface that another one is made on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LowerLink {
+    /// Its index.
+    Here(u32),
+    /// It is in another network namespace.
+    Elsewhere,
 }
 
 /// The fields of `struct rtnl_link_stats64` (linux/if_link.h) that quaff reads.

@@ -1,6 +1,7 @@
 //! The work of the network softirq on each core (`softnet_seq_show`, net/core/net-procfs.c).
 
 use crate::{Result, Try};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
@@ -22,7 +23,21 @@ pub fn read(root: &Path) -> Result<Vec<Softnet>> {
     Ok(text.lines().enumerate().filter_map(|(at, line)| core(at, line)).collect())
 }
 
-/// The increase of the counters of all cores since a given time.
+/// The increase of the counters of each core of `after`, less than 2^32. A core that was offline before counts from 0.
+pub fn rises(before: &[Softnet], after: &[Softnet]) -> Vec<Softnet> {
+    let rise = |after: &Softnet| {
+        let before = before.iter().find(|before| before.core == after.core).copied().unwrap_or_default();
+        Softnet {
+            core: after.core,
+            processed: after.processed.wrapping_sub(before.processed),
+            dropped: after.dropped.wrapping_sub(before.dropped),
+            squeezed: after.squeezed.wrapping_sub(before.squeezed),
+        }
+    };
+    after.iter().map(rise).collect()
+}
+
+/// The increase of counters since a given time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SoftnetRise {
     pub processed: u64,
@@ -30,11 +45,33 @@ pub struct SoftnetRise {
     pub squeezed: u64,
 }
 
-/// Sums the work of the network softirq on all cores, from [`SoftnetMeter::open`] on.
+/// The increase of the counters of each core since a given time.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SoftnetRises(BTreeMap<usize, SoftnetRise>);
+
+impl SoftnetRises {
+    /// The sum of some cores, or of all.
+    pub fn of(&self, cores: Option<&BTreeSet<usize>>) -> SoftnetRise {
+        let wanted = self.0.iter().filter(|(core, _)| cores.is_none_or(|cores| cores.contains(core)));
+        wanted.fold(SoftnetRise::default(), |sum, (_, rise)| SoftnetRise {
+            processed: sum.processed + rise.processed,
+            dropped: sum.dropped + rise.dropped,
+            squeezed: sum.squeezed + rise.squeezed,
+        })
+    }
+}
+
+impl FromIterator<(usize, SoftnetRise)> for SoftnetRises {
+    fn from_iter<T: IntoIterator<Item = (usize, SoftnetRise)>>(rises: T) -> Self {
+        Self(rises.into_iter().collect())
+    }
+}
+
+/// Adds up the work of the network softirq on each core, from [`SoftnetMeter::open`] on.
 #[derive(Debug)]
 pub struct SoftnetMeter {
     last: Vec<Softnet>,
-    rise: SoftnetRise,
+    rises: SoftnetRises,
 }
 
 impl SoftnetMeter {
@@ -43,28 +80,29 @@ impl SoftnetMeter {
     /// # Errors
     /// `/proc/net/softnet_stat` cannot be read.
     pub fn open() -> Result<Self> {
-        Ok(Self { last: read(Path::new("/"))?, rise: SoftnetRise::default() })
+        Ok(Self { last: read(Path::new("/"))?, rises: SoftnetRises::default() })
     }
 
-    /// The sums since the start. A counter has 32 bits: read it before `processed` can wrap twice (minutes).
+    /// The increase since the start. A counter has 32 bits: read it before `processed` can wrap twice (minutes).
     ///
     /// # Errors
     /// `/proc/net/softnet_stat` cannot be read.
-    pub fn read(&mut self) -> Result<SoftnetRise> {
+    pub fn read(&mut self) -> Result<&SoftnetRises> {
         let now = read(Path::new("/"))?;
         self.add(now);
-        Ok(self.rise)
+        Ok(&self.rises)
     }
 
-    /// A core that was offline before counts from 0.
     fn add(&mut self, now: Vec<Softnet>) {
-        for core in &now {
-            let last = self.last.iter().find(|last| last.core == core.core).copied().unwrap_or_default();
-            self.rise.processed += u64::from(core.processed.wrapping_sub(last.processed));
-            self.rise.dropped += u64::from(core.dropped.wrapping_sub(last.dropped));
-            self.rise.squeezed += u64::from(core.squeezed.wrapping_sub(last.squeezed));
+        for core in rises(&self.last, &now) {
+            let rise = self.rises.0.entry(core.core).or_default();
+            rise.processed += u64::from(core.processed);
+            rise.dropped += u64::from(core.dropped);
+            rise.squeezed += u64::from(core.squeezed);
         }
-        self.last = now;
+        // A core that is offline meanwhile keeps its counters.
+        self.last.retain(|last| now.iter().all(|core| core.core != last.core));
+        self.last.extend(now);
     }
 }
 
@@ -85,13 +123,19 @@ mod tests {
     fn cores_are_summed_across_the_wrap() {
         let core = |core, processed, dropped| Softnet { core, processed, dropped, squeezed: dropped };
         let last = vec![core(0, 10, u32::MAX - 1), core(1, 11, 7)];
-        let mut meter = SoftnetMeter { last, rise: SoftnetRise::default() };
+        let mut meter = SoftnetMeter { last, rises: SoftnetRises::default() };
         meter.add(vec![core(0, 110, 3), core(1, 11, 10)]);
-        assert_eq!(meter.rise, SoftnetRise { processed: 100, dropped: 5 + 3, squeezed: 5 + 3 });
+        assert_eq!(meter.rises.of(None), SoftnetRise { processed: 100, dropped: 5 + 3, squeezed: 5 + 3 });
         meter.add(vec![core(1, 12, 10), core(2, 5, 1)]);
-        assert_eq!(meter.rise, SoftnetRise { processed: 106, dropped: 9, squeezed: 9 });
+        assert_eq!(meter.rises.of(None), SoftnetRise { processed: 106, dropped: 9, squeezed: 9 });
+        // Core 0 was offline.
+        meter.add(vec![core(0, 111, 3)]);
+        assert_eq!(meter.rises.of(None).processed, 107);
+        // Core 1 alone.
+        let one = SoftnetRise { processed: 1, dropped: 3, squeezed: 3 };
+        assert_eq!(meter.rises.of(Some(&[1].into())), one);
         assert!(!read(Path::new("/")).expect("every Linux has it").is_empty());
-        SoftnetMeter::open().and_then(|mut meter| meter.read()).expect("every Linux has it");
+        SoftnetMeter::open().expect("every Linux has it").read().expect("every Linux has it");
     }
 
     #[test]

@@ -34,7 +34,9 @@ pub(crate) fn fake_link(name: &str) -> Link {
         arphrd: ARPHRD_ETHER,
         up: true,
         running: true,
+        kind: String::new(),
         master: None,
+        lower: None,
         xdp_program: None,
     }
 }

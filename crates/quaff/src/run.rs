@@ -174,7 +174,8 @@ impl Ended {
     /// All warnings for the user.
     pub(crate) fn notes(&self) -> Vec<String> {
         let of_input = self.input.iter().flat_map(|input| &input.notes);
-        let reasons = self.reasons.lossy.iter().chain(&self.reasons.unknown);
+        let Reasons { lossy, unknown, notes } = &self.reasons;
+        let reasons = lossy.iter().chain(unknown).chain(notes);
         self.notes.iter().chain(reasons).chain(of_input).cloned().collect()
     }
 

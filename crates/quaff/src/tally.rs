@@ -11,6 +11,7 @@
 use quaff_file::read::SkippedBytes;
 use quaff_file::tally::{CopyTally, WriterTally};
 use quaff_os::Reason;
+use quaff_os::link_counters::{LinkDrops, Tap};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -60,14 +61,18 @@ pub struct LaneTally {
     /// Times that the interface went down.
     pub downs: u64,
     pub down_ns: u64,
-    /// Rise of the interface's `rx_dropped` while the socket was open.
-    pub rx_dropped: u64,
-    /// Rise of drop counters of the driver that may count other packets too, beyond `nic_dropped`.
-    pub driver_dropped: u64,
-    /// The drop counters of the driver (`ethtool -S`) that rose and are in no counter of the kernel, by name.
-    pub driver_counters: BTreeMap<String, u64>,
+    /// The drop counters of the interface, its driver and the interfaces below that rose while the socket was open.
+    #[serde(flatten)]
+    pub link: LinkDrops,
     /// Frames of other protocols than IPv4, IPv6 and ARP. Those without a handler are in `rx_dropped` as well.
     pub other_protocols: u64,
+}
+
+impl LaneTally {
+    /// The lane's packet socket, for the comparison of its counters with those of the backlogs.
+    pub fn tap(&self) -> Tap<'_> {
+        Tap { link: &self.link, other_protocols: self.other_protocols, hidden: self.filtered }
+    }
 }
 
 /// The results of decapsulation. Packets that are not stripped pass unchanged.
@@ -134,9 +139,14 @@ pub struct BelowTap {
     pub rx_dropped: u64,
     /// Rise of the drivers' own drop counters that nothing else explains.
     pub driver_dropped: u64,
+    /// Dropped by XDP programs of the captured interfaces, as far as their drivers count them.
+    pub xdp_dropped: u64,
+    /// Dropped on the interfaces below the captured ones: ports of a bridge or a bond, the card of a VLAN.
+    pub lower_dropped: u64,
     /// Dropped by the backlogs of all cores (`softnet_stat`), from any interface.
     pub softnet_dropped: u64,
-    /// Times that a core stopped with frames left, at the end of its budget; not a loss.
+    /// Times that a core stopped with frames left, at the end of its budget; not a loss. Only of the cores that serve
+    /// the captured interfaces, where these are known.
     pub softnet_squeezed: u64,
 }
 
@@ -160,6 +170,8 @@ pub struct Reasons {
     pub lossy: Vec<String>,
     /// They may have been lost.
     pub unknown: Vec<String>,
+    /// Causes of losses that are in the sums.
+    pub notes: Vec<String>,
 }
 
 /// The sums of all tallies of a run, in packets unless stated. [`LaneTally`] describes the fields of the same names.

@@ -6,16 +6,20 @@
 //!   counts frames that no protocol of the stack handles, *after* the packet sockets have received them. Those are
 //!   among the frames that the lane saw with another protocol than IP and ARP, and among those that a filter hid. What
 //!   exceeds both is lost; less may be.
-//! * `dropped` of `/proc/net/softnet_stat`: only the backlogs, but of all interfaces of the machine, among them those
-//!   below a bridge, a bond or a VLAN that is captured.
+//! * `dropped` of `/proc/net/softnet_stat`: only the backlogs, but of all interfaces that a core serves.
 //! * counters of `ethtool -S` that quaff does not know, or that other functions of the card share.
+//! * counters of the interfaces below: the card of a VLAN, the ports of a bridge or a bond. What these drop may have
+//!   been for another interface.
+//! * drops of XDP programs, which drop on purpose what no socket has seen.
 //!
-//! None of them is in the sums of the ledger. A counter that moved and may be of this capture makes the verdict unknown.
-//! This module never reads an interface.
+//! None of them is in the sums of the ledger. A counter that moved and may be of this capture makes the verdict
+//! unknown. [`quaff_os::link_counters`] says which packet is in which counter. This module never reads an interface.
 
 use crate::plan::SNAPLEN_MAX;
 use crate::tally::{BelowTap, LaneTally, Reasons, Verdict};
-use quaff_os::softnet::{SoftnetMeter, SoftnetRise};
+use quaff_os::link_counters::{BeforeTap, LowerDrops};
+use quaff_os::softnet::{SoftnetMeter, SoftnetRises};
+use std::collections::BTreeSet;
 
 impl Verdict {
     /// `is_counted_lost`: a sum of the ledger has lost packets. After a failure the sums may be incomplete.
@@ -30,38 +34,90 @@ impl Verdict {
 
 /// Compares the counters. `softnet` is `None` for files, and where `/proc/net/softnet_stat` cannot be read.
 pub(crate) fn judge(lanes: &[LaneTally], softnet: Option<SoftnetMeter>) -> (BelowTap, Reasons) {
-    of(lanes, softnet.and_then(|mut softnet| softnet.read().ok()).unwrap_or_default())
-}
-
-fn of(lanes: &[LaneTally], softnet: SoftnetRise) -> (BelowTap, Reasons) {
-    let SoftnetRise { dropped: softnet_dropped, squeezed: softnet_squeezed, .. } = softnet;
-    let mut found = BelowTap { softnet_dropped, softnet_squeezed, ..BelowTap::default() };
-    let mut reasons = Reasons { lossy: lanes.iter().filter_map(cut).collect(), unknown: Vec::new() };
-    // The kernel counts each drop of a backlog in rx_dropped of the frame's interface as well.
-    let mut unexplained = softnet_dropped;
-    for lane in lanes {
-        let in_backlog = lane.rx_dropped.min(unexplained);
-        unexplained -= in_backlog;
-        let dropped = lane.rx_dropped.saturating_sub(lane.other_protocols).max(in_backlog);
-        let sure = lane.rx_dropped.saturating_sub(lane.other_protocols).saturating_sub(lane.filtered);
-        found.rx_dropped += dropped;
-        if dropped > 0 {
-            let places = if sure > 0 { &mut reasons.lossy } else { &mut reasons.unknown };
-            places.push(rx_dropped(lane, dropped, sure, in_backlog > 0));
-        }
-        let doubtful = lane.driver_dropped.saturating_sub(dropped);
-        found.driver_dropped += doubtful;
-        if doubtful > 0 {
-            reasons.unknown.push(driver(lane, doubtful));
+    let none = SoftnetRises::default();
+    let Some(mut softnet) = softnet else { return of(lanes, &none) };
+    match softnet.read() {
+        Ok(rises) => of(lanes, rises),
+        Err(error) => {
+            let (found, mut reasons) = of(lanes, &none);
+            reasons.unknown.push(format!("the drops of the cores' backlogs are not known: {error}"));
+            (found, reasons)
         }
     }
+}
+
+fn of(lanes: &[LaneTally], rises: &SoftnetRises) -> (BelowTap, Reasons) {
+    let serving = rises.of(cores(lanes).as_ref());
+    let (softnet_dropped, softnet_squeezed) = (rises.of(None).dropped, serving.squeezed);
+    let mut found = BelowTap { softnet_dropped, softnet_squeezed, ..BelowTap::default() };
+    let mut reasons = Reasons { lossy: lanes.iter().filter_map(cut).collect(), ..Reasons::default() };
+    let mut unexplained = serving.dropped;
+    let before: Vec<_> = lanes.iter().map(|lane| lane.tap().before_tap(&mut unexplained)).collect();
+    for (lane, before) in lanes.iter().zip(before) {
+        on_interface(lane, before, &mut found, &mut reasons);
+    }
+    below(lanes, &mut unexplained, &mut found, &mut reasons);
     if unexplained > 0 {
         reasons.unknown.push(format!(
             "the kernel dropped {unexplained} packets of other interfaces of this machine before any socket \
              (softnet_stat): they need not be of this capture"
         ));
     }
+    let is_dropped = found.rx_dropped > 0 || lanes.iter().any(|lane| lane.nic_dropped > 0);
+    if is_dropped && softnet_squeezed > 0 {
+        reasons.notes.push(format!(
+            "the network softirq used up its budget {softnet_squeezed} times with frames left (softnet_stat): raise \
+             net.core.netdev_budget and net.core.netdev_budget_usecs"
+        ));
+    }
     (found, reasons)
+}
+
+/// The cores that serve the interfaces; `None` if any may.
+fn cores(lanes: &[LaneTally]) -> Option<BTreeSet<usize>> {
+    let mut all = BTreeSet::new();
+    for lane in lanes {
+        all.extend(lane.link.cores.as_ref()?);
+    }
+    Some(all)
+}
+
+/// Judges the counters of an interface and its driver.
+fn on_interface(lane: &LaneTally, before: BeforeTap, found: &mut BelowTap, reasons: &mut Reasons) {
+    found.rx_dropped += before.dropped;
+    if before.dropped > 0 {
+        let places = if before.sure > 0 { &mut reasons.lossy } else { &mut reasons.unknown };
+        places.push(rx_dropped(lane, before));
+    }
+    let doubtful = lane.link.driver_dropped_beyond(before.dropped);
+    found.driver_dropped += doubtful;
+    if doubtful > 0 {
+        reasons.unknown.push(driver(lane, doubtful));
+    }
+    found.xdp_dropped += lane.link.xdp_dropped;
+    if lane.link.xdp_dropped > 0 {
+        reasons.unknown.push(xdp(lane));
+    }
+    if lane.link.is_unread {
+        let interface = &lane.interface;
+        let text = "the drop counters of the driver could not be read at the end (ethtool -S)";
+        reasons.unknown.push(format!("{text}: {interface}"));
+    }
+}
+
+/// Judges the counters of the interfaces below. One that is captured itself is judged there.
+fn below(lanes: &[LaneTally], unexplained: &mut u64, found: &mut BelowTap, reasons: &mut Reasons) {
+    let mut judged: BTreeSet<_> = lanes.iter().map(|lane| lane.interface.as_str()).collect();
+    for lane in lanes {
+        for lower in lane.link.lower.iter().filter(|lower| judged.insert(&lower.interface)) {
+            let before = *unexplained;
+            let dropped = lower.may_be_above(unexplained);
+            found.lower_dropped += dropped;
+            if dropped > 0 {
+                reasons.unknown.push(on_lower(lane, lower, dropped, *unexplained < before));
+            }
+        }
+    }
 }
 
 /// Packets that are not whole in the output though no snaplen asked for it.
@@ -75,14 +131,15 @@ fn cut(lane: &LaneTally) -> Option<String> {
     })
 }
 
-/// `sure`: so many of `dropped` are no frames that the stack drops after the socket.
-fn rx_dropped(lane: &LaneTally, dropped: u64, sure: u64, is_in_backlog: bool) -> String {
+/// Packets of `rx_dropped`.
+fn rx_dropped(lane: &LaneTally, before: BeforeTap) -> String {
+    let BeforeTap { dropped, sure, in_backlog } = before;
     let mut text = format!(
         "the kernel dropped {dropped} packets on {} before the capture socket (rx_dropped)",
         lane.interface
     );
-    if is_in_backlog {
-        text += ": raise net.core.netdev_max_backlog, or spread the interface's interrupts over more cores";
+    if in_backlog > 0 {
+        text += BACKLOG_ADVICE;
     }
     if sure < dropped {
         let doubtful = dropped - sure;
@@ -91,31 +148,76 @@ fn rx_dropped(lane: &LaneTally, dropped: u64, sure: u64, is_in_backlog: bool) ->
     text
 }
 
+const BACKLOG_ADVICE: &str =
+    ": raise net.core.netdev_max_backlog, or spread the interface's interrupts over more cores";
+
 /// The counters of the driver that nothing else explains, with their numbers.
 fn driver(lane: &LaneTally, doubtful: u64) -> String {
-    let counters: Vec<_> =
-        lane.driver_counters.iter().map(|(name, rise)| format!("{name} by {rise}")).collect();
+    let counters = lane.link.driver_counters.iter().filter(|(name, _)| !is_of_xdp(name));
     format!(
         "drop counters of {}'s driver rose by {doubtful} beyond those of the kernel (ethtool -S: {}): they need not \
          be of this capture",
         lane.interface,
-        counters.join(", ")
+        listed(counters)
     )
+}
+
+/// The drops of an XDP program.
+fn xdp(lane: &LaneTally) -> String {
+    let counters = lane.link.driver_counters.iter().filter(|(name, _)| is_of_xdp(name));
+    format!(
+        "an XDP program dropped {} packets on {} before the capture socket (ethtool -S: {}): what it drops, no \
+         capture sees",
+        lane.link.xdp_dropped,
+        lane.interface,
+        listed(counters)
+    )
+}
+
+fn is_of_xdp(counter: &str) -> bool {
+    counter.contains("xdp")
+}
+
+/// The drops of an interface below.
+fn on_lower(lane: &LaneTally, lower: &LowerDrops, dropped: u64, is_in_backlog: bool) -> String {
+    format!(
+        "{dropped} packets were dropped on {}, which is below {} ({}): they need not be of this capture{}",
+        lower.interface,
+        lane.interface,
+        listed(&lower.counters),
+        if is_in_backlog { BACKLOG_ADVICE } else { "" }
+    )
+}
+
+fn listed<'a>(counters: impl IntoIterator<Item = (&'a String, &'a u64)>) -> String {
+    let counters: Vec<_> = counters.into_iter().map(|(name, rise)| format!("{name} by {rise}")).collect();
+    counters.join(", ")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use Verdict::{Lossless, Lossy, Unknown};
+    use quaff_os::link_counters::LinkDrops;
+    use quaff_os::softnet::SoftnetRise;
 
     fn lane(rx_dropped: u64, other_protocols: u64, filtered: u64) -> LaneTally {
-        let interface = "eth0".into();
-        LaneTally { interface, rx_dropped, other_protocols, filtered, ..LaneTally::default() }
+        let link = LinkDrops { rx_dropped, ..LinkDrops::default() };
+        LaneTally { link, ..of_interface("eth0", other_protocols, filtered) }
+    }
+
+    fn of_interface(interface: &str, other_protocols: u64, filtered: u64) -> LaneTally {
+        LaneTally { interface: interface.into(), other_protocols, filtered, ..LaneTally::default() }
+    }
+
+    /// Drops of core 0.
+    fn softnet(dropped: u64) -> SoftnetRises {
+        [(0, SoftnetRise { dropped, ..SoftnetRise::default() })].into_iter().collect()
     }
 
     /// The verdict of lanes without loss in the sums, with the numbers, and the reasons.
     fn judged(lanes: &[LaneTally], dropped: u64) -> (Verdict, BelowTap, Vec<String>) {
-        let (found, reasons) = of(lanes, SoftnetRise { dropped, ..SoftnetRise::default() });
+        let (found, reasons) = of(lanes, &softnet(dropped));
         let verdict = Verdict::new(false, &reasons, false);
         (verdict, found, [reasons.lossy, reasons.unknown].concat())
     }
@@ -169,10 +271,11 @@ mod tests {
 
     #[test]
     fn counters_of_a_driver_are_unknown_with_their_names() {
-        let of_driver = |rx_dropped, other_protocols| LaneTally {
-            driver_dropped: 40,
-            driver_counters: [("rx_chip_discards".to_owned(), 40)].into(),
-            ..lane(rx_dropped, other_protocols, 0)
+        let of_driver = |rx_dropped, other_protocols| {
+            let mut lane = lane(rx_dropped, other_protocols, 0);
+            lane.link.driver_dropped = 40;
+            lane.link.driver_counters = [("rx_chip_discards".to_owned(), 40)].into();
+            lane
         };
         let (verdict, found, reasons) = judged(&[of_driver(0, 0)], 0);
         assert_eq!((verdict, found.driver_dropped), (Unknown, 40));
@@ -182,6 +285,90 @@ mod tests {
         assert_eq!((verdict, found.driver_dropped, reasons.len()), (Lossy, 0, 1), "{reasons:?}");
         // What rx_dropped has are frames of other protocols.
         assert_eq!(judged(&[of_driver(40, 40)], 0).0, Unknown);
+    }
+
+    #[test]
+    fn drops_that_the_driver_counts_are_lossy_whatever_a_filter_hid() {
+        let mut lane = lane(80, 0, 100);
+        lane.link.rx_dropped_by_driver = 30;
+        let (verdict, found, reasons) = judged(&[lane], 0);
+        assert_eq!((verdict, found.rx_dropped), (Lossy, 80));
+        assert!(reasons[0].ends_with("50 of them may be frames that no protocol of this machine handles"));
+    }
+
+    #[test]
+    fn drops_on_cores_that_do_not_serve_the_interface_are_not_its() {
+        let mut lane = lane(0, 0, 0);
+        lane.link.cores = Some([1, 2].into());
+        let (verdict, found, _) = judged(std::slice::from_ref(&lane), 10);
+        assert_eq!((verdict, found.softnet_dropped), (Lossless, 10));
+        lane.link.cores = Some([0, 2].into());
+        assert_eq!(judged(std::slice::from_ref(&lane), 10).0, Unknown);
+        // Any core may serve the other interface.
+        lane.link.cores = Some([1].into());
+        assert_eq!(judged(&[lane, of_interface("lo", 0, 0)], 10).0, Unknown);
+    }
+
+    fn above(name: &str, lower: LowerDrops) -> LaneTally {
+        let mut lane = of_interface(name, 0, 0);
+        lane.link.lower = vec![lower];
+        lane
+    }
+
+    #[test]
+    fn drops_below_are_unknown_and_counted_once() {
+        let lower = LowerDrops {
+            interface: "eth0".into(),
+            dropped: 5,
+            rx_dropped: 7,
+            is_listed: true,
+            counters: [("nic_dropped".to_owned(), 5), ("rx_dropped".to_owned(), 7)].into(),
+            ..LowerDrops::default()
+        };
+        // Two VLANs of one card; the 7 are of no backlog: nothing handled them.
+        let lanes = [above("vlan5", lower.clone()), above("vlan6", lower.clone())];
+        let (verdict, found, reasons) = judged(&lanes, 0);
+        assert_eq!((verdict, found.lower_dropped, reasons.len()), (Unknown, 5, 1), "{reasons:?}");
+        let words =
+            "5 packets were dropped on eth0, which is below vlan5 (nic_dropped by 5, rx_dropped by 7): they";
+        assert!(reasons[0].starts_with(words), "{reasons:?}");
+        // Those of a backlog, of which 3 are of others.
+        let (_, found, reasons) = judged(&lanes, 10);
+        assert_eq!((found.lower_dropped, reasons.len()), (12, 2), "{reasons:?}");
+        assert!(reasons[0].contains("netdev_max_backlog") && reasons[1].contains("dropped 3 packets"));
+        // The card is captured too, and there the frames were seen.
+        let lanes = [above("vlan5", lower), lane(7, 7, 0)];
+        let (verdict, found, _) = judged(&lanes, 0);
+        assert_eq!((verdict, found.lower_dropped), (Lossless, 0));
+    }
+
+    #[test]
+    fn drops_of_an_xdp_program_are_unknown() {
+        let mut lane = lane(0, 0, 0);
+        lane.link.xdp_dropped = 9;
+        lane.link.driver_counters = [("rx_xdp_drop".to_owned(), 9)].into();
+        let (verdict, found, reasons) = judged(&[lane], 0);
+        assert_eq!((verdict, found.xdp_dropped, found.driver_dropped), (Unknown, 9, 0));
+        assert!(reasons[0].starts_with("an XDP program dropped 9 packets on eth0"), "{reasons:?}");
+        assert!(reasons[0].contains("rx_xdp_drop by 9"), "{reasons:?}");
+    }
+
+    #[test]
+    fn counters_that_cannot_be_read_are_unknown() {
+        let mut lane = lane(0, 0, 0);
+        lane.link.is_unread = true;
+        let (verdict, _, reasons) = judged(&[lane], 0);
+        assert!(verdict == Unknown && reasons[0].ends_with("(ethtool -S): eth0"), "{reasons:?}");
+    }
+
+    #[test]
+    fn an_exhausted_budget_is_a_note_beside_a_loss() {
+        let rises = [(0, SoftnetRise { squeezed: 3, ..SoftnetRise::default() })].into_iter().collect();
+        let (found, reasons) = of(&[lane(0, 0, 0)], &rises);
+        assert_eq!((found.softnet_squeezed, reasons), (3, Reasons::default()));
+        let lossy = LaneTally { nic_dropped: 2, ..lane(0, 0, 0) };
+        let (_, reasons) = of(&[lossy], &rises);
+        assert!(reasons.unknown.is_empty() && reasons.notes[0].contains("3 times"), "{reasons:?}");
     }
 
     #[test]

@@ -78,10 +78,9 @@ impl<'a> Meter<'a> {
         if !is_closed {
             return Err(TrialError::Gone(tally.interface));
         }
-        let softnet = softnet.as_mut().and_then(|softnet| softnet.read().ok()).unwrap_or_default();
-        // A drop of a backlog is in both; ENA has all its drops in rx_dropped.
-        let below_tap = tally.rx_dropped.saturating_sub(tally.other_protocols).max(softnet.dropped);
-        let nic_dropped = tally.nic_dropped + below_tap;
+        let rises = softnet.as_mut().and_then(|softnet| softnet.read().ok());
+        let backlog = rises.map_or(0, |rises| rises.of(tally.link.cores.as_ref()).dropped);
+        let nic_dropped = tally.nic_dropped + tally.tap().may_lack(backlog);
         Ok(Arrivals { meter_dropped: tally.kernel_dropped, nic_dropped, ..self.arrivals })
     }
 

@@ -29,8 +29,8 @@ pub(crate) struct DirectionReport {
     /// Frames that arrived and that the meter's socket dropped (`PACKET_STATISTICS`). They count as lost, though the
     /// path did not lose them.
     pub(crate) meter_dropped: u64,
-    /// The same for frames that the receiving interface dropped, its driver (`rx_dropped`), or a backlog (of any interface:
-    /// `softnet_stat`, `netdev_max_backlog`).
+    /// The same for frames that the receiving interface or its driver dropped, and for those that may have been: on the
+    /// interfaces below it, or by a backlog of its cores (`softnet_stat`, `netdev_max_backlog`).
     pub(crate) nic_dropped: u64,
     /// Largest lateness of the sender, ns, omitted frames included; without a rate, its longest pause. An interface
     /// that took no frames does not count.

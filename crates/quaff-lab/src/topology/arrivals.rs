@@ -1,7 +1,7 @@
 //! Frames that arrive at an interface, by its counters, and frames lost between it and a socket.
 
 use crate::Result;
-use quaff_os::link_counters::LinkCounters;
+use quaff_os::link_counters::{LinkCounters, LinkDrops, Tap};
 use quaff_os::rtnl::{Link, Rtnl};
 use quaff_os::softnet::SoftnetMeter;
 use std::time::{Duration, Instant};
@@ -23,7 +23,7 @@ pub(super) struct Arrivals {
 pub(super) struct Arrived {
     /// Frames that reached the interface, including dropped ones.
     pub(super) frames: u64,
-    /// Of these, frames dropped by the interface or by the kernel's backlog.
+    /// Of these, frames dropped before every packet socket: by the interface, below it, or by the kernel's backlog.
     pub(super) dropped: u64,
 }
 
@@ -38,19 +38,26 @@ impl Arrivals {
     /// The increase since the start; waits for late counters while fewer than `expected` frames are counted.
     pub(super) fn finish(mut self, expected: u64) -> Result<Arrived> {
         let end = Instant::now() + PATIENCE;
+        let counted = |counters: &LinkCounters| counters.received() + counters.nic_dropped();
         loop {
             self.counters.read(&mut self.rtnl)?;
-            let nic_dropped = self.counters.drops().nic_dropped;
-            let since = Arrived {
-                frames: self.counters.received() + nic_dropped,
-                dropped: nic_dropped + self.softnet.read()?.dropped,
-            };
-            if since.frames >= expected || Instant::now() > end {
-                return Ok(since);
+            if counted(&self.counters) >= expected || Instant::now() > end {
+                break;
             }
             std::thread::sleep(POLL);
         }
+        self.counters.settle(&mut self.rtnl);
+        let drops = self.counters.drops();
+        let backlog = self.softnet.read()?.of(drops.cores.as_ref()).dropped;
+        Ok(Arrived { frames: counted(&self.counters), dropped: before_sockets(&drops, backlog) })
     }
+}
+
+/// The frames that no packet socket can have received. The rest of `rx_dropped` may be frames that the stack dropped
+/// after them, because no protocol handles them.
+fn before_sockets(drops: &LinkDrops, backlog: u64) -> u64 {
+    let tap = Tap { link: drops, other_protocols: drops.rx_dropped, hidden: 0 };
+    drops.nic_dropped + tap.may_lack(backlog)
 }
 
 #[cfg(test)]
@@ -66,5 +73,14 @@ mod tests {
             socket.send_to(b"one frame", socket.local_addr().expect("bound")).expect("sent");
         }
         assert!(arrivals.finish(3).expect("counters").frames >= 3);
+    }
+
+    #[test]
+    fn drops_of_the_stack_are_not_those_of_the_receiver() {
+        let drops =
+            LinkDrops { nic_dropped: 2, rx_dropped: 50, rx_dropped_by_driver: 5, ..LinkDrops::default() };
+        assert_eq!((before_sockets(&drops, 0), before_sockets(&drops, 40)), (2 + 5, 2 + 5 + 40));
+        // Drops of a backlog that are of no known interface.
+        assert_eq!(before_sockets(&drops, 60), 2 + 50 + 15);
     }
 }

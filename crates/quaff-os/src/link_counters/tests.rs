@@ -1,6 +1,10 @@
-//! Readings as the drivers give them, replayed: the counters have the names of the drivers' sources in Linux.
+//! Readings as the drivers give them, replayed: the counters have the names of the drivers' sources in Linux. A test that
+//! names a public thread has the names of a printout there, and some of its values.
 
+use super::drivers::{self, Driver};
+use super::meter::{Reading, drops};
 use super::*;
+use crate::rtnl::LowerLink;
 
 /// A reading from lines of `NAME VALUE`; the names of route netlink have the prefix `rtnl.`.
 fn reading(driver: &Driver, lines: &str) -> Reading {
@@ -21,11 +25,12 @@ fn reading(driver: &Driver, lines: &str) -> Reading {
     found
 }
 
-/// The drops of a driver between two readings: (nic_dropped, rx_dropped, doubtful), and the counters shown.
+/// The drops of a driver between two readings: (nic_dropped, rx_dropped, driver_dropped), and the counters shown.
 fn replay(name: &str, before: &str, after: &str) -> ((u64, u64, u64), Vec<(String, u64)>) {
     let driver = drivers::of(Some(name));
     let found = drops(driver, &reading(driver, before), &reading(driver, after));
-    ((found.nic_dropped, found.rx_dropped, found.doubtful), found.counters.into_iter().collect())
+    let dropped = (found.nic_dropped, found.rx_dropped, found.driver_dropped);
+    (dropped, found.driver_counters.into_iter().collect())
 }
 
 fn shown(counters: &[(&str, u64)]) -> Vec<(String, u64)> {
@@ -118,10 +123,11 @@ fn virtio_net_and_veth_drops_in_the_queues_are_rx_dropped() {
     let after = "rtnl.rx_dropped 9
         rx_queue_0_drops 4
         rx_queue_1_drops 5
-        rx_queue_0_xdp_drops 100
         tx_queue_0_xdp_xmit_errors 1";
-    for driver in ["virtio_net", "veth"] {
-        assert_eq!(replay(driver, "", after), ((0, 9, 0), vec![]), "{driver}");
+    for name in ["virtio_net", "veth"] {
+        assert_eq!(replay(name, "", after), ((0, 9, 0), vec![]), "{name}");
+        let driver = drivers::of(Some(name));
+        assert_eq!(drops(driver, &Reading::default(), &reading(driver, after)).rx_dropped_by_driver, 9);
     }
     // Drops that the host reports (Linux 6.10).
     let device = "rx0_hw_drops 6
@@ -159,26 +165,196 @@ fn an_unknown_drop_counter_counts_as_far_as_others_do_not_explain_it() {
     assert_eq!(replay("somenic", "", &more), ((30, 0, 70), all));
 }
 
+/// The printout of <https://github.com/isc-projects/ethq/issues/20> has both totals and queues, that of
+/// <https://github.com/netdata/netdata/issues/17015> (virtio_net) queues only.
+#[test]
+fn drops_of_an_xdp_program_are_counted_once_and_apart() {
+    let found = |name: &str, after: &str| {
+        let driver = drivers::of(Some(name));
+        let found = drops(driver, &Reading::default(), &reading(driver, after));
+        (found.xdp_dropped, found.rx_dropped, found.rx_dropped_by_driver, found.driver_dropped)
+    };
+    let mlx5 = "rx_xdp_drop 70
+        rx_xdp_redirect 59031087
+        rx0_xdp_drop 30
+        rx1_xdp_drop 40";
+    assert_eq!(found("mlx5_core", mlx5), (70, 0, 0, 0));
+    // virtio_net has them in rx_dropped and in the queues' drops as well.
+    let virtio = "rtnl.rx_dropped 25
+        rx_queue_0_drops 12
+        rx_queue_1_drops 13
+        rx_queue_0_xdp_drops 10
+        rx_queue_1_xdp_drops 9";
+    assert_eq!(found("virtio_net", virtio), (19, 6, 6, 0));
+    let veth = "rtnl.rx_dropped 4
+        rx_queue_0_drops 1
+        rx_queue_0_xdp_drops 10
+        rx_queue_1_xdp_drops 9";
+    assert_eq!(found("veth", veth), (19, 4, 1, 0));
+    let unknown = "rx_xdp_drop 19
+        rxq0: xdp_drops 10
+        rxq1: xdp_drops 9
+        rx_xdp_tx_full 5";
+    assert_eq!(found("somenic", unknown), (19, 0, 0, 0));
+    assert_eq!(found("ena", "queue_0_rx_xdp_drop 4\nqueue_1_rx_xdp_drop 5"), (9, 0, 0, 0));
+}
+
+/// Values per second of an XL710 that a sender overran, with one flow (Federico Parola on xdp-newbies, 14 October 2020,
+/// "Re: Multi-core scalability problems"): what the port received is what it dropped, what the function dropped, and
+/// rx_packets, so the two drops are different packets.
+#[test]
+fn i40e_drops_of_the_port_are_in_no_other_counter() {
+    let after = "rtnl.rx_dropped 17756128
+        port.fdir_sb_match 35458700
+        port.rx_dropped 7185397
+        port.rx_unicast 42644140
+        rx_dropped 17756128
+        rx_packets 17702594
+        rx_unicast 35458743";
+    let port = shown(&[("port.rx_dropped", 7_185_397)]);
+    assert_eq!(replay("i40e", "", after), ((0, 17_756_128, 7_185_397), port));
+    let driver = drivers::of(Some("i40e"));
+    let found = drops(driver, &Reading::default(), &reading(driver, after));
+    let tap = Tap { link: &found, other_protocols: 0, hidden: 0 };
+    let missing = 42_644_140 - 17_702_594;
+    assert!(tap.may_lack(0).abs_diff(missing) < 100, "{} of {missing}", tap.may_lack(0));
+}
+
+#[test]
+fn ice_and_bnxt_have_the_drops_of_the_rings_in_the_kernels_fields() {
+    let ice = "rtnl.rx_missed 40
+        rtnl.rx_dropped 7
+        rx_dropped 7
+        rx_dropped.nic 40
+        tx_dropped_link_down.nic 3";
+    assert_eq!(replay("ice", "", ice), ((40, 7, 0), vec![]));
+    let bnxt = "rtnl.rx_missed 23554
+        rtnl.rx_dropped 2
+        [0]: rx_discards 0
+        [2]: rx_discards 23554
+        [2]: rx_errors 3
+        rx_total_discard_pkts 23554
+        rx_total_oom_discards 2
+        rx_discard_bytes_cos0 1507456
+        rx_discard_packets_cos0 23554
+        rx_stat_discard 0";
+    let expected = shown(&[("rx_discard_packets_cos0", 23_554)]);
+    assert_eq!(replay("bnxt_en", "", bnxt), ((23_554, 2, 0), expected));
+    let at_the_port = bnxt.replace("rx_stat_discard 0", "rx_stat_discard 30000");
+    assert_eq!(replay("bnxt_en", "", &at_the_port).0, (23_554, 2, 30_000 - 23_554));
+}
+
+/// <https://github.com/luigirizzo/netmap/issues/649>: ifconfig showed `dropped 48`, which adds `rx_missed` to
+/// `rx_dropped`, and `ethtool -S` `rx_out_of_buffer: 48`.
+#[test]
+fn mlx5e_without_buffers_is_counted_once() {
+    let after = "rtnl.rx_missed 48
+        rx_out_of_buffer 48";
+    assert_eq!(replay("mlx5_core", "", after), ((48, 0, 0), vec![]));
+}
+
+/// <https://github.com/netdata/netdata/issues/988>, an e1000e: `rx_missed_errors: 4954`, `rx_no_buffer_count: 527`, and
+/// `dropped:7183` by ifconfig, which adds `rx_missed` to `rx_dropped`.
+#[test]
+fn e1000e_has_frames_that_waited_beside_those_dropped() {
+    let after = "rtnl.rx_missed 4954
+        rtnl.rx_dropped 2229
+        rx_no_buffer_count 527
+        rx_missed_errors 4954
+        tx_dropped 0";
+    assert_eq!(replay("e1000e", "", after), ((4954, 2229, 0), vec![]));
+}
+
+/// Names of a be2net (<https://github.com/strizhechenko/netutils-linux/issues/208>) and of a bnx2x
+/// (<https://github.com/isc-projects/ethq/issues/6>), which are not listed: the queues of a counter are added up.
+#[test]
+fn queues_of_an_unknown_driver_are_added_up() {
+    let be2net = "rtnl.rx_fifo 5
+        rx_drops_no_pbuf 5
+        rxq0: rx_drops_no_frags 100
+        rxq1: rx_drops_no_frags 200
+        rxq0: rx_drops_no_skbs 7
+        rx_address_filtered 40618447
+        rx_pkts 388869057759";
+    assert_eq!(replay("be2net", "", be2net).0, (5, 0, 295));
+    let bnx2x = "[0]: rx_discards 3
+        [1]: rx_discards 4
+        [0]: rx_phy_ip_err_discards 1
+        [0]: driver_filtered_tx_pkt 9";
+    let expected =
+        shown(&[("[0]: rx_discards", 3), ("[0]: rx_phy_ip_err_discards", 1), ("[1]: rx_discards", 4)]);
+    assert_eq!(replay("bnx2x", "", bnx2x), ((0, 0, 7), expected));
+}
+
+/// <https://github.com/amzn/amzn-drivers/issues/185>: packets above the instance's allowance are in no field of the
+/// kernel.
+#[test]
+fn ena_allowances_are_doubtful() {
+    let after = "pps_allowance_exceeded 900
+        bw_out_allowance_exceeded 5
+        rtnl.rx_dropped 0";
+    assert_eq!(replay("ena", "", after), ((0, 0, 900), shown(&[("pps_allowance_exceeded", 900)])));
+}
+
 #[test]
 fn late_counters_are_read_until_two_readings_agree() {
-    let driver = drivers::of(Some("mlx5_core"));
-    let missed = |count: u64| reading(driver, &format!("rtnl.rx_missed {count}"));
-    let settle = |driver: &Driver, counts: &[u64]| {
-        let (mut left, mut pauses) = (counts.iter(), 0);
-        let read = || left.next().map(|count| missed(*count));
-        let found = settled(driver, &missed(5), read, |_| pauses += 1);
-        (found.map(|reading| reading.stats.rx_missed), pauses)
+    let count = |refresh: Duration, counts: &[u64]| {
+        let (mut left, mut last, mut pauses) = (counts.iter(), None, 0);
+        let read = || {
+            let next = left.next().copied();
+            last = next.or(last);
+            next
+        };
+        settle(refresh, read, |_| pauses += 1);
+        (last, pauses)
     };
+    let late = drivers::of(Some("mlx5_core")).refresh;
     // The first answer is of before the end.
-    assert_eq!(settle(driver, &[5, 25, 25, 99]), (Some(25), 2));
-    assert_eq!(settle(driver, &[5, 5, 99]), (Some(5), 1));
+    assert_eq!(count(late, &[5, 25, 25, 99]), (Some(25), 2));
+    assert_eq!(count(late, &[5, 5, 99]), (Some(5), 1));
     // They never agree: it ends all the same.
-    assert_eq!(settle(driver, &[6, 7, 8, 9, 10, 11]), (Some(9), 3));
+    assert_eq!(count(late, &[6, 7, 8, 9, 10, 11]), (Some(9), 3));
     // The interface went away.
-    assert_eq!(settle(driver, &[7]), (Some(7), 1));
-    assert_eq!(settle(driver, &[]), (None, 0));
+    assert_eq!(count(late, &[7]), (Some(7), 1));
+    assert_eq!(count(late, &[]), (None, 0));
     // An exact driver is read once.
-    assert_eq!(settle(drivers::of(Some("veth")), &[7, 8]), (Some(7), 0));
+    assert_eq!(count(drivers::of(Some("veth")).refresh, &[7, 8]), (Some(7), 0));
+}
+
+#[test]
+fn interfaces_below_are_found_at_any_depth() {
+    let link = |index: u32, master: Option<u32>, lower: Option<LowerLink>| Link {
+        index,
+        name: format!("if{index}"),
+        mac: [0; 6],
+        mtu: 1500,
+        arphrd: 1,
+        up: true,
+        running: true,
+        kind: String::new(),
+        master,
+        lower,
+        xdp_program: None,
+    };
+    // A VLAN (5) on a bond (4) of two cards (2, 3); another VLAN (6) of the first card; a bridge (7) with the first
+    // VLAN.
+    let links = [
+        link(1, None, None),
+        link(2, Some(4), None),
+        link(3, Some(4), None),
+        link(4, None, None),
+        link(5, Some(7), Some(LowerLink::Here(4))),
+        link(6, None, Some(LowerLink::Here(2))),
+        link(7, None, None),
+        link(8, None, Some(LowerLink::Elsewhere)),
+    ];
+    let below = |at: usize| {
+        let (found, has_others) = interfaces_below(&links[at - 1], &links);
+        (found.into_iter().map(|link| link.index).collect::<Vec<_>>(), has_others)
+    };
+    assert_eq!(below(7), (vec![5, 4, 2, 3], false));
+    assert_eq!((below(6), below(2)), ((vec![2], false), (vec![], false)));
+    assert_eq!(below(8), (vec![], true));
 }
 
 #[test]
@@ -191,6 +367,7 @@ fn loopback_is_read() {
     counters.restart_rx_dropped(&mut rtnl).expect("counters");
     counters.settle(&mut rtnl);
     assert!(counters.received() >= 1);
-    assert_eq!((counters.drops().nic_dropped, counters.drops().doubtful), (0, 0));
+    assert_eq!((counters.nic_dropped(), counters.drops().driver_dropped), (0, 0));
+    assert_eq!((counters.drops().lower.len(), counters.drops().cores), (0, None));
     counters.read(&mut rtnl).expect("counters");
 }

@@ -2,10 +2,9 @@
 
 mod advice;
 mod measure;
-mod nic;
 mod topology;
 
 pub use advice::{Advice, advise};
 pub use measure::{Pair, measure};
-pub use nic::{Irq, Nic};
+pub use quaff_os::nic::{Irq, Nic};
 pub use topology::{Core, Sharing, Topology};

@@ -3,7 +3,8 @@
 //!
 //! Files are read below a given root, so that tests can provide any machine.
 
-use quaff_os::{Result, Try, cpu};
+use quaff_os::cpu::{self, list, read_list};
+use quaff_os::{Result, Try};
 use std::path::Path;
 use std::{fmt, fs};
 
@@ -135,26 +136,8 @@ fn node(core: &Path) -> Option<usize> {
 }
 
 /// The number in a file; `None` also for a negative one.
-pub(super) fn number(path: &Path) -> Option<usize> {
+fn number(path: &Path) -> Option<usize> {
     fs::read_to_string(path).ok()?.trim().parse().ok()
-}
-
-pub(super) fn read_list(path: &Path) -> Option<Vec<usize>> {
-    fs::read_to_string(path).ok().map(|text| list(&text))
-}
-
-/// Parses a list in the kernel's format, such as `0-3,8`; ignores invalid parts.
-pub(super) fn list(text: &str) -> Vec<usize> {
-    /// Limit on core numbers, against damaged lists.
-    const CORES_MAX: usize = 1 << 14;
-    let mut numbers = Vec::new();
-    for part in text.trim().split(',') {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        if let (Ok(first), Ok(last)) = (first.trim().parse::<usize>(), last.trim().parse::<usize>()) {
-            numbers.extend(first..=last.min(CORES_MAX));
-        }
-    }
-    numbers
 }
 
 #[cfg(test)]

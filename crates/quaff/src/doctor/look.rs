@@ -8,9 +8,10 @@ use super::{Diagnosis, Finding, Severity, known};
 use crate::Result;
 use crate::cores::{Nic, Topology};
 use quaff_os::ethtool::Card;
+use quaff_os::link_counters::{self, interfaces_below};
 use quaff_os::packet::{PacketSocket, packet_sockets};
 use quaff_os::rtnl::{self, Link, Rtnl};
-use quaff_os::softnet::{self, Softnet};
+use quaff_os::softnet;
 use quaff_os::{clock, disk, probe};
 use std::fmt::Display;
 use std::fs;
@@ -38,7 +39,8 @@ pub struct Look {
     pub wanted: Wanted,
 }
 
-/// Reads this machine; takes a little more than [`Look::time`]. Copies the readings of the folder from `before`, if any.
+/// Reads this machine; takes a little more than [`Look::time`]. Copies the readings of the folder from `before`, if
+/// any.
 ///
 /// # Errors
 /// An interface does not exist.
@@ -62,23 +64,17 @@ pub fn look(look: &Look, before: Option<Readings>) -> Result<Readings> {
     Ok(Readings { machine, interfaces, target, wanted: look.wanted })
 }
 
-/// Adds the interfaces below (`lower_*`), at any depth: the cards of a bond have rings, the bond has none.
+/// Adds the interfaces below, at any depth: the cards of a bond have rings, the bond has none.
 fn add_below(root: &Path, interfaces: &mut Vec<InterfaceReadings>) {
-    let mut at = 0;
-    while let Some(it) = interfaces.get(at) {
-        let dir = root.join("sys/class/net").join(&it.name);
-        let names = fs::read_dir(dir).into_iter().flatten().flatten().filter_map(|entry| {
-            entry.file_name().to_str().and_then(|name| name.strip_prefix("lower_")).map(str::to_owned)
-        });
-        for name in names {
-            // Interfaces in other namespaces are skipped.
-            if let Ok(link) = rtnl::link(&name)
-                && interfaces.iter().all(|it| it.index != link.index)
-            {
-                interfaces.push(InterfaceReadings { is_below: true, ..interface(root, &link) });
+    let links = Rtnl::open().and_then(|mut rtnl| rtnl.links()).unwrap_or_default();
+    let uppers: Vec<_> = interfaces.iter().map(|it| it.index).collect();
+    for upper in links.iter().filter(|link| uppers.contains(&link.index)) {
+        // Interfaces in other namespaces are skipped.
+        for link in interfaces_below(upper, &links).0 {
+            if interfaces.iter().all(|it| it.index != link.index) {
+                interfaces.push(InterfaceReadings { is_below: true, ..interface(root, link) });
             }
         }
-        at += 1;
     }
 }
 
@@ -165,7 +161,7 @@ fn interface(root: &Path, link: &Link) -> InterfaceReadings {
         xdp: link.xdp_program,
         readers: readers(root, link.index),
         owners: Vec::new(),
-        dropped: reading(dropped(link.index)),
+        dropped: reading(dropped(name)),
         dropped_rise: None,
     }
 }
@@ -192,28 +188,21 @@ fn readers(root: &Path, index: u32) -> Reading<Vec<PacketSocket>> {
     Ok(Some(sockets.into_iter().filter(reads).collect()))
 }
 
-/// `nic_dropped` of the ledger.
-fn dropped(index: u32) -> quaff_os::Result<u64> {
-    let stats = Rtnl::open()?.stats(index)?;
-    Ok(stats.rx_missed + stats.rx_fifo + stats.rx_over)
+/// Frames that the interface and its driver have dropped since its creation.
+fn dropped(name: &str) -> quaff_os::Result<u64> {
+    let mut rtnl = Rtnl::open()?;
+    let link = rtnl.link(name)?;
+    let drops = link_counters::totals(&link, &mut rtnl)?;
+    Ok(drops.nic_dropped + drops.rx_dropped_by_driver)
 }
 
 /// Adds the rise of the counters since they were read.
 fn watch(root: &Path, time: Duration, machine: &mut MachineReadings, interfaces: &mut [InterfaceReadings]) {
     if let (Ok(Some(before)), Ok(after)) = (&machine.softnet, softnet::read(root)) {
-        let by = after.iter().filter_map(|after| {
-            let before = before.iter().find(|before| before.core == after.core)?;
-            Some(Softnet {
-                core: after.core,
-                processed: after.processed.wrapping_sub(before.processed),
-                dropped: after.dropped.wrapping_sub(before.dropped),
-                squeezed: after.squeezed.wrapping_sub(before.squeezed),
-            })
-        });
-        machine.softnet_rise = Some(Rise { time, by: by.collect() });
+        machine.softnet_rise = Some(Rise { time, by: softnet::rises(before, &after) });
     }
     for it in interfaces {
-        if let (Ok(Some(before)), Ok(after)) = (&it.dropped, dropped(it.index)) {
+        if let (Ok(Some(before)), Ok(after)) = (&it.dropped, dropped(&it.name)) {
             it.dropped_rise = Some(Rise { time, by: after.saturating_sub(*before) });
         }
     }

@@ -130,7 +130,7 @@ impl AfPacket {
         if self.down_since_ns.is_some() && self.rtnl.link(&self.link.name).is_ok_and(|link| link.up) {
             self.note_up();
         }
-        self.gauges.nic_dropped.set(self.counters.drops().nic_dropped);
+        self.gauges.nic_dropped.set(self.counters.nic_dropped());
         self.polled_ns = steady_ns();
         Ok(())
     }
@@ -319,7 +319,7 @@ impl Source for AfPacket {
 
     fn count(&self, counts: &mut Counts) {
         counts.nic_received = self.counters.received();
-        counts.nic_dropped = self.counters.drops().nic_dropped;
+        counts.nic_dropped = self.counters.nic_dropped();
         counts.down_ns = self.tally.down_ns;
     }
 
@@ -335,11 +335,8 @@ impl Source for AfPacket {
         if let Some(tap) = &mut self.tap {
             self.tally.filtered = filtered(tap.read()?, self.packets, self.tally.downs, &self.link.name)?;
         }
-        let drops = self.counters.drops();
-        self.tally.nic_dropped = drops.nic_dropped;
-        self.tally.rx_dropped = drops.rx_dropped;
-        self.tally.driver_dropped = drops.doubtful;
-        self.tally.driver_counters = drops.counters;
+        self.tally.link = self.counters.drops();
+        self.tally.nic_dropped = self.tally.link.nic_dropped;
         self.tally.offered = self.tally.nic_dropped + self.tally.filtered + accounted;
         self.note_up();
         Ok(SourceTally { lane: self.tally, input: None })
@@ -384,7 +381,8 @@ fn filtered(tapped: u64, packets: u64, downs: u64, interface: &str) -> Result<u6
     }
 }
 
-/// The bytes of a packet that a snaplen asks for. The largest snaplen asks for all, though the kernel's filter cuts there.
+/// The bytes of a packet that a snaplen asks for. The largest snaplen asks for all, though the kernel's filter cuts
+/// there.
 fn wanted_bytes(snaplen: u32) -> u32 {
     if snaplen < SNAPLEN_MAX { snaplen } else { u32::MAX }
 }

@@ -207,6 +207,9 @@ fn lost_words(ledger: &Ledger) -> String {
     for reason in &ledger.reasons.unknown {
         text += &format!("  unknown if lossless: {reason}\n");
     }
+    for note in &ledger.reasons.notes {
+        text += &format!("  {note}\n");
+    }
     text
 }
 

@@ -56,7 +56,7 @@ fn backlog(readings: &Readings, found: &mut Diagnosis) {
         format!("the backlog of a core holds {} ({what})", count(frames, "frame")),
         format!(
             "frames of {users} wait there, at 1 million/s for up to {}; the kernel drops what exceeds it{so_far}, and \
-             no interface counts these drops",
+             counts it in rx_dropped of the interface only",
             span(frames as f64 / 1e6)
         ),
         format!("sysctl -w {what}={BACKLOG_FRAMES}"),
@@ -76,7 +76,7 @@ fn dropping(machine: &MachineReadings, found: &mut Diagnosis) {
         "softnet-drops",
         Severity::Critical,
         format!("the kernel drops frames now: {dropped} in {time}"),
-        format!("the backlog of core {full} is full; these frames are in no capture and in no interface's counters"),
+        format!("the backlog of core {full} is full; these frames are in no capture, only in rx_dropped of their interface"),
         "quaff cores   # relieve that core: move interrupts and senders to others",
     );
 }
