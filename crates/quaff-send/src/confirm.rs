@@ -4,8 +4,12 @@
 //! the same frames as every capture on the interface and counts only the stream; it costs about 80 ns a frame.
 //! `rx_otherhost_dropped` costs nothing: the stack counts there each IPv4 packet for another host's MAC, right after
 //! the taps. The tap is used if there is time for it, or if frames may not reach the stack.
+//!
+//! Frames that the counter lacks may be in a drop counter on their way: of the queueing discipline, the driver, or a
+//! backlog.
 
 use quaff_os::Result;
+use quaff_os::link_counters::{LinkCounters, Tap};
 use quaff_os::packet::{CountingTap, Insn};
 use quaff_os::rtnl::LinkStats;
 use quaff_os::rtnl::{Link, Rtnl};
@@ -32,11 +36,72 @@ pub enum Witness {
     Softnet,
 }
 
+/// Drops on the way to the counter. They include frames of other senders and frames that were sent again.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct SendDrops {
+    /// Frames that the queueing discipline of the interface dropped, or a filter of tc(8); 0 if none is missing.
+    pub qdisc_dropped: u64,
+    /// Frames that the driver dropped (`tx_dropped`).
+    pub tx_dropped: u64,
+    /// Injected frames that a core's backlog dropped before the stack (RPS, `net.core.netdev_max_backlog`), or the
+    /// driver.
+    pub backlog_dropped: u64,
+}
+
+/// The frames that were counted, and the drops.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Confirmed {
+    pub(crate) frames: u64,
+    pub(crate) drops: SendDrops,
+}
+
+/// The counters of an interface, and their values before the run.
+pub(crate) struct Confirm {
+    counter: Counter,
+    /// `None` if they cannot be read.
+    drops: Option<DropCounters>,
+}
+
 /// A counter and its value before the run.
-pub(crate) enum Confirm {
+enum Counter {
     Tap(CountingTap),
-    Counter { rtnl: Rtnl, index: u32, witness: Witness, before: u64 },
+    Link { rtnl: Rtnl, index: u32, witness: Witness, before: u64 },
     Softnet(SoftnetMeter),
+}
+
+/// The drop counters of an interface.
+struct DropCounters {
+    rtnl: Rtnl,
+    link: LinkCounters,
+    softnet: SoftnetMeter,
+    /// The frames are injected, not sent.
+    is_injected: bool,
+}
+
+impl DropCounters {
+    fn open(link: &Link, is_injected: bool) -> Option<Self> {
+        let mut rtnl = Rtnl::open().ok()?;
+        let link = LinkCounters::open(link, &mut rtnl).ok()?;
+        Some(Self { rtnl, link, softnet: SoftnetMeter::open().ok()?, is_injected })
+    }
+
+    /// Reads all counters, which may take seconds, if frames are missing.
+    fn read(mut self, is_missing: bool) -> Result<SendDrops> {
+        match is_missing {
+            true => self.link.settle(&mut self.rtnl),
+            false => self.link.read(&mut self.rtnl)?,
+        }
+        let drops = self.link.drops();
+        if !self.is_injected {
+            let (qdisc_dropped, tx_dropped) = (drops.qdisc_dropped, drops.tx_dropped);
+            return Ok(SendDrops { qdisc_dropped, tx_dropped, ..SendDrops::default() });
+        }
+        let mut backlog = self.softnet.read()?.of(drops.cores.as_ref()).dropped;
+        // The rest of rx_dropped is frames that the stack dropped after the taps.
+        let tap = Tap { link: &drops, other_protocols: drops.rx_dropped, hidden: 0 };
+        let backlog_dropped = tap.before_tap(&mut backlog).dropped;
+        Ok(SendDrops { backlog_dropped, ..SendDrops::default() })
+    }
 }
 
 impl Confirm {
@@ -44,33 +109,35 @@ impl Confirm {
     pub(crate) fn counter(witness: Witness, link: &Link) -> Result<Self> {
         let mut rtnl = Rtnl::open()?;
         let before = counter(witness, &rtnl.stats(link.index)?);
-        Ok(Self::Counter { rtnl, index: link.index, witness, before })
+        let drops = DropCounters::open(link, witness != Witness::TxPackets);
+        Ok(Self { counter: Counter::Link { rtnl, index: link.index, witness, before }, drops })
     }
 
     /// Opens a tap for incoming frames with these (offset, 32-bit word) pairs.
     pub(crate) fn tap(link: &Link, words: &[(u32, u32)]) -> Result<Self> {
-        Ok(Self::Tap(CountingTap::open(link.index, &link.name, Some(&accept_incoming(words)))?))
+        let tap = CountingTap::open(link.index, &link.name, Some(&accept_incoming(words)))?;
+        Ok(Self { counter: Counter::Tap(tap), drops: DropCounters::open(link, true) })
     }
 
-    /// Opens the counters of packets that the stack receives.
-    pub(crate) fn softnet() -> Result<Self> {
-        SoftnetMeter::open().map(Self::Softnet)
+    /// Opens the counters of packets that the stack receives, for frames injected into `link`.
+    pub(crate) fn softnet(link: &Link) -> Result<Self> {
+        Ok(Self { counter: Counter::Softnet(SoftnetMeter::open()?), drops: DropCounters::open(link, true) })
     }
 
     pub(crate) fn witness(&self) -> Witness {
-        match self {
-            Self::Tap(_) => Witness::Tap,
-            Self::Counter { witness, .. } => *witness,
-            Self::Softnet(_) => Witness::Softnet,
+        match &self.counter {
+            Counter::Tap(_) => Witness::Tap,
+            Counter::Link { witness, .. } => *witness,
+            Counter::Softnet(_) => Witness::Softnet,
         }
     }
 
     /// Reads counters of 32 bits before they wrap; to be called every second.
     pub(crate) fn poll(&mut self) -> Result<()> {
-        match self {
-            Self::Tap(tap) => tap.read().map(|_| ()),
-            Self::Softnet(softnet) => softnet.read().map(|_| ()),
-            Self::Counter { .. } => Ok(()),
+        match &mut self.counter {
+            Counter::Tap(tap) => tap.read().map(|_| ()),
+            Counter::Softnet(softnet) => softnet.read().map(|_| ()),
+            Counter::Link { .. } => Ok(()),
         }
     }
 
@@ -81,18 +148,19 @@ impl Confirm {
         sent: u64,
         patience: Duration,
         mut pause: impl FnMut() -> bool,
-    ) -> Result<u64> {
+    ) -> Result<Confirmed> {
         let begun = Instant::now();
         loop {
-            let counted = match &mut self {
-                Self::Tap(tap) => tap.read()?,
-                Self::Counter { rtnl, index, witness, before } => {
+            let frames = match &mut self.counter {
+                Counter::Tap(tap) => tap.read()?,
+                Counter::Link { rtnl, index, witness, before } => {
                     counter(*witness, &rtnl.stats(*index)?).saturating_sub(*before)
                 }
-                Self::Softnet(softnet) => softnet.read()?.processed,
+                Counter::Softnet(softnet) => softnet.read()?.of(None).processed,
             };
-            if counted >= sent || begun.elapsed() > patience || !pause() {
-                return Ok(counted);
+            if frames >= sent || begun.elapsed() > patience || !pause() {
+                let drops = self.drops.and_then(|drops| drops.read(frames < sent).ok()).unwrap_or_default();
+                return Ok(Confirmed { frames, drops });
             }
         }
     }

@@ -32,7 +32,7 @@ mod transmitter;
 
 pub use arena::{Arena, FrameMeta};
 pub use backend::{BackendReport, TxBackend};
-pub use confirm::Witness;
+pub use confirm::{SendDrops, Witness};
 pub use dual::merge;
 pub use error::{PlanError, SendError};
 pub use feed::Feed;

@@ -2,7 +2,7 @@
 
 use crate::show::{self, LiveLine};
 use quaff_os::Signals;
-use quaff_send::{Control, Lateness, ReplayReport, Snapshot, Witness};
+use quaff_send::{Control, Lateness, ReplayReport, SendDrops, Snapshot, Witness};
 use std::io::{BufRead as _, IsTerminal as _};
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::time::{Duration, Instant};
@@ -135,6 +135,33 @@ pub(super) fn confirmation(
         parts.push("interrupted".to_owned());
     }
     parts.join(", ")
+}
+
+/// The drops that may explain `missing` frames of the interfaces.
+pub(super) fn dropped<'a>(
+    missing: u64,
+    interfaces: impl IntoIterator<Item = (&'a str, SendDrops)>,
+) -> Option<String> {
+    let words = interfaces.into_iter().flat_map(|(name, drops)| {
+        let places = [
+            (
+                drops.qdisc_dropped,
+                format!("the queueing discipline of {name} ('tc -s qdisc show dev {name}')"),
+            ),
+            (drops.tx_dropped, format!("the driver of {name} (tx_dropped)")),
+            (drops.backlog_dropped, format!("a backlog of {name} (net.core.netdev_max_backlog)")),
+        ];
+        places.into_iter().filter(|(frames, _)| *frames > 0)
+    });
+    let words: Vec<_> =
+        words.map(|(frames, place)| format!("{} dropped by {place}", show::count(frames))).collect();
+    (missing > 0 && !words.is_empty()).then(|| words.join(", "))
+}
+
+/// The drops that may explain why fewer frames were confirmed than sent.
+pub(super) fn dropped_of(report: &ReplayReport) -> Option<String> {
+    let interfaces = report.interfaces.iter().map(|one| (one.name.as_str(), one.drops));
+    dropped(report.sent.saturating_sub(report.confirmed), interfaces)
 }
 
 /// The lines of a replay: what was sent and what confirmed it, with a `verdict`, and the time.

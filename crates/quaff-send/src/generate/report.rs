@@ -1,7 +1,7 @@
 //! The report of generation: frames intended, sent, confirmed, and the timing. It never prints.
 
 use super::plan::{Pacing, SendPlan};
-use crate::confirm::Witness;
+use crate::confirm::{Confirmed, SendDrops, Witness};
 use crate::state::{Lateness, State, word};
 use serde::Serialize;
 
@@ -15,6 +15,8 @@ pub struct SendReport {
     /// Frames counted by the witness.
     pub confirmed: u64,
     pub witness: Witness,
+    #[serde(flatten)]
+    pub drops: SendDrops,
     /// From the first frame to the last, s.
     pub seconds: f64,
     /// Frames per second: the intervals from the first frame to the last, over `seconds`.
@@ -45,7 +47,7 @@ impl SendReport {
         plan: &SendPlan,
         pacing: &Pacing,
         state: &State,
-        (witness, confirmed): (Witness, u64),
+        (witness, Confirmed { frames: confirmed, drops }): (Witness, Confirmed),
         stopped: bool,
     ) -> Self {
         let sent = state.load(word::SENT);
@@ -60,6 +62,7 @@ impl SendReport {
             sent,
             confirmed,
             witness,
+            drops,
             seconds,
             pps,
             bits_per_second: pps * plan.frame_bytes as f64 * 8.0,
@@ -76,8 +79,8 @@ impl SendReport {
         }
     }
 
-    /// Returns `true` if the frames intended, sent and confirmed agree. Of a run that was stopped, only the confirmation
-    /// counts. A counter of the interface may include frames of other senders.
+    /// Returns `true` if the frames intended, sent and confirmed agree. Of a run that was stopped, only the
+    /// confirmation counts. A counter of the interface may include frames of other senders.
     pub fn agrees(&self) -> bool {
         let complete = self.interrupted || self.sent == self.intended;
         complete && (self.confirmed == self.sent || self.others > 0)

@@ -18,7 +18,7 @@ pub use report::{InterfaceCount, ReplayReport};
 use crate::backend;
 use crate::backend::TxBackend;
 use crate::bpf_live;
-use crate::confirm::{self, Confirm, Witness};
+use crate::confirm::{self, Confirm, Confirmed, Witness};
 use crate::error::{PlanError, SendError};
 use crate::feed::Feed;
 use crate::link;
@@ -164,7 +164,7 @@ fn confirm(
     confirms: Vec<Confirm>,
     interrupted: bool,
     watch: &mut impl FnMut(&Snapshot, Duration) -> Control,
-) -> Result<(Witness, Vec<u64>), SendError> {
+) -> Result<(Witness, Vec<Confirmed>), SendError> {
     let who = confirms[0].witness();
     let patience = if interrupted { PATIENCE_STOPPED } else { confirm::PATIENCE };
     let mut pause = || {
@@ -180,8 +180,8 @@ fn confirm(
     Ok((who, counted.collect::<Result<_, _>>()?))
 }
 
-/// Chooses the transmit path, with the reason, if the plan leaves it open. The driver is preferred if the kernel reports
-/// that it accepts frames from XDP programs now, which is faster than any user-space backend.
+/// Chooses the transmit path, with the reason, if the plan leaves it open. The driver is preferred if the kernel
+/// reports that it accepts frames from XDP programs now, which is faster than any user-space backend.
 fn choose(plan: &ReplayPlan, links: &[Link]) -> (ReplayVia, Option<String>) {
     if plan.via != ReplayVia::Auto {
         return (plan.via, None);
@@ -245,7 +245,7 @@ fn witness(plan: &ReplayPlan, link: &Link) -> Result<Confirm, SendError> {
             Confirm::counter(Witness::TxPackets, link)?
         }
         ReplayVia::Inject if has_time || plan.stepwise => Confirm::tap(link, &[])?,
-        ReplayVia::Inject => Confirm::softnet()?,
+        ReplayVia::Inject => Confirm::softnet(link)?,
     })
 }
 

@@ -3,7 +3,7 @@
 use super::passes::{Passes, Skipped};
 use super::{ReplayVia, Shared};
 use crate::backend::BackendReport;
-use crate::confirm::Witness;
+use crate::confirm::{Confirmed, SendDrops, Witness};
 use crate::error::SendError;
 use crate::state::{Lateness, State, word};
 use crate::tally::FeedTally;
@@ -83,6 +83,8 @@ pub struct InterfaceCount {
     pub sent: u64,
     /// Frames counted by the witness.
     pub confirmed: u64,
+    #[serde(flatten)]
+    pub drops: SendDrops,
     /// Bytes of the frames sent, without FCS.
     pub bytes: u64,
     /// Frames that the kernel refused.
@@ -114,7 +116,7 @@ impl ReplayReport {
     pub(super) fn new(
         shared: &Shared<'_>,
         passes: &Passes,
-        (witness, confirmed): (Witness, &[u64]),
+        (witness, confirmed): (Witness, &[Confirmed]),
         stopped: bool,
         error: Option<SendError>,
     ) -> Self {
@@ -133,7 +135,7 @@ impl ReplayReport {
         let mean_bytes = bytes as f64 / sent.max(1) as f64;
         let paced = plan.rate.is_paced() && taken > 0;
         let counts = passes.flows.count.counts;
-        let all_confirmed: u64 = confirmed.iter().sum();
+        let all_confirmed: u64 = confirmed.iter().map(|one| one.frames).sum();
         Self {
             in_file: passes.feed.tally().seen,
             intended,
@@ -184,11 +186,12 @@ impl ReplayReport {
     }
 }
 
-fn interfaces(shared: &Shared<'_>, confirmed: &[u64]) -> Vec<InterfaceCount> {
-    let of_outlet = |(outlet, confirmed): (&Outlet, &u64)| InterfaceCount {
+fn interfaces(shared: &Shared<'_>, confirmed: &[Confirmed]) -> Vec<InterfaceCount> {
+    let of_outlet = |(outlet, confirmed): (&Outlet, &Confirmed)| InterfaceCount {
         name: outlet.interface.clone(),
         sent: outlet.sent,
-        confirmed: *confirmed,
+        confirmed: confirmed.frames,
+        drops: confirmed.drops,
         bytes: outlet.bytes,
         failed: outlet.refused,
         enobufs: outlet.backend.retried_enobufs,
@@ -201,7 +204,9 @@ fn interfaces(shared: &Shared<'_>, confirmed: &[u64]) -> Vec<InterfaceCount> {
         None => vec![InterfaceCount {
             name: shared.link().name.clone(),
             sent: sent(state),
-            confirmed: confirmed.iter().sum(),
+            confirmed: confirmed.iter().map(|one| one.frames).sum(),
+            // There is one interface.
+            drops: confirmed.first().map(|one| one.drops).unwrap_or_default(),
             bytes: state.load(word::BYTES),
             failed: state.load(word::FAILED),
             enobufs: 0,

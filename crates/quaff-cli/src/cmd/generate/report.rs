@@ -1,6 +1,6 @@
 //! The reports of `quaff generate` as text and JSON. It never prints.
 
-use crate::cmd::sending::{confirmation, lateness, pace, sent, time};
+use crate::cmd::sending::{confirmation, dropped, dropped_of, lateness, pace, sent, time};
 use crate::show;
 use quaff_send::{ReplayReport, ReplayVia, SendReport, WriteReport};
 use quaff_wire::synth::{HARMS, Made};
@@ -8,6 +8,9 @@ use quaff_wire::synth::{HARMS, Made};
 /// Describes the report of a stream that is made where it is sent.
 pub(super) fn describe_send(report: &SendReport) -> String {
     let how = if report.via == "inject" { "injected into" } else { "sent from" };
+    let missing = report.sent.saturating_sub(report.confirmed);
+    let drops = dropped(missing, [(report.interface.as_str(), report.drops)]);
+    let (agrees, drops) = (report.agrees(), drops.as_deref());
     let mut text = format!(
         "{} B frames of stream {} {how} {}\n  intended   {}\n  sent       {}\n  confirmed  {}  ({})\n",
         report.frame_bytes,
@@ -16,7 +19,7 @@ pub(super) fn describe_send(report: &SendReport) -> String {
         show::count(report.intended),
         show::count(report.sent),
         show::count(report.confirmed),
-        confirmation(report.witness, report.others, report.agrees(), None, report.interrupted),
+        confirmation(report.witness, report.others, agrees, drops, report.interrupted),
     );
     text += &time(report.seconds, report.pps, report.bits_per_second);
     text += &pace(report.pace_error, "the mean gap");
@@ -28,7 +31,9 @@ pub(super) fn describe_send(report: &SendReport) -> String {
 pub(super) fn describe_replay(report: &ReplayReport) -> String {
     let how = if report.via == ReplayVia::Inject { "injected into" } else { "sent from" };
     let names: Vec<_> = report.interfaces.iter().map(|one| one.name.as_str()).collect();
-    let verdict = confirmation(report.witness, report.others, report.agrees(), None, report.interrupted);
+    let drops = dropped_of(report);
+    let (agrees, drops) = (report.agrees(), drops.as_deref());
+    let verdict = confirmation(report.witness, report.others, agrees, drops, report.interrupted);
     let mut text =
         format!("frames {how} {}\n  intended   {}\n", names.join(" and "), show::count(report.intended));
     text += &sent(report, &verdict);

@@ -1,7 +1,7 @@
 //! The report of a replay as text. It never prints.
 
 use super::Args;
-use crate::cmd::sending::{confirmation, lateness, pace, sent};
+use crate::cmd::sending::{confirmation, dropped_of, lateness, pace, sent};
 use crate::show;
 use quaff_send::{ReplayReport, ReplayVia};
 
@@ -99,6 +99,6 @@ fn verdict(report: &ReplayReport) -> String {
     let differs = report.confirmed < report.sent || !report.interrupted && report.sent != report.intended;
     let is_veth_mute = report.confirmed == 0 && report.sent > 0 && report.via == ReplayVia::XdpRedirect;
     let hint = "the other end of a veth receives XDP frames only with NAPI: ethtool -K PEER gro on";
-    let hint = is_veth_mute.then_some(hint);
-    confirmation(report.witness, report.others, !differs, hint, report.interrupted)
+    let hint = if is_veth_mute { Some(hint.to_owned()) } else { dropped_of(report) };
+    confirmation(report.witness, report.others, !differs, hint.as_deref(), report.interrupted)
 }
