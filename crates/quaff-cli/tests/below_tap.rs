@@ -1,64 +1,11 @@
 //! Packets that the kernel drops below the capture socket: the verdict, and the reason with the number.
-//!
-//! The receiving veth spreads its packets to another core (RPS), and the backlog of that core has room for four.
 
 mod support;
 
 use quaff_lab::{ChildProcess, RX};
 use std::fs;
-use support::{Bench, Ended, PATIENCE, QUAFF, finish, interrupt, run};
-
-const BACKLOG: &str = "/proc/sys/net/core/netdev_max_backlog";
-/// Frames sent as fast as possible.
-const MANY: &str = "300000";
-
-/// A small backlog on all cores of the machine; restored at the end, after a panic too.
-struct SmallBacklog {
-    before: String,
-}
-
-impl SmallBacklog {
-    fn new() -> Self {
-        let before = fs::read_to_string(BACKLOG).expect("every Linux has it");
-        fs::write(BACKLOG, "4").expect("root may");
-        Self { before }
-    }
-}
-
-impl Drop for SmallBacklog {
-    fn drop(&mut self) {
-        let _ = fs::write(BACKLOG, self.before.trim());
-    }
-}
-
-/// A lab whose rx0 hands its packets to the backlog of core 1; `None` after a skip.
-fn bench(test: &str) -> Option<Bench> {
-    if std::thread::available_parallelism().is_ok_and(|cores| cores.get() < 2) {
-        quaff_testkit::skip(test, "there is one core only");
-        return None;
-    }
-    let bench = Bench::new(test, 1 << 28)?;
-    let script = "echo 2 > /sys/class/net/rx0/queues/rx-0/rps_cpus";
-    run(bench.lab.rx.command("sh").expect("a command").args(["-c", script]));
-    Some(bench)
-}
-
-/// Floods `running` (which listens at rx0) until the backlog overflows and ends it. The rise of rx0's `rx_dropped` since
-/// `running` was started.
-fn flood(bench: &Bench, start: impl FnOnce() -> ChildProcess) -> (Ended, u64) {
-    let before = bench.lab.stats(RX).expect("counters").rx_dropped;
-    let running = start();
-    {
-        let _small = SmallBacklog::new();
-        let mut generate = bench.lab.tx.command(QUAFF).expect("a command");
-        generate.args(["generate", "-o", "tx0", "--size", "64", "--count", MANY, "--cpu", "0", "--json"]);
-        // The sender notices the drops too, so its exit status is of no interest.
-        finish(ChildProcess::start(generate).expect("quaff runs"));
-    }
-    let ended = interrupt(running);
-    let after = bench.lab.stats(RX).expect("counters").rx_dropped;
-    (ended, after - before)
-}
+use support::backlog::{bench, flood};
+use support::{Bench, Ended, PATIENCE, QUAFF, interrupt, run};
 
 #[track_caller]
 fn assert_reported(ended: &Ended, dropped: u64) {

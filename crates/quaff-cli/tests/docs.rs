@@ -91,14 +91,15 @@ fn check_syntax(shell: &str, script: &str, dir: &Path) {
     }
 }
 
-/// Fields whose content depends on the run (reasons of ends and failures, a count for each kind of damage, counters of a
-/// driver, facts of the machine), or is that of a plan file.
-const OPEN: [&str; 10] = [
+/// Fields whose content depends on the run (reasons of ends and failures, a count for each kind of damage, counters of
+/// a driver or of interfaces below, facts of the machine), or is that of a plan file.
+const OPEN: [&str; 11] = [
     "ended_by",
     "failure",
     "members[].gone",
     "interfaces[].decap.damaged",
     "interfaces[].driver_counters",
+    "interfaces[].lower_counters",
     "machine",
     "plan",
     "cases[].setting",

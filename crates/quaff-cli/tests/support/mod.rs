@@ -1,6 +1,8 @@
 //! Shared by tests with real packets: a lab, the real binary in it, and its ledger.
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
+pub(crate) mod backlog;
+
 use quaff_lab::{ChildProcess, Lab, LabPlan};
 use quaff_os::Signal;
 use quaff_os::bpf::ArrayMap;
