@@ -98,4 +98,6 @@ fn a_split_reports_how_much_of_its_buffer_is_resident() {
     let of = |field: &str| ended.json[field].as_u64().unwrap_or_else(|| panic!("{field}: {}", ended.json));
     assert_eq!((of("out"), of("resident_bytes")), (1000, 256 << 20), "{}", ended.json);
     assert!((1..16 << 20).contains(&of("buffer_high_bytes")), "{}", ended.json);
+    let lane = &ended.json["interfaces"][0];
+    assert_eq!(lane["pool_buffers"], 256, "of 1 MiB, for both members: {lane}");
 }

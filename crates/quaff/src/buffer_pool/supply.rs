@@ -103,8 +103,13 @@ impl Supply {
         Some(buffer)
     }
 
+    /// The most common buffers that the lane can have at a time.
+    pub(crate) fn common(&self) -> usize {
+        self.most - self.share
+    }
+
     fn may_borrow(&self) -> bool {
-        self.lease.open() < (self.most - self.share) as u64
+        self.lease.open() < self.common() as u64
     }
 
     /// Returns whether a buffer of the lane's own is empty.

@@ -284,6 +284,11 @@ impl Packer {
         }
     }
 
+    /// Buffers that the packers of the same lane can use as well.
+    pub(super) fn common_buffers(&self) -> u64 {
+        self.supply.common() as u64
+    }
+
     /// Returns whether no frame has room, nor will have until the writer returns a buffer. Otherwise more are being
     /// populated.
     pub(super) fn is_full(&self) -> bool {

@@ -76,8 +76,12 @@ impl Output for Spread {
         let _ = self.lost.send(self.packers.iter().map(|packer| packer.tally().lost).collect());
     }
 
+    /// The sum of the members' tallies. They use the same common buffers, and their peaks may be at different times.
     fn tally(&self) -> OutputTally {
-        self.packers.iter().map(Packer::tally).sum()
+        let sum: OutputTally = self.packers.iter().map(Packer::tally).sum();
+        let common = self.packers.iter().map(Packer::common_buffers);
+        let pool_buffers = sum.pool_buffers + common.clone().max().unwrap_or(0) - common.sum::<u64>();
+        OutputTally { pool_buffers, high_buffers: sum.high_buffers.min(pool_buffers), ..sum }
     }
 
     fn is_closed(&self) -> bool {
