@@ -133,6 +133,7 @@ impl Folder {
         first: &[u8],
         ending: Ending,
     ) -> Result<(Arc<File>, PathBuf)> {
+        self.await_finishing(ending);
         self.prune(self.room(), ending);
         let mut new_file = self.take_opened()?;
         self.begin(&new_file.file, first)?;
@@ -142,6 +143,12 @@ impl Folder {
         // Only now, so that there is at most one hidden file.
         self.open_next();
         Ok((new_file.file.clone(), path))
+    }
+
+    /// Waits for files that are being finished, while these, those in `ending` and the next one are more than the rule
+    /// permits: none of them can be removed.
+    fn await_finishing(&mut self, ending: Ending) {
+        while self.unfinished + ending.files + 1 > self.files_max && self.wait_for_one() {}
     }
 
     fn begin(&mut self, file: &File, first: &[u8]) -> Result<()> {
@@ -603,6 +610,23 @@ mod tests {
         assert!(files <= space(dir.path()).unwrap().total / 4, "{files}");
         let free = folder(Retention { free_percent: Some(99.9), ..Retention::default() });
         assert!(free.rotate_bytes < files && free.open_plan.preallocate <= free.rotate_bytes);
+    }
+
+    /// The most files with a name are those of the rule at every moment, whatever a sync takes.
+    #[test]
+    fn files_that_are_being_finished_count_for_the_rule() {
+        let dir = tempfile::tempdir().unwrap();
+        let rule = Retention { files: Some(3), ..Retention::default() };
+        let mut folder = folder(dir.path(), true, rule).unwrap();
+        for _ in 0..20 {
+            // Pages to sync, so that finishing takes longer than the next two files.
+            let (file, path) = folder.next(0, &[], Ending::default()).unwrap();
+            file.write_all_at(&vec![1; 2 << 20], 0).unwrap();
+            folder.finish(file, path, 2 << 20);
+            let named = names(dir.path());
+            assert!(named.len() <= 3, "{named:?}");
+        }
+        folder.finish_all();
     }
 
     #[test]
