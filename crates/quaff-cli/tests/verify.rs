@@ -214,6 +214,15 @@ fn the_files_of_a_rotation_are_one_capture() {
 
     let (code, _) = verify_files(&[&parts[1], &parts[2]], &["--from-first"]);
     assert_eq!(code, 0);
+
+    // A write failed: the file has no counters at its end, and the next continues with those of its last packet.
+    let cut = File::new(Format::Pcapng).statistics(0, 0).frames(0..10).bytes;
+    let (code, report) = verify_files(&[&cut, &parts[1]], &[]);
+    assert_eq!((code, &report["ledger"]["consistent"]), (0, &true.into()), "{report}");
+    assert_eq!(report["ledger"]["frames_behind"], 10, "{report}");
+    let (_, report) = verify_files(&[&cut, &parts[2]], &[]);
+    let message = "interface test0: 10 packets were written between two of these files: is a file missing?";
+    assert_eq!(report["ledger"]["contradictions"][0], message);
 }
 
 #[test]

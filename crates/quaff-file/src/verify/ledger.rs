@@ -149,6 +149,7 @@ impl InterfaceCounters {
         sum.epb_dropcount = sum.epb_dropcount.saturating_add(self.now.dropcount);
         let Some(last) = self.last else { return };
         let baseline = self.baseline();
+        let behind = before.map_or(0, Self::frames_behind);
         let before = before.and_then(|before| before.last).map(|block| block.statistics);
         // The first block of the second file records the drops between two files.
         let from = baseline.map_or(Statistics::default(), |baseline| before.unwrap_or(baseline));
@@ -161,19 +162,20 @@ impl InterfaceCounters {
             _ => self.contradict(sum, "its counters run backwards".into()),
         }
         if let Some(baseline) = baseline {
-            sum.frames_behind += self.now.frames - last.seen.frames;
-            self.compare(&baseline, before.as_ref(), &last, sum);
+            sum.frames_behind += self.frames_behind();
+            // A file that ends before a failed write may lack its last counters.
+            let before = before.map(|before| before.usrdeliv.unwrap_or(0) + behind);
+            self.compare(&baseline, before, &last, sum);
         }
     }
 
-    /// Compares the packets in the file with its counters, and its counters with the previous file.
-    fn compare(
-        &self,
-        baseline: &Statistics,
-        before: Option<&Statistics>,
-        last: &CounterBlock,
-        sum: &mut Ledger,
-    ) {
+    /// Returns the number of frames after the last counters.
+    fn frames_behind(&self) -> u64 {
+        self.last.map_or(0, |last| self.now.frames - last.seen.frames)
+    }
+
+    /// Compares the packets in the file with its counters, and its counters with those that the previous file ended with.
+    fn compare(&self, baseline: &Statistics, before: Option<u64>, last: &CounterBlock, sum: &mut Ledger) {
         let usrdeliv = |statistics: &Statistics| statistics.usrdeliv.unwrap_or(0);
         let (begun, ended) = (usrdeliv(baseline), usrdeliv(&last.statistics));
         if ended.checked_sub(begun) != Some(last.seen.frames) {
@@ -181,7 +183,7 @@ impl InterfaceCounters {
             let what = format!("its counters record {recorded} packets, the file holds {}", last.seen.frames);
             self.contradict(sum, what);
         }
-        if let Some(before) = before.map(usrdeliv).filter(|before| *before != begun) {
+        if let Some(before) = before.filter(|before| *before != begun) {
             let what = match begun.checked_sub(before) {
                 Some(missing) => {
                     format!("{missing} packets were written between two of these files: is a file missing?")
