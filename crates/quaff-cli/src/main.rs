@@ -50,13 +50,12 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    match run(Cli::parse().command) {
-        Ok(exit) => exit.into(),
-        Err(error) => {
-            show::say(&format!("quaff: {error:#}"));
-            Exit::Failed.into()
-        }
-    }
+    let exit = run(Cli::parse().command).unwrap_or_else(|error| {
+        show::say(&format!("quaff: {error:#}"));
+        Exit::Failed
+    });
+    show::close();
+    exit.into()
 }
 
 fn run(command: Command) -> anyhow::Result<Exit> {

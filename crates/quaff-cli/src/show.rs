@@ -15,6 +15,13 @@ pub(crate) fn print(line: &str) {
     let _ = writeln!(std::io::stdout().lock(), "{}", harmless(line));
 }
 
+/// Ends the output of this process, which is about to exit: a thread that waits for a disk in the kernel keeps the process
+/// and its descriptors alive until the disk answers, and readers of the output would wait for that.
+pub(crate) fn close() {
+    let _ = std::io::stdout().lock().flush();
+    quaff_os::process::close_output();
+}
+
 /// Text without terminal control characters, which names and messages of other programs may contain.
 fn harmless(text: &str) -> String {
     let obeys = |c: char| (c.is_control() && !matches!(c, '\n' | '\t')) || is_bidi(c);

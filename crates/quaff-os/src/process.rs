@@ -2,7 +2,7 @@
 
 use crate::{Result, Try, cpu};
 use nix::sys::signal::{Signal, kill, killpg};
-use nix::unistd::{Pid, getpgrp, tcgetpgrp};
+use nix::unistd::{Pid, close, getpgrp, tcgetpgrp};
 use std::fs::File;
 use std::io;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -145,6 +145,13 @@ pub fn send_to_group(leader: u32, signal: Signal) -> Result<()> {
 /// Refuses 0, 1 and negative numbers, which kill(2) takes for many processes.
 fn one_pid(pid: u32) -> nix::Result<Pid> {
     i32::try_from(pid).ok().filter(|&pid| pid > 1).map(Pid::from_raw).ok_or(nix::Error::ESRCH)
+}
+
+/// Closes stdout and stderr; for a process that is about to exit.
+pub fn close_output() {
+    // An error means that they were closed before.
+    let _ = close(1);
+    let _ = close(2);
 }
 
 /// Returns whether this process is in the foreground of a terminal, where Ctrl-C reaches it and the other

@@ -6,10 +6,11 @@
 use crate::buffer_pool::Pool;
 use crate::gauge::{BufferGauges, LaneGauges};
 use crate::plan::CapturePlan;
+use crate::run::end_watch::EndWatch;
 use crate::run::file_output::FileOutput;
 use crate::run::{LaneEnd, Run, join, start_pool};
 use crate::source::Sources;
-use crate::tally::Ledger;
+use crate::tally::{Ledger, sum};
 use crate::{Error, Result};
 use quaff_file::tally::WriterTally;
 use quaff_file::write::{Patience, Target, WriterGauges};
@@ -29,6 +30,7 @@ const READER_TIMEOUT: Duration = Duration::from_secs(10);
 pub struct Capture {
     run: Run,
     writer: JoinHandle<Result<WriterTally>>,
+    end: EndWatch,
     pool: Pool,
     plan: CapturePlan,
     stop: Stop,
@@ -76,37 +78,48 @@ impl Capture {
         run.notes.extend(target.note());
         let notes = run.notes.clone();
         let writing = target.describe();
+        let reader_timeout = (!target.is_on_disk()).then_some(READER_TIMEOUT);
         let mut output = FileOutput::new(&plan.write, &sources, target, wakeup);
-        let end = |pool| LaneEnd { stages: Vec::new(), output: Box::new(output.packer(pool)) };
-        let ends = lane_pools.into_iter().map(end).collect();
+        let end = EndWatch::new(status.writer.clone(), stop.clone(), output.abandoned(), reader_timeout);
+        let lane_end = |pool| LaneEnd { stages: Vec::new(), output: Box::new(output.packer(pool)) };
+        let ends = lane_pools.into_iter().map(lane_end).collect();
         // On failure the output is dropped first, so that no lane waits for its writer.
         let started =
             run.start_lanes(sources, ends).and_then(|()| output.start(&stop, status.writer.clone()));
         match started {
-            Ok(writer) => Ok(Self { run, writer, pool, plan, stop, status, writing, notes }),
+            Ok(writer) => Ok(Self { run, writer, end, pool, plan, stop, status, writing, notes }),
             Err(error) => Err(run.abandon(error)),
         }
     }
 
-    /// Returns whether all threads have ended.
+    /// Returns whether all threads have ended, or those that have not are waited for no longer. Call it often after the
+    /// stop.
     pub fn is_over(&self) -> bool {
-        self.stop.raised() && self.writer.is_finished()
+        self.stop.raised() && (self.writer.is_finished() || self.end.is_abandoned())
     }
 
     /// Waits for the end, after the stop, and returns the ledger, which includes a failure.
     pub fn finish(self) -> Ledger {
         let mut ended = self.run.join();
-        let writer = join(self.writer).unwrap_or_else(|error: Error| {
-            ended.failure.get_or_insert(error);
-            WriterTally::default()
-        });
+        let writer = match self.end.has_abandoned() {
+            true => self.end.tally(sum(&ended.lanes, |lane| lane.packed)),
+            false => join(self.writer).unwrap_or_else(|error: Error| {
+                ended.failure.get_or_insert(error);
+                WriterTally::default()
+            }),
+        };
         ended.notes.extend(self.pool.finish());
-        ended.notes.extend(writer.abandoned.then(|| {
+        if self.end.has_abandoned() {
+            ended.notes.push(EndWatch::NOTE.into());
+            if writer.lost == 0 {
+                ended.failure.get_or_insert_with(EndWatch::error);
+            }
+        } else if writer.abandoned {
             let seconds = READER_TIMEOUT.as_secs();
-            format!(
+            ended.notes.push(format!(
                 "the reader of the output has stopped reading; it was abandoned {seconds} s after the end"
-            )
-        }));
+            ));
+        }
         let (buffer, block_bytes) = (&self.status.buffer, self.plan.input.block_bytes as u64);
         let mut ledger = ended.ledger(&writer, buffer.high_bytes(), block_bytes, self.stop.reason());
         (ledger.writing, ledger.resident_bytes) = (self.writing, buffer.resident.get());

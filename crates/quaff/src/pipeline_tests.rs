@@ -161,6 +161,7 @@ impl Run {
             start_ns: START_NS,
             grace_ns: 0,
             by_packet_time: false,
+            abandoned: Stop::default(),
         };
         let slot = pack.slots.slot_of(START_NS);
         let packer = Packer::new(pack, pool.supply, outbound, wakeup.clone());

@@ -4,6 +4,7 @@
 //! its outputs first, because they fail most often; then the lanes start and capture into memory; writers start
 //! last, so that a run that cannot start destroys nothing.
 
+pub(crate) mod end_watch;
 pub(crate) mod file_output;
 
 use crate::buffer_pool::{LanePool, Pool, PoolPlan};

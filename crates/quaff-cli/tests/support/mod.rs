@@ -2,6 +2,10 @@
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
 pub(crate) mod backlog;
+pub(crate) mod canary;
+pub(crate) mod disk;
+pub(crate) mod draw;
+pub(crate) mod packets;
 
 use quaff_lab::{ChildProcess, Lab, LabPlan};
 use quaff_os::Signal;

@@ -98,4 +98,17 @@ pub struct WriterGauges {
     pub lost: Gauge,
     /// Packets that the reader of the live copy missed.
     pub copy_lost: Gauge,
+    /// Writes that the disk has answered, also with an error.
+    pub answers: Gauge,
+    /// [`Self::WRITING`], [`Self::SYNCING`] or [`Self::ON_DISK`].
+    pub phase: Gauge,
+}
+
+impl WriterGauges {
+    /// Packets are written, or may be waiting for that.
+    pub const WRITING: u64 = 0;
+    /// All packets are written; files are synced and named.
+    pub const SYNCING: u64 = 1;
+    /// All files are complete. Commands of the user, and the reader of a live copy, may still be waited for.
+    pub const ON_DISK: u64 = 2;
 }

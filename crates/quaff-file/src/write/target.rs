@@ -115,6 +115,11 @@ impl Target {
         }
     }
 
+    /// Returns whether the output is a file or a folder of files.
+    pub fn is_on_disk(&self) -> bool {
+        matches!(self.kind, TargetKind::File(..) | TargetKind::Folder(..))
+    }
+
     /// Returns a warning for the user.
     pub fn note(&self) -> Option<String> {
         let is_cached = self.align == 1 && !matches!(self.kind, TargetKind::Stream(_) | TargetKind::Own(..));

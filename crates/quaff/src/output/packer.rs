@@ -8,7 +8,7 @@ use crate::batch::{Frame, Memory};
 use crate::buffer_pool::Supply;
 use quaff_file::tally::{Counts, statistics};
 use quaff_file::write::{Chunk, Format, LaneMessage, Slots};
-use quaff_os::{Buffer, Wakeup, prefetch};
+use quaff_os::{Buffer, Stop, Wakeup, prefetch};
 use quaff_wire::pcap::{self, Resolution};
 use quaff_wire::pcapng::{self, PADDING_BYTES_MIN};
 use rtrb::Producer;
@@ -47,6 +47,8 @@ pub(crate) struct PackPlan {
     /// The packets come from files: only their own times turn slots, and no clock leaves a trace in the output, so
     /// that the same packets make the same bytes at any speed.
     pub by_packet_time: bool,
+    /// Raised when the writer is waited for no longer.
+    pub abandoned: Stop,
 }
 
 /// Writes one lane's frames into chunks.
@@ -389,9 +391,9 @@ impl Output for Packer {
         self.push(LaneMessage::End(self.counts.clone()));
     }
 
-    /// Returns whether the writer has ended.
+    /// Returns whether the writer has ended, or is waited for no longer.
     fn is_closed(&self) -> bool {
-        self.outbound.is_abandoned()
+        self.outbound.is_abandoned() || self.plan.abandoned.raised()
     }
 
     fn tally(&self) -> OutputTally {

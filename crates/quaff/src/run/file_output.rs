@@ -51,8 +51,14 @@ impl FileOutput {
             start_ns,
             grace_ns: 4 * u64::from(RETIRE_MS) * 1_000_000,
             by_packet_time: !sources.is_live,
+            abandoned: Stop::default(),
         };
         Self { target, pack, heading, slots, wakeup, writer_cpu: plan.cpu, inlets: Vec::new() }
+    }
+
+    /// The flag that ends the wait of the lanes for a writer that does not return.
+    pub(crate) fn abandoned(&self) -> Stop {
+        self.pack.abandoned.clone()
     }
 
     /// The packer of the next lane, with its buffers.

@@ -3,6 +3,7 @@
 use super::plan::{Goal, MemberPlan, SplitPlan};
 use crate::output::Transmit;
 use crate::plan::WritePlan;
+use crate::run::end_watch::EndWatch;
 use crate::run::file_output::FileOutput;
 use crate::run::join;
 use crate::source::Sources;
@@ -41,6 +42,9 @@ pub(super) struct Starting {
     presence: Presence,
     gauges: Arc<WriterGauges>,
     child: Option<Child>,
+    /// Ends the split.
+    run: Stop,
+    reader_timeout: Option<Duration>,
 }
 
 /// A running member.
@@ -49,6 +53,7 @@ pub(super) struct Member {
     pub(super) presence: Presence,
     pub(super) gauges: Arc<WriterGauges>,
     writer: JoinHandle<Result<WriterTally>>,
+    end: EndWatch,
     child: RefCell<Option<Child>>,
 }
 
@@ -58,6 +63,8 @@ pub(super) struct Ended {
     pub(super) tally: WriterTally,
     pub(super) reason: Option<Reason>,
     pub(super) failure: Option<Error>,
+    /// Its output has stopped answering: what it has not counted as written is lost.
+    pub(super) is_stuck: bool,
     /// Exit status of its command; `None` without a command, or if a signal ended it.
     pub(super) exit: Option<i32>,
 }
@@ -81,7 +88,9 @@ pub(super) fn open(plan: &SplitPlan, number: usize, is_at_once: bool, stop: &Sto
     let name = name(member, number);
     target.patience =
         Some(Patience { run: stop.clone(), timeout: READER_TIMEOUT, is_limited_on_request: false });
-    Ok(Opened { plan: write, target, wakeup, starting: Starting { name, presence, gauges, child } })
+    let reader_timeout = (!target.is_on_disk()).then_some(READER_TIMEOUT);
+    let starting = Starting { name, presence, gauges, child, run: stop.clone(), reader_timeout };
+    Ok(Opened { plan: write, target, wakeup, starting })
 }
 
 pub(super) fn name(member: &MemberPlan, number: usize) -> String {
@@ -131,20 +140,23 @@ impl Opened {
 impl Starting {
     /// Starts the writer.
     pub(super) fn start(self, output: FileOutput) -> Result<Member> {
-        let Self { name, presence, gauges, child } = self;
+        let Self { name, presence, gauges, child, run, reader_timeout } = self;
+        let end = EndWatch::new(gauges.clone(), run, output.abandoned(), reader_timeout);
         let writer = output.start(&presence.stop, gauges.clone())?;
-        Ok(Member { name, presence, gauges, writer, child: RefCell::new(child) })
+        Ok(Member { name, presence, gauges, writer, end, child: RefCell::new(child) })
     }
 }
 
 impl Member {
-    /// Returns whether all its packets are written and its command has ended.
+    /// Returns whether all its packets are written and its command has ended, or whether it is waited for no longer.
     pub(super) fn is_finished(&self) -> bool {
-        self.writer.is_finished()
-            && (self.is_abandoned() || {
-                let mut child = self.child.borrow_mut();
-                child.as_mut().is_none_or(|child| child.try_wait().is_ok_and(|status| status.is_some()))
-            })
+        if !self.writer.is_finished() {
+            return self.end.is_abandoned();
+        }
+        self.is_abandoned() || {
+            let mut child = self.child.borrow_mut();
+            child.as_mut().is_none_or(|child| child.try_wait().is_ok_and(|status| status.is_some()))
+        }
     }
 
     /// Returns whether its reader was abandoned because it stopped reading.
@@ -154,6 +166,11 @@ impl Member {
 
     /// Waits for its end and for its command.
     pub(super) fn finish(self) -> Ended {
+        if self.end.has_abandoned() {
+            let tally = self.end.tally(self.gauges.written.get());
+            let failure = Some(EndWatch::error());
+            return Ended { tally, failure, is_stuck: true, reason: self.presence.stop.reason(), exit: None };
+        }
         let is_abandoned = self.writer.is_finished() && self.is_abandoned();
         let (tally, failure) = match join(self.writer) {
             Ok(tally) => (tally, None),
@@ -164,6 +181,7 @@ impl Member {
         Ended {
             tally,
             failure,
+            is_stuck: false,
             reason: self.presence.stop.reason(),
             exit: status.and_then(|status| status.code()),
         }

@@ -99,7 +99,8 @@ impl Split {
         if !self.members.is_empty() && self.members.iter().all(is_gone) && !self.stop.raised() {
             self.stop.raise(Reason::OutputClosed);
         }
-        self.run.is_over() && self.members.iter().all(Member::is_finished)
+        // Each is asked, so that members that do not answer are abandoned together.
+        self.run.is_over() && self.members.iter().filter(|member| !member.is_finished()).count() == 0
     }
 
     /// Waits for the end, after the stop, and returns the report, which includes a failure.

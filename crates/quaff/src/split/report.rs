@@ -246,7 +246,10 @@ fn member_report(plan: &SplitPlan, balance: &Balance, number: usize, end: &End) 
     let share = &balance.members[number];
     let in_buffer: u64 = end.lost.iter().filter_map(|lane| lane.get(number)).sum();
     let ended = end.members.get(number);
-    let tally = ended.map(|ended| ended.tally.clone()).unwrap_or_default();
+    let mut tally = ended.map(|ended| ended.tally.clone()).unwrap_or_default();
+    if ended.is_some_and(|ended| ended.is_stuck) {
+        tally.lost = share.packets.saturating_sub(tally.written + in_buffer);
+    }
     MemberReport {
         name: member::name(&plan.members[number], number),
         weight,

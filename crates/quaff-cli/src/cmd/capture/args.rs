@@ -27,8 +27,8 @@ use std::time::Duration;
 /// The same input always gives the same output, byte for byte.
 ///
 /// SIGINT or SIGTERM ends the capture once everything the kernel had received is on disk; a second one
-/// ends it immediately. A reader of a pipe that takes nothing for 10 s after that, or after --duration, is
-/// abandoned, and what it has not taken is counted as lost. SIGUSR1 prints a progress line.
+/// ends it immediately. A disk, or the reader of a pipe, that takes nothing for 10 s after that, or after
+/// --duration, is abandoned, and what it has not taken is counted as lost. SIGUSR1 prints a progress line.
 ///
 /// Exit status: 0 nothing was lost; 1 packets were lost, or an input file is damaged (what precedes the
 /// damage is written); 2 the capture failed.

@@ -10,7 +10,7 @@ pub(crate) use report::exit;
 use crate::cmd::receiving::{self, Asked, LOOK_END};
 use crate::exit::Exit;
 use crate::flags;
-use crate::show::say;
+use crate::show::{self, say};
 use quaff::Capture;
 use quaff::doctor::{self, Finding};
 use quaff::plan::CapturePlan;
@@ -109,6 +109,7 @@ fn watch(args: &Args, capture: &Capture, signals: &Signals, stop: &Stop) -> anyh
             Some(signal) if asked.is_second(signal, stop) => {
                 live.end();
                 say("quaff: ended immediately; packets that were not on disk yet are lost");
+                show::close();
                 std::process::exit(2);
             }
             _ => {}

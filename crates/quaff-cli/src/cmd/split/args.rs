@@ -27,8 +27,8 @@ use std::time::Duration;
 /// (1 is even). --dry-run reports on a capture without writing anything.
 ///
 /// SIGINT or SIGTERM ends the split once its members have everything; a second one ends it immediately. A member
-/// that takes nothing for 2 s after the end is abandoned, and what it has not taken is counted as lost. SIGUSR1 prints a
-/// progress line.
+/// that takes nothing for 2 s after the end (10 s for a file) is abandoned, and what it has not taken is counted as
+/// lost. SIGUSR1 prints a progress line.
 ///
 /// Exit status: 0 every packet went out; 1 packets were lost, or an input file is damaged; 2 the split failed.
 #[derive(Debug, clap::Args)]

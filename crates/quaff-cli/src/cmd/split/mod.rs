@@ -7,7 +7,7 @@ pub(crate) use args::Args;
 
 use crate::cmd::receiving::{self, Asked, LOOK_END};
 use crate::exit::Exit;
-use crate::show::{LiveLine, say};
+use crate::show::{self, LiveLine, say};
 use quaff::split::{Split, SplitPlan};
 use quaff_os::{Reason, Signal, Signals, Stop, Wakeup};
 use std::io::{IsTerminal, Write};
@@ -65,6 +65,7 @@ fn watch(args: &Args, split: &Split, signals: &Signals, stop: &Stop) -> anyhow::
             Some(signal) if asked.is_second(signal, stop) => {
                 live.draw("");
                 say("quaff: ended immediately; packets that were not sent yet are lost");
+                show::close();
                 std::process::exit(2);
             }
             _ => {}

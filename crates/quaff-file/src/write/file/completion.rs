@@ -21,6 +21,7 @@ impl Files {
         self.end_files();
         let reaped = self.disk.reap().map_err(|errno| Error::path("write", &self.current.path, errno))?;
         let Some(Written { write, result }) = reaped else { return Ok(false) };
+        self.gauges.answers.set(self.gauges.answers.get() + 1);
         let now_ns = steady_ns();
         self.tally.write_high_ns = self.tally.write_high_ns.max(now_ns - self.progress_ns);
         self.progress_ns = now_ns;

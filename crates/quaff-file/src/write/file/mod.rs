@@ -451,12 +451,16 @@ impl Sink for Files {
                 break;
             }
         }
+        self.gauges.phase.set(WriterGauges::SYNCING);
         if !self.ended {
             self.queue_end(self.current.offset);
         }
         self.end_files();
         if let Some(folder) = &mut self.folder {
             folder.finish_all();
+        }
+        self.gauges.phase.set(WriterGauges::ON_DISK);
+        if let Some(folder) = &mut self.folder {
             let runs = folder.finish_post_rotate();
             self.tally.pruned = folder.pruned();
             (self.tally.commands, self.tally.commands_failed) = (runs.count, runs.failed);
