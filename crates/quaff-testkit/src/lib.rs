@@ -1,6 +1,8 @@
-//! Resources that tests need of the machine: a lab, disk space, captures; and the skips of tests that lack them.
+//! Resources that tests need of the machine: a lab, disk space, a disk that fails, captures; and the skips of tests that
+//! lack them.
 
 mod bench_sample;
+mod fault_disk;
 pub mod impaired_link;
 mod receiver;
 mod service_sample;
@@ -9,6 +11,7 @@ use quaff_lab::{Error, Lab, LabPlan};
 use std::path::{Path, PathBuf};
 
 pub use bench_sample::sample_report;
+pub use fault_disk::{Fault, FaultDisk, HeldDisk};
 pub use quaff_os::testing::{is_refusal, skip};
 pub use receiver::Receiver;
 pub use service_sample::sample_service_report;
