@@ -152,8 +152,9 @@ fn a_stalled_tshark_costs_the_disk_nothing() {
         .collect();
     assert_eq!(stalled.len(), 2, "{:?}", below(running.pid()));
     stalled.iter().for_each(|pid| send(*pid, Signal::SIGSTOP).expect("it runs"));
-    // More than the pipes, the copy's ring, the buffer and the kernel's ring hold together.
-    bench.generate("--size 1000 --count 500000 --pps 100000");
+    // More than the pipes, the copy's ring, the buffer and the kernel's ring hold together, at a rate for which these
+    // sizes suffice on a busy machine too.
+    bench.generate("--size 1500 --count 150000 --pps 25000");
     send(quaff, Signal::SIGTERM).expect("it runs");
     let begun = Instant::now();
     // It is a child of tshark, which stands still: dead, but not gone.
@@ -172,5 +173,5 @@ fn a_stalled_tshark_costs_the_disk_nothing() {
     assert!(files.iter().all(|name| name.ends_with(".pcapng")), "{files:?}");
     let paths: Vec<_> = files.iter().map(|name| format!("{disk}/{name}")).collect();
     let found = verify(&paths.iter().map(String::as_str).collect::<Vec<_>>());
-    assert_eq!((&found["received"], &found["complete"]), (&500_000.into(), &true.into()), "{found}");
+    assert_eq!((&found["received"], &found["complete"]), (&150_000.into(), &true.into()), "{found}");
 }

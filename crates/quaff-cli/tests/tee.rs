@@ -7,7 +7,7 @@ use quaff_lab::ChildProcess;
 use quaff_os::Signal;
 use serde_json::Value;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use support::{Bench, Ended, PATIENCE, finish, interrupt, names, run, verify};
 
 /// The ledger of a capture whose stdout is full of packets: a line of stderr.
@@ -29,6 +29,23 @@ fn reader(bench: &Bench, script: &str) -> ChildProcess {
     let mut shell = Command::new("sh");
     shell.args(["-c", &format!("exec 3<'{}'; {script}", bench.path("pipe"))]);
     ChildProcess::start(shell).expect("sh runs")
+}
+
+/// A reader that takes nothing until [`open_gate`], and then everything, into the file `copy`.
+fn gated_reader(bench: &Bench) -> ChildProcess {
+    let (gate, copy) = (bench.path("gate"), bench.path("copy.pcapng"));
+    reader(bench, &format!("until [ -e '{gate}' ]; do sleep 0.05; done; exec cat <&3 >'{copy}'"))
+}
+
+/// Lets the reader read, and waits until it has most of the 64 MiB that wait for it, so that there is room for more.
+fn open_gate(bench: &Bench) {
+    std::fs::write(bench.path("gate"), "").unwrap();
+    let begun = Instant::now();
+    let bytes = || std::fs::metadata(bench.path("copy.pcapng")).map_or(0, |found| found.len());
+    while bytes() < 56 << 20 {
+        assert!(begun.elapsed() < PATIENCE, "the reader has {} bytes", bytes());
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
 #[track_caller]
@@ -98,11 +115,12 @@ fn a_reader_that_stands_still_costs_the_disk_nothing() {
     // A buffer that could not hide a disk that waits for the reader.
     let args = ["-w", &bench.path("pipe"), "--tee", &disk, "--buffer", "64M", "--ring", "16M"];
     let running = bench.capture(&args);
-    bench.generate("--size 512 --count 800000 --pps 200000");
+    // More than all that lies between, at a rate for which these sizes suffice on a busy machine too.
+    bench.generate("--size 1500 --count 150000 --pps 25000");
     let ended = interrupt(running);
-    assert_disk_has_all(&bench, &ended, 800_000);
+    assert_disk_has_all(&bench, &ended, 150_000);
     let copy = &ended.json["tee"];
-    assert_eq!((&copy["written"], &copy["lost"]), (&0.into(), &800_000.into()), "{copy}");
+    assert_eq!((&copy["written"], &copy["lost"]), (&0.into(), &150_000.into()), "{copy}");
 }
 
 #[test]
@@ -113,11 +131,11 @@ fn packets_missed_by_a_slow_reader_are_recorded_in_the_copy() {
     let disk = bench.path("disk");
     std::fs::create_dir(&disk).unwrap();
     let copy = bench.path("copy.pcapng");
-    let reading = reader(&bench, &format!("sleep 4; exec cat <&3 >'{copy}'"));
+    let reading = gated_reader(&bench);
     let running = bench.capture(&["-w", &bench.path("pipe"), "--tee", &disk]);
     // 64 MiB and what is in the pipe are copied, the rest of these 200 MB is not; then there is room.
-    bench.generate("--size 1000 --count 200000 --pps 100000");
-    std::thread::sleep(Duration::from_secs(4));
+    bench.generate("--size 1000 --count 200000 --pps 50000");
+    open_gate(&bench);
     bench.generate("--size 1000 --count 1000 --pps 10000 --stream 9");
     let ended = interrupt(running);
     finish(reading);
@@ -197,12 +215,12 @@ fn sessions_are_described_in_a_copy_that_lacks_their_first_packets() {
     let disk = bench.path("disk");
     std::fs::create_dir(&disk).unwrap();
     let copy = bench.path("copy.pcapng");
-    let reading = reader(&bench, &format!("sleep 4; exec cat <&3 >'{copy}'"));
+    let reading = gated_reader(&bench);
     let running = bench.capture(&["-w", &bench.path("pipe"), "--tee", &disk, "--decap", "erspan"]);
     // The copy is full of what is in no tunnel when the first session begins.
-    bench.generate("--size 1000 --count 100000 --pps 100000");
+    bench.generate("--size 1000 --count 100000 --pps 50000");
     bench.generate("--size 1000 --count 1000 --pps 50000 --stream 5 --erspan 5");
-    std::thread::sleep(Duration::from_secs(4));
+    open_gate(&bench);
     bench.generate("--size 1000 --count 1000 --pps 50000 --stream 6 --erspan 6");
     let ended = interrupt(running);
     finish(reading);
