@@ -7,7 +7,7 @@ use quaff_lab::ChildProcess;
 use quaff_os::Signal;
 use quaff_testkit as testing;
 use std::io::BufRead;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use support::disk::Disk;
@@ -227,7 +227,7 @@ fn await_buffer(running: &mut ChildProcess) {
     }
 }
 
-/// What arrives meanwhile fits in the buffer, at any speed of the machine, and not in the kernel's ring.
+/// The packets of that time fit in the buffer, at any speed of the machine, and not in the kernel's ring.
 #[test]
 fn a_disk_that_stalls_for_three_seconds_costs_memory_only() {
     const COUNT: u64 = 200_000;

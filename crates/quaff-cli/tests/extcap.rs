@@ -152,9 +152,8 @@ fn a_stalled_tshark_costs_the_disk_nothing() {
         .collect();
     assert_eq!(stalled.len(), 2, "{:?}", below(running.pid()));
     stalled.iter().for_each(|pid| send(*pid, Signal::SIGSTOP).expect("it runs"));
-    // More than the pipes, the copy's ring, the buffer and the kernel's ring hold together, at a rate for which these
-    // sizes suffice on a busy machine too.
-    bench.generate("--size 1500 --count 150000 --pps 25000");
+    // More than the pipes, the copy's ring, the buffer and the kernel's ring hold together.
+    bench.generate_for_disk(disk.as_ref(), 15);
     send(quaff, Signal::SIGTERM).expect("it runs");
     let begun = Instant::now();
     // It is a child of tshark, which stands still: dead, but not gone.

@@ -20,7 +20,7 @@ const TEST: &str = "the_place_the_number_and_the_verdict_of_a_loss_are_right";
 /// Runs in the test suite; `make soak` does 50.
 const RUNS: usize = 10;
 
-/// Where packets are lost.
+/// The place of a loss.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
     Ring,

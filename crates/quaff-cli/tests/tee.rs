@@ -115,8 +115,8 @@ fn a_reader_that_stands_still_costs_the_disk_nothing() {
     // A buffer that could not hide a disk that waits for the reader.
     let args = ["-w", &bench.path("pipe"), "--tee", &disk, "--buffer", "64M", "--ring", "16M"];
     let running = bench.capture(&args);
-    // More than all that lies between, at a rate for which these sizes suffice on a busy machine too.
-    bench.generate("--size 1500 --count 150000 --pps 25000");
+    // More than all that lies between holds.
+    bench.generate_for_disk(disk.as_ref(), 15);
     let ended = interrupt(running);
     assert_disk_has_all(&bench, &ended, 150_000);
     let copy = &ended.json["tee"];
@@ -216,15 +216,19 @@ fn sessions_are_described_in_a_copy_that_lacks_their_first_packets() {
     std::fs::create_dir(&disk).unwrap();
     let copy = bench.path("copy.pcapng");
     let reading = gated_reader(&bench);
-    let running = bench.capture(&["-w", &bench.path("pipe"), "--tee", &disk, "--decap", "erspan"]);
+    // Only full chunks go to the copy: one of 4 MiB finds no room, a small one might.
+    let flags = ["--tee", &disk, "--decap", "erspan", "--flush", "30s"];
+    let running = bench.capture(&[&["-w", &bench.path("pipe")][..], &flags].concat());
     // The copy is full of what is in no tunnel when the first session begins.
     bench.generate("--size 1000 --count 100000 --pps 50000");
     bench.generate("--size 1000 --count 1000 --pps 50000 --stream 5 --erspan 5");
+    // A chunk more, so that the session's has been offered to the copy.
+    bench.generate("--size 1000 --count 5000 --pps 50000 --stream 2");
     open_gate(&bench);
     bench.generate("--size 1000 --count 1000 --pps 50000 --stream 6 --erspan 6");
     let ended = interrupt(running);
     finish(reading);
-    assert_disk_has_all(&bench, &ended, 102_000);
+    assert_disk_has_all(&bench, &ended, 107_000);
     let tee = &ended.json["tee"];
     let found = verify(&[&copy]);
     assert_eq!((&found["error"], &found["received"]), (&Value::Null, &tee["written"]), "{found}");

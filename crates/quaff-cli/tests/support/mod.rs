@@ -93,6 +93,24 @@ impl Bench {
         ended.json
     }
 
+    /// Sends 10,000 frames of 1500 bytes of each of `streams` streams, each as soon as the folder `disk` has those before the
+    /// last ones: a capture with small buffers loses none of them, whatever the speed of the disk.
+    pub(crate) fn generate_for_disk(&self, disk: &Path, streams: u64) {
+        const FRAMES: u64 = 10_000;
+        let begun = Instant::now();
+        let bytes = || -> u64 {
+            let files = std::fs::read_dir(disk).expect("a folder").flatten();
+            files.filter_map(|file| file.metadata().ok()).map(|file| file.len()).sum()
+        };
+        for stream in 1..=streams {
+            while bytes() < stream.saturating_sub(2) * FRAMES * 1500 {
+                assert!(begun.elapsed() < PATIENCE, "the disk has {} bytes before stream {stream}", bytes());
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            self.generate(&format!("--size 1500 --count {FRAMES} --pps 25000 --stream {stream}"));
+        }
+    }
+
     /// Captures what one generator sends, then ends the capture.
     pub(crate) fn capture_of(&self, capture: &[&str], generate: &str) -> Ended {
         let running = self.capture(capture);
