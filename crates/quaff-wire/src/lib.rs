@@ -17,6 +17,7 @@ pub mod net;
 mod parse;
 pub mod pcap;
 pub mod pcapng;
+pub mod printable;
 pub mod probe;
 mod record;
 pub mod rewrite;

@@ -1,5 +1,7 @@
 //! Texts of other programs made harmless, and made names and sentences.
 
+use quaff_wire::printable::is_obeyed;
+
 /// A file name or fragment of the text: lower-case letters, digits and hyphens.
 pub(super) fn slug(text: &str) -> String {
     let mut out = String::new();
@@ -16,13 +18,13 @@ pub(super) fn slug(text: &str) -> String {
     out.trim_end_matches('-').into()
 }
 
-/// The text for a terminal or a page: control characters, and those that change the writing direction, become U+FFFD;
-/// ends of lines become spaces.
+/// The text for a terminal or a page: characters that either obeys, and those that XML forbids, become U+FFFD; ends of
+/// lines become spaces.
 pub(super) fn clean(text: &str) -> String {
     let one = |c: char| match c {
         '\t' | '\n' | '\r' => ' ',
-        c if c.is_control() => '\u{fffd}',
-        '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{fffe}' | '\u{ffff}' => '\u{fffd}',
+        '\u{fffe}' | '\u{ffff}' => char::REPLACEMENT_CHARACTER,
+        c if is_obeyed(c) => char::REPLACEMENT_CHARACTER,
         c => c,
     };
     text.chars().map(one).collect()

@@ -1,0 +1,118 @@
+//! Text of others made harmless: names in capture files, names of interfaces and files, messages of programs.
+//!
+//! A terminal obeys control characters (ECMA-48: C0, DEL, C1), and some characters of Unicode change the order in which
+//! text is shown (UAX 9, section 2) or break a line. Here they become U+FFFD; in JSON they are escaped, so that a
+//! program still reads the text as it is. Text that goes into a capture file is never changed.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+/// A text of several lines for a terminal. Ends of lines and tabs stay.
+pub fn lines(text: &str) -> Cow<'_, str> {
+    replaced(text, |c| is_obeyed(c) && !matches!(c, '\n' | '\t'))
+}
+
+/// A name, or another text of one line, for a terminal or a log: it cannot begin a line of its own.
+pub fn name(text: &str) -> Cow<'_, str> {
+    replaced(text, is_obeyed)
+}
+
+/// JSON for a terminal. Outside of strings JSON has only ASCII, so an escape sequence fits wherever such a character
+/// is.
+pub fn json(text: &str) -> Cow<'_, str> {
+    let is_escaped = |c: char| is_obeyed(c) && !matches!(c, '\n' | '\t');
+    if !text.contains(is_escaped) {
+        return Cow::Borrowed(text);
+    }
+    let mut escaped = String::with_capacity(text.len() + 64);
+    for c in text.chars() {
+        if is_escaped(c) {
+            // All of them are in the basic plane: one UTF-16 unit each.
+            write!(escaped, "\\u{:04x}", u32::from(c)).expect("a String takes all");
+        } else {
+            escaped.push(c);
+        }
+    }
+    Cow::Owned(escaped)
+}
+
+/// A terminal, a log or a page obeys this character instead of showing it.
+pub fn is_obeyed(c: char) -> bool {
+    c.is_control()
+        || is_direction(c)
+        || matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}')
+}
+
+/// Sets the writing direction of the following text: the property Bidi_Control, and its deprecated relatives.
+fn is_direction(c: char) -> bool {
+    let marks = matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}');
+    marks || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{206f}')
+}
+
+fn replaced(text: &str, is_harmful: impl Fn(char) -> bool) -> Cow<'_, str> {
+    if !text.contains(&is_harmful) {
+        return Cow::Borrowed(text);
+    }
+    let one = |c| if is_harmful(c) { char::REPLACEMENT_CHARACTER } else { c };
+    Cow::Owned(text.chars().map(one).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Any text, with many of the characters that matter.
+    fn hostile() -> impl Strategy<Value = String> {
+        let one = prop_oneof![
+            any::<char>(),
+            (0u32..0xa0).prop_map(|c| char::from_u32(c).expect("below the surrogates")),
+            (0x2000u32..0x2070).prop_map(|c| char::from_u32(c).expect("below the surrogates")),
+            Just('\u{61c}'),
+            Just('"'),
+            Just('\\'),
+        ];
+        prop::collection::vec(one, 0..60).prop_map(|chars| chars.into_iter().collect())
+    }
+
+    /// Written down a second time, by their numbers: C0, DEL and C1, marks, separators, directions, annotations.
+    fn is_dangerous(c: char) -> bool {
+        matches!(u32::from(c), 0..=0x1f | 0x7f..=0x9f | 0x61c | 0x200e | 0x200f | 0x2028..=0x202e | 0x2066..=0x206f
+            | 0xfeff | 0xfff9..=0xfffb)
+    }
+
+    proptest! {
+        #[test]
+        fn no_character_that_a_terminal_obeys_comes_out(text in hostile()) {
+            prop_assert!(!name(&text).contains(is_dangerous), "{text:?}");
+            let shown = lines(&text);
+            prop_assert!(!shown.replace(['\n', '\t'], "").contains(is_dangerous), "{text:?}");
+            // All others stay, at their places.
+            prop_assert_eq!(name(&text).chars().count(), text.chars().count());
+            for (before, after) in text.chars().zip(shown.chars()) {
+                let is_replaced = is_dangerous(before) && after == char::REPLACEMENT_CHARACTER;
+                prop_assert!(after == before || is_replaced, "{text:?}");
+            }
+        }
+
+        #[test]
+        fn json_is_printable_and_reads_as_the_same_text(text in hostile()) {
+            let written = serde_json::to_string(&[&text]).expect("a list of strings");
+            let shown = json(&written);
+            prop_assert!(!shown.contains(is_dangerous), "{shown:?}");
+            let read: Vec<String> = serde_json::from_str(&shown).expect("JSON");
+            prop_assert_eq!(&read[0], &text);
+        }
+    }
+
+    #[test]
+    fn known_attacks_are_replaced_and_plain_text_is_not_copied() {
+        assert_eq!(name("a\u{1b}]0;title\u{7}b"), "a\u{fffd}]0;title\u{fffd}b");
+        assert_eq!(name("\u{85}\u{9b}31m\u{202e}gnp.exe"), "\u{fffd}\u{fffd}31m\u{fffd}gnp.exe");
+        assert_eq!(name("eth0\nquaff: none lost"), "eth0\u{fffd}quaff: none lost");
+        assert_eq!(lines("a\tb\nµ – 1 %\r"), "a\tb\nµ – 1 %\u{fffd}");
+        assert_eq!(json("{\"name\":\"\u{9b}31m\u{202e}\"}"), r#"{"name":"\u009b31m\u202e"}"#);
+        assert!(matches!(name("größe-1 日本 אב"), Cow::Borrowed(_)));
+        assert!(matches!(json("{\n  \"a\": 1\n}"), Cow::Borrowed(_)));
+    }
+}
