@@ -37,23 +37,16 @@ deny: ## licences, duplicates and advisories of what the project depends on
 build: deps-build
 	cargo build --release
 
-PREFIX ?= /usr/local
-SHARE = $(DESTDIR)$(PREFIX)/share
-
-install: build ## quaff, its manual pages and shell completions, into /usr/local (PREFIX=… for elsewhere)
-	install -D $(QUAFF) $(DESTDIR)$(PREFIX)/bin/quaff
-	$(QUAFF) man $(SHARE)/man/man1
-	install -d $(SHARE)/bash-completion/completions $(SHARE)/zsh/site-functions $(SHARE)/fish/vendor_completions.d
-	$(QUAFF) completions bash >$(SHARE)/bash-completion/completions/quaff
-	$(QUAFF) completions zsh >$(SHARE)/zsh/site-functions/_quaff
-	$(QUAFF) completions fish >$(SHARE)/fish/vendor_completions.d/quaff.fish
+install: build deps-install ## quaff for the group quaff, manual pages, completions, into /usr/local (PREFIX=…, GROUP=…)
+	QUAFF=$(QUAFF) scripts/install # PREFIX, DESTDIR, GROUP and CAPABILITIES reach it in the environment
 
 clean: ## remove what was built
 	cargo clean
 
 deps-build: ; @scripts/deps build
+deps-install: ; @scripts/deps install
 deps-demo: ; @scripts/deps build demo
 deps-test: ; @scripts/deps build test
 deps-bench: ; @scripts/deps build demo bench
 
-.PHONY: help demo test bench soak fuzz lint deny build install clean deps-build deps-demo deps-test deps-bench
+.PHONY: help demo test bench soak fuzz lint deny build install clean deps-build deps-install deps-demo deps-test deps-bench

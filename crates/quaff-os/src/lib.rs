@@ -19,6 +19,7 @@ mod netns;
 pub mod nic;
 pub mod packet;
 mod pipe;
+pub mod privilege;
 pub mod probe;
 pub mod process;
 pub mod rtnl;

@@ -2,6 +2,7 @@
 
 use super::{AdapterClock, Insn, Qdisc};
 use crate::mem::page_bytes;
+use crate::privilege::FILE_CAPABILITIES;
 use crate::shared_memory::SharedMemory;
 use crate::{Error, Result};
 use std::mem::{size_of, size_of_val};
@@ -38,10 +39,10 @@ pub(crate) fn open() -> Result<OwnedFd> {
     if fd < 0 {
         let error = Error::last("open a packet socket");
         return Err(match error.raw() {
-            libc::EPERM => error.advise(
-                "CAP_NET_RAW is missing: run as root, or once: \
-                 sudo setcap cap_net_raw,cap_net_admin,cap_ipc_lock,cap_sys_nice+ep $(command -v quaff)",
-            ),
+            libc::EPERM => error.advise(format!(
+                "CAP_NET_RAW is missing: run as root, or as a member of the group for which 'make install' installs quaff \
+                 (it does 'setcap {FILE_CAPABILITIES}=p')"
+            )),
             _ => error,
         });
     }
@@ -66,8 +67,8 @@ pub(super) fn set_ring(fd: &OwnedFd, request: &libc::tpacket_req3) -> Result<()>
     set(fd, libc::PACKET_RX_RING, request, "create a receive ring")
 }
 
-/// Creates and maps a ring of fixed slots (TPACKET_V2), of at least `bytes`: PACKET_TX_RING, for which TPACKET_V3 has no
-/// advantage, or PACKET_RX_RING. Returns its memory and the number of slots.
+/// Creates and maps a ring of fixed slots (TPACKET_V2), of at least `bytes`: PACKET_TX_RING, for which TPACKET_V3 has
+/// no advantage, or PACKET_RX_RING. Returns its memory and the number of slots.
 pub(crate) fn make_slots(
     fd: &OwnedFd,
     option: i32,
@@ -114,8 +115,8 @@ pub(super) fn ignore_outgoing(fd: &OwnedFd) -> Result<()> {
     set(fd, PACKET_IGNORE_OUTGOING, &1i32, "exclude sent frames")
 }
 
-/// Sets SO_TIMESTAMPING, or PACKET_TIMESTAMP, for which the adapter stamps packets as long as the result exists; nothing
-/// for `Host`.
+/// Sets SO_TIMESTAMPING, or PACKET_TIMESTAMP, for which the adapter stamps packets as long as the result exists;
+/// nothing for `Host`.
 pub(crate) fn set_time_source(fd: &OwnedFd, name: &str, source: TimeSource) -> Result<Option<AdapterClock>> {
     match source {
         TimeSource::Host => Ok(None),

@@ -3,6 +3,7 @@
 use super::super::format::{bytes, quote, span};
 use super::super::readings::{MachineReadings, Wanted};
 use super::{Diagnosis, Severity};
+use quaff_os::privilege::FILE_CAPABILITIES;
 use std::time::Duration;
 
 /// Clocks that are read over a bus, in 1 µs or more.
@@ -10,7 +11,7 @@ const SLOW_CLOCKS: [&str; 4] = ["hpet", "acpi_pm", "jiffies", "refined-jiffies"]
 
 pub(super) fn judge(machine: &MachineReadings, wanted: &Wanted, found: &mut Diagnosis) {
     let grant = format!(
-        "setcap cap_net_raw,cap_net_admin,cap_ipc_lock,cap_sys_nice+ep {}   # and restrict its use: chgrp, chmod 750",
+        "setcap {FILE_CAPABILITIES}=p {}   # after chgrp and chmod 750: without them any user may sniff and inject",
         quote(&machine.program.display().to_string())
     );
     if let Some(why) = &machine.packet_socket {
