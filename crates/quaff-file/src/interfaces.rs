@@ -10,50 +10,78 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// Largest number of interfaces: a number fits a frame descriptor, and the header of a file stays small.
 pub(crate) const INTERFACES_MAX: usize = 32_768;
 
+/// Largest sum of the texts of all interfaces, bytes: they stand in the header of each file, and may come from a file
+/// that has many long ones.
+const TEXT_BYTES_MAX: usize = 4 << 20;
+
 /// The interfaces of a run, shared by its lanes and its writer.
 #[derive(Debug, Clone, Default)]
-pub struct Interfaces(Arc<Mutex<Vec<Interface>>>);
+pub struct Interfaces(Arc<Mutex<Described>>);
+
+#[derive(Debug, Default)]
+struct Described {
+    interfaces: Vec<Interface>,
+    text_bytes: usize,
+}
 
 impl Interfaces {
     /// Creates the list with the interfaces of the lanes, in their order.
     pub fn new(known: Vec<Interface>) -> Self {
-        Self(Arc::new(Mutex::new(known)))
+        let text_bytes = known.iter().map(text_bytes).sum();
+        Self(Arc::new(Mutex::new(Described { interfaces: known, text_bytes })))
     }
 
-    /// Adds an interface and returns its number; `None` when the list is full.
+    /// Adds an interface and returns its number; `None` when the list is full, of interfaces or of their texts.
     pub fn add(&self, interface: Interface) -> Option<u16> {
         let mut all = self.all();
-        if all.len() >= INTERFACES_MAX {
+        let text_bytes = all.text_bytes + text_bytes(&interface);
+        if all.interfaces.len() >= INTERFACES_MAX || text_bytes > TEXT_BYTES_MAX {
             return None;
         }
-        all.push(interface);
-        Some((all.len() - 1) as u16)
+        all.text_bytes = text_bytes;
+        all.interfaces.push(interface);
+        Some((all.interfaces.len() - 1) as u16)
     }
 
     /// Returns the number of interfaces.
     pub fn count(&self) -> usize {
-        self.all().len()
+        self.all().interfaces.len()
     }
 
     /// Returns copies of the interfaces from number `first` on.
     pub fn since(&self, first: usize) -> Vec<Interface> {
-        self.all().get(first..).unwrap_or_default().to_vec()
+        self.all().interfaces.get(first..).unwrap_or_default().to_vec()
     }
 
     /// Returns a copy of number `id`.
     pub fn get(&self, id: u16) -> Option<Interface> {
-        self.all().get(usize::from(id)).cloned()
+        self.all().interfaces.get(usize::from(id)).cloned()
     }
 
     /// Ignores poisoning: the list is consistent between any two statements.
-    fn all(&self) -> MutexGuard<'_, Vec<Interface>> {
+    fn all(&self) -> MutexGuard<'_, Described> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn text_bytes(interface: &Interface) -> usize {
+    let filter = interface.filter.as_ref().map_or(0, String::len);
+    interface.name.len() + interface.description.len() + interface.os.len() + filter
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_texts_of_all_interfaces_are_limited() {
+        let all = Interfaces::default();
+        let long = Interface { description: "x".repeat(65_535), ..Interface::default() };
+        while all.add(long.clone()).is_some() {}
+        assert_eq!(all.count(), TEXT_BYTES_MAX / 65_535);
+        let number = all.count() as u16;
+        assert_eq!(all.add(Interface::default()), Some(number), "one without texts still fits");
+    }
 
     #[test]
     fn numbers_are_unique_and_limited() {

@@ -24,7 +24,7 @@ pub struct Section {
 }
 
 /// The description of an interface.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Interface {
     /// LINKTYPE_*, not DLT_*.
     pub linktype: u16,

@@ -19,7 +19,7 @@ use quaff_wire::decode::{self, Item};
 use quaff_wire::linktype;
 use quaff_wire::pcapng::Interface;
 use quaff_wire::{INBOUND, OUTBOUND};
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -52,6 +52,8 @@ pub(crate) struct Files {
 #[derive(Debug)]
 struct Translation {
     interfaces: Interfaces,
+    /// Those that files have described so far. A file may have thousands, and describe them again in each section.
+    numbers: HashMap<Interface, u16>,
     /// By number in the current section; `None` where the output cannot hold its packets.
     of_section: Vec<Option<u16>>,
     /// A pcap file is of one link type.
@@ -69,7 +71,8 @@ impl Files {
         gauges: Arc<LaneGauges>,
     ) -> Result<Self> {
         let is_pcap = format != Format::Pcapng;
-        let translation = Translation { interfaces, of_section: Vec::new(), is_pcap, unsuited: 0 };
+        let (numbers, of_section) = (HashMap::new(), Vec::new());
+        let translation = Translation { interfaces, numbers, of_section, is_pcap, unsuited: 0 };
         let mut files = Self {
             left: plan.files.iter().cloned().collect(),
             plan,
@@ -142,7 +145,7 @@ impl Files {
         }
         if self.translation.interfaces.count() == 0 {
             let linktype = linktype::ETHERNET.linktype;
-            self.translation.interfaces.add(Interface { linktype, ..Interface::default() });
+            self.translation.number(Interface { linktype, ..Interface::default() });
         }
         Ok(())
     }
@@ -318,11 +321,20 @@ impl Translation {
     /// Sets its number in the output: that of an equal interface, or a new one.
     fn add(&mut self, interface: &decode::Interface<'_>) {
         let found = owned(interface);
-        let known = self.interfaces.since(0);
-        let is_suited = !self.is_pcap || known.first().is_none_or(|first| first.linktype == found.linktype);
-        let same = known.iter().position(|known| *known == found).map(|at| at as u16);
-        let number = if is_suited { same.or_else(|| self.interfaces.add(found)) } else { None };
+        let first = self.interfaces.get(0);
+        let is_suited = !self.is_pcap || first.is_none_or(|first| first.linktype == found.linktype);
+        let number = if is_suited { self.number(found) } else { None };
         self.of_section.push(number);
+    }
+
+    /// The number of an interface in the output, which a new one gets; `None` when the output cannot have more.
+    fn number(&mut self, found: Interface) -> Option<u16> {
+        if let Some(number) = self.numbers.get(&found) {
+            return Some(*number);
+        }
+        let number = self.interfaces.add(found.clone())?;
+        self.numbers.insert(found, number);
+        Some(number)
     }
 
     #[inline]

@@ -102,6 +102,17 @@ fn whole_files_of_one_part_or_several() {
     assert!(matches!(read(&[gzip(&whole), vec![0; 1000]].concat()), (100_000, None)), "zeros after it");
 }
 
+/// A frame may ask for any window; the decoder would allocate it before the first byte.
+#[test]
+fn a_zstd_window_beyond_128_mib_is_refused() {
+    let head = |log: u8| [&[0x28, 0xb5, 0x2f, 0xfd, 0][..], &[(log - 10) << 3], &[1, 0, 0]].concat();
+    for (log, is_refused) in [(27, false), (28, true), (41, true)] {
+        let (packets, error) = read(&head(log));
+        let Some(error) = error else { panic!("{log}: an empty file") };
+        assert_eq!((packets, matches!(error, Error::Corrupt { .. })), (0, is_refused), "{log}: {error}");
+    }
+}
+
 #[test]
 fn bytes_before_a_truncation_are_delivered() {
     let whole = capture(20_000);

@@ -15,6 +15,9 @@ use std::net::IpAddr;
 const TIMEOUT_NS: u64 = 200_000_000;
 /// Maximum of the bytes held back.
 const HELD_BYTES_MAX: usize = 16 << 20;
+/// Maximum of the datagrams that are remembered, complete or not: packets may all have the same time, and then none of
+/// them times out.
+const DATAGRAMS_MAX: usize = 1 << 18;
 /// The largest payload of a datagram.
 const PAYLOAD_BYTES_MAX: u32 = 65_535;
 
@@ -110,13 +113,14 @@ impl Fragments {
         self.remove(key).map_or(Taken::Refused, Taken::Whole)
     }
 
-    /// Removes a datagram that has timed out, or exceeds the memory limit.
+    /// Removes a datagram that has timed out, or exceeds a limit.
     pub(super) fn take_expired(&mut self, now_ns: u64, is_last: bool) -> Option<Datagram> {
         while let Some((key, since_ns)) = self.order.front().copied() {
             let is_there = self.open.get(&key).is_some_and(|datagram| datagram.since_ns == since_ns);
             // A time far ahead: the clock was set back, or the time stamp is damaged.
             let is_late = now_ns.abs_diff(since_ns) > TIMEOUT_NS;
-            if is_there && !(is_late || is_last || self.held_bytes > HELD_BYTES_MAX) {
+            let is_full = self.held_bytes > HELD_BYTES_MAX || self.order.len() > DATAGRAMS_MAX;
+            if is_there && !(is_late || is_last || is_full) {
                 return None;
             }
             self.order.pop_front();
@@ -204,5 +208,48 @@ impl Datagram {
             flags: held.frame.flags | Frame::SCRATCH,
             ..held.frame
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::Ipv4Addr;
+
+    /// The first fragment of datagram `number`.
+    fn first(number: u32, plain: bool) -> TunnelFragment {
+        let addresses = [Ipv4Addr::from(number), Ipv4Addr::LOCALHOST].map(IpAddr::from);
+        let datagram = DatagramId { addresses, id: number, protocol: 47 };
+        let (header_start, header_len) = (14, 20);
+        let (offset, start, len, wire_len) = (0, 34, 8, 8);
+        TunnelFragment {
+            datagram,
+            protocol: 47,
+            offset,
+            more: true,
+            start,
+            len,
+            wire_len,
+            header_start,
+            header_len,
+            plain,
+        }
+    }
+
+    #[test]
+    fn datagrams_that_never_time_out_are_limited() {
+        for plain in [false, true] {
+            let mut fragments = Fragments::default();
+            let frame = Frame { time_ns: 5, len: 42, wire_len: 42, ..Frame::default() };
+            let (mut most, mut released) = (0, 0);
+            for number in 0..DATAGRAMS_MAX as u32 + 5000 {
+                fragments.take(&frame, &[0; 42], &first(number, plain));
+                while fragments.take_expired(5, false).is_some() {
+                    released += 1;
+                }
+                most = most.max(fragments.open.len()).max(fragments.order.len());
+            }
+            assert!(most <= DATAGRAMS_MAX && released >= 5000, "plain {plain}: {most} {released}");
+        }
     }
 }
