@@ -1,5 +1,5 @@
-//! A capture without a ring, as a baseline: one recvfrom(2) for each packet, and buffered writes. Times are those of the
-//! calls.
+//! A capture without a ring, as a baseline: one recvfrom(2) for each packet, and buffered writes. Times are those of
+//! the calls.
 
 use crate::{Error, Result};
 use quaff::Load;

@@ -21,7 +21,7 @@ fn the_same_result_gives_the_same_bytes() {
 }
 
 #[test]
-fn what_is_no_result_is_refused_with_its_name_and_line() {
+fn a_file_that_is_no_result_is_refused_with_its_name_and_line() {
     any_report::refuses_what_is_no_result(&sample_report(), "/cases/1/runs/0/offered");
 }
 
@@ -56,7 +56,7 @@ fn evil_report() -> Report {
 }
 
 #[test]
-fn what_others_say_of_themselves_is_text() {
+fn texts_of_other_programs_stay_text() {
     any_report::has_text_for_evil(&evil_report());
 }
 

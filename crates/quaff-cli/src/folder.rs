@@ -39,6 +39,13 @@ impl Drop for Folder {
     }
 }
 
+/// The name of a plan as part of the name of a folder: a plan file may name itself as it likes.
+pub(crate) fn name_part(name: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { ' ' };
+    let words: String = name.chars().map(plain).collect();
+    words.split_whitespace().collect::<Vec<_>>().join("-")
+}
+
 /// `bench-quick-20261120-190405`.
 fn by_time(stem: &str) -> PathBuf {
     let now = jiff::Zoned::now();
@@ -48,6 +55,13 @@ fn by_time(stem: &str) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_name_of_a_plan_leads_to_no_other_folder() {
+        assert_eq!(name_part("rfc2544 (short)"), "rfc2544-short");
+        assert_eq!(name_part("../x"), "x");
+        assert_eq!(name_part(".\u{1b}/"), "");
+    }
 
     #[test]
     fn an_empty_folder_is_removed_and_a_result_is_never_overwritten() {

@@ -1,9 +1,8 @@
 //! The `quaff` command: turns arguments into a plan, shows progress and reports, and sets the exit status.
 //!
-//! This crate is the only one that prints. Each subcommand is a file or a folder in `cmd/`.
+//! This crate is the only one that prints, and all text passes `show`. Each subcommand is a file or a folder in `cmd/`.
 
 #![forbid(unsafe_code)]
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "the command line is where quaff prints")]
 
 mod cmd;
 mod exit;
@@ -16,6 +15,7 @@ mod units;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use exit::Exit;
+use quaff_os::privilege::{self, Need};
 use std::ffi::OsString;
 use std::process::ExitCode;
 
@@ -50,12 +50,45 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let exit = run(Cli::parse().command).unwrap_or_else(|error| {
-        show::say(&format!("quaff: {error:#}"));
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return refused(&error),
+    };
+    // Before the first thread, which would keep what it inherits.
+    let exit = cli.command.settle_capabilities().and_then(|()| run(cli.command)).unwrap_or_else(|error| {
+        show::message(&format!("{error:#}"));
         Exit::Failed
     });
     show::close();
     exit.into()
+}
+
+impl Command {
+    /// Puts the capabilities of the program file into effect if this command needs them, and drops them otherwise:
+    /// the files that it reads may come from anywhere.
+    fn settle_capabilities(&self) -> anyhow::Result<()> {
+        let live = |is_live| if is_live { Need::Everything } else { Need::Nothing };
+        Ok(privilege::settle(match self {
+            Self::Capture(args) => live(args.is_live()),
+            Self::Split(args) => live(args.is_live()),
+            Self::Generate(args) => live(args.is_live()),
+            Self::Replay(_) | Self::Tcpreplay(_) | Self::Gulp(_) | Self::Extcap(_) => Need::Everything,
+            Self::Service(_) | Self::Doctor(_) | Self::Lab(_) => Need::Everything,
+            Self::Pipe(_) | Self::Cores(_) => Need::Memory,
+            // A bench needs root, and its results may be those of others.
+            Self::Verify(_) | Self::Bench(_) | Self::Man(_) | Self::Completions(_) => Need::Nothing,
+        })?)
+    }
+}
+
+/// Prints the help, or the error of a command line. A shell puts names of files into it, in the place of a `*`.
+fn refused(error: &clap::Error) -> ExitCode {
+    let is_plain = |word: OsString| word.to_str().is_some_and(|word| show::name(word) == word);
+    if std::env::args_os().all(is_plain) {
+        error.exit();
+    }
+    show::message(&error.render().to_string());
+    ExitCode::from(error.exit_code() as u8)
 }
 
 fn run(command: Command) -> anyhow::Result<Exit> {

@@ -1,36 +1,92 @@
-//! Output on the terminal: lines without control characters, wrapped text, times.
+//! The terminal: what is written to stdout and stderr as text passes here and is made harmless. Wrapped text, times.
+//!
+//! Names in capture files, of interfaces and of files, and messages of other programs are text of others: whoever
+//! writes them must not reach the terminal of the reader. Packets, and scripts for a shell, are not text and do not
+//! pass here.
 
 use crate::flags;
+use anyhow::Context as _;
 pub(crate) use quaff::format::{bits, byte_rate, bytes, count, pps, span_ns};
+use quaff_wire::printable;
+pub(crate) use quaff_wire::printable::name;
+use serde::Serialize;
 use std::fmt::Display;
-use std::io::Write;
+use std::io::{self, ErrorKind, Write};
+
+/// The stream that is not taken by packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stream {
+    Stdout,
+    Stderr,
+}
 
 /// Prints a line on stderr, with settings written as flags. A closed stderr is not an error.
 pub(crate) fn say(line: &str) {
-    let _ = writeln!(std::io::stderr().lock(), "{}", harmless(&flags::named(line)));
+    let _ = writeln!(io::stderr().lock(), "{}", printable::lines(&flags::named(line)));
+}
+
+/// Prints a message of quaff on stderr. Its further lines are indented: no text of others in it looks like a message.
+pub(crate) fn message(words: &str) {
+    say(&format!("quaff: {}", words.trim_end().replace('\n', "\n  ")));
 }
 
 /// Prints a line on stdout. A closed stdout is not an error.
 pub(crate) fn print(line: &str) {
-    let _ = writeln!(std::io::stdout().lock(), "{}", harmless(line));
+    // An error would be that of a message about it, too.
+    let _ = try_print(line);
 }
 
-/// Ends the output of this process, which is about to exit: a thread that waits for a disk in the kernel keeps the process
-/// and its descriptors alive until the disk answers, and readers of the output would wait for that.
+/// Prints a line on stdout. That no program reads it any more is not an error.
+pub(crate) fn try_print(line: &str) -> anyhow::Result<()> {
+    put(Stream::Stdout, &printable::lines(line))
+}
+
+/// Ends the output of this process, which is about to exit: a thread that waits for a disk in the kernel keeps the
+/// process and its descriptors alive until the disk answers, and readers of the output would wait for that.
 pub(crate) fn close() {
-    let _ = std::io::stdout().lock().flush();
+    let _ = io::stdout().lock().flush();
     quaff_os::process::close_output();
 }
 
-/// Text without terminal control characters, which names and messages of other programs may contain.
-fn harmless(text: &str) -> String {
-    let obeys = |c: char| (c.is_control() && !matches!(c, '\n' | '\t')) || is_bidi(c);
-    text.chars().map(|c| if obeys(c) { char::REPLACEMENT_CHARACTER } else { c }).collect()
+/// Prints a line on stdout in which the sequences of [`STYLES`] take effect.
+pub(crate) fn print_styled(line: &str) {
+    let _ = put(Stream::Stdout, &styled(line));
 }
 
-/// Changes the writing direction of the following text (UAX 9, section 2).
-fn is_bidi(c: char) -> bool {
-    matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+/// Prints a value as one line of JSON.
+pub(crate) fn json(stream: Stream, value: &impl Serialize) -> anyhow::Result<()> {
+    json_text(stream, &serde_json::to_string(value).context("write the report as JSON")?)
+}
+
+/// Prints JSON that is text already.
+pub(crate) fn json_text(stream: Stream, text: &str) -> anyhow::Result<()> {
+    put(stream, &printable::json(text))
+}
+
+fn put(stream: Stream, text: &str) -> anyhow::Result<()> {
+    let line = format!("{text}\n");
+    let (done, name) = match stream {
+        Stream::Stdout => (io::stdout().lock().write_all(line.as_bytes()), "stdout"),
+        Stream::Stderr => (io::stderr().lock().write_all(line.as_bytes()), "stderr"),
+    };
+    match done {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error).context(format!("write to {name}")),
+        _ => Ok(()),
+    }
+}
+
+/// The attributes of text in a report (ECMA-48, SGR): bold, faint, red, green, and plain again.
+const STYLES: [&str; 5] = ["\x1b[1m", "\x1b[2m", "\x1b[31m", "\x1b[32m", "\x1b[0m"];
+
+fn styled(text: &str) -> String {
+    let mut parts = text.split('\x1b');
+    let mut shown = printable::lines(parts.next().unwrap_or_default()).into_owned();
+    for part in parts {
+        let style = STYLES.iter().find(|style| part.starts_with(&style[1..]));
+        shown += style.unwrap_or(&"\u{fffd}");
+        shown += &printable::lines(&part[style.map_or(0, |style| style.len() - 1)..]);
+    }
+    shown
 }
 
 /// A progress line on stderr; a terminal shows it in place.
@@ -46,8 +102,8 @@ impl LiveLine {
     /// Replaces the line on a terminal.
     pub(crate) fn draw(self, line: &str) {
         if self.is_live {
-            let mut err = std::io::stderr().lock();
-            let _ = write!(err, "{}{line}", Self::ERASE);
+            let mut err = io::stderr().lock();
+            let _ = write!(err, "{}{}", Self::ERASE, name(line));
             let _ = err.flush();
         }
     }
@@ -117,12 +173,13 @@ mod tests {
     }
 
     #[test]
-    fn control_characters_are_not_printed() {
-        assert_eq!(harmless("a\tb\nµ – 1 %"), "a\tb\nµ – 1 %");
+    fn only_the_styles_of_reports_reach_the_terminal() {
         assert_eq!(
-            harmless("x\u{1b}]52;c;eA==\u{7}y\u{9b}z\u{202e}w\r"),
-            "x\u{fffd}]52;c;eA==\u{fffd}y\u{fffd}z\u{fffd}w\u{fffd}"
+            styled("\x1b[1mquaff\x1b[0m, \x1b[31mlost\x1b[0m"),
+            "\x1b[1mquaff\x1b[0m, \x1b[31mlost\x1b[0m"
         );
+        assert_eq!(styled("\x1b[1ma\x1b]0;b\x07\x1b[8mc"), "\x1b[1ma\u{fffd}]0;b\u{fffd}\u{fffd}[8mc");
+        assert_eq!(styled(""), "");
     }
 
     #[test]

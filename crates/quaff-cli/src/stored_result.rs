@@ -1,6 +1,6 @@
 //! Results of benches and service tests on the terminal: as text, or as JSON.
 
-use crate::show;
+use crate::show::{self, Stream};
 use crate::terminal_table::{report_table, wrapped};
 use anyhow::Context;
 use quaff_bench::report::{self, Reported};
@@ -36,14 +36,15 @@ pub(crate) fn print_new(result: &impl Reported, json: bool, files: &[PathBuf]) -
     print(result, json, false)?;
     let page = files.iter().find(|file| file.extension().is_some_and(|kind| kind == "html"));
     if let Some(page) = page {
-        show::say(&format!("\nThe report is {}", page.display()));
+        show::say(&format!("\nThe report is {}", show::name(&page.display().to_string())));
     }
     Ok(())
 }
 
 fn print(result: &impl Reported, json: bool, all: bool) -> anyhow::Result<()> {
     if json {
-        show::print(&serde_json::to_string_pretty(result).context("write the result")?);
+        let text = serde_json::to_string_pretty(result).context("write the result")?;
+        show::json_text(Stream::Stdout, &text)?;
     } else {
         show::print(&text(result, all));
     }

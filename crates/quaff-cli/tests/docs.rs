@@ -93,7 +93,7 @@ fn check_syntax(shell: &str, script: &str, dir: &Path) {
 
 /// Fields whose content depends on the run (reasons of ends and failures, a count for each kind of damage, counters of
 /// a driver or of interfaces below, facts of the machine), or is that of a plan file.
-const OPEN: [&str; 11] = [
+const OPEN: [&str; 12] = [
     "ended_by",
     "failure",
     "members[].gone",
@@ -105,6 +105,7 @@ const OPEN: [&str; 11] = [
     "cases[].setting",
     "searches[].setting",
     "bursts[].setting",
+    "captures",
 ];
 /// Fields that no small run shows.
 const RARE: [&str; 1] = ["input.failure"];
@@ -127,10 +128,11 @@ fn fields(value: &Value, path: &str, found: &mut BTreeSet<String>) {
     }
 }
 
-/// The fields in the table of a page's JSON section. A name with a dot in front continues the object before it.
-fn documented(page: &str) -> BTreeSet<String> {
+/// The fields in the table of a page's section. A name with a dot in front continues the object before it.
+fn documented(page: &str, section: &str) -> BTreeSet<String> {
     let text = document(&format!("docs/{page}.md"));
-    let section = text.split("\n## ").find(|section| section.starts_with("JSON")).expect("a section JSON");
+    let heading = format!("{section}\n");
+    let section = text.split("\n## ").find(|section| section.starts_with(&heading)).expect("a section JSON");
     let rows = section.lines().filter_map(|line| line.strip_prefix("| `"));
     let mut found = BTreeSet::new();
     for row in rows {
@@ -172,7 +174,11 @@ fn sample_as(name: &str, mut command: Command, line: &str, dir: &Path, found: &m
 
 /// Compares the fields that runs have shown with those of the page.
 fn compare(page: &str, shown: &BTreeSet<String>) {
-    let documented = documented(page);
+    compare_section(page, "JSON", shown);
+}
+
+fn compare_section(page: &str, section: &str, shown: &BTreeSet<String>) {
+    let documented = documented(page, section);
     let holds = |name: &str, other: &String| {
         other.strip_prefix(name).is_some_and(|rest| rest.starts_with(['.', '[']))
     };
@@ -315,6 +321,9 @@ fn pages_of_what_measures_have_the_fields_of_the_json() {
     quaff_bench::report::write(&sample_service_report(), &keep("services")).expect("written");
     let run = "bench capture --rivals quaff --sizes 64 --pps 20k --count 2k --runs 1 --dir . --out bench";
     compare("bench", &shown_by(&[run, "bench show captures"]));
+    // A rival that is not installed leaves a promise open; its fields are the same.
+    let promise = "bench promises --only tunnel-file --runs 1 --count 2000 --dir .";
+    compare_section("bench", "JSON of the promises", &shown_by(&[promise]));
     std::fs::write(keep("plan.toml"), SERVICE).expect("written");
     compare("service", &shown_by(&["service --plan plan.toml --out service", "service show services"]));
 }

@@ -4,7 +4,8 @@ mod support;
 
 use support::{Bench, Ended, fails, interrupt, run, tool, verify};
 
-/// The frames sent in each test: two streams in ERSPAN, one of them with a VLAN tag, and the first one without a tunnel.
+/// The frames sent in each test: two streams in ERSPAN, one of them with a VLAN tag, and the first one without a
+/// tunnel.
 fn captured(bench: &Bench, file: &str, options: &[&str]) -> Ended {
     let mut args = vec!["-w", file, "--decap", "auto"];
     args.extend(options);

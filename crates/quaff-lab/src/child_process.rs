@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn what_it_writes_is_collected() {
+    fn output_is_collected() {
         let mut running = sh("echo ready >&2; read nothing; echo out; echo err >&2; exit 3");
         assert!(running.hears("ready", Duration::from_secs(5)));
         let finished = running.finish(Duration::from_secs(5)).expect("it ends");
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn what_it_has_started_does_not_hold_us_up() {
+    fn children_of_a_child_do_not_delay_its_end() {
         let begun = Instant::now();
         assert!(sh("sleep 5 & exit 0").finish(Duration::from_millis(200)).is_err());
         assert!(begun.elapsed() < Duration::from_secs(4));
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_elsewhere_is_not_collected() {
+    fn redirected_output_is_not_collected() {
         let mut command = Command::new("sh");
         command.args(["-c", "echo out; echo err >&2"]);
         let running = ChildProcess::start_with(command, Stdio::null(), Some(Stdio::null())).expect("sh runs");

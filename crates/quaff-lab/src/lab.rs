@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 /// An end of a link of a lab.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct End {
+pub struct LabEnd {
     /// The interface.
     pub name: &'static str,
     /// Its hardware address: locally administered.
@@ -32,11 +32,11 @@ pub struct End {
 }
 
 /// The end in the sending namespace.
-pub const TX: End = End::new("tx0", 1);
+pub const TX: LabEnd = LabEnd::new("tx0", 1);
 /// The end in the receiving namespace.
-pub const RX: End = End::new("rx0", 2);
+pub const RX: LabEnd = LabEnd::new("rx0", 2);
 /// The end in the other sending namespace of a [`Layout`] that has two.
-pub const FAR: End = End::new("tx1", 3);
+pub const FAR: LabEnd = LabEnd::new("tx1", 3);
 /// The ports in the middle of a [`Layout`] that has one: towards [`TX`], and towards [`FAR`].
 pub const MIDDLE_IFS: [&str; 2] = ["a0", "b0"];
 /// The two sides of [`Layout::Router`], each one half of the benchmark network (RFC 2544 appendix C.2.2): the address
@@ -76,7 +76,7 @@ const SILENCE: [(&str, &str); 9] = [
 /// Parts that a kernel may lack.
 const OPTIONAL: [&str; 2] = ["ipv6", "bridge"];
 
-impl End {
+impl LabEnd {
     const fn new(name: &'static str, number: u8) -> Self {
         let mac = [0x02, 0x71, 0x75, 0, 0, number];
         Self { name, mac, ip: Ipv4Addr::new(198, 18, 0, number), prefix_bits: PREFIX_BITS }
@@ -254,7 +254,7 @@ impl Lab {
     }
 
     /// The counters of an end.
-    pub fn stats(&self, end: End) -> Result<LinkStats> {
+    pub fn stats(&self, end: LabEnd) -> Result<LinkStats> {
         let sender = self.far.as_ref().filter(|_| end == FAR).unwrap_or(&self.tx);
         let netns = if end == RX { &self.rx } else { sender };
         Ok(netns.run(|| {

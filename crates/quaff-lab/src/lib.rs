@@ -25,6 +25,6 @@ pub mod traffic;
 pub use child_process::{ChildProcess, Finished};
 pub use error::{Error, Result};
 pub use interface::facts as interface_facts;
-pub use lab::{End, FAR, Lab, LabInfo, LabPlan, Layout, MIDDLE_IFS, MTU_MAX, ROUTED, RX, TX};
+pub use lab::{FAR, Lab, LabEnd, LabInfo, LabPlan, Layout, MIDDLE_IFS, MTU_MAX, ROUTED, RX, TX};
 pub use probe::{Permit, probe};
 pub use process_mark::ProcessMark;

@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_size_is_an_error() {
+    fn an_invalid_size_is_an_error() {
         for size in [Size::Mix("imax".into()), Size::From("/no/such".into()), Size::Replay("/no/such".into())]
         {
             let error = Traffic::new(&size, None, 1).expect_err("nothing of that name");

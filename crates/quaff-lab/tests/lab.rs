@@ -63,8 +63,8 @@ fn only_sent_frames_are_on_the_wire() {
 }
 
 #[test]
-fn what_is_sent_is_counted_at_the_other_end() {
-    let Some(lab) = lab("what_is_sent_is_counted_at_the_other_end") else { return };
+fn sent_frames_are_counted_at_the_other_end() {
+    let Some(lab) = lab("sent_frames_are_counted_at_the_other_end") else { return };
     let sender = lab
         .tx
         .run(|| TxSocket::open(link(TX.name).unwrap().index, "the end", Qdisc::Through))
@@ -189,8 +189,8 @@ fn the_link_takes_a_native_xdp_program_unless_its_frames_are_too_large() {
 }
 
 #[test]
-fn what_is_between_two_ends_passes_frames_and_shows_them_as_its_layout_says() {
-    let test = "what_is_between_two_ends_passes_frames_and_shows_them_as_its_layout_says";
+fn each_topology_passes_frames_and_shows_them_as_its_layout_describes() {
+    let test = "each_topology_passes_frames_and_shows_them_as_its_layout_describes";
     // What is counted at either end and at the third, where one end sends 30 frames and the other 12. A counter
     // on a sender's interface has what it has sent, too.
     for (layout, expected) in [

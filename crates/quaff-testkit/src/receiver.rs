@@ -64,8 +64,8 @@ impl Receiver {
         Self { arrived, over, thread: Some(thread) }
     }
 
-    /// The frames so far when there are `count`, or when none has arrived for a while; with the VLAN tags that the kernel
-    /// removes.
+    /// The frames so far when there are `count`, or when none has arrived for a while; with the VLAN tags that the
+    /// kernel removes.
     pub fn frames(self, count: usize) -> Frames {
         let (mut seen, mut last) = (0, Instant::now());
         while seen < count && last.elapsed() < IDLE_MAX {

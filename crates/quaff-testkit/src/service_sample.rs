@@ -1,4 +1,5 @@
-//! An invented service test with all possible contents, for tests of pages, tables and the command line; always the same.
+//! An invented service test with all possible contents, for tests of pages, tables and the command line; always the
+//! same.
 
 use super::bench_sample::Dice;
 use quaff_bench::experiment::{Machine, Method, Source, SourceRow, TrialRow};

@@ -33,8 +33,8 @@ pub fn folder() -> PathBuf {
 
 /// The folder with made captures, below `target`; makes them where they are missing.
 ///
-/// `mix.pcap` has thousands of conversations side by side, `protocols/` a few in each file, `tunnels/` one kind of tunnel
-/// in each.
+/// `mix.pcap` has thousands of conversations side by side, `protocols/` a few in each file, `tunnels/` one kind of
+/// tunnel in each.
 fn made() -> Result<PathBuf> {
     let dir = target().join("made-captures-2");
     if dir.is_dir() {

@@ -80,7 +80,7 @@ mod tests {
         }
 
         #[test]
-        fn what_was_added_can_be_taken_away(a in any::<u16>(), b in any::<u16>()) {
+        fn an_added_word_can_be_subtracted(a in any::<u16>(), b in any::<u16>()) {
             // Zero has two spellings in one's complement.
             prop_assert_eq!(subtract(add(a, b), b) % 0xffff, a % 0xffff);
         }

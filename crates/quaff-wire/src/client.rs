@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn who_opens_a_connection_is_a_client() {
+    fn the_side_that_opens_a_connection_is_a_client() {
         let frames = [tcp(1, 2, 0x12), tcp(2, 1, 0x10), tcp(3, 1, 2), tcp(1, 3, 0x10)];
         assert_eq!(outputs("auto", &frames), [1, 0, 0, 1]);
     }

@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_cache_is_refused() {
+    fn a_file_that_is_no_cache_is_refused() {
         let whole = file(9, b"comment", &[1, 2, 3]);
         assert!(Cache::read(&whole).is_ok());
         let error = |file: &[u8]| Cache::read(file).unwrap_err().to_string();

@@ -103,7 +103,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_not_quite_such_a_tunnel_is_passed_up(
+    fn frames_that_resemble_a_tunnel_are_passed_up(
         inner in prop::collection::vec(any::<u8>(), 14..80), outer in outers(), change in 0usize..9, number in any::<u8>()
     ) {
         let reject = Program::new(&[Insn { code: 6, jt: 0, jf: 0, k: 0 }]).expect("a program");

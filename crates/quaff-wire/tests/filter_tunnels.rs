@@ -93,7 +93,7 @@ struct Seen {
 }
 
 #[test]
-fn what_the_kernel_decides_is_what_comes_out_of_the_tunnel() {
+fn the_kernel_keeps_the_frames_that_match_after_decapsulation() {
     let seen = Seen::default();
     let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig {
         cases: 60_000,

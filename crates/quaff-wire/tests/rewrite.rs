@@ -102,7 +102,7 @@ fn a_protocol() -> impl Strategy<Value = u8> {
 }
 
 #[test]
-fn what_has_nothing_to_change_keeps_every_byte() {
+fn a_frame_without_a_change_keeps_every_byte() {
     for protocol in [TCP, UDP, ICMP, SCTP] {
         let frame = packet(false, [0x0a00_0001, 0x0a00_0002], protocol, b"payload");
         assert_eq!(apply(&Rewrite::default(), &frame), frame);
@@ -124,7 +124,7 @@ fn a_checksum_of_none_stays_none() {
 }
 
 #[test]
-fn what_was_wrong_stays_as_wrong() {
+fn a_wrong_checksum_stays_wrong_by_the_same_difference() {
     let frame = packet(false, [0x0a00_0001, 0x0a00_0002], TCP, b"payload");
     let plan = addresses(&["10.0.0.0/8:172.16.0.0/12"], None);
     let [wrong, right] = [&frame, &fixed(&frame)].map(|frame| apply(&plan, frame));

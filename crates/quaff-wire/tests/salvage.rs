@@ -122,7 +122,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
     #[test]
-    fn what_was_not_harmed_is_found(
+    fn undamaged_packets_are_found(
         packets in packets(), is_pcapng in any::<bool>(), big in any::<bool>(), (at, len, harm) in harm()
     ) {
         let mut file = if is_pcapng { pcapng(big, &packets) } else { pcap(big, &packets) };
@@ -185,7 +185,7 @@ fn a_cut_off_end_is_a_jump_too() {
 
 /// A packet that carries a capture file is not dug up when the block around it is damaged.
 #[test]
-fn what_is_inside_of_a_damaged_block_stays_inside() {
+fn packets_inside_a_damaged_block_are_not_found() {
     let inner = pcapng(false, &some(5)).bytes;
     let around = |damage: bool| {
         let file = pcapng(false, &some(2));

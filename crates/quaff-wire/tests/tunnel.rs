@@ -53,7 +53,7 @@ fn every_tunnel_in_every_packet() {
 }
 
 #[test]
-fn what_the_capture_cut_keeps_its_length() {
+fn a_truncated_frame_keeps_its_length_on_the_wire() {
     for case in cases() {
         for len in 0..case.frame.len() {
             let outcome = strip(&case.frame[..len], case.frame.len() as u32, case.link, TunnelKinds::ALL, 4);
@@ -283,7 +283,7 @@ fn tunnels_in_tunnels() {
 }
 
 #[test]
-fn what_fails_inside_is_left_in_place() {
+fn a_damaged_inner_tunnel_is_left_in_place() {
     let mut broken = nested_vxlan().0;
     broken[42] = 0;
     let pieces = build::ipv4_fragments(&build::ipv4(A4, B4, 47, &[], &build::erspan_i(&frames()[0])), 24);

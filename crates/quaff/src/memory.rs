@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_free_is_read_in_kib() {
+    fn free_memory_is_read_in_kib() {
         let meminfo = "MemTotal:       24684092 kB\nMemAvailable:   12345678 kB\n";
         assert_eq!(available_bytes(meminfo), Some(12_345_678 << 10));
         assert_eq!(available_bytes("nonsense"), None);

@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_is_what_will_be() {
+    fn the_next_runs_take_as_long_as_the_last_ones() {
         let mut left = Eta::default();
         assert_eq!(left.of(1, 2.0), Duration::from_secs(5));
         left.took(1, Duration::from_secs(4));

@@ -240,7 +240,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_a_rival_cannot_do_is_left_out_with_a_word() {
+    fn cases_that_a_rival_cannot_run_are_omitted_with_a_note() {
         let mut plan = plan();
         plan.sweeps.push(Sweep { series: "zlib".into(), ..plan.sweeps[0].clone() });
         let can = |name: &str, _: &Setting| match name {

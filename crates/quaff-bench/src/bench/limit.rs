@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn who_loses_is_the_limit() {
+    fn the_part_that_loses_is_the_limit() {
         assert_eq!(limited_by(&case(Some(1000), &[run(9, 1.0)])), LimitedBy::Rival);
         assert_eq!(limited_by(&case(None, &[run(9, 0.1)])), LimitedBy::Rival);
         // Too slow, and lost all the same: a higher rate is no better.
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_arrive_is_not_the_capturers() {
+    fn frames_that_do_not_arrive_are_not_lost_by_the_capturer() {
         let gone = Run { sent: 1000, offered: 900, ..run(0, 1.0) };
         let (limited_by, notes) = limit(&case(Some(1000), std::slice::from_ref(&gone)));
         assert_eq!(limited_by, LimitedBy::Receiver);

@@ -380,8 +380,8 @@ pub(super) fn on_core(pid: u32) -> Result<Duration> {
     Ok(Duration::from_nanos(sum_ns))
 }
 
-/// The same with the threads that have ended, which only the kernel's ticks include; split into user and system as these
-/// are (`/proc/PID/stat`, utime and stime, proc_pid_stat(5)).
+/// The same with the threads that have ended, which only the kernel's ticks include; split into user and system as
+/// these are (`/proc/PID/stat`, utime and stime, proc_pid_stat(5)).
 fn cpu_split(pid: u32) -> Result<Cpu> {
     let total = on_core(pid)?.as_secs_f64();
     let tried = || format!("read the CPU time of process {pid}");

@@ -156,8 +156,8 @@ impl Bench<'_> {
     }
 }
 
-/// Returns whether frames are identified by their probe headers. A snaplen may cut these off; and the checksum of a frame
-/// that is cut after its header needs the missing bytes, which are known of counting contents.
+/// Returns whether frames are identified by their probe headers. A snaplen may cut these off; and the checksum of a
+/// frame that is cut after its header needs the missing bytes, which are known of counting contents.
 fn is_stamped(traffic: &Traffic, setting: &Setting) -> bool {
     let is_whole = |bytes: u32| matches!(traffic.size, Size::Bytes(size) if size <= bytes);
     let is_known = |bytes: u32| {

@@ -18,7 +18,8 @@ const LOOK: Duration = Duration::from_millis(2);
 /// Bytes that cat(1) reads and writes at once (coreutils, io_blksize).
 const CAT_BYTES: u64 = 128 << 10;
 
-/// A program of a pipeline: it passes its input on, or reads a capture file of mirrored frames and writes their contents.
+/// A program of a pipeline: it passes its input on, or reads a capture file of mirrored frames and writes their
+/// contents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Program {
     /// The name in a table.

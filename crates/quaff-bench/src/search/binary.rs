@@ -1,5 +1,5 @@
-//! Throughput by RFC 2544 §26.1: the fastest rate without loss, found by bisection between a rate that lost and one that
-//! did not.
+//! Throughput by RFC 2544 §26.1: the fastest rate without loss, found by bisection between a rate that lost and one
+//! that did not.
 //!
 //! Intermediate trials may be shorter, the last one at the result is not (§24). One lossy trial refutes a rate:
 //! [`super::mlr`] is for noisier systems.

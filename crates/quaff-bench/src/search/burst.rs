@@ -1,5 +1,5 @@
-//! Back-to-back frames by RFC 2544 §26.4 as updated by RFC 9004: the longest burst at the smallest gap without loss, and
-//! its buffer time.
+//! Back-to-back frames by RFC 2544 §26.4 as updated by RFC 9004: the longest burst at the smallest gap without loss,
+//! and its buffer time.
 
 use super::select::{Bound, Range, Seen};
 use crate::stats::mean;

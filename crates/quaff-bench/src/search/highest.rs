@@ -14,7 +14,8 @@ const TRIALS_MAX: usize = 100;
 /// Criteria for a load ("Search Goal").
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Goal {
-    /// A trial at least this long is of full length, s; above 0 ("Goal Final Trial Duration"; RFC 2544 §24: 60 or more).
+    /// A trial at least this long is of full length, s; above 0 ("Goal Final Trial Duration"; RFC 2544 §24: 60 or
+    /// more).
     pub(crate) final_s: f64,
     /// Time of full-length trials that always decides, s; above 0 ("Goal Duration Sum").
     pub(crate) duration_sum_s: f64,
@@ -77,8 +78,8 @@ impl Highest {
         Self { input, results: Vec::new(), preceding: PRECEDING, trials_max: TRIALS_MAX }
     }
 
-    /// The bounds so far; they are the result when [`Search::next`] returns `None`. Without an upper one the highest load
-    /// met the goal; without a lower one the lowest load failed it.
+    /// The bounds so far; they are the result when [`Search::next`] returns `None`. Without an upper one the highest
+    /// load met the goal; without a lower one the lowest load failed it.
     pub(crate) fn bounds(&self) -> Bounds {
         match self.input.method {
             Method::Mlr => mlr::seen(&self.input.goal, &self.results).bounds(),

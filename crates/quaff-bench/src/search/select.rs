@@ -1,5 +1,5 @@
-//! The bounds of a search, and the next value to try: outwards in growing steps until there is a bound on either side, then
-//! the middle. Shared by searches for loads and for bursts.
+//! The bounds of a search, and the next value to try: outwards in growing steps until there is a bound on either side,
+//! then the middle. Shared by searches for loads and for bursts.
 
 use super::Bounds;
 
@@ -45,8 +45,8 @@ impl Seen {
         Bounds { lower, upper }
     }
 
-    /// The next whole number to try: the first of the `hints` that is not decided, then a step; `None` when the bounds are
-    /// close enough, or at the end of the range.
+    /// The next whole number to try: the first of the `hints` that is not decided, then a step; `None` when the bounds
+    /// are close enough, or at the end of the range.
     pub(super) fn next(&self, hints: &[f64], range: &Range) -> Option<f64> {
         let bounds = self.bounds();
         if bounds.are_close(range.width) {

@@ -88,7 +88,8 @@ fn common(stream: &StreamReport, asked_mbps: f64, seconds: f64, limits: &Limits)
     }
 }
 
-/// Seconds in which less than half of what was due was sent, since the sender was held up: of `asked_s`, the whole ones.
+/// Seconds in which less than half of what was due was sent, since the sender was held up: of `asked_s`, the whole
+/// ones.
 pub(super) fn unsent_s(stream: &StreamReport, due_pps: f64, asked_s: f64) -> u64 {
     let sent = |second: usize| stream.seconds.get(second).map_or(0, |tally| counts(tally).0);
     // A stream of less than two frames/s has seconds without one.
@@ -274,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waited_came_out_no_faster_than_it_came() {
+    fn frames_that_waited_leave_no_faster_than_they_arrived() {
         let mut stream = stream(vec![second(0, [1e6; 3])]);
         stream.total.arrived_ns = [5_000_000_000, 7_000_000_000];
         assert!((most_mbps(&stream, 1.0) - 0.05).abs() < 1e-12);

@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_meter_lost_is_not_the_paths() {
+    fn losses_of_the_meter_are_not_the_paths() {
         let both = seen(1000, 30, 10);
         assert_eq!((both.lost, both.limit), (20, Limit::Path));
         assert!((both.loss - 0.02).abs() < 1e-12 && (both.unproven - 0.03).abs() < 1e-12);
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_dead_link_refused_is_lost_by_the_path() {
+    fn frames_that_a_dead_link_refused_are_lost_by_the_path() {
         let total = Tally { sent: 600, received: 600, refused: 400, ..Tally::default() };
         let stream = StreamReport { total, ..sim::no_stream(1) };
         let seen = look(&sim::direction(Vec::new()), &stream, 1000.0, Some(1.0), OFFERED_TOLERANCE);
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_burst_of_the_sender_may_have_cost_is_in_doubt() {
+    fn losses_that_a_burst_of_the_sender_may_explain_are_in_doubt() {
         let seen = |lost: u64, late_max_ns: u64| {
             let total = Tally { sent: 1000, lost, received: 1000 - lost, ..Tally::default() };
             let stream = StreamReport { total, ..sim::no_stream(1) };

@@ -6,7 +6,7 @@ mod cost;
 mod tests;
 
 use crate::experiment::{Method, PlanFile, Preset, Source};
-pub use crate::trial::End;
+pub use crate::trial::PathEnd;
 use serde::{Deserialize, Serialize};
 use std::net::Ipv4Addr;
 
@@ -59,8 +59,8 @@ pub enum Path {
     Router,
     /// Existing interfaces.
     Between {
-        from: End,
-        to: End,
+        from: PathEnd,
+        to: PathEnd,
         /// Addresses for a path through routers; without them frames are addressed by MAC alone.
         #[serde(skip_serializing_if = "Option::is_none")]
         routed: Option<Routed>,

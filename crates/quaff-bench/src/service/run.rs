@@ -8,7 +8,7 @@ use super::result::{Report, Way};
 use super::test_context::{TestContext, firsts};
 use super::{null, rfc2544, y1564};
 use crate::experiment::PlanFile as _;
-use crate::trial::{End, StreamPlan};
+use crate::trial::{PathEnd, StreamPlan};
 use crate::{Error, Result};
 
 /// So many frames show whether anything comes through at all, at so many frames/s.
@@ -25,7 +25,7 @@ pub struct Context {
     /// The command line, for the report.
     pub command: Vec<String>,
     /// Both ends of a plain link, for plans of existing interfaces.
-    pub null: Option<[End; 2]>,
+    pub null: Option<[PathEnd; 2]>,
 }
 
 /// Runs a whole plan with trials of `prober`. An interrupted test returns what it measured.

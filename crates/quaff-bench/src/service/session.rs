@@ -10,7 +10,7 @@ use crate::experiment::Machine;
 use crate::trial;
 use crate::trial::Progress;
 use crate::trial::TrialReport;
-use crate::trial::{Direction, End, Route, StreamPlan, TrialPlan};
+use crate::trial::{Direction, PathEnd, Route, StreamPlan, TrialPlan};
 use crate::{Error, Result};
 use quaff_lab::{FAR, Lab, LabPlan, Layout, MTU_MAX, ROUTED, RX, TX, interface_facts};
 use quaff_os::ethtool::Card;
@@ -39,8 +39,8 @@ pub(super) struct Session {
 /// Two ends that something joins.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Line {
-    from: End,
-    to: End,
+    from: PathEnd,
+    to: PathEnd,
     routed: Option<Routed>,
 }
 
@@ -67,7 +67,7 @@ impl Session {
     ///
     /// # Errors
     /// No lab can be made here; an interface that is not there, is not Ethernet, or has no link.
-    pub(super) fn open(path: &Path, null: Option<&[End; 2]>) -> Result<Self> {
+    pub(super) fn open(path: &Path, null: Option<&[PathEnd; 2]>) -> Result<Self> {
         let (line, own_null, labs) = match path {
             Path::Link => {
                 let (line, lab) = pair()?;
@@ -101,7 +101,7 @@ impl Session {
     }
 
     /// An end in reports; generated namespace names are omitted.
-    fn show(&self, end: &End) -> String {
+    fn show(&self, end: &PathEnd) -> String {
         if self.labs.is_empty() { end.to_string() } else { end.interface.clone() }
     }
 }
@@ -153,7 +153,7 @@ impl Prober for Session {
 }
 
 impl Line {
-    fn bare(from: End, to: End) -> Self {
+    fn bare(from: PathEnd, to: PathEnd) -> Self {
         Self { from, to, routed: None }
     }
 
@@ -178,7 +178,7 @@ impl Line {
 
     /// The slower end's speed; `None` where one of them has none.
     fn mbps(&self) -> Option<f64> {
-        let speed = |end: &End| within(end, || speed_mbps(&end.interface)).ok().flatten();
+        let speed = |end: &PathEnd| within(end, || speed_mbps(&end.interface)).ok().flatten();
         Some(f64::from(speed(&self.from)?.min(speed(&self.to)?)))
     }
 }
@@ -200,14 +200,15 @@ impl Cores {
 /// The trial that is asked for, over `line`.
 fn trial_plan(line: &Line, cores: &Cores, hardware_time: bool, ask: &Ask) -> TrialPlan {
     let [route, route_back] = line.routes();
-    let direction = |[from, to]: [&End; 2], route, streams: &[StreamPlan], [tx, rx]: [usize; 2]| Direction {
-        from: from.clone(),
-        to: to.clone(),
-        streams: streams.to_vec(),
-        route,
-        tx_core: Some(tx),
-        rx_core: Some(rx),
-    };
+    let direction =
+        |[from, to]: [&PathEnd; 2], route, streams: &[StreamPlan], [tx, rx]: [usize; 2]| Direction {
+            from: from.clone(),
+            to: to.clone(),
+            streams: streams.to_vec(),
+            route,
+            tx_core: Some(tx),
+            rx_core: Some(rx),
+        };
     let both = [
         direction([&line.from, &line.to], route, &ask.there, cores.there),
         direction([&line.to, &line.from], route_back, &ask.back, cores.back),
@@ -247,12 +248,12 @@ fn lab(layout: Layout) -> Result<Lab> {
     Lab::create(&LabPlan { layout, mtu: MTU_MAX, ..LabPlan::default() })
 }
 
-fn end(netns: &Netns, interface: &str) -> End {
-    End { netns: Some(netns.name.clone()), interface: interface.to_owned() }
+fn end(netns: &Netns, interface: &str) -> PathEnd {
+    PathEnd { netns: Some(netns.name.clone()), interface: interface.to_owned() }
 }
 
 /// Runs `work` where the end is.
-fn within<T: Send>(end: &End, work: impl FnOnce() -> T + Send) -> Result<T> {
+fn within<T: Send>(end: &PathEnd, work: impl FnOnce() -> T + Send) -> Result<T> {
     Ok(match &end.netns {
         None => work(),
         Some(name) => Netns::open(name)?.run(work)?,
@@ -260,7 +261,7 @@ fn within<T: Send>(end: &End, work: impl FnOnce() -> T + Send) -> Result<T> {
 }
 
 /// Frames can be sent from it and received at it.
-fn usable(end: &End) -> Result<()> {
+fn usable(end: &PathEnd) -> Result<()> {
     let link = within(end, || rtnl::link(&end.interface))??;
     if !link.up {
         Err(unfit(end, &format!("it is switched off; 'ip link set {} up' switches it on", link.name)))
@@ -290,7 +291,7 @@ fn words_between(path: &Path) -> &'static str {
     }
 }
 
-fn unfit(end: &End, what: &str) -> Error {
+fn unfit(end: &PathEnd, what: &str) -> Error {
     Error::End { end: end.to_string(), what: what.to_owned() }
 }
 
@@ -308,8 +309,8 @@ mod tests {
         StreamPlan { id, sizes: vec![60], phases, vlan: None, dscp: 0 }
     }
 
-    fn at(netns: &str, interface: &str) -> End {
-        End { netns: Some(netns.into()), interface: interface.into() }
+    fn at(netns: &str, interface: &str) -> PathEnd {
+        PathEnd { netns: Some(netns.into()), interface: interface.into() }
     }
 
     #[test]
@@ -343,7 +344,7 @@ mod tests {
 
     #[test]
     fn an_end_that_will_not_do_is_refused_with_its_reason() {
-        let end = |interface: &str| End { netns: None, interface: interface.into() };
+        let end = |interface: &str| PathEnd { netns: None, interface: interface.into() };
         let refused = |from: &str, to: &str| {
             let path = Path::Between { from: end(from), to: end(to), routed: None };
             Session::open(&path, None).expect_err("refused").to_string()

@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_meter_may_have_lost_is_not_judged() {
+    fn losses_that_may_be_of_the_meter_are_not_judged() {
         let lossy =
             Figures { lost: 400, loss: 0.004, availability: Some(0.5), unavailable: [50, 50], ..figures() };
         let doubt = |frames| Doubt { frames, ..Doubt::default() };
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_bare_link_has_too_is_not_the_paths() {
+    fn delays_of_the_bare_link_are_not_the_paths() {
         let slow = Figures {
             delay_ms: Some([1.0, 100.5, 500.0]),
             delay_variation_ms: Some([0.0, 5.0, 25.0]),

@@ -1,5 +1,5 @@
-//! Address learning on the path: switches by a learning frame, routers by ARP (RFC 826), for which an end acts as a host:
-//! it asks for its gateway, and answers for its own address.
+//! Address learning on the path: switches by a learning frame, routers by ARP (RFC 826), for which an end acts as a
+//! host: it asks for its gateway, and answers for its own address.
 
 use super::TrialError;
 use super::ends::tag;

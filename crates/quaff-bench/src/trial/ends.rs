@@ -7,7 +7,7 @@
 use super::TrialError;
 use super::arp_responder::{ArpResponder, Host};
 use super::filter;
-use super::plan::{Direction, End, PlanError, Route, StreamPlan, TrialPlan};
+use super::plan::{Direction, PathEnd, PlanError, Route, StreamPlan, TrialPlan};
 use quaff::LaneGauges;
 use quaff::source::{AfPacket, Opening};
 use quaff_os::ethtool::Card;
@@ -29,7 +29,8 @@ const RING_S: f64 = 0.25;
 const RING_FRAME_BYTES: f64 = 96.0;
 /// Highest rate of a stream without one, frames/s.
 const PPS_UNPACED: f64 = 1e6;
-/// Timeout of a block, ms: a shorter one gains nothing, since times are the kernel's, and some kernels count in jiffies.
+/// Timeout of a block, ms: a shorter one gains nothing, since times are the kernel's, and some kernels count in
+/// jiffies.
 const RETIRE_MS: u32 = 8;
 /// Addresses reserved for benchmarks (RFC 2544 appendix C.2.2).
 const IPS: [Ipv4Addr; 2] = [Ipv4Addr::new(198, 18, 0, 1), Ipv4Addr::new(198, 18, 0, 2)];
@@ -77,7 +78,10 @@ pub(super) fn tag((id, priority): (u16, u8)) -> VlanTag {
 }
 
 /// Runs `work` in the namespace of an end.
-fn within<T: Send>(end: &End, work: impl FnOnce() -> Result<T, TrialError> + Send) -> Result<T, TrialError> {
+fn within<T: Send>(
+    end: &PathEnd,
+    work: impl FnOnce() -> Result<T, TrialError> + Send,
+) -> Result<T, TrialError> {
     match &end.netns {
         None => work(),
         Some(name) => Netns::open(name)?.run(work)?,

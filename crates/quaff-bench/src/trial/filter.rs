@@ -1,5 +1,5 @@
-//! The meter's filter in the kernel: frames of a trial pass whole, one byte of each other frame, so that counting them is
-//! cheap, and no outgoing frame.
+//! The meter's filter in the kernel: frames of a trial pass whole, one byte of each other frame, so that counting them
+//! is cheap, and no outgoing frame.
 
 use quaff_os::packet::Insn;
 use quaff_wire::net::{ETHERTYPE_ARP, TAG_BYTES};

@@ -41,7 +41,7 @@ use std::time::Duration;
 use tally::Seconds;
 use tx_log::TxLog;
 
-pub use plan::End;
+pub use plan::PathEnd;
 pub use report::Delays;
 
 pub(crate) use plan::{Direction, Length, Phase, PlanError, Route, StreamPlan, TrialPlan};

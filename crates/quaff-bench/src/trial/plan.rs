@@ -33,13 +33,13 @@ pub(crate) struct TrialPlan {
 
 /// An interface, here or in a named network namespace.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct End {
+pub struct PathEnd {
     /// Its name in `ip netns`; `None`: the namespace of the process.
     pub netns: Option<String>,
     pub interface: String,
 }
 
-impl fmt::Display for End {
+impl fmt::Display for PathEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let netns = self.netns.as_ref().map(|netns| format!("{netns}/"));
         write!(f, "{}{}", netns.unwrap_or_default(), self.interface)
@@ -49,8 +49,8 @@ impl fmt::Display for End {
 /// The streams from one end to the other.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Direction {
-    pub(crate) from: End,
-    pub(crate) to: End,
+    pub(crate) from: PathEnd,
+    pub(crate) to: PathEnd,
     /// Sent at the same time. Ids differ, also from those of the other direction.
     pub(crate) streams: Vec<StreamPlan>,
     /// The path through a router; `None`: frames carry the hardware addresses of the ends.
@@ -228,7 +228,7 @@ mod tests {
     }
 
     fn plan(streams: Vec<StreamPlan>) -> TrialPlan {
-        let end = |name: &str| End { netns: None, interface: name.into() };
+        let end = |name: &str| PathEnd { netns: None, interface: name.into() };
         let direction =
             Direction { from: end("a"), to: end("b"), streams, route: None, tx_core: None, rx_core: None };
         TrialPlan { directions: vec![direction], residual_s: 2.0, is_by_second: false, hardware_time: false }

@@ -5,8 +5,9 @@
 //!   begins at 0           │ 2 s                 │ 3 s
 //! ```
 //!
-//! A late sender does not catch up with a burst: it sends what is late by at most [`LATE_NS`] or one interval, whichever
-//! is longer. Frames that are later are omitted and counted in a phase of seconds, and postponed in a phase of frames.
+//! A late sender does not catch up with a burst: it sends what is late by at most [`LATE_NS`] or one interval,
+//! whichever is longer. Frames that are later are omitted and counted in a phase of seconds, and postponed in a phase
+//! of frames.
 
 use super::plan::{Length, Phase};
 use quaff_send::Ratio;
@@ -143,8 +144,8 @@ impl Interval {
 }
 
 impl Schedule {
-    /// Phases that begin at `begin_ns`, their frames offset by `stagger`, 0 to 1 interval, so that streams of equal rates
-    /// do not collide.
+    /// Phases that begin at `begin_ns`, their frames offset by `stagger`, 0 to 1 interval, so that streams of equal
+    /// rates do not collide.
     pub(super) fn new(phases: Vec<Phase>, stagger: f64, begin_ns: u64) -> Self {
         let place = Place { phase: 0, begun_ns: begin_ns, taken: 0, next: Span::default(), gaps: 0 };
         let phases = phases.into_iter().map(|phase| Pace::new(phase, stagger)).collect();

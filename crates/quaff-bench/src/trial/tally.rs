@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_sent_is_received_or_lost() {
+    fn each_sent_frame_is_received_or_lost() {
         let mut some = received(&[5, 7]);
         some.tally.lose(20);
         let tallies = join(&[sent(&[10, 20, 30]), sent(&[])], &[some]).unwrap();

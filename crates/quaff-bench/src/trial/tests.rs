@@ -2,7 +2,7 @@
 
 #![allow(clippy::print_stderr, reason = "what was measured is worth knowing")]
 
-use super::{Direction, End, Length, Phase, StreamPlan, TrialPlan};
+use super::{Direction, Length, PathEnd, Phase, StreamPlan, TrialPlan};
 use super::{StreamReport, Tally, TrialError, TrialReport};
 use crate::testing::turn;
 use crate::trial;
@@ -22,8 +22,8 @@ fn lab(test: &str) -> Option<(MutexGuard<'static, ()>, Lab)> {
     Some((turn, quaff_testkit::lab(test)?))
 }
 
-fn ends(lab: &Lab) -> [End; 2] {
-    let end = |netns: &Netns, interface: &str| End {
+fn ends(lab: &Lab) -> [PathEnd; 2] {
+    let end = |netns: &Netns, interface: &str| PathEnd {
         netns: Some(netns.name.clone()),
         interface: interface.to_owned(),
     };

@@ -1,7 +1,7 @@
 //! The sender's log, read by the meter while both run: the first frame of each phase, and the time of each frame.
 //!
-//! The meter needs the time at which a lost frame was sent. The log keeps the times of the latest frames: of every frame
-//! while memory permits, otherwise of every sixteenth.
+//! The meter needs the time at which a lost frame was sent. The log keeps the times of the latest frames: of every
+//! frame while memory permits, otherwise of every sixteenth.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,6 +1,7 @@
 //! `quaff cores`: shared caches and data rates between cores, and recommended cores.
 
 use crate::exit::Exit;
+use crate::show::{self, Stream};
 use anyhow::bail;
 use comfy_table::{ContentArrangement, Table, presets};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -67,7 +68,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let Some(advice) = advise(&topology, nic.as_ref(), 1) else { bail!("no core may be used") };
     let pairs = if args.no_measure { Vec::new() } else { measure_all(&topology.allowed())? };
     if args.json {
-        println!("{}", as_json(&topology, nic.as_ref(), &pairs, &advice));
+        show::json(Stream::Stdout, &as_json(&topology, nic.as_ref(), &pairs, &advice))?;
     } else {
         print_all(&topology, nic.as_ref(), &pairs, &advice);
     }
@@ -94,13 +95,13 @@ fn measure_all(cores: &[usize]) -> anyhow::Result<Vec<Pair>> {
 }
 
 fn print_all(topology: &Topology, nic: Option<&Nic>, pairs: &[Pair], advice: &Advice) {
-    println!("{}", cores_table(topology).trim_fmt());
+    show::print(&cores_table(topology).trim_fmt());
     if let Some(nic) = nic {
-        println!("\n{}", describe_nic(nic));
+        show::print(&format!("\n{}", describe_nic(nic)));
     }
     let cores = topology.allowed();
     if cores.len() < 2 {
-        println!("\nThere is only one core, so there is no pair to measure.");
+        show::print("\nThere is only one core, so there is no pair to measure.");
     } else if !pairs.is_empty() {
         let matrices: [(&str, Cell); 3] = [
             ("Latency of a cache line from core to core, ns", |pair| format!("{:.0}", pair.latency_ns)),
@@ -111,24 +112,24 @@ fn print_all(topology: &Topology, nic: Option<&Nic>, pairs: &[Pair], advice: &Ad
                 format!("{:.1}", pair.bytes_per_second / 1e9)
             }),
         ];
-        println!(
+        show::print(&format!(
             "\nCaches shared by two cores, nearest first\n{}",
             shared_matrix(topology, &cores).trim_fmt()
-        );
+        ));
         for (title, cell) in matrices {
-            println!("\n{title}\n{}", matrix(&cores, pairs, cell).trim_fmt());
+            show::print(&format!("\n{title}\n{}", matrix(&cores, pairs, cell).trim_fmt()));
         }
     }
-    println!("\nAdvice");
-    println!("  reader      {}", advice.reader_reason);
-    println!("  writer      {}", advice.writer_reason);
-    println!("  interrupts  {}", advice.interrupts_reason);
+    show::print("\nAdvice");
+    show::print(&format!("  reader      {}", advice.reader_reason));
+    show::print(&format!("  writer      {}", advice.writer_reason));
+    show::print(&format!("  interrupts  {}", advice.interrupts_reason));
     if let Some(nic) = nic.filter(|nic| nic.receiving_cores() != [advice.interrupts]) {
         for irq in &nic.irqs {
-            println!(
+            show::print(&format!(
                 "    echo {} > /proc/irq/{}/smp_affinity_list   # {}",
                 advice.interrupts, irq.number, irq.name
-            );
+            ));
         }
     }
 }

@@ -1,7 +1,7 @@
 //! `quaff doctor`: finds causes of packet loss on this machine, and fixes them.
 
 use crate::exit::Exit;
-use crate::show::{print, say, wrap};
+use crate::show::{self, Stream, name, print, say, wrap};
 use crate::units;
 use quaff::doctor::{
     Change, Diagnosis, Done, Finding, Look, Readings, STATE, Wanted, fix, judge, look, undo,
@@ -110,9 +110,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         }
     }
     if args.json {
-        print(&as_json(&found, args.fix.then_some(&fixed)).to_string());
+        show::json(Stream::Stdout, &as_json(&found, args.fix.then_some(&fixed)))?;
     } else {
-        show(&found, &fixed, args.verbose);
+        print_all(&found, &fixed, args.verbose);
     }
     Ok(if found.findings.is_empty() { Exit::Done } else { Exit::Loss })
 }
@@ -159,7 +159,7 @@ fn as_json(found: &Diagnosis, fixed: Option<&Vec<Done>>) -> Value {
     value
 }
 
-fn show(found: &Diagnosis, fixed: &[Done], verbose: bool) {
+fn print_all(found: &Diagnosis, fixed: &[Done], verbose: bool) {
     for done in fixed {
         print(&match &done.refused {
             Some(why) => format!("left {} at {}: {why}", done.what, done.now),
@@ -171,27 +171,27 @@ fn show(found: &Diagnosis, fixed: &[Done], verbose: bool) {
     }
     if verbose {
         for fine in &found.fine {
-            print(&format!("fine: {}: {}", fine.what, fine.value));
+            print(&name(&format!("fine: {}: {}", fine.what, fine.value)));
         }
     }
     for unread in &found.unread {
-        say(&format!("not read: {}: {}", unread.what, unread.why));
+        say(&format!("not read: {}: {}", name(&unread.what), name(&unread.why)));
     }
 }
 
 /// A finding as text: what it is, why it matters, and its fix.
 fn describe(finding: &Finding) -> String {
-    let mut text = format!("{}: {}", finding.severity, finding.what);
+    let mut text = format!("{}: {}", finding.severity, name(&finding.what));
     for line in wrap(COLUMNS - 4, &finding.why).lines() {
         text += &format!("\n    {line}");
     }
-    text + &format!("\n    fix: {}", finding.fix)
+    text + &format!("\n    fix: {}", name(&finding.fix))
 }
 
 fn restore(args: &Args) -> anyhow::Result<Exit> {
     let undone = undo(&args.state)?;
     if args.json {
-        print(&json!({ "undone": undone }).to_string());
+        show::json(Stream::Stdout, &json!({ "undone": undone }))?;
     } else {
         if undone.is_empty() {
             say("nothing was changed since the machine was booted");

@@ -111,17 +111,17 @@ impl Progress {
 
 impl<R: Reported> Events<R> for Progress {
     fn stage(&mut self, what: &str) {
-        self.bar.set_message(what.to_owned());
+        self.bar.set_message(show::name(what).into_owned());
     }
 
     fn note(&mut self, sentence: &str) {
-        self.print(&format!("quaff: {sentence}"));
+        self.bar.suspend(|| show::message(sentence));
     }
 
     /// Saves the partial result, so that a killed run keeps it.
     fn so_far(&mut self, result: &R) {
         if let Err(error) = report::keep(result, &self.out) {
-            self.print(&format!("quaff: {error}"));
+            self.bar.suspend(|| show::message(&error.to_string()));
         }
     }
 

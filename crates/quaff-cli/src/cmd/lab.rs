@@ -7,7 +7,8 @@ mod run;
 
 use super::bench::promises;
 use crate::exit::Exit;
-use quaff_lab::{End, Lab, LabInfo, LabPlan, RX, TX};
+use crate::show::{self, Stream};
+use quaff_lab::{Lab, LabEnd, LabInfo, LabPlan, RX, TX};
 
 /// Try quaff without a second machine: two network namespaces and a link between them
 ///
@@ -96,8 +97,9 @@ fn up(args: UpArgs) -> anyhow::Result<Exit> {
     let lab = Lab::create(&LabPlan { name: args.name, mtu: args.link.mtu, ..LabPlan::default() })?.keep()?;
     let LabInfo { name, tx, rx, mtu, .. } = &lab;
     let (width, receiver) = (tx.len(), RX.name);
-    let [from, to] = [TX, RX].map(|End { name, ip, prefix_bits, .. }| format!("{name}  {ip}/{prefix_bits}"));
-    println!(
+    let [from, to] =
+        [TX, RX].map(|LabEnd { name, ip, prefix_bits, .. }| format!("{name}  {ip}/{prefix_bits}"));
+    show::print(&format!(
         "The lab {name} is up, MTU {mtu}.
 
   sends     {tx:width$}  {from}
@@ -112,7 +114,7 @@ then verify that the file is complete:
 
 When you are done:
   quaff lab down {name}"
-    );
+    ));
     Ok(Exit::Done)
 }
 
@@ -126,7 +128,7 @@ fn down(args: DownArgs) -> anyhow::Result<Exit> {
             .ok_or_else(|| anyhow::anyhow!("no lab is up"))?,
     };
     Lab::take_down(&name)?;
-    println!("The lab {name} is down.");
+    show::print(&format!("The lab {name} is down."));
     Ok(Exit::Done)
 }
 
@@ -134,11 +136,11 @@ fn down_all() -> anyhow::Result<Exit> {
     let mut exit = Exit::Done;
     for LabInfo { name, .. } in Lab::list()? {
         match Lab::take_down(&name) {
-            Ok(()) => println!("The lab {name} is down."),
+            Ok(()) => show::print(&format!("The lab {name} is down.")),
             // Another process has just taken it down.
             Err(quaff_lab::Error::Unknown { .. }) => {}
             Err(error) => {
-                eprintln!("quaff: {error}");
+                show::message(&error.to_string());
                 exit = Exit::Failed;
             }
         }
@@ -149,25 +151,32 @@ fn down_all() -> anyhow::Result<Exit> {
 fn list(args: &ListArgs) -> anyhow::Result<Exit> {
     let labs = Lab::list()?;
     if args.json {
-        println!("{}", serde_json::to_string(&labs)?);
+        show::json(Stream::Stdout, &labs)?;
         return Ok(Exit::Done);
     }
     if labs.is_empty() {
-        println!("No lab is up. 'quaff lab up' creates one.");
+        show::print("No lab is up. 'quaff lab up' creates one.");
         return Ok(Exit::Done);
     }
     let width = labs.iter().map(|lab| lab.name.len()).max().unwrap_or(0).max(4);
-    println!(
+    show::print(&format!(
         "{:width$}  {:>5}  {:wide$}  {:wide$}  STATE",
         "NAME",
         "MTU",
         "SENDS",
         "RECEIVES",
         wide = width + 3
-    );
+    ));
     for lab in &labs {
         let wide = width + 3;
-        println!("{:width$}  {:>5}  {:wide$}  {:wide$}  {}", lab.name, lab.mtu, lab.tx, lab.rx, state(lab));
+        show::print(&format!(
+            "{:width$}  {:>5}  {:wide$}  {:wide$}  {}",
+            lab.name,
+            lab.mtu,
+            lab.tx,
+            lab.rx,
+            state(lab)
+        ));
     }
     Ok(Exit::Done)
 }

@@ -2,7 +2,7 @@
 
 use crate::cmd::receiving::{self, SAME_SIGNAL};
 use crate::exit::Exit;
-use crate::show::{self, LiveLine, say};
+use crate::show::{self, LiveLine, Stream, message, name, say};
 use crate::units;
 use anyhow::bail;
 use quaff::cores::{Topology, advise};
@@ -146,11 +146,11 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let stdout = std::io::stdout().as_fd().try_clone_to_owned()?;
     let pipe = Pipe::start(plan, stdin, stdout, Stop::default())?;
     if !args.quiet {
-        pipe.notes.iter().for_each(|note| say(&format!("quaff: {note}")));
+        pipe.notes.iter().for_each(|note| message(note));
     }
     watch(&args, &pipe, &signals)?;
     let report = pipe.finish();
-    tell(&report, &args, is_stdout_taken);
+    tell(&report, &args, is_stdout_taken)?;
     Ok(exit(&report))
 }
 
@@ -164,7 +164,7 @@ fn watch(args: &Args, pipe: &Pipe, signals: &Signals) -> anyhow::Result<()> {
             Some(SignalInfo { signal: Signal::SIGUSR1, .. }) => live.print(),
             Some(_) if asked.is_some_and(|asked| asked.elapsed() > SAME_SIGNAL) => {
                 live.end();
-                say("quaff: ended immediately; the data still in the ring is lost");
+                message("ended immediately; the data still in the ring is lost");
                 std::process::exit(2);
             }
             Some(SignalInfo { by_kernel, .. }) => {
@@ -234,22 +234,22 @@ impl Live {
     }
 }
 
-fn tell(report: &PipeReport, args: &Args, is_stdout_taken: bool) {
+fn tell(report: &PipeReport, args: &Args, is_stdout_taken: bool) -> anyhow::Result<()> {
     if args.json {
-        let text = serde_json::to_string(report).unwrap_or_default();
-        if is_stdout_taken { say(&text) } else { show::print(&text) }
+        show::json(if is_stdout_taken { Stream::Stderr } else { Stream::Stdout }, report)?;
     }
     let is_failed = report.failure.is_some();
     if args.quiet || (args.json && is_stdout_taken) {
         if let Some(failure) = report.failure.as_ref().filter(|_| !args.json) {
-            say(&format!("quaff: {failure}"));
+            message(failure);
         }
-        return;
+        return Ok(());
     }
     say(words(report).trim_end());
     if is_failed {
         say("  failed");
     }
+    Ok(())
 }
 
 fn words(report: &PipeReport) -> String {
@@ -287,10 +287,10 @@ fn words(report: &PipeReport) -> String {
         text += &format!("  {} are lost\n", show::bytes(report.lost));
     }
     for note in &report.notes {
-        text += &format!("  {note}\n");
+        text += &format!("  {}\n", name(note));
     }
     if let Some(failure) = &report.failure {
-        text += &format!("  {failure}\n");
+        text += &format!("  {}\n", name(failure));
     }
     text
 }

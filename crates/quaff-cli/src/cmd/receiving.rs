@@ -1,6 +1,6 @@
 //! The start, the constants and the words that `capture` and `split` share. It never captures.
 
-use crate::show::say;
+use crate::show::message;
 use quaff::BufferGauges;
 use quaff_os::{Reason, Signal, Signals, Stop, is_ignored};
 use std::time::{Duration, Instant};
@@ -32,7 +32,7 @@ pub(super) fn start<T: Send + 'static, E: Send + Into<anyhow::Error> + 'static>(
             Some(Signal::SIGUSR1) | None => {}
             Some(_) if stop.raised() => {
                 // The start may wait forever, such as for the reader of a pipe.
-                say("quaff: ended before the first packet");
+                message("ended before the first packet");
                 std::process::exit(2);
             }
             Some(_) => stop.raise(Reason::Signal),
@@ -41,7 +41,7 @@ pub(super) fn start<T: Send + 'static, E: Send + Into<anyhow::Error> + 'static>(
     let started = starting.join().map_err(|_| anyhow::anyhow!("a defect of quaff: the start panicked"))?;
     if stop.reason() == Some(Reason::Signal) {
         let _ = started.map(discard);
-        say("quaff: ended before the first packet");
+        message("ended before the first packet");
         return Ok(None);
     }
     started.map(Some).map_err(Into::into)
@@ -60,8 +60,8 @@ pub(super) struct Asked {
 }
 
 impl Asked {
-    /// Takes a signal. The first one raises `stop`. Returns true for a second SIGINT or SIGTERM: the run must end without
-    /// waiting for the packets in memory.
+    /// Takes a signal. The first one raises `stop`. Returns true for a second SIGINT or SIGTERM: the run must end
+    /// without waiting for the packets in memory.
     pub(super) fn is_second(&mut self, signal: Signal, stop: &Stop) -> bool {
         let is_second = self.first.is_some_and(|first| first.elapsed() > SAME_SIGNAL);
         if is_second && matches!(signal, Signal::SIGINT | Signal::SIGTERM) {

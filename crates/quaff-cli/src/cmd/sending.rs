@@ -41,7 +41,7 @@ impl Watch {
         let is_signalled = !matches!(self.signals.next(wait), Ok(None));
         if is_signalled && self.is_stopping {
             self.clear_line();
-            show::say("quaff: ended immediately, without a report");
+            show::message("ended immediately, without a report");
             std::process::exit(2);
         }
         self.is_stopping |= is_signalled;

@@ -6,6 +6,8 @@ use crate::source::{Source, is_word, item_end};
 const FILE_LINES: usize = 800;
 /// The most lines of a function, from `fn` to its closing brace.
 const FUNCTION_LINES: usize = 70;
+/// The most columns of a comment.
+const COMMENT_COLUMNS: usize = 120;
 
 /// Files that are too long.
 pub(crate) fn long_files(files: &[(String, String)]) -> Vec<String> {
@@ -89,6 +91,39 @@ pub(crate) fn doc_tests(path: &str, text: &str) -> Vec<String> {
     opening.map(|(number, _)| format!("{path}:{}: a doc test", number + 1)).collect()
 }
 
+/// Comments that are too long to read beside the code. Tables, links and code in them cannot be broken.
+pub(crate) fn wide_comments(path: &str, text: &str) -> Vec<String> {
+    let is_wide = |line: &str| {
+        let comment = line.trim_start();
+        let words = comment.trim_start_matches(['/', '!', ' ']);
+        let is_broken = words.starts_with('|') || words.contains("://");
+        comment.starts_with("//") && !is_broken && line.chars().count() > COMMENT_COLUMNS
+    };
+    let wide = text.lines().enumerate().filter(|(_, line)| is_wide(line));
+    wide.map(|(number, _)| format!("{path}:{}: a comment of over {COMMENT_COLUMNS} columns", number + 1))
+        .collect()
+}
+
+/// Text that reaches the terminal past `show.rs` of quaff-cli, which makes it harmless. A stream may be looked at, and
+/// what takes packets or a script for a shell is named here.
+pub(crate) fn unshown_text(source: &Source) -> Vec<String> {
+    const NOT_TEXT: [&str; 2] = ["cmd/completions.rs", "cmd/generate/mod.rs"];
+    let is_exempt =
+        source.path.ends_with("/show.rs") || NOT_TEXT.iter().any(|end| source.path.ends_with(end));
+    if source.krate != "quaff-cli" || is_exempt {
+        return Vec::new();
+    }
+    let writes = |line: &str| {
+        let ends = ["io::stdout()", "io::stderr()"].into_iter().filter_map(|name| line.split_once(name));
+        ends.map(|(_, after)| after)
+            .any(|after| ![".is_terminal()", ".as_fd()"].iter().any(|look| after.starts_with(look)))
+            || line.contains("println!")
+            || line.contains("print!")
+    };
+    let lines = source.production.lines().enumerate().filter(|(_, line)| writes(line));
+    lines.map(|(number, _)| format!("{}:{}: writes past show.rs", source.path, number + 1)).collect()
+}
+
 /// `unsafe` in production code of a crate that has none.
 pub(crate) fn unsafe_code(source: &Source) -> Vec<String> {
     let is_unsafe = |line: &str| line.split(|c: char| !is_word(c)).any(|word| word == "unsafe");
@@ -115,6 +150,8 @@ pub(crate) fn unargued(source: &Source) -> Vec<String> {
 #[test]
 fn shapes_are_seen() {
     assert_eq!(doc_tests("a.rs", "//! ```text\n//! ```\n/// ```\n/// x\n/// ```"), ["a.rs:3: a doc test"]);
+    let wide = format!("    // {0}\n    // | {0}\n{0}\n", "x".repeat(COMMENT_COLUMNS));
+    assert_eq!(wide_comments("a.rs", &wide), ["a.rs:1: a comment of over 120 columns"]);
     let body = "    x;\n".repeat(FUNCTION_LINES);
     let code = format!("fn short() -> [u8; 2] {{\n}}\nfn long() {{\n{body}}}\n");
     assert_eq!(long_functions("a.rs", &code), ["a.rs:3: long has 72 lines"]);
@@ -128,6 +165,18 @@ fn shapes_are_seen() {
         production: text.to_owned(),
         test_lines: 0,
     };
+    let text = "io::stdout().is_terminal();\nlet out = std::io::stderr().lock();\nprintln!();\n".to_owned();
+    let source_of = |krate: &str, path: &str| Source {
+        krate: krate.to_owned(),
+        path: path.to_owned(),
+        production: text.clone(),
+        ..source.clone()
+    };
+    assert_eq!(
+        unshown_text(&source_of("quaff-cli", "a.rs")),
+        ["a.rs:2: writes past show.rs", "a.rs:3: writes past show.rs"]
+    );
+    assert_eq!(unshown_text(&source_of("quaff-cli", "src/show.rs")), [""; 0]);
     assert_eq!(undocumented(&source), ["a.rs:7: fn b has no doc line"]);
     assert_eq!(public_items(&source).len(), 2);
 }

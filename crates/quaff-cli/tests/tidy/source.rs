@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 /// One Rust file of `crates/*/src`, production code or not.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Source {
     /// Path from the root of the workspace.
     pub(crate) path: String,

@@ -127,6 +127,24 @@ pub(crate) fn questions() -> Vec<String> {
     found
 }
 
+/// Tests whose names open with a question word, `path:line: name`: a name states the behaviour.
+pub(crate) fn question_names() -> Vec<String> {
+    const WORDS: [&str; 7] = ["what", "how", "whether", "where", "when", "who", "which"];
+    let mut found = Vec::new();
+    for (path, text) in texts().iter().filter(|(path, _)| path.ends_with(".rs")) {
+        let mut is_test = false;
+        for (number, line) in text.lines().map(str::trim_start).enumerate() {
+            if let Some(name) = line.strip_prefix("fn ").filter(|_| is_test) {
+                let first = name.split('_').next().unwrap_or_default();
+                let is_question = WORDS.contains(&first) && name.starts_with(&format!("{first}_"));
+                found.extend(is_question.then(|| format!("{path}:{}: {name}", number + 1)));
+            }
+            is_test = line == "#[test]" || is_test && line.starts_with("#[");
+        }
+    }
+    found
+}
+
 /// Conflict markers of git.
 pub(crate) fn conflicts() -> Vec<String> {
     let is_marker = |line: &str| line.starts_with("<<<<<<< ") || line.starts_with(">>>>>>> ");

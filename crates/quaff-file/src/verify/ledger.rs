@@ -202,7 +202,7 @@ impl InterfaceCounters {
 
     fn contradict(&self, sum: &mut Ledger, what: String) {
         if sum.contradictions.len() < CONTRADICTIONS_MAX {
-            sum.contradictions.push(format!("interface {}: {what}", self.name.escape_ascii()));
+            sum.contradictions.push(format!("interface {}: {what}", String::from_utf8_lossy(&self.name)));
         }
     }
 }

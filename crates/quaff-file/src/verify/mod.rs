@@ -11,14 +11,14 @@ mod sequence;
 
 pub use ledger::Ledger;
 pub use report::{Gaps, Outcome, Report, Stream};
-pub use sequence::{End, Gap};
+pub use sequence::{Gap, StreamEnd};
 
 use crate::read::{self, CaptureFile, Error, SkippedBytes};
 use ledger::LedgerBuilder;
 use quaff_wire::decode::{Frame, Item};
 use quaff_wire::linktype;
 use quaff_wire::probe::{self, Classified, ProbeHeader};
-use sequence::Sequence;
+use sequence::{GapRoom, Sequence};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -93,7 +93,8 @@ impl Files {
     }
 
     fn finish(self, outcome: &mut Outcome, started: Instant) {
-        (outcome.bytes, outcome.jumps, outcome.notes) = (self.bytes, self.jumps, self.notes);
+        (outcome.bytes, outcome.jumps) = (self.bytes, self.jumps);
+        outcome.notes.extend(self.notes);
         outcome.error = (!self.errors.is_empty()).then(|| self.errors.join("; "));
         outcome.unreadable = self.unreadable;
         outcome.seconds = started.elapsed().as_secs_f64();
@@ -137,6 +138,7 @@ struct Count {
     /// Stream and index of the previous frame, nearly always those of the next one too.
     current: Option<(u16, usize)>,
     ledger: LedgerBuilder,
+    gaps: GapRoom,
     corrupt: u64,
     foreign: u64,
 }
@@ -173,23 +175,25 @@ impl Count {
             },
         };
         self.current = Some((stamp.stream, place));
-        self.sequences[place].take(stamp, time_ns);
+        self.sequences[place].take(stamp, time_ns, &mut self.gaps);
     }
 
     #[cold]
     fn begin_stream(&mut self, stamp: &ProbeHeader, time_ns: u64) {
         self.places.insert(stamp.stream, self.sequences.len());
-        self.sequences.push(Sequence::begin(stamp, time_ns, self.options.from_first));
+        let begun = Sequence::begin(stamp, time_ns, self.options.from_first, &mut self.gaps);
+        self.sequences.push(begun);
     }
 
     fn finish(mut self) -> Report {
         let expect = self.options.expect.unwrap_or(0);
-        let (mut gaps, mut streams) = (Gaps::default(), Vec::new());
+        let (mut gaps, mut streams, mut unkept) = (Gaps::default(), Vec::new(), 0);
         for (&stream, &place) in &self.places {
             let sequence = &mut self.sequences[place];
-            sequence.expect(expect);
+            sequence.expect(expect, &mut self.gaps);
             gaps.add(sequence.gap_count(), sequence.gaps_at_ends(stream));
             streams.push(Stream::new(stream, sequence, self.options.expect));
+            unkept += sequence.unkept_gaps();
         }
         let sum = |of: fn(&Stream) -> u64| streams.iter().map(of).fold(0, u64::saturating_add);
         // If a stream was expected and none came, all of its frames are lost.
@@ -201,9 +205,16 @@ impl Count {
             reordered: sum(|stream| stream.reordered),
             surplus: sum(|stream| stream.surplus),
             ledger: self.ledger.finish(lost),
+            notes: (unkept > 0).then(|| unkept_words(unkept)).into_iter().collect(),
             ..Outcome::default()
         };
         let end = streams.iter().map(|stream| stream.end).max();
         Report { outcome, corrupt: self.corrupt, foreign: self.foreign, end, gaps, streams }
     }
+}
+
+fn unkept_words(gaps: u64) -> String {
+    format!(
+        "{gaps} gaps were counted and not kept, because there are so many: late frames of them count as duplicates"
+    )
 }

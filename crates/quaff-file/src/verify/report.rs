@@ -1,7 +1,7 @@
 //! The report of a verification, as plain data.
 
 use super::ledger::Ledger;
-use super::sequence::{End, Gap, Sequence};
+use super::sequence::{Gap, Sequence, StreamEnd};
 use crate::read::SkippedBytes;
 use serde::Serialize;
 
@@ -65,7 +65,7 @@ pub struct Report {
     /// Frames without a probe header.
     pub foreign: u64,
     /// The worst end of a stream; `None` without streams.
-    pub end: Option<End>,
+    pub end: Option<StreamEnd>,
     /// The gaps of all streams; the first and the last by time.
     pub gaps: Gaps<Gap>,
     /// Counts by stream, in the order of stream numbers.
@@ -100,7 +100,7 @@ pub struct Stream {
     /// Numbers from the expected count up to the highest received.
     pub surplus: u64,
     pub highest: u64,
-    pub end: End,
+    pub end: StreamEnd,
 }
 
 impl Gaps<Gap> {
@@ -136,7 +136,7 @@ impl Report {
         let it = &mut self.outcome;
         it.judge(&[
             (it.lost > 0, "frames are missing"),
-            (self.end == Some(End::Missing), "the last frame of the stream is missing"),
+            (self.end == Some(StreamEnd::Missing), "the last frame of the stream is missing"),
             (it.duplicates > 0, "frames are there more than once"),
             (self.corrupt > 0, "frames are damaged"),
             (it.received == 0, "there are no stamped frames"),

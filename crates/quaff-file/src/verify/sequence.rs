@@ -1,17 +1,18 @@
 //! The sequence numbers of one stream: received, missing, late and duplicate frames.
 //!
-//! Only the gaps take memory. A frame that follows its predecessor, as nearly all do, costs two
-//! comparisons.
+//! Only the gaps take memory, up to a limit: a hostile file has one at each frame. A frame that follows its
+//! predecessor, as nearly all do, costs two comparisons.
 
 use quaff_wire::probe::ProbeHeader;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
+use std::ops::RangeInclusive;
 
 /// The end of a stream as far as it was received; better ones first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum End {
+pub enum StreamEnd {
     /// The frame marked as the last was received.
     Seen,
     /// The stream had no planned end.
@@ -46,6 +47,7 @@ pub(super) struct Sequence {
     highest_ns: u64,
     /// The gaps, by their first missing number.
     gaps: BTreeMap<u64, Missing>,
+    unkept: Unkept,
     pub(super) received: u64,
     pub(super) lost: u64,
     pub(super) duplicates: u64,
@@ -63,14 +65,33 @@ struct Missing {
     after_ns: Option<NonZeroU64>,
 }
 
+/// The number of gaps that may still be kept, in all streams together. Each takes about 50 bytes.
+#[derive(Debug)]
+pub(super) struct GapRoom(u64);
+
+/// Gaps that were counted and not kept: a late frame of one is not recognised, and counts as a duplicate.
+#[derive(Debug, Default)]
+struct Unkept {
+    count: u64,
+    /// Those with the lowest and the highest numbers.
+    ends: Option<[(u64, Missing); 2]>,
+}
+
+impl Default for GapRoom {
+    fn default() -> Self {
+        Self(8 << 20)
+    }
+}
+
 impl Sequence {
     /// Begins with the first frame received. Unless `from_first`, the stream is expected to begin at 0.
-    pub(super) fn begin(stamp: &ProbeHeader, time_ns: u64, from_first: bool) -> Self {
+    pub(super) fn begin(stamp: &ProbeHeader, time_ns: u64, from_first: bool, room: &mut GapRoom) -> Self {
         let mut begun = Self {
             lowest: if from_first { stamp.seq } else { 0 },
             highest: stamp.seq,
             highest_ns: time_ns,
             gaps: BTreeMap::new(),
+            unkept: Unkept::default(),
             received: 1,
             lost: 0,
             duplicates: 0,
@@ -80,36 +101,36 @@ impl Sequence {
             from_first,
         };
         if begun.lowest < stamp.seq {
-            begun.lose(0, stamp.seq - 1, None, Some(time_ns));
+            begun.lose(0..=stamp.seq - 1, [None, Some(time_ns)], room);
         }
         begun
     }
 
     /// Takes the next frame in the order of the file.
     #[inline]
-    pub(super) fn take(&mut self, stamp: &ProbeHeader, time_ns: u64) {
+    pub(super) fn take(&mut self, stamp: &ProbeHeader, time_ns: u64, room: &mut GapRoom) {
         self.bounded |= stamp.bounded;
         self.last_seen |= stamp.last;
         if stamp.seq > self.highest {
             if stamp.seq - self.highest > 1 {
-                self.lose(self.highest + 1, stamp.seq - 1, Some(self.highest_ns), Some(time_ns));
+                self.lose(self.highest + 1..=stamp.seq - 1, [Some(self.highest_ns), Some(time_ns)], room);
             }
             self.highest = stamp.seq;
             self.highest_ns = time_ns;
             self.received += 1;
         } else {
-            self.take_late(stamp.seq, time_ns);
+            self.take_late(stamp.seq, time_ns, room);
         }
     }
 
     #[cold]
-    fn take_late(&mut self, seq: u64, time_ns: u64) {
+    fn take_late(&mut self, seq: u64, time_ns: u64, room: &mut GapRoom) {
         if seq < self.lowest && self.from_first {
             if self.lowest - seq > 1 {
-                self.lose(seq + 1, self.lowest - 1, Some(time_ns), None);
+                self.lose(seq + 1..=self.lowest - 1, [Some(time_ns), None], room);
             }
             self.lowest = seq;
-        } else if !self.find(seq) {
+        } else if !self.find(seq, room) {
             self.duplicates += 1;
             return;
         }
@@ -117,34 +138,46 @@ impl Sequence {
         self.reordered += 1;
     }
 
-    fn lose(&mut self, first: u64, last: u64, before_ns: Option<u64>, after_ns: Option<u64>) {
-        let [before_ns, after_ns] = [before_ns, after_ns].map(|time_ns| time_ns.and_then(NonZeroU64::new));
-        self.gaps.insert(first, Missing { last, before_ns, after_ns });
+    /// Counts the missing `numbers`, between frames with these times.
+    fn lose(&mut self, numbers: RangeInclusive<u64>, times_ns: [Option<u64>; 2], room: &mut GapRoom) {
+        let [before_ns, after_ns] = times_ns.map(|time_ns| time_ns.and_then(NonZeroU64::new));
+        let (first, last) = numbers.into_inner();
         self.lost = self.lost.saturating_add(last - first + 1);
+        self.keep(first, Missing { last, before_ns, after_ns }, room);
+    }
+
+    fn keep(&mut self, first: u64, missing: Missing, room: &mut GapRoom) {
+        if room.0 == 0 {
+            self.unkept.add(first, missing);
+        } else {
+            room.0 -= 1;
+            self.gaps.insert(first, missing);
+        }
     }
 
     /// Removes `seq` from its gap; `false` if it is in none.
-    fn find(&mut self, seq: u64) -> bool {
+    fn find(&mut self, seq: u64, room: &mut GapRoom) -> bool {
         let Some((&first, &missing)) = self.gaps.range(..=seq).next_back() else { return false };
         if missing.last < seq {
             return false;
         }
         // The rest was lost between the same two frames.
         self.gaps.remove(&first);
+        room.0 += 1;
         if first < seq {
-            self.gaps.insert(first, Missing { last: seq - 1, ..missing });
+            self.keep(first, Missing { last: seq - 1, ..missing }, room);
         }
         if seq < missing.last {
-            self.gaps.insert(seq + 1, missing);
+            self.keep(seq + 1, missing, room);
         }
         self.lost -= 1;
         true
     }
 
     /// Counts the missing numbers up to `count`, after all files were read.
-    pub(super) fn expect(&mut self, count: u64) {
+    pub(super) fn expect(&mut self, count: u64, room: &mut GapRoom) {
         if count > 0 && count - 1 > self.highest {
-            self.lose(self.highest + 1, count - 1, Some(self.highest_ns), None);
+            self.lose(self.highest + 1..=count - 1, [Some(self.highest_ns), None], room);
         }
     }
 
@@ -152,21 +185,26 @@ impl Sequence {
         self.highest
     }
 
-    pub(super) fn end(&self) -> End {
+    pub(super) fn end(&self) -> StreamEnd {
         match (self.last_seen, self.bounded) {
-            (true, _) => End::Seen,
-            (false, true) => End::Missing,
-            (false, false) => End::Open,
+            (true, _) => StreamEnd::Seen,
+            (false, true) => StreamEnd::Missing,
+            (false, false) => StreamEnd::Open,
         }
     }
 
     pub(super) fn gap_count(&self) -> u64 {
-        self.gaps.len() as u64
+        self.gaps.len() as u64 + self.unkept.count
+    }
+
+    /// The number of gaps in which late frames were not recognised.
+    pub(super) fn unkept_gaps(&self) -> u64 {
+        self.unkept.count
     }
 
     /// Returns the first and the last gap in the order of the numbers.
     pub(super) fn gaps_at_ends(&self, stream: u16) -> Option<(Gap, Gap)> {
-        let gap = |(&first, missing): (&u64, &Missing)| Gap {
+        let gap = |(first, missing): (u64, Missing)| Gap {
             stream,
             first,
             last: missing.last,
@@ -174,7 +212,20 @@ impl Sequence {
             before_ns: missing.before_ns.map(NonZeroU64::get),
             after_ns: missing.after_ns.map(NonZeroU64::get),
         };
-        Some((gap(self.gaps.first_key_value()?), gap(self.gaps.last_key_value()?)))
+        let ends = [self.gaps.first_key_value(), self.gaps.last_key_value()];
+        let ends = ends.into_iter().flatten().map(|(first, missing)| (*first, *missing));
+        let all: Vec<_> = ends.chain(self.unkept.ends.into_iter().flatten()).collect();
+        let by_number = |(first, _): &&(u64, Missing)| *first;
+        Some((gap(*all.iter().min_by_key(by_number)?), gap(*all.iter().max_by_key(by_number)?)))
+    }
+}
+
+impl Unkept {
+    fn add(&mut self, first: u64, missing: Missing) {
+        self.count += 1;
+        let gap = (first, missing);
+        let [low, high] = self.ends.unwrap_or([gap; 2]);
+        self.ends = Some([if first < low.0 { gap } else { low }, if first > high.0 { gap } else { high }]);
     }
 }
 
@@ -190,9 +241,13 @@ mod tests {
 
     /// The n-th frame of a file has the time n + 100.
     fn model(seqs: &[u64], from_first: bool) -> Sequence {
-        let mut sequence = Sequence::begin(&stamp(seqs[0]), 100, from_first);
+        model_in(&mut GapRoom::default(), seqs, from_first)
+    }
+
+    fn model_in(room: &mut GapRoom, seqs: &[u64], from_first: bool) -> Sequence {
+        let mut sequence = Sequence::begin(&stamp(seqs[0]), 100, from_first, room);
         for (i, seq) in seqs.iter().enumerate().skip(1) {
-            sequence.take(&stamp(*seq), 100 + i as u64);
+            sequence.take(&stamp(*seq), 100 + i as u64, room);
         }
         sequence
     }
@@ -241,8 +296,8 @@ mod tests {
     fn the_ends_of_the_numbers() {
         let mut sequence = model(&[u64::MAX, 0, u64::MAX, 1], false);
         assert_eq!((sequence.received, sequence.duplicates, sequence.lost), (3, 1, u64::MAX - 2));
-        sequence.expect(5);
-        sequence.expect(0);
+        sequence.expect(5, &mut GapRoom::default());
+        sequence.expect(0, &mut GapRoom::default());
         assert_eq!(sequence.gap_count(), 1);
     }
 
@@ -262,11 +317,28 @@ mod tests {
     }
 
     #[test]
+    fn a_gap_at_each_frame_takes_memory_up_to_a_limit() {
+        let seqs: Vec<u64> = (0..100).map(|i| 2 * i).collect();
+        let mut room = GapRoom(10);
+        let mut sequence = model_in(&mut room, &seqs, false);
+        assert_eq!((sequence.gaps.len(), sequence.gap_count(), sequence.unkept_gaps()), (10, 99, 89));
+        assert_eq!((sequence.received, sequence.lost), (100, 99));
+        let (first, last) = sequence.gaps_at_ends(7).unwrap();
+        assert_eq!((first.first, last.first), (1, 197));
+        sequence.take(&stamp(1), 300, &mut room);
+        assert_eq!((sequence.reordered, sequence.lost), (1, 98), "a late frame of a gap that is kept");
+        sequence.take(&stamp(99), 300, &mut room);
+        assert_eq!((sequence.duplicates, sequence.lost), (1, 98), "and of one that is not");
+        sequence.take(&stamp(1000), 301, &mut room);
+        assert_eq!((sequence.gaps.len(), sequence.gap_count()), (10, 99), "there is room again");
+    }
+
+    #[test]
     fn a_lost_tail_is_expected() {
         let mut sequence = model(&[0, 1], false);
-        sequence.expect(2);
+        sequence.expect(2, &mut GapRoom::default());
         assert_eq!(sequence.lost, 0);
-        sequence.expect(5);
+        sequence.expect(5, &mut GapRoom::default());
         assert_eq!(sequence.lost, 3);
         let (tail, _) = sequence.gaps_at_ends(7).unwrap();
         assert_eq!((tail.first, tail.last, tail.before_ns, tail.after_ns), (2, 4, Some(101), None));
@@ -274,9 +346,12 @@ mod tests {
 
     #[test]
     fn the_three_ends() {
-        let end = |last, bounded| Sequence::begin(&ProbeHeader { last, bounded, ..stamp(0) }, 0, false).end();
-        assert_eq!(end(true, true), End::Seen);
-        assert_eq!(end(false, true), End::Missing);
-        assert_eq!(end(false, false), End::Open);
+        let end = |last, bounded| {
+            let stamp = ProbeHeader { last, bounded, ..stamp(0) };
+            Sequence::begin(&stamp, 0, false, &mut GapRoom::default()).end()
+        };
+        assert_eq!(end(true, true), StreamEnd::Seen);
+        assert_eq!(end(false, true), StreamEnd::Missing);
+        assert_eq!(end(false, false), StreamEnd::Open);
     }
 }

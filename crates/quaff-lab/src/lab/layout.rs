@@ -13,7 +13,7 @@
 //! [`Layout::Apart`] the caller forwards between the ports.
 
 use super::{
-    End, FAR, LabPlan, Layout, MIDDLE_IFS, PREFIX_BITS, ROUTED, RX, Rooms, TX, netns_name, silence,
+    FAR, LabEnd, LabPlan, Layout, MIDDLE_IFS, PREFIX_BITS, ROUTED, RX, Rooms, TX, netns_name, silence,
     wait_until_running,
 };
 use crate::{Error, Result};
@@ -43,12 +43,12 @@ pub(super) fn build(name: &str, plan: &LabPlan) -> Result<Rooms> {
     let mid = is_between.then(|| create("mid")).transpose()?;
     let mut rtnl = Rtnl::open()?;
     let mut link = |ends| rtnl.create_veth(&VethPlan { ends, mtu: plan.mtu, queues: plan.queues });
-    let end = |netns, End { name, mac, .. }| VethEnd { name, netns, mac };
+    let end = |netns, LabEnd { name, mac, .. }| VethEnd { name, netns, mac };
     if let (Some(far), Some(mid)) = (&far, &mid) {
         for ((netns, of), (number, port)) in
             [(&tx, TX), (far, FAR), (&rx, RX)].into_iter().zip((0x11..).zip(PORTS))
         {
-            link([end(netns.as_fd(), of), end(mid.as_fd(), End::new(port, number))])?;
+            link([end(netns.as_fd(), of), end(mid.as_fd(), LabEnd::new(port, number))])?;
         }
         tx.run(|| up(TX.name, Some((TX, FAR))))??;
         far.run(|| up(FAR.name, Some((FAR, TX))))??;
@@ -66,7 +66,7 @@ pub(super) fn build(name: &str, plan: &LabPlan) -> Result<Rooms> {
 }
 
 /// Sets an interface up without offloads; an end also gets its address and its peer.
-fn up(name: &str, ends: Option<(End, End)>) -> Result<()> {
+fn up(name: &str, ends: Option<(LabEnd, LabEnd)>) -> Result<()> {
     let mut rtnl = Rtnl::open()?;
     let link = rtnl.link(name)?;
     Card::change(name, Change::OffloadsOff)?;

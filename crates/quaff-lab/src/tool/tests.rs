@@ -93,7 +93,7 @@ fn no_place_is_left_open() {
 }
 
 #[test]
-fn what_stands_in_a_place_is_no_place() {
+fn a_value_with_braces_is_not_a_placeholder() {
     let tool = of("tcpdump");
     let places = Places { interface: "{file}", dir: Path::new("/d"), core: 0, setting: &Setting::default() };
     let (_, args) = tool.command_line(Path::new("tcpdump"), &places);
@@ -101,7 +101,7 @@ fn what_stands_in_a_place_is_no_place() {
 }
 
 #[test]
-fn what_one_cannot_do_is_a_sentence() {
+fn a_missing_ability_is_reported_as_a_sentence() {
     let cannot = |name: &str, setting| of(name).can(&setting).expect_err(name);
     let to = |output| Setting { output, ..Setting::default() };
     let filter = Setting { filter: Filter::AcceptAll, ..Setting::default() };
@@ -278,7 +278,7 @@ fn tshark_counts() {
 }
 
 #[test]
-fn what_was_captured_is_read_too() {
+fn counts_of_captured_frames_are_read_too() {
     assert_eq!(captured("tcpdump", "990535 packets captured\n"), Some(990_535));
     assert_eq!(captured("dumpcap", "Packets captured: 2078718\n"), Some(2_078_718));
     assert_eq!(captured("quaff", r#"{"written":7,"lost":1}"#), Some(7));
@@ -314,7 +314,7 @@ fn words_without_the_number_give_none() {
 }
 
 #[test]
-fn what_is_not_installed_is_not_found() {
+fn a_tool_that_is_not_installed_is_not_found() {
     let absent = Tool { program: "no-such-capturer-here".into(), ..of("tcpdump") };
     assert_eq!(absent.find(), None);
     assert_eq!(Tool { program: "/no/such/capturer".into(), ..absent }.find(), None);

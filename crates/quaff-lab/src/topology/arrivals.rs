@@ -66,7 +66,7 @@ mod tests {
     use quaff_os::rtnl;
 
     #[test]
-    fn what_comes_to_an_interface_is_counted() {
+    fn arrivals_at_an_interface_are_counted() {
         let arrivals = Arrivals::begin(&rtnl::link("lo").expect("lo")).expect("counters");
         let socket = std::net::UdpSocket::bind("127.0.0.1:0").expect("a socket");
         for _ in 0..3 {

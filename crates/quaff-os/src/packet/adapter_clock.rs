@@ -1,5 +1,5 @@
-//! The time stamps of an adapter (Documentation/networking/timestamping.rst): its configuration is read, extended to all
-//! received packets, and restored at the end.
+//! The time stamps of an adapter (Documentation/networking/timestamping.rst): its configuration is read, extended to
+//! all received packets, and restored at the end.
 //!
 //! Another program, such as ptp4l(8), may have configured the adapter. What is sent stays stamped as it was, and a
 //! configuration that was changed meanwhile is not touched again.
@@ -44,7 +44,8 @@ impl AdapterClock {
     }
 
     fn of(adapter: Box<dyn Adapter>) -> Result<Self> {
-        // Some drivers can set it and not return it: then nothing that is sent was to be stamped, as far as one can see.
+        // Some drivers can set it and not return it: then nothing that is sent was to be stamped, as far as one can
+        // see.
         let before = adapter.get().ok();
         if before.is_some_and(|before| before.rx_filter == FILTER_ALL) {
             return Ok(Self { adapter, changed: None });
@@ -81,8 +82,8 @@ impl Interface {
             *to = *from as libc::c_char;
         }
         request.ifr_ifru.ifru_data = std::ptr::from_mut(config).cast();
-        // SAFETY: the name is NUL-terminated (zeroed above, at most IFNAMSIZ - 1 bytes copied), and `config`, which both
-        // ioctls read or write as a hwtstamp_config, outlives the call.
+        // SAFETY: the name is NUL-terminated (zeroed above, at most IFNAMSIZ - 1 bytes copied), and `config`, which
+        // both ioctls read or write as a hwtstamp_config, outlives the call.
         match unsafe { libc::ioctl(self.fd.as_raw_fd(), number as _, &raw mut request) } {
             0 => Ok(()),
             _ => Err(Error::last(format!("{tried} {}", self.name))),
@@ -180,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_program_has_set_meanwhile_stays() {
+    fn a_setting_that_another_program_has_changed_meanwhile_stays() {
         let card = Card::new(TX_OFF, FILTER_NONE);
         let clock = AdapterClock::of(Box::new(card.clone())).unwrap();
         *card.config.lock().unwrap() = HwtstampConfig { flags: 0, tx_type: TX_ON, rx_filter: FILTER_PTP };

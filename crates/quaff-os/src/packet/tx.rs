@@ -33,8 +33,8 @@ pub struct TxCounts {
     pub retried: u64,
 }
 
-/// Polls until none of the `pending` frames is left, or none was completed for 0.1 s. `poll` makes the kernel send, and returns the
-/// number of pending frames.
+/// Polls until none of the `pending` frames is left, or none was completed for 0.1 s. `poll` makes the kernel send, and
+/// returns the number of pending frames.
 pub(crate) fn wait_until_sent<T>(
     tx: &mut T,
     mut pending: u64,

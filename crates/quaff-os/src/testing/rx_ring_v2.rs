@@ -5,8 +5,8 @@
 //!     ^ next
 //! ```
 //!
-//! A frame can be read as soon as the kernel has written it, whereas [`RxRing`](crate::packet::RxRing) delays it until its
-//! block is full or times out. In return each frame occupies a whole slot. Frames are copied out in order.
+//! A frame can be read as soon as the kernel has written it, whereas [`RxRing`](crate::packet::RxRing) delays it until
+//! its block is full or times out. In return each frame occupies a whole slot. Frames are copied out in order.
 
 use crate::packet::{AdapterClock, PacketStats, TimeSource, accept, socket};
 use crate::shared_memory::SharedMemory;

@@ -8,7 +8,8 @@
 //! {
 //!     if (state.sent >= state.limit) return XDP_DROP;            // all sent, or stopped
 //!     // Unpaced, the clock is read for some frames only.
-//!     u64 now = PACED || STOP_AFTER_NS || !(state.sent % CLOCK_FRAMES) || is_last ? bpf_ktime_get_ns() : state.last_ns;
+//!     bool reads_clock = PACED || STOP_AFTER_NS || !(state.sent % CLOCK_FRAMES) || is_last;
+//!     u64 now = reads_clock ? bpf_ktime_get_ns() : state.last_ns;
 //!     if (!state.first_ns) state.first_ns = state.base_ns = now; // the anchor
 //!     if (STREAMED && state.sent == state.seen) {                // all known frames are sent
 //!         state.seen = atomic_fetch_add(&state.ready, 0);
@@ -75,8 +76,8 @@ use Reg::{R0, R1, R2, R3, R4, R5, R6, R7, R8, R9};
 
 /// Distance of a deadline from which on user space sleeps, which costs about 30 ms, ns.
 const FAR_NS: i32 = 120_000_000;
-/// Unpaced, the clock is read once in this number of frames (a power of 2) and at the last one: a read takes a twentieth
-/// of the time of a frame.
+/// Unpaced, the clock is read once in this number of frames (a power of 2) and at the last one: a read takes a
+/// twentieth of the time of a frame.
 const CLOCK_FRAMES: i32 = 32;
 /// The registers that keep their values through the wait.
 const REGISTERS: Registers = Registers { now: R0, due: R9, state: R7 };

@@ -101,7 +101,8 @@ pub struct Counts {
     pub sent: u64,
     /// Frames that the receive ring dropped; not in `received`.
     pub missed: u64,
-    /// Lateness of frames when they were given to the kernel: median, 99th percentile (right to 0.1 %), and largest, ns.
+    /// Lateness of frames when they were given to the kernel: median, 99th percentile (right to 0.1 %), and largest,
+    /// ns.
     pub late_ns: [u64; 3],
 }
 
@@ -114,8 +115,8 @@ pub struct ImpairedLink {
 }
 
 impl ImpairedLink {
-    /// Forwards between two interfaces of a namespace, which nothing else may bridge. Frames that arrive after the return
-    /// are forwarded.
+    /// Forwards between two interfaces of a namespace, which nothing else may bridge. Frames that arrive after the
+    /// return are forwarded.
     ///
     /// # Errors
     /// No such interface; no receive ring for it.

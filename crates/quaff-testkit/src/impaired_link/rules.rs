@@ -87,8 +87,8 @@ fn is_nth(count: &mut u64, every: u64) -> bool {
     every != 0 && count.is_multiple_of(every)
 }
 
-/// A token bucket as a schedule ("generic cell rate algorithm", ITU-T I.371 annex A): the time at which it is full again,
-/// in 1/`pps` ns, so that no rate is rounded.
+/// A token bucket as a schedule ("generic cell rate algorithm", ITU-T I.371 annex A): the time at which it is full
+/// again, in 1/`pps` ns, so that no rate is rounded.
 #[derive(Debug)]
 struct Tokens {
     bucket: Bucket,

@@ -183,7 +183,8 @@ impl Conversation {
         self.udp(requests);
     }
 
-    /// The checksum of a transport header; one in seven is wrong, as that of a frame that was to be completed by a card.
+    /// The checksum of a transport header; one in seven is wrong, as that of a frame that was to be completed by a
+    /// card.
     fn sum(&mut self, from: IpAddr, to: IpAddr, protocol: u8, transport: &[u8]) -> u16 {
         let right = transport_sum(from, to, protocol, transport);
         if self.numbers.below(7) == 0 { right ^ 0x1234 } else { right }

@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_refuses_is_refused() {
+    fn programs_that_the_kernel_refuses_are_refused() {
         let ret = insn(code::RET | code::K, 0, 0, 1);
         let refused = |insns: &[Insn]| Program::new(insns).unwrap_err();
         assert_eq!(refused(&[]), ProgramError::Empty);

@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_flow() {
+    fn frames_without_an_ip_packet_are_no_flow() {
         let arp = build::ethernet(&[], 0x0806, &[0; 28]);
         let ieee802_3 = build::ethernet(&[], 46, &[0x42; 46]);
         let cut = ethernet(&udp([1, 2])[..24]);

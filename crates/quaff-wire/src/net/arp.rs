@@ -128,7 +128,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(is_reply: bool, sender_mac: [u8; 6], sender: u32, target_mac: [u8; 6], target: u32) {
+        fn a_written_message_is_read(is_reply: bool, sender_mac: [u8; 6], sender: u32, target_mac: [u8; 6], target: u32) {
             let arp = Arp { is_reply, sender_mac, sender_ip: sender.into(), target_mac, target_ip: target.into() };
             prop_assert_eq!(Arp::read(&arp.frame(None)), Some(arp));
         }

@@ -8,7 +8,7 @@
 //! | 0 | 2 | magic, [`MAGIC`] |
 //! | 2 | 8 | sequence number, from 0 |
 //! | 10 | 8 | intended send time, ns since 1970 (UTC) |
-//! | 18 | 4 | bit 31 [`LAST`], bit 30 [`BOUNDED`], bits 0-29: delay of the actual send after it, ns (saturates at 1.07 s) |
+//! | 18 | 4 | bit 31 [`LAST`], bit 30 [`BOUNDED`], bits 0-29: ns by which it was sent late (saturates at 1.07 s) |
 //!
 //! All integers are in network order. The stream id is the UDP source port, the destination port is
 //! [`PORT`]; the checksum over probe header and stream id is the UDP checksum (RFC 768), which is never

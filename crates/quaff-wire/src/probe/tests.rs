@@ -67,7 +67,7 @@ fn headers_of_any_kind() -> impl Strategy<Value = ProbeHeader> {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read(header in headers_of_any_kind(), tags in 0..=TAGS_MAX, size in 72usize..2000) {
+    fn a_written_header_is_read(header in headers_of_any_kind(), tags in 0..=TAGS_MAX, size in 72usize..2000) {
         let frame = frame(tags, size, &header);
         prop_assert_eq!(classify(&frame, size), Classified::Intact(header));
     }

@@ -1,8 +1,8 @@
 //! The probe header in each frame of a trial, which its meter recognises.
 //!
-//! RFC 2544's shortest frame has 64 bytes with its FCS, so 60 are left for all headers, a VLAN tag and the probe header:
-//! that is less than [`ProbeHeader`](super::ProbeHeader) needs. A frame of a trial is Ethernet, IPv4, UDP; the probe
-//! header is the first [`HEADER_BYTES`] bytes of the UDP payload:
+//! RFC 2544's shortest frame has 64 bytes with its FCS, so 60 are left for all headers, a VLAN tag and the probe
+//! header: that is less than [`ProbeHeader`](super::ProbeHeader) needs. A frame of a trial is Ethernet, IPv4, UDP; the
+//! probe header is the first [`HEADER_BYTES`] bytes of the UDP payload:
 //!
 //! | offset | bytes | meaning |
 //! |---|---|---|
@@ -52,8 +52,8 @@ impl TrialHeader {
         out
     }
 
-    /// The probe header in the first [`HEADER_BYTES`] of a UDP payload that arrived at `arrived_ns`, which gives the upper bits of
-    /// the send time: the two are less than 1.1 years apart. `None` when the magic is not there.
+    /// The probe header in the first [`HEADER_BYTES`] of a UDP payload that arrived at `arrived_ns`, which gives the
+    /// upper bits of the send time: the two are less than 1.1 years apart. `None` when the magic is not there.
     fn decode(stream: u16, payload: &[u8], arrived_ns: u64) -> Option<Self> {
         let header = payload.first_chunk::<HEADER_BYTES>()?;
         let word = |at: usize| u64::from_be_bytes(std::array::from_fn(|i| header[at + i]));
@@ -167,7 +167,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(sent in trial_headers(), is_tagged: bool, size in 60usize..2000) {
+        fn a_written_header_is_read(sent in trial_headers(), is_tagged: bool, size in 60usize..2000) {
             let frame = frame(is_tagged, size, &sent);
             prop_assert_eq!(frame.len(), size);
             prop_assert_eq!(TrialHeader::classify(&frame, size, NOW_NS), Classified::Intact(sent));

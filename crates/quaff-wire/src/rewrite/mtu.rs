@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_fragmented_is_left_out() {
+    fn frames_that_cannot_be_fragmented_are_omitted() {
         let mut maker = Mtu::new(100, MtuPolicy::Fragment);
         let arp = build::ethernet(&[], 0x0806, &[0; 200]);
         assert_eq!(maker.fit(&mut arp.clone(), 214), Fit::Skipped);

@@ -52,7 +52,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_stamped_is_read(tags in 0usize..=2, ethertype in prop::sample::select(vec![0x0800u16, 0x86dd, 0x0806]), payload in prop::collection::vec(any::<u8>(), 0..1500), seq: u64, stream: u16) {
+        fn an_inserted_header_is_read(tags in 0usize..=2, ethertype in prop::sample::select(vec![0x0800u16, 0x86dd, 0x0806]), payload in prop::collection::vec(any::<u8>(), 0..1500), seq: u64, stream: u16) {
             let tags = &[(0x88a8, 5), (0x8100, 6)][..tags];
             let before = build::ethernet(tags, ethertype, &payload);
             let mut frame = before.clone();

@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_weight_is_never_drawn() {
+    fn values_without_weight_are_never_drawn() {
         let alias = Alias::new(&[0, 5, 0, 1]).unwrap();
         let mut rng = Rng::new(3);
         let mut seen = [0; 4];

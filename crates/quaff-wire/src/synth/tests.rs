@@ -250,7 +250,7 @@ fn pieces_make_the_datagram() {
 }
 
 #[test]
-fn what_cannot_be_is_refused() {
+fn impossible_recipes_are_refused() {
     let recipe = recipe(PacketKind::Udp);
     let with = |change: &dyn Fn(&mut Recipe)| {
         let mut changed = recipe.clone();

@@ -8,6 +8,7 @@ use super::Source;
 use super::afpacket::{AfPacket, Opening};
 use super::files::Files;
 use crate::filter::{FilterPlace, FrameFilter, KernelFilter, kernel_filter};
+use crate::format::quote;
 use crate::gauge::LaneGauges;
 use crate::plan::{InputPlan, InterfacePlan, RETIRE_MS, ReadPlan};
 use crate::{Error, Result};
@@ -278,6 +279,7 @@ fn offload_notes(link: &Link) -> Option<String> {
     };
     Some(format!(
         "{what} on at {}: frames may be captured larger than they were on the wire; 'ethtool -K {} {feature}' fixes it",
-        link.name, link.name
+        link.name,
+        quote(&link.name)
     ))
 }

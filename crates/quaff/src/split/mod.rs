@@ -1,5 +1,5 @@
-//! A split: distributes packets to several outputs, as a switch does over a bundle of links. The lanes of a capture have
-//! a last stage that assigns each frame to a member, and a packer, buffers and a writer for each member.
+//! A split: distributes packets to several outputs, as a switch does over a bundle of links. The lanes of a capture
+//! have a last stage that assigns each frame to a member, and a packer, buffers and a writer for each member.
 //!
 //! ```text
 //!                               ┌ packer → chunk ─ ring →│ writer → file, pipe, command
@@ -111,7 +111,7 @@ impl Split {
         ended.failure = ended.failure.into_iter().chain(failures).next();
         ended.notes.extend(self.pool.and_then(Pool::finish));
         let lost = self.lost.try_iter().collect();
-        let end = report::End { run: ended, members, lost, buffer: self.buffer };
+        let end = report::SplitEnd { run: ended, members, lost, buffer: self.buffer };
         report::sum_up(&self.plan, &self.knowledge.balance(), self.stop.reason(), end)
     }
 }

@@ -151,7 +151,7 @@ pub struct PeakReport {
 }
 
 /// The results of all parts of a run.
-pub(super) struct End {
+pub(super) struct SplitEnd {
     pub(super) run: run::Ended,
     /// Empty in a dry run.
     pub(super) members: Vec<Ended>,
@@ -161,7 +161,7 @@ pub(super) struct End {
     pub(super) buffer: Option<Arc<BufferGauges>>,
 }
 
-pub(super) fn sum_up(plan: &SplitPlan, balance: &Balance, ended_by: Option<Reason>, end: End) -> Report {
+pub(super) fn sum_up(plan: &SplitPlan, balance: &Balance, ended_by: Option<Reason>, end: SplitEnd) -> Report {
     let members: Vec<_> =
         (0..plan.members.len()).map(|number| member_report(plan, balance, number, &end)).collect();
     let skipped_by = skipped(&end.run.lanes, &members);
@@ -240,7 +240,7 @@ impl Report {
     }
 }
 
-fn member_report(plan: &SplitPlan, balance: &Balance, number: usize, end: &End) -> MemberReport {
+fn member_report(plan: &SplitPlan, balance: &Balance, number: usize, end: &SplitEnd) -> MemberReport {
     let MemberPlan { weight, .. } = plan.members[number];
     let weights: u64 = plan.members.iter().map(|member| member.weight).sum();
     let share = &balance.members[number];

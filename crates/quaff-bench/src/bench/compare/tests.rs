@@ -86,7 +86,7 @@ fn a_row_is_flat_json() {
 }
 
 #[test]
-fn what_lies_beyond_all_runs_of_the_other_is_a_difference() {
+fn values_beyond_all_runs_of_the_other_are_a_difference() {
     // Less loss, more CPU.
     let after = [(0.0, 2.0), (0.01, 2.1), (0.0, 2.2), (0.0, 2.3), (0.0, 2.4)];
     let compared = compare(&report(vec![case("one", &BEFORE)]), &report(vec![case("one", &after)]));
@@ -99,7 +99,7 @@ fn what_lies_beyond_all_runs_of_the_other_is_a_difference() {
 }
 
 #[test]
-fn what_lies_within_the_spread_is_none() {
+fn values_within_the_spread_are_no_difference() {
     // The median is a fifth higher, and the runs are mixed.
     let after = [(0.14, 1.0), (0.12, 1.1), (0.13, 1.2), (0.10, 1.3), (0.15, 1.4)];
     let compared = compare(&report(vec![case("one", &BEFORE)]), &report(vec![case("one", &after)]));
@@ -120,7 +120,7 @@ fn three_runs_tell_nothing() {
 }
 
 #[test]
-fn what_only_one_has_is_listed_once() {
+fn a_case_of_only_one_result_is_listed_once() {
     let other =
         Case { setting: Setting { buffer_mib: Some(1), ..Setting::default() }, ..case("one", &BEFORE) };
     let compared = compare(&report(vec![case("one", &BEFORE)]), &report(vec![other]));

@@ -78,7 +78,7 @@ fn one_that_takes_all_that_can_be_sent_is_limited_by_the_generator() {
 }
 
 #[test]
-fn what_the_kernel_lost_is_not_the_rivals_fault() {
+fn losses_of_the_kernel_are_not_the_rivals() {
     let mut machine = machine([("one", 400_000.0)]);
     machine.receiver_share = 0.9;
     let (report, _) = found(&mut machine, vec![wanted(Wanted::Max)]);
@@ -182,7 +182,7 @@ fn an_interrupted_second_search_is_not_compared() {
 }
 
 #[test]
-fn who_is_absent_or_not_wanted_is_not_searched() {
+fn capturers_that_are_absent_or_not_wanted_are_not_searched() {
     let mut machine = machine([("one", 1e5), ("other", 1e5), ("third", 1e5)]);
     let find = Find { rivals: vec!["one".into(), "other".into()], ..wanted(Wanted::Max) };
     let plan = plan(&machine, vec![find]);

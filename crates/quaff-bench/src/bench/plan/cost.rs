@@ -6,7 +6,8 @@ use quaff_lab::traffic::Size;
 
 /// As fast as possible is taken for that many frames/s.
 const PPS_MAX: f64 = 1_500_000.0;
-/// Overhead of a run, s: a capturer starts, flushes and ends, and its file is read. `quick` took 1.5 s on a machine with two busy cores, Stenographer takes 3.
+/// Overhead of a run, s: a capturer starts, flushes and ends, and its file is read. `quick` took 1.5 s on a machine
+/// with two busy cores, Stenographer takes 3.
 const RUN_SECONDS: f64 = 2.0;
 /// Mean bytes of a frame from a file, which is not read here.
 const FILE_BYTES: f64 = 500.0;

@@ -30,7 +30,7 @@ fn a_plan_is_read_and_written_as_it_was() {
 }
 
 #[test]
-fn what_is_wrong_is_named_with_its_line_and_key() {
+fn a_mistake_is_named_with_its_line_and_key() {
     let wrong = PLAN.replace("amount = {", "amonut = {");
     let said = Plan::from_toml("mine.toml", &wrong).expect_err("a misspelt key").to_string();
     assert!(said.contains("mine.toml") && said.contains("line 8") && said.contains("amonut"), "{said}");

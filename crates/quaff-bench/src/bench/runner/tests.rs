@@ -212,7 +212,7 @@ fn a_machine_that_changes_during_a_bench_is_noted() {
 }
 
 #[test]
-fn what_has_no_room_is_left_out_beforehand() {
+fn cases_without_room_on_the_disk_are_omitted_beforehand() {
     // 1.5 kB × 5000 and 64 B × 5000, each with 16 MiB beside it.
     let mut runner = Fake { free: 21 << 20, ..Fake::default() };
     let report = bench(&plan(), &mut runner, &mut Ear::default()).expect("a report");

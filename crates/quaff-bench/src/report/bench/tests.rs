@@ -81,7 +81,7 @@ fn the_mean_is_without_best_and_worst_and_all_values_stand_beside_it() {
 }
 
 #[test]
-fn who_lost_in_one_run_of_five_has_not_lost_nothing() {
+fn a_loss_in_one_run_of_five_is_not_none() {
     let runs = [1000, 1000, 1000, 1000, 999].map(|captured| (Some(captured), Some(0)));
     let report = report_of("one", &runs);
     assert_eq!(cell(&tables::cases(&View::new(&report)), "lost"), "0 %", "trimmed");
@@ -147,7 +147,7 @@ fn a_case_that_failed_is_named_and_no_figure_is_made_of_it() {
 }
 
 #[test]
-fn what_the_generator_limited_is_no_maximum() {
+fn a_rate_that_the_generator_limited_is_no_maximum() {
     let mut report = report_of("one", &[(Some(1000), None)]);
     let search = |rival: &str, pps, limited_by| Search {
         rival: rival.into(),

@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn what_failed_or_was_not_counted_does_not_speak_for_a_counter() {
+    fn failed_and_uncounted_runs_do_not_confirm_a_counter() {
         let failed = Run { failed: Some("hung".into()), ..run(0, 100) };
         let own_word = Run { counted_by: "tool".into(), ..run(5, 5) };
         let uncounted = Run { captured: None, ..run(9, 9) };

@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_beyond_an_axis_stays_on_the_picture() {
+    fn values_beyond_an_axis_stay_on_the_picture() {
         assert_eq!(Scale::of_values([1.0].into_iter()).at(7.0, 100.0), 100.0);
         let logarithmic = Scale::of_values([50.0, 60.0, 70.0, 5000.0].into_iter());
         assert_eq!([1.0, 9000.0].map(|value| logarithmic.at(value, 100.0)), [0.0, 100.0]);

@@ -105,7 +105,7 @@ fn one_limit_in_one_run_fails_all_of_it_and_is_named() {
 }
 
 #[test]
-fn what_was_not_judged_is_neither_passed_nor_failed() {
+fn a_limit_that_was_not_judged_is_neither_passed_nor_failed() {
     let mut report = report_of(&[(figures([2.0; 3], 1000, 0, [0.1; 3]), true)]);
     report.performance[0].checks.clear();
     report.performance[0].limits = Limits::default();
@@ -125,7 +125,7 @@ fn an_outage_is_reported_with_its_length() {
 }
 
 #[test]
-fn what_the_instrument_limited_is_not_called_the_paths() {
+fn a_limit_of_the_instrument_is_not_called_the_paths() {
     let found = |pps: Option<f64>, upper_pps: Option<f64>, regular| Throughput {
         size: 64,
         way: Way::There,

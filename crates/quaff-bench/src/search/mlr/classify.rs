@@ -76,8 +76,8 @@ pub(super) fn classify(goal: &Goal, load: f64, results: &[Measured]) -> Bound {
     Sums::of(goal, load, results).estimate(goal).bound(goal)
 }
 
-/// A typical forwarding rate at `load`, frames/s (RFC 9971, "Conditional Throughput Code"); `None` without a full-length
-/// trial.
+/// A typical forwarding rate at `load`, frames/s (RFC 9971, "Conditional Throughput Code"); `None` without a
+/// full-length trial.
 pub(in crate::search) fn conditional_throughput(goal: &Goal, load: f64, results: &[Measured]) -> Option<f64> {
     let is_full = |measured: &&Measured| measured.trial.load == load && goal.is_full(measured);
     let mut full: Vec<_> = results.iter().filter(is_full).collect();

@@ -1,9 +1,9 @@
-//! Multiple Loss Ratio search (RFC 9971): the highest load under a goal, with a tolerated share of lossy trials, and with
-//! short trials where they are enough.
+//! Multiple Loss Ratio search (RFC 9971): the highest load under a goal, with a tolerated share of lossy trials, and
+//! with short trials where they are enough.
 //!
-//! The caller of [`Highest`] is the Manager and the Measurer. Choices that the RFC leaves to the implementation: coarser
-//! targets (shorter trials, twice the width) precede the goal; smaller loads are measured first; without a bound on one side
-//! the load moves by steps that double.
+//! The caller of [`Highest`] is the Manager and the Measurer. Choices that the RFC leaves to the implementation:
+//! coarser targets (shorter trials, twice the width) precede the goal; smaller loads are measured first; without a
+//! bound on one side the load moves by steps that double.
 
 mod classify;
 

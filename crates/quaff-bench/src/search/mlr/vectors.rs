@@ -89,7 +89,8 @@ const TABLES: [[([f64; 13], Bound); 4]; 6] = [
 ];
 
 /// The goal "20% exceed" at points 5 and 6, as (point, goal): the tables classify the load as "Lower Bound", though at
-/// least 27 % of the time is high-loss and 20 % are tolerated. By the code of the RFC, which decides, it is an upper bound.
+/// least 27 % of the time is high-loss and 20 % are tolerated. By the code of the RFC, which decides, it is an upper
+/// bound.
 const AT_ODDS: [(usize, usize); 2] = [(4, 3), (5, 3)];
 
 /// All trials up to a point, counted from 0.

@@ -148,7 +148,7 @@ mod tests {
     use super::*;
     use crate::experiment::PlanFile;
     use crate::service::sim::{service, services_plan};
-    use crate::trial::End;
+    use crate::trial::PathEnd;
 
     fn error(plan: &Plan) -> String {
         plan.check().expect_err("a fault").to_string()
@@ -163,7 +163,7 @@ mod tests {
             change(&mut plan);
             error(&plan)
         };
-        let end = |interface: &str| End { netns: None, interface: interface.into() };
+        let end = |interface: &str| PathEnd { netns: None, interface: interface.into() };
         for (sentence, words) in [
             (with(&|plan| plan.tests.clear()), "nothing is to be tested"),
             (with(&|plan| plan.services.clear()), "no services"),

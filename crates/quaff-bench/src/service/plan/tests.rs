@@ -49,7 +49,7 @@ fn ends_are_written_as_they_are_read() {
 }
 
 #[test]
-fn what_is_wrong_is_named_with_its_line_and_key() {
+fn a_mistake_is_named_with_its_line_and_key() {
     let wrong = PLAN.replace("cir_mbps", "cir_mpbs");
     let said = Plan::from_toml("mine.toml", &wrong).expect_err("a misspelt key").to_string();
     assert!(said.contains("mine.toml") && said.contains("cir_mpbs"), "{said}");

@@ -228,7 +228,7 @@ fn recovery_is_the_time_that_a_full_queue_takes() {
 }
 
 #[test]
-fn what_was_found_before_an_interruption_stays() {
+fn results_before_an_interruption_stay() {
     let tests = vec![throughput(64, Method::Rfc2544), throughput(512, Method::Rfc2544)];
     let plan = sim::plan(Vec::new(), tests);
     let mut watcher = Watcher { ends_in: Some(8), ..Watcher::default() };

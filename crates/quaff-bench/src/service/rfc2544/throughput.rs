@@ -201,8 +201,8 @@ impl Side {
         self.highest.tell(trial, seen.unproven);
     }
 
-    /// True if the path lost frames at `load` and the load was sent: then the bound is the path's. A loss that a burst of
-    /// the sender may have caused counts if it is repeated, or if there were too many.
+    /// True if the path lost frames at `load` and the load was sent: then the bound is the path's. A loss that a burst
+    /// of the sender may have caused counts if it is repeated, or if there were too many.
     fn path_lost(&self, load: f64) -> bool {
         let lossy = || self.at(load).filter(|seen| seen.limit == Limit::Path && !seen.is_slow);
         lossy().any(|seen| !seen.is_doubtful || self.retries == 0) || lossy().count() > 1

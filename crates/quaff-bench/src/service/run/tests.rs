@@ -64,7 +64,7 @@ fn a_verdict_is_that_of_all_checks() {
 }
 
 #[test]
-fn where_nothing_comes_through_nothing_is_measured() {
+fn a_path_that_passes_nothing_is_not_measured() {
     let mut plan = all_five();
     let mut one_way = Sim { is_one_way: true, ..Sim::default() };
     // There is enough for one way.
@@ -85,7 +85,7 @@ fn a_service_greets_with_its_own_tag() {
 }
 
 #[test]
-fn what_one_test_cannot_do_does_not_end_the_others() {
+fn a_test_that_cannot_run_does_not_end_the_others() {
     let tests =
         vec![Test::Configuration { seconds: 1.0, steps: vec![1.0] }, Test::Performance { seconds: 1.0 }];
     let plan = services_plan(vec![service("A", 2.0)], tests);

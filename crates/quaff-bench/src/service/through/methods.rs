@@ -6,7 +6,7 @@ use crate::service::plan::{Plan, Test};
 use crate::service::result::{Report, Throughput};
 use crate::service::{Context, Events, run};
 use crate::testing::turn;
-use crate::trial::End;
+use crate::trial::PathEnd;
 use quaff_lab::LabPlan;
 use quaff_os::testing::assert_when_quiet;
 use quaff_testkit::impaired_link::{Bucket, Outage, Rules};
@@ -21,7 +21,7 @@ impl Events for Quiet {}
 
 /// `what` is TOML: the keys of the plan's top, and its tests.
 fn plan(bed: &Bed, what: &str, services: &str) -> Plan {
-    let [from, to] = bed.ends().map(|End { netns, interface }| {
+    let [from, to] = bed.ends().map(|PathEnd { netns, interface }| {
         format!("{{ netns = {:?}, interface = {interface:?} }}", netns.expect("a namespace"))
     });
     let text = format!(

@@ -6,7 +6,7 @@ mod path;
 use super::plan::Path;
 use super::session::Session;
 use crate::testing::turn;
-use crate::trial::End;
+use crate::trial::PathEnd;
 use quaff_lab::{FAR, Lab, LabPlan, Layout, MIDDLE_IFS, RX, TX};
 use quaff_os::{Netns, cpu};
 use quaff_testkit::impaired_link::{Counts, ImpairedLink, ImpairedLinkPlan, Rules};
@@ -30,12 +30,12 @@ impl Bed {
     }
 
     /// From the end that sends, through the device, to the other end.
-    pub(super) fn ends(&self) -> [End; 2] {
+    pub(super) fn ends(&self) -> [PathEnd; 2] {
         [end(&self.through.tx, TX.name), end(self.through.far.as_ref().expect("a second end"), FAR.name)]
     }
 
     /// The ends of the bare link.
-    pub(super) fn null(&self) -> [End; 2] {
+    pub(super) fn null(&self) -> [PathEnd; 2] {
         [end(&self.bare.tx, TX.name), end(&self.bare.rx, RX.name)]
     }
 
@@ -58,6 +58,6 @@ impl Bed {
     }
 }
 
-pub(super) fn end(netns: &Netns, interface: &str) -> End {
-    End { netns: Some(netns.name.clone()), interface: interface.to_owned() }
+pub(super) fn end(netns: &Netns, interface: &str) -> PathEnd {
+    PathEnd { netns: Some(netns.name.clone()), interface: interface.to_owned() }
 }

@@ -110,7 +110,8 @@ fn an_overload_is_a_quarter_of_the_larger_rate() {
 fn bursts_come_again_when_their_tokens_have() {
     let service = Service { cbs_bytes: 10_500, ..service("A", 2.0) };
     let load = Kind::Cbs.load(&service, 4.0, 10.0).expect("a load");
-    // Ten frames in 8.16 ms, then 10 500 B at 2 Mbit/s are 42 ms, and a twentieth of it: 52.26 ms, 76 times; 50 at most.
+    // Ten frames in 8.16 ms, then 10 500 B at 2 Mbit/s are 42 ms, and a twentieth of it: 52.26 ms, 76 times; 50 at
+    // most.
     assert_eq!(load.phases.len(), 100);
     assert_eq!(load.phases[1].length, crate::trial::Length::Frames(10));
     let crate::trial::Length::Seconds(pause_s) = load.phases[0].length else {
@@ -122,7 +123,7 @@ fn bursts_come_again_when_their_tokens_have() {
 }
 
 #[test]
-fn what_the_line_cannot_carry_is_not_tested() {
+fn a_rate_above_the_lines_is_not_tested() {
     let (steps, notes) = steps(service("Wide", 9.0), &mut Sim::default());
     assert_eq!(steps.len(), 4);
     assert!(notes.iter().any(|note| note.contains("Wide, policing: not tested")), "{notes:?}");

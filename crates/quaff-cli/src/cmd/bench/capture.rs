@@ -4,6 +4,7 @@ use super::args::Args;
 use super::plan::plan;
 use crate::cmd::experiment::{self, Progress};
 use crate::exit::Exit;
+use crate::folder::name_part;
 use crate::show;
 use crate::terminal_table::about;
 use anyhow::Context as _;
@@ -34,7 +35,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     let rivals = tool::shipped(&quaff).into_iter().chain(own).collect();
     let context = Context { quaff, dir: args.dir.clone(), command: std::env::args().collect(), rivals };
     let introduction = format!("{} ({}): {}; about {took}", plan.title, plan.name, plan.rivals.join(", "));
-    let stem = format!("bench-{}", plan.name);
+    let stem = format!("bench-{}", name_part(&plan.name));
     let measure = |progress: &mut Progress| bench::run(&plan, &context, progress);
     let report =
         experiment::run(&args.report, signals, &stem, &introduction, measure, |report| report.has_figures())?;

@@ -1,7 +1,7 @@
 //! `quaff bench compare`: differences between two results that exceed the spread of their runs.
 
 use crate::exit::Exit;
-use crate::show;
+use crate::show::{self, Stream};
 use crate::terminal_table;
 use anyhow::Context;
 use quaff::format;
@@ -39,7 +39,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     let comparison = compare(&a, &b);
     anyhow::ensure!(!comparison.rows.is_empty(), "the two have no case and no search in common");
     if args.json {
-        show::print(&serde_json::to_string_pretty(&comparison).context("write the comparison")?);
+        let text = serde_json::to_string_pretty(&comparison).context("write the comparison")?;
+        show::json_text(Stream::Stdout, &text)?;
     } else {
         show::print(&in_words(&comparison, args.all));
     }
@@ -142,7 +143,7 @@ mod tests {
     use quaff_testkit::sample_report;
 
     #[test]
-    fn what_got_worse_is_named_with_both_figures() {
+    fn a_case_that_got_worse_is_named_with_both_figures() {
         let a = sample_report();
         let mut b = a.clone();
         let case = b.cases.iter_mut().find(|case| case.rival == "quaff").expect("ours");

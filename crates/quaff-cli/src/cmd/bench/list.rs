@@ -1,7 +1,7 @@
 //! `quaff bench list`: the presets and the supported capturers.
 
 use crate::exit::Exit;
-use crate::show;
+use crate::show::{self, Stream};
 use crate::terminal_table;
 use anyhow::Context;
 use quaff_bench::bench::plan::Plan;
@@ -47,7 +47,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     let presets = presets.collect::<anyhow::Result<Vec<_>>>()?;
     let rivals: Vec<_> = shipped(&quaff).into_iter().filter(|rival| !rival.hidden).map(rival_row).collect();
     if args.json {
-        show::print(&serde_json::json!({ "presets": presets, "rivals": rivals }).to_string());
+        show::json(Stream::Stdout, &serde_json::json!({ "presets": presets, "rivals": rivals }))?;
         return Ok(Exit::Done);
     }
     let rows = presets.iter().map(|preset| {

@@ -9,7 +9,7 @@ mod verdict;
 pub(crate) use setup::Setup;
 
 use crate::exit::Exit;
-use crate::show;
+use crate::show::{self, Stream};
 use crate::terminal_table;
 use anyhow::bail;
 use clap::ValueEnum;
@@ -130,7 +130,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let Bench { rows, samples, captures, .. } = bench;
     if args.json {
         let all = serde_json::json!({ "checks": rows, "samples": samples, "captures": captures });
-        show::print(&all.to_string());
+        show::json(Stream::Stdout, &all)?;
     } else {
         let heads = ["promise", "limit", "measured", "verdict"];
         let cells = rows.iter().map(|row| {

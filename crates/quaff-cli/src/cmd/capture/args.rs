@@ -118,10 +118,6 @@ pub(crate) struct Args {
     /// 200ms]
     #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = "Output")]
     flush: Option<Duration>,
-    /// Sync the file to disk every INTERVAL (fsync), so that a power failure costs at most what was written since;
-    /// without it a file is synced when it ends
-    #[arg(long, value_name = "INTERVAL", value_parser = units::duration, help_heading = "Output")]
-    fsync: Option<Duration>,
 
     /// Write a series of files into DIR; a file ends in .part until it is complete
     #[arg(long, value_name = "DIR", group = "folder", help_heading = "Rotation")]
@@ -246,6 +242,11 @@ impl FromStr for Core {
 }
 
 impl Args {
+    /// Captures from interfaces, not from files.
+    pub(crate) fn is_live(&self) -> bool {
+        !self.interface.is_empty()
+    }
+
     /// The plan, with default sizes for this machine.
     pub(crate) fn plan(&self) -> anyhow::Result<CapturePlan> {
         let free_bytes = memory::free_bytes();
@@ -289,7 +290,6 @@ impl Args {
         let write = WritePlan {
             format: self.format,
             flush: self.flush.unwrap_or(flush_default),
-            fsync: self.fsync,
             cpu: writer_cpu,
             ..WritePlan::with_buffer(self.buffer, free_bytes, self.read.is_empty())
         };

@@ -9,14 +9,14 @@ pub(crate) use report::exit;
 
 use crate::cmd::receiving::{self, Asked, LOOK_END};
 use crate::exit::Exit;
-use crate::flags;
-use crate::show::{self, say};
+use crate::show::{self, message, name, say};
 use quaff::Capture;
 use quaff::doctor::{self, Finding};
+use quaff::format::quote;
 use quaff::plan::CapturePlan;
 use quaff::tally::Ledger;
 use quaff_os::{Reason, Signal, Signals, Stop, Wakeup};
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
@@ -32,7 +32,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         return Ok(Exit::Done);
     }
     let Some(ledger) = capture(&args, &plan)? else { return Ok(Exit::Failed) };
-    report::ledger(&ledger, args.json, args.quiet > 0, plan.takes_stdout());
+    report::ledger(&ledger, args.json, args.quiet > 0, plan.takes_stdout())?;
     Ok(report::exit(&ledger))
 }
 
@@ -68,25 +68,20 @@ fn worst_finding(plan: &CapturePlan) -> Receiver<Finding> {
 }
 
 fn greet(args: &Args, plan: &CapturePlan, capture: &Capture, finding: Option<Finding>) {
-    let mut err = std::io::stderr().lock();
     if args.quiet == 0 {
         if let Some(Finding { what, fix, interface, .. }) = finding {
             let command = fix.split("   #").next().unwrap_or(&fix);
-            let on = interface.map(|name| format!(" -i {name}")).unwrap_or_default();
-            // say() makes the names of other programs safe for a terminal.
-            say(&format!("quaff: {what}; {command} ('quaff doctor{on}' has the reason)"));
+            let on = interface.map(|name| format!(" -i {}", quote(&name))).unwrap_or_default();
+            message(&format!("{what}; {command} ('quaff doctor{on}' has the reason)"));
         }
-        for note in &capture.notes {
-            let _ = writeln!(err, "quaff: {}", flags::named(note));
-        }
+        capture.notes.iter().for_each(|note| message(note));
         let (from, to) = (report::sources(plan), report::target(plan));
-        let _ = writeln!(err, "{from} → {to} ({})", capture.writing);
+        say(&format!("{} → {} ({})", name(&from), name(&to), capture.writing));
     }
     if plan.input.read.is_none() && args.quiet < 2 {
         // Scripts wait for this word: from now on every packet is captured.
-        let _ = writeln!(err, "capturing");
+        say("capturing");
     }
-    let _ = err.flush();
 }
 
 /// Waits for the end: a signal, the time, or the capture itself.
@@ -108,7 +103,7 @@ fn watch(args: &Args, capture: &Capture, signals: &Signals, stop: &Stop) -> anyh
             Some(Signal::SIGUSR1) => live.print(),
             Some(signal) if asked.is_second(signal, stop) => {
                 live.end();
-                say("quaff: ended immediately; packets that were not on disk yet are lost");
+                message("ended immediately; packets that were not on disk yet are lost");
                 show::close();
                 std::process::exit(2);
             }

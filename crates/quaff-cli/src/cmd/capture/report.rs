@@ -2,7 +2,7 @@
 
 use crate::cmd::receiving;
 use crate::exit::Exit;
-use crate::show::{self, LiveLine};
+use crate::show::{self, LiveLine, Stream, name};
 use quaff::FilterPlace;
 use quaff::LaneGauges;
 use quaff::Status;
@@ -130,15 +130,15 @@ pub(super) fn target(plan: &CapturePlan) -> String {
 }
 
 /// Prints the ledger: text on stderr, JSON on stdout unless stdout has the packets.
-pub(super) fn ledger(ledger: &Ledger, json: bool, quiet: bool, is_stdout_taken: bool) {
+pub(super) fn ledger(ledger: &Ledger, json: bool, quiet: bool, is_stdout_taken: bool) -> anyhow::Result<()> {
     if json {
-        let text = serde_json::to_string(ledger).unwrap_or_default();
-        if is_stdout_taken { show::say(&text) } else { show::print(&text) }
+        show::json(if is_stdout_taken { Stream::Stderr } else { Stream::Stdout }, ledger)?;
     }
     let is_printed = quiet || (json && is_stdout_taken);
     if !is_printed {
         show::say(words(ledger).trim_end());
     }
+    Ok(())
 }
 
 fn words(ledger: &Ledger) -> String {
@@ -164,7 +164,7 @@ fn words(ledger: &Ledger) -> String {
     for lane in ledger.interfaces.iter().filter(|lane| lane.downs > 0) {
         text += &format!(
             "  {} was down {} times, {:.1} s in total\n",
-            lane.interface,
+            name(&lane.interface),
             lane.downs,
             lane.down_ns as f64 / 1e9
         );
@@ -175,7 +175,7 @@ fn words(ledger: &Ledger) -> String {
     }
     text += &ended(ledger);
     if let Some(failure) = &ledger.failure {
-        text += &format!("  failed: {failure}\n");
+        text += &format!("  failed: {}\n", name(failure));
     }
     if ledger.input.is_some() {
         return text;
@@ -202,10 +202,10 @@ fn lost_words(ledger: &Ledger) -> String {
     let places = places.map(|(packets, place)| (packets, format!("({:.2} %) {place}", share(packets))));
     let mut text = show::counted("  lost ", places);
     for reason in &ledger.reasons.lossy {
-        text += &format!("  lossy: {reason}\n");
+        text += &format!("  lossy: {}\n", name(reason));
     }
     for reason in &ledger.reasons.unknown {
-        text += &format!("  unknown if lossless: {reason}\n");
+        text += &format!("  unknown if lossless: {}\n", name(reason));
     }
     for note in &ledger.reasons.notes {
         text += &format!("  {note}\n");
@@ -221,7 +221,10 @@ fn other_words(ledger: &Ledger) -> String {
         (ledger.after_count, "arrived after the end"),
         (ledger.not_tunnel, "dropped: not in a tunnel"),
         (ledger.merged, "fragments reassembled into other packets"),
-        (ledger.unsuited, "dropped: pcap holds a single link type (pcapng holds several)"),
+        (
+            ledger.unsuited,
+            "dropped: the output cannot have their interface (pcap has one link type, pcapng some 32,000 interfaces)",
+        ),
         (
             sum(|lane| lane.without_adapter_time),
             "without a time stamp of the adapter: they have the kernel's time",
@@ -235,10 +238,10 @@ fn other_words(ledger: &Ledger) -> String {
 fn input_words(input: &InputTally) -> String {
     let mut text = String::new();
     for note in &input.notes {
-        text += &format!("  {note}\n");
+        text += &format!("  {}\n", name(note));
     }
     for damage in &input.damages {
-        text += &format!("  DAMAGED: {damage}; the packets before it are written\n");
+        text += &format!("  DAMAGED: {}; the packets before it are written\n", name(damage));
     }
     let drops = "packets were dropped during the original capture, as the file records";
     text + &show::counted("  ", [(input.recorded_drops, drops)])
@@ -253,7 +256,7 @@ fn decap_words(decap: &DecapTally, ledger: &Ledger) -> String {
     let or_else = if has_other_places { ", or counted above" } else { "" };
     let mut text = format!("  {} tunnel headers removed\n", show::count(decap.stripped));
     for session in decap.sessions.iter().take(SESSIONS_SHOWN) {
-        text += &format!("    {}: {} packets", session.name, show::count(session.received));
+        text += &format!("    {}: {} packets", name(&session.name), show::count(session.received));
         if session.missing > 0 {
             text += &format!(", {} lost before the capture{or_else}", show::count(session.missing));
         }
@@ -288,11 +291,11 @@ fn beside(ledger: &Ledger) -> String {
     }
     if ledger.failed_files > 0 && !matches!(ledger.ended_by, Some(Reason::DiskFull | Reason::WriteError(_))) {
         text += &format!(
-            "  {} files end early or may not be on disk, because writing failed; the capture continued in the next file\n",
+            "  {} files end early, because writing failed; the capture continued in the next file\n",
             show::count(ledger.failed_files)
         );
         for failure in &ledger.write_failures {
-            text += &format!("    {failure}\n");
+            text += &format!("    {}\n", name(failure));
         }
     }
     if ledger.commands_failed > 0 {
@@ -307,8 +310,8 @@ fn ended(ledger: &Ledger) -> String {
         Some(Reason::DiskFull) => {
             "  the disk is full; --dir with --keep-free or --keep-size would remove the oldest files\n".into()
         }
-        Some(Reason::WriteError(error)) => format!("  writing failed: {error}\n"),
-        Some(Reason::InterfaceGone(name)) => format!("  interface {name} disappeared\n"),
+        Some(Reason::WriteError(error)) => format!("  writing failed: {}\n", name(error)),
+        Some(Reason::InterfaceGone(interface)) => format!("  interface {} disappeared\n", name(interface)),
         _ => String::new(),
     }
 }
@@ -339,63 +342,65 @@ pub(super) fn explain(plan: &CapturePlan, inner: &[(String, FilterPlace)]) {
         })
         .collect();
     match &plan.input.read {
-        None => println!("lanes      {}", lanes.join(", ")),
-        Some(_) => println!("files      {}, in order", sources(plan)),
+        None => show::print(&format!("lanes      {}", name(&lanes.join(", ")))),
+        Some(_) => show::print(&format!("files      {}, in order", name(&sources(plan)))),
     }
-    println!("output     {} as {}", target(plan), plan.write.format.extension());
-    println!(
+    show::print(&format!("output     {} as {}", name(&target(plan)), plan.write.format.extension()));
+    show::print(&format!(
         "filter     {}",
         plan.input.filter.as_deref().map_or("none".into(), |text| format!("'{text}', in the kernel"))
-    );
+    ));
     explain_tunnels(plan, inner);
-    println!(
+    show::print(&format!(
         "snaplen    {}",
         if plan.input.snaplen == SNAPLEN_MAX {
             "all of each packet".into()
         } else {
             format!("{} B", plan.input.snaplen)
         }
-    );
+    ));
     if plan.input.read.is_some() {
-        println!(
+        show::print(&format!(
             "buffer     {} in chunks of {}",
             show::bytes(plan.write.buffer_bytes as u64),
             show::bytes(plan.write.chunk_bytes as u64)
-        );
+        ));
         return;
     }
-    println!(
+    show::print(&format!(
         "ring       {} per interface, {} blocks of {}, retired after {RETIRE_MS} ms at the latest",
         show::bytes((plan.input.blocks_per_ring() * plan.input.block_bytes) as u64),
         plan.input.blocks_per_ring(),
         show::bytes(plan.input.block_bytes as u64)
-    );
-    println!(
+    ));
+    show::print(&format!(
         "buffer     {} in chunks of {}, pre-faulted for {:?} before the first packet, then in the background; on disk after {:?}",
         show::bytes((plan.write.buffers(plan.input.lanes()) * plan.write.chunk_bytes) as u64),
         show::bytes(plan.write.chunk_bytes as u64),
         PREFAULT,
         plan.write.flush
-    );
-    println!("the disk may stall without packet loss for");
+    ));
+    show::print("the disk may stall without packet loss for");
     for (words, rate) in [("1 Gb/s", 1e9), ("10 Gb/s", 10e9)] {
         let (large, small) = (stall_seconds(plan, rate, 1514.0), stall_seconds(plan, rate, 64.0));
-        println!("  at {words:<8} {large:>6.1} s of 1514 B frames, {small:>6.1} s of 64 B frames");
+        show::print(&format!(
+            "  at {words:<8} {large:>6.1} s of 1514 B frames, {small:>6.1} s of 64 B frames"
+        ));
     }
 }
 
 fn explain_tunnels(plan: &CapturePlan, inner: &[(String, FilterPlace)]) {
     if let Some(decap) = &plan.input.decap {
         let rest = if decap.only { "other packets are dropped" } else { "other packets pass unchanged" };
-        println!("tunnels    {} removed, at most {} nested; {rest}", decap.kinds, decap.depth);
+        show::print(&format!("tunnels    {} removed, at most {} nested; {rest}", decap.kinds, decap.depth));
     }
     if let Some(filter) = &plan.input.inner {
-        println!("inner      '{}'", filter.expression);
-        for (name, place) in inner {
-            println!("  {name:<8} {place}");
+        show::print(&format!("inner      '{}'", filter.expression));
+        for (interface, place) in inner {
+            show::print(&format!("  {:<8} {place}", name(interface)));
         }
         if inner.iter().any(|(_, place)| place.hides_gaps()) {
-            println!("  gaps in ERSPAN sequence numbers are not counted; --inner-user counts them");
+            show::print("  gaps in ERSPAN sequence numbers are not counted; --inner-user counts them");
         }
     }
 }

@@ -9,7 +9,7 @@ mod sentences;
 use super::capture;
 use crate::Command;
 use crate::exit::Exit;
-use crate::show::{count, print, say};
+use crate::show::{count, message, name, print};
 use anyhow::{Context, bail};
 use quaff_os::filter;
 use quaff_os::rtnl::{self, Link, Rtnl};
@@ -155,10 +155,15 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
 /// The interfaces that quaff can capture from.
 fn links() -> anyhow::Result<Vec<Link>> {
     let mut links = Rtnl::open()?.links()?;
-    links.retain(|link| linktype::of_arphrd(link.arphrd).is_some());
+    links.retain(|link| linktype::of_arphrd(link.arphrd).is_some() && is_sayable(&link.name));
     // Interfaces that are up come first, as in Wireshark.
     links.sort_by_key(|link| (!link.up, link.index));
     Ok(links)
+}
+
+/// Wireshark reads such a name back as it is: it ends no pair of a sentence, and no terminal obeys it.
+fn is_sayable(interface: &str) -> bool {
+    name(interface) == interface && !interface.contains(['{', '}'])
 }
 
 /// The error in a filter, as one line.
@@ -181,16 +186,16 @@ fn capture_into_pipe(args: &Args, link: &Link) -> anyhow::Result<Exit> {
     if ledger.failure.is_none() && !ledger.lossless {
         let lost = ledger.nic_dropped + ledger.kernel_dropped + ledger.lost;
         if lost > 0 {
-            say(&format!("quaff: {} packets were lost; the capture's statistics show where", count(lost)));
+            message(&format!("{} packets were lost; the capture's statistics show where", count(lost)));
         }
         let reasons = ledger.reasons.lossy.iter().chain(&ledger.reasons.unknown);
-        reasons.for_each(|reason| say(&format!("quaff: {reason}")));
+        reasons.for_each(|reason| message(reason));
     }
     if let (Some(copy), Some(dir)) = (ledger.tee, &args.options.tee)
         && copy.lost > 0
     {
-        say(&format!(
-            "quaff: Wireshark was too slow for {} packets; the files in {dir} have them",
+        message(&format!(
+            "Wireshark was too slow for {} packets; the files in {dir} have them",
             count(copy.lost)
         ));
     }
@@ -250,6 +255,12 @@ mod tests {
 
     fn native(options: Options, filter: Option<&str>) -> Vec<String> {
         options.native(filter).into_iter().map(|word| word.into_string().unwrap()).collect()
+    }
+
+    #[test]
+    fn names_that_would_break_a_sentence_are_not_listed() {
+        assert!(is_sayable("eth0.100") && is_sayable("wg-µ"));
+        assert!(!is_sayable("a}{b=c}") && !is_sayable("a\u{1b}[m") && !is_sayable("a\u{202e}b"));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! `quaff generate`: synthetic traffic, injected into or sent from an interface at an exact rate, or written to a file.
 //!
-//! Frames that differ only by their probe header or their flow are made by the BPF program that injects them; all others
-//! are made in user space and replayed. Nothing here makes frames itself.
+//! Frames that differ only by their probe header or their flow are made by the BPF program that injects them; all
+//! others are made in user space and replayed. Nothing here makes frames itself.
 
 mod args;
 mod recipe;
@@ -11,6 +11,7 @@ pub(crate) use args::{Args, mac};
 
 use crate::cmd::sending::{Watch, destination};
 use crate::exit::Exit;
+use crate::show::{self, Stream};
 use anyhow::Context as _;
 use quaff_os::{Signal, Signals, Stop, clock, rtnl};
 use quaff_send::{
@@ -43,6 +44,13 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         return send(&args, Some(recipe), &mut watch);
     }
     replay(&args, recipe, &mut watch)
+}
+
+impl Args {
+    /// Sends the frames, and does not write them to a file.
+    pub(crate) fn is_live(&self) -> bool {
+        self.write.is_none()
+    }
 }
 
 /// Current time, ns since 1970.
@@ -124,11 +132,10 @@ fn print<R: serde::Serialize>(
         if let (Some(fields), Some(made)) = (value.as_object_mut(), made) {
             fields.insert("made".into(), report::made_as_json(made));
         }
-        println!("{value}");
-    } else {
-        print!("{}{}", describe(report), made.map_or_else(String::new, report::describe_made));
+        return show::json(Stream::Stdout, &value);
     }
-    Ok(())
+    let text = describe(report) + &made.map_or_else(String::new, report::describe_made);
+    show::try_print(text.trim_end())
 }
 
 fn plan(args: &Args, recipe: Option<Recipe>) -> SendPlan {
@@ -188,7 +195,7 @@ fn write(args: &Args, path: &Path, watch: &mut Watch) -> anyhow::Result<Exit> {
     let (text, made) = (report::describe_write(&written, &name), maker.synth.made());
     match is_stdout {
         // stdout has the packets.
-        true => eprint!("{text}{}", report::describe_made(&made)),
+        true => show::say((text + &report::describe_made(&made)).trim_end()),
         false => print(args.json, &written, Some(&made), |_| text)?,
     }
     Ok(Exit::Done)

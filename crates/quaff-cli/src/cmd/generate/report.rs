@@ -1,7 +1,7 @@
 //! The reports of `quaff generate` as text and JSON. It never prints.
 
 use crate::cmd::sending::{confirmation, dropped, dropped_of, lateness, pace, sent, time};
-use crate::show;
+use crate::show::{self, name};
 use quaff_send::{ReplayReport, ReplayVia, SendReport, WriteReport};
 use quaff_wire::synth::{HARMS, Made};
 
@@ -15,7 +15,7 @@ pub(super) fn describe_send(report: &SendReport) -> String {
         "{} B frames of stream {} {how} {}\n  intended   {}\n  sent       {}\n  confirmed  {}  ({})\n",
         report.frame_bytes,
         report.stream,
-        report.interface,
+        name(&report.interface),
         show::count(report.intended),
         show::count(report.sent),
         show::count(report.confirmed),
@@ -30,7 +30,7 @@ pub(super) fn describe_send(report: &SendReport) -> String {
 /// Describes the report of frames that were made in user space.
 pub(super) fn describe_replay(report: &ReplayReport) -> String {
     let how = if report.via == ReplayVia::Inject { "injected into" } else { "sent from" };
-    let names: Vec<_> = report.interfaces.iter().map(|one| one.name.as_str()).collect();
+    let names: Vec<_> = report.interfaces.iter().map(|one| name(&one.name)).collect();
     let drops = dropped_of(report);
     let (agrees, drops) = (report.agrees(), drops.as_deref());
     let verdict = confirmation(report.witness, report.others, agrees, drops, report.interrupted);
@@ -48,8 +48,9 @@ pub(super) fn describe_replay(report: &ReplayReport) -> String {
 /// Describes the report of frames written to a file.
 pub(super) fn describe_write(report: &WriteReport, file: &str) -> String {
     format!(
-        "frames written to {file}\n  intended   {}\n  written    {}{}\n  bytes      {}\n  time       \
+        "frames written to {}\n  intended   {}\n  written    {}{}\n  bytes      {}\n  time       \
          {:.3} s from the first to the last, written in {:.3} s\n",
+        name(file),
         show::count(report.intended),
         show::count(report.confirmed),
         if report.interrupted { "  (interrupted)" } else { "" },

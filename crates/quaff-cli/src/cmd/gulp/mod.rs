@@ -8,7 +8,7 @@ mod options;
 
 use super::native::{Native, checked};
 use crate::exit::Exit;
-use crate::show::say;
+use crate::show::{message, say};
 use anyhow::bail;
 use options::{Lock, Options};
 use quaff_wire::linktype;
@@ -67,7 +67,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         say(concat!("quaff ", env!("CARGO_PKG_VERSION"), ", in the place of Gulp"));
         say(&native.line());
     }
-    native.notes.iter().for_each(|note| say(&format!("quaff: {note}")));
+    native.notes.iter().for_each(|note| message(note));
     if options.version {
         return Ok(Exit::Done);
     }
@@ -82,14 +82,14 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
 /// Gulp's lock: on the program file, which all instances share.
 fn lock(wanted: Lock) -> anyhow::Result<Option<File>> {
     let Ok(program) = File::open("/proc/self/exe") else {
-        say("quaff: the lock cannot be opened; continuing without it");
+        message("the lock cannot be opened; continuing without it");
         return Ok(None);
     };
     let taken = if wanted == Lock::Exclusive { program.try_lock() } else { program.try_lock_shared() };
     match taken {
         Ok(()) => Ok(Some(program)),
         Err(TryLockError::WouldBlock) if wanted == Lock::Ignored => {
-            say("quaff: another 'quaff gulp' runs exclusively; continuing because of -X");
+            message("another 'quaff gulp' runs exclusively; continuing because of -X");
             Ok(None)
         }
         Err(TryLockError::WouldBlock) if wanted == Lock::Exclusive => {
@@ -99,7 +99,7 @@ fn lock(wanted: Lock) -> anyhow::Result<Option<File>> {
             bail!("another 'quaff gulp' runs exclusively (-x); -X overrides that")
         }
         Err(TryLockError::Error(error)) => {
-            say(&format!("quaff: cannot lock: {error}; continuing without a lock"));
+            message(&format!("cannot lock: {error}; continuing without a lock"));
             Ok(None)
         }
     }

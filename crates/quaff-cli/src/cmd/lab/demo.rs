@@ -81,17 +81,17 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     let colours = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     let mut demo =
         Demo { setup, style: Style { colours }, measured: Vec::new(), broken: Vec::new(), last: None };
-    println!("{}", demo.introduction());
+    show::print_styled(&demo.introduction());
     match demo.measure(args) {
         Ok(()) => {}
         Err(error) if matches!(error.downcast_ref(), Some(Error::Interrupted)) => {
-            eprintln!("quaff: interrupted; all files are removed");
+            show::message("interrupted; all files are removed");
             return Ok(Exit::Failed);
         }
         Err(error) => return Err(error),
     }
     demo.verify();
-    println!("{}", demo.invitation());
+    show::print_styled(&demo.invitation());
     Ok(demo.exit())
 }
 
@@ -121,7 +121,7 @@ impl Demo {
             self.measured.push(measured);
         }
         self.setup.end();
-        println!("{}", self.conclusion(scene));
+        show::print_styled(&self.conclusion(scene));
         Ok(())
     }
 
@@ -145,7 +145,7 @@ impl Demo {
             show::bytes(bytes),
             seconds
         );
-        print!("{}", show::wrap(table::WIDTH, &words));
+        show::print(show::wrap(table::WIDTH, &words).trim_end());
         Ok((rate.max(1.0), room))
     }
 
@@ -271,9 +271,9 @@ impl Demo {
     /// Prints the result of `quaff verify` for the last file of quaff.
     fn verify(&self) {
         let files = self.last.as_ref().and_then(|dir| dir.files().ok()).unwrap_or_default();
-        println!("{}", self.style.strong("quaff verify, on the last file that quaff wrote"));
+        show::print_styled(&self.style.strong("quaff verify, on the last file that quaff wrote"));
         if let Err(error) = verify::check(&files, quaff_file::verify::Options::default(), false) {
-            eprintln!("quaff: {error:#}");
+            show::message(&format!("{error:#}"));
         }
     }
 

@@ -1,6 +1,7 @@
 //! `quaff lab probe`: checks which kernel features and permissions quaff can use here.
 
 use crate::exit::Exit;
+use crate::show::{self, Stream};
 use quaff_lab::{Permit, probe};
 use std::path::PathBuf;
 
@@ -24,20 +25,20 @@ pub(crate) struct Args {
 pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     let permits = probe(&args.dir);
     if args.json {
-        println!("{}", serde_json::to_string(&permits)?);
+        show::json(Stream::Stdout, &permits)?;
         return Ok(Exit::Done);
     }
     let width = permits.iter().map(|permit| permit.what.len()).max().unwrap_or(0);
     for Permit { what, purpose, permitted, detail } in &permits {
         let answer = if *permitted { "yes" } else { "no" };
-        println!("{what:width$}  {answer:3}  for {purpose}\n{:width$}       {detail}", "");
+        show::print(&format!("{what:width$}  {answer:3}  for {purpose}\n{:width$}       {detail}", ""));
     }
     let refused = permits.iter().filter(|permit| !permit.permitted).count();
     if refused > 0 {
-        println!(
+        show::print(&format!(
             "\n{refused} of {} are refused; quaff works without them where possible, and reports it.",
             permits.len()
-        );
+        ));
     }
     Ok(Exit::Done)
 }

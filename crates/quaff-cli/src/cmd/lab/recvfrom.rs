@@ -1,6 +1,7 @@
 //! `quaff lab recvfrom`: a capturer without a ring, as a baseline for measurements.
 
 use crate::exit::Exit;
+use crate::show::{self, Stream};
 use crate::units;
 use quaff::plan::LoadPlan;
 use quaff_bench::recvfrom_sniffer::{self, SNAPLEN_MAX, SnifferPlan};
@@ -53,12 +54,7 @@ pub(super) fn run(args: Args) -> anyhow::Result<Exit> {
     };
     // An unreadable signal descriptor counts as no signal.
     let no_signal = || matches!(signals.next(Duration::ZERO), Ok(None) | Err(_));
-    let report = recvfrom_sniffer::capture(&plan, || eprintln!("capturing"), no_signal)?;
-    let json = serde_json::to_string(&report)?;
-    if takes_stdout {
-        eprintln!("{json}")
-    } else {
-        println!("{json}")
-    }
+    let report = recvfrom_sniffer::capture(&plan, || show::say("capturing"), no_signal)?;
+    show::json(if takes_stdout { Stream::Stderr } else { Stream::Stdout }, &report)?;
     Ok(if report.dropped == 0 { Exit::Done } else { Exit::Loss })
 }

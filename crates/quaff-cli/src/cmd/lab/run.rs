@@ -2,6 +2,7 @@
 
 use super::{LinkArgs, only_lab};
 use crate::exit::Exit;
+use crate::show;
 use anyhow::Context;
 use quaff_lab::{Lab, LabPlan};
 use quaff_os::process::{Prepare, in_foreground, send, send_to_group};
@@ -88,7 +89,7 @@ fn run_in(lab: &Lab, args: &Args, signals: &Signals) -> anyhow::Result<Exit> {
     match command.spawn() {
         Ok(child) => Ok(exit_of(attend(child, signals, foreground)?)),
         Err(error) => {
-            eprintln!("quaff: cannot run {}: {error}", program.display());
+            show::message(&format!("cannot run {}: {error}", program.display()));
             Ok(Exit::Child(if error.kind() == ErrorKind::NotFound { 127 } else { 126 }))
         }
     }

@@ -5,7 +5,7 @@ mod rewrite;
 
 use crate::cmd::sending::{Watch, destination};
 use crate::exit::Exit;
-use crate::show;
+use crate::show::{self, Stream};
 use crate::units::{self, Choice, choice};
 use anyhow::{Context as _, bail};
 use quaff_os::{Signal, Signals, Stop, rtnl};
@@ -199,12 +199,12 @@ const LATE: [Choice<LatePolicy>; 3] = [
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let report = execute(args)?;
     if args.json {
-        println!("{}", serde_json::to_string(&report).context("write the report")?);
+        show::json(Stream::Stdout, &report)?;
     } else {
-        print!("{}", report::text(&report, args));
+        show::try_print(report::text(&report, args).trim_end())?;
     }
     if let Some(error) = &report.error {
-        show::say(&format!("quaff: {error}"));
+        show::message(error);
         return Ok(Exit::Failed);
     }
     Ok(if report.agrees() { Exit::Done } else { Exit::Loss })

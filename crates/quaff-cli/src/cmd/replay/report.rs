@@ -2,12 +2,12 @@
 
 use super::Args;
 use crate::cmd::sending::{confirmation, dropped_of, lateness, pace, sent};
-use crate::show;
+use crate::show::{self, name};
 use quaff_send::{ReplayReport, ReplayVia};
 
 pub(super) fn text(report: &ReplayReport, args: &Args) -> String {
     let files = match args.files.as_slice() {
-        [one] => one.display().to_string(),
+        [one] => name(&one.display().to_string()).into_owned(),
         many => format!("{} files", many.len()),
     };
     let how = match report.via {
@@ -15,7 +15,7 @@ pub(super) fn text(report: &ReplayReport, args: &Args) -> String {
         ReplayVia::XdpRedirect => "sent by XDP from",
         ReplayVia::Auto | ReplayVia::User(_) => "sent from",
     };
-    let names: Vec<_> = report.interfaces.iter().map(|one| one.name.as_str()).collect();
+    let names: Vec<_> = report.interfaces.iter().map(|one| name(&one.name)).collect();
     let mut text = format!(
         "{files} {how} {}\n  in file    {}{}\n  intended   {}{}\n",
         names.join(" and "),
@@ -30,7 +30,7 @@ pub(super) fn text(report: &ReplayReport, args: &Args) -> String {
     text += &format!("  flows      {}{more}\n", show::count(report.flows));
     text += &timing(report);
     if let Some(damage) = &report.damage {
-        text += &format!("  damage     {damage}\n");
+        text += &format!("  damage     {}\n", name(damage));
     }
     text
 }
@@ -42,7 +42,7 @@ fn backends(report: &ReplayReport) -> String {
         let Some(backend) = &one.backend else { continue };
         let mut words = backend.name.clone();
         if report.interfaces.len() > 1 {
-            words = format!("{}: {} by {words}", one.name, show::count(one.sent));
+            words = format!("{}: {} by {words}", name(&one.name), show::count(one.sent));
         }
         let trouble = [
             (one.failed, "refused"),
@@ -53,7 +53,7 @@ fn backends(report: &ReplayReport) -> String {
         text += &format!("  backend    {}\n", words.join(", "));
     }
     if let Some(why) = &report.why {
-        text += &format!("             ({why})\n");
+        text += &format!("             ({})\n", name(why));
     }
     text
 }

@@ -3,7 +3,7 @@
 use super::values;
 use crate::cmd::experiment::ReportArgs;
 use crate::units::{self, CLOCKS, choice};
-use quaff_bench::service::plan::{End, Host, Path, Service};
+use quaff_bench::service::plan::{Host, Path, PathEnd, Service};
 use quaff_os::packet::TimeSource;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,10 +12,10 @@ use std::time::Duration;
 pub(super) struct TestArgs {
     /// One end of the path: an interface, or NETNS/IF
     #[arg(long, value_name = "END", value_parser = values::end, requires = "to", help_heading = "Path")]
-    pub(super) from: Option<End>,
+    pub(super) from: Option<PathEnd>,
     /// The other end
     #[arg(long, value_name = "END", value_parser = values::end, requires = "from", help_heading = "Path")]
-    pub(super) to: Option<End>,
+    pub(super) to: Option<PathEnd>,
     /// Address of the --from end and its gateway, for paths through routers; no interface may have the address,
     /// because the test itself answers ARP for it
     #[arg(long, value_name = "IP,GATEWAY", value_parser = values::host, requires_all = ["from", "to_ip"], help_heading = "Path")]
@@ -28,10 +28,10 @@ pub(super) struct TestArgs {
     pub(super) bed: Option<Path>,
     /// First port of a back-to-back cable, to calibrate the tester
     #[arg(long, value_name = "END", value_parser = values::end, requires = "null_to", help_heading = "Path")]
-    pub(super) null_from: Option<End>,
+    pub(super) null_from: Option<PathEnd>,
     /// Second port of that cable
     #[arg(long, value_name = "END", value_parser = values::end, requires = "null_from", help_heading = "Path")]
-    pub(super) null_to: Option<End>,
+    pub(super) null_to: Option<PathEnd>,
     /// Link rate in bits per second, to which loads refer, such as 1G [default: the interface's, or 1G]
     #[arg(long, value_name = "RATE", value_parser = values::rate_mbps, help_heading = "Path")]
     pub(super) link: Option<f64>,

@@ -1,9 +1,8 @@
 //! `quaff service list`: the presets.
 
 use crate::exit::Exit;
-use crate::show;
+use crate::show::{self, Stream};
 use crate::terminal_table::{about, plain};
-use anyhow::Context;
 use quaff_bench::experiment::PlanFile as _;
 use quaff_bench::service::plan::Plan;
 use serde::Serialize;
@@ -33,7 +32,7 @@ struct Row {
 pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     let rows = Plan::PRESETS.iter().map(|(name, ..)| row(name)).collect::<anyhow::Result<Vec<_>>>()?;
     if args.json {
-        show::print(&serde_json::to_string(&rows).context("write the list")?);
+        show::json(Stream::Stdout, &rows)?;
         return Ok(Exit::Done);
     }
     let words = rows.iter().map(|row| {

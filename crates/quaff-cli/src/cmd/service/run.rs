@@ -4,6 +4,7 @@ use super::args::TestArgs;
 use super::plan::plan;
 use crate::cmd::experiment::{self, Progress};
 use crate::exit::Exit;
+use crate::folder::name_part;
 use crate::terminal_table::about;
 use quaff_bench::service::result::Report;
 use quaff_bench::service::{self, Context};
@@ -18,18 +19,11 @@ pub(super) fn run(args: &TestArgs) -> anyhow::Result<Exit> {
     let null = args.null_from.clone().zip(args.null_to.clone()).map(|(from, to)| [from, to]);
     let context = Context { command: std::env::args().collect(), null };
     let introduction = format!("{} ({}): about {took}", plan.title, plan.name);
-    let stem = format!("service-{}", stem(&plan.name));
+    let stem = format!("service-{}", name_part(&plan.name));
     let measure = |progress: &mut Progress| service::run(&plan, &context, progress);
     let report =
         experiment::run(&args.report, signals, &stem, &introduction, measure, |report| report.has_figures())?;
     Ok(verdict(&report))
-}
-
-/// The name of a preset as part of a file name.
-fn stem(name: &str) -> String {
-    let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { ' ' };
-    let words: String = name.chars().map(plain).collect();
-    words.split_whitespace().collect::<Vec<_>>().join("-")
 }
 
 /// The exit status: by the limits; without limits, by the loss of services. Losses in tests of RFC 2544 do not count.
@@ -80,11 +74,5 @@ mod tests {
         assert_eq!(verdict(&free), Exit::Done);
         free.unjudged = vec!["the test of performance was ended".into()];
         assert_eq!(verdict(&free), Exit::Failed);
-    }
-
-    #[test]
-    fn a_preset_s_name_is_part_of_a_files() {
-        assert_eq!(stem("rfc2544 (short)"), "rfc2544-short");
-        assert_eq!(stem("../x"), "x");
     }
 }

@@ -1,13 +1,13 @@
 //! Parsers of the values of `quaff service`: ends, topologies, services.
 
 use crate::units;
-use quaff_bench::service::plan::{End, Host, Path, Service};
+use quaff_bench::service::plan::{Host, Path, PathEnd, Service};
 
 /// Bits/s below which a rate is taken for one whose unit was forgotten.
 const RATE_MIN: f64 = 1000.0;
 
 /// `IF`, or `NETNS/IF`.
-pub(super) fn end(text: &str) -> Result<End, String> {
+pub(super) fn end(text: &str) -> Result<PathEnd, String> {
     let (netns, interface) = match text.split_once('/') {
         Some((netns, interface)) => (Some(netns.to_owned()), interface),
         None => (None, text),
@@ -15,7 +15,7 @@ pub(super) fn end(text: &str) -> Result<End, String> {
     if interface.is_empty() || interface.contains('/') || netns.as_deref() == Some("") {
         return Err(format!("'{text}' is neither an interface nor NETNS/IF"));
     }
-    Ok(End { netns, interface: interface.to_owned() })
+    Ok(PathEnd { netns, interface: interface.to_owned() })
 }
 
 /// `IP,GATEWAY`.
@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn an_end_is_an_interface_with_or_without_a_namespace() {
-        let of = |netns: Option<&str>, interface: &str| End {
+        let of = |netns: Option<&str>, interface: &str| PathEnd {
             netns: netns.map(str::to_owned),
             interface: interface.to_owned(),
         };

@@ -7,10 +7,10 @@ pub(crate) use args::Args;
 
 use crate::cmd::receiving::{self, Asked, LOOK_END};
 use crate::exit::Exit;
-use crate::show::{self, LiveLine, say};
+use crate::show::{self, LiveLine, message, say};
 use quaff::split::{Split, SplitPlan};
 use quaff_os::{Reason, Signal, Signals, Stop, Wakeup};
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 /// Interval of checks for members that are down or back.
@@ -31,20 +31,18 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     greet(&args, &plan, &split);
     watch(&args, &split, &signals, &stop)?;
     let report = split.finish();
-    report::print(&report, &plan, args.json, args.quiet > 0);
+    report::print(&report, &plan, args.json, args.quiet > 0)?;
     Ok(report::exit(&report))
 }
 
 fn greet(args: &Args, plan: &SplitPlan, split: &Split) {
-    let mut err = std::io::stderr().lock();
     if args.quiet == 0 {
-        split.notes.iter().for_each(|note| drop(writeln!(err, "quaff: {}", crate::flags::named(note))));
+        split.notes.iter().for_each(|note| message(note));
     }
     if plan.input.read.is_none() && args.quiet < 2 {
         // Scripts wait for this word: from now on every packet is assigned.
-        let _ = writeln!(err, "capturing");
+        say("capturing");
     }
-    let _ = err.flush();
 }
 
 /// Waits for the end: a signal, the duration, or the split itself. Reports members that go down or return.
@@ -64,7 +62,7 @@ fn watch(args: &Args, split: &Split, signals: &Signals, stop: &Stop) -> anyhow::
             Some(Signal::SIGUSR1) => live.print(&report::progress(split)),
             Some(signal) if asked.is_second(signal, stop) => {
                 live.draw("");
-                say("quaff: ended immediately; packets that were not sent yet are lost");
+                message("ended immediately; packets that were not sent yet are lost");
                 show::close();
                 std::process::exit(2);
             }
@@ -90,9 +88,10 @@ fn report_members(split: &Split, here: &mut [bool], live: LiveLine) {
     for ((name, is_here, _), was_here) in split.members().zip(here) {
         if is_here != *was_here {
             *was_here = is_here;
-            live.print(&match is_here {
-                true => format!("quaff: {name} is back and takes its flows again"),
-                false => format!("quaff: {name} is down; the other members take its flows"),
+            live.draw("");
+            message(&match is_here {
+                true => format!("{name} is back and takes its flows again"),
+                false => format!("{name} is down; the other members take its flows"),
             });
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::cmd::receiving;
 use crate::exit::Exit;
-use crate::show;
+use crate::show::{self, Stream, name};
 use quaff::LaneGauges;
 use quaff::split::{Largest, MemberReport, PeakReport, Report, Split, SplitPlan};
 use quaff_os::Reason;
@@ -12,16 +12,19 @@ const BAR_CELLS: usize = 24;
 /// Maximum length of a name; of a longer one the start is omitted.
 const NAME_CHARS_MAX: usize = 28;
 
-pub(super) fn print(report: &Report, plan: &SplitPlan, is_json: bool, is_quiet: bool) {
-    let text = match is_json {
-        true => serde_json::to_string(report).unwrap_or_default(),
-        false if is_quiet => report.failure.iter().map(|failure| format!("FAILED: {failure}")).collect(),
+pub(super) fn print(report: &Report, plan: &SplitPlan, is_json: bool, is_quiet: bool) -> anyhow::Result<()> {
+    if is_json {
+        let stream = if plan.takes_stdout() { Stream::Stderr } else { Stream::Stdout };
+        return show::json(stream, report);
+    }
+    let text = match is_quiet {
+        true => report.failure.iter().map(|failure| format!("FAILED: {}", name(failure))).collect(),
         false => words(report, plan.is_dry()),
     };
-    if text.is_empty() {
-        return;
+    if !text.is_empty() {
+        if plan.takes_stdout() || is_quiet { show::say(&text) } else { show::print(&text) }
     }
-    if plan.takes_stdout() || is_quiet && !is_json { show::say(&text) } else { show::print(&text) }
+    Ok(())
 }
 
 /// The progress line.
@@ -79,13 +82,13 @@ fn words(report: &Report, is_dry: bool) -> String {
             reasons if reasons.unknown.contains(note) => "unknown if lossless: ",
             _ => "",
         };
-        text += &format!("  {prefix}{note}\n");
+        text += &format!("  {prefix}{}\n", name(note));
     }
     for damage in report.input.iter().flat_map(|input| &input.damages) {
-        text += &format!("  DAMAGED: {damage}; the packets before it are split\n");
+        text += &format!("  DAMAGED: {}; the packets before it are split\n", name(damage));
     }
     if let Some(failure) = &report.failure {
-        text += &format!("  FAILED: {failure}\n");
+        text += &format!("  FAILED: {}\n", name(failure));
     }
     text.trim_end().to_owned()
 }
@@ -120,10 +123,11 @@ fn bar(share: f64, due: f64, most: f64) -> String {
 }
 
 /// The end of a long name, which is more specific than its start.
-fn short(name: &str) -> String {
+fn short(text: &str) -> String {
+    let name = name(text);
     let chars = name.chars().count();
     match chars.checked_sub(NAME_CHARS_MAX) {
-        None | Some(0) => name.to_owned(),
+        None | Some(0) => name.into_owned(),
         Some(more) => std::iter::once('…').chain(name.chars().skip(more + 1)).collect(),
     }
 }
@@ -186,7 +190,7 @@ fn skipped_words(report: &Report) -> String {
 }
 
 fn gone_words(member: &MemberReport) -> String {
-    let name = &member.name;
+    let name = name(&member.name);
     let exit = match member.exit {
         Some(status) if status != 0 => format!("  {name} ended with status {status}\n"),
         _ => String::new(),
@@ -196,7 +200,7 @@ fn gone_words(member: &MemberReport) -> String {
         Some(Reason::OutputClosed) => format!("  {name} ended: its reader exited\n{exit}"),
         Some(Reason::DiskFull) => format!("  {name} ended: its disk is full\n{exit}"),
         Some(Reason::WriteError(error) | Reason::Failed(error)) => {
-            format!("  {name} FAILED: {error}\n{exit}")
+            format!("  {name} FAILED: {}\n{exit}", show::name(error))
         }
         Some(other) => format!("  {name} ended: {other:?}\n{exit}"),
     }

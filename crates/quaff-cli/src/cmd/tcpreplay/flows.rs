@@ -9,6 +9,9 @@ use quaff_send::{Arena, Feed, FeedTally, FrameMeta, ReplayReport, SendError};
 use quaff_wire::flow::{FlowCount, FlowCounts};
 use std::sync::{Arc, Mutex, PoisonError};
 
+/// Flows after which no more are counted: each takes about 30 bytes, and each frame of a file may be a new one.
+const FLOWS_MAX: u64 = 16 << 20;
+
 /// The counts, shared with the sending thread.
 #[derive(Debug, Clone)]
 pub(super) struct Shared {
@@ -125,7 +128,8 @@ impl Feed for Counting {
         let more = self.feed.fill(arena)?;
         if self.is_first_pass {
             for (frame, meta) in arena.frames().skip(before) {
-                if self.counted.frames == self.shared.limit {
+                let is_full = self.count.counts.unique >= FLOWS_MAX;
+                if self.counted.frames == self.shared.limit || is_full {
                     break;
                 }
                 self.add(frame, &meta);

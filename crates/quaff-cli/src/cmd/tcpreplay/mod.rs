@@ -12,7 +12,7 @@ mod text;
 
 use super::native::{Native, checked};
 use crate::exit::Exit;
-use crate::show::{print, say};
+use crate::show::{message, print, say};
 use crate::{Command, cmd};
 use anyhow::{Context as _, bail};
 use flows::Counting;
@@ -104,7 +104,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let native = Native::tcpreplay(&options, &files);
     let is_dry_run = options.has("dry-run") || options.has("native");
     if !options.has("quiet") || is_dry_run {
-        native.notes.iter().for_each(|note| say(&format!("quaff: {note}")));
+        native.notes.iter().for_each(|note| message(note));
     }
     if is_dry_run {
         print(&native.line());

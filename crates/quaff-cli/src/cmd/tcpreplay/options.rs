@@ -1,7 +1,7 @@
 //! Parses tcpreplay's command line as AutoOpts does. No translation.
 //!
-//! Names may be abbreviated as long as they are unique, `_` equals `-`, a value follows `=` or is the next word, letters
-//! may share a dash.
+//! Names may be abbreviated as long as they are unique, `_` equals `-`, a value follows `=` or is the next word,
+//! letters may share a dash.
 
 use super::table::{self, Kind, Spec};
 use std::collections::BTreeMap;

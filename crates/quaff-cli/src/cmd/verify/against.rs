@@ -4,9 +4,9 @@ use super::{line, print_end, row, verdict};
 use crate::show;
 use quaff_file::verify::Gaps;
 use quaff_file::verify::against::{Matched, Quantiles, Run};
-use std::io::{Result, Write};
+use std::fmt::{Result, Write};
 
-pub(super) fn print(out: &mut impl Write, report: &Matched) -> Result<()> {
+pub(super) fn print(out: &mut impl Write, report: &Matched) -> Result {
     let frames = show::count(report.outcome.received);
     verdict(out, &report.outcome.reasons, &format!("{frames} frames, none missing, altered or duplicate"))?;
     let sent = if report.sent == report.in_file {

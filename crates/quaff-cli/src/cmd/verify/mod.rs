@@ -4,14 +4,14 @@ mod against;
 
 use crate::exit::Exit;
 use crate::flags;
-use crate::show;
+use crate::show::{self, Stream, name};
 use indicatif::{ProgressBar, ProgressStyle};
 use quaff_file::read;
 use quaff_file::verify::against::{Matched, Options as Against};
-use quaff_file::verify::{self, End, Gap, Ledger, Options, Outcome, Progress, Report};
+use quaff_file::verify::{self, Gap, Ledger, Options, Outcome, Progress, Report, StreamEnd};
 use quaff_os::{Reason, Signal, Signals, Stop};
 use quaff_wire::fingerprint::Mask;
-use std::io::{ErrorKind, Write};
+use std::fmt::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -145,21 +145,18 @@ fn conclude(
     report: &impl serde::Serialize,
     outcome: &Outcome,
     json: bool,
-    words: impl FnOnce(&mut std::io::StdoutLock<'_>) -> std::io::Result<()>,
+    words: impl FnOnce(&mut String) -> std::fmt::Result,
 ) -> anyhow::Result<Exit> {
-    let mut out = std::io::stdout().lock();
-    let printed = if json {
-        serde_json::to_writer(&mut out, report).map_err(std::io::Error::from).and_then(|()| writeln!(out))
-    } else if outcome.unreadable && outcome.frames == 0 {
-        Ok(())
-    } else {
-        words(&mut out)
-    };
-    // The reader may have closed the pipe, which is not an error.
-    printed.or_else(|error| if error.kind() == ErrorKind::BrokenPipe { Ok(()) } else { Err(error) })?;
+    if json {
+        show::json(Stream::Stdout, report)?;
+    } else if !outcome.unreadable || outcome.frames > 0 {
+        let mut text = String::new();
+        words(&mut text)?;
+        show::try_print(text.trim_end())?;
+    }
     if outcome.unreadable {
         let error = outcome.error.as_deref().unwrap_or("a file could not be read");
-        show::say(&format!("quaff: {error}"));
+        show::message(error);
         return Ok(Exit::Failed);
     }
     Ok(if outcome.complete { Exit::Done } else { Exit::Loss })
@@ -184,18 +181,18 @@ fn tick(bar: &ProgressBar, progress: Progress) {
 }
 
 /// The first line, and the reasons below it when there are several.
-fn verdict(out: &mut impl Write, reasons: &[String], complete: &str) -> std::io::Result<()> {
+fn verdict(out: &mut impl Write, reasons: &[String], complete: &str) -> std::fmt::Result {
     match reasons {
         [] => writeln!(out, "complete: {complete}"),
-        [reason] => writeln!(out, "NOT complete: {reason}"),
+        [reason] => writeln!(out, "NOT complete: {}", name(reason)),
         reasons => {
             writeln!(out, "NOT complete:")?;
-            reasons.iter().try_for_each(|reason| writeln!(out, "- {reason}"))
+            reasons.iter().try_for_each(|reason| writeln!(out, "- {}", name(reason)))
         }
     }
 }
 
-fn print(out: &mut impl Write, report: &Report) -> std::io::Result<()> {
+fn print(out: &mut impl Write, report: &Report) -> std::fmt::Result {
     let frames = show::count(report.outcome.received);
     let complete = format!("{frames} frames, none missing, duplicate or damaged");
     verdict(out, &report.outcome.reasons, &complete)?;
@@ -222,7 +219,7 @@ fn print(out: &mut impl Write, report: &Report) -> std::io::Result<()> {
 }
 
 /// The last lines: the ledger, the notes, and how fast so many `frames` were read.
-fn print_end(out: &mut impl Write, outcome: &Outcome, frames: u64) -> std::io::Result<()> {
+fn print_end(out: &mut impl Write, outcome: &Outcome, frames: u64) -> std::fmt::Result {
     line(out, "ledger", &ledger_words(outcome.ledger.as_ref()))?;
     outcome.notes.iter().try_for_each(|note| line(out, "note", note))?;
     let (bytes, seconds) = (outcome.bytes, outcome.seconds.max(1e-9));
@@ -231,15 +228,15 @@ fn print_end(out: &mut impl Write, outcome: &Outcome, frames: u64) -> std::io::R
     line(out, "read", &read)
 }
 
-fn row(out: &mut impl Write, what: &str, count: u64, note: &str) -> std::io::Result<()> {
+fn row(out: &mut impl Write, what: &str, count: u64, note: &str) -> std::fmt::Result {
     writeln!(out, "{}", format!("  {what:<12}{:>15}  {note}", show::count(count)).trim_end())
 }
 
-fn line(out: &mut impl Write, what: &str, words: &str) -> std::io::Result<()> {
-    writeln!(out, "  {what:<12}  {}", flags::named(words))
+fn line(out: &mut impl Write, what: &str, words: &str) -> std::fmt::Result {
+    writeln!(out, "  {what:<12}  {}", flags::named(&name(words)))
 }
 
-fn print_gaps(out: &mut impl Write, report: &Report) -> std::io::Result<()> {
+fn print_gaps(out: &mut impl Write, report: &Report) -> std::fmt::Result {
     let (Some(first), Some(last)) = (&report.gaps.first, &report.gaps.last) else { return Ok(()) };
     let many = report.streams.len() > 1;
     if first == last {
@@ -273,7 +270,7 @@ fn gap_words(gap: &Gap, many: bool) -> String {
 }
 
 /// Each stream in a line, when there are several; the first few of very many.
-fn print_streams(out: &mut impl Write, report: &Report) -> std::io::Result<()> {
+fn print_streams(out: &mut impl Write, report: &Report) -> std::fmt::Result {
     const SHOWN_MAX: usize = 16;
     if report.streams.len() < 2 {
         return Ok(());
@@ -289,11 +286,11 @@ fn print_streams(out: &mut impl Write, report: &Report) -> std::io::Result<()> {
     }
 }
 
-fn end_words(end: End) -> &'static str {
+fn end_words(end: StreamEnd) -> &'static str {
     match end {
-        End::Seen => "the last frame was received",
-        End::Open => "open: the generator had no planned end",
-        End::Missing => "MISSING: the last frame of the stream was not received",
+        StreamEnd::Seen => "the last frame was received",
+        StreamEnd::Open => "open: the generator had no planned end",
+        StreamEnd::Missing => "MISSING: the last frame of the stream was not received",
     }
 }
 

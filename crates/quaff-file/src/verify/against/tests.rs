@@ -247,7 +247,7 @@ fn a_long_loss_in_front_of_an_altered_frame() {
 }
 
 #[test]
-fn where_every_frame_was_altered_none_is_lost() {
+fn of_frames_that_were_all_altered_none_is_lost() {
     let moving: Vec<_> = (0..3000).map(|n| altered(n, true)).collect();
     assert_eq!(counts(&compare(index((0..3000).map(whole)), 3000, &moving)), [0, 0, 0, 0, 3000, 0]);
 }

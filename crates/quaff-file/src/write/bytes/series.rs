@@ -3,7 +3,6 @@
 
 use super::{ByteSink, FilledBuffer, SeriesTally};
 use crate::write::file::write_through_cache;
-use crate::write::finisher::FinishJob;
 use crate::write::folder::{Ending, Folder};
 use crate::write::name_template::NameTemplate;
 use crate::write::plan::DirPlan;
@@ -194,8 +193,7 @@ impl Series {
         self.repack.clear();
         if let (Some(folder), Some(current)) = (&mut self.folder, self.current.take()) {
             self.files += 1;
-            let Current { file, path, offset, .. } = current;
-            folder.finish(FinishJob::new(file, path, offset + bytes_left, 0));
+            folder.finish(current.file, current.path, current.offset + bytes_left);
             folder.collect_finished();
         }
         self.check_failure()
@@ -203,7 +201,7 @@ impl Series {
 
     /// Returns the failure of a finished file, if any.
     fn check_failure(&mut self) -> Result<()> {
-        match self.folder.as_mut().and_then(Folder::take_failure) {
+        match self.folder.as_mut().and_then(|folder| folder.failure.take()) {
             Some((path, errno)) => Err(Error::path("sync", path, errno)),
             None => Ok(()),
         }

@@ -130,7 +130,6 @@ impl Files {
         }
         match written {
             Ok(()) => {
-                self.current.written = offset + len as u64;
                 let packets = records.reach(offset + len as u64);
                 self.count_written(packets, 0);
             }

@@ -24,8 +24,8 @@ use quaff_os::bpf::{Alu, Asm, Jmp, Reg, Size};
 
 use Reg::{R0, R1, R2, R3, R5, R6, R7};
 
-/// Writes addresses, ports and the checksum of the IP header. R5 = sum of the addresses that vary, R0 = sum of the ports
-/// that vary. Clobbers R1 to R3.
+/// Writes addresses, ports and the checksum of the IP header. R5 = sum of the addresses that vary, R0 = sum of the
+/// ports that vary. Clobbers R1 to R3.
 pub(super) fn step_tuple(asm: &mut Asm, template: &Template) {
     asm.mov64(R5, 0);
     asm.mov64(R0, 0);

@@ -89,7 +89,7 @@ fn a_conversation_is_the_same_both_ways_and_through_any_envelope() {
 }
 
 #[test]
-fn what_is_not_ip_goes_by_its_macs() {
+fn frames_that_are_not_ip_are_assigned_by_their_macs() {
     let macs = FlowKey::Macs([[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]]);
     let arp = ethernet(&[], 0x0806, &[0; 46]);
     assert_eq!((ports(&arp).key, addresses(&arp).key), (macs, macs));

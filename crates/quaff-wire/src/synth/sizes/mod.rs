@@ -212,7 +212,7 @@ mod tests {
     /// Chi-square of what was drawn, in standard deviations from its mean (for many classes it is
     /// nearly normal; for few, 5 is still far out).
     #[test]
-    fn what_is_drawn_is_distributed_as_asked() {
+    fn drawn_sizes_have_the_requested_distribution() {
         for set in ["imix", "tolly", "cisco", "rpr3", "rpr4", "64-1518", "40-59:3,60:50,61-99:7"] {
             let sizes = Sizes::from_str(set).unwrap();
             let mut source = sizes.source();

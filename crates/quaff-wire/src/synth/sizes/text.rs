@@ -90,7 +90,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_saved_is_loaded(classes in classes(), remark in ".{0,40}") {
+        fn saved_sizes_are_loaded(classes in classes(), remark in ".{0,40}") {
             let sizes = Sizes::drawn(classes).unwrap();
             prop_assert_eq!(Sizes::from_text(&sizes.to_text(&remark)), Ok(sizes));
         }

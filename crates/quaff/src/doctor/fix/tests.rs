@@ -145,7 +145,7 @@ fn a_second_fix_keeps_the_first_values() {
 }
 
 #[test]
-fn what_a_driver_forgets_meanwhile_is_restore_others() {
+fn settings_that_a_driver_resets_meanwhile_are_restored() {
     let fake = Fake::new();
     fake.fix(&[(ring(), "512"), (irq(), "2"), (gro(), "off")]);
     fake.assert_is(&irq(), "2");

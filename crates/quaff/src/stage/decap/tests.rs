@@ -123,7 +123,7 @@ fn each_sender_and_session_is_an_interface_and_its_gaps_are_its_own() {
 }
 
 #[test]
-fn what_is_no_tunnel_goes_only_when_that_was_asked_for() {
+fn packets_without_a_tunnel_are_dropped_only_on_request() {
     let damaged = on_ethernet(&mirrored(A, 5, 1, &frame(1, 20)))[..45].to_vec();
     for (only, left) in [(false, 2), (true, 0)] {
         let mut bench = Bench::new(only, Format::Pcapng);
@@ -190,7 +190,7 @@ fn fragments_are_put_together_in_any_order_and_at_their_place() {
 }
 
 #[test]
-fn what_never_becomes_whole_passes_unchanged() {
+fn incomplete_datagrams_pass_unchanged() {
     let whole = mirrored(A, 5, 1, &frame(9, 3000));
     let pieces: Vec<_> = build::ipv4_fragments(&whole, 1000).iter().map(|piece| on_ethernet(piece)).collect();
     let lost_one = [pieces[0].clone(), pieces[2].clone(), pieces[2].clone()];

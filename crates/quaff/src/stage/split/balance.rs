@@ -1,5 +1,5 @@
-//! Counts the frames of each member of a bundle: totals, peaks and conversations. Conversations are exact up to a limit;
-//! beyond it the smaller half is dropped, so that the largest ones stay.
+//! Counts the frames of each member of a bundle: totals, peaks and conversations. Conversations are exact up to a
+//! limit; beyond it the smaller half is dropped, so that the largest ones stay.
 
 use super::recent::Table;
 use quaff_wire::flow::FlowKey;

@@ -1,7 +1,7 @@
 //! Assigns each frame to a member of a bundle, so that all frames of a conversation go to the same member.
 //!
-//! A frame is marked with its member ([`Frame::set_member`]) and not changed otherwise. Fragments that arrive before the
-//! first one of their datagram are held back and passed directly before it.
+//! A frame is marked with its member ([`Frame::set_member`]) and not changed otherwise. Fragments that arrive before
+//! the first one of their datagram are held back and passed directly before it.
 //!
 //! | module | task |
 //! |---|---|
@@ -169,7 +169,8 @@ impl Split {
         self.linktypes[at]
     }
 
-    /// Determines the conversation of a frame: assigns it and the fragments that were held back for it, or holds it back.
+    /// Determines the conversation of a frame: assigns it and the fragments that were held back for it, or holds it
+    /// back.
     fn take(&mut self, frame: Frame, batch: &mut Batch<'_>, tally: &mut LaneTally) {
         let linktype = self.linktype(frame.interface);
         let bytes = batch.memory().of(&frame);

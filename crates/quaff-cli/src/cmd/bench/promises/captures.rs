@@ -51,7 +51,7 @@ impl Bench<'_> {
         for (name, why) in
             report.rivals.iter().filter_map(|rival| Some((&rival.name, rival.absent.as_ref()?)))
         {
-            show::say(&format!("quaff: {name}: {why}"));
+            show::message(&format!("{name}: {why}"));
         }
         self.rows.extend(report.cases.iter().filter_map(|case| judged(&report, case)));
         self.captures = Some(report);

@@ -51,7 +51,7 @@ impl Setup {
     }
 
     pub(crate) fn title(&self, title: &str) {
-        self.bar.set_prefix(format!("{title}: "));
+        self.bar.set_prefix(format!("{}: ", show::name(title)));
     }
 
     /// One run has ended.
@@ -61,7 +61,7 @@ impl Setup {
 
     /// Prints to stdout above the progress line.
     pub(crate) fn print(&self, text: &str) {
-        self.bar.suspend(|| println!("{text}"));
+        self.bar.suspend(|| show::print_styled(text));
     }
 
     /// Removes the progress line.
@@ -71,7 +71,7 @@ impl Setup {
 
     /// Shows `words` while a program runs; a signal ends the program.
     pub(crate) fn watch(&self, words: &str) -> impl FnMut(Stage) -> bool {
-        self.bar.set_message(words.to_owned());
+        self.bar.set_message(show::name(words).into_owned());
         |_| self.no_signal()
     }
 
@@ -93,7 +93,7 @@ impl Setup {
         }
         let Present { rival, program, .. } = capturer;
         Bench { start_wait, ..self.bench() }.capture(rival, program, traffic, buffer_mib, &mut |stage| {
-            self.bar.set_message(format!("{} {}", rival.name, stage.describe()));
+            self.bar.set_message(format!("{} {}", show::name(&rival.name), stage.describe()));
             self.no_signal()
         })
     }
@@ -125,11 +125,11 @@ impl Events for &Setup {
 
 impl experiment::Events<Report> for &Setup {
     fn stage(&mut self, what: &str) {
-        self.bar.set_message(what.to_owned());
+        self.bar.set_message(show::name(what).into_owned());
     }
 
     fn note(&mut self, sentence: &str) {
-        self.bar.suspend(|| show::say(&format!("quaff: {sentence}")));
+        self.bar.suspend(|| show::message(sentence));
     }
 
     fn continues(&mut self) -> bool {
