@@ -60,6 +60,11 @@ impl Lower {
         Ok(Self { meter: Meter::open(link, rtnl)?, filters: Wrapping::default() })
     }
 
+    #[cfg(test)]
+    pub(super) fn replayed(meter: Meter) -> Self {
+        Self { meter, filters: Wrapping::default() }
+    }
+
     pub(super) fn refresh(&self) -> Duration {
         self.meter.refresh()
     }

@@ -58,6 +58,12 @@ impl Meter {
         Ok(Self { index, name, driver, now: base.clone(), base, is_unread: false })
     }
 
+    /// An interface whose counters rose from 0 to `now`.
+    #[cfg(test)]
+    pub(super) fn replayed(name: &str, driver: &'static Driver, now: Reading) -> Self {
+        Self { index: 0, name: name.into(), driver, base: Reading::default(), now, is_unread: false }
+    }
+
     /// The time until a drop is in the counters.
     pub(super) fn refresh(&self) -> Duration {
         self.driver.refresh

@@ -321,6 +321,40 @@ fn late_counters_are_read_until_two_readings_agree() {
     assert_eq!(count(drivers::of(Some("veth")).refresh, &[7, 8]), (Some(7), 0));
 }
 
+/// The drops of an interface above eth0, whose counters rose to `below`.
+fn replay_above(kind: (&str, &str), below: (&str, &str)) -> LinkDrops {
+    let meter = |name: &str, (driver, lines): (&str, &str)| {
+        let driver = drivers::of(Some(driver));
+        Meter::replayed(name, driver, reading(driver, lines))
+    };
+    let (own, lower) = (meter("upper", kind), vec![Lower::replayed(meter("eth0", below))]);
+    LinkCounters { own, disciplines: Wrapping::default(), lower, links: None, cores: None }.drops()
+}
+
+/// `bond_get_stats` adds the counters of the ports up.
+#[test]
+fn drops_of_a_port_are_not_those_of_the_bond_too() {
+    let port = "rtnl.rx_missed 4
+        rx_missed_errors 4
+        rtnl.rx_dropped 10";
+    let bond = "rtnl.rx_missed 4
+        rtnl.rx_dropped 13";
+    let found = replay_above(("bonding", bond), ("ixgbe", port));
+    assert_eq!((found.nic_dropped, found.rx_dropped), (4, 3));
+    assert_eq!((found.lower[0].dropped, found.lower[0].rx_dropped), (0, 10));
+    // Below a VLAN they are in one counter only.
+    let found = replay_above(("802.1Q VLAN Support", "rtnl.rx_dropped 2"), ("ixgbe", port));
+    assert_eq!((found.nic_dropped, found.rx_dropped), (0, 2));
+    assert_eq!((found.lower[0].dropped, found.lower[0].rx_dropped), (4, 10));
+    let counters = [("eth0 nic_dropped".to_owned(), 4), ("eth0 rx_dropped".to_owned(), 10)];
+    assert_eq!(found.lower_counters, counters.into());
+    // Drops of the port that the driver has in rx_dropped as well count once.
+    let mlx5 = "rtnl.rx_dropped 700
+        rx_discards_phy 700";
+    let found = replay_above(("bridge", ""), ("mlx5_core", mlx5));
+    assert_eq!((found.lower[0].dropped, found.lower[0].rx_dropped), (0, 700));
+}
+
 #[test]
 fn interfaces_below_are_found_at_any_depth() {
     let link = |index: u32, master: Option<u32>, lower: Option<LowerLink>| Link {
