@@ -25,6 +25,10 @@ const LAST_OUTPUT: Duration = Duration::from_millis(20);
 const WRITING_MAX: Duration = Duration::from_secs(60);
 /// Limit of the bytes in files, as a multiple of those in the frames.
 const BYTES_FACTOR_MAX: u64 = 4;
+/// Time without work after which a capturer that has started is idle, and the limit of the wait for it: populating
+/// memory takes up to 3.3 s per GiB (docs/decisions/0006-memory-ahead-of-need.md).
+const REST: Duration = Duration::from_secs(1);
+const REST_MAX: Duration = Duration::from_secs(60);
 /// USER_HZ, the same on all machines that quaff runs on.
 const TICKS_PER_SECOND: f64 = 100.0;
 /// Interval of CPU time readings.
@@ -152,6 +156,16 @@ impl<'a> Capturer<'a> {
         // A process that has ended by now is reported by `settle`.
         let startups = self.pids.iter().filter_map(|pid| cpu_split(*pid).ok());
         self.startup = startups.fold(Cpu::default(), Cpu::plus);
+        Ok(())
+    }
+
+    /// Waits until it is idle: one that captures may still populate its memory.
+    pub(super) fn rest(&mut self, watch: Watch<'_>) -> Result<()> {
+        let begun = Instant::now();
+        let mut work = Work { at: begun, used: self.on_core() };
+        while !work.is_done(REST, || self.on_core()) && begun.elapsed() < REST_MAX {
+            pause(watch, Stage::Starting)?;
+        }
         Ok(())
     }
 

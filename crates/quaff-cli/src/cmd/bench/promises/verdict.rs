@@ -102,14 +102,11 @@ impl Samples {
         Self { of: of.into(), name: name.into(), unit, values: Vec::new(), failed: None }
     }
 
-    /// The runs of the case of a `series` with frames of `size` bytes, each as the `value` of it.
-    pub(super) fn of_case(
-        report: &Report,
-        (series, size, rival): (&str, u32, &str),
-        value: fn(&Run) -> f64,
-    ) -> Self {
-        let mut samples = Self::new(series, rival, "");
-        let is_case = |case: &&Case| case.series == series && case.size == size && case.rival == rival;
+    /// The runs of `rival` on the traffic of a case, each as the `value` of it.
+    pub(super) fn of_case(report: &Report, case: &Case, rival: &str, value: fn(&Run) -> f64) -> Self {
+        let mut samples = Self::new(&case.series, rival, "");
+        let traffic = |case: &Case| (case.series.clone(), case.size, case.rate.clone());
+        let is_case = |other: &&Case| traffic(other) == traffic(case) && other.rival == rival;
         match report.cases.iter().find(is_case) {
             None => samples.failed = Some("not installed".into()),
             Some(case) => {
