@@ -10,6 +10,7 @@ pub mod cpu;
 pub mod disk;
 mod error;
 pub mod ethtool;
+mod filling;
 pub mod filter;
 mod gauge;
 mod interrupt;
@@ -34,6 +35,7 @@ mod wakeup;
 pub mod xdp;
 
 pub use error::{Error, Result, Try};
+pub use filling::Filling;
 pub use gauge::Gauge;
 pub use interrupt::Interrupt;
 pub use mem::{Buffer, prefetch};

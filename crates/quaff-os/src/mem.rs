@@ -110,6 +110,12 @@ impl Buffer {
         }
     }
 
+    /// The first byte, for [`crate::Filling`].
+    #[inline]
+    pub(crate) fn start_mut(&mut self) -> *mut u8 {
+        self.start.as_ptr()
+    }
+
     fn advise_huge(&self) {
         // SAFETY: the range is our own mapping, and the advice changes no contents. The call may fail
         // where there are no huge pages, which changes nothing.

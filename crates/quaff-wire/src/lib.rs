@@ -28,4 +28,4 @@ pub mod tunnel;
 
 pub use client::{RoleClassifier, RoleRule};
 pub use parse::ParseError;
-pub use record::{INBOUND, OUTBOUND, Record};
+pub use record::{Append, INBOUND, OUTBOUND, Record};

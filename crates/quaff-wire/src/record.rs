@@ -51,24 +51,50 @@ impl Record<'_> {
     }
 }
 
-/// Copies the packet into `out`, which is [`Record::captured`] long, with its tag restored.
-#[inline]
-pub(crate) fn put(out: &mut [u8], record: &Record<'_>) {
-    match record.tag {
-        Some(tag) if record.tag_bytes() > 0 => put_tagged(out, record.bytes, tag),
-        _ => out.copy_from_slice(&record.bytes[..out.len()]),
+/// The place where a record is written: bytes are appended.
+pub trait Append {
+    /// Appends bytes around a packet.
+    fn append(&mut self, bytes: &[u8]);
+
+    /// Appends bytes of a packet.
+    fn append_packet(&mut self, bytes: &[u8]) {
+        self.append(bytes);
     }
 }
 
-fn put_tagged(out: &mut [u8], bytes: &[u8], (tpid, tci): (u16, u16)) {
-    let (addresses, rest) = bytes.split_at(TAG_OFFSET);
+/// A slice that is written from its start.
+pub(crate) struct Room<'a> {
+    pub(crate) out: &'a mut [u8],
+    /// Bytes written.
+    pub(crate) len: usize,
+}
+
+impl Append for Room<'_> {
+    #[inline(always)]
+    fn append(&mut self, bytes: &[u8]) {
+        let end = self.len + bytes.len();
+        self.out[self.len..end].copy_from_slice(bytes);
+        self.len = end;
+    }
+}
+
+/// Appends [`Record::captured`] bytes of the packet, with its tag restored.
+#[inline(always)]
+pub(crate) fn append(out: &mut impl Append, record: &Record<'_>) {
+    match record.tag {
+        Some(tag) if record.tag_bytes() > 0 => append_tagged(out, record, tag),
+        _ => out.append_packet(&record.bytes[..record.captured()]),
+    }
+}
+
+fn append_tagged(out: &mut impl Append, record: &Record<'_>, (tpid, tci): (u16, u16)) {
+    let (addresses, rest) = record.bytes.split_at(TAG_OFFSET);
     let tag = [tpid.to_be_bytes(), tci.to_be_bytes()].concat();
-    let mut left = out;
+    let mut left = record.captured();
     for part in [addresses, &tag, rest] {
-        let fits = part.len().min(left.len());
-        let (now, later) = left.split_at_mut(fits);
-        now.copy_from_slice(&part[..fits]);
-        left = later;
+        let fits = part.len().min(left);
+        out.append_packet(&part[..fits]);
+        left -= fits;
     }
 }
 
@@ -79,7 +105,7 @@ mod tests {
 
     fn written(record: &Record<'_>) -> Vec<u8> {
         let mut out = vec![0; record.captured()];
-        put(&mut out, record);
+        append(&mut Room { out: &mut out, len: 0 }, record);
         out
     }
 

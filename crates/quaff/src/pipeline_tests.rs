@@ -156,6 +156,7 @@ impl Run {
             format: self.format,
             interface: 0,
             align: self.heading().align,
+            is_past_cache: self.heading().align > 1,
             flush_ns: 1_000_000,
             slots: Slots::every(self.slot_ns),
             start_ns: START_NS,

@@ -96,6 +96,11 @@ impl Target {
         if self.format == Format::Pcapng { self.align } else { 1 }
     }
 
+    /// Returns whether chunks are read by the disk alone, and not by this machine's processor.
+    pub fn is_read_by_disk(&self) -> bool {
+        self.align() > 1 && self.live_copy.is_none()
+    }
+
     /// Returns the rotation slots of a run that begins at `now_ns`.
     pub fn slots(&self, now_ns: u64) -> Slots {
         let TargetKind::Folder(_, Some(time), names) = &self.kind else { return Slots::default() };

@@ -1,7 +1,7 @@
 //! Writing pcap into memory that the caller owns (draft-ietf-opsawg-pcap), for tools that read no pcapng.
 
 use super::*;
-use crate::record::{self, Record};
+use crate::record::{self, Append, Record, Room};
 
 /// The unit of the times in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,10 +32,17 @@ pub const fn record_bytes(captured: usize) -> usize {
     RECORD_HEADER_BYTES + captured
 }
 
-/// Writes one packet with its header. Returns its length. `out` must have room for [`record_bytes`].
+/// Writes one packet as [`append_record`] does, from the start of `out`. Returns its length.
 #[inline]
 pub fn record(out: &mut [u8], resolution: Resolution, record: &Record<'_>) -> usize {
-    let captured = record.captured();
+    let mut room = Room { out, len: 0 };
+    append_record(&mut room, resolution, record);
+    room.len
+}
+
+/// Appends one packet with its header. `out` must have room for [`record_bytes`].
+#[inline]
+pub fn append_record(out: &mut impl Append, resolution: Resolution, record: &Record<'_>) {
     let fraction = match resolution {
         Resolution::Nanoseconds => record.time_ns % 1_000_000_000,
         Resolution::Microseconds => record.time_ns % 1_000_000_000 / 1000,
@@ -43,11 +50,10 @@ pub fn record(out: &mut [u8], resolution: Resolution, record: &Record<'_>) -> us
     let mut head = [0u8; RECORD_HEADER_BYTES];
     head[0..4].copy_from_slice(&((record.time_ns / 1_000_000_000) as u32).to_ne_bytes());
     head[4..8].copy_from_slice(&(fraction as u32).to_ne_bytes());
-    head[8..12].copy_from_slice(&(captured as u32).to_ne_bytes());
+    head[8..12].copy_from_slice(&(record.captured() as u32).to_ne_bytes());
     head[12..16].copy_from_slice(&record.wire_len().to_ne_bytes());
-    out[..RECORD_HEADER_BYTES].copy_from_slice(&head);
-    record::put(&mut out[RECORD_HEADER_BYTES..RECORD_HEADER_BYTES + captured], record);
-    RECORD_HEADER_BYTES + captured
+    out.append(&head);
+    record::append(out, record);
 }
 
 #[cfg(test)]

@@ -1,11 +1,11 @@
 //! Writing pcapng into memory that the caller owns (draft-ietf-opsawg-pcapng, section 4).
 //!
-//! Packets go into a slice by [`epb`], the hot path, which allocates nothing and expects room for
+//! Packets are appended by [`append_epb`], the hot path, which allocates nothing and expects room for
 //! [`epb_bytes`]. The few other blocks are appended to a `Vec`. Integers are in the machine's order,
 //! as the format allows; times are ns (`if_tsresol` 9).
 
 use super::*;
-use crate::record::{self, Record};
+use crate::record::{self, Append, Record, Room};
 
 /// The type of a padding block, from the range for local use (bit 31 set), which readers skip. A
 /// Custom Block would be the obvious choice, but Wireshark lists those among the packets.
@@ -69,41 +69,46 @@ pub const fn epb_bytes(captured: usize) -> usize {
     28 + captured.next_multiple_of(4) + EPB_OPTIONS_BYTES_MAX + 4
 }
 
-/// Writes an Enhanced Packet Block with its direction, and with `epb_dropcount` when packets were
-/// lost before it. Returns its length. `out` must have room for [`epb_bytes`].
+/// Writes an Enhanced Packet Block as [`append_epb`] does, from the start of `out`.
 #[inline]
 pub fn epb(out: &mut [u8], interface: u32, record: &Record<'_>) -> usize {
-    let captured = record.captured();
-    let padded = captured.next_multiple_of(4);
-    let options_at = 28 + padded;
-    let dropped = if record.dropped > 0 { 12 } else { 0 };
-    let total = options_at + 8 + dropped + 4 + 4;
-    let out = &mut out[..total];
+    let mut room = Room { out, len: 0 };
+    append_epb(&mut room, interface, record);
+    room.len
+}
 
-    // The last word of the packet data, before header and data go over it: what is left is padding.
-    out[options_at - 4..options_at].copy_from_slice(&[0; 4]);
+/// Appends an Enhanced Packet Block with its direction, and with `epb_dropcount` when packets were
+/// lost before it. `out` must have room for [`epb_bytes`].
+#[inline]
+pub fn append_epb(out: &mut impl Append, interface: u32, record: &Record<'_>) {
+    let captured = record.captured();
+    let padding = captured.next_multiple_of(4) - captured;
+    let dropped = if record.dropped > 0 { 12 } else { 0 };
+    let total = (28 + captured + padding + 8 + dropped + 4 + 4) as u32;
+
     let mut head = [0u8; 28];
     head[0..4].copy_from_slice(&EPB.to_ne_bytes());
-    head[4..8].copy_from_slice(&(total as u32).to_ne_bytes());
+    head[4..8].copy_from_slice(&total.to_ne_bytes());
     head[8..12].copy_from_slice(&interface.to_ne_bytes());
     head[12..16].copy_from_slice(&((record.time_ns >> 32) as u32).to_ne_bytes());
     head[16..20].copy_from_slice(&(record.time_ns as u32).to_ne_bytes());
     head[20..24].copy_from_slice(&(captured as u32).to_ne_bytes());
     head[24..28].copy_from_slice(&record.wire_len().to_ne_bytes());
-    out[..28].copy_from_slice(&head);
+    out.append(&head);
+    record::append(out, record);
 
-    record::put(&mut out[28..28 + captured], record);
-
-    let mut at = options_at;
-    out[at..at + 8].copy_from_slice(&option32(EPB_FLAGS, record.direction));
+    // Three bytes for the padding, as much of which is used as the packet needs, then options and the total.
+    let mut tail = [0u8; 3 + EPB_OPTIONS_BYTES_MAX + 4];
+    let mut at = 3;
+    tail[at..at + 8].copy_from_slice(&option32(EPB_FLAGS, record.direction));
     at += 8;
     if dropped > 0 {
-        out[at..at + 12].copy_from_slice(&option64(EPB_DROPCOUNT, record.dropped));
+        tail[at..at + 12].copy_from_slice(&option64(EPB_DROPCOUNT, record.dropped));
         at += 12;
     }
-    out[at..at + 4].copy_from_slice(&[0; 4]); // opt_endofopt
-    out[at + 4..at + 8].copy_from_slice(&(total as u32).to_ne_bytes());
-    total
+    at += 4; // opt_endofopt
+    tail[at..at + 4].copy_from_slice(&total.to_ne_bytes());
+    out.append(&tail[3 - padding..at + 4]);
 }
 
 fn option32(code: u16, value: u32) -> [u8; 8] {

@@ -8,9 +8,10 @@ use crate::batch::{Frame, Memory};
 use crate::buffer_pool::Supply;
 use quaff_file::tally::{Counts, statistics};
 use quaff_file::write::{Chunk, Format, LaneMessage, Slots};
-use quaff_os::{Buffer, Stop, Wakeup, prefetch};
+use quaff_os::{Filling, Stop, Wakeup, prefetch};
 use quaff_wire::pcap::{self, Resolution};
 use quaff_wire::pcapng::{self, PADDING_BYTES_MIN};
+use quaff_wire::{Append, Record};
 use rtrb::Producer;
 
 /// Interval of counters in the file while packets arrive.
@@ -36,6 +37,8 @@ pub(crate) struct PackPlan {
     pub interface: u32,
     /// Chunks are padded to a multiple of this; 1 is no padding.
     pub align: usize,
+    /// The processor does not read the chunks again.
+    pub is_past_cache: bool,
     /// A chunk with packets in it is handed on after this time, ns.
     pub flush_ns: u64,
     /// The rotation slots, shared by all lanes.
@@ -75,12 +78,27 @@ pub(crate) struct Packer {
 /// The chunk that is being filled.
 #[derive(Debug)]
 struct Open {
-    buffer: Buffer,
-    len: usize,
+    buffer: ChunkBuffer,
     packets: u64,
     first_ns: u64,
     /// CLOCK_MONOTONIC when it was opened, ns.
     since_ns: u64,
+}
+
+/// The buffer of the open chunk.
+#[derive(Debug)]
+struct ChunkBuffer(Filling);
+
+impl Append for ChunkBuffer {
+    #[inline(always)]
+    fn append(&mut self, bytes: &[u8]) {
+        self.0.append(bytes);
+    }
+
+    #[inline(always)]
+    fn append_packet(&mut self, bytes: &[u8]) {
+        self.0.append_packet(bytes);
+    }
 }
 
 impl Packer {
@@ -114,20 +132,15 @@ impl Packer {
     pub(super) fn pack(&mut self, memory: Memory<'_>, frames: &[Frame], now: Now) -> usize {
         let Now { steady_ns: now_ns, wall_ns } = now;
         let wall_ns = if self.plan.by_packet_time { u64::MAX } else { self.slot_wall_ns(frames, wall_ns) };
+        let times = (now_ns, wall_ns);
         match self.plan.format {
-            Format::Pcapng => {
-                self.pack_with(memory, frames, (now_ns, wall_ns), pcapng::epb_bytes, pcapng::epb)
-            }
-            Format::Pcap => {
-                self.pack_with(memory, frames, (now_ns, wall_ns), pcap::record_bytes, |out, _, record| {
-                    pcap::record(out, Resolution::Nanoseconds, record)
-                })
-            }
-            Format::PcapUs => {
-                self.pack_with(memory, frames, (now_ns, wall_ns), pcap::record_bytes, |out, _, record| {
-                    pcap::record(out, Resolution::Microseconds, record)
-                })
-            }
+            Format::Pcapng => self.pack_with(memory, frames, times, pcapng::epb_bytes, pcapng::append_epb),
+            Format::Pcap => self.pack_with(memory, frames, times, pcap::record_bytes, |out, _, record| {
+                pcap::append_record(out, Resolution::Nanoseconds, record);
+            }),
+            Format::PcapUs => self.pack_with(memory, frames, times, pcap::record_bytes, |out, _, record| {
+                pcap::append_record(out, Resolution::Microseconds, record);
+            }),
         }
     }
 
@@ -138,7 +151,7 @@ impl Packer {
         frames: &[Frame],
         (now_ns, wall_ns): (u64, u64),
         room: impl Fn(usize) -> usize,
-        put: impl Fn(&mut [u8], u32, &quaff_wire::Record<'_>) -> usize,
+        put: impl Fn(&mut ChunkBuffer, u32, &Record<'_>),
     ) -> usize {
         let mut next_slot_ns = self.slot_end_ns();
         for (done, frame) in frames.iter().enumerate() {
@@ -155,7 +168,7 @@ impl Packer {
                 return done;
             }
             let Some(open) = &mut self.open else { return done };
-            open.len += put(&mut open.buffer[open.len..], u32::from(frame.interface), &record);
+            put(&mut open.buffer, u32::from(frame.interface), &record);
             if open.packets == 0 {
                 open.first_ns = frame.time_ns;
             }
@@ -197,7 +210,7 @@ impl Packer {
     fn has_room(&mut self, bytes: usize, now_ns: u64) -> bool {
         let reserve = self.plan.align + PADDING_BYTES_MIN;
         if let Some(open) = &self.open {
-            if open.len + bytes + reserve <= open.buffer.len() {
+            if bytes + reserve <= open.buffer.0.room() {
                 return true;
             }
             self.seal();
@@ -212,7 +225,8 @@ impl Packer {
         }
         let Some(buffer) = self.supply.take() else { return false };
         self.buffer_high = self.buffer_high.max(self.supply.out());
-        self.open = Some(Open { buffer, len: 0, packets: 0, first_ns: 0, since_ns: now_ns });
+        let buffer = ChunkBuffer(Filling::new(buffer, self.plan.is_past_cache));
+        self.open = Some(Open { buffer, packets: 0, first_ns: 0, since_ns: now_ns });
         true
     }
 
@@ -220,13 +234,13 @@ impl Packer {
     fn seal(&mut self) {
         let Some(mut open) = self.open.take() else { return };
         if self.plan.format == Format::Pcapng {
-            let gap = pcapng::padding_bytes(open.len, self.plan.align);
+            let gap = pcapng::padding_bytes(open.buffer.0.bytes(), self.plan.align);
             if gap > 0 {
-                pcapng::padding(&mut open.buffer[open.len..open.len + gap]);
-                open.len += gap;
+                open.buffer.0.append_with(gap, pcapng::padding);
             }
         }
-        let Open { buffer, len, packets, first_ns, .. } = open;
+        let Open { buffer: ChunkBuffer(filling), packets, first_ns, .. } = open;
+        let (buffer, len) = filling.finish();
         self.count_packed();
         let (slot, counts) = (self.slot, self.counts.clone());
         let in_sessions = counts.sessions.last().map_or(0, |session| usize::from(session.interface) + 1);
@@ -251,19 +265,18 @@ impl Packer {
     fn put_statistics(&mut self) {
         self.statistics_ns = self.last_ns;
         let (Format::Pcapng, Some(open)) = (self.plan.format, &mut self.open) else { return };
-        if open.len + STATISTICS_BYTES_MAX + self.plan.align + PADDING_BYTES_MIN > open.buffer.len() {
+        let room = open.buffer.0.room().saturating_sub(self.plan.align + PADDING_BYTES_MIN);
+        if room < STATISTICS_BYTES_MAX {
             return; // The counts follow at the file's end, or a second later.
         }
         let mut block = Vec::with_capacity(STATISTICS_BYTES_MAX);
-        let room = open.buffer.len() - open.len - self.plan.align - PADDING_BYTES_MIN;
         for statistics in statistics(self.plan.interface, self.plan.start_ns, &self.counts) {
             if block.len() + STATISTICS_BYTES_MAX > room {
                 break;
             }
             pcapng::isb(&mut block, &statistics);
         }
-        open.buffer[open.len..open.len + block.len()].copy_from_slice(&block);
-        open.len += block.len();
+        open.buffer.0.append(&block);
     }
 
     /// Enters a later slot: a packet of an earlier time does not reopen a file.

@@ -46,6 +46,7 @@ impl FileOutput {
             format: plan.format,
             interface: 0,
             align: target.align(),
+            is_past_cache: target.is_read_by_disk(),
             flush_ns: plan.flush.as_nanos() as u64,
             slots: slots.clone(),
             start_ns,

@@ -1,0 +1,200 @@
+//! A buffer that is filled from its start, for a device that reads it: packets may go past the processor's caches.
+//!
+//! An ordinary store first reads the line that it changes into the cache, where it displaces another one. A
+//! non-temporal store (MOVNTDQ) of a whole line only writes. Such stores are ordered by a fence alone (SFENCE), and nothing
+//! may access their bytes before that. So a [`Filling`] only takes bytes at its end, and does not show them before it is
+//! complete.
+
+use crate::mem::Buffer;
+
+/// Bytes of a line of the cache on x86-64.
+const LINE_BYTES: usize = 64;
+/// Shorter packets have too few whole lines.
+const PAST_CACHE_BYTES_MIN: usize = 256;
+
+/// A buffer, and the number of bytes that were appended to it.
+#[derive(Debug)]
+pub struct Filling {
+    /// Before the buffer, so that it is dropped first.
+    fence: Fence,
+    buffer: Buffer,
+    len: usize,
+    is_past_cache: bool,
+}
+
+/// Orders the non-temporal stores of this thread before all that follows its drop.
+#[derive(Debug)]
+struct Fence;
+
+impl Filling {
+    /// An empty one. `is_past_cache`: the processor will not read the packets again, as before a write with O_DIRECT.
+    pub fn new(buffer: Buffer, is_past_cache: bool) -> Self {
+        Self { fence: Fence, buffer, len: 0, is_past_cache }
+    }
+
+    /// Bytes appended so far.
+    #[inline]
+    pub fn bytes(&self) -> usize {
+        self.len
+    }
+
+    /// Bytes that still fit.
+    #[inline]
+    pub fn room(&self) -> usize {
+        self.buffer.len() - self.len
+    }
+
+    /// Appends bytes that share their lines with others: headers and trailers.
+    ///
+    /// # Panics
+    /// They do not fit, here and in the other two.
+    #[inline(always)]
+    pub fn append(&mut self, bytes: &[u8]) {
+        self.append_with(bytes.len(), |out| copy(out, bytes));
+    }
+
+    /// Appends the bytes of a packet.
+    #[inline]
+    pub fn append_packet(&mut self, bytes: &[u8]) {
+        let is_past_cache = self.is_past_cache && bytes.len() >= PAST_CACHE_BYTES_MIN;
+        self.append_with(bytes.len(), |out| match is_past_cache {
+            // SAFETY: `out` is bytes of the buffer that no reference shows again before `fence` is dropped: they lie
+            // before the new `len`.
+            true => unsafe { copy_past_cache(out, bytes) },
+            false => out.copy_from_slice(bytes),
+        });
+    }
+
+    /// Appends `bytes` bytes that `write` sets, which have any value before.
+    #[inline(always)]
+    pub fn append_with(&mut self, bytes: usize, write: impl FnOnce(&mut [u8])) {
+        assert!(bytes <= self.room(), "{bytes} bytes do not fit into {}", self.room());
+        // SAFETY: the range lies in the buffer (checked above), which `&mut self` gives exclusively, and behind all bytes
+        // that were appended.
+        write(unsafe { std::slice::from_raw_parts_mut(self.buffer.start_mut().add(self.len), bytes) });
+        self.len += bytes;
+    }
+
+    /// The buffer, and the bytes appended to it.
+    pub fn finish(self) -> (Buffer, usize) {
+        let Self { fence, buffer, len, .. } = self;
+        drop(fence);
+        (buffer, len)
+    }
+}
+
+impl Drop for Fence {
+    fn drop(&mut self) {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: SSE is part of every x86-64; a fence accesses no memory.
+        unsafe {
+            std::arch::x86_64::_mm_sfence();
+        }
+    }
+}
+
+/// A copy without a call for the lengths of headers and trailers.
+#[inline(always)]
+fn copy(out: &mut [u8], bytes: &[u8]) {
+    if (16..=32).contains(&bytes.len())
+        && let (Some(first), Some(last)) = (bytes.first_chunk::<16>(), bytes.last_chunk::<16>())
+    {
+        // The two overlap.
+        out[..16].copy_from_slice(first);
+        let at = out.len() - 16;
+        out[at..].copy_from_slice(last);
+        return;
+    }
+    out.copy_from_slice(bytes);
+}
+
+/// Copies `bytes` to `out`, its whole lines past the caches.
+///
+/// # Safety
+/// Nothing accesses `out` before a fence.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+unsafe fn copy_past_cache(out: &mut [u8], bytes: &[u8]) {
+    use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_stream_si128};
+    let before = out.as_ptr().align_offset(LINE_BYTES).min(bytes.len());
+    let (head, rest) = bytes.split_at(before);
+    let (out_head, out_rest) = out.split_at_mut(before);
+    out_head.copy_from_slice(head);
+    let (lines, tail) = rest.as_chunks::<LINE_BYTES>();
+    let (out_lines, out_tail) = out_rest.as_chunks_mut::<LINE_BYTES>();
+    for (out, line) in out_lines.iter_mut().zip(lines) {
+        let (from, to) = (line.as_ptr().cast::<__m128i>(), out.as_mut_ptr().cast::<__m128i>());
+        // SAFETY: both arrays have four times 16 bytes, `out` is aligned to a line, SSE2 is part of every x86-64, and
+        // the caller lets nothing access the bytes before a fence.
+        unsafe {
+            let (first, second) = (_mm_loadu_si128(from), _mm_loadu_si128(from.add(1)));
+            let (third, fourth) = (_mm_loadu_si128(from.add(2)), _mm_loadu_si128(from.add(3)));
+            _mm_stream_si128(to, first);
+            _mm_stream_si128(to.add(1), second);
+            _mm_stream_si128(to.add(2), third);
+            _mm_stream_si128(to.add(3), fourth);
+        }
+    }
+    out_tail.copy_from_slice(tail);
+}
+
+/// Copies `bytes` to `out`; the caches of other architectures are not bypassed.
+///
+/// # Safety
+/// Always safe.
+#[cfg(not(target_arch = "x86_64"))]
+#[inline]
+unsafe fn copy_past_cache(out: &mut [u8], bytes: &[u8]) {
+    out.copy_from_slice(bytes);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn what_is_appended_stands_there_in_order(
+            parts in prop::collection::vec((prop::collection::vec(any::<u8>(), 0..2000), 0..3u8), 0..40),
+            is_past_cache in any::<bool>(),
+        ) {
+            let bytes: Vec<u8> = parts.iter().flat_map(|(part, _)| part.iter().copied()).collect();
+            let mut filling = Filling::new(Buffer::new(bytes.len() + 1).unwrap(), is_past_cache);
+            let all = filling.room();
+            for (part, way) in &parts {
+                match way {
+                    0 => filling.append(part),
+                    1 => filling.append_packet(part),
+                    _ => filling.append_with(part.len(), |out| out.copy_from_slice(part)),
+                }
+            }
+            prop_assert_eq!((filling.bytes(), filling.room()), (bytes.len(), all - bytes.len()));
+            let (buffer, len) = filling.finish();
+            prop_assert_eq!(&buffer[..len], &bytes);
+            prop_assert!(buffer[len..].iter().all(|byte| *byte == 0));
+        }
+    }
+
+    #[test]
+    fn another_thread_sees_what_went_past_the_caches() {
+        let packet = [7; 1500];
+        for _ in 0..200 {
+            let mut filling = Filling::new(Buffer::new(64 << 10).unwrap(), true);
+            while filling.room() >= packet.len() {
+                filling.append_packet(&packet);
+            }
+            let (buffer, len) = filling.finish();
+            let seen = std::thread::spawn(move || buffer[..len].iter().filter(|byte| **byte == 7).count());
+            assert_eq!(seen.join().unwrap(), len);
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "1 bytes do not fit into 0")]
+    fn a_full_buffer_takes_no_more() {
+        let mut filling = Filling::new(Buffer::new(4096).unwrap(), true);
+        filling.append_packet(&vec![0; filling.room()]);
+        filling.append(&[0]);
+    }
+}
