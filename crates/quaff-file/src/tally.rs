@@ -73,14 +73,20 @@ pub struct WriterTally {
     pub bytes: u64,
     /// Files finished.
     pub files: u64,
-    /// Files that end before a failed write.
+    /// Files that end before a failed write, or that could not be synced or named.
     pub failed_files: u64,
+    /// Those of them that could not be synced or named: their packets count as written, and may not be on disk.
+    pub unsynced_files: u64,
     /// The first failures: path and error.
     pub failures: Vec<String>,
     /// Files removed by retention.
     pub pruned: u64,
     /// The longest write, ns.
     pub write_high_ns: u64,
+    /// Bytes that a sync has completed for.
+    pub synced_bytes: u64,
+    /// The longest sync of a file that was being written, ns.
+    pub sync_high_ns: u64,
     /// The live copy, if there was one.
     pub copy: Option<CopyTally>,
     /// Post-rotate commands, and those of them that failed or could not be started.

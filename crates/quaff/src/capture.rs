@@ -66,6 +66,7 @@ impl Capture {
             Target::open(&plan.output, plan.live_copy.as_ref(), plan.write.format, &wakeup, &stop)?;
         target.patience =
             Some(Patience { run: stop.clone(), timeout: READER_TIMEOUT, is_limited_on_request: true });
+        target.fsync = plan.write.fsync;
         let (pool, lane_pools) = start_pool(&plan.input, &plan.write, 1, &stop)?;
         let status = Status {
             lanes: sources.gauges(),

@@ -92,6 +92,8 @@ pub struct WritePlan {
     pub chunk_bytes: usize,
     /// Longest delay until a packet is written, unless the disk is late.
     pub flush: Duration,
+    /// Interval of syncs of a file that is being written; without one it is synced when it ends.
+    pub fsync: Option<Duration>,
     /// The core of the writer.
     pub cpu: Option<usize>,
 }
@@ -112,6 +114,8 @@ pub const SNAPLEN_MAX: u32 = 262_144;
 const BLOCK_BYTES: usize = 1 << 20;
 /// Bytes of a chunk, and of one write.
 pub(crate) const CHUNK_BYTES: usize = 4 << 20;
+/// Smallest `fsync`.
+const FSYNC_MIN: Duration = Duration::from_millis(10);
 /// Time after which the kernel retires a block that is not full, ms.
 pub const RETIRE_MS: u32 = 50;
 /// Time before the first packet in which the buffer is populated; the rest is populated in the background.
@@ -239,6 +243,7 @@ impl WritePlan {
             buffer_bytes: given.map_or(default_bytes, |bytes| bytes as usize),
             chunk_bytes: CHUNK_BYTES,
             flush: Duration::from_secs(1),
+            fsync: None,
             cpu: None,
         }
     }
@@ -248,8 +253,11 @@ impl WritePlan {
         (self.buffer_bytes / self.chunk_bytes).max(2 * lanes)
     }
 
-    /// Refuses a format that cannot hold the input.
+    /// Refuses a format that cannot hold the input, and an interval that is too short.
     pub(crate) fn check(&self, input: &InputPlan) -> Result<()> {
+        if self.fsync.is_some_and(|interval| interval < FSYNC_MIN) {
+            return Err(Error::Plan("`fsync` must be at least 10ms".into()));
+        }
         match input.interfaces.len() > 1 && self.format != Format::Pcapng {
             true => Err(Error::Plan(
                 "pcap holds a single interface: use the `format` pcapng, or capture one interface".into(),
@@ -305,6 +313,9 @@ mod tests {
         let mut pcap = capture(InputPlan::live(["a", "b"].map(str::to_owned)));
         pcap.write.format = Format::Pcap;
         assert!(refusal(pcap).contains("pcap"));
+        let mut often = capture(live());
+        often.write.fsync = Some(Duration::from_millis(9));
+        assert!(refusal(often).contains("`fsync`"));
         let inner = Some(InnerPlan { expression: "udp".into(), user: false });
         assert!(refusal(capture(InputPlan { inner, ..live() })).contains("`decap`"));
         let live_copy = Some(Output::Stdout);

@@ -154,12 +154,13 @@ impl Run {
 impl Ended {
     /// The ledger of a run with one writer, with its sums checked.
     pub(crate) fn ledger(
-        self,
+        mut self,
         writer: &WriterTally,
         buffer_high_bytes: u64,
         block_bytes: u64,
         ended_by: Option<Reason>,
     ) -> Ledger {
+        self.reasons.unknown.extend(verdict::unsynced(writer));
         let mut ledger = Ledger::new(self.lanes.clone(), writer, buffer_high_bytes, block_bytes);
         ledger.seconds = self.seconds;
         ledger.ended_by = ended_by;

@@ -209,7 +209,7 @@ pub struct Ledger {
     pub seconds: f64,
     /// Files finished.
     pub files: u64,
-    /// Files that end before a failed write.
+    /// Files that end before a failed write, or that could not be synced or named.
     pub failed_files: u64,
     /// The first failures of files: path and error.
     #[serde(skip)]
@@ -224,6 +224,10 @@ pub struct Ledger {
     pub ring_high_bytes: u64,
     /// Duration of the longest write.
     pub write_high_seconds: f64,
+    /// Bytes of the files that a sync has completed for.
+    pub synced_bytes: u64,
+    /// Duration of the longest sync of a file that was being written.
+    pub sync_high_seconds: f64,
     /// The live copy, which does not count as written or lost.
     pub tee: Option<CopyTally>,
     /// Post-rotate commands, and those of them that failed.
@@ -292,6 +296,8 @@ impl Ledger {
             resident_bytes: 0,
             ring_high_bytes: sum(|lane| lane.ring_high_blocks) * block_bytes,
             write_high_seconds: writer.write_high_ns as f64 / 1e9,
+            synced_bytes: writer.synced_bytes,
+            sync_high_seconds: writer.sync_high_ns as f64 / 1e9,
             tee: writer.copy,
             commands: writer.commands,
             commands_failed: writer.commands_failed,

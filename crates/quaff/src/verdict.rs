@@ -17,6 +17,7 @@
 
 use crate::plan::SNAPLEN_MAX;
 use crate::tally::{BelowTap, LaneTally, Reasons, Verdict};
+use quaff_file::tally::WriterTally;
 use quaff_os::link_counters::{BeforeTap, LowerDrops};
 use quaff_os::softnet::{SoftnetMeter, SoftnetRises};
 use std::collections::BTreeSet;
@@ -120,6 +121,13 @@ fn below(lanes: &[LaneTally], unexplained: &mut u64, found: &mut BelowTap, reaso
     }
 }
 
+/// Files that may not be on disk.
+pub(crate) fn unsynced(writer: &WriterTally) -> Option<String> {
+    let files = writer.unsynced_files;
+    (files > 0)
+        .then(|| format!("{files} files could not be synced or finished: packets in them may not be on disk"))
+}
+
 /// Packets that are not whole in the output though no snaplen asked for it.
 fn cut(lane: &LaneTally) -> Option<String> {
     let LaneTally { truncated, interface, .. } = lane;
@@ -220,6 +228,13 @@ mod tests {
         let (found, reasons) = of(lanes, &softnet(dropped));
         let verdict = Verdict::new(false, &reasons, false);
         (verdict, found, [reasons.lossy, reasons.unknown].concat())
+    }
+
+    #[test]
+    fn a_file_that_may_not_be_on_disk_is_a_reason() {
+        assert_eq!(unsynced(&WriterTally::default()), None);
+        let reason = unsynced(&WriterTally { unsynced_files: 2, ..WriterTally::default() });
+        assert!(reason.unwrap().starts_with("2 files could not be synced"));
     }
 
     #[test]

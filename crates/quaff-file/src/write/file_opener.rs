@@ -1,15 +1,15 @@
-//! Two threads that open the next file ahead of need and finish the last one, so that a slow file system
-//! call does not delay the writer.
+//! Two threads, one that opens the next file ahead of need and one that finishes the last one, so that a slow file
+//! system call does not delay the writer.
 //!
 //! A file opened ahead has no name (O_TMPFILE): a crash leaves nothing, and a folder never shows more
 //! files than the retention rule allows.
 
-use super::name_template::PART;
+use super::finisher::{FinishJob, Finisher, FinisherDone, SyncFile, SyncJob, part_of};
 use crate::error::is_full;
 use crate::{Error, Result};
 use nix::fcntl::{AT_FDCWD, AtFlags};
 use nix::unistd::linkat;
-use quaff_os::disk::{direct_align, open_unnamed, preallocate, rename_new, sync_all, sync_folder};
+use quaff_os::disk::{direct_align, open_unnamed, preallocate, rename_new};
 use quaff_os::{Buffer, Wakeup};
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
@@ -31,6 +31,8 @@ pub(super) struct OpenPlan {
     pub preallocate: u64,
     /// With O_TMPFILE where the file system supports it; otherwise under hidden names.
     pub unnamed: bool,
+    /// Syncs a file.
+    pub sync: SyncFile,
 }
 
 /// An open file without a final name. Dropped before [`NewFile::name`], it leaves nothing in the folder.
@@ -142,32 +144,19 @@ pub(super) fn remove_hidden(dir: &Path) {
     }
 }
 
-/// Returns the name of a file until it is finished.
-pub(super) fn part_of(path: &Path) -> PathBuf {
-    let mut part = path.as_os_str().to_owned();
-    part.push(PART);
-    part.into()
-}
-
-/// A file to be truncated, synced and named.
-#[derive(Debug)]
-pub(super) struct FinishJob {
-    pub file: Arc<File>,
-    /// Its final path.
-    pub path: PathBuf,
-    /// Its final length.
-    pub bytes: u64,
-    /// Steady time of the first failed attempt.
-    pub stuck_ns: Option<u64>,
-}
-
 /// The result of a job of the opener.
 #[derive(Debug)]
 pub(super) enum JobDone {
     /// The next file is open.
     Opened(io::Result<NewFile>),
-    /// A file has its final length and name, and is on disk.
-    Finished(FinishJob, io::Result<()>),
+    /// Of the finishing thread.
+    Finisher(FinisherDone),
+}
+
+impl From<FinisherDone> for JobDone {
+    fn from(done: FinisherDone) -> Self {
+        Self::Finisher(done)
+    }
 }
 
 /// An opening and a finishing thread, so that a slow sync does not delay the next file. They end after
@@ -175,42 +164,39 @@ pub(super) enum JobDone {
 #[derive(Debug)]
 pub(super) struct FileOpener {
     opens: Option<Sender<()>>,
-    finishes: Option<Sender<FinishJob>>,
+    opening: Option<JoinHandle<()>>,
+    finisher: Finisher,
     done: Receiver<JobDone>,
-    threads: Vec<JoinHandle<()>>,
 }
 
 impl FileOpener {
     /// Starts the threads; `wakeup` is signalled after each job.
     pub(super) fn start(plan: OpenPlan, wakeup: Wakeup) -> Result<Self> {
         let (opens, to_open) = channel();
-        let (finishes, to_finish) = channel();
         let (outbox, done) = channel();
-        let (open_outbox, open_wakeup) = (outbox.clone(), wakeup.clone());
-        let mut opener = Self { opens: Some(opens), finishes: Some(finishes), done, threads: Vec::new() };
-        opener.spawn("quaff-opener", move || {
-            work(&to_open, &open_outbox, &open_wakeup, |()| JobDone::Opened(NewFile::open(&plan)));
-        })?;
-        opener.spawn("quaff-opener", move || {
-            work(&to_finish, &outbox, &wakeup, |job: FinishJob| {
-                let finished = match finish(&job.file, &job.path, job.bytes) {
-                    Err(error) if is_full(&error) => finish_again(&job.file, &job.path, job.bytes),
-                    finished => finished,
-                };
-                JobDone::Finished(job, finished)
-            });
-        })?;
-        Ok(opener)
+        let finisher = Finisher::start(outbox.clone(), wakeup.clone(), plan.sync)?;
+        let body = move || open_all(&plan, &to_open, &outbox, &wakeup);
+        let opening = std::thread::Builder::new().name("quaff-opener".into()).spawn(body);
+        let opening = opening.map_err(|errno| Error::Os(quaff_os::Error::new("start a thread", errno)))?;
+        Ok(Self { opens: Some(opens), opening: Some(opening), finisher, done })
     }
 
     /// Queues the opening of the next file.
     pub(super) fn open_next(&self) {
-        send(self.opens.as_ref(), ());
+        // Sending cannot fail: the thread ends only after `drop` has dropped the sender.
+        if let Some(opens) = &self.opens {
+            let _ = opens.send(());
+        }
+    }
+
+    /// Queues a sync of the file that is being written.
+    pub(super) fn sync(&self, job: SyncJob) {
+        self.finisher.sync(job);
     }
 
     /// Queues the finishing of a file.
     pub(super) fn finish(&self, job: FinishJob) {
-        send(self.finishes.as_ref(), job);
+        self.finisher.finish(job);
     }
 
     /// Returns the oldest completed job, if any.
@@ -222,39 +208,21 @@ impl FileOpener {
     pub(super) fn wait(&self) -> Option<JobDone> {
         self.done.recv().ok()
     }
-
-    fn spawn(&mut self, name: &str, body: impl FnOnce() + Send + 'static) -> Result<()> {
-        let thread = std::thread::Builder::new().name(name.into()).spawn(body);
-        let thread = thread.map_err(|errno| Error::Os(quaff_os::Error::new("start a thread", errno)))?;
-        self.threads.push(thread);
-        Ok(())
-    }
 }
 
 impl Drop for FileOpener {
     fn drop(&mut self) {
-        (self.opens, self.finishes) = (None, None);
-        for thread in self.threads.drain(..) {
+        self.opens = None;
+        if let Some(thread) = self.opening.take() {
             let _ = thread.join();
         }
     }
 }
 
-/// Sending cannot fail: the threads end only after `drop` has dropped the senders.
-fn send<T>(to: Option<&Sender<T>>, job: T) {
-    if let Some(to) = to {
-        let _ = to.send(job);
-    }
-}
-
-fn work<T>(
-    inbox: &Receiver<T>,
-    outbox: &Sender<JobDone>,
-    wakeup: &Wakeup,
-    mut job: impl FnMut(T) -> JobDone,
-) {
-    while let Ok(next) = inbox.recv() {
-        if outbox.send(job(next)).is_err() {
+/// The opening thread.
+fn open_all(plan: &OpenPlan, inbox: &Receiver<()>, outbox: &Sender<JobDone>, wakeup: &Wakeup) {
+    while let Ok(()) = inbox.recv() {
+        if outbox.send(JobDone::Opened(NewFile::open(plan))).is_err() {
             return;
         }
         wakeup.signal();
@@ -265,22 +233,6 @@ fn work<T>(
 fn link_unnamed(file: &File, path: &Path) -> io::Result<()> {
     let from = format!("/proc/self/fd/{}", file.as_raw_fd());
     linkat(AT_FDCWD, Path::new(&from), AT_FDCWD, path, AtFlags::AT_SYMLINK_FOLLOW).map_err(io::Error::from)
-}
-
-/// Truncates the file to its length, syncs it, and only then gives it its final name, which is synced too. EEXIST when
-/// another program has taken the name: the file stays a `.part`.
-fn finish(file: &File, path: &Path, bytes: u64) -> io::Result<()> {
-    file.set_len(bytes)?;
-    file.sync_data()?;
-    rename_new(&part_of(path), path)?;
-    path.parent().map_or(Ok(()), sync_folder)
-}
-
-/// Syncs the file system's journal first, which frees the space of removed files: rename(2), unlike a
-/// write, does not wait for that.
-fn finish_again(file: &File, path: &Path, bytes: u64) -> io::Result<()> {
-    sync_all(file)?;
-    finish(file, path, bytes)
 }
 
 #[cfg(test)]
@@ -301,25 +253,18 @@ mod tests {
         assert!(probe_named(Path::new("/proc")).is_err());
     }
 
-    #[test]
-    fn a_finished_file_replaces_no_other() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("a");
-        let file = File::create(part_of(&path)).unwrap();
-        fs::write(&path, b"of another program").unwrap();
-        assert_eq!(finish(&file, &path, 0).unwrap_err().kind(), ErrorKind::AlreadyExists);
-        assert_eq!(fs::read(&path).unwrap(), b"of another program");
-        fs::remove_file(&path).unwrap();
-        finish(&file, &path, 0).unwrap();
-        assert!(path.exists() && !part_of(&path).exists());
-    }
-
     /// With the two looks of [`NewFile::name`] in the other order, one of some thousand renames falls between them.
     #[test]
     fn the_name_of_a_file_that_is_being_finished_is_taken() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a");
-        let plan = OpenPlan { dir: dir.path().to_owned(), direct: false, preallocate: 0, unnamed: true };
+        let plan = OpenPlan {
+            dir: dir.path().to_owned(),
+            direct: false,
+            preallocate: 0,
+            unnamed: true,
+            sync: File::sync_data,
+        };
         let mut next = NewFile::open(&plan).unwrap();
         let until = Instant::now() + Duration::from_millis(500);
         while Instant::now() < until {

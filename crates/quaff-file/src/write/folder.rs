@@ -1,6 +1,9 @@
 //! A folder of rotated files: opens and names the next file, and removes old ones by the retention rules.
 
-use super::file_opener::{FileOpener, FinishJob, JobDone, NewFile, OpenPlan, part_of, remove_hidden};
+use super::file_opener::{FileOpener, JobDone, NewFile, OpenPlan, remove_hidden};
+#[cfg(test)]
+use super::finisher::SyncFile;
+use super::finisher::{Finish, FinishJob, FinisherDone, SyncJob, part_of};
 use super::name_template::NameTemplate;
 use super::post_rotate::{CommandRuns, PostRotate};
 use super::retention::{KeptFiles, wait_for_lock};
@@ -65,9 +68,18 @@ pub struct Folder {
     made_ns: u64,
     /// Steady time of the first failure on a full disk; `None` after a success.
     full_ns: Option<u64>,
-    /// A file that could not be finished, and the error.
-    pub failure: Option<(PathBuf, io::Error)>,
+    /// Results of the finishing thread, for the writer.
+    file_events: Vec<FileEvent>,
     _lock: File,
+}
+
+/// A file was synced or finished, or should have been.
+#[derive(Debug)]
+pub(super) enum FileEvent {
+    /// A sync of the file that is being written, with its duration in ns.
+    Synced { job: SyncJob, result: io::Result<()>, took_ns: u64 },
+    /// The end of a file.
+    Finished { job: FinishJob, result: io::Result<()> },
 }
 
 /// Ended files whose last writes are pending.
@@ -82,8 +94,17 @@ impl Folder {
     /// background. `extension` has no dot.
     pub fn open(plan: &DirPlan, extension: &'static str, direct: bool, wakeup: Wakeup) -> Result<Self> {
         let preallocate = plan.rotate_bytes.unwrap_or(256 << 20).min(1 << 30);
-        let open_plan = OpenPlan { dir: plan.dir.clone(), direct, preallocate, unnamed: true };
+        let open_plan =
+            OpenPlan { dir: plan.dir.clone(), direct, preallocate, unnamed: true, sync: File::sync_data };
         Self::with(open_plan, plan, extension, wakeup)
+    }
+
+    /// A folder whose files are synced by `sync`.
+    #[cfg(test)]
+    pub(super) fn with_sync(plan: &DirPlan, extension: &'static str, sync: SyncFile) -> Result<Self> {
+        let dir = plan.dir.clone();
+        let open_plan = OpenPlan { dir, direct: false, preallocate: 0, unnamed: true, sync };
+        Self::with(open_plan, plan, extension, Wakeup::new()?)
     }
 
     fn with(
@@ -119,7 +140,7 @@ impl Folder {
             made: 0,
             made_ns: 0,
             full_ns: None,
-            failure: None,
+            file_events: Vec::new(),
             _lock: lock,
         })
     }
@@ -197,12 +218,30 @@ impl Folder {
         self.next_path(time_ns)
     }
 
+    /// Syncs the file that is being written, in the background.
+    pub(super) fn sync(&self, file: Arc<File>, path: &Path, bytes: u64, is_new: bool) {
+        self.opener.sync(SyncJob { file, path: part_of(path), bytes, is_new });
+    }
+
     /// Truncates, syncs and names an ended file in the background.
-    pub(super) fn finish(&mut self, file: Arc<File>, path: PathBuf, bytes: u64) {
+    pub(super) fn finish(&mut self, job: FinishJob) {
         self.unfinished += 1;
-        self.unfinished_bytes += bytes;
+        self.unfinished_bytes += job.bytes;
         self.in_progress += 1;
-        self.opener.finish(FinishJob { file, path, bytes, stuck_ns: None });
+        self.opener.finish(job);
+    }
+
+    /// Returns the results of syncs and of finished files since the last call.
+    pub(super) fn take_file_events(&mut self) -> Vec<FileEvent> {
+        std::mem::take(&mut self.file_events)
+    }
+
+    /// Returns the first failure of a sync or of a finished file since the last call.
+    pub(super) fn take_failure(&mut self) -> Option<(PathBuf, io::Error)> {
+        self.take_file_events().into_iter().find_map(|event| match event {
+            FileEvent::Synced { job, result, .. } => result.err().map(|error| (job.path, error)),
+            FileEvent::Finished { job, result } => result.err().map(|error| (job.name, error)),
+        })
     }
 
     /// Removes an empty file.
@@ -334,9 +373,7 @@ impl Folder {
                 self.in_progress += 1;
                 self.opener.finish(job);
             } else {
-                self.unfinished -= 1;
-                self.unfinished_bytes -= job.bytes;
-                self.failure = Some((job.path, ErrorKind::StorageFull.into()));
+                self.end(job, Err(Some(ErrorKind::StorageFull.into())));
             }
         }
     }
@@ -387,25 +424,40 @@ impl Folder {
     fn handle(&mut self, done: JobDone) {
         match done {
             JobDone::Opened(opened) => (self.opened, self.is_opening) = (Some(opened), false),
-            JobDone::Finished(job, Err(error)) if is_full(&error) => {
-                self.in_progress -= 1;
-                self.stuck.push(job);
+            JobDone::Finisher(FinisherDone::Synced(job, result, took_ns)) => {
+                self.file_events.push(FileEvent::Synced { job, result, took_ns });
             }
-            JobDone::Finished(job, finished) => {
+            JobDone::Finisher(FinisherDone::Finished(job, finish)) => {
                 self.in_progress -= 1;
-                self.unfinished -= 1;
-                self.unfinished_bytes -= job.bytes;
-                match finished {
-                    Ok(()) => {
-                        if let Some(post_rotate) = &self.post_rotate {
-                            post_rotate.add(job.path.clone());
-                        }
-                        self.kept_files.add(job.path, job.bytes);
-                    }
-                    Err(error) => self.failure = Some((job.path, error)),
+                match finish {
+                    Finish::Named => self.end(job, Ok(())),
+                    Finish::Stuck => self.stuck.push(job),
+                    Finish::Failed(error) => self.end(job, Err(error)),
                 }
             }
         }
+    }
+
+    /// Adds a file to the books, for better or worse. An error that was reported before is `None`.
+    fn end(&mut self, job: FinishJob, finished: Result<(), Option<io::Error>>) {
+        self.unfinished -= 1;
+        self.unfinished_bytes -= job.bytes;
+        let result = match finished {
+            Ok(()) => {
+                if let Some(post_rotate) = &self.post_rotate {
+                    post_rotate.add(job.path.clone());
+                }
+                self.kept_files.add(job.path.clone(), job.bytes);
+                Ok(())
+            }
+            Err(error) => {
+                self.hold();
+                self.kept_files.add_unfinished(job.name.clone(), job.bytes);
+                let Some(error) = error else { return };
+                Err(error)
+            }
+        };
+        self.file_events.push(FileEvent::Finished { job, result });
     }
 }
 
@@ -441,7 +493,8 @@ mod tests {
             wrap: false,
             exec: None,
         };
-        let open_plan = OpenPlan { dir: dir.to_owned(), direct: false, preallocate: 100, unnamed };
+        let open_plan =
+            OpenPlan { dir: dir.to_owned(), direct: false, preallocate: 100, unnamed, sync: File::sync_data };
         Folder::with(open_plan, &plan, "pcapng", Wakeup::new().unwrap())
     }
 
@@ -457,7 +510,7 @@ mod tests {
         for number in 0..files {
             let (file, path) = folder.next(0, &[], Ending::default()).unwrap();
             file.write_all_at(&[number; 100], 0).unwrap();
-            folder.finish(file, path, 100);
+            folder.finish(FinishJob::new(file, path, 100, 0));
         }
         folder.finish_all();
     }
@@ -470,7 +523,7 @@ mod tests {
             std::fs::write(dir.path().join(".quaff-next-1-0"), b"stale").unwrap();
             let mut folder = folder(dir.path(), unnamed, Retention::default()).unwrap();
             write(&mut folder, 20);
-            assert!(folder.failure.is_none(), "{:?}", folder.failure);
+            assert!(folder.take_failure().is_none());
             drop(folder);
             let names = names(dir.path());
             assert_eq!(names.len(), 20, "{names:?}");
@@ -493,7 +546,13 @@ mod tests {
             wrap: true,
             exec: None,
         };
-        let open_plan = OpenPlan { dir: dir.to_owned(), direct: false, preallocate: 100, unnamed: true };
+        let open_plan = OpenPlan {
+            dir: dir.to_owned(),
+            direct: false,
+            preallocate: 100,
+            unnamed: true,
+            sync: File::sync_data,
+        };
         Folder::with(open_plan, &plan, "pcap", Wakeup::new().unwrap()).unwrap()
     }
 
@@ -516,15 +575,15 @@ mod tests {
             // File times have a resolution of some ms.
             std::thread::sleep(Duration::from_millis(20));
             if let Some((file, path)) = before.replace((file, path)) {
-                folder.finish(file, path, 100);
+                folder.finish(FinishJob::new(file, path, 100, 0));
             }
         }
         let (file, path) = before.unwrap();
         folder.finish_all();
         std::thread::sleep(Duration::from_millis(20));
-        folder.finish(file, path, 100);
+        folder.finish(FinishJob::new(file, path, 100, 0));
         folder.finish_all();
-        assert!(folder.failure.is_none(), "{:?}", folder.failure);
+        assert!(folder.take_failure().is_none());
         drop(folder);
         assert_eq!(names(dir.path()), ["pcap000", "pcap001"]);
         assert_eq!(last_bytes(), [6, 5]);
@@ -622,7 +681,7 @@ mod tests {
             // Pages to sync, so that finishing takes longer than the next two files.
             let (file, path) = folder.next(0, &[], Ending::default()).unwrap();
             file.write_all_at(&vec![1; 2 << 20], 0).unwrap();
-            folder.finish(file, path, 2 << 20);
+            folder.finish(FinishJob::new(file, path, 2 << 20, 0));
             let named = names(dir.path());
             assert!(named.len() <= 3, "{named:?}");
         }

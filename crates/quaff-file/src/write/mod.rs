@@ -15,7 +15,8 @@
 //! | [`name_template`] | names of rotated files |
 //! | [`retention`] | finished files, and the rules by which they are removed |
 //! | [`slots`] | rotation by time: the slot of a time, through daylight saving and steps of the clock |
-//! | [`file_opener`] | threads that open the next file ahead and finish the last one |
+//! | [`file_opener`] | the thread that opens the next file ahead |
+//! | [`finisher`] | the thread that syncs files, and finishes the last one |
 //! | [`post_rotate`] | runs a command of the user for each finished file |
 //! | [`tee`] | a sink with a live copy |
 //! | [`live_copy`] | the live copy: a pipe whose slow reader misses packets |
@@ -27,6 +28,7 @@ mod chunk;
 mod descriptor;
 mod file;
 mod file_opener;
+mod finisher;
 mod folder;
 mod header;
 mod live_copy;

@@ -104,6 +104,12 @@ impl KeptFiles {
         self.files.push_back((path, bytes));
     }
 
+    /// Adds a file that may not be on disk, under the name that it has. It counts as older than those that are held.
+    pub(super) fn add_unfinished(&mut self, name: PathBuf, bytes: u64) {
+        self.bytes += bytes;
+        self.files.insert(self.files.len().saturating_sub(self.held), (name, bytes));
+    }
+
     /// Keeps the `newest` files, whatever the rules demand.
     pub(super) fn hold(&mut self, newest: u64) {
         self.held = usize::try_from(newest).unwrap_or(usize::MAX);
@@ -235,6 +241,23 @@ mod tests {
     fn put(dir: &Path, name: &str, bytes: usize) {
         fs::write(dir.join(name), vec![0; bytes]).unwrap();
         std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+
+    #[test]
+    fn a_file_that_may_not_be_on_disk_is_older_than_those_that_are_held() {
+        let dir = tempfile::tempdir().unwrap();
+        let names = NameTemplate::new("q", "pcapng").unwrap();
+        let rule = Retention { files: Some(2), ..Retention::default() };
+        let mut kept_files = KeptFiles::open(dir.path(), &names, rule).unwrap();
+        let path = |name: &str| dir.path().join(name);
+        for name in ["done", "held-1", "held-2", "bad.part"] {
+            put(dir.path(), name, 10);
+        }
+        ["done", "held-1", "held-2"].into_iter().for_each(|name| kept_files.add(path(name), 10));
+        kept_files.hold(2);
+        kept_files.add_unfinished(path("bad.part"), 10);
+        kept_files.prune(0, 0);
+        assert_eq!((files(dir.path()), kept_files.bytes), (vec!["held-1".into(), "held-2".into()], 20));
     }
 
     #[test]

@@ -45,6 +45,8 @@ pub struct Target {
     live_copy: Option<File>,
     /// Without it a reader that stands still is waited for.
     pub patience: Option<Patience>,
+    /// Interval of syncs of a file or of the files of a folder; without one, a file is synced when it ends.
+    pub fsync: Option<Duration>,
 }
 
 enum TargetKind {
@@ -77,17 +79,31 @@ impl Target {
                 (TargetKind::Folder(Box::new(folder), dir.rotate_time, Box::new(names)), align)
             }
         };
-        Ok(Self { kind, format, align, live_copy, patience: None })
+        Ok(Self { kind, format, align, live_copy, patience: None, fsync: None })
     }
 
     /// Wraps a pipe to a process.
     pub fn process(pipe: File, format: Format) -> Self {
-        Self { kind: TargetKind::Stream(pipe), format, align: 1, live_copy: None, patience: None }
+        Self {
+            kind: TargetKind::Stream(pipe),
+            format,
+            align: 1,
+            live_copy: None,
+            patience: None,
+            fsync: None,
+        }
     }
 
     /// Wraps the caller's sink for chunks in `format`; `name` describes it.
     pub fn own(sink: Box<dyn Sink>, name: &'static str, format: Format) -> Self {
-        Self { kind: TargetKind::Own(sink, name), format, align: 1, live_copy: None, patience: None }
+        Self {
+            kind: TargetKind::Own(sink, name),
+            format,
+            align: 1,
+            live_copy: None,
+            patience: None,
+            fsync: None,
+        }
     }
 
     /// Returns the alignment of chunks, bytes.
@@ -164,10 +180,12 @@ impl Target {
                 // The old contents are removed only now, after everything else has succeeded.
                 file.set_len(0).map_err(|errno| Error::path("empty", &path, errno))?;
                 let is_stdout = path == Path::new(STDOUT);
-                let files = Files::in_place(file, path, parts(Disk::new(&wakeup)))?;
+                let files = Files::in_place(file, path, parts(Disk::new(&wakeup)))?.sync_every(self.fsync)?;
                 Box::new(if is_stdout { files.on_stdout() } else { files })
             }
-            TargetKind::Folder(folder, ..) => Box::new(Files::in_folder(*folder, parts(Disk::new(&wakeup)))?),
+            TargetKind::Folder(folder, ..) => {
+                Box::new(Files::in_folder(*folder, parts(Disk::new(&wakeup)))?.sync_every(self.fsync)?)
+            }
             TargetKind::Own(sink, _) => sink,
         };
         let Some(out) = self.live_copy else { return Ok(sink) };

@@ -2,7 +2,7 @@
 //!
 //! A [`Disk`] writes buffers and returns each when it is written or has failed, in the order of submission.
 //! The order matters: a file grows only at its end, so after every completed write it contains everything
-//! before it, whatever happens next. (A chain of sequential 4 MiB writes measured as fast as four at once.)
+//! before it, whatever happens next. Queued writes that follow each other are given to the disk together.
 
 mod file;
 mod read;
@@ -32,6 +32,13 @@ pub struct Write {
     pub len: usize,
     /// Offset in the file.
     pub offset: u64,
+}
+
+impl Write {
+    /// Returns whether it begins where `before` ends.
+    fn follows(&self, before: &Self) -> bool {
+        Arc::ptr_eq(&self.file, &before.file) && self.offset == before.offset + before.len as u64
+    }
 }
 
 /// A completed write.
@@ -90,7 +97,8 @@ impl Disk {
         }
     }
 
-    /// Queues a write, which starts when the earlier ones have completed.
+    /// Queues a write, which starts when the earlier ones have completed, or together with those that it follows in the
+    /// file: then none of them is in the file before all are.
     pub fn submit(&mut self, write: Write) -> io::Result<()> {
         self.queue.push_back(write);
         self.start()
@@ -156,6 +164,7 @@ fn pwrite(write: Write) -> Written {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
     use std::time::Duration;
 
     fn write(file: &Arc<File>, byte: u8, offset: u64) -> Write {
@@ -259,6 +268,91 @@ mod tests {
                 }
             }
             assert_eq!((errors, disk.abandon().count()), (vec![libc::EPERM], 2), "{}", disk.name());
+        }
+    }
+
+    #[test]
+    fn of_writes_that_are_refused_together_each_is_tried_alone() {
+        let test = "of_writes_that_are_refused_together_each_is_tried_alone";
+        let dir = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        // The disk refuses a length that is no multiple of its blocks, some file systems do not.
+        let Some(file) =
+            open_unnamed(dir.path(), true).ok().filter(|file| file.write_at(&[0; 100], 0).is_err())
+        else {
+            return crate::testing::skip(test, "no O_DIRECT where the source lies");
+        };
+        let file = Arc::new(file);
+        for (mut disk, wakeup) in engines() {
+            file.set_len(0).unwrap();
+            for number in 0..8 {
+                let write = write(&file, number, u64::from(number) * 4096);
+                disk.submit(Write { len: if number == 3 { 100 } else { 4096 }, ..write }).unwrap();
+            }
+            let mut offsets = Vec::new();
+            let failed = loop {
+                match disk.reap().unwrap() {
+                    Some(Written { write, result: Ok(()) }) => offsets.push(write.offset),
+                    Some(written) => break written,
+                    None => drop(wakeup.wait(Duration::from_millis(100)).unwrap()),
+                }
+            };
+            assert_eq!(offsets, (0..3).map(|number| number * 4096).collect::<Vec<_>>(), "{}", disk.name());
+            assert_eq!(failed.write.offset, 3 * 4096);
+            assert_eq!((disk.abandon().count(), file.metadata().unwrap().len()), (4, 3 * 4096));
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        /// Writes of some pages each, with gaps between some, to a file that cannot grow beyond `room`.
+        #[test]
+        fn the_first_write_without_room_fails_and_those_before_it_are_in_the_file(
+            writes in proptest::collection::vec((1..5u64, proptest::bool::weighted(0.2)), 1..40),
+            room in 0..100u64,
+        ) {
+            for (mut disk, wakeup) in engines() {
+                let (small, large) = (Arc::new(sealed(room * 4096)), Arc::new(tempfile::tempfile().unwrap()));
+                let (mut at, mut expected) = (0, Vec::new());
+                for (number, (pages, is_apart)) in writes.iter().enumerate() {
+                    at += u64::from(*is_apart) * 4096;
+                    let len = *pages as usize * 4096;
+                    let mut buffer = Buffer::new(len).unwrap();
+                    buffer.fill(number as u8 + 1);
+                    disk.submit(Write { file: small.clone(), buffer, len, offset: at }).unwrap();
+                    expected.push((at, len));
+                    at += len as u64;
+                }
+                let fitting = expected.iter().take_while(|(at, len)| at + *len as u64 <= room * 4096).count();
+                let (mut good, mut failed) = (0, None);
+                while disk.pending() > 0 && failed.is_none() {
+                    match disk.reap().unwrap() {
+                        Some(Written { write, result: Ok(()) }) => {
+                            prop_assert_eq!((write.offset, write.len), expected[good]);
+                            good += 1;
+                        }
+                        Some(Written { write, result: Err(error) }) => {
+                            prop_assert_eq!(error.raw_os_error(), Some(libc::EPERM));
+                            failed = Some(write);
+                        }
+                        None => drop(wakeup.wait(Duration::from_millis(100)).unwrap()),
+                    }
+                }
+                prop_assert_eq!((good, failed.is_some()), (fitting, fitting < writes.len()));
+                // What was not written goes into another file, as after a failure of a capture.
+                let rest: Vec<_> = failed.into_iter().chain(disk.abandon()).collect();
+                prop_assert_eq!(rest.len(), writes.len() - good);
+                for write in rest {
+                    disk.submit(Write { file: large.clone(), ..write }).unwrap();
+                }
+                prop_assert!(finish(&mut disk, &wakeup).iter().all(|(_, result)| result.is_ok()));
+                for (number, (at, len)) in expected.into_iter().enumerate() {
+                    let mut found = vec![0; len];
+                    let file = if number < good { &small } else { &large };
+                    file.read_exact_at(&mut found, at).unwrap();
+                    prop_assert!(found.iter().all(|byte| *byte == number as u8 + 1), "write {}", number);
+                }
+            }
         }
     }
 }

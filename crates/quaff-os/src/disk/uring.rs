@@ -1,28 +1,85 @@
 //! A chain of linked writes on an io_uring: each starts when the previous one has succeeded.
 //!
-//! One chain is in flight at a time. A failed write cancels the later ones (ECANCELED); they return to the
-//! head of the queue, unwritten, until the caller has handled the failure.
+//! ```text
+//!   queue    w0 w1 w2 w3 │ w4 w5 w6 w7 │ w8 …
+//!   chain    └── span ──┘ → └── span ──┘ → …       one after another
+//!   disk     ▐▌ ▐▌ ▐▌ ▐▌                           all requests of a span at once
+//! ```
+//!
+//! Writes that follow each other in a file go out as one vectored write, a span: the disk works on all of them at once,
+//! and the file still grows only by what is complete. One chain is in flight at a time. A failed write cancels the later
+//! ones (ECANCELED); they return to the head of the queue, unwritten, until the caller has handled the failure. A span
+//! that fails is repeated write by write, which shows the one that fails and keeps those before it.
 
 use super::{Write, Written};
 use crate::wakeup::Wakeup;
-use io_uring::{IoUring, opcode, squeue::Flags, types::Fd};
+use io_uring::squeue::{Entry, Flags};
+use io_uring::{IoUring, opcode, types::Fd};
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::FileExt;
 
-/// Writes in one chain: the kernel starts the next one without waking this thread.
+/// Spans in one chain: the kernel starts the next one without waking this thread.
 const CHAIN: usize = 4;
+/// Largest span of several writes, bytes. With 16 MiB a busy core wrote 30 % less, because this thread's kernel worker
+/// waits for the core after each.
+const SPAN_BYTES: usize = 32 << 20;
+/// Most writes of a span.
+const SPAN_WRITES: usize = 64;
 
 pub(super) struct Chain {
     ring: IoUring,
     /// The writes in flight, oldest first. Their buffers and files stay alive here until their completions
     /// are read.
     flight: VecDeque<Write>,
-    /// The number of the oldest write in `flight`; `user_data` of a completion is the number of its write.
+    /// The spans of `flight`, oldest first.
+    spans: VecDeque<Span>,
+    /// The number of the oldest span; `user_data` of a completion is the number of its span.
     oldest: u64,
-    /// Results by position in `flight`.
-    results: VecDeque<Option<i32>>,
+    /// Next writes that start as spans of their own, after a span of several has failed.
+    singles: usize,
+}
+
+/// Writes to one place of a file, in flight together.
+struct Span {
+    /// Its writes that have not been returned to the caller.
+    writes: usize,
+    /// Their bytes, as the kernel reads them. Not read after the completion.
+    parts: Box<[Part]>,
+    /// Bytes written by the writes that have not been returned, or a negative errno; `None` before the completion.
+    result: Option<i32>,
+}
+
+/// `struct iovec` (sys/uio.h), with an address instead of a pointer, so that it may move between threads.
+#[repr(C)]
+struct Part {
+    start: usize,
+    bytes: usize,
+}
+
+impl Span {
+    fn of<'a>(writes: impl Iterator<Item = &'a Write>) -> Self {
+        let part = |write: &Write| Part {
+            start: write.buffer[..write.len].as_ptr().expose_provenance(),
+            bytes: write.len,
+        };
+        let parts: Box<[_]> = writes.map(part).collect();
+        Self { writes: parts.len(), parts, result: None }
+    }
+
+    /// The request to write this span, which begins with `first`.
+    fn request(&self, first: &Write) -> Entry {
+        let fd = Fd(first.file.as_raw_fd());
+        match &self.parts[..] {
+            [_] => {
+                opcode::Write::new(fd, first.buffer.as_ptr(), first.len as u32).offset(first.offset).build()
+            }
+            parts => opcode::Writev::new(fd, parts.as_ptr().cast(), parts.len() as u32)
+                .offset(first.offset)
+                .build(),
+        }
+    }
 }
 
 impl std::fmt::Debug for Chain {
@@ -39,7 +96,7 @@ impl Chain {
         // Kernel workers would run on any core otherwise, including those of lanes. Before Linux 5.14 this
         // fails, and they do.
         let _ = ring.submitter().register_iowq_aff(&affinity());
-        Ok(Self { ring, flight: VecDeque::new(), oldest: 0, results: VecDeque::new() })
+        Ok(Self { ring, flight: VecDeque::new(), spans: VecDeque::new(), oldest: 0, singles: 0 })
     }
 
     pub(super) fn in_flight(&self) -> usize {
@@ -51,43 +108,51 @@ impl Chain {
         if !self.flight.is_empty() || queue.is_empty() {
             return Ok(());
         }
-        let count = queue.len().min(CHAIN);
-        for (i, write) in queue.drain(..count).enumerate() {
+        let lengths = span_lengths(queue, self.singles > 0);
+        self.singles = self.singles.saturating_sub(lengths.len());
+        for (i, writes) in lengths.iter().copied().enumerate() {
+            let span = Span::of(queue.iter().take(writes));
+            let linked = if i + 1 < lengths.len() { Flags::IO_LINK } else { Flags::empty() };
             let number = self.oldest + i as u64;
-            let linked = if i + 1 < count { Flags::IO_LINK } else { Flags::empty() };
-            let entry =
-                opcode::Write::new(Fd(write.file.as_raw_fd()), write.buffer.as_ptr(), write.len as u32)
-                    .offset(write.offset)
-                    .build()
-                    .flags(linked)
-                    .user_data(number);
-            assert!(write.len <= write.buffer.len());
-            // SAFETY: `flight` keeps the buffer (length checked above) and the file until their completion is
-            // reaped, and `drop` waits for that too. A Buffer's memory does not move with the value.
+            let entry = span.request(&queue[0]).flags(linked).user_data(number);
+            // SAFETY: `flight` keeps the buffers (whose lengths `Span::of` has checked) and the file, and `spans` the
+            // parts, until their completion is reaped, and `drop` waits for that too. The memory of a Buffer and of a
+            // Box does not move with the value.
             unsafe { self.ring.submission().push(&entry) }.expect("the ring has CHAIN entries and was empty");
-            self.flight.push_back(write);
-            self.results.push_back(None);
+            self.flight.extend(queue.drain(..writes));
+            self.spans.push_back(span);
         }
         self.submit(0)
     }
 
-    /// The oldest write, if it has completed.
+    /// The oldest write, if it has completed. `None` with writes in the queue and none in flight: they can be started
+    /// again.
     pub(super) fn reap(&mut self, queue: &mut VecDeque<Write>) -> Option<Written> {
         self.collect();
-        let result = (*self.results.front()?)?;
-        let broken = self.flight.front().is_some_and(|write| result != write.len as i32);
-        if broken && self.results.iter().any(Option::is_none) {
+        let span = self.spans.front_mut()?;
+        let result = span.result?;
+        let len = self.flight.front()?.len as i32;
+        if result >= len {
+            span.result = Some(result - len);
+            span.writes -= 1;
+            if span.writes == 0 {
+                self.spans.pop_front();
+                self.oldest += 1;
+            }
+            return self.flight.pop_front().map(|write| Written { write, result: Ok(()) });
+        }
+        let several = Some(span.writes).filter(|writes| *writes > 1 && result < 0);
+        if self.spans.iter().any(|span| span.result.is_none()) {
             return None; // The cancelled writes have not completed yet.
         }
-        let write = self.take_oldest()?;
-        if !broken {
-            return Some(Written { write, result: Ok(()) });
+        let failed = if several.is_some() { None } else { self.flight.pop_front() };
+        self.singles = several.unwrap_or(0);
+        self.oldest += self.spans.len() as u64;
+        self.spans.clear();
+        while let Some(unwritten) = self.flight.pop_back() {
+            queue.push_front(unwritten);
         }
-        while let Some(cancelled) = self.flight.pop_back() {
-            queue.push_front(cancelled);
-            self.oldest += 1;
-        }
-        self.results.clear();
+        let write = failed?;
         let result = match usize::try_from(result) {
             // A short write has no errno: writing the rest returns it.
             Ok(done) => write.file.write_all_at(&write.buffer[done..write.len], write.offset + done as u64),
@@ -96,17 +161,11 @@ impl Chain {
         Some(Written { write, result })
     }
 
-    fn take_oldest(&mut self) -> Option<Write> {
-        self.results.pop_front();
-        self.oldest += 1;
-        self.flight.pop_front()
-    }
-
     fn collect(&mut self) {
         for entry in self.ring.completion() {
             let position = entry.user_data().wrapping_sub(self.oldest) as usize;
-            if let Some(result) = self.results.get_mut(position) {
-                *result = Some(entry.result());
+            if let Some(span) = self.spans.get_mut(position) {
+                span.result = Some(entry.result());
             }
         }
     }
@@ -124,6 +183,29 @@ impl Chain {
     }
 }
 
+/// The lengths of the spans of the next chain, in writes: at least one, and at most `CHAIN`.
+fn span_lengths(queue: &VecDeque<Write>, is_single: bool) -> Vec<usize> {
+    // Half of what is queued at most: the producer refills the buffers of one half while the other is written.
+    let most = if is_single { 1 } else { queue.len().div_ceil(2).min(SPAN_WRITES) };
+    let (mut lengths, mut bytes): (Vec<usize>, usize) = (Vec::with_capacity(CHAIN), 0);
+    let mut before: Option<&Write> = None;
+    for write in queue {
+        let follows = before.is_some_and(|before| write.follows(before));
+        let joins = follows && bytes + write.len <= SPAN_BYTES;
+        if let Some(writes) = lengths.last_mut().filter(|writes| joins && **writes < most) {
+            *writes += 1;
+            bytes += write.len;
+        } else if lengths.len() < CHAIN {
+            lengths.push(1);
+            bytes = write.len;
+        } else {
+            break;
+        }
+        before = Some(write);
+    }
+    lengths
+}
+
 /// The cores that the calling thread may run on.
 fn affinity() -> libc::cpu_set_t {
     // SAFETY: cpu_set_t is plain data; all zero is a valid value.
@@ -136,13 +218,47 @@ fn affinity() -> libc::cpu_set_t {
 impl Drop for Chain {
     /// Waits until the kernel has completed the writes in flight, because it reads their buffers.
     fn drop(&mut self) {
-        while self.results.iter().any(Option::is_none) {
+        while self.spans.iter().any(|span| span.result.is_none()) {
             if self.submit(1).is_err() {
                 // Leaked on purpose: the kernel may still read the buffers.
                 std::mem::forget(std::mem::take(&mut self.flight));
+                std::mem::forget(std::mem::take(&mut self.spans));
                 return;
             }
             self.collect();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mem::Buffer;
+    use std::fs::File;
+    use std::sync::Arc;
+
+    /// `writes` of `pages` each, one after another in a file.
+    fn queue(pages: impl IntoIterator<Item = usize>) -> VecDeque<Write> {
+        let (file, mut offset) = (Arc::new(File::open("/dev/null").unwrap()), 0);
+        let write = |pages: usize| {
+            let len = pages * 4096;
+            offset += len as u64;
+            Write { file: file.clone(), buffer: Buffer::new(len).unwrap(), len, offset: offset - len as u64 }
+        };
+        pages.into_iter().map(write).collect()
+    }
+
+    #[test]
+    fn writes_that_follow_each_other_are_one_span() {
+        let lengths = |queue| span_lengths(&queue, false);
+        assert_eq!(lengths(queue([1])), [1]);
+        assert_eq!(lengths(queue([1; 5])), [3, 2], "half at most, for the other half to be refilled");
+        assert_eq!(lengths(queue([1024; 32])), [SPAN_BYTES >> 22; CHAIN]);
+        assert_eq!(lengths(queue([1; 500])), [SPAN_WRITES; CHAIN]);
+        assert_eq!(span_lengths(&queue([1; 8]), true), [1; CHAIN]);
+        let mut apart = queue([1; 8]);
+        apart[2].offset += 4096;
+        apart[3].file = Arc::new(File::open("/dev/null").unwrap());
+        assert_eq!(lengths(apart), [2, 1, 1, 4]);
     }
 }

@@ -31,6 +31,11 @@ impl Common {
         Self { slots, full, empty, ready: AtomicUsize::new(0), unready: AtomicUsize::new(count) }
     }
 
+    /// All common buffers, whoever has them.
+    pub(super) fn count(&self) -> usize {
+        self.slots.len()
+    }
+
     /// Adds a buffer.
     pub(super) fn put(&self, buffer: Buffer) {
         self.ready.fetch_add(1, Ordering::Relaxed);

@@ -24,7 +24,7 @@ pub(crate) struct Supply {
     warm: Vec<Buffer>,
     fresh: Consumer<Buffer>,
     /// Buffers of the lane's share.
-    share: usize,
+    pub(crate) share: usize,
     /// The most buffers that the lane can have at a time, and places in each of its rings.
     pub(crate) most: usize,
     /// Fresh ones that this lane has taken.
@@ -103,13 +103,13 @@ impl Supply {
         Some(buffer)
     }
 
-    /// The most common buffers that the lane can have at a time.
-    pub(crate) fn common(&self) -> usize {
-        self.most - self.share
+    /// Common buffers, of all lanes together.
+    pub(crate) fn common_buffers(&self) -> usize {
+        self.common.count()
     }
 
     fn may_borrow(&self) -> bool {
-        self.lease.open() < self.common() as u64
+        self.lease.open() < (self.most - self.share) as u64
     }
 
     /// Returns whether a buffer of the lane's own is empty.

@@ -1,5 +1,5 @@
-//! Test writes: measures the write rate of a folder with the writes of a capture, large aligned blocks that bypass the
-//! page cache where possible, one after another. The file is removed.
+//! Test writes: measures the write rate of a folder with the writes of a capture that has a queue, large aligned blocks
+//! that bypass the page cache where possible, in order. The file is removed.
 
 use super::readings::WriteRate;
 use crate::plan::CHUNK_BYTES;
@@ -12,8 +12,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Blocks in circulation.
-const BUFFERS: usize = 5;
+/// Blocks in circulation: two vectored writes, and one block to spare.
+const BUFFERS: usize = 17;
 /// Blocks preallocated at a time, as by a capture.
 const AHEAD: u64 = 16;
 

@@ -299,9 +299,9 @@ impl Packer {
         }
     }
 
-    /// Buffers that the packers of the same lane can use as well.
-    pub(super) fn common_buffers(&self) -> u64 {
-        self.supply.common() as u64
+    /// Buffers of its own, and those that the packers of the same lane can use as well.
+    pub(super) fn own_and_common_buffers(&self) -> (u64, u64) {
+        (self.supply.share as u64, self.supply.common_buffers() as u64)
     }
 
     /// Returns whether no frame has room, nor will have until the writer returns a buffer. Otherwise more are being

@@ -79,8 +79,9 @@ impl Output for Spread {
     /// The sum of the members' tallies. They use the same common buffers, and their peaks may be at different times.
     fn tally(&self) -> OutputTally {
         let sum: OutputTally = self.packers.iter().map(Packer::tally).sum();
-        let common = self.packers.iter().map(Packer::common_buffers);
-        let pool_buffers = sum.pool_buffers + common.clone().max().unwrap_or(0) - common.sum::<u64>();
+        let buffers = self.packers.iter().map(Packer::own_and_common_buffers);
+        let common = buffers.clone().next().map_or(0, |(_, common)| common);
+        let pool_buffers = common + buffers.map(|(own, _)| own).sum::<u64>();
         OutputTally { pool_buffers, high_buffers: sum.high_buffers.min(pool_buffers), ..sum }
     }
 

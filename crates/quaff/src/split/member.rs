@@ -88,6 +88,7 @@ pub(super) fn open(plan: &SplitPlan, number: usize, is_at_once: bool, stop: &Sto
     let name = name(member, number);
     target.patience =
         Some(Patience { run: stop.clone(), timeout: READER_TIMEOUT, is_limited_on_request: false });
+    target.fsync = write.fsync;
     let reader_timeout = (!target.is_on_disk()).then_some(READER_TIMEOUT);
     let starting = Starting { name, presence, gauges, child, run: stop.clone(), reader_timeout };
     Ok(Opened { plan: write, target, wakeup, starting })

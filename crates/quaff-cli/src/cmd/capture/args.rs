@@ -118,6 +118,10 @@ pub(crate) struct Args {
     /// 200ms]
     #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = "Output")]
     flush: Option<Duration>,
+    /// Sync the file to disk every INTERVAL (fsync), so that a power failure costs at most what was written since;
+    /// without it a file is synced when it ends
+    #[arg(long, value_name = "INTERVAL", value_parser = units::duration, help_heading = "Output")]
+    fsync: Option<Duration>,
 
     /// Write a series of files into DIR; a file ends in .part until it is complete
     #[arg(long, value_name = "DIR", group = "folder", help_heading = "Rotation")]
@@ -290,6 +294,7 @@ impl Args {
         let write = WritePlan {
             format: self.format,
             flush: self.flush.unwrap_or(flush_default),
+            fsync: self.fsync,
             cpu: writer_cpu,
             ..WritePlan::with_buffer(self.buffer, free_bytes, self.read.is_empty())
         };

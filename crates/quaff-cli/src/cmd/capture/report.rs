@@ -291,7 +291,7 @@ fn beside(ledger: &Ledger) -> String {
     }
     if ledger.failed_files > 0 && !matches!(ledger.ended_by, Some(Reason::DiskFull | Reason::WriteError(_))) {
         text += &format!(
-            "  {} files end early, because writing failed; the capture continued in the next file\n",
+            "  {} files end early or may not be on disk, because writing failed; the capture continued in the next file\n",
             show::count(ledger.failed_files)
         );
         for failure in &ledger.write_failures {

@@ -105,6 +105,9 @@ pub(crate) struct Args {
     /// Format of files and pipes: pcapng, pcap (nanoseconds), or pcap-us (microseconds, for old readers)
     #[arg(long, value_name = "FORMAT", default_value = "pcapng", value_parser = choice(FORMATS), help_heading = "Output")]
     format: Format,
+    /// Sync the files to disk every INTERVAL (fsync); without it a file is synced when it ends
+    #[arg(long, value_name = "INTERVAL", value_parser = units::duration, help_heading = "Output")]
+    fsync: Option<Duration>,
 
     /// Size of the kernel's receive ring, per interface [default: 1/64 of free memory, 16M to 128M]
     #[arg(long, value_name = "SIZE", value_parser = units::bytes, help_heading = "Performance")]
@@ -254,6 +257,7 @@ impl Args {
         let plan = WritePlan::with_buffer(self.buffer, memory::free_bytes(), is_live);
         let is_given = is_live || self.buffer.is_some();
         let buffer_bytes = if is_given { plan.buffer_bytes.max(least_bytes) } else { least_bytes };
-        WritePlan { format: self.format, flush: FLUSH, buffer_bytes, chunk_bytes: CHUNK_BYTES, ..plan }
+        let (format, fsync) = (self.format, self.fsync);
+        WritePlan { format, flush: FLUSH, fsync, buffer_bytes, chunk_bytes: CHUNK_BYTES, ..plan }
     }
 }

@@ -3,6 +3,7 @@
 
 use super::{ByteSink, FilledBuffer, SeriesTally};
 use crate::write::file::write_through_cache;
+use crate::write::finisher::FinishJob;
 use crate::write::folder::{Ending, Folder};
 use crate::write::name_template::NameTemplate;
 use crate::write::plan::DirPlan;
@@ -193,7 +194,8 @@ impl Series {
         self.repack.clear();
         if let (Some(folder), Some(current)) = (&mut self.folder, self.current.take()) {
             self.files += 1;
-            folder.finish(current.file, current.path, current.offset + bytes_left);
+            let Current { file, path, offset, .. } = current;
+            folder.finish(FinishJob::new(file, path, offset + bytes_left, 0));
             folder.collect_finished();
         }
         self.check_failure()
@@ -201,7 +203,7 @@ impl Series {
 
     /// Returns the failure of a finished file, if any.
     fn check_failure(&mut self) -> Result<()> {
-        match self.folder.as_mut().and_then(|folder| folder.failure.take()) {
+        match self.folder.as_mut().and_then(Folder::take_failure) {
             Some((path, errno)) => Err(Error::path("sync", path, errno)),
             None => Ok(()),
         }

@@ -4,6 +4,7 @@
 use super::{ChunkTag, Files, Tag, WAIT_MAX};
 use crate::error::is_full;
 use crate::write::chunk::Chunk;
+use crate::write::finisher::FinishJob;
 use crate::{Error, Result};
 use quaff_os::Buffer;
 use quaff_os::clock::steady_ns;
@@ -67,6 +68,9 @@ impl Files {
             folder.note_success();
         }
         let bytes = write.len as u64;
+        if Arc::ptr_eq(&write.file, &self.current.file) {
+            self.current.written = write.offset + bytes;
+        }
         if self.is_cached() {
             write_behind(&write.file, write.offset, bytes);
         }
@@ -138,37 +142,35 @@ impl Files {
 
     /// Ends the files whose last write has completed.
     pub(super) fn end_files(&mut self) {
-        while let Some(Tag::End { file, path, bytes, begun }) =
+        while let Some(Tag::End { file, path, bytes, begun, synced }) =
             self.tags.pop_front_if(|tag| matches!(tag, Tag::End { .. }))
         {
-            let bytes = match self.damaged.take() {
-                None => bytes,
+            let (bytes, is_cut) = match self.damaged.take() {
+                None => (bytes, false),
                 Some((damaged, valid)) if Arc::ptr_eq(&damaged, &file) => {
                     let bytes = self.write_trailer(&file, valid);
                     self.damaged = Some((damaged, bytes));
-                    bytes
+                    (bytes, true)
                 }
                 // A file after the damaged one holds nothing.
                 earlier => {
                     self.damaged = earlier;
-                    0
+                    (0, false)
                 }
             };
             match &mut self.folder {
                 Some(folder) if bytes == 0 => {
                     self.tally.bytes = self.tally.bytes.saturating_sub(begun);
+                    self.tally.synced_bytes = self.tally.synced_bytes.saturating_sub(synced);
                     folder.discard(&path);
                 }
                 Some(folder) => {
                     self.tally.files += 1;
-                    folder.finish(file, path, bytes);
+                    folder.finish(FinishJob { is_cut, ..FinishJob::new(file, path, bytes, synced) });
                 }
                 None => {
                     self.tally.files += 1;
-                    // Frees the space preallocated after the end; keeping it does no harm.
-                    let _ = file.set_len(bytes);
-                    // Writes through the page cache may still fail on their way to the disk.
-                    self.sync_failure = file.sync_data().err().map(|error| (path, error));
+                    self.finish_in_place(&file, path, bytes);
                 }
             }
         }

@@ -1,7 +1,8 @@
 //! After a failure of a file in a folder: the next file, or the end of the output.
 //!
 //! An error that may be of one file or one moment costs that file: it ends before the failed write, and what was not
-//! written goes into the next one. Without a success in between, the third failure ends the output.
+//! written goes into the next one. Without a success in between, the third failure ends the output. The same holds for
+//! syncs, but that all writes of the file are in it, and count.
 
 use super::Files;
 use crate::Result;
@@ -29,6 +30,8 @@ const ROOM_CHECK: Duration = Duration::from_millis(100);
 pub(super) struct Failures {
     /// Failures since the last successful write.
     pub(super) in_a_row: u32,
+    /// Failed syncs, and files without a final name, since the last success.
+    pub(super) syncs_in_a_row: u32,
     /// The output has ended: later packets are lost.
     pub(super) is_final: bool,
     /// The last failure was a full disk.
@@ -43,12 +46,28 @@ impl Files {
         self.broken = true;
         self.failures.in_a_row += 1;
         self.failures.is_full = is_full(error);
-        path.clone_into(&mut self.failures.path);
-        if self.tally.failures.len() < NAMED_MAX {
-            self.tally.failures.push(format!("{}: {error}", path.display()));
-        }
+        self.name_failure(path, &error.to_string());
         if self.folder.is_none() || !may_pass(error) || self.failures.in_a_row >= FAILURES_MAX {
             self.end_output(error);
+        }
+    }
+
+    /// Records that the file `name` may not be on disk, or has no final name. Nothing that was written counts as lost.
+    pub(super) fn fail_sync(&mut self, name: &Path, tried: &str, error: &io::Error) {
+        self.tally.failed_files += 1;
+        self.tally.unsynced_files += 1;
+        self.failures.syncs_in_a_row += 1;
+        self.name_failure(name, &format!("cannot {tried} it: {error}"));
+        let is_passing = may_pass(error) || error.kind() == ErrorKind::AlreadyExists;
+        if self.folder.is_none() || !is_passing || self.failures.syncs_in_a_row >= FAILURES_MAX {
+            self.end_output(error);
+        }
+    }
+
+    fn name_failure(&mut self, path: &Path, what: &str) {
+        path.clone_into(&mut self.failures.path);
+        if self.tally.failures.len() < NAMED_MAX {
+            self.tally.failures.push(format!("{}: {what}", path.display()));
         }
     }
 

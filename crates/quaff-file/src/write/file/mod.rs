@@ -13,11 +13,13 @@
 //! |---|---|
 //! | [`completion`] | completed and failed writes, and the ends of files |
 //! | [`failure`] | the next file after a failure, or the end of the output |
+//! | [`regular_sync`] | the sync of the file being written, every so often, and the results of all syncs |
 //! | [`records`] | pcap, whose records straddle the edges of aligned writes |
 
 mod completion;
 mod failure;
 mod records;
+mod regular_sync;
 #[cfg(test)]
 mod tests;
 
@@ -37,6 +39,7 @@ use quaff_os::disk::{Disk, Write, preallocate};
 use quaff_os::{Buffer, Reason, Stop, Wakeup};
 use records::Records;
 pub(super) use records::write_through_cache;
+use regular_sync::RegularSync;
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
@@ -75,9 +78,10 @@ pub struct Files {
     /// The current file takes nothing more, because of a failure.
     broken: bool,
     failures: Failures,
+    regular_sync: RegularSync,
     /// The file with the failed write, and its valid length. Files after it hold nothing.
     damaged: Option<(Arc<File>, u64)>,
-    /// A file that could not be synced after all its writes completed, and the error.
+    /// The file in place could not be synced, and the error.
     sync_failure: Option<(PathBuf, io::Error)>,
     /// For a file on stdout. Declared, and so dropped, after `disk`, which waits for its writes.
     _stdout_end: Option<StdoutEnd>,
@@ -120,6 +124,13 @@ struct Current {
     described: usize,
     /// Bytes that the folder wrote before the file had a name.
     begun: u64,
+    /// Bytes written, by completed writes.
+    written: u64,
+    /// The part of `written` that a sync has begun for, and the part that syncs have completed for.
+    sync_begun: u64,
+    synced: u64,
+    /// A sync has failed: the next chunk goes into the next file.
+    is_suspect: bool,
 }
 
 #[derive(Debug)]
@@ -130,8 +141,8 @@ enum Tag {
     FileBlocks,
     /// A buffer of [`Repack`].
     Repacked,
-    /// No write: all writes of the file have been submitted; its length is `bytes`.
-    End { file: Arc<File>, path: PathBuf, bytes: u64, begun: u64 },
+    /// No write: all writes of the file have been submitted; its length is `bytes`, of which `synced` are on disk.
+    End { file: Arc<File>, path: PathBuf, bytes: u64, begun: u64, synced: u64 },
 }
 
 /// A [`Chunk`] without its buffer.
@@ -146,26 +157,35 @@ struct ChunkTag {
 }
 
 impl Current {
-    /// A file of a folder that begins with `first`.
-    fn begun(file: Arc<File>, path: PathBuf, first: &[u8], described: usize) -> Self {
-        let begun = first.len() as u64;
-        Self { file, path, offset: begun, set_aside: u64::MAX, packets: 0, described, begun }
-    }
-}
-
-impl Files {
-    /// Creates a sink that writes one file in place.
-    pub fn in_place(file: File, path: PathBuf, parts: Parts) -> Result<Self> {
-        let current = Current {
-            file: Arc::new(file),
+    /// An empty file.
+    fn new(file: Arc<File>, path: PathBuf) -> Self {
+        Self {
+            file,
             path,
             offset: 0,
             set_aside: 0,
             packets: 0,
             described: 0,
             begun: 0,
-        };
-        Self::new(None, current, parts)
+            written: 0,
+            sync_begun: 0,
+            synced: 0,
+            is_suspect: false,
+        }
+    }
+
+    /// A file of a folder that begins with `first`.
+    fn begun(file: Arc<File>, path: PathBuf, first: &[u8], described: usize) -> Self {
+        let begun = first.len() as u64;
+        let current = Self::new(file, path);
+        Self { offset: begun, written: begun, begun, set_aside: u64::MAX, described, ..current }
+    }
+}
+
+impl Files {
+    /// Creates a sink that writes one file in place.
+    pub fn in_place(file: File, path: PathBuf, parts: Parts) -> Result<Self> {
+        Self::new(None, Current::new(Arc::new(file), path), parts)
     }
 
     /// Leaves the offset of stdout at its end.
@@ -201,6 +221,7 @@ impl Files {
             noted: Vec::new(),
             broken: false,
             failures: Failures::default(),
+            regular_sync: RegularSync::default(),
             damaged: None,
             sync_failure: None,
             _stdout_end: None,
@@ -251,8 +272,9 @@ impl Files {
 
     /// Queues the end of the current file at `bytes`.
     fn queue_end(&mut self, bytes: u64) {
-        let (file, path) = (self.current.file.clone(), self.current.path.clone());
-        self.tags.push_back(Tag::End { file, path, bytes, begun: self.current.begun });
+        let Current { file, path, begun, synced, .. } = &self.current;
+        let (file, path) = (file.clone(), path.clone());
+        self.tags.push_back(Tag::End { file, path, bytes, begun: *begun, synced: *synced });
         self.ended = true;
     }
 
@@ -279,7 +301,7 @@ impl Files {
 
     /// Ends the current file and begins the next, whose first packet is of `time_ns`.
     fn rotate(&mut self, time_ns: u64) -> Result<()> {
-        if self.folder.is_none() || self.broken {
+        if self.folder.is_none() || self.broken || self.failures.is_final {
             return Ok(());
         }
         self.complete_ready()?;
@@ -325,7 +347,7 @@ impl Files {
             let carried = self.records.as_ref().map_or(0, Records::carried);
             let new = interfaces.saturating_sub(self.current.described) as u64 * INTERFACE_BYTES;
             let room = self.current.offset + carried + len + new + 3 * self.heading.align as u64;
-            if room > rotate_bytes && self.current.packets > 0 {
+            if room > rotate_bytes && self.current.packets > 0 || self.current.is_suspect {
                 self.rotate(first_ns)?;
             }
             if !self.broken {
@@ -413,12 +435,12 @@ impl Sink for Files {
             } else {
                 folder.tick(self.current.offset, ending);
             }
-            if let Some((path, error)) = &folder.failure {
-                self.stop.raise(Reason::WriteError(format!("{}: {error}", path.display())));
-            }
         }
+        self.take_file_events();
         self.put_waiting()?;
-        self.flush_records()
+        self.flush_records()?;
+        self.sync_if_due();
+        Ok(())
     }
 
     fn reap(&mut self) -> Result<Option<(usize, Buffer)>> {
@@ -437,7 +459,7 @@ impl Sink for Files {
     }
 
     fn max_wait(&self) -> Duration {
-        WAIT_MAX
+        self.sync_wait().min(WAIT_MAX)
     }
 
     fn finish(&mut self) -> Result<WriterTally> {
@@ -464,8 +486,8 @@ impl Sink for Files {
             let runs = folder.finish_post_rotate();
             self.tally.pruned = folder.pruned();
             (self.tally.commands, self.tally.commands_failed) = (runs.count, runs.failed);
-            self.sync_failure = folder.failure.take();
         }
+        self.take_file_events();
         if let Some((path, error)) = self.sync_failure.take() {
             self.stop.raise(Reason::WriteError(format!("{}: {error}", path.display())));
             // The first reason to stop is kept, but a run whose file may not be on disk has failed.

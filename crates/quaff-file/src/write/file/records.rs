@@ -130,6 +130,7 @@ impl Files {
         }
         match written {
             Ok(()) => {
+                self.current.written = offset + len as u64;
                 let packets = records.reach(offset + len as u64);
                 self.count_written(packets, 0);
             }

@@ -2,10 +2,12 @@
 
 use super::*;
 use crate::interfaces::Interfaces;
+use crate::write::finisher::SyncFile;
 use crate::write::plan::{DirPlan, Format, Retention};
 use quaff_os::Errno;
 use quaff_os::testing::skip;
 use quaff_wire::pcapng::{Interface, Section};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -339,4 +341,142 @@ fn a_full_disk_that_gets_room_in_time_costs_nothing() {
     assert_eq!((tally.written, tally.lost, stop.reason()), (9 * PACKETS, 0, None), "{tally:?}");
     assert!(!tally.failures.is_empty(), "the disk was never full");
     drop(files);
+}
+
+/// Returns whether a file holds the chunk `number`.
+fn holds(file: &File, number: u8) -> bool {
+    let mut bytes = vec![0; file.metadata().unwrap().len() as usize];
+    file.read_exact_at(&mut bytes, 0).unwrap();
+    position(&bytes, number).is_some()
+}
+
+/// A folder whose files are synced by `sync`: continuously while they are written, or only at their ends.
+fn synced_by(dir: &Path, format: Format, sync: SyncFile, is_regular: bool, stop: &Stop) -> Files {
+    let plan = plan(dir, 1 << 20, Retention::default());
+    let folder = Folder::with_sync(&plan, format.extension(), sync).unwrap();
+    let align = if format == Format::Pcap { 512 } else { 1 };
+    let files = Files::in_folder(folder, parts(format, align, Disk::pwrite(), stop)).unwrap();
+    files.sync_every(is_regular.then_some(Duration::ZERO)).unwrap()
+}
+
+/// Writes everything, and waits for the syncs of it.
+fn settle(files: &mut Files) {
+    flush(files);
+    while files.sync_wait() != Duration::MAX || files.regular_sync.is_running {
+        files.tick().unwrap();
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn a_failed_sync_costs_its_file_the_name_and_the_next_chunk_goes_into_the_next_file() {
+    let (stop, dir) = (Stop::default(), tempfile::tempdir().unwrap());
+    let sync: SyncFile = |file| if holds(file, 2) { Err(Errno::EIO.into()) } else { Ok(()) };
+    let mut files = synced_by(dir.path(), Format::Pcapng, sync, true, &stop);
+    files.push(0, chunk(1, 4096)).unwrap();
+    settle(&mut files);
+    let synced = files.tally.synced_bytes;
+    assert!(synced >= 4096 && synced == files.tally.bytes, "{:?}", files.tally);
+    files.push(0, chunk(2, 4096)).unwrap();
+    settle(&mut files);
+    assert_eq!(files.tally.synced_bytes, synced);
+    files.push(0, chunk(3, 4096)).unwrap();
+    let tally = files.finish().unwrap();
+    assert_eq!((tally.written, tally.lost, stop.reason()), (3 * PACKETS, 0, None));
+    assert_eq!((tally.files, tally.failed_files, tally.unsynced_files), (2, 1, 1));
+    assert_eq!(names(dir.path()), ["q-000000.pcapng.part", "q-000001.pcapng"]);
+    let open = |name: &str| File::open(dir.path().join(name)).unwrap();
+    let [first, second] = ["q-000000.pcapng.part", "q-000001.pcapng"].map(open);
+    assert!(holds(&first, 1) && holds(&first, 2) && !holds(&first, 3) && holds(&second, 3));
+    assert_eq!(tally.synced_bytes, synced + second.metadata().unwrap().len());
+    assert_eq!(tally.failures.len(), 1, "{:?}", tally.failures);
+    assert!(tally.failures[0].contains("q-000000.pcapng.part: cannot sync it: "), "{:?}", tally.failures);
+}
+
+#[test]
+fn a_file_that_cannot_be_finished_does_not_end_the_output() {
+    let (stop, dir) = (Stop::default(), tempfile::tempdir().unwrap());
+    // Of nine files four fail, with one that does not after each.
+    let sync: SyncFile = |file| match (1..=9).find(|number| holds(file, *number)) {
+        Some(number) if number % 2 == 0 => Err(Errno::EIO.into()),
+        _ => Ok(()),
+    };
+    let mut files = synced_by(dir.path(), Format::Pcapng, sync, false, &stop);
+    for number in 1..=9 {
+        files.push(0, chunk(number, 4096)).unwrap();
+        flush(&mut files);
+        files.begin_slot(number).unwrap();
+    }
+    let tally = files.finish().unwrap();
+    assert_eq!((tally.written, tally.lost, stop.reason()), (9 * PACKETS, 0, None), "{tally:?}");
+    assert_eq!((tally.failed_files, tally.unsynced_files), (4, 4));
+    let parts = names(dir.path()).into_iter().filter(|name| name.ends_with(".part")).count();
+    assert_eq!(parts, 4);
+    assert!(tally.synced_bytes < tally.bytes);
+}
+
+#[test]
+fn a_file_that_is_cut_and_cannot_be_synced_counts_once() {
+    let (stop, dir) = (Stop::default(), tempfile::tempdir().unwrap());
+    let sync: SyncFile = |file| if holds(file, 1) { Err(Errno::EIO.into()) } else { Ok(()) };
+    let folder = Folder::with_sync(&plan(dir.path(), 1 << 20, Retention::default()), "pcapng", sync).unwrap();
+    let disk = Disk::failing(vec![(1, Errno::EIO)]);
+    let mut files = Files::in_folder(folder, parts(Format::Pcapng, 1, disk, &stop)).unwrap();
+    (1..=2).for_each(|number| files.push(0, chunk(number, 4096)).unwrap());
+    let tally = files.finish().unwrap();
+    assert_eq!((tally.written, tally.lost, tally.files, stop.reason()), (2 * PACKETS, 0, 2, None));
+    assert_eq!((tally.failed_files, tally.unsynced_files, tally.failures.len()), (1, 1, 2));
+    assert_eq!(names(dir.path()), ["q-000000.pcapng.part", "q-000001.pcapng"]);
+}
+
+#[test]
+fn the_third_failed_sync_in_a_row_ends_the_output() {
+    let (stop, dir) = (Stop::default(), tempfile::tempdir().unwrap());
+    let mut files = synced_by(dir.path(), Format::Pcapng, |_| Err(Errno::EIO.into()), true, &stop);
+    for number in 1..=3 {
+        assert_eq!(stop.reason(), None);
+        files.push(0, chunk(number, 4096)).unwrap();
+        settle(&mut files);
+    }
+    let Some(Reason::WriteError(error)) = stop.reason() else { panic!("{:?}", stop.reason()) };
+    assert!(error.contains("q-000002.pcapng.part: "), "{error}");
+    files.push(0, chunk(4, 4096)).unwrap();
+    let tally = files.finish().unwrap();
+    assert_eq!((tally.written, tally.lost, tally.unsynced_files), (3 * PACKETS, PACKETS, 3));
+}
+
+#[test]
+fn all_bytes_of_finished_files_are_synced() {
+    for (format, is_regular) in
+        [(Format::Pcapng, true), (Format::Pcapng, false), (Format::Pcap, true), (Format::Pcap, false)]
+    {
+        let (stop, dir) = (Stop::default(), tempfile::tempdir().unwrap());
+        let mut files = synced_by(dir.path(), format, File::sync_data, is_regular, &stop);
+        for number in 1..=9 {
+            files.push(0, chunk(number, 3000)).unwrap();
+            if number % 3 == 0 {
+                settle(&mut files);
+                files.begin_slot(number).unwrap();
+            }
+        }
+        let tally = files.finish().unwrap();
+        assert_eq!((tally.written, tally.unsynced_files), (9 * PACKETS, 0));
+        assert_eq!(tally.synced_bytes, tally.bytes, "{format:?}, {is_regular}: {tally:?}");
+        assert_eq!(tally.sync_high_ns > 0, is_regular);
+    }
+}
+
+#[test]
+fn a_file_in_place_that_cannot_be_synced_ends_the_output() {
+    let (stop, null) = (Stop::default(), File::options().write(true).open("/dev/null").unwrap());
+    // fsync(2) of a device like this one is refused.
+    let files = in_place(null, Format::Pcapng, 1, Disk::pwrite(), &stop);
+    let mut files = files.sync_every(Some(Duration::ZERO)).unwrap();
+    files.push(0, chunk(1, 4096)).unwrap();
+    settle(&mut files);
+    let Some(Reason::WriteError(error)) = stop.reason() else { panic!("{:?}", stop.reason()) };
+    assert!(error.starts_with("file: "), "{error}");
+    files.push(0, chunk(2, 4096)).unwrap();
+    let tally = files.finish().unwrap();
+    assert_eq!((tally.written, tally.lost, tally.synced_bytes), (PACKETS, PACKETS, 0));
 }
