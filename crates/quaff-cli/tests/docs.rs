@@ -209,6 +209,7 @@ fn pages_have_the_fields_of_the_json() {
                 (false, "capture --read tunnels.pcap --decap auto -w inner.pcapng"),
                 (false, "capture --read all.pcap --tee . -w -"),
                 (true, "capture -i rx0 -d 1s -w live.pcapng"),
+                (true, "capture -i rx0 -d 1s --dir one --dir two"),
             ],
         ),
         (
@@ -229,6 +230,7 @@ fn pages_have_the_fields_of_the_json() {
         ("pipe", &[(false, "pipe --dir .")]),
         ("replay", &[(true, "replay --inject rx0 -q --pps 20k all.pcap")]),
     ];
+    ["one", "two"].iter().for_each(|name| std::fs::create_dir(dir.join(name)).expect("a folder"));
     let made = "generate -w tunnels.pcap --erspan 3 --pps 1k --count 10";
     sample(alone(), made, dir, &mut BTreeSet::new());
     for (page, lines) in pages {

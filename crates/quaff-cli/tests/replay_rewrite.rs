@@ -3,7 +3,6 @@
 mod support;
 
 use quaff_lab::ChildProcess;
-use quaff_os::rtnl::{self, LinkChange, Rtnl, VethEnd, VethPlan};
 use quaff_testpackets as build;
 use quaff_wire::decode::{Decoder, Item, Step};
 use quaff_wire::net::{self, UDP};
@@ -11,10 +10,8 @@ use quaff_wire::pcap::{Resolution, file_header};
 use quaff_wire::rewrite::{AddressMaps, Rewrite, Ttl};
 use serde_json::Value;
 use std::net::Ipv4Addr;
-use std::os::fd::AsFd;
 use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, Instant};
 use support::{Bench, QUAFF};
 
 const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
@@ -141,33 +138,10 @@ fn verify_follows_stamped_frames() {
     assert_eq!(verdict["received"], 500, "{verdict}");
 }
 
-/// A second link between the two ends of the lab, from tx1 to rx1.
-fn add_link(bench: &Bench) {
-    let (tx, rx) = (&bench.lab.tx, &bench.lab.rx);
-    let ends = [
-        VethEnd { name: "tx1", netns: tx.as_fd(), mac: [2, 0, 0, 0, 1, 1] },
-        VethEnd { name: "rx1", netns: rx.as_fd(), mac: [2, 0, 0, 0, 1, 2] },
-    ];
-    Rtnl::open().unwrap().create_veth(&VethPlan { ends, mtu: bench.lab.mtu, queues: 1 }).unwrap();
-    for (netns, name) in [(tx, "tx1"), (rx, "rx1")] {
-        let up = || {
-            Rtnl::open().and_then(|mut rtnl| {
-                rtnl.link(name).and_then(|link| rtnl.change(link.index, LinkChange::Up(true)))
-            })
-        };
-        netns.run(up).unwrap().unwrap();
-    }
-    let begun = Instant::now();
-    while !tx.run(|| rtnl::link("tx1").unwrap().running).unwrap() {
-        assert!(begun.elapsed() < support::PATIENCE);
-        std::thread::sleep(Duration::from_millis(10));
-    }
-}
-
 #[test]
 fn clients_and_servers_leave_by_an_interface_each() {
     let Some(bench) = Bench::new("clients_and_servers_leave_by_an_interface_each", 1 << 28) else { return };
-    add_link(&bench);
+    bench.add_link();
     let (from, to) = (bench.path("from.pcap"), bench.path("to.pcapng"));
     let frames = frames(&[10, 20, 30, 40, 50]);
     write(&from, &frames);

@@ -92,6 +92,45 @@ pub struct WriterTally {
     /// Post-rotate commands, and those of them that failed or could not be started.
     pub commands: u64,
     pub commands_failed: u64,
+    /// The folders, if there are several; the counters above are their sums.
+    pub folders: Vec<FolderTally>,
+}
+
+/// The counters of one of several folders.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct FolderTally {
+    pub dir: String,
+    /// Packets written, and packets lost because writing failed.
+    pub written: u64,
+    pub lost: u64,
+    pub bytes: u64,
+    /// Files finished, those that end before a failed write, and those removed by retention.
+    pub files: u64,
+    pub failed_files: u64,
+    pub pruned: u64,
+    /// Why its writer ended before the run, if it did.
+    pub failure: Option<String>,
+}
+
+impl WriterTally {
+    /// Adds the counters of the folder `dir`, which ended because of `failure`, if of one.
+    pub(crate) fn add_folder(&mut self, dir: String, of: Self, failure: Option<String>) {
+        let Self { written, lost, bytes, files, failed_files, pruned, .. } = of;
+        self.unsynced_files += of.unsynced_files;
+        self.synced_bytes += of.synced_bytes;
+        self.sync_high_ns = self.sync_high_ns.max(of.sync_high_ns);
+        self.folders.push(FolderTally { dir, written, lost, bytes, files, failed_files, pruned, failure });
+        self.written += written;
+        self.lost += lost;
+        self.bytes += bytes;
+        self.files += files;
+        self.failed_files += failed_files;
+        self.pruned += pruned;
+        self.failures.extend(of.failures);
+        self.write_high_ns = self.write_high_ns.max(of.write_high_ns);
+        self.commands += of.commands;
+        self.commands_failed += of.commands_failed;
+    }
 }
 
 /// The counters of a live copy. Packets that its reader missed are not a loss.

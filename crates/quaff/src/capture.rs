@@ -76,7 +76,7 @@ impl Capture {
         };
         let mut run = Run::new(&plan.input, &sources, &stop);
         run.notes.extend_from_slice(&pool.notes);
-        run.notes.extend(target.note());
+        run.notes.extend(target.notes().into_iter().chain(plan.turn_note()));
         let notes = run.notes.clone();
         let writing = target.describe();
         let reader_timeout = (!target.is_on_disk()).then_some(READER_TIMEOUT);

@@ -16,15 +16,18 @@ use crate::source::{Pull, Source, SourceTally};
 use crate::stage::Stage;
 use crate::tally::LaneTally;
 use quaff_file::tally::{Counts, WriterTally};
-use quaff_file::write::{LaneMessage, Sink};
+use quaff_file::write::{Chunk, LaneMessage, Sink};
 use quaff_os::clock::steady_ns;
-use quaff_os::{Stop, Wakeup};
+use quaff_os::{Buffer, Gauge, Stop, Wakeup};
 use rtrb::Consumer;
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 /// Interval at which a lane reads its counters even when nothing else is due.
 const LOOK_NS: u64 = 1_000_000_000;
+/// Time without progress after which older packets on another lane are not waited for.
+const BACKLOG_WAIT_NS: u64 = 1_000_000_000;
 /// Wait of a lane without a buffer before it tries again. Its kernel ring holds much more.
 const ROOM_WAIT: Duration = Duration::from_millis(1);
 
@@ -196,9 +199,22 @@ pub(crate) struct Inlet {
     pub slot: u64,
     /// True if the lane has ended.
     pub ended: bool,
+    /// The time of the oldest packet that waits on the lane for a buffer, ns since 1970; 0 if none does.
+    backlog: Arc<Gauge>,
+    /// A chunk that was taken apart, oldest part first.
+    pieces: VecDeque<Chunk>,
+    /// The addresses of buffers that were made for parts, and are not the lane's.
+    copies: HashSet<usize>,
+    /// Chunks of the lane that the sink has.
+    in_sink: usize,
+    /// The backlog seen last, and the steady time at which the lane was last known to work on it, ns.
+    seen: (u64, u64),
 }
 
-/// The writer: passes the chunks of all lanes to the sink, slot by slot.
+/// The writer: passes the chunks of all lanes to the sink, slot by slot, by the times of their first packets.
+///
+/// A chunk spans at most the flush interval, so the packets of several lanes are out of order by no more than that,
+/// after a stall either.
 pub(crate) struct Writer {
     /// One end of each lane.
     pub inlets: Vec<Inlet>,
@@ -213,28 +229,20 @@ pub(crate) struct Writer {
 pub(crate) fn write(mut writer: Writer) -> Result<WriterTally> {
     let written = write_all(&mut writer);
     // After a failure, for other writers' lanes: what this one's lanes have sent it.
-    for inlet in &mut writer.inlets {
-        while let Ok(message) = inlet.inbound.pop() {
-            if let LaneMessage::Chunk(chunk) = message {
-                inlet.free_buffers.push(chunk.buffer);
-            }
-        }
-    }
+    writer.inlets.iter_mut().for_each(Inlet::abandon);
     written
 }
 
 fn write_all(writer: &mut Writer) -> Result<WriterTally> {
     loop {
         let mut moved = recycle(writer)?;
-        for lane in 0..writer.inlets.len() {
-            // One message of each lane in turn: no lane waits for another one's backlog.
-            if let Some(message) = writer.inlets[lane].take(writer.slot) {
-                match message {
-                    LaneMessage::Chunk(chunk) => writer.sink.push(lane, chunk)?,
-                    LaneMessage::Slot(_, counts) | LaneMessage::End(counts) => writer.sink.note(lane, counts),
-                }
-                moved += 1 + recycle(writer)?;
+        for _ in 0..writer.inlets.len() {
+            let Some((lane, message)) = writer.next_message()? else { break };
+            match message {
+                LaneMessage::Chunk(chunk) | LaneMessage::Parts(chunk, _) => writer.sink.push(lane, chunk)?,
+                LaneMessage::Slot(_, counts) | LaneMessage::End(counts) => writer.sink.note(lane, counts),
             }
+            moved += 1 + recycle(writer)?;
         }
         writer.sink.tick()?;
         if moved > 0 {
@@ -261,30 +269,127 @@ fn write_all(writer: &mut Writer) -> Result<WriterTally> {
 fn recycle(writer: &mut Writer) -> Result<usize> {
     let mut count = 0;
     while let Some((lane, buffer)) = writer.sink.reap()? {
-        writer.inlets[lane].free_buffers.push(buffer);
+        let inlet = &mut writer.inlets[lane];
+        inlet.in_sink -= 1;
+        inlet.recycle(buffer);
         count += 1;
     }
     Ok(count)
 }
 
+impl Writer {
+    /// The next message of the slot: the one with the oldest first packet, unless older packets are to be waited for.
+    fn next_message(&mut self) -> Result<Option<(usize, LaneMessage)>> {
+        let mut next = None;
+        for (lane, inlet) in self.inlets.iter_mut().enumerate() {
+            let head = inlet.first_ns(self.slot)?.map(|first_ns| (first_ns, lane));
+            next = next.into_iter().chain(head).min();
+        }
+        let Some((_, lane)) = next.filter(|(first_ns, _)| !self.must_wait(*first_ns)) else {
+            return Ok(None);
+        };
+        let inlet = &mut self.inlets[lane];
+        let message = inlet.take();
+        inlet.in_sink += usize::from(matches!(message, Some(LaneMessage::Chunk(_))));
+        Ok(message.map(|message| (lane, message)))
+    }
+
+    /// Returns whether a lane will soon send packets older than `first_ns` for the same file.
+    fn must_wait(&mut self, first_ns: u64) -> bool {
+        let now_ns = steady_ns();
+        self.sink.mixes_lanes() && self.inlets.iter_mut().any(|inlet| inlet.owes_before(first_ns, now_ns))
+    }
+}
+
 impl Inlet {
-    /// The next message, unless it belongs to a later slot.
-    fn take(&mut self, slot: u64) -> Option<LaneMessage> {
+    pub(crate) fn new(
+        inbound: Consumer<LaneMessage>,
+        free_buffers: FreeBuffers,
+        slot: u64,
+        backlog: Arc<Gauge>,
+    ) -> Self {
+        let (pieces, copies) = (VecDeque::new(), HashSet::new());
+        let (in_sink, seen) = (0, (0, 0));
+        Self { inbound, free_buffers, slot, ended: false, backlog, pieces, copies, in_sink, seen }
+    }
+
+    /// The time of the next message's first packet, 0 without packets; `None` if there is no message of the slot.
+    fn first_ns(&mut self, slot: u64) -> Result<Option<u64>> {
+        if let Some(piece) = self.pieces.front() {
+            return Ok(Some(piece.first_ns));
+        }
         // A lane that panicked sent no end; the chunks that it sent before are still here.
         if self.inbound.is_abandoned() && self.inbound.is_empty() {
             self.ended = true;
         }
-        if let Some(of) = self.inbound.peek().ok()?.slot() {
+        let Ok(message) = self.inbound.peek() else { return Ok(None) };
+        if let Some(of) = message.slot() {
             self.slot = self.slot.max(of);
             if of > slot {
-                return None;
+                return Ok(None);
             }
+        }
+        Ok(match message {
+            LaneMessage::Chunk(chunk) => Some(chunk.first_ns),
+            LaneMessage::Slot(..) | LaneMessage::End(_) => Some(0),
+            LaneMessage::Parts(..) => self.split_next()?,
+        })
+    }
+
+    /// Takes the next message, a chunk of several parts, apart; returns the time of its first packet.
+    fn split_next(&mut self) -> Result<Option<u64>> {
+        if let Ok(LaneMessage::Parts(chunk, parts)) = self.inbound.pop() {
+            let copies = parts.len();
+            self.pieces.extend(chunk.split(parts)?);
+            self.copies.extend(self.pieces.iter().take(copies).map(|piece| address(&piece.buffer)));
+        }
+        Ok(self.pieces.front().map(|piece| piece.first_ns))
+    }
+
+    fn take(&mut self) -> Option<LaneMessage> {
+        if let Some(piece) = self.pieces.pop_front() {
+            return Some(LaneMessage::Chunk(piece));
         }
         let message = self.inbound.pop().ok()?;
         self.ended |= matches!(message, LaneMessage::End(_));
         Some(message)
     }
+
+    /// Returns a buffer to the lane, if it is the lane's.
+    fn recycle(&mut self, buffer: Buffer) {
+        if !self.copies.remove(&address(&buffer)) {
+            self.free_buffers.push(buffer);
+        }
+    }
+
+    /// Returns the buffers of what the lane has sent, after a failure: lanes of other writers may need them.
+    fn abandon(&mut self) {
+        while let Some(message) = self.take() {
+            if let LaneMessage::Chunk(chunk) | LaneMessage::Parts(chunk, _) = message {
+                self.recycle(chunk.buffer);
+            }
+        }
+    }
+
+    /// Returns whether packets older than `first_ns` wait on the lane, which has a buffer for them, or gets one when
+    /// the sink has written what it has of the lane. That keeps the sink busy, so waiting for it costs no packet.
+    fn owes_before(&mut self, first_ns: u64, now_ns: u64) -> bool {
+        let backlog_ns = self.backlog.get();
+        if backlog_ns != self.seen.0 || self.in_sink > 0 {
+            self.seen = (backlog_ns, now_ns);
+        }
+        let is_older = (1..first_ns).contains(&backlog_ns);
+        let has_none = self.pieces.is_empty() && self.inbound.is_empty();
+        is_older && has_none && !self.ended && now_ns - self.seen.1 < BACKLOG_WAIT_NS
+    }
 }
+
+fn address(buffer: &Buffer) -> usize {
+    buffer.as_ptr() as usize
+}
+
+#[cfg(test)]
+mod order_tests;
 
 #[cfg(test)]
 mod tests {

@@ -126,6 +126,7 @@ impl Run {
             known: 1,
             start_ns: START_NS,
             align: if self.format == Format::Pcapng { self.align } else { 1 },
+            absent: Default::default(),
         }
     }
 
@@ -166,6 +167,7 @@ impl Run {
         };
         let slot = pack.slots.slot_of(START_NS);
         let packer = Packer::new(pack, pool.supply, outbound, wakeup.clone());
+        let backlog = packer.backlog();
         let source = Made {
             bytes: Vec::new(),
             plan: plan.into_iter(),
@@ -177,7 +179,7 @@ impl Run {
         let (source, output) = (Box::new(source), Box::new(packer));
         let lane = Lane { source, stages: Vec::new(), output, stop: stop.clone(), gauges: Arc::default() };
         let reader = std::thread::spawn(move || lane::read(lane).unwrap().lane);
-        let inlet = Inlet { inbound, free_buffers: pool.free_buffers, slot, ended: false };
+        let inlet = Inlet::new(inbound, pool.free_buffers, slot, backlog);
         let writer = Writer { inlets: vec![inlet], sink: sink(&wakeup, &stop), wakeup, slot };
         let written = lane::write(writer).expect("the writer ends well");
         (reader.join().expect("the lane ends well"), written, stop)

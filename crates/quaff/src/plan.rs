@@ -1,7 +1,7 @@
 //! The plan of a run as plain data. Every size is a limit that is checked once.
 
 use crate::{Error, Result};
-use quaff_file::write::{Format, Output};
+use quaff_file::write::{Format, Output, ROTATE_BYTES_MIN};
 use quaff_os::packet::TimeSource;
 use quaff_wire::tunnel::TunnelKinds;
 use std::path::PathBuf;
@@ -277,13 +277,42 @@ impl CapturePlan {
     pub fn validate(mut self) -> Result<Self> {
         self.input = self.input.validate()?;
         self.write.check(&self.input)?;
-        if self.live_copy.is_some() && !matches!(self.output, Output::Dir(_)) {
+        if self.live_copy.is_some() && self.output.folders().is_empty() {
             return Err(Error::Plan("`tee` needs a folder of files".into()));
         }
-        if let Output::Dir(dir) = &mut self.output {
+        if matches!(self.output, Output::Dirs(_)) && self.input.read.is_some() {
+            return Err(Error::Plan(
+                "several `dir` are for interfaces: files are read into one folder".into(),
+            ));
+        }
+        let turn_bytes = self.turn_bytes();
+        for dir in self.output.folders_mut() {
             self.write.chunk_bytes = dir.validate(self.write.chunk_bytes)?;
+            if let Some(turn_bytes) = turn_bytes {
+                dir.rotate_bytes = Some(dir.rotate_bytes.map_or(turn_bytes, |bytes| bytes.min(turn_bytes)));
+                self.write.chunk_bytes = dir.validate(self.write.chunk_bytes)?;
+            }
         }
         Ok(self)
+    }
+
+    /// With more folders than lanes, the largest size of a file, bytes: folders are written in turns, a file each, and
+    /// the buffer holds what waits for all the other ones.
+    fn turn_bytes(&self) -> Option<u64> {
+        let folders = self.output.folders().len();
+        let bytes = (self.write.buffer_bytes / (2 * folders.max(1))) as u64;
+        (folders > self.input.lanes()).then(|| bytes.max(ROTATE_BYTES_MIN))
+    }
+
+    /// A note on folders that are written in turns; `None` if each interface has its folder.
+    pub(crate) fn turn_note(&self) -> Option<String> {
+        self.turn_bytes()?;
+        let (lanes, folders) = (self.input.lanes(), self.output.folders().len());
+        let bytes = crate::format::bytes(self.output.folders().first()?.rotate_bytes?);
+        Some(format!(
+            "more folders ({folders}) than interfaces ({lanes}): each file goes to the next folder, and is {bytes} at \
+             most, so that `buffer` holds what waits for the others"
+        ))
     }
 }
 
@@ -336,7 +365,20 @@ mod tests {
             wrap: false,
             exec: None,
         };
-        let plan = CapturePlan { output: Output::Dir(dir), ..capture(live()) }.validate().expect("a plan");
-        assert_eq!(plan.write.chunk_bytes, 1 << 20, "a sixteenth of the file");
+        let output = Output::Dir(dir.clone());
+        let plan = CapturePlan { output, ..capture(live()) }.validate().expect("a plan");
+        assert_eq!((plan.write.chunk_bytes, plan.turn_note()), (1 << 20, None), "a sixteenth of the file");
+        // One interface fills two folders in turns, which the buffer permits only for small files.
+        let mut two = capture(live());
+        (two.write.buffer_bytes, two.output) = (32 << 20, Output::Dirs(vec![dir.clone(), dir.clone()]));
+        let plan = two.clone().validate().expect("a plan");
+        assert!(plan.output.folders().iter().all(|dir| dir.rotate_bytes == Some(8 << 20)), "{plan:?}");
+        assert_eq!(plan.write.chunk_bytes, 512 << 10);
+        assert!(plan.turn_note().is_some_and(|note| note.contains("8.00 MiB")), "{:?}", plan.turn_note());
+        // Two interfaces have one each.
+        let input = InputPlan::live(["a", "b"].map(str::to_owned));
+        let plan = CapturePlan { input, ..two.clone() }.validate().expect("a plan");
+        assert_eq!((plan.output.folders()[1].rotate_bytes, plan.turn_note()), (Some(16 << 20), None));
+        assert!(refusal(CapturePlan { input: InputPlan::files(["a".into()]), ..two }).contains("one folder"));
     }
 }

@@ -21,7 +21,7 @@ use crate::{Error, Result};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 use quaff_file::Interfaces;
-use quaff_file::tally::WriterTally;
+use quaff_file::tally::{FolderTally, WriterTally};
 use quaff_file::write::Format;
 use quaff_os::clock::steady_ns;
 use quaff_os::softnet::SoftnetMeter;
@@ -166,6 +166,7 @@ impl Ended {
         ledger.ended_by = ended_by;
         ledger.notes = self.notes();
         ledger.notes.extend(ledger.write_failures.iter().map(|failure| format!("writing failed: {failure}")));
+        ledger.notes.extend(ended_folders(&ledger));
         ledger.cpu_seconds = cpu_seconds();
         ledger.failure = self.failure(ledger.check());
         ledger.judge(self.reasons);
@@ -187,6 +188,16 @@ impl Ended {
         let of_input = || self.input.as_ref().and_then(|input| input.failure.clone());
         of_run.or(sums.err()).or_else(of_input)
     }
+}
+
+/// Notes on folders that ended before the run.
+fn ended_folders(ledger: &Ledger) -> Vec<String> {
+    let has_other = ledger.outputs.iter().any(|folder| folder.failure.is_none());
+    let rest = if has_other { "; what it had not written went to another folder" } else { "" };
+    let note = |folder: &FolderTally| {
+        Some(format!("writing to {} ended early: {}{rest}", folder.dir, folder.failure.as_ref()?))
+    };
+    ledger.outputs.iter().filter_map(note).collect()
 }
 
 /// The stages of a lane, in the order in which a batch passes them.

@@ -9,7 +9,7 @@
 //! ```
 
 use quaff_file::read::SkippedBytes;
-use quaff_file::tally::{CopyTally, WriterTally};
+use quaff_file::tally::{CopyTally, FolderTally, WriterTally};
 use quaff_os::Reason;
 use quaff_os::link_counters::{LinkDrops, Tap};
 use serde::Serialize;
@@ -216,6 +216,9 @@ pub struct Ledger {
     pub write_failures: Vec<String>,
     /// Files removed by retention.
     pub pruned: u64,
+    /// The folders, if there are several: parts of the sums above.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub outputs: Vec<FolderTally>,
     /// Maximum of the buffer in use.
     pub buffer_high_bytes: u64,
     /// Bytes of the buffer that were populated at the end.
@@ -292,6 +295,7 @@ impl Ledger {
             failed_files: writer.failed_files,
             write_failures: writer.failures.clone(),
             pruned: writer.pruned,
+            outputs: writer.folders.clone(),
             buffer_high_bytes,
             resident_bytes: 0,
             ring_high_bytes: sum(|lane| lane.ring_high_blocks) * block_bytes,
@@ -336,7 +340,11 @@ impl Ledger {
                 (self.written + self.lost_on_disk, copy.written + copy.lost + copy.after_close);
             ("written + lost_on_disk = tee: written + lost + after_close", pushed, copied)
         });
-        check(identities.into_iter().chain(copy))
+        let folders = (!self.outputs.is_empty()).then(|| {
+            let of_folders = sum(&self.outputs, |folder| folder.written + folder.lost);
+            ("written + lost_on_disk = those of all outputs", self.written + self.lost_on_disk, of_folders)
+        });
+        check(identities.into_iter().chain(copy).chain(folders))
     }
 }
 
@@ -384,6 +392,10 @@ mod tests {
             Ledger { written: 88, ..ledger.clone() },
             Ledger { kernel_dropped: 5, ..ledger.clone() },
             Ledger { merged: 0, ..ledger.clone() },
+            Ledger {
+                outputs: vec![FolderTally { written: 88, lost: 5, ..FolderTally::default() }],
+                ..ledger.clone()
+            },
             Ledger {
                 tee: Some(CopyTally { written: 50, lost: 1, ..CopyTally::default() }),
                 ..ledger.clone()

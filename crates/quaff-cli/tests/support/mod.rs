@@ -10,8 +10,10 @@ pub(crate) mod packets;
 use quaff_lab::{ChildProcess, Lab, LabPlan};
 use quaff_os::Signal;
 use quaff_os::bpf::ArrayMap;
+use quaff_os::rtnl::{self, LinkChange, Rtnl, VethEnd, VethPlan};
 use quaff_testkit as testing;
 use serde_json::Value;
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -108,6 +110,29 @@ impl Bench {
                 std::thread::sleep(Duration::from_millis(20));
             }
             self.generate(&format!("--size 1500 --count {FRAMES} --pps 25000 --stream {stream}"));
+        }
+    }
+
+    /// A second link between the two ends of the lab, from tx1 to rx1.
+    pub(crate) fn add_link(&self) {
+        let (tx, rx) = (&self.lab.tx, &self.lab.rx);
+        let ends = [
+            VethEnd { name: "tx1", netns: tx.as_fd(), mac: [2, 0, 0, 0, 1, 1] },
+            VethEnd { name: "rx1", netns: rx.as_fd(), mac: [2, 0, 0, 0, 1, 2] },
+        ];
+        Rtnl::open().unwrap().create_veth(&VethPlan { ends, mtu: self.lab.mtu, queues: 1 }).unwrap();
+        for (netns, name) in [(tx, "tx1"), (rx, "rx1")] {
+            let up = || {
+                Rtnl::open().and_then(|mut rtnl| {
+                    rtnl.link(name).and_then(|link| rtnl.change(link.index, LinkChange::Up(true)))
+                })
+            };
+            netns.run(up).unwrap().unwrap();
+        }
+        let begun = Instant::now();
+        while !tx.run(|| rtnl::link("tx1").unwrap().running).unwrap() {
+            assert!(begun.elapsed() < PATIENCE);
+            std::thread::sleep(Duration::from_millis(10));
         }
     }
 

@@ -9,6 +9,7 @@ use crate::tally::{Counts, statistics};
 use crate::write::plan::Format;
 use quaff_wire::pcap::{Resolution, file_header};
 use quaff_wire::pcapng::{Section, idb, isb, padding, padding_bytes, shb};
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 /// The description of a capture that goes into each of its files.
@@ -26,6 +27,8 @@ pub struct Heading {
     pub start_ns: u64,
     /// Alignment of writes in bytes; 1 is none.
     pub align: usize,
+    /// Lanes whose packets are in another folder: their counters are left out.
+    pub absent: BTreeSet<usize>,
 }
 
 impl Heading {
@@ -91,7 +94,8 @@ impl Heading {
     }
 
     fn put_statistics(&self, out: &mut Vec<u8>, counts: &[Counts]) {
-        for (interface, counts) in counts.iter().enumerate() {
+        let present = counts.iter().enumerate().filter(|(lane, _)| !self.absent.contains(lane));
+        for (interface, counts) in present {
             // Counters without a time are of the start of the capture.
             let time_ns = if counts.time_ns == 0 { self.start_ns } else { counts.time_ns };
             let counts = Counts { time_ns, ..counts.clone() };
@@ -149,6 +153,7 @@ mod tests {
             known: 1,
             start_ns: 1_790_000_000_123_456_789,
             align: 1,
+            absent: BTreeSet::new(),
         };
         let statistics_of = |counts: Counts| {
             let counts = [counts];

@@ -11,6 +11,8 @@
 //! | [`stream`] | stdout, pipes, devices |
 //! | [`file`] | files on disk: one in place, or a rotation |
 //! | [`folder`] | the files of a rotation: the next one, and the removal of old ones |
+//! | [`folders`] | several folders: lanes are dealt to them |
+//! | [`folder_writer`] | the thread that writes one of several folders |
 //! | [`repack`] | pcap for aligned writes, since pcap cannot be padded |
 //! | [`name_template`] | names of rotated files |
 //! | [`retention`] | finished files, and the rules by which they are removed |
@@ -30,6 +32,8 @@ mod file;
 mod file_opener;
 mod finisher;
 mod folder;
+mod folder_writer;
+mod folders;
 mod header;
 mod live_copy;
 mod name_template;
@@ -43,12 +47,12 @@ mod target;
 mod tee;
 
 pub use bytes::{ByteSink, FilledBuffer, SeriesTally, open_bytes};
-pub use chunk::{Chunk, LaneMessage};
+pub use chunk::{Chunk, LaneMessage, Part};
 pub use descriptor::{FdKind, enlarge, fd_kind};
 pub use file::{Files, Parts};
 pub use folder::Folder;
 pub use header::Heading;
-pub use plan::{DirPlan, Format, Output, Retention};
+pub use plan::{DirPlan, Format, Output, ROTATE_BYTES_MIN, Retention};
 pub use repack::Repack;
 pub use slots::Slots;
 pub use stream::Patience;
@@ -81,6 +85,11 @@ pub trait Sink: Send {
 
     /// Returns the number of buffers not returned yet.
     fn pending(&self) -> usize;
+
+    /// Returns whether chunks of all lanes go into the same file.
+    fn mixes_lanes(&self) -> bool {
+        true
+    }
 
     /// Returns the longest time between two calls of `tick`.
     fn max_wait(&self) -> Duration;

@@ -7,7 +7,7 @@ use std::time::Duration;
 /// Smallest chunk, bytes: it holds the largest packet.
 pub(super) const CHUNK_BYTES_MIN: usize = 512 << 10;
 /// Smallest `rotate_bytes`.
-pub(super) const ROTATE_BYTES_MIN: u64 = 2 << 20;
+pub const ROTATE_BYTES_MIN: u64 = 2 << 20;
 /// Least number of chunks in a file of a rotation, so that it ends close to its size.
 const CHUNKS_PER_FILE: u64 = 16;
 
@@ -41,6 +41,28 @@ pub enum Output {
     Stdout,
     /// A folder of rotated files.
     Dir(DirPlan),
+    /// Several of them, each with a writer of its own; they differ in `dir` alone.
+    Dirs(Vec<DirPlan>),
+}
+
+impl Output {
+    /// Returns the folders; none for other outputs.
+    pub fn folders(&self) -> &[DirPlan] {
+        match self {
+            Self::Dir(dir) => std::slice::from_ref(dir),
+            Self::Dirs(dirs) => dirs,
+            _ => &[],
+        }
+    }
+
+    /// The same, to change them.
+    pub fn folders_mut(&mut self) -> &mut [DirPlan] {
+        match self {
+            Self::Dir(dir) => std::slice::from_mut(dir),
+            Self::Dirs(dirs) => dirs,
+            _ => &mut [],
+        }
+    }
 }
 
 /// A folder of rotated files.

@@ -270,6 +270,7 @@ mod tests {
             known: 1,
             start_ns: 1,
             align: 1,
+            absent: Default::default(),
         };
         let (stop, run) = (Stop::default(), Stop::default());
         let patience = Patience { run: run.clone(), timeout: TIMEOUT, is_limited_on_request: true };
@@ -287,6 +288,7 @@ mod tests {
             first_ns: 0,
             counts: Counts::default(),
             interfaces: 1,
+            before: None,
         };
         stream.push(0, chunk).unwrap();
     }

@@ -4,10 +4,12 @@ use crate::write::descriptor::{FdKind, fd_kind};
 use crate::write::file::{Files, Parts};
 use crate::write::file_opener::probe_named;
 use crate::write::folder::Folder;
+use crate::write::folder_writer::{FolderRun, OpenFolder};
+use crate::write::folders::Folders;
 use crate::write::header::Heading;
 use crate::write::live_copy::LiveCopy;
 use crate::write::name_template::NameTemplate;
-use crate::write::plan::{Format, Output};
+use crate::write::plan::{DirPlan, Format, Output};
 use crate::write::repack::Repack;
 use crate::write::slots::Slots;
 use crate::write::stream::{Patience, Stream};
@@ -21,7 +23,7 @@ use quaff_os::{Stop, Wakeup};
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{ErrorKind, Seek, SeekFrom};
 use std::os::fd::{AsFd, AsRawFd};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,9 +33,9 @@ const STREAM: &str = "a stream";
 /// The path of stdout as a file, in messages and to leave its offset at the end.
 const STDOUT: &str = "/dev/stdout";
 /// Size of a buffer of [`Repack`], bytes.
-const REPACK_BYTES: usize = 4 << 20;
+pub(super) const REPACK_BYTES: usize = 4 << 20;
 /// Number of spare buffers of [`Repack`].
-const REPACK_BUFFERS: usize = 4;
+pub(super) const REPACK_BUFFERS: usize = 4;
 
 /// An opened output.
 pub struct Target {
@@ -54,6 +56,8 @@ enum TargetKind {
     File(File, PathBuf),
     /// With the length of its slots, and the template that knows the time zone.
     Folder(Box<Folder>, Option<Duration>, Box<NameTemplate>),
+    /// Several folders, with the same.
+    Folders(Vec<OpenFolder>, Option<Duration>, Box<NameTemplate>),
     /// The caller's sink, and its description.
     Own(Box<dyn Sink>, &'static str),
 }
@@ -78,6 +82,7 @@ impl Target {
                 let names = NameTemplate::new(&dir.name, format.extension())?;
                 (TargetKind::Folder(Box::new(folder), dir.rotate_time, Box::new(names)), align)
             }
+            Output::Dirs(dirs) => open_folders(dirs, format)?,
         };
         Ok(Self { kind, format, align, live_copy, patience: None, fsync: None })
     }
@@ -119,8 +124,12 @@ impl Target {
 
     /// Returns the rotation slots of a run that begins at `now_ns`.
     pub fn slots(&self, now_ns: u64) -> Slots {
-        let TargetKind::Folder(_, Some(time), names) = &self.kind else { return Slots::default() };
-        Slots::local(*time, names, now_ns)
+        match &self.kind {
+            TargetKind::Folder(_, Some(time), names) | TargetKind::Folders(_, Some(time), names) => {
+                Slots::local(*time, names, now_ns)
+            }
+            _ => Slots::default(),
+        }
     }
 
     /// Describes how the output is written, such as `io_uring, O_DIRECT`.
@@ -131,23 +140,33 @@ impl Target {
             _ => {
                 let cache =
                     if self.align > 1 { "O_DIRECT" } else { "through the page cache (no O_DIRECT here)" };
-                format!("{}, {cache}", disk_name())
+                let writers = match &self.kind {
+                    TargetKind::Folders(folders, ..) => format!("{} writers, ", folders.len()),
+                    _ => String::new(),
+                };
+                format!("{writers}{}, {cache}", disk_name())
             }
         }
     }
 
-    /// Returns whether the output is a file or a folder of files.
+    /// Returns whether the output is a file, or one or several folders of files.
     pub fn is_on_disk(&self) -> bool {
-        matches!(self.kind, TargetKind::File(..) | TargetKind::Folder(..))
+        matches!(self.kind, TargetKind::File(..) | TargetKind::Folder(..) | TargetKind::Folders(..))
     }
 
-    /// Returns a warning for the user.
-    pub fn note(&self) -> Option<String> {
-        let is_cached = self.align == 1 && !matches!(self.kind, TargetKind::Stream(_) | TargetKind::Own(..));
-        is_cached.then(|| {
+    /// Returns warnings for the user.
+    pub fn notes(&self) -> Vec<String> {
+        let is_cached = match &self.kind {
+            TargetKind::Stream(_) | TargetKind::Own(..) => false,
+            TargetKind::Folders(folders, ..) => folders.iter().any(|open| open.align == 1),
+            _ => self.align == 1,
+        };
+        let cached = is_cached.then(|| {
             "the file system does not support O_DIRECT: the page cache is slower, and kill -9 can truncate the last block"
                 .to_owned()
-        })
+        });
+        let folders = if let TargetKind::Folders(folders, ..) = &self.kind { &folders[..] } else { &[] };
+        cached.into_iter().chain(shared_disk(folders)).collect()
     }
 
     /// Creates the sink. Must be called on the writer's thread: io_uring's kernel threads stay on its core.
@@ -159,10 +178,11 @@ impl Target {
         stop: &Stop,
         gauges: Arc<WriterGauges>,
     ) -> Result<Box<dyn Sink>> {
-        let is_repacked = self.align > 1 && self.format != Format::Pcapng;
+        let is_one = !matches!(self.kind, TargetKind::Folders(..));
+        let is_repacked = self.align > 1 && self.format != Format::Pcapng && is_one;
         let repack =
             is_repacked.then(|| Repack::new(self.align, REPACK_BYTES, REPACK_BUFFERS)).transpose()?;
-        let (stop, wakeup) = (stop.clone(), wakeup.clone());
+        let (stop, wakeup, of_folders) = (stop.clone(), wakeup.clone(), slots.clone());
         let parts = |disk| Parts {
             heading: heading.clone(),
             disk,
@@ -185,6 +205,12 @@ impl Target {
             }
             TargetKind::Folder(folder, ..) => {
                 Box::new(Files::in_folder(*folder, parts(Disk::new(&wakeup)))?.sync_every(self.fsync)?)
+            }
+            TargetKind::Folders(folders, ..) => {
+                let (stop, gauges) = (stop.clone(), gauges.clone());
+                let (heading, fsync, wakeup) = (heading.clone(), self.fsync, wakeup.clone());
+                let run = FolderRun { heading, slots: of_folders, fsync, wakeup };
+                Box::new(Folders::start(folders, &run, stop, gauges)?)
             }
             TargetKind::Own(sink, _) => sink,
         };
@@ -288,6 +314,41 @@ fn open_file(path: &Path) -> Result<(TargetKind, usize)> {
         return Err(Error::Plan(format!("another capture is writing {}", path.display())));
     }
     Ok((TargetKind::File(file, path.to_owned()), align))
+}
+
+/// Opens several folders; the alignment is one that suits all of them.
+fn open_folders(dirs: &[DirPlan], format: Format) -> Result<(TargetKind, usize)> {
+    let (mut folders, mut names, mut rotate_time) = (Vec::<OpenFolder>::new(), None, None);
+    for plan in dirs {
+        let identity = |dir: &Path| dir.metadata().map(|meta| (meta.dev(), meta.ino())).ok();
+        let is_same = |open: &&OpenFolder| identity(&open.dir) == identity(&plan.dir);
+        if let Some(twin) = folders.iter().find(is_same).filter(|_| identity(&plan.dir).is_some()) {
+            let (one, other) = (twin.dir.display(), plan.dir.display());
+            return Err(Error::Plan(format!("`dir` {one} and {other} are the same folder: give each once")));
+        }
+        let (align, wakeup, dir) = (folder_align(&plan.dir)?, Wakeup::new()?, plan.dir.clone());
+        let folder = Folder::open(plan, format.extension(), align > 1, wakeup.clone())?;
+        folders.push(OpenFolder { dir, folder, align, wakeup, disk: Box::new(Disk::new) });
+        names = Some(NameTemplate::new(&plan.name, format.extension())?);
+        rotate_time = plan.rotate_time;
+    }
+    let align = folders.iter().map(|open| open.align).max().unwrap_or(1);
+    let names = names.ok_or_else(|| Error::Plan("no `dir` given".into()))?;
+    Ok((TargetKind::Folders(folders, rotate_time, Box::new(names)), align))
+}
+
+/// A warning if two folders are on one file system.
+fn shared_disk(folders: &[OpenFolder]) -> Option<String> {
+    let device = |open: &OpenFolder| open.dir.metadata().map(|meta| meta.dev()).ok();
+    let mut open = folders.iter().enumerate();
+    let (one, other) = open.find_map(|(number, other)| {
+        let twin = folders[..number].iter().find(|one| device(one).is_some() && device(one) == device(other));
+        Some((twin?, other))
+    })?;
+    let (one, other) = (one.dir.display(), other.dir.display());
+    Some(format!(
+        "{one} and {other} are on the same file system: several folders are faster on several disks"
+    ))
 }
 
 /// Returns the alignment of direct writes to files in the folder; 1 where O_DIRECT is not supported.

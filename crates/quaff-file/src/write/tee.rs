@@ -140,6 +140,10 @@ impl Sink for Tee {
         self.disk.pending()
     }
 
+    fn mixes_lanes(&self) -> bool {
+        self.disk.mixes_lanes()
+    }
+
     fn max_wait(&self) -> Duration {
         self.disk.max_wait()
     }

@@ -12,7 +12,8 @@ mod time;
 
 pub(crate) use decode::{Decoder, byte_order};
 pub use encode::{
-    Interface, PADDING_BYTES_MIN, Section, Statistics, append_epb, epb, epb_bytes, idb, isb, padding, padding_bytes, shb,
+    Interface, PADDING_BYTES_MIN, Section, Statistics, append_epb, epb, epb_bytes, idb, isb, padding,
+    padding_bytes, shb,
 };
 
 /// Section Header Block; the value reads the same in both byte orders.

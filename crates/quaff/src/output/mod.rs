@@ -2,6 +2,7 @@
 //!
 //! | module | task |
 //! |---|---|
+//! | [`backlog`] | the age of packets that wait because no buffer is free |
 //! | [`packer`] | packs them into chunks of a capture file |
 //! | [`spread`] | packs them for the members of a split |
 //! | [`transmit`] | sends chunks from an interface |
@@ -9,6 +10,7 @@
 //! Flow metering and stream reassembly would be outputs too. An output runs on its lane's thread and shares
 //! nothing with other lanes; it never blocks and never waits for a disk.
 
+mod backlog;
 mod packer;
 mod spread;
 mod transmit;

@@ -3,16 +3,18 @@
 //! A chunk holds whole blocks: no block straddles two chunks, and padding is a block of its own. So a
 //! file is valid after each completed write, and chunks of several lanes can share one file.
 
+use super::backlog::Backlog;
 use super::{Now, Output, OutputTally};
 use crate::batch::{Frame, Memory};
 use crate::buffer_pool::Supply;
 use quaff_file::tally::{Counts, statistics};
-use quaff_file::write::{Chunk, Format, LaneMessage, Slots};
-use quaff_os::{Filling, Stop, Wakeup, prefetch};
+use quaff_file::write::{Chunk, Format, LaneMessage, Part, Slots};
+use quaff_os::{Filling, Gauge, Stop, Wakeup, prefetch};
 use quaff_wire::pcap::{self, Resolution};
 use quaff_wire::pcapng::{self, PADDING_BYTES_MIN};
 use quaff_wire::{Append, Record};
 use rtrb::Producer;
+use std::sync::Arc;
 
 /// Interval of counters in the file while packets arrive.
 const STATISTICS_NS: u64 = 1_000_000_000;
@@ -73,6 +75,9 @@ pub(crate) struct Packer {
     /// Packets packed of each interface, by number.
     packed: Vec<u64>,
     buffer_high: usize,
+    backlog: Backlog,
+    /// The last frames offered had no room.
+    has_waiting: bool,
 }
 
 /// The chunk that is being filled.
@@ -81,8 +86,27 @@ struct Open {
     buffer: ChunkBuffer,
     packets: u64,
     first_ns: u64,
-    /// CLOCK_MONOTONIC when it was opened, ns.
+    /// CLOCK_MONOTONIC when it was opened, or its last part ended, ns.
     since_ns: u64,
+    /// The parts before `packets` and `first_ns`, each of a flush interval.
+    parts: Vec<Part>,
+}
+
+impl Open {
+    /// Fills it up to the alignment.
+    fn pad(&mut self, plan: &PackPlan) {
+        if plan.format == Format::Pcapng {
+            let gap = pcapng::padding_bytes(self.buffer.0.bytes(), plan.align);
+            if gap > 0 {
+                self.buffer.0.append_with(gap, pcapng::padding);
+            }
+        }
+    }
+
+    /// The time of its first packet, ns since 1970.
+    fn oldest_ns(&self) -> u64 {
+        self.parts.first().map_or(self.first_ns, |part| part.first_ns)
+    }
 }
 
 /// The buffer of the open chunk.
@@ -123,17 +147,28 @@ impl Packer {
             counts: Counts::default(),
             packed: vec![0; plan.interface as usize + 1],
             buffer_high: 0,
+            backlog: Backlog::default(),
+            has_waiting: false,
             plan,
         }
+    }
+
+    /// The time of the oldest packet that waits for a buffer, ns since 1970; 0 if none does.
+    pub(crate) fn backlog(&self) -> Arc<Gauge> {
+        self.backlog.gauge()
     }
 
     /// Packs frames of `memory`; returns their number until the buffer had no room. The wall time
     /// decides which rotation slots can have begun.
     pub(super) fn pack(&mut self, memory: Memory<'_>, frames: &[Frame], now: Now) -> usize {
         let Now { steady_ns: now_ns, wall_ns } = now;
-        let wall_ns = if self.plan.by_packet_time { u64::MAX } else { self.slot_wall_ns(frames, wall_ns) };
-        let times = (now_ns, wall_ns);
-        match self.plan.format {
+        let times = if self.plan.by_packet_time {
+            (now_ns, u64::MAX)
+        } else {
+            self.limit_span(frames, now);
+            (now_ns, self.slot_wall_ns(frames, wall_ns))
+        };
+        let done = match self.plan.format {
             Format::Pcapng => self.pack_with(memory, frames, times, pcapng::epb_bytes, pcapng::append_epb),
             Format::Pcap => self.pack_with(memory, frames, times, pcap::record_bytes, |out, _, record| {
                 pcap::append_record(out, Resolution::Nanoseconds, record);
@@ -141,7 +176,54 @@ impl Packer {
             Format::PcapUs => self.pack_with(memory, frames, times, pcap::record_bytes, |out, _, record| {
                 pcap::append_record(out, Resolution::Microseconds, record);
             }),
+        };
+        if !self.plan.by_packet_time {
+            self.note_backlog(&frames[done..], now);
         }
+        done
+    }
+
+    /// Ends a chunk or its part that spans the flush interval already: its packets have waited in the kernel's ring.
+    fn limit_span(&mut self, frames: &[Frame], now: Now) {
+        let spans = |first: &Frame, open: &Open| {
+            open.packets > 0 && first.time_ns.saturating_sub(open.first_ns) >= self.plan.flush_ns
+        };
+        if frames.first().zip(self.open.as_ref()).is_some_and(|(first, open)| spans(first, open)) {
+            self.flush(now);
+        }
+    }
+
+    /// Sends what is due, or ends a part of it if the chunk may not go to the writer yet.
+    fn flush(&mut self, now: Now) {
+        if self.may_flush() { self.seal() } else { self.end_part(now) }
+    }
+
+    /// Updates the backlog after a batch, of which `waiting` had no room. Once packets are recent again, they are sent
+    /// at once, and the backlog ends.
+    fn note_backlog(&mut self, waiting: &[Frame], now: Now) {
+        self.has_waiting = !waiting.is_empty();
+        if let Some(first) = waiting.first() {
+            self.backlog.note(first.time_ns, now);
+        } else if self.backlog.is_any() {
+            if self.has_ended_backlog(now, false) {
+                self.end_backlog();
+            } else if let Some(open) = &self.open {
+                self.backlog.note(open.oldest_ns(), now);
+            }
+        }
+    }
+
+    /// Returns whether nothing waits on the lane any more but the open chunk, which may go to the writer.
+    fn has_ended_backlog(&self, now: Now, is_idle: bool) -> bool {
+        let is_quiet = || self.open.is_none() && self.backlog.is_quiet(self.plan.flush_ns, now);
+        let has_caught_up = || self.backlog.has_caught_up(self.last_ns, self.plan.flush_ns, now);
+        let is_over = is_idle || is_quiet() || !self.has_waiting && has_caught_up();
+        is_over && (self.open.is_none() || self.may_flush())
+    }
+
+    fn end_backlog(&mut self) {
+        self.seal();
+        self.backlog.end(&self.wakeup);
     }
 
     #[inline]
@@ -226,27 +308,48 @@ impl Packer {
         let Some(buffer) = self.supply.take() else { return false };
         self.buffer_high = self.buffer_high.max(self.supply.out());
         let buffer = ChunkBuffer(Filling::new(buffer, self.plan.is_past_cache));
-        self.open = Some(Open { buffer, packets: 0, first_ns: 0, since_ns: now_ns });
+        let parts = Vec::new();
+        self.open = Some(Open { buffer, packets: 0, first_ns: 0, since_ns: now_ns, parts });
         true
     }
 
     /// Pads the open chunk and sends it to the writer.
     fn seal(&mut self) {
+        let interfaces = self.complete_counts();
         let Some(mut open) = self.open.take() else { return };
-        if self.plan.format == Format::Pcapng {
-            let gap = pcapng::padding_bytes(open.buffer.0.bytes(), self.plan.align);
-            if gap > 0 {
-                open.buffer.0.append_with(gap, pcapng::padding);
-            }
-        }
-        let Open { buffer: ChunkBuffer(filling), packets, first_ns, .. } = open;
+        open.pad(&self.plan);
+        let Open { buffer: ChunkBuffer(filling), packets, first_ns, mut parts, .. } = open;
         let (buffer, len) = filling.finish();
-        self.count_packed();
         let (slot, counts) = (self.slot, self.counts.clone());
-        let in_sessions = counts.sessions.last().map_or(0, |session| usize::from(session.interface) + 1);
-        let interfaces = in_sessions.max(self.packed.len());
         self.announced_slot = slot;
-        self.push(LaneMessage::Chunk(Chunk { buffer, len, packets, slot, first_ns, counts, interfaces }));
+        let mut chunk = Chunk { buffer, len, packets, slot, first_ns, counts, interfaces, before: None };
+        if let Some(last) = parts.pop_if(|part| part.end == chunk.len) {
+            (chunk.packets, chunk.first_ns) = (last.packets, last.first_ns);
+        }
+        let is_whole = parts.is_empty();
+        self.push(if is_whole { LaneMessage::Chunk(chunk) } else { LaneMessage::Parts(chunk, parts) });
+    }
+
+    /// Ends a part of the open chunk, which waits until it may go to the writer. What is newer and of another lane
+    /// waits for it.
+    fn end_part(&mut self, now: Now) {
+        let interfaces = self.complete_counts();
+        let Some(open) = self.open.as_mut().filter(|open| open.packets > 0) else { return };
+        open.pad(&self.plan);
+        let (packets, first_ns, counts) = (open.packets, open.first_ns, self.counts.clone());
+        open.parts.push(Part { end: open.buffer.0.bytes(), packets, first_ns, counts, interfaces });
+        (open.packets, open.first_ns, open.since_ns) = (0, 0, now.steady_ns);
+        let oldest_ns = open.oldest_ns();
+        self.backlog.note(oldest_ns, now);
+    }
+
+    /// Updates the counts for the open chunk; returns the number of interfaces that must be described before it.
+    fn complete_counts(&mut self) -> usize {
+        if self.open.is_some() {
+            self.count_packed();
+        }
+        let in_sessions = self.counts.sessions.last().map_or(0, |session| usize::from(session.interface) + 1);
+        in_sessions.max(self.packed.len())
     }
 
     /// Updates the counts by the packed packets.
@@ -316,6 +419,17 @@ impl Packer {
         self.supply.has_own() || self.supply.out() <= 1
     }
 
+    /// Returns whether the open chunk, or a part of it, is to be ended.
+    fn is_flush_due(&self, now_ns: u64) -> bool {
+        let Some(open) = &self.open else { return false };
+        let is_late = now_ns >= self.flush_at_ns(open);
+        match self.may_flush() {
+            true => is_late || !open.parts.is_empty(),
+            // Files are read by one lane, so their order is that of their packets.
+            false => is_late && open.packets > 0 && !self.plan.by_packet_time,
+        }
+    }
+
     fn flush_at_ns(&self, open: &Open) -> u64 {
         open.since_ns.saturating_add(self.plan.flush_ns)
     }
@@ -342,6 +456,10 @@ impl Output for Packer {
     fn lose(&mut self, frames: &[Frame]) {
         self.counts.lost += frames.len() as u64;
         self.dropped += frames.len() as u64;
+        if let Some(last) = frames.last() {
+            self.backlog.skip_to(last.time_ns);
+        }
+        self.has_waiting = false;
     }
 
     fn note_dropped(&mut self, packets: u64) {
@@ -360,12 +478,12 @@ impl Output for Packer {
             self.statistics_ns = self.statistics_ns.min(self.last_ns);
         }
         let statistics_due = self.last_ns >= self.statistics_ns + STATISTICS_NS && !self.plan.by_packet_time;
-        let flush_due = self.open.as_ref().is_some_and(|open| now_ns >= self.flush_at_ns(open));
-        let flush_due = flush_due && self.may_flush();
+        let flush_due = self.is_flush_due(now_ns);
+        let backlog_ends = self.backlog.is_any() && self.has_ended_backlog(now, is_idle);
         let slot_due = is_idle
             && !self.plan.by_packet_time
             && wall_ns >= self.slot_end_ns().saturating_add(self.plan.grace_ns);
-        if !(statistics_due || flush_due || slot_due) {
+        if !(statistics_due || flush_due || slot_due || backlog_ends) {
             return;
         }
         count(&mut self.counts);
@@ -375,7 +493,10 @@ impl Output for Packer {
             self.put_statistics();
         }
         if flush_due {
-            self.seal();
+            self.flush(now);
+        }
+        if backlog_ends {
+            self.end_backlog();
         }
         if slot_due {
             self.enter_slot(self.plan.slots.slot_of(wall_ns));
@@ -387,7 +508,9 @@ impl Output for Packer {
         let Now { steady_ns, wall_ns } = now;
         let flush =
             self.open.as_ref().map_or(u64::MAX, |open| self.flush_at_ns(open).saturating_sub(steady_ns));
-        let flush = if flush == 0 && !self.may_flush() { HELD_NS } else { flush };
+        let flush = if self.backlog.is_any() { flush.min(HELD_NS) } else { flush };
+        let is_held = flush == 0 && !self.may_flush();
+        let flush = if is_held { HELD_NS } else { flush };
         if self.plan.by_packet_time {
             return flush;
         }
@@ -427,5 +550,152 @@ fn count_one(packed: &mut Vec<u64>, interface: u16) {
             packed.resize(usize::from(interface) + 1, 0);
             packed[usize::from(interface)] = 1;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::buffer_pool::{FreeBuffers, LanePool};
+    use quaff_os::Buffer;
+    use rtrb::{Consumer, RingBuffer};
+
+    const S: u64 = 1_000_000_000;
+    const BYTES: usize = 256 << 10;
+
+    /// A packer with two buffers and a flush interval of 1 s, and the writer's ends of its rings.
+    fn packer() -> (Packer, Consumer<LaneMessage>, FreeBuffers) {
+        let plan = PackPlan {
+            format: Format::Pcapng,
+            interface: 0,
+            align: 1,
+            flush_ns: S,
+            slots: Slots::default(),
+            start_ns: S,
+            grace_ns: 0,
+            by_packet_time: false,
+            abandoned: Stop::default(),
+            is_past_cache: false,
+        };
+        let (outbound, inbound) = RingBuffer::new(8);
+        let pool = LanePool::of((0..2).map(|_| Buffer::new(BYTES).unwrap()).collect());
+        let packer = Packer::new(plan, pool.supply, outbound, Wakeup::new().unwrap());
+        (packer, inbound, pool.free_buffers)
+    }
+
+    fn at(seconds: f64) -> u64 {
+        (seconds * S as f64).round() as u64
+    }
+
+    fn now(seconds: f64) -> Now {
+        Now { steady_ns: at(seconds), wall_ns: at(seconds) }
+    }
+
+    /// Packs a frame of `len` bytes and of time `at_s`, when the clocks show `now_s`.
+    fn pack_len(packer: &mut Packer, len: usize, at_s: f64, now_s: f64) -> usize {
+        let (bytes, len) = (vec![0; len], len as u32);
+        let mut frames =
+            [Frame { time_ns: at(at_s), len, wire_len: len, keep: u32::MAX, ..Frame::default() }];
+        packer.take(Memory { bytes: &bytes, scratch: &[] }, &mut frames, now(now_s))
+    }
+
+    /// The same, with a frame of three quarters of a buffer.
+    fn pack(packer: &mut Packer, at_s: f64, now_s: f64) -> usize {
+        pack_len(packer, BYTES * 3 / 4, at_s, now_s)
+    }
+
+    fn tick(packer: &mut Packer, now_s: f64, is_idle: bool) {
+        packer.tick(now(now_s), is_idle, &|_: &mut Counts| {});
+    }
+
+    fn next_chunk(inbound: &mut Consumer<LaneMessage>) -> Chunk {
+        let Ok(LaneMessage::Chunk(chunk)) = inbound.pop() else { panic!("no chunk") };
+        chunk
+    }
+
+    #[test]
+    fn packets_without_a_buffer_are_a_backlog_until_the_lane_has_caught_up() {
+        let (mut packer, mut inbound, mut free_buffers) = packer();
+        let backlog = packer.backlog();
+        assert_eq!((pack(&mut packer, 10.0, 10.1), pack(&mut packer, 10.1, 10.1)), (1, 1));
+        assert_eq!(backlog.get(), 0);
+        assert_eq!((pack(&mut packer, 11.0, 11.0), backlog.get()), (0, at(11.0)), "no buffer is left");
+        let (first, second) = (next_chunk(&mut inbound), next_chunk(&mut inbound));
+        assert_eq!((first.first_ns, second.first_ns), (at(10.0), at(10.1)));
+        free_buffers.push(first.buffer);
+        assert_eq!(
+            (pack(&mut packer, 11.0, 20.0), backlog.get()),
+            (1, at(11.0)),
+            "the oldest is not sent yet"
+        );
+        tick(&mut packer, 20.0, false);
+        assert!(inbound.is_empty(), "it is opened just now, and not full");
+        assert_eq!((pack(&mut packer, 12.5, 20.0), backlog.get()), (0, at(12.5)));
+        let third = next_chunk(&mut inbound);
+        assert_eq!(third.first_ns, at(11.0));
+        free_buffers.push(second.buffer);
+        free_buffers.push(third.buffer);
+        assert_eq!((pack(&mut packer, 19.5, 20.0), backlog.get()), (1, 0), "recent");
+        assert_eq!(next_chunk(&mut inbound).first_ns, at(19.5), "sent at once");
+    }
+
+    #[test]
+    fn a_backlog_ends_when_nothing_is_left_of_it() {
+        let (mut packer, inbound, _free_buffers) = packer();
+        let backlog = packer.backlog();
+        (0..2).for_each(|_| assert_eq!(pack(&mut packer, 10.0, 10.0), 1));
+        assert_eq!((pack(&mut packer, 10.5, 10.5), backlog.get()), (0, at(10.5)));
+        packer.lose(&[Frame { time_ns: at(12.0), ..Frame::default() }]);
+        assert_eq!(backlog.get(), at(12.0), "newer ones may wait");
+        tick(&mut packer, 11.4, false);
+        assert_eq!(backlog.get(), at(12.0));
+        tick(&mut packer, 11.4, true);
+        assert_eq!((backlog.get(), inbound.slots()), (0, 2), "the link is idle");
+        // Or the frames went to another member of a split.
+        assert_eq!((pack(&mut packer, 21.0, 21.0), backlog.get()), (0, at(21.0)));
+        tick(&mut packer, 22.0, false);
+        assert_eq!(backlog.get(), 0);
+    }
+
+    #[test]
+    fn a_chunk_spans_no_more_than_the_flush_interval() {
+        let (mut packer, mut inbound, _free_buffers) = packer();
+        // All of them have waited in the kernel's ring until now.
+        for at_s in [10.0, 10.5, 10.999, 11.0] {
+            assert_eq!(pack_len(&mut packer, 60, at_s, 20.0), 1);
+        }
+        let chunk = next_chunk(&mut inbound);
+        assert_eq!((chunk.first_ns, chunk.packets), (at(10.0), 3));
+    }
+
+    #[test]
+    fn a_chunk_that_has_to_wait_has_a_part_for_each_flush_interval() {
+        let (mut packer, mut inbound, mut free_buffers) = packer();
+        packer.plan.align = 512;
+        let backlog = packer.backlog();
+        pack_len(&mut packer, 60, 10.0, 10.0);
+        tick(&mut packer, 11.0, false);
+        let stuck = next_chunk(&mut inbound);
+        // The other buffer is the last one, and stays open.
+        pack_len(&mut packer, 60, 11.5, 11.5);
+        tick(&mut packer, 12.4, false);
+        assert_eq!(backlog.get(), 0);
+        tick(&mut packer, 12.5, false);
+        assert_eq!((inbound.slots(), backlog.get()), (0, at(11.5)), "other lanes wait for it");
+        (0..2).for_each(|_| assert_eq!(pack_len(&mut packer, 60, 12.6, 12.6), 1));
+        tick(&mut packer, 13.5, false);
+        pack_len(&mut packer, 60, 13.6, 13.6);
+        assert_eq!((backlog.get(), packer.patience_ns(now(13.6))), (at(11.5), HELD_NS));
+        free_buffers.push(stuck.buffer);
+        tick(&mut packer, 13.61, false);
+        assert_eq!(backlog.get(), 0);
+        let Ok(LaneMessage::Parts(chunk, parts)) = inbound.pop() else { panic!("no parts") };
+        let bytes = chunk.buffer[..chunk.len].to_vec();
+        let pieces = chunk.split(parts).unwrap();
+        let of = |piece: &Chunk| (piece.first_ns, piece.packets, piece.counts.packed, piece.len % 512);
+        let expected = [(at(11.5), 1, 2, 0), (at(12.6), 2, 4, 0), (at(13.6), 1, 5, 0)];
+        assert_eq!(pieces.iter().map(of).collect::<Vec<_>>(), expected);
+        let joined: Vec<u8> = pieces.iter().flat_map(|piece| piece.buffer[..piece.len].to_vec()).collect();
+        assert_eq!(joined, bytes, "all of it, in order");
     }
 }

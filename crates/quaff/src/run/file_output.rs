@@ -11,6 +11,7 @@ use quaff_file::tally::WriterTally;
 use quaff_file::write::{Heading, Slots, Target, WriterGauges};
 use quaff_os::{Stop, Wakeup};
 use quaff_wire::pcapng::Section;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
@@ -40,6 +41,7 @@ impl FileOutput {
             known: sources.interfaces.count(),
             start_ns,
             align: target.align(),
+            absent: BTreeSet::new(),
         };
         let slots = target.slots(start_ns);
         let pack = PackPlan {
@@ -67,8 +69,9 @@ impl FileOutput {
         let (outbound, inbound) = rtrb::RingBuffer::new(pool.supply.most + MARKS);
         let pack = PackPlan { interface: self.inlets.len() as u32, ..self.pack.clone() };
         let slot = pack.slots.slot_of(pack.start_ns);
-        self.inlets.push(Inlet { inbound, free_buffers: pool.free_buffers, slot, ended: false });
-        Packer::new(pack, pool.supply, outbound, self.wakeup.clone())
+        let packer = Packer::new(pack, pool.supply, outbound, self.wakeup.clone());
+        self.inlets.push(Inlet::new(inbound, pool.free_buffers, slot, packer.backlog()));
+        packer
     }
 
     /// Starts the writer and waits until it has begun the target.

@@ -185,6 +185,8 @@ fn refuse_own_output(read: &ReadPlan, output: &Output) -> Result<()> {
             let stdout = Path::new("/dev/stdout");
             stdout.is_file() && is_read(identity(stdout))
         }
+        // Only interfaces are captured into several folders.
+        Output::Dirs(_) => false,
         Output::Dir(dir) => {
             let folder = identity(&dir.dir);
             let is_in = |path: &PathBuf| {

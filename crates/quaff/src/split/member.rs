@@ -129,7 +129,7 @@ impl Opened {
     }
 
     pub(super) fn note(&self) -> Option<String> {
-        self.target.note()
+        self.target.notes().into_iter().next()
     }
 
     /// The output for the lanes, and the parameters of its writer.

@@ -123,9 +123,13 @@ pub(crate) struct Args {
     #[arg(long, value_name = "INTERVAL", value_parser = units::duration, help_heading = "Output")]
     fsync: Option<Duration>,
 
-    /// Write a series of files into DIR; a file ends in .part until it is complete
+    /// Write a series of files into DIR; a file ends in .part until it is complete; repeat it for a folder
+    /// on another disk
+    ///
+    /// Each folder has its own writer thread. Interfaces are distributed over the folders in order; with more
+    /// folders than interfaces, each file goes to the next folder. When a folder fails, another one takes over.
     #[arg(long, value_name = "DIR", group = "folder", help_heading = "Rotation")]
-    dir: Option<PathBuf>,
+    dir: Vec<PathBuf>,
     /// As --dir, with a live copy to -w (stdout or a pipe)
     ///
     /// Disk writes never wait for the live copy. Packets that its reader misses are counted separately and
@@ -148,13 +152,14 @@ pub(crate) struct Args {
     /// Start a file every TIME, aligned to the clock, with or without traffic
     #[arg(long, value_name = "TIME", value_parser = units::duration, requires = "folder", help_heading = "Rotation")]
     rotate_time: Option<Duration>,
-    /// Keep at most N files, including the one being written and those of earlier runs; remove the oldest
+    /// Keep at most N files in each folder, including the one being written and those of earlier runs; remove
+    /// the oldest
     #[arg(long, value_name = "N", requires = "folder", help_heading = "Rotation")]
     keep_files: Option<u64>,
-    /// Keep at most SIZE in all files together
+    /// Keep at most SIZE in all files of each folder together
     #[arg(long, value_name = "SIZE", value_parser = units::bytes, requires = "folder", help_heading = "Rotation")]
     keep_size: Option<u64>,
-    /// Keep PERCENT of the file system free
+    /// Keep PERCENT of the file system of each folder free
     #[arg(long, value_name = "PERCENT", requires = "folder", help_heading = "Rotation")]
     keep_free: Option<f64>,
     /// Number the files 0 to N-1 (the N of --keep-files) in a cycle
@@ -216,6 +221,7 @@ Examples:
   quaff capture -i eth0 -w all.pcapng
   quaff capture -i eth0 -i eth1 -f 'tcp port 443' -s 128 -d 5m -w tls.pcapng
   quaff capture -i eth0 --dir /data --rotate-time 1h --keep-free 10
+  quaff capture -i eth0 -i eth1 --dir /disk0 --dir /disk1 --keep-free 10
   quaff capture -i eth0 -w - | tshark -r -
   quaff capture -i eth0 --decap erspan --inner 'tcp port 443' -w mirror.pcapng
   quaff capture -i eth0 -w - --tee /data --keep-size 100G | tshark -r -
@@ -343,25 +349,36 @@ impl Args {
     }
 
     fn output(&self) -> anyhow::Result<Output> {
-        if let Some(dir) = self.dir.as_ref().or(self.tee.as_ref()) {
-            let meta = dir.metadata().with_context(|| format!("cannot use the folder {}", dir.display()))?;
-            if !meta.is_dir() {
-                bail!("{} is not a folder", dir.display());
+        let folders = self.dir.iter().chain(&self.tee).map(|dir| self.folder(dir));
+        let mut folders = folders.collect::<anyhow::Result<Vec<_>>>()?;
+        Ok(match folders.pop() {
+            None => self.written(),
+            Some(dir) if folders.is_empty() => Output::Dir(dir),
+            Some(last) => {
+                folders.push(last);
+                Output::Dirs(folders)
             }
-            return Ok(Output::Dir(DirPlan {
-                dir: dir.clone(),
-                name: self.name.clone(),
-                rotate_bytes: self.rotate_size,
-                rotate_time: self.rotate_time,
-                retention: Retention {
-                    files: self.keep_files,
-                    bytes: self.keep_size,
-                    free_percent: self.keep_free,
-                },
-                wrap: self.wrap,
-                exec: self.exec.clone(),
-            }));
+        })
+    }
+
+    /// The plan of one folder.
+    fn folder(&self, dir: &Path) -> anyhow::Result<DirPlan> {
+        let meta = dir.metadata().with_context(|| format!("cannot use the folder {}", dir.display()))?;
+        if !meta.is_dir() {
+            bail!("{} is not a folder", dir.display());
         }
-        Ok(self.written())
+        Ok(DirPlan {
+            dir: dir.to_owned(),
+            name: self.name.clone(),
+            rotate_bytes: self.rotate_size,
+            rotate_time: self.rotate_time,
+            retention: Retention {
+                files: self.keep_files,
+                bytes: self.keep_size,
+                free_percent: self.keep_free,
+            },
+            wrap: self.wrap,
+            exec: self.exec.clone(),
+        })
     }
 }

@@ -8,7 +8,7 @@ use quaff::LaneGauges;
 use quaff::Status;
 use quaff::plan::{CapturePlan, PREFAULT, RETIRE_MS, SNAPLEN_MAX, stall_seconds};
 use quaff::tally::{DecapTally, InputTally, LaneTally, Ledger, Verdict};
-use quaff_file::write::Output;
+use quaff_file::write::{DirPlan, Output};
 use quaff_os::Reason;
 use std::time::Instant;
 
@@ -118,10 +118,13 @@ pub(super) fn sources(plan: &CapturePlan) -> String {
 
 /// The output, as text.
 pub(super) fn target(plan: &CapturePlan) -> String {
+    let folder = |dir: &DirPlan| format!("{}/", dir.dir.display().to_string().trim_end_matches('/'));
     let words = |output: &Output| match output {
         Output::File(path) => path.display().to_string(),
         Output::Stdout => "stdout".to_owned(),
-        Output::Dir(dir) => format!("{}/", dir.dir.display().to_string().trim_end_matches('/')),
+        Output::Dir(_) | Output::Dirs(_) => {
+            output.folders().iter().map(folder).collect::<Vec<_>>().join(", ")
+        }
     };
     match &plan.live_copy {
         Some(live_copy) => format!("{}, live copy to {}", words(&plan.output), words(live_copy)),
@@ -275,9 +278,21 @@ fn decap_words(decap: &DecapTally, ledger: &Ledger) -> String {
     text + &show::counted("    ", counts)
 }
 
-/// The live copy and the commands.
+/// The folders, if there are several, the live copy and the commands.
 fn beside(ledger: &Ledger) -> String {
     let mut text = String::new();
+    for folder in &ledger.outputs {
+        let (packets, files) = (show::count(folder.written), show::count(folder.files));
+        text += &format!(
+            "  {}: {packets} packets, {}, {files} files",
+            name(&folder.dir),
+            show::bytes(folder.bytes)
+        );
+        text += &folder
+            .failure
+            .as_ref()
+            .map_or("\n".into(), |failure| format!("; ended early: {}\n", name(failure)));
+    }
     match ledger.tee {
         Some(copy) if copy.lost > 0 => {
             text += &format!(
@@ -346,6 +361,7 @@ pub(super) fn explain(plan: &CapturePlan, inner: &[(String, FilterPlace)]) {
         Some(_) => show::print(&format!("files      {}, in order", name(&sources(plan)))),
     }
     show::print(&format!("output     {} as {}", name(&target(plan)), plan.write.format.extension()));
+    explain_folders(plan);
     show::print(&format!(
         "filter     {}",
         plan.input.filter.as_deref().map_or("none".into(), |text| format!("'{text}', in the kernel"))
@@ -386,6 +402,30 @@ pub(super) fn explain(plan: &CapturePlan, inner: &[(String, FilterPlace)]) {
         show::print(&format!(
             "  at {words:<8} {large:>6.1} s of 1514 B frames, {small:>6.1} s of 64 B frames"
         ));
+    }
+}
+
+/// Prints which interface is written to which folder, if there are several.
+fn explain_folders(plan: &CapturePlan) {
+    let (folders, interfaces) = (plan.output.folders(), &plan.input.interfaces);
+    if folders.len() < 2 {
+        return;
+    }
+    show::print("folders    one writer each; retention and numbers are of each folder");
+    let shared = folders.len().min(interfaces.len()).max(1);
+    for (number, folder) in folders.iter().enumerate() {
+        let names = interfaces.iter().enumerate().filter(|(lane, _)| match folders.len() > shared {
+            true => number % shared == *lane,
+            false => lane % folders.len() == number,
+        });
+        let names: Vec<_> = names.map(|(_, interface)| interface.name.as_str()).collect();
+        let dir = folder.dir.display().to_string();
+        show::print(&format!("  {} has {}", name(&dir), name(&names.join(", "))));
+    }
+    if folders.len() > shared {
+        let bytes = folders[0].rotate_bytes.unwrap_or(u64::MAX);
+        let bytes = show::bytes(bytes);
+        show::print(&format!("  files go to the folders of an interface in turns, at most {bytes} each"));
     }
 }
 

@@ -89,7 +89,8 @@ impl Files {
     /// After a write that failed for good: its file ends before it, files after that one hold nothing, and the
     /// unwritten chunks go into the next file, or are lost if there is none.
     fn on_failed(&mut self, error: &io::Error, write: Write) {
-        self.fail_file(error, write.file.clone(), write.offset);
+        let failed = write.file.clone();
+        self.fail_file(error, failed.clone(), write.offset);
         let (mut ends, mut waiting) = (Vec::new(), VecDeque::new());
         let abandoned: Vec<_> = std::iter::once(write).chain(self.disk.abandon()).collect();
         for write in abandoned {
@@ -98,11 +99,15 @@ impl Files {
             }
             match self.tags.pop_front() {
                 Some(Tag::Chunk(tag)) => {
-                    let ChunkTag { lane, packets, slot, first_ns, counts, interfaces } = tag;
+                    let ChunkTag { lane, packets, slot, first_ns, counts, interfaces, before } = tag;
+                    if let Some(before) = before.as_ref().filter(|_| Arc::ptr_eq(&write.file, &failed)) {
+                        // The file began with these counts, and ends with them.
+                        self.written[lane].clone_from(before);
+                    }
                     let (buffer, len) = (write.buffer, write.len);
                     waiting.push_back((
                         lane,
-                        Chunk { buffer, len, packets, slot, first_ns, counts, interfaces },
+                        Chunk { buffer, len, packets, slot, first_ns, counts, interfaces, before },
                     ));
                 }
                 Some(Tag::Repacked) => self.recycle(write.buffer),

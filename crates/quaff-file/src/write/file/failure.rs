@@ -35,7 +35,7 @@ pub(super) struct Failures {
     /// The output has ended: later packets are lost.
     pub(super) is_final: bool,
     /// The last failure was a full disk.
-    is_full: bool,
+    pub(super) is_full: bool,
     /// Path of the last failure.
     path: PathBuf,
 }
@@ -114,6 +114,7 @@ impl Files {
 
     /// Sets the counts back to those of the last written chunks: the next file begins with them.
     pub(super) fn restore_counts(&mut self) {
+        self.readmit_waiting();
         for (lane, (counts, written)) in self.counts.iter_mut().zip(&self.written).enumerate() {
             self.noted.push((lane, std::mem::replace(counts, written.clone())));
         }
@@ -128,8 +129,12 @@ impl Files {
         }
     }
 
-    /// Counts the waiting chunks as lost.
+    /// Counts the waiting chunks as lost, unless another folder can take them.
     pub(super) fn lose_waiting(&mut self) {
+        if let Some(handed_back) = &mut self.sharing.handed_back {
+            handed_back.extend(self.waiting.drain(..));
+            return self.noted.clear();
+        }
         while let Some((lane, chunk)) = self.waiting.pop_front() {
             self.count_lost(chunk.packets);
             self.counts[lane] = chunk.counts;

@@ -14,10 +14,12 @@
 //! | [`completion`] | completed and failed writes, and the ends of files |
 //! | [`failure`] | the next file after a failure, or the end of the output |
 //! | [`regular_sync`] | the sync of the file being written, every so often, and the results of all syncs |
+//! | [`handover`] | lanes that come and go, where there are several folders |
 //! | [`records`] | pcap, whose records straddle the edges of aligned writes |
 
 mod completion;
 mod failure;
+mod handover;
 mod records;
 mod regular_sync;
 #[cfg(test)]
@@ -34,6 +36,8 @@ use crate::write::slots::Slots;
 use crate::write::target::StdoutEnd;
 use crate::{Error, Result};
 use failure::Failures;
+pub(super) use handover::HandedBack;
+use handover::Sharing;
 use quaff_os::clock::steady_ns;
 use quaff_os::disk::{Disk, Write, preallocate};
 use quaff_os::{Buffer, Reason, Stop, Wakeup};
@@ -79,6 +83,7 @@ pub struct Files {
     broken: bool,
     failures: Failures,
     regular_sync: RegularSync,
+    sharing: Sharing,
     /// The file with the failed write, and its valid length. Files after it hold nothing.
     damaged: Option<(Arc<File>, u64)>,
     /// The file in place could not be synced, and the error.
@@ -154,6 +159,7 @@ struct ChunkTag {
     first_ns: u64,
     counts: Counts,
     interfaces: usize,
+    before: Option<Arc<Counts>>,
 }
 
 impl Current {
@@ -222,6 +228,7 @@ impl Files {
             broken: false,
             failures: Failures::default(),
             regular_sync: RegularSync::default(),
+            sharing: Sharing::default(),
             damaged: None,
             sync_failure: None,
             _stdout_end: None,
@@ -304,20 +311,14 @@ impl Files {
         if self.folder.is_none() || self.broken || self.failures.is_final {
             return Ok(());
         }
-        self.complete_ready()?;
-        let ending_max = self.folder.as_ref().map_or(u64::MAX, Folder::ending_max);
-        while self.ending().files >= ending_max && !self.broken {
-            self.complete_or_wait()?;
-        }
-        if !self.broken {
-            self.end_current()?;
-        }
+        self.end_in_folder()?;
         if self.broken { Ok(()) } else { self.begin_next(time_ns) }
     }
 
     /// Begins the next file of the folder, after the end of the current one.
     fn begin_next(&mut self, time_ns: u64) -> Result<()> {
         let ending = self.ending();
+        self.heading.absent.append(&mut self.sharing.leaving);
         let (first, described) = first_direct(&self.heading, &self.counts, self.records.is_some());
         let Some(folder) = &mut self.folder else { return Ok(()) };
         match folder.next(time_ns, &first, ending) {
@@ -339,6 +340,9 @@ impl Files {
     fn put_waiting(&mut self) -> Result<()> {
         while let Some((_, chunk)) = self.waiting.front() {
             let (first_ns, len, interfaces) = (chunk.first_ns, chunk.len as u64, chunk.interfaces);
+            if self.begin_turn()? {
+                continue;
+            }
             self.begin_again(first_ns)?;
             if self.failures.is_final {
                 break;
@@ -377,8 +381,8 @@ impl Files {
             self.free_buffers.push_back((lane, chunk.buffer));
             return Ok(());
         }
-        let Chunk { buffer, len, packets, slot, first_ns, counts, interfaces } = chunk;
-        let tag = ChunkTag { lane, packets, slot, first_ns, counts, interfaces };
+        let Chunk { buffer, len, packets, slot, first_ns, counts, interfaces, before } = chunk;
+        let tag = ChunkTag { lane, packets, slot, first_ns, counts, interfaces, before };
         self.submit(buffer, len, Tag::Chunk(tag))
     }
 
@@ -417,6 +421,9 @@ impl Sink for Files {
     }
 
     fn note(&mut self, lane: usize, counts: Counts) {
+        if self.failures.is_final && self.sharing.handed_back.is_some() {
+            return;
+        }
         self.noted.push((lane, counts));
         if self.waiting.is_empty() {
             self.take_noted();

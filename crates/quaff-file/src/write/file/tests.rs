@@ -26,6 +26,7 @@ fn parts(format: Format, align: usize, disk: Disk, stop: &Stop) -> Parts {
         known: 1,
         start_ns: 1,
         align: 1,
+        absent: Default::default(),
     };
     Parts {
         heading,
@@ -73,7 +74,7 @@ fn chunk(number: u64, len: usize) -> Chunk {
     let mut buffer = Buffer::new(len).unwrap();
     buffer[..len].fill(number as u8);
     let counts = Counts { packed: number * PACKETS, ..Counts::default() };
-    Chunk { buffer, len, packets: PACKETS, slot: 0, first_ns: 1, counts, interfaces: 1 }
+    Chunk { buffer, len, packets: PACKETS, slot: 0, first_ns: 1, counts, interfaces: 1, before: None }
 }
 
 /// Completes all pending writes, and the tail of a pcap file.
