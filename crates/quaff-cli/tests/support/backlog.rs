@@ -3,20 +3,24 @@
 use super::{Bench, Ended, QUAFF, finish, interrupt, run};
 use quaff_lab::{ChildProcess, RX};
 use quaff_testkit as testing;
-use std::fs;
+use std::fs::{self, File};
 
 const BACKLOG: &str = "/proc/sys/net/core/netdev_max_backlog";
 
 /// A small backlog on all cores of the machine; restored at the end, after a panic too.
 pub(crate) struct SmallBacklog {
     before: String,
+    /// Locked until the setting is restored: of two test binaries at once, the second would restore the small one.
+    _lock: File,
 }
 
 impl SmallBacklog {
     pub(crate) fn new() -> Self {
+        let lock = File::open(BACKLOG).expect("every Linux has it");
+        lock.lock().expect("a lock");
         let before = fs::read_to_string(BACKLOG).expect("every Linux has it");
         fs::write(BACKLOG, "4").expect("root may");
-        Self { before }
+        Self { before, _lock: lock }
     }
 }
 
