@@ -149,7 +149,13 @@ fn check(what: &str, case: Case, outcome: &Outcome) {
     let in_flight = if case.is_pcap { failed.len() as u64 * REPACK_BYTES / RECORD_BYTES } else { 0 };
     assert!(lost <= in_flight, "{what}: {lost} of at most {in_flight} are lost: {ledger}");
     assert_eq!(found["complete"], lost == 0, "{what}: {found}");
-    let expected = if lost == 0 { (0, "lossless") } else { (1, "lossy") };
+    // Other programs of the machine may overflow a backlog meanwhile.
+    let is_sure = ledger["below_tap"]["softnet_dropped"] == 0;
+    let expected = match lost {
+        0 if is_sure => (0, "lossless"),
+        0 => (1, "unknown"),
+        _ => (1, "lossy"),
+    };
     assert_eq!((ended.code, ledger["verdict"].as_str().unwrap()), expected, "{what}: {ledger}");
 }
 
