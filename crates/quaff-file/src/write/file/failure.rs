@@ -104,7 +104,8 @@ impl Files {
         }
         let until_ns = steady_ns() + ROOM_WAIT_NS;
         while self.failures.is_full && !self.folder.as_mut().is_some_and(Folder::has_room) {
-            if steady_ns() >= until_ns || self.stop.raised() {
+            // The end of the run is no reason to drop what is in memory.
+            if steady_ns() >= until_ns {
                 return false;
             }
             std::thread::sleep(ROOM_CHECK);
