@@ -12,6 +12,7 @@
 //! that fails is repeated write by write, which shows the one that fails and keeps those before it.
 
 use super::{Write, Written};
+use crate::clock::steady_ns;
 use crate::wakeup::Wakeup;
 use io_uring::squeue::{Entry, Flags};
 use io_uring::{IoUring, opcode, types::Fd};
@@ -25,6 +26,12 @@ const CHAIN: usize = 4;
 /// Largest span of several writes, bytes. With 16 MiB a busy core wrote 30 % less, because this thread's kernel worker
 /// waits for the core after each.
 const SPAN_BYTES: usize = 32 << 20;
+/// Smallest limit for a span on a slow disk, bytes.
+const SPAN_BYTES_MIN: usize = 1 << 20;
+/// A span that takes longer halves the limit for the next ones, ns, so that a slow disk answers, and returns buffers, often.
+/// One that takes a quarter of it doubles the limit.
+const SPAN_NS: u64 = 1_000_000_000;
+const QUICK_NS: u64 = SPAN_NS / 4;
 /// Most writes of a span.
 const SPAN_WRITES: usize = 64;
 
@@ -37,6 +44,10 @@ pub(super) struct Chain {
     spans: VecDeque<Span>,
     /// The number of the oldest span; `user_data` of a completion is the number of its span.
     oldest: u64,
+    /// Limit for the spans of the next chain, bytes; see [`SPAN_NS`].
+    span_bytes: usize,
+    /// Steady time at which the oldest span began, at the latest.
+    begun_ns: u64,
     /// Next writes that start as spans of their own, after a span of several has failed.
     singles: usize,
 }
@@ -96,7 +107,15 @@ impl Chain {
         // Kernel workers would run on any core otherwise, including those of lanes. Before Linux 5.14 this
         // fails, and they do.
         let _ = ring.submitter().register_iowq_aff(&affinity());
-        Ok(Self { ring, flight: VecDeque::new(), spans: VecDeque::new(), oldest: 0, singles: 0 })
+        Ok(Self {
+            ring,
+            flight: VecDeque::new(),
+            spans: VecDeque::new(),
+            oldest: 0,
+            span_bytes: SPAN_BYTES,
+            begun_ns: 0,
+            singles: 0,
+        })
     }
 
     pub(super) fn in_flight(&self) -> usize {
@@ -108,7 +127,8 @@ impl Chain {
         if !self.flight.is_empty() || queue.is_empty() {
             return Ok(());
         }
-        let lengths = span_lengths(queue, self.singles > 0);
+        let lengths = span_lengths(queue, if self.singles > 0 { 0 } else { self.span_bytes });
+        self.begun_ns = steady_ns();
         self.singles = self.singles.saturating_sub(lengths.len());
         for (i, writes) in lengths.iter().copied().enumerate() {
             let span = Span::of(queue.iter().take(writes));
@@ -138,6 +158,9 @@ impl Chain {
             if span.writes == 0 {
                 self.spans.pop_front();
                 self.oldest += 1;
+                let now_ns = steady_ns();
+                self.span_bytes = next_span_bytes(self.span_bytes, now_ns - self.begun_ns);
+                self.begun_ns = now_ns;
             }
             return self.flight.pop_front().map(|write| Written { write, result: Ok(()) });
         }
@@ -183,15 +206,16 @@ impl Chain {
     }
 }
 
-/// The lengths of the spans of the next chain, in writes: at least one, and at most `CHAIN`.
-fn span_lengths(queue: &VecDeque<Write>, is_single: bool) -> Vec<usize> {
+/// The lengths of the spans of the next chain, in writes: at least one, and at most `CHAIN`. A span of several writes
+/// has `bytes_max` at most.
+fn span_lengths(queue: &VecDeque<Write>, bytes_max: usize) -> Vec<usize> {
     // Half of what is queued at most: the producer refills the buffers of one half while the other is written.
-    let most = if is_single { 1 } else { queue.len().div_ceil(2).min(SPAN_WRITES) };
+    let most = queue.len().div_ceil(2).min(SPAN_WRITES);
     let (mut lengths, mut bytes): (Vec<usize>, usize) = (Vec::with_capacity(CHAIN), 0);
     let mut before: Option<&Write> = None;
     for write in queue {
         let follows = before.is_some_and(|before| write.follows(before));
-        let joins = follows && bytes + write.len <= SPAN_BYTES;
+        let joins = follows && bytes + write.len <= bytes_max;
         if let Some(writes) = lengths.last_mut().filter(|writes| joins && **writes < most) {
             *writes += 1;
             bytes += write.len;
@@ -204,6 +228,15 @@ fn span_lengths(queue: &VecDeque<Write>, is_single: bool) -> Vec<usize> {
         before = Some(write);
     }
     lengths
+}
+
+/// The limit for spans after one that took `took_ns`.
+fn next_span_bytes(bytes_max: usize, took_ns: u64) -> usize {
+    match took_ns {
+        SPAN_NS.. => (bytes_max / 2).max(SPAN_BYTES_MIN),
+        ..=QUICK_NS => (bytes_max * 2).min(SPAN_BYTES),
+        _ => bytes_max,
+    }
 }
 
 /// The cores that the calling thread may run on.
@@ -250,15 +283,26 @@ mod tests {
 
     #[test]
     fn writes_that_follow_each_other_are_one_span() {
-        let lengths = |queue| span_lengths(&queue, false);
+        let lengths = |queue| span_lengths(&queue, SPAN_BYTES);
         assert_eq!(lengths(queue([1])), [1]);
         assert_eq!(lengths(queue([1; 5])), [3, 2], "half at most, for the other half to be refilled");
         assert_eq!(lengths(queue([1024; 32])), [SPAN_BYTES >> 22; CHAIN]);
         assert_eq!(lengths(queue([1; 500])), [SPAN_WRITES; CHAIN]);
-        assert_eq!(span_lengths(&queue([1; 8]), true), [1; CHAIN]);
+        assert_eq!(span_lengths(&queue([1; 8]), 0), [1; CHAIN]);
         let mut apart = queue([1; 8]);
         apart[2].offset += 4096;
         apart[3].file = Arc::new(File::open("/dev/null").unwrap());
         assert_eq!(lengths(apart), [2, 1, 1, 4]);
+    }
+
+    #[test]
+    fn a_slow_disk_gets_small_spans_until_it_is_quick_again() {
+        let after =
+            |times: &[u64]| times.iter().fold(SPAN_BYTES, |bytes, took_ns| next_span_bytes(bytes, *took_ns));
+        assert_eq!(after(&[QUICK_NS + 1]), SPAN_BYTES);
+        assert_eq!(after(&[3 * SPAN_NS]), SPAN_BYTES / 2);
+        assert_eq!(after(&[SPAN_NS; 9]), SPAN_BYTES_MIN);
+        assert_eq!(after(&[SPAN_NS, SPAN_NS, QUICK_NS]), SPAN_BYTES / 2);
+        assert_eq!(after(&[SPAN_NS, SPAN_NS, QUICK_NS, 0, 0]), SPAN_BYTES);
     }
 }
