@@ -155,7 +155,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_appended_stands_there_in_order(
+        fn appended_bytes_are_in_the_buffer_in_order(
             parts in prop::collection::vec((prop::collection::vec(any::<u8>(), 0..2000), 0..3u8), 0..40),
             is_past_cache in any::<bool>(),
         ) {

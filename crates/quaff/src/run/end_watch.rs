@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_counted_as_written_is_lost() {
+    fn packets_not_counted_as_written_are_lost() {
         let watch = watch(Duration::ZERO);
         watch.gauges.written.set(70);
         let tally = watch.tally(100);
