@@ -6,6 +6,7 @@
 //! complete.
 
 use crate::mem::Buffer;
+use std::marker::PhantomData;
 
 /// Bytes of a line of the cache on x86-64.
 const LINE_BYTES: usize = 64;
@@ -20,6 +21,16 @@ pub struct Filling {
     buffer: Buffer,
     len: usize,
     is_past_cache: bool,
+}
+
+/// The end of a filling while bytes are appended: apart from it, so that it stays in registers.
+#[derive(Debug)]
+pub struct Cursor<'a> {
+    next: *mut u8,
+    /// Bytes from `next` to the end of the buffer.
+    room: usize,
+    is_past_cache: bool,
+    of: PhantomData<&'a mut Filling>,
 }
 
 /// Orders the non-temporal stores of this thread before all that follows its drop.
@@ -44,35 +55,25 @@ impl Filling {
         self.buffer.len() - self.len
     }
 
-    /// Appends bytes that share their lines with others: headers and trailers.
+    /// Has `write` append bytes.
     ///
     /// # Panics
-    /// They do not fit, here and in the other two.
+    /// They do not fit, here and in [`Filling::append_with`].
     #[inline(always)]
-    pub fn append(&mut self, bytes: &[u8]) {
-        self.append_with(bytes.len(), |out| copy(out, bytes));
-    }
-
-    /// Appends the bytes of a packet.
-    #[inline]
-    pub fn append_packet(&mut self, bytes: &[u8]) {
-        let is_past_cache = self.is_past_cache && bytes.len() >= PAST_CACHE_BYTES_MIN;
-        self.append_with(bytes.len(), |out| match is_past_cache {
-            // SAFETY: `out` is bytes of the buffer that no reference shows again before `fence` is dropped: they lie
-            // before the new `len`.
-            true => unsafe { copy_past_cache(out, bytes) },
-            false => out.copy_from_slice(bytes),
-        });
+    pub fn append(&mut self, write: impl FnOnce(&mut Cursor<'_>)) {
+        let room = self.room();
+        // SAFETY: `len` is at most the length of the buffer, so the pointer stays in it or is its end.
+        let next = unsafe { self.buffer.start_mut().add(self.len) };
+        let mut cursor = Cursor { next, room, is_past_cache: self.is_past_cache, of: PhantomData };
+        // After a panic of `write` there is no room: what it has appended is not given out again.
+        self.len = self.buffer.len();
+        write(&mut cursor);
+        self.len -= cursor.room;
     }
 
     /// Appends `bytes` bytes that `write` sets, which have any value before.
-    #[inline(always)]
     pub fn append_with(&mut self, bytes: usize, write: impl FnOnce(&mut [u8])) {
-        assert!(bytes <= self.room(), "{bytes} bytes do not fit into {}", self.room());
-        // SAFETY: the range lies in the buffer (checked above), which `&mut self` gives exclusively, and behind all bytes
-        // that were appended.
-        write(unsafe { std::slice::from_raw_parts_mut(self.buffer.start_mut().add(self.len), bytes) });
-        self.len += bytes;
+        self.append(|cursor| write(cursor.take(bytes)));
     }
 
     /// The buffer, and the bytes appended to it.
@@ -80,6 +81,41 @@ impl Filling {
         let Self { fence, buffer, len, .. } = self;
         drop(fence);
         (buffer, len)
+    }
+}
+
+impl Cursor<'_> {
+    /// Bytes that still fit.
+    #[inline(always)]
+    pub fn room(&self) -> usize {
+        self.room
+    }
+
+    /// Appends the bytes of a packet.
+    #[inline(always)]
+    pub fn append_packet(&mut self, bytes: &[u8]) {
+        let is_past_cache = self.is_past_cache && bytes.len() >= PAST_CACHE_BYTES_MIN;
+        let out = self.take(bytes.len());
+        match is_past_cache {
+            // SAFETY: nothing shows these bytes again before the fence of the filling.
+            true => unsafe { copy_past_cache(out, bytes) },
+            false => out.copy_from_slice(bytes),
+        }
+    }
+
+    /// The next bytes, each of which is given out once. They have any value.
+    #[inline(always)]
+    pub fn take(&mut self, bytes: usize) -> &mut [u8] {
+        if bytes > self.room {
+            full(bytes, self.room);
+        }
+        // SAFETY: the range lies in the buffer (checked above), which the cursor borrows exclusively, and the next one
+        // begins behind it.
+        let taken = unsafe { std::slice::from_raw_parts_mut(self.next, bytes) };
+        // SAFETY: as above.
+        self.next = unsafe { self.next.add(bytes) };
+        self.room -= bytes;
+        taken
     }
 }
 
@@ -93,19 +129,11 @@ impl Drop for Fence {
     }
 }
 
-/// A copy without a call for the lengths of headers and trailers.
-#[inline(always)]
-fn copy(out: &mut [u8], bytes: &[u8]) {
-    if (16..=32).contains(&bytes.len())
-        && let (Some(first), Some(last)) = (bytes.first_chunk::<16>(), bytes.last_chunk::<16>())
-    {
-        // The two overlap.
-        out[..16].copy_from_slice(first);
-        let at = out.len() - 16;
-        out[at..].copy_from_slice(last);
-        return;
-    }
-    out.copy_from_slice(bytes);
+/// Apart, because it would cost the callers registers.
+#[cold]
+#[inline(never)]
+fn full(bytes: usize, room: usize) -> ! {
+    panic!("{bytes} bytes do not fit into {room}")
 }
 
 /// Copies `bytes` to `out`, its whole lines past the caches.
@@ -113,7 +141,7 @@ fn copy(out: &mut [u8], bytes: &[u8]) {
 /// # Safety
 /// Nothing accesses `out` before a fence.
 #[cfg(target_arch = "x86_64")]
-#[inline]
+#[inline(never)]
 unsafe fn copy_past_cache(out: &mut [u8], bytes: &[u8]) {
     use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_stream_si128};
     let before = out.as_ptr().align_offset(LINE_BYTES).min(bytes.len());
@@ -164,8 +192,8 @@ mod tests {
             let all = filling.room();
             for (part, way) in &parts {
                 match way {
-                    0 => filling.append(part),
-                    1 => filling.append_packet(part),
+                    0 => filling.append(|cursor| cursor.take(part.len()).copy_from_slice(part)),
+                    1 => filling.append(|cursor| cursor.append_packet(part)),
                     _ => filling.append_with(part.len(), |out| out.copy_from_slice(part)),
                 }
             }
@@ -182,7 +210,7 @@ mod tests {
         for _ in 0..200 {
             let mut filling = Filling::new(Buffer::new(64 << 10).unwrap(), true);
             while filling.room() >= packet.len() {
-                filling.append_packet(&packet);
+                filling.append(|cursor| cursor.append_packet(&packet));
             }
             let (buffer, len) = filling.finish();
             let seen = std::thread::spawn(move || buffer[..len].iter().filter(|byte| **byte == 7).count());
@@ -194,7 +222,8 @@ mod tests {
     #[should_panic(expected = "1 bytes do not fit into 0")]
     fn a_full_buffer_takes_no_more() {
         let mut filling = Filling::new(Buffer::new(4096).unwrap(), true);
-        filling.append_packet(&vec![0; filling.room()]);
-        filling.append(&[0]);
+        let all = vec![0; filling.room()];
+        filling.append(|cursor| cursor.append_packet(&all));
+        filling.append(|cursor| cursor.take(1).fill(0));
     }
 }

@@ -35,7 +35,7 @@ mod wakeup;
 pub mod xdp;
 
 pub use error::{Error, Result, Try};
-pub use filling::Filling;
+pub use filling::{Cursor, Filling};
 pub use gauge::Gauge;
 pub use interrupt::Interrupt;
 pub use mem::{Buffer, prefetch};

@@ -53,12 +53,13 @@ impl Record<'_> {
 
 /// The place where a record is written: bytes are appended.
 pub trait Append {
-    /// Appends bytes around a packet.
-    fn append(&mut self, bytes: &[u8]);
+    /// Appends bytes around a packet, which the caller sets. They have any value before.
+    fn take(&mut self, bytes: usize) -> &mut [u8];
 
     /// Appends bytes of a packet.
+    #[inline(always)]
     fn append_packet(&mut self, bytes: &[u8]) {
-        self.append(bytes);
+        self.take(bytes.len()).copy_from_slice(bytes);
     }
 }
 
@@ -71,27 +72,28 @@ pub(crate) struct Room<'a> {
 
 impl Append for Room<'_> {
     #[inline(always)]
-    fn append(&mut self, bytes: &[u8]) {
-        let end = self.len + bytes.len();
-        self.out[self.len..end].copy_from_slice(bytes);
-        self.len = end;
+    fn take(&mut self, bytes: usize) -> &mut [u8] {
+        let taken = &mut self.out[self.len..][..bytes];
+        self.len += bytes;
+        taken
     }
 }
 
-/// Appends [`Record::captured`] bytes of the packet, with its tag restored.
+/// Appends the packet, with its tag restored; `captured` is [`Record::captured`].
 #[inline(always)]
-pub(crate) fn append(out: &mut impl Append, record: &Record<'_>) {
+pub(crate) fn append(out: &mut impl Append, record: &Record<'_>, captured: usize) {
     match record.tag {
-        Some(tag) if record.tag_bytes() > 0 => append_tagged(out, record, tag),
-        _ => out.append_packet(&record.bytes[..record.captured()]),
+        Some(tag) if record.tag_bytes() > 0 => append_tagged(out, record, captured, tag),
+        _ => out.append_packet(&record.bytes[..captured]),
     }
 }
 
-fn append_tagged(out: &mut impl Append, record: &Record<'_>, (tpid, tci): (u16, u16)) {
+#[inline(always)]
+fn append_tagged(out: &mut impl Append, record: &Record<'_>, captured: usize, (tpid, tci): (u16, u16)) {
     let (addresses, rest) = record.bytes.split_at(TAG_OFFSET);
-    let tag = [tpid.to_be_bytes(), tci.to_be_bytes()].concat();
-    let mut left = record.captured();
-    for part in [addresses, &tag, rest] {
+    let ([a, b], [c, d]) = (tpid.to_be_bytes(), tci.to_be_bytes());
+    let mut left = captured;
+    for part in [addresses, &[a, b, c, d], rest] {
         let fits = part.len().min(left);
         out.append_packet(&part[..fits]);
         left -= fits;
@@ -105,7 +107,7 @@ mod tests {
 
     fn written(record: &Record<'_>) -> Vec<u8> {
         let mut out = vec![0; record.captured()];
-        append(&mut Room { out: &mut out, len: 0 }, record);
+        append(&mut Room { out: &mut out, len: 0 }, record, record.captured());
         out
     }
 

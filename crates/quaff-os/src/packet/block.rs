@@ -86,33 +86,43 @@ impl Cursor {
     /// walk: the rest is not delivered, and the caller's counts differ from the kernel's.
     #[inline]
     pub fn walk(&mut self, block: &[u8], most: u32, mut take: impl FnMut(Packet)) {
-        for _ in 0..self.left.min(most) {
-            let Some(header) = block.get(self.next..self.next + packet::BYTES) else {
+        // Not in `self`, so that they stay in registers.
+        let (mut next, most) = (self.next, self.left.min(most));
+        self.left -= most;
+        for _ in 0..most {
+            let Some(header) = block.get(next..).and_then(<[u8]>::first_chunk) else {
                 self.left = 0;
-                return;
+                break;
             };
-            let (packet, next_offset) = read(header, self.next);
+            let stride = next_offset(header);
             // Each header has the offset of the next, so the processor cannot prefetch by itself. Packets
             // are often of equal length: the header AHEAD packets later is probably AHEAD strides away.
-            prefetch(block, self.next + AHEAD * next_offset as usize);
+            prefetch(block, next + AHEAD * stride);
+            let packet = read(header, next);
             let end = packet.start as usize + packet.snaplen as usize;
             if end > block.len() {
                 self.left = 0;
-                return;
+                break;
             }
             take(packet);
-            self.left -= 1;
-            self.next += next_offset as usize;
+            next += stride;
         }
+        self.next = next;
     }
 }
 
-#[inline]
-fn read(header: &[u8], offset: usize) -> (Packet, u32) {
+#[inline(always)]
+fn next_offset(header: &[u8; packet::BYTES]) -> usize {
+    const AT: usize = packet::NEXT_OFFSET;
+    u32::from_ne_bytes([header[AT], header[AT + 1], header[AT + 2], header[AT + 3]]) as usize
+}
+
+#[inline(always)]
+fn read(header: &[u8; packet::BYTES], offset: usize) -> Packet {
     let word = |at: usize| u32::from_ne_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
     let half = |at: usize| u16::from_ne_bytes([header[at], header[at + 1]]);
     let status = word(packet::STATUS);
-    let packet = Packet {
+    Packet {
         sec: word(packet::SEC),
         nsec: word(packet::NSEC),
         start: offset as u32 + u32::from(half(packet::MAC)),
@@ -126,8 +136,7 @@ fn read(header: &[u8], offset: usize) -> (Packet, u32) {
         protocol: u16::from_be(half(packet::PROTOCOL)),
         pkttype: header[packet::PKTTYPE],
         hardware_time: status & libc::TP_STATUS_TS_RAW_HARDWARE != 0,
-    };
-    (packet, word(packet::NEXT_OFFSET))
+    }
 }
 
 fn u32_at(block: &[u8], at: usize) -> Option<u32> {

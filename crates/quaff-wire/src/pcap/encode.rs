@@ -41,19 +41,19 @@ pub fn record(out: &mut [u8], resolution: Resolution, record: &Record<'_>) -> us
 }
 
 /// Appends one packet with its header. `out` must have room for [`record_bytes`].
-#[inline]
+#[inline(always)]
 pub fn append_record(out: &mut impl Append, resolution: Resolution, record: &Record<'_>) {
     let fraction = match resolution {
         Resolution::Nanoseconds => record.time_ns % 1_000_000_000,
         Resolution::Microseconds => record.time_ns % 1_000_000_000 / 1000,
     };
-    let mut head = [0u8; RECORD_HEADER_BYTES];
+    let captured = record.captured();
+    let head = out.take(RECORD_HEADER_BYTES);
     head[0..4].copy_from_slice(&((record.time_ns / 1_000_000_000) as u32).to_ne_bytes());
     head[4..8].copy_from_slice(&(fraction as u32).to_ne_bytes());
-    head[8..12].copy_from_slice(&(record.captured() as u32).to_ne_bytes());
+    head[8..12].copy_from_slice(&(captured as u32).to_ne_bytes());
     head[12..16].copy_from_slice(&record.wire_len().to_ne_bytes());
-    out.append(&head);
-    record::append(out, record);
+    record::append(out, record, captured);
 }
 
 #[cfg(test)]

@@ -14,6 +14,8 @@ pub(crate) const PADDING_BLOCK: u32 = 0x8071_7561;
 pub const PADDING_BYTES_MIN: usize = BLOCK_BYTES_MIN as usize;
 /// The longest options that [`epb`] writes: flags, drop count, end.
 const EPB_OPTIONS_BYTES_MAX: usize = 8 + 12 + 4;
+/// What follows a packet and its padding in a block without a drop count: flags, end of the options, total.
+const EPB_TAIL_BYTES: usize = 8 + 4 + 4;
 
 /// The origin of a section.
 #[derive(Debug, Clone, Default)]
@@ -79,14 +81,16 @@ pub fn epb(out: &mut [u8], interface: u32, record: &Record<'_>) -> usize {
 
 /// Appends an Enhanced Packet Block with its direction, and with `epb_dropcount` when packets were
 /// lost before it. `out` must have room for [`epb_bytes`].
-#[inline]
+#[inline(always)]
 pub fn append_epb(out: &mut impl Append, interface: u32, record: &Record<'_>) {
     let captured = record.captured();
     let padding = captured.next_multiple_of(4) - captured;
     let dropped = if record.dropped > 0 { 12 } else { 0 };
-    let total = (28 + captured + padding + 8 + dropped + 4 + 4) as u32;
+    let total = (28 + captured + padding + EPB_TAIL_BYTES + dropped) as u32;
 
-    let mut head = [0u8; 28];
+    // Fields go to their places, and never through an array: a load of what several stores have just written waits for
+    // all stores before it.
+    let head = out.take(28);
     head[0..4].copy_from_slice(&EPB.to_ne_bytes());
     head[4..8].copy_from_slice(&total.to_ne_bytes());
     head[8..12].copy_from_slice(&interface.to_ne_bytes());
@@ -94,21 +98,20 @@ pub fn append_epb(out: &mut impl Append, interface: u32, record: &Record<'_>) {
     head[16..20].copy_from_slice(&(record.time_ns as u32).to_ne_bytes());
     head[20..24].copy_from_slice(&(captured as u32).to_ne_bytes());
     head[24..28].copy_from_slice(&record.wire_len().to_ne_bytes());
-    out.append(&head);
-    record::append(out, record);
+    record::append(out, record, captured);
 
-    // Three bytes for the padding, as much of which is used as the packet needs, then options and the total.
-    let mut tail = [0u8; 3 + EPB_OPTIONS_BYTES_MAX + 4];
-    let mut at = 3;
-    tail[at..at + 8].copy_from_slice(&option32(EPB_FLAGS, record.direction));
-    at += 8;
+    let tail = out.take(padding + EPB_TAIL_BYTES + dropped);
+    // The padding, whose last bytes the first option overwrites.
+    tail[..4].fill(0);
+    let tail = &mut tail[padding..];
+    tail[..8].copy_from_slice(&option32(EPB_FLAGS, record.direction));
     if dropped > 0 {
-        tail[at..at + 12].copy_from_slice(&option64(EPB_DROPCOUNT, record.dropped));
-        at += 12;
+        tail[8..20].copy_from_slice(&option64(EPB_DROPCOUNT, record.dropped));
     }
-    at += 4; // opt_endofopt
-    tail[at..at + 4].copy_from_slice(&total.to_ne_bytes());
-    out.append(&tail[3 - padding..at + 4]);
+    // opt_endofopt, and the total.
+    let end = tail.len() - 8;
+    tail[end..end + 4].fill(0);
+    tail[end + 4..].copy_from_slice(&total.to_ne_bytes());
 }
 
 fn option32(code: u16, value: u32) -> [u8; 8] {

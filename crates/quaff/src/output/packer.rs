@@ -9,7 +9,7 @@ use crate::batch::{Frame, Memory};
 use crate::buffer_pool::Supply;
 use quaff_file::tally::{Counts, statistics};
 use quaff_file::write::{Chunk, Format, LaneMessage, Part, Slots};
-use quaff_os::{Filling, Gauge, Stop, Wakeup, prefetch};
+use quaff_os::{Cursor, Filling, Gauge, Stop, Wakeup, prefetch};
 use quaff_wire::pcap::{self, Resolution};
 use quaff_wire::pcapng::{self, PADDING_BYTES_MIN};
 use quaff_wire::{Append, Record};
@@ -83,7 +83,7 @@ pub(crate) struct Packer {
 /// The chunk that is being filled.
 #[derive(Debug)]
 struct Open {
-    buffer: ChunkBuffer,
+    buffer: Filling,
     packets: u64,
     first_ns: u64,
     /// CLOCK_MONOTONIC when it was opened, or its last part ended, ns.
@@ -96,11 +96,47 @@ impl Open {
     /// Fills it up to the alignment.
     fn pad(&mut self, plan: &PackPlan) {
         if plan.format == Format::Pcapng {
-            let gap = pcapng::padding_bytes(self.buffer.0.bytes(), plan.align);
+            let gap = pcapng::padding_bytes(self.buffer.bytes(), plan.align);
             if gap > 0 {
-                self.buffer.0.append_with(gap, pcapng::padding);
+                self.buffer.append_with(gap, pcapng::padding);
             }
         }
+    }
+
+    /// Appends the first frame of a run, which has room, and those after it as far as they belong into this chunk; returns
+    /// their number. What changes with each packet stays in registers.
+    #[inline(always)]
+    fn append(
+        &mut self,
+        run: &Run<'_>,
+        packed: &mut Vec<u64>,
+        room: impl Fn(usize) -> usize,
+        put: impl Fn(&mut ChunkEnd<'_, '_>, u32, &Record<'_>),
+    ) -> usize {
+        // A drop count belongs to one packet.
+        let frames = if run.dropped > 0 { &run.frames[..1] } else { run.frames };
+        let mut done = 0;
+        self.buffer.append(|end| {
+            for frame in frames {
+                if let Some(ahead) = frames.get(done + AHEAD) {
+                    let start = ahead.start as usize;
+                    (0..LINES_AHEAD).for_each(|line| prefetch(run.memory.bytes, start + line * 64));
+                }
+                let record = frame.record(run.memory, run.dropped);
+                let has_room = room(record.captured()) + run.reserve <= end.room();
+                if done > 0 && (frame.time_ns >= run.limit_ns || !has_room) {
+                    break;
+                }
+                put(&mut ChunkEnd(end), u32::from(frame.interface), &record);
+                count_one(packed, frame.interface);
+                done += 1;
+            }
+        });
+        if self.packets == 0 {
+            self.first_ns = frames[0].time_ns;
+        }
+        self.packets += done as u64;
+        done
     }
 
     /// The time of its first packet, ns since 1970.
@@ -109,14 +145,26 @@ impl Open {
     }
 }
 
-/// The buffer of the open chunk.
-#[derive(Debug)]
-struct ChunkBuffer(Filling);
+/// Frames that may go into one chunk.
+struct Run<'a> {
+    memory: Memory<'a>,
+    /// At least one.
+    frames: &'a [Frame],
+    /// Packets lost before the first frame.
+    dropped: u64,
+    /// Frames from this time on, but the first, belong into another chunk, ns since 1970.
+    limit_ns: u64,
+    /// Bytes that stay free in the chunk.
+    reserve: usize,
+}
 
-impl Append for ChunkBuffer {
+/// The end of the open chunk, as the place of a record.
+struct ChunkEnd<'a, 'b>(&'a mut Cursor<'b>);
+
+impl Append for ChunkEnd<'_, '_> {
     #[inline(always)]
-    fn append(&mut self, bytes: &[u8]) {
-        self.0.append(bytes);
+    fn take(&mut self, bytes: usize) -> &mut [u8] {
+        self.0.take(bytes)
     }
 
     #[inline(always)]
@@ -169,7 +217,11 @@ impl Packer {
             (now_ns, self.slot_wall_ns(frames, wall_ns))
         };
         let done = match self.plan.format {
-            Format::Pcapng => self.pack_with(memory, frames, times, pcapng::epb_bytes, pcapng::append_epb),
+            Format::Pcapng => {
+                self.pack_with(memory, frames, times, pcapng::epb_bytes, |out, interface, record| {
+                    pcapng::append_epb(out, interface, record);
+                })
+            }
             Format::Pcap => self.pack_with(memory, frames, times, pcap::record_bytes, |out, _, record| {
                 pcap::append_record(out, Resolution::Nanoseconds, record);
             }),
@@ -233,35 +285,34 @@ impl Packer {
         frames: &[Frame],
         (now_ns, wall_ns): (u64, u64),
         room: impl Fn(usize) -> usize,
-        put: impl Fn(&mut ChunkBuffer, u32, &Record<'_>),
+        put: impl Fn(&mut ChunkEnd<'_, '_>, u32, &Record<'_>),
     ) -> usize {
-        let mut next_slot_ns = self.slot_end_ns();
-        for (done, frame) in frames.iter().enumerate() {
-            if frame.time_ns >= next_slot_ns && wall_ns >= next_slot_ns {
+        let reserve = self.reserve();
+        let mut done = 0;
+        while let Some(frame) = frames.get(done) {
+            let mut limit_ns = self.next_slot_ns(wall_ns);
+            if frame.time_ns >= limit_ns {
                 self.enter_slot(self.plan.slots.slot_of(frame.time_ns.min(wall_ns)));
-                next_slot_ns = self.slot_end_ns();
+                limit_ns = self.next_slot_ns(wall_ns);
             }
-            if let Some(ahead) = frames.get(done + AHEAD) {
-                let start = ahead.start as usize;
-                (0..LINES_AHEAD).for_each(|line| prefetch(memory.bytes, start + line * 64));
+            if !self.has_room(room(frame.record(memory, 0).captured()), now_ns) {
+                break;
             }
-            let record = frame.record(memory, self.dropped);
-            if !self.has_room(room(record.captured()), now_ns) {
-                return done;
-            }
-            let Some(open) = &mut self.open else { return done };
-            put(&mut open.buffer, u32::from(frame.interface), &record);
-            if open.packets == 0 {
-                open.first_ns = frame.time_ns;
-            }
-            open.packets += 1;
+            let Some(open) = &mut self.open else { break };
+            let run = Run { memory, frames: &frames[done..], dropped: self.dropped, limit_ns, reserve };
+            done += open.append(&run, &mut self.packed, &room, &put);
+            self.last_ns = frames[done - 1].time_ns;
             if self.dropped > 0 {
                 self.attribute_dropped(frame.interface);
             }
-            count_one(&mut self.packed, frame.interface);
-            self.last_ns = frame.time_ns;
         }
-        frames.len()
+        done
+    }
+
+    /// The time from which packets are of a later slot, ns since 1970; `u64::MAX` while that cannot have begun.
+    fn next_slot_ns(&self, wall_ns: u64) -> u64 {
+        let end_ns = self.slot_end_ns();
+        if wall_ns >= end_ns { end_ns } else { u64::MAX }
     }
 
     /// The drops were stored with a packet of this interface, so they count as its own.
@@ -290,14 +341,18 @@ impl Packer {
     /// Ensures that the open chunk can take `bytes` more and its padding.
     #[inline]
     fn has_room(&mut self, bytes: usize, now_ns: u64) -> bool {
-        let reserve = self.plan.align + PADDING_BYTES_MIN;
         if let Some(open) = &self.open {
-            if bytes + reserve <= open.buffer.0.room() {
+            if bytes + self.reserve() <= open.buffer.room() {
                 return true;
             }
             self.seal();
         }
         self.open_chunk(now_ns)
+    }
+
+    /// Bytes that stay free in a chunk for its padding.
+    fn reserve(&self) -> usize {
+        self.plan.align + PADDING_BYTES_MIN
     }
 
     fn open_chunk(&mut self, now_ns: u64) -> bool {
@@ -307,7 +362,7 @@ impl Packer {
         }
         let Some(buffer) = self.supply.take() else { return false };
         self.buffer_high = self.buffer_high.max(self.supply.out());
-        let buffer = ChunkBuffer(Filling::new(buffer, self.plan.is_past_cache));
+        let buffer = Filling::new(buffer, self.plan.is_past_cache);
         let parts = Vec::new();
         self.open = Some(Open { buffer, packets: 0, first_ns: 0, since_ns: now_ns, parts });
         true
@@ -318,7 +373,7 @@ impl Packer {
         let interfaces = self.complete_counts();
         let Some(mut open) = self.open.take() else { return };
         open.pad(&self.plan);
-        let Open { buffer: ChunkBuffer(filling), packets, first_ns, mut parts, .. } = open;
+        let Open { buffer: filling, packets, first_ns, mut parts, .. } = open;
         let (buffer, len) = filling.finish();
         let (slot, counts) = (self.slot, self.counts.clone());
         self.announced_slot = slot;
@@ -337,7 +392,7 @@ impl Packer {
         let Some(open) = self.open.as_mut().filter(|open| open.packets > 0) else { return };
         open.pad(&self.plan);
         let (packets, first_ns, counts) = (open.packets, open.first_ns, self.counts.clone());
-        open.parts.push(Part { end: open.buffer.0.bytes(), packets, first_ns, counts, interfaces });
+        open.parts.push(Part { end: open.buffer.bytes(), packets, first_ns, counts, interfaces });
         (open.packets, open.first_ns, open.since_ns) = (0, 0, now.steady_ns);
         let oldest_ns = open.oldest_ns();
         self.backlog.note(oldest_ns, now);
@@ -367,8 +422,9 @@ impl Packer {
 
     fn put_statistics(&mut self) {
         self.statistics_ns = self.last_ns;
+        let reserve = self.reserve();
         let (Format::Pcapng, Some(open)) = (self.plan.format, &mut self.open) else { return };
-        let room = open.buffer.0.room().saturating_sub(self.plan.align + PADDING_BYTES_MIN);
+        let room = open.buffer.room().saturating_sub(reserve);
         if room < STATISTICS_BYTES_MAX {
             return; // The counts follow at the file's end, or a second later.
         }
@@ -379,7 +435,7 @@ impl Packer {
             }
             pcapng::isb(&mut block, &statistics);
         }
-        open.buffer.0.append(&block);
+        open.buffer.append_with(block.len(), |out| out.copy_from_slice(&block));
     }
 
     /// Enters a later slot: a packet of an earlier time does not reopen a file.
@@ -666,6 +722,29 @@ mod tests {
         }
         let chunk = next_chunk(&mut inbound);
         assert_eq!((chunk.first_ns, chunk.packets), (at(10.0), 3));
+    }
+
+    /// One batch: two packets before the end of a slot, of which the first has a loss before it, and five after it, of
+    /// which four fit into a chunk.
+    #[test]
+    fn a_batch_goes_into_chunks_by_slots_and_room_and_a_loss_is_told_once() {
+        let (mut packer, mut inbound, mut free_buffers) = packer();
+        packer.plan.slots = Slots::every(60 * S);
+        let bytes = vec![0; 60 << 10];
+        let len = bytes.len() as u32;
+        let frame = Frame { len, wire_len: len, keep: u32::MAX, ..Frame::default() };
+        let mut frames =
+            [58.0, 59.0, 60.0, 61.0, 62.0, 63.0, 64.0].map(|at_s| Frame { time_ns: at(at_s), ..frame });
+        let memory = Memory { bytes: &bytes, scratch: &[] };
+        packer.note_dropped(7);
+        assert_eq!(packer.take(memory, &mut frames, now(65.0)), 6, "there are two buffers");
+        let of = |chunk: &Chunk| (chunk.slot, chunk.first_ns, chunk.packets, chunk.len);
+        let block = 28 + bytes.len() + 8 + 4 + 4;
+        let first = next_chunk(&mut inbound);
+        assert_eq!(of(&first), (0, at(58.0), 2, 2 * block + 12), "one drop count");
+        free_buffers.push(first.buffer);
+        assert_eq!(packer.take(memory, &mut frames[6..], now(65.0)), 1);
+        assert_eq!(of(&next_chunk(&mut inbound)), (1, at(60.0), 4, 4 * block));
     }
 
     #[test]

@@ -177,22 +177,30 @@ impl AfPacket {
     fn walk(&mut self, frames: &mut Vec<Frame>) -> bool {
         let (Some(cursor), Some(block)) = (&mut self.cursor, self.ring.block()) else { return false };
         let (largest, number) = (self.link.mtu + OVER_MTU_BYTES, self.number);
-        let (mut wire_bytes, mut truncated, mut oversize, mut other) = (0u64, 0u64, 0u64, 0u64);
-        let mut without_stamp = 0u64;
+        let wanted_bytes = self.wanted_bytes;
+        let (mut wire_bytes, mut unusual) = (0u64, Unusual::default());
+        // Not pushed one by one: no packet asks for room, and the places of the batch before are taken as they are.
+        frames.resize(cursor.left.min(BATCH_FRAMES) as usize, Frame::default());
+        let mut places = frames.iter_mut();
         cursor.walk(block, BATCH_FRAMES, |packet| {
+            let Some(place) = places.next() else { return };
+            *place = describe(&packet, number);
             wire_bytes += u64::from(packet.len);
-            truncated += u64::from(packet.snaplen < packet.len.min(self.wanted_bytes));
-            oversize += u64::from(packet.len > largest);
-            other += u64::from(is_other_protocol(&packet));
-            without_stamp += u64::from(!packet.hardware_time);
-            frames.push(describe(&packet, number));
+            let is_truncated = packet.snaplen < packet.len.min(wanted_bytes);
+            let (is_oversize, is_other) = (packet.len > largest, is_other_protocol(&packet));
+            if is_truncated || is_oversize || is_other {
+                unusual.count(is_truncated, is_oversize, is_other);
+            }
         });
+        let unused = places.len();
+        frames.truncate(frames.len() - unused);
         self.walked += frames.len() as u64;
-        self.tally.truncated += truncated;
-        self.tally.oversize += oversize;
-        self.tally.other_protocols += other;
+        self.tally.truncated += unusual.truncated;
+        self.tally.oversize += unusual.oversize;
+        self.tally.other_protocols += unusual.other_protocols;
         if self.wants_adapter_time {
-            self.tally.without_adapter_time += without_stamp;
+            let without = |frame: &&Frame| frame.flags & Frame::HARDWARE_TIME == 0;
+            self.tally.without_adapter_time += frames.iter().filter(without).count() as u64;
         }
         self.gauges.received.set(self.walked);
         self.gauges.wire_bytes.set(self.gauges.wire_bytes.get() + wire_bytes);
@@ -255,12 +263,12 @@ impl AfPacket {
 
 impl Source for AfPacket {
     fn pull(&mut self, frames: &mut Vec<Frame>, wait: Duration) -> Result<Pull> {
-        frames.clear();
         self.poll_when_due()?;
         loop {
             if self.walk(frames) {
                 return Ok(Pull::Batch);
             }
+            frames.clear();
             if self.cursor.take().is_some() {
                 self.ring.release();
             }
@@ -387,6 +395,24 @@ fn wanted_bytes(snaplen: u32) -> u32 {
     if snaplen < SNAPLEN_MAX { snaplen } else { u32::MAX }
 }
 
+/// Counts of packets that are rare, apart from the common ones' work.
+#[derive(Debug, Default)]
+struct Unusual {
+    truncated: u64,
+    oversize: u64,
+    other_protocols: u64,
+}
+
+impl Unusual {
+    #[cold]
+    #[inline(never)]
+    fn count(&mut self, is_truncated: bool, is_oversize: bool, is_other_protocol: bool) {
+        self.truncated += u64::from(is_truncated);
+        self.oversize += u64::from(is_oversize);
+        self.other_protocols += u64::from(is_other_protocol);
+    }
+}
+
 /// True for a frame that came in with another protocol than IPv4, ARP and IPv6, which every stack handles.
 #[inline]
 fn is_other_protocol(packet: &Packet) -> bool {
@@ -395,7 +421,7 @@ fn is_other_protocol(packet: &Packet) -> bool {
     !is_handled && packet.pkttype != PACKET_OUTGOING
 }
 
-#[inline]
+#[inline(always)]
 fn describe(packet: &Packet, interface: u16) -> Frame {
     let (tpid, tci) = packet.vlan.unwrap_or_default();
     let outgoing = if packet.pkttype == PACKET_OUTGOING { Frame::OUTGOING } else { 0 };
