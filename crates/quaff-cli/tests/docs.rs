@@ -223,7 +223,7 @@ fn pages_have_the_fields_of_the_json() {
         (
             "split",
             &[
-                (false, "split --read all.pcap --members 2 --exec cat>one"),
+                (false, "split --read all.pcap --members 2 --exec cat>member"),
                 (true, "split -i rx0 -d 1s --members 2 --dir parts"),
             ],
         ),

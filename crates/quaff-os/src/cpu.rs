@@ -80,12 +80,11 @@ pub fn raise_priority() {
     unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -10) };
 }
 
-/// Has the calling thread run only while nothing else wants its core (SCHED_IDLE), or as any other thread does again
-/// (SCHED_OTHER), which needs CAP_SYS_NICE or a sufficient RLIMIT_NICE and is not done without.
-pub fn idle_priority(is_idle: bool) {
-    // SAFETY: sched_param is plain data; all zero is a valid value, and the one that both policies require.
+/// Has the calling thread run only while nothing else wants its core (SCHED_IDLE), for good: leaving that policy needs
+/// CAP_SYS_NICE or a high RLIMIT_NICE.
+pub fn idle_priority() {
+    // SAFETY: sched_param is plain data; all zero is a valid value, and the one that the policy requires.
     let param: libc::sched_param = unsafe { std::mem::zeroed() };
-    let policy = if is_idle { libc::SCHED_IDLE } else { libc::SCHED_OTHER };
     // SAFETY: 0 is the calling thread, and the kernel only reads `param`. After a refusal the thread keeps its policy.
-    unsafe { libc::sched_setscheduler(0, policy, &param) };
+    unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &param) };
 }

@@ -9,7 +9,7 @@ mod strings;
 
 use crate::rtnl::NAME_BYTES_MAX;
 use crate::{Error, Result, Try};
-use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
+use nix::sys::socket::{AddressFamily, SockFlag, SockProtocol, SockType, socket};
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -197,8 +197,10 @@ fn ask(name: &str, command: u32, what: &str, words: &mut [u32]) -> Result<()> {
     if name.is_empty() || name.len() > NAME_BYTES_MAX {
         return Err(Error::new(tried(), io::Error::from_raw_os_error(libc::ENODEV)));
     }
-    let socket = socket(AddressFamily::Inet, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None)
-        .trying(|| "open a socket for ethtool requests")?;
+    // Any socket of the network namespace will do; the sandbox permits this one.
+    let socket =
+        socket(AddressFamily::Netlink, SockType::Raw, SockFlag::SOCK_CLOEXEC, SockProtocol::NetlinkRoute)
+            .trying(|| "open a socket for ethtool requests")?;
     words[0] = command;
     // SAFETY: ifreq is plain data; all zero is a valid value.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };

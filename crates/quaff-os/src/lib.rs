@@ -24,6 +24,7 @@ pub mod privilege;
 pub mod probe;
 pub mod process;
 pub mod rtnl;
+pub mod sandbox;
 mod shared_memory;
 mod signal;
 pub mod softnet;

@@ -1,8 +1,9 @@
 //! Child processes: how a command starts, which core and signals it gets, and how it ends.
 
-use crate::{Result, Try, cpu};
+use crate::{Result, Try, cpu, sandbox};
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::{Pid, close, getpgrp, tcgetpgrp};
+use std::ffi::CString;
 use std::fs::File;
 use std::io;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -35,6 +36,11 @@ pub trait Prepare {
 
     /// It has the lowest priority (nice 19, setpriority(2)).
     fn lower_priority(&mut self) -> &mut Self;
+
+    /// It is of the user whose file rights the calling thread has
+    /// ([`User::use_files`](crate::sandbox::User::use_files)), and gets none of the capabilities that a service
+    /// manager gave this process (the ambient ones).
+    fn leave_privileges(&mut self) -> &mut Self;
 }
 
 impl Prepare for Command {
@@ -87,6 +93,23 @@ impl Prepare for Command {
         };
         // SAFETY: as in `reset_signals`: only system calls.
         unsafe { self.pre_exec(lower) }
+    }
+
+    fn leave_privileges(&mut self) -> &mut Self {
+        let leave = || {
+            sandbox::clear_ambient();
+            sandbox::become_owner_of_files()
+        };
+        // SAFETY: as in `reset_signals`: only system calls.
+        unsafe { self.pre_exec(leave) }
+    }
+}
+
+/// Names this process, as ps(1) and top(1) show it, by the first 15 bytes of `name`. Call it on the main thread.
+pub fn set_name(name: &str) {
+    if let Ok(name) = CString::new(name) {
+        // It takes any text.
+        let _ = nix::sys::prctl::set_name(&name);
     }
 }
 

@@ -15,9 +15,9 @@
 //! | [`supply`] | the buffers of a lane, and their way back from its writer |
 //! | [`common`] | the buffers that are of no lane at present |
 //! | [`stack`] | the order of the common buffers |
-//! | [`filler`] | the thread that populates buffers |
+//! | [`filler`] | the threads that populate buffers |
 //!
-//! The start populates as many as its time permits; the thread, on other cores than the lanes' where possible, populates
+//! The start populates as many as its time permits; a thread, on other cores than the lanes' where possible, populates
 //! the rest: populating memory takes seconds per GiB on a virtual machine, and a flood does not wait for it.
 
 mod common;
@@ -32,7 +32,7 @@ pub(crate) use supply::{FreeBuffers, LanePool, Supply};
 use crate::Result;
 use crate::gauge::BufferGauges;
 use common::Common;
-use filler::{Filler, Fresh, Place};
+use filler::{Filler, FillerThread, Fresh, Place};
 use quaff_os::{Buffer, Stop, Wakeup};
 use rtrb::RingBuffer;
 use std::sync::Arc;
@@ -60,9 +60,9 @@ pub(crate) struct PoolPlan {
     pub(crate) busy_cores: Vec<usize>,
 }
 
-/// The thread that populates buffers.
+/// The threads that populate buffers.
 pub(crate) struct Pool {
-    thread: JoinHandle<Option<String>>,
+    threads: Vec<FillerThread>,
     pub(crate) gauges: Arc<BufferGauges>,
     /// Warnings for the user, such as memory that could not be locked.
     pub(crate) notes: Vec<String>,
@@ -105,17 +105,14 @@ impl Pool {
         filler.fill_first(plan, started, stop)?;
         let wakeup = Wakeup::new()?;
         stop.wake(wakeup.clone());
-        let (busy, stop) = (plan.busy_cores.clone(), stop.clone());
-        let thread = std::thread::Builder::new()
-            .name("quaff-pool".into())
-            .spawn(move || filler.fill_rest(Place::without(&busy), &wakeup, &stop))
-            .map_err(|errno| quaff_os::Error::new("start a thread", errno))?;
-        Ok((Self { thread, gauges, notes }, lanes))
+        let threads = filler.start_rest(Place::without(&plan.busy_cores), &wakeup, stop)?;
+        Ok((Self { threads, gauges, notes }, lanes))
     }
 
-    /// The warning of the thread. One that has not ended yet is not waited for: at its priority that could take long.
+    /// The warning of a thread. One that has not ended yet is not waited for: at its priority that could take long.
     pub(crate) fn finish(self) -> Option<String> {
-        if self.thread.is_finished() { self.thread.join().ok().flatten() } else { None }
+        let ended = self.threads.into_iter().filter(JoinHandle::is_finished);
+        ended.filter_map(|thread| thread.join().ok().flatten()).next()
     }
 }
 

@@ -9,11 +9,13 @@ use crate::plan::CapturePlan;
 use crate::run::end_watch::EndWatch;
 use crate::run::file_output::FileOutput;
 use crate::run::{LaneEnd, Run, join, start_pool};
+use crate::sandbox::Seal;
 use crate::source::Sources;
 use crate::tally::{Ledger, sum};
 use crate::{Error, Result};
 use quaff_file::tally::WriterTally;
 use quaff_file::write::{Patience, Target, WriterGauges};
+use quaff_os::sandbox::Sandbox;
 use quaff_os::{Stop, Wakeup};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -34,6 +36,7 @@ pub struct Capture {
     pool: Pool,
     plan: CapturePlan,
     stop: Stop,
+    sandbox: Option<Sandbox>,
     /// The gauges and sizes, for a status line.
     pub status: Status,
     /// The method of writing, such as `io_uring, O_DIRECT`.
@@ -57,17 +60,24 @@ impl Capture {
     /// Starts the capture. When this returns, every packet that arrives is captured.
     pub fn start(plan: CapturePlan, stop: Stop) -> Result<Self> {
         let mut plan = plan.validate()?;
-        let sources = Sources::open(&plan.input, &[&plan.output], plan.write.format, &stop)?;
+        let prepared = Sources::prepare(&plan.input, &[&plan.output], plan.write.format, &stop)?;
+        let mut seal = Seal::new(plan.sandbox.as_ref(), &plan.input, [&plan.output])?;
+        let wakeup = Wakeup::new()?;
+        let open = || {
+            let copy = plan.live_copy.as_ref();
+            let mut target = Target::open(&plan.output, copy, plan.write.format, &wakeup, &stop)?;
+            target.sync_every(plan.write.fsync)?;
+            Ok(target)
+        };
+        let mut target = seal.as_user(open)?;
+        target.patience =
+            Some(Patience { run: stop.clone(), timeout: READER_TIMEOUT, is_limited_on_request: true });
+        let (pool, lane_pools) = start_pool(&plan.input, &plan.write, 1, &stop)?;
+        seal.before_files()?;
+        let sources = prepared.open(&plan.input, &stop)?;
         if sources.is_at_once {
             plan.write.flush = NEVER;
         }
-        let wakeup = Wakeup::new()?;
-        let mut target =
-            Target::open(&plan.output, plan.live_copy.as_ref(), plan.write.format, &wakeup, &stop)?;
-        target.patience =
-            Some(Patience { run: stop.clone(), timeout: READER_TIMEOUT, is_limited_on_request: true });
-        target.fsync = plan.write.fsync;
-        let (pool, lane_pools) = start_pool(&plan.input, &plan.write, 1, &stop)?;
         let status = Status {
             lanes: sources.gauges(),
             writer: Arc::default(),
@@ -77,7 +87,6 @@ impl Capture {
         let mut run = Run::new(&plan.input, &sources, &stop);
         run.notes.extend_from_slice(&pool.notes);
         run.notes.extend(target.notes().into_iter().chain(plan.turn_note()));
-        let notes = run.notes.clone();
         let writing = target.describe();
         let reader_timeout = (!target.is_on_disk()).then_some(READER_TIMEOUT);
         let mut output = FileOutput::new(&plan.write, &sources, target, wakeup);
@@ -85,12 +94,18 @@ impl Capture {
         let lane_end = |pool| LaneEnd { stages: Vec::new(), output: Box::new(output.packer(pool)) };
         let ends = lane_pools.into_iter().map(lane_end).collect();
         // On failure the output is dropped first, so that no lane waits for its writer.
-        let started =
-            run.start_lanes(sources, ends).and_then(|()| output.start(&stop, status.writer.clone()));
-        match started {
-            Ok(writer) => Ok(Self { run, writer, end, pool, plan, stop, status, writing, notes }),
-            Err(error) => Err(run.abandon(error)),
-        }
+        let started = run
+            .start_lanes(sources, ends)
+            .and_then(|()| seal.after_sockets())
+            .and_then(|()| output.start(&stop, status.writer.clone()));
+        let writer = match started {
+            Ok(writer) => writer,
+            Err(error) => return Err(run.abandon(error)),
+        };
+        let sandbox = seal.close();
+        run.notes.extend(sandbox.iter().flat_map(|sandbox| sandbox.notes.clone()));
+        let notes = run.notes.clone();
+        Ok(Self { run, writer, end, pool, plan, stop, sandbox, status, writing, notes })
     }
 
     /// Returns whether all threads have ended, or those that have not are waited for no longer. Call it often after the
@@ -110,6 +125,8 @@ impl Capture {
             }),
         };
         ended.notes.extend(self.pool.finish());
+        let mut sandbox = self.sandbox;
+        ended.notes.extend(sandbox.as_mut().and_then(Sandbox::count_refused));
         if self.end.has_abandoned() {
             ended.notes.push(EndWatch::NOTE.into());
             if writer.lost == 0 {
@@ -124,6 +141,7 @@ impl Capture {
         let (buffer, block_bytes) = (&self.status.buffer, self.plan.input.block_bytes as u64);
         let mut ledger = ended.ledger(&writer, buffer.high_bytes(), block_bytes, self.stop.reason());
         (ledger.writing, ledger.resident_bytes) = (self.writing, buffer.resident.get());
+        ledger.sandbox = sandbox;
         ledger
     }
 }

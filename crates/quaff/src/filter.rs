@@ -17,22 +17,25 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// LINKTYPE_IEEE802_11.
 const IEEE802_11: u16 = 105;
+/// LINKTYPE_LINUX_SLL and LINKTYPE_LINUX_SLL2: captures of `any`.
+const LINUX_SLL: [u16; 2] = [113, 276];
 
 /// An expression on frames in user space, compiled for each link type that occurs.
 #[derive(Debug, Clone)]
 pub(crate) struct FrameFilter {
     expression: Arc<str>,
-    /// Programs for the link types that tunnels carry.
+    /// Programs for the usual link types.
     ready: Arc<[(u16, Program)]>,
     /// Link types that occurred and for which the expression does not compile.
     unsuited: Arc<Mutex<BTreeSet<u16>>>,
 }
 
 impl FrameFilter {
-    /// Compiles the expression for the link types that tunnels carry; one of them must accept it.
+    /// Compiles the expression for the link types that tunnels carry and the usual ones of files, because names of hosts
+    /// can be looked up at the start only; one of them must accept it.
     pub(crate) fn new(expression: &str) -> Result<Self> {
         let (mut ready, mut refused) = (Vec::new(), None);
-        for linktype in [ETHERNET.linktype, RAW.linktype, IEEE802_11] {
+        for linktype in [ETHERNET.linktype, RAW.linktype, IEEE802_11].into_iter().chain(LINUX_SLL) {
             match compile(expression, linktype) {
                 Ok(program) => ready.push((linktype, program)),
                 Err(error) => drop(refused.get_or_insert(error)),

@@ -31,6 +31,7 @@ pub mod pipe;
 mod pipeline_tests;
 pub mod plan;
 mod run;
+mod sandbox;
 pub mod source;
 pub mod split;
 mod stage;

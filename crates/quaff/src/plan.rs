@@ -98,6 +98,13 @@ pub struct WritePlan {
     pub cpu: Option<usize>,
 }
 
+/// The sandbox of a process, which the process enters at the end of a run's start and never leaves.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SandboxPlan {
+    /// The user that the process becomes; `None` leaves it who it is.
+    pub user: Option<String>,
+}
+
 /// The plan of a capture.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CapturePlan {
@@ -106,6 +113,8 @@ pub struct CapturePlan {
     pub output: Output,
     /// A live copy to stdout or a pipe, whose reader may miss packets. Only together with a folder.
     pub live_copy: Option<Output>,
+    /// `None` restricts nothing: for a process that does more than one capture.
+    pub sandbox: Option<SandboxPlan>,
 }
 
 /// The largest packet that libpcap stores: tcpdump's unlimited.
@@ -323,7 +332,7 @@ mod tests {
 
     fn capture(input: InputPlan) -> CapturePlan {
         let write = WritePlan::with_buffer(None, 0, true);
-        CapturePlan { input, write, output: Output::Stdout, live_copy: None }
+        CapturePlan { input, write, output: Output::Stdout, live_copy: None, sandbox: None }
     }
 
     fn refusal(plan: CapturePlan) -> String {

@@ -73,7 +73,7 @@ impl Run {
         mut output: impl FnMut(usize, &Interfaces) -> Box<dyn Output>,
     ) -> Result<Self> {
         let plan = plan.validate()?;
-        let sources = Sources::open(&plan, &[], Format::default(), &stop)?;
+        let sources = Sources::prepare(&plan, &[], Format::default(), &stop)?.open(&plan, &stop)?;
         let end = |lane| LaneEnd { stages: Vec::new(), output: output(lane, &sources.interfaces) };
         let ends = (0..sources.lanes.len()).map(end).collect();
         let mut run = Self::new(&plan, &sources, &stop);

@@ -12,6 +12,7 @@ use quaff_file::read::SkippedBytes;
 use quaff_file::tally::{CopyTally, FolderTally, WriterTally};
 use quaff_os::Reason;
 use quaff_os::link_counters::{LinkDrops, Tap};
+use quaff_os::sandbox::Sandbox;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -239,6 +240,8 @@ pub struct Ledger {
     pub ended_by: Option<Reason>,
     /// The method of writing.
     pub writing: String,
+    /// The restrictions of the process; `None` without.
+    pub sandbox: Option<Sandbox>,
     /// User and system time of this process.
     pub cpu_seconds: f64,
     /// The files read; `None` for a live capture.
@@ -307,6 +310,7 @@ impl Ledger {
             commands_failed: writer.commands_failed,
             ended_by: None,
             writing: String::new(),
+            sandbox: None,
             cpu_seconds: 0.0,
             input: None,
             failure: None,

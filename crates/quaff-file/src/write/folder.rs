@@ -118,7 +118,8 @@ impl Folder {
         let kept_files = KeptFiles::open(&plan.dir, &names, plan.retention)?;
         let rotate_bytes = plan.rotate_bytes.unwrap_or_else(|| kept_files.share_bytes());
         open_plan.preallocate = open_plan.preallocate.min(rotate_bytes);
-        let post_rotate = plan.exec.as_deref().map(PostRotate::start).transpose()?;
+        let post_rotate =
+            plan.exec.as_deref().map(|command| PostRotate::start(command, &plan.dir)).transpose()?;
         let opener = FileOpener::start(open_plan.clone(), wakeup)?;
         opener.open_next();
         Ok(Self {

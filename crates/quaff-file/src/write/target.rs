@@ -18,7 +18,7 @@ use crate::write::{Sink, WriterGauges};
 use crate::{Error, Result};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::stat::fstat;
-use quaff_os::disk::{Disk, direct_align, open_unnamed};
+use quaff_os::disk::{Disk, direct_align, open_unnamed, sync_folder};
 use quaff_os::{Stop, Wakeup};
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{ErrorKind, Seek, SeekFrom};
@@ -48,7 +48,7 @@ pub struct Target {
     /// Without it a reader that stands still is waited for.
     pub patience: Option<Patience>,
     /// Interval of syncs of a file or of the files of a folder; without one, a file is synced when it ends.
-    pub fsync: Option<Duration>,
+    fsync: Option<Duration>,
 }
 
 enum TargetKind {
@@ -108,6 +108,16 @@ impl Target {
             live_copy: None,
             patience: None,
             fsync: None,
+        }
+    }
+
+    /// Syncs the file that is being written every `interval`. The name of a single file is synced here: later the process
+    /// may have no right to open its folder.
+    pub fn sync_every(&mut self, interval: Option<Duration>) -> Result<()> {
+        self.fsync = interval;
+        match &self.kind {
+            TargetKind::File(_, path) if interval.is_some() && path != Path::new(STDOUT) => sync_name(path),
+            _ => Ok(()),
         }
     }
 
@@ -314,6 +324,12 @@ fn open_file(path: &Path) -> Result<(TargetKind, usize)> {
         return Err(Error::Plan(format!("another capture is writing {}", path.display())));
     }
     Ok((TargetKind::File(file, path.to_owned()), align))
+}
+
+/// Syncs the folder of a file.
+fn sync_name(path: &Path) -> Result<()> {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    sync_folder(parent).map_err(|errno| Error::path("sync the folder", parent, errno))
 }
 
 /// Opens several folders; the alignment is one that suits all of them.

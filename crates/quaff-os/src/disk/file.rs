@@ -64,7 +64,13 @@ pub fn open_unnamed(dir: &Path, direct: bool) -> io::Result<File> {
 /// Preallocates `bytes` from `offset` without changing the file's size. Returns `false` where the file system
 /// does not support that.
 pub fn preallocate(file: &File, offset: u64, bytes: u64) -> bool {
-    fallocate(file, FallocateFlags::FALLOC_FL_KEEP_SIZE, offset as i64, bytes as i64).is_ok()
+    loop {
+        // A signal may interrupt it before it has done anything.
+        match fallocate(file, FallocateFlags::FALLOC_FL_KEEP_SIZE, offset as i64, bytes as i64) {
+            Err(Errno::EINTR) => {}
+            done => return done.is_ok(),
+        }
+    }
 }
 
 /// Writes the file's whole file system to disk, including its journal (syncfs(2)).

@@ -1,5 +1,7 @@
-//! The thread that populates buffers: whether packets arrive or not, at the lowest priority while the lanes have enough.
-//! It maps and locks nothing, because a lane might wait for the lock of all memory.
+//! The threads that populate buffers, whether packets arrive or not. They take turns: one at the lowest priority
+//! while the lanes have enough, one at normal priority otherwise. A thread could not change to and fro: leaving the
+//! lowest priority needs a capability, which a process that captures gives away. They map and lock nothing, because a
+//! lane might wait for the lock of all memory.
 
 use super::common::Common;
 use super::{PoolPlan, smaller};
@@ -10,6 +12,8 @@ use nix::unistd::Pid;
 use quaff_os::{Buffer, Stop, Wakeup, cpu};
 use rtrb::Producer;
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Interval at which the thread checks the free memory while that is scarce.
@@ -20,6 +24,9 @@ const SPARE_BYTES_MAX: u64 = 512 << 20;
 const FEW_BUFFERS: usize = 64;
 /// Bytes populated between two readings of the free memory.
 const GRANT_BYTES: usize = 64 << 20;
+
+/// A thread that populates buffers, and the warning that it returns.
+pub(super) type FillerThread = JoinHandle<Option<String>>;
 
 /// The fresh buffers of one lane's share.
 pub(super) struct Fresh {
@@ -46,7 +53,7 @@ struct Spare {
     granted_bytes: usize,
 }
 
-/// The priority and the cores of the pool's thread.
+/// The priority and the cores at which buffers are populated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Manner {
     /// The lowest priority, on the quiet cores.
@@ -57,12 +64,30 @@ enum Manner {
     Urgent,
 }
 
-/// The state of the thread, and the cores that it may use.
+/// The present manner, and the cores that a thread may use.
+#[derive(Clone)]
 pub(super) struct Place {
     all: CpuSet,
     /// Those without a lane; may be none.
     quiet: CpuSet,
     manner: Manner,
+}
+
+/// One of the two threads.
+struct Turn {
+    /// It has the lowest priority.
+    is_idle: bool,
+    /// The work, from the other thread and back to it.
+    takes: Receiver<(Filler, Place)>,
+    passes: Sender<(Filler, Place)>,
+}
+
+/// The reason why a thread populates no more buffers.
+enum Pause {
+    /// The other thread has the right priority.
+    Pass,
+    /// All is populated, or the run ends. With a warning.
+    Over(Option<String>),
 }
 
 impl Filler {
@@ -92,23 +117,42 @@ impl Filler {
         Ok(())
     }
 
-    /// Populates the other buffers, for the lane with the fewest ready ones first. Returns a warning.
-    pub(super) fn fill_rest(mut self, mut place: Place, wakeup: &Wakeup, stop: &Stop) -> Option<String> {
-        let warning = self.fill(&mut place, wakeup, stop);
-        // Who waits for one has to know that no more is to come.
-        self.common.set_unready(0);
-        warning
+    /// Starts the threads that populate the other buffers, for the lane with the fewest ready ones first. They return
+    /// a warning.
+    pub(super) fn start_rest(self, place: Place, wakeup: &Wakeup, stop: &Stop) -> Result<Vec<FillerThread>> {
+        let (to_brisk, brisk) = channel();
+        let (to_idle, idle) = channel();
+        // Sending cannot fail here: the receiver exists.
+        let _ = to_brisk.send((self, place));
+        let turns = [
+            ("quaff-pool", Turn { is_idle: false, takes: brisk, passes: to_idle }),
+            ("quaff-pool-idle", Turn { is_idle: true, takes: idle, passes: to_brisk }),
+        ];
+        let start = |(name, turn): (&str, Turn)| {
+            let (wakeup, stop) = (wakeup.clone(), stop.clone());
+            let thread = std::thread::Builder::new().name(name.into());
+            let thread = thread.spawn(move || turn.run(&wakeup, &stop));
+            Ok(thread.map_err(|errno| quaff_os::Error::new("start a thread", errno))?)
+        };
+        turns.into_iter().map(start).collect()
     }
 
-    fn fill(&mut self, place: &mut Place, wakeup: &Wakeup, stop: &Stop) -> Option<String> {
+    /// Populates buffers as long as a thread with or without the lowest priority should.
+    fn fill(&mut self, place: &mut Place, is_idle: bool, wakeup: &Wakeup, stop: &Stop) -> Pause {
         loop {
-            let (at, ready) = self.neediest().filter(|_| !stop.raised())?;
-            place.adapt(ready);
+            let Some((at, ready)) = self.neediest().filter(|_| !stop.raised()) else {
+                return Pause::Over(None);
+            };
+            if place.adapt(ready) != is_idle {
+                return Pause::Pass;
+            }
             let next = self.lanes[at].mapped.last().or(self.rest.last());
             if ready > 0 && !self.spare.grants(next.map_or(0, |buffer| buffer.len())) {
-                wakeup.wait(SCARCE_WAIT).ok()?;
+                if wakeup.wait(SCARCE_WAIT).is_err() {
+                    return Pause::Over(None);
+                }
             } else if let Err(error) = self.add(at, Buffer::touch) {
-                return Some(smaller(&error));
+                return Pause::Over(Some(smaller(&error)));
             }
         }
     }
@@ -141,6 +185,28 @@ impl Filler {
             self.common.set_unready(self.rest.len());
         }
         Ok(())
+    }
+}
+
+impl Turn {
+    /// Populates buffers whenever it is this thread's turn. Returns a warning.
+    fn run(self, wakeup: &Wakeup, stop: &Stop) -> Option<String> {
+        if self.is_idle {
+            cpu::idle_priority();
+        }
+        // Fails when the other thread has ended.
+        while let Ok((mut filler, mut place)) = self.takes.recv() {
+            place.take_cores();
+            match filler.fill(&mut place, self.is_idle, wakeup, stop) {
+                Pause::Over(warning) => {
+                    // Who waits for one has to know that no more is to come.
+                    filler.common.set_unready(0);
+                    return warning;
+                }
+                Pause::Pass => self.passes.send((filler, place)).ok()?,
+            }
+        }
+        None
     }
 }
 
@@ -192,18 +258,25 @@ impl Place {
         Self { all, quiet, manner: Manner::Urgent }
     }
 
-    /// Chooses the manner by the number of buffers that are ready.
-    fn adapt(&mut self, ready: usize) {
+    /// Chooses the manner by the number of buffers that are ready; returns whether that is the lowest priority.
+    fn adapt(&mut self, ready: usize) -> bool {
         let manner = self.manner.next(ready);
-        if manner == self.manner {
-            return;
+        if manner != self.manner {
+            self.manner = manner;
+            self.take_cores();
         }
-        self.manner = manner;
-        let has_quiet = self.quiet != CpuSet::new();
-        let cores = if has_quiet && manner != Manner::Urgent { &self.quiet } else { &self.all };
+        manner == Manner::Idle || manner == Manner::Brisk && !self.has_quiet()
+    }
+
+    /// Moves the calling thread to the cores of the manner.
+    fn take_cores(&self) {
+        let is_quiet = self.has_quiet() && self.manner != Manner::Urgent;
         // A refusal leaves the thread where it is.
-        let _ = sched_setaffinity(Pid::from_raw(0), cores);
-        cpu::idle_priority(manner == Manner::Idle || manner == Manner::Brisk && !has_quiet);
+        let _ = sched_setaffinity(Pid::from_raw(0), if is_quiet { &self.quiet } else { &self.all });
+    }
+
+    fn has_quiet(&self) -> bool {
+        self.quiet != CpuSet::new()
     }
 }
 
@@ -246,7 +319,7 @@ mod tests {
         let (stop, wakeup) = (Stop::default(), Wakeup::new().unwrap());
         stop.wake(wakeup.clone());
         let ending = stop.clone();
-        let thread = std::thread::spawn(move || filler.fill_rest(Place::without(&[]), &wakeup, &stop));
+        let threads = filler.start_rest(Place::without(&[]), &wakeup, &stop).unwrap();
         // No memory is free, so only a lane that needs a buffer gets one: of its share, and then common ones.
         while taken.len() < 4 + 8 {
             std::thread::sleep(Duration::from_millis(1));
@@ -255,7 +328,7 @@ mod tests {
         }
         assert!(busy.supply.is_exhausted() && busy.supply.take().is_none());
         ending.raise(Reason::Signal);
-        assert_eq!(thread.join().unwrap(), None);
+        threads.into_iter().for_each(|thread| assert_eq!(thread.join().unwrap(), None));
         assert_eq!(std::iter::from_fn(|| calm.supply.take()).count(), 2, "it had enough");
         assert!(calm.supply.is_exhausted(), "the thread has ended, so no more is to come");
     }

@@ -249,6 +249,6 @@ fn a_stop_ends_the_thread() {
     let stop = Stop::default();
     stop.raise(Reason::Signal);
     let (pool, _lanes) = Pool::start(&plan(2, 8), &stop).unwrap();
-    assert_eq!(pool.thread.join().unwrap(), None);
+    pool.threads.into_iter().for_each(|thread| assert_eq!(thread.join().unwrap(), None));
     assert_eq!(pool.gauges.resident.get() as usize, 2 * BYTES, "one buffer of each lane");
 }

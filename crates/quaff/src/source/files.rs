@@ -14,7 +14,7 @@ use quaff_file::Interfaces;
 use quaff_file::read::{Advance, CaptureFile, Error as FileError, Options};
 use quaff_file::tally::Counts;
 use quaff_file::write::Format;
-use quaff_os::{Stop, Try};
+use quaff_os::Stop;
 use quaff_wire::decode::{self, Item};
 use quaff_wire::linktype;
 use quaff_wire::pcapng::Interface;
@@ -91,7 +91,6 @@ impl Files {
             input: InputTally::default(),
             gauges,
         };
-        files.check()?;
         files.peek()?;
         Ok(files)
     }
@@ -115,14 +114,6 @@ impl Files {
             2 => format!("{first} and another file"),
             more => format!("{first} and {} more files", more - 1),
         }
-    }
-
-    /// Reports a missing file before the first one is read.
-    fn check(&self) -> Result<()> {
-        for path in self.plan.files.iter().filter(|path| path.as_os_str() != "-") {
-            path.metadata().trying(|| format!("read {}", path.display()))?;
-        }
-        Ok(())
     }
 
     /// Reads up to the first packet.

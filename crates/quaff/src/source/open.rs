@@ -18,7 +18,7 @@ use quaff_os::clock::wall_ns;
 use quaff_os::ethtool::Card;
 use quaff_os::packet::RingPlan;
 use quaff_os::rtnl::{self, Link};
-use quaff_os::{Stop, Wakeup};
+use quaff_os::{Stop, Try, Wakeup};
 use quaff_wire::linktype;
 use quaff_wire::pcapng::Interface;
 use std::os::unix::fs::MetadataExt;
@@ -67,13 +67,25 @@ pub(crate) struct LaneSource {
 }
 
 impl Sources {
-    /// Opens the sources of `plan`. `outputs`, in `format`, are the outputs of the run: no file may be read and
-    /// written at once.
-    pub(crate) fn open(plan: &InputPlan, outputs: &[&Output], format: Format, stop: &Stop) -> Result<Self> {
-        match &plan.read {
-            Some(read) => open_files(plan, read, outputs, format, stop),
-            None => find_interfaces(plan, format, stop),
+    /// Does what needs privileges or other files than the inputs: finds the interfaces, compiles filters, which may look
+    /// up names, and checks that no file is read and written at once. `outputs`, in `format`, are the outputs of the run.
+    pub(crate) fn prepare(
+        plan: &InputPlan,
+        outputs: &[&Output],
+        format: Format,
+        stop: &Stop,
+    ) -> Result<Prepared> {
+        let Some(read) = &plan.read else {
+            return Ok(Prepared::Interfaces(Box::new(find_interfaces(plan, format, stop)?)));
+        };
+        let filter = plan.filter.as_deref().map(FrameFilter::new).transpose()?;
+        let inner = plan.inner.as_ref().map(|inner| FrameFilter::new(&inner.expression)).transpose()?;
+        outputs.iter().try_for_each(|output| refuse_own_output(read, output))?;
+        refuse_followed_pipe(read)?;
+        for path in read.files.iter().filter(|path| path.as_os_str() != "-") {
+            path.metadata().trying(|| format!("read {}", path.display()))?;
         }
+        Ok(Prepared::Files { read: read.clone(), format, filter, inner })
     }
 
     pub(crate) fn gauges(&self) -> Vec<Arc<LaneGauges>> {
@@ -83,6 +95,29 @@ impl Sources {
     /// The user-space filters, for their notes at the end.
     pub(crate) fn filters(&self) -> Vec<FrameFilter> {
         self.filter.iter().chain(&self.inner).cloned().collect()
+    }
+}
+
+/// Sources of which no file has been opened yet.
+pub(crate) enum Prepared {
+    Interfaces(Box<Sources>),
+    Files { read: ReadPlan, format: Format, filter: Option<FrameFilter>, inner: Option<FrameFilter> },
+}
+
+impl Prepared {
+    /// As in [`Sources`].
+    pub(crate) fn is_at_once(&self) -> bool {
+        matches!(self, Self::Files { read, .. } if !may_grow(read))
+    }
+
+    /// Opens the sources.
+    pub(crate) fn open(self, plan: &InputPlan, stop: &Stop) -> Result<Sources> {
+        match self {
+            Self::Interfaces(sources) => Ok(*sources),
+            Self::Files { read, format, filter, inner } => {
+                open_files(plan, read, format, filter, inner, stop)
+            }
+        }
     }
 }
 
@@ -140,31 +175,28 @@ fn live_lane(
 
 fn open_files(
     plan: &InputPlan,
-    read: &ReadPlan,
-    outputs: &[&Output],
+    read: ReadPlan,
     format: Format,
+    filter: Option<FrameFilter>,
+    inner: Option<FrameFilter>,
     stop: &Stop,
 ) -> Result<Sources> {
-    let filter = plan.filter.as_deref().map(FrameFilter::new).transpose()?;
-    let inner = plan.inner.as_ref().map(|inner| FrameFilter::new(&inner.expression)).transpose()?;
-    outputs.iter().try_for_each(|output| refuse_own_output(read, output))?;
-    refuse_followed_pipe(read)?;
     let (gauges, interfaces) = (Arc::<LaneGauges>::default(), Interfaces::default());
-    let files = Files::open(read.clone(), format, interfaces.clone(), stop.clone(), gauges.clone())?;
+    let (core, is_at_once) = (read.cpu, !may_grow(&read));
+    let files = Files::open(read, format, interfaces.clone(), stop.clone(), gauges.clone())?;
     let files = files.with_snaplen(plan.snaplen);
     let start_ns = files.first_ns();
     let lane = LaneSource {
         name: files.name(),
         thread: "quaff-read".into(),
         open: Box::new(move |_| Ok(Box::new(files))),
-        core: read.cpu,
+        core,
         real_time: None,
         is_urgent: false,
         hides_gaps: false,
         gauges,
     };
-    let (lanes, is_at_once, notes) = (vec![lane], !may_grow(read), Vec::new());
-    let is_live = false;
+    let (lanes, notes, is_live) = (vec![lane], Vec::new(), false);
     Ok(Sources { interfaces, lanes, format, start_ns, filter, inner, is_live, is_at_once, notes })
 }
 

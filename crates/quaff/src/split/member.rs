@@ -88,7 +88,7 @@ pub(super) fn open(plan: &SplitPlan, number: usize, is_at_once: bool, stop: &Sto
     let name = name(member, number);
     target.patience =
         Some(Patience { run: stop.clone(), timeout: READER_TIMEOUT, is_limited_on_request: false });
-    target.fsync = write.fsync;
+    target.sync_every(write.fsync)?;
     let reader_timeout = (!target.is_on_disk()).then_some(READER_TIMEOUT);
     let starting = Starting { name, presence, gauges, child, run: stop.clone(), reader_timeout };
     Ok(Opened { plan: write, target, wakeup, starting })
@@ -115,7 +115,7 @@ fn run(command: &str, number: usize, is_stdout_taken: bool) -> Result<(Child, Fi
         shell.stdout(io::stderr().as_fd().try_clone_to_owned().map_err(failed)?);
     }
     // ^C on a terminal ends only the split; its members read the rest and then end.
-    let mut child = shell.process_group(0).reset_signals().spawn().map_err(failed)?;
+    let mut child = shell.process_group(0).reset_signals().leave_privileges().spawn().map_err(failed)?;
     let stdin = child.stdin.take().ok_or(Error::Defect("a command has no stdin".into()))?;
     let pipe = File::from(OwnedFd::from(stdin));
     // A reader that does not read can be abandoned at the end.

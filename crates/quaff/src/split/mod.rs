@@ -22,10 +22,12 @@ use crate::gauge::{BufferGauges, LaneGauges};
 use crate::output::{Discard, Spread};
 use crate::run::file_output::FileOutput;
 use crate::run::{LaneEnd, Run, start_pool};
+use crate::sandbox::Seal;
 use crate::source::Sources;
 use crate::stage::{Knowledge, Presence, Split as Sorter, Stage};
 use crate::{Error, Result};
 use member::{Member, Opened};
+use quaff_os::sandbox::Sandbox;
 use quaff_os::{Reason, Stop};
 use quaff_wire::linktype::ETHERNET;
 use std::sync::Arc;
@@ -49,6 +51,7 @@ pub struct Split {
     knowledge: Arc<Knowledge>,
     /// Packets that each lane lost because no buffer was free, by member.
     lost: Receiver<Vec<u64>>,
+    sandbox: Option<Sandbox>,
     /// Warnings for the user.
     pub notes: Vec<String>,
 }
@@ -58,9 +61,10 @@ impl Split {
     pub fn start(plan: SplitPlan, stop: Stop) -> Result<Self> {
         let plan = plan.validate()?;
         let outputs: Vec<_> = plan.members.iter().map(|member| member.goal.output()).collect();
-        let sources = Sources::open(&plan.input, &outputs.iter().collect::<Vec<_>>(), plan.format(), &stop)?;
-        refuse_headless(&plan, &sources)?;
-        let opened = open_members(&plan, sources.is_at_once, &stop)?;
+        let goals: Vec<_> = outputs.iter().collect();
+        let prepared = Sources::prepare(&plan.input, &goals, plan.format(), &stop)?;
+        let mut seal = Seal::new(plan.sandbox.as_ref(), &plan.input, &outputs)?;
+        let opened = seal.as_user(|| open_members(&plan, prepared.is_at_once(), &stop))?;
         let (pool, lane_pools) = match plan.is_dry() {
             true => (None, Vec::new()),
             false => {
@@ -68,10 +72,12 @@ impl Split {
                 (Some(pool), lane_pools)
             }
         };
+        seal.before_files()?;
+        let sources = prepared.open(&plan.input, &stop)?;
+        refuse_headless(&plan, &sources)?;
         let mut run = Run::new(&plan.input, &sources, &stop);
         run.notes.extend(opened.iter().filter_map(Opened::note).take(1));
         run.notes.extend(pool.iter().flat_map(|pool| pool.notes.clone()));
-        let notes = run.notes.clone();
         let (lanes, buffer) = (sources.gauges(), pool.as_ref().map(|pool| pool.gauges.clone()));
         let knowledge = Arc::new(Knowledge::new(plan.members.len()));
         let sorters = sorters(&plan, &sources, &opened, &knowledge)?;
@@ -80,11 +86,18 @@ impl Split {
         let ends = ends(sorters, &mut outputs, lane_pools, &lost_of_lane, sources.is_live);
         drop(lost_of_lane);
         // On failure the outputs are dropped first, so that no lane waits for their writers.
-        let started = run.start_lanes(sources, ends).and_then(|()| start_members(outputs));
-        match started {
-            Ok(members) => Ok(Self { plan, stop, run, members, pool, lanes, buffer, knowledge, lost, notes }),
-            Err(error) => Err(run.abandon(error)),
-        }
+        let started = run
+            .start_lanes(sources, ends)
+            .and_then(|()| seal.after_sockets())
+            .and_then(|()| start_members(outputs));
+        let members = match started {
+            Ok(members) => members,
+            Err(error) => return Err(run.abandon(error)),
+        };
+        let sandbox = seal.close();
+        run.notes.extend(sandbox.iter().flat_map(|sandbox| sandbox.notes.clone()));
+        let notes = run.notes.clone();
+        Ok(Self { plan, stop, run, members, pool, lanes, buffer, knowledge, lost, sandbox, notes })
     }
 
     /// The name of each member, its availability, and the packets that it has written.
@@ -110,8 +123,10 @@ impl Split {
         let failures = members.iter_mut().filter_map(|member| member.failure.take());
         ended.failure = ended.failure.into_iter().chain(failures).next();
         ended.notes.extend(self.pool.and_then(Pool::finish));
+        let mut sandbox = self.sandbox;
+        ended.notes.extend(sandbox.as_mut().and_then(Sandbox::count_refused));
         let lost = self.lost.try_iter().collect();
-        let end = report::SplitEnd { run: ended, members, lost, buffer: self.buffer };
+        let end = report::SplitEnd { run: ended, members, lost, buffer: self.buffer, sandbox };
         report::sum_up(&self.plan, &self.knowledge.balance(), self.stop.reason(), end)
     }
 }

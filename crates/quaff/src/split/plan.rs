@@ -1,6 +1,6 @@
 //! The plan of a split as plain data, and its checks.
 
-use crate::plan::{InputPlan, WritePlan};
+use crate::plan::{InputPlan, SandboxPlan, WritePlan};
 use crate::stage::{MEMBERS_MAX, Rendezvous, Sorting, WEIGHTS_MAX};
 use crate::{Error, Result};
 use quaff_file::write::{Format, Output};
@@ -14,6 +14,8 @@ pub struct SplitPlan {
     pub write: WritePlan,
     pub sorting: Sorting,
     pub members: Vec<MemberPlan>,
+    /// `None` restricts nothing.
+    pub sandbox: Option<SandboxPlan>,
 }
 
 /// A member of a bundle.

@@ -12,6 +12,7 @@ use crate::run::{self, cpu_seconds};
 use crate::stage::{Balance, Conversation, PEAK_WINDOWS_NS, Share};
 use crate::tally::{self, BelowTap, InputTally, LaneTally, Reasons, Verdict, sum};
 use quaff_os::Reason;
+use quaff_os::sandbox::Sandbox;
 use serde::Serialize;
 use std::sync::Arc;
 
@@ -60,6 +61,8 @@ pub struct Report {
     /// User and system time of this process.
     pub cpu_seconds: f64,
     pub ended_by: Option<Reason>,
+    /// The restrictions of the process; `None` without.
+    pub sandbox: Option<Sandbox>,
     /// The files read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub input: Option<InputTally>,
@@ -159,6 +162,7 @@ pub(super) struct SplitEnd {
     pub(super) lost: Vec<Vec<u64>>,
     /// `None` in a dry run.
     pub(super) buffer: Option<Arc<BufferGauges>>,
+    pub(super) sandbox: Option<Sandbox>,
 }
 
 pub(super) fn sum_up(plan: &SplitPlan, balance: &Balance, ended_by: Option<Reason>, end: SplitEnd) -> Report {
@@ -191,6 +195,7 @@ pub(super) fn sum_up(plan: &SplitPlan, balance: &Balance, ended_by: Option<Reaso
         seconds: end.run.seconds,
         cpu_seconds: cpu_seconds(),
         ended_by,
+        sandbox: end.sandbox.clone(),
         notes: end.run.notes(),
         below_tap: end.run.below_tap.clone(),
         reasons: end.run.reasons.clone(),

@@ -5,8 +5,8 @@ use anyhow::{Context, bail};
 use quaff::cores::{Nic, Topology, advise};
 use quaff::memory;
 use quaff::plan::{
-    CapturePlan, DecapPlan, InnerPlan, InputPlan, InterfacePlan, LoadPlan, ReadPlan, SNAPLEN_MAX, WritePlan,
-    default_ring_bytes,
+    CapturePlan, DecapPlan, InnerPlan, InputPlan, InterfacePlan, LoadPlan, ReadPlan, SNAPLEN_MAX,
+    SandboxPlan, WritePlan, default_ring_bytes,
 };
 use quaff_file::write::{DirPlan, Format, Output, Retention};
 use quaff_os::packet::TimeSource;
@@ -188,6 +188,13 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PRIO", num_args = 0..=1, default_missing_value = "10", value_parser = clap::value_parser!(i32).range(1..=99), help_heading = "Performance")]
     rt: Option<i32>,
 
+    /// Become the user NAME once the sockets are open; the files belong to NAME, who must be able to write there
+    #[arg(long, value_name = "NAME", conflicts_with = "no_sandbox", help_heading = "Privileges")]
+    user: Option<String>,
+    /// Do not restrict the process after its start: it keeps its privileges, and may use any file and system call
+    #[arg(long, help_heading = "Privileges")]
+    no_sandbox: bool,
+
     /// Copy each packet N more times, for 'quaff bench'
     #[arg(long, value_name = "N", default_value_t = 0, hide = true)]
     copies: u32,
@@ -306,7 +313,8 @@ impl Args {
         };
         // The packets themselves go into the folder of --tee.
         let (output, live_copy) = (self.output()?, self.tee.as_ref().map(|_| self.written()));
-        Ok(CapturePlan { input, write, output, live_copy })
+        let sandbox = (!self.no_sandbox).then(|| SandboxPlan { user: self.user.clone() });
+        Ok(CapturePlan { input, write, output, live_copy, sandbox })
     }
 
     /// The cores of the lanes and of the writer.

@@ -9,7 +9,7 @@ use quaff::Status;
 use quaff::plan::{CapturePlan, PREFAULT, RETIRE_MS, SNAPLEN_MAX, stall_seconds};
 use quaff::tally::{DecapTally, InputTally, LaneTally, Ledger, Verdict};
 use quaff_file::write::{DirPlan, Output};
-use quaff_os::Reason;
+use quaff_os::{Reason, process};
 use std::time::Instant;
 
 /// The progress line.
@@ -58,8 +58,7 @@ impl Live {
             lost => lost.ilog10() + 1,
         };
         let (now, high) = (percent(buffer.used_bytes()), percent(buffer.high_bytes()));
-        // An error is harmless: the name stays as it is.
-        let _ = std::fs::write("/proc/self/comm", format!("{digits} {now},{high}%"));
+        process::set_name(&format!("{digits} {now},{high}%"));
     }
 
     /// Erases the line.

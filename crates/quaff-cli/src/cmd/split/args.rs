@@ -4,7 +4,7 @@ use crate::units::{self, FORMATS, choice};
 use anyhow::{Context, bail};
 use quaff::Sorting;
 use quaff::memory;
-use quaff::plan::{InputPlan, InterfacePlan, ReadPlan, WritePlan, default_ring_bytes};
+use quaff::plan::{InputPlan, InterfacePlan, ReadPlan, SandboxPlan, WritePlan, default_ring_bytes};
 use quaff::split::{Goal, MemberPlan, SplitPlan};
 use quaff_file::write::Format;
 use quaff_wire::split::SplitFields;
@@ -119,6 +119,14 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", help_heading = "Performance")]
     cpu: Option<usize>,
 
+    /// Become the user NAME once the sockets are open; files and commands belong to NAME, who must be able to
+    /// write there
+    #[arg(long, value_name = "NAME", conflicts_with = "no_sandbox", help_heading = "Privileges")]
+    user: Option<String>,
+    /// Do not restrict the process after its start: it keeps its privileges, and may use any file and system call
+    #[arg(long, help_heading = "Privileges")]
+    no_sandbox: bool,
+
     /// Report how the capture would be split; write nothing
     #[arg(long, requires = "read", conflicts_with_all = ["dir", "write", "output", "exec"], help_heading = "Report")]
     dry_run: bool,
@@ -175,6 +183,7 @@ impl Args {
                 .zip(weights)
                 .map(|(goal, weight)| MemberPlan { goal, weight })
                 .collect(),
+            sandbox: (!self.no_sandbox).then(|| SandboxPlan { user: self.user.clone() }),
         })
     }
 

@@ -9,6 +9,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use quaff_file::read;
 use quaff_file::verify::against::{Matched, Options as Against};
 use quaff_file::verify::{self, Gap, Ledger, Options, Outcome, Progress, Report, StreamEnd};
+use quaff_os::sandbox::{Limits, Phase, Sandbox};
 use quaff_os::{Reason, Signal, Signals, Stop};
 use quaff_wire::fingerprint::Mask;
 use std::fmt::Write;
@@ -84,6 +85,10 @@ pub(crate) struct Args {
     /// Print the result as one JSON object
     #[arg(long, help_heading = "Report")]
     json: bool,
+
+    /// Do not restrict the process before it reads: it keeps its privileges, and may use any file and system call
+    #[arg(long, help_heading = "Privileges")]
+    no_sandbox: bool,
 }
 
 const EXAMPLES: &str = "\
@@ -98,6 +103,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let stop = Stop::default();
     let follow = args.follow;
     let reading = read::Options { salvage: args.salvage, follow, stop: stop.clone() };
+    let signals = follow.then(|| Signals::block(&[Signal::SIGINT, Signal::SIGTERM])).transpose()?;
+    if !args.no_sandbox {
+        confine([&args.files[..], &args.against].concat())?;
+    }
     let work = move || {
         if args.against.is_empty() {
             let options = Options { from_first: args.from_first, expect: args.expect, reading };
@@ -107,10 +116,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         let options = Against { turns: args.turns, expect: args.expect, mask, reading };
         compare(&args.against, &args.files, options, args.json)
     };
-    if !follow {
-        return work();
-    }
-    let signals = Signals::block(&[Signal::SIGINT, Signal::SIGTERM])?;
+    let Some(signals) = signals else { return work() };
     let checking = std::thread::spawn(work);
     while !checking.is_finished() {
         if signals.next(Duration::from_millis(50))?.is_some() {
@@ -122,6 +128,16 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         }
     }
     checking.join().map_err(|_| anyhow::anyhow!("internal error: the reader panicked"))?
+}
+
+/// Restricts the process to reading `files`, before it parses them.
+fn confine(files: Vec<PathBuf>) -> anyhow::Result<()> {
+    let mut sandbox = Sandbox::confine(&Limits { read: files, ..Limits::default() })?;
+    sandbox.restrict_calls(Phase::Running);
+    if sandbox.landlock_abi == 0 || !sandbox.seccomp {
+        sandbox.notes.iter().for_each(|note| show::message(note));
+    }
+    Ok(())
 }
 
 /// Verifies `files` and prints the result.

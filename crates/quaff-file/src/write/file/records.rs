@@ -5,12 +5,12 @@ use super::{Files, Tag};
 use crate::Result;
 use crate::error::is_full;
 use crate::write::repack::Repack;
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use quaff_os::Buffer;
 use quaff_os::disk::Write;
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 
 /// The repacker, and the chunks in it and in pending writes.
@@ -161,10 +161,15 @@ impl Files {
     }
 }
 
-/// Writes `bytes` at an unaligned `offset` of a file that is open for O_DIRECT, through the page cache.
+/// Writes `bytes` at an unaligned `offset` of a file that is open for O_DIRECT, through the page cache. No other
+/// write of the file is in flight.
 pub(in crate::write) fn write_through_cache(file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
-    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-    File::options().write(true).open(path)?.write_all_at(bytes, offset)
+    let flags = OFlag::from_bits_retain(fcntl(file, FcntlArg::F_GETFL)?);
+    // Opening it again would need a right that this process may have given away.
+    fcntl(file, FcntlArg::F_SETFL(flags - OFlag::O_DIRECT))?;
+    let written = file.write_all_at(bytes, offset);
+    fcntl(file, FcntlArg::F_SETFL(flags))?;
+    written
 }
 
 #[cfg(test)]

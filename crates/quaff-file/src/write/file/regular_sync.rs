@@ -8,9 +8,8 @@ use crate::Result;
 use crate::write::finisher::{Finisher, FinisherDone, SyncJob};
 use crate::write::folder::{FileEvent, Folder};
 use quaff_os::clock::steady_ns;
-use quaff_os::disk::sync_folder;
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
@@ -34,13 +33,11 @@ struct InPlace {
 }
 
 impl Files {
-    /// Syncs the file that is being written every `interval`; without one only at its end. The name of a file in place
-    /// is synced here.
+    /// Syncs the file that is being written every `interval`; without one only at its end.
     pub(in crate::write) fn sync_every(mut self, interval: Option<Duration>) -> Result<Self> {
         let Some(interval) = interval else { return Ok(self) };
         self.regular_sync.interval_ns = Some(interval.as_nanos().try_into().unwrap_or(u64::MAX));
         if self.folder.is_none() {
-            sync_name(&self.current.path)?;
             let (outbox, done) = channel();
             let finisher = Finisher::start(outbox, self.wakeup.clone(), File::sync_data)?;
             self.regular_sync.in_place = Some(InPlace { finisher, done });
@@ -154,10 +151,4 @@ impl Files {
             Err(error) => drop(self.sync_failure.get_or_insert((path, error))),
         }
     }
-}
-
-/// Syncs the folder of a file in place.
-fn sync_name(path: &Path) -> Result<()> {
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    sync_folder(parent).map_err(|errno| crate::Error::path("sync the folder", parent, errno))
 }

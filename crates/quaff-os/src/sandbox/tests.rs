@@ -1,0 +1,291 @@
+//! The sandbox in a process of its own: a test runs this binary again with [`inside`], which restricts itself, tries
+//! everything, and prints what it got.
+
+use super::*;
+use crate::process::Prepare;
+use nix::errno::Errno;
+use std::collections::BTreeMap;
+use std::fs::{self, File, Permissions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+
+/// The folder of the test, and the user to become; set for [`inside`] only.
+const FOLDER: &str = "QUAFF_TEST_SANDBOX_FOLDER";
+const USER: &str = "QUAFF_TEST_SANDBOX_USER";
+
+/// Runs [`inside`] in a process of its own. Returns what it printed, by name.
+fn run_inside(dir: &Path, user: Option<&str>) -> BTreeMap<String, String> {
+    let mut command = Command::new(std::env::current_exe().expect("this binary"));
+    command.args(["--exact", "sandbox::tests::inside", "--nocapture", "--test-threads=2"]).env(FOLDER, dir);
+    if let Some(user) = user {
+        command.env(USER, user);
+    }
+    let done = command.output().expect("it runs");
+    let text = String::from_utf8_lossy(&done.stdout).into_owned();
+    assert!(done.status.success(), "{text} {}", String::from_utf8_lossy(&done.stderr));
+    let lines = text.lines().filter_map(|line| line.strip_prefix("inside: ")?.split_once(": "));
+    lines.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+}
+
+/// A folder with what [`inside`] expects, which everyone may use.
+fn folder() -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name);
+    fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).unwrap();
+    fs::create_dir(path("out")).unwrap();
+    fs::set_permissions(path("out"), Permissions::from_mode(0o777)).unwrap();
+    for name in ["in", "other", "out/file"] {
+        fs::write(path(name), b"content").unwrap();
+        fs::set_permissions(path(name), Permissions::from_mode(0o666)).unwrap();
+    }
+    std::os::unix::fs::symlink(path("other"), path("out/link")).unwrap();
+    dir
+}
+
+fn say(name: &str, value: impl std::fmt::Display) {
+    writeln!(io::stdout(), "inside: {name}: {value}").unwrap();
+}
+
+/// Prints the name of an errno, or `done`.
+fn tried<T>(name: &str, result: io::Result<T>) {
+    match result {
+        Ok(_) => say(name, "done"),
+        Err(error) => say(name, format!("{:?}", Errno::from_raw(error.raw_os_error().unwrap_or(0)))),
+    }
+}
+
+/// A system call by number.
+fn call(number: libc::c_long, arguments: [libc::c_long; 3]) -> io::Result<()> {
+    let [a, b, c] = arguments;
+    // SAFETY: the test passes numbers, or calls that must not get as far as their pointers.
+    match unsafe { libc::syscall(number, a, b, c, 0, 0, 0) } {
+        -1 => Err(io::Error::last_os_error()),
+        _ => Ok(()),
+    }
+}
+
+#[test]
+fn inside() {
+    let Some(dir) = std::env::var_os(FOLDER).map(PathBuf::from) else { return };
+    let path = |name: &str| dir.join(name);
+    let user = std::env::var(USER).ok().map(|name| User::find(&name).unwrap());
+    // Threads that sleep, read and wait while they are restricted, and continue.
+    let (mut reader, writer) = io::pipe().unwrap();
+    let reading = std::thread::spawn(move || reader.read(&mut [0; 8]));
+    let (sender, receiver) = std::sync::mpsc::channel::<()>();
+    let waiting = std::thread::spawn(move || receiver.recv());
+    let sleeping = std::thread::spawn(|| std::thread::sleep(std::time::Duration::from_millis(300)));
+    let limits = Limits {
+        user,
+        read: vec![path("in"), path("missing")],
+        write: vec![path("out")],
+        changes_card: false,
+    };
+    let mut sandbox = Sandbox::confine(&limits).unwrap();
+    sandbox.restrict_calls(Phase::Starting);
+    tried("io_uring at the start", io_uring::IoUring::new(1));
+    sandbox.restrict_calls(Phase::Running);
+    say("landlock", sandbox.landlock_abi);
+    say("seccomp", sandbox.seccomp);
+    say("notes", format!("{:?}", sandbox.notes));
+    say("uid", nix::unistd::getuid());
+
+    try_paths(&dir);
+    try_calls(&dir);
+    let later = std::thread::spawn(statuses);
+    let (now, later) = (statuses(), later.join().unwrap());
+    say("threads", now.len());
+    now.iter().chain(&later).for_each(|status| say(&format!("status {status}"), ""));
+    drop((writer, sender));
+    tried("a reader", reading.join().unwrap());
+    tried("a receiver", waiting.join().unwrap().map_err(|_| io::Error::from(Errno::EPIPE)));
+    sleeping.join().unwrap();
+}
+
+fn try_paths(dir: &Path) {
+    let path = |name: &str| dir.join(name);
+    tried("read in", fs::read(path("in")));
+    tried("write in", File::options().write(true).open(path("in")));
+    tried("read other", fs::read(path("other")));
+    tried("write other", File::options().write(true).open(path("other")));
+    tried("make beside", File::create(path("new")));
+    tried("through a link", File::options().write(true).open(path("out/link")));
+    tried("make", fs::write(path("out/new"), b"new"));
+    tried("rename", fs::rename(path("out/new"), path("out/newer")));
+    tried("truncate", File::options().write(true).open(path("out/newer")).and_then(|file| file.set_len(1)));
+    tried(
+        "move out",
+        fs::rename(path("out/newer"), path("newer")).map_err(|_| io::Error::from(Errno::EXDEV)),
+    );
+    tried("remove", fs::remove_file(path("out/newer")));
+    tried("unnamed", crate::disk::open_unnamed(&path("out"), false));
+    tried("list", fs::read_dir(path("out")));
+    tried("passwd", fs::read("/etc/passwd"));
+    tried("proc", fs::read("/proc/meminfo"));
+}
+
+fn try_calls(dir: &Path) {
+    let before = calls::refused().0;
+    tried("exec", Command::new("/bin/true").status());
+    tried("fork", call(libc::SYS_clone, [libc::SIGCHLD as _, 0, 0]));
+    for (name, family) in [
+        ("inet", libc::AF_INET),
+        ("unix", libc::AF_UNIX),
+        ("packet", libc::AF_PACKET),
+        ("vsock", libc::AF_VSOCK),
+    ] {
+        tried(name, call(libc::SYS_socket, [family as _, libc::SOCK_DGRAM as _, 0]));
+    }
+    tried("netfilter", call(libc::SYS_socket, [libc::AF_NETLINK as _, libc::SOCK_RAW as _, 12]));
+    tried("io_uring", io_uring::IoUring::new(1));
+    tried("kill", call(libc::SYS_kill, [nix::unistd::getppid().as_raw() as _, 0, 0]));
+    tried("executable memory", call(libc::SYS_mmap, [0, 4096, (libc::PROT_READ | libc::PROT_EXEC) as _]));
+    tried("ptrace", call(libc::SYS_ptrace, [0, 0, 0]));
+    tried("bpf", call(libc::SYS_bpf, [0, 0, 0]));
+    tried("unshare", call(libc::SYS_unshare, [libc::CLONE_NEWNET as _, 0, 0]));
+    tried("setns", call(libc::SYS_setns, [0, 0, 0]));
+    tried("mount", call(libc::SYS_mount, [0, 0, 0]));
+    tried("chmod", fs::set_permissions(dir.join("out/file"), Permissions::from_mode(0o777)));
+    tried("unknown", call(libc::SYS_acct, [0, 0, 0]));
+    say("refused", calls::refused().0 - before);
+    tried("route", call(libc::SYS_socket, [libc::AF_NETLINK as _, libc::SOCK_RAW as _, 0]));
+    tried("ethtool", crate::ethtool::Card::read("lo").features.map_err(|error| error.errno));
+}
+
+/// Capability sets, NoNewPrivs and Seccomp of all threads.
+fn statuses() -> Vec<String> {
+    let of = |thread: i32| {
+        let status = fs::read_to_string(format!("/proc/self/task/{thread}/status")).ok()?;
+        let wanted = ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs", "Seccomp"];
+        let fields = wanted.map(|name| threads::field(&status, name).unwrap_or("-").to_owned());
+        Some(fields.join(" "))
+    };
+    threads::ids().unwrap().into_iter().filter_map(of).collect()
+}
+
+fn assert_restricted(found: &BTreeMap<String, String>) {
+    let statuses: Vec<_> = found.keys().filter_map(|key| key.strip_prefix("status ")).collect();
+    let zero = "0000000000000000";
+    // Without CAP_SETPCAP the bounding set stays.
+    let is_root = nix::unistd::geteuid().is_root();
+    for status in &statuses {
+        let fields: Vec<_> = status.split(' ').collect();
+        let bounding = if is_root { zero } else { fields[3] };
+        assert_eq!(fields, [zero, zero, zero, bounding, zero, "1", "2"], "{found:#?}");
+    }
+    assert!(!statuses.is_empty(), "{found:#?}");
+    let threads: usize = found["threads"].parse().unwrap();
+    assert!(threads >= 4, "{threads} threads");
+}
+
+fn assert_only_the_folder_is_writable(found: &BTreeMap<String, String>) {
+    let (done, denied) = ("done", "EACCES");
+    for (name, result) in [
+        ("read in", done),
+        ("write in", denied),
+        ("read other", denied),
+        ("write other", denied),
+        ("make beside", denied),
+        ("through a link", denied),
+        ("make", done),
+        ("rename", done),
+        ("truncate", done),
+        ("move out", "EXDEV"),
+        ("remove", done),
+        ("list", done),
+        ("passwd", denied),
+        ("proc", done),
+    ] {
+        assert_eq!(found[name], result, "{name}: {found:#?}");
+    }
+}
+
+fn assert_calls_are_refused(found: &BTreeMap<String, String>) {
+    let refused = [
+        "exec",
+        "fork",
+        "inet",
+        "unix",
+        "packet",
+        "vsock",
+        "netfilter",
+        "io_uring",
+        "kill",
+        "executable memory",
+        "ptrace",
+        "bpf",
+        "unshare",
+        "setns",
+        "mount",
+        "chmod",
+    ];
+    for name in refused {
+        assert_eq!(found[name], "EPERM", "{name}: {found:#?}");
+    }
+    assert_eq!(found["unknown"], "ENOSYS");
+    // No signal counts the first two, and what is unknown.
+    assert_eq!(found["refused"], (refused.len() - 2).to_string(), "{found:#?}");
+    for name in ["route", "ethtool", "a reader"] {
+        assert_eq!(found[name], "done", "{name}: {found:#?}");
+    }
+}
+
+#[test]
+fn nothing_outside_the_limits_can_be_done() {
+    let dir = folder();
+    let found = run_inside(dir.path(), None);
+    assert_restricted(&found);
+    assert_calls_are_refused(&found);
+    if found["landlock"] == "0" {
+        return crate::testing::skip("nothing_outside_the_limits_can_be_done", "no Landlock in this kernel");
+    }
+    assert_only_the_folder_is_writable(&found);
+    assert_eq!(found["notes"], "[]");
+    assert_eq!(found["io_uring"], "EPERM");
+}
+
+#[test]
+fn root_becomes_another_user() {
+    let test = "root_becomes_another_user";
+    if !nix::unistd::geteuid().is_root() {
+        return crate::testing::skip(test, "not root");
+    }
+    let dir = folder();
+    let found = run_inside(dir.path(), Some("daemon"));
+    assert_restricted(&found);
+    assert_calls_are_refused(&found);
+    assert_ne!(found["uid"], "0");
+    if found["landlock"] != "0" {
+        assert_only_the_folder_is_writable(&found);
+    }
+}
+
+#[test]
+fn file_rights_are_of_one_thread_and_end() {
+    let test = "file_rights_are_of_one_thread_and_end";
+    if !nix::unistd::geteuid().is_root() {
+        return crate::testing::skip(test, "not root");
+    }
+    let dir = folder();
+    let user = User::find("daemon").unwrap();
+    std::thread::spawn(move || {
+        let make = |name: &str| File::create(dir.path().join(name)).map(|file| file.metadata().unwrap());
+        let rights = user.use_files().unwrap();
+        assert_eq!(make("refused").unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+        let made = make("out/made").unwrap();
+        assert_ne!(std::os::unix::fs::MetadataExt::uid(&made), 0);
+        let status = Command::new("sh").args(["-c", "test $(id -u) != 0"]).leave_privileges().status();
+        assert!(status.unwrap().success(), "a command is of the owner of the files");
+        drop(rights);
+        assert_eq!(std::os::unix::fs::MetadataExt::uid(&make("mine").unwrap()), 0);
+    })
+    .join()
+    .unwrap();
+}
+
+#[test]
+fn a_user_that_does_not_exist_is_an_error() {
+    let error = User::find("no-such-user").unwrap_err().to_string();
+    assert!(error.contains("no-such-user"), "{error}");
+}

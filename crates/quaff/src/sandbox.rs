@@ -1,0 +1,135 @@
+//! The sandbox of a run: what its plan needs after the start, and the moments at which everything else goes.
+//!
+//! ```text
+//!   interfaces: outputs open, lanes open │ after_sockets │ writers open                   │ close │ "capturing"
+//!   files:      outputs open             │ before_files  │ files are parsed, writers open │ close │
+//! ```
+//!
+//! Writers start with no privileges, because the kernel's workers of an io_uring keep those of the thread that
+//! started them.
+
+use crate::plan::{InputPlan, SandboxPlan};
+use crate::{Error, Result};
+use quaff_file::write::Output;
+use quaff_os::packet::TimeSource;
+use quaff_os::sandbox::{Limits, Phase, Sandbox, User};
+use std::io::ErrorKind;
+use std::path::PathBuf;
+
+/// The sandbox while a run starts; without a plan it does nothing.
+pub(crate) struct Seal {
+    limits: Option<Limits>,
+    /// Files are parsed before all writers are open.
+    is_early: bool,
+    sandbox: Option<Sandbox>,
+}
+
+impl Seal {
+    /// A sandbox in which a run from `input` to `outputs` works.
+    pub(crate) fn new<'a>(
+        plan: Option<&SandboxPlan>,
+        input: &InputPlan,
+        outputs: impl IntoIterator<Item = &'a Output>,
+    ) -> Result<Self> {
+        let limits = plan.map(|plan| limits(plan, input, outputs)).transpose()?;
+        Ok(Self { limits, is_early: input.read.is_some(), sandbox: None })
+    }
+
+    /// Opens outputs with the rights of the user of the plan, so that their files belong to that user.
+    pub(crate) fn as_user<T>(&self, open: impl FnOnce() -> Result<T>) -> Result<T> {
+        let Some(user) = self.limits.as_ref().and_then(|limits| limits.user.as_ref()) else { return open() };
+        let rights = user.use_files()?;
+        let opened = open();
+        drop(rights);
+        opened.map_err(|error| of_user(error, user))
+    }
+
+    /// Before input files are opened: drops privileges, paths and system calls in all threads.
+    pub(crate) fn before_files(&mut self) -> Result<()> {
+        if let Some(limits) = self.limits.as_ref().filter(|_| self.is_early) {
+            let mut sandbox = Sandbox::confine(limits)?;
+            sandbox.restrict_calls(Phase::Starting);
+            self.sandbox = Some(sandbox);
+        }
+        Ok(())
+    }
+
+    /// After the lanes of interfaces have opened their sockets: drops privileges and paths in all threads.
+    pub(crate) fn after_sockets(&mut self) -> Result<()> {
+        if let Some(limits) = self.limits.as_ref().filter(|_| !self.is_early) {
+            self.sandbox = Some(Sandbox::confine(limits)?);
+        }
+        Ok(())
+    }
+
+    /// After the writers have started: restricts system calls to those of a running process. Returns the restrictions
+    /// in force.
+    pub(crate) fn close(self) -> Option<Sandbox> {
+        let mut sandbox = self.sandbox?;
+        // A kernel that refused the first filters refuses these.
+        if sandbox.seccomp || !self.is_early {
+            sandbox.restrict_calls(Phase::Running);
+        }
+        Some(sandbox)
+    }
+}
+
+fn limits<'a>(
+    plan: &SandboxPlan,
+    input: &InputPlan,
+    outputs: impl IntoIterator<Item = &'a Output>,
+) -> Result<Limits> {
+    let is_path = |path: &&PathBuf| path.as_os_str() != "-";
+    let read = input.read.iter().flat_map(|read| &read.files).filter(is_path).cloned();
+    Ok(Limits {
+        user: plan.user.as_deref().map(User::find).transpose()?,
+        read: read.collect(),
+        // Files are opened there later; other outputs are open.
+        write: outputs.into_iter().flat_map(Output::folders).map(|dir| dir.dir.clone()).collect(),
+        changes_card: input.read.is_none() && input.time_source == TimeSource::Adapter,
+    })
+}
+
+/// Names the user who has no permission.
+fn of_user(error: Error, user: &User) -> Error {
+    let is_denied = |errno: &std::io::Error| errno.kind() == ErrorKind::PermissionDenied;
+    match &error {
+        Error::File(quaff_file::Error::Path { errno, .. }) if is_denied(errno) => {
+            Error::Plan(format!("{error} for the user {}", user.name))
+        }
+        _ => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quaff_file::write::{DirPlan, Retention};
+
+    #[test]
+    fn only_folders_stay_writable_and_only_inputs_readable() {
+        let dir = DirPlan {
+            dir: "/data".into(),
+            name: "q".into(),
+            rotate_bytes: None,
+            rotate_time: None,
+            retention: Retention::default(),
+            wrap: false,
+            exec: None,
+        };
+        let outputs = [Output::Dir(dir), Output::File("/tmp/file".into()), Output::Stdout];
+        let input = InputPlan::files(["/in/a.pcap".into(), "-".into()]);
+        let limits = limits(&SandboxPlan::default(), &input, &outputs).unwrap();
+        assert_eq!(limits.write, [PathBuf::from("/data")]);
+        assert_eq!(limits.read, [PathBuf::from("/in/a.pcap")]);
+        assert_eq!((limits.user, limits.changes_card), (None, false));
+    }
+
+    #[test]
+    fn adapter_time_keeps_the_right_to_restore_the_adapter() {
+        let input = InputPlan { time_source: TimeSource::Adapter, ..InputPlan::live(["eth0".to_owned()]) };
+        assert!(limits(&SandboxPlan::default(), &input, []).unwrap().changes_card);
+        let user = SandboxPlan { user: Some("no-such-user".into()) };
+        assert!(limits(&user, &input, []).is_err());
+    }
+}
