@@ -5,6 +5,7 @@
 //! | [`read`] | open, decompress, salvage and follow capture files |
 //! | [`write`] | files, folders of files with rotation and retention, streams |
 //! | [`verify`] | completeness of a capture |
+//! | [`info`] | a summary of each file: packets, times, gaps, interfaces, drops |
 //! | [`interfaces`] | the interfaces that the files of one run describe |
 //! | [`tally`] | the counters that travel with chunks and become Interface Statistics Blocks |
 //!
@@ -13,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 mod error;
+pub mod info;
 mod interfaces;
 pub mod read;
 pub mod tally;

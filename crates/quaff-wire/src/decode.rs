@@ -6,11 +6,11 @@
 //! 16 MiB at once.
 
 use crate::item::{Cursor, Find, Reason};
-pub use crate::item::{Damage, Format, Frame, Interface, Item, Jump, Statistics, Step};
+pub use crate::item::{Damage, Format, Frame, Interface, Item, Jump, Section, Statistics, Step};
 use crate::{pcap, pcapng};
 
 /// Reads a file of either format, as its first bytes decide. By default it stops at damage.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Decoder {
     cursor: Cursor,
     state: State,
@@ -18,7 +18,7 @@ pub struct Decoder {
     damage: Option<Damage>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 enum State {
     #[default]
     Unknown,
@@ -42,6 +42,9 @@ impl Decoder {
     /// After an error nothing more can be read; the same call returns the same error.
     #[inline]
     pub fn next<'a>(&mut self, bytes: &mut &'a [u8]) -> Result<Step<'a>, Damage> {
+        if self.cursor.offset >= self.cursor.stop_at {
+            return Ok(Step::NeedMore(0));
+        }
         if self.cursor.is_strict { self.next_salvaged(bytes) } else { self.step(bytes) }
     }
 
@@ -49,6 +52,38 @@ impl Decoder {
     /// recognised: call [`Decoder::next`] again.
     pub fn no_more(&mut self) {
         self.cursor.no_more = true;
+    }
+
+    /// Decodes no unit that begins at `offset` or after it: there [`Decoder::next`] returns `NeedMore(0)`.
+    pub fn stop_at(&mut self, offset: u64) {
+        self.cursor.stop_at = offset;
+    }
+
+    /// Continues at `offset`, where a unit begins that belongs to the same section.
+    pub fn move_to(&mut self, offset: u64) {
+        (self.cursor.offset, self.cursor.no_more) = (offset, false);
+        if let State::Pcapng(decoder) = &mut self.state {
+            decoder.begin_block();
+        }
+    }
+
+    /// Moves to the first plausible unit in `bytes`, which are those at `offset` of the file, and returns the number of
+    /// bytes before it; `None` if there is none.
+    ///
+    /// It is a guess: a packet may contain what looks like a unit. Whoever reads a file from several places has to
+    /// check that the bytes before this place end at it.
+    pub fn guess_unit(&mut self, offset: u64, bytes: &[u8]) -> Option<usize> {
+        self.move_to(offset);
+        // What begins here and ends after `bytes` is none, so that the search continues.
+        let cursor = Cursor { no_more: true, ..self.cursor.clone() };
+        let found = match &mut self.state {
+            State::Pcap(decoder) => decoder.find(&cursor, bytes)?,
+            State::Pcapng(decoder) => decoder.find(&cursor, bytes),
+            State::Unknown => return None,
+        };
+        let Find::At(at) = found else { return None };
+        self.cursor.offset += at as u64;
+        Some(at)
     }
 
     /// Checks after the last byte that a file may end there; `rest` is the rest of the slice.

@@ -10,9 +10,8 @@ pub(crate) const UNIT_BYTES_MAX: u32 = 16 << 20;
 /// One item of a capture file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Item<'a> {
-    /// A section begins, and the interfaces of the one before it are forgotten (pcapng only). The program that wrote
-    /// it (`shb_userappl`).
-    Section(Option<&'a [u8]>),
+    /// A section begins, and the interfaces of the one before it are forgotten (pcapng only).
+    Section(Section<'a>),
     /// An interface is described. A pcap file has one, which comes first.
     Interface(Interface<'a>),
     /// A packet.
@@ -32,6 +31,19 @@ pub struct Jump {
     pub bytes: u64,
 }
 
+/// The origin of a section, as its writer describes it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Section<'a> {
+    /// `shb_hardware`: the machine.
+    pub hardware: Option<&'a [u8]>,
+    /// `shb_os`.
+    pub os: Option<&'a [u8]>,
+    /// `shb_userappl`: the program.
+    pub userappl: Option<&'a [u8]>,
+    /// The first `opt_comment`.
+    pub comment: Option<&'a [u8]>,
+}
+
 /// The description of an interface.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Interface<'a> {
@@ -41,6 +53,8 @@ pub struct Interface<'a> {
     pub linktype: u16,
     /// The most bytes kept of a packet; 0 is no limit.
     pub snaplen: u32,
+    /// Resolution of its times as `if_tsresol` has it: a negative power of 10, or of 2 with the highest bit set.
+    pub tsresol: u8,
     pub name: Option<&'a [u8]>,
     /// `if_filter`, without the byte for its kind.
     pub filter: Option<&'a [u8]>,
@@ -219,15 +233,23 @@ impl Damage {
 }
 
 /// The position of a decoder in its file.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone)]
 pub(crate) struct Cursor {
     /// Offset of the next byte to be consumed.
     pub(crate) offset: u64,
+    /// No unit is decoded that begins at this offset or after it.
+    pub(crate) stop_at: u64,
     /// No bytes follow those in the slice.
     pub(crate) no_more: bool,
     /// Believe a pcap record only if its header is plausible, and the length of a pcapng block only if all of it
     /// is there, so that the first damaged byte is known.
     pub(crate) is_strict: bool,
+}
+
+impl Default for Cursor {
+    fn default() -> Self {
+        Self { offset: 0, stop_at: u64::MAX, no_more: false, is_strict: false }
+    }
 }
 
 impl Cursor {

@@ -16,6 +16,41 @@ pub const RAW: LinkType = LinkType { linktype: 101, dlt: 12 };
 /// IEEE 802.11 after a radiotap header.
 pub const RADIOTAP: LinkType = LinkType { linktype: 127, dlt: 127 };
 
+/// The name of a LINKTYPE_ number; `None` for the rare ones.
+pub fn name(linktype: u16) -> Option<&'static str> {
+    Some(match linktype {
+        0 => "BSD loopback",
+        1 => "Ethernet",
+        6 => "Token Ring",
+        8 => "SLIP",
+        9 => "PPP",
+        10 => "FDDI",
+        50 => "PPP in HDLC",
+        51 => "PPPoE",
+        101 => "raw IP",
+        104 => "Cisco HDLC",
+        105 => "IEEE 802.11",
+        107 => "Frame Relay",
+        108 => "OpenBSD loopback",
+        113 => "Linux cooked",
+        119 => "Prism and IEEE 802.11",
+        127 => "radiotap and IEEE 802.11",
+        163 => "AVS and IEEE 802.11",
+        187 => "Bluetooth HCI",
+        189 | 220 => "USB (Linux)",
+        192 => "PPI",
+        195 | 230 => "IEEE 802.15.4",
+        201 => "Bluetooth HCI with direction",
+        227 => "CAN",
+        228 => "raw IPv4",
+        229 => "raw IPv6",
+        239 => "NFLOG",
+        249 => "USB (Windows)",
+        276 => "Linux cooked v2",
+        _ => return None,
+    })
+}
+
 /// The link type of the kernel's ARPHRD_* (linux/if_arp.h); `None` for those that quaff cannot
 /// describe.
 pub fn of_arphrd(arphrd: u16) -> Option<LinkType> {

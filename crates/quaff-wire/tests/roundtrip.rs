@@ -73,7 +73,7 @@ proptest! {
         file.resize(at + pcapng::PADDING_BYTES_MIN, 0);
         pcapng::padding(&mut file[at..]);
         read(&file, |item| match item {
-            Item::Section(userappl) => assert_eq!(userappl, Some(&b"quaff"[..])),
+            Item::Section(section) => assert_eq!(section.userappl, Some(&b"quaff"[..])),
             Item::Interface(interface) => {
                 assert_eq!((interface.name, interface.filter), (Some(&b"eth7"[..]), Some(&b"udp"[..])));
             }

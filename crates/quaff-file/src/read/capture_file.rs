@@ -6,7 +6,7 @@
 use super::Options;
 use super::ahead::{Next, Part, ReadAhead};
 use super::decompress::{Corruption, Failure};
-use quaff_wire::decode::{Damage, Decoder, Item, Step};
+use quaff_wire::decode::{Damage, Decoder, Format, Item, Step};
 use quaff_wire::pcap::RecordLayout;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -270,6 +270,16 @@ impl CaptureFile {
     /// Returns the number of bytes decoded so far.
     pub fn offset(&self) -> u64 {
         self.decoder.offset()
+    }
+
+    /// Returns the format, once the first bytes were decoded.
+    pub(crate) fn format(&self) -> Option<Format> {
+        self.decoder.format()
+    }
+
+    /// Returns the name of the compression, once the first bytes were read.
+    pub(crate) fn compression(&self) -> Option<&'static str> {
+        self.ahead.compression()
     }
 
     /// Returns the number of bytes of the file used so far; compressed bytes of a compressed file.

@@ -38,7 +38,7 @@ pub struct Ledger {
 
 /// Collects the ledger while files are read.
 #[derive(Debug, Default)]
-pub(super) struct LedgerBuilder {
+pub(crate) struct LedgerBuilder {
     /// The interfaces of the section that is being read.
     open: Vec<InterfaceCounters>,
     /// Those of the previous section.
@@ -47,8 +47,9 @@ pub(super) struct LedgerBuilder {
     any: bool,
 }
 
-#[derive(Debug, Default)]
-struct InterfaceCounters {
+/// The counters of an interface in one section, and its packets.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct InterfaceCounters {
     name: Vec<u8>,
     now: Passed,
     first: Option<CounterBlock>,
@@ -71,7 +72,7 @@ struct CounterBlock {
 
 impl LedgerBuilder {
     /// Begins a file or a section, which describes its interfaces anew.
-    pub(super) fn begin(&mut self) {
+    pub(crate) fn begin(&mut self) {
         if self.open.is_empty() {
             return;
         }
@@ -85,7 +86,7 @@ impl LedgerBuilder {
 
     /// Takes the next item of a file.
     #[inline]
-    pub(super) fn item(&mut self, item: &Item<'_>) {
+    pub(crate) fn item(&mut self, item: &Item<'_>) {
         match item {
             Item::Frame(frame) => self.frame(frame),
             Item::Section(_) => self.begin(),
@@ -95,30 +96,31 @@ impl LedgerBuilder {
         }
     }
 
+    /// Takes a whole section that was counted elsewhere.
+    pub(crate) fn section(&mut self, interfaces: Vec<InterfaceCounters>) {
+        self.begin();
+        self.open = interfaces;
+    }
+
     fn interface(&mut self, interface: &Interface<'_>) {
-        let name = interface.name.unwrap_or_default();
-        let name = name[..name.len().min(NAME_BYTES_MAX)].to_vec();
-        self.open.push(InterfaceCounters { name, ..InterfaceCounters::default() });
+        self.open.push(InterfaceCounters::new(interface));
     }
 
     #[inline]
     fn frame(&mut self, frame: &Frame<'_>) {
         if let Some(interface) = self.open.get_mut(frame.interface as usize) {
-            interface.now.frames += 1;
-            interface.now.dropcount = interface.now.dropcount.saturating_add(frame.dropcount);
+            interface.frame(frame.dropcount);
         }
     }
 
     fn statistics(&mut self, statistics: Statistics) {
         if let Some(interface) = self.open.get_mut(statistics.interface as usize) {
-            let block = CounterBlock { seen: interface.now, statistics };
-            interface.first.get_or_insert(block);
-            interface.last = Some(block);
+            interface.statistics(statistics);
         }
     }
 
     /// Returns the ledger; `None` if the files hold no counters. `lost` is by sequence numbers.
-    pub(super) fn finish(mut self, lost: u64) -> Option<Ledger> {
+    pub(crate) fn finish(mut self, lost: u64) -> Option<Ledger> {
         self.begin();
         let mut ledger = self.sum;
         ledger.recorded_drops =
@@ -131,6 +133,44 @@ impl LedgerBuilder {
 }
 
 impl InterfaceCounters {
+    pub(crate) fn new(interface: &Interface<'_>) -> Self {
+        let name = interface.name.unwrap_or_default();
+        Self { name: name[..name.len().min(NAME_BYTES_MAX)].to_vec(), ..Self::default() }
+    }
+
+    /// Takes a packet, and the drops that it records.
+    #[inline]
+    pub(crate) fn frame(&mut self, dropcount: u64) {
+        self.now.frames += 1;
+        self.now.dropcount = self.now.dropcount.saturating_add(dropcount);
+    }
+
+    /// Takes a block of counters.
+    pub(crate) fn statistics(&mut self, statistics: Statistics) {
+        let block = CounterBlock { seen: self.now, statistics };
+        self.first.get_or_insert(block);
+        self.last = Some(block);
+    }
+
+    /// Takes what was counted in the part of the section that follows.
+    pub(crate) fn absorb(&mut self, later: &Self) {
+        let before = self.now;
+        let moved = |block: CounterBlock| CounterBlock { seen: before.plus(block.seen), ..block };
+        self.first = self.first.or(later.first.map(moved));
+        self.last = later.last.map(moved).or(self.last);
+        self.now = before.plus(later.now);
+    }
+
+    /// Returns the sum of the drops that packets record.
+    pub(crate) fn dropcount(&self) -> u64 {
+        self.now.dropcount
+    }
+
+    /// Returns the last counters.
+    pub(crate) fn last(&self) -> Option<Statistics> {
+        self.last.map(|block| block.statistics)
+    }
+
     /// Returns `true` for the same interface in the same run of a capture.
     fn continues(&self, previous: &Self) -> bool {
         let began = |interface: &Self| interface.first.and_then(|block| block.statistics.starttime_ns);
@@ -204,6 +244,13 @@ impl InterfaceCounters {
         if sum.contradictions.len() < CONTRADICTIONS_MAX {
             sum.contradictions.push(format!("interface {}: {what}", String::from_utf8_lossy(&self.name)));
         }
+    }
+}
+
+impl Passed {
+    fn plus(self, later: Self) -> Self {
+        let dropcount = self.dropcount.saturating_add(later.dropcount);
+        Self { frames: self.frames + later.frames, dropcount }
     }
 }
 

@@ -5,7 +5,7 @@
 //! prints and never chooses an exit code.
 
 pub mod against;
-mod ledger;
+pub(crate) mod ledger;
 mod report;
 mod sequence;
 

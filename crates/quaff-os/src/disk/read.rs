@@ -51,6 +51,13 @@ impl Reader {
         self.file.read_at(piece, offset)
     }
 
+    /// Returns whether at least half of this part of the file is in the page cache, or it cannot be read otherwise.
+    /// Then small pieces read from [`Reader::file`] are the fastest.
+    pub fn is_cached(&self, offset: u64, bytes: u64) -> bool {
+        self.direct.is_none()
+            || cached_bytes(&self.file, offset, bytes).is_some_and(|cached| cached >= bytes / 2)
+    }
+
     fn wants_direct(&self, piece: &[u8], offset: u64) -> bool {
         let is_aligned =
             offset.is_multiple_of(self.direct_align as u64) && piece.len().is_multiple_of(self.direct_align);

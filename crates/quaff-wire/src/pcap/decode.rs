@@ -12,7 +12,7 @@ const CAPTURED_BYTES_USUAL: u32 = 256 << 10;
 const CHAIN_RECORDS: usize = 3;
 
 /// Reads one pcap file. Gives its only interface first, then its frames.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Decoder {
     form: Option<Form>,
     /// Set once the layout of the records is known.
@@ -146,7 +146,8 @@ impl Decoder {
         cursor.offset = head_bytes as u64;
         *bytes = rest;
         let linktype = form.linktype;
-        Ok(Step::Item(Item::Interface(Interface { linktype, snaplen, ..Interface::default() })))
+        let tsresol = if form.ns_per_fraction == 1 { 9 } else { 6 };
+        Ok(Step::Item(Item::Interface(Interface { linktype, snaplen, tsresol, ..Interface::default() })))
     }
 }
 

@@ -7,7 +7,8 @@ use super::option::{self, Options};
 use super::time::TimeScale;
 use super::*;
 use crate::item::{
-    ByteOrder, Cursor, Damage, Frame, Interface, Item, Reason, Statistics, Step, UNIT_BYTES_MAX, Unit,
+    ByteOrder, Cursor, Damage, Frame, Interface, Item, Reason, Section, Statistics, Step, UNIT_BYTES_MAX,
+    Unit,
 };
 
 /// More interfaces than this in one section are not believed.
@@ -18,7 +19,7 @@ const HEAD_BYTES: u32 = 8;
 const TRAILER_BYTES: u32 = 4;
 
 /// Reads one pcapng file.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Decoder {
     pub(super) order: ByteOrder,
     interfaces: Vec<Known>,
@@ -63,10 +64,13 @@ impl Decoder {
     #[inline]
     pub(crate) fn next<'a>(&mut self, cursor: &mut Cursor, bytes: &mut &'a [u8]) -> Result<Step<'a>, Damage> {
         loop {
-            if self.skip.left > 0
-                && let Got::NeedMore(needed) = self.skip(cursor, bytes)?
-            {
-                return Ok(Step::NeedMore(needed));
+            if self.skip.left > 0 {
+                if let Got::NeedMore(needed) = self.skip(cursor, bytes)? {
+                    return Ok(Step::NeedMore(needed));
+                }
+                if cursor.offset >= cursor.stop_at {
+                    return Ok(Step::NeedMore(0));
+                }
             }
             let head = match self.head(cursor, bytes) {
                 Ok(Got::This(head)) => head,
@@ -116,6 +120,11 @@ impl Decoder {
             _ => Unit::BlockHead,
         };
         Err(cursor.damage(unit, Reason::CutOff(rest.len() as u64)))
+    }
+
+    /// Forgets the block that was being skipped: the next byte begins another one.
+    pub(crate) fn begin_block(&mut self) {
+        self.skip = Skip::default();
     }
 
     #[inline]
@@ -187,22 +196,26 @@ impl Decoder {
 
     /// Section Header Block (section 4.1 of the draft). Its section length is of no use to a reader
     /// that goes through all blocks.
-    fn section<'a>(&mut self, order: ByteOrder, body: &'a [u8]) -> Result<Option<&'a [u8]>, Reason> {
+    fn section<'a>(&mut self, order: ByteOrder, body: &'a [u8]) -> Result<Section<'a>, Reason> {
         let ([_, _, _, _, v0, v1, v2, v3, ..], options) = fixed::<16>(body)?;
         let (major, minor) = (order.u16([*v0, *v1]), order.u16([*v2, *v3]));
         if major != VERSION_MAJOR {
             return Err(Reason::Version(major, minor));
         }
-        let mut userappl = None;
+        let mut section = Section::default();
         for found in Options::new(options, order) {
-            if let (SHB_USERAPPL, text) = found? {
-                userappl = Some(text);
+            match found? {
+                (OPT_COMMENT, text) => section.comment = section.comment.or(Some(text)),
+                (SHB_HARDWARE, text) => section.hardware = Some(text),
+                (SHB_OS, text) => section.os = Some(text),
+                (SHB_USERAPPL, text) => section.userappl = Some(text),
+                _ => {}
             }
         }
         self.order = order;
         self.is_order_lost = false;
         self.interfaces.clear();
-        Ok(userappl)
+        Ok(section)
     }
 
     /// Interface Description Block (section 4.2).
@@ -232,6 +245,7 @@ impl Decoder {
                 _ => {}
             }
         }
+        interface.tsresol = tsresol;
         self.interfaces.push(Known { linktype, snaplen, scale: TimeScale::new(tsresol, tsoffset_s) });
         Ok(interface)
     }
