@@ -38,6 +38,8 @@ enum Command {
     Gulp(cmd::gulp::Args),
     Extcap(cmd::extcap::Args),
     Verify(cmd::verify::Args),
+    Info(cmd::info::Args),
+    Interfaces(cmd::interfaces::Args),
     Pipe(cmd::pipe::Args),
     Split(cmd::split::Args),
     Bench(cmd::bench::Args),
@@ -75,8 +77,9 @@ impl Command {
             Self::Replay(_) | Self::Tcpreplay(_) | Self::Gulp(_) | Self::Extcap(_) => Need::Everything,
             Self::Service(_) | Self::Doctor(_) | Self::Lab(_) => Need::Everything,
             Self::Pipe(_) | Self::Cores(_) => Need::Memory,
+            Self::Verify(_) | Self::Info(_) | Self::Interfaces(_) => Need::Nothing,
             // A bench needs root, and its results may be those of others.
-            Self::Verify(_) | Self::Bench(_) | Self::Man(_) | Self::Completions(_) => Need::Nothing,
+            Self::Bench(_) | Self::Man(_) | Self::Completions(_) => Need::Nothing,
         })?)
     }
 }
@@ -100,6 +103,8 @@ fn run(command: Command) -> anyhow::Result<Exit> {
         Command::Gulp(args) => cmd::gulp::run(args),
         Command::Extcap(args) => cmd::extcap::run(args),
         Command::Verify(args) => cmd::verify::run(args),
+        Command::Info(args) => cmd::info::run(&args),
+        Command::Interfaces(args) => cmd::interfaces::run(&args),
         Command::Pipe(args) => cmd::pipe::run(args),
         Command::Split(args) => cmd::split::run(args),
         Command::Bench(args) => cmd::bench::run(&args),

@@ -3,7 +3,10 @@
 mod support;
 
 use quaff::cores::Nic;
+use quaff_os::packet::CountingTap;
+use quaff_os::rtnl;
 use quaff_testkit::{sample_report, sample_service_report, skip};
+use quaff_wire::{Record, pcapng};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -199,7 +202,7 @@ fn pages_have_the_fields_of_the_json() {
     let alone = || Command::new(QUAFF);
     let receiving = || bench.lab.rx.command(QUAFF).expect("a command in the lab");
     let sending = || bench.lab.tx.command(QUAFF).expect("a command in the lab");
-    let pages: [(&str, &[(bool, &str)]); 6] = [
+    let pages: [(&str, &[(bool, &str)]); 8] = [
         ("generate", &[(false, "generate -w all.pcap --size 300 --flows 9 --pps 1k --count 3000")]),
         (
             "capture",
@@ -220,6 +223,8 @@ fn pages_have_the_fields_of_the_json() {
                 (false, "verify --against all.pcap short.pcapng"),
             ],
         ),
+        ("info", &[(false, "info all.pcapng all.pcap broken.pcapng")]),
+        ("interfaces", &[(true, "interfaces")]),
         (
             "split",
             &[
@@ -233,6 +238,9 @@ fn pages_have_the_fields_of_the_json() {
     ["one", "two"].iter().for_each(|name| std::fs::create_dir(dir.join(name)).expect("a folder"));
     let made = "generate -w tunnels.pcap --erspan 3 --pps 1k --count 10";
     sample(alone(), made, dir, &mut BTreeSet::new());
+    std::fs::write(dir.join("broken.pcapng"), broken()).expect("written");
+    let tap = || CountingTap::open(rtnl::link("rx0").expect("an end of the lab").index, "rx0", None);
+    let _tap = bench.lab.rx.run(tap).expect("the namespace").expect("a packet socket");
     for (page, lines) in pages {
         let mut shown = BTreeSet::new();
         for (live, line) in lines {
@@ -247,6 +255,21 @@ fn pages_have_the_fields_of_the_json() {
         }
         compare(page, &shown);
     }
+}
+
+/// A file with drops at a packet, and with an end that is cut off.
+fn broken() -> Vec<u8> {
+    let mut file = Vec::new();
+    pcapng::shb(&mut file, &pcapng::Section::default());
+    pcapng::idb(&mut file, &pcapng::Interface { linktype: 1, ..pcapng::Interface::default() });
+    for time_ns in 1..3 {
+        let record = Record { time_ns, bytes: &[0; 60], len: 60, dropped: 5, ..Record::default() };
+        let mut room = [0; 200];
+        let written = pcapng::epb(&mut room, 0, &record);
+        file.extend_from_slice(&room[..written]);
+    }
+    file.truncate(file.len() - 4);
+    file
 }
 
 /// A plan of a few seconds.

@@ -20,6 +20,8 @@ fn help_reads_as_it_did() {
         "replay",
         "tcpreplay",
         "verify",
+        "info",
+        "interfaces",
         "pipe",
         "split",
         "bench",

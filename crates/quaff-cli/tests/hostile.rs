@@ -183,6 +183,10 @@ fn texts_of_a_hostile_file_do_not_reach_the_terminal() {
     let contradiction = json["ledger"]["contradictions"][0].as_str().expect("a sentence");
     assert!(contradiction.contains("]0;owned\u{7}\u{9b}31m\u{202e}"), "a program reads the name as it is");
     check(quaff(), &["verify", "--against", &file, &file], &[0, 1]);
+    for more in [&[][..], &["--json"], &["--salvage"], &[file.as_str()], &["--each", &file]] {
+        let summary = check(quaff(), &[&["info", &file], more].concat(), &[0, 1]);
+        assert!(String::from_utf8_lossy(&summary.stdout).contains("owned"), "{more:?}");
+    }
     for more in [&["-w", &out][..], &["-w", &out, "--json"], &["-w", &out, "--decap", "auto"]] {
         let done = check(quaff(), &[&["capture", "--read", &file], more].concat(), &[0]);
         let said = String::from_utf8_lossy(&done.stderr).into_owned();
@@ -237,6 +241,7 @@ fn a_file_of_very_many_interfaces_is_read_in_a_moment() {
         let json: Value = serde_json::from_slice(&done.stdout).expect("JSON");
         assert_eq!((&json["written"], &json["unsuited"]), (&1.into(), &1.into()), "{interfaces}: {json}");
         check(quaff(), &["verify", &path], &[1]);
+        check(quaff(), &["info", &path], &[0, 1]);
         assert!(begun.elapsed() < Duration::from_secs(60), "{interfaces}: {:?}", begun.elapsed());
     }
 }
@@ -247,6 +252,7 @@ fn files_whose_lengths_lie_are_refused_with_harmless_words() {
     let out = dir.path().join("out.pcapng").display().to_string();
     for file in liars(dir.path()) {
         check(quaff(), &["verify", &file], &[1, 2]);
+        check(quaff(), &["info", &file], &[1, 2]);
         check(quaff(), &["verify", "--json", "--salvage", &file], &[1, 2]);
         check(quaff(), &["capture", "--read", &file, "-w", &out], &[1, 2]);
         check(quaff(), &["capture", "--read", &file, "-w", &out, "--json"], &[1, 2]);

@@ -3,6 +3,7 @@
 //! One blocking socket. An [`Rtnl`] refers to the network namespace in which it was opened, whichever thread
 //! uses it. This module never interprets names or addresses.
 
+mod address;
 mod change;
 mod qdisc;
 mod reply;
@@ -10,12 +11,14 @@ mod socket;
 mod suggest;
 mod tc;
 
+pub use address::Address;
 pub use change::{LinkChange, VethEnd, VethPlan};
 pub(crate) use qdisc::QdiscDrops;
 
 use crate::{Error, Result};
 use netlink_packet_core::DefaultNla;
 use netlink_packet_route::RouteNetlinkMessage;
+use netlink_packet_route::address::AddressMessage;
 use netlink_packet_route::link::{LinkAttribute, LinkMessage};
 use reply::Reply;
 use socket::Socket;
@@ -103,6 +106,15 @@ impl Rtnl {
         Ok(links)
     }
 
+    /// The IP addresses of all interfaces, by index.
+    pub fn addresses(&mut self) -> Result<Vec<Address>> {
+        let request = RouteNetlinkMessage::GetAddress(AddressMessage::default());
+        let replies = self.socket.dump(request, "list the addresses of interfaces")?;
+        let mut addresses: Vec<_> = replies.into_iter().filter_map(|reply| reply.address).collect();
+        addresses.sort_by_key(|address| address.index);
+        Ok(addresses)
+    }
+
     /// The interface with that name or alternative name.
     ///
     /// # Errors
@@ -167,6 +179,10 @@ mod tests {
         let lo = link("lo").expect("every namespace has lo");
         assert_eq!((lo.index, lo.arphrd, lo.mac), (1, libc::ARPHRD_LOOPBACK, [0; 6]));
         assert!(Rtnl::open().unwrap().links().expect("a dump").contains(&lo));
+        if lo.up {
+            let own = Address { index: 1, ip: std::net::Ipv4Addr::LOCALHOST.into(), prefix: 8 };
+            assert!(Rtnl::open().unwrap().addresses().expect("a dump").contains(&own));
+        }
 
         let before = Rtnl::open().unwrap().stats(lo.index).expect("counters");
         let socket = std::net::UdpSocket::bind("127.0.0.1:0").expect("a socket");

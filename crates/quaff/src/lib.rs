@@ -23,6 +23,7 @@ mod error;
 mod filter;
 pub mod format;
 mod gauge;
+pub mod interfaces;
 mod lane;
 pub mod memory;
 pub mod output;

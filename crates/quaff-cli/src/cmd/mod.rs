@@ -9,6 +9,8 @@ mod experiment;
 pub(crate) mod extcap;
 pub(crate) mod generate;
 pub(crate) mod gulp;
+pub(crate) mod info;
+pub(crate) mod interfaces;
 pub(crate) mod lab;
 pub(crate) mod man;
 mod native;

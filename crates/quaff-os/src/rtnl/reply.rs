@@ -1,8 +1,9 @@
-//! Parser of messages about links (RTM_NEWLINK) and queueing disciplines (RTM_NEWQDISC).
+//! Parser of messages about links (RTM_NEWLINK), addresses (RTM_NEWADDR) and queueing disciplines (RTM_NEWQDISC).
 //!
 //! It reads only the attributes that quaff needs: an attribute that is unknown or that netlink-packet-route
 //! refuses must not make the counters of a running capture unavailable.
 
+use super::address::{self, Address};
 use super::qdisc::{self, Qdisc};
 use super::{Link, LinkStats, LowerLink};
 use netlink_packet_core::{DecodeError, NetlinkDeserializable, NetlinkHeader, NlasIterator};
@@ -27,6 +28,7 @@ pub(super) struct Reply {
     pub(super) link: Option<Link>,
     pub(super) stats: Option<LinkStats>,
     pub(super) qdisc: Option<Qdisc>,
+    pub(super) address: Option<Address>,
 }
 
 impl NetlinkDeserializable for Reply {
@@ -36,6 +38,7 @@ impl NetlinkDeserializable for Reply {
         match header.message_type {
             libc::RTM_NEWLINK => {}
             libc::RTM_NEWQDISC => return Ok(Self { qdisc: Some(qdisc::parse(payload)?), ..Self::default() }),
+            libc::RTM_NEWADDR => return Ok(Self { address: address::parse(payload)?, ..Self::default() }),
             _ => return Ok(Self::default()),
         }
         let (head, attributes) = payload
@@ -82,7 +85,7 @@ impl NetlinkDeserializable for Reply {
             Some(_) if is_elsewhere => Some(LowerLink::Elsewhere),
             Some(index) => Some(LowerLink::Here(index)),
         };
-        Ok(Self { link: Some(link), stats, qdisc: None })
+        Ok(Self { link: Some(link), stats, ..Self::default() })
     }
 }
 

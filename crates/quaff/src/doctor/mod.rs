@@ -7,7 +7,7 @@
 mod fix;
 mod format;
 mod look;
-mod machine;
+pub(crate) mod machine;
 mod readings;
 mod rules;
 mod settings;

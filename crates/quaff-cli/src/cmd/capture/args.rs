@@ -44,6 +44,9 @@ pub(crate) struct Args {
         help_heading = "Input"
     )]
     interface: Vec<String>,
+    /// List the interfaces instead of capturing, as 'quaff interfaces' does
+    #[arg(short = 'D', long, exclusive = true, help_heading = "Input")]
+    pub(crate) list_interfaces: bool,
     /// Read FILE instead of an interface; '-' is stdin; repeat it to read several in order
     ///
     /// pcap and pcapng, also compressed with gzip, zstd or lz4; the format is detected from the content.

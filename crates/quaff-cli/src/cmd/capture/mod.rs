@@ -7,6 +7,7 @@ mod report;
 pub(crate) use args::Args;
 pub(crate) use report::exit;
 
+use crate::cmd::interfaces;
 use crate::cmd::receiving::{self, Asked, LOOK_END};
 use crate::exit::Exit;
 use crate::show::{self, message, name, say};
@@ -26,6 +27,9 @@ const LOOK: Duration = Duration::from_millis(250);
 const LOOK_AT_MOST: Duration = Duration::from_millis(20);
 
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
+    if args.list_interfaces {
+        return interfaces::list(false);
+    }
     let plan = args.plan()?.validate()?;
     if args.dry_run {
         report::explain(&plan, &quaff::explain(&plan.input)?);

@@ -8,7 +8,8 @@ mod processes;
 
 pub(super) use mount::{Mount, mount_of};
 pub(super) use power::{Frequency, IdleState, Power, power};
-pub(super) use processes::{Owner, own_sockets, owners, process_named};
+pub(super) use processes::process_named;
+pub(crate) use processes::{Owner, own_sockets, owners};
 
 use quaff_os::{Errno, Error, Result, Try};
 use std::fs;
