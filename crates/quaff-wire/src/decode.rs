@@ -31,8 +31,8 @@ impl Decoder {
     /// reports the bytes skipped as [`Item::Jump`]. Only a file whose first bytes belong to no capture format is an
     /// error.
     ///
-    /// It is stricter than the plain decoder: an implausible header of a pcap record is damage, and so is a pcapng
-    /// block that is incomplete or longer than 16 MiB.
+    /// It reads a file without damage as the plain decoder does. A pcap record whose header is implausible is damage only
+    /// if the lengths of the records from there on lead to something that cannot be a record.
     pub fn salvaging() -> Self {
         Self { cursor: Cursor { is_strict: true, ..Cursor::default() }, ..Self::default() }
     }
@@ -153,11 +153,18 @@ impl Decoder {
             },
             item => return item,
         };
-        let has_header = match &self.state {
+        let has_header = match &mut self.state {
             State::Pcap(decoder) => decoder.has_header(),
-            State::Pcapng(_) => true,
+            State::Pcapng(decoder) => {
+                decoder.begin_block();
+                true
+            }
             State::Unknown => false,
         };
+        if bytes.is_empty() && has_header && damage.offset < self.cursor.offset {
+            // All of it went by, as a block to be skipped.
+            return Ok(Step::Item(Item::Jump(self.jumped(damage))));
+        }
         if bytes.is_empty() || !has_header {
             return Err(damage);
         }
@@ -183,8 +190,12 @@ impl Decoder {
             _ => self.jump(bytes, bytes.len()),
         }
         self.damage = None;
-        let jump = Jump { damage, bytes: self.cursor.offset - damage.offset };
-        Ok(Step::Item(Item::Jump(jump)))
+        Ok(Step::Item(Item::Jump(self.jumped(damage))))
+    }
+
+    /// The bytes from `damage` to here.
+    fn jumped(&self, damage: Damage) -> Jump {
+        Jump { damage, bytes: self.cursor.offset - damage.offset }
     }
 
     fn jump(&mut self, bytes: &mut &[u8], count: usize) {

@@ -172,10 +172,10 @@ pub(crate) enum Reason {
     /// More than [`UNIT_BYTES_MAX`], or than the file's snaplen allows.
     #[error("too long, the limit is {0} bytes")]
     TooLong(u32),
-    /// A record header of zeros, as a hole in a file has them.
+    /// Zeros, as a hole in a file has them.
     #[error("nothing but zeros")]
     Zeros,
-    /// A record header that no packet has; only looked at when salvaging.
+    /// A record header that no packet has, before damage; only when salvaging.
     #[error("its header is not plausible")]
     Header,
     /// A record of odd length that no plausible unit follows; only when salvaging.
@@ -241,8 +241,8 @@ pub(crate) struct Cursor {
     pub(crate) stop_at: u64,
     /// No bytes follow those in the slice.
     pub(crate) no_more: bool,
-    /// Believe a pcap record only if its header is plausible, and the length of a pcapng block only if all of it
-    /// is there, so that the first damaged byte is known.
+    /// Doubt a pcap record whose header is not plausible, and believe the length of a pcapng block only if all of it is
+    /// there, so that the first damaged byte is known.
     pub(crate) is_strict: bool,
 }
 

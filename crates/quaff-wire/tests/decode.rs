@@ -215,7 +215,7 @@ fn damage_in_pcap() {
     let cut = head.clone().u32(0).u32(0).u32(100).u32(100).raw(b"abc").bytes;
     let error = "record with 100 bytes of packet at offset 24: the file ends after 19 bytes of it";
     assert_eq!(error_of(&cut), error);
-    let zeros = head.clone().u32(0).u32(0).u32(0).u32(0).bytes;
+    let zeros = head.clone().raw(&[0; 4096]).bytes;
     assert_eq!(error_of(&zeros), "record at offset 24: nothing but zeros");
     let error = "record at offset 24: the file ends after 3 bytes of it";
     assert_eq!(error_of(&head.raw(b"abc").bytes), error);

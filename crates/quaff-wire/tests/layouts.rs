@@ -227,3 +227,14 @@ fn ixia_has_a_word_more_in_the_file_header() {
         }
     }
 }
+
+/// As other readers do, which go on after it.
+#[test]
+fn a_record_of_zeros_is_an_empty_packet() {
+    for big in [false, true] {
+        let packets = [PACKETS[0], (0, 0, &b""[..], 0), PACKETS[1], PACKETS[2]];
+        let file = file(head(big, 0xA1B2_C3D4, (2, 4), 1), &packets, usual);
+        assert_read(&file, &packets, RecordLayout::Standard, 1000, 0);
+        assert_tshark_agrees(&format!("zeros-{big}"), &file);
+    }
+}

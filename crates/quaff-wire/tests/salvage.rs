@@ -36,6 +36,18 @@ fn salvage(file: &[u8]) -> Found {
     found
 }
 
+/// The packets of a file as the plain decoder reads them; `None` if it finds damage.
+fn plain(file: &[u8]) -> Option<Vec<Packet>> {
+    let (mut packets, mut decoder, mut rest) = (Vec::new(), Decoder::default(), file);
+    decoder.no_more();
+    while let Step::Item(item) = decoder.next(&mut rest).ok()? {
+        if let Item::Frame(frame) = item {
+            packets.push((frame.time_ns, frame.data.to_vec()));
+        }
+    }
+    decoder.end(rest).ok().map(|()| packets)
+}
+
 /// A file, and where in it the units of its packets lie.
 struct File {
     bytes: Vec<u8>,
@@ -130,6 +142,11 @@ proptest! {
         let (before, behind) = file.harm(at, len, harm);
         let found = salvage(&file.bytes);
         prop_assert_eq!(&found.packets[..before.len()], &before[..]);
+        if let Some(packets) = plain(&file.bytes) {
+            // The lengths lead to the end of the file: nothing tells zeros from empty packets.
+            prop_assert_eq!(found, Found { packets, jumps: Vec::new() });
+            return Ok(());
+        }
         // A pcap record says nothing at its end: one that lost bytes takes as many of those that
         // follow it, so a few of these may go with it. In pcapng that takes a coincidence: the length
         // at the head of another block where its own should be at its end.
@@ -146,6 +163,86 @@ proptest! {
         let file = if is_pcapng { pcapng(true, &packets) } else { pcap(true, &packets) };
         prop_assert_eq!(salvage(&file.bytes), Found { packets, jumps: Vec::new() });
     }
+}
+
+/// Records that programs write and that look damaged: no time, a fraction of a second or more, more captured than
+/// there was, no original length, nothing but zeros.
+fn odd_record() -> impl Strategy<Value = (u32, u32, Vec<u8>, u32)> {
+    let seconds = prop_oneof![Just(0), Just(SECONDS as u32), any::<u32>()];
+    let fraction = prop_oneof![0u32..1_000_000, 1_000_000u32..4_000_000_000];
+    let odd = (seconds, fraction, prop::collection::vec(any::<u8>(), 0..200), 0u32..300);
+    prop_oneof![4 => odd, 1 => Just((0, 0, Vec::new(), 0))]
+}
+
+fn odd_file(big: bool, records: &[(u32, u32, Vec<u8>, u32)]) -> Vec<u8> {
+    let head = Build::new(big).u32(0xA1B2_C3D4).u16(2).u16(4).u32(0).u32(0).u32(65_535).u32(1);
+    let put = |b: Build, (s, f, data, len): &(u32, u32, Vec<u8>, u32)| {
+        b.u32(*s).u32(*f).u32(data.len() as u32).u32(*len).raw(data)
+    };
+    records.iter().fold(head, put).bytes
+}
+
+proptest! {
+    #[test]
+    fn odd_packets_are_no_damage(
+        records in prop::collection::vec(odd_record(), 1..200), big in any::<bool>(), at in any::<prop::sample::Index>(),
+    ) {
+        let mut file = odd_file(big, &records);
+        // Some end in zeros, which is a hole, and some begin as another layout does.
+        if let Some(packets) = plain(&file) {
+            prop_assert_eq!(salvage(&file), Found { packets, jumps: Vec::new() });
+        }
+        // The last record of a capture that was interrupted.
+        file.truncate(file.len() - at.index(16));
+        let _ = salvage(&file);
+    }
+}
+
+/// A file of packets without an original length, of which one is damaged.
+#[test]
+fn damage_is_found_among_odd_packets() {
+    let record = |i: u32| (SECONDS as u32, i, vec![i as u8 | 0x80; 60 + i as usize], 0);
+    let records: Vec<_> = (0..100).map(record).collect();
+    let mut file = odd_file(false, &records);
+    let at: usize = 24 + records[..50].iter().map(|record| 16 + record.2.len()).sum::<usize>();
+    file[at + 8..at + 12].fill(0xEE);
+    let found = salvage(&file);
+    assert_eq!((found.packets.len(), found.jumps.len()), (99, 1), "{:?}", found.jumps);
+}
+
+#[test]
+fn records_of_zeros_are_packets_and_a_page_of_zeros_is_a_hole() {
+    let records = |zeros: usize| {
+        let some = (SECONDS as u32, 1, vec![0xEE; 60], 60);
+        let zero = (0, 0, Vec::new(), 0);
+        [vec![some.clone(); 3], vec![zero; zeros], vec![some; 3]].concat()
+    };
+    for (zeros, is_hole) in [(1, false), (5, false), (255, false), (256, true), (2000, true)] {
+        let file = odd_file(false, &records(zeros));
+        let expected = (!is_hole).then_some(6 + zeros);
+        assert_eq!(plain(&file).map(|packets| packets.len()), expected, "{zeros}");
+        let found = salvage(&file);
+        let jumped = if is_hole { (6, 1) } else { (6 + zeros, 0) };
+        assert_eq!((found.packets.len(), found.jumps.len()), jumped, "{zeros}");
+    }
+    // Zeros to the end of the file, as after a power failure, and an empty packet there.
+    let whole = odd_file(false, &records(0));
+    for (zeros, packets) in [(16, Some(7)), (17, None), (48, None)] {
+        let file = [&whole[..], &vec![0; zeros]].concat();
+        assert_eq!(plain(&file).map(|packets| packets.len()), packets);
+        assert_eq!(salvage(&file).packets.len(), packets.unwrap_or(6));
+    }
+}
+
+/// A block that no reader needs may be longer than those that are read as a whole.
+#[test]
+fn a_long_block_is_skipped_as_without_salvage() {
+    let file = pcapng(false, &some(2));
+    let custom = Build::new(false).block(0x0BAD, |b| b.u32(32473).raw(&vec![0; 17 << 20])).bytes;
+    let last = Build::new(false).enhanced_packet(0, SECONDS, b"last").bytes;
+    let whole = [&file.bytes[..], &custom, &last].concat();
+    let packets = plain(&whole).expect("no damage");
+    assert_eq!(salvage(&whole), Found { packets, jumps: Vec::new() });
 }
 
 fn some(count: u64) -> Vec<Packet> {

@@ -1,6 +1,6 @@
 //! Reads pcap files from slices: µs and ns, both byte orders, and historical layouts.
 
-use super::layout::{Chain, Form, Head, RecordLayout, of_magic};
+use super::layout::{self, Chain, Follow, Form, Head, Oddities, RecordLayout, of_magic};
 use super::{FILE_HEADER_BYTES, RECORD_HEADER_BYTES};
 use crate::item::{
     ByteOrder, Cursor, Damage, Find, Frame, Interface, Item, Reason, Step, UNIT_BYTES_MAX, Unit,
@@ -21,6 +21,10 @@ pub(crate) struct Decoder {
     is_usual: bool,
     /// Time of the last packet that was believed, s.
     last_s: Option<u64>,
+    /// What is usual in this file; only when salvaging.
+    odd: Oddities,
+    /// Up to here records were followed by their lengths, offset in the file; only when salvaging.
+    followed_to: u64,
 }
 
 impl Decoder {
@@ -38,8 +42,11 @@ impl Decoder {
         if captured > form.captured_bytes_max {
             return Err(cursor.damage(Unit::Record(captured), Reason::TooLong(form.captured_bytes_max)));
         }
-        if captured == 0 && *head == [0; RECORD_HEADER_BYTES] {
-            return Err(cursor.damage(Unit::RecordHead, Reason::Zeros));
+        if captured == 0
+            && *head == [0; RECORD_HEADER_BYTES]
+            && let Some(needed) = zeros(cursor, bytes)?
+        {
+            return Ok(Step::NeedMore(needed));
         }
         let Some((data, rest)) = body.split_at_checked(captured as usize) else {
             return Ok(Step::NeedMore(RECORD_HEADER_BYTES + captured as usize));
@@ -77,7 +84,7 @@ impl Decoder {
     pub(crate) fn find(&self, cursor: &Cursor, bytes: &[u8]) -> Option<Find> {
         let form = self.form?;
         for at in 0..bytes.len() {
-            match form.chain(&bytes[at..], CHAIN_RECORDS, self.last_s, cursor.no_more) {
+            match form.chain(&bytes[at..], CHAIN_RECORDS, self.last_s, self.odd, cursor.no_more) {
                 Chain::Holds => return Some(Find::At(at)),
                 Chain::NeedMore(needed) => return Some(Find::NotBefore { at, needed }),
                 Chain::Breaks => {}
@@ -103,12 +110,14 @@ impl Decoder {
         if head.captured > form.captured_bytes_max {
             return Err(cursor.damage(unit, Reason::TooLong(form.captured_bytes_max)));
         }
-        if head.is_hole() {
-            return Err(cursor.damage(Unit::RecordHead, Reason::Zeros));
+        if head.is_zero()
+            && let Some(needed) = zeros(cursor, bytes)?
+        {
+            return Ok(Step::NeedMore(needed));
         }
         let length = form.head_bytes() + head.captured as usize;
-        if cursor.is_strict {
-            match believe(cursor, &form, &head, length, bytes) {
+        if cursor.is_strict && cursor.offset >= self.followed_to {
+            match self.believe(cursor, &form, &head, bytes) {
                 Ok(()) => {}
                 Err(Doubt::NeedMore(needed)) => return Ok(Step::NeedMore(needed)),
                 Err(Doubt::Because(reason)) => return Err(cursor.damage(unit, reason)),
@@ -117,6 +126,9 @@ impl Decoder {
         let Some((record, rest)) = bytes.split_at_checked(length) else { return Ok(Step::NeedMore(length)) };
         *bytes = rest;
         cursor.offset += length as u64;
+        if cursor.is_strict {
+            self.odd.add(form.oddities(&head));
+        }
         let time_ns = head.time_ns(&form);
         self.last_s = Some(time_ns / 1_000_000_000);
         let data = &record[form.head_bytes()..];
@@ -124,6 +136,44 @@ impl Decoder {
         let frame =
             Frame { data, time_ns, wire_len, interface: 0, linktype: form.linktype, flags, dropcount: 0 };
         Ok(Step::Item(Item::Frame(frame)))
+    }
+
+    /// When salvaging: judges the record at the front of `bytes`, whose head is `head`. It is doubtful if it is not
+    /// plausible, or if its length is an odd one and the next record is not plausible. A doubtful one is damage only if
+    /// the records that follow it lead to something that cannot be a record: many programs write odd ones.
+    fn believe(&mut self, cursor: &Cursor, form: &Form, head: &Head, bytes: &[u8]) -> Result<(), Doubt> {
+        let Some(reason) = self.doubt(cursor, form, head, bytes)? else { return Ok(()) };
+        let mut odd = self.odd;
+        odd.add(form.oddities(head));
+        match form.follow(bytes, odd, cursor.no_more) {
+            Follow::Holds(bytes) => self.followed_to = cursor.offset + bytes as u64,
+            Follow::Breaks => return Err(Doubt::Because(reason)),
+            Follow::NeedMore(needed) => return Err(Doubt::NeedMore(needed)),
+        }
+        Ok(())
+    }
+
+    fn doubt(
+        &self,
+        cursor: &Cursor,
+        form: &Form,
+        head: &Head,
+        bytes: &[u8],
+    ) -> Result<Option<Reason>, Doubt> {
+        if !form.is_plausible(head, None, self.odd) {
+            return Ok(Some(Reason::Header));
+        }
+        // Without an original length, which is usual in this file then, none is odd.
+        if head.captured == head.wire_len || head.captured == form.snaplen || head.wire_len == 0 {
+            return Ok(None);
+        }
+        let length = form.head_bytes() + head.captured as usize;
+        match bytes.get(length..).and_then(|next| form.head(next)) {
+            None if cursor.no_more => Ok(None),
+            None => Err(Doubt::NeedMore(length + form.head_bytes())),
+            Some(next) if form.is_plausible(&next, None, self.odd) => Ok(None),
+            Some(_) => Ok(Some(Reason::NextHeader)),
+        }
     }
 
     #[cold]
@@ -151,20 +201,14 @@ impl Decoder {
     }
 }
 
-/// Strictly: the header must be plausible. If the one after it is not, one of the two is
-/// damaged: this one, when its length is an odd one.
-fn believe(cursor: &Cursor, form: &Form, head: &Head, length: usize, bytes: &[u8]) -> Result<(), Doubt> {
-    if !form.is_plausible(head, None) {
-        return Err(Doubt::Because(Reason::Header));
-    }
-    if head.captured == head.wire_len || head.captured == form.snaplen {
-        return Ok(());
-    }
-    match bytes.get(length..).and_then(|next| form.head(next)) {
-        None if cursor.no_more => Ok(()),
-        None => Err(Doubt::NeedMore(length + form.head_bytes())),
-        Some(next) if form.is_plausible(&next, None) => Ok(()),
-        Some(_) => Err(Doubt::Because(Reason::NextHeader)),
+/// Judges a record of zeros at the front of `bytes`: an empty packet, or a hole, which is damage. So many bytes are needed
+/// to decide.
+#[cold]
+fn zeros(cursor: &Cursor, bytes: &[u8]) -> Result<Option<usize>, Damage> {
+    match layout::hole(bytes, cursor.no_more) {
+        Ok(true) => Err(cursor.damage(Unit::RecordHead, Reason::Zeros)),
+        Ok(false) => Ok(None),
+        Err(needed) => Ok(Some(needed)),
     }
 }
 

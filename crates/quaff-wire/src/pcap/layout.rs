@@ -74,6 +74,20 @@ pub(super) struct Head {
     pub(super) flags: u32,
 }
 
+/// The ways in which whole records of a file were not plausible: its writer made them so. They are no sign of damage
+/// there.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Oddities {
+    /// A second or more in the fraction.
+    fraction: bool,
+    /// No original length.
+    no_length: bool,
+    /// More bytes captured than there were.
+    longer: bool,
+    /// No seconds.
+    no_time: bool,
+}
+
 /// The result of reading several records in a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Chain {
@@ -162,7 +176,14 @@ impl Form {
     /// Checks that so many records follow one another from the front of `bytes`, the first of them from
     /// about the time `near_s`. The last one's packet need not be there. At the end of a file
     /// (`no_more`) a record that ends with it is as good as a chain.
-    pub(super) fn chain(&self, bytes: &[u8], records: usize, near_s: Option<u64>, no_more: bool) -> Chain {
+    pub(super) fn chain(
+        &self,
+        bytes: &[u8],
+        records: usize,
+        near_s: Option<u64>,
+        odd: Oddities,
+        no_more: bool,
+    ) -> Chain {
         let (mut at, mut near_s) = (0, near_s);
         for seen in 0..records {
             let Some(head) = bytes.get(at..).and_then(|rest| self.head(rest)) else {
@@ -173,7 +194,7 @@ impl Form {
                     (true, false) => Chain::Breaks,
                 };
             };
-            if !self.is_plausible(&head, near_s) {
+            if !self.is_plausible(&head, near_s, odd) {
                 return Chain::Breaks;
             }
             near_s = Some(head.seconds);
@@ -182,14 +203,58 @@ impl Form {
         Chain::Holds
     }
 
-    /// Returns true if a head could be that of a packet, from about the time `near_s`.
-    pub(super) fn is_plausible(&self, head: &Head, near_s: Option<u64>) -> bool {
-        head.fraction.saturating_mul(self.ns_per_fraction) < NS_PER_S
-            && head.wire_len > 0
+    /// Returns true if a head could be that of a packet, from about the time `near_s`, in a file of these oddities.
+    pub(super) fn is_plausible(&self, head: &Head, near_s: Option<u64>, odd: Oddities) -> bool {
+        let found = self.oddities(head);
+        (!found.fraction || odd.fraction)
+            && (!found.no_length || odd.no_length)
+            && (!found.longer || odd.longer || found.no_length)
+            && !head.is_zero()
             && head.wire_len <= UNIT_BYTES_MAX
-            && head.captured <= head.wire_len
             && head.captured <= self.captured_bytes_max
-            && near_s.map_or(head.seconds > 0, |near_s| head.seconds.abs_diff(near_s) <= NEAR_S)
+            && (odd.no_time
+                || near_s.map_or(!found.no_time, |near_s| head.seconds.abs_diff(near_s) <= NEAR_S))
+    }
+
+    /// The ways in which a head is not plausible.
+    pub(super) fn oddities(&self, head: &Head) -> Oddities {
+        Oddities {
+            fraction: head.fraction.saturating_mul(self.ns_per_fraction) >= NS_PER_S,
+            no_length: head.wire_len == 0,
+            longer: head.captured > head.wire_len,
+            no_time: head.seconds == 0,
+        }
+    }
+
+    /// Follows records by their lengths, whatever else they say: returns how far they hold, or that one of them cannot
+    /// be. A few that are plausible in a file of these oddities are enough, and the last one of a file may be cut off.
+    pub(super) fn follow(&self, bytes: &[u8], odd: Oddities, no_more: bool) -> Follow {
+        let (mut at, mut seen, mut plausible) = (0, 0, 0);
+        while seen < FOLLOWED_RECORDS && plausible < PLAUSIBLE_RECORDS && at < FOLLOWED_BYTES {
+            let left = bytes.get(at..).unwrap_or_default();
+            let Some(head) = self.head(left) else {
+                let ends_well = left.is_empty() || seen > 1;
+                return match (no_more, ends_well) {
+                    (false, _) => Follow::NeedMore(at + self.head_bytes()),
+                    (true, true) => Follow::Holds(at),
+                    (true, false) => Follow::Breaks,
+                };
+            };
+            let length = self.head_bytes() + head.captured as usize;
+            let (is_cut, is_plausible) =
+                (no_more && left.len() < length, self.is_plausible(&head, None, odd));
+            if head.captured > self.captured_bytes_max || is_cut && !(is_plausible && seen > 0) {
+                return Follow::Breaks;
+            }
+            if is_cut {
+                return Follow::Holds(at);
+            }
+            plausible += usize::from(is_plausible && plausible == seen);
+            // Zeros follow each other whatever they are.
+            seen += usize::from(!head.is_zero());
+            at += length;
+        }
+        Follow::Holds(at)
     }
 
     /// The layout of the record at the front of `bytes`, or the number of bytes needed to decide.
@@ -198,12 +263,12 @@ impl Form {
             RecordLayout::Standard => self.decide_wide(bytes, no_more),
             RecordLayout::Kuznetzov => {
                 let suse = Self { layout: RecordLayout::Suse, ..*self };
-                match self.chain(bytes, 2, None, no_more) {
+                match self.chain(bytes, 2, None, Oddities::default(), no_more) {
                     Chain::Holds => return Ok(RecordLayout::Kuznetzov),
                     Chain::NeedMore(needed) => return Err(needed),
                     Chain::Breaks => {}
                 }
-                match suse.chain(bytes, 2, None, no_more) {
+                match suse.chain(bytes, 2, None, Oddities::default(), no_more) {
                     Chain::Holds => Ok(RecordLayout::Suse),
                     Chain::NeedMore(needed) => Err(needed),
                     Chain::Breaks => Ok(RecordLayout::Kuznetzov),
@@ -229,7 +294,9 @@ impl Form {
         let wide = Self { layout: RecordLayout::Wide, ..*self };
         match wide.head(bytes) {
             None if !no_more => Err(wide.head_bytes()),
-            Some(head) if head.captured > 0 && wide.is_plausible(&head, None) => Ok(RecordLayout::Wide),
+            Some(head) if head.captured > 0 && wide.is_plausible(&head, None, Oddities::default()) => {
+                Ok(RecordLayout::Wide)
+            }
             _ => Ok(RecordLayout::Standard),
         }
     }
@@ -248,13 +315,53 @@ impl Head {
         self.seconds.saturating_mul(NS_PER_S).saturating_add(fraction_ns)
     }
 
-    /// Nothing but zeros: no packet begins like that, but a hole in a file does.
-    pub(super) fn is_hole(&self) -> bool {
+    /// Nothing but zeros: an empty packet, or the beginning of a hole.
+    pub(super) fn is_zero(&self) -> bool {
         self.seconds == 0 && self.fraction == 0 && self.captured == 0 && self.wire_len == 0
     }
 }
 
+impl Oddities {
+    /// Adds those of another record.
+    pub(super) fn add(&mut self, other: Self) {
+        self.fraction |= other.fraction;
+        self.no_length |= other.no_length;
+        self.longer |= other.longer;
+        self.no_time |= other.no_time;
+    }
+}
+
+/// Returns whether `bytes`, which begin with a record of zeros, are a hole: a page of zeros, or zeros to the end of the
+/// file. A few records of zeros are packets, as other readers take them. An error: so many bytes are
+/// needed to decide.
+pub(super) fn hole(bytes: &[u8], no_more: bool) -> Result<bool, usize> {
+    let page = bytes.get(..HOLE_BYTES).unwrap_or(bytes);
+    let is_zero = page.iter().all(|byte| *byte == 0);
+    match is_zero && page.len() < HOLE_BYTES {
+        true if no_more => Ok(page.len() > RECORD_HEADER_BYTES),
+        true => Err(HOLE_BYTES),
+        false => Ok(is_zero),
+    }
+}
+
+/// The result of following records by their lengths.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Follow {
+    /// For so many bytes.
+    Holds(usize),
+    Breaks,
+    /// At least so many bytes are needed to decide.
+    NeedMore(usize),
+}
+
 const NS_PER_S: u64 = 1_000_000_000;
+/// Records, and bytes, that are followed from one that is not plausible; those that are plausible by its oddities are
+/// enough if none is between them that is not.
+const FOLLOWED_RECORDS: usize = 64;
+const PLAUSIBLE_RECORDS: usize = 8;
+const FOLLOWED_BYTES: usize = 4 << 20;
+/// Zeros that are a hole: a page of a file system.
+const HOLE_BYTES: usize = 4096;
 /// Packets that follow one another in a file are no further apart than this, s, where it is a guess
 /// whether they are packets at all: twelve days.
 const NEAR_S: u64 = 1 << 20;

@@ -5,7 +5,7 @@
 
 use super::option::{self, Options};
 use super::time::TimeScale;
-use super::*;
+use super::{search, *};
 use crate::item::{
     ByteOrder, Cursor, Damage, Frame, Interface, Item, Reason, Section, Statistics, Step, UNIT_BYTES_MAX,
     Unit,
@@ -13,6 +13,9 @@ use crate::item::{
 
 /// More interfaces than this in one section are not believed.
 const INTERFACES_MAX: u32 = 1 << 16;
+
+/// Longer blocks are not skipped when salvaging: their length is more likely to be damaged.
+const SKIPPED_BYTES_MAX: u32 = 256 << 20;
 
 /// Type and length.
 const HEAD_BYTES: u32 = 8;
@@ -78,7 +81,8 @@ impl Decoder {
                 Err(damage) => return Err(self.failed(bytes, damage)),
             };
             let is_read = matches!(head.kind, EPB | ISB | IDB | SHB | SPB | PB);
-            if !is_read && !cursor.is_strict {
+            let is_long = head.length > UNIT_BYTES_MAX && head.length <= SKIPPED_BYTES_MAX;
+            if !is_read && (!cursor.is_strict || is_long && search::is_in_use(head.kind)) {
                 self.skip = Skip { left: head.length, length: head.length };
                 continue;
             }

@@ -112,6 +112,6 @@ fn length_of(bytes: &[u8], order: ByteOrder) -> Option<Result<(ByteOrder, u32), 
 }
 
 /// Types of blocks that are found in files (section 10.1 of the draft), and our padding.
-fn is_in_use(kind: u32) -> bool {
+pub(super) fn is_in_use(kind: u32) -> bool {
     matches!(kind, SHB | IDB | PB | SPB | NRB | ISB | EPB | JOURNAL | DSB | CB | CB_NO_COPY | PADDING_BLOCK)
 }
