@@ -5,7 +5,7 @@ mod support;
 use quaff_lab::ChildProcess;
 use quaff_testkit as testing;
 use serde_json::Value;
-use support::{PATIENCE, QUAFF, interrupt, run};
+use support::{Bench, PATIENCE, QUAFF, finish, interrupt, run};
 
 #[test]
 fn links_addresses_and_captures_are_listed() {
@@ -47,4 +47,45 @@ fn links_addresses_and_captures_are_listed() {
         assert_eq!(run(quaff().args(["capture", flag])).lines().count(), table.lines().count());
     }
     assert_eq!(interrupt(capture).code, 0);
+}
+
+/// Each packet is in the file under the interface that it came by, whether that was named or not.
+#[test]
+fn any_and_patterns_capture_each_interface_by_itself() {
+    let Some(bench) = Bench::new("any_and_patterns_capture_each_interface_by_itself", 64 << 20) else {
+        return;
+    };
+    bench.add_link();
+    for (pattern, names) in [("any", &["lo", "rx0", "rx1"][..]), ("rx?", &["rx0", "rx1"]), ("*1", &["rx1"])] {
+        let file = bench.path(&format!("{}.pcapng", names.len()));
+        let args =
+            ["capture", "-i", pattern, "-i", "rx1", "--buffer", "64M", "--ring", "4M", "-w", &file, "--json"];
+        let mut running = ChildProcess::start(bench.quaff(&args)).expect("quaff runs");
+        assert!(running.hears("capturing", PATIENCE), "{}", running.heard);
+        for (name, count) in [("rx0", "30"), ("rx1", "20")] {
+            let sent = ["generate", "--inject", name, "--count", count, "--pps", "1000", "--json"];
+            assert_eq!(finish(ChildProcess::start(bench.quaff(&sent)).expect("quaff runs")).code, 0);
+        }
+        let ended = interrupt(running);
+        assert_eq!(
+            (ended.code, &ended.json["lossless"]),
+            (0, &true.into()),
+            "{} {}",
+            ended.json,
+            ended.stderr
+        );
+        let report: Value =
+            serde_json::from_str(&run(bench.quaff(&["info", "--json"]).arg(&file))).expect("JSON");
+        let interfaces = report["files"][0]["interfaces"].as_array().expect("interfaces");
+        let found: Vec<_> = interfaces.iter().filter_map(|interface| interface["name"].as_str()).collect();
+        assert_eq!(found, names, "{pattern}");
+        let packets = |name: &str| {
+            let of = interfaces.iter().find(|interface| interface["name"] == name);
+            of.and_then(|interface| interface["packets"].as_u64())
+        };
+        // The stack sends some of its own.
+        assert!(packets("rx1") >= Some(20) && packets("rx0").is_none_or(|count| count >= 30), "{report}");
+    }
+    let refused = support::fails(&bench, &["capture", "-i", "wlan*", "-w", "/dev/null"]);
+    assert!(refused.contains("wlan*") && refused.contains("rx0"), "{refused}");
 }

@@ -135,6 +135,12 @@ pub fn default_ring_bytes(free_bytes: u64) -> usize {
     ((free_bytes / 64) as usize).clamp(16 << 20, 128 << 20) / BLOCK_BYTES * BLOCK_BYTES
 }
 
+/// The default size of each ring of several interfaces: all of them together take an eighth of the free memory, or the
+/// least size each.
+pub fn default_rings_bytes(free_bytes: u64, interfaces: usize) -> usize {
+    default_ring_bytes(free_bytes / (interfaces as u64).div_ceil(8).max(1))
+}
+
 /// The buffer between a file that is read and one that is written: both can wait.
 const READ_BUFFER_BYTES: usize = 32 << 20;
 

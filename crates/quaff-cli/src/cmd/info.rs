@@ -1,5 +1,6 @@
 //! `quaff info`: a summary of capture files on one screen, or a line for each of many.
 
+use crate::cmd::verify;
 use crate::exit::Exit;
 use crate::show::{self, Stream, name};
 use crate::terminal_table;
@@ -37,6 +38,10 @@ pub(crate) struct Args {
     /// Print the result as one JSON object
     #[arg(long, help_heading = "Report")]
     json: bool,
+
+    /// Do not restrict the process before it reads: it keeps its privileges, and may use any file and system call
+    #[arg(long, help_heading = "Privileges")]
+    no_sandbox: bool,
 }
 
 const EXAMPLES: &str = "\
@@ -59,6 +64,9 @@ struct Report<'a> {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+    if !args.no_sandbox {
+        verify::confine(args.files.clone())?;
+    }
     let files = info::survey(&args.files, args.salvage);
     let total = Total::of(&files);
     match (args.json, args.each || files.len() == 1) {

@@ -4,9 +4,11 @@
 
 mod afpacket;
 mod files;
+mod names;
 mod open;
 
 pub use afpacket::{AfPacket, Opening};
+pub use names::interfaces_named;
 pub(crate) use open::{LaneSource, Sources, os_name};
 
 use crate::Result;

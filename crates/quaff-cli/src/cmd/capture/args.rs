@@ -6,8 +6,9 @@ use quaff::cores::{Nic, Topology, advise};
 use quaff::memory;
 use quaff::plan::{
     CapturePlan, DecapPlan, InnerPlan, InputPlan, InterfacePlan, LoadPlan, ReadPlan, SNAPLEN_MAX,
-    SandboxPlan, WritePlan, default_ring_bytes,
+    SandboxPlan, WritePlan, default_rings_bytes,
 };
+use quaff::source::interfaces_named;
 use quaff_file::write::{DirPlan, Format, Output, Retention};
 use quaff_os::packet::TimeSource;
 use quaff_wire::tunnel::TunnelKinds;
@@ -36,6 +37,8 @@ use std::time::Duration;
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// Interface to capture from; repeat it for more, each gets its own lane (ring and thread)
+    ///
+    /// A pattern such as 'eth*' stands for all interfaces with such names, and 'any' for all that are up.
     #[arg(
         short,
         long = "interface",
@@ -230,6 +233,7 @@ const EXAMPLES: &str = "\
 Examples:
   quaff capture -i eth0 -w all.pcapng
   quaff capture -i eth0 -i eth1 -f 'tcp port 443' -s 128 -d 5m -w tls.pcapng
+  quaff capture -i any -w all.pcapng
   quaff capture -i eth0 --dir /data --rotate-time 1h --keep-free 10
   quaff capture -i eth0 -i eth1 --dir /disk0 --dir /disk1 --keep-free 10
   quaff capture -i eth0 -w - | tshark -r -
@@ -270,16 +274,16 @@ impl Args {
     /// The plan, with default sizes for this machine.
     pub(crate) fn plan(&self) -> anyhow::Result<CapturePlan> {
         let free_bytes = memory::free_bytes();
-        self.check_memory(free_bytes)?;
+        let names = interfaces_named(&self.interface)?;
+        self.check_memory(free_bytes, names.len())?;
         let has_reader = self.tee.is_some() || self.write.is_some() && self.written() == Output::Stdout;
         let flush_default = Duration::from_millis(if has_reader { 200 } else { 1000 });
-        let (lanes, writer_cpu) = self.place()?;
+        let (lanes, writer_cpu) = self.place(&names)?;
         let cpu = |lane: usize| lanes.get(lane).or(lanes.last()).copied();
-        let interfaces = self.interface.iter().enumerate();
+        let ring_bytes = default_rings_bytes(free_bytes, names.len());
+        let interfaces = names.into_iter().enumerate();
         let input = InputPlan {
-            interfaces: interfaces
-                .map(|(i, name)| InterfacePlan { name: name.clone(), cpu: cpu(i) })
-                .collect(),
+            interfaces: interfaces.map(|(i, name)| InterfacePlan { name, cpu: cpu(i) }).collect(),
             read: (!self.read.is_empty()).then(|| ReadPlan {
                 files: self.read.clone(),
                 salvage: self.salvage,
@@ -302,7 +306,7 @@ impl Args {
             load: LoadPlan { copies: self.copies, compression: self.compress },
             promiscuous: !self.no_promiscuous,
             time_source: self.time_stamp_type,
-            ring_bytes: self.ring.map_or_else(|| default_ring_bytes(free_bytes), |bytes| bytes as usize),
+            ring_bytes: self.ring.map_or(ring_bytes, |bytes| bytes as usize),
             count: self.count,
             real_time: self.rt,
             ..InputPlan::default()
@@ -321,7 +325,7 @@ impl Args {
     }
 
     /// The cores of the lanes and of the writer.
-    fn place(&self) -> anyhow::Result<(Vec<usize>, Option<usize>)> {
+    fn place(&self, names: &[String]) -> anyhow::Result<(Vec<usize>, Option<usize>)> {
         let number = |core: &Core| match core {
             Core::Number(number) => Some(*number),
             Core::Auto => None,
@@ -334,16 +338,16 @@ impl Args {
         if !numbers.is_empty() {
             bail!("--cpu takes core numbers or 'auto', not both");
         }
-        let nic = self.interface.first().map(|name| Nic::read(Path::new("/"), name));
-        let advice = advise(&Topology::here()?, nic.as_ref(), self.interface.len());
+        let nic = names.first().map(|name| Nic::read(Path::new("/"), name));
+        let advice = advise(&Topology::here()?, nic.as_ref(), names.len());
         Ok(advice.map_or((Vec::new(), self.writer_cpu), |advice| {
             (advice.readers, self.writer_cpu.or(Some(advice.writer)))
         }))
     }
 
     /// Refuses a ring and buffer that exceed free memory, for which the kernel would kill the process.
-    fn check_memory(&self, free_bytes: u64) -> anyhow::Result<()> {
-        let rings = self.ring.unwrap_or(0).saturating_mul(self.interface.len() as u64);
+    fn check_memory(&self, free_bytes: u64, rings: usize) -> anyhow::Result<()> {
+        let rings = self.ring.unwrap_or(0).saturating_mul(rings as u64);
         let wanted = self.buffer.unwrap_or(0).saturating_add(rings);
         if wanted > free_bytes {
             let (wanted, free) = (crate::show::bytes(wanted), crate::show::bytes(free_bytes));

@@ -4,7 +4,8 @@ use crate::units::{self, FORMATS, choice};
 use anyhow::{Context, bail};
 use quaff::Sorting;
 use quaff::memory;
-use quaff::plan::{InputPlan, InterfacePlan, ReadPlan, SandboxPlan, WritePlan, default_ring_bytes};
+use quaff::plan::{InputPlan, InterfacePlan, ReadPlan, SandboxPlan, WritePlan, default_rings_bytes};
+use quaff::source::interfaces_named;
 use quaff::split::{Goal, MemberPlan, SplitPlan};
 use quaff_file::write::Format;
 use quaff_wire::split::SplitFields;
@@ -34,7 +35,8 @@ use std::time::Duration;
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Interface to read the feed from; repeat it for more
+    /// Interface to read the feed from; repeat it for more. A pattern such as 'eth*' stands for several, and 'any'
+    /// for all that are up
     #[arg(
         short,
         long = "interface",
@@ -170,7 +172,7 @@ impl Args {
             }
         };
         Ok(SplitPlan {
-            input: self.input_plan(),
+            input: self.input_plan()?,
             write: self.write_plan(goals.len()),
             sorting: Sorting {
                 by: self.by,
@@ -241,11 +243,13 @@ impl Args {
         if self.plan.is_empty() { &self.read } else { &self.plan }
     }
 
-    fn input_plan(&self) -> InputPlan {
+    fn input_plan(&self) -> anyhow::Result<InputPlan> {
         let (free_bytes, files) = (memory::free_bytes(), self.input_files());
-        let interface = |name: &String| InterfacePlan { name: name.clone(), cpu: self.cpu };
-        InputPlan {
-            interfaces: self.interface.iter().map(interface).collect(),
+        let names = interfaces_named(&self.interface)?;
+        let ring_bytes = default_rings_bytes(free_bytes, names.len());
+        let interface = |name| InterfacePlan { name, cpu: self.cpu };
+        Ok(InputPlan {
+            interfaces: names.into_iter().map(interface).collect(),
             read: (!files.is_empty()).then(|| ReadPlan {
                 files: files.to_vec(),
                 salvage: self.salvage,
@@ -254,10 +258,10 @@ impl Args {
             }),
             filter: self.filter.clone().filter(|filter| !filter.trim().is_empty()),
             promiscuous: !self.no_promiscuous,
-            ring_bytes: self.ring.map_or_else(|| default_ring_bytes(free_bytes), |bytes| bytes as usize),
+            ring_bytes: self.ring.map_or(ring_bytes, |bytes| bytes as usize),
             count: self.count,
             ..InputPlan::default()
-        }
+        })
     }
 
     fn write_plan(&self, members: usize) -> WritePlan {

@@ -131,7 +131,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
 }
 
 /// Restricts the process to reading `files`, before it parses them.
-fn confine(files: Vec<PathBuf>) -> anyhow::Result<()> {
+pub(crate) fn confine(files: Vec<PathBuf>) -> anyhow::Result<()> {
     let mut sandbox = Sandbox::confine(&Limits { read: files, ..Limits::default() })?;
     sandbox.restrict_calls(Phase::Running);
     if sandbox.landlock_abi == 0 || !sandbox.seccomp {

@@ -1,0 +1,168 @@
+//! Names of interfaces as users write them: one name, a pattern such as `eth*`, or `any`.
+//!
+//! A name that an interface has is that interface, whatever characters it has. This module opens nothing.
+
+use crate::{Error, Result};
+use quaff_os::rtnl::{Link, Rtnl};
+use quaff_wire::linktype;
+
+/// All interfaces that are up, unless one has this name.
+const ANY: &str = "any";
+/// Interfaces that patterns may stand for: each has a ring and a thread.
+const INTERFACES_MAX: usize = 128;
+
+/// The interfaces that `names` stand for, each once, in the order of the names and of the kernel. A name that is no
+/// pattern stays as it is, whether an interface has it or not.
+pub fn interfaces_named(names: &[String]) -> Result<Vec<String>> {
+    if !names.iter().any(|name| is_pattern(name)) {
+        return Ok(names.to_vec());
+    }
+    expand(names, &Rtnl::open()?.links()?)
+}
+
+fn expand(names: &[String], links: &[Link]) -> Result<Vec<String>> {
+    let mut found: Vec<String> = Vec::new();
+    for name in names {
+        let is_name = !is_pattern(name) || links.iter().any(|link| link.name == *name);
+        let of_name: Vec<_> = match is_name {
+            true => vec![name.clone()],
+            false => {
+                let named = links.iter().filter(|link| stands_for(name, link));
+                named.map(|link| link.name.clone()).collect()
+            }
+        };
+        if of_name.is_empty() {
+            let known: Vec<_> = links.iter().map(|link| link.name.as_str()).collect();
+            let known = known.join(", ");
+            return Err(Error::Plan(format!(
+                "no interface that can be captured is named {name}; there are {known}"
+            )));
+        }
+        found.extend(of_name.into_iter().filter(|name| !found.contains(name)).collect::<Vec<_>>());
+    }
+    match found.len() {
+        0..=INTERFACES_MAX => Ok(found),
+        count => Err(Error::Plan(format!(
+            "{} stands for {count} interfaces, and each needs a ring and a thread: at most {INTERFACES_MAX}",
+            names.join(" ")
+        ))),
+    }
+}
+
+fn is_pattern(name: &str) -> bool {
+    name == ANY || name.contains(['*', '?', '['])
+}
+
+fn stands_for(pattern: &str, link: &Link) -> bool {
+    let is_wanted = if pattern == ANY { link.up } else { matches(pattern.as_bytes(), link.name.as_bytes()) };
+    is_wanted && linktype::of_arphrd(link.arphrd).is_some()
+}
+
+/// Matches a pattern of a shell: `*` is any text, `?` one byte, `[a-c1]` one of a set, `[!a]` one outside of it.
+fn matches(pattern: &[u8], name: &[u8]) -> bool {
+    match (pattern, name) {
+        ([], _) => name.is_empty(),
+        ([b'*', rest @ ..], _) => (0..=name.len()).any(|skipped| matches(rest, &name[skipped..])),
+        ([b'?', rest @ ..], [_, name @ ..]) => matches(rest, name),
+        ([b'[', set @ ..], [byte, others @ ..]) => match set_of(set, *byte) {
+            Some((is_in, rest)) => is_in && matches(rest, others),
+            None => *byte == b'[' && matches(set, others),
+        },
+        ([wanted, rest @ ..], [byte, name @ ..]) => wanted == byte && matches(rest, name),
+        (_, []) => false,
+    }
+}
+
+/// Whether a byte is in the set at the front of `set`, and what follows its bracket; `None` if that is missing.
+fn set_of(set: &[u8], byte: u8) -> Option<(bool, &[u8])> {
+    let (is_outside, set) = match set {
+        [b'!', set @ ..] => (true, set),
+        set => (false, set),
+    };
+    // A bracket that comes first is one of the set.
+    let end = 1 + set.get(1..)?.iter().position(|byte| *byte == b']')?;
+    let (mut members, rest) = (&set[..end], &set[end + 1..]);
+    let mut is_in = false;
+    while let [first, others @ ..] = members {
+        (is_in, members) = match others {
+            [b'-', last, others @ ..] => (is_in || (*first..=*last).contains(&byte), others),
+            others => (is_in || *first == byte, others),
+        };
+    }
+    Some((is_in != is_outside, rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn link(index: u32, name: &str, up: bool, arphrd: u16) -> Link {
+        Link {
+            index,
+            name: name.into(),
+            mac: [0; 6],
+            mtu: 1500,
+            arphrd,
+            up,
+            running: up,
+            kind: String::new(),
+            master: None,
+            lower: None,
+            xdp_program: None,
+        }
+    }
+
+    fn expanded(names: &[&str]) -> Result<Vec<String>> {
+        let links = [
+            link(1, "lo", true, 772),
+            link(2, "eth0", true, 1),
+            link(3, "eth1", false, 1),
+            link(4, "ib0", true, 32),
+            link(5, "odd*", true, 1),
+        ];
+        expand(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>(), &links)
+    }
+
+    #[test]
+    fn patterns_are_those_of_a_shell() {
+        let all = |pattern: &str, names: &[&str]| {
+            names.iter().all(|name| matches(pattern.as_bytes(), name.as_bytes()))
+        };
+        assert!(all("eth*", &["eth", "eth0", "eth0.100"]) && all("e*0", &["eth0", "e0", "eno10"]));
+        assert!(
+            all("eth[0-2]", &["eth0", "eth2"])
+                && all("eth[!3-9]", &["eth0", "ethx"])
+                && all("[]a]", &["]", "a"])
+        );
+        assert!(all("eth?", &["eth0"]) && all("*", &["", "x"]) && all("a[b", &["a[b"]));
+        for (pattern, name) in [
+            ("eth*", "veth0"),
+            ("eth?", "eth"),
+            ("eth[0-2]", "eth3"),
+            ("eth[!3-9]", "eth3"),
+            ("", "x"),
+            ("a[b", "ab"),
+        ] {
+            assert!(!matches(pattern.as_bytes(), name.as_bytes()), "{pattern} {name}");
+        }
+    }
+
+    #[test]
+    fn names_stand_for_interfaces_once_and_in_order() {
+        assert_eq!(expanded(&["eth*"]).expect("two"), ["eth0", "eth1"]);
+        assert_eq!(expanded(&["eth1", "eth*", "lo"]).expect("each once"), ["eth1", "eth0", "lo"]);
+        // What is down, or of a kind that quaff cannot describe, is not in `any`.
+        assert_eq!(expanded(&["any"]).expect("three"), ["lo", "eth0", "odd*"]);
+        assert_eq!(expanded(&["odd*"]).expect("the one with this name"), ["odd*"]);
+        assert_eq!(expanded(&["missing", "lo"]).expect("looked up later"), ["missing", "lo"]);
+        let error = expanded(&["wlan*"]).expect_err("none").to_string();
+        assert!(error.contains("wlan*") && error.contains("eth1"), "{error}");
+    }
+
+    #[test]
+    fn very_many_interfaces_are_refused() {
+        let links: Vec<_> = (1..200).map(|index| link(index, &format!("veth{index}"), true, 1)).collect();
+        let error = expand(&["veth*".to_owned()], &links).expect_err("too many").to_string();
+        assert!(error.contains("199 interfaces") && error.contains("128"), "{error}");
+    }
+}
