@@ -7,8 +7,8 @@
 use quaff_wire::pcapng::Interface;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Largest number of interfaces: a number fits a frame descriptor, and the header of a file stays small.
-pub(crate) const INTERFACES_MAX: usize = 32_768;
+/// Largest number of interfaces: a number fits a frame descriptor.
+pub const INTERFACES_MAX: usize = 1 << 16;
 
 /// Largest sum of the texts of all interfaces, bytes: they stand in the header of each file, and may come from a file
 /// that has many long ones.

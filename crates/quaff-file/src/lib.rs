@@ -22,4 +22,4 @@ pub mod verify;
 pub mod write;
 
 pub use error::{Error, Result};
-pub use interfaces::Interfaces;
+pub use interfaces::{INTERFACES_MAX, Interfaces};

@@ -21,23 +21,29 @@ pub struct Counts {
     pub packed: u64,
     /// Packets lost because no buffer was free.
     pub lost: u64,
+    /// Packets that the input records as dropped by the operating system, without saying where.
+    pub recorded: u64,
     /// Time that the interface was down, ns.
     pub down_ns: u64,
     /// The tunnel sessions of the lane, ordered by interface.
     pub sessions: Vec<SessionCounts>,
 }
 
-/// The counters of one tunnel session.
+/// The counters of one tunnel session, or of another interface of the input than the first.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SessionCounts {
     /// Number of the interface in [`crate::interfaces`].
     pub interface: u16,
+    /// Packets received; 0 where it is not known.
+    pub received: u64,
     /// Packets packed into chunks.
     pub packed: u64,
-    /// Packets lost before the capture, by the sequence numbers of the tunnel.
+    /// Packets lost before the capture, by the sequence numbers of the tunnel or the counters of the input.
     pub missing: u64,
     /// Packets dropped just before packets of the session; included in the lane's drops.
     pub dropped: u64,
+    /// As that of [`Counts`].
+    pub recorded: u64,
 }
 
 impl Counts {
@@ -148,6 +154,7 @@ pub struct CopyTally {
 
 /// Converts a lane's counts into Interface Statistics Blocks: one for its interface, one for each session.
 ///
+/// An interface has received at least what the filter accepted: its own counter is read less often.
 /// `filter_accepted` less `os_dropped` and `delivered` is the number of packets lost for want of a buffer.
 /// `interface_dropped` of a session is its loss before the capture.
 pub fn statistics(
@@ -158,15 +165,16 @@ pub fn statistics(
     let packed = counts.packed_plain();
     // Drops recorded with sessions are not recorded with the lane's interface again.
     let elsewhere: u64 = counts.sessions.iter().map(|session| session.dropped).sum();
-    let os_dropped = counts.kernel_dropped.saturating_sub(elsewhere);
+    let os_dropped = counts.kernel_dropped.saturating_sub(elsewhere) + counts.recorded;
     let lost = counts.lost.saturating_sub(elsewhere.saturating_sub(counts.kernel_dropped));
+    let filter_accepted = os_dropped + lost + packed;
     let own = Statistics {
         interface,
         time_ns: counts.time_ns,
         start_ns,
-        received: counts.nic_received,
+        received: counts.nic_received.max(filter_accepted),
         interface_dropped: counts.nic_dropped,
-        filter_accepted: os_dropped + lost + packed,
+        filter_accepted,
         os_dropped,
         delivered: packed,
         comment: (counts.down_ns > 0)
@@ -176,13 +184,32 @@ pub fn statistics(
         interface: u32::from(session.interface),
         time_ns: counts.time_ns,
         start_ns,
-        received: session.packed,
+        received: session.received.max(session.packed + session.dropped + session.recorded),
         interface_dropped: session.missing,
-        filter_accepted: session.packed + session.dropped,
-        os_dropped: session.dropped,
+        filter_accepted: session.packed + session.dropped + session.recorded,
+        os_dropped: session.dropped + session.recorded,
         delivered: session.packed,
         comment: (session.missing > 0)
             .then(|| format!("{} packets were lost before the capture", session.missing)),
     });
     std::iter::once(own).chain(sessions)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The counter of the interface is older than those of the packets.
+    #[test]
+    fn an_interface_has_received_what_its_filter_accepted() {
+        let session = SessionCounts { interface: 1, packed: 4, dropped: 1, ..SessionCounts::default() };
+        let sessions = vec![session];
+        let counts =
+            Counts { nic_received: 5, packed: 9, lost: 2, kernel_dropped: 3, sessions, ..Counts::default() };
+        for (of, received) in statistics(0, 0, &counts).zip([9, 5]) {
+            assert_eq!((of.received, of.filter_accepted), (received, received), "{of:?}");
+        }
+        let counts = Counts { nic_received: 50, ..counts };
+        assert_eq!(statistics(0, 0, &counts).next().map(|of| of.received), Some(50));
+    }
 }

@@ -146,7 +146,8 @@ impl Run {
         let mut notes = self.notes;
         notes.extend(self.filters.iter().flat_map(FrameFilter::notes));
         let seconds = (steady_ns() - self.started_ns) as f64 / 1e9;
-        let (below_tap, reasons) = verdict::judge(&lanes, self.softnet);
+        let (below_tap, mut reasons) = verdict::judge(&lanes, self.softnet);
+        reasons.lossy.extend(input.as_ref().and_then(verdict::recorded));
         Ended { lanes, input, failure, notes, seconds, below_tap, reasons }
     }
 }

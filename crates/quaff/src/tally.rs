@@ -116,7 +116,7 @@ pub struct InputTally {
     pub damages: Vec<String>,
     /// Bytes skipped by `--salvage`.
     pub jumps: SkippedBytes,
-    /// Drops recorded when the files were captured (`epb_dropcount`); in none of the sums.
+    /// Drops recorded when the files were captured, with packets or in counters; in none of the sums. The run is lossy.
     pub recorded_drops: u64,
     /// The first file that could not be read at all.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -16,7 +16,7 @@
 //! unknown. [`quaff_os::link_counters`] says which packet is in which counter. This module never reads an interface.
 
 use crate::plan::SNAPLEN_MAX;
-use crate::tally::{BelowTap, LaneTally, Reasons, Verdict};
+use crate::tally::{BelowTap, InputTally, LaneTally, Reasons, Verdict};
 use quaff_file::tally::WriterTally;
 use quaff_os::link_counters::{BeforeTap, LowerDrops};
 use quaff_os::softnet::{SoftnetMeter, SoftnetRises};
@@ -119,6 +119,12 @@ fn below(lanes: &[LaneTally], unexplained: &mut u64, found: &mut BelowTap, reaso
             }
         }
     }
+}
+
+/// Packets that were lost when the files were captured, as these record.
+pub(crate) fn recorded(input: &InputTally) -> Option<String> {
+    let drops = input.recorded_drops;
+    (drops > 0).then(|| format!("{drops} packets were lost during the original capture, as the files record"))
 }
 
 /// Files that may not be on disk.

@@ -7,6 +7,7 @@
 
 use quaff_wire::decode::{Frame, Interface, Item, Statistics};
 use serde::Serialize;
+use std::collections::HashMap;
 
 /// Largest number of contradictions reported.
 const CONTRADICTIONS_MAX: usize = 8;
@@ -36,9 +37,31 @@ pub struct Ledger {
     pub contradictions: Vec<String>,
 }
 
+/// The drops that a section records for one of its interfaces.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RecordedDrops {
+    /// Dropped by the interface.
+    pub ifdrop: u64,
+    /// Dropped by the operating system, or between it and the file.
+    pub osdrop: u64,
+    /// The sum of the drops that stand with packets; normally parts of the other two.
+    pub dropcount: u64,
+}
+
+impl RecordedDrops {
+    /// The parts of `ifdrop` and `osdrop` that do not stand with packets.
+    pub fn without_place(&self) -> (u64, u64) {
+        let elsewhere = self.dropcount.saturating_sub(self.osdrop);
+        (self.ifdrop.saturating_sub(elsewhere), self.osdrop.saturating_sub(self.dropcount))
+    }
+}
+
+/// Name, start of the run in ns since 1970, and number among those of its section for which both are equal.
+type Key<'a> = (&'a [u8], u64, usize);
+
 /// Collects the ledger while files are read.
 #[derive(Debug, Default)]
-pub(crate) struct LedgerBuilder {
+pub struct LedgerBuilder {
     /// The interfaces of the section that is being read.
     open: Vec<InterfaceCounters>,
     /// Those of the previous section.
@@ -72,21 +95,36 @@ struct CounterBlock {
 
 impl LedgerBuilder {
     /// Begins a file or a section, which describes its interfaces anew.
-    pub(crate) fn begin(&mut self) {
+    pub fn begin(&mut self) {
+        self.begin_with(|_, _| {});
+    }
+
+    /// As [`LedgerBuilder::begin`]; passes the drops of each interface of the section that ends to `each`, by number.
+    pub fn begin_with(&mut self, mut each: impl FnMut(usize, RecordedDrops)) {
         if self.open.is_empty() {
             return;
         }
-        for interface in &self.open {
-            let before = self.previous.iter().find(|previous| interface.continues(previous));
+        let places = Self::places(&self.previous);
+        let mut counted = HashMap::new();
+        for (number, interface) in self.open.iter().enumerate() {
+            let key = interface.key(&mut counted);
+            let before = key.and_then(|key| places.get(&key)).map(|place| &self.previous[*place]);
             self.any |= interface.last.is_some() || interface.now.dropcount > 0;
-            interface.close(before, &mut self.sum);
+            each(number, interface.close(before, &mut self.sum));
         }
         self.previous = std::mem::take(&mut self.open);
     }
 
+    /// The places of interfaces, by what makes them the same in the next file of a run.
+    fn places(interfaces: &[InterfaceCounters]) -> HashMap<Key<'_>, usize> {
+        let mut counted = HashMap::new();
+        let keys = interfaces.iter().map(|interface| interface.key(&mut counted));
+        keys.enumerate().filter_map(|(place, key)| Some((key?, place))).collect()
+    }
+
     /// Takes the next item of a file.
     #[inline]
-    pub(crate) fn item(&mut self, item: &Item<'_>) {
+    pub fn item(&mut self, item: &Item<'_>) {
         match item {
             Item::Frame(frame) => self.frame(frame),
             Item::Section(_) => self.begin(),
@@ -120,7 +158,7 @@ impl LedgerBuilder {
     }
 
     /// Returns the ledger; `None` if the files hold no counters. `lost` is by sequence numbers.
-    pub(crate) fn finish(mut self, lost: u64) -> Option<Ledger> {
+    pub fn finish(mut self, lost: u64) -> Option<Ledger> {
         self.begin();
         let mut ledger = self.sum;
         ledger.recorded_drops =
@@ -171,10 +209,13 @@ impl InterfaceCounters {
         self.last.map(|block| block.statistics)
     }
 
-    /// Returns `true` for the same interface in the same run of a capture.
-    fn continues(&self, previous: &Self) -> bool {
-        let began = |interface: &Self| interface.first.and_then(|block| block.statistics.starttime_ns);
-        self.name == previous.name && began(self).is_some() && began(self) == began(previous)
+    /// What is the same for the same interface in the same run of a capture, if its counters have the start of the run.
+    /// `counted` has the interfaces of its section before it: several may have one name, or none.
+    fn key<'a>(&'a self, counted: &mut HashMap<(&'a [u8], u64), usize>) -> Option<Key<'a>> {
+        let began_ns = self.first.and_then(|block| block.statistics.starttime_ns)?;
+        let same = counted.entry((&self.name, began_ns)).or_default();
+        *same += 1;
+        Some((&self.name, began_ns, *same))
     }
 
     /// Returns the counters at the start of the file, as quaff writes them.
@@ -185,9 +226,10 @@ impl InterfaceCounters {
             .filter(|s| s.usrdeliv.is_some())
     }
 
-    fn close(&self, before: Option<&Self>, sum: &mut Ledger) {
+    fn close(&self, before: Option<&Self>, sum: &mut Ledger) -> RecordedDrops {
         sum.epb_dropcount = sum.epb_dropcount.saturating_add(self.now.dropcount);
-        let Some(last) = self.last else { return };
+        let mut recorded = RecordedDrops { dropcount: self.now.dropcount, ..RecordedDrops::default() };
+        let Some(last) = self.last else { return recorded };
         let baseline = self.baseline();
         let behind = before.map_or(0, Self::frames_behind);
         let before = before.and_then(|before| before.last).map(|block| block.statistics);
@@ -195,9 +237,12 @@ impl InterfaceCounters {
         let from = baseline.map_or(Statistics::default(), |baseline| before.unwrap_or(baseline));
         match (drops(&from), drops(&last.statistics)) {
             (Some(from), Some(to)) if (0..3).all(|i| to[i] >= from[i]) => {
-                sum.ifdrop = sum.ifdrop.saturating_add(to[0] - from[0]);
-                sum.osdrop = sum.osdrop.saturating_add(to[1] - from[1]);
-                sum.undelivered = sum.undelivered.saturating_add(to[2] - from[2]);
+                let [ifdrop, osdrop, undelivered] = std::array::from_fn(|i| to[i] - from[i]);
+                sum.ifdrop = sum.ifdrop.saturating_add(ifdrop);
+                sum.osdrop = sum.osdrop.saturating_add(osdrop);
+                sum.undelivered = sum.undelivered.saturating_add(undelivered);
+                recorded.ifdrop = ifdrop;
+                recorded.osdrop = osdrop.saturating_add(undelivered);
             }
             _ => self.contradict(sum, "its counters run backwards".into()),
         }
@@ -207,6 +252,7 @@ impl InterfaceCounters {
             let before = before.map(|before| before.usrdeliv.unwrap_or(0) + behind);
             self.compare(&baseline, before, &last, sum);
         }
+        recorded
     }
 
     /// Returns the number of frames after the last counters.

@@ -9,12 +9,11 @@ pub(crate) mod ledger;
 mod report;
 mod sequence;
 
-pub use ledger::Ledger;
+pub use ledger::{Ledger, LedgerBuilder, RecordedDrops};
 pub use report::{Gaps, Outcome, Report, Stream};
 pub use sequence::{Gap, StreamEnd};
 
 use crate::read::{self, CaptureFile, Error, SkippedBytes};
-use ledger::LedgerBuilder;
 use quaff_wire::decode::{Frame, Item};
 use quaff_wire::linktype;
 use quaff_wire::probe::{self, Classified, ProbeHeader};

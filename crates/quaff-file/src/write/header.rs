@@ -5,7 +5,7 @@
 //! of packets in it.
 
 use crate::interfaces::Interfaces;
-use crate::tally::{Counts, statistics};
+use crate::tally::{Counts, SessionCounts, statistics};
 use crate::write::plan::Format;
 use quaff_wire::pcap::{Resolution, file_header};
 use quaff_wire::pcapng::{Section, idb, isb, padding, padding_bytes, shb};
@@ -70,8 +70,8 @@ impl Heading {
     }
 
     /// Returns the last bytes of a file. `counts` are the lanes' newest counts, `written` those of their
-    /// last chunks in the file; packets packed in between are lost. Only sessions in `written` with an
-    /// interface below `described` are included.
+    /// last chunks in the file; packets packed in between are lost. Only sessions with an interface below `described`
+    /// are included.
     pub(super) fn last(&self, counts: &[Counts], written: &[Counts], described: usize) -> Vec<u8> {
         let mut out = Vec::new();
         if self.format == Format::Pcapng {
@@ -109,7 +109,7 @@ impl Heading {
     fn put_new(&self, out: &mut Vec<u8>, counts: &[Counts], interfaces: Range<usize>) {
         for interface in interfaces {
             let is_counted = |counts: &Counts| {
-                counts.sessions.iter().any(|session| usize::from(session.interface) == interface)
+                counts.sessions.binary_search_by_key(&interface, |session| session.interface.into()).is_ok()
             };
             if !counts.iter().any(is_counted) {
                 let none = Counts { time_ns: self.start_ns, ..Counts::default() };
@@ -129,11 +129,16 @@ impl Heading {
 }
 
 fn with_loss(counts: &Counts, written: &Counts, described: usize) -> Counts {
-    let known = written.sessions.iter().filter(|session| usize::from(session.interface) < described);
+    let known = counts.sessions.iter().filter(|session| usize::from(session.interface) < described);
+    let written_of = |session: &SessionCounts| {
+        let at = written.sessions.binary_search_by_key(&session.interface, |session| session.interface);
+        let of = at.map_or_else(|_| SessionCounts::default(), |at| written.sessions[at]);
+        SessionCounts { packed: of.packed, dropped: of.dropped, ..*session }
+    };
     Counts {
         packed: written.packed,
         lost: counts.lost + (counts.packed - written.packed),
-        sessions: known.copied().collect(),
+        sessions: known.map(written_of).collect(),
         ..counts.clone()
     }
 }

@@ -2,7 +2,8 @@
 //! read, and never copied or lost: without room in the output, reading waits.
 //!
 //! The interfaces of the files become those of the output. The same interface in several files or
-//! sections is one; one that appears later is added then.
+//! sections is one; one that appears later is added then. Equal ones of a section stay several. The drops that the files
+//! record are added up for each, and become drops of the output.
 
 use super::{Pull, Source, SourceTally};
 use crate::batch::{BATCH_FRAMES, Frame};
@@ -10,10 +11,11 @@ use crate::gauge::LaneGauges;
 use crate::plan::{ReadPlan, SNAPLEN_MAX};
 use crate::tally::{InputTally, LaneTally};
 use crate::{Error, Result};
-use quaff_file::Interfaces;
 use quaff_file::read::{Advance, CaptureFile, Error as FileError, Options};
 use quaff_file::tally::Counts;
+use quaff_file::verify::LedgerBuilder;
 use quaff_file::write::Format;
+use quaff_file::{INTERFACES_MAX, Interfaces};
 use quaff_os::Stop;
 use quaff_wire::decode::{self, Item};
 use quaff_wire::linktype;
@@ -45,15 +47,31 @@ pub(crate) struct Files {
     /// A snaplen asks for a part of each packet.
     is_part_wanted: bool,
     input: InputTally,
+    /// The counters in the section that is read.
+    ledger: LedgerBuilder,
+    /// By the numbers of the output's interfaces.
+    counted: Vec<InterfaceCounts>,
     gauges: Arc<LaneGauges>,
+}
+
+/// The packets of an interface.
+#[derive(Debug, Clone, Copy, Default)]
+struct InterfaceCounts {
+    received: u64,
+    /// Recorded drops that stand with no packet: by the interface, and by the operating system.
+    ifdrop: u64,
+    osdrop: u64,
 }
 
 /// The interfaces of a file by those of the output.
 #[derive(Debug)]
 struct Translation {
     interfaces: Interfaces,
-    /// Those that files have described so far. A file may have thousands, and describe them again in each section.
-    numbers: HashMap<Interface, u16>,
+    /// Those that files have described so far, by their numbers among equal ones of a section. A file may have thousands,
+    /// and describe them again in each section.
+    numbers: HashMap<(Interface, u32), u16>,
+    /// Equal ones in the current section.
+    equal: HashMap<Interface, u32>,
     /// By number in the current section; `None` where the output cannot hold its packets.
     of_section: Vec<Option<u16>>,
     /// A pcap file is of one link type.
@@ -71,8 +89,8 @@ impl Files {
         gauges: Arc<LaneGauges>,
     ) -> Result<Self> {
         let is_pcap = format != Format::Pcapng;
-        let (numbers, of_section) = (HashMap::new(), Vec::new());
-        let translation = Translation { interfaces, numbers, of_section, is_pcap, unsuited: 0 };
+        let (numbers, equal, of_section) = (HashMap::new(), HashMap::new(), Vec::new());
+        let translation = Translation { interfaces, numbers, equal, of_section, is_pcap, unsuited: 0 };
         let mut files = Self {
             left: plan.files.iter().cloned().collect(),
             plan,
@@ -89,6 +107,8 @@ impl Files {
             truncated: 0,
             is_part_wanted: false,
             input: InputTally::default(),
+            ledger: LedgerBuilder::default(),
+            counted: Vec::new(),
             gauges,
         };
         files.peek()?;
@@ -136,7 +156,7 @@ impl Files {
         }
         if self.translation.interfaces.count() == 0 {
             let linktype = linktype::ETHERNET.linktype;
-            self.translation.number(Interface { linktype, ..Interface::default() });
+            self.translation.number(Interface { linktype, ..Interface::default() }, 0);
         }
         Ok(())
     }
@@ -171,12 +191,17 @@ impl Files {
     fn walk(&mut self, frames: &mut Vec<Frame>, most: usize) {
         let Some(file) = &mut self.file else { return };
         let (translation, pending) = (&mut self.translation, &mut self.pending);
+        let (ledger, counted, input) = (&mut self.ledger, &mut self.counted, &mut self.input);
         if let Some((frame, dropped)) = pending.take() {
             self.dropped += dropped;
             frames.push(frame);
         }
         let (mut seen, mut wire_bytes, mut truncated) = (0, 0, 0);
         let walked = file.walk(|item, start| {
+            if let Item::Section(_) = item {
+                end_section(ledger, translation, counted, input);
+            }
+            ledger.item(&item);
             let packet = match item {
                 Item::Frame(packet) => packet,
                 other => {
@@ -187,10 +212,11 @@ impl Files {
             seen += 1;
             wire_bytes += u64::from(packet.wire_len);
             let Some(interface) = translation.interface(&packet) else { return true };
+            counts_of(counted, interface).received += 1;
             truncated += u64::from(packet.data.len() > SNAPLEN_MAX as usize);
             let frame = describe(&packet, start as u32, interface);
             if packet.dropcount > 0 {
-                self.input.recorded_drops += packet.dropcount;
+                input.recorded_drops = input.recorded_drops.saturating_add(packet.dropcount);
                 if !frames.is_empty() {
                     *pending = Some((frame, packet.dropcount));
                     return false;
@@ -212,7 +238,7 @@ impl Files {
         while let Some(path) = self.left.pop_front().filter(|_| !self.is_closing) {
             let options =
                 Options { salvage: self.plan.salvage, follow: self.plan.follow, stop: self.stop.clone() };
-            self.translation.of_section.clear();
+            self.translation.begin_section();
             self.input.files += 1;
             match CaptureFile::open_with(&path, options) {
                 Ok(file) => {
@@ -226,6 +252,7 @@ impl Files {
     }
 
     fn close_file(&mut self) {
+        end_section(&mut self.ledger, &self.translation, &mut self.counted, &mut self.input);
         if let Some(file) = self.file.take() {
             self.input.bytes += file.offset();
             self.input.jumps.add(file.skipped);
@@ -282,11 +309,25 @@ impl Source for Files {
     }
 
     fn count(&self, counts: &mut Counts) {
-        counts.nic_received = self.frames;
+        for (number, of) in self.counted.iter().enumerate() {
+            if number == 0 {
+                (counts.nic_received, counts.nic_dropped, counts.recorded) =
+                    (of.received, of.ifdrop, of.osdrop);
+            } else if of.received + of.ifdrop + of.osdrop > 0 {
+                let session = counts.session(number as u16);
+                (session.received, session.missing, session.recorded) = (of.received, of.ifdrop, of.osdrop);
+            }
+        }
     }
 
     fn finish(mut self: Box<Self>) -> Result<SourceTally> {
         self.close_file();
+        if !self.translation.is_pcap && self.translation.unsuited > 0 {
+            self.input.notes.push(format!(
+                "packets of further interfaces are not in the output: it has {INTERFACES_MAX} interfaces, or texts of \
+                 theirs of 4 MiB"
+            ));
+        }
         // A frame that was described and not taken was not offered.
         self.frames -= u64::from(self.pending.is_some());
         let lane = LaneTally {
@@ -300,10 +341,44 @@ impl Source for Files {
     }
 }
 
+/// Adds up the drops that the interfaces of a section record, at its end.
+fn end_section(
+    ledger: &mut LedgerBuilder,
+    translation: &Translation,
+    counted: &mut Vec<InterfaceCounts>,
+    input: &mut InputTally,
+) {
+    ledger.begin_with(|number, drops| {
+        let (ifdrop, osdrop) = drops.without_place();
+        input.recorded_drops = input.recorded_drops.saturating_add(ifdrop).saturating_add(osdrop);
+        if let Some(number) = translation.of_section.get(number).copied().flatten()
+            && ifdrop + osdrop > 0
+        {
+            let counts = counts_of(counted, number);
+            counts.ifdrop = counts.ifdrop.saturating_add(ifdrop);
+            counts.osdrop = counts.osdrop.saturating_add(osdrop);
+        }
+    });
+}
+
+#[inline]
+fn counts_of(counted: &mut Vec<InterfaceCounts>, number: u16) -> &mut InterfaceCounts {
+    let number = usize::from(number);
+    if number >= counted.len() {
+        counted.resize(number + 1, InterfaceCounts::default());
+    }
+    &mut counted[number]
+}
+
 impl Translation {
+    fn begin_section(&mut self) {
+        self.of_section.clear();
+        self.equal.clear();
+    }
+
     fn item(&mut self, item: &Item<'_>) {
         match item {
-            Item::Section(_) => self.of_section.clear(),
+            Item::Section(_) => self.begin_section(),
             Item::Interface(interface) => self.add(interface),
             Item::Frame(_) | Item::Statistics(_) | Item::Jump(_) => {}
         }
@@ -314,17 +389,22 @@ impl Translation {
         let found = owned(interface);
         let first = self.interfaces.get(0);
         let is_suited = !self.is_pcap || first.is_none_or(|first| first.linktype == found.linktype);
-        let number = if is_suited { self.number(found) } else { None };
+        let equal = self.equal.entry(found.clone()).or_default();
+        *equal += 1;
+        let equal = *equal - 1;
+        let number = if is_suited { self.number(found, equal) } else { None };
         self.of_section.push(number);
     }
 
-    /// The number of an interface in the output, which a new one gets; `None` when the output cannot have more.
-    fn number(&mut self, found: Interface) -> Option<u16> {
-        if let Some(number) = self.numbers.get(&found) {
+    /// The number of an interface in the output, which a new one gets; `None` when the output cannot have more. `equal`
+    /// interfaces were before it in its section.
+    fn number(&mut self, found: Interface, equal: u32) -> Option<u16> {
+        let key = (found, equal);
+        if let Some(number) = self.numbers.get(&key) {
             return Some(*number);
         }
-        let number = self.interfaces.add(found.clone())?;
-        self.numbers.insert(found, number);
+        let number = self.interfaces.add(key.0.clone())?;
+        self.numbers.insert(key, number);
         Some(number)
     }
 

@@ -225,7 +225,7 @@ fn other_words(ledger: &Ledger) -> String {
         (ledger.merged, "fragments reassembled into other packets"),
         (
             ledger.unsuited,
-            "dropped: the output cannot have their interface (pcap has one link type, pcapng some 32,000 interfaces)",
+            "dropped: of another link type (pcap has one), or of more interfaces than the output can have",
         ),
         (
             sum(|lane| lane.without_adapter_time),
@@ -245,8 +245,7 @@ fn input_words(input: &InputTally) -> String {
     for damage in &input.damages {
         text += &format!("  DAMAGED: {}; the packets before it are written\n", name(damage));
     }
-    let drops = "packets were dropped during the original capture, as the file records";
-    text + &show::counted("  ", [(input.recorded_drops, drops)])
+    text
 }
 
 /// Sessions shown; the JSON has all.

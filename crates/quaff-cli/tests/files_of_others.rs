@@ -1,0 +1,210 @@
+//! `quaff capture --read` and `quaff verify` on files as other programs write them: what they record is kept, and counts.
+
+mod support;
+
+use quaff_file::read::CaptureFile;
+use quaff_wire::decode::{Interface, Item, Statistics};
+use serde_json::Value;
+use std::path::Path;
+use std::process::Command;
+use support::{Ended, QUAFF, folder, run, tool, verify};
+
+const START_NS: u64 = 1_700_000_000_000_000_000;
+
+/// `quaff capture ARGS --json` to its end.
+fn capture(args: &[&str]) -> Ended {
+    let done = Command::new(QUAFF).arg("capture").args(args).arg("--json").output().expect("quaff runs");
+    Ended {
+        code: done.status.code().unwrap_or(-1),
+        json: serde_json::from_slice(&done.stdout).unwrap_or(Value::Null),
+        stderr: String::from_utf8_lossy(&done.stderr).into_owned(),
+    }
+}
+
+/// A pcapng file in the making, little-endian.
+#[derive(Default)]
+struct Pcapng(Vec<u8>);
+
+fn option(code: u16, value: &[u8]) -> Vec<u8> {
+    let mut option = [&code.to_le_bytes()[..], &(value.len() as u16).to_le_bytes(), value].concat();
+    option.resize(option.len().next_multiple_of(4), 0);
+    option
+}
+
+fn time(ns: u64) -> [u8; 8] {
+    let ticks = ((ns >> 32) as u32, ns as u32);
+    [ticks.0.to_le_bytes(), ticks.1.to_le_bytes()].concat().try_into().expect("8 bytes")
+}
+
+impl Pcapng {
+    fn block(mut self, kind: u32, body: &[&[u8]]) -> Self {
+        let body = body.concat();
+        let length = (body.len() as u32 + 12).to_le_bytes();
+        self.0.extend([&kind.to_le_bytes()[..], &length, &body, &length].concat());
+        self
+    }
+
+    fn section(self, options: &[u8]) -> Self {
+        let version = [&0x1A2B_3C4Du32.to_le_bytes()[..], &[1, 0, 0, 0], &[0xFF; 8]].concat();
+        self.block(0x0A0D_0D0A, &[&version, options])
+    }
+
+    /// An Ethernet interface with times in ns.
+    fn interface(self, options: &[u8]) -> Self {
+        self.block(1, &[&[1, 0, 0, 0, 0, 0, 0, 0], options, &option(9, &[9]), &[0; 4]])
+    }
+
+    fn named(self, name: &str) -> Self {
+        self.interface(&option(2, name.as_bytes()))
+    }
+
+    fn packet(self, interface: u32, number: u64, options: &[u8]) -> Self {
+        let data = [number as u8; 60];
+        let head = [&interface.to_le_bytes()[..], &time(START_NS + number), &[60, 0, 0, 0, 60, 0, 0, 0]];
+        self.block(6, &[&head.concat(), &data, options])
+    }
+
+    fn packets(self, interface: u32, numbers: std::ops::Range<u64>) -> Self {
+        numbers.fold(self, |file, number| file.packet(interface, number, &[]))
+    }
+
+    /// Counters: codes and values.
+    fn counters(self, interface: u32, counters: &[(u16, u64)]) -> Self {
+        let options = counters.iter().flat_map(|(code, value)| option(*code, &value.to_le_bytes()));
+        let options: Vec<_> = options.collect();
+        self.block(5, &[&interface.to_le_bytes(), &time(START_NS + 1_000_000), &options, &[0; 4]])
+    }
+
+    fn put(self, dir: &tempfile::TempDir, name: &str) -> String {
+        let path = dir.path().join(name);
+        std::fs::write(&path, self.0).expect("written");
+        path.display().to_string()
+    }
+}
+
+const IFRECV: u16 = 4;
+const IFDROP: u16 = 5;
+const OSDROP: u16 = 7;
+
+/// The names of the interfaces of a file, the interface of each packet, and all counters.
+fn content(path: impl AsRef<Path>) -> (Vec<String>, Vec<u32>, Vec<Statistics>) {
+    let (mut names, mut of_packets, mut counters) = (Vec::new(), Vec::new(), Vec::new());
+    let mut file = CaptureFile::open(path.as_ref()).expect("a file");
+    let mut each = |item: Item<'_>| match item {
+        Item::Interface(Interface { name, .. }) => {
+            names.push(String::from_utf8_lossy(name.unwrap_or_default()).into_owned());
+        }
+        Item::Frame(frame) => of_packets.push(frame.interface),
+        Item::Statistics(statistics) => counters.push(statistics),
+        _ => {}
+    };
+    while file.pull(&mut each).expect("a whole file") {}
+    (names, of_packets, counters)
+}
+
+/// The last counters of an interface: received, dropped by it, accepted, dropped by the system, delivered.
+fn last(counters: &[Statistics], interface: u32) -> [Option<u64>; 5] {
+    let of = counters.iter().rev().find(|of| of.interface == interface).expect("counters");
+    [of.ifrecv, of.ifdrop, of.filteraccept, of.osdrop, of.usrdeliv]
+}
+
+/// dumpcap keeps what was lost in the Interface Statistics Block at the end, and nowhere else.
+fn lossy() -> Pcapng {
+    let file =
+        Pcapng::default().section(&[]).named("eth0").named("eth1").packets(0, 0..20).packets(1, 20..25);
+    file.counters(0, &[(IFRECV, 120), (IFDROP, 70), (OSDROP, 10)]).counters(1, &[(IFRECV, 12), (IFDROP, 7)])
+}
+
+#[test]
+fn losses_that_stand_in_counters_alone_are_carried_on() {
+    let dir = folder();
+    let (from, to) = (lossy().put(&dir, "in.pcapng"), dir.path().join("out.pcapng").display().to_string());
+    let found = verify(&[&from]);
+    assert_eq!((&found["ledger"]["recorded_drops"], &found["complete"]), (&87.into(), &false.into()));
+    for times in 1..3u64 {
+        let read = ["-r", &from, "-r", &from];
+        let ended = capture(&[&read[..2 * times as usize], &["-w", &to]].concat());
+        let input = &ended.json["input"];
+        assert_eq!((ended.code, &input["recorded_drops"]), (1, &(87 * times).into()), "{}", ended.json);
+        assert_eq!((&ended.json["verdict"], &ended.json["lossless"]), (&"lossy".into(), &false.into()));
+        assert!(ended.stderr.contains("packets were lost during the original capture"), "{}", ended.stderr);
+        let (names, _, counters) = content(&to);
+        assert_eq!(names, ["eth0", "eth1"]);
+        let of = |received, ifdrop, osdrop, delivered| {
+            [received, ifdrop, osdrop + delivered, osdrop, delivered].map(|count: u64| Some(count * times))
+        };
+        assert_eq!(last(&counters, 0), of(30, 70, 10, 20));
+        assert_eq!(last(&counters, 1), of(5, 7, 0, 5));
+        let ledger = &verify(&[&to])["ledger"];
+        assert_eq!(
+            (&ledger["consistent"], &ledger["recorded_drops"], &ledger["ifdrop"], &ledger["osdrop"]),
+            (&true.into(), &(87 * times).into(), &(77 * times).into(), &(10 * times).into()),
+            "{ledger}"
+        );
+    }
+    // Again: what was carried on is not lost, and not doubled.
+    let again = dir.path().join("again.pcapng").display().to_string();
+    assert_eq!(capture(&["-r", &to, "-w", &again]).json["input"]["recorded_drops"], 174);
+    assert_eq!(verify(&[&again])["ledger"]["recorded_drops"], 174);
+}
+
+/// An interface without packets can have lost some, and drops with packets are parts of the counters.
+#[test]
+fn losses_without_packets_and_losses_with_packets_count_once() {
+    let dir = folder();
+    let dropcount = option(4, &3u64.to_le_bytes());
+    let file = Pcapng::default().section(&[]).named("eth0").named("eth1").packets(0, 0..2);
+    let file = file.packet(0, 2, &dropcount).counters(0, &[(OSDROP, 5)]).counters(1, &[(IFDROP, 9)]);
+    let (from, to) = (file.put(&dir, "in.pcapng"), dir.path().join("out.pcapng").display().to_string());
+    let ended = capture(&["-r", &from, "-w", &to]);
+    assert_eq!((ended.code, &ended.json["input"]["recorded_drops"]), (1, &14.into()), "{}", ended.json);
+    let ledger = &verify(&[&to])["ledger"];
+    assert_eq!(
+        (&ledger["consistent"], &ledger["ifdrop"], &ledger["osdrop"]),
+        (&true.into(), &9.into(), &5.into())
+    );
+    let file = Pcapng::default()
+        .section(&[])
+        .named("eth0")
+        .packets(0, 0..9)
+        .counters(0, &[(IFRECV, 9), (IFDROP, 0)]);
+    let ended = capture(&["-r", &file.put(&dir, "whole.pcapng"), "-w", &to]);
+    assert_eq!((ended.code, &ended.json["lossless"]), (0, &true.into()), "{}", ended.json);
+}
+
+/// Wireshark and tcpdump tell them apart by their numbers.
+#[test]
+fn interfaces_with_one_name_or_none_stay_apart() {
+    let dir = folder();
+    let file = Pcapng::default().section(&[]).interface(&[]).interface(&[]).named("eth0").named("eth0");
+    let file = (0..12).fold(file, |file, number| file.packet(number as u32 % 4, number, &[]));
+    let (from, to) = (file.put(&dir, "in.pcapng"), dir.path().join("out.pcapng").display().to_string());
+    assert_eq!(capture(&["-r", &from, "-r", &from, "-w", &to]).code, 0);
+    let (names, of_packets, counters) = content(&to);
+    assert_eq!(names, ["", "", "eth0", "eth0"], "the same ones in both files");
+    assert_eq!(of_packets, (0..24).map(|number| number % 4).collect::<Vec<_>>());
+    for interface in 0..4 {
+        let expected = [6, 0, 6, 0, 6].map(Some);
+        assert_eq!(last(&counters, interface), expected, "each counts its own packets");
+    }
+    let found = verify(&[&to]);
+    assert_eq!(found["ledger"]["consistent"], true, "{found}");
+    let Some(mut capinfos) = tool("interfaces_with_one_name_or_none_stay_apart", "capinfos") else { return };
+    let printed = run(capinfos.arg(&to));
+    assert!(printed.contains("Number of interfaces in file: 4\n"), "{printed}");
+    assert_eq!(printed.matches("Number of packets = 6\n").count(), 4, "{printed}");
+}
+
+#[test]
+fn an_interface_receives_what_the_filter_rejects() {
+    let dir = folder();
+    let from = lossy().put(&dir, "in.pcapng");
+    let to = dir.path().join("out.pcapng").display().to_string();
+    // The bytes of a packet are its number.
+    let ended = capture(&["-r", &from, "-f", "ether[0] < 10 or ether[0] > 20", "-w", &to]);
+    assert_eq!((&ended.json["written"], &ended.json["filtered"]), (&14.into(), &11.into()), "{}", ended.json);
+    let (_, _, counters) = content(&to);
+    assert_eq!(last(&counters, 0), [20, 70, 20, 10, 10].map(Some));
+    assert_eq!(last(&counters, 1), [5, 7, 4, 0, 4].map(Some));
+    assert!(counters.iter().all(|of| of.filteraccept <= of.ifrecv), "{counters:?}");
+}
