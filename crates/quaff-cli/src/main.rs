@@ -8,6 +8,7 @@ mod cmd;
 mod exit;
 mod flags;
 mod folder;
+mod owner;
 mod show;
 mod stored_result;
 mod terminal_table;

@@ -228,7 +228,7 @@ fn ixia_has_a_word_more_in_the_file_header() {
     }
 }
 
-/// As other readers do, which go on after it.
+/// As other readers do, which continue after it.
 #[test]
 fn a_record_of_zeros_is_an_empty_packet() {
     for big in [false, true] {

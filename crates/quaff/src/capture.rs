@@ -61,11 +61,11 @@ impl Capture {
     pub fn start(plan: CapturePlan, stop: Stop) -> Result<Self> {
         let mut plan = plan.validate()?;
         let prepared = Sources::prepare(&plan.input, &[&plan.output], plan.write.format, &stop)?;
-        let mut seal = Seal::new(plan.sandbox.as_ref(), &plan.input, [&plan.output])?;
+        let mut seal = Seal::new(plan.sandbox.as_ref(), &plan.input, &plan.write, [&plan.output])?;
         let wakeup = Wakeup::new()?;
         let open = || {
-            let copy = plan.live_copy.as_ref();
-            let mut target = Target::open(&plan.output, copy, plan.write.format, &wakeup, &stop)?;
+            let (copy, format, access) = (plan.live_copy.as_ref(), plan.write.format, plan.write.access);
+            let mut target = Target::open(&plan.output, copy, format, access, &wakeup, &stop)?;
             target.sync_every(plan.write.fsync)?;
             Ok(target)
         };

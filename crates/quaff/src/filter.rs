@@ -31,8 +31,8 @@ pub(crate) struct FrameFilter {
 }
 
 impl FrameFilter {
-    /// Compiles the expression for the link types that tunnels carry and the usual ones of files, because names of hosts
-    /// can be looked up at the start only; one of them must accept it.
+    /// Compiles the expression for the link types that tunnels carry and the usual ones of files, because names of
+    /// hosts can be looked up at the start only; one of them must accept it.
     pub(crate) fn new(expression: &str) -> Result<Self> {
         let (mut ready, mut refused) = (Vec::new(), None);
         for linktype in [ETHERNET.linktype, RAW.linktype, IEEE802_11].into_iter().chain(LINUX_SLL) {

@@ -17,7 +17,7 @@ use quaff_file::tally::{Counts, WriterTally};
 use quaff_file::write::{
     Chunk, DirPlan, Files, Folder, Format, Heading, Parts, Repack, Retention, Sink, Slots, Target,
 };
-use quaff_os::disk::{Disk, direct_align};
+use quaff_os::disk::{Disk, FileAccess, direct_align};
 use quaff_os::testing::skip;
 use quaff_os::{Buffer, Errno, Reason, Stop, Wakeup};
 use quaff_wire::decode::Item;
@@ -274,7 +274,7 @@ proptest! {
             exec: None,
         };
         let (_, writer, stop) = run.go(plan, false, |wakeup, stop| {
-            let folder = Folder::open(&folder, format.extension(), false, wakeup.clone()).unwrap();
+            let folder = Folder::open(&folder, format.extension(), false, FileAccess::default(), wakeup.clone()).unwrap();
             Box::new(Files::in_folder(folder, run.parts(wakeup, stop, Disk::new(wakeup))).unwrap())
         });
         prop_assert_eq!((writer.written, stop.reason()), (frames, None));
@@ -462,7 +462,9 @@ fn direct_files_hold_every_frame() {
             exec: None,
         };
         let (_, writer, stop) = run.go(plan, false, |wakeup, stop| {
-            let folder = Folder::open(&folder, format.extension(), true, wakeup.clone()).unwrap();
+            let folder =
+                Folder::open(&folder, format.extension(), true, FileAccess::default(), wakeup.clone())
+                    .unwrap();
             Box::new(Files::in_folder(folder, run.parts(wakeup, stop, Disk::new(wakeup))).unwrap())
         });
         assert_eq!((writer.written, stop.reason()), (frames, None));
@@ -497,7 +499,7 @@ fn rotate(
         exec: None,
     };
     let (_, writer, stop) = run.go(plan, false, |wakeup, stop| {
-        let folder = Folder::open(&folder, "pcapng", false, wakeup.clone()).unwrap();
+        let folder = Folder::open(&folder, "pcapng", false, FileAccess::default(), wakeup.clone()).unwrap();
         Box::new(Files::in_folder(folder, run.parts(wakeup, stop, disk(wakeup))).unwrap())
     });
     let entries = std::fs::read_dir(dir).unwrap();

@@ -2,7 +2,9 @@
 
 use crate::{Error, Result};
 use quaff_file::write::{Format, Output, ROTATE_BYTES_MIN};
+use quaff_os::disk::FileAccess;
 use quaff_os::packet::TimeSource;
+use quaff_os::sandbox::User;
 use quaff_wire::tunnel::TunnelKinds;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -96,6 +98,10 @@ pub struct WritePlan {
     pub fsync: Option<Duration>,
     /// The core of the writer.
     pub cpu: Option<usize>,
+    /// The group and the mode of files.
+    pub access: FileAccess,
+    /// To whom files belong if the sandbox names no user: who called sudo(8).
+    pub owner: Option<User>,
 }
 
 /// The sandbox of a process, which the process enters at the end of a run's start and never leaves.
@@ -260,6 +266,8 @@ impl WritePlan {
             flush: Duration::from_secs(1),
             fsync: None,
             cpu: None,
+            access: FileAccess::default(),
+            owner: None,
         }
     }
 

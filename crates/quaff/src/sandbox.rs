@@ -8,7 +8,7 @@
 //! Writers start with no privileges, because the kernel's workers of an io_uring keep those of the thread that
 //! started them.
 
-use crate::plan::{InputPlan, SandboxPlan};
+use crate::plan::{InputPlan, SandboxPlan, WritePlan};
 use crate::{Error, Result};
 use quaff_file::write::Output;
 use quaff_os::packet::TimeSource;
@@ -19,25 +19,30 @@ use std::path::PathBuf;
 /// The sandbox while a run starts; without a plan it does nothing.
 pub(crate) struct Seal {
     limits: Option<Limits>,
+    /// To whom new files belong; `None`: to the user of this process.
+    owner: Option<User>,
     /// Files are parsed before all writers are open.
     is_early: bool,
     sandbox: Option<Sandbox>,
 }
 
 impl Seal {
-    /// A sandbox in which a run from `input` to `outputs` works.
+    /// A sandbox in which a run from `input` to `outputs`, written as in `write`, works.
     pub(crate) fn new<'a>(
         plan: Option<&SandboxPlan>,
         input: &InputPlan,
+        write: &WritePlan,
         outputs: impl IntoIterator<Item = &'a Output>,
     ) -> Result<Self> {
-        let limits = plan.map(|plan| limits(plan, input, outputs)).transpose()?;
-        Ok(Self { limits, is_early: input.read.is_some(), sandbox: None })
+        let owner = owner(plan, write)?;
+        let limits = plan.map(|_| limits(owner.clone(), input, write, outputs));
+        Ok(Self { limits, owner, is_early: input.read.is_some(), sandbox: None })
     }
 
-    /// Opens outputs with the rights of the user of the plan, so that their files belong to that user.
+    /// Opens outputs so that their files belong to the user of the plan: with that user's rights, if the sandbox names
+    /// the user.
     pub(crate) fn as_user<T>(&self, open: impl FnOnce() -> Result<T>) -> Result<T> {
-        let Some(user) = self.limits.as_ref().and_then(|limits| limits.user.as_ref()) else { return open() };
+        let Some(user) = &self.owner else { return open() };
         let rights = user.use_files()?;
         let opened = open();
         drop(rights);
@@ -74,20 +79,31 @@ impl Seal {
     }
 }
 
+/// The user who makes the files of a run.
+fn owner(plan: Option<&SandboxPlan>, write: &WritePlan) -> Result<Option<User>> {
+    let named = plan.and_then(|plan| plan.user.as_deref()).map(User::find).transpose()?;
+    let Some(group) = write.access.group else { return Ok(named.or(write.owner.clone())) };
+    let owner = named.or(write.owner.clone()).map(|user| user.with_group(group));
+    // Without the right to become a member of the group, the user is one, or an error follows.
+    Ok(owner.or_else(|| User::current_with_group(group)))
+}
+
 fn limits<'a>(
-    plan: &SandboxPlan,
+    user: Option<User>,
     input: &InputPlan,
+    write: &WritePlan,
     outputs: impl IntoIterator<Item = &'a Output>,
-) -> Result<Limits> {
+) -> Limits {
     let is_path = |path: &&PathBuf| path.as_os_str() != "-";
     let read = input.read.iter().flat_map(|read| &read.files).filter(is_path).cloned();
-    Ok(Limits {
-        user: plan.user.as_deref().map(User::find).transpose()?,
+    Limits {
+        user,
+        access: write.access,
         read: read.collect(),
         // Files are opened there later; other outputs are open.
         write: outputs.into_iter().flat_map(Output::folders).map(|dir| dir.dir.clone()).collect(),
         changes_card: input.read.is_none() && input.time_source == TimeSource::Adapter,
-    })
+    }
 }
 
 /// Names the user who has no permission.
@@ -119,7 +135,7 @@ mod tests {
         };
         let outputs = [Output::Dir(dir), Output::File("/tmp/file".into()), Output::Stdout];
         let input = InputPlan::files(["/in/a.pcap".into(), "-".into()]);
-        let limits = limits(&SandboxPlan::default(), &input, &outputs).unwrap();
+        let limits = limits(None, &input, &WritePlan::with_buffer(None, 0, true), &outputs);
         assert_eq!(limits.write, [PathBuf::from("/data")]);
         assert_eq!(limits.read, [PathBuf::from("/in/a.pcap")]);
         assert_eq!((limits.user, limits.changes_card), (None, false));
@@ -128,8 +144,9 @@ mod tests {
     #[test]
     fn adapter_time_keeps_the_right_to_restore_the_adapter() {
         let input = InputPlan { time_source: TimeSource::Adapter, ..InputPlan::live(["eth0".to_owned()]) };
-        assert!(limits(&SandboxPlan::default(), &input, []).unwrap().changes_card);
-        let user = SandboxPlan { user: Some("no-such-user".into()) };
-        assert!(limits(&user, &input, []).is_err());
+        let write = WritePlan::with_buffer(None, 0, true);
+        assert!(limits(None, &input, &write, []).changes_card);
+        let plan = SandboxPlan { user: Some("no-such-user".into()) };
+        assert!(Seal::new(Some(&plan), &input, &write, []).is_err());
     }
 }

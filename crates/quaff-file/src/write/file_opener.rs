@@ -9,7 +9,7 @@ use crate::error::is_full;
 use crate::{Error, Result};
 use nix::fcntl::{AT_FDCWD, AtFlags};
 use nix::unistd::linkat;
-use quaff_os::disk::{direct_align, open_unnamed, preallocate, rename_new};
+use quaff_os::disk::{FileAccess, direct_align, open_unnamed, preallocate, rename_new};
 use quaff_os::{Buffer, Wakeup};
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
@@ -31,6 +31,7 @@ pub(super) struct OpenPlan {
     pub preallocate: u64,
     /// With O_TMPFILE where the file system supports it; otherwise under hidden names.
     pub unnamed: bool,
+    pub access: FileAccess,
     /// Syncs a file.
     pub sync: SyncFile,
 }
@@ -61,10 +62,12 @@ impl NewFile {
             }
             Err(_) => open_hidden(plan)?,
         };
-        preallocate(&file, 0, plan.preallocate);
+        let opened = Self { file: Arc::new(file), hidden };
+        plan.access.apply(&opened.file)?;
+        preallocate(&opened.file, 0, plan.preallocate);
         // A leftover is recognised by its free lock; where locks fail, no file is taken for one.
-        let _ = file.try_lock();
-        Ok(Self { file: Arc::new(file), hidden })
+        let _ = opened.file.try_lock();
+        Ok(opened)
     }
 
     /// Links the file as `path` with `.part` appended; EEXIST if either name exists.
@@ -263,6 +266,7 @@ mod tests {
             direct: false,
             preallocate: 0,
             unnamed: true,
+            access: FileAccess::default(),
             sync: File::sync_data,
         };
         let mut next = NewFile::open(&plan).unwrap();

@@ -1,9 +1,7 @@
 //! A folder of rotated files: opens and names the next file, and removes old ones by the retention rules.
 
 use super::file_opener::{FileOpener, JobDone, NewFile, OpenPlan, remove_hidden};
-#[cfg(test)]
-use super::finisher::SyncFile;
-use super::finisher::{Finish, FinishJob, FinisherDone, SyncJob, part_of};
+use super::finisher::{Finish, FinishJob, FinisherDone, SyncFile, SyncJob, part_of};
 use super::name_template::NameTemplate;
 use super::post_rotate::{CommandRuns, PostRotate};
 use super::retention::{KeptFiles, wait_for_lock};
@@ -11,7 +9,7 @@ use crate::error::is_full;
 use crate::write::plan::DirPlan;
 use crate::{Error, Result};
 use quaff_os::clock::steady_ns;
-use quaff_os::disk::space;
+use quaff_os::disk::{FileAccess, space};
 use quaff_os::{Buffer, Wakeup};
 use std::fs::{File, TryLockError};
 use std::io::{self, ErrorKind};
@@ -92,10 +90,16 @@ pub(super) struct Ending {
 impl Folder {
     /// Locks and scans the folder, finishes what killed runs left, and opens the first file in the
     /// background. `extension` has no dot.
-    pub fn open(plan: &DirPlan, extension: &'static str, direct: bool, wakeup: Wakeup) -> Result<Self> {
+    pub fn open(
+        plan: &DirPlan,
+        extension: &'static str,
+        direct: bool,
+        access: FileAccess,
+        wakeup: Wakeup,
+    ) -> Result<Self> {
         let preallocate = plan.rotate_bytes.unwrap_or(256 << 20).min(1 << 30);
-        let open_plan =
-            OpenPlan { dir: plan.dir.clone(), direct, preallocate, unnamed: true, sync: File::sync_data };
+        let (dir, sync): (_, SyncFile) = (plan.dir.clone(), File::sync_data);
+        let open_plan = OpenPlan { dir, direct, preallocate, unnamed: true, access, sync };
         Self::with(open_plan, plan, extension, wakeup)
     }
 
@@ -103,7 +107,14 @@ impl Folder {
     #[cfg(test)]
     pub(super) fn with_sync(plan: &DirPlan, extension: &'static str, sync: SyncFile) -> Result<Self> {
         let dir = plan.dir.clone();
-        let open_plan = OpenPlan { dir, direct: false, preallocate: 0, unnamed: true, sync };
+        let open_plan = OpenPlan {
+            dir,
+            direct: false,
+            preallocate: 0,
+            unnamed: true,
+            access: FileAccess::default(),
+            sync,
+        };
         Self::with(open_plan, plan, extension, Wakeup::new()?)
     }
 
@@ -494,8 +505,14 @@ mod tests {
             wrap: false,
             exec: None,
         };
-        let open_plan =
-            OpenPlan { dir: dir.to_owned(), direct: false, preallocate: 100, unnamed, sync: File::sync_data };
+        let open_plan = OpenPlan {
+            dir: dir.to_owned(),
+            direct: false,
+            preallocate: 100,
+            unnamed,
+            access: FileAccess::default(),
+            sync: File::sync_data,
+        };
         Folder::with(open_plan, &plan, "pcapng", Wakeup::new().unwrap())
     }
 
@@ -552,6 +569,7 @@ mod tests {
             direct: false,
             preallocate: 100,
             unnamed: true,
+            access: FileAccess::default(),
             sync: File::sync_data,
         };
         Folder::with(open_plan, &plan, "pcap", Wakeup::new().unwrap()).unwrap()
@@ -663,7 +681,7 @@ mod tests {
                 wrap: false,
                 exec: None,
             };
-            Folder::open(&plan, "pcapng", false, Wakeup::new().unwrap()).unwrap()
+            Folder::open(&plan, "pcapng", false, FileAccess::default(), Wakeup::new().unwrap()).unwrap()
         };
         assert_eq!(folder(Retention::default()).rotate_bytes, u64::MAX, "nothing may be removed");
         let files = folder(Retention { files: Some(9), ..Retention::default() }).rotate_bytes;
@@ -701,7 +719,8 @@ mod tests {
             wrap: false,
             exec: Some(format!("sleep 0.2; cp -t '{}'", copies.path().display())),
         };
-        let mut folder = Folder::open(&plan, "pcapng", false, Wakeup::new().unwrap()).unwrap();
+        let mut folder =
+            Folder::open(&plan, "pcapng", false, FileAccess::default(), Wakeup::new().unwrap()).unwrap();
         write(&mut folder, 5);
         assert_eq!(folder.finish_post_rotate(), CommandRuns { count: 5, failed: 0 });
         assert_eq!((names(copies.path()).len(), folder.pruned()), (5, 3));

@@ -18,10 +18,10 @@ use crate::write::{Sink, WriterGauges};
 use crate::{Error, Result};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::stat::fstat;
-use quaff_os::disk::{Disk, direct_align, open_unnamed, sync_folder};
+use quaff_os::disk::{Disk, FileAccess, direct_align, open_unnamed, sync_folder};
 use quaff_os::{Stop, Wakeup};
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{ErrorKind, Seek, SeekFrom};
+use std::io::{self, ErrorKind, Seek, SeekFrom};
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -63,11 +63,13 @@ enum TargetKind {
 }
 
 impl Target {
-    /// Opens `output` and the pipe of the live copy. Waits for a reader of a named pipe until `stop`.
+    /// Opens `output`, whose files get `access`, and the pipe of the live copy. Waits for a reader of a named pipe
+    /// until `stop`.
     pub fn open(
         output: &Output,
         live_copy: Option<&Output>,
         format: Format,
+        access: FileAccess,
         wakeup: &Wakeup,
         stop: &Stop,
     ) -> Result<Self> {
@@ -75,14 +77,14 @@ impl Target {
         let (kind, align) = match output {
             Output::Stdout => open_stdout()?,
             Output::File(path) if is_stream(path) => (TargetKind::Stream(open_stream(path, stop)?), 1),
-            Output::File(path) => open_file(path)?,
+            Output::File(path) => open_file(path, access)?,
             Output::Dir(dir) => {
-                let align = folder_align(&dir.dir)?;
-                let folder = Folder::open(dir, format.extension(), align > 1, wakeup.clone())?;
+                let align = folder_align(&dir.dir, access)?;
+                let folder = Folder::open(dir, format.extension(), align > 1, access, wakeup.clone())?;
                 let names = NameTemplate::new(&dir.name, format.extension())?;
                 (TargetKind::Folder(Box::new(folder), dir.rotate_time, Box::new(names)), align)
             }
-            Output::Dirs(dirs) => open_folders(dirs, format)?,
+            Output::Dirs(dirs) => open_folders(dirs, format, access)?,
         };
         Ok(Self { kind, format, align, live_copy, patience: None, fsync: None })
     }
@@ -111,8 +113,8 @@ impl Target {
         }
     }
 
-    /// Syncs the file that is being written every `interval`. The name of a single file is synced here: later the process
-    /// may have no right to open its folder.
+    /// Syncs the file that is being written every `interval`. The name of a single file is synced here: later the
+    /// process may have no right to open its folder.
     pub fn sync_every(&mut self, interval: Option<Duration>) -> Result<()> {
         self.fsync = interval;
         match &self.kind {
@@ -281,7 +283,7 @@ impl Drop for StdoutEnd {
 }
 
 fn stdout() -> Result<File> {
-    let fd = std::io::stdout().as_fd().try_clone_to_owned();
+    let fd = io::stdout().as_fd().try_clone_to_owned();
     fd.map(File::from).map_err(|errno| Error::path("write to", "stdout", errno))
 }
 
@@ -303,7 +305,7 @@ fn open_stream(path: &Path, stop: &Stop) -> Result<File> {
 }
 
 /// Opens a file, with O_DIRECT where the file system supports it.
-fn open_file(path: &Path) -> Result<(TargetKind, usize)> {
+fn open_file(path: &Path, access: FileAccess) -> Result<(TargetKind, usize)> {
     let open = |flags| {
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(false).mode(0o640).custom_flags(flags);
@@ -323,6 +325,7 @@ fn open_file(path: &Path) -> Result<(TargetKind, usize)> {
     if matches!(file.try_lock(), Err(TryLockError::WouldBlock)) {
         return Err(Error::Plan(format!("another capture is writing {}", path.display())));
     }
+    access.apply(&file).map_err(|errno| no_access("set the group and the mode of", path, errno))?;
     Ok((TargetKind::File(file, path.to_owned()), align))
 }
 
@@ -333,7 +336,7 @@ fn sync_name(path: &Path) -> Result<()> {
 }
 
 /// Opens several folders; the alignment is one that suits all of them.
-fn open_folders(dirs: &[DirPlan], format: Format) -> Result<(TargetKind, usize)> {
+fn open_folders(dirs: &[DirPlan], format: Format, access: FileAccess) -> Result<(TargetKind, usize)> {
     let (mut folders, mut names, mut rotate_time) = (Vec::<OpenFolder>::new(), None, None);
     for plan in dirs {
         let identity = |dir: &Path| dir.metadata().map(|meta| (meta.dev(), meta.ino())).ok();
@@ -342,8 +345,8 @@ fn open_folders(dirs: &[DirPlan], format: Format) -> Result<(TargetKind, usize)>
             let (one, other) = (twin.dir.display(), plan.dir.display());
             return Err(Error::Plan(format!("`dir` {one} and {other} are the same folder: give each once")));
         }
-        let (align, wakeup, dir) = (folder_align(&plan.dir)?, Wakeup::new()?, plan.dir.clone());
-        let folder = Folder::open(plan, format.extension(), align > 1, wakeup.clone())?;
+        let (align, wakeup, dir) = (folder_align(&plan.dir, access)?, Wakeup::new()?, plan.dir.clone());
+        let folder = Folder::open(plan, format.extension(), align > 1, access, wakeup.clone())?;
         folders.push(OpenFolder { dir, folder, align, wakeup, disk: Box::new(Disk::new) });
         names = Some(NameTemplate::new(&plan.name, format.extension())?);
         rotate_time = plan.rotate_time;
@@ -367,10 +370,26 @@ fn shared_disk(folders: &[OpenFolder]) -> Option<String> {
     ))
 }
 
-/// Returns the alignment of direct writes to files in the folder; 1 where O_DIRECT is not supported.
-pub(super) fn folder_align(dir: &Path) -> Result<usize> {
+/// The error of an access that a file does not get.
+fn no_access(tried: &'static str, path: &Path, errno: io::Error) -> Error {
+    match errno.kind() {
+        ErrorKind::PermissionDenied => Error::Plan(format!(
+            "cannot {tried} {}: {errno}; the owner of a file must be a member of its `group`",
+            path.display()
+        )),
+        _ => Error::path(tried, path, errno),
+    }
+}
+
+/// Returns the alignment of direct writes to files in the folder, which may have `access`; 1 where O_DIRECT is not
+/// supported.
+pub(super) fn folder_align(dir: &Path, access: FileAccess) -> Result<usize> {
     match open_unnamed(dir, true) {
-        Ok(probe) => Ok(direct_align(&probe).unwrap_or(1)),
+        Ok(probe) => {
+            let applied = access.apply(&probe);
+            applied.map_err(|errno| no_access("set the group and the mode of files in", dir, errno))?;
+            Ok(direct_align(&probe).unwrap_or(1))
+        }
         Err(error)
             if matches!(
                 error.kind(),
@@ -404,7 +423,7 @@ pub(super) fn reopen(stdout: &File) -> Option<(File, usize)> {
 
 /// Returns `true` if stderr is the same file: its messages would be overwritten.
 fn is_stderr(file: &File) -> bool {
-    let stderr = std::io::stderr();
+    let stderr = io::stderr();
     match (fstat(file), fstat(stderr.as_fd())) {
         (Ok(one), Ok(other)) => (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino),
         _ => false,

@@ -4,10 +4,12 @@
 //! The order matters: a file grows only at its end, so after every completed write it contains everything
 //! before it, whatever happens next. Queued writes that follow each other are given to the disk together.
 
+mod access;
 mod file;
 mod read;
 mod uring;
 
+pub use access::FileAccess;
 pub use file::{
     Space, direct_align, drop_page_cache, open_regular, open_unnamed, preallocate, rename_new, space,
     sync_all, sync_folder, write_behind,

@@ -12,6 +12,7 @@
 //! Operations of an io_uring pass no filter: its opcodes are restricted where it is made (`disk`), and no new one can
 //! be.
 
+use crate::disk::FileAccess;
 use crate::{Error, Result};
 use libc::{c_long, sock_filter, sock_fprog};
 use seccompiler::{
@@ -204,9 +205,7 @@ const INTRUDERS: &[c_long] = &[
     libc::SYS_setgid,
     libc::SYS_setresgid,
     libc::SYS_setgroups,
-    libc::SYS_fchmod,
     libc::SYS_fchmodat,
-    libc::SYS_fchown,
     libc::SYS_fchownat,
     libc::SYS_setxattr,
     libc::SYS_mkdirat,
@@ -281,10 +280,21 @@ fn conditional() -> Result<Rules> {
     conditional.into_iter().map(|(call, chains)| Ok((call, rules(chains)?))).collect()
 }
 
-/// The calls of an intruder.
-fn intruders(phase: Phase) -> Result<Rules> {
+/// The group and the mode of a file can be set to those of `access`, and to no others.
+fn of_access(access: FileAccess) -> Result<Rules> {
+    let group =
+        |group: u32| Ok(vec![vec![is_not(1, u64::from(u32::MAX))?], vec![is_not(2, u64::from(group))?]]);
+    let mode = |mode: u32| Ok(vec![vec![is_not(1, u64::from(mode))?]]);
+    let group = access.group.map(group).transpose()?.unwrap_or_default();
+    let mode = access.mode.map(mode).transpose()?.unwrap_or_default();
+    Ok(Rules::from([(libc::SYS_fchown, rules(group)?), (libc::SYS_fchmod, rules(mode)?)]))
+}
+
+/// The calls of an intruder, in a process that writes files with `access`.
+fn intruders(phase: Phase, access: FileAccess) -> Result<Rules> {
     let late = if phase == Phase::Running { ALLOWED_AT_START } else { &[] };
     let mut all = conditional()?;
+    all.extend(of_access(access)?);
     all.extend(INTRUDERS.iter().chain(INTRUDERS_OLD).chain(late).map(|call| (*call, Vec::new())));
     Ok(all)
 }
@@ -293,7 +303,7 @@ fn intruders(phase: Phase) -> Result<Rules> {
 fn known() -> Result<Rules> {
     let lists = [ALLOWED, ALLOWED_OLD, ALLOWED_AT_START, INTRUDERS, INTRUDERS_OLD, PROCESSES].concat();
     let lists = [lists, vec![libc::SYS_clone3]].concat();
-    let conditional = conditional()?.into_keys();
+    let conditional = conditional()?.into_keys().chain(of_access(FileAccess::default())?.into_keys());
     Ok(lists.into_iter().chain(conditional).map(|call| (call, Vec::new())).collect())
 }
 
@@ -338,18 +348,18 @@ fn program(rules: Rules, matching: SeccompAction, other: SeccompAction) -> Resul
 }
 
 /// The programs of a phase. The kernel runs all of them for a call and takes the strictest result.
-fn programs(phase: Phase) -> Result<[BpfProgram; 3]> {
+fn programs(phase: Phase, access: FileAccess) -> Result<[BpfProgram; 3]> {
     let fails = |errno: i32| SeccompAction::Errno(errno as u32);
     Ok([
         program(known()?, SeccompAction::Allow, fails(libc::ENOSYS))?,
         program(processes()?, fails(libc::EPERM), SeccompAction::Allow)?,
-        program(intruders(phase)?, SeccompAction::Trap, SeccompAction::Allow)?,
+        program(intruders(phase, access)?, SeccompAction::Trap, SeccompAction::Allow)?,
     ])
 }
 
-/// Restricts all threads to the calls of `phase`, for good.
-pub(super) fn restrict(phase: Phase) -> Result<()> {
-    let programs = programs(phase)?;
+/// Restricts all threads to the calls of `phase`, for good; files are written with `access`.
+pub(super) fn restrict(phase: Phase, access: FileAccess) -> Result<()> {
+    let programs = programs(phase, access)?;
     // Each start of a thread tries it first, which the audit log need not know.
     let clone3 = Rules::from([(libc::SYS_clone3, Vec::new())]);
     let clone3 = program(clone3, SeccompAction::Errno(libc::ENOSYS as u32), SeccompAction::Allow)?;
@@ -429,7 +439,7 @@ mod tests {
     fn no_list_contradicts_another() {
         let allowed = [ALLOWED, ALLOWED_OLD].concat();
         for phase in [Phase::Starting, Phase::Running] {
-            let refused = intruders(phase).unwrap();
+            let refused = intruders(phase, FileAccess::default()).unwrap();
             let both: Vec<_> = allowed.iter().filter(|call| refused.contains_key(call)).collect();
             assert!(both.is_empty(), "{both:?}");
             let is_refused = |call: &&c_long| refused.get(call).is_some_and(Vec::is_empty);
@@ -437,7 +447,7 @@ mod tests {
             assert_eq!(late, if phase == Phase::Running { ALLOWED_AT_START.len() } else { 0 });
             // In pthread_create(3) signals are blocked, so nothing there may be refused by one.
             assert!([libc::SYS_clone, libc::SYS_rseq].iter().all(|call| !refused.contains_key(call)));
-            for program in programs(phase).unwrap() {
+            for program in programs(phase, FileAccess::default()).unwrap() {
                 assert!(program.len() < libc::BPF_MAXINSNS as usize, "{} instructions", program.len());
             }
         }

@@ -15,8 +15,9 @@ mod user;
 pub use calls::Phase;
 pub(crate) use capabilities::clear_ambient;
 pub(crate) use user::become_owner_of_files;
-pub use user::{FileRights, User};
+pub use user::{FileRights, User, group_id};
 
+use crate::disk::FileAccess;
 use crate::{Result, Try};
 use nix::fcntl::{AT_FDCWD, AtFlags};
 use nix::unistd::{AccessFlags, faccessat};
@@ -35,6 +36,8 @@ pub struct Limits {
     pub write: Vec<PathBuf>,
     /// It changes the settings of a network card at its end (CAP_NET_ADMIN).
     pub changes_card: bool,
+    /// It gives this to files that it makes.
+    pub access: FileAccess,
 }
 
 /// The restrictions that are in force in all threads of this process.
@@ -51,6 +54,9 @@ pub struct Sandbox {
     /// Warnings for the user: what the kernel lacks, and what was kept.
     #[serde(skip)]
     pub notes: Vec<String>,
+    /// As in [`Limits`].
+    #[serde(skip)]
+    access: FileAccess,
 }
 
 impl Sandbox {
@@ -60,7 +66,7 @@ impl Sandbox {
     /// # Errors
     /// The kernel refused, or a thread did not answer. Some threads may be restricted then: the process must end.
     pub fn confine(limits: &Limits) -> Result<Self> {
-        let mut sandbox = Self { landlock_abi: paths::abi(), ..Self::default() };
+        let mut sandbox = Self { landlock_abi: paths::abi(), access: limits.access, ..Self::default() };
         let ruleset = match sandbox.landlock_abi {
             0 => None,
             _ => paths::ruleset(&limits.read, &limits.write)?,
@@ -85,7 +91,7 @@ impl Sandbox {
 
     /// Restricts the system calls of all threads to those of `phase`; a later phase restricts them further.
     pub fn restrict_calls(&mut self, phase: Phase) {
-        match calls::restrict(phase) {
+        match calls::restrict(phase, self.access) {
             Ok(()) => self.seccomp = true,
             Err(error) => {
                 self.seccomp = false;
@@ -112,7 +118,7 @@ impl Sandbox {
         if limits.changes_card {
             wanted.push(capabilities::NET_ADMIN);
         }
-        let denied = if limits.user.is_none() { denied_paths(limits) } else { Denied::default() };
+        let denied = if overrides(limits) { denied_paths(limits) } else { Denied::default() };
         if let Some(path) = denied.write {
             wanted.push(capabilities::DAC_OVERRIDE);
             self.note_kept(capabilities::DAC_OVERRIDE, path);
@@ -142,14 +148,22 @@ struct Denied<'a> {
     write: Option<&'a Path>,
 }
 
-/// Tries the paths of `limits` without capabilities, in the calling thread.
+/// Returns whether the process may use files that its user may not: another one was not asked for.
+fn overrides(limits: &Limits) -> bool {
+    limits.user.as_ref().is_none_or(|user| user.is_caller || user.is_current())
+}
+
+/// Tries the paths of `limits` without capabilities as their user, in the calling thread.
 fn denied_paths(limits: &Limits) -> Denied<'_> {
     fn first(paths: &[PathBuf], wanted: AccessFlags) -> Option<&Path> {
         // access(2) would count the permitted capabilities of root.
         let access = |path: &Path| faccessat(AT_FDCWD, path, wanted, AtFlags::AT_EACCESS);
         paths.iter().map(PathBuf::as_path).find(|path| access(path) == Err(nix::Error::EACCES))
     }
-    let Some(_suspended) = capabilities::Suspended::now() else { return Denied::default() };
+    let rights = limits.user.as_ref().map(User::use_own_files).transpose();
+    let (Ok(_rights), Some(_suspended)) = (rights, capabilities::Suspended::now()) else {
+        return Denied::default();
+    };
     let all = AccessFlags::R_OK | AccessFlags::W_OK | AccessFlags::X_OK;
     Denied { read: first(&limits.read, AccessFlags::R_OK), write: first(&limits.write, all) }
 }

@@ -81,6 +81,7 @@ fn inside() {
         read: vec![path("in"), path("missing")],
         write: vec![path("out")],
         changes_card: false,
+        access: FileAccess { group: None, mode: Some(0o664) },
     };
     let mut sandbox = Sandbox::confine(&limits).unwrap();
     sandbox.restrict_calls(Phase::Starting);
@@ -146,6 +147,10 @@ fn try_calls(dir: &Path) {
     tried("unshare", call(libc::SYS_unshare, [libc::CLONE_NEWNET as _, 0, 0]));
     tried("setns", call(libc::SYS_setns, [0, 0, 0]));
     tried("mount", call(libc::SYS_mount, [0, 0, 0]));
+    let own = File::create(dir.join("out/own")).unwrap();
+    tried("mode", own.set_permissions(Permissions::from_mode(0o664)));
+    tried("other mode", own.set_permissions(Permissions::from_mode(0o666)));
+    tried("group", std::os::unix::fs::fchown(&own, None, Some(nix::unistd::getgid().as_raw())));
     tried("chmod", fs::set_permissions(dir.join("out/file"), Permissions::from_mode(0o777)));
     tried("unknown", call(libc::SYS_acct, [0, 0, 0]));
     say("refused", calls::refused().0 - before);
@@ -219,6 +224,8 @@ fn assert_calls_are_refused(found: &BTreeMap<String, String>) {
         "setns",
         "mount",
         "chmod",
+        "other mode",
+        "group",
     ];
     for name in refused {
         assert_eq!(found[name], "EPERM", "{name}: {found:#?}");
@@ -226,7 +233,7 @@ fn assert_calls_are_refused(found: &BTreeMap<String, String>) {
     assert_eq!(found["unknown"], "ENOSYS");
     // No signal counts the first two, and what is unknown.
     assert_eq!(found["refused"], (refused.len() - 2).to_string(), "{found:#?}");
-    for name in ["route", "ethtool", "a reader"] {
+    for name in ["mode", "route", "ethtool", "a reader"] {
         assert_eq!(found[name], "done", "{name}: {found:#?}");
     }
 }

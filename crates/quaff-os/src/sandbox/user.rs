@@ -1,6 +1,7 @@
 //! A user whom this process becomes, and files that are opened with that user's rights before. It never looks at
 //! passwords.
 
+use super::capabilities;
 use crate::{Error, Result, Try};
 use nix::unistd::{Gid, Uid, getgrouplist, getgroups, setgroups, setresgid, setresuid};
 use std::ffi::CString;
@@ -14,6 +15,8 @@ pub struct User {
     uid: Uid,
     gid: Gid,
     groups: Vec<Gid>,
+    /// The caller of sudo(8): files belong to this user, and root's right to use any folder is kept.
+    pub(super) is_caller: bool,
 }
 
 impl User {
@@ -29,12 +32,62 @@ impl User {
             Ok(text) => getgrouplist(&text, found.gid).trying(tried)?,
             Err(_) => vec![found.gid],
         };
-        Ok(Self { name: name.to_owned(), uid: found.uid, gid: found.gid, groups })
+        Ok(Self { name: name.to_owned(), uid: found.uid, gid: found.gid, groups, is_caller: false })
     }
 
-    /// The calling thread uses files with this user's rights, and so do the threads that it starts, until the result
-    /// is dropped. Its other privileges stay.
+    /// The user who called sudo(8) to run this process as root, if it is so and root can change users here. By the
+    /// variables that sudo sets; in a process of root no other user can have set them.
+    pub fn caller_of_sudo() -> Option<Self> {
+        let id = |name: &str| std::env::var(name).ok()?.parse::<u32>().ok();
+        let (uid, gid) = (Uid::from_raw(id("SUDO_UID")?), Gid::from_raw(id("SUDO_GID")?));
+        if uid.is_root() || !Uid::effective().is_root() {
+            return None;
+        }
+        // A user of another database may have no entry here.
+        let known = nix::unistd::User::from_uid(uid).ok().flatten();
+        let name = known.map_or_else(|| format!("with the ID {uid}"), |user| user.name);
+        let groups = CString::new(name.as_str()).ok().and_then(|name| getgrouplist(&name, gid).ok());
+        let caller = Self { name, uid, gid, groups: groups.unwrap_or_else(|| vec![gid]), is_caller: true };
+        caller.use_files().is_ok().then_some(caller)
+    }
+
+    /// The user of this process, as a member of `group` too; `None` without the right to become that.
+    pub fn current_with_group(group: u32) -> Option<Self> {
+        let (uid, gid, group) = (Uid::effective(), Gid::effective(), Gid::from_raw(group));
+        let groups = getgroups().ok()?.into_iter().chain([group]).collect();
+        let name =
+            nix::unistd::User::from_uid(uid).ok().flatten().map_or_else(|| uid.to_string(), |user| user.name);
+        let user = Self { name, uid, gid, groups, is_caller: false };
+        user.use_files().is_ok().then_some(user)
+    }
+
+    /// The same user as a member of `group` too.
+    #[must_use]
+    pub fn with_group(mut self, group: u32) -> Self {
+        self.groups.push(Gid::from_raw(group));
+        self
+    }
+
+    /// Returns whether this is the user of this process.
+    pub(super) fn is_current(&self) -> bool {
+        self.uid == Uid::effective()
+    }
+
+    /// The calling thread makes files that belong to this user, and so do the threads that it starts, until the result
+    /// is dropped. It uses files with this user's rights, or with root's for who called sudo(8). Its other privileges
+    /// stay.
     pub fn use_files(&self) -> Result<FileRights> {
+        let before = capabilities::get().trying(|| "read the capabilities of a thread")?;
+        let rights = self.use_own_files()?;
+        if self.is_caller {
+            // The change of the ID has put out the ones on files.
+            capabilities::set(before).trying(|| "set the capabilities of a thread")?;
+        }
+        Ok(rights)
+    }
+
+    /// The same, with this user's rights in any case.
+    pub(super) fn use_own_files(&self) -> Result<FileRights> {
         let before = getgroups().trying(|| "read the groups of this process")?;
         let rights =
             FileRights { groups: before, uid: Uid::effective(), gid: Gid::effective(), _thread: PhantomData };
@@ -54,6 +107,18 @@ impl User {
         setresgid(self.gid, self.gid, self.gid).trying(tried).map_err(advise)?;
         setresuid(self.uid, self.uid, self.uid).trying(tried).map_err(advise)
     }
+}
+
+/// Looks a group up by name or number.
+///
+/// # Errors
+/// There is no such group, or the database cannot be read.
+pub fn group_id(name: &str) -> Result<u32> {
+    let tried = || format!("find the group {name}");
+    let found = nix::unistd::Group::from_name(name).trying(tried)?.map(|group| group.gid.as_raw());
+    // The highest number means "no change" to system calls.
+    let number = || name.parse().ok().filter(|gid| *gid != u32::MAX);
+    found.or_else(number).ok_or_else(|| Error::new(tried(), io::Error::other("there is no such group")))
 }
 
 /// The rights of another user on files, in one thread.
@@ -93,14 +158,18 @@ fn set_file_ids(uid: Uid, gid: Gid) -> bool {
     }
 }
 
-/// The IDs with which the calling thread uses files become its only ones. For a child process between fork(2) and
-/// execve(2): async-signal-safe.
+/// The IDs with which the calling thread uses files become its only ones, unless root only makes files with them. For a
+/// child process between fork(2) and execve(2): async-signal-safe.
 pub(crate) fn become_owner_of_files() -> io::Result<()> {
     // SAFETY: the calls take numbers only, and -1 only reads.
     let (uid, gid) = unsafe { (libc::setfsuid(libc::uid_t::MAX), libc::setfsgid(libc::gid_t::MAX)) };
     // SAFETY: take no arguments.
     let (euid, egid) = unsafe { (libc::geteuid(), libc::getegid()) };
     if (uid as libc::uid_t, gid as libc::gid_t) == (euid, egid) {
+        return Ok(());
+    }
+    // Root makes files for who called sudo(8): a command is root's.
+    if capabilities::get()?.effective & capabilities::DAC_OVERRIDE.bit() != 0 {
         return Ok(());
     }
     // SAFETY: raw system calls on numbers, for this one thread.

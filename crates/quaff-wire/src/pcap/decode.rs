@@ -21,7 +21,7 @@ pub(crate) struct Decoder {
     is_usual: bool,
     /// Time of the last packet that was believed, s.
     last_s: Option<u64>,
-    /// What is usual in this file; only when salvaging.
+    /// The usual values in this file; only when salvaging.
     odd: Oddities,
     /// Up to here records were followed by their lengths, offset in the file; only when salvaging.
     followed_to: u64,
@@ -138,7 +138,7 @@ impl Decoder {
         Ok(Step::Item(Item::Frame(frame)))
     }
 
-    /// When salvaging: judges the record at the front of `bytes`, whose head is `head`. It is doubtful if it is not
+    /// Judges, when salvaging, the record at the front of `bytes`, whose head is `head`. It is doubtful if it is not
     /// plausible, or if its length is an odd one and the next record is not plausible. A doubtful one is damage only if
     /// the records that follow it lead to something that cannot be a record: many programs write odd ones.
     fn believe(&mut self, cursor: &Cursor, form: &Form, head: &Head, bytes: &[u8]) -> Result<(), Doubt> {

@@ -14,7 +14,7 @@ pub(crate) const PADDING_BLOCK: u32 = 0x8071_7561;
 pub const PADDING_BYTES_MIN: usize = BLOCK_BYTES_MIN as usize;
 /// The longest options that [`epb`] writes: flags, drop count, end.
 const EPB_OPTIONS_BYTES_MAX: usize = 8 + 12 + 4;
-/// What follows a packet and its padding in a block without a drop count: flags, end of the options, total.
+/// The bytes after a packet and its padding in a block without a drop count: flags, end of the options, total.
 const EPB_TAIL_BYTES: usize = 8 + 4 + 4;
 
 /// The origin of a section.

@@ -727,7 +727,7 @@ mod tests {
     /// One batch: two packets before the end of a slot, of which the first has a loss before it, and five after it, of
     /// which four fit into a chunk.
     #[test]
-    fn a_batch_goes_into_chunks_by_slots_and_room_and_a_loss_is_told_once() {
+    fn a_batch_goes_into_chunks_by_slots_and_room_and_a_loss_is_counted_once() {
         let (mut packer, mut inbound, mut free_buffers) = packer();
         packer.plan.slots = Slots::every(60 * S);
         let bytes = vec![0; 60 << 10];

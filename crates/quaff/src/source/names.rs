@@ -73,7 +73,7 @@ fn matches(pattern: &[u8], name: &[u8]) -> bool {
     }
 }
 
-/// Whether a byte is in the set at the front of `set`, and what follows its bracket; `None` if that is missing.
+/// Returns whether a byte is in the set at the front of `set`, and the rest after its bracket; `None` without one.
 fn set_of(set: &[u8], byte: u8) -> Option<(bool, &[u8])> {
     let (is_outside, set) = match set {
         [b'!', set @ ..] => (true, set),

@@ -67,8 +67,9 @@ pub(crate) struct LaneSource {
 }
 
 impl Sources {
-    /// Does what needs privileges or other files than the inputs: finds the interfaces, compiles filters, which may look
-    /// up names, and checks that no file is read and written at once. `outputs`, in `format`, are the outputs of the run.
+    /// Does what needs privileges or other files than the inputs: finds the interfaces, compiles filters, which may
+    /// look up names, and checks that no file is read and written at once. `outputs`, in `format`, are the outputs of
+    /// the run.
     pub(crate) fn prepare(
         plan: &InputPlan,
         outputs: &[&Output],

@@ -63,7 +63,7 @@ impl Split {
         let outputs: Vec<_> = plan.members.iter().map(|member| member.goal.output()).collect();
         let goals: Vec<_> = outputs.iter().collect();
         let prepared = Sources::prepare(&plan.input, &goals, plan.format(), &stop)?;
-        let mut seal = Seal::new(plan.sandbox.as_ref(), &plan.input, &outputs)?;
+        let mut seal = Seal::new(plan.sandbox.as_ref(), &plan.input, &plan.write, &outputs)?;
         let opened = seal.as_user(|| open_members(&plan, prepared.is_at_once(), &stop))?;
         let (pool, lane_pools) = match plan.is_dry() {
             true => (None, Vec::new()),

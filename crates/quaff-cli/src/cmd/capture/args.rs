@@ -1,12 +1,13 @@
 //! The arguments of `quaff capture`, and the plan they make.
 
+use crate::owner::OwnerArgs;
 use crate::units::{self, CLOCKS, FORMATS, choice};
 use anyhow::{Context, bail};
 use quaff::cores::{Nic, Topology, advise};
 use quaff::memory;
 use quaff::plan::{
-    CapturePlan, DecapPlan, InnerPlan, InputPlan, InterfacePlan, LoadPlan, ReadPlan, SNAPLEN_MAX,
-    SandboxPlan, WritePlan, default_rings_bytes,
+    CapturePlan, DecapPlan, InnerPlan, InputPlan, InterfacePlan, LoadPlan, ReadPlan, SNAPLEN_MAX, WritePlan,
+    default_rings_bytes,
 };
 use quaff::source::interfaces_named;
 use quaff_file::write::{DirPlan, Format, Output, Retention};
@@ -194,12 +195,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PRIO", num_args = 0..=1, default_missing_value = "10", value_parser = clap::value_parser!(i32).range(1..=99), help_heading = "Performance")]
     rt: Option<i32>,
 
-    /// Become the user NAME once the sockets are open; the files belong to NAME, who must be able to write there
-    #[arg(long, value_name = "NAME", conflicts_with = "no_sandbox", help_heading = "Privileges")]
-    user: Option<String>,
-    /// Do not restrict the process after its start: it keeps its privileges, and may use any file and system call
-    #[arg(long, help_heading = "Privileges")]
-    no_sandbox: bool,
+    #[command(flatten)]
+    owner: OwnerArgs,
 
     /// Copy each packet N more times, for 'quaff bench'
     #[arg(long, value_name = "N", default_value_t = 0, hide = true)]
@@ -316,12 +313,13 @@ impl Args {
             flush: self.flush.unwrap_or(flush_default),
             fsync: self.fsync,
             cpu: writer_cpu,
+            access: self.owner.access()?,
+            owner: self.owner.caller(),
             ..WritePlan::with_buffer(self.buffer, free_bytes, self.read.is_empty())
         };
         // The packets themselves go into the folder of --tee.
         let (output, live_copy) = (self.output()?, self.tee.as_ref().map(|_| self.written()));
-        let sandbox = (!self.no_sandbox).then(|| SandboxPlan { user: self.user.clone() });
-        Ok(CapturePlan { input, write, output, live_copy, sandbox })
+        Ok(CapturePlan { input, write, output, live_copy, sandbox: self.owner.sandbox() })
     }
 
     /// The cores of the lanes and of the writer.

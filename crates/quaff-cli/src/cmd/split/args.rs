@@ -1,10 +1,11 @@
 //! The arguments of `quaff split`, and the plan they make.
 
+use crate::owner::OwnerArgs;
 use crate::units::{self, FORMATS, choice};
 use anyhow::{Context, bail};
 use quaff::Sorting;
 use quaff::memory;
-use quaff::plan::{InputPlan, InterfacePlan, ReadPlan, SandboxPlan, WritePlan, default_rings_bytes};
+use quaff::plan::{InputPlan, InterfacePlan, ReadPlan, WritePlan, default_rings_bytes};
 use quaff::source::interfaces_named;
 use quaff::split::{Goal, MemberPlan, SplitPlan};
 use quaff_file::write::Format;
@@ -121,13 +122,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", help_heading = "Performance")]
     cpu: Option<usize>,
 
-    /// Become the user NAME once the sockets are open; files and commands belong to NAME, who must be able to
-    /// write there
-    #[arg(long, value_name = "NAME", conflicts_with = "no_sandbox", help_heading = "Privileges")]
-    user: Option<String>,
-    /// Do not restrict the process after its start: it keeps its privileges, and may use any file and system call
-    #[arg(long, help_heading = "Privileges")]
-    no_sandbox: bool,
+    #[command(flatten)]
+    owner: OwnerArgs,
 
     /// Report how the capture would be split; write nothing
     #[arg(long, requires = "read", conflicts_with_all = ["dir", "write", "output", "exec"], help_heading = "Report")]
@@ -173,7 +169,7 @@ impl Args {
         };
         Ok(SplitPlan {
             input: self.input_plan()?,
-            write: self.write_plan(goals.len()),
+            write: self.write_plan(goals.len())?,
             sorting: Sorting {
                 by: self.by,
                 kinds: self.decap.unwrap_or_default(),
@@ -185,7 +181,7 @@ impl Args {
                 .zip(weights)
                 .map(|(goal, weight)| MemberPlan { goal, weight })
                 .collect(),
-            sandbox: (!self.no_sandbox).then(|| SandboxPlan { user: self.user.clone() }),
+            sandbox: self.owner.sandbox(),
         })
     }
 
@@ -222,7 +218,7 @@ impl Args {
 
     /// `DIR/member-1.pcapng` and so on, numbers padded to the same width. Creates the folder if needed.
     fn files(&self, dir: &Path, count: usize) -> anyhow::Result<Vec<Goal>> {
-        std::fs::create_dir_all(dir).with_context(|| format!("cannot make the folder {}", dir.display()))?;
+        self.owner.make_folder(dir)?;
         let (digits, extension) = (count.to_string().len(), self.format.extension());
         let file = |number| format!("member-{number:0digits$}.{extension}");
         let files: Vec<_> = (1..=count).map(file).collect();
@@ -264,13 +260,15 @@ impl Args {
         })
     }
 
-    fn write_plan(&self, members: usize) -> WritePlan {
+    fn write_plan(&self, members: usize) -> anyhow::Result<WritePlan> {
         let least_bytes = members * MEMBER_BYTES;
         let is_live = self.input_files().is_empty();
         let plan = WritePlan::with_buffer(self.buffer, memory::free_bytes(), is_live);
         let is_given = is_live || self.buffer.is_some();
         let buffer_bytes = if is_given { plan.buffer_bytes.max(least_bytes) } else { least_bytes };
         let (format, fsync) = (self.format, self.fsync);
-        WritePlan { format, flush: FLUSH, fsync, buffer_bytes, chunk_bytes: CHUNK_BYTES, ..plan }
+        let (access, owner) = (self.owner.access()?, self.owner.caller());
+        let plan = WritePlan { access, owner, ..plan };
+        Ok(WritePlan { format, flush: FLUSH, fsync, buffer_bytes, chunk_bytes: CHUNK_BYTES, ..plan })
     }
 }

@@ -11,7 +11,7 @@ use crate::write::repack::Repack;
 use crate::write::target::{disk_name, folder_align};
 use crate::{Error, Result};
 use quaff_os::clock::{steady_ns, wall_ns};
-use quaff_os::disk::{Disk, Write, Written};
+use quaff_os::disk::{Disk, FileAccess, Write, Written};
 use quaff_os::{Buffer, Gauge, Wakeup};
 use quaff_wire::cut::{Cutter, Out, extension};
 use std::collections::VecDeque;
@@ -67,7 +67,7 @@ struct Current {
 impl FileSeries {
     pub(super) fn open(plan: DirPlan, wakeup: Wakeup, gauge: Arc<Gauge>) -> Result<Self> {
         NameTemplate::new(&plan.name, extension(&[]))?;
-        let align = folder_align(&plan.dir)?;
+        let align = folder_align(&plan.dir, FileAccess::default())?;
         let cutter = Cutter::new(plan.rotate_bytes.unwrap_or(u64::MAX));
         let series = Series {
             plan,
@@ -109,7 +109,8 @@ impl Series {
     fn begin_folder(&mut self, first: &[u8]) -> Result<()> {
         let kind = extension(first);
         self.kind = Some(kind);
-        let folder = Folder::open(&self.plan, kind, self.align > 1, self.wakeup.clone())?;
+        let folder =
+            Folder::open(&self.plan, kind, self.align > 1, FileAccess::default(), self.wakeup.clone())?;
         self.folder = Some(folder);
         Ok(())
     }

@@ -5,6 +5,7 @@ use crate::interfaces::Interfaces;
 use crate::write::finisher::SyncFile;
 use crate::write::plan::{DirPlan, Format, Retention};
 use quaff_os::Errno;
+use quaff_os::disk::FileAccess;
 use quaff_os::testing::skip;
 use quaff_wire::pcapng::{Interface, Section};
 use std::os::unix::fs::FileExt;
@@ -57,14 +58,16 @@ fn plan(dir: &Path, rotate_bytes: u64, retention: Retention) -> DirPlan {
 
 fn in_folder(dir: &Path, rotate_bytes: u64, retention: Retention, stop: &Stop) -> Files {
     let plan = plan(dir, rotate_bytes, retention);
-    let folder = Folder::open(&plan, "pcapng", false, Wakeup::new().unwrap()).unwrap();
+    let folder = Folder::open(&plan, "pcapng", false, FileAccess::default(), Wakeup::new().unwrap()).unwrap();
     Files::in_folder(folder, parts(Format::Pcapng, 1, Disk::pwrite(), stop)).unwrap()
 }
 
 /// A folder without a retention rule on a disk that fails.
 fn on_failing_disk(dir: &Path, format: Format, disk: Disk, stop: &Stop) -> Files {
     let plan = plan(dir, 1 << 20, Retention::default());
-    let folder = Folder::open(&plan, format.extension(), false, Wakeup::new().unwrap()).unwrap();
+    let folder =
+        Folder::open(&plan, format.extension(), false, FileAccess::default(), Wakeup::new().unwrap())
+            .unwrap();
     let align = if format == Format::Pcap { 512 } else { 1 };
     Files::in_folder(folder, parts(format, align, disk, stop)).unwrap()
 }

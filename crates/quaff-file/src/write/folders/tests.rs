@@ -9,7 +9,7 @@ use crate::write::header::Heading;
 use crate::write::plan::{DirPlan, Format, Retention};
 use crate::write::slots::Slots;
 use proptest::prelude::*;
-use quaff_os::disk::Disk;
+use quaff_os::disk::{Disk, FileAccess};
 use quaff_os::{Errno, Wakeup};
 use quaff_wire::Record;
 use quaff_wire::decode::Item;
@@ -131,7 +131,7 @@ fn open(dir: &Path, faults: &Faults) -> OpenFolder {
         exec: None,
     };
     let wakeup = Wakeup::new().unwrap();
-    let folder = Folder::open(&plan, "pcapng", false, wakeup.clone()).unwrap();
+    let folder = Folder::open(&plan, "pcapng", false, FileAccess::default(), wakeup.clone()).unwrap();
     let faults = faults.iter().map(|number| (*number, Errno::EIO)).collect();
     let disk: MakeDisk = Box::new(move |_| Disk::failing(faults));
     OpenFolder { dir: dir.to_owned(), folder, align: 1, wakeup, disk }

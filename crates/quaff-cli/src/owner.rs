@@ -1,0 +1,80 @@
+//! The arguments of a command on the owner, the group and the mode of its files. It makes folders, and opens no file.
+
+use anyhow::Context;
+use quaff::plan::SandboxPlan;
+use quaff_os::disk::FileAccess;
+use quaff_os::sandbox::{User, group_id};
+use std::fs::{DirBuilder, File};
+use std::path::Path;
+
+/// Whose files are written, and with which rights the process does it.
+#[derive(Debug, clap::Args)]
+pub(crate) struct OwnerArgs {
+    /// Become the user NAME once the sockets are open; files belong to NAME, who must be able to write there
+    /// [default after sudo: files belong to who called it]
+    #[arg(long, value_name = "NAME", conflicts_with = "no_sandbox", help_heading = "Privileges")]
+    user: Option<String>,
+    /// Group of the files; their owner must be a member unless root starts this
+    #[arg(long, value_name = "GROUP", help_heading = "Privileges")]
+    group: Option<String>,
+    /// Mode of the files, octal, whatever the umask is [default: 640 without the bits of the umask]
+    #[arg(long, value_name = "MODE", value_parser = mode, help_heading = "Privileges")]
+    mode: Option<u32>,
+    /// Do not restrict the process after its start: it keeps its privileges, and may use any file and system call
+    #[arg(long, help_heading = "Privileges")]
+    no_sandbox: bool,
+}
+
+impl OwnerArgs {
+    /// `None` without a sandbox.
+    pub(crate) fn sandbox(&self) -> Option<SandboxPlan> {
+        (!self.no_sandbox).then(|| SandboxPlan { user: self.user.clone() })
+    }
+
+    /// The group and the mode of files.
+    pub(crate) fn access(&self) -> anyhow::Result<FileAccess> {
+        Ok(FileAccess { group: self.group.as_deref().map(group_id).transpose()?, mode: self.mode })
+    }
+
+    /// The owner of files if --user names none: who called sudo(8).
+    pub(crate) fn caller(&self) -> Option<User> {
+        if self.user.is_some() { None } else { User::caller_of_sudo() }
+    }
+
+    /// Makes a folder for files, and those above it, unless it exists.
+    pub(crate) fn make_folder(&self, dir: &Path) -> anyhow::Result<()> {
+        if dir.exists() {
+            return Ok(());
+        }
+        let failed = || format!("cannot make the folder {}", dir.display());
+        let owner = self.user.as_deref().map(User::find).transpose()?.or_else(|| self.caller());
+        let rights = owner.as_ref().map(User::use_files).transpose()?;
+        let made = DirBuilder::new().recursive(true).create(dir).and_then(|()| File::open(dir));
+        let made = made.with_context(failed)?;
+        drop(rights);
+        // Root may give it any group; another user, one of its own.
+        self.access()?.of_folder().apply(&made).with_context(failed)
+    }
+}
+
+/// A mode as chmod(1) takes it, without the bits that are for programs.
+fn mode(text: &str) -> Result<u32, String> {
+    match u32::from_str_radix(text, 8) {
+        Ok(mode) if mode <= 0o777 && mode & 0o600 == 0o600 => Ok(mode),
+        Ok(mode) if mode <= 0o777 => Err("the owner must be able to read and write: 6 first".into()),
+        _ => Err("a mode is octal, such as 640 or 0660".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn modes_are_octal_and_leave_the_owner_in() {
+        assert_eq!((mode("640"), mode("0660"), mode("777")), (Ok(0o640), Ok(0o660), Ok(0o777)));
+        for refused in ["", "8", "rw", "0o640", "1777", "440", "060", "-640"] {
+            assert!(mode(refused).is_err(), "{refused}");
+        }
+    }
+}
