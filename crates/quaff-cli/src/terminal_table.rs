@@ -5,7 +5,7 @@ use comfy_table::{
     CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, Table as Drawn, Width, presets,
 };
 use quaff::format;
-use quaff_bench::report::Table;
+use quaff_bench::report::{Column, Row, Table};
 use quaff_os::terminal_columns;
 
 /// Columns where there is no terminal; longer words are wrapped.
@@ -23,6 +23,24 @@ const NO_BREAK: &str = "\u{a0}";
 /// A table of a report with its title above and its note below. The least important columns are omitted if they do
 /// not fit, unless `all` is set.
 pub(crate) fn report_table(table: &Table, all: bool) -> String {
+    let note = if table.note.is_empty() { String::new() } else { format!("\n{}", wrapped("", &table.note)) };
+    format!("{}\n{}{note}", wrapped("", &table.title), fitted(table, all))
+}
+
+/// A table of `columns`, each with its heading, whether it holds numbers, and its rank: columns of the highest rank are
+/// omitted first where the table does not fit, those of rank 0 never.
+pub(crate) fn ranked(columns: &[(&str, bool, usize)], rows: impl Iterator<Item = Vec<String>>) -> String {
+    let column = |&(head, right, rank): &(&str, bool, usize)| {
+        let head = head.to_owned();
+        Column { group: String::new(), head, right, rank }
+    };
+    let row = |cells| Row { style: None, is_total: false, cells };
+    let (columns, rows) = (columns.iter().map(column).collect(), rows.map(row).collect());
+    fitted(&Table { columns, rows, ..Table::default() }, false)
+}
+
+/// A table without its title and note, with the columns that fit.
+fn fitted(table: &Table, all: bool) -> String {
     let room = usize::from(width());
     let need = |table: &Table| -> usize {
         let cells = |at: usize| table.rows.iter().map(move |row| row.cells[at].as_str());
@@ -32,9 +50,7 @@ pub(crate) fn report_table(table: &Table, all: bool) -> String {
     let heads: Vec<_> = table.columns.iter().map(|column| column.heading()).collect();
     let heads: Vec<_> = heads.iter().map(String::as_str).collect();
     let right = (0..heads.len()).filter(|at| table.columns[*at].right);
-    let rows = table.rows.iter().map(|row| row.cells.clone());
-    let note = if table.note.is_empty() { String::new() } else { format!("\n{}", wrapped("", &table.note)) };
-    format!("{}\n{}{note}", wrapped("", &table.title), laid_out(&heads, right, rows))
+    laid_out(&heads, right, table.rows.iter().map(|row| row.cells.clone()))
 }
 
 /// A table of text under `heads`; the columns of `right` are aligned right.
@@ -123,6 +139,16 @@ pub(crate) fn about(seconds: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_least_important_columns_are_omitted_first() {
+        let words = |columns: usize| ["x".repeat(30), "y".repeat(50), "z".repeat(40)][..columns].to_vec();
+        let heads = [("name", false, 0), ("detail", false, 2), ("value", true, 1)];
+        let text = ranked(&heads, [words(3)].into_iter());
+        assert!(text.contains("name") && text.contains("value") && !text.contains("detail"), "{text}");
+        let text = ranked(&heads[..2], [words(2)].into_iter());
+        assert!(text.contains("detail"), "{text}");
+    }
 
     #[test]
     fn words_are_not_broken_and_figures_stay_with_their_units() {

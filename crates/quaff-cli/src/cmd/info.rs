@@ -262,9 +262,17 @@ fn interfaces(file: &FileInfo) -> String {
     if shown.is_empty() {
         return String::new();
     }
-    let heads = ["interface", "link", "packets", "bytes on the wire", "snaplen", "times", "recorded drops"];
+    let columns = [
+        ("interface", false, 0),
+        ("link", false, 2),
+        ("packets", true, 0),
+        ("bytes on the wire", true, 1),
+        ("snaplen", true, 4),
+        ("times", false, 5),
+        ("recorded drops", true, 1),
+    ];
     let rows = shown.iter().map(|interface| row(interface));
-    let mut text = format!("\n{}\n", terminal_table::laid_out(&heads, [2, 3, 4, 6].into_iter(), rows));
+    let mut text = format!("\n{}\n", terminal_table::ranked(&columns, rows));
     let filtered = shown.iter().filter_map(|of| Some((label(of), of.filter.as_deref()?)));
     for (label, filter) in filtered {
         text +=
@@ -321,7 +329,16 @@ fn resolution(tsresol: u8) -> String {
 
 /// A line for each file, and the sums.
 fn table(files: &[FileInfo], total: &Total) -> String {
-    let heads = ["file", "size", "packets", "first", "duration", "rate", "drops", "state"];
+    let columns = [
+        ("file", false, 0),
+        ("size", true, 3),
+        ("packets", true, 0),
+        ("first", false, 2),
+        ("duration", true, 4),
+        ("rate", true, 5),
+        ("drops", true, 1),
+        ("state", false, 1),
+    ];
     let folder = common_folder(files);
     let named = |file: &FileInfo| match folder {
         Some(folder) => file.path[folder.len()..].trim_start_matches('/').to_owned(),
@@ -344,7 +361,7 @@ fn table(files: &[FileInfo], total: &Total) -> String {
     let drops = files.iter().any(|file| file.drops.is_some()).then_some(total.drops);
     let sums = line(&what, total.file_bytes, total.packets, total.first_ns, rates, drops, state);
     let head = folder.map(|folder| format!("files in {}\n", name(folder))).unwrap_or_default();
-    head + &terminal_table::laid_out(&heads, [1, 2, 4, 5, 6].into_iter(), rows.chain([sums]))
+    head + &terminal_table::ranked(&columns, rows.chain([sums]))
 }
 
 /// The folder in which all files are, unless it is the working directory: it need not stand in each line.

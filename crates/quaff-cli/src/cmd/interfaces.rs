@@ -47,8 +47,16 @@ pub(crate) fn list(json: bool) -> anyhow::Result<Exit> {
 }
 
 fn table(interfaces: &[InterfaceInfo]) -> String {
-    let heads = ["interface", "state", "speed", "MTU", "driver", "addresses", "captured by"];
-    terminal_table::laid_out(&heads, [2, 3].into_iter(), interfaces.iter().map(row))
+    let columns = [
+        ("interface", false, 0),
+        ("state", false, 0),
+        ("speed", true, 2),
+        ("MTU", true, 4),
+        ("driver", false, 3),
+        ("addresses", false, 1),
+        ("captured by", false, 1),
+    ];
+    terminal_table::ranked(&columns, interfaces.iter().map(row))
 }
 
 fn row(interface: &InterfaceInfo) -> Vec<String> {
