@@ -1,5 +1,5 @@
-//! Resources that tests need of the machine: a lab, disk space, a disk that fails, captures; and the skips of tests that
-//! lack them.
+//! Resources that tests need of the machine: a lab, disk space, a disk that fails, captures; and the skips of tests
+//! that lack them.
 
 mod bench_sample;
 mod fault_disk;

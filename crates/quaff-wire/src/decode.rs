@@ -31,8 +31,8 @@ impl Decoder {
     /// reports the bytes skipped as [`Item::Jump`]. Only a file whose first bytes belong to no capture format is an
     /// error.
     ///
-    /// It reads a file without damage as the plain decoder does. A pcap record whose header is implausible is damage only
-    /// if the lengths of the records from there on lead to something that cannot be a record.
+    /// It reads a file without damage as the plain decoder does. A pcap record whose header is implausible is damage
+    /// only if the lengths of the records from there on lead to something that cannot be a record.
     pub fn salvaging() -> Self {
         Self { cursor: Cursor { is_strict: true, ..Cursor::default() }, ..Self::default() }
     }

@@ -260,7 +260,7 @@ impl InterfaceCounters {
         self.last.map_or(0, |last| self.now.frames - last.seen.frames)
     }
 
-    /// Compares the packets in the file with its counters, and its counters with those that the previous file ended with.
+    /// Compares the packets in the file with its counters, and its counters with those at the end of the previous file.
     fn compare(&self, baseline: &Statistics, before: Option<u64>, last: &CounterBlock, sum: &mut Ledger) {
         let usrdeliv = |statistics: &Statistics| statistics.usrdeliv.unwrap_or(0);
         let (begun, ended) = (usrdeliv(baseline), usrdeliv(&last.statistics));

@@ -29,8 +29,8 @@ pub struct Space {
 /// Alignment where the kernel does not report one: no disk needs more than a page.
 const ASSUMED_ALIGN: usize = 4096;
 
-/// The alignment of offsets and lengths for writes to this file, opened with O_DIRECT (statx(2), STATX_DIOALIGN), bytes; `None` where its file system does not support
-/// direct writes or ignores the flag (tmpfs).
+/// The alignment of offsets and lengths for writes to this file, opened with O_DIRECT (statx(2), STATX_DIOALIGN), bytes;
+/// `None` where its file system does not support direct writes or ignores the flag (tmpfs).
 pub fn direct_align(file: &File) -> Option<usize> {
     // SAFETY: statx is plain data; all zero is a valid value.
     let mut found: libc::statx = unsafe { std::mem::zeroed() };

@@ -201,8 +201,8 @@ impl Decoder {
     }
 }
 
-/// Judges a record of zeros at the front of `bytes`: an empty packet, or a hole, which is damage. So many bytes are needed
-/// to decide.
+/// Judges a record of zeros at the front of `bytes`: an empty packet, or a hole, which is damage. So many bytes are
+/// needed to decide.
 #[cold]
 fn zeros(cursor: &Cursor, bytes: &[u8]) -> Result<Option<usize>, Damage> {
     match layout::hole(bytes, cursor.no_more) {
