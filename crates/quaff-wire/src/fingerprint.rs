@@ -96,7 +96,7 @@ fn ip_flow(ip: &net::Ip, frame: &[u8]) -> u64 {
 
 /// Blanks what each router changes, in a copy of the frame's first bytes.
 fn blank_ttl(head: &mut [u8; HEAD_BYTES], frame: &[u8], is_ethernet: bool) {
-    let network = if is_ethernet { net::layers(frame).map(|layers| layers.network) } else { Some(0) };
+    let network = if is_ethernet { net::layers(frame).map(|layers| layers.ip_offset) } else { Some(0) };
     let Some(network) = network.filter(|at| net::ip_at(frame, *at).is_some()) else { return };
     if network + 12 > HEAD_BYTES {
         return;

@@ -13,6 +13,9 @@ pub struct LinkType {
 pub const ETHERNET: LinkType = LinkType { linktype: 1, dlt: 1 };
 /// A bare IPv4 or IPv6 packet.
 pub const RAW: LinkType = LinkType { linktype: 101, dlt: 12 };
+/// LINKTYPE_IPV4, LINKTYPE_IPV6.
+const IPV4: u16 = 228;
+const IPV6: u16 = 229;
 /// IEEE 802.11 after a radiotap header.
 pub const RADIOTAP: LinkType = LinkType { linktype: 127, dlt: 127 };
 
@@ -49,6 +52,11 @@ pub fn name(linktype: u16) -> Option<&'static str> {
         276 => "Linux cooked v2",
         _ => return None,
     })
+}
+
+/// Returns true for the link types (LINKTYPE_*) of packets that begin with an IP header.
+pub fn is_bare_ip(linktype: u16) -> bool {
+    [RAW.linktype, IPV4, IPV6].contains(&linktype)
 }
 
 /// The link type of the kernel's ARPHRD_* (linux/if_arp.h); `None` for those that quaff cannot

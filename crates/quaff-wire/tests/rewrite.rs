@@ -292,3 +292,89 @@ proptest! {
         }
     }
 }
+
+/// The IP packet under labels, PPPoE, the Ethernet header of a backbone, and SNAP.
+fn under(packet: &[u8]) -> Vec<(&'static str, Vec<u8>)> {
+    let ethertype: [u8; 2] = if packet[0] >> 4 == 4 { [8, 0] } else { [0x86, 0xdd] };
+    let ppp: [u8; 2] = if packet[0] >> 4 == 4 { [0, 0x21] } else { [0, 0x57] };
+    let length = (packet.len() as u16 + 2).to_be_bytes();
+    let pppoe = [&[0x11, 0, 0, 9], &length[..], &ppp, packet].concat();
+    let backbone =
+        [&[0, 0, 0, 7], &build::ethernet(&[(0x8100, 5)], u16::from_be_bytes(ethertype), packet)[..]];
+    let snap = [&[0xaa, 0xaa, 3, 0, 0, 0], &ethertype[..], packet].concat();
+    let labels = build::mpls(&[16, 17], packet);
+    vec![
+        ("labels", build::ethernet(&[], 0x8847, &labels)),
+        ("labels after a tag", build::ethernet(&[(0x8100, 5)], 0x8848, &labels)),
+        ("PPPoE", build::ethernet(&[], 0x8864, &pppoe)),
+        ("labels on PPPoE", {
+            let length = (labels.len() as u16 + 2).to_be_bytes();
+            build::ethernet(&[], 0x8864, &[&[0x11, 0, 0, 9], &length[..], &[2, 0x81], &labels].concat())
+        }),
+        ("PBB", build::ethernet(&[(0x88a8, 100)], 0x88e7, &backbone.concat())),
+        ("SNAP", build::ethernet(&[], snap.len() as u16, &snap)),
+    ]
+}
+
+#[test]
+fn packets_under_labels_and_other_headers_are_changed_as_bare_ones_are() {
+    let plan = Rewrite {
+        ports: vec!["53:5353".parse().unwrap()],
+        ttl: Some("9".parse().unwrap()),
+        ..addresses(&["10.0.0.0/8:172.16.0.0/12", "2001:db8::/32:fd00::/8"], Some(7))
+    };
+    for is_v6 in [false, true] {
+        for protocol in [TCP, UDP] {
+            let bare = packet(is_v6, [0x0a00_0001, 0x0a00_0002], protocol, b"some payload");
+            let changed = apply(&plan, &bare);
+            assert_ne!(bare, changed);
+            for ((name, before), (_, after)) in under(&bare[14..]).into_iter().zip(under(&changed[14..])) {
+                assert_eq!(apply(&plan, &before), after, "{name}, IPv6 {is_v6}, protocol {protocol}");
+                let mut there = before.clone();
+                plan.edit(&mut there, 0);
+                assert_eq!(there, after, "{name} where it lies");
+                assert_eq!(fixed(&before).len(), before.len());
+            }
+        }
+    }
+}
+
+#[test]
+fn lengths_before_a_packet_follow_it() {
+    let long = packet(false, [0x0a00_0001, 0x0a00_0002], UDP, &[7; 600]);
+    for (name, frame) in under(&long[14..]) {
+        // Cut by the capture: each length says what is there.
+        let mut cut = frame[..200].to_vec();
+        let plan = Rewrite { length: Some(FixLength::Cut), ..Rewrite::default() };
+        assert_eq!(plan.apply(&mut cut, frame.len() as u32, 0), Some(200), "{name}");
+        assert_lengths(name, &cut);
+        // Fragments: so does each of them.
+        let mut mtu = quaff_wire::rewrite::Mtu::new(300, quaff_wire::rewrite::MtuPolicy::Fragment);
+        let mut whole = frame.clone();
+        assert_eq!(mtu.fit(&mut whole, frame.len() as u32), quaff_wire::rewrite::Fit::Fragmented, "{name}");
+        let fragments: Vec<_> = mtu.fragments().map(<[u8]>::to_vec).collect();
+        assert!(fragments.len() > 2, "{name}");
+        let payload: usize = fragments
+            .iter()
+            .map(|fragment| {
+                assert_lengths(name, fragment);
+                let ip = net::layers(fragment).unwrap().ip.unwrap();
+                ip.end - ip.transport
+            })
+            .sum();
+        assert_eq!(payload, 608, "{name}");
+    }
+}
+
+/// The lengths of IPv4, PPPoE and IEEE 802.3 reach to the end of the frame.
+#[track_caller]
+fn assert_lengths(name: &str, frame: &[u8]) {
+    let layers = net::layers(frame).unwrap();
+    let word = |at: usize| usize::from(u16::from_be_bytes([frame[at], frame[at + 1]]));
+    assert_eq!(layers.ip_offset + word(layers.ip_offset + 2), frame.len(), "{name}");
+    match name {
+        "PPPoE" | "labels on PPPoE" => assert_eq!(20 + word(18), frame.len(), "{name}"),
+        "SNAP" => assert_eq!(14 + word(12), frame.len(), "{name}"),
+        _ => assert_eq!(layers.length, None, "{name}"),
+    }
+}

@@ -107,6 +107,13 @@ def frame(data, link):
     elif link == 276:  # LINUX_SLL2
         (kind,) = data.unpack(">H")
         data = data.drop(20)
+    elif link == 9:  # PPP
+        kind, data = ppp(data.drop(2) if data.captured[:2] == b"\xff\3" else data)
+    elif link in (50, 104) and data.captured[:1] in (b"\x0f", b"\x8f"):  # Cisco's HDLC
+        (kind,) = data.drop(2).unpack(">H")
+        data = data.drop(4)
+    elif link == 50 and data.captured[:2] == b"\xff\3":
+        kind, data = ppp(data.drop(2))
     elif link in (RAW, 228, 229) and data.captured:
         kind = {4: 0x0800, 6: 0x86DD}.get(data.captured[0] >> 4)
         if link != RAW and kind != {228: 0x0800, 229: 0x86DD}[link]:
@@ -117,6 +124,13 @@ def frame(data, link):
         kind = data.unpack(">HH")[1]
         data = data.drop(4)
     return network(data, kind)
+
+
+def ppp(data):
+    kind = {0x0021: 0x0800, 0x0057: 0x86DD, 0x0281: 0x8847, 0x0283: 0x8848}.get(data.unpack(">H")[0])
+    if kind is None:
+        raise Plain
+    return kind, data.drop(2)
 
 
 def network(data, kind):
@@ -199,6 +213,7 @@ PORTS = {
     2152: ("gtp", lambda data: gtp(data)),
     1701: ("l2tp", lambda data: l2tp_udp(data)),
     37008: ("tzsp", lambda data: tzsp(data)),
+    4754: ("gre", lambda data: gre(data)),
 }
 
 
@@ -222,7 +237,7 @@ def udp(data):
 def gre(data):
     flags, version, protocol = data.unpack(">BBH", "gre")
     kind = {0x88BE: "erspan", 0x22EB: "erspan", 0x8847: "mpls", 0x8848: "mpls"}.get(protocol, "gre")
-    if kind == "gre" and protocol not in (0x0800, 0x86DD, 0x6558, 0) or version & 7 == 1:
+    if kind == "gre" and protocol not in (0x0800, 0x86DD, 0x6558, 0x883E, 0) or version & 7 == 1:
         raise Plain
     if version & 7:
         raise Damaged(kind)
@@ -255,6 +270,10 @@ def gre(data):
         if flags == 0x20 and 0x1000 <= key >> 8 <= 0xFFFFFE:
             return Layer(data, ETHERNET, "nvgre", key >> 8)
         return Layer(data, ETHERNET, "gre", key, sequence)
+    if protocol == 0x883E:  # WCCP: version 2 has a redirect header of 4 bytes, which does not begin as IPv4 does
+        if not data.captured or not 0x45 <= data.captured[0] <= 0x4F:
+            data = data.drop(4, "gre")
+        return ip_layer(data, (4,), "gre", key, sequence)
     return ip_layer(data, (4,) if protocol == 0x0800 else (6,), "gre", key, sequence)
 
 

@@ -3,7 +3,7 @@
 //! In each pass the lower address of a frame decreases by one and the higher one increases by one, so both directions
 //! of a conversation stay together and the sum of both addresses is constant. The arithmetic is modulo 2^32 - 1, as
 //! that of one's complement checksums (RFC 1071), in which 0 and 2^32 - 1 are the same number. Of an IPv6 address the
-//! last 32 bits change. No other field is edited.
+//! last 32 bits change. No other field is edited. Addresses under MPLS labels, PPPoE and backbone headers count too.
 
 use quaff_wire::net;
 
@@ -23,13 +23,13 @@ pub(super) struct Places {
 pub(super) fn places(frame: &[u8]) -> Places {
     let Some(layers) = net::layers(frame) else { return Places::default() };
     let Some(ip) = layers.ip else { return Places::default() };
-    let [src, dst] = if ip.is_v6() { [8 + 12, 24 + 12] } else { [12, 16] }.map(|at| layers.network + at);
+    let [src, dst] = if ip.is_v6() { [8 + 12, 24 + 12] } else { [12, 16] }.map(|at| layers.ip_offset + at);
     if dst + 4 > frame.len() {
         return Places::default();
     }
     let [src_port, dst_port] = ip.ports(frame).unwrap_or_default();
     let is_lower = (ip.addresses[0], src_port) <= (ip.addresses[1], dst_port);
-    let [src, dst] = [src as u16, dst as u16];
+    let [Ok(src), Ok(dst)] = [src, dst].map(u16::try_from) else { return Places::default() };
     if is_lower { Places { down: src, up: dst } } else { Places { down: dst, up: src } }
 }
 
@@ -109,6 +109,11 @@ mod tests {
         let there = places(&frame(client, client, ports));
         let back = places(&frame(client, client, [53, 40_000]));
         assert_eq!((there, back), (Places { down: 30, up: 26 }, Places { down: 26, up: 30 }));
+        // Only one direction has labels.
+        let bare = frame(server, client, [53, 40_000]);
+        let labels = [0, 1, 0x00, 64, 0, 1, 0x11, 64];
+        let labelled = [&bare[..12], &[0x88, 0x47], &labels, &bare[14..]].concat();
+        assert_eq!(places(&labelled), Places { down: 34, up: 38 });
         assert_eq!(places(&[0; 60]), Places::default());
         assert_eq!(places(&frame(client, server, ports)[..31]), Places::default());
     }

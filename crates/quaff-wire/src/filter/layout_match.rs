@@ -111,8 +111,8 @@ const VXLAN_PORT: u32 = 4789;
 /// The shortest packet of any layout, with an Ethernet header inside.
 const OUTER_BYTES_MIN: u32 = 38 + ETHERNET_BYTES;
 /// Inner UDP packets from or to these ports can be tunnels: L2TP, GTP-U, MPLS, Geneve, VXLAN (and
-/// Linux's old port), VXLAN-GPE, TZSP.
-pub(super) const TUNNEL_PORTS: [u32; 8] = [1701, 2152, 6635, 6081, 4789, 8472, 4790, 37008];
+/// Linux's old port), VXLAN-GPE, TZSP, GRE.
+pub(super) const TUNNEL_PORTS: [u32; 9] = [1701, 2152, 6635, 6081, 4789, 8472, 4790, 37008, 4754];
 
 /// Places that a match leads to.
 pub(super) struct Targets<'a> {

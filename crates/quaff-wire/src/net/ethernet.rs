@@ -38,6 +38,16 @@ pub(crate) fn push_header(bytes: &mut Vec<u8>, macs: [[u8; 6]; 2], tags: &[VlanT
     bytes.extend(ethertype.to_be_bytes());
 }
 
+/// A header for a bare IP packet. Its addresses are made: locally administered ones (IEEE 802, 8.4).
+pub fn header_for_ip(packet: &[u8]) -> [u8; ETHERNET_BYTES] {
+    let [high, low] = match packet.first().map(|first| first >> 4) {
+        Some(6) => ETHERTYPE_IPV6,
+        _ => ETHERTYPE_IPV4,
+    }
+    .to_be_bytes();
+    [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, high, low]
+}
+
 /// The longest frame, without FCS, that Linux sends on a link of this MTU when it begins as `frame` does: an MTU
 /// counts neither the Ethernet header nor one tag of IEEE 802.1Q, but those of 802.1ad and others
 /// (`packet_extra_vlan_len_allowed` in net/packet/af_packet.c).

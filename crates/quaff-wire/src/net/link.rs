@@ -1,10 +1,21 @@
-//! The network header of a frame, for each link type that quaff parses.
+//! The network header of a frame, for each link type that quaff parses, and the IP header under labels, PPPoE, SNAP and
+//! the Ethernet headers of a backbone.
 
 use super::be16;
-use super::ethernet::{ETHERNET_BYTES, ETHERTYPE_IPV4, ETHERTYPE_IPV6, MACS_BYTES};
-use super::vlan::{Untagged, skip_tags};
+use super::ethernet::{
+    ETHERNET_BYTES, ETHERTYPE_FABRICPATH, ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_MPLS,
+    ETHERTYPE_MPLS_UPSTREAM, ETHERTYPE_PBB, ETHERTYPE_PPPOE, ETHERTYPE_TEB, LENGTH_MAX, MACS_BYTES,
+};
+use super::mpls::skip_labels;
+use super::vlan::{TAG_BYTES, Untagged, skip_tags};
 use crate::linktype;
 
+/// LINKTYPE_PPP.
+const PPP: u16 = 9;
+/// LINKTYPE_PPP_HDLC: PPP in frames as of HDLC (RFC 1662), or Cisco's.
+const PPP_HDLC: u16 = 50;
+/// LINKTYPE_C_HDLC: Cisco's framing: address, control, EtherType.
+const C_HDLC: u16 = 104;
 /// LINKTYPE_LINUX_SLL.
 pub(crate) const LINUX_SLL: u16 = 113;
 /// LINKTYPE_LINUX_SLL2.
@@ -14,8 +25,36 @@ pub(crate) const IPV4: u16 = 228;
 /// LINKTYPE_IPV6.
 pub(crate) const IPV6: u16 = 229;
 
-/// Finds the network header of a frame of link type `linktype`: Ethernet, Linux cooked 1 and 2, bare IP; `None` for
-/// others, and where the link header is cut.
+/// An Ethernet frame that lies deeper in others is not looked into.
+const ETHERNETS_MAX: u8 = 2;
+/// Bytes of PPPoE before PPP: version and type, code, session, length (RFC 2516, section 4); the offset of the length.
+const PPPOE_BYTES: usize = 6;
+const PPPOE_LENGTH: usize = 4;
+/// The address and control fields of PPP (RFC 1662), which a link may leave out.
+const PPP_ADDRESS: [u8; 2] = [0xff, 3];
+/// Cisco's address fields: unicast, multicast.
+const HDLC_ADDRESSES: [u8; 2] = [0x0f, 0x8f];
+/// LLC and SNAP before an EtherType (RFC 1042).
+const SNAP: [u8; 6] = [0xaa, 0xaa, 3, 0, 0, 0];
+
+/// The place of the IP header of a frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct IpPlace {
+    pub(crate) offset: usize,
+    pub(crate) length: Option<LengthField>,
+}
+
+/// A field before the IP header that counts bytes up to the end of the packet: that of PPPoE, or of IEEE 802.3.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LengthField {
+    /// Offset of its 16 bits.
+    pub(crate) at: usize,
+    /// Offset of the first byte that it counts.
+    pub(crate) from: usize,
+}
+
+/// Finds the network header of a frame of link type `linktype`: Ethernet, Linux cooked 1 and 2, PPP, Cisco's HDLC, bare
+/// IP; `None` for others, and where the link header is cut.
 #[inline]
 pub(crate) fn network(bytes: &[u8], linktype: u16) -> Option<Untagged> {
     if linktype == linktype::ETHERNET.linktype { ethernet(bytes) } else { not_ethernet(bytes, linktype) }
@@ -25,6 +64,11 @@ fn not_ethernet(bytes: &[u8], linktype: u16) -> Option<Untagged> {
     match linktype {
         LINUX_SLL => Some(skip_tags(bytes, be16(bytes, 14)?, 16)),
         LINUX_SLL2 if bytes.len() >= 20 => Some(skip_tags(bytes, be16(bytes, 0)?, 20)),
+        PPP => ppp(bytes, if bytes.starts_with(&PPP_ADDRESS) { PPP_ADDRESS.len() } else { 0 }),
+        PPP_HDLC | C_HDLC if HDLC_ADDRESSES.contains(bytes.first()?) => {
+            Some(skip_tags(bytes, be16(bytes, 2)?, 4))
+        }
+        PPP_HDLC if bytes.starts_with(&PPP_ADDRESS) => ppp(bytes, PPP_ADDRESS.len()),
         IPV4 => Some(bare(ETHERTYPE_IPV4)),
         IPV6 => Some(bare(ETHERTYPE_IPV6)),
         linktype if linktype == linktype::RAW.linktype => match bytes.first()? >> 4 {
@@ -36,10 +80,80 @@ fn not_ethernet(bytes: &[u8], linktype: u16) -> Option<Untagged> {
     }
 }
 
+/// The bytes of the VLAN tags of a frame (Ethernet, Linux cooked 1), which can be cut out; empty without tags.
+pub fn tags_range(bytes: &[u8], linktype: u16) -> std::ops::Range<usize> {
+    let at = match linktype {
+        linktype if linktype == linktype::ETHERNET.linktype => MACS_BYTES,
+        LINUX_SLL => 14,
+        _ => return 0..0,
+    };
+    let tags = be16(bytes, at).map_or(0, |tpid| skip_tags(bytes, tpid, at + 2).tags);
+    at..at + tags * TAG_BYTES
+}
+
 /// The network header of an Ethernet frame.
 #[inline]
 pub(crate) fn ethernet(bytes: &[u8]) -> Option<Untagged> {
     Some(skip_tags(bytes, be16(bytes, MACS_BYTES)?, ETHERNET_BYTES))
+}
+
+/// The packet after the protocol field of PPP at `at` (RFC 1332, 5072, 3032), by its EtherType.
+fn ppp(bytes: &[u8], at: usize) -> Option<Untagged> {
+    let ethertype = match be16(bytes, at)? {
+        0x0021 => ETHERTYPE_IPV4,
+        0x0057 => ETHERTYPE_IPV6,
+        0x0281 => ETHERTYPE_MPLS,
+        0x0283 => ETHERTYPE_MPLS_UPSTREAM,
+        _ => return None,
+    };
+    Some(Untagged { ethertype, offset: at + 2, tags: 0 })
+}
+
+/// Finds the IP header at or after the network header of a frame.
+#[inline]
+pub(crate) fn ip_place(bytes: &[u8], network: Untagged) -> Option<IpPlace> {
+    match network.ethertype {
+        ETHERTYPE_IPV4 | ETHERTYPE_IPV6 => Some(IpPlace { offset: network.offset, length: None }),
+        _ => ip_under(bytes, network, ETHERNETS_MAX),
+    }
+}
+
+/// The IP header under other ones, of which `deeper` may be those of whole Ethernet frames.
+#[cold]
+fn ip_under(bytes: &[u8], network: Untagged, deeper: u8) -> Option<IpPlace> {
+    let (at, found) = (network.offset, |offset, length| Some(IpPlace { offset, length }));
+    match network.ethertype {
+        ETHERTYPE_IPV4 | ETHERTYPE_IPV6 => found(at, None),
+        ETHERTYPE_TEB | ETHERTYPE_PBB | ETHERTYPE_FABRICPATH if deeper > 0 => {
+            let at = at + inner_frame(network.ethertype);
+            let inner = ethernet(bytes.get(at..)?)?;
+            ip_under(bytes, Untagged { offset: at + inner.offset, ..inner }, deeper - 1)
+        }
+        ETHERTYPE_PPPOE => {
+            let length = LengthField { at: at + PPPOE_LENGTH, from: at + PPPOE_BYTES };
+            let inner = ip_under(bytes, ppp(bytes, length.from)?, 0)?;
+            found(inner.offset, Some(length))
+        }
+        ETHERTYPE_MPLS | ETHERTYPE_MPLS_UPSTREAM => {
+            let at = at + skip_labels(bytes.get(at..)?)?.0;
+            matches!(bytes.get(at)? >> 4, 4 | 6).then_some(IpPlace { offset: at, length: None })
+        }
+        0..=LENGTH_MAX => {
+            let snap = bytes.get(at..)?.first_chunk::<8>()?;
+            let is_ip = snap.starts_with(&SNAP) && [ETHERTYPE_IPV4, ETHERTYPE_IPV6].contains(&be16(snap, 6)?);
+            is_ip.then_some(IpPlace { offset: at + 8, length: Some(LengthField { at: at - 2, from: at }) })
+        }
+        _ => None,
+    }
+}
+
+/// Offset of the Ethernet frame that follows a header of this EtherType.
+fn inner_frame(ethertype: u16) -> usize {
+    match ethertype {
+        ETHERTYPE_PBB => 4,
+        ETHERTYPE_FABRICPATH => 2,
+        _ => 0,
+    }
 }
 
 fn bare(ethertype: u16) -> Untagged {

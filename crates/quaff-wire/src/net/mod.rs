@@ -1,6 +1,7 @@
 //! The headers of a frame: one file per protocol, each fact once, and one walk over them.
 //!
-//! [`layers`] goes from the MAC addresses to the transport header by offsets into bytes that stay where they are;
+//! [`layers`] goes from the MAC addresses to the transport header by offsets into bytes that stay where they are, under
+//! MPLS labels, PPPoE, SNAP and the Ethernet headers of a backbone (PBB) too;
 //! rewriting, splitting, decapsulation, flow counting, probes and fingerprints use the same steps. Tunnels are not
 //! entered: `tunnel` does that. A frame that is cut or damaged has the layers before the damage. Nothing here
 //! panics, copies or allocates.
@@ -18,17 +19,17 @@ pub(crate) mod udp;
 pub(crate) mod vlan;
 
 pub use arp::Arp;
-pub use ethernet::{ETHERNET_BYTES, ETHERTYPE_ARP, frame_bytes_max};
+pub use ethernet::{ETHERNET_BYTES, ETHERTYPE_ARP, frame_bytes_max, header_for_ip};
 pub(crate) use ethernet::{ETHERNET_FRAME_BYTES_MIN, MACS_BYTES};
 pub(crate) use ethernet::{
-    ETHERTYPE_FABRICPATH, ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_MPLS, ETHERTYPE_MPLS_UPSTREAM,
-    ETHERTYPE_PBB, ETHERTYPE_PPPOE, ETHERTYPE_TEB, LENGTH_MAX,
+    ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_MPLS, ETHERTYPE_MPLS_UPSTREAM, ETHERTYPE_TEB, LENGTH_MAX,
 };
 pub(crate) use icmp::{ICMP, ICMPV6};
 pub(crate) use ip::addresses;
 pub use ip::{DatagramId, Fragment, Ip};
 pub(crate) use ip::{ip_at, pseudo_header_sum};
 pub(crate) use ipv4::IPV4_BYTES;
+pub use link::{LengthField, tags_range};
 pub use tcp::TCP;
 pub use udp::{UDP, UDP_BYTES};
 pub use vlan::{TAG_BYTES, TPID_CUSTOMER, TPID_SERVICE, VlanTag};
@@ -47,19 +48,26 @@ pub struct Layers {
     pub ethertype: u16,
     /// Offset of the network header.
     pub network: usize,
+    /// Offset of the IP header: that of the network header, unless labels or other headers precede it.
+    pub ip_offset: usize,
     pub ip: Option<Ip>,
+    /// A length between them, which the length of the IP packet determines.
+    pub length: Option<LengthField>,
 }
 
 /// Finds the layers of an Ethernet frame; `None` when its header is cut.
 #[inline]
 pub fn layers(frame: &[u8]) -> Option<Layers> {
     let network = link::ethernet(frame)?;
+    let place = link::ip_place(frame, network);
+    let (ip_offset, length) = place.map_or((network.offset, None), |place| (place.offset, place.length));
     let ip = match network.ethertype {
-        ETHERTYPE_IPV4 => ip::ipv4_at(frame, network.offset),
-        ETHERTYPE_IPV6 => ip::ipv6_at(frame, network.offset),
-        _ => None,
+        ETHERTYPE_IPV4 => ip::ipv4_at(frame, ip_offset),
+        ETHERTYPE_IPV6 => ip::ipv6_at(frame, ip_offset),
+        _ => place.and_then(|place| ip_at(frame, place.offset)),
     };
-    Some(Layers { tags: network.tags, ethertype: network.ethertype, network: network.offset, ip })
+    let (tags, ethertype, network) = (network.tags, network.ethertype, network.offset);
+    Some(Layers { tags, ethertype, network, ip_offset, ip, length })
 }
 
 /// The big-endian word at offset `at`.

@@ -1,7 +1,7 @@
 //! Frames cut by the capture: padded, or with corrected lengths.
 
 use super::sums;
-use crate::net::{self, Ip, UDP};
+use crate::net::{self, Ip, LengthField, UDP};
 
 /// The treatment of a frame of which the capture kept only the beginning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub(super) const PAD_BYTES_MAX: usize = (1 << 16) + 64;
 pub(super) fn pad(frame: &mut Vec<u8>, wire_len: usize) {
     frame.resize(wire_len, 0);
     if let Some(layers) = net::layers(frame) {
-        settle(frame, layers.network, layers.ip);
+        settle(frame, layers.ip_offset, layers.ip);
     }
 }
 
@@ -32,10 +32,11 @@ pub(super) fn cut(frame: &mut Vec<u8>, bytes: usize) -> usize {
     let Some(layers) = net::layers(frame) else { return frame.len() };
     let Some(ip) = layers.ip else { return frame.len() };
     let end = frame.len();
-    let (at, offset) = (layers.network, if ip.is_v6() { 4 } else { 2 });
+    let (at, offset) = (layers.ip_offset, if ip.is_v6() { 4 } else { 2 });
     if sums::declared_end(frame, at) > end {
         let header = if ip.is_v6() { 40 } else { 0 };
         put16(frame, at + offset, end - at - header);
+        put_length(frame, layers.length);
         let is_first = ip.fragment.is_none_or(|fragment| fragment.offset_bytes == 0);
         if ip.protocol == UDP && is_first && ip.fragment.is_none() && ip.end >= ip.transport + 8 {
             put16(frame, ip.transport + 4, end - ip.transport);
@@ -44,6 +45,13 @@ pub(super) fn cut(frame: &mut Vec<u8>, bytes: usize) -> usize {
     let ip = net::ip_at(frame, at);
     settle(frame, at, ip);
     end
+}
+
+/// Sets a length before the IP header to that of a frame that ends with its packet.
+pub(super) fn put_length(frame: &mut [u8], field: Option<LengthField>) {
+    if let Some(LengthField { at, from }) = field {
+        put16(frame, at, frame.len().saturating_sub(from));
+    }
 }
 
 fn put16(frame: &mut [u8], at: usize, value: usize) {

@@ -2,7 +2,8 @@
 //!
 //! A [`Rewrite`] is a plan; [`Rewrite::apply`] carries it out on one Ethernet frame. A checksum follows
 //! what was changed under it (RFC 1624), so one that was wrong stays as wrong as it was, a fragment
-//! is as right as a whole datagram, and a frame without anything to change keeps every byte. Bytes of
+//! is as right as a whole datagram, and a frame without anything to change keeps every byte. IP under MPLS
+//! labels, PPPoE and provider backbone headers is changed too, so that both directions of a conversation are. Bytes of
 //! a tunnel's inside, and addresses that a payload speaks of, are left as they are. [`mtu`] makes
 //! frames fit a link.
 
@@ -101,9 +102,9 @@ impl Rewrite {
         let Some(layers) = net::layers(frame) else { return };
         match (layers.ip, layers.ethertype) {
             (Some(ip), _) => {
-                self.edit_network(frame, layers.network, &ip);
+                self.edit_network(frame, layers.ip_offset, &ip);
                 if self.fix_checksums {
-                    sums::recompute(frame, layers.network);
+                    sums::recompute(frame, layers.ip_offset);
                 }
             }
             (None, net::ETHERTYPE_ARP) => arp::edit(self, frame, layers.network),

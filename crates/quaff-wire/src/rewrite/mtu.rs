@@ -8,7 +8,7 @@
 use super::{length, sums};
 use crate::ParseError;
 use crate::net::ipv6::{self, DESTINATION, FRAGMENT, FRAGMENT_BYTES, HOP_BY_HOP, ROUTING};
-use crate::net::{self, ETHERNET_BYTES, Ip};
+use crate::net::{self, ETHERNET_BYTES, Ip, Layers};
 use std::ops::Range;
 use std::str::FromStr;
 
@@ -150,18 +150,19 @@ impl Mtu {
         self.fragments.clear();
         let layers = net::layers(frame)?;
         let ip = layers.ip?;
-        if sums::declared_end(frame, layers.network) > frame.len() {
+        if sums::declared_end(frame, layers.ip_offset) > frame.len() {
             return None;
         }
         let longest = self.longest(frame);
         if ip.is_v6() {
-            self.fragment_v6(frame, layers.network, &ip, longest)
+            self.fragment_v6(frame, &layers, &ip, longest)
         } else {
-            self.fragment_v4(frame, layers.network, &ip, longest)
+            self.fragment_v4(frame, &layers, &ip, longest)
         }
     }
 
-    fn fragment_v4(&mut self, frame: &[u8], at: usize, ip: &Ip, longest: usize) -> Option<()> {
+    fn fragment_v4(&mut self, frame: &[u8], layers: &Layers, ip: &Ip, longest: usize) -> Option<()> {
+        let at = layers.ip_offset;
         let header = &frame[at..ip.transport];
         let rest = repeated_options(header);
         let flags = u16::from_be_bytes([header[6], header[7]]);
@@ -183,11 +184,13 @@ impl Mtu {
             let word = word | if more { 0x2000 } else { 0 };
             bytes[at + 6..at + 8].copy_from_slice(&word.to_be_bytes());
             sums::recompute_header(bytes, at);
+            length::put_length(bytes, layers.length);
         }
         Some(())
     }
 
-    fn fragment_v6(&mut self, frame: &[u8], at: usize, ip: &Ip, longest: usize) -> Option<()> {
+    fn fragment_v6(&mut self, frame: &[u8], layers: &Layers, ip: &Ip, longest: usize) -> Option<()> {
+        let at = layers.ip_offset;
         let whole = fragment_header(frame, at, ip)?;
         let id = whole.id.unwrap_or_else(|| self.id());
         let headers = [whole.at - at + 8; 2];
@@ -203,6 +206,7 @@ impl Mtu {
             let bytes = self.fragments.push(&[&frame[..whole.at], &extension, &frame[fragment]]);
             bytes[at + 4..at + 6].copy_from_slice(&(length as u16).to_be_bytes());
             bytes[whole.next_at] = 44;
+            length::put_length(bytes, layers.length);
         }
         Some(())
     }

@@ -8,21 +8,13 @@ use super::SplitFields;
 use crate::flow::{FlowKey, sorted};
 use crate::linktype;
 use crate::net::ipv6::FRAGMENT;
-use crate::net::mpls::skip_labels;
-use crate::net::{
-    self, DatagramId, ETHERTYPE_FABRICPATH, ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_MPLS,
-    ETHERTYPE_MPLS_UPSTREAM, ETHERTYPE_PBB, ETHERTYPE_PPPOE, ETHERTYPE_TEB, ICMP, ICMPV6, Ip, LENGTH_MAX,
-    be16, icmp, link,
-};
+use crate::net::{self, DatagramId, ICMP, ICMPV6, Ip, icmp, link};
 use crate::tunnel::{self, Outcome, TunnelKinds, strip, strip_datagram};
 use std::net::IpAddr;
 
-/// LINKTYPE_NULL, LINKTYPE_PPP, LINKTYPE_LOOP.
+/// LINKTYPE_NULL, LINKTYPE_LOOP.
 const NULL: u16 = 0;
-const PPP: u16 = 9;
 const LOOP: u16 = 108;
-/// An Ethernet frame that lies deeper is not looked into.
-const ETHERNETS_MAX: u8 = 2;
 /// A packet quoted in one that is quoted is not looked for: no error is sent about an error.
 const QUOTES_MAX: u8 = 1;
 
@@ -181,47 +173,8 @@ fn macs(bytes: &[u8]) -> Option<[[u8; 6]; 2]> {
 fn network(bytes: &[u8], linktype: u16) -> Option<usize> {
     match linktype {
         NULL | LOOP => Some(4),
-        PPP => after_ppp(bytes, if bytes.starts_with(&[0xff, 3]) { 2 } else { 0 }),
-        linktype => {
-            let network = link::network(bytes, linktype)?;
-            after_ethertype(bytes, network.ethertype, network.offset, ETHERNETS_MAX)
-        }
+        linktype => Some(link::ip_place(bytes, link::network(bytes, linktype)?)?.offset),
     }
-}
-
-/// Offset of the IP header, where a header of this EtherType begins at `at`.
-fn after_ethertype(bytes: &[u8], ethertype: u16, at: usize, deeper: u8) -> Option<usize> {
-    match ethertype {
-        ETHERTYPE_TEB | ETHERTYPE_PBB | ETHERTYPE_FABRICPATH if deeper > 0 => {
-            let at = at
-                + match ethertype {
-                    ETHERTYPE_PBB => 4,
-                    ETHERTYPE_FABRICPATH => 2,
-                    _ => 0,
-                };
-            let network = link::ethernet(bytes.get(at..)?)?;
-            after_ethertype(bytes, network.ethertype, at + network.offset, deeper - 1)
-        }
-        ETHERTYPE_IPV4 | ETHERTYPE_IPV6 => Some(at),
-        // RFC 2516: version, code, session, length; then PPP.
-        ETHERTYPE_PPPOE => after_ppp(bytes, at + 6),
-        ETHERTYPE_MPLS | ETHERTYPE_MPLS_UPSTREAM => {
-            let at = at + skip_labels(bytes.get(at..)?)?.0;
-            matches!(bytes.get(at)? >> 4, 4 | 6).then_some(at)
-        }
-        // A length: IEEE 802.2 LLC, and SNAP (RFC 1042).
-        0..=LENGTH_MAX => {
-            let snap = bytes.get(at..)?.first_chunk::<8>()?;
-            let is_ip = snap[..6] == [0xaa, 0xaa, 3, 0, 0, 0]
-                && [ETHERTYPE_IPV4, ETHERTYPE_IPV6].contains(&be16(snap, 6)?);
-            is_ip.then_some(at + 8)
-        }
-        _ => None,
-    }
-}
-
-fn after_ppp(bytes: &[u8], at: usize) -> Option<usize> {
-    matches!(be16(bytes, at)?, 0x0021 | 0x0057).then_some(at + 2)
 }
 
 #[cfg(test)]

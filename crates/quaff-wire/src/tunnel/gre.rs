@@ -1,8 +1,12 @@
 //! GRE version 0 (RFC 2784, 2890, and the routing field of RFC 1701), and NVGRE (RFC 7637).
 
 use super::packet::{Stop, Walk, damaged};
-use super::{Reason, TunnelKind, erspan, mpls};
+use super::{Reason, TunnelKind, TunnelKinds, erspan, mpls};
 use crate::net::{ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_MPLS, ETHERTYPE_MPLS_UPSTREAM, ETHERTYPE_TEB};
+
+/// Tunnels on GRE.
+pub(super) const KINDS: TunnelKinds =
+    TunnelKinds::NONE.with(TunnelKind::Erspan).with(TunnelKind::Gre).with(TunnelKind::Mpls);
 
 /// Flags of the first byte.
 const CHECKSUM: u8 = 0x80;
@@ -14,6 +18,10 @@ const SEQUENCE: u8 = 0x10;
 const ERSPAN: u16 = 0x88be;
 /// ERSPAN type III.
 const ERSPAN_III: u16 = 0x22eb;
+/// An IPv4 packet that a router redirects to a cache (WCCP: draft-mclaggan-wccp-v2rev1, section 4.12.1).
+const WCCP: u16 = 0x883e;
+/// Bytes of the redirect header that version 2 puts before the packet, and version 1 does not.
+const REDIRECT_BYTES: usize = 4;
 
 /// More source route entries than this are damage.
 const ROUTES_MAX: usize = 16;
@@ -29,7 +37,7 @@ pub(super) fn strip(walk: &mut Walk<'_>) -> Result<(), Stop> {
     let kind = match protocol {
         ERSPAN | ERSPAN_III => TunnelKind::Erspan,
         ETHERTYPE_MPLS | ETHERTYPE_MPLS_UPSTREAM => TunnelKind::Mpls,
-        ETHERTYPE_IPV4 | ETHERTYPE_IPV6 | ETHERTYPE_TEB | 0 => TunnelKind::Gre,
+        ETHERTYPE_IPV4 | ETHERTYPE_IPV6 | ETHERTYPE_TEB | WCCP | 0 => TunnelKind::Gre,
         _ => return Err(Stop::Plain),
     };
     walk.wants(kind)?;
@@ -46,6 +54,7 @@ pub(super) fn strip(walk: &mut Walk<'_>) -> Result<(), Stop> {
         ETHERTYPE_IPV4 => walk.ip(Some(4), TunnelKind::Gre, key),
         ETHERTYPE_IPV6 => walk.ip(Some(6), TunnelKind::Gre, key),
         ETHERTYPE_TEB => ethernet(walk, flags, key),
+        WCCP => redirected(walk, key),
         _ => Err(Stop::Control),
     }
 }
@@ -80,6 +89,15 @@ fn routes(walk: &mut Walk<'_>, kind: TunnelKind) -> Result<(), Stop> {
         }
     }
     Err(damaged(kind, Reason::Stack))
+}
+
+/// The packet of WCCP. Only version 2 has a redirect header, and nothing announces it: no such header begins as
+/// IPv4 does, with a version and a length that makes sense.
+fn redirected(walk: &mut Walk<'_>, key: Option<u32>) -> Result<(), Stop> {
+    if !matches!(walk.packet.peek(), Some([0x45..=0x4f])) {
+        walk.packet.skip(REDIRECT_BYTES, TunnelKind::Gre)?;
+    }
+    walk.ip(Some(4), TunnelKind::Gre, key)
 }
 
 /// NVGRE is GRE with Ethernet in it, a key, and neither checksum nor sequence; its key is 24 bits

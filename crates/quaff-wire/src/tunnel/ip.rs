@@ -98,10 +98,8 @@ pub(super) fn datagram(protocol: u8, walk: &mut Walk<'_>) -> Result<(), Stop> {
 /// Returns true if a tunnel of these kinds could be in this protocol. A marker packet is UDP too.
 #[inline]
 fn could_carry(protocol: u8, kinds: TunnelKinds) -> bool {
-    const ON_GRE: TunnelKinds =
-        TunnelKinds::NONE.with(TunnelKind::Erspan).with(TunnelKind::Gre).with(TunnelKind::Mpls);
     match protocol {
-        GRE => kinds.intersects(ON_GRE),
+        GRE => kinds.intersects(gre::KINDS),
         UDP => kinds.intersects(udp::KINDS.with(TunnelKind::Erspan)),
         IPV4 | IPV6 => kinds.contains(TunnelKind::Ipip),
         L2TP => kinds.contains(TunnelKind::L2tp),
@@ -139,11 +137,9 @@ fn stop_at_fragment(
     header: usize,
     fragment: Fragment,
 ) -> Stop {
-    // No marker packet is so large that it comes in fragments.
-    let wanted = if protocol == UDP {
-        walk.kinds.intersects(udp::KINDS)
-    } else {
-        could_carry(protocol, walk.kinds) || is_extension(protocol)
+    let wanted = match protocol {
+        UDP => walk.kinds.intersects(udp::KINDS),
+        _ => could_carry(protocol, walk.kinds) || is_extension(protocol),
     };
     if !wanted {
         return Stop::Plain;

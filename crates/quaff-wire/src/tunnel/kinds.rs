@@ -10,7 +10,7 @@ use std::str::FromStr;
 pub enum TunnelKind {
     /// ERSPAN type I, II, III (draft-foschiano-erspan-03).
     Erspan,
-    /// GRE version 0 with an IPv4, IPv6 or Ethernet payload (RFC 2784, 2890, 1701).
+    /// GRE version 0 with an IPv4, IPv6 or Ethernet payload (RFC 2784, 2890, 1701), on IP or UDP (RFC 8086), and WCCP.
     Gre,
     /// NVGRE (RFC 7637): GRE whose key is a VSID and a flow. A set that contains GRE contains it too.
     Nvgre,
@@ -20,7 +20,7 @@ pub enum TunnelKind {
     Geneve,
     /// IPv4 or IPv6 directly in IPv4 or IPv6 (RFC 2003, 2473, 4213).
     Ipip,
-    /// MPLS on Ethernet (RFC 3032), in IP and GRE (RFC 4023), in UDP (RFC 7510).
+    /// MPLS on Ethernet, PPP and HDLC (RFC 3032), in IP and GRE (RFC 4023), in UDP (RFC 7510).
     Mpls,
     /// GTP-U version 1 (3GPP TS 29.281).
     Gtp,

@@ -1,4 +1,4 @@
-//! From the first byte of a frame to its network layer: Ethernet, VLAN tags, Linux cooked, bare IP.
+//! From the first byte of a frame to its network layer: Ethernet, VLAN tags, Linux cooked, PPP, HDLC, bare IP.
 
 use super::packet::{Stop, Walk};
 use super::{ip, mpls};

@@ -38,7 +38,7 @@ use std::net::IpAddr;
 /// Takes tunnels of the wanted `kinds` off a frame, at most `depth` of them.
 ///
 /// `bytes` are the captured bytes of the outer frame, of link type `linktype` (LINKTYPE_*: Ethernet, Linux cooked
-/// 1 and 2, bare IP; any other is plain), and `wire_len` is its length on the wire. VLAN tags are skipped.
+/// 1 and 2, PPP, HDLC, bare IP; any other is plain), and `wire_len` is its length on the wire. VLAN tags are skipped.
 ///
 /// Lengths come from the outer IP header, so that padding after a short packet is no part of the
 /// inner frame, and a frame that the capture cut keeps its own original length.

@@ -2,14 +2,16 @@
 
 use super::packet::{Stop, Walk, damaged};
 use super::session::tick_ns;
-use super::{Marker, Reason, TunnelKind, TunnelKinds, geneve, gtp, l2tp, mpls, tzsp, vxlan};
+use super::{Marker, Reason, TunnelKind, TunnelKinds, geneve, gre, gtp, l2tp, mpls, tzsp, vxlan};
 use crate::net::{UDP_BYTES, udp};
 
-/// Tunnels on UDP that have a port.
+/// Tunnels on UDP whose fragments are put together. ERSPAN in GRE in UDP is too rare for all fragments of UDP to wait
+/// for it, and no marker packet is so large.
 pub(super) const KINDS: TunnelKinds = TunnelKinds::NONE
+    .with(TunnelKind::Gre)
+    .with(TunnelKind::Mpls)
     .with(TunnelKind::Vxlan)
     .with(TunnelKind::Geneve)
-    .with(TunnelKind::Mpls)
     .with(TunnelKind::Gtp)
     .with(TunnelKind::L2tp)
     .with(TunnelKind::Tzsp);
@@ -20,6 +22,8 @@ const VXLAN_LINUX: u16 = 8472;
 const VXLAN_GPE: u16 = 4790;
 const GENEVE: u16 = 6081;
 const MPLS: u16 = 6635;
+/// GRE-in-UDP (RFC 8086). The port for DTLS, 4755, shows nothing.
+const GRE: u16 = 4754;
 const GTP: u16 = 2152;
 const L2TP: u16 = 1701;
 const TZSP: u16 = 37008;
@@ -36,6 +40,10 @@ const MARKER_SIGNATURE: [u8; 4] = [0xa5; 4];
 pub(super) fn strip(walk: &mut Walk<'_>) -> Result<(), Stop> {
     let Some(head) = walk.packet.peek() else { return Err(Stop::Plain) };
     let [source, destination, len] = udp::fields(head);
+    if destination == GRE && walk.kinds.intersects(gre::KINDS) {
+        take_header(walk, len, TunnelKind::Gre)?;
+        return gre::strip(walk);
+    }
     let kind = match destination {
         VXLAN | VXLAN_LINUX | VXLAN_GPE => TunnelKind::Vxlan,
         GENEVE => TunnelKind::Geneve,
@@ -47,13 +55,7 @@ pub(super) fn strip(walk: &mut Walk<'_>) -> Result<(), Stop> {
         _ => return Err(marker(walk, len)),
     };
     walk.wants(kind)?;
-    walk.packet.skip_outer(UDP_BYTES)?;
-    match len {
-        // A large packet that the kernel has not segmented yet, as in IPv4.
-        0 => {}
-        1..8 => return Err(damaged(kind, Reason::Length)),
-        _ => walk.packet.limit(u32::from(len) - 8),
-    }
+    take_header(walk, len, kind)?;
     match destination {
         VXLAN | VXLAN_LINUX => vxlan::strip(walk),
         VXLAN_GPE => vxlan::gpe(walk),
@@ -63,6 +65,19 @@ pub(super) fn strip(walk: &mut Walk<'_>) -> Result<(), Stop> {
         TZSP => tzsp::strip(walk),
         _ => l2tp::on_udp(walk),
     }
+}
+
+/// Skips the header of a datagram whose length field is `len`, and what follows the datagram.
+#[inline]
+fn take_header(walk: &mut Walk<'_>, len: u16, kind: TunnelKind) -> Result<(), Stop> {
+    walk.packet.skip_outer(UDP_BYTES)?;
+    match len {
+        // A large packet that the kernel has not segmented yet, as in IPv4.
+        0 => {}
+        1..8 => return Err(damaged(kind, Reason::Length)),
+        _ => walk.packet.limit(u32::from(len) - 8),
+    }
+    Ok(())
 }
 
 /// An ERSPAN type III marker, which has no port of its own but a signature; else a plain packet.

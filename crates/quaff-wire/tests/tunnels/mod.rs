@@ -8,6 +8,8 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 pub const ETHERNET: u16 = 1;
 pub const RAW: u16 = 101;
+pub const PPP: u16 = 9;
+pub const C_HDLC: u16 = 104;
 const SLL: u16 = 113;
 const SLL2: u16 = 276;
 
@@ -100,6 +102,19 @@ pub fn cases() -> Vec<Case> {
         let name = "mpls on ethernet".to_string();
         all.push(Case { name, link: ETHERNET, frame, inner, inner_link, kind, id, sequence: None });
     }
+    // Labels on links without Ethernet.
+    for (inner, inner_link) in packets().map(|packet| (packet, RAW)).into_iter().chain(with_link(frames())) {
+        let labels = build::mpls(&[16, 19], &inner);
+        for (name, link, head) in [
+            ("ppp", PPP, &[0x02, 0x81][..]),
+            ("ppp with an address", PPP, &[0xff, 3, 2, 0x81]),
+            ("hdlc of cisco", C_HDLC, &[0x0f, 0, 0x88, 0x47]),
+        ] {
+            let (name, frame) = (format!("mpls on {name}"), [head, &labels].concat());
+            let (inner, kind, id) = (inner.clone(), TunnelKind::Mpls, Some(19));
+            all.push(Case { name, link, frame, inner, inner_link, kind, id, sequence: None });
+        }
+    }
     all
 }
 
@@ -123,7 +138,9 @@ pub fn outers(protocol: u8, payload: &[u8]) -> Vec<(&'static str, u16, Vec<u8>)>
         ("3 tags ipv6 with extensions", ETHERNET, build::ethernet(&[(0x9100, 5); 3], 0x86dd, &extended)),
         ("cooked ipv4", SLL, sll),
         ("cooked 2 ipv6", SLL2, sll2),
-        ("raw ipv4", RAW, v4),
+        ("raw ipv4", RAW, v4.clone()),
+        ("ppp ipv6", PPP, [&[0xff, 3, 0, 0x57], &v6[..]].concat()),
+        ("hdlc of cisco ipv4", C_HDLC, [&[0x8f, 0, 8, 0], &v4[..]].concat()),
         ("raw ipv6", RAW, v6),
     ]
 }
@@ -192,6 +209,10 @@ fn around_frame(all: &mut Vec<Wrapped>, inner: &[u8]) {
     around.numbered(6);
     around.gre(0x6558);
     let key = Gre { key: Some(0x1234_5678), ..Gre::default() };
+    let in_udp = Gre { key: Some(9), sequence: Some(4), ..Gre::default() };
+    around.udp("gre in udp", 4754, TunnelKind::Gre, Some(9), &build::gre(&in_udp, 0x6558, inner));
+    around.numbered(4);
+    around.udp("erspan in gre in udp", 4754, TunnelKind::Erspan, None, &build::erspan_i(inner));
     around.add("nvgre", 47, TunnelKind::Nvgre, Some(0x123456), build::gre(&key, 0x6558, inner));
     around.udp("vxlan", 4789, TunnelKind::Vxlan, Some(0xabcdef), &build::vxlan(0xabcdef, inner));
     around.udp("vxlan of linux", 8472, TunnelKind::Vxlan, Some(42), &build::vxlan(42, inner));
@@ -251,6 +272,12 @@ fn around_packet(all: &mut Vec<Wrapped>, inner: &[u8]) {
         &build::vxlan_gpe(42, 5, &build::mpls(&[16], inner)),
     );
     around.udp("geneve", 6081, TunnelKind::Geneve, Some(10), &build::geneve(10, ethertype, &[1; 8], inner));
+    around.udp("gre in udp", 4754, TunnelKind::Gre, None, &build::gre(&Gre::default(), ethertype, inner));
+    if v4 {
+        around.add("wccp", 47, TunnelKind::Gre, None, build::gre(&Gre::default(), 0x883e, inner));
+        let redirected = [&[0x80, 90, 0, 3], inner].concat();
+        around.add("wccp 2", 47, TunnelKind::Gre, None, build::gre(&Gre::default(), 0x883e, &redirected));
+    }
     around.add("ip in ip", protocol, TunnelKind::Ipip, None, inner.to_vec());
     around.udp("mpls", 6635, TunnelKind::Mpls, Some(21), &build::mpls(&[20, 21], inner));
     let null = if v4 { 0 } else { 2 };

@@ -76,7 +76,7 @@ impl Template {
         let found = net::layers(bytes.get(inner..)?)?;
         let ip = found.ip.filter(|ip| !ip.is_v6() && matches!(ip.protocol, UDP | TCP))?;
         Some(Self {
-            ip: inner + found.network,
+            ip: inner + found.ip_offset,
             transport: inner + ip.transport,
             is_tcp: ip.protocol == TCP,
             stamp,
