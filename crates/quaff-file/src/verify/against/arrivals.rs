@@ -149,7 +149,6 @@ impl Arrivals {
         }
         entry.set(Claim::Same(turn));
         entry.got += 1;
-        let gap_ns = entry.gap_ns;
         match self.highest {
             Some(highest) if highest > position => {
                 self.reordered += 1;
@@ -160,8 +159,8 @@ impl Arrivals {
         if let (Some(before_ns), true) =
             (self.last_ns, self.last == Some(position.wrapping_sub(1)) && place > 0)
         {
-            let gap = time_ns as i64 - before_ns as i64;
-            self.gaps.add((gap as f64 - f64::from(gap_ns)).abs().round() as u64);
+            let gap_ns = time_ns.wrapping_sub(before_ns) as i64;
+            self.gaps.add(gap_ns.abs_diff(self.index.gap_ns(place)));
         }
         if self.since > 0 {
             self.bound(position);
@@ -222,13 +221,23 @@ impl Arrivals {
         self.search_near(unmatched, |entry| entry.half == sketch.half && entry.len == sketch.len)
     }
 
-    /// Returns the frame in whose place this one came, or searches for one of the same flow.
+    /// Returns the frame in whose place this one came, or searches for one of the same flow, or else for one of the same
+    /// length where frames are missing: the change may lie in the addresses of a short frame, in whose second half these
+    /// are too.
     fn with_changed_rest(&self, unmatched: &Unmatched) -> Option<u64> {
         let (sketch, [ahead, _]) = (unmatched.sketch, unmatched.guesses);
         if unmatched.fits && self.is_unclaimed(ahead) && self.sketch(ahead).len == sketch.len {
             return Some(ahead);
         }
-        self.search_near(unmatched, |entry| entry.flow == sketch.flow)
+        self.search_near(unmatched, |entry| entry.flow == sketch.flow).or_else(|| self.in_gap(unmatched))
+    }
+
+    /// Searches for a frame of the same length between the matches before and after an unmatched one, which keeps its
+    /// place among the other unmatched ones there.
+    fn in_gap(&self, unmatched: &Unmatched) -> Option<u64> {
+        let [first, last] = unmatched.guesses;
+        let is_it = |at: &u64| self.is_unclaimed(*at) && self.sketch(*at).len == unmatched.sketch.len;
+        (first..=last).take(SEARCH_DISTANCE as usize).find(is_it)
     }
 
     fn search_near(&self, unmatched: &Unmatched, is_it: impl Fn(Sketch) -> bool) -> Option<u64> {
@@ -255,6 +264,9 @@ impl Arrivals {
 
     /// Resolves the waiting frames after the end of the capture; those with the same second half first.
     pub(super) fn finish(&mut self) {
+        if self.since > 0 {
+            self.bound(self.sent);
+        }
         let mut unsure = Vec::new();
         for unmatched in std::mem::take(&mut self.waiting) {
             match self.with_changed_head(&unmatched) {

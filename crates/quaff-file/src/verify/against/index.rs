@@ -1,6 +1,6 @@
 //! An index of the file that was sent: a hash of each frame's content, and a hash table to find it.
 //!
-//! 40 bytes of memory per frame; contents that occur more than once have a list.
+//! 40 bytes of memory per frame; contents that occur more than once have a list, and so have long or negative gaps.
 
 use quaff_wire::fingerprint::Sketch;
 use std::collections::HashMap;
@@ -15,9 +15,12 @@ pub(super) struct Entry {
     flow: u32,
     half: u16,
     len: u16,
-    /// Time since the frame before it in the file, ns.
-    pub(super) gap_ns: f32,
+    /// Time since the frame before it in the file, ns; [`GAP_ELSEWHERE`] if that does not fit.
+    gap_ns: u32,
 }
+
+/// The gap is in [`Index::long_gaps_ns`].
+const GAP_ELSEWHERE: u32 = u32::MAX;
 
 /// The loop of the file in which a frame was last received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,7 +39,7 @@ const SIMILAR: u32 = 1 << 31;
 pub(super) const LOOPS_MAX: u64 = (SIMILAR - 1) as u64;
 
 impl Entry {
-    pub(super) fn new(sketch: Sketch, gap_ns: f32) -> Self {
+    fn new(sketch: Sketch, gap_ns: u32) -> Self {
         Self { got: 0, claim: 0, flow: sketch.flow, half: sketch.half, len: sketch.len, gap_ns }
     }
 
@@ -70,17 +73,31 @@ pub(super) struct Index {
     slots: Vec<u64>,
     /// The indices of contents that occur more than once, by the first of them.
     repeats: HashMap<u32, Vec<u32>>,
+    /// Gaps below 0 or above 4.29 s, ns, by the index of their frame.
+    long_gaps_ns: HashMap<u32, i64>,
 }
 
 impl Index {
-    /// Appends a frame; `false` when the index is full.
-    pub(super) fn push(&mut self, content: u64, entry: Entry) -> bool {
+    /// Appends a frame that came `gap_ns` after its predecessor; `false` when the index is full.
+    pub(super) fn push(&mut self, content: u64, sketch: Sketch, gap_ns: i64) -> bool {
         if self.contents.len() >= (u32::MAX - 1) as usize {
             return false;
         }
+        let short = u32::try_from(gap_ns).ok().filter(|gap| *gap != GAP_ELSEWHERE);
+        if short.is_none() {
+            self.long_gaps_ns.insert(self.contents.len() as u32, gap_ns);
+        }
         self.contents.push(content);
-        self.entries.push(entry);
+        self.entries.push(Entry::new(sketch, short.unwrap_or(GAP_ELSEWHERE)));
         true
+    }
+
+    /// Time between the frame at `place` and its predecessor in the file, ns.
+    pub(super) fn gap_ns(&self, place: u64) -> i64 {
+        match self.entries[place as usize].gap_ns {
+            GAP_ELSEWHERE => self.long_gaps_ns.get(&(place as u32)).copied().unwrap_or_default(),
+            gap_ns => gap_ns.into(),
+        }
     }
 
     /// Builds the hash table, after all frames were appended.
@@ -149,10 +166,10 @@ mod tests {
 
     #[test]
     fn contents_are_found_again_with_all_their_places() {
-        let entry = Entry::new(Sketch { flow: 1, half: 2, len: 3 }, 0.0);
+        let sketch = Sketch { flow: 1, half: 2, len: 3 };
         let mut index = Index::default();
         let content = |n: u64| (n % 700).wrapping_mul(0x1234_5678_9abc_def1);
-        (0..1000).for_each(|n| assert!(index.push(content(n), entry)));
+        (0..1000).for_each(|n| assert!(index.push(content(n), sketch, 0)));
         index.build();
         for n in 0..700 {
             assert_eq!(index.find(content(n)), Some(n as u32));
@@ -166,6 +183,15 @@ mod tests {
     }
 
     #[test]
+    fn gaps_of_any_length_are_exact() {
+        let gaps =
+            [0, 1, 16_777_217, 4_294_967_294, 4_294_967_295, 4_294_967_296, 511_000_000_001, -1, i64::MIN];
+        let mut index = Index::default();
+        gaps.into_iter().for_each(|gap| assert!(index.push(1, Sketch { flow: 1, half: 2, len: 3 }, gap)));
+        assert_eq!((0..gaps.len() as u64).map(|place| index.gap_ns(place)).collect::<Vec<_>>(), gaps);
+    }
+
+    #[test]
     fn an_empty_file_holds_nothing() {
         let mut index = Index::default();
         index.build();
@@ -174,7 +200,7 @@ mod tests {
 
     #[test]
     fn claims_come_back_as_they_were_set() {
-        let mut entry = Entry::new(Sketch { flow: 1, half: 2, len: 3 }, 0.0);
+        let mut entry = Entry::new(Sketch { flow: 1, half: 2, len: 3 }, 0);
         let last = LOOPS_MAX as u32 - 1;
         for claim in [Claim::Same(0), Claim::Similar(0), Claim::Same(last), Claim::Similar(last), Claim::Free]
         {

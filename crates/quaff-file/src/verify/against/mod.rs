@@ -17,7 +17,7 @@ use super::ledger::LedgerBuilder;
 use super::{Files, Progress};
 use crate::read;
 use arrivals::Arrivals;
-use index::{Entry, Index, LOOPS_MAX};
+use index::{Index, LOOPS_MAX};
 use quaff_wire::decode::{Frame, Item};
 use quaff_wire::fingerprint::{self, Mask};
 use std::collections::BTreeSet;
@@ -102,11 +102,11 @@ impl Sent {
         if !self.linktypes.contains(&frame.linktype) {
             self.linktypes.insert(frame.linktype);
         }
-        let gap_ns = frame.time_ns.wrapping_sub(self.before_ns) as i64 as f32;
+        let gap_ns = frame.time_ns.wrapping_sub(self.before_ns) as i64;
         self.before_ns = frame.time_ns;
-        let entry = Entry::new(fingerprint::sketch(frame.data, frame.linktype, &self.mask), gap_ns);
+        let sketch = fingerprint::sketch(frame.data, frame.linktype, &self.mask);
         let content = fingerprint::content(frame.data, frame.linktype, &self.mask);
-        self.beyond += u64::from(!self.index.push(content, entry));
+        self.beyond += u64::from(!self.index.push(content, sketch, gap_ns));
     }
 
     /// Adds notes and errors about the file.

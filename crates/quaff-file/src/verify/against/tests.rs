@@ -1,7 +1,7 @@
 //! The report counts exactly the changes made to the frames.
 
 use super::arrivals::Arrivals;
-use super::index::{Entry, Index};
+use super::index::Index;
 use super::report::Matched;
 use proptest::prelude::*;
 use quaff_wire::fingerprint::Sketch;
@@ -44,7 +44,7 @@ fn foreign(n: u64) -> Moving {
 fn index(contents: impl Iterator<Item = Moving>) -> Index {
     let mut index = Index::default();
     for (content, sketch) in contents {
-        assert!(index.push(content, Entry::new(sketch, GAP_NS as f32)));
+        assert!(index.push(content, sketch, GAP_NS as i64));
     }
     index.build();
     index
@@ -244,6 +244,22 @@ fn a_long_loss_in_front_of_an_altered_frame() {
         (0..10).map(whole).chain([altered(5000, true)]).chain((5001..6000).map(whole)).collect();
     let report = compare(index((0..6000).map(whole)), 6000, &moving);
     assert_eq!(counts(&report), [1009, 4990, 0, 0, 1, 0]);
+}
+
+/// The addresses of a short frame lie in its second half: nothing of it is like the original but its length and place.
+#[test]
+fn a_frame_with_other_addresses_beside_lost_ones_is_altered() {
+    let other = |n: u64| {
+        let changed = Sketch { flow: 1_000_000, half: !sketch(n).half, ..sketch(n) };
+        (content(n) ^ 1, changed)
+    };
+    // Before the lost ones, after them, and at the end of the capture.
+    for (n, lost) in [(10, 11..14), (13, 10..13), (26, 27..30)] {
+        let came = (0..30).filter(|at| !lost.contains(at));
+        let moving: Vec<_> = came.map(|at| if at == n { other(n) } else { whole(at) }).collect();
+        let report = compare(index((0..30).map(whole)), 30, &moving);
+        assert_eq!(counts(&report), [26, 3, 0, 0, 1, 0], "frame {n}: {report:?}");
+    }
 }
 
 #[test]
