@@ -75,6 +75,7 @@ fn plan(via: ReplayVia, rate: Rate) -> ReplayPlan {
         interface: TX.name.to_owned(),
         interface2: Some(OTHERS[0].to_owned()),
         rate,
+        gap_max: None,
         loops: Some(1),
         unique_ip: false,
         limit: None,

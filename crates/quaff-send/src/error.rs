@@ -47,6 +47,8 @@ pub enum PlanError {
     Mtu { bytes: usize, mtu: usize },
     #[error("{}: packets of link type {linktype} are not Ethernet frames and cannot be sent", .path.display())]
     LinkType { path: PathBuf, linktype: u16 },
+    #[error("a file would grow without an end: set `loop`, `count` or `duration`")]
+    Endless,
     #[error("nothing to send: no packet is left")]
     Empty,
     #[error("packets from a pipe can be sent again only when all of them fit into memory")]

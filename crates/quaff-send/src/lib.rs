@@ -42,6 +42,7 @@ pub use link::usable_link;
 pub use pacer::wait_until;
 pub use ranges::Ranges;
 pub use replay::{InterfaceCount, ReplayPlan, ReplayReport, ReplayVia, Skipped, replay};
+pub use replay::{ToFilePlan, ToFileReport, replay_to_file};
 pub use rewriting::{RewritePlan, SidesPlan};
 pub use schedule::{LatePolicy, Layer, Rate, Ratio};
 pub use state::{Lateness, Snapshot};

@@ -8,7 +8,7 @@ pub struct Ranges(Vec<(u64, u64)>);
 
 impl Ranges {
     /// Returns `true` if a number is in one of the ranges.
-    pub(crate) fn contains(&self, number: u64) -> bool {
+    pub fn contains(&self, number: u64) -> bool {
         self.0.iter().any(|(from, to)| (*from..=*to).contains(&number))
     }
 }

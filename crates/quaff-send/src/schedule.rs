@@ -5,6 +5,7 @@
 
 use crate::arena::FrameMeta;
 use crate::error::PlanError;
+use std::time::Duration;
 
 /// A larger step back of capture times means that the clock was set, and the frame follows at once, ns. Smaller ones
 /// come from packets of several queues.
@@ -85,6 +86,8 @@ pub(crate) struct Schedule {
     first: Option<(u64, u128)>,
     /// Latest capture time of this pass, ns.
     latest_ns: u64,
+    /// Longest gap between captured times, in captured ns.
+    gap_max: Option<u128>,
 }
 
 impl Ratio {
@@ -151,8 +154,21 @@ impl Schedule {
             {
                 Err(PlanError::Rate)
             }
-            _ => Ok(Self { rate, passed: 0, first: None, latest_ns: 0 }),
+            _ => Ok(Self { rate, passed: 0, first: None, latest_ns: 0, gap_max: None }),
         }
+    }
+
+    /// Shortens gaps of captured times to `gap_max` at most, at the rate of the run.
+    #[must_use]
+    pub(crate) fn with_gap_max(mut self, gap_max: Option<Duration>) -> Self {
+        self.gap_max = match (gap_max, self.rate) {
+            // A multiplier counts before the limit does.
+            (Some(gap), Rate::Captured(ratio)) => {
+                Some(gap.as_nanos() * u128::from(ratio.num) / u128::from(ratio.den))
+            }
+            _ => None,
+        };
+        self
     }
 
     /// Deadline of the next frame; the anchor for [`Rate::Topspeed`].
@@ -164,9 +180,13 @@ impl Schedule {
                     Some(first) if !was_set => first,
                     _ => (meta.time_ns, self.passed),
                 };
-                self.first = Some((first_ns, before));
                 self.latest_ns = if was_set { meta.time_ns } else { self.latest_ns.max(meta.time_ns) };
-                before + u128::from(meta.time_ns.saturating_sub(first_ns))
+                let at = before + u128::from(meta.time_ns.saturating_sub(first_ns));
+                let most = self.gap_max.map_or(u128::MAX, |gap_max| self.passed.saturating_add(gap_max));
+                let over = at.saturating_sub(most);
+                // What is cut off here is cut off for all that follow.
+                self.first = Some((first_ns.saturating_add(over as u64), before));
+                at - over
             }
             _ => self.passed,
         };
@@ -241,6 +261,19 @@ mod tests {
             assert_eq!(schedule.due(1500, &meta(0)).ns, bits, "{layer:?}");
         }
         assert_eq!(Layer::L1.bits(14), 84 * 8, "the shortest frame takes 84 bytes");
+    }
+
+    #[test]
+    fn long_gaps_are_shortened_and_all_others_stay() {
+        let dues = |factor, gap_max_ns| {
+            let schedule = Schedule::new(Rate::Captured(ratio(factor))).unwrap();
+            let mut schedule = schedule.with_gap_max(Some(Duration::from_nanos(gap_max_ns)));
+            let times = [1000, 1010, 9_000_000, 9_000_005, 8_999_999, 9_000_030, 9_000_051];
+            times.map(|time_ns| schedule.due(64, &meta(time_ns)).ns)
+        };
+        assert_eq!(dues(1.0, 20), [0, 10, 30, 35, 29, 55, 75]);
+        assert_eq!(dues(1.0, 1 << 40), [0, 10, 8_999_000, 8_999_005, 8_998_999, 8_999_030, 8_999_051]);
+        assert_eq!(dues(2.0, 10), [0, 5, 15, 17, 14, 27, 37]);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Replay: sends the frames of a [`Feed`] by an interface, each when it is due, and returns a [`ReplayReport`].
 //!
-//! [`passes`] repeats the source and skips frames that cannot be sent, [`Schedule`] computes the deadlines, and a BPF
+//! [`to_file`] writes the frames into a capture file instead. [`passes`] repeats the source and skips frames that cannot be sent, [`Schedule`] computes the deadlines, and a BPF
 //! program ([`kernel`]) sends the frames from a map, or user space ([`user`]) sends them. One thread sends; the
 //! caller's thread watches. Nothing here prints or reads arguments.
 
@@ -9,11 +9,13 @@ mod passes;
 mod program;
 mod report;
 mod ring;
+mod to_file;
 mod unique;
 mod user;
 
 pub use passes::Skipped;
 pub use report::{InterfaceCount, ReplayReport};
+pub use to_file::{ToFilePlan, ToFileReport, replay_to_file};
 
 use crate::backend;
 use crate::backend::TxBackend;
@@ -64,6 +66,8 @@ pub struct ReplayPlan {
     /// The interface of frames whose [`crate::FrameMeta::out`] is 1; user-space backends only.
     pub interface2: Option<String>,
     pub rate: Rate,
+    /// Longest gap between frames of the captured rate; longer ones are shortened.
+    pub gap_max: Option<Duration>,
     /// Number of passes; `None` repeats until the watcher stops the run.
     pub loops: Option<u64>,
     /// Give each pass its own addresses.
@@ -117,7 +121,7 @@ pub fn replay(
     let links = links.collect::<Result<Vec<_>, _>>()?;
     let (via, why) = choose(plan, &links);
     let plan = &ReplayPlan { via, ..plan.clone() };
-    let schedule = Schedule::new(plan.rate)?;
+    let schedule = Schedule::new(plan.rate)?.with_gap_max(plan.gap_max);
     let passes = Passes::new(feed, sizes(plan, &links), plan.loops, plan.limit, plan.unique_ip);
     let state = match via {
         ReplayVia::User(_) => State::new_user(),
@@ -228,6 +232,7 @@ fn usable_link(plan: &ReplayPlan, name: &str) -> Result<Link, SendError> {
 fn sizes(plan: &ReplayPlan, links: &[Link]) -> Sizes {
     let mtu = links.iter().map(|link| link.mtu).min().filter(|_| plan.via != ReplayVia::Inject);
     let max = match plan.via {
+        ReplayVia::User(TxBackend::AfXdp | TxBackend::AfXdpQueue0) => quaff_os::xdp::FRAME_BYTES_MAX,
         ReplayVia::User(_) => usize::MAX,
         _ => bpf_live::FRAME_BYTES_MAX,
     };

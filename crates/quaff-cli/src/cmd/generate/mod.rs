@@ -88,6 +88,7 @@ fn replay_plan(args: &Args) -> ReplayPlan {
         interface2: None,
         // The times of the frames are their deadlines.
         rate: if is_paced { Rate::Captured(Ratio { num: 1, den: 1 }) } else { Rate::Topspeed },
+        gap_max: None,
         loops: Some(1),
         unique_ip: false,
         limit: None,

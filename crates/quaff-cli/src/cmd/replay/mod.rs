@@ -1,4 +1,4 @@
-//! `quaff replay`: sends capture files from an interface, each packet when it is due.
+//! `quaff replay`: sends capture files from an interface, each packet when it is due, or writes them into a file.
 
 mod report;
 mod rewrite;
@@ -6,14 +6,16 @@ mod rewrite;
 use crate::cmd::sending::{Watch, destination};
 use crate::exit::Exit;
 use crate::show::{self, Stream};
-use crate::units::{self, Choice, choice};
+use crate::units::{self, Choice, FORMATS, choice};
 use anyhow::{Context as _, bail};
+use quaff_file::write::Format;
 use quaff_os::{Signal, Signals, Stop, rtnl};
 use quaff_send::{
     Feed, FilePlan, LatePolicy, Layer, Ranges, Rate, Ratio, ReplayPlan, ReplayReport, ReplayVia, Snapshot,
-    TxBackend, merge,
+    ToFilePlan, ToFileReport, TxBackend, merge, replay_to_file,
 };
 use quaff_wire::tcpprep::Cache;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +26,8 @@ use std::time::Duration;
 /// other without a pause. They may be larger than memory.
 ///
 /// With -o the frames leave by the interface; with --inject they arrive on it, as if from the wire. Without
-/// a rate they are sent with their captured timing. Deadlines are counted from the first frame, so errors
+/// a rate they are sent with their captured timing. With -w they are written into a file instead, rewritten
+/// as they would be sent. Deadlines are counted from the first frame, so errors
 /// never accumulate; the report says how precisely they were kept.
 ///
 /// Frames that exceed the interface's MTU (or, when injected, a memory page: 3400 bytes) are skipped and
@@ -45,7 +48,8 @@ use std::time::Duration;
         quaff replay -o eth1 --pps 100k --loop 10 trace.pcapng.zst\n  \
         quaff replay --inject eth0 -t --loop 0 --unique-ip --duration 30s trace.pcap\n  \
         quaff replay -o eth1 --util 80 --link 1G day1.pcap day2.pcap\n  \
-        quaff replay -o eth1 --out2 eth2 --map-ip 10.0.0.0/8:192.168.0.0/16 trace.pcap"
+        quaff replay -o eth1 --out2 eth2 --map-ip 10.0.0.0/8:192.168.0.0/16 trace.pcap\n  \
+        quaff replay -w anonymous.pcapng --seed 42 trace.pcap"
 )]
 pub(crate) struct Args {
     /// Capture files, in order; '-' is stdin
@@ -90,6 +94,15 @@ pub(crate) struct Args {
     /// Start captures first: while a capture starts, up to eight frames may arrive out of order.
     #[arg(long, value_name = "IF", group = "interface", help_heading = "Output")]
     pub(crate) inject: Option<String>,
+    /// Write the frames into FILE instead of sending them; '-' is stdout
+    ///
+    /// Frames keep their times; with a rate they have the times at which they would be sent, from that of the
+    /// first one on. No MTU applies but that of --mtu.
+    #[arg(short, long, value_name = "FILE", group = "interface", conflicts_with_all = ["one_at_a_time", "cpu"], help_heading = "Output")]
+    pub(crate) write: Option<PathBuf>,
+    /// Format of that file: pcapng, pcap (nanoseconds) or pcap-us [default: by its suffix; pcap]
+    #[arg(long, value_name = "FORMAT", value_parser = choice(FORMATS), requires = "write", help_heading = "Output")]
+    pub(crate) format: Option<Format>,
     /// Second interface, for the other side of each conversation
     ///
     /// Frames leave in the order of the file at any rate, whichever interface they leave by.
@@ -102,6 +115,9 @@ pub(crate) struct Args {
     /// Multiply the captured speed by FACTOR, such as 2 or 0.5
     #[arg(short = 'x', long, value_name = "FACTOR", value_parser = ratio, group = "rate", help_heading = "Rate")]
     pub(crate) multiplier: Option<Ratio>,
+    /// Shorten gaps between packets to TIME at most, at the captured speed or its multiple
+    #[arg(long, value_name = "TIME", value_parser = units::duration, conflicts_with_all = ["pps", "mbps", "util", "topspeed", "one_at_a_time"], help_heading = "Rate")]
+    pub(crate) max_gap: Option<Duration>,
     /// Frames per second, such as 20, 0.5, 400k or 1.5M
     #[arg(long, value_name = "RATE", value_parser = ratio, group = "rate", help_heading = "Rate")]
     pub(crate) pps: Option<Ratio>,
@@ -197,6 +213,17 @@ const LATE: [Choice<LatePolicy>; 3] = [
 ];
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+    if let Some(path) = &args.write {
+        let written = write(args, path)?;
+        let stdout_has_frames = path.as_os_str() == "-";
+        match (args.json, stdout_has_frames) {
+            (true, false) => show::json(Stream::Stdout, &written)?,
+            (true, true) => show::json(Stream::Stderr, &written)?,
+            (false, false) => show::try_print(report::written(&written, args, path).trim_end())?,
+            (false, true) => show::say(report::written(&written, args, path).trim_end()),
+        }
+        return Ok(if written.is_whole() { Exit::Done } else { Exit::Loss });
+    }
     let report = execute(args)?;
     if args.json {
         show::json(Stream::Stdout, &report)?;
@@ -237,6 +264,39 @@ pub(crate) fn execute_with(
     Ok(report?)
 }
 
+/// Writes the frames into a file and returns the report, without printing it.
+pub(crate) fn write(args: &Args, path: &Path) -> anyhow::Result<ToFileReport> {
+    let is_same = |input: &PathBuf| {
+        std::fs::canonicalize(input).ok().is_some_and(|input| std::fs::canonicalize(path).ok() == Some(input))
+    };
+    if args.files.iter().any(is_same) {
+        bail!("a file cannot be read and written at once: give another one to --write");
+    }
+    let signals = Signals::block(&[Signal::SIGINT, Signal::SIGTERM])?;
+    let stop = Stop::default();
+    let feed = rewritten(source(args, &stop)?, args)?;
+    let name = path.display().to_string();
+    let mut out: Box<dyn Write> = match path.as_os_str() == "-" {
+        true => Box::new(std::io::stdout().lock()),
+        false => Box::new(std::fs::File::create(path).with_context(|| format!("create {name}"))?),
+    };
+    let is_pcapng = path.extension().is_some_and(|suffix| suffix == "pcapng" || suffix == "ntar");
+    let plan = ToFilePlan {
+        format: args.format.unwrap_or(if is_pcapng { Format::Pcapng } else { Format::Pcap }),
+        rate: rate(args)?,
+        gap_max: args.max_gap,
+        loops: (args.r#loop > 0).then_some(args.r#loop),
+        unique_ip: args.unique_ip,
+        limit: args.count,
+        duration: args.duration,
+    };
+    let mut watch = Watch::new(signals, args.stats, args.quiet, false);
+    let look = |snapshot: &Snapshot| watch.look(snapshot, Duration::ZERO);
+    let written = replay_to_file(&plan, feed, &mut out, &name, look);
+    watch.clear_line();
+    Ok(written?)
+}
+
 /// Inserts the rewriting of the flags.
 fn rewritten(feed: Box<dyn Feed>, args: &Args) -> anyhow::Result<Box<dyn Feed>> {
     let mut mtu = u32::MAX;
@@ -272,6 +332,7 @@ fn plan(args: &Args) -> anyhow::Result<ReplayPlan> {
         interface,
         interface2: args.out2.clone(),
         rate: rate(args)?,
+        gap_max: args.max_gap,
         loops: (args.r#loop > 0).then_some(args.r#loop),
         unique_ip: args.unique_ip,
         limit: args.count,

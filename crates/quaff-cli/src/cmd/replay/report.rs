@@ -3,13 +3,11 @@
 use super::Args;
 use crate::cmd::sending::{confirmation, dropped_of, lateness, pace, sent};
 use crate::show::{self, name};
-use quaff_send::{ReplayReport, ReplayVia};
+use quaff_send::{FeedTally, ReplayReport, ReplayVia, Skipped, ToFileReport};
+use std::path::Path;
 
 pub(super) fn text(report: &ReplayReport, args: &Args) -> String {
-    let files = match args.files.as_slice() {
-        [one] => name(&one.display().to_string()).into_owned(),
-        many => format!("{} files", many.len()),
-    };
+    let files = files(args);
     let how = match report.via {
         ReplayVia::Inject => "injected into",
         ReplayVia::XdpRedirect => "sent by XDP from",
@@ -20,7 +18,7 @@ pub(super) fn text(report: &ReplayReport, args: &Args) -> String {
         "{files} {how} {}\n  in file    {}{}\n  intended   {}{}\n",
         names.join(" and "),
         show::count(report.in_file),
-        left_out(report),
+        excluded(&report.feed, report.skipped),
         show::count(report.intended),
         loops(report),
     );
@@ -33,6 +31,33 @@ pub(super) fn text(report: &ReplayReport, args: &Args) -> String {
         text += &format!("  damage     {}\n", name(damage));
     }
     text
+}
+
+/// The report of frames that were written into a file.
+pub(super) fn written(report: &ToFileReport, args: &Args, path: &Path) -> String {
+    let mut text = format!(
+        "{} written to {}\n  in file    {}{}\n  written    {} of {}\n",
+        files(args),
+        name(&path.display().to_string()),
+        show::count(report.in_file),
+        excluded(&report.feed, Skipped::default()),
+        show::count(report.written),
+        show::bytes(report.bytes),
+    );
+    if report.loops > 1 {
+        text += &format!("  loops      {}\n", show::count(report.loops));
+    }
+    if let Some(damage) = &report.damage {
+        text += &format!("  damage     {}\n", name(damage));
+    }
+    text
+}
+
+fn files(args: &Args) -> String {
+    match args.files.as_slice() {
+        [one] => name(&one.display().to_string()).into_owned(),
+        many => format!("{} files", many.len()),
+    }
 }
 
 /// The backends in user space, with refused frames and retries.
@@ -59,13 +84,12 @@ fn backends(report: &ReplayReport) -> String {
 }
 
 /// Packets of the files that were skipped or changed.
-fn left_out(report: &ReplayReport) -> String {
-    let feed = &report.feed;
+fn excluded(feed: &FeedTally, skipped: Skipped) -> String {
     let parts = [
         (feed.excluded, "excluded"),
         (feed.link_type, "not Ethernet"),
-        (report.skipped.too_large, "larger than the MTU or a page"),
-        (report.skipped.too_short, "without an Ethernet header"),
+        (skipped.too_large, "larger than the MTU or a page"),
+        (skipped.too_short, "without an Ethernet header"),
         (feed.cut, "truncated by the capture, sent as they are"),
         (feed.rewritten.cut_dropped, "truncated by the capture, skipped"),
         (feed.rewritten.mtu_skipped, "longer than the MTU"),

@@ -60,6 +60,7 @@ Rate (captured timing by default):
   -M, --mbps N           megabits per second; 0 is as fast as possible
   -t, --topspeed         as fast as possible
   -o, --oneatatime       one packet for each Enter
+  --maxsleep N           shorten captured gaps to N milliseconds at most
 
 Input:
   -l, --loop N           repeat N times; 0 is endless
@@ -79,10 +80,11 @@ Report:
   -P, --pid              print the process id
   -q, --quiet            print only the final statistics
   --dry-run              print the equivalent native command, and exit
+  --load-opts FILE       read more options from FILE: a name in each line, and its value
   -V, --version; -h, -H, --help
 
-Accepted without effect: -T, --timer; --maxsleep; --nm-delay; --pps-multi;
---loopdelay-ms; --loopdelay-ns; --unique-ip-loops; --xdp-batch-size; --loss; -d, --dbug
+Accepted without effect: -T, --timer; --nm-delay; --pps-multi; --loopdelay-ms;
+--loopdelay-ns; --unique-ip-loops; --xdp-batch-size; --loss; --save-opts; -d, --dbug
 
 Examples:
   quaff tcpreplay -i eth7 -tK --loop 50 --unique-ip smallFlows.pcap
@@ -112,7 +114,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     }
     begin(&options, &files)?;
     match crate::read(&native.args)? {
-        Command::Replay(args) => replay(&options, &args),
+        Command::Replay(args) => match &args.write {
+            Some(path) => {
+                let is_whole = cmd::replay::write(&args, path)?.is_whole();
+                Ok(if is_whole { Exit::Done } else { Exit::Loss })
+            }
+            None => replay(&options, &args),
+        },
         other => crate::run(other),
     }
 }

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 /// Options that are accepted without effect, and why.
 const IDLE: [(&str, &str); 9] = [
     ("timer", "frames are sent at absolute deadlines"),
-    ("maxsleep", "long gaps are kept; --multiplier shortens them"),
+    ("save-opts", "options are not saved; --load-opts reads a file of them"),
     ("nm-delay", "there is no driver to load"),
     ("pps-multi", "each packet is sent when it is due, at any rate"),
     ("dbug", "there are no debugging messages"),
@@ -48,20 +48,7 @@ impl Native {
             self.note(format!("--{name}: the fastest backend that works here is used (--via auto)"));
         }
         self.rate(options);
-        self.given("--loop", options.number("loop").map(|loops| loops.to_string()));
-        if options.has("unique-ip") {
-            self.add(["--unique-ip"]);
-        }
-        if options.has("pktlen") {
-            self.add(["--fix-length", "pad"]);
-        }
-        if options.fraction("unique-ip-loops").is_some_and(|loops| loops > 1.0) {
-            self.note("--unique-ip-loops: each loop has addresses of its own");
-        }
-        self.given("--count", options.number("limit").map(|frames| frames.to_string()));
-        self.given("--duration", options.number("duration").map(|seconds| format!("{seconds}s")));
-        self.given("--include", options.value("include"));
-        self.given("--exclude", options.value("exclude"));
+        self.frames(options);
         // Files in pairs, one for each interface.
         let pairs = if options.has("dualfile") { 2 } else { 1 };
         for (place, file) in files.iter().enumerate() {
@@ -84,26 +71,50 @@ impl Native {
                 self.given(&format!("--{name}"), options.fraction(name).map(|rate| rate.to_string()));
             }
         }
+        self.gap(options);
     }
 
-    /// `-w`: into a file instead of an interface.
+    /// `--maxsleep`, whose 0 is no limit.
+    fn gap(&mut self, options: &Options) {
+        let is_captured = !["oneatatime", "topspeed", "pps", "mbps"].iter().any(|name| options.has(name));
+        match options.number("maxsleep").filter(|ms| *ms > 0) {
+            Some(ms) if is_captured => self.given("--max-gap", Some(format!("{ms}ms"))),
+            Some(_) => self.note("--maxsleep has no effect at a rate: it shortens captured gaps"),
+            None => {}
+        }
+    }
+
+    /// `-w`: into a file instead of an interface, with the captured times.
     fn write(&mut self, options: &Options, file: &OsStr, files: &[PathBuf]) {
-        self.add(["capture", "-qq"]);
-        for _ in 0..options.number("loop").unwrap_or(1) {
-            for from in files {
-                self.value("--read", from);
-            }
-        }
-        self.add(["--format", "pcap-us"]);
+        self.add(["replay", "--quiet"]);
         self.value("-w", file);
-        if options.number("loop") == Some(0) {
-            self.note("--loop 0: a file cannot be written endlessly");
+        self.add(["--format", "pcap-us"]);
+        self.frames(options);
+        if ["pps", "mbps", "multiplier", "topspeed", "oneatatime", "maxsleep"]
+            .iter()
+            .any(|name| options.has(name))
+        {
+            self.note("--write: packets keep their captured times, whatever the rate");
         }
-        for name in ["unique-ip", "limit", "duration", "include", "exclude"] {
-            if options.has(name) {
-                self.note(format!("--write: --{name} is ignored"));
-            }
+        files.iter().for_each(|file| self.args.push(operand(file)));
+    }
+
+    /// The frames to send: loops, limits, ranges, repairs.
+    fn frames(&mut self, options: &Options) {
+        self.given("--loop", options.number("loop").map(|loops| loops.to_string()));
+        if options.has("unique-ip") {
+            self.add(["--unique-ip"]);
         }
+        if options.has("pktlen") {
+            self.add(["--fix-length", "pad"]);
+        }
+        if options.fraction("unique-ip-loops").is_some_and(|loops| loops > 1.0) {
+            self.note("--unique-ip-loops: each loop has addresses of its own");
+        }
+        self.given("--count", options.number("limit").map(|frames| frames.to_string()));
+        self.given("--duration", options.number("duration").map(|seconds| format!("{seconds}s")));
+        self.given("--include", options.value("include"));
+        self.given("--exclude", options.value("exclude"));
     }
 }
 
@@ -159,7 +170,16 @@ mod tests {
             ("-i a -o f", "-o a --one-at-a-time f"),
             ("-i a -l 0 -L 10 --duration 5 -", "-o a --loop 0 --count 10 --duration 5s -"),
             ("-i a --include 1-5,9 f", "-o a --include 1-5,9 f"),
-            ("-i a -qvPKW --no-flow-stats --stats 3 -T nano --maxsleep 9 f", "-o a f"),
+            ("-i a -qvPKW --no-flow-stats --stats 3 -T nano --maxsleep 0 f", "-o a f"),
+            ("-i a --maxsleep 20 f", "-o a --max-gap 20ms f"),
+            ("-i a -x 2 --maxsleep=20 f", "-o a --multiplier 2 --max-gap 20ms f"),
+            ("-i a -p 2 --maxsleep=20 f", "-o a --pps 2 f"),
+            ("-w out -l 2 a b", "-w out --format pcap-us --loop 2 a b"),
+            ("-w out --include=1-3,7 -L 5 a", "-w out --format pcap-us --count 5 --include 1-3,7 a"),
+            (
+                "-w out -l 2 --unique-ip --exclude 1 a",
+                "-w out --format pcap-us --loop 2 --unique-ip --exclude 1 a",
+            ),
             ("-i a --pktlen f", "-o a --fix-length pad f"),
             ("-i a -- -f", "-o a ./-f"),
             ("-i a -I b -c c f", "-o a --out2 b --tcpprep c f"),
@@ -171,21 +191,21 @@ mod tests {
                 "tcpreplay {tcpreplay}"
             );
         }
-        let line = native("-w out -l 2 a b").line();
-        assert_eq!(line, "quaff capture -qq --read a --read b --read a --read b --format pcap-us -w out");
     }
 
     #[test]
     fn options_without_effect_are_noted() {
         for (line, notes) in [
             ("-i a -tK f", 0),
-            ("-i a -T nano --maxsleep 9 --netmap --nm-delay 5 f", 4),
+            ("-i a -T nano --maxsleep 9 --netmap --nm-delay 5 f", 3),
+            ("-i a -p 9 --maxsleep 9 --save-opts f", 2),
             ("-i vale:a f", 1),
             ("-i a -p 5 --pps-multi 2 f", 1),
             ("-i a -l 2 --unique-ip --unique-ip-loops 2 f", 1),
             ("-i a -l 2 --unique-ip --unique-ip-loops 1 f", 0),
             ("-i a -o f", 1),
-            ("-w f -L 5 g", 1),
+            ("-w f -L 5 g", 0),
+            ("-w f -p 5 g", 1),
         ] {
             assert_eq!(native(line).notes.len(), notes, "{line}: {:?}", native(line).notes);
         }

@@ -7,6 +7,7 @@ use super::table::{self, Kind, Spec};
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
 
 /// A parsed command line of tcpreplay.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -40,8 +41,49 @@ impl Options {
             };
             mistakes.extend(taken.err());
         }
+        mistakes.extend(options.load());
         mistakes.extend(options.mistakes());
         if mistakes.is_empty() { Ok(options) } else { Err(mistakes) }
+    }
+
+    /// Adds the options of the file of `--load-opts`; returns its mistakes. Those of the command line count more.
+    fn load(&mut self) -> Vec<String> {
+        let Some(path) = self.value("load-opts").map(PathBuf::from) else { return Vec::new() };
+        let text = match std::fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) => return vec![format!("--load-opts: read {}: {error}", path.display())],
+        };
+        let (mut loaded, mut mistakes) = (Self::default(), Vec::new());
+        for (number, line) in (1..).zip(text.lines()) {
+            if let Err(mistake) = loaded.line(line) {
+                mistakes.push(format!("{}:{number}: {mistake}", path.display()));
+            }
+        }
+        for (name, value) in loaded.given {
+            self.given.entry(name).or_insert(value);
+        }
+        mistakes
+    }
+
+    /// A line of a file of options as AutoOpts writes it: a name without dashes, then its value after blanks, `=` or
+    /// `:`, perhaps in quotes; `#` begins a comment.
+    fn line(&mut self, line: &str) -> Result<(), String> {
+        let line = line.trim();
+        if line.is_empty() || line.starts_with('#') {
+            return Ok(());
+        }
+        let end = line.find(|c: char| c.is_whitespace() || "=:".contains(c)).unwrap_or(line.len());
+        let (name, rest) = line.split_at(end);
+        let rest = rest.trim_start();
+        let rest = rest.strip_prefix(['=', ':']).unwrap_or(rest).trim();
+        let quoted = ['"', '\''].iter().find_map(|mark| rest.strip_prefix(*mark)?.strip_suffix(*mark));
+        let spec = table::by_name(name.trim_start_matches('-'))?;
+        match (spec.kind, quoted.unwrap_or(rest)) {
+            (Kind::Flag, value) if !value.is_empty() => Err(format!("{} takes no value", spec.name)),
+            (Kind::Flag | Kind::Perhaps, value) => self.take(spec, value.into()),
+            (_, "") => Err(format!("{} needs a value", spec.name)),
+            (_, value) => self.take(spec, value.into()),
+        }
     }
 
     /// True if an option was given.
@@ -199,6 +241,32 @@ mod tests {
         {
             assert_eq!(mistakes(line).len(), 1, "{line}");
         }
+    }
+
+    #[test]
+    fn options_come_from_a_file_too() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("options");
+        let file = format!("--load-opts={}", path.display());
+        std::fs::write(&path, "# replay\nintf1 = eth7\n\npps 5\nloop: 3\ninclude = '1-5,7'\nquiet\n")
+            .unwrap();
+        let options = read(&format!("{file} -p 9 f")).unwrap();
+        assert_eq!(options.value("intf1"), Some(OsStr::new("eth7")));
+        assert_eq!((options.fraction("pps"), options.number("loop")), (Some(9.0), Some(3)));
+        assert_eq!((options.value("include"), options.has("quiet")), (Some(OsStr::new("1-5,7")), true));
+        std::fs::write(&path, "quiet yes\nnonsense\npps\nloop x\nintf1 a\n").unwrap();
+        let reported = mistakes(&file);
+        let expected = [
+            ":1: quiet takes no value",
+            ":2: there is no option --nonsense",
+            ":3: pps needs",
+            ":4: --loop: 'x'",
+        ];
+        assert!(
+            reported.len() == 4 && reported.iter().zip(expected).all(|(one, part)| one.contains(part)),
+            "{reported:?}"
+        );
+        assert!(mistakes("--load-opts=/nowhere/options -i a")[0].contains("/nowhere/options"));
     }
 
     #[test]

@@ -1,0 +1,283 @@
+//! Writes the frames of a replay into a capture file instead of sending them. It never waits and opens no file.
+
+use super::passes::{Passes, Sizes};
+use crate::arena::{Arena, FrameMeta};
+use crate::error::{PlanError, SendError};
+use crate::feed::Feed;
+use crate::schedule::{Rate, Ratio, Schedule};
+use crate::state::Snapshot;
+use crate::supervise::Control;
+use crate::tally::FeedTally;
+use quaff_file::write::Format;
+use quaff_wire::Record;
+use quaff_wire::linktype::ETHERNET;
+use quaff_wire::pcap::{self, Resolution};
+use quaff_wire::pcapng::{self, Interface, Section};
+use serde::Serialize;
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+/// Room for frames between the source and the file.
+const ARENA_BYTES: usize = 4 << 20;
+const ARENA_FRAMES: usize = 1 << 14;
+
+/// The plan of a file.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToFilePlan {
+    pub format: Format,
+    /// Frames keep their times at the captured rate and at top speed. Otherwise they have the times at which they would
+    /// be sent, counted from that of the first one.
+    pub rate: Rate,
+    /// Longest gap between frames of the captured rate.
+    pub gap_max: Option<Duration>,
+    /// Number of passes; `None` repeats up to the limit.
+    pub loops: Option<u64>,
+    /// Give each pass its own addresses.
+    pub unique_ip: bool,
+    /// Maximum number of frames.
+    pub limit: Option<u64>,
+    /// Write only frames that are due within this time of the first one.
+    pub duration: Option<Duration>,
+}
+
+/// The result of writing a file.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct ToFileReport {
+    /// Packets in the input.
+    pub in_file: u64,
+    /// Frames written.
+    pub written: u64,
+    /// Bytes of these frames.
+    pub bytes: u64,
+    /// Passes begun.
+    pub loops: u64,
+    pub feed: FeedTally,
+    /// Damage of an input file, before which all packets are written.
+    pub damage: Option<String>,
+    /// The watcher ended it.
+    pub interrupted: bool,
+}
+
+impl ToFileReport {
+    /// Returns `true` if no packet was left out unasked.
+    pub fn is_whole(&self) -> bool {
+        self.damage.is_none() && self.feed.link_type + self.feed.rewritten.mtu_skipped == 0
+    }
+}
+
+/// Writes the frames of `feed` to `out`, which `name` names in errors. `watch` is called periodically; its answer
+/// continues or ends the writing.
+pub fn replay_to_file(
+    plan: &ToFilePlan,
+    feed: Box<dyn Feed>,
+    out: &mut dyn Write,
+    name: &str,
+    mut watch: impl FnMut(&Snapshot) -> Control,
+) -> Result<ToFileReport, SendError> {
+    if plan.loops.is_none() && plan.limit.is_none() && plan.duration.is_none() {
+        return Err(PlanError::Endless.into());
+    }
+    let begun = Instant::now();
+    let sizes = Sizes { min: 0, max: usize::MAX, mtu: None };
+    let mut passes = Passes::new(feed, sizes, plan.loops, plan.limit, plan.unique_ip);
+    let mut arena = Arena::new(ARENA_BYTES, ARENA_FRAMES);
+    let mut records = Records::new(plan)?;
+    let mut report = ToFileReport::default();
+    let (mut more, mut put) = (true, |bytes: &[u8]| put(out, bytes, name));
+    put(&header(plan.format))?;
+    while more {
+        arena.clear();
+        more = passes.fill(&mut arena)? && !records.has_ended;
+        records.add(&arena);
+        put(&records.room)?;
+        records.room.clear();
+        let (sent, bytes, elapsed_ns) = (records.frames, records.bytes, begun.elapsed().as_nanos() as u64);
+        report.interrupted =
+            more && watch(&Snapshot { sent, bytes, elapsed_ns, ..Snapshot::default() }) == Control::Stop;
+        more &= !report.interrupted && !records.has_ended;
+    }
+    out.flush().map_err(|errno| failed(name, errno))?;
+    Ok(ToFileReport {
+        in_file: passes.feed.tally().seen,
+        written: records.frames,
+        bytes: records.bytes,
+        loops: passes.begun(records.frames),
+        feed: passes.feed.tally(),
+        damage: passes.feed.damage(),
+        ..report
+    })
+}
+
+fn put(out: &mut dyn Write, bytes: &[u8], name: &str) -> Result<(), SendError> {
+    out.write_all(bytes).map_err(|errno| failed(name, errno))
+}
+
+fn failed(name: &str, errno: std::io::Error) -> SendError {
+    quaff_os::Error::new(format!("write {name}"), errno).into()
+}
+
+/// The first bytes of a file.
+fn header(format: Format) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    match format {
+        Format::Pcap => bytes.extend(pcap::file_header(Resolution::Nanoseconds, 0, ETHERNET.linktype)),
+        Format::PcapUs => bytes.extend(pcap::file_header(Resolution::Microseconds, 0, ETHERNET.linktype)),
+        Format::Pcapng => {
+            let userappl = concat!("quaff ", env!("CARGO_PKG_VERSION")).to_owned();
+            pcapng::shb(&mut bytes, &Section { userappl, ..Section::default() });
+            pcapng::idb(&mut bytes, &Interface { linktype: ETHERNET.linktype, ..Interface::default() });
+        }
+    }
+    bytes
+}
+
+/// Frames on their way into the file.
+struct Records {
+    format: Format,
+    schedule: Option<Schedule>,
+    duration_ns: Option<u64>,
+    /// Time of the first frame, ns.
+    first_ns: Option<u64>,
+    /// The next frame is due after the end.
+    has_ended: bool,
+    room: Vec<u8>,
+    frames: u64,
+    bytes: u64,
+}
+
+impl Records {
+    fn new(plan: &ToFilePlan) -> Result<Self, SendError> {
+        let keeps = match plan.rate {
+            Rate::Captured(rate) => rate == Ratio { num: 1, den: 1 } && plan.gap_max.is_none(),
+            rate => rate == Rate::Topspeed,
+        };
+        let schedule = (!keeps).then(|| Schedule::new(plan.rate)).transpose()?;
+        Ok(Self {
+            format: plan.format,
+            schedule: schedule.map(|schedule| schedule.with_gap_max(plan.gap_max)),
+            duration_ns: plan.duration.map(|duration| duration.as_nanos() as u64),
+            first_ns: None,
+            has_ended: false,
+            room: Vec::with_capacity(ARENA_BYTES + (1 << 20)),
+            frames: 0,
+            bytes: 0,
+        })
+    }
+
+    fn add(&mut self, arena: &Arena) {
+        for (frame, meta) in arena.frames() {
+            let first_ns = *self.first_ns.get_or_insert(meta.time_ns);
+            let time_ns = self.time_ns(first_ns, frame, &meta);
+            if self.duration_ns.is_some_and(|duration_ns| time_ns.saturating_sub(first_ns) > duration_ns) {
+                self.has_ended = true;
+                return;
+            }
+            self.push(frame, meta, time_ns);
+        }
+        if let Some(schedule) = self.schedule.as_mut().filter(|_| arena.ends_pass) {
+            schedule.next_pass();
+        }
+    }
+
+    fn time_ns(&mut self, first_ns: u64, frame: &[u8], meta: &FrameMeta) -> u64 {
+        match &mut self.schedule {
+            Some(schedule) => first_ns.saturating_add(schedule.due(frame.len(), meta).ns),
+            None => meta.time_ns,
+        }
+    }
+
+    fn push(&mut self, frame: &[u8], meta: FrameMeta, time_ns: u64) {
+        let len = meta.wire_len.max(frame.len() as u32);
+        let record = Record { time_ns, bytes: frame, len, ..Record::default() };
+        let at = self.room.len();
+        let bytes = match self.format {
+            Format::Pcapng => pcapng::epb_bytes(frame.len()),
+            Format::Pcap | Format::PcapUs => pcap::record_bytes(frame.len()),
+        };
+        self.room.resize(at + bytes, 0);
+        let room = &mut self.room[at..];
+        let used = match self.format {
+            Format::Pcapng => pcapng::epb(room, 0, &record),
+            Format::Pcap => pcap::record(room, Resolution::Nanoseconds, &record),
+            Format::PcapUs => pcap::record(room, Resolution::Microseconds, &record),
+        };
+        self.room.truncate(at + used);
+        self.frames += 1;
+        self.bytes += frame.len() as u64;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::feed::testing::Frames;
+    use quaff_wire::decode::{Decoder, Item, Step};
+
+    fn plan(format: Format) -> ToFilePlan {
+        let rate = Rate::Captured(Ratio { num: 1, den: 1 });
+        let (gap_max, limit, duration) = (None, None, None);
+        ToFilePlan { format, rate, gap_max, loops: Some(1), unique_ip: false, limit, duration }
+    }
+
+    /// The times and bytes of the frames of a file with one frame for each of `times`.
+    fn written(plan: &ToFilePlan, times: &[u64]) -> (Vec<(u64, Vec<u8>)>, ToFileReport) {
+        let frames = times
+            .iter()
+            .zip(1u8..)
+            .map(|(time_ns, number)| (vec![number; 40 + usize::from(number)], *time_ns));
+        let mut file = Vec::new();
+        let feed = Frames::boxed(frames.collect::<Vec<_>>().into_iter());
+        let report = replay_to_file(plan, feed, &mut file, "a file", |_| Control::Go).unwrap();
+        let (mut decoder, mut rest, mut all) = (Decoder::default(), &file[..], Vec::new());
+        while let Ok(Step::Item(item)) = decoder.next(&mut rest) {
+            if let Item::Frame(frame) = item {
+                all.push((frame.time_ns, frame.data.to_vec()));
+            }
+        }
+        assert_eq!((rest.len(), all.len() as u64), (0, report.written));
+        (all, report)
+    }
+
+    #[test]
+    fn frames_keep_their_times_and_bytes_in_each_format() {
+        for format in [Format::Pcapng, Format::Pcap, Format::PcapUs] {
+            let (frames, report) = written(&plan(format), &[5_000, 9_000, 7_000]);
+            assert_eq!(frames.iter().map(|(time_ns, _)| *time_ns).collect::<Vec<_>>(), [5_000, 9_000, 7_000]);
+            assert!(
+                frames
+                    .iter()
+                    .zip(1u8..)
+                    .all(|((_, bytes), number)| bytes[..] == vec![number; 40 + usize::from(number)])
+            );
+            assert_eq!((report.in_file, report.written, report.bytes, report.loops), (3, 3, 126, 1));
+        }
+    }
+
+    #[test]
+    fn a_rate_gives_new_times_and_limits_end_the_file() {
+        let times = |plan: &ToFilePlan| {
+            written(plan, &[1_000, 501_000, 601_000])
+                .0
+                .into_iter()
+                .map(|(time_ns, _)| time_ns)
+                .collect::<Vec<_>>()
+        };
+        let at_rate =
+            ToFilePlan { rate: Rate::Frames(Ratio::of(1e6).unwrap()), loops: Some(2), ..plan(Format::Pcap) };
+        assert_eq!(times(&at_rate), [1_000, 2_000, 3_000, 4_000, 5_000, 6_000]);
+        let capped = ToFilePlan { gap_max: Some(Duration::from_micros(200)), ..plan(Format::Pcap) };
+        assert_eq!(times(&capped), [1_000, 201_000, 301_000]);
+        assert_eq!(
+            times(&ToFilePlan { limit: Some(4), loops: None, ..plan(Format::Pcap) }),
+            [1_000, 501_000, 601_000, 1_000]
+        );
+        assert_eq!(
+            times(&ToFilePlan { duration: Some(Duration::from_micros(500)), ..plan(Format::Pcap) }),
+            [1_000, 501_000]
+        );
+        let endless = ToFilePlan { loops: None, ..plan(Format::Pcap) };
+        let error =
+            replay_to_file(&endless, Frames::boxed(std::iter::empty()), &mut Vec::new(), "", |_| Control::Go);
+        assert!(error.unwrap_err().to_string().contains("`loop`"));
+    }
+}
