@@ -2,7 +2,8 @@
 //! session id) found while it runs.
 //!
 //! Numbers never change. A lane that finds a session gets the number of its interface here; the writer
-//! describes the interface in the file before the first chunk that refers to it.
+//! describes the interface in the file before the first chunk that refers to it. Packets that are read from files, and
+//! may not all be written, number interfaces in the output by their first packets.
 
 use quaff_wire::pcapng::Interface;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,20 +16,65 @@ pub const INTERFACES_MAX: usize = 1 << 16;
 const TEXT_BYTES_MAX: usize = 4 << 20;
 
 /// The interfaces of a run, shared by its lanes and its writer.
+///
+/// Each has a number inside the run, and one in the output, where it is declared. Both are the same unless the list was
+/// made by [`Interfaces::by_first_packet`].
 #[derive(Debug, Clone, Default)]
 pub struct Interfaces(Arc<Mutex<Described>>);
 
 #[derive(Debug, Default)]
 struct Described {
     interfaces: Vec<Interface>,
+    /// The numbers of the declared ones, in the order of the output.
+    order: Vec<u16>,
+    /// The number in the output of each.
+    declared: Vec<Option<u16>>,
+    waits_for_packets: bool,
+    /// The link type of a format that holds a single one, once it is decided.
+    only_linktype: Option<u16>,
     text_bytes: usize,
+}
+
+impl Described {
+    fn declare(&mut self, id: u16) -> Option<u16> {
+        let declared = self.declared.get_mut(usize::from(id))?;
+        if declared.is_none() {
+            *declared = Some(self.order.len() as u16);
+            self.order.push(id);
+        }
+        *declared
+    }
+
+    fn push(&mut self, interface: Interface) -> u16 {
+        let id = self.interfaces.len() as u16;
+        self.interfaces.push(interface);
+        self.declared.push(None);
+        if !self.waits_for_packets {
+            self.declare(id);
+        }
+        id
+    }
 }
 
 impl Interfaces {
     /// Creates the list with the interfaces of the lanes, in their order.
     pub fn new(known: Vec<Interface>) -> Self {
+        Self::with(known, false)
+    }
+
+    /// As [`Interfaces::new`], but an interface gets its number in the output with its first packet
+    /// ([`declare`](Self::declare)): readers refuse files with link types that no packet has.
+    pub fn by_first_packet(known: Vec<Interface>) -> Self {
+        Self::with(known, true)
+    }
+
+    fn with(known: Vec<Interface>, waits_for_packets: bool) -> Self {
         let text_bytes = known.iter().map(text_bytes).sum();
-        Self(Arc::new(Mutex::new(Described { interfaces: known, text_bytes })))
+        let mut described = Described { waits_for_packets, text_bytes, ..Described::default() };
+        for interface in known {
+            described.push(interface);
+        }
+        Self(Arc::new(Mutex::new(described)))
     }
 
     /// Adds an interface and returns its number; `None` when the list is full, of interfaces or of their texts.
@@ -39,18 +85,40 @@ impl Interfaces {
             return None;
         }
         all.text_bytes = text_bytes;
-        all.interfaces.push(interface);
-        Some((all.interfaces.len() - 1) as u16)
+        Some(all.push(interface))
     }
 
-    /// Returns the number of interfaces.
+    /// Declares number `id` in the output, unless it is, and returns its number there; `None` if there is no such
+    /// interface.
+    pub fn declare(&self, id: u16) -> Option<u16> {
+        self.all().declare(id)
+    }
+
+    /// Returns the number in the output of number `id`, if it is declared.
+    pub fn declared(&self, id: u16) -> Option<u16> {
+        self.all().declared.get(usize::from(id)).copied().flatten()
+    }
+
+    /// Returns the link type of a format that holds a single one: `first`, if none was asked for before.
+    pub fn only_linktype(&self, first: u16) -> u16 {
+        *self.all().only_linktype.get_or_insert(first)
+    }
+
+    /// Returns whether interfaces are declared with their first packets.
+    pub fn waits_for_packets(&self) -> bool {
+        self.all().waits_for_packets
+    }
+
+    /// Returns the number of declared interfaces.
     pub fn count(&self) -> usize {
-        self.all().interfaces.len()
+        self.all().order.len()
     }
 
-    /// Returns copies of the interfaces from number `first` on.
+    /// Returns copies of the declared interfaces from number `first` of the output on.
     pub fn since(&self, first: usize) -> Vec<Interface> {
-        self.all().interfaces.get(first..).unwrap_or_default().to_vec()
+        let all = self.all();
+        let of = |id: &u16| all.interfaces[usize::from(*id)].clone();
+        all.order.get(first..).unwrap_or_default().iter().map(of).collect()
     }
 
     /// Returns a copy of number `id`.
@@ -81,6 +149,23 @@ mod tests {
         assert_eq!(all.count(), TEXT_BYTES_MAX / 65_535);
         let number = all.count() as u16;
         assert_eq!(all.add(Interface::default()), Some(number), "one without texts still fits");
+    }
+
+    #[test]
+    fn interfaces_without_packets_are_not_declared() {
+        let named = |name: &str| Interface { name: name.into(), ..Interface::default() };
+        let all = Interfaces::by_first_packet(vec![named("eth0")]);
+        assert_eq!((all.add(named("a")), all.add(named("b")), all.count()), (Some(1), Some(2), 0));
+        assert_eq!(
+            (all.declare(2), all.declare(0), all.declare(2), all.declare(9)),
+            (Some(0), Some(1), Some(0), None)
+        );
+        let names = |from| all.since(from).into_iter().map(|one| one.name).collect::<Vec<_>>();
+        assert_eq!(
+            (names(0), names(1), names(3).len()),
+            (vec!["b".into(), "eth0".into()], vec!["eth0".into()], 0)
+        );
+        assert_eq!((all.declared(0), all.declared(1), all.get(1)), (Some(1), None, Some(named("a"))));
     }
 
     #[test]

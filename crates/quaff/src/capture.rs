@@ -10,7 +10,7 @@ use crate::run::end_watch::EndWatch;
 use crate::run::file_output::FileOutput;
 use crate::run::{LaneEnd, Run, join, start_pool};
 use crate::sandbox::Seal;
-use crate::source::Sources;
+use crate::source::{Declaration, Sources};
 use crate::tally::{Ledger, sum};
 use crate::{Error, Result};
 use quaff_file::tally::WriterTally;
@@ -60,7 +60,11 @@ impl Capture {
     /// Starts the capture. When this returns, every packet that arrives is captured.
     pub fn start(plan: CapturePlan, stop: Stop) -> Result<Self> {
         let mut plan = plan.validate()?;
-        let prepared = Sources::prepare(&plan.input, &[&plan.output], plan.write.format, &stop)?;
+        let declaration = match plan.write.declares_by_packet(&plan.input) {
+            true => Declaration::ByPacket,
+            false => Declaration::AsDescribed,
+        };
+        let prepared = Sources::prepare(&plan.input, &[&plan.output], plan.write.format, declaration, &stop)?;
         let mut seal = Seal::new(plan.sandbox.as_ref(), &plan.input, &plan.write, [&plan.output])?;
         let wakeup = Wakeup::new()?;
         let open = || {

@@ -11,9 +11,9 @@ use quaff_os::packet::{self, accept};
 use quaff_os::rtnl;
 use quaff_wire::filter::{Insn, Program, Relocation, TunnelLayout, relocate};
 use quaff_wire::linktype::{self, ETHERNET, LinkType, RAW};
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// LINKTYPE_IEEE802_11.
 const IEEE802_11: u16 = 105;
@@ -23,27 +23,40 @@ const LINUX_SLL: [u16; 2] = [113, 276];
 /// An expression on frames in user space, compiled for each link type that occurs.
 #[derive(Debug, Clone)]
 pub(crate) struct FrameFilter {
+    /// Its name in messages.
+    name: &'static str,
     expression: Arc<str>,
     /// Programs for the usual link types.
     ready: Arc<[(u16, Program)]>,
-    /// Link types that occurred and for which the expression does not compile.
-    unsuited: Arc<Mutex<BTreeSet<u16>>>,
+    occurred: Arc<Mutex<Occurred>>,
+}
+
+/// The link types that occurred.
+#[derive(Debug, Default)]
+struct Occurred {
+    /// Those for which the expression does not compile, with libpcap's reason.
+    unsuited: BTreeMap<u16, FilterError>,
+    /// It does for another one.
+    has_suited: bool,
 }
 
 impl FrameFilter {
     /// Compiles the expression for the link types that tunnels carry and the usual ones of files, because names of
     /// hosts can be looked up at the start only; one of them must accept it.
-    pub(crate) fn new(expression: &str) -> Result<Self> {
+    pub(crate) fn new(expression: &str, name: &'static str) -> Result<Self> {
         let (mut ready, mut refused) = (Vec::new(), None);
         for linktype in [ETHERNET.linktype, RAW.linktype, IEEE802_11].into_iter().chain(LINUX_SLL) {
             match compile(expression, linktype) {
                 Ok(program) => ready.push((linktype, program)),
-                Err(error) => drop(refused.get_or_insert(error)),
+                Err(error) => drop(refused.get_or_insert(Error::Filter(error))),
             }
         }
         match refused {
             Some(error) if ready.is_empty() => Err(error),
-            _ => Ok(Self { expression: expression.into(), ready: ready.into(), unsuited: Arc::default() }),
+            _ => {
+                let (expression, ready) = (expression.into(), ready.into());
+                Ok(Self { name, expression, ready, occurred: Arc::default() })
+            }
         }
     }
 
@@ -51,36 +64,60 @@ impl FrameFilter {
     /// [`notes`](Self::notes) reports.
     pub(crate) fn program(&self, linktype: u16) -> Option<Program> {
         let ready = self.ready.iter().find(|(of, _)| *of == linktype).map(|(_, program)| program.clone());
-        let program = ready.or_else(|| compile(&self.expression, linktype).ok());
-        if program.is_none() {
-            self.unsuited.lock().unwrap_or_else(PoisonError::into_inner).insert(linktype);
+        let program = ready.map_or_else(|| compile(&self.expression, linktype), Ok);
+        let mut occurred = self.occurred();
+        match program {
+            Ok(program) => {
+                occurred.has_suited = true;
+                Some(program)
+            }
+            Err(error) => {
+                occurred.unsuited.insert(linktype, error);
+                None
+            }
         }
-        program
+    }
+
+    /// The reason why the expression does not compile for a link type (LINKTYPE_*).
+    pub(crate) fn check(&self, linktype: u16) -> Result<()> {
+        Ok(compile(&self.expression, linktype).map(drop)?)
+    }
+
+    /// The error of a filter that meant nothing for any frame.
+    pub(crate) fn failure(&self) -> Option<Error> {
+        let occurred = self.occurred();
+        let error = occurred.unsuited.values().next().filter(|_| !occurred.has_suited)?;
+        Some(Error::Filter(error.clone()))
+    }
+
+    /// Ignores poisoning: the lists are consistent between any two statements.
+    fn occurred(&self) -> MutexGuard<'_, Occurred> {
+        self.occurred.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Notes for the report: link types whose frames were excluded.
     pub(crate) fn notes(&self) -> Vec<String> {
-        let unsuited = self.unsuited.lock().unwrap_or_else(PoisonError::into_inner);
-        let note = |linktype: &u16| {
-            let name = match *linktype {
+        let note = |(linktype, error): (&u16, &FilterError)| {
+            let frames = match *linktype {
                 linktype if linktype == ETHERNET.linktype => "Ethernet frames".to_owned(),
                 linktype if linktype == RAW.linktype => "bare IP packets".to_owned(),
                 linktype => format!("frames of link type {linktype}"),
             };
-            format!("the filter '{}' does not apply to {name}, which are dropped", self.expression)
+            let (name, expression, reason) = (self.name, &self.expression, &error.message);
+            format!("{name} '{expression}' does not apply to {frames}, which are dropped: {reason}")
         };
-        unsuited.iter().map(note).collect()
+        self.occurred().unsuited.iter().map(note).collect()
     }
 }
 
-fn compile(expression: &str, linktype: u16) -> Result<Program> {
+fn compile(expression: &str, linktype: u16) -> Result<Program, FilterError> {
     // libpcap's numbers are those of files, but for bare IP.
     let dlt = if linktype == RAW.linktype { RAW.dlt } else { linktype.into() };
     let insns = filter::compile_offline(dlt, expression, SNAPLEN_MAX)?;
     let refuse = |refused: quaff_wire::filter::ProgramError| {
         let (expression, message) = (expression.to_owned(), refused.to_string());
         let at = expression.find("protochain").unwrap_or(0);
-        Error::Filter(FilterError { expression, message, at })
+        FilterError { expression, message, at }
     };
     Program::new(&to_wire(&insns)).map_err(refuse)
 }
@@ -191,7 +228,7 @@ fn relocate_into_kernel(
 /// interface counts as Ethernet.
 pub fn explain(plan: &InputPlan) -> Result<Vec<(String, FilterPlace)>> {
     let Some(inner) = &plan.inner else { return Ok(Vec::new()) };
-    let inner = FrameFilter::new(&inner.expression)?;
+    let inner = FrameFilter::new(&inner.expression, "`inner`")?;
     let mut places = Vec::new();
     for interface in &plan.interfaces {
         let link = rtnl::link(&interface.name).ok().and_then(|link| linktype::of_arphrd(link.arphrd));

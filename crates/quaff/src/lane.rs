@@ -28,6 +28,8 @@ use std::time::Duration;
 const LOOK_NS: u64 = 1_000_000_000;
 /// Time without progress after which older packets on another lane are not waited for.
 const BACKLOG_WAIT_NS: u64 = 1_000_000_000;
+/// The longest wait for packets while a stage holds some back for a limited time.
+const HOLDING_NS: u64 = 20_000_000;
 /// Wait of a lane without a buffer before it tries again. Its kernel ring holds much more.
 const ROOM_WAIT: Duration = Duration::from_millis(1);
 
@@ -57,13 +59,15 @@ fn pump(lane: &mut Lane, state: &mut LaneState) -> Result<()> {
         if lane.stop.raised() {
             lane.source.close()?;
         }
-        let wait_ns = lane.output.patience_ns(now(lane)).min(LOOK_NS);
+        let is_holding = lane.stages.iter().any(|stage| stage.is_holding());
+        let look_ns = if is_holding { HOLDING_NS } else { LOOK_NS };
+        let wait_ns = lane.output.patience_ns(now(lane)).min(look_ns);
         let pulled = lane.source.pull(&mut state.frames, Duration::from_nanos(wait_ns))?;
         if pulled == Pull::Batch {
             lane.output.note_dropped(lane.source.take_dropped());
         }
         let is_last = pulled == Pull::End;
-        if pulled == Pull::Batch || is_last || lane.stages.iter().any(|stage| stage.is_holding()) {
+        if pulled == Pull::Batch || is_last || is_holding {
             work(lane, state, is_last)?;
         }
         if pulled == Pull::Batch {
@@ -102,6 +106,11 @@ fn sum_up(mut lane: Lane, mut tally: LaneTally) -> Result<SourceTally> {
         not_tunnel: tally.not_tunnel,
         merged: tally.merged,
         unsuited: source.unsuited + tally.unsuited,
+        out_of_time: tally.out_of_time,
+        out_of_range: tally.out_of_range,
+        duplicates: tally.duplicates,
+        untagged: tally.untagged,
+        ethernet_made: tally.ethernet_made,
         decap: tally.decap,
         packed: output.taken,
         lost_in_buffer: output.lost,
@@ -408,11 +417,14 @@ mod tests {
         is_nearly_full: bool,
         /// Set when the source is closed.
         closed: Arc<AtomicBool>,
+        /// The times that it was asked to wait.
+        waits: Arc<Mutex<Vec<Duration>>>,
     }
 
     impl Source for Batches {
-        fn pull(&mut self, frames: &mut Vec<Frame>, _: Duration) -> Result<Pull> {
+        fn pull(&mut self, frames: &mut Vec<Frame>, wait: Duration) -> Result<Pull> {
             frames.clear();
+            self.waits.lock().unwrap().push(wait);
             if self.left == 0 {
                 return if self.fails { Err(Error::Defect("a made failure".into())) } else { Ok(Pull::End) };
             }
@@ -498,13 +510,21 @@ mod tests {
         room: usize,
         opens: Option<Arc<AtomicBool>>,
     ) -> (Result<SourceTally>, OutputTally) {
+        run_staged(source, Vec::new(), room, opens)
+    }
+
+    fn run_staged(
+        source: Batches,
+        stages: Vec<Box<dyn Stage>>,
+        room: usize,
+        opens: Option<Arc<AtomicBool>>,
+    ) -> (Result<SourceTally>, OutputTally) {
         let stop = Stop::default();
         let finished = Arc::<Mutex<Option<OutputTally>>>::default();
         let tally = OutputTally::default();
         let output = Narrow { room, opens, ticks: 0, stop: stop.clone(), tally, finished: finished.clone() };
         let gauges = Arc::default();
-        let lane =
-            Lane { source: Box::new(source), stages: Vec::new(), output: Box::new(output), stop, gauges };
+        let lane = Lane { source: Box::new(source), stages, output: Box::new(output), stop, gauges };
         let ended = read(lane);
         let finished = finished.lock().unwrap().expect("the output is finished in any case");
         (ended, finished)
@@ -515,6 +535,28 @@ mod tests {
         let (ended, output) = run(Batches { left: 5, ..Batches::default() }, 3);
         let lane = ended.unwrap().lane;
         assert_eq!((lane.received, lane.packed, lane.lost_in_buffer, output.taken), (20, 20, 0, 20));
+    }
+
+    /// A stage that holds a frame back.
+    struct Holding;
+
+    impl Stage for Holding {
+        fn pass(&mut self, _: &mut crate::batch::Batch<'_>, _: &mut LaneTally) {}
+
+        fn is_holding(&self) -> bool {
+            true
+        }
+    }
+
+    #[test]
+    fn a_frame_that_is_held_back_is_not_forgotten_when_no_packets_arrive() {
+        for (stages, wait_ns) in [(vec![], LOOK_NS), (vec![Box::new(Holding) as Box<dyn Stage>], HOLDING_NS)]
+        {
+            let source = Batches { left: 2, ..Batches::default() };
+            let waits = source.waits.clone();
+            run_staged(source, stages, 4, None).0.unwrap();
+            assert_eq!(waits.lock().unwrap()[..], [Duration::from_nanos(wait_ns); 3]);
+        }
     }
 
     #[test]

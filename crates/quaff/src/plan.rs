@@ -1,10 +1,12 @@
 //! The plan of a run as plain data. Every size is a limit that is checked once.
 
+use crate::stage::WINDOW_PACKETS_MAX;
 use crate::{Error, Result};
 use quaff_file::write::{Format, Output, ROTATE_BYTES_MIN};
 use quaff_os::disk::FileAccess;
 use quaff_os::packet::TimeSource;
 use quaff_os::sandbox::User;
+use quaff_send::Ranges;
 use quaff_wire::tunnel::TunnelKinds;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -51,6 +53,67 @@ pub struct ReadPlan {
     pub cpu: Option<usize>,
 }
 
+/// Edits of packets. Those by time and number, and of times, are for packets that are read from files.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct EditPlan {
+    /// Keep packets from this time on, in the times of the file.
+    pub from: Option<TimeBound>,
+    /// Keep packets before this time.
+    pub to: Option<TimeBound>,
+    /// Keep these packets, by their numbers in the input.
+    pub include: Option<Ranges>,
+    /// Drop these packets.
+    pub exclude: Option<Ranges>,
+    /// Added to each time, ns.
+    pub shift_ns: i64,
+    /// Remove VLAN tags.
+    pub strip_vlan: bool,
+    /// Put a made Ethernet header in front of bare IP packets.
+    pub ethernet: bool,
+    /// Drop packets that occurred before in this window.
+    pub dedup: Option<DedupWindow>,
+}
+
+/// A time in a capture.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TimeBound {
+    /// ns since 1970.
+    At(u64),
+    /// ns after the first packet.
+    AfterFirst(u64),
+}
+
+/// The packets among which a duplicate is searched for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DedupWindow {
+    /// So many, with the packet itself, as editcap counts them.
+    Packets(u32),
+    /// Those of so many ns before it.
+    Time(u64),
+}
+
+impl EditPlan {
+    /// Returns whether packets may be dropped, or change their interface.
+    fn drops(&self) -> bool {
+        let Self { from, to, include, exclude, dedup, ethernet, .. } = self;
+        let is_cut = from.or(*to).is_some() || include.as_ref().or(exclude.as_ref()).is_some();
+        is_cut || dedup.is_some() || *ethernet
+    }
+
+    /// The first edit that is for files only.
+    fn of_files(&self) -> Option<&'static str> {
+        let edits = [
+            ("`from`", self.from.is_some()),
+            ("`to`", self.to.is_some()),
+            ("`include`", self.include.is_some()),
+            ("`exclude`", self.exclude.is_some()),
+            ("`shift-time`", self.shift_ns != 0),
+            ("`dedup`", self.dedup.is_some()),
+        ];
+        edits.into_iter().find(|(_, is_given)| *is_given).map(|(name, _)| name)
+    }
+}
+
 /// Work on each frame, for measurements.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LoadPlan {
@@ -70,6 +133,7 @@ pub struct InputPlan {
     pub filter: Option<String>,
     pub decap: Option<DecapPlan>,
     pub inner: Option<InnerPlan>,
+    pub edit: EditPlan,
     /// Bytes kept of each packet; [`SNAPLEN_MAX`] is all.
     pub snaplen: u32,
     pub load: LoadPlan,
@@ -176,6 +240,7 @@ impl Default for InputPlan {
             filter: None,
             decap: None,
             inner: None,
+            edit: EditPlan::default(),
             snaplen: SNAPLEN_MAX,
             load: LoadPlan::default(),
             promiscuous: true,
@@ -235,6 +300,13 @@ impl InputPlan {
                     .into(),
             ));
         }
+        if let (Some(edit), None) = (self.edit.of_files(), &self.read) {
+            return Err(Error::Plan(format!("{edit} edits packets of files: it needs `read`")));
+        }
+        if matches!(self.edit.dedup, Some(DedupWindow::Packets(packets)) if !(2..=WINDOW_PACKETS_MAX).contains(&packets))
+        {
+            return Err(Error::Plan(format!("a window of `dedup` has 2 to {WINDOW_PACKETS_MAX} packets")));
+        }
         if self.snaplen == 0 || self.snaplen > SNAPLEN_MAX {
             self.snaplen = SNAPLEN_MAX;
         }
@@ -274,6 +346,17 @@ impl WritePlan {
     /// Buffers of all lanes; two for each at least.
     pub fn buffers(&self, lanes: usize) -> usize {
         (self.buffer_bytes / self.chunk_bytes).max(2 * lanes)
+    }
+
+    /// Returns whether interfaces get their numbers in the output with their first packets: where packets of some may all
+    /// be dropped, readers of the output would meet link types that no packet has. The interface of a live capture has the
+    /// counters of the capture, which pcap does not hold.
+    pub(crate) fn declares_by_packet(&self, input: &InputPlan) -> bool {
+        let (is_pcap, is_inner) = (self.format != Format::Pcapng, input.decap.is_some());
+        match input.read {
+            Some(_) => is_pcap || is_inner || input.filter.is_some() || input.edit.drops(),
+            None => is_pcap && is_inner,
+        }
     }
 
     /// Refuses a format that cannot hold the input, and an interval that is too short.
@@ -373,6 +456,10 @@ mod tests {
         let live_copy = Some(Output::Stdout);
         assert!(refusal(CapturePlan { live_copy, ..capture(live()) }).contains("folder"));
         assert!(refusal(capture(InputPlan { block_bytes: 3 << 20, ..live() })).contains("power of two"));
+        let edit = EditPlan { to: Some(TimeBound::At(1)), ..EditPlan::default() };
+        assert!(refusal(capture(InputPlan { edit, ..live() })).contains("`to` edits"));
+        let edit = EditPlan { dedup: Some(DedupWindow::Packets(1)), ..EditPlan::default() };
+        assert!(refusal(capture(InputPlan { edit, ..InputPlan::files(["a".into()]) })).contains("`dedup`"));
     }
 
     #[test]

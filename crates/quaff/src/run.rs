@@ -12,9 +12,12 @@ use crate::cores::Topology;
 use crate::filter::FrameFilter;
 use crate::lane::{self, Lane};
 use crate::output::Output;
-use crate::plan::{InputPlan, LoadPlan, PREFAULT, SNAPLEN_MAX, WritePlan};
-use crate::source::{LaneSource, SourceTally, Sources};
-use crate::stage::{Decap, Filter, Limit, Load, Quota, Slice, Stage};
+use crate::plan::{EditPlan, InputPlan, LoadPlan, PREFAULT, SNAPLEN_MAX, WritePlan};
+use crate::source::{Declaration, LaneSource, SourceTally, Sources};
+use crate::stage::{
+    Decap, Declare, Dedup, Ethernet, Filter, Limit, Load, Numbered, Quota, Shift, SingleLink, Slice, Stage,
+    Untag, Window,
+};
 use crate::tally::{BelowTap, InputTally, LaneTally, Ledger, Reasons, sum};
 use crate::verdict;
 use crate::{Error, Result};
@@ -73,7 +76,8 @@ impl Run {
         mut output: impl FnMut(usize, &Interfaces) -> Box<dyn Output>,
     ) -> Result<Self> {
         let plan = plan.validate()?;
-        let sources = Sources::prepare(&plan, &[], Format::default(), &stop)?.open(&plan, &stop)?;
+        let described = Declaration::AsDescribed;
+        let sources = Sources::prepare(&plan, &[], Format::default(), described, &stop)?.open(&plan, &stop)?;
         let end = |lane| LaneEnd { stages: Vec::new(), output: output(lane, &sources.interfaces) };
         let ends = (0..sources.lanes.len()).map(end).collect();
         let mut run = Self::new(&plan, &sources, &stop);
@@ -143,6 +147,8 @@ impl Run {
                 Err(error) => drop(failure.get_or_insert(error)),
             }
         }
+        let meaningless = self.filters.iter().find_map(FrameFilter::failure);
+        let failure = failure.or(meaningless);
         let mut notes = self.notes;
         notes.extend(self.filters.iter().flat_map(FrameFilter::notes));
         let seconds = (steady_ns() - self.started_ns) as f64 / 1e9;
@@ -208,25 +214,64 @@ fn stages(
     lane: &LaneSource,
     limit: Option<Limit>,
 ) -> Vec<Box<dyn Stage>> {
-    let filter = |filter: &FrameFilter| Box::new(Filter::new(filter.clone(), sources.interfaces.clone()));
-    let mut stages: Vec<Box<dyn Stage>> = Vec::new();
+    let (edit, interfaces) = (&plan.edit, || sources.interfaces.clone());
+    let filter = |filter: &FrameFilter| Box::new(Filter::new(filter.clone(), interfaces()));
+    let mut stages = selecting(edit, sources);
     if let Some(outer) = &sources.filter {
         stages.push(filter(outer));
     }
     if let Some(decap) = &plan.decap {
-        let decap = Decap::new(decap, sources.format, sources.interfaces.clone(), lane.gauges.clone());
+        let decap = Decap::new(decap, sources.format, interfaces(), lane.gauges.clone());
+        let decap = decap.with_ethernet(edit.ethernet);
         stages.push(Box::new(if lane.hides_gaps { decap.without_gaps() } else { decap }));
+    }
+    if edit.ethernet {
+        stages.push(Box::new(Ethernet::new(interfaces())));
     }
     if let Some(inner) = &sources.inner {
         stages.push(filter(inner));
     }
+    if edit.strip_vlan {
+        stages.push(Box::new(Untag::new(interfaces())));
+    }
     if plan.snaplen < SNAPLEN_MAX {
         stages.push(Box::new(Slice { snaplen: plan.snaplen }));
+    }
+    stages.extend(edit.dedup.map(|window| Box::new(Dedup::new(window)) as Box<dyn Stage>));
+    if edit.shift_ns != 0 {
+        stages.push(Box::new(Shift { by_ns: edit.shift_ns }));
     }
     if plan.load != LoadPlan::default() {
         stages.push(Box::new(Load::new(plan.load, SNAPLEN_MAX as usize)));
     }
+    stages.extend(numbering(sources, limit));
+    stages
+}
+
+/// The stages that go by the numbers and times of packets in files.
+fn selecting(edit: &EditPlan, sources: &Sources) -> Vec<Box<dyn Stage>> {
+    let mut stages: Vec<Box<dyn Stage>> = Vec::new();
+    if edit.include.is_some() || edit.exclude.is_some() {
+        stages.push(Box::new(Numbered::new(edit.include.clone(), edit.exclude.clone())));
+    }
+    if edit.from.is_some() || edit.to.is_some() {
+        stages.push(Box::new(Window::new(edit.from, edit.to, sources.start_ns)));
+    }
+    stages
+}
+
+/// The last stages: what the output cannot hold is dropped before packets are counted, and only those that remain
+/// declare their interfaces.
+fn numbering(sources: &Sources, limit: Option<Limit>) -> Vec<Box<dyn Stage>> {
+    let (interfaces, mut stages) = (sources.interfaces.clone(), Vec::<Box<dyn Stage>>::new());
+    let declares = interfaces.waits_for_packets();
+    if declares && sources.format != Format::Pcapng {
+        stages.push(Box::new(SingleLink::new(interfaces.clone())));
+    }
     stages.extend(limit.map(|limit| Box::new(limit) as Box<dyn Stage>));
+    if declares {
+        stages.push(Box::new(Declare::new(interfaces)));
+    }
     stages
 }
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   offered  = nic_dropped + filtered + kernel_dropped + received + after_count
-//!            + not_tunnel + merged + unsuited
+//!            + not_tunnel + merged + unsuited + out_of_time + out_of_range + duplicates
 //!   received = written + lost
 //!   lost     = lost_in_buffer + lost_on_disk
 //!   of a copy: written + lost_on_disk = tee.written + tee.lost + tee.after_close
@@ -38,12 +38,22 @@ pub struct LaneTally {
     pub merged: u64,
     /// Of a link type that the output's format cannot hold together with the others (pcap).
     pub unsuited: u64,
+    /// Outside the times asked for, by the times in the file.
+    pub out_of_time: u64,
+    /// Outside the packet numbers asked for.
+    pub out_of_range: u64,
+    /// Equal to a packet before them.
+    pub duplicates: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decap: Option<DecapTally>,
     /// Packed into chunks for the writer.
     pub packed: u64,
     /// Lost because no buffer was free.
     pub lost_in_buffer: u64,
+    /// Frames whose VLAN tags were removed.
+    pub untagged: u64,
+    /// Bare IP packets that got a made Ethernet header.
+    pub ethernet_made: u64,
     /// Cut though no snaplen asked for it: longer than 262,144 bytes or than a block of the kernel's ring.
     pub truncated: u64,
     /// Frames that the adapter did not stamp although it was asked to: they have the kernel's time.
@@ -188,6 +198,9 @@ pub struct Ledger {
     pub not_tunnel: u64,
     pub merged: u64,
     pub unsuited: u64,
+    pub out_of_time: u64,
+    pub out_of_range: u64,
+    pub duplicates: u64,
     /// Lost before the capture, by the sequence numbers of tunnels; in none of the sums.
     pub missing_before: u64,
     pub written: u64,
@@ -278,6 +291,9 @@ impl Ledger {
             not_tunnel: sum(|lane| lane.not_tunnel),
             merged: sum(|lane| lane.merged),
             unsuited: sum(|lane| lane.unsuited),
+            out_of_time: sum(|lane| lane.out_of_time),
+            out_of_range: sum(|lane| lane.out_of_range),
+            duplicates: sum(|lane| lane.duplicates),
             missing_before: lanes
                 .iter()
                 .flat_map(|lane| &lane.decap)
@@ -331,9 +347,11 @@ impl Ledger {
     pub(crate) fn check(&self) -> Result<(), String> {
         let kept_out = self.nic_dropped + self.filtered + self.kernel_dropped + self.after_count;
         let kept_out = kept_out + self.not_tunnel + self.merged + self.unsuited;
+        let kept_out = kept_out + self.out_of_time + self.out_of_range + self.duplicates;
         let identities = [
             (
-                "offered = nic_dropped + filtered + kernel_dropped + received + after_count + not_tunnel + merged + unsuited",
+                "offered = nic_dropped + filtered + kernel_dropped + received + after_count + not_tunnel + merged + unsuited \
+                 + out_of_time + out_of_range + duplicates",
                 self.offered,
                 kept_out + self.received,
             ),
@@ -374,7 +392,7 @@ mod tests {
     #[test]
     fn the_identity_catches_a_packet_that_ended_nowhere() {
         let lane = LaneTally {
-            offered: 110,
+            offered: 113,
             nic_dropped: 1,
             kernel_dropped: 4,
             filtered: 2,
@@ -383,6 +401,9 @@ mod tests {
             not_tunnel: 1,
             merged: 1,
             unsuited: 1,
+            out_of_time: 1,
+            out_of_range: 1,
+            duplicates: 1,
             lost_in_buffer: 5,
             ..LaneTally::default()
         };
@@ -392,10 +413,13 @@ mod tests {
         ledger.judge(Reasons::default());
         assert_eq!((ledger.verdict, ledger.lossless), (Verdict::Lossy, false));
         for broken in [
-            Ledger { offered: 111, ..ledger.clone() },
+            Ledger { offered: 114, ..ledger.clone() },
             Ledger { written: 88, ..ledger.clone() },
             Ledger { kernel_dropped: 5, ..ledger.clone() },
             Ledger { merged: 0, ..ledger.clone() },
+            Ledger { out_of_time: 0, ..ledger.clone() },
+            Ledger { out_of_range: 0, ..ledger.clone() },
+            Ledger { duplicates: 0, ..ledger.clone() },
             Ledger {
                 outputs: vec![FolderTally { written: 88, lost: 5, ..FolderTally::default() }],
                 ..ledger.clone()

@@ -55,6 +55,18 @@ impl Heading {
         (out, known.len())
     }
 
+    /// Returns whether a file can begin: it describes an interface, which in some runs is that of the first packet.
+    pub(super) fn is_ready(&self) -> bool {
+        !self.interfaces.waits_for_packets() || self.interfaces.count() > 0
+    }
+
+    /// Makes a file without packets possible.
+    pub(super) fn make_ready(&self) {
+        if !self.is_ready() {
+            self.interfaces.declare(0);
+        }
+    }
+
     /// Returns descriptions of the interfaces `new`, and the number described after them.
     pub(super) fn more(&self, new: Range<usize>) -> (Vec<u8>, usize) {
         let first = new.start;
@@ -87,9 +99,10 @@ impl Heading {
     }
 
     fn put_pcap(&self, out: &mut Vec<u8>, resolution: Resolution) {
-        let interface = self.interfaces.get(0);
+        let declared = self.interfaces.since(0);
         let (snaplen, linktype) =
-            interface.map_or((0, 1), |interface| (interface.snaplen, interface.linktype));
+            declared.first().map_or((0, 1), |interface| (interface.snaplen, interface.linktype));
+        let linktype = self.interfaces.only_linktype(linktype);
         out.extend(file_header(resolution, snaplen, linktype));
     }
 
@@ -147,6 +160,29 @@ fn with_loss(counts: &Counts, written: &Counts, described: usize) -> Counts {
 mod tests {
     use super::*;
     use quaff_wire::pcapng::Interface;
+
+    #[test]
+    fn a_file_waits_for_its_first_interface() {
+        let heading = Heading {
+            format: Format::Pcap,
+            section: Section::default(),
+            interfaces: Interfaces::by_first_packet(vec![
+                Interface { linktype: 1, ..Interface::default() },
+                Interface { linktype: 101, ..Interface::default() },
+            ]),
+            lanes: 1,
+            known: 1,
+            start_ns: 1,
+            align: 1,
+            absent: BTreeSet::new(),
+        };
+        assert!(!heading.is_ready());
+        heading.interfaces.declare(1);
+        heading.make_ready();
+        assert_eq!((heading.is_ready(), heading.interfaces.count()), (true, 1));
+        let (first, described) = heading.first(&[Counts::default()]);
+        assert_eq!((&first[20..22], described), (&[101, 0][..], 1));
+    }
 
     #[test]
     fn the_first_statistics_are_of_the_start_and_not_of_1970() {

@@ -98,7 +98,7 @@ impl Stream {
     }
 
     fn begin(&mut self) {
-        if !self.begun {
+        if !self.begun && self.heading.is_ready() {
             self.begun = true;
             let (first, described) = self.heading.first(&self.counts);
             self.described = described;
@@ -238,6 +238,7 @@ impl Sink for Stream {
     }
 
     fn finish(&mut self) -> Result<WriterTally> {
+        self.heading.make_ready();
         self.begin();
         let last = self.heading.last(&self.counts, &self.written, self.described);
         self.write(&last);

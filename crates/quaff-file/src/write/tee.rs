@@ -86,6 +86,7 @@ impl Tee {
 
     fn begin(&mut self) {
         if !self.begun
+            && self.heading.is_ready()
             && let Some(live_copy) = &mut self.live_copy
         {
             let (first, described) = self.heading.first(&self.counts);
@@ -149,6 +150,7 @@ impl Sink for Tee {
     }
 
     fn finish(&mut self) -> Result<WriterTally> {
+        self.heading.make_ready();
         self.begin();
         self.counts.clone_from(&self.noted);
         let last = self.last();

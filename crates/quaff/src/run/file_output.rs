@@ -38,7 +38,7 @@ impl FileOutput {
             section: section(),
             interfaces: sources.interfaces.clone(),
             lanes: sources.lanes.len(),
-            known: sources.interfaces.count(),
+            known: sources.interfaces.count().max(usize::from(sources.interfaces.waits_for_packets())),
             start_ns,
             align: target.align(),
             absent: BTreeSet::new(),

@@ -88,7 +88,8 @@ impl Files {
         stop: Stop,
         gauges: Arc<LaneGauges>,
     ) -> Result<Self> {
-        let is_pcap = format != Format::Pcapng;
+        // A stage does it where interfaces are declared with their packets.
+        let is_pcap = format != Format::Pcapng && !interfaces.waits_for_packets();
         let (numbers, equal, of_section) = (HashMap::new(), HashMap::new(), Vec::new());
         let translation = Translation { interfaces, numbers, equal, of_section, is_pcap, unsuited: 0 };
         let mut files = Self {
@@ -154,7 +155,7 @@ impl Files {
         if let Some(failure) = self.input.failure.take() {
             return Err(Error::Plan(failure));
         }
-        if self.translation.interfaces.count() == 0 {
+        if self.translation.interfaces.get(0).is_none() {
             let linktype = linktype::ETHERNET.linktype;
             self.translation.number(Interface { linktype, ..Interface::default() }, 0);
         }

@@ -9,7 +9,7 @@ mod open;
 
 pub use afpacket::{AfPacket, Opening};
 pub use names::interfaces_named;
-pub(crate) use open::{LaneSource, Sources, os_name};
+pub(crate) use open::{Declaration, LaneSource, Sources, os_name};
 
 use crate::Result;
 use crate::batch::Frame;

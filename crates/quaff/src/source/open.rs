@@ -45,6 +45,24 @@ pub(crate) struct Sources {
     pub notes: Vec<String>,
 }
 
+/// When an interface gets its number in the output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Declaration {
+    /// When it is found.
+    AsDescribed,
+    /// With its first packet.
+    ByPacket,
+}
+
+impl Declaration {
+    fn list(self, known: Vec<Interface>) -> Interfaces {
+        match self {
+            Self::AsDescribed => Interfaces::new(known),
+            Self::ByPacket => Interfaces::by_first_packet(known),
+        }
+    }
+}
+
 /// Opens a source. Runs on the lane's thread; the wakeup ends a wait of the source.
 pub(crate) type OpenSource = Box<dyn FnOnce(Wakeup) -> Result<Box<dyn Source>> + Send>;
 
@@ -74,19 +92,21 @@ impl Sources {
         plan: &InputPlan,
         outputs: &[&Output],
         format: Format,
+        declaration: Declaration,
         stop: &Stop,
     ) -> Result<Prepared> {
         let Some(read) = &plan.read else {
-            return Ok(Prepared::Interfaces(Box::new(find_interfaces(plan, format, stop)?)));
+            return Ok(Prepared::Interfaces(Box::new(find_interfaces(plan, (format, declaration), stop)?)));
         };
-        let filter = plan.filter.as_deref().map(FrameFilter::new).transpose()?;
-        let inner = plan.inner.as_ref().map(|inner| FrameFilter::new(&inner.expression)).transpose()?;
+        let filter = plan.filter.as_deref().map(|filter| FrameFilter::new(filter, "`filter`")).transpose()?;
+        let inner = inner_filter(plan)?;
         outputs.iter().try_for_each(|output| refuse_own_output(read, output))?;
         refuse_followed_pipe(read)?;
         for path in read.files.iter().filter(|path| path.as_os_str() != "-") {
             path.metadata().trying(|| format!("read {}", path.display()))?;
         }
-        Ok(Prepared::Files { read: read.clone(), format, filter, inner })
+        let files = PreparedFiles { read: read.clone(), format, declaration, filter, inner };
+        Ok(Prepared::Files(Box::new(files)))
     }
 
     pub(crate) fn gauges(&self) -> Vec<Arc<LaneGauges>> {
@@ -102,35 +122,47 @@ impl Sources {
 /// Sources of which no file has been opened yet.
 pub(crate) enum Prepared {
     Interfaces(Box<Sources>),
-    Files { read: ReadPlan, format: Format, filter: Option<FrameFilter>, inner: Option<FrameFilter> },
+    Files(Box<PreparedFiles>),
 }
 
 impl Prepared {
     /// As in [`Sources`].
     pub(crate) fn is_at_once(&self) -> bool {
-        matches!(self, Self::Files { read, .. } if !may_grow(read))
+        matches!(self, Self::Files(files) if !may_grow(&files.read))
     }
 
     /// Opens the sources.
     pub(crate) fn open(self, plan: &InputPlan, stop: &Stop) -> Result<Sources> {
         match self {
             Self::Interfaces(sources) => Ok(*sources),
-            Self::Files { read, format, filter, inner } => {
-                open_files(plan, read, format, filter, inner, stop)
-            }
+            Self::Files(files) => open_files(plan, *files, stop),
         }
     }
 }
 
-fn find_interfaces(plan: &InputPlan, format: Format, stop: &Stop) -> Result<Sources> {
+/// Files that have not been opened yet, and what is to be done with them.
+pub(crate) struct PreparedFiles {
+    read: ReadPlan,
+    format: Format,
+    declaration: Declaration,
+    filter: Option<FrameFilter>,
+    inner: Option<FrameFilter>,
+}
+
+fn find_interfaces(
+    plan: &InputPlan,
+    (format, declaration): (Format, Declaration),
+    stop: &Stop,
+) -> Result<Sources> {
     let links = plan.interfaces.iter().map(find_link).collect::<Result<Vec<_>>>()?;
-    let inner = plan.inner.as_ref().map(|inner| FrameFilter::new(&inner.expression)).transpose()?;
+    refuse_headers(plan, &links)?;
+    let inner = inner_filter(plan)?;
     let filter = |link: &Link| kernel_filter(plan, &link.name, kind_of(link), inner.as_ref());
     let filters = links.iter().map(filter).collect::<Result<Vec<_>>>()?;
     let mut notes: Vec<_> = filters.iter().find_map(gap_note).into_iter().collect();
     notes.extend(links.iter().flat_map(offload_notes));
     let describe = |link| describe(plan, link);
-    let interfaces = Interfaces::new(links.iter().map(describe).collect());
+    let interfaces = declaration.list(links.iter().map(describe).collect());
     let lanes = links.into_iter().zip(filters).zip(&plan.interfaces).enumerate();
     let lanes = lanes.map(|(number, ((link, filter), of))| live_lane(plan, of, link, filter, number, stop));
     let (lanes, start_ns, filter, is_at_once) = (lanes.collect(), wall_ns(), None, false);
@@ -176,16 +208,15 @@ fn live_lane(
 
 fn open_files(
     plan: &InputPlan,
-    read: ReadPlan,
-    format: Format,
-    filter: Option<FrameFilter>,
-    inner: Option<FrameFilter>,
+    prepared: PreparedFiles,
     stop: &Stop,
 ) -> Result<Sources> {
-    let (gauges, interfaces) = (Arc::<LaneGauges>::default(), Interfaces::default());
+    let PreparedFiles { read, format, declaration, filter, inner } = prepared;
+    let (gauges, interfaces) = (Arc::<LaneGauges>::default(), declaration.list(Vec::new()));
     let (core, is_at_once) = (read.cpu, !may_grow(&read));
     let files = Files::open(read, format, interfaces.clone(), stop.clone(), gauges.clone())?;
     let files = files.with_snaplen(plan.snaplen);
+    filter.as_ref().map_or(Ok(()), |filter| refuse_meaningless(filter, &interfaces))?;
     let start_ns = files.first_ns();
     let lane = LaneSource {
         name: files.name(),
@@ -199,6 +230,32 @@ fn open_files(
     };
     let (lanes, notes, is_live) = (vec![lane], Vec::new(), false);
     Ok(Sources { interfaces, lanes, format, start_ns, filter, inner, is_live, is_at_once, notes })
+}
+
+fn inner_filter(plan: &InputPlan) -> Result<Option<FrameFilter>> {
+    plan.inner.as_ref().map(|inner| FrameFilter::new(&inner.expression, "`inner`")).transpose()
+}
+
+/// Refuses a filter that does not compile for any link type up to the first packet, as tcpdump does.
+fn refuse_meaningless(filter: &FrameFilter, interfaces: &Interfaces) -> Result<()> {
+    let mut linktypes = (0..).map_while(|id| interfaces.get(id)).map(|interface| interface.linktype);
+    let first = linktypes.next().map_or(Ok(()), |linktype| filter.check(linktype));
+    match first {
+        Err(_) if linktypes.any(|linktype| filter.check(linktype).is_ok()) => Ok(()),
+        first => first,
+    }
+}
+
+/// Refuses made headers for an interface without Ethernet: its description in the file says what the kernel delivers.
+fn refuse_headers(plan: &InputPlan, links: &[Link]) -> Result<()> {
+    let is_bare = |link: &&Link| linktype::is_bare_ip(kind_of(link).linktype);
+    match links.iter().find(is_bare).filter(|_| plan.edit.ethernet) {
+        Some(link) => Err(Error::Plan(format!(
+            "{} has bare IP packets: capture them as they are, and give `ethernet` when the file is read",
+            link.name
+        ))),
+        None => Ok(()),
+    }
 }
 
 /// Returns whether another process may be writing the input.

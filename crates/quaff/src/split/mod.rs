@@ -23,7 +23,7 @@ use crate::output::{Discard, Spread};
 use crate::run::file_output::FileOutput;
 use crate::run::{LaneEnd, Run, start_pool};
 use crate::sandbox::Seal;
-use crate::source::Sources;
+use crate::source::{Declaration, Sources};
 use crate::stage::{Knowledge, Presence, Split as Sorter, Stage};
 use crate::{Error, Result};
 use member::{Member, Opened};
@@ -62,7 +62,7 @@ impl Split {
         let plan = plan.validate()?;
         let outputs: Vec<_> = plan.members.iter().map(|member| member.goal.output()).collect();
         let goals: Vec<_> = outputs.iter().collect();
-        let prepared = Sources::prepare(&plan.input, &goals, plan.format(), &stop)?;
+        let prepared = Sources::prepare(&plan.input, &goals, plan.format(), Declaration::AsDescribed, &stop)?;
         let mut seal = Seal::new(plan.sandbox.as_ref(), &plan.input, &plan.write, &outputs)?;
         let opened = seal.as_user(|| open_members(&plan, prepared.is_at_once(), &stop))?;
         let (pool, lane_pools) = match plan.is_dry() {

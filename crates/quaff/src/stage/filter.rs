@@ -81,7 +81,7 @@ mod tests {
     /// The frames (interface, tag, bytes) that an expression keeps, with its count and notes.
     fn kept(expression: &str, frames: &[(u16, u16, Vec<u8>)]) -> (Vec<usize>, u64, Vec<String>) {
         let of = |linktype| Interface { linktype, ..Interface::default() };
-        let filter = FrameFilter::new(expression).expect("an expression");
+        let filter = FrameFilter::new(expression, "`filter`").expect("an expression");
         let mut stage = Filter::new(filter.clone(), Interfaces::new(vec![of(1), of(101), of(147)]));
         let bytes: Vec<u8> = frames.iter().flat_map(|(_, _, bytes)| bytes.clone()).collect();
         let mut start = 0;
@@ -129,10 +129,10 @@ mod tests {
         let frames = [(0, 0, vec![0xff; 60]), (1, 0, vec![0x45; 60]), (1, 0, vec![0x45; 60])];
         let (kept, filtered, notes) = kept("ether broadcast", &frames);
         assert_eq!((kept, filtered, notes.len()), (vec![0], 2, 1));
-        assert!(notes[0].contains("bare IP packets"), "{notes:?}");
-        assert!(FrameFilter::new("ip and and").is_err());
-        assert!(FrameFilter::new("wlan addr1 2:0:0:0:0:1").is_ok());
-        let loops = FrameFilter::new("ip6 protochain 6").unwrap_err().to_string();
+        assert!(notes[0].contains("`filter`") && notes[0].contains("bare IP packets"), "{notes:?}");
+        assert!(FrameFilter::new("ip and and", "`filter`").is_err());
+        assert!(FrameFilter::new("wlan addr1 2:0:0:0:0:1", "`filter`").is_ok());
+        let loops = FrameFilter::new("ip6 protochain 6", "`filter`").unwrap_err().to_string();
         assert!(loops.contains("protochain"), "{loops}");
     }
 }

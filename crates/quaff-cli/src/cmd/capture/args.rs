@@ -1,5 +1,6 @@
 //! The arguments of `quaff capture`, and the plan they make.
 
+use super::edit::EditArgs;
 use crate::owner::OwnerArgs;
 use crate::units::{self, CLOCKS, FORMATS, choice};
 use anyhow::{Context, bail};
@@ -114,6 +115,9 @@ pub(crate) struct Args {
     /// Time of decapsulated frames: capture (the outer packet's), or erspan (the switch's, in ERSPAN III)
     #[arg(long, value_name = "TIME", default_value = "capture", requires = "decap", help_heading = "Filter")]
     time: TimeName,
+
+    #[command(flatten)]
+    edit: EditArgs,
 
     /// Write to FILE, which is readable while it grows; '-' is stdout
     #[arg(short, long, value_name = "FILE", required_unless_present_any = ["dir", "dry_run"], conflicts_with = "dir", help_heading = "Output")]
@@ -236,7 +240,9 @@ Examples:
   quaff capture -i eth0 -w - | tshark -r -
   quaff capture -i eth0 --decap erspan --inner 'tcp port 443' -w mirror.pcapng
   quaff capture -i eth0 -w - --tee /data --keep-size 100G | tshark -r -
-  quaff capture --read old.pcap.gz --salvage -w new.pcapng";
+  quaff capture --read old.pcap.gz --salvage -w new.pcapng
+  quaff capture --read day.pcapng --from +10m --to +20m -w part.pcapng
+  quaff capture --read gtp.pcap --decap gtp --format pcap -w inner.pcap";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum TimeName {
@@ -299,6 +305,7 @@ impl Args {
                 .clone()
                 .filter(|inner| !inner.trim().is_empty())
                 .map(|expression| InnerPlan { expression, user: self.inner_user }),
+            edit: self.edit.plan(),
             snaplen: if self.snaplen == 0 { SNAPLEN_MAX } else { self.snaplen },
             load: LoadPlan { copies: self.copies, compression: self.compress },
             promiscuous: !self.no_promiscuous,

@@ -1,7 +1,7 @@
 //! `quaff capture`: captures packets of interfaces or files to files. It never edits or writes packets itself.
 
 mod args;
-
+mod edit;
 mod report;
 
 pub(crate) use args::Args;

@@ -225,8 +225,14 @@ fn other_words(ledger: &Ledger) -> String {
         (ledger.merged, "fragments reassembled into other packets"),
         (
             ledger.unsuited,
-            "dropped: of another link type (pcap has one), or of more interfaces than the output can have",
+            "dropped: of another link type (pcap has one: --ethernet or --decap-only may help), or of more interfaces \
+             than the output can have",
         ),
+        (ledger.out_of_time, "outside the times of --from and --to"),
+        (ledger.out_of_range, "left out by --include or --exclude"),
+        (ledger.duplicates, "duplicates dropped"),
+        (sum(|lane| lane.untagged), "without their VLAN tags"),
+        (sum(|lane| lane.ethernet_made), "bare IP packets after a made Ethernet header"),
         (
             sum(|lane| lane.without_adapter_time),
             "without a time stamp of the adapter: they have the kernel's time",

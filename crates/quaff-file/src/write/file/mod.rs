@@ -268,6 +268,8 @@ impl Files {
     /// Writes the last blocks of the current file and queues its end. After a failure meanwhile,
     /// `finish` queues the end.
     fn end_current(&mut self) -> Result<()> {
+        self.heading.make_ready();
+        self.begin_waiting()?;
         self.put_blocks(&self.heading.last(&self.counts, &self.counts, self.current.described))?;
         let carried = self.end_records()?;
         if self.broken {
@@ -291,6 +293,14 @@ impl Files {
             self.tally.bytes += self.current.offset;
             return Ok(());
         }
+        self.begin_waiting()
+    }
+
+    /// Writes the header if it is still missing: that of the first file may wait for the first packet.
+    fn begin_waiting(&mut self) -> Result<()> {
+        if self.current.described > 0 || !self.heading.is_ready() {
+            return Ok(());
+        }
         let (first, described) = self.heading.first(&self.counts);
         self.current.described = described;
         self.put_blocks(&first)
@@ -298,6 +308,7 @@ impl Files {
 
     /// Describes the interfaces found since the file began, before a chunk that refers to them.
     fn describe(&mut self, interfaces: usize) -> Result<()> {
+        self.begin_waiting()?;
         if self.current.described >= interfaces {
             return Ok(());
         }
@@ -409,9 +420,9 @@ pub(super) fn set_aside(file: &File, until: &mut u64, end: u64) {
 }
 
 /// Returns the header that is written before the file has a name; empty for pcap with aligned writes,
-/// where the header shares a write with the first packets.
+/// where the header shares a write with the first packets, and for a header that waits for the first packet.
 fn first_direct(heading: &Heading, counts: &[Counts], is_repacked: bool) -> (Vec<u8>, usize) {
-    if is_repacked { (Vec::new(), 0) } else { heading.first(counts) }
+    if is_repacked || !heading.is_ready() { (Vec::new(), 0) } else { heading.first(counts) }
 }
 
 impl Sink for Files {

@@ -16,6 +16,7 @@ mod sequence;
 mod sessions;
 
 use super::Stage;
+use super::ethernet::put_ethernet;
 use crate::batch::{Batch, Frame, Memory};
 use crate::gauge::LaneGauges;
 use crate::plan::DecapPlan;
@@ -25,6 +26,7 @@ use fragments::{Datagram, Fragments, Taken};
 use quaff_file::Interfaces;
 use quaff_file::tally::Counts;
 use quaff_file::write::Format;
+use quaff_wire::linktype::{ETHERNET, is_bare_ip};
 use quaff_wire::tunnel::{Damage, Direction, ErspanTime, Inner, Outcome, Upper, strip, strip_datagram};
 use sessions::{Entry, Sessions};
 use std::sync::Arc;
@@ -39,6 +41,8 @@ pub(crate) struct Decap {
     has_all: bool,
     /// Link types of the source's interfaces, by number.
     outer: Vec<u16>,
+    /// Bare IP packets inside get a made Ethernet header.
+    makes_ethernet: bool,
     interfaces: Interfaces,
     sessions: Sessions,
     fragments: Fragments,
@@ -62,7 +66,8 @@ impl Decap {
         let first = interfaces.get(0).map_or(1, |interface| interface.linktype);
         Self {
             plan: plan.clone(),
-            linktype: (format != Format::Pcapng).then_some(first),
+            linktype: (format != Format::Pcapng && !interfaces.waits_for_packets()).then_some(first),
+            makes_ethernet: false,
             has_all: true,
             outer: Vec::new(),
             sessions: Sessions::new(interfaces.clone()),
@@ -81,6 +86,13 @@ impl Decap {
     #[must_use]
     pub(crate) fn without_gaps(mut self) -> Self {
         self.has_all = false;
+        self
+    }
+
+    /// Puts a made Ethernet header in front of bare IP packets.
+    #[must_use]
+    pub(crate) fn with_ethernet(mut self, makes_ethernet: bool) -> Self {
+        self.makes_ethernet = makes_ethernet;
         self
     }
 
@@ -159,8 +171,9 @@ impl Decap {
         }
     }
 
-    fn expire(&mut self, batch: &mut Batch<'_>, tally: &mut LaneTally) {
-        while let Some(datagram) = self.fragments.take_expired(batch.now_ns, batch.is_last) {
+    /// Releases the fragments of datagrams that are not complete in time.
+    fn expire(&mut self, (now_ns, is_last): (u64, bool), batch: &mut Batch<'_>, tally: &mut LaneTally) {
+        while let Some(datagram) = self.fragments.take_expired(now_ns, is_last) {
             self.incomplete += datagram.count();
             self.restore(&datagram, batch, tally);
         }
@@ -180,8 +193,10 @@ impl Decap {
         if let Some(damage) = inner.damage {
             self.damaged[damage.index()] += 1;
         }
-        let fits = self.linktype.is_none_or(|only| only == inner.linktype);
-        let Some(at) = self.sessions.find(inner.session, inner.linktype, outer.interface) else {
+        let makes_ethernet = self.makes_ethernet && is_bare_ip(inner.linktype);
+        let linktype = if makes_ethernet { ETHERNET.linktype } else { inner.linktype };
+        let fits = self.linktype.is_none_or(|only| only == linktype);
+        let Some(at) = self.sessions.find(inner.session, linktype, outer.interface) else {
             // The file cannot have more interfaces.
             self.stripped -= 1;
             return self.pass_outer(outer, batch, tally);
@@ -192,6 +207,10 @@ impl Decap {
             return;
         }
         let mut frame = describe(&outer, inner, interface);
+        if makes_ethernet {
+            put_ethernet(&mut frame, batch);
+            tally.ethernet_made += 1;
+        }
         if self.plan.switch_time
             && let Some(time) = inner.time
             && let Some(time_ns) = time_ns(self.sessions.clock(at), &time, outer.time_ns)
@@ -240,10 +259,12 @@ impl Stage for Decap {
         let mut arrived = std::mem::take(&mut self.arrived);
         std::mem::swap(batch.frames, &mut arrived);
         batch.frames.clear();
-        self.expire(batch, tally);
         for frame in &arrived {
+            // At the time of each frame: those of a batch from a file may be minutes apart.
+            self.expire((frame.time_ns, false), batch, tally);
             self.take(*frame, batch, tally);
         }
+        self.expire((batch.now_ns, batch.is_last), batch, tally);
         self.arrived = arrived;
     }
 
@@ -254,8 +275,11 @@ impl Stage for Decap {
     fn count(&self, counts: &mut Counts) {
         let mut missing = 0;
         for entry in self.sessions.all().iter().filter(|entry| entry.sequence.missing > 0) {
-            counts.session(entry.interface).missing = entry.sequence.missing;
             missing += entry.sequence.missing;
+            // A session without a packet in the output has no interface there.
+            if let Some(interface) = self.interfaces.declared(entry.interface) {
+                counts.session(interface).missing = entry.sequence.missing;
+            }
         }
         self.gauges.missing.set(missing);
     }

@@ -26,6 +26,8 @@ struct Bench {
     tally: LaneTally,
     out: Vec<Out>,
     now_ns: u64,
+    /// Time between two packets.
+    step_ns: u64,
 }
 
 impl Bench {
@@ -34,10 +36,17 @@ impl Bench {
         let eth0 = Interface { linktype: 1, name: "eth0".into(), ..Interface::default() };
         let interfaces = Interfaces::new(vec![eth0]);
         let stage = Decap::new(&plan, format, interfaces.clone(), Arc::default());
-        Self { stage, interfaces, tally: LaneTally::default(), out: Vec::new(), now_ns: START_NS }
+        Self {
+            stage,
+            interfaces,
+            tally: LaneTally::default(),
+            out: Vec::new(),
+            now_ns: START_NS,
+            step_ns: 1000,
+        }
     }
 
-    /// Passes packets, 1 µs apart.
+    /// Passes packets.
     fn put(&mut self, packets: &[Vec<u8>]) {
         self.pass(packets, false);
     }
@@ -51,7 +60,7 @@ impl Bench {
             let time_ns = self.now_ns;
             frames.push(Frame { time_ns, start, len, wire_len: len, keep: u32::MAX, ..Frame::default() });
             start += len;
-            self.now_ns += 1000;
+            self.now_ns += self.step_ns;
         }
         let mut scratch = Vec::new();
         let (aside_ref, now_ns) = (&mut scratch, self.now_ns);
@@ -205,6 +214,23 @@ fn incomplete_datagrams_pass_unchanged() {
     bench.put(&[pieces[1].clone()]);
     bench.pass(&[], true);
     assert_eq!(bench.bytes().last(), Some(&&pieces[1][..]));
+}
+
+/// A batch of a file may span minutes.
+#[test]
+fn fragments_time_out_within_a_batch() {
+    let whole = mirrored(A, 5, 1, &frame(9, 1450));
+    let pieces: Vec<_> = build::ipv4_fragments(&whole, 1480).iter().map(|piece| on_ethernet(piece)).collect();
+    let mut bench = Bench::new(false, Format::Pcapng);
+    bench.step_ns = 150_000_000;
+    bench.put(&[frame(1, 20), pieces[0].clone(), frame(2, 20), frame(3, 20), frame(4, 20)]);
+    let expected = [&frame(1, 20)[..], &frame(2, 20), &pieces[0], &frame(3, 20), &frame(4, 20)];
+    assert_eq!(bench.bytes(), expected, "before the first frame that is more than 0.2 s later");
+    bench.out.clear();
+    bench.put(&[pieces[0].clone()]);
+    bench.put(&[pieces[1].clone(), frame(5, 20), frame(6, 20)]);
+    let expected = [&frame(9, 1450)[..], &frame(5, 20), &frame(6, 20)];
+    assert_eq!(bench.bytes(), expected, "the rest came in time, though its batch ends later");
 }
 
 #[test]
