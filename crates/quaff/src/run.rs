@@ -77,7 +77,8 @@ impl Run {
     ) -> Result<Self> {
         let plan = plan.validate()?;
         let described = Declaration::AsDescribed;
-        let sources = Sources::prepare(&plan, &[], Format::default(), described, &stop)?.open(&plan, &stop)?;
+        let sources =
+            Sources::prepare(&plan, &[], Format::default(), described, &stop)?.open(&plan, &stop)?;
         let end = |lane| LaneEnd { stages: Vec::new(), output: output(lane, &sources.interfaces) };
         let ends = (0..sources.lanes.len()).map(end).collect();
         let mut run = Self::new(&plan, &sources, &stop);

@@ -206,11 +206,7 @@ fn live_lane(
     }
 }
 
-fn open_files(
-    plan: &InputPlan,
-    prepared: PreparedFiles,
-    stop: &Stop,
-) -> Result<Sources> {
+fn open_files(plan: &InputPlan, prepared: PreparedFiles, stop: &Stop) -> Result<Sources> {
     let PreparedFiles { read, format, declaration, filter, inner } = prepared;
     let (gauges, interfaces) = (Arc::<LaneGauges>::default(), declaration.list(Vec::new()));
     let (core, is_at_once) = (read.cpu, !may_grow(&read));
