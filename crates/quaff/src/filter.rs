@@ -80,14 +80,27 @@ impl FrameFilter {
 
     /// The reason why the expression does not compile for a link type (LINKTYPE_*).
     pub(crate) fn check(&self, linktype: u16) -> Result<()> {
+        if self.ready.iter().any(|(of, _)| *of == linktype) {
+            return Ok(());
+        }
         Ok(compile(&self.expression, linktype).map(drop)?)
     }
 
     /// The error of a filter that meant nothing for any frame.
     pub(crate) fn failure(&self) -> Option<Error> {
         let occurred = self.occurred();
-        let error = occurred.unsuited.values().next().filter(|_| !occurred.has_suited)?;
-        Some(Error::Filter(error.clone()))
+        let (linktype, error) = occurred.unsuited.first_key_value().filter(|_| !occurred.has_suited)?;
+        Some(Error::Plan(self.refusal(*linktype, error)))
+    }
+
+    fn refusal(&self, linktype: u16, error: &FilterError) -> String {
+        let frames = match linktype {
+            linktype if linktype == ETHERNET.linktype => "Ethernet frames".to_owned(),
+            linktype if linktype == RAW.linktype => "bare IP packets".to_owned(),
+            linktype => format!("frames of link type {linktype}"),
+        };
+        let (name, expression, reason) = (self.name, &self.expression, &error.message);
+        format!("{name} '{expression}' does not apply to {frames}: {reason}")
     }
 
     /// Ignores poisoning: the lists are consistent between any two statements.
@@ -97,16 +110,11 @@ impl FrameFilter {
 
     /// Notes for the report: link types whose frames were excluded.
     pub(crate) fn notes(&self) -> Vec<String> {
+        let occurred = self.occurred();
         let note = |(linktype, error): (&u16, &FilterError)| {
-            let frames = match *linktype {
-                linktype if linktype == ETHERNET.linktype => "Ethernet frames".to_owned(),
-                linktype if linktype == RAW.linktype => "bare IP packets".to_owned(),
-                linktype => format!("frames of link type {linktype}"),
-            };
-            let (name, expression, reason) = (self.name, &self.expression, &error.message);
-            format!("{name} '{expression}' does not apply to {frames}, which are dropped: {reason}")
+            format!("{}; they are dropped", self.refusal(*linktype, error))
         };
-        self.occurred().unsuited.iter().map(note).collect()
+        occurred.unsuited.iter().map(note).collect()
     }
 }
 

@@ -1,6 +1,5 @@
 //! The plan of a run as plain data. Every size is a limit that is checked once.
 
-use crate::stage::WINDOW_PACKETS_MAX;
 use crate::{Error, Result};
 use quaff_file::write::{Format, Output, ROTATE_BYTES_MIN};
 use quaff_os::disk::FileAccess;
@@ -82,6 +81,9 @@ pub enum TimeBound {
     /// ns after the first packet.
     AfterFirst(u64),
 }
+
+/// Most packets among which a duplicate is searched for; those of a window of time are limited too.
+pub(crate) const WINDOW_PACKETS_MAX: u32 = 1_000_000;
 
 /// The packets among which a duplicate is searched for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -348,9 +350,9 @@ impl WritePlan {
         (self.buffer_bytes / self.chunk_bytes).max(2 * lanes)
     }
 
-    /// Returns whether interfaces get their numbers in the output with their first packets: where packets of some may all
-    /// be dropped, readers of the output would meet link types that no packet has. The interface of a live capture has the
-    /// counters of the capture, which pcap does not hold.
+    /// Returns whether interfaces get their numbers in the output with their first packets: where packets of some may
+    /// all be dropped, readers of the output would meet link types that no packet has. The interface of a live capture
+    /// has the counters of the capture, which pcap does not hold.
     pub(crate) fn declares_by_packet(&self, input: &InputPlan) -> bool {
         let (is_pcap, is_inner) = (self.format != Format::Pcapng, input.decap.is_some());
         match input.read {

@@ -45,10 +45,10 @@ pub(crate) struct Sources {
     pub notes: Vec<String>,
 }
 
-/// When an interface gets its number in the output.
+/// The moment at which an interface gets its number in the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Declaration {
-    /// When it is found.
+    /// As soon as it is found.
     AsDescribed,
     /// With its first packet.
     ByPacket,

@@ -1,17 +1,14 @@
 //! Drops packets that a mirror or a second tap has delivered before, by their length and a hash of their bytes.
 //!
-//! Two packets are equal if all their bytes to be stored are: neither time, nor interface, nor length on the wire count.
-//! The hash is keyed with a random number, so nobody can make packets that hide others.
+//! Two packets are equal if all their bytes to be stored are; time, interface and length on the wire do not count.
+//! The hash is keyed with a random number, so packets cannot be made that hide others.
 
 use super::Stage;
 use crate::batch::{Batch, Frame, Memory};
-use crate::plan::DedupWindow;
+use crate::plan::{DedupWindow, WINDOW_PACKETS_MAX};
 use crate::tally::LaneTally;
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
-
-/// Most packets of a window: those of a window of time are limited too.
-pub(crate) const WINDOW_PACKETS_MAX: u32 = 1_000_000;
 
 /// A hash of the bytes of a packet, and their number.
 type Key = (u64, u32);

@@ -17,7 +17,7 @@ mod window;
 
 pub(crate) use decap::Decap;
 pub(crate) use declare::Declare;
-pub(crate) use dedup::{Dedup, WINDOW_PACKETS_MAX};
+pub(crate) use dedup::Dedup;
 pub(crate) use ethernet::Ethernet;
 pub(crate) use filter::Filter;
 pub(crate) use limit::{Limit, Quota};

@@ -41,7 +41,7 @@ mod tests {
     use crate::stage::testing::pass_one;
 
     #[test]
-    fn numbers_go_on_from_batch_to_batch() {
+    fn numbers_continue_from_batch_to_batch() {
         let kept = |include: Option<&str>, exclude: Option<&str>| {
             let ranges = |text: Option<&str>| text.map(|text| text.parse().expect("ranges"));
             let mut stage = Numbered::new(ranges(include), ranges(exclude));

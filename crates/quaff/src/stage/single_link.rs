@@ -9,7 +9,7 @@ use quaff_file::Interfaces;
 #[derive(Debug)]
 pub(crate) struct SingleLink {
     interfaces: Interfaces,
-    /// Whether frames of an interface are kept, by number, once one has occurred.
+    /// True for interfaces whose frames are kept, by number, once a frame of one has occurred.
     fits: Vec<Option<bool>>,
 }
 

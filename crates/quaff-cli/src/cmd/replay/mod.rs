@@ -2,6 +2,9 @@
 
 mod report;
 mod rewrite;
+mod to_file;
+
+pub(crate) use to_file::write;
 
 use crate::cmd::sending::{Watch, destination};
 use crate::exit::Exit;
@@ -12,10 +15,9 @@ use quaff_file::write::Format;
 use quaff_os::{Signal, Signals, Stop, rtnl};
 use quaff_send::{
     Feed, FilePlan, LatePolicy, Layer, Ranges, Rate, Ratio, ReplayPlan, ReplayReport, ReplayVia, Snapshot,
-    ToFilePlan, ToFileReport, TxBackend, merge, replay_to_file,
+    TxBackend, merge,
 };
 use quaff_wire::tcpprep::Cache;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -262,39 +264,6 @@ pub(crate) fn execute_with(
     });
     watch.clear_line();
     Ok(report?)
-}
-
-/// Writes the frames into a file and returns the report, without printing it.
-pub(crate) fn write(args: &Args, path: &Path) -> anyhow::Result<ToFileReport> {
-    let is_same = |input: &PathBuf| {
-        std::fs::canonicalize(input).ok().is_some_and(|input| std::fs::canonicalize(path).ok() == Some(input))
-    };
-    if args.files.iter().any(is_same) {
-        bail!("a file cannot be read and written at once: give another one to --write");
-    }
-    let signals = Signals::block(&[Signal::SIGINT, Signal::SIGTERM])?;
-    let stop = Stop::default();
-    let feed = rewritten(source(args, &stop)?, args)?;
-    let name = path.display().to_string();
-    let mut out: Box<dyn Write> = match path.as_os_str() == "-" {
-        true => Box::new(std::io::stdout().lock()),
-        false => Box::new(std::fs::File::create(path).with_context(|| format!("create {name}"))?),
-    };
-    let is_pcapng = path.extension().is_some_and(|suffix| suffix == "pcapng" || suffix == "ntar");
-    let plan = ToFilePlan {
-        format: args.format.unwrap_or(if is_pcapng { Format::Pcapng } else { Format::Pcap }),
-        rate: rate(args)?,
-        gap_max: args.max_gap,
-        loops: (args.r#loop > 0).then_some(args.r#loop),
-        unique_ip: args.unique_ip,
-        limit: args.count,
-        duration: args.duration,
-    };
-    let mut watch = Watch::new(signals, args.stats, args.quiet, false);
-    let look = |snapshot: &Snapshot| watch.look(snapshot, Duration::ZERO);
-    let written = replay_to_file(&plan, feed, &mut out, &name, look);
-    watch.clear_line();
-    Ok(written?)
 }
 
 /// Inserts the rewriting of the flags.

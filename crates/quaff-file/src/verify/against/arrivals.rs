@@ -221,9 +221,9 @@ impl Arrivals {
         self.search_near(unmatched, |entry| entry.half == sketch.half && entry.len == sketch.len)
     }
 
-    /// Returns the frame in whose place this one came, or searches for one of the same flow, or else for one of the same
-    /// length where frames are missing: the change may lie in the addresses of a short frame, in whose second half these
-    /// are too.
+    /// Returns the frame in whose place this one came, or searches for one of the same flow, or else for one of the
+    /// same length where frames are missing: the addresses of a short frame, which may have changed, are in its second
+    /// half too.
     fn with_changed_rest(&self, unmatched: &Unmatched) -> Option<u64> {
         let (sketch, [ahead, _]) = (unmatched.sketch, unmatched.guesses);
         if unmatched.fits && self.is_unclaimed(ahead) && self.sketch(ahead).len == sketch.len {
