@@ -51,6 +51,8 @@ pub(crate) struct Files {
     ledger: LedgerBuilder,
     /// By the numbers of the output's interfaces.
     counted: Vec<InterfaceCounts>,
+    /// The output holds counters.
+    has_counters: bool,
     gauges: Arc<LaneGauges>,
 }
 
@@ -110,6 +112,7 @@ impl Files {
             input: InputTally::default(),
             ledger: LedgerBuilder::default(),
             counted: Vec::new(),
+            has_counters: format == Format::Pcapng,
             gauges,
         };
         files.peek()?;
@@ -261,6 +264,15 @@ impl Files {
         }
     }
 
+    /// The number in the output of an interface; `None` if it has none. Recorded drops are kept without a packet too.
+    fn output_number(&self, id: u16, of: &InterfaceCounts) -> Option<u16> {
+        let interfaces = &self.translation.interfaces;
+        match of.ifdrop + of.osdrop > 0 && self.has_counters {
+            true => interfaces.declare(id),
+            false => interfaces.declared(id),
+        }
+    }
+
     /// Records why a file could not be read to its end, or not at all (`is_none`).
     fn note(&mut self, error: &FileError, is_none: bool) {
         if is_none || matches!(error, FileError::Os(_)) {
@@ -310,12 +322,13 @@ impl Source for Files {
     }
 
     fn count(&self, counts: &mut Counts) {
-        for (number, of) in self.counted.iter().enumerate() {
+        for (id, of) in self.counted.iter().enumerate() {
+            let Some(number) = self.output_number(id as u16, of) else { continue };
             if number == 0 {
                 (counts.nic_received, counts.nic_dropped, counts.recorded) =
                     (of.received, of.ifdrop, of.osdrop);
             } else if of.received + of.ifdrop + of.osdrop > 0 {
-                let session = counts.session(number as u16);
+                let session = counts.session(number);
                 (session.received, session.missing, session.recorded) = (of.received, of.ifdrop, of.osdrop);
             }
         }
