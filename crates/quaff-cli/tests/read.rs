@@ -461,6 +461,34 @@ fn a_signal_ends_the_following_and_what_is_there_is_kept() {
     assert!(started.elapsed() >= Duration::from_millis(300));
 }
 
+/// At a low rate a wakeup costs as much as hundreds of packets.
+#[test]
+fn threads_that_have_nothing_to_do_rarely_wake() {
+    let dir = tempfile::tempdir().unwrap();
+    let from = put(&dir, "growing", &File::new(Format::Pcap).frames(0..10).bytes);
+    let running = follow(&["capture", "--read", &from, "--follow", "-w", "/dev/null", "--flush", "50ms"]);
+    let sleeps = || ["quaff", "quaff-writer"].map(|name| sleeps(running.pid(), name));
+    wait_until(|| sleeps().iter().all(Option::is_some));
+    std::thread::sleep(Duration::from_millis(700));
+    let before = sleeps();
+    std::thread::sleep(Duration::from_secs(2));
+    let woken: Vec<_> =
+        before.iter().zip(sleeps()).map(|(before, after)| after.unwrap() - before.unwrap()).collect();
+    assert!(woken[0] <= 1 && woken[1] <= 3, "in 2 s: {woken:?}");
+    assert_eq!(interrupt(running).code, 0);
+}
+
+/// How often a thread has waited so far; `None` while there is no such thread.
+fn sleeps(pid: u32, name: &str) -> Option<u64> {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).ok()?;
+    let statuses = tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("status")).ok());
+    let field = |status: &str, field: &str| {
+        Some(status.lines().find_map(|line| line.strip_prefix(field))?.trim().to_owned())
+    };
+    let status = statuses.into_iter().find(|status| field(status, "Name:").as_deref() == Some(name))?;
+    field(&status, "voluntary_ctxt_switches:")?.parse().ok()
+}
+
 #[test]
 fn a_pipe_without_a_writer_can_be_interrupted() {
     let dir = tempfile::tempdir().unwrap();

@@ -19,12 +19,22 @@ pub enum FdKind {
 
 /// Returns the kind of object that `fd` refers to.
 pub fn fd_kind(fd: impl AsFd) -> FdKind {
-    let format = fstat(fd).map_or(SFlag::empty(), |found| SFlag::from_bits_truncate(found.st_mode));
-    match format & SFlag::S_IFMT {
+    match file_type(fd) {
         SFlag::S_IFIFO => FdKind::Pipe,
         SFlag::S_IFREG => FdKind::File,
         _ => FdKind::Other,
     }
+}
+
+/// Returns whether `fd` is a pipe or a socket: its reader may leave.
+pub(super) fn has_reader(fd: impl AsFd) -> bool {
+    matches!(file_type(fd), SFlag::S_IFIFO | SFlag::S_IFSOCK)
+}
+
+/// Empty for one that cannot be looked at.
+fn file_type(fd: impl AsFd) -> SFlag {
+    let mode = fstat(fd).map_or(SFlag::empty(), |found| SFlag::from_bits_truncate(found.st_mode));
+    mode & SFlag::S_IFMT
 }
 
 /// Capacity of an enlarged pipe, bytes; a larger one no longer fits the caches.
@@ -62,7 +72,8 @@ mod tests {
         assert_eq!((fd_kind(&reader), fd_kind(&writer)), (FdKind::Pipe, FdKind::Pipe));
         let file = tempfile::tempfile().unwrap();
         assert_eq!((fd_kind(&file), enlarge(&file)), (FdKind::File, 0));
-        assert_eq!(fd_kind(fs::File::open("/dev/null").unwrap()), FdKind::Other);
+        let null = fs::File::open("/dev/null").unwrap();
+        assert_eq!((fd_kind(&null), has_reader(&null), has_reader(&writer)), (FdKind::Other, false, true));
         let bytes = enlarge(&writer);
         assert!(bytes >= 4096 && enlarge(&reader) == bytes, "{bytes}");
     }

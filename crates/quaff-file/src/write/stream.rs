@@ -2,7 +2,7 @@
 //! buffer; a reader that closes the pipe ends the run, which is not a failure.
 
 use super::Sink;
-use super::descriptor::is_closed;
+use super::descriptor::{has_reader, is_closed};
 use super::header::Heading;
 use crate::Result;
 use crate::tally::{Counts, WriterTally};
@@ -20,6 +20,8 @@ use std::time::Duration;
 
 /// Interval of the checks that the pipe has a reader, ns.
 const CHECK_NS: u64 = 200_000_000;
+/// The longest wait of a writer without a reader to check.
+const IDLE: Duration = Duration::from_secs(1);
 
 /// The end of a run, after which a reader that takes nothing is abandoned.
 #[derive(Debug, Clone)]
@@ -55,6 +57,8 @@ pub(super) struct Stream {
     closed: bool,
     /// The reader closed the pipe: later packets are not lost, whatever else ends the run.
     closed_by_reader: bool,
+    /// The output is a pipe or a socket, whose reader may leave.
+    has_reader: bool,
     checked_ns: u64,
     /// Steady time of the last successful write, or at which the run was found to have ended.
     progress_ns: u64,
@@ -78,6 +82,7 @@ impl Stream {
     ) -> Self {
         let lanes = heading.lanes;
         Self {
+            has_reader: has_reader(&out),
             out,
             heading,
             stop,
@@ -214,7 +219,7 @@ impl Sink for Stream {
     fn tick(&mut self) -> Result<()> {
         self.begin();
         let now_ns = steady_ns();
-        if !self.closed && now_ns - self.checked_ns >= CHECK_NS {
+        if self.has_reader && !self.closed && now_ns - self.checked_ns >= CHECK_NS {
             self.checked_ns = now_ns;
             if is_closed(&self.out) {
                 self.closed = true;
@@ -234,7 +239,7 @@ impl Sink for Stream {
     }
 
     fn max_wait(&self) -> Duration {
-        Duration::from_nanos(CHECK_NS)
+        if self.has_reader { Duration::from_nanos(CHECK_NS) } else { IDLE }
     }
 
     fn finish(&mut self) -> Result<WriterTally> {

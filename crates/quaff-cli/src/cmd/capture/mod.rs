@@ -23,6 +23,8 @@ use std::time::{Duration, Instant};
 
 /// Interval of the progress line.
 const LOOK: Duration = Duration::from_millis(250);
+/// Longest wait without one: signals and the end of the capture end it. At a low rate a look costs as much as packets.
+const LOOK_IDLE: Duration = Duration::from_secs(10);
 /// Longest wait of a completed start for the check of its interfaces.
 const LOOK_AT_MOST: Duration = Duration::from_millis(20);
 
@@ -98,7 +100,7 @@ fn watch(args: &Args, capture: &Capture, signals: &Signals, stop: &Stop) -> anyh
     let mut live = report::Live::new(capture.status.clone(), is_live);
     let mut shown = started;
     while !capture.is_over() {
-        let look = if stop.raised() { LOOK_END } else { left(args, started) };
+        let look = if stop.raised() { LOOK_END } else { next_look(args, started, shown, is_live) };
         if args.stats.is_some_and(|each| shown.elapsed() >= each) {
             shown = Instant::now();
             if args.stats_name { live.name_process() } else { live.print() }
@@ -124,6 +126,8 @@ fn watch(args: &Args, capture: &Capture, signals: &Signals, stop: &Stop) -> anyh
 }
 
 /// The longest wait for the next event.
-fn left(args: &Args, started: Instant) -> Duration {
-    args.duration.map_or(LOOK, |duration| duration.saturating_sub(started.elapsed()).min(LOOK))
+fn next_look(args: &Args, started: Instant, shown: Instant, is_live: bool) -> Duration {
+    let left = |time: Option<Duration>, since: Instant| time.map(|time| time.saturating_sub(since.elapsed()));
+    let look = if is_live { LOOK } else { LOOK_IDLE };
+    [left(args.duration, started), left(args.stats, shown)].into_iter().flatten().fold(look, Duration::min)
 }
