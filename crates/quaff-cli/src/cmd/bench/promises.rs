@@ -21,8 +21,8 @@ use verdict::{Row, Samples};
 /// Measure what quaff promises, beside other programs, against a limit for each promise
 ///
 /// Prints a line for each promise: its name, its limit, the measured values and the verdict. The programs take
-/// turns on the same core, the same traffic and the same disk; values are medians of the runs. A promise is open if
-/// a program that it is compared to is not installed. It takes about half an hour, needs root and about 6 GiB of
+/// turns on the same core, the same traffic and the same disk; values are medians of the runs. A promise that compares
+/// is open if the other program is not installed; what others lose is shown, and judges nothing. It takes about half an hour, needs root and about 6 GiB of
 /// disk (24 with --long, 30 for large-file), and removes its files.
 ///
 /// Exit status: 0 no promise is broken; 1 a promise is broken; 2 the measurement failed.
@@ -62,13 +62,13 @@ Examples:
 /// The promises. Aliases are the numbers that `quaff lab bench` had.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Promise {
-    /// Capture 1500 B at 400 kpps without loss, where tcpdump and dumpcap lose over 10 %
+    /// Capture 1500 B at 400 kpps without loss, beside tcpdump and dumpcap
     #[value(name = "400kpps", alias = "1")]
     Paced,
     /// Capture 64 B and 512 B as fast as they can be sent, without loss
     #[value(alias = "2")]
     SmallFrames,
-    /// Capture 1500 B as fast as they can be sent, without loss, where stenographer loses over 5 %
+    /// Capture 1500 B as fast as they can be sent, without loss, beside stenographer
     #[value(alias = "3")]
     LargeFrames,
     /// A third of the CPU time per frame of tcpdump or dumpcap

@@ -11,9 +11,6 @@ use quaff_bench::method::Run;
 use quaff_lab::Error;
 use quaff_lab::tool::shipped;
 
-/// Loss of tcpdump and dumpcap at 400 kpps, and of stenographer as fast as possible, above.
-const SLOW_LOSS: f64 = 0.1;
-const STENOGRAPHER_LOSS: f64 = 0.05;
 /// CPU time per frame, relative to the best other capturer.
 const CPU_RATIO_MAX: f64 = 1.0 / 3.0;
 /// CPU time per frame, relative to stenographer, which writes the kernel's blocks as they are.
@@ -77,13 +74,11 @@ fn judged(report: &Report, case: &Case) -> Option<Row> {
     };
     let row = match (case.series.as_str(), case.rival.as_str()) {
         ("400kpps", ours @ "quaff") => {
-            let others = ["tcpdump", "dumpcap"].map(|name| (loss(name), SLOW_LOSS));
-            Row::lossless(Promise::Paced, &what, &loss(ours), &others)
+            Row::lossless(Promise::Paced, &what, &loss(ours), &["tcpdump", "dumpcap"].map(loss))
         }
         ("small-frames", ours @ "quaff") => Row::lossless(Promise::SmallFrames, &what, &loss(ours), &[]),
         ("large-frames", ours @ "quaff") => {
-            let others = [(loss("stenographer"), STENOGRAPHER_LOSS)];
-            Row::lossless(Promise::LargeFrames, &what, &loss(ours), &others)
+            Row::lossless(Promise::LargeFrames, &what, &loss(ours), &[loss("stenographer")])
         }
         ("cpu", "quaff") => cpu_row(
             Promise::Cpu,
