@@ -28,6 +28,8 @@ pub struct Document {
     /// Name of the plan.
     pub(super) name: String,
     pub(super) title: String,
+    /// The result in one line; the title stands below it.
+    pub(super) headline: Option<String>,
     /// Time, duration and machine.
     pub(super) byline: String,
     /// Title of the publication whose test is repeated.
@@ -90,7 +92,7 @@ impl Document {
 
     /// The page: one file that loads nothing from a network.
     pub(super) fn html(&self) -> String {
-        let (body, maker, title) = (self.html_body(), self.maker, escape(&self.title));
+        let (body, maker, title) = (self.html_body(), self.maker, escape(self.heading()));
         let nonce = nonce(&body);
         // Only what carries the nonce may run or style, and nothing may be fetched: output of the tools is on this
         // page too.
@@ -148,10 +150,11 @@ impl Document {
              <h1>{}</h1>\n",
             self.maker,
             escape(&self.name),
-            escape(&self.title)
+            escape(self.heading())
         );
+        let title = self.headline.as_ref().map(|_| self.title.clone());
         let source = self.source.as_ref().map(|title| format!("After {title}"));
-        for line in [Some(self.byline.clone()), source].into_iter().flatten() {
+        for line in [title, Some(self.byline.clone()), source].into_iter().flatten() {
             let _ = writeln!(out, "<p class=\"byline\">{}</p>", escape(&line));
         }
         out.push_str("<nav aria-label=\"On this page\">");
@@ -178,7 +181,8 @@ impl Document {
 
     /// The whole report as Markdown; charts are links to the files beside it.
     pub(super) fn markdown(&self) -> String {
-        let mut out = format!("# {}\n\n{}\n\n", plain(&self.title), plain(&self.byline));
+        let title = self.headline.as_ref().map_or(String::new(), |_| format!("{}\n\n", plain(&self.title)));
+        let mut out = format!("# {}\n\n{title}{}\n\n", plain(self.heading()), plain(&self.byline));
         out += &markdown_list(&self.findings);
         out.extend(self.summary.iter().map(|table| format!("\n{}", table.markdown())));
         out.extend(self.first.iter().map(|table| format!("\n## {}\n\n{}\n", table.title, table.markdown())));
@@ -213,6 +217,10 @@ impl Document {
             let _ = writeln!(out, "<details><summary>{title}</summary>\n\n{table}\n</details>\n");
         }
         out
+    }
+
+    fn heading(&self) -> &str {
+        self.headline.as_ref().unwrap_or(&self.title)
     }
 
     fn table_of(&self, section: &Section) -> Option<&Table> {

@@ -21,6 +21,7 @@ impl Reported for Report {
         let view = View::new(self);
         let (warnings, remarks) = text::warnings(&view);
         Document {
+            headline: text::headline(&view),
             findings: text::findings(&view),
             summary: Some(tables::summary(&view)).filter(|table| !table.rows.is_empty()),
             warnings,
@@ -52,7 +53,7 @@ impl Reported for Report {
         ]));
         Brief {
             heading: document::heading(self, &self.plan.name, &self.plan.title),
-            findings: Vec::new(),
+            findings: text::headline(&view).into_iter().collect(),
             tables,
             details: filled([
                 tables::calibration(&view),

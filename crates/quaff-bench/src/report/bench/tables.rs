@@ -1,8 +1,9 @@
 //! The tables of a bench.
 
 use super::view::{
-    View, bits, can_lose, cpu_per_packet, distinct, drop_counter, failure, fell_short, found_words,
-    frames_words, is_lossless, limit_words, offered_pps, parse_rate, size_words, softirq, whole,
+    View, bits, buffer_words, can_lose, cpu_per_packet, distinct, drop_counter, failure, fell_short,
+    found_words, frames_words, is_lossless, limit_words, offered_pps, offered_words, parse_rate, size_words,
+    softirq, whole,
 };
 use crate::bench::plan::SourceRow;
 use crate::bench::result::{Case, GoalRow, LimitedBy, Report, Search};
@@ -52,13 +53,32 @@ pub(super) fn pivot(title: &str, cases: &[&Case], cell: Cell<'_>) -> Table {
             let case = here.clone().find(|case| case.rival == *name);
             (format!(">{name}"), or_none(case.map(|case| cell(case))))
         };
-        let row = [(">frames".to_owned(), frames.clone()), ("asked".to_owned(), asked.clone())];
-        table.push(None, row.into_iter().chain(names.iter().map(of)));
+        let offered = or_none(offered_words(here.clone().copied()));
+        let row = [(">frames", frames.clone()), ("asked", asked.clone()), ("?>offered", offered)];
+        let row = row.into_iter().map(|(head, cell)| (head.to_owned(), cell));
+        table.push(None, row.chain(names.iter().map(of)));
     }
+    table.note = buffers_note(cases);
     if table.rows.iter().flat_map(|row| &row.cells).any(|cell| cell.ends_with(LIMITED)) {
-        table.note = "* frames could not be sent as fast as asked: this says nothing about that rate".into();
+        table.note += "; * frames could not be sent as fast as asked: this says nothing about that rate";
     }
     table
+}
+
+/// The buffers behind a table of losses: "buffer: 256 MiB each", "buffer: quaff its own, stenographer 256 MiB".
+fn buffers_note(cases: &[&Case]) -> String {
+    let of =
+        |name: &str| distinct(cases.iter().filter(|case| case.rival == name).map(|case| buffer_words(case)));
+    match &distinct(cases.iter().map(|case| buffer_words(case)))[..] {
+        [same] if same == "its own" => "buffer: each capturer's own".into(),
+        [same] => format!("buffer: {same} each"),
+        _ => {
+            let names = distinct(cases.iter().map(|case| case.rival.as_str()));
+            let words: Vec<_> =
+                names.iter().map(|name| format!("{name} {}", of(name).join(" and "))).collect();
+            format!("buffer: {}", words.join(", "))
+        }
+    }
 }
 
 /// "12.3 % (10.1–14.0 %)", with the spread where there is one.
@@ -99,6 +119,8 @@ pub(super) fn summary(view: &View) -> Table {
             (">median lost", or_none(median(&losses).map(percent))),
             (">most lost", or_none(losses.iter().copied().reduce(f64::max).map(percent))),
             ("where", or_none(worst.map(|case| view.workload(case)))),
+            ("?>offered there", or_none(worst.and_then(|case| offered_pps(case)).map(rate))),
+            ("?>buffer", distinct(cases.iter().map(|case| buffer_words(case))).join(", ")),
             (
                 ">CPU per packet",
                 or_none(cpu_per_packet(cases.iter().copied()).map(|ns| format!("{} ns", significant(ns)))),
@@ -120,6 +142,7 @@ pub(super) fn cases(view: &View) -> Table {
             ("series", case.series.clone()),
             ("interface", case.interface.clone().unwrap_or_default()),
             ("setting", case.setting.describe().join(", ")),
+            (">buffer", buffer_words(case)),
             (">frames", size_words(case)),
             ("asked", case.rate.clone()),
             (">offered", or_none(offered_pps(case).map(rate))),

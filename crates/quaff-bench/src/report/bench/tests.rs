@@ -110,6 +110,71 @@ fn a_count_that_only_the_tool_made_is_marked() {
 }
 
 #[test]
+fn the_headline_says_what_quaff_and_the_others_lost() {
+    let said = |cases: &[(&str, &[Option<u64>], u32)]| {
+        let mut report = sample_report();
+        report.plan.rivals.clear();
+        report.rivals.clear();
+        report.cases = cases
+            .iter()
+            .map(|(rival, captured, size)| {
+                let runs: Vec<_> = captured.iter().map(|captured| (*captured, None)).collect();
+                let mut case = report_of(rival, &runs).cases.remove(0);
+                case.size = *size;
+                case
+            })
+            .collect();
+        text::headline(&View::new(&report))
+    };
+    let (all, some) = (Some(1000), Some(390));
+    let words = said(&[("tcpdump", &[all], 64), ("quaff", &[all], 64), ("tcpdump", &[some], 1500)]);
+    assert_eq!(words.as_deref(), Some("quaff lost nothing; tcpdump 61 % at 1500 B"));
+    let words =
+        said(&[("quaff", &[some], 64), ("a", &[all], 64), ("b", &[Some(0)], 64), ("c", &[all, None], 64)]);
+    let expected = "quaff lost 61 % at 64 B; b 100 % at 64 B, c nothing, but failed at 64 B, a nothing";
+    assert_eq!(words.as_deref(), Some(expected));
+    let lossy = [some];
+    let five = ["a", "b", "c", "d", "e"].map(|name| (name, &lossy[..], 64));
+    assert_eq!(
+        said(&five).as_deref(),
+        Some("a lost 61 % at 64 B; b 61 % at 64 B, c 61 % at 64 B, d 61 % at 64 B, and 1 more")
+    );
+    assert_eq!(
+        said(&[("quaff", &[all], 64), ("a", &[all], 9)]).as_deref(),
+        Some("None of quaff, a lost a frame")
+    );
+    assert_eq!(said(&[("quaff", &[all], 64)]).as_deref(), Some("quaff lost nothing"));
+    assert_eq!(
+        said(&[("a", &[all, all, all, Some(999)], 64)]).as_deref(),
+        Some("a lost frames in one run at 64 B")
+    );
+    assert_eq!(said(&[]), None);
+}
+
+#[test]
+fn buffers_and_offered_rates_are_beside_losses() {
+    let mut report = report_of("one", &[(Some(900), None)]);
+    let summary = tables::summary(&View::new(&report));
+    assert_eq!(
+        (cell(&summary, "buffer"), cell(&summary, "offered there")),
+        ("its own".into(), "500 pps".into())
+    );
+    let other = Case { rival: "two".into(), ..report.cases[0].clone() };
+    report.cases.push(other);
+    let pivot = |report: &Report| {
+        tables::pivot("Lost", &report.cases.iter().collect::<Vec<_>>(), &tables::pivot_loss)
+    };
+    assert_eq!(cell(&pivot(&report), "offered"), "500 pps");
+    assert_eq!(pivot(&report).note, "buffer: each capturer's own");
+    report.cases.iter_mut().for_each(|case| case.setting.buffer_mib = Some(256));
+    assert_eq!(pivot(&report).note, "buffer: 256 MiB each");
+    report.cases[1].runs[0].offered = 1500;
+    report.cases[1].setting.buffer_mib = None;
+    assert_eq!(cell(&pivot(&report), "offered"), "500 pps to 750 pps");
+    assert_eq!(pivot(&report).note, "buffer: one 256 MiB, two its own");
+}
+
+#[test]
 fn a_crash_among_clean_runs_is_no_case_without_loss() {
     let report = report_of("one", &[(Some(1000), Some(0)), (None, None)]);
     assert_eq!(cell(&tables::summary(&View::new(&report)), "none lost in"), "0 of 1");
@@ -270,10 +335,15 @@ fn loads_are_rows_and_capturers_are_columns() {
     let tcpdump = measured("tcpdump", 64, Some(0.125), Some([0.1, 0.25]));
     let pivot = tables::pivot("Lost", &[&limited, &tcpdump, &quaff, &failed], &tables::pivot_loss);
     let heads: Vec<&str> = pivot.columns.iter().map(|column| column.head.as_str()).collect();
-    assert_eq!(heads, ["frames", "asked", "quaff", "tcpdump"]);
-    assert_eq!(pivot.rows[0].cells[..3], ["64 B", "400 kpps", "0 % *"]);
-    assert!(pivot.rows[0].cells[3].starts_with("12.5 % (10"), "{pivot:?}");
-    assert_eq!(pivot.rows[1].cells, ["1500 B", "400 kpps", "0 %", "failed"]);
+    assert_eq!(heads, ["frames", "asked", "offered", "quaff", "tcpdump"]);
+    let without_offered = |row: usize| {
+        let mut cells = pivot.rows[row].cells.clone();
+        cells.remove(2);
+        cells
+    };
+    assert_eq!(without_offered(0)[..3], ["64 B", "400 kpps", "0 % *"]);
+    assert!(pivot.rows[0].cells[4].starts_with("12.5 % (10"), "{pivot:?}");
+    assert_eq!(without_offered(1), ["1500 B", "400 kpps", "0 %", "failed"]);
     assert!(pivot.note.contains("says nothing"), "{pivot:?}");
 }
 
@@ -282,6 +352,6 @@ fn a_capturer_without_the_case_has_a_dash() {
     let (quaff, tcpdump) =
         (measured("quaff", 64, Some(0.0), None), measured("tcpdump", 512, Some(0.0), None));
     let pivot = tables::pivot("Lost", &[&quaff, &tcpdump], &tables::pivot_loss);
-    assert_eq!((pivot.rows[0].cells[3].as_str(), pivot.rows[1].cells[2].as_str()), ("–", "–"));
-    assert_eq!(pivot.note, "");
+    assert_eq!((pivot.rows[0].cells[4].as_str(), pivot.rows[1].cells[3].as_str()), ("–", "–"));
+    assert!(pivot.note.starts_with("buffer: "), "{pivot:?}");
 }

@@ -5,7 +5,54 @@ use super::view::{View, can_lose, distinct, failure, is_lossless, is_own_word};
 use crate::bench::plan::Topology;
 use crate::bench::result::{Case, LimitedBy, Report, Search};
 use crate::report::document::sentences;
-use quaff::format::{count, rate, significant, span};
+use quaff::format::{count, percent, rate, significant, span};
+
+/// Capturers in the headline, beside the first.
+const HEADLINE_OTHERS: usize = 3;
+
+/// The result in one line: what quaff lost, and what the others did, those that lost most first. `None` without a case
+/// that is about loss.
+pub(super) fn headline(view: &View) -> Option<String> {
+    let mut all: Vec<(&str, Option<&Case>)> = Vec::new();
+    for name in &view.names {
+        let cases: Vec<&Case> = view.cases_of(name).filter(|case| can_lose(case)).collect();
+        if !cases.is_empty() {
+            let lossy = cases.into_iter().filter(|case| !is_lossless(case));
+            all.push((name, lossy.max_by(|a, b| loss(a).total_cmp(&loss(b)))));
+        }
+    }
+    if all.len() > 1 && all.iter().all(|(_, worst)| worst.is_none()) {
+        let names: Vec<&str> = all.iter().map(|(name, _)| *name).collect();
+        return Some(format!("None of {} lost a frame", names.join(", ")));
+    }
+    let rank = |worst: &Option<&Case>| worst.map_or(-1.0, loss);
+    all.sort_by(|a, b| (b.0 == "quaff").cmp(&(a.0 == "quaff")).then(rank(&b.1).total_cmp(&rank(&a.1))));
+    let ((first, worst), others) = all.split_first()?;
+    let beside: Vec<String> = others
+        .iter()
+        .take(HEADLINE_OTHERS)
+        .map(|(name, worst)| format!("{name} {}", lost_words(*worst)))
+        .chain(others.len().checked_sub(HEADLINE_OTHERS + 1).map(|more| format!("and {} more", more + 1)))
+        .collect();
+    let beside = if beside.is_empty() { String::new() } else { format!("; {}", beside.join(", ")) };
+    Some(format!("{first} lost {}{beside}", lost_words(*worst)))
+}
+
+fn loss(case: &Case) -> f64 {
+    case.loss_trimmed.unwrap_or_default()
+}
+
+/// The loss of a capturer's worst case, if it has lost frames: "61 % at 1500 B".
+fn lost_words(worst: Option<&Case>) -> String {
+    let Some(case) = worst else { return "nothing".into() };
+    let frames = case.mix.as_ref().map_or_else(|| format!("{} B", case.size), Clone::clone);
+    match (loss(case), failure(case)) {
+        (0.0, Some(_)) => format!("nothing, but failed at {frames}"),
+        // The mean is without the worst run.
+        (0.0, None) => format!("frames in one run at {frames}"),
+        (lost, _) => format!("{} at {frames}", percent(lost)),
+    }
+}
 
 /// The findings, in a few sentences.
 pub(super) fn findings(view: &View) -> Vec<String> {

@@ -115,6 +115,18 @@ pub(super) fn offered_pps(case: &Case) -> Option<f64> {
     median(&whole(case).filter_map(of).collect::<Vec<_>>())
 }
 
+/// The rate that was offered in cases of one load: "400 kpps", or "1.2 to 1.4 Mpps" if it was not the same for all.
+pub(super) fn offered_words<'a>(cases: impl Iterator<Item = &'a Case>) -> Option<String> {
+    let all: Vec<f64> = cases.filter_map(offered_pps).collect();
+    let (low, high) = (all.iter().copied().reduce(f64::min)?, all.iter().copied().reduce(f64::max)?);
+    Some(if high > low * 1.01 { format!("{} to {}", rate(low), rate(high)) } else { rate(high) })
+}
+
+/// The buffer of a capturer: "256 MiB", "its own".
+pub(super) fn buffer_words(case: &Case) -> String {
+    case.setting.buffer_mib.map_or("its own".into(), |mib| format!("{mib} MiB"))
+}
+
 /// CPU use of the capturer's processes in a run, in cores: user and system.
 pub(super) fn cpu_of(run: &Run) -> Option<[f64; 2]> {
     (run.seconds > 0.0).then(|| [run.cpu_user_s / run.seconds, run.cpu_system_s / run.seconds])
