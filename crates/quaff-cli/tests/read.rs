@@ -478,7 +478,7 @@ fn threads_that_have_nothing_to_do_rarely_wake() {
     assert_eq!(interrupt(running).code, 0);
 }
 
-/// How often a thread has waited so far; `None` while there is no such thread.
+/// The waits of a thread so far; `None` while there is no such thread.
 fn sleeps(pid: u32, name: &str) -> Option<u64> {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).ok()?;
     let statuses = tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("status")).ok());

@@ -209,7 +209,7 @@ impl InterfaceCounters {
         self.last.map(|block| block.statistics)
     }
 
-    /// What is the same for the same interface in the same run of a capture, if its counters have the start of the run.
+    /// The identity of an interface in one run of a capture, if its counters have the start of the run.
     /// `counted` has the interfaces of its section before it: several may have one name, or none.
     fn key<'a>(&'a self, counted: &mut HashMap<(&'a [u8], u64), usize>) -> Option<Key<'a>> {
         let began_ns = self.first.and_then(|block| block.statistics.starttime_ns)?;
