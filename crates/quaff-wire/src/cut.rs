@@ -9,7 +9,7 @@
 
 use crate::item::ByteOrder;
 use crate::pcap::{self, FILE_HEADER_BYTES, RECORD_HEADER_BYTES, RecordLayout};
-use crate::pcapng::{self, BLOCK_BYTES_MIN, IDB, SHB};
+use crate::pcapng::{self, BLOCK_BYTES_MIN, EPB, IDB, SHB};
 
 /// Bytes of a record header as patched by Alexey Kuznetzov.
 const KUZNETZOV_HEADER_BYTES: u64 = 24;
@@ -27,6 +27,23 @@ pub fn extension(stream: &[u8]) -> &'static str {
         Some(Layout::Pcap { .. }) => "pcap",
         _ => "bin",
     }
+}
+
+/// The whole blocks of pcapng, or records of pcap, at the start of `bytes`, in the byte order of this machine: the
+/// offset of the end of each, and the number of the interface if it holds a packet (0 in pcap).
+pub fn whole_units(bytes: &[u8], is_pcapng: bool) -> impl Iterator<Item = (usize, Option<u32>)> {
+    let word = |at: usize| Some(u32::from_ne_bytes(*bytes.get(at..)?.first_chunk()?));
+    let mut at = 0usize;
+    std::iter::from_fn(move || {
+        let (len, interface) = if is_pcapng {
+            let interface = if word(at)? == EPB { Some(word(at + 8)?) } else { None };
+            (word(at + 4)?.max(BLOCK_BYTES_MIN) as usize, interface)
+        } else {
+            (RECORD_HEADER_BYTES + word(at + 8)? as usize, Some(0))
+        };
+        at = at.checked_add(len).filter(|end| *end <= bytes.len())?;
+        Some((at, interface))
+    })
 }
 
 /// An action of the caller.

@@ -5,11 +5,12 @@
 //! files than the retention rule allows.
 
 use super::finisher::{FinishJob, Finisher, FinisherDone, SyncFile, SyncJob, part_of};
+use super::set_aside::SetAside;
 use crate::error::is_full;
 use crate::{Error, Result};
 use nix::fcntl::{AT_FDCWD, AtFlags};
 use nix::unistd::linkat;
-use quaff_os::disk::{FileAccess, direct_align, open_unnamed, preallocate, rename_new};
+use quaff_os::disk::{FileAccess, direct_align, open_unnamed, rename_new, sync_all};
 use quaff_os::{Buffer, Wakeup};
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
@@ -27,7 +28,7 @@ pub(super) struct OpenPlan {
     pub dir: PathBuf,
     /// With O_DIRECT.
     pub direct: bool,
-    /// Bytes to preallocate for each file.
+    /// Bytes to preallocate for each file, of what is free.
     pub preallocate: u64,
     /// With O_TMPFILE where the file system supports it; otherwise under hidden names.
     pub unnamed: bool,
@@ -40,6 +41,8 @@ pub(super) struct OpenPlan {
 #[derive(Debug)]
 pub(super) struct NewFile {
     pub file: Arc<File>,
+    /// Until it has a name.
+    set_aside: SetAside,
     /// Its hidden path, on file systems without O_TMPFILE.
     hidden: Option<PathBuf>,
 }
@@ -62,12 +65,24 @@ impl NewFile {
             }
             Err(_) => open_hidden(plan)?,
         };
-        let opened = Self { file: Arc::new(file), hidden };
+        let mut opened = Self { file: Arc::new(file), set_aside: SetAside::none(), hidden };
         plan.access.apply(&opened.file)?;
-        preallocate(&opened.file, 0, plan.preallocate);
+        opened.set_aside = SetAside::once(&opened.file, plan.preallocate);
         // A leftover is recognised by its free lock; where locks fail, no file is taken for one.
         let _ = opened.file.try_lock();
         Ok(opened)
+    }
+
+    /// Gives the space back that was set aside for it; returns whether there was any.
+    pub(super) fn give_back(&mut self) -> bool {
+        let had = self.set_aside.ahead();
+        self.set_aside = SetAside::none();
+        let is_back = had > 0 && self.file.set_len(0).is_ok();
+        if is_back {
+            // Some file systems free it only when their journal commits.
+            let _ = sync_all(&self.file);
+        }
+        is_back
     }
 
     /// Links the file as `path` with `.part` appended; EEXIST if either name exists.

@@ -331,6 +331,9 @@ impl Folder {
                 self.made_ns = steady_ns();
                 return true;
             }
+            if self.give_back() {
+                return true;
+            }
             if !self.wait_for_one() {
                 // No file is left, but the space of removed ones may still be freed, and the post-rotate command may
                 // end, after which its file may be removed.
@@ -338,6 +341,14 @@ impl Folder {
                 return held > 0 || self.kept_files.frees_later();
             }
         }
+    }
+
+    /// Gives the space back that is set aside for the next file; returns whether there was any.
+    fn give_back(&mut self) -> bool {
+        while let Some(done) = self.opener.done() {
+            self.handle(done);
+        }
+        self.opened.iter_mut().flatten().any(NewFile::give_back)
     }
 
     /// Returns whether the file system has room for another file, after one that did not fit.
@@ -664,6 +675,13 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let mut folder = folder(dir.path(), true, Retention::default()).unwrap();
         write(&mut folder, 2);
+        while !matches!(folder.opened, Some(Ok(_))) {
+            std::thread::sleep(Duration::from_millis(1));
+            folder.collect_finished();
+        }
+        // The space that is set aside for the next file, where the file system can do that.
+        let had = folder.opened.iter().flatten().any(|next| next.file.metadata().unwrap().blocks() > 0);
+        assert_eq!(folder.make_room(1), had);
         assert!(!folder.make_room(1));
         assert_eq!(folder.pruned(), 0);
     }

@@ -67,6 +67,11 @@ impl Heading {
         }
     }
 
+    /// The same for bytes that need no alignment: the last ones of a file.
+    pub(super) fn unaligned(&self) -> Self {
+        Self { align: 1, ..self.clone() }
+    }
+
     /// Returns descriptions of the interfaces `new`, and the number described after them.
     pub(super) fn more(&self, new: Range<usize>) -> (Vec<u8>, usize) {
         let first = new.start;

@@ -16,6 +16,7 @@
 //! | [`repack`] | pcap for aligned writes, since pcap cannot be padded |
 //! | [`name_template`] | names of rotated files |
 //! | [`retention`] | finished files, and the rules by which they are removed |
+//! | [`set_aside`] | preallocation, which follows what is free |
 //! | [`slots`] | rotation by time: the slot of a time, through daylight saving and steps of the clock |
 //! | [`file_opener`] | the thread that opens the next file ahead |
 //! | [`finisher`] | the thread that syncs files, and finishes the last one |
@@ -41,6 +42,7 @@ mod plan;
 mod post_rotate;
 mod repack;
 mod retention;
+mod set_aside;
 mod slots;
 mod stream;
 mod target;

@@ -309,7 +309,11 @@ fn open_file(path: &Path, access: FileAccess) -> Result<(TargetKind, usize)> {
     let open = |flags| {
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(false).mode(0o640).custom_flags(flags);
-        options.open(path)
+        // Reading finds the end of the last packet on a full disk. A file may permit writing alone.
+        match options.clone().read(true).open(path) {
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => options.open(path),
+            opened => opened,
+        }
     };
     let failed = |errno| Error::path("write to", path, errno);
     let file = match open(nix::libc::O_DIRECT) {

@@ -8,7 +8,7 @@ use nix::fcntl::{
 };
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::statfs::{FsType, TMPFS_MAGIC, fstatfs, statfs};
-use nix::sys::statvfs::statvfs;
+use nix::sys::statvfs::{fstatvfs, statvfs};
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -141,6 +141,11 @@ pub fn write_behind(file: &File, offset: u64, bytes: u64) {
         // Pages that remain only take memory.
         let _ = posix_fadvise(file, 0, clean as i64, PosixFadviseAdvice::POSIX_FADV_DONTNEED);
     }
+}
+
+/// Bytes that this user may still write to the file system of a file; 0 where it does not say.
+pub fn free_bytes(file: &File) -> u64 {
+    fstatvfs(file).map_or(0, |found| found.blocks_available() * found.fragment_size())
 }
 
 /// The file system that holds `path`.

@@ -4,7 +4,7 @@
 //! byte, for the next program that writes to it.
 
 use super::{ByteSink, FilledBuffer};
-use crate::write::file::set_aside;
+use crate::write::set_aside::SetAside;
 use crate::write::target::{disk_name, reopen};
 use crate::{Error, Result};
 use quaff_os::disk::{Disk, Write, Written};
@@ -29,8 +29,7 @@ pub(super) struct DirectFile {
     /// Offset of the next whole block, and of the first one.
     offset: u64,
     start: u64,
-    /// End of the preallocated space; see [`set_aside`].
-    preallocated: u64,
+    set_aside: SetAside,
     /// Created on the writer's thread, whose affinity its kernel workers get.
     disk: Option<Disk>,
     free_buffers: VecDeque<Buffer>,
@@ -50,7 +49,7 @@ impl DirectFile {
             align,
             offset: start,
             start,
-            preallocated: start,
+            set_aside: SetAside::default(),
             disk: None,
             free_buffers: VecDeque::new(),
             wakeup: wakeup.clone(),
@@ -59,7 +58,7 @@ impl DirectFile {
     }
 
     fn submit(&mut self, buffer: Buffer, len: usize) -> Result<()> {
-        set_aside(&self.file, &mut self.preallocated, self.offset + len as u64);
+        self.set_aside.grow(&self.file, self.offset, self.offset + len as u64);
         let write = Write { file: self.file.clone(), buffer, len, offset: self.offset };
         self.offset += len as u64;
         self.disk.get_or_insert_with(|| Disk::new(&self.wakeup)).submit(write).map_err(failed)

@@ -1,7 +1,7 @@
 //! Completions of writes: packets are counted, buffers are freed, and files end. After a failed write its
 //! file is truncated to the last valid byte, and its unwritten chunks wait for the next file.
 
-use super::{ChunkTag, Files, Tag, WAIT_MAX};
+use super::{ChunkTag, Files, Tag, WAIT_MAX, write_through_cache};
 use crate::error::is_full;
 use crate::write::chunk::Chunk;
 use crate::write::finisher::FinishJob;
@@ -29,6 +29,8 @@ impl Files {
         match result {
             Ok(()) => self.on_written(write),
             Err(error) if is_full(&error) && self.make_room(write.len) => {
+                // Each of them keeps a file open that may have been removed meanwhile.
+                self.take_file_events();
                 let path = self.path_of(&write.file);
                 self.disk.retry(write).map_err(|errno| Error::path("write", path, errno))?;
             }
@@ -63,7 +65,7 @@ impl Files {
         self.heading.align == 1 && self.records.is_none()
     }
 
-    fn on_written(&mut self, write: Write) {
+    pub(super) fn on_written(&mut self, write: Write) {
         if let Some(folder) = &mut self.folder {
             folder.note_success();
         }
@@ -89,10 +91,17 @@ impl Files {
     /// After a write that failed for good: its file ends before it, files after that one hold nothing, and the
     /// unwritten chunks go into the next file, or are lost if there is none.
     fn on_failed(&mut self, error: &io::Error, write: Write) {
-        let failed = write.file.clone();
-        self.fail_file(error, failed.clone(), write.offset);
+        let mut abandoned: VecDeque<_> = std::iter::once(write).chain(self.disk.abandon()).collect();
+        let fits = self.write_what_fits(error, &mut abandoned);
+        // None is left if all of them fit.
+        let Some((failed, offset)) = abandoned.front().map(|write| (write.file.clone(), write.offset)) else {
+            return;
+        };
+        self.fail_file(error, failed.clone(), fits.unwrap_or(offset));
+        if fits.is_some() {
+            self.end_output(error);
+        }
         let (mut ends, mut waiting) = (Vec::new(), VecDeque::new());
-        let abandoned: Vec<_> = std::iter::once(write).chain(self.disk.abandon()).collect();
         for write in abandoned {
             while let Some(end) = self.tags.pop_front_if(|tag| matches!(tag, Tag::End { .. })) {
                 ends.push(end);
@@ -186,13 +195,21 @@ impl Files {
     fn write_trailer(&mut self, file: &File, valid: u64) -> u64 {
         // The space preallocated after the end is freed first: it may make room for the counters.
         let _ = file.set_len(valid);
-        let last = self.heading.last(&self.counts, &self.written, usize::MAX);
+        let is_aligned = valid.is_multiple_of(self.heading.align as u64);
+        let last = match is_aligned {
+            true => self.heading.last(&self.counts, &self.written, usize::MAX),
+            false => self.heading.unaligned().last(&self.counts, &self.written, usize::MAX),
+        };
         if last.is_empty() {
             return valid;
         }
         let Ok(mut buffer) = Buffer::new(last.len()) else { return valid };
         buffer[..last.len()].copy_from_slice(&last);
-        match file.write_all_at(&buffer[..last.len()], valid) {
+        let written = match is_aligned {
+            true => file.write_all_at(&buffer[..last.len()], valid),
+            false => write_through_cache(file, &last, valid),
+        };
+        match written {
             Ok(()) => {
                 self.tally.bytes += last.len() as u64;
                 valid + last.len() as u64

@@ -71,7 +71,7 @@ impl Files {
         }
     }
 
-    fn end_output(&mut self, error: &io::Error) {
+    pub(super) fn end_output(&mut self, error: &io::Error) {
         self.failures.is_final = true;
         self.stop.raise(if is_full(error) {
             Reason::DiskFull
@@ -102,10 +102,15 @@ impl Files {
         if self.failures.in_a_row > 1 {
             std::thread::sleep(PAUSE);
         }
+        !self.failures.is_full || self.gets_room()
+    }
+
+    /// Waits until a full disk has room for another file of the folder; `false` if it stays full.
+    pub(super) fn gets_room(&mut self) -> bool {
         let until_ns = steady_ns() + ROOM_WAIT_NS;
-        while self.failures.is_full && !self.folder.as_mut().is_some_and(Folder::has_room) {
+        while !self.folder.as_mut().is_some_and(Folder::has_room) {
             // The end of the run is no reason to drop what is in memory.
-            if steady_ns() >= until_ns {
+            if self.folder.is_none() || steady_ns() >= until_ns {
                 return false;
             }
             std::thread::sleep(ROOM_CHECK);

@@ -13,12 +13,14 @@
 //! |---|---|
 //! | [`completion`] | completed and failed writes, and the ends of files |
 //! | [`failure`] | the next file after a failure, or the end of the output |
+//! | [`full_disk`] | the part of the last write that fits on a disk that stays full |
 //! | [`regular_sync`] | the sync of the file being written, every so often, and the results of all syncs |
 //! | [`handover`] | lanes that come and go, where there are several folders |
 //! | [`records`] | pcap, whose records straddle the edges of aligned writes |
 
 mod completion;
 mod failure;
+mod full_disk;
 mod handover;
 mod records;
 mod regular_sync;
@@ -32,6 +34,7 @@ use super::repack::Repack;
 use crate::tally::{Counts, WriterTally};
 use crate::write::WriterGauges;
 use crate::write::chunk::Chunk;
+use crate::write::set_aside::SetAside;
 use crate::write::slots::Slots;
 use crate::write::target::StdoutEnd;
 use crate::{Error, Result};
@@ -39,7 +42,7 @@ use failure::Failures;
 pub(super) use handover::HandedBack;
 use handover::Sharing;
 use quaff_os::clock::steady_ns;
-use quaff_os::disk::{Disk, Write, preallocate};
+use quaff_os::disk::{Disk, Write};
 use quaff_os::{Buffer, Reason, Stop, Wakeup};
 use records::Records;
 pub(super) use records::write_through_cache;
@@ -51,8 +54,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A file that grows in place is preallocated in steps of this size.
-const SET_ASIDE_BYTES: u64 = 256 << 20;
 /// Approximate size of an interface description with its first counters.
 const INTERFACE_BYTES: u64 = 512;
 /// Longest wait between two calls of `tick`, and for a completion.
@@ -122,8 +123,8 @@ struct Current {
     path: PathBuf,
     /// Bytes submitted.
     offset: u64,
-    /// Bytes preallocated; `u64::MAX` when the folder does it, or the file system cannot.
-    set_aside: u64,
+    /// None in a folder, which does it.
+    set_aside: SetAside,
     packets: u64,
     /// Number of interfaces described in the file.
     described: usize,
@@ -169,7 +170,7 @@ impl Current {
             file,
             path,
             offset: 0,
-            set_aside: 0,
+            set_aside: SetAside::default(),
             packets: 0,
             described: 0,
             begun: 0,
@@ -184,7 +185,7 @@ impl Current {
     fn begun(file: Arc<File>, path: PathBuf, first: &[u8], described: usize) -> Self {
         let begun = first.len() as u64;
         let current = Self::new(file, path);
-        Self { offset: begun, written: begun, begun, set_aside: u64::MAX, described, ..current }
+        Self { offset: begun, written: begun, begun, set_aside: SetAside::none(), described, ..current }
     }
 }
 
@@ -243,7 +244,7 @@ impl Files {
     /// Submits a write at the end of the current file.
     fn submit(&mut self, buffer: Buffer, len: usize, tag: Tag) -> Result<()> {
         let end = self.current.offset + len as u64;
-        set_aside(&self.current.file, &mut self.current.set_aside, end);
+        self.current.set_aside.grow(&self.current.file, self.current.offset, end);
         if self.disk.pending() == 0 {
             self.progress_ns = steady_ns();
         }
@@ -407,15 +408,6 @@ impl Files {
             }
         }
         ending
-    }
-}
-
-/// Preallocates the next step of a file that grows to `end`. `until` is the end of the space preallocated so far;
-/// `u64::MAX` where the file system does not support it.
-pub(super) fn set_aside(file: &File, until: &mut u64, end: u64) {
-    if end > *until {
-        let is_set = preallocate(file, *until, SET_ASIDE_BYTES);
-        *until = if is_set { *until + SET_ASIDE_BYTES } else { u64::MAX };
     }
 }
 

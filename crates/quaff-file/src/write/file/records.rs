@@ -44,6 +44,21 @@ impl Records {
         packets
     }
 
+    /// Offset of the end of the last record that is known to be whole.
+    pub(super) fn valid(&self) -> u64 {
+        self.valid
+    }
+
+    /// Records that the file is whole up to `end`, which is `packets` packets after the last complete chunk.
+    pub(super) fn reach_packets(&mut self, end: u64, packets: u64) {
+        self.valid = end;
+        let mut left = packets;
+        for (of_chunk, _) in &mut self.chunks {
+            let taken = left.min(*of_chunk);
+            (*of_chunk, left) = (*of_chunk - taken, left - taken);
+        }
+    }
+
     /// Resets the state for another file.
     fn clear(&mut self) {
         self.repack.clear();
@@ -134,7 +149,17 @@ impl Files {
                 let packets = records.reach(offset + len as u64);
                 self.count_written(packets, 0);
             }
-            Err(error) => self.fail_file(&error, self.current.file.clone(), offset),
+            Err(error) => {
+                let (file, tail) = (self.current.file.clone(), tail.to_vec());
+                let stays_full = self.stays_full(&error);
+                if stays_full {
+                    let _ = self.write_records(&file, &tail, offset);
+                }
+                self.fail_file(&error, file, offset);
+                if stays_full {
+                    self.end_output(&error);
+                }
+            }
         }
     }
 
@@ -164,12 +189,17 @@ impl Files {
 /// Writes `bytes` at an unaligned `offset` of a file that is open for O_DIRECT, through the page cache. No other
 /// write of the file is in flight.
 pub(in crate::write) fn write_through_cache(file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
+    through_cache(file, || file.write_all_at(bytes, offset))
+}
+
+/// Uses a file that is open for O_DIRECT through the page cache. No write of it is in flight.
+pub(super) fn through_cache<T>(file: &File, work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     let flags = OFlag::from_bits_retain(fcntl(file, FcntlArg::F_GETFL)?);
     // Opening it again would need a right that this process may have given away.
     fcntl(file, FcntlArg::F_SETFL(flags - OFlag::O_DIRECT))?;
-    let written = file.write_all_at(bytes, offset);
+    let done = work();
     fcntl(file, FcntlArg::F_SETFL(flags))?;
-    written
+    done
 }
 
 #[cfg(test)]
