@@ -16,8 +16,9 @@ test: deps-test ## all tests, with real packets in network namespaces (root)
 bench: deps-bench build ## the promises of quaff, measured beside other programs (root, half an hour; BENCH=--long for 20 GB)
 	$(QUAFF) bench promises $(BENCH)
 
-soak: deps-test ## the long runs: 200 random kill -9, 50 random losses, 20 failing disks, a stall of 30 s, searches for known rates, short service profiles (root, 45 minutes)
+soak: deps-test ## the long runs: 200 random kill -9 and 20 of compressed files, 50 random losses, 20 failing disks, a stall of 30 s, searches for known rates, short service profiles (root, 45 minutes)
 	QUAFF_KILLS=200 cargo test -p quaff-cli --test capture_rotation -- --nocapture kill_9
+	QUAFF_KILLS=20 cargo test -p quaff-cli --test compress -- --nocapture kill_9
 	QUAFF_RUNS=50 cargo test -p quaff-cli --test random_loss -- --nocapture
 	QUAFF_RUNS=20 cargo test -p quaff-cli --test write_faults -- --nocapture
 	QUAFF_STALL=30 cargo test -p quaff-cli --test split_stall -- --nocapture

@@ -1,7 +1,8 @@
 //! Parsers of values that several commands take: `256M`, `1.5G`, `90s`, `2h`, and names such as `adapter`.
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use quaff_file::write::Format;
+use quaff_file::read::Compression;
+use quaff_file::write::{Codec, Format};
 use quaff_os::packet::TimeSource;
 use std::time::Duration;
 
@@ -28,6 +29,20 @@ where
         let known = values.iter().find(|(name, ..)| *name == word);
         known.expect("clap passes listed names only").1.clone()
     })
+}
+
+/// A compression, with its level behind a colon where it has one: `zstd`, `zstd:3`, `lz4`, `gzip:6`.
+pub(crate) fn codec(text: &str) -> Result<Codec, String> {
+    let (word, level) = text.split_once(':').map_or((text, None), |(word, level)| (word, Some(level)));
+    let known = [("zstd", Compression::Zstd), ("lz4", Compression::Lz4), ("gzip", Compression::Gzip)];
+    let fastest = Codec::fastest(named(word, known)?);
+    let Some(level) = level else { return Ok(fastest) };
+    let most = Codec::level_max(fastest.compression);
+    match level.parse() {
+        Ok(level) if most > 1 && (1..=most).contains(&level) => Ok(Codec { level, ..fastest }),
+        _ if most == 1 => Err(format!("{word} has no levels")),
+        _ => Err(format!("'{level}': {word} has the levels 1 to {most}")),
+    }
 }
 
 /// The value called `word`; the error lists the names.
@@ -126,6 +141,18 @@ mod tests {
         assert_eq!(whole("1.5k"), Ok(1500));
         assert!(whole("1.5").is_err());
         assert!(whole("-1").is_err());
+    }
+
+    #[test]
+    fn compressions_with_levels() {
+        let codec_of = |text: &str| codec(text).map(|codec| codec.to_string());
+        for text in ["zstd:1", "zstd:19", "lz4", "gzip:9"] {
+            assert_eq!(codec_of(text), Ok(text.to_owned()));
+        }
+        assert_eq!((codec_of("zstd"), codec_of("gzip")), (Ok("zstd:1".into()), Ok("gzip:1".into())));
+        assert_eq!(codec_of("lz4:1"), Err("lz4 has no levels".into()));
+        assert_eq!(codec_of("zstd:20"), Err("'20': zstd has the levels 1 to 19".into()));
+        assert_eq!(codec_of("zip"), Err("'zip' is none of zstd, lz4, gzip".into()));
     }
 
     #[test]

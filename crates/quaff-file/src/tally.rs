@@ -100,6 +100,8 @@ pub struct WriterTally {
     pub commands_failed: u64,
     /// The folders, if there are several; the counters above are their sums.
     pub folders: Vec<FolderTally>,
+    /// The compression of the output, if there is one.
+    pub compression: Option<CompressionTally>,
 }
 
 /// The counters of one of several folders.
@@ -136,6 +138,37 @@ impl WriterTally {
         self.write_high_ns = self.write_high_ns.max(of.write_high_ns);
         self.commands += of.commands;
         self.commands_failed += of.commands_failed;
+    }
+}
+
+/// The chunks that were compressed on their way to the output.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct CompressionTally {
+    /// `zstd`, `lz4` or `gzip`, and its level.
+    pub format: String,
+    pub level: i32,
+    /// Bytes of chunks, and of the frames that were made of them.
+    pub plain_bytes: u64,
+    pub bytes: u64,
+    /// One for each chunk.
+    pub frames: u64,
+    /// Frames stored uncompressed because compression did not keep up, and the bytes in them.
+    pub stored_frames: u64,
+    pub stored_bytes: u64,
+}
+
+impl CompressionTally {
+    pub(crate) fn new(format: &str, level: i32) -> Self {
+        Self { format: format.to_owned(), level, ..Self::default() }
+    }
+
+    /// Counts a chunk of `plain_bytes` and its frame.
+    pub(crate) fn count(&mut self, plain_bytes: u64, frame_bytes: u64, is_rushed: bool) {
+        self.plain_bytes += plain_bytes;
+        self.bytes += frame_bytes;
+        self.frames += 1;
+        self.stored_frames += u64::from(is_rushed);
+        self.stored_bytes += if is_rushed { plain_bytes } else { 0 };
     }
 }
 

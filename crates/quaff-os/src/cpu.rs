@@ -13,6 +13,19 @@ pub fn pin(core: usize) -> Result<()> {
     set_affinity(core).trying(tried).map_err(|error| error.advise(advice()))
 }
 
+/// Lets the calling thread run on `cores` alone; all that it may run on now if there are none.
+pub fn allow(cores: &[usize]) -> Result<()> {
+    if cores.is_empty() {
+        return Ok(());
+    }
+    let list = || cores.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
+    let mut set = CpuSet::new();
+    let added = cores.iter().try_for_each(|core| set.set(*core));
+    let advice = || format!("this machine has cores 0 to {}", self::cores().saturating_sub(1));
+    let done = added.and_then(|()| sched_setaffinity(Pid::from_raw(0), &set));
+    done.trying(|| format!("put a thread on core {}", list())).map_err(|error| error.advise(advice()))
+}
+
 /// Pins the calling thread to one core, without allocation.
 pub(crate) fn set_affinity(core: usize) -> nix::Result<()> {
     let mut set = CpuSet::new();

@@ -14,9 +14,9 @@ use crate::source::{Declaration, Sources};
 use crate::tally::{Ledger, sum};
 use crate::{Error, Result};
 use quaff_file::tally::WriterTally;
-use quaff_file::write::{Patience, Target, WriterGauges};
+use quaff_file::write::{CompressPlan, Patience, Target, WriterGauges};
 use quaff_os::sandbox::Sandbox;
-use quaff_os::{Stop, Wakeup};
+use quaff_os::{Stop, Wakeup, cpu};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -27,6 +27,20 @@ pub(crate) const NEVER: Duration = Duration::from_secs(u32::MAX as u64);
 /// After a signal or the end of `duration`, time without progress after which the reader of a pipe is abandoned.
 /// Compressors that work on large blocks pause for seconds.
 const READER_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Gives the compressor the cores that no lane and no writer is pinned to; all if there are no others. Without, its
+/// threads would have those of the writer's thread, which starts them.
+fn place(mut compress: CompressPlan, plan: &CapturePlan) -> CompressPlan {
+    if compress.cores.is_empty() {
+        let allowed = cpu::allowed().unwrap_or_default();
+        let lanes = plan.input.interfaces.iter().map(|interface| interface.cpu);
+        let of_read = plan.input.read.iter().map(|read| read.cpu);
+        let taken: Vec<_> = lanes.chain(of_read).chain([plan.write.cpu]).flatten().collect();
+        let spare: Vec<_> = allowed.iter().copied().filter(|core| !taken.contains(core)).collect();
+        compress.cores = if spare.is_empty() { allowed } else { spare };
+    }
+    compress
+}
 
 /// A running capture.
 pub struct Capture {
@@ -67,9 +81,11 @@ impl Capture {
         let prepared = Sources::prepare(&plan.input, &[&plan.output], plan.write.format, declaration, &stop)?;
         let mut seal = Seal::new(plan.sandbox.as_ref(), &plan.input, &plan.write, [&plan.output])?;
         let wakeup = Wakeup::new()?;
+        let compress = plan.write.compress.clone().map(|compress| place(compress, &plan));
         let open = || {
             let (copy, format, access) = (plan.live_copy.as_ref(), plan.write.format, plan.write.access);
-            let mut target = Target::open(&plan.output, copy, format, access, &wakeup, &stop)?;
+            let compress = compress.as_ref();
+            let mut target = Target::open(&plan.output, copy, format, access, compress, &wakeup, &stop)?;
             target.sync_every(plan.write.fsync)?;
             Ok(target)
         };

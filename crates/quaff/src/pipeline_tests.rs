@@ -126,6 +126,7 @@ impl Run {
             known: 1,
             start_ns: START_NS,
             align: if self.format == Format::Pcapng { self.align } else { 1 },
+            compression: None,
             absent: Default::default(),
         }
     }

@@ -1,7 +1,7 @@
 //! The plan of a run as plain data. Every size is a limit that is checked once.
 
 use crate::{Error, Result};
-use quaff_file::write::{Format, Output, ROTATE_BYTES_MIN};
+use quaff_file::write::{CompressPlan, Format, Output, ROTATE_BYTES_MIN};
 use quaff_os::disk::FileAccess;
 use quaff_os::packet::TimeSource;
 use quaff_os::sandbox::User;
@@ -162,6 +162,8 @@ pub struct WritePlan {
     pub flush: Duration,
     /// Interval of syncs of a file that is being written; without one it is synced when it ends.
     pub fsync: Option<Duration>,
+    /// Compression of the output.
+    pub compress: Option<CompressPlan>,
     /// The core of the writer.
     pub cpu: Option<usize>,
     /// The group and the mode of files.
@@ -195,6 +197,11 @@ pub const SNAPLEN_MAX: u32 = 262_144;
 const BLOCK_BYTES: usize = 1 << 20;
 /// Bytes of a chunk, and of one write.
 pub(crate) const CHUNK_BYTES: usize = 4 << 20;
+/// The part of the buffer that may wait for compression before packets are stored uncompressed: the rest is for the
+/// disk, and for the time until storing has made room.
+const BACKLOG_SHARE: u64 = 4;
+/// The most that may wait for it: the end of a capture waits for all of it.
+const BACKLOG_BYTES_MAX: u64 = 512 << 20;
 /// Smallest `fsync`.
 const FSYNC_MIN: Duration = Duration::from_millis(10);
 /// Time after which the kernel retires a block that is not full, ms.
@@ -339,6 +346,7 @@ impl WritePlan {
             chunk_bytes: CHUNK_BYTES,
             flush: Duration::from_secs(1),
             fsync: None,
+            compress: None,
             cpu: None,
             access: FileAccess::default(),
             owner: None,
@@ -392,6 +400,11 @@ impl CapturePlan {
             return Err(Error::Plan(
                 "several `dir` are for interfaces: files are read into one folder".into(),
             ));
+        }
+        if let Some(compress) = &mut self.write.compress {
+            // What reads files waits for the compressor, so that the same input makes the same output.
+            let backlog_bytes = (self.write.buffer_bytes as u64 / BACKLOG_SHARE).min(BACKLOG_BYTES_MAX);
+            compress.backlog_bytes = self.input.read.is_none().then_some(backlog_bytes);
         }
         let turn_bytes = self.turn_bytes();
         for dir in self.output.folders_mut() {

@@ -9,7 +9,7 @@
 //! ```
 
 use quaff_file::read::SkippedBytes;
-use quaff_file::tally::{CopyTally, FolderTally, WriterTally};
+use quaff_file::tally::{CompressionTally, CopyTally, FolderTally, WriterTally};
 use quaff_os::Reason;
 use quaff_os::link_counters::{LinkDrops, Tap};
 use quaff_os::sandbox::Sandbox;
@@ -245,6 +245,9 @@ pub struct Ledger {
     pub synced_bytes: u64,
     /// Duration of the longest sync of a file that was being written.
     pub sync_high_seconds: f64,
+    /// The compression of the output, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub compression: Option<CompressionTally>,
     /// The live copy, which does not count as written or lost.
     pub tee: Option<CopyTally>,
     /// Post-rotate commands, and those of them that failed.
@@ -321,6 +324,7 @@ impl Ledger {
             write_high_seconds: writer.write_high_ns as f64 / 1e9,
             synced_bytes: writer.synced_bytes,
             sync_high_seconds: writer.sync_high_ns as f64 / 1e9,
+            compression: writer.compression.clone(),
             tee: writer.copy,
             commands: writer.commands,
             commands_failed: writer.commands_failed,

@@ -44,7 +44,7 @@ impl Compression {
     }
 
     /// Returns `gzip`, `zstd` or `lz4`.
-    pub(super) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::Gzip => "gzip",
             Self::Zstd => "zstd",

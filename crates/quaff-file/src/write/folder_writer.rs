@@ -207,10 +207,10 @@ fn open_files(
 ) -> Result<(Files, Wakeup)> {
     let OpenFolder { dir, folder, align, wakeup, disk } = open;
     let fsync = run.fsync;
-    let is_pcapng = run.heading.format == Format::Pcapng;
-    let is_repacked = align > 1 && !is_pcapng;
+    let is_padded = run.heading.format == Format::Pcapng || run.heading.compression.is_some();
+    let is_repacked = align > 1 && !is_padded;
     let parts = Parts {
-        heading: Heading { align: if is_pcapng { align } else { 1 }, ..run.heading },
+        heading: Heading { align: if is_padded { align } else { 1 }, ..run.heading },
         disk: disk(&wakeup),
         repack: is_repacked.then(|| Repack::new(align, REPACK_BYTES, REPACK_BUFFERS)).transpose()?,
         slots: run.slots,

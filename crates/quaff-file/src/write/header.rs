@@ -5,7 +5,9 @@
 //! of packets in it.
 
 use crate::interfaces::Interfaces;
+use crate::read::Compression;
 use crate::tally::{Counts, SessionCounts, statistics};
+use crate::write::compress::stored;
 use crate::write::plan::Format;
 use quaff_wire::pcap::{Resolution, file_header};
 use quaff_wire::pcapng::{Section, idb, isb, padding, padding_bytes, shb};
@@ -27,6 +29,8 @@ pub struct Heading {
     pub start_ns: u64,
     /// Alignment of writes in bytes; 1 is none.
     pub align: usize,
+    /// That of the files: blocks outside of chunks are stored frames.
+    pub compression: Option<Compression>,
     /// Lanes whose packets are in another folder: their counters are left out.
     pub absent: BTreeSet<usize>,
 }
@@ -47,12 +51,11 @@ impl Heading {
                 known.iter().for_each(|interface| idb(&mut out, interface));
                 self.put_statistics(&mut out, counts);
                 self.put_new(&mut out, counts, self.lanes..known.len());
-                self.pad(&mut out);
             }
             Format::Pcap => self.put_pcap(&mut out, Resolution::Nanoseconds),
             Format::PcapUs => self.put_pcap(&mut out, Resolution::Microseconds),
         }
-        (out, known.len())
+        (self.complete(out), known.len())
     }
 
     /// Returns whether a file can begin: it describes an interface, which in some runs is that of the first packet.
@@ -81,9 +84,8 @@ impl Heading {
         if self.format == Format::Pcapng && !found.is_empty() {
             found.iter().for_each(|interface| idb(&mut out, interface));
             self.put_new(&mut out, &[], first..first + found.len());
-            self.pad(&mut out);
         }
-        (out, first + found.len())
+        (self.complete(out), first + found.len())
     }
 
     /// Returns the last bytes of a file. `counts` are the lanes' newest counts, `written` those of their
@@ -98,9 +100,8 @@ impl Heading {
                 .map(|(counts, written)| with_loss(counts, written, described))
                 .collect();
             self.put_statistics(&mut out, &counts);
-            self.pad(&mut out);
         }
-        out
+        self.complete(out)
     }
 
     fn put_pcap(&self, out: &mut Vec<u8>, resolution: Resolution) {
@@ -136,13 +137,21 @@ impl Heading {
         }
     }
 
-    fn pad(&self, out: &mut Vec<u8>) {
-        let gap = padding_bytes(out.len(), self.align);
-        if gap > 0 {
-            let from = out.len();
-            out.resize(from + gap, 0);
-            padding(&mut out[from..]);
+    /// Compresses blocks and fills them up to the alignment; pcap cannot be filled up.
+    fn complete(&self, mut blocks: Vec<u8>) -> Vec<u8> {
+        if blocks.is_empty() {
+            return blocks;
         }
+        if let Some(compression) = self.compression {
+            return stored(compression, &blocks, self.align);
+        }
+        let gap = if self.format == Format::Pcapng { padding_bytes(blocks.len(), self.align) } else { 0 };
+        if gap > 0 {
+            let from = blocks.len();
+            blocks.resize(from + gap, 0);
+            padding(&mut blocks[from..]);
+        }
+        blocks
     }
 }
 
@@ -179,6 +188,7 @@ mod tests {
             known: 1,
             start_ns: 1,
             align: 1,
+            compression: None,
             absent: BTreeSet::new(),
         };
         assert!(!heading.is_ready());
@@ -199,6 +209,7 @@ mod tests {
             known: 1,
             start_ns: 1_790_000_000_123_456_789,
             align: 1,
+            compression: None,
             absent: BTreeSet::new(),
         };
         let statistics_of = |counts: Counts| {

@@ -5,6 +5,7 @@
 //! | [`plan`] | format, output, rotation and retention as plain data |
 //! | [`target`] | an output, opened and examined before it becomes a sink |
 //! | [`bytes`] | outputs of any bytes: stdout, or a folder of files |
+//! | [`compress`] | a sink that compresses, on threads of its own |
 //! | [`chunk`] | chunks of a file, as lanes send them |
 //! | [`descriptor`] | the kind of a descriptor, the capacity of a pipe, and whether it has a reader |
 //! | [`header`] | the first and last blocks of a file |
@@ -28,6 +29,7 @@
 
 mod bytes;
 mod chunk;
+mod compress;
 mod descriptor;
 mod file;
 mod file_opener;
@@ -50,11 +52,12 @@ mod tee;
 
 pub use bytes::{ByteSink, FilledBuffer, SeriesTally, open_bytes};
 pub use chunk::{Chunk, LaneMessage, Part};
+pub use compress::Codec;
 pub use descriptor::{FdKind, enlarge, fd_kind};
 pub use file::{Files, Parts};
 pub use folder::Folder;
 pub use header::Heading;
-pub use plan::{DirPlan, Format, Output, ROTATE_BYTES_MIN, Retention};
+pub use plan::{CompressPlan, DirPlan, Format, Output, ROTATE_BYTES_MIN, Retention};
 pub use repack::Repack;
 pub use slots::Slots;
 pub use stream::Patience;

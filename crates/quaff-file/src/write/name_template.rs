@@ -35,14 +35,21 @@ enum Field {
 impl NameTemplate {
     /// Parses an strftime template with the fields `%Y %y %m %d %H %M %S %j %F %T %s %%`, which can be
     /// recognised in a name. A template with `%i` (or `%3i`: at least three digits) is the whole name, with
-    /// the file's number there; to any other the number and `extension` are appended.
+    /// the file's number there, but for the suffix of a compression in `extension`; to any other the number and
+    /// `extension` are appended.
     pub(super) fn new(template: &str, extension: &str) -> Result<Self> {
         let refuse = |words: &str| Err(Error::Plan(format!("file name template '{template}': {words}")));
         if template.is_empty() || template.contains('/') {
             return refuse("it must be a file name without folders");
         }
-        let (before, digits, after) =
-            split(template).unwrap_or((format!("{template}-"), NUMBER_DIGITS, format!(".{extension}")));
+        let whole = |(before, digits, after): (String, usize, String)| {
+            let compression =
+                extension.split_once('.').map_or(String::new(), |(_, suffix)| format!(".{suffix}"));
+            let is_named = after.ends_with(&compression);
+            (before, digits, if is_named { after } else { after + &compression })
+        };
+        let appended = || (format!("{template}-"), NUMBER_DIGITS, format!(".{extension}"));
+        let (before, digits, after) = split(template).map(whole).unwrap_or_else(appended);
         let (Some(mut pattern), Some(rest)) = (pattern(&before), pattern(&after)) else {
             return refuse("the fields are %Y %y %m %d %H %M %S %j %F %T %s %%, and %i once");
         };

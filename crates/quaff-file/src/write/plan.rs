@@ -1,5 +1,7 @@
 //! The plan of an output as plain data: format, target, rotation and retention.
 
+use crate::read::Compression;
+use crate::write::compress::Codec;
 use crate::{Error, Result};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -29,6 +31,48 @@ impl Format {
         match self {
             Self::Pcapng => "pcapng",
             Self::Pcap | Self::PcapUs => "pcap",
+        }
+    }
+
+    /// The same for compressed files.
+    pub fn extension_with(self, compression: Option<Compression>) -> &'static str {
+        match (self, compression) {
+            (_, None) => self.extension(),
+            (Self::Pcapng, Some(Compression::Zstd)) => "pcapng.zst",
+            (Self::Pcapng, Some(Compression::Lz4)) => "pcapng.lz4",
+            (Self::Pcapng, Some(Compression::Gzip)) => "pcapng.gz",
+            (_, Some(Compression::Zstd)) => "pcap.zst",
+            (_, Some(Compression::Lz4)) => "pcap.lz4",
+            (_, Some(Compression::Gzip)) => "pcap.gz",
+        }
+    }
+}
+
+/// Compression of an output, a frame for each chunk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CompressPlan {
+    pub codec: Codec,
+    /// Number of threads, at least one.
+    pub threads: usize,
+    /// Cores of the threads: one each if there are as many, otherwise all of them for each; empty for those of the
+    /// thread that starts them.
+    pub cores: Vec<usize>,
+    /// Bytes of buffers that may wait for the threads before chunks are stored uncompressed; `None` if the input can
+    /// wait.
+    pub backlog_bytes: Option<u64>,
+}
+
+impl CompressPlan {
+    /// One thread on any core.
+    pub fn new(codec: Codec) -> Self {
+        Self { codec, threads: 1, cores: Vec::new(), backlog_bytes: None }
+    }
+
+    /// The cores of a thread.
+    pub(super) fn cores_of(&self, thread: usize) -> Vec<usize> {
+        match self.cores.get(thread).filter(|_| self.cores.len() == self.threads) {
+            Some(core) => vec![*core],
+            None => self.cores.clone(),
         }
     }
 }

@@ -276,6 +276,7 @@ mod tests {
             known: 1,
             start_ns: 1,
             align: 1,
+            compression: None,
             absent: Default::default(),
         };
         let (stop, run) = (Stop::default(), Stop::default());

@@ -1,5 +1,7 @@
 //! The output, opened and examined before it becomes a sink: its kind decides how it is written.
 
+use crate::read::Compression;
+use crate::write::compress::Compress;
 use crate::write::descriptor::{FdKind, fd_kind};
 use crate::write::file::{Files, Parts};
 use crate::write::file_opener::probe_named;
@@ -9,7 +11,7 @@ use crate::write::folders::Folders;
 use crate::write::header::Heading;
 use crate::write::live_copy::LiveCopy;
 use crate::write::name_template::NameTemplate;
-use crate::write::plan::{DirPlan, Format, Output};
+use crate::write::plan::{CompressPlan, DirPlan, Format, Output};
 use crate::write::repack::Repack;
 use crate::write::slots::Slots;
 use crate::write::stream::{Patience, Stream};
@@ -43,6 +45,7 @@ pub struct Target {
     format: Format,
     /// Alignment of writes; 1 when they go through the page cache.
     align: usize,
+    compress: Option<CompressPlan>,
     /// The pipe of the live copy.
     live_copy: Option<File>,
     /// Without it a reader that stands still is waited for.
@@ -63,30 +66,33 @@ enum TargetKind {
 }
 
 impl Target {
-    /// Opens `output`, whose files get `access`, and the pipe of the live copy. Waits for a reader of a named pipe
-    /// until `stop`.
+    /// Opens `output`, whose files get `access`, and the pipe of the live copy, which is not compressed. Waits for a
+    /// reader of a named pipe until `stop`.
     pub fn open(
         output: &Output,
         live_copy: Option<&Output>,
         format: Format,
         access: FileAccess,
+        compress: Option<&CompressPlan>,
         wakeup: &Wakeup,
         stop: &Stop,
     ) -> Result<Self> {
         let live_copy = live_copy.map(|output| open_live_copy(output, stop)).transpose()?;
+        let extension = format.extension_with(compress.map(|plan| plan.codec.compression));
         let (kind, align) = match output {
             Output::Stdout => open_stdout()?,
             Output::File(path) if is_stream(path) => (TargetKind::Stream(open_stream(path, stop)?), 1),
             Output::File(path) => open_file(path, access)?,
             Output::Dir(dir) => {
                 let align = folder_align(&dir.dir, access)?;
-                let folder = Folder::open(dir, format.extension(), align > 1, access, wakeup.clone())?;
-                let names = NameTemplate::new(&dir.name, format.extension())?;
+                let folder = Folder::open(dir, extension, align > 1, access, wakeup.clone())?;
+                let names = NameTemplate::new(&dir.name, extension)?;
                 (TargetKind::Folder(Box::new(folder), dir.rotate_time, Box::new(names)), align)
             }
-            Output::Dirs(dirs) => open_folders(dirs, format, access)?,
+            Output::Dirs(dirs) => open_folders(dirs, extension, access)?,
         };
-        Ok(Self { kind, format, align, live_copy, patience: None, fsync: None })
+        let compress = compress.cloned();
+        Ok(Self { kind, format, align, compress, live_copy, patience: None, fsync: None })
     }
 
     /// Wraps a pipe to a process.
@@ -95,6 +101,7 @@ impl Target {
             kind: TargetKind::Stream(pipe),
             format,
             align: 1,
+            compress: None,
             live_copy: None,
             patience: None,
             fsync: None,
@@ -107,6 +114,7 @@ impl Target {
             kind: TargetKind::Own(sink, name),
             format,
             align: 1,
+            compress: None,
             live_copy: None,
             patience: None,
             fsync: None,
@@ -125,8 +133,18 @@ impl Target {
 
     /// Returns the alignment of chunks, bytes.
     pub fn align(&self) -> usize {
-        // pcap cannot be padded: the sink repacks its chunks.
-        if self.format == Format::Pcapng { self.align } else { 1 }
+        // pcap cannot be padded: the sink repacks its chunks. Of compressed ones, the frames are padded.
+        if self.format == Format::Pcapng && self.compress.is_none() { self.align } else { 1 }
+    }
+
+    /// Returns the alignment of blocks outside of chunks, bytes.
+    pub fn heading_align(&self) -> usize {
+        if self.compress.is_some() { self.align } else { self.align() }
+    }
+
+    /// Returns the compression of the output.
+    pub fn compression(&self) -> Option<Compression> {
+        self.compress.as_ref().map(|plan| plan.codec.compression)
     }
 
     /// Returns whether chunks are read by the disk alone, and not by this machine's processor.
@@ -146,6 +164,11 @@ impl Target {
 
     /// Describes how the output is written, such as `io_uring, O_DIRECT`.
     pub fn describe(&self) -> String {
+        let compressed = self.compress.as_ref().map_or(String::new(), |plan| format!(", {}", plan.codec));
+        self.describe_kind() + &compressed
+    }
+
+    fn describe_kind(&self) -> String {
         match &self.kind {
             TargetKind::Stream(_) => STREAM.to_owned(),
             TargetKind::Own(_, name) => (*name).to_owned(),
@@ -191,7 +214,8 @@ impl Target {
         gauges: Arc<WriterGauges>,
     ) -> Result<Box<dyn Sink>> {
         let is_one = !matches!(self.kind, TargetKind::Folders(..));
-        let is_repacked = self.align > 1 && self.format != Format::Pcapng && is_one;
+        let is_padded = self.format == Format::Pcapng || self.compress.is_some();
+        let is_repacked = self.align > 1 && !is_padded && is_one;
         let repack =
             is_repacked.then(|| Repack::new(self.align, REPACK_BYTES, REPACK_BUFFERS)).transpose()?;
         let (stop, wakeup, of_folders) = (stop.clone(), wakeup.clone(), slots.clone());
@@ -225,6 +249,10 @@ impl Target {
                 Box::new(Folders::start(folders, &run, stop, gauges)?)
             }
             TargetKind::Own(sink, _) => sink,
+        };
+        let sink: Box<dyn Sink> = match &self.compress {
+            Some(plan) => Box::new(Compress::start(sink, plan, heading.align, &wakeup)?),
+            None => sink,
         };
         let Some(out) = self.live_copy else { return Ok(sink) };
         Ok(Box::new(Tee::new(sink, LiveCopy::start(out, stop)?, heading, gauges)))
@@ -340,7 +368,11 @@ fn sync_name(path: &Path) -> Result<()> {
 }
 
 /// Opens several folders; the alignment is one that suits all of them.
-fn open_folders(dirs: &[DirPlan], format: Format, access: FileAccess) -> Result<(TargetKind, usize)> {
+fn open_folders(
+    dirs: &[DirPlan],
+    extension: &'static str,
+    access: FileAccess,
+) -> Result<(TargetKind, usize)> {
     let (mut folders, mut names, mut rotate_time) = (Vec::<OpenFolder>::new(), None, None);
     for plan in dirs {
         let identity = |dir: &Path| dir.metadata().map(|meta| (meta.dev(), meta.ino())).ok();
@@ -350,9 +382,9 @@ fn open_folders(dirs: &[DirPlan], format: Format, access: FileAccess) -> Result<
             return Err(Error::Plan(format!("`dir` {one} and {other} are the same folder: give each once")));
         }
         let (align, wakeup, dir) = (folder_align(&plan.dir, access)?, Wakeup::new()?, plan.dir.clone());
-        let folder = Folder::open(plan, format.extension(), align > 1, access, wakeup.clone())?;
+        let folder = Folder::open(plan, extension, align > 1, access, wakeup.clone())?;
         folders.push(OpenFolder { dir, folder, align, wakeup, disk: Box::new(Disk::new) });
-        names = Some(NameTemplate::new(&plan.name, format.extension())?);
+        names = Some(NameTemplate::new(&plan.name, extension)?);
         rotate_time = plan.rotate_time;
     }
     let align = folders.iter().map(|open| open.align).max().unwrap_or(1);

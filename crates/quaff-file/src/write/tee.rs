@@ -49,7 +49,7 @@ impl Tee {
         Self {
             disk,
             live_copy: Some(live_copy),
-            heading: Heading { align: 1, ..heading },
+            heading: Heading { align: 1, compression: None, ..heading },
             counts: vec![Counts::default(); lanes],
             noted: vec![Counts::default(); lanes],
             copied: vec![Counts::default(); lanes],

@@ -40,7 +40,8 @@ impl FileOutput {
             lanes: sources.lanes.len(),
             known: sources.interfaces.count().max(usize::from(sources.interfaces.waits_for_packets())),
             start_ns,
-            align: target.align(),
+            align: target.heading_align(),
+            compression: target.compression(),
             absent: BTreeSet::new(),
         };
         let slots = target.slots(start_ns);

@@ -83,7 +83,10 @@ pub(super) fn open(plan: &SplitPlan, number: usize, is_at_once: bool, stop: &Sto
             let transmit = Box::new(transmit(name, &presence, stop, gauges.clone())?);
             (Target::own(transmit, "an interface", Format::Pcap), None)
         }
-        _ => (Target::open(&member.goal.output(), None, write.format, write.access, &wakeup, stop)?, None),
+        _ => (
+            Target::open(&member.goal.output(), None, write.format, write.access, None, &wakeup, stop)?,
+            None,
+        ),
     };
     let name = name(member, number);
     target.patience =

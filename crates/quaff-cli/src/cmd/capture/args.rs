@@ -11,7 +11,8 @@ use quaff::plan::{
     default_rings_bytes,
 };
 use quaff::source::interfaces_named;
-use quaff_file::write::{DirPlan, Format, Output, Retention};
+use quaff_file::read::Compression;
+use quaff_file::write::{Codec, CompressPlan, DirPlan, Format, Output, Retention};
 use quaff_os::packet::TimeSource;
 use quaff_wire::tunnel::TunnelKinds;
 use std::path::{Path, PathBuf};
@@ -125,6 +126,14 @@ pub(crate) struct Args {
     /// File format: pcapng, pcap (nanoseconds), or pcap-us (microseconds, for old readers)
     #[arg(long, value_name = "FORMAT", default_value = "pcapng", value_parser = choice(FORMATS), help_heading = "Output")]
     format: Format,
+    /// Compress the output: zstd[:LEVEL], lz4 or gzip[:LEVEL] [default: by the suffix of -w: .zst, .lz4, .gz]
+    ///
+    /// On threads of its own; the files of a folder get the suffix. The output is a series of complete frames,
+    /// which zstd -d, lz4 -d and gunzip read, after kill -9 too. When compression does not keep up with the
+    /// packets, some are stored uncompressed in the same file, and counted; none is lost for it. Levels are 1
+    /// to 19 (zstd) and 1 to 9 (gzip), 1 if omitted.
+    #[arg(long, value_name = "TYPE", value_parser = units::codec, help_heading = "Output")]
+    compress: Option<Codec>,
     /// Longest time until a packet is on disk, while the disk keeps up [default: 1s; with stdout or --tee
     /// 200ms]
     #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = "Output")]
@@ -195,6 +204,9 @@ pub(crate) struct Args {
     /// Core for the writer [default: from --cpu]
     #[arg(long, value_name = "N", help_heading = "Performance")]
     writer_cpu: Option<usize>,
+    /// Cores for --compress, one thread each [default: one thread, on any core without a lane]
+    #[arg(long, value_name = "N[,N]", value_delimiter = ',', help_heading = "Performance")]
+    compress_cpu: Vec<usize>,
     /// Run the lanes at real-time priority PRIO (SCHED_FIFO, 1 to 99; 10 if omitted)
     #[arg(long, value_name = "PRIO", num_args = 0..=1, default_missing_value = "10", value_parser = clap::value_parser!(i32).range(1..=99), help_heading = "Performance")]
     rt: Option<i32>,
@@ -207,7 +219,7 @@ pub(crate) struct Args {
     copies: u32,
     /// Compress each packet at zlib's LEVEL and discard the result, for 'quaff bench'
     #[arg(long, value_name = "LEVEL", default_value_t = 0, hide = true, value_parser = clap::value_parser!(u32).range(0..=9))]
-    compress: u32,
+    load_compress: u32,
 
     /// Show what would be done, and how long the disk may stall without loss; capture nothing
     #[arg(long, alias = "explain", help_heading = "Report")]
@@ -227,6 +239,16 @@ pub(crate) struct Args {
     pub(crate) stats_name: bool,
 }
 
+/// The compression in the name of a file.
+fn suffix(path: &Path) -> Option<Compression> {
+    match path.extension()?.to_str()? {
+        "zst" => Some(Compression::Zstd),
+        "lz4" => Some(Compression::Lz4),
+        "gz" => Some(Compression::Gzip),
+        _ => None,
+    }
+}
+
 /// Names of stdout that users pass to -w.
 const STDOUT: [&str; 4] = ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"];
 
@@ -237,6 +259,7 @@ Examples:
   quaff capture -i any -w all.pcapng
   quaff capture -i eth0 --dir /data --rotate-time 1h --keep-free 10
   quaff capture -i eth0 -i eth1 --dir /disk0 --dir /disk1 --keep-free 10
+  quaff capture -i eth0 --dir /data --compress zstd --keep-size 500G
   quaff capture -i eth0 -w - | tshark -r -
   quaff capture -i eth0 --decap erspan --inner 'tcp port 443' -w mirror.pcapng
   quaff capture -i eth0 -w - --tee /data --keep-size 100G | tshark -r -
@@ -307,7 +330,7 @@ impl Args {
                 .map(|expression| InnerPlan { expression, user: self.inner_user }),
             edit: self.edit.plan(),
             snaplen: if self.snaplen == 0 { SNAPLEN_MAX } else { self.snaplen },
-            load: LoadPlan { copies: self.copies, compression: self.compress },
+            load: LoadPlan { copies: self.copies, compression: self.load_compress },
             promiscuous: !self.no_promiscuous,
             time_source: self.time_stamp_type,
             ring_bytes: self.ring.map_or(ring_bytes, |bytes| bytes as usize),
@@ -319,6 +342,7 @@ impl Args {
             format: self.format,
             flush: self.flush.unwrap_or(flush_default),
             fsync: self.fsync,
+            compress: self.compress_plan()?,
             cpu: writer_cpu,
             access: self.owner.access()?,
             owner: self.owner.caller(),
@@ -327,6 +351,25 @@ impl Args {
         // The packets themselves go into the folder of --tee.
         let (output, live_copy) = (self.output()?, self.tee.as_ref().map(|_| self.written()));
         Ok(CapturePlan { input, write, output, live_copy, sandbox: self.owner.sandbox() })
+    }
+
+    /// The compression asked for, or that of the file's name.
+    fn compress_plan(&self) -> anyhow::Result<Option<CompressPlan>> {
+        let path = self.write.as_ref().filter(|_| self.tee.is_none());
+        let named = path.and_then(|path| suffix(path));
+        if let (Some(codec), Some(named)) = (self.compress, named)
+            && codec.compression != named
+        {
+            bail!("--compress {codec} contradicts the name of the file of -w: change one of them");
+        }
+        let Some(codec) = self.compress.or(named.map(Codec::fastest)) else {
+            if !self.compress_cpu.is_empty() {
+                bail!("--compress-cpu needs --compress, or a file of -w that ends in .zst, .lz4 or .gz");
+            }
+            return Ok(None);
+        };
+        let (threads, cores) = (self.compress_cpu.len().max(1), self.compress_cpu.clone());
+        Ok(Some(CompressPlan { threads, cores, ..CompressPlan::new(codec) }))
     }
 
     /// The cores of the lanes and of the writer.

@@ -8,6 +8,7 @@ use quaff::LaneGauges;
 use quaff::Status;
 use quaff::plan::{CapturePlan, PREFAULT, RETIRE_MS, SNAPLEN_MAX, stall_seconds};
 use quaff::tally::{DecapTally, InputTally, LaneTally, Ledger, Verdict};
+use quaff_file::tally::CompressionTally;
 use quaff_file::write::{DirPlan, Output};
 use quaff_os::{Reason, process};
 use std::time::Instant;
@@ -297,6 +298,7 @@ fn beside(ledger: &Ledger) -> String {
             .as_ref()
             .map_or("\n".into(), |failure| format!("; ended early: {}\n", name(failure)));
     }
+    text += &ledger.compression.as_ref().map_or(String::new(), compression);
     match ledger.tee {
         Some(copy) if copy.lost > 0 => {
             text += &format!(
@@ -320,6 +322,23 @@ fn beside(ledger: &Ledger) -> String {
     if ledger.commands_failed > 0 {
         let (failed, all) = (show::count(ledger.commands_failed), show::count(ledger.commands));
         text += &format!("  {failed} of {all} commands run by --exec failed\n");
+    }
+    text
+}
+
+/// The compression, and what was stored because it did not keep up.
+fn compression(of: &CompressionTally) -> String {
+    let level = if of.format == "lz4" { String::new() } else { format!(" level {}", of.level) };
+    let (plain, bytes) = (show::bytes(of.plain_bytes), show::bytes(of.bytes));
+    let mut text = format!("  {plain} compressed to {bytes} by {}{level}\n", of.format);
+    if of.stored_frames > 0 {
+        text += &format!(
+            "  compression did not keep up: {} of {} frames ({}) are stored uncompressed in the file; lz4 or a lower level is \
+             faster, --compress-cpu gives it more cores\n",
+            show::count(of.stored_frames),
+            show::count(of.frames),
+            show::bytes(of.stored_bytes)
+        );
     }
     text
 }
@@ -365,6 +384,7 @@ pub(super) fn explain(plan: &CapturePlan, inner: &[(String, FilterPlace)]) {
         Some(_) => show::print(&format!("files      {}, in order", name(&sources(plan)))),
     }
     show::print(&format!("output     {} as {}", name(&target(plan)), plan.write.format.extension()));
+    explain_compression(plan);
     explain_folders(plan);
     show::print(&format!(
         "filter     {}",
@@ -407,6 +427,21 @@ pub(super) fn explain(plan: &CapturePlan, inner: &[(String, FilterPlace)]) {
             "  at {words:<8} {large:>6.1} s of 1514 B frames, {small:>6.1} s of 64 B frames"
         ));
     }
+}
+
+fn explain_compression(plan: &CapturePlan) {
+    let Some(compress) = &plan.write.compress else { return };
+    let threads = match compress.threads {
+        1 => "one thread".to_owned(),
+        threads => format!("{threads} threads"),
+    };
+    let late = compress.backlog_bytes.map_or(String::new(), |bytes| {
+        format!(
+            "; if more than {} of the buffer wait for it, packets are stored uncompressed",
+            show::bytes(bytes)
+        )
+    });
+    show::print(&format!("compress   {}, {threads}{late}", compress.codec));
 }
 
 /// Prints which interface is written to which folder, if there are several.

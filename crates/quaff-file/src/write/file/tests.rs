@@ -27,6 +27,7 @@ fn parts(format: Format, align: usize, disk: Disk, stop: &Stop) -> Parts {
         known: 1,
         start_ns: 1,
         align: 1,
+        compression: None,
         absent: Default::default(),
     };
     Parts {

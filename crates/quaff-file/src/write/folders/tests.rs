@@ -51,6 +51,7 @@ impl Run {
             known: lanes,
             start_ns: START_NS,
             align: 1,
+            compression: None,
             absent: Default::default(),
         };
         let run = FolderRun { heading, slots: Slots::default(), fsync: None, wakeup: wakeup.clone() };
