@@ -1,4 +1,4 @@
-//! `quaff capture --read` and `quaff verify` on files as other programs write them: what they record is kept, and counts.
+//! `quaff capture --read` and `quaff verify` on files as other programs write them: their records are kept, and count.
 
 mod support;
 
@@ -207,4 +207,186 @@ fn an_interface_receives_what_the_filter_rejects() {
     assert_eq!(last(&counters, 0), [20, 70, 20, 10, 10].map(Some));
     assert_eq!(last(&counters, 1), [5, 7, 4, 0, 4].map(Some));
     assert!(counters.iter().all(|of| of.filteraccept <= of.ifrecv), "{counters:?}");
+}
+
+/// The flags of each packet, and its options other than the drop count.
+fn options(path: impl AsRef<Path>) -> Vec<(u32, Vec<u8>)> {
+    let mut found = Vec::new();
+    let mut file = CaptureFile::open(path.as_ref()).expect("a file");
+    let mut each = |item: Item<'_>| {
+        if let Item::Frame(frame) = item {
+            let kept = quaff_wire::pcapng::PacketOptions::new(frame.flags, frame.options);
+            found.push((kept.flags, kept.bytes));
+        }
+    };
+    while file.pull(&mut each).expect("a whole file") {}
+    found
+}
+
+#[test]
+fn flags_and_options_of_packets_are_kept() {
+    let dir = folder();
+    // Sent, as a broadcast, with 4 bytes of frame check sequence, and an error of the link.
+    let flags = 0b10 | 3 << 2 | 4 << 5 | 1 << 24;
+    let others = [
+        option(1, b"seen by hand"),
+        option(3, &[2, 1, 2, 3, 4]),
+        option(5, &77u64.to_le_bytes()),
+        option(6, &3u32.to_le_bytes()),
+        option(7, &[2, 5, 0, 0, 0, 0, 0, 0, 0]),
+    ]
+    .concat();
+    let all = [option(2, &u32::to_le_bytes(flags)), others.clone(), vec![0; 4]].concat();
+    let address = option(4, &[192, 0, 2, 1, 255, 255, 255, 0]);
+    let interface = [option(2, b"eth0"), option(13, &[4]), address].concat();
+    let file = Pcapng::default().section(&[]).interface(&interface).packets(0, 0..600).packet(0, 600, &all);
+    let (from, to) = (file.packets(0, 601..610).put(&dir, "in.pcapng"), dir.path().join("out.pcapng"));
+    let to = to.display().to_string();
+    assert_eq!(capture(&["-r", &from, "-w", &to]).code, 0);
+    let found = options(&to);
+    assert_eq!(found.len(), 610);
+    for (number, found) in found.iter().enumerate() {
+        let expected = if number == 600 { (flags, others.clone()) } else { (0, Vec::new()) };
+        assert_eq!(*found, expected, "{number}");
+    }
+    let printed = String::from_utf8_lossy(&std::fs::read(&to).expect("read")).into_owned();
+    assert!(printed.contains("seen by hand"));
+    let mut described = None;
+    let mut file = CaptureFile::open(Path::new(&to)).expect("a file");
+    let each = |item: Item<'_>| {
+        if let Item::Interface(interface) = item {
+            let others = quaff_wire::pcapng::interface_options(interface.options);
+            described = Some((interface.fcs_len, others));
+        }
+    };
+    file.pull(each).expect("a file");
+    assert_eq!(described, Some((Some(4), option(4, &[192, 0, 2, 1, 255, 255, 255, 0]))));
+    let Some(mut tshark) = tool("flags_and_options_of_packets_are_kept", "tshark") else { return };
+    let printed =
+        run(tshark.args(["-r", &to, "-T", "fields", "-e", "frame.comment", "-e", "frame.packet_flags"]));
+    let line = printed.lines().nth(600).expect("a line");
+    assert!(line.starts_with("seen by hand\t") && line.contains("100008e"), "{line}");
+}
+
+#[test]
+fn a_loss_is_a_comment_on_the_packet_after_it() {
+    let dir = folder();
+    let dropcount = option(4, &3u64.to_le_bytes());
+    let file = Pcapng::default().section(&[]).named("eth0").packets(0, 0..2).packet(0, 2, &dropcount);
+    let (from, to) = (file.put(&dir, "in.pcapng"), dir.path().join("out.pcapng").display().to_string());
+    assert_eq!(capture(&["-r", &from, "-w", &to]).code, 1);
+    let again = dir.path().join("again.pcapng").display().to_string();
+    assert_eq!(capture(&["-r", &to, "-w", &again]).code, 1);
+    let comment = option(1, b"3 packets were lost before this one");
+    for path in [&to, &again] {
+        assert_eq!(options(path), [(0, vec![]), (0, vec![]), (0, comment.clone())], "once in {path}");
+    }
+    let Some(mut tshark) = tool("a_loss_is_a_comment_on_the_packet_after_it", "tshark") else { return };
+    let printed = run(tshark.args(["-r", &to, "-Y", "frame.comment", "-T", "fields", "-e", "frame.comment"]));
+    assert_eq!(printed, "3 packets were lost before this one\n");
+}
+
+#[test]
+fn the_section_is_of_the_machine_that_captured() {
+    let dir = folder();
+    let texts = [option(2, b"z80"), option(3, b"CP/M 2.2"), option(4, b"Dumpcap 9"), option(1, b"at night")];
+    let file = Pcapng::default().section(&texts.concat()).named("eth0").packets(0, 0..2);
+    let (from, to) = (file.put(&dir, "in.pcapng"), dir.path().join("out.pcapng").display().to_string());
+    let again = dir.path().join("again.pcapng").display().to_string();
+    assert_eq!(capture(&["-r", &from, "-w", &to, "--annotate", "for the lawyers"]).code, 0);
+    assert_eq!(capture(&["-r", &to, "-w", &again]).code, 0);
+    let bytes = std::fs::read(&to).expect("read");
+    let head = String::from_utf8_lossy(&bytes[..300]).into_owned();
+    for text in ["z80", "CP/M 2.2", "quaff ", "at night", "captured by Dumpcap 9", "for the lawyers"] {
+        assert!(head.contains(text), "{text}: {head}");
+    }
+    assert!(!head.contains(std::env::consts::ARCH), "{head}");
+    let pcap = dir.path().join("out.pcap").display().to_string();
+    let ended = capture(&["-r", &from, "-w", &pcap, "--format", "pcap", "--annotate", "x"]);
+    assert!(ended.code == 2 && ended.stderr.contains("pcapng"), "{}", ended.stderr);
+}
+
+fn pcap(network: u32, records: &[(u32, u32)]) -> Vec<u8> {
+    let words = |words: &[u32]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<_>>();
+    let mut file = words(&[0xA1B2_C3D4, 4 << 16 | 2, 0, 0, 8 << 20, network]);
+    for (seconds, length) in records {
+        file.extend(words(&[*seconds, 0, *length, *length]));
+        file.extend((0..*length).map(|at| at as u8));
+    }
+    file
+}
+
+#[test]
+fn the_frame_check_sequence_of_pcap_is_kept() {
+    let dir = folder();
+    let from = dir.path().join("in.pcap").display().to_string();
+    std::fs::write(&from, pcap(1 | 1 << 26 | 2 << 28, &[(7, 64)])).expect("written");
+    let (ng, back) = (dir.path().join("out.pcapng"), dir.path().join("back.pcap").display().to_string());
+    let ng = ng.display().to_string();
+    assert_eq!(capture(&["-r", &from, "-w", &ng]).code, 0);
+    assert_eq!(capture(&["-r", &ng, "-w", &back, "--format", "pcap"]).code, 0);
+    assert_eq!(std::fs::read(&back).expect("read")[20..24], (1u32 | 1 << 26 | 2 << 28).to_le_bytes());
+}
+
+/// Link types such as D-Bus have packets that are larger than those of any network.
+#[test]
+fn large_packets_are_whole_up_to_a_chunk() {
+    let dir = folder();
+    let from = dir.path().join("in.pcap").display().to_string();
+    let to = dir.path().join("out.pcapng").display().to_string();
+    std::fs::write(&from, pcap(231, &[(7, 60), (7, 300_000), (7, 3 << 20), (8, 60)])).expect("written");
+    let ended = capture(&["-r", &from, "-w", &to]);
+    assert_eq!((ended.code, &ended.json["lossless"]), (0, &true.into()), "{}", ended.json);
+    let lengths = |path: &str| {
+        let mut lengths = Vec::new();
+        let mut file = CaptureFile::open(Path::new(path)).expect("a file");
+        let mut each = |item: Item<'_>| {
+            if let Item::Frame(frame) = item {
+                assert!(frame.data.iter().enumerate().all(|(at, byte)| *byte == at as u8));
+                lengths.push((frame.data.len(), frame.wire_len));
+            }
+        };
+        while file.pull(&mut each).expect("a whole file") {}
+        lengths
+    };
+    assert_eq!(lengths(&to), lengths(&from));
+    std::fs::write(&from, pcap(231, &[(7, 60), (7, 5 << 20), (8, 60)])).expect("written");
+    let ended = capture(&["-r", &from, "-w", &to]);
+    assert_eq!((ended.code, &ended.json["verdict"]), (1, &"lossy".into()), "{}", ended.json);
+    assert!(ended.stderr.contains("a chunk of the output"), "{}", ended.stderr);
+    assert_eq!(lengths(&to)[1].1, 5 << 20);
+}
+
+#[test]
+fn times_that_a_format_cannot_have_are_counted() {
+    let dir = folder();
+    let to = dir.path().join("out.pcap").display().to_string();
+    // Times in s: in 2100, in 2200, and in 3000.
+    let seconds = [4_102_444_800u64, 7_258_118_400, 32_503_680_000];
+    let interface =
+        Pcapng::default().section(&[]).block(1, &[&[1, 0, 0, 0, 0, 0, 0, 0], &option(9, &[0]), &[0; 4]]);
+    let packet = |file: Pcapng, seconds: &u64| {
+        file.block(6, &[&[0; 4], &time(*seconds), &[4, 0, 0, 0, 4, 0, 0, 0], &[1, 2, 3, 4]])
+    };
+    let from = seconds.iter().fold(interface, packet).put(&dir, "in.pcapng");
+    for (format, late) in [("pcap", 2), ("pcapng", 1)] {
+        let ended = capture(&["-r", &from, "-w", &to, "--format", format]);
+        let found = (ended.code, &ended.json["input"]["late_times"], &ended.json["written"]);
+        assert_eq!(found, (1, &late.into(), &3.into()), "{}", ended.json);
+        assert!(ended.stderr.contains("2106"), "{}", ended.stderr);
+        let mut times = Vec::new();
+        let mut file = CaptureFile::open(Path::new(&to)).expect("a file");
+        let mut each = |item: Item<'_>| {
+            if let Item::Frame(frame) = item {
+                times.push(frame.time_ns / 1_000_000_000);
+            }
+        };
+        while file.pull(&mut each).expect("a whole file") {}
+        let expected = if format == "pcap" {
+            [seconds[0], u32::MAX.into(), u32::MAX.into()]
+        } else {
+            [seconds[0], seconds[1], (u64::MAX - 1) / 1_000_000_000]
+        };
+        assert_eq!(times, expected, "no time wraps");
+    }
 }

@@ -134,7 +134,7 @@ impl Interfaces {
 
 fn text_bytes(interface: &Interface) -> usize {
     let filter = interface.filter.as_ref().map_or(0, String::len);
-    interface.name.len() + interface.description.len() + interface.os.len() + filter
+    interface.name.len() + interface.description.len() + interface.os.len() + filter + interface.others.len()
 }
 
 #[cfg(test)]

@@ -64,6 +64,26 @@ pub struct Interface<'a> {
     /// `if_speed`, bit/s.
     pub speed_bps: Option<u64>,
     pub os: Option<&'a [u8]>,
+    /// `if_fcslen`, or what the link type of a pcap file says: length of the frame check sequence, bits. Some programs
+    /// mean bytes.
+    pub fcs_len: Option<u8>,
+    /// All options of the block.
+    pub options: RawOptions<'a>,
+}
+
+/// The options of a block as they stand in the file, for a copy of them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RawOptions<'a> {
+    pub(crate) bytes: &'a [u8],
+    pub(crate) order: ByteOrder,
+}
+
+impl RawOptions<'_> {
+    /// Returns whether there are none.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
 }
 
 /// A packet as it was captured.
@@ -83,6 +103,8 @@ pub struct Frame<'a> {
     pub flags: u32,
     /// `epb_dropcount`: packets lost since the one before it on this interface, 0 where absent.
     pub dropcount: u64,
+    /// The options of the packet, if there are others than these two: comments, hashes, numbers. Nearly always empty.
+    pub options: RawOptions<'a>,
 }
 
 /// Counters of one interface since the capture began; `None` where the file has none.
@@ -267,6 +289,9 @@ pub(crate) enum ByteOrder {
 }
 
 impl ByteOrder {
+    /// That of this machine.
+    pub(crate) const NATIVE: Self = if cfg!(target_endian = "big") { Self::Big } else { Self::Little };
+
     #[inline]
     pub(crate) fn u16(self, bytes: [u8; 2]) -> u16 {
         match self {

@@ -4,6 +4,7 @@
 //! slicing lowers `keep`. A packet that a stage reassembles from its fragments is in the lane's own memory,
 //! the *scratch*.
 
+use quaff_wire::pcapng::PacketOptions;
 use quaff_wire::{INBOUND, OUTBOUND, Record};
 
 /// Maximum number of frames in a batch, whose descriptors fit the first-level cache.
@@ -43,6 +44,8 @@ pub struct Memory<'a> {
     pub bytes: &'a [u8],
     /// The lane's own, for frames with [`Frame::SCRATCH`].
     pub scratch: &'a [u8],
+    /// Options of frames with [`Frame::OPTIONS`]; only of frames that were read from files.
+    pub options: &'a [PacketOptions],
 }
 
 /// A batch that passes the stages.
@@ -62,7 +65,7 @@ pub(crate) struct Batch<'a> {
 impl Batch<'_> {
     /// The bytes of its frames.
     pub(crate) fn memory(&self) -> Memory<'_> {
-        Memory { bytes: self.bytes, scratch: self.scratch }
+        Memory { bytes: self.bytes, scratch: self.scratch, options: &[] }
     }
 }
 
@@ -84,6 +87,9 @@ impl Frame {
     pub(crate) const SCRATCH: u16 = 4;
     /// Its direction is unknown.
     pub(crate) const NO_DIRECTION: u16 = 8;
+    /// The frame has options of its own: `tci` is their number in the batch, `tpid` is 0. Only until it is copied into
+    /// the scratch.
+    pub(crate) const OPTIONS: u16 = 16;
     /// The upper byte of the flags.
     const MEMBER_SHIFT: u32 = 8;
 
@@ -97,6 +103,13 @@ impl Frame {
     #[inline]
     pub(crate) fn set_member(&mut self, member: u8) {
         self.flags = self.flags & 0xff | u16::from(member) << Self::MEMBER_SHIFT;
+    }
+
+    /// The options of the frame, if it has some.
+    #[inline]
+    pub(crate) fn options<'a>(&self, memory: Memory<'a>) -> Option<&'a PacketOptions> {
+        let has_some = self.flags & (Self::OPTIONS | Self::SCRATCH) == Self::OPTIONS && self.tpid == 0;
+        if has_some { memory.options.get(usize::from(self.tci)) } else { None }
     }
 
     /// The frame as a record of a file.

@@ -173,7 +173,7 @@ fn count(source: &dyn Source, stages: &[Box<dyn Stage>], counts: &mut Counts) {
 fn pack_all(lane: &mut Lane, frames: &mut [Frame], scratch: &[u8]) -> Result<()> {
     let mut left = frames;
     loop {
-        let memory = Memory { bytes: lane.source.bytes(), scratch };
+        let memory = Memory { bytes: lane.source.bytes(), scratch, options: lane.source.options() };
         let now = Now { steady_ns: steady_ns(), wall_ns: lane.source.wall_ns() };
         let taken = lane.output.take(memory, left, now);
         left = &mut std::mem::take(&mut left)[taken..];

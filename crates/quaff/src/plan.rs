@@ -50,6 +50,8 @@ pub struct ReadPlan {
     pub follow: bool,
     /// The core of the lane.
     pub cpu: Option<usize>,
+    /// Longer packets are cut, bytes; [`SNAPLEN_MAX`] where it is less.
+    pub packet_bytes_max: u32,
 }
 
 /// Edits of packets. Those by time and number, and of times, are for packets that are read from files.
@@ -170,6 +172,8 @@ pub struct WritePlan {
     pub access: FileAccess,
     /// To whom files belong if the sandbox names no user: who called sudo(8).
     pub owner: Option<User>,
+    /// A comment in the header of each file; pcapng only.
+    pub annotation: Option<String>,
 }
 
 /// The sandbox of a process, which the process enters at the end of a run's start and never leaves.
@@ -202,6 +206,8 @@ pub(crate) const CHUNK_BYTES: usize = 4 << 20;
 const BACKLOG_SHARE: u64 = 4;
 /// The most that may wait for it: the end of a capture waits for all of it.
 const BACKLOG_BYTES_MAX: u64 = 512 << 20;
+/// Room in a chunk beside its longest packet.
+const PACKET_ROOM_BYTES: usize = 128 << 10;
 /// Smallest `fsync`.
 const FSYNC_MIN: Duration = Duration::from_millis(10);
 /// Time after which the kernel retires a block that is not full, ms.
@@ -350,6 +356,7 @@ impl WritePlan {
             cpu: None,
             access: FileAccess::default(),
             owner: None,
+            annotation: None,
         }
     }
 
@@ -406,6 +413,9 @@ impl CapturePlan {
             let backlog_bytes = (self.write.buffer_bytes as u64 / BACKLOG_SHARE).min(BACKLOG_BYTES_MAX);
             compress.backlog_bytes = self.input.read.is_none().then_some(backlog_bytes);
         }
+        if self.write.annotation.is_some() && self.write.format != Format::Pcapng {
+            return Err(Error::Plan("`annotate` needs the `format` pcapng: pcap has no comments".into()));
+        }
         let turn_bytes = self.turn_bytes();
         for dir in self.output.folders_mut() {
             self.write.chunk_bytes = dir.validate(self.write.chunk_bytes)?;
@@ -413,6 +423,9 @@ impl CapturePlan {
                 dir.rotate_bytes = Some(dir.rotate_bytes.map_or(turn_bytes, |bytes| bytes.min(turn_bytes)));
                 self.write.chunk_bytes = dir.validate(self.write.chunk_bytes)?;
             }
+        }
+        if let Some(read) = &mut self.input.read {
+            read.packet_bytes_max = self.write.chunk_bytes.saturating_sub(PACKET_ROOM_BYTES) as u32;
         }
         Ok(self)
     }

@@ -155,6 +155,7 @@ impl Run {
         let seconds = (steady_ns() - self.started_ns) as f64 / 1e9;
         let (below_tap, mut reasons) = verdict::judge(&lanes, self.softnet);
         reasons.lossy.extend(input.as_ref().and_then(verdict::recorded));
+        reasons.lossy.extend(input.as_ref().and_then(verdict::late));
         Ended { lanes, input, failure, notes, seconds, below_tap, reasons }
     }
 }

@@ -128,6 +128,9 @@ pub struct InputTally {
     pub jumps: SkippedBytes,
     /// Drops recorded when the files were captured, with packets or in counters; in none of the sums. The run is lossy.
     pub recorded_drops: u64,
+    /// Packets of times that the output cannot have, which became the last one that it can: pcap ends in 2106, pcapng
+    /// with ns in 2554.
+    pub late_times: u64,
     /// The first file that could not be read at all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,

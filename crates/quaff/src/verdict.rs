@@ -127,6 +127,17 @@ pub(crate) fn recorded(input: &InputTally) -> Option<String> {
     (drops > 0).then(|| format!("{drops} packets were lost during the original capture, as the files record"))
 }
 
+/// Packets whose times the output cannot have.
+pub(crate) fn late(input: &InputTally) -> Option<String> {
+    let late = input.late_times;
+    (late > 0).then(|| {
+        format!(
+            "{late} packets have times that the output cannot have (pcap ends in 2106, pcapng in 2554): it has its \
+             last one instead"
+        )
+    })
+}
+
 /// Files that may not be on disk.
 pub(crate) fn unsynced(writer: &WriterTally) -> Option<String> {
     let files = writer.unsynced_files;
@@ -139,8 +150,8 @@ fn cut(lane: &LaneTally) -> Option<String> {
     let LaneTally { truncated, interface, .. } = lane;
     (*truncated > 0).then(|| {
         format!(
-            "{truncated} packets of {interface} are cut: longer than {SNAPLEN_MAX} bytes or than a block of the \
-             kernel's ring"
+            "{truncated} packets of {interface} are cut: longer than {SNAPLEN_MAX} bytes, than a block of the kernel's \
+             ring, or than a chunk of the output"
         )
     })
 }

@@ -61,7 +61,7 @@ impl<'a> Meter<'a> {
         loop {
             match self.source.pull(&mut frames, WAIT)? {
                 Pull::Batch => {
-                    let memory = Memory { bytes: self.source.bytes(), scratch: &[] };
+                    let memory = Memory { bytes: self.source.bytes(), scratch: &[], options: &[] };
                     self.arrivals.take(memory, &frames, self.begun_ns);
                     self.source.release();
                     self.lane.received.store(self.arrivals.received(), Ordering::Relaxed);

@@ -9,7 +9,7 @@ use crate::read::Compression;
 use crate::tally::{Counts, SessionCounts, statistics};
 use crate::write::compress::stored;
 use crate::write::plan::Format;
-use quaff_wire::pcap::{Resolution, file_header};
+use quaff_wire::pcap::{Resolution, file_header, set_fcs_len};
 use quaff_wire::pcapng::{Section, idb, isb, padding, padding_bytes, shb};
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -109,7 +109,11 @@ impl Heading {
         let (snaplen, linktype) =
             declared.first().map_or((0, 1), |interface| (interface.snaplen, interface.linktype));
         let linktype = self.interfaces.only_linktype(linktype);
-        out.extend(file_header(resolution, snaplen, linktype));
+        let mut header = file_header(resolution, snaplen, linktype);
+        if let Some(fcs_len) = declared.first().and_then(|interface| interface.fcs_len) {
+            set_fcs_len(&mut header, fcs_len);
+        }
+        out.extend(header);
     }
 
     fn put_statistics(&self, out: &mut Vec<u8>, counts: &[Counts]) {

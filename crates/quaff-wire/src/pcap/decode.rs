@@ -3,7 +3,7 @@
 use super::layout::{self, Chain, Follow, Form, Head, Oddities, RecordLayout, of_magic};
 use super::{FILE_HEADER_BYTES, RECORD_HEADER_BYTES};
 use crate::item::{
-    ByteOrder, Cursor, Damage, Find, Frame, Interface, Item, Reason, Step, UNIT_BYTES_MAX, Unit,
+    ByteOrder, Cursor, Damage, Find, Frame, Interface, Item, RawOptions, Reason, Step, UNIT_BYTES_MAX, Unit,
 };
 
 /// libpcap's and Wireshark's own limit; a record may exceed the snaplen of its file up to this.
@@ -55,7 +55,9 @@ impl Decoder {
         let time_ns = u64::from(seconds) * 1_000_000_000 + u64::from(fraction) * form.ns_per_fraction;
         let linktype = form.linktype;
         cursor.offset += (RECORD_HEADER_BYTES + data.len()) as u64;
-        let frame = Frame { data, time_ns, wire_len, interface: 0, linktype, flags: 0, dropcount: 0 };
+        let options = RawOptions::default();
+        let frame =
+            Frame { data, time_ns, wire_len, interface: 0, linktype, flags: 0, dropcount: 0, options };
         Ok(Step::Item(Item::Frame(frame)))
     }
 
@@ -133,8 +135,8 @@ impl Decoder {
         self.last_s = Some(time_ns / 1_000_000_000);
         let data = &record[form.head_bytes()..];
         let Head { wire_len, flags, .. } = head;
-        let frame =
-            Frame { data, time_ns, wire_len, interface: 0, linktype: form.linktype, flags, dropcount: 0 };
+        let (linktype, options) = (form.linktype, RawOptions::default());
+        let frame = Frame { data, time_ns, wire_len, interface: 0, linktype, flags, dropcount: 0, options };
         Ok(Step::Item(Item::Frame(frame)))
     }
 
@@ -197,7 +199,13 @@ impl Decoder {
         *bytes = rest;
         let linktype = form.linktype;
         let tsresol = if form.ns_per_fraction == 1 { 9 } else { 6 };
-        Ok(Step::Item(Item::Interface(Interface { linktype, snaplen, tsresol, ..Interface::default() })))
+        Ok(Step::Item(Item::Interface(Interface {
+            linktype,
+            snaplen,
+            tsresol,
+            fcs_len: form.fcs_len,
+            ..Interface::default()
+        })))
     }
 }
 

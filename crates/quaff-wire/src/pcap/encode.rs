@@ -1,5 +1,6 @@
 //! Writing pcap into memory that the caller owns (draft-ietf-opsawg-pcap), for tools that read no pcapng.
 
+use super::layout::{FCS_IS_KNOWN, FCS_WORDS_SHIFT};
 use super::*;
 use crate::record::{self, Append, Record, Room};
 
@@ -25,6 +26,15 @@ pub fn file_header(resolution: Resolution, snaplen: u32, linktype: u16) -> [u8; 
     header[16..20].copy_from_slice(&snaplen.to_ne_bytes());
     header[20..24].copy_from_slice(&u32::from(linktype).to_ne_bytes());
     header
+}
+
+/// Sets the length of the frame check sequence at the end of each packet, bits, in a file header. As in pcapng, where
+/// some programs mean bytes, less than 16 are bytes.
+pub fn set_fcs_len(header: &mut [u8; FILE_HEADER_BYTES], fcs_len: u8) {
+    let words = u32::from(if fcs_len < 16 { fcs_len / 2 } else { fcs_len / 16 });
+    let [.., a, b, c, d] = *header;
+    let network = u32::from_ne_bytes([a, b, c, d]) | FCS_IS_KNOWN | words << FCS_WORDS_SHIFT;
+    header[20..24].copy_from_slice(&network.to_ne_bytes());
 }
 
 /// Bytes that [`record`] writes for a packet of `captured` bytes.

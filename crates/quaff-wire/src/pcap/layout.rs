@@ -58,6 +58,8 @@ pub(super) struct Form {
     /// 1,000 or 1.
     pub(super) ns_per_fraction: u64,
     pub(super) linktype: u16,
+    /// Bits of frame check sequence at the end of each packet.
+    pub(super) fcs_len: Option<u8>,
     pub(super) snaplen: u32,
     pub(super) captured_bytes_max: u32,
     lengths: Lengths,
@@ -124,9 +126,11 @@ impl Form {
             (2, _) => Lengths::Captured,
             _ => return None,
         };
-        // The upper half of the word describes frame check sequences.
         let linktype = network as u16;
-        let form = Self { order, layout, ns_per_fraction, linktype, snaplen, captured_bytes_max, lengths };
+        // The upper bits: the length in words of 16 bits, if one bit says that it is known.
+        let fcs_len = (network & FCS_IS_KNOWN != 0).then_some((network >> FCS_WORDS_SHIFT) as u8 * 16);
+        let form =
+            Self { order, layout, ns_per_fraction, linktype, fcs_len, snaplen, captured_bytes_max, lengths };
         Some(match aix_linktype(network) {
             Some(linktype) if layout == RecordLayout::Standard && version == (2, 2) => {
                 Self { layout: RecordLayout::Aix, ns_per_fraction: 1, linktype, ..form }
@@ -343,6 +347,10 @@ pub(super) fn hole(bytes: &[u8], no_more: bool) -> Result<bool, usize> {
         false => Ok(is_zero),
     }
 }
+
+/// In the word of the link type (draft-ietf-opsawg-pcap, section 4).
+pub(super) const FCS_IS_KNOWN: u32 = 1 << 26;
+pub(super) const FCS_WORDS_SHIFT: u32 = 28;
 
 /// The result of following records by their lengths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,7 +5,7 @@ mod encode;
 mod layout;
 
 pub(crate) use decode::Decoder;
-pub use encode::{Resolution, append_record, file_header, record, record_bytes};
+pub use encode::{Resolution, append_record, file_header, record, record_bytes, set_fcs_len};
 pub use layout::RecordLayout;
 pub(crate) use layout::of_magic;
 

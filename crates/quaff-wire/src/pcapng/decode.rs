@@ -7,8 +7,8 @@ use super::option::{self, Options};
 use super::time::TimeScale;
 use super::{search, *};
 use crate::item::{
-    ByteOrder, Cursor, Damage, Frame, Interface, Item, Reason, Section, Statistics, Step, UNIT_BYTES_MAX,
-    Unit,
+    ByteOrder, Cursor, Damage, Frame, Interface, Item, RawOptions, Reason, Section, Statistics, Step,
+    UNIT_BYTES_MAX, Unit,
 };
 
 /// More interfaces than this in one section are not believed.
@@ -241,6 +241,7 @@ impl Decoder {
                 (IF_SPEED, speed) => {
                     interface.speed_bps = speed.try_into().ok().map(|speed| self.order.u64(speed));
                 }
+                (IF_FCSLEN, &[length]) => interface.fcs_len = Some(length),
                 (IF_FILTER, filter) => interface.filter = filter.get(1..),
                 (IF_TSRESOL, value) => [tsresol] = option::exactly(IF_TSRESOL, value)?,
                 (IF_TSOFFSET, value) => {
@@ -250,6 +251,7 @@ impl Decoder {
             }
         }
         interface.tsresol = tsresol;
+        interface.options = RawOptions { bytes: options, order: self.order };
         self.interfaces.push(Known { linktype, snaplen, scale: TimeScale::new(tsresol, tsoffset_s) });
         Ok(interface)
     }
@@ -262,15 +264,16 @@ impl Decoder {
         let known = self.known(interface)?;
         let (data, options) = packet_bytes(rest, captured)?;
         let time_ns = known.scale.ns(ticks(high, low));
+        let (linktype, none) = (known.linktype, RawOptions::default());
         let mut frame =
-            Frame { data, time_ns, wire_len, interface, linktype: known.linktype, flags: 0, dropcount: 0 };
+            Frame { data, time_ns, wire_len, interface, linktype, flags: 0, dropcount: 0, options: none };
         for found in Options::new(options, self.order) {
             match found? {
                 (EPB_FLAGS, value) => frame.flags = self.order.u32(option::exactly(EPB_FLAGS, value)?),
                 (EPB_DROPCOUNT, value) => {
                     frame.dropcount = self.order.u64(option::exactly(EPB_DROPCOUNT, value)?);
                 }
-                _ => {}
+                _ => frame.options = RawOptions { bytes: options, order: self.order },
             }
         }
         Ok(frame)
@@ -284,7 +287,8 @@ impl Decoder {
         let captured = if known.snaplen == 0 { wire_len } else { wire_len.min(known.snaplen) };
         let data = rest.get(..captured as usize).ok_or(Reason::Captured(captured))?;
         let linktype = known.linktype;
-        Ok(Frame { data, time_ns: 0, wire_len, interface: 0, linktype, flags: 0, dropcount: 0 })
+        let options = RawOptions::default();
+        Ok(Frame { data, time_ns: 0, wire_len, interface: 0, linktype, flags: 0, dropcount: 0, options })
     }
 
     /// Packet Block (appendix A). Its drop count is 0xFFFF where it is not known.
@@ -299,10 +303,15 @@ impl Decoder {
         let known = self.known(interface)?;
         let (data, options) = packet_bytes(rest, captured)?;
         let (time_ns, linktype) = (known.scale.ns(ticks(high, low)), known.linktype);
-        let mut frame = Frame { data, time_ns, wire_len, interface, linktype, flags: 0, dropcount };
+        let none = RawOptions::default();
+        let mut frame =
+            Frame { data, time_ns, wire_len, interface, linktype, flags: 0, dropcount, options: none };
         for found in Options::new(options, self.order) {
-            if let (PACK_FLAGS, value) = found? {
-                frame.flags = self.order.u32(option::exactly(PACK_FLAGS, value)?);
+            match found? {
+                (PACK_FLAGS, value) => {
+                    frame.flags = self.order.u32(option::exactly(PACK_FLAGS, value)?);
+                }
+                _ => frame.options = RawOptions { bytes: options, order: self.order },
             }
         }
         Ok(frame)

@@ -6,6 +6,7 @@
 
 use super::*;
 use crate::record::{self, Append, Record, Room};
+use std::io::Write;
 
 /// The type of a padding block, from the range for local use (bit 31 set), which readers skip. A
 /// Custom Block would be the obvious choice, but Wireshark lists those among the packets.
@@ -13,7 +14,9 @@ pub(crate) const PADDING_BLOCK: u32 = 0x8071_7561;
 /// The smallest padding: type, length, length.
 pub const PADDING_BYTES_MIN: usize = BLOCK_BYTES_MIN as usize;
 /// The longest options that [`epb`] writes: flags, drop count, end.
-const EPB_OPTIONS_BYTES_MAX: usize = 8 + 12 + 4;
+const EPB_OPTIONS_BYTES_MAX: usize = 8 + LOSS_BYTES_MAX + 4;
+/// A drop count, and a comment of up to 56 bytes.
+const LOSS_BYTES_MAX: usize = 12 + 4 + 56;
 /// The bytes after a packet and its padding in a block without a drop count: flags, end of the options, total.
 const EPB_TAIL_BYTES: usize = 8 + 4 + 4;
 
@@ -23,6 +26,8 @@ pub struct Section {
     pub hardware: String,
     pub os: String,
     pub userappl: String,
+    /// `opt_comment`, several.
+    pub comments: Vec<String>,
 }
 
 /// The description of an interface.
@@ -41,6 +46,10 @@ pub struct Interface {
     /// `if_speed`, bit/s.
     pub speed_bps: Option<u64>,
     pub os: String,
+    /// `if_fcslen`.
+    pub fcs_len: Option<u8>,
+    /// Options of a file that was read, as they stand in the block; see [`interface_options`].
+    pub others: Vec<u8>,
 }
 
 /// The counters of an interface since the capture began, as an Interface Statistics Block has them.
@@ -79,15 +88,75 @@ pub fn epb(out: &mut [u8], interface: u32, record: &Record<'_>) -> usize {
     room.len
 }
 
-/// Appends an Enhanced Packet Block with its direction, and with `epb_dropcount` when packets were
-/// lost before it. `out` must have room for [`epb_bytes`].
+/// Appends an Enhanced Packet Block with its direction, and with `epb_dropcount` and a comment when packets were lost
+/// before it. `out` must have room for [`epb_bytes`].
 #[inline(always)]
 pub fn append_epb(out: &mut impl Append, interface: u32, record: &Record<'_>) {
+    if record.dropped > 0 {
+        return append_epb_with(out, interface, record, record.direction, &[]);
+    }
     let captured = record.captured();
     let padding = captured.next_multiple_of(4) - captured;
-    let dropped = if record.dropped > 0 { 12 } else { 0 };
-    let total = (28 + captured + padding + EPB_TAIL_BYTES + dropped) as u32;
+    let total = (28 + captured + padding + EPB_TAIL_BYTES) as u32;
+    append_epb_head(out, interface, record, captured, total);
 
+    let tail = out.take(padding + EPB_TAIL_BYTES);
+    // The padding, whose last bytes the first option overwrites.
+    tail[..4].fill(0);
+    let tail = &mut tail[padding..];
+    tail[..8].copy_from_slice(&option32(EPB_FLAGS, record.direction));
+    // opt_endofopt, and the total.
+    tail[8..12].fill(0);
+    tail[12..].copy_from_slice(&total.to_ne_bytes());
+}
+
+/// Appends a block as [`append_epb`] does, with these `epb_flags` and further options as they stand in a block. `out`
+/// must have room for those too.
+#[cold]
+pub fn append_epb_with(
+    out: &mut impl Append,
+    interface: u32,
+    record: &Record<'_>,
+    flags: u32,
+    options: &[u8],
+) {
+    let captured = record.captured();
+    let padding = captured.next_multiple_of(4) - captured;
+    let (mut text, mut loss) = ([0; LOSS_BYTES_MAX], 0);
+    if record.dropped > 0 {
+        text[..12].copy_from_slice(&option64(EPB_DROPCOUNT, record.dropped));
+        loss = 12 + loss_comment(&mut text[12..], record.dropped, options);
+    }
+    let total = (28 + captured + padding + EPB_TAIL_BYTES + loss + options.len()) as u32;
+    append_epb_head(out, interface, record, captured, total);
+    out.take(padding).fill(0);
+    out.take(8).copy_from_slice(&option32(EPB_FLAGS, flags));
+    out.take(loss).copy_from_slice(&text[..loss]);
+    out.take(options.len()).copy_from_slice(options);
+    out.take(4).fill(0);
+    out.take(4).copy_from_slice(&total.to_ne_bytes());
+}
+
+/// Writes an `opt_comment` on the packets lost, which Wireshark shows in its list, unless `options` have it already;
+/// returns its length.
+fn loss_comment(out: &mut [u8], dropped: u64, options: &[u8]) -> usize {
+    let (head, text) = out.split_at_mut(4);
+    let mut room = &mut text[..];
+    let left = room.len();
+    // It fits: 20 digits are the most.
+    let _ = write!(room, "{dropped} packets were lost before this one");
+    let length = left - room.len();
+    if options.windows(length).any(|known| *known == text[..length]) {
+        return 0;
+    }
+    head[..2].copy_from_slice(&OPT_COMMENT.to_ne_bytes());
+    head[2..].copy_from_slice(&(length as u16).to_ne_bytes());
+    4 + length.next_multiple_of(4)
+}
+
+/// Appends the fields before the options, and the packet.
+#[inline(always)]
+fn append_epb_head(out: &mut impl Append, interface: u32, record: &Record<'_>, captured: usize, total: u32) {
     // Fields go to their places, and never through an array: a load of what several stores have just written waits for
     // all stores before it.
     let head = out.take(28);
@@ -99,19 +168,6 @@ pub fn append_epb(out: &mut impl Append, interface: u32, record: &Record<'_>) {
     head[20..24].copy_from_slice(&(captured as u32).to_ne_bytes());
     head[24..28].copy_from_slice(&record.wire_len().to_ne_bytes());
     record::append(out, record, captured);
-
-    let tail = out.take(padding + EPB_TAIL_BYTES + dropped);
-    // The padding, whose last bytes the first option overwrites.
-    tail[..4].fill(0);
-    let tail = &mut tail[padding..];
-    tail[..8].copy_from_slice(&option32(EPB_FLAGS, record.direction));
-    if dropped > 0 {
-        tail[8..20].copy_from_slice(&option64(EPB_DROPCOUNT, record.dropped));
-    }
-    // opt_endofopt, and the total.
-    let end = tail.len() - 8;
-    tail[end..end + 4].fill(0);
-    tail[end + 4..].copy_from_slice(&total.to_ne_bytes());
 }
 
 fn option32(code: u16, value: u32) -> [u8; 8] {
@@ -155,6 +211,7 @@ pub fn shb(out: &mut Vec<u8>, section: &Section) {
         out.extend(VERSION_MAJOR.to_ne_bytes());
         out.extend(0u16.to_ne_bytes());
         out.extend((-1i64).to_ne_bytes());
+        section.comments.iter().for_each(|comment| text(out, OPT_COMMENT, comment));
         text(out, SHB_HARDWARE, &section.hardware);
         text(out, SHB_OS, &section.os);
         text(out, SHB_USERAPPL, &section.userappl);
@@ -182,6 +239,10 @@ pub fn idb(out: &mut Vec<u8>, interface: &Interface) {
             option(out, IF_FILTER, &[&kind, filter.as_bytes()].concat());
         }
         text(out, IF_OS, &interface.os);
+        if let Some(length) = interface.fcs_len {
+            option(out, IF_FCSLEN, &[length]);
+        }
+        out.extend(&interface.others);
         option(out, OPT_ENDOFOPT, &[]);
     });
 }
@@ -230,7 +291,7 @@ fn text(out: &mut Vec<u8>, code: u16, value: &str) {
     }
 }
 
-fn option(out: &mut Vec<u8>, code: u16, value: &[u8]) {
+pub(super) fn option(out: &mut Vec<u8>, code: u16, value: &[u8]) {
     let value = &value[..value.len().min(u16::MAX as usize)];
     out.extend(code.to_ne_bytes());
     out.extend((value.len() as u16).to_ne_bytes());

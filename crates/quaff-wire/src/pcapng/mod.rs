@@ -4,16 +4,18 @@
 //! Block, the descriptions of its interfaces, and packets and statistics in any order. Each block
 //! says its type and length first, and its length once more at its end.
 
+mod copy;
 mod decode;
 mod encode;
 mod option;
 mod search;
 mod time;
 
+pub use copy::{PacketOptions, interface_options};
 pub(crate) use decode::{Decoder, byte_order};
 pub use encode::{
-    Interface, PADDING_BYTES_MIN, Section, Statistics, append_epb, epb, epb_bytes, idb, isb, padding,
-    padding_bytes, shb,
+    Interface, PADDING_BYTES_MIN, Section, Statistics, append_epb, append_epb_with, epb, epb_bytes, idb, isb,
+    padding, padding_bytes, shb,
 };
 
 /// Section Header Block; the value reads the same in both byte orders.
@@ -72,6 +74,8 @@ pub(crate) const IF_TSRESOL: u16 = 9;
 pub(crate) const IF_FILTER: u16 = 11;
 /// IDB: operating system of the machine that has the interface.
 pub(crate) const IF_OS: u16 = 12;
+/// IDB: length of the frame check sequence of its packets, 1 byte.
+pub(crate) const IF_FCSLEN: u16 = 13;
 /// IDB: seconds to add to each time, signed 64 bits.
 pub(crate) const IF_TSOFFSET: u16 = 14;
 

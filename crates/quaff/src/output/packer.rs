@@ -110,8 +110,8 @@ impl Open {
         &mut self,
         run: &Run<'_>,
         packed: &mut Vec<u64>,
-        room: impl Fn(usize) -> usize,
-        put: impl Fn(&mut ChunkEnd<'_, '_>, u32, &Record<'_>),
+        room: impl Fn(&Frame, usize) -> usize,
+        put: impl Fn(&mut ChunkEnd<'_, '_>, &Frame, &Record<'_>),
     ) -> usize {
         // A drop count belongs to one packet.
         let frames = if run.dropped > 0 { &run.frames[..1] } else { run.frames };
@@ -123,11 +123,11 @@ impl Open {
                     (0..LINES_AHEAD).for_each(|line| prefetch(run.memory.bytes, start + line * 64));
                 }
                 let record = frame.record(run.memory, run.dropped);
-                let has_room = room(record.captured()) + run.reserve <= end.room();
+                let has_room = room(frame, record.captured()) + run.reserve <= end.room();
                 if done > 0 && (frame.time_ns >= run.limit_ns || !has_room) {
                     break;
                 }
-                put(&mut ChunkEnd(end), u32::from(frame.interface), &record);
+                put(&mut ChunkEnd(end), frame, &record);
                 count_one(packed, frame.interface);
                 done += 1;
             }
@@ -217,15 +217,17 @@ impl Packer {
             (now_ns, self.slot_wall_ns(frames, wall_ns))
         };
         let done = match self.plan.format {
-            Format::Pcapng => {
-                self.pack_with(memory, frames, times, pcapng::epb_bytes, |out, interface, record| {
-                    pcapng::append_epb(out, interface, record);
+            Format::Pcapng if memory.options.is_empty() => {
+                let room = |_: &Frame, captured| pcapng::epb_bytes(captured);
+                self.pack_with(memory, frames, times, room, |out, frame, record| {
+                    pcapng::append_epb(out, u32::from(frame.interface), record);
                 })
             }
-            Format::Pcap => self.pack_with(memory, frames, times, pcap::record_bytes, |out, _, record| {
+            Format::Pcapng => self.pack_with_options(memory, frames, times),
+            Format::Pcap => self.pack_with(memory, frames, times, pcap_room, |out, _, record| {
                 pcap::append_record(out, Resolution::Nanoseconds, record);
             }),
-            Format::PcapUs => self.pack_with(memory, frames, times, pcap::record_bytes, |out, _, record| {
+            Format::PcapUs => self.pack_with(memory, frames, times, pcap_room, |out, _, record| {
                 pcap::append_record(out, Resolution::Microseconds, record);
             }),
         };
@@ -233,6 +235,16 @@ impl Packer {
             self.note_backlog(&frames[done..], now);
         }
         done
+    }
+
+    /// Packs a batch of which some frames have options of their own.
+    fn pack_with_options(&mut self, memory: Memory<'_>, frames: &[Frame], times: (u64, u64)) -> usize {
+        let bytes = |frame: &Frame| frame.options(memory).map_or(0, |options| options.bytes.len());
+        let room = |frame: &Frame, captured| pcapng::epb_bytes(captured) + bytes(frame);
+        self.pack_with(memory, frames, times, room, |out, frame, record| match frame.options(memory) {
+            Some(of) => pcapng::append_epb_with(out, frame.interface.into(), record, of.flags, &of.bytes),
+            None => pcapng::append_epb(out, frame.interface.into(), record),
+        })
     }
 
     /// Ends a chunk or its part that spans the flush interval already: its packets have waited in the kernel's ring.
@@ -284,8 +296,8 @@ impl Packer {
         memory: Memory<'_>,
         frames: &[Frame],
         (now_ns, wall_ns): (u64, u64),
-        room: impl Fn(usize) -> usize,
-        put: impl Fn(&mut ChunkEnd<'_, '_>, u32, &Record<'_>),
+        room: impl Fn(&Frame, usize) -> usize,
+        put: impl Fn(&mut ChunkEnd<'_, '_>, &Frame, &Record<'_>),
     ) -> usize {
         let reserve = self.reserve();
         let mut done = 0;
@@ -295,7 +307,7 @@ impl Packer {
                 self.enter_slot(self.plan.slots.slot_of(frame.time_ns.min(wall_ns)));
                 limit_ns = self.next_slot_ns(wall_ns);
             }
-            if !self.has_room(room(frame.record(memory, 0).captured()), now_ns) {
+            if !self.has_room(room(frame, frame.record(memory, 0).captured()), now_ns) {
                 break;
             }
             let Some(open) = &mut self.open else { break };
@@ -598,6 +610,10 @@ impl Output for Packer {
     }
 }
 
+fn pcap_room(_: &Frame, captured: usize) -> usize {
+    pcap::record_bytes(captured)
+}
+
 #[inline]
 fn count_one(packed: &mut Vec<u64>, interface: u16) {
     match packed.get_mut(usize::from(interface)) {
@@ -652,7 +668,7 @@ mod tests {
         let (bytes, len) = (vec![0; len], len as u32);
         let mut frames =
             [Frame { time_ns: at(at_s), len, wire_len: len, keep: u32::MAX, ..Frame::default() }];
-        packer.take(Memory { bytes: &bytes, scratch: &[] }, &mut frames, now(now_s))
+        packer.take(Memory { bytes: &bytes, scratch: &[], options: &[] }, &mut frames, now(now_s))
     }
 
     /// The same, with a frame of three quarters of a buffer.
@@ -735,13 +751,13 @@ mod tests {
         let frame = Frame { len, wire_len: len, keep: u32::MAX, ..Frame::default() };
         let mut frames =
             [58.0, 59.0, 60.0, 61.0, 62.0, 63.0, 64.0].map(|at_s| Frame { time_ns: at(at_s), ..frame });
-        let memory = Memory { bytes: &bytes, scratch: &[] };
+        let memory = Memory { bytes: &bytes, scratch: &[], options: &[] };
         packer.note_dropped(7);
         assert_eq!(packer.take(memory, &mut frames, now(65.0)), 6, "there are two buffers");
         let of = |chunk: &Chunk| (chunk.slot, chunk.first_ns, chunk.packets, chunk.len);
         let block = 28 + bytes.len() + 8 + 4 + 4;
         let first = next_chunk(&mut inbound);
-        assert_eq!(of(&first), (0, at(58.0), 2, 2 * block + 12), "one drop count");
+        assert_eq!(of(&first), (0, at(58.0), 2, 2 * block + 12 + 40), "one drop count, and a comment");
         free_buffers.push(first.buffer);
         assert_eq!(packer.take(memory, &mut frames[6..], now(65.0)), 1);
         assert_eq!(of(&next_chunk(&mut inbound)), (1, at(60.0), 4, 4 * block));

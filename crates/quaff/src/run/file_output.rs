@@ -35,7 +35,7 @@ impl FileOutput {
         let start_ns = sources.start_ns;
         let heading = Heading {
             format: plan.format,
-            section: section(),
+            section: section(sources.section.as_ref(), plan),
             interfaces: sources.interfaces.clone(),
             lanes: sources.lanes.len(),
             known: sources.interfaces.count().max(usize::from(sources.interfaces.waits_for_packets())),
@@ -91,11 +91,15 @@ impl FileOutput {
     }
 }
 
-/// The program that writes the file, and its machine.
-fn section() -> Section {
-    Section {
+/// The program that writes the file, and the machine that captured the packets.
+fn section(input: Option<&Section>, plan: &WritePlan) -> Section {
+    let this = || Section {
         hardware: std::env::consts::ARCH.to_owned(),
         os: crate::source::os_name(),
-        userappl: concat!("quaff ", env!("CARGO_PKG_VERSION")).to_owned(),
-    }
+        ..Section::default()
+    };
+    let mut section = input.cloned().unwrap_or_else(this);
+    section.userappl = concat!("quaff ", env!("CARGO_PKG_VERSION")).to_owned();
+    section.comments.extend(plan.annotation.clone());
+    section
 }

@@ -2,8 +2,8 @@
 //! read, and never copied or lost: without room in the output, reading waits.
 //!
 //! The interfaces of the files become those of the output. The same interface in several files or
-//! sections is one; one that appears later is added then. Equal ones of a section stay several. The drops that the files
-//! record are added up for each, and become drops of the output.
+//! sections is one; one that appears later is added then. Equal ones of a section stay several. The drops that
+//! the files record are added up for each, and become drops of the output.
 
 use super::{Pull, Source, SourceTally};
 use crate::batch::{BATCH_FRAMES, Frame};
@@ -19,12 +19,15 @@ use quaff_file::{INTERFACES_MAX, Interfaces};
 use quaff_os::Stop;
 use quaff_wire::decode::{self, Item};
 use quaff_wire::linktype;
-use quaff_wire::pcapng::Interface;
+use quaff_wire::pcapng::{Interface, PacketOptions, Section, interface_options};
 use quaff_wire::{INBOUND, OUTBOUND};
 use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// The last time of pcap, whose seconds have 32 bits: in 2106, ns since 1970.
+const PCAP_TIME_MAX_NS: u64 = ((u32::MAX as u64) + 1) * 1_000_000_000 - 1;
 
 /// Files that are read one after another.
 #[derive(Debug)]
@@ -35,8 +38,9 @@ pub(crate) struct Files {
     stop: Stop,
     is_closing: bool,
     translation: Translation,
-    /// A frame that must be the first of its batch, and the number of drops before it.
-    pending: Option<(Frame, u64)>,
+    pending: Option<Pending>,
+    /// Options of the frames of the batch.
+    options: Vec<PacketOptions>,
     dropped: u64,
     last_ns: u64,
     /// The failure after the frames returned last.
@@ -46,6 +50,14 @@ pub(crate) struct Files {
     truncated: u64,
     /// A snaplen asks for a part of each packet.
     is_part_wanted: bool,
+    /// Longer packets are cut, bytes.
+    packet_bytes_max: u32,
+    /// The latest time that the output can have, ns since 1970.
+    time_max_ns: u64,
+    /// The output has a place for options of packets.
+    has_options: bool,
+    /// The first section of the files; nothing if that is of a format without sections.
+    section: Option<Section>,
     input: InputTally,
     /// The counters in the section that is read.
     ledger: LedgerBuilder,
@@ -54,6 +66,14 @@ pub(crate) struct Files {
     /// The output holds counters.
     has_counters: bool,
     gauges: Arc<LaneGauges>,
+}
+
+/// A frame that must be the first of its batch, with its options and the number of drops before it.
+#[derive(Debug)]
+struct Pending {
+    frame: Frame,
+    options: Option<PacketOptions>,
+    dropped: u64,
 }
 
 /// The packets of an interface.
@@ -69,8 +89,8 @@ struct InterfaceCounts {
 #[derive(Debug)]
 struct Translation {
     interfaces: Interfaces,
-    /// Those that files have described so far, by their numbers among equal ones of a section. A file may have thousands,
-    /// and describe them again in each section.
+    /// Those that files have described so far, by their numbers among equal ones of a section. A file may have
+    /// thousands, and describe them again in each section.
     numbers: HashMap<(Interface, u32), u16>,
     /// Equal ones in the current section.
     equal: HashMap<Interface, u32>,
@@ -102,6 +122,7 @@ impl Files {
             is_closing: false,
             translation,
             pending: None,
+            options: Vec::new(),
             dropped: 0,
             last_ns: 0,
             failure: None,
@@ -109,12 +130,17 @@ impl Files {
             wire_bytes: 0,
             truncated: 0,
             is_part_wanted: false,
+            packet_bytes_max: SNAPLEN_MAX,
+            time_max_ns: if format == Format::Pcapng { u64::MAX - 1 } else { PCAP_TIME_MAX_NS },
+            has_options: format == Format::Pcapng,
+            section: None,
             input: InputTally::default(),
             ledger: LedgerBuilder::default(),
             counted: Vec::new(),
             has_counters: format == Format::Pcapng,
             gauges,
         };
+        files.packet_bytes_max = files.plan.packet_bytes_max.max(SNAPLEN_MAX);
         files.peek()?;
         Ok(files)
     }
@@ -127,7 +153,12 @@ impl Files {
 
     /// Time of the first packet, ns since 1970; 0 when there is none.
     pub(crate) fn first_ns(&self) -> u64 {
-        self.pending.as_ref().map_or(0, |(frame, _)| frame.time_ns)
+        self.pending.as_ref().map_or(0, |pending| pending.frame.time_ns)
+    }
+
+    /// The machine that captured the packets, as the first section has it, its program, and the comment in it.
+    pub(crate) fn section(&self) -> Section {
+        self.section.clone().unwrap_or_default()
     }
 
     /// The files, for messages.
@@ -150,7 +181,8 @@ impl Files {
                 Pull::End => break,
                 Pull::Batch => {
                     // The next pull returns it again, with those after it.
-                    self.pending = frames.pop().zip(Some(std::mem::take(&mut self.dropped)));
+                    let (options, dropped) = (self.options.pop(), std::mem::take(&mut self.dropped));
+                    self.pending = frames.pop().map(|frame| Pending { frame, options, dropped });
                     break;
                 }
             }
@@ -196,14 +228,20 @@ impl Files {
         let Some(file) = &mut self.file else { return };
         let (translation, pending) = (&mut self.translation, &mut self.pending);
         let (ledger, counted, input) = (&mut self.ledger, &mut self.counted, &mut self.input);
-        if let Some((frame, dropped)) = pending.take() {
+        let (first_section, packet_bytes_max, time_max_ns, keeps_options) =
+            (&mut self.section, self.packet_bytes_max, self.time_max_ns, self.has_options);
+        let all_options = &mut self.options;
+        if let Some(Pending { mut frame, options, dropped }) = pending.take() {
             self.dropped += dropped;
+            frame.tci = all_options.len() as u16;
+            all_options.extend(options);
             frames.push(frame);
         }
         let (mut seen, mut wire_bytes, mut truncated) = (0, 0, 0);
         let walked = file.walk(|item, start| {
-            if let Item::Section(_) = item {
+            if let Item::Section(found) = &item {
                 end_section(ledger, translation, counted, input);
+                first_section.get_or_insert_with(|| owned_section(found));
             }
             ledger.item(&item);
             let packet = match item {
@@ -217,12 +255,24 @@ impl Files {
             wire_bytes += u64::from(packet.wire_len);
             let Some(interface) = translation.interface(&packet) else { return true };
             counts_of(counted, interface).received += 1;
-            truncated += u64::from(packet.data.len() > SNAPLEN_MAX as usize);
-            let frame = describe(&packet, start as u32, interface);
+            truncated += u64::from(packet.data.len() > packet_bytes_max as usize);
+            let mut frame = describe(&packet, start as u32, interface, packet_bytes_max);
+            if frame.time_ns > time_max_ns {
+                frame.time_ns = time_max_ns;
+                input.late_times += 1;
+            }
+            let has_options = packet.flags & !(INBOUND | OUTBOUND) != 0 || !packet.options.is_empty();
+            let has_options = keeps_options && has_options;
+            if has_options {
+                frame.flags |= Frame::OPTIONS;
+                frame.tci = all_options.len() as u16;
+                all_options.push(PacketOptions::new(packet.flags, packet.options));
+            }
             if packet.dropcount > 0 {
                 input.recorded_drops = input.recorded_drops.saturating_add(packet.dropcount);
                 if !frames.is_empty() {
-                    *pending = Some((frame, packet.dropcount));
+                    let options = if has_options { all_options.pop() } else { None };
+                    *pending = Some(Pending { frame, options, dropped: packet.dropcount });
                     return false;
                 }
                 self.dropped += packet.dropcount;
@@ -286,6 +336,7 @@ impl Files {
 impl Source for Files {
     fn pull(&mut self, frames: &mut Vec<Frame>, wait: Duration) -> Result<Pull> {
         frames.clear();
+        self.options.clear();
         if self.is_closing && !self.plan.follow {
             return Ok(Pull::End);
         }
@@ -297,6 +348,10 @@ impl Source for Files {
 
     fn bytes(&self) -> &[u8] {
         self.file.as_ref().map_or(&[], CaptureFile::bytes)
+    }
+
+    fn options(&self) -> &[PacketOptions] {
+        &self.options
     }
 
     /// The next pull releases the bytes, after all their frames.
@@ -441,11 +496,24 @@ fn owned(interface: &decode::Interface<'_>) -> Interface {
         mac: interface.mac,
         speed_bps: interface.speed_bps,
         os: text(interface.os),
+        fcs_len: interface.fcs_len,
+        others: interface_options(interface.options),
     }
 }
 
+/// The machine of a section, and comments: that of its writer, and one on the program.
+fn owned_section(found: &decode::Section<'_>) -> Section {
+    let text = |text: Option<&[u8]>| String::from_utf8_lossy(text.unwrap_or_default()).into_owned();
+    let (program, comment) = (text(found.userappl), text(found.comment));
+    let mut comments: Vec<_> = [comment].into_iter().filter(|comment| !comment.is_empty()).collect();
+    if !program.is_empty() && !program.starts_with("quaff ") {
+        comments.push(format!("captured by {program}"));
+    }
+    Section { hardware: text(found.hardware), os: text(found.os), userappl: program, comments }
+}
+
 #[inline]
-fn describe(packet: &decode::Frame<'_>, start: u32, interface: u16) -> Frame {
+fn describe(packet: &decode::Frame<'_>, start: u32, interface: u16, packet_bytes_max: u32) -> Frame {
     let flags = match packet.flags & (INBOUND | OUTBOUND) {
         INBOUND => 0,
         OUTBOUND => Frame::OUTGOING,
@@ -456,7 +524,7 @@ fn describe(packet: &decode::Frame<'_>, start: u32, interface: u16) -> Frame {
         start,
         len: packet.data.len() as u32,
         wire_len: packet.wire_len,
-        keep: SNAPLEN_MAX,
+        keep: packet_bytes_max,
         tpid: 0,
         tci: 0,
         flags,

@@ -15,6 +15,7 @@ use crate::Result;
 use crate::batch::Frame;
 use crate::tally::{InputTally, LaneTally};
 use quaff_file::tally::Counts;
+use quaff_wire::pcapng::PacketOptions;
 use std::time::Duration;
 
 /// The result of a pull.
@@ -36,6 +37,11 @@ pub trait Source: Send {
 
     /// The bytes of the batch pulled last.
     fn bytes(&self) -> &[u8];
+
+    /// The options of its frames, by number; only frames of files have some.
+    fn options(&self) -> &[PacketOptions] {
+        &[]
+    }
 
     /// Releases the batch.
     fn release(&mut self);

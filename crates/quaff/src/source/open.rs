@@ -20,7 +20,7 @@ use quaff_os::packet::RingPlan;
 use quaff_os::rtnl::{self, Link};
 use quaff_os::{Stop, Try, Wakeup};
 use quaff_wire::linktype;
-use quaff_wire::pcapng::Interface;
+use quaff_wire::pcapng::{Interface, Section};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -29,6 +29,8 @@ use std::sync::Arc;
 pub(crate) struct Sources {
     /// The interfaces that an output describes.
     pub interfaces: Interfaces,
+    /// The machine that captured the files, and what its user wrote about them; `None` for interfaces of this machine.
+    pub section: Option<Section>,
     pub lanes: Vec<LaneSource>,
     /// The format of the outputs.
     pub format: Format,
@@ -166,8 +168,8 @@ fn find_interfaces(
     let lanes = links.into_iter().zip(filters).zip(&plan.interfaces).enumerate();
     let lanes = lanes.map(|(number, ((link, filter), of))| live_lane(plan, of, link, filter, number, stop));
     let (lanes, start_ns, filter, is_at_once) = (lanes.collect(), wall_ns(), None, false);
-    let is_live = true;
-    Ok(Sources { interfaces, lanes, format, start_ns, filter, inner, is_live, is_at_once, notes })
+    let (is_live, section) = (true, None);
+    Ok(Sources { interfaces, section, lanes, format, start_ns, filter, inner, is_live, is_at_once, notes })
 }
 
 fn live_lane(
@@ -213,7 +215,7 @@ fn open_files(plan: &InputPlan, prepared: PreparedFiles, stop: &Stop) -> Result<
     let files = Files::open(read, format, interfaces.clone(), stop.clone(), gauges.clone())?;
     let files = files.with_snaplen(plan.snaplen);
     filter.as_ref().map_or(Ok(()), |filter| refuse_meaningless(filter, &interfaces))?;
-    let start_ns = files.first_ns();
+    let (start_ns, section) = (files.first_ns(), Some(files.section()));
     let lane = LaneSource {
         name: files.name(),
         thread: "quaff-read".into(),
@@ -225,7 +227,7 @@ fn open_files(plan: &InputPlan, prepared: PreparedFiles, stop: &Stop) -> Result<
         gauges,
     };
     let (lanes, notes, is_live) = (vec![lane], Vec::new(), false);
-    Ok(Sources { interfaces, lanes, format, start_ns, filter, inner, is_live, is_at_once, notes })
+    Ok(Sources { interfaces, section, lanes, format, start_ns, filter, inner, is_live, is_at_once, notes })
 }
 
 fn inner_filter(plan: &InputPlan) -> Result<Option<FrameFilter>> {
@@ -234,7 +236,7 @@ fn inner_filter(plan: &InputPlan) -> Result<Option<FrameFilter>> {
 
 /// Refuses a filter that does not compile for any link type up to the first packet, as tcpdump does.
 fn refuse_meaningless(filter: &FrameFilter, interfaces: &Interfaces) -> Result<()> {
-    let mut linktypes = (0..).map_while(|id| interfaces.get(id)).map(|interface| interface.linktype);
+    let mut linktypes = (0..=u16::MAX).map_while(|id| interfaces.get(id)).map(|interface| interface.linktype);
     let first = linktypes.next().map_or(Ok(()), |linktype| filter.check(linktype));
     match first {
         Err(_) if linktypes.any(|linktype| filter.check(linktype).is_ok()) => Ok(()),
@@ -341,6 +343,8 @@ fn describe(plan: &InputPlan, link: &Link) -> Interface {
         mac: (link.mac != [0; 6]).then_some(link.mac),
         speed_bps: speed_bps(&link.name),
         os: os_name(),
+        fcs_len: None,
+        others: Vec::new(),
     }
 }
 

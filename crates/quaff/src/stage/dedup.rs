@@ -74,7 +74,7 @@ impl Dedup {
 
 impl Stage for Dedup {
     fn pass(&mut self, batch: &mut Batch<'_>, tally: &mut LaneTally) {
-        let memory = Memory { bytes: batch.bytes, scratch: batch.scratch };
+        let memory = Memory { bytes: batch.bytes, scratch: batch.scratch, options: &[] };
         let before = batch.frames.len();
         batch.frames.retain(|frame| !self.is_duplicate(self.key(frame, memory), frame.time_ns));
         tally.duplicates += (before - batch.frames.len()) as u64;
@@ -123,7 +123,7 @@ mod tests {
         let mut stage = Dedup::new(DedupWindow::Packets(5));
         let bytes = [1, 2, 3, 1, 2, 4];
         let frame = |start, keep| Frame { start, len: 3, keep, ..Frame::default() };
-        let memory = Memory { bytes: &bytes, scratch: &[] };
+        let memory = Memory { bytes: &bytes, scratch: &[], options: &[] };
         assert_eq!(stage.key(&frame(0, 2), memory), stage.key(&frame(3, 2), memory));
         assert_ne!(stage.key(&frame(0, 3), memory), stage.key(&frame(3, 3), memory));
         let key = stage.key(&frame(0, 2), memory);

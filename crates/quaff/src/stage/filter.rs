@@ -65,7 +65,7 @@ impl Stage for Filter {
                 self.learn(frame.interface);
             }
         }
-        let memory = Memory { bytes: batch.bytes, scratch: batch.scratch };
+        let memory = Memory { bytes: batch.bytes, scratch: batch.scratch, options: &[] };
         let before = batch.frames.len();
         batch.frames.retain(|frame| self.wants(frame, memory));
         tally.filtered += (before - batch.frames.len()) as u64;

@@ -134,6 +134,9 @@ pub(crate) struct Args {
     /// to 19 (zstd) and 1 to 9 (gzip), 1 if omitted.
     #[arg(long, value_name = "TYPE", value_parser = units::codec, help_heading = "Output")]
     compress: Option<Codec>,
+    /// Comment in the header of each file, which Wireshark shows in the properties of the capture; pcapng only
+    #[arg(long, value_name = "TEXT", help_heading = "Output")]
+    annotate: Option<String>,
     /// Longest time until a packet is on disk, while the disk keeps up [default: 1s; with stdout or --tee
     /// 200ms]
     #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = "Output")]
@@ -315,6 +318,7 @@ impl Args {
                 salvage: self.salvage,
                 follow: self.follow,
                 cpu: cpu(0),
+                ..ReadPlan::default()
             }),
             filter: self.filter.clone().filter(|filter| !filter.trim().is_empty()),
             decap: self.decap.map(|kinds| DecapPlan {
@@ -346,6 +350,7 @@ impl Args {
             cpu: writer_cpu,
             access: self.owner.access()?,
             owner: self.owner.caller(),
+            annotation: self.annotate.clone(),
             ..WritePlan::with_buffer(self.buffer, free_bytes, self.read.is_empty())
         };
         // The packets themselves go into the folder of --tee.

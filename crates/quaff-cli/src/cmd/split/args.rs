@@ -251,6 +251,7 @@ impl Args {
                 salvage: self.salvage,
                 follow: false,
                 cpu: self.cpu,
+                ..ReadPlan::default()
             }),
             filter: self.filter.clone().filter(|filter| !filter.trim().is_empty()),
             promiscuous: !self.no_promiscuous,

@@ -80,7 +80,8 @@ impl Fragments {
         if !is_usable(fragment) && !fragment.plain {
             return Taken::Refused;
         }
-        let key = (fragment.datagram, frame.interface, (frame.tpid, frame.tci));
+        let tag = if frame.tpid == 0 { (0, 0) } else { (frame.tpid, frame.tci) };
+        let key = (fragment.datagram, frame.interface, tag);
         let datagram = self.open.entry(key).or_default();
         if datagram.is_plain && fragment.offset == 0 && !fragment.plain {
             // Another datagram begins under the ID of one without a tunnel.
