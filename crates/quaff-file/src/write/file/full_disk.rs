@@ -97,7 +97,11 @@ impl Files {
         // The last counters need their place after the packets.
         let last_bytes = self.heading.unaligned().last(&self.counts, &ends, usize::MAX).len();
         let is_pcapng = self.heading.format == Format::Pcapng;
-        let whole = Whole::within(bytes, written.saturating_sub(last_bytes), is_pcapng);
+        let whole = match self.heading.compression {
+            // A part of a frame has no packets.
+            Some(_) => Whole::default(),
+            None => Whole::within(bytes, written.saturating_sub(last_bytes), is_pcapng),
+        };
         if whole.packets > 0 {
             *packets -= whole.packets.min(*packets);
             self.written[*lane] = counts_after(&self.written[*lane], counts, &whole, *packets);
