@@ -291,3 +291,39 @@ impl Shared<'_> {
         self.state.store(word::LIMIT, next.min(self.total()));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(via: ReplayVia) -> ReplayPlan {
+        ReplayPlan {
+            via,
+            interface: "eth0".into(),
+            interface2: None,
+            rate: Rate::Topspeed,
+            gap_max: None,
+            loops: Some(1),
+            unique_ip: false,
+            limit: None,
+            duration: None,
+            late: LatePolicy::Burst,
+            stepwise: false,
+            core: None,
+            memory_bytes: 1 << 20,
+        }
+    }
+
+    /// A frame that a transmit path cannot take is too large before it is offered, and not refused afterwards.
+    #[test]
+    fn each_transmit_path_has_its_longest_frame() {
+        for (via, max) in [
+            (ReplayVia::User(TxBackend::AfXdp), 4096),
+            (ReplayVia::User(TxBackend::AfXdpQueue0), 4096),
+            (ReplayVia::User(TxBackend::Sendmmsg), usize::MAX),
+            (ReplayVia::Inject, bpf_live::FRAME_BYTES_MAX),
+        ] {
+            assert_eq!(sizes(&plan(via), &[]).max, max, "{via:?}");
+        }
+    }
+}
