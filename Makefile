@@ -36,7 +36,7 @@ deny: ## licences, duplicates and advisories of what the project depends on
 	scripts/deny
 
 build: deps-build
-	cargo build --release
+	QUAFF_COMMIT=$$(git rev-parse --short=12 HEAD 2>/dev/null) cargo build --release
 
 install: build deps-install ## quaff for the group quaff, manual pages, completions, into /usr/local (PREFIX=…, GROUP=…)
 	QUAFF=$(QUAFF) scripts/install # PREFIX, DESTDIR, GROUP and CAPABILITIES reach it in the environment

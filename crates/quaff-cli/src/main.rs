@@ -13,7 +13,9 @@ mod show;
 mod stored_result;
 mod terminal_table;
 mod units;
+mod version;
 
+use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
 use exit::Exit;
 use quaff_os::privilege::{self, Need};
@@ -62,8 +64,17 @@ fn main() -> ExitCode {
         show::message(&format!("{error:#}"));
         Exit::Failed
     });
+    finished(exit)
+}
+
+/// Ends the output. What stdout did not take is an error of the command.
+fn finished(exit: Exit) -> ExitCode {
+    let error = show::stdout_error();
+    if let Some(error) = &error {
+        show::message(error);
+    }
     show::close();
-    exit.into()
+    error.map_or(exit, |_| Exit::Failed).into()
 }
 
 impl Command {
@@ -88,11 +99,53 @@ impl Command {
 /// Prints the help, or the error of a command line. A shell puts names of files into it, in the place of a `*`.
 fn refused(error: &clap::Error) -> ExitCode {
     let is_plain = |word: OsString| word.to_str().is_some_and(|word| show::name(word) == word);
-    if std::env::args_os().all(is_plain) {
-        error.exit();
+    match error.kind() {
+        ErrorKind::DisplayVersion => {
+            show::print(&version::text());
+            finished(Exit::Done)
+        }
+        ErrorKind::DisplayHelp => {
+            match std::env::args_os().all(is_plain) {
+                // In colour, on a terminal.
+                true => show::out(|_| error.print()),
+                false => show::print(error.render().to_string().trim_end()),
+            }
+            finished(Exit::Done)
+        }
+        // A command group without its command: the list of its commands.
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            show::say(error.render().to_string().trim_end());
+            finished(Exit::Failed)
+        }
+        _ => {
+            let command = command_of(std::env::args_os().skip(1));
+            show::message(&format!("{}; '{command} --help' lists the options", sentence(error)));
+            finished(Exit::Failed)
+        }
     }
-    show::message(&error.render().to_string());
-    ExitCode::from(error.exit_code() as u8)
+}
+
+/// The error of a command line as one sentence, without its usage.
+fn sentence(error: &clap::Error) -> String {
+    let rendered = error.render().to_string();
+    let is_wanted = |paragraph: &&str| {
+        !["Usage:", "For more information"].iter().any(|start| paragraph.trim_start().starts_with(start))
+    };
+    let words = |paragraph: &str| paragraph.split_whitespace().collect::<Vec<_>>().join(" ");
+    let paragraphs: Vec<_> = rendered.split("\n\n").filter(is_wanted).map(words).collect();
+    let text = paragraphs.join("; ");
+    text.strip_prefix("error: ").unwrap_or(&text).replace("; tip: ", "; ").trim_end().to_owned()
+}
+
+/// The command that a command line calls, as far as its words name commands: `quaff bench list`.
+fn command_of(words: impl Iterator<Item = OsString>) -> String {
+    let (mut at, mut called) = (command(), "quaff".to_owned());
+    for word in words {
+        let Some(sub) = word.to_str().and_then(|word| at.find_subcommand(word)) else { break };
+        called += &format!(" {}", sub.get_name());
+        at = sub.clone();
+    }
+    called
 }
 
 fn run(command: Command) -> anyhow::Result<Exit> {
@@ -126,5 +179,6 @@ fn command() -> clap::Command {
 /// Parses a native command line without the word `quaff`, as translated from another program's.
 fn read(line: &[OsString]) -> anyhow::Result<Command> {
     let line = std::iter::once(OsString::from("quaff")).chain(line.iter().cloned());
-    Ok(Cli::try_parse_from(line)?.command)
+    let cli = Cli::try_parse_from(line).map_err(|error| anyhow::anyhow!("{}", sentence(&error)))?;
+    Ok(cli.command)
 }

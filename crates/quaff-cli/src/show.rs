@@ -7,11 +7,16 @@
 use crate::flags;
 use anyhow::Context as _;
 pub(crate) use quaff::format::{bits, byte_rate, bytes, count, pps, span_ns};
+use quaff_os::stderr_columns;
 use quaff_wire::printable;
 pub(crate) use quaff_wire::printable::name;
 use serde::Serialize;
 use std::fmt::Display;
 use std::io::{self, ErrorKind, Write};
+use std::sync::OnceLock;
+
+/// The first error of stdout, such as a full disk. Written once by the thread that printed, read at the end.
+static STDOUT_ERROR: OnceLock<io::Error> = OnceLock::new();
 
 /// The stream that is not taken by packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,15 +35,37 @@ pub(crate) fn message(words: &str) {
     say(&format!("quaff: {}", words.trim_end().replace('\n', "\n  ")));
 }
 
-/// Prints a line on stdout. A closed stdout is not an error.
+/// Prints a line on stdout. An error is kept for the end of the command, see [`stdout_error`].
 pub(crate) fn print(line: &str) {
-    // An error would be that of a message about it, too.
-    let _ = try_print(line);
+    put(Stream::Stdout, &printable::lines(line));
 }
 
-/// Prints a line on stdout. That no program reads it any more is not an error.
-pub(crate) fn try_print(line: &str) -> anyhow::Result<()> {
-    put(Stream::Stdout, &printable::lines(line))
+/// Prints text for a program, such as a script for a shell, as it is.
+pub(crate) fn script(text: &[u8]) {
+    out(|stdout| stdout.write_all(text));
+}
+
+/// The sentence about output that did not reach stdout. That a reader has stopped reading is not an error: `| head`.
+pub(crate) fn stdout_error() -> Option<String> {
+    let error = STDOUT_ERROR.get()?;
+    Some(format!(
+        "cannot write to stdout: {error}; its output is incomplete: name a file or a pipe with room"
+    ))
+}
+
+/// Writes to stdout, and keeps the first error.
+pub(crate) fn out(write: impl FnOnce(&mut io::StdoutLock<'_>) -> io::Result<()>) {
+    let mut stdout = io::stdout().lock();
+    let done = match quaff_os::was_stdout_closed() {
+        true => Err(io::Error::from_raw_os_error(quaff_os::Errno::EBADF as i32)),
+        false => write(&mut stdout).and_then(|()| stdout.flush()),
+    };
+    if let Err(error) = done
+        && error.kind() != ErrorKind::BrokenPipe
+    {
+        // A later error is that of the same stdout.
+        let _ = STDOUT_ERROR.set(error);
+    }
 }
 
 /// Ends the output of this process, which is about to exit: a thread that waits for a disk in the kernel keeps the
@@ -50,28 +77,26 @@ pub(crate) fn close() {
 
 /// Prints a line on stdout in which the sequences of [`STYLES`] take effect.
 pub(crate) fn print_styled(line: &str) {
-    let _ = put(Stream::Stdout, &styled(line));
+    put(Stream::Stdout, &styled(line));
 }
 
 /// Prints a value as one line of JSON.
 pub(crate) fn json(stream: Stream, value: &impl Serialize) -> anyhow::Result<()> {
-    json_text(stream, &serde_json::to_string(value).context("write the report as JSON")?)
+    json_text(stream, &serde_json::to_string(value).context("write the report as JSON")?);
+    Ok(())
 }
 
 /// Prints JSON that is text already.
-pub(crate) fn json_text(stream: Stream, text: &str) -> anyhow::Result<()> {
-    put(stream, &printable::json(text))
+pub(crate) fn json_text(stream: Stream, text: &str) {
+    put(stream, &printable::json(text));
 }
 
-fn put(stream: Stream, text: &str) -> anyhow::Result<()> {
+fn put(stream: Stream, text: &str) {
     let line = format!("{text}\n");
-    let (done, name) = match stream {
-        Stream::Stdout => (io::stdout().lock().write_all(line.as_bytes()), "stdout"),
-        Stream::Stderr => (io::stderr().lock().write_all(line.as_bytes()), "stderr"),
-    };
-    match done {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error).context(format!("write to {name}")),
-        _ => Ok(()),
+    match stream {
+        Stream::Stdout => out(|stdout| stdout.write_all(line.as_bytes())),
+        // There is no other place for an error of stderr.
+        Stream::Stderr => drop(io::stderr().lock().write_all(line.as_bytes())),
     }
 }
 
@@ -89,6 +114,53 @@ fn styled(text: &str) -> String {
     shown
 }
 
+/// A part of a progress line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Part {
+    text: String,
+    /// What stays of it where there is no room; empty: nothing.
+    short: String,
+    /// Parts of a low rank are shortened first, of the same rank the last ones.
+    rank: u8,
+}
+
+impl Part {
+    pub(crate) fn new(text: impl Into<String>, short: impl Into<String>, rank: u8) -> Self {
+        Self { text: text.into(), short: short.into(), rank }
+    }
+}
+
+/// Joins parts to a progress line.
+pub(crate) fn joined(parts: &[Part]) -> String {
+    parts
+        .iter()
+        .map(|part| part.text.as_str())
+        .filter(|text| !text.is_empty())
+        .collect::<Vec<_>>()
+        .join(" | ")
+}
+
+/// The parts in `room` characters: the least important ones are shortened or left out.
+fn fitted(parts: &[Part], room: usize) -> String {
+    let mut shown = parts.to_vec();
+    let mut order: Vec<_> = (0..shown.len()).rev().collect();
+    order.sort_by_key(|at| shown[*at].rank);
+    for at in order {
+        if joined(&shown).chars().count() <= room {
+            break;
+        }
+        // Something has to stay.
+        if !(at == 0 && shown[at].short.is_empty()) {
+            shown[at].text = std::mem::take(&mut shown[at].short);
+        }
+    }
+    let line = joined(&shown);
+    match line.chars().count() <= room {
+        true => line,
+        false => line.chars().take(room.saturating_sub(1)).chain(['…']).collect(),
+    }
+}
+
 /// A progress line on stderr; a terminal shows it in place.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LiveLine {
@@ -99,11 +171,20 @@ impl LiveLine {
     /// Returns to the start of the line and erases it (ECMA-48 EL).
     const ERASE: &str = "\r\x1b[K";
 
-    /// Replaces the line on a terminal.
+    /// Replaces the line on a terminal; an empty one is erased.
     pub(crate) fn draw(self, line: &str) {
+        let parts: Vec<_> = line.split(" | ").map(|text| Part::new(text, "", 0)).collect();
+        self.draw_parts(&parts);
+    }
+
+    /// Replaces the line on a terminal by as much of `parts` as it has room for: a line that is wrapped could not be
+    /// erased.
+    pub(crate) fn draw_parts(self, parts: &[Part]) {
         if self.is_live {
+            // The last column stays free: some terminals break the line there.
+            let room = stderr_columns().map_or(usize::MAX, |columns| usize::from(columns).saturating_sub(1));
             let mut err = io::stderr().lock();
-            let _ = write!(err, "{}{}", Self::ERASE, name(line));
+            let _ = write!(err, "{}{}", Self::ERASE, name(&fitted(parts, room)));
             let _ = err.flush();
         }
     }
@@ -180,6 +261,24 @@ mod tests {
         );
         assert_eq!(styled("\x1b[1ma\x1b]0;b\x07\x1b[8mc"), "\x1b[1ma\u{fffd}]0;b\u{fffd}\u{fffd}[8mc");
         assert_eq!(styled(""), "");
+    }
+
+    #[test]
+    fn a_progress_line_fits_the_terminal() {
+        let parts = [
+            Part::new("412 kpps 4.80 Gb/s", "412 kpps", 4),
+            Part::new("written 12,345,678 9.87 GiB", "", 1),
+            Part::new("ring 3% buffer 12% max 40%", "", 0),
+            Part::new("lost: nic 0 kernel 7 buffer 0 disk 0", "lost 7", 3),
+        ];
+        let all = joined(&parts);
+        assert_eq!(fitted(&parts, 199), all);
+        assert_eq!(fitted(&parts, 79), "412 kpps 4.80 Gb/s | lost: nic 0 kernel 7 buffer 0 disk 0");
+        assert_eq!(fitted(&parts, 39), "412 kpps 4.80 Gb/s | lost 7");
+        assert_eq!(fitted(&parts, 20), "412 kpps | lost 7");
+        assert_eq!(fitted(&parts, 9), "412 kpps…");
+        assert_eq!(fitted(&[Part::new("3.0 s  sent 5", "", 0)], 8), "3.0 s  …");
+        assert_eq!(fitted(&[Part::new("", "", 0)], 0), "");
     }
 
     #[test]

@@ -44,7 +44,7 @@ pub(crate) fn print_new(result: &impl Reported, json: bool, files: &[PathBuf]) -
 fn print(result: &impl Reported, json: bool, all: bool) -> anyhow::Result<()> {
     if json {
         let text = serde_json::to_string_pretty(result).context("write the result")?;
-        show::json_text(Stream::Stdout, &text)?;
+        show::json_text(Stream::Stdout, &text);
     } else {
         show::print(&text(result, all));
     }

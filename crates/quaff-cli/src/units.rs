@@ -79,6 +79,23 @@ pub(crate) fn decimal(text: &str) -> Result<f64, String> {
     }
 }
 
+/// A rate: as [`decimal`], and more than 0.
+pub(crate) fn rate(text: &str) -> Result<f64, String> {
+    decimal(text).and_then(|rate| if rate > 0.0 { Ok(rate) } else { Err("a rate is more than 0".into()) })
+}
+
+/// A number of packets: as [`whole`], and 1 at least.
+pub(crate) fn packets(text: &str) -> Result<u64, String> {
+    whole(text).and_then(|count| if count > 0 { Ok(count) } else { Err("1 is the least".into()) })
+}
+
+/// A share in percent, from 0 to less than 100, with or without its sign: `10`, `2.5%`.
+pub(crate) fn percent(text: &str) -> Result<f64, String> {
+    let number = text.strip_suffix('%').unwrap_or(text).trim();
+    let percent = number.parse().ok().filter(|percent| (0.0..100.0).contains(percent));
+    percent.ok_or_else(|| format!("'{text}' is no number of percent from 0 to less than 100"))
+}
+
 /// A whole number with an optional k, M or G (powers of 1000): `3M`.
 pub(crate) fn whole(text: &str) -> Result<u64, String> {
     if let Ok(number) = text.parse() {
@@ -140,6 +157,8 @@ mod tests {
         assert_eq!(whole("18446744073709551615"), Ok(u64::MAX));
         assert_eq!(whole("1.5k"), Ok(1500));
         assert!(whole("1.5").is_err());
+        assert_eq!((packets("1k"), rate("2k")), (Ok(1000), Ok(2000.0)));
+        assert!(packets("0").is_err() && rate("0").is_err() && rate("-1").is_err());
         assert!(whole("-1").is_err());
     }
 
@@ -153,6 +172,12 @@ mod tests {
         assert_eq!(codec_of("lz4:1"), Err("lz4 has no levels".into()));
         assert_eq!(codec_of("zstd:20"), Err("'20': zstd has the levels 1 to 19".into()));
         assert_eq!(codec_of("zip"), Err("'zip' is none of zstd, lz4, gzip".into()));
+    }
+
+    #[test]
+    fn percents_with_or_without_their_sign() {
+        assert_eq!((percent("10"), percent("10%"), percent("2.5 %")), (Ok(10.0), Ok(10.0), Ok(2.5)));
+        assert!(["", "%", "x", "-1", "100", "nan", "inf", "1%%"].iter().all(|text| percent(text).is_err()));
     }
 
     #[test]

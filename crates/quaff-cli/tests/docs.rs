@@ -255,6 +255,10 @@ fn pages_have_the_fields_of_the_json() {
         }
         compare(page, &shown);
     }
+    let mut shown = BTreeSet::new();
+    sample(receiving(), "capture -i rx0 --dry-run", dir, &mut shown);
+    sample(alone(), "capture --read all.pcap -w dry.pcapng --dry-run", dir, &mut shown);
+    compare_section("capture", "JSON of a dry run", &shown);
 }
 
 /// A file with drops at a packet, and with an end that is cut off.

@@ -286,3 +286,58 @@ fn impossible_labs_are_refused_with_the_reason() {
         assert!(String::from_utf8_lossy(&refused.stderr).contains(word), "{args:?}: {refused:?}");
     }
 }
+
+/// With a lab of the test's own, and fewer frames.
+#[test]
+fn the_lines_of_the_readme_can_be_pasted() {
+    if !permitted("the_lines_of_the_readme_can_be_pasted") {
+        return;
+    }
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md");
+    let readme = std::fs::read_to_string(path).expect("the README");
+    let section = readme.split("Try it without a network:\n").nth(1).expect("a section");
+    let lines = section.lines().skip(1).take_while(|line| line.starts_with("    "));
+    let name = format!("paste{}", std::process::id());
+    let script = lines.map(str::trim).collect::<Vec<_>>().join("\n");
+    let script = script.replace("lab up", &format!("lab up --name {name}"));
+    let script = script.replace("lab run", &format!("lab run --lab {name}"));
+    let script = script.replace("lab down --all", &format!("lab down {name}")).replace("500000", "20000");
+    assert!(script.lines().count() == 6 && script.ends_with(&name), "{script}");
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+    let program = Path::new(QUAFF).parent().expect("a folder").display();
+    let path = format!("{program}:{}", std::env::var("PATH").expect("a path"));
+    let mut bash = Command::new("bash");
+    bash.args(["-c", &script]).current_dir(dir.path()).env("PATH", path).env_remove("QUAFF_LAB");
+    let done = bash.output().expect("bash runs");
+    let text = [&done.stdout, &done.stderr].map(|bytes| String::from_utf8_lossy(bytes).into_owned()).concat();
+    assert!(done.status.success() && text.contains("complete: 20,000 frames"), "{text}");
+}
+
+#[test]
+fn a_lab_that_stays_up_names_the_process_that_uses_it() {
+    if !permitted("a_lab_that_stays_up_names_the_process_that_uses_it") {
+        return;
+    }
+    let name = format!("used{}", std::process::id());
+    stdout(&output(&["up", "--name", &name]));
+    let script = format!(": sleep 60 of {name}; sleep 60");
+    let run = ["run", "--lab", &name, "--", "sh", "-c", &script];
+    let running = ChildProcess::start(quaff(&run)).expect("quaff runs");
+    let begun = Instant::now();
+    let inside = format!("sleep 60 of {name}");
+    let is_begun = || {
+        let lines = std::fs::read_dir("/proc").expect("processes").flatten();
+        let mut lines = lines.filter_map(|entry| std::fs::read_to_string(entry.path().join("cmdline")).ok());
+        lines.any(|line| line.starts_with("sh\0") && line.contains(&inside))
+    };
+    while !is_begun() {
+        assert!(begun.elapsed() < PATIENCE);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let done = output(&["down", &name]);
+    let refused = String::from_utf8_lossy(&done.stderr).into_owned();
+    assert!(refused.contains("is in use by process") && refused.contains("sleep 60"), "{refused}");
+    running.signal(Signal::SIGTERM).expect("it runs");
+    running.finish(PATIENCE).expect("it ends");
+    stdout(&output(&["down", &name]));
+}

@@ -182,7 +182,7 @@ fn contradictory_split_flags_are_rejected() {
         (&["--read", feed, "-w", &same, "-w", feed], "read and written at once"),
         (
             &["--read", feed, "--members", "2", "--weights", "1,2,3", "--dir", &same],
-            "3 weights for 2 members",
+            "--weights has 3 values for 2 members",
         ),
         (&["--read", feed, "--weights", "0,2", "--dir", &same], "from 1 on"),
         (&["--read", feed, "--members", "3", "-w", &same], "1 outputs"),
@@ -234,6 +234,30 @@ fn commands_get_their_shares_and_one_that_ends_is_replaced() {
     let later: BTreeSet<_> = frames(at("first").as_ref()).into_iter().map(|(_, frame)| frame).collect();
     assert!(all[all.len() / 2..].iter().all(|frame| later.contains(frame)));
     assert!(!all[..all.len() / 2].iter().all(|frame| later.contains(frame)));
+}
+
+#[test]
+fn packets_of_commands_that_fail_are_lost() {
+    let dir = folder();
+    let feed = dir.path().join("feed.pcap");
+    std::fs::write(&feed, pcap(&made(400))).unwrap();
+    let of = |commands: &[&str]| {
+        let mut args = vec!["--read", feed.to_str().unwrap(), "--by", "ports"];
+        commands.iter().for_each(|command| args.extend(["--exec", command]));
+        let (code, report, words) = split(&args);
+        (code, report["lossless"].as_bool().unwrap(), report["out"].as_u64().unwrap(), words)
+    };
+    // The pipe may take some packets before the shell has noticed that there is no such command.
+    let (code, is_lossless, _, words) = of(&["nosuchcmd", "nosuchcmd"]);
+    assert_eq!((code, is_lossless), (2, false), "{words}");
+    let (code, is_lossless, _, words) = of(&["cat >/dev/null", "nosuchcmd"]);
+    assert_eq!((code, is_lossless), (1, false), "{words}");
+    // All packets, and then a failure: what it did with them is unknown.
+    let (code, is_lossless, out, words) = of(&["cat >/dev/null; exit 3"]);
+    assert_eq!((code, is_lossless), (2, false), "{out} {words}");
+    // A reader that has what it wanted is no failure.
+    let (code, is_lossless, _, words) = of(&["head -c 1000 >/dev/null"]);
+    assert_eq!((code, is_lossless), (0, true), "{words}");
 }
 
 #[test]

@@ -128,8 +128,19 @@ fn streams_are_counted_apart() {
 
 #[test]
 fn foreign_traffic_alone_proves_nothing() {
-    let (code, report) = verify(File::new(Format::Pcapng).foreign(), &[]);
-    assert_eq!((code, &report["complete"], &report["foreign"]), (1, &false.into(), &1.into()));
+    let judged = |file: File, args: &[&str]| {
+        let (code, report) = verify(file, args);
+        assert_eq!((&report["complete"], &report["foreign"]), (&false.into(), &1.into()), "{report}");
+        (code, report["judged"].as_bool().unwrap())
+    };
+    assert_eq!(judged(File::new(Format::Pcapng).foreign(), &[]), (2, false));
+    assert_eq!(
+        judged(File::new(Format::Pcapng).statistics(0, 0).foreign().statistics(1, 0), &[]),
+        (2, false)
+    );
+    // Recorded drops and a wanted number are evidence.
+    assert_eq!(judged(File::new(Format::Pcapng).statistics(0, 0).foreign().statistics(1, 7), &[]), (1, true));
+    assert_eq!(judged(File::new(Format::Pcapng).foreign(), &["--expect", "1"]), (1, true));
 }
 
 #[test]
@@ -345,7 +356,8 @@ fn real_traffic_is_read_to_its_end() {
         let output = quaff(&["--json", name]).current_dir(&dir).output().unwrap();
         let report: Value = serde_json::from_slice(&output.stdout).unwrap();
         // These have no probe headers, so they are not complete; but they are readable.
-        assert_eq!(output.status.code(), Some(1), "{name}: {}", report["error"]);
+        let is_judged = report["judged"].as_bool().unwrap();
+        assert_eq!(output.status.code(), Some(if is_judged { 1 } else { 2 }), "{name}: {}", report["error"]);
         assert_eq!(report["error"], Value::Null, "{name}");
         if let Some(counted) = &counted {
             assert_eq!(report["frames"].as_u64(), counted.get(name).copied(), "{name}");

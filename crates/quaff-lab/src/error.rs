@@ -16,11 +16,11 @@ pub enum Error {
     #[error("the MTU of a lab is {min} to {max}, not {mtu}")]
     Mtu { mtu: u32, min: u32, max: u32 },
     /// Another process uses the lab.
-    #[error("the lab {name} is in use{}; wait for it to end, or end it", by(*.pid))]
+    #[error("the lab {name} is in use{}; wait for it to end, or end it", by(.users))]
     InUse {
         name: String,
-        /// The process that created the lab, if it still runs.
-        pid: Option<u32>,
+        /// Process numbers and command lines, as far as they can be read.
+        users: Vec<(u32, String)>,
     },
     /// A lab of that name exists.
     #[error("the lab {0} is up already; 'quaff lab down {0}' takes it down")]
@@ -67,8 +67,9 @@ pub enum Error {
 /// A result with this crate's [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-fn by(pid: Option<u32>) -> String {
-    pid.map(|pid| format!(" by process {pid}")).unwrap_or_default()
+fn by(users: &[(u32, String)]) -> String {
+    let words: Vec<_> = users.iter().map(|(pid, line)| format!("process {pid} ({line})")).collect();
+    if words.is_empty() { String::new() } else { format!(" by {}", words.join(", ")) }
 }
 
 fn others(known: &[String]) -> String {

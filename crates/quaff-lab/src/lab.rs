@@ -411,8 +411,7 @@ fn unknown(name: &str) -> Error {
 }
 
 fn in_use(name: &str) -> Error {
-    let pid = registry::glance(name).filter(|record| !record.persistent).map(|record| record.pid);
-    Error::InUse { name: name.to_owned(), pid }
+    Error::InUse { name: name.to_owned(), users: registry::users(name) }
 }
 
 fn is_there(name: &str) -> bool {

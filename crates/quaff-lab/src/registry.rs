@@ -51,6 +51,25 @@ pub(crate) enum Hold {
     Shared,
 }
 
+/// The processes that hold the lock of a lab: their numbers and command lines (`/proc/locks`, proc_locks(5)).
+pub(crate) fn users(name: &str) -> Vec<(u32, String)> {
+    let Ok(inode) = path(name).metadata().map(|meta| meta.ino()) else { return Vec::new() };
+    let locks = fs::read_to_string("/proc/locks").unwrap_or_default();
+    let holder = |line: &str| {
+        let words: Vec<_> = line.split_whitespace().collect();
+        let [_, "FLOCK", _, _, pid, file, ..] = words[..] else { return None };
+        // MAJOR:MINOR:INODE
+        let is_ours = file.rsplit(':').next()?.parse::<u64>().ok()? == inode;
+        pid.parse::<u32>().ok().filter(|pid| is_ours && *pid != std::process::id())
+    };
+    let named = |pid: u32| {
+        let line = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+        let words: Vec<_> = line.split(|byte| *byte == 0).map(String::from_utf8_lossy).collect();
+        Some((pid, words.join(" ").trim_end().to_owned()))
+    };
+    locks.lines().filter_map(holder).filter_map(named).collect()
+}
+
 impl Entry {
     /// Creates and locks the file of a new lab; `None` when it exists.
     pub(crate) fn make(name: &str) -> Result<Option<Self>> {

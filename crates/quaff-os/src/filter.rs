@@ -10,6 +10,7 @@ use crate::packet::socket::attach_filter;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::ptr::NonNull;
+use std::sync::{Mutex, PoisonError};
 
 /// An expression that does not compile.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -50,6 +51,26 @@ pub fn check(program: &[Insn]) -> crate::Result<()> {
     let (socket, _) =
         socketpair(AddressFamily::Unix, SockType::Datagram, None, flags).trying(|| "create a socket pair")?;
     attach_filter(&socket, program)
+}
+
+/// The instructions of a program, a line each, as `tcpdump -d` prints them.
+pub fn listing(program: &[Insn]) -> String {
+    // bpf_image returns a buffer of its own, which the next call overwrites.
+    static TURN: Mutex<()> = Mutex::new(());
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let line = |(at, insn): (usize, &Insn)| {
+        // SAFETY: the instruction is valid during the call. The result, a NUL-terminated string, is copied before the
+        // next call, as the lock is held.
+        let text = unsafe { CStr::from_ptr(bpf_image(insn, at as c_int)) };
+        format!("{}\n", text.to_string_lossy())
+    };
+    program.iter().enumerate().map(line).collect()
+}
+
+/// The version of libpcap: `libpcap version 1.10.5 (with TPACKET_V3)`.
+pub fn libpcap_version() -> String {
+    // SAFETY: returns a NUL-terminated string that is never freed.
+    unsafe { CStr::from_ptr(pcap_lib_version()) }.to_string_lossy().into_owned()
 }
 
 fn compile_on(handle: Option<Handle>, expression: &str) -> Result<Vec<Insn>, FilterError> {
@@ -176,6 +197,8 @@ unsafe extern "C" {
     fn pcap_geterr(handle: *mut Pcap) -> *const c_char;
     fn pcap_freecode(program: *mut BpfProgram);
     fn pcap_close(handle: *mut Pcap);
+    fn pcap_lib_version() -> *const c_char;
+    fn bpf_image(insn: *const Insn, number: c_int) -> *const c_char;
 }
 
 #[cfg(test)]

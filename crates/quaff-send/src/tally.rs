@@ -31,3 +31,25 @@ pub struct RewriteTally {
     /// Sent without a probe header, because they are too short.
     pub unstamped: u64,
 }
+
+/// Shortest run that has a rate without being paced: frames are handed to the kernel in batches, ns.
+const RATE_NS_MIN: u64 = 10_000_000;
+
+/// Frames per second of a run from its first frame to its last; `None` where the run is too short for one.
+pub(crate) fn mean_pps(frames: u64, span_ns: u64, is_paced: bool) -> Option<f64> {
+    let has_rate = span_ns > 0 && (is_paced || span_ns >= RATE_NS_MIN);
+    has_rate.then(|| frames.saturating_sub(1) as f64 / (span_ns as f64 / 1e9))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_that_is_too_short_has_no_rate() {
+        assert_eq!(mean_pps(20, 460, false), None);
+        assert_eq!(mean_pps(1, 0, true), None);
+        assert_eq!(mean_pps(21, 200_000, true), Some(100_000.0));
+        assert_eq!(mean_pps(10_001, 10_000_000, false), Some(1_000_000.0));
+    }
+}

@@ -9,7 +9,7 @@ use crate::{Error, Result};
 use quaff_os::filter::{self, FilterError};
 use quaff_os::packet::{self, accept};
 use quaff_os::rtnl;
-use quaff_wire::filter::{Insn, Program, Relocation, TunnelLayout, relocate};
+use quaff_wire::filter::{Insn, Program, Relocation, TunnelLayout, WithTag, reads_tag, relocate, with_tag};
 use quaff_wire::linktype::{self, ETHERNET, LinkType, RAW};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -136,6 +136,8 @@ pub(crate) struct KernelFilter {
     pub insns: Vec<packet::Insn>,
     /// It can reject packets.
     pub is_filtering: bool,
+    /// The filter on outer frames is decided in the kernel for all of them; otherwise again in user space.
+    pub is_exact: bool,
     /// The place of the filter on inner frames, if any.
     pub inner: Option<FilterPlace>,
 }
@@ -188,7 +190,9 @@ pub(crate) fn kernel_filter(
 ) -> Result<KernelFilter> {
     let snaplen = plan.kernel_snaplen();
     let outer = plan.filter.as_ref();
-    let outer = outer.map(|expression| filter::compile(name, link.dlt, expression, snaplen)).transpose()?;
+    let outer = outer.map(|expression| outer_filter(name, link, expression, snaplen)).transpose()?;
+    let is_exact = outer.as_ref().is_none_or(|outer| outer.is_exact);
+    let outer = outer.map(|outer| outer.insns);
     let (place, moved) = match (inner, &plan.inner) {
         (Some(inner), Some(inner_plan)) => {
             match relocate_into_kernel(plan, inner_plan, link, inner, outer.as_deref()) {
@@ -200,7 +204,34 @@ pub(crate) fn kernel_filter(
     };
     let is_filtering = outer.is_some() || moved.is_some();
     let insns = moved.or(outer).unwrap_or_else(|| vec![accept(snaplen)]);
-    Ok(KernelFilter { insns, is_filtering, inner: place })
+    Ok(KernelFilter { insns, is_filtering, is_exact, inner: place })
+}
+
+/// The kernel's program for a filter on outer frames.
+struct OuterFilter {
+    insns: Vec<packet::Insn>,
+    is_exact: bool,
+}
+
+/// Compiles a filter on frames as the file will have them: with the VLAN tag that the kernel takes off. An expression
+/// on what only the kernel knows (`inbound`) and on tags at once is left to libpcap.
+fn outer_filter(name: &str, link: LinkType, expression: &str, snaplen: u32) -> Result<OuterFilter> {
+    let of_kernel = || filter::compile(name, link.dlt, expression, snaplen);
+    if link != ETHERNET {
+        return Ok(OuterFilter { insns: of_kernel()?, is_exact: true });
+    }
+    let insns = match filter::compile_offline(link.dlt, expression, snaplen) {
+        Ok(insns) => insns,
+        Err(_) => of_kernel()?,
+    };
+    let wire = to_wire(&insns);
+    match Program::new(&wire) {
+        Ok(program) if !reads_tag(&wire) => {
+            let WithTag { insns, is_exact } = with_tag(&program, snaplen);
+            Ok(OuterFilter { insns: insns.iter().map(to_kernel).collect(), is_exact })
+        }
+        _ => Ok(OuterFilter { insns, is_exact: true }),
+    }
 }
 
 /// Relocates the filter on inner frames into the kernel; the error is the reason why that is not possible.
@@ -234,7 +265,7 @@ fn relocate_into_kernel(
 
 /// The place of the filter on inner frames for each interface of a plan; empty without such a filter. An unknown
 /// interface counts as Ethernet.
-pub fn explain(plan: &InputPlan) -> Result<Vec<(String, FilterPlace)>> {
+pub(crate) fn explain(plan: &InputPlan) -> Result<Vec<(String, FilterPlace)>> {
     let Some(inner) = &plan.inner else { return Ok(Vec::new()) };
     let inner = FrameFilter::new(&inner.expression, "`inner`")?;
     let mut places = Vec::new();
@@ -246,10 +277,121 @@ pub fn explain(plan: &InputPlan) -> Result<Vec<(String, FilterPlace)>> {
     Ok(places)
 }
 
+/// A compiled filter.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CompiledFilter {
+    /// The interface and the side: kernel or user space.
+    pub place: String,
+    /// Its instructions, a line each, as tcpdump prints them.
+    pub listing: String,
+}
+
+/// The compiled filters of a plan: of each interface the kernel's part, then those in user space.
+pub fn compiled_filters(plan: &InputPlan) -> Result<Vec<CompiledFilter>> {
+    let inner = plan.inner.as_ref().map(|inner| FrameFilter::new(&inner.expression)).transpose()?;
+    let (mut compiled, mut is_exact) = (Vec::new(), plan.read.is_none());
+    for interface in &plan.interfaces {
+        let link = linktype::of_arphrd(rtnl::link(&interface.name)?.arphrd).unwrap_or(ETHERNET);
+        let filter = kernel_filter(plan, &interface.name, link, inner.as_ref())?;
+        is_exact &= filter.is_exact;
+        if filter.is_filtering {
+            let place = format!("{}, in the kernel", interface.name);
+            compiled.push(CompiledFilter { place, listing: filter::listing(&filter.insns) });
+        }
+    }
+    let outer = plan.filter.as_deref().filter(|_| !is_exact).map(FrameFilter::new).transpose()?;
+    for (filter, of) in [(outer, "frames"), (inner, "decapsulated frames")] {
+        for (linktype, program) in filter.iter().flat_map(|filter| filter.ready.iter()) {
+            let insns: Vec<_> = program.insns().iter().map(to_kernel).collect();
+            let place = format!("{of} of link type {linktype}, in user space");
+            compiled.push(CompiledFilter { place, listing: filter::listing(&insns) });
+        }
+    }
+    Ok(compiled)
+}
+
 fn to_wire(insns: &[packet::Insn]) -> Vec<Insn> {
     insns.iter().map(|insn| Insn { code: insn.code, jt: insn.jt, jf: insn.jf, k: insn.k }).collect()
 }
 
 fn to_kernel(insn: &Insn) -> packet::Insn {
     packet::Insn { code: insn.code, jt: insn.jt, jf: insn.jf, k: insn.k }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quaff_testpackets as build;
+    use quaff_wire::filter::Subject;
+
+    /// Loads of the tag beside a frame (linux/filter.h): TCI, presence, TPID.
+    const TAG: [u32; 3] = [0xffff_f000 + 44, 0xffff_f000 + 48, 0xffff_f000 + 60];
+    /// BPF_LD | BPF_IMM.
+    const LOAD_VALUE: u16 = 0;
+
+    /// The decision of the kernel's program about a frame whose tag is beside it.
+    fn kernel_wants(insns: &[packet::Insn], frame: &[u8], tag: Option<(u16, u16)>) -> bool {
+        let (tpid, tci) = tag.unwrap_or_default();
+        let values = [u32::from(tci), u32::from(tag.is_some()), u32::from(tpid)];
+        let known = |insn: &Insn| match TAG.iter().position(|place| *place == insn.k) {
+            Some(at) => Insn { code: LOAD_VALUE, k: values[at], ..*insn },
+            None => *insn,
+        };
+        let insns: Vec<_> = to_wire(insns).iter().map(known).collect();
+        let subject = Subject { bytes: frame, wire_len: frame.len() as u32, tag: None };
+        Program::new(&insns).expect("a program").run(&subject) != 0
+    }
+
+    #[test]
+    fn the_kernel_decides_about_frames_as_the_file_has_them() {
+        let ip = |protocol, payload: &[u8]| {
+            build::ipv4([10, 0, 0, 1].into(), [10, 0, 0, 2].into(), protocol, &[], payload)
+        };
+        let udp = ip(17, &build::udp(1, 53, &[0; 30]));
+        let frames = [
+            build::ethernet(&[], 0x0800, &udp),
+            build::ethernet(&[(0x8100, 7)], 0x0800, &udp),
+            build::ethernet(&[], 0x0806, &[1; 46]),
+            build::ethernet(&[], 0x0800, &ip(6, &[0; 20])),
+        ];
+        let expressions = [
+            "udp",
+            "not udp",
+            "ip",
+            "udp port 53",
+            "vlan",
+            "vlan 5",
+            "vlan 5 and udp port 53",
+            "vlan and vlan 7 and udp",
+            "not vlan",
+            "len = 76",
+            "greater 77",
+            "ether[12:2] = 0x8100",
+            "ether[14] & 0xf = 0",
+            "ether[15] = 5",
+            "ether[18] = 0x45",
+            "ether broadcast or arp",
+            "tcp[13] = 0 or ip[8] > 3",
+        ];
+        for expression in expressions {
+            let kernel = outer_filter("none", ETHERNET, expression, 96).expect("a filter");
+            assert!(kernel.is_exact, "{expression}");
+            let in_file = FrameFilter::new(expression).expect("a filter").program(1).expect("Ethernet");
+            for (frame, tag) in frames
+                .iter()
+                .flat_map(|frame| [None, Some((0x8100, 5)), Some((0x88a8, 0xa005))].map(|tag| (frame, tag)))
+            {
+                let subject = Subject { bytes: frame, wire_len: frame.len() as u32, tag };
+                let wanted = in_file.run(&subject) != 0;
+                assert_eq!(
+                    kernel_wants(&kernel.insns, frame, tag),
+                    wanted,
+                    "{expression} {tag:?} {frame:02x?}"
+                );
+            }
+        }
+        // Decided in user space.
+        let kernel = outer_filter("none", ETHERNET, "ether[10:4] = 0x10000", 96).expect("a filter");
+        assert!(!kernel.is_exact && kernel_wants(&kernel.insns, &frames[0], Some((0x8100, 5))));
+    }
 }

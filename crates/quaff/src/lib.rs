@@ -19,6 +19,7 @@ mod buffer_pool;
 mod capture;
 pub mod cores;
 pub mod doctor;
+mod dry_run;
 mod error;
 mod filter;
 pub mod format;
@@ -40,8 +41,9 @@ pub mod tally;
 mod verdict;
 
 pub use capture::{Capture, Status};
+pub use dry_run::{DryRun, dry_run};
 pub use error::{Error, Result};
-pub use filter::{FilterPlace, explain};
+pub use filter::{CompiledFilter, FilterPlace, compiled_filters};
 pub use gauge::{BufferGauges, LaneGauges};
 pub use run::Run;
 pub use stage::{Load, Sorting};

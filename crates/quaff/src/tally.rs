@@ -275,8 +275,8 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// Adds up the tallies. `buffer_high_bytes` is the maximum of the buffer in use, `block_bytes` the size of a block of
-    /// the rings.
+    /// Adds up the tallies. `buffer_high_bytes` is the maximum of the buffer in use, `block_bytes` the size of a
+    /// block of the rings.
     pub(crate) fn new(
         lanes: Vec<LaneTally>,
         writer: &WriterTally,

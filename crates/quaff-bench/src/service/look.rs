@@ -64,7 +64,9 @@ pub(super) fn look(
     let offered_pps = seconds.map_or_else(|| pace(&stream.total, wanted_pps), |s| sent as f64 / s);
     let lost = path_lost(direction, missing);
     let ratio = |frames: u64| if sent > 0 { frames as f64 / sent as f64 } else { 0.0 };
-    let is_slow = offered_pps < wanted_pps * (1.0 - tolerance);
+    // A time that is no whole number of frames holds one frame less.
+    let is_rounded = seconds.is_some_and(|s| sent as f64 + 1.0 > wanted_pps * s);
+    let is_slow = offered_pps < wanted_pps * (1.0 - tolerance) && !is_rounded;
     let unsent = if is_slow { 1.0 - offered_pps / wanted_pps } else { 0.0 };
     let limit = match (lost > 0, missing > 0) {
         (true, _) => Limit::Path,
@@ -138,6 +140,12 @@ mod tests {
         assert_eq!(seen(985, 0, 0).unproven, 0.0);
         assert_eq!(seen(1000, 0, 0).limit, Limit::Nothing);
         assert_eq!(seen(0, 0, 0).unproven, 1.0);
+        // 2.5 Mb/s of 1518 B in 150 ms are 30.9 frames, of which 30 are sent: 3 % less by rounding.
+        let total = Tally { sent: 30, received: 30, ..Tally::default() };
+        let stream = StreamReport { total, ..sim::no_stream(1) };
+        let look = |pps| look(&sim::direction(Vec::new()), &stream, pps, Some(0.15), OFFERED_TOLERANCE);
+        assert_eq!((look(206.0).limit, look(206.0).unproven), (Limit::Nothing, 0.0));
+        assert_eq!(look(210.0).limit, Limit::Generator);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! `quaff completions`: completion scripts for shells, from the definitions of the arguments.
 
 use crate::exit::Exit;
+use crate::show;
 use clap_complete::Shell;
 
 /// Print a completion script for a shell
@@ -21,6 +22,8 @@ Examples:
   quaff completions fish > ~/.config/fish/completions/quaff.fish";
 
 pub(crate) fn run(args: &Args) -> Exit {
-    clap_complete::generate(args.shell, &mut crate::command(), "quaff", &mut std::io::stdout().lock());
+    let mut text = Vec::new();
+    clap_complete::generate(args.shell, &mut crate::command(), "quaff", &mut text);
+    show::script(&text);
     Exit::Done
 }

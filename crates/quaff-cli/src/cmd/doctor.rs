@@ -9,6 +9,7 @@ use quaff::doctor::{
 use quaff::memory;
 use quaff::plan::{default_buffer_bytes, default_ring_bytes};
 use quaff_os::rtnl::Rtnl;
+use quaff_os::terminal_columns;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -84,8 +85,9 @@ Examples:
   quaff doctor --undo
   quaff doctor -i eth0 --json | jq -r '.findings[] | .severity + \": \" + .what'";
 
-/// Columns of the output.
+/// Columns of the output, and fewer on a narrow terminal.
 const COLUMNS: usize = 96;
+const COLUMNS_MIN: usize = 40;
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     if args.undo {
@@ -162,8 +164,8 @@ fn as_json(found: &Diagnosis, fixed: Option<&Vec<Done>>) -> Value {
 fn print_all(found: &Diagnosis, fixed: &[Done], verbose: bool) {
     for done in fixed {
         print(&match &done.refused {
-            Some(why) => format!("left {} at {}: {why}", done.what, done.now),
-            None => format!("set {} from {} to {}", done.what, done.was, done.now),
+            Some(why) => left(done, why),
+            None => format!("set {} from {} to {}", done.what, done.was, value(done)),
         });
     }
     for finding in &found.findings {
@@ -181,11 +183,27 @@ fn print_all(found: &Diagnosis, fixed: &[Done], verbose: bool) {
 
 /// A finding as text: what it is, why it matters, and its fix.
 fn describe(finding: &Finding) -> String {
+    let terminal = terminal_columns().map(|columns| usize::from(columns).max(COLUMNS_MIN));
     let mut text = format!("{}: {}", finding.severity, name(&finding.what));
-    for line in wrap(COLUMNS - 4, &finding.why).lines() {
+    if let Some(columns) = terminal {
+        text = wrap(columns - 2, &text).trim_end().replace('\n', "\n  ");
+    }
+    for line in wrap(terminal.unwrap_or(COLUMNS).min(COLUMNS) - 4, &finding.why).lines() {
         text += &format!("\n    {line}");
     }
     text + &format!("\n    fix: {}", name(&finding.fix))
+}
+
+/// A setting that was not changed, with its value where that could be read.
+fn left(done: &Done, why: &str) -> String {
+    match &done.now {
+        Some(now) => format!("left {} at {now}: {why}", done.what),
+        None => format!("left {} as it is: {why}", done.what),
+    }
+}
+
+fn value(done: &Done) -> &str {
+    done.now.as_deref().unwrap_or("an unknown value")
 }
 
 fn restore(args: &Args) -> anyhow::Result<Exit> {
@@ -198,8 +216,8 @@ fn restore(args: &Args) -> anyhow::Result<Exit> {
         }
         for done in &undone {
             print(&match &done.refused {
-                Some(why) => format!("left {} at {}: {why}", done.what, done.now),
-                None => format!("restored {} to {}", done.what, done.now),
+                Some(why) => left(done, why),
+                None => format!("restored {} to {}", done.what, value(done)),
             });
         }
     }

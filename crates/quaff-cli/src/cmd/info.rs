@@ -73,7 +73,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         (true, _) if args.each => files.iter().try_for_each(|file| show::json(Stream::Stdout, file))?,
         (true, _) => show::json(Stream::Stdout, &Report { files: &files, total: &total })?,
         (false, true) => screens(&files)?,
-        (false, false) => show::try_print(&table(&files, &total))?,
+        (false, false) => show::print(&table(&files, &total)),
     }
     let errors = files.iter().filter_map(|file| file.error.as_deref());
     errors.for_each(show::message);
@@ -91,7 +91,10 @@ fn exit(files: &[FileInfo], total: &Total) -> Exit {
 /// Prints the files that have something to show, with an empty line between two.
 fn screens(files: &[FileInfo]) -> anyhow::Result<()> {
     let shown: Vec<_> = files.iter().filter(|file| !file.unreadable).map(screen).collect();
-    if shown.is_empty() { Ok(()) } else { show::try_print(shown.join("\n").trim_end()) }
+    if !shown.is_empty() {
+        show::print(shown.join("\n").trim_end());
+    }
+    Ok(())
 }
 
 /// A file on a screen.

@@ -41,7 +41,7 @@ pub(crate) fn list(json: bool) -> anyhow::Result<Exit> {
     let interfaces = interfaces::list()?;
     match json {
         true => show::json(Stream::Stdout, &Report { interfaces })?,
-        false => show::try_print(&table(&interfaces))?,
+        false => show::print(&table(&interfaces)),
     }
     Ok(Exit::Done)
 }

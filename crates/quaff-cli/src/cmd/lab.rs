@@ -108,7 +108,7 @@ fn up(args: UpArgs) -> anyhow::Result<Exit> {
 To try it, capture in one terminal:
   quaff lab run --lab {name} -- quaff capture -i {receiver} -w lab.pcapng --count 500000
 and send traffic over the link in another:
-  quaff lab run --lab {name} -- quaff generate --inject {receiver} --size 512 --pps 100000 --count 500000
+  quaff lab run --lab {name} -- quaff generate --inject {receiver} --wait 10s --size 512 --pps 100000 --count 500000
 then verify that the file is complete:
   quaff verify lab.pcapng
 

@@ -14,8 +14,7 @@ pub(super) struct Native {
 
 /// The options of another program's command line, or all their mistakes in one error.
 pub(super) fn checked<T>(read: Result<T, Vec<String>>, command: &str) -> anyhow::Result<T> {
-    let list = |mistakes: Vec<String>| mistakes.join("\nquaff: ");
-    read.map_err(|mistakes| anyhow!("{}\n'quaff {command} --help' lists the options", list(mistakes)))
+    read.map_err(|mistakes| anyhow!("{}; 'quaff {command} --help' lists the options", mistakes.join("; ")))
 }
 
 impl Native {

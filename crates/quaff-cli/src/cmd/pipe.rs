@@ -8,7 +8,7 @@ use anyhow::bail;
 use quaff::cores::{Topology, advise};
 use quaff::memory;
 use quaff::pipe::{Pipe, PipeGauges, PipeOutput, PipePlan, PipeReport, default_size_bytes};
-use quaff_os::{Reason, Signal, SignalInfo, Signals, Stop, cpu};
+use quaff_os::{Reason, Signal, SignalInfo, Signals, Stop, cpu, was_stdout_closed};
 use std::io::IsTerminal;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
@@ -78,7 +78,7 @@ const EXAMPLES: &str = "\
 Examples:
   tcpdump -i eth0 -w - | quaff pipe > all.pcap
   tcpdump -i eth0 -w - | quaff pipe --dir /data --rotate-size 1G
-  quaff capture -i eth0 -w - | quaff pipe --buffer 4G --stats 1s | ssh store dd";
+  quaff capture -i eth0 -w - | quaff pipe --buffer 4G --stats 1 | ssh store dd";
 
 /// Longest wait between two looks at the gauges.
 const LOOK: Duration = Duration::from_millis(250);
@@ -142,6 +142,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     // Before the first thread: from here on a signal is something to read.
     let signals = receiving::signals(&[Signal::SIGUSR1])?;
     let is_stdout_taken = plan.output == PipeOutput::Stdout;
+    anyhow::ensure!(
+        !is_stdout_taken || !was_stdout_closed(),
+        "stdout is closed: name a folder with --dir, or use a pipe"
+    );
     let stdin = std::io::stdin().as_fd().try_clone_to_owned()?;
     let stdout = std::io::stdout().as_fd().try_clone_to_owned()?;
     let pipe = Pipe::start(plan, stdin, stdout, Stop::default())?;

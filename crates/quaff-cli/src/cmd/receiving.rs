@@ -1,14 +1,26 @@
 //! The start, the constants and the words that `capture` and `split` share. It never captures.
 
-use crate::show::message;
-use quaff::BufferGauges;
-use quaff_os::{Reason, Signal, Signals, Stop, is_ignored};
+use crate::show::{self, Part, message};
+use anyhow::ensure;
+use quaff::plan::InputPlan;
+use quaff::{BufferGauges, format};
+use quaff_os::{Reason, Signal, Signals, Stop, is_ignored, was_stdout_closed};
+use std::io::IsTerminal as _;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// Interval of checks for the last write of an ending run.
 pub(super) const LOOK_END: Duration = Duration::from_millis(2);
 /// timeout(1) signals its child and then its process group: two signals within this time are one.
 pub(super) const SAME_SIGNAL: Duration = Duration::from_millis(100);
+
+/// Refuses a stdout that packets cannot go to: a terminal, or one that was closed.
+pub(super) fn check_stdout(takes_packets: bool) -> anyhow::Result<()> {
+    ensure!(!takes_packets || !was_stdout_closed(), "stdout is closed: name a file with -w, or use a pipe");
+    let is_text = takes_packets && std::io::stdout().is_terminal();
+    ensure!(!is_text, "stdout is a terminal, and packets are not text: name a file with -w, or use a pipe");
+    Ok(())
+}
 
 /// Blocks the signals that end a run, and `more`. SIGHUP stays ignored where it is, as by nohup(1).
 pub(super) fn signals(more: &[Signal]) -> anyhow::Result<Signals> {
@@ -47,10 +59,42 @@ pub(super) fn start<T: Send + 'static, E: Send + Into<anyhow::Error> + 'static>(
     started.map(Some).map_err(Into::into)
 }
 
-/// The end of a progress line while the buffer is not resident as a whole.
+/// The part of a progress line while the buffer is not resident as a whole.
 pub(super) fn resident_words(buffer: &BufferGauges) -> String {
     let (resident, all) = (buffer.resident.get() >> 20, buffer.bytes >> 20);
-    if resident < all { format!(" | {resident} of {all} MiB ready") } else { String::new() }
+    if resident < all { format!("{resident} of {all} MiB ready") } else { String::new() }
+}
+
+/// The progress of reading files whose sizes are known.
+#[derive(Debug)]
+pub(super) struct ReadProgress {
+    total_bytes: Option<u64>,
+    begun: Instant,
+}
+
+impl ReadProgress {
+    pub(super) fn new(input: &InputPlan) -> Self {
+        let size =
+            |path: &PathBuf| path.metadata().ok().filter(|found| found.is_file()).map(|found| found.len());
+        let files = input.read.as_ref().filter(|read| !read.follow);
+        let total_bytes = files.and_then(|read| read.files.iter().map(size).sum());
+        Self { total_bytes, begun: Instant::now() }
+    }
+
+    /// The part of a progress line after `read_bytes`: the share, the total, and the time left. Empty for interfaces.
+    pub(super) fn part(&self, read_bytes: u64) -> Part {
+        let Some(total) = self.total_bytes.filter(|total| *total > 0) else { return Part::new("", "", 0) };
+        let share = (read_bytes as f64 / total as f64).min(1.0);
+        let percent = format!("{:.0} %", 100.0 * share);
+        let left = match share {
+            0.0 => String::new(),
+            share => {
+                let seconds = self.begun.elapsed().as_secs_f64() * (1.0 - share) / share;
+                format!(", {} left", format::span(seconds))
+            }
+        };
+        Part::new(format!("{percent} of {}{left}", show::bytes(total)), percent, 5)
+    }
 }
 
 /// The signals that asked a run to end.

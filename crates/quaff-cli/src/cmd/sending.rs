@@ -173,8 +173,12 @@ pub(super) fn sent(report: &ReplayReport, verdict: &str) -> String {
 }
 
 /// The line of the time.
-pub(super) fn time(seconds: f64, pps: f64, bits_per_second: f64) -> String {
-    format!("  time       {seconds:.3} s, {}, {}\n", show::pps(pps), show::bits(bits_per_second))
+pub(super) fn time(seconds: f64, pps: Option<f64>, bits_per_second: Option<f64>) -> String {
+    let rates = match pps.zip(bits_per_second) {
+        Some((pps, bits)) => format!("{}, {}", show::pps(pps), show::bits(bits)),
+        None => "too short for a rate".into(),
+    };
+    format!("  time       {seconds:.3} s, {rates}\n")
 }
 
 /// The line of the pace: the error as a percentage of `of`.

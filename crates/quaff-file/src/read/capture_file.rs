@@ -283,7 +283,7 @@ impl CaptureFile {
     }
 
     /// Returns the number of bytes of the file used so far; compressed bytes of a compressed file.
-    pub(crate) fn used(&self) -> u64 {
+    pub fn used(&self) -> u64 {
         if self.ahead.compression().is_some() { self.ahead.compressed_offset() } else { self.offset() }
     }
 

@@ -11,6 +11,9 @@ pub struct Outcome {
     /// No frame is missing, duplicate or damaged, the files are readable to their ends, and their counters
     /// agree with their packets.
     pub complete: bool,
+    /// There was something to judge by: numbered frames, a file that was sent, or evidence of loss in the capture.
+    #[serde(rename = "judged")]
+    pub is_judged: bool,
     /// Why the capture is not complete; empty if it is.
     pub reasons: Vec<String>,
     /// Different frames in the files.
@@ -51,7 +54,7 @@ impl Outcome {
         self.reasons = all.map(|(_, what)| (*what).to_owned()).collect();
         self.reasons.extend(self.ledger.iter().flat_map(|ledger| ledger.contradictions.iter().cloned()));
         self.reasons.extend(self.error.iter().cloned());
-        self.complete = self.reasons.is_empty();
+        (self.complete, self.is_judged) = (self.reasons.is_empty(), true);
     }
 }
 
@@ -139,8 +142,10 @@ impl Report {
             (self.end == Some(StreamEnd::Missing), "the last frame of the stream is missing"),
             (it.duplicates > 0, "frames are there more than once"),
             (self.corrupt > 0, "frames are damaged"),
-            (it.received == 0, "there are no stamped frames"),
         ]);
+        // Frames without numbers prove nothing, unless something else does.
+        it.is_judged = it.received > 0 || self.corrupt > 0 || !it.reasons.is_empty();
+        it.complete &= it.is_judged;
         self
     }
 }

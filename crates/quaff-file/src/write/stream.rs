@@ -131,6 +131,9 @@ impl Stream {
             self.closed = true;
             self.closed_by_reader = error.kind() == ErrorKind::BrokenPipe;
             self.tally.abandoned = error.kind() == ErrorKind::TimedOut;
+            if !self.closed_by_reader {
+                self.tally.failures.push(error.to_string());
+            }
             self.stop.raise(match error.kind() {
                 ErrorKind::BrokenPipe => Reason::OutputClosed,
                 ErrorKind::StorageFull => Reason::DiskFull,

@@ -84,6 +84,7 @@ impl Target {
             Output::File(path) if is_stream(path) => (TargetKind::Stream(open_stream(path, stop)?), 1),
             Output::File(path) => open_file(path, access)?,
             Output::Dir(dir) => {
+                make_folder(&dir.dir)?;
                 let align = folder_align(&dir.dir, access)?;
                 let folder = Folder::open(dir, extension, align > 1, access, wakeup.clone())?;
                 let names = NameTemplate::new(&dir.name, extension)?;
@@ -381,6 +382,7 @@ fn open_folders(
             let (one, other) = (twin.dir.display(), plan.dir.display());
             return Err(Error::Plan(format!("`dir` {one} and {other} are the same folder: give each once")));
         }
+        make_folder(&plan.dir)?;
         let (align, wakeup, dir) = (folder_align(&plan.dir, access)?, Wakeup::new()?, plan.dir.clone());
         let folder = Folder::open(plan, extension, align > 1, access, wakeup.clone())?;
         folders.push(OpenFolder { dir, folder, align, wakeup, disk: Box::new(Disk::new) });
@@ -404,6 +406,11 @@ fn shared_disk(folders: &[OpenFolder]) -> Option<String> {
     Some(format!(
         "{one} and {other} are on the same file system: several folders are faster on several disks"
     ))
+}
+
+/// Creates a folder and those above it.
+fn make_folder(dir: &Path) -> Result<()> {
+    std::fs::create_dir_all(dir).map_err(|errno| Error::path("make the folder", dir, errno))
 }
 
 /// The error of an access that a file does not get.

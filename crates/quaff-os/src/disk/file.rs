@@ -9,6 +9,7 @@ use nix::fcntl::{
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::statfs::{FsType, TMPFS_MAGIC, fstatfs, statfs};
 use nix::sys::statvfs::{fstatvfs, statvfs};
+use nix::unistd::{AccessFlags, access};
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -52,6 +53,12 @@ fn assume_direct(file: &File) -> Option<usize> {
     let flags = OFlag::from_bits_retain(fcntl(file, FcntlArg::F_GETFL).ok()?);
     let in_memory = fstatfs(file).ok()?.filesystem_type() == TMPFS_MAGIC;
     (flags.contains(OFlag::O_DIRECT) && !in_memory).then_some(ASSUMED_ALIGN)
+}
+
+/// Returns an error if this process may not write to a path, whatever it is: by its mode, or because its file system is
+/// read-only (access(2)).
+pub fn check_writable(path: &Path) -> Result<()> {
+    access(path, AccessFlags::W_OK).trying(|| format!("write to {}", path.display()))
 }
 
 /// Opens a new unnamed file in `dir` (O_TMPFILE), with O_DIRECT if `direct`. After a crash no file remains

@@ -11,8 +11,8 @@ mod uring;
 
 pub use access::FileAccess;
 pub use file::{
-    Space, direct_align, drop_page_cache, free_bytes, open_regular, open_unnamed, preallocate, rename_new,
-    space, sync_all, sync_folder, write_behind,
+    Space, check_writable, direct_align, drop_page_cache, free_bytes, open_regular, open_unnamed,
+    preallocate, rename_new, space, sync_all, sync_folder, write_behind,
 };
 pub use read::Reader;
 

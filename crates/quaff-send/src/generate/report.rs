@@ -3,6 +3,7 @@
 use super::plan::{Pacing, SendPlan};
 use crate::confirm::{Confirmed, SendDrops, Witness};
 use crate::state::{Lateness, State, word};
+use crate::tally::mean_pps;
 use serde::Serialize;
 
 /// The result of generation.
@@ -20,9 +21,9 @@ pub struct SendReport {
     /// From the first frame to the last, s.
     pub seconds: f64,
     /// Frames per second: the intervals from the first frame to the last, over `seconds`.
-    pub pps: f64,
+    pub pps: Option<f64>,
     /// Bits per second of the frames, without FCS.
-    pub bits_per_second: f64,
+    pub bits_per_second: Option<f64>,
     /// Mean interval over the planned one, minus 1; `None` for an unpaced run.
     pub pace_error: Option<f64>,
     /// Lateness of the frames; `None` for an unpaced run.
@@ -54,8 +55,8 @@ impl SendReport {
         let span_ns = state.load(word::LAST_NS).saturating_sub(state.load(word::FIRST_NS));
         let seconds = span_ns as f64 / 1e9;
         let gaps = sent.saturating_sub(1) as f64;
-        let pps = if span_ns == 0 { 0.0 } else { gaps / seconds };
         let paced = pacing.interval > 0;
+        let pps = mean_pps(sent, span_ns, paced);
         let planned_ns = gaps * pacing.interval as f64 / 65_536.0;
         Self {
             intended: pacing.count.unwrap_or(sent),
@@ -65,7 +66,7 @@ impl SendReport {
             drops,
             seconds,
             pps,
-            bits_per_second: pps * plan.frame_bytes as f64 * 8.0,
+            bits_per_second: pps.map(|pps| pps * plan.frame_bytes as f64 * 8.0),
             pace_error: (paced && planned_ns > 0.0).then(|| span_ns as f64 / planned_ns - 1.0),
             lateness: paced.then(|| state.lateness()),
             retried: state.load(word::RETRIED),

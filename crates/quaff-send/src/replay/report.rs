@@ -7,6 +7,7 @@ use crate::confirm::{Confirmed, SendDrops, Witness};
 use crate::error::SendError;
 use crate::state::{Lateness, State, word};
 use crate::tally::FeedTally;
+use crate::tally::mean_pps;
 use crate::transmitter::Outlet;
 use serde::Serialize;
 
@@ -40,9 +41,9 @@ pub struct ReplayReport {
     /// Frames of the first pass whose headers cannot be read.
     pub invalid_packets: u64,
     /// Frames per second: the intervals from the first frame to the last, over `seconds`.
-    pub pps: f64,
+    pub pps: Option<f64>,
     /// Bits per second of the frames, without FCS.
-    pub bits_per_second: f64,
+    pub bits_per_second: Option<f64>,
     /// Passes through the files, including one that was not completed.
     pub loops: u64,
     /// Actual duration over planned duration, minus 1; `None` for an unpaced run.
@@ -130,10 +131,9 @@ impl ReplayReport {
         };
         let span_ns = load(word::LAST_NS).saturating_sub(load(word::FIRST_NS));
         let seconds = span_ns as f64 / 1e9;
-        let per_second = |count: f64| if span_ns == 0 { 0.0 } else { count / seconds };
-        let pps = per_second(sent.saturating_sub(1) as f64);
         let mean_bytes = bytes as f64 / sent.max(1) as f64;
         let paced = plan.rate.is_paced() && taken > 0;
+        let pps = mean_pps(sent, span_ns, paced);
         let counts = passes.flows.count.counts;
         let all_confirmed: u64 = confirmed.iter().map(|one| one.frames).sum();
         Self {
@@ -150,7 +150,7 @@ impl ReplayReport {
             non_flow_packets: counts.non_flow_packets,
             invalid_packets: counts.invalid_packets,
             pps,
-            bits_per_second: pps * mean_bytes * 8.0,
+            bits_per_second: pps.map(|pps| pps * mean_bytes * 8.0),
             loops: passes.begun(taken),
             pace_error: if paced { pace_error(state, span_ns) } else { None },
             lateness: paced.then(|| state.lateness()),

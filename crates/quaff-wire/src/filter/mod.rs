@@ -12,9 +12,11 @@ mod layout_match;
 mod program;
 mod relocate;
 mod run;
+mod with_tag;
 
 pub use insn::Insn;
 pub use layout_match::TunnelLayout;
 pub use program::{Program, ProgramError};
 pub use relocate::{NotRelocatable, Relocated, Relocation, relocate};
 pub use run::Subject;
+pub use with_tag::{WithTag, reads_tag, with_tag};

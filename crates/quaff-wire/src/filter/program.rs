@@ -68,6 +68,11 @@ impl Program {
         Ok(Self { insns: insns.into(), ops: ops.into(), steps })
     }
 
+    /// Its instructions.
+    pub fn insns(&self) -> &[Insn] {
+        &self.insns
+    }
+
     /// Returns true if it loads the packet's length on the wire.
     pub(super) fn asks_len(&self) -> bool {
         self.ops.iter().any(|op| matches!(op, Op::Len | Op::LenX))

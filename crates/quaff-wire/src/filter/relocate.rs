@@ -12,6 +12,7 @@ use super::insn::code::{
 };
 use super::insn::{Alu, Insn, MEMORY_WORDS, Op, Operand, Size};
 use super::layout_match::{NestedMatch, Targets, TunnelLayout, match_layouts};
+use super::with_tag::{TAG_TCI, TAG_TPID};
 use crate::net::{TAG_BYTES, TPID_CUSTOMER};
 use crate::record::TAG_OFFSET;
 use crate::tunnel::TunnelKinds;
@@ -96,7 +97,7 @@ pub fn relocate(relocation: &Relocation<'_>) -> Result<Relocated, NotRelocatable
 
 /// Words of scratch memory that the program does not use.
 #[derive(Debug, Clone, Copy)]
-struct Spare {
+pub(super) struct Spare {
     /// To save A or X for a moment.
     save: u32,
     /// For the tag that goes back into the frame.
@@ -104,7 +105,7 @@ struct Spare {
 }
 
 impl Spare {
-    fn of(relocation: &Relocation<'_>) -> Result<Self, NotRelocatable> {
+    pub(super) fn of(relocation: &Relocation<'_>) -> Result<Self, NotRelocatable> {
         let used = relocation.inner.memory();
         let mut free = (0..MEMORY_WORDS as u32).rev().filter(|slot| used & 1 << slot == 0);
         let needs_save = relocation.depth > 1 || relocation.inner.ops.iter().any(|op| needs_save(*op));
@@ -154,7 +155,8 @@ fn assemble(
     }
     for (layout, label) in places {
         asm.place(label);
-        Body { relocation, base: layout.bytes(), is_tagged: layout.is_tagged(), spare }.write(&mut asm)?;
+        let tag = layout.is_tagged().then_some(TagPlace::Erspan);
+        Body { relocation, base: layout.bytes(), tag, spare }.write(&mut asm)?;
     }
     asm.place(up);
     asm.put(RET | K, relocation.undecided);
@@ -162,7 +164,7 @@ fn assemble(
 }
 
 /// Writes a program so that execution continues after it for a packet that it accepts.
-fn chain(asm: &mut Asm, program: &[Insn]) -> Result<(), NotRelocatable> {
+pub(super) fn chain(asm: &mut Asm, program: &[Insn]) -> Result<(), NotRelocatable> {
     let labels: Vec<_> = program.iter().map(|_| asm.label()).collect();
     let after = asm.label();
     let target = |at: usize, far: usize| {
@@ -188,12 +190,21 @@ fn chain(asm: &mut Asm, program: &[Insn]) -> Result<(), NotRelocatable> {
     Ok(())
 }
 
-/// The program for inner frames that begin at `base`.
-struct Body<'a> {
-    relocation: &'a Relocation<'a>,
-    base: u32,
-    is_tagged: bool,
-    spare: Spare,
+/// The place of the VLAN tag that a frame lacks and gets back in the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum TagPlace {
+    /// In the header of ERSPAN II before the frame.
+    Erspan,
+    /// Beside the packet, in the metadata of the kernel.
+    Metadata,
+}
+
+/// The program for frames that begin at `base`.
+pub(super) struct Body<'a> {
+    pub(super) relocation: &'a Relocation<'a>,
+    pub(super) base: u32,
+    pub(super) tag: Option<TagPlace>,
+    pub(super) spare: Spare,
 }
 
 /// The exits of a body.
@@ -204,11 +215,11 @@ struct Ends {
 }
 
 impl Body<'_> {
-    fn write(&self, asm: &mut Asm) -> Result<(), NotRelocatable> {
+    pub(super) fn write(&self, asm: &mut Asm) -> Result<(), NotRelocatable> {
         let ops = &self.relocation.inner.ops;
         let ends = Ends { matched: asm.label(), rejected: asm.label(), undecided: asm.label() };
         let labels: Vec<_> = ops.iter().map(|_| asm.label()).collect();
-        if self.is_tagged {
+        if self.tag == Some(TagPlace::Erspan) {
             self.keep_tag(asm);
         }
         asm.put(LD | IMM, 0);
@@ -224,6 +235,8 @@ impl Body<'_> {
                 Op::Return(0) => asm.jump(ends.rejected),
                 Op::Return(_) => asm.jump(ends.matched),
                 Op::ReturnA => asm.branch(JGT, 0u32, ends.matched, ends.rejected),
+                // Of the packet that the kernel has, which is the frame itself.
+                Op::Ancillary if self.tag == Some(TagPlace::Metadata) => asm.put(insn.code, insn.k),
                 Op::Ancillary => return Err(NotRelocatable::Ancillary),
                 _ => self.op(asm, *op, *insn, &ends),
             }
@@ -248,12 +261,12 @@ impl Body<'_> {
             Op::HeaderX(k) => self.header_x(asm, k, ends),
             Op::Len => {
                 asm.put(LD | LEN, 0);
-                asm.put(ALU | SUB, self.base - self.tag_bytes());
+                asm.put(ALU | SUB, self.before());
             }
             Op::LenX => {
                 asm.put(ST, self.spare.save);
                 asm.put(LD | LEN, 0);
-                asm.put(ALU | SUB, self.base - self.tag_bytes());
+                asm.put(ALU | SUB, self.before());
                 asm.put(MISC | TAX, 0);
                 asm.put(LD | MEM, self.spare.save);
             }
@@ -276,13 +289,18 @@ impl Body<'_> {
     }
 
     fn tag_bytes(&self) -> u32 {
-        if self.is_tagged { TAG_BYTES as u32 } else { 0 }
+        if self.tag.is_some() { TAG_BYTES as u32 } else { 0 }
+    }
+
+    /// Bytes of the packet before the frame, less those of the tag: below 0 as a number that wraps, as in the kernel.
+    fn before(&self) -> u32 {
+        self.base.wrapping_sub(self.tag_bytes())
     }
 
     /// Offset of byte `k` of a frame, if it is there and no part of the restored tag.
     fn place_of(&self, k: u32, bytes: u32) -> Option<u32> {
         let (tag, after) = (TAG_OFFSET as u32, (TAG_OFFSET + TAG_BYTES) as u32);
-        match self.is_tagged {
+        match self.tag.is_some() {
             false => Some(self.base + k),
             true if k + bytes <= tag => Some(self.base + k),
             true if k >= after => Some(self.base + k - TAG_BYTES as u32),
@@ -303,6 +321,9 @@ impl Body<'_> {
     /// A load from the tag that goes back, which lies nowhere in the packet.
     fn load_tag(&self, asm: &mut Asm, size: Size, k: u32, ends: &Ends) {
         const TPID: u32 = TPID_CUSTOMER as u32;
+        if self.tag == Some(TagPlace::Metadata) {
+            return Self::load_metadata(asm, size, k, ends);
+        }
         let tci = self.spare.tci.unwrap_or(0);
         match (size, k) {
             (Size::Half, 12) => asm.put(LD | IMM, TPID),
@@ -323,6 +344,23 @@ impl Body<'_> {
         }
     }
 
+    /// A load from the tag beside the packet.
+    fn load_metadata(asm: &mut Asm, size: Size, k: u32, ends: &Ends) {
+        let place = if k < TAG_OFFSET as u32 + 2 { TAG_TPID } else { TAG_TCI };
+        match (size, k) {
+            (Size::Half, 12 | 14) => asm.put(LD | H | ABS, place),
+            (Size::Byte, 12 | 14) => {
+                asm.put(LD | H | ABS, place);
+                asm.put(ALU | RSH, 8);
+            }
+            (Size::Byte, 13 | 15) => {
+                asm.put(LD | H | ABS, place);
+                asm.put(ALU | AND, 0xff);
+            }
+            _ => asm.jump(ends.undecided),
+        }
+    }
+
     /// A load from X + k. The kernel would let the sum wrap around to a byte that is there.
     fn load_x(&self, asm: &mut Asm, Insn { code, k, .. }: Insn, ends: &Ends) {
         let after = (TAG_OFFSET + TAG_BYTES) as u32;
@@ -332,10 +370,10 @@ impl Body<'_> {
         // A is free: the load is about to set it.
         asm.put(MISC | TXA, 0);
         asm.refuse(JGT, FAR, ends.rejected);
-        if self.is_tagged && k < after {
+        if self.tag.is_some() && k < after {
             asm.expect(JGE, after - k, ends.undecided);
         }
-        asm.put(code, self.base + k - self.tag_bytes());
+        asm.put(code, self.before().wrapping_add(k));
     }
 
     fn header_x(&self, asm: &mut Asm, k: u32, ends: &Ends) {

@@ -66,7 +66,7 @@ pub enum RecipeError {
     Families,
     #[error("{wanted} flows at a time are wanted, but the ranges have only {there} 5-tuples; widen them")]
     FewTuples { wanted: u64, there: u64 },
-    #[error("flows at a time are 1 at least")]
+    #[error("`flows` must be at least 1")]
     NoFlows,
     #[error("so many new flows per second cannot be: {0}")]
     NewFlows(String),
@@ -75,12 +75,12 @@ pub enum RecipeError {
     #[error("at most {CONVERSATIONS_MAX} conversations at a time, not {0}")]
     ManyConversations(u64),
     #[error(
-        "fragments of {0} bytes are too small; {FRAGMENT_UNIT} is the least, and they are cut to a multiple of it"
+        "`fragment` {0} is too small; {FRAGMENT_UNIT} is the least, and fragments are cut to a multiple of it"
     )]
     SmallFragments(u32),
     #[error("IPv6 headers have no checksum that could be damaged")]
     NoHeaderChecksum,
-    #[error("an MPLS label has 20 bits, not {0}")]
+    #[error("a label of `mpls` has 20 bits, not {0}")]
     Label(u32),
 }
 

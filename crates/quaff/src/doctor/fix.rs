@@ -24,8 +24,8 @@ pub struct Done {
     pub what: String,
     /// Previous value.
     pub was: String,
-    /// Present value.
-    pub now: String,
+    /// Present value, if it could be read.
+    pub now: Option<String>,
     /// Why the value is not the wanted one, if it is not.
     pub refused: Option<String>,
 }
@@ -115,15 +115,15 @@ fn fix_one(
 ) -> Vec<Done> {
     let Change { setting, to } = change;
     let was = match was {
-        Ok(was) if was == *to => return vec![done(setting, &was, &was, None)],
+        Ok(was) if was == *to => return vec![done(setting, &was, Some(&was), None)],
         Ok(was) => was,
-        Err(error) => return vec![done(setting, "?", "?", Some(error.to_string()))],
+        Err(error) => return vec![done(setting, "?", None, Some(error.to_string()))],
     };
     let others = related(setting, backend);
     let refused = backend.set(setting, to).err().map(|error| error.to_string());
     // A driver may round the value.
     let now = backend.get(setting).unwrap_or_else(|_| to.clone());
-    let mut results = vec![done(setting, &was, &now, refused)];
+    let mut results = vec![done(setting, &was, Some(&now), refused)];
     results.extend(restore_others(&others, backend));
     for (other, was) in &others {
         file.note_result(other, backend, &backend.get(other).unwrap_or_else(|_| was.clone()));
@@ -143,7 +143,7 @@ fn restore_others(others: &[(Setting, String)], backend: &dyn Backend) -> Vec<Do
     let one = |(other, was): &(Setting, String)| {
         let now = backend.get(other).ok().filter(|now| now != was)?;
         let error = backend.set(other, was).err()?;
-        Some(done(other, was, &now, Some(error.to_string())))
+        Some(done(other, was, Some(&now), Some(error.to_string())))
     };
     others.iter().filter_map(one).collect()
 }
@@ -171,8 +171,8 @@ fn undo_with(backend: &dyn Backend, path: &Path) -> Result<Vec<Done>> {
             Some(_) => Undone::left(None, "its network namespace no longer exists", true),
             None => undo_one(&entry, backend),
         };
-        let now = result.now.as_deref().unwrap_or("?");
-        undone.push(done(&entry.setting, entry.set.as_deref().unwrap_or("?"), now, result.refused));
+        let set = entry.set.as_deref().unwrap_or("?");
+        undone.push(done(&entry.setting, set, result.now.as_deref(), result.refused));
         undone.extend(restore_others(&others, backend));
         if result.is_over {
             // If this run is killed before the file is written, the next one finds the value restored.
@@ -229,8 +229,8 @@ fn undo_one(entry: &Entry, backend: &dyn Backend) -> Undone {
     }
 }
 
-fn done(setting: &Setting, was: &str, now: &str, refused: Option<String>) -> Done {
-    Done { what: setting.to_string(), was: was.to_owned(), now: now.to_owned(), refused }
+fn done(setting: &Setting, was: &str, now: Option<&str>, refused: Option<String>) -> Done {
+    Done { what: setting.to_string(), was: was.to_owned(), now: now.map(str::to_owned), refused }
 }
 
 /// An entry without values: the setting with its interface and network namespace.

@@ -43,6 +43,9 @@ pub(crate) struct Files {
     options: Vec<PacketOptions>,
     dropped: u64,
     last_ns: u64,
+    order: FileOrder,
+    /// Bytes of the files before the present one.
+    used_bytes: u64,
     /// The failure after the frames returned last.
     failure: Option<FileError>,
     frames: u64,
@@ -101,6 +104,41 @@ struct Translation {
     unsuited: u64,
 }
 
+/// Notices files that overlap in time: they are read one after another, so the output is not sorted.
+#[derive(Debug, Default)]
+struct FileOrder {
+    /// The present file, until its first frame was seen.
+    begun: Option<String>,
+    /// The file before it, and the time of the last frame so far, ns since 1970.
+    before: Option<(String, u64)>,
+    present: String,
+    is_noted: bool,
+}
+
+impl FileOrder {
+    fn begin(&mut self, name: String) {
+        self.begun = Some(name);
+    }
+
+    /// Takes the times of the first and the last frame of a batch.
+    fn see(&mut self, first_ns: u64, last_ns: u64, notes: &mut Vec<String>) {
+        if let Some(name) = self.begun.take() {
+            let overlap = self.before.as_ref().filter(|(_, before_ns)| first_ns < *before_ns);
+            if let Some((before, before_ns)) = overlap.filter(|_| !self.is_noted) {
+                let seconds = (before_ns - first_ns) as f64 / 1e9;
+                notes.push(format!(
+                    "{name} begins {seconds:.3} s before {before} ends: files are read one after another, so the packets \
+                     are not sorted by time; reordercap sorts them"
+                ));
+                self.is_noted = true;
+            }
+            self.present = name;
+        }
+        let latest_ns = self.before.take().map_or(last_ns, |(_, before_ns)| before_ns.max(last_ns));
+        self.before = Some((self.present.clone(), latest_ns));
+    }
+}
+
 impl Files {
     /// Opens the first file and reads up to its first packet, whose time is the start of the run.
     pub(crate) fn open(
@@ -125,6 +163,8 @@ impl Files {
             options: Vec::new(),
             dropped: 0,
             last_ns: 0,
+            order: FileOrder::default(),
+            used_bytes: 0,
             failure: None,
             frames: 0,
             wire_bytes: 0,
@@ -283,7 +323,10 @@ impl Files {
         self.frames += seen;
         self.wire_bytes += wire_bytes;
         self.truncated += truncated;
-        self.last_ns = frames.last().map_or(self.last_ns, |frame| frame.time_ns);
+        if let (Some(first), Some(last)) = (frames.first(), frames.last()) {
+            self.order.see(first.time_ns, last.time_ns, &mut self.input.notes);
+            self.last_ns = last.time_ns;
+        }
         self.failure = walked.err();
     }
 
@@ -297,6 +340,7 @@ impl Files {
             match CaptureFile::open_with(&path, options) {
                 Ok(file) => {
                     self.file = Some(file);
+                    self.order.begin(path.display().to_string());
                     return true;
                 }
                 Err(error) => self.note(&error.into(), true),
@@ -309,6 +353,7 @@ impl Files {
         end_section(&mut self.ledger, &self.translation, &mut self.counted, &mut self.input);
         if let Some(file) = self.file.take() {
             self.input.bytes += file.offset();
+            self.used_bytes += file.used();
             self.input.jumps.add(file.skipped);
             self.input.notes.extend(file.notes());
         }
@@ -342,6 +387,7 @@ impl Source for Files {
         }
         let pulled = self.pull_some(frames, wait, BATCH_FRAMES as usize);
         self.gauges.received.set(self.frames);
+        self.gauges.input_bytes.set(self.used_bytes + self.file.as_ref().map_or(0, CaptureFile::used));
         self.gauges.wire_bytes.set(self.wire_bytes);
         pulled
     }
@@ -529,5 +575,28 @@ fn describe(packet: &decode::Frame<'_>, start: u32, interface: u16, packet_bytes
         tci: 0,
         flags,
         interface,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_that_overlap_in_time_are_noted_once() {
+        let (mut order, mut notes) = (FileOrder::default(), Vec::new());
+        for (name, first_ns, last_ns) in [
+            ("a", 0, 5_000_000_000),
+            ("b", 5_000_000_000, 6_000_000_000),
+            ("c", 4_500_000_000, 9_000_000_000),
+        ] {
+            order.begin(name.into());
+            order.see(first_ns, last_ns, &mut notes);
+            order.see(last_ns, last_ns, &mut notes);
+        }
+        order.begin("d".into());
+        order.see(0, 1, &mut notes);
+        assert_eq!(notes.len(), 1);
+        assert!(notes[0].starts_with("c begins 1.500 s before b ends"), "{notes:?}");
     }
 }

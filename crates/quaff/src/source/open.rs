@@ -21,6 +21,7 @@ use quaff_os::rtnl::{self, Link};
 use quaff_os::{Stop, Try, Wakeup};
 use quaff_wire::linktype;
 use quaff_wire::pcapng::{Interface, Section};
+use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -36,7 +37,7 @@ pub(crate) struct Sources {
     pub format: Format,
     /// Start of the capture: now, or the time of the first packet of the files; ns since 1970.
     pub start_ns: u64,
-    /// The filter on outer frames, for files.
+    /// The filter on outer frames in user space: for files, and where the kernel cannot decide.
     pub(crate) filter: Option<FrameFilter>,
     pub(crate) inner: Option<FrameFilter>,
     /// Interfaces, not files.
@@ -105,7 +106,11 @@ impl Sources {
         outputs.iter().try_for_each(|output| refuse_own_output(read, output))?;
         refuse_followed_pipe(read)?;
         for path in read.files.iter().filter(|path| path.as_os_str() != "-") {
-            path.metadata().trying(|| format!("read {}", path.display()))?;
+            let tried = || format!("read {}", path.display());
+            // To open a pipe would wait for its writer.
+            if path.metadata().trying(tried)?.is_file() {
+                File::open(path).trying(tried)?;
+            }
         }
         let files = PreparedFiles { read: read.clone(), format, declaration, filter, inner };
         Ok(Prepared::Files(Box::new(files)))
@@ -161,13 +166,15 @@ fn find_interfaces(
     let inner = inner_filter(plan)?;
     let filter = |link: &Link| kernel_filter(plan, &link.name, kind_of(link), inner.as_ref());
     let filters = links.iter().map(filter).collect::<Result<Vec<_>>>()?;
+    let in_user_space = plan.filter.as_ref().filter(|_| filters.iter().any(|filter| !filter.is_exact));
+    let filter = in_user_space.map(|expression| FrameFilter::new(expression)).transpose()?;
     let mut notes: Vec<_> = filters.iter().find_map(gap_note).into_iter().collect();
     notes.extend(links.iter().flat_map(offload_notes));
     let describe = |link| describe(plan, link);
     let interfaces = declaration.list(links.iter().map(describe).collect());
     let lanes = links.into_iter().zip(filters).zip(&plan.interfaces).enumerate();
     let lanes = lanes.map(|(number, ((link, filter), of))| live_lane(plan, of, link, filter, number, stop));
-    let (lanes, start_ns, filter, is_at_once) = (lanes.collect(), wall_ns(), None, false);
+    let (lanes, start_ns, is_at_once) = (lanes.collect(), wall_ns(), false);
     let (is_live, section) = (true, None);
     Ok(Sources { interfaces, section, lanes, format, start_ns, filter, inner, is_live, is_at_once, notes })
 }

@@ -20,7 +20,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -67,6 +67,8 @@ pub(super) struct Ended {
     pub(super) is_stuck: bool,
     /// Exit status of its command; `None` without a command, or if a signal ended it.
     pub(super) exit: Option<i32>,
+    /// Its command did not end with status 0: a sentence about that.
+    pub(super) command_failure: Option<String>,
 }
 
 /// Opens the output of member `number`.
@@ -126,6 +128,17 @@ fn run(command: &str, number: usize, is_stdout_taken: bool) -> Result<(Child, Fi
     Ok((child, pipe))
 }
 
+/// A sentence about a command that failed.
+fn command_failure(status: ExitStatus) -> Option<String> {
+    match status.code() {
+        Some(0) => None,
+        // sh(1): the status of a command that it does not find.
+        Some(127) => Some("its command was not found (status 127)".into()),
+        Some(code) => Some(format!("its command ended with status {code}")),
+        None => Some(format!("its command was ended by {status}")),
+    }
+}
+
 impl Opened {
     pub(super) fn presence(&self) -> &Presence {
         &self.starting.presence
@@ -172,8 +185,8 @@ impl Member {
     pub(super) fn finish(self) -> Ended {
         if self.end.has_abandoned() {
             let tally = self.end.tally(self.gauges.written.get());
-            let failure = Some(EndWatch::error());
-            return Ended { tally, failure, is_stuck: true, reason: self.presence.stop.reason(), exit: None };
+            let (failure, reason) = (Some(EndWatch::error()), self.presence.stop.reason());
+            return Ended { tally, failure, is_stuck: true, reason, ..Ended::default() };
         }
         let is_abandoned = self.writer.is_finished() && self.is_abandoned();
         let (tally, failure) = match join(self.writer) {
@@ -182,12 +195,13 @@ impl Member {
         };
         let child = self.child.into_inner().filter(|_| !is_abandoned);
         let status = child.and_then(|mut child| child.wait().ok());
-        Ended {
-            tally,
-            failure,
-            is_stuck: false,
-            reason: self.presence.stop.reason(),
-            exit: status.and_then(|status| status.code()),
-        }
+        let command_failure = status.and_then(command_failure);
+        let reason = match (self.presence.stop.reason(), &command_failure) {
+            // It did not stop reading because it had what it wanted.
+            (Some(Reason::OutputClosed), Some(words)) => Some(Reason::Failed(words.clone())),
+            (reason, _) => reason,
+        };
+        let exit = status.and_then(|status| status.code());
+        Ended { tally, failure, is_stuck: false, reason, exit, command_failure }
     }
 }

@@ -109,7 +109,7 @@ impl SplitPlan {
         let weights: Vec<_> = self.members.iter().map(|member| member.weight).collect();
         Rendezvous::new(&weights, self.sorting.seed).ok_or_else(|| {
             Error::Plan(format!(
-                "weights are whole numbers from 1 on, and their sum in lowest terms is at most {WEIGHTS_MAX}"
+                "`weights` are whole numbers from 1 on, and their sum in lowest terms is at most {WEIGHTS_MAX}"
             ))
         })
     }

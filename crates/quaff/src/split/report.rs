@@ -165,13 +165,17 @@ pub(super) struct SplitEnd {
     pub(super) sandbox: Option<Sandbox>,
 }
 
-pub(super) fn sum_up(plan: &SplitPlan, balance: &Balance, ended_by: Option<Reason>, end: SplitEnd) -> Report {
+pub(super) fn sum_up(
+    plan: &SplitPlan,
+    balance: &Balance,
+    ended_by: Option<Reason>,
+    mut end: SplitEnd,
+) -> Report {
     let members: Vec<_> =
         (0..plan.members.len()).map(|number| member_report(plan, balance, number, &end)).collect();
     let skipped_by = skipped(&end.run.lanes, &members);
-    let is_wanted = ended_by == Some(Reason::OutputClosed);
-    let loss = Skipped { filtered: 0, after_count: 0, ..skipped_by };
-    let loss = Skipped { after_close: if is_wanted { 0 } else { loss.after_close }, ..loss };
+    end.run.reasons.unknown.extend(unread(&end.members, &members));
+    let loss = lost(&skipped_by, &members, ended_by.as_ref());
     let (conversations, conversations_exact) = balance.conversations();
     let (first_ns, last_ns) = balance.span_ns.unwrap_or_default();
     let mut report = Report {
@@ -204,10 +208,41 @@ pub(super) fn sum_up(plan: &SplitPlan, balance: &Balance, ended_by: Option<Reaso
         input: end.run.input.clone(),
         members,
     };
-    report.failure = end.run.failure(report.check());
+    report.failure = end.run.failure(report.check()).or_else(|| all_failed(&end.members));
     report.verdict = Verdict::new(loss.sum() > 0, &report.reasons, report.failure.is_some());
     report.lossless = report.verdict == Verdict::Lossless;
     report
+}
+
+/// The packets that are lost: those that were wanted and not written. After the readers of all members have ended with
+/// what they wanted, no packet is wanted; after their commands have failed, each is.
+fn lost(skipped: &Skipped, members: &[MemberReport], ended_by: Option<&Reason>) -> Skipped {
+    let has_failed = members.iter().any(|member| matches!(member.gone, Some(Reason::Failed(_))));
+    let of = |count: u64, is_lost: bool| if is_lost { count } else { 0 };
+    let has_closed = |member: &MemberReport| member.gone == Some(Reason::OutputClosed);
+    let is_closed = ended_by == Some(&Reason::OutputClosed) || members.iter().all(has_closed);
+    Skipped {
+        filtered: 0,
+        after_count: of(skipped.after_count, is_closed && has_failed),
+        after_close: of(skipped.after_close, !is_closed || has_failed),
+        ..*skipped
+    }
+}
+
+/// Sentences about commands that failed after they had been given all their packets.
+fn unread(ended: &[Ended], members: &[MemberReport]) -> Vec<String> {
+    let words = |(ended, member): (&Ended, &MemberReport)| {
+        let failure = ended.command_failure.as_ref().filter(|_| member.gone.is_none())?;
+        Some(format!("{}: {failure}; what it did with its packets is unknown", member.name))
+    };
+    ended.iter().zip(members).filter_map(words).collect()
+}
+
+/// The failure of a split whose members are commands, all of which failed.
+fn all_failed(ended: &[Ended]) -> Option<String> {
+    let first = ended.first()?.command_failure.as_ref()?;
+    let is_all = ended.iter().all(|ended| ended.command_failure.is_some());
+    is_all.then(|| format!("every member failed: {first}"))
 }
 
 fn skipped(lanes: &[LaneTally], members: &[MemberReport]) -> Skipped {

@@ -40,7 +40,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     anyhow::ensure!(!comparison.rows.is_empty(), "the two have no case and no search in common");
     if args.json {
         let text = serde_json::to_string_pretty(&comparison).context("write the comparison")?;
-        show::json_text(Stream::Stdout, &text)?;
+        show::json_text(Stream::Stdout, &text);
     } else {
         show::print(&in_words(&comparison, args.all));
     }

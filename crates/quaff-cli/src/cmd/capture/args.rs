@@ -3,7 +3,7 @@
 use super::edit::EditArgs;
 use crate::owner::OwnerArgs;
 use crate::units::{self, CLOCKS, FORMATS, choice};
-use anyhow::{Context, bail};
+use anyhow::bail;
 use quaff::cores::{Nic, Topology, advise};
 use quaff::memory;
 use quaff::plan::{
@@ -76,8 +76,8 @@ pub(crate) struct Args {
     /// Clock that time-stamps the packets
     #[arg(short = 'j', long, value_name = "TYPE", default_value = "host", value_parser = choice(CLOCKS), help_heading = "Input")]
     time_stamp_type: TimeSource,
-    /// Stop after N packets
-    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Input")]
+    /// Stop after N packets, such as 1000 or 3M
+    #[arg(short, long, value_name = "N", value_parser = units::packets, help_heading = "Input")]
     count: Option<u64>,
     /// Stop after TIME, such as 30s, 5m or 2h
     #[arg(short, long, value_name = "TIME", value_parser = units::duration, help_heading = "Input")]
@@ -121,7 +121,7 @@ pub(crate) struct Args {
     edit: EditArgs,
 
     /// Write to FILE, which is readable while it grows; '-' is stdout
-    #[arg(short, long, value_name = "FILE", required_unless_present_any = ["dir", "dry_run"], conflicts_with = "dir", help_heading = "Output")]
+    #[arg(short, long, value_name = "FILE", required_unless_present_any = ["dir", "dry_run", "dump_filter"], conflicts_with = "dir", help_heading = "Output")]
     write: Option<PathBuf>,
     /// File format: pcapng, pcap (nanoseconds), or pcap-us (microseconds, for old readers)
     #[arg(long, value_name = "FORMAT", default_value = "pcapng", value_parser = choice(FORMATS), help_heading = "Output")]
@@ -146,8 +146,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "INTERVAL", value_parser = units::duration, help_heading = "Output")]
     fsync: Option<Duration>,
 
-    /// Write a series of files into DIR; a file ends in .part until it is complete; repeat it for a folder
-    /// on another disk
+    /// Write a series of files into DIR, created if needed; a file ends in .part until it is complete; repeat it for a
+    /// folder on another disk
     ///
     /// Each folder has its own writer thread. Interfaces are distributed over the folders in order; with more
     /// folders than interfaces, each file goes to the next folder. When a folder fails, another one takes over.
@@ -183,7 +183,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SIZE", value_parser = units::bytes, requires = "folder", help_heading = "Rotation")]
     keep_size: Option<u64>,
     /// Keep PERCENT of the file system of each folder free
-    #[arg(long, value_name = "PERCENT", requires = "folder", help_heading = "Rotation")]
+    #[arg(long, value_name = "PERCENT", value_parser = units::percent, requires = "folder", help_heading = "Rotation")]
     keep_free: Option<f64>,
     /// Number the files 0 to N-1 (the N of --keep-files) in a cycle
     #[arg(long, requires = "keep_files", help_heading = "Rotation")]
@@ -224,9 +224,13 @@ pub(crate) struct Args {
     #[arg(long, value_name = "LEVEL", default_value_t = 0, hide = true, value_parser = clap::value_parser!(u32).range(0..=9))]
     load_compress: u32,
 
-    /// Show what would be done, and how long the disk may stall without loss; capture nothing
+    /// Check everything that can be checked, and show what would be done and how long the disk may stall without loss;
+    /// capture nothing
     #[arg(long, alias = "explain", help_heading = "Report")]
     pub(crate) dry_run: bool,
+    /// Print the compiled filters, as tcpdump -d does: the kernel's part and that in user space; capture nothing
+    #[arg(long, conflicts_with = "dry_run", help_heading = "Report")]
+    pub(crate) dump_filter: bool,
     /// Print the ledger as JSON on stdout (on stderr with -w -)
     #[arg(long, help_heading = "Report")]
     pub(crate) json: bool,
@@ -431,8 +435,7 @@ impl Args {
 
     /// The plan of one folder.
     fn folder(&self, dir: &Path) -> anyhow::Result<DirPlan> {
-        let meta = dir.metadata().with_context(|| format!("cannot use the folder {}", dir.display()))?;
-        if !meta.is_dir() {
+        if dir.exists() && !dir.is_dir() {
             bail!("{} is not a folder", dir.display());
         }
         Ok(DirPlan {

@@ -10,7 +10,7 @@ pub(crate) use report::exit;
 use crate::cmd::interfaces;
 use crate::cmd::receiving::{self, Asked, LOOK_END};
 use crate::exit::Exit;
-use crate::show::{self, message, name, say};
+use crate::show::{self, Stream, message, name, say};
 use quaff::Capture;
 use quaff::doctor::{self, Finding};
 use quaff::format::quote;
@@ -33,8 +33,16 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         return interfaces::list(false);
     }
     let plan = args.plan()?.validate()?;
+    if args.dump_filter {
+        report::dump(&quaff::compiled_filters(&plan.input)?);
+        return Ok(Exit::Done);
+    }
     if args.dry_run {
-        report::explain(&plan, &quaff::explain(&plan.input)?);
+        let found = quaff::dry_run(&plan)?;
+        match args.json {
+            true => show::json(Stream::Stdout, &found)?,
+            false => report::explain(&plan, &found),
+        }
         return Ok(Exit::Done);
     }
     let Some(ledger) = capture(&args, &plan)? else { return Ok(Exit::Failed) };
@@ -44,9 +52,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
 
 /// Captures until the end. Returns `None` if a signal arrived before the start.
 pub(crate) fn capture(args: &Args, plan: &CapturePlan) -> anyhow::Result<Option<Ledger>> {
-    if plan.takes_stdout() && std::io::stdout().is_terminal() {
-        anyhow::bail!("stdout is a terminal, and packets are not text: give a file to -w, or a pipe");
-    }
+    receiving::check_stdout(plan.takes_stdout())?;
     let signals = receiving::signals(&[Signal::SIGUSR1])?;
     let stop = Stop::default();
     let finding = (args.quiet == 0).then(|| worst_finding(plan));
@@ -55,7 +61,7 @@ pub(crate) fn capture(args: &Args, plan: &CapturePlan) -> anyhow::Result<Option<
     let started = receiving::start(&signals, &stop, start, |capture| drop(capture.finish()))?;
     let Some(capture) = started else { return Ok(None) };
     greet(args, plan, &capture, finding.and_then(|finding| finding.recv_timeout(LOOK_AT_MOST).ok()));
-    watch(args, &capture, &signals, &stop)?;
+    watch(args, plan, &capture, &signals, &stop)?;
     Ok(Some(capture.finish()))
 }
 
@@ -91,13 +97,19 @@ fn greet(args: &Args, plan: &CapturePlan, capture: &Capture, finding: Option<Fin
 }
 
 /// Waits for the end: a signal, the time, or the capture itself.
-fn watch(args: &Args, capture: &Capture, signals: &Signals, stop: &Stop) -> anyhow::Result<()> {
+fn watch(
+    args: &Args,
+    plan: &CapturePlan,
+    capture: &Capture,
+    signals: &Signals,
+    stop: &Stop,
+) -> anyhow::Result<()> {
     let started = Instant::now();
     let is_live = std::io::stderr().is_terminal() && args.quiet == 0;
     let mut asked = Asked::default();
     let ending = Wakeup::new()?;
     stop.wake(ending.clone());
-    let mut live = report::Live::new(capture.status.clone(), is_live);
+    let mut live = report::Live::new(capture.status.clone(), plan, is_live);
     let mut shown = started;
     while !capture.is_over() {
         let look = if stop.raised() { LOOK_END } else { next_look(args, started, shown, is_live) };

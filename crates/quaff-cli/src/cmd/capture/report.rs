@@ -1,13 +1,14 @@
 //! The output of `quaff capture`: the progress line, the ledger, the plan.
 
-use crate::cmd::receiving;
+use crate::cmd::receiving::{self, ReadProgress};
 use crate::exit::Exit;
-use crate::show::{self, LiveLine, Stream, name};
-use quaff::FilterPlace;
+use crate::flags;
+use crate::show::{self, LiveLine, Part, Stream, name};
 use quaff::LaneGauges;
 use quaff::Status;
-use quaff::plan::{CapturePlan, PREFAULT, RETIRE_MS, SNAPLEN_MAX, stall_seconds};
+use quaff::plan::{CapturePlan, PREFAULT, RETIRE_MS, SNAPLEN_MAX};
 use quaff::tally::{DecapTally, InputTally, LaneTally, Ledger, Verdict};
+use quaff::{CompiledFilter, DryRun};
 use quaff_file::tally::CompressionTally;
 use quaff_file::write::{DirPlan, Output};
 use quaff_os::{Reason, process};
@@ -20,30 +21,32 @@ pub(super) struct Live {
     last: Instant,
     received: u64,
     wire_bytes: u64,
-    line: String,
+    progress: ReadProgress,
+    parts: Vec<Part>,
 }
 
 /// Interval over which rates are measured, s.
 const RATE_SECONDS: f64 = 0.5;
 
 impl Live {
-    pub(super) fn new(status: Status, is_live: bool) -> Self {
-        let shown = LiveLine { is_live };
-        Self { status, shown, last: Instant::now(), received: 0, wire_bytes: 0, line: String::new() }
+    pub(super) fn new(status: Status, plan: &CapturePlan, is_live: bool) -> Self {
+        let (shown, progress) = (LiveLine { is_live }, ReadProgress::new(&plan.input));
+        let (received, wire_bytes, parts) = (0, 0, Vec::new());
+        Self { status, shown, last: Instant::now(), received, wire_bytes, progress, parts }
     }
 
     /// Redraws the line on a terminal.
     pub(super) fn draw(&mut self) {
         if self.shown.is_live && self.last.elapsed().as_secs_f64() >= RATE_SECONDS {
             self.measure();
-            self.shown.draw(&self.line);
+            self.shown.draw_parts(&self.parts);
         }
     }
 
     /// Prints the line permanently.
     pub(super) fn print(&mut self) {
         self.measure();
-        self.shown.print(&self.line);
+        self.shown.print(&show::joined(&self.parts));
     }
 
     /// Shows the progress in the name of the process: `0 3,17%`.
@@ -75,29 +78,36 @@ impl Live {
         let percent = |part: u64, whole: u64| 100 * part / whole.max(1);
         let (received, wire_bytes) = (sum(|lane| lane.received.get()), sum(|lane| lane.wire_bytes.get()));
         let (buffer, blocks) = (&self.status.buffer, self.status.ring_blocks);
-        self.line = format!(
-            "{} {} | written {} {} | ring {}% buffer {}% max {}% | lost: nic {} kernel {} buffer {} disk {}{}",
-            show::pps((received - self.received) as f64 / seconds),
-            show::bits((wire_bytes - self.wire_bytes) as f64 * 8.0 / seconds),
-            show::count(self.status.writer.written.get()),
-            show::bytes(self.status.writer.bytes.get()),
-            percent(most(|lane| lane.ring_high.get()), blocks),
-            percent(buffer.used_bytes(), buffer.bytes),
-            percent(buffer.high_bytes(), buffer.bytes),
-            show::count(sum(|lane| lane.nic_dropped.get())),
-            show::count(sum(|lane| lane.kernel_dropped.get())),
-            show::count(sum(|lane| lane.lost.get())),
-            show::count(self.status.writer.lost.get()),
-            match sum(|lane| lane.missing.get()) {
-                0 => String::new(),
-                missing => format!(" | before capture {}", show::count(missing)),
-            },
-        );
-        let copy_lost = self.status.writer.copy_lost.get();
-        if copy_lost > 0 {
-            self.line += &format!(" | live copy missed {}", show::count(copy_lost));
-        }
-        self.line += &receiving::resident_words(buffer);
+        let pps = show::pps((received - self.received) as f64 / seconds);
+        let bits = show::bits((wire_bytes - self.wire_bytes) as f64 * 8.0 / seconds);
+        let lost = [
+            sum(|lane| lane.nic_dropped.get()),
+            sum(|lane| lane.kernel_dropped.get()),
+            sum(|lane| lane.lost.get()),
+            self.status.writer.lost.get(),
+        ];
+        let [nic, kernel, in_buffer, disk] = lost.map(show::count);
+        let (packets, bytes) = (self.status.writer.written.get(), self.status.writer.bytes.get());
+        let ring = percent(most(|lane| lane.ring_high.get()), blocks);
+        let (used, high) =
+            (percent(buffer.used_bytes(), buffer.bytes), percent(buffer.high_bytes(), buffer.bytes));
+        let missing = |count: u64, words: &str| {
+            if count == 0 { String::new() } else { format!("{words} {}", show::count(count)) }
+        };
+        self.parts = vec![
+            self.progress.part(sum(|lane| lane.input_bytes.get())),
+            Part::new(format!("{pps} {bits}"), pps, 4),
+            Part::new(format!("written {} {}", show::count(packets), show::bytes(bytes)), "", 1),
+            Part::new(format!("ring {ring}% buffer {used}% max {high}%"), "", 0),
+            Part::new(
+                format!("lost: nic {nic} kernel {kernel} buffer {in_buffer} disk {disk}"),
+                format!("lost {}", show::count(lost.iter().sum())),
+                3,
+            ),
+            Part::new(missing(sum(|lane| lane.missing.get()), "before capture"), "", 2),
+            Part::new(missing(self.status.writer.copy_lost.get(), "live copy missed"), "", 2),
+            Part::new(receiving::resident_words(buffer), "", 0),
+        ];
         (self.received, self.wire_bytes, self.last) = (received, wire_bytes, Instant::now());
     }
 }
@@ -350,6 +360,11 @@ fn ended(ledger: &Ledger) -> String {
         }
         Some(Reason::WriteError(error)) => format!("  writing failed: {}\n", name(error)),
         Some(Reason::InterfaceGone(interface)) => format!("  interface {} disappeared\n", name(interface)),
+        // The input had ended before.
+        _ if ledger.failed_files == 0 => {
+            let failures = ledger.write_failures.iter();
+            failures.map(|failure| format!("  writing failed: {}\n", name(failure))).collect()
+        }
         _ => String::new(),
     }
 }
@@ -361,6 +376,10 @@ pub(crate) fn exit(ledger: &Ledger) -> Exit {
     }
     match ledger.ended_by {
         Some(Reason::WriteError(_) | Reason::InterfaceGone(_) | Reason::Failed(_)) => Exit::Failed,
+        // The output took nothing at all.
+        _ if ledger.written == 0 && ledger.lost_on_disk > 0 && !ledger.write_failures.is_empty() => {
+            Exit::Failed
+        }
         Some(Reason::DiskFull) => Exit::Loss,
         _ if ledger.input.as_ref().is_some_and(|input| !input.is_whole()) => Exit::Loss,
         _ if ledger.lossless => Exit::Done,
@@ -369,7 +388,7 @@ pub(crate) fn exit(ledger: &Ledger) -> Exit {
 }
 
 /// Prints the plan, the place of the inner filter, and the longest stall of the disk without loss.
-pub(super) fn explain(plan: &CapturePlan, inner: &[(String, FilterPlace)]) {
+pub(super) fn explain(plan: &CapturePlan, found: &DryRun) {
     let lanes: Vec<_> = plan
         .input
         .interfaces
@@ -388,9 +407,13 @@ pub(super) fn explain(plan: &CapturePlan, inner: &[(String, FilterPlace)]) {
     explain_folders(plan);
     show::print(&format!(
         "filter     {}",
-        plan.input.filter.as_deref().map_or("none".into(), |text| format!("'{text}', in the kernel"))
+        match plan.input.filter.as_deref() {
+            None => "none".into(),
+            Some(text) if plan.input.read.is_some() => format!("'{text}'"),
+            Some(text) => format!("'{text}', in the kernel"),
+        }
     ));
-    explain_tunnels(plan, inner);
+    explain_tunnels(plan, found);
     show::print(&format!(
         "snaplen    {}",
         if plan.input.snaplen == SNAPLEN_MAX {
@@ -399,14 +422,20 @@ pub(super) fn explain(plan: &CapturePlan, inner: &[(String, FilterPlace)]) {
             format!("{} B", plan.input.snaplen)
         }
     ));
-    if plan.input.read.is_some() {
-        show::print(&format!(
+    match plan.input.read.is_some() {
+        true => show::print(&format!(
             "buffer     {} in chunks of {}",
-            show::bytes(plan.write.buffer_bytes as u64),
-            show::bytes(plan.write.chunk_bytes as u64)
-        ));
-        return;
+            show::bytes(found.buffer_bytes),
+            show::bytes(found.chunk_bytes)
+        )),
+        false => explain_live(plan, found),
     }
+    for note in &found.notes {
+        show::print(&format!("note       {}", flags::named(&name(note))));
+    }
+}
+
+fn explain_live(plan: &CapturePlan, found: &DryRun) {
     show::print(&format!(
         "ring       {} per interface, {} blocks of {}, retired after {RETIRE_MS} ms at the latest",
         show::bytes((plan.input.blocks_per_ring() * plan.input.block_bytes) as u64),
@@ -415,16 +444,21 @@ pub(super) fn explain(plan: &CapturePlan, inner: &[(String, FilterPlace)]) {
     ));
     show::print(&format!(
         "buffer     {} in chunks of {}, pre-faulted for {:?} before the first packet, then in the background; on disk after {:?}",
-        show::bytes((plan.write.buffers(plan.input.lanes()) * plan.write.chunk_bytes) as u64),
-        show::bytes(plan.write.chunk_bytes as u64),
+        show::bytes(found.buffer_bytes),
+        show::bytes(found.chunk_bytes),
         PREFAULT,
         plan.write.flush
     ));
     show::print("the disk may stall without packet loss for");
-    for (words, rate) in [("1 Gb/s", 1e9), ("10 Gb/s", 10e9)] {
-        let (large, small) = (stall_seconds(plan, rate, 1514.0), stall_seconds(plan, rate, 64.0));
+    for stalls in found.stalls.chunks(2) {
+        let [large, small] = stalls else { continue };
         show::print(&format!(
-            "  at {words:<8} {large:>6.1} s of 1514 B frames, {small:>6.1} s of 64 B frames"
+            "  at {:<8} {:>6.1} s of {} B frames, {:>6.1} s of {} B frames",
+            format!("{:.0} Gb/s", large.bits_per_second / 1e9),
+            large.seconds,
+            large.frame_bytes,
+            small.seconds,
+            small.frame_bytes
         ));
     }
 }
@@ -442,6 +476,16 @@ fn explain_compression(plan: &CapturePlan) {
         )
     });
     show::print(&format!("compress   {}, {threads}{late}", compress.codec));
+}
+
+/// Prints compiled filters.
+pub(super) fn dump(filters: &[CompiledFilter]) {
+    if filters.is_empty() {
+        show::print("no filter: every packet is kept");
+    }
+    for filter in filters {
+        show::print(&format!("{}:\n{}", name(&filter.place), filter.listing.trim_end()));
+    }
 }
 
 /// Prints which interface is written to which folder, if there are several.
@@ -468,18 +512,19 @@ fn explain_folders(plan: &CapturePlan) {
     }
 }
 
-fn explain_tunnels(plan: &CapturePlan, inner: &[(String, FilterPlace)]) {
+fn explain_tunnels(plan: &CapturePlan, found: &DryRun) {
     if let Some(decap) = &plan.input.decap {
         let rest = if decap.only { "other packets are dropped" } else { "other packets pass unchanged" };
         show::print(&format!("tunnels    {} removed, at most {} nested; {rest}", decap.kinds, decap.depth));
     }
-    if let Some(filter) = &plan.input.inner {
-        show::print(&format!("inner      '{}'", filter.expression));
-        for (interface, place) in inner {
-            show::print(&format!("  {:<8} {place}", name(interface)));
-        }
-        if inner.iter().any(|(_, place)| place.hides_gaps()) {
-            show::print("  gaps in ERSPAN sequence numbers are not counted; --inner-user counts them");
-        }
+    let Some(filter) = &plan.input.inner else { return };
+    show::print(&format!("inner      '{}'", filter.expression));
+    let places = found.interfaces.iter();
+    let places: Vec<_> = places.filter_map(|of| Some((of.name.as_str(), of.inner_place.as_ref()?))).collect();
+    for (interface, place) in &places {
+        show::print(&format!("  {:<8} {place}", name(interface)));
+    }
+    if places.iter().any(|(_, place)| place.hides_gaps()) {
+        show::print("  gaps in ERSPAN sequence numbers are not counted; --inner-user counts them");
     }
 }

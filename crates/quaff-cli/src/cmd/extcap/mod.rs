@@ -15,8 +15,15 @@ use quaff_os::filter;
 use quaff_os::rtnl::{self, Link, Rtnl};
 use quaff_wire::linktype;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::fs::File;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
+/// Longest wait for Wireshark to open the pipe after a capture that could not start.
+const READER_PATIENCE: Duration = Duration::from_secs(5);
+/// linux/fcntl.h, which is the same on all architectures that quaff is built for.
+const O_NONBLOCK: i32 = 0o4000;
 /// Prefix of an interface's name in Wireshark.
 const PREFIX: &str = "quaff-";
 
@@ -177,6 +184,26 @@ fn trouble(link: &Link, expression: &str) -> Option<String> {
 
 fn capture_into_pipe(args: &Args, link: &Link) -> anyhow::Result<Exit> {
     let fifo = args.fifo.as_ref().context("--fifo is missing")?;
+    let captured = capture_into(fifo, args, link);
+    if captured.is_err() {
+        release(fifo);
+    }
+    captured
+}
+
+/// Opens the pipe and closes it: Wireshark waits for its end without a limit, although quaff has ended.
+fn release(fifo: &Path) {
+    let begun = Instant::now();
+    // Without a reader there is nothing to open yet, and an error.
+    while begun.elapsed() < READER_PATIENCE {
+        if File::options().write(true).custom_flags(O_NONBLOCK).open(fifo).is_ok() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn capture_into(fifo: &Path, args: &Args, link: &Link) -> anyhow::Result<Exit> {
     let mut line: Vec<OsString> = ["capture", "-qq", "-i", &link.name].map(OsString::from).into();
     line.extend(["-w".into(), fifo.into()]);
     line.extend(args.options.native(args.extcap_capture_filter.as_deref()));

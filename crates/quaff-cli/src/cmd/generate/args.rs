@@ -33,6 +33,7 @@ use std::time::Duration;
     after_help = "Examples:\n  \
         quaff generate --inject eth0 --size 1500 --pps 400k --count 3M\n  \
         quaff generate -o eth1 --size 512 --mbps 900 --duration 1m\n  \
+        quaff generate --inject eth0 --wait 10s --pps 1000 --count 5000\n  \
         quaff generate --inject eth0 --size 64 --new-flows each --duration 10s\n  \
         quaff generate -o eth1 --tcp syn --src-ip 10.0.0.0/8 --new-flows each\n  \
         quaff generate -o eth1 --size imix --pps 100k --shape poisson --flows 5000\n  \
@@ -49,6 +50,13 @@ pub(crate) struct Args {
     /// Write the frames to a pcap file with the times at which they would be sent; '-' is stdout
     #[arg(short = 'w', long = "write", value_name = "FILE", group = "interface", help_heading = "Output")]
     pub(super) write: Option<PathBuf>,
+
+    /// Before the first frame, wait until a program captures from the interface; fail if none does within TIME
+    ///
+    /// For scripts that start a capture in the background. A program that captures has a packet socket for all
+    /// protocols, which the kernel lists in /proc/net/packet.
+    #[arg(long, value_name = "TIME", value_parser = units::duration, requires = "inject", help_heading = "Output")]
+    pub(super) wait: Option<Duration>,
 
     /// Frame sizes in bytes: 64 (fixed), 64,128,256 (in turn), 64-1500 (random), 64:7,570:4 (weighted), or a
     /// named mix
@@ -80,10 +88,10 @@ pub(crate) struct Args {
     pub(super) fcs: bool,
 
     /// Frames per second, such as 20, 0.5, 400k or 1.5M [default: as fast as possible]
-    #[arg(long, value_name = "RATE", value_parser = units::decimal, conflicts_with = "mbps", help_heading = "Rate")]
+    #[arg(long, value_name = "RATE", value_parser = units::rate, conflicts_with = "mbps", help_heading = "Rate")]
     pub(super) pps: Option<f64>,
     /// Megabits per second (10^6) of frames without FCS [default: as fast as possible]
-    #[arg(long, value_name = "RATE", value_parser = units::decimal, help_heading = "Rate")]
+    #[arg(long, value_name = "RATE", value_parser = units::rate, help_heading = "Rate")]
     pub(super) mbps: Option<f64>,
     /// Distribution of the frames over time: constant, poisson, bursts=N, ramp=FROM:TIME, on-off=TIME:TIME
     ///
@@ -172,7 +180,8 @@ pub(crate) struct Args {
     pub(super) src_mac: Option<Mac>,
     /// VLAN tags, outermost first: [TPID:]TCI[,[TPID:]TCI], such as 100 or 0x88a8:5,0x8100:100
     ///
-    /// The TPID is 0x8100 or 0x88a8. By default the innermost tag has 0x8100, an outer one 0x88a8.
+    /// The TPID is 0x8100 or 0x88a8. By default the innermost tag has 0x8100, an outer one 0x88a8. A decimal TCI is a
+    /// VLAN id, up to 4094; a hexadecimal one has the priority too: 0xa064 is VLAN 100 with priority 5.
     #[arg(long, value_name = "TAGS", value_parser = tags, help_heading = "Encapsulation")]
     pub(super) vlan: Option<Tags>,
     /// MPLS labels, outermost first, such as 16 or 16,17
@@ -195,6 +204,9 @@ pub(crate) struct Args {
     /// Print the report as one JSON object
     #[arg(long, help_heading = "Report")]
     pub(super) json: bool,
+    /// Print only errors
+    #[arg(short, long, help_heading = "Report")]
+    pub(super) quiet: bool,
 }
 
 /// Payload of the frames.
@@ -262,13 +274,24 @@ pub(crate) fn mac(text: &str) -> Result<Mac, String> {
     bytes.try_into().map_err(|_| wrong())
 }
 
+/// The highest VLAN id that a frame may have (IEEE 802.1Q, table 9-2).
+const VLAN_ID_MAX: u16 = 4094;
+
 fn tags(text: &str) -> Result<Tags, String> {
     let parts: Vec<_> = text.split(',').collect();
     let inner = parts.len() - 1;
     let tag = |(i, part): (usize, &&str)| {
         let (tpid, tci) = match part.split_once(':') {
-            Some((tpid, tci)) => (number(tpid)?, number(tci)?),
-            None => (if i == inner { TPID_CUSTOMER } else { TPID_SERVICE }, number(part)?),
+            Some((tpid, tci)) => (number(tpid)?, tci),
+            None => (if i == inner { TPID_CUSTOMER } else { TPID_SERVICE }, *part),
+        };
+        let tci = match (number(tci)?, tci.starts_with("0x")) {
+            (id, false) if id > VLAN_ID_MAX => {
+                return Err(format!(
+                    "{id} is no VLAN id, which is at most {VLAN_ID_MAX}; write a TCI with priority in hexadecimal"
+                ));
+            }
+            (tci, _) => tci,
         };
         if matches!(tpid, TPID_CUSTOMER | TPID_SERVICE) {
             Ok(VlanTag { tpid, tci })
@@ -305,9 +328,10 @@ mod tests {
     fn tags_are_read() {
         let tag = |tpid, tci| VlanTag { tpid, tci };
         assert_eq!(tags("100"), Ok([tag(0x8100, 100)].into()));
+        assert_eq!(tags("4094"), Ok([tag(0x8100, 4094)].into()));
         assert_eq!(tags("5,0xa064"), Ok([tag(0x88a8, 5), tag(0x8100, 0xa064)].into()));
         assert_eq!(tags("0x8100:1,0x8100:2"), Ok([tag(0x8100, 1), tag(0x8100, 2)].into()));
-        for wrong in ["", "x", "0x9100:1", "70000", "1,", "0x8100:"] {
+        for wrong in ["", "x", "0x9100:1", "70000", "4095", "0x8100:5000", "1,", "0x8100:"] {
             assert!(tags(wrong).is_err(), "{wrong}");
         }
     }

@@ -9,32 +9,43 @@ mod report;
 
 pub(crate) use args::{Args, mac};
 
+use crate::cmd::receiving;
 use crate::cmd::sending::{Watch, destination};
 use crate::exit::Exit;
 use crate::show::{self, Stream};
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
+use quaff_os::packet::{PacketSocket, packet_sockets};
 use quaff_os::{Signal, Signals, Stop, clock, rtnl};
 use quaff_send::{
-    ArrivalPattern, LatePolicy, Length, Maker, OfferedRate, Rate, Ratio, ReplayPlan, ReplayVia, SendPlan,
-    Snapshot, WriteReport,
+    ArrivalPattern, Control, LatePolicy, Length, Maker, OfferedRate, Rate, Ratio, ReplayPlan, ReplayVia,
+    SendPlan, Snapshot, WriteReport,
 };
 use quaff_wire::synth::{Made, Recipe};
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 use std::sync::PoisonError;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Memory for frames that are made ahead, bytes.
 const MEMORY_BYTES: usize = 64 << 20;
+/// ETH_P_ALL (linux/if_ether.h).
+const ALL_PROTOCOLS: u16 = 3;
+/// Interval of checks for a program that captures.
+const LOOK: Duration = Duration::from_millis(10);
 /// Default source MAC: a locally administered address, 02, "quaf", 1.
 const SRC_MAC: [u8; 6] = [0x02, b'q', b'u', b'a', b'f', 1];
 
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let signals = Signals::block(&[Signal::SIGINT, Signal::SIGTERM])?;
-    let mut watch = Watch::new(signals, None, false, false);
+    let mut watch = Watch::new(signals, None, args.quiet, false);
     if let Some(path) = &args.write {
         return write(&args, path, &mut watch);
+    }
+    if let (Some(limit), Some(interface)) = (args.wait, &args.inject)
+        && wait_for_capture(interface, limit, &mut watch)? == Control::Stop
+    {
+        return Ok(Exit::Failed);
     }
     if recipe::is_plain(&args) {
         return send(&args, None, &mut watch);
@@ -44,6 +55,22 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         return send(&args, Some(recipe), &mut watch);
     }
     replay(&args, recipe, &mut watch)
+}
+
+/// Waits until a packet socket receives from the interface, or until a signal.
+fn wait_for_capture(interface: &str, limit: Duration, watch: &mut Watch) -> anyhow::Result<Control> {
+    let (index, begun) = (rtnl::link(interface)?.index, Instant::now());
+    let is_capture = |socket: &PacketSocket| {
+        socket.is_running && socket.protocol == ALL_PROTOCOLS && [0, index].contains(&socket.ifindex)
+    };
+    while !packet_sockets(Path::new("/"))?.iter().any(is_capture) {
+        let seconds = limit.as_secs_f64();
+        ensure!(begun.elapsed() < limit, "no program has captured from {interface} within {seconds} s");
+        if watch.look(&Snapshot::default(), LOOK) == Control::Stop {
+            return Ok(Control::Stop);
+        }
+    }
+    Ok(Control::Go)
 }
 
 impl Args {
@@ -75,7 +102,7 @@ fn replay(args: &Args, recipe: Recipe, watch: &mut Watch) -> anyhow::Result<Exit
     watch.clear_line();
     let report = report?;
     let made = *made.lock().unwrap_or_else(PoisonError::into_inner);
-    print(args.json, &report, Some(&made), report::describe_replay)?;
+    print(args, &report, Some(&made), report::describe_replay)?;
     Ok(if report.agrees() { Exit::Done } else { Exit::Loss })
 }
 
@@ -117,26 +144,30 @@ fn send(args: &Args, recipe: Option<Recipe>, watch: &mut Watch) -> anyhow::Resul
         flows: flows.begun(report.sent, 0).min(count),
         ..Made::default()
     });
-    print(args.json, &report, made.as_ref(), report::describe_send)?;
+    print(args, &report, made.as_ref(), report::describe_send)?;
     Ok(if report.agrees() { Exit::Done } else { Exit::Loss })
 }
 
 /// Prints a report, with the counts of the frames made if given.
 fn print<R: serde::Serialize>(
-    json: bool,
+    args: &Args,
     report: &R,
     made: Option<&Made>,
     describe: impl FnOnce(&R) -> String,
 ) -> anyhow::Result<()> {
-    if json {
+    if args.json {
         let mut value = serde_json::to_value(report).context("write the report")?;
         if let (Some(fields), Some(made)) = (value.as_object_mut(), made) {
             fields.insert("made".into(), report::made_as_json(made));
         }
         return show::json(Stream::Stdout, &value);
     }
+    if args.quiet {
+        return Ok(());
+    }
     let text = describe(report) + &made.map_or_else(String::new, report::describe_made);
-    show::try_print(text.trim_end())
+    show::print(text.trim_end());
+    Ok(())
 }
 
 fn plan(args: &Args, recipe: Option<Recipe>) -> SendPlan {
@@ -174,11 +205,16 @@ fn plan(args: &Args, recipe: Option<Recipe>) -> SendPlan {
 
 /// Writes the frames to a file.
 fn write(args: &Args, path: &Path, watch: &mut Watch) -> anyhow::Result<Exit> {
-    let has_end = args.duration.is_none() || args.pps.is_some() || args.mbps.is_some();
-    anyhow::ensure!(has_end, "frames in a file need times: set --pps, --mbps or --count");
+    let is_paced = args.pps.is_some() || args.mbps.is_some();
+    ensure!(
+        args.count.is_some() || args.duration.is_some(),
+        "a file needs an end: set --count or --duration"
+    );
+    ensure!(args.count.is_some() || is_paced, "frames in a file need times: set --pps, --mbps or --count");
     let start_ns = now_ns();
     let mut maker = maker(args, recipe::recipe(args, SRC_MAC, start_ns)?)?;
     let is_stdout = path.as_os_str() == "-";
+    receiving::check_stdout(is_stdout)?;
     let name = path.display().to_string();
     let mut out: Box<dyn Write> = if is_stdout {
         Box::new(std::io::stdout().lock())
@@ -196,8 +232,9 @@ fn write(args: &Args, path: &Path, watch: &mut Watch) -> anyhow::Result<Exit> {
     let (text, made) = (report::describe_write(&written, &name), maker.synth.made());
     match is_stdout {
         // stdout has the packets.
+        true if args.quiet => {}
         true => show::say((text + &report::describe_made(&made)).trim_end()),
-        false => print(args.json, &written, Some(&made), |_| text)?,
+        false => print(args, &written, Some(&made), |_| text)?,
     }
     Ok(Exit::Done)
 }

@@ -1,6 +1,7 @@
 //! From the arguments to what is to be made, and when.
 
 use super::args::{Args, Mac, TcpKind};
+use crate::show;
 use anyhow::Context as _;
 use quaff_send::{ArrivalPattern, Length, OfferedRate, learn_sizes};
 use quaff_wire::net::TAG_BYTES;
@@ -28,7 +29,7 @@ pub(super) fn recipe(args: &Args, src_mac: Mac, start_ns: u64) -> anyhow::Result
         None if learned => learned_bytes,
         None => any,
     };
-    Ok(Recipe {
+    let recipe = Recipe {
         sizes: sizes(args)?,
         size_limits: (
             limits(args.size_min, LEARNED_BYTES.0, 1),
@@ -51,7 +52,29 @@ pub(super) fn recipe(args: &Args, src_mac: Mac, start_ns: u64) -> anyhow::Result
         seed: args.seed,
         start_ns,
         count: args.count,
-    })
+    };
+    check_size(args, &recipe)?;
+    Ok(recipe)
+}
+
+/// Refuses a size that the headers do not fit. Of several sizes the small ones are raised, and a note reports it.
+fn check_size(args: &Args, recipe: &Recipe) -> anyhow::Result<()> {
+    let (least, is_raised) = (recipe.header_bytes(), args.size_min.is_some() || args.sizes_from.is_some());
+    let added = if args.fcs { FCS_BYTES } else { 0 };
+    match (recipe.sizes.single(), recipe.sizes.bounds().0) {
+        _ if is_raised => {}
+        (Some(bytes), _) if bytes < least => anyhow::bail!(
+            "--size {} is too small: the headers of these frames take {}",
+            bytes + added,
+            least + added
+        ),
+        (None, smallest) if smallest < least => show::message(&format!(
+            "sizes below {0} become {0}, because the headers of these frames take as much",
+            least + added
+        )),
+        _ => {}
+    }
+    Ok(())
 }
 
 /// The frames are those of the first form: alike but for their stamps.

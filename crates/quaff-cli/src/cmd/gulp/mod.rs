@@ -9,11 +9,12 @@ mod options;
 use super::native::{Native, checked};
 use crate::exit::Exit;
 use crate::show::{message, say};
-use anyhow::bail;
+use anyhow::{Context as _, bail};
 use options::{Lock, Options};
 use quaff_wire::linktype;
 use std::ffi::OsString;
 use std::fs::{File, TryLockError};
+use std::path::Path;
 
 /// Accept the command line of Gulp, with every option of its manual
 ///
@@ -70,6 +71,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     native.notes.iter().for_each(|note| message(note));
     if options.version {
         return Ok(Exit::Done);
+    }
+    // Gulp creates no folder.
+    if let Some(dir) = options.dir.as_ref().map(Path::new) {
+        dir.metadata().with_context(|| format!("cannot use the folder {}", dir.display()))?;
     }
     // Held until the end of the process.
     let _lock = lock(options.lock)?;

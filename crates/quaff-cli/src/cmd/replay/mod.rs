@@ -50,7 +50,7 @@ use std::time::Duration;
         quaff replay -o eth1 --pps 100k --loop 10 trace.pcapng.zst\n  \
         quaff replay --inject eth0 -t --loop 0 --unique-ip --duration 30s trace.pcap\n  \
         quaff replay -o eth1 --util 80 --link 1G day1.pcap day2.pcap\n  \
-        quaff replay -o eth1 --out2 eth2 --map-ip 10.0.0.0/8:192.168.0.0/16 trace.pcap\n  \
+        quaff replay -o eth1 --out2 eth2 --map-ip 10.0.0.0/8:192.168.0.0/16 a.pcap\n  \
         quaff replay -w anonymous.pcapng --seed 42 trace.pcap"
 )]
 pub(crate) struct Args {
@@ -230,7 +230,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     if args.json {
         show::json(Stream::Stdout, &report)?;
     } else {
-        show::try_print(report::text(&report, args).trim_end())?;
+        show::print(report::text(&report, args).trim_end());
     }
     if let Some(error) = &report.error {
         show::message(error);

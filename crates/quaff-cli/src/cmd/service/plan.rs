@@ -14,6 +14,9 @@ const PRESET_OF_SERVICES: &str = "y1564";
 /// Words of notes of presets that are about the lab.
 const OF_LAB: [&str; 2] = ["of the lab", "of one machine"];
 
+/// Words of a preset's note on how long the performance test takes.
+const OF_DURATION: &str = "performance test takes";
+
 /// The plan that the flags ask for.
 pub(super) fn plan(args: &TestArgs) -> anyhow::Result<Plan> {
     let mut plan = begun(args)?;
@@ -100,6 +103,9 @@ fn performance(plan: &mut Plan, args: &TestArgs) -> anyhow::Result<()> {
             *seconds = args.duration.map_or(*seconds, |wanted| wanted.as_secs_f64());
             has_any = true;
         }
+    }
+    if args.duration.is_some() {
+        plan.notes.retain(|note| !note.contains(OF_DURATION));
     }
     plan.runs = args.runs.unwrap_or(plan.runs);
     ensure!(

@@ -58,8 +58,8 @@ pub(crate) struct Args {
     /// Do not put the interface into promiscuous mode
     #[arg(short = 'p', long, help_heading = "Input")]
     no_promiscuous: bool,
-    /// Stop after N packets
-    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Input")]
+    /// Stop after N packets, such as 1000 or 3M
+    #[arg(short, long, value_name = "N", value_parser = units::packets, help_heading = "Input")]
     count: Option<u64>,
     /// Stop after TIME, such as 30s, 5m or 2h
     #[arg(short, long, value_name = "TIME", value_parser = units::duration, help_heading = "Input")]
@@ -164,7 +164,7 @@ impl Args {
             [] => vec![1; goals.len()],
             weights if weights.len() == goals.len() => weights.to_vec(),
             weights => {
-                bail!("{} weights for {} members: give one each", weights.len(), goals.len())
+                bail!("--weights has {} values for {} members: give one each", weights.len(), goals.len())
             }
         };
         Ok(SplitPlan {

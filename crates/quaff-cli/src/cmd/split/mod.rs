@@ -5,7 +5,7 @@ mod report;
 
 pub(crate) use args::Args;
 
-use crate::cmd::receiving::{self, Asked, LOOK_END};
+use crate::cmd::receiving::{self, Asked, LOOK_END, ReadProgress};
 use crate::exit::Exit;
 use crate::show::{self, LiveLine, message, say};
 use quaff::split::{Split, SplitPlan};
@@ -20,16 +20,14 @@ const DRAW: Duration = Duration::from_millis(500);
 
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let plan = args.split_plan()?.validate()?;
-    if plan.takes_stdout() && std::io::stdout().is_terminal() {
-        anyhow::bail!("stdout is a terminal: name a file with -w, or use a pipe");
-    }
+    receiving::check_stdout(plan.takes_stdout())?;
     let (signals, stop) = (receiving::signals(&[Signal::SIGUSR1])?, Stop::default());
     let planned = plan.clone();
     let start = |stop| Split::start(planned, stop);
     let started = receiving::start(&signals, &stop, start, |split| drop(split.finish()))?;
     let Some(split) = started else { return Ok(Exit::Failed) };
     greet(&args, &plan, &split);
-    watch(&args, &split, &signals, &stop)?;
+    watch(&args, &plan, &split, &signals, &stop)?;
     let report = split.finish();
     report::print(&report, &plan, args.json, args.quiet > 0)?;
     Ok(report::exit(&report))
@@ -46,11 +44,12 @@ fn greet(args: &Args, plan: &SplitPlan, split: &Split) {
 }
 
 /// Waits for the end: a signal, the duration, or the split itself. Reports members that go down or return.
-fn watch(args: &Args, split: &Split, signals: &Signals, stop: &Stop) -> anyhow::Result<()> {
+fn watch(args: &Args, plan: &SplitPlan, split: &Split, signals: &Signals, stop: &Stop) -> anyhow::Result<()> {
     let started = Instant::now();
     let ending = Wakeup::new()?;
     stop.wake(ending.clone());
     let mut asked = Asked::default();
+    let read = ReadProgress::new(&plan.input);
     let mut here: Vec<_> = split.members().map(|_| true).collect();
     let live = LiveLine { is_live: std::io::stderr().is_terminal() && args.quiet == 0 };
     let mut drawn = started;
@@ -59,7 +58,7 @@ fn watch(args: &Args, split: &Split, signals: &Signals, stop: &Stop) -> anyhow::
             args.duration.map_or(LOOK, |duration| duration.saturating_sub(started.elapsed()).min(LOOK));
         let look = if stop.raised() { LOOK_END } else { left };
         match signals.next_or(&ending, look)?.map(|heard| heard.signal) {
-            Some(Signal::SIGUSR1) => live.print(&report::progress(split)),
+            Some(Signal::SIGUSR1) => live.print(&show::joined(&report::progress(split, &read))),
             Some(signal) if asked.is_second(signal, stop) => {
                 live.draw("");
                 message("ended immediately; packets that were not sent yet are lost");
@@ -76,7 +75,7 @@ fn watch(args: &Args, split: &Split, signals: &Signals, stop: &Stop) -> anyhow::
         }
         if live.is_live && drawn.elapsed() >= DRAW {
             drawn = Instant::now();
-            live.draw(&report::progress(split));
+            live.draw_parts(&report::progress(split, &read));
         }
         ending.clear();
     }

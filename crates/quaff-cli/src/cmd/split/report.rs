@@ -1,8 +1,8 @@
 //! The report of `quaff split`: the shares as bars, then details.
 
-use crate::cmd::receiving;
+use crate::cmd::receiving::{self, ReadProgress};
 use crate::exit::Exit;
-use crate::show::{self, Stream, name};
+use crate::show::{self, Part, Stream, name};
 use quaff::LaneGauges;
 use quaff::split::{Largest, MemberReport, PeakReport, Report, Split, SplitPlan};
 use quaff_os::Reason;
@@ -28,23 +28,27 @@ pub(super) fn print(report: &Report, plan: &SplitPlan, is_json: bool, is_quiet: 
 }
 
 /// The progress line.
-pub(super) fn progress(split: &Split) -> String {
+pub(super) fn progress(split: &Split, read: &ReadProgress) -> Vec<Part> {
     let sum = |of: fn(&LaneGauges) -> u64| split.lanes.iter().map(|lane| of(lane)).sum::<u64>();
     let out: u64 = split.members().map(|(_, _, written)| written).sum();
-    let mut line = format!("{} in, {} out", show::count(sum(|lane| lane.received.get())), show::count(out));
+    let packets = format!("{} in, {} out", show::count(sum(|lane| lane.received.get())), show::count(out));
+    let short = format!("{} out", show::count(out));
+    let mut parts = vec![read.part(sum(|lane| lane.input_bytes.get())), Part::new(packets, short, 4)];
     if let Some(buffer) = &split.buffer {
         let percent = |bytes: u64| 100 * bytes / buffer.bytes.max(1);
-        line += &format!(
-            " | buffer {}% max {}% | lost: nic {} kernel {} buffer {}{}",
-            percent(buffer.used_bytes()),
-            percent(buffer.high_bytes()),
-            show::count(sum(|lane| lane.nic_dropped.get())),
-            show::count(sum(|lane| lane.kernel_dropped.get())),
-            show::count(sum(|lane| lane.lost.get())),
-            receiving::resident_words(buffer)
-        );
+        let (used, high) = (percent(buffer.used_bytes()), percent(buffer.high_bytes()));
+        let lost = [
+            sum(|lane| lane.nic_dropped.get()),
+            sum(|lane| lane.kernel_dropped.get()),
+            sum(|lane| lane.lost.get()),
+        ];
+        let [nic, kernel, in_buffer] = lost.map(show::count);
+        parts.push(Part::new(format!("buffer {used}% max {high}%"), "", 0));
+        let all = format!("lost {}", show::count(lost.iter().sum()));
+        parts.push(Part::new(format!("lost: nic {nic} kernel {kernel} buffer {in_buffer}"), all, 3));
+        parts.push(Part::new(receiving::resident_words(buffer), "", 0));
     }
-    line
+    parts
 }
 
 /// The exit status for a report.
@@ -53,7 +57,10 @@ pub(super) fn exit(report: &Report) -> Exit {
         _ if report.failure.is_some() => Exit::Failed,
         Some(Reason::InterfaceGone(_) | Reason::Failed(_)) => Exit::Failed,
         _ if report.input.as_ref().is_some_and(|input| !input.is_whole()) => Exit::Loss,
-        _ if report.members.iter().any(|member| is_failure(member.gone.as_ref())) => Exit::Loss,
+        _ if report.members.iter().any(|member| is_failure(member.gone.as_ref())) => match report.out {
+            0 => Exit::Failed,
+            _ => Exit::Loss,
+        },
         _ if report.lossless => Exit::Done,
         _ => Exit::Loss,
     }
@@ -66,8 +73,8 @@ fn is_failure(gone: Option<&Reason>) -> bool {
 fn words(report: &Report, is_dry: bool) -> String {
     let mut text = headline(report, is_dry);
     let widest = report.members.iter().map(|member| short(&member.name).chars().count()).max().unwrap_or(0);
-    let most =
-        report.members.iter().map(|member| member.share_bytes.max(member.share_due)).fold(0.0, f64::max);
+    let most = report.members.iter().map(|member| written_share(member).max(member.share_due));
+    let most = most.fold(0.0, f64::max);
     for member in &report.members {
         text += &member_words(member, widest, most);
     }
@@ -102,11 +109,22 @@ fn headline(report: &Report, is_dry: bool) -> String {
 
 fn member_words(member: &MemberReport, widest: usize, most: f64) -> String {
     let name = short(&member.name);
-    let (packets, bytes) = (show::count(member.packets), show::bytes(member.bytes));
-    let bar = bar(member.share_bytes, member.share_due, most);
-    let shares = format!("{:>5.1} % {bytes:>9}  {bar}", 100.0 * member.share_bytes);
-    let peak = member.peaks.first().map(|peak| format!("  peak {}", show::bits(peak.bits_per_second)));
-    format!("  {name:<widest$}  {packets:>11}  {shares}{}\n", peak.unwrap_or_default())
+    let (packets, share) = (show::count(member.written), written_share(member));
+    let is_whole = member.written == member.packets;
+    // The bytes of a part are not counted.
+    let bytes = if is_whole { show::bytes(member.bytes) } else { String::new() };
+    let shares = format!("{:>5.1} % {bytes:>9}  {}", 100.0 * share, bar(share, member.share_due, most));
+    let end = match member.peaks.first() {
+        _ if !is_whole => format!("  of {} packets", show::count(member.packets)),
+        Some(peak) => format!("  peak {}", show::bits(peak.bits_per_second)),
+        None => String::new(),
+    };
+    format!("  {name:<widest$}  {packets:>11}  {shares}{end}\n")
+}
+
+/// The share of all bytes that a member has written; of a member that has not written all, estimated by packets.
+fn written_share(member: &MemberReport) -> f64 {
+    member.share_bytes * (member.written as f64 / member.packets.max(1) as f64)
 }
 
 /// A bar for a share of `most`, with a mark at the planned share.
@@ -184,7 +202,7 @@ fn skipped_words(report: &Report) -> String {
         (skipped.unsendable, "not sent: larger than the interface's MTU allows"),
         (skipped.unsuited, "dropped: pcap holds a single link type"),
         (skipped.filtered, "rejected by the filter"),
-        (skipped.after_count, "arrived after the end"),
+        (skipped.after_count, "not read, or arrived after the end"),
     ];
     show::counted("  ", counts)
 }
@@ -192,7 +210,10 @@ fn skipped_words(report: &Report) -> String {
 fn gone_words(member: &MemberReport) -> String {
     let name = name(&member.name);
     let exit = match member.exit {
-        Some(status) if status != 0 => format!("  {name} ended with status {status}\n"),
+        // The reason has the status of a command that failed early.
+        Some(status) if status != 0 && member.gone.is_none() => {
+            format!("  {name} ended with status {status}\n")
+        }
         _ => String::new(),
     };
     match &member.gone {

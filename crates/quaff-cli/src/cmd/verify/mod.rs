@@ -34,7 +34,8 @@ use std::time::Duration;
 /// and how the gaps between frames differ from the file's. This takes 40 bytes of memory per frame of that
 /// file, and none for the capture.
 ///
-/// Exit status: 0 complete; 1 not complete; 2 a file could not be read.
+/// Exit status: 0 complete; 1 not complete; 2 a file could not be read, or holds nothing to judge by: an ordinary
+/// capture without recorded loss.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -168,21 +169,25 @@ fn conclude(
     } else if !outcome.unreadable || outcome.frames > 0 {
         let mut text = String::new();
         words(&mut text)?;
-        show::try_print(text.trim_end())?;
+        show::print(text.trim_end());
     }
     if outcome.unreadable {
         let error = outcome.error.as_deref().unwrap_or("a file could not be read");
         show::message(error);
         return Ok(Exit::Failed);
     }
-    Ok(if outcome.complete { Exit::Done } else { Exit::Loss })
+    Ok(match (outcome.is_judged, outcome.complete) {
+        (false, _) => Exit::Failed,
+        (true, true) => Exit::Done,
+        (true, false) => Exit::Loss,
+    })
 }
 
 /// Shown on a terminal only; of unknown length where a file has no size.
 fn bar(files: &[PathBuf]) -> ProgressBar {
     let size = |file: &PathBuf| file.metadata().ok().filter(|found| found.is_file()).map(|found| found.len());
     let (bar, line) = match files.iter().map(size).sum::<Option<u64>>() {
-        Some(bytes) => (ProgressBar::new(bytes), "{bar:30} {percent:>3} %  {msg}"),
+        Some(bytes) => (ProgressBar::new(bytes), "{percent:>3} % of {total_bytes}, {eta} left  {msg}"),
         None => (ProgressBar::no_length(), "{spinner} {msg}"),
     };
     bar.with_style(ProgressStyle::with_template(line).unwrap_or_else(|_| ProgressStyle::default_bar()))
@@ -211,7 +216,15 @@ fn verdict(out: &mut impl Write, reasons: &[String], complete: &str) -> std::fmt
 fn print(out: &mut impl Write, report: &Report) -> std::fmt::Result {
     let frames = show::count(report.outcome.received);
     let complete = format!("{frames} frames, none missing, duplicate or damaged");
-    verdict(out, &report.outcome.reasons, &complete)?;
+    match report.outcome.is_judged {
+        true => verdict(out, &report.outcome.reasons, &complete)?,
+        false => writeln!(
+            out,
+            "nothing to judge by: none of {} frames has a probe header of 'quaff generate', and no loss is recorded; \
+             --against FILE compares with the file that was sent",
+            show::count(report.outcome.frames)
+        )?,
+    }
     if report.outcome.frames == 0 {
         return Ok(());
     }
@@ -234,13 +247,19 @@ fn print(out: &mut impl Write, report: &Report) -> std::fmt::Result {
     print_end(out, &report.outcome, report.outcome.frames)
 }
 
+/// Shortest check that has a rate, s.
+const RATE_SECONDS_MIN: f64 = 0.01;
+
 /// The last lines: the ledger, the notes, and how fast so many `frames` were read.
 fn print_end(out: &mut impl Write, outcome: &Outcome, frames: u64) -> std::fmt::Result {
     line(out, "ledger", &ledger_words(outcome.ledger.as_ref()))?;
     outcome.notes.iter().try_for_each(|note| line(out, "note", note))?;
-    let (bytes, seconds) = (outcome.bytes, outcome.seconds.max(1e-9));
-    let rates = [show::bytes((bytes as f64 / seconds) as u64), show::pps(frames as f64 / seconds)];
-    let read = format!("{} in {:.2} s: {}/s, {}", show::bytes(bytes), outcome.seconds, rates[0], rates[1]);
+    let (bytes, seconds) = (outcome.bytes, outcome.seconds);
+    let mut read = format!("{} in {seconds:.2} s", show::bytes(bytes));
+    if seconds >= RATE_SECONDS_MIN {
+        let of = |count: u64| count as f64 / seconds;
+        read += &format!(": {}/s, {}", show::bytes(of(bytes) as u64), show::pps(of(frames)));
+    }
     line(out, "read", &read)
 }
 

@@ -122,10 +122,17 @@ fn all_settings_are_restored() {
     let fake = Fake::new();
     let fixed = fake.fix(&[(ring(), "4000"), (gro(), "off"), (governor(), "performance")]);
     assert!(fixed.iter().all(|done| done.refused.is_none()), "{fixed:?}");
-    assert_eq!((fixed[2].was.as_str(), fixed[2].now.as_str()), ("256", "4032"), "as the driver rounds it");
+    assert_eq!(
+        (fixed[2].was.as_str(), fixed[2].now.as_deref()),
+        ("256", Some("4032")),
+        "as the driver rounds it"
+    );
     fake.assert_is(&gro(), "off");
     let undone = fake.undo();
-    assert_eq!(undone.iter().map(|done| done.now.as_str()).collect::<Vec<_>>(), ["256", "powersave", "on"]);
+    assert_eq!(
+        undone.iter().map(|done| done.now.as_deref().unwrap_or("?")).collect::<Vec<_>>(),
+        ["256", "powersave", "on"]
+    );
     for (setting, value) in [(ring(), "256"), (gro(), "on"), (governor(), "powersave")] {
         fake.assert_is(&setting, value);
     }
@@ -184,7 +191,7 @@ fn a_missing_setting_is_reported_once() {
 fn an_equal_value_is_not_recorded() {
     let fake = Fake::new();
     let fixed = fake.fix(&[(ring(), "256")]);
-    assert_eq!((fixed[0].was.as_str(), fixed[0].now.as_str()), ("256", "256"));
+    assert_eq!((fixed[0].was.as_str(), fixed[0].now.as_deref()), ("256", Some("256")));
     assert_eq!(fake.undo(), []);
 }
 

@@ -12,11 +12,17 @@ const MERGING: [(&str, &str, &str, &str); 3] = [
     ("lro", "rx-lro", "lro", "the card"),
 ];
 
+/// Offloads of a veth, which has no wire on which frames would get their final form: the kernel's name, and the name in
+/// ethtool(8).
+const UNFINISHED: [(&str, &str); 3] =
+    [("tx-tcp-segmentation", "tso"), ("tx-generic-segmentation", "gso"), ("tx-checksum-ip-generic", "tx")];
+
 /// Programs that filter out all but a few frames in the kernel.
 const LIGHT: [&str; 6] = ["dhclient", "dhcpcd", "udhcpc", "lldpd", "NetworkManager", "systemd-network"];
 
 pub(super) fn judge(it: &InterfaceReadings, found: &mut Diagnosis) {
     offloads(it, found);
+    unfinished(it, found);
     readers(it, found);
     xdp(it, found);
 }
@@ -55,6 +61,37 @@ fn offloads(it: &InterfaceReadings, found: &mut Diagnosis) {
     let value = [removed, filter].into_iter().flatten().collect::<Vec<_>>().join("; ");
     let value = if value.is_empty() { "tags stay in the frame".to_owned() } else { value };
     found.fine(format!("VLAN offloads of {name}"), value);
+}
+
+/// Frames of a veth that are captured before they are segmented and have their checksums.
+fn unfinished(it: &InterfaceReadings, found: &mut Diagnosis) {
+    let (name, Ok(Some(features))) = (&it.name, &it.features) else { return };
+    if !matches!(&it.driver, Ok(Some(driver)) if driver == "veth") {
+        return;
+    }
+    let is_on = |feature: &&str| features.get(*feature).is_some_and(|found| found.is_on);
+    let on: Vec<_> = UNFINISHED.into_iter().filter(|(feature, _)| is_on(feature)).collect();
+    if on.is_empty() {
+        return found.fine(format!("segmentation and checksum offload of {name}"), "off");
+    }
+    let names: Vec<_> = on.iter().map(|(_, short)| *short).collect();
+    let off = names.iter().map(|short| format!(" {short} off")).collect::<String>();
+    let off_setting = |(feature, _): &(&str, &str)| Change {
+        setting: Setting::Feature(name.to_owned(), (*feature).to_owned()),
+        to: "off".to_owned(),
+    };
+    let changes = on.iter().map(off_setting).collect();
+    found
+        .find(
+            "veth-offloads",
+            Severity::Note,
+            format!("{} on at {name}, a veth", names.join(", ")),
+            "no card segments the frames of a veth or writes their checksums: those of this end, and by the settings of \
+             the other end those that arrive, are captured as up to 64 KiB of a connection in one frame, with checksums \
+             that are not right",
+            format!("ethtool -K {name}{off}   # and the same at its other end, for the frames that arrive"),
+        )
+        .fixed_by(changes);
 }
 
 fn readers(it: &InterfaceReadings, found: &mut Diagnosis) {

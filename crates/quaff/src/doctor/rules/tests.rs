@@ -236,6 +236,26 @@ fn offloads_that_merge_frames_are_found() {
 }
 
 #[test]
+fn a_veth_that_leaves_frames_unfinished_is_found() {
+    let (on, off) = (feature(true, false), feature(false, false));
+    let of = |driver: &str, tso| {
+        let mut features = features(off, off, off);
+        features.insert("tx-tcp-segmentation".into(), tso);
+        features.insert("tx-checksum-ip-generic".into(), tso);
+        let mut readings = healthy();
+        readings.interfaces[0].driver = Ok(Some(driver.into()));
+        readings.interfaces[0].features = Ok(Some(features));
+        find(&judge(&readings), "veth-offloads").cloned()
+    };
+    let finding = of("veth", on).expect("a finding");
+    assert_eq!(finding.what, "tso, tx on at eth7, a veth");
+    assert!(finding.fix.starts_with("ethtool -K eth7 tso off tx off "), "{finding:?}");
+    assert_eq!(sets(&finding).len(), 2);
+    // A card finishes what it is given.
+    assert!(of("ixgbe", on).is_none() && of("veth", off).is_none());
+}
+
+#[test]
 fn other_readers_are_named() {
     let socket = PacketSocket { protocol: 3, ifindex: 9, is_running: true, inode: 77 };
     let finding = eth7(|it| {

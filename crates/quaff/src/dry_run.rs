@@ -1,0 +1,140 @@
+//! A dry run of a capture: all that can be checked and reported without receiving a packet or creating a file. It opens
+//! the files that are read, and a packet socket that receives nothing.
+
+use crate::filter::{FilterPlace, FrameFilter, explain};
+use crate::plan::{CapturePlan, ReadPlan, stall_seconds};
+use crate::source::Sources;
+use crate::{Error, Result};
+use quaff_file::write::Output;
+use quaff_os::{Stop, disk, probe};
+use serde::Serialize;
+use std::path::Path;
+
+/// Rates, bits/s, and sizes of frames, bytes, for which the longest stall of a disk is reported.
+const STALLS: [(f64, u32); 4] = [(1e9, 1514), (1e9, 64), (10e9, 1514), (10e9, 64)];
+
+/// The result of a dry run: the plan with the sizes that it has on this machine.
+#[derive(Debug, Clone, Serialize)]
+pub struct DryRun {
+    pub interfaces: Vec<PlannedInterface>,
+    /// The files that are read.
+    pub files: Vec<String>,
+    /// Path, folder or `stdout`.
+    pub outputs: Vec<String>,
+    pub live_copy: Option<String>,
+    pub format: &'static str,
+    pub filter: Option<String>,
+    pub inner: Option<String>,
+    pub snaplen: u32,
+    /// Bytes of the kernel's ring of each interface; `None` for files.
+    pub ring_bytes: Option<u64>,
+    pub buffer_bytes: u64,
+    pub chunk_bytes: u64,
+    pub flush_seconds: f64,
+    /// Empty for files, which wait for the output.
+    pub stalls: Vec<Stall>,
+    /// Warnings for the user.
+    pub notes: Vec<String>,
+}
+
+/// One interface, which gets a lane.
+#[derive(Debug, Clone, Serialize)]
+pub struct PlannedInterface {
+    pub name: String,
+    pub cpu: Option<usize>,
+    /// The place of the filter on inner frames.
+    #[serde(skip)]
+    pub inner_place: Option<FilterPlace>,
+}
+
+/// The longest stall of the output without loss.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct Stall {
+    pub bits_per_second: f64,
+    pub frame_bytes: u32,
+    pub seconds: f64,
+}
+
+/// Checks a plan as far as that changes nothing: the interfaces, the permission to capture, the filters, the files that
+/// are read, and whether the output can be written.
+pub fn dry_run(plan: &CapturePlan) -> Result<DryRun> {
+    let outputs: Vec<_> = std::iter::once(&plan.output).chain(&plan.live_copy).collect();
+    let mut notes: Vec<_> = plan.turn_note().into_iter().collect();
+    match plan.input.read.as_ref().is_some_and(has_stream) {
+        // Its packets can be read once.
+        true => drop(plan.input.filter.as_deref().map(FrameFilter::new).transpose()?),
+        false => {
+            let stop = Stop::default();
+            let prepared = Sources::prepare(&plan.input, &outputs, plan.write.format, &stop)?;
+            notes.extend(prepared.open(&plan.input, &stop)?.notes);
+        }
+    }
+    let places = explain(&plan.input)?;
+    if plan.input.read.is_none() {
+        probe::packet_socket()?;
+    }
+    outputs.iter().try_for_each(|output| check_output(output))?;
+    let place = |name: &str| places.iter().find(|(of, _)| of == name).map(|(_, place)| place.clone());
+    let interfaces = plan.input.interfaces.iter().map(|interface| PlannedInterface {
+        name: interface.name.clone(),
+        cpu: interface.cpu,
+        inner_place: place(&interface.name),
+    });
+    let is_live = plan.input.read.is_none();
+    let stall = |(bits_per_second, frame_bytes): (f64, u32)| {
+        let seconds = stall_seconds(plan, bits_per_second, f64::from(frame_bytes));
+        Stall { bits_per_second, frame_bytes, seconds }
+    };
+    let lanes = plan.input.lanes();
+    let buffer_bytes =
+        if is_live { plan.write.buffers(lanes) * plan.write.chunk_bytes } else { plan.write.buffer_bytes };
+    let files = plan.input.read.iter().flat_map(|read| &read.files);
+    Ok(DryRun {
+        interfaces: interfaces.collect(),
+        files: files.map(|file| file.display().to_string()).collect(),
+        outputs: names(&plan.output),
+        live_copy: plan.live_copy.as_ref().and_then(|output| names(output).pop()),
+        format: plan.write.format.extension(),
+        filter: plan.input.filter.clone(),
+        inner: plan.input.inner.as_ref().map(|inner| inner.expression.clone()),
+        snaplen: plan.input.snaplen,
+        ring_bytes: is_live.then(|| (plan.input.blocks_per_ring() * plan.input.block_bytes) as u64),
+        buffer_bytes: buffer_bytes as u64,
+        chunk_bytes: plan.write.chunk_bytes as u64,
+        flush_seconds: plan.write.flush.as_secs_f64(),
+        stalls: if is_live { STALLS.map(stall).into() } else { Vec::new() },
+        notes,
+    })
+}
+
+/// Returns whether stdin or a pipe is read.
+fn has_stream(read: &ReadPlan) -> bool {
+    read.files.iter().any(|file| file.as_os_str() == "-" || file.exists() && !file.is_file())
+}
+
+fn names(output: &Output) -> Vec<String> {
+    match output {
+        Output::Stdout => vec!["stdout".into()],
+        Output::File(path) => vec![path.display().to_string()],
+        folders => folders.folders().iter().map(|folder| folder.dir.display().to_string()).collect(),
+    }
+}
+
+/// Returns an error if an output could not be created or written.
+fn check_output(output: &Output) -> Result<()> {
+    match output {
+        Output::Stdout => Ok(()),
+        Output::File(path) if path.is_dir() => Err(Error::Plan(format!("{} is a folder", path.display()))),
+        Output::File(path) if path.exists() => Ok(disk::check_writable(path)?),
+        Output::File(path) => Ok(disk::check_writable(parent(path))?),
+        folders => folders.folders().iter().try_for_each(|folder| {
+            // The folder is created; the next one above it must be there.
+            let there = folder.dir.ancestors().find(|path| path.exists());
+            Ok(disk::check_writable(there.unwrap_or(Path::new(".")))?)
+        }),
+    }
+}
+
+fn parent(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
