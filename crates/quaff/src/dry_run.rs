@@ -3,7 +3,7 @@
 
 use crate::filter::{FilterPlace, FrameFilter, explain};
 use crate::plan::{CapturePlan, ReadPlan, stall_seconds};
-use crate::source::Sources;
+use crate::source::{Declaration, Sources};
 use crate::{Error, Result};
 use quaff_file::write::Output;
 use quaff_os::{Stop, disk, probe};
@@ -62,10 +62,13 @@ pub fn dry_run(plan: &CapturePlan) -> Result<DryRun> {
     let mut notes: Vec<_> = plan.turn_note().into_iter().collect();
     match plan.input.read.as_ref().is_some_and(has_stream) {
         // Its packets can be read once.
-        true => drop(plan.input.filter.as_deref().map(FrameFilter::new).transpose()?),
+        true => drop(
+            plan.input.filter.as_deref().map(|filter| FrameFilter::new(filter, "`filter`")).transpose()?,
+        ),
         false => {
             let stop = Stop::default();
-            let prepared = Sources::prepare(&plan.input, &outputs, plan.write.format, &stop)?;
+            let prepared =
+                Sources::prepare(&plan.input, &outputs, plan.write.format, Declaration::AsDescribed, &stop)?;
             notes.extend(prepared.open(&plan.input, &stop)?.notes);
         }
     }

@@ -288,7 +288,8 @@ pub struct CompiledFilter {
 
 /// The compiled filters of a plan: of each interface the kernel's part, then those in user space.
 pub fn compiled_filters(plan: &InputPlan) -> Result<Vec<CompiledFilter>> {
-    let inner = plan.inner.as_ref().map(|inner| FrameFilter::new(&inner.expression)).transpose()?;
+    let inner =
+        plan.inner.as_ref().map(|inner| FrameFilter::new(&inner.expression, "`inner`")).transpose()?;
     let (mut compiled, mut is_exact) = (Vec::new(), plan.read.is_none());
     for interface in &plan.interfaces {
         let link = linktype::of_arphrd(rtnl::link(&interface.name)?.arphrd).unwrap_or(ETHERNET);
@@ -299,9 +300,15 @@ pub fn compiled_filters(plan: &InputPlan) -> Result<Vec<CompiledFilter>> {
             compiled.push(CompiledFilter { place, listing: filter::listing(&filter.insns) });
         }
     }
-    let outer = plan.filter.as_deref().filter(|_| !is_exact).map(FrameFilter::new).transpose()?;
+    let outer = plan
+        .filter
+        .as_deref()
+        .filter(|_| !is_exact)
+        .map(|outer| FrameFilter::new(outer, "`filter`"))
+        .transpose()?;
     for (filter, of) in [(outer, "frames"), (inner, "decapsulated frames")] {
-        for (linktype, program) in filter.iter().flat_map(|filter| filter.ready.iter()) {
+        let usual = |(of, _): &&(u16, Program)| [ETHERNET.linktype, RAW.linktype].contains(of);
+        for (linktype, program) in filter.iter().flat_map(|filter| filter.ready.iter()).filter(usual) {
             let insns: Vec<_> = program.insns().iter().map(to_kernel).collect();
             let place = format!("{of} of link type {linktype}, in user space");
             compiled.push(CompiledFilter { place, listing: filter::listing(&insns) });
@@ -376,7 +383,8 @@ mod tests {
         for expression in expressions {
             let kernel = outer_filter("none", ETHERNET, expression, 96).expect("a filter");
             assert!(kernel.is_exact, "{expression}");
-            let in_file = FrameFilter::new(expression).expect("a filter").program(1).expect("Ethernet");
+            let in_file =
+                FrameFilter::new(expression, "`filter`").expect("a filter").program(1).expect("Ethernet");
             for (frame, tag) in frames
                 .iter()
                 .flat_map(|frame| [None, Some((0x8100, 5)), Some((0x88a8, 0xa005))].map(|tag| (frame, tag)))

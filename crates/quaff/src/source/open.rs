@@ -167,7 +167,7 @@ fn find_interfaces(
     let filter = |link: &Link| kernel_filter(plan, &link.name, kind_of(link), inner.as_ref());
     let filters = links.iter().map(filter).collect::<Result<Vec<_>>>()?;
     let in_user_space = plan.filter.as_ref().filter(|_| filters.iter().any(|filter| !filter.is_exact));
-    let filter = in_user_space.map(|expression| FrameFilter::new(expression)).transpose()?;
+    let filter = in_user_space.map(|filter| FrameFilter::new(filter, "`filter`")).transpose()?;
     let mut notes: Vec<_> = filters.iter().find_map(gap_note).into_iter().collect();
     notes.extend(links.iter().flat_map(offload_notes));
     let describe = |link| describe(plan, link);

@@ -221,7 +221,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         match (args.json, stdout_has_frames) {
             (true, false) => show::json(Stream::Stdout, &written)?,
             (true, true) => show::json(Stream::Stderr, &written)?,
-            (false, false) => show::try_print(report::written(&written, args, path).trim_end())?,
+            (false, false) => show::print(report::written(&written, args, path).trim_end()),
             (false, true) => show::say(report::written(&written, args, path).trim_end()),
         }
         return Ok(if written.is_whole() { Exit::Done } else { Exit::Loss });
