@@ -332,3 +332,35 @@ proptest! {
         read_pieces_with(Decoder::salvaging(), &file, &[]).1.ok();
     }
 }
+
+#[test]
+fn a_decoder_stops_before_a_unit_and_guesses_one() {
+    let head = Build::new(false).section().interface();
+    let first = head.bytes.len();
+    let padding = head.enhanced_packet(0, 1, &[1; 20]);
+    let padding_at = padding.bytes.len();
+    let stop = padding.block(0x8071_7561, |b| b.u64(0));
+    let stop_at = stop.bytes.len();
+    let file = stop.enhanced_packet(0, 2, &[2; 20]).bytes;
+
+    let (mut decoder, mut rest, mut frames) = (Decoder::default(), &file[..], 0);
+    decoder.stop_at(stop_at as u64);
+    while let Step::Item(item) = decoder.next(&mut rest).expect("whole") {
+        frames += u64::from(matches!(item, Item::Frame(_)));
+    }
+    // What is skipped on the way does not hide the place.
+    assert_eq!(
+        (frames, decoder.offset(), decoder.next(&mut rest)),
+        (1, stop_at as u64, Ok(Step::NeedMore(0)))
+    );
+
+    decoder.stop_at(u64::MAX);
+    let from = first + 4;
+    assert_eq!(decoder.guess_unit(from as u64, &file[from..]), Some(padding_at - from));
+    assert_eq!(decoder.offset(), padding_at as u64);
+    let Ok(Step::Item(Item::Frame(frame))) = decoder.next(&mut &file[padding_at..]) else {
+        panic!("no frame")
+    };
+    assert_eq!((frame.time_ns, decoder.offset()), (2, file.len() as u64));
+    assert_eq!(decoder.guess_unit(from as u64, &file[from..from + 8]), None);
+}

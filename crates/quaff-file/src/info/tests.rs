@@ -10,6 +10,8 @@ use quaff_wire::pcapng::{self, Interface, Section, Statistics};
 use std::io::Write;
 use tempfile::NamedTempFile;
 
+/// The option of an interface that has the resolution of its times.
+const IF_TSRESOL: u16 = 9;
 const BEGIN_NS: u64 = 1_700_000_000_000_000_000;
 /// Small enough that a file of some 100 kB has many parts.
 const SMALL: Layout = Layout { threads: 3, part_bytes: 8 << 10, large_bytes: 0, cached_bytes: 4 << 10 };
@@ -76,16 +78,32 @@ fn content(bytes: usize, seed: usize) -> Vec<u8> {
     inner
 }
 
-/// Writes the units as a file, with what a survey has to find.
+/// Describes an interface whose times have this unit: ns or µs.
+fn describe(file: &mut Vec<u8>, unit_ns: u64) {
+    let from = file.len();
+    pcapng::idb(file, &Interface { linktype: 1, name: "eth0".into(), ..Interface::default() });
+    let resolution = [&IF_TSRESOL.to_ne_bytes()[..], &1u16.to_ne_bytes(), &[9]].concat();
+    let at = file[from..].windows(5).position(|bytes| bytes == resolution).expect("if_tsresol");
+    file[from + at + 4] = if unit_ns == 1 { 9 } else { 6 };
+}
+
+fn pad(file: &mut Vec<u8>, bytes: usize) {
+    let at = file.len();
+    file.resize(at + pcapng::PADDING_BYTES_MIN + bytes.next_multiple_of(4), 0);
+    pcapng::padding(&mut file[at..]);
+}
+
+/// Writes the units as a file, with what a survey has to find. Sections have times in ns and in µs in turns.
 fn written(units: &[Unit], is_pcapng: bool) -> (Vec<u8>, Expected) {
     let (mut file, mut expected, mut now, mut from) = (Vec::new(), Expected::default(), BEGIN_NS, 0);
-    let interface = |file: &mut Vec<u8>, expected: &mut Expected| {
-        pcapng::idb(file, &Interface { linktype: 1, name: "eth0".into(), ..Interface::default() });
+    let mut unit_ns = 1;
+    let interface = |file: &mut Vec<u8>, expected: &mut Expected, unit_ns: u64| {
+        describe(file, unit_ns);
         expected.interfaces.push((0, 0));
     };
     if is_pcapng {
         pcapng::shb(&mut file, &Section { userappl: "a test".into(), ..Section::default() });
-        interface(&mut file, &mut expected);
+        interface(&mut file, &mut expected, unit_ns);
     } else {
         file.extend(pcap::file_header(Resolution::Nanoseconds, 0, 1));
         expected.interfaces.push((0, 0));
@@ -99,8 +117,13 @@ fn written(units: &[Unit], is_pcapng: bool) -> (Vec<u8>, Expected) {
                 let drops = if is_pcapng { drops } else { 0 };
                 let content = content(bytes, seed);
                 let len = bytes as u32 + cut;
-                let record =
-                    Record { time_ns: now, bytes: &content, len, dropped: drops, ..Record::default() };
+                let record = Record {
+                    time_ns: now / unit_ns,
+                    bytes: &content,
+                    len,
+                    dropped: drops,
+                    ..Record::default()
+                };
                 let mut room = vec![0; pcapng::epb_bytes(bytes)];
                 let written = match is_pcapng {
                     true => pcapng::epb(&mut room, interface as u32, &record),
@@ -111,23 +134,24 @@ fn written(units: &[Unit], is_pcapng: bool) -> (Vec<u8>, Expected) {
                 expected.captured_bytes += bytes as u64;
                 expected.wire_bytes += u64::from(len);
                 expected.cut_packets += u64::from(cut > 0);
-                expected.times.push(now);
+                expected.times.push(now / unit_ns * unit_ns);
                 expected.places += u64::from(drops > 0);
                 let of = &mut expected.interfaces[from + interface];
                 *of = (of.0 + 1, of.1 + drops);
             }
             _ if !is_pcapng => {}
-            Unit::Interface => interface(&mut file, &mut expected),
+            Unit::Interface => interface(&mut file, &mut expected, unit_ns),
             Unit::Section => {
                 pcapng::shb(&mut file, &Section::default());
                 from = expected.interfaces.len();
-                interface(&mut file, &mut expected);
+                unit_ns = 1001 - unit_ns;
+                interface(&mut file, &mut expected, unit_ns);
             }
             Unit::Statistics { interface, delivered, dropped } => {
                 let interface = (interface % known) as u32;
                 let counters = Statistics {
                     interface,
-                    time_ns: now,
+                    time_ns: now / unit_ns,
                     filter_accepted: delivered + dropped,
                     os_dropped: dropped,
                     delivered,
@@ -135,11 +159,7 @@ fn written(units: &[Unit], is_pcapng: bool) -> (Vec<u8>, Expected) {
                 };
                 pcapng::isb(&mut file, &counters);
             }
-            Unit::Padding(bytes) => {
-                let at = file.len();
-                file.resize(at + pcapng::PADDING_BYTES_MIN + bytes.next_multiple_of(4), 0);
-                pcapng::padding(&mut file[at..]);
-            }
+            Unit::Padding(bytes) => pad(&mut file, bytes),
         }
     }
     (file, expected)
