@@ -85,8 +85,11 @@ pub struct WriterTally {
     pub unsynced_files: u64,
     /// The first failures: path and error.
     pub failures: Vec<String>,
-    /// Files removed by retention.
+    /// Files removed by retention, and those of them that earlier runs had left.
     pub pruned: u64,
+    pub pruned_earlier: u64,
+    /// Warnings for the user.
+    pub notes: Vec<String>,
     /// The longest write, ns.
     pub write_high_ns: u64,
     /// Bytes that a sync has completed for.
@@ -134,6 +137,8 @@ impl WriterTally {
         self.files += files;
         self.failed_files += failed_files;
         self.pruned += pruned;
+        self.pruned_earlier += of.pruned_earlier;
+        self.notes.extend(of.notes);
         self.failures.extend(of.failures);
         self.write_high_ns = self.write_high_ns.max(of.write_high_ns);
         self.commands += of.commands;

@@ -162,6 +162,7 @@ impl Capture {
         let mut ledger = ended.ledger(&writer, buffer.high_bytes(), block_bytes, self.stop.reason());
         (ledger.writing, ledger.resident_bytes) = (self.writing, buffer.resident.get());
         ledger.sandbox = sandbox;
+        ledger.has_retention = self.plan.output.folders().iter().any(|dir| dir.retention.is_any());
         ledger
     }
 }

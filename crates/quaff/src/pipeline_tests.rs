@@ -268,6 +268,7 @@ proptest! {
         let folder = DirPlan {
             dir: dir.path().into(),
             name: "q".into(),
+            utc: false,
             rotate_bytes: Some(1 << 20),
             rotate_time: Some(Duration::from_secs(slot_s)),
             retention: Retention::default(),
@@ -456,6 +457,7 @@ fn direct_files_hold_every_frame() {
         let folder = DirPlan {
             dir: dir.path().into(),
             name: "q".into(),
+            utc: false,
             rotate_bytes: Some(2 << 20),
             rotate_time: None,
             retention: Retention::default(),
@@ -493,6 +495,7 @@ fn rotate(
     let folder = DirPlan {
         dir: dir.into(),
         name: "q".into(),
+        utc: false,
         rotate_bytes: Some(1 << 20),
         rotate_time: Some(Duration::from_secs(slot_s)),
         retention: Retention::default(),

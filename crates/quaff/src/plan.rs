@@ -497,6 +497,7 @@ mod tests {
         let dir = DirPlan {
             dir: ".".into(),
             name: "q".into(),
+            utc: false,
             rotate_bytes: Some(16 << 20),
             rotate_time: None,
             retention: Retention::default(),

@@ -170,6 +170,7 @@ impl Ended {
         ended_by: Option<Reason>,
     ) -> Ledger {
         self.reasons.unknown.extend(verdict::unsynced(writer));
+        self.reasons.notes.extend(writer.notes.iter().cloned());
         let mut ledger = Ledger::new(self.lanes.clone(), writer, buffer_high_bytes, block_bytes);
         ledger.seconds = self.seconds;
         ledger.ended_by = ended_by;

@@ -231,8 +231,12 @@ pub struct Ledger {
     /// The first failures of files: path and error.
     #[serde(skip)]
     pub write_failures: Vec<String>,
-    /// Files removed by retention.
+    /// Files removed by retention, and those of them that earlier runs had left.
     pub pruned: u64,
+    pub pruned_earlier: u64,
+    /// A retention rule is in force.
+    #[serde(skip)]
+    pub has_retention: bool,
     /// The folders, if there are several: parts of the sums above.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub outputs: Vec<FolderTally>,
@@ -320,6 +324,8 @@ impl Ledger {
             failed_files: writer.failed_files,
             write_failures: writer.failures.clone(),
             pruned: writer.pruned,
+            pruned_earlier: writer.pruned_earlier,
+            has_retention: false,
             outputs: writer.folders.clone(),
             buffer_high_bytes,
             resident_bytes: 0,

@@ -124,7 +124,7 @@ impl Folder {
         extension: &'static str,
         wakeup: Wakeup,
     ) -> Result<Self> {
-        let names = NameTemplate::new(&plan.name, extension)?;
+        let names = NameTemplate::of(plan, extension)?;
         let lock = lock(&plan.dir)?;
         let kept_files = KeptFiles::open(&plan.dir, &names, plan.retention)?;
         let rotate_bytes = plan.rotate_bytes.unwrap_or_else(|| kept_files.share_bytes());
@@ -310,6 +310,16 @@ impl Folder {
         self.kept_files.pruned
     }
 
+    /// Returns the number of those that earlier runs had left.
+    pub(super) fn pruned_earlier(&self) -> u64 {
+        self.kept_files.pruned_earlier
+    }
+
+    /// A warning if a retention rule cannot be met.
+    pub(super) fn unmet_rule(&self) -> Option<String> {
+        self.kept_files.unmet()
+    }
+
     /// Removes old files to make room for `bytes` on a full disk; the caller then tries again. `false`
     /// without a retention rule, without a file to remove, or when removing files has not helped.
     pub(super) fn make_room(&mut self, bytes: u64) -> bool {
@@ -470,7 +480,7 @@ impl Folder {
                 if let Some(post_rotate) = &self.post_rotate {
                     post_rotate.add(job.path.clone());
                 }
-                self.kept_files.add(job.path.clone(), job.bytes);
+                self.kept_files.add(job.path.clone(), job.bytes, self.post_rotate.is_some());
                 Ok(())
             }
             Err(error) => {
@@ -510,6 +520,7 @@ mod tests {
         let plan = DirPlan {
             dir: dir.to_owned(),
             name: "q".into(),
+            utc: false,
             rotate_bytes: Some(1 << 20),
             rotate_time: None,
             retention,
@@ -569,6 +580,7 @@ mod tests {
         let plan = DirPlan {
             dir: dir.to_owned(),
             name: "pcap%3i".into(),
+            utc: false,
             rotate_bytes: Some(1 << 20),
             rotate_time: None,
             retention,
@@ -664,8 +676,8 @@ mod tests {
         folder.note_success();
         assert!(folder.make_room(1));
         assert_eq!((folder.pruned(), names(dir.path()).len()), (6, 4));
-        assert!(folder.make_room(1 << 20) && folder.pruned() == 10, "all files");
-        assert!(folder.make_room(1 << 20), "no file is left, but space may still be freed");
+        assert!(folder.make_room(1 << 20) && folder.pruned() == 9, "all files but the newest");
+        assert!(folder.make_room(1 << 20), "no file may be removed, but space may still be freed");
         folder.full_ns = folder.full_ns.map(|since_ns| since_ns - LATE_NS);
         assert!(!folder.make_room(1 << 20), "it was not freed");
     }
@@ -693,6 +705,7 @@ mod tests {
             let plan = DirPlan {
                 dir: dir.path().to_owned(),
                 name: "q".into(),
+                utc: false,
                 rotate_bytes: None,
                 rotate_time: Some(Duration::from_secs(3600)),
                 retention,
@@ -726,11 +739,44 @@ mod tests {
     }
 
     #[test]
+    fn a_file_is_removed_only_after_its_command_whatever_is_left_of_it() {
+        let Ok(gzip) = std::process::Command::new("gzip").arg("--version").output() else {
+            return quaff_os::testing::skip(
+                "a_file_is_removed_only_after_its_command",
+                "gzip is not installed",
+            );
+        };
+        assert!(gzip.status.success());
+        let dir = tempfile::tempdir().unwrap();
+        let run = || {
+            let plan = DirPlan {
+                dir: dir.path().to_owned(),
+                name: "q".into(),
+                utc: false,
+                rotate_bytes: Some(1 << 20),
+                rotate_time: None,
+                retention: Retention { files: Some(2), ..Retention::default() },
+                wrap: false,
+                exec: Some("sleep 0.1; gzip".into()),
+            };
+            let mut folder = Folder::open(&plan, "pcapng", false, Wakeup::new().unwrap()).unwrap();
+            write(&mut folder, 5);
+            (folder.finish_post_rotate(), folder.pruned(), folder.pruned_earlier())
+        };
+        assert_eq!(run(), (CommandRuns { count: 5, failed: 0 }, 3, 0));
+        assert_eq!(names(dir.path()), ["q-000003.pcapng.gz", "q-000004.pcapng.gz"]);
+        // Another run knows them: its numbers continue, and they go first.
+        assert_eq!(run(), (CommandRuns { count: 5, failed: 0 }, 5, 2));
+        assert_eq!(names(dir.path()), ["q-000008.pcapng.gz", "q-000009.pcapng.gz"]);
+    }
+
+    #[test]
     fn a_file_is_removed_only_after_its_command() {
         let (dir, copies) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let plan = DirPlan {
             dir: dir.path().to_owned(),
             name: "q".into(),
+            utc: false,
             rotate_bytes: Some(1 << 20),
             rotate_time: None,
             retention: Retention { files: Some(2), ..Retention::default() },

@@ -19,6 +19,7 @@
 //! | [`retention`] | finished files, and the rules by which they are removed |
 //! | [`set_aside`] | preallocation, which follows what is free |
 //! | [`slots`] | rotation by time: the slot of a time, through daylight saving and steps of the clock |
+//! | [`suffix`] | the format and the compression that a file's name stands for |
 //! | [`file_opener`] | the thread that opens the next file ahead |
 //! | [`finisher`] | the thread that syncs files, and finishes the last one |
 //! | [`post_rotate`] | runs a command of the user for each finished file |
@@ -47,6 +48,7 @@ mod retention;
 mod set_aside;
 mod slots;
 mod stream;
+mod suffix;
 mod target;
 mod tee;
 
@@ -61,6 +63,7 @@ pub use plan::{CompressPlan, DirPlan, Format, Output, ROTATE_BYTES_MIN, Retentio
 pub use repack::Repack;
 pub use slots::Slots;
 pub use stream::Patience;
+pub use suffix::Suffix;
 pub use target::Target;
 
 use crate::Result;

@@ -2,6 +2,8 @@
 //!
 //! Retention deletes files, so only a name that matches the template field by field is recognised.
 
+use super::suffix::plain;
+use crate::write::plan::DirPlan;
 use crate::{Error, Result};
 use jiff::{Timestamp, tz::TimeZone};
 
@@ -33,6 +35,12 @@ enum Field {
 }
 
 impl NameTemplate {
+    /// The template of a folder, in the time zone that it asks for.
+    pub(super) fn of(plan: &DirPlan, extension: &str) -> Result<Self> {
+        let names = Self::new(&plan.name, extension)?;
+        Ok(if plan.utc { Self { zone: TimeZone::UTC, ..names } } else { names })
+    }
+
     /// Parses an strftime template with the fields `%Y %y %m %d %H %M %S %j %F %T %s %%`, which can be
     /// recognised in a name. A template with `%i` (or `%3i`: at least three digits) is the whole name, with
     /// the file's number there, but for the suffix of a compression in `extension`; to any other the number and
@@ -49,8 +57,12 @@ impl NameTemplate {
             (before, digits, if is_named { after } else { after + &compression })
         };
         let appended = || (format!("{template}-"), NUMBER_DIGITS, format!(".{extension}"));
-        let (before, digits, after) = split(template).map(whole).unwrap_or_else(appended);
-        let (Some(mut pattern), Some(rest)) = (pattern(&before), pattern(&after)) else {
+        let placed = split(template);
+        // Files of this name that are not compressed, or otherwise, are the folder's as well.
+        let is_literal = placed.is_some() && !extension.contains('.');
+        let (before, digits, after) = placed.map(whole).unwrap_or_else(appended);
+        let plain_after = if is_literal { &after[..] } else { plain(&after) };
+        let (Some(mut pattern), Some(rest)) = (pattern(&before), pattern(plain_after)) else {
             return refuse("the fields are %Y %y %m %d %H %M %S %j %F %T %s %%, and %i once");
         };
         if pattern.last() == Some(&Field::Seconds) || rest.first().is_some_and(Field::is_digit) {
@@ -61,7 +73,16 @@ impl NameTemplate {
         Ok(Self { before, digits, after, pattern, zone: TimeZone::system() })
     }
 
-    /// Returns the name of a file that begins at `time_ns` (ns since 1970), in local time.
+    /// A warning if names are to be in local time, and the time zone is not known.
+    pub(super) fn unknown_zone(&self) -> Option<String> {
+        // Without the variable and without /etc/localtime the time is UTC, as for all programs.
+        let zone = std::env::var("TZ").ok()?;
+        self.zone.is_unknown().then(|| {
+            format!("the time zone TZ={zone} is not known here: names of files and `rotate-time` are in UTC")
+        })
+    }
+
+    /// Returns the name of a file that begins at `time_ns` (ns since 1970).
     pub(super) fn name(&self, time_ns: u64, number: u64) -> String {
         let time = Timestamp::from_nanosecond(i128::from(time_ns)).unwrap_or(Timestamp::UNIX_EPOCH);
         let time = time.to_zoned(self.zone.clone());
@@ -69,12 +90,19 @@ impl NameTemplate {
         format!("{before}{number:0digits$}{after}", digits = self.digits)
     }
 
-    /// Returns the number in the name of a finished file; `None` if the name does not match.
+    /// Returns the number in the name of a finished file, also of one that was compressed; `None` if the name does not
+    /// match.
     pub(super) fn number(&self, name: &str) -> Option<u64> {
-        number_in(&self.pattern, name)
+        number_in(&self.pattern, name).or_else(|| number_in(&self.pattern, plain(name)))
     }
 
-    /// Returns the offset of local time from UTC, ns.
+    /// Returns the name that a finished file had before it was compressed.
+    pub(super) fn plain_name<'a>(&self, name: &'a str) -> &'a str {
+        let plain = plain(name);
+        if number_in(&self.pattern, plain).is_some() { plain } else { name }
+    }
+
+    /// Returns the offset of the names' time from UTC, ns.
     pub(super) fn zone_offset_ns(&self, time_ns: u64) -> i64 {
         let time = Timestamp::from_nanosecond(i128::from(time_ns)).unwrap_or(Timestamp::UNIX_EPOCH);
         i64::from(self.zone.to_offset(time).seconds()) * 1_000_000_000
@@ -100,6 +128,11 @@ impl Field {
             _ => true,
         }
     }
+}
+
+/// Returns whether a template has `%i`.
+pub(super) fn places_number(template: &str) -> bool {
+    split(template).is_some()
 }
 
 /// Splits a template at its `%i`; `None` without one.
@@ -196,6 +229,39 @@ mod tests {
         let names = NameTemplate::new("pcap%3i", "pcapng").unwrap();
         assert_eq!((names.name(0, 1234).as_str(), names.number("pcap1234")), ("pcap1234", Some(1234)));
         assert_eq!((names.number("pcap12"), names.number("pcap")), (None, None));
+    }
+
+    #[test]
+    fn a_compressed_file_has_the_number_of_the_plain_one() {
+        for extension in ["pcapng", "pcapng.zst"] {
+            let names = NameTemplate::new("q", extension).unwrap();
+            for name in ["q-000042.pcapng", "q-000042.pcapng.gz", "q-000042.pcapng.zst"] {
+                assert_eq!((names.number(name), names.plain_name(name)), (Some(42), "q-000042.pcapng"));
+            }
+            for other in ["q-000042.pcapng.old", "q-000042.gz", "q-000042.pcapng.gz.gz", "q-42.pcapng.gz"] {
+                assert_eq!((names.number(other), names.plain_name(other)), (None, other));
+            }
+        }
+        let names = NameTemplate::new("tap%i.gz", "pcapng").unwrap();
+        assert_eq!((names.number("tap7.gz"), names.number("tap7")), (Some(7), None));
+        assert_eq!(names.plain_name("tap7.gz"), "tap7.gz");
+    }
+
+    #[test]
+    fn names_in_utc_do_not_follow_the_machine() {
+        let plan = DirPlan {
+            dir: ".".into(),
+            name: "q%H".into(),
+            utc: true,
+            rotate_bytes: None,
+            rotate_time: None,
+            retention: crate::write::plan::Retention::default(),
+            wrap: false,
+            exec: None,
+        };
+        let names = NameTemplate::of(&plan, "pcap").unwrap();
+        assert_eq!(names.name(3 * 3_600_000_000_000, 1), "q03-000001.pcap");
+        assert_eq!((names.zone_offset_ns(0), names.zone_changes(0, 9)), (0, Vec::new()));
     }
 
     #[test]

@@ -116,9 +116,11 @@ pub struct DirPlan {
     pub dir: PathBuf,
     /// strftime template of the names; see [`super::name_template`].
     pub name: String,
+    /// Names and the boundaries of `rotate_time` are in UTC instead of local time.
+    pub utc: bool,
     /// Largest size of a file, bytes. `None` with a retention rule: a quarter of the space that the rule leaves.
     pub rotate_bytes: Option<u64>,
-    /// Longest time that a file covers, aligned to local midnight.
+    /// Longest time that a file covers, aligned to midnight.
     pub rotate_time: Option<Duration>,
     pub retention: Retention,
     /// Restart the numbers in names at 0 after `retention.files` files.

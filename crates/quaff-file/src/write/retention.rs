@@ -1,16 +1,18 @@
 //! Retention: the finished files of a folder, oldest first, and the rules by which they are removed.
 //!
 //! Files of earlier runs count too. A file that a killed run could not finish is readable up to its last
-//! write: it gets its final name and is kept like the others.
+//! write: it gets its final name and is kept like the others. A file that a command has compressed is the same file
+//! under another name, of the size that it has then.
 
 use super::name_template::{NameTemplate, PART};
+use super::suffix::variants;
 use crate::write::plan::{ROTATE_BYTES_MIN, Retention};
 use crate::{Error, Result};
 use quaff_os::clock::steady_ns;
 use quaff_os::disk::{open_regular, rename_new, space};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::fs::{self, File, TryLockError};
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -21,19 +23,37 @@ const PENDING_FREE_NS: u64 = 30_000_000_000;
 const LOCK_TRIES: u32 = 10;
 const LOCK_WAIT: Duration = Duration::from_millis(100);
 
+/// Newest finished files that stay, however little space is free: other programs may have filled the disk.
+const NEWEST_KEPT: usize = 2;
+/// The same for the disk of which no byte is free.
+const NEWEST_KEPT_FULL: usize = 1;
+
 /// The finished files of a folder.
 #[derive(Debug)]
 pub(super) struct KeptFiles {
     dir: PathBuf,
     rule: Retention,
-    files: VecDeque<(PathBuf, u64)>,
+    files: VecDeque<KeptFile>,
     bytes: u64,
     /// The newest files that the post-rotate command has not finished yet: they stay.
     held: usize,
     next_number: u64,
     pending_free: PendingFree,
-    /// Number of files removed so far.
+    /// Number of files removed so far, and those of them that are of earlier runs.
     pub pruned: u64,
+    pub pruned_earlier: u64,
+}
+
+/// A finished file.
+#[derive(Debug)]
+struct KeptFile {
+    /// Its name before a command compressed it.
+    path: PathBuf,
+    /// Size of it and of its [`variants`].
+    bytes: u64,
+    /// Its size is to be read again when the post-rotate command has ended.
+    awaits_command: bool,
+    is_earlier: bool,
 }
 
 /// Space of removed files that the file system has not freed yet.
@@ -49,7 +69,7 @@ struct PendingFree {
 impl KeptFiles {
     /// Scans the folder and finishes leftovers of killed runs.
     pub(super) fn open(dir: &Path, names: &NameTemplate, rule: Retention) -> Result<Self> {
-        let mut found = Vec::new();
+        let mut found = BTreeMap::<PathBuf, (SystemTime, u64)>::new();
         let mut next_number = 0;
         for entry in fs::read_dir(dir).map_err(|errno| Error::path("read the folder", dir, errno))? {
             let Some(path) = entry.ok().map(|entry| entry.path()) else { continue };
@@ -60,8 +80,11 @@ impl KeptFiles {
             if !meta.is_file() {
                 continue;
             }
-            found.push((meta.modified().unwrap_or(SystemTime::UNIX_EPOCH), path, meta.len()));
+            let modified = meta.modified().unwrap_or(SystemTime::UNIX_EPOCH);
+            let of = found.entry(dir.join(names.plain_name(&name))).or_insert((modified, 0));
+            *of = (of.0.min(modified), of.1 + meta.len());
         }
+        let mut found: Vec<_> = found.into_iter().map(|(path, (time, bytes))| (time, path, bytes)).collect();
         found.sort();
         let mut kept_files = Self {
             dir: dir.to_owned(),
@@ -72,10 +95,12 @@ impl KeptFiles {
             next_number,
             pending_free: PendingFree::default(),
             pruned: 0,
+            pruned_earlier: 0,
         };
         for (_, path, bytes) in found {
-            kept_files.add(path, bytes);
+            kept_files.add(path, bytes, false);
         }
+        kept_files.files.iter_mut().for_each(|file| file.is_earlier = true);
         Ok(kept_files)
     }
 
@@ -83,8 +108,25 @@ impl KeptFiles {
     /// space allow. `u64::MAX` without a rule.
     pub(super) fn share_bytes(&self) -> u64 {
         let Some(space) = space(&self.dir).ok().filter(|_| self.rule.is_any()) else { return u64::MAX };
-        let usable = (self.bytes + space.free).saturating_sub(self.least_free(space.total));
+        let most = self.bytes + space.free;
+        // Where other programs leave less than the rule demands, a tenth of what is left.
+        let usable = most.saturating_sub(self.least_free(space.total)).max(most / 10);
         (usable / 4).max(ROTATE_BYTES_MIN)
+    }
+
+    /// A sentence if the rule on free space cannot hold whatever is removed, because other programs fill the disk.
+    pub(super) fn unmet(&self) -> Option<String> {
+        let percent = self.rule.free_percent?;
+        let space = space(&self.dir).ok()?;
+        let most = self.bytes + space.free;
+        let left = 100.0 * most as f64 / space.total.max(1) as f64;
+        (self.least_free(space.total) > most).then(|| {
+            format!(
+                "`keep-free` {percent} % cannot be met: without the files of {} {left:.1} % of its file system would \
+                 be free, because other files fill it; the newest {NEWEST_KEPT} files of the capture are kept",
+                self.dir.display()
+            )
+        })
     }
 
     /// Returns the free bytes that the rule demands of a file system of `total` bytes.
@@ -98,21 +140,28 @@ impl KeptFiles {
         self.next_number - 1
     }
 
-    /// Adds a finished file.
-    pub(super) fn add(&mut self, path: PathBuf, bytes: u64) {
+    /// Adds a finished file. With `awaits_command`, the post-rotate command will run for it, and may compress it.
+    pub(super) fn add(&mut self, path: PathBuf, bytes: u64, awaits_command: bool) {
         self.bytes += bytes;
-        self.files.push_back((path, bytes));
+        self.files.push_back(KeptFile { path, bytes, awaits_command, is_earlier: false });
     }
 
     /// Adds a file that may not be on disk, under the name that it has. It counts as older than those that are held.
     pub(super) fn add_unfinished(&mut self, name: PathBuf, bytes: u64) {
         self.bytes += bytes;
-        self.files.insert(self.files.len().saturating_sub(self.held), (name, bytes));
+        let file = KeptFile { path: name, bytes, awaits_command: false, is_earlier: false };
+        self.files.insert(self.files.len().saturating_sub(self.held), file);
     }
 
-    /// Keeps the `newest` files, whatever the rules demand.
+    /// Keeps the `newest` files, whatever the rules demand. The command has ended for all others.
     pub(super) fn hold(&mut self, newest: u64) {
         self.held = usize::try_from(newest).unwrap_or(usize::MAX);
+        let ended = self.files.len().saturating_sub(self.held);
+        for file in self.files.iter_mut().take(ended).filter(|file| file.awaits_command) {
+            file.awaits_command = false;
+            let before = std::mem::replace(&mut file.bytes, size_on_disk(&file.path));
+            self.bytes = self.bytes + file.bytes - before;
+        }
     }
 
     /// Removes the oldest files until the rules hold. `open_files` and `open_bytes` count the files being
@@ -120,17 +169,17 @@ impl KeptFiles {
     pub(super) fn prune(&mut self, open_files: u64, open_bytes: u64) {
         // Measured once: some file systems free removed files much later.
         let (mut missing, mut at) = (self.missing_bytes(), 0);
-        while missing > 0 || self.is_too_much(open_files, open_bytes) {
+        while missing > 0 && self.files.len() > at + NEWEST_KEPT || self.is_too_much(open_files, open_bytes) {
             let Some(bytes) = self.remove_from(&mut at) else { return };
             missing = missing.saturating_sub(bytes);
         }
     }
 
-    /// Removes the oldest files to make room for `bytes` on a full disk. Returns the size of the removed
-    /// files: 0 without a retention rule or without a file.
+    /// Removes the oldest files to make room for `bytes` on a full disk; the newest stays. Returns the size of the removed
+    /// files: 0 without a retention rule or without a file that may be removed.
     pub(super) fn make_room(&mut self, bytes: u64) -> u64 {
         let (mut made, mut at) = (0, 0);
-        while made < bytes.max(1) && self.rule.is_any() {
+        while made < bytes.max(1) && self.rule.is_any() && self.files.len() > at + NEWEST_KEPT_FULL {
             let Some(bytes) = self.remove_from(&mut at) else { break };
             made += bytes;
         }
@@ -158,8 +207,9 @@ impl KeptFiles {
     /// or 0 if it no longer existed or could not be removed. In the latter case it stays in the books, to be tried
     /// again the next time, and `at` moves past it.
     fn remove_from(&mut self, at: &mut usize) -> Option<u64> {
-        let (path, bytes) = self.files.get(*at).filter(|_| *at + self.held < self.files.len())?;
-        let (removed, bytes) = (fs::remove_file(path), *bytes);
+        let is_free = at.saturating_add(self.held) < self.files.len();
+        let KeptFile { path, bytes, is_earlier, .. } = self.files.get(*at).filter(|_| is_free)?;
+        let (removed, bytes, is_earlier) = (remove(path), *bytes, *is_earlier);
         if removed.as_ref().is_err_and(|error| error.kind() != ErrorKind::NotFound) {
             *at += 1;
             return Some(0);
@@ -170,6 +220,7 @@ impl KeptFiles {
             return Some(0);
         }
         self.pruned += 1;
+        self.pruned_earlier += u64::from(is_earlier);
         self.pending_free.add(bytes, steady_ns());
         Some(bytes)
     }
@@ -189,6 +240,26 @@ impl PendingFree {
         self.free = free;
         free + self.bytes
     }
+}
+
+/// Removes a file and its variants; `NotFound` if there is none.
+fn remove(path: &Path) -> io::Result<()> {
+    let (mut is_removed, mut failure) = (false, None);
+    for variant in variants(path) {
+        match fs::remove_file(variant) {
+            Ok(()) => is_removed = true,
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => failure = Some(error),
+        }
+    }
+    let none = (!is_removed).then(|| ErrorKind::NotFound.into());
+    failure.or(none).map_or(Ok(()), Err)
+}
+
+/// The size of a file and its variants: what a command has left of it.
+fn size_on_disk(path: &Path) -> u64 {
+    let sizes = variants(path).filter_map(|path| path.symlink_metadata().ok());
+    sizes.filter(|meta| meta.is_file()).map(|meta| meta.len()).sum()
 }
 
 /// An unlocked `.part` is a leftover of a killed run: its preallocated space is freed and it gets its
@@ -253,7 +324,7 @@ mod tests {
         for name in ["done", "held-1", "held-2", "bad.part"] {
             put(dir.path(), name, 10);
         }
-        ["done", "held-1", "held-2"].into_iter().for_each(|name| kept_files.add(path(name), 10));
+        ["done", "held-1", "held-2"].into_iter().for_each(|name| kept_files.add(path(name), 10, false));
         kept_files.hold(2);
         kept_files.add_unfinished(path("bad.part"), 10);
         kept_files.prune(0, 0);
@@ -277,9 +348,9 @@ mod tests {
         let rule = Retention { bytes: Some(25), ..Retention::default() };
         let mut kept_files = KeptFiles::open(dir.path(), &names, rule).unwrap();
         kept_files.prune(0, 10);
-        assert_eq!(kept_files.pruned, 1);
-        assert_eq!((kept_files.make_room(1), kept_files.make_room(1), kept_files.pruned), (10, 0, 2));
-        assert_eq!(files(dir.path()), ["holiday.pcapng"]);
+        assert_eq!((kept_files.pruned, kept_files.pruned_earlier), (1, 1));
+        assert_eq!((kept_files.make_room(1), kept_files.pruned), (0, 1), "the newest stays");
+        assert_eq!(files(dir.path()), ["holiday.pcapng", "q100-000004.pcapng"]);
     }
 
     #[test]
@@ -334,7 +405,7 @@ mod tests {
         let rule = Retention { files: Some(3), ..Retention::default() };
         let mut kept_files = KeptFiles::open(dir.path(), &names, rule).unwrap();
         fs::remove_file(dir.path().join("q100-000000.pcapng")).unwrap();
-        assert_eq!((kept_files.make_room(15), kept_files.pruned), (20, 2));
+        assert_eq!((kept_files.make_room(15), kept_files.pruned), (10, 1));
     }
 
     #[test]
@@ -372,6 +443,60 @@ mod tests {
         assert_eq!((kept_files.pruned, kept_files.make_room(1)), (1, 0));
         kept_files.hold(1);
         assert_eq!((kept_files.make_room(15), kept_files.make_room(1)), (20, 0));
+    }
+
+    #[test]
+    fn a_file_that_a_command_compresses_counts_as_what_is_left_of_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let names = NameTemplate::new("q", "pcapng").unwrap();
+        let rule = Retention { files: Some(2), ..Retention::default() };
+        let mut kept_files = KeptFiles::open(dir.path(), &names, rule).unwrap();
+        let path = |number: u64| dir.path().join(format!("q-{number:06}.pcapng"));
+        for number in 0..4 {
+            put(dir.path(), &format!("q-{number:06}.pcapng"), 10);
+            kept_files.add(path(number), 10, true);
+            // The command: it has not had the newest file yet.
+            kept_files.hold(1);
+            kept_files.prune(0, 0);
+            assert!(path(number).exists(), "it had no turn");
+            fs::remove_file(path(number)).unwrap();
+            put(dir.path(), &format!("q-{number:06}.pcapng.gz"), 3);
+            kept_files.hold(0);
+        }
+        kept_files.prune(0, 0);
+        let left = ["q-000002.pcapng.gz", "q-000003.pcapng.gz"].map(str::to_owned);
+        assert_eq!((files(dir.path()), kept_files.bytes, kept_files.pruned), (left.to_vec(), 6, 2));
+        // One that keeps both counts once, and an earlier run's files are known by their plain names.
+        put(dir.path(), "q-000003.pcapng", 10);
+        let mut kept_files = KeptFiles::open(dir.path(), &names, rule).unwrap();
+        assert_eq!((kept_files.files.len(), kept_files.bytes, kept_files.next_number()), (2, 16, 4));
+        kept_files.prune(1, 0);
+        assert_eq!(files(dir.path()), ["q-000003.pcapng", "q-000003.pcapng.gz"]);
+        kept_files.prune(2, 0);
+        assert_eq!((files(dir.path()).len(), kept_files.pruned, kept_files.bytes), (0, 2, 0));
+    }
+
+    /// 100 % can never be free: as if another program had filled the disk.
+    #[test]
+    fn the_newest_files_stay_on_a_disk_that_others_fill() {
+        let dir = tempfile::tempdir().unwrap();
+        let names = NameTemplate::new("q", "pcapng").unwrap();
+        (0..5).for_each(|number| put(dir.path(), &format!("q-{number:06}.pcapng"), 10));
+        let rule = Retention { free_percent: Some(100.0), ..Retention::default() };
+        let mut kept_files = KeptFiles::open(dir.path(), &names, rule).unwrap();
+        let said = kept_files.unmet().expect("a rule that cannot be met");
+        assert!(
+            said.starts_with("`keep-free` 100 % cannot be met") && said.contains("other files"),
+            "{said}"
+        );
+        kept_files.prune(1, 0);
+        assert_eq!(
+            (files(dir.path()), kept_files.pruned),
+            (vec!["q-000003.pcapng".into(), "q-000004.pcapng".into()], 3)
+        );
+        assert!(kept_files.share_bytes() > ROTATE_BYTES_MIN || space(dir.path()).unwrap().free < 100 << 20);
+        let rule = Retention { free_percent: Some(0.0), ..Retention::default() };
+        assert_eq!(KeptFiles::open(dir.path(), &names, rule).unwrap().unmet(), None);
     }
 
     #[test]

@@ -87,7 +87,7 @@ impl Target {
                 make_folder(&dir.dir)?;
                 let align = folder_align(&dir.dir, access)?;
                 let folder = Folder::open(dir, extension, align > 1, access, wakeup.clone())?;
-                let names = NameTemplate::new(&dir.name, extension)?;
+                let names = NameTemplate::of(dir, extension)?;
                 (TargetKind::Folder(Box::new(folder), dir.rotate_time, Box::new(names)), align)
             }
             Output::Dirs(dirs) => open_folders(dirs, extension, access)?,
@@ -201,8 +201,17 @@ impl Target {
             "the file system does not support O_DIRECT: the page cache is slower, and kill -9 can truncate the last block"
                 .to_owned()
         });
-        let folders = if let TargetKind::Folders(folders, ..) = &self.kind { &folders[..] } else { &[] };
-        cached.into_iter().chain(shared_disk(folders)).collect()
+        let (folders, names) = match &self.kind {
+            TargetKind::Folders(folders, _, names) => (&folders[..], Some(names)),
+            TargetKind::Folder(_, _, names) => (&[][..], Some(names)),
+            _ => (&[][..], None),
+        };
+        let one = if let TargetKind::Folder(folder, ..) = &self.kind { Some(&**folder) } else { None };
+        let all = one.into_iter().chain(folders.iter().map(|open| &open.folder));
+        let mut notes: Vec<_> = cached.into_iter().chain(shared_disk(folders)).collect();
+        notes.extend(all.filter_map(Folder::unmet_rule));
+        notes.extend(names.and_then(|names| names.unknown_zone()));
+        notes
     }
 
     /// Creates the sink. Must be called on the writer's thread: io_uring's kernel threads stay on its core.
@@ -386,7 +395,7 @@ fn open_folders(
         let (align, wakeup, dir) = (folder_align(&plan.dir, access)?, Wakeup::new()?, plan.dir.clone());
         let folder = Folder::open(plan, extension, align > 1, access, wakeup.clone())?;
         folders.push(OpenFolder { dir, folder, align, wakeup, disk: Box::new(Disk::new) });
-        names = Some(NameTemplate::new(&plan.name, extension)?);
+        names = Some(NameTemplate::of(plan, extension)?);
         rotate_time = plan.rotate_time;
     }
     let align = folders.iter().map(|open| open.align).max().unwrap_or(1);

@@ -11,8 +11,7 @@ use quaff::plan::{
     default_rings_bytes,
 };
 use quaff::source::interfaces_named;
-use quaff_file::read::Compression;
-use quaff_file::write::{Codec, CompressPlan, DirPlan, Format, Output, Retention};
+use quaff_file::write::{Codec, CompressPlan, DirPlan, Format, Output, Retention, Suffix};
 use quaff_os::packet::TimeSource;
 use quaff_wire::tunnel::TunnelKinds;
 use std::path::{Path, PathBuf};
@@ -123,9 +122,10 @@ pub(crate) struct Args {
     /// Write to FILE, which is readable while it grows; '-' is stdout
     #[arg(short, long, value_name = "FILE", required_unless_present_any = ["dir", "dry_run", "dump_filter"], conflicts_with = "dir", help_heading = "Output")]
     write: Option<PathBuf>,
-    /// File format: pcapng, pcap (nanoseconds), or pcap-us (microseconds, for old readers)
-    #[arg(long, value_name = "FORMAT", default_value = "pcapng", value_parser = choice(FORMATS), help_heading = "Output")]
-    format: Format,
+    /// File format: pcapng, pcap (nanoseconds), or pcap-us (microseconds, for old readers) [default: by the
+    /// suffix of FILE, .pcap or .pcapng, else pcapng]
+    #[arg(long, value_name = "FORMAT", value_parser = choice(FORMATS), help_heading = "Output")]
+    format: Option<Format>,
     /// Compress the output: zstd[:LEVEL], lz4 or gzip[:LEVEL] [default: by the suffix of -w: .zst, .lz4, .gz]
     ///
     /// On threads of its own; the files of a folder get the suffix. The output is a series of complete frames,
@@ -159,8 +159,8 @@ pub(crate) struct Args {
     /// recorded in the copy. The capture ends when the reader closes the copy.
     #[arg(long, value_name = "DIR", group = "folder", requires = "write", help_heading = "Rotation")]
     tee: Option<PathBuf>,
-    /// Template for file names: strftime fields, followed by a number (NAME-000001.pcapng); %i or %3i
-    /// places the number
+    /// Template for file names: strftime fields in local time, followed by a number (NAME-000001.pcapng); %i
+    /// or %3i places the number, and the suffix after it decides the format
     #[arg(
         long,
         value_name = "NAME",
@@ -169,10 +169,13 @@ pub(crate) struct Args {
         help_heading = "Rotation"
     )]
     name: String,
+    /// Use UTC instead of local time for file names and for the boundaries of --rotate-time
+    #[arg(long, requires = "folder", help_heading = "Rotation")]
+    utc: bool,
     /// Start the next file before this one exceeds SIZE, such as 256M or 1G
     #[arg(long, value_name = "SIZE", value_parser = units::bytes, requires = "folder", help_heading = "Rotation")]
     rotate_size: Option<u64>,
-    /// Start a file every TIME, aligned to the clock, with or without traffic
+    /// Start a file every TIME, aligned to midnight in local time, with or without traffic
     #[arg(long, value_name = "TIME", value_parser = units::duration, requires = "folder", help_heading = "Rotation")]
     rotate_time: Option<Duration>,
     /// Keep at most N files in each folder, including the one being written and those of earlier runs; remove
@@ -182,7 +185,7 @@ pub(crate) struct Args {
     /// Keep at most SIZE in all files of each folder together
     #[arg(long, value_name = "SIZE", value_parser = units::bytes, requires = "folder", help_heading = "Rotation")]
     keep_size: Option<u64>,
-    /// Keep PERCENT of the file system of each folder free
+    /// Keep PERCENT of the file system of each folder free; the newest files stay even if other files fill it
     #[arg(long, value_name = "PERCENT", value_parser = units::percent, requires = "folder", help_heading = "Rotation")]
     keep_free: Option<f64>,
     /// Number the files 0 to N-1 (the N of --keep-files) in a cycle
@@ -244,16 +247,6 @@ pub(crate) struct Args {
     /// percent of the buffer in use, highest percent so far
     #[arg(long, requires = "stats", help_heading = "Report")]
     pub(crate) stats_name: bool,
-}
-
-/// The compression in the name of a file.
-fn suffix(path: &Path) -> Option<Compression> {
-    match path.extension()?.to_str()? {
-        "zst" => Some(Compression::Zstd),
-        "lz4" => Some(Compression::Lz4),
-        "gz" => Some(Compression::Gzip),
-        _ => None,
-    }
 }
 
 /// Names of stdout that users pass to -w.
@@ -347,7 +340,7 @@ impl Args {
             ..InputPlan::default()
         };
         let write = WritePlan {
-            format: self.format,
+            format: self.file_format()?,
             flush: self.flush.unwrap_or(flush_default),
             fsync: self.fsync,
             compress: self.compress_plan()?,
@@ -365,7 +358,7 @@ impl Args {
     /// The compression asked for, or that of the file's name.
     fn compress_plan(&self) -> anyhow::Result<Option<CompressPlan>> {
         let path = self.write.as_ref().filter(|_| self.tee.is_none());
-        let named = path.and_then(|path| suffix(path));
+        let named = path.and_then(|path| Suffix::of(path).compression);
         if let (Some(codec), Some(named)) = (self.compress, named)
             && codec.compression != named
         {
@@ -413,6 +406,19 @@ impl Args {
         Ok(())
     }
 
+    /// The format of --format, or of the suffix of a file's name.
+    fn file_format(&self) -> anyhow::Result<Format> {
+        let is_folder = !self.dir.is_empty() || self.tee.is_some();
+        let suffix = match &self.write {
+            Some(path) if !is_folder => Suffix::of(path),
+            _ => Suffix::of_template(&self.name),
+        };
+        if is_folder && suffix.compression.is_some() && self.compress.is_none() {
+            bail!("--name {} needs --compress, or a name without the last suffix", self.name);
+        }
+        Ok(self.format.or(suffix.format).unwrap_or_default())
+    }
+
     /// The file of -w; without one stdout.
     fn written(&self) -> Output {
         let file =
@@ -441,6 +447,7 @@ impl Args {
         Ok(DirPlan {
             dir: dir.to_owned(),
             name: self.name.clone(),
+            utc: self.utc,
             rotate_bytes: self.rotate_size,
             rotate_time: self.rotate_time,
             retention: Retention {

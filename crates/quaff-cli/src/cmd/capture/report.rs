@@ -161,9 +161,10 @@ fn words(ledger: &Ledger) -> String {
         show::bytes(ledger.bytes_written),
         ledger.seconds
     );
-    if ledger.files > 1 {
-        text += &format!(", {} files", ledger.files);
+    if ledger.files > 1 || ledger.pruned > 0 {
+        text += &format!(", {} files", show::count(ledger.files));
     }
+    text += &pruned_words(ledger);
     text += match ledger.verdict {
         Verdict::Lossless => ", none lost\n",
         Verdict::Lossy => ", lossy\n",
@@ -200,6 +201,13 @@ fn words(ledger: &Ledger) -> String {
         ledger.write_high_seconds * 1e3
     );
     text
+}
+
+/// The files that retention has removed.
+fn pruned_words(ledger: &Ledger) -> String {
+    let earlier = ledger.pruned_earlier;
+    let counts = [(ledger.pruned - earlier, "removed"), (earlier, "of earlier runs removed")];
+    show::present(counts).map(|words| format!(", {words}")).collect()
 }
 
 /// Lost packets by place.
@@ -355,6 +363,9 @@ fn compression(of: &CompressionTally) -> String {
 
 fn ended(ledger: &Ledger) -> String {
     match &ledger.ended_by {
+        Some(Reason::DiskFull) if ledger.has_retention => {
+            "  the disk is full: other files fill it, and removing the oldest of this capture was not enough\n".into()
+        }
         Some(Reason::DiskFull) => {
             "  the disk is full; --dir with --keep-free or --keep-size would remove the oldest files\n".into()
         }
@@ -382,6 +393,7 @@ pub(crate) fn exit(ledger: &Ledger) -> Exit {
         }
         Some(Reason::DiskFull) => Exit::Loss,
         _ if ledger.input.as_ref().is_some_and(|input| !input.is_whole()) => Exit::Loss,
+        _ if ledger.commands_failed > 0 => Exit::Loss,
         _ if ledger.lossless => Exit::Done,
         _ => Exit::Loss,
     }

@@ -8,7 +8,7 @@ use quaff::memory;
 use quaff::plan::{InputPlan, InterfacePlan, ReadPlan, WritePlan, default_rings_bytes};
 use quaff::source::interfaces_named;
 use quaff::split::{Goal, MemberPlan, SplitPlan};
-use quaff_file::write::Format;
+use quaff_file::write::{Format, Suffix};
 use quaff_wire::split::SplitFields;
 use quaff_wire::tunnel::TunnelKinds;
 use std::path::{Path, PathBuf};
@@ -106,8 +106,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "CMD", help_heading = "Output")]
     exec: Vec<String>,
     /// Format of files and pipes: pcapng, pcap (nanoseconds), or pcap-us (microseconds, for old readers)
-    #[arg(long, value_name = "FORMAT", default_value = "pcapng", value_parser = choice(FORMATS), help_heading = "Output")]
-    format: Format,
+    /// [default: by the suffix of the first FILE, .pcap or .pcapng, else pcapng]
+    #[arg(long, value_name = "FORMAT", value_parser = choice(FORMATS), help_heading = "Output")]
+    format: Option<Format>,
     /// Sync the files to disk every INTERVAL (fsync); without it a file is synced when it ends
     #[arg(long, value_name = "INTERVAL", value_parser = units::duration, help_heading = "Output")]
     fsync: Option<Duration>,
@@ -219,7 +220,7 @@ impl Args {
     /// `DIR/member-1.pcapng` and so on, numbers padded to the same width. Creates the folder if needed.
     fn files(&self, dir: &Path, count: usize) -> anyhow::Result<Vec<Goal>> {
         self.owner.make_folder(dir)?;
-        let (digits, extension) = (count.to_string().len(), self.format.extension());
+        let (digits, extension) = (count.to_string().len(), self.file_format().extension());
         let file = |number| format!("member-{number:0digits$}.{extension}");
         let files: Vec<_> = (1..=count).map(file).collect();
         let entries = dir.read_dir().with_context(|| format!("cannot read the folder {}", dir.display()))?;
@@ -261,13 +262,19 @@ impl Args {
         })
     }
 
+    /// The format of --format, or of the suffix of the first file.
+    fn file_format(&self) -> Format {
+        let suffix = self.write.first().map(|path| Suffix::of(path)).unwrap_or_default();
+        self.format.or(suffix.format).unwrap_or_default()
+    }
+
     fn write_plan(&self, members: usize) -> anyhow::Result<WritePlan> {
         let least_bytes = members * MEMBER_BYTES;
         let is_live = self.input_files().is_empty();
         let plan = WritePlan::with_buffer(self.buffer, memory::free_bytes(), is_live);
         let is_given = is_live || self.buffer.is_some();
         let buffer_bytes = if is_given { plan.buffer_bytes.max(least_bytes) } else { least_bytes };
-        let (format, fsync) = (self.format, self.fsync);
+        let (format, fsync) = (self.file_format(), self.fsync);
         let (access, owner) = (self.owner.access()?, self.owner.caller());
         let plan = WritePlan { access, owner, ..plan };
         Ok(WritePlan { format, flush: FLUSH, fsync, buffer_bytes, chunk_bytes: CHUNK_BYTES, ..plan })

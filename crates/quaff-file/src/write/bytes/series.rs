@@ -66,7 +66,7 @@ struct Current {
 
 impl FileSeries {
     pub(super) fn open(plan: DirPlan, wakeup: Wakeup, gauge: Arc<Gauge>) -> Result<Self> {
-        NameTemplate::new(&plan.name, extension(&[]))?;
+        NameTemplate::of(&plan, extension(&[]))?;
         let align = folder_align(&plan.dir, FileAccess::default())?;
         let cutter = Cutter::new(plan.rotate_bytes.unwrap_or(u64::MAX));
         let series = Series {

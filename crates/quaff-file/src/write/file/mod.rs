@@ -494,7 +494,8 @@ impl Sink for Files {
         self.gauges.phase.set(WriterGauges::ON_DISK);
         if let Some(folder) = &mut self.folder {
             let runs = folder.finish_post_rotate();
-            self.tally.pruned = folder.pruned();
+            (self.tally.pruned, self.tally.pruned_earlier) = (folder.pruned(), folder.pruned_earlier());
+            self.tally.notes.extend(folder.unmet_rule());
             (self.tally.commands, self.tally.commands_failed) = (runs.count, runs.failed);
         }
         self.take_file_events();

@@ -49,6 +49,7 @@ fn plan(dir: &Path, rotate_bytes: u64, retention: Retention) -> DirPlan {
     DirPlan {
         dir: dir.to_owned(),
         name: "q".into(),
+        utc: false,
         rotate_bytes: Some(rotate_bytes),
         rotate_time: None,
         retention,

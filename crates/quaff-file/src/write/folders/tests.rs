@@ -125,6 +125,7 @@ fn open(dir: &Path, faults: &Faults) -> OpenFolder {
     let plan = DirPlan {
         dir: dir.to_owned(),
         name: "q".into(),
+        utc: false,
         rotate_bytes: Some(1 << 20),
         rotate_time: None,
         retention: Retention::default(),

@@ -1,0 +1,250 @@
+//! What `quaff capture` leaves on the disk: formats by suffix, names and boundaries in local time, finished files and
+//! commands, retention on a disk that others fill. The packets come from files, so no lab is needed.
+
+mod support;
+
+use quaff_testkit::skip;
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use support::disk::Disk;
+use support::{Ended, QUAFF, folder, names, tool};
+
+const SECOND_NS: u64 = 1_000_000_000;
+const MINUTE_NS: u64 = 60 * SECOND_NS;
+
+/// A pcap file (ns) with a packet of `bytes` at each of the times, ns since 1970.
+fn pcap(times_ns: &[u64], bytes: u32) -> Vec<u8> {
+    let mut file: Vec<u8> = [0xa1b2_3c4d, 0x0004_0002, 0, 0, 262_144, 1].map(u32::to_le_bytes).concat();
+    for time_ns in times_ns {
+        let (seconds, ns) = ((time_ns / SECOND_NS) as u32, (time_ns % SECOND_NS) as u32);
+        file.extend([seconds, ns, bytes, bytes].map(u32::to_le_bytes).concat());
+        file.extend(vec![0x5a; bytes as usize]);
+    }
+    file
+}
+
+/// 10 MiB of packets of 1 KiB, 1 ms apart.
+fn ten_mib() -> Vec<u8> {
+    let times: Vec<_> = (0..10 << 10).map(|number| (1_790_000_000 + number / 1000) * SECOND_NS).collect();
+    pcap(&times, 1024)
+}
+
+/// `quaff capture ARGS --json` with the environment variable TZ, to its end.
+fn capture_in(zone: &str, args: &[&str]) -> Ended {
+    let done = Command::new(QUAFF).env("TZ", zone).arg("capture").args(args).arg("--json").output();
+    let done = done.expect("quaff runs");
+    Ended {
+        code: done.status.code().unwrap_or(-1),
+        json: serde_json::from_slice(&done.stdout).unwrap_or(Value::Null),
+        stderr: String::from_utf8_lossy(&done.stderr).into_owned(),
+    }
+}
+
+fn capture(args: &[&str]) -> Ended {
+    capture_in("UTC", args)
+}
+
+fn path(dir: &Path, name: &str) -> String {
+    dir.join(name).display().to_string()
+}
+
+#[test]
+fn the_suffix_of_a_file_decides_its_format() {
+    let dir = folder();
+    let source = path(dir.path(), "in");
+    fs::write(&source, pcap(&[SECOND_NS], 60)).unwrap();
+    let [pcapng, pcap_ns, pcap_us] =
+        [[0x0a, 0x0d, 0x0d, 0x0a], [0x4d, 0x3c, 0xb2, 0xa1], [0xd4, 0xc3, 0xb2, 0xa1]];
+    for (name, format, magic) in [
+        ("a.pcap", None, pcap_ns),
+        ("A.PCAP", None, pcap_ns),
+        ("a.pcapng", None, pcapng),
+        ("a", None, pcapng),
+        ("b.pcap", Some("pcapng"), pcapng),
+        ("c.pcap", Some("pcap-us"), pcap_us),
+        ("b.pcapng", Some("pcap"), pcap_ns),
+    ] {
+        let out = path(dir.path(), name);
+        let mut args = vec!["--read", &source, "-w", &out];
+        args.extend(format.iter().flat_map(|format| ["--format", format]));
+        let ended = capture(&args);
+        assert_eq!((ended.code, &ended.json["written"]), (0, &1.into()), "{name}: {}", ended.stderr);
+        assert_eq!(fs::read(&out).unwrap()[..4], magic, "{name} {format:?}");
+    }
+}
+
+#[test]
+fn the_suffix_of_a_template_with_the_number_decides_the_format() {
+    let dir = folder();
+    let source = path(dir.path(), "in");
+    fs::write(&source, pcap(&[SECOND_NS], 60)).unwrap();
+    for (template, name, magic) in [
+        ("tap%3i.pcap", "tap000.pcap", [0x4d, 0x3c, 0xb2, 0xa1]),
+        ("tap.pcap", "tap.pcap-000000.pcapng", [0x0a, 0x0d, 0x0d, 0x0a]),
+    ] {
+        let out = folder();
+        let ended = capture(&["--read", &source, "--dir", &path(out.path(), ""), "--name", template]);
+        assert_eq!(ended.code, 0, "{}", ended.stderr);
+        assert_eq!(names(out.path()), [name]);
+        assert_eq!(fs::read(out.path().join(name)).unwrap()[..4], magic, "{name}");
+    }
+}
+
+/// 2026-10-25 01:00 UTC: Berlin changes from UTC + 2 h to UTC + 1 h.
+const AUTUMN_NS: u64 = 1_792_890_000 * SECOND_NS;
+
+#[test]
+fn names_and_days_are_in_local_time_and_in_utc_on_request() {
+    if !Path::new("/usr/share/zoneinfo/Europe/Berlin").exists() {
+        return skip("names_and_days_are_in_local_time", "no time zones are installed here");
+    }
+    let dir = folder();
+    let source = path(dir.path(), "in");
+    // Two minutes around each local midnight of the day of 25 hours.
+    let midnights = [AUTUMN_NS - 180 * MINUTE_NS, AUTUMN_NS + 22 * 60 * MINUTE_NS];
+    let times = midnights.map(|midnight_ns| [midnight_ns - MINUTE_NS, midnight_ns + MINUTE_NS]).concat();
+    fs::write(&source, pcap(&times, 60)).unwrap();
+    let rotated = |zone: &str, name: &str, every: &str, flags: &[&str]| {
+        let out = folder();
+        let out_path = path(out.path(), "");
+        let args = ["--read", &source, "--dir", &out_path, "--name", name, "--rotate-time", every];
+        let ended = capture_in(zone, &[&args[..], flags].concat());
+        assert_eq!((ended.code, &ended.json["written"]), (0, &4.into()), "{}", ended.stderr);
+        (names(out.path()), ended.stderr)
+    };
+    let days = |zone, flags| rotated(zone, "%dT%H%M", "24h", flags).0;
+    let local = ["24T2359-000000.pcapng", "25T0000-000001.pcapng", "26T0000-000002.pcapng"];
+    for zone in
+        ["Europe/Berlin", ":Europe/Berlin", "/usr/share/zoneinfo/Europe/Berlin", "CET-1CEST,M3.5.0,M10.5.0/3"]
+    {
+        assert_eq!(days(zone, &[]), local, "TZ={zone}");
+    }
+    let utc = ["24T2159-000000.pcapng", "25T0000-000001.pcapng"];
+    assert_eq!(days("Europe/Berlin", &["--utc"]), utc);
+    assert_eq!(days("UTC", &[]), utc);
+    let (found, said) = rotated("Europe/Nowhere", "%dT%H%M", "24h", &[]);
+    assert_eq!(found, utc);
+    assert!(said.contains("time zone TZ=Europe/Nowhere is not known"), "{said}");
+}
+
+/// The hour from 02:00 is there twice: both get a file, in order.
+#[test]
+fn the_hour_that_is_repeated_in_autumn_has_two_files() {
+    if !Path::new("/usr/share/zoneinfo/Europe/Berlin").exists() {
+        return skip("the_hour_that_is_repeated_in_autumn", "no time zones are installed here");
+    }
+    let dir = folder();
+    let source = path(dir.path(), "in");
+    let times: Vec<_> = (0..4).map(|hour| AUTUMN_NS - 90 * MINUTE_NS + hour * 60 * MINUTE_NS).collect();
+    fs::write(&source, pcap(&times, 60)).unwrap();
+    let out = folder();
+    let args = ["--read", &source, "--dir", &path(out.path(), ""), "--name", "%H%M", "--rotate-time", "1h"];
+    let ended = capture_in("Europe/Berlin", &args);
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    let expected = ["0130-000000.pcapng", "0200-000001.pcapng", "0200-000002.pcapng", "0300-000003.pcapng"];
+    assert_eq!(names(out.path()), expected);
+}
+
+#[test]
+fn compressed_files_are_removed_in_their_turn_and_not_before_their_command() {
+    let test = "compressed_files_are_removed_in_their_turn";
+    if tool(test, "gzip").is_none() {
+        return;
+    }
+    let (dir, out) = (folder(), folder());
+    let source = path(dir.path(), "in");
+    fs::write(&source, ten_mib()).unwrap();
+    let out_path = path(out.path(), "");
+    let args =
+        ["--read", &source, "--dir", &out_path, "--name", "q", "--rotate-size", "2M", "--keep-files", "2"];
+    let run = || capture(&[&args[..], &["--exec", "gzip"]].concat());
+    let first = run();
+    let files = first.json["files"].as_u64().unwrap();
+    assert_eq!(
+        (first.code, &first.json["commands_failed"]),
+        (0, &0.into()),
+        "{} {}",
+        first.json,
+        first.stderr
+    );
+    let newest = |last: u64| [last - 2, last - 1].map(|number| format!("q-{number:06}.pcapng.gz")).to_vec();
+    assert_eq!(names(out.path()), newest(files));
+    assert_eq!((&first.json["pruned"], &first.json["pruned_earlier"]), (&(files - 2).into(), &0.into()));
+    let words = format!("{files} files, {} removed, none lost", files - 2);
+    assert!(first.stderr.contains(&words), "{}", first.stderr);
+    // Another run continues the numbers, and the files of the first one go first.
+    let second = run();
+    assert_eq!((second.code, &second.json["pruned_earlier"]), (0, &2.into()), "{}", second.stderr);
+    assert_eq!(names(out.path()), newest(2 * files));
+    assert!(second.stderr.contains("2 of earlier runs removed"), "{}", second.stderr);
+}
+
+#[test]
+fn a_command_that_fails_shows_in_the_exit_status() {
+    let (dir, out) = (folder(), folder());
+    let source = path(dir.path(), "in");
+    fs::write(&source, pcap(&[SECOND_NS], 60)).unwrap();
+    let ended = capture(&["--read", &source, "--dir", &path(out.path(), ""), "--exec", "false"]);
+    assert_eq!((ended.code, &ended.json["lossless"]), (1, &true.into()), "{}", ended.stderr);
+    assert!(ended.stderr.contains("1 of 1 commands run by --exec failed"), "{}", ended.stderr);
+}
+
+#[test]
+fn the_newest_files_stay_on_a_disk_that_others_fill() {
+    let test = "the_newest_files_stay_on_a_disk_that_others_fill";
+    let Some(disk) = Disk::new(test, 64) else { return };
+    let dir = folder();
+    let source = path(dir.path(), "in");
+    fs::write(&source, ten_mib()).unwrap();
+    fs::write(disk.file("of-others"), vec![1; 30 << 20]).unwrap();
+    let out = disk.file("q");
+    fs::create_dir(&out).unwrap();
+    let args = ["--read", &source, "--dir", &out, "--name", "q", "--rotate-size", "2M"];
+    let ended = capture(&[&args[..], &["--keep-free", "60"]].concat());
+    let files = ended.json["files"].as_u64().unwrap();
+    assert_eq!(
+        (ended.code, &ended.json["pruned"]),
+        (0, &(files - 2).into()),
+        "{} {}",
+        ended.json,
+        ended.stderr
+    );
+    let left = [files - 2, files - 1].map(|number| format!("q-{number:06}.pcapng"));
+    assert_eq!(names(Path::new(&out)), left);
+    let (start, end) = ended.stderr.split_once(" → ").expect("what it does");
+    assert!(start.contains("--keep-free 60 % cannot be met"), "said at the start: {}", ended.stderr);
+    assert!(end.contains(&format!("{files} files, {} removed", files - 2)), "{end}");
+    // A rule that holds says nothing.
+    fs::remove_file(disk.file("of-others")).unwrap();
+    let ended = capture(&[&args[..], &["--keep-free", "20"]].concat());
+    assert!(ended.code == 0 && !ended.stderr.contains("--keep-free"), "{}", ended.stderr);
+}
+
+#[test]
+fn a_disk_that_others_fill_up_is_not_answered_with_the_flag_that_was_given() {
+    let test = "a_disk_that_others_fill_up";
+    let Some(disk) = Disk::new(test, 64) else { return };
+    let dir = folder();
+    let source = path(dir.path(), "in");
+    fs::write(&source, ten_mib()).unwrap();
+    let out = disk.file("q");
+    fs::create_dir(&out).unwrap();
+    // All but some MiB, which not even one file of the capture has.
+    let free = quaff_os::disk::space(&disk.path()).unwrap().free;
+    fs::write(disk.file("of-others"), vec![1; (free - (5 << 20)) as usize]).unwrap();
+    // More than the buffer holds: the end of the input must not come first.
+    let inputs = ["--read", &source].repeat(8);
+    let args = ["--dir", &out, "--name", "q", "--rotate-size", "8M", "--keep-free", "30"];
+    let ended = capture(&[&inputs[..], &args].concat());
+    assert_eq!(
+        (ended.code, &ended.json["ended_by"]),
+        (1, &"disk_full".into()),
+        "{} {}",
+        ended.json,
+        ended.stderr
+    );
+    let end = ended.stderr.split_once(" → ").expect("what it does").1;
+    assert!(end.contains("other files fill it") && !end.contains("would remove the oldest"), "{end}");
+}
