@@ -35,6 +35,11 @@ pub(crate) fn message(words: &str) {
     say(&format!("quaff: {}", words.trim_end().replace('\n', "\n  ")));
 }
 
+/// Prints a message about what has just happened, with the local time.
+pub(crate) fn incident(words: &str) {
+    message(&format!("{} {words}", jiff::Zoned::now().strftime("%H:%M:%S")));
+}
+
 /// Prints a line on stdout. An error is kept for the end of the command, see [`stdout_error`].
 pub(crate) fn print(line: &str) {
     put(Stream::Stdout, &printable::lines(line));

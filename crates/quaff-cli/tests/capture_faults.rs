@@ -90,6 +90,69 @@ fn an_interface_that_is_removed_ends_it_with_the_file_complete() {
     assert_eq!(verify(&[&file])["complete"], true);
 }
 
+/// `quaff generate --inject rx1`, 500 frames of another stream.
+fn generate_on_rx1(bench: &Bench) {
+    let args = "generate --inject rx1 --json --size 100 --count 500 --stream 9";
+    let ended = finish(ChildProcess::start(bench.quaff(&args.split(' ').collect::<Vec<_>>())).unwrap());
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+}
+
+#[test]
+fn one_of_two_interfaces_that_is_removed_leaves_the_other() {
+    let Some(bench) = Bench::new("one_of_two_interfaces_that_is_removed", 1 << 27) else { return };
+    let delete = || run(bench.lab.rx.command("ip").unwrap().args(["link", "delete", "rx1"]));
+    let file = bench.path("both.pcapng");
+    for requires_all in [false, true] {
+        bench.add_link();
+        let mut args = vec!["-i", "rx1", "-w", &file];
+        args.extend(requires_all.then_some("--require-all"));
+        let mut running = bench.capture(&args);
+        bench.generate("--size 100 --count 1000");
+        generate_on_rx1(&bench);
+        delete();
+        assert!(running.hears("rx1 was removed", PATIENCE), "{}", running.heard);
+        if requires_all {
+            let ended = finish(running);
+            assert_eq!((ended.code, &ended.json["written"]), (2, &1500.into()), "{}", ended.stderr);
+            assert!(ended.json["ended_by"]["interface_gone"].is_string(), "{}", ended.json);
+            continue;
+        }
+        bench.generate("--size 100 --count 1000 --stream 2");
+        let ended = interrupt(running);
+        let ledger = &ended.json;
+        assert_eq!((ended.code, &ledger["written"]), (1, &2500.into()), "{ledger} {}", ended.stderr);
+        assert_eq!(
+            (&ledger["ended_by"], &ledger["verdict"]),
+            (&"signal".into(), &"unknown".into()),
+            "{ledger}"
+        );
+        assert!(
+            ended.stderr.contains("rx1 was removed; the capture of the others continues"),
+            "{}",
+            ended.stderr
+        );
+        assert!(ended.stderr.contains("rx1 was removed at 20"), "in the report: {}", ended.stderr);
+        let [rx0, rx1] = [0, 1].map(|lane: usize| ledger["interfaces"][lane]["removed_ns"].as_u64().unwrap());
+        assert!(rx0 == 0 && rx1 > 0, "{ledger}");
+        let bytes = std::fs::read(&file).unwrap();
+        let words = b"the interface was removed at 20";
+        assert!(bytes.windows(words.len()).any(|part| part == words), "the file has it too");
+    }
+}
+
+#[test]
+fn a_link_that_goes_down_is_reported_at_once() {
+    let Some(bench) = Bench::new("a_link_that_goes_down_is_reported_at_once", 1 << 27) else { return };
+    let mut running = bench.capture(&["-w", &bench.path("down.pcapng")]);
+    let link = |state: &str| run(bench.lab.rx.command("ip").unwrap().args(["link", "set", "rx0", state]));
+    link("down");
+    assert!(running.hears("rx0 is down", PATIENCE), "{}", running.heard);
+    link("up");
+    assert!(running.hears("rx0 is up again after", PATIENCE), "{}", running.heard);
+    let ended = interrupt(running);
+    assert_eq!(ended.stderr.matches("rx0 is down").count(), 1, "{}", ended.stderr);
+}
+
 #[test]
 fn a_full_disk_ends_it_cleanly_and_what_is_lost_is_counted() {
     let test = "a_full_disk_ends_it_cleanly";

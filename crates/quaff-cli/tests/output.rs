@@ -6,10 +6,13 @@ mod support;
 use quaff_testkit::skip;
 use serde_json::Value;
 use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 use support::disk::Disk;
-use support::{Ended, QUAFF, folder, names, tool};
+use support::packets::{packets_in, packets_in_all};
+use support::{Ended, PATIENCE, QUAFF, folder, names, ours, tool};
 
 const SECOND_NS: u64 = 1_000_000_000;
 const MINUTE_NS: u64 = 60 * SECOND_NS;
@@ -247,4 +250,167 @@ fn a_disk_that_others_fill_up_is_not_answered_with_the_flag_that_was_given() {
     );
     let end = ended.stderr.split_once(" → ").expect("what it does").1;
     assert!(end.contains("other files fill it") && !end.contains("would remove the oldest"), "{end}");
+}
+
+/// A capture of what is written to its stdin, and what it reports meanwhile.
+struct Piped {
+    child: Child,
+    stderr: BufReader<std::process::ChildStderr>,
+    heard: String,
+}
+
+impl Piped {
+    fn start(args: &[&str]) -> Self {
+        let mut command = Command::new(QUAFF);
+        command.args(["capture", "--read", "-", "--flush", "50ms", "--json"]).args(args);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("quaff runs");
+        let stderr = BufReader::new(child.stderr.take().expect("a pipe"));
+        Self { child, stderr, heard: String::new() }
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        let stdin = self.child.stdin.as_mut().expect("a pipe");
+        stdin.write_all(bytes).and_then(|()| stdin.flush()).expect("quaff reads");
+    }
+
+    /// Waits for a line with these words.
+    fn hear(&mut self, words: &str) -> String {
+        loop {
+            let mut line = String::new();
+            assert!(self.stderr.read_line(&mut line).expect("text") > 0, "no '{words}' in {}", self.heard);
+            self.heard += &line;
+            if line.contains(words) {
+                return line;
+            }
+        }
+    }
+
+    /// Closes its stdin, and waits for its end.
+    fn finish(mut self) -> Ended {
+        drop(self.child.stdin.take());
+        self.stderr.read_to_string(&mut self.heard).expect("text");
+        let done = self.child.wait_with_output().expect("it ends");
+        let json = serde_json::from_slice(&done.stdout).unwrap_or(Value::Null);
+        Ended { code: done.status.code().unwrap_or(-1), json, stderr: self.heard }
+    }
+}
+
+/// Waits until the only file of a folder holds packets, and returns its path.
+fn growing(dir: &Path) -> String {
+    let begun = Instant::now();
+    loop {
+        let found = ours(dir).into_iter().next();
+        if let Some(path) = found.filter(|path| fs::metadata(path).is_ok_and(|meta| meta.len() > 8192)) {
+            return path;
+        }
+        assert!(begun.elapsed() < PATIENCE, "nothing is written");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_file_that_is_removed_while_it_is_written_is_a_loss_of_all_its_packets() {
+    for is_folder in [false, true] {
+        let (dir, saved) = (folder(), folder());
+        let (file, saved) = (path(dir.path(), "x.pcapng"), path(saved.path(), "saved"));
+        let out = path(dir.path(), "");
+        let args = if is_folder { ["--dir", &out] } else { ["-w", &file] };
+        let mut capture = Piped::start(&args);
+        let times: Vec<_> = (0..1000).map(|ms| 1_790_000_000 * SECOND_NS + ms * 1_000_000).collect();
+        capture.write(&pcap(&times, 100));
+        fs::remove_file(growing(dir.path())).unwrap();
+        let said = capture.hear("was removed");
+        // In time, with what helps.
+        let from = said.split("cp ").nth(1).and_then(|rest| rest.split(' ').next()).expect("a command");
+        fs::copy(from, &saved).unwrap_or_else(|error| panic!("{from}: {error}"));
+        assert_eq!(packets_in(&saved).count, 1000);
+        capture.write(&pcap(&times[..10], 100)[24..]);
+        let ended = capture.finish();
+        let ledger = &ended.json;
+        assert_eq!((ended.code, &ledger["verdict"]), (1, &"lossy".into()), "{ledger} {}", ended.stderr);
+        let (written, lost) = (&ledger["written"], &ledger["lost_on_disk"]);
+        assert_eq!((written, lost, &ledger["files"]), (&0.into(), &1010.into(), &0.into()), "{ledger}");
+        let words = "was removed while it was written: its 1010 packets are lost";
+        assert!(ended.stderr.contains(words), "{}", ended.stderr);
+        assert_eq!(ended.stderr.matches("the file that is being written was removed").count(), 1);
+        assert!(names(dir.path()).is_empty());
+    }
+}
+
+/// Another name of the file is as good: a program that moves finished files may be early.
+#[test]
+fn a_file_that_is_renamed_while_it_is_written_is_no_loss() {
+    let dir = folder();
+    let (file, moved) = (path(dir.path(), "x.pcapng"), path(dir.path(), "moved"));
+    let mut capture = Piped::start(&["-w", &file]);
+    capture.write(&pcap(&[SECOND_NS; 1000], 100));
+    fs::rename(growing(dir.path()), &moved).unwrap();
+    let ended = capture.finish();
+    assert_eq!((ended.code, packets_in(&moved).count), (0, 1000), "{}", ended.stderr);
+}
+
+#[test]
+fn a_capture_ends_before_its_file_exceeds_the_size() {
+    let dir = folder();
+    let source = path(dir.path(), "in");
+    fs::write(&source, ten_mib()).unwrap();
+    for (name, flag, most) in [
+        ("a.pcapng", ["--stop-size", "1M"], 1 << 20),
+        ("a.pcap", ["--stop-size", "1M"], 1 << 20),
+        ("b.pcapng", ["-a", "filesize:300"], 300_000),
+        ("c.pcapng", ["--stop-size", "9M"], 9 << 20),
+    ] {
+        let file = path(dir.path(), name);
+        let ended = capture(&[&["--read", &source, "-w", &file][..], &flag].concat());
+        let ledger = &ended.json;
+        assert_eq!((ended.code, &ledger["ended_by"]), (0, &"size".into()), "{ledger} {}", ended.stderr);
+        let bytes = fs::metadata(&file).unwrap().len();
+        assert!(bytes <= most && bytes > most - (20 << 10), "{name}: {bytes} of {most}");
+        assert_eq!(ledger["written"], packets_in(&file).count, "{name}");
+        let found = support::verify(&[&file]);
+        assert_ne!(found["ledger"]["consistent"], false, "{found}");
+    }
+    // A limit that is not reached changes nothing.
+    let file = path(dir.path(), "d.pcapng");
+    let ended = capture(&["--read", &source, "-w", &file, "--stop-size", "20M"]);
+    assert_eq!((&ended.json["ended_by"], packets_in(&file).count), (&"input_ended".into(), 10 << 10));
+}
+
+#[test]
+fn a_capture_ends_after_its_last_file() {
+    let dir = folder();
+    let source = path(dir.path(), "in");
+    fs::write(&source, ten_mib()).unwrap();
+    for (flags, most) in [
+        (&["--rotate-size", "2M", "--stop-files", "2"][..], 2 << 20),
+        (&["-a", "files:2", "-a", "filesize:2500"], 2_500_000),
+    ] {
+        let out = folder();
+        let ended = capture(&[&["--read", &source, "--dir", &path(out.path(), "")][..], flags].concat());
+        let ledger = &ended.json;
+        assert_eq!((ended.code, &ledger["ended_by"]), (0, &"files".into()), "{ledger} {}", ended.stderr);
+        let files = ours(out.path());
+        assert_eq!((files.len(), &ledger["files"]), (2, &2.into()));
+        assert_eq!(ledger["written"], packets_in_all(&files).count);
+        assert!(files.iter().all(|file| fs::metadata(file).unwrap().len() <= most), "{files:?}");
+    }
+}
+
+#[test]
+fn conditions_that_an_output_cannot_keep_are_refused() {
+    let dir = folder();
+    let source = path(dir.path(), "in");
+    fs::write(&source, pcap(&[SECOND_NS; 100], 100)).unwrap();
+    let file = path(dir.path(), "x.pcapng");
+    for (flags, words) in [
+        (&["-w", &file, "-a", "files:2"][..], "--stop-files needs a folder"),
+        (&["-w", &file, "-a", "size:2"], "unknown condition 'size'"),
+        (&["-w", "-", "-a", "filesize:2"], "--stop-size needs a file or a folder"),
+    ] {
+        let ended = capture(&[&["--read", &source][..], flags].concat());
+        assert!(ended.code == 2 && ended.stderr.contains(words), "{flags:?}: {}", ended.stderr);
+    }
+    let ended = capture(&["--read", &source, "-w", &file, "-a", "packets:7", "-a", "duration:60"]);
+    assert_eq!((&ended.json["ended_by"], packets_in(&file).count), (&"count".into(), 7), "{}", ended.stderr);
 }

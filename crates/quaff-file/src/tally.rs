@@ -3,6 +3,7 @@
 //! [`Counts`] are a lane's counters when it sealed a chunk; [`statistics`] makes Interface Statistics Blocks
 //! of them. [`WriterTally`] counts the packets written and lost. This module never does I/O.
 
+use quaff_os::Reason;
 use quaff_wire::pcapng::Statistics;
 use serde::Serialize;
 
@@ -25,6 +26,8 @@ pub struct Counts {
     pub recorded: u64,
     /// Time that the interface was down, ns.
     pub down_ns: u64,
+    /// Time at which the interface was removed, ns since 1970; 0 if it was not.
+    pub removed_ns: u64,
     /// The tunnel sessions of the lane, ordered by interface.
     pub sessions: Vec<SessionCounts>,
 }
@@ -72,8 +75,10 @@ pub struct WriterTally {
     pub lost: u64,
     /// The reader of the output took nothing after the end of the run, and was not waited for any longer.
     pub abandoned: bool,
-    /// Packets that came after the reader had closed the output; not a loss.
+    /// Packets that came after the reader had closed the output, or after its limit; not a loss.
     pub after_close: u64,
+    /// The limit that ended the output.
+    pub limit: Option<Reason>,
     /// Packets that an interface cannot send, such as those larger than its MTU.
     pub unsendable: u64,
     pub bytes: u64,
@@ -83,6 +88,8 @@ pub struct WriterTally {
     pub failed_files: u64,
     /// Those of them that could not be synced or named: their packets count as written, and may not be on disk.
     pub unsynced_files: u64,
+    /// Files that somebody removed while they were written, and the number of packets in each, which are lost.
+    pub removed: Vec<(String, u64)>,
     /// The first failures: path and error.
     pub failures: Vec<String>,
     /// Files removed by retention, and those of them that earlier runs had left.
@@ -140,6 +147,7 @@ impl WriterTally {
         self.pruned_earlier += of.pruned_earlier;
         self.notes.extend(of.notes);
         self.failures.extend(of.failures);
+        self.removed.extend(of.removed);
         self.write_high_ns = self.write_high_ns.max(of.write_high_ns);
         self.commands += of.commands;
         self.commands_failed += of.commands_failed;
@@ -190,6 +198,17 @@ pub struct CopyTally {
     pub bytes: u64,
 }
 
+/// A comment on an interface that was down, or was removed.
+fn link_comment(counts: &Counts) -> Option<String> {
+    let down = (counts.down_ns > 0).then(|| format!("was down for {:.3} s", counts.down_ns as f64 / 1e9));
+    let removed = (counts.removed_ns > 0).then(|| {
+        let time = jiff::Timestamp::from_nanosecond(counts.removed_ns.into()).unwrap_or_default();
+        format!("was removed at {time:.3}")
+    });
+    let parts: Vec<_> = down.into_iter().chain(removed).collect();
+    (!parts.is_empty()).then(|| format!("the interface {}", parts.join(" and ")))
+}
+
 /// Converts a lane's counts into Interface Statistics Blocks: one for its interface, one for each session.
 ///
 /// An interface has received at least what the filter accepted: its own counter is read less often.
@@ -215,8 +234,7 @@ pub fn statistics(
         filter_accepted,
         os_dropped,
         delivered: packed,
-        comment: (counts.down_ns > 0)
-            .then(|| format!("the interface was down for {:.3} s", counts.down_ns as f64 / 1e9)),
+        comment: link_comment(counts),
     };
     let sessions = counts.sessions.iter().map(move |session| Statistics {
         interface: u32::from(session.interface),
@@ -249,5 +267,17 @@ mod tests {
         }
         let counts = Counts { nic_received: 50, ..counts };
         assert_eq!(statistics(0, 0, &counts).next().map(|of| of.received), Some(50));
+    }
+
+    #[test]
+    fn the_comment_of_an_interface_says_what_happened_to_its_link() {
+        let comment =
+            |down_ns, removed_ns| link_comment(&Counts { down_ns, removed_ns, ..Counts::default() });
+        assert_eq!(comment(0, 0), None);
+        assert_eq!(comment(1_500_000_000, 0).as_deref(), Some("the interface was down for 1.500 s"));
+        let both = comment(1_500_000_000, 1_790_000_000_000_000_000).unwrap();
+        assert_eq!(both, "the interface was down for 1.500 s and was removed at 2026-09-21T14:13:20.000Z");
+        // The packer keeps this much room for a comment.
+        assert!(comment(u64::MAX, u64::MAX).unwrap().len() < 100);
     }
 }

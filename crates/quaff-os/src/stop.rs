@@ -16,6 +16,10 @@ pub enum Reason {
     InputEnded,
     /// The time limit was reached.
     Duration,
+    /// The limit of the output's size was reached.
+    Size,
+    /// The limit of the number of files was reached.
+    Files,
     /// The reader of the output closed it. This is a success.
     OutputClosed,
     /// The disk is full, and no retention rule permits to remove files.

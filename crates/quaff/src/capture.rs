@@ -86,10 +86,12 @@ impl Capture {
             let (copy, format, access) = (plan.live_copy.as_ref(), plan.write.format, plan.write.access);
             let compress = compress.as_ref();
             let mut target = Target::open(&plan.output, copy, format, access, compress, &wakeup, &stop)?;
+            target.check_limit(plan.write.limit)?;
             target.sync_every(plan.write.fsync)?;
             Ok(target)
         };
         let mut target = seal.as_user(open)?;
+        target.limit = plan.write.limit;
         target.patience =
             Some(Patience { run: stop.clone(), timeout: READER_TIMEOUT, is_limited_on_request: true });
         let (pool, lane_pools) = start_pool(&plan.input, &plan.write, 1, &stop)?;

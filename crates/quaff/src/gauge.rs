@@ -19,6 +19,12 @@ pub struct LaneGauges {
     pub missing: Gauge,
     /// Maximum of the ring's blocks that waited.
     pub ring_high: Gauge,
+    /// Times that the interface went down.
+    pub downs: Gauge,
+    /// Time since which it is down, ns since 1970; 0 while it is up.
+    pub down_since_ns: Gauge,
+    /// Time at which it was removed, ns since 1970; 0 before.
+    pub removed_ns: Gauge,
 }
 
 /// The gauges of the buffer, which all lanes share, in bytes.

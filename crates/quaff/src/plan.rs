@@ -1,7 +1,7 @@
 //! The plan of a run as plain data. Every size is a limit that is checked once.
 
 use crate::{Error, Result};
-use quaff_file::write::{CompressPlan, Format, Output, ROTATE_BYTES_MIN};
+use quaff_file::write::{CompressPlan, FileLimit, Format, Output, ROTATE_BYTES_MIN};
 use quaff_os::disk::FileAccess;
 use quaff_os::packet::TimeSource;
 use quaff_os::sandbox::User;
@@ -143,6 +143,8 @@ pub struct InputPlan {
     pub load: LoadPlan,
     /// Receive frames addressed to other hosts too.
     pub promiscuous: bool,
+    /// The run ends when any of the interfaces is removed, instead of the last one.
+    pub require_all: bool,
     pub time_source: TimeSource,
     /// Bytes of the kernel's ring, per interface.
     pub ring_bytes: usize,
@@ -162,6 +164,8 @@ pub struct WritePlan {
     pub chunk_bytes: usize,
     /// Longest delay until a packet is written, unless the disk is late.
     pub flush: Duration,
+    /// Limits at which the run ends.
+    pub limit: FileLimit,
     /// Interval of syncs of a file that is being written; without one it is synced when it ends.
     pub fsync: Option<Duration>,
     /// Compression of the output.
@@ -259,6 +263,7 @@ impl Default for InputPlan {
             snaplen: SNAPLEN_MAX,
             load: LoadPlan::default(),
             promiscuous: true,
+            require_all: false,
             time_source: TimeSource::Host,
             ring_bytes: 64 << 20,
             block_bytes: BLOCK_BYTES,
@@ -351,6 +356,7 @@ impl WritePlan {
             buffer_bytes: given.map_or(default_bytes, |bytes| bytes as usize),
             chunk_bytes: CHUNK_BYTES,
             flush: Duration::from_secs(1),
+            limit: FileLimit::default(),
             fsync: None,
             compress: None,
             cpu: None,

@@ -170,10 +170,12 @@ impl Ended {
         ended_by: Option<Reason>,
     ) -> Ledger {
         self.reasons.unknown.extend(verdict::unsynced(writer));
+        self.reasons.lossy.extend(verdict::removed(writer));
         self.reasons.notes.extend(writer.notes.iter().cloned());
         let mut ledger = Ledger::new(self.lanes.clone(), writer, buffer_high_bytes, block_bytes);
         ledger.seconds = self.seconds;
-        ledger.ended_by = ended_by;
+        // The end of the input may come while what precedes the limit is written.
+        ledger.ended_by = writer.limit.clone().or(ended_by);
         ledger.notes = self.notes();
         ledger.notes.extend(ledger.write_failures.iter().map(|failure| format!("writing failed: {failure}")));
         ledger.notes.extend(ended_folders(&ledger));
@@ -285,7 +287,7 @@ fn start_lane(
     output: Box<dyn Output>,
     stop: &Stop,
 ) -> Result<JoinHandle<Result<SourceTally>>> {
-    let LaneSource { thread, open, core, real_time, is_urgent, gauges, .. } = source;
+    let LaneSource { thread, open, core, real_time, is_urgent, ends_run, gauges, .. } = source;
     let (waken, ended) = (stop.clone(), stop.clone());
     let open = move || {
         let wakeup = Wakeup::new()?;
@@ -298,8 +300,10 @@ fn start_lane(
     };
     start_thread(&thread, stop, core, open, move |source| {
         let tally = lane::read(Lane { source, stages, output, stop: ended.clone(), gauges })?;
-        // Keeps the reason of an earlier stop, after which a live source ends.
-        ended.raise(Reason::InputEnded);
+        // Keeps the reason of an earlier stop.
+        if ends_run {
+            ended.raise(Reason::InputEnded);
+        }
         Ok(tally)
     })
 }

@@ -127,6 +127,7 @@ mod tests {
         let dir = DirPlan {
             dir: "/data".into(),
             name: "q".into(),
+            utc: false,
             rotate_bytes: None,
             rotate_time: None,
             retention: Retention::default(),

@@ -72,6 +72,8 @@ pub struct LaneTally {
     /// Times that the interface went down.
     pub downs: u64,
     pub down_ns: u64,
+    /// Time at which it was removed during the run, ns since 1970; 0 if it was not.
+    pub removed_ns: u64,
     /// The drop counters of the interface, its driver and the interfaces below that rose while the socket was open.
     #[serde(flatten)]
     pub link: LinkDrops,

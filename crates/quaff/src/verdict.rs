@@ -58,6 +58,7 @@ fn of(lanes: &[LaneTally], rises: &SoftnetRises) -> (BelowTap, Reasons) {
         on_interface(lane, before, &mut found, &mut reasons);
     }
     below(lanes, &mut unexplained, &mut found, &mut reasons);
+    reasons.unknown.extend(lanes.iter().filter(|lane| lane.removed_ns > 0 && lanes.len() > 1).map(gone));
     if unexplained > 0 {
         reasons.unknown.push(format!(
             "the kernel dropped {unexplained} packets of other interfaces of this machine before any socket \
@@ -145,6 +146,14 @@ pub(crate) fn unsynced(writer: &WriterTally) -> Option<String> {
         .then(|| format!("{files} files could not be synced or finished: packets in them may not be on disk"))
 }
 
+/// Files that were removed while they were written.
+pub(crate) fn removed(writer: &WriterTally) -> impl Iterator<Item = String> {
+    let sentence = |(path, packets): &(String, u64)| {
+        format!("{path} was removed while it was written: its {packets} packets are lost")
+    };
+    writer.removed.iter().map(sentence)
+}
+
 /// Packets that are not whole in the output though no snaplen asked for it.
 fn cut(lane: &LaneTally) -> Option<String> {
     let LaneTally { truncated, interface, .. } = lane;
@@ -154,6 +163,15 @@ fn cut(lane: &LaneTally) -> Option<String> {
              ring, or than a chunk of the output"
         )
     })
+}
+
+/// An interface that was removed while others were captured.
+fn gone(lane: &LaneTally) -> String {
+    let time = jiff::Timestamp::from_nanosecond(lane.removed_ns.into()).unwrap_or_default();
+    format!(
+        "{} was removed at {time:.3}: what arrived later on an interface of this name is not in the output",
+        lane.interface
+    )
 }
 
 /// Packets of `rx_dropped`.
@@ -248,10 +266,29 @@ mod tests {
     }
 
     #[test]
+    fn an_interface_that_was_removed_among_others_is_unknown() {
+        let removed = LaneTally { removed_ns: 1_790_000_000_000_000_000, ..lane(0, 0, 0) };
+        assert_eq!(judged(std::slice::from_ref(&removed), 0).0, Lossless, "the run ended with it");
+        let (verdict, _, reasons) = judged(&[removed, of_interface("lo", 0, 0)], 0);
+        assert!(verdict == Unknown && reasons[0].starts_with("eth0 was removed at 2026-09-21T14:13:20.000Z"));
+    }
+
+    #[test]
     fn a_file_that_may_not_be_on_disk_is_a_reason() {
         assert_eq!(unsynced(&WriterTally::default()), None);
         let reason = unsynced(&WriterTally { unsynced_files: 2, ..WriterTally::default() });
         assert!(reason.unwrap().starts_with("2 files could not be synced"));
+    }
+
+    #[test]
+    fn a_file_that_was_removed_is_a_reason() {
+        let removed = vec![("/d/a.pcapng".to_owned(), 7)];
+        let reasons: Vec<_> = removed_of(&WriterTally { removed, ..WriterTally::default() });
+        assert_eq!(reasons, ["/d/a.pcapng was removed while it was written: its 7 packets are lost"]);
+    }
+
+    fn removed_of(writer: &WriterTally) -> Vec<String> {
+        super::removed(writer).collect()
     }
 
     #[test]

@@ -9,7 +9,7 @@ use super::arp_responder::{ArpResponder, Host};
 use super::filter;
 use super::plan::{Direction, PathEnd, PlanError, Route, StreamPlan, TrialPlan};
 use quaff::LaneGauges;
-use quaff::source::{AfPacket, Opening};
+use quaff::source::{AfPacket, Links, Opening};
 use quaff_os::ethtool::Card;
 use quaff_os::packet::{RingPlan, TimeSource};
 use quaff_os::rtnl::Link;
@@ -124,6 +124,7 @@ fn open_rx(plan: &TrialPlan, direction: &Direction) -> Result<(Link, AfPacket), 
         number: 0,
         snaplen: u32::MAX,
         stop: Stop::default(),
+        links: Links::default(),
         gauges: LaneGauges::default().into(),
     };
     Ok((link, AfPacket::open(opening, Wakeup::new()?)?))

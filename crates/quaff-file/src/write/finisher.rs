@@ -49,6 +49,8 @@ pub(super) struct FinishJob {
     /// Its final length, and the part of it that earlier syncs cover.
     pub bytes: u64,
     pub synced: u64,
+    /// Packets in it.
+    pub packets: u64,
     /// It ends before a failed write.
     pub is_cut: bool,
     /// Steady time of the first failed attempt.
@@ -59,7 +61,7 @@ impl FinishJob {
     /// A file whose name is `path` with `.part` appended.
     pub(super) fn new(file: Arc<File>, path: PathBuf, bytes: u64, synced: u64) -> Self {
         let name = part_of(&path);
-        Self { file, path, name, bytes, synced, is_cut: false, stuck_ns: None }
+        Self { file, path, name, bytes, synced, packets: 0, is_cut: false, stuck_ns: None }
     }
 }
 

@@ -148,6 +148,9 @@ impl Folders {
         self.gauges.bytes.set(sum(|gauges| gauges.bytes.get()));
         self.gauges.lost.set(sum(|gauges| gauges.lost.get()));
         self.gauges.answers.set(sum(|gauges| gauges.answers.get()));
+        self.gauges
+            .removed_file
+            .set(self.writers.iter().map(|writer| writer.gauges.removed_file.get()).max().unwrap_or(0));
         // Phases follow each other: that of the writer which has the most to do.
         let phases = self.writers.iter().map(|writer| writer.gauges.phase.get());
         self.gauges.phase.set(phases.min().unwrap_or(WriterGauges::WRITING));

@@ -59,7 +59,7 @@ pub use descriptor::{FdKind, enlarge, fd_kind};
 pub use file::{Files, Parts};
 pub use folder::Folder;
 pub use header::Heading;
-pub use plan::{CompressPlan, DirPlan, Format, Output, ROTATE_BYTES_MIN, Retention};
+pub use plan::{CompressPlan, DirPlan, FileLimit, Format, Output, ROTATE_BYTES_MIN, Retention};
 pub use repack::Repack;
 pub use slots::Slots;
 pub use stream::Patience;
@@ -119,6 +119,8 @@ pub struct WriterGauges {
     pub copy_lost: Gauge,
     /// Writes that the disk has answered, also with an error.
     pub answers: Gauge,
+    /// The descriptor of the file that is being written, plus one, if somebody has removed the file; otherwise 0.
+    pub removed_file: Gauge,
     /// [`Self::WRITING`], [`Self::SYNCING`] or [`Self::ON_DISK`].
     pub phase: Gauge,
 }

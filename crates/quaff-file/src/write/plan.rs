@@ -129,6 +129,22 @@ pub struct DirPlan {
     pub exec: Option<String>,
 }
 
+/// Limits at which an output ends. What comes later is not written, and not lost.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct FileLimit {
+    /// Largest number of files, in a folder.
+    pub files: Option<u64>,
+    /// Largest size of all files of the run together, bytes.
+    pub bytes: Option<u64>,
+}
+
+impl FileLimit {
+    /// Returns `true` if any limit is set.
+    pub fn is_any(&self) -> bool {
+        self.files.is_some() || self.bytes.is_some()
+    }
+}
+
 /// Limits on the files of a folder. The oldest are removed first, including those of earlier runs.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Retention {

@@ -11,7 +11,7 @@ use crate::write::folders::Folders;
 use crate::write::header::Heading;
 use crate::write::live_copy::LiveCopy;
 use crate::write::name_template::NameTemplate;
-use crate::write::plan::{CompressPlan, DirPlan, Format, Output};
+use crate::write::plan::{CompressPlan, DirPlan, FileLimit, Format, Output};
 use crate::write::repack::Repack;
 use crate::write::slots::Slots;
 use crate::write::stream::{Patience, Stream};
@@ -50,6 +50,8 @@ pub struct Target {
     live_copy: Option<File>,
     /// Without it a reader that stands still is waited for.
     pub patience: Option<Patience>,
+    /// Limits of a file or a folder; see [`Self::check_limit`].
+    pub limit: FileLimit,
     /// Interval of syncs of a file or of the files of a folder; without one, a file is synced when it ends.
     fsync: Option<Duration>,
 }
@@ -93,7 +95,8 @@ impl Target {
             Output::Dirs(dirs) => open_folders(dirs, extension, access)?,
         };
         let compress = compress.cloned();
-        Ok(Self { kind, format, align, compress, live_copy, patience: None, fsync: None })
+        let limit = FileLimit::default();
+        Ok(Self { kind, format, align, compress, live_copy, patience: None, limit, fsync: None })
     }
 
     /// Wraps a pipe to a process.
@@ -105,6 +108,7 @@ impl Target {
             compress: None,
             live_copy: None,
             patience: None,
+            limit: FileLimit::default(),
             fsync: None,
         }
     }
@@ -118,6 +122,7 @@ impl Target {
             compress: None,
             live_copy: None,
             patience: None,
+            limit: FileLimit::default(),
             fsync: None,
         }
     }
@@ -130,6 +135,22 @@ impl Target {
             TargetKind::File(_, path) if interval.is_some() && path != Path::new(STDOUT) => sync_name(path),
             _ => Ok(()),
         }
+    }
+
+    /// Refuses a limit that the output cannot keep.
+    pub fn check_limit(&self, limit: FileLimit) -> Result<()> {
+        let words = match &self.kind {
+            _ if !limit.is_any() => return Ok(()),
+            _ if self.live_copy.is_some() => "`stop-size` and `stop-files` do not go with a live copy",
+            TargetKind::Folder(..) => return Ok(()),
+            TargetKind::File(..) if limit.files.is_none() => return Ok(()),
+            TargetKind::File(..) => "`stop-files` needs a folder of files",
+            TargetKind::Folders(..) => "`stop-size` and `stop-files` are for one folder",
+            TargetKind::Stream(_) | TargetKind::Own(..) => {
+                "`stop-size` needs a file or a folder; `count` ends a stream after a number of packets"
+            }
+        };
+        Err(Error::Plan(words.into()))
     }
 
     /// Returns the alignment of chunks, bytes.
@@ -246,11 +267,13 @@ impl Target {
                 // The old contents are removed only now, after everything else has succeeded.
                 file.set_len(0).map_err(|errno| Error::path("empty", &path, errno))?;
                 let is_stdout = path == Path::new(STDOUT);
-                let files = Files::in_place(file, path, parts(Disk::new(&wakeup)))?.sync_every(self.fsync)?;
+                let files = Files::in_place(file, path, parts(Disk::new(&wakeup)))?.limited(self.limit);
+                let files = files.sync_every(self.fsync)?;
                 Box::new(if is_stdout { files.on_stdout() } else { files })
             }
             TargetKind::Folder(folder, ..) => {
-                Box::new(Files::in_folder(*folder, parts(Disk::new(&wakeup)))?.sync_every(self.fsync)?)
+                let files = Files::in_folder(*folder, parts(Disk::new(&wakeup)))?.limited(self.limit);
+                Box::new(files.sync_every(self.fsync)?)
             }
             TargetKind::Folders(folders, ..) => {
                 let (stop, gauges) = (stop.clone(), gauges.clone());

@@ -19,6 +19,7 @@ use quaff_os::packet::{CountingTap, Cursor, Insn, Packet, RingPlan, RxRing, Time
 use quaff_os::rtnl::{Link, Rtnl};
 use quaff_os::{Reason, Stop, Wakeup};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -39,6 +40,7 @@ pub struct AfPacket {
     rtnl: Rtnl,
     tap: Option<CountingTap>,
     stop: Stop,
+    links: Links,
     gauges: Arc<LaneGauges>,
     /// Bytes wanted of each packet.
     wanted_bytes: u32,
@@ -59,6 +61,34 @@ pub struct AfPacket {
     tally: LaneTally,
 }
 
+/// The interfaces of a run, of which some may be removed before the run ends. Clones share the count.
+#[derive(Debug, Clone)]
+pub struct Links {
+    /// Interfaces that exist. Each lane subtracts its own, at most once; a number only: Relaxed.
+    left: Arc<AtomicUsize>,
+    least: usize,
+}
+
+impl Links {
+    /// `count` interfaces, of which the run needs `least`.
+    pub fn new(count: usize, least: usize) -> Self {
+        Self { left: Arc::new(AtomicUsize::new(count)), least }
+    }
+
+    /// Takes one away; returns whether the run must end.
+    fn lose(&self) -> bool {
+        let left = self.left.fetch_sub(1, Ordering::Relaxed).saturating_sub(1);
+        left < self.least
+    }
+}
+
+impl Default for Links {
+    /// One interface, which the run needs.
+    fn default() -> Self {
+        Self::new(1, 1)
+    }
+}
+
 /// The parameters of [`AfPacket::open`].
 #[derive(Debug)]
 pub struct Opening<'a> {
@@ -72,8 +102,9 @@ pub struct Opening<'a> {
     /// The snaplen asked for, to distinguish packets cut on request from those that the kernel had to cut;
     /// [`SNAPLEN_MAX`] and above ask for all.
     pub snaplen: u32,
-    /// Raised when the interface goes away for good.
+    /// Raised when the interface is removed and the run needs it, as `links` says.
     pub stop: Stop,
+    pub links: Links,
     pub gauges: Arc<LaneGauges>,
 }
 
@@ -102,6 +133,7 @@ impl AfPacket {
             tally,
             counters,
             stop: opening.stop,
+            links: opening.links,
             gauges: opening.gauges,
             wanted_bytes: wanted_bytes(opening.snaplen),
             number: opening.number,
@@ -224,18 +256,29 @@ impl AfPacket {
             return Ok(());
         }
         self.tally.downs += 1;
-        self.down_since_ns.get_or_insert_with(wall_ns);
+        let since_ns = *self.down_since_ns.get_or_insert_with(wall_ns);
+        self.gauges.down_since_ns.set(since_ns);
+        self.gauges.downs.set(self.tally.downs);
         Ok(())
     }
 
     fn note_up(&mut self) {
         if let Some(since) = self.down_since_ns.take() {
             self.tally.down_ns += wall_ns().saturating_sub(since);
+            self.gauges.down_since_ns.set(0);
         }
     }
 
+    /// Ends the lane, and the run if it needs the interface. One that is removed while the run ends changes nothing.
     fn gone(&mut self, why: &str) {
-        self.stop.raise(Reason::InterfaceGone(format!("{}: {why}", self.link.name)));
+        if self.closing_ns.is_some() {
+            return;
+        }
+        self.tally.removed_ns = wall_ns();
+        self.gauges.removed_ns.set(self.tally.removed_ns);
+        if self.links.lose() {
+            self.stop.raise(Reason::InterfaceGone(format!("{}: {why}", self.link.name)));
+        }
         // Nothing can arrive any more; receiving is stopped all the same, so that the counts are final.
         let _ = self.close();
     }
@@ -329,6 +372,7 @@ impl Source for AfPacket {
         counts.nic_received = self.counters.received();
         counts.nic_dropped = self.counters.nic_dropped();
         counts.down_ns = self.tally.down_ns;
+        counts.removed_ns = self.tally.removed_ns;
     }
 
     /// The kernel must have counted exactly the packets that were walked and those that it dropped.
@@ -453,6 +497,14 @@ mod tests {
             "{defect}"
         );
         assert_eq!(filtered(6, 7, 1, "eth0").expect("it was down"), 0);
+    }
+
+    #[test]
+    fn a_run_ends_with_the_interface_that_it_needs() {
+        let any = Links::new(3, 1);
+        let lane = any.clone();
+        assert_eq!([any.lose(), lane.lose(), any.lose()], [false, false, true]);
+        assert!(Links::new(3, 3).lose() && Links::default().lose());
     }
 
     #[test]

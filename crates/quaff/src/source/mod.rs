@@ -7,7 +7,7 @@ mod files;
 mod names;
 mod open;
 
-pub use afpacket::{AfPacket, Opening};
+pub use afpacket::{AfPacket, Links, Opening};
 pub use names::interfaces_named;
 pub(crate) use open::{Declaration, LaneSource, Sources, os_name};
 

@@ -5,7 +5,7 @@
 //! the output has the start time of the capture.
 
 use super::Source;
-use super::afpacket::{AfPacket, Opening};
+use super::afpacket::{AfPacket, Links, Opening};
 use super::files::Files;
 use crate::filter::{FilterPlace, FrameFilter, KernelFilter, kernel_filter};
 use crate::format::quote;
@@ -82,6 +82,8 @@ pub(crate) struct LaneSource {
     pub real_time: Option<i32>,
     /// Raises its priority, because a ring that is not emptied drops packets.
     pub is_urgent: bool,
+    /// The run ends with its packets: those of files.
+    pub ends_run: bool,
     /// A kernel filter drops tunnel packets before their sequence numbers are checked.
     pub hides_gaps: bool,
     pub gauges: Arc<LaneGauges>,
@@ -172,8 +174,11 @@ fn find_interfaces(
     notes.extend(links.iter().flat_map(offload_notes));
     let describe = |link| describe(plan, link);
     let interfaces = declaration.list(links.iter().map(describe).collect());
+    let least = if plan.require_all { links.len() } else { 1 };
+    let all = Links::new(links.len(), least);
     let lanes = links.into_iter().zip(filters).zip(&plan.interfaces).enumerate();
-    let lanes = lanes.map(|(number, ((link, filter), of))| live_lane(plan, of, link, filter, number, stop));
+    let lanes =
+        lanes.map(|(number, ((link, filter), of))| live_lane(plan, of, link, filter, number, stop, &all));
     let (lanes, start_ns, is_at_once) = (lanes.collect(), wall_ns(), false);
     let (is_live, section) = (true, None);
     Ok(Sources { interfaces, section, lanes, format, start_ns, filter, inner, is_live, is_at_once, notes })
@@ -186,6 +191,7 @@ fn live_lane(
     filter: KernelFilter,
     number: usize,
     stop: &Stop,
+    links: &Links,
 ) -> LaneSource {
     let gauges = Arc::<LaneGauges>::default();
     let ring = RingPlan {
@@ -196,11 +202,11 @@ fn live_lane(
         filter: filter.insns,
         time_source: plan.time_source,
     };
-    let (snaplen, stop, shown) = (plan.snaplen, stop.clone(), gauges.clone());
+    let (snaplen, stop, links, shown) = (plan.snaplen, stop.clone(), links.clone(), gauges.clone());
     let (name, is_filtered) = (link.name.clone(), filter.is_filtering);
     let open = move |wakeup: Wakeup| -> Result<Box<dyn Source>> {
         let number = number as u16;
-        let opening = Opening { link, ring: &ring, is_filtered, number, snaplen, stop, gauges: shown };
+        let opening = Opening { link, ring: &ring, is_filtered, number, snaplen, stop, links, gauges: shown };
         Ok(Box::new(AfPacket::open(opening, wakeup)?))
     };
     LaneSource {
@@ -210,6 +216,7 @@ fn live_lane(
         core: interface.cpu,
         real_time: plan.real_time,
         is_urgent: true,
+        ends_run: false,
         hides_gaps: filter.inner.as_ref().is_some_and(FilterPlace::hides_gaps),
         gauges,
     }
@@ -230,6 +237,7 @@ fn open_files(plan: &InputPlan, prepared: PreparedFiles, stop: &Stop) -> Result<
         core,
         real_time: None,
         is_urgent: false,
+        ends_run: true,
         hides_gaps: false,
         gauges,
     };

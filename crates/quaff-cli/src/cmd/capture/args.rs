@@ -1,6 +1,7 @@
 //! The arguments of `quaff capture`, and the plan they make.
 
 use super::edit::EditArgs;
+use super::stop::AutoStop;
 use crate::owner::OwnerArgs;
 use crate::units::{self, CLOCKS, FORMATS, choice};
 use anyhow::bail;
@@ -72,15 +73,22 @@ pub(crate) struct Args {
     /// Do not put the interface into promiscuous mode
     #[arg(short = 'p', long, help_heading = "Input")]
     no_promiscuous: bool,
+    /// End the capture when any of the interfaces is removed, instead of with the last one
+    #[arg(long, conflicts_with = "read", help_heading = "Input")]
+    require_all: bool,
     /// Clock that time-stamps the packets
     #[arg(short = 'j', long, value_name = "TYPE", default_value = "host", value_parser = choice(CLOCKS), help_heading = "Input")]
     time_stamp_type: TimeSource,
     /// Stop after N packets, such as 1000 or 3M
     #[arg(short, long, value_name = "N", value_parser = units::packets, help_heading = "Input")]
-    count: Option<u64>,
+    pub(super) count: Option<u64>,
     /// Stop after TIME, such as 30s, 5m or 2h
     #[arg(short, long, value_name = "TIME", value_parser = units::duration, help_heading = "Input")]
-    pub(crate) duration: Option<Duration>,
+    pub(super) duration: Option<Duration>,
+    /// Stop at a condition of dumpcap: duration:SECONDS, packets:N, filesize:KB (1000 bytes; with --dir the next
+    /// file starts then) or files:N; repeat it for more
+    #[arg(short = 'a', long, value_name = "CONDITION", help_heading = "Input")]
+    pub(super) autostop: Vec<AutoStop>,
 
     /// Keep only packets that match a tcpdump expression; evaluated in the kernel for interfaces
     #[arg(short, long, value_name = "EXPR", help_heading = "Filter")]
@@ -137,6 +145,9 @@ pub(crate) struct Args {
     /// Comment in the header of each file, which Wireshark shows in the properties of the capture; pcapng only
     #[arg(long, value_name = "TEXT", help_heading = "Output")]
     annotate: Option<String>,
+    /// Stop before the output exceeds SIZE, all files of the run together
+    #[arg(long, value_name = "SIZE", value_parser = units::bytes, help_heading = "Output")]
+    pub(super) stop_size: Option<u64>,
     /// Longest time until a packet is on disk, while the disk keeps up [default: 1s; with stdout or --tee
     /// 200ms]
     #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = "Output")]
@@ -174,7 +185,7 @@ pub(crate) struct Args {
     utc: bool,
     /// Start the next file before this one exceeds SIZE, such as 256M or 1G
     #[arg(long, value_name = "SIZE", value_parser = units::bytes, requires = "folder", help_heading = "Rotation")]
-    rotate_size: Option<u64>,
+    pub(super) rotate_size: Option<u64>,
     /// Start a file every TIME, aligned to midnight in local time, with or without traffic
     #[arg(long, value_name = "TIME", value_parser = units::duration, requires = "folder", help_heading = "Rotation")]
     rotate_time: Option<Duration>,
@@ -191,6 +202,9 @@ pub(crate) struct Args {
     /// Number the files 0 to N-1 (the N of --keep-files) in a cycle
     #[arg(long, requires = "keep_files", help_heading = "Rotation")]
     wrap: bool,
+    /// Stop after N files
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), requires = "folder", help_heading = "Rotation")]
+    pub(super) stop_files: Option<u64>,
     /// Run 'CMD FILE' in a shell after each completed file, one at a time, at the lowest priority; the
     /// capture waits for the last one before it exits
     #[arg(long, value_name = "CMD", requires = "folder", help_heading = "Rotation")]
@@ -333,15 +347,17 @@ impl Args {
             snaplen: if self.snaplen == 0 { SNAPLEN_MAX } else { self.snaplen },
             load: LoadPlan { copies: self.copies, compression: self.load_compress },
             promiscuous: !self.no_promiscuous,
+            require_all: self.require_all,
             time_source: self.time_stamp_type,
             ring_bytes: self.ring.map_or(ring_bytes, |bytes| bytes as usize),
-            count: self.count,
+            count: self.count(),
             real_time: self.rt,
             ..InputPlan::default()
         };
         let write = WritePlan {
             format: self.file_format()?,
             flush: self.flush.unwrap_or(flush_default),
+            limit: self.limit(),
             fsync: self.fsync,
             compress: self.compress_plan()?,
             cpu: writer_cpu,
@@ -406,9 +422,14 @@ impl Args {
         Ok(())
     }
 
+    /// The packets go into a folder of files; with --tee, -w has a copy.
+    pub(super) fn is_into_folder(&self) -> bool {
+        !self.dir.is_empty() || self.tee.is_some()
+    }
+
     /// The format of --format, or of the suffix of a file's name.
     fn file_format(&self) -> anyhow::Result<Format> {
-        let is_folder = !self.dir.is_empty() || self.tee.is_some();
+        let is_folder = self.is_into_folder();
         let suffix = match &self.write {
             Some(path) if !is_folder => Suffix::of(path),
             _ => Suffix::of_template(&self.name),
@@ -448,7 +469,7 @@ impl Args {
             dir: dir.to_owned(),
             name: self.name.clone(),
             utc: self.utc,
-            rotate_bytes: self.rotate_size,
+            rotate_bytes: self.rotate_bytes(),
             rotate_time: self.rotate_time,
             retention: Retention {
                 files: self.keep_files,

@@ -2,10 +2,14 @@
 
 mod args;
 mod edit;
+mod incidents;
 mod report;
+mod stop;
 
 pub(crate) use args::Args;
 pub(crate) use report::exit;
+
+use incidents::Incidents;
 
 use crate::cmd::interfaces;
 use crate::cmd::receiving::{self, Asked, LOOK_END};
@@ -23,8 +27,9 @@ use std::time::{Duration, Instant};
 
 /// Interval of the progress line.
 const LOOK: Duration = Duration::from_millis(250);
-/// Longest wait without one: signals and the end of the capture end it. At a low rate a look costs as much as packets.
-const LOOK_IDLE: Duration = Duration::from_secs(10);
+/// Longest wait without one, until an incident is reported; signals and the end of the capture end it. At a low rate a look
+/// costs as much as packets.
+const LOOK_IDLE: Duration = Duration::from_secs(2);
 /// Longest wait of a completed start for the check of its interfaces.
 const LOOK_AT_MOST: Duration = Duration::from_millis(20);
 
@@ -110,6 +115,7 @@ fn watch(
     let ending = Wakeup::new()?;
     stop.wake(ending.clone());
     let mut live = report::Live::new(capture.status.clone(), plan, is_live);
+    let mut incidents = Incidents::new(plan);
     let mut shown = started;
     while !capture.is_over() {
         let look = if stop.raised() { LOOK_END } else { next_look(args, started, shown, is_live) };
@@ -127,8 +133,14 @@ fn watch(
             }
             _ => {}
         }
-        if !stop.raised() && args.duration.is_some_and(|duration| started.elapsed() >= duration) {
+        if !stop.raised() && args.duration().is_some_and(|duration| started.elapsed() >= duration) {
             stop.raise(Reason::Duration);
+        }
+        for incident in incidents.look(&capture.status, Instant::now()) {
+            if incident.is_severe || args.quiet == 0 {
+                live.end();
+                show::incident(&incident.words);
+            }
         }
         live.draw();
         ending.clear();
@@ -141,5 +153,5 @@ fn watch(
 fn next_look(args: &Args, started: Instant, shown: Instant, is_live: bool) -> Duration {
     let left = |time: Option<Duration>, since: Instant| time.map(|time| time.saturating_sub(since.elapsed()));
     let look = if is_live { LOOK } else { LOOK_IDLE };
-    [left(args.duration, started), left(args.stats, shown)].into_iter().flatten().fold(look, Duration::min)
+    [left(args.duration(), started), left(args.stats, shown)].into_iter().flatten().fold(look, Duration::min)
 }

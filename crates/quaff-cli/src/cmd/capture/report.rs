@@ -183,6 +183,9 @@ fn words(ledger: &Ledger) -> String {
             lane.down_ns as f64 / 1e9
         );
     }
+    for lane in ledger.interfaces.iter().filter(|lane| lane.removed_ns > 0) {
+        text += &format!("  {} was removed at {}\n", name(&lane.interface), show::time_ns(lane.removed_ns));
+    }
     text += &beside(ledger);
     if let Some(input) = &ledger.input {
         text += &input_words(input);
@@ -210,16 +213,20 @@ fn pruned_words(ledger: &Ledger) -> String {
     show::present(counts).map(|words| format!(", {words}")).collect()
 }
 
+/// The places of losses, with what helps: those of an interface first.
+pub(super) const PLACES: [&str; 4] = [
+    "at the interface (its ring was full: 'ethtool -g' shows its size)",
+    "in the kernel's ring (raise --ring, or give the lane a core with --cpu)",
+    "because the buffer was full (the output was too slow: raise --buffer)",
+    "because writing failed, the file was removed, or the reader of the output had stopped reading",
+];
+
 /// Lost packets by place.
 fn lost_words(ledger: &Ledger) -> String {
     let total = (ledger.offered - ledger.filtered).max(1) as f64;
     let share = |packets| 100.0 * packets as f64 / total;
-    let places = [
-        (ledger.nic_dropped, "at the interface (its ring was full: 'ethtool -g' shows its size)"),
-        (ledger.kernel_dropped, "in the kernel's ring (raise --ring, or give the lane a core with --cpu)"),
-        (ledger.lost_in_buffer, "because the buffer was full (the output was too slow: raise --buffer)"),
-        (ledger.lost_on_disk, "because writing failed, or the reader of the output had stopped reading"),
-    ];
+    let counts = [ledger.nic_dropped, ledger.kernel_dropped, ledger.lost_in_buffer, ledger.lost_on_disk];
+    let places = counts.into_iter().zip(PLACES);
     let places = places.map(|(packets, place)| (packets, format!("({:.2} %) {place}", share(packets))));
     let mut text = show::counted("  lost ", places);
     for reason in &ledger.reasons.lossy {

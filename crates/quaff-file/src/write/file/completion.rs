@@ -156,7 +156,7 @@ impl Files {
 
     /// Ends the files whose last write has completed.
     pub(super) fn end_files(&mut self) {
-        while let Some(Tag::End { file, path, bytes, begun, synced }) =
+        while let Some(Tag::End { file, path, packets, bytes, begun, synced }) =
             self.tags.pop_front_if(|tag| matches!(tag, Tag::End { .. }))
         {
             let (bytes, is_cut) = match self.damaged.take() {
@@ -180,7 +180,7 @@ impl Files {
                 }
                 Some(folder) => {
                     self.tally.files += 1;
-                    folder.finish(FinishJob { is_cut, ..FinishJob::new(file, path, bytes, synced) });
+                    folder.finish(FinishJob { is_cut, packets, ..FinishJob::new(file, path, bytes, synced) });
                 }
                 None => {
                     self.tally.files += 1;

@@ -16,14 +16,18 @@
 //! | [`full_disk`] | the part of the last write that fits on a disk that stays full |
 //! | [`regular_sync`] | the sync of the file being written, every so often, and the results of all syncs |
 //! | [`handover`] | lanes that come and go, where there are several folders |
+//! | [`removed`] | files that somebody removes while they are written |
+//! | [`limit`] | the end of the output by its size or its number of files |
 //! | [`records`] | pcap, whose records straddle the edges of aligned writes |
 
 mod completion;
 mod failure;
 mod full_disk;
 mod handover;
+mod limit;
 mod records;
 mod regular_sync;
+mod removed;
 #[cfg(test)]
 mod tests;
 
@@ -41,12 +45,14 @@ use crate::{Error, Result};
 use failure::Failures;
 pub(super) use handover::HandedBack;
 use handover::Sharing;
+use limit::Limit;
 use quaff_os::clock::steady_ns;
 use quaff_os::disk::{Disk, Write};
 use quaff_os::{Buffer, Reason, Stop, Wakeup};
 use records::Records;
 pub(super) use records::write_through_cache;
 use regular_sync::RegularSync;
+use removed::has_name;
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
@@ -83,12 +89,15 @@ pub struct Files {
     /// The current file takes nothing more, because of a failure.
     broken: bool,
     failures: Failures,
+    limit: Limit,
     regular_sync: RegularSync,
     sharing: Sharing,
     /// The file with the failed write, and its valid length. Files after it hold nothing.
     damaged: Option<(Arc<File>, u64)>,
     /// The file in place could not be synced, and the error.
     sync_failure: Option<(PathBuf, io::Error)>,
+    /// Steady time of the last look at the link count of the current file.
+    name_looked_ns: u64,
     /// For a file on stdout. Declared, and so dropped, after `disk`, which waits for its writes.
     _stdout_end: Option<StdoutEnd>,
     /// The end of the current file is queued.
@@ -128,6 +137,8 @@ struct Current {
     packets: u64,
     /// Number of interfaces described in the file.
     described: usize,
+    /// It had a name when it began: stdout may be a file without one.
+    had_name: bool,
     /// Bytes that the folder wrote before the file had a name.
     begun: u64,
     /// Bytes written, by completed writes.
@@ -148,7 +159,7 @@ enum Tag {
     /// A buffer of [`Repack`].
     Repacked,
     /// No write: all writes of the file have been submitted; its length is `bytes`, of which `synced` are on disk.
-    End { file: Arc<File>, path: PathBuf, bytes: u64, begun: u64, synced: u64 },
+    End { file: Arc<File>, path: PathBuf, packets: u64, bytes: u64, begun: u64, synced: u64 },
 }
 
 /// A [`Chunk`] without its buffer.
@@ -167,6 +178,7 @@ impl Current {
     /// An empty file.
     fn new(file: Arc<File>, path: PathBuf) -> Self {
         Self {
+            had_name: has_name(&file),
             file,
             path,
             offset: 0,
@@ -228,10 +240,12 @@ impl Files {
             noted: Vec::new(),
             broken: false,
             failures: Failures::default(),
+            limit: Limit::default(),
             regular_sync: RegularSync::default(),
             sharing: Sharing::default(),
             damaged: None,
             sync_failure: None,
+            name_looked_ns: 0,
             _stdout_end: None,
             ended: false,
             progress_ns: 0,
@@ -282,9 +296,9 @@ impl Files {
 
     /// Queues the end of the current file at `bytes`.
     fn queue_end(&mut self, bytes: u64) {
-        let Current { file, path, begun, synced, .. } = &self.current;
-        let (file, path) = (file.clone(), path.clone());
-        self.tags.push_back(Tag::End { file, path, bytes, begun: *begun, synced: *synced });
+        let Current { file, path, packets, begun, synced, .. } = &self.current;
+        let (file, path, packets) = (file.clone(), path.clone(), *packets);
+        self.tags.push_back(Tag::End { file, path, packets, bytes, begun: *begun, synced: *synced });
         self.ended = true;
     }
 
@@ -320,7 +334,7 @@ impl Files {
 
     /// Ends the current file and begins the next, whose first packet is of `time_ns`.
     fn rotate(&mut self, time_ns: u64) -> Result<()> {
-        if self.folder.is_none() || self.broken || self.failures.is_final {
+        if self.folder.is_none() || self.broken || self.failures.is_final || self.ends_at_file() {
             return Ok(());
         }
         self.end_in_folder()?;
@@ -335,6 +349,7 @@ impl Files {
         let Some(folder) = &mut self.folder else { return Ok(()) };
         match folder.next(time_ns, &first, ending) {
             Ok((file, path)) => {
+                self.count_file();
                 self.current = Current::begun(file, path, &first, described);
                 (self.ended, self.broken) = (false, false);
                 self.begin_current()
@@ -352,6 +367,10 @@ impl Files {
     fn put_waiting(&mut self) -> Result<()> {
         while let Some((_, chunk)) = self.waiting.front() {
             let (first_ns, len, interfaces) = (chunk.first_ns, chunk.len as u64, chunk.interfaces);
+            if self.limit.is_reached {
+                self.skip_waiting();
+                break;
+            }
             if self.begin_turn()? {
                 continue;
             }
@@ -366,14 +385,21 @@ impl Files {
             if room > rotate_bytes && self.current.packets > 0 || self.current.is_suspect {
                 self.rotate(first_ns)?;
             }
+            if self.limit.is_reached {
+                continue;
+            }
             if !self.broken {
                 self.describe(interfaces)?;
             }
             // After a failure meanwhile, older chunks may be in front of this one.
             if !self.broken
-                && let Some((lane, chunk)) = self.waiting.pop_front()
+                && let Some((lane, mut chunk)) = self.waiting.pop_front()
             {
-                self.put(lane, chunk)?;
+                self.keep_to_limit(&mut chunk);
+                match chunk.len {
+                    0 => self.free_buffers.push_back((lane, chunk.buffer)),
+                    _ => self.put(lane, chunk)?,
+                }
             }
         }
         if self.failures.is_final {
@@ -424,7 +450,7 @@ impl Sink for Files {
     }
 
     fn note(&mut self, lane: usize, counts: Counts) {
-        if self.failures.is_final && self.sharing.handed_back.is_some() {
+        if self.failures.is_final && self.sharing.handed_back.is_some() || self.limit.is_reached {
             return;
         }
         self.noted.push((lane, counts));
@@ -447,6 +473,7 @@ impl Sink for Files {
             }
         }
         self.take_file_events();
+        self.look_at_name();
         self.put_waiting()?;
         self.flush_records()?;
         self.sync_if_due();

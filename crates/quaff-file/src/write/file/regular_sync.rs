@@ -4,6 +4,7 @@
 //! no further chunk, because no later sync of it proves anything.
 
 use super::Files;
+use super::removed::has_name;
 use crate::Result;
 use crate::write::finisher::{Finisher, FinisherDone, SyncJob};
 use crate::write::folder::{FileEvent, Folder};
@@ -111,6 +112,10 @@ impl Files {
                 }
             }
             FileEvent::Finished { job, result: Ok(()) } => self.count_synced(job.bytes, job.synced),
+            FileEvent::Finished { job, result: Err(_) } if !has_name(&job.file) => {
+                self.tally.failed_files -= u64::from(job.is_cut);
+                self.count_removed(job.path, job.packets, job.bytes);
+            }
             FileEvent::Finished { job, result: Err(error) } => {
                 // A file that ends before a failed write counts already.
                 self.tally.failed_files -= u64::from(job.is_cut);
@@ -142,6 +147,9 @@ impl Files {
         }
         // Frees the space preallocated after the end; keeping it does no harm.
         let _ = file.set_len(bytes);
+        if self.current.had_name && !has_name(file) {
+            return self.count_removed(path, self.tally.written, bytes);
+        }
         // Writes through the page cache may still fail on their way to the disk.
         match file.sync_data() {
             Ok(()) if self.sync_failure.is_none() => {

@@ -1,0 +1,222 @@
+//! Incidents of a running capture: links that go down or away, losses, a file that somebody removes. Each is reported
+//! when it begins and, if it can, when it has ended. This module reads gauges; the verdict is the ledger's.
+
+use super::report::{PLACES, target};
+use quaff::plan::CapturePlan;
+use quaff::{LaneGauges, Status};
+use quaff_os::clock::wall_ns;
+use std::time::{Duration, Instant};
+
+/// A loss has ended after this time without another lost packet.
+const QUIET: Duration = Duration::from_secs(5);
+
+/// The incidents of a capture, as far as they were reported.
+pub(super) struct Incidents {
+    links: Vec<Link>,
+    /// Of each lane: the first three of [`PLACES`].
+    losses: Vec<[Loss; 3]>,
+    on_disk: Loss,
+    output: String,
+    /// The descriptor, plus one, of a removed file that was reported.
+    removed_file: u64,
+}
+
+/// A sentence about an incident.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Incident {
+    pub(super) words: String,
+    /// Packets will be missing unless the user acts.
+    pub(super) is_severe: bool,
+}
+
+impl Incident {
+    fn note(words: String) -> Self {
+        Self { words, is_severe: false }
+    }
+
+    fn severe(words: String) -> Self {
+        Self { words, is_severe: true }
+    }
+}
+
+impl Incidents {
+    pub(super) fn new(plan: &CapturePlan) -> Self {
+        let names: Vec<_> = plan.input.interfaces.iter().map(|interface| interface.name.clone()).collect();
+        let lanes = plan.input.lanes();
+        let place = |lane: usize, place: usize| {
+            let of = names.get(lane).map(|name| format!("{name}: ")).unwrap_or_default();
+            Loss::new(of, PLACES[place])
+        };
+        Self {
+            losses: (0..lanes).map(|lane| [0, 1, 2].map(|of| place(lane, of))).collect(),
+            links: names.into_iter().map(Link::new).collect(),
+            on_disk: Loss::new(String::new(), PLACES[3]),
+            output: target(plan),
+            removed_file: 0,
+        }
+    }
+
+    /// Returns what has happened since the last call.
+    pub(super) fn look(&mut self, status: &Status, now: Instant) -> Vec<Incident> {
+        let mut found = Vec::new();
+        let left = status.lanes.iter().filter(|lane| lane.removed_ns.get() == 0).count();
+        for (link, lane) in self.links.iter_mut().zip(&status.lanes) {
+            found.extend(link.look(lane, left, wall_ns()));
+        }
+        for (losses, lane) in self.losses.iter_mut().zip(&status.lanes) {
+            let counts = [lane.nic_dropped.get(), lane.kernel_dropped.get(), lane.lost.get()];
+            found.extend(losses.iter_mut().zip(counts).filter_map(|(loss, count)| loss.look(count, now)));
+        }
+        found.extend(self.look_at_file(status.writer.removed_file.get()));
+        found.extend(self.on_disk.look(status.writer.lost.get(), now));
+        found
+    }
+
+    /// `file` is a descriptor plus one, or 0.
+    fn look_at_file(&mut self, file: u64) -> Option<Incident> {
+        let is_new = file > 0 && file != self.removed_file;
+        self.removed_file = file;
+        let (output, descriptor, process) = (&self.output, file.saturating_sub(1), std::process::id());
+        is_new.then(|| {
+            Incident::severe(format!(
+                "the file that is being written was removed ({output}): its packets are lost when the capture ends; until \
+                 then root can copy them: cp /proc/{process}/fd/{descriptor} saved.pcapng"
+            ))
+        })
+    }
+}
+
+/// The link of an interface, as it was reported last.
+struct Link {
+    name: String,
+    downs: u64,
+    down_since_ns: u64,
+    is_removed: bool,
+}
+
+impl Link {
+    fn new(name: String) -> Self {
+        Self { name, downs: 0, down_since_ns: 0, is_removed: false }
+    }
+
+    /// `left` is the number of interfaces that still exist.
+    fn look(&mut self, lane: &LaneGauges, left: usize, wall_ns: u64) -> Option<Incident> {
+        let name = &self.name;
+        if lane.removed_ns.get() > 0 {
+            let rest = if left > 0 { "; the capture of the others continues" } else { "" };
+            let is_new = !std::mem::replace(&mut self.is_removed, true);
+            return is_new.then(|| Incident::severe(format!("{name} was removed{rest}")));
+        }
+        let (downs, since_ns) = (lane.downs.get(), lane.down_since_ns.get());
+        let has_gone_down = downs > std::mem::replace(&mut self.downs, downs);
+        let before_ns = std::mem::replace(&mut self.down_since_ns, since_ns);
+        match (before_ns, since_ns) {
+            (0, 0) if has_gone_down => Some(Incident::note(format!("{name} was down for a moment"))),
+            (0, 0) => None,
+            (0, _) => Some(Incident::note(format!("{name} is down"))),
+            (from_ns, 0) => {
+                let seconds = wall_ns.saturating_sub(from_ns) as f64 / 1e9;
+                Some(Incident::note(format!("{name} is up again after {seconds:.1} s")))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// A counter of lost packets.
+struct Loss {
+    /// The interface, if it is of one.
+    of: String,
+    place: &'static str,
+    count: u64,
+    current: Option<CurrentLoss>,
+}
+
+/// A loss that has not ended.
+struct CurrentLoss {
+    begun: Instant,
+    last: Instant,
+    /// The counter at its beginning.
+    before: u64,
+}
+
+impl Loss {
+    fn new(of: String, place: &'static str) -> Self {
+        Self { of, place, count: 0, current: None }
+    }
+
+    fn look(&mut self, count: u64, now: Instant) -> Option<Incident> {
+        let before = std::mem::replace(&mut self.count, count);
+        let (of, place) = (&self.of, self.place);
+        match &mut self.current {
+            None if count > before => {
+                self.current = Some(CurrentLoss { begun: now, last: now, before });
+                Some(Incident::note(format!("{of}packets are being lost {place}")))
+            }
+            Some(current) if count > before => {
+                current.last = now;
+                None
+            }
+            Some(current) if now.duration_since(current.last) >= QUIET => {
+                let (packets, time) = (count - current.before, current.last - current.begun);
+                self.current = None;
+                let (packets, seconds) = (crate::show::count(packets), time.as_secs_f64());
+                let place = place.split(" (").next().unwrap_or(place);
+                Some(Incident::note(format!(
+                    "{of}{packets} packets were lost {place} in {seconds:.1} s, none since"
+                )))
+            }
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(found: impl IntoIterator<Item = Incident>) -> Vec<String> {
+        found.into_iter().map(|incident| incident.words).collect()
+    }
+
+    #[test]
+    fn a_loss_is_reported_when_it_begins_and_when_it_has_ended() {
+        let mut loss = Loss::new("eth0: ".into(), PLACES[1]);
+        let start = Instant::now();
+        let mut look = |count, seconds| words(loss.look(count, start + Duration::from_secs(seconds)));
+        assert!(look(0, 0).is_empty());
+        let begins = look(10, 1);
+        assert!(
+            begins[0].starts_with("eth0: packets are being lost in the kernel's ring (raise"),
+            "{begins:?}"
+        );
+        assert!(
+            look(500, 3).is_empty() && look(1010, 5).is_empty() && look(1010, 9).is_empty(),
+            "it goes on"
+        );
+        assert_eq!(
+            look(1010, 10),
+            ["eth0: 1,010 packets were lost in the kernel's ring in 4.0 s, none since"]
+        );
+        assert!(look(1010, 100).is_empty());
+        assert_eq!(look(1011, 101).len(), 1, "another one");
+    }
+
+    #[test]
+    fn a_link_is_reported_when_it_changes() {
+        let (mut link, lane) = (Link::new("eth0".into()), LaneGauges::default());
+        let mut look = |wall_ns| words(link.look(&lane, 1, wall_ns));
+        assert!(look(1).is_empty());
+        lane.downs.set(1);
+        lane.down_since_ns.set(1_000_000_000);
+        assert_eq!(look(2), ["eth0 is down"]);
+        assert!(look(3).is_empty());
+        lane.down_since_ns.set(0);
+        assert_eq!(look(3_500_000_000), ["eth0 is up again after 2.5 s"]);
+        lane.downs.set(2);
+        assert_eq!(look(4), ["eth0 was down for a moment"]);
+        lane.removed_ns.set(9);
+        assert_eq!(look(5), ["eth0 was removed; the capture of the others continues"]);
+        assert!(look(6).is_empty());
+    }
+}

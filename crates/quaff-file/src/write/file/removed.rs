@@ -1,0 +1,43 @@
+//! Files that somebody removes while they are written. The kernel frees such a file with the last descriptor, so its
+//! packets are lost when the run ends; until then another process can copy it from /proc/PID/fd.
+
+use super::Files;
+use quaff_os::clock::steady_ns;
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+
+/// Interval of looks at the link count of the file that is being written, ns.
+const LOOK_NS: u64 = 1_000_000_000;
+
+/// Returns whether a file has a name. One whose link count cannot be read counts as named.
+pub(in crate::write) fn has_name(file: &File) -> bool {
+    file.metadata().map_or(true, |meta| meta.nlink() > 0)
+}
+
+impl Files {
+    /// Shows the descriptor of the file that is being written once it has lost its name.
+    pub(super) fn look_at_name(&mut self) {
+        let now_ns = steady_ns();
+        if now_ns - self.name_looked_ns < LOOK_NS || self.ended {
+            return;
+        }
+        self.name_looked_ns = now_ns;
+        let is_removed = self.current.had_name && !has_name(&self.current.file);
+        let descriptor = self.current.file.as_raw_fd().unsigned_abs();
+        self.gauges.removed_file.set(if is_removed { u64::from(descriptor) + 1 } else { 0 });
+    }
+
+    /// Counts the packets of a removed file as lost.
+    pub(super) fn count_removed(&mut self, path: PathBuf, packets: u64, bytes: u64) {
+        let packets = packets.min(self.tally.written);
+        self.tally.written -= packets;
+        self.gauges.written.set(self.tally.written);
+        self.count_lost(packets);
+        self.tally.bytes = self.tally.bytes.saturating_sub(bytes);
+        self.gauges.bytes.set(self.tally.bytes);
+        self.tally.files = self.tally.files.saturating_sub(1);
+        self.tally.removed.push((path.display().to_string(), packets));
+    }
+}
