@@ -760,8 +760,7 @@ mod tests {
                 exec: Some("sleep 0.1; gzip".into()),
             };
             let access = FileAccess::default();
-            let mut folder =
-                Folder::open(&plan, "pcapng", false, access, Wakeup::new().unwrap()).unwrap();
+            let mut folder = Folder::open(&plan, "pcapng", false, access, Wakeup::new().unwrap()).unwrap();
             write(&mut folder, 5);
             (folder.finish_post_rotate(), folder.pruned(), folder.pruned_earlier())
         };
