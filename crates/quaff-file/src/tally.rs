@@ -88,7 +88,7 @@ pub struct WriterTally {
     pub failed_files: u64,
     /// Those of them that could not be synced or named: their packets count as written, and may not be on disk.
     pub unsynced_files: u64,
-    /// Files that somebody removed while they were written, and the number of packets in each, which are lost.
+    /// Files that another process removed while they were written, and the number of packets in each, which are lost.
     pub removed: Vec<(String, u64)>,
     /// The first failures: path and error.
     pub failures: Vec<String>,

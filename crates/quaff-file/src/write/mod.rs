@@ -119,7 +119,7 @@ pub struct WriterGauges {
     pub copy_lost: Gauge,
     /// Writes that the disk has answered, also with an error.
     pub answers: Gauge,
-    /// The descriptor of the file that is being written, plus one, if somebody has removed the file; otherwise 0.
+    /// The descriptor of the file that is being written, plus one, if another process has removed it; otherwise 0.
     pub removed_file: Gauge,
     /// [`Self::WRITING`], [`Self::SYNCING`] or [`Self::ON_DISK`].
     pub phase: Gauge,

@@ -1,4 +1,4 @@
-//! Incidents of a running capture: links that go down or away, losses, a file that somebody removes. Each is reported
+//! Incidents of a running capture: links that go down or away, losses, a file that another process removes. Each is reported
 //! when it begins and, if it can, when it has ended. This module reads gauges; the verdict is the ledger's.
 
 use super::report::{PLACES, target};
@@ -192,7 +192,7 @@ mod tests {
         );
         assert!(
             look(500, 3).is_empty() && look(1010, 5).is_empty() && look(1010, 9).is_empty(),
-            "it goes on"
+            "it continues"
         );
         assert_eq!(
             look(1010, 10),

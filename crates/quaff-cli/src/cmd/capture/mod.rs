@@ -27,8 +27,8 @@ use std::time::{Duration, Instant};
 
 /// Interval of the progress line.
 const LOOK: Duration = Duration::from_millis(250);
-/// Longest wait without one, until an incident is reported; signals and the end of the capture end it. At a low rate a look
-/// costs as much as packets.
+/// Longest wait without one, until an incident is reported; signals and the end of the capture end it. At a low rate a
+/// look costs as much as packets.
 const LOOK_IDLE: Duration = Duration::from_secs(2);
 /// Longest wait of a completed start for the check of its interfaces.
 const LOOK_AT_MOST: Duration = Duration::from_millis(20);

@@ -16,7 +16,7 @@
 //! | [`full_disk`] | the part of the last write that fits on a disk that stays full |
 //! | [`regular_sync`] | the sync of the file being written, every so often, and the results of all syncs |
 //! | [`handover`] | lanes that come and go, where there are several folders |
-//! | [`removed`] | files that somebody removes while they are written |
+//! | [`removed`] | files that another process removes while they are written |
 //! | [`limit`] | the end of the output by its size or its number of files |
 //! | [`records`] | pcap, whose records straddle the edges of aligned writes |
 

@@ -1,4 +1,4 @@
-//! Files that somebody removes while they are written. The kernel frees such a file with the last descriptor, so its
+//! Files that another process removes while they are written. The kernel frees such a file with the last descriptor, so its
 //! packets are lost when the run ends; until then another process can copy it from /proc/PID/fd.
 
 use super::Files;
