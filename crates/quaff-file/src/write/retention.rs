@@ -175,8 +175,8 @@ impl KeptFiles {
         }
     }
 
-    /// Removes the oldest files to make room for `bytes` on a full disk; the newest stays. Returns the size of the removed
-    /// files: 0 without a retention rule or without a file that may be removed.
+    /// Removes the oldest files to make room for `bytes` on a full disk; the newest stays. Returns the size of the
+    /// removed files: 0 without a retention rule or without a file that may be removed.
     pub(super) fn make_room(&mut self, bytes: u64) -> u64 {
         let (mut made, mut at) = (0, 0);
         while made < bytes.max(1) && self.rule.is_any() && self.files.len() > at + NEWEST_KEPT_FULL {

@@ -1,5 +1,5 @@
-//! Incidents of a running capture: links that go down or away, losses, a file that another process removes. Each is reported
-//! when it begins and, if it can, when it has ended. This module reads gauges; the verdict is the ledger's.
+//! Incidents of a running capture: links that go down or away, losses, a file that another process removes. Each is
+//! reported when it begins and, if it can, when it has ended. This module reads gauges; the verdict is the ledger's.
 
 use super::report::{PLACES, target};
 use quaff::plan::CapturePlan;

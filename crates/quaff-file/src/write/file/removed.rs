@@ -1,5 +1,5 @@
-//! Files that another process removes while they are written. The kernel frees such a file with the last descriptor, so its
-//! packets are lost when the run ends; until then another process can copy it from /proc/PID/fd.
+//! Files that another process removes while they are written. The kernel frees such a file with the last descriptor, so
+//! its packets are lost when the run ends; until then another process can copy it from /proc/PID/fd.
 
 use super::Files;
 use quaff_os::clock::steady_ns;
