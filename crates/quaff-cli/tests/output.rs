@@ -1,4 +1,4 @@
-//! What `quaff capture` leaves on the disk: formats by suffix, names and boundaries in local time, finished files and
+//! The files of `quaff capture`: formats by suffix, names and boundaries in local time, finished files and
 //! commands, retention on a disk that others fill. The packets come from files, so no lab is needed.
 
 mod support;

@@ -1,4 +1,4 @@
-//! When a capture ends by itself: the flags of quaff, and the conditions of dumpcap's `-a`. The nearest one ends it.
+//! The conditions that end a capture: flags of quaff, and those of dumpcap's `-a`. The nearest one ends it.
 
 use super::Args;
 use quaff_file::write::FileLimit;
