@@ -123,7 +123,7 @@ fn styled(text: &str) -> String {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Part {
     text: String,
-    /// What stays of it where there is no room; empty: nothing.
+    /// Its short form, where there is no room; empty: it is left out.
     short: String,
     /// Parts of a low rank are shortened first, of the same rank the last ones.
     rank: u8,
