@@ -75,6 +75,9 @@ fn mixed() -> Vec<(u64, Vec<u8>)> {
     numbers.iter().zip(0..).map(|(number, at)| (START_NS + at * 500_000_000, frame(*number))).collect()
 }
 
+/// Options of editcap before and after its files, those of quaff, and the term of the ledger that counts the packets.
+type Case = (&'static [&'static str], &'static [&'static str], &'static [&'static str], &'static str);
+
 #[test]
 fn edits_are_those_of_editcap() {
     let test = "edits_are_those_of_editcap";
@@ -84,7 +87,7 @@ fn edits_are_those_of_editcap() {
     let dir = tempfile::tempdir().unwrap();
     let from = write(&dir, "in.pcap", ETHERNET, &mixed());
     // 22:13:20 UTC on 2023-11-14 is 00:13:20 on the next day.
-    let cases: [(&[&str], &[&str], &[&str], &str); 11] = [
+    let cases: [Case; 11] = [
         (&["-r"], &["2-4", "7", "19-20"], &["--include", "2-4,7,19-"], "out_of_range"),
         (&[], &["2-4", "7"], &["--exclude", "2-4,7"], "out_of_range"),
         (&["-A", "2023-11-15 00:13:22"], &[], &["--from", "2023-11-15 00:13:22"], "out_of_time"),

@@ -226,7 +226,7 @@ mod tests {
             .zip(1u8..)
             .map(|(time_ns, number)| (vec![number; 40 + usize::from(number)], *time_ns));
         let mut file = Vec::new();
-        let feed = Frames::boxed(frames.collect::<Vec<_>>().into_iter());
+        let feed = Frames::boxed(frames.collect::<Vec<_>>());
         let report = replay_to_file(plan, feed, &mut file, "a file", |_| Control::Go).unwrap();
         let (mut decoder, mut rest, mut all) = (Decoder::default(), &file[..], Vec::new());
         while let Ok(Step::Item(item)) = decoder.next(&mut rest) {

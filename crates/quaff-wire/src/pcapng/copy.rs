@@ -9,7 +9,7 @@ use super::*;
 use crate::item::{ByteOrder, RawOptions};
 
 /// The most bytes of options that are kept of one block.
-pub const COPIED_BYTES_MAX: usize = 64 << 10;
+pub(super) const COPIED_BYTES_MAX: usize = 64 << 10;
 
 /// Options of a packet that only packets of files have.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
