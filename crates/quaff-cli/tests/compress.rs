@@ -177,7 +177,7 @@ fn files_of_a_folder_have_their_size_on_disk_and_the_suffix() {
 }
 
 #[test]
-fn what_contradicts_itself_is_refused() {
+fn contradictions_are_refused() {
     let refusals = [
         (&["-w", "x.pcapng.zst", "--compress", "gzip"][..], "contradicts the name"),
         (&["-w", "x.pcapng", "--compress-cpu", "0"], "needs --compress"),

@@ -510,7 +510,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_shrink_is_stored_and_what_is_not_wanted_is_abandoned() {
+    fn chunks_that_do_not_shrink_are_stored_and_unwanted_ones_abandoned() {
         for compression in ALL {
             let mut encoder = Encoder::new(Codec::fastest(compression)).unwrap();
             let noise = sample(1 << 20, true);

@@ -130,7 +130,7 @@ fn everything_is_passed_on_in_order_and_each_buffer_returns_once() {
 }
 
 #[test]
-fn when_too_much_waits_chunks_are_stored_until_little_waits() {
+fn chunks_are_stored_from_too_much_waiting_until_little_waits() {
     // Level 19 takes a large part of a second for a chunk.
     let mut plan = plan(Compression::Zstd, 19, 1);
     plan.backlog_bytes = Some(8 * CHUNK_BYTES as u64);
