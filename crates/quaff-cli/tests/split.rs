@@ -468,7 +468,8 @@ fn no_conversation_of_real_traffic_is_at_two_members() {
         let args = ["--members", "4", "--by", by, "--dir", &out];
         let (code, report, words) =
             split(&args.into_iter().chain(reads.iter().map(String::as_str)).collect::<Vec<_>>());
-        assert_eq!(code, 0, "{report} {words}");
+        // Losses that the files record make the run lossy.
+        assert_eq!(code, i32::from(report["input"]["recorded_drops"] != 0), "{report} {words}");
         assert_exact(&report);
         let (mut packets, mut homes) = (0, HashMap::<String, BTreeSet<usize>>::new());
         for (member, name) in names(out.as_ref()).iter().enumerate() {
