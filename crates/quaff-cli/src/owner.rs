@@ -41,7 +41,7 @@ impl OwnerArgs {
         if self.user.is_some() { None } else { User::caller_of_sudo() }
     }
 
-    /// Makes a folder for files, and those above it, unless it exists.
+    /// Makes a folder for files unless it exists, and none above it: a mistyped path is an error.
     pub(crate) fn make_folder(&self, dir: &Path) -> anyhow::Result<()> {
         if dir.exists() {
             return Ok(());
@@ -49,7 +49,7 @@ impl OwnerArgs {
         let failed = || format!("cannot make the folder {}", dir.display());
         let owner = self.user.as_deref().map(User::find).transpose()?.or_else(|| self.caller());
         let rights = owner.as_ref().map(User::use_files).transpose()?;
-        let made = DirBuilder::new().recursive(true).create(dir).and_then(|()| File::open(dir));
+        let made = DirBuilder::new().create(dir).and_then(|()| File::open(dir));
         let made = made.with_context(failed)?;
         drop(rights);
         // Root may give it any group; another user, one of its own.

@@ -440,9 +440,12 @@ fn shared_disk(folders: &[OpenFolder]) -> Option<String> {
     ))
 }
 
-/// Creates a folder and those above it.
+/// Creates a folder unless it exists, and none above it: a mistyped path is an error.
 fn make_folder(dir: &Path) -> Result<()> {
-    std::fs::create_dir_all(dir).map_err(|errno| Error::path("make the folder", dir, errno))
+    match std::fs::create_dir(dir) {
+        Err(errno) if !dir.is_dir() => Err(Error::path("make the folder", dir, errno)),
+        _ => Ok(()),
+    }
 }
 
 /// The error of an access that a file does not get.
