@@ -131,7 +131,8 @@ impl Stream {
             self.closed = true;
             self.closed_by_reader = error.kind() == ErrorKind::BrokenPipe;
             self.tally.abandoned = error.kind() == ErrorKind::TimedOut;
-            if !self.closed_by_reader {
+            // A reader that takes nothing is its own business: `abandoned` says it.
+            if !self.closed_by_reader && !self.tally.abandoned {
                 self.tally.failures.push(error.to_string());
             }
             self.stop.raise(match error.kind() {
