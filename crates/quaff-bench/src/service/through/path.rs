@@ -75,7 +75,11 @@ fn the_delay_is_what_the_path_holds_and_the_instrument_adds() {
         (null_ns, ns, counts.late_ns)
     };
     let test = "the_delay_is_what_the_path_holds_and_the_instrument_adds";
-    assert_when_quiet(test, run, |(null_ns, ns, _)| (ns - null_ns - hold_ns).abs() <= 20_000.0);
+    // The path lets frames go late at times, and counts by how much.
+    let added_ns = |null_ns: f64, ns: f64, late_ns: [u64; 3]| ns - null_ns - hold_ns - late_ns[0] as f64;
+    assert_when_quiet(test, run, |(null_ns, ns, late_ns)| {
+        added_ns(*null_ns, *ns, *late_ns).abs() <= 20_000.0
+    });
 }
 
 #[test]
