@@ -220,10 +220,10 @@ fn a_split_makes_its_folder_for_the_same_user() {
     .into_iter()
     .enumerate()
     {
-        let line = format!("split --read @/input --members 2 --json --dir @/theirs/new/{number} {more}");
+        let line = format!("split --read @/input --members 2 --json --dir @/theirs/new-{number} {more}");
         let done = place.run(&[], variables, "027", &line);
         assert_eq!(done.status.code(), Some(0), "{}", String::from_utf8_lossy(&done.stderr));
-        let dir = place.path("theirs/new").join(number.to_string());
+        let dir = place.path("theirs").join(format!("new-{number}"));
         assert_eq!(access(&dir), folder, "{more}");
         assert_eq!(names(&dir).len(), 2);
         names(&dir).iter().for_each(|name| assert_eq!(access(&dir.join(name)), file, "{more} {name}"));
