@@ -42,10 +42,15 @@ impl Decoder {
     /// After an error nothing more can be read; the same call returns the same error.
     #[inline]
     pub fn next<'a>(&mut self, bytes: &mut &'a [u8]) -> Result<Step<'a>, Damage> {
-        if self.cursor.offset >= self.cursor.stop_at {
+        if self.cursor.offset >= self.cursor.stop_at && !self.is_within_unit() {
             return Ok(Step::NeedMore(0));
         }
         if self.cursor.is_strict { self.next_salvaged(bytes) } else { self.step(bytes) }
+    }
+
+    /// Returns whether the next byte belongs to a block that is being skipped.
+    fn is_within_unit(&self) -> bool {
+        matches!(&self.state, State::Pcapng(decoder) if decoder.is_skipping())
     }
 
     /// Announces that no bytes follow those of the last call. Some of them may have waited for others to be

@@ -364,3 +364,25 @@ fn a_decoder_stops_before_a_unit_and_guesses_one() {
     assert_eq!((frame.time_ns, decoder.offset()), (2, file.len() as u64));
     assert_eq!(decoder.guess_unit(from as u64, &file[from..from + 8]), None);
 }
+
+#[test]
+fn a_decoder_does_not_stop_within_a_block_that_it_skips() {
+    let head = Build::new(false).section().interface().enhanced_packet(0, 1, &[1; 20]);
+    let at = head.bytes.len() + 16;
+    let padding = head.block(0x8071_7561, |b| b.u64(0).u64(0));
+    let end = padding.bytes.len();
+    let file = padding.enhanced_packet(0, 2, &[2; 20]).bytes;
+    let mut decoder = Decoder::default();
+    decoder.stop_at(at as u64);
+    let mut rest = &file[..at];
+    let needed = loop {
+        match decoder.next(&mut rest).expect("whole") {
+            Step::Item(_) => {}
+            Step::NeedMore(needed) => break needed,
+        }
+    };
+    assert!(needed > 0, "the block has not ended");
+    let taken = at - rest.len();
+    assert_eq!(decoder.next(&mut &file[taken..]), Ok(Step::NeedMore(0)));
+    assert_eq!(decoder.offset(), end as u64);
+}

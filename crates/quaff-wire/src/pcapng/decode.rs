@@ -126,6 +126,10 @@ impl Decoder {
         Err(cursor.damage(unit, Reason::CutOff(rest.len() as u64)))
     }
 
+    pub(crate) fn is_skipping(&self) -> bool {
+        self.skip.left > 0
+    }
+
     /// Forgets the block that was being skipped: the next byte begins another one.
     pub(crate) fn begin_block(&mut self) {
         self.skip = Skip::default();
