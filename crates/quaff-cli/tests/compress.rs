@@ -6,12 +6,11 @@ mod support;
 use quaff_lab::ChildProcess;
 use quaff_os::Signal;
 use quaff_testkit as testing;
-use serde_json::Value;
 use stamped::{File, Format};
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use support::{Bench, Ended, PATIENCE, QUAFF, finish, folder, interrupt, names, ours, run, tool, verify};
+use support::{Bench, PATIENCE, QUAFF, capture, finish, folder, interrupt, names, ours, run, tool, verify};
 use tempfile::TempDir;
 
 /// A value of `--compress`, the suffix of its files, and the program that reads them.
@@ -21,16 +20,6 @@ const TYPES: [(&str, &str, &str); 3] =
 const FRAMES: u64 = 90_000;
 /// Kills in the test suite, one of each type; `make soak` does 20.
 const KILLS: u32 = 3;
-
-/// `quaff capture ARGS --json` to its end.
-fn capture(args: &[&str]) -> Ended {
-    let done = Command::new(QUAFF).arg("capture").args(args).arg("--json").output().expect("quaff runs");
-    Ended {
-        code: done.status.code().unwrap_or(-1),
-        json: serde_json::from_slice(&done.stdout).unwrap_or(Value::Null),
-        stderr: String::from_utf8_lossy(&done.stderr).into_owned(),
-    }
-}
 
 /// A file of [`FRAMES`] frames, several chunks long.
 fn input(dir: &TempDir) -> String {

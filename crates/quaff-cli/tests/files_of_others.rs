@@ -4,22 +4,10 @@ mod support;
 
 use quaff_file::read::CaptureFile;
 use quaff_wire::decode::{Interface, Item, Statistics};
-use serde_json::Value;
 use std::path::Path;
-use std::process::Command;
-use support::{Ended, QUAFF, folder, run, tool, verify};
+use support::{capture, folder, run, tool, verify};
 
 const START_NS: u64 = 1_700_000_000_000_000_000;
-
-/// `quaff capture ARGS --json` to its end.
-fn capture(args: &[&str]) -> Ended {
-    let done = Command::new(QUAFF).arg("capture").args(args).arg("--json").output().expect("quaff runs");
-    Ended {
-        code: done.status.code().unwrap_or(-1),
-        json: serde_json::from_slice(&done.stdout).unwrap_or(Value::Null),
-        stderr: String::from_utf8_lossy(&done.stderr).into_owned(),
-    }
-}
 
 /// A pcapng file in the making, little-endian.
 #[derive(Default)]

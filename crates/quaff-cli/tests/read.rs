@@ -8,24 +8,13 @@ use quaff_lab::ChildProcess;
 use quaff_os::Signal;
 use quaff_testkit::{captures, skip};
 use quaff_wire::decode::Item;
-use serde_json::Value;
 use stamped::{File, Format, START_NS};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
-use support::{Bench, Ended, PATIENCE, QUAFF, finish, folder, interrupt, names, run, tool, verify};
+use support::{Bench, Ended, PATIENCE, QUAFF, capture, finish, folder, interrupt, names, run, tool, verify};
 use tempfile::TempDir;
-
-/// `quaff capture ARGS --json` to its end.
-fn capture(args: &[&str]) -> Ended {
-    let done = Command::new(QUAFF).arg("capture").args(args).arg("--json").output().expect("quaff runs");
-    Ended {
-        code: done.status.code().unwrap_or(-1),
-        json: serde_json::from_slice(&done.stdout).unwrap_or(Value::Null),
-        stderr: String::from_utf8_lossy(&done.stderr).into_owned(),
-    }
-}
 
 fn put(dir: &TempDir, name: &str, bytes: &[u8]) -> String {
     let path = dir.path().join(name);

@@ -56,6 +56,16 @@ pub(crate) struct Ended {
     pub(crate) stderr: String,
 }
 
+/// `quaff capture ARGS --json` to its end.
+pub(crate) fn capture(args: &[&str]) -> Ended {
+    let done = Command::new(QUAFF).arg("capture").args(args).arg("--json").output().expect("quaff runs");
+    Ended {
+        code: done.status.code().unwrap_or(-1),
+        json: serde_json::from_slice(&done.stdout).unwrap_or(Value::Null),
+        stderr: String::from_utf8_lossy(&done.stderr).into_owned(),
+    }
+}
+
 impl Bench {
     /// `None` after a skip that says why. `bytes` is the room that the test needs on the disk.
     pub(crate) fn new(test: &str, bytes: u64) -> Option<Self> {
