@@ -89,6 +89,12 @@ impl ChildProcess {
         is_in(&self.heard)
     }
 
+    /// Waits until stderr is closed, for at most `wait`: the last lines of a process that has ended may still arrive, and a
+    /// descendant may hold it open.
+    pub fn hear_the_end(&mut self, wait: Duration) {
+        self.heard = lines(&self.stderr.wait_until(Instant::now() + wait, |_| false).bytes);
+    }
+
     /// Sends a signal; does nothing after [`has_ended`](Self::has_ended) has returned `true`.
     pub fn signal(&self, signal: Signal) -> Result<()> {
         match self.ended {
@@ -230,6 +236,14 @@ mod tests {
         assert_eq!(finished.status.code(), Some(3));
         assert_eq!(finished.stdout, b"out\n");
         assert_eq!(finished.stderr, "ready\nerr\n");
+    }
+
+    #[test]
+    fn the_last_lines_of_a_process_that_has_ended_are_heard() {
+        let mut running = sh("(sleep 0.2; echo late >&2) & exit 0");
+        while !running.has_ended().expect("asked") {}
+        running.hear_the_end(Duration::from_secs(10));
+        assert_eq!(running.heard, "late\n");
     }
 
     #[test]

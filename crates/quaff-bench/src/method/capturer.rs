@@ -19,8 +19,6 @@ use std::time::{Duration, Instant};
 
 /// Pause between a capturer's ready sign and the first frame: some give it too early.
 const READY_SETTLE: Duration = Duration::from_millis(300);
-/// Time for the last output of a process that has ended.
-const LAST_OUTPUT: Duration = Duration::from_millis(20);
 /// Time for writing after the last frame.
 const WRITING_MAX: Duration = Duration::from_secs(60);
 /// Limit of the bytes in files, as a multiple of those in the frames.
@@ -138,8 +136,7 @@ impl<'a> Capturer<'a> {
         let begun = Instant::now();
         while !self.is_ready(begun) {
             if self.running()?.has_ended()? {
-                // Its last output may still arrive.
-                self.running()?.hears("\n\n", LAST_OUTPUT);
+                self.running()?.hear_the_end(OUTPUT_WAIT);
                 return Err(self.ended("ended before it captured"));
             }
             let patience = Duration::from_secs(self.tool.patience_s);
@@ -200,7 +197,7 @@ impl<'a> Capturer<'a> {
         let mut work = Work { at: begun, used: self.on_core() };
         loop {
             if self.running()?.has_ended()? {
-                self.running()?.hears("\n\n", LAST_OUTPUT);
+                self.running()?.hear_the_end(OUTPUT_WAIT);
                 return Err(self.ended("ended while it was to capture"));
             }
             self.growth.look();
