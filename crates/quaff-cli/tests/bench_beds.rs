@@ -174,7 +174,9 @@ fn one_that_cannot_or_does_not_work_is_reported_and_the_others_continue() {
         true => testing::skip(test, "there is no dumpcap"),
         false => assert!(report.notes.iter().any(|note| note.contains("cases of \"zlib\" are left out"))),
     }
-    assert_eq!(report.notes, ear.notes);
+    // That of a busy host is made anew after each run, and is no event.
+    let notes = report.notes.iter().filter(|note| !note.starts_with("The host of this virtual machine"));
+    assert!(notes.eq(&ear.notes), "{:?} {:?}", report.notes, ear.notes);
 }
 
 /// Runs one of the tests below in the receiving namespace, where a script in the place of ssh runs the words that
