@@ -14,9 +14,7 @@ use proptest::prelude::*;
 use quaff_file::Interfaces;
 use quaff_file::read::CaptureFile;
 use quaff_file::tally::{Counts, WriterTally};
-use quaff_file::write::{
-    Chunk, DirPlan, Files, Folder, Format, Heading, Parts, Repack, Retention, Sink, Slots, Target,
-};
+use quaff_file::write::{Chunk, DirPlan, Files, Folder, Format, Heading, Parts, Repack, Sink, Slots, Target};
 use quaff_os::disk::{Disk, FileAccess, direct_align};
 use quaff_os::testing::skip;
 use quaff_os::{Buffer, Errno, Reason, Stop, Wakeup};
@@ -268,12 +266,9 @@ proptest! {
         let folder = DirPlan {
             dir: dir.path().into(),
             name: "q".into(),
-            utc: false,
             rotate_bytes: Some(1 << 20),
             rotate_time: Some(Duration::from_secs(slot_s)),
-            retention: Retention::default(),
-            wrap: false,
-            exec: None,
+            ..DirPlan::default()
         };
         let (_, writer, stop) = run.go(plan, false, |wakeup, stop| {
             let folder = Folder::open(&folder, format.extension(), false, FileAccess::default(), wakeup.clone()).unwrap();
@@ -457,12 +452,8 @@ fn direct_files_hold_every_frame() {
         let folder = DirPlan {
             dir: dir.path().into(),
             name: "q".into(),
-            utc: false,
             rotate_bytes: Some(2 << 20),
-            rotate_time: None,
-            retention: Retention::default(),
-            wrap: false,
-            exec: None,
+            ..DirPlan::default()
         };
         let (_, writer, stop) = run.go(plan, false, |wakeup, stop| {
             let folder =
@@ -495,12 +486,9 @@ fn rotate(
     let folder = DirPlan {
         dir: dir.into(),
         name: "q".into(),
-        utc: false,
         rotate_bytes: Some(1 << 20),
         rotate_time: Some(Duration::from_secs(slot_s)),
-        retention: Retention::default(),
-        wrap: false,
-        exec: None,
+        ..DirPlan::default()
     };
     let (_, writer, stop) = run.go(plan, false, |wakeup, stop| {
         let folder = Folder::open(&folder, "pcapng", false, FileAccess::default(), wakeup.clone()).unwrap();

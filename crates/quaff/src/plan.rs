@@ -459,7 +459,7 @@ impl CapturePlan {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quaff_file::write::{DirPlan, Retention};
+    use quaff_file::write::DirPlan;
 
     fn capture(input: InputPlan) -> CapturePlan {
         let write = WritePlan::with_buffer(None, 0, true);
@@ -500,16 +500,8 @@ mod tests {
     fn sizes_are_adjusted_to_each_other() {
         let plan = InputPlan { snaplen: 0, ring_bytes: 1 << 20, ..live() }.validate().expect("a plan");
         assert!(plan.snaplen == SNAPLEN_MAX && plan.blocks_per_ring() >= 4, "{plan:?}");
-        let dir = DirPlan {
-            dir: ".".into(),
-            name: "q".into(),
-            utc: false,
-            rotate_bytes: Some(16 << 20),
-            rotate_time: None,
-            retention: Retention::default(),
-            wrap: false,
-            exec: None,
-        };
+        let dir =
+            DirPlan { dir: ".".into(), name: "q".into(), rotate_bytes: Some(16 << 20), ..DirPlan::default() };
         let output = Output::Dir(dir.clone());
         let plan = CapturePlan { output, ..capture(live()) }.validate().expect("a plan");
         assert_eq!((plan.write.chunk_bytes, plan.turn_note()), (1 << 20, None), "a sixteenth of the file");

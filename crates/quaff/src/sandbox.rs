@@ -120,20 +120,11 @@ fn of_user(error: Error, user: &User) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quaff_file::write::{DirPlan, Retention};
+    use quaff_file::write::DirPlan;
 
     #[test]
     fn only_folders_stay_writable_and_only_inputs_readable() {
-        let dir = DirPlan {
-            dir: "/data".into(),
-            name: "q".into(),
-            utc: false,
-            rotate_bytes: None,
-            rotate_time: None,
-            retention: Retention::default(),
-            wrap: false,
-            exec: None,
-        };
+        let dir = DirPlan { dir: "/data".into(), name: "q".into(), ..DirPlan::default() };
         let outputs = [Output::Dir(dir), Output::File("/tmp/file".into()), Output::Stdout];
         let input = InputPlan::files(["/in/a.pcap".into(), "-".into()]);
         let limits = limits(None, &input, &WritePlan::with_buffer(None, 0, true), &outputs);

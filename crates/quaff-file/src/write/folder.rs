@@ -520,12 +520,9 @@ mod tests {
         let plan = DirPlan {
             dir: dir.to_owned(),
             name: "q".into(),
-            utc: false,
             rotate_bytes: Some(1 << 20),
-            rotate_time: None,
             retention,
-            wrap: false,
-            exec: None,
+            ..DirPlan::default()
         };
         let open_plan = OpenPlan {
             dir: dir.to_owned(),
@@ -580,12 +577,10 @@ mod tests {
         let plan = DirPlan {
             dir: dir.to_owned(),
             name: "pcap%3i".into(),
-            utc: false,
             rotate_bytes: Some(1 << 20),
-            rotate_time: None,
             retention,
             wrap: true,
-            exec: None,
+            ..DirPlan::default()
         };
         let open_plan = OpenPlan {
             dir: dir.to_owned(),
@@ -705,12 +700,9 @@ mod tests {
             let plan = DirPlan {
                 dir: dir.path().to_owned(),
                 name: "q".into(),
-                utc: false,
-                rotate_bytes: None,
                 rotate_time: Some(Duration::from_secs(3600)),
                 retention,
-                wrap: false,
-                exec: None,
+                ..DirPlan::default()
             };
             Folder::open(&plan, "pcapng", false, FileAccess::default(), Wakeup::new().unwrap()).unwrap()
         };
@@ -752,12 +744,10 @@ mod tests {
             let plan = DirPlan {
                 dir: dir.path().to_owned(),
                 name: "q".into(),
-                utc: false,
                 rotate_bytes: Some(1 << 20),
-                rotate_time: None,
                 retention: Retention { files: Some(2), ..Retention::default() },
-                wrap: false,
                 exec: Some("sleep 0.1; gzip".into()),
+                ..DirPlan::default()
             };
             let access = FileAccess::default();
             let mut folder = Folder::open(&plan, "pcapng", false, access, Wakeup::new().unwrap()).unwrap();
@@ -777,12 +767,10 @@ mod tests {
         let plan = DirPlan {
             dir: dir.path().to_owned(),
             name: "q".into(),
-            utc: false,
             rotate_bytes: Some(1 << 20),
-            rotate_time: None,
             retention: Retention { files: Some(2), ..Retention::default() },
-            wrap: false,
             exec: Some(format!("sleep 0.2; cp -t '{}'", copies.path().display())),
+            ..DirPlan::default()
         };
         let mut folder =
             Folder::open(&plan, "pcapng", false, FileAccess::default(), Wakeup::new().unwrap()).unwrap();

@@ -249,16 +249,7 @@ mod tests {
 
     #[test]
     fn names_in_utc_do_not_follow_the_machine() {
-        let plan = DirPlan {
-            dir: ".".into(),
-            name: "q%H".into(),
-            utc: true,
-            rotate_bytes: None,
-            rotate_time: None,
-            retention: crate::write::plan::Retention::default(),
-            wrap: false,
-            exec: None,
-        };
+        let plan = DirPlan { dir: ".".into(), name: "q%H".into(), utc: true, ..DirPlan::default() };
         let names = NameTemplate::of(&plan, "pcap").unwrap();
         assert_eq!(names.name(3 * 3_600_000_000_000, 1), "q03-000001.pcap");
         assert_eq!((names.zone_offset_ns(0), names.zone_changes(0, 9)), (0, Vec::new()));

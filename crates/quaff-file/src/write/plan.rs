@@ -110,7 +110,7 @@ impl Output {
 }
 
 /// A folder of rotated files.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct DirPlan {
     /// The folder; it must exist.
     pub dir: PathBuf,

@@ -94,37 +94,22 @@ impl Target {
             }
             Output::Dirs(dirs) => open_folders(dirs, extension, access)?,
         };
-        let compress = compress.cloned();
+        Ok(Self { align, compress: compress.cloned(), live_copy, ..Self::new(kind, format) })
+    }
+
+    fn new(kind: TargetKind, format: Format) -> Self {
         let limit = FileLimit::default();
-        Ok(Self { kind, format, align, compress, live_copy, patience: None, limit, fsync: None })
+        Self { kind, format, align: 1, compress: None, live_copy: None, patience: None, limit, fsync: None }
     }
 
     /// Wraps a pipe to a process.
     pub fn process(pipe: File, format: Format) -> Self {
-        Self {
-            kind: TargetKind::Stream(pipe),
-            format,
-            align: 1,
-            compress: None,
-            live_copy: None,
-            patience: None,
-            limit: FileLimit::default(),
-            fsync: None,
-        }
+        Self::new(TargetKind::Stream(pipe), format)
     }
 
     /// Wraps the caller's sink for chunks in `format`; `name` describes it.
     pub fn own(sink: Box<dyn Sink>, name: &'static str, format: Format) -> Self {
-        Self {
-            kind: TargetKind::Own(sink, name),
-            format,
-            align: 1,
-            compress: None,
-            live_copy: None,
-            patience: None,
-            limit: FileLimit::default(),
-            fsync: None,
-        }
+        Self::new(TargetKind::Own(sink, name), format)
     }
 
     /// Syncs the file that is being written every `interval`. The name of a single file is synced here: later the

@@ -104,12 +104,10 @@ impl PipePlan {
         Some(DirPlan {
             dir: dir.clone(),
             name: name.clone(),
-            utc: false,
             rotate_bytes: *rotate_bytes,
-            rotate_time: None,
             retention: Retention { files: *keep_files, ..Retention::default() },
             wrap: keep_files.is_some(),
-            exec: None,
+            ..DirPlan::default()
         })
     }
 

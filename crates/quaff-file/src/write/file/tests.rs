@@ -49,12 +49,9 @@ fn plan(dir: &Path, rotate_bytes: u64, retention: Retention) -> DirPlan {
     DirPlan {
         dir: dir.to_owned(),
         name: "q".into(),
-        utc: false,
         rotate_bytes: Some(rotate_bytes),
-        rotate_time: None,
         retention,
-        wrap: false,
-        exec: None,
+        ..DirPlan::default()
     }
 }
 

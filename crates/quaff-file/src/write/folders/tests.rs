@@ -6,7 +6,7 @@ use crate::read::CaptureFile;
 use crate::write::folder::Folder;
 use crate::write::folder_writer::MakeDisk;
 use crate::write::header::Heading;
-use crate::write::plan::{DirPlan, Format, Retention};
+use crate::write::plan::{DirPlan, Format};
 use crate::write::slots::Slots;
 use proptest::prelude::*;
 use quaff_os::disk::{Disk, FileAccess};
@@ -122,16 +122,8 @@ impl Run {
 
 fn open(dir: &Path, faults: &Faults) -> OpenFolder {
     std::fs::create_dir(dir).unwrap();
-    let plan = DirPlan {
-        dir: dir.to_owned(),
-        name: "q".into(),
-        utc: false,
-        rotate_bytes: Some(1 << 20),
-        rotate_time: None,
-        retention: Retention::default(),
-        wrap: false,
-        exec: None,
-    };
+    let plan =
+        DirPlan { dir: dir.to_owned(), name: "q".into(), rotate_bytes: Some(1 << 20), ..DirPlan::default() };
     let wakeup = Wakeup::new().unwrap();
     let folder = Folder::open(&plan, "pcapng", false, FileAccess::default(), wakeup.clone()).unwrap();
     let faults = faults.iter().map(|number| (*number, Errno::EIO)).collect();
