@@ -5,7 +5,8 @@ mod support;
 use quaff_file::read::CaptureFile;
 use quaff_wire::decode::{Interface, Item, Statistics};
 use std::path::Path;
-use support::{capture, folder, run, tool, verify};
+use std::process::Command;
+use support::{QUAFF, capture, folder, names, run, tool, verify};
 
 const START_NS: u64 = 1_700_000_000_000_000_000;
 
@@ -158,6 +159,56 @@ fn losses_without_packets_and_losses_with_packets_count_once() {
         .counters(0, &[(IFRECV, 9), (IFDROP, 0)]);
     let ended = capture(&["-r", &file.put(&dir, "whole.pcapng"), "-w", &to]);
     assert_eq!((ended.code, &ended.json["lossless"]), (0, &true.into()), "{}", ended.json);
+}
+
+#[test]
+fn losses_are_carried_on_when_no_packet_is_written() {
+    let dir = folder();
+    let from = lossy().put(&dir, "in.pcapng");
+    let no_packets = Pcapng::default().section(&[]).named("eth0").named("eth1");
+    let no_packets = no_packets.counters(0, &[(OSDROP, 80)]).counters(1, &[(IFDROP, 7)]);
+    let no_packets = no_packets.put(&dir, "none.pcapng");
+    let outputs = [
+        &["-w", "to.pcapng"][..],
+        &["-w", "to.zst"],
+        &["--dir", "files"],
+        &["-w", "-"],
+        &["--tee", "files", "-w", "-"],
+    ];
+    for (from, args) in [&from, &no_packets].into_iter().flat_map(|from| outputs.map(|args| (from, args))) {
+        let mut quaff = Command::new(QUAFF);
+        quaff.args(["capture", "-r", from, "-f", "ether[0] = 99", "--json", "-qq"]);
+        let done = quaff.args(args).current_dir(&dir).output().expect("quaff runs");
+        assert_eq!(done.status.code(), Some(1), "{args:?}: {}", String::from_utf8_lossy(&done.stderr));
+        let files = dir.path().join("files");
+        let of_folder = if files.exists() { names(&files) } else { Vec::new() };
+        let mut paths: Vec<_> = of_folder.iter().map(|name| files.join(name)).collect();
+        paths.extend(args[1].starts_with("to").then(|| dir.path().join(args[1])));
+        if args.ends_with(&["-"]) {
+            paths.push(dir.path().join("stdout"));
+            std::fs::write(&paths[paths.len() - 1], &done.stdout).expect("written");
+        }
+        assert_eq!(paths.len(), 1 + usize::from(args.len() == 4), "{args:?}");
+        for path in paths {
+            let ledger = &verify(&[&path.display().to_string()])["ledger"];
+            let found = (&ledger["recorded_drops"], &ledger["consistent"]);
+            assert_eq!(found, (&87.into(), &true.into()), "{args:?}: {}", path.display());
+        }
+        let _ = std::fs::remove_dir_all(files);
+    }
+}
+
+/// A section at the end may describe an interface without packets.
+#[test]
+fn losses_of_an_interface_after_the_last_packet_are_carried_on() {
+    let dir = folder();
+    let file = lossy().section(&[]).named("wlan0").counters(0, &[(IFDROP, 9)]);
+    let (from, to) = (file.put(&dir, "in.pcapng"), dir.path().join("out.pcapng").display().to_string());
+    for args in [&[][..], &["-f", "ether[0] = 1"], &["-f", "ether[0] = 99"]] {
+        let ended = capture(&[&["-r", &from, "-w", &to], args].concat());
+        assert_eq!((ended.code, &ended.json["input"]["recorded_drops"]), (1, &96.into()), "{}", ended.json);
+        assert_eq!(verify(&[&to])["ledger"]["recorded_drops"], 96, "{args:?}");
+    }
 }
 
 /// Wireshark and tcpdump tell them apart by their numbers.

@@ -41,10 +41,8 @@ impl Heading {
     /// not depend on how far ahead the lane is.
     pub(super) fn first(&self, counts: &[Counts]) -> (Vec<u8>, usize) {
         let mut out = Vec::new();
-        let of_sessions = counts.iter().filter_map(|counts| counts.sessions.last());
-        let referred = of_sessions.map(|session| usize::from(session.interface) + 1).max().unwrap_or(0);
         let mut known = self.interfaces.since(0);
-        known.truncate(referred.max(self.known));
+        known.truncate(counted_interfaces(counts).max(self.known));
         match self.format {
             Format::Pcapng => {
                 shb(&mut out, &self.section);
@@ -56,6 +54,11 @@ impl Heading {
             Format::PcapUs => self.put_pcap(&mut out, Resolution::Microseconds),
         }
         (self.complete(out), known.len())
+    }
+
+    /// The same for the first file of a run, whose counters begin at zero, also when it begins after counts have come.
+    pub(super) fn first_of_run(&self) -> (Vec<u8>, usize) {
+        self.first(&vec![Counts::default(); self.lanes])
     }
 
     /// Returns whether a file can begin: it describes an interface, which in some runs is that of the first packet.
@@ -102,6 +105,11 @@ impl Heading {
             self.put_statistics(&mut out, &counts);
         }
         self.complete(out)
+    }
+
+    /// Returns the number of interfaces that a file surely describes if these are the counts of its last chunks.
+    pub(super) fn described_before(&self, written: &[Counts]) -> usize {
+        counted_interfaces(written).max(self.known)
     }
 
     fn put_pcap(&self, out: &mut Vec<u8>, resolution: Resolution) {
@@ -157,6 +165,13 @@ impl Heading {
         }
         blocks
     }
+}
+
+/// Returns the number of interfaces that a file has to describe for these counts of lanes: their sessions may have drops
+/// and no packets.
+pub(super) fn counted_interfaces(counts: &[Counts]) -> usize {
+    let of_sessions = counts.iter().filter_map(|counts| counts.sessions.last());
+    of_sessions.map(|session| usize::from(session.interface) + 1).max().unwrap_or(0)
 }
 
 fn with_loss(counts: &Counts, written: &Counts, described: usize) -> Counts {

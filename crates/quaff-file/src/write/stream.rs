@@ -3,7 +3,7 @@
 
 use super::Sink;
 use super::descriptor::{has_reader, is_closed};
-use super::header::Heading;
+use super::header::{Heading, counted_interfaces};
 use crate::Result;
 use crate::tally::{Counts, WriterTally};
 use crate::write::WriterGauges;
@@ -105,7 +105,7 @@ impl Stream {
     fn begin(&mut self) {
         if !self.begun && self.heading.is_ready() {
             self.begun = true;
-            let (first, described) = self.heading.first(&self.counts);
+            let (first, described) = self.heading.first_of_run();
             self.described = described;
             self.write(&first);
         }
@@ -249,6 +249,7 @@ impl Sink for Stream {
     fn finish(&mut self) -> Result<WriterTally> {
         self.heading.make_ready();
         self.begin();
+        self.describe(counted_interfaces(&self.counts));
         let last = self.heading.last(&self.counts, &self.written, self.described);
         self.write(&last);
         self.tally.files = 1;
@@ -262,6 +263,7 @@ mod tests {
     use crate::Interfaces;
     use crate::write::Format;
     use nix::fcntl::{FcntlArg, OFlag, fcntl};
+    use quaff_wire::decode::{Decoder, Item, Step};
     use quaff_wire::pcapng::{Interface, Section};
     use std::io::Read;
     use std::time::Instant;
@@ -320,6 +322,30 @@ mod tests {
         let tally = stream.finish().unwrap();
         assert_eq!((tally.written, tally.lost, tally.abandoned), (0, 7, true));
         assert!(matches!(stop.reason(), Some(Reason::WriteError(_))));
+    }
+
+    /// A filter may reject all packets of an interface that recorded drops.
+    #[test]
+    fn drops_of_an_interface_without_packets_are_in_the_last_counters() {
+        let (mut stream, mut reader, _stop, _run) = stream();
+        stream.tick().unwrap();
+        stream.heading.interfaces.add(Interface::default());
+        let mut counts = Counts::default();
+        counts.session(1).missing = 7;
+        stream.note(0, counts);
+        stream.finish().unwrap();
+        drop(stream);
+        let mut file = Vec::new();
+        reader.read_to_end(&mut file).unwrap();
+        let (mut rest, mut decoder, mut drops) = (&file[..], Decoder::default(), vec![]);
+        while let Step::Item(item) = decoder.next(&mut rest).unwrap() {
+            match item {
+                Item::Interface(_) => drops.push(None),
+                Item::Statistics(of) => drops[of.interface as usize] = of.ifdrop,
+                _ => {}
+            }
+        }
+        assert_eq!(drops, [Some(0), Some(7)]);
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! the end.
 
 use super::Sink;
-use super::header::Heading;
+use super::header::{Heading, counted_interfaces};
 use super::live_copy::LiveCopy;
 use crate::Result;
 use crate::tally::{Counts, WriterTally};
@@ -89,7 +89,7 @@ impl Tee {
             && self.heading.is_ready()
             && let Some(live_copy) = &mut self.live_copy
         {
-            let (first, described) = self.heading.first(&self.counts);
+            let (first, described) = self.heading.first_of_run();
             self.begun = live_copy.offer(&[&first], 0);
             self.described = described;
         }
@@ -153,7 +153,9 @@ impl Sink for Tee {
         self.heading.make_ready();
         self.begin();
         self.counts.clone_from(&self.noted);
-        let last = self.last();
+        let (mut last, described) = self.heading.more(self.described..counted_interfaces(&self.counts));
+        self.described = self.described.max(described);
+        last.extend(self.last());
         if let Some(live_copy) = &mut self.live_copy {
             // Without room the copy ends without the last counters.
             live_copy.offer(&[&last], 0);

@@ -196,9 +196,10 @@ impl Files {
         // The space preallocated after the end is freed first: it may make room for the counters.
         let _ = file.set_len(valid);
         let is_aligned = valid.is_multiple_of(self.heading.align as u64);
+        let described = self.heading.described_before(&self.written);
         let last = match is_aligned {
-            true => self.heading.last(&self.counts, &self.written, usize::MAX),
-            false => self.heading.unaligned().last(&self.counts, &self.written, usize::MAX),
+            true => self.heading.last(&self.counts, &self.written, described),
+            false => self.heading.unaligned().last(&self.counts, &self.written, described),
         };
         if last.is_empty() {
             return valid;

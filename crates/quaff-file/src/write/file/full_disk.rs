@@ -95,7 +95,8 @@ impl Files {
         let mut ends = self.written.clone();
         ends[*lane].clone_from(counts);
         // The last counters need their place after the packets.
-        let last_bytes = self.heading.unaligned().last(&self.counts, &ends, usize::MAX).len();
+        let described = self.heading.described_before(&ends);
+        let last_bytes = self.heading.unaligned().last(&self.counts, &ends, described).len();
         let is_pcapng = self.heading.format == Format::Pcapng;
         let whole = match self.heading.compression {
             // A part of a frame has no packets.

@@ -33,7 +33,7 @@ mod tests;
 
 use super::Sink;
 use super::folder::{Ending, Folder};
-use super::header::Heading;
+use super::header::{Heading, counted_interfaces};
 use super::repack::Repack;
 use crate::tally::{Counts, WriterTally};
 use crate::write::WriterGauges;
@@ -284,7 +284,7 @@ impl Files {
     /// `finish` queues the end.
     fn end_current(&mut self) -> Result<()> {
         self.heading.make_ready();
-        self.begin_waiting()?;
+        self.describe(counted_interfaces(&self.counts))?;
         self.put_blocks(&self.heading.last(&self.counts, &self.counts, self.current.described))?;
         let carried = self.end_records()?;
         if self.broken {
@@ -311,17 +311,18 @@ impl Files {
         self.begin_waiting()
     }
 
-    /// Writes the header if it is still missing: that of the first file may wait for the first packet.
+    /// Writes the header if it is still missing: that of the first file may wait for the first packet, and that of a pcap
+    /// file for the first write.
     fn begin_waiting(&mut self) -> Result<()> {
         if self.current.described > 0 || !self.heading.is_ready() {
             return Ok(());
         }
-        let (first, described) = self.heading.first(&self.counts);
+        let (first, described) = self.heading.first_of_run();
         self.current.described = described;
         self.put_blocks(&first)
     }
 
-    /// Describes the interfaces found since the file began, before a chunk that refers to them.
+    /// Describes the interfaces found since the file began, before a chunk or counters that refer to them.
     fn describe(&mut self, interfaces: usize) -> Result<()> {
         self.begin_waiting()?;
         if self.current.described >= interfaces {

@@ -7,6 +7,7 @@ use crate::write::plan::{DirPlan, Format, Retention};
 use quaff_os::Errno;
 use quaff_os::disk::FileAccess;
 use quaff_os::testing::skip;
+use quaff_wire::decode::{Decoder, Item, Step};
 use quaff_wire::pcapng::{Interface, Section};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -112,6 +113,78 @@ fn packets_count_with_the_completion_of_their_write() {
     let tally = files.finish().unwrap();
     assert_eq!((tally.written, tally.lost, stop.reason()), (3 * PACKETS, 0, None));
     assert_eq!(tally.bytes, path.path().metadata().unwrap().len());
+}
+
+/// The last counters of each interface that a file describes: drops by the interface, if there are any.
+fn interface_drops(file: &[u8]) -> Vec<Option<u64>> {
+    let (mut rest, mut decoder, mut drops) = (file, Decoder::default(), Vec::new());
+    while let Step::Item(item) = decoder.next(&mut rest).unwrap() {
+        match item {
+            Item::Interface(_) => drops.push(None),
+            Item::Statistics(of) => drops[of.interface as usize] = of.ifdrop,
+            _ => {}
+        }
+    }
+    assert_eq!(rest.len(), 0);
+    drops
+}
+
+/// The `number`-th chunk, with a packet of interface 1 by its counts, as a valid block.
+fn of_second_interface(number: u64) -> Chunk {
+    let mut chunk = Chunk { interfaces: 2, ..chunk(number, 4096) };
+    quaff_wire::pcapng::padding(&mut chunk.buffer[..4096]);
+    chunk.counts.session(1).missing = 7;
+    chunk
+}
+
+#[test]
+fn drops_of_an_interface_without_packets_are_in_the_last_counters() {
+    let (stop, path) = (Stop::default(), tempfile::NamedTempFile::new().unwrap());
+    let file = File::create(path.path()).unwrap();
+    let mut files = in_place(file, Format::Pcapng, 1, Disk::pwrite(), &stop);
+    // It is found after the header was written.
+    files.heading.interfaces.add(Interface::default());
+    let mut counts = Counts { nic_dropped: 70, ..Counts::default() };
+    counts.session(1).missing = 7;
+    files.note(0, counts);
+    files.finish().unwrap();
+    assert_eq!(interface_drops(&std::fs::read(path.path()).unwrap()), [Some(70), Some(7)]);
+}
+
+/// Readers take the difference of the first and the last counters.
+#[test]
+fn a_header_that_waits_begins_at_zero() {
+    let (stop, path) = (Stop::default(), tempfile::NamedTempFile::new().unwrap());
+    let mut parts = parts(Format::Pcapng, 1, Disk::pwrite(), &stop);
+    parts.heading.interfaces = Interfaces::by_first_packet(vec![Interface::default()]);
+    let mut files = Files::in_place(File::create(path.path()).unwrap(), "file".into(), parts).unwrap();
+    files.note(0, Counts { nic_dropped: 70, ..Counts::default() });
+    files.finish().unwrap();
+    let (file, mut decoder) = (std::fs::read(path.path()).unwrap(), Decoder::default());
+    let (mut rest, mut drops) = (&file[..], Vec::new());
+    while let Step::Item(item) = decoder.next(&mut rest).unwrap() {
+        drops.extend(if let Item::Statistics(of) = item { of.ifdrop } else { None });
+    }
+    assert_eq!(drops, [0, 70]);
+}
+
+#[test]
+fn a_file_that_ends_early_has_no_counters_of_an_interface_that_it_does_not_describe() {
+    // The description of the second interface, and the chunk after it.
+    for (failing, described) in [(2, 1), (3, 2), (9, 2)] {
+        let (stop, path) = (Stop::default(), tempfile::NamedTempFile::new().unwrap());
+        let disk = Disk::failing(vec![(failing, Errno::EIO)]);
+        let mut files = in_place(File::create(path.path()).unwrap(), Format::Pcapng, 1, disk, &stop);
+        files.heading.interfaces.add(Interface::default());
+        let mut first = Chunk { interfaces: 1, ..of_second_interface(1) };
+        first.counts.sessions.clear();
+        files.push(0, first).unwrap();
+        files.push(0, of_second_interface(2)).unwrap();
+        files.finish().unwrap();
+        let drops = interface_drops(&std::fs::read(path.path()).unwrap());
+        let counted = drops.iter().filter(|drops| drops.is_some()).count();
+        assert_eq!(counted, described, "{failing}: {drops:?}");
+    }
 }
 
 #[test]
