@@ -95,6 +95,18 @@ fn settings_of_the_lab_are_not_in_plans_of_real_interfaces() {
     assert!(!own.contains("loss_ratio"), "no limit was given: {own}");
 }
 
+/// A preset notes how long its performance test takes; with another duration that would be untrue.
+#[test]
+fn a_duration_of_the_command_line_takes_the_preset_s_note_away() {
+    for preset in [&["--preset", "y1564"][..], &["--preset", "y1564", "--short"]] {
+        let noted = said(&[preset, &["--print-plan"]].concat());
+        let shortened = said(&[preset, &["--duration", "3s", "--print-plan"]].concat());
+        assert!(shortened.contains("seconds = 3.0"), "{shortened}");
+        assert!(!shortened.contains("15 minutes"), "{shortened}");
+        assert!(preset.len() < 3 || noted.contains("15 minutes"), "{noted}");
+    }
+}
+
 #[test]
 fn contradictory_flags_are_refused_with_advice() {
     for (args, words) in [

@@ -131,9 +131,9 @@ fn check_output(output: &Output) -> Result<()> {
         Output::File(path) if path.exists() => Ok(disk::check_writable(path)?),
         Output::File(path) => Ok(disk::check_writable(parent(path))?),
         folders => folders.folders().iter().try_for_each(|folder| {
-            // The folder is created; the next one above it must be there.
-            let there = folder.dir.ancestors().find(|path| path.exists());
-            Ok(disk::check_writable(there.unwrap_or(Path::new(".")))?)
+            // A missing folder is created, but none above it.
+            let there = if folder.dir.exists() { &folder.dir } else { parent(&folder.dir) };
+            Ok(disk::check_writable(there)?)
         }),
     }
 }

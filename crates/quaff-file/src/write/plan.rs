@@ -2,6 +2,7 @@
 
 use crate::read::Compression;
 use crate::write::compress::Codec;
+use crate::write::name_template::NameTemplate;
 use crate::{Error, Result};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -167,6 +168,7 @@ impl DirPlan {
     /// Checks the plan and fills in the size of files; returns the chunk size for it, bytes.
     pub fn validate(&mut self, chunk_bytes: usize) -> Result<usize> {
         let dir = self;
+        NameTemplate::new(&dir.name, Format::default().extension())?;
         let refuse = |words: &str| Err(Error::Plan(words.to_owned()));
         if dir.rotate_time.is_some_and(|time| time < Duration::from_secs(1)) {
             return refuse("`rotate-time` must be at least 1s");
