@@ -14,6 +14,7 @@ mod confirm;
 mod dual;
 mod error;
 mod feed;
+mod file_records;
 mod files;
 mod generate;
 mod histogram;

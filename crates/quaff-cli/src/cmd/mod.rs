@@ -14,6 +14,7 @@ pub(crate) mod interfaces;
 pub(crate) mod lab;
 pub(crate) mod man;
 mod native;
+mod packet_file;
 pub(crate) mod pipe;
 mod receiving;
 pub(crate) mod replay;

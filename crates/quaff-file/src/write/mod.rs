@@ -54,7 +54,7 @@ mod tee;
 
 pub use bytes::{ByteSink, FilledBuffer, SeriesTally, open_bytes};
 pub use chunk::{Chunk, LaneMessage, Part};
-pub use compress::Codec;
+pub use compress::{Codec, CompressedWriter};
 pub use descriptor::{FdKind, enlarge, fd_kind};
 pub use file::{Files, Parts};
 pub use folder::Folder;

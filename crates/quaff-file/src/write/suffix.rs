@@ -6,7 +6,8 @@ use crate::read::Compression;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-const FORMATS: [(&str, Format); 2] = [(".pcap", Format::Pcap), (".pcapng", Format::Pcapng)];
+const FORMATS: [(&str, Format); 3] =
+    [(".pcap", Format::Pcap), (".pcapng", Format::Pcapng), (".ntar", Format::Pcapng)];
 const COMPRESSIONS: [(&str, Compression); 3] =
     [(".gz", Compression::Gzip), (".zst", Compression::Zstd), (".lz4", Compression::Lz4)];
 /// Suffixes that a command may append to a finished file instead of its plain name.
@@ -71,6 +72,7 @@ mod tests {
         let (pcap, pcapng) = (Some(Format::Pcap), Some(Format::Pcapng));
         assert_eq!(of("/data.pcapng/a.pcap"), (pcap, None));
         assert_eq!(of("a.PcapNG"), (pcapng, None));
+        assert_eq!(of("a.ntar"), (pcapng, None));
         assert_eq!(of("a.pcap.gz"), (pcap, Some(Compression::Gzip)));
         assert_eq!(of("a.pcapng.zst"), (pcapng, Some(Compression::Zstd)));
         assert_eq!(of("tap%3i.pcap.LZ4"), (pcap, Some(Compression::Lz4)));

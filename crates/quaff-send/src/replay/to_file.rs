@@ -4,15 +4,12 @@ use super::passes::{Passes, Sizes};
 use crate::arena::{Arena, FrameMeta};
 use crate::error::{PlanError, SendError};
 use crate::feed::Feed;
+use crate::file_records::FileRecords;
 use crate::schedule::{Rate, Ratio, Schedule};
 use crate::state::Snapshot;
 use crate::supervise::Control;
 use crate::tally::FeedTally;
 use quaff_file::write::Format;
-use quaff_wire::Record;
-use quaff_wire::linktype::ETHERNET;
-use quaff_wire::pcap::{self, Resolution};
-use quaff_wire::pcapng::{self, Interface, Section};
 use serde::Serialize;
 use std::io::Write;
 use std::time::{Duration, Instant};
@@ -38,6 +35,26 @@ pub struct ToFilePlan {
     pub limit: Option<u64>,
     /// Write only frames that are due within this time of the first one.
     pub duration: Option<Duration>,
+}
+
+impl ToFilePlan {
+    /// Returns an error if the file would have no end, or the rate is out of range.
+    pub fn check(&self) -> Result<(), SendError> {
+        if self.loops.is_none() && self.limit.is_none() && self.duration.is_none() {
+            return Err(PlanError::Endless.into());
+        }
+        self.schedule().map(drop)
+    }
+
+    /// The times of the frames; `None` keeps those of the input.
+    fn schedule(&self) -> Result<Option<Schedule>, SendError> {
+        let keeps = match self.rate {
+            Rate::Captured(rate) => rate == Ratio { num: 1, den: 1 } && self.gap_max.is_none(),
+            rate => rate == Rate::Topspeed,
+        };
+        let schedule = (!keeps).then(|| Schedule::new(self.rate)).transpose()?;
+        Ok(schedule.map(|schedule| schedule.with_gap_max(self.gap_max)))
+    }
 }
 
 /// The result of writing a file.
@@ -74,9 +91,7 @@ pub fn replay_to_file(
     name: &str,
     mut watch: impl FnMut(&Snapshot) -> Control,
 ) -> Result<ToFileReport, SendError> {
-    if plan.loops.is_none() && plan.limit.is_none() && plan.duration.is_none() {
-        return Err(PlanError::Endless.into());
-    }
+    plan.check()?;
     let begun = Instant::now();
     let sizes = Sizes { min: 0, max: usize::MAX, mtu: None };
     let mut passes = Passes::new(feed, sizes, plan.loops, plan.limit, plan.unique_ip);
@@ -84,13 +99,15 @@ pub fn replay_to_file(
     let mut records = Records::new(plan)?;
     let mut report = ToFileReport::default();
     let (mut more, mut put) = (true, |bytes: &[u8]| put(out, bytes, name));
-    put(&header(plan.format))?;
+    // Before the first frame is read: a file of no frames has a header.
+    put(&records.file.bytes)?;
+    records.file.bytes.clear();
     while more {
         arena.clear();
         more = passes.fill(&mut arena)? && !records.has_ended;
         records.add(&arena);
-        put(&records.room)?;
-        records.room.clear();
+        put(&records.file.bytes)?;
+        records.file.bytes.clear();
         let (sent, bytes, elapsed_ns) = (records.frames, records.bytes, begun.elapsed().as_nanos() as u64);
         report.interrupted =
             more && watch(&Snapshot { sent, bytes, elapsed_ns, ..Snapshot::default() }) == Control::Stop;
@@ -116,49 +133,27 @@ fn failed(name: &str, errno: std::io::Error) -> SendError {
     quaff_os::Error::new(format!("write {name}"), errno).into()
 }
 
-/// The first bytes of a file.
-fn header(format: Format) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    match format {
-        Format::Pcap => bytes.extend(pcap::file_header(Resolution::Nanoseconds, 0, ETHERNET.linktype)),
-        Format::PcapUs => bytes.extend(pcap::file_header(Resolution::Microseconds, 0, ETHERNET.linktype)),
-        Format::Pcapng => {
-            let userappl = concat!("quaff ", env!("CARGO_PKG_VERSION")).to_owned();
-            pcapng::shb(&mut bytes, &Section { userappl, ..Section::default() });
-            pcapng::idb(&mut bytes, &Interface { linktype: ETHERNET.linktype, ..Interface::default() });
-        }
-    }
-    bytes
-}
-
 /// Frames on their way into the file.
 struct Records {
-    format: Format,
+    file: FileRecords,
     schedule: Option<Schedule>,
     duration_ns: Option<u64>,
     /// Time of the first frame, ns.
     first_ns: Option<u64>,
     /// The next frame is due after the end.
     has_ended: bool,
-    room: Vec<u8>,
     frames: u64,
     bytes: u64,
 }
 
 impl Records {
     fn new(plan: &ToFilePlan) -> Result<Self, SendError> {
-        let keeps = match plan.rate {
-            Rate::Captured(rate) => rate == Ratio { num: 1, den: 1 } && plan.gap_max.is_none(),
-            rate => rate == Rate::Topspeed,
-        };
-        let schedule = (!keeps).then(|| Schedule::new(plan.rate)).transpose()?;
         Ok(Self {
-            format: plan.format,
-            schedule: schedule.map(|schedule| schedule.with_gap_max(plan.gap_max)),
+            file: FileRecords::new(plan.format, ARENA_BYTES + (1 << 20)),
+            schedule: plan.schedule()?,
             duration_ns: plan.duration.map(|duration| duration.as_nanos() as u64),
             first_ns: None,
             has_ended: false,
-            room: Vec::with_capacity(ARENA_BYTES + (1 << 20)),
             frames: 0,
             bytes: 0,
         })
@@ -187,21 +182,7 @@ impl Records {
     }
 
     fn push(&mut self, frame: &[u8], meta: FrameMeta, time_ns: u64) {
-        let len = meta.wire_len.max(frame.len() as u32);
-        let record = Record { time_ns, bytes: frame, len, ..Record::default() };
-        let at = self.room.len();
-        let bytes = match self.format {
-            Format::Pcapng => pcapng::epb_bytes(frame.len()),
-            Format::Pcap | Format::PcapUs => pcap::record_bytes(frame.len()),
-        };
-        self.room.resize(at + bytes, 0);
-        let room = &mut self.room[at..];
-        let used = match self.format {
-            Format::Pcapng => pcapng::epb(room, 0, &record),
-            Format::Pcap => pcap::record(room, Resolution::Nanoseconds, &record),
-            Format::PcapUs => pcap::record(room, Resolution::Microseconds, &record),
-        };
-        self.room.truncate(at + used);
+        self.file.push(time_ns, frame, meta.wire_len.max(frame.len() as u32));
         self.frames += 1;
         self.bytes += frame.len() as u64;
     }
@@ -279,5 +260,8 @@ mod tests {
         let error =
             replay_to_file(&endless, Frames::boxed(std::iter::empty()), &mut Vec::new(), "", |_| Control::Go);
         assert!(error.unwrap_err().to_string().contains("`loop`"));
+        assert!(endless.check().is_err() && at_rate.check().is_ok());
+        let stopped = ToFilePlan { rate: Rate::Frames(Ratio { num: 0, den: 1 }), ..plan(Format::Pcap) };
+        assert!(stopped.check().is_err(), "a rate of nothing");
     }
 }

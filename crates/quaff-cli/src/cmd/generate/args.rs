@@ -1,6 +1,7 @@
 //! The arguments of `quaff generate`, and the parsers of their values.
 
-use crate::units::{self, Choice, choice};
+use crate::units::{self, Choice, FORMATS, choice};
+use quaff_file::write::Format;
 use quaff_send::ArrivalPattern;
 use quaff_wire::net::{TPID_CUSTOMER, TPID_SERVICE, VlanTag};
 use quaff_wire::synth::{Addresses, Content, Damage, New, Ports, Sizes};
@@ -47,9 +48,15 @@ pub(crate) struct Args {
     /// Send the frames from this interface
     #[arg(short = 'o', long = "out", value_name = "IF", group = "interface", help_heading = "Output")]
     pub(super) out: Option<String>,
-    /// Write the frames to a pcap file with the times at which they would be sent; '-' is stdout
+    /// Write the frames to a capture file with the times at which they would be sent; '-' is stdout
+    ///
+    /// A name that ends in .zst, .lz4 or .gz gets a compressed file.
     #[arg(short = 'w', long = "write", value_name = "FILE", group = "interface", help_heading = "Output")]
     pub(super) write: Option<PathBuf>,
+    /// Format of that file: pcapng, pcap (nanoseconds) or pcap-us [default: by its suffix, .pcap or .pcapng, else
+    /// pcap]
+    #[arg(long, value_name = "FORMAT", value_parser = choice(FORMATS), requires = "write", help_heading = "Output")]
+    pub(super) format: Option<Format>,
 
     /// Before the first frame, wait until a program captures from the interface; fail if none does within TIME
     ///

@@ -9,7 +9,7 @@ mod report;
 
 pub(crate) use args::{Args, mac};
 
-use crate::cmd::receiving;
+use crate::cmd::packet_file;
 use crate::cmd::sending::{Watch, destination};
 use crate::exit::Exit;
 use crate::show::{self, Stream};
@@ -21,7 +21,6 @@ use quaff_send::{
     SendPlan, Snapshot, WriteReport,
 };
 use quaff_wire::synth::{Made, Recipe};
-use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 use std::sync::PoisonError;
@@ -213,20 +212,14 @@ fn write(args: &Args, path: &Path, watch: &mut Watch) -> anyhow::Result<Exit> {
     ensure!(args.count.is_some() || is_paced, "frames in a file need times: set --pps, --mbps or --count");
     let start_ns = now_ns();
     let mut maker = maker(args, recipe::recipe(args, SRC_MAC, start_ns)?)?;
-    let is_stdout = path.as_os_str() == "-";
-    receiving::check_stdout(is_stdout)?;
-    let name = path.display().to_string();
-    let mut out: Box<dyn Write> = if is_stdout {
-        Box::new(std::io::stdout().lock())
-    } else {
-        Box::new(std::fs::File::create(path).with_context(|| format!("create {name}"))?)
-    };
+    let (is_stdout, name) = (path.as_os_str() == "-", path.display().to_string());
+    let (mut out, format) = (packet_file::create(path)?, packet_file::format(path, args.format));
     let look = |report: &WriteReport| {
         let elapsed_ns = (report.took_seconds * 1e9) as u64;
         let snapshot = Snapshot { sent: report.sent, elapsed_ns, ..Snapshot::default() };
         watch.look(&snapshot, Duration::ZERO)
     };
-    let written = maker.write(&mut out, start_ns, look);
+    let written = maker.write(&mut out, format, start_ns, look);
     watch.clear_line();
     let written = written.with_context(|| format!("write {name}"))?;
     let (text, made) = (report::describe_write(&written, &name), maker.synth.made());

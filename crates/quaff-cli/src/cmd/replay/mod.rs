@@ -99,10 +99,11 @@ pub(crate) struct Args {
     /// Write the frames into FILE instead of sending them; '-' is stdout
     ///
     /// Frames keep their times; with a rate they have the times at which they would be sent, from that of the
-    /// first one on. No MTU applies but that of --mtu.
+    /// first one on. No MTU applies but that of --mtu. A name that ends in .zst, .lz4 or .gz gets a compressed file.
     #[arg(short, long, value_name = "FILE", group = "interface", conflicts_with_all = ["one_at_a_time", "cpu"], help_heading = "Output")]
     pub(crate) write: Option<PathBuf>,
-    /// Format of that file: pcapng, pcap (nanoseconds) or pcap-us [default: by its suffix; pcap]
+    /// Format of that file: pcapng, pcap (nanoseconds) or pcap-us [default: by its suffix, .pcap or .pcapng, else
+    /// pcap]
     #[arg(long, value_name = "FORMAT", value_parser = choice(FORMATS), requires = "write", help_heading = "Output")]
     pub(crate) format: Option<Format>,
     /// Second interface, for the other side of each conversation

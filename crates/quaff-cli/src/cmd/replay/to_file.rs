@@ -1,13 +1,12 @@
-//! `quaff replay -w`: the frames go into a file. Their bytes are the only thing that reaches stdout past `show.rs`.
+//! `quaff replay -w`: the frames go into a file. It is created when nothing of the plan can be refused any more.
 
 use super::{Args, rate, rewritten, source};
+use crate::cmd::packet_file;
 use crate::cmd::sending::Watch;
-use anyhow::{Context as _, bail};
-use quaff_file::write::Format;
+use anyhow::bail;
 use quaff_os::{Signal, Signals, Stop};
 use quaff_send::{Snapshot, ToFilePlan, ToFileReport, replay_to_file};
-use std::fs::{File, canonicalize};
-use std::io::Write;
+use std::fs::canonicalize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -18,17 +17,8 @@ pub(crate) fn write(args: &Args, path: &Path) -> anyhow::Result<ToFileReport> {
     if args.files.iter().any(is_same) {
         bail!("a file cannot be read and written at once: give another one to --write");
     }
-    let signals = Signals::block(&[Signal::SIGINT, Signal::SIGTERM])?;
-    let stop = Stop::default();
-    let feed = rewritten(source(args, &stop)?, args)?;
-    let name = path.display().to_string();
-    let mut out: Box<dyn Write> = match path.as_os_str() == "-" {
-        true => Box::new(std::io::stdout().lock()),
-        false => Box::new(File::create(path).with_context(|| format!("create {name}"))?),
-    };
-    let is_pcapng = path.extension().is_some_and(|suffix| suffix == "pcapng" || suffix == "ntar");
     let plan = ToFilePlan {
-        format: args.format.unwrap_or(if is_pcapng { Format::Pcapng } else { Format::Pcap }),
+        format: packet_file::format(path, args.format),
         rate: rate(args)?,
         gap_max: args.max_gap,
         loops: (args.r#loop > 0).then_some(args.r#loop),
@@ -36,9 +26,13 @@ pub(crate) fn write(args: &Args, path: &Path) -> anyhow::Result<ToFileReport> {
         limit: args.count,
         duration: args.duration,
     };
+    plan.check()?;
+    let signals = Signals::block(&[Signal::SIGINT, Signal::SIGTERM])?;
+    let feed = rewritten(source(args, &Stop::default())?, args)?;
+    let mut out = packet_file::create(path)?;
     let mut watch = Watch::new(signals, args.stats, args.quiet, false);
     let look = |snapshot: &Snapshot| watch.look(snapshot, Duration::ZERO);
-    let written = replay_to_file(&plan, feed, &mut out, &name, look);
+    let written = replay_to_file(&plan, feed, &mut out, &path.display().to_string(), look);
     watch.clear_line();
     Ok(written?)
 }

@@ -14,14 +14,17 @@
 //! |---|---|
 //! | [`frame`] | frames of each format: compressed, stored, and empty for padding |
 //! | [`workers`] | the threads |
+//! | [`writer`] | files of tools that make packets, without threads |
 
 mod frame;
 #[cfg(test)]
 mod tests;
 mod workers;
+mod writer;
 
 pub use frame::Codec;
 pub(super) use frame::stored;
+pub use writer::CompressedWriter;
 
 use super::Sink;
 use super::chunk::Chunk;
