@@ -315,8 +315,8 @@ fn a_file_that_is_removed_while_it_is_written_is_a_loss_of_all_its_packets() {
         let (dir, saved) = (folder(), folder());
         let (file, saved) = (path(dir.path(), "x.pcapng"), path(saved.path(), "saved"));
         let out = path(dir.path(), "");
-        let args = if is_folder { ["--dir", &out] } else { ["-w", &file] };
-        let mut capture = Piped::start(&args);
+        let target = if is_folder { ["--dir", &out] } else { ["-w", &file] };
+        let mut capture = Piped::start(&[&target[..], &["--fsync", "20ms"]].concat());
         let times: Vec<_> = (0..1000).map(|ms| 1_790_000_000 * SECOND_NS + ms * 1_000_000).collect();
         capture.write(&pcap(&times, 100));
         fs::remove_file(growing(dir.path())).unwrap();
@@ -331,6 +331,7 @@ fn a_file_that_is_removed_while_it_is_written_is_a_loss_of_all_its_packets() {
         assert_eq!((ended.code, &ledger["verdict"]), (1, &"lossy".into()), "{ledger} {}", ended.stderr);
         let (written, lost) = (&ledger["written"], &ledger["lost_on_disk"]);
         assert_eq!((written, lost, &ledger["files"]), (&0.into(), &1010.into(), &0.into()), "{ledger}");
+        assert_eq!((&ledger["bytes_written"], &ledger["synced_bytes"]), (&0.into(), &0.into()), "{ledger}");
         let words = "was removed while it was written: its 1010 packets are lost";
         assert!(ended.stderr.contains(words), "{}", ended.stderr);
         assert_eq!(ended.stderr.matches("the file that is being written was removed").count(), 1);
@@ -375,6 +376,68 @@ fn a_capture_ends_before_its_file_exceeds_the_size() {
     let file = path(dir.path(), "d.pcapng");
     let ended = capture(&["--read", &source, "-w", &file, "--stop-size", "20M"]);
     assert_eq!((&ended.json["ended_by"], packets_in(&file).count), (&"input_ended".into(), 10 << 10));
+}
+
+/// Boundaries of time that follow the limit begin no file, and pcap's ends, which are written apart, count.
+#[test]
+fn a_folder_ends_before_its_files_exceed_the_size() {
+    let dir = folder();
+    let source = path(dir.path(), "in");
+    let times: Vec<_> = (0..9600).map(|number| 1_790_000_000 * SECOND_NS + number * 9 * SECOND_NS).collect();
+    fs::write(&source, pcap(&times, 501)).unwrap();
+    for flags in [
+        &["--rotate-time", "1h", "--stop-size", "500k"][..],
+        &["--rotate-time", "1h", "--stop-size", "1m", "--format", "pcap"],
+        &["--rotate-size", "2M", "--stop-size", "4500k", "--format", "pcap"],
+    ] {
+        let out = folder();
+        let ended = capture(&[&["--read", &source, "--dir", &path(out.path(), "")][..], flags].concat());
+        let ledger = &ended.json;
+        assert_eq!((ended.code, &ledger["ended_by"]), (0, &"size".into()), "{ledger} {}", ended.stderr);
+        let files = ours(out.path());
+        let bytes: u64 = files.iter().map(|file| fs::metadata(file).unwrap().len()).sum();
+        let most = match flags[3] {
+            "500k" => 500 << 10,
+            "1m" => 1 << 20,
+            _ => 4500 << 10,
+        };
+        assert!(bytes <= most && bytes > most - (20 << 10), "{flags:?}: {bytes} of {most}");
+        assert_eq!(ledger["bytes_written"], bytes, "{flags:?}");
+        assert!(files.iter().all(|file| packets_in(file).count > 0), "{flags:?}: {files:?}");
+        assert_eq!(ledger["written"], packets_in_all(&files).count, "{flags:?}");
+    }
+}
+
+#[test]
+fn the_size_of_a_compressed_file_is_kept_to_the_packet() {
+    let dir = folder();
+    let source = path(dir.path(), "in");
+    // Contents that compress to about a half.
+    let mut bytes = pcap(&(0..10 << 10).map(|ms| SECOND_NS + ms * 1_000_000).collect::<Vec<_>>(), 1024);
+    let mut state = 1u64;
+    for at in (24..bytes.len()).step_by(16 + 1024) {
+        for byte in &mut bytes[at + 16..at + 528] {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            *byte = (state >> 56) as u8;
+        }
+    }
+    fs::write(&source, bytes).unwrap();
+    for (name, most) in
+        [("a.pcapng.zst", 300), ("a.pcap.lz4", 300), ("a.pcapng.gz", 300), ("b.pcapng.lz4", 3000)]
+    {
+        let file = path(dir.path(), name);
+        let ended = capture(&["--read", &source, "-w", &file, "--stop-size", &format!("{most}k")]);
+        let ledger = &ended.json;
+        assert_eq!((ended.code, &ledger["ended_by"]), (0, &"size".into()), "{ledger} {}", ended.stderr);
+        let (bytes, most) = (fs::metadata(&file).unwrap().len(), most << 10);
+        assert!(bytes <= most && bytes > most - (16 << 10), "{name}: {bytes} of {most}");
+        let plain = path(dir.path(), "plain.pcapng");
+        let again = capture(&["--read", &file, "-w", &plain]);
+        assert_eq!((again.code, &again.json["written"]), (0, &ledger["written"]), "{name}: {}", again.stderr);
+        assert_eq!(packets_in(&plain).count, ledger["written"].as_u64().unwrap());
+        let found = support::verify(&[&file]);
+        assert_ne!(found["ledger"]["consistent"], false, "{found}");
+    }
 }
 
 #[test]

@@ -6,6 +6,7 @@
 
 use super::finisher::{FinishJob, Finisher, FinisherDone, SyncFile, SyncJob, part_of};
 use super::set_aside::SetAside;
+use super::suffix::relatives;
 use crate::error::is_full;
 use crate::{Error, Result};
 use nix::fcntl::{AT_FDCWD, AtFlags};
@@ -85,11 +86,14 @@ impl NewFile {
         is_back
     }
 
-    /// Links the file as `path` with `.part` appended; EEXIST if either name exists.
+    /// Links the file as `path` with `.part` appended; EEXIST if either name exists, or a file that retention
+    /// takes for the same: compressed, or plain.
     pub(super) fn name(&mut self, path: &Path) -> io::Result<()> {
         let part = part_of(path);
         // In this order: the other thread may be renaming an earlier file from the one name to the other.
-        if part.symlink_metadata().is_ok() || path.symlink_metadata().is_ok() {
+        if part.symlink_metadata().is_ok()
+            || relatives(path).iter().any(|path| path.symlink_metadata().is_ok())
+        {
             return Err(ErrorKind::AlreadyExists.into());
         }
         match &self.hidden {

@@ -51,16 +51,18 @@ impl Slots {
         }
         let phase = |offset_ns: i64| (-offset_ns).rem_euclid(slot_ns as i64) as u64;
         let mut eras = vec![Era { from_ns: phase(offset_ns), until_ns: u64::MAX, first_slot: 0 }];
-        let mut last_offset_ns = offset_ns;
         for (at_ns, offset_ns) in changes {
-            let Some(last) = eras.last_mut().filter(|_| phase(*offset_ns) != phase(last_offset_ns)) else {
-                continue;
-            };
-            last_offset_ns = *offset_ns;
-            last.until_ns = *at_ns;
-            let first_slot = last.slot_of(at_ns - 1, slot_ns) + 1;
-            let from_ns = at_ns + (phase(*offset_ns) + slot_ns - at_ns % slot_ns) % slot_ns;
-            eras.push(Era { from_ns, until_ns: u64::MAX, first_slot });
+            // An era that ends before its first slot begins has none: the slot before it is longer than that.
+            let is_empty = eras.len() > 1 && eras.last().is_some_and(|era| era.from_ns > *at_ns);
+            eras.truncate(eras.len() - usize::from(is_empty));
+            let Some(last) = eras.last_mut() else { continue };
+            last.until_ns = u64::MAX;
+            if phase(*offset_ns) != last.from_ns % slot_ns {
+                last.until_ns = *at_ns;
+                let first_slot = last.slot_of(at_ns - 1, slot_ns) + 1;
+                let from_ns = at_ns + (phase(*offset_ns) + slot_ns - at_ns % slot_ns) % slot_ns;
+                eras.push(Era { from_ns, until_ns: u64::MAX, first_slot });
+            }
         }
         Self { slot_ns, eras: eras.into(), shift: Arc::default() }
     }
@@ -148,7 +150,7 @@ mod tests {
 
     #[test]
     fn slots_are_consecutive_and_each_begins_where_the_last_one_ends() {
-        for hours in [1, 2, 5, 6, 12, 24] {
+        for hours in [1, 2, 5, 6, 12, 24, 168, 250 * 24] {
             let slots = berlin(hours);
             let mut slot = slots.slot_of(AUTUMN - 100 * HOUR);
             while slots.start_ns(slot) < SPRING + 100 * HOUR {

@@ -59,6 +59,13 @@ pub(super) fn variants(path: &Path) -> impl Iterator<Item = PathBuf> {
     std::iter::once(path.to_owned()).chain(compressed)
 }
 
+/// Returns all names of a file that retention takes for one: plain, and compressed.
+pub(super) fn relatives(path: &Path) -> Vec<PathBuf> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let plain = path.with_file_name(plain(&name));
+    variants(&plain).chain([path.to_owned()]).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

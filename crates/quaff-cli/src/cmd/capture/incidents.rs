@@ -79,8 +79,9 @@ impl Incidents {
         let (output, descriptor, process) = (&self.output, file.saturating_sub(1), std::process::id());
         is_new.then(|| {
             Incident::severe(format!(
-                "the file that is being written was removed ({output}): its packets are lost when the capture ends; until \
-                 then root can copy them: cp /proc/{process}/fd/{descriptor} saved.pcapng"
+                "the file that is being written was removed ({output}): its packets are lost when it is closed, at the \
+                 latest when the capture ends; until then root can copy them: \
+                 cp /proc/{process}/fd/{descriptor} saved.pcapng"
             ))
         })
     }

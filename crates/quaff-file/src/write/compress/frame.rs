@@ -134,6 +134,17 @@ pub(in crate::write) fn stored(compression: Compression, plain: &[u8], align: us
     frame
 }
 
+/// Returns `plain` as a frame at the fastest level, padded to a multiple of `align`.
+pub(in crate::write) fn framed(compression: Compression, plain: &[u8], align: usize) -> io::Result<Vec<u8>> {
+    let mut frame = vec![0; bound(plain.len(), align)];
+    let mut encoder = Encoder::new(Codec::fastest(compression))?;
+    let compressed = encoder.compress(plain, &mut frame, || true);
+    let len = compressed.unwrap_or_else(|| store(compression, plain, &mut frame));
+    let len = pad(compression, &mut frame, len, align);
+    frame.truncate(len);
+    Ok(frame)
+}
+
 /// Fills `out` up to a multiple of `align` with empty frames after its first `len` bytes; returns the new length.
 pub(super) fn pad(compression: Compression, out: &mut [u8], len: usize, align: usize) -> usize {
     let mut gap = len.next_multiple_of(align) - len;

@@ -23,7 +23,7 @@ mod workers;
 mod writer;
 
 pub use frame::Codec;
-pub(super) use frame::stored;
+pub(super) use frame::{framed, stored};
 pub use writer::CompressedWriter;
 
 use super::Sink;

@@ -1,10 +1,14 @@
 //! The end of an output by its size or its number of files. What comes after it is neither written nor lost.
 
-use super::Files;
+use super::{Files, Heading};
+use crate::read::{Compression, Decompressor};
+use crate::tally::Counts;
 use crate::write::chunk::Chunk;
+use crate::write::compress::framed;
 use crate::write::plan::{FileLimit, Format};
-use quaff_os::Reason;
+use quaff_os::{Buffer, Reason};
 use quaff_wire::pcapng::{padding, padding_bytes};
+use std::io;
 
 /// Bytes of a record's header in pcap, and the offset of the captured length in it.
 const PCAP_HEADER_BYTES: usize = 16;
@@ -14,6 +18,8 @@ const ENHANCED_PACKET: u32 = 6;
 const BLOCK_LENGTH_AT: usize = 4;
 const INTERFACE_AT: usize = 8;
 const BLOCK_BYTES_MIN: usize = 12;
+/// Bytes that are decompressed at once.
+const PIECE_BYTES: usize = 1 << 20;
 
 /// The limits of an output, and what they are compared with.
 #[derive(Debug, Default)]
@@ -52,13 +58,10 @@ impl Files {
     /// be empty.
     pub(super) fn keep_to_limit(&mut self, chunk: &mut Chunk) {
         let Some(room) = self.room_to_limit().filter(|room| chunk.len > *room) else { return };
-        self.tally.after_close += match self.heading.compression {
-            // A compressed chunk is one frame.
-            Some(_) => {
-                chunk.len = 0;
-                std::mem::take(&mut chunk.packets)
-            }
-            None => chunk.keep(room, self.heading.format, self.heading.align),
+        let Heading { format, align, compression, .. } = self.heading;
+        self.tally.after_close += match compression {
+            Some(compression) => chunk.keep_of_frame(room, format, compression, align),
+            None => chunk.keep(room, format, align),
         };
         self.reach_limit(Reason::Size);
     }
@@ -94,21 +97,7 @@ impl Chunk {
         let is_pcapng = format == Format::Pcapng;
         // Padding takes an alignment more where the gap is too small for a block.
         let room = if is_pcapng { (room / align * align).saturating_sub(align) } else { room };
-        let bytes = &self.buffer[..self.len];
-        let (mut at, mut kept_bytes, mut cut) = (0, 0, 0);
-        while let Some((block, packet)) = next_record(&bytes[at..], is_pcapng) {
-            at += block;
-            if at <= room {
-                kept_bytes = at;
-            } else if let Some(interface) = packet {
-                cut += 1;
-                self.counts.packed = self.counts.packed.saturating_sub(1);
-                let sessions = &mut self.counts.sessions;
-                if let Ok(of) = sessions.binary_search_by_key(&interface, |session| session.interface) {
-                    sessions[of].packed = sessions[of].packed.saturating_sub(1);
-                }
-            }
-        }
+        let (kept_bytes, cut) = cut(&self.buffer[..self.len], room, is_pcapng, &mut self.counts);
         self.len = kept_bytes;
         self.packets = self.packets.saturating_sub(cut);
         let gap = if is_pcapng { padding_bytes(kept_bytes, align) } else { 0 };
@@ -117,6 +106,75 @@ impl Chunk {
             self.len += gap;
         }
         cut
+    }
+
+    /// The same for a chunk that is one frame: it becomes the frame of the packets that fit, at the fastest level.
+    fn keep_of_frame(&mut self, room: usize, format: Format, compression: Compression, align: usize) -> u64 {
+        let is_pcapng = format == Format::Pcapng;
+        let frame = &self.buffer[..self.len];
+        // Without its contents, which would be a defect, none of it is kept.
+        let plain = unpack(compression, frame).unwrap_or_default();
+        let ends = ends(&plain, is_pcapng);
+        let (mut kept, mut kept_bytes) = (Vec::new(), 0);
+        let (mut least, mut most) = (0, ends.len());
+        while least < most {
+            let middle = (least + most).div_ceil(2);
+            let end = ends[middle - 1];
+            match framed(compression, &plain[..end], align) {
+                Ok(frame) if frame.len() <= room => (least, kept, kept_bytes) = (middle, frame, end),
+                _ => most = middle - 1,
+            }
+        }
+        let (_, cut) = cut(&plain, kept_bytes, is_pcapng, &mut self.counts);
+        let cut = if plain.is_empty() { self.packets } else { cut };
+        self.packets = self.packets.saturating_sub(cut);
+        self.len = kept.len();
+        self.buffer[..kept.len()].copy_from_slice(&kept);
+        cut
+    }
+}
+
+/// Returns the length of the records of `bytes` that end within `room`, and the number of packets after them, which
+/// `counts` has no more.
+fn cut(bytes: &[u8], room: usize, is_pcapng: bool, counts: &mut Counts) -> (usize, u64) {
+    let (mut at, mut kept_bytes, mut cut) = (0, 0, 0);
+    while let Some((block, packet)) = next_record(&bytes[at..], is_pcapng) {
+        at += block;
+        if at <= room {
+            kept_bytes = at;
+        } else if let Some(interface) = packet {
+            cut += 1;
+            counts.packed = counts.packed.saturating_sub(1);
+            let sessions = &mut counts.sessions;
+            if let Ok(of) = sessions.binary_search_by_key(&interface, |session| session.interface) {
+                sessions[of].packed = sessions[of].packed.saturating_sub(1);
+            }
+        }
+    }
+    (kept_bytes, cut)
+}
+
+/// The ends of all records.
+fn ends(bytes: &[u8], is_pcapng: bool) -> Vec<usize> {
+    let (mut ends, mut at) = (Vec::new(), 0);
+    while let Some((block, _)) = next_record(&bytes[at..], is_pcapng) {
+        at += block;
+        ends.push(at);
+    }
+    ends
+}
+
+/// Returns the contents of a frame.
+fn unpack(compression: Compression, frame: &[u8]) -> Option<Vec<u8>> {
+    let mut buffer = Buffer::new(frame.len()).ok()?;
+    buffer[..frame.len()].copy_from_slice(frame);
+    let mut frames = Decompressor::new(compression, Box::new(io::empty()), buffer, frame.len()).ok()?;
+    let (mut plain, mut piece) = (Vec::new(), vec![0; PIECE_BYTES]);
+    loop {
+        match frames.read(&mut piece).ok()? {
+            0 => return Some(plain),
+            bytes => plain.extend_from_slice(&piece[..bytes]),
+        }
     }
 }
 
@@ -188,6 +246,30 @@ mod tests {
             assert_eq!(chunk.counts.sessions[0].packed, chunk.packets / 2);
             assert!(chunk.len <= room && chunk.len % align == 0, "{align} {room}: {}", chunk.len);
             assert!(chunk.packets >= (room.saturating_sub(2 * align) / each) as u64, "{align} {room}");
+        }
+    }
+
+    #[test]
+    fn a_frame_keeps_the_packets_that_fit() {
+        for compression in [Compression::Zstd, Compression::Lz4, Compression::Gzip] {
+            for (format, align) in [(Format::Pcapng, 512), (Format::Pcap, 1)] {
+                let (mut chunk, _) = chunk(format == Format::Pcapng, 2000);
+                let plain = chunk.buffer[..chunk.len].to_vec();
+                let frame = framed(compression, &plain, align).unwrap();
+                let room = frame.len() / 2;
+                chunk.buffer[..frame.len()].copy_from_slice(&frame);
+                chunk.len = frame.len();
+                let cut = chunk.keep_of_frame(room, format, compression, align);
+                assert_eq!((chunk.packets + cut, chunk.counts.packed), (2000, chunk.packets));
+                assert!((600..1400).contains(&cut), "{compression:?}: {cut} of 2000 cut");
+                assert!(chunk.len <= room && chunk.len.is_multiple_of(align));
+                let kept = unpack(compression, &chunk.buffer[..chunk.len]).unwrap();
+                assert!(plain.starts_with(&kept));
+                assert_eq!(ends(&kept, format == Format::Pcapng).len() as u64, chunk.packets);
+                // Nothing fits.
+                let left = chunk.packets;
+                assert_eq!((chunk.keep_of_frame(10, format, compression, align), chunk.len), (left, 0));
+            }
         }
     }
 

@@ -296,6 +296,8 @@ impl Files {
 
     /// Queues the end of the current file at `bytes`.
     fn queue_end(&mut self, bytes: u64) {
+        // pcap ends after its last aligned write.
+        self.current.offset = bytes;
         let Current { file, path, packets, begun, synced, .. } = &self.current;
         let (file, path, packets) = (file.clone(), path.clone(), *packets);
         self.tags.push_back(Tag::End { file, path, packets, bytes, begun: *begun, synced: *synced });
@@ -335,7 +337,8 @@ impl Files {
 
     /// Ends the current file and begins the next, whose first packet is of `time_ns`.
     fn rotate(&mut self, time_ns: u64) -> Result<()> {
-        if self.folder.is_none() || self.broken || self.failures.is_final || self.ends_at_file() {
+        let has_ended = self.limit.is_reached || self.failures.is_final;
+        if self.folder.is_none() || self.broken || has_ended || self.ends_at_file() {
             return Ok(());
         }
         self.end_in_folder()?;

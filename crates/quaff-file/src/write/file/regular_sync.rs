@@ -114,7 +114,7 @@ impl Files {
             FileEvent::Finished { job, result: Ok(()) } => self.count_synced(job.bytes, job.synced),
             FileEvent::Finished { job, result: Err(_) } if !has_name(&job.file) => {
                 self.tally.failed_files -= u64::from(job.is_cut);
-                self.count_removed(job.path, job.packets, job.bytes);
+                self.count_removed(job.path, job.packets, job.bytes, job.synced);
             }
             FileEvent::Finished { job, result: Err(error) } => {
                 // A file that ends before a failed write counts already.
@@ -148,7 +148,7 @@ impl Files {
         // Frees the space preallocated after the end; keeping it does no harm.
         let _ = file.set_len(bytes);
         if self.current.had_name && !has_name(file) {
-            return self.count_removed(path, self.tally.written, bytes);
+            return self.count_removed(path, self.tally.written, bytes, self.current.synced);
         }
         // Writes through the page cache may still fail on their way to the disk.
         match file.sync_data() {

@@ -29,14 +29,15 @@ impl Files {
         self.gauges.removed_file.set(if is_removed { u64::from(descriptor) + 1 } else { 0 });
     }
 
-    /// Counts the packets of a removed file as lost.
-    pub(super) fn count_removed(&mut self, path: PathBuf, packets: u64, bytes: u64) {
+    /// Counts the packets of a removed file as lost. `synced` of its `bytes` had been synced.
+    pub(super) fn count_removed(&mut self, path: PathBuf, packets: u64, bytes: u64, synced: u64) {
         let packets = packets.min(self.tally.written);
         self.tally.written -= packets;
         self.gauges.written.set(self.tally.written);
         self.count_lost(packets);
         self.tally.bytes = self.tally.bytes.saturating_sub(bytes);
         self.gauges.bytes.set(self.tally.bytes);
+        self.tally.synced_bytes = self.tally.synced_bytes.saturating_sub(synced);
         self.tally.files = self.tally.files.saturating_sub(1);
         self.tally.removed.push((path.display().to_string(), packets));
     }

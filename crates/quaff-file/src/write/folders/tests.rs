@@ -200,6 +200,42 @@ fn each_lane_has_its_folder_while_there_are_enough() {
 }
 
 #[test]
+fn a_file_that_is_removed_in_one_folder_is_the_loss_of_its_packets_alone() {
+    let mut run = Run::new(2, &[vec![], vec![]]);
+    for _ in 0..3 {
+        run.send(0);
+        run.send(1);
+        run.settle();
+    }
+    let parts = std::fs::read_dir(&run.dirs[0]).unwrap().map(|entry| entry.unwrap().path());
+    let [part] = &parts.collect::<Vec<_>>()[..] else { panic!("one file") };
+    std::fs::remove_file(part).unwrap();
+    // Seen while it is written, by its folder and by the sum.
+    let begun = std::time::Instant::now();
+    while run.folders.gauges.removed_file.get() == 0 {
+        assert!(begun.elapsed() < Duration::from_secs(60));
+        run.turn();
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    // More than a file has room for: the next ones of the same folder have their names.
+    (0..40).for_each(|number| run.send(number % 2));
+    let (tally, files, reason) = run.finish();
+    let [(path, lost)] = &tally.removed[..] else { panic!("{:?}", tally.removed) };
+    assert_eq!(format!("{path}.part"), part.display().to_string());
+    let sent = 46 * PACKETS;
+    assert_eq!((tally.written + lost, tally.lost, reason), (sent, *lost, None));
+    assert_eq!((tally.folders[0].lost, tally.folders[1].lost), (*lost, 0));
+    assert!(*lost >= 3 * PACKETS && *lost < 23 * PACKETS, "{lost}");
+    assert_eq!(tally.failed_files, 0);
+    assert_eq!(tally.files as usize, files.iter().map(Vec::len).sum::<usize>());
+    let read =
+        |of: &[Contents]| of.iter().flat_map(|file| file.numbers.values()).map(Vec::len).sum::<usize>();
+    assert_eq!(read(&files[0]) as u64, 23 * PACKETS - lost);
+    assert_eq!(read(&files[1]) as u64, 23 * PACKETS);
+    files.iter().flatten().for_each(assert_proves_itself);
+}
+
+#[test]
 fn files_of_one_lane_go_to_the_folders_in_turns() {
     let mut run = Run::new(1, &[vec![], vec![], vec![]]);
     for _ in 0..50 {
