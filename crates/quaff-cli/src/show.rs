@@ -12,8 +12,14 @@ use quaff_wire::printable;
 pub(crate) use quaff_wire::printable::name;
 use serde::Serialize;
 use std::fmt::Display;
+use std::fs::File;
 use std::io::{self, ErrorKind, Write};
+use std::os::fd::AsFd;
 use std::sync::OnceLock;
+use std::time::Duration;
+
+/// Pause before another write to a stdout that takes nothing and does not wait.
+const RETRY_PAUSE: Duration = Duration::from_millis(10);
 
 /// The first error of stdout, such as a full disk. Written once by the thread that printed, read at the end.
 static STDOUT_ERROR: OnceLock<io::Error> = OnceLock::new();
@@ -70,6 +76,47 @@ pub(crate) fn out(write: impl FnOnce(&mut io::StdoutLock<'_>) -> io::Result<()>)
     {
         // A later error is that of the same stdout.
         let _ = STDOUT_ERROR.set(error);
+    }
+}
+
+/// The lines of another program on their way to stdout. Unlike those of the other functions here, its writes can be
+/// interrupted.
+pub(crate) struct Relay {
+    out: File,
+}
+
+impl Relay {
+    pub(crate) fn new() -> io::Result<Self> {
+        Ok(Self { out: io::stdout().as_fd().try_clone_to_owned()?.into() })
+    }
+
+    /// Writes `lines`; after an interruption `is_wanted` is asked. Returns whether stdout takes more. An error is kept
+    /// for [`stdout_error`], unless it is that of a reader who has left.
+    pub(crate) fn put(&mut self, lines: &[u8], is_wanted: impl Fn() -> bool) -> bool {
+        let text = String::from_utf8_lossy(lines);
+        let text = printable::lines(&text);
+        let mut left = text.as_bytes();
+        while !left.is_empty() {
+            let error = match self.out.write(left) {
+                Ok(0) => ErrorKind::WriteZero.into(),
+                Ok(bytes) => {
+                    left = &left[bytes..];
+                    continue;
+                }
+                Err(error) => error,
+            };
+            match error.kind() {
+                ErrorKind::Interrupted if is_wanted() => {}
+                // Another program that has the same stdout made it non-blocking.
+                ErrorKind::WouldBlock if is_wanted() => std::thread::sleep(RETRY_PAUSE),
+                ErrorKind::Interrupted | ErrorKind::WouldBlock | ErrorKind::BrokenPipe => return false,
+                _ => {
+                    let _ = STDOUT_ERROR.set(error);
+                    return false;
+                }
+            }
+        }
+        true
     }
 }
 

@@ -118,6 +118,7 @@ fn has_stream(read: &ReadPlan) -> bool {
 fn names(output: &Output) -> Vec<String> {
     match output {
         Output::Stdout => vec!["stdout".into()],
+        Output::Pipe(pipe) => vec![pipe.program.into()],
         Output::File(path) => vec![path.display().to_string()],
         folders => folders.folders().iter().map(|folder| folder.dir.display().to_string()).collect(),
     }
@@ -126,7 +127,7 @@ fn names(output: &Output) -> Vec<String> {
 /// Returns an error if an output could not be created or written.
 fn check_output(output: &Output) -> Result<()> {
     match output {
-        Output::Stdout => Ok(()),
+        Output::Stdout | Output::Pipe(_) => Ok(()),
         Output::File(path) if path.is_dir() => Err(Error::Plan(format!("{} is a folder", path.display()))),
         Output::File(path) if path.exists() => Ok(disk::check_writable(path)?),
         Output::File(path) => Ok(disk::check_writable(parent(path))?),

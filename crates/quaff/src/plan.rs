@@ -193,7 +193,8 @@ pub struct CapturePlan {
     pub input: InputPlan,
     pub write: WritePlan,
     pub output: Output,
-    /// A live copy to stdout or a pipe, whose reader may miss packets. Only together with a folder.
+    /// A live copy to stdout or a pipe, whose reader may miss packets. Only together with a folder, but for one to a
+    /// program that runs already: the run outlives that.
     pub live_copy: Option<Output>,
     /// `None` restricts nothing: for a process that does more than one capture.
     pub sandbox: Option<SandboxPlan>,
@@ -406,7 +407,8 @@ impl CapturePlan {
     pub fn validate(mut self) -> Result<Self> {
         self.input = self.input.validate()?;
         self.write.check(&self.input)?;
-        if self.live_copy.is_some() && self.output.folders().is_empty() {
+        let is_tee = matches!(self.live_copy, Some(Output::Stdout | Output::File(_)));
+        if is_tee && self.output.folders().is_empty() {
             return Err(Error::Plan("`tee` needs a folder of files".into()));
         }
         if matches!(self.output, Output::Dirs(_)) && self.input.read.is_some() {

@@ -358,6 +358,19 @@ impl Ledger {
         self.reasons = reasons;
     }
 
+    /// Records that the program to which packets were written has failed, which is a failure of the run unless that had
+    /// a live copy.
+    pub fn note_reader(&mut self, failure: &str, has_copy: bool) {
+        self.notes.push(failure.to_owned());
+        if !has_copy {
+            self.failure.get_or_insert_with(|| failure.to_owned());
+            self.lossless = false;
+            if self.verdict == Verdict::Lossless {
+                self.verdict = Verdict::Unknown;
+            }
+        }
+    }
+
     /// Checks the sums. A difference is a defect of quaff.
     pub(crate) fn check(&self) -> Result<(), String> {
         let kept_out = self.nic_dropped + self.filtered + self.kernel_dropped + self.after_count;

@@ -62,8 +62,8 @@ struct Shared {
 }
 
 impl LiveCopy {
-    /// Starts a thread that writes to `out`; it raises `stop` when the reader closes the pipe.
-    pub(super) fn start(out: File, stop: Stop) -> Result<Self> {
+    /// Starts a thread that writes to `out`; it raises `stop`, if there is one, when the reader closes the pipe.
+    pub(super) fn start(out: File, stop: Option<Stop>) -> Result<Self> {
         let (mut bytes, mut from_bytes) = RingBuffer::new(RING_BYTES);
         prefault(&mut bytes, &mut from_bytes);
         let (segments, from_segments) = RingBuffer::new(SEGMENTS_MAX);
@@ -153,7 +153,8 @@ struct Copier {
     bytes: Consumer<u8>,
     segments: Consumer<Segment>,
     shared: Arc<Shared>,
-    stop: Stop,
+    /// `None` if the run outlives the reader.
+    stop: Option<Stop>,
     closed: Option<Closed>,
     tally: CopyTally,
 }
@@ -201,7 +202,7 @@ impl Copier {
             }
             Some(Closed::ByReader) => {
                 self.tally.after_close += segment.packets;
-                self.stop.raise(Reason::OutputClosed);
+                self.end_run();
             }
             Some(Closed::ByUs) => self.tally.lost += segment.packets,
         }
@@ -211,7 +212,13 @@ impl Copier {
     fn check_reader(&mut self) {
         if self.closed.is_none() && is_closed(&self.out) {
             self.closed = Some(Closed::ByReader);
-            self.stop.raise(Reason::OutputClosed);
+            self.end_run();
+        }
+    }
+
+    fn end_run(&self) {
+        if let Some(stop) = &self.stop {
+            stop.raise(Reason::OutputClosed);
         }
     }
 }
@@ -252,7 +259,7 @@ mod tests {
             reader.read_to_end(&mut all).unwrap();
             all
         });
-        let mut live_copy = LiveCopy::start(out, Stop::default()).unwrap();
+        let mut live_copy = LiveCopy::start(out, Some(Stop::default())).unwrap();
         let mut sent = Vec::new();
         for number in 0..2000u32 {
             let segment = vec![number as u8; (number as usize * 97) % 100_000 + 1];
@@ -270,7 +277,7 @@ mod tests {
     #[test]
     fn a_stalled_reader_does_not_delay_the_writer() {
         let (reader, out) = pipe();
-        let mut live_copy = LiveCopy::start(out, Stop::default()).unwrap();
+        let mut live_copy = LiveCopy::start(out, Some(Stop::default())).unwrap();
         let segment = vec![7; 4 << 20];
         let begun = Instant::now();
         let accepted = (0..100).filter(|_| live_copy.offer(&[&segment], 1000)).count() as u64;
@@ -282,11 +289,20 @@ mod tests {
     }
 
     #[test]
+    fn a_run_may_outlive_its_reader() {
+        let (reader, out) = pipe();
+        let mut live_copy = LiveCopy::start(out, None).unwrap();
+        drop(reader);
+        assert!(live_copy.offer(&[b"too late"], 3));
+        assert_eq!(live_copy.finish(), CopyTally { after_close: 3, ..CopyTally::default() });
+    }
+
+    #[test]
     fn a_closed_pipe_raises_the_stop() {
         for is_busy in [false, true] {
             let (reader, out) = pipe();
             let stop = Stop::default();
-            let mut live_copy = LiveCopy::start(out, stop.clone()).unwrap();
+            let mut live_copy = LiveCopy::start(out, Some(stop.clone())).unwrap();
             drop(reader);
             if is_busy {
                 assert!(live_copy.offer(&[b"too late"], 3));

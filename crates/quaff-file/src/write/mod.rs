@@ -59,7 +59,7 @@ pub use descriptor::{FdKind, enlarge, fd_kind};
 pub use file::{Files, Parts};
 pub use folder::Folder;
 pub use header::Heading;
-pub use plan::{CompressPlan, DirPlan, FileLimit, Format, Output, ROTATE_BYTES_MIN, Retention};
+pub use plan::{CompressPlan, DirPlan, FileLimit, Format, Output, Pipe, ROTATE_BYTES_MIN, Retention};
 pub use repack::Repack;
 pub use slots::Slots;
 pub use stream::Patience;

@@ -4,7 +4,9 @@ use crate::read::Compression;
 use crate::write::compress::Codec;
 use crate::write::name_template::NameTemplate;
 use crate::{Error, Result};
+use std::fs::File;
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// Smallest chunk, bytes: it holds the largest packet.
@@ -84,6 +86,8 @@ pub enum Output {
     /// One file, pipe or device, written in place.
     File(PathBuf),
     Stdout,
+    /// A program that runs already.
+    Pipe(Pipe),
     /// A folder of rotated files.
     Dir(DirPlan),
     /// Several of them, each with a writer of its own; they differ in `dir` alone.
@@ -107,6 +111,38 @@ impl Output {
             Self::Dirs(dirs) => dirs,
             _ => &mut [],
         }
+    }
+}
+
+/// The pipe to a program that is started before the run. Clones share it, and the output takes it once: the program
+/// reads its end when the output has ended.
+#[derive(Debug, Clone)]
+pub struct Pipe {
+    /// The program, for messages.
+    pub program: &'static str,
+    end: Arc<Mutex<Option<File>>>,
+}
+
+impl Pipe {
+    /// A pipe that is still missing.
+    pub fn to(program: &'static str) -> Self {
+        Self { program, end: Arc::default() }
+    }
+
+    /// Puts in the end that is written to.
+    pub fn set(&self, end: File) {
+        *self.end.lock().unwrap_or_else(PoisonError::into_inner) = Some(end);
+    }
+
+    pub(super) fn take(&self) -> Result<File> {
+        let end = self.end.lock().unwrap_or_else(PoisonError::into_inner).take();
+        end.ok_or_else(|| Error::Defect(format!("there is no pipe to {}", self.program)))
+    }
+}
+
+impl PartialEq for Pipe {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.end, &other.end)
     }
 }
 

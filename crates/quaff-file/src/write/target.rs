@@ -11,7 +11,7 @@ use crate::write::folders::Folders;
 use crate::write::header::Heading;
 use crate::write::live_copy::LiveCopy;
 use crate::write::name_template::NameTemplate;
-use crate::write::plan::{CompressPlan, DirPlan, FileLimit, Format, Output};
+use crate::write::plan::{CompressPlan, DirPlan, FileLimit, Format, Output, Pipe};
 use crate::write::repack::Repack;
 use crate::write::slots::Slots;
 use crate::write::stream::{Patience, Stream};
@@ -46,8 +46,8 @@ pub struct Target {
     /// Alignment of writes; 1 when they go through the page cache.
     align: usize,
     compress: Option<CompressPlan>,
-    /// The pipe of the live copy.
-    live_copy: Option<File>,
+    /// The pipe of the live copy, and whether the run ends with its reader.
+    live_copy: Option<(File, bool)>,
     /// Without it a reader that stands still is waited for.
     pub patience: Option<Patience>,
     /// Limits of a file or a folder; see [`Self::check_limit`].
@@ -79,10 +79,13 @@ impl Target {
         wakeup: &Wakeup,
         stop: &Stop,
     ) -> Result<Self> {
-        let live_copy = live_copy.map(|output| open_live_copy(output, stop)).transpose()?;
+        let copy =
+            |output| Ok::<_, Error>((open_live_copy(output, stop)?, !matches!(output, Output::Pipe(_))));
+        let live_copy = live_copy.map(copy).transpose()?;
         let extension = format.extension_with(compress.map(|plan| plan.codec.compression));
         let (kind, align) = match output {
             Output::Stdout => open_stdout()?,
+            Output::Pipe(pipe) => (TargetKind::Stream(take_pipe(pipe)?), 1),
             Output::File(path) if is_stream(path) => (TargetKind::Stream(open_stream(path, stop)?), 1),
             Output::File(path) => open_file(path, access)?,
             Output::Dir(dir) => {
@@ -272,8 +275,9 @@ impl Target {
             Some(plan) => Box::new(Compress::start(sink, plan, heading.align, &wakeup)?),
             None => sink,
         };
-        let Some(out) = self.live_copy else { return Ok(sink) };
-        Ok(Box::new(Tee::new(sink, LiveCopy::start(out, stop)?, heading, gauges)))
+        let Some((out, ends_run)) = self.live_copy else { return Ok(sink) };
+        let copy = LiveCopy::start(out, ends_run.then_some(stop))?;
+        Ok(Box::new(Tee::new(sink, copy, heading, gauges)))
     }
 }
 
@@ -287,11 +291,21 @@ fn open_live_copy(output: &Output, stop: &Stop) -> Result<File> {
     match output {
         Output::Stdout => stdout(),
         Output::File(path) if is_stream(path) => open_stream(path, stop),
+        Output::Pipe(pipe) => take_pipe(pipe),
         _ => Err(Error::Plan(
             "a live copy goes to standard output or a pipe, not to a file: a file can be read while it is written"
                 .into(),
         )),
     }
+}
+
+/// Takes the pipe to a program, non-blocking: a program that stands still can be abandoned.
+fn take_pipe(pipe: &Pipe) -> Result<File> {
+    let end = pipe.take()?;
+    let failed = |errno: nix::Error| Error::path("write to", pipe.program, errno.into());
+    let flags = OFlag::from_bits_retain(fcntl(&end, FcntlArg::F_GETFL).map_err(failed)?);
+    fcntl(&end, FcntlArg::F_SETFL(flags | OFlag::O_NONBLOCK)).map_err(failed)?;
+    Ok(end)
 }
 
 /// Opens stdout; an empty file is written with O_DIRECT.

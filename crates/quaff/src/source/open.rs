@@ -289,7 +289,7 @@ fn refuse_own_output(read: &ReadPlan, output: &Output) -> Result<()> {
             stdout.is_file() && is_read(identity(stdout))
         }
         // Only interfaces are captured into several folders.
-        Output::Dirs(_) => false,
+        Output::Dirs(_) | Output::Pipe(_) => false,
         Output::Dir(dir) => {
             let folder = identity(&dir.dir);
             let is_in = |path: &PathBuf| {

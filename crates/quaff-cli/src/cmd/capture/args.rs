@@ -1,6 +1,7 @@
 //! The arguments of `quaff capture`, and the plan they make.
 
 use super::edit::EditArgs;
+use super::printer::PROGRAM;
 use super::stop::AutoStop;
 use crate::owner::OwnerArgs;
 use crate::units::{self, CLOCKS, FORMATS, choice};
@@ -12,7 +13,7 @@ use quaff::plan::{
     default_rings_bytes,
 };
 use quaff::source::interfaces_named;
-use quaff_file::write::{Codec, CompressPlan, DirPlan, Format, Output, Retention, Suffix};
+use quaff_file::write::{Codec, CompressPlan, DirPlan, Format, Output, Pipe, Retention, Suffix};
 use quaff_os::packet::TimeSource;
 use quaff_wire::tunnel::TunnelKinds;
 use std::path::{Path, PathBuf};
@@ -128,8 +129,14 @@ pub(crate) struct Args {
     edit: EditArgs,
 
     /// Write to FILE, which is readable while it grows; '-' is stdout
-    #[arg(short, long, value_name = "FILE", required_unless_present_any = ["dir", "dry_run", "dump_filter"], conflicts_with = "dir", help_heading = "Output")]
+    #[arg(short, long, value_name = "FILE", required_unless_present_any = ["dir", "print", "dry_run", "dump_filter"], conflicts_with = "dir", help_heading = "Output")]
     write: Option<PathBuf>,
+    /// Print a line for each packet on stdout by tcpdump, while the capture is written to -w or --dir; alone, only
+    /// print
+    ///
+    /// Disk writes never wait for tcpdump. Packets that it misses are counted as those of the live copy of --tee.
+    #[arg(long, conflicts_with = "tee", help_heading = "Output")]
+    pub(super) print: bool,
     /// File format: pcapng, pcap (nanoseconds), or pcap-us (microseconds, for old readers) [default: by the
     /// suffix of FILE, .pcap or .pcapng, else pcapng]
     #[arg(long, value_name = "FORMAT", value_parser = choice(FORMATS), help_heading = "Output")]
@@ -148,8 +155,8 @@ pub(crate) struct Args {
     /// Stop before the output exceeds SIZE, all files of the run together
     #[arg(long, value_name = "SIZE", value_parser = units::bytes, help_heading = "Output")]
     pub(super) stop_size: Option<u64>,
-    /// Longest time until a packet is on disk, while the disk keeps up [default: 1s; with stdout or --tee
-    /// 200ms]
+    /// Longest time until a packet is on disk, while the disk keeps up [default: 1s; with stdout, --tee or
+    /// --print 200ms]
     #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = "Output")]
     flush: Option<Duration>,
     /// Sync the file to disk every INTERVAL (fsync), so that a power failure costs at most what was written since;
@@ -316,7 +323,8 @@ impl Args {
         let free_bytes = memory::free_bytes();
         let names = interfaces_named(&self.interface)?;
         self.check_memory(free_bytes, names.len())?;
-        let has_reader = self.tee.is_some() || self.write.is_some() && self.written() == Output::Stdout;
+        let has_reader =
+            self.tee.is_some() || self.print || self.write.is_some() && self.written() == Output::Stdout;
         let flush_default = Duration::from_millis(if has_reader { 200 } else { 1000 });
         let (lanes, writer_cpu) = self.place(&names)?;
         let cpu = |lane: usize| lanes.get(lane).or(lanes.last()).copied();
@@ -367,7 +375,7 @@ impl Args {
             ..WritePlan::with_buffer(self.buffer, free_bytes, self.read.is_empty())
         };
         // The packets themselves go into the folder of --tee.
-        let (output, live_copy) = (self.output()?, self.tee.as_ref().map(|_| self.written()));
+        let (output, live_copy) = self.outputs()?;
         Ok(CapturePlan { input, write, output, live_copy, sandbox: self.owner.sandbox() })
     }
 
@@ -445,6 +453,31 @@ impl Args {
         let file =
             self.write.as_ref().filter(|path| !STDOUT.iter().any(|name| path.as_path() == Path::new(name)));
         file.map_or(Output::Stdout, |path| Output::File(path.clone()))
+    }
+
+    /// The output, and the live copy of it.
+    fn outputs(&self) -> anyhow::Result<(Output, Option<Output>)> {
+        let output = self.output()?;
+        let printed = || Output::Pipe(Pipe::to(PROGRAM));
+        if self.print && self.write.is_none() && self.dir.is_empty() {
+            if self.compress.is_some() {
+                bail!("--compress is for files, and tcpdump reads none: name one with -w or --dir");
+            }
+            return Ok((printed(), None));
+        }
+        if self.print && output == Output::Stdout {
+            bail!("--print and -w - both write to stdout: leave one out");
+        }
+        let copy = self.tee.as_ref().map(|_| self.written());
+        Ok((output, copy.or(self.print.then(printed))))
+    }
+
+    /// The pipe to the program that prints the packets of `plan`.
+    pub(super) fn pipe<'a>(&self, plan: &'a CapturePlan) -> Option<&'a Pipe> {
+        std::iter::once(&plan.output).chain(&plan.live_copy).find_map(|output| match output {
+            Output::Pipe(pipe) => Some(pipe),
+            _ => None,
+        })
     }
 
     fn output(&self) -> anyhow::Result<Output> {

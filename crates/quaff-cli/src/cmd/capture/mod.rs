@@ -3,6 +3,7 @@
 mod args;
 mod edit;
 mod incidents;
+mod printer;
 mod report;
 mod stop;
 
@@ -10,6 +11,7 @@ pub(crate) use args::Args;
 pub(crate) use report::exit;
 
 use incidents::Incidents;
+use printer::Printer;
 
 use crate::cmd::interfaces;
 use crate::cmd::receiving::{self, Asked, LOOK_END};
@@ -43,6 +45,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         return Ok(Exit::Done);
     }
     if args.dry_run {
+        if args.print {
+            printer::find()?;
+        }
         let found = quaff::dry_run(&plan)?;
         match args.json {
             true => show::json(Stream::Stdout, &found)?,
@@ -51,7 +56,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         return Ok(Exit::Done);
     }
     let Some(ledger) = capture(&args, &plan)? else { return Ok(Exit::Failed) };
-    report::ledger(&ledger, args.json, args.quiet > 0, plan.takes_stdout())?;
+    report::ledger(&ledger, args.json, args.quiet > 0, plan.takes_stdout() || args.print)?;
     Ok(report::exit(&ledger))
 }
 
@@ -62,12 +67,22 @@ pub(crate) fn capture(args: &Args, plan: &CapturePlan) -> anyhow::Result<Option<
     let stop = Stop::default();
     let finding = (args.quiet == 0).then(|| worst_finding(plan));
     let planned = plan.clone();
+    let user = plan.sandbox.as_ref().and_then(|sandbox| sandbox.user.as_deref());
+    let printer = args.pipe(plan).map(|pipe| Printer::start(pipe, user, &stop)).transpose()?;
     let start = |stop| Capture::start(planned, stop);
     let started = receiving::start(&signals, &stop, start, |capture| drop(capture.finish()))?;
     let Some(capture) = started else { return Ok(None) };
     greet(args, plan, &capture, finding.and_then(|finding| finding.recv_timeout(LOOK_AT_MOST).ok()));
-    watch(args, plan, &capture, &signals, &stop)?;
-    Ok(Some(capture.finish()))
+    watch(args, plan, (&capture, printer.as_ref()), &signals, &stop)?;
+    let mut ledger = capture.finish();
+    if let Some(printer) = printer {
+        printer.finish(&signals, &stop)?;
+        printer.news().iter().for_each(|failure| show::incident(failure));
+        if let Some(failure) = printer.failure() {
+            ledger.note_reader(failure, plan.live_copy.is_some());
+        }
+    }
+    Ok(Some(ledger))
 }
 
 /// Checks the interfaces while the capture starts; returns the most severe finding.
@@ -105,12 +120,14 @@ fn greet(args: &Args, plan: &CapturePlan, capture: &Capture, finding: Option<Fin
 fn watch(
     args: &Args,
     plan: &CapturePlan,
-    capture: &Capture,
+    (capture, printer): (&Capture, Option<&Printer>),
     signals: &Signals,
     stop: &Stop,
 ) -> anyhow::Result<()> {
     let started = Instant::now();
-    let is_live = std::io::stderr().is_terminal() && args.quiet == 0;
+    // On one terminal, packets would be printed into the progress line.
+    let is_mixed = args.print && std::io::stdout().is_terminal();
+    let is_live = std::io::stderr().is_terminal() && args.quiet == 0 && !is_mixed;
     let mut asked = Asked::default();
     let ending = Wakeup::new()?;
     stop.wake(ending.clone());
@@ -141,6 +158,10 @@ fn watch(
                 live.end();
                 show::incident(&incident.words);
             }
+        }
+        if let Some(failure) = printer.and_then(Printer::news) {
+            live.end();
+            show::incident(failure);
         }
         live.draw();
         ending.clear();

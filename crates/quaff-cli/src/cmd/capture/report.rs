@@ -132,6 +132,7 @@ pub(super) fn target(plan: &CapturePlan) -> String {
     let words = |output: &Output| match output {
         Output::File(path) => path.display().to_string(),
         Output::Stdout => "stdout".to_owned(),
+        Output::Pipe(pipe) => pipe.program.to_owned(),
         Output::Dir(_) | Output::Dirs(_) => {
             output.folders().iter().map(folder).collect::<Vec<_>>().join(", ")
         }
