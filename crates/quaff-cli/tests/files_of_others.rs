@@ -334,15 +334,105 @@ fn the_section_is_of_the_machine_that_captured() {
     let again = dir.path().join("again.pcapng").display().to_string();
     assert_eq!(capture(&["-r", &from, "-w", &to, "--annotate", "for the lawyers"]).code, 0);
     assert_eq!(capture(&["-r", &to, "-w", &again]).code, 0);
-    let bytes = std::fs::read(&to).expect("read");
-    let head = String::from_utf8_lossy(&bytes[..300]).into_owned();
-    for text in ["z80", "CP/M 2.2", "quaff ", "at night", "captured by Dumpcap 9", "for the lawyers"] {
-        assert!(head.contains(text), "{text}: {head}");
+    for path in [&to, &again] {
+        let bytes = std::fs::read(path).expect("read");
+        let head = String::from_utf8_lossy(&bytes[..300]).into_owned();
+        for text in ["z80", "CP/M 2.2", "quaff ", "at night", "captured by Dumpcap 9", "for the lawyers"] {
+            assert_eq!(head.matches(text).count(), 1, "{text}: {head}");
+        }
+        assert!(!head.contains(std::env::consts::ARCH), "{head}");
     }
-    assert!(!head.contains(std::env::consts::ARCH), "{head}");
     let pcap = dir.path().join("out.pcap").display().to_string();
     let ended = capture(&["-r", &from, "-w", &pcap, "--format", "pcap", "--annotate", "x"]);
     assert!(ended.code == 2 && ended.stderr.contains("pcapng"), "{}", ended.stderr);
+}
+
+/// A Name Resolution Block with a name of an IPv4 address, in the byte order of the file.
+fn name_block(file: Pcapng, address: [u8; 4], name: &str) -> Pcapng {
+    let record = option(1, &[&address[..], name.as_bytes(), &[0]].concat());
+    file.block(4, &[&record, &[0; 4]])
+}
+
+/// The blocks of names of a file, with the number of packets before each.
+fn names_in(path: impl AsRef<Path>) -> Vec<(usize, String)> {
+    let (mut found, mut packets) = (Vec::new(), 0);
+    let mut file = CaptureFile::open(path.as_ref()).expect("a file");
+    let mut each = |item: Item<'_>| match item {
+        Item::Names(names) => {
+            let text = String::from_utf8_lossy(&quaff_wire::pcapng::names(names)).into_owned();
+            let words = text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '.'));
+            found.push((packets, words.max_by_key(|word| word.len()).unwrap_or_default().to_owned()));
+        }
+        Item::Frame(_) => packets += 1,
+        _ => {}
+    };
+    while file.pull(&mut each).expect("a whole file") {}
+    found
+}
+
+fn found(names: &[(usize, &str)]) -> Vec<(usize, String)> {
+    names.iter().map(|(packets, name)| (*packets, (*name).to_owned())).collect()
+}
+
+/// Wireshark writes them before the packets or after them.
+#[test]
+fn names_of_addresses_are_kept() {
+    let dir = folder();
+    let file = name_block(Pcapng::default().section(&[]).named("eth0"), [192, 0, 2, 1], "first.example");
+    let file = name_block(file.packets(0, 0..700), [192, 0, 2, 2], "middle.example");
+    let file = name_block(file.packets(0, 700..900), [192, 0, 2, 3], "last.example");
+    let (from, to) = (file.put(&dir, "in.pcapng"), dir.path().join("out.pcapng").display().to_string());
+    let ended = capture(&["-r", &from, "-r", &from, "-w", &to]);
+    assert_eq!((ended.code, &ended.json["written"]), (0, &1800.into()), "{}", ended.stderr);
+    let expected = [(0, "first.example"), (1800, "middle.example"), (1800, "last.example")];
+    assert_eq!(names_in(&to), found(&expected), "each once");
+    // Again: nothing is added.
+    let again = dir.path().join("again.pcapng").display().to_string();
+    assert_eq!(capture(&["-r", &to, "-w", &again]).code, 0);
+    assert_eq!(names_in(&again), names_in(&to));
+    // Without a packet, to a pipe, and compressed.
+    let (none, packed) = (dir.path().join("none.pcapng"), dir.path().join("packed.pcapng.zst"));
+    assert_eq!(capture(&["-r", &from, "-f", "len > 9999", "-w", &none.display().to_string()]).code, 0);
+    assert_eq!(names_in(&none), found(&[(0, "first.example"), (0, "middle.example"), (0, "last.example")]));
+    assert_eq!(capture(&["-r", &from, "-w", &packed.display().to_string()]).code, 0);
+    let once = [(0, "first.example"), (900, "middle.example"), (900, "last.example")];
+    assert_eq!(names_in(&packed), found(&once));
+    let piped = run(std::process::Command::new("sh")
+        .args(["-c", "exec \"$0\" capture -q -r \"$1\" -w - > \"$2\""])
+        .args([support::QUAFF, &from, &to]));
+    assert!(piped.is_empty());
+    assert_eq!(names_in(&to), found(&once));
+    let Some(mut capinfos) = tool("names_of_addresses_are_kept", "capinfos") else { return };
+    let printed = run(capinfos.args(["-n", &to]));
+    assert!(printed.contains("Number of resolved IPv4 addresses in file: 3"), "{printed}");
+}
+
+/// Every file of a rotation names the addresses that precede its packets in the input.
+#[test]
+fn each_file_of_a_rotation_has_the_names_up_to_its_end() {
+    let dir = folder();
+    let filler = option(1, &[b'x'; 4000]);
+    let packets = |file: Pcapng, numbers: std::ops::Range<u64>| {
+        numbers.fold(file, |file, number| file.packet(0, number, &filler))
+    };
+    let file = name_block(Pcapng::default().section(&[]).named("eth0"), [192, 0, 2, 1], "first.example");
+    let file = packets(file, 0..1000);
+    let file = packets(name_block(file, [192, 0, 2, 2], "middle.example"), 1000..2000);
+    let (from, out) = (file.put(&dir, "in.pcapng"), folder());
+    let out_path = out.path().display().to_string();
+    let ended = capture(&["-r", &from, "--dir", &out_path, "--rotate-size", "2M"]);
+    assert_eq!((ended.code, &ended.json["written"]), (0, &2000.into()), "{}", ended.stderr);
+    let files = support::ours(out.path());
+    assert!(files.len() >= 4, "{files:?}");
+    assert!(files.iter().all(|file| std::fs::metadata(file).expect("a file").len() <= 2 << 20));
+    let of = |path: &String| names_in(path).into_iter().map(|(_, name)| name).collect::<Vec<_>>();
+    let both = ["first.example", "middle.example"];
+    assert_eq!(
+        (of(&files[0]), of(&files[files.len() - 1])),
+        (vec![both[0].into()], both.map(String::from).to_vec())
+    );
+    let counts: Vec<_> = files.iter().map(|file| of(file).len()).collect();
+    assert!(counts.is_sorted(), "{counts:?}");
 }
 
 fn pcap(network: u32, records: &[(u32, u32)]) -> Vec<u8> {

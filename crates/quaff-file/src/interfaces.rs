@@ -4,8 +4,12 @@
 //! Numbers never change. A lane that finds a session gets the number of its interface here; the writer
 //! describes the interface in the file before the first chunk that refers to it. Packets that are read from files, and
 //! may not all be written, number interfaces in the output by their first packets.
+//!
+//! Names of addresses that files have are kept here too: each output file has those found up to its last packet.
 
 use quaff_wire::pcapng::Interface;
+use std::collections::HashSet;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Largest number of interfaces: a number fits a frame descriptor.
@@ -14,6 +18,9 @@ pub const INTERFACES_MAX: usize = 1 << 16;
 /// Largest sum of the texts of all interfaces, bytes: they stand in the header of each file, and may come from a file
 /// that has many long ones.
 const TEXT_BYTES_MAX: usize = 4 << 20;
+
+/// Largest sum of all blocks of names, bytes, for the same reason.
+const NAMES_BYTES_MAX: usize = 4 << 20;
 
 /// The interfaces of a run, shared by its lanes and its writer.
 ///
@@ -33,6 +40,17 @@ struct Described {
     /// The link type of a format that holds a single one, once it is decided.
     only_linktype: Option<u16>,
     text_bytes: usize,
+    names: Names,
+}
+
+/// Name Resolution Blocks, each once, in the order in which they were found.
+#[derive(Debug, Default)]
+struct Names {
+    blocks: Vec<Arc<[u8]>>,
+    known: HashSet<Arc<[u8]>>,
+    bytes: usize,
+    /// The number of those found before the first packet.
+    first: usize,
 }
 
 impl Described {
@@ -126,6 +144,39 @@ impl Interfaces {
         self.all().interfaces.get(usize::from(id)).cloned()
     }
 
+    /// Adds a block of names, unless it is known; returns whether there was room for it.
+    pub fn add_names(&self, block: Vec<u8>) -> bool {
+        let names = &mut self.all().names;
+        let block = Arc::from(block);
+        if names.known.contains(&block) {
+            return true;
+        }
+        if names.bytes + block.len() > NAMES_BYTES_MAX {
+            return false;
+        }
+        names.bytes += block.len();
+        names.known.insert(block.clone());
+        names.blocks.push(block);
+        true
+    }
+
+    /// Notes that the first packet follows: the blocks of names found up to here are in the header of each file.
+    pub fn end_first_names(&self) {
+        let names = &mut self.all().names;
+        names.first = names.blocks.len();
+    }
+
+    /// Returns the number of blocks of names found before the first packet, and that of all.
+    pub fn names_found(&self) -> (usize, usize) {
+        let names = &self.all().names;
+        (names.first, names.blocks.len())
+    }
+
+    /// Returns the blocks of names of these numbers.
+    pub(crate) fn names(&self, numbers: Range<usize>) -> Vec<u8> {
+        self.all().names.blocks.get(numbers).unwrap_or_default().concat()
+    }
+
     /// Ignores poisoning: the list is consistent between any two statements.
     fn all(&self) -> MutexGuard<'_, Described> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
@@ -149,6 +200,17 @@ mod tests {
         assert_eq!(all.count(), TEXT_BYTES_MAX / 65_535);
         let number = all.count() as u16;
         assert_eq!(all.add(Interface::default()), Some(number), "one without texts still fits");
+    }
+
+    #[test]
+    fn names_are_kept_once_and_limited() {
+        let all = Interfaces::default();
+        assert!(all.add_names(b"one".to_vec()) && all.add_names(b"two".to_vec()));
+        all.end_first_names();
+        assert!(all.add_names(b"one".to_vec()) && all.add_names(b"three".to_vec()));
+        assert_eq!((all.names_found(), &all.names(0..3)[..]), ((2, 3), &b"onetwothree"[..]));
+        assert!(all.names(3..3).is_empty() && all.names(2..9).is_empty());
+        assert!(!all.add_names(vec![1; NAMES_BYTES_MAX]) && all.add_names(b"two".to_vec()));
     }
 
     #[test]

@@ -28,6 +28,8 @@ pub struct Counts {
     pub down_ns: u64,
     /// Time at which the interface was removed, ns since 1970; 0 if it was not.
     pub removed_ns: u64,
+    /// Number of the blocks of names that precede its packets in the input; see [`crate::interfaces`].
+    pub names: usize,
     /// The tunnel sessions of the lane, ordered by interface.
     pub sessions: Vec<SessionCounts>,
 }

@@ -6,7 +6,9 @@
 //! 16 MiB at once.
 
 use crate::item::{Cursor, Find, Reason};
-pub use crate::item::{Damage, Format, Frame, Interface, Item, Jump, RawOptions, Section, Statistics, Step};
+pub use crate::item::{
+    Damage, Format, Frame, Interface, Item, Jump, RawNames, RawOptions, Section, Statistics, Step,
+};
 use crate::{pcap, pcapng};
 
 /// Reads a file of either format, as its first bytes decide. By default it stops at damage.

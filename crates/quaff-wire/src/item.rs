@@ -18,6 +18,8 @@ pub enum Item<'a> {
     Frame(Frame<'a>),
     /// Counters of the capturing program (pcapng only).
     Statistics(Statistics),
+    /// Names of addresses (pcapng only).
+    Names(RawNames<'a>),
     /// Damaged bytes were skipped (only by a salvaging decoder).
     Jump(Jump),
 }
@@ -42,6 +44,8 @@ pub struct Section<'a> {
     pub userappl: Option<&'a [u8]>,
     /// The first `opt_comment`.
     pub comment: Option<&'a [u8]>,
+    /// All options of the block.
+    pub options: RawOptions<'a>,
 }
 
 /// The description of an interface.
@@ -84,6 +88,14 @@ impl RawOptions<'_> {
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
+}
+
+/// A Name Resolution Block as it stands in the file, for a copy of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RawNames<'a> {
+    /// The records, and the options after them.
+    pub(crate) bytes: &'a [u8],
+    pub(crate) order: ByteOrder,
 }
 
 /// A packet as it was captured.

@@ -23,6 +23,7 @@ fn by_quaff(file: &[u8]) -> Vec<Said> {
         said.push(match decoder.next(&mut rest).expect("a valid file") {
             Step::NeedMore(_) => break,
             Step::Item(Item::Jump(jump)) => panic!("{jump:?}"),
+            Step::Item(Item::Names(_)) => continue,
             Step::Item(Item::Section(_)) => Said::Section,
             Step::Item(Item::Interface(i)) => {
                 let name = i.name.map(<[u8]>::to_vec);

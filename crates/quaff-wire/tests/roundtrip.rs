@@ -78,7 +78,7 @@ proptest! {
                 assert_eq!((interface.name, interface.filter), (Some(&b"eth7"[..]), Some(&b"udp"[..])));
             }
             Item::Statistics(statistics) => seen.push(statistics),
-            Item::Frame(_) | Item::Jump(_) => panic!("there is no frame"),
+            Item::Frame(_) | Item::Names(_) | Item::Jump(_) => panic!("there is no frame"),
         });
         prop_assert_eq!(seen, [Statistics {
             interface: 0,

@@ -65,6 +65,7 @@ fn pump(lane: &mut Lane, state: &mut LaneState) -> Result<()> {
         let pulled = lane.source.pull(&mut state.frames, Duration::from_nanos(wait_ns))?;
         if pulled == Pull::Batch {
             lane.output.note_dropped(lane.source.take_dropped());
+            lane.output.note_names(lane.source.names());
         }
         let is_last = pulled == Pull::End;
         if pulled == Pull::Batch || is_last || is_holding {

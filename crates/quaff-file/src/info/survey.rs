@@ -35,7 +35,7 @@ impl Survey {
             Item::Statistics(statistics) => self.tally.statistics(*statistics),
             Item::Section(section) => self.section(section),
             Item::Interface(interface) => self.interface(interface),
-            Item::Jump(_) => {}
+            Item::Names(_) | Item::Jump(_) => {}
         }
     }
 

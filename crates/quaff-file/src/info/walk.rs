@@ -246,6 +246,7 @@ fn count_part(range: Range<u64>, template: Template, window: &mut Window) -> Opt
         match item {
             Item::Frame(frame) => tally.frame(frame),
             Item::Statistics(statistics) => tally.statistics(*statistics),
+            Item::Names(_) => {}
             Item::Section(_) | Item::Interface(_) | Item::Jump(_) => return false,
         }
         true

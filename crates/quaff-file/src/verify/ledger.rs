@@ -130,7 +130,7 @@ impl LedgerBuilder {
             Item::Section(_) => self.begin(),
             Item::Interface(interface) => self.interface(interface),
             Item::Statistics(statistics) => self.statistics(*statistics),
-            Item::Jump(_) => {}
+            Item::Names(_) | Item::Jump(_) => {}
         }
     }
 

@@ -1,4 +1,4 @@
-//! The first and the last blocks of a file: section header, interfaces, and counters.
+//! The first and the last blocks of a file: section header, interfaces, names, and counters.
 //!
 //! Counters in Interface Statistics Blocks run from the start of the capture. Each pcapng file begins and
 //! ends with one per interface, so each file proves itself: the difference in `isb_usrdeliv` is the number
@@ -35,29 +35,54 @@ pub struct Heading {
     pub absent: BTreeSet<usize>,
 }
 
+/// The parts of the run's descriptions that a file has.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Described {
+    /// Number of interfaces.
+    pub(super) interfaces: usize,
+    /// Number of blocks of names. Those found later follow at the end of the file.
+    pub(super) names: usize,
+}
+
 impl Heading {
-    /// Returns the first bytes of a file, and the number of interfaces described there. Interfaces that a
-    /// lane has found are included once a chunk has referred to them, so that the contents of a file do
-    /// not depend on how far ahead the lane is.
-    pub(super) fn first(&self, counts: &[Counts]) -> (Vec<u8>, usize) {
+    /// Returns the first bytes of a file, and what is described there. Interfaces and names that a lane has found are
+    /// included once a chunk has come after them, so that the contents of a file do not depend on how far ahead the
+    /// lane is.
+    pub(super) fn first(&self, counts: &[Counts]) -> (Vec<u8>, Described) {
         let mut out = Vec::new();
         let mut known = self.interfaces.since(0);
         known.truncate(counted_interfaces(counts).max(self.known));
+        let names = self.names_before(counts);
         match self.format {
             Format::Pcapng => {
                 shb(&mut out, &self.section);
                 known.iter().for_each(|interface| idb(&mut out, interface));
+                out.extend(self.interfaces.names(0..names));
                 self.put_statistics(&mut out, counts);
                 self.put_new(&mut out, counts, self.lanes..known.len());
             }
             Format::Pcap => self.put_pcap(&mut out, Resolution::Nanoseconds),
             Format::PcapUs => self.put_pcap(&mut out, Resolution::Microseconds),
         }
-        (self.complete(out), known.len())
+        (self.complete(out), Described { interfaces: known.len(), names })
+    }
+
+    /// The number of blocks of names that were found before the packets that these counts include.
+    fn names_before(&self, counts: &[Counts]) -> usize {
+        let (first, _) = self.interfaces.names_found();
+        counts.iter().map(|counts| counts.names).fold(first, usize::max)
+    }
+
+    /// Returns the length of the names that follow at the end of a file, if so many precede its last packets.
+    pub(super) fn late_names_bytes(&self, described: Described, names: usize) -> u64 {
+        match self.format {
+            Format::Pcapng => self.interfaces.names(described.names..names).len() as u64,
+            Format::Pcap | Format::PcapUs => 0,
+        }
     }
 
     /// The same for the first file of a run, whose counters begin at zero, also when it begins after counts have come.
-    pub(super) fn first_of_run(&self) -> (Vec<u8>, usize) {
+    pub(super) fn first_of_run(&self) -> (Vec<u8>, Described) {
         self.first(&vec![Counts::default(); self.lanes])
     }
 
@@ -91,10 +116,20 @@ impl Heading {
         (self.complete(out), first + found.len())
     }
 
-    /// Returns the last bytes of a file. `counts` are the lanes' newest counts, `written` those of their
-    /// last chunks in the file; packets packed in between are lost. Only sessions with an interface below `described`
-    /// are included.
-    pub(super) fn last(&self, counts: &[Counts], written: &[Counts], described: usize) -> Vec<u8> {
+    /// Returns the last bytes of a file: names found since it began, and counters.
+    pub(super) fn last(&self, counts: &[Counts], written: &[Counts], described: Described) -> Vec<u8> {
+        let mut out = Vec::new();
+        if self.format == Format::Pcapng {
+            out.extend(self.interfaces.names(described.names..self.names_before(counts)));
+        }
+        out.extend(self.counters(counts, written, described.interfaces));
+        self.complete(out)
+    }
+
+    /// Returns counters, which may stand anywhere in a stream. `counts` are the lanes' newest counts, `written` those
+    /// of their last chunks in the file; packets packed in between are lost. Only sessions with an interface below
+    /// `described` are included.
+    pub(super) fn counters(&self, counts: &[Counts], written: &[Counts], described: usize) -> Vec<u8> {
         let mut out = Vec::new();
         if self.format == Format::Pcapng {
             let counts: Vec<_> = counts
@@ -104,12 +139,13 @@ impl Heading {
                 .collect();
             self.put_statistics(&mut out, &counts);
         }
-        self.complete(out)
+        out
     }
 
-    /// Returns the number of interfaces that a file surely describes if these are the counts of its last chunks.
-    pub(super) fn described_before(&self, written: &[Counts]) -> usize {
-        counted_interfaces(written).max(self.known)
+    /// Returns the interfaces that a file surely describes if these are the counts of its last chunks. Such a file ends
+    /// early, and without further names.
+    pub(super) fn described_before(&self, written: &[Counts]) -> Described {
+        Described { interfaces: counted_interfaces(written).max(self.known), names: usize::MAX }
     }
 
     fn put_pcap(&self, out: &mut Vec<u8>, resolution: Resolution) {
@@ -215,7 +251,7 @@ mod tests {
         heading.make_ready();
         assert_eq!((heading.is_ready(), heading.interfaces.count()), (true, 1));
         let (first, described) = heading.first(&[Counts::default()]);
-        assert_eq!((&first[20..22], described), (&[101, 0][..], 1));
+        assert_eq!((&first[20..22], described.interfaces), (&[101, 0][..], 1));
     }
 
     #[test]
@@ -233,7 +269,7 @@ mod tests {
         };
         let statistics_of = |counts: Counts| {
             let counts = [counts];
-            heading.last(&counts, &counts, 1)
+            heading.last(&counts, &counts, Described { interfaces: 1, names: 0 })
         };
         let at_start = Counts { time_ns: heading.start_ns, ..Counts::default() };
         assert_eq!(statistics_of(Counts::default()), statistics_of(at_start.clone()));

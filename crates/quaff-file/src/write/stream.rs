@@ -3,7 +3,7 @@
 
 use super::Sink;
 use super::descriptor::{has_reader, is_closed};
-use super::header::{Heading, counted_interfaces};
+use super::header::{Described, Heading, counted_interfaces};
 use crate::Result;
 use crate::tally::{Counts, WriterTally};
 use crate::write::WriterGauges;
@@ -51,8 +51,8 @@ pub(super) struct Stream {
     counts: Vec<Counts>,
     /// The counts of each lane's last written chunk.
     written: Vec<Counts>,
-    /// Number of interfaces described so far.
-    described: usize,
+    /// The interfaces and names described so far.
+    described: Described,
     begun: bool,
     closed: bool,
     /// The reader closed the pipe: later packets are not lost, whatever else ends the run.
@@ -90,7 +90,7 @@ impl Stream {
             gauges,
             counts: vec![Counts::default(); lanes],
             written: vec![Counts::default(); lanes],
-            described: 0,
+            described: Described::default(),
             begun: false,
             closed: false,
             closed_by_reader: false,
@@ -113,9 +113,9 @@ impl Stream {
 
     /// Describes the interfaces found since, before a chunk that refers to them.
     fn describe(&mut self, interfaces: usize) {
-        if self.described < interfaces {
-            let (more, described) = self.heading.more(self.described..interfaces);
-            self.described = described;
+        if self.described.interfaces < interfaces {
+            let (more, described) = self.heading.more(self.described.interfaces..interfaces);
+            self.described.interfaces = described;
             self.write(&more);
         }
     }

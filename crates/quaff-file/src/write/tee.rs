@@ -5,7 +5,7 @@
 //! the end.
 
 use super::Sink;
-use super::header::{Heading, counted_interfaces};
+use super::header::{Described, Heading, counted_interfaces};
 use super::live_copy::LiveCopy;
 use crate::Result;
 use crate::tally::{Counts, WriterTally};
@@ -27,8 +27,8 @@ pub(super) struct Tee {
     noted: Vec<Counts>,
     /// The counts of a run that had only the packets in the copy.
     copied: Vec<Counts>,
-    /// Number of interfaces described in the copy.
-    described: usize,
+    /// The interfaces and names described in the copy.
+    described: Described,
     begun: bool,
     /// The last chunk was left out.
     has_gap: bool,
@@ -53,7 +53,7 @@ impl Tee {
             counts: vec![Counts::default(); lanes],
             noted: vec![Counts::default(); lanes],
             copied: vec![Counts::default(); lanes],
-            described: 0,
+            described: Described::default(),
             begun: false,
             has_gap: false,
             lost: 0,
@@ -65,11 +65,11 @@ impl Tee {
     fn copy(&mut self, lane: usize, chunk: &Chunk) {
         self.begin();
         // Counters of the gap go before the chunk, whose packets they do not include.
-        let mark = if self.has_gap { self.last() } else { Vec::new() };
-        let (more, described) = if self.described < chunk.interfaces {
-            self.heading.more(self.described..chunk.interfaces)
-        } else {
-            (Vec::new(), self.described)
+        let mark = if self.has_gap { self.counters() } else { Vec::new() };
+        let described = self.described.interfaces;
+        let (more, described) = match described < chunk.interfaces {
+            true => self.heading.more(described..chunk.interfaces),
+            false => (Vec::new(), described),
         };
         let Some(live_copy) = &mut self.live_copy else { return };
         self.has_gap = !live_copy.offer(&[&mark, &more, &chunk.buffer[..chunk.len]], chunk.packets);
@@ -77,7 +77,7 @@ impl Tee {
             self.lost += chunk.packets;
             self.gauges.copy_lost.set(self.lost);
         } else {
-            self.described = described;
+            self.described.interfaces = described;
             count_copied(&mut self.copied[lane], &self.counts[lane], chunk);
         }
         self.counts[lane].clone_from(&chunk.counts);
@@ -96,8 +96,8 @@ impl Tee {
     }
 
     /// Returns counters that record the packets missing from the copy.
-    fn last(&self) -> Vec<u8> {
-        self.heading.last(&self.counts, &self.copied, self.described)
+    fn counters(&self) -> Vec<u8> {
+        self.heading.counters(&self.counts, &self.copied, self.described.interfaces)
     }
 }
 
@@ -153,9 +153,10 @@ impl Sink for Tee {
         self.heading.make_ready();
         self.begin();
         self.counts.clone_from(&self.noted);
-        let (mut last, described) = self.heading.more(self.described..counted_interfaces(&self.counts));
-        self.described = self.described.max(described);
-        last.extend(self.last());
+        let described = self.described.interfaces;
+        let (mut last, described) = self.heading.more(described..counted_interfaces(&self.counts));
+        self.described.interfaces = self.described.interfaces.max(described);
+        last.extend(self.heading.last(&self.counts, &self.copied, self.described));
         if let Some(live_copy) = &mut self.live_copy {
             // Without room the copy ends without the last counters.
             live_copy.offer(&[&last], 0);

@@ -1,14 +1,14 @@
 //! Reads pcapng files from slices: several sections, each in its own byte order.
 //!
-//! Packets, interfaces, statistics and section headers are read whole. All other blocks are skipped
-//! as their bytes go by, whatever their length; only the length at both ends is compared.
+//! Packets, interfaces, statistics and section headers are read whole, and names up to the same limit. All other blocks
+//! are skipped as their bytes go by, whatever their length; only the length at both ends is compared.
 
 use super::option::{self, Options};
 use super::time::TimeScale;
 use super::{search, *};
 use crate::item::{
-    ByteOrder, Cursor, Damage, Frame, Interface, Item, RawOptions, Reason, Section, Statistics, Step,
-    UNIT_BYTES_MAX, Unit,
+    ByteOrder, Cursor, Damage, Frame, Interface, Item, RawNames, RawOptions, Reason, Section, Statistics,
+    Step, UNIT_BYTES_MAX, Unit,
 };
 
 /// More interfaces than this in one section are not believed.
@@ -80,7 +80,11 @@ impl Decoder {
                 Ok(Got::NeedMore(needed)) => return Ok(Step::NeedMore(needed)),
                 Err(damage) => return Err(self.failed(bytes, damage)),
             };
-            let is_read = matches!(head.kind, EPB | ISB | IDB | SHB | SPB | PB);
+            let is_read = match head.kind {
+                EPB | ISB | IDB | SHB | SPB | PB => true,
+                NRB => head.length <= UNIT_BYTES_MAX,
+                _ => false,
+            };
             let is_long = head.length > UNIT_BYTES_MAX && head.length <= SKIPPED_BYTES_MAX;
             if !is_read && (!cursor.is_strict || is_long && search::is_in_use(head.kind)) {
                 self.skip = Skip { left: head.length, length: head.length };
@@ -197,6 +201,7 @@ impl Decoder {
             ISB => self.statistics(body).map(Item::Statistics),
             SPB => self.simple_packet(body).map(Item::Frame),
             PB => self.packet(body).map(Item::Frame),
+            NRB => Ok(Item::Names(RawNames { bytes: body, order: self.order })),
             _ => return Ok(None),
         };
         item.map(Some)
@@ -220,6 +225,7 @@ impl Decoder {
                 _ => {}
             }
         }
+        section.options = RawOptions { bytes: options, order };
         self.order = order;
         self.is_order_lost = false;
         self.interfaces.clear();
@@ -246,7 +252,7 @@ impl Decoder {
                     interface.speed_bps = speed.try_into().ok().map(|speed| self.order.u64(speed));
                 }
                 (IF_FCSLEN, &[length]) => interface.fcs_len = Some(length),
-                (IF_FILTER, filter) => interface.filter = filter.get(1..),
+                (IF_FILTER, [FILTER_TEXT, filter @ ..]) => interface.filter = Some(filter),
                 (IF_TSRESOL, value) => [tsresol] = option::exactly(IF_TSRESOL, value)?,
                 (IF_TSOFFSET, value) => {
                     tsoffset_s = self.order.u64(option::exactly(IF_TSOFFSET, value)?) as i64;

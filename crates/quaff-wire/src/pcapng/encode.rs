@@ -4,7 +4,9 @@
 //! [`epb_bytes`]. The few other blocks are appended to a `Vec`. Integers are in the machine's order,
 //! as the format allows; times are ns (`if_tsresol` 9).
 
+use super::option::Options;
 use super::*;
+use crate::item::ByteOrder;
 use crate::record::{self, Append, Record, Room};
 use std::io::Write;
 
@@ -146,7 +148,8 @@ fn loss_comment(out: &mut [u8], dropped: u64, options: &[u8]) -> usize {
     // It fits: 20 digits are the most.
     let _ = write!(room, "{dropped} packets were lost before this one");
     let length = left - room.len();
-    if options.windows(length).any(|known| *known == text[..length]) {
+    let is_comment = |known| known == Ok((OPT_COMMENT, &text[..length]));
+    if Options::new(options, ByteOrder::NATIVE).any(is_comment) {
         return 0;
     }
     head[..2].copy_from_slice(&OPT_COMMENT.to_ne_bytes());
@@ -235,8 +238,7 @@ pub fn idb(out: &mut Vec<u8>, interface: &Interface) {
         }
         option(out, IF_TSRESOL, &[9]);
         if let Some(filter) = &interface.filter {
-            let kind = [0u8];
-            option(out, IF_FILTER, &[&kind, filter.as_bytes()].concat());
+            option(out, IF_FILTER, &[&[FILTER_TEXT], filter.as_bytes()].concat());
         }
         text(out, IF_OS, &interface.os);
         if let Some(length) = interface.fcs_len {
@@ -275,7 +277,7 @@ fn time(ns: u64) -> [u8; 8] {
     halves
 }
 
-fn block(out: &mut Vec<u8>, kind: u32, body: impl FnOnce(&mut Vec<u8>)) {
+pub(super) fn block(out: &mut Vec<u8>, kind: u32, body: impl FnOnce(&mut Vec<u8>)) {
     let start = out.len();
     out.extend(kind.to_ne_bytes());
     out.extend(0u32.to_ne_bytes());
@@ -315,6 +317,21 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_comment_on_another_loss_is_none_on_this_one() {
+        let comments = |known: &str, dropped| {
+            let mut options = Vec::new();
+            option(&mut options, OPT_COMMENT, known.as_bytes());
+            let (mut out, record) = (vec![0; 300], Record { dropped, ..Record::default() });
+            let mut room = Room { out: &mut out, len: 0 };
+            append_epb_with(&mut room, 0, &record, 0, &options);
+            let (end, text) = (room.len, b"packets were lost");
+            out[..end].windows(text.len()).filter(|part| part == text).count()
+        };
+        assert_eq!(comments("13 packets were lost before this one", 13), 1);
+        assert_eq!(comments("13 packets were lost before this one", 3), 2);
     }
 
     #[test]

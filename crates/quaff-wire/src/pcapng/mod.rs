@@ -11,7 +11,7 @@ mod option;
 mod search;
 mod time;
 
-pub use copy::{PacketOptions, interface_options};
+pub use copy::{PacketOptions, comments, interface_options, names};
 pub(crate) use decode::{Decoder, byte_order};
 pub use encode::{
     Interface, PADDING_BYTES_MIN, Section, Statistics, append_epb, append_epb_with, epb, epb_bytes, idb, isb,
@@ -70,8 +70,10 @@ pub(crate) const IF_MACADDR: u16 = 6;
 pub(crate) const IF_SPEED: u16 = 8;
 /// IDB: resolution of times, 1 byte, see [`time::TimeScale`].
 pub(crate) const IF_TSRESOL: u16 = 9;
-/// IDB: the capture filter: one byte for its kind (0 is a libpcap string), then the filter.
+/// IDB: the capture filter: one byte for its kind, then the filter.
 pub(crate) const IF_FILTER: u16 = 11;
+/// The kind of a filter that is a libpcap string.
+pub(crate) const FILTER_TEXT: u8 = 0;
 /// IDB: operating system of the machine that has the interface.
 pub(crate) const IF_OS: u16 = 12;
 /// IDB: length of the frame check sequence of its packets, 1 byte.

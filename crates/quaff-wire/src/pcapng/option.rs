@@ -14,6 +14,11 @@ impl<'a> Options<'a> {
     pub(super) fn new(bytes: &'a [u8], order: ByteOrder) -> Self {
         Self { bytes, order }
     }
+
+    /// The bytes after the end of the options; none after an error.
+    pub(super) fn rest(&self) -> &'a [u8] {
+        self.bytes
+    }
 }
 
 impl<'a> Iterator for Options<'a> {

@@ -68,6 +68,9 @@ pub trait Output: Send {
     /// Notes that the kernel dropped packets before the next one taken.
     fn note_dropped(&mut self, _packets: u64) {}
 
+    /// Notes the number of the blocks of names that precede the next packets.
+    fn note_names(&mut self, _names: usize) {}
+
     /// Does periodic work; `count` adds the counts of source and stages.
     fn tick(&mut self, _now: Now, _is_idle: bool, _count: &dyn Fn(&mut Counts)) {}
 

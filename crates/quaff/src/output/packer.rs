@@ -535,6 +535,10 @@ impl Output for Packer {
         self.counts.kernel_dropped += packets;
     }
 
+    fn note_names(&mut self, names: usize) {
+        self.counts.names = names;
+    }
+
     /// Writes statistics, flushes, and enters the next slot on an idle link.
     fn tick(&mut self, now: Now, is_idle: bool, count: &dyn Fn(&mut Counts)) {
         let Now { steady_ns: now_ns, wall_ns } = now;

@@ -62,6 +62,10 @@ impl Output for Spread {
         self.packers.iter_mut().for_each(|packer| packer.note_dropped(packets));
     }
 
+    fn note_names(&mut self, names: usize) {
+        self.packers.iter_mut().for_each(|packer| packer.note_names(names));
+    }
+
     fn tick(&mut self, now: Now, is_idle: bool, count: &dyn Fn(&mut Counts)) {
         self.packers.iter_mut().for_each(|packer| packer.tick(now, is_idle, count));
     }

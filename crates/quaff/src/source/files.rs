@@ -3,7 +3,8 @@
 //!
 //! The interfaces of the files become those of the output. The same interface in several files or
 //! sections is one; one that appears later is added then. Equal ones of a section stay several. The drops that
-//! the files record are added up for each, and become drops of the output.
+//! the files record are added up for each, and become drops of the output. Names of addresses are those of the output
+//! too, whatever file or section has them.
 
 use super::{Pull, Source, SourceTally};
 use crate::batch::{BATCH_FRAMES, Frame};
@@ -19,7 +20,7 @@ use quaff_file::{INTERFACES_MAX, Interfaces};
 use quaff_os::Stop;
 use quaff_wire::decode::{self, Item};
 use quaff_wire::linktype;
-use quaff_wire::pcapng::{Interface, PacketOptions, Section, interface_options};
+use quaff_wire::pcapng::{self, Interface, PacketOptions, Section, interface_options};
 use quaff_wire::{INBOUND, OUTBOUND};
 use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
@@ -57,8 +58,9 @@ pub(crate) struct Files {
     packet_bytes_max: u32,
     /// The latest time that the output can have, ns since 1970.
     time_max_ns: u64,
-    /// The output has a place for options of packets.
+    /// The output has a place for options of packets, and for names.
     has_options: bool,
+    names: NamesSeen,
     /// The first section of the files; nothing if that is of a format without sections.
     section: Option<Section>,
     input: InputTally,
@@ -69,6 +71,25 @@ pub(crate) struct Files {
     /// The output holds counters.
     has_counters: bool,
     gauges: Arc<LaneGauges>,
+}
+
+/// Numbers of blocks of names.
+#[derive(Debug, Clone, Copy, Default)]
+struct NamesSeen {
+    /// Those that precede the frames returned last.
+    before: usize,
+    found: usize,
+}
+
+impl NamesSeen {
+    /// Notes how many were found. A batch that `is_empty` comes after them, another ends here; returns which.
+    fn note(&mut self, found: usize, is_empty: bool) -> bool {
+        self.found = found;
+        if is_empty {
+            self.before = found;
+        }
+        is_empty
+    }
 }
 
 /// A frame that must be the first of its batch, with its options and the number of drops before it.
@@ -102,6 +123,8 @@ struct Translation {
     /// A pcap file is of one link type.
     is_pcap: bool,
     unsuited: u64,
+    /// Names had no room in the output.
+    lacks_names: bool,
 }
 
 /// Notices files that overlap in time: they are read one after another, so the output is not sorted.
@@ -151,7 +174,9 @@ impl Files {
         // A stage does it where interfaces are declared with their packets.
         let is_pcap = format != Format::Pcapng && !interfaces.waits_for_packets();
         let (numbers, equal, of_section) = (HashMap::new(), HashMap::new(), Vec::new());
-        let translation = Translation { interfaces, numbers, equal, of_section, is_pcap, unsuited: 0 };
+        let (unsuited, lacks_names) = (0, false);
+        let translation =
+            Translation { interfaces, numbers, equal, of_section, is_pcap, unsuited, lacks_names };
         let mut files = Self {
             left: plan.files.iter().cloned().collect(),
             plan,
@@ -173,6 +198,7 @@ impl Files {
             packet_bytes_max: SNAPLEN_MAX,
             time_max_ns: if format == Format::Pcapng { u64::MAX - 1 } else { PCAP_TIME_MAX_NS },
             has_options: format == Format::Pcapng,
+            names: NamesSeen::default(),
             section: None,
             input: InputTally::default(),
             ledger: LedgerBuilder::default(),
@@ -230,6 +256,7 @@ impl Files {
         if let Some(failure) = self.input.failure.take() {
             return Err(Error::Plan(failure));
         }
+        self.translation.interfaces.end_first_names();
         if self.translation.interfaces.get(0).is_none() {
             let linktype = linktype::ETHERNET.linktype;
             self.translation.number(Interface { linktype, ..Interface::default() }, 0);
@@ -270,7 +297,8 @@ impl Files {
         let (ledger, counted, input) = (&mut self.ledger, &mut self.counted, &mut self.input);
         let (first_section, packet_bytes_max, time_max_ns, keeps_options) =
             (&mut self.section, self.packet_bytes_max, self.time_max_ns, self.has_options);
-        let all_options = &mut self.options;
+        let (all_options, names) = (&mut self.options, &mut self.names);
+        names.before = names.found;
         if let Some(Pending { mut frame, options, dropped }) = pending.take() {
             self.dropped += dropped;
             frame.tci = all_options.len() as u16;
@@ -286,6 +314,10 @@ impl Files {
             ledger.item(&item);
             let packet = match item {
                 Item::Frame(packet) => packet,
+                Item::Names(found) => {
+                    let found = if keeps_options { translation.add_names(found) } else { 0 };
+                    return names.note(found, frames.is_empty());
+                }
                 other => {
                     translation.item(&other);
                     return true;
@@ -422,7 +454,12 @@ impl Source for Files {
         std::mem::take(&mut self.dropped)
     }
 
+    fn names(&self) -> usize {
+        self.names.before
+    }
+
     fn count(&self, counts: &mut Counts) {
+        counts.names = self.names.before;
         for (id, of) in self.counted.iter().enumerate() {
             let Some(number) = self.output_number(id as u16, of) else { continue };
             if number == 0 {
@@ -442,6 +479,10 @@ impl Source for Files {
                 "packets of further interfaces are not in the output: it has {INTERFACES_MAX} interfaces, or texts of \
                  theirs of 4 MiB"
             ));
+        }
+        if self.translation.lacks_names {
+            let note = "further names of addresses are not in the output: it has 4 MiB of them";
+            self.input.notes.push(note.into());
         }
         // A frame that was described and not taken was not offered.
         self.frames -= u64::from(self.pending.is_some());
@@ -495,8 +536,15 @@ impl Translation {
         match item {
             Item::Section(_) => self.begin_section(),
             Item::Interface(interface) => self.add(interface),
-            Item::Frame(_) | Item::Statistics(_) | Item::Jump(_) => {}
+            Item::Frame(_) | Item::Statistics(_) | Item::Names(_) | Item::Jump(_) => {}
         }
+    }
+
+    /// Takes a block of names; returns the number of them all.
+    fn add_names(&mut self, found: decode::RawNames<'_>) -> usize {
+        let block = pcapng::names(found);
+        self.lacks_names |= !block.is_empty() && !self.interfaces.add_names(block);
+        self.interfaces.names_found().1
     }
 
     /// Sets its number in the output: that of an equal interface, or a new one.
@@ -550,8 +598,8 @@ fn owned(interface: &decode::Interface<'_>) -> Interface {
 /// The machine of a section, and comments: that of its writer, and one on the program.
 fn owned_section(found: &decode::Section<'_>) -> Section {
     let text = |text: Option<&[u8]>| String::from_utf8_lossy(text.unwrap_or_default()).into_owned();
-    let (program, comment) = (text(found.userappl), text(found.comment));
-    let mut comments: Vec<_> = [comment].into_iter().filter(|comment| !comment.is_empty()).collect();
+    let (program, mut comments) = (text(found.userappl), pcapng::comments(found.options));
+    comments.retain(|comment| !comment.is_empty());
     if !program.is_empty() && !program.starts_with("quaff ") {
         comments.push(format!("captured by {program}"));
     }

@@ -60,6 +60,11 @@ pub trait Source: Send {
     /// Packets dropped by the kernel just before the batch pulled last, and not reported before.
     fn take_dropped(&mut self) -> u64;
 
+    /// The number of the blocks of names that precede the batch pulled last; only files have some.
+    fn names(&self) -> usize {
+        0
+    }
+
     /// Updates the interface's part of a lane's counts.
     fn count(&self, counts: &mut Counts);
 

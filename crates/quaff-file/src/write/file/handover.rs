@@ -4,7 +4,7 @@
 //! proves itself: the first chunk of a lane that comes begins a file, with the counters that its other chunks have
 //! reached ([`Chunk::before`]).
 
-use super::{Current, Files, Parts};
+use super::{Current, Described, Files, Parts};
 use crate::tally::Counts;
 use crate::write::chunk::Chunk;
 use crate::write::folder::Folder;
@@ -52,7 +52,7 @@ impl Files {
     /// A sink without a current file: the folder stands in for it, and nothing is written there.
     fn resting(folder: Folder, dir: &Path, parts: Parts) -> Result<Self> {
         let file = File::open(dir).map_err(|errno| Error::path("read the folder", dir, errno))?;
-        let mut current = Current::begun(Arc::new(file), dir.to_owned(), &[], 0);
+        let mut current = Current::begun(Arc::new(file), dir.to_owned(), &[], Described::default());
         // No header is due.
         current.offset = 1;
         let mut files = Self::new(Some(folder), current, parts)?;

@@ -57,7 +57,8 @@ impl Files {
     /// Cuts the next chunk to the packets that fit, if it exceeds the limit, and ends the output then. A cut chunk may
     /// be empty.
     pub(super) fn keep_to_limit(&mut self, chunk: &mut Chunk) {
-        let Some(room) = self.room_to_limit().filter(|room| chunk.len > *room) else { return };
+        let names = chunk.counts.names;
+        let Some(room) = self.room_to_limit(names).filter(|room| chunk.len > *room) else { return };
         let Heading { format, align, compression, .. } = self.heading;
         self.tally.after_close += match compression {
             Some(compression) => chunk.keep_of_frame(room, format, compression, align),
@@ -66,12 +67,13 @@ impl Files {
         self.reach_limit(Reason::Size);
     }
 
-    /// Returns the bytes that the next chunk may take; `None` without a limit.
-    fn room_to_limit(&self) -> Option<usize> {
+    /// Returns the bytes that the next chunk may take, which so many names precede; `None` without a limit.
+    fn room_to_limit(&self, names: usize) -> Option<usize> {
         let most = self.limit.most.bytes?;
         let last = self.heading.last(&self.counts, &self.counts, self.current.described).len() as u64;
         let carried = self.records.as_ref().map_or(0, super::Records::carried);
-        let used = self.limit.ended_bytes + self.current.offset + carried + last;
+        let names = self.heading.late_names_bytes(self.current.described, names);
+        let used = self.limit.ended_bytes + self.current.offset + carried + last + names;
         Some(usize::try_from(most.saturating_sub(used)).unwrap_or(usize::MAX))
     }
 

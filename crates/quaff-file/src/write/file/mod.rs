@@ -33,7 +33,7 @@ mod tests;
 
 use super::Sink;
 use super::folder::{Ending, Folder};
-use super::header::{Heading, counted_interfaces};
+use super::header::{Described, Heading, counted_interfaces};
 use super::repack::Repack;
 use crate::tally::{Counts, WriterTally};
 use crate::write::WriterGauges;
@@ -135,8 +135,8 @@ struct Current {
     /// None in a folder, which does it.
     set_aside: SetAside,
     packets: u64,
-    /// Number of interfaces described in the file.
-    described: usize,
+    /// The interfaces and names described in the file.
+    described: Described,
     /// It had a name when it began: stdout may be a file without one.
     had_name: bool,
     /// Bytes that the folder wrote before the file had a name.
@@ -184,7 +184,7 @@ impl Current {
             offset: 0,
             set_aside: SetAside::default(),
             packets: 0,
-            described: 0,
+            described: Described::default(),
             begun: 0,
             written: 0,
             sync_begun: 0,
@@ -194,7 +194,7 @@ impl Current {
     }
 
     /// A file of a folder that begins with `first`.
-    fn begun(file: Arc<File>, path: PathBuf, first: &[u8], described: usize) -> Self {
+    fn begun(file: Arc<File>, path: PathBuf, first: &[u8], described: Described) -> Self {
         let begun = first.len() as u64;
         let current = Self::new(file, path);
         Self { offset: begun, written: begun, begun, set_aside: SetAside::none(), described, ..current }
@@ -316,7 +316,7 @@ impl Files {
     /// Writes the header if it is still missing: that of the first file may wait for the first packet, and that of a pcap
     /// file for the first write.
     fn begin_waiting(&mut self) -> Result<()> {
-        if self.current.described > 0 || !self.heading.is_ready() {
+        if self.current.described.interfaces > 0 || !self.heading.is_ready() {
             return Ok(());
         }
         let (first, described) = self.heading.first_of_run();
@@ -327,11 +327,12 @@ impl Files {
     /// Describes the interfaces found since the file began, before a chunk or counters that refer to them.
     fn describe(&mut self, interfaces: usize) -> Result<()> {
         self.begin_waiting()?;
-        if self.current.described >= interfaces {
+        let described = self.current.described.interfaces;
+        if described >= interfaces {
             return Ok(());
         }
-        let (more, described) = self.heading.more(self.current.described..interfaces);
-        self.current.described = described;
+        let (more, described) = self.heading.more(described..interfaces);
+        self.current.described.interfaces = described;
         self.put_blocks(&more)
     }
 
@@ -371,6 +372,7 @@ impl Files {
     fn put_waiting(&mut self) -> Result<()> {
         while let Some((_, chunk)) = self.waiting.front() {
             let (first_ns, len, interfaces) = (chunk.first_ns, chunk.len as u64, chunk.interfaces);
+            let names = chunk.counts.names;
             if self.limit.is_reached {
                 self.skip_waiting();
                 break;
@@ -384,7 +386,9 @@ impl Files {
             }
             let rotate_bytes = self.folder.as_ref().map_or(u64::MAX, |folder| folder.rotate_bytes);
             let carried = self.records.as_ref().map_or(0, Records::carried);
-            let new = interfaces.saturating_sub(self.current.described) as u64 * INTERFACE_BYTES;
+            let described = self.current.described;
+            let new = interfaces.saturating_sub(described.interfaces) as u64 * INTERFACE_BYTES;
+            let new = new + self.heading.late_names_bytes(described, names);
             let room = self.current.offset + carried + len + new + 3 * self.heading.align as u64;
             if room > rotate_bytes && self.current.packets > 0 || self.current.is_suspect {
                 self.rotate(first_ns)?;
@@ -443,8 +447,12 @@ impl Files {
 
 /// Returns the header that is written before the file has a name; empty for pcap with aligned writes,
 /// where the header shares a write with the first packets, and for a header that waits for the first packet.
-fn first_direct(heading: &Heading, counts: &[Counts], is_repacked: bool) -> (Vec<u8>, usize) {
-    if is_repacked || !heading.is_ready() { (Vec::new(), 0) } else { heading.first(counts) }
+fn first_direct(heading: &Heading, counts: &[Counts], is_repacked: bool) -> (Vec<u8>, Described) {
+    if is_repacked || !heading.is_ready() {
+        (Vec::new(), Described::default())
+    } else {
+        heading.first(counts)
+    }
 }
 
 impl Sink for Files {
