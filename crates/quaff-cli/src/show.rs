@@ -7,7 +7,7 @@
 use crate::flags;
 use anyhow::Context as _;
 pub(crate) use quaff::format::{bits, byte_rate, bytes, count, pps, span_ns};
-use quaff_os::stderr_columns;
+use quaff_os::{stderr_columns, terminal_columns};
 use quaff_wire::printable;
 pub(crate) use quaff_wire::printable::name;
 use serde::Serialize;
@@ -49,6 +49,65 @@ pub(crate) fn incident(words: &str) {
 /// Prints a line on stdout. An error is kept for the end of the command, see [`stdout_error`].
 pub(crate) fn print(line: &str) {
     put(Stream::Stdout, &printable::lines(line));
+}
+
+/// Prints a report. On a terminal lines that are too long for it are broken between words; elsewhere each stays whole.
+pub(crate) fn report(stream: Stream, text: &str) {
+    let columns = match stream {
+        Stream::Stdout => terminal_columns(),
+        Stream::Stderr => stderr_columns(),
+    };
+    let text = if stream == Stream::Stderr { flags::named(text) } else { text.into() };
+    let text = match columns {
+        Some(columns) => broken(&text, usize::from(columns).max(COLUMNS_MIN)),
+        None => text,
+    };
+    match stream {
+        Stream::Stdout => print(&text),
+        Stream::Stderr => say(&text),
+    }
+}
+
+/// Columns of text at least: narrower terminals break its lines themselves.
+pub(crate) const COLUMNS_MIN: usize = 40;
+
+/// Breaks lines that are longer than `columns` between words. What follows a label is aligned with the words after it,
+/// other lines are indented.
+fn broken(text: &str, columns: usize) -> String {
+    text.lines().map(|line| broken_line(line, columns)).collect::<Vec<_>>().join("\n")
+}
+
+fn broken_line(line: &str, columns: usize) -> String {
+    let indent = " ".repeat(hanging(line, columns));
+    let (mut parts, mut rest) = (Vec::new(), line.to_owned());
+    while rest.chars().count() > columns {
+        let chars: Vec<char> = rest.chars().collect();
+        // A word that is longer than the line stays whole.
+        let is_end = |at: &usize| chars[*at] == ' ' && chars[*at - 1] != ' ';
+        let from = if parts.is_empty() { 1 } else { indent.len() + 1 };
+        let end = (from..=columns).rev().find(is_end).or_else(|| (columns..chars.len()).find(is_end));
+        let Some(end) = end else { break };
+        parts.push(chars[..end].iter().collect::<String>());
+        let left: String = chars[end..].iter().collect();
+        rest = format!("{indent}{}", left.trim_start());
+    }
+    parts.push(rest);
+    parts.join("\n")
+}
+
+/// The column of the words after the label of a line, or its own indent and two more.
+fn hanging(line: &str, columns: usize) -> usize {
+    let indent = line.chars().take_while(|c| *c == ' ').count();
+    let after = |at: usize| line.chars().skip(at).take_while(|c| *c == ' ').count();
+    let chars: Vec<char> = line.chars().collect();
+    let gap = (indent..chars.len().saturating_sub(1)).find(|at| chars[*at] == ' ' && chars[*at + 1] == ' ');
+    let words = gap.map(|at| at + after(at)).filter(|words| *words <= columns / 2);
+    words.unwrap_or(indent + 2)
+}
+
+/// Returns whether the user permits colours (no-color.org).
+pub(crate) fn is_coloured() -> bool {
+    std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
 /// Prints text for a program, such as a script for a shell, as it is.
@@ -303,6 +362,22 @@ mod tests {
         assert_eq!(wrapped.lines().count(), 3);
         let long = "x".repeat(200);
         assert_eq!(wrap(79, &format!("a {long} b")), format!("a\n{long}\nb\n"));
+    }
+
+    #[test]
+    fn long_lines_of_a_report_are_broken_between_words() {
+        let text = "short\n  end           the last frame of this stream was received\n  1,024 rejected by the filter as asked for";
+        let expected = "short\n  end           the last frame of this\n                stream was received\n  1,024 rejected by the filter as asked\n    for";
+        assert_eq!(broken(text, 40), expected);
+        assert_eq!(broken(text, 200), text);
+        let path = format!("  {}", "x".repeat(60));
+        assert_eq!(broken(&path, 40), path, "a path stays whole");
+        assert_eq!(
+            broken(&format!("{path} {path} end"), 40),
+            format!("{path}\n    {}\n    end", path.trim())
+        );
+        let row = "  lost                              1,234,567  in 12 gaps";
+        assert_eq!(broken(row, 40), "  lost\n    1,234,567  in 12 gaps");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use quaff_os::terminal_columns;
 
 /// Columns where there is no terminal; longer words are wrapped.
 const WIDTH: u16 = 120;
-const WIDTH_MIN: u16 = 40;
+const WIDTH_MIN: u16 = show::COLUMNS_MIN as u16;
 /// Columns of a sentence in a line, at least.
 const WORDS_WIDTH: usize = 16;
 /// Columns of a figure at most; a longer text is a sentence.
@@ -85,7 +85,7 @@ pub(crate) fn laid_out(
 /// Width of a column, with a space at both sides and one between columns: numbers stay with their units, and words
 /// are not broken.
 fn width_min<'a>(head: &str, cells: impl Iterator<Item = &'a str>) -> usize {
-    let longest = |words: &str| words.split(' ').map(|word| word.chars().count()).max().unwrap_or(0);
+    let longest = |words: &str| words.split([' ', '\n']).map(|word| word.chars().count()).max().unwrap_or(0);
     let cell = |words: &str| longest(&together(words)).max(words.chars().count().min(WORDS_WIDTH));
     cells.map(cell).max().unwrap_or(0).max(longest(head)) + SPACES
 }

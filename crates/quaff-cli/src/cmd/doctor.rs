@@ -1,7 +1,7 @@
 //! `quaff doctor`: finds causes of packet loss on this machine, and fixes them.
 
 use crate::exit::Exit;
-use crate::show::{self, Stream, name, print, say, wrap};
+use crate::show::{self, COLUMNS_MIN, Stream, name, print, say, wrap};
 use crate::units;
 use quaff::doctor::{
     Change, Diagnosis, Done, Finding, Look, Readings, STATE, Wanted, fix, judge, look, undo,
@@ -87,7 +87,6 @@ Examples:
 
 /// Columns of the output, and fewer on a narrow terminal.
 const COLUMNS: usize = 96;
-const COLUMNS_MIN: usize = 40;
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     if args.undo {

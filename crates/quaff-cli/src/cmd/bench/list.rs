@@ -55,7 +55,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
         let words: Vec<_> = words.into_iter().filter(|words| !words.is_empty()).collect();
         vec![preset.name.clone(), terminal_table::about(preset.seconds), words.join("\n")]
     });
-    show::print(&terminal_table::plain(&["preset", "takes about", "what it measures"], rows));
+    let columns = [("preset", false, 0), ("takes about", false, 1), ("what it measures", false, 0)];
+    show::print(&terminal_table::ranked(&columns, rows));
     let rows = rivals.iter().map(|rival| {
         let state = match (rival.installed, &rival.version) {
             (true, Some(version)) => version.clone(),
@@ -66,7 +67,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
         vec![rival.name.clone(), state]
     });
     show::print(&format!("\n{}", terminal_table::plain(&["capturer", "here"], rows)));
-    show::print("\nOther capturers: --command 'NAME=COMMAND' or --rival-file FILE.toml, see docs/rivals.md.");
+    let others = "\nOther capturers: --command 'NAME=COMMAND' or --rival-file FILE.toml, see docs/rivals.md.";
+    show::report(Stream::Stdout, others);
     Ok(Exit::Done)
 }
 

@@ -143,6 +143,11 @@ pub(super) fn target(plan: &CapturePlan) -> String {
     }
 }
 
+/// Prints lines of a report on stdout.
+fn print(lines: &str) {
+    show::report(Stream::Stdout, lines);
+}
+
 /// Prints the ledger: text on stderr, JSON on stdout unless stdout has the packets.
 pub(super) fn ledger(ledger: &Ledger, json: bool, quiet: bool, is_stdout_taken: bool) -> anyhow::Result<()> {
     if json {
@@ -150,7 +155,7 @@ pub(super) fn ledger(ledger: &Ledger, json: bool, quiet: bool, is_stdout_taken: 
     }
     let is_printed = quiet || (json && is_stdout_taken);
     if !is_printed {
-        show::say(words(ledger).trim_end());
+        show::report(Stream::Stderr, words(ledger).trim_end());
     }
     Ok(())
 }
@@ -419,13 +424,13 @@ pub(super) fn explain(plan: &CapturePlan, found: &DryRun) {
         })
         .collect();
     match &plan.input.read {
-        None => show::print(&format!("lanes      {}", name(&lanes.join(", ")))),
-        Some(_) => show::print(&format!("files      {}, in order", name(&sources(plan)))),
+        None => print(&format!("lanes      {}", name(&lanes.join(", ")))),
+        Some(_) => print(&format!("files      {}, in order", name(&sources(plan)))),
     }
-    show::print(&format!("output     {} as {}", name(&target(plan)), plan.write.format.extension()));
+    print(&format!("output     {} as {}", name(&target(plan)), plan.write.format.extension()));
     explain_compression(plan);
     explain_folders(plan);
-    show::print(&format!(
+    print(&format!(
         "filter     {}",
         match plan.input.filter.as_deref() {
             None => "none".into(),
@@ -434,7 +439,7 @@ pub(super) fn explain(plan: &CapturePlan, found: &DryRun) {
         }
     ));
     explain_tunnels(plan, found);
-    show::print(&format!(
+    print(&format!(
         "snaplen    {}",
         if plan.input.snaplen == SNAPLEN_MAX {
             "all of each packet".into()
@@ -443,7 +448,7 @@ pub(super) fn explain(plan: &CapturePlan, found: &DryRun) {
         }
     ));
     match plan.input.read.is_some() {
-        true => show::print(&format!(
+        true => print(&format!(
             "buffer     {} in chunks of {}",
             show::bytes(found.buffer_bytes),
             show::bytes(found.chunk_bytes)
@@ -451,28 +456,28 @@ pub(super) fn explain(plan: &CapturePlan, found: &DryRun) {
         false => explain_live(plan, found),
     }
     for note in &found.notes {
-        show::print(&format!("note       {}", flags::named(&name(note))));
+        print(&format!("note       {}", flags::named(&name(note))));
     }
 }
 
 fn explain_live(plan: &CapturePlan, found: &DryRun) {
-    show::print(&format!(
+    print(&format!(
         "ring       {} per interface, {} blocks of {}, retired after {RETIRE_MS} ms at the latest",
         show::bytes((plan.input.blocks_per_ring() * plan.input.block_bytes) as u64),
         plan.input.blocks_per_ring(),
         show::bytes(plan.input.block_bytes as u64)
     ));
-    show::print(&format!(
+    print(&format!(
         "buffer     {} in chunks of {}, pre-faulted for {:?} before the first packet, then in the background; on disk after {:?}",
         show::bytes(found.buffer_bytes),
         show::bytes(found.chunk_bytes),
         PREFAULT,
         plan.write.flush
     ));
-    show::print("the disk may stall without packet loss for");
+    print("the disk may stall without packet loss for");
     for stalls in found.stalls.chunks(2) {
         let [large, small] = stalls else { continue };
-        show::print(&format!(
+        print(&format!(
             "  at {:<8} {:>6.1} s of {} B frames, {:>6.1} s of {} B frames",
             format!("{:.0} Gb/s", large.bits_per_second / 1e9),
             large.seconds,
@@ -495,16 +500,16 @@ fn explain_compression(plan: &CapturePlan) {
             show::bytes(bytes)
         )
     });
-    show::print(&format!("compress   {}, {threads}{late}", compress.codec));
+    print(&format!("compress   {}, {threads}{late}", compress.codec));
 }
 
 /// Prints compiled filters.
 pub(super) fn dump(filters: &[CompiledFilter]) {
     if filters.is_empty() {
-        show::print("no filter: every packet is kept");
+        print("no filter: every packet is kept");
     }
     for filter in filters {
-        show::print(&format!("{}:\n{}", name(&filter.place), filter.listing.trim_end()));
+        print(&format!("{}:\n{}", name(&filter.place), filter.listing.trim_end()));
     }
 }
 
@@ -514,7 +519,7 @@ fn explain_folders(plan: &CapturePlan) {
     if folders.len() < 2 {
         return;
     }
-    show::print("folders    one writer each; retention and numbers are of each folder");
+    print("folders    one writer each; retention and numbers are of each folder");
     let shared = folders.len().min(interfaces.len()).max(1);
     for (number, folder) in folders.iter().enumerate() {
         let names = interfaces.iter().enumerate().filter(|(lane, _)| match folders.len() > shared {
@@ -523,28 +528,28 @@ fn explain_folders(plan: &CapturePlan) {
         });
         let names: Vec<_> = names.map(|(_, interface)| interface.name.as_str()).collect();
         let dir = folder.dir.display().to_string();
-        show::print(&format!("  {} has {}", name(&dir), name(&names.join(", "))));
+        print(&format!("  {} has {}", name(&dir), name(&names.join(", "))));
     }
     if folders.len() > shared {
         let bytes = folders[0].rotate_bytes.unwrap_or(u64::MAX);
         let bytes = show::bytes(bytes);
-        show::print(&format!("  files go to the folders of an interface in turns, at most {bytes} each"));
+        print(&format!("  files go to the folders of an interface in turns, at most {bytes} each"));
     }
 }
 
 fn explain_tunnels(plan: &CapturePlan, found: &DryRun) {
     if let Some(decap) = &plan.input.decap {
         let rest = if decap.only { "other packets are dropped" } else { "other packets pass unchanged" };
-        show::print(&format!("tunnels    {} removed, at most {} nested; {rest}", decap.kinds, decap.depth));
+        print(&format!("tunnels    {} removed, at most {} nested; {rest}", decap.kinds, decap.depth));
     }
     let Some(filter) = &plan.input.inner else { return };
-    show::print(&format!("inner      '{}'", filter.expression));
+    print(&format!("inner      '{}'", filter.expression));
     let places = found.interfaces.iter();
     let places: Vec<_> = places.filter_map(|of| Some((of.name.as_str(), of.inner_place.as_ref()?))).collect();
     for (interface, place) in &places {
-        show::print(&format!("  {:<8} {place}", name(interface)));
+        print(&format!("  {:<8} {place}", name(interface)));
     }
     if places.iter().any(|(_, place)| place.hides_gaps()) {
-        show::print("  gaps in ERSPAN sequence numbers are not counted; --inner-user counts them");
+        print("  gaps in ERSPAN sequence numbers are not counted; --inner-user counts them");
     }
 }

@@ -165,7 +165,7 @@ fn print<R: serde::Serialize>(
         return Ok(());
     }
     let text = describe(report) + &made.map_or_else(String::new, report::describe_made);
-    show::print(text.trim_end());
+    show::report(Stream::Stdout, text.trim_end());
     Ok(())
 }
 
@@ -226,7 +226,7 @@ fn write(args: &Args, path: &Path, watch: &mut Watch) -> anyhow::Result<Exit> {
     match is_stdout {
         // stdout has the packets.
         true if args.quiet => {}
-        true => show::say((text + &report::describe_made(&made)).trim_end()),
+        true => show::report(Stream::Stderr, (text + &report::describe_made(&made)).trim_end()),
         false => print(args, &written, Some(&made), |_| text)?,
     }
     Ok(Exit::Done)

@@ -78,7 +78,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
         .chain(args.against.iter().map(String::as_str).filter(|name| !name.is_empty()))
         .collect();
     let setup = Setup::new(&names, args.dir.as_deref())?;
-    let colours = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let colours = std::io::stdout().is_terminal() && show::is_coloured();
     let mut demo =
         Demo { setup, style: Style { colours }, measured: Vec::new(), broken: Vec::new(), last: None };
     show::print_styled(&demo.introduction());

@@ -222,8 +222,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         match (args.json, stdout_has_frames) {
             (true, false) => show::json(Stream::Stdout, &written)?,
             (true, true) => show::json(Stream::Stderr, &written)?,
-            (false, false) => show::print(report::written(&written, args, path).trim_end()),
-            (false, true) => show::say(report::written(&written, args, path).trim_end()),
+            (false, false) => show::report(Stream::Stdout, report::written(&written, args, path).trim_end()),
+            (false, true) => show::report(Stream::Stderr, report::written(&written, args, path).trim_end()),
         }
         return Ok(if written.is_whole() { Exit::Done } else { Exit::Loss });
     }
@@ -231,7 +231,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     if args.json {
         show::json(Stream::Stdout, &report)?;
     } else {
-        show::print(report::text(&report, args).trim_end());
+        show::report(Stream::Stdout, report::text(&report, args).trim_end());
     }
     if let Some(error) = &report.error {
         show::message(error);

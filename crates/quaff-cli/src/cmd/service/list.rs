@@ -2,7 +2,7 @@
 
 use crate::exit::Exit;
 use crate::show::{self, Stream};
-use crate::terminal_table::{about, plain};
+use crate::terminal_table::{about, ranked};
 use quaff_bench::experiment::PlanFile as _;
 use quaff_bench::service::plan::Plan;
 use serde::Serialize;
@@ -40,7 +40,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
         let what: Vec<_> = what.into_iter().filter(|words| !words.is_empty()).collect();
         vec![row.name.to_owned(), about(row.seconds), about(row.seconds_short), what.join("\n")]
     });
-    show::print(&plain(&["preset", "takes about", "--short", "what it tests"], words));
+    let columns =
+        [("preset", false, 0), ("takes about", false, 1), ("--short", false, 2), ("what it tests", false, 0)];
+    show::print(&ranked(&columns, words));
     Ok(Exit::Done)
 }
 

@@ -5,10 +5,13 @@ use crate::exit::Exit;
 use crate::show::{self, Part, Stream, name};
 use quaff::LaneGauges;
 use quaff::split::{Largest, MemberReport, PeakReport, Report, Split, SplitPlan};
-use quaff_os::Reason;
+use quaff_os::{Reason, stderr_columns, terminal_columns};
 
-/// Cells of a bar.
+/// Cells of a bar, and the least that shows anything.
 const BAR_CELLS: usize = 24;
+const BAR_CELLS_MIN: usize = 6;
+/// Columns of the line of a member without its name and its bar.
+const FIGURES_COLUMNS: usize = 54;
 /// Maximum length of a name; of a longer one the start is omitted.
 const NAME_CHARS_MAX: usize = 28;
 
@@ -17,14 +20,23 @@ pub(super) fn print(report: &Report, plan: &SplitPlan, is_json: bool, is_quiet: 
         let stream = if plan.takes_stdout() { Stream::Stderr } else { Stream::Stdout };
         return show::json(stream, report);
     }
+    let stream = if plan.takes_stdout() || is_quiet { Stream::Stderr } else { Stream::Stdout };
+    let columns = if stream == Stream::Stdout { terminal_columns() } else { stderr_columns() };
     let text = match is_quiet {
         true => report.failure.iter().map(|failure| format!("FAILED: {}", name(failure))).collect(),
-        false => words(report, plan.is_dry()),
+        false => words(report, plan.is_dry(), columns),
     };
     if !text.is_empty() {
-        if plan.takes_stdout() || is_quiet { show::say(&text) } else { show::print(&text) }
+        show::report(stream, &text);
     }
     Ok(())
+}
+
+/// The cells of a bar beside names of `widest` characters: as many as fit, or none.
+fn bar_cells(columns: Option<u16>, widest: usize) -> usize {
+    let room =
+        columns.map_or(BAR_CELLS, |columns| usize::from(columns).saturating_sub(FIGURES_COLUMNS + widest));
+    if room < BAR_CELLS_MIN { 0 } else { room.min(BAR_CELLS) }
 }
 
 /// The progress line.
@@ -70,13 +82,13 @@ fn is_failure(gone: Option<&Reason>) -> bool {
     matches!(gone, Some(Reason::DiskFull | Reason::WriteError(_) | Reason::Failed(_)))
 }
 
-fn words(report: &Report, is_dry: bool) -> String {
+fn words(report: &Report, is_dry: bool, columns: Option<u16>) -> String {
     let mut text = headline(report, is_dry);
     let widest = report.members.iter().map(|member| short(&member.name).chars().count()).max().unwrap_or(0);
     let most = report.members.iter().map(|member| written_share(member).max(member.share_due));
     let most = most.fold(0.0, f64::max);
     for member in &report.members {
-        text += &member_words(member, widest, most);
+        text += &member_words(member, widest, most, bar_cells(columns, widest));
     }
     text += &balance_words(report);
     text += &skipped_words(report);
@@ -107,18 +119,20 @@ fn headline(report: &Report, is_dry: bool) -> String {
     format!("{packets} packets in, {whole} {would} to {members} members, by {by}\n")
 }
 
-fn member_words(member: &MemberReport, widest: usize, most: f64) -> String {
+fn member_words(member: &MemberReport, widest: usize, most: f64, cells: usize) -> String {
     let name = short(&member.name);
     let (packets, share) = (show::count(member.written), written_share(member));
     let is_whole = member.written == member.packets;
     // The bytes of a part are not counted.
     let bytes = if is_whole { show::bytes(member.bytes) } else { String::new() };
-    let shares = format!("{:>5.1} % {bytes:>9}  {}", 100.0 * share, bar(share, member.share_due, most));
+    let bar = bar(share, member.share_due, most, cells);
+    let shares = format!("{:>5.1} % {bytes:>9}  {bar}", 100.0 * share);
     let end = match member.peaks.first() {
         _ if !is_whole => format!("  of {} packets", show::count(member.packets)),
         Some(peak) => format!("  peak {}", show::bits(peak.bits_per_second)),
         None => String::new(),
     };
+    let end = if cells == 0 { end.trim_start() } else { &end };
     format!("  {name:<widest$}  {packets:>11}  {shares}{end}\n")
 }
 
@@ -127,17 +141,17 @@ fn written_share(member: &MemberReport) -> f64 {
     member.share_bytes * (member.written as f64 / member.packets.max(1) as f64)
 }
 
-/// A bar for a share of `most`, with a mark at the planned share.
-fn bar(share: f64, due: f64, most: f64) -> String {
+/// A bar of `cells` for a share of `most`, with a mark at the planned share.
+fn bar(share: f64, due: f64, most: f64, cells: usize) -> String {
     const EIGHTHS: [char; 8] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉'];
-    let eighths = |part: f64| (part / most.max(1e-9) * (BAR_CELLS * 8) as f64).round() as usize;
-    let (filled, mark) = (eighths(share), (eighths(due) / 8).min(BAR_CELLS - 1));
+    let eighths = |part: f64| (part / most.max(1e-9) * (cells * 8) as f64).round() as usize;
+    let (filled, mark) = (eighths(share), (eighths(due) / 8).min(cells.saturating_sub(1)));
     let cell = |at: usize| match filled.saturating_sub(at * 8) {
         0 if at == mark => '│',
         8.. => '█',
         part => EIGHTHS[part],
     };
-    (0..BAR_CELLS).map(cell).collect()
+    (0..cells).map(cell).collect()
 }
 
 /// The end of a long name, which is more specific than its start.
@@ -154,7 +168,8 @@ fn balance_words(report: &Report) -> String {
     let (packets, bytes) = (report.jain_packets, report.jain_bytes);
     let mut text = format!("  Jain's index {packets:.3} of packets, {bytes:.3} of bytes (1 is even)\n");
     let at_least = if report.conversations_exact { "" } else { "about " };
-    text += &format!("  {at_least}{} conversations\n", show::count(report.conversations));
+    let conversations = if report.conversations == 1 { "conversation" } else { "conversations" };
+    text += &format!("  {at_least}{} {conversations}\n", show::count(report.conversations));
     if let Some(largest) = &report.largest {
         text += &format!("  largest: {}\n", largest_words(largest));
     }
@@ -233,10 +248,14 @@ mod tests {
 
     #[test]
     fn a_bar_shows_the_share_and_what_is_due() {
-        assert_eq!(bar(0.5, 0.25, 0.5), "█".repeat(24));
-        assert_eq!(bar(0.25, 0.5, 0.5), format!("{}{}│", "█".repeat(12), " ".repeat(11)));
-        assert_eq!(bar(0.0, 0.0, 0.0).chars().count(), BAR_CELLS);
-        assert!(bar(1.0 / 3.0, 1.0 / 3.0, 1.0 / 3.0).ends_with('█'));
+        let bar_of = |share, due, most| bar(share, due, most, BAR_CELLS);
+        assert_eq!(bar_of(0.5, 0.25, 0.5), "█".repeat(24));
+        assert_eq!(bar_of(0.25, 0.5, 0.5), format!("{}{}│", "█".repeat(12), " ".repeat(11)));
+        assert_eq!(bar_of(0.0, 0.0, 0.0).chars().count(), BAR_CELLS);
+        assert!(bar_of(1.0 / 3.0, 1.0 / 3.0, 1.0 / 3.0).ends_with('█'));
+        assert_eq!((bar(0.5, 0.5, 0.5, 0), bar(0.5, 0.5, 1.0, 8)), (String::new(), "████│   ".into()));
+        let cells = [None, Some(40), Some(80), Some(200)].map(|columns| bar_cells(columns, 20));
+        assert_eq!(cells, [BAR_CELLS, 0, 6, BAR_CELLS]);
         assert_eq!(
             short("/a/folder/with/a/long/name/member-1.pcapng"),
             "…a/long/name/member-1.pcapng".to_owned()

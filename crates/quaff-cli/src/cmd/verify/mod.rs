@@ -169,7 +169,7 @@ fn conclude(
     } else if !outcome.unreadable || outcome.frames > 0 {
         let mut text = String::new();
         words(&mut text)?;
-        show::print(text.trim_end());
+        show::report(Stream::Stdout, text.trim_end());
     }
     if outcome.unreadable {
         let error = outcome.error.as_deref().unwrap_or("a file could not be read");
