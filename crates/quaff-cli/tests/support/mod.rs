@@ -125,25 +125,7 @@ impl Bench {
 
     /// A second link between the two ends of the lab, from tx1 to rx1.
     pub(crate) fn add_link(&self) {
-        let (tx, rx) = (&self.lab.tx, &self.lab.rx);
-        let ends = [
-            VethEnd { name: "tx1", netns: tx.as_fd(), mac: [2, 0, 0, 0, 1, 1] },
-            VethEnd { name: "rx1", netns: rx.as_fd(), mac: [2, 0, 0, 0, 1, 2] },
-        ];
-        Rtnl::open().unwrap().create_veth(&VethPlan { ends, mtu: self.lab.mtu, queues: 1 }).unwrap();
-        for (netns, name) in [(tx, "tx1"), (rx, "rx1")] {
-            let up = || {
-                Rtnl::open().and_then(|mut rtnl| {
-                    rtnl.link(name).and_then(|link| rtnl.change(link.index, LinkChange::Up(true)))
-                })
-            };
-            netns.run(up).unwrap().unwrap();
-        }
-        let begun = Instant::now();
-        while !tx.run(|| rtnl::link("tx1").unwrap().running).unwrap() {
-            assert!(begun.elapsed() < PATIENCE);
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        link(&self.lab, ["tx1", "rx1"], 1);
     }
 
     /// Captures what one generator sends, then ends the capture.
@@ -151,6 +133,30 @@ impl Bench {
         let running = self.capture(capture);
         self.generate(generate);
         interrupt(running)
+    }
+}
+
+/// Adds link `number` between the two ends of a lab, and waits until it is up. `names` are of the sending and the
+/// receiving end.
+pub(crate) fn link(lab: &Lab, names: [&str; 2], number: u8) {
+    let (tx, rx) = (&lab.tx, &lab.rx);
+    let ends = [
+        VethEnd { name: names[0], netns: tx.as_fd(), mac: [2, 0, 0, 0, number, 1] },
+        VethEnd { name: names[1], netns: rx.as_fd(), mac: [2, 0, 0, 0, number, 2] },
+    ];
+    Rtnl::open().unwrap().create_veth(&VethPlan { ends, mtu: lab.mtu, queues: 1 }).unwrap();
+    for (netns, name) in [(tx, names[0]), (rx, names[1])] {
+        let up = || {
+            Rtnl::open().and_then(|mut rtnl| {
+                rtnl.link(name).and_then(|link| rtnl.change(link.index, LinkChange::Up(true)))
+            })
+        };
+        netns.run(up).unwrap().unwrap();
+    }
+    let begun = Instant::now();
+    while !tx.run(|| rtnl::link(names[0]).unwrap().running).unwrap() {
+        assert!(begun.elapsed() < PATIENCE);
+        std::thread::sleep(Duration::from_millis(10));
     }
 }
 
