@@ -1,6 +1,6 @@
 //! `--print`: tcpdump(1) makes a line of each packet. It reads the packets from a pipe, and its lines pass through this
-//! process: so they are made harmless as all text is, and a tcpdump without a reader can be ended. It is started before the
-//! sandbox closes, after which this process can neither start nor kill another. This module never reads a packet.
+//! process: so they are made harmless as all text is, and a tcpdump without a reader can be ended. It is started before
+//! the sandbox closes, after which this process can neither start nor kill another. This module never reads a packet.
 
 use crate::show::Relay;
 use anyhow::{Context, anyhow, ensure};
@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 
 /// The program that prints.
 pub(super) const PROGRAM: &str = "tcpdump";
-/// Where it is on systems that have it for root alone.
+/// Its paths on systems that have it for root alone.
 const ELSEWHERE: [&str; 2] = ["/usr/sbin/tcpdump", "/sbin/tcpdump"];
 /// No names of hosts, a line at a time, from stdin.
 const ARGS: [&str; 2] = ["-nlr", "-"];
@@ -220,7 +220,7 @@ impl Work {
     }
 }
 
-/// What tcpdump says on stderr, as far as it is an error: `: `, and the lines.
+/// The errors of tcpdump on stderr: `: `, and the lines.
 fn errors_in(stderr: ChildStderr) -> String {
     let lines = BufReader::new(stderr).lines().map_while(Result::ok);
     let mut kept: Vec<String> = Vec::new();
