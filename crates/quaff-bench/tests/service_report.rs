@@ -117,8 +117,8 @@ const PROBE: &str = r##"
   say("verdict", document.querySelector(".verdict").textContent);
   const focused = holding(".band");
   focused.scrollIntoView({ block: "center", behavior: "instant" });
-  const box = focused.getBoundingClientRect();
-  say("hover-second", hoverAt(focused, box.x + box.width / 3, box.y + box.height / 2));
+  const { x, y, width, height } = box(focused);
+  say("hover-second", hoverAt(focused, x + width / 3, y + height / 2));
   say("hover-strip", hover(pictures.flatMap((svg) => [...svg.querySelectorAll(".q3")])[0]));
   say("hover-bar", hover(holding(".bar").querySelector(".bar")));
   say("outage-width", Math.max(...pictures.flatMap((svg) => [...svg.querySelectorAll(".gap")])

@@ -13,10 +13,9 @@ use std::fmt::Write;
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 
-/// Widths at which each chart is drawn; the page shows the one that fits, so that no text shrinks.
-const WIDTHS: [f64; 2] = [720.0, 356.0];
-/// Width of charts that take a whole wide screen.
-const BROAD: f64 = 1460.0;
+/// Widths at which each chart is drawn, px: the width of a page, half of it, a phone. The page shows the one that fits,
+/// so that no text shrinks.
+const WIDTHS: [f64; 3] = [1100.0, 600.0, 356.0];
 /// The last heading of every page.
 const METHOD: &str = "How it was measured";
 
@@ -92,7 +91,7 @@ impl Document {
 
     /// The page: one file that loads nothing from a network.
     pub(super) fn html(&self) -> String {
-        let (body, maker, title) = (self.html_body(), self.maker, escape(self.heading()));
+        let (body, maker, title) = (self.html_body(), self.maker, escape(&self.heading()));
         let nonce = nonce(&body);
         // Only what carries the nonce may run or style, and nothing may be fetched: output of the tools is on this
         // page too.
@@ -116,11 +115,9 @@ impl Document {
     fn html_body(&self) -> String {
         let mut out = self.html_header();
         out += "<main>\n<section id=\"summary\">\n";
-        if let Some([class, words]) = self.verdict {
-            let _ = writeln!(out, "<p class=\"verdict {class}\">{words}</p>");
-        }
-        let _ = writeln!(out, "<ul class=\"findings\">\n{}</ul>", html_items(&self.findings));
         out += &self.summary.as_ref().map(Table::html).unwrap_or_default();
+        let _ = writeln!(out, "<ul class=\"findings\">\n{}</ul>", html_items(&self.findings));
+        out += &self.html_about();
         out += "</section>\n";
         out.extend(self.first.iter().map(html_table));
         out += &self.html_warnings();
@@ -143,28 +140,38 @@ impl Document {
         out + "</main>\n"
     }
 
-    /// The title, with links to the sections.
+    /// The finding, and the title of the plan.
     fn html_header(&self) -> String {
-        let mut out = format!(
+        let verdict =
+            self.verdict.map(|[class, words]| format!("<span class=\"verdict {class}\">{words}</span> "));
+        let title =
+            self.headline.as_ref().map(|_| format!("<p class=\"byline\">{}</p>\n", escape(&self.title)));
+        format!(
             "<header><p class=\"kicker\">{} · {}</p><button id=\"theme\" type=\"button\" hidden></button>\n\
-             <h1>{}</h1>\n",
+             <h1>{}{}</h1>\n{}</header>\n",
             self.maker,
             escape(&self.name),
-            escape(self.heading())
-        );
-        let title = self.headline.as_ref().map(|_| self.title.clone());
+            verdict.unwrap_or_default(),
+            escape(&unbroken(self.headline.as_ref().unwrap_or(&self.title))),
+            title.unwrap_or_default()
+        )
+    }
+
+    /// Time, machine and source, with links to the sections.
+    fn html_about(&self) -> String {
+        let mut out = String::new();
         let source = self.source.as_ref().map(|title| format!("After {title}"));
-        for line in [title, Some(self.byline.clone()), source].into_iter().flatten() {
+        for line in [Some(self.byline.clone()), source].into_iter().flatten() {
             let _ = writeln!(out, "<p class=\"byline\">{}</p>", escape(&line));
         }
-        out.push_str("<nav aria-label=\"On this page\">");
+        out.push_str("<nav class=\"scroll\" aria-label=\"On this page\">");
         let first = self.first.iter().map(|table| table.title.as_str());
         let sections = self.sections.iter().map(|section| section.title);
         let tables = self.tables.iter().map(|table| table.title.as_str());
         for title in distinct(first.chain(sections).chain(tables).chain([METHOD])) {
             let _ = write!(out, "<a href=\"#{}\">{}</a>", slug(title), escape(title));
         }
-        out + "</nav></header>\n"
+        out + "</nav>\n"
     }
 
     fn html_warnings(&self) -> String {
@@ -182,11 +189,14 @@ impl Document {
     /// The whole report as Markdown; charts are links to the files beside it.
     pub(super) fn markdown(&self) -> String {
         let title = self.headline.as_ref().map_or(String::new(), |_| format!("{}\n\n", plain(&self.title)));
-        let mut out = format!("# {}\n\n{title}{}\n\n", plain(self.heading()), plain(&self.byline));
+        let mut out = format!("# {}\n\n{title}", plain(&self.heading()));
+        out.extend(self.summary.iter().map(|table| format!("{}\n", markdown_table(table))));
         out += &markdown_list(&self.findings);
-        out.extend(self.summary.iter().map(|table| format!("\n{}", table.markdown())));
-        out.extend(self.first.iter().map(|table| format!("\n## {}\n\n{}\n", table.title, table.markdown())));
-        out += "\n";
+        let source = self.source.as_ref().map(|title| format!("After {}\n\n", plain(title)));
+        let _ = write!(out, "\n{}\n\n{}", plain(&self.byline), source.unwrap_or_default());
+        out.extend(
+            self.first.iter().map(|table| format!("## {}\n\n{}\n", table.title, markdown_table(table))),
+        );
         if !self.warnings.is_empty() || self.remarks.is_some() {
             let _ = writeln!(out, "## To know\n\n{}", markdown_list(&self.warnings));
         }
@@ -200,7 +210,7 @@ impl Document {
                 let (title, name) = (plain(&chart.title), &chart.name);
                 let _ = writeln!(out, "![{title}]({name}.svg)\n\n*{title}.* {}\n", chart.caption);
             }
-            out.extend(self.table_of(section).map(|table| format!("{}\n", table.markdown())));
+            out.extend(self.table_of(section).map(|table| format!("{}\n", markdown_table(table))));
         }
         for table in self.tables_alone() {
             let _ = writeln!(out, "## {}\n\n{}", table.title, markdown_table(table));
@@ -219,8 +229,11 @@ impl Document {
         out
     }
 
-    fn heading(&self) -> &str {
-        self.headline.as_ref().unwrap_or(&self.title)
+    /// The finding as plain text: "Failed: 1 of 3 limits did not hold".
+    fn heading(&self) -> String {
+        let words = self.headline.as_ref().unwrap_or(&self.title);
+        let verdict = self.verdict.map(|[_, verdict]| verdict.trim_start_matches(['✓', '✗', ' ']));
+        verdict.map_or_else(|| words.clone(), |verdict| format!("{verdict}: {words}"))
     }
 
     fn table_of(&self, section: &Section) -> Option<&Table> {
@@ -293,7 +306,7 @@ pub(super) fn source_table(
     more: impl Fn(&SourceRow) -> Vec<(String, String)>,
 ) -> Table {
     let mut table = Table::new(title);
-    table.note = format!("{}. {}", source.title.trim_end_matches('.'), source.what);
+    table.note.clone_from(&source.what);
     let names = distinct(source.rows.iter().flat_map(|row| row.figures.keys()));
     for row in &source.rows {
         let cells = [
@@ -307,7 +320,7 @@ pub(super) fn source_table(
             |name: &&String| (format!(">{name}"), or_none(row.figures.get(*name).copied().map(number)));
         table.push(None, cells.chain(names.iter().map(figure)).chain(more(row)));
     }
-    table.without_empty()
+    table.without_empty().merged()
 }
 
 /// The standard of a search.
@@ -324,33 +337,45 @@ fn html_items(lines: &[String]) -> String {
 }
 
 fn html_table(table: &Table) -> String {
-    let note =
-        if table.note.is_empty() { String::new() } else { format!("<p>{}</p>\n", escape(&table.note)) };
     let (id, title) = (slug(&table.title), escape(&table.title));
-    format!("<section id=\"{id}\"><h2>{title}</h2>\n{note}{}</section>\n", table.html())
+    format!("<section id=\"{id}\"><h2>{title}</h2>\n{}</section>\n", table.html())
 }
 
-/// The charts of a section, and the table of the same numbers. A caption that they share is there once.
+/// The charts of a section, and the table of the same numbers. A caption that they share follows them once.
 fn html_charts(out: &mut String, section: &Section, table: Option<&Table>) {
     let _ = writeln!(out, "<section id=\"{}\"><h2>{}</h2>", slug(section.title), section.title);
     let captions = distinct(section.charts.iter().map(|chart| &chart.caption));
     let single = section.charts.len() == 1;
+    out.push_str("<div class=\"pics\">\n");
+    for (chart, is_full) in section.charts.iter().zip(full_widths(&section.charts)) {
+        let title = if single && chart.title == section.title { "" } else { chart.title.as_str() };
+        let caption = if captions.len() == 1 && !single { "" } else { chart.caption.as_str() };
+        out.push_str(&html_figure(chart, is_full, title, caption));
+    }
+    out.push_str("</div>\n");
     if let ([caption], false) = (&captions[..], single) {
         let _ = writeln!(out, "<p class=\"soft\">{}</p>", escape(caption));
     }
-    out.push_str("<div class=\"pics\">\n");
-    for chart in &section.charts {
-        let title = if single && chart.title == section.title { "" } else { chart.title.as_str() };
-        let caption = if captions.len() == 1 && !single { "" } else { chart.caption.as_str() };
-        out.push_str(&html_figure(chart, title, caption));
-    }
-    let _ = writeln!(out, "</div>\n{}</section>", table.map(Table::html).unwrap_or_default());
+    let _ = writeln!(out, "{}</section>", table.map(Table::html).unwrap_or_default());
 }
 
-fn html_figure(chart: &Chart, title: &str, caption: &str) -> String {
-    let broad = chart.is_broad().then_some(BROAD);
-    let drawn: String =
-        broad.into_iter().chain(WIDTHS).map(|width| chart.draw(width, Target::Page)).collect();
+/// Which charts take the whole width of the page: the broad ones, and each that has no neighbour in its row.
+fn full_widths(charts: &[Chart]) -> Vec<bool> {
+    let mut full: Vec<bool> = charts.iter().map(Chart::is_broad).collect();
+    // The chart on the left that may have a neighbour.
+    let mut left = None;
+    for i in 0..=full.len() {
+        match (full.get(i).copied(), left.take()) {
+            (Some(false), None) => left = Some(i),
+            (None | Some(true), Some(alone)) => full[alone] = true,
+            _ => {}
+        }
+    }
+    full
+}
+
+fn html_figure(chart: &Chart, is_full: bool, title: &str, caption: &str) -> String {
+    let drawn: String = WIDTHS.into_iter().map(|width| chart.draw(width, Target::Page)).collect();
     let tagged = |tag: &str, words: &str| match words {
         "" => String::new(),
         words => format!("<{tag}>{}</{tag}>\n", escape(words)),
@@ -358,7 +383,7 @@ fn html_figure(chart: &Chart, title: &str, caption: &str) -> String {
     format!(
         "<figure id=\"{}\"{}>{}{drawn}{}</figure>\n",
         escape(&chart.name),
-        if broad.is_some() { " class=\"broad\"" } else { "" },
+        if is_full { " class=\"full\"" } else { "" },
         tagged("h3", title),
         tagged("figcaption", caption)
     )
@@ -368,10 +393,24 @@ fn markdown_list(lines: &[String]) -> String {
     lines.iter().map(|line| format!("- {}\n", plain(line))).collect()
 }
 
-/// A table after its note.
+/// A table, then its note.
 fn markdown_table(table: &Table) -> String {
-    let note = if table.note.is_empty() { String::new() } else { format!("{}\n\n", plain(&table.note)) };
-    format!("{note}{}", table.markdown())
+    let note = if table.note.is_empty() { String::new() } else { format!("\n{}\n", plain(&table.note)) };
+    format!("{}{note}", table.markdown())
+}
+
+/// The text with numbers that no end of a line parts from their units.
+fn unbroken(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut chars = text.chars().peekable();
+    let mut last = ' ';
+    while let Some(char) = chars.next() {
+        let is_unit = |c: &char| c.is_alphabetic() || *c == '%';
+        let parts_unit = char == ' ' && last.is_ascii_digit() && chars.peek().is_some_and(is_unit);
+        out.push(if parts_unit { '\u{a0}' } else { char });
+        last = char;
+    }
+    out
 }
 
 /// The command line as a shell takes it.
@@ -384,4 +423,58 @@ fn nonce(body: &str) -> String {
     let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
     let hash = |start: u64| body.as_bytes().iter().fold(start, step);
     format!("{:016x}{:016x}", hash(0xcbf2_9ce4_8422_2325), hash(0x9e37_79b9_7f4a_7c15))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::chart::Shape;
+    use crate::report::chart::scale::{Scale, Unit};
+    use crate::report::chart::strips::{Panel, Strips};
+
+    #[test]
+    fn no_chart_stands_beside_an_empty_place() {
+        let chart = |panels: usize| {
+            let panel = Panel { title: String::new(), rows: Vec::new(), limits: Vec::new() };
+            let x = Scale::up_to(1.0, Unit::Number);
+            Chart::new("", "", Shape::Strips(Strips { label: String::new(), x, panels: vec![panel; panels] }))
+        };
+        let full = |panels: &[usize]| full_widths(&panels.iter().map(|n| chart(*n)).collect::<Vec<_>>());
+        assert_eq!(full(&[1]), [true]);
+        assert_eq!(full(&[1, 1]), [false, false]);
+        assert_eq!(full(&[1, 1, 1]), [false, false, true]);
+        assert_eq!(full(&[1, 9, 1, 1]), [true, true, false, false]);
+        assert!(full(&[]).is_empty());
+    }
+
+    #[test]
+    fn a_number_stays_with_its_unit() {
+        assert_eq!(unbroken("lost 61 % at 1500 B, 3 more"), "lost 61\u{a0}% at 1500\u{a0}B, 3\u{a0}more");
+    }
+
+    #[test]
+    fn the_finding_is_the_title_and_the_definitions_follow_the_figures() {
+        let mut table = Table::new("T");
+        table.push(None, [("name", "a".to_owned())]);
+        table.note = "Defined.".into();
+        let document = Document {
+            title: "A plan".into(),
+            headline: Some("1 of 3 limits did not hold".into()),
+            verdict: Some(["fail", "✗ Failed"]),
+            summary: Some(table),
+            findings: vec!["Found.".into()],
+            byline: "today".into(),
+            ..Document::default()
+        };
+        assert_eq!(document.heading(), "Failed: 1 of 3 limits did not hold");
+        let order = |text: String, parts: &[&str]| {
+            let places: Vec<_> = parts.iter().map(|part| text.find(part)).collect();
+            assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{places:?}: {text}");
+        };
+        order(
+            document.html_body(),
+            &["✗ Failed</span> 1", "A plan", "<tbody>", "Defined.", "Found.", "today"],
+        );
+        order(document.markdown(), &["# Failed: 1", "A plan", "| a |", "Defined.", "Found.", "today"]);
+    }
 }

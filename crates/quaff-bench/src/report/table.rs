@@ -12,14 +12,25 @@ pub(super) const VERDICT: &str = "verdict";
 pub(super) const PASS: &str = "pass";
 pub(super) const FAIL: &str = "FAIL";
 pub(super) const OPEN: &str = "open";
+/// Bytes from which on the name of a row may have several lines.
+const NAME_LONG: usize = 32;
+/// Bytes from which on a cell may have several lines, and those lines are long.
+const TEXT_LONG: usize = 24;
+const SENTENCE_LONG: usize = 60;
+/// The heading of a column of whole sentences.
+pub(super) const SENTENCE: &str = "result";
+/// Rows from which on a table scrolls in itself, under headings that stay.
+const LONG: usize = 40;
 
 /// A table of a report.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Table {
     /// Its heading.
     pub title: String,
-    /// Explains the columns; empty for nothing.
+    /// Defines the columns; it stands after the rows. Empty for nothing.
     pub note: String,
+    /// On a narrow screen its rows are paragraphs: it has the figures that matter first, of which none is cut off.
+    pub folds: bool,
     pub columns: Vec<Column>,
     /// Its rows, each with a cell for every column.
     pub rows: Vec<Row>,
@@ -76,6 +87,25 @@ impl Table {
         self.with_columns(&keep)
     }
 
+    /// Adjacent rows with the same figures become one, under the names of all: "tap, run 1; run 2".
+    pub(super) fn merged(mut self) -> Self {
+        let mut rows: Vec<Row> = Vec::new();
+        for row in self.rows {
+            match rows.last_mut() {
+                Some(last) if last.cells[1..] == row.cells[1..] => {
+                    let name = row.cells[0].as_str();
+                    let begin = name.find(", ").map_or("", |end| &name[..end + 2]);
+                    let has_begin = last.cells[0].starts_with(begin);
+                    let new = if has_begin { &name[begin.len()..] } else { name };
+                    last.cells[0] += &format!("; {new}");
+                }
+                _ => rows.push(row),
+            }
+        }
+        self.rows = rows;
+        self
+    }
+
     /// Only the columns that are kept.
     fn with_columns(mut self, keep: &[bool]) -> Self {
         let mut kept = keep.iter();
@@ -114,10 +144,14 @@ impl Table {
         out
     }
 
-    /// As a table of the page. The first column names the row.
+    /// As a table of the page, then its note. The first column names the row.
     pub(super) fn html(&self) -> String {
-        let mut out = String::from("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"");
-        let _ = write!(out, "{}\"><table><thead>{}<tr>", escape(&self.title), self.html_groups());
+        let is_long = self.rows.len() > LONG;
+        let class = classes(&[(true, "scroll"), (is_long, "long")]);
+        let folds = classes(&[(self.folds, "folds")]);
+        let mut out =
+            format!("<div class=\"table\"><div{class} tabindex=\"0\" role=\"region\" aria-label=\"");
+        let _ = write!(out, "{}\"><table{folds}><thead>{}<tr>", escape(&self.title), self.html_groups());
         for (i, column) in self.columns.iter().enumerate() {
             let class = classes(&[(column.right, "r"), (self.begins(i), "g")]);
             let _ = write!(out, "<th scope=\"col\"{class}>{}</th>", escape(&column.head));
@@ -130,7 +164,15 @@ impl Table {
             }
             out += "</tr>\n";
         }
-        out + "</tbody></table></div>\n"
+        let down = if is_long { "<span class=\"down\">more below ↓</span>" } else { "" };
+        let _ = writeln!(
+            out,
+            "</tbody></table></div><p class=\"hint\" aria-hidden=\"true\">{down}<span>more to the right →</span></p></div>"
+        );
+        if !self.note.is_empty() {
+            let _ = writeln!(out, "<p class=\"soft\">{}</p>", escape(&self.note));
+        }
+        out
     }
 
     /// The row of groups above the headings; empty where no column has one.
@@ -153,19 +195,32 @@ impl Table {
 
     fn html_cell(&self, i: usize, text: &str, style: Option<usize>) -> String {
         let column = &self.columns[i];
-        let is_loss = column.head.contains("lost") || column.head.ends_with("here");
+        let heading = column.heading();
+        let is_loss = heading.contains("lost") || column.head.ends_with("here");
         let class = classes(&[
             (column.right, "r"),
+            (self.folds && text == NONE, "none"),
             (self.begins(i), "g"),
             (is_loss && column.right && text == "0 %", "zero"),
             (column.head == VERDICT && text == PASS, "pass"),
             (column.head == VERDICT && text == FAIL, "fail"),
             (column.head == VERDICT && text == OPEN, "open"),
+            (text.len() > TEXT_LONG, "t"),
+            (text.len() > SENTENCE_LONG, "tt"),
         ]);
+        let named = classes(&[(text.len() > NAME_LONG, "w")]);
         let text = escape(text);
         match (i, style) {
-            (0, Some(style)) => format!("<th scope=\"row\">{}{text}</th>", super::chart::mark::chip(style)),
-            (0, None) => format!("<th scope=\"row\">{text}</th>"),
+            (0, Some(style)) => {
+                format!("<th scope=\"row\"{named}>{}{text}</th>", super::chart::mark::chip(style))
+            }
+            (0, None) => format!("<th scope=\"row\"{named}>{text}</th>"),
+            // A sentence needs no heading where rows are paragraphs.
+            _ if self.folds && heading != VERDICT && heading != SENTENCE => {
+                // A group is named at its first column.
+                let group = if self.begins(i) { format!("{}: ", column.group) } else { String::new() };
+                format!("<td{class} data-h=\"{} \">{text}</td>", escape(&(group + &column.head)))
+            }
             _ => format!("<td{class}>{text}</td>"),
         }
     }
@@ -214,6 +269,41 @@ mod tests {
         assert_eq!(table.markdown(), "| name | lost |\n| --- | ---: |\n| a\\|b \\<x> | 0 % |\n");
         let html = table.html();
         assert!(html.contains("<th scope=\"row\">a|b &lt;x&gt;</th><td class=\"r zero\">0 %</td>"), "{html}");
+    }
+
+    #[test]
+    fn a_note_follows_the_rows_and_a_folded_row_has_its_headings() {
+        let mut table = table([("name", "a"), (">lost|mean", "1 %"), ("where", NONE), ("verdict", PASS)]);
+        table.note = "Mean: of all.".into();
+        table.folds = true;
+        let html = table.html();
+        assert!(html.contains("<table class=\"folds\">"), "{html}");
+        assert!(html.contains("<td class=\"r g\" data-h=\"lost: mean \">1 %</td>"), "{html}");
+        assert!(
+            html.contains("<td class=\"none\" data-h=\"where \">–</td><td class=\"pass\">pass</td>"),
+            "{html}"
+        );
+        assert!(html.ends_with("<p class=\"soft\">Mean: of all.</p>\n"), "{html}");
+    }
+
+    #[test]
+    fn rows_with_the_same_figures_are_one() {
+        let mut all = table([("there", "tap, overall"), (">lost", "0 %")]);
+        let rows = [("tap, 7:05", "0 %"), ("tap, 7:06", "1 %"), ("span", "1 %"), ("tap, 7:08", "0 %")];
+        for (name, lost) in rows {
+            all.push(None, [("there", name.to_owned()), (">lost", lost.to_owned())]);
+        }
+        let names: Vec<String> = all.merged().rows.into_iter().map(|mut row| row.cells.remove(0)).collect();
+        assert_eq!(names, ["tap, overall; 7:05", "tap, 7:06; span", "tap, 7:08"]);
+    }
+
+    #[test]
+    fn only_a_long_table_scrolls_in_itself_and_says_so() {
+        let mut table = table([("name", "a")]);
+        assert!(!table.html().contains("more below") && table.html().contains("more to the right"));
+        table.rows = vec![table.rows[0].clone(); LONG + 1];
+        let html = table.html();
+        assert!(html.contains("<div class=\"scroll long\"") && html.contains("more below"), "{html}");
     }
 
     #[test]

@@ -17,11 +17,17 @@ pub(crate) fn mean(numbers: &[f64]) -> Option<f64> {
 
 /// The mean without the smallest and the largest number; of fewer than three the mean of all.
 pub(crate) fn trimmed_mean(numbers: &[f64]) -> Option<f64> {
-    let sorted = sorted(numbers);
-    match sorted.len() {
-        ..TRIMMED_MIN => mean(&sorted),
-        count => mean(&sorted[1..count - 1]),
+    mean(&trimmed(numbers))
+}
+
+/// The numbers without the smallest and the largest, sorted; fewer than three stay complete.
+pub(crate) fn trimmed(numbers: &[f64]) -> Vec<f64> {
+    let mut sorted = sorted(numbers);
+    if sorted.len() >= TRIMMED_MIN {
+        sorted.pop();
+        sorted.remove(0);
     }
+    sorted
 }
 
 /// The median; of an even number of values, the mean of the two in the middle.

@@ -28,6 +28,29 @@ addEventListener("load", () => setTimeout(() => {
   });
   say("smallest-text-px", Math.min(...sizes));
   say("beyond-the-edge-px", document.documentElement.scrollWidth - innerWidth);
+  const box = (part) => part.getBoundingClientRect();
+  const all = (parts) => [...document.querySelectorAll(parts)];
+  const first = all("h1, .folds th, .folds td").filter((part) => box(part).height > 0);
+  say("first-figures", first.length);
+  say("first-beyond-the-edge-px", Math.max(...first.map((part) => box(part).right)) - innerWidth);
+  const names = pictures.flatMap((svg) => [...svg.querySelectorAll(".name")]);
+  say("names-cut", names.filter((name) => name.textContent.endsWith("…")).length);
+  const crosses = (name) => {
+    const { left, right, top, bottom } = box(name);
+    const lines = [...name.closest("svg").querySelectorAll(".base, .grid")].map(box);
+    return lines.some((line) => line.left < right && line.right > left && line.top < bottom - 2 && line.bottom > top + 2);
+  };
+  say("names-on-an-axis", names.filter(crosses).length);
+  const widths = all("main > section > .table, main > section > .pics, figure.full").map((part) => box(part).width);
+  say("widths-apart-px", Math.max(...widths) - Math.min(...widths));
+  const hidden = ({ scrollWidth, clientWidth }) => scrollWidth > clientWidth + 1;
+  const shown = (part) => getComputedStyle(part).visibility === "visible";
+  const tables = all("main > section > .table").map((table) =>
+    [table.querySelector(".scroll"), table.querySelector(".hint span:last-child")]);
+  const wide = tables.filter(([scroll]) => hidden(scroll));
+  say("wide-tables", wide.length);
+  say("wrong-hints", tables.filter(([scroll, hint]) => hidden(scroll) !== shown(hint)).length);
+  wide.forEach(([scroll]) => { scroll.scrollLeft = scroll.scrollWidth; });
   const hoverAt = (element, x, y) => {
     const at = { clientX: x, clientY: y };
     element.dispatchEvent(new PointerEvent("pointermove", { ...at, bubbles: true, pointerType: "mouse" }));
@@ -35,8 +58,8 @@ addEventListener("load", () => setTimeout(() => {
   };
   const hover = (mark) => {
     mark.scrollIntoView({ block: "center", behavior: "instant" });
-    const box = mark.getBoundingClientRect();
-    return hoverAt(mark, box.x + box.width / 2, box.y + box.height / 2);
+    const { x, y, width, height } = box(mark);
+    return hoverAt(mark, x + width / 2, y + height / 2);
   };
   const holding = (part) => pictures.find((svg) => svg.querySelector(part));
 "##;
@@ -55,8 +78,11 @@ const PROBE_END: &str = r##"
   say("light", paper());
   document.getElementById("theme").click();
   say("dark", paper());
-  say("done", 1);
-}, 50));
+  setTimeout(() => {
+    say("hints-at-the-end", wide.filter(([, hint]) => shown(hint)).length);
+    say("done", 1);
+  }, 200);
+}, 200));
 "##;
 
 /// Writes a folder, with more than that number of files, and reads the result from it.
@@ -184,8 +210,8 @@ pub(crate) fn is_one_page<R: Reported>(report: &R) {
     assert!(page.len() < 4_000_000, "{} bytes", page.len());
 }
 
-/// A browser draws more than that number of figures, on a narrow screen and on a wide one. `probe` is the middle of the
-/// script, and `check` receives what it found.
+/// A browser draws more than that number of figures, on narrow screens and on wide ones, cuts nothing of the first figures
+/// off, and shows where a table goes on. `probe` is the middle of the script, and `check` receives what it found.
 pub(crate) fn is_drawn<R: Reported>(
     test: &str,
     report: &R,
@@ -195,7 +221,7 @@ pub(crate) fn is_drawn<R: Reported>(
 ) {
     let Some(browser) = browser(test) else { return };
     let probe = [PROBE_BEGIN, probe, PROBE_END].concat();
-    for width in [400, 1600] {
+    for width in [360, 400, 1400, 1600] {
         let dir = tempfile::tempdir().unwrap();
         write(report, dir.path()).unwrap();
         let seen = look(&browser, dir.path(), width, &probe);
@@ -205,6 +231,18 @@ pub(crate) fn is_drawn<R: Reported>(
         assert_eq!(seen.number("marks-without-size"), 0.0, "{seen:?}");
         assert!(seen.number("smallest-text-px") >= 9.5, "{seen:?}");
         assert!(seen.number("beyond-the-edge-px") <= 0.0, "{seen:?}");
+        assert!(
+            seen.number("first-figures") > 10.0 && seen.number("first-beyond-the-edge-px") <= 0.0,
+            "{seen:?}"
+        );
+        assert_eq!(
+            (seen.number("names-cut"), seen.number("names-on-an-axis")),
+            (0.0, 0.0),
+            "at {width}: {seen:?}"
+        );
+        assert!(seen.number("widths-apart-px") < 1.0, "at {width}: {seen:?}");
+        assert_eq!((seen.number("wrong-hints"), seen.number("hints-at-the-end")), (0.0, 0.0), "{seen:?}");
+        assert!(width > 400 || seen.number("wide-tables") > 3.0, "{seen:?}");
         assert!(seen.line("after-escape").contains("hidden"), "{seen:?}");
         assert_ne!(seen.line("light"), seen.line("dark"), "{seen:?}");
         assert_eq!(seen.number("svg-files"), seen.number("figures"), "{seen:?}");

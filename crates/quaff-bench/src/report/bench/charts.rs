@@ -1,9 +1,9 @@
 //! The charts of a bench: curves where a rate was swept, heat maps over sizes or series, bars elsewhere.
 
-use super::tables::{found, has_one_size, highest_words, is_same_workload, source_loss};
+use super::tables::{compares, found, has_one_size, highest_words, is_same_workload, source_loss};
 use super::view::{
-    View, cpu_of, distinct, failure, fell_short, found_words, is_own_word, limit_words, loss_words,
-    offered_pps, rate_words, size_words, whole,
+    View, cpu_of, distinct, failure, fell_short, found_words, is_own_word, kept_losses, limit_words,
+    loss_words, offered_pps, rate_words, size_words, whole,
 };
 use crate::bench::plan::SourceRow;
 use crate::bench::result::{Burst, Case, LimitedBy, Search};
@@ -12,7 +12,7 @@ use crate::report::chart::curves::{Curves, Line, Panel, Point};
 use crate::report::chart::heat::{Cell, Heat, Map};
 use crate::report::chart::mark::SOURCE;
 use crate::report::chart::scale::{Scale, Unit};
-use crate::report::chart::strips::{self, Mark, Row};
+use crate::report::chart::strips::{self, Bar, Mark, Row};
 use crate::report::chart::{Chart, Shape};
 use crate::stats::{median, spread};
 use quaff::format::{count, percent, rate, significant};
@@ -132,7 +132,7 @@ fn heat(
     };
     let caption = "The number in a cell is the loss in percent. A cut corner: the generator was at its limit. \
                    ×: the capturer failed.";
-    Some(Chart::new(title, caption_of(caption, cases.iter().copied()), Shape::Heat(heat)))
+    Some(Chart::new(title, caption_of(caption, view.report.cases.iter()), Shape::Heat(heat)))
 }
 
 /// Rates without the unit that all of them have, and that unit for the axis.
@@ -162,10 +162,14 @@ fn curves(view: &View, groups: &[Group]) -> Vec<Chart> {
         groups.iter().map(|group| most(group, figure)).fold(0.0, f64::max)
     };
     let (all_lost, all_used) = (most_of_all(&lost), most_of_all(&used));
+    let caption = "Points: for loss the mean of the runs without best and worst, for CPU the median. Thick strokes: the runs \
+                   in that mean. Thin strokes: from the best run to the worst. Hollow: the generator was at its limit. The \
+                   rate is the one that arrived. A chart with much smaller figures than others has scales of its own.";
+    let caption = caption_of(caption, groups.iter().flat_map(|group| group.cases.iter().copied()));
     let draw = |group: &Group| {
         let loss = Scale::over(reach(most(group, &lost), all_lost), Unit::Loss);
         let cpu = Scale::over(reach(most(group, &used), all_used), Unit::Percent);
-        curve(view, group, loss, cpu)
+        curve(view, group, [loss, cpu], &caption)
     };
     groups.iter().map(draw).collect()
 }
@@ -175,7 +179,7 @@ fn reach(most: f64, most_of_all: f64) -> f64 {
     if most * 4.0 < most_of_all { most } else { most_of_all }
 }
 
-fn curve(view: &View, group: &Group, loss: Scale, cpu: Scale) -> Chart {
+fn curve(view: &View, group: &Group, [loss, cpu]: [Scale; 2], caption: &str) -> Chart {
     let rates = rates(&group.cases);
     let in_bits = rates.iter().filter(|rate| rate.ends_with("bit/s")).count() * 2 > rates.len();
     let arrived = |case: &Case| offered_pps(case).or(case.pps.map(|pps| pps as f64));
@@ -196,15 +200,15 @@ fn curve(view: &View, group: &Group, loss: Scale, cpu: Scale) -> Chart {
         Line::new(view.style(name), name, cases.filter_map(|case| point(case)))
     };
     let lost = |case: &Case| {
-        let (y, spread, hollow) = (case.loss_trimmed?, case.loss_spread, fell_short(case));
-        let words = format!("{} lost", loss_words(case));
-        Some(Point { column: column(case), x: x_of(case)?, y, spread, hollow, words })
+        let (y, spread, kept) = (case.loss_trimmed?, case.loss_spread, kept_losses(case));
+        let (hollow, words) = (fell_short(case), format!("{} lost", loss_words(case)));
+        Some(Point { column: column(case), x: x_of(case)?, y, spread, kept, hollow, words })
     };
     let took = |case: &Case| {
         let y = case.cpu_median?;
         let spread = spread(&summary::cpu(&case.runs));
         let words = format!("{} % of a core{}", significant(y * 100.0), of_all(case));
-        Some(Point { column: column(case), x: x_of(case)?, y, spread, hollow: false, words })
+        Some(Point { column: column(case), x: x_of(case)?, y, spread, words, ..Point::default() })
     };
     let lines = |point: &dyn Fn(&Case) -> Option<Point>| {
         view.names.iter().filter_map(|name| line(name, point)).collect()
@@ -214,12 +218,8 @@ fn curve(view: &View, group: &Group, loss: Scale, cpu: Scale) -> Chart {
         Panel::new("CPU of the capturer, % of a core", cpu, 130.0, lines(&took)),
     ];
     let columns = rates.iter().map(|rate| format!("{rate}, {}", group.size)).collect();
-    let caption = "Points: mean of the runs without best and worst for loss, median for CPU. Vertical strokes: from the \
-                   best run to the worst. Hollow: the generator was at its limit. The rate is the one that \
-                   arrived. A picture with much smaller figures than others has scales of its own.";
     let how = if x.is_logarithmic() { " (logarithmic)" } else { "" };
     let x_label = format!("offered, {unit}{how}");
-    let caption = caption_of(caption, group.cases.iter().copied());
     let curves = Curves { x_label, x, columns, panels, gaps: Vec::new(), is_dense: false };
     Chart::new(titled([&group.place, &group.size]), caption, Shape::Curves(curves))
 }
@@ -272,12 +272,13 @@ fn loss_bars(view: &View, groups: &[Group]) -> Vec<Chart> {
         Some(Row {
             style: view.style(&case.rival),
             name: case.rival.clone(),
-            mark: Mark::Bar {
+            mark: Mark::Bar(Bar {
                 parts: case.loss_trimmed.into_iter().collect(),
                 spread: case.loss_spread,
-                dots: whole(case).filter_map(|run| run.loss).collect(),
+                kept: kept_losses(case),
+                dots: summary::losses(&case.runs),
                 hollow: fell_short(case),
-            },
+            }),
             words,
             long: format!("{} lost, at {}", loss_words(case), rate_words(case)),
         })
@@ -291,8 +292,9 @@ fn loss_bars(view: &View, groups: &[Group]) -> Vec<Chart> {
         panel.rows.extend(source);
     }
     let caption = format!(
-        "Bar: mean of the runs without best and worst. Line: from the best run to the worst. Dots: the runs, where they lie apart. \
-         Hollow: the generator was at its limit.{}",
+        "Bar: mean of the runs without best and worst. Thick line: the runs in that mean. Thin line: from the best run to the \
+         worst. Where the runs lie apart, those in the mean are dots, the others crosses. Hollow: the generator was at its \
+         limit, and at zero a stub shows it.{}",
         if theirs { " †: the source's own number, measured there." } else { "" }
     );
     let caption = caption_of(&caption, groups.iter().flat_map(|group| group.cases.iter().copied()));
@@ -301,10 +303,11 @@ fn loss_bars(view: &View, groups: &[Group]) -> Vec<Chart> {
 }
 
 /// The loss, and the rate where that is not the one in the heading: capturers take a different share of the
-/// generator's CPU time, and are offered different rates then.
+/// generator's CPU time, and are offered different rates then. "0 %, generator's limit 1.64 Mpps" where it had no more.
 fn bar_words(case: &Case, loss: f64) -> String {
     let of = offered_pps(case).filter(|_| case.pps.is_none() || fell_short(case));
-    let of = of.map(|pps| format!(" of {}", rate(pps))).unwrap_or_default();
+    let before = if loss == 0.0 && fell_short(case) { ", generator's limit" } else { " of" };
+    let of = of.map(|pps| format!("{before} {}", rate(pps))).unwrap_or_default();
     let own_word = if is_own_word(case) { " ¹" } else { "" };
     format!("{}{of}{own_word}", percent(loss))
 }
@@ -312,13 +315,15 @@ fn bar_words(case: &Case, loss: f64) -> String {
 /// The losses that the source printed for the same frames at the same rate.
 fn source_bars(view: &View, cases: &[&Case], one_size: bool) -> Vec<Row> {
     let Some(source) = &view.report.plan.source else { return Vec::new() };
-    let is_same = |row: &&SourceRow| cases.first().is_some_and(|case| is_same_workload(row, case, one_size));
+    let is_same = |row: &&SourceRow| {
+        cases.first().is_some_and(|case| is_same_workload(row, case, one_size) && compares(view, case))
+    };
     let bar = |row: &SourceRow| {
         let loss = source_loss(row)?;
         Some(Row {
             style: SOURCE,
             name: format!("{} †", row.rival),
-            mark: Mark::Bar { parts: vec![loss], spread: None, dots: Vec::new(), hollow: false },
+            mark: Mark::Bar(Bar { parts: vec![loss], ..Bar::default() }),
             words: percent(loss),
             long: format!("{} lost there: {}", percent(loss), source.title),
         })
@@ -338,7 +343,7 @@ fn cpu_bars(view: &View, groups: &[Group]) -> Vec<Chart> {
         let (dots, of_all) = (summary::cpu(&case.runs), of_all(case));
         let long = format!("{all} of a core{of_all}: {user_words} its own code, {system_words} the kernel");
         let parts = vec![user * scale, system * scale];
-        let mark = Mark::Bar { parts, spread: spread(&dots), dots, hollow: false };
+        let mark = Mark::Bar(Bar { parts, spread: spread(&dots), dots, ..Bar::default() });
         Some(Row { style: view.style(&case.rival), name: case.rival.clone(), mark, words: all, long })
     };
     let caption = "CPU time of the capturer's processes for each second of traffic: dark in their own code, light in the \
@@ -359,7 +364,7 @@ fn search_bars(view: &View) -> Vec<Chart> {
         Row {
             style: view.style(&search.rival),
             name: search.rival.clone(),
-            mark: Mark::Bar { parts: vec![found], spread: spread(&dots), dots, hollow },
+            mark: Mark::Bar(Bar { parts: vec![found], spread: spread(&dots), dots, hollow, kept: None }),
             long: format!("{words}; {upper}; limited by {limit}"),
             words,
         }
@@ -388,7 +393,7 @@ fn burst_bars(view: &View) -> Vec<Chart> {
         let from_to = spread.map(|[low, high]| [low, high].map(|k| count((k * 1e3) as u64)).join(" – "));
         let words = format!("{}{}", if hollow { "≥ " } else { "" }, count((middle * 1e3) as u64));
         let long = format!("{words} frames ({}), at {}", from_to.unwrap_or_default(), rate(burst.pps));
-        let mark = Mark::Bar { parts: vec![middle], spread, dots, hollow };
+        let mark = Mark::Bar(Bar { parts: vec![middle], spread, dots, hollow, kept: None });
         Some(Row { style: view.style(&burst.rival), name: burst.rival.clone(), mark, words, long })
     };
     let bursts = &view.report.bursts;

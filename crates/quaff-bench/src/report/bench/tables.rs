@@ -2,8 +2,8 @@
 
 use super::view::{
     View, bits, buffer_words, can_lose, cpu_per_packet, distinct, drop_counter, failure, fell_short,
-    found_words, frames_words, is_lossless, limit_words, offered_pps, offered_words, parse_rate, size_words,
-    softirq, whole,
+    found_words, frames_words, is_lossless, kept_losses, limit_words, offered_pps, offered_words, parse_rate,
+    size_words, softirq, whole,
 };
 use crate::bench::plan::SourceRow;
 use crate::bench::result::{Case, GoalRow, LimitedBy, Report, Search};
@@ -14,6 +14,9 @@ use crate::stats::median;
 use quaff::format::{count, percent, percents, quote, rate, significant, span};
 use quaff_lab::topology::CoreUse;
 
+/// What a mean of losses leaves out, under the tables that have one.
+const MEANS: &str =
+    "Mean: of the runs of a case without the best and the worst. Best and worst run: of all runs.";
 /// After a figure that the generator limited.
 const LIMITED: &str = " *";
 
@@ -59,6 +62,9 @@ pub(super) fn pivot(title: &str, cases: &[&Case], cell: Cell<'_>) -> Table {
         table.push(None, row.chain(names.iter().map(of)));
     }
     table.note = buffers_note(cases);
+    if table.rows.iter().flat_map(|row| &row.cells).any(|cell| cell.contains("%)")) {
+        table.note += "; the mean is without the best and the worst run, which are in brackets";
+    }
     if table.rows.iter().flat_map(|row| &row.cells).any(|cell| cell.ends_with(LIMITED)) {
         table.note += "; * frames could not be sent as fast as asked: this says nothing about that rate";
     }
@@ -81,7 +87,7 @@ fn buffers_note(cases: &[&Case]) -> String {
     }
 }
 
-/// "12.3 % (10.1–14.0 %)", with the spread where there is one.
+/// "12.3 % (10.1–14.0 %)": the mean without best and worst, and the best and the worst run where they differ.
 pub(super) fn pivot_loss(case: &Case) -> String {
     let failed = case.runs.iter().filter(|run| run.failed.is_some()).count();
     let Some(mean) = case.loss_trimmed else { return if failed > 0 { "failed" } else { NONE }.into() };
@@ -112,24 +118,27 @@ pub(super) fn summary(view: &View) -> Table {
         let worst = lossy.max_by(|a, b| loss(a).total_cmp(&loss(b)));
         let failed = cases.iter().flat_map(|case| &case.runs).filter(|run| run.failed.is_some()).count();
         let counter = drop_counter(cases.iter().flat_map(|case| &case.runs));
+        let run = cases.iter().filter_map(|case| case.loss_spread).map(|[_, most]| most).reduce(f64::max);
         let row = [
             ("capturer", (*name).into()),
-            (">cases", cases.len().to_string()),
-            (">none lost in", none_lost_words(&cases)),
-            (">median lost", or_none(median(&losses).map(percent))),
-            (">most lost", or_none(losses.iter().copied().reduce(f64::max).map(percent))),
+            (">most lost|mean", or_none(losses.iter().copied().reduce(f64::max).map(percent))),
+            ("?>most lost|worst run", or_none(run.map(percent))),
             ("where", or_none(worst.map(|case| view.workload(case)))),
-            ("?>offered there", or_none(worst.and_then(|case| offered_pps(case)).map(rate))),
-            ("?>buffer", distinct(cases.iter().map(|case| buffer_words(case))).join(", ")),
+            (">offered there", or_none(worst.and_then(|case| offered_pps(case)).map(rate))),
+            ("buffer", distinct(cases.iter().map(|case| buffer_words(case))).join(", ")),
+            ("none lost in", none_lost_words(&cases)),
+            ("??>median lost", or_none(median(&losses).map(percent))),
             (
                 ">CPU per packet",
                 or_none(cpu_per_packet(cases.iter().copied()).map(|ns| format!("{} ns", significant(ns)))),
             ),
             ("its own drop counter", counter.map_or("says nothing".into(), |counter| counter.describe())),
-            (">runs that failed", if failed == 0 { NONE.into() } else { failed.to_string() }),
+            (">failed runs", if failed == 0 { NONE.into() } else { failed.to_string() }),
         ];
         table.push(Some(view.style(name)), row);
     }
+    table.note = MEANS.into();
+    table.folds = true;
     table.without_empty()
 }
 
@@ -147,11 +156,13 @@ pub(super) fn cases(view: &View) -> Table {
             ("asked", case.rate.clone()),
             (">offered", or_none(offered_pps(case).map(rate))),
             (
-                ">lost",
+                ">lost|mean",
                 case.loss_trimmed.map_or_else(|| failure(case).map_or(NONE, |_| "failed").into(), percent),
             ),
-            (">median", or_none(case.loss_median.map(percent))),
-            (">spread", or_none(case.loss_spread.map(percents))),
+            ("?>lost|runs in it", or_none(kept_losses(case).map(percents))),
+            ("?>lost|median", or_none(case.loss_median.map(percent))),
+            (">lost|best run", or_none(case.loss_spread.map(|[best, _]| percent(best)))),
+            (">lost|worst run", or_none(case.loss_spread.map(|[_, worst]| percent(worst)))),
             ("counted by", distinct(whole(case).map(|run| run.counted_by.as_str())).join(", ")),
             (
                 "its own counter",
@@ -164,6 +175,7 @@ pub(super) fn cases(view: &View) -> Table {
         ];
         table.push(Some(view.style(&case.rival)), row);
     }
+    table.note = MEANS.into();
     table.without_empty()
 }
 
@@ -241,11 +253,20 @@ pub(super) fn source(view: &View) -> Table {
     let one_size = has_one_size(view.report);
     source_table("The source's own numbers, and ours", source, source_loss, significant, |row| {
         let here = |name: &&str| {
-            let same = view.cases_of(name).find(|case| is_same_workload(row, case, one_size));
+            let compares = |case: &&Case| is_same_workload(row, case, one_size) && compares(view, case);
+            let same = view.cases_of(name).find(compares);
             (format!(">{name} here"), or_none(same.and_then(|case| case.loss_trimmed).map(percent)))
         };
         view.names.iter().map(here).collect()
     })
+}
+
+/// Returns whether a case stands beside a source's numbers: sources leave the capturers their own buffers, so a case with a
+/// buffer that the plan set does only where none of its capturer and workload has its own.
+pub(super) fn compares(view: &View, case: &Case) -> bool {
+    let load = |case: &Case| (case.size, case.mix.clone(), case.pps, case.rate.clone());
+    let is_own = |other: &Case| other.setting.buffer_mib.is_none() && load(other) == load(case);
+    case.setting.buffer_mib.is_none() || !view.cases_of(&case.rival).any(is_own)
 }
 
 /// The loss in a source's row, or computed from the share that was received.

@@ -7,6 +7,7 @@ use crate::bench::result::{Case, GoalRow, LimitedBy, Report, Search};
 use crate::bench::summary::summarise;
 use crate::method::Run;
 use crate::report::Table;
+use crate::report::chart::strips::Mark;
 use crate::report::chart::{Section, Shape};
 use crate::testing::sample_report;
 use std::collections::BTreeMap;
@@ -50,7 +51,7 @@ fn sections(report: &Report) -> Vec<Section> {
 /// The cell of the only row under `head`.
 fn cell(table: &Table, head: &str) -> String {
     assert_eq!(table.rows.len(), 1);
-    let at = table.columns.iter().position(|column| column.head == head);
+    let at = table.columns.iter().position(|column| column.heading() == head);
     at.map_or(String::new(), |at| table.rows[0].cells[at].clone())
 }
 
@@ -60,7 +61,10 @@ fn a_liar_is_shown() {
     let report = report_of("liar", &runs);
     let summary = tables::summary(&View::new(&report));
     assert_eq!(cell(&summary, "none lost in"), "0 of 1");
-    assert_eq!(cell(&summary, "most lost"), "10 %");
+    assert_eq!(
+        (cell(&summary, "most lost mean"), cell(&summary, "most lost worst run")),
+        ("10 %".into(), "10 %".into())
+    );
     assert_eq!(cell(&summary, "its own drop counter"), "0 of 500 lost");
     assert_eq!(cell(&tables::cases(&View::new(&report)), "its own counter"), "0 of 500 lost");
 }
@@ -70,9 +74,20 @@ fn the_mean_is_without_best_and_worst_and_all_values_stand_beside_it() {
     let runs = [1000, 990, 980, 970, 500].map(|captured| (Some(captured), None));
     let report = report_of("one", &runs);
     let cases = tables::cases(&View::new(&report));
-    assert_eq!(cell(&cases, "lost"), "2 %");
-    assert_eq!(cell(&cases, "median"), "2 %");
-    assert_eq!(cell(&cases, "spread"), "0–50 %");
+    assert_eq!(cell(&cases, "lost mean"), "2 %");
+    assert_eq!(cell(&cases, "lost runs in it"), "1–3 %");
+    assert_eq!(cell(&cases, "lost median"), "2 %");
+    assert_eq!(
+        (cell(&cases, "lost best run"), cell(&cases, "lost worst run")),
+        ("0 %".into(), "50 %".into())
+    );
+    let summary = tables::summary(&View::new(&report));
+    assert_eq!(
+        (cell(&summary, "most lost mean"), cell(&summary, "most lost worst run")),
+        ("2 %".into(), "50 %".into())
+    );
+    let words = super::view::loss_words(&report.cases[0]);
+    assert!(words.starts_with("2 % (mean of 3 of 5 runs, 1–3 %; all: 0–50 %)"), "{words}");
     assert_eq!(cell(&cases, "CPU, % of a core"), "25");
     assert_eq!(cell(&tables::summary(&View::new(&report)), "its own drop counter"), "says nothing");
     // 2.5 s of CPU for 4440 packets.
@@ -84,7 +99,8 @@ fn the_mean_is_without_best_and_worst_and_all_values_stand_beside_it() {
 fn a_loss_in_one_run_of_five_is_not_none() {
     let runs = [1000, 1000, 1000, 1000, 999].map(|captured| (Some(captured), Some(0)));
     let report = report_of("one", &runs);
-    assert_eq!(cell(&tables::cases(&View::new(&report)), "lost"), "0 %", "trimmed");
+    assert_eq!(cell(&tables::cases(&View::new(&report)), "lost mean"), "0 %", "trimmed");
+    assert_eq!(cell(&tables::cases(&View::new(&report)), "lost worst run"), "0.1 %");
     assert_eq!(cell(&tables::summary(&View::new(&report)), "none lost in"), "0 of 1");
     assert!(text::findings(&View::new(&report))[0].contains("one in 0 of 1"));
 }
@@ -203,9 +219,30 @@ fn frames_that_came_slower_than_asked_are_marked_though_some_were_lost() {
 }
 
 #[test]
+fn a_bar_of_zero_at_the_limit_of_the_generator_is_hollow_and_says_so() {
+    let mut report = report_of("one", &[(Some(1000), Some(0)); 5]);
+    let bar = |report: &Report| {
+        let sections = sections(report);
+        let Shape::Strips(strips) = &sections[0].charts[0].shape else { panic!("no bars") };
+        let row = &strips.panels[0].rows[0];
+        let Mark::Bar(bar) = &row.mark else { panic!("no bar") };
+        (bar.clone(), row.words.clone())
+    };
+    (report.cases[0].pps, report.cases[0].limited_by) = (Some(1000), LimitedBy::Generator);
+    let (limited, words) = bar(&report);
+    assert!(limited.hollow && limited.parts == [0.0], "{limited:?}");
+    assert_eq!(words, "0 %, generator's limit 500 pps");
+    (report.cases[0].pps, report.cases[0].limited_by) = (Some(500), LimitedBy::Nothing);
+    let (reached, words) = bar(&report);
+    assert!(!reached.hollow, "{reached:?}");
+    assert_eq!(words, "0 %");
+    assert_eq!(reached.kept, Some([0.0, 0.0]));
+}
+
+#[test]
 fn a_case_that_failed_is_named_and_no_figure_is_made_of_it() {
     let report = report_of("crasher", &[(None, None), (None, None)]);
-    assert_eq!(cell(&tables::cases(&View::new(&report)), "lost"), "failed");
+    assert_eq!(cell(&tables::cases(&View::new(&report)), "lost mean"), "failed");
     assert_eq!(cell(&tables::cases(&View::new(&report)), "runs"), "0 of 2");
     let warnings = text::warnings(&View::new(&report)).0;
     assert!(warnings.iter().any(|line| line.contains("2 of 2 runs failed: it crashed.")), "{warnings:?}");
@@ -279,6 +316,38 @@ fn a_sources_row_stands_beside_the_same_frames_at_the_same_rate() {
         SourceRow { loss: None, figures: [("received %".into(), 97.5)].into(), ..row(512, "50 %") };
     assert!((tables::source_loss(&received).unwrap() - 0.025).abs() < 1e-9);
     assert!(!tables::is_same_workload(&row(256, "117,489 pps"), &case, false));
+}
+
+#[test]
+fn a_sources_numbers_stand_beside_own_buffers_where_there_are_both() {
+    let mut report = report_of("one", &[(Some(1000), None)]);
+    report.plan.source = sample_report().plan.source;
+    let case =
+        Case { size: 60, pps: Some(553_571), rate: "37.2 % of 1 Gbit/s".into(), ..report.cases[0].clone() };
+    let mut equal = Case { series: "256 MiB of buffer each".into(), ..case.clone() };
+    (equal.setting.buffer_mib, equal.loss_trimmed) = (Some(256), Some(0.5));
+    let here = |cases: &[&Case]| {
+        let mut report = Report { ..report_of("one", &[]) };
+        report.plan.source.clone_from(&sample_report().plan.source);
+        report.cases = cases.iter().map(|case| (*case).clone()).collect();
+        let table = tables::source(&View::new(&report));
+        let at = table.columns.iter().position(|column| column.head == "one here").unwrap();
+        table.rows[0].cells[at].clone()
+    };
+    assert_eq!(here(&[&equal, &case]), "0 %");
+    assert_eq!(here(&[&equal]), "50 %");
+}
+
+#[test]
+fn a_capturer_that_keeps_its_own_buffer_stays_in_the_chart_of_the_others() {
+    let mut report = report_of("quaff", &[(Some(1000), None)]);
+    report.cases[0].setting.buffer_mib = Some(256);
+    let mut own = report_of("mine", &[(Some(1000), None)]).cases.remove(0);
+    own.setting.buffer_mib = None;
+    report.cases.push(own);
+    let sections = sections(&report);
+    let Shape::Strips(bars) = &sections[0].charts[0].shape else { panic!("no bars") };
+    assert_eq!((bars.panels.len(), bars.panels[0].rows.len()), (1, 2), "{:?}", bars.panels);
 }
 
 #[test]

@@ -1,10 +1,11 @@
 //! Figures of cases, and their texts, for both the tables and the charts of a bench.
 
 use crate::bench::result::{Case, LimitedBy, Report};
+use crate::bench::summary;
 use crate::method::Run;
 pub(super) use crate::report::document::distinct;
-use crate::stats::median;
-use quaff::format::{count, percent, rate, significant};
+use crate::stats::{median, spread, trimmed};
+use quaff::format::{count, percent, percents, rate, significant};
 use quaff_lab::tool::Setting;
 
 /// A result, with a colour for each capturer.
@@ -13,7 +14,7 @@ pub(super) struct View<'a> {
     /// Names in the order of the plan, then of appearance.
     pub(super) names: Vec<&'a str>,
     several_series: bool,
-    /// True if a series has cases of several settings.
+    /// True if a series has cases of one capturer with several settings.
     several_settings: bool,
 }
 
@@ -27,8 +28,9 @@ impl<'a> View<'a> {
         let names =
             distinct(plan.chain(facts).chain(cases).chain(searches).chain(bursts).map(String::as_str));
         let series = distinct(report.cases.iter().map(|case| case.series.as_str()));
-        let settings = distinct(report.cases.iter().map(|case| (case.series.as_str(), &case.setting)));
-        let several_settings = settings.len() > series.len();
+        let of = |case: &'a Case| (case.series.as_str(), case.rival.as_str());
+        let settings = distinct(report.cases.iter().map(|case| (of(case), &case.setting)));
+        let several_settings = settings.len() > distinct(report.cases.iter().map(of)).len();
         Self { report, names, several_series: series.len() > 1, several_settings }
     }
 
@@ -223,10 +225,10 @@ pub(super) fn limit_words(limit: LimitedBy) -> &'static str {
     }
 }
 
-/// The loss of a case with its spread: "27.4 % (27.0–28.4 %, 5 runs)", or why there is none.
+/// The loss of a case: "27.4 % (mean of 3 of 5 runs, 27.2–27.6 %; all: 27.0–28.4 %)", or why there is none.
 pub(super) fn loss_words(case: &Case) -> String {
-    let runs = whole(case).count();
-    let runs = if runs == 1 { "1 run".into() } else { format!("{runs} runs") };
+    let all = whole(case).count();
+    let runs = if all == 1 { "1 run".into() } else { format!("{all} runs") };
     let limit = match case.limited_by {
         LimitedBy::Generator => "; the generator was the limit",
         LimitedBy::Receiver => "; lost before the capturer",
@@ -236,11 +238,22 @@ pub(super) fn loss_words(case: &Case) -> String {
     let runs = if is_own_word(case) { format!("{runs}, by its own word") } else { runs };
     match (case.loss_trimmed, case.loss_spread) {
         (Some(loss), Some(spread)) if spread[0] < spread[1] => {
-            format!("{} ({}, {runs}){limit}", percent(loss), quaff::format::percents(spread))
+            let mean = kept_losses(case).map_or(String::new(), |kept| {
+                format!("mean of {} of {runs}, {}; all: ", all - 2, percents(kept))
+            });
+            let runs = if mean.is_empty() { format!(", {runs}") } else { String::new() };
+            format!("{} ({mean}{}{runs}){limit}", percent(loss), percents(spread))
         }
         (Some(loss), _) => format!("{} ({runs}){limit}", percent(loss)),
         (None, _) => failure(case).unwrap_or("nothing to be captured").into(),
     }
+}
+
+/// The smallest and the largest loss of the runs in the mean of a case; `None` where it leaves out none.
+pub(super) fn kept_losses(case: &Case) -> Option<[f64; 2]> {
+    let all = summary::losses(&case.runs);
+    let kept = trimmed(&all);
+    if kept.len() < all.len() { spread(&kept) } else { None }
 }
 
 /// The reason of its first failed run.

@@ -3,7 +3,7 @@
 
 use super::mark::{SOURCE, class, sign};
 use super::scale::Scale;
-use super::svg::{Anchor, Svg, fitted, n, width_of};
+use super::svg::{Anchor, BOLD, Svg, fitted, n, width_of};
 use super::{Drawn, Target, open_column, open_mark};
 
 /// Panels over one axis.
@@ -53,7 +53,10 @@ pub(crate) struct Point {
     pub(crate) column: usize,
     pub(crate) x: f64,
     pub(crate) y: f64,
+    /// Smallest and largest of all runs.
     pub(crate) spread: Option<[f64; 2]>,
+    /// Smallest and largest of the runs in the mean, where it leaves out others.
+    pub(crate) kept: Option<[f64; 2]>,
     /// Drawn hollow: a limit of the measurement, not of what was measured.
     pub(crate) hollow: bool,
     /// The value as text.
@@ -75,7 +78,8 @@ impl Panel {
     }
 }
 
-const PX: f64 = 12.0;
+/// Font size of names, which are bold, px.
+const PX: f64 = 12.0 * BOLD;
 const TOP: f64 = 26.0;
 const GAP: f64 = 38.0;
 
@@ -106,6 +110,7 @@ pub(super) fn draw(curves: &Curves, width: f64, target: Target) -> Drawn {
         }
         plot.names(panel, top);
     }
+    plot.gap_names();
     // In a file, a line without signs has nothing to point at.
     let columns = if curves.is_dense && target == Target::File { 0 } else { curves.columns.len() };
     for column in 0..columns {
@@ -118,7 +123,7 @@ impl<'a> Plot<'a> {
     fn new(curves: &'a Curves, width: f64, target: Target) -> Self {
         let lines = || curves.panels.iter().flat_map(|panel| &panel.lines);
         let widest = lines().map(|line| width_of(&line.name, PX)).fold(0.0, f64::max);
-        let label_width = widest.min(width * 0.26);
+        let label_width = widest.min(width * 0.3);
         let left = curves.panels.iter().map(tick_width).fold(34.0, f64::max);
         let right = width - label_width - 26.0;
         let mut bottom = TOP - GAP;
@@ -160,18 +165,27 @@ impl<'a> Plot<'a> {
         }
     }
 
-    /// Shades the gaps of all panels, with the text in the uppermost.
+    /// Shades the gaps of all panels.
     fn gaps(&mut self) {
-        let Some(top) = self.tops.first().copied() else { return };
         for gap in &self.curves.gaps {
             let [from, to] = [gap.from, gap.to].map(|x| self.x(x));
             for (panel, top) in self.panels() {
                 self.svg.rect("gap", [from, top], [(to - from).max(1.5), panel.height]);
             }
-            let least = self.left + width_of(&gap.words, 11.0) / 2.0;
-            let most = self.right - width_of(&gap.words, 11.0) / 2.0;
-            let middle = ((from + to) / 2.0).clamp(least, most.max(least));
-            self.svg.text("alarm", Anchor::Middle, [middle, top + 12.0], &gap.words);
+        }
+    }
+
+    /// Writes the text of each gap into the uppermost panel, over its lines.
+    fn gap_names(&mut self) {
+        let (Some(top), Some(panel)) = (self.tops.first().copied(), self.curves.panels.first()) else {
+            return;
+        };
+        for gap in &self.curves.gaps {
+            let half = width_of(&gap.words, 11.0 * BOLD) / 2.0;
+            let (least, most) = (self.left + half, self.right - half);
+            let middle = (self.x(gap.from) + self.x(gap.to)) / 2.0;
+            let at = [middle.clamp(least, most.max(least)), top + panel.height * 0.7];
+            self.svg.text("alarm", Anchor::Middle, at, &gap.words);
         }
     }
 
@@ -204,6 +218,10 @@ impl<'a> Plot<'a> {
             if let Some(spread) = point.spread.filter(|[low, high]| high > low && !is_dense) {
                 let [low, high] = spread.map(|y| self.place(panel, top, point.x, y));
                 self.svg.line("spread", low, high);
+                if let Some(kept) = point.kept {
+                    let [low, high] = kept.map(|y| self.place(panel, top, point.x, y));
+                    self.svg.line("kept", low, high);
+                }
             }
         }
         self.svg.path("l", &path);

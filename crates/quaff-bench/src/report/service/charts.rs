@@ -1,6 +1,5 @@
 //! The charts of a service test, and those of delays among them.
 
-use super::tables::limits_words;
 use super::trials::latency_ms;
 use super::view::{View, lost_words};
 use super::{rates, second};
@@ -8,10 +7,9 @@ use crate::report::chart::curves::{Curves, Line, Panel, Point};
 use crate::report::chart::scale::{Scale, Unit};
 use crate::report::chart::strips::{self, Mark, Row};
 use crate::report::chart::{Chart, Shape};
-use crate::report::table::NONE;
 use crate::service::result::{Latency, Performance, Way};
 use crate::trial::Delays;
-use quaff::format::{count, delay, percent};
+use quaff::format::{delay, percent};
 
 /// ns in a ms.
 const NS: f64 = 1e6;
@@ -144,21 +142,16 @@ fn run_strips(view: &View) -> Option<Chart> {
             words: format!("{}, lost {}", delay(mean), lost_words(&line.figures)),
             long: format!("{} (mean), {} to {}", delay(mean), delay(low), delay(high)),
         };
-        let limits = view.report.performance.iter().find(|line| line.service == name).map(|line| line.limits);
-        let limit = limits.and_then(|limits| limits.delay_ms).filter(|ms| *ms <= x.ends()[1]);
-        let stands = limits.map(|limits| limits_words(&limits)).filter(|words| words != NONE);
-        let stands = stands.map(|stands| format!(": {stands}")).unwrap_or_default();
+        let limit = view.report.performance.iter().find(|line| line.service == name);
+        let limit = limit.and_then(|line| line.limits.delay_ms).filter(|ms| *ms <= x.ends()[1]);
         strips::Panel {
-            title: format!("{}{stands}", view.with_way(name, way)),
+            title: view.with_way(name, way),
             rows: here.map(row).collect(),
-            limits: limit.map(|ms| (ms, "the limit".to_owned())).into_iter().collect(),
+            limits: limit.map(|ms| (ms, format!("limit of the mean: {}", delay(ms)))).into_iter().collect(),
         }
     };
-    let panels: Vec<_> = view.services_and_ways().map(panel).collect();
-    let caption = format!(
-        "From the smallest delay to the largest of the available seconds; dark up to the mean, whose number stands beside. \
-         {} strips.",
-        count(panels.iter().map(|panel| panel.rows.len() as u64).sum())
-    );
-    strips::ranges("Delay of each run", &caption, x, panels)
+    let panels = view.services_and_ways().map(panel).collect();
+    let caption = "From the smallest delay to the largest of the available seconds; dark up to the mean, whose number stands \
+                   beside.";
+    strips::ranges("Delay of each run", caption, x, panels)
 }

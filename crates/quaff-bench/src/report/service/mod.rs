@@ -24,8 +24,10 @@ impl Reported for Report {
         let view = View::new(self);
         Document {
             verdict: Some(text::banner(self)),
-            findings: text::findings(&view),
-            first: filled([tables::glance(&view), tables::performance(&view), tables::checks(&view, true)]),
+            headline: Some(text::headline(&view)),
+            summary: Some(tables::glance(&view)).filter(|table| !table.rows.is_empty()),
+            findings: text::details(&view),
+            first: filled([tables::checks(&view, true), tables::performance(&view)]),
             warnings: text::warnings(&view),
             sections: sections(charts::charts(&view)),
             tables: filled([

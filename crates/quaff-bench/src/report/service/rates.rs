@@ -6,7 +6,7 @@ use super::view::{Verdict, View, distinct, lost_words, mbps, mean_and_ends};
 use crate::report::chart::curves::{Curves, Line, Panel, Point};
 use crate::report::chart::mark::SOURCE;
 use crate::report::chart::scale::{Scale, Unit};
-use crate::report::chart::strips::{self, Mark, Row};
+use crate::report::chart::strips::{self, Bar, Mark, Row};
 use crate::report::chart::{Chart, Shape};
 use crate::service::result::{BackToBack, FrameLoss, Recovery, Step, Throughput, Way};
 use quaff::format::{count, delay, percent, rate};
@@ -23,7 +23,7 @@ pub(super) fn throughput(view: &View) -> Option<Chart> {
         ..Point::default()
     };
     let line = |way: Way, y: &dyn Fn(&Throughput, f64) -> f64| {
-        let name = if view.is_both { view.way(way) } else { "measured" };
+        let name = if view.is_both { view.way(way) } else { "without loss".into() };
         let here = all.iter().filter(|found| found.way == way);
         let points = here.filter_map(|found| {
             let pps = found.pps?;
@@ -31,7 +31,7 @@ pub(super) fn throughput(view: &View) -> Option<Chart> {
             let words = format!("{}, {}", rate(pps), throughput_words(found));
             Some(Point { hollow, words, ..point(found, y(found, pps)) })
         });
-        Line::new(usize::from(way == Way::Back), name, points)
+        Line::new(usize::from(way == Way::Back), &name, points)
     };
     let lines = |y: &dyn Fn(&Throughput, f64) -> f64| {
         let of_size = |size: &u32| all.iter().find(|found| found.size == *size);
@@ -41,14 +41,14 @@ pub(super) fn throughput(view: &View) -> Option<Chart> {
             .filter_map(of_size)
             .map(|found| Point { words: rate(found.line_pps), ..point(found, y(found, found.line_pps)) });
         let measured = view.ways().into_iter().filter_map(|way| line(way, y));
-        measured.chain(Line::new(SOURCE, "the line", of_line)).collect()
+        measured.chain(Line::new(SOURCE, "line rate", of_line)).collect()
     };
     let [y, share] = [Scale::over(most / unit, Unit::Number), Scale::up_to(1.0, Unit::Percent)];
     let panels = vec![
         Panel::new(format!("Without loss, {label}"), y, 220.0, lines(&|_, pps| pps / unit)),
         Panel::new("Of the line's rate, %", share, 130.0, lines(&|found, pps| pps / found.line_pps)),
     ];
-    let caption = "Dashed: the most that the line can carry. Hollow: nothing was lost at any rate that the instrument \
+    let caption = "Line rate: the most that the line can carry. Hollow: nothing was lost at any rate that the instrument \
                    reached, so it was the limit and not the path.";
     let curves = Curves {
         x_label: "bytes of a frame, with FCS (logarithmic)".into(),
@@ -72,9 +72,9 @@ pub(super) fn losses(view: &View) -> Vec<Chart> {
             column: loads.iter().position(|load| *load == point.load).unwrap_or(0),
             x: point.load,
             y: point.loss,
-            spread: None,
             hollow: fell_short(view, point),
             words: format!("{} lost of {}", percent(point.loss), rate(point.offered_pps)),
+            ..Point::default()
         };
         let here = all.iter().filter(|point| point.size == size && point.way == way);
         Line::new(view.size_style(size), &format!("{size} B"), here.map(point))
@@ -100,7 +100,7 @@ pub(super) fn losses(view: &View) -> Vec<Chart> {
 /// The mean of `dots` as a bar with all of them on it.
 fn bar(view: &View, size: u32, dots: Vec<f64>, hollow: bool, [words, long]: [String; 2]) -> Option<Row> {
     let [mean, low, high] = mean_and_ends(&dots)?;
-    let mark = Mark::Bar { parts: vec![mean], spread: Some([low, high]), dots, hollow };
+    let mark = Mark::Bar(Bar { parts: vec![mean], spread: Some([low, high]), dots, hollow, kept: None });
     Some(Row { style: view.size_style(size), name: format!("{size} B"), mark, words, long })
 }
 
@@ -182,12 +182,12 @@ fn step_bar(view: &View, step: &Step, cir: f64) -> Row {
     Row {
         style: view.service_style(&step.service),
         name: step.what.clone(),
-        mark: Mark::Bar {
+        mark: Mark::Bar(Bar {
             parts: vec![mean],
             spread: (high > low).then_some([low, high]),
-            dots: Vec::new(),
             hollow: verdict == Verdict::Fail,
-        },
+            ..Bar::default()
+        }),
         words: format!("{received} Mbit/s{sign}"),
         long: format!("{received} of {asked} Mbit/s{sign}, lost {lost}{late}"),
     }

@@ -1,4 +1,5 @@
-//! Charts of a performance test second by second: rate, loss, delay, and the unavailable time.
+//! Charts of a performance test second by second: rate, loss, delay, and the unavailable time. The runs of a service
+//! are over each other.
 
 use super::view::{View, distinct, mbps, mean_and_ends};
 use crate::report::chart::curves::{Curves, Gap, Line, Panel, Point};
@@ -23,18 +24,42 @@ struct Spell {
     delay: Option<[f64; 3]>,
 }
 
-/// A chart for each run and way, with a line for each service.
-pub(super) fn timelines(view: &View) -> Vec<Chart> {
-    let all = &view.report.performance;
-    let runs = distinct(all.iter().map(|line| line.run));
-    let pairs = runs.iter().flat_map(|run| view.ways().into_iter().map(|way| (*run, way)));
-    let several = runs.len() > 1;
-    pairs.filter_map(|(run, way)| timeline(view, run, way, several)).collect()
+/// Lines of one chart: the seconds of a run of a service, and the name and style of each.
+struct Overlay<'a> {
+    title: String,
+    lines: Vec<(&'a Performance, String, usize)>,
+    /// Its lines are runs.
+    has_runs: bool,
 }
 
-fn timeline(view: &View, run: u32, way: Way, several: bool) -> Option<Chart> {
-    let has_seconds = |line: &&Performance| line.run == run && line.way == way && !line.seconds.is_empty();
-    let here: Vec<&Performance> = view.report.performance.iter().filter(has_seconds).collect();
+/// A chart for each service and way with its runs over each other; after a single run, one for each way with all
+/// services.
+pub(super) fn timelines(view: &View) -> Vec<Chart> {
+    let runs = distinct(view.report.performance.iter().map(|line| line.run));
+    let overlays: Vec<Overlay<'_>> = match runs.len() {
+        0 | 1 => view.ways().into_iter().map(|way| services(view, way)).collect(),
+        _ => view.services_and_ways().map(|(name, way)| runs_of(view, name, way)).collect(),
+    };
+    overlays.iter().filter_map(|overlay| timeline(view, overlay)).collect()
+}
+
+fn services<'a>(view: &View<'a>, way: Way) -> Overlay<'a> {
+    let here = view.report.performance.iter().filter(|line| line.way == way && !line.seconds.is_empty());
+    let line = |line: &'a Performance| (line, line.service.clone(), view.service_style(&line.service));
+    let title = view.with_way("Second by second", way);
+    Overlay { title, lines: here.map(line).collect(), has_runs: false }
+}
+
+fn runs_of<'a>(view: &View<'a>, name: &str, way: Way) -> Overlay<'a> {
+    let is_here = |line: &&Performance| line.service == name && line.way == way && !line.seconds.is_empty();
+    let here = view.report.performance.iter().filter(is_here);
+    let line =
+        |line: &'a Performance| (line, format!("run {}", line.run), line.run.saturating_sub(1) as usize);
+    Overlay { title: view.with_way(name, way), lines: here.map(line).collect(), has_runs: true }
+}
+
+fn timeline(view: &View, overlay: &Overlay<'_>) -> Option<Chart> {
+    let here: Vec<&Performance> = overlay.lines.iter().map(|(line, ..)| *line).collect();
     let longest = here.iter().map(|line| line.seconds.len()).max()?;
     let each = longest.div_ceil(POINTS);
     let (divide, x_label) = match longest {
@@ -42,19 +67,18 @@ fn timeline(view: &View, run: u32, way: Way, several: bool) -> Option<Chart> {
         601..=7200 => (60.0, "min"),
         _ => (3600.0, "h"),
     };
-    let all: Vec<(&Performance, Vec<Spell>)> =
-        here.iter().map(|line| (*line, spells(line, frame_bits(view, line), each))).collect();
+    let all: Vec<Vec<Spell>> = here.iter().map(|line| spells(line, frame_bits(view, line), each)).collect();
     let points = |value: &Value<'_>| {
-        let line = |(line, spells): &(&Performance, Vec<Spell>)| {
+        let line = |((_, name, style), spells): (&(&Performance, String, usize), &Vec<Spell>)| {
             let point = |spell: &Spell| {
                 let ([low, y, high], words) = value(spell)?;
                 let x = (spell.from + spell.to) as f64 / 2.0 / divide;
                 let spread = (high > low).then_some([low, high]);
-                Some(Point { column: spell.from / each, x, y, spread, hollow: false, words })
+                Some(Point { column: spell.from / each, x, y, spread, words, ..Point::default() })
             };
-            Line::new(view.service_style(&line.service), &line.service, spells.iter().filter_map(point))
+            Line::new(*style, name, spells.iter().filter_map(point))
         };
-        all.iter().filter_map(line).collect()
+        overlay.lines.iter().zip(&all).filter_map(line).collect()
     };
     let panels = panels(&all, &here, &points);
     let column = |i: usize| match each {
@@ -62,25 +86,27 @@ fn timeline(view: &View, run: u32, way: Way, several: bool) -> Option<Chart> {
         _ => format!("seconds {} to {}", i * each + 1, ((i + 1) * each).min(longest)),
     };
     let curves = Curves {
-        x_label: x_label.into(),
+        x_label: format!(
+            "time since the start of the {}, {x_label}",
+            if overlay.has_runs { "run" } else { "test" }
+        ),
         x: Scale::up_to(longest as f64 / divide, Unit::Number),
         columns: (0..longest.div_ceil(each)).map(column).collect(),
         panels,
-        gaps: gaps(&here, divide),
+        gaps: gaps(&here, divide, overlay.has_runs),
         is_dense: true,
     };
-    let begin = if several { format!("Run {run}") } else { "Second by second".into() };
-    let caption = "Bands: from the smallest to the largest of those seconds, of the delay of all their frames. Shaded: \
+    let caption = "Lines: the mean of a second. Bands: from the smallest to the largest delay of its frames. Shaded: \
                    unavailable (Y.1563).";
-    Some(Chart::new(view.with_way(&begin, way), caption, Shape::Curves(curves)))
+    Some(Chart::new(overlay.title.clone(), caption, Shape::Curves(curves)))
 }
 
 /// Smallest, middle and largest value of a spell, and the text for the pointer.
 type Value<'a> = dyn Fn(&Spell) -> Option<([f64; 3], String)> + 'a;
 type Points<'a> = dyn Fn(&Value<'_>) -> Vec<Line> + 'a;
 
-fn panels(all: &[(&Performance, Vec<Spell>)], here: &[&Performance], points: &Points<'_>) -> Vec<Panel> {
-    let spells = || all.iter().flat_map(|(_, spells)| spells);
+fn panels(all: &[Vec<Spell>], here: &[&Performance], points: &Points<'_>) -> Vec<Panel> {
+    let spells = || all.iter().flatten();
     let fastest = spells().map(|spell| spell.received[2]).fold(0.0, f64::max);
     let lossiest = spells().filter_map(|spell| spell.loss).fold(0.0, f64::max);
     let delays = Scale::log(
@@ -90,7 +116,7 @@ fn panels(all: &[(&Performance, Vec<Spell>)], here: &[&Performance], points: &Po
     let limits = distinct(here.iter().filter_map(|line| line.limits.delay_ms));
     let [least, most] = delays.ends();
     let limits = limits.into_iter().filter(|ms| (least..=most).contains(ms));
-    let limits = limits.map(|ms| (ms, format!("limit {}", delay(ms)))).collect();
+    let limits = limits.map(|ms| (ms, format!("limit of the mean: {}", delay(ms)))).collect();
     let received = points(&|spell| Some((spell.received, format!("{} Mbit/s", mbps(spell.received[1])))));
     let lost = points(&|spell| spell.loss.map(|loss| ([loss; 3], format!("{} lost", percent(loss)))));
     let late = points(&|spell| {
@@ -146,23 +172,27 @@ fn delays(seconds: &[Second]) -> Option<[f64; 3]> {
     ends.map(|[low, high]| [low, sum / frames, high])
 }
 
-/// The times at which any service was unavailable, each once.
-fn gaps(here: &[&Performance], divide: f64) -> Vec<Gap> {
-    let mut all: Vec<[usize; 2]> = Vec::new();
+/// The times at which any of the lines was unavailable, each once; with `has_runs` under the runs.
+fn gaps(here: &[&Performance], divide: f64, has_runs: bool) -> Vec<Gap> {
+    let mut all: Vec<([usize; 2], Vec<String>)> = Vec::new();
     for line in here {
         let mut from = 0;
-        for run in line.seconds.chunk_by(|a, b| a.available == b.available) {
-            let gap = [from, from + run.len()];
-            if !run[0].available && !all.contains(&gap) {
-                all.push(gap);
+        for spell in line.seconds.chunk_by(|a, b| a.available == b.available) {
+            let gap = [from, from + spell.len()];
+            from = gap[1];
+            if spell[0].available {
+                continue;
             }
-            from += run.len();
+            match all.iter_mut().find(|(known, _)| *known == gap) {
+                Some((_, runs)) => runs.push(line.run.to_string()),
+                None => all.push((gap, vec![line.run.to_string()])),
+            }
         }
     }
-    let gap = |[from, to]: [usize; 2]| Gap {
-        from: from as f64 / divide,
-        to: to as f64 / divide,
-        words: format!("unavailable {}", span((to - from) as f64)),
+    let gap = |([from, to], runs): ([usize; 2], Vec<String>)| {
+        let run = if has_runs { format!("run {}: ", runs.join(", ")) } else { String::new() };
+        let words = format!("{run}unavailable {}", span((to - from) as f64));
+        Gap { from: from as f64 / divide, to: to as f64 / divide, words }
     };
     all.into_iter().map(gap).collect()
 }
@@ -170,6 +200,7 @@ fn gaps(here: &[&Performance], divide: f64) -> Vec<Gap> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::service::plan::{Path, PathEnd};
 
     fn second(sent: u64, lost: u64, delay_ms: Option<[f64; 3]>) -> Second {
         Second { sent, lost, delay_ms, available: lost < sent }
@@ -194,7 +225,32 @@ mod tests {
         };
         let (one, other) = (line(&[0, 10, 10, 0, 0]), line(&[0, 10, 10, 0, 10]));
         let words: Vec<_> =
-            gaps(&[&one, &other], 1.0).into_iter().map(|gap| (gap.from, gap.to, gap.words)).collect();
+            gaps(&[&one, &other], 1.0, false).into_iter().map(|gap| (gap.from, gap.to, gap.words)).collect();
         assert_eq!(words, [(1.0, 3.0, "unavailable 2 s".into()), (4.0, 5.0, "unavailable 1 s".into())]);
+        let other = Performance { run: 3, ..other };
+        let words: Vec<_> = gaps(&[&one, &other], 1.0, true).into_iter().map(|gap| gap.words).collect();
+        assert_eq!(words, ["run 1, 3: unavailable 2 s", "run 3: unavailable 1 s"]);
+    }
+
+    #[test]
+    fn runs_of_a_service_are_lines_of_one_chart() {
+        let mut report = crate::testing::sample_service_report();
+        let names = |report: &crate::service::result::Report| -> Vec<(String, Vec<String>)> {
+            let name = |chart: Chart| {
+                let Shape::Curves(curves) = chart.shape else { panic!("no curves") };
+                (chart.title, curves.panels[0].lines.iter().map(|line| line.name.clone()).collect())
+            };
+            timelines(&View::new(report)).into_iter().map(name).collect()
+        };
+        let all = names(&report);
+        assert_eq!(all.len(), 6, "three services both ways: {all:?}");
+        assert_eq!(all[1], ("voice, back".into(), ["run 1", "run 2", "run 3"].map(String::from).into()));
+        report.performance.retain(|line| line.run == 1);
+        let single = names(&report);
+        assert_eq!(single[0].0, "Second by second, there");
+        assert_eq!(single[0].1, ["voice", "video", "data"]);
+        let [from, to] = ["eth1", "eth2"].map(|name| PathEnd { netns: None, interface: name.into() });
+        report.plan.path = Path::Between { from, to, routed: None };
+        assert_eq!(names(&report)[1].0, "Second by second, eth2 → eth1");
     }
 }

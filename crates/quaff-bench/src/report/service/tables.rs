@@ -3,7 +3,7 @@
 use super::trials;
 use super::view::{Verdict, View, lost_words, mbps, share_bare, three};
 use crate::report::document::source_table;
-use crate::report::table::{NONE, Table, or_none};
+use crate::report::table::{NONE, SENTENCE, Table, VERDICT, or_none};
 use crate::service::overall;
 use crate::service::plan::{Limits, Service};
 use crate::service::result::{Figures, Performance, Report, Step};
@@ -13,9 +13,8 @@ use quaff::format::{count, delay, percent, rate, significant};
 pub(super) fn glance(view: &View) -> Table {
     let report = view.report;
     let mut table = Table::new("At a glance");
-    let row = |what, measured, verdict: &str| {
-        [("what", what), ("measured", measured), ("verdict", verdict.to_owned())]
-    };
+    let row =
+        |what, measured, verdict: &str| [("what", what), (VERDICT, verdict.to_owned()), (SENTENCE, measured)];
     for line in overall(report) {
         let runs = report.performance.iter().filter(|row| row.service == line.service && row.way == line.way);
         let runs = match runs.count() {
@@ -39,6 +38,7 @@ pub(super) fn glance(view: &View) -> Table {
     for (what, measured) in trials::glance(view) {
         table.push(None, row(what, measured, NONE));
     }
+    table.folds = true;
     table.without_empty()
 }
 
@@ -107,7 +107,7 @@ pub(super) fn performance(view: &View) -> Table {
         let cells = [
             ("run", if is_total { "Overall".into() } else { format!("run {}", line.run) }),
             ("service", if several { view.with_way(&line.service, line.way) } else { NONE.into() }),
-            ("?????begun", if is_total { NONE.into() } else { time_words(&line.begun) }),
+            ("?????begun", if is_total { NONE.into() } else { time_words(&line.begun, &view.report.begun) }),
             ("verdict", verdict.label().into()),
             ("??>Mbit/s|min", received_low),
             (">Mbit/s|avg", received_mean),
@@ -133,9 +133,13 @@ pub(super) fn performance(view: &View) -> Table {
     table.without_empty()
 }
 
-/// A time without the letters of RFC 3339.
-fn time_words(begun: &str) -> String {
-    begun.replace('T', " ").trim_end_matches('Z').into()
+/// A time without the letters of RFC 3339, and without the date where that is the date of `of`.
+fn time_words(begun: &str, of: &str) -> String {
+    let is_date = |(date, _): &(&str, &str)| of.starts_with(date);
+    match begun.split_once('T').filter(is_date) {
+        Some((_, time)) => time.trim_end_matches('Z').into(),
+        None => begun.replace('T', " ").trim_end_matches('Z').into(),
+    }
 }
 
 /// Delay variation by its several definitions; duplicates, reordering and unavailable time.
@@ -223,6 +227,7 @@ pub(super) fn checks(view: &View, failed_only: bool) -> Table {
             table.push(Some(view.service_style(service)), row);
         }
     }
+    table.folds = failed_only;
     table
 }
 
@@ -254,7 +259,7 @@ fn sizes_words(service: &Service) -> String {
 }
 
 /// "FTD 100 ms, FDV 20 ms, FLR 0.3 %", or a dash.
-pub(super) fn limits_words(limits: &Limits) -> String {
+fn limits_words(limits: &Limits) -> String {
     let parts = [
         limits.delay_ms.map(|ms| format!("FTD {}", delay(ms))),
         limits.delay_variation_ms.map(|ms| format!("FDV {}", delay(ms))),
@@ -282,7 +287,7 @@ pub(super) fn null(report: &Report) -> Table {
     let delays = delays.into_iter().map(|(what, ms)| (what.to_owned(), delay(ms)));
     let rates = null.max_pps.iter().map(|(size, pps)| (format!("highest rate, {size} B"), rate(*pps)));
     for (what, figure) in delays.chain(rates) {
-        table.push(None, [("over nothing but a link", what), (">figure", figure)]);
+        table.push(None, [("over nothing but a link", what), ("figure", figure)]);
     }
     table
 }

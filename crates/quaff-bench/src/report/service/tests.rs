@@ -2,7 +2,8 @@
 
 use super::view::View;
 use super::{tables, text, trials};
-use crate::report::Table;
+use crate::experiment::SourceRow;
+use crate::report::{Reported, Table};
 use crate::service::plan::{Limits, Ways};
 use crate::service::result::{Check, Figures, Performance, Report, Second, Throughput, Way};
 use crate::testing::sample_service_report;
@@ -79,6 +80,25 @@ fn the_overall_line_is_the_whitepapers() {
     assert_eq!(overall("FDV % within"), "99.9999");
     assert_eq!(overall("available %"), "100");
     assert_eq!(cell(&table, 2, "run"), "run 2");
+    assert_eq!(cell(&table, 2, "begun"), "21:08:04", "the date is that of the test");
+}
+
+#[test]
+fn the_first_screen_has_the_finding_and_the_sources_numbers_are_there_once() {
+    let mut report = sample_service_report();
+    let source = report.plan.source.as_mut().unwrap();
+    let again = (1..=5).map(|run| SourceRow { rival: format!("tap, run {run}"), ..source.rows[0].clone() });
+    source.rows = again.collect();
+    let markdown = report.document().markdown();
+    assert!(markdown.starts_with("# Failed: 4 of 152 limits did not hold, over a bridge\n"), "{markdown}");
+    assert_eq!(markdown.matches("971.63").count(), 1, "{markdown}");
+    assert!(markdown.contains("| tap, run 1; run 2; run 3; run 4; run 5 |"), "{markdown}");
+    let title = &report.plan.source.as_ref().unwrap().title;
+    assert_eq!(markdown.matches(title).count(), 1, "{markdown}");
+    let place = |words: &str| markdown.find(words).unwrap_or_else(|| panic!("{words}: {markdown}"));
+    assert!(place("| voice, there") < place("unavailable for 12 s"), "figures before sentences");
+    assert!(place("| Overall |") < place("FTD: frame transfer delay"), "figures before definitions");
+    assert!(place("Limits that did not hold") < place("## Service performance"));
 }
 
 #[test]
@@ -110,7 +130,8 @@ fn a_limit_that_was_not_judged_is_neither_passed_nor_failed() {
     report.performance[0].checks.clear();
     report.performance[0].limits = Limits::default();
     report.passed = None;
-    assert_eq!(text::banner(&report), ["none", "Measured, not judged"]);
+    assert_eq!(text::banner(&report), ["none", "Measured"]);
+    assert_eq!(text::headline(&View::new(&report)), "frames went over a bridge; nothing was judged");
     assert!(tables::performance(&View::new(&report)).columns.iter().all(|column| column.head != "verdict"));
     assert_eq!(text::findings(&View::new(&report))[0], "Frames went over a bridge; nothing was judged.");
 }

@@ -6,31 +6,43 @@ use crate::service::plan::{Path, Routed, Ways};
 use crate::service::result::Report;
 use quaff::format::{count, delay, rate, span};
 
-/// The findings, in a few sentences; the verdict first.
-pub(super) fn findings(view: &View) -> Vec<String> {
+/// The result in one line, without the verdict.
+pub(super) fn headline(view: &View) -> String {
     let report = view.report;
     let steps = report.configuration.iter().flat_map(|step| &step.checks);
     let checks: Vec<_> = steps.chain(report.performance.iter().flat_map(|line| &line.checks)).collect();
     let failed = checks.iter().filter(|check| !check.passed).count();
     let (held, all, path) = (checks.len() - failed, checks.len(), view.path());
-    let first = match (report.passed, all) {
-        (Some(true), _) => format!("Passed: all {all} limits held, over {path}."),
-        (Some(false), _) => format!("Failed: {failed} of {all} limits did not hold, over {path}."),
-        (None, 0) => format!("Frames went over {path}; nothing was judged."),
-        (None, _) => {
-            format!("Not all was judged: {held} of the {all} limits that could be judged held, over {path}.")
-        }
+    match (report.passed, all) {
+        (Some(true), _) => format!("all {all} limits held, over {path}"),
+        (Some(false), _) => format!("{failed} of {all} limits did not hold, over {path}"),
+        (None, 0) => format!("frames went over {path}; nothing was judged"),
+        (None, _) => format!("{held} of the {all} limits that could be judged held, over {path}"),
+    }
+}
+
+/// The findings, in a few sentences; the verdict first.
+pub(super) fn findings(view: &View) -> Vec<String> {
+    let words = headline(view);
+    let first = match view.report.passed {
+        Some(true) => format!("Passed: {words}."),
+        Some(false) => format!("Failed: {words}."),
+        None if words.starts_with("frames") => format!("F{}.", &words[1..]),
+        None => format!("Not all was judged: {words}."),
     };
-    let mut out = vec![first];
-    out.extend(outages(view));
-    out.extend(report.null.as_ref().map(|null| {
+    [first].into_iter().chain(details(view)).collect()
+}
+
+/// The findings beside the headline.
+pub(super) fn details(view: &View) -> Vec<String> {
+    let null = view.report.null.as_ref().map(|null| {
         format!(
             "Over nothing but a link the instrument alone shows a delay of {} (median), up to {}.",
             delay(null.delay_ms[3]),
             delay(null.delay_ms[2])
         )
-    }));
-    out
+    });
+    outages(view).into_iter().chain(null).collect()
 }
 
 /// Services that were not available all the time.
@@ -168,6 +180,6 @@ pub(super) fn banner(report: &Report) -> [&'static str; 2] {
         _ if report.interrupted => ["open", "Interrupted"],
         Some(true) => ["pass", "✓ Passed"],
         None if is_judged => ["open", "Not all was judged"],
-        None => ["none", "Measured, not judged"],
+        None => ["none", "Measured"],
     }
 }

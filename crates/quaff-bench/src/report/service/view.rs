@@ -59,19 +59,21 @@ impl<'a> View<'a> {
         self.services.iter().flat_map(|name| self.ways().into_iter().map(|way| (*name, way)))
     }
 
-    /// The way in a title; empty where there is only one.
-    pub(super) fn way(&self, way: Way) -> &'static str {
-        match (self.is_both, way) {
-            (false, _) => "",
-            (true, Way::There) => "there",
-            (true, Way::Back) => "back",
+    /// The way in a title, with its interfaces where they are not those of a lab; empty where there is only one.
+    pub(super) fn way(&self, way: Way) -> String {
+        match (self.is_both, way, &self.report.plan.path) {
+            (false, ..) => String::new(),
+            (true, Way::There, Path::Between { from, to, .. }) => format!("{from} → {to}"),
+            (true, Way::Back, Path::Between { from, to, .. }) => format!("{to} → {from}"),
+            (true, Way::There, _) => "there".into(),
+            (true, Way::Back, _) => "back".into(),
         }
     }
 
     /// `words` followed by the way where there are two.
     pub(super) fn with_way(&self, words: &str, way: Way) -> String {
         match self.way(way) {
-            "" => words.into(),
+            way if way.is_empty() => words.into(),
             way => format!("{words}, {way}"),
         }
     }
