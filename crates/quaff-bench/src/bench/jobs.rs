@@ -40,11 +40,13 @@ pub(super) struct Workload {
 pub(super) struct Job {
     pub(super) workload: usize,
     pub(super) amount: Amount,
+    /// The setting that the plan asks for: cases with the same one are compared.
+    pub(super) asked: Setting,
 }
 
 impl Jobs {
     /// Each of the plan's workloads with each of the `rivals` that are here, at each of the `interfaces`.
-    /// `can` says whether a rival can do what a setting asks; a sentence when it cannot.
+    /// `can` returns the setting under which a rival runs what a setting asks; a sentence when it cannot.
     ///
     /// # Errors
     /// An unknown mix, an unreadable file of sizes.
@@ -52,16 +54,11 @@ impl Jobs {
         plan: &Plan,
         rivals: &[&str],
         interfaces: &[Option<String>],
-        can: &dyn Fn(&str, &Setting) -> Result<(), String>,
+        can: &dyn Fn(&str, &Setting) -> Result<Setting, String>,
     ) -> Result<Self> {
         let mut jobs = Self { interfaces: interfaces.to_vec(), ..Self::default() };
         for sweep in &plan.sweeps {
-            let here = plan.rivals_of(sweep).filter(|name| rivals.contains(name));
-            let (able, unable): (Vec<_>, Vec<_>) =
-                here.map(|name| (name, can(name, &sweep.setting))).partition(|(_, can)| can.is_ok());
-            for why in unable.into_iter().filter_map(|(_, can)| can.err()) {
-                jobs.note(sweep, &why);
-            }
+            let able = jobs.able(plan, sweep, rivals, can);
             for (size, rate) in sweep.workloads() {
                 let mean = Traffic::new(size, None, 0)?.frame_bytes;
                 let pps = rate.pps(f64::from(mean)).map(|pps| pps.round().max(1.0) as u64);
@@ -72,9 +69,11 @@ impl Jobs {
                         ..Traffic::new(size, pps, null_frames(pps))?
                     };
                     let workload = jobs.workload(Workload { traffic, interface });
-                    for (rival, _) in &able {
-                        jobs.jobs.push(Job { workload, amount: sweep.amount });
-                        jobs.cases.push(case(rival, sweep, size, mean, pps, rate.words(), name.clone()));
+                    for (rival, setting) in &able {
+                        let asked = sweep.setting.clone();
+                        jobs.jobs.push(Job { workload, amount: sweep.amount, asked });
+                        let case = case(rival, sweep, size, mean, pps, rate.words(), name.clone());
+                        jobs.cases.push(Case { setting: setting.clone(), ..case });
                     }
                 }
             }
@@ -84,13 +83,11 @@ impl Jobs {
 
     /// The order of a round: workloads in random order from the seed, and on each of them the tools one
     /// after the other, in random order, so that they are measured in the same minutes.
-    pub(super) fn order(&self, cases: &[Case], seed: u64, round: u32) -> Vec<usize> {
+    pub(super) fn order(&self, seed: u64, round: u32) -> Vec<usize> {
         let mut draw = Draw(seed ^ (u64::from(round) << 32));
         let mut groups: Vec<Vec<usize>> = Vec::new();
         for (case, job) in self.jobs.iter().enumerate() {
-            let same = |group: &&mut Vec<usize>| {
-                self.jobs[group[0]] == *job && cases[group[0]].setting == cases[case].setting
-            };
+            let same = |group: &&mut Vec<usize>| self.jobs[group[0]] == *job;
             match groups.iter_mut().find(same) {
                 Some(group) => group.push(case),
                 None => groups.push(vec![case]),
@@ -114,9 +111,32 @@ impl Jobs {
         })
     }
 
-    fn note(&mut self, sweep: &Sweep, why: &str) {
+    /// The rivals that can run a sweep, each with its setting, and notes on the others.
+    fn able<'a>(
+        &mut self,
+        plan: &'a Plan,
+        sweep: &'a Sweep,
+        rivals: &[&str],
+        can: &dyn Fn(&str, &Setting) -> Result<Setting, String>,
+    ) -> Vec<(&'a str, Setting)> {
         let of = if sweep.series.is_empty() { String::new() } else { format!(" of {:?}", sweep.series) };
-        let note = format!("{why}; its cases{of} are left out.");
+        let mut able = Vec::new();
+        for name in plan.rivals_of(sweep).filter(|name| rivals.contains(name)) {
+            match can(name, &sweep.setting) {
+                Ok(setting) => {
+                    if setting.buffer_mib != sweep.setting.buffer_mib {
+                        let why = "has no option for the size of its buffer";
+                        self.note(format!("{name} {why}; its cases{of} have its own."));
+                    }
+                    able.push((name, setting));
+                }
+                Err(why) => self.note(format!("{why}; its cases{of} are left out.")),
+            }
+        }
+        able
+    }
+
+    fn note(&mut self, note: String) {
         if !self.notes.contains(&note) {
             self.notes.push(note);
         }
@@ -166,7 +186,6 @@ fn case(
         pps,
         rate,
         interface,
-        setting: sweep.setting.clone(),
         ..Case::default()
     }
 }
@@ -224,7 +243,7 @@ pub(super) mod tests {
     }
 
     fn jobs(plan: &Plan) -> Jobs {
-        Jobs::of(plan, &["quaff", "other"], &[None], &|_, _| Ok(())).expect("jobs")
+        Jobs::of(plan, &["quaff", "other"], &[None], &|_, setting| Ok(setting.clone())).expect("jobs")
     }
 
     #[test]
@@ -243,9 +262,9 @@ pub(super) mod tests {
     fn cases_that_a_rival_cannot_run_are_omitted_with_a_note() {
         let mut plan = plan();
         plan.sweeps.push(Sweep { series: "zlib".into(), ..plan.sweeps[0].clone() });
-        let can = |name: &str, _: &Setting| match name {
+        let can = |name: &str, setting: &Setting| match name {
             "other" => Err("other does not compress each packet".to_owned()),
-            _ => Ok(()),
+            _ => Ok(setting.clone()),
         };
         let jobs = Jobs::of(&plan, &["quaff", "other"], &[None], &can).expect("jobs");
         assert_eq!(jobs.cases.len(), 8, "quaff in both series");
@@ -256,9 +275,28 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn a_tool_without_an_option_for_its_buffer_keeps_its_own_beside_the_others() {
+        let mut plan = plan();
+        plan.sweeps[0].setting.buffer_mib = Some(256);
+        let can = |name: &str, setting: &Setting| match name {
+            "other" => Ok(Setting { buffer_mib: None, ..setting.clone() }),
+            _ => Ok(setting.clone()),
+        };
+        let jobs = Jobs::of(&plan, &["quaff", "other"], &[None], &can).expect("jobs");
+        let buffers: Vec<_> = jobs.cases[..2].iter().map(|case| case.setting.buffer_mib).collect();
+        assert_eq!(buffers, [Some(256), None]);
+        let said = "other has no option for the size of its buffer; its cases have its own.";
+        assert_eq!(jobs.notes, [said]);
+        for pair in jobs.order(7, 1).chunks(2) {
+            assert_eq!(jobs.jobs[pair[0]].workload, jobs.jobs[pair[1]].workload, "in the same minutes");
+        }
+    }
+
+    #[test]
     fn each_interface_is_measured_in_its_turn() {
         let interfaces = [Some("eth1".to_owned()), Some("usb0".to_owned())];
-        let jobs = Jobs::of(&plan(), &["quaff"], &interfaces, &|_, _| Ok(())).expect("jobs");
+        let jobs =
+            Jobs::of(&plan(), &["quaff"], &interfaces, &|_, setting| Ok(setting.clone())).expect("jobs");
         assert_eq!((jobs.workloads.len(), jobs.cases.len()), (8, 8));
         assert_eq!(jobs.cases[1].interface.as_deref(), Some("usb0"));
     }
@@ -266,7 +304,7 @@ pub(super) mod tests {
     #[test]
     fn the_order_is_drawn_from_the_seed_and_keeps_rivals_together() {
         let jobs = jobs(&plan());
-        let orders: BTreeSet<_> = (1..=20).map(|round| jobs.order(&jobs.cases, 7, round)).collect();
+        let orders: BTreeSet<_> = (1..=20).map(|round| jobs.order(7, round)).collect();
         assert!(orders.len() > 10, "{orders:?}");
         for order in &orders {
             assert_eq!(order.iter().collect::<BTreeSet<_>>().len(), 8);
@@ -274,14 +312,14 @@ pub(super) mod tests {
                 assert_eq!(jobs.jobs[pair[0]].workload, jobs.jobs[pair[1]].workload);
             }
         }
-        let eight = |seed| (1..9).map(|round| jobs.order(&jobs.cases, seed, round)).collect::<Vec<_>>();
+        let eight = |seed| (1..9).map(|round| jobs.order(seed, round)).collect::<Vec<_>>();
         assert_eq!(eight(7), eight(7));
         assert_ne!(eight(7), eight(8));
     }
 
     #[test]
     fn time_becomes_frames() {
-        let job = |amount| Job { workload: 0, amount };
+        let job = |amount| Job { workload: 0, amount, asked: Setting::default() };
         assert_eq!(job(Amount::Frames(9)).frames(Some(1000), 5.0), 9);
         assert_eq!(job(Amount::Seconds(0.5)).frames(Some(1000), 5.0), 500);
         assert_eq!(job(Amount::Seconds(2.0)).frames(None, 3e6), 6_000_000);

@@ -28,7 +28,6 @@ use finder::Finder;
 use jobs::Jobs;
 use plan::Plan;
 use result::{Calibration, Report};
-use runner::CaseRunner as _;
 use session::Session;
 
 /// Runs a whole plan. An interrupted bench returns what it measured.
@@ -38,7 +37,7 @@ use session::Session;
 pub fn run(plan: &Plan, context: &Context, events: &mut dyn Events) -> Result<Report> {
     Report::fill(plan, &context.command, |report| {
         let mut session = Session::open(plan, context)?;
-        let can = |rival: &str, setting: &_| session.can(rival, setting);
+        let can = |rival: &str, setting: &_| session.setting(rival, setting);
         let jobs = Jobs::of(plan, &session.present(), &session.interfaces, &can)?;
         (report.machine, report.body.rivals) = (session.machine(), session.rivals(plan));
         runner::rounds(plan, jobs, &mut session, report, events)?;

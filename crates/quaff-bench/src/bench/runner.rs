@@ -126,7 +126,7 @@ impl Rounds<'_> {
         let runs_total = self.wanted.iter().filter(|wanted| **wanted).count() * self.plan.runs as usize;
         self.events.begins(runs_total);
         for round in 1..=self.plan.runs {
-            let mut order = self.jobs.order(&self.report.cases, self.plan.seed, round);
+            let mut order = self.jobs.order(self.plan.seed, round);
             order.retain(|case| self.wanted[*case]);
             if round == 1 {
                 self.warm_up(&order)?;

@@ -95,12 +95,12 @@ impl Session {
         // The first that it is asked and can do; all others are with their runs.
         let asked = plan.sweeps.iter().filter(|sweep| plan.rivals_of(sweep).any(|name| name == rival.name));
         let searched = plan.finds.iter().map(|find| &find.setting);
-        let first =
-            asked.map(|sweep| &sweep.setting).chain(searched).find(|setting| rival.can(setting).is_ok());
+        let all = asked.map(|sweep| rival.setting_of(&sweep.setting)).chain(searched.cloned());
+        let first = all.into_iter().find(|setting| rival.can(setting).is_ok());
         ToolFacts {
             name: rival.name.clone(),
             version: version.clone(),
-            command: first.map_or_else(Vec::new, |setting| self.command(present, setting, 0)),
+            command: first.map_or_else(Vec::new, |setting| self.command(present, &setting, 0)),
             absent: None,
         }
     }
@@ -112,6 +112,13 @@ impl Session {
         let places = Places { interface, dir: Path::new("DIR"), core, setting };
         let (program, args) = present.rival.command_line(&present.program, &places);
         [program].into_iter().chain(args).map(|word| word.to_string_lossy().into_owned()).collect()
+    }
+
+    /// The setting under which a case of `rival` runs what `asked` says; a sentence when it cannot.
+    pub(super) fn setting(&self, rival: &str, asked: &Setting) -> Result<Setting, String> {
+        let tool = &self.find(rival).map_err(|error| error.to_string())?.rival;
+        let setting = tool.setting_of(asked);
+        tool.can(&setting).map(|()| setting)
     }
 
     fn find(&self, rival: &str) -> Result<&Present> {

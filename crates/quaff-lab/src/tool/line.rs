@@ -39,6 +39,12 @@ impl Tool {
         }
     }
 
+    /// `setting` for this tool: without an option for its buffer it keeps its own.
+    pub fn setting_of(&self, setting: &Setting) -> Setting {
+        let buffer_mib = setting.buffer_mib.filter(|_| self.options.buffer.is_some());
+        Setting { buffer_mib, ..setting.clone() }
+    }
+
     /// Checks that the tool supports `setting`.
     ///
     /// # Errors

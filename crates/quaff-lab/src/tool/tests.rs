@@ -126,6 +126,15 @@ fn a_missing_ability_is_reported_as_a_sentence() {
 }
 
 #[test]
+fn a_tool_without_an_option_for_its_buffer_keeps_its_own() {
+    let asked = Setting { snaplen: Some(76), ..buffer(16) };
+    assert_eq!(of("tcpdump").setting_of(&asked), asked);
+    assert_eq!(of("quaff").setting_of(&asked), asked, "too small is refused, not replaced");
+    let mute = Tool { options: Options::default(), ..of("tcpdump") };
+    assert_eq!(mute.setting_of(&asked), Setting { buffer_mib: None, ..asked });
+}
+
+#[test]
 fn buffer_options_are_written_as_a_user_would() {
     assert_eq!(of("quaff").buffer_words(256), "--ring 192M --buffer 64M");
     assert_eq!(of("tcpdump").buffer_words(256), "-B 262144");

@@ -62,6 +62,18 @@ fn the_promises_are_a_plan_that_is_not_listed() {
 }
 
 #[test]
+fn each_compares_with_equal_buffers_and_names_the_series_with_own_ones() {
+    for plan in plans() {
+        assert_eq!(plan.sweeps[0].setting.buffer_mib, Some(256), "{}", plan.name);
+        for sweep in &plan.sweeps {
+            let is_own = sweep.series.split(", ").any(|part| part == "own buffers");
+            let buffer = if is_own { None } else { Some(256) };
+            assert_eq!(sweep.setting.buffer_mib, buffer, "{}: {:?}", plan.name, sweep.series);
+        }
+    }
+}
+
+#[test]
 fn quick_takes_two_minutes_and_the_others_an_hour_and_a_bit_at_most() {
     for plan in plans() {
         let cost = plan.cost();

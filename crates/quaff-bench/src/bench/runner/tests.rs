@@ -121,7 +121,7 @@ impl Events for Ear {
 
 fn bench(plan: &Plan, runner: &mut Fake, ear: &mut Ear) -> Result<Report> {
     Report::fill(plan, &[], |report| {
-        let jobs = Jobs::of(plan, &["quaff", "other"], &[None], &|_, _| Ok(()))?;
+        let jobs = Jobs::of(plan, &["quaff", "other"], &[None], &|_, setting| Ok(setting.clone()))?;
         rounds(plan, jobs, runner, report, ear)
     })
 }

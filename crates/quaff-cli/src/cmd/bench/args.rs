@@ -101,7 +101,7 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "TIME", value_parser = units::duration, help_heading = "Traffic")]
     pub(super) duration: Option<Duration>,
 
-    /// Buffer of each capturer, such as 256M; 'own' leaves its default [default: own]
+    /// Buffer of each capturer, such as 256M; 'own' leaves its default [default: 256M, or as the plan has it]
     #[arg(long, value_name = "SIZE[,SIZE]", value_parser = values::buffers, help_heading = "Capturers")]
     pub(super) buffer: Option<List<Option<u64>>>,
     /// Capturers that run at the same time [default: 1]
@@ -156,8 +156,8 @@ pub(crate) struct Args {
 
     /// Find the highest rate without loss, by MLRsearch (RFC 9971), or with =rfc2544 by RFC 2544, section 26.1
     ///
-    /// Searches follow the cases of a preset or a file; alone, nothing else runs. Each capturer gets a buffer of
-    /// 256 MiB in them, unless --buffer sets one.
+    /// Searches follow the cases of a preset or a file; alone, nothing else runs. Each capturer has the buffer that the
+    /// plan gives it, or 256 MiB, unless --buffer sets one.
     #[arg(
         long,
         value_name = "METHOD",

@@ -21,8 +21,10 @@ const RUNS: u32 = 5;
 const FCS_BYTES: u32 = 4;
 /// A trial that a result of a search rests on, s.
 const TRIAL_SECONDS: f64 = 3.0;
-/// Buffer of each capturer in searches by default, MiB.
-const FIND_BUFFER_MIB: u64 = 256;
+/// Buffer of each capturer by default, MiB: with own buffers the memory that each takes would be compared.
+const BUFFER_MIB: u64 = 256;
+/// The series of presets that are about buffers.
+const BUFFER_SERIES: [&str; 2] = ["256 MiB of buffer each", "own buffers"];
 /// (upper - lower) / upper at which a search ends.
 const WIDTH_MAX: f64 = 0.05;
 /// Steps of a loss curve, as a share of the highest rate (RFC 2544 section 26.3: at most 10 %).
@@ -64,7 +66,7 @@ fn custom() -> Plan {
             amount: Amount::Frames(FRAMES),
             content: Content::default(),
             mirrored: false,
-            setting: Setting::default(),
+            setting: Setting { buffer_mib: Some(BUFFER_MIB), ..Setting::default() },
             rivals: Vec::new(),
         }],
         finds: Vec::new(),
@@ -165,6 +167,9 @@ fn amount(args: &Args) -> Option<Amount> {
 
 /// Each setting that is given with each of its values; two sweeps that came out the same are one.
 fn vary(sweeps: &mut Vec<Sweep>, args: &Args) {
+    if args.buffer.is_some() {
+        sweeps.iter_mut().for_each(forget_buffer);
+    }
     by(sweeps, args.buffer.as_ref(), "own buffers", |setting, mib| setting.buffer_mib = *mib);
     by(sweeps, args.capturers.as_ref(), "1 capturer", |setting, n| setting.capturers = *n);
     by(sweeps, args.filter.as_ref(), "no filter", |setting, filter| setting.filter = *filter);
@@ -180,6 +185,12 @@ fn vary(sweeps: &mut Vec<Sweep>, args: &Args) {
         seen.push(what);
         is_new
     });
+}
+
+/// Removes the buffer from the name of a series, as another one takes its place.
+fn forget_buffer(sweep: &mut Sweep) {
+    let parts = sweep.series.split(", ").filter(|part| !BUFFER_SERIES.contains(part));
+    sweep.series = parts.collect::<Vec<_>>().join(", ");
 }
 
 /// Each sweep once for each of `values`, which `set` sets. With several of them the series say which;
@@ -226,8 +237,7 @@ fn find(plan: &mut Plan, args: &Args) {
     if wanted.is_empty() {
         return;
     }
-    // With own buffers a search would compare how much memory each takes.
-    let buffer_mib = args.buffer.is_none().then_some(FIND_BUFFER_MIB);
+    let buffer_mib = args.buffer.is_none().then_some(BUFFER_MIB);
     for (what, method, width) in wanted {
         let seconds = args.trial.map_or(TRIAL_SECONDS, |trial| trial.as_secs_f64());
         let goal_loss = args.goal_loss.unwrap_or(0.0) / 100.0;

@@ -36,6 +36,7 @@ fn nothing_said_is_three_sizes_as_fast_as_possible() {
     assert_eq!(plan.sweeps.len(), 1);
     assert_eq!(plan.sweeps[0].workloads().count(), 3);
     assert_eq!(plan.cost().cases, 9);
+    assert_eq!(plan.sweeps[0].setting.buffer_mib, Some(256), "the same for each");
 }
 
 #[test]
@@ -73,7 +74,7 @@ fn several_values_make_a_series_of_each() {
 #[test]
 fn a_preset_is_changed_by_flags_and_stays_what_it_is_otherwise() {
     let whole = planned("--preset whitepaper");
-    assert_eq!((whole.runs, whole.sweeps.len()), (5, 7));
+    assert_eq!((whole.runs, whole.sweeps.len()), (5, 12));
     let less = planned("--preset whitepaper --rivals quaff,netsniff-ng --runs 1 --count 1000");
     assert_eq!(less.rivals, ["quaff", "netsniff-ng"]);
     assert!(less.sweeps.iter().all(|sweep| sweep.amount == Amount::Frames(1000)));
@@ -122,6 +123,8 @@ fn searches_alone_are_all_that_is_run() {
     assert_eq!(planned("--find-max=rfc2544").finds[0].method, Method::Rfc2544);
     let both = planned("--preset quick --curve --buffer own,64M");
     assert_eq!((both.sweeps.len(), both.finds.len()), (4, 2), "{both:?}");
+    let names: Vec<_> = both.sweeps.iter().map(|sweep| sweep.series.as_str()).collect();
+    assert_eq!(names[..2], ["own buffers", "64 MiB of buffer"], "not those of the preset");
     assert!(both.finds.iter().any(|find| find.sizes == [Size::Bytes(64), Size::Bytes(1500)]), "{both:?}");
     assert_eq!(planned("--find-max --pps 100k").sweeps.len(), 1, "rates were said");
 }
