@@ -71,6 +71,11 @@ fn the_page_asks_nothing_of_a_network_and_its_fragments_are_there_once() {
 }
 
 #[test]
+fn the_first_screen_has_the_finding_and_its_figures() {
+    insta::assert_snapshot!(any_report::first_screen(&sample_report()));
+}
+
+#[test]
 fn a_browser_draws_the_page_and_shows_values() {
     let test = "a_browser_draws_the_page_and_shows_values";
     any_report::is_drawn(test, &sample_report(), 8.0, PROBE, |seen| {

@@ -99,6 +99,11 @@ fn a_browser_runs_nothing_of_what_others_say() {
 }
 
 #[test]
+fn the_first_screen_has_the_finding_and_its_figures() {
+    insta::assert_snapshot!(any_report::first_screen(&sample_service_report()));
+}
+
+#[test]
 fn a_browser_draws_the_page_and_shows_values() {
     let test = "a_browser_draws_the_page_and_shows_values";
     any_report::is_drawn(test, &sample_service_report(), 12.0, PROBE, |seen| {

@@ -53,12 +53,12 @@ fn a_plan_that_was_printed_is_the_plan() {
     let dir = tempfile::tempdir().expect("a folder");
     let file = dir.path().join("mine.toml");
     let text = said(&["capture", "--preset", "whitepaper", "--runs", "2", "--print-plan"]);
-    assert!(text.starts_with("# 65 cases, 130 runs, about "), "{text}");
+    assert!(text.starts_with("# 90 cases, 180 runs, about "), "{text}");
     std::fs::write(&file, &text).expect("written");
     let file = file.display().to_string();
     assert_eq!(said(&["capture", "--plan", &file, "--print-plan"]), text);
     let changed = said(&["capture", "--plan", &file, "--runs", "1", "--print-plan"]);
-    assert!(changed.starts_with("# 65 cases, 65 runs"), "{changed}");
+    assert!(changed.starts_with("# 90 cases, 90 runs"), "{changed}");
 }
 
 #[test]

@@ -359,7 +359,7 @@ fn html_charts(out: &mut String, section: &Section, table: Option<&Table>) {
     let _ = writeln!(out, "{}</section>", table.map(Table::html).unwrap_or_default());
 }
 
-/// Which charts take the whole width of the page: the broad ones, and each that has no neighbour in its row.
+/// True for the charts of the whole width of the page: the broad ones, and each that has no neighbour in its row.
 fn full_widths(charts: &[Chart]) -> Vec<bool> {
     let mut full: Vec<bool> = charts.iter().map(Chart::is_broad).collect();
     // The chart on the left that may have a neighbour.

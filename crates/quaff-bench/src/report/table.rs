@@ -153,7 +153,8 @@ impl Table {
             format!("<div class=\"table\"><div{class} tabindex=\"0\" role=\"region\" aria-label=\"");
         let _ = write!(out, "{}\"><table{folds}><thead>{}<tr>", escape(&self.title), self.html_groups());
         for (i, column) in self.columns.iter().enumerate() {
-            let class = classes(&[(column.right, "r"), (self.begins(i), "g")]);
+            // The first column names the rows, numbers too.
+            let class = classes(&[(column.right && i > 0, "r"), (self.begins(i), "g")]);
             let _ = write!(out, "<th scope=\"col\"{class}>{}</th>", escape(&column.head));
         }
         out += "</tr></thead><tbody>\n";
@@ -298,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_long_table_scrolls_in_itself_and_says_so() {
+    fn only_a_long_table_scrolls_in_itself_and_shows_it() {
         let mut table = table([("name", "a")]);
         assert!(!table.html().contains("more below") && table.html().contains("more to the right"));
         table.rows = vec![table.rows[0].clone(); LONG + 1];

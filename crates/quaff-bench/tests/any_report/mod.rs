@@ -210,8 +210,28 @@ pub(crate) fn is_one_page<R: Reported>(report: &R) {
     assert!(page.len() < 4_000_000, "{} bytes", page.len());
 }
 
+/// The text of the first screen of a page: the title, the figures that matter first, the findings, the links. A row, a
+/// paragraph or an item is a line.
+pub(crate) fn first_screen<R: Reported>(report: &R) -> String {
+    let dir = tempfile::tempdir().unwrap();
+    write(report, dir.path()).unwrap();
+    let page = fs::read_to_string(dir.path().join("report.html")).unwrap();
+    let body = page.split("<body>").nth(1).unwrap().split("</section>").next().unwrap();
+    let mut out = String::new();
+    for part in body.split('<') {
+        let (tag, text) = part.split_once('>').unwrap_or(("", part));
+        match tag.split(' ').next().unwrap_or_default() {
+            "p" | "h1" | "tr" | "li" | "nav" => out.push('\n'),
+            "/th" | "/td" | "/a" => out += " | ",
+            _ => {}
+        }
+        out += text.trim_matches('\n');
+    }
+    out.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join("\n")
+}
+
 /// A browser draws more than that number of figures, on narrow screens and on wide ones, cuts nothing of the first figures
-/// off, and shows where a table goes on. `probe` is the middle of the script, and `check` receives what it found.
+/// off, and shows where a table continues. `probe` is the middle of the script, and `check` receives what it found.
 pub(crate) fn is_drawn<R: Reported>(
     test: &str,
     report: &R,

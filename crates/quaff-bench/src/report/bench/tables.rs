@@ -14,7 +14,7 @@ use crate::stats::median;
 use quaff::format::{count, percent, percents, quote, rate, significant, span};
 use quaff_lab::topology::CoreUse;
 
-/// What a mean of losses leaves out, under the tables that have one.
+/// The note of tables with means of losses: the runs that they leave out.
 const MEANS: &str =
     "Mean: of the runs of a case without the best and the worst. Best and worst run: of all runs.";
 /// After a figure that the generator limited.

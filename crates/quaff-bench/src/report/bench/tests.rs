@@ -219,7 +219,7 @@ fn frames_that_came_slower_than_asked_are_marked_though_some_were_lost() {
 }
 
 #[test]
-fn a_bar_of_zero_at_the_limit_of_the_generator_is_hollow_and_says_so() {
+fn a_bar_of_zero_at_the_limit_of_the_generator_is_hollow_and_names_the_limit() {
     let mut report = report_of("one", &[(Some(1000), Some(0)); 5]);
     let bar = |report: &Report| {
         let sections = sections(report);
