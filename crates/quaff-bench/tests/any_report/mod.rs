@@ -230,8 +230,9 @@ pub(crate) fn first_screen<R: Reported>(report: &R) -> String {
     out.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join("\n")
 }
 
-/// A browser draws more than that number of figures, on narrow screens and on wide ones, cuts nothing of the first figures
-/// off, and shows where a table continues. `probe` is the middle of the script, and `check` receives what it found.
+/// A browser draws more than that number of figures, on narrow screens and on wide ones, cuts nothing of the first
+/// figures off, and shows where a table continues. `probe` is the middle of the script, and `check` receives what it
+/// found.
 pub(crate) fn is_drawn<R: Reported>(
     test: &str,
     report: &R,

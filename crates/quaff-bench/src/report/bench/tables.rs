@@ -261,8 +261,8 @@ pub(super) fn source(view: &View) -> Table {
     })
 }
 
-/// Returns whether a case stands beside a source's numbers: sources leave the capturers their own buffers, so a case with a
-/// buffer that the plan set does only where none of its capturer and workload has its own.
+/// Returns whether a case stands beside a source's numbers: sources leave the capturers their own buffers, so a case
+/// with a buffer that the plan set does only where none of its capturer and workload has its own.
 pub(super) fn compares(view: &View, case: &Case) -> bool {
     let load = |case: &Case| (case.size, case.mix.clone(), case.pps, case.rate.clone());
     let is_own = |other: &Case| other.setting.buffer_mib.is_none() && load(other) == load(case);

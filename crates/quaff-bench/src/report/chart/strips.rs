@@ -106,8 +106,8 @@ const RANGES: Layout = Layout {
 };
 
 impl Row {
-    /// The width of the text after the mark beyond an axis of at least `axis` px: what a short mark leaves of the axis is
-    /// room for its text.
+    /// The width of the text after the mark beyond an axis of at least `axis` px: what a short mark leaves of the axis
+    /// is room for its text.
     fn value_width(&self, x: Scale, axis: f64) -> f64 {
         // The text of a bar without a value has the room of the bar.
         if matches!(&self.mark, Mark::Bar(bar) if bar.parts.is_empty()) {

@@ -87,8 +87,8 @@ pub(crate) fn escape(text: &str) -> String {
 /// Width of bold text, as a multiple of the same text in regular weight.
 pub(crate) const BOLD: f64 = 1.15;
 
-/// The approximate width of a text of `px` in a wide sans-serif font (DejaVu Sans): the font of the reader is not known,
-/// and most are narrower.
+/// The approximate width of a text of `px` in a wide sans-serif font (DejaVu Sans): the font of the reader is not
+/// known, and most are narrower.
 pub(crate) fn width_of(words: &str, px: f64) -> f64 {
     let em = |char: char| match char {
         'i' | 'j' | 'l' | 'I' | '.' | ',' | ':' | '\'' | '|' => 0.33,
