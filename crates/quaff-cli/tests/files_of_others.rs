@@ -234,6 +234,48 @@ fn interfaces_with_one_name_or_none_stay_apart() {
     assert_eq!(printed.matches("Number of packets = 6\n").count(), 4, "{printed}");
 }
 
+/// Two sections, of which the header of the second one is damaged: its interface is another one.
+fn with_a_damaged_header(dir: &tempfile::TempDir) -> String {
+    let first = Pcapng::default().section(&[]).named("eth0").packets(0, 0..4).counters(0, &[(OSDROP, 5)]);
+    let before = first.0.len();
+    let mut file = first.section(&[]).named("tun0").packets(0, 4..10).counters(0, &[(OSDROP, 7)]);
+    // The version.
+    file.0[before + 12] = 9;
+    file.put(dir, "damaged.pcapng")
+}
+
+#[test]
+fn packets_after_a_damaged_section_header_keep_their_interface() {
+    let dir = folder();
+    let (from, to) = (with_a_damaged_header(&dir), dir.path().join("out.pcapng").display().to_string());
+    let ended = capture(&["-r", &from, "--salvage", "-w", &to]);
+    assert_eq!((&ended.json["written"], &ended.json["input"]["recorded_drops"]), (&10.into(), &12.into()));
+    let (names, of_packets, counters) = content(&to);
+    assert_eq!((names, of_packets), (vec!["eth0".into(), "tun0".into()], vec![0, 0, 0, 0, 1, 1, 1, 1, 1, 1]));
+    assert_eq!((last(&counters, 0)[3], last(&counters, 1)[3]), (Some(5), Some(7)));
+}
+
+#[test]
+fn a_section_with_a_damaged_header_has_its_own_counters() {
+    let dir = folder();
+    assert_eq!(verify(&["--salvage", &with_a_damaged_header(&dir)])["ledger"]["recorded_drops"], 12);
+}
+
+#[test]
+fn a_summary_has_the_packets_of_a_section_with_a_damaged_header() {
+    let dir = folder();
+    let mut info = Command::new(QUAFF);
+    let done = info
+        .args(["info", "--json", "--salvage", &with_a_damaged_header(&dir)])
+        .output()
+        .expect("quaff runs");
+    let info: serde_json::Value = serde_json::from_slice(&done.stdout).expect("JSON");
+    let found = &info["files"][0];
+    assert_eq!((&found["sections"], &found["drops"]["recorded"]), (&2.into(), &12.into()), "{found}");
+    let packets = |at: usize| found["interfaces"][at]["packets"].as_u64();
+    assert_eq!((packets(0), packets(1)), (Some(4), Some(6)));
+}
+
 #[test]
 fn an_interface_receives_what_the_filter_rejects() {
     let dir = folder();

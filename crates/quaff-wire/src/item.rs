@@ -51,7 +51,8 @@ pub struct Section<'a> {
 /// The description of an interface.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Interface<'a> {
-    /// Its number in this section, from 0 in order of description.
+    /// Its number in this section, from 0 in order of description. With number 0 a section begins, also where salvaging
+    /// has skipped its damaged header.
     pub id: u32,
     /// LINKTYPE_ number (1 is Ethernet).
     pub linktype: u16,

@@ -54,6 +54,11 @@ impl Survey {
     }
 
     fn interface(&mut self, interface: &Interface<'_>) {
+        if interface.id == 0 && !self.tally.interfaces.is_empty() {
+            // Its header was skipped as damage.
+            self.close();
+            self.sections += 1;
+        }
         self.tally.interface(interface);
         self.interface_count += 1;
         if self.interfaces.len() < INTERFACES_MAX {

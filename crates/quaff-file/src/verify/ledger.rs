@@ -141,6 +141,9 @@ impl LedgerBuilder {
     }
 
     fn interface(&mut self, interface: &Interface<'_>) {
+        if interface.id == 0 {
+            self.begin();
+        }
         self.open.push(InterfaceCounters::new(interface));
     }
 

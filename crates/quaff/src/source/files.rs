@@ -307,9 +307,9 @@ impl Files {
         }
         let (mut seen, mut wire_bytes, mut truncated) = (0, 0, 0);
         let walked = file.walk(|item, start| {
-            if let Item::Section(found) = &item {
+            keep_first(first_section, &item);
+            if begins_section(&item) {
                 end_section(ledger, translation, counted, input);
-                first_section.get_or_insert_with(|| owned_section(found));
             }
             ledger.item(&item);
             let packet = match item {
@@ -382,7 +382,7 @@ impl Files {
     }
 
     fn close_file(&mut self) {
-        end_section(&mut self.ledger, &self.translation, &mut self.counted, &mut self.input);
+        end_section(&mut self.ledger, &mut self.translation, &mut self.counted, &mut self.input);
         if let Some(file) = self.file.take() {
             self.input.bytes += file.offset();
             self.used_bytes += file.used();
@@ -497,10 +497,26 @@ impl Source for Files {
     }
 }
 
+/// Returns whether the interfaces before this item are those of another section. A salvaged file may lack its header.
+fn begins_section(item: &Item<'_>) -> bool {
+    match item {
+        Item::Section(_) => true,
+        Item::Interface(interface) => interface.id == 0,
+        Item::Frame(_) | Item::Statistics(_) | Item::Names(_) | Item::Jump(_) => false,
+    }
+}
+
+/// Keeps the first section.
+fn keep_first(first: &mut Option<Section>, item: &Item<'_>) {
+    if let Item::Section(found) = item {
+        first.get_or_insert_with(|| owned_section(found));
+    }
+}
+
 /// Adds up the drops that the interfaces of a section record, at its end.
 fn end_section(
     ledger: &mut LedgerBuilder,
-    translation: &Translation,
+    translation: &mut Translation,
     counted: &mut Vec<InterfaceCounts>,
     input: &mut InputTally,
 ) {
@@ -515,6 +531,7 @@ fn end_section(
             counts.osdrop = counts.osdrop.saturating_add(osdrop);
         }
     });
+    translation.begin_section();
 }
 
 #[inline]
@@ -534,9 +551,8 @@ impl Translation {
 
     fn item(&mut self, item: &Item<'_>) {
         match item {
-            Item::Section(_) => self.begin_section(),
             Item::Interface(interface) => self.add(interface),
-            Item::Frame(_) | Item::Statistics(_) | Item::Names(_) | Item::Jump(_) => {}
+            Item::Section(_) | Item::Frame(_) | Item::Statistics(_) | Item::Names(_) | Item::Jump(_) => {}
         }
     }
 
