@@ -65,11 +65,14 @@ impl NameTemplate {
         let (Some(mut pattern), Some(rest)) = (pattern(&before), pattern(plain_after)) else {
             return refuse("the fields are %Y %y %m %d %H %M %S %j %F %T %s %%, and %i once");
         };
-        if pattern.last() == Some(&Field::Seconds) || rest.first().is_some_and(Field::is_digit) {
-            return refuse("%i must not touch other digits");
-        }
         pattern.push(Field::Number(digits));
         pattern.extend(rest);
+        // Fields of any number of digits would take those of the next one.
+        let touches =
+            |pair: &[Field]| matches!(pair[0], Field::Seconds | Field::Number(_)) && pair[1].is_digit();
+        if pattern.windows(2).any(touches) {
+            return refuse("%i and %s must not touch other digits");
+        }
         Ok(Self { before, digits, after, pattern, zone: TimeZone::system() })
     }
 
@@ -182,7 +185,8 @@ fn number_in(pattern: &[Field], mut text: &str) -> Option<u64> {
             Field::Literal(char) if text.starts_with(*char) => char.len_utf8(),
             Field::Digits(count) if digits >= *count => *count,
             Field::Seconds if digits > 0 => digits,
-            Field::Number(least) if digits >= *least => digits,
+            // A longer number has no leading zeros.
+            Field::Number(least) if digits == *least || digits > *least && !text.starts_with('0') => digits,
             _ => return None,
         };
         if let Field::Number(_) = piece {
@@ -196,6 +200,7 @@ fn number_in(pattern: &[Field], mut text: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn only_names_of_the_template_are_recognised() {
@@ -255,9 +260,46 @@ mod tests {
         assert_eq!((names.zone_offset_ns(0), names.zone_changes(0, 9)), (0, Vec::new()));
     }
 
+    fn template() -> impl Strategy<Value = String> {
+        let parts = [
+            "%Y", "%y", "%m", "%d", "%H", "%M", "%S", "%j", "%F", "%T", "%s", "%s", "%%", "%i", "%3i",
+            "%25i", "a", "-", "7", "é", ".gz", ".pcap", ".zst", "i", "%",
+        ];
+        prop::collection::vec(prop::sample::select(parts.to_vec()), 0..7).prop_map(|parts| parts.concat())
+    }
+
+    proptest! {
+        /// Retention removes the files of a folder by their names: all of them.
+        #[test]
+        fn a_name_has_the_number_that_it_was_given(
+            template in template(), is_compressed in any::<bool>(), seconds in 0u64..18_000_000_000,
+            number in prop_oneof![0u64..2000, any::<u64>()],
+        ) {
+            let extension = if is_compressed { "pcap.zst" } else { "pcapng" };
+            let Ok(names) = NameTemplate::new(&template, extension) else { return Ok(()) };
+            let name = names.name(seconds * 1_000_000_000, number);
+            prop_assert_eq!(names.number(&name), Some(number), "{}", name);
+        }
+
+        /// And no others: a name that is longer by a character is that of another number, or of none.
+        #[test]
+        fn a_name_that_no_file_gets_has_no_number(
+            template in template(), number in prop_oneof![0u64..2000, any::<u64>()],
+            at in any::<prop::sample::Index>(), more in prop::sample::select(vec!["0", "7", "a", "."]),
+        ) {
+            let Ok(names) = NameTemplate::new(&template, "pcapng") else { return Ok(()) };
+            let mut name = names.name(0, number);
+            let places: Vec<_> = name.char_indices().map(|(place, _)| place).collect();
+            name.insert_str(places[at.index(places.len())], more);
+            if let Some(number) = names.number(&name).filter(|_| !template.contains("%s")) {
+                prop_assert_eq!(names.name(0, number).len(), name.len(), "{}", name);
+            }
+        }
+    }
+
     #[test]
     fn templates_that_could_match_anything_are_refused() {
-        for template in ["", "a/b", "%A", "%", "%s%i", "%i%S", "%i0", "%i-%i"] {
+        for template in ["", "a/b", "%A", "%", "%s%i", "%i%S", "%i0", "%i-%i", "%s%H", "a%s7", "%i-%s%Y"] {
             assert!(NameTemplate::new(template, "pcapng").is_err(), "{template}");
         }
     }
