@@ -134,8 +134,36 @@ fn split(text: &str) -> Result<(f64, &str), String> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    /// Text that resembles values, and any text.
+    pub(crate) fn texts() -> impl Strategy<Value = String> {
+        prop_oneof![
+            "[-+@:.,0-9TZkMGinfsmhµ% ]{0,20}",
+            "(duration|packets|filesize|files|zstd|gzip):[-0-9.ei]{0,25}",
+            ".{0,12}"
+        ]
+    }
+
+    /// Returns whether a parser gives a value or a reason.
+    pub(crate) fn is_answered<T>(read: Result<T, impl std::fmt::Display>) -> bool {
+        read.err().is_none_or(|error| !error.to_string().is_empty())
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_a_value_or_has_a_reason(text in texts()) {
+            let numbers = [decimal, rate, percent].map(|parser| is_answered(parser(&text)));
+            let wholes = [bytes, packets, whole].map(|parser| is_answered(parser(&text)));
+            prop_assert_eq!((numbers, wholes), ([true; 3], [true; 3]));
+            prop_assert!(is_answered(codec(&text)) && is_answered(duration(&text)));
+            if let Ok(rate) = rate(&text) {
+                prop_assert!(rate > 0.0);
+            }
+        }
+    }
 
     #[test]
     fn sizes_in_powers_of_1024() {

@@ -1,6 +1,18 @@
 //! A capture file that arrives in pieces, as a program reads it from a pipe.
 
 use quaff_wire::decode::{Damage, Decoder, Item, Step};
+use quaff_wire::pcapng::{PacketOptions, interface_options};
+
+/// The options that a copy of the item has.
+fn copied(item: &Item<'_>) -> Vec<u8> {
+    let options = match item {
+        Item::Frame(frame) => PacketOptions::new(frame.flags, frame.options).bytes,
+        Item::Interface(interface) => interface_options(interface.options),
+        _ => Vec::new(),
+    };
+    assert!(options.len().is_multiple_of(4) && options.len() <= 64 << 10);
+    options
+}
 
 /// The items of a file that arrives in pieces of these sizes, repeated, and its end. No step asks for more than
 /// `needed_max` bytes; each byte is reported once, and after salvage none is left.
@@ -30,7 +42,7 @@ pub(crate) fn read(
                         assert!(jump.bytes > 0 && jump.damage.offset >= jumped_to.unwrap_or(0));
                         jumped_to = Some(jump.damage.offset + jump.bytes);
                     }
-                    items.push(format!("{item:?}"));
+                    items.push(format!("{item:?} {:?}", copied(&item)));
                 }
                 Ok(Step::NeedMore(needed)) => {
                     assert!(needed > rest.len() && needed <= needed_max);

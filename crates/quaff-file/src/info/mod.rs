@@ -88,6 +88,16 @@ pub fn survey(files: &[PathBuf], salvage: bool) -> Vec<FileInfo> {
     infos.into_iter().map(|info| info.into_inner().unwrap_or_else(PoisonError::into_inner)).collect()
 }
 
+/// Surveys a file by one thread, and by several in parts of `part_bytes`; both summaries must be equal. For
+/// `fuzz/targets/survey.rs`.
+#[doc(hidden)]
+pub fn survey_in_parts(path: &Path, part_bytes: u64) -> [FileInfo; 2] {
+    [1, 3].map(|threads| {
+        let layout = Layout { threads, part_bytes, large_bytes: 0, cached_bytes: part_bytes as usize };
+        survey_file(path, false, &layout)
+    })
+}
+
 fn survey_file(path: &Path, salvage: bool, layout: &Layout) -> FileInfo {
     let found = path.metadata().ok().filter(|found| found.is_file() && path != Path::new("-"));
     let mut info = FileInfo {

@@ -203,8 +203,14 @@ fn assert_as_expected(info: &FileInfo, expected: &Expected) {
     assert_eq!((places, info.error.clone()), (expected.places, None));
 }
 
+/// PROPTEST_CASES, or as many as take no time.
+fn cases(usual: u32) -> ProptestConfig {
+    let asked = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok());
+    ProptestConfig { cases: asked.unwrap_or(usual), ..ProptestConfig::default() }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+    #![proptest_config(cases(48))]
 
     #[test]
     fn a_survey_is_a_naive_walk(units in prop::collection::vec(unit(), 0..200), is_pcapng in any::<bool>()) {

@@ -124,6 +124,8 @@ fn window(text: &str) -> Result<DedupWindow, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::units::tests::{is_answered, texts};
+    use proptest::prelude::*;
 
     const NOON_NS: u64 = 1_795_435_200_000_000_000;
 
@@ -152,6 +154,20 @@ mod tests {
             "2026-13-01 00:00:00",
         ] {
             assert!(bound(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_a_time_or_has_a_reason(text in texts(), ns in any::<u64>()) {
+            prop_assert!(is_answered(bound(&text)) && is_answered(window(&text)) && is_answered(text.parse::<Ranges>()));
+            if let Ok(ns) = offset(&text) {
+                let is_back = text.starts_with('-');
+                prop_assert!(ns == 0 || is_back == (ns < 0));
+            }
+            // Each time of the format is one that can be written.
+            let (seconds, decimals) = (ns / 1_000_000_000, ns % 1_000_000_000);
+            prop_assert_eq!(bound(&format!("@{seconds}.{decimals:09}")), Ok(TimeBound::At(ns)));
         }
     }
 

@@ -92,6 +92,21 @@ impl Args {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::units::tests::texts;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn any_text_is_a_condition_or_has_a_reason(text in texts()) {
+            match text.parse::<AutoStop>() {
+                Ok(AutoStop::Duration(time)) => prop_assert!(!time.is_zero()),
+                Ok(AutoStop::Packets(number) | AutoStop::FileSize(number) | AutoStop::Files(number)) => {
+                    prop_assert!(number > 0);
+                }
+                Err(reason) => prop_assert!(!reason.is_empty()),
+            }
+        }
+    }
 
     #[test]
     fn conditions_are_those_of_dumpcap() {

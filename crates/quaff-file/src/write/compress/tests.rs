@@ -151,6 +151,18 @@ fn chunks_are_stored_from_too_much_waiting_until_little_waits() {
 }
 
 #[test]
+fn storing_ends_when_a_quarter_of_the_limit_waits() {
+    let (mut compress, _received) =
+        start(&CompressPlan { backlog_bytes: Some(8000), ..plan(Compression::Lz4, 1, 1) });
+    let is_late = [8000, 8001, 5000, 2001, 2000, 7000, 8001].map(|waiting_bytes| {
+        compress.waiting_bytes = waiting_bytes;
+        compress.watch_backlog();
+        compress.is_late
+    });
+    assert_eq!(is_late, [false, true, true, true, false, false, true]);
+}
+
+#[test]
 fn a_disk_that_stands_still_is_no_reason_to_store() {
     let mut plan = plan(Compression::Lz4, 1, 1);
     plan.backlog_bytes = Some(2 * CHUNK_BYTES as u64);
