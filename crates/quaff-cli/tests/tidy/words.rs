@@ -145,14 +145,16 @@ pub(crate) fn question_names() -> Vec<String> {
     found
 }
 
-/// Conflict markers of git.
+/// Conflict markers of git, in what people read and in records.
 pub(crate) fn conflicts() -> Vec<String> {
+    let records = files("docs/decisions", &[".md"]).into_iter().chain(["CHANGELOG.md".to_owned()]);
+    let records = records.map(|path| (path.clone(), read(&path)));
     let is_marker = |line: &str| line.starts_with("<<<<<<< ") || line.starts_with(">>>>>>> ");
     let lines_of = |(path, text): (String, String)| -> Vec<_> {
         let lines = text.lines().enumerate().filter(|(_, line)| is_marker(line));
         lines.map(|(number, line)| format!("{path}:{}: {line}", number + 1)).collect()
     };
-    texts().into_iter().flat_map(lines_of).collect()
+    texts().into_iter().chain(records).flat_map(lines_of).collect()
 }
 
 /// Lines that name the place where the project was written.
