@@ -334,6 +334,9 @@ impl Folder {
             return true;
         }
         loop {
+            while let Some(done) = self.opener.done() {
+                self.handle(done);
+            }
             let held = self.hold();
             let made = self.kept_files.make_room(bytes);
             if made > 0 {
@@ -355,9 +358,6 @@ impl Folder {
 
     /// Gives the space back that is set aside for the next file; returns whether there was any.
     fn give_back(&mut self) -> bool {
-        while let Some(done) = self.opener.done() {
-            self.handle(done);
-        }
         self.opened.iter_mut().flatten().any(NewFile::give_back)
     }
 
