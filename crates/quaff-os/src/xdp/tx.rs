@@ -21,8 +21,9 @@ const CHUNKS_ZERO_COPY: usize = 4096;
 const CHUNKS_COPY: usize = 512;
 /// Frames that one call sends in copy mode.
 const BUDGET_FRAMES: u32 = 256;
-/// Time limit for a queue that a closed socket still holds, ns.
-const BUSY_NS: u64 = 100_000_000;
+/// Time limit for a queue that a closed socket still holds, ns: the kernel frees it in a work item that waits for the
+/// rtnl lock (`xp_release_deferred`), which others may hold for seconds while they remove interfaces.
+const BUSY_NS: u64 = 3_000_000_000;
 /// Interval of attempts to bind to it, ns.
 const RETRY_NS: u64 = 5_000_000;
 
