@@ -63,9 +63,11 @@ const PRINTING: [&str; 44] = [
     "completions fish",
 ];
 
-/// Command lines that write packets to stdout.
-const PACKETS: [&str; 4] = [
+/// Command lines that write a capture to stdout.
+const PACKETS: [&str; 5] = [
     "capture --read IN -w -",
+    // The file header is all of it.
+    "capture --read IN -w - -f sctp",
     "split --read IN -w -",
     "generate -w - --count 5",
     "generate -w - --count 100k",
