@@ -449,6 +449,23 @@ fn names_of_addresses_are_kept() {
     assert!(printed.contains("Number of resolved IPv4 addresses in file: 3"), "{printed}");
 }
 
+#[test]
+fn names_after_the_first_packet_count_once_for_the_size() {
+    let dir = folder();
+    let file = Pcapng::default().section(&[]).named("eth0").packet(0, 0, &[]);
+    let file = (0..5000u16).fold(file, |file, number| {
+        let [high, low] = number.to_be_bytes();
+        name_block(file, [10, 0, high, low], &format!("{number}.of-many-names.example"))
+    });
+    // Two chunks of 4 MiB.
+    let (from, to) = (file.packets(0, 0..60_000).put(&dir, "in.pcapng"), dir.path().join("out.pcapng"));
+    let ended = capture(&["-r", &from, "-w", &to.display().to_string(), "--stop-size", "5M"]);
+    assert_eq!((ended.code, &ended.json["ended_by"]), (0, &"size".into()), "{}", ended.stderr);
+    let (bytes, most) = (std::fs::metadata(&to).expect("a file").len(), 5 << 20);
+    assert!(bytes <= most && bytes > most - (16 << 10), "{bytes} of {most}");
+    assert_eq!(names_in(&to).len(), 5000);
+}
+
 /// Every file of a rotation names the addresses that precede its packets in the input.
 #[test]
 fn each_file_of_a_rotation_has_the_names_up_to_its_end() {

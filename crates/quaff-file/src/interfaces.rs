@@ -48,7 +48,8 @@ struct Described {
 struct Names {
     blocks: Vec<Arc<[u8]>>,
     known: HashSet<Arc<[u8]>>,
-    bytes: usize,
+    /// For each block the bytes up to its end, of it and those before.
+    ends: Vec<usize>,
     /// The number of those found before the first packet.
     first: usize,
 }
@@ -151,10 +152,11 @@ impl Interfaces {
         if names.known.contains(&block) {
             return true;
         }
-        if names.bytes + block.len() > NAMES_BYTES_MAX {
+        let end = names.ends.last().copied().unwrap_or(0) + block.len();
+        if end > NAMES_BYTES_MAX {
             return false;
         }
-        names.bytes += block.len();
+        names.ends.push(end);
         names.known.insert(block.clone());
         names.blocks.push(block);
         true
@@ -175,6 +177,13 @@ impl Interfaces {
     /// Returns the blocks of names of these numbers.
     pub(crate) fn names(&self, numbers: Range<usize>) -> Vec<u8> {
         self.all().names.blocks.get(numbers).unwrap_or_default().concat()
+    }
+
+    /// Returns the length of the blocks of names of these numbers, bytes.
+    pub(crate) fn names_bytes(&self, numbers: Range<usize>) -> usize {
+        let ends = &self.all().names.ends;
+        let end = |count: usize| ends[..count.min(ends.len())].last().copied().unwrap_or(0);
+        end(numbers.end).saturating_sub(end(numbers.start))
     }
 
     /// Ignores poisoning: the list is consistent between any two statements.
@@ -210,6 +219,8 @@ mod tests {
         assert!(all.add_names(b"one".to_vec()) && all.add_names(b"three".to_vec()));
         assert_eq!((all.names_found(), &all.names(0..3)[..]), ((2, 3), &b"onetwothree"[..]));
         assert!(all.names(3..3).is_empty() && all.names(2..9).is_empty());
+        let bytes = [0..3, 1..2, 2..2, 3..9].map(|numbers| all.names_bytes(numbers));
+        assert_eq!((bytes, all.names_bytes(usize::MAX..3)), ([11, 3, 0, 0], 0));
         assert!(!all.add_names(vec![1; NAMES_BYTES_MAX]) && all.add_names(b"two".to_vec()));
     }
 

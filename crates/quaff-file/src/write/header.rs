@@ -68,15 +68,15 @@ impl Heading {
     }
 
     /// The number of blocks of names that were found before the packets that these counts include.
-    fn names_before(&self, counts: &[Counts]) -> usize {
+    pub(super) fn names_before(&self, counts: &[Counts]) -> usize {
         let (first, _) = self.interfaces.names_found();
         counts.iter().map(|counts| counts.names).fold(first, usize::max)
     }
 
-    /// Returns the length of the names that follow at the end of a file, if so many precede its last packets.
-    pub(super) fn late_names_bytes(&self, described: Described, names: usize) -> u64 {
+    /// Returns the length of the names of these numbers in a file, bytes.
+    pub(super) fn names_bytes(&self, numbers: Range<usize>) -> u64 {
         match self.format {
-            Format::Pcapng => self.interfaces.names(described.names..names).len() as u64,
+            Format::Pcapng => self.interfaces.names_bytes(numbers) as u64,
             Format::Pcap | Format::PcapUs => 0,
         }
     }

@@ -70,9 +70,12 @@ impl Files {
     /// Returns the bytes that the next chunk may take, which so many names precede; `None` without a limit.
     fn room_to_limit(&self, names: usize) -> Option<usize> {
         let most = self.limit.most.bytes?;
-        let last = self.heading.last(&self.counts, &self.counts, self.current.described).len() as u64;
+        let described = self.current.described;
+        let last = self.heading.last(&self.counts, &self.counts, described).len() as u64;
         let carried = self.records.as_ref().map_or(0, super::Records::carried);
-        let names = self.heading.late_names_bytes(self.current.described, names);
+        // The last blocks have those that precede the packets so far.
+        let known = self.heading.names_before(&self.counts).max(described.names);
+        let names = self.heading.names_bytes(known..names);
         let used = self.limit.ended_bytes + self.current.offset + carried + last + names;
         Some(usize::try_from(most.saturating_sub(used)).unwrap_or(usize::MAX))
     }

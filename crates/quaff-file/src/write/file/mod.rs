@@ -388,7 +388,7 @@ impl Files {
             let carried = self.records.as_ref().map_or(0, Records::carried);
             let described = self.current.described;
             let new = interfaces.saturating_sub(described.interfaces) as u64 * INTERFACE_BYTES;
-            let new = new + self.heading.late_names_bytes(described, names);
+            let new = new + self.heading.names_bytes(described.names..names);
             let room = self.current.offset + carried + len + new + 3 * self.heading.align as u64;
             if room > rotate_bytes && self.current.packets > 0 || self.current.is_suspect {
                 self.rotate(first_ns)?;
