@@ -169,12 +169,13 @@ fn options_that_contradict_each_other_are_refused() {
 #[test]
 fn a_tcpdump_that_fails_is_named_and_costs_the_file_nothing() {
     let dir = source(3000);
-    let path = fake(dir.path(), "echo 'tcpdump: no such link' >&2; exit 3");
+    // A name of an interface is any bytes.
+    let path = fake(dir.path(), r"printf 'tcpdump: no such link \377\n' >&2; exit 3");
     let done = capture(dir.path(), &path, "--read in -w out.pcapng --print");
     let (ledger, said) = (ledger(&done), text(&done.stderr));
     assert_eq!((done.status.code(), &ledger["lossless"]), (Some(0), &true.into()), "{said}");
     assert_eq!(packets_in(&dir.path().join("out.pcapng").display().to_string()).count, 3000);
-    let words = "tcpdump, which prints the packets, ended with exit status: 3: no such link";
+    let words = "tcpdump, which prints the packets, ended with exit status: 3: no such link \u{fffd}";
     assert_eq!(
         said.lines().filter(|line| line.starts_with("quaff: ") && line.contains(words)).count(),
         1,

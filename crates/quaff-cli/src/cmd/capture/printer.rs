@@ -222,7 +222,8 @@ impl Work {
 
 /// The errors of tcpdump on stderr: `: `, and the lines.
 fn errors_in(stderr: ChildStderr) -> String {
-    let lines = BufReader::new(stderr).lines().map_while(Result::ok);
+    let lines = BufReader::new(stderr).split(b'\n').map_while(Result::ok);
+    let lines = lines.map(|line| String::from_utf8_lossy(&line).into_owned());
     let mut kept: Vec<String> = Vec::new();
     for line in lines.filter(|line| !USUAL.iter().any(|usual| line.starts_with(usual))) {
         if kept.len() < ERRORS_MAX {
