@@ -136,8 +136,9 @@ pub(crate) struct Packet {
     pub(crate) bytes: Vec<u8>,
 }
 
-/// The most by which the stamps of two sockets differ: the kernel gives each its own, one after the other.
-const STAMPS_NS: u64 = 100_000_000;
+/// The most by which the stamps of two sockets differ: the kernel gives each its own, one after the other, and the host
+/// of a virtual machine may take the core in between.
+const STAMPS_NS: u64 = 1_000_000_000;
 
 impl Packet {
     /// All but the interface and the time.
