@@ -6,7 +6,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use quaff_wire::filter::{Insn, Program, Relocation, Subject, relocate};
+use quaff_wire::filter::{Insn, Program, Relocation, Subject, WithTag, reads_tag, relocate, with_tag};
 use quaff_wire::tunnel::{Outcome, TunnelKinds, strip};
 
 const MATCHED: u32 = 9;
@@ -39,6 +39,32 @@ fn check_tag(program: &Program, packet: &[u8]) {
     }
 }
 
+/// In the kernel the tag is beside the frame.
+fn check_tag_beside(program: &Program, packet: &[u8]) {
+    for tag in [None, Some((0x88a8, 0x2005))] {
+        let WithTag { insns, is_exact } = with_tag(program, MATCHED);
+        let insns: Vec<_> = insns.into_iter().map(|insn| read_tag(insn, tag)).collect();
+        let beside = Program::new(&insns).expect("the kernel would refuse it");
+        let verdict = run(&beside, packet, packet.len() as u32, None);
+        let wanted = run(program, packet, packet.len() as u32, tag) != 0;
+        let is_decided = is_exact || tag.is_none();
+        assert!(packet.len() < 12 || verdict == if wanted || !is_decided { MATCHED } else { 0 });
+    }
+}
+
+/// A load of the tag that the kernel has beside the frame, as an instruction that any machine has.
+fn read_tag(insn: Insn, tag: Option<(u16, u16)>) -> Insn {
+    let (tpid, tci) = tag.unwrap_or_default();
+    let value = match insn.k.wrapping_sub(0xffff_f000) {
+        44 => u32::from(tci),
+        48 => u32::from(tag.is_some()),
+        60 => u32::from(tpid),
+        _ => return insn,
+    };
+    let is_load = insn.code & 0xe7 == 0x20;
+    if is_load { Insn { code: 0, jt: 0, jf: 0, k: value } } else { insn }
+}
+
 fn check_relocated(program: &Program, depth: u8, packet: &[u8]) {
     let kinds = TunnelKinds::ALL;
     let relocation =
@@ -58,6 +84,12 @@ fn check_relocated(program: &Program, depth: u8, packet: &[u8]) {
 fuzz_target!(|input: &[u8]| {
     if let Some((program, depth, packet)) = parse(input) {
         check_tag(&program, packet);
+        // libpcap looks at the EtherType before such a load, which reads no tag then.
+        let may_read_tag =
+            |insn: &Insn| (insn.code & 0xe7 == 0x40 || insn.code == 0xb1) && (12..16).contains(&insn.k);
+        if !reads_tag(program.insns()) && !program.insns().iter().any(may_read_tag) {
+            check_tag_beside(&program, packet);
+        }
         check_relocated(&program, depth, packet);
     }
 });

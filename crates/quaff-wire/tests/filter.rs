@@ -5,7 +5,7 @@ mod relocated;
 
 use self::relocated::{BOTH, MATCHED, UNDECIDED, program, relocation, run};
 use proptest::prelude::*;
-use quaff_wire::filter::{Insn, NotRelocatable, Program, Relocation, Subject, relocate};
+use quaff_wire::filter::{Insn, NotRelocatable, Program, Relocation, Subject, WithTag, relocate, with_tag};
 use quaff_wire::tunnel::TunnelKinds;
 
 /// The headers around a frame.
@@ -81,6 +81,18 @@ fn frames() -> impl Strategy<Value = Vec<u8>> {
     )
 }
 
+/// A load of the tag that the kernel has beside the frame, as an instruction that any machine has.
+fn read_tag(insn: Insn, tag: Option<(u16, u16)>) -> Insn {
+    let (tpid, tci) = tag.unwrap_or_default();
+    let value = match insn.k.wrapping_sub(0xffff_f000) {
+        44 => u32::from(tci),
+        48 => u32::from(tag.is_some()),
+        60 => u32::from(tpid),
+        _ => return insn,
+    };
+    if insn.code & 0xe7 == 0x20 { Insn { code: 0, jt: 0, jf: 0, k: value } } else { insn }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 10_000, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -124,6 +136,29 @@ proptest! {
         }
         let is_source_port = outer.layout % 5 == 4 && change == 6;
         prop_assert_eq!(run(&relocated.insns, &packet), if is_source_port { 0 } else { UNDECIDED });
+    }
+
+    /// The kernel keeps the outer tag beside the frame, and the filter decides as on the frame with it.
+    #[test]
+    fn a_tag_beside_a_frame_counts_as_one_in_it(
+        numbers in prop::collection::vec(any::<u32>(), 0..40), frame in frames(), tci in any::<u16>(),
+        tpid in prop::sample::select(vec![0x8100u16, 0x88a8]), is_tagged in any::<bool>()
+    ) {
+        let program = Program::new(&program(&numbers)).expect("a program");
+        // libpcap looks at the EtherType before such a load, which reads no tag then.
+        let may_read_tag = |insn: &Insn| (insn.code & 0xe7 == 0x40 || insn.code == 0xb1) && (12..16).contains(&insn.k);
+        if program.insns().iter().any(may_read_tag) {
+            return Ok(());
+        }
+        let tag = is_tagged.then_some((tpid, tci));
+        let WithTag { insns, is_exact } = with_tag(&program, MATCHED);
+        let insns: Vec<_> = insns.into_iter().map(|insn| read_tag(insn, tag)).collect();
+        let wanted = program.run(&Subject { bytes: &frame, wire_len: frame.len() as u32, tag }) != 0;
+        let is_accepted = wanted || is_tagged && !is_exact;
+        // The kernel takes no tag off anything shorter.
+        if frame.len() >= 12 {
+            prop_assert_eq!(run(&insns, &frame), if is_accepted { MATCHED } else { 0 });
+        }
     }
 
     #[test]
