@@ -160,6 +160,7 @@ fn a_late_block_is_waited_for_and_one_that_does_not_come_is_counted() {
                 stop: Stop::default(),
                 links: Links::default(),
                 gauges: gauges.clone(),
+                came_ns: 0,
             };
             AfPacket::open(opening, Wakeup::new().expect("a wakeup")).expect("a ring")
         };

@@ -8,7 +8,7 @@
 //! Names of addresses that files have are kept here too: each output file has those found up to its last packet.
 
 use quaff_wire::pcapng::Interface;
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -37,6 +37,9 @@ struct Described {
     /// The number in the output of each.
     declared: Vec<Option<u16>>,
     waits_for_packets: bool,
+    /// The interfaces of spare lanes, by lane, and the first of those lanes.
+    of_spares: BTreeMap<usize, u16>,
+    first_spare: Option<usize>,
     /// The link type of a format that holds a single one, once it is decided.
     only_linktype: Option<u16>,
     text_bytes: usize,
@@ -94,6 +97,33 @@ impl Interfaces {
             described.push(interface);
         }
         Self(Arc::new(Mutex::new(described)))
+    }
+
+    /// Lanes from `first` on have no interface until [`assign`](Self::assign); that of a lane before has its number.
+    pub fn with_spare_lanes(self, first: usize) -> Self {
+        self.all().first_spare = Some(first);
+        self
+    }
+
+    /// Adds the interface of a spare lane and returns its number; `None` when the list is full.
+    pub fn assign(&self, lane: usize, interface: Interface) -> Option<u16> {
+        let number = self.add(interface)?;
+        self.all().of_spares.insert(lane, number);
+        Some(number)
+    }
+
+    /// Returns the first spare lane, if there are some.
+    pub fn first_spare(&self) -> Option<usize> {
+        self.all().first_spare
+    }
+
+    /// Returns the interface of a lane; `None` for a spare one that has none yet.
+    pub fn of_lane(&self, lane: usize) -> Option<u16> {
+        let all = self.all();
+        match all.first_spare.is_some_and(|first| lane >= first) {
+            true => all.of_spares.get(&lane).copied(),
+            false => Some(lane as u16),
+        }
     }
 
     /// Adds an interface and returns its number; `None` when the list is full, of interfaces or of their texts.
@@ -239,6 +269,19 @@ mod tests {
             (vec!["b".into(), "eth0".into()], vec!["eth0".into()], 0)
         );
         assert_eq!((all.declared(0), all.declared(1), all.get(1)), (Some(1), None, Some(named("a"))));
+    }
+
+    #[test]
+    fn a_spare_lane_has_the_next_interface_once_it_is_assigned() {
+        let named = |name: &str| Interface { name: name.into(), ..Interface::default() };
+        let all = Interfaces::new(vec![named("eth0")]).with_spare_lanes(1);
+        assert_eq!((all.of_lane(0), all.of_lane(1), all.of_lane(2)), (Some(0), None, None));
+        assert_eq!((all.add(named("a session")), all.assign(2, named("veth0"))), (Some(1), Some(2)));
+        assert_eq!(
+            (all.assign(1, named("veth1")), all.of_lane(1), all.of_lane(2)),
+            (Some(3), Some(3), Some(2))
+        );
+        assert_eq!(Interfaces::new(vec![]).of_lane(7), Some(7));
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 mod address;
 mod change;
+mod monitor;
 mod qdisc;
 mod reply;
 mod socket;
@@ -13,6 +14,7 @@ mod tc;
 
 pub use address::Address;
 pub use change::{LinkChange, VethEnd, VethPlan};
+pub use monitor::LinkMonitor;
 pub(crate) use qdisc::QdiscDrops;
 
 use crate::{Error, Result};

@@ -10,7 +10,7 @@ use crate::run::end_watch::EndWatch;
 use crate::run::file_output::FileOutput;
 use crate::run::{LaneEnd, Run, join, start_pool};
 use crate::sandbox::Seal;
-use crate::source::{Declaration, Sources};
+use crate::source::{Declaration, Missed, Sources, Watch};
 use crate::tally::{Ledger, sum};
 use crate::{Error, Result};
 use quaff_file::tally::WriterTally;
@@ -68,6 +68,8 @@ pub struct Status {
     /// Blocks in each kernel ring; 0 for files.
     pub ring_blocks: u64,
     pub buffer: Arc<BufferGauges>,
+    /// Interfaces that came and are not captured.
+    pub missed: Missed,
 }
 
 impl Capture {
@@ -105,6 +107,7 @@ impl Capture {
             writer: Arc::default(),
             ring_blocks: if sources.is_live { plan.input.blocks_per_ring() as u64 } else { 0 },
             buffer: pool.gauges.clone(),
+            missed: sources.watch.as_ref().map(Watch::missed).unwrap_or_default(),
         };
         let mut run = Run::new(&plan.input, &sources, &stop);
         run.notes.extend_from_slice(&pool.notes);

@@ -1,6 +1,7 @@
 //! The gauges of lanes and of the buffer, which the command line reads.
 
 use quaff_os::Gauge;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The gauges of one lane, in packets unless stated.
@@ -25,6 +26,8 @@ pub struct LaneGauges {
     pub down_since_ns: Gauge,
     /// Time at which it was removed, ns since 1970; 0 before.
     pub removed_ns: Gauge,
+    /// The interface of a spare lane, once it has one.
+    pub came: OnceLock<String>,
 }
 
 /// The gauges of the buffer, which all lanes share, in bytes.

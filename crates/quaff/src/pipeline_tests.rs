@@ -154,7 +154,8 @@ impl Run {
         let (outbound, inbound) = rtrb::RingBuffer::new(self.buffers + 64);
         let pack = PackPlan {
             format: self.format,
-            interface: 0,
+            lane: 0,
+            spares: None,
             align: self.heading().align,
             is_past_cache: self.heading().align > 1,
             flush_ns: 1_000_000,

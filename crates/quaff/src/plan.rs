@@ -18,6 +18,15 @@ pub struct InterfacePlan {
     pub cpu: Option<usize>,
 }
 
+/// Interfaces that come while the run lasts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HotplugPlan {
+    /// Their names, and patterns of names, as users write them.
+    pub names: Vec<String>,
+    /// Lanes for them, each with a ring from the start; each is used once.
+    pub lanes: usize,
+}
+
 /// The tunnels to remove from packets, and how.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DecapPlan {
@@ -132,6 +141,7 @@ pub struct LoadPlan {
 pub struct InputPlan {
     /// One lane each; empty where files are read.
     pub interfaces: Vec<InterfacePlan>,
+    pub hotplug: Option<HotplugPlan>,
     pub read: Option<ReadPlan>,
     /// tcpdump filter expression.
     pub filter: Option<String>,
@@ -256,6 +266,7 @@ impl Default for InputPlan {
     fn default() -> Self {
         Self {
             interfaces: Vec::new(),
+            hotplug: None,
             read: None,
             filter: None,
             decap: None,
@@ -292,9 +303,10 @@ impl InputPlan {
         if self.decap.is_some() { SNAPLEN_MAX } else { self.snaplen }
     }
 
-    /// Number of lanes: one for each interface, or one for all files.
+    /// Number of lanes: one for each interface, and for those that may come, or one for all files.
     pub fn lanes(&self) -> usize {
-        self.interfaces.len().max(1)
+        let spare = self.hotplug.as_ref().map_or(0, |hotplug| hotplug.lanes);
+        (self.interfaces.len() + spare).max(1)
     }
 
     /// Blocks of each ring.
@@ -307,8 +319,14 @@ impl InputPlan {
         if self.read.as_ref().is_some_and(|read| read.files.is_empty()) {
             return Err(Error::Plan("no file to read".into()));
         }
-        if self.interfaces.is_empty() && self.read.is_none() {
+        if self.interfaces.is_empty() && self.read.is_none() && self.hotplug.is_none() {
             return Err(Error::Plan("no `interface` given; 'ip link' lists them".into()));
+        }
+        if self.hotplug.is_some() && self.time_source == TimeSource::Adapter {
+            return Err(Error::Plan(
+                "`hotplug` has the kernel's times: the adapter of an interface that comes is not set up"
+                    .into(),
+            ));
         }
         if let Some(name) = self.duplicate() {
             return Err(Error::Plan(format!(
@@ -388,7 +406,7 @@ impl WritePlan {
         if self.fsync.is_some_and(|interval| interval < FSYNC_MIN) {
             return Err(Error::Plan("`fsync` must be at least 10ms".into()));
         }
-        match input.interfaces.len() > 1 && self.format != Format::Pcapng {
+        match (input.interfaces.len() > 1 || input.hotplug.is_some()) && self.format != Format::Pcapng {
             true => Err(Error::Plan(
                 "pcap holds a single interface: use the `format` pcapng, or capture one interface".into(),
             )),

@@ -13,7 +13,7 @@ use crate::filter::FrameFilter;
 use crate::lane::{self, Lane};
 use crate::output::Output;
 use crate::plan::{EditPlan, InputPlan, LoadPlan, PREFAULT, SNAPLEN_MAX, WritePlan};
-use crate::source::{Declaration, LaneSource, SourceTally, Sources};
+use crate::source::{Declaration, LaneSource, Missed, SourceTally, Sources, Watch};
 use crate::stage::{
     Decap, Declare, Dedup, Ethernet, Filter, Limit, Load, Numbered, Quota, Shift, SingleLink, Slice, Stage,
     Untag, Window,
@@ -54,6 +54,9 @@ pub struct Run {
     started_ns: u64,
     /// `None` for files.
     softnet: Option<SoftnetMeter>,
+    /// Finds interfaces for spare lanes.
+    watch: Option<JoinHandle<()>>,
+    missed: Missed,
 }
 
 /// The results of the lanes.
@@ -97,11 +100,14 @@ impl Run {
             notes: sources.notes.clone(),
             started_ns: steady_ns(),
             softnet: None,
+            watch: None,
+            missed: sources.watch.as_ref().map(Watch::missed).unwrap_or_default(),
         }
     }
 
     /// Starts a lane for each source. They capture at once.
-    pub(crate) fn start_lanes(&mut self, sources: Sources, ends: Vec<LaneEnd>) -> Result<()> {
+    pub(crate) fn start_lanes(&mut self, mut sources: Sources, ends: Vec<LaneEnd>) -> Result<()> {
+        let watch = sources.watch.take();
         let quota = self.plan.count.map(Quota::new);
         let limit = || quota.as_ref().map(|quota| Limit::new(quota.clone(), self.stop.clone()));
         let lanes = sources.lanes.iter();
@@ -110,6 +116,7 @@ impl Run {
             stages.extend(end.stages);
             self.lanes.push(start_lane(source, stages, end.output, &self.stop)?);
         }
+        self.watch = watch.map(|watch| watch.start(&self.stop)).transpose()?;
         self.started_ns = steady_ns();
         self.softnet = self.plan.read.is_none().then(SoftnetMeter::open).and_then(|meter| meter.ok());
         Ok(())
@@ -141,6 +148,8 @@ impl Run {
         let (mut lanes, mut input, mut failure) = (Vec::new(), None, None);
         for lane in self.lanes {
             match join(lane) {
+                // A spare lane that was never used.
+                Ok(of) if of.lane.interface.is_empty() && self.plan.hotplug.is_some() => {}
                 Ok(of) => {
                     lanes.push(of.lane);
                     input = input.or(of.input);
@@ -153,7 +162,12 @@ impl Run {
         let mut notes = self.notes;
         notes.extend(self.filters.iter().flat_map(FrameFilter::notes));
         let seconds = (steady_ns() - self.started_ns) as f64 / 1e9;
-        let (below_tap, mut reasons) = verdict::judge(&lanes, self.softnet);
+        if let Some(watch) = self.watch {
+            // A panic there costs no packet.
+            let _ = watch.join();
+        }
+        let (below_tap, mut reasons) = verdict::judge(&lanes, self.softnet, self.plan.hotplug.is_some());
+        reasons.unknown.extend(self.missed.since(0));
         reasons.lossy.extend(input.as_ref().and_then(verdict::recorded));
         reasons.lossy.extend(input.as_ref().and_then(verdict::late));
         Ended { lanes, input, failure, notes, seconds, below_tap, reasons }
@@ -333,7 +347,11 @@ pub(crate) fn start_pool(
 fn nodes(input: &InputPlan) -> Vec<Option<usize>> {
     let cores = match &input.read {
         Some(read) => vec![read.cpu],
-        None => input.interfaces.iter().map(|interface| interface.cpu).collect(),
+        None => {
+            let cores = input.interfaces.iter().map(|interface| interface.cpu);
+            let last = input.interfaces.last().and_then(|interface| interface.cpu);
+            cores.chain(std::iter::repeat(last)).take(input.lanes()).collect()
+        }
     };
     let is_pinned = cores.iter().any(Option::is_some);
     let topology = if is_pinned { Topology::here().ok() } else { None };

@@ -74,6 +74,8 @@ pub struct LaneTally {
     pub down_ns: u64,
     /// Time at which it was removed during the run, ns since 1970; 0 if it was not.
     pub removed_ns: u64,
+    /// Time from which it was captured, if it came during the run, ns since 1970; 0 if it was there before.
+    pub came_ns: u64,
     /// The drop counters of the interface, its driver and the interfaces below that rose while the socket was open.
     #[serde(flatten)]
     pub link: LinkDrops,

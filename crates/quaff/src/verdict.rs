@@ -33,14 +33,25 @@ impl Verdict {
     }
 }
 
-/// Compares the counters. `softnet` is `None` for files, and where `/proc/net/softnet_stat` cannot be read.
-pub(crate) fn judge(lanes: &[LaneTally], softnet: Option<SoftnetMeter>) -> (BelowTap, Reasons) {
+/// Compares the counters. `softnet` is `None` for files, and where `/proc/net/softnet_stat` cannot be read. With
+/// `has_hotplug` an interface that was removed is captured again when it comes back.
+pub(crate) fn judge(
+    lanes: &[LaneTally],
+    softnet: Option<SoftnetMeter>,
+    has_hotplug: bool,
+) -> (BelowTap, Reasons) {
+    let judged = |rises: &SoftnetRises| {
+        let (found, mut reasons) = of(lanes, rises);
+        let removed = lanes.iter().filter(|lane| lane.removed_ns > 0 && lanes.len() > 1 && !has_hotplug);
+        reasons.unknown.extend(removed.map(gone));
+        (found, reasons)
+    };
     let none = SoftnetRises::default();
-    let Some(mut softnet) = softnet else { return of(lanes, &none) };
+    let Some(mut softnet) = softnet else { return judged(&none) };
     match softnet.read() {
-        Ok(rises) => of(lanes, rises),
+        Ok(rises) => judged(rises),
         Err(error) => {
-            let (found, mut reasons) = of(lanes, &none);
+            let (found, mut reasons) = judged(&none);
             reasons.unknown.push(format!("the drops of the cores' backlogs are not known: {error}"));
             (found, reasons)
         }
@@ -58,7 +69,6 @@ fn of(lanes: &[LaneTally], rises: &SoftnetRises) -> (BelowTap, Reasons) {
         on_interface(lane, before, &mut found, &mut reasons);
     }
     below(lanes, &mut unexplained, &mut found, &mut reasons);
-    reasons.unknown.extend(lanes.iter().filter(|lane| lane.removed_ns > 0 && lanes.len() > 1).map(gone));
     if unexplained > 0 {
         reasons.unknown.push(format!(
             "the kernel dropped {unexplained} packets of other interfaces of this machine before any socket \
@@ -268,9 +278,11 @@ mod tests {
     #[test]
     fn an_interface_that_was_removed_among_others_is_unknown() {
         let removed = LaneTally { removed_ns: 1_790_000_000_000_000_000, ..lane(0, 0, 0) };
-        assert_eq!(judged(std::slice::from_ref(&removed), 0).0, Lossless, "the run ended with it");
-        let (verdict, _, reasons) = judged(&[removed, of_interface("lo", 0, 0)], 0);
-        assert!(verdict == Unknown && reasons[0].starts_with("eth0 was removed at 2026-09-21T14:13:20.000Z"));
+        let unknown = |lanes: &[LaneTally], has_hotplug| judge(lanes, None, has_hotplug).1.unknown;
+        assert!(unknown(std::slice::from_ref(&removed), false).is_empty(), "the run ended with it");
+        let both = [removed, of_interface("lo", 0, 0)];
+        assert!(unknown(&both, false)[0].starts_with("eth0 was removed at 2026-09-21T14:13:20.000Z"));
+        assert!(unknown(&both, true).is_empty(), "it is captured again");
     }
 
     #[test]

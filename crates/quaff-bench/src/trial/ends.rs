@@ -126,6 +126,7 @@ fn open_rx(plan: &TrialPlan, direction: &Direction) -> Result<(Link, AfPacket), 
         stop: Stop::default(),
         links: Links::default(),
         gauges: LaneGauges::default().into(),
+        came_ns: 0,
     };
     Ok((link, AfPacket::open(opening, Wakeup::new()?)?))
 }

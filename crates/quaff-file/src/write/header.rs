@@ -51,15 +51,15 @@ impl Heading {
     pub(super) fn first(&self, counts: &[Counts]) -> (Vec<u8>, Described) {
         let mut out = Vec::new();
         let mut known = self.interfaces.since(0);
-        known.truncate(counted_interfaces(counts).max(self.known));
+        known.truncate(self.interfaces_before(counts));
         let names = self.names_before(counts);
         match self.format {
             Format::Pcapng => {
                 shb(&mut out, &self.section);
                 known.iter().for_each(|interface| idb(&mut out, interface));
                 out.extend(self.interfaces.names(0..names));
-                self.put_statistics(&mut out, counts);
-                self.put_new(&mut out, counts, self.lanes..known.len());
+                self.put_statistics(&mut out, counts, known.len());
+                self.put_new(&mut out, counts, self.known_lanes()..known.len());
             }
             Format::Pcap => self.put_pcap(&mut out, Resolution::Nanoseconds),
             Format::PcapUs => self.put_pcap(&mut out, Resolution::Microseconds),
@@ -127,8 +127,8 @@ impl Heading {
     }
 
     /// Returns counters, which may stand anywhere in a stream. `counts` are the lanes' newest counts, `written` those
-    /// of their last chunks in the file; packets packed in between are lost. Only sessions with an interface below
-    /// `described` are included.
+    /// of their last chunks in the file; packets packed in between are lost. Only sessions and spare lanes with an
+    /// interface below `described` are included.
     pub(super) fn counters(&self, counts: &[Counts], written: &[Counts], described: usize) -> Vec<u8> {
         let mut out = Vec::new();
         if self.format == Format::Pcapng {
@@ -137,7 +137,7 @@ impl Heading {
                 .zip(written)
                 .map(|(counts, written)| with_loss(counts, written, described))
                 .collect();
-            self.put_statistics(&mut out, &counts);
+            self.put_statistics(&mut out, &counts, described);
         }
         out
     }
@@ -145,7 +145,22 @@ impl Heading {
     /// Returns the interfaces that a file surely describes if these are the counts of its last chunks. Such a file ends
     /// early, and without further names.
     pub(super) fn described_before(&self, written: &[Counts]) -> Described {
-        Described { interfaces: counted_interfaces(written).max(self.known), names: usize::MAX }
+        Described { interfaces: self.interfaces_before(written), names: usize::MAX }
+    }
+
+    /// Returns the number of interfaces that chunks with these counts refer to, or that each file describes.
+    fn interfaces_before(&self, counts: &[Counts]) -> usize {
+        self.counted(counts).max(self.known)
+    }
+
+    /// Returns the number of interfaces that a file has to describe for these counts: sessions and spare lanes may have
+    /// drops and no packets.
+    pub(super) fn counted(&self, counts: &[Counts]) -> usize {
+        let spares = counts.iter().enumerate().skip(self.known_lanes());
+        let spares = spares.filter_map(|(lane, counts)| self.number(lane, counts));
+        let sessions = counts.iter().filter_map(|counts| counts.sessions.last());
+        let all = sessions.map(|session| session.interface).chain(spares);
+        all.max().map_or(0, |last| usize::from(last) + 1)
     }
 
     fn put_pcap(&self, out: &mut Vec<u8>, resolution: Resolution) {
@@ -160,13 +175,27 @@ impl Heading {
         out.extend(header);
     }
 
-    fn put_statistics(&self, out: &mut Vec<u8>, counts: &[Counts]) {
+    /// The interface of a lane; that of a spare one from its first packet or drop on.
+    fn number(&self, lane: usize, counts: &Counts) -> Option<u16> {
+        let Counts { packed, nic_dropped, kernel_dropped, lost, .. } = *counts;
+        let is_counted = lane < self.known_lanes() || packed + nic_dropped + kernel_dropped + lost > 0;
+        self.interfaces.of_lane(lane).filter(|_| is_counted)
+    }
+
+    /// The lanes whose interfaces come first.
+    fn known_lanes(&self) -> usize {
+        self.interfaces.first_spare().map_or(self.lanes, |first| first.min(self.lanes))
+    }
+
+    fn put_statistics(&self, out: &mut Vec<u8>, counts: &[Counts], described: usize) {
         let present = counts.iter().enumerate().filter(|(lane, _)| !self.absent.contains(lane));
-        for (interface, counts) in present {
+        for (lane, counts) in present {
+            let is_described = |number: &u16| lane < self.known_lanes() || usize::from(*number) < described;
+            let Some(interface) = self.number(lane, counts).filter(is_described) else { continue };
             // Counters without a time are of the start of the capture.
             let time_ns = if counts.time_ns == 0 { self.start_ns } else { counts.time_ns };
             let counts = Counts { time_ns, ..counts.clone() };
-            for statistics in statistics(interface as u32, self.start_ns, &counts) {
+            for statistics in statistics(interface.into(), self.start_ns, &counts) {
                 isb(out, &statistics);
             }
         }
@@ -175,10 +204,13 @@ impl Heading {
     /// Writes zero counters for the sessions that no lane has counted yet.
     fn put_new(&self, out: &mut Vec<u8>, counts: &[Counts], interfaces: Range<usize>) {
         for interface in interfaces {
-            let is_counted = |counts: &Counts| {
-                counts.sessions.binary_search_by_key(&interface, |session| session.interface.into()).is_ok()
+            let is_counted = |(lane, counts): (usize, &Counts)| {
+                let of_session =
+                    counts.sessions.binary_search_by_key(&interface, |session| session.interface.into());
+                of_session.is_ok()
+                    || self.number(lane, counts).is_some_and(|own| usize::from(own) == interface)
             };
-            if !counts.iter().any(is_counted) {
+            if !counts.iter().enumerate().any(is_counted) {
                 let none = Counts { time_ns: self.start_ns, ..Counts::default() };
                 statistics(interface as u32, self.start_ns, &none).for_each(|none| isb(out, &none));
             }
@@ -201,13 +233,6 @@ impl Heading {
         }
         blocks
     }
-}
-
-/// Returns the number of interfaces that a file has to describe for these counts of lanes: their sessions may have drops
-/// and no packets.
-pub(super) fn counted_interfaces(counts: &[Counts]) -> usize {
-    let of_sessions = counts.iter().filter_map(|counts| counts.sessions.last());
-    of_sessions.map(|session| usize::from(session.interface) + 1).max().unwrap_or(0)
 }
 
 fn with_loss(counts: &Counts, written: &Counts, described: usize) -> Counts {
@@ -252,6 +277,32 @@ mod tests {
         assert_eq!((heading.is_ready(), heading.interfaces.count()), (true, 1));
         let (first, described) = heading.first(&[Counts::default()]);
         assert_eq!((&first[20..22], described.interfaces), (&[101, 0][..], 1));
+    }
+
+    #[test]
+    fn a_spare_lane_counts_from_its_first_packet_or_drop() {
+        let named = |name: &str| Interface { name: name.into(), ..Interface::default() };
+        let heading = Heading {
+            format: Format::Pcapng,
+            section: Section::default(),
+            interfaces: Interfaces::new(vec![named("eth0")]).with_spare_lanes(1),
+            lanes: 3,
+            known: 1,
+            start_ns: 1,
+            align: 1,
+            compression: None,
+            absent: BTreeSet::new(),
+        };
+        let none = Counts::default;
+        let lost = [none(), none(), Counts { lost: 3, ..none() }];
+        assert_eq!(heading.counted(&lost), 0, "it has no interface");
+        heading.interfaces.assign(2, named("veth0"));
+        assert_eq!((heading.counted(&[none(), none(), none()]), heading.counted(&lost)), (0, 2));
+        let packed = [none(), none(), Counts { packed: 1, ..none() }];
+        assert_eq!((heading.counted(&packed), heading.first(&lost).1.interfaces), (2, 2));
+        let bytes = |interfaces| heading.counters(&lost, &[none(), none(), none()], interfaces).len();
+        assert!(bytes(2) > bytes(1), "its drops are counted in a file that describes it, and in no other");
+        assert_eq!(bytes(1), heading.counters(&[none()], &[none()], 1).len());
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use super::Sink;
 use super::descriptor::{has_reader, is_closed};
-use super::header::{Described, Heading, counted_interfaces};
+use super::header::{Described, Heading};
 use crate::Result;
 use crate::tally::{Counts, WriterTally};
 use crate::write::WriterGauges;
@@ -249,7 +249,7 @@ impl Sink for Stream {
     fn finish(&mut self) -> Result<WriterTally> {
         self.heading.make_ready();
         self.begin();
-        self.describe(counted_interfaces(&self.counts));
+        self.describe(self.heading.counted(&self.counts));
         let last = self.heading.last(&self.counts, &self.written, self.described);
         self.write(&last);
         self.tally.files = 1;

@@ -5,7 +5,7 @@
 //! the end.
 
 use super::Sink;
-use super::header::{Described, Heading, counted_interfaces};
+use super::header::{Described, Heading};
 use super::live_copy::LiveCopy;
 use crate::Result;
 use crate::tally::{Counts, WriterTally};
@@ -154,7 +154,7 @@ impl Sink for Tee {
         self.begin();
         self.counts.clone_from(&self.noted);
         let described = self.described.interfaces;
-        let (mut last, described) = self.heading.more(described..counted_interfaces(&self.counts));
+        let (mut last, described) = self.heading.more(described..self.heading.counted(&self.counts));
         self.described.interfaces = self.described.interfaces.max(described);
         last.extend(self.heading.last(&self.counts, &self.copied, self.described));
         if let Some(live_copy) = &mut self.live_copy {

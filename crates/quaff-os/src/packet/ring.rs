@@ -91,6 +91,11 @@ impl RxRing {
         socket::bind(&self.fd, ifindex, name)
     }
 
+    /// Forgets what the socket reports, such as that its interface is down; returns the errno, 0 without one.
+    pub fn take_error(&self) -> Result<i32> {
+        socket::take_error(&self.fd)
+    }
+
     /// The oldest block that the kernel has finished, if any.
     pub fn block(&self) -> Option<&[u8]> {
         self.is_user(self.current).then(|| {

@@ -24,6 +24,18 @@ impl CountingTap {
         Self::bind(fd, ifindex, name)
     }
 
+    /// A socket that counts nothing until [`Self::attach`].
+    pub fn unbound() -> Result<Self> {
+        let fd = socket::open()?;
+        socket::set_receive_buffer_min(&fd)?;
+        Ok(Self { fd, total: 0 })
+    }
+
+    /// Starts to count the packets that an interface receives and sends.
+    pub fn attach(&self, ifindex: u32, name: &str) -> Result<()> {
+        socket::bind(&self.fd, ifindex, name)
+    }
+
     /// Starts to count the packets that an interface receives.
     pub fn open_incoming(ifindex: u32, name: &str) -> Result<Self> {
         let fd = socket::open()?;

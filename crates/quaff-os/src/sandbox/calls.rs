@@ -193,7 +193,6 @@ const INTRUDERS: &[c_long] = &[
     libc::SYS_pivot_root,
     libc::SYS_chroot,
     libc::SYS_socketpair,
-    libc::SYS_bind,
     libc::SYS_connect,
     libc::SYS_listen,
     libc::SYS_accept,
@@ -271,13 +270,29 @@ fn conditional() -> Result<Rules> {
         (libc::SYS_ioctl, vec![others]),
         // Route netlink: to read the counters of a card, which any socket can.
         (libc::SYS_socket, vec![vec![is_not(0, libc::AF_NETLINK as u64)?], vec![is_not(2, NETLINK_ROUTE)?]]),
-        // The end of a capture is a filter that rejects everything.
-        (
-            libc::SYS_setsockopt,
-            vec![vec![is_not(1, libc::SOL_SOCKET as u64)?], vec![is_not(2, libc::SO_ATTACH_FILTER as u64)?]],
-        ),
     ];
     conditional.into_iter().map(|(call, chains)| Ok((call, rules(chains)?))).collect()
+}
+
+/// Without `binds`, no socket is bound. With it, one to an interface (`struct sockaddr_ll`, of which only the length
+/// can be seen here), and a packet socket can make that promiscuous. Filters can be replaced in both cases.
+fn of_sockets(binds: bool) -> Result<Rules> {
+    let is_no_filter = || is_not(2, libc::SO_ATTACH_FILTER as u64);
+    let (is_no_socket, is_no_packet) =
+        (|| is_not(1, libc::SOL_SOCKET as u64), || is_not(1, libc::SOL_PACKET as u64));
+    let (bind, options) = match binds {
+        false => (Vec::new(), vec![vec![is_no_socket()?], vec![is_no_filter()?]]),
+        true => (
+            vec![vec![is_not(2, size_of::<libc::sockaddr_ll>() as u64)?]],
+            vec![
+                vec![is_no_socket()?, is_no_packet()?],
+                vec![is_no_packet()?, is_no_filter()?],
+                vec![is_no_socket()?, is_not(2, libc::PACKET_ADD_MEMBERSHIP as u64)?],
+            ],
+        ),
+    };
+    // The end of a capture is a filter that rejects everything.
+    Ok(Rules::from([(libc::SYS_bind, rules(bind)?), (libc::SYS_setsockopt, rules(options)?)]))
 }
 
 /// The group and the mode of a file can be set to those of `access`, and to no others.
@@ -290,11 +305,12 @@ fn of_access(access: FileAccess) -> Result<Rules> {
     Ok(Rules::from([(libc::SYS_fchown, rules(group)?), (libc::SYS_fchmod, rules(mode)?)]))
 }
 
-/// The calls of an intruder, in a process that writes files with `access`.
-fn intruders(phase: Phase, access: FileAccess) -> Result<Rules> {
+/// The calls of an intruder, in a process that writes files with `access`, and binds sockets with `binds`.
+fn intruders(phase: Phase, access: FileAccess, binds: bool) -> Result<Rules> {
     let late = if phase == Phase::Running { ALLOWED_AT_START } else { &[] };
     let mut all = conditional()?;
     all.extend(of_access(access)?);
+    all.extend(of_sockets(binds)?);
     all.extend(INTRUDERS.iter().chain(INTRUDERS_OLD).chain(late).map(|call| (*call, Vec::new())));
     Ok(all)
 }
@@ -303,7 +319,8 @@ fn intruders(phase: Phase, access: FileAccess) -> Result<Rules> {
 fn known() -> Result<Rules> {
     let lists = [ALLOWED, ALLOWED_OLD, ALLOWED_AT_START, INTRUDERS, INTRUDERS_OLD, PROCESSES].concat();
     let lists = [lists, vec![libc::SYS_clone3]].concat();
-    let conditional = conditional()?.into_keys().chain(of_access(FileAccess::default())?.into_keys());
+    let conditional = [conditional()?, of_access(FileAccess::default())?, of_sockets(true)?];
+    let conditional = conditional.into_iter().flat_map(Rules::into_keys);
     Ok(lists.into_iter().chain(conditional).map(|call| (call, Vec::new())).collect())
 }
 
@@ -348,18 +365,19 @@ fn program(rules: Rules, matching: SeccompAction, other: SeccompAction) -> Resul
 }
 
 /// The programs of a phase. The kernel runs all of them for a call and takes the strictest result.
-fn programs(phase: Phase, access: FileAccess) -> Result<[BpfProgram; 3]> {
+fn programs(phase: Phase, access: FileAccess, binds: bool) -> Result<[BpfProgram; 3]> {
     let fails = |errno: i32| SeccompAction::Errno(errno as u32);
     Ok([
         program(known()?, SeccompAction::Allow, fails(libc::ENOSYS))?,
         program(processes()?, fails(libc::EPERM), SeccompAction::Allow)?,
-        program(intruders(phase, access)?, SeccompAction::Trap, SeccompAction::Allow)?,
+        program(intruders(phase, access, binds)?, SeccompAction::Trap, SeccompAction::Allow)?,
     ])
 }
 
-/// Restricts all threads to the calls of `phase`, for good; files are written with `access`.
-pub(super) fn restrict(phase: Phase, access: FileAccess) -> Result<()> {
-    let programs = programs(phase, access)?;
+/// Restricts all threads to the calls of `phase`, for good; files are written with `access`, sockets are bound with
+/// `binds`.
+pub(super) fn restrict(phase: Phase, access: FileAccess, binds: bool) -> Result<()> {
+    let programs = programs(phase, access, binds)?;
     // Each start of a thread tries it first, which the audit log need not know.
     let clone3 = Rules::from([(libc::SYS_clone3, Vec::new())]);
     let clone3 = program(clone3, SeccompAction::Errno(libc::ENOSYS as u32), SeccompAction::Allow)?;
@@ -439,7 +457,7 @@ mod tests {
     fn no_list_contradicts_another() {
         let allowed = [ALLOWED, ALLOWED_OLD].concat();
         for phase in [Phase::Starting, Phase::Running] {
-            let refused = intruders(phase, FileAccess::default()).unwrap();
+            let refused = intruders(phase, FileAccess::default(), false).unwrap();
             let both: Vec<_> = allowed.iter().filter(|call| refused.contains_key(call)).collect();
             assert!(both.is_empty(), "{both:?}");
             let is_refused = |call: &&c_long| refused.get(call).is_some_and(Vec::is_empty);
@@ -447,8 +465,10 @@ mod tests {
             assert_eq!(late, if phase == Phase::Running { ALLOWED_AT_START.len() } else { 0 });
             // In pthread_create(3) signals are blocked, so nothing there may be refused by one.
             assert!([libc::SYS_clone, libc::SYS_rseq].iter().all(|call| !refused.contains_key(call)));
-            for program in programs(phase, FileAccess::default()).unwrap() {
-                assert!(program.len() < libc::BPF_MAXINSNS as usize, "{} instructions", program.len());
+            for binds in [false, true] {
+                for program in programs(phase, FileAccess::default(), binds).unwrap() {
+                    assert!(program.len() < libc::BPF_MAXINSNS as usize, "{} instructions", program.len());
+                }
             }
         }
     }

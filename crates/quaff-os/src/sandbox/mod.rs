@@ -38,6 +38,8 @@ pub struct Limits {
     pub changes_card: bool,
     /// It gives this to files that it makes.
     pub access: FileAccess,
+    /// It binds packet sockets, which are open already, to interfaces, and makes these promiscuous.
+    pub binds: bool,
 }
 
 /// The restrictions that are in force in all threads of this process.
@@ -57,6 +59,8 @@ pub struct Sandbox {
     /// As in [`Limits`].
     #[serde(skip)]
     access: FileAccess,
+    #[serde(skip)]
+    binds: bool,
 }
 
 impl Sandbox {
@@ -66,7 +70,8 @@ impl Sandbox {
     /// # Errors
     /// The kernel refused, or a thread did not answer. Some threads may be restricted then: the process must end.
     pub fn confine(limits: &Limits) -> Result<Self> {
-        let mut sandbox = Self { landlock_abi: paths::abi(), access: limits.access, ..Self::default() };
+        let Limits { access, binds, .. } = *limits;
+        let mut sandbox = Self { landlock_abi: paths::abi(), access, binds, ..Self::default() };
         let ruleset = match sandbox.landlock_abi {
             0 => None,
             _ => paths::ruleset(&limits.read, &limits.write)?,
@@ -91,7 +96,7 @@ impl Sandbox {
 
     /// Restricts the system calls of all threads to those of `phase`; a later phase restricts them further.
     pub fn restrict_calls(&mut self, phase: Phase) {
-        match calls::restrict(phase, self.access) {
+        match calls::restrict(phase, self.access, self.binds) {
             Ok(()) => self.seccomp = true,
             Err(error) => {
                 self.seccomp = false;

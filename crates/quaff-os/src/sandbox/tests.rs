@@ -77,6 +77,8 @@ fn inside() {
     let waiting = std::thread::spawn(move || receiver.recv());
     let sleeping = std::thread::spawn(|| std::thread::sleep(std::time::Duration::from_millis(300)));
     let limits = Limits {
+        // One of the two runs.
+        binds: user.is_some(),
         user,
         read: vec![path("in"), path("missing")],
         write: vec![path("out")],
@@ -156,6 +158,15 @@ fn try_calls(dir: &Path) {
     say("refused", calls::refused().0 - before);
     tried("route", call(libc::SYS_socket, [libc::AF_NETLINK as _, libc::SOCK_RAW as _, 0]));
     tried("ethtool", crate::ethtool::Card::read("lo").features.map_err(|error| error.errno));
+    // What passes the filter fails for want of a descriptor.
+    let option = |level: i32, option: i32| call(libc::SYS_setsockopt, [-1, level.into(), option.into()]);
+    tried("bind to an interface", call(libc::SYS_bind, [-1, 0, size_of::<libc::sockaddr_ll>() as _]));
+    tried("bind to a port", call(libc::SYS_bind, [-1, 0, size_of::<libc::sockaddr_in>() as _]));
+    tried("promiscuous", option(libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP));
+    tried("another ring", option(libc::SOL_PACKET, libc::PACKET_RX_RING));
+    tried("filter", option(libc::SOL_SOCKET, libc::SO_ATTACH_FILTER));
+    tried("another option", option(libc::SOL_SOCKET, libc::PACKET_ADD_MEMBERSHIP));
+    tried("another level", option(libc::SOL_IP, libc::SO_ATTACH_FILTER));
 }
 
 /// Capability sets, NoNewPrivs and Seccomp of all threads.
@@ -238,12 +249,29 @@ fn assert_calls_are_refused(found: &BTreeMap<String, String>) {
     }
 }
 
+/// Sockets are bound only where the limits permit it, and only to interfaces.
+fn assert_sockets(found: &BTreeMap<String, String>, binds: bool) {
+    let bound = if binds { "EBADF" } else { "EPERM" };
+    for (name, result) in [
+        ("bind to an interface", bound),
+        ("promiscuous", bound),
+        ("filter", "EBADF"),
+        ("bind to a port", "EPERM"),
+        ("another ring", "EPERM"),
+        ("another option", "EPERM"),
+        ("another level", "EPERM"),
+    ] {
+        assert_eq!(found[name], result, "{name}: {found:#?}");
+    }
+}
+
 #[test]
 fn nothing_outside_the_limits_can_be_done() {
     let dir = folder();
     let found = run_inside(dir.path(), None);
     assert_restricted(&found);
     assert_calls_are_refused(&found);
+    assert_sockets(&found, false);
     if found["landlock"] == "0" {
         return crate::testing::skip("nothing_outside_the_limits_can_be_done", "no Landlock in this kernel");
     }
@@ -262,6 +290,7 @@ fn root_becomes_another_user() {
     let found = run_inside(dir.path(), Some("daemon"));
     assert_restricted(&found);
     assert_calls_are_refused(&found);
+    assert_sockets(&found, true);
     assert_ne!(found["uid"], "0");
     if found["landlock"] != "0" {
         assert_only_the_folder_is_writable(&found);

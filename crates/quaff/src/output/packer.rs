@@ -7,6 +7,7 @@ use super::backlog::Backlog;
 use super::{Now, Output, OutputTally};
 use crate::batch::{Frame, Memory};
 use crate::buffer_pool::Supply;
+use quaff_file::Interfaces;
 use quaff_file::tally::{Counts, statistics};
 use quaff_file::write::{Chunk, Format, LaneMessage, Part, Slots};
 use quaff_os::{Cursor, Filling, Gauge, Stop, Wakeup, prefetch};
@@ -35,8 +36,10 @@ const CLOCK_BEHIND_NS: u64 = 300_000_000_000;
 pub(crate) struct PackPlan {
     /// The format of the file.
     pub format: Format,
-    /// The lane's interface, by its position in the section.
-    pub interface: u32,
+    /// The lane.
+    pub lane: usize,
+    /// Know its interface, by its position in the section; `None`: it is that of the lane's number.
+    pub spares: Option<Interfaces>,
     /// Chunks are padded to a multiple of this; 1 is no padding.
     pub align: usize,
     /// The processor does not read the chunks again.
@@ -60,6 +63,8 @@ pub(crate) struct PackPlan {
 #[derive(Debug)]
 pub(crate) struct Packer {
     plan: PackPlan,
+    /// The lane's interface; `None` for a spare lane before its first packet.
+    own: Option<u16>,
     supply: Supply,
     outbound: Producer<LaneMessage>,
     wakeup: Wakeup,
@@ -193,7 +198,8 @@ impl Packer {
             statistics_ns: plan.start_ns,
             last_ns: 0,
             counts: Counts::default(),
-            packed: vec![0; plan.interface as usize + 1],
+            packed: if plan.spares.is_some() { Vec::new() } else { vec![0; plan.lane + 1] },
+            own: plan.spares.is_none().then_some(plan.lane as u16),
             buffer_high: 0,
             backlog: Backlog::default(),
             has_waiting: false,
@@ -210,6 +216,9 @@ impl Packer {
     /// decides which rotation slots can have begun.
     pub(super) fn pack(&mut self, memory: Memory<'_>, frames: &[Frame], now: Now) -> usize {
         let Now { steady_ns: now_ns, wall_ns } = now;
+        if self.own.is_none() {
+            self.own = self.plan.spares.as_ref().and_then(|spares| spares.of_lane(self.plan.lane));
+        }
         let times = if self.plan.by_packet_time {
             (now_ns, u64::MAX)
         } else {
@@ -331,7 +340,7 @@ impl Packer {
     #[cold]
     fn attribute_dropped(&mut self, interface: u16) {
         let dropped = std::mem::take(&mut self.dropped);
-        if u32::from(interface) != self.plan.interface {
+        if Some(interface) != self.own {
             self.counts.session(interface).dropped += dropped;
         }
     }
@@ -426,7 +435,7 @@ impl Packer {
             self.counts.time_ns = self.last_ns;
         }
         for (interface, packed) in self.packed.iter().enumerate() {
-            if *packed > 0 && interface != self.plan.interface as usize {
+            if *packed > 0 && Some(interface as u16) != self.own {
                 self.counts.session(interface as u16).packed = *packed;
             }
         }
@@ -435,13 +444,15 @@ impl Packer {
     fn put_statistics(&mut self) {
         self.statistics_ns = self.last_ns;
         let reserve = self.reserve();
-        let (Format::Pcapng, Some(open)) = (self.plan.format, &mut self.open) else { return };
+        let (Format::Pcapng, Some(own), Some(open)) = (self.plan.format, self.own, &mut self.open) else {
+            return;
+        };
         let room = open.buffer.room().saturating_sub(reserve);
         if room < STATISTICS_BYTES_MAX {
             return; // The counts follow at the file's end, or a second later.
         }
         let mut block = Vec::with_capacity(STATISTICS_BYTES_MAX);
-        for statistics in statistics(self.plan.interface, self.plan.start_ns, &self.counts) {
+        for statistics in statistics(own.into(), self.plan.start_ns, &self.counts) {
             if block.len() + STATISTICS_BYTES_MAX > room {
                 break;
             }
@@ -630,171 +641,4 @@ fn count_one(packed: &mut Vec<u64>, interface: u16) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::buffer_pool::{FreeBuffers, LanePool};
-    use quaff_os::Buffer;
-    use rtrb::{Consumer, RingBuffer};
-
-    const S: u64 = 1_000_000_000;
-    const BYTES: usize = 256 << 10;
-
-    /// A packer with two buffers and a flush interval of 1 s, and the writer's ends of its rings.
-    fn packer() -> (Packer, Consumer<LaneMessage>, FreeBuffers) {
-        let plan = PackPlan {
-            format: Format::Pcapng,
-            interface: 0,
-            align: 1,
-            flush_ns: S,
-            slots: Slots::default(),
-            start_ns: S,
-            grace_ns: 0,
-            by_packet_time: false,
-            abandoned: Stop::default(),
-            is_past_cache: false,
-        };
-        let (outbound, inbound) = RingBuffer::new(8);
-        let pool = LanePool::of((0..2).map(|_| Buffer::new(BYTES).unwrap()).collect());
-        let packer = Packer::new(plan, pool.supply, outbound, Wakeup::new().unwrap());
-        (packer, inbound, pool.free_buffers)
-    }
-
-    fn at(seconds: f64) -> u64 {
-        (seconds * S as f64).round() as u64
-    }
-
-    fn now(seconds: f64) -> Now {
-        Now { steady_ns: at(seconds), wall_ns: at(seconds) }
-    }
-
-    /// Packs a frame of `len` bytes and of time `at_s`, when the clocks show `now_s`.
-    fn pack_len(packer: &mut Packer, len: usize, at_s: f64, now_s: f64) -> usize {
-        let (bytes, len) = (vec![0; len], len as u32);
-        let mut frames =
-            [Frame { time_ns: at(at_s), len, wire_len: len, keep: u32::MAX, ..Frame::default() }];
-        packer.take(Memory { bytes: &bytes, scratch: &[], options: &[] }, &mut frames, now(now_s))
-    }
-
-    /// The same, with a frame of three quarters of a buffer.
-    fn pack(packer: &mut Packer, at_s: f64, now_s: f64) -> usize {
-        pack_len(packer, BYTES * 3 / 4, at_s, now_s)
-    }
-
-    fn tick(packer: &mut Packer, now_s: f64, is_idle: bool) {
-        packer.tick(now(now_s), is_idle, &|_: &mut Counts| {});
-    }
-
-    fn next_chunk(inbound: &mut Consumer<LaneMessage>) -> Chunk {
-        let Ok(LaneMessage::Chunk(chunk)) = inbound.pop() else { panic!("no chunk") };
-        chunk
-    }
-
-    #[test]
-    fn packets_without_a_buffer_are_a_backlog_until_the_lane_has_caught_up() {
-        let (mut packer, mut inbound, mut free_buffers) = packer();
-        let backlog = packer.backlog();
-        assert_eq!((pack(&mut packer, 10.0, 10.1), pack(&mut packer, 10.1, 10.1)), (1, 1));
-        assert_eq!(backlog.get(), 0);
-        assert_eq!((pack(&mut packer, 11.0, 11.0), backlog.get()), (0, at(11.0)), "no buffer is left");
-        let (first, second) = (next_chunk(&mut inbound), next_chunk(&mut inbound));
-        assert_eq!((first.first_ns, second.first_ns), (at(10.0), at(10.1)));
-        free_buffers.push(first.buffer);
-        assert_eq!(
-            (pack(&mut packer, 11.0, 20.0), backlog.get()),
-            (1, at(11.0)),
-            "the oldest is not sent yet"
-        );
-        tick(&mut packer, 20.0, false);
-        assert!(inbound.is_empty(), "it is opened just now, and not full");
-        assert_eq!((pack(&mut packer, 12.5, 20.0), backlog.get()), (0, at(12.5)));
-        let third = next_chunk(&mut inbound);
-        assert_eq!(third.first_ns, at(11.0));
-        free_buffers.push(second.buffer);
-        free_buffers.push(third.buffer);
-        assert_eq!((pack(&mut packer, 19.5, 20.0), backlog.get()), (1, 0), "recent");
-        assert_eq!(next_chunk(&mut inbound).first_ns, at(19.5), "sent at once");
-    }
-
-    #[test]
-    fn a_backlog_ends_when_nothing_is_left_of_it() {
-        let (mut packer, inbound, _free_buffers) = packer();
-        let backlog = packer.backlog();
-        (0..2).for_each(|_| assert_eq!(pack(&mut packer, 10.0, 10.0), 1));
-        assert_eq!((pack(&mut packer, 10.5, 10.5), backlog.get()), (0, at(10.5)));
-        packer.lose(&[Frame { time_ns: at(12.0), ..Frame::default() }]);
-        assert_eq!(backlog.get(), at(12.0), "newer ones may wait");
-        tick(&mut packer, 11.4, false);
-        assert_eq!(backlog.get(), at(12.0));
-        tick(&mut packer, 11.4, true);
-        assert_eq!((backlog.get(), inbound.slots()), (0, 2), "the link is idle");
-        // Or the frames went to another member of a split.
-        assert_eq!((pack(&mut packer, 21.0, 21.0), backlog.get()), (0, at(21.0)));
-        tick(&mut packer, 22.0, false);
-        assert_eq!(backlog.get(), 0);
-    }
-
-    #[test]
-    fn a_chunk_spans_no_more_than_the_flush_interval() {
-        let (mut packer, mut inbound, _free_buffers) = packer();
-        // All of them have waited in the kernel's ring until now.
-        for at_s in [10.0, 10.5, 10.999, 11.0] {
-            assert_eq!(pack_len(&mut packer, 60, at_s, 20.0), 1);
-        }
-        let chunk = next_chunk(&mut inbound);
-        assert_eq!((chunk.first_ns, chunk.packets), (at(10.0), 3));
-    }
-
-    /// One batch: two packets before the end of a slot, of which the first has a loss before it, and five after it, of
-    /// which four fit into a chunk.
-    #[test]
-    fn a_batch_goes_into_chunks_by_slots_and_room_and_a_loss_is_counted_once() {
-        let (mut packer, mut inbound, mut free_buffers) = packer();
-        packer.plan.slots = Slots::every(60 * S);
-        let bytes = vec![0; 60 << 10];
-        let len = bytes.len() as u32;
-        let frame = Frame { len, wire_len: len, keep: u32::MAX, ..Frame::default() };
-        let mut frames =
-            [58.0, 59.0, 60.0, 61.0, 62.0, 63.0, 64.0].map(|at_s| Frame { time_ns: at(at_s), ..frame });
-        let memory = Memory { bytes: &bytes, scratch: &[], options: &[] };
-        packer.note_dropped(7);
-        assert_eq!(packer.take(memory, &mut frames, now(65.0)), 6, "there are two buffers");
-        let of = |chunk: &Chunk| (chunk.slot, chunk.first_ns, chunk.packets, chunk.len);
-        let block = 28 + bytes.len() + 8 + 4 + 4;
-        let first = next_chunk(&mut inbound);
-        assert_eq!(of(&first), (0, at(58.0), 2, 2 * block + 12 + 40), "one drop count, and a comment");
-        free_buffers.push(first.buffer);
-        assert_eq!(packer.take(memory, &mut frames[6..], now(65.0)), 1);
-        assert_eq!(of(&next_chunk(&mut inbound)), (1, at(60.0), 4, 4 * block));
-    }
-
-    #[test]
-    fn a_chunk_that_has_to_wait_has_a_part_for_each_flush_interval() {
-        let (mut packer, mut inbound, mut free_buffers) = packer();
-        packer.plan.align = 512;
-        let backlog = packer.backlog();
-        pack_len(&mut packer, 60, 10.0, 10.0);
-        tick(&mut packer, 11.0, false);
-        let stuck = next_chunk(&mut inbound);
-        // The other buffer is the last one, and stays open.
-        pack_len(&mut packer, 60, 11.5, 11.5);
-        tick(&mut packer, 12.4, false);
-        assert_eq!(backlog.get(), 0);
-        tick(&mut packer, 12.5, false);
-        assert_eq!((inbound.slots(), backlog.get()), (0, at(11.5)), "other lanes wait for it");
-        (0..2).for_each(|_| assert_eq!(pack_len(&mut packer, 60, 12.6, 12.6), 1));
-        tick(&mut packer, 13.5, false);
-        pack_len(&mut packer, 60, 13.6, 13.6);
-        assert_eq!((backlog.get(), packer.patience_ns(now(13.6))), (at(11.5), HELD_NS));
-        free_buffers.push(stuck.buffer);
-        tick(&mut packer, 13.61, false);
-        assert_eq!(backlog.get(), 0);
-        let Ok(LaneMessage::Parts(chunk, parts)) = inbound.pop() else { panic!("no parts") };
-        let bytes = chunk.buffer[..chunk.len].to_vec();
-        let pieces = chunk.split(parts).unwrap();
-        let of = |piece: &Chunk| (piece.first_ns, piece.packets, piece.counts.packed, piece.len % 512);
-        let expected = [(at(11.5), 1, 2, 0), (at(12.6), 2, 4, 0), (at(13.6), 1, 5, 0)];
-        assert_eq!(pieces.iter().map(of).collect::<Vec<_>>(), expected);
-        let joined: Vec<u8> = pieces.iter().flat_map(|piece| piece.buffer[..piece.len].to_vec()).collect();
-        assert_eq!(joined, bytes, "all of it, in order");
-    }
-}
+mod tests;

@@ -47,7 +47,8 @@ impl FileOutput {
         let slots = target.slots(start_ns);
         let pack = PackPlan {
             format: plan.format,
-            interface: 0,
+            lane: 0,
+            spares: None,
             align: target.align(),
             is_past_cache: target.is_read_by_disk(),
             flush_ns: plan.flush.as_nanos() as u64,
@@ -68,7 +69,10 @@ impl FileOutput {
     /// The packer of the next lane, with its buffers.
     pub(crate) fn packer(&mut self, pool: LanePool) -> Packer {
         let (outbound, inbound) = rtrb::RingBuffer::new(pool.supply.most + MARKS);
-        let pack = PackPlan { interface: self.inlets.len() as u32, ..self.pack.clone() };
+        let (lane, interfaces) = (self.inlets.len(), &self.heading.interfaces);
+        let is_spare = interfaces.first_spare().is_some_and(|first| lane >= first);
+        let spares = is_spare.then(|| interfaces.clone());
+        let pack = PackPlan { lane, spares, ..self.pack.clone() };
         let slot = pack.slots.slot_of(pack.start_ns);
         let packer = Packer::new(pack, pool.supply, outbound, self.wakeup.clone());
         self.inlets.push(Inlet::new(inbound, pool.free_buffers, slot, packer.backlog()));

@@ -106,25 +106,42 @@ pub struct Opening<'a> {
     pub stop: Stop,
     pub links: Links,
     pub gauges: Arc<LaneGauges>,
+    /// See [`LaneTally::came_ns`].
+    pub came_ns: u64,
+}
+
+/// The sockets of an interface, which capture it, and its counters.
+#[derive(Debug)]
+pub(super) struct Bound {
+    pub(super) ring: RxRing,
+    pub(super) tap: Option<CountingTap>,
+    pub(super) rtnl: Rtnl,
+    pub(super) counters: LinkCounters,
 }
 
 impl AfPacket {
     /// Opens the ring: from here on packets are captured. `wakeup` ends a wait.
     pub fn open(opening: Opening<'_>, wakeup: Wakeup) -> Result<Self> {
-        let link = opening.link;
+        let link = &opening.link;
         let mut rtnl = Rtnl::open()?;
         // Programs take a bound socket for a capture that has begun, so all memory is allocated before.
         let ring = RxRing::allocate(&link.name, opening.ring)?;
-        let mut counters = LinkCounters::open(&link, &mut rtnl)?;
+        let mut counters = LinkCounters::open(link, &mut rtnl)?;
         let filter = opening.is_filtered.then_some(&opening.ring.filter[..]);
-        let tap = bind(&ring, &link, filter)?;
+        let tap = bind(&ring, link, filter)?;
         counters.restart_rx_dropped(&mut rtnl)?;
+        Ok(Self::with(opening, Bound { ring, tap, rtnl, counters }, wakeup))
+    }
+
+    pub(super) fn with(opening: Opening<'_>, bound: Bound, wakeup: Wakeup) -> Self {
+        let (link, Bound { ring, tap, rtnl, counters }) = (opening.link, bound);
         let tally = LaneTally {
             interface: link.name.clone(),
             ring_blocks: opening.ring.block_count as u64,
+            came_ns: opening.came_ns,
             ..LaneTally::default()
         };
-        Ok(Self {
+        Self {
             ring,
             wakeup,
             link,
@@ -145,7 +162,7 @@ impl AfPacket {
             down_since_ns: None,
             packets: 0,
             walked: 0,
-        })
+        }
     }
 
     /// PACKET_STATISTICS is 32 bits wide and clears on reading, so this runs at least each second.

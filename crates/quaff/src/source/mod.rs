@@ -6,10 +6,14 @@ mod afpacket;
 mod files;
 mod names;
 mod open;
+mod spare;
+mod watch;
 
 pub use afpacket::{AfPacket, Links, Opening};
-pub use names::interfaces_named;
+pub use names::{interfaces_named, interfaces_now};
 pub(crate) use open::{Declaration, LaneSource, Sources, os_name};
+pub use watch::Missed;
+pub(crate) use watch::Watch;
 
 use crate::Result;
 use crate::batch::Frame;

@@ -3,6 +3,7 @@
 //! A name that an interface has is that interface, whatever characters it has. This module opens nothing.
 
 use crate::{Error, Result};
+use nix::libc;
 use quaff_os::rtnl::{Link, Rtnl};
 use quaff_wire::linktype;
 
@@ -17,10 +18,24 @@ pub fn interfaces_named(names: &[String]) -> Result<Vec<String>> {
     if !names.iter().any(|name| is_pattern(name)) {
         return Ok(names.to_vec());
     }
-    expand(names, &Rtnl::open()?.links()?)
+    expand(names, &Rtnl::open()?.links()?, false)
 }
 
-fn expand(names: &[String], links: &[Link]) -> Result<Vec<String>> {
+/// The same for a run that waits for interfaces: there may be none yet.
+pub fn interfaces_now(names: &[String]) -> Result<Vec<String>> {
+    let links = Rtnl::open()?.links()?;
+    let is_there = |name: &&String| is_pattern(name) || links.iter().any(|link| link.name == **name);
+    expand(&names.iter().filter(is_there).cloned().collect::<Vec<_>>(), &links, true)
+}
+
+/// Returns whether one of the names stands for an interface that has come.
+pub(super) fn stand_for(names: &[String], link: &Link) -> bool {
+    // The loopback interface of a namespace is there from the start.
+    let is_loopback = link.arphrd == libc::ARPHRD_LOOPBACK;
+    !is_loopback && names.iter().any(|name| link.name == *name || is_pattern(name) && stands_for(name, link))
+}
+
+fn expand(names: &[String], links: &[Link], may_be_none: bool) -> Result<Vec<String>> {
     let mut found: Vec<String> = Vec::new();
     for name in names {
         let is_name = !is_pattern(name) || links.iter().any(|link| link.name == *name);
@@ -31,7 +46,7 @@ fn expand(names: &[String], links: &[Link]) -> Result<Vec<String>> {
                 named.map(|link| link.name.clone()).collect()
             }
         };
-        if of_name.is_empty() {
+        if of_name.is_empty() && !may_be_none {
             let known: Vec<_> = links.iter().map(|link| link.name.as_str()).collect();
             let known = known.join(", ");
             return Err(Error::Plan(format!(
@@ -120,7 +135,7 @@ mod tests {
             link(4, "ib0", true, 32),
             link(5, "odd*", true, 1),
         ];
-        expand(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>(), &links)
+        expand(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>(), &links, false)
     }
 
     #[test]
@@ -160,9 +175,18 @@ mod tests {
     }
 
     #[test]
+    fn an_interface_that_comes_is_wanted_by_its_name_or_a_pattern() {
+        let wants = |name: &str, link: &Link| stand_for(&["lo".to_owned(), name.to_owned()], link);
+        let (up, down) = (link(7, "veth1", true, 1), link(8, "veth2", false, 1));
+        assert!(wants("any", &up) && !wants("any", &down), "until it is up");
+        assert!(wants("veth*", &down) && wants("veth2", &down) && !wants("veth2", &up));
+        assert!(!wants("any", &link(1, "lo", true, 772)) && !wants("any", &link(4, "ib0", true, 32)));
+    }
+
+    #[test]
     fn very_many_interfaces_are_refused() {
         let links: Vec<_> = (1..200).map(|index| link(index, &format!("veth{index}"), true, 1)).collect();
-        let error = expand(&["veth*".to_owned()], &links).expect_err("too many").to_string();
+        let error = expand(&["veth*".to_owned()], &links, false).expect_err("too many").to_string();
         assert!(error.contains("199 interfaces") && error.contains("128"), "{error}");
     }
 }

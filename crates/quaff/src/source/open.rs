@@ -7,16 +7,18 @@
 use super::Source;
 use super::afpacket::{AfPacket, Links, Opening};
 use super::files::Files;
+use super::spare::{KindFilters, Mailbox, Spare, SparePlan};
+use super::watch::Watch;
 use crate::filter::{FilterPlace, FrameFilter, KernelFilter, kernel_filter};
 use crate::format::quote;
 use crate::gauge::LaneGauges;
-use crate::plan::{InputPlan, InterfacePlan, RETIRE_MS, ReadPlan};
+use crate::plan::{HotplugPlan, InputPlan, InterfacePlan, RETIRE_MS, ReadPlan};
 use crate::{Error, Result};
 use quaff_file::Interfaces;
 use quaff_file::write::{Format, Output};
 use quaff_os::clock::wall_ns;
 use quaff_os::ethtool::Card;
-use quaff_os::packet::RingPlan;
+use quaff_os::packet::{Insn, RingPlan, accept};
 use quaff_os::rtnl::{self, Link};
 use quaff_os::{Stop, Try, Wakeup};
 use quaff_wire::linktype;
@@ -26,6 +28,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+/// The kinds of links that an interface may have.
+const KINDS: [linktype::LinkType; 3] = [linktype::ETHERNET, linktype::RAW, linktype::RADIOTAP];
+
 /// The sources of a run, one for each lane.
 pub(crate) struct Sources {
     /// The interfaces that an output describes.
@@ -33,6 +38,8 @@ pub(crate) struct Sources {
     /// The machine that captured the files, and what its user wrote about them; `None` for interfaces of this machine.
     pub section: Option<Section>,
     pub lanes: Vec<LaneSource>,
+    /// Finds interfaces for the spare lanes, which are the last ones.
+    pub watch: Option<Watch>,
     /// The format of the outputs.
     pub format: Format,
     /// Start of the capture: now, or the time of the first packet of the files; ns since 1970.
@@ -168,20 +175,115 @@ fn find_interfaces(
     let inner = inner_filter(plan)?;
     let filter = |link: &Link| kernel_filter(plan, &link.name, kind_of(link), inner.as_ref());
     let filters = links.iter().map(filter).collect::<Result<Vec<_>>>()?;
-    let in_user_space = plan.filter.as_ref().filter(|_| filters.iter().any(|filter| !filter.is_exact));
+    let kinds = match &plan.hotplug {
+        Some(_) => filters_of_kinds(plan, inner.as_ref())?,
+        None => KindFilters::from([]),
+    };
+    let mut all = filters.iter().chain(kinds.iter().map(|(_, filter)| filter));
+    let is_exact = all.all(|filter| filter.is_exact);
+    let in_user_space = plan.filter.as_ref().filter(|_| !is_exact);
     let filter = in_user_space.map(|filter| FrameFilter::new(filter, "`filter`")).transpose()?;
     let mut notes: Vec<_> = filters.iter().find_map(gap_note).into_iter().collect();
     notes.extend(links.iter().flat_map(offload_notes));
     let describe = |link| describe(plan, link);
     let interfaces = declaration.list(links.iter().map(describe).collect());
-    let least = if plan.require_all { links.len() } else { 1 };
+    let least = match &plan.hotplug {
+        // It waits for the next one.
+        Some(_) => 0,
+        None if plan.require_all => links.len(),
+        None => 1,
+    };
+    let known = links.clone();
     let all = Links::new(links.len(), least);
     let lanes = links.into_iter().zip(filters).zip(&plan.interfaces).enumerate();
     let lanes =
         lanes.map(|(number, ((link, filter), of))| live_lane(plan, of, link, filter, number, stop, &all));
     let (lanes, start_ns, is_at_once) = (lanes.collect(), wall_ns(), false);
     let (is_live, section) = (true, None);
-    Ok(Sources { interfaces, section, lanes, format, start_ns, filter, inner, is_live, is_at_once, notes })
+    let watch = None;
+    let mut sources = Sources {
+        interfaces,
+        section,
+        lanes,
+        watch,
+        format,
+        start_ns,
+        filter,
+        inner,
+        is_live,
+        is_at_once,
+        notes,
+    };
+    if let Some(hotplug) = &plan.hotplug {
+        add_spares(plan, hotplug, &known, &kinds, &mut sources, stop);
+    }
+    Ok(sources)
+}
+
+/// The kernel's filters for the kinds of links that may come.
+fn filters_of_kinds(plan: &InputPlan, inner: Option<&FrameFilter>) -> Result<KindFilters> {
+    // No interface has a name with a blank, so none is asked.
+    let compile = |kind| Ok((kind, kernel_filter(plan, "a new one", kind, inner)?));
+    let all: Vec<Result<_>> = KINDS.into_iter().map(compile).collect();
+    match all.iter().any(Result::is_ok) {
+        true => Ok(all.into_iter().flatten().collect()),
+        false => all.into_iter().collect(),
+    }
+}
+
+/// Adds the lanes of `hotplug`. `known` are the interfaces that have one.
+fn add_spares(
+    plan: &InputPlan,
+    hotplug: &HotplugPlan,
+    known: &[Link],
+    filters: &KindFilters,
+    sources: &mut Sources,
+    stop: &Stop,
+) {
+    let first = sources.lanes.len();
+    sources.interfaces = sources.interfaces.clone().with_spare_lanes(first);
+    let mut mailboxes = Vec::new();
+    for lane in first..first + hotplug.lanes {
+        let (gauges, mailbox) = (Arc::<LaneGauges>::default(), Arc::<Mailbox>::default());
+        mailboxes.push(mailbox.clone());
+        let spare = SparePlan {
+            lane,
+            input: plan.clone(),
+            ring: ring_plan(plan, vec![accept(plan.kernel_snaplen())]),
+            filters: filters.clone(),
+            interfaces: sources.interfaces.clone(),
+            stop: stop.clone(),
+            gauges: gauges.clone(),
+            mailbox,
+        };
+        sources.lanes.push(LaneSource {
+            name: String::new(),
+            thread: format!("quaff-spare-{}", lane - first),
+            open: Box::new(move |wakeup| Ok(Box::new(Spare::open(spare, wakeup)?))),
+            core: plan.interfaces.last().and_then(|interface| interface.cpu),
+            real_time: plan.real_time,
+            is_urgent: true,
+            ends_run: false,
+            hides_gaps: filters.iter().any(|(_, filter)| hides_gaps(filter)),
+            gauges,
+        });
+    }
+    sources.watch = Some(Watch::new(hotplug, known, mailboxes));
+}
+
+fn hides_gaps(filter: &KernelFilter) -> bool {
+    filter.inner.as_ref().is_some_and(FilterPlace::hides_gaps)
+}
+
+fn ring_plan(plan: &InputPlan, filter: Vec<Insn>) -> RingPlan {
+    RingPlan {
+        block_bytes: plan.block_bytes,
+        block_count: plan.blocks_per_ring(),
+        retire_ms: RETIRE_MS,
+        promiscuous: plan.promiscuous,
+        filter,
+        time_source: plan.time_source,
+    }
 }
 
 fn live_lane(
@@ -194,19 +296,23 @@ fn live_lane(
     links: &Links,
 ) -> LaneSource {
     let gauges = Arc::<LaneGauges>::default();
-    let ring = RingPlan {
-        block_bytes: plan.block_bytes,
-        block_count: plan.blocks_per_ring(),
-        retire_ms: RETIRE_MS,
-        promiscuous: plan.promiscuous,
-        filter: filter.insns,
-        time_source: plan.time_source,
-    };
+    let hides_gaps = hides_gaps(&filter);
+    let (is_filtered, ring) = (filter.is_filtering, ring_plan(plan, filter.insns));
     let (snaplen, stop, links, shown) = (plan.snaplen, stop.clone(), links.clone(), gauges.clone());
-    let (name, is_filtered) = (link.name.clone(), filter.is_filtering);
+    let name = link.name.clone();
     let open = move |wakeup: Wakeup| -> Result<Box<dyn Source>> {
         let number = number as u16;
-        let opening = Opening { link, ring: &ring, is_filtered, number, snaplen, stop, links, gauges: shown };
+        let opening = Opening {
+            link,
+            ring: &ring,
+            is_filtered,
+            number,
+            snaplen,
+            stop,
+            links,
+            gauges: shown,
+            came_ns: 0,
+        };
         Ok(Box::new(AfPacket::open(opening, wakeup)?))
     };
     LaneSource {
@@ -217,7 +323,7 @@ fn live_lane(
         real_time: plan.real_time,
         is_urgent: true,
         ends_run: false,
-        hides_gaps: filter.inner.as_ref().is_some_and(FilterPlace::hides_gaps),
+        hides_gaps,
         gauges,
     }
 }
@@ -241,8 +347,20 @@ fn open_files(plan: &InputPlan, prepared: PreparedFiles, stop: &Stop) -> Result<
         hides_gaps: false,
         gauges,
     };
-    let (lanes, notes, is_live) = (vec![lane], Vec::new(), false);
-    Ok(Sources { interfaces, section, lanes, format, start_ns, filter, inner, is_live, is_at_once, notes })
+    let (lanes, watch, notes, is_live) = (vec![lane], None, Vec::new(), false);
+    Ok(Sources {
+        interfaces,
+        section,
+        lanes,
+        watch,
+        format,
+        start_ns,
+        filter,
+        inner,
+        is_live,
+        is_at_once,
+        notes,
+    })
 }
 
 fn inner_filter(plan: &InputPlan) -> Result<Option<FrameFilter>> {
@@ -348,7 +466,7 @@ fn gap_note(filter: &KernelFilter) -> Option<String> {
     })
 }
 
-fn describe(plan: &InputPlan, link: &Link) -> Interface {
+pub(super) fn describe(plan: &InputPlan, link: &Link) -> Interface {
     Interface {
         linktype: kind_of(link).linktype,
         snaplen: plan.snaplen,

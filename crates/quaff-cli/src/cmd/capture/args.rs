@@ -9,10 +9,10 @@ use anyhow::bail;
 use quaff::cores::{Nic, Topology, advise};
 use quaff::memory;
 use quaff::plan::{
-    CapturePlan, DecapPlan, InnerPlan, InputPlan, InterfacePlan, LoadPlan, ReadPlan, SNAPLEN_MAX, WritePlan,
-    default_rings_bytes,
+    CapturePlan, DecapPlan, HotplugPlan, InnerPlan, InputPlan, InterfacePlan, LoadPlan, ReadPlan,
+    SNAPLEN_MAX, WritePlan, default_rings_bytes,
 };
-use quaff::source::interfaces_named;
+use quaff::source::{interfaces_named, interfaces_now};
 use quaff_file::write::{Codec, CompressPlan, DirPlan, Format, Output, Pipe, Retention, Suffix};
 use quaff_os::packet::TimeSource;
 use quaff_wire::tunnel::TunnelKinds;
@@ -77,6 +77,22 @@ pub(crate) struct Args {
     /// End the capture when any of the interfaces is removed, instead of with the last one
     #[arg(long, conflicts_with = "read", help_heading = "Input")]
     require_all: bool,
+    /// Capture also interfaces that come while the capture runs and match -i, up to N of them [default: 8]
+    ///
+    /// Each has a lane that waits for it, with a ring of its own, and is in the file with its first packet. An
+    /// interface that is removed and made again is one that comes. The capture does not end with its last
+    /// interface.
+    #[arg(
+        long,
+        value_name = "N",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "8",
+        value_parser = clap::value_parser!(u64).range(1..=64),
+        conflicts_with_all = ["read", "require_all"],
+        help_heading = "Input"
+    )]
+    hotplug: Option<u64>,
     /// Clock that time-stamps the packets
     #[arg(short = 'j', long, value_name = "TYPE", default_value = "host", value_parser = choice(CLOCKS), help_heading = "Input")]
     time_stamp_type: TimeSource,
@@ -278,6 +294,7 @@ Examples:
   quaff capture -i eth0 -w all.pcapng
   quaff capture -i eth0 -i eth1 -f 'tcp port 443' -s 128 -d 5m -w tls.pcapng
   quaff capture -i any -w all.pcapng
+  quaff capture -i 'veth*' --hotplug -w containers.pcapng
   quaff capture -i eth0 --dir /data --rotate-time 1h --keep-free 10
   quaff capture -i eth0 -i eth1 --dir /disk0 --dir /disk1 --keep-free 10
   quaff capture -i eth0 --dir /data --compress zstd --keep-size 500G
@@ -321,17 +338,24 @@ impl Args {
     /// The plan, with default sizes for this machine.
     pub(crate) fn plan(&self) -> anyhow::Result<CapturePlan> {
         let free_bytes = memory::free_bytes();
-        let names = interfaces_named(&self.interface)?;
-        self.check_memory(free_bytes, names.len())?;
+        let hotplug =
+            self.hotplug.map(|lanes| HotplugPlan { names: self.interface.clone(), lanes: lanes as usize });
+        let names = match hotplug {
+            Some(_) => interfaces_now(&self.interface)?,
+            None => interfaces_named(&self.interface)?,
+        };
+        let rings = names.len() + hotplug.as_ref().map_or(0, |hotplug| hotplug.lanes);
+        self.check_memory(free_bytes, rings)?;
         let has_reader =
             self.tee.is_some() || self.print || self.write.is_some() && self.written() == Output::Stdout;
         let flush_default = Duration::from_millis(if has_reader { 200 } else { 1000 });
         let (lanes, writer_cpu) = self.place(&names)?;
         let cpu = |lane: usize| lanes.get(lane).or(lanes.last()).copied();
-        let ring_bytes = default_rings_bytes(free_bytes, names.len());
+        let ring_bytes = default_rings_bytes(free_bytes, rings);
         let interfaces = names.into_iter().enumerate();
         let input = InputPlan {
             interfaces: interfaces.map(|(i, name)| InterfacePlan { name, cpu: cpu(i) }).collect(),
+            hotplug,
             read: (!self.read.is_empty()).then(|| ReadPlan {
                 files: self.read.clone(),
                 salvage: self.salvage,

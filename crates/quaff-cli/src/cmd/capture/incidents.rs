@@ -19,6 +19,8 @@ pub(super) struct Incidents {
     output: String,
     /// The descriptor, plus one, of a removed file that was reported.
     removed_file: u64,
+    /// Interfaces without a lane that were reported.
+    missed: usize,
 }
 
 /// A sentence about an incident.
@@ -49,10 +51,17 @@ impl Incidents {
         };
         Self {
             losses: (0..lanes).map(|lane| [0, 1, 2].map(|of| place(lane, of))).collect(),
-            links: names.into_iter().map(Link::new).collect(),
+            // Spare lanes have no names yet.
+            links: names
+                .into_iter()
+                .chain(std::iter::repeat(String::new()))
+                .take(lanes)
+                .map(Link::new)
+                .collect(),
             on_disk: Loss::new(String::new(), PLACES[3]),
             output: target(plan),
             removed_file: 0,
+            missed: 0,
         }
     }
 
@@ -60,6 +69,16 @@ impl Incidents {
     pub(super) fn look(&mut self, status: &Status, now: Instant) -> Vec<Incident> {
         let mut found = Vec::new();
         let left = status.lanes.iter().filter(|lane| lane.removed_ns.get() == 0).count();
+        let spares = self.links.iter_mut().zip(&mut self.losses).zip(&status.lanes);
+        for ((link, losses), lane) in spares.filter(|((link, _), _)| link.name.is_empty()) {
+            let Some(name) = lane.came.get() else { continue };
+            link.name.clone_from(name);
+            losses.iter_mut().for_each(|loss| loss.of = format!("{name}: "));
+            found.push(Incident::note(format!("{name} came, and is captured from now on")));
+        }
+        let missed = status.missed.since(self.missed);
+        self.missed += missed.len();
+        found.extend(missed.into_iter().map(Incident::severe));
         for (link, lane) in self.links.iter_mut().zip(&status.lanes) {
             found.extend(link.look(lane, left, wall_ns()));
         }

@@ -121,7 +121,8 @@ pub(super) fn sources(plan: &CapturePlan) -> String {
         Some(files) => files.iter().map(|file| file.display().to_string()).collect::<Vec<_>>().join(", "),
         None => {
             let names = plan.input.interfaces.iter().map(|interface| interface.name.as_str());
-            names.collect::<Vec<_>>().join(", ")
+            let coming = plan.input.hotplug.as_ref().map(|_| "interfaces that come");
+            names.chain(coming).collect::<Vec<_>>().join(", ")
         }
     }
 }
@@ -188,6 +189,9 @@ fn words(ledger: &Ledger) -> String {
             lane.downs,
             lane.down_ns as f64 / 1e9
         );
+    }
+    for lane in ledger.interfaces.iter().filter(|lane| lane.came_ns > 0) {
+        text += &format!("  {} came at {}\n", name(&lane.interface), show::time_ns(lane.came_ns));
     }
     for lane in ledger.interfaces.iter().filter(|lane| lane.removed_ns > 0) {
         text += &format!("  {} was removed at {}\n", name(&lane.interface), show::time_ns(lane.removed_ns));

@@ -33,7 +33,7 @@ mod tests;
 
 use super::Sink;
 use super::folder::{Ending, Folder};
-use super::header::{Described, Heading, counted_interfaces};
+use super::header::{Described, Heading};
 use super::repack::Repack;
 use crate::tally::{Counts, WriterTally};
 use crate::write::WriterGauges;
@@ -284,7 +284,7 @@ impl Files {
     /// `finish` queues the end.
     fn end_current(&mut self) -> Result<()> {
         self.heading.make_ready();
-        self.describe(counted_interfaces(&self.counts))?;
+        self.describe(self.heading.counted(&self.counts))?;
         self.put_blocks(&self.heading.last(&self.counts, &self.counts, self.current.described))?;
         let carried = self.end_records()?;
         if self.broken {
