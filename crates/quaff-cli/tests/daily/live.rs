@@ -114,6 +114,19 @@ impl Stand {
         self.both(&page::pairs(title)[0], tools, || self.send("far0", 0..packets))
     }
 
+    /// Returns whether a packet socket is bound to an interface.
+    fn has_socket_of(&self, interface: &str) -> bool {
+        let output = |program: &str, args: &[&str]| {
+            let done = self.lab.rx.command(program).expect("a command in the lab").args(args).output();
+            String::from_utf8_lossy(&done.expect("it runs").stdout).into_owned()
+        };
+        let link = output("ip", &["-o", "link", "show", "dev", interface]);
+        let index = link.split(':').next();
+        // sk RefCnt Type Proto Iface R Rmem User Inode
+        let sockets = output("cat", &["/proc/net/packet"]);
+        sockets.lines().skip(1).any(|row| row.split_whitespace().nth(4) == index)
+    }
+
     /// The packets that were sent to eth0.
     fn sent(&self) -> Vec<Packet> {
         self.place.packets("far0.pcap")
@@ -219,6 +232,10 @@ fn a_capture_on_all_interfaces_has_the_packets_of_tcpdump() {
     stand.both(pair, [TCPDUMP, OURS], || {
         stand.send("far0", 0..400);
         stand.send("far1", 400..1000);
+        // tcpdump's socket is of all interfaces, and quaff has one of each.
+        link(&stand.lab, ["far2", "eth2"], 3);
+        wait_until("a socket of eth2", || stand.has_socket_of("eth2"));
+        stand.send("far2", 1000..1200);
     });
     let (old, new) = (stand.place.packets("old/any.pcap"), stand.place.packets("new/any.pcapng"));
     // LINKTYPE_LINUX_SLL2, of 20 bytes with the number of the interface, and Ethernet.
@@ -227,9 +244,9 @@ fn a_capture_on_all_interfaces_has_the_packets_of_tcpdump() {
     let (theirs, ours) = (inner(&old, 20), inner(&new, 14));
     assert_eq!(theirs.len(), ours.len());
     assert!(theirs == ours, "the packets differ");
-    assert_eq!(counts(old.iter().map(|packet| packet.bytes[4..8].to_vec())), [400, 600]);
+    assert_eq!(counts(old.iter().map(|packet| packet.bytes[4..8].to_vec())), [200, 400, 600]);
     let of = |name: &str| new.iter().filter(|packet| packet.interface == name).count();
-    assert_eq!((of("eth0"), of("eth1")), (400, 600));
+    assert_eq!((of("eth0"), of("eth1"), of("eth2")), (400, 600, 200));
 }
 
 #[test]
