@@ -250,7 +250,7 @@ mod tests {
         assert_eq!((all.names_found(), &all.names(0..3)[..]), ((2, 3), &b"onetwothree"[..]));
         assert!(all.names(3..3).is_empty() && all.names(2..9).is_empty());
         let bytes = [0..3, 1..2, 2..2, 3..9].map(|numbers| all.names_bytes(numbers));
-        assert_eq!((bytes, all.names_bytes(usize::MAX..3)), ([11, 3, 0, 0], 0));
+        assert_eq!((bytes, all.names_bytes(Range { start: usize::MAX, end: 3 })), ([11, 3, 0, 0], 0));
         assert!(!all.add_names(vec![1; NAMES_BYTES_MAX]) && all.add_names(b"two".to_vec()));
     }
 
