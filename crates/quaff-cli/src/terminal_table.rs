@@ -99,10 +99,12 @@ pub(crate) fn plain(heads: &[&str], rows: impl Iterator<Item = Vec<String>>) -> 
     drawn.trim_fmt()
 }
 
-/// Text wrapped after a mark; its lines are aligned.
+/// Text wrapped after a mark; its further lines are indented, so that no words of others begin a line as a message
+/// of quaff does.
 pub(crate) fn wrapped(mark: &str, text: &str) -> String {
-    let lines = show::wrap(usize::from(width()) - mark.len(), text);
-    format!("{mark}{}", lines.trim_end().replace('\n', &format!("\n{}", " ".repeat(mark.len()))))
+    let indent = mark.chars().count().max(2);
+    let lines = show::wrap(usize::from(width()) - indent, text);
+    format!("{mark}{}", lines.trim_end().replace('\n', &format!("\n{}", " ".repeat(indent))))
 }
 
 fn empty(heads: &[&str]) -> Drawn {
