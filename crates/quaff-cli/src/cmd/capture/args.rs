@@ -147,8 +147,8 @@ pub(crate) struct Args {
     /// Write to FILE, which is readable while it grows; '-' is stdout
     #[arg(short, long, value_name = "FILE", required_unless_present_any = ["dir", "print", "dry_run", "dump_filter"], conflicts_with = "dir", help_heading = "Output")]
     write: Option<PathBuf>,
-    /// Print a line for each packet on stdout by tcpdump, while the capture is written to -w or --dir; alone, only
-    /// print
+    /// Print a line for each packet on stdout, made by tcpdump, while the capture is written to -w or --dir; without
+    /// those, print only
     ///
     /// Disk writes never wait for tcpdump. Packets that it misses are counted as those of the live copy of --tee.
     #[arg(long, conflicts_with = "tee", help_heading = "Output")]
