@@ -82,8 +82,11 @@ fn broken_line(line: &str, columns: usize) -> String {
     let (mut parts, mut rest) = (Vec::new(), line.to_owned());
     while rest.chars().count() > columns {
         let chars: Vec<char> = rest.chars().collect();
-        // A word that is longer than the line stays whole.
-        let is_end = |at: &usize| chars[*at] == ' ' && chars[*at - 1] != ' ';
+        // A word that is longer than the line stays whole, and a number stays with its unit.
+        let is_end = |at: &usize| {
+            let is_unit = chars.get(at + 1).is_some_and(|next| next.is_alphabetic() || *next == '%');
+            chars[*at] == ' ' && chars[*at - 1] != ' ' && !(chars[*at - 1].is_ascii_digit() && is_unit)
+        };
         let from = if parts.is_empty() { 1 } else { indent.len() + 1 };
         let end = (from..=columns).rev().find(is_end).or_else(|| (columns..chars.len()).find(is_end));
         let Some(end) = end else { break };
@@ -376,6 +379,8 @@ mod tests {
             broken(&format!("{path} {path} end"), 40),
             format!("{path}\n    {}\n    end", path.trim())
         );
+        let rate = "  total  1,300 on the wire, 547 Mb/s, 10 %";
+        assert_eq!(broken(rate, 32), "  total  1,300 on the wire,\n         547 Mb/s, 10 %");
         let row = "  lost                              1,234,567  in 12 gaps";
         assert_eq!(broken(row, 40), "  lost\n    1,234,567  in 12 gaps");
     }

@@ -60,15 +60,19 @@ fn script(no_color: Option<&str>) -> Command {
 
 /// The text that stays on the screen, without what differs from run to run.
 fn settled(text: &str) -> String {
+    let mut is_time = false;
     let lines = text.lines().map(|line| {
         // Progress lines are erased.
         let line = line.rsplit("\u{1b}[K").next().unwrap_or_default().trim_end_matches('\r');
         // How the disk is written, and for how long.
         let line = line.split_once(" → ").map_or(line, |_| line.split(" (").next().unwrap_or_default());
+        let was_time = std::mem::replace(&mut is_time, line.ends_with("written in"));
+        let rest = |after: &str| after.split_once(" s").map_or(String::new(), |(_, rest)| rest.to_owned());
         match line.split_once("written in ") {
-            Some((before, after)) => {
-                let rest = after.split_once(" s").map_or("", |(_, rest)| rest);
-                format!("{before}written in N s{rest}")
+            Some((before, after)) => format!("{before}written in N s{}", rest(after)),
+            // It is on a line of its own.
+            None if was_time => {
+                format!("{}N s{}", " ".repeat(line.len() - line.trim_start().len()), rest(line))
             }
             None => line.to_owned(),
         }
