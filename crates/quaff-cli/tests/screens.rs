@@ -58,12 +58,17 @@ fn script(no_color: Option<&str>) -> Command {
     command
 }
 
+/// Erases a line from the cursor on.
+const ERASED: &str = "\u{1b}[K";
+
 /// The text that stays on the screen, without what differs from run to run.
 fn settled(text: &str) -> String {
     let mut is_time = false;
     let lines = text.lines().map(|line| {
-        // Progress lines are erased.
-        let line = line.rsplit("\u{1b}[K").next().unwrap_or_default().trim_end_matches('\r');
+        // Progress lines are erased: to the end of the line, or as a whole.
+        let left =
+            |line: &str| line.rsplit(ERASED).next().unwrap_or_default().trim_end_matches('\r').to_owned();
+        let line = &left(&line.replace("\u{1b}[2K", ERASED))[..];
         // How the disk is written, and for how long.
         let line = line.split_once(" → ").map_or(line, |_| line.split(" (").next().unwrap_or_default());
         let was_time = std::mem::replace(&mut is_time, line.ends_with("written in"));

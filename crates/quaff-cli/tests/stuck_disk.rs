@@ -142,8 +142,8 @@ fn a_signal_and_the_duration_end_a_capture_whose_disk_does_not_answer() {
     // A flush interval later their writes wait.
     std::thread::sleep(Duration::from_millis(1500));
     assert!(signalled.states().contains('D'), "nothing waits for the disk: {}", signalled.states());
-    signalled.signal(Signal::SIGTERM);
     let asked = Instant::now();
+    signalled.signal(Signal::SIGTERM);
     let (ledger, words) = signalled.output();
     assert!(REPORT_SECONDS.contains(&asked.elapsed().as_secs()), "{:?} {words}", asked.elapsed());
     assert_abandoned(&ledger, "signal");
@@ -215,8 +215,8 @@ fn a_split_ends_without_the_member_whose_disk_does_not_answer() {
         bench.generate(&format!("--size 500 --count 500 --pps 50000 --stream {stream}"));
     }
     std::thread::sleep(Duration::from_secs(1));
-    running.signal(Signal::SIGTERM);
     let asked = Instant::now();
+    running.signal(Signal::SIGTERM);
     let (report, words) = running.output();
     assert!(REPORT_SECONDS.contains(&asked.elapsed().as_secs()), "{:?}", asked.elapsed());
     let of = |member: usize, field: &str| {
