@@ -218,5 +218,7 @@ fn on_disk(bench: &Bench, dir: &Path, draw: &mut Draw) -> Option<Caused> {
     drop(held);
     let ended = if args[0] == "-w" { finish(running) } else { interrupt(running) };
     let found = packets_in_all(&ours(disk.real()));
+    // An output that took no packet has failed: the first write may be the one that does not fit.
+    let code = if found.count == 0 { 2 } else { code };
     Some(Caused { ended, offered, filtered: 0, below: 0, found, code })
 }
