@@ -1,5 +1,5 @@
-//! `quaff generate -w` and `quaff replay -w`: a file's name decides its format and compression, and what is refused leaves
-//! no file. No network.
+//! `quaff generate -w` and `quaff replay -w`: a file's name decides its format and compression, and what is refused
+//! leaves no file. No network.
 
 mod support;
 

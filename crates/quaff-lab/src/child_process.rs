@@ -89,8 +89,8 @@ impl ChildProcess {
         is_in(&self.heard)
     }
 
-    /// Waits until stderr is closed, for at most `wait`: the last lines of a process that has ended may still arrive, and a
-    /// descendant may hold it open.
+    /// Waits until stderr is closed, for at most `wait`: the last lines of a process that has ended may still arrive,
+    /// and a descendant may hold it open.
     pub fn hear_the_end(&mut self, wait: Duration) {
         self.heard = lines(&self.stderr.wait_until(Instant::now() + wait, |_| false).bytes);
     }

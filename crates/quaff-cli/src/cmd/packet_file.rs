@@ -1,5 +1,5 @@
-//! The file that `generate -w` and `replay -w` write: its name decides the format and the compression. Its bytes are the
-//! only thing that reaches stdout past `show.rs`.
+//! The file that `generate -w` and `replay -w` write: its name decides the format and the compression. Its bytes are
+//! the only thing that reaches stdout past `show.rs`.
 
 use super::receiving;
 use anyhow::Context as _;

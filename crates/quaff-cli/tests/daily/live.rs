@@ -464,8 +464,8 @@ fn a_file_is_replayed_as_by_tcpreplay() {
         assert_eq!(found.len(), file.len());
         assert_last(&found, &file);
         assert!(said.contains(["Successful packets:        6000", "sent       6,000"][side]), "{said}");
-        // 6,000 at 2,000/s take 3 s, and less if the first one was late on a busy machine. As fast as possible they take a
-        // tenth of that.
+        // 6,000 at 2,000/s take 3 s, and less if the first one was late on a busy machine. As fast as possible they
+        // take a tenth of that.
         let (first, last) = (found[0].time_ns, found[found.len() - 1].time_ns);
         assert!(last - first > 2_500_000_000, "{line}: {} ns", last - first);
     }

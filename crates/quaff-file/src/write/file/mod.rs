@@ -313,8 +313,8 @@ impl Files {
         self.begin_waiting()
     }
 
-    /// Writes the header if it is still missing: that of the first file may wait for the first packet, and that of a pcap
-    /// file for the first write.
+    /// Writes the header if it is still missing: that of the first file may wait for the first packet, and that of a
+    /// pcap file for the first write.
     fn begin_waiting(&mut self) -> Result<()> {
         if self.current.described.interfaces > 0 || !self.heading.is_ready() {
             return Ok(());
