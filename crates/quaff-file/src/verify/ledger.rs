@@ -147,8 +147,9 @@ impl LedgerBuilder {
         self.open.push(InterfaceCounters::new(interface));
     }
 
+    /// Takes a packet of the section that is being read.
     #[inline]
-    fn frame(&mut self, frame: &Frame<'_>) {
+    pub fn frame(&mut self, frame: &Frame<'_>) {
         if let Some(interface) = self.open.get_mut(frame.interface as usize) {
             interface.frame(frame.dropcount);
         }

@@ -295,9 +295,9 @@ impl Files {
         let Some(file) = &mut self.file else { return };
         let (translation, pending) = (&mut self.translation, &mut self.pending);
         let (ledger, counted, input) = (&mut self.ledger, &mut self.counted, &mut self.input);
-        let (first_section, packet_bytes_max, time_max_ns, keeps_options) =
-            (&mut self.section, self.packet_bytes_max, self.time_max_ns, self.has_options);
-        let (all_options, names) = (&mut self.options, &mut self.names);
+        let (first_section, all_options, names) = (&mut self.section, &mut self.options, &mut self.names);
+        let (packet_bytes_max, time_max_ns) = (self.packet_bytes_max, self.time_max_ns);
+        let keeps_options = self.has_options;
         names.before = names.found;
         if let Some(Pending { mut frame, options, dropped }) = pending.take() {
             self.dropped += dropped;
@@ -307,11 +307,6 @@ impl Files {
         }
         let (mut seen, mut wire_bytes, mut truncated) = (0, 0, 0);
         let walked = file.walk(|item, start| {
-            keep_first(first_section, &item);
-            if begins_section(&item) {
-                end_section(ledger, translation, counted, input);
-            }
-            ledger.item(&item);
             let packet = match item {
                 Item::Frame(packet) => packet,
                 Item::Names(found) => {
@@ -319,10 +314,16 @@ impl Files {
                     return names.note(found, frames.is_empty());
                 }
                 other => {
+                    if begins_section(&other) {
+                        keep_first(first_section, &other);
+                        end_section(ledger, translation, counted, input);
+                    }
+                    ledger.item(&other);
                     translation.item(&other);
                     return true;
                 }
             };
+            ledger.frame(&packet);
             seen += 1;
             wire_bytes += u64::from(packet.wire_len);
             let Some(interface) = translation.interface(&packet) else { return true };
@@ -333,8 +334,7 @@ impl Files {
                 frame.time_ns = time_max_ns;
                 input.late_times += 1;
             }
-            let has_options = packet.flags & !(INBOUND | OUTBOUND) != 0 || !packet.options.is_empty();
-            let has_options = keeps_options && has_options;
+            let has_options = keeps_options && has_options(&packet);
             if has_options {
                 frame.flags |= Frame::OPTIONS;
                 frame.tci = all_options.len() as u16;
@@ -620,6 +620,12 @@ fn owned_section(found: &decode::Section<'_>) -> Section {
         comments.push(format!("captured by {program}"));
     }
     Section { hardware: text(found.hardware), os: text(found.os), userappl: program, comments }
+}
+
+/// Returns whether a packet has options beside its direction and the drops before it.
+#[inline]
+fn has_options(packet: &decode::Frame<'_>) -> bool {
+    packet.flags & !(INBOUND | OUTBOUND) != 0 || !packet.options.is_empty()
 }
 
 #[inline]

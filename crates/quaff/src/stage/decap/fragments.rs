@@ -115,7 +115,13 @@ impl Fragments {
     }
 
     /// Removes a datagram that has timed out, or exceeds a limit.
+    #[inline]
     pub(super) fn take_expired(&mut self, now_ns: u64, is_last: bool) -> Option<Datagram> {
+        // This is asked at each packet, and nearly always nothing is held.
+        if self.order.is_empty() { None } else { self.take_late(now_ns, is_last) }
+    }
+
+    fn take_late(&mut self, now_ns: u64, is_last: bool) -> Option<Datagram> {
         while let Some((key, since_ns)) = self.order.front().copied() {
             let is_there = self.open.get(&key).is_some_and(|datagram| datagram.since_ns == since_ns);
             // A time far ahead: the clock was set back, or the time stamp is damaged.

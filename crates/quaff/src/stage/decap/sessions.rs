@@ -58,10 +58,12 @@ impl Sessions {
     #[inline]
     pub(super) fn find(&mut self, session: Session, linktype: u16, outer: u16) -> Option<usize> {
         let key = (session, linktype, outer);
-        let at = match self.last {
-            Some((last, at)) if last == key => at,
-            _ => self.look_up(key)?,
-        };
+        if let Some((last, at)) = self.last
+            && last == key
+        {
+            return Some(at);
+        }
+        let at = self.look_up(key)?;
         self.last = Some((key, at));
         Some(at)
     }
