@@ -1,0 +1,66 @@
+//! One packet as a meter takes it, and the clock by which flows end.
+
+/// A packet of a batch.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Packet<'a> {
+    /// The captured bytes, from the link header.
+    pub bytes: &'a [u8],
+    /// ns since 1970.
+    pub time_ns: u64,
+    /// The time of the whole input, if its packets are dealt to several lanes: see [`Clock`]. `None` in a single lane,
+    /// whose meter has a clock of its own.
+    pub now: Option<Instant>,
+    /// Bytes on the wire.
+    pub wire_bytes: u32,
+    /// LINKTYPE of the bytes.
+    pub linktype: u16,
+    /// Number of the interface in the input's list.
+    pub interface: u16,
+    /// TPID and TCI of the VLAN tag that the kernel removed.
+    pub tag: Option<(u16, u16)>,
+    /// VNI, TEID, key or session of the removed tunnel; 0 without one.
+    pub tunnel: u32,
+}
+
+/// A moment of the input.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Instant {
+    /// Number of times that the input's time was set back.
+    pub era: u32,
+    /// The latest packet time of the era, ns since 1970.
+    pub ns: u64,
+}
+
+/// The time of an input: that of the latest packet so far. A time that goes back by more than the idle timeout, as
+/// in files that follow each other out of order, begins an era: all flows end, and timeouts count anew.
+///
+/// Timeouts depend on this and on the packets of the flow only, so the records are the same however many lanes the
+/// packets are dealt to, if one clock stamps them first.
+#[derive(Debug, Clone, Copy)]
+pub struct Clock {
+    now: Instant,
+    back_ns: u64,
+}
+
+impl Clock {
+    /// A clock at the beginning of time; `idle_ns` is the meters' idle timeout.
+    pub fn new(idle_ns: u64) -> Self {
+        Self { now: Instant::default(), back_ns: idle_ns }
+    }
+
+    /// Takes the time of the next packet of the input, and returns the moment for its [`Packet::now`].
+    #[inline]
+    pub fn see(&mut self, time_ns: u64) -> Instant {
+        if time_ns > self.now.ns {
+            self.now.ns = time_ns;
+        } else if time_ns.saturating_add(self.back_ns) < self.now.ns {
+            self.now = Instant { era: self.now.era + 1, ns: time_ns };
+        }
+        self.now
+    }
+
+    /// The latest moment.
+    pub fn now(&self) -> Instant {
+        self.now
+    }
+}

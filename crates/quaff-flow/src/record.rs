@@ -1,0 +1,191 @@
+//! One piece of a flow, as exports receive it, and the sink that takes it. Never a wire format: exports encode.
+//!
+//! Names of IPFIX elements (IANA, RFC 5103) are given where they differ from the field's name.
+
+use std::net::IpAddr;
+
+/// A flow, or one piece of a long one, that has left the table.
+///
+/// Source is the end that began the conversation (in a uniflow: the sender), as `initiator` decided it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FlowRecord {
+    pub key: RecordKey,
+    /// From source to destination. May be empty: a later piece in which only the destination sent.
+    pub forward: Direction,
+    /// From destination to source; without packets in a uniflow and in a conversation without an answer.
+    pub reverse: Direction,
+    /// The rule that chose the source (private element directionRule).
+    pub initiator: InitiatorRule,
+    pub end_reason: EndReason,
+    /// The piece follows another one of the same flow, which an active timeout or a full counter ended.
+    pub is_continued: bool,
+    /// Fields of the plan's `extras`; `None` where the plan asks for none.
+    pub extras: Option<Box<Extras>>,
+}
+
+impl FlowRecord {
+    /// Time of the earliest packet of either direction, ns since 1970 (flowStart).
+    pub fn first_ns(&self) -> u64 {
+        let directions = [&self.forward, &self.reverse].into_iter().filter(|direction| direction.packets > 0);
+        directions.map(|direction| direction.first_ns).min().unwrap_or(0)
+    }
+
+    /// Time of the latest packet of either direction, ns since 1970 (flowEnd).
+    pub fn last_ns(&self) -> u64 {
+        self.forward.last_ns.max(self.reverse.last_ns)
+    }
+
+    /// Packets of both directions.
+    pub fn packets(&self) -> u64 {
+        self.forward.packets + self.reverse.packets
+    }
+
+    /// IP bytes of both directions.
+    pub fn bytes(&self) -> u64 {
+        self.forward.bytes + self.reverse.bytes
+    }
+}
+
+/// The fields that packets of a flow share. Those that the plan keeps out of the key are of the first packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RecordKey {
+    pub source: IpAddr,
+    pub destination: IpAddr,
+    /// 0 for protocols without ports, and for fragments without their first one.
+    pub source_port: u16,
+    pub destination_port: u16,
+    /// IANA protocol number (protocolIdentifier).
+    pub protocol: u8,
+    /// ICMP and ICMPv6: type << 8 | code of the source's messages (icmpTypeCodeIPv4, icmpTypeCodeIPv6); otherwise 0.
+    pub icmp_type_code: u16,
+    /// Outermost VLAN id; 0 without a tag (vlanId).
+    pub vlan: u16,
+    /// Top label of the MPLS stack; 0 without one (mplsTopLabelStackSection, its 20 bits of label).
+    pub mpls_label: u32,
+    /// Number of the interface in the input's list (ingressInterface is made from it).
+    pub interface: u16,
+    /// Type of service or traffic class of the first packet (ipClassOfService).
+    pub tos: u8,
+    /// VNI, TEID, key or session of the removed tunnel; 0 without one.
+    pub tunnel: u32,
+}
+
+impl RecordKey {
+    /// IP version, 4 or 6 (ipVersion).
+    pub fn ip_version(&self) -> u8 {
+        if self.source.is_ipv6() { 6 } else { 4 }
+    }
+}
+
+/// Counters of one direction of a flow.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Direction {
+    /// packetDeltaCount.
+    pub packets: u64,
+    /// IP header and payload, by the header's own length (octetDeltaCount).
+    pub bytes: u64,
+    /// Times of the earliest and latest packet, ns since 1970; 0 without packets.
+    pub first_ns: u64,
+    pub last_ns: u64,
+    /// All flags that were seen (tcpControlBits).
+    pub tcp_flags: u8,
+    /// Type of service or traffic class of the direction's first packet.
+    pub tos: u8,
+    /// minimumTTL, maximumTTL.
+    pub ttl_min: u8,
+    pub ttl_max: u8,
+}
+
+/// The reason for a record (flowEndReason, IE 136).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum EndReason {
+    /// No packet for the idle timeout.
+    Idle = 1,
+    /// The piece reached the active timeout.
+    Active = 2,
+    /// FIN of both sides or RST, or a new SYN on the same ports.
+    EndOfFlow = 3,
+    /// The meter ended, or its input began an earlier time.
+    Forced = 4,
+    /// The table was full, and this was the flow that was idle for longest.
+    LackOfResources = 5,
+}
+
+/// The rule that chose the source of a conversation. A lower number is the stronger evidence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum InitiatorRule {
+    /// A uniflow: the source is the sender.
+    Sender = 0,
+    /// The source sent SYN without ACK.
+    Syn = 1,
+    /// The destination sent SYN with ACK.
+    SynAck = 2,
+    /// The source sent a request of ICMP, or the destination a reply.
+    Icmp = 3,
+    /// The destination's port is below 1024 and the source's port is ephemeral (from 32768), although the
+    /// destination's packet was seen first.
+    Ports = 4,
+    /// The source sent the first packet that was seen.
+    First = 5,
+}
+
+/// Fields that are computed only when the plan asks for them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Extras {
+    pub forward: DirectionExtras,
+    pub reverse: DirectionExtras,
+    /// From SYN to SYN-ACK, ns: the way to the destination and back.
+    pub server_rtt_ns: Option<u64>,
+    /// From SYN-ACK to the ACK that follows it, ns: the way to the source and back.
+    pub client_rtt_ns: Option<u64>,
+    pub application: Option<Application>,
+}
+
+/// Extras of one direction.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DirectionExtras {
+    /// MAC address of the sender and the receiver of the first packet; zeros where the link has none.
+    pub macs: [[u8; 6]; 2],
+    /// Bytes of TCP or UDP payload, by the headers' lengths.
+    pub payload_bytes: u64,
+    /// TCP packets that repeat sequence numbers seen before.
+    pub retransmitted_packets: u32,
+    /// TCP packets that fill a gap behind the highest sequence number, and that no packet had filled before.
+    pub out_of_order_packets: u32,
+    /// TCP bytes that the receiver acknowledged and this meter never saw: lost before it.
+    pub lost_bytes: u64,
+    /// The largest window, unscaled.
+    pub window_max: u16,
+    /// Smallest and largest packet, IP bytes.
+    pub packet_bytes_min: u32,
+    pub packet_bytes_max: u32,
+    /// Shortest and longest time between two packets, ns; 0 with fewer than two.
+    pub gap_min_ns: u64,
+    pub gap_max_ns: u64,
+    /// The first bytes of payload, up to the plan's number.
+    pub payload: Vec<u8>,
+}
+
+/// The application of a conversation, by the first bytes of its payload.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Application {
+    /// For instance `tls`, `quic`, `dns`, `http` (applicationName).
+    pub name: &'static str,
+    /// TLS or QUIC server name, DNS query name, HTTP host.
+    pub server_name: Option<String>,
+}
+
+/// Takes records, on the thread of the lane. It never blocks: what it cannot take it counts itself.
+pub trait FlowSink {
+    /// Takes records in the order in which they left the table.
+    fn take(&mut self, records: &[FlowRecord]);
+}
+
+/// Collects records, for tests and reports.
+impl FlowSink for Vec<FlowRecord> {
+    fn take(&mut self, records: &[FlowRecord]) {
+        self.extend_from_slice(records);
+    }
+}
