@@ -1,14 +1,17 @@
 //! The flow or conversation that a packet belongs to, as one key with one hash, and tables by it.
 //!
 //! A [`FlowKey`] is the same on every machine and in every run, so that frames spread by its hash are spread alike
-//! everywhere. [`FlowCount`] counts flows as tcpreplay does. Nothing here keeps a packet.
+//! everywhere. [`FlowPacket`] is what a meter reads off a packet. [`FlowCount`] counts flows as tcpreplay does. Nothing
+//! here keeps a packet.
 
 mod count;
 mod key;
+mod packet;
 
 pub use count::{FlowCount, FlowCounts};
 pub(crate) use key::sorted;
 pub use key::{FlowKey, mix};
+pub use packet::{FlowPacket, NoFlow, TcpFields, icmp_request, is_icmp};
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};

@@ -10,6 +10,9 @@ use super::mpls::skip_labels;
 use super::vlan::{TAG_BYTES, Untagged, skip_tags};
 use crate::linktype;
 
+/// LINKTYPE_NULL, LINKTYPE_LOOP: BSD's loopback, an address family of 4 bytes.
+pub(crate) const NULL: u16 = 0;
+pub(crate) const LOOP: u16 = 108;
 /// LINKTYPE_PPP.
 const PPP: u16 = 9;
 /// LINKTYPE_PPP_HDLC: PPP in frames as of HDLC (RFC 1662), or Cisco's.

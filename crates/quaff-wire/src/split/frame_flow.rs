@@ -12,9 +12,6 @@ use crate::net::{self, DatagramId, ICMP, ICMPV6, Ip, icmp, link};
 use crate::tunnel::{self, Outcome, TunnelKinds, strip, strip_datagram};
 use std::net::IpAddr;
 
-/// LINKTYPE_NULL, LINKTYPE_LOOP.
-const NULL: u16 = 0;
-const LOOP: u16 = 108;
 /// A packet quoted in one that is quoted is not looked for: no error is sent about an error.
 const QUOTES_MAX: u8 = 1;
 
@@ -172,7 +169,7 @@ fn macs(bytes: &[u8]) -> Option<[[u8; 6]; 2]> {
 /// Offset of the IP header of a frame, after tags, labels, PPPoE and SNAP.
 fn network(bytes: &[u8], linktype: u16) -> Option<usize> {
     match linktype {
-        NULL | LOOP => Some(4),
+        link::NULL | link::LOOP => Some(4),
         linktype => Some(link::ip_place(bytes, link::network(bytes, linktype)?)?.offset),
     }
 }

@@ -1,0 +1,293 @@
+//! The headers of one packet as a flow meter needs them, of any link type, by the one walk over headers.
+//!
+//! An ICMP error is a packet of its own here, whatever it quotes. Tunnels are not entered.
+
+use crate::net::link::{self, IpPlace};
+use crate::net::mpls::{LABEL_BYTES, Label};
+use crate::net::vlan::Untagged;
+use crate::net::{
+    self, ETHERTYPE_MPLS, ETHERTYPE_MPLS_UPSTREAM, Fragment, ICMP, ICMPV6, Ip, SCTP, TCP, UDP, be16, ipv6,
+    tcp,
+};
+use std::net::IpAddr;
+
+/// An IP packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FlowPacket {
+    /// Source and destination.
+    pub addresses: [IpAddr; 2],
+    /// Source and destination port of TCP, UDP and SCTP; type << 8 | code of ICMP, twice; otherwise 0.
+    pub ports: [u16; 2],
+    pub protocol: u8,
+    /// Type of service or traffic class.
+    pub tos: u8,
+    /// Time to live or hop limit.
+    pub ttl: u8,
+    /// Flags of TCP; 0 for other protocols, and where they are not captured.
+    pub tcp_flags: u8,
+    /// Outermost VLAN id; 0 without a tag.
+    pub vlan: u16,
+    /// Top label of the MPLS stack; 0 without one.
+    pub mpls_label: u32,
+    /// Bytes of the IP packet: by its own length, or those on the wire where that is 0.
+    pub ip_bytes: u32,
+    /// The place of a fragment in its datagram. A later fragment has no ports.
+    pub fragment: Option<Fragment>,
+    /// The captured bytes of the transport header and its payload.
+    pub transport: u32,
+    pub end: u32,
+}
+
+/// The reason for a packet without a flow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoFlow {
+    /// No IP header where one would be.
+    NotIp,
+    /// The capture ends before the ports, or a header is damaged.
+    Truncated,
+}
+
+/// The fields of a TCP header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TcpFields {
+    pub sequence: u32,
+    pub acknowledgment: u32,
+    /// Unscaled.
+    pub window: u16,
+    /// Bytes of the header, with its options.
+    pub header_bytes: u32,
+}
+
+impl FlowPacket {
+    /// Reads the headers of a frame of link type `linktype`, of which `bytes` were captured and that had `wire_bytes`.
+    #[inline]
+    pub fn read(bytes: &[u8], wire_bytes: u32, linktype: u16) -> Result<Self, NoFlow> {
+        let (network, place) = network(bytes, linktype)?;
+        let at = place.offset;
+        let ip = net::ip_at(bytes, at).ok_or(NoFlow::Truncated)?;
+        let ports = ports(&ip, bytes).ok_or(NoFlow::Truncated)?;
+        let (tos, ttl, length) = match (ip.is_v6(), bytes.get(at..).and_then(<[u8]>::first_chunk::<8>)) {
+            (_, None) => return Err(NoFlow::Truncated),
+            (false, Some(header)) => {
+                // A header of IPv4 has 20 bytes, of which `ip_at` has seen all.
+                (
+                    header[1],
+                    bytes.get(at + 8).copied().unwrap_or(0),
+                    u16::from_be_bytes([header[2], header[3]]).into(),
+                )
+            }
+            (true, Some(header)) => {
+                let payload = u32::from(u16::from_be_bytes([header[4], header[5]]));
+                let length = if payload == 0 { 0 } else { payload + ipv6::IPV6_BYTES as u32 };
+                (header[0] << 4 | header[1] >> 4, header[7], length)
+            }
+        };
+        let ip_bytes: u32 = if length == 0 { wire_bytes.saturating_sub(at as u32) } else { length };
+        let tcp_flags = match ip.protocol {
+            TCP if !ip.is_later_fragment() => {
+                let flags = ip.transport + tcp::FLAGS_OFFSET;
+                if flags < ip.end { bytes.get(flags).copied().unwrap_or(0) } else { 0 }
+            }
+            _ => 0,
+        };
+        let (vlan, mpls_label) = labels(bytes, network);
+        Ok(Self {
+            addresses: ip.addresses,
+            ports,
+            protocol: ip.protocol,
+            tos,
+            ttl,
+            tcp_flags,
+            vlan,
+            mpls_label,
+            ip_bytes,
+            fragment: ip.fragment,
+            transport: ip.transport as u32,
+            end: ip.end as u32,
+        })
+    }
+
+    /// Returns true for a fragment that is not the first one of its datagram.
+    #[inline]
+    pub fn is_later_fragment(&self) -> bool {
+        self.fragment.is_some_and(|fragment| fragment.offset_bytes > 0)
+    }
+
+    /// The fields of the TCP header in the same `bytes`; `None` for other protocols, and where it is not captured.
+    #[inline]
+    pub fn tcp(&self, bytes: &[u8]) -> Option<TcpFields> {
+        if self.protocol != TCP || self.is_later_fragment() {
+            return None;
+        }
+        let segment = bytes.get(self.transport as usize..self.end as usize)?;
+        let header = segment.first_chunk::<{ tcp::TCP_BYTES }>()?;
+        let word =
+            |at: usize| u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+        Some(TcpFields {
+            sequence: word(4),
+            acknowledgment: word(8),
+            window: u16::from_be_bytes([header[14], header[15]]),
+            header_bytes: u32::from(header[12] >> 4) * 4,
+        })
+    }
+}
+
+/// The request that an ICMP or ICMPv6 message belongs to: its own type << 8 | code, or for a reply that of the request
+/// (RFC 792, RFC 4443, RFC 4620). `None` for messages that are neither.
+pub fn icmp_request(protocol: u8, type_code: u16) -> Option<u16> {
+    let [kind, code] = type_code.to_be_bytes();
+    let request = match (protocol, kind) {
+        (ICMP, 8 | 13 | 15 | 17) | (ICMPV6, 128 | 139) => kind,
+        (ICMP, 0) => 8,
+        (ICMP, 14 | 16 | 18) | (ICMPV6, 129 | 140) => kind - 1,
+        _ => return None,
+    };
+    Some(u16::from_be_bytes([request, code]))
+}
+
+/// Returns true for ICMP and ICMPv6.
+#[inline]
+pub fn is_icmp(protocol: u8) -> bool {
+    matches!(protocol, ICMP | ICMPV6)
+}
+
+fn network(bytes: &[u8], linktype: u16) -> Result<(Untagged, IpPlace), NoFlow> {
+    if matches!(linktype, link::NULL | link::LOOP) {
+        // The family in these headers has the sender's byte order: the version of IP is in the next byte.
+        let offset = 4;
+        let is_ip = matches!(bytes.get(offset).ok_or(NoFlow::Truncated)? >> 4, 4 | 6);
+        let network = Untagged { ethertype: 0, offset, tags: 0 };
+        return if is_ip { Ok((network, IpPlace { offset, length: None })) } else { Err(NoFlow::NotIp) };
+    }
+    let network = link::network(bytes, linktype).ok_or(NoFlow::NotIp)?;
+    let place = link::ip_place(bytes, network).ok_or(NoFlow::NotIp)?;
+    Ok((network, place))
+}
+
+/// The outermost VLAN id and the top MPLS label.
+#[inline]
+fn labels(bytes: &[u8], network: Untagged) -> (u16, u32) {
+    // The TCI of the first tag stands where the network header of an untagged frame would begin.
+    let vlan = match network.tags {
+        0 => 0,
+        tags => be16(bytes, network.offset - 4 * tags).unwrap_or(0) & 0xfff,
+    };
+    let mpls_label = match network.ethertype {
+        ETHERTYPE_MPLS | ETHERTYPE_MPLS_UPSTREAM => {
+            let label = bytes.get(network.offset..).and_then(<[u8]>::first_chunk::<LABEL_BYTES>);
+            label.map_or(0, |label| Label::new(*label).value())
+        }
+        _ => 0,
+    };
+    (vlan, mpls_label)
+}
+
+/// The ports, or what stands for them; `None` where they should be and are not.
+#[inline]
+fn ports(ip: &Ip, bytes: &[u8]) -> Option<[u16; 2]> {
+    if ip.is_later_fragment() {
+        return Some([0; 2]);
+    }
+    match ip.protocol {
+        TCP | UDP | SCTP => ip.ports(bytes),
+        ICMP | ICMPV6 => be16(bytes.get(ip.transport..ip.end)?, 0).map(|type_code| [type_code; 2]),
+        _ => Some([0; 2]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::linktype::{ETHERNET, RAW};
+    use proptest::prelude::*;
+    use quaff_testpackets as build;
+    use std::net::{Ipv4Addr, Ipv6Addr};
+
+    const A: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+    const B: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
+
+    fn udp() -> Vec<u8> {
+        build::ipv4(A, B, UDP, &[], &build::udp(1, 2, b"payload"))
+    }
+
+    fn read(bytes: &[u8]) -> Result<FlowPacket, NoFlow> {
+        FlowPacket::read(bytes, bytes.len() as u32, ETHERNET.linktype)
+    }
+
+    #[test]
+    fn tags_labels_and_padding_are_read_off() {
+        let tagged = build::ethernet(&[(0x88a8, 0xa007), (0x8100, 2)], 0x0800, &udp());
+        let padded = [&tagged[..], &[0; 30]].concat();
+        let packet = read(&padded).unwrap();
+        assert_eq!((packet.vlan, packet.mpls_label, packet.ip_bytes), (7, 0, 35));
+        assert_eq!((packet.ports, packet.protocol, packet.ttl), ([1, 2], UDP, 64));
+        assert_eq!(&padded[packet.transport as usize + 8..packet.end as usize], b"payload");
+        let labelled =
+            read(&build::ethernet(&[(0x8100, 5)], 0x8847, &build::mpls(&[70000, 3], &udp()))).unwrap();
+        assert_eq!((labelled.vlan, labelled.mpls_label, labelled.ports), (5, 70000, [1, 2]));
+        let raw = FlowPacket::read(&udp(), 35, RAW.linktype).unwrap();
+        assert_eq!((raw.vlan, raw.addresses), (0, packet.addresses));
+        let loopback = [&[2, 0, 0, 0], &udp()[..]].concat();
+        assert_eq!(FlowPacket::read(&loopback, 39, link::NULL).unwrap().ports, [1, 2]);
+    }
+
+    #[test]
+    fn fields_of_ipv6_and_of_tcp() {
+        let [one, two] = [Ipv6Addr::LOCALHOST, Ipv6Addr::UNSPECIFIED];
+        let segment = [0, 80, 1, 0, 0, 0, 0, 5, 0, 0, 0, 6, 0x60, 0x12, 1, 2, 0, 0, 0, 0, 1, 1, 1, 1, b'x'];
+        let mut packet = build::ipv6(one, two, TCP, &segment);
+        packet[..2].copy_from_slice(&[0x6b, 0x80]);
+        packet[7] = 9;
+        let frame = build::ethernet(&[], 0x86dd, &packet);
+        let found = read(&frame).unwrap();
+        assert_eq!((found.tos, found.ttl, found.tcp_flags, found.ip_bytes), (0xb8, 9, 0x12, 65));
+        let expected = TcpFields { sequence: 5, acknowledgment: 6, window: 0x102, header_bytes: 24 };
+        assert_eq!(found.tcp(&frame), Some(expected));
+        assert_eq!(read(&frame[..60]).unwrap().tcp(&frame[..60]), None, "cut in the header");
+    }
+
+    #[test]
+    fn packets_without_a_flow_say_why() {
+        let frame = build::ethernet(&[], 0x0800, &udp());
+        assert_eq!(read(&build::ethernet(&[], 0x0806, &[0; 28])), Err(NoFlow::NotIp));
+        assert_eq!(FlowPacket::read(&frame, 49, 127), Err(NoFlow::NotIp), "radiotap");
+        for cut in ETHERNET_AND_IP..ETHERNET_AND_IP + 4 {
+            assert_eq!(read(&frame[..cut]), Err(NoFlow::Truncated), "{cut}");
+        }
+        assert!(read(&frame[..ETHERNET_AND_IP + 4]).is_ok());
+        assert_eq!(read(&frame[..30]), Err(NoFlow::Truncated));
+    }
+
+    const ETHERNET_AND_IP: usize = 34;
+
+    #[test]
+    fn a_later_fragment_has_no_ports() {
+        let pieces = build::ipv4_fragments(&udp(), 8);
+        let found: Vec<_> =
+            pieces.iter().map(|piece| read(&build::ethernet(&[], 0x0800, piece)).unwrap()).collect();
+        assert_eq!(found[0].ports, [1, 2]);
+        assert!(!found[0].is_later_fragment() && found[1].is_later_fragment());
+        assert_eq!((found[1].ports, found[1].ip_bytes), ([0; 2], 27));
+    }
+
+    #[test]
+    fn replies_of_icmp_name_their_request() {
+        let request =
+            |protocol, kind: u8| icmp_request(protocol, u16::from_be_bytes([kind, 0])).map(|of| of >> 8);
+        assert_eq!([8, 0, 14, 3].map(|kind| request(ICMP, kind)), [Some(8), Some(8), Some(13), None]);
+        assert_eq!([128, 129, 135].map(|kind| request(ICMPV6, kind)), [Some(128), Some(128), None]);
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_lies_there_is_read_inside_the_bytes(mut frame in prop::collection::vec(any::<u8>(), 0..120), linktype in prop::sample::select(vec![0u16, 1, 9, 101, 113, 276]), ethertype in prop::sample::select(vec![0x0800u16, 0x86dd, 0x8100, 0x8847])) {
+            if let Some(place) = frame.get_mut(12..14) {
+                place.copy_from_slice(&ethertype.to_be_bytes());
+            }
+            if let Ok(packet) = FlowPacket::read(&frame, 9000, linktype) {
+                prop_assert!(packet.transport <= packet.end && packet.end as usize <= frame.len());
+                let _ = packet.tcp(&frame);
+            }
+        }
+    }
+}
