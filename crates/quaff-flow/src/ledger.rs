@@ -7,7 +7,7 @@ use std::ops::AddAssign;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Count {
     pub packets: u64,
-    /// IP bytes by the header; of packets without a readable IP header, the bytes on the wire.
+    /// IP bytes by the header's own length; of ignored packets, the bytes on the wire.
     pub bytes: u64,
 }
 
@@ -67,6 +67,8 @@ pub struct FlowLedger {
     pub flows_high: u64,
     /// Later fragments that were metered without ports, because their first did not come in time.
     pub fragments_unmatched: u64,
+    /// Most cache lines of the index that one packet needed.
+    pub probes_max: u64,
     /// Bytes of memory of the table, and the most that the plan allows it.
     pub memory_bytes: u64,
     pub memory_bytes_max: u64,
@@ -110,6 +112,7 @@ impl Sum for FlowLedger {
             sum.flows_live += of.flows_live;
             sum.flows_high += of.flows_high;
             sum.fragments_unmatched += of.fragments_unmatched;
+            sum.probes_max = sum.probes_max.max(of.probes_max);
             sum.memory_bytes += of.memory_bytes;
             sum.memory_bytes_max += of.memory_bytes_max;
             sum

@@ -6,12 +6,27 @@
 //! | [`plan`] | keys, timeouts, limits, sampling, and the extras to compute |
 //! | [`ledger`] | the counters of a meter, and their identity |
 //! | [`packet`] | one packet as a meter takes it, and the clock of its lane |
+//! | [`meter`] | the meter of a lane, and the rules in words |
+//! | [`table`], [`wheel`], [`key`] | flows by key, flows by due time, the keyed hash |
+//! | [`rules`], [`fragments`], [`extras`], [`sampling`] | parts of the meter |
 //!
 //! Time is packet time, in ns since 1970. A lane has one meter, which shares nothing with those of other lanes.
 
 #![forbid(unsafe_code)]
 
+mod extras;
+mod fragments;
+mod headers;
+mod key;
 pub mod ledger;
+pub mod meter;
 pub mod packet;
 pub mod plan;
 pub mod record;
+mod rules;
+mod sampling;
+mod table;
+mod wheel;
+
+pub use key::address_hash;
+pub use meter::Meter;

@@ -6,8 +6,8 @@ use crate::net::link::{self, IpPlace};
 use crate::net::mpls::{LABEL_BYTES, Label};
 use crate::net::vlan::Untagged;
 use crate::net::{
-    self, ETHERTYPE_MPLS, ETHERTYPE_MPLS_UPSTREAM, Fragment, ICMP, ICMPV6, Ip, SCTP, TCP, UDP, be16, ipv6,
-    tcp,
+    self, DatagramId, ETHERTYPE_MPLS, ETHERTYPE_MPLS_UPSTREAM, Fragment, ICMP, ICMPV6, Ip, SCTP, TCP, UDP,
+    be16, ipv6, tcp,
 };
 use std::net::IpAddr;
 
@@ -33,6 +33,8 @@ pub struct FlowPacket {
     pub ip_bytes: u32,
     /// The place of a fragment in its datagram. A later fragment has no ports.
     pub fragment: Option<Fragment>,
+    /// Offset of the IP header.
+    pub ip_offset: u32,
     /// The captured bytes of the transport header and its payload.
     pub transport: u32,
     pub end: u32,
@@ -102,6 +104,7 @@ impl FlowPacket {
             mpls_label,
             ip_bytes,
             fragment: ip.fragment,
+            ip_offset: at as u32,
             transport: ip.transport as u32,
             end: ip.end as u32,
         })
@@ -111,6 +114,12 @@ impl FlowPacket {
     #[inline]
     pub fn is_later_fragment(&self) -> bool {
         self.fragment.is_some_and(|fragment| fragment.offset_bytes > 0)
+    }
+
+    /// The datagram of a fragment.
+    pub fn datagram(&self) -> Option<DatagramId> {
+        let protocol = if self.addresses[0].is_ipv6() { ipv6::FRAGMENT } else { self.protocol };
+        self.fragment.map(|fragment| DatagramId { addresses: self.addresses, id: fragment.id, protocol })
     }
 
     /// The fields of the TCP header in the same `bytes`; `None` for other protocols, and where it is not captured.

@@ -1,0 +1,295 @@
+//! Extras of flows, computed only if the plan asks for some: TCP's losses and times, sizes, gaps, first payload.
+//!
+//! They lie beside the table, by the number of the record, so that a flow without them costs nothing.
+
+use crate::headers::{ACK, FIN, Headers, SYN, read};
+use crate::packet::Packet;
+use crate::plan::ExtrasPlan;
+use crate::record::{DirectionExtras, Extras};
+use quaff_wire::flow::{FlowPacket, TcpFields};
+use quaff_wire::net::{UDP, UDP_BYTES};
+
+/// Holes in the sequence numbers of a direction that are remembered; older ones are forgotten, and count as neither.
+const HOLES: usize = 8;
+
+/// Extras by the number of the flow's record.
+#[derive(Debug)]
+pub(crate) struct ExtrasTable {
+    plan: ExtrasPlan,
+    flows: Vec<Option<Box<FlowExtras>>>,
+    used: u64,
+}
+
+/// Extras of one flow.
+#[derive(Debug, Default)]
+struct FlowExtras {
+    /// Of the low end, of the high end.
+    directions: [Stream; 2],
+    /// Times of the last SYN and of the first SYN-ACK, ns.
+    syn_ns: Option<u64>,
+    syn_ack_ns: Option<u64>,
+    server_rtt_ns: Option<u64>,
+    client_rtt_ns: Option<u64>,
+}
+
+/// One direction.
+#[derive(Debug, Default)]
+struct Stream {
+    of_piece: DirectionExtras,
+    has_packets: bool,
+    last_ns: u64,
+    /// The sequence number after the highest that was seen.
+    next: Option<u32>,
+    /// Bytes that were skipped: first sequence number and the one after the last.
+    holes: Vec<(u32, u32)>,
+}
+
+/// Returns whether sequence number `one` is before `other` (RFC 9293, section 3.4).
+fn is_before(one: u32, other: u32) -> bool {
+    other.wrapping_sub(one).wrapping_sub(1) < 1 << 31
+}
+
+impl ExtrasTable {
+    pub(crate) fn new(plan: ExtrasPlan) -> Self {
+        Self { plan, flows: Vec::new(), used: 0 }
+    }
+
+    /// Bytes of one flow.
+    pub(crate) fn flow_bytes(&self) -> u64 {
+        let holes = 2 * HOLES * size_of::<(u32, u32)>();
+        let payload = 2 * usize::from(self.plan.payload_bytes);
+        (size_of::<FlowExtras>() + size_of::<Option<Box<FlowExtras>>>() + holes + payload) as u64
+    }
+
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        self.used * self.flow_bytes()
+    }
+
+    /// Adds a packet to its flow.
+    pub(crate) fn add(&mut self, flow: u32, headers: &Headers, packet: &Packet<'_>) {
+        let Ok(read) = read(packet) else { return };
+        let at = flow as usize;
+        if self.flows.len() <= at {
+            self.flows.resize_with(at + 1, || None);
+        }
+        let place = &mut self.flows[at];
+        if place.is_none() {
+            self.used += 1;
+        }
+        let extras = place.get_or_insert_default();
+        let (plan, tcp) = (self.plan, read.tcp(packet.bytes));
+        let payload = payload(&read, tcp, headers.ip_bytes, packet);
+        let stream = &mut extras.directions[usize::from(headers.of.is_from_high)];
+        stream.add(plan, headers, packet, &payload);
+        if let (Some(tcp), true) = (tcp, plan.tcp) {
+            stream.add_segment(tcp, headers.tcp_flags, payload.wire_bytes);
+            extras.add_times(headers);
+            if headers.tcp_flags & ACK != 0 {
+                extras.directions[usize::from(!headers.of.is_from_high)].acknowledge(tcp.acknowledgment);
+            }
+        }
+    }
+
+    /// The extras of a piece that ends; what concerns the whole conversation is kept.
+    pub(crate) fn take(&mut self, flow: u32, is_from_high: bool) -> Option<Box<Extras>> {
+        let extras = self.flows.get_mut(flow as usize)?.as_mut()?;
+        let mut piece = |is_high: bool| {
+            let stream = &mut extras.directions[usize::from(is_high)];
+            stream.has_packets = false;
+            std::mem::take(&mut stream.of_piece)
+        };
+        let (forward, reverse) = (piece(is_from_high), piece(!is_from_high));
+        let (server_rtt_ns, client_rtt_ns) = (extras.server_rtt_ns, extras.client_rtt_ns);
+        Some(Box::new(Extras { forward, reverse, server_rtt_ns, client_rtt_ns, application: None }))
+    }
+
+    /// Drops what is known of a flow that has ended.
+    pub(crate) fn forget(&mut self, flow: u32) {
+        if self.flows.get_mut(flow as usize).and_then(Option::take).is_some() {
+            self.used -= 1;
+        }
+    }
+}
+
+/// Payload of a packet: what was captured of it, and its bytes by the headers.
+struct Payload<'a> {
+    bytes: &'a [u8],
+    wire_bytes: u32,
+}
+
+fn payload<'a>(read: &FlowPacket, tcp: Option<TcpFields>, ip_bytes: u32, packet: &Packet<'a>) -> Payload<'a> {
+    let header_bytes = match (read.is_later_fragment(), tcp, read.protocol) {
+        (true, ..) => 0,
+        (false, Some(tcp), _) => tcp.header_bytes,
+        (false, None, UDP) => UDP_BYTES as u32,
+        (false, None, _) => 0,
+    };
+    let start = read.transport.saturating_add(header_bytes);
+    let bytes = packet.bytes.get(start as usize..read.end as usize).unwrap_or_default();
+    // The end of the datagram on the wire may be beyond what was captured.
+    let wire_bytes = (read.ip_offset + ip_bytes).saturating_sub(start);
+    Payload { bytes, wire_bytes }
+}
+
+impl FlowExtras {
+    /// Times of the handshake: SYN to SYN-ACK, SYN-ACK to the ACK that follows from the other side.
+    fn add_times(&mut self, headers: &Headers) {
+        let time_ns = headers.time_ns;
+        match headers.tcp_flags & (SYN | ACK) {
+            SYN => self.syn_ns = Some(time_ns),
+            ACK => {
+                if let Some(syn_ack_ns) = self.syn_ack_ns.filter(|_| self.client_rtt_ns.is_none()) {
+                    self.client_rtt_ns = Some(time_ns.saturating_sub(syn_ack_ns));
+                }
+            }
+            0 => {}
+            _ => {
+                if let Some(syn_ns) = self.syn_ns.filter(|_| self.syn_ack_ns.is_none()) {
+                    self.server_rtt_ns = Some(time_ns.saturating_sub(syn_ns));
+                }
+                self.syn_ack_ns.get_or_insert(time_ns);
+            }
+        }
+    }
+}
+
+impl Stream {
+    fn add(&mut self, plan: ExtrasPlan, headers: &Headers, packet: &Packet<'_>, payload: &Payload<'_>) {
+        let of_piece = &mut self.of_piece;
+        if !self.has_packets && plan.macs {
+            of_piece.macs = macs(packet);
+        }
+        if plan.statistics {
+            let size = headers.ip_bytes;
+            of_piece.payload_bytes += u64::from(payload.wire_bytes);
+            of_piece.packet_bytes_max = of_piece.packet_bytes_max.max(size);
+            if self.has_packets {
+                let gap_ns = headers.time_ns.saturating_sub(self.last_ns);
+                let is_first = of_piece.gap_max_ns == 0 && of_piece.gap_min_ns == 0;
+                of_piece.gap_min_ns = if is_first { gap_ns } else { of_piece.gap_min_ns.min(gap_ns) };
+                of_piece.gap_max_ns = of_piece.gap_max_ns.max(gap_ns);
+                of_piece.packet_bytes_min = of_piece.packet_bytes_min.min(size);
+            } else {
+                of_piece.packet_bytes_min = size;
+            }
+        }
+        let room = usize::from(plan.payload_bytes).saturating_sub(of_piece.payload.len());
+        if room > 0 {
+            of_piece.payload.extend_from_slice(&payload.bytes[..room.min(payload.bytes.len())]);
+        }
+        (self.has_packets, self.last_ns) = (true, headers.time_ns);
+    }
+
+    /// Follows the sequence numbers of one segment.
+    fn add_segment(&mut self, tcp: TcpFields, flags: u8, payload_bytes: u32) {
+        let of_piece = &mut self.of_piece;
+        of_piece.window_max = of_piece.window_max.max(tcp.window);
+        let marks = u32::from(flags & SYN != 0) + u32::from(flags & FIN != 0);
+        let (start, end) = (tcp.sequence, tcp.sequence.wrapping_add(payload_bytes + marks));
+        let Some(next) = self.next.filter(|_| flags & SYN == 0) else {
+            self.next = Some(end);
+            self.holes.clear();
+            return;
+        };
+        if is_before(next, start) {
+            if self.holes.len() == HOLES {
+                self.holes.remove(0);
+            }
+            self.holes.push((next, start));
+        } else if is_before(start, next) && payload_bytes > 0 {
+            // A keepalive repeats the last byte, or one that was never sent.
+            let is_keepalive = payload_bytes == 1 && next.wrapping_sub(start) == 1;
+            match self.fill(start, end) {
+                true => self.of_piece.out_of_order_packets += 1,
+                false if is_keepalive => {}
+                false => self.of_piece.retransmitted_packets += 1,
+            }
+        }
+        if is_before(next, end) {
+            self.next = Some(end);
+        }
+    }
+
+    /// Takes the bytes from `start` to `end` out of the holes; returns whether some were in one.
+    fn fill(&mut self, start: u32, end: u32) -> bool {
+        let mut left = Vec::with_capacity(self.holes.len() + 1);
+        let mut fills = false;
+        for (from, to) in self.holes.drain(..) {
+            if !is_before(start, to) || !is_before(from, end) {
+                left.push((from, to));
+                continue;
+            }
+            fills = true;
+            left.extend(is_before(from, start).then_some((from, start)));
+            left.extend(is_before(end, to).then_some((end, to)));
+        }
+        left.truncate(HOLES);
+        self.holes = left;
+        fills
+    }
+
+    /// Counts bytes that the other side has acknowledged and that were never seen here.
+    fn acknowledge(&mut self, acknowledgment: u32) {
+        let of_piece = &mut self.of_piece;
+        self.holes.retain_mut(|(from, to)| {
+            if !is_before(*from, acknowledgment) {
+                return true;
+            }
+            let end = if is_before(acknowledgment, *to) { acknowledgment } else { *to };
+            of_piece.lost_bytes += u64::from(end.wrapping_sub(*from));
+            *from = end;
+            end != *to
+        });
+    }
+}
+
+/// Source and destination MAC address of an Ethernet frame.
+fn macs(packet: &Packet<'_>) -> [[u8; 6]; 2] {
+    match packet.bytes.first_chunk::<12>() {
+        Some(bytes) if packet.linktype == quaff_wire::linktype::ETHERNET.linktype => {
+            let mac = |at: usize| std::array::from_fn(|byte| bytes[at + byte]);
+            [mac(6), mac(0)]
+        }
+        _ => [[0; 6]; 2],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn segment(stream: &mut Stream, sequence: u32, bytes: u32) {
+        let tcp = TcpFields { sequence, acknowledgment: 0, window: 10, header_bytes: 20 };
+        stream.add_segment(tcp, ACK, bytes);
+    }
+
+    /// Sequence numbers wrap in the middle of it.
+    #[test]
+    fn holes_are_filled_acknowledged_or_repeated() {
+        let start = u32::MAX - 150;
+        let at = |offset: u32| start.wrapping_add(offset);
+        let mut stream = Stream::default();
+        for (offset, bytes) in [(0, 100), (200, 100), (100, 100), (400, 100), (600, 50)] {
+            segment(&mut stream, at(offset), bytes);
+        }
+        assert_eq!(stream.of_piece.out_of_order_packets, 1);
+        assert_eq!(stream.holes, [(at(300), at(400)), (at(500), at(600))]);
+        segment(&mut stream, at(0), 100);
+        segment(&mut stream, at(649), 1);
+        assert_eq!((stream.of_piece.retransmitted_packets, stream.of_piece.lost_bytes), (1, 0));
+        stream.acknowledge(at(350));
+        assert_eq!((stream.of_piece.lost_bytes, stream.holes[0]), (50, (at(350), at(400))));
+        stream.acknowledge(at(650));
+        assert_eq!((stream.of_piece.lost_bytes, stream.holes.len()), (200, 0));
+        assert_eq!(stream.next, Some(at(650)));
+    }
+
+    #[test]
+    fn holes_are_bounded() {
+        let mut stream = Stream::default();
+        (0..100).for_each(|number| segment(&mut stream, number * 20, 10));
+        assert_eq!(stream.holes.len(), HOLES);
+        segment(&mut stream, 99 * 20 - 8, 4);
+        assert_eq!((stream.of_piece.out_of_order_packets, stream.holes.len()), (1, HOLES));
+    }
+}

@@ -1,0 +1,63 @@
+//! The headers of one packet on its way through a batch: its key, and the fields that its flow adds up.
+
+use crate::key::{Keys, PacketKey};
+use crate::packet::{Instant, Packet};
+use quaff_wire::flow::{FlowPacket, NoFlow};
+
+/// Flags of TCP (RFC 9293, section 3.1).
+pub(crate) const FIN: u8 = 0x01;
+pub(crate) const SYN: u8 = 0x02;
+pub(crate) const RST: u8 = 0x04;
+pub(crate) const ACK: u8 = 0x10;
+
+/// A packet of a batch.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Headers {
+    pub(crate) of: PacketKey,
+    /// The flow that the index named first, or [`NONE`](crate::wheel::NONE).
+    pub(crate) candidate: u32,
+    pub(crate) ip_bytes: u32,
+    pub(crate) time_ns: u64,
+    pub(crate) now: Instant,
+    /// Sequence number of a TCP packet with SYN.
+    pub(crate) sequence: u32,
+    /// Place of the packet in its batch.
+    pub(crate) number: u32,
+    pub(crate) tcp_flags: u8,
+    pub(crate) tos: u8,
+    pub(crate) ttl: u8,
+    pub(crate) is_fragment: bool,
+}
+
+impl Headers {
+    /// Makes them of what was read.
+    #[inline]
+    pub(crate) fn new(keys: &Keys, read: &FlowPacket, packet: &Packet<'_>, now: Instant) -> Self {
+        Self {
+            of: keys.key(read, packet.tunnel, packet.interface),
+            candidate: crate::wheel::NONE,
+            ip_bytes: read.ip_bytes,
+            time_ns: packet.time_ns,
+            now,
+            sequence: match read.tcp_flags & SYN {
+                0 => 0,
+                _ => read.tcp(packet.bytes).map_or(0, |tcp| tcp.sequence),
+            },
+            number: 0,
+            tcp_flags: read.tcp_flags,
+            tos: read.tos,
+            ttl: read.ttl,
+            is_fragment: read.fragment.is_some(),
+        }
+    }
+}
+
+/// Reads the headers of a packet; the VLAN tag that the kernel removed is the outermost one.
+#[inline]
+pub(crate) fn read(packet: &Packet<'_>) -> Result<FlowPacket, NoFlow> {
+    let mut read = FlowPacket::read(packet.bytes, packet.wire_bytes, packet.linktype)?;
+    if let Some((_, tci)) = packet.tag {
+        read.vlan = tci & 0xfff;
+    }
+    Ok(read)
+}

@@ -1,0 +1,270 @@
+//! The key of a flow in six words, the same for both directions, and its keyed hash.
+
+use crate::plan::KeyPlan;
+use crate::record::RecordKey;
+use quaff_wire::flow::{FlowPacket, icmp_request, is_icmp, mix};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// Shifts in [`Key::labels`]: tunnel 32 bits, MPLS label 20, VLAN id 12.
+const TUNNEL: u32 = 32;
+const MPLS: u32 = 12;
+/// Shifts in [`Key::ports`]: port of the low end, port of the high end, protocol 8 bits, ToS 8, interface 16.
+const PORTS: [u32; 2] = [48, 32];
+const PROTOCOL: u32 = 24;
+const TOS: u32 = 16;
+
+/// The ends of a flow and its labels. In a biflow the lower end comes first, in a uniflow the sender.
+///
+/// It has also the fields that the plan keeps out of the comparison, which are those of the first packet.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Key {
+    /// Addresses, big-endian; IPv4 in the lower half of the second word.
+    addresses: [[u64; 2]; 2],
+    labels: u64,
+    ports: u64,
+}
+
+/// A key as a packet has it.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct PacketKey {
+    pub(crate) key: Key,
+    pub(crate) hash: u32,
+    /// 4 or 6.
+    pub(crate) version: u8,
+    /// The sender is the second end.
+    pub(crate) is_from_high: bool,
+    /// False for a request of ICMP, true for a reply.
+    pub(crate) is_icmp_reply: Option<bool>,
+}
+
+impl Key {
+    /// The fields of a record whose source is the second end if `is_from_high` is true.
+    pub(crate) fn record(&self, version: u8, is_from_high: bool) -> RecordKey {
+        let (source, destination) = (usize::from(is_from_high), usize::from(!is_from_high));
+        let protocol = self.protocol();
+        let port = |end: usize| (self.ports >> PORTS[end]) as u16;
+        let is_icmp = is_icmp(protocol);
+        RecordKey {
+            source: self.address(source, version),
+            destination: self.address(destination, version),
+            source_port: if is_icmp { 0 } else { port(source) },
+            destination_port: if is_icmp { 0 } else { port(destination) },
+            protocol,
+            icmp_type_code: if is_icmp { port(source) } else { 0 },
+            vlan: (self.labels & 0xfff) as u16,
+            mpls_label: (self.labels >> MPLS & 0xf_ffff) as u32,
+            interface: self.ports as u16,
+            tos: (self.ports >> TOS) as u8,
+            tunnel: (self.labels >> TUNNEL) as u32,
+        }
+    }
+
+    fn address(&self, end: usize, version: u8) -> IpAddr {
+        let [high, low] = self.addresses[end];
+        match version {
+            6 => Ipv6Addr::from_bits(u128::from(high) << 64 | u128::from(low)).into(),
+            _ => Ipv4Addr::from_bits(low as u32).into(),
+        }
+    }
+
+    /// The ports of the sender and the receiver.
+    pub(crate) fn ports(&self, is_from_high: bool) -> [u16; 2] {
+        let [low, high] = PORTS.map(|shift| (self.ports >> shift) as u16);
+        if is_from_high { [high, low] } else { [low, high] }
+    }
+
+    #[inline]
+    pub(crate) fn protocol(&self) -> u8 {
+        (self.ports >> PROTOCOL) as u8
+    }
+}
+
+/// A hash of the two addresses of a frame of link type `linktype`, the same for both directions and for all fragments:
+/// packets that are dealt to several meters by it meet their flow. 0 for packets that are in no flow.
+pub fn address_hash(bytes: &[u8], linktype: u16) -> u64 {
+    let Ok(packet) = FlowPacket::read(bytes, bytes.len() as u32, linktype) else { return 0 };
+    let [mut one, mut other] = packet.addresses.map(words);
+    if other < one {
+        std::mem::swap(&mut one, &mut other);
+    }
+    [one, other].as_flattened().iter().fold(0, |sum, word| mix(sum, *word))
+}
+
+/// Makes, compares and hashes keys as a plan has them.
+///
+/// The hash is NH (Krovetz, UMAC; RFC 4418, section 5.2) over six words with secret ones, of which two different keys
+/// have the same with a probability of 2^-64 whatever an attacker chooses, mixed once more down to 32 bits.
+#[derive(Debug)]
+pub(crate) struct Keys {
+    labels_mask: u64,
+    ports_mask: u64,
+    is_biflow: bool,
+    secrets: [u64; 8],
+}
+
+impl Keys {
+    pub(crate) fn new(plan: KeyPlan, is_biflow: bool, secret: [u64; 2]) -> Self {
+        let in_key = |is_in: bool, bits: u64, shift: u32| if is_in { bits << shift } else { 0 };
+        let labels_mask = in_key(plan.tunnel, 0xffff_ffff, TUNNEL)
+            | in_key(plan.mpls, 0xf_ffff, MPLS)
+            | in_key(plan.vlan, 0xfff, 0);
+        let ports_mask = 0xffff_ffff << PORTS[1]
+            | 0xff << PROTOCOL
+            | in_key(plan.tos, 0xff, TOS)
+            | in_key(plan.interface, 0xffff, 0);
+        let secrets = std::array::from_fn(|at| mix(mix(secret[0], at as u64), secret[1]));
+        Self { labels_mask, ports_mask, is_biflow, secrets }
+    }
+
+    /// The key of a packet; `ports` are those of the packet, or what its datagram's first fragment had.
+    #[inline]
+    pub(crate) fn key(&self, packet: &FlowPacket, tunnel: u32, interface: u16) -> PacketKey {
+        let version = if packet.addresses[0].is_ipv6() { 6 } else { 4 };
+        let (mut ports, mut is_icmp_reply) = (packet.ports.map(u64::from), None);
+        if self.is_biflow && is_icmp(packet.protocol) {
+            let request = icmp_request(packet.protocol, packet.ports[0]);
+            is_icmp_reply = request.map(|request| request != packet.ports[0]);
+            ports = [request.map_or(ports[0], u64::from); 2];
+        }
+        let addresses = packet.addresses.map(words);
+        let is_from_high = self.is_biflow
+            && match addresses[0] == addresses[1] {
+                true => ports[0] > ports[1],
+                false => addresses[0] > addresses[1],
+            };
+        let (low, high) = (usize::from(is_from_high), usize::from(!is_from_high));
+        let labels =
+            u64::from(tunnel) << TUNNEL | u64::from(packet.mpls_label) << MPLS | u64::from(packet.vlan);
+        let fields =
+            u64::from(packet.protocol) << PROTOCOL | u64::from(packet.tos) << TOS | u64::from(interface);
+        let key = Key {
+            addresses: [addresses[low], addresses[high]],
+            labels,
+            ports: ports[low] << PORTS[0] | ports[high] << PORTS[1] | fields,
+        };
+        PacketKey { key, hash: self.hash(&key), version, is_from_high, is_icmp_reply }
+    }
+
+    /// Returns whether two keys of one IP version are of the same flow.
+    #[inline]
+    pub(crate) fn same(&self, one: &Key, other: &Key) -> bool {
+        let labels = (one.labels ^ other.labels) & self.labels_mask;
+        let ports = (one.ports ^ other.ports) & self.ports_mask;
+        (labels | ports) == 0 && one.addresses == other.addresses
+    }
+
+    #[inline]
+    pub(crate) fn hash(&self, key: &Key) -> u32 {
+        let [[a, b], [c, d]] = key.addresses;
+        let (e, f) = (key.labels & self.labels_mask, key.ports & self.ports_mask);
+        let s = &self.secrets;
+        let pair = |x: u64, y: u64, at: usize| product(x.wrapping_add(s[at]), y.wrapping_add(s[at + 1]));
+        let sum = pair(a, b, 0).wrapping_add(pair(c, d, 2)).wrapping_add(pair(e, f, 4));
+        let mixed = product(sum as u64 ^ s[6], ((sum >> 64) as u64).rotate_left(32) ^ s[7]);
+        ((mixed >> 64) as u64 ^ mixed as u64) as u32
+    }
+}
+
+#[inline]
+fn product(one: u64, other: u64) -> u128 {
+    u128::from(one) * u128::from(other)
+}
+
+#[inline]
+fn words(address: IpAddr) -> [u64; 2] {
+    match address {
+        IpAddr::V4(v4) => [0, u64::from(v4.to_bits())],
+        IpAddr::V6(v6) => {
+            let bits = v6.to_bits();
+            [(bits >> 64) as u64, bits as u64]
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::HashSet;
+
+    fn packet(addresses: [IpAddr; 2], ports: [u16; 2], protocol: u8) -> FlowPacket {
+        FlowPacket {
+            addresses,
+            ports,
+            protocol,
+            tos: 0x10,
+            ttl: 64,
+            tcp_flags: 0,
+            vlan: 7,
+            mpls_label: 70_000,
+            ip_bytes: 40,
+            fragment: None,
+            ip_offset: 0,
+            transport: 0,
+            end: 0,
+        }
+    }
+
+    fn reversed(packet: &FlowPacket) -> FlowPacket {
+        let ([a, b], [x, y]) = (packet.addresses, packet.ports);
+        FlowPacket { addresses: [b, a], ports: [y, x], ..*packet }
+    }
+
+    #[test]
+    fn replies_of_icmp_meet_their_request_in_a_biflow_only() {
+        let [a, b]: [IpAddr; 2] = [[10, 0, 0, 1].into(), [10, 0, 0, 2].into()];
+        let (request, reply) = (packet([b, a], [0x800; 2], 1), packet([a, b], [0; 2], 1));
+        let both = Keys::new(KeyPlan::default(), true, [1, 2]);
+        let (one, other) = (both.key(&request, 0, 0), both.key(&reply, 0, 0));
+        assert!(both.same(&one.key, &other.key) && one.is_from_high != other.is_from_high);
+        assert_eq!(one.key.record(4, one.is_from_high).icmp_type_code, 0x800);
+        let each = Keys::new(KeyPlan::default(), false, [1, 2]);
+        let (one, other) = (each.key(&request, 0, 0), each.key(&reply, 0, 0));
+        assert!(!each.same(&one.key, &other.key));
+        assert_eq!(other.key.record(4, false).icmp_type_code, 0);
+    }
+
+    /// With the secret known, 300 keys that agree in 12 bits are found; another secret spreads them.
+    #[test]
+    fn keys_chosen_against_one_secret_are_spread_by_another() {
+        let (known, secret) = ([0, 0], [0x1234_5678, 0x9abc_def0]);
+        let [attacked, safe] = [known, secret].map(|secret| Keys::new(KeyPlan::default(), true, secret));
+        let key = |number: u32| {
+            let ends = [Ipv4Addr::from(0x0a00_0000 + (number >> 8)).into(), [10, 9, 9, 9].into()];
+            packet(ends, [1024 + (number & 255) as u16, 80], 6)
+        };
+        let keys: Vec<_> =
+            (0..).map(key).filter(|packet| attacked.key(packet, 0, 0).hash & 0xfff == 5).take(300).collect();
+        let slots: HashSet<u32> = keys.iter().map(|packet| safe.key(packet, 0, 0).hash & 0xfff).collect();
+        assert!(slots.len() > 250, "{} of 4096", slots.len());
+    }
+
+    proptest! {
+        #[test]
+        fn both_directions_have_one_key_and_give_back_their_fields(a: u128, b: u128, is_v6: bool, ports: [u16; 2], tunnel: u32, interface: u16, secret: [u64; 2]) {
+            let ip = |bits: u128| if is_v6 { IpAddr::from(bits.to_be_bytes()) } else { Ipv4Addr::from(bits as u32).into() };
+            let keys = Keys::new(KeyPlan::default(), true, secret);
+            let there = packet([ip(a), ip(b)], ports, 17);
+            let (one, other) = (keys.key(&there, tunnel, interface), keys.key(&reversed(&there), tunnel, interface));
+            prop_assert_eq!((one.key, one.hash, one.version), (other.key, other.hash, other.version));
+            let record = one.key.record(one.version, one.is_from_high);
+            prop_assert_eq!([record.source, record.destination], there.addresses);
+            prop_assert_eq!([record.source_port, record.destination_port], ports);
+            prop_assert_eq!((record.tunnel, record.interface, record.vlan, record.mpls_label, record.tos), (tunnel, interface, 7, 70_000, 0x10));
+            let back = other.key.record(other.version, other.is_from_high);
+            prop_assert_eq!([back.source, back.destination], [ip(b), ip(a)]);
+        }
+
+        #[test]
+        fn fields_out_of_the_key_change_neither_key_nor_hash(vlan in 0u16..4096, mpls in 0u32..1 << 20, tos: u8, interface: u16, is_in: bool) {
+            let plan = KeyPlan { vlan: is_in, mpls: is_in, interface: is_in, tos: is_in, tunnel: is_in };
+            let keys = Keys::new(plan, true, [3, 4]);
+            let one = packet([[10, 0, 0, 1].into(), [10, 0, 0, 2].into()], [1, 2], 17);
+            let other = FlowPacket { vlan, mpls_label: mpls, tos, ..one };
+            let is_equal = (vlan, mpls, tos, interface) == (7, 70_000, 0x10, 0);
+            let (one, other) = (keys.key(&one, 0, 0), keys.key(&other, 0, interface));
+            prop_assert_eq!(keys.same(&one.key, &other.key), !is_in || is_equal);
+            prop_assert_eq!(one.hash == other.hash, !is_in || is_equal);
+        }
+    }
+}

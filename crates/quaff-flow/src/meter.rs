@@ -1,0 +1,434 @@
+//! The meter of one lane: packets in batches, records out, every packet accounted for.
+//!
+//! A batch passes three loops: read the headers and hash the keys; look into the index, whose lines the processor
+//! fetches side by side, as it does the records then; meter the packets one after the other. Only the last changes
+//! anything, so the records are the same for any size of batch.
+//!
+//! The rules, which `rules.rs`, `key.rs` and `fragments.rs` carry out:
+//!
+//! - A packet whose IP header is not found is `not_ip`. One whose IP header is damaged, or whose ports (TCP, UDP, SCTP:
+//!   4 bytes; ICMP: type and code) are not in the captured bytes of its datagram, is `truncated`.
+//! - Bytes are those of the IP header's own length; where that is 0, those on the wire from the IP header on.
+//! - Ends are addresses and ports. ICMP has type and code in the place of both ports; in a biflow a reply counts as its
+//!   request (echo, timestamp, information, address mask, node information).
+//! - A flow is due an idle time after its last packet; a closed TCP flow a linger time after it. Its piece is due an
+//!   active time after its first packet. A packet at or after a due time belongs to the next piece, or, if the flow is
+//!   due, to another conversation. Of two due times the earlier decides the reason, of equal ones idle.
+//! - TCP is closed by RST or by FIN of both ends (in a uniflow by either flag). A SYN without ACK that does not repeat
+//!   the SYN before begins another conversation if the connection is closed, or its SYN was answered.
+//! - The initiator is decided by the first packet of a conversation: sender of SYN, receiver of SYN-ACK, sender of an
+//!   ICMP request or receiver of a reply, receiver of a packet from a port below 1024 to one from 32768, otherwise the
+//!   sender. In its first piece a SYN that comes later is the stronger evidence. Later pieces keep it.
+//! - Times are compared with the clock of the input ([`crate::packet::Clock`]), which never goes back in an era.
+
+mod evict;
+#[cfg(test)]
+mod tests;
+
+use crate::extras::ExtrasTable;
+use crate::fragments::{FirstFragment, Fragments, Held};
+use crate::headers::{Headers, read};
+use crate::key::Keys;
+use crate::ledger::FlowLedger;
+use crate::packet::{Clock, Instant, Packet};
+use crate::plan::MeterPlan;
+use crate::record::{Direction, EndReason, FlowRecord, FlowSink, InitiatorRule};
+use crate::rules::{self, Due};
+use crate::sampling::Sampler;
+use crate::table::{Counters, FLOW_BYTES, Hot, State, Table};
+use crate::wheel::Wheel;
+use quaff_wire::flow::{FlowPacket, NoFlow};
+
+/// Packets whose cache misses overlap.
+const BATCH: usize = 64;
+/// Records that are given to a sink at a time.
+const RECORDS: usize = 256;
+
+/// The meter of one lane.
+pub struct Meter {
+    plan: MeterPlan,
+    table: Table,
+    wheel: Wheel,
+    fragments: Fragments,
+    sampler: Sampler,
+    extras: Option<ExtrasTable>,
+    /// The clock of packets that have none.
+    clock: Clock,
+    now: Instant,
+    /// The time at which a tick or the wait of a fragment ends, ns.
+    next_event_ns: u64,
+    batch: Vec<Headers>,
+    records: Vec<FlowRecord>,
+    ledger: FlowLedger,
+}
+
+impl Meter {
+    /// A meter by this plan. `secret` keys the hash of the table: random, and unknown to those who send packets.
+    pub fn new(plan: MeterPlan, secret: [u64; 2]) -> Self {
+        let extras = plan.extras.is_any().then(|| ExtrasTable::new(plan.extras));
+        let flow_bytes = FLOW_BYTES + extras.as_ref().map_or(0, ExtrasTable::flow_bytes);
+        let flows_max = u64::from(plan.flows_max).min(plan.bytes_max / flow_bytes).clamp(1, 1 << 30);
+        let memory_bytes_max = flows_max * flow_bytes;
+        Self {
+            table: Table::new(Keys::new(plan.key, plan.is_biflow, secret), flows_max as u32),
+            wheel: Wheel::new(0),
+            fragments: Fragments::default(),
+            sampler: Sampler::new(plan.sampling),
+            extras,
+            clock: Clock::new(plan.idle_ns),
+            now: Instant::default(),
+            next_event_ns: 0,
+            batch: Vec::with_capacity(BATCH),
+            records: Vec::with_capacity(RECORDS),
+            ledger: FlowLedger { memory_bytes_max, ..FlowLedger::default() },
+            plan,
+        }
+    }
+
+    /// Meters packets. What ends meanwhile goes to `sink`.
+    pub fn take(&mut self, packets: &[Packet<'_>], sink: &mut dyn FlowSink) {
+        for packets in packets.chunks(BATCH) {
+            let end = self.read_headers(packets);
+            self.find_candidates();
+            let mut batch = std::mem::take(&mut self.batch);
+            for headers in &batch {
+                self.advance(headers.now, sink);
+                let packet = &packets[headers.number as usize];
+                match headers.is_fragment {
+                    true => self.fragment(headers, packet, sink),
+                    false => self.count(headers, Some(packet), sink),
+                }
+            }
+            batch.clear();
+            self.batch = batch;
+            self.advance(end, sink);
+        }
+        self.flush(sink);
+    }
+
+    /// Moves the time on while no packets arrive: to a moment of the clock that stamps the packets.
+    pub fn nudge(&mut self, now: Instant, sink: &mut dyn FlowSink) {
+        self.advance(now, sink);
+        self.flush(sink);
+    }
+
+    /// Moves the time on by the meter's own clock, to a packet time in ns.
+    pub fn nudge_to(&mut self, time_ns: u64, sink: &mut dyn FlowSink) {
+        if time_ns > self.clock.now().ns {
+            let now = self.clock.see(time_ns);
+            self.nudge(now, sink);
+        }
+    }
+
+    /// Ends all flows. Held fragments are metered first.
+    pub fn finish(&mut self, sink: &mut dyn FlowSink) {
+        self.end_all(sink);
+        self.flush(sink);
+    }
+
+    /// The counters.
+    pub fn ledger(&self) -> FlowLedger {
+        let extras_bytes = self.extras.as_ref().map_or(0, ExtrasTable::memory_bytes);
+        FlowLedger {
+            held: self.fragments.count(),
+            flows_live: self.table.flows().into(),
+            memory_bytes: self.table.memory_bytes() + extras_bytes,
+            probes_max: self.table.probes_max().into(),
+            ..self.ledger
+        }
+    }
+
+    /// Reads the headers of a batch; returns the moment of its last packet.
+    fn read_headers(&mut self, packets: &[Packet<'_>]) -> Instant {
+        let mut end = self.now;
+        for (number, packet) in packets.iter().enumerate() {
+            end = packet.now.unwrap_or_else(|| self.clock.see(packet.time_ns));
+            let ignored = match self.sampler.picks().then(|| read(packet)) {
+                Some(Ok(read)) => {
+                    let headers = Headers::new(&self.table.keys, &read, packet, end);
+                    self.ledger.seen.add(headers.ip_bytes.into());
+                    self.batch.push(Headers { number: number as u32, ..headers });
+                    continue;
+                }
+                Some(Err(NoFlow::NotIp)) => &mut self.ledger.ignored.not_ip,
+                Some(Err(NoFlow::Truncated)) => &mut self.ledger.ignored.truncated,
+                None => &mut self.ledger.ignored.not_sampled,
+            };
+            ignored.add(packet.wire_bytes.into());
+            self.ledger.seen.add(packet.wire_bytes.into());
+        }
+        end
+    }
+
+    /// Looks up the likely flow of each packet. Loads that depend on nothing overlap: first the lines of the index,
+    /// then the records, so that metering finds both in the cache.
+    fn find_candidates(&mut self) {
+        for headers in &mut self.batch {
+            headers.candidate = self.table.candidate(headers.of.hash);
+        }
+        let mut touched = 0;
+        for headers in &self.batch {
+            touched ^= self.table.touch(headers.candidate, headers.of.is_from_high);
+        }
+        std::hint::black_box(touched);
+    }
+
+    /// Moves the time on, and ends what is due.
+    #[inline]
+    fn advance(&mut self, now: Instant, sink: &mut dyn FlowSink) {
+        if now.era != self.now.era {
+            return self.begin_era(now, sink);
+        }
+        if now.ns >= self.next_event_ns {
+            self.drain(now.ns, sink);
+        }
+        self.now.ns = self.now.ns.max(now.ns);
+    }
+
+    /// Ends flows, and the waits of fragments, in the order of their due times up to `now_ns`.
+    fn drain(&mut self, now_ns: u64, sink: &mut dyn FlowSink) {
+        loop {
+            let due_ns = self.fragments.next_due_ns();
+            let until_ns = due_ns.min(now_ns);
+            while let Some(flow) = self.wheel.pop_begun(until_ns, &mut self.table.pool) {
+                self.look_at(flow, sink);
+            }
+            if due_ns > now_ns {
+                break;
+            }
+            self.now.ns = self.now.ns.max(due_ns);
+            while let Some(held) = self.fragments.pop_due(due_ns) {
+                self.count_unmatched(&held, sink);
+            }
+        }
+        self.next_event_ns = self.wheel.next_tick_ns().min(self.fragments.next_due_ns());
+    }
+
+    /// Ends a flow whose slot of the wheel has begun, or its piece, or files it for the time at which it is due.
+    fn look_at(&mut self, flow: u32, sink: &mut dyn FlowSink) {
+        let due = Due::of(self.table.pool.hot(flow), &self.plan);
+        if !self.wheel.has_reached(due.ns()) {
+            self.wheel.file(flow, due.ns(), &mut self.table.pool);
+            return;
+        }
+        self.emit(flow, due.reason(), sink);
+        if due.is_idle_first() || self.wheel.has_reached(due.idle_ns) {
+            self.remove(flow);
+            return;
+        }
+        // The conversation rests: its next packet begins a piece with the same source.
+        self.table.pool.hot_mut(flow).begin_piece();
+        self.wheel.file(flow, due.idle_ns, &mut self.table.pool);
+    }
+
+    /// Ends everything, and begins an earlier time.
+    #[cold]
+    fn begin_era(&mut self, now: Instant, sink: &mut dyn FlowSink) {
+        if now.era < self.now.era {
+            return;
+        }
+        self.end_all(sink);
+        self.wheel.restart(now.ns);
+        self.now = now;
+        self.next_event_ns = 0;
+    }
+
+    fn end_all(&mut self, sink: &mut dyn FlowSink) {
+        while let Some(held) = self.fragments.pop() {
+            self.count_unmatched(&held, sink);
+        }
+        self.fragments.forget();
+        for flow in self.table.pool.numbers() {
+            let hot = self.table.pool.hot(flow);
+            if hot.version != 0 {
+                let reason = Due::of(hot, &self.plan).reason_at(self.now.ns, EndReason::Forced);
+                self.emit(flow, reason, sink);
+                self.wheel.remove(flow, &mut self.table.pool);
+                self.remove(flow);
+            }
+        }
+    }
+
+    /// Removes a flow that is in no list of the wheel.
+    fn remove(&mut self, flow: u32) {
+        self.table.remove(flow);
+        if let Some(extras) = &mut self.extras {
+            extras.forget(flow);
+        }
+    }
+
+    /// Meters a fragment: a first one as any packet, a later one with the ports of its first.
+    #[cold]
+    fn fragment(&mut self, headers: &Headers, packet: &Packet<'_>, sink: &mut dyn FlowSink) {
+        let Ok(read) = read(packet) else { return };
+        let Some(id) = read.datagram() else { return };
+        let datagram = (id, read.vlan, packet.tunnel);
+        if !read.is_later_fragment() {
+            let first = FirstFragment { protocol: read.protocol, ports: read.ports };
+            let released = self.fragments.first(datagram, first, self.now.ns);
+            self.count(headers, Some(packet), sink);
+            released.iter().for_each(|held| self.count_held(held, first, sink));
+            return;
+        }
+        let (time_ns, interface) = (packet.time_ns, packet.interface);
+        let held = Held { packet: read, time_ns, interface, datagram };
+        if let Some(first) = self.fragments.known(&datagram, self.now.ns) {
+            return self.count_held(&held, first, sink);
+        }
+        if let Some(oldest) = self.fragments.hold(held, self.now.ns) {
+            self.count_unmatched(&oldest, sink);
+        }
+        self.next_event_ns = self.next_event_ns.min(self.fragments.next_due_ns());
+    }
+
+    fn count_held(&mut self, held: &Held, first: FirstFragment, sink: &mut dyn FlowSink) {
+        let read = FlowPacket { ports: first.ports, protocol: first.protocol, ..held.packet };
+        let (time_ns, tunnel, interface) = (held.time_ns, held.datagram.2, held.interface);
+        let packet = Packet { time_ns, tunnel, interface, ..Packet::default() };
+        let headers = Headers::new(&self.table.keys, &read, &packet, self.now);
+        self.count(&headers, None, sink);
+    }
+
+    fn count_unmatched(&mut self, held: &Held, sink: &mut dyn FlowSink) {
+        self.ledger.fragments_unmatched += 1;
+        self.count_held(held, FirstFragment { protocol: held.packet.protocol, ports: [0; 2] }, sink);
+    }
+
+    /// Adds a packet to its flow, which the packet may begin or end before. Extras are computed of `packet`.
+    #[inline]
+    fn count(&mut self, headers: &Headers, packet: Option<&Packet<'_>>, sink: &mut dyn FlowSink) {
+        let (flow, is_new) = match self.table.find(&headers.of, headers.candidate) {
+            Some(flow) => {
+                self.end_before(flow, headers, sink);
+                (flow, false)
+            }
+            None => (self.open(headers, sink), true),
+        };
+        let hot = self.table.pool.hot_mut(flow);
+        let is_closed = rules::add(hot, headers, &self.plan);
+        self.ledger.live.add(headers.ip_bytes.into());
+        if is_new || is_closed {
+            let due_ns = Due::of(hot, &self.plan).ns();
+            if !is_new {
+                self.wheel.remove(flow, &mut self.table.pool);
+            }
+            self.wheel.file(flow, due_ns, &mut self.table.pool);
+        }
+        if let (Some(extras), Some(packet)) = (&mut self.extras, packet) {
+            extras.add(flow, headers, packet);
+        }
+    }
+
+    /// Adds a flow, at the limit in place of the oldest one.
+    fn open(&mut self, headers: &Headers, sink: &mut dyn FlowSink) -> u32 {
+        loop {
+            if let Some(flow) = self.table.insert(&headers.of) {
+                self.ledger.flows_high = self.ledger.flows_high.max(self.table.flows().into());
+                return flow;
+            }
+            self.make_room(sink);
+        }
+    }
+
+    /// Ends a piece, or the whole conversation, to which a packet does not belong any more.
+    #[inline]
+    fn end_before(&mut self, flow: u32, headers: &Headers, sink: &mut dyn FlowSink) {
+        let hot = self.table.pool.hot(flow);
+        let due = Due::of(hot, &self.plan);
+        let is_due = self.now.ns >= due.ns();
+        let is_other = rules::is_new_connection(hot, headers);
+        let is_full = hot.directions.iter().any(|counters| counters.packets == u32::MAX);
+        if is_due || is_other || is_full {
+            let reason = match (is_due, is_other) {
+                (true, _) => due.reason(),
+                (false, true) => EndReason::EndOfFlow,
+                (false, false) => EndReason::Forced,
+            };
+            self.end_piece(flow, headers, reason, is_other || self.now.ns >= due.idle_ns, sink);
+        }
+    }
+
+    #[cold]
+    fn end_piece(
+        &mut self,
+        flow: u32,
+        headers: &Headers,
+        reason: EndReason,
+        ends_flow: bool,
+        sink: &mut dyn FlowSink,
+    ) {
+        self.emit(flow, reason, sink);
+        let hot = self.table.pool.hot_mut(flow);
+        match ends_flow {
+            true => hot.begin_flow(headers.of.key),
+            false => hot.begin_piece(),
+        }
+        if let (Some(extras), true) = (&mut self.extras, ends_flow) {
+            extras.forget(flow);
+        }
+    }
+
+    /// Makes a record of a piece, unless it is without packets.
+    fn emit(&mut self, flow: u32, reason: EndReason, sink: &mut dyn FlowSink) {
+        let hot = self.table.pool.hot(flow);
+        if hot.packets() == 0 {
+            return;
+        }
+        let (packets, bytes) = (hot.packets(), hot.bytes());
+        self.ledger.live.packets -= packets;
+        self.ledger.live.bytes -= bytes;
+        self.ledger.exported.packets += packets;
+        self.ledger.exported.bytes += bytes;
+        self.ledger.flows_by_reason[reason as usize] += 1;
+        let extras =
+            self.extras.as_mut().and_then(|extras| extras.take(flow, hot.state.has(State::FROM_HIGH)));
+        self.records.push(record(hot, reason, extras));
+        if self.records.len() == RECORDS {
+            self.flush(sink);
+        }
+    }
+
+    fn flush(&mut self, sink: &mut dyn FlowSink) {
+        if !self.records.is_empty() {
+            sink.take(&self.records);
+            self.records.clear();
+        }
+    }
+}
+
+fn record(hot: &Hot, end_reason: EndReason, extras: Option<Box<crate::record::Extras>>) -> FlowRecord {
+    let is_from_high = hot.state.has(State::FROM_HIGH);
+    let direction = |is_high: bool| direction(&hot.directions[usize::from(is_high)]);
+    FlowRecord {
+        key: hot.key.record(hot.version, is_from_high),
+        forward: direction(is_from_high),
+        reverse: direction(!is_from_high),
+        initiator: match hot.rule {
+            0 => InitiatorRule::Sender,
+            1 => InitiatorRule::Syn,
+            2 => InitiatorRule::SynAck,
+            3 => InitiatorRule::Icmp,
+            4 => InitiatorRule::Ports,
+            _ => InitiatorRule::First,
+        },
+        end_reason,
+        is_continued: hot.state.has(State::CONTINUED),
+        extras,
+    }
+}
+
+fn direction(counters: &Counters) -> Direction {
+    match counters.packets {
+        0 => Direction::default(),
+        packets => Direction {
+            packets: packets.into(),
+            bytes: counters.bytes,
+            first_ns: counters.first_ns,
+            last_ns: counters.last_ns,
+            tcp_flags: counters.tcp_flags,
+            tos: counters.tos,
+            ttl_min: counters.ttl_min,
+            ttl_max: counters.ttl_max,
+        },
+    }
+}

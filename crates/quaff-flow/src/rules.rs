@@ -1,0 +1,160 @@
+//! The rules of a flow, as functions of its record and of one packet: due times, connections, the initiator.
+//!
+//! They depend on nothing else, so a record does not depend on batches, lanes, or on the moment at which a timeout
+//! was noticed.
+
+use crate::headers::{ACK, FIN, Headers, RST, SYN};
+use crate::plan::MeterPlan;
+use crate::record::{EndReason, InitiatorRule};
+use crate::table::{Hot, State};
+
+/// Ports below this are services; those from the second on are ephemeral (Linux's default, and IANA's of 49152).
+const SERVICE_PORTS: u16 = 1024;
+const EPHEMERAL_PORTS: u16 = 32768;
+
+/// The times at which the conversation and its piece are due, packet time in ns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Due {
+    /// End of the idle or linger time after the last packet.
+    pub(crate) idle_ns: u64,
+    /// End of the active time after the piece's first packet; `u64::MAX` for a piece without packets.
+    pub(crate) active_ns: u64,
+    is_closed: bool,
+}
+
+impl Due {
+    #[inline]
+    pub(crate) fn of(hot: &Hot, plan: &MeterPlan) -> Self {
+        let is_closed = hot.state.has(State::CLOSED);
+        let wait_ns = if is_closed { plan.linger_ns } else { plan.idle_ns };
+        Self {
+            idle_ns: hot.last_ns().saturating_add(wait_ns),
+            active_ns: hot.first_ns().saturating_add(plan.active_ns),
+            is_closed,
+        }
+    }
+
+    /// The earlier of the two.
+    #[inline]
+    pub(crate) fn ns(&self) -> u64 {
+        self.idle_ns.min(self.active_ns)
+    }
+
+    /// Returns whether the conversation is due no later than the piece.
+    pub(crate) fn is_idle_first(&self) -> bool {
+        self.idle_ns <= self.active_ns
+    }
+
+    /// The reason for a piece that is due.
+    pub(crate) fn reason(&self) -> EndReason {
+        match (self.is_idle_first(), self.is_closed) {
+            (false, _) => EndReason::Active,
+            (true, false) => EndReason::Idle,
+            (true, true) => EndReason::EndOfFlow,
+        }
+    }
+
+    /// The reason for a record that leaves at `now_ns` whether it is due or not.
+    pub(crate) fn reason_at(&self, now_ns: u64, otherwise: EndReason) -> EndReason {
+        match (now_ns >= self.ns(), self.is_closed) {
+            (true, _) => self.reason(),
+            (false, true) => EndReason::EndOfFlow,
+            (false, false) => otherwise,
+        }
+    }
+}
+
+/// Returns whether a packet begins another TCP connection on the ports of a known one: a SYN that does not repeat the
+/// one before, after the connection was closed, or after its SYN was answered.
+#[inline]
+pub(crate) fn is_new_connection(hot: &Hot, packet: &Headers) -> bool {
+    if packet.tcp_flags & (SYN | ACK) != SYN {
+        return false;
+    }
+    let state = hot.state;
+    let is_known = state.has(State::SYN_KNOWN);
+    let is_same_side = state.has(State::SYN_FROM_HIGH) == packet.of.is_from_high;
+    if is_known && is_same_side && hot.syn_sequence == packet.sequence {
+        return false;
+    }
+    state.has(State::CLOSED) || is_known && state.has(State::ANSWERED)
+}
+
+/// The rule by which a packet shows the initiator, and whether that is the high end.
+pub(crate) fn initiator(packet: &Headers, plan: &MeterPlan) -> (InitiatorRule, bool) {
+    let sender = packet.of.is_from_high;
+    if !plan.is_biflow {
+        return (InitiatorRule::Sender, sender);
+    }
+    if let Some(is_reply) = packet.of.is_icmp_reply {
+        return (InitiatorRule::Icmp, sender != is_reply);
+    }
+    match packet.tcp_flags & (SYN | ACK) {
+        SYN => return (InitiatorRule::Syn, sender),
+        flags if flags == SYN | ACK => return (InitiatorRule::SynAck, !sender),
+        _ => {}
+    }
+    match packet.of.key.ports(sender) {
+        [from, to] if from < SERVICE_PORTS && to >= EPHEMERAL_PORTS => (InitiatorRule::Ports, !sender),
+        _ => (InitiatorRule::First, sender),
+    }
+}
+
+/// Adds a packet to its flow. Returns true when that brings its due time forward: the connection is closed now.
+#[inline]
+pub(crate) fn add(hot: &mut Hot, packet: &Headers, plan: &MeterPlan) -> bool {
+    let is_from_high = packet.of.is_from_high;
+    let counters = &mut hot.directions[usize::from(is_from_high)];
+    if counters.packets == 0 {
+        (counters.first_ns, counters.last_ns) = (packet.time_ns, packet.time_ns);
+        (counters.tos, counters.ttl_min, counters.ttl_max) = (packet.tos, packet.ttl, packet.ttl);
+    } else {
+        counters.first_ns = counters.first_ns.min(packet.time_ns);
+        counters.last_ns = counters.last_ns.max(packet.time_ns);
+        counters.ttl_min = counters.ttl_min.min(packet.ttl);
+        counters.ttl_max = counters.ttl_max.max(packet.ttl);
+    }
+    counters.packets += 1;
+    counters.bytes += u64::from(packet.ip_bytes);
+    counters.tcp_flags |= packet.tcp_flags;
+    if hot.rule == 0 && !hot.state.has(State::CONTINUED) {
+        set_initiator(hot, packet, plan);
+    }
+    packet.tcp_flags != 0 && add_flags(hot, packet, plan)
+}
+
+fn set_initiator(hot: &mut Hot, packet: &Headers, plan: &MeterPlan) {
+    let (rule, is_high) = initiator(packet, plan);
+    hot.rule = rule as u8;
+    hot.state.set(State::FROM_HIGH, is_high);
+}
+
+/// Follows the connection. Returns true when it is closed by this packet.
+#[inline]
+fn add_flags(hot: &mut Hot, packet: &Headers, plan: &MeterPlan) -> bool {
+    let (flags, is_from_high) = (packet.tcp_flags, packet.of.is_from_high);
+    if flags & ACK != 0 {
+        hot.state.set(State::ANSWERED, true);
+    }
+    if flags & SYN != 0 {
+        let rule = initiator(packet, plan).0 as u8;
+        if rule < hot.rule && !hot.state.has(State::CONTINUED) {
+            set_initiator(hot, packet, plan);
+        }
+        if flags & ACK == 0 {
+            hot.syn_sequence = packet.sequence;
+            hot.state.set(State::SYN_KNOWN, true);
+            hot.state.set(State::SYN_FROM_HIGH, is_from_high);
+        }
+    }
+    if flags & (FIN | RST) == 0 || hot.state.has(State::CLOSED) {
+        return false;
+    }
+    if flags & FIN != 0 {
+        hot.state.set(if is_from_high { State::FIN_HIGH } else { State::FIN_LOW }, true);
+    }
+    let is_finished = hot.state.has(State::FIN_LOW) && (hot.state.has(State::FIN_HIGH) || !plan.is_biflow);
+    let is_closed = flags & RST != 0 || is_finished;
+    hot.state.set(State::CLOSED, is_closed);
+    is_closed
+}

@@ -1,0 +1,182 @@
+//! The table of a lane: hot records by key, a hard limit, and growth in small steps.
+//!
+//! | module | task |
+//! |---|---|
+//! | [`index`] | lines of tags and record numbers, found by one hash for both directions |
+//! | [`pool`] | the records, in blocks that never move |
+//! | [`hot`] | one record: key, links, state, two directions; 128 bytes |
+
+mod hot;
+mod index;
+mod pool;
+
+pub(crate) use hot::{Counters, Hot, State};
+
+use crate::key::{Key, Keys, PacketKey};
+use crate::wheel::NONE;
+use index::Index;
+use pool::Pool;
+
+/// Bytes of a flow: its record, and its share of the index when that is as sparse as it gets.
+pub(crate) const FLOW_BYTES: u64 = 128 + 24;
+
+/// Flows by key.
+#[derive(Debug)]
+pub(crate) struct Table {
+    pub(crate) keys: Keys,
+    index: Index,
+    pub(crate) pool: Pool,
+}
+
+impl Table {
+    /// A table for at most `flows_max` flows.
+    pub(crate) fn new(keys: Keys, flows_max: u32) -> Self {
+        Self { keys, index: Index::new(), pool: Pool::new(flows_max) }
+    }
+
+    /// The first flow whose tag is that of `hash`, which is nearly always the flow of the packet if it is known.
+    #[inline]
+    pub(crate) fn candidate(&self, hash: u32) -> u32 {
+        self.index.first(hash)
+    }
+
+    /// The flow of a packet. `candidate` is tried first; the full key is always compared.
+    #[inline]
+    pub(crate) fn find(&self, of: &PacketKey, candidate: u32) -> Option<u32> {
+        if candidate != NONE && self.is_flow(candidate, of) {
+            return Some(candidate);
+        }
+        self.index.find(of.hash, |flow| self.is_flow(flow, of))
+    }
+
+    #[inline]
+    fn is_flow(&self, flow: u32, of: &PacketKey) -> bool {
+        self.pool.get(flow).is_some_and(|hot| hot.version == of.version && self.keys.same(&hot.key, &of.key))
+    }
+
+    /// Adds a flow that is not in the table; `None` at its limit.
+    pub(crate) fn insert(&mut self, of: &PacketKey) -> Option<u32> {
+        let flow = self.pool.take(Hot::new(of.key, of.version))?;
+        self.index.insert(of.hash, flow);
+        Some(flow)
+    }
+
+    /// Removes a flow, which is in no list of the wheel any more.
+    pub(crate) fn remove(&mut self, flow: u32) {
+        let hash = self.keys.hash(&self.key(flow));
+        self.index.remove(hash, flow);
+        self.pool.free(flow);
+    }
+
+    fn key(&self, flow: u32) -> Key {
+        self.pool.hot(flow).key
+    }
+
+    /// Flows in the table.
+    pub(crate) fn flows(&self) -> u32 {
+        self.pool.flows()
+    }
+
+    /// Reads a word of each cache line of a record that metering will need, so that the lines are in the cache then.
+    #[inline]
+    pub(crate) fn touch(&self, flow: u32, is_from_high: bool) -> u64 {
+        let hot = self.pool.get(flow);
+        hot.map_or(0, |hot| u64::from(hot.version) ^ hot.directions[usize::from(is_from_high)].bytes)
+    }
+
+    /// Most lines of the index that one insertion had to pass.
+    pub(crate) fn probes_max(&self) -> u32 {
+        self.index.probes_max()
+    }
+
+    /// Bytes of memory.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        self.index.memory_bytes() + self.pool.memory_bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::KeyPlan;
+    use proptest::prelude::*;
+    use quaff_wire::flow::FlowPacket;
+    use std::collections::BTreeMap;
+    use std::net::Ipv4Addr;
+
+    pub(super) fn packet_key(keys: &Keys, number: u32) -> PacketKey {
+        let packet = FlowPacket {
+            addresses: [Ipv4Addr::from(number).into(), [10, 0, 0, 1].into()],
+            ports: [number as u16, 80],
+            protocol: 6,
+            tos: 0,
+            ttl: 64,
+            tcp_flags: 0,
+            vlan: 0,
+            mpls_label: 0,
+            ip_bytes: 40,
+            fragment: None,
+            ip_offset: 0,
+            transport: 0,
+            end: 0,
+        };
+        keys.key(&packet, 0, 0)
+    }
+
+    proptest! {
+        /// Insertions and removals of few and of many keys, against a map. Some hashes are made equal.
+        #[test]
+        fn the_table_is_a_map(steps in prop::collection::vec((any::<bool>(), 0u32..900), 1..3000), bits in prop::sample::select(vec![2u32, 6, 32])) {
+            let mut table = Table::new(Keys::new(KeyPlan::default(), true, [5, 6]), 700);
+            let mut model = BTreeMap::new();
+            // With few bits nearly all keys share lines and tags.
+            let key = |table: &Table, number| {
+                let of = packet_key(&table.keys, number);
+                PacketKey { hash: of.hash >> (32 - bits), ..of }
+            };
+            for (is_insert, number) in steps {
+                let of = key(&table, number);
+                let found = table.find(&of, table.candidate(of.hash));
+                prop_assert_eq!(found, model.get(&number).copied());
+                match (found, is_insert) {
+                    (None, true) => {
+                        let flow = table.insert(&of);
+                        prop_assert_eq!(flow.is_none(), model.len() == 700);
+                        model.extend(flow.map(|flow| (number, flow)));
+                    }
+                    (Some(flow), false) => {
+                        table.index.remove(of.hash, flow);
+                        table.pool.free(flow);
+                        model.remove(&number);
+                    }
+                    _ => {}
+                }
+                prop_assert_eq!(table.flows() as usize, model.len());
+            }
+            for (number, flow) in &model {
+                let of = key(&table, *number);
+                prop_assert_eq!(table.find(&of, NONE), Some(*flow));
+                prop_assert_eq!(table.find(&of, *model.values().next().unwrap()), Some(*flow), "a wrong candidate");
+            }
+        }
+    }
+
+    #[test]
+    fn a_full_table_keeps_its_memory() {
+        let mut table = Table::new(Keys::new(KeyPlan::default(), true, [5, 6]), 100_000);
+        for number in 0..100_000 {
+            let of = packet_key(&table.keys, number);
+            assert!(table.insert(&of).is_some());
+        }
+        assert!(table.insert(&packet_key(&table.keys, 100_000)).is_none());
+        let most = table.memory_bytes();
+        assert!(most <= 100_000 * FLOW_BYTES + 300_000, "{most} bytes");
+        for number in 0..300_000 {
+            let old = packet_key(&table.keys, number);
+            let flow = table.find(&old, NONE).expect("the oldest");
+            table.remove(flow);
+            assert!(table.insert(&packet_key(&table.keys, number + 100_000)).is_some());
+        }
+        assert!(table.memory_bytes() <= most + 100_000, "{} bytes after {most}", table.memory_bytes());
+    }
+}

@@ -1,0 +1,112 @@
+//! One record of the table: two cache lines, of which a packet writes one and one half of the other.
+
+use crate::key::Key;
+use crate::wheel::Link;
+
+/// A flow in the table. The first 64 bytes are read for each packet, and its direction is written.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(C, align(128))]
+pub(crate) struct Hot {
+    pub(crate) key: Key,
+    pub(crate) link: Link,
+    /// Sequence number of the last SYN without ACK, if [`State::SYN_KNOWN`].
+    pub(crate) syn_sequence: u32,
+    /// 4 or 6; 0 for a record that is free.
+    pub(crate) version: u8,
+    pub(crate) state: State,
+    /// The number of the [`InitiatorRule`](crate::record::InitiatorRule); 0 before the first packet.
+    pub(crate) rule: u8,
+    /// From the low end, from the high end.
+    pub(crate) directions: [Counters; 2],
+}
+
+const _: () = assert!(size_of::<Hot>() == 128 && size_of::<Counters>() == 32);
+
+/// The counters of one direction in the piece. A direction without packets keeps the time of its last one.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(C)]
+pub(crate) struct Counters {
+    pub(crate) first_ns: u64,
+    pub(crate) last_ns: u64,
+    pub(crate) bytes: u64,
+    pub(crate) packets: u32,
+    pub(crate) tcp_flags: u8,
+    pub(crate) tos: u8,
+    pub(crate) ttl_min: u8,
+    pub(crate) ttl_max: u8,
+}
+
+/// Bits of the state of a flow.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct State(u8);
+
+impl State {
+    /// The high end began the conversation.
+    pub(crate) const FROM_HIGH: u8 = 1;
+    /// FIN of the low end, FIN of the high end.
+    pub(crate) const FIN_LOW: u8 = 2;
+    pub(crate) const FIN_HIGH: u8 = 4;
+    /// Reset, or FIN of both ends: the flow ends after the linger time.
+    pub(crate) const CLOSED: u8 = 8;
+    /// The piece follows another one.
+    pub(crate) const CONTINUED: u8 = 16;
+    /// A SYN without ACK was seen, and it was from the high end.
+    pub(crate) const SYN_KNOWN: u8 = 32;
+    pub(crate) const SYN_FROM_HIGH: u8 = 64;
+    /// An ACK was seen: a SYN with another sequence number begins another connection.
+    pub(crate) const ANSWERED: u8 = 128;
+
+    #[inline]
+    pub(crate) fn has(self, bit: u8) -> bool {
+        self.0 & bit != 0
+    }
+
+    #[inline]
+    pub(crate) fn set(&mut self, bit: u8, value: bool) {
+        self.0 = if value { self.0 | bit } else { self.0 & !bit };
+    }
+}
+
+impl Hot {
+    pub(crate) fn new(key: Key, version: u8) -> Self {
+        Self { key, version, ..Self::default() }
+    }
+
+    /// Packets of the piece. A flow without any rests between a piece that the active timeout ended and its end.
+    #[inline]
+    pub(crate) fn packets(&self) -> u64 {
+        u64::from(self.directions[0].packets) + u64::from(self.directions[1].packets)
+    }
+
+    /// IP bytes of the piece.
+    #[inline]
+    pub(crate) fn bytes(&self) -> u64 {
+        self.directions[0].bytes + self.directions[1].bytes
+    }
+
+    /// Time of the flow's last packet, ns.
+    #[inline]
+    pub(crate) fn last_ns(&self) -> u64 {
+        self.directions[0].last_ns.max(self.directions[1].last_ns)
+    }
+
+    /// Time of the piece's first packet, ns; `u64::MAX` without packets.
+    #[inline]
+    pub(crate) fn first_ns(&self) -> u64 {
+        let first = |counters: &Counters| if counters.packets == 0 { u64::MAX } else { counters.first_ns };
+        first(&self.directions[0]).min(first(&self.directions[1]))
+    }
+
+    /// Begins another piece: counters at zero, times of the last packets kept.
+    pub(crate) fn begin_piece(&mut self) {
+        for counters in &mut self.directions {
+            *counters = Counters { last_ns: counters.last_ns, ..Counters::default() };
+        }
+        self.state.set(State::CONTINUED, true);
+    }
+
+    /// Begins another conversation with the same key: nothing is kept but key and links.
+    pub(crate) fn begin_flow(&mut self, key: Key) {
+        *self = Self { key, version: self.version, link: self.link, ..Self::default() };
+    }
+}

@@ -1,0 +1,286 @@
+//! The index of a table: linear hashing over cache lines of seven tags and record numbers.
+//!
+//! A line is chosen by the lower bits of a hash. When the index is fuller than [`FLOWS_PER_LINE`], one line is split
+//! in two by the next bit, which its tags have: growth costs each insertion a little and never stops, and touches no
+//! record. A line with more than seven entries is continued by another one, so an insertion cannot fail.
+
+use crate::wheel::NONE;
+
+/// Entries of a line.
+const ENTRIES: usize = 7;
+/// The place of the number of the continuing line plus one, in [`Line::tags`].
+const NEXT: usize = ENTRIES;
+/// Mean number of entries per line, overflowing ones not counted, beyond which a line is split.
+const FLOWS_PER_LINE: u64 = 4;
+/// Lines of a block: 4 MiB, of which the kernel provides pages as they are first used.
+const BLOCK: usize = 1 << 16;
+/// Lines at the beginning, as a power of two.
+const BITS_MIN: u32 = 8;
+
+/// A cache line of the index. All eight tags are compared at once, the last in vain.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(C, align(64))]
+struct Line {
+    tags: [u32; ENTRIES + 1],
+    flows: [u32; ENTRIES],
+    /// A bit for each entry.
+    used: u32,
+}
+
+const _: () = assert!(size_of::<Line>() == 64);
+
+/// Tags and record numbers.
+#[derive(Debug)]
+pub(super) struct Index {
+    blocks: Vec<Vec<Line>>,
+    /// Lines: at least 2^bits, and below 2^(bits + 1).
+    lines: u32,
+    bits: u32,
+    entries: u64,
+    /// Continuing lines, and the free ones of them, linked by [`NEXT`].
+    more: Vec<Line>,
+    free: u32,
+    /// Most lines that an insertion has passed.
+    probes_max: u32,
+}
+
+impl Line {
+    /// A bit for each entry with this tag.
+    #[inline]
+    fn matching(&self, tag: u32) -> u32 {
+        let mut matching = 0;
+        for (at, of) in self.tags.iter().enumerate() {
+            matching |= u32::from(*of == tag) << at;
+        }
+        matching & self.used
+    }
+
+    fn next(&self) -> Option<usize> {
+        (self.tags[NEXT] as usize).checked_sub(1)
+    }
+
+    fn add(&mut self, tag: u32, flow: u32) -> bool {
+        let at = self.used.trailing_ones() as usize;
+        if at >= ENTRIES {
+            return false;
+        }
+        (self.tags[at], self.flows[at]) = (tag, flow);
+        self.used |= 1 << at;
+        true
+    }
+}
+
+impl Index {
+    pub(super) fn new() -> Self {
+        let mut index = Self {
+            blocks: Vec::new(),
+            lines: 0,
+            bits: BITS_MIN,
+            entries: 0,
+            more: Vec::new(),
+            free: 0,
+            probes_max: 1,
+        };
+        (0..1 << BITS_MIN).for_each(|_| index.push_line());
+        index
+    }
+
+    fn push_line(&mut self) {
+        if self.lines as usize % BLOCK == 0 {
+            self.blocks.push(Vec::with_capacity(BLOCK));
+        }
+        if let Some(block) = self.blocks.last_mut() {
+            block.push(Line::default());
+        }
+        self.lines += 1;
+    }
+
+    /// The line of a hash.
+    #[inline]
+    fn line_of(&self, hash: u32) -> usize {
+        let wide = hash & ((2 << self.bits) - 1);
+        (if wide < self.lines { wide } else { wide & ((1 << self.bits) - 1) }) as usize
+    }
+
+    #[inline]
+    fn line(&self, at: usize) -> &Line {
+        &self.blocks[at / BLOCK][at % BLOCK]
+    }
+
+    #[inline]
+    fn line_mut(&mut self, at: usize) -> &mut Line {
+        &mut self.blocks[at / BLOCK][at % BLOCK]
+    }
+
+    /// The first flow with this tag in its first line, or [`NONE`].
+    #[inline]
+    pub(super) fn first(&self, hash: u32) -> u32 {
+        let line = self.line(self.line_of(hash));
+        match line.matching(hash) {
+            0 => NONE,
+            matching => line.flows[matching.trailing_zeros() as usize],
+        }
+    }
+
+    /// The flow with this hash that `is_it` confirms.
+    #[inline]
+    pub(super) fn find(&self, hash: u32, is_it: impl Fn(u32) -> bool) -> Option<u32> {
+        let mut line = self.line(self.line_of(hash));
+        loop {
+            let mut matching = line.matching(hash);
+            while matching != 0 {
+                let flow = line.flows[matching.trailing_zeros() as usize];
+                if is_it(flow) {
+                    return Some(flow);
+                }
+                matching &= matching - 1;
+            }
+            line = self.more.get(line.next()?)?;
+        }
+    }
+
+    /// Adds a flow.
+    pub(super) fn insert(&mut self, hash: u32, flow: u32) {
+        self.add(self.line_of(hash), hash, flow);
+        self.entries += 1;
+        if self.entries > u64::from(self.lines) * FLOWS_PER_LINE {
+            self.split();
+        }
+    }
+
+    fn add(&mut self, at: usize, tag: u32, flow: u32) {
+        let line = self.line_mut(at);
+        if line.add(tag, flow) {
+            return;
+        }
+        let Some(mut next) = line.next() else {
+            let next = self.take_line();
+            self.more[next].add(tag, flow);
+            self.line_mut(at).tags[NEXT] = next as u32 + 1;
+            self.probes_max = self.probes_max.max(2);
+            return;
+        };
+        let mut probes = 2;
+        while !self.more[next].add(tag, flow) {
+            next = match self.more[next].next() {
+                Some(next) => next,
+                None => {
+                    let last = self.take_line();
+                    self.more[next].tags[NEXT] = last as u32 + 1;
+                    last
+                }
+            };
+            probes += 1;
+        }
+        self.probes_max = self.probes_max.max(probes);
+    }
+
+    pub(super) fn probes_max(&self) -> u32 {
+        self.probes_max
+    }
+
+    /// An empty line to continue another one.
+    fn take_line(&mut self) -> usize {
+        match (self.free as usize).checked_sub(1) {
+            Some(at) => {
+                self.free = std::mem::take(&mut self.more[at]).tags[NEXT];
+                at
+            }
+            None => {
+                self.more.push(Line::default());
+                self.more.len() - 1
+            }
+        }
+    }
+
+    fn free_line(&mut self, at: usize) {
+        self.more[at] = Line::default();
+        self.more[at].tags[NEXT] = self.free;
+        self.free = at as u32 + 1;
+    }
+
+    /// Removes a flow, and a continuing line that it leaves empty.
+    pub(super) fn remove(&mut self, hash: u32, flow: u32) {
+        let first = self.line_of(hash);
+        let mut at = None;
+        loop {
+            let line = match at {
+                None => self.line_mut(first),
+                Some((_, at)) => &mut self.more[at],
+            };
+            let place = (0..ENTRIES).find(|place| line.used >> place & 1 != 0 && line.flows[*place] == flow);
+            if let Some(place) = place {
+                line.used &= !(1 << place);
+                self.entries -= 1;
+                break;
+            }
+            let Some(next) = line.next() else { return };
+            at = Some((at.map(|(_, at)| at), next));
+        }
+        let Some((before, at)) = at.filter(|(_, at)| self.more[*at].used == 0) else { return };
+        let next = self.more[at].tags[NEXT];
+        match before {
+            None => self.line_mut(first).tags[NEXT] = next,
+            Some(before) => self.more[before].tags[NEXT] = next,
+        }
+        self.free_line(at);
+    }
+
+    /// Splits the next line in two.
+    fn split(&mut self) {
+        let bit = 1 << self.bits;
+        let (old, new) = ((self.lines - bit) as usize, self.lines as usize);
+        if self.bits == 27 {
+            return; // 2^27 lines have 2^29 flows: more than a pool can have.
+        }
+        self.push_line();
+        if self.lines == bit * 2 {
+            self.bits += 1;
+        }
+        let mut line = std::mem::take(self.line_mut(old));
+        loop {
+            for place in 0..ENTRIES {
+                if line.used >> place & 1 != 0 {
+                    let (tag, flow) = (line.tags[place], line.flows[place]);
+                    self.add(if tag & bit == 0 { old } else { new }, tag, flow);
+                }
+            }
+            let Some(next) = line.next() else { return };
+            line = self.more[next];
+            self.free_line(next);
+        }
+    }
+
+    pub(super) fn memory_bytes(&self) -> u64 {
+        let lines = u64::from(self.lines) + self.more.capacity() as u64;
+        lines * size_of::<Line>() as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The longest chain of continuing lines.
+    fn longest(index: &Index) -> usize {
+        let chain = |at: u32| {
+            std::iter::successors(index.line(at as usize).next(), |next| index.more[*next].next()).count()
+        };
+        (0..index.lines).map(chain).max().unwrap_or(0)
+    }
+
+    #[test]
+    fn growth_keeps_lines_short_and_loses_nothing() {
+        let mut index = Index::new();
+        let hash = |flow: u32| quaff_wire::flow::mix(1, flow.into()) as u32;
+        for flow in 0..200_000 {
+            index.insert(hash(flow), flow);
+            assert!(index.entries <= u64::from(index.lines) * FLOWS_PER_LINE + 1);
+        }
+        assert!((0..200_000).all(|flow| index.find(hash(flow), |found| found == flow) == Some(flow)));
+        assert!(longest(&index) <= 3, "{}", longest(&index));
+        assert!(index.more.len() < 200_000 / 40, "{} lines overflow", index.more.len());
+        (0..200_000).for_each(|flow| index.remove(hash(flow), flow));
+        assert_eq!((index.entries, longest(&index)), (0, 0));
+    }
+}

@@ -1,0 +1,101 @@
+//! The records of a table, in blocks that are allocated one by one and never move.
+
+use super::hot::Hot;
+use crate::wheel::{Link, Links, NONE};
+
+/// Records of a block: 8 MiB, of which the kernel provides pages as they are first used.
+const BLOCK: usize = 1 << 16;
+
+/// Records by number.
+#[derive(Debug)]
+pub(crate) struct Pool {
+    blocks: Vec<Vec<Hot>>,
+    /// The first of the free records, which are linked by `link.next`.
+    free: u32,
+    /// Records in use, records ever used, and the most.
+    flows: u32,
+    used: u32,
+    flows_max: u32,
+}
+
+impl Pool {
+    /// At most `flows_max` records.
+    pub(super) fn new(flows_max: u32) -> Self {
+        Self { blocks: Vec::new(), free: NONE, flows: 0, used: 0, flows_max: flows_max.clamp(1, 1 << 30) }
+    }
+
+    /// The record, if there is one of this number.
+    #[inline]
+    pub(super) fn get(&self, flow: u32) -> Option<&Hot> {
+        self.blocks.get(flow as usize / BLOCK)?.get(flow as usize % BLOCK)
+    }
+
+    /// The record of a flow in the table.
+    #[inline]
+    pub(crate) fn hot(&self, flow: u32) -> &Hot {
+        &self.blocks[flow as usize / BLOCK][flow as usize % BLOCK]
+    }
+
+    #[inline]
+    pub(crate) fn hot_mut(&mut self, flow: u32) -> &mut Hot {
+        &mut self.blocks[flow as usize / BLOCK][flow as usize % BLOCK]
+    }
+
+    /// Takes a free record; `None` at the limit.
+    pub(super) fn take(&mut self, hot: Hot) -> Option<u32> {
+        let flow = self.free;
+        if flow != NONE {
+            let place = self.hot_mut(flow);
+            let next = std::mem::replace(place, hot).link.next;
+            self.free = next;
+            self.flows += 1;
+            return Some(flow);
+        }
+        if self.used == self.flows_max {
+            return None;
+        }
+        if self.used as usize % BLOCK == 0 {
+            let block = BLOCK.min((self.flows_max - self.used) as usize);
+            self.blocks.push(Vec::with_capacity(block));
+        }
+        self.blocks.last_mut()?.push(hot);
+        self.used += 1;
+        self.flows += 1;
+        Some(self.used - 1)
+    }
+
+    /// Frees a record.
+    pub(super) fn free(&mut self, flow: u32) {
+        let link = Link { next: self.free, previous: NONE };
+        *self.hot_mut(flow) = Hot { link, ..Hot::default() };
+        self.free = flow;
+        self.flows -= 1;
+    }
+
+    pub(super) fn flows(&self) -> u32 {
+        self.flows
+    }
+
+    /// The numbers of all records that were ever used.
+    pub(crate) fn numbers(&self) -> std::ops::Range<u32> {
+        0..self.used
+    }
+
+    pub(super) fn memory_bytes(&self) -> u64 {
+        u64::from(self.used) * size_of::<Hot>() as u64
+    }
+}
+
+impl Links for Pool {
+    fn link(&self, entry: u32) -> Link {
+        self.hot(entry).link
+    }
+
+    fn set_next(&mut self, entry: u32, next: u32) {
+        self.hot_mut(entry).link.next = next;
+    }
+
+    fn set_previous(&mut self, entry: u32, previous: u32) {
+        self.hot_mut(entry).link.previous = previous;
+    }
+}
