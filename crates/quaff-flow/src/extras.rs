@@ -2,10 +2,11 @@
 //!
 //! They lie beside the table, by the number of the record, so that a flow without them costs nothing.
 
+use crate::application::{PAYLOAD_BYTES, application};
 use crate::headers::{ACK, FIN, Headers, SYN, read};
 use crate::packet::Packet;
 use crate::plan::ExtrasPlan;
-use crate::record::{DirectionExtras, Extras};
+use crate::record::{Application, DirectionExtras, Extras, RecordKey};
 use quaff_wire::flow::{FlowPacket, TcpFields};
 use quaff_wire::net::{UDP, UDP_BYTES};
 
@@ -30,6 +31,9 @@ struct FlowExtras {
     syn_ack_ns: Option<u64>,
     server_rtt_ns: Option<u64>,
     client_rtt_ns: Option<u64>,
+    /// Of the first piece, in which the conversation begins.
+    application: Option<Application>,
+    has_application: bool,
 }
 
 /// One direction.
@@ -42,6 +46,11 @@ struct Stream {
     next: Option<u32>,
     /// Bytes that were skipped: first sequence number and the one after the last.
     holes: Vec<(u32, u32)>,
+}
+
+/// Bytes of payload that are kept of each direction.
+fn kept_bytes(plan: ExtrasPlan) -> usize {
+    usize::from(plan.payload_bytes).max(if plan.application { PAYLOAD_BYTES } else { 0 })
 }
 
 /// Returns whether sequence number `one` is before `other` (RFC 9293, section 3.4).
@@ -57,7 +66,7 @@ impl ExtrasTable {
     /// Bytes of one flow.
     pub(crate) fn flow_bytes(&self) -> u64 {
         let holes = 2 * HOLES * size_of::<(u32, u32)>();
-        let payload = 2 * usize::from(self.plan.payload_bytes);
+        let payload = 2 * kept_bytes(self.plan);
         (size_of::<FlowExtras>() + size_of::<Option<Box<FlowExtras>>>() + holes + payload) as u64
     }
 
@@ -91,16 +100,26 @@ impl ExtrasTable {
     }
 
     /// The extras of a piece that ends; what concerns the whole conversation is kept.
-    pub(crate) fn take(&mut self, flow: u32, is_from_high: bool) -> Option<Box<Extras>> {
+    pub(crate) fn take(&mut self, flow: u32, is_from_high: bool, key: &RecordKey) -> Option<Box<Extras>> {
+        let plan = self.plan;
         let extras = self.flows.get_mut(flow as usize)?.as_mut()?;
         let mut piece = |is_high: bool| {
             let stream = &mut extras.directions[usize::from(is_high)];
             stream.has_packets = false;
             std::mem::take(&mut stream.of_piece)
         };
-        let (forward, reverse) = (piece(is_from_high), piece(!is_from_high));
+        let (mut forward, mut reverse) = (piece(is_from_high), piece(!is_from_high));
+        if plan.application && !extras.has_application {
+            let ports = [key.source_port, key.destination_port];
+            extras.application = application(key.protocol, ports, &forward.payload, &reverse.payload);
+            extras.has_application = true;
+        }
+        for side in [&mut forward, &mut reverse] {
+            side.payload.truncate(plan.payload_bytes.into());
+        }
+        let application = extras.application.clone();
         let (server_rtt_ns, client_rtt_ns) = (extras.server_rtt_ns, extras.client_rtt_ns);
-        Some(Box::new(Extras { forward, reverse, server_rtt_ns, client_rtt_ns, application: None }))
+        Some(Box::new(Extras { forward, reverse, server_rtt_ns, client_rtt_ns, application }))
     }
 
     /// Drops what is known of a flow that has ended.
@@ -173,7 +192,7 @@ impl Stream {
                 of_piece.packet_bytes_min = size;
             }
         }
-        let room = usize::from(plan.payload_bytes).saturating_sub(of_piece.payload.len());
+        let room = kept_bytes(plan).saturating_sub(of_piece.payload.len());
         if room > 0 {
             of_piece.payload.extend_from_slice(&payload.bytes[..room.min(payload.bytes.len())]);
         }

@@ -8,12 +8,13 @@
 //! | [`packet`] | one packet as a meter takes it, and the clock of its lane |
 //! | [`meter`] | the meter of a lane, and the rules in words |
 //! | [`table`], [`wheel`], [`key`] | flows by key, flows by due time, the keyed hash |
-//! | [`rules`], [`fragments`], [`extras`], [`sampling`] | parts of the meter |
+//! | [`rules`], [`fragments`], [`extras`], [`application`], [`sampling`] | parts of the meter |
 //!
 //! Time is packet time, in ns since 1970. A lane has one meter, which shares nothing with those of other lanes.
 
 #![forbid(unsafe_code)]
 
+mod application;
 mod extras;
 mod fragments;
 mod headers;

@@ -35,7 +35,7 @@ use crate::plan::MeterPlan;
 use crate::record::{Direction, EndReason, FlowRecord, FlowSink, InitiatorRule};
 use crate::rules::{self, Due};
 use crate::sampling::Sampler;
-use crate::table::{Counters, FLOW_BYTES, Hot, State, Table};
+use crate::table::{Counters, FIXED_BYTES, FLOW_BYTES, Hot, State, Table};
 use crate::wheel::Wheel;
 use quaff_wire::flow::{FlowPacket, NoFlow};
 
@@ -67,8 +67,9 @@ impl Meter {
     pub fn new(plan: MeterPlan, secret: [u64; 2]) -> Self {
         let extras = plan.extras.is_any().then(|| ExtrasTable::new(plan.extras));
         let flow_bytes = FLOW_BYTES + extras.as_ref().map_or(0, ExtrasTable::flow_bytes);
-        let flows_max = u64::from(plan.flows_max).min(plan.bytes_max / flow_bytes).clamp(1, 1 << 30);
-        let memory_bytes_max = flows_max * flow_bytes;
+        let room = plan.bytes_max.saturating_sub(FIXED_BYTES) / flow_bytes;
+        let flows_max = u64::from(plan.flows_max).min(room).clamp(1, 1 << 30);
+        let memory_bytes_max = FIXED_BYTES + flows_max * flow_bytes;
         Self {
             table: Table::new(Keys::new(plan.key, plan.is_biflow, secret), flows_max as u32),
             wheel: Wheel::new(0),
@@ -163,6 +164,9 @@ impl Meter {
     /// Looks up the likely flow of each packet. Loads that depend on nothing overlap: first the lines of the index,
     /// then the records, so that metering finds both in the cache.
     fn find_candidates(&mut self) {
+        let lines =
+            self.batch.iter().fold(0, |lines, headers| lines ^ self.table.touch_line(headers.of.hash));
+        std::hint::black_box(lines);
         for headers in &mut self.batch {
             headers.candidate = self.table.candidate(headers.of.hash);
         }
@@ -193,7 +197,7 @@ impl Meter {
             while let Some(flow) = self.wheel.pop_begun(until_ns, &mut self.table.pool) {
                 self.look_at(flow, sink);
             }
-            if due_ns > now_ns {
+            if due_ns > now_ns || due_ns == u64::MAX {
                 break;
             }
             self.now.ns = self.now.ns.max(due_ns);
@@ -380,9 +384,10 @@ impl Meter {
         self.ledger.exported.packets += packets;
         self.ledger.exported.bytes += bytes;
         self.ledger.flows_by_reason[reason as usize] += 1;
-        let extras =
-            self.extras.as_mut().and_then(|extras| extras.take(flow, hot.state.has(State::FROM_HIGH)));
-        self.records.push(record(hot, reason, extras));
+        let is_from_high = hot.state.has(State::FROM_HIGH);
+        let mut record = record(hot, reason);
+        record.extras = self.extras.as_mut().and_then(|extras| extras.take(flow, is_from_high, &record.key));
+        self.records.push(record);
         if self.records.len() == RECORDS {
             self.flush(sink);
         }
@@ -396,7 +401,7 @@ impl Meter {
     }
 }
 
-fn record(hot: &Hot, end_reason: EndReason, extras: Option<Box<crate::record::Extras>>) -> FlowRecord {
+fn record(hot: &Hot, end_reason: EndReason) -> FlowRecord {
     let is_from_high = hot.state.has(State::FROM_HIGH);
     let direction = |is_high: bool| direction(&hot.directions[usize::from(is_high)]);
     FlowRecord {
@@ -413,7 +418,7 @@ fn record(hot: &Hot, end_reason: EndReason, extras: Option<Box<crate::record::Ex
         },
         end_reason,
         is_continued: hot.state.has(State::CONTINUED),
-        extras,
+        extras: None,
     }
 }
 

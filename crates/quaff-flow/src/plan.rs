@@ -90,7 +90,7 @@ pub struct ExtrasPlan {
     pub statistics: bool,
     /// First bytes of payload to keep of each direction.
     pub payload_bytes: u16,
-    /// Application by TLS, QUIC, DNS, HTTP; needs `payload_bytes` of about 1,500.
+    /// Application and server name by the first 1,500 bytes of payload of each direction.
     pub application: bool,
 }
 

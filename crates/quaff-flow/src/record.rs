@@ -171,9 +171,9 @@ pub struct DirectionExtras {
 /// The application of a conversation, by the first bytes of its payload.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Application {
-    /// For instance `tls`, `quic`, `dns`, `http` (applicationName).
+    /// `tls`, `quic`, `dns`, `http`, `ssh` (applicationName).
     pub name: &'static str,
-    /// TLS or QUIC server name, DNS query name, HTTP host.
+    /// Server name of TLS, name of the DNS query, host of HTTP.
     pub server_name: Option<String>,
 }
 

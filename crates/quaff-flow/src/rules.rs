@@ -126,7 +126,8 @@ pub(crate) fn add(hot: &mut Hot, packet: &Headers, plan: &MeterPlan) -> bool {
 fn set_initiator(hot: &mut Hot, packet: &Headers, plan: &MeterPlan) {
     let (rule, is_high) = initiator(packet, plan);
     hot.rule = rule as u8;
-    hot.state.set(State::FROM_HIGH, is_high);
+    // A host that talks to itself on one port has one direction only.
+    hot.state.set(State::FROM_HIGH, is_high && !hot.key.has_equal_ends());
 }
 
 /// Follows the connection. Returns true when it is closed by this packet.

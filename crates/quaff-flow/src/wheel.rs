@@ -26,6 +26,11 @@ pub(crate) struct Link {
     pub(crate) previous: u32,
 }
 
+/// The next entry of the same list.
+pub(crate) fn next_entry(link: Link) -> Option<u32> {
+    (link.next & END == 0).then_some(link.next)
+}
+
 /// The owner of the entries.
 pub(crate) trait Links {
     fn link(&self, entry: u32) -> Link;

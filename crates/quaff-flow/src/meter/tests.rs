@@ -1,1 +1,329 @@
+//! The meter against a model of its rules, and its promises: conservation, lateness, limits, any batch, any lanes.
 
+mod model;
+mod promises;
+
+use super::*;
+use crate::address_hash;
+use crate::ledger::Count;
+use crate::plan::{KeyPlan, Sampling};
+use quaff_testpackets as build;
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+const MS: u64 = 1_000_000;
+const SECOND: u64 = 1000 * MS;
+const SECRET: [u64; 2] = [0x0123_4567_89ab_cdef, 0xfedc_ba98_7654_3210];
+
+const FIN: u8 = 1;
+const SYN: u8 = 2;
+const RST: u8 = 4;
+const ACK: u8 = 16;
+
+/// One packet of a test, as plain fields.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Spec {
+    time_ns: u64,
+    /// The last byte of the addresses.
+    hosts: [u8; 2],
+    ports: [u16; 2],
+    protocol: u8,
+    flags: u8,
+    sequence: u32,
+    payload: u8,
+    vlan: u16,
+    tos: u8,
+    is_v6: bool,
+}
+
+impl Default for Spec {
+    fn default() -> Self {
+        Self {
+            time_ns: 1_700_000_000 * SECOND,
+            hosts: [1, 2],
+            ports: [40_000, 80],
+            protocol: 6,
+            flags: 0,
+            sequence: 1,
+            payload: 0,
+            vlan: 0,
+            tos: 0,
+            is_v6: false,
+        }
+    }
+}
+
+impl Spec {
+    /// So many ms after the first moment of the tests.
+    fn at(ms: u64) -> Self {
+        let spec = Self::default();
+        Self { time_ns: spec.time_ns + ms * MS, ..spec }
+    }
+
+    fn tcp(ms: u64, flags: u8, sequence: u32) -> Self {
+        Self { flags, sequence, ..Self::at(ms) }
+    }
+
+    fn back(self) -> Self {
+        let ([a, b], [x, y]) = (self.hosts, self.ports);
+        Self { hosts: [b, a], ports: [y, x], ..self }
+    }
+
+    /// The frame on the wire.
+    fn frame(&self) -> Vec<u8> {
+        let payload = vec![7; self.payload.into()];
+        let words = |ports: [u16; 2]| ports.map(u16::to_be_bytes).concat();
+        let transport = match self.protocol {
+            6 => {
+                let mut header = words(self.ports);
+                header.extend(self.sequence.to_be_bytes());
+                header.extend([0, 0, 0, 0, 0x50, self.flags, 1, 0, 0, 0, 0, 0]);
+                [header, payload].concat()
+            }
+            17 => build::udp(self.ports[0], self.ports[1], &payload),
+            1 | 58 => [self.ports[0].to_be_bytes().to_vec(), vec![0; 6], payload].concat(),
+            _ => payload,
+        };
+        let tags: &[(u16, u16)] = if self.vlan == 0 { &[] } else { &[(0x8100, self.vlan)] };
+        match self.is_v6 {
+            false => {
+                let [a, b] = self.hosts.map(|last| Ipv4Addr::new(10, 0, 0, last));
+                let mut packet = build::ipv4(a, b, self.protocol, &[], &transport);
+                packet[1] = self.tos;
+                build::ethernet(tags, 0x0800, &packet)
+            }
+            true => {
+                let [a, b] = self.hosts.map(|last| Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, last.into()));
+                let mut packet = build::ipv6(a, b, self.protocol, &transport);
+                (packet[0], packet[1]) = (0x60 | self.tos >> 4, self.tos << 4);
+                build::ethernet(tags, 0x86dd, &packet)
+            }
+        }
+    }
+}
+
+/// The frames of packets, and the packets.
+struct Frames(Vec<(u64, Vec<u8>)>);
+
+impl Frames {
+    fn of(specs: &[Spec]) -> Self {
+        Self(specs.iter().map(|spec| (spec.time_ns, spec.frame())).collect())
+    }
+
+    fn packets(&self) -> Vec<Packet<'_>> {
+        self.0.iter().map(|(time_ns, bytes)| packet(*time_ns, bytes)).collect()
+    }
+}
+
+fn packet(time_ns: u64, bytes: &[u8]) -> Packet<'_> {
+    Packet { bytes, time_ns, wire_bytes: bytes.len() as u32, linktype: 1, ..Packet::default() }
+}
+
+/// The records of packets in batches of `batch`, with the ledger checked after each.
+fn metered(plan: &MeterPlan, packets: &[Packet<'_>], batch: usize) -> Vec<FlowRecord> {
+    let (mut meter, mut records) = (Meter::new(plan.clone(), SECRET), Vec::new());
+    for packets in packets.chunks(batch) {
+        meter.take(packets, &mut records);
+        meter.ledger().check().unwrap();
+    }
+    meter.finish(&mut records);
+    assert_ended(&meter, &records, packets.len());
+    records
+}
+
+/// Asserts that all packets are in records or ignored, and that the ledger counts the records.
+fn assert_ended(meter: &Meter, records: &[FlowRecord], packets: usize) {
+    let ledger = meter.ledger();
+    ledger.check().unwrap();
+    let sum = |of: fn(&FlowRecord) -> u64| records.iter().map(of).sum::<u64>();
+    assert_eq!(ledger.exported, Count { packets: sum(FlowRecord::packets), bytes: sum(FlowRecord::bytes) });
+    assert_eq!((ledger.live, ledger.held, ledger.flows_live), (Count::default(), Count::default(), 0));
+    assert_eq!((ledger.seen.packets, ledger.flows_exported()), (packets as u64, records.len() as u64));
+    assert!(records.iter().all(|record| record.packets() > 0 && record.first_ns() <= record.last_ns()));
+}
+
+fn records_of(specs: &[Spec]) -> Vec<FlowRecord> {
+    metered(&MeterPlan::default(), &Frames::of(specs).packets(), 3)
+}
+
+/// Reason, packets there and back, rule, and whether it is continued, of each record.
+fn summary(records: &[FlowRecord]) -> Vec<(u8, u64, u64, u8, bool)> {
+    let of = |record: &FlowRecord| {
+        let (there, back) = (record.forward.packets, record.reverse.packets);
+        (record.end_reason as u8, there, back, record.initiator as u8, record.is_continued)
+    };
+    records.iter().map(of).collect()
+}
+
+#[test]
+fn a_closed_connection_ends_after_its_linger_and_late_packets_belong_to_it() {
+    let specs = [
+        Spec::tcp(0, SYN, 9),
+        Spec::tcp(1, SYN | ACK, 5).back(),
+        Spec::tcp(2, ACK | FIN, 10),
+        Spec::tcp(3, ACK | FIN, 6).back(),
+        Spec::tcp(1900, ACK, 11),
+        Spec { hosts: [8, 9], ..Spec::at(3899) },
+        Spec::tcp(3899, ACK, 11),
+        Spec { hosts: [8, 9], ..Spec::at(5900) },
+    ];
+    let records = records_of(&specs);
+    assert_eq!(summary(&records)[0], (3, 4, 2, 1, false));
+    assert_eq!(records[0].key.source_port, 40_000);
+    assert_eq!(
+        (records[0].forward.tcp_flags, records[0].reverse.tcp_flags),
+        (SYN | ACK | FIN, SYN | ACK | FIN)
+    );
+    assert_eq!(records.len(), 2);
+}
+
+#[test]
+fn a_new_syn_on_the_same_ports_splits_and_a_repeated_one_does_not() {
+    let specs = [
+        Spec::tcp(0, SYN, 9),
+        Spec::tcp(1, SYN, 9),
+        Spec::tcp(2, SYN | ACK, 5).back(),
+        Spec::tcp(3, SYN, 9),
+        Spec::tcp(10, SYN, 77),
+        Spec::tcp(11, RST | ACK, 0).back(),
+        Spec::tcp(12, SYN, 77),
+        Spec::tcp(13, SYN, 78).back(),
+    ];
+    let records = records_of(&specs);
+    assert_eq!(summary(&records), [(3, 3, 1, 1, false), (3, 2, 1, 1, false), (4, 1, 0, 1, false)]);
+    assert_eq!(records[2].key.source_port, 80, "the other side opened the last one");
+}
+
+#[test]
+fn an_active_timeout_continues_the_conversation_with_the_same_source() {
+    // The answer is seen first, by a source that is a service; then packets each second.
+    let specs: Vec<Spec> = (0..250u64)
+        .map(|second| Spec { protocol: 17, ..Spec::at(second * 1000) })
+        .map(|spec| if spec.time_ns % 2 == 0 { spec.back() } else { spec })
+        .collect();
+    let records = records_of(&specs);
+    assert_eq!(summary(&records), [(2, 0, 120, 4, false), (2, 0, 120, 4, true), (4, 0, 10, 4, true)]);
+    assert!(records.iter().all(|record| record.key.source_port == 40_000));
+}
+
+#[test]
+fn initiators_are_decided_by_the_strongest_evidence() {
+    let icmp = |kind: u16| Spec { protocol: 1, ports: [kind << 8; 2], ..Spec::at(0) };
+    let udp = |ports| Spec { protocol: 17, ports, ..Spec::at(0) };
+    let cases: [(&[Spec], u8, u8); 9] = [
+        (&[Spec::tcp(0, SYN, 1)], 1, 1),
+        (&[Spec::tcp(0, SYN | ACK, 1)], 2, 2),
+        (&[Spec::tcp(0, ACK, 1), Spec::tcp(1, SYN, 1).back()], 1, 2),
+        (&[Spec::tcp(0, ACK, 1), Spec::tcp(1, SYN | ACK, 1)], 2, 2),
+        (&[icmp(8)], 3, 1),
+        (&[icmp(0)], 3, 2),
+        (&[udp([53, 40_000])], 4, 2),
+        (&[udp([53, 20_000])], 5, 1),
+        (&[udp([5000, 53])], 5, 1),
+    ];
+    for (specs, rule, source) in cases {
+        let records = records_of(specs);
+        assert_eq!(records.len(), 1, "{specs:?}");
+        let found = (records[0].initiator as u8, records[0].key.source);
+        assert_eq!(found, (rule, Ipv4Addr::new(10, 0, 0, source).into()), "{specs:?}");
+    }
+}
+
+#[test]
+fn uniflows_are_one_for_each_direction() {
+    let specs = [Spec::tcp(0, SYN, 9), Spec::tcp(1, SYN | ACK, 5).back(), Spec::tcp(2, ACK | FIN, 10)];
+    let plan = MeterPlan { is_biflow: false, ..MeterPlan::default() };
+    let records = metered(&plan, &Frames::of(&specs).packets(), 1);
+    assert_eq!(summary(&records), [(3, 2, 0, 0, false), (4, 1, 0, 0, false)]);
+    assert_eq!(records[1].key.source_port, 80);
+}
+
+#[test]
+fn fragments_are_in_the_flow_of_their_first_in_any_order() {
+    let whole =
+        build::ipv4([10, 0, 0, 1].into(), [10, 0, 0, 2].into(), 17, &[], &build::udp(9, 53, &[1; 90]));
+    let pieces: Vec<Vec<u8>> =
+        build::ipv4_fragments(&whole, 32).iter().map(|piece| build::ethernet(&[], 0x0800, piece)).collect();
+    let start = Spec::default().time_ns;
+    for order in [[0, 1, 2, 3], [3, 2, 1, 0], [1, 0, 3, 2]] {
+        let packets: Vec<Packet<'_>> =
+            order.iter().map(|piece| packet(start + *piece as u64, &pieces[*piece])).collect();
+        for batch in [1, 4] {
+            let records = metered(&MeterPlan::default(), &packets, batch);
+            assert_eq!(summary(&records), [(4, 4, 0, 5, false)], "{order:?}");
+            let of = (records[0].key.source_port, records[0].first_ns(), records[0].last_ns());
+            assert_eq!(of, (9, start, start + 3));
+            assert_eq!(records[0].bytes(), 98 + 4 * 20);
+        }
+    }
+    // Without their first they have no ports, after a second.
+    let (mut meter, mut records) = (Meter::new(MeterPlan::default(), SECRET), Vec::new());
+    meter.take(&[packet(start, &pieces[1]), packet(start, &pieces[2])], &mut records);
+    assert_eq!((meter.ledger().held.packets, meter.ledger().flows_live), (2, 0));
+    meter.nudge_to(start + SECOND, &mut records);
+    let ledger = meter.ledger();
+    assert_eq!((ledger.held.packets, ledger.flows_live, ledger.fragments_unmatched), (0, 1, 2));
+    meter.take(&[packet(start + SECOND, &pieces[3])], &mut records);
+    meter.finish(&mut records);
+    assert_ended(&meter, &records, 3);
+    assert_eq!((summary(&records), records[0].key.source_port), (vec![(4, 3, 0, 5, false)], 0));
+}
+
+#[test]
+fn packets_without_a_flow_are_counted_by_reason() {
+    let good = Spec::default().frame();
+    let arp = build::ethernet(&[], 0x0806, &[0; 28]);
+    let plan = MeterPlan { sampling: Sampling::Systematic { interval: 2 }, ..MeterPlan::default() };
+    let mut meter = Meter::new(plan, SECRET);
+    let frames: [&[u8]; 6] = [&arp, &good, &good[..36], &good, &good, &good];
+    let packets = frames.map(|bytes| packet(1, bytes));
+    let mut records = Vec::new();
+    meter.take(&packets, &mut records);
+    let ignored = meter.ledger().ignored;
+    assert_eq!(ignored.not_ip, Count { packets: 1, bytes: 42 });
+    assert_eq!(ignored.truncated, Count { packets: 1, bytes: 36 });
+    assert_eq!(ignored.not_sampled, Count { packets: 3, bytes: 3 * good.len() as u64 });
+    assert_eq!(meter.ledger().live, Count { packets: 1, bytes: 40 });
+    meter.finish(&mut records);
+    assert_ended(&meter, &records, 6);
+}
+
+#[test]
+fn tags_of_the_kernel_tunnels_and_interfaces_are_fields_of_the_key() {
+    let frame = Spec { vlan: 7, ..Spec::default() }.frame();
+    let base = packet(1, &frame);
+    let packets = [
+        base,
+        Packet { tag: Some((0x88a8, 0xe005)), ..base },
+        Packet { tunnel: 99, ..base },
+        Packet { interface: 3, ..base },
+    ];
+    let key = KeyPlan { interface: true, ..KeyPlan::default() };
+    let records = metered(&MeterPlan { key, ..MeterPlan::default() }, &packets, 9);
+    let fields: Vec<_> = records.iter().map(|of| (of.key.vlan, of.key.tunnel, of.key.interface)).collect();
+    assert_eq!(fields, [(7, 0, 0), (5, 0, 0), (7, 99, 0), (7, 0, 3)]);
+    assert_eq!(metered(&MeterPlan::default(), &packets, 9).len(), 3, "interfaces are not in the key");
+}
+
+#[test]
+fn a_counter_that_is_full_ends_its_piece() {
+    let (mut meter, mut records) = (Meter::new(MeterPlan::default(), SECRET), Vec::new());
+    let frame = Spec::default().frame();
+    meter.take(&[packet(1, &frame)], &mut records);
+    let more = u64::from(u32::MAX - 1);
+    meter.table.pool.hot_mut(0).directions[0].packets = u32::MAX;
+    meter.ledger.live.packets += more;
+    meter.ledger.seen.packets += more;
+    meter.take(&[packet(2, &frame)], &mut records);
+    meter.finish(&mut records);
+    assert_eq!(summary(&records), [(4, u32::MAX.into(), 0, 5, false), (4, 1, 0, 5, true)]);
+    assert_ended(&meter, &records, more as usize + 2);
+}
+
+#[test]
+fn a_time_that_goes_far_back_begins_an_era() {
+    let specs = [Spec::at(100_000), Spec::at(99_000), Spec::at(69_999), Spec::at(70_000)];
+    assert_eq!(summary(&records_of(&specs)), [(4, 2, 0, 5, false), (4, 2, 0, 5, false)]);
+    // A damaged time far ahead ends what is idle by then, and the next packet begins an era.
+    let specs = [Spec::at(0), Spec { time_ns: u64::MAX, ..Spec::at(0) }, Spec::at(1), Spec::at(2)];
+    assert_eq!(summary(&records_of(&specs)), [(1, 1, 0, 5, false), (4, 1, 0, 5, false), (4, 2, 0, 5, false)]);
+}

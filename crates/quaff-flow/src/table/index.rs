@@ -86,7 +86,7 @@ impl Index {
     }
 
     fn push_line(&mut self) {
-        if self.lines as usize % BLOCK == 0 {
+        if (self.lines as usize).is_multiple_of(BLOCK) {
             self.blocks.push(Vec::with_capacity(BLOCK));
         }
         if let Some(block) = self.blocks.last_mut() {
@@ -110,6 +110,11 @@ impl Index {
     #[inline]
     fn line_mut(&mut self, at: usize) -> &mut Line {
         &mut self.blocks[at / BLOCK][at % BLOCK]
+    }
+
+    #[inline]
+    pub(super) fn touch(&self, hash: u32) -> u32 {
+        self.line(self.line_of(hash)).used
     }
 
     /// The first flow with this tag in its first line, or [`NONE`].

@@ -54,7 +54,7 @@ impl Pool {
         if self.used == self.flows_max {
             return None;
         }
-        if self.used as usize % BLOCK == 0 {
+        if (self.used as usize).is_multiple_of(BLOCK) {
             let block = BLOCK.min((self.flows_max - self.used) as usize);
             self.blocks.push(Vec::with_capacity(block));
         }

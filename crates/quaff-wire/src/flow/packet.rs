@@ -160,6 +160,7 @@ pub fn is_icmp(protocol: u8) -> bool {
     matches!(protocol, ICMP | ICMPV6)
 }
 
+#[inline]
 fn network(bytes: &[u8], linktype: u16) -> Result<(Untagged, IpPlace), NoFlow> {
     if matches!(linktype, link::NULL | link::LOOP) {
         // The family in these headers has the sender's byte order: the version of IP is in the next byte.

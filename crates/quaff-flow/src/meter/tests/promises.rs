@@ -1,0 +1,137 @@
+//! Promises in numbers: lateness, memory under a flood, and the oldest flow that leaves first.
+
+use super::*;
+use quaff_wire::flow::mix;
+
+/// The time at which each record came, ns.
+#[derive(Default)]
+struct Timed {
+    now_ns: u64,
+    records: Vec<(u64, FlowRecord)>,
+}
+
+impl FlowSink for Timed {
+    fn take(&mut self, records: &[FlowRecord]) {
+        self.records.extend(records.iter().map(|record| (self.now_ns, record.clone())));
+    }
+}
+
+fn number_frame(number: u32, flags: u8) -> Vec<u8> {
+    let mut frame = Spec { flags, ..Spec::default() }.frame();
+    frame[26..30].copy_from_slice(&(0x0b00_0000 + number).to_be_bytes());
+    frame
+}
+
+/// 10,000 flows with random lives, of which some are closed; time moves by whole ms.
+#[test]
+fn no_record_leaves_later_than_a_tick_after_it_is_due() {
+    let plan = MeterPlan { active_ns: 10 * SECOND, idle_ns: 3 * SECOND, ..MeterPlan::default() };
+    let (mut meter, mut sink) = (Meter::new(plan.clone(), SECRET), Timed::default());
+    let start = Spec::default().time_ns;
+    let mut events: Vec<(u64, u32, u8)> = Vec::new();
+    for flow in 0..10_000u32 {
+        let random = |part: u64| mix(flow.into(), part);
+        let begin = random(0) % (20 * SECOND);
+        let life = random(1) % (if flow % 10 == 0 { 25 } else { 2 } * SECOND);
+        let packets = 1 + life / (2 * SECOND) + random(2) % 3;
+        events.extend((0..packets).map(|at| (begin + life * at / packets, flow, ACK)));
+        if flow % 3 == 0 {
+            events.push((begin + life, flow, RST));
+        }
+    }
+    events.sort_unstable();
+    let mut next = events.iter().peekable();
+    for ms in 0..60_000 {
+        while let Some((at, flow, flags)) = next.next_if(|(at, ..)| *at < ms * MS) {
+            sink.now_ns = start + at;
+            meter.take(&[packet(start + at, &number_frame(*flow, *flags))], &mut sink);
+        }
+        sink.now_ns = start + ms * MS;
+        meter.nudge_to(sink.now_ns, &mut sink);
+    }
+    assert_eq!(meter.ledger().flows_live, 0, "all are over after a minute");
+    assert!(sink.records.len() > 10_000);
+    for (left_ns, record) in &sink.records {
+        let due_ns = match record.end_reason {
+            EndReason::Idle => record.last_ns() + plan.idle_ns,
+            EndReason::Active => record.first_ns() + plan.active_ns,
+            EndReason::EndOfFlow => record.last_ns() + plan.linger_ns,
+            other => panic!("{other:?}"),
+        };
+        assert!((due_ns..due_ns + MS).contains(left_ns), "{} ns after {record:?}", left_ns - due_ns);
+    }
+}
+
+/// A flood of SYNs, each from another address, while one connection stays active.
+#[test]
+fn a_flood_stays_in_its_memory_and_the_oldest_leaves_first() {
+    let plan = MeterPlan { flows_max: 10_000, ..MeterPlan::default() };
+    let (mut meter, mut sink) = (Meter::new(plan, SECRET), Timed::default());
+    let start = Spec::default().time_ns;
+    let live = Spec::default().frame();
+    let flood = 200_000u32;
+    for number in 0..flood {
+        let time_ns = start + u64::from(number) * 10_000;
+        meter.take(&[packet(time_ns, &number_frame(number, SYN))], &mut sink);
+        if number % 100 == 0 {
+            meter.take(&[packet(time_ns, &live)], &mut sink);
+        }
+    }
+    let ledger = meter.ledger();
+    ledger.check().unwrap();
+    assert!(ledger.memory_bytes <= ledger.memory_bytes_max, "{ledger:?}");
+    assert_eq!((ledger.flows_live, ledger.flows_high), (10_000, 10_000));
+    assert_eq!(ledger.flows_by_reason[EndReason::LackOfResources as usize], u64::from(flood) + 1 - 10_000);
+    let lasts: Vec<u64> = sink.records.iter().map(|(_, record)| record.last_ns()).collect();
+    // The connection that is active is never the oldest.
+    assert!(lasts.is_sorted());
+    assert!(sink.records.iter().all(|(_, record)| record.packets() == 1));
+    meter.finish(&mut sink);
+    let records: Vec<FlowRecord> = sink.records.into_iter().map(|(_, record)| record).collect();
+    assert_ended(&meter, &records, (flood + flood / 100) as usize);
+}
+
+#[test]
+fn a_limit_in_bytes_is_a_limit_in_flows() {
+    let plan = MeterPlan { bytes_max: 1 << 20, ..MeterPlan::default() };
+    let extras = crate::plan::ExtrasPlan { tcp: true, payload_bytes: 1000, ..Default::default() };
+    for (plan, most) in [(plan.clone(), 6467), (MeterPlan { extras, ..plan }, 500)] {
+        let (mut meter, mut records) = (Meter::new(plan, SECRET), Vec::new());
+        for number in 0..10_000 {
+            meter.take(&[packet(1, &number_frame(number, SYN))], &mut records);
+        }
+        let ledger = meter.ledger();
+        assert!(ledger.flows_live <= most, "{} flows", ledger.flows_live);
+        assert!(ledger.memory_bytes <= 1 << 20 && ledger.memory_bytes_max <= 1 << 20, "{ledger:?}");
+    }
+}
+
+#[test]
+fn extras_come_with_the_record_and_for_its_piece() {
+    let extras = crate::plan::ExtrasPlan {
+        macs: true,
+        tcp: true,
+        statistics: true,
+        payload_bytes: 4,
+        application: false,
+    };
+    let plan = MeterPlan { extras, ..MeterPlan::default() };
+    let specs = [
+        Spec::tcp(0, SYN, 9),
+        Spec::tcp(7, SYN | ACK, 5).back(),
+        Spec::tcp(9, ACK, 10),
+        Spec { payload: 6, ..Spec::tcp(10, ACK, 10) },
+        Spec { payload: 6, ..Spec::tcp(15, ACK, 10) },
+        Spec { hosts: [8, 9], ..Spec::at(40_000) },
+    ];
+    let records = metered(&plan, &Frames::of(&specs).packets(), 9);
+    let found = records[0].extras.as_ref().unwrap();
+    assert_eq!((found.server_rtt_ns, found.client_rtt_ns), (Some(7 * MS), Some(2 * MS)));
+    assert_eq!((found.forward.retransmitted_packets, found.forward.payload_bytes), (1, 12));
+    assert_eq!((found.forward.packet_bytes_min, found.forward.packet_bytes_max), (40, 46));
+    assert_eq!((found.forward.gap_min_ns, found.forward.gap_max_ns), (MS, 9 * MS));
+    assert_eq!(found.forward.payload, [7; 4]);
+    assert_eq!(found.forward.macs, [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]]);
+    assert_eq!(found.reverse.window_max, 256);
+    assert_eq!(records[1].extras.as_ref().unwrap().forward.payload_bytes, 0);
+}
