@@ -27,6 +27,7 @@ pub mod rtnl;
 pub mod sandbox;
 mod shared_memory;
 mod signal;
+pub mod socket;
 pub mod softnet;
 mod stop;
 mod terminal;

@@ -1,0 +1,61 @@
+//! The state of connected sockets: bytes that the peer has not acknowledged, the MTU of the path. Never reads or
+//! writes data.
+
+use std::os::fd::{AsFd, AsRawFd};
+
+/// Bytes that a TCP socket was given and the peer has not acknowledged (SIOCOUTQ); 0 where the kernel does not report
+/// them.
+pub fn unacknowledged_bytes(socket: impl AsFd) -> usize {
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: the kernel writes one int, which is local.
+    match unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), libc::TIOCOUTQ, &mut bytes) } {
+        0 => usize::try_from(bytes).unwrap_or(0),
+        _ => 0,
+    }
+}
+
+/// The MTU of the path to the peer of a connected socket, as far as the kernel knows it (IP_MTU, IPV6_MTU).
+pub fn path_mtu(socket: impl AsFd, is_ipv6: bool) -> Option<usize> {
+    let (level, name) = match is_ipv6 {
+        true => (libc::IPPROTO_IPV6, libc::IPV6_MTU),
+        false => (libc::IPPROTO_IP, libc::IP_MTU),
+    };
+    let mut mtu: libc::c_int = 0;
+    let mut bytes = size_of::<libc::c_int>() as libc::socklen_t;
+    let fd = socket.as_fd().as_raw_fd();
+    // SAFETY: the kernel writes at most `bytes` bytes, one local int, and the length of it.
+    let failed = unsafe { libc::getsockopt(fd, level, name, (&raw mut mtu).cast(), &mut bytes) };
+    usize::try_from(mtu).ok().filter(|mtu| failed == 0 && *mtu > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::net::{TcpListener, TcpStream, UdpSocket};
+
+    #[test]
+    fn bytes_that_no_peer_read_are_acknowledged_or_counted() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        assert_eq!(unacknowledged_bytes(&stream), 0);
+        stream.set_nonblocking(true).unwrap();
+        // Without a reader the windows fill, and what is beyond them stays with the sender.
+        let mut written = 0;
+        while let Ok(bytes) = stream.write(&[0; 65536]) {
+            written += bytes;
+        }
+        let waiting = unacknowledged_bytes(&stream);
+        assert!(waiting > 0 && waiting <= written, "{waiting} of {written}");
+    }
+
+    #[test]
+    fn loopback_has_an_mtu() {
+        for (own, peer) in [("127.0.0.1:0", "127.0.0.1:9"), ("[::1]:0", "[::1]:9")] {
+            let Ok(socket) = UdpSocket::bind(own) else { continue };
+            socket.connect(peer).unwrap();
+            let mtu = path_mtu(&socket, own.starts_with('['));
+            assert!(mtu.is_some_and(|mtu| mtu >= 1280), "{mtu:?}");
+        }
+    }
+}
