@@ -1,4 +1,5 @@
-//! Flow metering: packets become flow records, and each packet is accounted for. No I/O, no clock, nothing unsafe.
+//! Flow metering: packets become flow records, and each packet is accounted for; records leave for collectors and files.
+//! Nothing unsafe. No I/O and no clock but in [`collector`].
 //!
 //! | module | task |
 //! |---|---|
@@ -9,12 +10,16 @@
 //! | [`meter`] | the meter of a lane, and the rules in words |
 //! | [`table`], [`wheel`], [`key`] | flows by key, flows by due time, the keyed hash |
 //! | [`rules`], [`fragments`], [`extras`], [`application`], [`sampling`] | parts of the meter |
+//! | [`export`] | records as NetFlow, IPFIX, files and text |
+//! | [`collector`] | collectors and files: threads, sockets, the spool |
 //!
 //! Time is packet time, in ns since 1970. A lane has one meter, which shares nothing with those of other lanes.
 
 #![forbid(unsafe_code)]
 
 mod application;
+pub mod collector;
+pub mod export;
 mod extras;
 mod fragments;
 mod headers;

@@ -1,0 +1,173 @@
+//! The counters of a sink: what it sent, and what it did not send, by reason.
+
+use crate::export::Carried;
+use serde::Serialize;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Counters that the sink's thread and the thread that feeds it write, and that any thread reads.
+///
+/// All are Relaxed: each is a sum of its own, nothing else is published by it, and the sums are exact after the sink's
+/// thread was joined.
+#[derive(Debug, Default)]
+pub(super) struct Counters {
+    pub(super) sent: Sum,
+    pub(super) messages: AtomicU64,
+    /// Bytes of messages, or of a file.
+    pub(super) bytes: AtomicU64,
+    /// Messages that define templates.
+    pub(super) templates: AtomicU64,
+    /// Connections after the first one.
+    pub(super) reconnects: AtomicU64,
+    /// 1 while a connection is up, or where there is none to make.
+    pub(super) is_up: AtomicU64,
+    pub(super) spooled: Sum,
+    pub(super) from_spool: Sum,
+    /// Bytes of the spool that were damaged and skipped.
+    pub(super) spool_damaged_bytes: AtomicU64,
+    /// Sends that the kernel refused.
+    pub(super) errors: AtomicU64,
+    pub(super) missed_queue: Sum,
+    pub(super) missed_away: Sum,
+    pub(super) missed_spool: Sum,
+    pub(super) missed_errors: Sum,
+    pub(super) missed_end: Sum,
+    /// Not for this sink: by format or policy.
+    pub(super) unsuited: Sum,
+}
+
+/// Records, packets and bytes of flows.
+#[derive(Debug, Default)]
+pub(super) struct Sum {
+    records: AtomicU64,
+    packets: AtomicU64,
+    bytes: AtomicU64,
+}
+
+impl Sum {
+    pub(super) fn add(&self, carried: Carried) {
+        self.records.fetch_add(carried.records, Ordering::Relaxed);
+        self.packets.fetch_add(carried.packets, Ordering::Relaxed);
+        self.bytes.fetch_add(carried.bytes, Ordering::Relaxed);
+    }
+
+    /// Replaces the sums by those of a counter kept elsewhere.
+    pub(super) fn set(&self, carried: Carried) {
+        self.records.store(carried.records, Ordering::Relaxed);
+        self.packets.store(carried.packets, Ordering::Relaxed);
+        self.bytes.store(carried.bytes, Ordering::Relaxed);
+    }
+
+    fn get(&self) -> FlowSum {
+        FlowSum {
+            records: self.records.load(Ordering::Relaxed),
+            packets: self.packets.load(Ordering::Relaxed),
+            bytes: self.bytes.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// Records of flows, and the packets and IP bytes in them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct FlowSum {
+    pub records: u64,
+    pub packets: u64,
+    pub bytes: u64,
+}
+
+impl FlowSum {
+    fn plus(self, other: Self) -> Self {
+        Self {
+            records: self.records + other.records,
+            packets: self.packets + other.packets,
+            bytes: self.bytes + other.bytes,
+        }
+    }
+}
+
+/// Records that a sink did not send, by reason.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Missed {
+    /// The sink's queue was full: it is slower than the meter.
+    pub queue_full: FlowSum,
+    /// The collector was away or too slow, and there is no spool.
+    pub away: FlowSum,
+    /// The spool was full, or could not be written.
+    pub spool: FlowSum,
+    /// The kernel refused to send or to write.
+    pub errors: FlowSum,
+    /// Still waiting when the run ended. Those in the spool stay there, and are not missed.
+    pub at_end: FlowSum,
+}
+
+impl Missed {
+    /// All of them.
+    pub fn total(&self) -> FlowSum {
+        let reasons = [self.away, self.spool, self.errors, self.at_end];
+        reasons.into_iter().fold(self.queue_full, FlowSum::plus)
+    }
+}
+
+/// The counters of a sink at one moment, and at its end.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct SinkReport {
+    /// `udp://HOST:PORT`, or the path of a file.
+    pub name: String,
+    /// `netflow5`, `netflow9`, `ipfix`, `json`, `csv`, `zeek`.
+    pub kind: &'static str,
+    /// Records on the wire or in the file; a conversation may be two.
+    pub sent: FlowSum,
+    pub missed: Missed,
+    /// Records that the format or the policy leaves out: IPv6 in NetFlow v5.
+    pub unsuited: FlowSum,
+    /// Records that wait in the queue.
+    pub queued: u64,
+    pub queue_max: u64,
+    pub messages: u64,
+    pub bytes: u64,
+    pub templates: u64,
+    pub errors: u64,
+    pub reconnects: u64,
+    /// The collector is connected; always true over UDP and for files.
+    pub is_up: bool,
+    pub spooled: FlowSum,
+    pub from_spool: FlowSum,
+    pub spool_damaged_bytes: u64,
+    /// The error that ended the sink, or that the last attempt to connect had.
+    pub failure: Option<String>,
+}
+
+impl Counters {
+    pub(super) fn add(counter: &AtomicU64, amount: u64) {
+        counter.fetch_add(amount, Ordering::Relaxed);
+    }
+
+    /// Fills a report.
+    pub(super) fn report(&self, name: &str, kind: &'static str) -> SinkReport {
+        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        SinkReport {
+            name: name.to_owned(),
+            kind,
+            sent: self.sent.get(),
+            missed: Missed {
+                queue_full: self.missed_queue.get(),
+                away: self.missed_away.get(),
+                spool: self.missed_spool.get(),
+                errors: self.missed_errors.get(),
+                at_end: self.missed_end.get(),
+            },
+            unsuited: self.unsuited.get(),
+            queued: 0,
+            queue_max: 0,
+            messages: load(&self.messages),
+            bytes: load(&self.bytes),
+            templates: load(&self.templates),
+            errors: load(&self.errors),
+            reconnects: load(&self.reconnects),
+            is_up: load(&self.is_up) != 0,
+            spooled: self.spooled.get(),
+            from_spool: self.from_spool.get(),
+            spool_damaged_bytes: load(&self.spool_damaged_bytes),
+            failure: None,
+        }
+    }
+}

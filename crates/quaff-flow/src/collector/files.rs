@@ -1,0 +1,158 @@
+//! Sinks that are files or streams of text: JSON lines, CSV, Zeek's conn.log, IPFIX files.
+
+use super::counters::Counters;
+use super::queue::Popped;
+use super::sink::{ExportClock, Shared, Work};
+use crate::export::{Carried, FileEncoder, Scene, Statistics, TextEncoder};
+use crate::ledger::FlowLedger;
+use crate::record::FlowRecord;
+use std::io::Write;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Bytes that are gathered for one write.
+const BUFFER_BYTES: usize = 256 << 10;
+
+/// The encoder of a file.
+#[derive(Debug)]
+pub(super) enum FileFormat {
+    Ipfix(Box<FileEncoder>),
+    Text(TextEncoder, Box<Scene>),
+}
+
+/// A file's thread.
+pub(super) struct FileSink {
+    pub(super) format: FileFormat,
+    pub(super) out: Box<dyn Write + Send>,
+    pub(super) shared: Arc<Shared>,
+    pub(super) clock: ExportClock,
+    pub(super) linger: Duration,
+    pub(super) is_live: bool,
+}
+
+/// Bytes on their way to the file, and the flows in them.
+#[derive(Debug, Default)]
+struct Buffer {
+    bytes: Vec<u8>,
+    carried: Carried,
+    /// The file ended with an error: everything is missed from then on.
+    has_failed: bool,
+}
+
+impl FileSink {
+    /// The loop of the thread.
+    pub(super) fn run(mut self) {
+        let (mut buffer, mut ledger) = (Buffer::default(), None);
+        let mut flushed = Instant::now();
+        match &mut self.format {
+            FileFormat::Ipfix(_) => {}
+            FileFormat::Text(encoder, _) => encoder.begin(self.clock.now_ns(), &mut buffer.bytes),
+        }
+        let mut has_begun = false;
+        loop {
+            match self.shared.queue.clone().pop(Instant::now() + self.linger) {
+                Popped::Item(Work::Records(records, now_ns)) => {
+                    self.clock.set(now_ns);
+                    if !std::mem::replace(&mut has_begun, true) {
+                        self.begin(&mut buffer);
+                    }
+                    self.take(&records, &mut buffer);
+                }
+                Popped::Item(Work::Ledger(of, now_ns)) => {
+                    self.clock.set(now_ns);
+                    ledger = Some(*of);
+                }
+                Popped::TimedOut => {}
+                Popped::Closed => break,
+            }
+            if self.is_live && flushed.elapsed() >= self.linger {
+                flushed = Instant::now();
+                self.flush_message(&mut buffer);
+                self.write(&mut buffer);
+                self.flush(&mut buffer);
+            }
+        }
+        if !has_begun {
+            self.begin(&mut buffer);
+        }
+        self.finish(buffer, ledger);
+    }
+
+    /// Templates carry the time of the first records, so that the same input makes the same file.
+    fn begin(&mut self, buffer: &mut Buffer) {
+        if let FileFormat::Ipfix(encoder) = &mut self.format {
+            encoder.begin(self.clock.now_ns(), &mut buffer.bytes);
+        }
+    }
+
+    fn take(&mut self, records: &[FlowRecord], buffer: &mut Buffer) {
+        let now_ns = self.clock.now_ns();
+        for record in records {
+            let carried = Carried { records: 1, packets: record.packets(), bytes: record.bytes() };
+            match &mut self.format {
+                FileFormat::Ipfix(encoder) => encoder.push(record, now_ns, &mut buffer.bytes),
+                FileFormat::Text(encoder, scene) => {
+                    let lines = encoder.push(record, scene, &mut buffer.bytes);
+                    buffer.carried += Carried { records: lines, ..carried };
+                }
+            }
+            if buffer.bytes.len() >= BUFFER_BYTES {
+                self.write(buffer);
+            }
+        }
+    }
+
+    fn flush_message(&mut self, buffer: &mut Buffer) {
+        if let FileFormat::Ipfix(encoder) = &mut self.format {
+            encoder.flush(self.clock.now_ns(), &mut buffer.bytes);
+        }
+    }
+
+    /// Writes the buffer. After an error the file is not touched any more, and what would be in it is counted.
+    fn write(&mut self, buffer: &mut Buffer) {
+        if let FileFormat::Ipfix(encoder) = &mut self.format {
+            buffer.carried = encoder.take_carried();
+        }
+        let carried = std::mem::take(&mut buffer.carried);
+        let bytes = std::mem::take(&mut buffer.bytes);
+        if !buffer.has_failed {
+            match self.out.write_all(&bytes) {
+                Ok(()) => {
+                    self.shared.counters.sent.add(carried);
+                    Counters::add(&self.shared.counters.bytes, bytes.len() as u64);
+                    buffer.bytes = bytes;
+                    return buffer.bytes.clear();
+                }
+                Err(error) => self.fail(buffer, &error),
+            }
+        }
+        self.shared.counters.missed_errors.add(carried);
+    }
+
+    fn flush(&mut self, buffer: &mut Buffer) {
+        if !buffer.has_failed
+            && let Err(error) = self.out.flush()
+        {
+            self.fail(buffer, &error);
+        }
+    }
+
+    fn fail(&self, buffer: &mut Buffer, error: &std::io::Error) {
+        buffer.has_failed = true;
+        Counters::add(&self.shared.counters.errors, 1);
+        self.shared.fail(Some(format!("cannot write: {error}")));
+    }
+
+    fn finish(&mut self, mut buffer: Buffer, ledger: Option<FlowLedger>) {
+        let now_ns = self.clock.now_ns();
+        if let FileFormat::Ipfix(encoder) = &mut self.format {
+            let ledger = ledger.unwrap_or_default();
+            encoder.finish(Statistics { ledger, ..Statistics::default() }, now_ns, &mut buffer.bytes);
+            let unencoded = encoder.unencoded();
+            self.shared.counters.missed_errors.add(unencoded.too_long);
+            self.shared.counters.unsuited.set(unencoded.by_policy);
+        }
+        self.write(&mut buffer);
+        self.flush(&mut buffer);
+    }
+}

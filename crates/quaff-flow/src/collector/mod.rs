@@ -1,0 +1,311 @@
+//! Collectors and files: the one module of this crate that does I/O. Each sink has a thread and a bounded queue.
+//!
+//! | module | contents |
+//! |---|---|
+//! | `url` | the address of a collector |
+//! | `queue` | the bounded queue before a sink |
+//! | `sink` | the thread of a collector: templates, options, rate |
+//! | `udp` | messages over UDP |
+//! | `stream`, `connection`, `tls` | messages over TCP and TLS, kept until they are acknowledged |
+//! | `spool` | messages on disk while a collector is away |
+//! | `files` | JSON lines, CSV, conn.log, IPFIX files |
+//! | `pace` | limits of the rate |
+//! | `counters` | what was sent, and what was not, by reason |
+//!
+//! A sink never stops the meter: with [`Pressure::Drop`] a batch for which its queue has no room is counted as missed
+//! by this sink alone. Reading files, [`Pressure::Wait`] waits instead. Names are resolved, and sockets, files and
+//! folders opened, before [`Sinks::start`] returns; later a sink opens only connections to the addresses it knows, and
+//! segments in its spool.
+
+mod connection;
+mod counters;
+mod files;
+mod pace;
+mod queue;
+mod sink;
+mod spool;
+mod start;
+mod stream;
+#[cfg(test)]
+mod tests;
+mod tls;
+mod udp;
+mod url;
+
+pub use counters::{FlowSum, Missed, SinkReport};
+pub use pace::RateLimit;
+pub use sink::TemplateRefresh;
+pub use spool::parse_segment;
+pub use tls::TlsPlan;
+pub use url::{CollectorUrl, Transport};
+
+use crate::export::{Carried, EncoderPlan, Names, Scene, Template};
+use crate::ledger::FlowLedger;
+use crate::record::FlowRecord;
+use quaff_os::{Result, Stop};
+use sink::{Shared, Work};
+use std::io::Write;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// The plan of a collector.
+#[derive(Debug, Clone)]
+pub struct CollectorPlan {
+    pub url: CollectorUrl,
+    /// `bytes_max` limits messages further; the path's MTU limits them over UDP.
+    pub encoder: EncoderPlan,
+    pub scene: Scene,
+    /// Own address, over UDP.
+    pub source: Option<IpAddr>,
+    pub refresh: TemplateRefresh,
+    pub rate: RateLimit,
+    /// A message that is not full leaves after this time; in a live run only.
+    pub linger: Duration,
+    /// Options of the moment are sent this often.
+    pub statistics: Duration,
+    /// Between two attempts to connect; a minute at least, unless configured (RFC 7011, 10.4.5).
+    pub reconnect: Duration,
+    pub connect_timeout: Duration,
+    pub spool: Option<SpoolPlan>,
+    pub tls: TlsPlan,
+}
+
+impl CollectorPlan {
+    /// The plan of a collector with all defaults.
+    pub fn new(url: CollectorUrl, encoder: EncoderPlan) -> Self {
+        Self {
+            url,
+            encoder,
+            scene: Scene::default(),
+            source: None,
+            refresh: TemplateRefresh::default(),
+            rate: RateLimit::default(),
+            linger: Duration::from_secs(1),
+            statistics: Duration::from_secs(60),
+            reconnect: Duration::from_secs(60),
+            connect_timeout: Duration::from_secs(3),
+            spool: None,
+            tls: TlsPlan::default(),
+        }
+    }
+}
+
+/// A spool on disk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SpoolPlan {
+    pub folder: PathBuf,
+    /// Most bytes of it.
+    pub bytes_max: u64,
+}
+
+/// The contents of a file.
+#[derive(Debug, Clone)]
+pub enum FileKind {
+    Ipfix(Box<EncoderPlan>),
+    Json { names: Names, template: Template },
+    Csv { names: Names, template: Template, separator: u8 },
+    Zeek,
+}
+
+/// The place of a file's bytes.
+pub enum Target {
+    /// Created or truncated.
+    Path(PathBuf),
+    /// A stream, with its name for reports.
+    Writer(String, Box<dyn Write + Send>),
+}
+
+/// The plan of one sink.
+pub enum SinkPlan {
+    Collector(Box<CollectorPlan>),
+    File { target: Target, kind: FileKind, scene: Scene },
+}
+
+/// The fate of records for which a sink has no room.
+#[derive(Debug, Clone)]
+pub enum Pressure {
+    /// They are missed, and counted: live input does not wait.
+    Drop,
+    /// The meter waits, until 10 s after the flag was raised.
+    Wait(Stop),
+}
+
+/// Settings that all sinks of a run share.
+#[derive(Debug, Clone)]
+pub struct SinksPlan {
+    pub pressure: Pressure,
+    /// Deal batches to the collectors in turn instead of sending all to each. Files get all.
+    pub is_round_robin: bool,
+    /// Records that may wait for a sink.
+    pub queue_records: usize,
+    /// The time of the start, ns since 1970: the clock's, or of a file its first packet's.
+    pub now_ns: u64,
+}
+
+/// The sinks of a run.
+#[derive(Debug)]
+pub struct Sinks {
+    sinks: Vec<Sink>,
+    plan: SinksPlan,
+    /// The collector whose turn it is.
+    turn: usize,
+}
+
+/// A sink, seen from the thread of the meter.
+#[derive(Debug)]
+struct Sink {
+    name: String,
+    kind: &'static str,
+    is_collector: bool,
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// After the end of a run was requested, the meter waits for a sink no longer than this.
+const END_WAIT: Duration = Duration::from_secs(10);
+
+impl Sinks {
+    /// Opens all sinks and starts their threads.
+    pub fn start(sinks: Vec<SinkPlan>, plan: SinksPlan) -> Result<Self> {
+        let sinks = sinks.into_iter().map(|sink| start::start(sink, &plan)).collect::<Result<_>>()?;
+        Ok(Self { sinks, plan, turn: 0 })
+    }
+
+    /// Gives records to the sinks. `now_ns` is the time of it: the clock's in a live run, packet time otherwise. Each
+    /// sink drops its reference when it has encoded them.
+    pub fn send(&mut self, records: &Arc<Vec<FlowRecord>>, now_ns: u64) {
+        let work = || Work::Records(records.clone(), now_ns);
+        let dealt = self.plan.is_round_robin.then(|| self.next_collector(records.len())).flatten();
+        for (at, sink) in self.sinks.iter().enumerate() {
+            let is_meant = !sink.is_collector || !self.plan.is_round_robin || dealt == Some(at);
+            if is_meant && !sink.push(work(), records.len(), &self.plan.pressure) {
+                let missed = sum(records, sink.shared.is_biflow);
+                sink.shared.counters.missed_queue.add(missed);
+                sink.shared.lost.fetch_add(missed.records, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// The collector that takes the next batch: in turn, but one that is away or has no room is passed over.
+    fn next_collector(&mut self, records: usize) -> Option<usize> {
+        let collectors: Vec<usize> =
+            (0..self.sinks.len()).filter(|at| self.sinks[*at].is_collector).collect();
+        let in_turn = |step: usize| collectors.get((self.turn + step) % collectors.len().max(1)).copied();
+        let ready = |at: &usize| self.sinks[*at].is_ready(records, self.plan.queue_records);
+        let steps = 0..collectors.len();
+        let chosen = steps.clone().find(|step| in_turn(*step).as_ref().is_some_and(ready)).unwrap_or(0);
+        let at = in_turn(chosen);
+        self.turn = self.turn + chosen + 1;
+        at
+    }
+
+    /// Gives the ledger of the meter to the sinks, which export it from time to time and at the end.
+    pub fn ledger(&mut self, ledger: &FlowLedger, now_ns: u64) {
+        for sink in &self.sinks {
+            // Only a closed queue refuses work without records.
+            let _ = sink.shared.queue.push(Work::Ledger(Box::new(*ledger), now_ns), 0);
+        }
+    }
+
+    /// The counters of all sinks so far.
+    pub fn counters(&self) -> Vec<SinkReport> {
+        self.sinks.iter().map(|sink| sink.report(self.plan.queue_records)).collect()
+    }
+
+    /// Ends all sinks: they send what they have for at most `wait`.
+    pub fn stop(mut self, wait: Duration) -> Vec<SinkReport> {
+        for sink in &self.sinks {
+            sink.end(wait);
+        }
+        for sink in &mut self.sinks {
+            sink.join();
+        }
+        self.counters()
+    }
+}
+
+impl Drop for Sinks {
+    fn drop(&mut self) {
+        for sink in &mut self.sinks {
+            sink.end(Duration::ZERO);
+            sink.join();
+        }
+    }
+}
+
+impl Sink {
+    /// Queues work; `false` if there is no room for it.
+    fn push(&self, work: Work, records: usize, pressure: &Pressure) -> bool {
+        let mut refused = match self.shared.queue.push(work, records) {
+            Ok(()) => return true,
+            Err(work) => work,
+        };
+        let Pressure::Wait(stop) = pressure else { return false };
+        let mut end: Option<Instant> = None;
+        loop {
+            if stop.raised() && *end.get_or_insert_with(|| Instant::now() + END_WAIT) <= Instant::now() {
+                return false;
+            }
+            if self.shared.queue.is_closed() {
+                return false;
+            }
+            self.shared.queue.wait_for_room(records, Duration::from_millis(100));
+            match self.shared.queue.push(refused, records) {
+                Ok(()) => return true,
+                Err(work) => refused = work,
+            }
+        }
+    }
+
+    fn is_ready(&self, records: usize, limit: usize) -> bool {
+        // Relaxed: the sink's thread writes it; a batch may still go to a collector that has just gone.
+        let is_up = self.shared.counters.is_up.load(Ordering::Relaxed) != 0;
+        let queued = self.shared.queue.records();
+        is_up && (queued == 0 || queued + records <= limit)
+    }
+
+    fn report(&self, queue_records: usize) -> SinkReport {
+        let mut report = self.shared.counters.report(&self.name, self.kind);
+        report.queued = self.shared.queue.records() as u64;
+        report.queue_max = queue_records as u64;
+        report.failure = self.shared.failure.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        report
+    }
+
+    /// Closes the queue.
+    fn end(&self, wait: Duration) {
+        let end_ms = (self.shared.start.elapsed() + wait).as_millis() as u64;
+        self.shared.deadline_ms.fetch_min(end_ms, Ordering::Relaxed);
+        self.shared.queue.close();
+    }
+
+    fn join(&mut self) {
+        let Some(thread) = self.thread.take() else { return };
+        if thread.join().is_err() {
+            self.shared.fail(Some("a defect of quaff: the sink's thread panicked".to_owned()));
+        }
+        // Batches that the sink did not take before its deadline.
+        while let queue::Popped::Item(work) = self.shared.queue.pop(Instant::now()) {
+            if let Work::Records(records, _) = work {
+                self.shared.counters.missed_end.add(sum(&records, self.shared.is_biflow));
+            }
+        }
+    }
+}
+
+/// Records, packets and bytes of a batch, as a sink would have sent them: of a conversation one record, or one for
+/// each of its directions.
+fn sum(records: &[FlowRecord], is_biflow: bool) -> Carried {
+    let mut sum = Carried::default();
+    for record in records {
+        let directions = [&record.forward, &record.reverse];
+        let directions = directions.into_iter().filter(|direction| direction.packets > 0).count() as u64;
+        let records = if is_biflow { 1 } else { directions };
+        sum += Carried { records, packets: record.packets(), bytes: record.bytes() };
+    }
+    sum
+}

@@ -1,0 +1,78 @@
+//! The limit of a sink's rate: records a second, and a pause after so many messages (nProbe's `-e` and `-B`).
+
+use std::time::{Duration, Instant};
+
+/// Limits; none by default.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RateLimit {
+    /// Most records a second; 0 has no limit.
+    pub records_per_s: u32,
+    /// Pause after each `pause_messages` messages.
+    pub pause: Duration,
+    pub pause_messages: u32,
+}
+
+/// Keeps the limits. It says how long to wait; the caller waits.
+#[derive(Debug)]
+pub(super) struct Pace {
+    limit: RateLimit,
+    /// The records sent so far are within the limit at this time.
+    due: Instant,
+    messages: u32,
+}
+
+impl Pace {
+    /// Records that may leave at once, as a time of the limit.
+    const BURST: Duration = Duration::from_millis(20);
+
+    pub(super) fn new(limit: RateLimit, now: Instant) -> Self {
+        Self { limit, due: now, messages: 0 }
+    }
+
+    /// Counts a message of `records` that is to leave now; returns the time to wait before the next.
+    pub(super) fn count(&mut self, records: u64, now: Instant) -> Duration {
+        let mut wait = Duration::ZERO;
+        if self.limit.records_per_s > 0 {
+            let cost = Duration::from_nanos(records * 1_000_000_000 / u64::from(self.limit.records_per_s));
+            self.due = self.due.max(now - Self::BURST.min(now.saturating_duration_since(self.due))) + cost;
+            wait = self.due.saturating_duration_since(now).saturating_sub(Self::BURST);
+        }
+        if !self.limit.pause.is_zero() {
+            self.messages += 1;
+            if self.messages >= self.limit.pause_messages.max(1) {
+                self.messages = 0;
+                wait += self.limit.pause;
+            }
+        }
+        wait
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_leave_at_the_rate() {
+        let start = Instant::now();
+        let limit = RateLimit { records_per_s: 10_000, ..RateLimit::default() };
+        let (mut pace, mut now) = (Pace::new(limit, start), start);
+        for _ in 0..1000 {
+            now += pace.count(25, now);
+        }
+        let rate = 25_000.0 / (now - start).as_secs_f64();
+        assert!((9_900.0..=10_200.0).contains(&rate), "{rate}");
+    }
+
+    #[test]
+    fn a_pause_follows_so_many_messages() {
+        let now = Instant::now();
+        let pause = Duration::from_millis(3);
+        let limit = RateLimit { pause, pause_messages: 2, ..RateLimit::default() };
+        let mut pace = Pace::new(limit, now);
+        assert_eq!(
+            [pace.count(1, now), pace.count(1, now), pace.count(1, now)],
+            [Duration::ZERO, pause, Duration::ZERO]
+        );
+    }
+}

@@ -1,0 +1,292 @@
+//! The thread of one sink: takes batches from its queue, encodes, and sends. A slow one delays no other.
+
+use super::counters::Counters;
+use super::pace::Pace;
+use super::queue::{Popped, Queue};
+use super::stream::StreamLink;
+use super::udp::{Sent, UdpLink};
+use crate::export::{Encoder, Message, Statistics};
+use crate::ledger::FlowLedger;
+use crate::record::FlowRecord;
+use quaff_os::Stop;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// A batch or a request, with the time of it, ns since 1970.
+#[derive(Debug, Clone)]
+pub(super) enum Work {
+    Records(Arc<Vec<FlowRecord>>, u64),
+    Ledger(Box<FlowLedger>, u64),
+}
+
+/// The state that the threads of a sink and of the meter share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) queue: Queue<Work>,
+    pub(super) counters: Counters,
+    pub(super) failure: Mutex<Option<String>>,
+    /// A conversation is one record of this sink.
+    pub(super) is_biflow: bool,
+    /// Records that were missed since the sink last counted them into its sequence. The thread of the meter adds, the
+    /// sink takes: Relaxed, as it is a number of its own.
+    pub(super) lost: AtomicU64,
+    /// The end of all waiting, ms after `start`; `u64::MAX` until the run ends. The thread of the meter writes it, the
+    /// sink reads it: Relaxed, since the queue's lock orders the rest.
+    pub(super) deadline_ms: AtomicU64,
+    pub(super) start: Instant,
+}
+
+impl Shared {
+    pub(super) fn fail(&self, failure: Option<String>) {
+        *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = failure;
+    }
+
+    pub(super) fn deadline(&self) -> Instant {
+        let ms = self.deadline_ms.load(Ordering::Relaxed);
+        self.start + Duration::from_millis(ms.min(1 << 40))
+    }
+}
+
+/// The clock of exports: that of the batches, which in a live run continues between them.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ExportClock {
+    now_ns: u64,
+    at: Instant,
+    is_live: bool,
+}
+
+impl ExportClock {
+    pub(super) fn new(now_ns: u64, is_live: bool) -> Self {
+        Self { now_ns, at: Instant::now(), is_live }
+    }
+
+    /// Sets the time; it never goes back.
+    pub(super) fn set(&mut self, now_ns: u64) {
+        if now_ns >= self.now_ns {
+            (self.now_ns, self.at) = (now_ns, Instant::now());
+        }
+    }
+
+    /// The time, ns since 1970.
+    pub(super) fn now_ns(&self) -> u64 {
+        let since = if self.is_live { self.at.elapsed().as_nanos() as u64 } else { 0 };
+        self.now_ns + since
+    }
+}
+
+/// The repetition of templates over UDP (RFC 7011, 8.4).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TemplateRefresh {
+    /// Repeat after this time.
+    pub every: Duration,
+    /// Repeat after so many messages; 0 never.
+    pub messages: u32,
+    /// Announcements before the first record.
+    pub copies: u32,
+}
+
+impl Default for TemplateRefresh {
+    fn default() -> Self {
+        Self { every: Duration::from_secs(60), messages: 100, copies: 2 }
+    }
+}
+
+/// The settings of a collector's thread.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Pulse {
+    pub(super) refresh: TemplateRefresh,
+    /// A message that is not full leaves after this time.
+    pub(super) linger: Duration,
+    /// Options of the moment are sent this often.
+    pub(super) statistics: Duration,
+    pub(super) is_live: bool,
+}
+
+/// The way to a collector.
+#[derive(Debug)]
+pub(super) enum Link {
+    Udp(UdpLink),
+    Stream(Box<StreamLink>),
+}
+
+/// A collector's thread.
+#[derive(Debug)]
+pub(super) struct CollectorSink {
+    pub(super) encoder: Encoder,
+    pub(super) link: Link,
+    pub(super) shared: Arc<Shared>,
+    pub(super) pulse: Pulse,
+    pub(super) clock: ExportClock,
+    /// Waiting for room is allowed until this is raised; `None` never waits.
+    pub(super) wait: Option<Stop>,
+    pub(super) pace: Pace,
+    pub(super) announced: Option<Instant>,
+    pub(super) since_announced: u32,
+    pub(super) flushed: Instant,
+    pub(super) ledger: Option<FlowLedger>,
+    pub(super) statistics_sent: Instant,
+}
+
+impl CollectorSink {
+    /// The loop of the thread.
+    pub(super) fn run(mut self) {
+        self.tick();
+        loop {
+            match self.shared.queue.clone().pop(Instant::now() + self.idle_wait()) {
+                Popped::Item(Work::Records(records, now_ns)) => {
+                    self.clock.set(now_ns);
+                    self.take(&records);
+                }
+                Popped::Item(Work::Ledger(ledger, now_ns)) => {
+                    self.clock.set(now_ns);
+                    self.ledger = Some(*ledger);
+                }
+                Popped::TimedOut => {}
+                Popped::Closed => break,
+            }
+            self.tick();
+        }
+        self.finish();
+    }
+
+    /// The longest wait: a connection with bytes to write is looked after more often.
+    fn idle_wait(&self) -> Duration {
+        match &self.link {
+            Link::Udp(_) => Duration::from_millis(100),
+            Link::Stream(_) => Duration::from_millis(10),
+        }
+    }
+
+    fn take(&mut self, records: &[FlowRecord]) {
+        for (at, part) in records.chunks(64).enumerate() {
+            if Instant::now() > self.shared.deadline() {
+                return self
+                    .shared
+                    .counters
+                    .missed_end
+                    .add(super::sum(&records[at * 64..], self.shared.is_biflow));
+            }
+            for record in part {
+                self.encoder.push(record, self.clock.now_ns());
+                self.deliver();
+            }
+        }
+    }
+
+    /// Sends the messages that are complete.
+    fn deliver(&mut self) {
+        while let Some(message) = self.encoder.pop() {
+            let wait = self.pace.count(message.carried.records, Instant::now());
+            let left = self.shared.deadline().saturating_duration_since(Instant::now());
+            if !wait.is_zero() {
+                std::thread::sleep(wait.min(left));
+            }
+            self.send(message);
+        }
+    }
+
+    fn send(&mut self, message: Message) {
+        let now_ns = self.clock.now_ns();
+        let lost = self.shared.lost.swap(0, Ordering::Relaxed);
+        match &mut self.link {
+            Link::Stream(link) => {
+                link.lose(lost);
+                link.offer(message, now_ns, &|| self.encoder.announce(now_ns), self.wait.as_ref());
+            }
+            Link::Udp(link) => {
+                link.lose(lost);
+                self.announce_if_due();
+                self.since_announced += 1;
+                self.send_udp(message);
+            }
+        }
+    }
+
+    fn send_udp(&mut self, message: Message) {
+        let Link::Udp(link) = &mut self.link else { return };
+        if let Sent::TooLong(bytes_max) = link.send(message, &self.shared.counters) {
+            self.encoder.limit(bytes_max);
+        }
+    }
+
+    /// Repeats the templates over UDP; before the first record in several copies.
+    fn announce_if_due(&mut self) {
+        let refresh = self.pulse.refresh;
+        let copies = match self.announced {
+            None => refresh.copies.max(1),
+            Some(at) if at.elapsed() >= refresh.every => 1,
+            Some(_) if refresh.messages > 0 && self.since_announced >= refresh.messages => 1,
+            Some(_) => return,
+        };
+        self.announced = Some(Instant::now());
+        self.since_announced = 0;
+        for _ in 0..copies {
+            for message in self.encoder.announce(self.clock.now_ns()) {
+                self.send_udp(message);
+            }
+        }
+    }
+
+    /// Work that time brings: what lingers, templates, connections, statistics.
+    fn tick(&mut self) {
+        let now_ns = self.clock.now_ns();
+        if self.pulse.is_live && self.flushed.elapsed() >= self.pulse.linger {
+            self.flushed = Instant::now();
+            self.encoder.flush(now_ns);
+            self.deliver();
+        }
+        if self.statistics_sent.elapsed() >= self.pulse.statistics {
+            self.send_statistics();
+        }
+        match &mut self.link {
+            Link::Stream(link) => {
+                link.pump(now_ns, &|| self.encoder.announce(now_ns));
+                self.shared.fail(link.failure.clone());
+            }
+            Link::Udp(_) => self.announce_if_due(),
+        }
+        self.report_unencoded();
+    }
+
+    fn send_statistics(&mut self) {
+        self.statistics_sent = Instant::now();
+        let Some(ledger) = self.ledger else { return };
+        let report = self.shared.counters.report("", "");
+        let not_sent = report.missed.total();
+        let not_sent = crate::export::Carried {
+            records: not_sent.records,
+            packets: not_sent.packets,
+            bytes: not_sent.bytes,
+        };
+        let statistics = Statistics {
+            ledger,
+            messages: report.messages,
+            records: report.sent.records,
+            bytes: report.bytes,
+            not_sent,
+        };
+        self.encoder.statistics(&statistics, self.clock.now_ns());
+        self.deliver();
+    }
+
+    fn report_unencoded(&self) {
+        let unencoded = self.encoder.unencoded();
+        let mut unsuited = unencoded.not_in_v5;
+        unsuited += unencoded.by_policy;
+        self.shared.counters.unsuited.set(unsuited);
+    }
+
+    fn finish(&mut self) {
+        self.encoder.flush(self.clock.now_ns());
+        self.deliver();
+        self.send_statistics();
+        let (now_ns, deadline) = (self.clock.now_ns(), self.shared.deadline());
+        if let Link::Stream(link) = &mut self.link {
+            link.finish(now_ns, &|| self.encoder.announce(now_ns), deadline);
+            self.shared.fail(link.failure.clone());
+        }
+        self.report_unencoded();
+        self.shared.counters.missed_errors.add(self.encoder.unencoded().too_long);
+    }
+}

@@ -1,0 +1,210 @@
+//! Starting a sink: names resolved, sockets and files opened, the thread begun.
+
+use super::connection::Connector;
+use super::counters::Counters;
+use super::files::{FileFormat, FileSink};
+use super::pace::Pace;
+use super::queue::Queue;
+use super::sink::{CollectorSink, ExportClock, Link, Pulse, Shared};
+use super::spool::Spool;
+use super::stream::StreamLink;
+use super::tls::TlsClient;
+use super::udp::UdpLink;
+use super::url::{CollectorUrl, Transport};
+use super::{CollectorPlan, FileKind, Pressure, Sink, SinkPlan, SinksPlan, Target};
+use crate::export::{
+    Encoder, EncoderPlan, FileEncoder, Names, Scene, Template, TemplateError, TextEncoder, TextFormat,
+    Version,
+};
+use quaff_os::{Error, Result, Try};
+use std::fs::File;
+use std::io::{self, Write};
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::os::unix::fs::OpenOptionsExt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// The longest message over a stream.
+const STREAM_BYTES_MAX: usize = 16 << 10;
+
+/// Starts one sink.
+pub(super) fn start(sink: SinkPlan, plan: &SinksPlan) -> Result<Sink> {
+    let is_biflow = match &sink {
+        SinkPlan::Collector(collector) => is_biflow_of(&collector.encoder),
+        SinkPlan::File { kind, .. } => match kind {
+            FileKind::Ipfix(encoder) => is_biflow_of(encoder),
+            FileKind::Json { names, template } | FileKind::Csv { names, template, .. } => {
+                TextEncoder::new(TextFormat::Json, *names, template).is_biflow()
+            }
+            FileKind::Zeek => true,
+        },
+    };
+    let shared = Arc::new(Shared {
+        is_biflow,
+        lost: AtomicU64::new(0),
+        queue: Queue::new(plan.queue_records),
+        counters: Counters::default(),
+        failure: Mutex::new(None),
+        deadline_ms: AtomicU64::new(u64::MAX),
+        start: Instant::now(),
+    });
+    match sink {
+        SinkPlan::Collector(collector) => start_collector(*collector, plan, shared),
+        SinkPlan::File { target, kind, scene } => start_file(target, kind, scene, plan, shared),
+    }
+}
+
+/// Returns `true` if a conversation is one record.
+fn is_biflow_of(encoder: &EncoderPlan) -> bool {
+    encoder.version != Version::V5 && encoder.template.is_biflow()
+}
+
+fn is_live(plan: &SinksPlan) -> bool {
+    matches!(plan.pressure, Pressure::Drop)
+}
+
+fn refused(tried: String, error: &TemplateError) -> Error {
+    Error::new(tried, io::Error::new(io::ErrorKind::InvalidInput, error.to_string()))
+}
+
+fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<std::thread::JoinHandle<()>> {
+    let thread = std::thread::Builder::new().name(name.to_owned()).spawn(run);
+    thread.trying(|| "start a thread for an export".to_owned())
+}
+
+/// The addresses of a collector.
+fn resolve(url: &CollectorUrl) -> Result<Vec<SocketAddr>> {
+    let found = (url.host.as_str(), url.port).to_socket_addrs();
+    let found: Vec<SocketAddr> = found.trying(|| format!("resolve the collector {url}"))?.collect();
+    if found.is_empty() {
+        let error = io::Error::new(io::ErrorKind::NotFound, "no address");
+        return Err(Error::new(format!("resolve the collector {url}"), error));
+    }
+    Ok(found)
+}
+
+fn start_collector(collector: CollectorPlan, plan: &SinksPlan, shared: Arc<Shared>) -> Result<Sink> {
+    let name = collector.url.to_string();
+    let kind = match collector.encoder.version {
+        Version::V5 => "netflow5",
+        Version::V9 => "netflow9",
+        Version::Ipfix => "ipfix",
+    };
+    let addresses = resolve(&collector.url)?;
+    let (link, bytes_max) = match collector.url.transport {
+        Transport::Udp => {
+            // Relaxed: written before the thread that reads it starts. Over UDP there is no connection to make.
+            shared.counters.is_up.store(1, Ordering::Relaxed);
+            open_udp(&collector, &addresses)?
+        }
+        Transport::Tcp | Transport::Tls => open_stream(&collector, addresses, &shared)?,
+    };
+    let encoder_plan =
+        EncoderPlan { bytes_max: bytes_max.min(collector.encoder.bytes_max), ..collector.encoder };
+    let encoder = Encoder::new(encoder_plan, collector.scene)
+        .map_err(|error| refused(format!("export to {name}"), &error))?;
+    let now = Instant::now();
+    let sink = CollectorSink {
+        encoder,
+        link,
+        shared: shared.clone(),
+        pulse: Pulse {
+            refresh: collector.refresh,
+            linger: collector.linger,
+            statistics: collector.statistics,
+            is_live: is_live(plan),
+        },
+        clock: ExportClock::new(plan.now_ns, is_live(plan)),
+        wait: match &plan.pressure {
+            Pressure::Drop => None,
+            Pressure::Wait(stop) => Some(stop.clone()),
+        },
+        pace: Pace::new(collector.rate, now),
+        announced: None,
+        since_announced: 0,
+        flushed: now,
+        ledger: None,
+        statistics_sent: now,
+    };
+    let thread = spawn("quaff-export", move || sink.run())?;
+    Ok(Sink { name, kind, is_collector: true, shared, thread: Some(thread) })
+}
+
+fn open_udp(collector: &CollectorPlan, addresses: &[SocketAddr]) -> Result<(Link, usize)> {
+    let is_own_family =
+        |address: &&SocketAddr| collector.source.is_none_or(|source| source.is_ipv6() == address.is_ipv6());
+    let peer = addresses.iter().find(is_own_family).or(addresses.first()).copied();
+    let peer = peer.unwrap_or_else(|| SocketAddr::from(([0, 0, 0, 0], 0)));
+    let link = UdpLink::open(peer, collector.source, collector.encoder.version)?;
+    let bytes_max = link.message_bytes_max();
+    Ok((Link::Udp(link), bytes_max))
+}
+
+fn open_stream(
+    collector: &CollectorPlan,
+    addresses: Vec<SocketAddr>,
+    shared: &Arc<Shared>,
+) -> Result<(Link, usize)> {
+    let url = &collector.url;
+    if collector.source.is_some() {
+        let error = io::Error::new(io::ErrorKind::Unsupported, "a source address is for UDP");
+        return Err(Error::new(format!("export to {url}"), error));
+    }
+    let tls = match url.transport {
+        Transport::Tls => Some(TlsClient::new(&collector.tls, &url.host)?),
+        Transport::Udp | Transport::Tcp => None,
+    };
+    let spool = match &collector.spool {
+        None => None,
+        Some(plan) => {
+            let tried = || format!("open the spool in {}", plan.folder.display());
+            Some(Spool::open(&plan.folder, &url.to_string(), plan.bytes_max).trying(tried)?)
+        }
+    };
+    let connector = Connector { addresses, timeout: collector.connect_timeout, tls, name: url.to_string() };
+    let format = (collector.encoder.version, collector.encoder.domain);
+    let link = StreamLink::new(connector, format, collector.reconnect, spool, shared.clone());
+    Ok((Link::Stream(Box::new(link)), STREAM_BYTES_MAX))
+}
+
+fn start_file(
+    target: Target,
+    kind: FileKind,
+    scene: Scene,
+    plan: &SinksPlan,
+    shared: Arc<Shared>,
+) -> Result<Sink> {
+    let (name, out): (String, Box<dyn Write + Send>) = match target {
+        Target::Writer(name, out) => (name, out),
+        Target::Path(path) => {
+            let mut options = File::options();
+            options.write(true).create(true).truncate(true).mode(0o640);
+            let file = options.open(&path).trying(|| format!("create {}", path.display()))?;
+            (path.display().to_string(), Box::new(file))
+        }
+    };
+    let text = |format: TextFormat, names: Names, template: &Template, scene: Scene| {
+        FileFormat::Text(TextEncoder::new(format, names, template), Box::new(scene))
+    };
+    let (kind, format) = match kind {
+        FileKind::Json { names, template } => ("json", text(TextFormat::Json, names, &template, scene)),
+        FileKind::Csv { names, template, separator } => {
+            ("csv", text(TextFormat::Csv { separator }, names, &template, scene))
+        }
+        FileKind::Zeek => ("zeek", text(TextFormat::Zeek, Names::Zeek, &Template::default_text(), scene)),
+        FileKind::Ipfix(encoder) => {
+            let encoder = FileEncoder::new(*encoder, scene);
+            let encoder = encoder.map_err(|error| refused(format!("export to {name}"), &error))?;
+            ("ipfix", FileFormat::Ipfix(Box::new(encoder)))
+        }
+    };
+    // Relaxed: written before the thread that reads it starts.
+    shared.counters.is_up.store(1, Ordering::Relaxed);
+    let is_live = is_live(plan);
+    let clock = ExportClock::new(plan.now_ns, is_live);
+    let linger = Duration::from_secs(1);
+    let sink = FileSink { format, out, shared: shared.clone(), clock, linger, is_live };
+    let thread = spawn("quaff-export", move || sink.run())?;
+    Ok(Sink { name, kind, is_collector: false, shared, thread: Some(thread) })
+}

@@ -1,0 +1,315 @@
+//! Messages over TCP and TLS: reconnection, and what waits meanwhile.
+//!
+//! A message is kept until the peer's kernel has acknowledged its last byte. When a connection ends, those that are
+//! not acknowledged are sent again in the next one, before what waits in memory, in the spool, and what is new. Each
+//! connection is a session of its own: templates first, sequence from 0. A message that the collector's kernel
+//! acknowledged, but the collector never read, is lost; IPFIX has no acknowledgement of its own.
+
+use super::connection::{Connection, Connector};
+use super::counters::Counters;
+use super::sink::Shared;
+use super::spool::Spool;
+use crate::export::{Message, Session, Version, withdrawal};
+use quaff_os::Stop;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Bytes that may wait in memory: of a connection that is slow, and without a spool of a collector that is away.
+const PENDING_BYTES_MAX: usize = 256 << 10;
+const WAITING_BYTES_MAX: usize = 16 << 20;
+/// After the end of a run was requested, a sink waits for its collector no longer than this.
+const END_WAIT: Duration = Duration::from_secs(10);
+
+/// Makes the messages that a session begins with, at a time.
+pub(super) type Announce<'a> = &'a dyn Fn() -> Vec<Message>;
+
+/// A collector over TCP or TLS.
+#[derive(Debug)]
+pub(super) struct StreamLink {
+    connector: Connector,
+    connection: Option<Connection>,
+    version: Version,
+    domain: u32,
+    /// The time between two attempts to connect.
+    reconnect: Duration,
+    last_attempt: Option<Instant>,
+    has_connected: bool,
+    waiting: VecDeque<Message>,
+    waiting_bytes: usize,
+    spool: Option<Spool>,
+    /// The templates of the session are those of an earlier run, whose spool is being delivered.
+    is_foreign: bool,
+    pub(super) failure: Option<String>,
+    shared: Arc<Shared>,
+}
+
+impl StreamLink {
+    pub(super) fn new(
+        connector: Connector,
+        (version, domain): (Version, u32),
+        reconnect: Duration,
+        spool: Option<Spool>,
+        shared: Arc<Shared>,
+    ) -> Self {
+        Self {
+            connector,
+            connection: None,
+            version,
+            domain,
+            reconnect,
+            last_attempt: None,
+            has_connected: false,
+            waiting: VecDeque::new(),
+            waiting_bytes: 0,
+            spool,
+            is_foreign: false,
+            failure: None,
+            shared,
+        }
+    }
+
+    /// Counts records that never became a message.
+    pub(super) fn lose(&mut self, records: u64) {
+        if let Some(connection) = &mut self.connection {
+            connection.session.lose(records);
+        }
+    }
+
+    /// Takes a message: it is sent, or it waits. With `wait` the call blocks while there is room for neither, until the
+    /// flag is raised; otherwise the message is lost and counted.
+    pub(super) fn offer(
+        &mut self,
+        message: Message,
+        now_ns: u64,
+        announce: Announce<'_>,
+        wait: Option<&Stop>,
+    ) {
+        self.pump(now_ns, announce);
+        let has_backlog =
+            !self.waiting.is_empty() || self.spool.as_ref().is_some_and(|spool| !spool.is_empty());
+        if let Some(connection) =
+            self.connection.as_mut().filter(|connection| !has_backlog && connection.has_room())
+        {
+            connection.send(message, true);
+            return self.write();
+        }
+        if let Some(spool) = &mut self.spool {
+            match spool.push(&message, &|| templates(announce)) {
+                Ok(true) => self.shared.counters.spooled.add(message.carried),
+                Ok(false) => self.shared.counters.missed_spool.add(message.carried),
+                Err(error) => {
+                    self.failure = Some(format!("cannot write the spool: {error}"));
+                    self.shared.counters.missed_spool.add(message.carried);
+                }
+            }
+            return;
+        }
+        if self.waiting_bytes >= WAITING_BYTES_MAX {
+            match wait {
+                Some(stop) => self.wait_for_room(now_ns, announce, stop),
+                None => {
+                    self.shared.counters.missed_away.add(message.carried);
+                    if let Some(connection) = &mut self.connection {
+                        connection.session.skip(&message);
+                    }
+                    return;
+                }
+            }
+        }
+        if self.waiting_bytes >= WAITING_BYTES_MAX {
+            return self.shared.counters.missed_away.add(message.carried);
+        }
+        self.waiting_bytes += message.bytes.len();
+        self.waiting.push_back(message);
+    }
+
+    fn wait_for_room(&mut self, now_ns: u64, announce: Announce<'_>, stop: &Stop) {
+        let mut deadline = None;
+        while self.waiting_bytes >= WAITING_BYTES_MAX {
+            let now = Instant::now();
+            let is_over = stop.raised() && *deadline.get_or_insert_with(|| now + END_WAIT) <= now;
+            if is_over || now >= self.shared.deadline() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(2));
+            self.pump(now_ns, announce);
+        }
+    }
+
+    /// Connects if that is due, and moves what waits towards the collector as far as it takes it.
+    pub(super) fn pump(&mut self, now_ns: u64, announce: Announce<'_>) {
+        self.connect_if_due(announce);
+        self.write();
+        while self.connection.as_ref().is_some_and(Connection::has_room) {
+            let Some((mut message, is_spooled)) = self.next_waiting() else { break };
+            if is_spooled && message.has_templates {
+                self.switch_templates(message, now_ns, announce);
+                continue;
+            }
+            let Some(connection) = &mut self.connection else { break };
+            connection.session.delay(&mut message, now_ns);
+            if is_spooled {
+                self.shared.counters.from_spool.add(message.carried);
+            }
+            connection.send(message, true);
+            self.write();
+        }
+        let is_drained = self.spool.as_ref().is_none_or(Spool::is_empty) && self.waiting.is_empty();
+        if self.is_foreign && is_drained && self.connection.is_some() {
+            self.withdraw(now_ns);
+            self.announce(announce);
+            self.write();
+        }
+    }
+
+    /// The next message that waits, and whether it comes from the spool.
+    fn next_waiting(&mut self) -> Option<(Message, bool)> {
+        if let Some(message) = self.waiting.pop_front() {
+            self.waiting_bytes -= message.bytes.len();
+            return Some((message, false));
+        }
+        let spool = self.spool.as_mut()?;
+        let popped = spool.pop();
+        let damaged = std::mem::take(&mut spool.damaged_bytes);
+        Counters::add(&self.shared.counters.spool_damaged_bytes, damaged);
+        match popped {
+            Ok(message) => message.map(|message| (message, true)),
+            Err(error) => {
+                self.failure = Some(format!("cannot read the spool: {error}"));
+                None
+            }
+        }
+    }
+
+    /// Templates that begin a segment of the spool. Those of this run are known to the collector; others replace them
+    /// until the spool is empty (RFC 7011, 8.1: withdrawn before their numbers are used again).
+    fn switch_templates(&mut self, message: Message, now_ns: u64, announce: Announce<'_>) {
+        let body = |message: &Message| message.bytes.get(16..).map(<[u8]>::to_vec);
+        let own = announce().iter().any(|own| own.has_templates && body(own) == body(&message));
+        if own {
+            if self.is_foreign {
+                self.withdraw(now_ns);
+                self.announce(announce);
+            }
+            return;
+        }
+        if !self.is_foreign {
+            self.withdraw(now_ns);
+            self.is_foreign = true;
+        }
+        if let Some(connection) = &mut self.connection {
+            connection.send(message, false);
+        }
+    }
+
+    fn withdraw(&mut self, now_ns: u64) {
+        self.is_foreign = false;
+        if self.version == Version::Ipfix
+            && let Some(connection) = &mut self.connection
+        {
+            let bytes = withdrawal(now_ns, self.domain);
+            connection.send(Message { bytes, has_templates: true, ..Message::default() }, false);
+        }
+    }
+
+    fn announce(&mut self, announce: Announce<'_>) {
+        if let Some(connection) = &mut self.connection {
+            for message in announce() {
+                Counters::add(&self.shared.counters.templates, u64::from(message.has_templates));
+                connection.send(message, false);
+            }
+        }
+    }
+
+    fn connect_if_due(&mut self, announce: Announce<'_>) {
+        let is_due = self.last_attempt.is_none_or(|last| last.elapsed() >= self.reconnect);
+        if self.connection.is_some() || !is_due {
+            return;
+        }
+        self.last_attempt = Some(Instant::now());
+        match self.connector.connect(Session::new(self.version)) {
+            Ok(connection) => {
+                self.connection = Some(connection);
+                self.failure = None;
+                self.is_foreign = false;
+                Counters::add(&self.shared.counters.reconnects, u64::from(self.has_connected));
+                self.has_connected = true;
+                self.announce(announce);
+            }
+            Err(error) => self.failure = Some(error),
+        }
+        self.report_state();
+    }
+
+    /// Writes what the connection has, and counts what the peer acknowledged.
+    fn write(&mut self) {
+        let Some(connection) = &mut self.connection else { return };
+        match connection.write() {
+            Ok(()) => connection.take_acknowledged(&self.shared.counters),
+            Err(error) => {
+                self.failure = Some(error);
+                self.disconnect();
+            }
+        }
+    }
+
+    /// Ends the connection. What is not acknowledged is the first to be sent again.
+    fn disconnect(&mut self) {
+        let Some(connection) = self.connection.take() else { return };
+        for message in connection.into_unacknowledged().rev() {
+            self.waiting_bytes += message.bytes.len();
+            self.waiting.push_front(message);
+        }
+        self.report_state();
+    }
+
+    fn report_state(&self) {
+        // Relaxed: the sink's thread writes it, reports read it, and nothing follows from it.
+        let is_up = u64::from(self.connection.is_some());
+        self.shared.counters.is_up.store(is_up, std::sync::atomic::Ordering::Relaxed);
+    }
+
+    /// Returns `true` when all was acknowledged.
+    fn is_done(&self) -> bool {
+        self.waiting.is_empty()
+            && self.spool.as_ref().is_none_or(Spool::is_empty)
+            && self.connection.as_ref().is_none_or(Connection::is_idle)
+    }
+
+    /// Sends what waits until `deadline`. The rest stays in the spool, or is lost and counted.
+    pub(super) fn finish(&mut self, now_ns: u64, announce: Announce<'_>, deadline: Instant) {
+        loop {
+            self.pump(now_ns, announce);
+            let is_away = self.connection.is_none() && self.spool.is_some();
+            if self.is_done() || is_away || Instant::now() >= deadline {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        if let Some(connection) = self.connection.as_mut().filter(|connection| connection.is_idle()) {
+            connection.close();
+        }
+        self.disconnect();
+        for message in std::mem::take(&mut self.waiting) {
+            let kept = self.spool.as_mut().map(|spool| spool.push(&message, &|| templates(announce)));
+            match kept {
+                Some(Ok(true)) => self.shared.counters.spooled.add(message.carried),
+                _ => self.shared.counters.missed_end.add(message.carried),
+            }
+        }
+        if let Some(Err(error)) = self.spool.take().map(Spool::close) {
+            self.failure = Some(format!("cannot complete the spool: {error}"));
+        }
+    }
+}
+
+/// The templates of a session.
+fn templates(announce: Announce<'_>) -> Vec<Message> {
+    announce().into_iter().filter(|message| message.has_templates).collect()
+}
+
+/// Returns `true` while a connection with so many bytes to write takes another message.
+pub(super) fn has_room(pending_bytes: usize) -> bool {
+    pending_bytes < PENDING_BYTES_MAX
+}

@@ -1,0 +1,478 @@
+//! Sinks against collectors in this process: everything arrives, or is counted, by each transport.
+
+use super::*;
+use crate::export::samples::{START_NS, biflow, record};
+use crate::export::{Encoder, Version};
+use netflow_parser::NetflowPacket;
+use netflow_parser::variable_versions::ipfix::FlowSetBody;
+use std::io::Read;
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+
+const TEMPLATE: &str = "%IN_BYTES %IPV4_SRC_ADDR %L4_SRC_PORT %IN_PKTS";
+/// Longer than anything here takes on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Record N of a run: its number is its count of bytes.
+fn numbered(range: std::ops::Range<u64>) -> Arc<Vec<FlowRecord>> {
+    let one = |number: u64| {
+        let mut one = record(1);
+        one.forward.bytes = number;
+        one
+    };
+    Arc::new(range.map(one).collect())
+}
+
+fn encoder(template: &str) -> EncoderPlan {
+    let template = Template::parse(template).unwrap();
+    EncoderPlan { template, boot_ns: START_NS - 1_000_000_000, ..EncoderPlan::new(Version::Ipfix) }
+}
+
+fn collector(scheme: &str, address: SocketAddr) -> CollectorPlan {
+    let url = format!("{scheme}://{address}").parse().unwrap();
+    let mut plan = CollectorPlan::new(url, encoder(TEMPLATE));
+    plan.reconnect = Duration::from_millis(50);
+    plan.linger = Duration::from_millis(20);
+    plan
+}
+
+fn sinks(plans: Vec<CollectorPlan>, pressure: Pressure) -> Sinks {
+    let plans = plans.into_iter().map(|plan| SinkPlan::Collector(Box::new(plan))).collect();
+    Sinks::start(plans, plan(pressure)).unwrap()
+}
+
+fn plan(pressure: Pressure) -> SinksPlan {
+    SinksPlan { pressure, is_round_robin: false, queue_records: 100_000, now_ns: START_NS }
+}
+
+fn waiting() -> Pressure {
+    Pressure::Wait(Stop::default())
+}
+
+/// The messages in a stream, and the bytes of one that is not complete.
+fn split(mut bytes: &[u8]) -> (Vec<&[u8]>, &[u8]) {
+    let mut messages = Vec::new();
+    while bytes.len() >= 4 {
+        let length = usize::from(u16::from_be_bytes([bytes[2], bytes[3]]));
+        if bytes.len() < length {
+            break;
+        }
+        messages.push(&bytes[..length]);
+        bytes = &bytes[length..];
+    }
+    (messages, bytes)
+}
+
+/// Decodes one session; returns the numbers of its records. Sequence and templates have to be right.
+fn numbers<'a>(messages: impl IntoIterator<Item = &'a [u8]>) -> Vec<u64> {
+    let (mut parser, mut numbers, mut sequence) = (crate::export::roundtrip::parser(), Vec::new(), 0);
+    for message in messages {
+        let result = parser.parse_bytes(message);
+        assert!(result.error.is_none(), "{:?}", result.error);
+        for packet in result.packets {
+            let NetflowPacket::IPFix(packet) = packet else { panic!("{packet:?}") };
+            assert_eq!(packet.header.sequence_number, sequence, "after {} records", numbers.len());
+            for set in packet.flowsets {
+                match set.body {
+                    FlowSetBody::Data(data) => {
+                        sequence += data.fields.len() as u32;
+                        let number = |value| match value {
+                            netflow_parser::FieldValue::DataNumber(number) => number.as_u64().unwrap(),
+                            other => panic!("{other:?}"),
+                        };
+                        numbers.extend(data.fields.into_iter().map(|fields| number(fields[0].1.clone())));
+                    }
+                    FlowSetBody::OptionsData(data) => sequence += data.fields.len() as u32,
+                    FlowSetBody::NoTemplate(_) => panic!("data without a template"),
+                    _ => {}
+                }
+            }
+        }
+    }
+    numbers
+}
+
+/// Every record is in one sum.
+#[track_caller]
+fn assert_accounted(report: &SinkReport, records: u64) {
+    let spooled = report.spooled.records - report.from_spool.records.min(report.spooled.records);
+    let sum = report.sent.records + report.missed.total().records + report.unsuited.records + spooled;
+    assert_eq!(sum, records, "{report:#?}");
+}
+
+#[test]
+fn a_collector_on_udp_receives_every_record() {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+    let mut sinks = sinks(vec![collector("udp", socket.local_addr().unwrap())], waiting());
+    let (mut datagrams, mut bytes) = (Vec::new(), [0; 65536]);
+    for batch in 0..20 {
+        sinks.send(&numbered(batch * 100..batch * 100 + 100), START_NS);
+        while sinks.counters()[0].queued > 0 {
+            std::thread::yield_now();
+        }
+        socket.set_nonblocking(true).unwrap();
+        while let Ok(length) = socket.recv(&mut bytes) {
+            datagrams.push(bytes[..length].to_vec());
+        }
+    }
+    let report = sinks.stop(PATIENCE).remove(0);
+    socket.set_nonblocking(false).unwrap();
+    while let Ok(length) = socket.recv(&mut bytes) {
+        datagrams.push(bytes[..length].to_vec());
+    }
+    assert_eq!(numbers(datagrams.iter().map(Vec::as_slice)), (0..2000).collect::<Vec<_>>());
+    assert!(datagrams.iter().all(|datagram| datagram.len() <= 1472));
+    assert_accounted(&report, 2000);
+    // Two announcements before the first record.
+    assert!(report.templates >= 2 && report.is_up, "{report:?}");
+}
+
+#[test]
+fn templates_are_repeated_over_udp() {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    let mut plan = collector("udp", socket.local_addr().unwrap());
+    plan.refresh = TemplateRefresh { every: Duration::from_millis(30), messages: 0, copies: 1 };
+    let sinks = sinks(vec![plan], Pressure::Drop);
+    let has_templates = |message: &[u8]| u16::from_be_bytes([message[16], message[17]]) == 2;
+    let (mut seen, mut bytes) = (0, [0; 65536]);
+    while seen < 3 {
+        let length = socket.recv(&mut bytes).unwrap();
+        seen += usize::from(has_templates(&bytes[..length]));
+    }
+    drop(sinks);
+}
+
+/// Reads a connection until its end, or until `enough` holds.
+fn read_session(mut stream: TcpStream, enough: impl Fn(&[u8]) -> bool) -> Vec<u8> {
+    let (mut all, mut bytes) = (Vec::new(), [0; 65536]);
+    while !enough(&all) {
+        match stream.read(&mut bytes) {
+            Ok(0) | Err(_) => break,
+            Ok(length) => all.extend(&bytes[..length]),
+        }
+    }
+    all
+}
+
+#[test]
+fn a_collector_on_tcp_receives_every_record_in_one_session() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let thread = std::thread::spawn(move || read_session(listener.accept().unwrap().0, |_| false));
+    let mut sinks = sinks(vec![collector("tcp", address)], waiting());
+    for batch in 0..50 {
+        sinks.send(&numbered(batch * 1000..batch * 1000 + 1000), START_NS);
+    }
+    let report = sinks.stop(PATIENCE).remove(0);
+    let stream = thread.join().unwrap();
+    let (messages, rest) = split(&stream);
+    assert!(rest.is_empty());
+    assert_eq!(numbers(messages), (0..50_000).collect::<Vec<_>>());
+    assert_accounted(&report, 50_000);
+    assert_eq!(report.reconnects, 0);
+}
+
+/// The collector goes away with messages on their way, is away for a while, and comes back: what its kernel had not
+/// acknowledged and what was spooled arrives, in sessions that begin with templates.
+#[test]
+fn a_collector_that_was_away_receives_all_from_the_spool() {
+    let folder = tempfile::tempdir().unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let mut plan = collector("tcp", address);
+    plan.spool = Some(SpoolPlan { folder: folder.path().to_owned(), bytes_max: 1 << 30 });
+    let mut sinks = sinks(vec![plan], Pressure::Drop);
+    sinks.send(&numbered(0..1000), START_NS);
+    let first = listener.accept().unwrap().0;
+    let first = read_session(first, |bytes| split(bytes).0.len() >= 2);
+    drop(listener);
+    for batch in 1..40 {
+        sinks.send(&numbered(batch * 1000..batch * 1000 + 1000), START_NS);
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert!(sinks.counters()[0].spooled.records > 0);
+    let listener = TcpListener::bind(address).unwrap();
+    let thread = std::thread::spawn(move || read_session(listener.accept().unwrap().0, |_| false));
+    while !sinks.counters()[0].is_up {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let report = sinks.stop(PATIENCE).remove(0);
+    let second = thread.join().unwrap();
+    let mut received = numbers(split(&first).0);
+    let later = numbers(split(&second).0);
+    assert!(later.is_sorted(), "messages keep their order");
+    received.extend(later);
+    received.sort_unstable();
+    received.dedup();
+    assert_eq!(received, (0..40_000).collect::<Vec<_>>());
+    assert!(report.reconnects == 1 && report.from_spool == report.spooled, "{report:?}");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+/// A run without a collector leaves its records in the spool; a run with another template delivers them with theirs.
+#[test]
+fn a_later_run_delivers_the_spool_with_its_own_templates() {
+    let folder = tempfile::tempdir().unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let spool = Some(SpoolPlan { folder: folder.path().to_owned(), bytes_max: 1 << 30 });
+    let mut away = collector("tcp", address);
+    away.spool = spool.clone();
+    away.encoder = encoder("%IN_BYTES %PROTOCOL");
+    let mut run = sinks(vec![away], Pressure::Drop);
+    run.send(&numbered(0..500), START_NS);
+    let report = run.stop(PATIENCE).remove(0);
+    assert_eq!(report.spooled.records, 500);
+    assert_accounted(&report, 500);
+
+    let listener = TcpListener::bind(address).unwrap();
+    let thread = std::thread::spawn(move || read_session(listener.accept().unwrap().0, |_| false));
+    let mut back = collector("tcp", address);
+    back.spool = spool;
+    let mut run = sinks(vec![back], Pressure::Drop);
+    run.send(&numbered(500..1000), START_NS);
+    run.stop(PATIENCE);
+    let stream = thread.join().unwrap();
+    assert_eq!(numbers(split(&stream).0), (0..1000).collect::<Vec<_>>());
+}
+
+#[test]
+fn without_a_spool_what_does_not_fit_is_counted_and_nothing_waits() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let mut sinks = sinks(vec![collector("tcp", address)], Pressure::Drop);
+    let batch = numbered(0..20_000);
+    for _ in 0..60 {
+        sinks.send(&batch, START_NS);
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let report = sinks.stop(Duration::from_millis(200)).remove(0);
+    assert_accounted(&report, 60 * 20_000);
+    assert!(report.sent.records == 0 && report.failure.is_some(), "{report:?}");
+}
+
+/// A collector that accepts and never reads: the meter is never held up, and each record is in one sum.
+#[test]
+fn a_slow_collector_never_stops_the_meter() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut sinks = sinks(vec![collector("tcp", listener.local_addr().unwrap())], Pressure::Drop);
+    let held = listener.accept().unwrap();
+    let batch = numbered(0..20_000);
+    let mut slowest = Duration::ZERO;
+    for _ in 0..200 {
+        let start = Instant::now();
+        sinks.send(&batch, START_NS);
+        slowest = slowest.max(start.elapsed());
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let report = sinks.stop(Duration::from_millis(100)).remove(0);
+    drop(held);
+    assert_accounted(&report, 200 * 20_000);
+    assert!(report.missed.total().records > 0, "{report:?}");
+    // A canary and not a measurement: the queue's lock is held for a push.
+    assert!(slowest < Duration::from_secs(2), "{slowest:?}");
+}
+
+#[test]
+fn collectors_in_turn_share_the_records_and_stand_in_for_each_other() {
+    let listeners = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+    let addresses = listeners.each_ref().map(|listener| listener.local_addr().unwrap());
+    let threads = listeners
+        .map(|listener| std::thread::spawn(move || read_session(listener.accept().unwrap().0, |_| false)));
+    let plans = addresses.map(|address| SinkPlan::Collector(Box::new(collector("tcp", address))));
+    let mut plans: Vec<SinkPlan> = plans.into();
+    let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    plans.push(SinkPlan::Collector(Box::new(collector("tcp", gone))));
+    let mut sinks = Sinks::start(plans, SinksPlan { is_round_robin: true, ..plan(Pressure::Drop) }).unwrap();
+    while !sinks.counters()[..2].iter().all(|report| report.is_up) {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    for batch in 0..20 {
+        sinks.send(&numbered(batch * 10..batch * 10 + 10), START_NS);
+    }
+    let reports = sinks.stop(PATIENCE);
+    assert_eq!([0, 1, 2].map(|at: usize| reports[at].sent.records), [100, 100, 0]);
+    let mut all: Vec<u64> =
+        threads.into_iter().flat_map(|thread| numbers(split(&thread.join().unwrap()).0)).collect();
+    all.sort_unstable();
+    assert_eq!(all, (0..200).collect::<Vec<_>>());
+}
+
+#[test]
+fn each_kind_of_file_has_every_record() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let file =
+        |name: &str, kind| SinkPlan::File { target: Target::Path(path(name)), kind, scene: Scene::default() };
+    let template = Template::default_text;
+    let plans = vec![
+        file("json", FileKind::Json { names: Names::Ipfix, template: template() }),
+        file("csv", FileKind::Csv { names: Names::Nprobe, template: template(), separator: b'|' }),
+        file("zeek", FileKind::Zeek),
+        file("ipfix", FileKind::Ipfix(Box::new(encoder(TEMPLATE)))),
+    ];
+    let mut sinks = Sinks::start(plans, plan(waiting())).unwrap();
+    for _ in 0..10 {
+        sinks.send(&Arc::new(vec![biflow(1); 100]), START_NS);
+    }
+    let reports = sinks.stop(PATIENCE);
+    let lines = |name: &str| std::fs::read_to_string(path(name)).unwrap().lines().count();
+    assert_eq!([lines("json"), lines("csv"), lines("zeek")], [1000, 1001, 1008]);
+    let file = std::fs::read(path("ipfix")).unwrap();
+    assert_eq!(numbers(split(&file).0).len(), 2000);
+    for (report, records) in reports.iter().zip([1000, 1000, 1000, 2000]) {
+        assert_accounted(report, records);
+        assert_eq!((report.sent.packets, report.bytes > 0), (8000, true), "{}", report.name);
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_written_is_counted() {
+    let file = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let target = Target::Writer("full".to_owned(), Box::new(file));
+    let kind = FileKind::Zeek;
+    let sink = SinkPlan::File { target, kind, scene: Scene::default() };
+    let mut sinks = Sinks::start(vec![sink], plan(waiting())).unwrap();
+    sinks.send(&numbered(0..100), START_NS);
+    let report = sinks.stop(PATIENCE).remove(0);
+    assert_eq!((report.missed.errors.records, report.sent.records), (100, 0));
+    assert!(report.failure.as_ref().is_some_and(|failure| failure.contains("No space left")), "{report:?}");
+}
+
+#[test]
+fn vectors_return_to_the_meter() {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let mut sinks = sinks(vec![collector("udp", socket.local_addr().unwrap())], Pressure::Drop);
+    let batch = numbered(0..10);
+    sinks.send(&batch, START_NS);
+    sinks.stop(PATIENCE);
+    assert_eq!(Arc::into_inner(batch).map(|records| records.len()), Some(10));
+}
+
+/// Makes certificates with openssl; `None` where it is not installed.
+fn certificates(folder: &std::path::Path) -> Option<()> {
+    let script = r#"
+        set -e
+        cd "$1"
+        printf 'subjectAltName=DNS:localhost,IP:127.0.0.1\nbasicConstraints=CA:FALSE\n' > ext
+        openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout ca.key -out ca.pem -days 2 \
+            -subj '/CN=test CA' -addext basicConstraints=critical,CA:TRUE
+        for who in server client; do
+            openssl req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout $who.key -out $who.csr -subj /CN=$who
+            openssl x509 -req -in $who.csr -CA ca.pem -CAkey ca.key -CAcreateserial -out $who.pem -days 2 -extfile ext
+        done"#;
+    let output = std::process::Command::new("bash").args(["-c", script, "bash"]).arg(folder).output().ok()?;
+    output.status.success().then_some(())
+}
+
+/// A collector over TLS that asks for a certificate of its exporter.
+fn tls_server(folder: &std::path::Path) -> rustls::ServerConfig {
+    use rustls::pki_types::pem::PemObject;
+    use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+    let read = |name: &str| -> Vec<CertificateDer<'static>> {
+        CertificateDer::pem_file_iter(folder.join(name)).unwrap().map(Result::unwrap).collect()
+    };
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(read("ca.pem").remove(0)).unwrap();
+    let verifier =
+        rustls::server::WebPkiClientVerifier::builder_with_provider(roots.into(), provider.clone());
+    let builder =
+        rustls::ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    let builder = builder.with_client_cert_verifier(verifier.build().unwrap());
+    builder
+        .with_single_cert(
+            read("server.pem"),
+            PrivateKeyDer::from_pem_file(folder.join("server.key")).unwrap(),
+        )
+        .unwrap()
+}
+
+#[test]
+fn a_collector_on_tls_receives_every_record() {
+    let folder = tempfile::tempdir().unwrap();
+    if certificates(folder.path()).is_none() {
+        return quaff_os::testing::skip("tls", "openssl is not installed");
+    }
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let server = Arc::new(tls_server(folder.path()));
+    let thread = std::thread::spawn(move || {
+        let connection = rustls::ServerConnection::new(server).unwrap();
+        let mut stream = rustls::StreamOwned::new(connection, listener.accept().unwrap().0);
+        let mut all = Vec::new();
+        stream.read_to_end(&mut all).map(|_| all)
+    });
+    let url = format!("tls://localhost:{port}").parse().unwrap();
+    let path = |name: &str| Some(folder.path().join(name));
+    let mut plan = collector("tcp", SocketAddr::from(([127, 0, 0, 1], port)));
+    plan.url = url;
+    plan.tls = TlsPlan {
+        ca: path("ca.pem"),
+        certificate: path("client.pem"),
+        key: path("client.key"),
+        server_name: None,
+    };
+    let mut sinks = sinks(vec![plan], waiting());
+    for batch in 0..20 {
+        sinks.send(&numbered(batch * 1000..batch * 1000 + 1000), START_NS);
+    }
+    let report = sinks.stop(PATIENCE).remove(0);
+    let stream = thread.join().unwrap().expect("the session ends with close_notify");
+    assert_eq!(numbers(split(&stream).0), (0..20_000).collect::<Vec<_>>());
+    assert_accounted(&report, 20_000);
+}
+
+#[test]
+fn a_certificate_of_another_authority_is_refused() {
+    let folders = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    if folders.iter().any(|folder| certificates(folder.path()).is_none()) {
+        return quaff_os::testing::skip("tls", "openssl is not installed");
+    }
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let server = Arc::new(tls_server(folders[0].path()));
+    let thread = std::thread::spawn(move || {
+        let mut connection = rustls::ServerConnection::new(server).unwrap();
+        connection.complete_io(&mut listener.accept().unwrap().0).is_err()
+    });
+    let mut plan = collector("tcp", SocketAddr::from(([127, 0, 0, 1], port)));
+    plan.url = format!("tls://localhost:{port}").parse().unwrap();
+    plan.reconnect = Duration::from_secs(3600);
+    plan.tls.ca = Some(folders[1].path().join("ca.pem"));
+    let mut sinks = sinks(vec![plan], Pressure::Drop);
+    sinks.send(&numbered(0..10), START_NS);
+    assert!(thread.join().unwrap());
+    let report = sinks.stop(Duration::from_millis(500)).remove(0);
+    assert!(report.failure.as_ref().is_some_and(|failure| failure.contains("certificate")), "{report:?}");
+    assert_eq!(report.missed.at_end.records, 10);
+}
+
+/// Records for which a queue had no room are a hole in the sequence, which a collector sees.
+#[test]
+fn missed_records_are_a_hole_in_the_sequence() {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    let collector = SinkPlan::Collector(Box::new(collector("udp", socket.local_addr().unwrap())));
+    let mut sinks = Sinks::start(vec![collector], plan(Pressure::Drop)).unwrap();
+    sinks.sinks[0].shared.lost.fetch_add(1000, Ordering::Relaxed);
+    sinks.send(&numbered(0..1), START_NS);
+    sinks.stop(PATIENCE);
+    let (mut bytes, mut last) = ([0; 65536], 0);
+    while last < 1000 {
+        socket.recv(&mut bytes).expect("a message after the hole");
+        last = u32::from_be_bytes(bytes[8..12].try_into().unwrap());
+    }
+}
+
+/// Encoding and sending agree on what a template without a reverse field makes of a conversation.
+#[test]
+fn records_on_the_wire_are_counted() {
+    let mut encoder = Encoder::new(encoder(TEMPLATE), Scene::default()).unwrap();
+    encoder.push(&biflow(1), START_NS);
+    encoder.flush(START_NS);
+    assert_eq!(encoder.pop().unwrap().carried, Carried { records: 2, packets: 8, bytes: 1200 });
+}

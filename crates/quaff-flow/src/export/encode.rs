@@ -1,0 +1,176 @@
+//! One field of a record as the bytes of NetFlow v9 or IPFIX (RFC 7011, 6). Messages and sets are not known here.
+
+use super::element::{Kind, Unit, VARIABLE, Value};
+use super::template::{CopyPlan, Step};
+use super::value::{Datum, Scene, View, read};
+use std::net::IpAddr;
+
+/// Seconds from 1900, where NTP begins, to 1970.
+const NTP_OFFSET_S: u64 = 2_208_988_800;
+/// The longest variable field: a record has to fit a message of 64 KiB with others.
+const VARIABLE_BYTES_MAX: usize = 4096;
+
+/// Appends a record. `boot_ms` is the start of the device, ms since 1970, which times of 32 bits count from.
+pub(crate) fn append_record(out: &mut Vec<u8>, plan: &CopyPlan, view: View<'_>, scene: &Scene, boot_ms: u64) {
+    for step in &plan.steps {
+        let datum = match step.element.value {
+            Value::InitTime => Datum::Time(boot_ms * 1_000_000),
+            value => read(value, step.side, view, scene, plan.icmp_in_port),
+        };
+        append_field(out, step, datum, boot_ms);
+    }
+}
+
+/// Appends one field.
+fn append_field(out: &mut Vec<u8>, step: &Step, datum: Datum<'_>, boot_ms: u64) {
+    match datum {
+        Datum::Text(text) => append_bytes(out, step.bytes, cut(text, step.bytes).as_bytes()),
+        Datum::Bytes(bytes) => append_bytes(out, step.bytes, bytes),
+        Datum::Ip(IpAddr::V4(ip)) if step.bytes == 4 => out.extend(ip.octets()),
+        Datum::Ip(IpAddr::V6(ip)) if step.bytes == 16 => out.extend(ip.octets()),
+        Datum::Mac(mac) if step.bytes == 6 => out.extend(mac),
+        Datum::Time(ns) => append_time(out, step, ns, boot_ms),
+        Datum::Number(number) => append_number(out, step.bytes, converted(step, number)),
+        Datum::Absent if step.bytes == VARIABLE => out.push(0),
+        Datum::Absent | Datum::Ip(_) | Datum::Mac(_) => {
+            out.extend(std::iter::repeat_n(0, usize::from(step.bytes)))
+        }
+    }
+}
+
+/// A number in the unit and the form of its element.
+fn converted(step: &Step, number: u64) -> u64 {
+    match (step.element.value, step.element.unit) {
+        (Value::Duration, Unit::Milli) => number / 1_000_000,
+        (Value::Duration, Unit::Micro) => number / 1_000,
+        // 20 bits of label, 3 of traffic class, 1 for the bottom of the stack: the last two are unknown.
+        (Value::MplsLabel, _) => number << 4,
+        // Type 11: 1 is true, 2 is false (RFC 7011, 6.1.5).
+        _ if step.element.kind == Kind::Boolean => 2 - number.min(1),
+        // NetFlow v9 has the low eight flags, not a limit of a number.
+        (Value::TcpFlags, _) if step.bytes == 1 => number & 0xff,
+        _ => number,
+    }
+}
+
+/// Appends the low bytes; a number that does not fit them becomes the largest that does.
+fn append_number(out: &mut Vec<u8>, bytes: u16, number: u64) {
+    match bytes {
+        1 => out.push(number.min(0xff) as u8),
+        2 => out.extend((number.min(0xffff) as u16).to_be_bytes()),
+        4 => out.extend((number.min(0xffff_ffff) as u32).to_be_bytes()),
+        8 => out.extend(number.to_be_bytes()),
+        bytes => {
+            let bytes = usize::from(bytes).min(8);
+            let limit = if bytes == 8 { u64::MAX } else { (1 << (8 * bytes)) - 1 };
+            out.extend(&number.min(limit).to_be_bytes()[8 - bytes..]);
+        }
+    }
+}
+
+fn append_time(out: &mut Vec<u8>, step: &Step, ns: u64, boot_ms: u64) {
+    match step.element.kind {
+        Kind::U32 => append_number(out, 4, (ns / 1_000_000).saturating_sub(boot_ms)),
+        Kind::Seconds => append_number(out, 4, ns / 1_000_000_000),
+        Kind::Millis => out.extend((ns / 1_000_000).to_be_bytes()),
+        // The low 11 bits of microseconds are zero (RFC 7011, 6.1.9); rounded up, as in `ntp`.
+        Kind::Micros => out.extend((ntp(ns / 1_000 * 1_000).next_multiple_of(0x800)).to_be_bytes()),
+        _ => out.extend(ntp(ns).to_be_bytes()),
+    }
+}
+
+/// A time in the format of NTP: seconds since 1900, and 2^-32 of a second. Rounded up, so that the ns it stands for,
+/// rounded down, are those that it was made of.
+fn ntp(ns: u64) -> u64 {
+    let fraction = ((ns % 1_000_000_000) << 32).div_ceil(1_000_000_000);
+    ((ns / 1_000_000_000 + NTP_OFFSET_S) << 32) + fraction
+}
+
+/// A text cut to a length, between characters.
+fn cut(text: &str, bytes: u16) -> &str {
+    let most = if bytes == VARIABLE { VARIABLE_BYTES_MAX } else { usize::from(bytes) };
+    let mut end = text.len().min(most);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}
+
+/// Appends octets: of a fixed length with zeros after them, of a variable one after their length (RFC 7011, 7).
+pub(crate) fn append_bytes(out: &mut Vec<u8>, length: u16, bytes: &[u8]) {
+    if length != VARIABLE {
+        let bytes = &bytes[..bytes.len().min(usize::from(length))];
+        out.extend(bytes);
+        out.extend(std::iter::repeat_n(0, usize::from(length) - bytes.len()));
+        return;
+    }
+    let bytes = &bytes[..bytes.len().min(VARIABLE_BYTES_MAX)];
+    match u8::try_from(bytes.len()) {
+        Ok(short) if short < 255 => out.push(short),
+        _ => {
+            out.push(255);
+            out.extend((bytes.len() as u16).to_be_bytes());
+        }
+    }
+    out.extend(bytes);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::export::template::{Dialect, Template};
+
+    fn field(name: &str, datum: Datum<'_>) -> Vec<u8> {
+        let plan = Template::parse(&format!("%{name}")).unwrap().plan(Dialect::Ipfix, false, true).unwrap();
+        let mut out = Vec::new();
+        append_field(&mut out, &plan.steps[0], datum, 1_000);
+        out
+    }
+
+    #[test]
+    fn numbers_are_big_endian_and_saturate() {
+        assert_eq!(field("IN_BYTES", Datum::Number(0x0102)), [0, 0, 0, 0, 0, 0, 1, 2]);
+        assert_eq!(field("PROTOCOL", Datum::Number(300)), [255]);
+        assert_eq!(field("INPUT_SNMP", Datum::Number(7)), [0, 0, 0, 7]);
+        assert_eq!(field("mplsTopLabelStackSection", Datum::Number(0x12345)), [0x12, 0x34, 0x50]);
+        assert_eq!(field("quaffIsContinued", Datum::Number(1)), [1]);
+        assert_eq!(field("quaffIsContinued", Datum::Number(0)), [2]);
+    }
+
+    /// RFC 7011, 7: one octet of length up to 254, three from 255.
+    #[test]
+    fn variable_lengths_have_one_or_three_octets() {
+        assert_eq!(field("TLS_SERVER_NAME", Datum::Text("ab")), [2, b'a', b'b']);
+        assert_eq!(field("TLS_SERVER_NAME", Datum::Absent), [0]);
+        let long = "x".repeat(300);
+        let bytes = field("TLS_SERVER_NAME", Datum::Text(&long));
+        assert_eq!((&bytes[..3], bytes.len()), (&[255, 1, 44][..], 303));
+        assert_eq!(cut("a\u{e4}", 2), "a");
+    }
+
+    /// 2^31 ns parts of a second: the fraction of half a second is 2^31; 1970 is 2208988800 s of NTP.
+    #[test]
+    fn times_have_the_form_of_their_type() {
+        let ns = 1_500_000_000;
+        assert_eq!(field("flowStartSeconds", Datum::Time(ns)), [0, 0, 0, 1]);
+        assert_eq!(field("flowStartMilliseconds", Datum::Time(ns)), 1_500_u64.to_be_bytes());
+        let ntp = ((NTP_OFFSET_S + 1) << 32 | 1 << 31).to_be_bytes();
+        assert_eq!(field("flowStartNanoseconds", Datum::Time(ns)), ntp);
+        assert_eq!(field("flowStartMicroseconds", Datum::Time(ns)), ntp);
+        assert_eq!(field("FIRST_SWITCHED", Datum::Time(ns)), 500_u32.to_be_bytes());
+    }
+
+    #[test]
+    fn ntp_keeps_each_unit() {
+        for us in [0, 1, 999_999, 1_234_567_890_123_456, 7_000_001] {
+            let ntp = ntp(us * 1_000).next_multiple_of(0x800);
+            let fraction = ((ntp & 0xffff_ffff) * 1_000_000) >> 32;
+            assert_eq!(((ntp >> 32) - NTP_OFFSET_S) * 1_000_000 + fraction, us);
+        }
+        for ns in [0, 1, 999_999_999, 1_234_567_890_123_456_789, 7_000_000_001] {
+            let ntp = ntp(ns);
+            let fraction = ((ntp & 0xffff_ffff) * 1_000_000_000) >> 32;
+            assert_eq!(((ntp >> 32) - NTP_OFFSET_S) * 1_000_000_000 + fraction, ns);
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! Export: flow records as messages of NetFlow v5, NetFlow v9 and IPFIX, as IPFIX files, and as text.
+//!
+//! | module | contents |
+//! |---|---|
+//! | `element` | the registry of information elements: numbers, both names, types |
+//! | `template` | the template language, compiled into copy plans |
+//! | `value` | the values of a record, read in one place for all formats |
+//! | `encode` | one field as bytes |
+//! | `message` | packing into sets and messages; the sequence of a session |
+//! | `v5`, `v9`, `ipfix` | the wire formats |
+//! | `options` | the records that describe the exporter |
+//! | `encoder` | records in, messages out |
+//! | `routes`, `mmdb` | AS numbers of addresses, from a file |
+//! | `file` | IPFIX files (RFC 5655) |
+//! | `text` | JSON lines, CSV, Zeek's conn.log |
+//!
+//! Everything here is pure: bytes out, no sockets, no clock. Sending is [`crate::collector`]'s.
+
+mod element;
+mod encode;
+mod encoder;
+mod file;
+mod ipfix;
+mod message;
+mod mmdb;
+mod options;
+#[cfg(test)]
+pub(crate) mod roundtrip;
+mod routes;
+#[cfg(test)]
+pub(crate) mod samples;
+mod template;
+mod text;
+mod v5;
+mod v9;
+mod value;
+
+pub use element::{Element, Kind, NTOP, PRIVATE, REVERSE};
+pub use encoder::{BiflowPolicy, Encoder, EncoderPlan, TEMPLATE_ID, Unencoded};
+pub use file::FileEncoder;
+pub use message::{Carried, Message, Session, Version};
+pub use options::{Statistics, Timeouts};
+pub use routes::AsTable;
+pub use template::{DEFAULT_IPFIX, DEFAULT_TEXT, DEFAULT_V9, Dialect, Template, TemplateError, UnknownName};
+pub use text::{Names, TextEncoder, TextFormat};
+pub use value::{Interface, Route, Routes, SamplingView, Scene};
+
+pub(crate) use ipfix::withdrawal;

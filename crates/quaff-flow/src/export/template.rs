@@ -1,0 +1,457 @@
+//! The template language of nProbe's `-T`, and the copy plans that it is compiled to. Names only: nothing is encoded
+//! here.
+//!
+//! A name begins at `%` and ends at white space or at the next `%`; text outside of names is ignored. It is nProbe's
+//! label or the IPFIX name, exactly. A second mention of a field is skipped. One template serves both address families:
+//! the plan for IPv6 has the twins of the fields that the plan for IPv4 has.
+
+use super::element::{self, Element, Kind, REVERSE, REVERSE_BIT, VARIABLE, Value};
+use super::value::Side;
+use crate::plan::{ExtrasPlan, KeyPlan};
+use std::fmt;
+
+/// nProbe's template of NetFlow v9.
+pub const DEFAULT_V9: &str = "%IPV4_SRC_ADDR %IPV4_DST_ADDR %IPV4_NEXT_HOP %INPUT_SNMP %OUTPUT_SNMP %IN_PKTS %IN_BYTES \
+    %FIRST_SWITCHED %LAST_SWITCHED %L4_SRC_PORT %L4_DST_PORT %TCP_FLAGS %PROTOCOL %SRC_TOS %SRC_AS %DST_AS \
+    %IPV4_SRC_MASK %IPV4_DST_MASK";
+/// nProbe's template of IPFIX: times since 1970 instead of times since the start of the device.
+pub const DEFAULT_IPFIX: &str = "%IPV4_SRC_ADDR %IPV4_DST_ADDR %IPV4_NEXT_HOP %INPUT_SNMP %OUTPUT_SNMP %IN_PKTS %IN_BYTES \
+    %FLOW_START_MILLISECONDS %FLOW_END_MILLISECONDS %L4_SRC_PORT %L4_DST_PORT %TCP_FLAGS %PROTOCOL %SRC_TOS \
+    %SRC_AS %DST_AS %IPV4_SRC_MASK %IPV4_DST_MASK";
+/// The fields of texts unless a template names others: both directions, times to the nanosecond.
+pub const DEFAULT_TEXT: &str = "%flowStartNanoseconds %flowEndNanoseconds %sourceIPv4Address %destinationIPv4Address \
+    %sourceTransportPort %destinationTransportPort %protocolIdentifier %icmpTypeCodeIPv4 %vlanId %ingressInterface \
+    %ipClassOfService %tcpControlBits %reverseTcpControlBits %packetDeltaCount %octetDeltaCount \
+    %reversePacketDeltaCount %reverseOctetDeltaCount %flowEndReason %quaffInitiatorRule %quaffIsContinued";
+
+/// Fields in nProbe's words that stand for several.
+const MACROS: &[(&str, &str)] = &[(
+    "@NTOPNG@",
+    "%IN_SRC_MAC %OUT_DST_MAC %INPUT_SNMP %OUTPUT_SNMP %SRC_VLAN %IPV4_SRC_ADDR %IPV4_DST_ADDR %L4_SRC_PORT \
+     %L4_DST_PORT %PROTOCOL %IN_BYTES %IN_PKTS %OUT_BYTES %OUT_PKTS %FIRST_SWITCHED %LAST_SWITCHED %TCP_FLAGS \
+     %CLIENT_TCP_FLAGS %SERVER_TCP_FLAGS %CLIENT_NW_LATENCY_MS %SERVER_NW_LATENCY_MS %RETRANSMITTED_IN_PKTS \
+     %RETRANSMITTED_OUT_PKTS %OOORDER_IN_PKTS %OOORDER_OUT_PKTS %L7_PROTO_NAME %DNS_QUERY %HTTP_HOST \
+     %TLS_SERVER_NAME",
+)];
+/// Other names of nProbe's for a field that has one here.
+const ALIASES: &[(&str, &str)] = &[
+    ("SRC_MASK", "IPV4_SRC_MASK"),
+    ("DST_MASK", "IPV4_DST_MASK"),
+    ("SSL_SERVER_NAME", "TLS_SERVER_NAME"),
+    ("VLAN", "SRC_VLAN"),
+];
+/// The longest template text, after which a file was meant.
+const TEXT_BYTES_MAX: usize = 64 << 10;
+
+/// A wire format with templates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Dialect {
+    V9,
+    Ipfix,
+}
+
+/// A template, as the user wrote it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Template {
+    fields: Vec<Named>,
+}
+
+/// A field of a template: an element, and the direction that it is wanted of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Named {
+    pub(crate) element: &'static Element,
+    pub(crate) is_reverse: bool,
+}
+
+/// A mistake in a template.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TemplateError {
+    #[error("the template names no field; a name begins with %, as in %IPV4_SRC_ADDR")]
+    Empty,
+    #[error("the template has {0} bytes; {TEXT_BYTES_MAX} at most")]
+    TooLong(usize),
+    #[error("{}", unknown_names(.0))]
+    Unknown(Vec<UnknownName>),
+    #[error("NetFlow v9 has no number for {0}: leave it out, or export IPFIX")]
+    NotInV9(String),
+    #[error(
+        "the template has {fields} fields, for which messages of {bytes_max} bytes have no room: name fewer"
+    )]
+    TooManyFields { fields: usize, bytes_max: usize },
+}
+
+/// A name that no element has, and the nearest names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnknownName {
+    pub name: String,
+    pub near: Vec<&'static str>,
+}
+
+impl fmt::Display for UnknownName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "%{}", self.name)?;
+        match self.near.split_first() {
+            None => Ok(()),
+            Some((first, others)) => {
+                write!(f, " (similar: %{first}")?;
+                others.iter().try_for_each(|other| write!(f, ", %{other}"))?;
+                f.write_str(")")
+            }
+        }
+    }
+}
+
+fn unknown_names(unknown: &[UnknownName]) -> String {
+    let names: Vec<String> = unknown.iter().map(UnknownName::to_string).collect();
+    format!("the template names unknown fields: {}", names.join("; "))
+}
+
+impl Template {
+    /// Reads a template. An unknown name is an error.
+    pub fn parse(text: &str) -> Result<Self, TemplateError> {
+        let (template, unknown) = Self::parse_known(text)?;
+        if unknown.is_empty() { Ok(template) } else { Err(TemplateError::Unknown(unknown)) }
+    }
+
+    /// Reads a template and skips unknown names, as nProbe does; they are returned. At least one has to be known.
+    pub fn parse_known(text: &str) -> Result<(Self, Vec<UnknownName>), TemplateError> {
+        if text.len() > TEXT_BYTES_MAX {
+            return Err(TemplateError::TooLong(text.len()));
+        }
+        let text = MACROS.iter().fold(text.to_owned(), |text, (name, fields)| text.replace(name, fields));
+        let (mut fields, mut unknown) = (Vec::new(), Vec::<UnknownName>::new());
+        for name in names(&text) {
+            let known = ALIASES.iter().find(|(alias, _)| *alias == name).map_or(name, |(_, known)| known);
+            match element::find(known) {
+                Some((element, is_reverse)) => {
+                    let named = Named { element: element::for_ipv4(element), is_reverse };
+                    if !fields.contains(&named) {
+                        fields.push(named);
+                    }
+                }
+                None if unknown.iter().any(|unknown| unknown.name == name) => {}
+                None => unknown.push(UnknownName { name: name.to_owned(), near: element::near(name) }),
+            }
+        }
+        match (fields.is_empty(), unknown.is_empty()) {
+            (true, true) => return Err(TemplateError::Empty),
+            (true, false) => return Err(TemplateError::Unknown(unknown)),
+            (false, _) => {}
+        }
+        Ok((Self { fields }, unknown))
+    }
+
+    /// The template of a format unless the user names one.
+    pub fn default_for(dialect: Dialect) -> Self {
+        let text = match dialect {
+            Dialect::V9 => DEFAULT_V9,
+            Dialect::Ipfix => DEFAULT_IPFIX,
+        };
+        Self::parse(text).unwrap_or(Self { fields: Vec::new() })
+    }
+
+    /// The fields of texts unless the user names others.
+    pub fn default_text() -> Self {
+        Self::parse(DEFAULT_TEXT).unwrap_or(Self { fields: Vec::new() })
+    }
+
+    pub(crate) fn fields(&self) -> &[Named] {
+        &self.fields
+    }
+
+    /// Returns `true` if a field is of the reverse direction: a record then is a conversation, otherwise each of its
+    /// directions is a record.
+    pub fn is_biflow(&self) -> bool {
+        self.fields.iter().any(|field| field.is_reverse || field.element.of_reverse)
+    }
+
+    /// The extras that a meter has to compute for these fields.
+    pub fn extras(&self) -> ExtrasPlan {
+        let mut plan = ExtrasPlan::default();
+        for field in &self.fields {
+            match field.element.value {
+                Value::SourceMac | Value::DestinationMac => plan.macs = true,
+                Value::Retransmitted | Value::OutOfOrder | Value::LostBytes | Value::WindowMax => {
+                    plan.tcp = true
+                }
+                Value::ClientLatency | Value::ServerLatency => plan.tcp = true,
+                Value::ClientRoundTrip | Value::ServerRoundTrip => plan.tcp = true,
+                Value::MinLength | Value::MaxLength | Value::GapMin | Value::GapMax => plan.statistics = true,
+                Value::PayloadBytes => plan.statistics = true,
+                Value::Payload => plan.payload_bytes = plan.payload_bytes.max(64),
+                Value::Application | Value::ServerName(_) => {
+                    plan.application = true;
+                    plan.payload_bytes = plan.payload_bytes.max(1500);
+                }
+                _ => {}
+            }
+        }
+        plan
+    }
+
+    /// Compiles the plan for a format and an address family. `is_biflow` leaves the fields of the reverse direction in.
+    pub(crate) fn plan(
+        &self,
+        dialect: Dialect,
+        is_ipv6: bool,
+        is_biflow: bool,
+    ) -> Result<CopyPlan, TemplateError> {
+        let wanted =
+            self.fields.iter().filter(|field| is_biflow || !(field.is_reverse || field.element.of_reverse));
+        let mut steps = Vec::new();
+        for field in wanted {
+            // ICMP_TYPE of NetFlow v9 is for both families; IPFIX has an element for each.
+            let is_shared = dialect == Dialect::V9 && field.element.value == Value::IcmpTypeCode;
+            let has_twin = is_ipv6 && !is_shared;
+            let element = if has_twin { element::for_ipv6(field.element) } else { field.element };
+            let side = self.side(field, is_biflow, dialect);
+            steps.push(Step::new(element, side, field.is_reverse, dialect)?);
+        }
+        let of_uptime = |step: &Step| matches!(step.element.id, 21 | 22) && step.element.pen == 0;
+        let has_init_time = steps.iter().any(|step| step.element.value == Value::InitTime);
+        if dialect == Dialect::Ipfix && steps.iter().any(of_uptime) && !has_init_time {
+            // Times since the start of a device mean nothing without that time (RFC 7012, 5.10).
+            let init_time = element::by_number(0, 160).into_iter();
+            for element in init_time {
+                steps.push(Step::new(element, Side::Forward, false, dialect)?);
+            }
+        }
+        let icmp = |step: &Step| matches!(step.element.value, Value::IcmpTypeCode | Value::IcmpType);
+        let icmp_in_port = !steps.iter().any(icmp);
+        let fixed: u16 = steps.iter().map(|step| if step.bytes == VARIABLE { 1 } else { step.bytes }).sum();
+        Ok(CopyPlan { steps, icmp_in_port, bytes_min: usize::from(fixed) })
+    }
+
+    /// The side that a field of a text is read of.
+    pub(crate) fn side_of_text(&self, field: &Named) -> Side {
+        self.side(field, self.is_biflow(), Dialect::Ipfix)
+    }
+
+    /// The side that a field is read of. In a conversation, a value that has no field for the reverse direction covers
+    /// both: the first packet of either one, the last, and in NetFlow v9 the flags of both.
+    fn side(&self, field: &Named, is_biflow: bool, dialect: Dialect) -> Side {
+        if field.is_reverse || field.element.of_reverse {
+            return Side::Reverse;
+        }
+        let value = field.element.value;
+        let has_reverse = self
+            .fields
+            .iter()
+            .any(|other| other.element.value == value && (other.is_reverse || other.element.of_reverse));
+        let covers = match value {
+            Value::Start | Value::End | Value::Duration | Value::MinTtl | Value::MaxTtl => true,
+            Value::MinLength | Value::MaxLength => true,
+            Value::TcpFlags => dialect == Dialect::V9 && field.element.pen == 0,
+            _ => false,
+        };
+        if is_biflow && covers && !has_reverse { Side::Both } else { Side::Forward }
+    }
+}
+
+/// The names in a template.
+fn names(text: &str) -> impl Iterator<Item = &str> {
+    let tokens = text.split('%').skip(1);
+    tokens
+        .map(|token| token.split(char::is_whitespace).next().unwrap_or_default())
+        .filter(|name| !name.is_empty())
+}
+
+/// A template compiled for one format and address family: which value to write where, and how long it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct CopyPlan {
+    pub(crate) steps: Vec<Step>,
+    /// The destination's port carries type and code of ICMP, as in NetFlow v5: no other field does.
+    pub(crate) icmp_in_port: bool,
+    /// The shortest record.
+    pub(crate) bytes_min: usize,
+}
+
+/// One field of a plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Step {
+    pub(crate) element: &'static Element,
+    pub(crate) side: Side,
+    /// The number on the wire, without the enterprise bit.
+    pub(crate) id: u16,
+    /// The enterprise on the wire; 0 is IANA.
+    pub(crate) pen: u32,
+    /// The length on the wire; 65535 is variable.
+    pub(crate) bytes: u16,
+}
+
+impl Step {
+    /// A field of a record.
+    fn new(
+        element: &'static Element,
+        side: Side,
+        is_reverse: bool,
+        dialect: Dialect,
+    ) -> Result<Self, TemplateError> {
+        if dialect == Dialect::Ipfix {
+            let (id, pen) = numbers(element, is_reverse);
+            return Ok(Self { element, side, id, pen, bytes: element.bytes });
+        }
+        let id = match (is_reverse, element.twin) {
+            (false, _) => element.v9,
+            (true, Some(twin)) => twin.v9,
+            (true, None) => 0,
+        };
+        if id == 0 {
+            let prefix = if is_reverse { "the reverse direction of " } else { "" };
+            return Err(TemplateError::NotInV9(format!("{prefix}%{}", element.name)));
+        }
+        if element.v9_bytes == VARIABLE || matches!(element.kind, Kind::Micros | Kind::Nanos) {
+            return Err(TemplateError::NotInV9(format!("%{}", element.name)));
+        }
+        Ok(Self { element, side, id, pen: 0, bytes: element.v9_bytes })
+    }
+}
+
+/// The number and the enterprise of an element on the wire of IPFIX.
+pub(crate) fn numbers(element: &Element, is_reverse: bool) -> (u16, u32) {
+    match (is_reverse, element.pen) {
+        (false, pen) => (element.id, pen),
+        (true, 0) => (element.id, REVERSE),
+        (true, pen) => (element.id | REVERSE_BIT, pen),
+    }
+}
+
+impl CopyPlan {
+    /// The bits of flowKeyIndicator (IE 173): fields by their place, of which only the first 64 can be named.
+    pub(crate) fn key_bits(&self, key: &KeyPlan) -> u64 {
+        let is_key = |step: &&(usize, &Step)| match step.1.element.value {
+            Value::Source | Value::Destination | Value::SourcePort | Value::DestinationPort => true,
+            Value::Protocol | Value::IpVersion => true,
+            Value::Vlan => key.vlan,
+            Value::MplsLabel => key.mpls,
+            Value::Input => key.interface,
+            Value::ServiceClass => key.tos,
+            Value::Tunnel => key.tunnel,
+            _ => false,
+        };
+        let numbered: Vec<(usize, &Step)> = self.steps.iter().enumerate().take(64).collect();
+        numbered.iter().filter(is_key).fold(0, |bits, (place, _)| bits | 1 << place)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::export::element::PRIVATE;
+    use proptest::prelude::*;
+
+    fn fields(text: &str) -> Vec<&'static str> {
+        Template::parse(text).unwrap().fields.iter().map(|field| field.element.name).collect()
+    }
+
+    #[test]
+    fn both_label_sets_are_one_language() {
+        let one = Template::parse("%IPV4_SRC_ADDR %IN_BYTES %OUT_BYTES").unwrap();
+        let other = Template::parse("%sourceIPv4Address%octetDeltaCount\r\n%reverseOctetDeltaCount").unwrap();
+        assert_eq!(one, other);
+    }
+
+    #[test]
+    fn text_around_names_and_repetitions_are_ignored() {
+        assert_eq!(
+            fields("my %PROTOCOL no: %PROTOCOL template %IN_PKTS"),
+            ["protocolIdentifier", "packetDeltaCount"]
+        );
+    }
+
+    #[test]
+    fn aliases_and_families_meet_in_one_field() {
+        let names = fields("%SRC_MASK %IPV6_SRC_MASK %IPV6_SRC_ADDR");
+        assert_eq!(names, ["sourceIPv4PrefixLength", "sourceIPv4Address"]);
+    }
+
+    #[test]
+    fn an_unknown_name_is_an_error_with_its_neighbours() {
+        let error =
+            Template::parse("%IPV4_SRC_ADDR %IN_BYTE %NOTHING_LIKE_IT_AT_ALL").unwrap_err().to_string();
+        let expected = "the template names unknown fields: %IN_BYTE (similar: %IN_BYTES";
+        assert!(error.starts_with(expected), "{error}");
+        assert!(error.ends_with("; %NOTHING_LIKE_IT_AT_ALL"), "{error}");
+
+        let (template, unknown) = Template::parse_known("%IN_BYTE %IN_PKTS %IN_BYTE").unwrap();
+        assert_eq!((template.fields.len(), unknown.len()), (1, 1));
+        assert_eq!(Template::parse("no names"), Err(TemplateError::Empty));
+        assert!(matches!(Template::parse_known("%IN_BYTE"), Err(TemplateError::Unknown(_))));
+    }
+
+    /// The default template has 49 bytes with ifIndex of 2 in nProbe 6.9, 53 with 4; both counters of 8 make 61.
+    #[test]
+    fn the_default_record_has_61_bytes() {
+        let template = Template::default_for(Dialect::V9);
+        assert_eq!(template.plan(Dialect::V9, false, false).unwrap().bytes_min, 61);
+        assert_eq!(template.plan(Dialect::V9, true, false).unwrap().bytes_min, 61 + 3 * 12);
+        let ipfix = Template::default_for(Dialect::Ipfix).plan(Dialect::Ipfix, false, false).unwrap();
+        assert_eq!(ipfix.bytes_min, 61 + 1 + 8);
+    }
+
+    #[test]
+    fn times_since_the_start_bring_that_time_along_in_ipfix() {
+        let template = Template::parse("%FIRST_SWITCHED %PROTOCOL").unwrap();
+        let ids = |dialect| -> Vec<u16> {
+            template.plan(dialect, false, false).unwrap().steps.iter().map(|step| step.id).collect()
+        };
+        assert_eq!(ids(Dialect::Ipfix), [22, 4, 160]);
+        assert_eq!(ids(Dialect::V9), [22, 4]);
+    }
+
+    #[test]
+    fn the_reverse_direction_has_the_numbers_of_rfc_5103() {
+        let template =
+            Template::parse("%IN_BYTES %OUT_BYTES %reverseTcpControlBits %reverseQuaffLostOctetCount")
+                .unwrap();
+        let plan = template.plan(Dialect::Ipfix, false, true).unwrap();
+        let numbers: Vec<(u32, u16)> = plan.steps.iter().map(|step| (step.pen, step.id)).collect();
+        assert_eq!(numbers, [(0, 1), (REVERSE, 1), (REVERSE, 6), (PRIVATE, REVERSE_BIT | 2)]);
+        let uniflow = template.plan(Dialect::Ipfix, false, false).unwrap();
+        assert_eq!(uniflow.steps.len(), 1);
+    }
+
+    #[test]
+    fn fields_without_a_number_in_v9_are_refused() {
+        for name in ["%quaffLostOctetCount", "%flowStartNanoseconds", "%reverseMinimumTTL"] {
+            let template = Template::parse(name).unwrap();
+            assert!(
+                matches!(template.plan(Dialect::V9, false, true), Err(TemplateError::NotInV9(_))),
+                "{name}"
+            );
+        }
+        let out = Template::parse("%OUT_PKTS").unwrap().plan(Dialect::V9, false, true).unwrap();
+        assert_eq!(out.steps[0].id, 24);
+    }
+
+    #[test]
+    fn key_fields_are_marked_by_their_place() {
+        let template = Template::parse("%IN_BYTES %IPV4_SRC_ADDR %SRC_VLAN %SRC_TOS").unwrap();
+        let plan = template.plan(Dialect::Ipfix, false, false).unwrap();
+        assert_eq!(plan.key_bits(&KeyPlan::default()), 0b0110);
+    }
+
+    #[test]
+    fn extras_are_asked_for_by_name_only() {
+        assert!(!Template::default_for(Dialect::Ipfix).extras().is_any());
+        let plan = Template::parse("%TLS_SERVER_NAME %MIN_IP_PKT_LEN").unwrap().extras();
+        assert!(plan.application && plan.statistics && plan.payload_bytes >= 1500 && !plan.tcp && !plan.macs);
+    }
+
+    #[test]
+    fn the_ntopng_macro_is_known_by_name() {
+        assert!(Template::parse("@NTOPNG@").unwrap().fields.len() > 20);
+    }
+
+    proptest! {
+        /// Any text is read or refused, and what is read compiles for IPFIX.
+        #[test]
+        fn any_text_is_read_or_refused(text in "[%A-Za-z0-9_@ \r\n\u{e4}]{0,200}") {
+            if let Ok((template, _)) = Template::parse_known(&text) {
+                for (is_ipv6, is_biflow) in [(false, false), (true, true)] {
+                    prop_assert!(template.plan(Dialect::Ipfix, is_ipv6, is_biflow).is_ok());
+                }
+            }
+        }
+    }
+}

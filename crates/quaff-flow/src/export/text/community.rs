@@ -1,0 +1,145 @@
+//! Community ID version 1: a text that names a conversation in the logs of several tools.
+//!
+//! `1:` and the base64 of the SHA-1 of seed, lower end first, protocol and ports
+//! (github.com/corelight/community-id-spec).
+
+use crate::record::RecordKey;
+use std::net::IpAddr;
+
+/// The Community ID of a flow, with seed 0. The same for both directions.
+pub(crate) fn community_id(key: &RecordKey) -> String {
+    let ((one_port, other_port), is_one_way) = ports(key);
+    let (mut one, mut other) = ((bytes(key.source), one_port), (bytes(key.destination), other_port));
+    if !is_one_way && other < one {
+        std::mem::swap(&mut one, &mut other);
+    }
+    let mut input = vec![0, 0];
+    input.extend(&one.0);
+    input.extend(&other.0);
+    input.extend([key.protocol, 0]);
+    if matches!(key.protocol, 1 | 6 | 17 | 58 | 132) {
+        input.extend(one.1.to_be_bytes());
+        input.extend(other.1.to_be_bytes());
+    }
+    format!("1:{}", base64(&sha1(&input)))
+}
+
+fn bytes(address: IpAddr) -> Vec<u8> {
+    match address {
+        IpAddr::V4(address) => address.octets().to_vec(),
+        IpAddr::V6(address) => address.octets().to_vec(),
+    }
+}
+
+/// The ports; of ICMP the type and the type of its answer, or type and code of a message that has none.
+fn ports(key: &RecordKey) -> ((u16, u16), bool) {
+    const ANSWERS_4: [(u16, u16); 4] = [(8, 0), (13, 14), (15, 16), (17, 18)];
+    const ANSWERS_6: [(u16, u16); 5] = [(128, 129), (130, 131), (133, 134), (135, 136), (139, 140)];
+    let pairs: &[(u16, u16)] = match key.protocol {
+        1 => &ANSWERS_4,
+        58 => &ANSWERS_6,
+        _ => return ((key.source_port, key.destination_port), false),
+    };
+    let (kind, code) = (key.icmp_type_code >> 8, key.icmp_type_code & 0xff);
+    for (request, answer) in pairs {
+        if kind == *request {
+            return ((kind, *answer), false);
+        }
+        if kind == *answer {
+            return ((kind, *request), false);
+        }
+    }
+    ((kind, code), true)
+}
+
+/// SHA-1 (RFC 3174). Names only: nothing here relies on its strength.
+fn sha1(input: &[u8]) -> [u8; 20] {
+    let mut padded = input.to_vec();
+    padded.push(0x80);
+    while padded.len() % 64 != 56 {
+        padded.push(0);
+    }
+    padded.extend((input.len() as u64 * 8).to_be_bytes());
+    let mut state: [u32; 5] = [0x6745_2301, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476, 0xc3d2_e1f0];
+    for block in padded.chunks_exact(64) {
+        let mut words = [0_u32; 80];
+        for (word, bytes) in words.iter_mut().zip(block.chunks_exact(4)) {
+            *word = u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+        }
+        for at in 16..80 {
+            words[at] = (words[at - 3] ^ words[at - 8] ^ words[at - 14] ^ words[at - 16]).rotate_left(1);
+        }
+        let [mut a, mut b, mut c, mut d, mut e] = state;
+        for (at, word) in words.iter().enumerate() {
+            let (mixed, constant) = match at / 20 {
+                0 => (b & c | !b & d, 0x5a82_7999),
+                1 => (b ^ c ^ d, 0x6ed9_eba1),
+                2 => (b & c | b & d | c & d, 0x8f1b_bcdc),
+                _ => (b ^ c ^ d, 0xca62_c1d6),
+            };
+            let sum = a.rotate_left(5).wrapping_add(mixed).wrapping_add(e).wrapping_add(*word);
+            (e, d, c, b, a) = (d, c, b.rotate_left(30), a, sum.wrapping_add(constant));
+        }
+        for (sum, part) in state.iter_mut().zip([a, b, c, d, e]) {
+            *sum = sum.wrapping_add(part);
+        }
+    }
+    let mut digest = [0; 20];
+    for (bytes, word) in digest.chunks_exact_mut(4).zip(state) {
+        bytes.copy_from_slice(&word.to_be_bytes());
+    }
+    digest
+}
+
+/// Base64 (RFC 4648, 4).
+fn base64(input: &[u8]) -> String {
+    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::new();
+    for chunk in input.chunks(3) {
+        let bits =
+            chunk.iter().fold(0_u32, |bits, byte| bits << 8 | u32::from(*byte)) << (8 * (3 - chunk.len()));
+        for at in 0..4 {
+            let letter = LETTERS[(bits >> (18 - 6 * at) & 63) as usize];
+            text.push(if at <= chunk.len() { char::from(letter) } else { '=' });
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(protocol: u8, ends: [(&str, u16); 2], icmp_type_code: u16) -> RecordKey {
+        RecordKey {
+            source: ends[0].0.parse().unwrap(),
+            destination: ends[1].0.parse().unwrap(),
+            source_port: ends[0].1,
+            destination_port: ends[1].1,
+            protocol,
+            icmp_type_code,
+            vlan: 0,
+            mpls_label: 0,
+            interface: 0,
+            tos: 0,
+            tunnel: 0,
+        }
+    }
+
+    /// Vectors of RFC 3174, 7.3.
+    #[test]
+    fn sha1_is_that_of_the_rfc() {
+        let hex = |digest: [u8; 20]| digest.map(|byte| format!("{byte:02x}")).concat();
+        assert_eq!(hex(sha1(b"abc")), "a9993e364706816aba3e25717850c26c9cd0d89d");
+        let long = b"abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq";
+        assert_eq!(hex(sha1(long)), "84983e441c3bd26ebaae4aa1f95129e5e54670f1");
+    }
+
+    /// The baseline of the specification.
+    #[test]
+    fn a_conversation_has_the_id_of_the_specification_both_ways() {
+        let ends = [("128.232.110.120", 34855), ("66.35.250.204", 80)];
+        assert_eq!(community_id(&key(6, ends, 0)), "1:LQU9qZlK+B5F3KDmev6m5PMibrg=");
+        assert_eq!(community_id(&key(6, [ends[1], ends[0]], 0)), "1:LQU9qZlK+B5F3KDmev6m5PMibrg=");
+    }
+}

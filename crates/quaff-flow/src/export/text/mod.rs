@@ -1,0 +1,294 @@
+//! Records as text: JSON lines, CSV and Zeek's conn.log, under the names of IPFIX, nProbe, Zeek or ECS. Bytes out only.
+
+mod cell;
+mod community;
+mod ecs;
+mod zeek;
+
+use super::element::{self, Element, Kind, Value, capital};
+use super::template::{Named, Template};
+use super::value::{Datum, Scene, Side, View, read};
+use crate::record::FlowRecord;
+use cell::Cell;
+use std::borrow::Cow;
+
+/// A text format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TextFormat {
+    /// One object a line.
+    Json,
+    /// A line of names, then one line a record.
+    Csv { separator: u8 },
+    /// conn.log with its header; the columns are Zeek's.
+    Zeek,
+}
+
+/// The names of columns; those of Zeek and ECS have columns of their own.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Names {
+    #[default]
+    Ipfix,
+    Nprobe,
+    Zeek,
+    Ecs,
+}
+
+impl std::str::FromStr for Names {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, String> {
+        match word {
+            "ipfix" => Ok(Self::Ipfix),
+            "nprobe" => Ok(Self::Nprobe),
+            "zeek" => Ok(Self::Zeek),
+            "ecs" => Ok(Self::Ecs),
+            _ => Err(format!("unknown names {word:?}: choose ipfix, nprobe, zeek or ecs")),
+        }
+    }
+}
+
+/// Writes records as text.
+#[derive(Debug)]
+pub struct TextEncoder {
+    format: TextFormat,
+    columns: Vec<Column>,
+    /// A record of the meter is one line; otherwise each of its directions is.
+    is_biflow: bool,
+    icmp_in_port: bool,
+}
+
+/// A column: its name, also as the key of JSON, for IPv4 and IPv6.
+#[derive(Debug, Clone)]
+struct Column {
+    names: [String; 2],
+    keys: [Vec<u8>; 2],
+    value: Source,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Source {
+    Field(&'static Element, Side),
+    Zeek(&'static str),
+    Ecs(&'static str),
+}
+
+impl Column {
+    fn new(names: [String; 2], value: Source) -> Self {
+        let keys = names.clone().map(|name| {
+            let mut key = Vec::new();
+            Cell::Text(name.into()).write_json(&mut key);
+            key.push(b':');
+            key
+        });
+        Self { names, keys, value }
+    }
+}
+
+impl TextEncoder {
+    /// An encoder of the fields of `template`; Zeek and ECS have fields of their own.
+    pub fn new(format: TextFormat, names: Names, template: &Template) -> Self {
+        let is_zeek = format == TextFormat::Zeek || names == Names::Zeek;
+        let fixed = |name: &'static str, value| Column::new([name.to_owned(), name.to_owned()], value);
+        let columns = if is_zeek {
+            zeek::COLUMNS.iter().map(|(name, _)| fixed(name, Source::Zeek(name))).collect()
+        } else if names == Names::Ecs {
+            ecs::COLUMNS.iter().map(|name| fixed(name, Source::Ecs(name))).collect()
+        } else {
+            template.fields().iter().map(|field| field_column(template, field, names)).collect()
+        };
+        let icmp = |field: &Named| matches!(field.element.value, Value::IcmpTypeCode | Value::IcmpType);
+        let icmp_in_port = !template.fields().iter().any(icmp);
+        let is_biflow = is_zeek || names == Names::Ecs || template.is_biflow();
+        Self { format, columns, is_biflow, icmp_in_port }
+    }
+
+    /// Returns `true` if a conversation is one line.
+    pub(crate) fn is_biflow(&self) -> bool {
+        self.is_biflow
+    }
+
+    /// Appends the lines that a file begins with. `now_ns` is the time of its opening.
+    pub fn begin(&self, now_ns: u64, out: &mut Vec<u8>) {
+        match self.format {
+            TextFormat::Json => {}
+            TextFormat::Zeek => {
+                let mut opened = Vec::new();
+                Cell::Iso(now_ns, 0).write_plain(&mut opened);
+                let opened = String::from_utf8_lossy(&opened).replace(['T', ':'], "-").replace('Z', "");
+                out.extend(zeek::header(&opened).as_bytes());
+            }
+            TextFormat::Csv { separator } => {
+                for (at, column) in self.columns.iter().enumerate() {
+                    if at > 0 {
+                        out.push(separator);
+                    }
+                    Cell::Text(Cow::Borrowed(&column.names[0])).write_csv(separator, out);
+                }
+                out.push(b'\n');
+            }
+        }
+    }
+
+    /// Appends the lines of a record; returns how many.
+    pub fn push(&self, record: &FlowRecord, scene: &Scene, out: &mut Vec<u8>) -> u64 {
+        if self.is_biflow {
+            self.append(View::whole(record), scene, out);
+            return 1;
+        }
+        let lines = View::directions(record).inspect(|view| self.append(*view, scene, out));
+        lines.count() as u64
+    }
+
+    fn append(&self, view: View<'_>, scene: &Scene, out: &mut Vec<u8>) {
+        let family = usize::from(view.source().is_ipv6());
+        if self.format == TextFormat::Json {
+            out.push(b'{');
+        }
+        let start = out.len();
+        for (at, column) in self.columns.iter().enumerate() {
+            let cell = self.cell(column, view, scene);
+            match self.format {
+                TextFormat::Json if cell == Cell::Null => {}
+                TextFormat::Json => {
+                    if out.len() > start {
+                        out.push(b',');
+                    }
+                    out.extend(&column.keys[family]);
+                    cell.write_json(out);
+                }
+                TextFormat::Csv { separator } => {
+                    if at > 0 {
+                        out.push(separator);
+                    }
+                    cell.write_csv(separator, out);
+                }
+                TextFormat::Zeek => {
+                    if at > 0 {
+                        out.push(b'\t');
+                    }
+                    cell.write_zeek(out);
+                }
+            }
+        }
+        if self.format == TextFormat::Json {
+            out.push(b'}');
+        }
+        out.push(b'\n');
+    }
+
+    fn cell<'a>(&self, column: &Column, view: View<'a>, scene: &'a Scene) -> Cell<'a> {
+        match column.value {
+            Source::Zeek(name) => zeek::cell(name, view.record, scene),
+            Source::Ecs(name) => ecs::cell(name, view.record, scene),
+            Source::Field(element, side) => {
+                field_cell(element, read(element.value, side, view, scene, self.icmp_in_port))
+            }
+        }
+    }
+}
+
+/// The column of a template's field.
+fn field_column(template: &Template, field: &Named, names: Names) -> Column {
+    let is_reverse = field.is_reverse || field.element.of_reverse;
+    let side = template.side_of_text(field);
+    let name = |element: &Element| match (names, field.is_reverse) {
+        (Names::Nprobe, true) if element.twin.is_some() => {
+            element.twin.map_or_else(String::new, |twin| twin.label.to_owned())
+        }
+        (Names::Nprobe, false) if !element.label.is_empty() => element.label.to_owned(),
+        (_, true) => format!("reverse{}", capital(element.name)),
+        (_, false) => element.name.to_owned(),
+    };
+    let names = [name(field.element), name(element::for_ipv6(field.element))];
+    let side = if is_reverse { Side::Reverse } else { side };
+    Column::new(names, Source::Field(field.element, side))
+}
+
+/// A value in the form of its element's type (RFC 7373): times as dates, counts as numbers.
+fn field_cell<'a>(element: &Element, datum: Datum<'a>) -> Cell<'a> {
+    match datum {
+        Datum::Absent => Cell::Null,
+        Datum::Number(ns) if element.value == Value::Duration => {
+            let divisor = if element.unit == element::Unit::Milli { 1_000_000 } else { 1_000 };
+            Cell::Number(ns / divisor)
+        }
+        Datum::Number(number) if element.kind == Kind::Boolean => Cell::Bool(number != 0),
+        Datum::Number(number) => Cell::Number(number),
+        Datum::Time(ns) => Cell::Iso(
+            ns,
+            match element.kind {
+                Kind::Seconds => 0,
+                Kind::Micros => 6,
+                Kind::Nanos => 9,
+                _ => 3,
+            },
+        ),
+        Datum::Ip(ip) => Cell::Ip(ip),
+        Datum::Mac(mac) => Cell::Mac(mac),
+        Datum::Bytes(bytes) => Cell::Hex(bytes),
+        Datum::Text(text) => Cell::Text(Cow::Borrowed(text)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::export::samples::{biflow, record};
+
+    fn text(format: TextFormat, names: Names, template: &str, record: &FlowRecord) -> String {
+        let encoder = TextEncoder::new(format, names, &Template::parse(template).unwrap());
+        let mut out = Vec::new();
+        encoder.begin(0, &mut out);
+        encoder.push(record, &Scene::default(), &mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn json_has_the_names_that_were_asked_for() {
+        let template = "%IPV4_SRC_ADDR %IN_PKTS %OUT_PKTS %FLOW_START_MILLISECONDS";
+        let line = text(TextFormat::Json, Names::Ipfix, template, &biflow(2));
+        let object: serde_json::Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(object["sourceIPv4Address"], "10.0.0.2");
+        assert_eq!(object["packetDeltaCount"], 3);
+        assert_eq!(object["reversePacketDeltaCount"], 5);
+        assert_eq!(object["flowStartMilliseconds"], "2026-11-23T08:14:05.002Z");
+        let line = text(TextFormat::Json, Names::Nprobe, template, &biflow(2));
+        let object: serde_json::Value = serde_json::from_str(&line).unwrap();
+        assert_eq!((&object["IPV4_SRC_ADDR"], &object["OUT_PKTS"]), (&"10.0.0.2".into(), &5.into()));
+    }
+
+    #[test]
+    fn without_a_reverse_field_each_direction_is_a_line() {
+        let lines = text(TextFormat::Json, Names::Ipfix, "%IPV4_SRC_ADDR %IN_PKTS", &biflow(2));
+        let sum: u64 = lines
+            .lines()
+            .map(|line| line.rsplit(':').next().unwrap().trim_end_matches('}').parse::<u64>().unwrap())
+            .sum();
+        assert_eq!((lines.lines().count(), sum), (2, 8));
+    }
+
+    #[test]
+    fn csv_has_a_line_of_names() {
+        let csv = text(TextFormat::Csv { separator: b'|' }, Names::Nprobe, "%PROTOCOL %IN_PKTS", &record(1));
+        assert_eq!(csv, "PROTOCOL|IN_PKTS\n17|3\n");
+    }
+
+    #[test]
+    fn the_default_text_of_each_kind_is_whole() {
+        for names in [Names::Ipfix, Names::Nprobe, Names::Zeek, Names::Ecs] {
+            let encoder = TextEncoder::new(TextFormat::Json, names, &Template::default_text());
+            let mut out = Vec::new();
+            encoder.push(&biflow(3), &Scene::default(), &mut out);
+            let object: serde_json::Value = serde_json::from_slice(&out).unwrap();
+            assert!(object.as_object().unwrap().len() > 12, "{names:?}: {object}");
+        }
+    }
+
+    #[test]
+    fn a_zeek_log_has_as_many_fields_as_columns() {
+        let log = text(TextFormat::Zeek, Names::Ipfix, "%PROTOCOL", &biflow(1));
+        let fields = log.lines().last().unwrap().split('\t').count();
+        assert_eq!(fields, zeek::COLUMNS.len());
+        assert!(log.contains("#open\t1970-01-01-00-00-00\n"), "{log}");
+    }
+}

@@ -1,0 +1,152 @@
+//! NetFlow v5: a fixed record of IPv4, up to 30 in a message. Its encoder is pure; IPv6 is counted, not sent.
+
+use super::element::Value;
+use super::message::{Carried, Message, Stamp, Uptime};
+use super::value::{Datum, Scene, Side, View, input_index, read, route};
+use std::collections::VecDeque;
+use std::net::IpAddr;
+
+const HEADER_BYTES: usize = 24;
+const RECORD_BYTES: usize = 48;
+/// Records in a message.
+const RECORDS_MAX: usize = 30;
+/// Stands for an AS number of 32 bits (RFC 6793).
+const AS_TRANS: u16 = 23456;
+
+/// Packs flows into messages of NetFlow v5.
+#[derive(Debug)]
+pub(crate) struct Encoder {
+    uptime: Uptime,
+    records_max: usize,
+    open: Vec<u8>,
+    carried: Carried,
+    pub(crate) ready: VecDeque<Message>,
+}
+
+impl Encoder {
+    /// An encoder for messages of at most `bytes_max`.
+    pub(crate) fn new(boot_ns: u64, bytes_max: usize) -> Self {
+        let (open, ready) = (Vec::new(), VecDeque::new());
+        let uptime = Uptime::new(boot_ns);
+        let mut encoder = Self { uptime, records_max: RECORDS_MAX, open, carried: Carried::default(), ready };
+        encoder.limit(bytes_max);
+        encoder
+    }
+
+    /// Limits messages to `bytes_max`.
+    pub(crate) fn limit(&mut self, bytes_max: usize) {
+        self.records_max = (bytes_max.saturating_sub(HEADER_BYTES) / RECORD_BYTES).clamp(1, RECORDS_MAX);
+    }
+
+    /// Appends a flow; `false` for IPv6, which the format cannot carry. Beyond 2^32 - 1 packets or bytes a flow becomes
+    /// several records of equal shares.
+    pub(crate) fn push(&mut self, view: View<'_>, scene: &Scene, now_ns: u64) -> bool {
+        let (IpAddr::V4(_), IpAddr::V4(_)) = (view.source(), view.destination()) else { return false };
+        let (packets, bytes) = view.count(Side::Forward);
+        let shares = packets.max(bytes).div_ceil(u64::from(u32::MAX)).max(1);
+        let share = |whole: u64, at: u64| whole / shares + u64::from(at < whole % shares);
+        for at in 0..shares {
+            let count = (share(packets, at) as u32, share(bytes, at) as u32);
+            self.push_share(view, scene, now_ns, count);
+        }
+        true
+    }
+
+    fn push_share(&mut self, view: View<'_>, scene: &Scene, now_ns: u64, (packets, bytes): (u32, u32)) {
+        let (first_ns, last_ns) = view.times(Side::Forward).unwrap_or_default();
+        if !self.uptime.holds(first_ns, last_ns) {
+            self.flush(scene, now_ns);
+            self.uptime = Uptime::moved_to(first_ns);
+        }
+        if self.open.is_empty() {
+            self.open.reserve(HEADER_BYTES + self.records_max * RECORD_BYTES);
+            self.open.resize(HEADER_BYTES, 0);
+        }
+        self.append(view, scene, (packets, bytes), (first_ns, last_ns));
+        self.carried += Carried { records: 1, packets: packets.into(), bytes: bytes.into() };
+        if self.carried.records as usize >= self.records_max {
+            self.flush(scene, now_ns);
+        }
+    }
+
+    fn append(
+        &mut self,
+        view: View<'_>,
+        scene: &Scene,
+        (packets, bytes): (u32, u32),
+        (first_ns, last_ns): (u64, u64),
+    ) {
+        let number = |value| match read(value, Side::Forward, view, scene, true) {
+            Datum::Number(number) => number,
+            _ => 0,
+        };
+        let since_boot =
+            |ns: u64| ((ns / 1_000_000).saturating_sub(self.uptime.boot_ms) as u32).to_be_bytes();
+        let to_as = |address| {
+            let number = route(address, scene).autonomous_system;
+            u16::try_from(number).unwrap_or(AS_TRANS).to_be_bytes()
+        };
+        let index = |index: u32| u16::try_from(index).unwrap_or(u16::MAX).to_be_bytes();
+        let next_hop = match read(Value::NextHop, Side::Forward, view, scene, true) {
+            Datum::Ip(IpAddr::V4(hop)) => hop.octets(),
+            _ => [0; 4],
+        };
+        let prefix = |address| route(address, scene).prefix_bits;
+        let [source, destination] = [view.source(), view.destination()].map(|address| match address {
+            IpAddr::V4(address) => address.octets(),
+            IpAddr::V6(_) => [0; 4],
+        });
+        let flags = number(Value::TcpFlags) as u8;
+        let port = number(Value::DestinationPort) as u16;
+        let record = [
+            &source[..],
+            &destination,
+            &next_hop,
+            &index(input_index(view.record.key.interface, scene)),
+            &index(scene.output_index),
+            &packets.to_be_bytes(),
+            &bytes.to_be_bytes(),
+            &since_boot(first_ns),
+            &since_boot(last_ns),
+            &view.source_port().to_be_bytes(),
+            &port.to_be_bytes(),
+            &[0, flags, view.record.key.protocol, number(Value::ServiceClass) as u8],
+            &to_as(view.source()),
+            &to_as(view.destination()),
+            &[prefix(view.source()), prefix(view.destination()), 0, 0],
+        ];
+        for part in record {
+            self.open.extend(part);
+        }
+    }
+
+    /// Completes the open message.
+    pub(crate) fn flush(&mut self, scene: &Scene, now_ns: u64) {
+        if self.carried.records == 0 {
+            return;
+        }
+        let stamp = Stamp { now_ns, uptime: self.uptime };
+        let time_ms = stamp.uptime.header_ms(now_ns);
+        let sampling = match scene.sampling.algorithm {
+            0 => 0,
+            mode => u16::from(mode) << 14 | scene.sampling.interval.min(0x3fff) as u16,
+        };
+        let header = [
+            &5_u16.to_be_bytes()[..],
+            &(self.carried.records as u16).to_be_bytes(),
+            &((time_ms - stamp.uptime.boot_ms) as u32).to_be_bytes(),
+            &((time_ms / 1000) as u32).to_be_bytes(),
+            &((time_ms % 1000 * 1_000_000) as u32).to_be_bytes(),
+            // The sequence, which the session writes.
+            &[0; 4],
+            &[scene.engine_type, scene.engine_id],
+            &sampling.to_be_bytes(),
+        ]
+        .concat();
+        self.open[..HEADER_BYTES].copy_from_slice(&header);
+        let carried = std::mem::take(&mut self.carried);
+        let bytes = std::mem::take(&mut self.open);
+        let units = carried.records as u32;
+        self.ready.push_back(Message { bytes, units, carried, has_templates: false });
+    }
+}

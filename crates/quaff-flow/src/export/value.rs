@@ -1,0 +1,366 @@
+//! The values of a record: one place reads them for all wire formats and texts. It never encodes.
+
+use super::element::Value;
+use crate::plan::Sampling;
+use crate::record::{Direction, DirectionExtras, FlowRecord, InitiatorRule};
+use quaff_wire::flow::FlowKey;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+const ICMP: u8 = 1;
+const ICMPV6: u8 = 58;
+
+/// An interface of the input.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Interface {
+    /// The number under which it is exported (ifIndex).
+    pub index: u32,
+    pub name: String,
+    pub description: String,
+}
+
+/// Routing of an address, from a table that the caller has.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Route {
+    /// 0: unknown.
+    pub autonomous_system: u32,
+    /// Bits of the prefix; 0: unknown.
+    pub prefix_bits: u8,
+    pub next_hop: Option<IpAddr>,
+}
+
+/// Looks up routes. It is asked only by templates that name such a field, twice a record.
+pub trait Routes: Send + Sync {
+    /// The route to this address.
+    fn route(&self, address: IpAddr) -> Route;
+}
+
+/// The facts of an exporter that records share.
+#[derive(Clone, Default)]
+pub struct Scene {
+    /// The interfaces, by their number in the input's list.
+    pub interfaces: Vec<Interface>,
+    /// Exported instead of the input's number, for every record.
+    pub input_index: Option<u32>,
+    /// Exported as the output interface of every record; 0 is unknown.
+    pub output_index: u32,
+    pub sampling: SamplingView,
+    pub routes: Option<Arc<dyn Routes>>,
+    /// Engine of the exporter in NetFlow v5 and in `%ENGINE_TYPE`, `%ENGINE_ID`.
+    pub engine_type: u8,
+    pub engine_id: u8,
+}
+
+impl std::fmt::Debug for Scene {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Scene").field("interfaces", &self.interfaces).finish_non_exhaustive()
+    }
+}
+
+/// The sampling as exports describe it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SamplingView {
+    /// Packets for each that is metered.
+    pub interval: u32,
+    /// samplingAlgorithm (IE 35) and the mode in NetFlow v5: 1 systematic, 2 random.
+    pub algorithm: u8,
+    /// selectorAlgorithm (IE 304): 1 systematic by count, 4 uniform probabilistic.
+    pub selector: u16,
+}
+
+impl Default for SamplingView {
+    fn default() -> Self {
+        Self { interval: 1, algorithm: 0, selector: 0 }
+    }
+}
+
+impl From<Sampling> for SamplingView {
+    fn from(sampling: Sampling) -> Self {
+        let (algorithm, selector) = match sampling {
+            Sampling::All => (0, 0),
+            Sampling::Systematic { .. } => (1, 1),
+            Sampling::Random { .. } => (2, 4),
+        };
+        Self { interval: sampling.interval(), algorithm, selector }
+    }
+}
+
+/// The direction whose value a field has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Side {
+    Forward,
+    Reverse,
+    /// Both: the earliest, the latest, the union.
+    Both,
+}
+
+/// One value, not yet encoded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Datum<'a> {
+    /// No value in this record; encoded as 0 or as an empty string.
+    Absent,
+    Number(u64),
+    /// ns since 1970.
+    Time(u64),
+    Ip(IpAddr),
+    Mac([u8; 6]),
+    Bytes(&'a [u8]),
+    Text(&'a str),
+}
+
+/// A record, read from the end that a format wants as its source.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct View<'a> {
+    pub(crate) record: &'a FlowRecord,
+    /// The source is the record's destination: the answer of a conversation as a flow of its own.
+    pub(crate) is_flipped: bool,
+}
+
+impl<'a> View<'a> {
+    /// The record as it is.
+    pub(crate) fn whole(record: &'a FlowRecord) -> Self {
+        Self { record, is_flipped: false }
+    }
+
+    /// The directions with packets, each as a flow of its own.
+    pub(crate) fn directions(record: &'a FlowRecord) -> impl Iterator<Item = Self> {
+        let views = [false, true].map(|is_flipped| Self { record, is_flipped });
+        views.into_iter().filter(|view| view.direction(Side::Forward).packets > 0)
+    }
+
+    fn is_reverse(&self, side: Side) -> bool {
+        (side == Side::Reverse) != self.is_flipped
+    }
+
+    /// The counters of a side; of [`Side::Both`] those of the forward one.
+    pub(crate) fn direction(&self, side: Side) -> &'a Direction {
+        if self.is_reverse(side) { &self.record.reverse } else { &self.record.forward }
+    }
+
+    fn extras(&self, side: Side) -> Option<&'a DirectionExtras> {
+        let extras = self.record.extras.as_deref()?;
+        Some(if self.is_reverse(side) { &extras.reverse } else { &extras.forward })
+    }
+
+    pub(crate) fn source(&self) -> IpAddr {
+        if self.is_flipped { self.record.key.destination } else { self.record.key.source }
+    }
+
+    pub(crate) fn destination(&self) -> IpAddr {
+        if self.is_flipped { self.record.key.source } else { self.record.key.destination }
+    }
+
+    pub(crate) fn source_port(&self) -> u16 {
+        if self.is_flipped { self.record.key.destination_port } else { self.record.key.source_port }
+    }
+
+    pub(crate) fn destination_port(&self) -> u16 {
+        if self.is_flipped { self.record.key.source_port } else { self.record.key.destination_port }
+    }
+
+    pub(crate) fn is_icmp(&self) -> bool {
+        matches!(self.record.key.protocol, ICMP | ICMPV6)
+    }
+
+    /// Type << 8 | code of the source's messages. Of an answer, the type that answers the request.
+    pub(crate) fn icmp_type_code(&self) -> u16 {
+        let code = self.record.key.icmp_type_code;
+        if !self.is_flipped {
+            return code;
+        }
+        let answer = match (self.record.key.protocol, code >> 8) {
+            (ICMP, 8) => 0,
+            (ICMP, kind @ (13 | 15 | 17)) | (ICMPV6, kind @ 128) => kind + 1,
+            _ => return code,
+        };
+        answer << 8
+    }
+
+    /// Times, over both directions or of one: the first packet's, the last packet's.
+    pub(crate) fn times(&self, side: Side) -> Option<(u64, u64)> {
+        if side == Side::Both {
+            return (self.record.packets() > 0).then(|| (self.record.first_ns(), self.record.last_ns()));
+        }
+        let direction = self.direction(side);
+        (direction.packets > 0).then_some((direction.first_ns, direction.last_ns))
+    }
+
+    /// Packets and bytes of a side.
+    pub(crate) fn count(&self, side: Side) -> (u64, u64) {
+        if side == Side::Both {
+            return (self.record.packets(), self.record.bytes());
+        }
+        let direction = self.direction(side);
+        (direction.packets, direction.bytes)
+    }
+
+    fn tos(&self, side: Side) -> u8 {
+        let direction = self.direction(side);
+        if direction.packets > 0 { direction.tos } else { self.record.key.tos }
+    }
+
+    fn fold(&self, side: Side, of: impl Fn(&Direction) -> u8, both: impl Fn(u8, u8) -> u8) -> Datum<'a> {
+        let (one, other) = (self.direction(Side::Forward), self.direction(Side::Reverse));
+        let value = match side {
+            Side::Both if one.packets > 0 && other.packets > 0 => both(of(one), of(other)),
+            Side::Both if one.packets > 0 => of(one),
+            Side::Both => of(other),
+            side => of(self.direction(side)),
+        };
+        Datum::Number(u64::from(value))
+    }
+
+    fn packet_bytes(&self, side: Side, of: impl Fn(&DirectionExtras) -> u32, least: bool) -> Datum<'a> {
+        let sides = if side == Side::Both { vec![Side::Forward, Side::Reverse] } else { vec![side] };
+        let seen = sides.into_iter().filter(|side| self.direction(*side).packets > 0);
+        let values = seen.filter_map(|side| self.extras(side)).map(of);
+        let value = if least { values.min() } else { values.max() };
+        value.map_or(Datum::Absent, |bytes| Datum::Number(u64::from(bytes)))
+    }
+
+    fn extra(&self, side: Side, of: impl Fn(&DirectionExtras) -> u64) -> Datum<'a> {
+        self.extras(side).map_or(Datum::Absent, |extras| Datum::Number(of(extras)))
+    }
+
+    fn round_trip(&self, is_client: bool, divisor: u64) -> Datum<'a> {
+        let Some(extras) = &self.record.extras else { return Datum::Absent };
+        let client = is_client != self.is_flipped;
+        let ns = if client { extras.client_rtt_ns } else { extras.server_rtt_ns };
+        ns.map_or(Datum::Absent, |ns| Datum::Number(ns / divisor))
+    }
+
+    fn application(&self) -> Option<&'a crate::record::Application> {
+        self.record.extras.as_deref()?.application.as_ref()
+    }
+
+    fn server_name(&self, protocols: &[&str]) -> Datum<'a> {
+        let found = self.application().filter(|app| protocols.is_empty() || protocols.contains(&app.name));
+        found.and_then(|app| app.server_name.as_deref()).map_or(Datum::Absent, Datum::Text)
+    }
+
+    /// The MAC address of the sender or the receiver, as the first packet of this direction, or of the other one, had
+    /// them.
+    fn mac(&self, at: usize) -> Datum<'a> {
+        let of = |side, at: usize| {
+            let seen = self.direction(side).packets > 0;
+            self.extras(side).filter(|_| seen).map(|extras| extras.macs[at])
+        };
+        of(Side::Forward, at).or_else(|| of(Side::Reverse, 1 - at)).map_or(Datum::Absent, Datum::Mac)
+    }
+
+    /// The number of the flow: the hash of its key, so that all pieces of it have the same.
+    pub(crate) fn flow_id(&self) -> u64 {
+        let key = &self.record.key;
+        let ends = [(key.source, key.source_port), (key.destination, key.destination_port)];
+        let hash = FlowKey::Ports { protocol: key.protocol, ends }.hash(u64::from(key.tunnel));
+        hash ^ u64::from(key.vlan) << 16 ^ u64::from(self.is_flipped)
+    }
+
+    fn biflow_direction(&self) -> u64 {
+        match (self.record.initiator, self.is_flipped) {
+            (InitiatorRule::Sender, _) => 0,
+            (_, false) => 1,
+            (_, true) => 2,
+        }
+    }
+}
+
+/// Reads one value. `at` is whether the type and code of ICMP stand in the destination's port.
+pub(crate) fn read<'a>(
+    value: Value,
+    side: Side,
+    view: View<'a>,
+    scene: &Scene,
+    icmp_port: bool,
+) -> Datum<'a> {
+    let key = &view.record.key;
+    let number = |number: u64| Datum::Number(number);
+    match value {
+        Value::Source => Datum::Ip(view.source()),
+        Value::Destination => Datum::Ip(view.destination()),
+        Value::SourcePort => number(view.source_port().into()),
+        Value::DestinationPort if icmp_port && view.is_icmp() => number(view.icmp_type_code().into()),
+        Value::DestinationPort => number(view.destination_port().into()),
+        Value::Bytes => number(view.count(side).1),
+        Value::Packets => number(view.count(side).0),
+        Value::Start => view.times(side).map_or(Datum::Absent, |(first, _)| Datum::Time(first)),
+        Value::End => view.times(side).map_or(Datum::Absent, |(_, last)| Datum::Time(last)),
+        Value::Duration => {
+            view.times(side).map_or(Datum::Absent, |(first, last)| number(last.saturating_sub(first)))
+        }
+        Value::TcpFlags => view.fold(side, |direction| direction.tcp_flags, |one, other| one | other),
+        Value::Protocol => number(key.protocol.into()),
+        Value::ServiceClass => number(view.tos(side).into()),
+        Value::IpVersion => number(key.ip_version().into()),
+        Value::IcmpTypeCode => number(view.icmp_type_code().into()),
+        Value::IcmpType => number((view.icmp_type_code() >> 8).into()),
+        Value::IcmpCode => number((view.icmp_type_code() & 0xff).into()),
+        Value::Vlan => number(key.vlan.into()),
+        Value::MplsLabel => number(key.mpls_label.into()),
+        Value::Input => number(input_index(key.interface, scene).into()),
+        Value::Output => number(scene.output_index.into()),
+        Value::MinTtl => view.fold(side, |direction| direction.ttl_min, u8::min),
+        Value::MaxTtl => view.fold(side, |direction| direction.ttl_max, u8::max),
+        Value::EndReason => number(view.record.end_reason as u64),
+        Value::InitiatorRule => number(view.record.initiator as u64),
+        Value::Continued => number(u64::from(view.record.is_continued)),
+        Value::BiflowDirection => number(view.biflow_direction()),
+        Value::FlowDirection => number(0),
+        Value::FlowId => number(view.flow_id()),
+        Value::Tunnel => number(key.tunnel.into()),
+        Value::InitTime => Datum::Absent,
+        _ => read_rare(value, side, view, scene),
+    }
+}
+
+/// Values that need extras or tables.
+fn read_rare<'a>(value: Value, side: Side, view: View<'a>, scene: &Scene) -> Datum<'a> {
+    match value {
+        Value::NextHop => next_hop(view, scene),
+        Value::SourceAs => Datum::Number(route(view.source(), scene).autonomous_system.into()),
+        Value::DestinationAs => Datum::Number(route(view.destination(), scene).autonomous_system.into()),
+        Value::SourcePrefix => Datum::Number(route(view.source(), scene).prefix_bits.into()),
+        Value::DestinationPrefix => Datum::Number(route(view.destination(), scene).prefix_bits.into()),
+        Value::SourceMac => view.mac(0),
+        Value::DestinationMac => view.mac(1),
+        Value::MinLength => view.packet_bytes(side, |extras| extras.packet_bytes_min, true),
+        Value::MaxLength => view.packet_bytes(side, |extras| extras.packet_bytes_max, false),
+        Value::Retransmitted => view.extra(side, |extras| extras.retransmitted_packets.into()),
+        Value::OutOfOrder => view.extra(side, |extras| extras.out_of_order_packets.into()),
+        Value::LostBytes => view.extra(side, |extras| extras.lost_bytes),
+        Value::PayloadBytes => view.extra(side, |extras| extras.payload_bytes),
+        Value::WindowMax => view.extra(side, |extras| extras.window_max.into()),
+        Value::GapMin => view.extra(side, |extras| extras.gap_min_ns),
+        Value::GapMax => view.extra(side, |extras| extras.gap_max_ns),
+        Value::Payload => match view.extras(side) {
+            Some(extras) => Datum::Bytes(&extras.payload),
+            None => Datum::Absent,
+        },
+        Value::ClientLatency => view.round_trip(true, 2_000_000),
+        Value::ServerLatency => view.round_trip(false, 2_000_000),
+        Value::ClientRoundTrip => view.round_trip(true, 1_000),
+        Value::ServerRoundTrip => view.round_trip(false, 1_000),
+        Value::Application => view.application().map_or(Datum::Absent, |app| Datum::Text(app.name)),
+        Value::ServerName(protocols) => view.server_name(protocols),
+        Value::SamplingInterval => Datum::Number(scene.sampling.interval.into()),
+        Value::SamplingAlgorithm => Datum::Number(scene.sampling.algorithm.into()),
+        Value::EngineType => Datum::Number(scene.engine_type.into()),
+        Value::EngineId => Datum::Number(scene.engine_id.into()),
+        _ => Datum::Absent,
+    }
+}
+
+/// The exported number of an interface of the input.
+pub(crate) fn input_index(interface: u16, scene: &Scene) -> u32 {
+    let listed = || scene.interfaces.get(usize::from(interface)).map(|interface| interface.index);
+    scene.input_index.or_else(listed).unwrap_or(u32::from(interface))
+}
+
+pub(crate) fn route(address: IpAddr, scene: &Scene) -> Route {
+    scene.routes.as_ref().map_or_else(Route::default, |routes| routes.route(address))
+}
+
+fn next_hop<'a>(view: View<'a>, scene: &Scene) -> Datum<'a> {
+    let hop = route(view.destination(), scene).next_hop;
+    hop.filter(|hop| hop.is_ipv6() == view.source().is_ipv6()).map_or(Datum::Absent, Datum::Ip)
+}
