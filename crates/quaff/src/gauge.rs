@@ -30,6 +30,30 @@ pub struct LaneGauges {
     pub came: OnceLock<String>,
 }
 
+/// The gauges of the meter of one lane, written by the lane, in packets unless stated.
+#[derive(Debug, Default)]
+pub struct MeterGauges {
+    /// Packets given to the meter, and their bytes as the meter counts them.
+    pub seen: Gauge,
+    pub seen_bytes: Gauge,
+    /// Packets in records that have left the table, and their IP bytes.
+    pub exported: Gauge,
+    pub exported_bytes: Gauge,
+    /// Records that have left the table.
+    pub flows: Gauge,
+    /// Flows in the table, and the most so far.
+    pub flows_live: Gauge,
+    pub flows_high: Gauge,
+    /// Flows that ended because the table was full.
+    pub evicted: Gauge,
+    /// Fragments that wait for their first one.
+    pub held: Gauge,
+    /// The most places of the table that were looked at for a packet.
+    pub probes_max: Gauge,
+    /// Records that no sink got, because the queue to the exporter was full.
+    pub missed: Gauge,
+}
+
 /// The gauges of the buffer, which all lanes share, in bytes.
 #[derive(Debug)]
 pub struct BufferGauges {

@@ -3,18 +3,21 @@
 //! | module | task |
 //! |---|---|
 //! | [`backlog`] | the age of packets that wait because no buffer is free |
+//! | [`meter`] | meters their flows |
 //! | [`packer`] | packs them into chunks of a capture file |
 //! | [`spread`] | packs them for the members of a split |
 //! | [`transmit`] | sends chunks from an interface |
 //!
-//! Flow metering and stream reassembly would be outputs too. An output runs on its lane's thread and shares
-//! nothing with other lanes; it never blocks and never waits for a disk.
+//! Stream reassembly would be an output too. An output runs on its lane's thread and shares nothing with other lanes;
+//! it never blocks and never waits for a disk.
 
 mod backlog;
+mod meter;
 mod packer;
 mod spread;
 mod transmit;
 
+pub(crate) use meter::{Meter, MeterEnd, Records, RecordsInlet};
 pub(crate) use packer::{PackPlan, Packer};
 pub(crate) use spread::Spread;
 pub(crate) use transmit::Transmit;

@@ -224,7 +224,7 @@ fn pruned_words(ledger: &Ledger) -> String {
 }
 
 /// The places of losses, with what helps: those of an interface first.
-pub(super) const PLACES: [&str; 4] = [
+pub(crate) const PLACES: [&str; 4] = [
     "at the interface (its ring was full: 'ethtool -g' shows its size)",
     "in the kernel's ring (raise --ring, or give the lane a core with --cpu)",
     "because the buffer was full (the output was too slow: raise --buffer)",

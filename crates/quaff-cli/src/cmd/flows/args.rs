@@ -1,0 +1,288 @@
+//! The arguments of `quaff flows`, and the plan they make.
+
+use super::sinks::SinkArgs;
+use crate::units::{self};
+use anyhow::bail;
+use quaff::flows::FlowsPlan;
+use quaff::memory;
+use quaff::plan::{
+    DecapPlan, InnerPlan, InputPlan, InterfacePlan, ReadPlan, SNAPLEN_MAX, default_rings_bytes,
+};
+use quaff::source::interfaces_named;
+use quaff_flow::plan::{KeyPlan, MeterPlan, Sampling};
+use quaff_wire::tunnel::TunnelKinds;
+use std::hash::{BuildHasher, RandomState};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Meter flows: of interfaces or capture files, exported as NetFlow or IPFIX, or written as text
+///
+/// Both directions of a conversation are one flow, and its source is the end that began it. A flow ends when it is
+/// closed, when it is silent for --idle, or, piece by piece, each --active. Time is that of the packets: the same
+/// file gives the same records at any speed, and each record leaves at most 1 ms after it is due.
+///
+/// Each packet is in a flow or counted as ignored, by reason; the sums are checked at the end. When the table is
+/// full, the flow that was idle for longest ends early, and its record says so. A slow collector never stops the
+/// meter: what it misses is counted.
+///
+/// SIGINT or SIGTERM ends the meter and exports the flows in the table; a second one ends it immediately. SIGUSR1
+/// prints a progress line.
+///
+/// Exit status: 0 nothing was lost; 1 packets or records were lost, or an input file is damaged; 2 it failed.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Interface to meter; repeat it for more, each gets its own lane. A pattern such as 'eth*' stands for several,
+    /// and 'any' for all that are up
+    #[arg(
+        short,
+        long = "interface",
+        value_name = "IF",
+        required_unless_present = "read",
+        help_heading = "Input"
+    )]
+    interface: Vec<String>,
+    /// Read FILE instead of an interface; '-' is stdin; repeat it to read several in order
+    #[arg(
+        short,
+        long,
+        value_name = "FILE",
+        conflicts_with_all = ["interface", "no_promiscuous", "ring"],
+        help_heading = "Input"
+    )]
+    read: Vec<PathBuf>,
+    /// At the end of FILE, wait for more data until the file is renamed or removed
+    #[arg(long, requires = "read", help_heading = "Input")]
+    follow: bool,
+    /// After damage in FILE, search for the next plausible packet and continue
+    #[arg(long, requires = "read", help_heading = "Input")]
+    salvage: bool,
+    /// Do not put the interface into promiscuous mode
+    #[arg(short = 'p', long, help_heading = "Input")]
+    no_promiscuous: bool,
+    /// Stop after N packets, such as 1000 or 3M
+    #[arg(short, long, value_name = "N", value_parser = units::packets, help_heading = "Input")]
+    count: Option<u64>,
+    /// Stop after TIME, such as 30s, 5m or 2h
+    #[arg(short, long, value_name = "TIME", value_parser = units::duration, help_heading = "Input")]
+    pub(super) duration: Option<Duration>,
+
+    /// Meter only packets that match a tcpdump expression; evaluated in the kernel for interfaces
+    #[arg(short, long, value_name = "EXPR", help_heading = "Filter")]
+    filter: Option<String>,
+    /// Bytes to look at of each packet; 0 is all [default: 256 of interfaces, all of files and with --decap]
+    #[arg(short, long, value_name = "BYTES", help_heading = "Filter")]
+    snaplen: Option<u32>,
+    /// Remove tunnel headers and meter the packets inside: auto, or a list of kinds as in 'quaff capture --decap'
+    #[arg(long, value_name = "KINDS", help_heading = "Filter")]
+    decap: Option<TunnelKinds>,
+    /// Remove at most N nested tunnels
+    #[arg(long, value_name = "N", default_value_t = 4, requires = "decap", value_parser = clap::value_parser!(u8).range(1..=16), help_heading = "Filter")]
+    decap_depth: u8,
+    /// Drop packets that are not in a tunnel
+    #[arg(long, requires = "decap", help_heading = "Filter")]
+    decap_only: bool,
+    /// Meter only packets that match a tcpdump expression after decapsulation
+    #[arg(long, value_name = "EXPR", requires = "decap", help_heading = "Filter")]
+    inner: Option<String>,
+    /// Meter one packet of N: 1/N each N-th, ~1/N at random. Records have what was metered, and say the N
+    #[arg(long, value_name = "1/N", value_parser = sampling, help_heading = "Filter")]
+    sample: Option<Sampling>,
+
+    /// A flow is exported each TIME while it lasts
+    #[arg(long, value_name = "TIME", default_value = "120s", value_parser = units::duration, help_heading = "Flows")]
+    active: Duration,
+    /// A flow without a packet for TIME ends
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = units::duration, help_heading = "Flows")]
+    idle: Duration,
+    /// A closed TCP connection without a packet for TIME ends; later packets are still its own until then
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = units::duration, help_heading = "Flows")]
+    tcp_linger: Duration,
+    /// Fields of the key: addresses, ports and protocol always, and a list of vlan, mpls, interface, tos, tunnel
+    /// [default: vlan,tunnel]
+    #[arg(long, value_name = "FIELDS", value_delimiter = ',', value_parser = KEYS, help_heading = "Flows")]
+    key: Option<Vec<String>>,
+    /// Each direction is a flow of its own
+    #[arg(long, help_heading = "Flows")]
+    uniflow: bool,
+    /// Most flows in the table of a lane, such as 500k or 10M [default: 1M]
+    #[arg(long, value_name = "N", value_parser = units::whole, help_heading = "Flows")]
+    max_flows: Option<u64>,
+    /// Most memory of the table of a lane [default: 1G]
+    #[arg(long, value_name = "SIZE", value_parser = units::bytes, help_heading = "Flows")]
+    max_memory: Option<u64>,
+
+    #[command(flatten)]
+    pub(super) sinks: SinkArgs,
+
+    /// Size of the kernel's receive ring, per interface [default: 1/64 of free memory, 16M to 128M]
+    #[arg(long, value_name = "SIZE", value_parser = units::bytes, help_heading = "Performance")]
+    ring: Option<u64>,
+    /// Cores for the lanes, in the order of -i; the last one also serves further lanes
+    #[arg(long, value_name = "N[,N]", value_delimiter = ',', help_heading = "Performance")]
+    cpu: Vec<usize>,
+
+    /// Write the counters as JSON to FILE at the end; '-' is stdout
+    #[arg(long, value_name = "FILE", help_heading = "Report")]
+    pub(super) ledger: Option<PathBuf>,
+    /// Print only errors and "capturing"; twice: only errors
+    #[arg(short, long, action = clap::ArgAction::Count, help_heading = "Report")]
+    pub(super) quiet: u8,
+    /// Print a progress line every INTERVAL, also without a terminal
+    #[arg(long, value_name = "INTERVAL", value_parser = units::duration, help_heading = "Report")]
+    pub(super) stats: Option<Duration>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  quaff flows -i eth0 -n udp://10.0.0.1:4739
+  quaff flows -i eth0 -n udp://10.0.0.1:2055 -V 9 -T '%IPV4_SRC_ADDR %IN_BYTES'
+  quaff flows --read day.pcapng --json flows.json --ledger -
+  quaff flows --read day.pcapng --decap vxlan --csv - --idle 10s";
+
+/// Fields of `--key`. Those of nProbe's `-p` that are always in the key are accepted.
+const KEYS: [&str; 8] = ["vlan", "mpls", "interface", "tos", "tunnel", "addresses", "ports", "protocol"];
+
+/// Bytes of a live packet that are looked at: headers, also after tags, labels and extension headers.
+const SNAPLEN_LIVE: u32 = 256;
+
+impl Args {
+    /// Meters interfaces, not files.
+    pub(crate) fn is_live(&self) -> bool {
+        !self.interface.is_empty()
+    }
+
+    /// The plan, with default sizes for this machine.
+    pub(super) fn plan(&self) -> anyhow::Result<FlowsPlan> {
+        let names = [self.ledger.as_deref()].into_iter().chain(self.sinks.files());
+        if names.flatten().filter(|path| path.as_os_str() == "-").count() > 1 {
+            bail!("stdout can have one of --ledger and the files of records: name a file for the others");
+        }
+        let (input, meter) = (self.input_plan()?, self.meter_plan()?);
+        let sinks = self.sinks.plan(&input, &meter)?;
+        Ok(FlowsPlan { input, meter, sinks })
+    }
+
+    fn input_plan(&self) -> anyhow::Result<InputPlan> {
+        let names = interfaces_named(&self.interface)?;
+        let ring_bytes = default_rings_bytes(memory::free_bytes(), names.len());
+        let cpu = |lane: usize| self.cpu.get(lane).or(self.cpu.last()).copied();
+        let interface = |(lane, name)| InterfacePlan { name, cpu: cpu(lane) };
+        let has_text = |text: &String| !text.trim().is_empty();
+        let is_part = self.decap.is_none() && self.is_live();
+        let snaplen = self.snaplen.unwrap_or(if is_part { SNAPLEN_LIVE } else { 0 });
+        Ok(InputPlan {
+            interfaces: names.into_iter().enumerate().map(interface).collect(),
+            read: (!self.read.is_empty()).then(|| ReadPlan {
+                files: self.read.clone(),
+                salvage: self.salvage,
+                follow: self.follow,
+                cpu: cpu(0),
+                ..ReadPlan::default()
+            }),
+            filter: self.filter.clone().filter(has_text),
+            decap: self.decap.map(|kinds| DecapPlan {
+                kinds,
+                depth: self.decap_depth,
+                only: self.decap_only,
+                switch_time: false,
+            }),
+            inner: self
+                .inner
+                .clone()
+                .filter(has_text)
+                .map(|expression| InnerPlan { expression, user: false }),
+            snaplen: if snaplen == 0 { SNAPLEN_MAX } else { snaplen },
+            promiscuous: !self.no_promiscuous,
+            ring_bytes: self.ring.map_or(ring_bytes, |bytes| bytes as usize),
+            count: self.count,
+            ..InputPlan::default()
+        })
+    }
+
+    fn meter_plan(&self) -> anyhow::Result<MeterPlan> {
+        let default = MeterPlan::default();
+        let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let flows_max = self.max_flows.unwrap_or(default.flows_max.into());
+        let Ok(flows_max) = u32::try_from(flows_max) else { bail!("--max-flows: at most 4294967295") };
+        let has = |name: &str| self.key.as_ref().is_some_and(|fields| fields.iter().any(|of| of == name));
+        let key = KeyPlan {
+            vlan: has("vlan"),
+            mpls: has("mpls"),
+            interface: has("interface"),
+            tos: has("tos"),
+            tunnel: has("tunnel"),
+        };
+        Ok(MeterPlan {
+            key: if self.key.is_some() { key } else { default.key },
+            is_biflow: !self.uniflow,
+            active_ns: ns(self.active),
+            idle_ns: ns(self.idle),
+            linger_ns: ns(self.tcp_linger),
+            flows_max,
+            bytes_max: self.max_memory.unwrap_or(default.bytes_max),
+            sampling: self.sample.unwrap_or(Sampling::All),
+            ..default
+        })
+    }
+}
+
+/// `1/100`, `~1/100`.
+fn sampling(text: &str) -> Result<Sampling, String> {
+    let (rest, is_random) = match text.strip_prefix('~') {
+        Some(rest) => (rest, true),
+        None => (text, false),
+    };
+    let interval = rest.strip_prefix("1/").and_then(|number| number.parse::<u32>().ok());
+    match interval {
+        None | Some(0) => Err(format!("'{text}' is not of the form 1/N or ~1/N")),
+        Some(1) => Ok(Sampling::All),
+        Some(interval) if is_random => {
+            let seed = RandomState::new().hash_one(0);
+            Ok(Sampling::Random { interval, seed })
+        }
+        Some(interval) => Ok(Sampling::Systematic { interval }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Command;
+    use std::ffi::OsString;
+
+    fn plan(line: &str) -> anyhow::Result<FlowsPlan> {
+        let words = line.split_whitespace().map(OsString::from);
+        let line: Vec<_> = std::iter::once("flows".into()).chain(words).collect();
+        match crate::read(&line)? {
+            Command::Flows(args) => args.plan(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_defaults_are_those_of_nprobe() {
+        let meter = plan("--read a.pcap").unwrap().meter;
+        assert_eq!((meter.active_ns, meter.idle_ns), (120_000_000_000, 30_000_000_000));
+        assert_eq!(meter, MeterPlan::default());
+    }
+
+    #[test]
+    fn flags_set_the_key_and_the_sampling() {
+        let meter = plan("--read a --key tos,interface --uniflow --sample 1/50 --max-flows 2k").unwrap().meter;
+        let key = KeyPlan { vlan: false, mpls: false, interface: true, tos: true, tunnel: false };
+        assert_eq!((meter.key, meter.is_biflow, meter.flows_max), (key, false, 2000));
+        assert_eq!(meter.sampling, Sampling::Systematic { interval: 50 });
+        assert!(matches!(sampling("~1/9"), Ok(Sampling::Random { interval: 9, .. })));
+        for wrong in ["2/3", "1/0", "1/", "9", "~9"] {
+            assert!(sampling(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn stdout_has_one_output() {
+        let error = plan("--read a --json - --ledger -").unwrap_err().to_string();
+        assert!(error.contains("--ledger"), "{error}");
+        assert!(plan("--read a --json - --ledger b").is_ok());
+    }
+}

@@ -1,0 +1,173 @@
+//! `quaff flows`: meters flows and exports them. It never meters or encodes itself.
+
+mod args;
+mod report;
+mod sinks;
+
+pub(crate) use args::Args;
+pub(crate) use sinks::unknown_fields;
+
+use crate::cmd::receiving::{self, Asked, LOOK_END, ReadProgress};
+use crate::exit::Exit;
+use crate::show::{self, LiveLine, message, say};
+use quaff::LaneGauges;
+use quaff::MeterGauges;
+use quaff::flows::{Flows, FlowsPlan, SinkCounters};
+use quaff_os::{Reason, Signal, Signals, Stop, Wakeup};
+use std::io::IsTerminal;
+use std::time::{Duration, Instant};
+
+/// Interval of looks at a running meter.
+const LOOK: Duration = Duration::from_millis(250);
+/// Interval of the progress line on a terminal.
+const DRAW: Duration = Duration::from_millis(500);
+
+/// The counters of a running meter.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Progress {
+    /// Packets that were metered or ignored.
+    pub(crate) packets: u64,
+    /// Bytes on the wire of the packets that were received.
+    pub(crate) bytes: u64,
+    /// Records that have left the table, and of those what sinks have missed.
+    pub(crate) exported: Totals,
+    pub(crate) missed: Totals,
+    /// Flows in the table, and the most so far.
+    pub(crate) active: u64,
+    pub(crate) allocated: u64,
+    /// Fragments that wait for their first one.
+    pub(crate) fragments: u64,
+    /// Flows that ended because the table was full.
+    pub(crate) evicted: u64,
+    /// Records that wait for a sink, and the most that may.
+    pub(crate) queued: u64,
+    pub(crate) queue_max: u64,
+    /// The most places of the table that were looked at for a packet.
+    pub(crate) probes_max: u64,
+    /// Packets that the lanes received, and that the kernel and the interfaces dropped.
+    pub(crate) received: u64,
+    pub(crate) dropped: u64,
+    /// The run has ended.
+    pub(crate) is_last: bool,
+}
+
+/// Flows, and the packets and IP bytes in them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Totals {
+    pub(crate) flows: u64,
+    pub(crate) packets: u64,
+    pub(crate) bytes: u64,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+    run_with(args, &mut |_| {})
+}
+
+/// Runs the meter for another command line too: `look` receives the progress.
+pub(crate) fn run_with(args: &Args, look: &mut dyn FnMut(&Progress)) -> anyhow::Result<Exit> {
+    let plan = args.plan()?.validate()?;
+    let (signals, stop) = (receiving::signals(&[Signal::SIGUSR1])?, Stop::default());
+    let planned = plan.clone();
+    let start = |stop| Flows::start(planned, stop);
+    let started = receiving::start(&signals, &stop, start, |flows| drop(flows.finish()))?;
+    let Some(flows) = started else { return Ok(Exit::Failed) };
+    greet(args, &plan, &flows);
+    watch(args, &plan, &flows, &signals, &stop, look)?;
+    let mut last = progress(&flows);
+    let report = flows.finish();
+    last.end(&report);
+    look(&last);
+    report::print(&report, args)?;
+    Ok(report::exit(&report))
+}
+
+fn greet(args: &Args, plan: &FlowsPlan, flows: &Flows) {
+    if args.quiet == 0 {
+        flows.notes.iter().for_each(|note| message(note));
+    }
+    if plan.input.read.is_none() && args.quiet < 2 {
+        // Scripts wait for this word: from now on every packet is metered.
+        say("capturing");
+    }
+}
+
+/// Waits for the end: a signal, the duration, or the meter itself.
+fn watch(
+    args: &Args,
+    plan: &FlowsPlan,
+    flows: &Flows,
+    signals: &Signals,
+    stop: &Stop,
+    look: &mut dyn FnMut(&Progress),
+) -> anyhow::Result<()> {
+    let started = Instant::now();
+    let ending = Wakeup::new()?;
+    stop.wake(ending.clone());
+    let (mut asked, read) = (Asked::default(), ReadProgress::new(&plan.input));
+    let live = LiveLine { is_live: std::io::stderr().is_terminal() && args.quiet == 0 };
+    let (mut line, mut drawn, mut printed) = (report::Line::new(read), started, started);
+    while !flows.is_over() {
+        let left = args.duration.map_or(LOOK, |time| time.saturating_sub(started.elapsed()).min(LOOK));
+        let wait = if stop.raised() { LOOK_END } else { left };
+        let heard = signals.next_or(&ending, wait)?.map(|heard| heard.signal);
+        let now = progress(flows);
+        look(&now);
+        match heard {
+            Some(Signal::SIGUSR1) => live.print(&show::joined(&line.parts(flows, &now))),
+            Some(signal) if asked.is_second(signal, stop) => {
+                live.draw("");
+                message("ended immediately; flows in the table are not exported");
+                show::close();
+                std::process::exit(2);
+            }
+            _ => {}
+        }
+        if !stop.raised() && args.duration.is_some_and(|duration| started.elapsed() >= duration) {
+            stop.raise(Reason::Duration);
+        }
+        if args.stats.is_some_and(|each| printed.elapsed() >= each) {
+            printed = Instant::now();
+            live.print(&show::joined(&line.parts(flows, &now)));
+        }
+        if live.is_live && drawn.elapsed() >= DRAW {
+            drawn = Instant::now();
+            live.draw_parts(&line.parts(flows, &now));
+        }
+        ending.clear();
+    }
+    live.draw("");
+    Ok(())
+}
+
+/// The counters of a running meter, of all lanes and sinks.
+fn progress(flows: &Flows) -> Progress {
+    let of_lanes = |of: fn(&LaneGauges) -> u64| flows.lanes.iter().map(|lane| of(lane)).sum::<u64>();
+    let of_meters = |of: fn(&MeterGauges) -> u64| flows.meters.iter().map(|meter| of(meter)).sum::<u64>();
+    let sinks = flows.sinks();
+    let of_sinks = |of: fn(&SinkCounters) -> u64| sinks.iter().map(of).sum::<u64>();
+    let most = |of: fn(&MeterGauges) -> u64| flows.meters.iter().map(|meter| of(meter)).max().unwrap_or(0);
+    Progress {
+        packets: of_meters(|meter| meter.seen.get()),
+        bytes: of_lanes(|lane| lane.wire_bytes.get()),
+        exported: Totals {
+            flows: of_meters(|meter| meter.flows.get()),
+            packets: of_meters(|meter| meter.exported.get()),
+            bytes: of_meters(|meter| meter.exported_bytes.get()),
+        },
+        missed: Totals {
+            flows: of_sinks(|sink| sink.missed) + of_meters(|meter| meter.missed.get()),
+            packets: of_sinks(|sink| sink.missed_packets),
+            bytes: of_sinks(|sink| sink.missed_bytes),
+        },
+        active: of_meters(|meter| meter.flows_live.get()),
+        allocated: of_meters(|meter| meter.flows_high.get()),
+        fragments: of_meters(|meter| meter.held.get()),
+        evicted: of_meters(|meter| meter.evicted.get()),
+        queued: of_sinks(|sink| sink.queued),
+        queue_max: of_sinks(|sink| sink.queue_max),
+        probes_max: most(|meter| meter.probes_max.get()),
+        received: of_lanes(|lane| lane.received.get()),
+        dropped: of_lanes(|lane| lane.nic_dropped.get() + lane.kernel_dropped.get()),
+        is_last: false,
+    }
+}

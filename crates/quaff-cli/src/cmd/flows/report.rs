@@ -1,0 +1,186 @@
+//! The output of `quaff flows`: the progress line, and the report in the form of capture's.
+
+use super::{Args, Progress, Totals};
+use crate::cmd::capture::PLACES;
+use crate::cmd::receiving::ReadProgress;
+use crate::exit::Exit;
+use crate::show::{self, Part, Stream, name};
+use anyhow::Context;
+use quaff::flows::{FlowReport, Flows, SinkReport};
+use quaff::tally::Verdict;
+use quaff_os::Reason;
+use std::time::Instant;
+
+/// The progress line.
+pub(super) struct Line {
+    read: ReadProgress,
+    last: Progress,
+    at: Instant,
+}
+
+impl Line {
+    pub(super) fn new(read: ReadProgress) -> Self {
+        Self { read, last: Progress::default(), at: Instant::now() }
+    }
+
+    /// The line's parts; rates are those since the call before.
+    pub(super) fn parts(&mut self, flows: &Flows, now: &Progress) -> Vec<Part> {
+        let seconds = self.at.elapsed().as_secs_f64().max(1e-3);
+        let rate = |now: u64, last: u64| now.saturating_sub(last) as f64 / seconds;
+        let pps = show::pps(rate(now.packets, self.last.packets));
+        let bits = show::bits(rate(now.bytes, self.last.bytes) * 8.0);
+        let input_bytes = flows.lanes.iter().map(|lane| lane.input_bytes.get()).sum();
+        let (active, exported) = (show::count(now.active), show::count(now.exported.flows));
+        let missed = match now.missed.flows {
+            0 => String::new(),
+            flows => format!("sinks missed {}", show::count(flows)),
+        };
+        let parts = vec![
+            self.read.part(input_bytes),
+            Part::new(format!("{pps} {bits}"), pps, 4),
+            Part::new(format!("{active} flows, {exported} exported"), format!("{active} flows"), 2),
+            Part::new(format!("lost {}", show::count(now.dropped)), "", 3),
+            Part::new(missed, "", 3),
+        ];
+        (self.last, self.at) = (*now, Instant::now());
+        parts
+    }
+}
+
+impl Progress {
+    /// Takes the counters of the end.
+    pub(super) fn end(&mut self, report: &FlowReport) {
+        let exported = Totals {
+            flows: report.flows_exported,
+            packets: report.packets_in_flows,
+            bytes: report.bytes_in_flows,
+        };
+        let missed: u64 = report.sinks.iter().map(|sink| sink.missed).sum();
+        *self = Self { packets: report.packets, exported, active: 0, queued: 0, is_last: true, ..*self };
+        self.missed.flows = missed + report.records_missed;
+    }
+}
+
+/// Prints the report: text on stderr, and the JSON where --ledger says.
+pub(super) fn print(report: &FlowReport, args: &Args) -> anyhow::Result<()> {
+    match args.ledger.as_deref() {
+        None => {}
+        Some(path) if path.as_os_str() == "-" => show::json(Stream::Stdout, report)?,
+        Some(path) => {
+            let text = serde_json::to_string(report).context("write the ledger as JSON")?;
+            std::fs::write(path, text + "\n").with_context(|| format!("write {}", path.display()))?;
+        }
+    }
+    match args.quiet {
+        0 => show::say(words(report).trim_end()),
+        _ => report.failure.iter().for_each(|failure| show::message(failure)),
+    }
+    Ok(())
+}
+
+/// The exit status for a report.
+pub(super) fn exit(report: &FlowReport) -> Exit {
+    match report.ended_by {
+        _ if report.failure.is_some() => Exit::Failed,
+        Some(Reason::InterfaceGone(_) | Reason::Failed(_)) => Exit::Failed,
+        _ if report.input.as_ref().is_some_and(|input| !input.is_whole()) => Exit::Loss,
+        _ if report.lossless => Exit::Done,
+        _ => Exit::Loss,
+    }
+}
+
+fn words(report: &FlowReport) -> String {
+    let mut text = format!(
+        "{} packets in {} flows, {} ignored, in {:.1} s",
+        show::count(report.packets_in_flows),
+        show::count(report.flows_exported),
+        show::count(report.packets_ignored),
+        report.seconds
+    );
+    text += match report.verdict {
+        Verdict::Lossless => ", none lost\n",
+        Verdict::Lossy => ", lossy\n",
+        Verdict::Unknown => ", unknown if lossless\n",
+    };
+    text += &lost_words(report);
+    text += &ignored_words(report);
+    text += &ended_words(report);
+    report.sinks.iter().for_each(|sink| text += &sink_words(sink));
+    for note in report.notes.iter().filter(|note| !is_reason(report, note)) {
+        text += &format!("  {}\n", name(note));
+    }
+    for damage in report.input.iter().flat_map(|input| &input.damages) {
+        text += &format!("  DAMAGED: {}; the packets before it are metered\n", name(damage));
+    }
+    if let Some(failure) = &report.failure {
+        text += &format!("  failed: {}\n", name(failure));
+    }
+    text
+}
+
+fn is_reason(report: &FlowReport, note: &String) -> bool {
+    report.reasons.lossy.contains(note) || report.reasons.unknown.contains(note)
+}
+
+/// Lost packets by place, and the reasons of the verdict.
+fn lost_words(report: &FlowReport) -> String {
+    let total = (report.offered - report.filtered).max(1) as f64;
+    let share = |packets| 100.0 * packets as f64 / total;
+    let places = [report.nic_dropped, report.kernel_dropped].into_iter().zip(PLACES);
+    let places = places.map(|(packets, place)| (packets, format!("({:.2} %) {place}", share(packets))));
+    let mut text = show::counted("  lost ", places);
+    text += &show::counted(
+        "  ",
+        [(report.records_missed, "records missed by all sinks: the queue to the exporter was full")],
+    );
+    for reason in &report.reasons.lossy {
+        text += &format!("  lossy: {}\n", name(reason));
+    }
+    for reason in &report.reasons.unknown {
+        text += &format!("  unknown if lossless: {}\n", name(reason));
+    }
+    text
+}
+
+/// Packets that are in no flow.
+fn ignored_words(report: &FlowReport) -> String {
+    let ignored = &report.ignored;
+    let counts = [
+        (report.filtered, "rejected by the filter"),
+        (report.after_count, "arrived after the end"),
+        (report.not_tunnel, "dropped: not in a tunnel"),
+        (report.merged, "fragments reassembled into other packets"),
+        (report.unsuited, "of more interfaces than can be told apart"),
+        (ignored.not_ip, "ignored: not IP"),
+        (ignored.truncated, "ignored: cut before the ports, or damaged"),
+        (ignored.not_sampled, "ignored: not sampled"),
+        (report.fragments_unmatched, "fragments in flows without ports: their first one is missing"),
+    ];
+    show::counted("  ", counts)
+}
+
+/// Records by the reason of their end.
+fn ended_words(report: &FlowReport) -> String {
+    let ended = &report.ended;
+    let counts = [
+        (ended.idle, "flows ended idle"),
+        (ended.active, "pieces ended by the active timeout"),
+        (ended.end_of_flow, "flows were closed"),
+        (ended.forced, "flows ended with the run"),
+        (ended.lack_of_resources, "flows ended early, because the table was full: raise --max-flows"),
+    ];
+    show::counted("  ", counts)
+}
+
+/// What a sink got and missed.
+fn sink_words(sink: &SinkReport) -> String {
+    let (to, records) = (name(&sink.name), show::count(sink.records));
+    let mut text = format!("  {to}: {records} records, {}", show::bytes(sink.bytes));
+    if sink.missed > 0 {
+        text += &format!(", {} missed", show::count(sink.missed));
+    }
+    if let Some(failure) = &sink.failure {
+        text += &format!("; {}", name(failure));
+    }
+    text + "\n"
+}

@@ -1,0 +1,200 @@
+//! `quaff nprobe`: the command line of nProbe, translated to a native one.
+//!
+//! The native command line is parsed and run like any other. Implemented here are only nProbe's periodic lines.
+
+mod lines;
+mod native;
+mod options;
+
+use super::flows::{self, Progress};
+use super::native::{Native, checked};
+use crate::Command;
+use crate::exit::Exit;
+use crate::show::{message, print};
+use anyhow::{Context as _, bail};
+use lines::{Lines, stamped};
+use options::Options;
+use std::ffi::OsString;
+use std::time::{Duration, Instant};
+
+/// Interval of nProbe's lines.
+const EACH: Duration = Duration::from_secs(30);
+
+/// Accept the command line of nProbe, as far as a probe has it, with its periodic lines
+///
+/// nProbe's command lines work with 'quaff ' in front; --dry-run prints the equivalent native command. Flows go to
+/// the collectors of -n, or to 127.0.0.1:2055, as NetFlow v9 unless -V says otherwise. ^C ends it: the flows of the
+/// table are exported, and the report of 'quaff flows' follows.
+#[derive(Debug, clap::Args)]
+#[command(after_help = OPTIONS, override_usage = "quaff nprobe [OPTIONS]")]
+pub(crate) struct Args {
+    /// Options of nProbe, or a file of them
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "OPTIONS", hide = true)]
+    options: Vec<OsString>,
+}
+
+const OPTIONS: &str = "\
+Packets:
+  -i, --interface IF|FILE    interface, or a capture file; a list with commas for more
+  --pcap-file-list FILE      capture files, one in each line
+  -f, --bpf-filter EXPR      tcpdump filter
+  -s, --snaplen N            bytes to keep of each packet
+  -5, --tunnel               flows inside tunnels; --max-num-untunnels N
+  -6, --no-promisc           leave the interface as it is
+  -S, --sample-rate N:..     one packet of N
+
+Flows:
+  -t, --lifetime-timeout N   longest time of a flow, seconds [default: 120]
+  -d, --idle-timeout N       time without a packet after which it ends [default: 30]
+  -p, --aggregation 1/1/..   fields of the key: vlan/protocol/addresses/ports/tos
+  -M, --max-num-flows N      most flows at a time
+
+Export:
+  -n, --collector H:P|none   udp:// or tcp://; a list with commas, or repeated, in turns
+                             [default: 127.0.0.1:2055]
+  -a, --all-collectors       all flows to all collectors
+  -V, --flow-version N       5, 9 or 10 [default: 9]
+  -T, --flow-templ TEXT      fields, such as \"%IPV4_SRC_ADDR %IN_BYTES\"
+  -U, --flow-templ-id N      number of the template
+  -l, --queue-timeout N      longest time until a record leaves, seconds
+  -u, -Q N                   indexes of the interfaces in and out
+  -E, --netflow-engine T:I   engine; -q ADDR: address to send from
+  -P, --dump-path DIR        text in DIR as well
+
+  -b 0                       no periodic lines; --dry-run: the native command; -v, -h
+
+Accepted without effect: -B -C -D -F -G -I -L -N -O -W -c -e -g -m -o -r -w -z -1 -4 -7
+-9 -A and long options that docs/nprobe.md lists
+
+Examples:
+  quaff nprobe -i eth7 -n 10.0.0.1:2055 -V 10
+  quaff nprobe --dry-run -i eth7 -n none -t 60";
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+    let is_dry_run = args.options.iter().any(|word| word == "--dry-run");
+    let options = checked(Options::read(&given(&args.options)?), "nprobe")?;
+    if options.has("help") {
+        return help();
+    }
+    if options.has("version") {
+        print(concat!("quaff ", env!("CARGO_PKG_VERSION"), ", in the place of nProbe"));
+        return Ok(Exit::Done);
+    }
+    let inputs = options.parts("interface");
+    if inputs.iter().any(|name| name == "none") {
+        bail!("-i none makes nProbe a collector, and this is a probe: name an interface or a capture file");
+    }
+    if inputs.is_empty() && !options.has("pcap-file-list") {
+        bail!("no interface: name one with -i; 'quaff interfaces' lists them");
+    }
+    let template = options.value("flow-templ").map(|text| template(&text.to_string_lossy()));
+    let native = Native::nprobe(&options, template.as_deref());
+    native.notes.iter().for_each(|note| message(note));
+    if is_dry_run {
+        print(&native.line());
+        return Ok(Exit::Done);
+    }
+    greet(&options, &inputs);
+    match crate::read(&native.args)? {
+        Command::Flows(flows) => {
+            let mut periodic = (options.value("verbose") != Some("0".as_ref())).then(Periodic::new);
+            flows::run_with(&flows, &mut |progress| {
+                if let Some(periodic) = &mut periodic {
+                    periodic.look(progress);
+                }
+            })
+        }
+        other => crate::run(other),
+    }
+}
+
+/// The words of the command line: those of the file if it names nothing but a file of options.
+fn given(words: &[OsString]) -> anyhow::Result<Vec<OsString>> {
+    let words: Vec<_> = words.iter().filter(|word| *word != "--dry-run").cloned().collect();
+    match &words[..] {
+        [file] if !file.as_encoded_bytes().starts_with(b"-") => {
+            let text = std::fs::read_to_string(file);
+            Ok(options::words(&text.with_context(|| format!("read {}", file.display()))?))
+        }
+        _ => Ok(words),
+    }
+}
+
+/// Prints the help through clap.
+fn help() -> anyhow::Result<Exit> {
+    match crate::read(&["nprobe", "--help"].map(OsString::from)) {
+        Err(error) if error.is::<clap::Error>() => Ok(error.downcast::<clap::Error>()?.print()?),
+        other => other.map(drop),
+    }
+    .map(|()| Exit::Done)
+}
+
+/// A template without the names that are unknown; a line names each of these, as nProbe's does.
+fn template(text: &str) -> String {
+    let unknown = flows::unknown_fields(text);
+    for name in &unknown {
+        print(&stamped("template.c", 2134, &format!("Unable to locate template '{name}'. Discarded.")));
+    }
+    let names = text.split('%').skip(1).filter_map(|rest| rest.split_whitespace().next());
+    let known = names.filter(|name| !unknown.iter().any(|other| other == name));
+    known.map(|name| format!("%{name}")).collect::<Vec<_>>().join(" ")
+}
+
+/// The lines before the first packet, as far as they say what is.
+fn greet(options: &Options, inputs: &[String]) {
+    let arch = std::env::consts::ARCH;
+    let say = |line, words: &str| print(&stamped("nprobe.c", line, words));
+    say(2822, &format!("Welcome to quaff nprobe v.{} for {arch}", env!("CARGO_PKG_VERSION")));
+    if let Some(bytes) = options.number("snaplen").filter(|bytes| *bytes > 0) {
+        say(3145, &format!("Using packet capture length {bytes}"));
+    }
+    say(4222, "Flows ASs will not be computed");
+    for name in inputs {
+        match std::path::Path::new(name).is_file() {
+            true => say(4298, &format!("Reading packets from file {name}")),
+            false => say(4298, &format!("Capturing packets from interface {name}")),
+        }
+    }
+}
+
+/// nProbe's lines, at their times and at the end.
+struct Periodic {
+    lines: Lines,
+    begun: Instant,
+    shown: Instant,
+}
+
+impl Periodic {
+    fn new() -> Self {
+        let now = Instant::now();
+        Self { lines: Lines::default(), begun: now, shown: now }
+    }
+
+    fn look(&mut self, progress: &Progress) {
+        let (now, counters) = (self.begun.elapsed(), counters(progress));
+        self.lines.see(now, &counters);
+        if self.shown.elapsed() >= EACH || progress.is_last {
+            self.shown = Instant::now();
+            self.lines.report(now, &counters).iter().for_each(|line| print(line));
+        }
+    }
+}
+
+fn counters(progress: &Progress) -> lines::Counters {
+    let totals = |of: &flows::Totals| lines::Totals { flows: of.flows, packets: of.packets, bytes: of.bytes };
+    lines::Counters {
+        packets: progress.packets,
+        bytes: progress.bytes,
+        exported: totals(&progress.exported),
+        missed: totals(&progress.missed),
+        active: progress.active,
+        allocated: progress.allocated,
+        fragments: progress.fragments,
+        evicted: progress.evicted,
+        queued: progress.queued,
+        queue_max: progress.queue_max,
+        probes_max: progress.probes_max,
+        received: progress.received,
+        dropped: progress.dropped,
+    }
+}

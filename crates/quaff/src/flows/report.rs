@@ -1,0 +1,220 @@
+//! The report of a run of flow metering, with its sums checked.
+//!
+//! ```text
+//!   offered = nic_dropped + filtered + kernel_dropped + received + after_count + not_tunnel + merged + unsuited + …
+//!   received = packets = packets_in_flows + packets_live + packets_held + packets_ignored
+//!   flows_exported = records + missed of each sink
+//! ```
+
+use super::export::Exported;
+use super::sinks::SinkReport;
+use crate::output::MeterEnd;
+use crate::run;
+use crate::tally::{self, BelowTap, InputTally, LaneTally, Reasons, Verdict, sum};
+use quaff_file::tally::WriterTally;
+use quaff_flow::ledger::FlowLedger;
+use quaff_os::Reason;
+use serde::Serialize;
+
+/// The result of a run of flow metering, in packets unless stated.
+#[derive(Debug, Clone, Serialize)]
+pub struct FlowReport {
+    /// Packets given to the meter.
+    pub packets: u64,
+    /// Their bytes: IP header and payload, by the header's own length; on the wire of packets without one.
+    pub bytes: u64,
+    /// Records that left the table.
+    pub flows_exported: u64,
+    /// The packets in them, and their IP bytes.
+    pub packets_in_flows: u64,
+    pub bytes_in_flows: u64,
+    /// Packets that are in no flow: the sum of `ignored`, and their bytes.
+    pub packets_ignored: u64,
+    pub bytes_ignored: u64,
+    pub ignored: Ignored,
+    /// Packets of flows that are still in the table, and fragments that still wait for their first one: 0 unless the run
+    /// failed.
+    pub packets_live: u64,
+    pub packets_held: u64,
+    /// Records by the reason of their end.
+    pub ended: Ended,
+    /// Most flows in the table at a time.
+    pub flows_high: u64,
+    /// Fragments in flows without ports, because their first one did not come in time.
+    pub fragments_unmatched: u64,
+    /// Most bytes of memory of the tables, and what the plan allows.
+    pub memory_bytes: u64,
+    pub memory_bytes_max: u64,
+    /// Records that no sink got, because the queue to the exporter was full.
+    pub records_missed: u64,
+    pub sinks: Vec<SinkReport>,
+    /// Packets that reached the interfaces.
+    pub offered: u64,
+    pub nic_dropped: u64,
+    pub kernel_dropped: u64,
+    /// Excluded by filters.
+    pub filtered: u64,
+    pub after_count: u64,
+    pub not_tunnel: u64,
+    pub merged: u64,
+    pub unsuited: u64,
+    /// In none of the sums.
+    pub below_tap: BelowTap,
+    pub verdict: Verdict,
+    /// The verdict is [`Verdict::Lossless`]: every wanted packet is in a flow, or ignored by a counted reason, and every
+    /// sink got every record.
+    pub lossless: bool,
+    /// Reasons of the verdict beside the sums; `notes` has them too.
+    #[serde(skip)]
+    pub reasons: Reasons,
+    /// Duration of the run.
+    pub seconds: f64,
+    /// User and system time of this process.
+    pub cpu_seconds: f64,
+    pub ended_by: Option<Reason>,
+    /// The files read; `None` for interfaces.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub input: Option<InputTally>,
+    /// After a failure the sums may differ.
+    pub failure: Option<String>,
+    /// Warnings for the user.
+    pub notes: Vec<String>,
+    /// The tallies of the lanes.
+    pub interfaces: Vec<LaneTally>,
+}
+
+/// Packets that are in no flow, by reason.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Ignored {
+    /// No IP header.
+    pub not_ip: u64,
+    /// The capture ends before the ports, or the header is damaged.
+    pub truncated: u64,
+    /// Not selected by the sampling.
+    pub not_sampled: u64,
+}
+
+/// Records by the reason of their end (flowEndReason).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Ended {
+    pub idle: u64,
+    pub active: u64,
+    pub end_of_flow: u64,
+    /// The run ended.
+    pub forced: u64,
+    /// The table was full.
+    pub lack_of_resources: u64,
+}
+
+pub(super) fn sum_up(
+    mut end: run::Ended,
+    meters: &[MeterEnd],
+    exported: Exported,
+    block_bytes: u64,
+    ended_by: Option<Reason>,
+) -> FlowReport {
+    let ledger: FlowLedger = meters.iter().map(|meter| meter.ledger).sum();
+    let missed: u64 = meters.iter().map(|meter: &MeterEnd| meter.missed.records).sum();
+    let sinks = exported.sinks;
+    end.reasons.lossy.extend(missed_words(&sinks));
+    let lanes = end.lanes.clone();
+    let written = sum(&lanes, |lane| lane.packed);
+    let writer = WriterTally { written, ..WriterTally::default() };
+    let (input, below_tap, reasons) = (end.input.clone(), end.below_tap.clone(), end.reasons.clone());
+    // The sums of the lanes are those of any run; its verdict knows no meter.
+    let run = end.ledger(&writer, 0, block_bytes, ended_by);
+    let ignored = ledger.ignored;
+    let mut report = FlowReport {
+        packets: ledger.seen.packets,
+        bytes: ledger.seen.bytes,
+        flows_exported: ledger.flows_exported(),
+        packets_in_flows: ledger.exported.packets,
+        bytes_in_flows: ledger.exported.bytes,
+        packets_ignored: ignored.total().packets,
+        bytes_ignored: ignored.total().bytes,
+        ignored: Ignored {
+            not_ip: ignored.not_ip.packets,
+            truncated: ignored.truncated.packets,
+            not_sampled: ignored.not_sampled.packets,
+        },
+        packets_live: ledger.live.packets,
+        packets_held: ledger.held.packets,
+        ended: Ended::new(&ledger.flows_by_reason),
+        flows_high: ledger.flows_high,
+        fragments_unmatched: ledger.fragments_unmatched,
+        memory_bytes: ledger.memory_bytes,
+        memory_bytes_max: ledger.memory_bytes_max,
+        records_missed: missed,
+        sinks,
+        offered: run.offered,
+        nic_dropped: run.nic_dropped,
+        kernel_dropped: run.kernel_dropped,
+        filtered: run.filtered,
+        after_count: run.after_count,
+        not_tunnel: run.not_tunnel,
+        merged: run.merged,
+        unsuited: run.unsuited,
+        below_tap,
+        verdict: Verdict::Unknown,
+        lossless: false,
+        reasons,
+        seconds: run.seconds,
+        cpu_seconds: run.cpu_seconds,
+        ended_by: run.ended_by,
+        input,
+        failure: run.failure,
+        notes: run.notes,
+        interfaces: lanes,
+    };
+    if report.failure.is_none() {
+        report.failure = report.check(&ledger, run.received).err();
+    }
+    report.judge();
+    report
+}
+
+impl Ended {
+    fn new(by_reason: &[u64; 6]) -> Self {
+        let [_, idle, active, end_of_flow, forced, lack_of_resources] = *by_reason;
+        Self { idle, active, end_of_flow, forced, lack_of_resources }
+    }
+}
+
+impl FlowReport {
+    /// Checks the sums. A difference is a defect of quaff.
+    fn check(&self, ledger: &FlowLedger, received: u64) -> Result<(), String> {
+        ledger.check().map_err(|words| format!("the flows do not add up: {words}"))?;
+        let in_flows = self.packets_in_flows + self.packets_live + self.packets_held;
+        let of_sinks = self.sinks.iter().map(|sink| {
+            let got = sink.records + sink.missed + self.records_missed;
+            ("flows_exported = records + missed of a sink + records_missed", self.flows_exported, got)
+        });
+        let sums = [
+            ("received = packets", received, self.packets),
+            (
+                "packets = packets_in_flows + packets_live + packets_held + packets_ignored",
+                self.packets,
+                in_flows + self.packets_ignored,
+            ),
+            ("packets_live + packets_held = 0 at the end", self.packets_live + self.packets_held, 0),
+        ];
+        tally::check(sums.into_iter().chain(of_sinks))
+    }
+
+    /// Sets the verdict, by the sums, the reasons beside them, and the failure.
+    fn judge(&mut self) {
+        let missed = self.sinks.iter().map(|sink| sink.missed).sum::<u64>() + self.records_missed;
+        let lost = self.nic_dropped + self.kernel_dropped + self.unsuited + missed;
+        self.verdict = Verdict::new(lost > 0, &self.reasons, self.failure.is_some());
+        self.lossless = self.verdict == Verdict::Lossless;
+    }
+}
+
+/// Sentences about sinks that did not get all records.
+fn missed_words(sinks: &[SinkReport]) -> Vec<String> {
+    let words = |sink: &SinkReport| {
+        let failure = sink.failure.as_ref().map_or(String::new(), |failure| format!(": {failure}"));
+        (sink.missed > 0).then(|| format!("{} missed {} records{failure}", sink.name, sink.missed))
+    };
+    sinks.iter().filter_map(words).collect()
+}

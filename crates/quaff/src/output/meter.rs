@@ -1,0 +1,292 @@
+//! Meters the flows of a lane, and hands their records to the exporter's thread in lists.
+//!
+//! The lane fills a list, and takes empty ones back from the exporter. A live lane never waits for it: when the queue
+//! of lists is full, a list is dropped and counted. A lane that reads files waits, so that the same files always give
+//! the same records; so does each lane at its end, when no more packets can be lost. What sinks do is not known here.
+
+use super::{Now, Output, OutputTally};
+use crate::batch::{Frame, Memory};
+use crate::gauge::MeterGauges;
+use crate::plan::RETIRE_MS;
+use quaff_file::Interfaces;
+use quaff_file::tally::Counts;
+use quaff_flow::ledger::FlowLedger;
+use quaff_flow::meter::Meter as FlowMeter;
+use quaff_flow::packet::{Clock, Packet};
+use quaff_flow::plan::MeterPlan;
+use quaff_flow::record::{FlowRecord, FlowSink};
+use quaff_os::Wakeup;
+use quaff_wire::linktype::ETHERNET;
+use rtrb::{Consumer, Producer, RingBuffer};
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+use std::time::Duration;
+
+/// A list of records on its way to the sinks.
+pub(crate) type Records = Vec<FlowRecord>;
+
+/// Records of a full list.
+const LIST_RECORDS: usize = 512;
+/// Lists that may wait for the exporter: 1 M records of a lane. Their memory is allocated as they fill.
+const LISTS_MAX: usize = 2048;
+/// Empty lists that are kept for the next records.
+const LISTS_SPARE: usize = 64;
+/// Packets that are described to the meter at a time; their descriptions fit the first-level cache.
+const PACKETS: usize = 64;
+/// Longest time until a record leaves a live lane, ns.
+const FLUSH_NS: u64 = 100_000_000;
+/// The longest wait of a live lane with flows for packets, ns: flows end while none arrive.
+const IDLE_NS: u64 = 50_000_000;
+/// The age that a packet may have when the lane receives it, ns: an idle lane has received all older ones.
+const GRACE_NS: u64 = 4 * RETIRE_MS as u64 * 1_000_000;
+/// Interval at which the gauges are set while packets arrive, ns.
+const SHOW_NS: u64 = 10_000_000;
+/// Wait of a lane that has time for a place in the queue.
+const ROOM_WAIT: Duration = Duration::from_millis(1);
+
+/// The output of one lane of flow metering.
+pub(crate) struct Meter {
+    meter: FlowMeter,
+    clock: Clock,
+    links: Links,
+    outbound: Outbound,
+    is_live: bool,
+    taken: u64,
+    gauges: Arc<MeterGauges>,
+    /// CLOCK_MONOTONIC when they were set last, ns.
+    shown_ns: u64,
+    end: Sender<MeterEnd>,
+}
+
+/// The results of the meter of one lane.
+#[derive(Debug)]
+pub(crate) struct MeterEnd {
+    pub(crate) ledger: FlowLedger,
+    pub(crate) missed: Missed,
+}
+
+/// Records that were dropped on their way to the sinks, and the packets and IP bytes in them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Missed {
+    pub(crate) records: u64,
+    pub(crate) packets: u64,
+    pub(crate) bytes: u64,
+}
+
+/// The exporter's end of a lane.
+#[derive(Debug)]
+pub(crate) struct RecordsInlet {
+    pub(crate) inbound: Consumer<Records>,
+    /// Takes empty lists back.
+    pub(crate) free: Producer<Records>,
+}
+
+impl RecordsInlet {
+    /// Returns whether the lane has ended, and all its lists were taken.
+    pub(crate) fn has_ended(&self) -> bool {
+        // In this order: the last list comes before the end.
+        self.inbound.is_abandoned() && self.inbound.is_empty()
+    }
+}
+
+impl Missed {
+    pub(crate) fn add(&mut self, records: &[FlowRecord]) {
+        self.records += records.len() as u64;
+        self.packets += records.iter().map(FlowRecord::packets).sum::<u64>();
+        self.bytes += records.iter().map(FlowRecord::bytes).sum::<u64>();
+    }
+}
+
+impl Meter {
+    /// A meter for the packets of `interfaces`, and the exporter's end of its queue. `has_tunnels`: the lane removes
+    /// tunnels. `end` receives the results; `wakeup` is signalled with each list.
+    pub(crate) fn new(
+        plan: &MeterPlan,
+        interfaces: Interfaces,
+        has_tunnels: bool,
+        is_live: bool,
+        wakeup: Wakeup,
+        end: Sender<MeterEnd>,
+    ) -> (Self, RecordsInlet) {
+        let (to, inbound) = RingBuffer::new(LISTS_MAX);
+        let (free, from) = RingBuffer::new(LISTS_SPARE);
+        let open = Vec::with_capacity(LIST_RECORDS);
+        let outbound =
+            Outbound { open, opened_ns: 0, to, from, wakeup, may_wait: !is_live, missed: Missed::default() };
+        let links = Links { interfaces, has_tunnels, known: Vec::new() };
+        let (meter, clock) = (FlowMeter::new(plan.clone(), secret()), Clock::new(plan.idle_ns));
+        let gauges = Arc::default();
+        let output = Self { meter, clock, links, outbound, is_live, taken: 0, gauges, shown_ns: 0, end };
+        (output, RecordsInlet { inbound, free })
+    }
+
+    pub(crate) fn gauges(&self) -> Arc<MeterGauges> {
+        self.gauges.clone()
+    }
+
+    fn show(&self) {
+        let (ledger, gauges) = (self.meter.ledger(), &self.gauges);
+        gauges.seen.set(ledger.seen.packets);
+        gauges.seen_bytes.set(ledger.seen.bytes);
+        gauges.exported.set(ledger.exported.packets);
+        gauges.exported_bytes.set(ledger.exported.bytes);
+        gauges.flows.set(ledger.flows_exported());
+        gauges.flows_live.set(ledger.flows_live);
+        gauges.flows_high.set(ledger.flows_high);
+        gauges.evicted.set(ledger.flows_by_reason[5]);
+        gauges.held.set(ledger.held.packets);
+        gauges.missed.set(self.outbound.missed.records);
+    }
+}
+
+impl Output for Meter {
+    fn take(&mut self, memory: Memory<'_>, frames: &mut [Frame], now: Now) -> usize {
+        self.outbound.opened_ns = match self.outbound.open.is_empty() {
+            true => now.steady_ns,
+            false => self.outbound.opened_ns,
+        };
+        let mut packets = [Packet::default(); PACKETS];
+        for frames in frames.chunks(PACKETS) {
+            for (packet, frame) in packets.iter_mut().zip(frames) {
+                let (linktype, tunnel) = self.links.of(frame.interface);
+                *packet = Packet {
+                    bytes: memory.of(frame),
+                    time_ns: frame.time_ns,
+                    now: Some(self.clock.see(frame.time_ns)),
+                    wire_bytes: frame.wire_len,
+                    linktype,
+                    interface: frame.interface,
+                    tag: (frame.tpid != 0).then_some((frame.tpid, frame.tci)),
+                    tunnel,
+                };
+            }
+            self.meter.take(&packets[..frames.len()], &mut self.outbound);
+        }
+        self.taken += frames.len() as u64;
+        frames.len()
+    }
+
+    fn tick(&mut self, now: Now, is_idle: bool, _: &dyn Fn(&mut Counts)) {
+        // The clock of this machine means nothing for a file. A card's clock may be ahead of it.
+        let past_ns = now.wall_ns.saturating_sub(GRACE_NS);
+        if self.is_live && is_idle && past_ns > self.clock.now().ns {
+            self.meter.nudge(self.clock.see(past_ns), &mut self.outbound);
+        }
+        if self.is_live && now.steady_ns.saturating_sub(self.outbound.opened_ns) >= FLUSH_NS {
+            self.outbound.pass_on();
+            self.outbound.opened_ns = now.steady_ns;
+        }
+        if is_idle || now.steady_ns.saturating_sub(self.shown_ns) >= SHOW_NS {
+            self.shown_ns = now.steady_ns;
+            self.show();
+        }
+    }
+
+    fn patience_ns(&self, _: Now) -> u64 {
+        let has_work = !self.outbound.open.is_empty() || self.gauges.flows_live.get() > 0;
+        if self.is_live && has_work { IDLE_NS } else { u64::MAX }
+    }
+
+    fn finish(&mut self, _: u64, _: &dyn Fn(&mut Counts)) {
+        self.outbound.may_wait = true;
+        self.meter.finish(&mut self.outbound);
+        self.outbound.pass_on();
+        self.show();
+        // Without a receiver the run has failed at its start.
+        let _ = self.end.send(MeterEnd { ledger: self.meter.ledger(), missed: self.outbound.missed });
+    }
+
+    fn tally(&self) -> OutputTally {
+        OutputTally { taken: self.taken, ..OutputTally::default() }
+    }
+}
+
+/// The records of a lane on their way out.
+struct Outbound {
+    /// The list that is being filled.
+    open: Records,
+    /// CLOCK_MONOTONIC when it was empty last, ns.
+    opened_ns: u64,
+    to: Producer<Records>,
+    from: Consumer<Records>,
+    wakeup: Wakeup,
+    /// Lists wait for a place in the queue.
+    may_wait: bool,
+    missed: Missed,
+}
+
+impl Outbound {
+    /// Passes the list on, as far as it has records.
+    fn pass_on(&mut self) {
+        if self.open.is_empty() {
+            return;
+        }
+        let empty = self.from.pop().unwrap_or_else(|_| Vec::with_capacity(LIST_RECORDS));
+        let mut list = std::mem::replace(&mut self.open, empty);
+        while let Err(rtrb::PushError::Full(refused)) = self.to.push(list) {
+            if !self.may_wait || self.to.is_abandoned() {
+                self.missed.add(&refused);
+                self.open = refused;
+                self.open.clear();
+                return;
+            }
+            list = refused;
+            self.wakeup.signal();
+            std::thread::sleep(ROOM_WAIT);
+        }
+        self.wakeup.signal();
+    }
+}
+
+impl FlowSink for Outbound {
+    fn take(&mut self, records: &[FlowRecord]) {
+        for record in records {
+            self.open.push(record.clone());
+            if self.open.len() >= LIST_RECORDS {
+                self.pass_on();
+            }
+        }
+    }
+}
+
+/// The link type and the tunnel of each interface.
+struct Links {
+    interfaces: Interfaces,
+    has_tunnels: bool,
+    /// By number, once a frame of the interface has occurred.
+    known: Vec<Option<(u16, u32)>>,
+}
+
+impl Links {
+    #[inline]
+    fn of(&mut self, interface: u16) -> (u16, u32) {
+        match self.known.get(usize::from(interface)) {
+            Some(Some(link)) => *link,
+            _ => self.learn(interface),
+        }
+    }
+
+    #[cold]
+    fn learn(&mut self, interface: u16) -> (u16, u32) {
+        let found = self.interfaces.get(interface);
+        let linktype = found.as_ref().map_or(ETHERNET.linktype, |interface| interface.linktype);
+        let name = found.filter(|_| self.has_tunnels).map(|interface| interface.name);
+        let link = (linktype, name.as_deref().map_or(0, tunnel_id));
+        let at = usize::from(interface);
+        self.known.resize(self.known.len().max(at + 1), None);
+        self.known[at] = Some(link);
+        link
+    }
+}
+
+/// The number at the end of a session's name: `eth0 vxlan 10.0.0.1 vni 5`; 0 without one.
+fn tunnel_id(name: &str) -> u32 {
+    let id = name.rsplit_once(' ').and_then(|(_, id)| id.parse::<u64>().ok());
+    id.map_or(0, |id| id as u32)
+}
+
+/// Random numbers, so that an attacker cannot choose flows that meet in the table.
+fn secret() -> [u64; 2] {
+    [0u64, 1].map(|word| RandomState::new().hash_one(word))
+}
