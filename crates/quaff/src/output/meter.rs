@@ -109,16 +109,12 @@ impl Meter {
         wakeup: Wakeup,
         end: Sender<MeterEnd>,
     ) -> (Self, RecordsInlet) {
-        let (to, inbound) = RingBuffer::new(LISTS_MAX);
-        let (free, from) = RingBuffer::new(LISTS_SPARE);
-        let open = Vec::with_capacity(LIST_RECORDS);
-        let outbound =
-            Outbound { open, opened_ns: 0, to, from, wakeup, may_wait: !is_live, missed: Missed::default() };
+        let (outbound, inlet) = Outbound::new(LISTS_MAX, !is_live, wakeup);
         let links = Links { interfaces, has_tunnels, known: Vec::new() };
         let (meter, clock) = (FlowMeter::new(plan.clone(), secret()), Clock::new(plan.idle_ns));
         let gauges = Arc::default();
         let output = Self { meter, clock, links, outbound, is_live, taken: 0, gauges, shown_ns: 0, end };
-        (output, RecordsInlet { inbound, free })
+        (output, inlet)
     }
 
     pub(crate) fn gauges(&self) -> Arc<MeterGauges> {
@@ -217,6 +213,15 @@ struct Outbound {
 }
 
 impl Outbound {
+    /// An empty list, and a queue of `lists` of them with the exporter's end.
+    fn new(lists: usize, may_wait: bool, wakeup: Wakeup) -> (Self, RecordsInlet) {
+        let (to, inbound) = RingBuffer::new(lists);
+        let (free, from) = RingBuffer::new(LISTS_SPARE);
+        let (open, missed) = (Vec::with_capacity(LIST_RECORDS), Missed::default());
+        let outbound = Self { open, opened_ns: 0, to, from, wakeup, may_wait, missed };
+        (outbound, RecordsInlet { inbound, free })
+    }
+
     /// Passes the list on, as far as it has records.
     fn pass_on(&mut self) {
         if self.open.is_empty() {
@@ -289,4 +294,86 @@ fn tunnel_id(name: &str) -> u32 {
 /// Random numbers, so that an attacker cannot choose flows that meet in the table.
 fn secret() -> [u64; 2] {
     [0u64, 1].map(|word| RandomState::new().hash_one(word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quaff_flow::record::{Direction, EndReason, InitiatorRule, RecordKey};
+    use std::net::Ipv4Addr;
+
+    /// A record of `packets` packets of 100 bytes.
+    fn record(packets: u64) -> FlowRecord {
+        let [source, destination] = [1, 2].map(|last| Ipv4Addr::new(10, 0, 0, last).into());
+        let forward = Direction { packets, bytes: 100 * packets, ..Direction::default() };
+        FlowRecord {
+            key: RecordKey {
+                source,
+                destination,
+                source_port: 1,
+                destination_port: 2,
+                protocol: 17,
+                icmp_type_code: 0,
+                vlan: 0,
+                mpls_label: 0,
+                interface: 0,
+                tos: 0,
+                tunnel: 0,
+            },
+            forward,
+            reverse: Direction::default(),
+            initiator: InitiatorRule::First,
+            end_reason: EndReason::Idle,
+            is_continued: false,
+            extras: None,
+        }
+    }
+
+    fn lists(inlet: &mut RecordsInlet) -> Vec<usize> {
+        std::iter::from_fn(|| inlet.inbound.pop().ok()).map(|list| list.len()).collect()
+    }
+
+    #[test]
+    fn a_live_lane_drops_what_has_no_place_and_counts_it() {
+        let (mut outbound, mut inlet) = Outbound::new(2, false, Wakeup::new().unwrap());
+        outbound.take(&vec![record(3); 3 * LIST_RECORDS + 5]);
+        outbound.pass_on();
+        let records = LIST_RECORDS as u64 + 5;
+        assert_eq!(outbound.missed, Missed { records, packets: 3 * records, bytes: 300 * records });
+        assert_eq!(lists(&mut inlet), [LIST_RECORDS, LIST_RECORDS]);
+        // With a place again nothing is dropped, and lists that return are used again.
+        let mut returned = Vec::with_capacity(7000);
+        returned.clear();
+        inlet.free.push(returned).unwrap();
+        outbound.take(&[record(1)]);
+        outbound.pass_on();
+        assert!(outbound.open.capacity() >= 7000);
+        assert_eq!((lists(&mut inlet), outbound.missed.records), (vec![1], records));
+    }
+
+    #[test]
+    fn a_lane_that_may_wait_waits_for_the_exporter_and_not_for_one_that_has_ended() {
+        let (mut outbound, mut inlet) = Outbound::new(1, true, Wakeup::new().unwrap());
+        let reader = std::thread::spawn(move || {
+            let mut records = 0;
+            while records < 4 * LIST_RECORDS {
+                records += inlet.inbound.pop().map_or(0, |list| list.len());
+            }
+            records
+        });
+        outbound.take(&vec![record(1); 4 * LIST_RECORDS]);
+        assert_eq!(reader.join().unwrap(), 4 * LIST_RECORDS);
+        assert_eq!(outbound.missed, Missed::default());
+        // The exporter's end is gone.
+        outbound.take(&vec![record(1); 3 * LIST_RECORDS]);
+        assert!(outbound.missed.records >= 2 * LIST_RECORDS as u64);
+    }
+
+    #[test]
+    fn the_number_of_a_session_is_the_end_of_its_name() {
+        for (name, id) in [("eth0 vxlan 10.0.0.1 vni 5", 5), ("eth0 ipip 10.0.0.1", 0), ("eth0", 0), ("", 0)]
+        {
+            assert_eq!(tunnel_id(name), id, "{name}");
+        }
+    }
 }

@@ -269,7 +269,8 @@ mod tests {
 
     #[test]
     fn flags_set_the_key_and_the_sampling() {
-        let meter = plan("--read a --key tos,interface --uniflow --sample 1/50 --max-flows 2k").unwrap().meter;
+        let meter =
+            plan("--read a --key tos,interface --uniflow --sample 1/50 --max-flows 2k").unwrap().meter;
         let key = KeyPlan { vlan: false, mpls: false, interface: true, tos: true, tunnel: false };
         assert_eq!((meter.key, meter.is_biflow, meter.flows_max), (key, false, 2000));
         assert_eq!(meter.sampling, Sampling::Systematic { interval: 50 });

@@ -179,7 +179,13 @@ mod tests {
         };
         lines.see(Duration::from_millis(110_000), &Counters { packets: 1, ..Counters::default() });
         let shown = words(&lines.report(Duration::from_millis(117_000), &first));
-        assert_eq!(shown[..2], ["nprobe.c:1557] ---------------------------------", "nprobe.c:1558] Average traffic: [1.870 M pps][6 Gb/sec]"]);
+        assert_eq!(
+            shown[..2],
+            [
+                "nprobe.c:1557] ---------------------------------",
+                "nprobe.c:1558] Average traffic: [1.870 M pps][6 Gb/sec]"
+            ]
+        );
         assert_eq!(shown[3], "nprobe.c:1568] Current flow export rate: [0.0 flows/sec]");
         assert_eq!(shown[4], "nprobe.c:1571] Flow drops: [export queue too long=0][too many flows=0]");
         assert_eq!(shown[5], "nprobe.c:1575] Export Queue: 0/512000 [0.0 %]");

@@ -101,7 +101,9 @@ impl Native {
         let packets = rate.as_deref().and_then(|rate| rate.split(':').next());
         match packets.map(|text| (text.strip_prefix('@'), text.trim_start_matches('@').parse::<u64>())) {
             Some((None, Ok(one_in))) if one_in > 1 => self.value("--sample", format!("1/{one_in}")),
-            Some((Some(_), _)) => self.note("-S @N: packets that were sampled before are counted as they come"),
+            Some((Some(_), _)) => {
+                self.note("-S @N: packets that were sampled before are counted as they come")
+            }
             _ => {}
         }
     }

@@ -248,7 +248,10 @@ mod tests {
         let options = read("-aGi eth7 -t60 --idle 15 -n 1.2.3.4:33,[::1]:34 --collector=h -V=10").unwrap();
         assert!(options.has("all-collectors") && options.has("daemon-mode") && !options.has("tunnel"));
         assert_eq!(options.value("interface"), Some(OsStr::new("eth7")));
-        assert_eq!((options.number("lifetime-timeout"), options.number("idle-timeout")), (Some(60), Some(15)));
+        assert_eq!(
+            (options.number("lifetime-timeout"), options.number("idle-timeout")),
+            (Some(60), Some(15))
+        );
         assert_eq!(options.parts("collector"), ["1.2.3.4:33", "[::1]:34", "h"]);
         assert_eq!(options.number("flow-version"), Some(10));
     }
@@ -274,9 +277,8 @@ mod tests {
     #[test]
     fn letters_and_names_are_each_of_one_option() {
         for (at, spec) in KNOWN.iter().enumerate() {
-            let same = |other: &&Spec| {
-                other.name == spec.name || spec.letter != 0 && other.letter == spec.letter
-            };
+            let same =
+                |other: &&Spec| other.name == spec.name || spec.letter != 0 && other.letter == spec.letter;
             assert!(KNOWN[..at].iter().find(same).is_none(), "{}", spec.name);
         }
     }
