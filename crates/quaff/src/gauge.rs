@@ -1,8 +1,10 @@
 //! The gauges of lanes and of the buffer, which the command line reads.
 
+use quaff_flow::ledger::FlowLedger;
 use quaff_os::Gauge;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 /// The gauges of one lane, in packets unless stated.
 #[derive(Debug, Default)]
@@ -30,28 +32,32 @@ pub struct LaneGauges {
     pub came: OnceLock<String>,
 }
 
-/// The gauges of the meter of one lane, written by the lane, in packets unless stated.
+/// The counters of the meter of one lane, as they were a moment ago.
 #[derive(Debug, Default)]
 pub struct MeterGauges {
-    /// Packets given to the meter, and their bytes as the meter counts them.
-    pub seen: Gauge,
-    pub seen_bytes: Gauge,
-    /// Packets in records that have left the table, and their IP bytes.
-    pub exported: Gauge,
-    pub exported_bytes: Gauge,
-    /// Records that have left the table.
-    pub flows: Gauge,
-    /// Flows in the table, and the most so far.
-    pub flows_live: Gauge,
-    pub flows_high: Gauge,
-    /// Flows that ended because the table was full.
-    pub evicted: Gauge,
-    /// Fragments that wait for their first one.
-    pub held: Gauge,
-    /// The most places of the table that were looked at for a packet.
-    pub probes_max: Gauge,
+    /// The lane writes it, and skips that while another thread reads: it never waits.
+    ledger: Mutex<FlowLedger>,
     /// Records that no sink got, because the queue to the exporter was full.
     pub missed: Gauge,
+}
+
+impl MeterGauges {
+    /// Shows a value, unless another thread reads now.
+    pub(crate) fn show(&self, ledger: FlowLedger) {
+        if let Ok(mut shown) = self.ledger.try_lock() {
+            *shown = ledger;
+        }
+    }
+
+    /// Shows the last value.
+    pub(crate) fn end(&self, ledger: FlowLedger) {
+        *self.ledger.lock().unwrap_or_else(PoisonError::into_inner) = ledger;
+    }
+
+    /// The value shown last.
+    pub fn ledger(&self) -> FlowLedger {
+        *self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// The gauges of the buffer, which all lanes share, in bytes.

@@ -503,7 +503,7 @@ class Meter:
             flow.rule, flow.source = BY_SYN_ACK, 1 - side
         elif kind in REQUESTS.get(packet.protocol, ()):
             flow.rule, flow.source = BY_ICMP, side
-        elif kind in REPLIES.get(packet.protocol, ()) and not packet.is_later():
+        elif kind in REPLIES.get(packet.protocol, ()):
             flow.rule, flow.source = BY_ICMP, 1 - side
         elif packet.protocol in (TCP, UDP, SCTP) and packet.ports[0] < 1024 and packet.ports[1] >= 32768:
             flow.rule, flow.source = BY_PORTS, 1 - side

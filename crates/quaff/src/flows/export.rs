@@ -1,30 +1,33 @@
 //! The exporter: takes the lists of all lanes, and passes them to the sinks. It never meters and never encodes.
 
-use super::sinks::{SinkCounters, SinkReport, Sinks};
 use crate::Result;
+use crate::gauge::MeterGauges;
 use crate::output::{Records, RecordsInlet};
+use quaff_flow::collector::{SinkReport, Sinks};
+use quaff_flow::record::FlowRecord;
 use quaff_os::Wakeup;
+use quaff_os::clock::wall_ns;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Longest wait for a list.
 const LOOK: Duration = Duration::from_millis(20);
-/// Interval at which the command line gets the counters of the sinks.
+/// Interval at which the command line gets the counters of the sinks, and the sinks of a live run those of the meter.
 const COUNT: Duration = Duration::from_millis(250);
 /// Time that sinks have at the end for what they were given.
 const END: Duration = Duration::from_secs(10);
 
 /// The counters of the sinks, which the exporter updates and others read.
 #[derive(Debug, Clone, Default)]
-pub(super) struct SharedCounters(Arc<Mutex<Vec<SinkCounters>>>);
+pub(super) struct SharedCounters(Arc<Mutex<Vec<SinkReport>>>);
 
 impl SharedCounters {
-    fn set(&self, counters: Vec<SinkCounters>) {
+    fn set(&self, counters: Vec<SinkReport>) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = counters;
     }
 
-    pub(super) fn get(&self) -> Vec<SinkCounters> {
+    pub(super) fn get(&self) -> Vec<SinkReport> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
@@ -39,7 +42,11 @@ pub(super) struct Exported {
 pub(super) struct Exporter {
     inlets: Vec<RecordsInlet>,
     sinks: Sinks,
+    meters: Vec<Arc<MeterGauges>>,
     wakeup: Wakeup,
+    is_live: bool,
+    /// The time of exports from files: that of the latest packet in a record, ns since 1970.
+    packet_ns: u64,
     counters: SharedCounters,
     /// Lists that sinks still read, with the lanes to which they return.
     lent: VecDeque<(usize, Arc<Records>)>,
@@ -48,9 +55,15 @@ pub(super) struct Exporter {
 
 impl Exporter {
     /// `wakeup` is signalled by the lanes.
-    pub(super) fn new(inlets: Vec<RecordsInlet>, sinks: Sinks, wakeup: Wakeup) -> Self {
+    pub(super) fn new(
+        inlets: Vec<RecordsInlet>,
+        sinks: Sinks,
+        meters: Vec<Arc<MeterGauges>>,
+        wakeup: Wakeup,
+        is_live: bool,
+    ) -> Self {
         let (counters, lent, counted) = (SharedCounters::default(), VecDeque::new(), Instant::now());
-        Self { inlets, sinks, wakeup, counters, lent, counted }
+        Self { inlets, sinks, meters, wakeup, is_live, packet_ns: 0, counters, lent, counted }
     }
 
     pub(super) fn counters(&self) -> SharedCounters {
@@ -74,16 +87,19 @@ impl Exporter {
             self.wakeup.wait(LOOK)?;
         }
         self.count();
+        self.pass_ledger();
         Ok(Exported { sinks: self.sinks.stop(END) })
     }
 
     /// Passes a list of each lane on; returns whether there was one.
     fn pass_on(&mut self) -> bool {
         let mut passed = false;
-        for (lane, inlet) in self.inlets.iter_mut().enumerate() {
-            let Ok(list) = inlet.inbound.pop() else { continue };
-            let list = Arc::new(list);
-            self.sinks.send(list.clone());
+        for lane in 0..self.inlets.len() {
+            let Ok(list) = self.inlets[lane].inbound.pop() else { continue };
+            let latest_ns = list.iter().map(FlowRecord::last_ns).max().unwrap_or(0);
+            self.packet_ns = self.packet_ns.max(latest_ns);
+            let (list, now_ns) = (Arc::new(list), self.now_ns());
+            self.sinks.send(&list, now_ns);
             self.lent.push_back((lane, list));
             passed = true;
         }
@@ -96,7 +112,7 @@ impl Exporter {
             match Arc::try_unwrap(list) {
                 Ok(mut list) => {
                     list.clear();
-                    // The lane keeps so many only; others are freed.
+                    // The lane keeps a few only; others are freed.
                     drop(self.inlets[lane].free.push(list));
                 }
                 Err(list) => {
@@ -109,6 +125,21 @@ impl Exporter {
 
     fn count(&mut self) {
         self.counted = Instant::now();
+        // From files, the same packets give the same exports: only the end has counters.
+        if self.is_live {
+            self.pass_ledger();
+        }
         self.counters.set(self.sinks.counters());
+    }
+
+    fn pass_ledger(&mut self) {
+        let ledger = self.meters.iter().map(|meter| meter.ledger()).sum();
+        let now_ns = self.now_ns();
+        self.sinks.ledger(&ledger, now_ns);
+    }
+
+    /// The time of an export, ns since 1970.
+    fn now_ns(&self) -> u64 {
+        if self.is_live { wall_ns() } else { self.packet_ns }
     }
 }

@@ -11,10 +11,8 @@
 
 mod export;
 mod report;
-mod sinks;
 
 pub use report::{Ended, FlowReport, Ignored};
-pub use sinks::{SinkCounters, SinkPlan, SinkReport};
 
 use crate::gauge::{LaneGauges, MeterGauges};
 use crate::output::{Meter, MeterEnd};
@@ -23,21 +21,26 @@ use crate::run::{LaneEnd, Run, join, start_thread};
 use crate::source::{Declaration, Sources};
 use crate::{Error, Result};
 use export::{Exported, Exporter, SharedCounters};
-use quaff_file::write::Format;
+use quaff_file::Interfaces;
+use quaff_file::write::{Format, Output};
+use quaff_flow::collector::{FileKind, Pressure, SinkPlan, SinkReport, Sinks, SinksPlan, Target};
+use quaff_flow::export::Interface;
 use quaff_flow::plan::MeterPlan;
-use quaff_os::{Stop, Wakeup};
-use sinks::{Pressure, Sinks};
+use quaff_os::{Stop, Wakeup, rtnl};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
 
 /// The plan of a run of flow metering.
-#[derive(Debug, Clone)]
 pub struct FlowsPlan {
     pub input: InputPlan,
     pub meter: MeterPlan,
-    /// May be empty: flows are then counted only.
+    /// May be empty: flows are then counted only. The start of the exporter and the interfaces are filled in.
     pub sinks: Vec<SinkPlan>,
+    /// Collectors get lists of records in turns, instead of all of them each.
+    pub is_round_robin: bool,
+    /// Records that may wait for each sink.
+    pub queue_records: usize,
 }
 
 /// A running meter.
@@ -46,7 +49,8 @@ pub struct Flows {
     exporter: JoinHandle<Result<Exported>>,
     ends: Receiver<MeterEnd>,
     stop: Stop,
-    plan: FlowsPlan,
+    block_bytes: u64,
+    is_round_robin: bool,
     /// The gauges of the lanes and of their meters, in the same order.
     pub lanes: Vec<Arc<LaneGauges>>,
     pub meters: Vec<Arc<MeterGauges>>,
@@ -67,52 +71,73 @@ impl FlowsPlan {
             () => Ok(self),
         }
     }
+
+    /// The files that are written.
+    fn files(&self) -> Vec<Output> {
+        let path = |sink: &SinkPlan| match sink {
+            SinkPlan::File { target: Target::Path(path), .. } => Some(Output::File(path.clone())),
+            _ => None,
+        };
+        self.sinks.iter().filter_map(path).collect()
+    }
 }
 
 impl Flows {
     /// Starts the lanes and the exporter. When this returns, every packet that arrives is metered.
     pub fn start(plan: FlowsPlan, stop: Stop) -> Result<Self> {
         let plan = plan.validate()?;
-        let described = Declaration::AsDescribed;
-        let prepared = Sources::prepare(&plan.input, &[], Format::default(), described, &stop)?;
-        let is_live = plan.input.read.is_none();
-        let pressure = if is_live { Pressure::Drop } else { Pressure::Wait };
-        let sinks = Sinks::start(plan.sinks.clone(), pressure, stop.clone())?;
+        let (described, files) = (Declaration::AsDescribed, plan.files());
+        let outputs: Vec<_> = files.iter().collect();
+        let prepared = Sources::prepare(&plan.input, &outputs, Format::default(), described, &stop)?;
+        // Before the sinks: the exporter starts at the time of the first packet.
         let sources = prepared.open(&plan.input, &stop)?;
+        let FlowsPlan { input, meter, mut sinks, is_round_robin, queue_records } = plan;
+        describe(&mut sinks, &sources);
+        let pressure = if sources.is_live { Pressure::Drop } else { Pressure::Wait(stop.clone()) };
+        let shared = SinksPlan { pressure, is_round_robin, queue_records, now_ns: sources.start_ns };
+        let sinks = Sinks::start(sinks, shared)?;
         let (wakeup, (end, ends)) = (Wakeup::new()?, channel());
-        let has_tunnels = plan.input.decap.is_some();
         let (mut meters, mut inlets, mut lane_ends) = (Vec::new(), Vec::new(), Vec::new());
         for _ in &sources.lanes {
             let interfaces = sources.interfaces.clone();
-            let (meter, inlet) =
-                Meter::new(&plan.meter, interfaces, has_tunnels, is_live, wakeup.clone(), end.clone());
-            meters.push(meter.gauges());
+            let has_tunnels = input.decap.is_some();
+            let (output, inlet) =
+                Meter::new(&meter, interfaces, has_tunnels, sources.is_live, wakeup.clone(), end.clone());
+            meters.push(output.gauges());
             inlets.push(inlet);
-            lane_ends.push(LaneEnd { stages: Vec::new(), output: Box::new(meter) });
+            lane_ends.push(LaneEnd { stages: Vec::new(), output: Box::new(output) });
         }
-        let (mut run, lanes) = (Run::new(&plan.input, &sources, &stop), sources.gauges());
-        let exporter = Exporter::new(inlets, sinks, wakeup);
+        let (mut run, lanes) = (Run::new(&input, &sources, &stop), sources.gauges());
+        let exporter = Exporter::new(inlets, sinks, meters.clone(), wakeup, sources.is_live);
         let counters = exporter.counters();
         // On failure the exporter is dropped first, so that no lane waits for it.
-        let started = run.start_lanes(sources, lane_ends);
-        let started = match started {
+        let started = match run.start_lanes(sources, lane_ends) {
             Ok(()) => start_thread("quaff-export", &stop, None, || Ok(exporter), Exporter::run),
             Err(error) => {
                 drop(exporter);
                 Err(error)
             }
         };
+        let (notes, block_bytes) = (run.notes.clone(), input.block_bytes as u64);
         match started {
-            Ok(exporter) => {
-                let notes = run.notes.clone();
-                Ok(Self { run, exporter, ends, stop, plan, lanes, meters, counters, notes })
-            }
+            Ok(exporter) => Ok(Self {
+                run,
+                exporter,
+                ends,
+                stop,
+                block_bytes,
+                is_round_robin,
+                lanes,
+                meters,
+                counters,
+                notes,
+            }),
             Err(error) => Err(run.abandon(error)),
         }
     }
 
     /// The counters of the sinks, in the order of the plan.
-    pub fn sinks(&self) -> Vec<SinkCounters> {
+    pub fn sinks(&self) -> Vec<SinkReport> {
         self.counters.get()
     }
 
@@ -129,7 +154,38 @@ impl Flows {
             Exported::default()
         });
         let meters: Vec<_> = self.ends.try_iter().collect();
-        let block_bytes = self.plan.input.block_bytes as u64;
-        report::sum_up(ended, &meters, exported, block_bytes, self.stop.reason())
+        let end = report::FlowsEnd { run: ended, meters, sinks: exported.sinks };
+        report::sum_up(end, self.is_round_robin, self.block_bytes, self.stop.reason())
     }
+}
+
+/// Tells the sinks the start of the exporter and the interfaces.
+fn describe(sinks: &mut [SinkPlan], sources: &Sources) {
+    let interfaces = if sources.is_live { indexed(&sources.interfaces) } else { Vec::new() };
+    for sink in sinks {
+        let scene = match sink {
+            SinkPlan::Collector(collector) => {
+                collector.encoder.boot_ns = sources.start_ns;
+                &mut collector.scene
+            }
+            SinkPlan::File { kind, scene, .. } => {
+                if let FileKind::Ipfix(encoder) = kind {
+                    encoder.boot_ns = sources.start_ns;
+                }
+                scene
+            }
+        };
+        scene.interfaces.clone_from(&interfaces);
+    }
+}
+
+/// The interfaces with the numbers that the kernel has for them.
+fn indexed(interfaces: &Interfaces) -> Vec<Interface> {
+    let known = (0..interfaces.count() as u16).map_while(|number| interfaces.get(number));
+    known
+        .map(|known| {
+            let index = rtnl::link(&known.name).map_or(0, |link| link.index);
+            Interface { index, name: known.name, description: known.description }
+        })
+        .collect()
 }

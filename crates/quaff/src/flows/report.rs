@@ -3,15 +3,14 @@
 //! ```text
 //!   offered = nic_dropped + filtered + kernel_dropped + received + after_count + not_tunnel + merged + unsuited + …
 //!   received = packets = packets_in_flows + packets_live + packets_held + packets_ignored
-//!   flows_exported = records + missed of each sink
+//!   packets_in_flows = those of each sink: sent + missed + unsuited, and those of `missed`
 //! ```
 
-use super::export::Exported;
-use super::sinks::SinkReport;
 use crate::output::MeterEnd;
 use crate::run;
 use crate::tally::{self, BelowTap, InputTally, LaneTally, Reasons, Verdict, sum};
 use quaff_file::tally::WriterTally;
+use quaff_flow::collector::{FlowSum, SinkReport};
 use quaff_flow::ledger::FlowLedger;
 use quaff_os::Reason;
 use serde::Serialize;
@@ -45,8 +44,10 @@ pub struct FlowReport {
     /// Most bytes of memory of the tables, and what the plan allows.
     pub memory_bytes: u64,
     pub memory_bytes_max: u64,
-    /// Records that no sink got, because the queue to the exporter was full.
-    pub records_missed: u64,
+    /// The most places of a table that were looked at for a packet.
+    pub probes_max: u64,
+    /// Records that no sink got, because the queue to the exporter was full, and the packets and IP bytes in them.
+    pub missed: FlowSum,
     pub sinks: Vec<SinkReport>,
     /// Packets that reached the interfaces.
     pub offered: u64,
@@ -106,17 +107,28 @@ pub struct Ended {
     pub lack_of_resources: u64,
 }
 
+/// The results of all parts of a run.
+pub(super) struct FlowsEnd {
+    pub(super) run: run::Ended,
+    pub(super) meters: Vec<MeterEnd>,
+    pub(super) sinks: Vec<SinkReport>,
+}
+
 pub(super) fn sum_up(
-    mut end: run::Ended,
-    meters: &[MeterEnd],
-    exported: Exported,
+    end: FlowsEnd,
+    is_round_robin: bool,
     block_bytes: u64,
     ended_by: Option<Reason>,
 ) -> FlowReport {
+    let FlowsEnd { run: mut end, meters, sinks } = end;
     let ledger: FlowLedger = meters.iter().map(|meter| meter.ledger).sum();
-    let missed: u64 = meters.iter().map(|meter: &MeterEnd| meter.missed.records).sum();
-    let sinks = exported.sinks;
+    let missed = meters.iter().fold(FlowSum::default(), |sum, meter| FlowSum {
+        records: sum.records + meter.missed.records,
+        packets: sum.packets + meter.missed.packets,
+        bytes: sum.bytes + meter.missed.bytes,
+    });
     end.reasons.lossy.extend(missed_words(&sinks));
+    end.notes.extend(sinks.iter().filter_map(unsuited_words));
     let lanes = end.lanes.clone();
     let written = sum(&lanes, |lane| lane.packed);
     let writer = WriterTally { written, ..WriterTally::default() };
@@ -144,7 +156,8 @@ pub(super) fn sum_up(
         fragments_unmatched: ledger.fragments_unmatched,
         memory_bytes: ledger.memory_bytes,
         memory_bytes_max: ledger.memory_bytes_max,
-        records_missed: missed,
+        probes_max: ledger.probes_max,
+        missed,
         sinks,
         offered: run.offered,
         nic_dropped: run.nic_dropped,
@@ -167,7 +180,7 @@ pub(super) fn sum_up(
         interfaces: lanes,
     };
     if report.failure.is_none() {
-        report.failure = report.check(&ledger, run.received).err();
+        report.failure = report.check(&ledger, run.received, is_round_robin).err();
     }
     report.judge();
     report
@@ -182,13 +195,9 @@ impl Ended {
 
 impl FlowReport {
     /// Checks the sums. A difference is a defect of quaff.
-    fn check(&self, ledger: &FlowLedger, received: u64) -> Result<(), String> {
+    fn check(&self, ledger: &FlowLedger, received: u64, is_round_robin: bool) -> Result<(), String> {
         ledger.check().map_err(|words| format!("the flows do not add up: {words}"))?;
         let in_flows = self.packets_in_flows + self.packets_live + self.packets_held;
-        let of_sinks = self.sinks.iter().map(|sink| {
-            let got = sink.records + sink.missed + self.records_missed;
-            ("flows_exported = records + missed of a sink + records_missed", self.flows_exported, got)
-        });
         let sums = [
             ("received = packets", received, self.packets),
             (
@@ -198,23 +207,51 @@ impl FlowReport {
             ),
             ("packets_live + packets_held = 0 at the end", self.packets_live + self.packets_held, 0),
         ];
-        tally::check(sums.into_iter().chain(of_sinks))
+        tally::check(sums.into_iter().chain(self.sums_of_sinks(is_round_robin)))
+    }
+
+    /// The sums of the sinks, each of which gets all records; in turns collectors get them together. What a spool has
+    /// of other runs is in no sum of this one.
+    fn sums_of_sinks(&self, is_round_robin: bool) -> Vec<(&'static str, u64, u64)> {
+        let words = "packets_in_flows = sent + missed + unsuited of a sink, and missed";
+        let got = |sink: &SinkReport| sink.sent.packets + sink.missed.total().packets + sink.unsuited.packets;
+        let is_dealt = |sink: &SinkReport| is_round_robin && is_collector(sink);
+        let has_spool = |sink: &SinkReport| sink.spooled.records + sink.from_spool.records > 0;
+        let (dealt, whole): (Vec<_>, Vec<_>) = self.sinks.iter().partition(|sink| is_dealt(sink));
+        let one = |got: u64| (words, self.packets_in_flows, got + self.missed.packets);
+        let whole = whole.into_iter().filter(|sink| !has_spool(sink)).map(|sink| one(got(sink)));
+        let together = (!dealt.is_empty() && !dealt.iter().any(|sink| has_spool(sink)))
+            .then(|| one(dealt.iter().map(|sink| got(sink)).sum()));
+        whole.chain(together).collect()
     }
 
     /// Sets the verdict, by the sums, the reasons beside them, and the failure.
     fn judge(&mut self) {
-        let missed = self.sinks.iter().map(|sink| sink.missed).sum::<u64>() + self.records_missed;
+        let of_sinks = self.sinks.iter().map(|sink| sink.missed.total().records).sum::<u64>();
+        let missed = of_sinks + self.missed.records;
         let lost = self.nic_dropped + self.kernel_dropped + self.unsuited + missed;
         self.verdict = Verdict::new(lost > 0, &self.reasons, self.failure.is_some());
         self.lossless = self.verdict == Verdict::Lossless;
     }
 }
 
+/// Returns whether records go over the network, not into a file.
+fn is_collector(sink: &SinkReport) -> bool {
+    sink.name.contains("://")
+}
+
 /// Sentences about sinks that did not get all records.
 fn missed_words(sinks: &[SinkReport]) -> Vec<String> {
     let words = |sink: &SinkReport| {
+        let missed = sink.missed.total().records;
         let failure = sink.failure.as_ref().map_or(String::new(), |failure| format!(": {failure}"));
-        (sink.missed > 0).then(|| format!("{} missed {} records{failure}", sink.name, sink.missed))
+        (missed > 0).then(|| format!("{} missed {missed} records{failure}", sink.name))
     };
     sinks.iter().filter_map(words).collect()
+}
+
+/// A sentence about records that a format cannot hold.
+fn unsuited_words(sink: &SinkReport) -> Option<String> {
+    let records = sink.unsuited.records;
+    (records > 0).then(|| format!("{}: {records} records are not exported as {}", sink.name, sink.kind))
 }

@@ -10,6 +10,7 @@ use crate::gauge::MeterGauges;
 use crate::plan::RETIRE_MS;
 use quaff_file::Interfaces;
 use quaff_file::tally::Counts;
+use quaff_flow::collector::FlowSum;
 use quaff_flow::ledger::FlowLedger;
 use quaff_flow::meter::Meter as FlowMeter;
 use quaff_flow::packet::{Clock, Packet};
@@ -63,15 +64,8 @@ pub(crate) struct Meter {
 #[derive(Debug)]
 pub(crate) struct MeterEnd {
     pub(crate) ledger: FlowLedger,
-    pub(crate) missed: Missed,
-}
-
-/// Records that were dropped on their way to the sinks, and the packets and IP bytes in them.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Missed {
-    pub(crate) records: u64,
-    pub(crate) packets: u64,
-    pub(crate) bytes: u64,
+    /// Records that were dropped on their way to the sinks.
+    pub(crate) missed: FlowSum,
 }
 
 /// The exporter's end of a lane.
@@ -90,12 +84,11 @@ impl RecordsInlet {
     }
 }
 
-impl Missed {
-    pub(crate) fn add(&mut self, records: &[FlowRecord]) {
-        self.records += records.len() as u64;
-        self.packets += records.iter().map(FlowRecord::packets).sum::<u64>();
-        self.bytes += records.iter().map(FlowRecord::bytes).sum::<u64>();
-    }
+/// Counts records that are dropped.
+fn add(missed: &mut FlowSum, records: &[FlowRecord]) {
+    missed.records += records.len() as u64;
+    missed.packets += records.iter().map(FlowRecord::packets).sum::<u64>();
+    missed.bytes += records.iter().map(FlowRecord::bytes).sum::<u64>();
 }
 
 impl Meter {
@@ -122,17 +115,8 @@ impl Meter {
     }
 
     fn show(&self) {
-        let (ledger, gauges) = (self.meter.ledger(), &self.gauges);
-        gauges.seen.set(ledger.seen.packets);
-        gauges.seen_bytes.set(ledger.seen.bytes);
-        gauges.exported.set(ledger.exported.packets);
-        gauges.exported_bytes.set(ledger.exported.bytes);
-        gauges.flows.set(ledger.flows_exported());
-        gauges.flows_live.set(ledger.flows_live);
-        gauges.flows_high.set(ledger.flows_high);
-        gauges.evicted.set(ledger.flows_by_reason[5]);
-        gauges.held.set(ledger.held.packets);
-        gauges.missed.set(self.outbound.missed.records);
+        self.gauges.show(self.meter.ledger());
+        self.gauges.missed.set(self.outbound.missed.records);
     }
 }
 
@@ -180,7 +164,7 @@ impl Output for Meter {
     }
 
     fn patience_ns(&self, _: Now) -> u64 {
-        let has_work = !self.outbound.open.is_empty() || self.gauges.flows_live.get() > 0;
+        let has_work = !self.outbound.open.is_empty() || self.meter.ledger().flows_live > 0;
         if self.is_live && has_work { IDLE_NS } else { u64::MAX }
     }
 
@@ -188,9 +172,11 @@ impl Output for Meter {
         self.outbound.may_wait = true;
         self.meter.finish(&mut self.outbound);
         self.outbound.pass_on();
-        self.show();
+        let (ledger, missed) = (self.meter.ledger(), self.outbound.missed);
+        self.gauges.end(ledger);
+        self.gauges.missed.set(missed.records);
         // Without a receiver the run has failed at its start.
-        let _ = self.end.send(MeterEnd { ledger: self.meter.ledger(), missed: self.outbound.missed });
+        let _ = self.end.send(MeterEnd { ledger, missed });
     }
 
     fn tally(&self) -> OutputTally {
@@ -209,7 +195,7 @@ struct Outbound {
     wakeup: Wakeup,
     /// Lists wait for a place in the queue.
     may_wait: bool,
-    missed: Missed,
+    missed: FlowSum,
 }
 
 impl Outbound {
@@ -217,7 +203,7 @@ impl Outbound {
     fn new(lists: usize, may_wait: bool, wakeup: Wakeup) -> (Self, RecordsInlet) {
         let (to, inbound) = RingBuffer::new(lists);
         let (free, from) = RingBuffer::new(LISTS_SPARE);
-        let (open, missed) = (Vec::with_capacity(LIST_RECORDS), Missed::default());
+        let (open, missed) = (Vec::with_capacity(LIST_RECORDS), FlowSum::default());
         let outbound = Self { open, opened_ns: 0, to, from, wakeup, may_wait, missed };
         (outbound, RecordsInlet { inbound, free })
     }
@@ -231,7 +217,7 @@ impl Outbound {
         let mut list = std::mem::replace(&mut self.open, empty);
         while let Err(rtrb::PushError::Full(refused)) = self.to.push(list) {
             if !self.may_wait || self.to.is_abandoned() {
-                self.missed.add(&refused);
+                add(&mut self.missed, &refused);
                 self.open = refused;
                 self.open.clear();
                 return;
@@ -339,7 +325,7 @@ mod tests {
         outbound.take(&vec![record(3); 3 * LIST_RECORDS + 5]);
         outbound.pass_on();
         let records = LIST_RECORDS as u64 + 5;
-        assert_eq!(outbound.missed, Missed { records, packets: 3 * records, bytes: 300 * records });
+        assert_eq!(outbound.missed, FlowSum { records, packets: 3 * records, bytes: 300 * records });
         assert_eq!(lists(&mut inlet), [LIST_RECORDS, LIST_RECORDS]);
         // With a place again nothing is dropped, and lists that return are used again.
         let mut returned = Vec::with_capacity(7000);
@@ -363,7 +349,7 @@ mod tests {
         });
         outbound.take(&vec![record(1); 4 * LIST_RECORDS]);
         assert_eq!(reader.join().unwrap(), 4 * LIST_RECORDS);
-        assert_eq!(outbound.missed, Missed::default());
+        assert_eq!(outbound.missed, FlowSum::default());
         // The exporter's end is gone.
         outbound.take(&vec![record(1); 3 * LIST_RECORDS]);
         assert!(outbound.missed.records >= 2 * LIST_RECORDS as u64);

@@ -1,7 +1,7 @@
 //! The arguments of `quaff flows`, and the plan they make.
 
 use super::sinks::SinkArgs;
-use crate::units::{self};
+use crate::units;
 use anyhow::bail;
 use quaff::flows::FlowsPlan;
 use quaff::memory;
@@ -154,13 +154,14 @@ impl Args {
 
     /// The plan, with default sizes for this machine.
     pub(super) fn plan(&self) -> anyhow::Result<FlowsPlan> {
-        let names = [self.ledger.as_deref()].into_iter().chain(self.sinks.files());
-        if names.flatten().filter(|path| path.as_os_str() == "-").count() > 1 {
+        let files = [self.ledger.as_deref()].into_iter().chain(self.sinks.files());
+        if files.flatten().filter(|path| path.as_os_str() == "-").count() > 1 {
             bail!("stdout can have one of --ledger and the files of records: name a file for the others");
         }
         let (input, meter) = (self.input_plan()?, self.meter_plan()?);
-        let sinks = self.sinks.plan(&input, &meter)?;
-        Ok(FlowsPlan { input, meter, sinks })
+        let sinks = self.sinks.plan(&meter)?;
+        let (is_round_robin, queue_records) = (self.sinks.round_robin, self.sinks.queue_records());
+        Ok(FlowsPlan { input, meter, sinks, is_round_robin, queue_records })
     }
 
     fn input_plan(&self) -> anyhow::Result<InputPlan> {
@@ -222,6 +223,7 @@ impl Args {
             flows_max,
             bytes_max: self.max_memory.unwrap_or(default.bytes_max),
             sampling: self.sample.unwrap_or(Sampling::All),
+            extras: self.sinks.extras(),
             ..default
         })
     }
@@ -282,7 +284,8 @@ mod tests {
 
     #[test]
     fn stdout_has_one_output() {
-        let error = plan("--read a --json - --ledger -").unwrap_err().to_string();
+        let error =
+            plan("--read a --json - --ledger -").err().map(|error| error.to_string()).unwrap_or_default();
         assert!(error.contains("--ledger"), "{error}");
         assert!(plan("--read a --json - --ledger b").is_ok());
     }

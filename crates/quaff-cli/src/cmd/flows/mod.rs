@@ -11,8 +11,10 @@ use crate::cmd::receiving::{self, Asked, LOOK_END, ReadProgress};
 use crate::exit::Exit;
 use crate::show::{self, LiveLine, message, say};
 use quaff::LaneGauges;
-use quaff::MeterGauges;
-use quaff::flows::{Flows, FlowsPlan, SinkCounters};
+use quaff::flows::Flows;
+use quaff::plan::InputPlan;
+use quaff_flow::collector::SinkReport;
+use quaff_flow::ledger::FlowLedger;
 use quaff_os::{Reason, Signal, Signals, Stop, Wakeup};
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
@@ -67,12 +69,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
 pub(crate) fn run_with(args: &Args, look: &mut dyn FnMut(&Progress)) -> anyhow::Result<Exit> {
     let plan = args.plan()?.validate()?;
     let (signals, stop) = (receiving::signals(&[Signal::SIGUSR1])?, Stop::default());
-    let planned = plan.clone();
-    let start = |stop| Flows::start(planned, stop);
+    let input = plan.input.clone();
+    let start = |stop| Flows::start(plan, stop);
     let started = receiving::start(&signals, &stop, start, |flows| drop(flows.finish()))?;
     let Some(flows) = started else { return Ok(Exit::Failed) };
-    greet(args, &plan, &flows);
-    watch(args, &plan, &flows, &signals, &stop, look)?;
+    greet(args, &input, &flows);
+    watch(args, &input, &flows, &signals, &stop, look)?;
     let mut last = progress(&flows);
     let report = flows.finish();
     last.end(&report);
@@ -81,11 +83,11 @@ pub(crate) fn run_with(args: &Args, look: &mut dyn FnMut(&Progress)) -> anyhow::
     Ok(report::exit(&report))
 }
 
-fn greet(args: &Args, plan: &FlowsPlan, flows: &Flows) {
+fn greet(args: &Args, input: &InputPlan, flows: &Flows) {
     if args.quiet == 0 {
         flows.notes.iter().for_each(|note| message(note));
     }
-    if plan.input.read.is_none() && args.quiet < 2 {
+    if input.read.is_none() && args.quiet < 2 {
         // Scripts wait for this word: from now on every packet is metered.
         say("capturing");
     }
@@ -94,7 +96,7 @@ fn greet(args: &Args, plan: &FlowsPlan, flows: &Flows) {
 /// Waits for the end: a signal, the duration, or the meter itself.
 fn watch(
     args: &Args,
-    plan: &FlowsPlan,
+    input: &InputPlan,
     flows: &Flows,
     signals: &Signals,
     stop: &Stop,
@@ -103,7 +105,7 @@ fn watch(
     let started = Instant::now();
     let ending = Wakeup::new()?;
     stop.wake(ending.clone());
-    let (mut asked, read) = (Asked::default(), ReadProgress::new(&plan.input));
+    let (mut asked, read) = (Asked::default(), ReadProgress::new(input));
     let live = LiveLine { is_live: std::io::stderr().is_terminal() && args.quiet == 0 };
     let (mut line, mut drawn, mut printed) = (report::Line::new(read), started, started);
     while !flows.is_over() {
@@ -142,30 +144,30 @@ fn watch(
 /// The counters of a running meter, of all lanes and sinks.
 fn progress(flows: &Flows) -> Progress {
     let of_lanes = |of: fn(&LaneGauges) -> u64| flows.lanes.iter().map(|lane| of(lane)).sum::<u64>();
-    let of_meters = |of: fn(&MeterGauges) -> u64| flows.meters.iter().map(|meter| of(meter)).sum::<u64>();
+    let ledger: FlowLedger = flows.meters.iter().map(|meter| meter.ledger()).sum();
     let sinks = flows.sinks();
-    let of_sinks = |of: fn(&SinkCounters) -> u64| sinks.iter().map(of).sum::<u64>();
-    let most = |of: fn(&MeterGauges) -> u64| flows.meters.iter().map(|meter| of(meter)).max().unwrap_or(0);
+    let of_sinks = |of: fn(&SinkReport) -> u64| sinks.iter().map(of).sum::<u64>();
+    let not_queued: u64 = flows.meters.iter().map(|meter| meter.missed.get()).sum();
     Progress {
-        packets: of_meters(|meter| meter.seen.get()),
+        packets: ledger.seen.packets,
         bytes: of_lanes(|lane| lane.wire_bytes.get()),
         exported: Totals {
-            flows: of_meters(|meter| meter.flows.get()),
-            packets: of_meters(|meter| meter.exported.get()),
-            bytes: of_meters(|meter| meter.exported_bytes.get()),
+            flows: ledger.flows_exported(),
+            packets: ledger.exported.packets,
+            bytes: ledger.exported.bytes,
         },
         missed: Totals {
-            flows: of_sinks(|sink| sink.missed) + of_meters(|meter| meter.missed.get()),
-            packets: of_sinks(|sink| sink.missed_packets),
-            bytes: of_sinks(|sink| sink.missed_bytes),
+            flows: of_sinks(|sink| sink.missed.total().records) + not_queued,
+            packets: of_sinks(|sink| sink.missed.total().packets),
+            bytes: of_sinks(|sink| sink.missed.total().bytes),
         },
-        active: of_meters(|meter| meter.flows_live.get()),
-        allocated: of_meters(|meter| meter.flows_high.get()),
-        fragments: of_meters(|meter| meter.held.get()),
-        evicted: of_meters(|meter| meter.evicted.get()),
+        active: ledger.flows_live,
+        allocated: ledger.flows_high,
+        fragments: ledger.held.packets,
+        evicted: ledger.flows_by_reason[5],
         queued: of_sinks(|sink| sink.queued),
         queue_max: of_sinks(|sink| sink.queue_max),
-        probes_max: most(|meter| meter.probes_max.get()),
+        probes_max: ledger.probes_max,
         received: of_lanes(|lane| lane.received.get()),
         dropped: of_lanes(|lane| lane.nic_dropped.get() + lane.kernel_dropped.get()),
         is_last: false,

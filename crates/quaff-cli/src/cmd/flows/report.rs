@@ -6,8 +6,9 @@ use crate::cmd::receiving::ReadProgress;
 use crate::exit::Exit;
 use crate::show::{self, Part, Stream, name};
 use anyhow::Context;
-use quaff::flows::{FlowReport, Flows, SinkReport};
+use quaff::flows::{FlowReport, Flows};
 use quaff::tally::Verdict;
+use quaff_flow::collector::SinkReport;
 use quaff_os::Reason;
 use std::time::Instant;
 
@@ -55,9 +56,26 @@ impl Progress {
             packets: report.packets_in_flows,
             bytes: report.bytes_in_flows,
         };
-        let missed: u64 = report.sinks.iter().map(|sink| sink.missed).sum();
-        *self = Self { packets: report.packets, exported, active: 0, queued: 0, is_last: true, ..*self };
-        self.missed.flows = missed + report.records_missed;
+        let missed = report.sinks.iter().map(|sink| sink.missed.total());
+        let missed = missed.chain([report.missed]).fold(Totals::default(), |sum, of| Totals {
+            flows: sum.flows + of.records,
+            packets: sum.packets + of.packets,
+            bytes: sum.bytes + of.bytes,
+        });
+        let (allocated, probes_max) = (report.flows_high, report.probes_max);
+        let queue_max = report.sinks.iter().map(|sink| sink.queue_max).sum();
+        *self = Self {
+            packets: report.packets,
+            exported,
+            missed,
+            active: 0,
+            allocated,
+            queued: 0,
+            queue_max,
+            probes_max,
+            is_last: true,
+            ..*self
+        };
     }
 }
 
@@ -131,7 +149,7 @@ fn lost_words(report: &FlowReport) -> String {
     let mut text = show::counted("  lost ", places);
     text += &show::counted(
         "  ",
-        [(report.records_missed, "records missed by all sinks: the queue to the exporter was full")],
+        [(report.missed.records, "records missed by all sinks: the queue to the exporter was full")],
     );
     for reason in &report.reasons.lossy {
         text += &format!("  lossy: {}\n", name(reason));
@@ -174,11 +192,18 @@ fn ended_words(report: &FlowReport) -> String {
 
 /// What a sink got and missed.
 fn sink_words(sink: &SinkReport) -> String {
-    let (to, records) = (name(&sink.name), show::count(sink.records));
+    let (to, records) = (name(&sink.name), show::count(sink.sent.records));
     let mut text = format!("  {to}: {records} records, {}", show::bytes(sink.bytes));
-    if sink.missed > 0 {
-        text += &format!(", {} missed", show::count(sink.missed));
-    }
+    let missed = sink.missed;
+    let counts = [
+        (missed.queue_full.records, "missed: it is too slow (raise --queue)"),
+        (missed.away.records, "missed while it was away"),
+        (missed.spool.records, "missed: the spool was full or could not be written"),
+        (missed.errors.records, "missed: they could not be sent or written"),
+        (missed.at_end.records, "missed: it did not take them in time at the end"),
+        (sink.spooled.records.saturating_sub(sink.from_spool.records), "in its spool"),
+    ];
+    show::present(counts).for_each(|words| text += &format!(", {words}"));
     if let Some(failure) = &sink.failure {
         text += &format!("; {}", name(failure));
     }

@@ -1,40 +1,225 @@
 //! The sinks of `quaff flows`: collectors and files, as arguments and as plans.
 
-use quaff::flows::SinkPlan;
-use quaff::plan::InputPlan;
-use quaff_flow::plan::MeterPlan;
+use crate::units::{self, Choice, choice};
+use anyhow::{Context, bail};
+use quaff_flow::collector::{
+    CollectorPlan, CollectorUrl, FileKind, RateLimit, SinkPlan, SpoolPlan, Target, TemplateRefresh, TlsPlan,
+    Transport,
+};
+use quaff_flow::export::{
+    BiflowPolicy, EncoderPlan, Names, SamplingView, Scene, TEMPLATE_ID, Template, Timeouts, Version,
+};
+use quaff_flow::plan::{ExtrasPlan, MeterPlan};
+use std::io;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-/// Where records go.
+/// Where records go, and as what.
 #[derive(Debug, clap::Args)]
 pub(crate) struct SinkArgs {
-    /// Export to a collector, such as udp://10.0.0.1:4739 or tcp://[2001:db8::1]:4739; repeat it for more
+    /// Export to a collector, such as udp://10.0.0.1:4739, tcp://[2001:db8::1]:4739 or tls://host; repeat it for more
     #[arg(short = 'n', long = "collector", value_name = "URL", help_heading = "Export")]
-    collector: Vec<String>,
-    /// Version of the export: 5, 9 (NetFlow) or 10 (IPFIX)
-    #[arg(short = 'V', long = "export-version", value_name = "N", default_value = "10", value_parser = ["5", "9", "10"], help_heading = "Export")]
-    version: String,
-    /// Fields of the records, such as '%IPV4_SRC_ADDR %IPV4_DST_ADDR %IN_BYTES'; names of nProbe or of IPFIX
-    #[arg(short = 'T', long, value_name = "TEMPLATE", help_heading = "Export")]
-    template: Option<String>,
-    /// Write each record to FILE as a line of JSON; '-' is stdout
+    collector: Vec<CollectorUrl>,
+    /// Collectors get records in turns, instead of all of them each
+    #[arg(long, requires = "collector", help_heading = "Export")]
+    pub(super) round_robin: bool,
+    /// Version of the export: 5 or 9 (NetFlow), or 10 (IPFIX)
+    #[arg(short = 'V', long = "export-version", value_name = "N", default_value = "10", value_parser = choice(VERSIONS), help_heading = "Export")]
+    version: Version,
+    /// Fields of the records, such as '%IPV4_SRC_ADDR %IPV4_DST_ADDR %IN_BYTES', by nProbe's names or those of IPFIX
+    ///
+    /// The fields of IPv6 follow from those of IPv4. Without a field of the reverse direction, each direction of a
+    /// conversation is a record.
+    #[arg(short = 'T', long, value_name = "TEXT", value_parser = template, help_heading = "Export")]
+    template: Option<Template>,
+    /// Number of the first template
+    #[arg(long, value_name = "N", default_value_t = TEMPLATE_ID, value_parser = clap::value_parser!(u16).range(256..), help_heading = "Export")]
+    template_id: u16,
+    /// Over UDP, repeat the templates each TIME [default: 60s]
+    #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = "Export")]
+    template_interval: Option<Duration>,
+    /// Observation domain (IPFIX), source id (NetFlow v9), engine id (NetFlow v5)
+    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Export")]
+    domain: u32,
+    /// Conversations to export: all, or those with packets of both directions (answered) or of one (unanswered)
+    #[arg(long, value_name = "WHICH", default_value = "all", value_parser = choice(BIFLOWS), help_heading = "Export")]
+    biflows: BiflowPolicy,
+    /// Longest time until a message leaves that is not full
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = units::duration, help_heading = "Export")]
+    linger: Duration,
+    /// Send at most N records per second to each collector, such as 20k
+    #[arg(long, value_name = "N", value_parser = units::packets, help_heading = "Export")]
+    rate: Option<u64>,
+    /// Records that may wait for each collector or file
+    #[arg(long, value_name = "N", default_value = "512000", value_parser = units::packets, help_heading = "Export")]
+    queue: u64,
+    /// Own address, over UDP
+    #[arg(long, value_name = "ADDRESS", help_heading = "Export")]
+    source: Option<IpAddr>,
+    /// Index of the input interface, for all records [default: that of the kernel]
+    #[arg(long, value_name = "N", help_heading = "Export")]
+    in_index: Option<u32>,
+    /// Index of the output interface, for all records
+    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Export")]
+    out_index: u32,
+    /// Keep what a TCP or TLS collector cannot take in files in DIR, and send it when the collector is back
+    #[arg(long, value_name = "DIR", requires = "collector", help_heading = "Export")]
+    spool: Option<PathBuf>,
+    /// Most bytes in DIR
+    #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = units::bytes, requires = "spool", help_heading = "Export")]
+    spool_size: u64,
+    /// Certificates (PEM) that sign those of TLS collectors
     #[arg(long, value_name = "FILE", help_heading = "Export")]
+    tls_ca: Option<PathBuf>,
+    /// Own certificate (PEM), for TLS collectors that ask for one
+    #[arg(long, value_name = "FILE", requires = "tls_key", help_heading = "Export")]
+    tls_cert: Option<PathBuf>,
+    /// Key of --tls-cert (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_cert", help_heading = "Export")]
+    tls_key: Option<PathBuf>,
+
+    /// Write each record to FILE as a line of JSON; '-' is stdout
+    #[arg(long, value_name = "FILE", help_heading = "Files")]
     json: Option<PathBuf>,
+    /// Write records to FILE as CSV, with a line of names; '-' is stdout
+    #[arg(long, value_name = "FILE", help_heading = "Files")]
+    csv: Option<PathBuf>,
+    /// Write records to FILE as Zeek's conn.log; '-' is stdout
+    #[arg(long, value_name = "FILE", help_heading = "Files")]
+    zeek: Option<PathBuf>,
+    /// Write records to FILE as IPFIX (RFC 5655); '-' is stdout
+    #[arg(long, value_name = "FILE", help_heading = "Files")]
+    ipfix: Option<PathBuf>,
+    /// Names of columns in JSON and CSV: ipfix, nprobe, zeek or ecs
+    #[arg(long, value_name = "WORD", default_value = "ipfix", help_heading = "Files")]
+    names: Names,
+    /// Character between the fields of CSV
+    #[arg(long, value_name = "CHAR", default_value = ",", value_parser = separator, help_heading = "Files")]
+    separator: u8,
 }
+
+/// Versions by the names of nProbe's `-V`.
+const VERSIONS: [Choice<Version>; 3] =
+    [("5", Version::V5, ""), ("9", Version::V9, ""), ("10", Version::Ipfix, "")];
+/// Conversations by their answer.
+const BIFLOWS: [Choice<BiflowPolicy>; 3] = [
+    ("all", BiflowPolicy::All, ""),
+    ("answered", BiflowPolicy::Answered, ""),
+    ("unanswered", BiflowPolicy::Unanswered, ""),
+];
 
 impl SinkArgs {
     /// The files of records.
-    pub(super) fn files(&self) -> impl Iterator<Item = Option<&Path>> {
-        [self.json.as_deref()].into_iter()
+    pub(super) fn files(&self) -> [Option<&Path>; 4] {
+        [&self.json, &self.csv, &self.zeek, &self.ipfix].map(Option::as_deref)
     }
 
-    pub(super) fn plan(&self, input: &InputPlan, meter: &MeterPlan) -> anyhow::Result<Vec<SinkPlan>> {
-        let _ = (input, meter);
-        Ok(self.json.iter().cloned().map(SinkPlan::Json).collect())
+    /// Records that may wait for a sink.
+    pub(super) fn queue_records(&self) -> usize {
+        self.queue as usize
+    }
+
+    /// The fields that the meter has to compute for the templates.
+    pub(super) fn extras(&self) -> ExtrasPlan {
+        self.template.as_ref().map_or_else(ExtrasPlan::default, Template::extras)
+    }
+
+    pub(super) fn plan(&self, meter: &MeterPlan) -> anyhow::Result<Vec<SinkPlan>> {
+        let mut sinks = Vec::new();
+        for url in &self.collector {
+            sinks.push(SinkPlan::Collector(Box::new(self.collector(url, meter)?)));
+        }
+        let template = || self.template.clone().unwrap_or_else(Template::default_text);
+        let names = self.names;
+        let kinds = [
+            (&self.json, FileKind::Json { names, template: template() }),
+            (&self.csv, FileKind::Csv { names, template: template(), separator: self.separator }),
+            (&self.zeek, FileKind::Zeek),
+            (&self.ipfix, FileKind::Ipfix(Box::new(self.encoder(Version::Ipfix, meter)))),
+        ];
+        for (path, kind) in kinds {
+            let Some(path) = path else { continue };
+            let target = match path.as_os_str() == "-" {
+                true => Target::Writer("stdout".into(), Box::new(io::stdout())),
+                false => Target::Path(path.clone()),
+            };
+            sinks.push(SinkPlan::File { target, kind, scene: self.scene(meter) });
+        }
+        Ok(sinks)
+    }
+
+    fn collector(&self, url: &CollectorUrl, meter: &MeterPlan) -> anyhow::Result<CollectorPlan> {
+        let is_stream = url.transport != Transport::Udp;
+        if self.version == Version::V5 && self.template.is_some() {
+            bail!("--template is for NetFlow v9 and IPFIX: NetFlow v5 has a fixed record");
+        }
+        if self.spool.is_some() && !is_stream {
+            bail!("--spool is for tcp:// and tls:// collectors: over UDP nobody says what has arrived");
+        }
+        let spool = self.spool.clone().map(|folder| SpoolPlan { folder, bytes_max: self.spool_size });
+        let mut refresh = TemplateRefresh::default();
+        refresh.every = self.template_interval.unwrap_or(refresh.every);
+        let records_per_s = self.rate.map_or(Ok(0), u32::try_from).context("--rate: at most 4G")?;
+        let tls = TlsPlan {
+            ca: self.tls_ca.clone(),
+            certificate: self.tls_cert.clone(),
+            key: self.tls_key.clone(),
+            server_name: None,
+        };
+        let plan = CollectorPlan::new(url.clone(), self.encoder(self.version, meter));
+        Ok(CollectorPlan {
+            scene: self.scene(meter),
+            source: self.source,
+            refresh,
+            rate: RateLimit { records_per_s, ..RateLimit::default() },
+            linger: self.linger,
+            spool,
+            tls,
+            ..plan
+        })
+    }
+
+    fn encoder(&self, version: Version, meter: &MeterPlan) -> EncoderPlan {
+        let plan = EncoderPlan::new(version);
+        let seconds = |ns: u64| (ns / 1_000_000_000).try_into().unwrap_or(u16::MAX);
+        EncoderPlan {
+            template: self.template.clone().unwrap_or(plan.template),
+            template_id: self.template_id,
+            domain: self.domain,
+            key: meter.key,
+            timeouts: Timeouts { active_s: seconds(meter.active_ns), idle_s: seconds(meter.idle_ns) },
+            biflows: self.biflows,
+            ..plan
+        }
+    }
+
+    fn scene(&self, meter: &MeterPlan) -> Scene {
+        Scene {
+            input_index: self.in_index,
+            output_index: self.out_index,
+            sampling: SamplingView::from(meter.sampling),
+            engine_id: self.domain as u8,
+            ..Scene::default()
+        }
+    }
+}
+
+fn template(text: &str) -> Result<Template, String> {
+    Template::parse(text).map_err(|error| error.to_string())
+}
+
+/// One character of ASCII; `\t` or `tab` is a tab.
+fn separator(text: &str) -> Result<u8, String> {
+    match text.as_bytes() {
+        b"\\t" | b"tab" => Ok(b'\t'),
+        [byte] if byte.is_ascii() && !matches!(byte, b'"' | b'\n' | b'\r') => Ok(*byte),
+        _ => Err(format!("'{text}' is not one character of ASCII")),
     }
 }
 
 /// The names of a template that are unknown.
-pub(crate) fn unknown_fields(_template: &str) -> Vec<String> {
-    Vec::new()
+pub(crate) fn unknown_fields(text: &str) -> Vec<String> {
+    let found = Template::parse_known(text).map(|(_, unknown)| unknown);
+    found.unwrap_or_default().into_iter().map(|unknown| unknown.name).collect()
 }

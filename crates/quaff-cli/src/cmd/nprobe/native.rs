@@ -20,8 +20,8 @@ const IDLE: [(&str, &str); 24] = [
     ("syslog", "messages go to stderr"),
     ("hash-size", "the table grows as needed"),
     ("discard-unknown-flows", "all flows are exported"),
-    ("flow-delay", "collectors have queues of their own, and what one misses is counted"),
-    ("packet-count", "collectors have queues of their own, and what one misses is counted"),
+    ("flow-delay", "collectors have queues of their own; --rate of 'quaff flows' limits the rate"),
+    ("packet-count", "collectors have queues of their own; --rate of 'quaff flows' limits the rate"),
     ("min-flow-size", "all flows are exported"),
     ("flow-lock", "there is no active and passive probe"),
     ("min-num-flows", "a message leaves when it is full, or after a second"),
@@ -125,6 +125,11 @@ impl Native {
         self.value("-V", version.unwrap_or_else(|| VERSION.to_owned()));
         self.given("-T", template);
         self.given("--template-id", options.value("flow-templ-id"));
+        match options.value("biflows-export-policy").and_then(|policy| policy.to_str()) {
+            Some("1") => self.add(["--biflows", "answered"]),
+            Some("2") => self.add(["--biflows", "unanswered"]),
+            _ => {}
+        }
         self.given("--linger", options.number("queue-timeout").filter(|n| *n > 0).map(|n| format!("{n}s")));
         self.given("--in-index", options.value("in-iface-idx"));
         self.given("--out-index", options.value("out-iface-idx"));
@@ -135,8 +140,9 @@ impl Native {
             self.value("--domain", id);
         }
         if let Some(dir) = options.value("dump-path") {
-            let path = Path::new(dir).join("flows.csv");
-            self.value("--csv", path);
+            self.value("--csv", Path::new(dir).join("flows.csv"));
+            self.add(["--names", "nprobe"]);
+            self.value("--separator", options.value("csv-separator").unwrap_or("|".as_ref()));
             self.note("-P: one file of text, flows.csv");
         }
     }
