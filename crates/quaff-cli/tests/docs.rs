@@ -175,6 +175,14 @@ fn sample_as(name: &str, mut command: Command, line: &str, dir: &Path, found: &m
     fields(&json.unwrap_or_else(|| panic!("{line}: {done:?}")), name, found);
 }
 
+/// Runs `quaff LINE --ledger -` in `dir`, and adds the fields of the ledger to `found`.
+fn ledger_of(mut command: Command, line: &str, dir: &Path, found: &mut BTreeSet<String>) {
+    let done = command.args(line.split_whitespace()).args(["--ledger", "-"]).current_dir(dir).output();
+    let done = done.expect("quaff runs");
+    let json = serde_json::from_slice(&done.stdout).unwrap_or_else(|_| panic!("{line}: {done:?}"));
+    fields(&json, "", found);
+}
+
 /// Compares the fields that runs have shown with those of the page.
 fn compare(page: &str, shown: &BTreeSet<String>) {
     compare_section(page, "JSON", shown);
@@ -256,6 +264,10 @@ fn pages_have_the_fields_of_the_json() {
         }
         compare(page, &shown);
     }
+    let mut shown = BTreeSet::new();
+    ledger_of(alone(), "flows --read all.pcap --csv all.csv", dir, &mut shown);
+    ledger_of(receiving(), "flows -i rx0 -d 1s -n udp://127.0.0.1:4739", dir, &mut shown);
+    compare("flows", &shown);
     let mut shown = BTreeSet::new();
     sample(receiving(), "capture -i rx0 --dry-run", dir, &mut shown);
     sample(alone(), "capture --read all.pcap -w dry.pcapng --dry-run", dir, &mut shown);

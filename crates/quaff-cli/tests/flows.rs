@@ -1,5 +1,6 @@
 //! `quaff flows` and `quaff nprobe`: the same flows as an oracle in another language, and each packet in one count.
 
+use jiff::Timestamp;
 use quaff_testkit::{captures, skip};
 use quaff_testpackets as build;
 use serde_json::Value;
@@ -95,6 +96,10 @@ fn ours(record: &Value) -> String {
         found.unwrap_or_else(|| panic!("{end} in {record}")).to_owned()
     };
     let of = |name: &str| record[name].as_u64().unwrap_or(0);
+    let time = |name: &str| {
+        let time: Timestamp = record[name].as_str().unwrap_or_default().parse().expect("a time");
+        time.as_nanosecond() as u64
+    };
     line(
         [address("source"), address("destination")],
         [
@@ -108,10 +113,10 @@ fn ours(record: &Value) -> String {
             of("reverseOctetDeltaCount"),
             of("tcpControlBits"),
             of("reverseTcpControlBits"),
-            of("flowStartNanoseconds"),
-            of("flowEndNanoseconds"),
+            time("flowStartNanoseconds"),
+            time("flowEndNanoseconds"),
             of("flowEndReason"),
-            of("directionRule"),
+            of("quaffInitiatorRule"),
             of("icmpTypeCodeIPv4") + of("icmpTypeCodeIPv6"),
         ],
     )
@@ -550,7 +555,7 @@ fn nprobe_prints_its_lines_and_goes_on_without_unknown_fields() {
         let has_it = |line: &str| line.contains(" [nprobe.c:") && line.contains(words);
         assert!(text.lines().any(has_it), "{words} in\n{text}");
     }
-    // The exported flows have all packets.
+    // The flows have all packets.
     assert!(text.contains(&format!("][{packets} pkts][")), "{text}");
 }
 

@@ -24,6 +24,8 @@ fn help_reads_as_it_did() {
         "interfaces",
         "pipe",
         "split",
+        "flows",
+        "nprobe",
         "bench",
         "bench capture",
         "bench show",

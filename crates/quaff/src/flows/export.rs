@@ -5,8 +5,8 @@ use crate::gauge::MeterGauges;
 use crate::output::{Records, RecordsInlet};
 use quaff_flow::collector::{SinkReport, Sinks};
 use quaff_flow::record::FlowRecord;
-use quaff_os::Wakeup;
 use quaff_os::clock::wall_ns;
+use quaff_os::{Stop, Wakeup};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -15,6 +15,8 @@ use std::time::{Duration, Instant};
 const LOOK: Duration = Duration::from_millis(20);
 /// Interval at which the command line gets the counters of the sinks, and the sinks of a live run those of the meter.
 const COUNT: Duration = Duration::from_millis(250);
+/// Wait for a place in the queue of a sink.
+const ROOM_WAIT: Duration = Duration::from_millis(1);
 /// Time that sinks have at the end for what they were given.
 const END: Duration = Duration::from_secs(10);
 
@@ -44,6 +46,9 @@ pub(super) struct Exporter {
     sinks: Sinks,
     meters: Vec<Arc<MeterGauges>>,
     wakeup: Wakeup,
+    stop: Stop,
+    /// The time at which a run that ends waits for its sinks no longer.
+    end: Option<Instant>,
     is_live: bool,
     /// The time of exports from files: that of the latest packet in a record, ns since 1970.
     packet_ns: u64,
@@ -60,10 +65,12 @@ impl Exporter {
         sinks: Sinks,
         meters: Vec<Arc<MeterGauges>>,
         wakeup: Wakeup,
+        stop: Stop,
         is_live: bool,
     ) -> Self {
         let (counters, lent, counted) = (SharedCounters::default(), VecDeque::new(), Instant::now());
-        Self { inlets, sinks, meters, wakeup, is_live, packet_ns: 0, counters, lent, counted }
+        let (end, packet_ns) = (None, 0);
+        Self { inlets, sinks, meters, wakeup, stop, end, is_live, packet_ns, counters, lent, counted }
     }
 
     pub(super) fn counters(&self) -> SharedCounters {
@@ -99,11 +106,25 @@ impl Exporter {
             let latest_ns = list.iter().map(FlowRecord::last_ns).max().unwrap_or(0);
             self.packet_ns = self.packet_ns.max(latest_ns);
             let (list, now_ns) = (Arc::new(list), self.now_ns());
+            self.wait_for_room(list.len() as u64);
             self.sinks.send(&list, now_ns);
             self.lent.push_back((lane, list));
             passed = true;
         }
         passed
+    }
+
+    /// Waits for the queues of the sinks after the stop: no packet can be lost by that any more, and the lanes end all
+    /// their flows at once.
+    fn wait_for_room(&mut self, records: u64) {
+        if !self.stop.raised() {
+            return;
+        }
+        let end = *self.end.get_or_insert_with(|| Instant::now() + END);
+        let is_full = |sink: &SinkReport| sink.queued > 0 && sink.queued + records > sink.queue_max;
+        while Instant::now() < end && self.sinks.counters().iter().any(is_full) {
+            std::thread::sleep(ROOM_WAIT);
+        }
     }
 
     /// Returns the lists that no sink reads any longer, the oldest first.

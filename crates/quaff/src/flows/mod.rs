@@ -108,7 +108,7 @@ impl Flows {
             lane_ends.push(LaneEnd { stages: Vec::new(), output: Box::new(output) });
         }
         let (mut run, lanes) = (Run::new(&input, &sources, &stop), sources.gauges());
-        let exporter = Exporter::new(inlets, sinks, meters.clone(), wakeup, sources.is_live);
+        let exporter = Exporter::new(inlets, sinks, meters.clone(), wakeup, stop.clone(), sources.is_live);
         let counters = exporter.counters();
         // On failure the exporter is dropped first, so that no lane waits for it.
         let started = match run.start_lanes(sources, lane_ends) {

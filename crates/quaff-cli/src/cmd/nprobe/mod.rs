@@ -42,6 +42,7 @@ Packets:
   -5, --tunnel               flows inside tunnels; --max-num-untunnels N
   -6, --no-promisc           leave the interface as it is
   -S, --sample-rate N:..     one packet of N
+  -2, --count N              end after N packets
 
 Flows:
   -t, --lifetime-timeout N   longest time of a flow, seconds [default: 120]
@@ -59,12 +60,13 @@ Export:
   -l, --queue-timeout N      longest time until a record leaves, seconds
   -u, -Q N                   indexes of the interfaces in and out
   -E, --netflow-engine T:I   engine; -q ADDR: address to send from
-  -P, --dump-path DIR        text in DIR as well
+  -N, --biflows-export-policy N   0 all conversations, 1 answered, 2 unanswered
+  -P, --dump-path DIR        text in DIR as well; --csv-separator C
 
   -b 0                       no periodic lines; --dry-run: the native command; -v, -h
 
-Accepted without effect: -B -C -D -F -G -I -L -N -O -W -c -e -g -m -o -r -w -z -1 -4 -7
--9 -A and long options that docs/nprobe.md lists
+Accepted without effect: -1 -4 -7 -9 -A -B -C -D -F -G -I -L -O -W -c -e -g -m -o -r -w -z
+and long options that docs/nprobe.md lists
 
 Examples:
   quaff nprobe -i eth7 -n 10.0.0.1:2055 -V 10

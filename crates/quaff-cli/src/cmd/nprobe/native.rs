@@ -13,7 +13,7 @@ const VERSION: &str = "9";
 const KEY: [&str; 5] = ["vlan", "protocol", "addresses", "ports", "tos"];
 
 /// Options that are accepted without effect, and why.
-const IDLE: [(&str, &str); 24] = [
+const IDLE: [(&str, &str); 32] = [
     ("daemon-mode", "quaff stays in the foreground: start it by systemd-run, or with nohup and &"),
     ("num-threads", "each interface has a thread"),
     ("dump-frequency", "each file has the flows of the whole run"),
@@ -38,6 +38,14 @@ const IDLE: [(&str, &str); 24] = [
     ("minute-expire", "flows end by their timeouts, at most a millisecond late"),
     ("dont-nest-dump-dirs", "there is one file"),
     ("dont-reforge-time", "times are those of the packets"),
+    ("intra-templ", "templates are repeated each minute, and after each 100 messages"),
+    ("black-list", "all hosts are metered: select packets with -f"),
+    ("white-list", "all hosts are metered: select packets with -f"),
+    ("capture-direction", "packets of both directions are metered"),
+    ("unprivileged-user", "the process stays the user that it is"),
+    ("dont-drop-privileges", "the process stays the user that it is"),
+    ("account-l2", "bytes are those of IP packets"),
+    ("vlanid-as-iface-idx", "the VLAN is in the key, and the index that of the interface"),
 ];
 
 impl Native {
@@ -75,6 +83,7 @@ impl Native {
         }
         self.given("-f", options.value("bpf-filter"));
         self.given("-s", options.value("snaplen"));
+        self.given("-c", options.value("count"));
         if options.has("no-promisc") {
             self.add(["--no-promiscuous"]);
         }
@@ -189,6 +198,20 @@ mod tests {
             ("-i eth0 -n 2001:db8::1 -5", "flows -i eth0 --decap auto -n 'udp://[2001:db8::1]:2055' -V 9"),
         ] {
             assert_eq!(native(nprobe).line(), format!("quaff {quaff}"), "nprobe {nprobe}");
+        }
+    }
+
+    /// The options with an effect elsewhere than in a native line, or together with another one.
+    const OTHERS: [&str; 5] = ["version", "help", "verbose", "csv-separator", "max-num-untunnels"];
+
+    #[test]
+    fn each_option_has_an_effect_or_a_note() {
+        // Two collectors, without which -a changes nothing.
+        let without = native("-i eth0 -n a -n b");
+        for (name, has_value) in Options::known().filter(|(name, _)| !OTHERS.contains(name)) {
+            let values: &[&str] = if has_value { &[" 2", " 7"] } else { &[""] };
+            let has_effect = |value: &&str| native(&format!("-i eth0 -n a -n b --{name}{value}")) != without;
+            assert!(values.iter().any(has_effect), "--{name}");
         }
     }
 

@@ -122,6 +122,12 @@ impl Options {
         if mistakes.is_empty() { Ok(options) } else { Err(mistakes) }
     }
 
+    /// The names of all options that are known, and whether they take a value.
+    #[cfg(test)]
+    pub(super) fn known() -> impl Iterator<Item = (&'static str, bool)> {
+        KNOWN.iter().map(|spec| (spec.name, spec.has_value))
+    }
+
     /// Returns true if an option was given.
     pub(super) fn has(&self, name: &str) -> bool {
         self.given.iter().any(|(given, _)| *given == name)
