@@ -1,7 +1,7 @@
 //! `quaff flows` and `quaff nprobe`: the same flows as an oracle in another language, and each packet in one count.
 
 use jiff::Timestamp;
-use quaff_testkit::{captures, skip};
+use quaff_testkit::skip;
 use quaff_testpackets as build;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -9,6 +9,7 @@ use std::io::Write;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::OnceLock;
 
 const QUAFF: &str = env!("CARGO_BIN_EXE_quaff");
 const ORACLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/flows/oracle.py");
@@ -238,6 +239,12 @@ fn difference(path: &Path, found: &Metered, expected: &Metered) -> String {
     )
 }
 
+/// The folder with captures, which the first test that asks makes where there are none.
+fn captures() -> &'static Path {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    FOLDER.get_or_init(quaff_testkit::captures)
+}
+
 fn files(folder: &str) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(captures().join(folder)).into_iter().flatten().flatten();
     let mut files: Vec<_> = entries.map(|entry| entry.path()).filter(|path| is_capture(path)).collect();
@@ -296,7 +303,7 @@ impl Made {
         self
     }
 
-    /// A packet of TCP between two hosts; `is_back` from the second one. Its sequence number is another each half second.
+    /// A packet of TCP between two hosts; `is_back` from the second one. Each half second has its sequence number.
     fn tcp(&mut self, ms: u64, ports: [u16; 2], flags: u8, is_back: bool) -> &mut Self {
         let (hosts, [from, to]) = if is_back { ([B, A], [ports[1], ports[0]]) } else { ([A, B], ports) };
         self.ip(ms, &build::ipv4(hosts[0], hosts[1], TCP, &[], &tcp([from, to], (ms / 500) as u32, flags)))
@@ -533,7 +540,7 @@ fn the_report_reads_as_that_of_a_capture() {
 }
 
 #[test]
-fn nprobe_prints_its_lines_and_goes_on_without_unknown_fields() {
+fn nprobe_prints_its_lines_and_discards_unknown_fields() {
     let dir = tempfile::tempdir().expect("a folder");
     let path = connections().write(dir.path(), "connections.pcap").display().to_string();
     let template = "%IPV4_SRC_ADDR %IPV4_DST_ADDR %BOGUS_FIELD %IN_PKTS %IN_BYTES";

@@ -1,5 +1,5 @@
-//! `quaff flows` and `quaff nprobe` on an interface: no packet is lost, each is in one count, and a sink that is slow or
-//! away costs its own records only.
+//! `quaff flows` and `quaff nprobe` on an interface: no packet is lost, each is in one count, and a slow sink costs its
+//! own records only.
 
 mod support;
 

@@ -392,7 +392,7 @@ class Meter:
             self.end()
             self.now, self.datagrams = time, {}
             return
-        self.give_up(max(self.now, time))
+        self.stop_waiting(max(self.now, time))
         self.now = max(self.now, time)
 
     # Fragments.
@@ -417,7 +417,7 @@ class Meter:
         else:
             self.held.append((self.now, datagram, packet))
 
-    def give_up(self, now):
+    def stop_waiting(self, now):
         """Counts fragments that have waited for too long without ports, each when its time was over."""
         while self.held and self.held[0][0] + FRAGMENT_WAIT <= now:
             since, _, packet = self.held.pop(0)

@@ -105,9 +105,10 @@ pub(crate) fn wide_comments(path: &str, text: &str) -> Vec<String> {
 }
 
 /// Text that reaches the terminal past `show.rs` of quaff-cli, which makes it harmless. A stream may be looked at, and
-/// what takes packets or a script for a shell is named here.
+/// what takes packets, records or a script for a shell is named here.
 pub(crate) fn unshown_text(source: &Source) -> Vec<String> {
-    const NOT_TEXT: [&str; 3] = ["cmd/completions.rs", "cmd/generate/mod.rs", "cmd/replay/to_file.rs"];
+    const NOT_TEXT: [&str; 4] =
+        ["cmd/completions.rs", "cmd/flows/sinks.rs", "cmd/generate/mod.rs", "cmd/replay/to_file.rs"];
     let is_exempt =
         source.path.ends_with("/show.rs") || NOT_TEXT.iter().any(|end| source.path.ends_with(end));
     if source.krate != "quaff-cli" || is_exempt {

@@ -122,13 +122,9 @@ pub(super) fn sum_up(
 ) -> FlowReport {
     let FlowsEnd { run: mut end, meters, sinks } = end;
     let ledger: FlowLedger = meters.iter().map(|meter| meter.ledger).sum();
-    let missed = meters.iter().fold(FlowSum::default(), |sum, meter| FlowSum {
-        records: sum.records + meter.missed.records,
-        packets: sum.packets + meter.missed.packets,
-        bytes: sum.bytes + meter.missed.bytes,
-    });
+    let missed = not_queued(&meters);
     end.reasons.lossy.extend(missed_words(&sinks));
-    end.notes.extend(sinks.iter().filter_map(unsuited_words));
+    end.reasons.notes.extend(sinks.iter().filter_map(unsuited_words));
     let lanes = end.lanes.clone();
     let written = sum(&lanes, |lane| lane.packed);
     let writer = WriterTally { written, ..WriterTally::default() };
@@ -184,6 +180,15 @@ pub(super) fn sum_up(
     }
     report.judge();
     report
+}
+
+/// Records that no sink got.
+fn not_queued(meters: &[MeterEnd]) -> FlowSum {
+    meters.iter().fold(FlowSum::default(), |sum, meter| FlowSum {
+        records: sum.records + meter.missed.records,
+        packets: sum.packets + meter.missed.packets,
+        bytes: sum.bytes + meter.missed.bytes,
+    })
 }
 
 impl Ended {

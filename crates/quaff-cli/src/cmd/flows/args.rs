@@ -22,8 +22,8 @@ use std::time::Duration;
 /// file gives the same records at any speed, and each record leaves at most 1 ms after it is due.
 ///
 /// Each packet is in a flow or counted as ignored, by reason; the sums are checked at the end. When the table is
-/// full, the flow that was idle for longest ends early, and its record says so. A slow collector never stops the
-/// meter: what it misses is counted.
+/// full, the flow that was idle for longest ends early, with that reason in its record. A slow collector never
+/// stops the meter: what it misses is counted.
 ///
 /// SIGINT or SIGTERM ends the meter and exports the flows in the table; a second one ends it immediately. SIGUSR1
 /// prints a progress line.
@@ -136,7 +136,7 @@ pub(crate) struct Args {
 const EXAMPLES: &str = "\
 Examples:
   quaff flows -i eth0 -n udp://10.0.0.1:4739
-  quaff flows -i eth0 -n udp://10.0.0.1:2055 -V 9 -T '%IPV4_SRC_ADDR %IN_BYTES'
+  quaff flows -i eth0 -n udp://10.0.0.1:2055 -V 9 -T '%PROTOCOL %IN_BYTES'
   quaff flows --read day.pcapng --json flows.json --ledger -
   quaff flows --read day.pcapng --decap vxlan --csv - --idle 10s";
 

@@ -124,7 +124,8 @@ fn words(report: &FlowReport) -> String {
     text += &ignored_words(report);
     text += &ended_words(report);
     report.sinks.iter().for_each(|sink| text += &sink_words(sink));
-    for note in report.notes.iter().filter(|note| !is_reason(report, note)) {
+    let of_input = report.input.iter().flat_map(|input| &input.notes);
+    for note in report.reasons.notes.iter().chain(of_input) {
         text += &format!("  {}\n", name(note));
     }
     for damage in report.input.iter().flat_map(|input| &input.damages) {
@@ -134,10 +135,6 @@ fn words(report: &FlowReport) -> String {
         text += &format!("  failed: {}\n", name(failure));
     }
     text
-}
-
-fn is_reason(report: &FlowReport, note: &String) -> bool {
-    report.reasons.lossy.contains(note) || report.reasons.unknown.contains(note)
 }
 
 /// Lost packets by place, and the reasons of the verdict.
@@ -168,11 +165,15 @@ fn ignored_words(report: &FlowReport) -> String {
         (report.after_count, "arrived after the end"),
         (report.not_tunnel, "dropped: not in a tunnel"),
         (report.merged, "fragments reassembled into other packets"),
-        (report.unsuited, "of more interfaces than can be told apart"),
+        (report.unsuited, "of more interfaces than a run can have"),
         (ignored.not_ip, "ignored: not IP"),
         (ignored.truncated, "ignored: cut before the ports, or damaged"),
         (ignored.not_sampled, "ignored: not sampled"),
         (report.fragments_unmatched, "fragments in flows without ports: their first one is missing"),
+        (
+            report.interfaces.iter().map(|lane| lane.oversize).sum(),
+            "larger than the MTU: merged by GRO or TSO, and counted as one packet each",
+        ),
     ];
     show::counted("  ", counts)
 }
@@ -190,7 +191,7 @@ fn ended_words(report: &FlowReport) -> String {
     show::counted("  ", counts)
 }
 
-/// What a sink got and missed.
+/// Records that a sink got and missed.
 fn sink_words(sink: &SinkReport) -> String {
     let (to, records) = (name(&sink.name), show::count(sink.sent.records));
     let mut text = format!("  {to}: {records} records, {}", show::bytes(sink.bytes));

@@ -1,21 +1,23 @@
 //! The sinks of `quaff flows`: collectors and files, as arguments and as plans.
 
 use crate::units::{self, Choice, choice};
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use quaff_flow::collector::{
     CollectorPlan, CollectorUrl, FileKind, RateLimit, SinkPlan, SpoolPlan, Target, TemplateRefresh, TlsPlan,
     Transport,
 };
 use quaff_flow::export::{
-    BiflowPolicy, EncoderPlan, Names, SamplingView, Scene, TEMPLATE_ID, Template, Timeouts, Version,
+    AsTable, BiflowPolicy, EncoderPlan, Names, Routes, SamplingView, Scene, TEMPLATE_ID, Template, Timeouts,
+    Version,
 };
 use quaff_flow::plan::{ExtrasPlan, MeterPlan};
 use std::io;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
-/// Where records go, and as what.
+/// The collectors and files of a run, and their formats.
 #[derive(Debug, clap::Args)]
 pub(crate) struct SinkArgs {
     /// Export to a collector, such as udp://10.0.0.1:4739, tcp://[2001:db8::1]:4739 or tls://host; repeat it for more
@@ -63,6 +65,9 @@ pub(crate) struct SinkArgs {
     /// Index of the output interface, for all records
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Export")]
     out_index: u32,
+    /// AS numbers and prefixes of addresses: a text of prefix and number in each line (IPASN), or a database of MaxMind
+    #[arg(long = "as", value_name = "FILE", help_heading = "Export")]
+    as_table: Option<PathBuf>,
     /// Keep what a TCP or TLS collector cannot take in files in DIR, and send it when the collector is back
     #[arg(long, value_name = "DIR", requires = "collector", help_heading = "Export")]
     spool: Option<PathBuf>,
@@ -126,9 +131,9 @@ impl SinkArgs {
     }
 
     pub(super) fn plan(&self, meter: &MeterPlan) -> anyhow::Result<Vec<SinkPlan>> {
-        let mut sinks = Vec::new();
+        let (mut sinks, scene) = (Vec::new(), self.scene(meter)?);
         for url in &self.collector {
-            sinks.push(SinkPlan::Collector(Box::new(self.collector(url, meter)?)));
+            sinks.push(SinkPlan::Collector(Box::new(self.collector(url, meter, scene.clone())?)));
         }
         let template = || self.template.clone().unwrap_or_else(Template::default_text);
         let names = self.names;
@@ -144,18 +149,23 @@ impl SinkArgs {
                 true => Target::Writer("stdout".into(), Box::new(io::stdout())),
                 false => Target::Path(path.clone()),
             };
-            sinks.push(SinkPlan::File { target, kind, scene: self.scene(meter) });
+            sinks.push(SinkPlan::File { target, kind, scene: scene.clone() });
         }
         Ok(sinks)
     }
 
-    fn collector(&self, url: &CollectorUrl, meter: &MeterPlan) -> anyhow::Result<CollectorPlan> {
+    fn collector(
+        &self,
+        url: &CollectorUrl,
+        meter: &MeterPlan,
+        scene: Scene,
+    ) -> anyhow::Result<CollectorPlan> {
         let is_stream = url.transport != Transport::Udp;
         if self.version == Version::V5 && self.template.is_some() {
             bail!("--template is for NetFlow v9 and IPFIX: NetFlow v5 has a fixed record");
         }
         if self.spool.is_some() && !is_stream {
-            bail!("--spool is for tcp:// and tls:// collectors: over UDP nobody says what has arrived");
+            bail!("--spool is for tcp:// and tls:// collectors: over UDP it is unknown what has arrived");
         }
         let spool = self.spool.clone().map(|folder| SpoolPlan { folder, bytes_max: self.spool_size });
         let mut refresh = TemplateRefresh::default();
@@ -169,7 +179,7 @@ impl SinkArgs {
         };
         let plan = CollectorPlan::new(url.clone(), self.encoder(self.version, meter));
         Ok(CollectorPlan {
-            scene: self.scene(meter),
+            scene,
             source: self.source,
             refresh,
             rate: RateLimit { records_per_s, ..RateLimit::default() },
@@ -194,15 +204,23 @@ impl SinkArgs {
         }
     }
 
-    fn scene(&self, meter: &MeterPlan) -> Scene {
-        Scene {
+    fn scene(&self, meter: &MeterPlan) -> anyhow::Result<Scene> {
+        Ok(Scene {
             input_index: self.in_index,
             output_index: self.out_index,
             sampling: SamplingView::from(meter.sampling),
             engine_id: self.domain as u8,
+            routes: self.as_table.as_deref().map(routes).transpose()?,
             ..Scene::default()
-        }
+        })
     }
+}
+
+/// The table of AS numbers in a file.
+fn routes(path: &Path) -> anyhow::Result<Arc<dyn Routes>> {
+    let bytes = std::fs::read(path).with_context(|| format!("read {}", path.display()))?;
+    let table = AsTable::parse(bytes).map_err(|error| anyhow!("--as {}: {error}", path.display()))?;
+    Ok(Arc::new(table))
 }
 
 fn template(text: &str) -> Result<Template, String> {

@@ -61,11 +61,12 @@ Export:
   -u, -Q N                   indexes of the interfaces in and out
   -E, --netflow-engine T:I   engine; -q ADDR: address to send from
   -N, --biflows-export-policy N   0 all conversations, 1 answered, 2 unanswered
+  -A, --as-list FILE         AS numbers of addresses
   -P, --dump-path DIR        text in DIR as well; --csv-separator C
 
   -b 0                       no periodic lines; --dry-run: the native command; -v, -h
 
-Accepted without effect: -1 -4 -7 -9 -A -B -C -D -F -G -I -L -O -W -c -e -g -m -o -r -w -z
+Accepted without effect: -1 -4 -7 -9 -B -C -D -F -G -I -L -O -W -c -e -g -m -o -r -w -z
 and long options that docs/nprobe.md lists
 
 Examples:
@@ -150,7 +151,9 @@ fn greet(options: &Options, inputs: &[String]) {
     if let Some(bytes) = options.number("snaplen").filter(|bytes| *bytes > 0) {
         say(3145, &format!("Using packet capture length {bytes}"));
     }
-    say(4222, "Flows ASs will not be computed");
+    if !options.has("as-list") {
+        say(4222, "Flows ASs will not be computed ");
+    }
     for name in inputs {
         match std::path::Path::new(name).is_file() {
             true => say(4298, &format!("Reading packets from file {name}")),

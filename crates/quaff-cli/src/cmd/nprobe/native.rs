@@ -17,6 +17,7 @@ const IDLE: [(&str, &str); 32] = [
     ("daemon-mode", "quaff stays in the foreground: start it by systemd-run, or with nohup and &"),
     ("num-threads", "each interface has a thread"),
     ("dump-frequency", "each file has the flows of the whole run"),
+    ("dump-format", "the files of -P are text"),
     ("syslog", "messages go to stderr"),
     ("hash-size", "the table grows as needed"),
     ("discard-unknown-flows", "all flows are exported"),
@@ -25,7 +26,6 @@ const IDLE: [(&str, &str); 32] = [
     ("min-flow-size", "all flows are exported"),
     ("flow-lock", "there is no active and passive probe"),
     ("min-num-flows", "a message leaves when it is full, or after a second"),
-    ("as-list", "AS numbers are 0"),
     ("pid-file", "the caller knows the process id"),
     ("local-networks", "directions are those of the conversations"),
     ("local-hosts-only", "all flows are exported: select packets with -f"),
@@ -64,7 +64,7 @@ impl Native {
         native
     }
 
-    /// Where packets come from.
+    /// The sources of packets.
     fn input(&mut self, options: &Options) {
         let given = options.parts("interface");
         for name in &given {
@@ -93,7 +93,7 @@ impl Native {
         }
     }
 
-    /// What is metered.
+    /// The key, the timeouts and the sampling.
     fn meter(&mut self, options: &Options) {
         let seconds = |name| options.number(name).filter(|seconds| *seconds > 0).map(|n| format!("{n}s"));
         self.given("--active", seconds("lifetime-timeout"));
@@ -117,7 +117,7 @@ impl Native {
         }
     }
 
-    /// Where flows go to.
+    /// The collectors and files.
     fn export(&mut self, options: &Options, template: Option<&str>) {
         let mut collectors = options.parts("collector");
         if collectors.is_empty() {
@@ -143,6 +143,7 @@ impl Native {
         self.given("--in-index", options.value("in-iface-idx"));
         self.given("--out-index", options.value("out-iface-idx"));
         self.given("--source", options.value("sender-address"));
+        self.given("--as", options.value("as-list"));
         if let Some(engine) = options.value("netflow-engine") {
             let engine = engine.to_string_lossy().into_owned();
             let id = engine.rsplit(':').next().unwrap_or_default();
@@ -202,7 +203,8 @@ mod tests {
     }
 
     /// The options with an effect elsewhere than in a native line, or together with another one.
-    const OTHERS: [&str; 5] = ["version", "help", "verbose", "csv-separator", "max-num-untunnels"];
+    const OTHERS: [&str; 6] =
+        ["version", "help", "verbose", "flow-templ", "csv-separator", "max-num-untunnels"];
 
     #[test]
     fn each_option_has_an_effect_or_a_note() {
