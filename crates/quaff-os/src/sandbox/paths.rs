@@ -5,8 +5,8 @@
 
 use crate::{Error, Result};
 use landlock::{
-    ABI, Access, AccessFs, AccessNet, BitFlags, PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreated,
-    RulesetCreatedAttr,
+    ABI, Access, AccessFs, AccessNet, BitFlags, NetPort, PathBeneath, PathFd, Ruleset, RulesetAttr,
+    RulesetCreated, RulesetCreatedAttr,
 };
 use std::io;
 use std::os::fd::OwnedFd;
@@ -46,12 +46,13 @@ pub(super) fn abi() -> u32 {
     u32::try_from(version).unwrap_or(0)
 }
 
-/// Makes a ruleset that permits to read `read`, and to read, make, rename and remove files in the folders `write`.
+/// Makes a ruleset that permits to read `read`, to read, make, rename and remove files in the folders `write`, and to
+/// connect to the TCP ports `connect`.
 /// `None` where the kernel has no Landlock.
 ///
 /// # Errors
 /// A folder of `write` cannot be opened.
-pub(super) fn ruleset(read: &[PathBuf], write: &[PathBuf]) -> Result<Option<OwnedFd>> {
+pub(super) fn ruleset(read: &[PathBuf], write: &[PathBuf], connect: &[u16]) -> Result<Option<OwnedFd>> {
     let made = Ruleset::default()
         .handle_access(AccessFs::from_all(KNOWN))
         .and_then(|ruleset| ruleset.handle_access(AccessNet::from_all(KNOWN)))
@@ -63,6 +64,10 @@ pub(super) fn ruleset(read: &[PathBuf], write: &[PathBuf]) -> Result<Option<Owne
     }
     for path in write {
         permit(&mut made, path, writing())?;
+    }
+    for port in connect {
+        let added = (&mut made).add_rule(NetPort::new(*port, AccessNet::ConnectTcp));
+        added.map_err(|error| failed(format!("permit TCP to port {port}"), error))?;
     }
     Ok(made.into())
 }

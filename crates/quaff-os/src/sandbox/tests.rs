@@ -82,6 +82,7 @@ fn inside() {
         user,
         read: vec![path("in"), path("missing")],
         write: vec![path("out")],
+        connect: Vec::new(),
         changes_card: false,
         access: FileAccess { group: None, mode: Some(0o664) },
     };
