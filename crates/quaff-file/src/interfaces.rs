@@ -8,7 +8,7 @@
 //! Names of addresses that files have are kept here too: each output file has those found up to its last packet.
 
 use quaff_wire::pcapng::Interface;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -40,6 +40,8 @@ struct Described {
     /// The interfaces of spare lanes, by lane, and the first of those lanes.
     of_spares: BTreeMap<usize, u16>,
     first_spare: Option<usize>,
+    /// Of an interface that is a session of a tunnel: the interface around it, and the session's number.
+    sessions: HashMap<u16, (u16, Option<u32>)>,
     /// The link type of a format that holds a single one, once it is decided.
     only_linktype: Option<u16>,
     text_bytes: usize,
@@ -135,6 +137,20 @@ impl Interfaces {
         }
         all.text_bytes = text_bytes;
         Some(all.push(interface))
+    }
+
+    /// Notes that interface `id` is a session of a tunnel: its packets came from interface `outer`, and the session has
+    /// this number.
+    pub fn note_session(&self, id: u16, outer: u16, session: Option<u32>) {
+        let mut all = self.all();
+        let outermost = all.sessions.get(&outer).map_or(outer, |(outermost, _)| *outermost);
+        all.sessions.insert(id, (outermost, session));
+    }
+
+    /// Returns the interface that the packets of `id` came from, which is `id` unless that is a session of a tunnel, and
+    /// the number of the session.
+    pub fn outermost(&self, id: u16) -> (u16, Option<u32>) {
+        self.all().sessions.get(&id).copied().unwrap_or((id, None))
     }
 
     /// Declares number `id` in the output, unless it is, and returns its number there; `None` if there is no such

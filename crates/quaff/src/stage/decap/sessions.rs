@@ -92,7 +92,7 @@ impl Sessions {
         }
         let (session, linktype, outer) = key;
         if self.index.len() < SESSIONS_MAX {
-            let at = self.add(outer, linktype, &session.to_string())?;
+            let at = self.add((outer, session.id), linktype, &session.to_string())?;
             let first = *self.first.entry((session, outer)).or_insert(at);
             self.entries[at].first = Some(first);
             self.index.insert(key, at);
@@ -101,13 +101,13 @@ impl Sessions {
         if let Some(at) = self.rest.get(&(linktype, outer)) {
             return Some(*at);
         }
-        let at = self.add(outer, linktype, "further sessions")?;
+        let at = self.add((outer, None), linktype, "further sessions")?;
         self.rest.insert((linktype, outer), at);
         Some(at)
     }
 
-    fn add(&mut self, outer: u16, linktype: u16, words: &str) -> Option<usize> {
-        let outer = self.interfaces.get(outer)?;
+    fn add(&mut self, (number, id): (u16, Option<u32>), linktype: u16, words: &str) -> Option<usize> {
+        let outer = self.interfaces.get(number)?;
         // The interface of a file may have no name.
         let name = format!("{} {words}", outer.name).trim_start().to_owned();
         let interface = self.interfaces.add(Interface {
@@ -117,6 +117,7 @@ impl Sessions {
             os: outer.os,
             ..Interface::default()
         })?;
+        self.interfaces.note_session(interface, number, id);
         let (sequence, clock) = (Sequence::default(), Clock::default());
         self.entries.push(Entry { interface, name, received: 0, sequence, clock, first: None });
         Some(self.entries.len() - 1)
