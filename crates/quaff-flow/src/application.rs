@@ -6,8 +6,8 @@
 use crate::record::Application;
 use quaff_wire::net::{TCP, UDP};
 
-/// Bytes of payload that are kept for this: a ClientHello of today.
-pub(crate) const PAYLOAD_BYTES: usize = 1500;
+/// Bytes of payload that are kept for this: a ClientHello of today, whose key share of X25519MLKEM768 has 1,216 bytes.
+pub(crate) const PAYLOAD_BYTES: usize = 2048;
 /// The longest name that is reported (RFC 1035, section 2.3.4).
 const NAME_BYTES_MAX: usize = 255;
 const DNS_PORTS: [u16; 2] = [53, 5353];

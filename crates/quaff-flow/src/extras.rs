@@ -3,6 +3,7 @@
 //! They lie beside the table, by the number of the record, so that a flow without them costs nothing.
 
 use crate::application::{PAYLOAD_BYTES, application};
+use crate::fragments::Held;
 use crate::headers::{ACK, FIN, Headers, SYN, read};
 use crate::packet::Packet;
 use crate::plan::ExtrasPlan;
@@ -26,9 +27,10 @@ pub(crate) struct ExtrasTable {
 struct FlowExtras {
     /// Of the low end, of the high end.
     directions: [Stream; 2],
-    /// Times of the last SYN and of the first SYN-ACK, ns.
+    /// Time of the last SYN, ns.
     syn_ns: Option<u64>,
-    syn_ack_ns: Option<u64>,
+    /// Time of the first SYN-ACK, ns, and whether the high end sent it.
+    syn_ack: Option<(u64, bool)>,
     server_rtt_ns: Option<u64>,
     client_rtt_ns: Option<u64>,
     /// Of the first piece, in which the conversation begins.
@@ -40,7 +42,8 @@ struct FlowExtras {
 #[derive(Debug, Default)]
 struct Stream {
     of_piece: DirectionExtras,
-    has_packets: bool,
+    /// Packets of the piece, as far as three.
+    packets: u8,
     last_ns: u64,
     /// The sequence number after the highest that was seen.
     next: Option<u32>,
@@ -48,9 +51,26 @@ struct Stream {
     holes: Vec<(u32, u32)>,
 }
 
-/// Bytes of payload that are kept of each direction.
-fn kept_bytes(plan: ExtrasPlan) -> usize {
-    usize::from(plan.payload_bytes).max(if plan.application { PAYLOAD_BYTES } else { 0 })
+/// Bytes of payload that are kept of each direction. The application is named once, at the end of the first piece.
+fn kept_bytes(plan: ExtrasPlan, has_application: bool) -> usize {
+    let application = if plan.application && !has_application { PAYLOAD_BYTES } else { 0 };
+    application.max(plan.payload_bytes.into())
+}
+
+/// The contents of a packet.
+pub(crate) enum Body<'a> {
+    Captured(&'a Packet<'a>),
+    /// Those of a later fragment that waited: nothing is left of them but the number of bytes.
+    Held {
+        payload_bytes: u32,
+    },
+}
+
+impl Body<'_> {
+    pub(crate) fn of_held(held: &Held) -> Self {
+        let FlowPacket { ip_offset, ip_bytes, transport, .. } = held.packet;
+        Body::Held { payload_bytes: ip_offset.saturating_add(ip_bytes).saturating_sub(transport) }
+    }
 }
 
 /// Returns whether sequence number `one` is before `other` (RFC 9293, section 3.4).
@@ -66,8 +86,9 @@ impl ExtrasTable {
     /// Bytes of one flow.
     pub(crate) fn flow_bytes(&self) -> u64 {
         let holes = 2 * HOLES * size_of::<(u32, u32)>();
-        let payload = 2 * kept_bytes(self.plan);
-        (size_of::<FlowExtras>() + size_of::<Option<Box<FlowExtras>>>() + holes + payload) as u64
+        let payload = 2 * kept_bytes(self.plan, false);
+        // The allocator has 16 bytes for each of five allocations.
+        (size_of::<FlowExtras>() + size_of::<Option<Box<FlowExtras>>>() + holes + payload + 5 * 16) as u64
     }
 
     pub(crate) fn memory_bytes(&self) -> u64 {
@@ -75,8 +96,7 @@ impl ExtrasTable {
     }
 
     /// Adds a packet to its flow.
-    pub(crate) fn add(&mut self, flow: u32, headers: &Headers, packet: &Packet<'_>) {
-        let Ok(read) = read(packet) else { return };
+    pub(crate) fn add(&mut self, flow: u32, headers: &Headers, body: Body<'_>) {
         let at = flow as usize;
         if self.flows.len() <= at {
             self.flows.resize_with(at + 1, || None);
@@ -86,10 +106,26 @@ impl ExtrasTable {
             self.used += 1;
         }
         let extras = place.get_or_insert_default();
-        let (plan, tcp) = (self.plan, read.tcp(packet.bytes));
-        let payload = payload(&read, tcp, headers.ip_bytes, packet);
+        let (plan, kept_bytes) = (self.plan, kept_bytes(self.plan, extras.has_application));
         let stream = &mut extras.directions[usize::from(headers.of.is_from_high)];
-        stream.add(plan, headers, packet, &payload);
+        let packet = match body {
+            Body::Captured(packet) => packet,
+            Body::Held { payload_bytes } => {
+                return stream.add(
+                    plan,
+                    headers,
+                    &Payload { bytes: &[], wire_bytes: payload_bytes },
+                    kept_bytes,
+                );
+            }
+        };
+        let Ok(read) = read(packet) else { return };
+        let tcp = read.tcp(packet.bytes);
+        let payload = payload(&read, tcp, headers.ip_bytes, packet);
+        if stream.packets == 0 && plan.macs {
+            stream.of_piece.macs = macs(packet);
+        }
+        stream.add(plan, headers, &payload, kept_bytes);
         if let (Some(tcp), true) = (tcp, plan.tcp) {
             stream.add_segment(tcp, headers.tcp_flags, payload.wire_bytes);
             extras.add_times(headers);
@@ -105,7 +141,7 @@ impl ExtrasTable {
         let extras = self.flows.get_mut(flow as usize)?.as_mut()?;
         let mut piece = |is_high: bool| {
             let stream = &mut extras.directions[usize::from(is_high)];
-            stream.has_packets = false;
+            stream.packets = 0;
             std::mem::take(&mut stream.of_piece)
         };
         let (mut forward, mut reverse) = (piece(is_from_high), piece(!is_from_high));
@@ -153,50 +189,52 @@ fn payload<'a>(read: &FlowPacket, tcp: Option<TcpFields>, ip_bytes: u32, packet:
 impl FlowExtras {
     /// Times of the handshake: SYN to SYN-ACK, SYN-ACK to the ACK that follows from the other side.
     fn add_times(&mut self, headers: &Headers) {
-        let time_ns = headers.time_ns;
+        let (time_ns, is_from_high) = (headers.time_ns, headers.of.is_from_high);
         match headers.tcp_flags & (SYN | ACK) {
             SYN => self.syn_ns = Some(time_ns),
             ACK => {
-                if let Some(syn_ack_ns) = self.syn_ack_ns.filter(|_| self.client_rtt_ns.is_none()) {
+                let syn_ack = self.syn_ack.filter(|(_, side)| *side != is_from_high);
+                if let Some((syn_ack_ns, _)) = syn_ack.filter(|_| self.client_rtt_ns.is_none()) {
                     self.client_rtt_ns = Some(time_ns.saturating_sub(syn_ack_ns));
                 }
             }
             0 => {}
             _ => {
-                if let Some(syn_ns) = self.syn_ns.filter(|_| self.syn_ack_ns.is_none()) {
+                if let Some(syn_ns) = self.syn_ns.filter(|_| self.syn_ack.is_none()) {
                     self.server_rtt_ns = Some(time_ns.saturating_sub(syn_ns));
                 }
-                self.syn_ack_ns.get_or_insert(time_ns);
+                self.syn_ack.get_or_insert((time_ns, is_from_high));
             }
         }
     }
 }
 
 impl Stream {
-    fn add(&mut self, plan: ExtrasPlan, headers: &Headers, packet: &Packet<'_>, payload: &Payload<'_>) {
+    fn add(&mut self, plan: ExtrasPlan, headers: &Headers, payload: &Payload<'_>, kept_bytes: usize) {
         let of_piece = &mut self.of_piece;
-        if !self.has_packets && plan.macs {
-            of_piece.macs = macs(packet);
-        }
         if plan.statistics {
             let size = headers.ip_bytes;
             of_piece.payload_bytes += u64::from(payload.wire_bytes);
             of_piece.packet_bytes_max = of_piece.packet_bytes_max.max(size);
-            if self.has_packets {
+            if self.packets > 0 {
                 let gap_ns = headers.time_ns.saturating_sub(self.last_ns);
-                let is_first = of_piece.gap_max_ns == 0 && of_piece.gap_min_ns == 0;
-                of_piece.gap_min_ns = if is_first { gap_ns } else { of_piece.gap_min_ns.min(gap_ns) };
+                of_piece.gap_min_ns =
+                    if self.packets == 1 { gap_ns } else { of_piece.gap_min_ns.min(gap_ns) };
                 of_piece.gap_max_ns = of_piece.gap_max_ns.max(gap_ns);
                 of_piece.packet_bytes_min = of_piece.packet_bytes_min.min(size);
             } else {
                 of_piece.packet_bytes_min = size;
             }
         }
-        let room = kept_bytes(plan).saturating_sub(of_piece.payload.len());
-        if room > 0 {
+        let room = kept_bytes.saturating_sub(of_piece.payload.len());
+        if room > 0 && !payload.bytes.is_empty() {
+            // No more is reserved than is kept, which is what the table's limit counts.
+            of_piece.payload.reserve_exact(room.min(payload.bytes.len()));
             of_piece.payload.extend_from_slice(&payload.bytes[..room.min(payload.bytes.len())]);
         }
-        (self.has_packets, self.last_ns) = (true, headers.time_ns);
+        // A packet out of order makes no gap longer.
+        let before_ns = if self.packets == 0 { 0 } else { self.last_ns };
+        (self.packets, self.last_ns) = ((self.packets + 1).min(3), before_ns.max(headers.time_ns));
     }
 
     /// Follows the sequence numbers of one segment.

@@ -46,7 +46,7 @@ pub(crate) struct Fragments {
     /// Number of the first place of `held`.
     base: u64,
     /// Places of the held fragments of a datagram.
-    places: HashMap<Datagram, Vec<u64>>,
+    places: HashMap<Datagram, VecDeque<u64>>,
     count: Count,
 }
 
@@ -80,7 +80,7 @@ impl Fragments {
     pub(crate) fn hold(&mut self, fragment: Held, now_ns: u64) -> Option<Held> {
         self.count.add(fragment.packet.ip_bytes.into());
         let place = self.base + self.held.len() as u64;
-        self.places.entry(fragment.datagram).or_default().push(place);
+        self.places.entry(fragment.datagram).or_default().push_back(place);
         self.held.push_back((now_ns.saturating_add(WAIT_NS), Some(fragment)));
         if self.held.len() > HELD_MAX { self.pop() } else { None }
     }
@@ -100,7 +100,8 @@ impl Fragments {
         let place = self.base;
         let held = self.take(place)?;
         if let Some(places) = self.places.get_mut(&held.datagram) {
-            places.retain(|of| *of != place);
+            // The oldest of all is the oldest of its datagram.
+            places.pop_front();
             if places.is_empty() {
                 self.places.remove(&held.datagram);
             }

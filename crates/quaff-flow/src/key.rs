@@ -86,14 +86,15 @@ impl Key {
 }
 
 /// A hash of the two addresses of a frame of link type `linktype`, the same for both directions and for all fragments:
-/// packets that are dealt to several meters by it meet their flow. 0 for packets that are in no flow.
-pub fn address_hash(bytes: &[u8], linktype: u16) -> u64 {
+/// packets that are dealt to several meters by it meet their flow. `secret` is random, and the same for all packets, so
+/// that nobody can choose addresses that meet in one lane. 0 for packets that are in no flow.
+pub fn address_hash(secret: u64, bytes: &[u8], linktype: u16) -> u64 {
     let Ok(packet) = FlowPacket::read(bytes, bytes.len() as u32, linktype) else { return 0 };
     let [mut one, mut other] = packet.addresses.map(words);
     if other < one {
         std::mem::swap(&mut one, &mut other);
     }
-    [one, other].as_flattened().iter().fold(0, |sum, word| mix(sum, *word))
+    [one, other].as_flattened().iter().fold(secret, |sum, word| mix(sum, *word))
 }
 
 /// Makes, compares and hashes keys as a plan has them.
@@ -127,7 +128,8 @@ impl Keys {
     pub(crate) fn key(&self, packet: &FlowPacket, tunnel: u32, interface: u16) -> PacketKey {
         let version = if packet.addresses[0].is_ipv6() { 6 } else { 4 };
         let (mut ports, mut is_icmp_reply) = (packet.ports.map(u64::from), None);
-        if self.is_biflow && is_icmp(packet.protocol) {
+        // A later fragment whose first is unknown has no type.
+        if self.is_biflow && is_icmp(packet.protocol) && !packet.is_later_fragment() {
             let request = icmp_request(packet.protocol, packet.ports[0]);
             is_icmp_reply = request.map(|request| request != packet.ports[0]);
             ports = [request.map_or(ports[0], u64::from); 2];

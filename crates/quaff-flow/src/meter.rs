@@ -25,7 +25,7 @@ mod evict;
 #[cfg(test)]
 mod tests;
 
-use crate::extras::ExtrasTable;
+use crate::extras::{Body, ExtrasTable};
 use crate::fragments::{FirstFragment, Fragments, Held};
 use crate::headers::{Headers, read};
 use crate::key::Keys;
@@ -55,6 +55,8 @@ pub struct Meter {
     /// The clock of packets that have none.
     clock: Clock,
     now: Instant,
+    /// The record that is looked at first when there is no room.
+    hand: u32,
     /// The time at which a tick or the wait of a fragment ends, ns.
     next_event_ns: u64,
     batch: Vec<Headers>,
@@ -78,6 +80,7 @@ impl Meter {
             extras,
             clock: Clock::new(plan.idle_ns),
             now: Instant::default(),
+            hand: 0,
             next_event_ns: 0,
             batch: Vec::with_capacity(BATCH),
             records: Vec::with_capacity(RECORDS),
@@ -97,7 +100,7 @@ impl Meter {
                 let packet = &packets[headers.number as usize];
                 match headers.is_fragment {
                     true => self.fragment(headers, packet, sink),
-                    false => self.count(headers, Some(packet), sink),
+                    false => self.count(headers, Body::Captured(packet), sink),
                 }
             }
             batch.clear();
@@ -242,14 +245,12 @@ impl Meter {
             self.count_unmatched(&held, sink);
         }
         self.fragments.forget();
-        for flow in self.table.pool.numbers() {
-            let hot = self.table.pool.hot(flow);
-            if hot.version != 0 {
-                let reason = Due::of(hot, &self.plan).reason_at(self.now.ns, EndReason::Forced);
-                self.emit(flow, reason, sink);
-                self.wheel.remove(flow, &mut self.table.pool);
-                self.remove(flow);
-            }
+        // Every flow is in the wheel.
+        while let Some((flow, _)) = self.wheel.earliest() {
+            let due = Due::of(self.table.pool.hot(flow), &self.plan);
+            self.emit(flow, due.reason_at(self.now.ns, EndReason::Forced), sink);
+            self.wheel.remove(flow, &mut self.table.pool);
+            self.remove(flow);
         }
     }
 
@@ -270,14 +271,14 @@ impl Meter {
         if !read.is_later_fragment() {
             let first = FirstFragment { protocol: read.protocol, ports: read.ports };
             let released = self.fragments.first(datagram, first, self.now.ns);
-            self.count(headers, Some(packet), sink);
-            released.iter().for_each(|held| self.count_held(held, first, sink));
+            self.count(headers, Body::Captured(packet), sink);
+            released.iter().for_each(|held| self.count_held(held, Some(first), Body::of_held(held), sink));
             return;
         }
         let (time_ns, interface) = (packet.time_ns, packet.interface);
         let held = Held { packet: read, time_ns, interface, datagram };
         if let Some(first) = self.fragments.known(&datagram, self.now.ns) {
-            return self.count_held(&held, first, sink);
+            return self.count_held(&held, Some(first), Body::Captured(packet), sink);
         }
         if let Some(oldest) = self.fragments.hold(held, self.now.ns) {
             self.count_unmatched(&oldest, sink);
@@ -285,41 +286,58 @@ impl Meter {
         self.next_event_ns = self.next_event_ns.min(self.fragments.next_due_ns());
     }
 
-    fn count_held(&mut self, held: &Held, first: FirstFragment, sink: &mut dyn FlowSink) {
-        let read = FlowPacket { ports: first.ports, protocol: first.protocol, ..held.packet };
+    /// Meters a later fragment: as a packet with the ports of its first one, if that is known.
+    fn count_held(
+        &mut self,
+        held: &Held,
+        first: Option<FirstFragment>,
+        body: Body<'_>,
+        sink: &mut dyn FlowSink,
+    ) {
+        let read = first.map_or(held.packet, |first| FlowPacket {
+            ports: first.ports,
+            protocol: first.protocol,
+            fragment: None,
+            ..held.packet
+        });
         let (time_ns, tunnel, interface) = (held.time_ns, held.datagram.2, held.interface);
         let packet = Packet { time_ns, tunnel, interface, ..Packet::default() };
         let headers = Headers::new(&self.table.keys, &read, &packet, self.now);
-        self.count(&headers, None, sink);
+        self.count(&headers, body, sink);
     }
 
     fn count_unmatched(&mut self, held: &Held, sink: &mut dyn FlowSink) {
         self.ledger.fragments_unmatched += 1;
-        self.count_held(held, FirstFragment { protocol: held.packet.protocol, ports: [0; 2] }, sink);
+        self.count_held(held, None, Body::of_held(held), sink);
     }
 
-    /// Adds a packet to its flow, which the packet may begin or end before. Extras are computed of `packet`.
+    /// Adds a packet to its flow, which the packet may begin or end before. Extras are computed of `body`.
     #[inline]
-    fn count(&mut self, headers: &Headers, packet: Option<&Packet<'_>>, sink: &mut dyn FlowSink) {
-        let (flow, is_new) = match self.table.find(&headers.of, headers.candidate) {
-            Some(flow) => {
-                self.end_before(flow, headers, sink);
-                (flow, false)
-            }
-            None => (self.open(headers, sink), true),
+    fn count(&mut self, headers: &Headers, body: Body<'_>, sink: &mut dyn FlowSink) {
+        let (flow, filed_ns) = match self.table.find(&headers.of, headers.candidate) {
+            Some(flow) => (flow, Some(self.end_before(flow, headers, sink))),
+            None => (self.open(headers, sink), None),
         };
         let hot = self.table.pool.hot_mut(flow);
-        let is_closed = rules::add(hot, headers, &self.plan);
+        rules::add(hot, headers, &self.plan);
         self.ledger.live.add(headers.ip_bytes.into());
-        if is_new || is_closed {
-            let due_ns = Due::of(hot, &self.plan).ns();
-            if !is_new {
-                self.wheel.remove(flow, &mut self.table.pool);
+        let due_ns = Due::of(hot, &self.plan).ns();
+        match filed_ns {
+            // The wheel looks at the flow in time, and files it anew then.
+            Some(filed_ns) if due_ns >= filed_ns => {
+                if !hot.is_active {
+                    hot.is_active = true;
+                }
             }
-            self.wheel.file(flow, due_ns, &mut self.table.pool);
+            filed_ns => {
+                if filed_ns.is_some() {
+                    self.wheel.remove(flow, &mut self.table.pool);
+                }
+                self.wheel.file(flow, due_ns, &mut self.table.pool);
+            }
         }
-        if let (Some(extras), Some(packet)) = (&mut self.extras, packet) {
-            extras.add(flow, headers, packet);
+        if let Some(extras) = &mut self.extras {
+            extras.add(flow, headers, body);
         }
     }
 
@@ -334,9 +352,10 @@ impl Meter {
         }
     }
 
-    /// Ends a piece, or the whole conversation, to which a packet does not belong any more.
+    /// Ends a piece, or the whole conversation, to which a packet does not belong any more. Returns the time at which the
+    /// flow was due; it is filed for no later one.
     #[inline]
-    fn end_before(&mut self, flow: u32, headers: &Headers, sink: &mut dyn FlowSink) {
+    fn end_before(&mut self, flow: u32, headers: &Headers, sink: &mut dyn FlowSink) -> u64 {
         let hot = self.table.pool.hot(flow);
         let due = Due::of(hot, &self.plan);
         let is_due = self.now.ns >= due.ns();
@@ -346,10 +365,12 @@ impl Meter {
             let reason = match (is_due, is_other) {
                 (true, _) => due.reason(),
                 (false, true) => EndReason::EndOfFlow,
-                (false, false) => EndReason::Forced,
+                // Its counters are full: it is reported while it goes on.
+                (false, false) => EndReason::Active,
             };
             self.end_piece(flow, headers, reason, is_other || self.now.ns >= due.idle_ns, sink);
         }
+        due.ns()
     }
 
     #[cold]

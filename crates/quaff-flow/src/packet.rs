@@ -35,7 +35,9 @@ pub struct Instant {
 /// in files that follow each other out of order, begins an era: all flows end, and timeouts count anew.
 ///
 /// Timeouts depend on this and on the packets of the flow only, so the records are the same however many lanes the
-/// packets are dealt to, if one clock stamps them first.
+/// packets are dealt to, if one clock stamps them first, and if every lane is nudged to the last moment of an era before
+/// it ends. Limits (flows, fragments that wait) and the sampling are those of each lane: a dealer that samples selects
+/// before it deals.
 #[derive(Debug, Clone, Copy)]
 pub struct Clock {
     now: Instant,
@@ -51,6 +53,8 @@ impl Clock {
     /// Takes the time of the next packet of the input, and returns the moment for its [`Packet::now`].
     #[inline]
     pub fn see(&mut self, time_ns: u64) -> Instant {
+        // Due times saturate at the end of time, which the clock never reaches.
+        let time_ns = time_ns.min(u64::MAX - 1);
         if time_ns > self.now.ns {
             self.now.ns = time_ns;
         } else if time_ns.saturating_add(self.back_ns) < self.now.ns {

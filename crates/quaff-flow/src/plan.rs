@@ -14,7 +14,8 @@ pub struct MeterPlan {
     pub linger_ns: u64,
     /// Most flows in the table.
     pub flows_max: u32,
-    /// Most bytes of memory of the table; lowers `flows_max` where that needs more.
+    /// Most bytes of memory of the table; lowers `flows_max` where that needs more. Fragments that wait, and the ports of
+    /// first ones, have at most 4 MiB of their own.
     pub bytes_max: u64,
     pub sampling: Sampling,
     pub extras: ExtrasPlan,
@@ -55,7 +56,7 @@ impl Default for KeyPlan {
     }
 }
 
-/// Selection of the packets that are metered (RFC 5475).
+/// Selection of the packets that are metered (RFC 5475), by each meter of those that it is given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sampling {
     All,
@@ -90,7 +91,7 @@ pub struct ExtrasPlan {
     pub statistics: bool,
     /// First bytes of payload to keep of each direction.
     pub payload_bytes: u16,
-    /// Application and server name by the first 1,500 bytes of payload of each direction.
+    /// Application and server name by the first 2,048 bytes of payload of each direction.
     pub application: bool,
 }
 

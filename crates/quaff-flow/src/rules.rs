@@ -100,9 +100,9 @@ pub(crate) fn initiator(packet: &Headers, plan: &MeterPlan) -> (InitiatorRule, b
     }
 }
 
-/// Adds a packet to its flow. Returns true when that brings its due time forward: the connection is closed now.
+/// Adds a packet to its flow.
 #[inline]
-pub(crate) fn add(hot: &mut Hot, packet: &Headers, plan: &MeterPlan) -> bool {
+pub(crate) fn add(hot: &mut Hot, packet: &Headers, plan: &MeterPlan) {
     let is_from_high = packet.of.is_from_high;
     let counters = &mut hot.directions[usize::from(is_from_high)];
     if counters.packets == 0 {
@@ -120,7 +120,9 @@ pub(crate) fn add(hot: &mut Hot, packet: &Headers, plan: &MeterPlan) -> bool {
     if hot.rule == 0 && !hot.state.has(State::CONTINUED) {
         set_initiator(hot, packet, plan);
     }
-    packet.tcp_flags != 0 && add_flags(hot, packet, plan)
+    if packet.tcp_flags != 0 {
+        add_flags(hot, packet, plan);
+    }
 }
 
 fn set_initiator(hot: &mut Hot, packet: &Headers, plan: &MeterPlan) {
@@ -130,11 +132,11 @@ fn set_initiator(hot: &mut Hot, packet: &Headers, plan: &MeterPlan) {
     hot.state.set(State::FROM_HIGH, is_high && !hot.key.has_equal_ends());
 }
 
-/// Follows the connection. Returns true when it is closed by this packet.
+/// Follows the connection.
 #[inline]
-fn add_flags(hot: &mut Hot, packet: &Headers, plan: &MeterPlan) -> bool {
+fn add_flags(hot: &mut Hot, packet: &Headers, plan: &MeterPlan) {
     let (flags, is_from_high) = (packet.tcp_flags, packet.of.is_from_high);
-    if flags & ACK != 0 {
+    if flags & ACK != 0 && !hot.state.has(State::ANSWERED) {
         hot.state.set(State::ANSWERED, true);
     }
     if flags & SYN != 0 {
@@ -149,13 +151,12 @@ fn add_flags(hot: &mut Hot, packet: &Headers, plan: &MeterPlan) -> bool {
         }
     }
     if flags & (FIN | RST) == 0 || hot.state.has(State::CLOSED) {
-        return false;
+        return;
     }
     if flags & FIN != 0 {
         hot.state.set(if is_from_high { State::FIN_HIGH } else { State::FIN_LOW }, true);
     }
-    let is_finished = hot.state.has(State::FIN_LOW) && (hot.state.has(State::FIN_HIGH) || !plan.is_biflow);
-    let is_closed = flags & RST != 0 || is_finished;
-    hot.state.set(State::CLOSED, is_closed);
-    is_closed
+    let has_one_end = !plan.is_biflow || hot.key.has_equal_ends();
+    let is_finished = hot.state.has(State::FIN_LOW) && (has_one_end || hot.state.has(State::FIN_HIGH));
+    hot.state.set(State::CLOSED, flags & RST != 0 || is_finished);
 }

@@ -1,5 +1,7 @@
 //! A hierarchical timing wheel of 1 ms: six levels of 256 slots, which reach as far as ns in 64 bits.
 //!
+//! The level of an entry is the lowest one that reaches its tick, so at most 256 ms of entries 30 s ahead begin at once.
+//!
 //! It is lazy: a packet does not move its flow. When the slot of an entry begins, the entry is handed out, and its
 //! owner computes when it is due: now, or at a later time, for which it files the entry again. Every slot that
 //! begins is drained, however far the time moves at once; empty stretches are skipped by bit maps.
@@ -24,11 +26,6 @@ const PENDING: usize = LEVELS * SLOTS;
 pub(crate) struct Link {
     pub(crate) next: u32,
     pub(crate) previous: u32,
-}
-
-/// The next entry of the same list.
-pub(crate) fn next_entry(link: Link) -> Option<u32> {
-    (link.next & END == 0).then_some(link.next)
 }
 
 /// The owner of the entries.
@@ -92,12 +89,15 @@ impl Wheel {
         self.push(slot, entry, links);
     }
 
-    /// The slot of a later tick: of the level of the highest digit in which it differs from the current one.
+    /// The slot of a later tick: of the lowest level whose slots reach it from the current one on. It is never the
+    /// current slot of a level, which has begun.
     fn slot(&self, tick: u64) -> usize {
-        let level = ((63 - (tick ^ self.at).leading_zeros()) / SLOT_BITS) as usize;
-        debug_assert!(level < LEVELS, "ns in 64 bits are below 2^48 ticks");
-        let level = level.min(LEVELS - 1);
-        level * SLOTS + (tick >> (level as u32 * SLOT_BITS)) as usize % SLOTS
+        let digit = |ticks: u64, level: usize| ticks >> (level as u32 * SLOT_BITS);
+        let reaches = |level: &usize| digit(tick, *level) - digit(self.at, *level) < SLOTS as u64;
+        let level = (0..LEVELS).find(reaches);
+        debug_assert!(level.is_some(), "ns in 64 bits are below 2^48 ticks");
+        let level = level.unwrap_or(LEVELS - 1);
+        level * SLOTS + digit(tick, level) as usize % SLOTS
     }
 
     fn push(&mut self, list: usize, entry: u32, links: &mut impl Links) {
@@ -147,7 +147,7 @@ impl Wheel {
             }
             match self.next_begin() {
                 Some((tick, slot)) if tick <= now => {
-                    self.at = tick;
+                    self.at = self.at.max(tick);
                     self.begin(slot, links);
                 }
                 _ => {
@@ -168,18 +168,21 @@ impl Wheel {
         self.lists[PENDING] = List { first, last };
     }
 
-    /// The slot with entries that begins next, and its first tick.
+    /// The slot with entries that begins next, and its first tick. That is a tick which has begun where slots of several
+    /// levels begin at once.
     fn next_begin(&self) -> Option<(u64, usize)> {
-        (0..LEVELS).find_map(|level| {
+        let of_level = |level: usize| {
             let shift = level as u32 * SLOT_BITS;
             let digit = (self.at >> shift) as usize % SLOTS;
-            let next = self.occupied_from(level, digit + 1)?;
-            let above = self.at >> shift >> SLOT_BITS << SLOT_BITS;
-            Some(((above | next as u64) << shift, level * SLOTS + next))
-        })
+            let next = self.occupied_from(level, digit).or_else(|| self.occupied_from(level, 0))?;
+            let ahead = (next + SLOTS - digit) % SLOTS;
+            Some((((self.at >> shift) + ahead as u64) << shift, level * SLOTS + next))
+        };
+        (0..LEVELS).filter_map(of_level).min()
     }
 
     /// The first slot of a level with entries, from `slot` on.
+    #[inline]
     fn occupied_from(&self, level: usize, slot: usize) -> Option<usize> {
         (slot / 64..SLOTS / 64).find_map(|word| {
             let from = slot.saturating_sub(word * 64) as u32;
@@ -301,6 +304,26 @@ mod tests {
             let ended = drain(&mut wheel, u64::MAX, &model, &mut links);
             prop_assert!(model.iter().all(|(entry, due_ns)| ended.contains(entry) || tick_of(*due_ns) > u64::MAX / TICK_NS));
         }
+    }
+
+    /// An entry each ms, due 30 s later, for 70 s: most that begin at once are those of a slot of 256 ms.
+    #[test]
+    fn entries_30_s_ahead_begin_a_few_at_a_time() {
+        const AHEAD: u64 = 30_000;
+        let (mut wheel, mut links, mut most) = (Wheel::new(0), vec![Link::default(); 70_000], 0);
+        for ms in 0..70_000u32 {
+            wheel.file(ms, (u64::from(ms) + AHEAD) * TICK_NS, &mut links);
+            let mut begun = 0;
+            while let Some(entry) = wheel.pop_begun(u64::from(ms) * TICK_NS, &mut links) {
+                let due_ns = (u64::from(entry) + AHEAD) * TICK_NS;
+                if !wheel.has_reached(due_ns) {
+                    wheel.file(entry, due_ns, &mut links);
+                }
+                begun += 1;
+            }
+            most = most.max(begun);
+        }
+        assert!(most <= 257, "{most} at once");
     }
 
     #[test]

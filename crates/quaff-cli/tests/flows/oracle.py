@@ -427,10 +427,12 @@ class Meter:
     # Packets.
 
     def count(self, packet, protocol=None, ports=None):
+        # A later fragment whose first is unknown has no type of ICMP.
+        packet.is_typed = ports is not None or not packet.is_later()
         packet.protocol = packet.protocol if protocol is None else protocol
         packet.ports = packet.ports if ports is None else ports
         ports = packet.ports
-        if packet.protocol in REQUESTS and not self.options.uniflow:
+        if packet.protocol in REQUESTS and packet.is_typed and not self.options.uniflow:
             kind, code = ports[0] >> 8, ports[0] & 0xFF
             kind = REPLIES[packet.protocol].get(kind, kind)
             ports = (kind << 8 | code,) * 2
@@ -489,12 +491,14 @@ class Meter:
             flow.syn = (packet.sequence, side)
         flow.is_answered = flow.is_answered or packet.flags & ACK != 0
         flow.has_fin[side] = flow.has_fin[side] or packet.flags & FIN != 0
-        has_ended = any(flow.has_fin) if self.options.uniflow else all(flow.has_fin)
+        # A host that talks to itself on one port is both ends.
+        has_one_end = self.options.uniflow or flow.ends[0] == flow.ends[1]
+        has_ended = any(flow.has_fin) if has_one_end else all(flow.has_fin)
         flow.is_closed = flow.is_closed or has_ended or packet.flags & RST != 0
 
     def begin(self, flow, packet, side):
         """Decides which end is the source, by the first packet."""
-        kind = packet.ports[0] >> 8
+        kind = packet.ports[0] >> 8 if packet.is_typed else None
         if self.options.uniflow:
             flow.rule, flow.source = SENDER, 0
         elif packet.protocol == TCP and packet.flags & (SYN | ACK) == SYN:

@@ -268,6 +268,40 @@ fn fragments_are_in_the_flow_of_their_first_in_any_order() {
     assert_eq!((summary(&records), records[0].key.source_port), (vec![(4, 3, 0, 5, false)], 0));
 }
 
+/// A later fragment of a ping whose first is lost is neither its request nor its answer.
+#[test]
+fn a_fragment_of_icmp_without_its_first_turns_no_flow_around() {
+    let whole =
+        build::ipv4([10, 0, 0, 2].into(), [10, 0, 0, 1].into(), 1, &[], &[&[8, 0][..], &[1; 90]].concat());
+    let later = build::ethernet(&[], 0x0800, &build::ipv4_fragments(&whole, 48)[1]);
+    let ping = Spec { protocol: 1, ports: [0x800; 2], ..Spec::default() };
+    let (start, request) = (ping.time_ns, ping.frame());
+    let records = metered(&MeterPlan::default(), &[packet(start, &request), packet(start + 1, &later)], 9);
+    assert_eq!(summary(&records), [(4, 1, 0, 3, false), (4, 1, 0, 5, false)]);
+    assert_eq!(records[1].key.source, Ipv4Addr::new(10, 0, 0, 2), "the sender of the fragment");
+}
+
+#[test]
+fn later_fragments_are_in_the_extras_of_their_flow() {
+    let whole =
+        build::ipv4([10, 0, 0, 1].into(), [10, 0, 0, 2].into(), 17, &[], &build::udp(9, 53, &[1; 90]));
+    let pieces: Vec<Vec<u8>> =
+        build::ipv4_fragments(&whole, 32).iter().map(|piece| build::ethernet(&[], 0x0800, piece)).collect();
+    let extras = crate::plan::ExtrasPlan { statistics: true, ..Default::default() };
+    let plan = MeterPlan { extras, ..MeterPlan::default() };
+    for order in [[0, 1, 2, 3], [3, 2, 1, 0]] {
+        let packets: Vec<Packet<'_>> = order.iter().map(|piece| packet(5, &pieces[*piece])).collect();
+        let records = metered(&plan, &packets, 9);
+        let found = records[0].extras.as_ref().unwrap();
+        let of =
+            (found.forward.payload_bytes, found.forward.packet_bytes_max, found.forward.packet_bytes_min);
+        assert_eq!(of, (90, 52, 22), "{order:?}");
+    }
+    // Without their first, too.
+    let records = metered(&plan, &[packet(5, &pieces[1])], 9);
+    assert_eq!(records[0].extras.as_ref().unwrap().forward.payload_bytes, 32);
+}
+
 #[test]
 fn packets_without_a_flow_are_counted_by_reason() {
     let good = Spec::default().frame();
@@ -315,7 +349,7 @@ fn a_counter_that_is_full_ends_its_piece() {
     meter.ledger.seen.packets += more;
     meter.take(&[packet(2, &frame)], &mut records);
     meter.finish(&mut records);
-    assert_eq!(summary(&records), [(4, u32::MAX.into(), 0, 5, false), (4, 1, 0, 5, true)]);
+    assert_eq!(summary(&records), [(2, u32::MAX.into(), 0, 5, false), (4, 1, 0, 5, true)]);
     assert_ended(&meter, &records, more as usize + 2);
 }
 

@@ -16,6 +16,8 @@ pub(crate) struct Hot {
     pub(crate) state: State,
     /// The number of the [`InitiatorRule`](crate::record::InitiatorRule); 0 before the first packet.
     pub(crate) rule: u8,
+    /// Packets came since [`Meter::make_room`](crate::meter::Meter) passed the flow: another one leaves before it.
+    pub(crate) is_active: bool,
     /// From the low end, from the high end.
     pub(crate) directions: [Counters; 2],
 }

@@ -219,7 +219,10 @@ impl Index {
                 self.entries -= 1;
                 break;
             }
-            let Some(next) = line.next() else { return };
+            let Some(next) = line.next() else {
+                debug_assert!(false, "flow {flow} is not in the index");
+                return;
+            };
             at = Some((at.map(|(_, at)| at), next));
         }
         let Some((before, at)) = at.filter(|(_, at)| self.more[*at].used == 0) else { return };
@@ -236,7 +239,7 @@ impl Index {
         let bit = 1 << self.bits;
         let (old, new) = ((self.lines - bit) as usize, self.lines as usize);
         if self.bits == 27 {
-            return; // 2^27 lines have 2^29 flows: more than a pool can have.
+            return; // 2^27 lines have 2^29 flows: a pool has at most twice as many, and lines go on in others.
         }
         self.push_line();
         if self.lines == bit * 2 {

@@ -76,9 +76,9 @@ impl Pool {
         self.flows
     }
 
-    /// The numbers of all records that were ever used.
-    pub(crate) fn numbers(&self) -> std::ops::Range<u32> {
-        0..self.used
+    /// The number after this one of all that were ever used, in a circle.
+    pub(crate) fn after(&self, flow: u32) -> u32 {
+        if flow + 1 < self.used { flow + 1 } else { 0 }
     }
 
     pub(super) fn memory_bytes(&self) -> u64 {

@@ -22,10 +22,20 @@ fn number_frame(number: u32, flags: u8) -> Vec<u8> {
     frame
 }
 
-/// 10,000 flows with random lives, of which some are closed; time moves by whole ms.
+/// Also where the active timeout is the shorter one: the first packet after a piece is due before the flow was.
 #[test]
 fn no_record_leaves_later_than_a_tick_after_it_is_due() {
-    let plan = MeterPlan { active_ns: 10 * SECOND, idle_ns: 3 * SECOND, ..MeterPlan::default() };
+    for (active_s, idle_s) in [(10, 3), (3, 10)] {
+        leaves_in_time(MeterPlan {
+            active_ns: active_s * SECOND,
+            idle_ns: idle_s * SECOND,
+            ..MeterPlan::default()
+        });
+    }
+}
+
+/// 10,000 flows with random lives, of which some are closed; time moves by whole ms.
+fn leaves_in_time(plan: MeterPlan) {
     let (mut meter, mut sink) = (Meter::new(plan.clone(), SECRET), Timed::default());
     let start = Spec::default().time_ns;
     let mut events: Vec<(u64, u32, u8)> = Vec::new();
@@ -60,6 +70,44 @@ fn no_record_leaves_later_than_a_tick_after_it_is_due() {
         };
         assert!((due_ns..due_ns + MS).contains(left_ns), "{} ns after {record:?}", left_ns - due_ns);
     }
+}
+
+/// A flood of SYNs, each from another address, while fifty connections stay active side by side.
+#[test]
+fn a_flood_drives_out_no_connection_that_is_active() {
+    for active_s in [120, 10] {
+        let plan = MeterPlan { flows_max: 10_000, active_ns: active_s * SECOND, ..MeterPlan::default() };
+        let (mut meter, mut records) = (Meter::new(plan, SECRET), Vec::new());
+        let start = Spec::default().time_ns;
+        let live: Vec<Vec<u8>> = (0..50).map(|number| number_frame(0x10_0000 + number, ACK)).collect();
+        for number in 0..100_000u32 {
+            let time_ns = start + u64::from(number) * 10_000;
+            if number % 2_000 == 0 {
+                let packets: Vec<Packet<'_>> = live.iter().map(|frame| packet(time_ns, frame)).collect();
+                meter.take(&packets, &mut records);
+            }
+            meter.take(&[packet(time_ns, &number_frame(number, SYN))], &mut records);
+        }
+        meter.finish(&mut records);
+        assert_ended(&meter, &records, 100_000 + 50 * 50);
+        let whole = records.iter().filter(|record| record.packets() == 50).count();
+        assert_eq!(whole, 50, "connections in one record each, active {active_s} s");
+    }
+}
+
+/// The end of an era asks the wheel for its flows, so it costs by those in the table, not by all that ever were.
+#[test]
+fn at_an_end_flows_leave_in_the_order_in_which_they_were_filed() {
+    let (mut meter, mut records) = (Meter::new(MeterPlan::default(), SECRET), Vec::new());
+    let start = Spec::default().time_ns;
+    for (ms, number, flags) in [(0, 0, RST), (1, 1, ACK), (3000, 2, ACK)] {
+        meter.take(&[packet(start + ms * MS, &number_frame(number, flags))], &mut records);
+    }
+    assert_eq!(records.len(), 1, "the first flow has left, and the third one has its place");
+    // More than the idle timeout back.
+    meter.take(&[packet(start - 40 * SECOND, &number_frame(0, ACK))], &mut records);
+    let lasts: Vec<u64> = records.iter().map(FlowRecord::last_ns).collect();
+    assert_eq!(lasts, [start, start + MS, start + 3000 * MS]);
 }
 
 /// A flood of SYNs, each from another address, while one connection stays active.
