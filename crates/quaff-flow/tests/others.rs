@@ -43,7 +43,7 @@ fn records(with_ipv6: bool) -> Vec<FlowRecord> {
             ttl_min: 60,
             ttl_max: 64,
         };
-        let is_answered = n % 2 == 0 && protocol != 1;
+        let is_answered = n.is_multiple_of(2) && protocol != 1;
         FlowRecord {
             key: RecordKey {
                 source: address(n as u16 + 1),
@@ -212,6 +212,7 @@ fn send(version: Version, port: u16, records: Vec<FlowRecord>) {
         is_round_robin: false,
         queue_records: 100_000,
         now_ns: START_NS,
+        is_prompt: true,
     };
     let mut sinks = Sinks::start(vec![SinkPlan::Collector(Box::new(plan))], sinks_plan).unwrap();
     sinks.send(&Arc::new(records), START_NS + 10_000_000_000);

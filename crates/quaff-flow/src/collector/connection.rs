@@ -4,11 +4,16 @@ use super::counters::Counters;
 use super::stream::has_room;
 use super::tls::{TlsClient, TlsStream};
 use crate::export::{Message, Session};
-use quaff_os::socket::unacknowledged_bytes;
+use quaff_os::socket::{end_when_peer_is_gone, unacknowledged_bytes};
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// A peer that acknowledges nothing for this time is gone.
+const GONE: Duration = Duration::from_secs(30);
+/// Reads at a time of what a collector should not send.
+const READS: usize = 64;
 
 /// Opens connections.
 #[derive(Debug)]
@@ -36,17 +41,23 @@ impl Connector {
 
     fn connect_to(&self, address: &SocketAddr) -> io::Result<(TcpStream, Option<TlsStream>)> {
         let mut stream = TcpStream::connect_timeout(address, self.timeout)?;
+        end_when_peer_is_gone(&stream, GONE)?;
         let tls = match &self.tls {
             None => None,
-            Some(client) => {
-                stream.set_read_timeout(Some(self.timeout))?;
-                stream.set_write_timeout(Some(self.timeout))?;
-                Some(client.handshake(&mut stream)?)
-            }
+            Some(client) => Some(client.handshake(&mut stream, Instant::now() + self.timeout)?),
         };
         stream.set_nonblocking(true)?;
         Ok((stream, tls))
     }
+}
+
+/// The place that a message comes from, and returns to if the connection ends before it was acknowledged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// It is not sent again: a new session has its own announcements.
+    Announcement,
+    Encoder,
+    Spool,
 }
 
 /// A connection that is up.
@@ -61,14 +72,17 @@ pub(super) struct Connection {
     /// Bytes that were ever queued, and written.
     queued: u64,
     written: u64,
-    /// Messages by the last of their bytes. Announcements are not sent again: a new session has its own.
-    unacknowledged: VecDeque<(u64, Message, bool)>,
+    /// Messages by the last of their bytes.
+    unacknowledged: VecDeque<(u64, Message, Origin)>,
+    /// TLS has refused bytes.
+    is_broken: bool,
 }
 
 impl Connection {
     fn new(stream: TcpStream, tls: Option<TlsStream>, session: Session) -> Self {
         let (pending, unacknowledged) = (Vec::new(), VecDeque::new());
-        Self { stream, tls, session, pending, at: 0, queued: 0, written: 0, unacknowledged }
+        let is_broken = false;
+        Self { stream, tls, session, pending, at: 0, queued: 0, written: 0, unacknowledged, is_broken }
     }
 
     /// Returns `true` while another message may be queued.
@@ -81,21 +95,27 @@ impl Connection {
         self.unacknowledged.is_empty() && self.at == self.pending.len()
     }
 
-    /// Queues a message. `is_kept`: if the connection ends before it was acknowledged, it is to be sent again.
-    pub(super) fn send(&mut self, mut message: Message, is_kept: bool) {
+    /// Queues a message. What TLS refuses never counts as sent: the next write ends the connection.
+    pub(super) fn send(&mut self, mut message: Message, origin: Origin) {
         self.session.seal(&mut message);
         let before = self.pending.len();
         match &mut self.tls {
             None => self.pending.extend(&message.bytes),
-            Some(tls) => tls.encrypt(&message.bytes, &mut self.pending),
+            Some(tls) => self.is_broken |= tls.encrypt(&message.bytes, &mut self.pending).is_err(),
+        }
+        if self.is_broken {
+            return self.unacknowledged.push_back((u64::MAX, message, origin));
         }
         self.queued += (self.pending.len() - before) as u64;
-        self.unacknowledged.push_back((self.queued, message, is_kept));
+        self.unacknowledged.push_back((self.queued, message, origin));
     }
 
     /// Writes as much as the kernel takes. An error ends the connection.
     pub(super) fn write(&mut self) -> Result<(), String> {
         self.read_end()?;
+        if self.is_broken {
+            return Err("TLS: the session takes no more data".to_owned());
+        }
         while self.at < self.pending.len() {
             match self.stream.write(&self.pending[self.at..]) {
                 Ok(0) => return Err("the collector takes no more bytes".to_owned()),
@@ -123,7 +143,7 @@ impl Connection {
     /// acknowledges nothing of that. TLS has an end of its own.
     fn read_end(&mut self) -> Result<(), String> {
         let mut bytes = [0; 1024];
-        loop {
+        for _ in 0..READS {
             match self.stream.read(&mut bytes) {
                 Ok(0) if self.tls.is_some() => return Err("the collector closed the connection".to_owned()),
                 Ok(0) => return Ok(()),
@@ -137,26 +157,36 @@ impl Connection {
                 Err(error) => return Err(format!("the connection to the collector failed: {error}")),
             }
         }
+        Ok(())
     }
 
-    /// Counts the messages that the peer has acknowledged, and lets go of them.
-    pub(super) fn take_acknowledged(&mut self, counters: &Counters) {
+    /// Counts the messages that the peer has acknowledged, and drops them. Returns the number of those of the spool.
+    pub(super) fn take_acknowledged(&mut self, counters: &Counters) -> u64 {
         if self.unacknowledged.is_empty() {
-            return;
+            return 0;
         }
-        let acknowledged = self.written.saturating_sub(unacknowledged_bytes(&self.stream) as u64);
+        // Without the kernel's word nothing counts as acknowledged.
+        let Ok(waiting) = unacknowledged_bytes(&self.stream) else { return 0 };
+        let mut of_spool = 0;
+        let acknowledged = self.written.saturating_sub(waiting as u64);
         while self.unacknowledged.front().is_some_and(|(end, ..)| *end <= acknowledged) {
-            if let Some((_, message, _)) = self.unacknowledged.pop_front() {
+            if let Some((_, message, origin)) = self.unacknowledged.pop_front() {
+                if origin == Origin::Spool {
+                    of_spool += 1;
+                    counters.from_spool.add(message.carried);
+                }
                 counters.sent.add(message.carried);
                 Counters::add(&counters.messages, 1);
                 Counters::add(&counters.bytes, message.bytes.len() as u64);
             }
         }
+        of_spool
     }
 
-    /// The messages to send again, in their order.
+    /// The messages of the encoder to send again, in their order.
     pub(super) fn into_unacknowledged(self) -> impl DoubleEndedIterator<Item = Message> {
-        self.unacknowledged.into_iter().filter(|(_, _, is_kept)| *is_kept).map(|(_, message, _)| message)
+        let of_encoder = |(_, message, origin)| (origin == Origin::Encoder).then_some(message);
+        self.unacknowledged.into_iter().filter_map(of_encoder)
     }
 
     /// Ends the connection in order.

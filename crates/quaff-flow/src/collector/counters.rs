@@ -10,6 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// thread was joined.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
+    /// What the queue took.
+    pub(super) given: Sum,
     pub(super) sent: Sum,
     pub(super) messages: AtomicU64,
     /// Bytes of messages, or of a file.
@@ -57,7 +59,7 @@ impl Sum {
         self.bytes.store(carried.bytes, Ordering::Relaxed);
     }
 
-    fn get(&self) -> FlowSum {
+    pub(super) fn get(&self) -> FlowSum {
         FlowSum {
             records: self.records.load(Ordering::Relaxed),
             packets: self.packets.load(Ordering::Relaxed),
@@ -134,6 +136,9 @@ pub struct SinkReport {
     pub spool_damaged_bytes: u64,
     /// The error that ended the sink, or that the last attempt to connect had.
     pub failure: Option<String>,
+    /// The reader of a pipe closed it.
+    #[serde(skip)]
+    pub is_closed: bool,
 }
 
 impl Counters {
@@ -168,6 +173,7 @@ impl Counters {
             from_spool: self.from_spool.get(),
             spool_damaged_bytes: load(&self.spool_damaged_bytes),
             failure: None,
+            is_closed: false,
         }
     }
 }

@@ -2,16 +2,22 @@
 
 use super::counters::Counters;
 use super::queue::Popped;
-use super::sink::{ExportClock, Shared, Work};
+use super::sink::{ExportClock, Shared};
 use crate::export::{Carried, FileEncoder, Scene, Statistics, TextEncoder};
 use crate::ledger::FlowLedger;
 use crate::record::FlowRecord;
-use std::io::Write;
+use std::fs::File;
+use std::io::{ErrorKind, Write};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// Bytes that are gathered for one write.
 const BUFFER_BYTES: usize = 256 << 10;
+
+/// The states of [`Shared::ended`].
+pub(super) const CLOSED: u8 = 1;
+pub(super) const FAILED: u8 = 2;
 
 /// The encoder of a file.
 #[derive(Debug)]
@@ -24,10 +30,13 @@ pub(super) enum FileFormat {
 pub(super) struct FileSink {
     pub(super) format: FileFormat,
     pub(super) out: Box<dyn Write + Send>,
+    /// The file, as far as it is one: what it had before goes when the run has begun, not when it is opened.
+    pub(super) truncate: Option<File>,
     pub(super) shared: Arc<Shared>,
     pub(super) clock: ExportClock,
     pub(super) linger: Duration,
-    pub(super) is_live: bool,
+    /// Others wait for the records: live input, or a file that grows.
+    pub(super) is_prompt: bool,
 }
 
 /// Bytes on their way to the file, and the flows in them.
@@ -42,8 +51,7 @@ struct Buffer {
 impl FileSink {
     /// The loop of the thread.
     pub(super) fn run(mut self) {
-        let (mut buffer, mut ledger) = (Buffer::default(), None);
-        let mut flushed = Instant::now();
+        let (mut buffer, mut flushed) = (Buffer::default(), Instant::now());
         match &mut self.format {
             FileFormat::Ipfix(_) => {}
             FileFormat::Text(encoder, _) => encoder.begin(self.clock.now_ns(), &mut buffer.bytes),
@@ -51,31 +59,44 @@ impl FileSink {
         let mut has_begun = false;
         loop {
             match self.shared.queue.clone().pop(Instant::now() + self.linger) {
-                Popped::Item(Work::Records(records, now_ns)) => {
-                    self.clock.set(now_ns);
+                Popped::Item(batch) => {
+                    self.clock.set(batch.now_ns);
+                    if Instant::now() > self.shared.deadline() {
+                        self.miss_at_end(&batch.records);
+                        continue;
+                    }
                     if !std::mem::replace(&mut has_begun, true) {
                         self.begin(&mut buffer);
                     }
-                    self.take(&records, &mut buffer);
-                }
-                Popped::Item(Work::Ledger(of, now_ns)) => {
-                    self.clock.set(now_ns);
-                    ledger = Some(*of);
+                    self.take(&batch.records, &mut buffer);
                 }
                 Popped::TimedOut => {}
                 Popped::Closed => break,
             }
-            if self.is_live && flushed.elapsed() >= self.linger {
+            if self.is_prompt && flushed.elapsed() >= self.linger {
                 flushed = Instant::now();
                 self.flush_message(&mut buffer);
                 self.write(&mut buffer);
                 self.flush(&mut buffer);
             }
         }
+        // Relaxed: the lock of the queue, which was closed after it, orders it.
+        if self.shared.is_abandoned.load(Ordering::Relaxed) {
+            return;
+        }
+        let ledger = self.shared.take_ledger().map(|(ledger, now_ns)| {
+            self.clock.set(now_ns);
+            ledger
+        });
         if !has_begun {
             self.begin(&mut buffer);
         }
         self.finish(buffer, ledger);
+    }
+
+    /// Counts records for which there was no time.
+    fn miss_at_end(&self, records: &[FlowRecord]) {
+        self.shared.counters.missed_end.add(super::sum(records, self.shared.is_biflow));
     }
 
     /// Templates carry the time of the first records, so that the same input makes the same file.
@@ -115,6 +136,11 @@ impl FileSink {
         }
         let carried = std::mem::take(&mut buffer.carried);
         let bytes = std::mem::take(&mut buffer.bytes);
+        if let Some(file) = self.truncate.take()
+            && let Err(error) = file.set_len(0)
+        {
+            self.fail(buffer, &error);
+        }
         if !buffer.has_failed {
             match self.out.write_all(&bytes) {
                 Ok(()) => {
@@ -139,6 +165,8 @@ impl FileSink {
 
     fn fail(&self, buffer: &mut Buffer, error: &std::io::Error) {
         buffer.has_failed = true;
+        let ended = if error.kind() == ErrorKind::BrokenPipe { CLOSED } else { FAILED };
+        self.shared.ended.store(ended, Ordering::Relaxed);
         Counters::add(&self.shared.counters.errors, 1);
         self.shared.fail(Some(format!("cannot write: {error}")));
     }

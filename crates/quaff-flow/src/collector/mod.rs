@@ -43,7 +43,7 @@ use crate::export::{Carried, EncoderPlan, Names, Scene, Template};
 use crate::ledger::FlowLedger;
 use crate::record::FlowRecord;
 use quaff_os::{Result, Stop};
-use sink::{Shared, Work};
+use sink::{Batch, Shared};
 use std::io::Write;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -142,6 +142,8 @@ pub struct SinksPlan {
     pub is_round_robin: bool,
     /// Records that may wait for a sink.
     pub queue_records: usize,
+    /// Records leave within a second, in messages and buffers that are not full: others wait for them.
+    pub is_prompt: bool,
     /// The time of the start, ns since 1970: the clock's, or of a file its first packet's.
     pub now_ns: u64,
 }
@@ -153,6 +155,17 @@ pub struct Sinks {
     plan: SinksPlan,
     /// The collector whose turn it is.
     turn: usize,
+    /// The end of all waiting for room, once the run is to end.
+    end: Option<Instant>,
+}
+
+/// The reason for which no sink takes records any more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AllEnded {
+    /// The readers of all outputs closed them.
+    Closed,
+    /// The last error.
+    Failed(String),
 }
 
 /// A sink, seen from the thread of the meter.
@@ -167,25 +180,34 @@ struct Sink {
 
 /// After the end of a run was requested, the meter waits for a sink no longer than this.
 const END_WAIT: Duration = Duration::from_secs(10);
+/// Interval of looks at a thread that is to end.
+const LOOK: Duration = Duration::from_millis(1);
+/// A sink that has not ended so long after its deadline stands still: a pipe without a reader, a dead file server.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 impl Sinks {
     /// Opens all sinks and starts their threads.
     pub fn start(sinks: Vec<SinkPlan>, plan: SinksPlan) -> Result<Self> {
         let sinks = sinks.into_iter().map(|sink| start::start(sink, &plan)).collect::<Result<_>>()?;
-        Ok(Self { sinks, plan, turn: 0 })
+        Ok(Self { sinks, plan, turn: 0, end: None })
     }
 
     /// Gives records to the sinks. `now_ns` is the time of it: the clock's in a live run, packet time otherwise. Each
     /// sink drops its reference when it has encoded them.
     pub fn send(&mut self, records: &Arc<Vec<FlowRecord>>, now_ns: u64) {
-        let work = || Work::Records(records.clone(), now_ns);
         let dealt = self.plan.is_round_robin.then(|| self.next_collector(records.len())).flatten();
         for (at, sink) in self.sinks.iter().enumerate() {
             let is_meant = !sink.is_collector || !self.plan.is_round_robin || dealt == Some(at);
-            if is_meant && !sink.push(work(), records.len(), &self.plan.pressure) {
-                let missed = sum(records, sink.shared.is_biflow);
-                sink.shared.counters.missed_queue.add(missed);
-                sink.shared.lost.fetch_add(missed.records, Ordering::Relaxed);
+            if !is_meant {
+                continue;
+            }
+            let batch = Batch { records: records.clone(), now_ns };
+            let carried = sum(records, sink.shared.is_biflow);
+            if sink.push(batch, &self.plan.pressure, &mut self.end) {
+                sink.shared.counters.given.add(carried);
+            } else {
+                sink.shared.counters.missed_queue.add(carried);
+                sink.shared.lost.fetch_add(carried.records, Ordering::Relaxed);
             }
         }
     }
@@ -206,8 +228,8 @@ impl Sinks {
     /// Gives the ledger of the meter to the sinks, which export it from time to time and at the end.
     pub fn ledger(&mut self, ledger: &FlowLedger, now_ns: u64) {
         for sink in &self.sinks {
-            // Only a closed queue refuses work without records.
-            let _ = sink.shared.queue.push(Work::Ledger(Box::new(*ledger), now_ns), 0);
+            let mut newest = sink.shared.ledger.lock().unwrap_or_else(PoisonError::into_inner);
+            *newest = Some((*ledger, now_ns));
         }
     }
 
@@ -216,36 +238,57 @@ impl Sinks {
         self.sinks.iter().map(|sink| sink.report(self.plan.queue_records)).collect()
     }
 
-    /// Ends all sinks: they send what they have for at most `wait`.
+    /// Returns a value if there are sinks, and none of them takes records any more. A collector may come back.
+    pub fn all_ended(&self) -> Option<AllEnded> {
+        let ended = |sink: &Sink| match sink.shared.ended.load(Ordering::Relaxed) {
+            0 => None,
+            files::CLOSED => Some(AllEnded::Closed),
+            _ => Some(AllEnded::Failed(format!("{}: {}", sink.name, sink.failure().unwrap_or_default()))),
+        };
+        let ends: Option<Vec<_>> = self.sinks.iter().map(ended).collect();
+        let failed = |end: &AllEnded| matches!(end, AllEnded::Failed(_));
+        let ends = ends?;
+        ends.iter().find(|end| failed(end)).or(ends.first()).cloned()
+    }
+
+    /// Ends all sinks: they send what they have for at most `wait`. A thread that stands still after it is left behind.
     pub fn stop(mut self, wait: Duration) -> Vec<SinkReport> {
         for sink in &self.sinks {
             sink.end(wait);
         }
-        for sink in &mut self.sinks {
-            sink.join();
+        let mut reports = self.counters();
+        for (sink, report) in self.sinks.iter_mut().zip(&mut reports) {
+            let has_ended = sink.join(PATIENCE);
+            *report = sink.report(self.plan.queue_records);
+            if !has_ended {
+                sink.give_up(report);
+            }
         }
-        self.counters()
+        reports
     }
 }
 
 impl Drop for Sinks {
+    /// The run has not started, or failed: files are left as they were.
     fn drop(&mut self) {
         for sink in &mut self.sinks {
+            // Relaxed: the queue's lock orders it.
+            sink.shared.is_abandoned.store(true, Ordering::Relaxed);
             sink.end(Duration::ZERO);
-            sink.join();
+            sink.join(PATIENCE);
         }
     }
 }
 
 impl Sink {
-    /// Queues work; `false` if there is no room for it.
-    fn push(&self, work: Work, records: usize, pressure: &Pressure) -> bool {
-        let mut refused = match self.shared.queue.push(work, records) {
+    /// Queues records; `false` if there is no room for them until `end`, which the first wait after the stop sets.
+    fn push(&self, batch: Batch, pressure: &Pressure, end: &mut Option<Instant>) -> bool {
+        let records = batch.records.len();
+        let mut refused = match self.shared.queue.push(batch, records) {
             Ok(()) => return true,
-            Err(work) => work,
+            Err(batch) => batch,
         };
         let Pressure::Wait(stop) = pressure else { return false };
-        let mut end: Option<Instant> = None;
         loop {
             if stop.raised() && *end.get_or_insert_with(|| Instant::now() + END_WAIT) <= Instant::now() {
                 return false;
@@ -256,7 +299,7 @@ impl Sink {
             self.shared.queue.wait_for_room(records, Duration::from_millis(100));
             match self.shared.queue.push(refused, records) {
                 Ok(()) => return true,
-                Err(work) => refused = work,
+                Err(batch) => refused = batch,
             }
         }
     }
@@ -272,8 +315,13 @@ impl Sink {
         let mut report = self.shared.counters.report(&self.name, self.kind);
         report.queued = self.shared.queue.records() as u64;
         report.queue_max = queue_records as u64;
-        report.failure = self.shared.failure.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        report.failure = self.failure();
+        report.is_closed = self.shared.ended.load(Ordering::Relaxed) == files::CLOSED;
         report
+    }
+
+    fn failure(&self) -> Option<String> {
+        self.shared.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Closes the queue.
@@ -283,17 +331,40 @@ impl Sink {
         self.shared.queue.close();
     }
 
-    fn join(&mut self) {
-        let Some(thread) = self.thread.take() else { return };
-        if thread.join().is_err() {
+    /// Waits for the thread until its deadline and `patience`; `false` if it stands still, or has panicked.
+    fn join(&mut self, patience: Duration) -> bool {
+        let end = self.shared.deadline() + patience;
+        let Some(thread) = self.thread.take() else { return true };
+        while !thread.is_finished() {
+            if Instant::now() >= end {
+                return false;
+            }
+            std::thread::sleep(LOOK);
+        }
+        let has_panicked = thread.join().is_err();
+        if has_panicked {
             self.shared.fail(Some("a defect of quaff: the sink's thread panicked".to_owned()));
         }
         // Batches that the sink did not take before its deadline.
-        while let queue::Popped::Item(work) = self.shared.queue.pop(Instant::now()) {
-            if let Work::Records(records, _) = work {
-                self.shared.counters.missed_end.add(sum(&records, self.shared.is_biflow));
-            }
+        while let queue::Popped::Item(batch) = self.shared.queue.pop(Instant::now()) {
+            self.shared.counters.missed_end.add(sum(&batch.records, self.shared.is_biflow));
         }
+        !has_panicked
+    }
+
+    /// Counts all that a thread was given and has not counted itself as missed at the end.
+    fn give_up(&self, report: &mut SinkReport) {
+        let given = self.shared.counters.given.get();
+        let missed = report.missed;
+        let (unsuited, spooled) = (report.unsuited, report.spooled);
+        let counted =
+            [report.sent, unsuited, spooled, missed.errors, missed.away, missed.spool, missed.at_end];
+        let less = |all: u64, of: fn(&FlowSum) -> u64| all.saturating_sub(counted.iter().map(of).sum());
+        let at_end = &mut report.missed.at_end;
+        at_end.records += less(given.records, |sum| sum.records);
+        at_end.packets += less(given.packets, |sum| sum.packets);
+        at_end.bytes += less(given.bytes, |sum| sum.bytes);
+        report.failure.get_or_insert_with(|| "it stands still, and was left behind".to_owned());
     }
 }
 

@@ -16,6 +16,16 @@ impl<T> Clone for Queue<T> {
     }
 }
 
+/// Closes a queue when its consumer ends, however that is: nobody waits for room that nobody makes.
+#[derive(Debug)]
+pub(super) struct CloseAtEnd<T>(pub(super) Queue<T>);
+
+impl<T> Drop for CloseAtEnd<T> {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
 #[derive(Debug)]
 struct Shared<T> {
     state: Mutex<State<T>>,
@@ -53,11 +63,10 @@ impl<T> Queue<T> {
         self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds an item of so many records, unless there is no room. An empty queue takes any item, and items without
-    /// records are always taken.
+    /// Adds an item of so many records, unless there is no room. An empty queue takes any item.
     pub(super) fn push(&self, item: T, records: usize) -> Result<(), T> {
         let mut state = self.lock();
-        let has_room = state.records == 0 || records == 0 || state.records + records <= self.shared.limit;
+        let has_room = state.records == 0 || state.records + records <= self.shared.limit;
         if !has_room || state.is_closed {
             return Err(item);
         }
@@ -128,7 +137,6 @@ mod tests {
         let queue = Queue::new(10);
         assert_eq!(queue.push('a', 25), Ok(()));
         assert_eq!(queue.push('b', 1), Err('b'));
-        assert_eq!(queue.push('c', 0), Ok(()));
         assert_eq!(queue.pop(soon()), Popped::Item('a'));
         assert_eq!(queue.records(), 0);
         assert_eq!(queue.push('d', 10), Ok(()));

@@ -9,22 +9,30 @@ use crate::export::{Encoder, Message, Statistics};
 use crate::ledger::FlowLedger;
 use crate::record::FlowRecord;
 use quaff_os::Stop;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A batch or a request, with the time of it, ns since 1970.
+/// A batch of records, with the time of it, ns since 1970.
 #[derive(Debug, Clone)]
-pub(super) enum Work {
-    Records(Arc<Vec<FlowRecord>>, u64),
-    Ledger(Box<FlowLedger>, u64),
+pub(super) struct Batch {
+    pub(super) records: Arc<Vec<FlowRecord>>,
+    pub(super) now_ns: u64,
 }
 
 /// The state that the threads of a sink and of the meter share.
 #[derive(Debug)]
 pub(super) struct Shared {
-    pub(super) queue: Queue<Work>,
+    pub(super) queue: Queue<Batch>,
     pub(super) counters: Counters,
+    /// The newest counters of the meter, which the sink has not taken, and the time of them, ns since 1970.
+    pub(super) ledger: Mutex<Option<(FlowLedger, u64)>>,
+    /// The run did not start: nothing is written. The thread that started the sink sets it before it closes the queue,
+    /// whose lock orders it.
+    pub(super) is_abandoned: AtomicBool,
+    /// A file takes nothing more: 1 since its reader closed it, 2 since an error. The sink writes it, the exporter reads
+    /// it: Relaxed, as it is a fact of its own.
+    pub(super) ended: AtomicU8,
     pub(super) failure: Mutex<Option<String>>,
     /// A conversation is one record of this sink.
     pub(super) is_biflow: bool,
@@ -40,6 +48,11 @@ pub(super) struct Shared {
 impl Shared {
     pub(super) fn fail(&self, failure: Option<String>) {
         *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = failure;
+    }
+
+    /// The newest counters of the meter, once.
+    pub(super) fn take_ledger(&self) -> Option<(FlowLedger, u64)> {
+        self.ledger.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     pub(super) fn deadline(&self) -> Instant {
@@ -63,7 +76,7 @@ impl ExportClock {
 
     /// Sets the time; it never goes back.
     pub(super) fn set(&mut self, now_ns: u64) {
-        if now_ns >= self.now_ns {
+        if now_ns >= self.now_ns() {
             (self.now_ns, self.at) = (now_ns, Instant::now());
         }
     }
@@ -100,7 +113,8 @@ pub(super) struct Pulse {
     pub(super) linger: Duration,
     /// Options of the moment are sent this often.
     pub(super) statistics: Duration,
-    pub(super) is_live: bool,
+    /// Others wait for the records: live input, or a file that grows.
+    pub(super) is_prompt: bool,
 }
 
 /// The way to a collector.
@@ -134,13 +148,9 @@ impl CollectorSink {
         self.tick();
         loop {
             match self.shared.queue.clone().pop(Instant::now() + self.idle_wait()) {
-                Popped::Item(Work::Records(records, now_ns)) => {
-                    self.clock.set(now_ns);
-                    self.take(&records);
-                }
-                Popped::Item(Work::Ledger(ledger, now_ns)) => {
-                    self.clock.set(now_ns);
-                    self.ledger = Some(*ledger);
+                Popped::Item(batch) => {
+                    self.clock.set(batch.now_ns);
+                    self.take(&batch.records);
                 }
                 Popped::TimedOut => {}
                 Popped::Closed => break,
@@ -230,8 +240,9 @@ impl CollectorSink {
 
     /// Work that time brings: what lingers, templates, connections, statistics.
     fn tick(&mut self) {
+        self.take_ledger();
         let now_ns = self.clock.now_ns();
-        if self.pulse.is_live && self.flushed.elapsed() >= self.pulse.linger {
+        if self.pulse.is_prompt && self.flushed.elapsed() >= self.pulse.linger {
             self.flushed = Instant::now();
             self.encoder.flush(now_ns);
             self.deliver();
@@ -244,9 +255,19 @@ impl CollectorSink {
                 link.pump(now_ns, &|| self.encoder.announce(now_ns));
                 self.shared.fail(link.failure.clone());
             }
-            Link::Udp(_) => self.announce_if_due(),
+            Link::Udp(link) => {
+                self.encoder.limit(link.message_bytes_max());
+                self.announce_if_due();
+            }
         }
         self.report_unencoded();
+    }
+
+    fn take_ledger(&mut self) {
+        if let Some((ledger, now_ns)) = self.shared.take_ledger() {
+            self.clock.set(now_ns);
+            self.ledger = Some(ledger);
+        }
     }
 
     fn send_statistics(&mut self) {
@@ -278,6 +299,7 @@ impl CollectorSink {
     }
 
     fn finish(&mut self) {
+        self.take_ledger();
         self.encoder.flush(self.clock.now_ns());
         self.deliver();
         self.send_statistics();

@@ -4,12 +4,14 @@
 //! A folder has segments `NAME-NNNNNNNN.spool`. A segment begins with eight bytes and the messages of templates that
 //! its data needs. Each frame is a header of [`FRAME_HEADER`] bytes (little endian: length, sequence units, records,
 //! packets, bytes, flags, checksum) and a message. A frame whose checksum is wrong ends its segment: the rest is
-//! counted as damaged. A segment is removed when all of it was delivered; if quaff is killed before, its messages are
-//! sent again. Nothing is synced: the spool survives the process, not the machine.
+//! counted as damaged. A segment is removed when the collector has acknowledged all of it; if quaff is killed before,
+//! its messages are sent again. Nothing is synced: the spool survives the process, not the machine.
+//!
+//! A spool is of one exporter at a time, by a lock, and of one collector, version and domain, by its name.
 
 use crate::export::{Carried, Message};
 use std::collections::VecDeque;
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -28,13 +30,26 @@ pub(super) struct Spool {
     folder: PathBuf,
     name: String,
     bytes_max: u64,
-    /// Complete segments, the oldest first, with their lengths.
-    segments: VecDeque<(PathBuf, u64)>,
+    /// Held while the spool is open: each exporter has its own.
+    _lock: File,
+    /// Complete segments, the oldest first.
+    segments: VecDeque<Segment>,
     writing: Option<Writing>,
+    /// Segments of which messages are on their way, the oldest first; the last one is that of `reading`, if there is one.
+    delivering: VecDeque<Delivery>,
     reading: Option<Reading>,
     next: u32,
+    /// Bytes of all segments on the disk.
     bytes: u64,
     pub(super) damaged_bytes: u64,
+}
+
+#[derive(Debug)]
+struct Segment {
+    path: PathBuf,
+    bytes: u64,
+    /// Data messages at its beginning that were acknowledged.
+    acknowledged: u64,
 }
 
 #[derive(Debug)]
@@ -44,12 +59,32 @@ struct Writing {
     bytes: u64,
 }
 
+#[derive(Debug)]
+struct Delivery {
+    segment: Segment,
+    /// Data messages that were acknowledged before, and that were taken.
+    skipped: u64,
+    taken: u64,
+    /// All of it was taken.
+    is_read: bool,
+}
+
 /// A segment in memory: one is at most [`SEGMENT_BYTES_MAX`] and a message.
 #[derive(Debug)]
 struct Reading {
-    path: PathBuf,
     bytes: Vec<u8>,
     at: usize,
+    is_first: bool,
+    /// Data messages that were passed.
+    data: u64,
+}
+
+/// A message of the spool.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Taken {
+    pub(super) message: Message,
+    /// It is the first one of its segment.
+    pub(super) is_first: bool,
 }
 
 impl Spool {
@@ -58,6 +93,7 @@ impl Spool {
         fs::create_dir_all(folder)?;
         let is_word = |c: char| c.is_ascii_alphanumeric() || c == '.' || c == '-';
         let name: String = name.chars().map(|c| if is_word(c) { c } else { '_' }).collect();
+        let lock = lock(&folder.join(format!("{name}.lock")))?;
         let mut found = Vec::new();
         for entry in fs::read_dir(folder)? {
             let entry = entry?;
@@ -69,23 +105,25 @@ impl Spool {
             }
         }
         found.sort_unstable();
-        let next = found.last().map_or(0, |(number, ..)| number + 1);
-        let bytes = found.iter().map(|(.., bytes)| bytes).sum();
-        let segments = found.into_iter().map(|(_, path, bytes)| (path, bytes)).collect();
+        let next = found.last().map_or(0, |(number, ..)| number.saturating_add(1));
+        let segments: VecDeque<_> =
+            found.into_iter().map(|(_, path, bytes)| Segment { path, bytes, acknowledged: 0 }).collect();
         Ok(Self {
             folder: folder.to_owned(),
             name,
             bytes_max,
+            _lock: lock,
+            bytes: segments.iter().map(|segment| segment.bytes).sum(),
             segments,
             writing: None,
+            delivering: VecDeque::new(),
             reading: None,
             next,
-            bytes,
             damaged_bytes: 0,
         })
     }
 
-    /// Returns `true` if no message waits.
+    /// Returns `true` if all messages were taken.
     pub(super) fn is_empty(&self) -> bool {
         self.segments.is_empty() && self.writing.is_none() && self.reading.is_none()
     }
@@ -96,29 +134,33 @@ impl Spool {
         message: &Message,
         templates: &dyn Fn() -> Vec<Message>,
     ) -> io::Result<bool> {
-        if self.bytes + (FRAME_HEADER + message.bytes.len()) as u64 > self.bytes_max {
-            return Ok(false);
-        }
         if self.writing.as_ref().is_some_and(|writing| writing.bytes >= SEGMENT_BYTES_MAX) {
             self.close_segment();
         }
-        if self.writing.is_none() {
-            self.open_segment(&templates())?;
-        }
         let mut frame = Vec::with_capacity(FRAME_HEADER + message.bytes.len());
         append_frame(&mut frame, message);
+        let mut head = Vec::new();
+        if self.writing.is_none() {
+            head.extend(MAGIC);
+            templates().iter().for_each(|template| append_frame(&mut head, template));
+        }
+        if self.bytes + (head.len() + frame.len()) as u64 > self.bytes_max {
+            return Ok(false);
+        }
+        if self.writing.is_none() {
+            self.open_segment(&head)?;
+        }
         self.write(&frame)?;
         Ok(true)
     }
 
     /// Begins a segment. One that cannot even begin is removed: a full disk must not fill with empty ones.
-    fn open_segment(&mut self, templates: &[Message]) -> io::Result<()> {
+    fn open_segment(&mut self, head: &[u8]) -> io::Result<()> {
         let path = self.folder.join(format!("{}-{:08}.spool", self.name, self.next));
-        let mut file = File::options().write(true).create_new(true).mode(0o640).open(&path)?;
-        self.next += 1;
-        let mut head = MAGIC.to_vec();
-        templates.iter().for_each(|template| append_frame(&mut head, template));
-        if let Err(error) = file.write_all(&head) {
+        // A number that is taken is not tried again.
+        self.next = self.next.saturating_add(1);
+        let mut file = create(&path)?;
+        if let Err(error) = file.write_all(head) {
             let _ = fs::remove_file(&path);
             return Err(error);
         }
@@ -130,40 +172,53 @@ impl Spool {
 
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         let Some(writing) = &mut self.writing else { return Ok(()) };
-        if let Err(error) = writing.file.write_all(bytes) {
+        let before = writing.bytes;
+        let written = writing.file.write_all(bytes);
+        writing.bytes = match written {
+            Ok(()) => before + bytes.len() as u64,
+            Err(_) => writing.file.metadata().map_or(before, |meta| meta.len()),
+        };
+        self.bytes += writing.bytes.saturating_sub(before);
+        if written.is_err() {
             // A frame that is cut ends the segment when it is read; the next message begins another.
             self.close_segment();
-            return Err(error);
         }
-        writing.bytes += bytes.len() as u64;
-        self.bytes += bytes.len() as u64;
-        Ok(())
+        written
     }
 
     fn close_segment(&mut self) {
-        if let Some(writing) = self.writing.take() {
-            self.segments.push_back((writing.path, writing.bytes));
+        if let Some(Writing { path, bytes, .. }) = self.writing.take() {
+            self.segments.push_back(Segment { path, bytes, acknowledged: 0 });
         }
     }
 
-    /// Takes the oldest message; `None` if none waits.
-    pub(super) fn pop(&mut self) -> io::Result<Option<Message>> {
+    /// Takes the oldest message; `None` if none waits. Its segment stays until [`Self::acknowledged`] counts the last one.
+    pub(super) fn pop(&mut self) -> io::Result<Option<Taken>> {
         loop {
             if self.reading.is_none() && !self.read_segment()? {
                 return Ok(None);
             }
-            let Some(reading) = &mut self.reading else { return Ok(None) };
+            let (Some(reading), Some(delivery)) = (&mut self.reading, self.delivering.back_mut()) else {
+                return Ok(None);
+            };
             match parse_frame(&reading.bytes[reading.at..]) {
                 Frame::Message(message, bytes) => {
                     reading.at += bytes;
-                    return Ok(Some(message));
+                    if !message.has_templates {
+                        reading.data += 1;
+                        if reading.data <= delivery.skipped {
+                            continue;
+                        }
+                        delivery.taken = reading.data;
+                    }
+                    return Ok(Some(Taken { message, is_first: std::mem::take(&mut reading.is_first) }));
                 }
-                Frame::End => self.remove_segment()?,
-                Frame::Damaged => {
-                    self.damaged_bytes += (reading.bytes.len() - reading.at) as u64;
-                    self.remove_segment()?;
-                }
+                Frame::End => {}
+                Frame::Damaged => self.damaged_bytes += (reading.bytes.len() - reading.at) as u64,
             }
+            delivery.is_read = true;
+            self.reading = None;
+            self.remove_delivered()?;
         }
     }
 
@@ -172,46 +227,106 @@ impl Spool {
         if self.segments.is_empty() {
             self.close_segment();
         }
-        let Some((path, length)) = self.segments.pop_front() else { return Ok(false) };
-        let mut bytes = Vec::new();
-        let limit = SEGMENT_BYTES_MAX + (4 << 20);
-        // No link is followed: in a shared folder it could lead to a file of another user.
-        let flags = nix::libc::O_NOFOLLOW | nix::libc::O_NONBLOCK;
-        let file = File::options().read(true).custom_flags(flags).open(&path)?;
-        file.take(limit).read_to_end(&mut bytes)?;
-        self.damaged_bytes += length.saturating_sub(limit);
+        let Some(segment) = self.segments.pop_front() else { return Ok(false) };
+        let (bytes, cut_bytes) = read(&segment)?;
+        self.damaged_bytes += cut_bytes;
         let at = if bytes.starts_with(MAGIC) { MAGIC.len() } else { 0 };
-        self.bytes = self.bytes.saturating_sub(length);
-        self.reading = Some(Reading { path, bytes, at });
+        self.reading = Some(Reading { bytes, at, is_first: true, data: 0 });
+        let (skipped, taken) = (segment.acknowledged, segment.acknowledged);
+        self.delivering.push_back(Delivery { segment, skipped, taken, is_read: false });
         Ok(true)
     }
 
-    fn remove_segment(&mut self) -> io::Result<()> {
-        match self.reading.take() {
-            Some(reading) => fs::remove_file(reading.path),
-            None => Ok(()),
+    /// Counts data messages that the collector has, in the order in which they were taken.
+    pub(super) fn acknowledged(&mut self, mut messages: u64) -> io::Result<()> {
+        for delivery in &mut self.delivering {
+            let open = (delivery.taken - delivery.segment.acknowledged).min(messages);
+            delivery.segment.acknowledged += open;
+            messages -= open;
+        }
+        self.remove_delivered()
+    }
+
+    fn remove_delivered(&mut self) -> io::Result<()> {
+        let is_done =
+            |delivery: &Delivery| delivery.is_read && delivery.segment.acknowledged == delivery.taken;
+        while let Some(delivery) = self.delivering.pop_front_if(|delivery| is_done(delivery)) {
+            self.bytes = self.bytes.saturating_sub(delivery.segment.bytes);
+            fs::remove_file(delivery.segment.path)?;
+        }
+        Ok(())
+    }
+
+    /// Takes back the messages that were not acknowledged: they are taken again, after the templates of their segment.
+    pub(super) fn rewind(&mut self) {
+        self.reading = None;
+        while let Some(delivery) = self.delivering.pop_back() {
+            self.segments.push_front(delivery.segment);
         }
     }
 
     /// Ends the run: of a segment that was delivered in part, its templates and the rest are kept in its place.
     pub(super) fn close(mut self) -> io::Result<()> {
         self.close_segment();
-        let Some(reading) = self.reading.take() else { return Ok(()) };
-        let rest = &reading.bytes[reading.at..];
-        if rest.is_empty() {
-            return fs::remove_file(reading.path);
+        self.rewind();
+        self.segments.iter().filter(|segment| segment.acknowledged > 0).try_for_each(keep_rest)
+    }
+}
+
+/// Replaces a segment by one without the messages that were acknowledged.
+fn keep_rest(segment: &Segment) -> io::Result<()> {
+    let (bytes, _) = read(segment)?;
+    let (mut kept, mut at, mut data) = (MAGIC.to_vec(), MAGIC.len().min(bytes.len()), 0);
+    while let Frame::Message(message, length) = parse_frame(&bytes[at..]) {
+        data += u64::from(!message.has_templates);
+        if message.has_templates || data > segment.acknowledged {
+            kept.extend(&bytes[at..at + length]);
         }
-        let mut kept = MAGIC.to_vec();
-        let mut at = MAGIC.len();
-        while let Frame::Message(message, bytes) = parse_frame(&reading.bytes[at..]) {
-            if message.has_templates || at >= reading.at {
-                kept.extend(&reading.bytes[at..at + bytes]);
-            }
-            at += bytes;
+        at += length;
+    }
+    let aside = segment.path.with_extension("part");
+    // Of a run that was killed here.
+    match fs::remove_file(&aside) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    create(&aside)?.write_all(&kept)?;
+    fs::rename(aside, &segment.path)
+}
+
+/// Creates a file that nobody else has made, which others cannot read.
+fn create(path: &Path) -> io::Result<File> {
+    File::options().write(true).create_new(true).mode(0o640).open(path)
+}
+
+/// The bytes of a segment, and the number of those that are too many. No link is followed: in a shared folder it could
+/// lead to a file of another user.
+fn read(segment: &Segment) -> io::Result<(Vec<u8>, u64)> {
+    let limit = SEGMENT_BYTES_MAX + (4 << 20);
+    let flags = nix::libc::O_NOFOLLOW | nix::libc::O_NONBLOCK;
+    let file = File::options().read(true).custom_flags(flags).open(&segment.path)?;
+    let mut bytes = Vec::new();
+    file.take(limit).read_to_end(&mut bytes)?;
+    Ok((bytes, segment.bytes.saturating_sub(limit)))
+}
+
+/// Locks the spool, until the file is closed.
+fn lock(path: &Path) -> io::Result<File> {
+    let flags = nix::libc::O_NOFOLLOW;
+    let file = File::options()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o640)
+        .custom_flags(flags)
+        .open(path)?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => {
+            let words = format!("another exporter has locked {}: give another folder", path.display());
+            Err(io::Error::new(io::ErrorKind::ResourceBusy, words))
         }
-        let aside = reading.path.with_extension("part");
-        fs::write(&aside, kept)?;
-        fs::rename(aside, reading.path)
+        Err(TryLockError::Error(error)) => Err(error),
     }
 }
 
@@ -295,14 +410,16 @@ mod tests {
 
     fn all(spool: &mut Spool) -> Vec<Message> {
         let mut messages = Vec::new();
-        while let Some(message) = spool.pop().unwrap() {
-            messages.push(message);
+        while let Some(taken) = spool.pop().unwrap() {
+            spool.acknowledged(u64::from(!taken.message.has_templates)).unwrap();
+            messages.push(taken.message);
         }
         messages
     }
 
     fn files(folder: &Path) -> usize {
-        fs::read_dir(folder).unwrap().count()
+        let names = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        names.filter(|path| path.extension().is_some_and(|end| end == "spool")).count()
     }
 
     #[test]
@@ -326,9 +443,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut spool = Spool::open(folder.path(), "one", 1 << 30).unwrap();
         (0..100).for_each(|n| assert!(spool.push(&message(n), &|| vec![template()]).unwrap()));
-        for expected in [template(), message(0), message(1)] {
-            assert_eq!(spool.pop().unwrap(), Some(expected));
+        for (number, expected) in [template(), message(0), message(1), message(2)].into_iter().enumerate() {
+            assert_eq!(spool.pop().unwrap(), Some(Taken { message: expected, is_first: number == 0 }));
         }
+        // The collector has two of the three.
+        spool.acknowledged(2).unwrap();
+        assert_eq!(files(folder.path()), 1);
         spool.push(&message(100), &|| vec![template()]).unwrap();
         spool.close().unwrap();
         let mut other = Spool::open(folder.path(), "other", 1 << 30).unwrap();
@@ -336,6 +456,35 @@ mod tests {
         let mut again = Spool::open(folder.path(), "one", 1 << 30).unwrap();
         let data: Vec<Message> = all(&mut again).into_iter().filter(|one| !one.has_templates).collect();
         assert_eq!(data, (2..=100).map(message).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_connection_that_ends_takes_messages_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut spool = Spool::open(folder.path(), "one", 1 << 30).unwrap();
+        (0..9000).for_each(|n| assert!(spool.push(&message(n), &|| vec![template()]).unwrap()));
+        let before = files(folder.path());
+        // All were taken, none was acknowledged: every segment is there still.
+        while spool.pop().unwrap().is_some() {}
+        assert!(spool.is_empty() && files(folder.path()) == before && before > 2);
+        spool.acknowledged(5000).unwrap();
+        assert!(files(folder.path()) < before);
+        spool.rewind();
+        let first = spool.pop().unwrap().unwrap();
+        assert!(first.is_first && first.message.has_templates, "the templates come first again");
+        let data: Vec<Message> = all(&mut spool).into_iter().filter(|one| !one.has_templates).collect();
+        assert!(data == (5000..9000).map(message).collect::<Vec<_>>());
+        assert_eq!(files(folder.path()), 0);
+    }
+
+    #[test]
+    fn a_spool_has_one_exporter() {
+        let folder = tempfile::tempdir().unwrap();
+        let one = Spool::open(folder.path(), "one", 1 << 30).unwrap();
+        let error = Spool::open(folder.path(), "one", 1 << 30).unwrap_err();
+        assert!(error.to_string().contains("another exporter"), "{error}");
+        drop(one);
+        assert!(Spool::open(folder.path(), "one", 1 << 30).is_ok());
     }
 
     #[test]
@@ -354,7 +503,7 @@ mod tests {
         let mut spool = Spool::open(folder.path(), "one", 1 << 30).unwrap();
         (0..10).for_each(|n| assert!(spool.push(&message(n), &Vec::new).unwrap()));
         spool.close().unwrap();
-        let path = fs::read_dir(folder.path()).unwrap().next().unwrap().unwrap().path();
+        let path = folder.path().join("one-00000000.spool");
         let mut bytes = fs::read(&path).unwrap();
         bytes[5000] ^= 1;
         fs::write(&path, &bytes).unwrap();

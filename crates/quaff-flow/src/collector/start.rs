@@ -4,7 +4,7 @@ use super::connection::Connector;
 use super::counters::Counters;
 use super::files::{FileFormat, FileSink};
 use super::pace::Pace;
-use super::queue::Queue;
+use super::queue::{CloseAtEnd, Queue};
 use super::sink::{CollectorSink, ExportClock, Link, Pulse, Shared};
 use super::spool::Spool;
 use super::stream::StreamLink;
@@ -21,7 +21,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::unix::fs::OpenOptionsExt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -46,6 +46,9 @@ pub(super) fn start(sink: SinkPlan, plan: &SinksPlan) -> Result<Sink> {
         queue: Queue::new(plan.queue_records),
         counters: Counters::default(),
         failure: Mutex::new(None),
+        ledger: Mutex::new(None),
+        is_abandoned: AtomicBool::new(false),
+        ended: AtomicU8::new(0),
         deadline_ms: AtomicU64::new(u64::MAX),
         start: Instant::now(),
     });
@@ -68,8 +71,16 @@ fn refused(tried: String, error: &TemplateError) -> Error {
     Error::new(tried, io::Error::new(io::ErrorKind::InvalidInput, error.to_string()))
 }
 
-fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<std::thread::JoinHandle<()>> {
-    let thread = std::thread::Builder::new().name(name.to_owned()).spawn(run);
+fn spawn(
+    name: &str,
+    shared: &Shared,
+    run: impl FnOnce() + Send + 'static,
+) -> Result<std::thread::JoinHandle<()>> {
+    let closes = CloseAtEnd(shared.queue.clone());
+    let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
+        let _closes = closes;
+        run();
+    });
     thread.trying(|| "start a thread for an export".to_owned())
 }
 
@@ -113,7 +124,7 @@ fn start_collector(collector: CollectorPlan, plan: &SinksPlan, shared: Arc<Share
             refresh: collector.refresh,
             linger: collector.linger,
             statistics: collector.statistics,
-            is_live: is_live(plan),
+            is_prompt: plan.is_prompt,
         },
         clock: ExportClock::new(plan.now_ns, is_live(plan)),
         wait: match &plan.pressure {
@@ -127,7 +138,7 @@ fn start_collector(collector: CollectorPlan, plan: &SinksPlan, shared: Arc<Share
         ledger: None,
         statistics_sent: now,
     };
-    let thread = spawn("quaff-export", move || sink.run())?;
+    let thread = spawn("quaff-export", &shared, move || sink.run())?;
     Ok(Sink { name, kind, is_collector: true, shared, thread: Some(thread) })
 }
 
@@ -159,7 +170,10 @@ fn open_stream(
         None => None,
         Some(plan) => {
             let tried = || format!("open the spool in {}", plan.folder.display());
-            Some(Spool::open(&plan.folder, &url.to_string(), plan.bytes_max).trying(tried)?)
+            // Messages of another version or domain are not for this session.
+            let (version, domain) = (collector.encoder.version.number(), collector.encoder.domain);
+            let name = format!("{url}-v{version}-{domain}");
+            Some(Spool::open(&plan.folder, &name, plan.bytes_max).trying(tried)?)
         }
     };
     let connector = Connector { addresses, timeout: collector.connect_timeout, tls, name: url.to_string() };
@@ -175,13 +189,16 @@ fn start_file(
     plan: &SinksPlan,
     shared: Arc<Shared>,
 ) -> Result<Sink> {
-    let (name, out): (String, Box<dyn Write + Send>) = match target {
-        Target::Writer(name, out) => (name, out),
+    let (name, out, truncate): (String, Box<dyn Write + Send>, Option<File>) = match target {
+        Target::Writer(name, out) => (name, out, None),
         Target::Path(path) => {
+            let tried = || format!("create {}", path.display());
             let mut options = File::options();
-            options.write(true).create(true).truncate(true).mode(0o640);
-            let file = options.open(&path).trying(|| format!("create {}", path.display()))?;
-            (path.display().to_string(), Box::new(file))
+            options.write(true).create(true).truncate(false).mode(0o640);
+            let file = options.open(&path).trying(tried)?;
+            let is_file = file.metadata().trying(tried)?.is_file();
+            let truncate = is_file.then(|| file.try_clone()).transpose().trying(tried)?;
+            (path.display().to_string(), Box::new(file), truncate)
         }
     };
     let text = |format: TextFormat, names: Names, template: &Template, scene: Scene| {
@@ -201,10 +218,10 @@ fn start_file(
     };
     // Relaxed: written before the thread that reads it starts.
     shared.counters.is_up.store(1, Ordering::Relaxed);
-    let is_live = is_live(plan);
-    let clock = ExportClock::new(plan.now_ns, is_live);
+    let clock = ExportClock::new(plan.now_ns, is_live(plan));
     let linger = Duration::from_secs(1);
-    let sink = FileSink { format, out, shared: shared.clone(), clock, linger, is_live };
-    let thread = spawn("quaff-export", move || sink.run())?;
+    let is_prompt = plan.is_prompt;
+    let sink = FileSink { format, out, truncate, shared: shared.clone(), clock, linger, is_prompt };
+    let thread = spawn("quaff-export", &shared, move || sink.run())?;
     Ok(Sink { name, kind, is_collector: false, shared, thread: Some(thread) })
 }

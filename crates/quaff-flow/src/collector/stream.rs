@@ -1,11 +1,12 @@
 //! Messages over TCP and TLS: reconnection, and what waits meanwhile.
 //!
 //! A message is kept until the peer's kernel has acknowledged its last byte. When a connection ends, those that are
-//! not acknowledged are sent again in the next one, before what waits in memory, in the spool, and what is new. Each
-//! connection is a session of its own: templates first, sequence from 0. A message that the collector's kernel
+//! not acknowledged are sent again in the next one: those of memory, then those of the spool, then what is new. Each
+//! connection is a session of its own: templates first, sequence from 0. Messages of the spool follow the templates of
+//! their segment, which may be those of an earlier run. A message that the collector's kernel
 //! acknowledged, but the collector never read, is lost; IPFIX has no acknowledgement of its own.
 
-use super::connection::{Connection, Connector};
+use super::connection::{Connection, Connector, Origin};
 use super::counters::Counters;
 use super::sink::Shared;
 use super::spool::Spool;
@@ -91,7 +92,7 @@ impl StreamLink {
         if let Some(connection) =
             self.connection.as_mut().filter(|connection| !has_backlog && connection.has_room())
         {
-            connection.send(message, true);
+            connection.send(message, Origin::Encoder);
             return self.write();
         }
         if let Some(spool) = &mut self.spool {
@@ -142,17 +143,19 @@ impl StreamLink {
         self.connect_if_due(announce);
         self.write();
         while self.connection.as_ref().is_some_and(Connection::has_room) {
-            let Some((mut message, is_spooled)) = self.next_waiting() else { break };
-            if is_spooled && message.has_templates {
-                self.switch_templates(message, now_ns, announce);
-                continue;
+            let Some((mut message, origin, is_first)) = self.next_waiting() else { break };
+            if is_first {
+                self.begin_segment(&message, now_ns, announce);
             }
             let Some(connection) = &mut self.connection else { break };
-            connection.session.delay(&mut message, now_ns);
-            if is_spooled {
-                self.shared.counters.from_spool.add(message.carried);
+            if origin == Origin::Spool && message.has_templates {
+                if self.is_foreign {
+                    connection.send(message, Origin::Announcement);
+                }
+                continue;
             }
-            connection.send(message, true);
+            connection.session.delay(&mut message, now_ns);
+            connection.send(message, origin);
             self.write();
         }
         let is_drained = self.spool.as_ref().is_none_or(Spool::is_empty) && self.waiting.is_empty();
@@ -163,18 +166,18 @@ impl StreamLink {
         }
     }
 
-    /// The next message that waits, and whether it comes from the spool.
-    fn next_waiting(&mut self) -> Option<(Message, bool)> {
+    /// The next message that waits, its origin, and whether it begins a segment of the spool.
+    fn next_waiting(&mut self) -> Option<(Message, Origin, bool)> {
         if let Some(message) = self.waiting.pop_front() {
             self.waiting_bytes -= message.bytes.len();
-            return Some((message, false));
+            return Some((message, Origin::Encoder, false));
         }
         let spool = self.spool.as_mut()?;
         let popped = spool.pop();
         let damaged = std::mem::take(&mut spool.damaged_bytes);
         Counters::add(&self.shared.counters.spool_damaged_bytes, damaged);
         match popped {
-            Ok(message) => message.map(|message| (message, true)),
+            Ok(taken) => taken.map(|taken| (taken.message, Origin::Spool, taken.is_first)),
             Err(error) => {
                 self.failure = Some(format!("cannot read the spool: {error}"));
                 None
@@ -182,24 +185,20 @@ impl StreamLink {
         }
     }
 
-    /// Templates that begin a segment of the spool. Those of this run are known to the collector; others replace them
-    /// until the spool is empty (RFC 7011, 8.1: withdrawn before their numbers are used again).
-    fn switch_templates(&mut self, message: Message, now_ns: u64, announce: Announce<'_>) {
+    /// Prepares the session for a segment of the spool by its first message. Templates of this run are known to the
+    /// collector; others replace them until the spool is empty (RFC 7011, 8.1: withdrawn before their numbers are used
+    /// again).
+    fn begin_segment(&mut self, message: &Message, now_ns: u64, announce: Announce<'_>) {
         let body = |message: &Message| message.bytes.get(16..).map(<[u8]>::to_vec);
-        let own = announce().iter().any(|own| own.has_templates && body(own) == body(&message));
-        if own {
-            if self.is_foreign {
-                self.withdraw(now_ns);
-                self.announce(announce);
-            }
-            return;
-        }
-        if !self.is_foreign {
+        let is_own = !message.has_templates
+            || announce().iter().any(|own| own.has_templates && body(own) == body(message));
+        let was_foreign = self.is_foreign;
+        if !is_own || was_foreign {
             self.withdraw(now_ns);
-            self.is_foreign = true;
         }
-        if let Some(connection) = &mut self.connection {
-            connection.send(message, false);
+        self.is_foreign = !is_own;
+        if is_own && was_foreign {
+            self.announce(announce);
         }
     }
 
@@ -209,7 +208,8 @@ impl StreamLink {
             && let Some(connection) = &mut self.connection
         {
             let bytes = withdrawal(now_ns, self.domain);
-            connection.send(Message { bytes, has_templates: true, ..Message::default() }, false);
+            let message = Message { bytes, has_templates: true, ..Message::default() };
+            connection.send(message, Origin::Announcement);
         }
     }
 
@@ -217,7 +217,7 @@ impl StreamLink {
         if let Some(connection) = &mut self.connection {
             for message in announce() {
                 Counters::add(&self.shared.counters.templates, u64::from(message.has_templates));
-                connection.send(message, false);
+                connection.send(message, Origin::Announcement);
             }
         }
     }
@@ -246,7 +246,12 @@ impl StreamLink {
     fn write(&mut self) {
         let Some(connection) = &mut self.connection else { return };
         match connection.write() {
-            Ok(()) => connection.take_acknowledged(&self.shared.counters),
+            Ok(()) => {
+                let messages = connection.take_acknowledged(&self.shared.counters);
+                if let Some(Err(error)) = self.spool.as_mut().map(|spool| spool.acknowledged(messages)) {
+                    self.failure = Some(format!("cannot remove what was delivered from the spool: {error}"));
+                }
+            }
             Err(error) => {
                 self.failure = Some(error);
                 self.disconnect();
@@ -260,6 +265,9 @@ impl StreamLink {
         for message in connection.into_unacknowledged().rev() {
             self.waiting_bytes += message.bytes.len();
             self.waiting.push_front(message);
+        }
+        if let Some(spool) = &mut self.spool {
+            spool.rewind();
         }
         self.report_state();
     }

@@ -9,6 +9,7 @@ use std::io::{self, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Instant;
 
 /// Files of TLS. A collector over TLS needs `ca`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -79,13 +80,31 @@ impl TlsClient {
         Ok(Self { config: Arc::new(config), name })
     }
 
-    /// The handshake, on a socket with timeouts.
-    pub(super) fn handshake(&self, stream: &mut TcpStream) -> io::Result<TlsStream> {
+    /// The handshake, until `deadline`: a peer that sends a byte now and then does not make it longer.
+    pub(super) fn handshake(&self, stream: &mut TcpStream, deadline: Instant) -> io::Result<TlsStream> {
         let connection = ClientConnection::new(self.config.clone(), self.name.clone());
         let mut connection = connection.map_err(io::Error::other)?;
         connection.set_buffer_limit(None);
-        while connection.is_handshaking() {
-            connection.complete_io(stream)?;
+        while connection.is_handshaking() || connection.wants_write() {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            stream.set_read_timeout(Some(left))?;
+            stream.set_write_timeout(Some(left))?;
+            if connection.wants_write() {
+                connection.write_tls(stream)?;
+                continue;
+            }
+            if connection.read_tls(stream)? == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            let state = connection.process_new_packets();
+            if let Err(error) = state {
+                // The alert says why.
+                let _ = connection.write_tls(stream);
+                return Err(io::Error::new(io::ErrorKind::InvalidData, error));
+            }
         }
         Ok(TlsStream { connection })
     }
@@ -98,11 +117,12 @@ pub(super) struct TlsStream {
 }
 
 impl TlsStream {
-    /// Appends the records of TLS for these bytes.
-    pub(super) fn encrypt(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
-        // Neither can fail: the buffer has no limit, and memory takes all.
-        let _ = self.connection.writer().write_all(bytes);
+    /// Appends the records of TLS for these bytes. A session takes no more after 2^24 records of AES-GCM (RFC 8446, 5.5),
+    /// or when it was closed.
+    pub(super) fn encrypt(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
+        let written = self.connection.writer().write_all(bytes);
         self.drain(out);
+        written
     }
 
     fn drain(&mut self, out: &mut Vec<u8>) {
@@ -119,8 +139,10 @@ impl TlsStream {
             if self.connection.read_tls(&mut bytes).is_err() {
                 break;
             }
-            let state = self.connection.process_new_packets()?;
-            if state.peer_has_closed() {
+            let has_closed = self.connection.process_new_packets()?.peer_has_closed();
+            // What a collector sends is dropped, so that the buffer of it is never full.
+            let _ = io::copy(&mut self.connection.reader(), &mut io::sink());
+            if has_closed {
                 return Err(rustls::Error::General("the collector closed the session".to_owned()));
             }
         }

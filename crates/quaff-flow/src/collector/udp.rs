@@ -3,7 +3,7 @@
 use super::counters::Counters;
 use crate::export::{Message, Session, Version};
 use nix::errno::Errno;
-use quaff_os::socket::path_mtu;
+use quaff_os::socket::{never_fragment, path_mtu};
 use quaff_os::{Result, Try};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
@@ -37,13 +37,15 @@ impl UdpLink {
         let own = source.unwrap_or(any);
         let socket = UdpSocket::bind((own, 0)).trying(|| format!("open a UDP socket on {own}"))?;
         socket.connect(peer).trying(|| format!("connect a UDP socket to {peer}"))?;
+        never_fragment(&socket, is_ipv6).trying(|| format!("set the MTU discovery towards {peer}"))?;
         Ok(Self { socket, is_ipv6, session: Session::new(version) })
     }
 
-    /// The longest message, by the MTU of the path as far as it is known.
+    /// The longest message, by the MTU of the path as far as it is known. The kernel learns it from what a router refused,
+    /// or from a change of the route, and then refuses longer ones itself.
     pub(super) fn message_bytes_max(&self) -> usize {
         let headers = if self.is_ipv6 { 48 } else { 28 };
-        path_mtu(&self.socket, self.is_ipv6).unwrap_or(MTU_UNKNOWN).min(MTU_MAX) - headers
+        path_mtu(&self.socket, self.is_ipv6).unwrap_or(MTU_UNKNOWN).min(MTU_MAX).saturating_sub(headers)
     }
 
     /// Counts records that never became a message.

@@ -8,14 +8,29 @@ use std::net::IpAddr;
 /// Seconds from 1900, where NTP begins, to 1970.
 const NTP_OFFSET_S: u64 = 2_208_988_800;
 /// The longest variable field: a record has to fit a message of 64 KiB with others.
-const VARIABLE_BYTES_MAX: usize = 4096;
+pub(crate) const VARIABLE_BYTES_MAX: usize = 4096;
 
-/// Appends a record. `boot_ms` is the start of the device, ms since 1970, which times of 32 bits count from.
-pub(crate) fn append_record(out: &mut Vec<u8>, plan: &CopyPlan, view: View<'_>, scene: &Scene, boot_ms: u64) {
+/// Appends a record. `boot_ms` is the start of the device, ms since 1970, which times of 32 bits count from. Variable
+/// fields have at most `variable_bytes`.
+pub(crate) fn append_record(
+    out: &mut Vec<u8>,
+    plan: &CopyPlan,
+    view: View<'_>,
+    scene: &Scene,
+    boot_ms: u64,
+    variable_bytes: usize,
+) {
     for step in &plan.steps {
         let datum = match step.element.value {
             Value::InitTime => Datum::Time(boot_ms * 1_000_000),
             value => read(value, step.side, view, scene, plan.icmp_in_port),
+        };
+        let datum = match datum {
+            Datum::Text(text) if step.bytes == VARIABLE => Datum::Text(cut(text, variable_bytes)),
+            Datum::Bytes(bytes) if step.bytes == VARIABLE => {
+                Datum::Bytes(&bytes[..bytes.len().min(variable_bytes)])
+            }
+            datum => datum,
         };
         append_field(out, step, datum, boot_ms);
     }
@@ -24,7 +39,10 @@ pub(crate) fn append_record(out: &mut Vec<u8>, plan: &CopyPlan, view: View<'_>, 
 /// Appends one field.
 fn append_field(out: &mut Vec<u8>, step: &Step, datum: Datum<'_>, boot_ms: u64) {
     match datum {
-        Datum::Text(text) => append_bytes(out, step.bytes, cut(text, step.bytes).as_bytes()),
+        Datum::Text(text) => {
+            let most = if step.bytes == VARIABLE { VARIABLE_BYTES_MAX } else { usize::from(step.bytes) };
+            append_bytes(out, step.bytes, cut(text, most).as_bytes());
+        }
         Datum::Bytes(bytes) => append_bytes(out, step.bytes, bytes),
         Datum::Ip(IpAddr::V4(ip)) if step.bytes == 4 => out.extend(ip.octets()),
         Datum::Ip(IpAddr::V6(ip)) if step.bytes == 16 => out.extend(ip.octets()),
@@ -87,8 +105,7 @@ fn ntp(ns: u64) -> u64 {
 }
 
 /// A text cut to a length, between characters.
-fn cut(text: &str, bytes: u16) -> &str {
-    let most = if bytes == VARIABLE { VARIABLE_BYTES_MAX } else { usize::from(bytes) };
+fn cut(text: &str, most: usize) -> &str {
     let mut end = text.len().min(most);
     while !text.is_char_boundary(end) {
         end -= 1;

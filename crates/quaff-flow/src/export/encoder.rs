@@ -1,6 +1,6 @@
 //! An encoder: records in, messages of one format out. It has no socket, no clock and no sequence number.
 
-use super::encode::append_record;
+use super::encode::{VARIABLE_BYTES_MAX, append_record};
 use super::message::{Carried, Entry, Message, Oversize, Packer, Stamp, Uptime, Version};
 use super::options::{self, Statistics, Table, Timeouts};
 use super::template::{CopyPlan, Dialect, Template, TemplateError};
@@ -15,6 +15,8 @@ pub const TEMPLATE_ID: u16 = 257;
 const TEMPLATE_ID_MIN: u16 = 256;
 /// Templates of records: both families, with and without the reverse direction. Options follow.
 const RECORD_TEMPLATES: u16 = 4;
+/// Numbers after a template's that an exporter may use: those of options, and that of a file's time window.
+const IDS_AFTER_FIRST: u16 = 44;
 
 /// The records that a conversation becomes, where a template has the reverse direction.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -107,6 +109,10 @@ struct Templated {
 impl Encoder {
     /// Compiles the template.
     pub fn new(plan: EncoderPlan, scene: Scene) -> Result<Self, TemplateError> {
+        let ids = TEMPLATE_ID_MIN..=u16::MAX - IDS_AFTER_FIRST;
+        if !ids.contains(&plan.template_id) {
+            return Err(TemplateError::Id { id: plan.template_id, max: *ids.end() });
+        }
         let format = match plan.version {
             Version::V5 => Format::V5(v5::Encoder::new(plan.boot_ns, plan.bytes_max)),
             Version::V9 => Format::Templated(Box::new(Templated::new(&plan, Dialect::V9)?)),
@@ -187,8 +193,9 @@ impl Encoder {
         }
     }
 
-    /// Limits further messages, after the path turned out to be narrower.
+    /// Limits further messages, after the path turned out to be narrower, or wider again as far as the plan allows.
     pub fn limit(&mut self, bytes_max: usize) {
+        let bytes_max = bytes_max.min(self.plan.bytes_max);
         match &mut self.format {
             Format::Templated(templated) => templated.packer.limit(bytes_max),
             Format::V5(encoder) => encoder.limit(bytes_max),
@@ -256,11 +263,11 @@ impl Templated {
     /// The number of a template of records.
     fn template_id(plan: &EncoderPlan, family: usize, with_reverse: usize) -> u16 {
         // Without a reverse direction the first two numbers are in use, as in nProbe.
-        plan.template_id.max(TEMPLATE_ID_MIN) + (family + 2 * with_reverse) as u16
+        plan.template_id + (family + 2 * with_reverse) as u16
     }
 
     fn options_id(plan: &EncoderPlan, table: Table) -> u16 {
-        plan.template_id.max(TEMPLATE_ID_MIN) + RECORD_TEMPLATES + table as u16
+        plan.template_id + RECORD_TEMPLATES + table as u16
     }
 
     fn stamp(&self, now_ns: u64) -> Stamp {
@@ -292,7 +299,14 @@ impl Templated {
             carried: carried(view, self.is_biflow),
         };
         let boot_ms = self.uptime.boot_ms;
-        self.packer.append(entry, stamp, |out| append_record(out, copy, view, scene, boot_ms))
+        let append =
+            |most: usize| move |out: &mut Vec<u8>| append_record(out, copy, view, scene, boot_ms, most);
+        let appended = self.packer.append(entry, stamp, append(VARIABLE_BYTES_MAX));
+        let Some(most) = self.packer.variable_bytes(copy).filter(|_| appended.is_err()) else {
+            return appended;
+        };
+        // A name or a payload is chosen by whom is watched: it is cut, and hides no flow.
+        self.packer.append(entry, stamp, append(most))
     }
 
     /// Moves the time base to a flow that it does not hold. In NetFlow v9 the header has it, so the message ends.

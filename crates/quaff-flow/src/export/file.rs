@@ -41,7 +41,7 @@ impl FileEncoder {
     /// An encoder whose file begins with the templates of `plan`, which is one of IPFIX.
     pub fn new(plan: EncoderPlan, scene: Scene) -> Result<Self, TemplateError> {
         let plan = EncoderPlan { version: Version::Ipfix, bytes_max: BYTES_MAX, ..plan };
-        let (window_id, domain) = (plan.template_id.max(256) + WINDOW_TEMPLATE, plan.domain);
+        let (window_id, domain) = (plan.template_id.saturating_add(WINDOW_TEMPLATE), plan.domain);
         let (encoder, session) = (Encoder::new(plan, scene)?, Session::new(Version::Ipfix));
         let (carried, fresh) = (Carried::default(), Carried::default());
         Ok(Self { encoder, session, window_id, domain, window: None, carried, fresh, messages: 0, bytes: 0 })

@@ -3,8 +3,9 @@
 //! The encoders leave the sequence number open. A [`Session`] writes it when a message is sent, so that messages that
 //! were kept back can be sent in another session. Nothing here reads a clock.
 
+use super::element::VARIABLE;
 use super::ipfix;
-use super::template::Dialect;
+use super::template::{CopyPlan, Dialect};
 use super::v9;
 use std::collections::VecDeque;
 
@@ -141,9 +142,15 @@ impl Uptime {
         Self { boot_ms: (first_ns / 1_000_000).saturating_sub(Self::MARGIN_MS) / 1_000 * 1_000 }
     }
 
-    /// The time of a header, ms since 1970, within what the base can express.
+    /// The time of a header, ms since 1970, within what the base can express in whole seconds.
     pub(crate) fn header_ms(self, now_ns: u64) -> u64 {
-        (now_ns / 1_000_000).clamp(self.boot_ms, self.boot_ms + u64::from(u32::MAX))
+        let most_ms = u64::from(u32::MAX / 1_000 * 1_000);
+        (now_ns / 1_000_000).clamp(self.boot_ms, self.boot_ms + most_ms)
+    }
+
+    /// A time as ms since the start of the device, within 32 bits.
+    pub(crate) fn since_boot_ms(self, ns: u64) -> u32 {
+        (ns / 1_000_000).saturating_sub(self.boot_ms).try_into().unwrap_or(u32::MAX)
     }
 }
 
@@ -170,6 +177,8 @@ pub(crate) struct Entry {
     pub(crate) carried: Carried,
 }
 
+/// Bytes of the header of a set.
+const SET_HEADER_BYTES: usize = 4;
 /// The shortest limit of a message: each options record fits.
 pub(crate) const BYTES_MIN: usize = 256;
 
@@ -216,6 +225,14 @@ impl Packer {
     /// Limits messages from the next one.
     pub(crate) fn limit(&mut self, bytes_max: usize) {
         self.bytes_max = bytes_max.clamp(BYTES_MIN, 65_535);
+    }
+
+    /// Bytes of each variable field of a record that has a message of its own; `None` without such fields.
+    pub(crate) fn variable_bytes(&self, plan: &CopyPlan) -> Option<usize> {
+        // Beside the field: three octets of its length, of which `bytes_min` has one.
+        let fields = plan.steps.iter().filter(|step| step.bytes == VARIABLE).count();
+        let room = self.bytes_max.saturating_sub(self.header_bytes() + SET_HEADER_BYTES + plan.bytes_min);
+        Some(room.checked_div(fields)?.saturating_sub(2))
     }
 
     /// Appends a record, in another message if the open one has no room.

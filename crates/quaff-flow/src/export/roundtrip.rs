@@ -487,3 +487,43 @@ fn a_file_is_a_stream_of_messages() {
         ipfix::FlowSetBody::Templates(_) | ipfix::FlowSetBody::Template(_)
     ));
 }
+
+#[test]
+fn a_field_that_is_too_long_is_cut_and_hides_no_flow() {
+    let template = Template::parse("%quaffFirstPayload %TLS_SERVER_NAME").unwrap();
+    let mut record = with_extras("tls");
+    record.extras.as_mut().unwrap().forward.payload = vec![7; 1500];
+    let plan = EncoderPlan { template, bytes_max: 1472, ..EncoderPlan::new(Version::Ipfix) };
+    let mut encoder = Encoder::new(plan, Scene::default()).unwrap();
+    encoder.push(&record, START_NS);
+    assert_eq!(encoder.unencoded().too_long, Carried::default());
+}
+
+#[test]
+fn template_ids_are_checked() {
+    for template_id in [65_534, 5] {
+        let plan = EncoderPlan { template_id, ..plan(Version::Ipfix, TEMPLATE) };
+        let Ok(encoder) = Encoder::new(plan, Scene::default()) else { continue };
+        let messages = encoder.announce(START_NS);
+        panic!(
+            "template id {template_id} is accepted; the first template is {:?}",
+            &messages[0].bytes[20..22]
+        );
+    }
+}
+
+#[test]
+fn a_piece_of_the_reverse_direction_has_a_start() {
+    let mut record = biflow(1);
+    record.forward = Direction::default();
+    let template = "%IN_PKTS %OUT_PKTS %flowStartMilliseconds %reverseFlowStartMilliseconds";
+    let messages = messages(plan(Version::Ipfix, template), &[record]);
+    for packet in decoded(&messages) {
+        let NetflowPacket::IPFix(packet) = packet else { panic!() };
+        for set in &packet.flowsets {
+            if let ipfix::FlowSetBody::Data(data) = &set.body {
+                assert_ne!(number(&data.fields[0][2].1), 0, "flowStart is 1970");
+            }
+        }
+    }
+}

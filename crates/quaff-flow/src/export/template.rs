@@ -78,6 +78,8 @@ pub enum TemplateError {
         "the template has {fields} fields, for which messages of {bytes_max} bytes have no room: name fewer"
     )]
     TooManyFields { fields: usize, bytes_max: usize },
+    #[error("the template's number {id} is not one of 256 to {max}")]
+    Id { id: u16, max: u16 },
 }
 
 /// A name that no element has, and the nearest names.
@@ -179,10 +181,7 @@ impl Template {
                 Value::MinLength | Value::MaxLength | Value::GapMin | Value::GapMax => plan.statistics = true,
                 Value::PayloadBytes => plan.statistics = true,
                 Value::Payload => plan.payload_bytes = plan.payload_bytes.max(64),
-                Value::Application | Value::ServerName(_) => {
-                    plan.application = true;
-                    plan.payload_bytes = plan.payload_bytes.max(1500);
-                }
+                Value::Application | Value::ServerName(_) => plan.application = true,
                 _ => {}
             }
         }
@@ -435,7 +434,7 @@ mod tests {
     fn extras_are_asked_for_by_name_only() {
         assert!(!Template::default_for(Dialect::Ipfix).extras().is_any());
         let plan = Template::parse("%TLS_SERVER_NAME %MIN_IP_PKT_LEN").unwrap().extras();
-        assert!(plan.application && plan.statistics && plan.payload_bytes >= 1500 && !plan.tcp && !plan.macs);
+        assert!(plan.application && plan.statistics && plan.payload_bytes == 0 && !plan.tcp && !plan.macs);
     }
 
     #[test]

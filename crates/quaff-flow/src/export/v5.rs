@@ -80,8 +80,7 @@ impl Encoder {
             Datum::Number(number) => number,
             _ => 0,
         };
-        let since_boot =
-            |ns: u64| ((ns / 1_000_000).saturating_sub(self.uptime.boot_ms) as u32).to_be_bytes();
+        let since_boot = |ns: u64| self.uptime.since_boot_ms(ns).to_be_bytes();
         let to_as = |address| {
             let number = route(address, scene).autonomous_system;
             u16::try_from(number).unwrap_or(AS_TRANS).to_be_bytes()

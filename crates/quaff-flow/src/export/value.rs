@@ -185,6 +185,12 @@ impl<'a> View<'a> {
         (direction.packets > 0).then_some((direction.first_ns, direction.last_ns))
     }
 
+    /// As [`Self::times`], but a piece in which only the destination sent has its own times, not 1970.
+    fn own_times(&self, side: Side) -> Option<(u64, u64)> {
+        let other = if side == Side::Forward { Side::Both } else { side };
+        self.times(side).or_else(|| self.times(other))
+    }
+
     /// Packets and bytes of a side.
     pub(crate) fn count(&self, side: Side) -> (u64, u64) {
         if side == Side::Both {
@@ -283,10 +289,10 @@ pub(crate) fn read<'a>(
         Value::DestinationPort => number(view.destination_port().into()),
         Value::Bytes => number(view.count(side).1),
         Value::Packets => number(view.count(side).0),
-        Value::Start => view.times(side).map_or(Datum::Absent, |(first, _)| Datum::Time(first)),
-        Value::End => view.times(side).map_or(Datum::Absent, |(_, last)| Datum::Time(last)),
+        Value::Start => view.own_times(side).map_or(Datum::Absent, |(first, _)| Datum::Time(first)),
+        Value::End => view.own_times(side).map_or(Datum::Absent, |(_, last)| Datum::Time(last)),
         Value::Duration => {
-            view.times(side).map_or(Datum::Absent, |(first, last)| number(last.saturating_sub(first)))
+            view.own_times(side).map_or(Datum::Absent, |(first, last)| number(last.saturating_sub(first)))
         }
         Value::TcpFlags => view.fold(side, |direction| direction.tcp_flags, |one, other| one | other),
         Value::Protocol => number(key.protocol.into()),
@@ -350,10 +356,15 @@ fn read_rare<'a>(value: Value, side: Side, view: View<'a>, scene: &Scene) -> Dat
     }
 }
 
-/// The exported number of an interface of the input.
+/// The exported number of an interface of the input: the kernel's, of a live one that came later 0. Files have numbers
+/// of their own.
 pub(crate) fn input_index(interface: u16, scene: &Scene) -> u32 {
-    let listed = || scene.interfaces.get(usize::from(interface)).map(|interface| interface.index);
-    scene.input_index.or_else(listed).unwrap_or(u32::from(interface))
+    let listed = || match scene.interfaces.get(usize::from(interface)) {
+        Some(interface) => interface.index,
+        None if scene.interfaces.is_empty() => interface.into(),
+        None => 0,
+    };
+    scene.input_index.unwrap_or_else(listed)
 }
 
 pub(crate) fn route(address: IpAddr, scene: &Scene) -> Route {

@@ -33,8 +33,9 @@ fn bytes(address: IpAddr) -> Vec<u8> {
 
 /// The ports; of ICMP the type and the type of its answer, or type and code of a message that has none.
 fn ports(key: &RecordKey) -> ((u16, u16), bool) {
-    const ANSWERS_4: [(u16, u16); 4] = [(8, 0), (13, 14), (15, 16), (17, 18)];
-    const ANSWERS_6: [(u16, u16); 5] = [(128, 129), (130, 131), (133, 134), (135, 136), (139, 140)];
+    const ANSWERS_4: [(u16, u16); 5] = [(8, 0), (10, 9), (13, 14), (15, 16), (17, 18)];
+    const ANSWERS_6: [(u16, u16); 6] =
+        [(128, 129), (130, 131), (133, 134), (135, 136), (139, 140), (144, 145)];
     let pairs: &[(u16, u16)] = match key.protocol {
         1 => &ANSWERS_4,
         58 => &ANSWERS_6,
