@@ -356,6 +356,10 @@ fn connections() -> Made {
     made.tcp(9001, [40_000, 443], ACK, true).tcp(9002, [40_000, 443], ACK, false);
     made.tcp(9003, [40_001, 443], SYN | ACK, true).tcp(9004, [40_001, 443], ACK, false);
     made.tcp(9005, [40_002, 50_000], ACK, true).tcp(9006, [40_002, 50_000], SYN, false);
+    // A host that talks to itself on one port, in one direction: its FIN is that of both ends.
+    for (ms, flags) in [(9050, SYN), (9051, ACK), (9052, FIN | ACK), (9060, ACK)] {
+        made.ip(ms, &build::ipv4(A, A, TCP, &[], &tcp([99, 99], 5, flags)));
+    }
     // A SYN that is sent again, one that never got an answer, and one after an answer.
     made.tcp(9100, [2000, 22], SYN, false).tcp(9101, [2000, 22], SYN, false);
     made.tcp(9600, [2000, 22], SYN, false).tcp(9601, [2000, 22], SYN | ACK, true);
@@ -415,6 +419,11 @@ fn fragments() -> Made {
     let echo = build::ipv4(A, B, ICMP, &[], &[8; 1600]);
     for piece in build::ipv4_fragments(&echo, 800).iter().rev() {
         made.ip(12_500, piece);
+    }
+    // A ping, and a fragment of another one whose first was lost: that is neither its request nor its answer.
+    made.ip(12_550, &build::ipv4(B, A, ICMP, &[], &[8; 8]));
+    for piece in build::ipv4_fragments(&build::ipv4(B, A, ICMP, &[], &[8; 900]), 800).iter().skip(1) {
+        made.ip(12_551, piece);
     }
     let [a, b] = ["2001:db8::1", "2001:db8::2"].map(|text| text.parse::<Ipv6Addr>().expect("an address"));
     let packet = build::ipv6(a, b, UDP, &build::udp(53, 40_000, &[0; 2000]));
@@ -531,7 +540,7 @@ fn sampled_packets_are_counted_apart() {
 fn the_report_reads_as_that_of_a_capture() {
     let dir = tempfile::tempdir().expect("a folder");
     let path = headers().write(dir.path(), "headers.pcap").display().to_string();
-    let done = quaff(&["flows", "--read", &path]);
+    let done = quaff(&["flows", "--read", &path, "--json", "/dev/null"]);
     let text = String::from_utf8_lossy(&done.stderr);
     assert!(done.status.success() && done.stdout.is_empty(), "{done:?}");
     let first = text.lines().next().unwrap_or_default();
@@ -595,4 +604,116 @@ fn mistakes_name_the_flag() {
         let text = String::from_utf8_lossy(&done.stderr);
         assert!(done.status.code() == Some(2) && text.contains(part), "{args:?}: {text}");
     }
+}
+
+/// `quaff ARGS` with a redirection, by a shell; `$1` is `file`.
+fn redirected(args: &str, file: &str) -> Output {
+    let line = format!("set -o pipefail; \"$0\" {args}");
+    Command::new("bash").args(["-c", &line, QUAFF, file]).output().expect("bash runs")
+}
+
+#[test]
+fn nothing_is_written_over_what_is_read_or_twice_into_one_file() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let path = connections().write(dir.path(), "connections.pcap");
+    let before = std::fs::read(&path).expect("the file");
+    let file = path.display().to_string();
+    let other = dir.path().join("other").display().to_string();
+    for args in [
+        "flows --read \"$1\" --ledger \"$1\" -q",
+        "flows --read \"$1\" --csv \"$1\" -q",
+        "flows --read \"$1\" --json - 1<>\"$1\"",
+        &format!("flows --read \"$1\" --json {other} --csv {other}"),
+        &format!("flows --read \"$1\" --json {other} --ledger {other}"),
+        "flows --read \"$1\" --json - >&-",
+    ] {
+        let done = redirected(args, &file);
+        let text = String::from_utf8_lossy(&done.stderr);
+        assert!(done.status.code() == Some(2) && !text.is_empty(), "{args}: {done:?}");
+        assert_eq!(std::fs::read(&path).expect("the file"), before, "{args}");
+    }
+    // A device takes what comes.
+    let done = quaff(&["flows", "--read", &file, "--json", "/dev/null", "--csv", "/dev/null", "-q"]);
+    assert!(done.status.success(), "{done:?}");
+}
+
+#[test]
+fn an_output_that_fails_is_reported_and_one_that_is_closed_ends_the_run() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let mut made = Made::default();
+    for number in 0..3000u64 {
+        made.ip(number / 100, &udp([number as u16, 53], 4));
+    }
+    let file = made.write(dir.path(), "many.pcap").display().to_string();
+    let done = redirected("flows --read \"$1\" --json - -q | head -c 1", &file);
+    assert!(done.status.code() == Some(0) && done.stderr.is_empty(), "{done:?}");
+    let done = quaff(&["flows", "--read", &file, "--ipfix", "/dev/full", "-q"]);
+    let text = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.code() == Some(2) && text.contains("/dev/full"), "{done:?}");
+    // One of two: the other has all.
+    let done = quaff(&["flows", "--read", &file, "--csv", "/dev/full", "--json", "/dev/null", "-q"]);
+    assert_eq!(done.status.code(), Some(1), "{done:?}");
+    assert!(String::from_utf8_lossy(&done.stderr).contains("/dev/full"), "{done:?}");
+}
+
+#[test]
+fn without_a_collector_nothing_is_called_lossless() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let file = connections().write(dir.path(), "connections.pcap").display().to_string();
+    // A port that was free a moment ago.
+    let port = std::net::UdpSocket::bind("127.0.0.1:0")
+        .and_then(|socket| socket.local_addr())
+        .expect("a port")
+        .port();
+    let udp = format!("udp://127.0.0.1:{port}");
+    let tcp = format!("tcp://127.0.0.1:{port}");
+    let spool = dir.path().join("spool").display().to_string();
+    for args in [&["-n", &udp][..], &["-n", &tcp, "--spool", &spool]] {
+        let done = quaff(&[&["flows", "--read", &file, "--ledger", "-", "-q"], args].concat());
+        let ledger: Value = serde_json::from_slice(&done.stdout).expect("JSON");
+        assert_eq!((done.status.code(), &ledger["verdict"]), (Some(1), &"unknown".into()), "{ledger}");
+        assert!(!done.stderr.is_empty(), "{done:?}");
+    }
+}
+
+#[test]
+fn a_log_of_connections_has_its_columns() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let file = connections().write(dir.path(), "connections.pcap").display().to_string();
+    let done = quaff(&["flows", "--read", &file, "--zeek", "-", "-q"]);
+    let text = String::from_utf8(done.stdout).expect("text");
+    let fields = text.lines().find_map(|line| line.strip_prefix("#fields\t")).expect("names");
+    let lines = || text.lines().filter(|line| !line.starts_with('#'));
+    for name in ["orig_bytes", "resp_bytes", "missed_bytes"] {
+        let at = fields.split('\t').position(|field| field == name).expect(name);
+        assert!(
+            lines().any(|line| line.split('\t').nth(at).is_some_and(|value| value != "-")),
+            "{name} in\n{text}"
+        );
+    }
+}
+
+#[test]
+fn nprobe_has_a_help_also_after_other_options() {
+    for args in
+        [&["nprobe", "-h"][..], &["nprobe", "-i", "eth0", "--help"], &["tcpreplay", "-i", "eth0", "-h"]]
+    {
+        let done = quaff(args);
+        let text = String::from_utf8_lossy(&done.stdout);
+        assert!(
+            done.status.success() && text.contains("Usage: quaff") && done.stderr.is_empty(),
+            "{args:?}: {done:?}"
+        );
+    }
+}
+
+#[test]
+fn a_template_of_unknown_names_is_the_default_one() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let path = connections().write(dir.path(), "connections.pcap").display().to_string();
+    let done = quaff(&["nprobe", "--dry-run", "-i", &path, "-n", "none", "-T", "%BOGUS"]);
+    let text = String::from_utf8_lossy(&done.stdout);
+    assert!(text.contains("Unable to locate template 'BOGUS'") && !text.contains(" -T"), "{done:?}");
+    let done = quaff(&["nprobe", "--dry-run", "-i", &path, "-n", "none", "-T", "%IN_BYTES @NTOPNG@"]);
+    assert!(String::from_utf8_lossy(&done.stdout).contains("@NTOPNG@"), "{done:?}");
 }

@@ -147,8 +147,8 @@ impl Interfaces {
         all.sessions.insert(id, (outermost, session));
     }
 
-    /// Returns the interface that the packets of `id` came from, which is `id` unless that is a session of a tunnel, and
-    /// the number of the session.
+    /// Returns the interface that the packets of `id` came from, which is `id` unless that is a session of a tunnel,
+    /// and the number of the session.
     pub fn outermost(&self, id: u16) -> (u16, Option<u32>) {
         self.all().sessions.get(&id).copied().unwrap_or((id, None))
     }

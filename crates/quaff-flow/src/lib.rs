@@ -1,5 +1,5 @@
-//! Flow metering: packets become flow records, and each packet is accounted for; records leave for collectors and files.
-//! Nothing unsafe. No I/O and no clock but in [`collector`].
+//! Flow metering: packets become flow records, and each packet is accounted for; records leave for collectors and
+//! files. Nothing unsafe. No I/O and no clock but in [`collector`].
 //!
 //! | module | task |
 //! |---|---|

@@ -14,11 +14,13 @@
 //! - A flow is due an idle time after its last packet; a closed TCP flow a linger time after it. Its piece is due an
 //!   active time after its first packet. A packet at or after a due time belongs to the next piece, or, if the flow is
 //!   due, to another conversation. Of two due times the earlier decides the reason, of equal ones idle.
-//! - TCP is closed by RST or by FIN of both ends (in a uniflow by either flag). A SYN without ACK that does not repeat
-//!   the SYN before begins another conversation if the connection is closed, or its SYN was answered.
+//! - TCP is closed by RST or by FIN of both ends (in a uniflow, and where a host talks to itself on one port, by
+//!   either). A SYN without ACK that does not repeat the SYN before begins another conversation if the connection is
+//!   closed, or its SYN was answered.
 //! - The initiator is decided by the first packet of a conversation: sender of SYN, receiver of SYN-ACK, sender of an
 //!   ICMP request or receiver of a reply, receiver of a packet from a port below 1024 to one from 32768, otherwise the
 //!   sender. In its first piece a SYN that comes later is the stronger evidence. Later pieces keep it.
+//! - At the limit a flow leaves that had no packet for a whole round of the table; of flows of one packet, the oldest.
 //! - Times are compared with the clock of the input ([`crate::packet::Clock`]), which never goes back in an era.
 
 mod evict;
@@ -352,8 +354,8 @@ impl Meter {
         }
     }
 
-    /// Ends a piece, or the whole conversation, to which a packet does not belong any more. Returns the time at which the
-    /// flow was due; it is filed for no later one.
+    /// Ends a piece, or the whole conversation, to which a packet does not belong any more. Returns the time at which
+    /// the flow was due; it is filed for no later one.
     #[inline]
     fn end_before(&mut self, flow: u32, headers: &Headers, sink: &mut dyn FlowSink) -> u64 {
         let hot = self.table.pool.hot(flow);
@@ -365,7 +367,7 @@ impl Meter {
             let reason = match (is_due, is_other) {
                 (true, _) => due.reason(),
                 (false, true) => EndReason::EndOfFlow,
-                // Its counters are full: it is reported while it goes on.
+                // Its counters are full: it is reported, and continues.
                 (false, false) => EndReason::Active,
             };
             self.end_piece(flow, headers, reason, is_other || self.now.ns >= due.idle_ns, sink);

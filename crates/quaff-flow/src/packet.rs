@@ -35,9 +35,9 @@ pub struct Instant {
 /// in files that follow each other out of order, begins an era: all flows end, and timeouts count anew.
 ///
 /// Timeouts depend on this and on the packets of the flow only, so the records are the same however many lanes the
-/// packets are dealt to, if one clock stamps them first, and if every lane is nudged to the last moment of an era before
-/// it ends. Limits (flows, fragments that wait) and the sampling are those of each lane: a dealer that samples selects
-/// before it deals.
+/// packets are dealt to, if one clock stamps them first, and if every lane is nudged to the last moment of an era
+/// before it ends. Limits (flows, fragments that wait) and the sampling are those of each lane: a dealer that samples
+/// selects before it deals.
 #[derive(Debug, Clone, Copy)]
 pub struct Clock {
     now: Instant,

@@ -1,6 +1,7 @@
 //! A hierarchical timing wheel of 1 ms: six levels of 256 slots, which reach as far as ns in 64 bits.
 //!
-//! The level of an entry is the lowest one that reaches its tick, so at most 256 ms of entries 30 s ahead begin at once.
+//! The level of an entry is the lowest one that reaches its tick, so at most 256 ms of entries 30 s ahead begin at
+//! once.
 //!
 //! It is lazy: a packet does not move its flow. When the slot of an entry begins, the entry is handed out, and its
 //! owner computes when it is due: now, or at a later time, for which it files the entry again. Every slot that
@@ -168,8 +169,8 @@ impl Wheel {
         self.lists[PENDING] = List { first, last };
     }
 
-    /// The slot with entries that begins next, and its first tick. That is a tick which has begun where slots of several
-    /// levels begin at once.
+    /// The slot with entries that begins next, and its first tick. That is a tick which has begun where slots of
+    /// several levels begin at once.
     fn next_begin(&self) -> Option<(u64, usize)> {
         let of_level = |level: usize| {
             let shift = level as u32 * SLOT_BITS;

@@ -1,5 +1,6 @@
 //! A native command line of `quaff`, translated from another program's.
 
+use crate::exit::Exit;
 use crate::show::quote;
 use anyhow::anyhow;
 use std::ffi::OsString;
@@ -15,6 +16,15 @@ pub(super) struct Native {
 /// The options of another program's command line, or all their mistakes in one error.
 pub(super) fn checked<T>(read: Result<T, Vec<String>>, command: &str) -> anyhow::Result<T> {
     read.map_err(|mistakes| anyhow!("{}; 'quaff {command} --help' lists the options", mistakes.join("; ")))
+}
+
+/// Prints the help of a command that takes another program's options, which clap does not see.
+pub(super) fn print_help(command: &str) -> anyhow::Result<Exit> {
+    let mut all = crate::command();
+    all.build();
+    let found = all.find_subcommand_mut(command).ok_or_else(|| anyhow!("there is no command {command}"))?;
+    found.print_long_help()?;
+    Ok(Exit::Done)
 }
 
 impl Native {

@@ -261,7 +261,7 @@ impl Sinks {
             let has_ended = sink.join(PATIENCE);
             *report = sink.report(self.plan.queue_records);
             if !has_ended {
-                sink.give_up(report);
+                sink.leave_behind(report);
             }
         }
         reports
@@ -353,7 +353,7 @@ impl Sink {
     }
 
     /// Counts all that a thread was given and has not counted itself as missed at the end.
-    fn give_up(&self, report: &mut SinkReport) {
+    fn leave_behind(&self, report: &mut SinkReport) {
         let given = self.shared.counters.given.get();
         let missed = report.missed;
         let (unsuited, spooled) = (report.unsuited, report.spooled);

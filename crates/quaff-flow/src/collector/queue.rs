@@ -16,7 +16,7 @@ impl<T> Clone for Queue<T> {
     }
 }
 
-/// Closes a queue when its consumer ends, however that is: nobody waits for room that nobody makes.
+/// Closes a queue when its consumer ends, however that is: no producer waits for room that is never made.
 #[derive(Debug)]
 pub(super) struct CloseAtEnd<T>(pub(super) Queue<T>);
 

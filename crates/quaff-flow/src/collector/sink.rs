@@ -30,8 +30,8 @@ pub(super) struct Shared {
     /// The run did not start: nothing is written. The thread that started the sink sets it before it closes the queue,
     /// whose lock orders it.
     pub(super) is_abandoned: AtomicBool,
-    /// A file takes nothing more: 1 since its reader closed it, 2 since an error. The sink writes it, the exporter reads
-    /// it: Relaxed, as it is a fact of its own.
+    /// A file takes nothing more: 1 since its reader closed it, 2 since an error. The sink writes it, the exporter
+    /// reads it: Relaxed, as it is a fact of its own.
     pub(super) ended: AtomicU8,
     pub(super) failure: Mutex<Option<String>>,
     /// A conversation is one record of this sink.

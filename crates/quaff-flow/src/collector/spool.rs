@@ -35,7 +35,8 @@ pub(super) struct Spool {
     /// Complete segments, the oldest first.
     segments: VecDeque<Segment>,
     writing: Option<Writing>,
-    /// Segments of which messages are on their way, the oldest first; the last one is that of `reading`, if there is one.
+    /// Segments of which messages are on their way, the oldest first; the last one is that of `reading`, if there is
+    /// one.
     delivering: VecDeque<Delivery>,
     reading: Option<Reading>,
     next: u32,
@@ -192,7 +193,8 @@ impl Spool {
         }
     }
 
-    /// Takes the oldest message; `None` if none waits. Its segment stays until [`Self::acknowledged`] counts the last one.
+    /// Takes the oldest message; `None` if none waits. Its segment stays until [`Self::acknowledged`] counts the last
+    /// one.
     pub(super) fn pop(&mut self) -> io::Result<Option<Taken>> {
         loop {
             if self.reading.is_none() && !self.read_segment()? {
@@ -294,7 +296,7 @@ fn keep_rest(segment: &Segment) -> io::Result<()> {
     fs::rename(aside, &segment.path)
 }
 
-/// Creates a file that nobody else has made, which others cannot read.
+/// Creates a file, which others cannot read, unless there is one already.
 fn create(path: &Path) -> io::Result<File> {
     File::options().write(true).create_new(true).mode(0o640).open(path)
 }

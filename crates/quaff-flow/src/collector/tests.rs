@@ -591,7 +591,7 @@ fn a_file_that_blocks_is_left_behind_and_counted() {
     let packets = records.iter().map(FlowRecord::packets).sum::<u64>();
     sinks.send(&records, START_NS);
     let report = sinks.stop(Duration::from_millis(100)).remove(0);
-    // The call returned although nobody reads.
+    // The call returned although the pipe has no reader.
     assert!(report.sent.records < 20_000 && report.failure.is_some(), "{report:?}");
     assert_eq!(report.sent.packets + report.missed.at_end.packets, packets);
     drop(reader);
@@ -617,9 +617,9 @@ fn a_file_is_emptied_when_the_run_has_begun_and_not_before() {
     assert!(!std::fs::read_to_string(&path).unwrap().contains("yesterday"));
 }
 
-/// A write that panics ends the sink: nobody waits for it.
+/// A write that panics ends the sink, and the meter does not wait for it.
 #[test]
-fn a_sink_that_panics_stops_nobody() {
+fn a_sink_that_panics_stops_no_meter() {
     struct Panics;
     impl std::io::Write for Panics {
         fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {

@@ -117,8 +117,8 @@ pub(super) struct TlsStream {
 }
 
 impl TlsStream {
-    /// Appends the records of TLS for these bytes. A session takes no more after 2^24 records of AES-GCM (RFC 8446, 5.5),
-    /// or when it was closed.
+    /// Appends the records of TLS for these bytes. A session takes no more after 2^24 records of AES-GCM (RFC 8446,
+    /// 5.5), or when it was closed.
     pub(super) fn encrypt(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
         let written = self.connection.writer().write_all(bytes);
         self.drain(out);

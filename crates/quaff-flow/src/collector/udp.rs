@@ -41,8 +41,8 @@ impl UdpLink {
         Ok(Self { socket, is_ipv6, session: Session::new(version) })
     }
 
-    /// The longest message, by the MTU of the path as far as it is known. The kernel learns it from what a router refused,
-    /// or from a change of the route, and then refuses longer ones itself.
+    /// The longest message, by the MTU of the path as far as it is known. The kernel learns it from what a router
+    /// refused, or from a change of the route, and then refuses longer ones itself.
     pub(super) fn message_bytes_max(&self) -> usize {
         let headers = if self.is_ipv6 { 48 } else { 28 };
         path_mtu(&self.socket, self.is_ipv6).unwrap_or(MTU_UNKNOWN).min(MTU_MAX).saturating_sub(headers)

@@ -226,7 +226,8 @@ impl Templated {
     fn new(plan: &EncoderPlan, dialect: Dialect) -> Result<Self, TemplateError> {
         let is_biflow = plan.template.is_biflow();
         let compiled = |is_ipv6, with_reverse| plan.template.plan(dialect, is_ipv6, with_reverse);
-        // NetFlow v9 has one template for both, as its collectors know it; and without any forward field there is no other.
+        // NetFlow v9 has one template for both, as its collectors know it; and without any forward field there is no
+        // other.
         let is_shared = is_biflow && (dialect == Dialect::V9 || compiled(false, false)?.steps.is_empty());
         let plans = [
             [compiled(false, is_shared)?, compiled(false, true)?],

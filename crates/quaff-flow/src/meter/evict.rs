@@ -9,8 +9,8 @@ const LOOKS: u32 = 64;
 
 impl Meter {
     /// Ends one flow. A hand goes round all records and passes those that had packets since it came by: the one that
-    /// leaves had none for a whole round. A record that became free is the next to be taken, so flows of one packet leave
-    /// in the order in which they came.
+    /// leaves had none for a whole round. A record that became free is the next to be taken, so flows of one packet
+    /// leave in the order in which they came.
     #[cold]
     pub(super) fn make_room(&mut self, sink: &mut dyn FlowSink) {
         for look in 0..=LOOKS {

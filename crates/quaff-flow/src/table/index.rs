@@ -239,7 +239,7 @@ impl Index {
         let bit = 1 << self.bits;
         let (old, new) = ((self.lines - bit) as usize, self.lines as usize);
         if self.bits == 27 {
-            return; // 2^27 lines have 2^29 flows: a pool has at most twice as many, and lines go on in others.
+            return; // 2^27 lines have 2^29 flows: a pool has at most twice as many, and lines are continued by others.
         }
         self.push_line();
         if self.lines == bit * 2 {

@@ -3,10 +3,10 @@
 use crate::Result;
 use crate::gauge::MeterGauges;
 use crate::output::{Records, RecordsInlet};
-use quaff_flow::collector::{SinkReport, Sinks};
+use quaff_flow::collector::{AllEnded, SinkReport, Sinks};
 use quaff_flow::record::FlowRecord;
 use quaff_os::clock::wall_ns;
-use quaff_os::{Stop, Wakeup};
+use quaff_os::{Reason, Stop, Wakeup};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -19,6 +19,7 @@ const COUNT: Duration = Duration::from_millis(250);
 const ROOM_WAIT: Duration = Duration::from_millis(1);
 /// Time that sinks have at the end for what they were given.
 const END: Duration = Duration::from_secs(10);
+const END_LEAST: Duration = Duration::from_secs(1);
 
 /// The counters of the sinks, which the exporter updates and others read.
 #[derive(Debug, Clone, Default)]
@@ -95,7 +96,9 @@ impl Exporter {
         }
         self.count();
         self.pass_ledger();
-        Ok(Exported { sinks: self.sinks.stop(END) })
+        // What is left of the time that waits after the stop have used.
+        let left = self.end.map_or(END, |end| end.saturating_duration_since(Instant::now()).max(END_LEAST));
+        Ok(Exported { sinks: self.sinks.stop(left) })
     }
 
     /// Passes a list of each lane on; returns whether there was one.
@@ -127,25 +130,34 @@ impl Exporter {
         }
     }
 
-    /// Returns the lists that no sink reads any longer, the oldest first.
+    /// Returns the lists that no sink reads any longer. One that stands still has only those that its queue took.
     fn recycle(&mut self) {
-        while let Some((lane, list)) = self.lent.pop_front() {
+        for _ in 0..self.lent.len() {
+            let Some((lane, list)) = self.lent.pop_front() else { return };
             match Arc::try_unwrap(list) {
                 Ok(mut list) => {
                     list.clear();
                     // The lane keeps a few only; others are freed.
                     drop(self.inlets[lane].free.push(list));
                 }
-                Err(list) => {
-                    self.lent.push_front((lane, list));
-                    return;
-                }
+                Err(list) => self.lent.push_back((lane, list)),
             }
         }
     }
 
+    /// Shows the counters, and ends a run whose sums are wrong, or that has nowhere to write any more.
     fn count(&mut self) {
         self.counted = Instant::now();
+        match self.sinks.all_ended() {
+            None => {}
+            Some(AllEnded::Closed) => self.stop.raise(Reason::OutputClosed),
+            Some(AllEnded::Failed(error)) => self.stop.raise(Reason::WriteError(error)),
+        }
+        for meter in &self.meters {
+            if let Err(words) = meter.ledger().check() {
+                self.stop.raise(Reason::Failed(format!("a defect of quaff: {words}")));
+            }
+        }
         // From files, the same packets give the same exports: only the end has counters.
         if self.is_live {
             self.pass_ledger();

@@ -23,13 +23,19 @@ use crate::{Error, Result};
 use export::{Exported, Exporter, SharedCounters};
 use quaff_file::Interfaces;
 use quaff_file::write::{Format, Output};
-use quaff_flow::collector::{FileKind, Pressure, SinkPlan, SinkReport, Sinks, SinksPlan, Target};
+use quaff_flow::collector::{FileKind, Pressure, SinkPlan, SinkReport, Sinks, SinksPlan, Target, Transport};
 use quaff_flow::export::Interface;
 use quaff_flow::plan::MeterPlan;
+use quaff_os::sandbox::{Limits, Sandbox};
 use quaff_os::{Stop, Wakeup, rtnl};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
+
+/// Least memory of a table, bytes.
+const BYTES_LEAST: u64 = 1 << 20;
 
 /// The plan of a run of flow metering.
 pub struct FlowsPlan {
@@ -41,6 +47,11 @@ pub struct FlowsPlan {
     pub is_round_robin: bool,
     /// Records that may wait for each sink.
     pub queue_records: usize,
+    /// What the caller writes beside the sinks, and stdout if a sink has it: none of them may be an input.
+    pub also_written: Vec<Output>,
+    /// The process gives away its capabilities, and all paths and TCP ports but those that it needs, when all has
+    /// started. For a process that does nothing else.
+    pub is_sandboxed: bool,
 }
 
 /// A running meter.
@@ -64,9 +75,10 @@ impl FlowsPlan {
     pub fn validate(mut self) -> Result<Self> {
         self.input = self.input.validate()?;
         let refuse = |words: &str| Err(Error::Plan(words.into()));
-        let MeterPlan { active_ns, idle_ns, flows_max, .. } = self.meter;
+        let MeterPlan { active_ns, idle_ns, flows_max, bytes_max, .. } = self.meter;
         match () {
             () if active_ns == 0 || idle_ns == 0 => refuse("`active` and `idle` must be more than 0"),
+            () if bytes_max < BYTES_LEAST => refuse("`max-memory` must be at least 1M"),
             () if flows_max == 0 => refuse("`max-flows` must be at least 1"),
             () => Ok(self),
         }
@@ -78,7 +90,36 @@ impl FlowsPlan {
             SinkPlan::File { target: Target::Path(path), .. } => Some(Output::File(path.clone())),
             _ => None,
         };
-        self.sinks.iter().filter_map(path).collect()
+        self.sinks.iter().filter_map(path).chain(self.also_written.clone()).collect()
+    }
+
+    /// What the run needs after its start; sockets and files are open then. System calls are not restricted: collectors
+    /// over TCP are connected again.
+    fn limits(&self) -> Limits {
+        let is_path = |path: &&PathBuf| path.as_os_str() != "-";
+        let read = self.input.read.iter().flat_map(|read| &read.files).filter(is_path).cloned();
+        let collectors = self.sinks.iter().filter_map(|sink| match sink {
+            SinkPlan::Collector(collector) => Some(collector),
+            SinkPlan::File { .. } => None,
+        });
+        let spools =
+            collectors.clone().filter_map(|plan| plan.spool.as_ref().map(|spool| spool.folder.clone()));
+        let folder = |output: &Output| match output {
+            Output::File(path) => {
+                let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+                Some(folder.unwrap_or(Path::new(".")).to_owned())
+            }
+            _ => None,
+        };
+        Limits {
+            read: read.collect(),
+            write: spools.chain(self.also_written.iter().filter_map(folder)).collect(),
+            connect: collectors
+                .filter(|plan| plan.url.transport != Transport::Udp)
+                .map(|plan| plan.url.port)
+                .collect(),
+            ..Limits::default()
+        }
     }
 }
 
@@ -88,21 +129,23 @@ impl Flows {
         let plan = plan.validate()?;
         let (described, files) = (Declaration::AsDescribed, plan.files());
         let outputs: Vec<_> = files.iter().collect();
+        refuse_one_file_twice(&outputs)?;
         let prepared = Sources::prepare(&plan.input, &outputs, Format::default(), described, &stop)?;
         // Before the sinks: the exporter starts at the time of the first packet.
         let sources = prepared.open(&plan.input, &stop)?;
-        let FlowsPlan { input, meter, mut sinks, is_round_robin, queue_records } = plan;
+        let limits = plan.is_sandboxed.then(|| plan.limits());
+        let FlowsPlan { input, meter, mut sinks, is_round_robin, queue_records, .. } = plan;
         describe(&mut sinks, &sources);
         let pressure = if sources.is_live { Pressure::Drop } else { Pressure::Wait(stop.clone()) };
-        let shared = SinksPlan { pressure, is_round_robin, queue_records, now_ns: sources.start_ns };
+        let (is_prompt, now_ns) = (!sources.is_at_once, sources.start_ns);
+        let shared = SinksPlan { pressure, is_round_robin, queue_records, now_ns, is_prompt };
         let sinks = Sinks::start(sinks, shared)?;
         let (wakeup, (end, ends)) = (Wakeup::new()?, channel());
         let (mut meters, mut inlets, mut lane_ends) = (Vec::new(), Vec::new(), Vec::new());
         for _ in &sources.lanes {
             let interfaces = sources.interfaces.clone();
-            let has_tunnels = input.decap.is_some();
-            let (output, inlet) =
-                Meter::new(&meter, interfaces, has_tunnels, sources.is_live, wakeup.clone(), end.clone());
+            let kind = (sources.is_live, sources.is_at_once);
+            let (output, inlet) = Meter::new(&meter, interfaces, kind, wakeup.clone(), end.clone());
             meters.push(output.gauges());
             inlets.push(inlet);
             lane_ends.push(LaneEnd { stages: Vec::new(), output: Box::new(output) });
@@ -112,7 +155,14 @@ impl Flows {
         let counters = exporter.counters();
         // On failure the exporter is dropped first, so that no lane waits for it.
         let started = match run.start_lanes(sources, lane_ends) {
-            Ok(()) => start_thread("quaff-export", &stop, None, || Ok(exporter), Exporter::run),
+            Ok(()) => {
+                let exporter = start_thread("quaff-export", &stop, None, || Ok(exporter), Exporter::run);
+                let sandbox = limits.as_ref().map(Sandbox::confine).transpose();
+                exporter.and_then(|exporter| {
+                    run.notes.extend(sandbox?.into_iter().flat_map(|sandbox| sandbox.notes));
+                    Ok(exporter)
+                })
+            }
             Err(error) => {
                 drop(exporter);
                 Err(error)
@@ -159,18 +209,51 @@ impl Flows {
     }
 }
 
-/// Tells the sinks the start of the exporter and the interfaces.
+/// Refuses a file that two outputs would write.
+fn refuse_one_file_twice(outputs: &[&Output]) -> Result<()> {
+    let mut known = Vec::new();
+    for path in outputs.iter().map(|output| match output {
+        Output::Stdout => Path::new("/dev/stdout"),
+        Output::File(path) => path.as_path(),
+        _ => Path::new(""),
+    }) {
+        let place = match path.metadata() {
+            Ok(meta) if meta.is_file() => Place::Known(meta.dev(), meta.ino()),
+            // A device or a pipe takes the bytes of both.
+            Ok(_) => continue,
+            Err(_) => Place::New(std::path::absolute(path).unwrap_or_default()),
+        };
+        if !path.as_os_str().is_empty() && known.contains(&place) {
+            let words = format!("{} would be written twice at once: give another file", path.display());
+            return Err(Error::Plan(words));
+        }
+        known.push(place);
+    }
+    Ok(())
+}
+
+/// A file, as it can be recognised.
+#[derive(Debug, PartialEq, Eq)]
+enum Place {
+    /// Device and inode.
+    Known(u64, u64),
+    New(PathBuf),
+}
+
+/// Fills in the start of the exporter and the interfaces.
 fn describe(sinks: &mut [SinkPlan], sources: &Sources) {
+    // Before the first packet: a time of 0 ms since the start is none for some collectors.
+    let boot_ns = sources.start_ns.saturating_sub(1_000_000_000);
     let interfaces = if sources.is_live { indexed(&sources.interfaces) } else { Vec::new() };
     for sink in sinks {
         let scene = match sink {
             SinkPlan::Collector(collector) => {
-                collector.encoder.boot_ns = sources.start_ns;
+                collector.encoder.boot_ns = boot_ns;
                 &mut collector.scene
             }
             SinkPlan::File { kind, scene, .. } => {
                 if let FileKind::Ipfix(encoder) = kind {
-                    encoder.boot_ns = sources.start_ns;
+                    encoder.boot_ns = boot_ns;
                 }
                 scene
             }

@@ -31,8 +31,8 @@ pub struct FlowReport {
     pub packets_ignored: u64,
     pub bytes_ignored: u64,
     pub ignored: Ignored,
-    /// Packets of flows that are still in the table, and fragments that still wait for their first one: 0 unless the run
-    /// failed.
+    /// Packets of flows that are still in the table, and fragments that still wait for their first one: 0 unless the
+    /// run failed.
     pub packets_live: u64,
     pub packets_held: u64,
     /// Records by the reason of their end.
@@ -62,8 +62,8 @@ pub struct FlowReport {
     /// In none of the sums.
     pub below_tap: BelowTap,
     pub verdict: Verdict,
-    /// The verdict is [`Verdict::Lossless`]: every wanted packet is in a flow, or ignored by a counted reason, and every
-    /// sink got every record.
+    /// The verdict is [`Verdict::Lossless`]: every wanted packet is in a flow, or ignored by a counted reason, and
+    /// every sink got every record.
     pub lossless: bool,
     /// Reasons of the verdict beside the sums; `notes` has them too.
     #[serde(skip)]
@@ -124,6 +124,8 @@ pub(super) fn sum_up(
     let ledger: FlowLedger = meters.iter().map(|meter| meter.ledger).sum();
     let missed = not_queued(&meters);
     end.reasons.lossy.extend(missed_words(&sinks));
+    end.reasons.unknown.extend(sinks.iter().filter_map(spooled_words));
+    end.reasons.unknown.extend(sinks.iter().filter_map(refused_words));
     end.reasons.notes.extend(sinks.iter().filter_map(unsuited_words));
     let lanes = end.lanes.clone();
     let written = sum(&lanes, |lane| lane.packed);
@@ -253,6 +255,25 @@ fn missed_words(sinks: &[SinkReport]) -> Vec<String> {
         (missed > 0).then(|| format!("{} missed {missed} records{failure}", sink.name))
     };
     sinks.iter().filter_map(words).collect()
+}
+
+/// A sentence about records that no collector has yet.
+fn spooled_words(sink: &SinkReport) -> Option<String> {
+    let records = sink.spooled.records.saturating_sub(sink.from_spool.records);
+    let words =
+        || format!("{records} records for {} are in its spool, and the next run sends them", sink.name);
+    (records > 0).then(words)
+}
+
+/// A sentence about messages over UDP that the other side has refused.
+fn refused_words(sink: &SinkReport) -> Option<String> {
+    let words = || {
+        format!(
+            "{} errors of {} messages to {}: perhaps no collector listens there",
+            sink.errors, sink.messages, sink.name
+        )
+    };
+    (sink.errors > 0 && sink.name.starts_with("udp://")).then(words)
 }
 
 /// A sentence about records that a format cannot hold.

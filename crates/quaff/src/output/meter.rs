@@ -53,7 +53,11 @@ pub(crate) struct Meter {
     links: Links,
     outbound: Outbound,
     is_live: bool,
+    /// All packets exist already: records leave in full lists.
+    is_at_once: bool,
     taken: u64,
+    /// CLOCK_MONOTONIC when packets were taken last, ns.
+    taken_ns: u64,
     gauges: Arc<MeterGauges>,
     /// CLOCK_MONOTONIC when they were set last, ns.
     shown_ns: u64,
@@ -92,21 +96,32 @@ fn add(missed: &mut FlowSum, records: &[FlowRecord]) {
 }
 
 impl Meter {
-    /// A meter for the packets of `interfaces`, and the exporter's end of its queue. `has_tunnels`: the lane removes
-    /// tunnels. `end` receives the results; `wakeup` is signalled with each list.
+    /// A meter for the packets of `interfaces`, and the exporter's end of its queue. `end` receives the results;
+    /// `wakeup` is signalled with each list.
     pub(crate) fn new(
         plan: &MeterPlan,
         interfaces: Interfaces,
-        has_tunnels: bool,
-        is_live: bool,
+        (is_live, is_at_once): (bool, bool),
         wakeup: Wakeup,
         end: Sender<MeterEnd>,
     ) -> (Self, RecordsInlet) {
         let (outbound, inlet) = Outbound::new(LISTS_MAX, !is_live, wakeup);
-        let links = Links { interfaces, has_tunnels, known: Vec::new() };
+        let links = Links { interfaces, known: Vec::new() };
         let (meter, clock) = (FlowMeter::new(plan.clone(), secret()), Clock::new(plan.idle_ns));
         let gauges = Arc::default();
-        let output = Self { meter, clock, links, outbound, is_live, taken: 0, gauges, shown_ns: 0, end };
+        let output = Self {
+            meter,
+            clock,
+            links,
+            outbound,
+            is_live,
+            is_at_once,
+            taken: 0,
+            taken_ns: 0,
+            gauges,
+            shown_ns: 0,
+            end,
+        };
         (output, inlet)
     }
 
@@ -129,14 +144,14 @@ impl Output for Meter {
         let mut packets = [Packet::default(); PACKETS];
         for frames in frames.chunks(PACKETS) {
             for (packet, frame) in packets.iter_mut().zip(frames) {
-                let (linktype, tunnel) = self.links.of(frame.interface);
+                let Link { linktype, interface, tunnel } = self.links.of(frame.interface);
                 *packet = Packet {
                     bytes: memory.of(frame),
                     time_ns: frame.time_ns,
                     now: Some(self.clock.see(frame.time_ns)),
                     wire_bytes: frame.wire_len,
                     linktype,
-                    interface: frame.interface,
+                    interface,
                     tag: (frame.tpid != 0).then_some((frame.tpid, frame.tci)),
                     tunnel,
                 };
@@ -144,16 +159,19 @@ impl Output for Meter {
             self.meter.take(&packets[..frames.len()], &mut self.outbound);
         }
         self.taken += frames.len() as u64;
+        self.taken_ns = now.steady_ns;
         frames.len()
     }
 
     fn tick(&mut self, now: Now, is_idle: bool, _: &dyn Fn(&mut Counts)) {
         // The clock of this machine means nothing for a file. A card's clock may be ahead of it.
         let past_ns = now.wall_ns.saturating_sub(GRACE_NS);
-        if self.is_live && is_idle && past_ns > self.clock.now().ns {
+        // Packets may arrive of which no stage leaves one: flows end all the same.
+        let rests = is_idle || now.steady_ns.saturating_sub(self.taken_ns) >= IDLE_NS;
+        if self.is_live && rests && past_ns > self.clock.now().ns {
             self.meter.nudge(self.clock.see(past_ns), &mut self.outbound);
         }
-        if self.is_live && now.steady_ns.saturating_sub(self.outbound.opened_ns) >= FLUSH_NS {
+        if !self.is_at_once && now.steady_ns.saturating_sub(self.outbound.opened_ns) >= FLUSH_NS {
             self.outbound.pass_on();
             self.outbound.opened_ns = now.steady_ns;
         }
@@ -164,8 +182,10 @@ impl Output for Meter {
     }
 
     fn patience_ns(&self, _: Now) -> u64 {
-        let has_work = !self.outbound.open.is_empty() || self.meter.ledger().flows_live > 0;
-        if self.is_live && has_work { IDLE_NS } else { u64::MAX }
+        let ledger = self.meter.ledger();
+        let has_flows = self.is_live && (ledger.flows_live > 0 || ledger.held.packets > 0);
+        let has_records = !self.is_at_once && !self.outbound.open.is_empty();
+        if has_flows || has_records { IDLE_NS } else { u64::MAX }
     }
 
     fn finish(&mut self, _: u64, _: &dyn Fn(&mut Counts)) {
@@ -241,17 +261,26 @@ impl FlowSink for Outbound {
     }
 }
 
-/// The link type and the tunnel of each interface.
+/// The link type of an interface, and where its packets came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Link {
+    linktype: u16,
+    /// The interface, of a session of a tunnel the one around it.
+    interface: u16,
+    /// The number of the session; 0 without one.
+    tunnel: u32,
+}
+
+/// The links of all interfaces.
 struct Links {
     interfaces: Interfaces,
-    has_tunnels: bool,
     /// By number, once a frame of the interface has occurred.
-    known: Vec<Option<(u16, u32)>>,
+    known: Vec<Option<Link>>,
 }
 
 impl Links {
     #[inline]
-    fn of(&mut self, interface: u16) -> (u16, u32) {
+    fn of(&mut self, interface: u16) -> Link {
         match self.known.get(usize::from(interface)) {
             Some(Some(link)) => *link,
             _ => self.learn(interface),
@@ -259,22 +288,16 @@ impl Links {
     }
 
     #[cold]
-    fn learn(&mut self, interface: u16) -> (u16, u32) {
+    fn learn(&mut self, interface: u16) -> Link {
         let found = self.interfaces.get(interface);
-        let linktype = found.as_ref().map_or(ETHERNET.linktype, |interface| interface.linktype);
-        let name = found.filter(|_| self.has_tunnels).map(|interface| interface.name);
-        let link = (linktype, name.as_deref().map_or(0, tunnel_id));
+        let linktype = found.map_or(ETHERNET.linktype, |interface| interface.linktype);
+        let (outermost, session) = self.interfaces.outermost(interface);
+        let link = Link { linktype, interface: outermost, tunnel: session.unwrap_or(0) };
         let at = usize::from(interface);
         self.known.resize(self.known.len().max(at + 1), None);
         self.known[at] = Some(link);
         link
     }
-}
-
-/// The number at the end of a session's name: `eth0 vxlan 10.0.0.1 vni 5`; 0 without one.
-fn tunnel_id(name: &str) -> u32 {
-    let id = name.rsplit_once(' ').and_then(|(_, id)| id.parse::<u64>().ok());
-    id.map_or(0, |id| id as u32)
 }
 
 /// Random numbers, so that an attacker cannot choose flows that meet in the table.
@@ -286,6 +309,7 @@ fn secret() -> [u64; 2] {
 mod tests {
     use super::*;
     use quaff_flow::record::{Direction, EndReason, InitiatorRule, RecordKey};
+    use quaff_wire::pcapng::Interface;
     use std::net::Ipv4Addr;
 
     /// A record of `packets` packets of 100 bytes.
@@ -356,10 +380,45 @@ mod tests {
     }
 
     #[test]
-    fn the_number_of_a_session_is_the_end_of_its_name() {
-        for (name, id) in [("eth0 vxlan 10.0.0.1 vni 5", 5), ("eth0 ipip 10.0.0.1", 0), ("eth0", 0), ("", 0)]
-        {
-            assert_eq!(tunnel_id(name), id, "{name}");
-        }
+    fn packets_of_a_session_came_from_the_interface_around_it() {
+        let named = |name: &str| Interface { name: name.to_owned(), linktype: 101, ..Interface::default() };
+        let interfaces = Interfaces::new(vec![named("Ethernet 2"), named("eth1")]);
+        let session = interfaces.add(named("eth1 vxlan 10.0.0.1 vni 5")).unwrap();
+        interfaces.note_session(session, 1, Some(5));
+        let inner = interfaces.add(named("eth1 vxlan 10.0.0.1 vni 5 gre 10.0.0.2")).unwrap();
+        interfaces.note_session(inner, session, None);
+        let mut links = Links { interfaces, known: Vec::new() };
+        let link = |interface, tunnel| Link { linktype: 101, interface, tunnel };
+        assert_eq!(links.of(0), link(0, 0), "the name of an interface means nothing");
+        assert_eq!((links.of(session), links.of(inner)), (link(1, 5), link(1, 0)));
+    }
+
+    /// Packets that no stage leaves are no reason to keep flows that are idle.
+    #[test]
+    fn flows_end_while_no_packet_reaches_the_meter() {
+        let plan = MeterPlan { idle_ns: 200_000_000, ..MeterPlan::default() };
+        let (end, _ends) = std::sync::mpsc::channel();
+        let interfaces = Interfaces::new(Vec::new());
+        let (mut meter, mut inlet) =
+            Meter::new(&plan, interfaces, (true, false), Wakeup::new().unwrap(), end);
+        let at =
+            |ms: u64| Now { wall_ns: 1_700_000_000_000_000_000 + ms * 1_000_000, steady_ns: ms * 1_000_000 };
+        let frame = quaff_testpackets::ethernet(
+            &[],
+            0x0800,
+            &quaff_testpackets::ipv4([10, 0, 0, 1].into(), [10, 0, 0, 2].into(), 17, &[], &[0; 8]),
+        );
+        let packet = Packet {
+            bytes: &frame,
+            time_ns: at(1000).wall_ns,
+            wire_bytes: frame.len() as u32,
+            linktype: 1,
+            ..Packet::default()
+        };
+        let now = Some(meter.clock.see(packet.time_ns));
+        meter.meter.take(&[Packet { now, ..packet }], &mut meter.outbound);
+        meter.taken_ns = at(1000).steady_ns;
+        (1001..1600).for_each(|ms| meter.tick(at(ms), false, &|_| ()));
+        assert_eq!(lists(&mut inlet), [1]);
     }
 }

@@ -9,6 +9,7 @@ use quaff::plan::{
     DecapPlan, InnerPlan, InputPlan, InterfacePlan, ReadPlan, SNAPLEN_MAX, default_rings_bytes,
 };
 use quaff::source::interfaces_named;
+use quaff_file::write::Output;
 use quaff_flow::plan::{KeyPlan, MeterPlan, Sampling};
 use quaff_wire::tunnel::TunnelKinds;
 use std::hash::{BuildHasher, RandomState};
@@ -70,7 +71,8 @@ pub(crate) struct Args {
     /// Meter only packets that match a tcpdump expression; evaluated in the kernel for interfaces
     #[arg(short, long, value_name = "EXPR", help_heading = "Filter")]
     filter: Option<String>,
-    /// Bytes to look at of each packet; 0 is all [default: 256 of interfaces, all of files and with --decap]
+    /// Bytes to look at of each packet; 0 is all [default: 256 of interfaces, all of files, with --decap, and for
+    /// names of applications]
     #[arg(short, long, value_name = "BYTES", help_heading = "Filter")]
     snaplen: Option<u32>,
     /// Remove tunnel headers and meter the packets inside: auto, or a list of kinds as in 'quaff capture --decap'
@@ -85,30 +87,30 @@ pub(crate) struct Args {
     /// Meter only packets that match a tcpdump expression after decapsulation
     #[arg(long, value_name = "EXPR", requires = "decap", help_heading = "Filter")]
     inner: Option<String>,
-    /// Meter one packet of N: 1/N each N-th, ~1/N at random. Records have what was metered, and say the N
+    /// Meter one packet of N: 1/N each N-th, ~1/N at random. Records count what was metered; the export has the N
     #[arg(long, value_name = "1/N", value_parser = sampling, help_heading = "Filter")]
     sample: Option<Sampling>,
 
-    /// A flow is exported each TIME while it lasts
+    /// Export a flow that lasts every TIME
     #[arg(long, value_name = "TIME", default_value = "120s", value_parser = units::duration, help_heading = "Flows")]
     active: Duration,
-    /// A flow without a packet for TIME ends
+    /// End a flow after TIME without a packet
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = units::duration, help_heading = "Flows")]
     idle: Duration,
-    /// A closed TCP connection without a packet for TIME ends; later packets are still its own until then
+    /// End a closed TCP connection after TIME without a packet; until then late packets are still its own
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = units::duration, help_heading = "Flows")]
     tcp_linger: Duration,
     /// Fields of the key: addresses, ports and protocol always, and a list of vlan, mpls, interface, tos, tunnel
     /// [default: vlan,tunnel]
     #[arg(long, value_name = "FIELDS", value_delimiter = ',', value_parser = KEYS, help_heading = "Flows")]
     key: Option<Vec<String>>,
-    /// Each direction is a flow of its own
+    /// Meter each direction as a flow of its own
     #[arg(long, help_heading = "Flows")]
     uniflow: bool,
     /// Most flows in the table of a lane, such as 500k or 10M [default: 1M]
     #[arg(long, value_name = "N", value_parser = units::whole, help_heading = "Flows")]
     max_flows: Option<u64>,
-    /// Most memory of the table of a lane [default: 1G]
+    /// Most memory of the table of a lane, at least 1M [default: 1G, with --max-flows as much as that needs]
     #[arg(long, value_name = "SIZE", value_parser = units::bytes, help_heading = "Flows")]
     max_memory: Option<u64>,
 
@@ -121,6 +123,10 @@ pub(crate) struct Args {
     /// Cores for the lanes, in the order of -i; the last one also serves further lanes
     #[arg(long, value_name = "N[,N]", value_delimiter = ',', help_heading = "Performance")]
     cpu: Vec<usize>,
+
+    /// Keep the privileges and the paths that the run does not need after its start
+    #[arg(long, help_heading = "Privileges")]
+    no_sandbox: bool,
 
     /// Write the counters as JSON to FILE at the end; '-' is stdout
     #[arg(long, value_name = "FILE", help_heading = "Report")]
@@ -143,13 +149,23 @@ Examples:
 /// Fields of `--key`. Those of nProbe's `-p` that are always in the key are accepted.
 const KEYS: [&str; 8] = ["vlan", "mpls", "interface", "tos", "tunnel", "addresses", "ports", "protocol"];
 
-/// Bytes of a live packet that are looked at: headers, also after tags, labels and extension headers.
+/// Bytes of a live packet that are looked at: headers, also after tags, labels and extension headers, and the first
+/// ones of payload.
 const SNAPLEN_LIVE: u32 = 256;
+const PAYLOAD_LIVE: u16 = 64;
+/// Most flows of a table.
+const FLOWS_MAX: u64 = 1 << 30;
 
 impl Args {
     /// Meters interfaces, not files.
     pub(crate) fn is_live(&self) -> bool {
         !self.interface.is_empty()
+    }
+
+    /// Records or the counters go to stdout.
+    pub(super) fn takes_stdout(&self) -> bool {
+        let files = [self.ledger.as_deref()].into_iter().chain(self.sinks.files());
+        files.flatten().any(|path| path.as_os_str() == "-")
     }
 
     /// The plan, with default sizes for this machine.
@@ -161,7 +177,13 @@ impl Args {
         let (input, meter) = (self.input_plan()?, self.meter_plan()?);
         let sinks = self.sinks.plan(&meter)?;
         let (is_round_robin, queue_records) = (self.sinks.round_robin, self.sinks.queue_records());
-        Ok(FlowsPlan { input, meter, sinks, is_round_robin, queue_records })
+        let also_written = self.ledger.as_deref().into_iter().filter(|path| path.as_os_str() != "-");
+        let mut also_written: Vec<_> = also_written.map(|path| Output::File(path.to_owned())).collect();
+        if self.takes_stdout() {
+            also_written.push(Output::Stdout);
+        }
+        let is_sandboxed = !self.no_sandbox;
+        Ok(FlowsPlan { input, meter, sinks, is_round_robin, queue_records, also_written, is_sandboxed })
     }
 
     fn input_plan(&self) -> anyhow::Result<InputPlan> {
@@ -170,7 +192,10 @@ impl Args {
         let cpu = |lane: usize| self.cpu.get(lane).or(self.cpu.last()).copied();
         let interface = |(lane, name)| InterfacePlan { name, cpu: cpu(lane) };
         let has_text = |text: &String| !text.trim().is_empty();
-        let is_part = self.decap.is_none() && self.is_live();
+        // What an application says of itself is beyond the headers.
+        let extras = self.sinks.extras();
+        let looks_deep = self.decap.is_some() || extras.application || extras.payload_bytes > PAYLOAD_LIVE;
+        let is_part = self.is_live() && !looks_deep;
         let snaplen = self.snaplen.unwrap_or(if is_part { SNAPLEN_LIVE } else { 0 });
         Ok(InputPlan {
             interfaces: names.into_iter().enumerate().map(interface).collect(),
@@ -205,7 +230,12 @@ impl Args {
         let default = MeterPlan::default();
         let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let flows_max = self.max_flows.unwrap_or(default.flows_max.into());
-        let Ok(flows_max) = u32::try_from(flows_max) else { bail!("--max-flows: at most 4294967295") };
+        let flows_max = u32::try_from(flows_max.min(FLOWS_MAX + 1)).unwrap_or(u32::MAX);
+        if u64::from(flows_max) > FLOWS_MAX {
+            bail!("--max-flows: at most {FLOWS_MAX}");
+        }
+        // Who names a number of flows alone gets it.
+        let bytes_max = if self.max_flows.is_some() { u64::MAX } else { default.bytes_max };
         let has = |name: &str| self.key.as_ref().is_some_and(|fields| fields.iter().any(|of| of == name));
         let key = KeyPlan {
             vlan: has("vlan"),
@@ -221,10 +251,9 @@ impl Args {
             idle_ns: ns(self.idle),
             linger_ns: ns(self.tcp_linger),
             flows_max,
-            bytes_max: self.max_memory.unwrap_or(default.bytes_max),
+            bytes_max: self.max_memory.unwrap_or(bytes_max),
             sampling: self.sample.unwrap_or(Sampling::All),
             extras: self.sinks.extras(),
-            ..default
         })
     }
 }
@@ -280,6 +309,26 @@ mod tests {
         for wrong in ["2/3", "1/0", "1/", "9", "~9"] {
             assert!(sampling(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn what_a_template_asks_for_is_looked_at() {
+        let snaplen = |line: &str| plan(line).unwrap().input.snaplen;
+        assert_eq!(snaplen("--read a"), SNAPLEN_MAX);
+        assert_eq!(snaplen("-i lo"), SNAPLEN_LIVE);
+        assert_eq!(snaplen("-i lo -T %IN_BYTES%TLS_SERVER_NAME"), SNAPLEN_MAX);
+        assert_eq!(snaplen("-i lo --zeek a"), SNAPLEN_MAX);
+        assert!(plan("--read a --zeek b").unwrap().meter.extras.tcp, "conn.log has columns for it");
+    }
+
+    #[test]
+    fn limits_are_those_that_were_asked_for() {
+        let meter = |line: &str| plan(line).unwrap().meter;
+        assert_eq!(meter("--read a --max-flows 10M").bytes_max, u64::MAX);
+        assert_eq!(meter("--read a --max-flows 10M --max-memory 1G").bytes_max, 1 << 30);
+        assert!(plan("--read a --max-flows 2G").is_err());
+        assert!(plan("--read a --max-memory 1k").unwrap().validate().is_err());
+        assert!(plan("--read a -V 5 --domain 300 -n udp://h").is_err());
     }
 
     #[test]

@@ -10,12 +10,14 @@ pub(crate) use sinks::unknown_fields;
 use crate::cmd::receiving::{self, Asked, LOOK_END, ReadProgress};
 use crate::exit::Exit;
 use crate::show::{self, LiveLine, message, say};
+use anyhow::ensure;
 use quaff::LaneGauges;
 use quaff::flows::Flows;
 use quaff::plan::InputPlan;
 use quaff_flow::collector::SinkReport;
 use quaff_flow::ledger::FlowLedger;
-use quaff_os::{Reason, Signal, Signals, Stop, Wakeup};
+use quaff_os::{Reason, Signal, Signals, Stop, Wakeup, was_stdout_closed};
+use std::collections::HashMap;
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
@@ -34,6 +36,8 @@ pub(crate) struct Progress {
     /// Records that have left the table, and of those what sinks have missed.
     pub(crate) exported: Totals,
     pub(crate) missed: Totals,
+    /// Records that sinks have sent.
+    pub(crate) sent: Totals,
     /// Flows in the table, and the most so far.
     pub(crate) active: u64,
     pub(crate) allocated: u64,
@@ -62,11 +66,13 @@ pub(crate) struct Totals {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
-    run_with(args, &mut |_| {})
+    let has_line = std::io::stderr().is_terminal() && args.quiet == 0;
+    run_with(args, has_line, &mut |_| {})
 }
 
-/// Runs the meter for another command line too: `look` receives the progress.
-pub(crate) fn run_with(args: &Args, look: &mut dyn FnMut(&Progress)) -> anyhow::Result<Exit> {
+/// Runs the meter for another command line too: `look` receives the progress. `has_line`: a progress line is drawn.
+pub(crate) fn run_with(args: &Args, has_line: bool, look: &mut dyn FnMut(&Progress)) -> anyhow::Result<Exit> {
+    check_stdout(args)?;
     let plan = args.plan()?.validate()?;
     let (signals, stop) = (receiving::signals(&[Signal::SIGUSR1])?, Stop::default());
     let input = plan.input.clone();
@@ -74,7 +80,7 @@ pub(crate) fn run_with(args: &Args, look: &mut dyn FnMut(&Progress)) -> anyhow::
     let started = receiving::start(&signals, &stop, start, |flows| drop(flows.finish()))?;
     let Some(flows) = started else { return Ok(Exit::Failed) };
     greet(args, &input, &flows);
-    watch(args, &input, &flows, &signals, &stop, look)?;
+    watch((args, has_line), &input, &flows, (&signals, &stop), look)?;
     let mut last = progress(&flows);
     let report = flows.finish();
     last.end(&report);
@@ -83,9 +89,21 @@ pub(crate) fn run_with(args: &Args, look: &mut dyn FnMut(&Progress)) -> anyhow::
     Ok(report::exit(&report))
 }
 
+/// Refuses a stdout that records cannot go to: one that was closed, or a terminal for bytes.
+fn check_stdout(args: &Args) -> anyhow::Result<()> {
+    let is_closed = args.takes_stdout() && was_stdout_closed();
+    ensure!(!is_closed, "stdout is closed: name a file instead of '-', or use a pipe");
+    let is_binary = args.sinks.has_binary_stdout() && std::io::stdout().is_terminal();
+    ensure!(!is_binary, "stdout is a terminal, and IPFIX is not text: name a file, or use a pipe");
+    Ok(())
+}
+
 fn greet(args: &Args, input: &InputPlan, flows: &Flows) {
     if args.quiet == 0 {
         flows.notes.iter().for_each(|note| message(note));
+        if args.sinks.is_none() {
+            message("no collector and no file is named: flows are counted only");
+        }
     }
     if input.read.is_none() && args.quiet < 2 {
         // Scripts wait for this word: from now on every packet is metered.
@@ -95,18 +113,18 @@ fn greet(args: &Args, input: &InputPlan, flows: &Flows) {
 
 /// Waits for the end: a signal, the duration, or the meter itself.
 fn watch(
-    args: &Args,
+    (args, has_line): (&Args, bool),
     input: &InputPlan,
     flows: &Flows,
-    signals: &Signals,
-    stop: &Stop,
+    (signals, stop): (&Signals, &Stop),
     look: &mut dyn FnMut(&Progress),
 ) -> anyhow::Result<()> {
     let started = Instant::now();
     let ending = Wakeup::new()?;
     stop.wake(ending.clone());
     let (mut asked, read) = (Asked::default(), ReadProgress::new(input));
-    let live = LiveLine { is_live: std::io::stderr().is_terminal() && args.quiet == 0 };
+    let live = LiveLine { is_live: has_line };
+    let mut failures = Failures::default();
     let (mut line, mut drawn, mut printed) = (report::Line::new(read), started, started);
     while !flows.is_over() {
         let left = args.duration.map_or(LOOK, |time| time.saturating_sub(started.elapsed()).min(LOOK));
@@ -114,6 +132,7 @@ fn watch(
         let heard = signals.next_or(&ending, wait)?.map(|heard| heard.signal);
         let now = progress(flows);
         look(&now);
+        failures.new_ones(&flows.sinks()).iter().for_each(|words| live.print(words));
         match heard {
             Some(Signal::SIGUSR1) => live.print(&show::joined(&line.parts(flows, &now))),
             Some(signal) if asked.is_second(signal, stop) => {
@@ -141,6 +160,30 @@ fn watch(
     Ok(())
 }
 
+/// The errors of sinks that were reported.
+#[derive(Debug, Default)]
+struct Failures(HashMap<String, String>);
+
+impl Failures {
+    /// Sentences about errors that were not there before.
+    fn new_ones(&mut self, sinks: &[SinkReport]) -> Vec<String> {
+        let mut new = Vec::new();
+        for sink in sinks {
+            match &sink.failure {
+                None => drop(self.0.remove(&sink.name)),
+                // As `| head` does.
+                Some(_) if sink.is_closed => {}
+                Some(failure) if self.0.get(&sink.name) != Some(failure) => {
+                    self.0.insert(sink.name.clone(), failure.clone());
+                    new.push(format!("{}: {failure}", sink.name));
+                }
+                Some(_) => {}
+            }
+        }
+        new
+    }
+}
+
 /// The counters of a running meter, of all lanes and sinks.
 fn progress(flows: &Flows) -> Progress {
     let of_lanes = |of: fn(&LaneGauges) -> u64| flows.lanes.iter().map(|lane| of(lane)).sum::<u64>();
@@ -160,6 +203,11 @@ fn progress(flows: &Flows) -> Progress {
             flows: of_sinks(|sink| sink.missed.total().records) + not_queued,
             packets: of_sinks(|sink| sink.missed.total().packets),
             bytes: of_sinks(|sink| sink.missed.total().bytes),
+        },
+        sent: Totals {
+            flows: of_sinks(|sink| sink.sent.records),
+            packets: of_sinks(|sink| sink.sent.packets),
+            bytes: of_sinks(|sink| sink.sent.bytes),
         },
         active: ledger.flows_live,
         allocated: ledger.flows_high,

@@ -7,8 +7,8 @@ use crate::exit::Exit;
 use crate::show::{self, Part, Stream, name};
 use anyhow::Context;
 use quaff::flows::{FlowReport, Flows};
-use quaff::tally::Verdict;
-use quaff_flow::collector::SinkReport;
+use quaff::tally::{Reasons, Verdict};
+use quaff_flow::collector::{FlowSum, SinkReport};
 use quaff_os::Reason;
 use std::time::Instant;
 
@@ -56,19 +56,24 @@ impl Progress {
             packets: report.packets_in_flows,
             bytes: report.bytes_in_flows,
         };
-        let missed = report.sinks.iter().map(|sink| sink.missed.total());
-        let missed = missed.chain([report.missed]).fold(Totals::default(), |sum, of| Totals {
+        let plus = |sum: Totals, of: FlowSum| Totals {
             flows: sum.flows + of.records,
             packets: sum.packets + of.packets,
             bytes: sum.bytes + of.bytes,
-        });
+        };
+        let missed = report.sinks.iter().map(|sink| sink.missed.total());
+        let missed = missed.chain([report.missed]).fold(Totals::default(), plus);
+        let sent = report.sinks.iter().map(|sink| sink.sent).fold(Totals::default(), plus);
         let (allocated, probes_max) = (report.flows_high, report.probes_max);
         let queue_max = report.sinks.iter().map(|sink| sink.queue_max).sum();
         *self = Self {
             packets: report.packets,
             exported,
             missed,
+            sent,
             active: 0,
+            received: report.interfaces.iter().map(|lane| lane.received).sum(),
+            dropped: report.nic_dropped + report.kernel_dropped,
             allocated,
             queued: 0,
             queue_max,
@@ -91,7 +96,13 @@ pub(super) fn print(report: &FlowReport, args: &Args) -> anyhow::Result<()> {
     }
     match args.quiet {
         0 => show::say(words(report).trim_end()),
-        _ => report.failure.iter().for_each(|failure| show::message(failure)),
+        // A status that is not 0 has its reason in words.
+        _ => {
+            let Reasons { lossy, unknown, .. } = &report.reasons;
+            let (lossy, unknown) =
+                if is_closed(report) { (&[][..], &[][..]) } else { (&lossy[..], &unknown[..]) };
+            report.failure.iter().chain(lossy).chain(unknown).for_each(|words| show::message(words));
+        }
     }
     Ok(())
 }
@@ -100,11 +111,28 @@ pub(super) fn print(report: &FlowReport, args: &Args) -> anyhow::Result<()> {
 pub(super) fn exit(report: &FlowReport) -> Exit {
     match report.ended_by {
         _ if report.failure.is_some() => Exit::Failed,
-        Some(Reason::InterfaceGone(_) | Reason::Failed(_)) => Exit::Failed,
+        Some(Reason::WriteError(_) | Reason::InterfaceGone(_) | Reason::Failed(_)) => Exit::Failed,
+        // As `| head` does.
+        _ if is_closed(report) => Exit::Done,
+        _ if has_taken_nothing(report) => Exit::Failed,
         _ if report.input.as_ref().is_some_and(|input| !input.is_whole()) => Exit::Loss,
         _ if report.lossless => Exit::Done,
         _ => Exit::Loss,
     }
+}
+
+/// Returns whether every output is a pipe whose reader closed it.
+fn is_closed(report: &FlowReport) -> bool {
+    !report.sinks.is_empty() && report.sinks.iter().all(|sink| sink.is_closed)
+}
+
+/// Returns whether every output is a file that failed before it took a record.
+fn has_taken_nothing(report: &FlowReport) -> bool {
+    let is_empty = |sink: &SinkReport| {
+        let is_file = !sink.name.contains("://");
+        is_file && sink.failure.is_some() && sink.sent.records == 0 && sink.missed.errors.records > 0
+    };
+    !report.sinks.is_empty() && report.sinks.iter().all(is_empty)
 }
 
 fn words(report: &FlowReport) -> String {

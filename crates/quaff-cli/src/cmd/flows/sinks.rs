@@ -7,8 +7,8 @@ use quaff_flow::collector::{
     Transport,
 };
 use quaff_flow::export::{
-    AsTable, BiflowPolicy, EncoderPlan, Names, Routes, SamplingView, Scene, TEMPLATE_ID, Template, Timeouts,
-    Version,
+    AsTable, BiflowPolicy, EncoderPlan, Names, Routes, SamplingView, Scene, TEMPLATE_ID, Template,
+    TemplateError, Timeouts, Version,
 };
 use quaff_flow::plan::{ExtrasPlan, MeterPlan};
 use std::io;
@@ -23,7 +23,7 @@ pub(crate) struct SinkArgs {
     /// Export to a collector, such as udp://10.0.0.1:4739, tcp://[2001:db8::1]:4739 or tls://host; repeat it for more
     #[arg(short = 'n', long = "collector", value_name = "URL", help_heading = "Export")]
     collector: Vec<CollectorUrl>,
-    /// Collectors get records in turns, instead of all of them each
+    /// Send records to the collectors in turns, instead of all to each
     #[arg(long, requires = "collector", help_heading = "Export")]
     pub(super) round_robin: bool,
     /// Version of the export: 5 or 9 (NetFlow), or 10 (IPFIX)
@@ -49,7 +49,7 @@ pub(crate) struct SinkArgs {
     biflows: BiflowPolicy,
     /// Longest time until a message leaves that is not full
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = units::duration, help_heading = "Export")]
-    linger: Duration,
+    flush: Duration,
     /// Send at most N records per second to each collector, such as 20k
     #[arg(long, value_name = "N", value_parser = units::packets, help_heading = "Export")]
     rate: Option<u64>,
@@ -125,9 +125,26 @@ impl SinkArgs {
         self.queue as usize
     }
 
-    /// The fields that the meter has to compute for the templates.
+    /// The fields that the meter has to compute for the templates, and for the columns of conn.log.
     pub(super) fn extras(&self) -> ExtrasPlan {
-        self.template.as_ref().map_or_else(ExtrasPlan::default, Template::extras)
+        let of_template = self.template.as_ref().map_or_else(ExtrasPlan::default, Template::extras);
+        let is_zeek = self.zeek.is_some();
+        ExtrasPlan {
+            tcp: of_template.tcp || is_zeek,
+            statistics: of_template.statistics || is_zeek,
+            application: of_template.application || is_zeek,
+            ..of_template
+        }
+    }
+
+    /// IPFIX goes to stdout.
+    pub(super) fn has_binary_stdout(&self) -> bool {
+        self.ipfix.as_deref().is_some_and(|path| path.as_os_str() == "-")
+    }
+
+    /// There is no collector and no file.
+    pub(super) fn is_none(&self) -> bool {
+        self.collector.is_empty() && self.files().iter().all(Option::is_none)
     }
 
     pub(super) fn plan(&self, meter: &MeterPlan) -> anyhow::Result<Vec<SinkPlan>> {
@@ -164,6 +181,9 @@ impl SinkArgs {
         if self.version == Version::V5 && self.template.is_some() {
             bail!("--template is for NetFlow v9 and IPFIX: NetFlow v5 has a fixed record");
         }
+        if self.version == Version::V5 && self.domain > 255 {
+            bail!("--domain: the engine ids of NetFlow v5 end at 255");
+        }
         if self.spool.is_some() && !is_stream {
             bail!("--spool is for tcp:// and tls:// collectors: over UDP it is unknown what has arrived");
         }
@@ -183,7 +203,7 @@ impl SinkArgs {
             source: self.source,
             refresh,
             rate: RateLimit { records_per_s, ..RateLimit::default() },
-            linger: self.linger,
+            linger: self.flush,
             spool,
             tls,
             ..plan
@@ -238,6 +258,9 @@ fn separator(text: &str) -> Result<u8, String> {
 
 /// The names of a template that are unknown.
 pub(crate) fn unknown_fields(text: &str) -> Vec<String> {
-    let found = Template::parse_known(text).map(|(_, unknown)| unknown);
-    found.unwrap_or_default().into_iter().map(|unknown| unknown.name).collect()
+    let unknown = match Template::parse_known(text) {
+        Ok((_, unknown)) | Err(TemplateError::Unknown(unknown)) => unknown,
+        Err(_) => Vec::new(),
+    };
+    unknown.into_iter().map(|unknown| unknown.name).collect()
 }

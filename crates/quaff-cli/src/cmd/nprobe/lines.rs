@@ -11,7 +11,8 @@ pub(super) struct Counters {
     pub(super) bytes: u64,
     /// Flows given to the sinks, with their packets and bytes.
     pub(super) exported: Totals,
-    /// Of those, what a sink has missed.
+    /// What sinks have sent, and missed, in records as each of them makes them.
+    pub(super) sent: Totals,
     pub(super) missed: Totals,
     /// Flows in the table, and places in it.
     pub(super) active: u64,
@@ -43,16 +44,18 @@ pub(super) struct Totals {
 pub(super) struct Lines {
     last: Counters,
     last_at: Duration,
-    /// Time of the first packet, as far as it was seen.
+    /// Time of the look before the first packet was seen.
     begun: Option<Duration>,
+    seen_at: Duration,
 }
 
 impl Lines {
     /// Notes the first packet.
     pub(super) fn see(&mut self, now: Duration, counters: &Counters) {
         if counters.packets > 0 {
-            self.begun.get_or_insert(now);
+            self.begun.get_or_insert(self.seen_at);
         }
+        self.seen_at = now;
     }
 
     /// The lines at `now`, a time since the start of the run.
@@ -63,9 +66,10 @@ impl Lines {
         let traffic = |packets: u64, bytes: u64, seconds: f64| {
             format!("[{}][{}]", pps(packets as f64 / seconds), bps(bytes as f64 * 8.0 / seconds))
         };
-        let (packets, bytes) = (counters.packets - last.packets, counters.bytes - last.bytes);
-        let flows = counters.exported.flows - last.exported.flows;
-        let sent = counters.exported.without(counters.missed);
+        // Counters of a lane that failed may be smaller than those that it showed.
+        let (packets, bytes) =
+            (counters.packets.saturating_sub(last.packets), counters.bytes.saturating_sub(last.bytes));
+        let flows = counters.exported.flows.saturating_sub(last.exported.flows);
         let fill = 100.0 * counters.queued as f64 / counters.queue_max.max(1) as f64;
         let (pkts, dropped) = (counters.received, counters.dropped);
         let (last_all, last_dropped) = (last.received + last.dropped, last.dropped);
@@ -97,30 +101,20 @@ impl Lines {
                     counters.packets, counters.probes_max
                 ),
             ),
-            (1468, format!("Flow export stats: {sent}")),
+            (1468, format!("Flow export stats: {}", counters.sent)),
             (1477, format!("Flow drop stats:   {}", counters.missed)),
             (1482, format!("Total flow stats:  {}", counters.exported)),
             (
                 235,
                 format!(
                     "Packet stats (pcap): {pkts}/{dropped} pkts rcvd/dropped [{share:.1}%] [Last {}/{} pkts rcvd/dropped]",
-                    pkts + dropped - last_all,
-                    dropped - last_dropped
+                    (pkts + dropped).saturating_sub(last_all),
+                    dropped.saturating_sub(last_dropped)
                 ),
             ),
         ];
         (self.last, self.last_at) = (*counters, now);
         lines.iter().map(|(line, words)| stamped("nprobe.c", *line, words)).collect()
-    }
-}
-
-impl Totals {
-    fn without(self, other: Self) -> Self {
-        Self {
-            flows: self.flows.saturating_sub(other.flows),
-            packets: self.packets.saturating_sub(other.packets),
-            bytes: self.bytes.saturating_sub(other.bytes),
-        }
     }
 }
 
@@ -177,7 +171,8 @@ mod tests {
             dropped: 234_355,
             ..Counters::default()
         };
-        lines.see(Duration::from_millis(110_000), &Counters { packets: 1, ..Counters::default() });
+        lines.see(Duration::from_millis(110_000), &Counters::default());
+        lines.see(Duration::from_millis(110_250), &Counters { packets: 1, ..Counters::default() });
         let shown = words(&lines.report(Duration::from_millis(117_000), &first));
         assert_eq!(
             shown[..2],

@@ -7,7 +7,7 @@ mod native;
 mod options;
 
 use super::flows::{self, Progress};
-use super::native::{Native, checked};
+use super::native::{Native, checked, print_help};
 use crate::Command;
 use crate::exit::Exit;
 use crate::show::{message, print};
@@ -77,7 +77,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let is_dry_run = args.options.iter().any(|word| word == "--dry-run");
     let options = checked(Options::read(&given(&args.options)?), "nprobe")?;
     if options.has("help") {
-        return help();
+        return print_help("nprobe");
     }
     if options.has("version") {
         print(concat!("quaff ", env!("CARGO_PKG_VERSION"), ", in the place of nProbe"));
@@ -90,7 +90,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     if inputs.is_empty() && !options.has("pcap-file-list") {
         bail!("no interface: name one with -i; 'quaff interfaces' lists them");
     }
+    for list in options.values("pcap-file-list") {
+        std::fs::File::open(list).with_context(|| format!("--pcap-file-list: read {}", list.display()))?;
+    }
+    // As nProbe does: without any known field, the default template.
     let template = options.value("flow-templ").map(|text| template(&text.to_string_lossy()));
+    let template = template.filter(|text| !text.is_empty());
     let native = Native::nprobe(&options, template.as_deref());
     native.notes.iter().for_each(|note| message(note));
     if is_dry_run {
@@ -101,7 +106,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     match crate::read(&native.args)? {
         Command::Flows(flows) => {
             let mut periodic = (options.value("verbose") != Some("0".as_ref())).then(Periodic::new);
-            flows::run_with(&flows, &mut |progress| {
+            // Its own lines tell the progress.
+            flows::run_with(&flows, false, &mut |progress| {
                 if let Some(periodic) = &mut periodic {
                     periodic.look(progress);
                 }
@@ -123,24 +129,16 @@ fn given(words: &[OsString]) -> anyhow::Result<Vec<OsString>> {
     }
 }
 
-/// Prints the help through clap.
-fn help() -> anyhow::Result<Exit> {
-    match crate::read(&["nprobe", "--help"].map(OsString::from)) {
-        Err(error) if error.is::<clap::Error>() => Ok(error.downcast::<clap::Error>()?.print()?),
-        other => other.map(drop),
-    }
-    .map(|()| Exit::Done)
-}
-
 /// A template without the names that are unknown; a line names each of these, as nProbe's does.
 fn template(text: &str) -> String {
     let unknown = flows::unknown_fields(text);
     for name in &unknown {
         print(&stamped("template.c", 2134, &format!("Unable to locate template '{name}'. Discarded.")));
     }
-    let names = text.split('%').skip(1).filter_map(|rest| rest.split_whitespace().next());
-    let known = names.filter(|name| !unknown.iter().any(|other| other == name));
-    known.map(|name| format!("%{name}")).collect::<Vec<_>>().join(" ")
+    // The words are kept as they are: the template knows names of groups too.
+    let is_known = |word: &&str| !unknown.iter().any(|name| word.strip_prefix('%') == Some(name));
+    let spaced = text.replace('%', " %");
+    spaced.split_whitespace().filter(is_known).collect::<Vec<_>>().join(" ")
 }
 
 /// The lines before the first packet, as far as they say what is.
@@ -191,6 +189,7 @@ fn counters(progress: &Progress) -> lines::Counters {
         packets: progress.packets,
         bytes: progress.bytes,
         exported: totals(&progress.exported),
+        sent: totals(&progress.sent),
         missed: totals(&progress.missed),
         active: progress.active,
         allocated: progress.allocated,

@@ -96,6 +96,11 @@ impl Native {
     /// The key, the timeouts and the sampling.
     fn meter(&mut self, options: &Options) {
         let seconds = |name| options.number(name).filter(|seconds| *seconds > 0).map(|n| format!("{n}s"));
+        for name in ["lifetime-timeout", "idle-timeout", "max-num-flows", "queue-timeout"] {
+            if options.has(name) && options.number(name).is_none_or(|number| number == 0) {
+                self.note(format!("--{name} is not a number above 0, so the default holds"));
+            }
+        }
         self.given("--active", seconds("lifetime-timeout"));
         self.given("--idle", seconds("idle-timeout"));
         self.given("--max-flows", options.number("max-num-flows").filter(|n| *n > 0).map(|n| n.to_string()));
@@ -103,10 +108,24 @@ impl Native {
             let mask = mask.to_string_lossy().into_owned();
             let is_set = |part: &str| part.trim() != "0";
             let names = mask.split('/').zip(KEY).filter(|(part, _)| is_set(part)).map(|(_, name)| name);
-            self.value("--key", names.collect::<Vec<_>>().join(","));
+            let mut names: Vec<_> = names.collect();
+            let always = &KEY[1..4];
+            if !always.iter().all(|name| names.contains(name)) {
+                self.note("-p: addresses, ports and protocol are always in the key");
+                names.retain(|name| !always.contains(name));
+                names.extend(always);
+            }
+            if options.has("tunnel") {
+                names.push("tunnel");
+            }
+            self.value("--key", names.join(","));
         }
         // PACKETS:COLLECTED:EXPORTED; the first is ours, '@' says that packets are sampled already.
         let rate = options.value("sample-rate").map(|rate| rate.to_string_lossy().into_owned());
+        if rate.as_deref().is_some_and(|rate| rate.split(':').skip(1).any(|part| !matches!(part, "0" | "1")))
+        {
+            self.note("-S: packets are sampled, flows are not");
+        }
         let packets = rate.as_deref().and_then(|rate| rate.split(':').next());
         match packets.map(|text| (text.strip_prefix('@'), text.trim_start_matches('@').parse::<u64>())) {
             Some((None, Ok(one_in))) if one_in > 1 => self.value("--sample", format!("1/{one_in}")),
@@ -131,15 +150,20 @@ impl Native {
             self.add(["--round-robin"]);
         }
         let version = options.value("flow-version").map(|text| text.to_string_lossy().into_owned());
-        self.value("-V", version.unwrap_or_else(|| VERSION.to_owned()));
-        self.given("-T", template);
+        let version = version.unwrap_or_else(|| VERSION.to_owned());
+        let is_fixed = version == "5";
+        self.value("-V", version);
+        if is_fixed && template.is_some() {
+            self.note("-T has no effect: NetFlow v5 has a fixed record");
+        }
+        self.given("-T", template.filter(|_| !is_fixed));
         self.given("--template-id", options.value("flow-templ-id"));
         match options.value("biflows-export-policy").and_then(|policy| policy.to_str()) {
             Some("1") => self.add(["--biflows", "answered"]),
             Some("2") => self.add(["--biflows", "unanswered"]),
             _ => {}
         }
-        self.given("--linger", options.number("queue-timeout").filter(|n| *n > 0).map(|n| format!("{n}s")));
+        self.given("--flush", options.number("queue-timeout").filter(|n| *n > 0).map(|n| format!("{n}s")));
         self.given("--in-index", options.value("in-iface-idx"));
         self.given("--out-index", options.value("out-iface-idx"));
         self.given("--source", options.value("sender-address"));
@@ -196,10 +220,25 @@ mod tests {
                 "-i eth0 -n a:1,b:2 -a -p 0/1/1/1/0 -S 100:1:1 -M 9",
                 "flows -i eth0 --max-flows 9 --key protocol,addresses,ports --sample 1/100 -n udp://a:1 -n udp://b:2 -V 9",
             ),
+            (
+                "-i eth0 -n none -p 1/0/1/0/0 -5 -t x",
+                "flows -i eth0 --decap auto --key vlan,protocol,addresses,ports,tunnel -V 9",
+            ),
+            ("-i eth0 -n none -p 0/0/0/0/0", "flows -i eth0 --key protocol,addresses,ports -V 9"),
             ("-i eth0 -n 2001:db8::1 -5", "flows -i eth0 --decap auto -n 'udp://[2001:db8::1]:2055' -V 9"),
         ] {
             assert_eq!(native(nprobe).line(), format!("quaff {quaff}"), "nprobe {nprobe}");
         }
+    }
+
+    #[test]
+    fn what_cannot_be_taken_is_noted() {
+        for line in ["-p 0/0/1/0/0", "-t x", "-d 0", "-S 1:1:10", "-M many", "-l 0"] {
+            assert_eq!(native(&format!("-i eth0 -n none {line}")).notes.len(), 1, "{line}");
+        }
+        let args = ["-i", "eth0", "-V", "5", "-T", "%IN_BYTES"].map(OsString::from);
+        let found = Native::nprobe(&Options::read(&args).expect("read"), Some("%IN_BYTES"));
+        assert_eq!((found.notes.len(), found.line().contains("-T")), (1, false));
     }
 
     /// The options with an effect elsewhere than in a native line, or together with another one.

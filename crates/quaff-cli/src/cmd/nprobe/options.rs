@@ -197,16 +197,21 @@ impl Options {
     }
 }
 
-/// The words of a file of options: one option in each line, `-i=eth0` or `--interface=eth0`; `#` begins a comment.
+/// The words of a file of options: one option in each line, `-i=eth0`, `--interface=eth0` or `-i eth0`; `#` begins a
+/// comment.
 pub(super) fn words(file: &str) -> Vec<OsString> {
     let lines = file.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
-    lines
-        .map(|line| match line.split_once('=') {
-            Some((name, value)) => format!("{}={}", name.trim(), value.trim().trim_matches(['"', '\''])),
-            None => line.to_owned(),
-        })
-        .map(OsString::from)
-        .collect()
+    let words = lines.flat_map(|line| {
+        let end = line.find(|c: char| c == '=' || c.is_whitespace()).unwrap_or(line.len());
+        let (name, rest) = line.split_at(end);
+        let value = rest.trim().trim_start_matches('=').trim().trim_matches(['"', '\'']);
+        match (rest.trim().strip_prefix('='), value) {
+            (_, "") => vec![name.to_owned()],
+            (Some(_), value) => vec![format!("{name}={value}")],
+            (None, value) => vec![name.to_owned(), value.to_owned()],
+        }
+    });
+    words.map(OsString::from).collect()
 }
 
 fn by_letter(letter: u8) -> Result<&'static Spec, String> {
@@ -269,6 +274,10 @@ mod tests {
         assert_eq!(options.value("flow-templ"), Some(OsStr::new("%IN_BYTES %PROTOCOL")));
         assert_eq!(options.value("interface"), Some(OsStr::new("eth7")));
         assert!(options.has("daemon-mode"));
+        assert_eq!(options.number("flow-version"), Some(5));
+        let spaced = Options::read(&words("--interface eth0\n-T \"%IN_BYTES %PROTOCOL\"\n")).unwrap();
+        assert_eq!(spaced.value("flow-templ"), Some(OsStr::new("%IN_BYTES %PROTOCOL")));
+        assert_eq!(spaced.value("interface"), Some(OsStr::new("eth0")));
     }
 
     #[test]

@@ -10,7 +10,7 @@ mod stats;
 mod table;
 mod text;
 
-use super::native::{Native, checked};
+use super::native::{Native, checked, print_help};
 use crate::exit::Exit;
 use crate::show::{message, print, say};
 use crate::{Command, cmd};
@@ -133,22 +133,13 @@ fn informed(options: &Options) -> Option<anyhow::Result<Exit>> {
         return Some(Ok(Exit::Done));
     }
     if ["help", "less-help", "more-help"].iter().any(|name| options.has(name)) {
-        return Some(help());
+        return Some(print_help("tcpreplay"));
     }
     options.has("listnics").then(|| {
         print("Available network interfaces:");
         Rtnl::open()?.links()?.iter().for_each(|link| print(&link.name));
         Ok(Exit::Done)
     })
-}
-
-/// Prints the help through clap.
-fn help() -> anyhow::Result<Exit> {
-    match crate::read(&["tcpreplay", "--help"].map(OsString::from)) {
-        Err(error) if error.is::<clap::Error>() => Ok(error.downcast::<clap::Error>()?.print()?),
-        other => other.map(drop),
-    }
-    .map(|()| Exit::Done)
 }
 
 /// The named files, with folders expanded in the order of their names.
