@@ -4,7 +4,7 @@
 //! begins; labels are those of nProbe; elements of ntop (enterprise 35632) keep the numbers that collectors know.
 //! Nothing here touches a record: `value.rs` reads it.
 
-use Kind::{Boolean, IpV4, IpV6, Mac, Micros, Millis, Nanos, Octets, Seconds, Text, U8, U16, U32, U64};
+use DataType::{Boolean, IpV4, IpV6, Mac, Micros, Millis, Nanos, Octets, Seconds, Text, U8, U16, U32, U64};
 use Unit::{Hops, Micro, Milli, Nano, Octet, Packet};
 use Value as V;
 
@@ -25,7 +25,7 @@ const NTOP_V9: u16 = 57472;
 /// An abstract data type, by its number in RFC 5610, 3.1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Kind {
+pub enum DataType {
     Octets = 0,
     U8 = 1,
     U16 = 2,
@@ -140,7 +140,7 @@ pub struct Element {
     pub name: &'static str,
     /// nProbe's label, `IPV4_SRC_ADDR`; empty without one.
     pub label: &'static str,
-    pub kind: Kind,
+    pub kind: DataType,
     /// The length in IPFIX; 65535 is variable.
     pub bytes: u16,
     /// The field type in NetFlow v9; 0 has none.
@@ -166,7 +166,7 @@ const DELTA: u8 = 3;
 const IDENTIFIER: u8 = 4;
 const FLAGS: u8 = 5;
 
-const fn width(kind: Kind) -> u16 {
+const fn width(kind: DataType) -> u16 {
     match kind {
         U8 | Boolean => 1,
         U16 => 2,
@@ -179,7 +179,7 @@ const fn width(kind: Kind) -> u16 {
 }
 
 impl Element {
-    const fn new(id: u16, name: &'static str, label: &'static str, kind: Kind, value: Value) -> Self {
+    const fn new(id: u16, name: &'static str, label: &'static str, kind: DataType, value: Value) -> Self {
         Self {
             id,
             pen: 0,
@@ -200,13 +200,19 @@ impl Element {
     }
 
     /// An element of ntop.
-    const fn ntop(n: u16, name: &'static str, label: &'static str, kind: Kind, value: Value) -> Self {
+    const fn ntop(n: u16, name: &'static str, label: &'static str, kind: DataType, value: Value) -> Self {
         let new = Self::new(n, name, label, kind, value);
         Self { pen: NTOP, v9: NTOP_V9 + n, reversible: false, ..new }
     }
 
     /// An element of quaff, which NetFlow v9 cannot carry.
-    const fn own(id: u16, name: &'static str, kind: Kind, value: Value, description: &'static str) -> Self {
+    const fn own(
+        id: u16,
+        name: &'static str,
+        kind: DataType,
+        value: Value,
+        description: &'static str,
+    ) -> Self {
         Self { pen: PRIVATE, v9: 0, description, ..Self::new(id, name, "", kind, value) }
     }
 
@@ -236,11 +242,11 @@ impl Element {
     }
 }
 
-const fn e(id: u16, name: &'static str, label: &'static str, kind: Kind, value: Value) -> Element {
+const fn e(id: u16, name: &'static str, label: &'static str, kind: DataType, value: Value) -> Element {
     Element::new(id, name, label, kind, value)
 }
 
-const fn n(id: u16, name: &'static str, label: &'static str, kind: Kind, value: Value) -> Element {
+const fn n(id: u16, name: &'static str, label: &'static str, kind: DataType, value: Value) -> Element {
     Element::ntop(id, name, label, kind, value)
 }
 
@@ -294,8 +300,8 @@ pub(crate) static ELEMENTS: &[Element] = &[
     TOP_LABEL,
     e(80, "destinationMacAddress", "IN_DST_MAC", Mac, V::DestinationMac).one_way(),
     e(81, "postSourceMacAddress", "OUT_SRC_MAC", Mac, V::SourceMac).one_way(),
-    e(85, "octetTotalCount", "", U64, V::Bytes).unit(Octet).means(TOTAL),
-    e(86, "packetTotalCount", "", U64, V::Packets).unit(Packet).means(TOTAL),
+    e(85, "octetTotalCount", "OCTET_TOTAL", U64, V::Bytes).unit(Octet).means(TOTAL),
+    e(86, "packetTotalCount", "PACKET_TOTAL", U64, V::Packets).unit(Packet).means(TOTAL),
     e(136, "flowEndReason", "FLOW_END_REASON", U8, V::EndReason).means(IDENTIFIER).one_way(),
     e(139, "icmpTypeCodeIPv6", "", U16, V::IcmpTypeCode).means(IDENTIFIER).one_way(),
     e(148, "flowId", "FLOW_ID", U64, V::FlowId).means(IDENTIFIER).one_way(),
@@ -310,8 +316,8 @@ pub(crate) static ELEMENTS: &[Element] = &[
     e(160, "systemInitTimeMilliseconds", "", Millis, V::InitTime).one_way(),
     e(161, "flowDurationMilliseconds", "FLOW_DURATION_MILLISECONDS", U32, V::Duration).unit(Milli),
     e(162, "flowDurationMicroseconds", "FLOW_DURATION_MICROSECONDS", U32, V::Duration).unit(Micro),
-    e(176, "icmpTypeIPv4", "", U8, V::IcmpType).means(IDENTIFIER).one_way(),
-    e(177, "icmpCodeIPv4", "", U8, V::IcmpCode).means(IDENTIFIER).one_way(),
+    e(176, "icmpTypeIPv4", "ICMP_IPV4_TYPE", U8, V::IcmpType).means(IDENTIFIER).one_way(),
+    e(177, "icmpCodeIPv4", "ICMP_IPV4_CODE", U8, V::IcmpCode).means(IDENTIFIER).one_way(),
     e(178, "icmpTypeIPv6", "", U8, V::IcmpType).means(IDENTIFIER).one_way(),
     e(179, "icmpCodeIPv6", "", U8, V::IcmpCode).means(IDENTIFIER).one_way(),
     e(239, "biflowDirection", "BIFLOW_DIRECTION", U8, V::BiflowDirection).means(IDENTIFIER).one_way(),
@@ -322,6 +328,8 @@ pub(crate) static ELEMENTS: &[Element] = &[
     n(78, "ntopClientTcpFlags", "CLIENT_TCP_FLAGS", U8, V::TcpFlags).means(FLAGS),
     n(79, "ntopServerTcpFlags", "SERVER_TCP_FLAGS", U8, V::TcpFlags).means(FLAGS).reversed(),
     n(106, "ntopUpstreamTunnelId", "UPSTREAM_TUNNEL_ID", U32, V::Tunnel).means(IDENTIFIER),
+    n(107, "ntopLongestFlowPkt", "LONGEST_FLOW_PKT", U16, V::MaxLength).unit(Octet),
+    n(108, "ntopShortestFlowPkt", "SHORTEST_FLOW_PKT", U16, V::MinLength).unit(Octet),
     n(109, "ntopRetransmittedInPkts", "RETRANSMITTED_IN_PKTS", U32, V::Retransmitted).unit(Packet),
     n(110, "ntopRetransmittedOutPkts", "RETRANSMITTED_OUT_PKTS", U32, V::Retransmitted).unit(Packet).reversed(),
     n(111, "ntopOoorderInPkts", "OOORDER_IN_PKTS", U32, V::OutOfOrder).unit(Packet),

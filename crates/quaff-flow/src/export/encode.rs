@@ -1,8 +1,8 @@
 //! One field of a record as the bytes of NetFlow v9 or IPFIX (RFC 7011, 6). Messages and sets are not known here.
 
-use super::element::{Kind, Unit, VARIABLE, Value};
+use super::element::{DataType, Unit, VARIABLE, Value};
 use super::template::{CopyPlan, Step};
-use super::value::{Datum, Scene, View, read};
+use super::value::{Datum, EndRoutes, Scene, View, read};
 use std::net::IpAddr;
 
 /// Seconds from 1900, where NTP begins, to 1970.
@@ -10,40 +10,32 @@ const NTP_OFFSET_S: u64 = 2_208_988_800;
 /// The longest variable field: a record has to fit a message of 64 KiB with others.
 pub(crate) const VARIABLE_BYTES_MAX: usize = 4096;
 
-/// Appends a record. `boot_ms` is the start of the device, ms since 1970, which times of 32 bits count from. Variable
-/// fields have at most `variable_bytes`.
+/// Appends a record. `boot_ms` is the start of the device, ms since 1970, which times of 32 bits count from; each
+/// variable field has at most `variable_max` bytes.
 pub(crate) fn append_record(
     out: &mut Vec<u8>,
     plan: &CopyPlan,
     view: View<'_>,
     scene: &Scene,
     boot_ms: u64,
-    variable_bytes: usize,
+    variable_max: usize,
 ) {
+    let routes = EndRoutes::default();
     for step in &plan.steps {
         let datum = match step.element.value {
             Value::InitTime => Datum::Time(boot_ms * 1_000_000),
-            value => read(value, step.side, view, scene, plan.icmp_in_port),
+            value => read(value, step.side, view, scene, &routes, plan.icmp_in_port),
         };
-        let datum = match datum {
-            Datum::Text(text) if step.bytes == VARIABLE => Datum::Text(cut(text, variable_bytes)),
-            Datum::Bytes(bytes) if step.bytes == VARIABLE => {
-                Datum::Bytes(&bytes[..bytes.len().min(variable_bytes)])
-            }
-            datum => datum,
-        };
-        append_field(out, step, datum, boot_ms);
+        append_field(out, step, datum, boot_ms, variable_max);
     }
 }
 
 /// Appends one field.
-fn append_field(out: &mut Vec<u8>, step: &Step, datum: Datum<'_>, boot_ms: u64) {
+fn append_field(out: &mut Vec<u8>, step: &Step, datum: Datum<'_>, boot_ms: u64, variable_max: usize) {
+    let most = if step.bytes == VARIABLE { variable_max } else { usize::from(step.bytes) };
     match datum {
-        Datum::Text(text) => {
-            let most = if step.bytes == VARIABLE { VARIABLE_BYTES_MAX } else { usize::from(step.bytes) };
-            append_bytes(out, step.bytes, cut(text, most).as_bytes());
-        }
-        Datum::Bytes(bytes) => append_bytes(out, step.bytes, bytes),
+        Datum::Text(text) => append_bytes(out, step.bytes, cut(text, most).as_bytes()),
+        Datum::Bytes(bytes) => append_bytes(out, step.bytes, &bytes[..bytes.len().min(most)]),
         Datum::Ip(IpAddr::V4(ip)) if step.bytes == 4 => out.extend(ip.octets()),
         Datum::Ip(IpAddr::V6(ip)) if step.bytes == 16 => out.extend(ip.octets()),
         Datum::Mac(mac) if step.bytes == 6 => out.extend(mac),
@@ -64,7 +56,7 @@ fn converted(step: &Step, number: u64) -> u64 {
         // 20 bits of label, 3 of traffic class, 1 for the bottom of the stack: the last two are unknown.
         (Value::MplsLabel, _) => number << 4,
         // Type 11: 1 is true, 2 is false (RFC 7011, 6.1.5).
-        _ if step.element.kind == Kind::Boolean => 2 - number.min(1),
+        _ if step.element.kind == DataType::Boolean => 2 - number.min(1),
         // NetFlow v9 has the low eight flags, not a limit of a number.
         (Value::TcpFlags, _) if step.bytes == 1 => number & 0xff,
         _ => number,
@@ -88,11 +80,11 @@ fn append_number(out: &mut Vec<u8>, bytes: u16, number: u64) {
 
 fn append_time(out: &mut Vec<u8>, step: &Step, ns: u64, boot_ms: u64) {
     match step.element.kind {
-        Kind::U32 => append_number(out, 4, (ns / 1_000_000).saturating_sub(boot_ms)),
-        Kind::Seconds => append_number(out, 4, ns / 1_000_000_000),
-        Kind::Millis => out.extend((ns / 1_000_000).to_be_bytes()),
+        DataType::U32 => append_number(out, 4, (ns / 1_000_000).saturating_sub(boot_ms)),
+        DataType::Seconds => append_number(out, 4, ns / 1_000_000_000),
+        DataType::Millis => out.extend((ns / 1_000_000).to_be_bytes()),
         // The low 11 bits of microseconds are zero (RFC 7011, 6.1.9); rounded up, as in `ntp`.
-        Kind::Micros => out.extend((ntp(ns / 1_000 * 1_000).next_multiple_of(0x800)).to_be_bytes()),
+        DataType::Micros => out.extend((ntp(ns / 1_000 * 1_000).next_multiple_of(0x800)).to_be_bytes()),
         _ => out.extend(ntp(ns).to_be_bytes()),
     }
 }
@@ -140,7 +132,7 @@ mod tests {
     fn field(name: &str, datum: Datum<'_>) -> Vec<u8> {
         let plan = Template::parse(&format!("%{name}")).unwrap().plan(Dialect::Ipfix, false, true).unwrap();
         let mut out = Vec::new();
-        append_field(&mut out, &plan.steps[0], datum, 1_000);
+        append_field(&mut out, &plan.steps[0], datum, 1_000, VARIABLE_BYTES_MAX);
         out
     }
 

@@ -1,6 +1,7 @@
 //! An encoder: records in, messages of one format out. It has no socket, no clock and no sequence number.
 
 use super::encode::{VARIABLE_BYTES_MAX, append_record};
+use super::file::WINDOW_TEMPLATE;
 use super::message::{Carried, Entry, Message, Oversize, Packer, Stamp, Uptime, Version};
 use super::options::{self, Statistics, Table, Timeouts};
 use super::template::{CopyPlan, Dialect, Template, TemplateError};
@@ -12,11 +13,11 @@ use crate::record::FlowRecord;
 /// The number of the first template unless the user sets one, as in nProbe.
 pub const TEMPLATE_ID: u16 = 257;
 /// Numbers below this are those of sets (RFC 7011, 3.4.1).
-const TEMPLATE_ID_MIN: u16 = 256;
+pub(crate) const TEMPLATE_ID_MIN: u16 = 256;
+/// The last number from which those of all templates, and of a file's time window, fit 16 bits.
+const TEMPLATE_ID_MAX: u16 = u16::MAX - WINDOW_TEMPLATE;
 /// Templates of records: both families, with and without the reverse direction. Options follow.
 const RECORD_TEMPLATES: u16 = 4;
-/// Numbers after a template's that an exporter may use: those of options, and that of a file's time window.
-const IDS_AFTER_FIRST: u16 = 44;
 
 /// The records that a conversation becomes, where a template has the reverse direction.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -82,12 +83,12 @@ pub struct Unencoded {
 pub struct Encoder {
     plan: EncoderPlan,
     scene: Scene,
-    format: Format,
+    format: WireFormat,
     unencoded: Unencoded,
 }
 
 #[derive(Debug)]
-enum Format {
+enum WireFormat {
     V5(v5::Encoder),
     Templated(Box<Templated>),
 }
@@ -109,14 +110,10 @@ struct Templated {
 impl Encoder {
     /// Compiles the template.
     pub fn new(plan: EncoderPlan, scene: Scene) -> Result<Self, TemplateError> {
-        let ids = TEMPLATE_ID_MIN..=u16::MAX - IDS_AFTER_FIRST;
-        if !ids.contains(&plan.template_id) {
-            return Err(TemplateError::Id { id: plan.template_id, max: *ids.end() });
-        }
         let format = match plan.version {
-            Version::V5 => Format::V5(v5::Encoder::new(plan.boot_ns, plan.bytes_max)),
-            Version::V9 => Format::Templated(Box::new(Templated::new(&plan, Dialect::V9)?)),
-            Version::Ipfix => Format::Templated(Box::new(Templated::new(&plan, Dialect::Ipfix)?)),
+            Version::V5 => WireFormat::V5(v5::Encoder::new(plan.boot_ns, plan.bytes_max)),
+            Version::V9 => WireFormat::Templated(Box::new(Templated::new(&plan, Dialect::V9)?)),
+            Version::Ipfix => WireFormat::Templated(Box::new(Templated::new(&plan, Dialect::Ipfix)?)),
         };
         Ok(Self { plan, scene, format, unencoded: Unencoded::default() })
     }
@@ -145,20 +142,20 @@ impl Encoder {
             return;
         }
         match &mut self.format {
-            Format::Templated(templated) if templated.is_biflow => {
+            WireFormat::Templated(templated) if templated.is_biflow => {
                 let view = View::whole(record);
                 if templated.push(view, &self.scene, &self.plan, now_ns) == Err(Oversize) {
                     self.unencoded.too_long += carried(view, true);
                 }
             }
-            Format::Templated(templated) => {
+            WireFormat::Templated(templated) => {
                 for view in View::directions(record) {
                     if templated.push(view, &self.scene, &self.plan, now_ns) == Err(Oversize) {
                         self.unencoded.too_long += carried(view, false);
                     }
                 }
             }
-            Format::V5(encoder) => {
+            WireFormat::V5(encoder) => {
                 for view in View::directions(record) {
                     if !encoder.push(view, &self.scene, now_ns) {
                         self.unencoded.not_in_v5 += carried(view, false);
@@ -171,16 +168,16 @@ impl Encoder {
     /// Completes the message that is being filled.
     pub fn flush(&mut self, now_ns: u64) {
         match &mut self.format {
-            Format::Templated(templated) => templated.flush(now_ns),
-            Format::V5(encoder) => encoder.flush(&self.scene, now_ns),
+            WireFormat::Templated(templated) => templated.flush(now_ns),
+            WireFormat::V5(encoder) => encoder.flush(&self.scene, now_ns),
         }
     }
 
     /// Returns the next complete message.
     pub fn pop(&mut self) -> Option<Message> {
         match &mut self.format {
-            Format::Templated(templated) => templated.packer.ready.pop_front(),
-            Format::V5(encoder) => encoder.ready.pop_front(),
+            WireFormat::Templated(templated) => templated.packer.ready.pop_front(),
+            WireFormat::V5(encoder) => encoder.ready.pop_front(),
         }
     }
 
@@ -188,17 +185,16 @@ impl Encoder {
     /// not change.
     pub fn announce(&self, now_ns: u64) -> Vec<Message> {
         match &self.format {
-            Format::Templated(templated) => templated.announce(&self.plan, &self.scene, now_ns),
-            Format::V5(_) => Vec::new(),
+            WireFormat::Templated(templated) => templated.announce(&self.plan, &self.scene, now_ns),
+            WireFormat::V5(_) => Vec::new(),
         }
     }
 
-    /// Limits further messages, after the path turned out to be narrower, or wider again as far as the plan allows.
+    /// Limits further messages, after the path turned out to be narrower.
     pub fn limit(&mut self, bytes_max: usize) {
-        let bytes_max = bytes_max.min(self.plan.bytes_max);
         match &mut self.format {
-            Format::Templated(templated) => templated.packer.limit(bytes_max),
-            Format::V5(encoder) => encoder.limit(bytes_max),
+            WireFormat::Templated(templated) => templated.packer.limit(bytes_max),
+            WireFormat::V5(encoder) => encoder.limit(bytes_max),
         }
     }
 
@@ -209,7 +205,7 @@ impl Encoder {
 
     /// Makes the options of the moment.
     pub fn statistics(&mut self, statistics: &Statistics, now_ns: u64) {
-        if let Format::Templated(templated) = &mut self.format {
+        if let WireFormat::Templated(templated) = &mut self.format {
             templated.statistics(&self.plan, statistics, now_ns);
         }
     }
@@ -217,13 +213,16 @@ impl Encoder {
 
 /// The share of a record in the sums of a message.
 fn carried(view: View<'_>, is_biflow: bool) -> Carried {
-    let side = if is_biflow { super::value::Side::Both } else { super::value::Side::Forward };
+    let side = if is_biflow { super::value::FlowSide::Both } else { super::value::FlowSide::Forward };
     let (packets, bytes) = view.count(side);
     Carried { records: 1, packets, bytes }
 }
 
 impl Templated {
     fn new(plan: &EncoderPlan, dialect: Dialect) -> Result<Self, TemplateError> {
+        if !(TEMPLATE_ID_MIN..=TEMPLATE_ID_MAX).contains(&plan.template_id) {
+            return Err(TemplateError::Id { id: plan.template_id, max: TEMPLATE_ID_MAX });
+        }
         let is_biflow = plan.template.is_biflow();
         let compiled = |is_ipv6, with_reverse| plan.template.plan(dialect, is_ipv6, with_reverse);
         // NetFlow v9 has one template for both, as its collectors know it; and without any forward field there is no
@@ -300,19 +299,19 @@ impl Templated {
             carried: carried(view, self.is_biflow),
         };
         let boot_ms = self.uptime.boot_ms;
-        let append =
+        let fields_max = copy.variable_bytes_max(self.packer.record_bytes_max());
+        let write =
             |most: usize| move |out: &mut Vec<u8>| append_record(out, copy, view, scene, boot_ms, most);
-        let appended = self.packer.append(entry, stamp, append(VARIABLE_BYTES_MAX));
-        let Some(most) = self.packer.variable_bytes(copy).filter(|_| appended.is_err()) else {
-            return appended;
-        };
-        // A name or a payload is chosen by whom is watched: it is cut, and hides no flow.
-        self.packer.append(entry, stamp, append(most))
+        match self.packer.append(entry, stamp, write(VARIABLE_BYTES_MAX)) {
+            // Names are chosen by those who are metered: a long one is cut, and does not hide its flow.
+            Err(Oversize) if fields_max > 0 => self.packer.append(entry, stamp, write(fields_max)),
+            appended => appended,
+        }
     }
 
     /// Moves the time base to a flow that it does not hold. In NetFlow v9 the header has it, so the message ends.
     fn fit_uptime(&mut self, view: View<'_>, now_ns: u64) {
-        let (first_ns, last_ns) = view.times(super::value::Side::Both).unwrap_or_default();
+        let (first_ns, last_ns) = view.times(super::value::FlowSide::Both).unwrap_or_default();
         if self.uptime.holds(first_ns, last_ns) {
             return;
         }
@@ -356,7 +355,7 @@ impl Templated {
             let id = Self::options_id(plan, table);
             match (self.dialect, table.v9()) {
                 (Dialect::Ipfix, _) => {
-                    let (scopes, fields) = table.ipfix();
+                    let (scopes, fields) = table.ipfix(scene.sampling);
                     out.append(options, 0, |out| ipfix::append_options_template(out, id, scopes, &fields));
                 }
                 (Dialect::V9, Some((scope, fields))) => {

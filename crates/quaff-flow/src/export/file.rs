@@ -13,7 +13,7 @@ use crate::record::FlowRecord;
 /// The longest message of a file: its length has 16 bits.
 const BYTES_MAX: usize = 65_535;
 /// The place of the time window's template after the exporter's first one; options of the encoder stay below.
-const WINDOW_TEMPLATE: u16 = 32;
+pub(crate) const WINDOW_TEMPLATE: u16 = 32;
 
 /// Encodes one file.
 #[derive(Debug)]
@@ -41,8 +41,9 @@ impl FileEncoder {
     /// An encoder whose file begins with the templates of `plan`, which is one of IPFIX.
     pub fn new(plan: EncoderPlan, scene: Scene) -> Result<Self, TemplateError> {
         let plan = EncoderPlan { version: Version::Ipfix, bytes_max: BYTES_MAX, ..plan };
-        let (window_id, domain) = (plan.template_id.saturating_add(WINDOW_TEMPLATE), plan.domain);
+        let (template_id, domain) = (plan.template_id, plan.domain);
         let (encoder, session) = (Encoder::new(plan, scene)?, Session::new(Version::Ipfix));
+        let window_id = template_id + WINDOW_TEMPLATE;
         let (carried, fresh) = (Carried::default(), Carried::default());
         Ok(Self { encoder, session, window_id, domain, window: None, carried, fresh, messages: 0, bytes: 0 })
     }

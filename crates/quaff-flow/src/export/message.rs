@@ -3,9 +3,8 @@
 //! The encoders leave the sequence number open. A [`Session`] writes it when a message is sent, so that messages that
 //! were kept back can be sent in another session. Nothing here reads a clock.
 
-use super::element::VARIABLE;
 use super::ipfix;
-use super::template::{CopyPlan, Dialect};
+use super::template::Dialect;
 use super::v9;
 use std::collections::VecDeque;
 
@@ -142,15 +141,21 @@ impl Uptime {
         Self { boot_ms: (first_ns / 1_000_000).saturating_sub(Self::MARGIN_MS) / 1_000 * 1_000 }
     }
 
-    /// The time of a header, ms since 1970, within what the base can express in whole seconds.
-    pub(crate) fn header_ms(self, now_ns: u64) -> u64 {
-        let most_ms = u64::from(u32::MAX / 1_000 * 1_000);
-        (now_ns / 1_000_000).clamp(self.boot_ms, self.boot_ms + most_ms)
+    /// A time of a flow, ms since the start; the largest number for one that does not fit.
+    pub(crate) fn since(self, ns: u64) -> u32 {
+        u32::try_from((ns / 1_000_000).saturating_sub(self.boot_ms)).unwrap_or(u32::MAX)
     }
 
-    /// A time as ms since the start of the device, within 32 bits.
-    pub(crate) fn since_boot_ms(self, ns: u64) -> u32 {
-        (ns / 1_000_000).saturating_sub(self.boot_ms).try_into().unwrap_or(u32::MAX)
+    /// The time of a header, ms since 1970, within what the base can express.
+    pub(crate) fn header_ms(self, now_ns: u64) -> u64 {
+        (now_ns / 1_000_000).clamp(self.boot_ms, self.boot_ms + u64::from(u32::MAX))
+    }
+
+    /// The same in whole seconds, rounded up: a collector takes a flow that ends after its message for one of the time
+    /// before the 32 bits wrapped.
+    pub(crate) fn header_seconds(self, now_ns: u64) -> u64 {
+        let last = (self.boot_ms + u64::from(u32::MAX)) / 1_000;
+        self.header_ms(now_ns).div_ceil(1_000).min(last)
     }
 }
 
@@ -177,7 +182,7 @@ pub(crate) struct Entry {
     pub(crate) carried: Carried,
 }
 
-/// Bytes of the header of a set.
+/// Number and length of a set.
 const SET_HEADER_BYTES: usize = 4;
 /// The shortest limit of a message: each options record fits.
 pub(crate) const BYTES_MIN: usize = 256;
@@ -217,6 +222,12 @@ impl Packer {
         }
     }
 
+    /// The longest record that an empty message has room for.
+    pub(crate) fn record_bytes_max(&self) -> usize {
+        let padding_max = if self.dialect == Dialect::V9 { 3 } else { 0 };
+        self.bytes_max - self.header_bytes() - SET_HEADER_BYTES - padding_max
+    }
+
     /// An empty packer for messages of the same exporter.
     pub(crate) fn another(&self) -> Self {
         Self::new(self.dialect, self.domain, self.bytes_max)
@@ -225,14 +236,6 @@ impl Packer {
     /// Limits messages from the next one.
     pub(crate) fn limit(&mut self, bytes_max: usize) {
         self.bytes_max = bytes_max.clamp(BYTES_MIN, 65_535);
-    }
-
-    /// Bytes of each variable field of a record that has a message of its own; `None` without such fields.
-    pub(crate) fn variable_bytes(&self, plan: &CopyPlan) -> Option<usize> {
-        // Beside the field: three octets of its length, of which `bytes_min` has one.
-        let fields = plan.steps.iter().filter(|step| step.bytes == VARIABLE).count();
-        let room = self.bytes_max.saturating_sub(self.header_bytes() + SET_HEADER_BYTES + plan.bytes_min);
-        Some(room.checked_div(fields)?.saturating_sub(2))
     }
 
     /// Appends a record, in another message if the open one has no room.

@@ -35,7 +35,7 @@ mod v5;
 mod v9;
 mod value;
 
-pub use element::{Element, Kind, NTOP, PRIVATE, REVERSE};
+pub use element::{DataType, Element, NTOP, PRIVATE, REVERSE};
 pub use encoder::{BiflowPolicy, Encoder, EncoderPlan, TEMPLATE_ID, Unencoded};
 pub use file::FileEncoder;
 pub use message::{Carried, Message, Session, Version};

@@ -9,7 +9,7 @@ use super::encode::append_bytes;
 use super::ipfix::FieldSpec;
 use super::message::Carried;
 use super::v9;
-use super::value::Scene;
+use super::value::{SamplingView, Scene};
 use crate::ledger::{Count, FlowLedger};
 
 /// The state of the meter and of one exporter, exported as options.
@@ -62,7 +62,7 @@ impl Table {
     ];
 
     /// The scope fields and all fields in IPFIX; (number, bytes), private from [`LEDGER_FIRST`].
-    pub(crate) fn ipfix(self) -> (u16, Vec<FieldSpec>) {
+    pub(crate) fn ipfix(self, sampling: SamplingView) -> (u16, Vec<FieldSpec>) {
         let iana = |fields: &[(u16, u16)]| -> Vec<FieldSpec> {
             fields.iter().map(|(id, bytes)| FieldSpec { id: *id, pen: 0, bytes: *bytes }).collect()
         };
@@ -75,6 +75,10 @@ impl Table {
             Self::Reliability => (1, iana(&[(149, 4), (164, 8), (165, 8)])),
             // exportingProcessId; notSentFlow-, notSentPacket-, notSentOctetTotalCount.
             Self::Exporting => (1, iana(&[(144, 4), (166, 8), (167, 8), (168, 8)])),
+            // selectorId; selectorAlgorithm, samplingProbability, samplingInterval, samplingAlgorithm (RFC 5477).
+            Self::Sampler if sampling.selector == UNIFORM_PROBABILISTIC => {
+                (1, iana(&[(302, 8), (304, 2), (311, 8), (34, 4), (35, 1)]))
+            }
             // selectorId; selectorAlgorithm, samplingPacketInterval, -Space, samplingInterval, samplingAlgorithm.
             Self::Sampler => (1, iana(&[(302, 8), (304, 2), (305, 4), (306, 4), (34, 4), (35, 1)])),
             // ingressInterface; interfaceName, interfaceDescription.
@@ -110,6 +114,8 @@ impl Table {
     }
 }
 
+/// selectorAlgorithm (IE 304): each packet with the same probability.
+const UNIFORM_PROBABILISTIC: u16 = 4;
 /// Lengths of names and descriptions in NetFlow v9, which has no variable ones.
 const V9_NAME_BYTES: u16 = 16;
 const V9_TEXT_BYTES: u16 = 64;
@@ -189,14 +195,18 @@ pub(crate) fn append_ledger(out: &mut Vec<u8>, domain: u32, ledger: &FlowLedger)
     }
 }
 
-/// Appends the sampler of IPFIX: selector 0 takes one packet and leaves out those up to the next. All packets are 1 of
-/// 1, systematically.
+/// Appends the sampler of IPFIX: selector 0 takes one packet and leaves out those up to the next, or takes each with
+/// the same probability. All packets are 1 of 1, systematically.
 pub(crate) fn append_sampler(out: &mut Vec<u8>, scene: &Scene) {
     let sampling = scene.sampling;
     append_u64(out, &[0]);
     out.extend(sampling.selector.max(1).to_be_bytes());
-    out.extend(1_u32.to_be_bytes());
-    out.extend((sampling.interval.max(1) - 1).to_be_bytes());
+    if sampling.selector == UNIFORM_PROBABILISTIC {
+        out.extend((1.0 / f64::from(sampling.interval.max(1))).to_be_bytes());
+    } else {
+        out.extend(1_u32.to_be_bytes());
+        out.extend((sampling.interval.max(1) - 1).to_be_bytes());
+    }
     out.extend(sampling.interval.to_be_bytes());
     out.push(sampling.algorithm.max(1));
 }
@@ -251,7 +261,7 @@ pub(crate) fn type_rows() -> Vec<TypeRow> {
     }
     rows.extend(LEDGER_FIELDS.iter().enumerate().map(|(at, field)| TypeRow {
         id: LEDGER_FIRST + at as u16,
-        kind: super::element::Kind::U64 as u8,
+        kind: super::element::DataType::U64 as u8,
         semantics: 2,
         unit: if field.is_packets { Unit::Packet } else { Unit::Octet } as u16,
         name: field.name.to_owned(),
@@ -287,8 +297,8 @@ mod tests {
     use super::*;
 
     /// The bytes of fixed fields; variable ones have one byte of length each when empty.
-    fn template_bytes(table: Table) -> usize {
-        let (_, fields) = table.ipfix();
+    fn template_bytes(table: Table, sampling: SamplingView) -> usize {
+        let (_, fields) = table.ipfix(sampling);
         fields.iter().map(|field| if field.bytes == VARIABLE { 1 } else { usize::from(field.bytes) }).sum()
     }
 
@@ -298,7 +308,7 @@ mod tests {
         let check = |table: Table, write: &dyn Fn(&mut Vec<u8>)| {
             let mut out = Vec::new();
             write(&mut out);
-            assert_eq!(out.len(), template_bytes(table), "{table:?}");
+            assert_eq!(out.len(), template_bytes(table, SamplingView::default()), "{table:?}");
         };
         check(Table::Keys, &|out| append_keys(out, 256, 3));
         check(Table::Metering, &|out| append_metering(out, 1, &statistics));
@@ -310,6 +320,18 @@ mod tests {
         check(Table::Ledger, &|out| append_ledger(out, 1, &statistics.ledger));
         let row = TypeRow { id: 1, kind: 1, semantics: 1, unit: 1, name: String::new(), description: "" };
         check(Table::Types, &|out| append_type(out, &row));
+    }
+
+    /// RFC 5477, 8.2.6: uniform probabilistic sampling has a probability (311, float64), and no interval or space.
+    #[test]
+    fn random_sampling_has_a_probability() {
+        let sampling = SamplingView::from(crate::plan::Sampling::Random { interval: 8, seed: 1 });
+        let (_, fields) = Table::Sampler.ipfix(sampling);
+        assert_eq!(fields.iter().map(|field| field.id).collect::<Vec<_>>(), [302, 304, 311, 34, 35]);
+        let mut out = Vec::new();
+        append_sampler(&mut out, &Scene { sampling, ..Scene::default() });
+        assert_eq!(out.len(), template_bytes(Table::Sampler, sampling));
+        assert_eq!(out[8..18], [&[0, 4][..], &0.125_f64.to_be_bytes()].concat());
     }
 
     #[test]

@@ -488,42 +488,103 @@ fn a_file_is_a_stream_of_messages() {
     ));
 }
 
+/// The bytes of a field of the first record, in messages of IPFIX.
+fn first_field(messages: &[Message], at: usize) -> Option<FieldValue> {
+    decoded(messages).into_iter().find_map(|packet| {
+        let NetflowPacket::IPFix(packet) = packet else { panic!("{packet:?}") };
+        packet.flowsets.into_iter().find_map(|set| match set.body {
+            ipfix::FlowSetBody::Data(data) => Some(data.fields[0][at].1.clone()),
+            _ => None,
+        })
+    })
+}
+
+/// The flows that a template with an application is about fit a datagram.
 #[test]
-fn a_field_that_is_too_long_is_cut_and_hides_no_flow() {
+fn payload_and_application_fit_a_datagram() {
     let template = Template::parse("%quaffFirstPayload %TLS_SERVER_NAME").unwrap();
+    let kept = template.extras().payload_bytes;
     let mut record = with_extras("tls");
-    record.extras.as_mut().unwrap().forward.payload = vec![7; 1500];
+    record.extras.as_mut().unwrap().forward.payload = vec![7; usize::from(kept)];
     let plan = EncoderPlan { template, bytes_max: 1472, ..EncoderPlan::new(Version::Ipfix) };
     let mut encoder = Encoder::new(plan, Scene::default()).unwrap();
     encoder.push(&record, START_NS);
-    assert_eq!(encoder.unencoded().too_long, Carried::default());
+    assert_eq!(encoder.unencoded().too_long, Carried::default(), "payload_bytes {kept}");
 }
 
+/// A long name is cut to what a message has room for, between characters; its flow is not lost.
 #[test]
-fn template_ids_are_checked() {
-    for template_id in [65_534, 5] {
-        let plan = EncoderPlan { template_id, ..plan(Version::Ipfix, TEMPLATE) };
-        let Ok(encoder) = Encoder::new(plan, Scene::default()) else { continue };
-        let messages = encoder.announce(START_NS);
-        panic!(
-            "template id {template_id} is accepted; the first template is {:?}",
-            &messages[0].bytes[20..22]
+fn a_name_that_no_message_has_room_for_is_cut() {
+    let mut record = with_extras("tls");
+    let application = record.extras.as_mut().unwrap().application.as_mut().unwrap();
+    application.server_name = Some("\u{e4}".repeat(600));
+    let template = "%IN_PKTS %TLS_SERVER_NAME %quaffServerName";
+    for bytes_max in [484, 1472] {
+        let messages = messages(
+            EncoderPlan { bytes_max, ..plan(Version::Ipfix, template) },
+            std::slice::from_ref(&record),
         );
+        assert!(messages.iter().all(|message| message.bytes.len() <= bytes_max));
+        let carried: u64 = messages.iter().map(|message| message.carried.records).sum();
+        assert_eq!(carried, 2, "{bytes_max}");
+        // The decoder has no type for fields of ntop.
+        let name = match first_field(&messages, 1).unwrap() {
+            FieldValue::Vec(bytes) => String::from_utf8(bytes).unwrap(),
+            other => String::try_from(&other).unwrap(),
+        };
+        assert!(name.len() > 200 && name.chars().all(|letter| letter == '\u{e4}'), "{name}");
     }
 }
 
+/// Numbers below 256 are those of sets, and all templates of an exporter and a file have to fit 16 bits.
+#[test]
+fn template_ids_are_checked() {
+    let with = |template_id| EncoderPlan { template_id, ..plan(Version::Ipfix, TEMPLATE) };
+    for template_id in [0, 5, 255, 65_504, 65_534, u16::MAX] {
+        let error = Encoder::new(with(template_id), Scene::default()).unwrap_err();
+        assert_eq!(error, TemplateError::Id { id: template_id, max: 65_503 });
+        assert!(error.to_string().ends_with("use 256 to 65503"), "{error}");
+        assert!(FileEncoder::new(with(template_id), Scene::default()).is_err());
+    }
+    for template_id in [256, 65_503] {
+        assert!(!decoded(&messages(with(template_id), &[record(1)])).is_empty());
+        let mut file = FileEncoder::new(with(template_id), Scene::default()).unwrap();
+        let mut bytes = Vec::new();
+        file.push(&record(1), START_NS, &mut bytes);
+        file.finish(Statistics::default(), START_NS, &mut bytes);
+    }
+}
+
+/// A later piece in which only the destination sent: 0 would be a flow of 1970.
 #[test]
 fn a_piece_of_the_reverse_direction_has_a_start() {
     let mut record = biflow(1);
     record.forward = Direction::default();
-    let template = "%IN_PKTS %OUT_PKTS %flowStartMilliseconds %reverseFlowStartMilliseconds";
-    let messages = messages(plan(Version::Ipfix, template), &[record]);
-    for packet in decoded(&messages) {
-        let NetflowPacket::IPFix(packet) = packet else { panic!() };
-        for set in &packet.flowsets {
-            if let ipfix::FlowSetBody::Data(data) = &set.body {
-                assert_ne!(number(&data.fields[0][2].1), 0, "flowStart is 1970");
-            }
+    let template =
+        "%IN_PKTS %OUT_PKTS %flowStartMilliseconds %reverseFlowStartMilliseconds %flowEndMilliseconds";
+    let messages = messages(plan(Version::Ipfix, template), std::slice::from_ref(&record));
+    let times = [2, 3, 4].map(|at| number(&first_field(&messages, at).unwrap()));
+    let reverse = &record.reverse;
+    assert_eq!(times, [reverse.first_ns, reverse.first_ns, reverse.last_ns].map(ms));
+}
+
+/// A table of the Internet is asked once for each end, however many fields want its answer.
+#[test]
+fn routes_are_looked_up_once_for_each_end() {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    #[derive(Default)]
+    struct Counted(AtomicUsize);
+    impl Routes for Counted {
+        fn route(&self, _: IpAddr) -> Route {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            Route { autonomous_system: 7, ..Route::default() }
         }
+    }
+    for version in [Version::V5, Version::V9, Version::Ipfix] {
+        let table = std::sync::Arc::new(Counted::default());
+        let scene = Scene { routes: Some(table.clone()), ..Scene::default() };
+        let mut encoder = Encoder::new(EncoderPlan::new(version), scene).unwrap();
+        encoder.push(&record(1), START_NS);
+        assert_eq!(table.0.load(Ordering::Relaxed), 2, "{version:?}");
     }
 }

@@ -11,11 +11,11 @@ const PREFIXES_MAX: usize = 8 << 20;
 /// AS numbers by address.
 #[derive(Debug)]
 pub struct AsTable {
-    source: Source,
+    source: AsSource,
 }
 
 #[derive(Debug)]
-enum Source {
+enum AsSource {
     /// By family: IPv4, IPv6.
     Prefixes([Prefixes; 2]),
     Database(Box<Database>),
@@ -25,7 +25,7 @@ impl AsTable {
     /// Reads a file of either kind.
     pub fn parse(bytes: Vec<u8>) -> Result<Self, String> {
         if Database::is_one(&bytes) {
-            return Ok(Self { source: Source::Database(Box::new(Database::parse(bytes)?)) });
+            return Ok(Self { source: AsSource::Database(Box::new(Database::parse(bytes)?)) });
         }
         let text = std::str::from_utf8(&bytes)
             .map_err(|_| "it is neither a MaxMind database nor text with lines PREFIX/BITS ASN".to_owned())?;
@@ -45,7 +45,7 @@ impl AsTable {
             table.add(address, bits, autonomous_system);
         }
         prefixes.iter_mut().for_each(Prefixes::sort);
-        Ok(Self { source: Source::Prefixes(prefixes) })
+        Ok(Self { source: AsSource::Prefixes(prefixes) })
     }
 }
 
@@ -67,8 +67,8 @@ fn width(address: IpAddr) -> u8 {
 impl Routes for AsTable {
     fn route(&self, address: IpAddr) -> Route {
         let found = match &self.source {
-            Source::Database(database) => database.find(address),
-            Source::Prefixes(prefixes) => prefixes[usize::from(address.is_ipv6())].find(address),
+            AsSource::Database(database) => database.find(address),
+            AsSource::Prefixes(prefixes) => prefixes[usize::from(address.is_ipv6())].find(address),
         };
         let (autonomous_system, prefix_bits) = found.unwrap_or_default();
         Route { autonomous_system, prefix_bits, next_hop: None }

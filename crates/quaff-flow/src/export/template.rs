@@ -5,8 +5,9 @@
 //! label or the IPFIX name, exactly. A second mention of a field is skipped. One template serves both address families:
 //! the plan for IPv6 has the twins of the fields that the plan for IPv4 has.
 
-use super::element::{self, Element, Kind, REVERSE, REVERSE_BIT, VARIABLE, Value};
-use super::value::Side;
+use super::element::{self, DataType, Element, REVERSE, REVERSE_BIT, VARIABLE, Value};
+use super::encoder::TEMPLATE_ID_MIN;
+use super::value::FlowSide;
 use crate::plan::{ExtrasPlan, KeyPlan};
 use std::fmt;
 
@@ -39,6 +40,8 @@ const ALIASES: &[(&str, &str)] = &[
     ("DST_MASK", "IPV4_DST_MASK"),
     ("SSL_SERVER_NAME", "TLS_SERVER_NAME"),
     ("VLAN", "SRC_VLAN"),
+    ("SRC_TO_DST_BYTES", "IN_BYTES"),
+    ("DST_TO_SRC_BYTES", "OUT_BYTES"),
 ];
 /// The longest template text, after which a file was meant.
 const TEXT_BYTES_MAX: usize = 64 << 10;
@@ -78,7 +81,7 @@ pub enum TemplateError {
         "the template has {fields} fields, for which messages of {bytes_max} bytes have no room: name fewer"
     )]
     TooManyFields { fields: usize, bytes_max: usize },
-    #[error("the template's number {id} is not one of 256 to {max}")]
+    #[error("the template id {id} leaves no numbers for all templates: use {TEMPLATE_ID_MIN} to {max}")]
     Id { id: u16, max: u16 },
 }
 
@@ -91,7 +94,8 @@ pub struct UnknownName {
 
 impl fmt::Display for UnknownName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "%{}", self.name)?;
+        let mark = if self.name.starts_with('@') { "" } else { "%" };
+        write!(f, "{mark}{}", self.name)?;
         match self.near.split_first() {
             None => Ok(()),
             Some((first, others)) => {
@@ -122,7 +126,13 @@ impl Template {
         }
         let text = MACROS.iter().fold(text.to_owned(), |text, (name, fields)| text.replace(name, fields));
         let (mut fields, mut unknown) = (Vec::new(), Vec::<UnknownName>::new());
+        let macros = text.split_whitespace().filter_map(macro_name);
+        unknown.extend(macros.map(|name| UnknownName { name: name.to_owned(), near: Vec::new() }));
         for name in names(&text) {
+            let name = macro_name(name).map_or(name, |found| name.split(found).next().unwrap_or(name));
+            if name.is_empty() {
+                continue;
+            }
             let known = ALIASES.iter().find(|(alias, _)| *alias == name).map_or(name, |(_, known)| known);
             match element::find(known) {
                 Some((element, is_reverse)) => {
@@ -181,6 +191,7 @@ impl Template {
                 Value::MinLength | Value::MaxLength | Value::GapMin | Value::GapMax => plan.statistics = true,
                 Value::PayloadBytes => plan.statistics = true,
                 Value::Payload => plan.payload_bytes = plan.payload_bytes.max(64),
+                // The meter reads the payload that it needs for this by itself, and keeps none of it.
                 Value::Application | Value::ServerName(_) => plan.application = true,
                 _ => {}
             }
@@ -212,7 +223,7 @@ impl Template {
             // Times since the start of a device mean nothing without that time (RFC 7012, 5.10).
             let init_time = element::by_number(0, 160).into_iter();
             for element in init_time {
-                steps.push(Step::new(element, Side::Forward, false, dialect)?);
+                steps.push(Step::new(element, FlowSide::Forward, false, dialect)?);
             }
         }
         let icmp = |step: &Step| matches!(step.element.value, Value::IcmpTypeCode | Value::IcmpType);
@@ -222,15 +233,15 @@ impl Template {
     }
 
     /// The side that a field of a text is read of.
-    pub(crate) fn side_of_text(&self, field: &Named) -> Side {
+    pub(crate) fn side_of_text(&self, field: &Named) -> FlowSide {
         self.side(field, self.is_biflow(), Dialect::Ipfix)
     }
 
     /// The side that a field is read of. In a conversation, a value that has no field for the reverse direction covers
     /// both: the first packet of either one, the last, and in NetFlow v9 the flags of both.
-    fn side(&self, field: &Named, is_biflow: bool, dialect: Dialect) -> Side {
+    fn side(&self, field: &Named, is_biflow: bool, dialect: Dialect) -> FlowSide {
         if field.is_reverse || field.element.of_reverse {
-            return Side::Reverse;
+            return FlowSide::Reverse;
         }
         let value = field.element.value;
         let has_reverse = self
@@ -243,8 +254,17 @@ impl Template {
             Value::TcpFlags => dialect == Dialect::V9 && field.element.pen == 0,
             _ => false,
         };
-        if is_biflow && covers && !has_reverse { Side::Both } else { Side::Forward }
+        if is_biflow && covers && !has_reverse { FlowSide::Both } else { FlowSide::Forward }
     }
+}
+
+/// The macro `@WORD@` in a word, with its marks: those that are known have been replaced.
+fn macro_name(word: &str) -> Option<&str> {
+    let (start, rest) = (word.find('@')?, word.split_once('@')?.1);
+    let length = rest.find('@').filter(|length| *length > 0)?;
+    let is_name =
+        rest[..length].bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_');
+    is_name.then(|| &word[start..start + length + 2])
 }
 
 /// The names in a template.
@@ -269,7 +289,7 @@ pub(crate) struct CopyPlan {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Step {
     pub(crate) element: &'static Element,
-    pub(crate) side: Side,
+    pub(crate) side: FlowSide,
     /// The number on the wire, without the enterprise bit.
     pub(crate) id: u16,
     /// The enterprise on the wire; 0 is IANA.
@@ -282,7 +302,7 @@ impl Step {
     /// A field of a record.
     fn new(
         element: &'static Element,
-        side: Side,
+        side: FlowSide,
         is_reverse: bool,
         dialect: Dialect,
     ) -> Result<Self, TemplateError> {
@@ -299,7 +319,7 @@ impl Step {
             let prefix = if is_reverse { "the reverse direction of " } else { "" };
             return Err(TemplateError::NotInV9(format!("{prefix}%{}", element.name)));
         }
-        if element.v9_bytes == VARIABLE || matches!(element.kind, Kind::Micros | Kind::Nanos) {
+        if element.v9_bytes == VARIABLE || matches!(element.kind, DataType::Micros | DataType::Nanos) {
             return Err(TemplateError::NotInV9(format!("%{}", element.name)));
         }
         Ok(Self { element, side, id, pen: 0, bytes: element.v9_bytes })
@@ -316,6 +336,15 @@ pub(crate) fn numbers(element: &Element, is_reverse: bool) -> (u16, u32) {
 }
 
 impl CopyPlan {
+    /// The bytes that each variable field may have, so that a record has no more than `record_bytes`; 0 if there is no
+    /// such field, or no room.
+    pub(crate) fn variable_bytes_max(&self, record_bytes: usize) -> usize {
+        let fields = self.steps.iter().filter(|step| step.bytes == VARIABLE).count();
+        // Three bytes of length each, of which `bytes_min` has one.
+        let left = record_bytes.saturating_sub(self.bytes_min + 2 * fields);
+        left.checked_div(fields).unwrap_or(0)
+    }
+
     /// The bits of flowKeyIndicator (IE 173): fields by their place, of which only the first 64 can be named.
     pub(crate) fn key_bits(&self, key: &KeyPlan) -> u64 {
         let is_key = |step: &&(usize, &Step)| match step.1.element.value {
@@ -362,6 +391,26 @@ mod tests {
     fn aliases_and_families_meet_in_one_field() {
         let names = fields("%SRC_MASK %IPV6_SRC_MASK %IPV6_SRC_ADDR");
         assert_eq!(names, ["sourceIPv4PrefixLength", "sourceIPv4Address"]);
+    }
+
+    #[test]
+    fn other_labels_of_nprobe_are_known() {
+        let names = fields(
+            "%OCTET_TOTAL %PACKET_TOTAL %ICMP_IPV4_TYPE %ICMP_IPV4_CODE %LONGEST_FLOW_PKT %SHORTEST_FLOW_PKT",
+        );
+        assert_eq!(names.len(), 6);
+        let (one, other) = ("%SRC_TO_DST_BYTES %DST_TO_SRC_BYTES", "%IN_BYTES %OUT_BYTES");
+        assert_eq!(Template::parse(one), Template::parse(other));
+    }
+
+    /// `@WORD@` is a macro of nProbe's: one that is not known is not silence.
+    #[test]
+    fn an_unknown_macro_is_an_error() {
+        let error = Template::parse("@SIP@ %IN_BYTES").unwrap_err().to_string();
+        assert!(error.contains("unknown fields: @SIP@"), "{error}");
+        let (template, unknown) = Template::parse_known("%IN_PKTS@RTP@ mail@example @").unwrap();
+        assert_eq!((template.fields.len(), unknown.len(), &unknown[0].name[..]), (1, 1, "@RTP@"));
+        assert!(Template::parse("@NTOPNG@ %IN_BYTES").is_ok());
     }
 
     #[test]
@@ -435,6 +484,8 @@ mod tests {
         assert!(!Template::default_for(Dialect::Ipfix).extras().is_any());
         let plan = Template::parse("%TLS_SERVER_NAME %MIN_IP_PKT_LEN").unwrap().extras();
         assert!(plan.application && plan.statistics && plan.payload_bytes == 0 && !plan.tcp && !plan.macs);
+        let plan = Template::parse("%quaffFirstPayload %TLS_SERVER_NAME").unwrap().extras();
+        assert!(plan.application && plan.payload_bytes == 64);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::element::Value;
 use super::message::{Carried, Message, Stamp, Uptime};
-use super::value::{Datum, Scene, Side, View, input_index, read, route};
+use super::value::{Datum, EndRoutes, FlowSide, Route, Scene, View, input_index, read};
 use std::collections::VecDeque;
 use std::net::IpAddr;
 
@@ -42,7 +42,7 @@ impl Encoder {
     /// several records of equal shares.
     pub(crate) fn push(&mut self, view: View<'_>, scene: &Scene, now_ns: u64) -> bool {
         let (IpAddr::V4(_), IpAddr::V4(_)) = (view.source(), view.destination()) else { return false };
-        let (packets, bytes) = view.count(Side::Forward);
+        let (packets, bytes) = view.count(FlowSide::Forward);
         let shares = packets.max(bytes).div_ceil(u64::from(u32::MAX)).max(1);
         let share = |whole: u64, at: u64| whole / shares + u64::from(at < whole % shares);
         for at in 0..shares {
@@ -53,7 +53,7 @@ impl Encoder {
     }
 
     fn push_share(&mut self, view: View<'_>, scene: &Scene, now_ns: u64, (packets, bytes): (u32, u32)) {
-        let (first_ns, last_ns) = view.times(Side::Forward).unwrap_or_default();
+        let (first_ns, last_ns) = view.times(FlowSide::Forward).unwrap_or_default();
         if !self.uptime.holds(first_ns, last_ns) {
             self.flush(scene, now_ns);
             self.uptime = Uptime::moved_to(first_ns);
@@ -76,21 +76,19 @@ impl Encoder {
         (packets, bytes): (u32, u32),
         (first_ns, last_ns): (u64, u64),
     ) {
-        let number = |value| match read(value, Side::Forward, view, scene, true) {
+        let routes = EndRoutes::default();
+        let number = |value| match read(value, FlowSide::Forward, view, scene, &routes, true) {
             Datum::Number(number) => number,
             _ => 0,
         };
-        let since_boot = |ns: u64| self.uptime.since_boot_ms(ns).to_be_bytes();
-        let to_as = |address| {
-            let number = route(address, scene).autonomous_system;
-            u16::try_from(number).unwrap_or(AS_TRANS).to_be_bytes()
-        };
+        let since_boot = |ns: u64| self.uptime.since(ns).to_be_bytes();
+        let to_as = |route: Route| u16::try_from(route.autonomous_system).unwrap_or(AS_TRANS).to_be_bytes();
         let index = |index: u32| u16::try_from(index).unwrap_or(u16::MAX).to_be_bytes();
-        let next_hop = match read(Value::NextHop, Side::Forward, view, scene, true) {
+        let next_hop = match read(Value::NextHop, FlowSide::Forward, view, scene, &routes, true) {
             Datum::Ip(IpAddr::V4(hop)) => hop.octets(),
             _ => [0; 4],
         };
-        let prefix = |address| route(address, scene).prefix_bits;
+        let (from, to) = (routes.source(view, scene), routes.destination(view, scene));
         let [source, destination] = [view.source(), view.destination()].map(|address| match address {
             IpAddr::V4(address) => address.octets(),
             IpAddr::V6(_) => [0; 4],
@@ -110,9 +108,9 @@ impl Encoder {
             &view.source_port().to_be_bytes(),
             &port.to_be_bytes(),
             &[0, flags, view.record.key.protocol, number(Value::ServiceClass) as u8],
-            &to_as(view.source()),
-            &to_as(view.destination()),
-            &[prefix(view.source()), prefix(view.destination()), 0, 0],
+            &to_as(from),
+            &to_as(to),
+            &[from.prefix_bits, to.prefix_bits, 0, 0],
         ];
         for part in record {
             self.open.extend(part);

@@ -14,8 +14,7 @@ pub(crate) const SCOPE_INTERFACE: u16 = 2;
 
 /// Writes the header. Both times are of one reading: their difference is the start of the device, for every message.
 pub(crate) fn write_header(bytes: &mut [u8], records: u16, stamp: Stamp, source: u32) {
-    // Rounded up: no flow of the message ends after its header.
-    let seconds = stamp.uptime.header_ms(stamp.now_ns).div_ceil(1000);
+    let seconds = stamp.uptime.header_seconds(stamp.now_ns);
     let uptime_ms = seconds * 1000 - stamp.uptime.boot_ms;
     bytes[..2].copy_from_slice(&9_u16.to_be_bytes());
     bytes[2..4].copy_from_slice(&records.to_be_bytes());
@@ -63,6 +62,7 @@ mod tests {
             assert_eq!(bytes[..4], [0, 9, 0, 3]);
             assert_eq!(u64::from(word(8)) * 1000 - u64::from(word(4)), uptime.boot_ms);
             assert_eq!(u64::from(word(8)), now_ns.div_ceil(1_000_000_000));
+            assert!(word(4) >= uptime.since(now_ns), "a flow that ends now does not end after its message");
             assert_eq!(word(16), 0x0102_0304);
         }
     }

@@ -4,6 +4,7 @@ use super::element::Value;
 use crate::plan::Sampling;
 use crate::record::{Direction, DirectionExtras, FlowRecord, InitiatorRule};
 use quaff_wire::flow::FlowKey;
+use std::cell::OnceCell;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -29,7 +30,7 @@ pub struct Route {
     pub next_hop: Option<IpAddr>,
 }
 
-/// Looks up routes. It is asked only by templates that name such a field, twice a record.
+/// Looks up routes. It is asked only by templates that name such a field, once for each end of a record.
 pub trait Routes: Send + Sync {
     /// The route to this address.
     fn route(&self, address: IpAddr) -> Route;
@@ -87,7 +88,7 @@ impl From<Sampling> for SamplingView {
 
 /// The direction whose value a field has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Side {
+pub(crate) enum FlowSide {
     Forward,
     Reverse,
     /// Both: the earliest, the latest, the union.
@@ -125,19 +126,19 @@ impl<'a> View<'a> {
     /// The directions with packets, each as a flow of its own.
     pub(crate) fn directions(record: &'a FlowRecord) -> impl Iterator<Item = Self> {
         let views = [false, true].map(|is_flipped| Self { record, is_flipped });
-        views.into_iter().filter(|view| view.direction(Side::Forward).packets > 0)
+        views.into_iter().filter(|view| view.direction(FlowSide::Forward).packets > 0)
     }
 
-    fn is_reverse(&self, side: Side) -> bool {
-        (side == Side::Reverse) != self.is_flipped
+    fn is_reverse(&self, side: FlowSide) -> bool {
+        (side == FlowSide::Reverse) != self.is_flipped
     }
 
-    /// The counters of a side; of [`Side::Both`] those of the forward one.
-    pub(crate) fn direction(&self, side: Side) -> &'a Direction {
+    /// The counters of a side; of [`FlowSide::Both`] those of the forward one.
+    pub(crate) fn direction(&self, side: FlowSide) -> &'a Direction {
         if self.is_reverse(side) { &self.record.reverse } else { &self.record.forward }
     }
 
-    fn extras(&self, side: Side) -> Option<&'a DirectionExtras> {
+    fn extras(&self, side: FlowSide) -> Option<&'a DirectionExtras> {
         let extras = self.record.extras.as_deref()?;
         Some(if self.is_reverse(side) { &extras.reverse } else { &extras.forward })
     }
@@ -177,54 +178,55 @@ impl<'a> View<'a> {
     }
 
     /// Times, over both directions or of one: the first packet's, the last packet's.
-    pub(crate) fn times(&self, side: Side) -> Option<(u64, u64)> {
-        if side == Side::Both {
+    pub(crate) fn times(&self, side: FlowSide) -> Option<(u64, u64)> {
+        if side == FlowSide::Both {
             return (self.record.packets() > 0).then(|| (self.record.first_ns(), self.record.last_ns()));
         }
         let direction = self.direction(side);
         (direction.packets > 0).then_some((direction.first_ns, direction.last_ns))
     }
 
-    /// As [`Self::times`], but a piece in which only the destination sent has its own times, not 1970.
-    fn own_times(&self, side: Side) -> Option<(u64, u64)> {
-        let other = if side == Side::Forward { Side::Both } else { side };
-        self.times(side).or_else(|| self.times(other))
+    /// The times that a field has. A piece in which only the destination sent has those of both as its own: 0 would be
+    /// a flow of 1970.
+    fn span(&self, side: FlowSide) -> Option<(u64, u64)> {
+        self.times(side).or_else(|| self.times(FlowSide::Both).filter(|_| side == FlowSide::Forward))
     }
 
     /// Packets and bytes of a side.
-    pub(crate) fn count(&self, side: Side) -> (u64, u64) {
-        if side == Side::Both {
+    pub(crate) fn count(&self, side: FlowSide) -> (u64, u64) {
+        if side == FlowSide::Both {
             return (self.record.packets(), self.record.bytes());
         }
         let direction = self.direction(side);
         (direction.packets, direction.bytes)
     }
 
-    fn tos(&self, side: Side) -> u8 {
+    fn tos(&self, side: FlowSide) -> u8 {
         let direction = self.direction(side);
         if direction.packets > 0 { direction.tos } else { self.record.key.tos }
     }
 
-    fn fold(&self, side: Side, of: impl Fn(&Direction) -> u8, both: impl Fn(u8, u8) -> u8) -> Datum<'a> {
-        let (one, other) = (self.direction(Side::Forward), self.direction(Side::Reverse));
+    fn fold(&self, side: FlowSide, of: impl Fn(&Direction) -> u8, both: impl Fn(u8, u8) -> u8) -> Datum<'a> {
+        let (one, other) = (self.direction(FlowSide::Forward), self.direction(FlowSide::Reverse));
         let value = match side {
-            Side::Both if one.packets > 0 && other.packets > 0 => both(of(one), of(other)),
-            Side::Both if one.packets > 0 => of(one),
-            Side::Both => of(other),
+            FlowSide::Both if one.packets > 0 && other.packets > 0 => both(of(one), of(other)),
+            FlowSide::Both if one.packets > 0 => of(one),
+            FlowSide::Both => of(other),
             side => of(self.direction(side)),
         };
         Datum::Number(u64::from(value))
     }
 
-    fn packet_bytes(&self, side: Side, of: impl Fn(&DirectionExtras) -> u32, least: bool) -> Datum<'a> {
-        let sides = if side == Side::Both { vec![Side::Forward, Side::Reverse] } else { vec![side] };
+    fn packet_bytes(&self, side: FlowSide, of: impl Fn(&DirectionExtras) -> u32, least: bool) -> Datum<'a> {
+        let sides =
+            if side == FlowSide::Both { vec![FlowSide::Forward, FlowSide::Reverse] } else { vec![side] };
         let seen = sides.into_iter().filter(|side| self.direction(*side).packets > 0);
         let values = seen.filter_map(|side| self.extras(side)).map(of);
         let value = if least { values.min() } else { values.max() };
         value.map_or(Datum::Absent, |bytes| Datum::Number(u64::from(bytes)))
     }
 
-    fn extra(&self, side: Side, of: impl Fn(&DirectionExtras) -> u64) -> Datum<'a> {
+    fn extra(&self, side: FlowSide, of: impl Fn(&DirectionExtras) -> u64) -> Datum<'a> {
         self.extras(side).map_or(Datum::Absent, |extras| Datum::Number(of(extras)))
     }
 
@@ -251,7 +253,7 @@ impl<'a> View<'a> {
             let seen = self.direction(side).packets > 0;
             self.extras(side).filter(|_| seen).map(|extras| extras.macs[at])
         };
-        of(Side::Forward, at).or_else(|| of(Side::Reverse, 1 - at)).map_or(Datum::Absent, Datum::Mac)
+        of(FlowSide::Forward, at).or_else(|| of(FlowSide::Reverse, 1 - at)).map_or(Datum::Absent, Datum::Mac)
     }
 
     /// The number of the flow: the hash of its key, so that all pieces of it have the same.
@@ -271,12 +273,31 @@ impl<'a> View<'a> {
     }
 }
 
-/// Reads one value. `at` is whether the type and code of ICMP stand in the destination's port.
+/// The routes of the ends of one record, each looked up when the first field wants it.
+#[derive(Debug, Default)]
+pub(crate) struct EndRoutes {
+    source: OnceCell<Route>,
+    destination: OnceCell<Route>,
+}
+
+impl EndRoutes {
+    pub(crate) fn source(&self, view: View<'_>, scene: &Scene) -> Route {
+        *self.source.get_or_init(|| route(view.source(), scene))
+    }
+
+    pub(crate) fn destination(&self, view: View<'_>, scene: &Scene) -> Route {
+        *self.destination.get_or_init(|| route(view.destination(), scene))
+    }
+}
+
+/// Reads one value. `icmp_port` is whether the type and code of ICMP are in the destination's port; `routes` is of this
+/// view alone.
 pub(crate) fn read<'a>(
     value: Value,
-    side: Side,
+    side: FlowSide,
     view: View<'a>,
     scene: &Scene,
+    routes: &EndRoutes,
     icmp_port: bool,
 ) -> Datum<'a> {
     let key = &view.record.key;
@@ -289,10 +310,10 @@ pub(crate) fn read<'a>(
         Value::DestinationPort => number(view.destination_port().into()),
         Value::Bytes => number(view.count(side).1),
         Value::Packets => number(view.count(side).0),
-        Value::Start => view.own_times(side).map_or(Datum::Absent, |(first, _)| Datum::Time(first)),
-        Value::End => view.own_times(side).map_or(Datum::Absent, |(_, last)| Datum::Time(last)),
+        Value::Start => view.span(side).map_or(Datum::Absent, |(first, _)| Datum::Time(first)),
+        Value::End => view.span(side).map_or(Datum::Absent, |(_, last)| Datum::Time(last)),
         Value::Duration => {
-            view.own_times(side).map_or(Datum::Absent, |(first, last)| number(last.saturating_sub(first)))
+            view.span(side).map_or(Datum::Absent, |(first, last)| number(last.saturating_sub(first)))
         }
         Value::TcpFlags => view.fold(side, |direction| direction.tcp_flags, |one, other| one | other),
         Value::Protocol => number(key.protocol.into()),
@@ -315,18 +336,24 @@ pub(crate) fn read<'a>(
         Value::FlowId => number(view.flow_id()),
         Value::Tunnel => number(key.tunnel.into()),
         Value::InitTime => Datum::Absent,
-        _ => read_rare(value, side, view, scene),
+        _ => read_rare(value, side, view, scene, routes),
     }
 }
 
 /// Values that need extras or tables.
-fn read_rare<'a>(value: Value, side: Side, view: View<'a>, scene: &Scene) -> Datum<'a> {
+fn read_rare<'a>(
+    value: Value,
+    side: FlowSide,
+    view: View<'a>,
+    scene: &Scene,
+    routes: &EndRoutes,
+) -> Datum<'a> {
     match value {
-        Value::NextHop => next_hop(view, scene),
-        Value::SourceAs => Datum::Number(route(view.source(), scene).autonomous_system.into()),
-        Value::DestinationAs => Datum::Number(route(view.destination(), scene).autonomous_system.into()),
-        Value::SourcePrefix => Datum::Number(route(view.source(), scene).prefix_bits.into()),
-        Value::DestinationPrefix => Datum::Number(route(view.destination(), scene).prefix_bits.into()),
+        Value::NextHop => next_hop(routes.destination(view, scene), view),
+        Value::SourceAs => Datum::Number(routes.source(view, scene).autonomous_system.into()),
+        Value::DestinationAs => Datum::Number(routes.destination(view, scene).autonomous_system.into()),
+        Value::SourcePrefix => Datum::Number(routes.source(view, scene).prefix_bits.into()),
+        Value::DestinationPrefix => Datum::Number(routes.destination(view, scene).prefix_bits.into()),
         Value::SourceMac => view.mac(0),
         Value::DestinationMac => view.mac(1),
         Value::MinLength => view.packet_bytes(side, |extras| extras.packet_bytes_min, true),
@@ -367,11 +394,10 @@ pub(crate) fn input_index(interface: u16, scene: &Scene) -> u32 {
     scene.input_index.unwrap_or_else(listed)
 }
 
-pub(crate) fn route(address: IpAddr, scene: &Scene) -> Route {
+fn route(address: IpAddr, scene: &Scene) -> Route {
     scene.routes.as_ref().map_or_else(Route::default, |routes| routes.route(address))
 }
 
-fn next_hop<'a>(view: View<'a>, scene: &Scene) -> Datum<'a> {
-    let hop = route(view.destination(), scene).next_hop;
-    hop.filter(|hop| hop.is_ipv6() == view.source().is_ipv6()).map_or(Datum::Absent, Datum::Ip)
+fn next_hop<'a>(route: Route, view: View<'a>) -> Datum<'a> {
+    route.next_hop.filter(|hop| hop.is_ipv6() == view.source().is_ipv6()).map_or(Datum::Absent, Datum::Ip)
 }

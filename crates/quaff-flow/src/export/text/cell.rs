@@ -10,6 +10,8 @@ pub(crate) enum Cell<'a> {
     Number(u64),
     Bool(bool),
     Text(std::borrow::Cow<'a, str>),
+    /// An array with one text.
+    List(&'static str),
     Ip(IpAddr),
     Mac([u8; 6]),
     Hex(&'a [u8]),
@@ -27,6 +29,11 @@ impl Cell<'_> {
             Self::Number(_) | Self::Bool(_) | Self::Seconds(..) => self.write_plain(out),
             // Writing a string to memory cannot fail.
             Self::Text(text) => drop(serde_json::to_writer(out, text.as_ref())),
+            Self::List(text) => {
+                out.push(b'[');
+                Cell::Text((*text).into()).write_json(out);
+                out.push(b']');
+            }
             Self::Ip(_) | Self::Mac(_) | Self::Hex(_) | Self::Iso(..) => {
                 out.push(b'"');
                 self.write_plain(out);
@@ -43,6 +50,7 @@ impl Cell<'_> {
             Self::Number(number) => write!(out, "{number}"),
             Self::Bool(is) => write!(out, "{is}"),
             Self::Text(text) => out.write_all(text.as_bytes()),
+            Self::List(text) => out.write_all(text.as_bytes()),
             Self::Ip(ip) => write!(out, "{ip}"),
             Self::Mac([a, b, c, d, e, f]) => write!(out, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}"),
             Self::Hex(bytes) => bytes.iter().try_for_each(|byte| write!(out, "{byte:02x}")),

@@ -142,5 +142,36 @@ mod tests {
         let ends = [("128.232.110.120", 34855), ("66.35.250.204", 80)];
         assert_eq!(community_id(&key(6, ends, 0)), "1:LQU9qZlK+B5F3KDmev6m5PMibrg=");
         assert_eq!(community_id(&key(6, [ends[1], ends[0]], 0)), "1:LQU9qZlK+B5F3KDmev6m5PMibrg=");
+        let ends = [("192.168.1.52", 54585), ("8.8.8.8", 53)];
+        assert_eq!(community_id(&key(17, ends, 0)), "1:d/FP5EW3wiY1vCndhwleRRKHowQ=");
+        let ends = [("192.168.170.8", 7), ("192.168.170.56", 7)];
+        assert_eq!(community_id(&key(132, ends, 0)), "1:MP2EtRCAUIZvTw6MxJHLV7N7JDs=");
+    }
+
+    /// The vectors of pycommunityid: an echo, a type without an answer with two codes, a neighbour solicitation.
+    #[test]
+    fn icmp_has_the_id_of_the_specification() {
+        let four = [("192.168.0.89", 0), ("192.168.0.1", 0)];
+        for (type_code, expected) in [
+            (0x0800, "1:X0snYXpgwiv9TZtqg64sgzUn6Dk="),
+            (0x1400, "1:3o2RFccXzUgjl7zDpqmY7yJi8rI="),
+            (0x1401, "1:tz/fHIDUHs19NkixVVoOZywde+I="),
+        ] {
+            assert_eq!(community_id(&key(1, four, type_code)), expected, "{type_code:x}");
+        }
+        let six = [("fe80::200:86ff:fe05:80da", 0), ("fe80::260:97ff:fe07:69ea", 0)];
+        assert_eq!(community_id(&key(58, six, 0x8700)), "1:dGHyGvjMfljg6Bppwm3bg0LO8TY=");
+    }
+
+    /// Router discovery of IPv4, and home agents of mobile IPv6: one conversation, from either end.
+    #[test]
+    fn a_request_and_its_answer_have_one_id() {
+        for (protocol, request, answer, ends) in [
+            (1, 10, 9, [("10.0.0.1", 0), ("10.0.0.2", 0)]),
+            (58, 144, 145, [("2001:db8::1", 0), ("2001:db8::2", 0)]),
+        ] {
+            let asked = community_id(&key(protocol, ends, request << 8));
+            assert_eq!(asked, community_id(&key(protocol, [ends[1], ends[0]], answer << 8)), "{request}");
+        }
     }
 }

@@ -6,11 +6,16 @@ use crate::export::value::{Scene, input_index};
 use crate::record::{Application, EndReason, FlowRecord};
 use std::borrow::Cow;
 
+/// The version of the schema whose fields these are.
+const VERSION: &str = "8.11.0";
+
 /// The columns, in this order.
-pub(crate) const COLUMNS: [&str; 29] = [
+pub(crate) const COLUMNS: [&str; 31] = [
     "@timestamp",
+    "ecs.version",
     "event.kind",
     "event.category",
+    "event.type",
     "event.action",
     "event.start",
     "event.end",
@@ -48,7 +53,10 @@ pub(crate) fn cell<'a>(name: &str, record: &'a FlowRecord, scene: &'a Scene) -> 
         "event.start" => Cell::Iso(first_ns, 9),
         "event.duration" => Cell::Number(last_ns.saturating_sub(first_ns)),
         "event.kind" => text("event"),
-        "event.category" => text("network"),
+        "ecs.version" => text(VERSION),
+        "event.category" => Cell::List("network"),
+        // A conversation as a whole, whose last packet was seen or whose time was over.
+        "event.type" => Cell::List("connection"),
         "event.action" => text("network_flow"),
         "event.reason" => text(match record.end_reason {
             EndReason::Idle => "idle timeout",
@@ -78,7 +86,10 @@ fn end<'a>(name: &str, record: &'a FlowRecord, is_destination: bool) -> Cell<'a>
         "mac" => record.extras.as_deref().map_or(Cell::Null, |extras| {
             let macs = extras.forward.macs;
             let mac = macs[usize::from(is_destination)];
-            if mac == [0; 6] { Cell::Null } else { Cell::Mac(mac) }
+            // Groups of two upper-case digits with hyphens (RFC 7042, 2.1).
+            let group = |byte: &u8| format!("{byte:02X}");
+            let text = || mac.iter().map(group).collect::<Vec<_>>().join("-");
+            if mac == [0; 6] { Cell::Null } else { Cell::Text(text().into()) }
         }),
         _ => Cell::Null,
     }

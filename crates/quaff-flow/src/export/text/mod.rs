@@ -5,9 +5,9 @@ mod community;
 mod ecs;
 mod zeek;
 
-use super::element::{self, Element, Kind, Value, capital};
+use super::element::{self, DataType, Element, Value, capital};
 use super::template::{Named, Template};
-use super::value::{Datum, Scene, Side, View, read};
+use super::value::{Datum, EndRoutes, FlowSide, Scene, View, read};
 use crate::record::FlowRecord;
 use cell::Cell;
 use std::borrow::Cow;
@@ -62,18 +62,18 @@ pub struct TextEncoder {
 struct Column {
     names: [String; 2],
     keys: [Vec<u8>; 2],
-    value: Source,
+    value: ColumnSource,
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Source {
-    Field(&'static Element, Side),
+enum ColumnSource {
+    Field(&'static Element, FlowSide),
     Zeek(&'static str),
     Ecs(&'static str),
 }
 
 impl Column {
-    fn new(names: [String; 2], value: Source) -> Self {
+    fn new(names: [String; 2], value: ColumnSource) -> Self {
         let keys = names.clone().map(|name| {
             let mut key = Vec::new();
             Cell::Text(name.into()).write_json(&mut key);
@@ -90,9 +90,9 @@ impl TextEncoder {
         let is_zeek = format == TextFormat::Zeek || names == Names::Zeek;
         let fixed = |name: &'static str, value| Column::new([name.to_owned(), name.to_owned()], value);
         let columns = if is_zeek {
-            zeek::COLUMNS.iter().map(|(name, _)| fixed(name, Source::Zeek(name))).collect()
+            zeek::COLUMNS.iter().map(|(name, _)| fixed(name, ColumnSource::Zeek(name))).collect()
         } else if names == Names::Ecs {
-            ecs::COLUMNS.iter().map(|name| fixed(name, Source::Ecs(name))).collect()
+            ecs::COLUMNS.iter().map(|name| fixed(name, ColumnSource::Ecs(name))).collect()
         } else {
             template.fields().iter().map(|field| field_column(template, field, names)).collect()
         };
@@ -144,9 +144,9 @@ impl TextEncoder {
         if self.format == TextFormat::Json {
             out.push(b'{');
         }
-        let start = out.len();
+        let (start, routes) = (out.len(), EndRoutes::default());
         for (at, column) in self.columns.iter().enumerate() {
-            let cell = self.cell(column, view, scene);
+            let cell = self.cell(column, view, scene, &routes);
             match self.format {
                 TextFormat::Json if cell == Cell::Null => {}
                 TextFormat::Json => {
@@ -176,12 +176,12 @@ impl TextEncoder {
         out.push(b'\n');
     }
 
-    fn cell<'a>(&self, column: &Column, view: View<'a>, scene: &'a Scene) -> Cell<'a> {
+    fn cell<'a>(&self, column: &Column, view: View<'a>, scene: &'a Scene, routes: &EndRoutes) -> Cell<'a> {
         match column.value {
-            Source::Zeek(name) => zeek::cell(name, view.record, scene),
-            Source::Ecs(name) => ecs::cell(name, view.record, scene),
-            Source::Field(element, side) => {
-                field_cell(element, read(element.value, side, view, scene, self.icmp_in_port))
+            ColumnSource::Zeek(name) => zeek::cell(name, view.record, scene),
+            ColumnSource::Ecs(name) => ecs::cell(name, view.record, scene),
+            ColumnSource::Field(element, side) => {
+                field_cell(element, read(element.value, side, view, scene, routes, self.icmp_in_port))
             }
         }
     }
@@ -200,8 +200,8 @@ fn field_column(template: &Template, field: &Named, names: Names) -> Column {
         (_, false) => element.name.to_owned(),
     };
     let names = [name(field.element), name(element::for_ipv6(field.element))];
-    let side = if is_reverse { Side::Reverse } else { side };
-    Column::new(names, Source::Field(field.element, side))
+    let side = if is_reverse { FlowSide::Reverse } else { side };
+    Column::new(names, ColumnSource::Field(field.element, side))
 }
 
 /// A value in the form of its element's type (RFC 7373): times as dates, counts as numbers.
@@ -212,14 +212,14 @@ fn field_cell<'a>(element: &Element, datum: Datum<'a>) -> Cell<'a> {
             let divisor = if element.unit == element::Unit::Milli { 1_000_000 } else { 1_000 };
             Cell::Number(ns / divisor)
         }
-        Datum::Number(number) if element.kind == Kind::Boolean => Cell::Bool(number != 0),
+        Datum::Number(number) if element.kind == DataType::Boolean => Cell::Bool(number != 0),
         Datum::Number(number) => Cell::Number(number),
         Datum::Time(ns) => Cell::Iso(
             ns,
             match element.kind {
-                Kind::Seconds => 0,
-                Kind::Micros => 6,
-                Kind::Nanos => 9,
+                DataType::Seconds => 0,
+                DataType::Micros => 6,
+                DataType::Nanos => 9,
                 _ => 3,
             },
         ),
@@ -282,6 +282,22 @@ mod tests {
             let object: serde_json::Value = serde_json::from_slice(&out).unwrap();
             assert!(object.as_object().unwrap().len() > 12, "{names:?}: {object}");
         }
+    }
+
+    /// ECS: category and type are arrays, a MAC address has hyphens and capitals, the schema has a version.
+    #[test]
+    fn ecs_has_the_forms_of_its_schema() {
+        let mut record = biflow(3);
+        let mut extras = crate::record::Extras::default();
+        extras.forward.macs = [[0, 0, 0x5e, 0, 0x53, 0x23], [2, 0, 0, 0, 0xab, 1]];
+        record.extras = Some(Box::new(extras));
+        let line = text(TextFormat::Json, Names::Ecs, "%IN_PKTS", &record);
+        let object: serde_json::Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(object["event.category"], serde_json::json!(["network"]));
+        assert_eq!(object["event.type"], serde_json::json!(["connection"]));
+        assert_eq!(object["source.mac"], "00-00-5E-00-53-23");
+        assert_eq!(object["destination.mac"], "02-00-00-00-AB-01");
+        assert!(object["ecs.version"].is_string());
     }
 
     #[test]
