@@ -1,6 +1,6 @@
 //! One connection to a collector over TCP or TLS: bytes to write, and the messages that the peer has not acknowledged.
 
-use super::counters::Counters;
+use super::spool::SpoolHead;
 use super::stream::has_room;
 use super::tls::{TlsClient, TlsStream};
 use crate::export::{Message, Session};
@@ -8,18 +8,20 @@ use quaff_os::socket::{end_when_peer_is_gone, unacknowledged_bytes};
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A peer that acknowledges nothing for this time is gone.
-const GONE: Duration = Duration::from_secs(30);
-/// Reads at a time of what a collector should not send.
-const READS: usize = 64;
+/// A collector that acknowledges nothing for so long is away.
+const SILENCE_MAX: Duration = Duration::from_secs(30);
+/// Reads of one call: a peer that sends without an end gets no more of the sink's time.
+const READS_MAX: usize = 64;
 
 /// Opens connections.
 #[derive(Debug)]
 pub(super) struct Connector {
     /// All addresses of the collector's name; the first that answers is used.
     pub(super) addresses: Vec<SocketAddr>,
+    /// Of a connection, and again of its handshake.
     pub(super) timeout: Duration,
     pub(super) tls: Option<TlsClient>,
     /// The collector as the user wrote it, for errors.
@@ -27,11 +29,11 @@ pub(super) struct Connector {
 }
 
 impl Connector {
-    /// Connects, with the handshake of TLS.
-    pub(super) fn connect(&self, session: Session) -> Result<Connection, String> {
+    /// Connects, with the handshake of TLS; at `end` at the latest all attempts are over.
+    pub(super) fn connect(&self, session: Session, end: Instant) -> Result<Connection, String> {
         let mut failures = Vec::new();
         for address in &self.addresses {
-            match self.connect_to(address) {
+            match self.connect_to(address, end) {
                 Ok((stream, tls)) => return Ok(Connection::new(stream, tls, session)),
                 Err(error) => failures.push(format!("{address}: {error}")),
             }
@@ -39,25 +41,43 @@ impl Connector {
         Err(format!("cannot connect to {} ({})", self.name, failures.join("; ")))
     }
 
-    fn connect_to(&self, address: &SocketAddr) -> io::Result<(TcpStream, Option<TlsStream>)> {
-        let mut stream = TcpStream::connect_timeout(address, self.timeout)?;
-        end_when_peer_is_gone(&stream, GONE)?;
+    fn connect_to(&self, address: &SocketAddr, end: Instant) -> io::Result<(TcpStream, Option<TlsStream>)> {
+        let wait = || self.timeout.min(end.saturating_duration_since(Instant::now()));
+        // No time at all is an error of its own; a connection on the same host needs less than this.
+        let mut stream = TcpStream::connect_timeout(address, wait().max(Duration::from_millis(1)))?;
+        end_when_peer_is_gone(&stream, SILENCE_MAX)?;
+        // Without this number it is unknown what has arrived, and every message would count as sent.
+        unacknowledged_bytes(&stream).map_err(|error| {
+            io::Error::new(
+                error.kind(),
+                format!("the kernel does not report what the peer acknowledged: {error}"),
+            )
+        })?;
         let tls = match &self.tls {
             None => None,
-            Some(client) => Some(client.handshake(&mut stream, Instant::now() + self.timeout)?),
+            Some(client) => Some(client.handshake(&mut stream, Instant::now() + wait())?),
         };
         stream.set_nonblocking(true)?;
         Ok((stream, tls))
     }
 }
 
-/// The place that a message comes from, and returns to if the connection ends before it was acknowledged.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// A message on its way, with what is needed to send it again in another session.
+#[derive(Debug)]
+pub(super) struct Outgoing {
+    pub(super) message: Message,
+    pub(super) origin: Origin,
+}
+
+/// The origin of a message.
+#[derive(Debug, Clone)]
 pub(super) enum Origin {
-    /// It is not sent again: a new session has its own announcements.
+    /// Templates and options of a session: another session has its own.
     Announcement,
-    Encoder,
-    Spool,
+    /// Of this run, and in no spool.
+    Memory,
+    /// The spool, with the templates that it was made with.
+    Spool(Arc<SpoolHead>),
 }
 
 /// A connection that is up.
@@ -73,21 +93,20 @@ pub(super) struct Connection {
     queued: u64,
     written: u64,
     /// Messages by the last of their bytes.
-    unacknowledged: VecDeque<(u64, Message, Origin)>,
-    /// TLS has refused bytes.
-    is_broken: bool,
+    unacknowledged: VecDeque<(u64, Outgoing)>,
+    /// The error after which no message can be encrypted.
+    ended: Option<String>,
 }
 
 impl Connection {
     fn new(stream: TcpStream, tls: Option<TlsStream>, session: Session) -> Self {
         let (pending, unacknowledged) = (Vec::new(), VecDeque::new());
-        let is_broken = false;
-        Self { stream, tls, session, pending, at: 0, queued: 0, written: 0, unacknowledged, is_broken }
+        Self { stream, tls, session, pending, at: 0, queued: 0, written: 0, unacknowledged, ended: None }
     }
 
     /// Returns `true` while another message may be queued.
     pub(super) fn has_room(&self) -> bool {
-        has_room(self.pending.len() - self.at)
+        self.ended.is_none() && has_room(self.pending.len() - self.at)
     }
 
     /// Returns `true` when the peer has acknowledged all.
@@ -95,27 +114,30 @@ impl Connection {
         self.unacknowledged.is_empty() && self.at == self.pending.len()
     }
 
-    /// Queues a message. What TLS refuses never counts as sent: the next write ends the connection.
-    pub(super) fn send(&mut self, mut message: Message, origin: Origin) {
-        self.session.seal(&mut message);
+    /// Queues a message.
+    pub(super) fn send(&mut self, mut outgoing: Outgoing) {
+        self.session.seal(&mut outgoing.message);
         let before = self.pending.len();
-        match &mut self.tls {
-            None => self.pending.extend(&message.bytes),
-            Some(tls) => self.is_broken |= tls.encrypt(&message.bytes, &mut self.pending).is_err(),
-        }
-        if self.is_broken {
-            return self.unacknowledged.push_back((u64::MAX, message, origin));
-        }
+        let encrypted = match &mut self.tls {
+            None => {
+                self.pending.extend(&outgoing.message.bytes);
+                Ok(())
+            }
+            Some(tls) => tls.encrypt(&outgoing.message.bytes, &mut self.pending),
+        };
         self.queued += (self.pending.len() - before) as u64;
-        self.unacknowledged.push_back((self.queued, message, origin));
+        let mut last = self.queued;
+        if let Err(error) = encrypted {
+            // No byte of it will ever be acknowledged; the next session sends it again.
+            self.ended = Some(format!("TLS: {error}"));
+            last = u64::MAX;
+        }
+        self.unacknowledged.push_back((last, outgoing));
     }
 
     /// Writes as much as the kernel takes. An error ends the connection.
     pub(super) fn write(&mut self) -> Result<(), String> {
         self.read_end()?;
-        if self.is_broken {
-            return Err("TLS: the session takes no more data".to_owned());
-        }
         while self.at < self.pending.len() {
             match self.stream.write(&self.pending[self.at..]) {
                 Ok(0) => return Err("the collector takes no more bytes".to_owned()),
@@ -135,7 +157,7 @@ impl Connection {
             self.pending.drain(..self.at);
             self.at = 0;
         }
-        Ok(())
+        self.ended.clone().map_or(Ok(()), Err)
     }
 
     /// Reads what a collector should not send, to see a reset. IPFIX has no messages in this direction. A collector may
@@ -143,7 +165,7 @@ impl Connection {
     /// acknowledges nothing of that. TLS has an end of its own.
     fn read_end(&mut self) -> Result<(), String> {
         let mut bytes = [0; 1024];
-        for _ in 0..READS {
+        for _ in 0..READS_MAX {
             match self.stream.read(&mut bytes) {
                 Ok(0) if self.tls.is_some() => return Err("the collector closed the connection".to_owned()),
                 Ok(0) => return Ok(()),
@@ -160,33 +182,22 @@ impl Connection {
         Ok(())
     }
 
-    /// Counts the messages that the peer has acknowledged, and drops them. Returns the number of those of the spool.
-    pub(super) fn take_acknowledged(&mut self, counters: &Counters) -> u64 {
+    /// Returns the messages that the peer has acknowledged since the last call, and keeps them no longer.
+    pub(super) fn take_acknowledged(&mut self) -> Result<Vec<Outgoing>, String> {
         if self.unacknowledged.is_empty() {
-            return 0;
+            return Ok(Vec::new());
         }
-        // Without the kernel's word nothing counts as acknowledged.
-        let Ok(waiting) = unacknowledged_bytes(&self.stream) else { return 0 };
-        let mut of_spool = 0;
+        let waiting = unacknowledged_bytes(&self.stream)
+            .map_err(|error| format!("it is unknown what the collector acknowledged: {error}"))?;
         let acknowledged = self.written.saturating_sub(waiting as u64);
-        while self.unacknowledged.front().is_some_and(|(end, ..)| *end <= acknowledged) {
-            if let Some((_, message, origin)) = self.unacknowledged.pop_front() {
-                if origin == Origin::Spool {
-                    of_spool += 1;
-                    counters.from_spool.add(message.carried);
-                }
-                counters.sent.add(message.carried);
-                Counters::add(&counters.messages, 1);
-                Counters::add(&counters.bytes, message.bytes.len() as u64);
-            }
-        }
-        of_spool
+        let messages = self.unacknowledged.partition_point(|(end, _)| *end <= acknowledged);
+        Ok(self.unacknowledged.drain(..messages).map(|(_, outgoing)| outgoing).collect())
     }
 
-    /// The messages of the encoder to send again, in their order.
-    pub(super) fn into_unacknowledged(self) -> impl DoubleEndedIterator<Item = Message> {
-        let of_encoder = |(_, message, origin)| (origin == Origin::Encoder).then_some(message);
-        self.unacknowledged.into_iter().filter_map(of_encoder)
+    /// The messages to send again, in their order.
+    pub(super) fn into_unacknowledged(self) -> impl DoubleEndedIterator<Item = Outgoing> {
+        let messages = self.unacknowledged.into_iter().map(|(_, outgoing)| outgoing);
+        messages.filter(|outgoing| !matches!(outgoing.origin, Origin::Announcement))
     }
 
     /// Ends the connection in order.

@@ -24,6 +24,8 @@ pub(super) struct Counters {
     pub(super) is_up: AtomicU64,
     pub(super) spooled: Sum,
     pub(super) from_spool: Sum,
+    /// Part of `from_spool` that earlier runs spooled.
+    pub(super) from_earlier: Sum,
     /// Bytes of the spool that were damaged and skipped.
     pub(super) spool_damaged_bytes: AtomicU64,
     /// Sends that the kernel refused.
@@ -76,7 +78,21 @@ pub struct FlowSum {
     pub bytes: u64,
 }
 
+impl From<FlowSum> for Carried {
+    fn from(sum: FlowSum) -> Self {
+        Self { records: sum.records, packets: sum.packets, bytes: sum.bytes }
+    }
+}
+
 impl FlowSum {
+    fn minus(self, other: Self) -> Self {
+        Self {
+            records: self.records.saturating_sub(other.records),
+            packets: self.packets.saturating_sub(other.packets),
+            bytes: self.bytes.saturating_sub(other.bytes),
+        }
+    }
+
     fn plus(self, other: Self) -> Self {
         Self {
             records: self.records + other.records,
@@ -116,6 +132,9 @@ pub struct SinkReport {
     pub name: String,
     /// `netflow5`, `netflow9`, `ipfix`, `json`, `csv`, `zeek`.
     pub kind: &'static str,
+    /// Messages go to a collector, and not to a file.
+    #[serde(skip)]
+    pub is_collector: bool,
     /// Records on the wire or in the file; a conversation may be two.
     pub sent: FlowSum,
     pub missed: Missed,
@@ -131,14 +150,34 @@ pub struct SinkReport {
     pub reconnects: u64,
     /// The collector is connected; always true over UDP and for files.
     pub is_up: bool,
+    /// Put into the spool by this run.
     pub spooled: FlowSum,
+    /// Sent from the spool, and acknowledged; also in `sent`.
     pub from_spool: FlowSum,
+    /// Part of `from_spool` that earlier runs spooled.
+    pub from_earlier: FlowSum,
     pub spool_damaged_bytes: u64,
     /// The error that ended the sink, or that the last attempt to connect had.
     pub failure: Option<String>,
     /// The reader of a pipe closed it.
     #[serde(skip)]
     pub is_closed: bool,
+}
+
+impl SinkReport {
+    /// Records of this run that are in the spool. What a sink was given is `sent` without `from_earlier`, `missed`,
+    /// `unsuited` and these.
+    pub fn left_in_spool(&self) -> FlowSum {
+        self.spooled.minus(self.from_spool.minus(self.from_earlier))
+    }
+
+    /// Counts all of `given` that is in no other sum as missed at the end: the thread stands still, or has panicked.
+    pub(super) fn leave_behind(&mut self, given: FlowSum) {
+        let missed = self.missed.total().minus(self.missed.queue_full);
+        let sent = self.sent.minus(self.from_earlier);
+        let counted = sent.plus(missed).plus(self.unsuited).plus(self.left_in_spool());
+        self.missed.at_end = self.missed.at_end.plus(given.minus(counted));
+    }
 }
 
 impl Counters {
@@ -152,6 +191,7 @@ impl Counters {
         SinkReport {
             name: name.to_owned(),
             kind,
+            is_collector: false,
             sent: self.sent.get(),
             missed: Missed {
                 queue_full: self.missed_queue.get(),
@@ -171,6 +211,7 @@ impl Counters {
             is_up: load(&self.is_up) != 0,
             spooled: self.spooled.get(),
             from_spool: self.from_spool.get(),
+            from_earlier: self.from_earlier.get(),
             spool_damaged_bytes: load(&self.spool_damaged_bytes),
             failure: None,
             is_closed: false,

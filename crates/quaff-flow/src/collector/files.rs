@@ -30,8 +30,10 @@ pub(super) enum FileFormat {
 pub(super) struct FileSink {
     pub(super) format: FileFormat,
     pub(super) out: Box<dyn Write + Send>,
-    /// The file, as far as it is one: what it had before goes when the run has begun, not when it is opened.
-    pub(super) truncate: Option<File>,
+    /// The file, as far as it is one: locked until the end, and synced then.
+    pub(super) file: Option<File>,
+    /// What the file had before is gone: that is when the run has begun, not when it is opened.
+    pub(super) is_emptied: bool,
     pub(super) shared: Arc<Shared>,
     pub(super) clock: ExportClock,
     pub(super) linger: Duration,
@@ -136,7 +138,7 @@ impl FileSink {
         }
         let carried = std::mem::take(&mut buffer.carried);
         let bytes = std::mem::take(&mut buffer.bytes);
-        if let Some(file) = self.truncate.take()
+        if let (Some(file), false) = (&self.file, std::mem::replace(&mut self.is_emptied, true))
             && let Err(error) = file.set_len(0)
         {
             self.fail(buffer, &error);
@@ -182,5 +184,15 @@ impl FileSink {
         }
         self.write(&mut buffer);
         self.flush(&mut buffer);
+        self.sync(&mut buffer);
+    }
+
+    /// Has a file on disk written to it, so that an error of the disk is one of this run.
+    fn sync(&mut self, buffer: &mut Buffer) {
+        if let (Some(file), false) = (&self.file, buffer.has_failed)
+            && let Err(error) = file.sync_data()
+        {
+            self.fail(buffer, &error);
+        }
     }
 }

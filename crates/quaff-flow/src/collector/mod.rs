@@ -7,7 +7,7 @@
 //! | `sink` | the thread of a collector: templates, options, rate |
 //! | `udp` | messages over UDP |
 //! | `stream`, `connection`, `tls` | messages over TCP and TLS, kept until they are acknowledged |
-//! | `spool` | messages on disk while a collector is away |
+//! | `spool`, `segment` | messages on disk while a collector is away; their bytes |
 //! | `files` | JSON lines, CSV, conn.log, IPFIX files |
 //! | `pace` | limits of the rate |
 //! | `counters` | what was sent, and what was not, by reason |
@@ -22,6 +22,7 @@ mod counters;
 mod files;
 mod pace;
 mod queue;
+mod segment;
 mod sink;
 mod spool;
 mod start;
@@ -34,8 +35,8 @@ mod url;
 
 pub use counters::{FlowSum, Missed, SinkReport};
 pub use pace::RateLimit;
+pub use segment::parse_segment;
 pub use sink::TemplateRefresh;
-pub use spool::parse_segment;
 pub use tls::TlsPlan;
 pub use url::{CollectorUrl, Transport};
 
@@ -130,7 +131,8 @@ pub enum SinkPlan {
 pub enum Pressure {
     /// They are missed, and counted: live input does not wait.
     Drop,
-    /// The meter waits, until 10 s after the flag was raised.
+    /// The meter waits, until 10 s after the flag was raised; for a collector that is away, as long as two attempts to
+    /// connect take.
     Wait(Stop),
 }
 
@@ -261,7 +263,8 @@ impl Sinks {
             let has_ended = sink.join(PATIENCE);
             *report = sink.report(self.plan.queue_records);
             if !has_ended {
-                sink.leave_behind(report);
+                report.leave_behind(sink.shared.counters.given.get());
+                report.failure.get_or_insert_with(|| "it stands still, and was left behind".to_owned());
             }
         }
         reports
@@ -313,6 +316,7 @@ impl Sink {
 
     fn report(&self, queue_records: usize) -> SinkReport {
         let mut report = self.shared.counters.report(&self.name, self.kind);
+        report.is_collector = self.is_collector;
         report.queued = self.shared.queue.records() as u64;
         report.queue_max = queue_records as u64;
         report.failure = self.failure();
@@ -350,21 +354,6 @@ impl Sink {
             self.shared.counters.missed_end.add(sum(&batch.records, self.shared.is_biflow));
         }
         !has_panicked
-    }
-
-    /// Counts all that a thread was given and has not counted itself as missed at the end.
-    fn leave_behind(&self, report: &mut SinkReport) {
-        let given = self.shared.counters.given.get();
-        let missed = report.missed;
-        let (unsuited, spooled) = (report.unsuited, report.spooled);
-        let counted =
-            [report.sent, unsuited, spooled, missed.errors, missed.away, missed.spool, missed.at_end];
-        let less = |all: u64, of: fn(&FlowSum) -> u64| all.saturating_sub(counted.iter().map(of).sum());
-        let at_end = &mut report.missed.at_end;
-        at_end.records += less(given.records, |sum| sum.records);
-        at_end.packets += less(given.packets, |sum| sum.packets);
-        at_end.bytes += less(given.bytes, |sum| sum.bytes);
-        report.failure.get_or_insert_with(|| "it stands still, and was left behind".to_owned());
     }
 }
 

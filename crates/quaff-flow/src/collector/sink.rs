@@ -4,7 +4,7 @@ use super::counters::Counters;
 use super::pace::Pace;
 use super::queue::{Popped, Queue};
 use super::stream::StreamLink;
-use super::udp::{Sent, UdpLink};
+use super::udp::UdpLink;
 use crate::export::{Encoder, Message, Statistics};
 use crate::ledger::FlowLedger;
 use crate::record::FlowRecord;
@@ -177,6 +177,7 @@ impl CollectorSink {
                     .missed_end
                     .add(super::sum(&records[at * 64..], self.shared.is_biflow));
             }
+            self.fit_path();
             for record in part {
                 self.encoder.push(record, self.clock.now_ns());
                 self.deliver();
@@ -184,15 +185,31 @@ impl CollectorSink {
         }
     }
 
+    /// Limits messages to the MTU of the path, which the kernel learns meanwhile, before they are made.
+    fn fit_path(&mut self) {
+        if let Link::Udp(link) = &self.link {
+            self.encoder.limit(link.message_bytes_max());
+        }
+    }
+
     /// Sends the messages that are complete.
     fn deliver(&mut self) {
         while let Some(message) = self.encoder.pop() {
-            let wait = self.pace.count(message.carried.records, Instant::now());
-            let left = self.shared.deadline().saturating_duration_since(Instant::now());
-            if !wait.is_zero() {
-                std::thread::sleep(wait.min(left));
-            }
+            let now = Instant::now();
+            let pause = self.pace.count(message.carried.records, now);
+            self.sleep_until(now + pause);
             self.send(message);
+        }
+    }
+
+    /// Sleeps in small parts: the end of the run may come meanwhile.
+    fn sleep_until(&self, end: Instant) {
+        loop {
+            let left = end.min(self.shared.deadline()).saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return;
+            }
+            std::thread::sleep(left.min(Duration::from_millis(50)));
         }
     }
 
@@ -214,9 +231,8 @@ impl CollectorSink {
     }
 
     fn send_udp(&mut self, message: Message) {
-        let Link::Udp(link) = &mut self.link else { return };
-        if let Sent::TooLong(bytes_max) = link.send(message, &self.shared.counters) {
-            self.encoder.limit(bytes_max);
+        if let Link::Udp(link) = &mut self.link {
+            link.send(message, &self.shared.counters);
         }
     }
 
@@ -231,6 +247,7 @@ impl CollectorSink {
         };
         self.announced = Some(Instant::now());
         self.since_announced = 0;
+        self.fit_path();
         for _ in 0..copies {
             for message in self.encoder.announce(self.clock.now_ns()) {
                 self.send_udp(message);
@@ -255,10 +272,7 @@ impl CollectorSink {
                 link.pump(now_ns, &|| self.encoder.announce(now_ns));
                 self.shared.fail(link.failure.clone());
             }
-            Link::Udp(link) => {
-                self.encoder.limit(link.message_bytes_max());
-                self.announce_if_due();
-            }
+            Link::Udp(_) => self.announce_if_due(),
         }
         self.report_unencoded();
     }
@@ -274,12 +288,7 @@ impl CollectorSink {
         self.statistics_sent = Instant::now();
         let Some(ledger) = self.ledger else { return };
         let report = self.shared.counters.report("", "");
-        let not_sent = report.missed.total();
-        let not_sent = crate::export::Carried {
-            records: not_sent.records,
-            packets: not_sent.packets,
-            bytes: not_sent.bytes,
-        };
+        let not_sent = report.missed.total().into();
         let statistics = Statistics {
             ledger,
             messages: report.messages,

@@ -17,10 +17,11 @@ use crate::export::{
     Version,
 };
 use quaff_os::{Error, Result, Try};
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::io::{self, Write};
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -147,7 +148,8 @@ fn open_udp(collector: &CollectorPlan, addresses: &[SocketAddr]) -> Result<(Link
         |address: &&SocketAddr| collector.source.is_none_or(|source| source.is_ipv6() == address.is_ipv6());
     let peer = addresses.iter().find(is_own_family).or(addresses.first()).copied();
     let peer = peer.unwrap_or_else(|| SocketAddr::from(([0, 0, 0, 0], 0)));
-    let link = UdpLink::open(peer, collector.source, collector.encoder.version)?;
+    let plan = &collector.encoder;
+    let link = UdpLink::open(peer, collector.source, plan.version, plan.bytes_max)?;
     let bytes_max = link.message_bytes_max();
     Ok((Link::Udp(link), bytes_max))
 }
@@ -171,15 +173,53 @@ fn open_stream(
         Some(plan) => {
             let tried = || format!("open the spool in {}", plan.folder.display());
             // Messages of another version or domain are not for this session.
-            let (version, domain) = (collector.encoder.version.number(), collector.encoder.domain);
-            let name = format!("{url}-v{version}-{domain}");
-            Some(Spool::open(&plan.folder, &name, plan.bytes_max).trying(tried)?)
+            let (version, domain) = (collector.encoder.version, collector.encoder.domain);
+            let name = format!("{url}-v{}-{domain}", version.number());
+            Some(Spool::open(&plan.folder, &name, version, plan.bytes_max).trying(tried)?)
         }
     };
     let connector = Connector { addresses, timeout: collector.connect_timeout, tls, name: url.to_string() };
     let format = (collector.encoder.version, collector.encoder.domain);
-    let link = StreamLink::new(connector, format, collector.reconnect, spool, shared.clone());
+    let pace = (collector.reconnect, collector.rate);
+    let link = StreamLink::new(connector, format, pace, spool, shared.clone());
     Ok((Link::Stream(Box::new(link)), STREAM_BYTES_MAX))
+}
+
+/// Opens a file that no other export is writing; it keeps what it has. A named pipe is waited for until it has a
+/// reader, for at most [`READER_WAIT`].
+fn open_file(path: &Path, pressure: &Pressure) -> io::Result<File> {
+    let is_pipe = path.metadata().is_ok_and(|metadata| metadata.file_type().is_fifo());
+    if is_pipe {
+        return open_pipe(path, pressure);
+    }
+    let file = File::options().write(true).create(true).truncate(false).mode(0o640).open(path)?;
+    // Some file systems have no locks; that is no reason not to write.
+    let is_taken = file.metadata()?.is_file() && matches!(file.try_lock(), Err(TryLockError::WouldBlock));
+    match is_taken {
+        true => Err(io::Error::new(io::ErrorKind::ResourceBusy, "another export is writing it")),
+        false => Ok(file),
+    }
+}
+
+/// A reader of a named pipe is waited for no longer than this.
+const READER_WAIT: Duration = Duration::from_secs(10);
+
+fn open_pipe(path: &Path, pressure: &Pressure) -> io::Result<File> {
+    let end = Instant::now() + READER_WAIT;
+    let is_stopped = || matches!(pressure, Pressure::Wait(stop) if stop.raised());
+    loop {
+        match File::options().write(true).custom_flags(nix::libc::O_NONBLOCK).open(path) {
+            Err(error) if error.raw_os_error() == Some(nix::libc::ENXIO) => {
+                if Instant::now() >= end || is_stopped() {
+                    return Err(io::Error::new(error.kind(), "the pipe has no reader: start it first"));
+                }
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            // With a reader a second opening does not block, and its writes do, as they should.
+            Ok(_held) => return File::options().write(true).open(path),
+            Err(error) => return Err(error),
+        }
+    }
 }
 
 fn start_file(
@@ -189,16 +229,14 @@ fn start_file(
     plan: &SinksPlan,
     shared: Arc<Shared>,
 ) -> Result<Sink> {
-    let (name, out, truncate): (String, Box<dyn Write + Send>, Option<File>) = match target {
+    let (name, out, file): (String, Box<dyn Write + Send>, Option<File>) = match target {
         Target::Writer(name, out) => (name, out, None),
         Target::Path(path) => {
             let tried = || format!("create {}", path.display());
-            let mut options = File::options();
-            options.write(true).create(true).truncate(false).mode(0o640);
-            let file = options.open(&path).trying(tried)?;
-            let is_file = file.metadata().trying(tried)?.is_file();
-            let truncate = is_file.then(|| file.try_clone()).transpose().trying(tried)?;
-            (path.display().to_string(), Box::new(file), truncate)
+            let out = open_file(&path, &plan.pressure).trying(tried)?;
+            let is_file = out.metadata().trying(tried)?.is_file();
+            let file = is_file.then(|| out.try_clone()).transpose().trying(tried)?;
+            (path.display().to_string(), Box::new(out), file)
         }
     };
     let text = |format: TextFormat, names: Names, template: &Template, scene: Scene| {
@@ -221,7 +259,8 @@ fn start_file(
     let clock = ExportClock::new(plan.now_ns, is_live(plan));
     let linger = Duration::from_secs(1);
     let is_prompt = plan.is_prompt;
-    let sink = FileSink { format, out, truncate, shared: shared.clone(), clock, linger, is_prompt };
+    let is_emptied = false;
+    let sink = FileSink { format, out, file, is_emptied, shared: shared.clone(), clock, linger, is_prompt };
     let thread = spawn("quaff-export", &shared, move || sink.run())?;
     Ok(Sink { name, kind, is_collector: false, shared, thread: Some(thread) })
 }

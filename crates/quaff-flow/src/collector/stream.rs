@@ -1,15 +1,17 @@
 //! Messages over TCP and TLS: reconnection, and what waits meanwhile.
 //!
 //! A message is kept until the peer's kernel has acknowledged its last byte. When a connection ends, those that are
-//! not acknowledged are sent again in the next one: those of memory, then those of the spool, then what is new. Each
-//! connection is a session of its own: templates first, sequence from 0. Messages of the spool follow the templates of
-//! their segment, which may be those of an earlier run. A message that the collector's kernel
-//! acknowledged, but the collector never read, is lost; IPFIX has no acknowledgement of its own.
+//! not acknowledged are sent again in the next one, before what waits in memory, in the spool, and what is new. Each
+//! connection is a session of its own: templates first, sequence from 0. A message from the spool brings the templates
+//! that it was made with. A message that the collector's kernel acknowledged, but the collector never read, is lost;
+//! IPFIX has no acknowledgement of its own.
 
-use super::connection::{Connection, Connector, Origin};
+use super::connection::{Connection, Connector, Origin, Outgoing};
 use super::counters::Counters;
+use super::pace::{Pace, RateLimit};
+use super::segment::template_records;
 use super::sink::Shared;
-use super::spool::Spool;
+use super::spool::{Spool, SpoolHead};
 use crate::export::{Message, Session, Version, withdrawal};
 use quaff_os::Stop;
 use std::collections::VecDeque;
@@ -21,6 +23,8 @@ const PENDING_BYTES_MAX: usize = 256 << 10;
 const WAITING_BYTES_MAX: usize = 16 << 20;
 /// After the end of a run was requested, a sink waits for its collector no longer than this.
 const END_WAIT: Duration = Duration::from_secs(10);
+/// A meter that reads files waits for a collector that is away as long as this many attempts to connect take.
+const AWAY_ATTEMPTS: u32 = 2;
 
 /// Makes the messages that a session begins with, at a time.
 pub(super) type Announce<'a> = &'a dyn Fn() -> Vec<Message>;
@@ -36,11 +40,17 @@ pub(super) struct StreamLink {
     reconnect: Duration,
     last_attempt: Option<Instant>,
     has_connected: bool,
-    waiting: VecDeque<Message>,
+    /// The end of the last connection, or the start.
+    away_since: Instant,
+    waiting: VecDeque<Outgoing>,
     waiting_bytes: usize,
     spool: Option<Spool>,
-    /// The templates of the session are those of an earlier run, whose spool is being delivered.
-    is_foreign: bool,
+    /// The rate at which what waited leaves, and the time of the next message of it. New messages were limited before.
+    pace: Pace,
+    due: Instant,
+    /// The templates of this run, and those that the session has.
+    own: Vec<u8>,
+    announced: Vec<u8>,
     pub(super) failure: Option<String>,
     shared: Arc<Shared>,
 }
@@ -49,10 +59,11 @@ impl StreamLink {
     pub(super) fn new(
         connector: Connector,
         (version, domain): (Version, u32),
-        reconnect: Duration,
+        (reconnect, rate): (Duration, RateLimit),
         spool: Option<Spool>,
         shared: Arc<Shared>,
     ) -> Self {
+        let now = Instant::now();
         Self {
             connector,
             connection: None,
@@ -61,10 +72,14 @@ impl StreamLink {
             reconnect,
             last_attempt: None,
             has_connected: false,
+            away_since: now,
             waiting: VecDeque::new(),
             waiting_bytes: 0,
             spool,
-            is_foreign: false,
+            pace: Pace::new(rate, now),
+            due: now,
+            own: Vec::new(),
+            announced: Vec::new(),
             failure: None,
             shared,
         }
@@ -78,7 +93,7 @@ impl StreamLink {
     }
 
     /// Takes a message: it is sent, or it waits. With `wait` the call blocks while there is room for neither, until the
-    /// flag is raised; otherwise the message is lost and counted.
+    /// flag is raised or the collector is away for long; otherwise the message is lost and counted.
     pub(super) fn offer(
         &mut self,
         message: Message,
@@ -88,41 +103,38 @@ impl StreamLink {
     ) {
         self.pump(now_ns, announce);
         let has_backlog =
-            !self.waiting.is_empty() || self.spool.as_ref().is_some_and(|spool| !spool.is_empty());
-        if let Some(connection) =
-            self.connection.as_mut().filter(|connection| !has_backlog && connection.has_room())
-        {
-            connection.send(message, Origin::Encoder);
-            return self.write();
+            !self.waiting.is_empty() || self.spool.as_ref().is_some_and(|spool| !spool.is_drained());
+        let has_room = self.connection.as_ref().is_some_and(Connection::has_room);
+        if has_room && !has_backlog {
+            return self.dispatch(Outgoing { message, origin: Origin::Memory }, now_ns, announce);
         }
-        if let Some(spool) = &mut self.spool {
-            match spool.push(&message, &|| templates(announce)) {
-                Ok(true) => self.shared.counters.spooled.add(message.carried),
-                Ok(false) => self.shared.counters.missed_spool.add(message.carried),
-                Err(error) => {
-                    self.failure = Some(format!("cannot write the spool: {error}"));
-                    self.shared.counters.missed_spool.add(message.carried);
-                }
+        if self.spool.is_some() {
+            return self.offer_to_spool(&message, announce);
+        }
+        if let (Some(stop), true) = (wait, self.waiting_bytes >= WAITING_BYTES_MAX) {
+            self.wait_for_room(now_ns, announce, stop);
+        }
+        if self.waiting_bytes >= WAITING_BYTES_MAX {
+            self.shared.counters.missed_away.add(message.carried);
+            if let Some(connection) = &mut self.connection {
+                connection.session.skip(&message);
             }
             return;
         }
-        if self.waiting_bytes >= WAITING_BYTES_MAX {
-            match wait {
-                Some(stop) => self.wait_for_room(now_ns, announce, stop),
-                None => {
-                    self.shared.counters.missed_away.add(message.carried);
-                    if let Some(connection) = &mut self.connection {
-                        connection.session.skip(&message);
-                    }
-                    return;
-                }
+        self.waiting_bytes += message.bytes.len();
+        self.waiting.push_back(Outgoing { message, origin: Origin::Memory });
+    }
+
+    fn offer_to_spool(&mut self, message: &Message, announce: Announce<'_>) {
+        let Some(spool) = &mut self.spool else { return };
+        match spool.push(message, &|| templates(announce)) {
+            Ok(true) => self.shared.counters.spooled.add(message.carried),
+            Ok(false) => self.shared.counters.missed_spool.add(message.carried),
+            Err(error) => {
+                self.failure = Some(format!("cannot write the spool: {error}"));
+                self.shared.counters.missed_spool.add(message.carried);
             }
         }
-        if self.waiting_bytes >= WAITING_BYTES_MAX {
-            return self.shared.counters.missed_away.add(message.carried);
-        }
-        self.waiting_bytes += message.bytes.len();
-        self.waiting.push_back(message);
     }
 
     fn wait_for_room(&mut self, now_ns: u64, announce: Announce<'_>, stop: &Stop) {
@@ -130,7 +142,9 @@ impl StreamLink {
         while self.waiting_bytes >= WAITING_BYTES_MAX {
             let now = Instant::now();
             let is_over = stop.raised() && *deadline.get_or_insert_with(|| now + END_WAIT) <= now;
-            if is_over || now >= self.shared.deadline() {
+            let away_max = AWAY_ATTEMPTS * (self.reconnect + self.connector.timeout);
+            let is_gone = self.connection.is_none() && self.away_since.elapsed() >= away_max;
+            if is_over || is_gone || now >= self.shared.deadline() {
                 return;
             }
             std::thread::sleep(Duration::from_millis(2));
@@ -142,42 +156,29 @@ impl StreamLink {
     pub(super) fn pump(&mut self, now_ns: u64, announce: Announce<'_>) {
         self.connect_if_due(announce);
         self.write();
-        while self.connection.as_ref().is_some_and(Connection::has_room) {
-            let Some((mut message, origin, is_first)) = self.next_waiting() else { break };
-            if is_first {
-                self.begin_segment(&message, now_ns, announce);
+        while self.connection.as_ref().is_some_and(Connection::has_room) && Instant::now() >= self.due {
+            let Some(mut outgoing) = self.next_waiting() else { break };
+            if let Some(connection) = &self.connection {
+                connection.session.delay(&mut outgoing.message, now_ns);
             }
-            let Some(connection) = &mut self.connection else { break };
-            if origin == Origin::Spool && message.has_templates {
-                if self.is_foreign {
-                    connection.send(message, Origin::Announcement);
-                }
-                continue;
-            }
-            connection.session.delay(&mut message, now_ns);
-            connection.send(message, origin);
-            self.write();
-        }
-        let is_drained = self.spool.as_ref().is_none_or(Spool::is_empty) && self.waiting.is_empty();
-        if self.is_foreign && is_drained && self.connection.is_some() {
-            self.withdraw(now_ns);
-            self.announce(announce);
-            self.write();
+            let now = Instant::now();
+            self.due = now + self.pace.count(outgoing.message.carried.records, now);
+            self.dispatch(outgoing, now_ns, announce);
         }
     }
 
-    /// The next message that waits, its origin, and whether it begins a segment of the spool.
-    fn next_waiting(&mut self) -> Option<(Message, Origin, bool)> {
-        if let Some(message) = self.waiting.pop_front() {
-            self.waiting_bytes -= message.bytes.len();
-            return Some((message, Origin::Encoder, false));
+    /// The next message that waits.
+    fn next_waiting(&mut self) -> Option<Outgoing> {
+        if let Some(outgoing) = self.waiting.pop_front() {
+            self.waiting_bytes -= outgoing.message.bytes.len();
+            return Some(outgoing);
         }
         let spool = self.spool.as_mut()?;
         let popped = spool.pop();
         let damaged = std::mem::take(&mut spool.damaged_bytes);
         Counters::add(&self.shared.counters.spool_damaged_bytes, damaged);
         match popped {
-            Ok(taken) => taken.map(|taken| (taken.message, Origin::Spool, taken.is_first)),
+            Ok(popped) => popped.map(|(message, head)| Outgoing { message, origin: Origin::Spool(head) }),
             Err(error) => {
                 self.failure = Some(format!("cannot read the spool: {error}"));
                 None
@@ -185,41 +186,55 @@ impl StreamLink {
         }
     }
 
-    /// Prepares the session for a segment of the spool by its first message. Templates of this run are known to the
-    /// collector; others replace them until the spool is empty (RFC 7011, 8.1: withdrawn before their numbers are used
-    /// again).
-    fn begin_segment(&mut self, message: &Message, now_ns: u64, announce: Announce<'_>) {
-        let body = |message: &Message| message.bytes.get(16..).map(<[u8]>::to_vec);
-        let is_own = !message.has_templates
-            || announce().iter().any(|own| own.has_templates && body(own) == body(message));
-        let was_foreign = self.is_foreign;
-        if !is_own || was_foreign {
-            self.withdraw(now_ns);
+    /// Sends a message in a session that has its templates.
+    fn dispatch(&mut self, outgoing: Outgoing, now_ns: u64, announce: Announce<'_>) {
+        match &outgoing.origin {
+            Origin::Spool(head) if head.templates != self.announced => self.announce_head(head, now_ns),
+            Origin::Memory if self.own != self.announced => {
+                self.withdraw(now_ns);
+                self.announce(announce);
+            }
+            _ => {}
         }
-        self.is_foreign = !is_own;
-        if is_own && was_foreign {
-            self.announce(announce);
+        if let Some(connection) = &mut self.connection {
+            connection.send(outgoing);
+        }
+        self.write();
+    }
+
+    /// Gives the session the templates of a segment of the spool.
+    fn announce_head(&mut self, head: &Arc<SpoolHead>, now_ns: u64) {
+        self.withdraw(now_ns);
+        self.announced.clone_from(&head.templates);
+        for message in &head.messages {
+            self.send_announcement(message.clone(), now_ns);
         }
     }
 
+    /// Ends the templates of the session: their numbers are to be used again (RFC 7011, 8.1).
     fn withdraw(&mut self, now_ns: u64) {
-        self.is_foreign = false;
-        if self.version == Version::Ipfix
-            && let Some(connection) = &mut self.connection
-        {
+        if self.version == Version::Ipfix {
             let bytes = withdrawal(now_ns, self.domain);
-            let message = Message { bytes, has_templates: true, ..Message::default() };
-            connection.send(message, Origin::Announcement);
+            self.send_announcement(Message { bytes, ..Message::default() }, now_ns);
         }
     }
 
     fn announce(&mut self, announce: Announce<'_>) {
-        if let Some(connection) = &mut self.connection {
-            for message in announce() {
-                Counters::add(&self.shared.counters.templates, u64::from(message.has_templates));
-                connection.send(message, Origin::Announcement);
-            }
+        let messages = announce();
+        self.own = messages.iter().flat_map(|own| template_records(&own.bytes, self.version)).collect();
+        self.announced.clone_from(&self.own);
+        let Some(connection) = &mut self.connection else { return };
+        for message in messages {
+            Counters::add(&self.shared.counters.templates, u64::from(message.has_templates));
+            connection.send(Outgoing { message, origin: Origin::Announcement });
         }
+    }
+
+    fn send_announcement(&mut self, mut message: Message, now_ns: u64) {
+        let Some(connection) = &mut self.connection else { return };
+        connection.session.delay(&mut message, now_ns);
+        Counters::add(&self.shared.counters.templates, u64::from(message.has_templates));
+        connection.send(Outgoing { message, origin: Origin::Announcement });
     }
 
     fn connect_if_due(&mut self, announce: Announce<'_>) {
@@ -228,11 +243,10 @@ impl StreamLink {
             return;
         }
         self.last_attempt = Some(Instant::now());
-        match self.connector.connect(Session::new(self.version)) {
+        match self.connector.connect(Session::new(self.version), self.shared.deadline()) {
             Ok(connection) => {
                 self.connection = Some(connection);
                 self.failure = None;
-                self.is_foreign = false;
                 Counters::add(&self.shared.counters.reconnects, u64::from(self.has_connected));
                 self.has_connected = true;
                 self.announce(announce);
@@ -245,13 +259,8 @@ impl StreamLink {
     /// Writes what the connection has, and counts what the peer acknowledged.
     fn write(&mut self) {
         let Some(connection) = &mut self.connection else { return };
-        match connection.write() {
-            Ok(()) => {
-                let messages = connection.take_acknowledged(&self.shared.counters);
-                if let Some(Err(error)) = self.spool.as_mut().map(|spool| spool.acknowledged(messages)) {
-                    self.failure = Some(format!("cannot remove what was delivered from the spool: {error}"));
-                }
-            }
+        match connection.write().and_then(|()| connection.take_acknowledged()) {
+            Ok(acknowledged) => acknowledged.into_iter().for_each(|outgoing| self.arrived(&outgoing)),
             Err(error) => {
                 self.failure = Some(error);
                 self.disconnect();
@@ -259,16 +268,30 @@ impl StreamLink {
         }
     }
 
+    /// Counts a message that the collector has.
+    fn arrived(&mut self, outgoing: &Outgoing) {
+        let (counters, carried) = (&self.shared.counters, outgoing.message.carried);
+        counters.sent.add(carried);
+        Counters::add(&counters.messages, 1);
+        Counters::add(&counters.bytes, outgoing.message.bytes.len() as u64);
+        let Origin::Spool(head) = &outgoing.origin else { return };
+        counters.from_spool.add(carried);
+        if head.is_earlier {
+            counters.from_earlier.add(carried);
+        }
+        if let Some(Err(error)) = self.spool.as_mut().map(Spool::acknowledge) {
+            self.failure = Some(format!("cannot remove what was sent from the spool: {error}"));
+        }
+    }
+
     /// Ends the connection. What is not acknowledged is the first to be sent again.
     fn disconnect(&mut self) {
         let Some(connection) = self.connection.take() else { return };
-        for message in connection.into_unacknowledged().rev() {
-            self.waiting_bytes += message.bytes.len();
-            self.waiting.push_front(message);
+        for outgoing in connection.into_unacknowledged().rev() {
+            self.waiting_bytes += outgoing.message.bytes.len();
+            self.waiting.push_front(outgoing);
         }
-        if let Some(spool) = &mut self.spool {
-            spool.rewind();
-        }
+        self.away_since = Instant::now();
         self.report_state();
     }
 
@@ -281,7 +304,7 @@ impl StreamLink {
     /// Returns `true` when all was acknowledged.
     fn is_done(&self) -> bool {
         self.waiting.is_empty()
-            && self.spool.as_ref().is_none_or(Spool::is_empty)
+            && self.spool.as_ref().is_none_or(Spool::is_drained)
             && self.connection.as_ref().is_none_or(Connection::is_idle)
     }
 
@@ -299,16 +322,25 @@ impl StreamLink {
             connection.close();
         }
         self.disconnect();
-        for message in std::mem::take(&mut self.waiting) {
-            let kept = self.spool.as_mut().map(|spool| spool.push(&message, &|| templates(announce)));
-            match kept {
-                Some(Ok(true)) => self.shared.counters.spooled.add(message.carried),
-                _ => self.shared.counters.missed_end.add(message.carried),
-            }
-        }
-        if let Some(Err(error)) = self.spool.take().map(Spool::close) {
+        self.keep_waiting(announce);
+    }
+
+    /// Puts what is still in memory into the spool. What came from it is there.
+    fn keep_waiting(&mut self, announce: Announce<'_>) {
+        let of_memory =
+            |outgoing: Outgoing| matches!(outgoing.origin, Origin::Memory).then_some(outgoing.message);
+        let unsent: Vec<Message> =
+            std::mem::take(&mut self.waiting).into_iter().filter_map(of_memory).collect();
+        let (kept, error) = match self.spool.take() {
+            Some(spool) => spool.close(&unsent, &|| templates(announce)),
+            None => (0, None),
+        };
+        if let Some(error) = error {
             self.failure = Some(format!("cannot complete the spool: {error}"));
         }
+        let counters = &self.shared.counters;
+        unsent[..kept].iter().for_each(|message| counters.spooled.add(message.carried));
+        unsent[kept..].iter().for_each(|message| counters.missed_end.add(message.carried));
     }
 }
 

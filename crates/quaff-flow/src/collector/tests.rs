@@ -8,6 +8,9 @@ use netflow_parser::variable_versions::ipfix::FlowSetBody;
 use std::io::Read;
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 
+mod ends;
+mod spools;
+
 const TEMPLATE: &str = "%IN_BYTES %IPV4_SRC_ADDR %L4_SRC_PORT %IN_PKTS";
 /// Longer than anything here takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -92,12 +95,38 @@ fn numbers<'a>(messages: impl IntoIterator<Item = &'a [u8]>) -> Vec<u64> {
     numbers
 }
 
-/// Every record is in one sum.
+/// Every record of a run is in one sum.
 #[track_caller]
 fn assert_accounted(report: &SinkReport, records: u64) {
-    let spooled = report.spooled.records - report.from_spool.records.min(report.spooled.records);
-    let sum = report.sent.records + report.missed.total().records + report.unsuited.records + spooled;
-    assert_eq!(sum, records, "{report:#?}");
+    let sent = report.sent.records - report.from_earlier.records;
+    let kept = report.unsuited.records + report.left_in_spool().records;
+    assert_eq!(sent + report.missed.total().records + kept, records, "{report:#?}");
+}
+
+/// Runs something that must not wait for ever.
+fn in_time<T: Send + 'static>(what: &str, run: impl FnOnce() -> T + Send + 'static) -> T {
+    let (done, is_done) = std::sync::mpsc::channel();
+    std::thread::spawn(move || done.send(run()));
+    is_done.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("{what} does not end"))
+}
+
+/// A port of loopback that refuses connections, and that nothing else can have, until it is opened. Its connections
+/// take few bytes that are not read.
+fn closed_port() -> (TcpListener, SocketAddr) {
+    use nix::sys::socket::{
+        AddressFamily, SockFlag, SockType, SockaddrIn, bind, setsockopt, socket, sockopt,
+    };
+    use std::os::fd::AsRawFd;
+    let fd = socket(AddressFamily::Inet, SockType::Stream, SockFlag::SOCK_CLOEXEC, None).unwrap();
+    setsockopt(&fd, sockopt::RcvBuf, &(32 << 10)).unwrap();
+    bind(fd.as_raw_fd(), &SockaddrIn::new(127, 0, 0, 1, 0)).unwrap();
+    let port = TcpListener::from(fd);
+    let address = port.local_addr().unwrap();
+    (port, address)
+}
+
+fn open_port(port: &TcpListener) {
+    nix::sys::socket::listen(port, nix::sys::socket::Backlog::new(16).unwrap()).unwrap();
 }
 
 #[test]
@@ -208,7 +237,8 @@ fn a_collector_that_was_away_receives_all_from_the_spool() {
     received.dedup();
     assert_eq!(received, (0..40_000).collect::<Vec<_>>());
     assert!(report.reconnects == 1 && report.from_spool == report.spooled, "{report:?}");
-    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "the lock");
+    assert_eq!(report.from_earlier, FlowSum::default());
+    assert_eq!(segments(folder.path()), 0);
 }
 
 /// A run without a collector leaves its records in the spool; a run with another template delivers them with theirs.
@@ -234,9 +264,17 @@ fn a_later_run_delivers_the_spool_with_its_own_templates() {
     back.spool = spool;
     let mut run = sinks(vec![back], Pressure::Drop);
     run.send(&numbered(500..1000), START_NS);
-    run.stop(PATIENCE);
+    let report = run.stop(PATIENCE).remove(0);
     let stream = thread.join().unwrap();
     assert_eq!(numbers(split(&stream).0), (0..1000).collect::<Vec<_>>());
+    assert_eq!((report.sent.records, report.from_earlier.records, report.is_collector), (1000, 500, true));
+    assert_accounted(&report, 500);
+}
+
+/// The segments in the folder of a spool.
+fn segments(folder: &std::path::Path) -> usize {
+    let names = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    names.filter(|path| path.extension().is_some_and(|kind| kind == "spool")).count()
 }
 
 #[test]
@@ -278,7 +316,7 @@ fn a_slow_collector_never_stops_the_meter() {
 }
 
 #[test]
-fn collectors_in_turn_share_the_records_and_stand_in_for_each_other() {
+fn collectors_in_turn_share_the_records_and_replace_each_other() {
     let listeners = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
     let addresses = listeners.each_ref().map(|listener| listener.local_addr().unwrap());
     let threads = listeners
@@ -476,172 +514,4 @@ fn records_on_the_wire_are_counted() {
     encoder.push(&biflow(1), START_NS);
     encoder.flush(START_NS);
     assert_eq!(encoder.pop().unwrap().carried, Carried { records: 2, packets: 8, bytes: 1200 });
-}
-
-/// A connection that ends while templates of an earlier run are in force.
-#[test]
-fn a_spool_of_other_templates_is_decoded_by_its_own_after_a_reconnect() {
-    let folder = tempfile::tempdir().unwrap();
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    drop(listener);
-    let spool = Some(SpoolPlan { folder: folder.path().to_owned(), bytes_max: 1 << 30 });
-    let mut away = collector("tcp", address);
-    away.spool = spool.clone();
-    away.encoder = encoder("%IN_BYTES %PROTOCOL");
-    let mut run = sinks(vec![away], waiting());
-    for batch in 0..20 {
-        run.send(&numbered(batch * 10_000..batch * 10_000 + 10_000), START_NS);
-    }
-    let report = run.stop(PATIENCE).remove(0);
-    assert_eq!(report.spooled.records, 200_000);
-
-    let listener = TcpListener::bind(address).unwrap();
-    let thread = std::thread::spawn(move || {
-        let first = listener.accept().unwrap().0;
-        std::thread::sleep(Duration::from_millis(500));
-        drop(first);
-        read_session(listener.accept().unwrap().0, |_| false)
-    });
-    let mut back = collector("tcp", address);
-    back.spool = spool;
-    let run = sinks(vec![back], Pressure::Drop);
-    while run.counters()[0].reconnects == 0 {
-        std::thread::sleep(Duration::from_millis(2));
-    }
-    run.stop(PATIENCE);
-    let stream = thread.join().unwrap();
-    let numbers = numbers(split(&stream).0);
-    assert!(numbers.iter().all(|number| *number < 200_000), "a record is decoded by another template");
-    assert!(numbers.is_sorted());
-}
-
-#[test]
-fn a_segment_stays_until_it_is_acknowledged() {
-    let folder = tempfile::tempdir().unwrap();
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    drop(listener);
-    let spool = Some(SpoolPlan { folder: folder.path().to_owned(), bytes_max: 1 << 30 });
-    let mut away = collector("tcp", address);
-    away.spool = spool.clone();
-    let mut run = sinks(vec![away], waiting());
-    for batch in 0..5 {
-        run.send(&numbered(batch * 10_000..batch * 10_000 + 10_000), START_NS);
-    }
-    run.stop(PATIENCE);
-    let listener = TcpListener::bind(address).unwrap();
-    let mut back = collector("tcp", address);
-    back.spool = spool;
-    let run = sinks(vec![back], Pressure::Drop);
-    let held = listener.accept().unwrap();
-    while run.counters()[0].sent.records == 0 {
-        std::thread::sleep(Duration::from_millis(2));
-    }
-    std::thread::sleep(Duration::from_millis(300));
-    let report = run.counters().remove(0);
-    let entries = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path());
-    let files = entries.filter(|path| path.extension().is_some_and(|end| end == "spool")).count();
-    drop(held);
-    run.stop(Duration::from_millis(100));
-    assert!(report.sent.records < 50_000, "the collector never reads, and its buffers are small");
-    assert!(files > 0, "a kill here would lose {}", 50_000 - report.sent.records);
-}
-
-#[test]
-fn a_spool_of_v9_is_not_sent_as_ipfix() {
-    let folder = tempfile::tempdir().unwrap();
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    drop(listener);
-    let spool = Some(SpoolPlan { folder: folder.path().to_owned(), bytes_max: 1 << 30 });
-    let mut away = collector("tcp", address);
-    away.spool = spool.clone();
-    away.encoder = EncoderPlan { boot_ns: START_NS - 1_000_000_000, ..EncoderPlan::new(Version::V9) };
-    let mut run = sinks(vec![away], waiting());
-    run.send(&numbered(0..500), START_NS);
-    run.stop(PATIENCE);
-    let listener = TcpListener::bind(address).unwrap();
-    let thread = std::thread::spawn(move || read_session(listener.accept().unwrap().0, |_| false));
-    let mut back = collector("tcp", address);
-    back.spool = spool;
-    let run = sinks(vec![back], waiting());
-    run.stop(PATIENCE);
-    let stream = thread.join().unwrap();
-    let mut rest = &stream[..];
-    while rest.len() > 20 && rest[..2] == [0, 10] {
-        rest = &rest[usize::from(u16::from_be_bytes([rest[2], rest[3]]))..];
-    }
-    assert!(
-        rest.len() < 20,
-        "version, count {:?}, sysUpTime {:?}, unix_secs {:?}",
-        &rest[..4],
-        &rest[4..8],
-        &rest[8..12]
-    );
-}
-
-#[test]
-fn a_file_that_blocks_is_left_behind_and_counted() {
-    let (reader, writer) = std::io::pipe().unwrap();
-    let target = Target::Writer("pipe".to_owned(), Box::new(writer));
-    let sink = SinkPlan::File { target, kind: FileKind::Zeek, scene: Scene::default() };
-    let mut sinks = Sinks::start(vec![sink], plan(Pressure::Drop)).unwrap();
-    let records = numbered(0..20_000);
-    let packets = records.iter().map(FlowRecord::packets).sum::<u64>();
-    sinks.send(&records, START_NS);
-    let report = sinks.stop(Duration::from_millis(100)).remove(0);
-    // The call returned although the pipe has no reader.
-    assert!(report.sent.records < 20_000 && report.failure.is_some(), "{report:?}");
-    assert_eq!(report.sent.packets + report.missed.at_end.packets, packets);
-    drop(reader);
-}
-#[test]
-fn a_file_is_emptied_when_the_run_has_begun_and_not_before() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("flows.csv");
-    std::fs::write(
-        &path,
-        "of yesterday, and longer than the line of names of an empty file is by far".repeat(9),
-    )
-    .unwrap();
-    let start = || {
-        let target = Target::Path(path.clone());
-        let sink = SinkPlan::File { target, kind: FileKind::Zeek, scene: Scene::default() };
-        Sinks::start(vec![sink], plan(Pressure::Drop)).unwrap()
-    };
-    // The lanes could not be started.
-    drop(start());
-    assert!(std::fs::read_to_string(&path).unwrap().starts_with("of yesterday"));
-    start().stop(PATIENCE);
-    assert!(!std::fs::read_to_string(&path).unwrap().contains("yesterday"));
-}
-
-/// A write that panics ends the sink, and the meter does not wait for it.
-#[test]
-fn a_sink_that_panics_stops_no_meter() {
-    struct Panics;
-    impl std::io::Write for Panics {
-        fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
-            panic!("a defect")
-        }
-
-        fn flush(&mut self) -> std::io::Result<()> {
-            Ok(())
-        }
-    }
-    let target = Target::Writer("panics".to_owned(), Box::new(Panics));
-    let sink = SinkPlan::File { target, kind: FileKind::Zeek, scene: Scene::default() };
-    let sinks_plan = SinksPlan { queue_records: 1_000, ..plan(Pressure::Wait(Stop::default())) };
-    let mut sinks = Sinks::start(vec![sink], sinks_plan).unwrap();
-    let (mut batch, mut all) = (0, 0);
-    while batch < 200 {
-        let records = numbered(batch * 1000..batch * 1000 + 1000);
-        all += records.iter().map(FlowRecord::packets).sum::<u64>();
-        sinks.send(&records, START_NS);
-        batch += 1;
-    }
-    let report = sinks.stop(PATIENCE).remove(0);
-    assert!(report.failure.is_some());
-    assert_eq!(report.missed.total().packets, all, "{report:?}");
 }

@@ -2,10 +2,11 @@
 //! after the handshake.
 
 use quaff_os::{Error, Result};
+use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -45,6 +46,11 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>> {
 impl TlsClient {
     /// Reads the files.
     pub(super) fn new(plan: &TlsPlan, host: &str) -> Result<Self> {
+        Self::with_provider(plan, host, rustls::crypto::ring::default_provider())
+    }
+
+    /// The same with other ciphers.
+    pub(super) fn with_provider(plan: &TlsPlan, host: &str, provider: CryptoProvider) -> Result<Self> {
         let ca = plan.ca.as_deref().ok_or_else(|| {
             failed(format!("export to {host} over TLS"), "no certificate authority is given")
                 .advise("give the file of the certificates that sign the collector's")
@@ -54,8 +60,7 @@ impl TlsClient {
             let added = roots.add(certificate);
             added.map_err(|error| failed(format!("use a certificate of {}", ca.display()), error))?;
         }
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let builder = ClientConfig::builder_with_provider(provider)
+        let builder = ClientConfig::builder_with_provider(Arc::new(provider))
             .with_safe_default_protocol_versions()
             .map_err(|error| failed("prepare TLS".to_owned(), error))?
             .with_root_certificates(roots);
@@ -80,33 +85,52 @@ impl TlsClient {
         Ok(Self { config: Arc::new(config), name })
     }
 
-    /// The handshake, until `deadline`: a peer that sends a byte now and then does not make it longer.
-    pub(super) fn handshake(&self, stream: &mut TcpStream, deadline: Instant) -> io::Result<TlsStream> {
+    /// The handshake on a blocking socket, until `end`.
+    pub(super) fn handshake(&self, stream: &mut TcpStream, end: Instant) -> io::Result<TlsStream> {
         let connection = ClientConnection::new(self.config.clone(), self.name.clone());
         let mut connection = connection.map_err(io::Error::other)?;
         connection.set_buffer_limit(None);
-        while connection.is_handshaking() || connection.wants_write() {
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Err(io::ErrorKind::TimedOut.into());
-            }
-            stream.set_read_timeout(Some(left))?;
-            stream.set_write_timeout(Some(left))?;
-            if connection.wants_write() {
-                connection.write_tls(stream)?;
-                continue;
-            }
-            if connection.read_tls(stream)? == 0 {
-                return Err(io::ErrorKind::UnexpectedEof.into());
-            }
-            let state = connection.process_new_packets();
-            if let Err(error) = state {
-                // The alert says why.
-                let _ = connection.write_tls(stream);
-                return Err(io::Error::new(io::ErrorKind::InvalidData, error));
-            }
+        let mut timed = TimedStream { stream, end };
+        while connection.is_handshaking() {
+            connection.complete_io(&mut timed)?;
         }
         Ok(TlsStream { connection })
+    }
+}
+
+/// A blocking socket until a time: a peer that sends one byte now and then does not extend it.
+struct TimedStream<'a> {
+    stream: &'a mut TcpStream,
+    end: Instant,
+}
+
+impl TimedStream<'_> {
+    /// The time that is left, for a timeout of the socket, which cannot be 0.
+    fn left(&self) -> io::Result<Option<std::time::Duration>> {
+        match self.end.saturating_duration_since(Instant::now()) {
+            left if left.is_zero() => {
+                Err(io::Error::new(io::ErrorKind::TimedOut, "the handshake of TLS took too long"))
+            }
+            left => Ok(Some(left)),
+        }
+    }
+}
+
+impl Read for TimedStream<'_> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        self.stream.set_read_timeout(self.left()?)?;
+        self.stream.read(bytes)
+    }
+}
+
+impl Write for TimedStream<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.stream.set_write_timeout(self.left()?)?;
+        self.stream.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.stream.flush()
     }
 }
 
@@ -117,12 +141,17 @@ pub(super) struct TlsStream {
 }
 
 impl TlsStream {
-    /// Appends the records of TLS for these bytes. A session takes no more after 2^24 records of AES-GCM (RFC 8446,
-    /// 5.5), or when it was closed.
+    /// Appends the records of TLS for these bytes. An error ends the session: one of TLS 1.2 encrypts 2^24 records with
+    /// its keys, and no more.
     pub(super) fn encrypt(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
-        let written = self.connection.writer().write_all(bytes);
+        let before = out.len();
+        self.connection.writer().write_all(bytes)?;
         self.drain(out);
-        written
+        // rustls takes bytes also then, and sends the end of the session in their place.
+        match out.len() - before >= bytes.len() {
+            true => Ok(()),
+            false => Err(io::Error::other("the session has encrypted as many messages as its keys may")),
+        }
     }
 
     fn drain(&mut self, out: &mut Vec<u8>) {
@@ -133,18 +162,16 @@ impl TlsStream {
         }
     }
 
-    /// Takes bytes of the peer: tickets, alerts.
-    pub(super) fn take(&mut self, mut bytes: &[u8]) -> std::result::Result<(), rustls::Error> {
+    /// Takes bytes of the peer: tickets, alerts, and data, which is not read.
+    pub(super) fn take(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
-            if self.connection.read_tls(&mut bytes).is_err() {
-                break;
+            self.connection.read_tls(&mut bytes)?;
+            let state = self.connection.process_new_packets().map_err(io::Error::other)?;
+            if state.peer_has_closed() {
+                return Err(io::Error::other("the collector closed the session"));
             }
-            let has_closed = self.connection.process_new_packets()?.peer_has_closed();
-            // What a collector sends is dropped, so that the buffer of it is never full.
+            // Data that is not read would fill its buffer, and hide the end of the session. It ends with WouldBlock.
             let _ = io::copy(&mut self.connection.reader(), &mut io::sink());
-            if has_closed {
-                return Err(rustls::Error::General("the collector closed the session".to_owned()));
-            }
         }
         Ok(())
     }

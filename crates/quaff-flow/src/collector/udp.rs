@@ -3,8 +3,9 @@
 use super::counters::Counters;
 use crate::export::{Message, Session, Version};
 use nix::errno::Errno;
-use quaff_os::socket::{never_fragment, path_mtu};
+use quaff_os::socket::{allow_fragments, never_fragment, path_mtu};
 use quaff_os::{Result, Try};
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
 /// The longest packet where the MTU of the path is unknown (RFC 7011, 10.3.3).
@@ -18,34 +19,31 @@ pub(super) struct UdpLink {
     socket: UdpSocket,
     is_ipv6: bool,
     session: Session,
-}
-
-/// The fate of a message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Sent {
-    Done,
-    /// The path is narrower than the message; the next ones may have so many bytes.
-    TooLong(usize),
-    Refused,
+    /// The user's own limit of a message.
+    bytes_max: usize,
 }
 
 impl UdpLink {
     /// Opens a socket to a collector, from `source` if one is given.
-    pub(super) fn open(peer: SocketAddr, source: Option<IpAddr>, version: Version) -> Result<Self> {
+    pub(super) fn open(
+        peer: SocketAddr,
+        source: Option<IpAddr>,
+        version: Version,
+        bytes_max: usize,
+    ) -> Result<Self> {
         let is_ipv6 = peer.is_ipv6();
         let any = if is_ipv6 { IpAddr::V6(Ipv6Addr::UNSPECIFIED) } else { IpAddr::V4(Ipv4Addr::UNSPECIFIED) };
         let own = source.unwrap_or(any);
         let socket = UdpSocket::bind((own, 0)).trying(|| format!("open a UDP socket on {own}"))?;
         socket.connect(peer).trying(|| format!("connect a UDP socket to {peer}"))?;
-        never_fragment(&socket, is_ipv6).trying(|| format!("set the MTU discovery towards {peer}"))?;
-        Ok(Self { socket, is_ipv6, session: Session::new(version) })
+        // Without fragments the kernel learns the MTU of the path from its routers, and `message_bytes_max` follows.
+        never_fragment(&socket, is_ipv6).trying(|| format!("learn the MTU of the path to {peer}"))?;
+        Ok(Self { socket, is_ipv6, session: Session::new(version), bytes_max })
     }
 
-    /// The longest message, by the MTU of the path as far as it is known. The kernel learns it from what a router
-    /// refused, or from a change of the route, and then refuses longer ones itself.
+    /// The longest message, by the MTU of the path as far as it is known now.
     pub(super) fn message_bytes_max(&self) -> usize {
-        let headers = if self.is_ipv6 { 48 } else { 28 };
-        path_mtu(&self.socket, self.is_ipv6).unwrap_or(MTU_UNKNOWN).min(MTU_MAX).saturating_sub(headers)
+        message_bytes(path_mtu(&self.socket, self.is_ipv6), self.is_ipv6).min(self.bytes_max)
     }
 
     /// Counts records that never became a message.
@@ -54,30 +52,100 @@ impl UdpLink {
     }
 
     /// Sends a message. The sequence advances also when it is lost, so that the collector sees that.
-    pub(super) fn send(&mut self, mut message: Message, counters: &Counters) -> Sent {
+    pub(super) fn send(&mut self, mut message: Message, counters: &Counters) {
         self.session.seal(&mut message);
         for is_retry in [false, true] {
-            let Err(error) = self.socket.send(&message.bytes) else {
-                counters.sent.add(message.carried);
-                Counters::add(&counters.messages, 1);
-                Counters::add(&counters.bytes, message.bytes.len() as u64);
-                Counters::add(&counters.templates, u64::from(message.has_templates));
-                return Sent::Done;
-            };
+            let Err(error) = self.socket.send(&message.bytes) else { return sent(&message, counters) };
             Counters::add(&counters.errors, 1);
-            let errno = error.raw_os_error().map(Errno::from_raw);
-            if errno == Some(Errno::EMSGSIZE) {
-                counters.missed_errors.add(message.carried);
-                return Sent::TooLong(self.message_bytes_max());
-            }
-            // The kernel reports the fate of an earlier message; this one was not sent yet.
-            let is_of_earlier =
-                matches!(errno, Some(Errno::ECONNREFUSED | Errno::EHOSTUNREACH | Errno::ENETUNREACH));
-            if is_retry || !is_of_earlier {
-                break;
+            match error.raw_os_error().map(Errno::from_raw) {
+                // The path became narrower after the message was made: this one travels in fragments.
+                Some(Errno::EMSGSIZE) => {
+                    if self.send_in_fragments(&message).is_ok() {
+                        return sent(&message, counters);
+                    }
+                    break;
+                }
+                // The kernel reports the fate of an earlier message; this one was not sent yet.
+                Some(Errno::ECONNREFUSED | Errno::EHOSTUNREACH | Errno::ENETUNREACH) if !is_retry => {}
+                _ => break,
             }
         }
         counters.missed_errors.add(message.carried);
-        Sent::Refused
+    }
+
+    fn send_in_fragments(&self, message: &Message) -> io::Result<()> {
+        allow_fragments(&self.socket, self.is_ipv6)?;
+        let sent = self.socket.send(&message.bytes);
+        never_fragment(&self.socket, self.is_ipv6)?;
+        sent.map(drop)
+    }
+}
+
+/// The bytes of a message in a packet of this MTU.
+fn message_bytes(mtu: Option<usize>, is_ipv6: bool) -> usize {
+    let headers = if is_ipv6 { 48 } else { 28 };
+    mtu.unwrap_or(MTU_UNKNOWN).min(MTU_MAX).saturating_sub(headers)
+}
+
+fn sent(message: &Message, counters: &Counters) {
+    counters.sent.add(message.carried);
+    Counters::add(&counters.messages, 1);
+    Counters::add(&counters.bytes, message.bytes.len() as u64);
+    Counters::add(&counters.templates, u64::from(message.has_templates));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_fit_the_path() {
+        assert_eq!(message_bytes(Some(1500), false), 1472);
+        assert_eq!(message_bytes(Some(65_536), true), 1452);
+        assert_eq!(message_bytes(Some(700), false), 672);
+        assert_eq!(message_bytes(None, false), 484);
+        assert_eq!(message_bytes(Some(20), true), 0);
+    }
+
+    fn link() -> (UdpSocket, UdpLink) {
+        let peer = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let link = UdpLink::open(peer.local_addr().unwrap(), None, Version::Ipfix, 9000).unwrap();
+        (peer, link)
+    }
+
+    /// The mode in which the kernel learns the MTU of the path: a message longer than any packet is refused, not cut.
+    #[test]
+    fn a_message_that_no_packet_has_room_for_is_counted() {
+        let (peer, mut link) = link();
+        let counters = Counters::default();
+        let carried = crate::export::Carried { records: 3, packets: 4, bytes: 5 };
+        let message = |bytes| Message { bytes: vec![0; bytes], carried, ..Message::default() };
+        link.send(message(65_508), &counters);
+        link.send(message(60_000), &counters);
+        let report = counters.report("", "");
+        assert_eq!((report.sent.records, report.missed.errors.records, report.errors), (3, 3, 1));
+        assert_eq!(peer.recv(&mut [0; 65_536]).unwrap(), 60_000);
+    }
+
+    /// A port that takes nothing of ours is reported with a later message: that one is sent again, and none counts
+    /// twice. The socket keeps its port, and has another peer meanwhile.
+    #[test]
+    fn a_collector_that_refuses_costs_no_message_of_its_own() {
+        let (peer, mut link) = link();
+        peer.connect("127.0.0.1:9").unwrap();
+        let counters = Counters::default();
+        let carried = crate::export::Carried { records: 1, packets: 1, bytes: 1 };
+        let message = || Message { bytes: vec![0; 100], carried, ..Message::default() };
+        for _ in 0..20 {
+            link.send(message(), &counters);
+        }
+        let before = counters.report("", "");
+        assert_eq!(before.sent.records + before.missed.errors.records, 20);
+        assert!(before.errors > 0, "{before:?}");
+        peer.connect(link.socket.local_addr().unwrap()).unwrap();
+        peer.set_read_timeout(Some(std::time::Duration::from_secs(60))).unwrap();
+        link.send(message(), &counters);
+        assert_eq!(counters.report("", "").sent.records, before.sent.records + 1);
+        assert_eq!(peer.recv(&mut [0; 200]).unwrap(), 100);
     }
 }
