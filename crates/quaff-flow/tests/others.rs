@@ -1,5 +1,5 @@
-//! Other programs' decoders: nfcapd and tshark read v5, v9 and IPFIX to the same records. Skipped where they are
-//! missing.
+//! Other programs' decoders: nfcapd, nfacctd and tshark read v5, v9 and IPFIX to the same records. Skipped where they
+//! are missing.
 
 use quaff_flow::collector::{CollectorPlan, Pressure, SinkPlan, Sinks, SinksPlan};
 use quaff_flow::export::{
@@ -301,31 +301,105 @@ fn tshark_fields(capture: &[u8], fields: &[&str]) -> Option<Vec<Vec<String>>> {
     Some(values)
 }
 
+/// The flows of a decoder that takes ports as they are: type and code of ICMP have a field of their own in NetFlow v9
+/// and IPFIX, and the port is 0.
+fn expected_as_sent(version: Version, records: &[FlowRecord]) -> Vec<Row> {
+    let mut rows = expected(records);
+    for row in rows.iter_mut().filter(|row| version != Version::V5 && matches!(row.4, 1 | 58)) {
+        row.3 = 0;
+    }
+    rows.sort();
+    rows
+}
+
+/// Each row is whole: its ends, ports, protocol and counts belong together, for both families.
 #[test]
-fn tshark_decodes_the_same_counts_of_each_version() {
+fn tshark_decodes_the_same_flows_of_each_version() {
     if !is_installed("tshark", "-v") {
         return quaff_os::testing::skip("tshark", "tshark is not installed");
     }
-    let records = records(false);
-    let expected = expected(&records);
-    let sorted = |mut numbers: Vec<u64>| {
-        numbers.sort_unstable();
-        numbers
-    };
+    let (six, four): (Vec<_>, Vec<_>) =
+        records(true).into_iter().partition(|record| record.key.source.is_ipv6());
     for version in VERSIONS {
-        let fields = ["cflow.srcaddr", "cflow.octets", "cflow.packets", "cflow.srcport"];
-        let capture = capture(&sealed(encoder_plan(version), &records));
-        let Some(values) = tshark_fields(&capture, &fields) else { return };
-        assert_eq!(values[4..], [Vec::<String>::new(), Vec::new()], "{version:?}: complaints of tshark");
-        let numbers = |at: usize| sorted(values[at].iter().map(|value| value.parse().unwrap()).collect());
-        let of = |field: fn(&Row) -> u64| sorted(expected.iter().map(field).collect());
-        assert_eq!(numbers(1), of(|row| row.6), "{version:?}: bytes");
-        assert_eq!(numbers(2), of(|row| row.5), "{version:?}: packets");
-        let mut sources = values[0].clone();
-        sources.sort();
-        let mut expected_sources: Vec<String> = expected.iter().map(|row| row.0.clone()).collect();
-        expected_sources.sort();
-        assert_eq!(sources, expected_sources, "{version:?}");
+        for (records, ends) in
+            [(&four, ["cflow.srcaddr", "cflow.dstaddr"]), (&six, ["cflow.srcaddrv6", "cflow.dstaddrv6"])]
+        {
+            if version == Version::V5 && ends[0].ends_with("v6") {
+                continue;
+            }
+            let rest = ["cflow.srcport", "cflow.dstport", "cflow.protocol", "cflow.packets", "cflow.octets"];
+            let fields: Vec<&str> = ends.into_iter().chain(rest).collect();
+            let capture = capture(&sealed(encoder_plan(version), records));
+            let Some(values) = tshark_fields(&capture, &fields) else { return };
+            let [.., complaints, damage] = &values[..] else { panic!("{values:?}") };
+            assert!(complaints.is_empty() && damage.is_empty(), "{version:?}: complaints of tshark");
+            let flows = values[0].len();
+            let mut rows: Vec<Vec<&str>> =
+                (0..flows).map(|at| values[..7].iter().map(|column| column[at].as_str()).collect()).collect();
+            rows.sort();
+            let row = |row: &Row| {
+                let numbers = [row.2.into(), row.3.into(), u64::from(row.4), row.5, row.6];
+                [row.0.clone(), row.1.clone()].into_iter().chain(numbers.map(|number| number.to_string()))
+            };
+            let mut expected: Vec<Vec<String>> =
+                expected_as_sent(version, records).iter().map(|flow| row(flow).collect()).collect();
+            expected.sort();
+            assert_eq!(rows, expected, "{version:?}");
+        }
+    }
+}
+
+/// The flows that nfacctd of pmacct finds in a capture of messages. It ends by itself with the capture.
+fn nfacctd_rows(capture: &[u8]) -> Vec<Row> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    std::fs::write(path("messages.pcap"), capture).unwrap();
+    let settings = format!(
+        "plugins: print\ndaemonize: false\nprint_output: csv\nprint_refresh_time: 3600\nnum_protos: true\n\
+         timestamps_since_epoch: true\npcap_savefile: {}\nprint_output_file: {}\n\
+         aggregate: src_host, dst_host, src_port, dst_port, proto, timestamp_start, timestamp_end\n",
+        path("messages.pcap").display(),
+        path("flows.csv").display()
+    );
+    std::fs::write(path("settings"), settings).unwrap();
+    let mut command = Command::new("nfacctd");
+    let output = command.arg("-f").arg(path("settings")).output().unwrap();
+    let text = std::fs::read_to_string(path("flows.csv"));
+    let text = text.unwrap_or_else(|_| panic!("no flows: {}", String::from_utf8_lossy(&output.stdout)));
+    let ms = |text: &str| -> u64 { text.replace('.', "").parse::<u64>().unwrap() / 1000 };
+    let mut rows: Vec<Row> = Vec::new();
+    for line in text.lines().skip(1) {
+        let fields: Vec<&str> = line.split(',').collect();
+        let number = |at: usize| -> u64 { fields[at].parse().unwrap_or_else(|_| panic!("{line}")) };
+        rows.push((
+            fields[0].to_owned(),
+            fields[1].to_owned(),
+            number(2) as u16,
+            number(3) as u16,
+            number(4) as u8,
+            number(7),
+            number(8),
+            ms(fields[5]),
+            ms(fields[6]),
+        ));
+    }
+    rows.sort();
+    rows
+}
+
+#[test]
+fn nfacctd_counts_the_same_flows_of_each_version() {
+    if !is_installed("nfacctd", "-V") {
+        return quaff_os::testing::skip("nfacctd", "nfacctd of pmacct is not installed");
+    }
+    for version in VERSIONS {
+        let records = records(version != Version::V5);
+        let rows = nfacctd_rows(&capture(&sealed(encoder_plan(version), &records)));
+        let expected = expected_as_sent(version, &records);
+        assert_eq!(rows.len(), expected.len(), "{version:?}");
+        for (row, expected) in rows.iter().zip(&expected) {
+            assert_eq!(row, expected, "{version:?}");
+        }
     }
 }
 
