@@ -1,5 +1,6 @@
 //! The counters of a sink: what it sent, and what it did not send, by reason.
 
+use super::Transport;
 use crate::export::Carried;
 use serde::Serialize;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -162,6 +163,9 @@ pub struct SinkReport {
     /// The reader of a pipe closed it.
     #[serde(skip)]
     pub is_closed: bool,
+    /// The transport of a collector; `None` of a file.
+    #[serde(skip)]
+    pub transport: Option<Transport>,
 }
 
 impl SinkReport {
@@ -215,6 +219,7 @@ impl Counters {
             spool_damaged_bytes: load(&self.spool_damaged_bytes),
             failure: None,
             is_closed: false,
+            transport: None,
         }
     }
 }

@@ -175,7 +175,8 @@ pub enum AllEnded {
 struct Sink {
     name: String,
     kind: &'static str,
-    is_collector: bool,
+    /// `None` of a file.
+    transport: Option<Transport>,
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
@@ -199,7 +200,7 @@ impl Sinks {
     pub fn send(&mut self, records: &Arc<Vec<FlowRecord>>, now_ns: u64) {
         let dealt = self.plan.is_round_robin.then(|| self.next_collector(records.len())).flatten();
         for (at, sink) in self.sinks.iter().enumerate() {
-            let is_meant = !sink.is_collector || !self.plan.is_round_robin || dealt == Some(at);
+            let is_meant = sink.transport.is_none() || !self.plan.is_round_robin || dealt == Some(at);
             if !is_meant {
                 continue;
             }
@@ -217,7 +218,7 @@ impl Sinks {
     /// The collector that takes the next batch: in turn, but one that is away or has no room is passed over.
     fn next_collector(&mut self, records: usize) -> Option<usize> {
         let collectors: Vec<usize> =
-            (0..self.sinks.len()).filter(|at| self.sinks[*at].is_collector).collect();
+            (0..self.sinks.len()).filter(|at| self.sinks[*at].transport.is_some()).collect();
         let in_turn = |step: usize| collectors.get((self.turn + step) % collectors.len().max(1)).copied();
         let ready = |at: &usize| self.sinks[*at].is_ready(records, self.plan.queue_records);
         let steps = 0..collectors.len();
@@ -319,6 +320,7 @@ impl Sink {
         report.is_collector = self.is_collector;
         report.queued = self.shared.queue.records() as u64;
         report.queue_max = queue_records as u64;
+        report.transport = self.transport;
         report.failure = self.failure();
         report.is_closed = self.shared.ended.load(Ordering::Relaxed) == files::CLOSED;
         report

@@ -140,7 +140,8 @@ fn start_collector(collector: CollectorPlan, plan: &SinksPlan, shared: Arc<Share
         statistics_sent: now,
     };
     let thread = spawn("quaff-export", &shared, move || sink.run())?;
-    Ok(Sink { name, kind, is_collector: true, shared, thread: Some(thread) })
+    let transport = Some(collector.url.transport);
+    Ok(Sink { name, kind, transport, shared, thread: Some(thread) })
 }
 
 fn open_udp(collector: &CollectorPlan, addresses: &[SocketAddr]) -> Result<(Link, usize)> {
@@ -262,5 +263,5 @@ fn start_file(
     let is_emptied = false;
     let sink = FileSink { format, out, file, is_emptied, shared: shared.clone(), clock, linger, is_prompt };
     let thread = spawn("quaff-export", &shared, move || sink.run())?;
-    Ok(Sink { name, kind, is_collector: false, shared, thread: Some(thread) })
+    Ok(Sink { name, kind, transport: None, shared, thread: Some(thread) })
 }
