@@ -2,7 +2,9 @@
 //!
 //! The lane fills a list, and takes empty ones back from the exporter. A live lane never waits for it: when the queue
 //! of lists is full, a list is dropped and counted. A lane that reads files waits, so that the same files always give
-//! the same records; so does each lane at its end, when no more packets can be lost. What sinks do is not known here.
+//! the same records; so does each lane at its end, when no more packets can be lost. While the queue is nearly full such
+//! a lane takes no packets; it waits here only for the records of flows that all end at once. What sinks do is not known
+//! here.
 
 use super::{Now, Output, OutputTally};
 use crate::batch::{Frame, Memory};
@@ -33,6 +35,8 @@ const LIST_RECORDS: usize = 512;
 const LISTS_MAX: usize = 2048;
 /// Empty lists that are kept for the next records.
 const LISTS_SPARE: usize = 64;
+/// Places that the queue needs before a lane that may wait takes packets.
+const LISTS_ROOM: usize = 64;
 /// Packets that are described to the meter at a time; their descriptions fit the first-level cache.
 const PACKETS: usize = 64;
 /// Longest time until a record leaves a live lane, ns.
@@ -141,8 +145,11 @@ impl Output for Meter {
             true => now.steady_ns,
             false => self.outbound.opened_ns,
         };
-        let mut packets = [Packet::default(); PACKETS];
+        let (mut packets, mut taken) = ([Packet::default(); PACKETS], 0);
         for frames in frames.chunks(PACKETS) {
+            if !self.outbound.has_room() {
+                break;
+            }
             for (packet, frame) in packets.iter_mut().zip(frames) {
                 let Link { linktype, interface, tunnel } = self.links.of(frame.interface);
                 *packet = Packet {
@@ -157,10 +164,13 @@ impl Output for Meter {
                 };
             }
             self.meter.take(&packets[..frames.len()], &mut self.outbound);
+            taken += frames.len();
         }
-        self.taken += frames.len() as u64;
-        self.taken_ns = now.steady_ns;
-        frames.len()
+        if taken > 0 {
+            self.taken_ns = now.steady_ns;
+        }
+        self.taken += taken as u64;
+        taken
     }
 
     fn tick(&mut self, now: Now, is_idle: bool, _: &dyn Fn(&mut Counts)) {
@@ -226,6 +236,11 @@ impl Outbound {
         let (open, missed) = (Vec::with_capacity(LIST_RECORDS), FlowSum::default());
         let outbound = Self { open, opened_ns: 0, to, from, wakeup, may_wait, missed };
         (outbound, RecordsInlet { inbound, free })
+    }
+
+    /// Returns whether packets may be taken: their records will have places, or are dropped and counted.
+    fn has_room(&self) -> bool {
+        !self.may_wait || self.to.slots() >= LISTS_ROOM || self.to.is_abandoned()
     }
 
     /// Passes the list on, as far as it has records.
@@ -306,14 +321,14 @@ fn secret() -> [u64; 2] {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use quaff_flow::record::{Direction, EndReason, InitiatorRule, RecordKey};
     use quaff_wire::pcapng::Interface;
     use std::net::Ipv4Addr;
 
     /// A record of `packets` packets of 100 bytes.
-    fn record(packets: u64) -> FlowRecord {
+    pub(crate) fn record(packets: u64) -> FlowRecord {
         let [source, destination] = [1, 2].map(|last| Ipv4Addr::new(10, 0, 0, last).into());
         let forward = Direction { packets, bytes: 100 * packets, ..Direction::default() };
         FlowRecord {
@@ -418,7 +433,28 @@ mod tests {
         let now = Some(meter.clock.see(packet.time_ns));
         meter.meter.take(&[Packet { now, ..packet }], &mut meter.outbound);
         meter.taken_ns = at(1000).steady_ns;
-        (1001..1600).for_each(|ms| meter.tick(at(ms), false, &|_| ()));
+        for ms in 1001..1600 {
+            assert_eq!(meter.take(Memory::default(), &mut [], at(ms)), 0);
+            meter.tick(at(ms), false, &|_| ());
+        }
         assert_eq!(lists(&mut inlet), [1]);
+    }
+
+    #[test]
+    fn a_lane_that_may_wait_takes_packets_only_while_the_queue_has_room() {
+        let (end, _ends) = std::sync::mpsc::channel();
+        let plan = MeterPlan::default();
+        let wakeup = || Wakeup::new().unwrap();
+        let (mut meter, inlet) = Meter::new(&plan, Interfaces::default(), (false, true), wakeup(), end);
+        let (outbound, narrow) = Outbound::new(LISTS_ROOM - 1, true, wakeup());
+        meter.outbound = outbound;
+        let bytes = [0; 64];
+        let memory = Memory { bytes: &bytes, ..Memory::default() };
+        let mut frames = [Frame { time_ns: 1, len: 64, wire_len: 64, ..Frame::default() }; 3];
+        let now = Now { steady_ns: 1, wall_ns: 1 };
+        assert_eq!((meter.take(memory, &mut frames, now), meter.tally().taken), (0, 0));
+        // Nobody reads any more: records are counted as missed, and the lane goes on.
+        drop((narrow, inlet));
+        assert_eq!((meter.take(memory, &mut frames, now), meter.tally().taken), (3, 3));
     }
 }

@@ -17,6 +17,8 @@ mod packer;
 mod spread;
 mod transmit;
 
+#[cfg(test)]
+pub(crate) use meter::tests::record;
 pub(crate) use meter::{Meter, MeterEnd, Records, RecordsInlet};
 pub(crate) use packer::{PackPlan, Packer};
 pub(crate) use spread::Spread;
