@@ -124,6 +124,10 @@ impl Exporter {
             return;
         }
         let end = *self.end.get_or_insert_with(|| Instant::now() + END);
+        if !self.is_live {
+            // The sinks of files wait themselves.
+            return;
+        }
         let is_full = |sink: &SinkReport| sink.queued > 0 && sink.queued + records > sink.queue_max;
         while Instant::now() < end && self.sinks.counters().iter().any(is_full) {
             std::thread::sleep(ROOM_WAIT);
@@ -175,4 +179,69 @@ impl Exporter {
     fn now_ns(&self) -> u64 {
         if self.is_live { wall_ns() } else { self.packet_ns }
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::output::record;
+    use quaff_flow::collector::{FileKind, Pressure, SinkPlan, SinksPlan, Target};
+    use quaff_flow::export::Scene;
+    use rtrb::RingBuffer;
+    use std::io::{self, Write};
+    use std::sync::mpsc::{Receiver, channel};
+
+    /// A sink that stands still until its sender is gone.
+    struct Blocked(Receiver<()>);
+
+    impl Write for Blocked {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let _ = self.0.recv();
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn file(name: &str, out: Box<dyn Write + Send>) -> SinkPlan {
+        let (target, scene) = (Target::Writer(name.to_owned(), out), Scene::default());
+        SinkPlan::File { target, kind: FileKind::Zeek, scene }
+    }
+
+    #[test]
+    fn a_sink_that_stands_still_keeps_only_what_its_queue_holds() {
+        let (go_on, blocked) = channel();
+        let sinks = vec![file("blocked", Box::new(Blocked(blocked))), file("other", Box::new(io::sink()))];
+        let plan = SinksPlan {
+            pressure: Pressure::Drop,
+            is_round_robin: false,
+            queue_records: 2 * LIST,
+            is_prompt: true,
+            now_ns: 1,
+        };
+        let sinks = Sinks::start(sinks, plan).expect("sinks");
+        let (mut lane, inbound) = RingBuffer::new(4);
+        let (free, mut empty) = RingBuffer::new(2);
+        let inlets = vec![RecordsInlet { inbound, free }];
+        let (wakeup, stop) = (Wakeup::new().expect("a wakeup"), Stop::default());
+        let mut exporter = Exporter::new(inlets, sinks, Vec::new(), wakeup, stop, true);
+        for _ in 0..20 {
+            lane.push(vec![record(1); LIST]).expect("room");
+            assert!(exporter.pass_on());
+            // The other sink reads its lists; three at most are those of the first, in its hands and in its queue.
+            let read = Instant::now();
+            while exporter.lent.len() > 4 {
+                assert!(read.elapsed() < Duration::from_secs(60), "{} lists are kept", exporter.lent.len());
+                exporter.recycle();
+                std::thread::yield_now();
+            }
+        }
+        assert!(empty.pop().is_ok_and(|list| list.is_empty() && list.capacity() >= LIST));
+        drop(go_on);
+    }
+
+    /// Records of a list, so many that the text of one is written at once.
+    const LIST: usize = 4096;
 }

@@ -16,7 +16,7 @@ pub use report::{Ended, FlowReport, Ignored};
 
 use crate::gauge::{LaneGauges, MeterGauges};
 use crate::output::{Meter, MeterEnd};
-use crate::plan::InputPlan;
+use crate::plan::{InputPlan, SandboxPlan};
 use crate::run::{LaneEnd, Run, join, start_thread};
 use crate::source::{Declaration, Sources};
 use crate::{Error, Result};
@@ -25,8 +25,9 @@ use quaff_file::Interfaces;
 use quaff_file::write::{Format, Output};
 use quaff_flow::collector::{FileKind, Pressure, SinkPlan, SinkReport, Sinks, SinksPlan, Target, Transport};
 use quaff_flow::export::Interface;
+use quaff_flow::meter::Meter as FlowMeter;
 use quaff_flow::plan::MeterPlan;
-use quaff_os::sandbox::{Limits, Sandbox};
+use quaff_os::sandbox::{Limits, Sandbox, User};
 use quaff_os::{Stop, Wakeup, rtnl};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -50,8 +51,10 @@ pub struct FlowsPlan {
     /// What the caller writes beside the sinks, and stdout if a sink has it: none of them may be an input.
     pub also_written: Vec<Output>,
     /// The process gives away its capabilities, and all paths and TCP ports but those that it needs, when all has
-    /// started. For a process that does nothing else.
-    pub is_sandboxed: bool,
+    /// started. For a process that does nothing else; `None` keeps them.
+    pub sandbox: Option<SandboxPlan>,
+    /// To whom new files belong, unless the sandbox names a user; `None`: to the user of this process.
+    pub owner: Option<User>,
 }
 
 /// A running meter.
@@ -62,6 +65,7 @@ pub struct Flows {
     stop: Stop,
     block_bytes: u64,
     is_round_robin: bool,
+    sandbox: Option<Sandbox>,
     /// The gauges of the lanes and of their meters, in the same order.
     pub lanes: Vec<Arc<LaneGauges>>,
     pub meters: Vec<Arc<MeterGauges>>,
@@ -95,7 +99,7 @@ impl FlowsPlan {
 
     /// What the run needs after its start; sockets and files are open then. System calls are not restricted: collectors
     /// over TCP are connected again.
-    fn limits(&self) -> Limits {
+    fn limits(&self, user: Option<User>) -> Limits {
         let is_path = |path: &&PathBuf| path.as_os_str() != "-";
         let read = self.input.read.iter().flat_map(|read| &read.files).filter(is_path).cloned();
         let collectors = self.sinks.iter().filter_map(|sink| match sink {
@@ -112,6 +116,7 @@ impl FlowsPlan {
             _ => None,
         };
         Limits {
+            user,
             read: read.collect(),
             write: spools.chain(self.also_written.iter().filter_map(folder)).collect(),
             connect: collectors
@@ -121,6 +126,31 @@ impl FlowsPlan {
             ..Limits::default()
         }
     }
+
+    /// To whom new files belong.
+    fn owner(&self) -> Result<Option<User>> {
+        let named = self.sandbox.as_ref().and_then(|sandbox| sandbox.user.as_deref());
+        Ok(named.map(User::find).transpose()?.or_else(|| self.owner.clone()))
+    }
+}
+
+/// Opens sinks so that their files belong to `user`.
+fn as_user<T>(user: Option<&User>, open: impl FnOnce() -> Result<T>) -> Result<T> {
+    let _rights = user.map(User::use_files).transpose()?;
+    open()
+}
+
+/// The bytes that the table of a meter has at most with so many flows.
+fn memory_of(meter: &MeterPlan, flows: u32) -> u64 {
+    let plan = MeterPlan { flows_max: flows, bytes_max: u64::MAX, ..meter.clone() };
+    FlowMeter::new(plan, [0; 2]).ledger().memory_bytes_max
+}
+
+/// The flows for which the memory of a plan has room.
+pub fn room(meter: &MeterPlan) -> u64 {
+    let [one, two] = [1, 2].map(|flows| memory_of(meter, flows));
+    let flow_bytes = two.saturating_sub(one).max(1);
+    meter.bytes_max.saturating_sub(one.saturating_sub(flow_bytes)) / flow_bytes
 }
 
 impl Flows {
@@ -133,13 +163,14 @@ impl Flows {
         let prepared = Sources::prepare(&plan.input, &outputs, Format::default(), described, &stop)?;
         // Before the sinks: the exporter starts at the time of the first packet.
         let sources = prepared.open(&plan.input, &stop)?;
-        let limits = plan.is_sandboxed.then(|| plan.limits());
+        let owner = plan.owner()?;
+        let limits = plan.sandbox.as_ref().map(|_| plan.limits(owner.clone()));
         let FlowsPlan { input, meter, mut sinks, is_round_robin, queue_records, .. } = plan;
         describe(&mut sinks, &sources);
         let pressure = if sources.is_live { Pressure::Drop } else { Pressure::Wait(stop.clone()) };
         let (is_prompt, now_ns) = (!sources.is_at_once, sources.start_ns);
         let shared = SinksPlan { pressure, is_round_robin, queue_records, now_ns, is_prompt };
-        let sinks = Sinks::start(sinks, shared)?;
+        let sinks = as_user(owner.as_ref(), || Ok(Sinks::start(sinks, shared)?))?;
         let (wakeup, (end, ends)) = (Wakeup::new()?, channel());
         let (mut meters, mut inlets, mut lane_ends) = (Vec::new(), Vec::new(), Vec::new());
         for _ in &sources.lanes {
@@ -158,32 +189,32 @@ impl Flows {
             Ok(()) => {
                 let exporter = start_thread("quaff-export", &stop, None, || Ok(exporter), Exporter::run);
                 let sandbox = limits.as_ref().map(Sandbox::confine).transpose();
-                exporter.and_then(|exporter| {
-                    run.notes.extend(sandbox?.into_iter().flat_map(|sandbox| sandbox.notes));
-                    Ok(exporter)
-                })
+                exporter.and_then(|exporter| Ok((exporter, sandbox?)))
             }
             Err(error) => {
                 drop(exporter);
                 Err(error)
             }
         };
+        let (exporter, sandbox) = match started {
+            Ok(started) => started,
+            Err(error) => return Err(run.abandon(error)),
+        };
+        run.notes.extend(sandbox.iter().flat_map(|sandbox| sandbox.notes.clone()));
         let (notes, block_bytes) = (run.notes.clone(), input.block_bytes as u64);
-        match started {
-            Ok(exporter) => Ok(Self {
-                run,
-                exporter,
-                ends,
-                stop,
-                block_bytes,
-                is_round_robin,
-                lanes,
-                meters,
-                counters,
-                notes,
-            }),
-            Err(error) => Err(run.abandon(error)),
-        }
+        Ok(Self {
+            run,
+            exporter,
+            ends,
+            stop,
+            block_bytes,
+            is_round_robin,
+            sandbox,
+            lanes,
+            meters,
+            counters,
+            notes,
+        })
     }
 
     /// The counters of the sinks, in the order of the plan.
@@ -204,7 +235,7 @@ impl Flows {
             Exported::default()
         });
         let meters: Vec<_> = self.ends.try_iter().collect();
-        let end = report::FlowsEnd { run: ended, meters, sinks: exported.sinks };
+        let end = report::FlowsEnd { run: ended, meters, sinks: exported.sinks, sandbox: self.sandbox };
         report::sum_up(end, self.is_round_robin, self.block_bytes, self.stop.reason())
     }
 }

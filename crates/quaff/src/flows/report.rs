@@ -3,16 +3,17 @@
 //! ```text
 //!   offered = nic_dropped + filtered + kernel_dropped + received + after_count + not_tunnel + merged + unsuited + …
 //!   received = packets = packets_in_flows + packets_live + packets_held + packets_ignored
-//!   packets_in_flows = those of each sink: sent + missed + unsuited, and those of `missed`
+//!   packets_in_flows = those of each sink without a spool: sent + missed + unsuited, and those of `missed`
 //! ```
 
 use crate::output::MeterEnd;
 use crate::run;
 use crate::tally::{self, BelowTap, InputTally, LaneTally, Reasons, Verdict, sum};
 use quaff_file::tally::WriterTally;
-use quaff_flow::collector::{FlowSum, SinkReport};
+use quaff_flow::collector::{FlowSum, SinkReport, Transport};
 use quaff_flow::ledger::FlowLedger;
 use quaff_os::Reason;
+use quaff_os::sandbox::Sandbox;
 use serde::Serialize;
 
 /// The result of a run of flow metering, in packets unless stated.
@@ -76,6 +77,8 @@ pub struct FlowReport {
     /// The files read; `None` for interfaces.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub input: Option<InputTally>,
+    /// The restrictions of the process; `None` without.
+    pub sandbox: Option<Sandbox>,
     /// After a failure the sums may differ.
     pub failure: Option<String>,
     /// Warnings for the user.
@@ -112,6 +115,7 @@ pub(super) struct FlowsEnd {
     pub(super) run: run::Ended,
     pub(super) meters: Vec<MeterEnd>,
     pub(super) sinks: Vec<SinkReport>,
+    pub(super) sandbox: Option<Sandbox>,
 }
 
 pub(super) fn sum_up(
@@ -120,14 +124,15 @@ pub(super) fn sum_up(
     block_bytes: u64,
     ended_by: Option<Reason>,
 ) -> FlowReport {
-    let FlowsEnd { run: mut end, meters, sinks } = end;
+    let FlowsEnd { run: mut end, meters, sinks, sandbox } = end;
     let ledger: FlowLedger = meters.iter().map(|meter| meter.ledger).sum();
     let missed = not_queued(&meters);
-    end.reasons.lossy.extend(missed_words(&sinks));
+    end.reasons.lossy.extend(sinks.iter().filter_map(missed_words));
     end.reasons.unknown.extend(sinks.iter().filter_map(spooled_words));
     end.reasons.unknown.extend(sinks.iter().filter_map(refused_words));
     end.reasons.notes.extend(sinks.iter().filter_map(unsuited_words));
-    let lanes = end.lanes.clone();
+    end.reasons.notes.extend(sinks.iter().filter_map(left_words));
+    let (lanes, has_failed) = (end.lanes.clone(), end.failure.is_some());
     let written = sum(&lanes, |lane| lane.packed);
     let writer = WriterTally { written, ..WriterTally::default() };
     let (input, below_tap, reasons) = (end.input.clone(), end.below_tap.clone(), end.reasons.clone());
@@ -173,13 +178,14 @@ pub(super) fn sum_up(
         cpu_seconds: run.cpu_seconds,
         ended_by: run.ended_by,
         input,
+        sandbox,
         failure: run.failure,
         notes: run.notes,
         interfaces: lanes,
     };
-    if report.failure.is_none() {
-        report.failure = report.check(&ledger, run.received, is_round_robin).err();
-    }
+    // A failure of the input changes no sum, and weighs less than one of the sums.
+    let sums = if has_failed { Ok(()) } else { report.check(&ledger, run.received, is_round_robin) };
+    report.failure = sums.err().or(report.failure);
     report.judge();
     report
 }
@@ -222,7 +228,7 @@ impl FlowReport {
     fn sums_of_sinks(&self, is_round_robin: bool) -> Vec<(&'static str, u64, u64)> {
         let words = "packets_in_flows = sent + missed + unsuited of a sink, and missed";
         let got = |sink: &SinkReport| sink.sent.packets + sink.missed.total().packets + sink.unsuited.packets;
-        let is_dealt = |sink: &SinkReport| is_round_robin && is_collector(sink);
+        let is_dealt = |sink: &SinkReport| is_round_robin && sink.transport.is_some();
         let has_spool = |sink: &SinkReport| sink.spooled.records + sink.from_spool.records > 0;
         let (dealt, whole): (Vec<_>, Vec<_>) = self.sinks.iter().partition(|sink| is_dealt(sink));
         let one = |got: u64| (words, self.packets_in_flows, got + self.missed.packets);
@@ -234,7 +240,9 @@ impl FlowReport {
 
     /// Sets the verdict, by the sums, the reasons beside them, and the failure.
     fn judge(&mut self) {
-        let of_sinks = self.sinks.iter().map(|sink| sink.missed.total().records).sum::<u64>();
+        // What a reader did not want is not lost.
+        let sinks = self.sinks.iter().filter(|sink| !sink.is_closed);
+        let of_sinks = sinks.map(|sink| sink.missed.total().records).sum::<u64>();
         let missed = of_sinks + self.missed.records;
         let lost = self.nic_dropped + self.kernel_dropped + self.unsuited + missed;
         self.verdict = Verdict::new(lost > 0, &self.reasons, self.failure.is_some());
@@ -242,19 +250,17 @@ impl FlowReport {
     }
 }
 
-/// Returns whether records go over the network, not into a file.
-fn is_collector(sink: &SinkReport) -> bool {
-    sink.name.contains("://")
+/// A sentence about a sink that did not get all records.
+fn missed_words(sink: &SinkReport) -> Option<String> {
+    let missed = sink.missed.total().records;
+    let failure = sink.failure.as_ref().map_or(String::new(), |failure| format!(": {failure}"));
+    (missed > 0 && !sink.is_closed).then(|| format!("{} missed {missed} records{failure}", sink.name))
 }
 
-/// Sentences about sinks that did not get all records.
-fn missed_words(sinks: &[SinkReport]) -> Vec<String> {
-    let words = |sink: &SinkReport| {
-        let missed = sink.missed.total().records;
-        let failure = sink.failure.as_ref().map_or(String::new(), |failure| format!(": {failure}"));
-        (missed > 0).then(|| format!("{} missed {missed} records{failure}", sink.name))
-    };
-    sinks.iter().filter_map(words).collect()
+/// A sentence about a reader that has gone.
+fn left_words(sink: &SinkReport) -> Option<String> {
+    let (name, sent) = (&sink.name, sink.sent.records);
+    sink.is_closed.then(|| format!("{name}: its reader left, after {sent} records at most"))
 }
 
 /// A sentence about records that no collector has yet.
@@ -273,11 +279,100 @@ fn refused_words(sink: &SinkReport) -> Option<String> {
             sink.errors, sink.messages, sink.name
         )
     };
-    (sink.errors > 0 && sink.name.starts_with("udp://")).then(words)
+    (sink.errors > 0 && sink.transport == Some(Transport::Udp)).then(words)
 }
 
 /// A sentence about records that a format cannot hold.
 fn unsuited_words(sink: &SinkReport) -> Option<String> {
     let records = sink.unsuited.records;
     (records > 0).then(|| format!("{}: {records} records are not exported as {}", sink.name, sink.kind))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tally::BelowTap;
+    use quaff_flow::collector::Missed;
+    use quaff_flow::ledger::Count;
+
+    fn flows(records: u64) -> FlowSum {
+        FlowSum { records, packets: 10 * records, bytes: 1000 * records }
+    }
+
+    fn sink(name: &str, sent: u64) -> SinkReport {
+        SinkReport { name: name.into(), sent: flows(sent), ..SinkReport::default() }
+    }
+
+    fn collector(name: &str, sent: u64) -> SinkReport {
+        SinkReport { transport: Some(Transport::Udp), ..sink(name, sent) }
+    }
+
+    /// The report of a run in which 10 records with 100 packets left a table, and `sinks` got them.
+    fn report(sinks: Vec<SinkReport>, is_round_robin: bool) -> FlowReport {
+        let exported = Count { packets: 100, bytes: 10_000 };
+        let ledger = FlowLedger {
+            seen: exported,
+            exported,
+            flows_by_reason: [0, 10, 0, 0, 0, 0],
+            ..FlowLedger::default()
+        };
+        let lane = LaneTally { offered: 100, received: 100, packed: 100, ..LaneTally::default() };
+        let run = run::Ended {
+            lanes: vec![lane],
+            input: None,
+            failure: None,
+            notes: Vec::new(),
+            seconds: 1.0,
+            below_tap: BelowTap::default(),
+            reasons: Reasons::default(),
+        };
+        let meters = vec![MeterEnd { ledger, missed: FlowSum::default() }];
+        sum_up(FlowsEnd { run, meters, sinks, sandbox: None }, is_round_robin, 1, None)
+    }
+
+    #[test]
+    fn each_sink_has_all_packets_and_collectors_in_turns_have_them_together() {
+        let good = report(vec![sink("a", 10), collector("b", 10)], false);
+        assert_eq!((good.verdict, good.failure), (Verdict::Lossless, None));
+        let turns = report(vec![sink("a", 10), collector("b", 4), collector("c", 6)], true);
+        assert_eq!((turns.verdict, turns.failure), (Verdict::Lossless, None));
+        for (sinks, is_round_robin) in [
+            (vec![sink("a", 9)], false),
+            (vec![collector("b", 4), collector("c", 6)], false),
+            (vec![collector("b", 4), collector("c", 5)], true),
+        ] {
+            let failure = report(sinks, is_round_robin).failure.unwrap_or_default();
+            assert!(failure.contains("packets_in_flows = sent + missed"), "{failure}");
+        }
+    }
+
+    #[test]
+    fn what_a_sink_missed_is_lost_and_what_a_reader_did_not_want_is_not() {
+        let missed = Missed { errors: flows(3), ..Missed::default() };
+        let full = SinkReport { missed, failure: Some("full".into()), ..sink("a", 7) };
+        let lossy = report(vec![full.clone()], false);
+        assert_eq!((lossy.verdict, lossy.failure), (Verdict::Lossy, None));
+        assert_eq!(lossy.reasons.lossy, ["a missed 3 records: full"]);
+        let left = report(vec![SinkReport { is_closed: true, ..full }], false);
+        assert_eq!((left.verdict, left.failure), (Verdict::Lossless, None));
+        assert_eq!(left.reasons.notes, ["a: its reader left, after 7 records at most"]);
+    }
+
+    #[test]
+    fn a_collector_that_answers_with_errors_or_has_records_on_disk_is_no_proof() {
+        let unheard = SinkReport { errors: 326, messages: 327, ..collector("udp://h:1", 10) };
+        let unheard = report(vec![unheard], false);
+        assert_eq!(unheard.verdict, Verdict::Unknown);
+        assert!(
+            unheard.reasons.unknown[0].starts_with("326 errors of 327 messages to udp://h:1"),
+            "{:?}",
+            unheard.reasons
+        );
+        let spooled = SinkReport { spooled: flows(10), ..collector("tcp://h:1", 0) };
+        let spooled = report(vec![spooled], false);
+        assert_eq!((spooled.verdict, spooled.failure), (Verdict::Unknown, None));
+        let v5 = SinkReport { unsuited: flows(2), kind: "netflow5", ..collector("udp://h:1", 8) };
+        let v5 = report(vec![v5], false);
+        assert_eq!((v5.verdict, v5.failure), (Verdict::Lossless, None), "left out by the format");
+    }
 }

@@ -180,7 +180,7 @@ fn words(ledger: &Ledger) -> String {
     text += &lost_words(ledger);
     text += &other_words(ledger);
     for decap in ledger.interfaces.iter().filter_map(|lane| lane.decap.as_ref()) {
-        text += &decap_words(decap, ledger);
+        text += &decap_words(decap, ledger.nic_dropped + ledger.kernel_dropped + ledger.filtered > 0);
     }
     for lane in ledger.interfaces.iter().filter(|lane| lane.downs > 0) {
         text += &format!(
@@ -293,9 +293,8 @@ fn input_words(input: &InputTally) -> String {
 /// Sessions shown; the JSON has all.
 const SESSIONS_SHOWN: usize = 16;
 
-fn decap_words(decap: &DecapTally, ledger: &Ledger) -> String {
-    // A missing number does not show where the packet was lost.
-    let has_other_places = ledger.nic_dropped + ledger.kernel_dropped + ledger.filtered > 0;
+/// Tunnels that were removed. A missing number does not show where the packet was lost: `has_other_places` counted some.
+pub(crate) fn decap_words(decap: &DecapTally, has_other_places: bool) -> String {
     let or_else = if has_other_places { ", or counted above" } else { "" };
     let mut text = format!("  {} tunnel headers removed\n", show::count(decap.stripped));
     for session in decap.sessions.iter().take(SESSIONS_SHOWN) {

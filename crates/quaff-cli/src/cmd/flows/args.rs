@@ -1,16 +1,18 @@
 //! The arguments of `quaff flows`, and the plan they make.
 
 use super::sinks::SinkArgs;
+use crate::show;
 use crate::units;
 use anyhow::bail;
-use quaff::flows::FlowsPlan;
+use quaff::flows::{self, FlowsPlan};
 use quaff::memory;
 use quaff::plan::{
-    DecapPlan, InnerPlan, InputPlan, InterfacePlan, ReadPlan, SNAPLEN_MAX, default_rings_bytes,
+    DecapPlan, InnerPlan, InputPlan, InterfacePlan, ReadPlan, SNAPLEN_MAX, SandboxPlan, default_rings_bytes,
 };
 use quaff::source::interfaces_named;
 use quaff_file::write::Output;
 use quaff_flow::plan::{KeyPlan, MeterPlan, Sampling};
+use quaff_os::sandbox::User;
 use quaff_wire::tunnel::TunnelKinds;
 use std::hash::{BuildHasher, RandomState};
 use std::path::PathBuf;
@@ -124,6 +126,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N[,N]", value_delimiter = ',', help_heading = "Performance")]
     cpu: Vec<usize>,
 
+    /// Become the user NAME once all is open; files belong to NAME [default after sudo: they belong to who called it]
+    #[arg(long, value_name = "NAME", conflicts_with = "no_sandbox", help_heading = "Privileges")]
+    user: Option<String>,
     /// Keep the privileges and the paths that the run does not need after its start
     #[arg(long, help_heading = "Privileges")]
     no_sandbox: bool,
@@ -182,8 +187,18 @@ impl Args {
         if self.takes_stdout() {
             also_written.push(Output::Stdout);
         }
-        let is_sandboxed = !self.no_sandbox;
-        Ok(FlowsPlan { input, meter, sinks, is_round_robin, queue_records, also_written, is_sandboxed })
+        let sandbox = (!self.no_sandbox).then(|| SandboxPlan { user: self.user.clone() });
+        let owner = if self.user.is_some() { None } else { User::caller_of_sudo() };
+        Ok(FlowsPlan { input, meter, sinks, is_round_robin, queue_records, also_written, sandbox, owner })
+    }
+
+    /// A sentence about limits that are lower than what was asked for.
+    pub(super) fn note(&self, meter: &MeterPlan) -> Option<String> {
+        let (room, flows_max) = (flows::room(meter), u64::from(meter.flows_max));
+        let is_less = (self.max_flows.is_some() || self.max_memory.is_some()) && room < flows_max;
+        is_less.then(|| {
+            format!("a table has {} flows at most: --max-memory has no room for more", show::count(room))
+        })
     }
 
     fn input_plan(&self) -> anyhow::Result<InputPlan> {
@@ -318,7 +333,13 @@ mod tests {
         assert_eq!(snaplen("-i lo"), SNAPLEN_LIVE);
         assert_eq!(snaplen("-i lo -T %IN_BYTES%TLS_SERVER_NAME"), SNAPLEN_MAX);
         assert_eq!(snaplen("-i lo --zeek a"), SNAPLEN_MAX);
-        assert!(plan("--read a --zeek b").unwrap().meter.extras.tcp, "conn.log has columns for it");
+        for columns in ["--zeek b", "--csv b --names zeek", "--json b --names ecs"] {
+            let extras = plan(&format!("--read a {columns} -T %IN_SRC_MAC")).unwrap().meter.extras;
+            assert!(
+                extras.tcp && extras.statistics && extras.application && extras.macs,
+                "{columns}: {extras:?}"
+            );
+        }
     }
 
     #[test]
@@ -326,6 +347,15 @@ mod tests {
         let meter = |line: &str| plan(line).unwrap().meter;
         assert_eq!(meter("--read a --max-flows 10M").bytes_max, u64::MAX);
         assert_eq!(meter("--read a --max-flows 10M --max-memory 1G").bytes_max, 1 << 30);
+        let words = ["flows", "--read", "a", "--max-flows", "10M", "--max-memory", "1G"].map(OsString::from);
+        for (words, notes) in [(&words[..], 1), (&words[..5], 0), (&words[..3], 0)] {
+            match crate::read(words) {
+                Ok(Command::Flows(args)) => {
+                    assert_eq!(args.note(&args.plan().unwrap().meter).iter().len(), notes)
+                }
+                other => panic!("{other:?}"),
+            }
+        }
         assert!(plan("--read a --max-flows 2G").is_err());
         assert!(plan("--read a --max-memory 1k").unwrap().validate().is_err());
         assert!(plan("--read a -V 5 --domain 300 -n udp://h").is_err());

@@ -1,23 +1,24 @@
 //! `quaff flows`: meters flows and exports them. It never meters or encodes itself.
 
 mod args;
+mod incidents;
 mod report;
 mod sinks;
 
 pub(crate) use args::Args;
-pub(crate) use sinks::unknown_fields;
+pub(crate) use sinks::{has_fields, unknown_fields};
 
 use crate::cmd::receiving::{self, Asked, LOOK_END, ReadProgress};
 use crate::exit::Exit;
 use crate::show::{self, LiveLine, message, say};
 use anyhow::ensure;
+use incidents::Incidents;
 use quaff::LaneGauges;
 use quaff::flows::Flows;
 use quaff::plan::InputPlan;
 use quaff_flow::collector::SinkReport;
 use quaff_flow::ledger::FlowLedger;
 use quaff_os::{Reason, Signal, Signals, Stop, Wakeup, was_stdout_closed};
-use std::collections::HashMap;
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
@@ -45,7 +46,7 @@ pub(crate) struct Progress {
     pub(crate) fragments: u64,
     /// Flows that ended because the table was full.
     pub(crate) evicted: u64,
-    /// Records that wait for a sink, and the most that may.
+    /// Records that wait for the sink with the most, and places for them.
     pub(crate) queued: u64,
     pub(crate) queue_max: u64,
     /// The most places of the table that were looked at for a packet.
@@ -74,6 +75,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
 pub(crate) fn run_with(args: &Args, has_line: bool, look: &mut dyn FnMut(&Progress)) -> anyhow::Result<Exit> {
     check_stdout(args)?;
     let plan = args.plan()?.validate()?;
+    if let Some(note) = args.note(&plan.meter).filter(|_| args.quiet == 0) {
+        message(&note);
+    }
     let (signals, stop) = (receiving::signals(&[Signal::SIGUSR1])?, Stop::default());
     let input = plan.input.clone();
     let start = |stop| Flows::start(plan, stop);
@@ -124,7 +128,7 @@ fn watch(
     stop.wake(ending.clone());
     let (mut asked, read) = (Asked::default(), ReadProgress::new(input));
     let live = LiveLine { is_live: has_line };
-    let mut failures = Failures::default();
+    let mut incidents = Incidents::default();
     let (mut line, mut drawn, mut printed) = (report::Line::new(read), started, started);
     while !flows.is_over() {
         let left = args.duration.map_or(LOOK, |time| time.saturating_sub(started.elapsed()).min(LOOK));
@@ -132,7 +136,12 @@ fn watch(
         let heard = signals.next_or(&ending, wait)?.map(|heard| heard.signal);
         let now = progress(flows);
         look(&now);
-        failures.new_ones(&flows.sinks()).iter().for_each(|words| live.print(words));
+        for incident in incidents.look(&flows.sinks(), stop.raised(), Instant::now()) {
+            if incident.is_severe || args.quiet == 0 {
+                live.draw("");
+                show::incident(&incident.words);
+            }
+        }
         match heard {
             Some(Signal::SIGUSR1) => live.print(&show::joined(&line.parts(flows, &now))),
             Some(signal) if asked.is_second(signal, stop) => {
@@ -160,36 +169,13 @@ fn watch(
     Ok(())
 }
 
-/// The errors of sinks that were reported.
-#[derive(Debug, Default)]
-struct Failures(HashMap<String, String>);
-
-impl Failures {
-    /// Sentences about errors that were not there before.
-    fn new_ones(&mut self, sinks: &[SinkReport]) -> Vec<String> {
-        let mut new = Vec::new();
-        for sink in sinks {
-            match &sink.failure {
-                None => drop(self.0.remove(&sink.name)),
-                // As `| head` does.
-                Some(_) if sink.is_closed => {}
-                Some(failure) if self.0.get(&sink.name) != Some(failure) => {
-                    self.0.insert(sink.name.clone(), failure.clone());
-                    new.push(format!("{}: {failure}", sink.name));
-                }
-                Some(_) => {}
-            }
-        }
-        new
-    }
-}
-
 /// The counters of a running meter, of all lanes and sinks.
 fn progress(flows: &Flows) -> Progress {
     let of_lanes = |of: fn(&LaneGauges) -> u64| flows.lanes.iter().map(|lane| of(lane)).sum::<u64>();
     let ledger: FlowLedger = flows.meters.iter().map(|meter| meter.ledger()).sum();
     let sinks = flows.sinks();
     let of_sinks = |of: fn(&SinkReport) -> u64| sinks.iter().map(of).sum::<u64>();
+    let most = |of: fn(&SinkReport) -> u64| sinks.iter().map(of).max().unwrap_or(0);
     let not_queued: u64 = flows.meters.iter().map(|meter| meter.missed.get()).sum();
     Progress {
         packets: ledger.seen.packets,
@@ -213,8 +199,8 @@ fn progress(flows: &Flows) -> Progress {
         allocated: ledger.flows_high,
         fragments: ledger.held.packets,
         evicted: ledger.flows_by_reason[5],
-        queued: of_sinks(|sink| sink.queued),
-        queue_max: of_sinks(|sink| sink.queue_max),
+        queued: most(|sink| sink.queued),
+        queue_max: most(|sink| sink.queue_max),
         probes_max: ledger.probes_max,
         received: of_lanes(|lane| lane.received.get()),
         dropped: of_lanes(|lane| lane.nic_dropped.get() + lane.kernel_dropped.get()),

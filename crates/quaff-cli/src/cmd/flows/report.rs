@@ -1,13 +1,13 @@
 //! The output of `quaff flows`: the progress line, and the report in the form of capture's.
 
 use super::{Args, Progress, Totals};
-use crate::cmd::capture::PLACES;
+use crate::cmd::capture::{PLACES, decap_words};
 use crate::cmd::receiving::ReadProgress;
 use crate::exit::Exit;
 use crate::show::{self, Part, Stream, name};
 use anyhow::Context;
 use quaff::flows::{FlowReport, Flows};
-use quaff::tally::{Reasons, Verdict};
+use quaff::tally::Verdict;
 use quaff_flow::collector::{FlowSum, SinkReport};
 use quaff_os::Reason;
 use std::time::Instant;
@@ -65,7 +65,7 @@ impl Progress {
         let missed = missed.chain([report.missed]).fold(Totals::default(), plus);
         let sent = report.sinks.iter().map(|sink| sink.sent).fold(Totals::default(), plus);
         let (allocated, probes_max) = (report.flows_high, report.probes_max);
-        let queue_max = report.sinks.iter().map(|sink| sink.queue_max).sum();
+        let queue_max = report.sinks.iter().map(|sink| sink.queue_max).max().unwrap_or(0);
         *self = Self {
             packets: report.packets,
             exported,
@@ -96,15 +96,21 @@ pub(super) fn print(report: &FlowReport, args: &Args) -> anyhow::Result<()> {
     }
     match args.quiet {
         0 => show::say(words(report).trim_end()),
-        // A status that is not 0 has its reason in words.
-        _ => {
-            let Reasons { lossy, unknown, .. } = &report.reasons;
-            let (lossy, unknown) =
-                if is_closed(report) { (&[][..], &[][..]) } else { (&lossy[..], &unknown[..]) };
-            report.failure.iter().chain(lossy).chain(unknown).for_each(|words| show::message(words));
-        }
+        _ => why(report).iter().for_each(|words| show::message(words)),
     }
     Ok(())
+}
+
+/// The reasons of an exit status that is not 0, a sentence each.
+fn why(report: &FlowReport) -> Vec<String> {
+    if exit(report) == Exit::Done {
+        return Vec::new();
+    }
+    let damages = report.input.iter().flat_map(|input| &input.damages);
+    let damages = damages.map(|damage| format!("DAMAGED: {damage}"));
+    let lost = lost_words(report);
+    let lost = lost.lines().map(|line| line.trim().to_owned());
+    report.failure.iter().cloned().chain(damages).chain(lost).collect()
 }
 
 /// The exit status for a report.
@@ -112,8 +118,6 @@ pub(super) fn exit(report: &FlowReport) -> Exit {
     match report.ended_by {
         _ if report.failure.is_some() => Exit::Failed,
         Some(Reason::WriteError(_) | Reason::InterfaceGone(_) | Reason::Failed(_)) => Exit::Failed,
-        // As `| head` does.
-        _ if is_closed(report) => Exit::Done,
         _ if has_taken_nothing(report) => Exit::Failed,
         _ if report.input.as_ref().is_some_and(|input| !input.is_whole()) => Exit::Loss,
         _ if report.lossless => Exit::Done,
@@ -129,8 +133,8 @@ fn is_closed(report: &FlowReport) -> bool {
 /// Returns whether every output is a file that failed before it took a record.
 fn has_taken_nothing(report: &FlowReport) -> bool {
     let is_empty = |sink: &SinkReport| {
-        let is_file = !sink.name.contains("://");
-        is_file && sink.failure.is_some() && sink.sent.records == 0 && sink.missed.errors.records > 0
+        let has_failed = sink.transport.is_none() && sink.failure.is_some() && !sink.is_closed;
+        has_failed && sink.sent.records == 0 && sink.missed.errors.records > 0
     };
     !report.sinks.is_empty() && report.sinks.iter().all(is_empty)
 }
@@ -151,6 +155,10 @@ fn words(report: &FlowReport) -> String {
     text += &lost_words(report);
     text += &ignored_words(report);
     text += &ended_words(report);
+    let has_other_places = report.nic_dropped + report.kernel_dropped + report.filtered > 0;
+    for decap in report.interfaces.iter().filter_map(|lane| lane.decap.as_ref()) {
+        text += &decap_words(decap, has_other_places);
+    }
     report.sinks.iter().for_each(|sink| text += &sink_words(sink));
     let of_input = report.input.iter().flat_map(|input| &input.notes);
     for note in report.reasons.notes.iter().chain(of_input) {
@@ -223,6 +231,9 @@ fn ended_words(report: &FlowReport) -> String {
 fn sink_words(sink: &SinkReport) -> String {
     let (to, records) = (name(&sink.name), show::count(sink.sent.records));
     let mut text = format!("  {to}: {records} records, {}", show::bytes(sink.bytes));
+    if sink.is_closed {
+        return text + "\n";
+    }
     let missed = sink.missed;
     let counts = [
         (missed.queue_full.records, "missed: it is too slow (raise --queue)"),

@@ -41,6 +41,9 @@ pub(crate) struct SinkArgs {
     /// Over UDP, repeat the templates each TIME [default: 60s]
     #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = "Export")]
     template_interval: Option<Duration>,
+    /// Over UDP, repeat the templates after N messages; 0 never [default: 100]
+    #[arg(long, value_name = "N", help_heading = "Export")]
+    template_messages: Option<u32>,
     /// Observation domain (IPFIX), source id (NetFlow v9), engine id (NetFlow v5)
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Export")]
     domain: u32,
@@ -53,6 +56,12 @@ pub(crate) struct SinkArgs {
     /// Send at most N records per second to each collector, such as 20k
     #[arg(long, value_name = "N", value_parser = units::packets, help_heading = "Export")]
     rate: Option<u64>,
+    /// Wait TIME after each message, such as 5ms
+    #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = "Export")]
+    pause: Option<Duration>,
+    /// Wait only after each N-th message
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "pause", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Export")]
+    pause_messages: u32,
     /// Records that may wait for each collector or file
     #[arg(long, value_name = "N", default_value = "512000", value_parser = units::packets, help_heading = "Export")]
     queue: u64,
@@ -125,10 +134,12 @@ impl SinkArgs {
         self.queue as usize
     }
 
-    /// The fields that the meter has to compute for the templates, and for the columns of conn.log.
+    /// The fields that the meter has to compute for the templates, and for the formats with columns of their own.
     pub(super) fn extras(&self) -> ExtrasPlan {
         let of_template = self.template.as_ref().map_or_else(ExtrasPlan::default, Template::extras);
-        let is_zeek = self.zeek.is_some();
+        let has_names = self.json.is_some() || self.csv.is_some();
+        let has_columns = has_names && matches!(self.names, Names::Zeek | Names::Ecs);
+        let is_zeek = self.zeek.is_some() || has_columns;
         ExtrasPlan {
             tcp: of_template.tcp || is_zeek,
             statistics: of_template.statistics || is_zeek,
@@ -190,6 +201,7 @@ impl SinkArgs {
         let spool = self.spool.clone().map(|folder| SpoolPlan { folder, bytes_max: self.spool_size });
         let mut refresh = TemplateRefresh::default();
         refresh.every = self.template_interval.unwrap_or(refresh.every);
+        refresh.messages = self.template_messages.unwrap_or(refresh.messages);
         let records_per_s = self.rate.map_or(Ok(0), u32::try_from).context("--rate: at most 4G")?;
         let tls = TlsPlan {
             ca: self.tls_ca.clone(),
@@ -202,7 +214,11 @@ impl SinkArgs {
             scene,
             source: self.source,
             refresh,
-            rate: RateLimit { records_per_s, ..RateLimit::default() },
+            rate: RateLimit {
+                records_per_s,
+                pause: self.pause.unwrap_or_default(),
+                pause_messages: self.pause_messages,
+            },
             linger: self.flush,
             spool,
             tls,
@@ -263,4 +279,9 @@ pub(crate) fn unknown_fields(text: &str) -> Vec<String> {
         Err(_) => Vec::new(),
     };
     unknown.into_iter().map(|unknown| unknown.name).collect()
+}
+
+/// Returns whether a template names any field.
+pub(crate) fn has_fields(text: &str) -> bool {
+    Template::parse_known(text).is_ok()
 }
