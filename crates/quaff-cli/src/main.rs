@@ -90,7 +90,7 @@ impl Command {
             Self::Flows(args) => live(args.is_live()),
             Self::Generate(args) => live(args.is_live()),
             Self::Replay(_) | Self::Tcpreplay(_) | Self::Gulp(_) | Self::Extcap(_) => Need::Everything,
-            Self::Nprobe(_) => Need::Everything,
+            Self::Nprobe(args) => live(args.is_live()),
             Self::Service(_) | Self::Doctor(_) | Self::Lab(_) => Need::Everything,
             Self::Pipe(_) | Self::Cores(_) => Need::Memory,
             Self::Verify(_) | Self::Info(_) | Self::Interfaces(_) => Need::Nothing,

@@ -211,4 +211,35 @@ mod tests {
             "nprobe.c:235] Packet stats (pcap): 23183007/11039913 pkts rcvd/dropped [32.3%] [Last 20888493/10805558 pkts rcvd/dropped]"
         );
     }
+
+    #[test]
+    fn counters_that_go_back_and_several_collectors_have_lines_too() {
+        let mut lines = Lines::default();
+        let totals = |flows| Totals { flows, packets: 10 * flows, bytes: 1000 * flows };
+        let before =
+            Counters { packets: 10, received: 9, dropped: 3, exported: totals(5), ..Counters::default() };
+        lines.report(Duration::from_secs(30), &before);
+        // Two collectors, one of which missed all.
+        let after = Counters {
+            packets: 8,
+            received: 8,
+            dropped: 2,
+            exported: totals(4),
+            sent: totals(4),
+            missed: totals(4),
+            ..before
+        };
+        let shown = words(&lines.report(Duration::from_secs(60), &after));
+        assert_eq!(shown[2], "nprobe.c:1563] Current traffic: [0.0 pps][0.00 Kb/sec]");
+        assert_eq!(shown[8], "nprobe.c:1468] Flow export stats: [4000 bytes][40 pkts][4 flows]");
+        assert!(shown[11].ends_with("[Last 0/0 pkts rcvd/dropped]"), "{}", shown[11]);
+    }
+
+    #[test]
+    fn the_average_of_a_short_run_is_over_all_of_it() {
+        let mut lines = Lines::default();
+        let all = Counters { packets: 5000, bytes: 5_000_000, ..Counters::default() };
+        let shown = words(&lines.report(Duration::from_millis(500), &all));
+        assert_eq!(shown[1], "nprobe.c:1558] Average traffic: [10.000 K pps][80.00 Mb/sec]");
+    }
 }

@@ -33,6 +33,16 @@ pub(crate) struct Args {
     options: Vec<OsString>,
 }
 
+impl Args {
+    /// Meters interfaces, as far as the words say: mistakes in them are reported later.
+    pub(crate) fn is_live(&self) -> bool {
+        let options = given(&self.options).map(|words| Options::read(&words));
+        let Ok(Ok(options)) = options else { return false };
+        let is_interface = |name: &String| !std::path::Path::new(name).is_file();
+        options.parts("interface").iter().any(is_interface)
+    }
+}
+
 const OPTIONS: &str = "\
 Packets:
   -i, --interface IF|FILE    interface, or a capture file; a list with commas for more
@@ -59,14 +69,16 @@ Export:
   -U, --flow-templ-id N      number of the template
   -l, --queue-timeout N      longest time until a record leaves, seconds
   -u, -Q N                   indexes of the interfaces in and out
-  -E, --netflow-engine T:I   engine; -q ADDR: address to send from
+  -E, --netflow-engine T:I   engine; -q ADDR: address to send from, over UDP
+  -e, --flow-delay MS        pause after each message; -B N: after each N-th
+  -o, --intra-templ N        messages between templates
   -N, --biflows-export-policy N   0 all conversations, 1 answered, 2 unanswered
   -A, --as-list FILE         AS numbers of addresses
   -P, --dump-path DIR        text in DIR as well; --csv-separator C
 
   -b 0                       no periodic lines; --dry-run: the native command; -v, -h
 
-Accepted without effect: -1 -4 -7 -9 -B -C -D -F -G -I -L -O -W -c -e -g -m -o -r -w -z
+Accepted without effect: -1 -4 -7 -9 -C -D -F -G -I -L -O -W -c -g -m -r -w -z
 and long options that docs/nprobe.md lists
 
 Examples:
@@ -90,13 +102,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     if inputs.is_empty() && !options.has("pcap-file-list") {
         bail!("no interface: name one with -i; 'quaff interfaces' lists them");
     }
-    for list in options.values("pcap-file-list") {
-        std::fs::File::open(list).with_context(|| format!("--pcap-file-list: read {}", list.display()))?;
-    }
     // As nProbe does: without any known field, the default template.
     let template = options.value("flow-templ").map(|text| template(&text.to_string_lossy()));
     let template = template.filter(|text| !text.is_empty());
-    let native = Native::nprobe(&options, template.as_deref());
+    let native = Native::nprobe(&options, template.as_deref())?;
     native.notes.iter().for_each(|note| message(note));
     if is_dry_run {
         print(&native.line());
@@ -135,13 +144,16 @@ fn template(text: &str) -> String {
     for name in &unknown {
         print(&stamped("template.c", 2134, &format!("Unable to locate template '{name}'. Discarded.")));
     }
+    for word in text.split_whitespace().filter(|word| word.starts_with('@') && !flows::has_fields(word)) {
+        message(&format!("-T: {word} stands for no field here"));
+    }
     // The words are kept as they are: the template knows names of groups too.
     let is_known = |word: &&str| !unknown.iter().any(|name| word.strip_prefix('%') == Some(name));
     let spaced = text.replace('%', " %");
     spaced.split_whitespace().filter(is_known).collect::<Vec<_>>().join(" ")
 }
 
-/// The lines before the first packet, as far as they say what is.
+/// The lines before the first packet that are true here.
 fn greet(options: &Options, inputs: &[String]) {
     let arch = std::env::consts::ARCH;
     let say = |line, words: &str| print(&stamped("nprobe.c", line, words));
@@ -200,5 +212,22 @@ fn counters(progress: &Progress) -> lines::Counters {
         probes_max: progress.probes_max,
         received: progress.received,
         dropped: progress.dropped,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unknown_names_are_taken_out_of_a_template_and_nothing_else() {
+        for (given, left) in [
+            ("%IN_BYTES %BOGUS %PROTOCOL", "%IN_BYTES %PROTOCOL"),
+            ("%IN_BYTES%BOGUS%PROTOCOL", "%IN_BYTES %PROTOCOL"),
+            ("@NTOPNG@ %BOGUS %PROTOCOL", "@NTOPNG@ %PROTOCOL"),
+            ("%BOGUS", ""),
+        ] {
+            assert_eq!(template(given), left, "{given}");
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::options::Options;
 use crate::cmd::native::Native;
+use anyhow::{Context, anyhow};
 use std::path::Path;
 
 /// The collector that nProbe exports to without `-n`, and the port of a collector that is named without one.
@@ -13,7 +14,7 @@ const VERSION: &str = "9";
 const KEY: [&str; 5] = ["vlan", "protocol", "addresses", "ports", "tos"];
 
 /// Options that are accepted without effect, and why.
-const IDLE: [(&str, &str); 32] = [
+const IDLE: [(&str, &str); 29] = [
     ("daemon-mode", "quaff stays in the foreground: start it by systemd-run, or with nohup and &"),
     ("num-threads", "each interface has a thread"),
     ("dump-frequency", "each file has the flows of the whole run"),
@@ -21,8 +22,6 @@ const IDLE: [(&str, &str); 32] = [
     ("syslog", "messages go to stderr"),
     ("hash-size", "the table grows as needed"),
     ("discard-unknown-flows", "all flows are exported"),
-    ("flow-delay", "collectors have queues of their own; --rate of 'quaff flows' limits the rate"),
-    ("packet-count", "collectors have queues of their own; --rate of 'quaff flows' limits the rate"),
     ("min-flow-size", "all flows are exported"),
     ("flow-lock", "there is no active and passive probe"),
     ("min-num-flows", "a message leaves when it is full, or after a second"),
@@ -38,7 +37,6 @@ const IDLE: [(&str, &str); 32] = [
     ("minute-expire", "flows end by their timeouts, at most a millisecond late"),
     ("dont-nest-dump-dirs", "there is one file"),
     ("dont-reforge-time", "times are those of the packets"),
-    ("intra-templ", "templates are repeated each minute, and after each 100 messages"),
     ("black-list", "all hosts are metered: select packets with -f"),
     ("white-list", "all hosts are metered: select packets with -f"),
     ("capture-direction", "packets of both directions are metered"),
@@ -50,22 +48,37 @@ const IDLE: [(&str, &str); 32] = [
 
 impl Native {
     /// Translates nProbe's `options`; `template` is the value of `-T` without names that are unknown.
-    pub(super) fn nprobe(options: &Options, template: Option<&str>) -> Self {
+    ///
+    /// # Errors
+    /// A list of files cannot be read.
+    pub(super) fn nprobe(options: &Options, template: Option<&str>) -> anyhow::Result<Self> {
         let mut native = Self::default();
         native.add(["flows"]);
-        native.input(options);
+        native.input(options)?;
         native.meter(options);
-        native.export(options, template);
+        native.collectors(options);
+        native.format(options, template);
+        native.files(options);
         for (name, why) in IDLE {
             if options.has(name) {
                 native.note(format!("--{name} has no effect: {why}"));
             }
         }
-        native
+        Ok(native)
+    }
+
+    /// The value of an option that is a number above 0; nProbe's default stays without one.
+    fn positive(&mut self, options: &Options, name: &str) -> Option<u64> {
+        let text = options.value(name)?.to_string_lossy().into_owned();
+        let number = options.number(name).filter(|number| *number > 0);
+        if number.is_none() {
+            self.note(format!("--{name} {text} has no effect: it is not a number above 0"));
+        }
+        number
     }
 
     /// The sources of packets.
-    fn input(&mut self, options: &Options) {
+    fn input(&mut self, options: &Options) -> anyhow::Result<()> {
         let given = options.parts("interface");
         for name in &given {
             // nProbe takes an interface for a file if there is a file of that name.
@@ -73,13 +86,12 @@ impl Native {
             self.value(if is_file { "--read" } else { "-i" }, name);
         }
         for list in options.values("pcap-file-list") {
-            match std::fs::read_to_string(list) {
-                Ok(text) => {
-                    let files = text.lines().map(str::trim).filter(|line| !line.is_empty());
-                    files.for_each(|file| self.value("--read", file));
-                }
-                Err(error) => self.note(format!("--pcap-file-list {}: {error}", list.display())),
-            }
+            let text = std::fs::read_to_string(list);
+            let text = text.with_context(|| format!("read --pcap-file-list {}", list.display()))?;
+            let mut files = text.lines().map(str::trim).filter(|line| !line.is_empty()).peekable();
+            let empty = || anyhow!("--pcap-file-list {} names no file", list.display());
+            files.peek().ok_or_else(empty)?;
+            files.for_each(|file| self.value("--read", file));
         }
         self.given("-f", options.value("bpf-filter"));
         self.given("-s", options.value("snaplen"));
@@ -91,53 +103,66 @@ impl Native {
             self.add(["--decap", "auto"]);
             self.given("--decap-depth", options.value("max-num-untunnels"));
         }
+        Ok(())
     }
 
     /// The key, the timeouts and the sampling.
     fn meter(&mut self, options: &Options) {
-        let seconds = |name| options.number(name).filter(|seconds| *seconds > 0).map(|n| format!("{n}s"));
-        for name in ["lifetime-timeout", "idle-timeout", "max-num-flows", "queue-timeout"] {
-            if options.has(name) && options.number(name).is_none_or(|number| number == 0) {
-                self.note(format!("--{name} is not a number above 0, so the default holds"));
+        for (name, option) in [("lifetime-timeout", "--active"), ("idle-timeout", "--idle")] {
+            let seconds = self.positive(options, name).map(|seconds| format!("{seconds}s"));
+            self.given(option, seconds);
+        }
+        let flows = self.positive(options, "max-num-flows").map(|flows| flows.to_string());
+        self.given("--max-flows", flows);
+        self.key(options);
+        self.sampling(options);
+    }
+
+    /// The key. Addresses, ports and protocol are always in it, and the tunnel if tunnels are removed.
+    fn key(&mut self, options: &Options) {
+        let Some(mask) = options.value("aggregation") else { return };
+        let mask = mask.to_string_lossy().into_owned();
+        let parts: Vec<_> = mask.split('/').map(str::trim).collect();
+        let is_optional = |name: &str| matches!(name, "vlan" | "tos");
+        let is_out = |at: usize| parts.get(at).is_some_and(|part| *part == "0");
+        let mut names = Vec::new();
+        for (at, name) in KEY.into_iter().enumerate() {
+            match is_optional(name) {
+                true if parts.get(at).is_none_or(|part| *part == "0") => {}
+                false if is_out(at) => {
+                    self.note(format!("-p: the key always has {name}"));
+                    names.push(name);
+                }
+                _ => names.push(name),
             }
         }
-        self.given("--active", seconds("lifetime-timeout"));
-        self.given("--idle", seconds("idle-timeout"));
-        self.given("--max-flows", options.number("max-num-flows").filter(|n| *n > 0).map(|n| n.to_string()));
-        if let Some(mask) = options.value("aggregation") {
-            let mask = mask.to_string_lossy().into_owned();
-            let is_set = |part: &str| part.trim() != "0";
-            let names = mask.split('/').zip(KEY).filter(|(part, _)| is_set(part)).map(|(_, name)| name);
-            let mut names: Vec<_> = names.collect();
-            let always = &KEY[1..4];
-            if !always.iter().all(|name| names.contains(name)) {
-                self.note("-p: addresses, ports and protocol are always in the key");
-                names.retain(|name| !always.contains(name));
-                names.extend(always);
-            }
-            if options.has("tunnel") {
-                names.push("tunnel");
-            }
-            self.value("--key", names.join(","));
+        names.extend(options.has("tunnel").then_some("tunnel"));
+        if parts.len() > KEY.len() {
+            self.note("-p: fields after the fifth have no effect");
         }
-        // PACKETS:COLLECTED:EXPORTED; the first is ours, '@' says that packets are sampled already.
+        self.value("--key", names.join(","));
+    }
+
+    /// The sampling, PACKETS:COLLECTED:EXPORTED. '@' says that packets are sampled already.
+    fn sampling(&mut self, options: &Options) {
         let rate = options.value("sample-rate").map(|rate| rate.to_string_lossy().into_owned());
-        if rate.as_deref().is_some_and(|rate| rate.split(':').skip(1).any(|part| !matches!(part, "0" | "1")))
-        {
-            self.note("-S: packets are sampled, flows are not");
+        let mut parts = rate.iter().flat_map(|rate| rate.split(':'));
+        let packets = parts.next();
+        if parts.any(|part| part.trim() != "1") {
+            self.note("-S: only packets are sampled: the numbers after the first have no effect");
         }
-        let packets = rate.as_deref().and_then(|rate| rate.split(':').next());
         match packets.map(|text| (text.strip_prefix('@'), text.trim_start_matches('@').parse::<u64>())) {
             Some((None, Ok(one_in))) if one_in > 1 => self.value("--sample", format!("1/{one_in}")),
             Some((Some(_), _)) => {
                 self.note("-S @N: packets that were sampled before are counted as they come")
             }
+            Some((None, Err(_))) => self.note("-S has no effect: it does not begin with a number"),
             _ => {}
         }
     }
 
-    /// The collectors and files.
-    fn export(&mut self, options: &Options, template: Option<&str>) {
+    /// The collectors, and how fast messages go to them.
+    fn collectors(&mut self, options: &Options) {
         let mut collectors = options.parts("collector");
         if collectors.is_empty() {
             collectors.push(COLLECTOR.to_owned());
@@ -149,30 +174,57 @@ impl Native {
         if collectors.len() > 1 && !options.has("all-collectors") {
             self.add(["--round-robin"]);
         }
-        let version = options.value("flow-version").map(|text| text.to_string_lossy().into_owned());
-        let version = version.unwrap_or_else(|| VERSION.to_owned());
-        let is_fixed = version == "5";
-        self.value("-V", version);
-        if is_fixed && template.is_some() {
-            self.note("-T has no effect: NetFlow v5 has a fixed record");
+        let is_udp = collectors.iter().all(|name| !name.contains("://") || name.starts_with("udp://"));
+        match options.value("sender-address") {
+            Some(_) if !is_udp => {
+                self.note("-q has no effect: an address to send from is for udp:// collectors")
+            }
+            address => self.given("--source", address),
         }
-        self.given("-T", template.filter(|_| !is_fixed));
+        let seconds = self.positive(options, "queue-timeout").map(|seconds| format!("{seconds}s"));
+        self.given("--flush", seconds);
+        let [delay, messages] = ["flow-delay", "packet-count"].map(|name| self.positive(options, name));
+        match (delay, messages) {
+            (Some(ms), _) => {
+                self.value("--pause", format!("{ms}ms"));
+                self.given("--pause-messages", messages.map(|messages| messages.to_string()));
+            }
+            (None, Some(_)) => self.note("-B has no effect without -e, the pause after so many messages"),
+            (None, None) => {}
+        }
+    }
+
+    /// The contents of records and messages.
+    fn format(&mut self, options: &Options, template: Option<&str>) {
+        let version = options.value("flow-version").map(|text| text.to_string_lossy().into_owned());
+        let has_templates = version.as_deref() != Some("5");
+        self.value("-V", version.unwrap_or_else(|| VERSION.to_owned()));
+        match template {
+            Some(_) if !has_templates => {
+                self.note("-T has no effect with -V 5: NetFlow v5 has a fixed record")
+            }
+            template => self.given("-T", template),
+        }
         self.given("--template-id", options.value("flow-templ-id"));
+        let messages = self.positive(options, "intra-templ").map(|messages| messages.to_string());
+        self.given("--template-messages", messages);
         match options.value("biflows-export-policy").and_then(|policy| policy.to_str()) {
             Some("1") => self.add(["--biflows", "answered"]),
             Some("2") => self.add(["--biflows", "unanswered"]),
             _ => {}
         }
-        self.given("--flush", options.number("queue-timeout").filter(|n| *n > 0).map(|n| format!("{n}s")));
         self.given("--in-index", options.value("in-iface-idx"));
         self.given("--out-index", options.value("out-iface-idx"));
-        self.given("--source", options.value("sender-address"));
         self.given("--as", options.value("as-list"));
         if let Some(engine) = options.value("netflow-engine") {
             let engine = engine.to_string_lossy().into_owned();
             let id = engine.rsplit(':').next().unwrap_or_default();
             self.value("--domain", id);
         }
+    }
+
+    /// The files of records.
+    fn files(&mut self, options: &Options) {
         if let Some(dir) = options.value("dump-path") {
             self.value("--csv", Path::new(dir).join("flows.csv"));
             self.add(["--names", "nprobe"]);
@@ -204,7 +256,8 @@ mod tests {
 
     fn native(line: &str) -> Native {
         let args: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
-        Native::nprobe(&Options::read(&args).expect("nProbe accepts it"), None)
+        let options = Options::read(&args).expect("nProbe accepts it");
+        Native::nprobe(&options, None).expect("its files are there")
     }
 
     #[test]
@@ -225,20 +278,14 @@ mod tests {
                 "flows -i eth0 --decap auto --key vlan,protocol,addresses,ports,tunnel -V 9",
             ),
             ("-i eth0 -n none -p 0/0/0/0/0", "flows -i eth0 --key protocol,addresses,ports -V 9"),
+            (
+                "-i eth0 -p 1/1/0/0/0 -5 -e 5 -B 10 -o 20 -q 10.0.0.9",
+                "flows -i eth0 --decap auto --key vlan,protocol,addresses,ports,tunnel -n udp://127.0.0.1:2055 --source 10.0.0.9 --pause 5ms --pause-messages 10 -V 9 --template-messages 20",
+            ),
             ("-i eth0 -n 2001:db8::1 -5", "flows -i eth0 --decap auto -n 'udp://[2001:db8::1]:2055' -V 9"),
         ] {
             assert_eq!(native(nprobe).line(), format!("quaff {quaff}"), "nprobe {nprobe}");
         }
-    }
-
-    #[test]
-    fn what_cannot_be_taken_is_noted() {
-        for line in ["-p 0/0/1/0/0", "-t x", "-d 0", "-S 1:1:10", "-M many", "-l 0"] {
-            assert_eq!(native(&format!("-i eth0 -n none {line}")).notes.len(), 1, "{line}");
-        }
-        let args = ["-i", "eth0", "-V", "5", "-T", "%IN_BYTES"].map(OsString::from);
-        let found = Native::nprobe(&Options::read(&args).expect("read"), Some("%IN_BYTES"));
-        assert_eq!((found.notes.len(), found.line().contains("-T")), (1, false));
     }
 
     /// The options with an effect elsewhere than in a native line, or together with another one.
@@ -249,7 +296,9 @@ mod tests {
     fn each_option_has_an_effect_or_a_note() {
         // Two collectors, without which -a changes nothing.
         let without = native("-i eth0 -n a -n b");
-        for (name, has_value) in Options::known().filter(|(name, _)| !OTHERS.contains(name)) {
+        let others = OTHERS.iter().chain(&["pcap-file-list"]);
+        let others: Vec<_> = others.collect();
+        for (name, has_value) in Options::known().filter(|(name, _)| !others.contains(&name)) {
             let values: &[&str] = if has_value { &[" 2", " 7"] } else { &[""] };
             let has_effect = |value: &&str| native(&format!("-i eth0 -n a -n b --{name}{value}")) != without;
             assert!(values.iter().any(has_effect), "--{name}");
@@ -257,8 +306,35 @@ mod tests {
     }
 
     #[test]
+    fn values_without_effect_are_noted() {
+        for (given, words) in [
+            ("-t x", "--lifetime-timeout x has no effect"),
+            ("-d 0", "--idle-timeout 0 has no effect"),
+            ("-M x", "--max-num-flows x has no effect"),
+            ("-l 0", "--queue-timeout 0 has no effect"),
+            ("-S 1:1:10", "-S: only packets are sampled"),
+            ("-S x", "-S has no effect"),
+            ("-p 0/0/0/0/0", "-p: the key always has protocol"),
+            ("-p 1/1/1/1/1/1", "-p: fields after the fifth"),
+            ("-B 5", "-B has no effect without -e"),
+            ("-n tcp://a -q 10.0.0.1", "-q has no effect"),
+        ] {
+            let notes = native(&format!("-i eth0 {given}")).notes;
+            assert!(notes.iter().any(|note| note.starts_with(words)), "{given}: {notes:?}");
+        }
+        let options = |line: &str| {
+            let args: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
+            Options::read(&args).expect("nProbe accepts it")
+        };
+        let five = Native::nprobe(&options("-i eth0 -V 5"), Some("%IN_BYTES")).expect("no file");
+        assert!(five.notes[0].starts_with("-T has no effect") && !five.line().contains("-T"), "{five:?}");
+        let none = Native::nprobe(&options("--pcap-file-list /nowhere/list"), None);
+        assert!(none.is_err_and(|error| error.to_string().contains("/nowhere/list")));
+    }
+
+    #[test]
     fn options_without_effect_are_noted() {
-        let notes = native("-i eth0 -w 131072 -G -e 1 -L 10.0.0.0/8").notes;
+        let notes = native("-i eth0 -w 131072 -G -z 1 -L 10.0.0.0/8").notes;
         assert_eq!(notes.len(), 4, "{notes:?}");
         assert!(notes[0].starts_with("--daemon-mode has no effect"), "{notes:?}");
         assert!(native("-i eth0 -t 1 -d 1 -b 1 -f udp").notes.is_empty());

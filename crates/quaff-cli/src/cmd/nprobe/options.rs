@@ -275,6 +275,14 @@ mod tests {
         assert_eq!(options.value("interface"), Some(OsStr::new("eth7")));
         assert!(options.has("daemon-mode"));
         assert_eq!(options.number("flow-version"), Some(5));
+        assert_eq!(options.value("flow-version"), Some(OsStr::new("5")));
+        // A value with white space and '=', with quotes or without.
+        for line in
+            ["-f \"port 5 and len = 9\"", "-f=port 5 and len = 9", "--bpf-filter 'port 5 and len = 9'"]
+        {
+            let options = Options::read(&words(line)).unwrap();
+            assert_eq!(options.value("bpf-filter"), Some(OsStr::new("port 5 and len = 9")), "{line}");
+        }
         let spaced = Options::read(&words("--interface eth0\n-T \"%IN_BYTES %PROTOCOL\"\n")).unwrap();
         assert_eq!(spaced.value("flow-templ"), Some(OsStr::new("%IN_BYTES %PROTOCOL")));
         assert_eq!(spaced.value("interface"), Some(OsStr::new("eth0")));
