@@ -1,28 +1,23 @@
 //! `quaff flows` and `quaff nprobe`: the same flows as an oracle in another language, and each packet in one count.
 
+#[path = "flows/made.rs"]
+mod made;
+
 use jiff::Timestamp;
+use made::{A, B, Made, UDP, connections, udp};
 use quaff_testkit::skip;
 use quaff_testpackets as build;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::Ipv6Addr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
 
 const QUAFF: &str = env!("CARGO_BIN_EXE_quaff");
 const ORACLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/flows/oracle.py");
-const SECOND: u64 = 1_000_000_000;
-/// Time of the first packet, ns since 1970.
-const BEGIN_NS: u64 = 1_700_000_000 * SECOND;
-const TCP: u8 = 6;
-const UDP: u8 = 17;
 const ICMP: u8 = 1;
-const FIN: u8 = 1;
-const SYN: u8 = 2;
-const RST: u8 = 4;
-const ACK: u8 = 16;
 
 /// The flows of a file, sorted, one line each, and its counters.
 #[derive(Debug, PartialEq, Eq)]
@@ -281,97 +276,6 @@ fn short_timeouts_and_uniflows_are_those_of_the_oracle() {
     compare(test, &[mix], &["--uniflow"]);
 }
 
-/// Packets and their times.
-#[derive(Default)]
-struct Made {
-    packets: Vec<(u64, Vec<u8>)>,
-}
-
-impl Made {
-    /// Adds an IP packet `ms` after the first one, in an Ethernet frame.
-    fn ip(&mut self, ms: u64, packet: &[u8]) -> &mut Self {
-        self.tagged(ms, &[], packet)
-    }
-
-    fn tagged(&mut self, ms: u64, tags: &[(u16, u16)], packet: &[u8]) -> &mut Self {
-        let ethertype = if packet[0] >> 4 == 6 { 0x86dd } else { 0x0800 };
-        self.frame(ms, build::ethernet(tags, ethertype, packet))
-    }
-
-    fn frame(&mut self, ms: u64, frame: Vec<u8>) -> &mut Self {
-        self.packets.push((BEGIN_NS + ms * 1_000_000, frame));
-        self
-    }
-
-    /// A packet of TCP between two hosts; `is_back` from the second one. Each half second has its sequence number.
-    fn tcp(&mut self, ms: u64, ports: [u16; 2], flags: u8, is_back: bool) -> &mut Self {
-        let (hosts, [from, to]) = if is_back { ([B, A], [ports[1], ports[0]]) } else { ([A, B], ports) };
-        self.ip(ms, &build::ipv4(hosts[0], hosts[1], TCP, &[], &tcp([from, to], (ms / 500) as u32, flags)))
-    }
-
-    /// Writes a pcap file with ns.
-    fn write(&self, dir: &Path, name: &str) -> PathBuf {
-        let mut file = Vec::new();
-        for word in [0xa1b2_3c4d_u32, 4 << 16 | 2, 0, 0, 262_144, 1] {
-            file.extend(word.to_le_bytes());
-        }
-        for (time_ns, frame) in &self.packets {
-            let len = frame.len() as u32;
-            for word in [(time_ns / SECOND) as u32, (time_ns % SECOND) as u32, len, len] {
-                file.extend(word.to_le_bytes());
-            }
-            file.extend(frame);
-        }
-        let path = dir.join(name);
-        std::fs::write(&path, file).expect("written");
-        path
-    }
-}
-
-const A: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
-const B: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
-
-fn tcp(ports: [u16; 2], sequence: u32, flags: u8) -> Vec<u8> {
-    let mut bytes = ports.map(u16::to_be_bytes).concat();
-    bytes.extend(sequence.to_be_bytes());
-    bytes.extend([0; 4]);
-    bytes.extend([0x50, flags, 4, 0, 0, 0, 0, 0]);
-    bytes
-}
-
-fn udp(ports: [u16; 2], bytes: usize) -> Vec<u8> {
-    build::ipv4(A, B, UDP, &[], &build::udp(ports[0], ports[1], &vec![0; bytes]))
-}
-
-/// Connections that end in each way, and begin again on the same ports.
-fn connections() -> Made {
-    let mut made = Made::default();
-    let whole = [1000, 80];
-    made.tcp(0, whole, SYN, false).tcp(1, whole, SYN | ACK, true).tcp(2, whole, ACK, false);
-    made.tcp(3, whole, FIN | ACK, false).tcp(4, whole, FIN | ACK, true).tcp(5, whole, ACK, false);
-    // A late packet within the linger, then the same ports again, within it and after it.
-    made.tcp(1500, whole, ACK, true).tcp(2000, whole, SYN, false).tcp(2001, whole, RST | ACK, true);
-    made.tcp(4001, whole, ACK, false).tcp(9000, whole, SYN, false);
-    // Seen from the middle, from the answer, and from the wrong end.
-    made.tcp(9001, [40_000, 443], ACK, true).tcp(9002, [40_000, 443], ACK, false);
-    made.tcp(9003, [40_001, 443], SYN | ACK, true).tcp(9004, [40_001, 443], ACK, false);
-    made.tcp(9005, [40_002, 50_000], ACK, true).tcp(9006, [40_002, 50_000], SYN, false);
-    // A host that talks to itself on one port, in one direction: its FIN is that of both ends.
-    for (ms, flags) in [(9050, SYN), (9051, ACK), (9052, FIN | ACK), (9060, ACK)] {
-        made.ip(ms, &build::ipv4(A, A, TCP, &[], &tcp([99, 99], 5, flags)));
-    }
-    // A SYN that is sent again, one that never got an answer, and one after an answer.
-    made.tcp(9100, [2000, 22], SYN, false).tcp(9101, [2000, 22], SYN, false);
-    made.tcp(9600, [2000, 22], SYN, false).tcp(9601, [2000, 22], SYN | ACK, true);
-    made.tcp(10_100, [2000, 22], SYN, false).tcp(10_101, [2000, 22], RST, true).tcp(
-        10_102,
-        [2000, 22],
-        SYN,
-        false,
-    );
-    made
-}
-
 /// Silences around the idle timeout, and a flow longer than the active one.
 fn silences() -> Made {
     let mut made = Made::default();
@@ -596,7 +500,11 @@ fn mistakes_name_the_flag() {
         (&["flows"], "--interface"),
         (&["flows", "--read", "a", "--idle", "0"], "--idle"),
         (&["flows", "--read", "a", "--key", "colour"], "colour"),
+        (&["flows", "--read", "a", "--json", "b", "--csv", "b"], "b would be written twice"),
+        (&["flows", "--read", "a", "--max-memory", "1k"], "--max-memory"),
+        (&["flows", "--read", "a", "-n", "h:1", "-V", "5", "--domain", "300"], "--domain"),
         (&["nprobe", "-n", "none"], "no interface"),
+        (&["nprobe", "--pcap-file-list", "/nowhere/list"], "/nowhere/list"),
         (&["nprobe", "-i", "none"], "this is a probe"),
         (&["nprobe", "--collector-port", "2055"], "this is a probe"),
     ] {
@@ -604,116 +512,4 @@ fn mistakes_name_the_flag() {
         let text = String::from_utf8_lossy(&done.stderr);
         assert!(done.status.code() == Some(2) && text.contains(part), "{args:?}: {text}");
     }
-}
-
-/// `quaff ARGS` with a redirection, by a shell; `$1` is `file`.
-fn redirected(args: &str, file: &str) -> Output {
-    let line = format!("set -o pipefail; \"$0\" {args}");
-    Command::new("bash").args(["-c", &line, QUAFF, file]).output().expect("bash runs")
-}
-
-#[test]
-fn nothing_is_written_over_what_is_read_or_twice_into_one_file() {
-    let dir = tempfile::tempdir().expect("a folder");
-    let path = connections().write(dir.path(), "connections.pcap");
-    let before = std::fs::read(&path).expect("the file");
-    let file = path.display().to_string();
-    let other = dir.path().join("other").display().to_string();
-    for args in [
-        "flows --read \"$1\" --ledger \"$1\" -q",
-        "flows --read \"$1\" --csv \"$1\" -q",
-        "flows --read \"$1\" --json - 1<>\"$1\"",
-        &format!("flows --read \"$1\" --json {other} --csv {other}"),
-        &format!("flows --read \"$1\" --json {other} --ledger {other}"),
-        "flows --read \"$1\" --json - >&-",
-    ] {
-        let done = redirected(args, &file);
-        let text = String::from_utf8_lossy(&done.stderr);
-        assert!(done.status.code() == Some(2) && !text.is_empty(), "{args}: {done:?}");
-        assert_eq!(std::fs::read(&path).expect("the file"), before, "{args}");
-    }
-    // A device takes what comes.
-    let done = quaff(&["flows", "--read", &file, "--json", "/dev/null", "--csv", "/dev/null", "-q"]);
-    assert!(done.status.success(), "{done:?}");
-}
-
-#[test]
-fn an_output_that_fails_is_reported_and_one_that_is_closed_ends_the_run() {
-    let dir = tempfile::tempdir().expect("a folder");
-    let mut made = Made::default();
-    for number in 0..3000u64 {
-        made.ip(number / 100, &udp([number as u16, 53], 4));
-    }
-    let file = made.write(dir.path(), "many.pcap").display().to_string();
-    let done = redirected("flows --read \"$1\" --json - -q | head -c 1", &file);
-    assert!(done.status.code() == Some(0) && done.stderr.is_empty(), "{done:?}");
-    let done = quaff(&["flows", "--read", &file, "--ipfix", "/dev/full", "-q"]);
-    let text = String::from_utf8_lossy(&done.stderr);
-    assert!(done.status.code() == Some(2) && text.contains("/dev/full"), "{done:?}");
-    // One of two: the other has all.
-    let done = quaff(&["flows", "--read", &file, "--csv", "/dev/full", "--json", "/dev/null", "-q"]);
-    assert_eq!(done.status.code(), Some(1), "{done:?}");
-    assert!(String::from_utf8_lossy(&done.stderr).contains("/dev/full"), "{done:?}");
-}
-
-#[test]
-fn without_a_collector_nothing_is_called_lossless() {
-    let dir = tempfile::tempdir().expect("a folder");
-    let file = connections().write(dir.path(), "connections.pcap").display().to_string();
-    // A port that was free a moment ago.
-    let port = std::net::UdpSocket::bind("127.0.0.1:0")
-        .and_then(|socket| socket.local_addr())
-        .expect("a port")
-        .port();
-    let udp = format!("udp://127.0.0.1:{port}");
-    let tcp = format!("tcp://127.0.0.1:{port}");
-    let spool = dir.path().join("spool").display().to_string();
-    for args in [&["-n", &udp][..], &["-n", &tcp, "--spool", &spool]] {
-        let done = quaff(&[&["flows", "--read", &file, "--ledger", "-", "-q"], args].concat());
-        let ledger: Value = serde_json::from_slice(&done.stdout).expect("JSON");
-        assert_eq!((done.status.code(), &ledger["verdict"]), (Some(1), &"unknown".into()), "{ledger}");
-        assert!(!done.stderr.is_empty(), "{done:?}");
-    }
-}
-
-#[test]
-fn a_log_of_connections_has_its_columns() {
-    let dir = tempfile::tempdir().expect("a folder");
-    let file = connections().write(dir.path(), "connections.pcap").display().to_string();
-    let done = quaff(&["flows", "--read", &file, "--zeek", "-", "-q"]);
-    let text = String::from_utf8(done.stdout).expect("text");
-    let fields = text.lines().find_map(|line| line.strip_prefix("#fields\t")).expect("names");
-    let lines = || text.lines().filter(|line| !line.starts_with('#'));
-    for name in ["orig_bytes", "resp_bytes", "missed_bytes"] {
-        let at = fields.split('\t').position(|field| field == name).expect(name);
-        assert!(
-            lines().any(|line| line.split('\t').nth(at).is_some_and(|value| value != "-")),
-            "{name} in\n{text}"
-        );
-    }
-}
-
-#[test]
-fn nprobe_has_a_help_also_after_other_options() {
-    for args in
-        [&["nprobe", "-h"][..], &["nprobe", "-i", "eth0", "--help"], &["tcpreplay", "-i", "eth0", "-h"]]
-    {
-        let done = quaff(args);
-        let text = String::from_utf8_lossy(&done.stdout);
-        assert!(
-            done.status.success() && text.contains("Usage: quaff") && done.stderr.is_empty(),
-            "{args:?}: {done:?}"
-        );
-    }
-}
-
-#[test]
-fn a_template_of_unknown_names_is_the_default_one() {
-    let dir = tempfile::tempdir().expect("a folder");
-    let path = connections().write(dir.path(), "connections.pcap").display().to_string();
-    let done = quaff(&["nprobe", "--dry-run", "-i", &path, "-n", "none", "-T", "%BOGUS"]);
-    let text = String::from_utf8_lossy(&done.stdout);
-    assert!(text.contains("Unable to locate template 'BOGUS'") && !text.contains(" -T"), "{done:?}");
-    let done = quaff(&["nprobe", "--dry-run", "-i", &path, "-n", "none", "-T", "%IN_BYTES @NTOPNG@"]);
-    assert!(String::from_utf8_lossy(&done.stdout).contains("@NTOPNG@"), "{done:?}");
 }

@@ -125,11 +125,6 @@ pub(super) fn exit(report: &FlowReport) -> Exit {
     }
 }
 
-/// Returns whether every output is a pipe whose reader closed it.
-fn is_closed(report: &FlowReport) -> bool {
-    !report.sinks.is_empty() && report.sinks.iter().all(|sink| sink.is_closed)
-}
-
 /// Returns whether every output is a file that failed before it took a record.
 fn has_taken_nothing(report: &FlowReport) -> bool {
     let is_empty = |sink: &SinkReport| {

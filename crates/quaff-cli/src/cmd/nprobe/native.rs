@@ -148,7 +148,7 @@ impl Native {
         let rate = options.value("sample-rate").map(|rate| rate.to_string_lossy().into_owned());
         let mut parts = rate.iter().flat_map(|rate| rate.split(':'));
         let packets = parts.next();
-        if parts.any(|part| part.trim() != "1") {
+        if parts.any(|part| !matches!(part.trim(), "0" | "1")) {
             self.note("-S: only packets are sampled: the numbers after the first have no effect");
         }
         match packets.map(|text| (text.strip_prefix('@'), text.trim_start_matches('@').parse::<u64>())) {
