@@ -209,15 +209,24 @@ fn a_reader_that_stands_still_is_left_behind_at_the_end() {
         .spawn()
         .expect("quaff runs");
     let mut stdin = running.stdin.take().expect("a pipe");
-    let feeder =
-        std::thread::spawn(move || endless(1).map_while(|bytes| stdin.write_all(&bytes).ok()).count());
-    // The pipe is full, and the queue behind it, when nothing more is read; that takes no exact time.
-    std::thread::sleep(Duration::from_secs(2));
+    let (fed, is_fed) = std::sync::mpsc::channel();
+    let feeder = std::thread::spawn(move || {
+        for (number, bytes) in endless(1).enumerate() {
+            if stdin.write_all(&bytes).is_err() {
+                return;
+            }
+            // Many more records than the pipe has room for.
+            if number == 50_000 {
+                fed.send(()).expect("a receiver");
+            }
+        }
+    });
+    is_fed.recv().expect("quaff reads");
     let asked = Instant::now();
     let kill = Command::new("kill").args(["-TERM", &running.id().to_string()]).status();
     assert!(kill.expect("kill").success());
     while running.try_wait().expect("a child").is_none() {
-        // It waits for 10 s.
+        // It waits for 10 s in which nothing is taken.
         assert!(asked.elapsed() < Duration::from_secs(120), "the end waits for a reader that stands still");
         std::thread::sleep(Duration::from_millis(50));
     }
@@ -226,7 +235,7 @@ fn a_reader_that_stands_still_is_left_behind_at_the_end() {
     let text = String::from_utf8_lossy(&done.stderr);
     let ledger: Value = serde_json::from_slice(&std::fs::read(&ledger).expect("a ledger")).expect("JSON");
     assert_eq!((done.status.code(), &ledger["verdict"]), (Some(1), &"lossy".into()), "{ledger}");
-    assert!(text.contains("waiting for stdout, for 10 s at most"), "{text}");
+    assert!(text.contains("waiting for stdout, until nothing is taken for 10 s"), "{text}");
     let missed = ledger["sinks"][0]["missed"].as_object().expect("reasons").values();
     let missed: u64 = missed.map(|reason| number(reason, "packets")).sum();
     let sent = number(&ledger["sinks"][0]["sent"], "packets");
@@ -329,7 +338,14 @@ fn a_meter_keeps_no_rights_and_still_reaches_its_collector() {
         std::thread::sleep(Duration::from_millis(5));
     }
     drop(stdin);
-    let (mut collector, _) = listener.accept().expect("a connection");
+    listener.set_nonblocking(true).expect("a socket");
+    let mut collector = loop {
+        match listener.accept() {
+            Ok((collector, _)) => break collector,
+            Err(error) => assert!(begun.elapsed() < Duration::from_secs(60), "no connection: {error}"),
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    };
     let mut bytes = Vec::new();
     collector.read_to_end(&mut bytes).expect("messages");
     assert!(running.wait().expect("the end").success());

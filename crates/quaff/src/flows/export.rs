@@ -17,8 +17,9 @@ const LOOK: Duration = Duration::from_millis(20);
 const COUNT: Duration = Duration::from_millis(250);
 /// Wait for a place in the queue of a sink.
 const ROOM_WAIT: Duration = Duration::from_millis(1);
-/// Time that sinks have at the end for what they were given.
+/// Sinks that have taken nothing for this time after the stop are waited for no longer.
 const END: Duration = Duration::from_secs(10);
+/// Time that they have for what is not in a queue, such as the end of a file.
 const END_LEAST: Duration = Duration::from_secs(1);
 
 /// The counters of the sinks, which the exporter updates and others read.
@@ -41,6 +42,41 @@ pub(super) struct Exported {
     pub(super) sinks: Vec<SinkReport>,
 }
 
+/// Waits at the end of a run as long as sinks take something: whoever reads an output may take their time.
+#[derive(Debug, Default)]
+struct Patience {
+    /// What the sinks had taken, and since when.
+    last: Option<(u64, Instant)>,
+}
+
+impl Patience {
+    /// Returns whether the sinks, which have taken so much, have had their time.
+    fn is_over(&mut self, taken: u64, now: Instant) -> bool {
+        match &mut self.last {
+            Some((last, since)) if *last == taken => now.saturating_duration_since(*since) >= END,
+            last => {
+                *last = Some((taken, now));
+                false
+            }
+        }
+    }
+
+    /// What is left of the time.
+    fn left(&self, now: Instant) -> Duration {
+        self.last.map_or(END, |(_, since)| END.saturating_sub(now.saturating_duration_since(since)))
+    }
+}
+
+/// A number that changes when sinks take something, or give up something themselves.
+fn taken(sinks: &[SinkReport]) -> u64 {
+    let of = |sink: &SinkReport| {
+        let missed = sink.missed;
+        let given_up = missed.errors.records + missed.away.records + missed.spool.records;
+        sink.sent.records + sink.bytes + sink.spooled.records + given_up
+    };
+    sinks.iter().map(of).fold(0, u64::wrapping_add)
+}
+
 /// The exporter, which runs on its own thread.
 pub(super) struct Exporter {
     inlets: Vec<RecordsInlet>,
@@ -48,8 +84,7 @@ pub(super) struct Exporter {
     meters: Vec<Arc<MeterGauges>>,
     wakeup: Wakeup,
     stop: Stop,
-    /// The time at which a run that ends waits for its sinks no longer.
-    end: Option<Instant>,
+    patience: Patience,
     is_live: bool,
     /// The time of exports from files: that of the latest packet in a record, ns since 1970.
     packet_ns: u64,
@@ -70,8 +105,8 @@ impl Exporter {
         is_live: bool,
     ) -> Self {
         let (counters, lent, counted) = (SharedCounters::default(), VecDeque::new(), Instant::now());
-        let (end, packet_ns) = (None, 0);
-        Self { inlets, sinks, meters, wakeup, stop, end, is_live, packet_ns, counters, lent, counted }
+        let (patience, packet_ns) = (Patience::default(), 0);
+        Self { inlets, sinks, meters, wakeup, stop, patience, is_live, packet_ns, counters, lent, counted }
     }
 
     pub(super) fn counters(&self) -> SharedCounters {
@@ -96,8 +131,8 @@ impl Exporter {
         }
         self.count();
         self.pass_ledger();
-        // What is left of the time that waits after the stop have used.
-        let left = self.end.map_or(END, |end| end.saturating_duration_since(Instant::now()).max(END_LEAST));
+        self.wait_while(|sink| sink.queued > 0);
+        let left = self.patience.left(Instant::now()).max(END_LEAST);
         Ok(Exported { sinks: self.sinks.stop(left) })
     }
 
@@ -110,26 +145,42 @@ impl Exporter {
             self.packet_ns = self.packet_ns.max(latest_ns);
             let (list, now_ns) = (Arc::new(list), self.now_ns());
             self.wait_for_room(list.len() as u64);
+            let begun = Instant::now();
             self.sinks.send(&list, now_ns);
+            self.note_refusal(begun);
             self.lent.push_back((lane, list));
             passed = true;
         }
         passed
     }
 
+    /// Notes that sinks refused a list after the stop, for which the send, which began then, has waited already.
+    fn note_refusal(&mut self, begun: Instant) {
+        if self.is_live || !self.stop.raised() || self.patience.last.is_some() {
+            return;
+        }
+        let sinks = self.sinks.counters();
+        if sinks.iter().any(|sink| sink.missed.queue_full.records > 0) {
+            self.patience.last = Some((taken(&sinks), begun));
+        }
+    }
+
     /// Waits for the queues of the sinks after the stop: no packet can be lost by that any more, and the lanes end all
     /// their flows at once.
     fn wait_for_room(&mut self, records: u64) {
-        if !self.stop.raised() {
-            return;
+        if self.stop.raised() {
+            self.wait_while(|sink| sink.queued > 0 && sink.queued + records > sink.queue_max);
         }
-        let end = *self.end.get_or_insert_with(|| Instant::now() + END);
-        if !self.is_live {
-            // The sinks of files wait themselves.
-            return;
-        }
-        let is_full = |sink: &SinkReport| sink.queued > 0 && sink.queued + records > sink.queue_max;
-        while Instant::now() < end && self.sinks.counters().iter().any(is_full) {
+    }
+
+    /// Waits while a sink is busy, as long as sinks take something.
+    fn wait_while(&mut self, is_busy: impl Fn(&SinkReport) -> bool) {
+        loop {
+            let sinks = self.sinks.counters();
+            if !sinks.iter().any(&is_busy) || self.patience.is_over(taken(&sinks), Instant::now()) {
+                return;
+            }
+            self.counters.set(sinks);
             std::thread::sleep(ROOM_WAIT);
         }
     }
@@ -240,6 +291,20 @@ mod tests {
         }
         assert!(empty.pop().is_ok_and(|list| list.is_empty() && list.capacity() >= LIST));
         drop(go_on);
+    }
+
+    #[test]
+    fn sinks_that_take_something_are_waited_for() {
+        let (mut patience, start) = (Patience::default(), Instant::now());
+        let at = |seconds| start + Duration::from_secs(seconds);
+        assert_eq!(patience.left(start), END);
+        // A list each nine seconds, and then none.
+        for step in 0..20 {
+            assert!(!patience.is_over(step, at(9 * step)), "{step}");
+        }
+        assert!(!patience.is_over(19, at(180)));
+        assert_eq!(patience.left(at(180)), Duration::from_secs(1));
+        assert!(patience.is_over(19, at(181)) && patience.left(at(200)).is_zero());
     }
 
     /// Records of a list, so many that the text of one is written at once.

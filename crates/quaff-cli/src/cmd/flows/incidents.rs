@@ -61,7 +61,9 @@ impl Incidents {
             names => names.join(", "),
         };
         is_due.then(|| Incident {
-            words: format!("waiting for {words}, for 10 s at most; ^C ends it immediately"),
+            words: format!(
+                "waiting for {words}, until nothing is taken for 10 s; a second ^C ends it immediately"
+            ),
             is_severe: false,
         })
     }
@@ -93,7 +95,7 @@ mod tests {
         assert_eq!(incidents.waiting(&busy, start), None);
         assert_eq!(incidents.waiting(&busy, start + PATIENCE / 2), None);
         let words = incidents.waiting(&busy, start + PATIENCE).expect("an incident").words;
-        assert!(words.starts_with("waiting for tcp://h:1, for 10 s"), "{words}");
+        assert!(words.starts_with("waiting for tcp://h:1, until"), "{words}");
         assert_eq!(incidents.waiting(&busy, start + 2 * PATIENCE), None);
     }
 }
