@@ -1,1 +1,28 @@
-//! x
+//! Flow records as segments of Parquet: files that are whole or absent, each with its own ledger. No sockets, no meter.
+//!
+//! | module | contents |
+//! |---|---|
+//! | `schema` | the columns: names, types, encodings, and the value of a record that each has |
+//! | `columns` | rows that wait for their row group |
+//! | `segment` | one file: written aside, synced, renamed |
+//! | `store` | the sink: when a segment begins and ends, and what it loses |
+//! | `ledger` | the counters of a segment, in its metadata |
+//! | `read` | segments back into records |
+
+#![forbid(unsafe_code)]
+
+mod columns;
+mod error;
+mod ledger;
+mod read;
+mod schema;
+mod segment;
+mod store;
+#[cfg(test)]
+mod tests;
+
+pub use error::{Error, Result};
+pub use ledger::SegmentLedger;
+pub use read::{SegmentReader, segments};
+pub use schema::SCHEMA_VERSION;
+pub use store::{ParquetPlan, SegmentStore};

@@ -129,9 +129,9 @@ impl Missed {
 /// The counters of a sink at one moment, and at its end.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct SinkReport {
-    /// `udp://HOST:PORT`, or the path of a file.
+    /// `udp://HOST:PORT`, or the path of a file or a folder.
     pub name: String,
-    /// `netflow5`, `netflow9`, `ipfix`, `json`, `csv`, `zeek`.
+    /// `netflow5`, `netflow9`, `ipfix`, `json`, `csv`, `zeek`, `parquet`.
     pub kind: &'static str,
     /// Messages go to a collector, and not to a file.
     #[serde(skip)]
@@ -189,6 +189,17 @@ impl Counters {
         counter.fetch_add(amount, Ordering::Relaxed);
     }
 
+    /// What the sink has missed so far.
+    pub(super) fn missed(&self) -> Missed {
+        Missed {
+            queue_full: self.missed_queue.get(),
+            away: self.missed_away.get(),
+            spool: self.missed_spool.get(),
+            errors: self.missed_errors.get(),
+            at_end: self.missed_end.get(),
+        }
+    }
+
     /// Fills a report.
     pub(super) fn report(&self, name: &str, kind: &'static str) -> SinkReport {
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
@@ -197,13 +208,7 @@ impl Counters {
             kind,
             is_collector: false,
             sent: self.sent.get(),
-            missed: Missed {
-                queue_full: self.missed_queue.get(),
-                away: self.missed_away.get(),
-                spool: self.missed_spool.get(),
-                errors: self.missed_errors.get(),
-                at_end: self.missed_end.get(),
-            },
+            missed: self.missed(),
             unsuited: self.unsuited.get(),
             queued: 0,
             queue_max: 0,

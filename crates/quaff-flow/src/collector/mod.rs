@@ -9,6 +9,7 @@
 //! | `stream`, `connection`, `tls` | messages over TCP and TLS, kept until they are acknowledged |
 //! | `spool`, `segment` | messages on disk while a collector is away; their bytes |
 //! | `files` | JSON lines, CSV, conn.log, IPFIX files |
+//! | `store` | records that another crate keeps on disk |
 //! | `pace` | limits of the rate |
 //! | `counters` | what was sent, and what was not, by reason |
 //!
@@ -26,6 +27,7 @@ mod segment;
 mod sink;
 mod spool;
 mod start;
+mod store;
 mod stream;
 #[cfg(test)]
 mod tests;
@@ -37,6 +39,7 @@ pub use counters::{FlowSum, Missed, SinkReport};
 pub use pace::RateLimit;
 pub use segment::parse_segment;
 pub use sink::TemplateRefresh;
+pub use store::{RecordStore, StoreOutcome};
 pub use tls::TlsPlan;
 pub use url::{CollectorUrl, Transport};
 
@@ -123,7 +126,16 @@ pub enum Target {
 /// The plan of one sink.
 pub enum SinkPlan {
     Collector(Box<CollectorPlan>),
-    File { target: Target, kind: FileKind, scene: Scene },
+    File {
+        target: Target,
+        kind: FileKind,
+        scene: Scene,
+    },
+    /// Kept by another crate.
+    Store {
+        store: Box<dyn RecordStore>,
+        scene: Scene,
+    },
 }
 
 /// The fate of records for which a sink has no room.

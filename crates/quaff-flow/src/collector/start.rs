@@ -7,6 +7,7 @@ use super::pace::Pace;
 use super::queue::{CloseAtEnd, Queue};
 use super::sink::{CollectorSink, ExportClock, Link, Pulse, Shared};
 use super::spool::Spool;
+use super::store::{RecordStore, StoreSink};
 use super::stream::StreamLink;
 use super::tls::TlsClient;
 use super::udp::UdpLink;
@@ -40,6 +41,7 @@ pub(super) fn start(sink: SinkPlan, plan: &SinksPlan) -> Result<Sink> {
             }
             FileKind::Zeek => true,
         },
+        SinkPlan::Store { .. } => true,
     };
     let shared = Arc::new(Shared {
         is_biflow,
@@ -56,6 +58,7 @@ pub(super) fn start(sink: SinkPlan, plan: &SinksPlan) -> Result<Sink> {
     match sink {
         SinkPlan::Collector(collector) => start_collector(*collector, plan, shared),
         SinkPlan::File { target, kind, scene } => start_file(target, kind, scene, plan, shared),
+        SinkPlan::Store { store, scene } => start_store(store, scene, shared),
     }
 }
 
@@ -264,4 +267,14 @@ fn start_file(
     let sink = FileSink { format, out, file, is_emptied, shared: shared.clone(), clock, linger, is_prompt };
     let thread = spawn("quaff-export", &shared, move || sink.run())?;
     Ok(Sink { name, kind, transport: None, shared, thread: Some(thread) })
+}
+
+fn start_store(mut store: Box<dyn RecordStore>, scene: Scene, shared: Arc<Shared>) -> Result<Sink> {
+    store.open(scene)?;
+    let (name, kind) = (store.name(), store.kind());
+    // Relaxed: written before the thread that reads it starts.
+    shared.counters.is_up.store(1, Ordering::Relaxed);
+    let sink = StoreSink { store, shared: shared.clone() };
+    let thread = spawn("quaff-store", move || sink.run())?;
+    Ok(Sink { name, kind, is_collector: false, shared, thread: Some(thread) })
 }

@@ -42,7 +42,7 @@ pub use message::{Carried, Message, Session, Version};
 pub use options::{Statistics, Timeouts};
 pub use routes::AsTable;
 pub use template::{DEFAULT_IPFIX, DEFAULT_TEXT, DEFAULT_V9, Dialect, Template, TemplateError, UnknownName};
-pub use text::{Names, TextEncoder, TextFormat};
+pub use text::{Names, TextEncoder, TextFormat, date_utc};
 pub use value::{Interface, Route, Routes, SamplingView, Scene};
 
 pub(crate) use ipfix::withdrawal;

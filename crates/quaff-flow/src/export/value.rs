@@ -52,6 +52,18 @@ pub struct Scene {
     pub engine_id: u8,
 }
 
+impl Scene {
+    /// The exported number of an interface of the input (ingressInterface).
+    pub fn input_index(&self, interface: u16) -> u32 {
+        input_index(interface, self)
+    }
+
+    /// The route to an address; all unknown without a table.
+    pub fn route(&self, address: IpAddr) -> Route {
+        route(address, self)
+    }
+}
+
 impl std::fmt::Debug for Scene {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Scene").field("interfaces", &self.interfaces).finish_non_exhaustive()

@@ -288,6 +288,7 @@ fn describe(sinks: &mut [SinkPlan], sources: &Sources) {
                 }
                 scene
             }
+            SinkPlan::Store { scene, .. } => scene,
         };
         scene.interfaces.clone_from(&interfaces);
     }

@@ -124,7 +124,7 @@ fn write_fraction(out: &mut Vec<u8>, ns: u64, digits: u8) -> std::io::Result<()>
 
 /// The date of a day since 1970 in the Gregorian calendar. Years begin in March here, so that a leap day is the last of
 /// its year; 400 of them have 146,097 days.
-fn civil(days: i64) -> (i64, u64, u64) {
+pub(crate) fn civil(days: i64) -> (i64, u64, u64) {
     let shifted = days + 719_468;
     let (era, of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
     let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;

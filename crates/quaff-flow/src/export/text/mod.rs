@@ -47,6 +47,23 @@ impl std::str::FromStr for Names {
     }
 }
 
+impl Names {
+    /// The word on a command line and in files.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Ipfix => "ipfix",
+            Self::Nprobe => "nprobe",
+            Self::Zeek => "zeek",
+            Self::Ecs => "ecs",
+        }
+    }
+}
+
+/// The date of a time, ns since 1970, in UTC: year, month, day.
+pub fn date_utc(ns: u64) -> (i64, u64, u64) {
+    cell::civil((ns / 86_400_000_000_000) as i64)
+}
+
 /// Writes records as text.
 #[derive(Debug)]
 pub struct TextEncoder {

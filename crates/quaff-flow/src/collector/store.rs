@@ -1,0 +1,98 @@
+//! The thread of a store: records that another crate keeps on disk. Here are the queue and the counters, never a format.
+
+use super::counters::{Counters, FlowSum};
+use super::queue::Popped;
+use super::sink::{Shared, Work};
+use crate::export::{Carried, Scene};
+use crate::ledger::FlowLedger;
+use crate::record::FlowRecord;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Longest time between two calls of [`RecordStore::tick`].
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Keeps records in a form that this crate does not know, such as segments of Parquet.
+///
+/// After [`RecordStore::open`] only the sink's own thread calls it, so it may wait for a disk. Each record that it takes
+/// is later in `kept` or in `missed` of one of its outcomes.
+pub trait RecordStore: Send {
+    /// The kind of sink in reports.
+    fn kind(&self) -> &'static str;
+    /// The place where it writes, for reports.
+    fn name(&self) -> String;
+    /// Prepares the place, before the sink's thread starts.
+    fn open(&mut self, scene: Scene) -> quaff_os::Result<()>;
+    /// Takes records. `now_ns` is the time of it: the clock's in a live run, packet time otherwise.
+    fn take(&mut self, records: &[FlowRecord], now_ns: u64) -> StoreOutcome;
+    /// Does what is due by the clock.
+    fn tick(&mut self) -> StoreOutcome;
+    /// Receives the counters of the meter so far.
+    fn ledger(&mut self, ledger: &FlowLedger);
+    /// Receives the sum of what this sink has missed so far.
+    fn missed(&mut self, missed: FlowSum);
+    /// Keeps all that it has.
+    fn finish(&mut self) -> StoreOutcome;
+}
+
+/// The events in a store since the call before.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct StoreOutcome {
+    /// On disk, whole.
+    pub kept: FlowSum,
+    /// Lost by an error.
+    pub missed: FlowSum,
+    /// Files that were completed, and their bytes.
+    pub files: u64,
+    pub bytes: u64,
+    pub errors: u64,
+    /// The last error.
+    pub failure: Option<String>,
+}
+
+/// The thread of a store.
+pub(super) struct StoreSink {
+    pub(super) store: Box<dyn RecordStore>,
+    pub(super) shared: Arc<Shared>,
+}
+
+impl StoreSink {
+    /// The loop of the thread.
+    pub(super) fn run(mut self) {
+        loop {
+            let popped = self.shared.queue.clone().pop(Instant::now() + LOOK);
+            self.store.missed(self.shared.counters.missed().total());
+            match popped {
+                Popped::Item(Work::Records(records, now_ns)) => self.take(&records, now_ns),
+                Popped::Item(Work::Ledger(ledger, _)) => self.store.ledger(&ledger),
+                Popped::TimedOut => {}
+                Popped::Closed => break,
+            }
+            let outcome = self.store.tick();
+            self.count(outcome);
+        }
+        let outcome = self.store.finish();
+        self.count(outcome);
+    }
+
+    fn take(&mut self, records: &[FlowRecord], now_ns: u64) {
+        if Instant::now() > self.shared.deadline() {
+            return self.shared.counters.missed_end.add(super::sum(records, true));
+        }
+        let outcome = self.store.take(records, now_ns);
+        self.count(outcome);
+    }
+
+    fn count(&self, outcome: StoreOutcome) {
+        let carried = |sum: FlowSum| Carried { records: sum.records, packets: sum.packets, bytes: sum.bytes };
+        let counters = &self.shared.counters;
+        counters.sent.add(carried(outcome.kept));
+        counters.missed_errors.add(carried(outcome.missed));
+        Counters::add(&counters.messages, outcome.files);
+        Counters::add(&counters.bytes, outcome.bytes);
+        Counters::add(&counters.errors, outcome.errors);
+        if outcome.failure.is_some() {
+            self.shared.fail(outcome.failure);
+        }
+    }
+}

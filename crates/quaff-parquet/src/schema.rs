@@ -1,0 +1,330 @@
+//! Schema v1: the columns of a segment, their names, types and encodings, and the value of a record that each has. One
+//! table serves writing and reading. It never touches a file.
+
+use parquet::basic::{
+    Compression, Encoding, LogicalType, Repetition, TimeUnit, TimestampType, Type, ZstdLevel,
+};
+use parquet::errors::Result;
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use parquet::schema::types::{ColumnPath, Type as SchemaType};
+use quaff_flow::export::{Names, Scene};
+use quaff_flow::plan::ExtrasPlan;
+use quaff_flow::record::{Application, EndReason, Extras, FlowRecord, InitiatorRule};
+use std::net::IpAddr;
+use std::sync::Arc;
+
+/// The version in the metadata of a segment.
+pub const SCHEMA_VERSION: u32 = 1;
+/// Rows of a row group: all of its columns are in memory until it is written, 60 MB.
+pub(crate) const GROUP_ROWS: usize = 1 << 18;
+/// Rows of a page, the unit of skipping in a row group.
+const PAGE_ROWS: usize = 1 << 16;
+/// Most bytes of a dictionary: addresses of a row group that are all different need 5 MB.
+const DICTIONARY_BYTES: usize = 8 << 20;
+/// Addresses that are not there and pass a bloom filter.
+const BLOOM_FALSE: f64 = 0.01;
+const TCP: u8 = 6;
+
+/// The facts that all rows of a segment share.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Facts {
+    pub(crate) scene: Scene,
+    /// The extras that the meter computes: a column of others has no values.
+    pub(crate) extras: ExtrasPlan,
+    pub(crate) observation_point: u32,
+    /// Start of the run, µs since 1970, and the number of the segment in it.
+    pub(crate) boot: i64,
+    pub(crate) sequence: i64,
+}
+
+/// A row on its way back into a record.
+#[derive(Debug, Clone)]
+pub(crate) struct Row {
+    pub(crate) record: FlowRecord,
+    pub(crate) start_us: i64,
+    pub(crate) end_us: i64,
+    /// A value is outside the range of its field.
+    pub(crate) is_wrong: bool,
+}
+
+/// Reads a value of a record, and puts one into a row.
+pub(crate) enum Values {
+    /// INT64, µs since 1970 in UTC.
+    Time(fn(&FlowRecord) -> u64, fn(&mut Row, i64)),
+    Address(fn(&FlowRecord) -> IpAddr, fn(&mut Row, IpAddr)),
+    /// Of the segment.
+    Probe,
+    MaybeText(fn(&FlowRecord) -> Option<&str>, fn(&mut Row, &str)),
+    Int(fn(&FlowRecord, &Facts) -> i32, fn(&mut Row, i32)),
+    MaybeInt(fn(&FlowRecord, &Facts) -> Option<i32>, fn(&mut Row, i32)),
+    Long(fn(&FlowRecord, &Facts) -> i64, fn(&mut Row, i64)),
+    MaybeLong(fn(&FlowRecord, &Facts) -> Option<i64>, fn(&mut Row, i64)),
+}
+
+/// The encoding of a column's values; all are then compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Coding {
+    Delta,
+    Dictionary,
+    Plain,
+}
+
+/// A column: its names by IPFIX, nProbe, Zeek and ECS. Where one has no name for it, it is empty.
+pub(crate) struct Column {
+    names: [&'static str; 4],
+    coding: Coding,
+    pub(crate) values: Values,
+}
+
+impl Column {
+    const fn new(names: [&'static str; 4], coding: Coding, values: Values) -> Self {
+        Self { names, coding, values }
+    }
+
+    pub(crate) fn name(&self, names: Names) -> &'static str {
+        let name = match names {
+            Names::Ipfix => self.names[0],
+            Names::Nprobe => self.names[1],
+            Names::Zeek => self.names[2],
+            Names::Ecs => self.names[3],
+        };
+        if name.is_empty() { self.names[0] } else { name }
+    }
+
+    fn physical(&self) -> Type {
+        match self.values {
+            Values::Time(..) | Values::Long(..) | Values::MaybeLong(..) => Type::INT64,
+            Values::Int(..) | Values::MaybeInt(..) => Type::INT32,
+            Values::Address(..) | Values::Probe | Values::MaybeText(..) => Type::BYTE_ARRAY,
+        }
+    }
+
+    pub(crate) fn is_optional(&self) -> bool {
+        matches!(self.values, Values::MaybeText(..) | Values::MaybeInt(..) | Values::MaybeLong(..))
+    }
+
+    fn logical(&self) -> Option<LogicalType> {
+        match self.values {
+            Values::Time(..) => {
+                let time = TimestampType { is_adjusted_to_u_t_c: true, unit: TimeUnit::MICROS };
+                Some(LogicalType::Timestamp(time))
+            }
+            Values::Address(..) | Values::Probe | Values::MaybeText(..) => Some(LogicalType::String),
+            _ => None,
+        }
+    }
+
+    fn schema(&self, names: Names) -> Result<SchemaType> {
+        let repetition = if self.is_optional() { Repetition::OPTIONAL } else { Repetition::REQUIRED };
+        SchemaType::primitive_type_builder(self.name(names), self.physical())
+            .with_repetition(repetition)
+            .with_logical_type(self.logical())
+            .build()
+    }
+}
+
+/// The schema of a file.
+pub(crate) fn schema(names: Names) -> Result<Arc<SchemaType>> {
+    let fields = COLUMNS.iter().map(|column| column.schema(names).map(Arc::new)).collect::<Result<_>>()?;
+    SchemaType::group_type_builder("flow").with_fields(fields).build().map(Arc::new)
+}
+
+/// The encodings of a file.
+pub(crate) fn properties(names: Names) -> Result<WriterProperties> {
+    let mut properties = WriterProperties::builder()
+        .set_created_by(concat!("quaff version ", env!("CARGO_PKG_VERSION")).to_owned())
+        .set_compression(Compression::ZSTD(ZstdLevel::try_new(1)?))
+        .set_statistics_enabled(EnabledStatistics::Page)
+        .set_data_page_row_count_limit(PAGE_ROWS)
+        .set_dictionary_page_size_limit(DICTIONARY_BYTES)
+        .set_max_row_group_row_count(Some(GROUP_ROWS));
+    for column in &COLUMNS {
+        // A name of ECS has dots, which are no path here.
+        let path = || ColumnPath::new(vec![column.name(names).to_owned()]);
+        let has_dictionary = column.coding == Coding::Dictionary;
+        properties = properties.set_column_dictionary_enabled(path(), has_dictionary);
+        if column.coding == Coding::Delta {
+            properties = properties.set_column_encoding(path(), Encoding::DELTA_BINARY_PACKED);
+        }
+        if matches!(column.values, Values::Address(..)) {
+            properties = properties
+                .set_column_bloom_filter_fpp(path(), BLOOM_FALSE)
+                .set_column_bloom_filter_max_ndv(path(), GROUP_ROWS as u64);
+        }
+    }
+    Ok(properties.build())
+}
+
+/// A count in a signed column.
+fn signed(count: u64) -> i64 {
+    count.try_into().unwrap_or(i64::MAX)
+}
+
+fn int(number: impl TryInto<i32>) -> i32 {
+    number.try_into().unwrap_or(i32::MAX)
+}
+
+/// A number of a column in the type of its field.
+fn narrow<T: Default>(row: &mut Row, number: impl TryInto<T>) -> T {
+    number.try_into().unwrap_or_else(|_| {
+        row.is_wrong = true;
+        T::default()
+    })
+}
+
+/// The extras of a TCP flow whose segments are followed.
+fn tcp<'a>(record: &'a FlowRecord, facts: &Facts) -> Option<&'a Extras> {
+    record.extras.as_deref().filter(|_| facts.extras.tcp && record.key.protocol == TCP)
+}
+
+fn application(record: &FlowRecord) -> Option<&Application> {
+    record.extras.as_deref()?.application.as_ref()
+}
+
+fn extras(row: &mut Row) -> &mut Extras {
+    row.record.extras.get_or_insert_default()
+}
+
+/// From the SYN to the ACK that follows the SYN-ACK, µs: once there and back between both ends.
+fn round_trip_us(record: &FlowRecord, facts: &Facts) -> Option<i32> {
+    let extras = tcp(record, facts)?;
+    Some(int((extras.server_rtt_ns? + extras.client_rtt_ns?) / 1000))
+}
+
+fn class_of_service(record: &FlowRecord) -> u8 {
+    if record.forward.packets > 0 { record.forward.tos } else { record.key.tos }
+}
+
+fn autonomous_system(address: IpAddr, facts: &Facts) -> Option<i64> {
+    let number = facts.scene.routes.as_ref()?.route(address).autonomous_system;
+    (number > 0).then_some(number.into())
+}
+
+fn prefix_bits(address: IpAddr, facts: &Facts) -> Option<i32> {
+    let bits = facts.scene.routes.as_ref()?.route(address).prefix_bits;
+    (bits > 0).then_some(bits.into())
+}
+
+fn set_end_reason(row: &mut Row, number: i32) {
+    row.record.end_reason = match number {
+        1 => EndReason::Idle,
+        2 => EndReason::Active,
+        3 => EndReason::EndOfFlow,
+        4 => EndReason::Forced,
+        5 => EndReason::LackOfResources,
+        _ => return row.is_wrong = true,
+    };
+}
+
+fn set_initiator(row: &mut Row, number: i32) {
+    row.record.initiator = match number {
+        0 => InitiatorRule::Sender,
+        1 => InitiatorRule::Syn,
+        2 => InitiatorRule::SynAck,
+        3 => InitiatorRule::Icmp,
+        4 => InitiatorRule::Ports,
+        5 => InitiatorRule::First,
+        _ => return row.is_wrong = true,
+    };
+}
+
+fn set_application(row: &mut Row, name: &str) {
+    let known = ["tls", "quic", "dns", "http", "ssh"].into_iter().find(|known| *known == name);
+    let Some(name) = known else { return row.is_wrong = true };
+    extras(row).application.get_or_insert_default().name = name;
+}
+
+/// The value follows from others, or is of the segment.
+fn ignore<T>(_: &mut Row, _: T) {}
+
+use Coding::{Delta, Dictionary, Plain};
+use Values::{Address, Int, Long, MaybeInt, MaybeLong, MaybeText, Probe, Time};
+
+/// The columns of schema v1, in this order. A later version may add columns at the end.
+#[rustfmt::skip]
+pub(crate) static COLUMNS: [Column; 39] = [
+    Column::new(["flowStart", "FLOW_START_MICROSECONDS", "ts", "event.start"], Delta,
+        Time(FlowRecord::first_ns, |row, us| row.start_us = us)),
+    Column::new(["flowEnd", "FLOW_END_MICROSECONDS", "", "event.end"], Delta,
+        Time(FlowRecord::last_ns, |row, us| row.end_us = us)),
+    Column::new(["sourceAddress", "IPV4_SRC_ADDR", "id.orig_h", "source.ip"], Dictionary,
+        Address(|record| record.key.source, |row, address| row.record.key.source = address)),
+    Column::new(["destinationAddress", "IPV4_DST_ADDR", "id.resp_h", "destination.ip"], Dictionary,
+        Address(|record| record.key.destination, |row, address| row.record.key.destination = address)),
+    Column::new(["sourceTransportPort", "L4_SRC_PORT", "id.orig_p", "source.port"], Plain,
+        Int(|record, _| record.key.source_port.into(), |row, port| row.record.key.source_port = narrow(row, port))),
+    Column::new(["destinationTransportPort", "L4_DST_PORT", "id.resp_p", "destination.port"], Dictionary,
+        Int(|record, _| record.key.destination_port.into(), |row, port| row.record.key.destination_port = narrow(row, port))),
+    Column::new(["protocolIdentifier", "PROTOCOL", "ip_proto", ""], Dictionary,
+        Int(|record, _| record.key.protocol.into(), |row, number| row.record.key.protocol = narrow(row, number))),
+    Column::new(["flowEndReason", "FLOW_END_REASON", "", ""], Dictionary,
+        Int(|record, _| record.end_reason as i32, set_end_reason)),
+    Column::new(["ipVersion", "IP_PROTOCOL_VERSION", "", ""], Dictionary,
+        Int(|record, _| record.key.ip_version().into(), ignore)),
+    Column::new(["octetDeltaCount", "IN_BYTES", "orig_ip_bytes", "source.bytes"], Plain,
+        Long(|record, _| signed(record.forward.bytes), |row, bytes| row.record.forward.bytes = narrow(row, bytes))),
+    Column::new(["packetDeltaCount", "IN_PKTS", "orig_pkts", "source.packets"], Plain,
+        Long(|record, _| signed(record.forward.packets), |row, packets| row.record.forward.packets = narrow(row, packets))),
+    Column::new(["reverseOctetDeltaCount", "OUT_BYTES", "resp_ip_bytes", "destination.bytes"], Plain,
+        Long(|record, _| signed(record.reverse.bytes), |row, bytes| row.record.reverse.bytes = narrow(row, bytes))),
+    Column::new(["reversePacketDeltaCount", "OUT_PKTS", "resp_pkts", "destination.packets"], Plain,
+        Long(|record, _| signed(record.reverse.packets), |row, packets| row.record.reverse.packets = narrow(row, packets))),
+    Column::new(["tcpControlBits", "CLIENT_TCP_FLAGS", "", ""], Dictionary,
+        Int(|record, _| record.forward.tcp_flags.into(), |row, flags| row.record.forward.tcp_flags = narrow(row, flags))),
+    Column::new(["reverseTcpControlBits", "SERVER_TCP_FLAGS", "", ""], Dictionary,
+        Int(|record, _| record.reverse.tcp_flags.into(), |row, flags| row.record.reverse.tcp_flags = narrow(row, flags))),
+    Column::new(["ipClassOfService", "SRC_TOS", "", ""], Dictionary,
+        Int(|record, _| class_of_service(record).into(), |row, tos| row.record.key.tos = narrow(row, tos))),
+    Column::new(["icmpTypeCode", "ICMP_TYPE", "", ""], Dictionary,
+        Int(|record, _| record.key.icmp_type_code.into(), |row, code| row.record.key.icmp_type_code = narrow(row, code))),
+    Column::new(["vlanId", "SRC_VLAN", "vlan", ""], Dictionary,
+        Int(|record, _| record.key.vlan.into(), |row, vlan| row.record.key.vlan = narrow(row, vlan))),
+    Column::new(["ingressInterface", "INPUT_SNMP", "", ""], Dictionary,
+        Int(|record, facts| int(facts.scene.input_index(record.key.interface)),
+            |row, index| row.record.key.interface = narrow(row, index))),
+    Column::new(["observationPointId", "", "", ""], Dictionary,
+        Int(|_, facts| int(facts.observation_point), ignore)),
+    Column::new(["biflowDirection", "BIFLOW_DIRECTION", "", ""], Dictionary,
+        Int(|record, _| i32::from(record.initiator != InitiatorRule::Sender), ignore)),
+    Column::new(["directionRule", "", "", ""], Dictionary,
+        Int(|record, _| record.initiator as i32, set_initiator)),
+    Column::new(["lostOctets", "", "", ""], Plain,
+        MaybeLong(|record, facts| tcp(record, facts).map(|extras| signed(extras.forward.lost_bytes)),
+            |row, bytes| extras(row).forward.lost_bytes = bytes as u64)),
+    Column::new(["reverseLostOctets", "", "", ""], Plain,
+        MaybeLong(|record, facts| tcp(record, facts).map(|extras| signed(extras.reverse.lost_bytes)),
+            |row, bytes| extras(row).reverse.lost_bytes = bytes as u64)),
+    Column::new(["rttMicroseconds", "", "", ""], Plain,
+        MaybeInt(round_trip_us, |row, us| {
+            (extras(row).server_rtt_ns, extras(row).client_rtt_ns) = (Some(us as u64 * 1000), Some(0));
+        })),
+    Column::new(["retransmittedPackets", "RETRANSMITTED_IN_PKTS", "", ""], Plain,
+        MaybeInt(|record, facts| tcp(record, facts).map(|extras| int(extras.forward.retransmitted_packets)),
+            |row, packets| extras(row).forward.retransmitted_packets = packets as u32)),
+    Column::new(["reverseRetransmittedPackets", "RETRANSMITTED_OUT_PKTS", "", ""], Plain,
+        MaybeInt(|record, facts| tcp(record, facts).map(|extras| int(extras.reverse.retransmitted_packets)),
+            |row, packets| extras(row).reverse.retransmitted_packets = packets as u32)),
+    Column::new(["applicationName", "APPLICATION_NAME", "service", "network.protocol"], Dictionary,
+        MaybeText(|record| application(record).map(|application| application.name), set_application)),
+    Column::new(["serverName", "", "", ""], Dictionary,
+        MaybeText(|record| application(record).and_then(|application| application.server_name.as_deref()),
+            |row, name| extras(row).application.get_or_insert_default().server_name = Some(name.to_owned()))),
+    // A number of four bytes has no room in a signed INT32.
+    Column::new(["sourceAS", "SRC_AS", "", "source.as.number"], Dictionary,
+        MaybeLong(|record, facts| autonomous_system(record.key.source, facts), ignore)),
+    Column::new(["destinationAS", "DST_AS", "", "destination.as.number"], Dictionary,
+        MaybeLong(|record, facts| autonomous_system(record.key.destination, facts), ignore)),
+    Column::new(["sourcePrefixLength", "IPV4_SRC_MASK", "", ""], Dictionary,
+        MaybeInt(|record, facts| prefix_bits(record.key.source, facts), ignore)),
+    Column::new(["destinationPrefixLength", "IPV4_DST_MASK", "", ""], Dictionary,
+        MaybeInt(|record, facts| prefix_bits(record.key.destination, facts), ignore)),
+    Column::new(["mplsTopLabel", "", "", ""], Dictionary,
+        Int(|record, _| int(record.key.mpls_label), |row, label| row.record.key.mpls_label = narrow(row, label))),
+    Column::new(["tunnelId", "UPSTREAM_TUNNEL_ID", "", ""], Dictionary,
+        Long(|record, _| record.key.tunnel.into(), |row, number| row.record.key.tunnel = narrow(row, number))),
+    Column::new(["isContinued", "", "", ""], Dictionary,
+        Int(|record, _| record.is_continued.into(), |row, is| row.record.is_continued = is != 0)),
+    Column::new(["probe", "", "", ""], Dictionary, Probe),
+    Column::new(["segmentBoot", "", "", ""], Dictionary, Long(|_, facts| facts.boot, ignore)),
+    Column::new(["segmentSequence", "", "", ""], Dictionary, Long(|_, facts| facts.sequence, ignore)),
+];
