@@ -13,6 +13,9 @@ demo: deps-demo build ## measure the disk, then capture beside tcpdump and dumpc
 test: deps-test ## all tests, with real packets in network namespaces (root)
 	scripts/test
 
+interop: deps-interop ## one folder of Parquet segments read by pyarrow, DuckDB, chDB (ClickHouse), Polars and PySpark, each row compared
+	cargo test -p quaff-cli --test flows_parquet -- --nocapture --ignored
+
 bench: deps-bench build ## the promises of quaff, measured beside other programs (root, half an hour; BENCH=--long for 20 GB)
 	$(QUAFF) bench promises $(BENCH)
 
@@ -47,7 +50,8 @@ clean: ## remove what was built
 deps-build: ; @scripts/deps build
 deps-install: ; @scripts/deps install
 deps-demo: ; @scripts/deps build demo
-deps-test: ; @scripts/deps build test
+deps-test: ; @scripts/deps build test && scripts/readers test >/dev/null
+deps-interop: ; @scripts/deps build test interop && scripts/readers interop >/dev/null
 deps-bench: ; @scripts/deps build demo bench
 
-.PHONY: help demo test bench soak fuzz lint deny build install clean deps-build deps-install deps-demo deps-test deps-bench
+.PHONY: help demo test interop bench soak fuzz lint deny build install clean deps-build deps-install deps-demo deps-test deps-interop deps-bench

@@ -18,7 +18,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Meter flows: of interfaces or capture files, exported as NetFlow or IPFIX, or written as text
+/// Meter flows: of interfaces or capture files, exported as NetFlow or IPFIX, or written as text or Parquet
 ///
 /// Both directions of a conversation are one flow, and its source is the end that began it. A flow ends when it is
 /// closed, when it is silent for --idle, or, piece by piece, each --active. Time is that of the packets: the same
@@ -149,6 +149,7 @@ Examples:
   quaff flows -i eth0 -n udp://10.0.0.1:4739
   quaff flows -i eth0 -n udp://10.0.0.1:2055 -V 9 -T '%PROTOCOL %IN_BYTES'
   quaff flows --read day.pcapng --json flows.json --ledger -
+  quaff flows -i eth0 --parquet /var/lib/flows --probe berlin-1
   quaff flows --read day.pcapng --decap vxlan --csv - --idle 10s";
 
 /// Fields of `--key`. Those of nProbe's `-p` that are always in the key are accepted.

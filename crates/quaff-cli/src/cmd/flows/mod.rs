@@ -2,6 +2,7 @@
 
 mod args;
 mod incidents;
+mod parquet;
 mod report;
 mod sinks;
 

@@ -227,7 +227,11 @@ fn sink_words(sink: &SinkReport) -> String {
     let (to, records) = (name(&sink.name), show::count(sink.sent.records));
     let mut text = format!("  {to}: {records} records, {}", show::bytes(sink.bytes));
     if sink.is_closed {
-        return text + "\n";
+        return text + "
+";
+    }
+    if sink.kind == "parquet" {
+        text += &format!(" in {} segments", show::count(sink.messages));
     }
     let missed = sink.missed;
     let counts = [

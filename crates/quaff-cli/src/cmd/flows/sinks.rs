@@ -1,5 +1,6 @@
 //! The sinks of `quaff flows`: collectors and files, as arguments and as plans.
 
+use super::parquet::ParquetArgs;
 use crate::units::{self, Choice, choice};
 use anyhow::{Context, anyhow, bail};
 use quaff_flow::collector::{
@@ -105,12 +106,14 @@ pub(crate) struct SinkArgs {
     /// Write records to FILE as IPFIX (RFC 5655); '-' is stdout
     #[arg(long, value_name = "FILE", help_heading = "Files")]
     ipfix: Option<PathBuf>,
-    /// Names of columns in JSON and CSV: ipfix, nprobe, zeek or ecs
+    /// Names of columns in JSON, CSV and Parquet: ipfix, nprobe, zeek or ecs
     #[arg(long, value_name = "WORD", default_value = "ipfix", help_heading = "Files")]
     names: Names,
     /// Character between the fields of CSV
     #[arg(long, value_name = "CHAR", default_value = ",", value_parser = separator, help_heading = "Files")]
     separator: u8,
+    #[command(flatten)]
+    parquet: ParquetArgs,
 }
 
 /// Versions by the names of nProbe's `-V`.
@@ -179,6 +182,7 @@ impl SinkArgs {
             };
             sinks.push(SinkPlan::File { target, kind, scene: scene.clone() });
         }
+        sinks.extend(self.parquet.plan(names, meter.extras, &scene)?);
         Ok(sinks)
     }
 
