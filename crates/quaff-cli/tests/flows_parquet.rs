@@ -324,7 +324,11 @@ fn a_crash_in_mid_segment_leaves_no_segment() {
     assert_eq!(left.len(), 1, "{left:?}");
 
     let mut again = Command::new(QUAFF);
-    again.args(["flows", "--probe", "p", "--ledger", "-", "--read"]).arg(&mix).arg("--parquet").arg(&segments);
+    again
+        .args(["flows", "--probe", "p", "--ledger", "-", "--read"])
+        .arg(&mix)
+        .arg("--parquet")
+        .arg(&segments);
     let done = again.output().expect("quaff runs");
     assert_eq!(done.status.code(), Some(0), "{}", String::from_utf8_lossy(&done.stderr));
     let whole = files(&segments).into_iter().filter(|name| name.ends_with(".parquet")).count();

@@ -225,8 +225,8 @@ impl RecordStore for SegmentStore {
         "parquet"
     }
 
-    fn name(&self) -> String {
-        self.plan.folder.display().to_string()
+    fn folder(&self) -> PathBuf {
+        self.plan.folder.clone()
     }
 
     fn open(&mut self, scene: Scene) -> quaff_os::Result<()> {

@@ -271,10 +271,10 @@ fn start_file(
 
 fn start_store(mut store: Box<dyn RecordStore>, scene: Scene, shared: Arc<Shared>) -> Result<Sink> {
     store.open(scene)?;
-    let (name, kind) = (store.name(), store.kind());
+    let (name, kind) = (store.folder().display().to_string(), store.kind());
     // Relaxed: written before the thread that reads it starts.
     shared.counters.is_up.store(1, Ordering::Relaxed);
     let sink = StoreSink { store, shared: shared.clone() };
-    let thread = spawn("quaff-store", move || sink.run())?;
+    let thread = spawn("quaff-store", &shared, move || sink.run())?;
     Ok(Sink { name, kind, is_collector: false, shared, thread: Some(thread) })
 }

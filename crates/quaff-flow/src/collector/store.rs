@@ -2,11 +2,13 @@
 
 use super::counters::{Counters, FlowSum};
 use super::queue::Popped;
-use super::sink::{Shared, Work};
+use super::sink::Shared;
 use crate::export::{Carried, Scene};
 use crate::ledger::FlowLedger;
 use crate::record::FlowRecord;
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// Longest time between two calls of [`RecordStore::tick`].
@@ -19,8 +21,8 @@ const LOOK: Duration = Duration::from_millis(100);
 pub trait RecordStore: Send {
     /// The kind of sink in reports.
     fn kind(&self) -> &'static str;
-    /// The place where it writes, for reports.
-    fn name(&self) -> String;
+    /// The folder in which it writes, makes folders and renames.
+    fn folder(&self) -> PathBuf;
     /// Prepares the place, before the sink's thread starts.
     fn open(&mut self, scene: Scene) -> quaff_os::Result<()>;
     /// Takes records. `now_ns` is the time of it: the clock's in a live run, packet time otherwise.
@@ -61,18 +63,30 @@ impl StoreSink {
     pub(super) fn run(mut self) {
         loop {
             let popped = self.shared.queue.clone().pop(Instant::now() + LOOK);
-            self.store.missed(self.shared.counters.missed().total());
+            self.learn();
             match popped {
-                Popped::Item(Work::Records(records, now_ns)) => self.take(&records, now_ns),
-                Popped::Item(Work::Ledger(ledger, _)) => self.store.ledger(&ledger),
+                Popped::Item(batch) => self.take(&batch.records, batch.now_ns),
                 Popped::TimedOut => {}
                 Popped::Closed => break,
             }
             let outcome = self.store.tick();
             self.count(outcome);
         }
+        // Relaxed: the lock of the queue, which was closed after it, orders it.
+        if self.shared.is_abandoned.load(Ordering::Relaxed) {
+            return;
+        }
+        self.learn();
         let outcome = self.store.finish();
         self.count(outcome);
+    }
+
+    /// Passes the newest counters on.
+    fn learn(&mut self) {
+        self.store.missed(self.shared.counters.missed().total());
+        if let Some((ledger, _)) = self.shared.take_ledger() {
+            self.store.ledger(&ledger);
+        }
     }
 
     fn take(&mut self, records: &[FlowRecord], now_ns: u64) {

@@ -46,8 +46,8 @@ pub(super) fn abi() -> u32 {
     u32::try_from(version).unwrap_or(0)
 }
 
-/// Makes a ruleset that permits to read `read`, to read, make, rename and remove files in the folders `write`, and to
-/// connect to the TCP ports `connect`.
+/// Makes a ruleset that permits to read `read`, to read, make, rename and remove files in the folders `write` and to
+/// make folders there, and to connect to the TCP ports `connect`.
 /// `None` where the kernel has no Landlock.
 ///
 /// # Errors
@@ -88,6 +88,7 @@ fn writing() -> BitFlags<AccessFs> {
         | AccessFs::WriteFile
         | AccessFs::Truncate
         | AccessFs::MakeReg
+        | AccessFs::MakeDir
         | AccessFs::RemoveFile
 }
 

@@ -104,7 +104,11 @@ impl FlowsPlan {
         let read = self.input.read.iter().flat_map(|read| &read.files).filter(is_path).cloned();
         let collectors = self.sinks.iter().filter_map(|sink| match sink {
             SinkPlan::Collector(collector) => Some(collector),
-            SinkPlan::File { .. } => None,
+            SinkPlan::File { .. } | SinkPlan::Store { .. } => None,
+        });
+        let stores = self.sinks.iter().filter_map(|sink| match sink {
+            SinkPlan::Store { store, .. } => Some(store.folder()),
+            _ => None,
         });
         let spools =
             collectors.clone().filter_map(|plan| plan.spool.as_ref().map(|spool| spool.folder.clone()));
@@ -118,7 +122,7 @@ impl FlowsPlan {
         Limits {
             user,
             read: read.collect(),
-            write: spools.chain(self.also_written.iter().filter_map(folder)).collect(),
+            write: spools.chain(stores).chain(self.also_written.iter().filter_map(folder)).collect(),
             connect: collectors
                 .filter(|plan| plan.url.transport != Transport::Udp)
                 .map(|plan| plan.url.port)

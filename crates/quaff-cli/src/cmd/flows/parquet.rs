@@ -33,6 +33,10 @@ pub(crate) struct ParquetArgs {
 }
 
 impl ParquetArgs {
+    pub(super) fn is_none(&self) -> bool {
+        self.parquet.is_none()
+    }
+
     /// The sink, if there is a folder.
     pub(super) fn plan(
         &self,

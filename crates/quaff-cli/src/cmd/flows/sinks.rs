@@ -158,7 +158,7 @@ impl SinkArgs {
 
     /// There is no collector and no file.
     pub(super) fn is_none(&self) -> bool {
-        self.collector.is_empty() && self.files().iter().all(Option::is_none)
+        self.collector.is_empty() && self.files().iter().all(Option::is_none) && self.parquet.is_none()
     }
 
     pub(super) fn plan(&self, meter: &MeterPlan) -> anyhow::Result<Vec<SinkPlan>> {
