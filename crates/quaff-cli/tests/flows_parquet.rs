@@ -108,7 +108,9 @@ fn run(test: &str, template: bool, more: &[&str]) -> Option<Run> {
     if template {
         quaff.args(["-T", &fields, "--as", &table]);
     }
-    files.iter().for_each(|file| drop(quaff.arg("--read").arg(file)));
+    for file in &files {
+        quaff.arg("--read").arg(file);
+    }
     let done = quaff.output().expect("quaff runs");
     let ledger: Value = serde_json::from_slice(&done.stdout).expect("a ledger");
     let stderr = String::from_utf8_lossy(&done.stderr);

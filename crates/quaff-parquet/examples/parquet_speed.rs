@@ -1,8 +1,8 @@
 //! Prints the rows per second that one core writes, and the bytes of a row: `parquet_speed [FOLDER [MILLIONS]]`.
 //!
-//! Conversations as a meter exports them: 55 % web over TCP, 27 % DNS, 10 % scans without an answer, the rest of other
-//! ports. 20,000 clients and 60,000 servers by Zipf's law, 200,000 scanners, ten minutes in the order of their ends. The
-//! time to make the records is not counted. Then all are read again.
+//! Conversations as a meter exports them: 55 % web over TCP, 27 % DNS, 10 % scans without an answer, the rest of
+//! other ports. 20,000 clients and 60,000 servers by Zipf's law, 200,000 scanners, ten minutes in the order of their
+//! ends. The time to make the records is not counted. Then all are read again.
 
 use quaff_flow::collector::RecordStore;
 use quaff_flow::export::Scene;

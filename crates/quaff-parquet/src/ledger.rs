@@ -1,5 +1,5 @@
-//! The counters of a segment, as they stand in the metadata of its file. They let a reader prove that nothing is missing:
-//! the sequence of a probe has no gaps, and rows, packets and bytes add up.
+//! The counters of a segment, as they stand in the metadata of its file. They let a reader prove that nothing is
+//! missing: the sequence of a probe has no gaps, and rows, packets and bytes add up.
 
 use crate::schema::SCHEMA_VERSION;
 use parquet::file::metadata::KeyValue;

@@ -38,11 +38,13 @@ pub fn segments(folder: &Path) -> Result<Vec<PathBuf>> {
         let entries =
             std::fs::read_dir(&folder).trying(|| format!("read the folder {}", folder.display()))?;
         for entry in entries {
-            let path = entry.trying(|| format!("read the folder {}", folder.display()))?.path();
+            let entry = entry.trying(|| format!("read the folder {}", folder.display()))?;
+            let path = entry.path();
             let is_hidden = path.file_name().is_none_or(|name| name.as_encoded_bytes().starts_with(b"."));
             match () {
                 () if is_hidden => {}
-                () if path.is_dir() => open.push(path),
+                // No symbolic link to a folder is followed: it may lead back.
+                () if entry.file_type().is_ok_and(|kind| kind.is_dir()) => open.push(path),
                 () if path.extension().is_some_and(|end| end == "parquet") => found.push(path),
                 () => {}
             }

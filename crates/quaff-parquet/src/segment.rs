@@ -8,9 +8,9 @@ use crate::schema::{properties, schema};
 use parquet::file::writer::SerializedFileWriter;
 use quaff_flow::export::Names;
 use quaff_os::Try;
-use quaff_os::disk::{rename_new, sync_folder};
+use quaff_os::disk::{open_regular, rename_new, sync_folder};
 use ring::digest::{Context, SHA256};
-use std::fs::{DirBuilder, File, TryLockError};
+use std::fs::{DirBuilder, File};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -158,8 +158,7 @@ pub(crate) fn remove_abandoned(folder: &Path, probe: &str) -> Result<()> {
 }
 
 fn is_abandoned(path: &Path) -> bool {
-    let age = path.metadata().and_then(|found| found.modified()).map(|changed| changed.elapsed());
-    let is_old = matches!(age, Ok(Ok(age)) if age > ABANDONED);
-    let Ok(file) = File::open(path) else { return false };
-    is_old && !matches!(file.try_lock(), Err(TryLockError::WouldBlock | TryLockError::Error(_)))
+    let Ok(file) = open_regular(path) else { return false };
+    let age = file.metadata().and_then(|found| found.modified()).map(|changed| changed.elapsed());
+    matches!(age, Ok(Ok(age)) if age > ABANDONED) && file.try_lock().is_ok()
 }

@@ -93,6 +93,7 @@ struct Open {
 }
 
 impl SegmentStore {
+    /// A store that has not touched the folder yet.
     pub fn new(plan: ParquetPlan) -> Self {
         let probe = ByteArray::from(plan.probe.as_str());
         let facts = Facts {

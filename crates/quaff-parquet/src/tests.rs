@@ -326,7 +326,7 @@ fn a_file_is_never_replaced_and_the_loss_is_counted() {
     assert_eq!(left.len(), 1, "{left:?}");
 }
 
-/// Whatever a crash leaves: no name of a segment, and removed by the next run of the probe, but not while it is written.
+/// What a crash leaves has no name of a segment, and the next run of the probe removes it, unless it is being written.
 #[test]
 fn the_rest_of_a_crash_is_no_segment_and_is_removed() {
     let dir = tempfile::tempdir().expect("a folder");

@@ -1,4 +1,4 @@
-//! The thread of a store: records that another crate keeps on disk. Here are the queue and the counters, never a format.
+//! The thread of a store: records that another crate keeps on disk. Here are queue and counters, never a format.
 
 use super::counters::{Counters, FlowSum};
 use super::queue::Popped;
@@ -16,8 +16,8 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// Keeps records in a form that this crate does not know, such as segments of Parquet.
 ///
-/// After [`RecordStore::open`] only the sink's own thread calls it, so it may wait for a disk. Each record that it takes
-/// is later in `kept` or in `missed` of one of its outcomes.
+/// After [`RecordStore::open`] only the sink's own thread calls it, so it may wait for a disk. Each record that it
+/// takes is later in `kept` or in `missed` of one of its outcomes.
 pub trait RecordStore: Send {
     /// The kind of sink in reports.
     fn kind(&self) -> &'static str;
