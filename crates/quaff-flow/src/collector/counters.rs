@@ -133,9 +133,6 @@ pub struct SinkReport {
     pub name: String,
     /// `netflow5`, `netflow9`, `ipfix`, `json`, `csv`, `zeek`, `parquet`.
     pub kind: &'static str,
-    /// Messages go to a collector, and not to a file.
-    #[serde(skip)]
-    pub is_collector: bool,
     /// Records on the wire or in the file; a conversation may be two.
     pub sent: FlowSum,
     pub missed: Missed,
@@ -206,7 +203,6 @@ impl Counters {
         SinkReport {
             name: name.to_owned(),
             kind,
-            is_collector: false,
             sent: self.sent.get(),
             missed: self.missed(),
             unsuited: self.unsuited.get(),

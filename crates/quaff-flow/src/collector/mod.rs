@@ -329,7 +329,6 @@ impl Sink {
 
     fn report(&self, queue_records: usize) -> SinkReport {
         let mut report = self.shared.counters.report(&self.name, self.kind);
-        report.is_collector = self.is_collector;
         report.queued = self.shared.queue.records() as u64;
         report.queue_max = queue_records as u64;
         report.transport = self.transport;

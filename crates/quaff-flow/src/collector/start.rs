@@ -276,5 +276,5 @@ fn start_store(mut store: Box<dyn RecordStore>, scene: Scene, shared: Arc<Shared
     shared.counters.is_up.store(1, Ordering::Relaxed);
     let sink = StoreSink { store, shared: shared.clone() };
     let thread = spawn("quaff-store", &shared, move || sink.run())?;
-    Ok(Sink { name, kind, is_collector: false, shared, thread: Some(thread) })
+    Ok(Sink { name, kind, transport: None, shared, thread: Some(thread) })
 }

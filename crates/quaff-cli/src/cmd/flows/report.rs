@@ -227,7 +227,8 @@ fn sink_words(sink: &SinkReport) -> String {
     let (to, records) = (name(&sink.name), show::count(sink.sent.records));
     let mut text = format!("  {to}: {records} records, {}", show::bytes(sink.bytes));
     if sink.is_closed {
-        return text + "
+        return text
+            + "
 ";
     }
     if sink.kind == "parquet" {
