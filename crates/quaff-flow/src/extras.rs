@@ -33,7 +33,7 @@ struct FlowExtras {
     syn_ack: Option<(u64, bool)>,
     server_rtt_ns: Option<u64>,
     client_rtt_ns: Option<u64>,
-    /// Of the first piece, in which the conversation begins.
+    /// Of the first piece with payload, in which the conversation begins.
     application: Option<Application>,
     has_application: bool,
 }
@@ -145,7 +145,8 @@ impl ExtrasTable {
             std::mem::take(&mut stream.of_piece)
         };
         let (mut forward, mut reverse) = (piece(is_from_high), piece(!is_from_high));
-        if plan.application && !extras.has_application {
+        let has_payload = !forward.payload.is_empty() || !reverse.payload.is_empty();
+        if plan.application && has_payload && !extras.has_application {
             let ports = [key.source_port, key.destination_port];
             extras.application = application(key.protocol, ports, &forward.payload, &reverse.payload);
             extras.has_application = true;

@@ -10,6 +10,7 @@
 //! | [`meter`] | the meter of a lane, and the rules in words |
 //! | [`table`], [`wheel`], [`key`] | flows by key, flows by due time, the keyed hash |
 //! | [`rules`], [`fragments`], [`extras`], [`application`], [`sampling`] | parts of the meter |
+//! | [`summary`] | sums of records by host, port, application and others, and over time |
 //! | [`export`] | records as NetFlow, IPFIX, files and text |
 //! | [`collector`] | collectors and files: threads, sockets, the spool |
 //!
@@ -31,6 +32,7 @@ pub mod plan;
 pub mod record;
 mod rules;
 mod sampling;
+pub mod summary;
 mod table;
 mod wheel;
 

@@ -177,7 +177,7 @@ pub struct Application {
     pub server_name: Option<String>,
 }
 
-/// Takes records, on the thread of the lane. It never blocks: what it cannot take it counts itself.
+/// Takes records, of a meter on the thread of the lane. It never blocks: what it cannot take it counts itself.
 pub trait FlowSink {
     /// Takes records in the order in which they left the table.
     fn take(&mut self, records: &[FlowRecord]);

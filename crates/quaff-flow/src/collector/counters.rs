@@ -131,7 +131,7 @@ impl Missed {
 pub struct SinkReport {
     /// `udp://HOST:PORT`, or the path of a file or a folder.
     pub name: String,
-    /// `netflow5`, `netflow9`, `ipfix`, `json`, `csv`, `zeek`, `parquet`.
+    /// `netflow5`, `netflow9`, `ipfix`, `json`, `csv`, `zeek`, `parquet`, `memory`.
     pub kind: &'static str,
     /// Records on the wire or in the file; a conversation may be two.
     pub sent: FlowSum,

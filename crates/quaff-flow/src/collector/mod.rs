@@ -10,6 +10,7 @@
 //! | `spool`, `segment` | messages on disk while a collector is away; their bytes |
 //! | `files` | JSON lines, CSV, conn.log, IPFIX files |
 //! | `store` | records that another crate keeps on disk |
+//! | `memory` | records that stay in this process |
 //! | `pace` | limits of the rate |
 //! | `counters` | what was sent, and what was not, by reason |
 //!
@@ -21,6 +22,7 @@
 mod connection;
 mod counters;
 mod files;
+mod memory;
 mod pace;
 mod queue;
 mod segment;
@@ -45,7 +47,7 @@ pub use url::{CollectorUrl, Transport};
 
 use crate::export::{Carried, EncoderPlan, Names, Scene, Template};
 use crate::ledger::FlowLedger;
-use crate::record::FlowRecord;
+use crate::record::{FlowRecord, FlowSink};
 use quaff_os::{Result, Stop};
 use sink::{Batch, Shared};
 use std::io::Write;
@@ -135,6 +137,11 @@ pub enum SinkPlan {
     Store {
         store: Box<dyn RecordStore>,
         scene: Scene,
+    },
+    /// The sink gets the records themselves, on a thread of its own.
+    Memory {
+        name: String,
+        sink: Box<dyn FlowSink + Send>,
     },
 }
 

@@ -3,6 +3,7 @@
 use super::connection::Connector;
 use super::counters::Counters;
 use super::files::{FileFormat, FileSink};
+use super::memory::MemorySink;
 use super::pace::Pace;
 use super::queue::{CloseAtEnd, Queue};
 use super::sink::{CollectorSink, ExportClock, Link, Pulse, Shared};
@@ -17,6 +18,7 @@ use crate::export::{
     Encoder, EncoderPlan, FileEncoder, Names, Scene, Template, TemplateError, TextEncoder, TextFormat,
     Version,
 };
+use crate::record::FlowSink;
 use quaff_os::{Error, Result, Try};
 use std::fs::{File, TryLockError};
 use std::io::{self, Write};
@@ -42,6 +44,7 @@ pub(super) fn start(sink: SinkPlan, plan: &SinksPlan) -> Result<Sink> {
             FileKind::Zeek => true,
         },
         SinkPlan::Store { .. } => true,
+        SinkPlan::Memory { .. } => true,
     };
     let shared = Arc::new(Shared {
         is_biflow,
@@ -59,6 +62,7 @@ pub(super) fn start(sink: SinkPlan, plan: &SinksPlan) -> Result<Sink> {
         SinkPlan::Collector(collector) => start_collector(*collector, plan, shared),
         SinkPlan::File { target, kind, scene } => start_file(target, kind, scene, plan, shared),
         SinkPlan::Store { store, scene } => start_store(store, scene, shared),
+        SinkPlan::Memory { name, sink } => start_memory(name, sink, shared),
     }
 }
 
@@ -277,4 +281,12 @@ fn start_store(mut store: Box<dyn RecordStore>, scene: Scene, shared: Arc<Shared
     let sink = StoreSink { store, shared: shared.clone() };
     let thread = spawn("quaff-store", &shared, move || sink.run())?;
     Ok(Sink { name, kind, transport: None, shared, thread: Some(thread) })
+}
+
+fn start_memory(name: String, sink: Box<dyn FlowSink + Send>, shared: Arc<Shared>) -> Result<Sink> {
+    // Relaxed: written before the thread that reads it starts.
+    shared.counters.is_up.store(1, Ordering::Relaxed);
+    let memory = MemorySink { sink, shared: shared.clone() };
+    let thread = spawn("quaff-export", &shared, move || memory.run())?;
+    Ok(Sink { name, kind: "memory", transport: None, shared, thread: Some(thread) })
 }

@@ -518,3 +518,23 @@ fn records_on_the_wire_are_counted() {
     encoder.flush(START_NS);
     assert_eq!(encoder.pop().unwrap().carried, Carried { records: 2, packets: 8, bytes: 1200 });
 }
+
+#[test]
+fn a_sink_in_memory_gets_the_records_themselves() {
+    let taken = Arc::new(std::sync::Mutex::new(Vec::new()));
+    struct Taker(Arc<std::sync::Mutex<Vec<FlowRecord>>>);
+    impl FlowSink for Taker {
+        fn take(&mut self, records: &[FlowRecord]) {
+            self.0.lock().unwrap().extend_from_slice(records);
+        }
+    }
+    let memory = SinkPlan::Memory { name: "sums".to_owned(), sink: Box::new(Taker(taken.clone())) };
+    let mut sinks = Sinks::start(vec![memory], plan(waiting())).unwrap();
+    let all = numbered(0..1000);
+    sinks.send(&all, START_NS);
+    sinks.ledger(&FlowLedger::default(), START_NS);
+    let report = sinks.stop(PATIENCE).remove(0);
+    assert_eq!((report.sent.records, report.kind, report.is_up), (1000, "memory", true));
+    assert_accounted(&report, 1000);
+    assert_eq!(*taken.lock().unwrap(), *all);
+}

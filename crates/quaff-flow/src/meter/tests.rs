@@ -361,3 +361,22 @@ fn a_time_that_goes_far_back_begins_an_era() {
     let specs = [Spec::at(0), Spec { time_ns: u64::MAX, ..Spec::at(0) }, Spec::at(1), Spec::at(2)];
     assert_eq!(summary(&records_of(&specs)), [(1, 1, 0, 5, false), (4, 1, 0, 5, false), (4, 2, 0, 5, false)]);
 }
+
+#[test]
+fn an_application_is_found_in_the_first_piece_with_payload() {
+    let hello = b"SSH-2.0-x\r\n";
+    let specs = [
+        Spec::tcp(0, SYN, 9),
+        Spec { payload: hello.len() as u8, ..Spec::tcp(1500, ACK, 10) },
+        Spec { payload: 9, ..Spec::tcp(3000, ACK, 21) },
+    ];
+    let mut frames = Frames::of(&specs);
+    let frame = &mut frames.0[1].1;
+    let start = frame.len() - hello.len();
+    frame[start..].copy_from_slice(hello);
+    let extras = crate::plan::ExtrasPlan { application: true, ..Default::default() };
+    let plan = MeterPlan { active_ns: SECOND, extras, ..MeterPlan::default() };
+    let records = metered(&plan, &frames.packets(), 3);
+    let name = |record: &FlowRecord| Some(record.extras.as_ref()?.application.as_ref()?.name);
+    assert_eq!(records.iter().map(name).collect::<Vec<_>>(), [None, Some("ssh"), Some("ssh")]);
+}

@@ -106,7 +106,9 @@ impl fmt::Display for Mac<'_> {
     }
 }
 
-struct Protocol(u8);
+/// The name of an IANA protocol number: `tcp`, `icmp6`, `protocol 47`.
+#[derive(Debug, Clone, Copy)]
+pub struct Protocol(pub u8);
 
 impl fmt::Display for Protocol {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -10,7 +10,7 @@ mod packet;
 
 pub use count::{FlowCount, FlowCounts};
 pub(crate) use key::sorted;
-pub use key::{FlowKey, mix};
+pub use key::{FlowKey, Protocol, mix};
 pub use packet::{FlowPacket, NoFlow, TcpFields, icmp_request, is_icmp};
 
 use std::collections::HashMap;

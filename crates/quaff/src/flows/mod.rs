@@ -104,7 +104,7 @@ impl FlowsPlan {
         let read = self.input.read.iter().flat_map(|read| &read.files).filter(is_path).cloned();
         let collectors = self.sinks.iter().filter_map(|sink| match sink {
             SinkPlan::Collector(collector) => Some(collector),
-            SinkPlan::File { .. } | SinkPlan::Store { .. } => None,
+            SinkPlan::File { .. } | SinkPlan::Store { .. } | SinkPlan::Memory { .. } => None,
         });
         let stores = self.sinks.iter().filter_map(|sink| match sink {
             SinkPlan::Store { store, .. } => Some(store.folder()),
@@ -293,6 +293,7 @@ fn describe(sinks: &mut [SinkPlan], sources: &Sources) {
                 scene
             }
             SinkPlan::Store { scene, .. } => scene,
+            SinkPlan::Memory { .. } => continue,
         };
         scene.interfaces.clone_from(&interfaces);
     }

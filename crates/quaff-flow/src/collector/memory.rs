@@ -1,0 +1,37 @@
+//! A sink in this process: it gets the records as they are, and nothing is encoded.
+
+use super::queue::Popped;
+use super::sink::Shared;
+use super::sum;
+use crate::record::FlowSink;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Longest wait for a batch.
+const WAIT: Duration = Duration::from_secs(1);
+
+/// The thread of the sink.
+pub(super) struct MemorySink {
+    pub(super) sink: Box<dyn FlowSink + Send>,
+    pub(super) shared: Arc<Shared>,
+}
+
+impl MemorySink {
+    /// The loop of the thread.
+    pub(super) fn run(mut self) {
+        loop {
+            let batch = match self.shared.queue.pop(Instant::now() + WAIT) {
+                Popped::Item(batch) => batch,
+                Popped::TimedOut => continue,
+                Popped::Closed => return,
+            };
+            let counters = &self.shared.counters;
+            if Instant::now() > self.shared.deadline() {
+                counters.missed_end.add(sum(&batch.records, true));
+                continue;
+            }
+            self.sink.take(&batch.records);
+            counters.sent.add(sum(&batch.records, true));
+        }
+    }
+}

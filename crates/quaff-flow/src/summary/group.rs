@@ -1,0 +1,106 @@
+//! The groups into which flows are sorted: by host, port, application and others, with their texts.
+
+use crate::record::{FlowRecord, RecordKey};
+use quaff_wire::flow::{Protocol, is_icmp};
+use quaff_wire::net::{TCP, UDP};
+use std::fmt;
+use std::net::IpAddr;
+
+/// IANA protocol number.
+const SCTP: u8 = 132;
+
+/// The property by which flows are summed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum By {
+    /// Addresses, ports, protocol, and what else the plan has in the key.
+    Flow,
+    /// Either end: a flow counts at both.
+    Host,
+    Source,
+    Destination,
+    /// The port of the destination, which is that of the service.
+    Port,
+    Application,
+    /// The name that a client asked for: TLS, DNS, HTTP.
+    Server,
+    Protocol,
+    Vlan,
+}
+
+/// One group.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum Group {
+    Flow(RecordKey),
+    Address(IpAddr),
+    /// Protocol and port.
+    Port(u8, u16),
+    /// Protocol and application.
+    Application(u8, Option<&'static str>),
+    Server(Option<String>),
+    Protocol(u8),
+    Vlan(u16),
+}
+
+impl Group {
+    /// The group of a record; of [`By::Host`] that of its source.
+    pub(super) fn new(by: By, record: &FlowRecord) -> Self {
+        let key = &record.key;
+        let application = record.extras.as_deref().and_then(|extras| extras.application.as_ref());
+        match by {
+            By::Flow => Self::Flow(*key),
+            By::Host | By::Source => Self::Address(key.source),
+            By::Destination => Self::Address(key.destination),
+            By::Port => Self::Port(key.protocol, key.destination_port),
+            By::Application => match application {
+                Some(application) => Self::Application(0, Some(application.name)),
+                None if matches!(key.protocol, TCP | UDP) => Self::Application(0, None),
+                None => Self::Application(key.protocol, None),
+            },
+            By::Server => Self::Server(application.and_then(|application| application.server_name.clone())),
+            By::Protocol => Self::Protocol(key.protocol),
+            By::Vlan => Self::Vlan(key.vlan),
+        }
+    }
+}
+
+impl fmt::Display for Group {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Flow(key) => flow(f, key),
+            Self::Address(address) => write!(f, "{address}"),
+            Self::Port(protocol @ (TCP | UDP | SCTP), port) => write!(f, "{} {port}", Protocol(*protocol)),
+            Self::Application(_, Some(name)) => f.write_str(name),
+            Self::Application(0, None) => f.write_str("unknown"),
+            Self::Port(protocol, _) | Self::Application(protocol, None) | Self::Protocol(protocol) => {
+                write!(f, "{}", Protocol(*protocol))
+            }
+            Self::Server(Some(name)) => f.write_str(name),
+            Self::Server(None) => f.write_str("without a name"),
+            Self::Vlan(0) => f.write_str("untagged"),
+            Self::Vlan(id) => write!(f, "vlan {id}"),
+        }
+    }
+}
+
+/// For instance `tcp 10.0.0.1:4711 → 10.0.0.2:80 vlan 5`.
+fn flow(f: &mut fmt::Formatter<'_>, key: &RecordKey) -> fmt::Result {
+    let has_ports = matches!(key.protocol, TCP | UDP | SCTP);
+    let end = |f: &mut fmt::Formatter<'_>, address: IpAddr, port: u16| match (has_ports, address) {
+        (false, address) => write!(f, "{address}"),
+        (true, IpAddr::V4(address)) => write!(f, "{address}:{port}"),
+        (true, IpAddr::V6(address)) => write!(f, "[{address}]:{port}"),
+    };
+    write!(f, "{} ", Protocol(key.protocol))?;
+    end(f, key.source, key.source_port)?;
+    f.write_str(" → ")?;
+    end(f, key.destination, key.destination_port)?;
+    if is_icmp(key.protocol) {
+        write!(f, " type {}.{}", key.icmp_type_code >> 8, key.icmp_type_code & 0xff)?;
+    }
+    for (name, id) in [("vlan", key.vlan.into()), ("tunnel", key.tunnel)] {
+        if id > 0 {
+            write!(f, " {name} {id}")?;
+        }
+    }
+    Ok(())
+}

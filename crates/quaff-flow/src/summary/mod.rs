@@ -1,0 +1,280 @@
+//! Sums of flow records: by host, port, application and others, and over time. What people look at is made from these.
+//!
+//! Memory is bounded: where a list of groups is full, its smaller half joins the row of the others, and intervals of
+//! time get longer where there are too many of them. The sums are exact all the same.
+//!
+//! | module | contents |
+//! |---|---|
+//! | `group` | the groups and their texts |
+//! | `cells` | intervals of time |
+//! | `ranking` | the largest groups, as rows |
+
+mod cells;
+mod group;
+mod ranking;
+#[cfg(test)]
+mod tests;
+
+pub use cells::Cell;
+pub use group::By;
+pub use ranking::{Order, Query, Ranked, Row};
+
+use crate::record::{Direction, FlowRecord, FlowSink};
+use cells::{Cells, longer_ns, spread};
+use group::Group;
+use std::collections::HashMap;
+use std::ops::AddAssign;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The plan of a summary.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SummaryPlan {
+    pub by: Vec<By>,
+    /// Length of an interval, ns; 0 keeps no values over time.
+    pub cell_ns: u64,
+    /// Most intervals from the first to the last one: where there would be more, they get longer.
+    pub intervals_max: u64,
+    /// Most groups of each property.
+    pub groups_max: usize,
+}
+
+/// Sums of flow records.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Sum {
+    /// Records: a long flow has several.
+    pub records: u64,
+    /// Records that are no continuation of another one.
+    pub flows: u64,
+    /// Of both directions.
+    pub packets: u64,
+    pub bytes: u64,
+    /// Sent by the host, the source, the port; otherwise by the source of the flow.
+    pub sent_packets: u64,
+    pub sent_bytes: u64,
+    pub received_packets: u64,
+    pub received_bytes: u64,
+}
+
+impl Sum {
+    fn new(record: &FlowRecord) -> Self {
+        Self {
+            records: 1,
+            flows: u64::from(!record.is_continued),
+            packets: record.packets(),
+            bytes: record.bytes(),
+            sent_packets: record.forward.packets,
+            sent_bytes: record.forward.bytes,
+            received_packets: record.reverse.packets,
+            received_bytes: record.reverse.bytes,
+        }
+    }
+
+    /// The same, seen from the other end.
+    fn turned(self) -> Self {
+        Self {
+            sent_packets: self.received_packets,
+            sent_bytes: self.received_bytes,
+            received_packets: self.sent_packets,
+            received_bytes: self.sent_bytes,
+            ..self
+        }
+    }
+}
+
+impl AddAssign for Sum {
+    fn add_assign(&mut self, other: Self) {
+        self.records += other.records;
+        self.flows += other.flows;
+        self.packets += other.packets;
+        self.bytes += other.bytes;
+        self.sent_packets += other.sent_packets;
+        self.sent_bytes += other.sent_bytes;
+        self.received_packets += other.received_packets;
+        self.received_bytes += other.received_bytes;
+    }
+}
+
+/// The sums of one group.
+#[derive(Debug, Clone, Default)]
+struct Entry {
+    sum: Sum,
+    cells: Cells,
+    /// Application and server of a flow.
+    detail: Option<Box<str>>,
+}
+
+impl Entry {
+    fn add(&mut self, sum: Sum, cells: &[Cell]) {
+        self.sum += sum;
+        for cell in cells {
+            self.cells.add(*cell);
+        }
+    }
+}
+
+/// The groups of one property.
+#[derive(Debug)]
+struct Groups {
+    by: By,
+    entries: HashMap<Group, Entry>,
+    /// The groups that had no place any more, and their number.
+    others: Entry,
+    joined: u64,
+    /// The most bytes that a row may lack: those of its group when it joined the others.
+    lacking_bytes_max: u64,
+}
+
+/// Sums of flow records by several properties.
+#[derive(Debug)]
+pub struct Summary {
+    plan: SummaryPlan,
+    /// Length of an interval by now, ns.
+    cell_ns: u64,
+    /// Times of the first and the last packet, ns.
+    span_ns: Option<[u64; 2]>,
+    total: Entry,
+    groups: Vec<Groups>,
+    /// Reused for each record.
+    cells: Vec<Cell>,
+}
+
+impl Summary {
+    /// An empty summary.
+    pub fn new(plan: SummaryPlan) -> Self {
+        let groups = |by: &By| Groups {
+            by: *by,
+            entries: HashMap::new(),
+            others: Entry::default(),
+            joined: 0,
+            lacking_bytes_max: 0,
+        };
+        let groups = plan.by.iter().map(groups).collect();
+        let (total, cell_ns) = (Entry::default(), plan.cell_ns);
+        Self { plan, cell_ns, span_ns: None, total, groups, cells: Vec::new() }
+    }
+
+    /// Adds a record.
+    pub fn add(&mut self, record: &FlowRecord) {
+        self.see(record.first_ns(), record.last_ns());
+        let mut cells = std::mem::take(&mut self.cells);
+        cells.clear();
+        if self.cell_ns > 0 {
+            let directions: [&Direction; 2] = [&record.forward, &record.reverse];
+            let used = directions.into_iter().filter(|direction| direction.packets > 0);
+            cells.extend(used.flat_map(|direction| spread(direction, self.cell_ns)));
+        }
+        let sum = Sum::new(record);
+        self.total.add(sum, &cells);
+        for groups in &mut self.groups {
+            groups.add(record, sum, &cells);
+            if groups.entries.len() > self.plan.groups_max {
+                groups.join_smaller();
+            }
+        }
+        self.cells = cells;
+    }
+
+    /// Extends the time to a record's, with longer intervals where there are too many.
+    fn see(&mut self, first_ns: u64, last_ns: u64) {
+        let [begin_ns, end_ns] = self.span_ns.unwrap_or([first_ns, last_ns]);
+        let (begin_ns, end_ns) = (begin_ns.min(first_ns), end_ns.max(last_ns));
+        self.span_ns = Some([begin_ns, end_ns]);
+        while self.cell_ns > 0 && end_ns / self.cell_ns - begin_ns / self.cell_ns >= self.plan.intervals_max {
+            let longer_ns = longer_ns(self.cell_ns);
+            let factor = longer_ns / self.cell_ns;
+            self.cell_ns = longer_ns;
+            self.all_cells().into_iter().for_each(|cells| cells.lengthen(factor));
+        }
+    }
+
+    fn all_cells(&mut self) -> Vec<&mut Cells> {
+        let mut all = vec![&mut self.total.cells];
+        for groups in &mut self.groups {
+            all.extend(groups.entries.values_mut().map(|entry| &mut entry.cells));
+            all.push(&mut groups.others.cells);
+        }
+        all
+    }
+
+    /// Drops the intervals that end before a time: a summary of the present keeps the latest ones.
+    pub fn forget_before(&mut self, time_ns: u64) {
+        let at = time_ns / self.cell_ns.max(1);
+        self.all_cells().into_iter().for_each(|cells| cells.forget_before(at));
+    }
+
+    /// The sums of all records, and their values over time.
+    pub fn total(&self) -> (Sum, &[Cell]) {
+        (self.total.sum, self.total.cells.all())
+    }
+
+    /// Times of the first and the last packet, ns since 1970.
+    pub fn span_ns(&self) -> Option<[u64; 2]> {
+        self.span_ns
+    }
+
+    /// Length of an interval, ns.
+    pub fn cell_ns(&self) -> u64 {
+        self.cell_ns
+    }
+}
+
+impl Groups {
+    fn add(&mut self, record: &FlowRecord, sum: Sum, cells: &[Cell]) {
+        let key = &record.key;
+        let seen_from_group = match self.by {
+            By::Destination | By::Port => sum.turned(),
+            _ => sum,
+        };
+        let entry = self.entries.entry(Group::new(self.by, record)).or_default();
+        entry.add(seen_from_group, cells);
+        match self.by {
+            By::Flow if entry.detail.is_none() => entry.detail = detail(record),
+            // A host that talks to itself: the flow counts once, and both directions are its own.
+            By::Host if key.source == key.destination => {
+                entry.sum += Sum { records: 0, flows: 0, packets: 0, bytes: 0, ..sum.turned() };
+            }
+            By::Host => {
+                let other = self.entries.entry(Group::Address(key.destination)).or_default();
+                other.add(sum.turned(), cells);
+            }
+            _ => {}
+        }
+    }
+
+    /// Moves the half of the groups with fewer bytes to the others, those without packets of late first.
+    fn join_smaller(&mut self) {
+        let size = |entry: &Entry| (!entry.cells.all().is_empty(), entry.sum.bytes);
+        let mut sizes: Vec<_> = self.entries.values().map(size).collect();
+        let half = sizes.len().div_ceil(2);
+        let (_, limit, _) = sizes.select_nth_unstable(half - 1);
+        let limit = *limit;
+        let mut left = half;
+        let (others, mut largest) = (&mut self.others, 0);
+        self.entries.retain(|_, entry| {
+            let stays = left == 0 || size(entry) > limit;
+            if !stays {
+                left -= 1;
+                largest = largest.max(entry.sum.bytes);
+                others.add(entry.sum, entry.cells.all());
+            }
+            stays
+        });
+        self.joined += half as u64;
+        self.lacking_bytes_max += largest;
+    }
+}
+
+/// Application and server of a flow.
+fn detail(record: &FlowRecord) -> Option<Box<str>> {
+    let application = record.extras.as_deref()?.application.as_ref()?;
+    let server = application.server_name.as_deref();
+    Some(server.map_or(application.name.into(), |server| format!("{} {server}", application.name).into()))
+}
+
+/// A summary that another thread reads.
+impl FlowSink for Arc<Mutex<Summary>> {
+    fn take(&mut self, records: &[FlowRecord]) {
+        let mut summary = self.lock().unwrap_or_else(PoisonError::into_inner);
+        records.iter().for_each(|record| summary.add(record));
+    }
+}

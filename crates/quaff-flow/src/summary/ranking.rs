@@ -1,0 +1,130 @@
+//! The largest groups of a summary, as rows.
+
+use super::{By, Cell, Entry, Group, Sum, Summary};
+use std::cmp::Ordering;
+
+/// The value by which rows are sorted, the largest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// Bytes and packets of the interval asked for; of all time without one.
+    Rate,
+    PacketRate,
+    Bytes,
+    Packets,
+    Flows,
+    Sent,
+    Received,
+    /// In the order of addresses, ports, texts.
+    Name,
+}
+
+/// A question to a summary.
+#[derive(Debug, Clone, Copy)]
+pub struct Query<'a> {
+    pub by: By,
+    pub order: Order,
+    pub is_reversed: bool,
+    /// Only rows whose text has this in it, in any case; empty for all.
+    pub text: &'a str,
+    /// The rows that are returned, of all that match.
+    pub first: usize,
+    pub count: usize,
+    /// The interval of [`Row::cell`].
+    pub at: Option<u64>,
+}
+
+/// The answer.
+#[derive(Debug, Clone, Default)]
+pub struct Ranked {
+    pub rows: Vec<Row>,
+    /// Groups that are known, and those that match.
+    pub groups: usize,
+    pub matching: usize,
+    /// Groups that had no place, together.
+    pub others: Option<Row>,
+    /// The most bytes that a row may lack because its group was one of the others for some time.
+    pub lacking_bytes_max: u64,
+}
+
+/// One group.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Row {
+    pub name: String,
+    /// Application and server of a flow.
+    pub detail: String,
+    pub sum: Sum,
+    /// The interval asked for.
+    pub cell: Cell,
+    /// All intervals with packets.
+    pub cells: Vec<Cell>,
+}
+
+impl Row {
+    fn new(name: String, entry: &Entry, at: Option<u64>) -> Self {
+        let detail = entry.detail.as_deref().unwrap_or_default().to_owned();
+        let cell = at.map_or(Cell::default(), |at| entry.cells.at(at));
+        Self { name, detail, sum: entry.sum, cell, cells: entry.cells.all().to_vec() }
+    }
+}
+
+impl Query<'_> {
+    fn value(&self, entry: &Entry) -> u64 {
+        let (sum, cell) = (&entry.sum, || self.at.map(|at| entry.cells.at(at)));
+        match self.order {
+            Order::Rate => cell().map_or(sum.bytes, |cell| cell.bytes),
+            Order::PacketRate => cell().map_or(sum.packets, |cell| cell.packets),
+            Order::Bytes => sum.bytes,
+            Order::Packets => sum.packets,
+            Order::Flows => sum.flows,
+            Order::Sent => sum.sent_bytes,
+            Order::Received => sum.received_bytes,
+            Order::Name => 0,
+        }
+    }
+
+    /// The largest first, of equal ones the one with more bytes, then in the order of the groups.
+    fn compare(&self, one: &Ranking<'_>, other: &Ranking<'_>) -> Ordering {
+        let by_size = other.0.cmp(&one.0);
+        let by_size = if self.is_reversed { by_size.reverse() } else { by_size };
+        let by_name = one.1.cmp(other.1);
+        let by_name = if self.is_reversed && self.order == Order::Name { by_name.reverse() } else { by_name };
+        by_size.then(by_name)
+    }
+
+    fn matches(&self, text: &str, group: &Group, entry: &Entry) -> bool {
+        let has = |words: &str| words.to_lowercase().contains(text);
+        text.is_empty() || has(&group.to_string()) || entry.detail.as_deref().is_some_and(has)
+    }
+}
+
+/// Values to compare, and the group with them.
+type Ranking<'a> = ((u64, u64), &'a Group, &'a Entry);
+
+impl Summary {
+    /// The rows of a property; none where the plan does not have it.
+    pub fn ranked(&self, query: &Query<'_>) -> Ranked {
+        let Some(groups) = self.groups.iter().find(|groups| groups.by == query.by) else {
+            return Ranked::default();
+        };
+        let text = query.text.to_lowercase();
+        let matching = groups.entries.iter().filter(|(group, entry)| query.matches(&text, group, entry));
+        let bytes = |entry: &Entry| if query.order == Order::Name { 0 } else { entry.sum.bytes };
+        let mut all: Vec<Ranking<'_>> =
+            matching.map(|(group, entry)| ((query.value(entry), bytes(entry)), group, entry)).collect();
+        let (matching, end) = (all.len(), query.first.saturating_add(query.count));
+        if end > 0 && end < all.len() {
+            all.select_nth_unstable_by(end - 1, |one, other| query.compare(one, other));
+            all.truncate(end);
+        }
+        all.sort_unstable_by(|one, other| query.compare(one, other));
+        let shown = all.iter().skip(query.first).take(query.count);
+        let has_others = groups.joined > 0;
+        Ranked {
+            rows: shown.map(|(_, group, entry)| Row::new(group.to_string(), entry, query.at)).collect(),
+            groups: groups.entries.len(),
+            matching,
+            others: has_others.then(|| Row::new("others".to_owned(), &groups.others, query.at)),
+            lacking_bytes_max: groups.lacking_bytes_max,
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! Sums against those of the records themselves.
+
+use super::*;
+use crate::record::{Application, EndReason, Extras, InitiatorRule, RecordKey};
+use proptest::prelude::*;
+use std::net::{IpAddr, Ipv4Addr};
+
+const SECOND: u64 = 1_000_000_000;
+
+fn host(number: u8) -> IpAddr {
+    Ipv4Addr::new(10, 0, 0, number).into()
+}
+
+/// A TCP record of both directions, from `first_ns` on for a second.
+fn record(hosts: [u8; 2], port: u16, packets: [u64; 2], first_ns: u64) -> FlowRecord {
+    let [source, destination] = hosts.map(host);
+    let direction = |packets: u64| Direction {
+        packets,
+        bytes: packets * 100,
+        first_ns: if packets == 0 { 0 } else { first_ns },
+        last_ns: if packets == 0 { 0 } else { first_ns + SECOND },
+        ..Direction::default()
+    };
+    FlowRecord {
+        key: RecordKey {
+            source,
+            destination,
+            source_port: 40_000,
+            destination_port: port,
+            protocol: 6,
+            icmp_type_code: 0,
+            vlan: 0,
+            mpls_label: 0,
+            interface: 0,
+            tos: 0,
+            tunnel: 0,
+        },
+        forward: direction(packets[0]),
+        reverse: direction(packets[1]),
+        initiator: InitiatorRule::First,
+        end_reason: EndReason::Idle,
+        is_continued: false,
+        extras: None,
+    }
+}
+
+const ALL: [By; 9] = [
+    By::Flow,
+    By::Host,
+    By::Source,
+    By::Destination,
+    By::Port,
+    By::Application,
+    By::Server,
+    By::Protocol,
+    By::Vlan,
+];
+
+fn summary(cell_ns: u64, intervals_max: u64, groups_max: usize) -> Summary {
+    Summary::new(SummaryPlan { by: ALL.to_vec(), cell_ns, intervals_max, groups_max })
+}
+
+fn all(by: By) -> Query<'static> {
+    let (order, count) = (Order::Bytes, usize::MAX);
+    Query { by, order, is_reversed: false, text: "", first: 0, count, at: None }
+}
+
+fn names(summary: &Summary, query: &Query<'_>) -> Vec<String> {
+    summary.ranked(query).rows.into_iter().map(|row| row.name).collect()
+}
+
+#[test]
+fn a_flow_counts_at_both_its_hosts_with_its_directions() {
+    let mut summary = summary(0, 1, 100);
+    summary.add(&record([1, 2], 443, [10, 30], SECOND));
+    summary.add(&record([3, 2], 80, [1, 0], SECOND));
+    summary.add(&record([2, 2], 80, [4, 6], SECOND));
+    let sums: Vec<_> = summary
+        .ranked(&all(By::Host))
+        .rows
+        .into_iter()
+        .map(|row| (row.name, row.sum.flows, row.sum.packets, row.sum.sent_packets, row.sum.received_packets))
+        .collect();
+    let row = |name: &str, numbers: [u64; 4]| {
+        let [flows, packets, sent, received] = numbers;
+        (name.to_owned(), flows, packets, sent, received)
+    };
+    let expected =
+        [row("10.0.0.2", [3, 51, 40, 21]), row("10.0.0.1", [1, 40, 10, 30]), row("10.0.0.3", [1, 1, 1, 0])];
+    assert_eq!(sums, expected);
+    let port = &summary.ranked(&all(By::Port)).rows[0];
+    assert_eq!((port.name.as_str(), port.sum.sent_packets, port.sum.received_packets), ("tcp 443", 30, 10));
+    assert_eq!(names(&summary, &all(By::Destination)), ["10.0.0.2"]);
+}
+
+#[test]
+fn rows_are_sorted_filtered_and_cut() {
+    let mut summary = summary(SECOND, u64::MAX, 100);
+    for number in 1..=5 {
+        let application = Application { name: "tls", server_name: Some(format!("h{number}.example")) };
+        let extras = Extras { application: Some(application), ..Extras::default() };
+        let number = number as u8;
+        let flow = record([number, 100], 443, [u64::from(number), 0], SECOND * u64::from(number));
+        summary.add(&FlowRecord { extras: Some(Box::new(extras)), ..flow });
+    }
+    let by = By::Source;
+    assert_eq!(names(&summary, &Query { count: 2, ..all(by) }), ["10.0.0.5", "10.0.0.4"]);
+    assert_eq!(names(&summary, &Query { first: 3, count: 9, ..all(by) }), ["10.0.0.2", "10.0.0.1"]);
+    assert_eq!(names(&summary, &Query { count: 1, is_reversed: true, ..all(by) }), ["10.0.0.1"]);
+    assert_eq!(names(&summary, &Query { count: 1, order: Order::Name, ..all(by) }), ["10.0.0.1"]);
+    let reversed = Query { count: 1, order: Order::Name, is_reversed: true, ..all(by) };
+    assert_eq!(names(&summary, &reversed), ["10.0.0.5"]);
+    // Of those without packets then, the largest is first.
+    let rates = Query { order: Order::Rate, at: Some(2), count: 2, ..all(by) };
+    assert_eq!(names(&summary, &rates), ["10.0.0.2", "10.0.0.5"]);
+    let found = summary.ranked(&Query { text: "H3.EX", ..all(By::Flow) });
+    assert_eq!((found.matching, found.groups), (1, 5));
+    assert_eq!(found.rows[0].name, "tcp 10.0.0.3:40000 → 10.0.0.100:443");
+    assert_eq!(found.rows[0].detail, "tls h3.example");
+    assert_eq!(names(&summary, &Query { text: "example", count: 1, ..all(By::Server) }), ["h5.example"]);
+    assert_eq!(names(&summary, &all(By::Application)), ["tls"]);
+    summary.forget_before(5 * SECOND);
+    assert_eq!(summary.total().1, [Cell { at: 5, packets: 5, bytes: 500 }]);
+}
+
+#[test]
+fn groups_have_texts_that_tell_them_apart() {
+    let mut summary = summary(0, 1, 100);
+    let ping = record([1, 2], 0, [1, 1], 0);
+    let key =
+        RecordKey { protocol: 1, icmp_type_code: 0x0800, vlan: 5, tunnel: 9, source_port: 0, ..ping.key };
+    summary.add(&FlowRecord { key, ..ping.clone() });
+    let ends = ["2001:db8::1", "2001:db8::2"].map(|end| end.parse::<IpAddr>().unwrap());
+    let key = RecordKey { source: ends[0], destination: ends[1], protocol: 17, ..ping.key };
+    summary.add(&FlowRecord { key, ..ping.clone() });
+    let key = RecordKey { protocol: 47, source_port: 0, ..ping.key };
+    summary.add(&FlowRecord { key, ..ping });
+    let sorted = |by| {
+        let mut names = names(&summary, &all(by));
+        names.sort();
+        names
+    };
+    let flows = [
+        "icmp 10.0.0.1 → 10.0.0.2 type 8.0 vlan 5 tunnel 9",
+        "protocol 47 10.0.0.1 → 10.0.0.2",
+        "udp [2001:db8::1]:40000 → [2001:db8::2]:0",
+    ];
+    assert_eq!(sorted(By::Flow), flows);
+    assert_eq!(sorted(By::Port), ["icmp", "protocol 47", "udp 0"]);
+    assert_eq!(sorted(By::Application), ["icmp", "protocol 47", "unknown"]);
+    assert_eq!(sorted(By::Vlan), ["untagged", "vlan 5"]);
+    assert_eq!(sorted(By::Server), ["without a name"]);
+}
+
+#[test]
+fn a_full_list_keeps_the_largest_groups() {
+    let mut summary = summary(0, 1, 10);
+    for number in 0..200 {
+        summary.add(&record([number, 250], 443, [if number == 3 { 1000 } else { 1 }, 0], 0));
+    }
+    let ranked = summary.ranked(&all(By::Source));
+    assert_eq!((ranked.rows[0].name.as_str(), ranked.rows[0].sum.packets), ("10.0.0.3", 1000));
+    assert!(ranked.groups <= 10, "{}", ranked.groups);
+    assert!(ranked.lacking_bytes_max >= 100, "{}", ranked.lacking_bytes_max);
+    assert!(ranked.others.is_some_and(|others| others.sum.records >= 150));
+}
+
+proptest! {
+    /// Each property has all packets, whatever was joined or lengthened.
+    #[test]
+    fn sums_are_those_of_the_records(
+        flows in prop::collection::vec((0u8..40, 0u8..40, 1u16..9, 0u64..50, 0u64..50, 0u64..1_000_000), 1..120),
+        cell_ns in prop::sample::select(vec![0u64, 1_000_000, SECOND]),
+        intervals_max in 2u64..300,
+        groups_max in 2usize..60,
+    ) {
+        let mut summary = summary(cell_ns, intervals_max, groups_max);
+        let mut whole = Sum::default();
+        for (source, destination, port, forward, reverse, ms) in flows {
+            let packets = [forward.max(1), reverse];
+            let record = record([source, destination], port, packets, ms * 1_000_000);
+            whole += Sum::new(&record);
+            summary.add(&record);
+        }
+        let (total, cells) = summary.total();
+        prop_assert_eq!(total, whole);
+        let sum_of = |cells: &[Cell]| cells.iter().fold([0; 2], |sum, cell| [sum[0] + cell.packets, sum[1] + cell.bytes]);
+        let over_time = if cell_ns == 0 { [0; 2] } else { [whole.packets, whole.bytes] };
+        prop_assert_eq!(sum_of(cells), over_time);
+        if let (Some(first), Some(last)) = (cells.first(), cells.last()) {
+            prop_assert!(last.at - first.at < intervals_max);
+        }
+        for by in ALL {
+            let ranked = summary.ranked(&all(by));
+            let mut sum = ranked.others.clone().unwrap_or_default();
+            for row in &ranked.rows {
+                sum.sum += row.sum;
+                sum.cells.extend(&row.cells);
+            }
+            prop_assert!(ranked.rows.len() <= groups_max + 1);
+            if by == By::Host {
+                let both = whole.packets + whole.sent_packets;
+                prop_assert!(sum.sum.packets <= both + whole.received_packets);
+                prop_assert_eq!(sum.sum.sent_packets, whole.packets);
+                prop_assert_eq!(sum.sum.received_bytes, whole.bytes);
+                continue;
+            }
+            let turned = matches!(by, By::Destination | By::Port);
+            prop_assert_eq!(sum.sum, if turned { whole.turned() } else { whole }, "{:?}", by);
+            prop_assert_eq!(sum_of(&sum.cells), over_time, "{:?}", by);
+        }
+    }
+}
