@@ -18,12 +18,16 @@ const SCRIPT: &str = include_str!("page.js");
 const WIDTHS: [f64; 3] = [1100.0, 600.0, 356.0];
 /// The last heading of every page.
 const METHOD: &str = "How it was measured";
+/// The files beside a page.
+const BESIDE: &str = " Every number is in <code>result.json</code>, every picture as SVG beside this page.";
 
 /// A report.
 #[derive(Debug, Default)]
 pub struct Document {
     /// The command that wrote it.
     pub(super) maker: &'static str,
+    /// The page is the only file.
+    pub(super) is_alone: bool,
     /// Name of the plan.
     pub(super) name: String,
     pub(super) title: String,
@@ -93,6 +97,7 @@ impl Document {
     pub(super) fn html(&self) -> String {
         let (body, maker, title) = (self.html_body(), self.maker, escape(&self.heading()));
         let nonce = nonce(&body);
+        let beside = if self.is_alone { "" } else { BESIDE };
         // Only what carries the nonce may run or style, and nothing may be fetched: output of the tools is on this
         // page too.
         let policy = format!(
@@ -104,8 +109,7 @@ impl Document {
              <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n\
              <meta name=\"generator\" content=\"{maker}\">\n<title>{title}</title>\n\
              <style nonce=\"{nonce}\">\n{}{STYLE}</style>\n</head>\n<body>\n{body}\
-             <footer>Written by <b>{maker}</b>. Every number is in <code>result.json</code>, every picture \
-             as SVG beside this page.</footer>\n\
+             <footer>Written by <b>{maker}</b>.{beside}</footer>\n\
              <div id=\"tip\" hidden></div>\n<div id=\"live\" class=\"unseen\" aria-live=\"polite\"></div>\n\
              <script nonce=\"{nonce}\">\n{SCRIPT}</script>\n</body>\n</html>\n",
             palette::page_style()

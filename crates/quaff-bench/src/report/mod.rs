@@ -14,10 +14,12 @@ mod folder;
 mod palette;
 mod service;
 mod table;
+mod traffic;
 
 pub use document::{Brief, Document};
 pub use folder::{keep, read, write};
 pub use table::{Column, Row, Table};
+pub use traffic::{LINES_MAX, Traffic, TrafficPart};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;

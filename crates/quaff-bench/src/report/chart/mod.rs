@@ -57,7 +57,7 @@ pub(super) struct Drawn {
 const FILE_EDGE: f64 = 10.0;
 
 /// Sections with their charts, without the empty ones; numbers the charts in the order of the page.
-pub(super) fn sections<const N: usize>(all: [(&'static str, Vec<Chart>); N]) -> Vec<Section> {
+pub(super) fn sections(all: impl IntoIterator<Item = (&'static str, Vec<Chart>)>) -> Vec<Section> {
     let mut sections: Vec<Section> =
         all.into_iter().map(|(title, charts)| Section { title, charts }).collect();
     sections.retain(|section| !section.charts.is_empty());

@@ -1,0 +1,208 @@
+//! Sums of flows as a page: tables by property, with pictures over time. It sums nothing, and knows no flow.
+
+use super::chart::curves::{Curves, Line, Panel, Point};
+use super::chart::scale::{Scale, Unit};
+use super::chart::{Chart, Shape, sections};
+use super::document::Document;
+use super::table::Table;
+use quaff::format::{bits, pps};
+
+/// Traffic of files: its sums by several properties, and over time.
+#[derive(Debug, Default)]
+pub struct Traffic {
+    /// The command that makes the page.
+    pub maker: &'static str,
+    /// The files.
+    pub name: String,
+    pub title: String,
+    /// Times and sums.
+    pub byline: String,
+    pub findings: Vec<String>,
+    pub warnings: Vec<String>,
+    pub method: Vec<String>,
+    pub command: Vec<String>,
+    /// Length of an interval, s.
+    pub interval_s: f64,
+    /// The begin of each interval as text.
+    pub intervals: Vec<String>,
+    /// Bytes and packets of each interval.
+    pub bytes: Vec<u64>,
+    pub packets: Vec<u64>,
+    pub parts: Vec<TrafficPart>,
+}
+
+/// The sums of one property.
+#[derive(Debug, Default)]
+pub struct TrafficPart {
+    /// Its rows; its title is the heading. A row with a style has the line of that number.
+    pub table: Table,
+    pub heading: &'static str,
+    /// Names of the lines, and the bytes of each interval.
+    pub lines: Vec<(String, Vec<u64>)>,
+}
+
+/// Lines of a picture, so that each has a colour of its own.
+pub const LINES_MAX: usize = 8;
+
+/// Height of a panel, px.
+const HEIGHT: f64 = 190.0;
+const HEIGHT_SMALL: f64 = 110.0;
+
+impl Traffic {
+    /// The page: one file that loads nothing from a network.
+    pub fn page(self) -> String {
+        let charts = self.parts.iter().map(|part| (part.heading, vec![self.chart(part)]));
+        let all = [("Over time", vec![self.total()])].into_iter().chain(charts);
+        let sections = sections(all.filter(|_| !self.intervals.is_empty()));
+        let document = Document {
+            maker: self.maker,
+            is_alone: true,
+            name: self.name,
+            title: self.title,
+            byline: self.byline,
+            findings: self.findings,
+            warnings: self.warnings,
+            sections,
+            tables: self.parts.into_iter().map(|part| part.table).collect(),
+            method: self.method,
+            command: self.command,
+            ..Document::default()
+        };
+        document.html()
+    }
+
+    /// All packets.
+    fn total(&self) -> Chart {
+        let per_s = |counts: &[u64], factor: f64| -> Vec<f64> {
+            counts.iter().map(|count| *count as f64 * factor / self.interval_s).collect()
+        };
+        let bit_rates = self.line(0, "all", &per_s(&self.bytes, 8.0), bits);
+        let packet_rates = self.line(0, "all", &per_s(&self.packets, 1.0), pps);
+        let packets_unit = ["packets/s", "kpackets/s", "Mpackets/s", "Gpackets/s"];
+        let panels = vec![
+            panel("IP bytes, ", ["b/s", "kb/s", "Mb/s", "Gb/s"], HEIGHT, vec![bit_rates]),
+            panel("", packets_unit, HEIGHT_SMALL, vec![packet_rates]),
+        ];
+        self.curves("Over time", panels)
+    }
+
+    /// The largest groups of a property.
+    fn chart(&self, part: &TrafficPart) -> Chart {
+        let line = |(style, (name, bytes)): (usize, &(String, Vec<u64>))| {
+            let rates: Vec<f64> = bytes.iter().map(|bytes| *bytes as f64 * 8.0 / self.interval_s).collect();
+            self.line(style, name, &rates, bits)
+        };
+        let lines = part.lines.iter().take(LINES_MAX).enumerate().map(line).collect();
+        let panels = vec![panel("IP bytes, ", ["b/s", "kb/s", "Mb/s", "Gb/s"], HEIGHT, lines)];
+        self.curves(part.heading, panels)
+    }
+
+    /// A line through the middle of each interval.
+    fn line(&self, style: usize, name: &str, rates: &[f64], words: fn(f64) -> String) -> Line {
+        let point = |(column, rate): (usize, &f64)| Point {
+            column,
+            x: (column as f64 + 0.5) * self.interval_s / self.divide(),
+            y: *rate,
+            words: words(*rate),
+            ..Point::default()
+        };
+        Line { style, name: name.to_owned(), points: rates.iter().enumerate().map(point).collect() }
+    }
+
+    fn seconds(&self) -> f64 {
+        self.intervals.len() as f64 * self.interval_s
+    }
+
+    /// Seconds of the unit of the time axis.
+    fn divide(&self) -> f64 {
+        match self.seconds() {
+            s if s < 600.0 => 1.0,
+            s if s < 36_000.0 => 60.0,
+            _ => 3600.0,
+        }
+    }
+
+    fn curves(&self, title: &str, panels: Vec<Panel>) -> Chart {
+        let unit = match self.divide() {
+            1.0 => "seconds",
+            60.0 => "minutes",
+            _ => "hours",
+        };
+        let begin = self.intervals.first().cloned().unwrap_or_default();
+        let curves = Curves {
+            x_label: format!("{unit} since {begin}"),
+            x: Scale::up_to(self.seconds() / self.divide(), Unit::Number),
+            columns: self.intervals.clone(),
+            panels,
+            gaps: Vec::new(),
+            is_dense: true,
+        };
+        Chart::new(title, "", Shape::Curves(curves))
+    }
+}
+
+/// A panel whose axis has the unit that fits, each a thousand of the one before.
+fn panel(label: &str, units: [&str; 4], height: f64, mut lines: Vec<Line>) -> Panel {
+    let rates = || lines.iter().flat_map(|line| &line.points).map(|point| point.y);
+    let most = rates().fold(0.0, f64::max);
+    let unit =
+        (0..units.len() - 1).find(|unit| most < 1000f64.powi(*unit as i32 + 1)).unwrap_or(units.len() - 1);
+    let divide = 1000f64.powi(unit as i32);
+    lines.iter_mut().flat_map(|line| &mut line.points).for_each(|point| point.y /= divide);
+    Panel::new(format!("{label}{}", units[unit]), Scale::over(most / divide, Unit::Number), height, lines)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::{Column, Row};
+
+    fn traffic() -> Traffic {
+        let column = |head: &str, right| Column { group: String::new(), head: head.into(), right, rank: 0 };
+        let row = |style, name: &str, bytes: &str| Row {
+            style: Some(style),
+            is_total: false,
+            cells: vec![name.into(), bytes.into()],
+        };
+        let table = Table {
+            title: "Hosts".into(),
+            columns: vec![column("host", false), column("bytes", true)],
+            rows: vec![row(0, "10.0.0.1", "2 MB"), row(1, "<script>x</script>", "1 MB")],
+            ..Table::default()
+        };
+        let lines = vec![
+            ("10.0.0.1".into(), vec![1_000_000, 0, 1_000_000]),
+            ("<script>x</script>".into(), vec![0, 1_000_000, 0]),
+        ];
+        Traffic {
+            maker: "quaff flows report",
+            name: "a.pcap".into(),
+            title: "Traffic of a.pcap".into(),
+            interval_s: 1.0,
+            intervals: ["00:00:01", "00:00:02", "00:00:03"].map(String::from).to_vec(),
+            bytes: vec![1_000_000; 3],
+            packets: vec![10; 3],
+            parts: vec![TrafficPart { table, heading: "Hosts", lines }],
+            ..Traffic::default()
+        }
+    }
+
+    #[test]
+    fn the_page_has_tables_and_pictures_and_nothing_escapes() {
+        let page = traffic().page();
+        for part in
+            ["Traffic of a.pcap", "id=\"hosts\"", "8.00 Mb/s", "Mb/s", "packets/s", "seconds since 00:00:01"]
+        {
+            assert!(page.contains(part), "{part}");
+        }
+        assert!(!page.contains("<script>x") && !page.contains("result.json"), "{page}");
+        assert!(page.matches("<svg class=\"pic").count() >= 4, "two pictures at several widths");
+    }
+
+    #[test]
+    fn a_page_of_nothing_has_no_pictures() {
+        let page =
+            Traffic { intervals: Vec::new(), bytes: Vec::new(), packets: Vec::new(), ..traffic() }.page();
+        assert!(!page.contains("<svg class=\"pic") && page.contains("id=\"hosts\""));
+    }
+}
