@@ -9,6 +9,7 @@ mod exit;
 mod flags;
 mod folder;
 mod owner;
+mod screen;
 mod show;
 mod stored_result;
 mod terminal_table;

@@ -126,6 +126,11 @@ pub(crate) fn stdout_error() -> Option<String> {
     ))
 }
 
+/// Stdout for a screen: what is drawn on it is harmless because a cell of a screen holds no control character.
+pub(crate) fn screen() -> io::Stdout {
+    io::stdout()
+}
+
 /// Writes to stdout, and keeps the first error.
 pub(crate) fn out(write: impl FnOnce(&mut io::StdoutLock<'_>) -> io::Result<()>) {
     let mut stdout = io::stdout().lock();
@@ -255,7 +260,7 @@ pub(crate) fn joined(parts: &[Part]) -> String {
 }
 
 /// The parts in `room` characters: the least important ones are shortened or left out.
-fn fitted(parts: &[Part], room: usize) -> String {
+pub(crate) fn fitted(parts: &[Part], room: usize) -> String {
     let mut shown = parts.to_vec();
     let mut order: Vec<_> = (0..shown.len()).rev().collect();
     order.sort_by_key(|at| shown[*at].rank);

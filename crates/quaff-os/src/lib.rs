@@ -46,5 +46,5 @@ pub use nix::errno::Errno;
 pub use pipe::queued_bytes;
 pub use signal::{Signal, SignalInfo, Signals, is_ignored};
 pub use stop::{Reason, Stop};
-pub use terminal::{stderr_columns, terminal_columns, was_stdout_closed};
+pub use terminal::{enter_raw_mode, leave_raw_mode, stderr_columns, terminal_columns, was_stdout_closed};
 pub use wakeup::Wakeup;
