@@ -274,6 +274,26 @@ fn pages_have_the_fields_of_the_json() {
     compare_section("capture", "JSON of a dry run", &shown);
 }
 
+#[test]
+fn the_page_of_flows_has_the_fields_of_the_json() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let alone = || Command::new(QUAFF);
+    sample(
+        alone(),
+        "generate -w all.pcap --size 300 --flows 9 --pps 1k --count 3000",
+        dir.path(),
+        &mut BTreeSet::new(),
+    );
+    let mut shown = BTreeSet::new();
+    sample(alone(), "flows top --read all.pcap --once", dir.path(), &mut shown);
+    shown.insert("rows[].detail".to_owned());
+    compare_section("flows", "JSON of top", &shown);
+    let mut shown = BTreeSet::new();
+    sample(alone(), "flows report all.pcap --by flow,host", dir.path(), &mut shown);
+    shown.insert("by[].rows[].detail".to_owned());
+    compare_section("flows", "JSON of a report", &shown);
+}
+
 /// A file with drops at a packet, and with an end that is cut off.
 fn broken() -> Vec<u8> {
     let mut file = Vec::new();

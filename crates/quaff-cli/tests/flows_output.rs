@@ -1,4 +1,4 @@
-//! The outputs of `quaff flows` and `quaff nprobe`: none destroys a file, a failure is told, and no right is kept.
+//! The outputs of `quaff flows` and `quaff nprobe`: none destroys a file, a failure is reported, and no right is kept.
 
 #[path = "flows/made.rs"]
 mod made;
@@ -235,7 +235,7 @@ fn a_reader_that_stands_still_is_left_behind_at_the_end() {
     let text = String::from_utf8_lossy(&done.stderr);
     let ledger: Value = serde_json::from_slice(&std::fs::read(&ledger).expect("a ledger")).expect("JSON");
     assert_eq!((done.status.code(), &ledger["verdict"]), (Some(1), &"lossy".into()), "{ledger}");
-    assert!(text.contains("waiting for stdout, until nothing is taken for 10 s"), "{text}");
+    assert!(text.contains("until nothing is taken for 10 s"), "{text}");
     let missed = ledger["sinks"][0]["missed"].as_object().expect("reasons").values();
     let missed: u64 = missed.map(|reason| number(reason, "packets")).sum();
     let sent = number(&ledger["sinks"][0]["sent"], "packets");

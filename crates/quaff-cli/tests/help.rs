@@ -25,6 +25,8 @@ fn help_reads_as_it_did() {
         "pipe",
         "split",
         "flows",
+        "flows top",
+        "flows report",
         "nprobe",
         "bench",
         "bench capture",

@@ -16,7 +16,7 @@ const COLUMNS: [usize; 3] = [40, 80, 200];
 const ESCAPE: char = '\u{1b}';
 
 /// The screens: names and command lines. `a.pcapng` lost packets, `b.pcap` has 2,000 frames of a few conversations.
-const SCREENS: [(&str, &str); 12] = [
+const SCREENS: [(&str, &str); 14] = [
     ("info", "info a.pcapng"),
     ("info-of-files", "info a.pcapng b.pcap"),
     ("verify", "verify a.pcapng"),
@@ -27,6 +27,8 @@ const SCREENS: [(&str, &str); 12] = [
     ("capture-dry-run", "capture --read b.pcap --buffer 64M -w dry.pcapng --dry-run"),
     ("generate", "generate -w g.pcap --count 100 --pps 1k --flows 5"),
     ("replay", "replay -w r.pcap b.pcap"),
+    ("flows-top", "flows top --read b.pcap --by host --once --rows 3 -q"),
+    ("flows-report", "flows report b.pcap --by port,application --top 3 --over 1s -q"),
     ("bench-list", "bench list"),
     ("service-list", "service list"),
 ];

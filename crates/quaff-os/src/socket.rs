@@ -90,7 +90,7 @@ mod tests {
 
     /// "All arrived" would make its caller forget what it has to send again.
     #[test]
-    fn what_the_kernel_does_not_report_is_an_error() {
+    fn bytes_that_the_kernel_does_not_report_are_an_error() {
         let no_socket = std::fs::File::open("/dev/null").unwrap();
         assert!(unacknowledged_bytes(&no_socket).is_err());
         assert!(never_fragment(&no_socket, false).is_err());

@@ -108,7 +108,7 @@ impl SegmentLedger {
     }
 }
 
-/// What was ignored since an earlier moment.
+/// Packets that were ignored since an earlier moment.
 pub(crate) fn ignored_since(now: Ignored, before: Ignored) -> Ignored {
     let since = |now: Count, before: Count| Count {
         packets: now.packets.saturating_sub(before.packets),
@@ -121,7 +121,7 @@ pub(crate) fn ignored_since(now: Ignored, before: Ignored) -> Ignored {
     }
 }
 
-/// What was missed since an earlier moment.
+/// Records that were missed since an earlier moment.
 pub(crate) fn missed_since(now: FlowSum, before: FlowSum) -> FlowSum {
     FlowSum {
         records: now.records.saturating_sub(before.records),

@@ -87,7 +87,7 @@ fn added(outcomes: &[StoreOutcome]) -> (u64, u64, u64) {
     })
 }
 
-/// What the columns keep of a record.
+/// The record that the columns keep of another.
 fn kept(record: &FlowRecord, plan: ExtrasPlan) -> FlowRecord {
     let mut kept = record.clone();
     let us = |ns: u64| ns / 1000 * 1000;
@@ -326,7 +326,7 @@ fn a_file_is_never_replaced_and_the_loss_is_counted() {
     assert_eq!(left.len(), 1, "{left:?}");
 }
 
-/// What a crash leaves has no name of a segment, and the next run of the probe removes it, unless it is being written.
+/// The rest of a crash has no name of a segment, and the next run of the probe removes it, unless it is being written.
 #[test]
 fn the_rest_of_a_crash_is_no_segment_and_is_removed() {
     let dir = tempfile::tempdir().expect("a folder");

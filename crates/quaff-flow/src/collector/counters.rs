@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// thread was joined.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
-    /// What the queue took.
+    /// Records that the queue took.
     pub(super) given: Sum,
     pub(super) sent: Sum,
     pub(super) messages: AtomicU64,
@@ -186,7 +186,7 @@ impl Counters {
         counter.fetch_add(amount, Ordering::Relaxed);
     }
 
-    /// What the sink has missed so far.
+    /// Records that the sink has missed so far, by reason.
     pub(super) fn missed(&self) -> Missed {
         Missed {
             queue_full: self.missed_queue.get(),

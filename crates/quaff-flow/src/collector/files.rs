@@ -32,7 +32,7 @@ pub(super) struct FileSink {
     pub(super) out: Box<dyn Write + Send>,
     /// The file, as far as it is one: locked until the end, and synced then.
     pub(super) file: Option<File>,
-    /// What the file had before is gone: that is when the run has begun, not when it is opened.
+    /// The earlier contents of the file are gone: that is when the run has begun, not when it is opened.
     pub(super) is_emptied: bool,
     pub(super) shared: Arc<Shared>,
     pub(super) clock: ExportClock,

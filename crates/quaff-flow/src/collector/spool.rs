@@ -626,7 +626,7 @@ mod tests {
     /// In a folder that others may write to, a link in the place of a file leads nowhere, and a planted number ends no
     /// run.
     #[test]
-    fn what_others_put_into_the_folder_does_no_harm() {
+    fn files_of_others_in_the_folder_do_no_harm() {
         use std::os::unix::fs::{MetadataExt, symlink};
         let folder = tempfile::tempdir().unwrap();
         let victim = folder.path().join("victim");
@@ -651,7 +651,7 @@ mod tests {
 
     /// Messages that were on their way when the run ended are older than what the spool has.
     #[test]
-    fn what_was_on_its_way_comes_first() {
+    fn messages_on_their_way_come_first() {
         let folder = tempfile::tempdir().unwrap();
         let mut spool = open(folder.path(), "one", 1 << 30);
         (5..9).for_each(|n| assert!(spool.push(&message(n), &none).unwrap()));

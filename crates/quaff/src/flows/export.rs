@@ -45,7 +45,7 @@ pub(super) struct Exported {
 /// Waits at the end of a run as long as sinks take something: whoever reads an output may take their time.
 #[derive(Debug, Default)]
 struct Patience {
-    /// What the sinks had taken, and since when.
+    /// The number of [`taken`], and since when it has been that.
     last: Option<(u64, Instant)>,
 }
 
@@ -61,18 +61,18 @@ impl Patience {
         }
     }
 
-    /// What is left of the time.
+    /// The rest of the time.
     fn left(&self, now: Instant) -> Duration {
         self.last.map_or(END, |(_, since)| END.saturating_sub(now.saturating_duration_since(since)))
     }
 }
 
-/// A number that changes when sinks take something, or give up something themselves.
+/// A number that changes when sinks take something, or count something as missed.
 fn taken(sinks: &[SinkReport]) -> u64 {
     let of = |sink: &SinkReport| {
         let missed = sink.missed;
-        let given_up = missed.errors.records + missed.away.records + missed.spool.records;
-        sink.sent.records + sink.bytes + sink.spooled.records + given_up
+        let missed_records = missed.errors.records + missed.away.records + missed.spool.records;
+        sink.sent.records + sink.bytes + sink.spooled.records + missed_records
     };
     sinks.iter().map(of).fold(0, u64::wrapping_add)
 }
@@ -263,7 +263,7 @@ mod tests {
 
     #[test]
     fn a_sink_that_stands_still_keeps_only_what_its_queue_holds() {
-        let (go_on, blocked) = channel();
+        let (release, blocked) = channel();
         let sinks = vec![file("blocked", Box::new(Blocked(blocked))), file("other", Box::new(io::sink()))];
         let plan = SinksPlan {
             pressure: Pressure::Drop,
@@ -290,7 +290,7 @@ mod tests {
             }
         }
         assert!(empty.pop().is_ok_and(|list| list.is_empty() && list.capacity() >= LIST));
-        drop(go_on);
+        drop(release);
     }
 
     #[test]

@@ -48,7 +48,7 @@ pub struct FlowsPlan {
     pub is_round_robin: bool,
     /// Records that may wait for each sink.
     pub queue_records: usize,
-    /// What the caller writes beside the sinks, and stdout if a sink has it: none of them may be an input.
+    /// The outputs of the caller beside the sinks, and stdout if a sink has it: none of them may be an input.
     pub also_written: Vec<Output>,
     /// The process gives away its capabilities, and all paths and TCP ports but those that it needs, when all has
     /// started. For a process that does nothing else; `None` keeps them.
@@ -97,8 +97,8 @@ impl FlowsPlan {
         self.sinks.iter().filter_map(path).chain(self.also_written.clone()).collect()
     }
 
-    /// What the run needs after its start; sockets and files are open then. System calls are not restricted: collectors
-    /// over TCP are connected again.
+    /// The needs of the run after its start; sockets and files are open then. System calls are not restricted:
+    /// collectors over TCP are connected again.
     fn limits(&self, user: Option<User>) -> Limits {
         let is_path = |path: &&PathBuf| path.as_os_str() != "-";
         let read = self.input.read.iter().flat_map(|read| &read.files).filter(is_path).cloned();

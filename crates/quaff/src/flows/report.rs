@@ -133,8 +133,7 @@ pub(super) fn sum_up(
     end.reasons.notes.extend(sinks.iter().filter_map(unsuited_words));
     end.reasons.notes.extend(sinks.iter().filter_map(left_words));
     let (lanes, has_failed) = (end.lanes.clone(), end.failure.is_some());
-    let written = sum(&lanes, |lane| lane.packed);
-    let writer = WriterTally { written, ..WriterTally::default() };
+    let writer = WriterTally { written: sum(&lanes, |lane| lane.packed), ..WriterTally::default() };
     let (input, below_tap, reasons) = (end.input.clone(), end.below_tap.clone(), end.reasons.clone());
     // The sums of the lanes are those of any run; its verdict knows no meter.
     let run = end.ledger(&writer, 0, block_bytes, ended_by);
@@ -347,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_sink_missed_is_lost_and_what_a_reader_did_not_want_is_not() {
+    fn records_that_a_sink_missed_are_lost_unless_its_reader_left() {
         let missed = Missed { errors: flows(3), ..Missed::default() };
         let full = SinkReport { missed, failure: Some("full".into()), ..sink("a", 7) };
         let lossy = report(vec![full.clone()], false);

@@ -1,10 +1,10 @@
-//! Meters the flows of a lane, and hands their records to the exporter's thread in lists.
+//! Meters the flows of a lane, and passes their records to the exporter's thread in lists.
 //!
 //! The lane fills a list, and takes empty ones back from the exporter. A live lane never waits for it: when the queue
 //! of lists is full, a list is dropped and counted. A lane that reads files waits, so that the same files always give
-//! the same records; so does each lane at its end, when no more packets can be lost. While the queue is nearly full such
-//! a lane takes no packets; it waits here only for the records of flows that all end at once. What sinks do is not known
-//! here.
+//! the same records; so does each lane at its end, when no more packets can be lost. While the queue is nearly full
+//! such a lane takes no packets; it waits here only for the records of flows that all end at once. What sinks do is
+//! not known here.
 
 use super::{Now, Output, OutputTally};
 use crate::batch::{Frame, Memory};
@@ -453,7 +453,7 @@ pub(crate) mod tests {
         let mut frames = [Frame { time_ns: 1, len: 64, wire_len: 64, ..Frame::default() }; 3];
         let now = Now { steady_ns: 1, wall_ns: 1 };
         assert_eq!((meter.take(memory, &mut frames, now), meter.tally().taken), (0, 0));
-        // Nobody reads any more: records are counted as missed, and the lane goes on.
+        // The reader is gone: records are counted as missed, and the lane continues.
         drop((narrow, inlet));
         assert_eq!((meter.take(memory, &mut frames, now), meter.tally().taken), (3, 3));
     }

@@ -293,7 +293,8 @@ fn input_words(input: &InputTally) -> String {
 /// Sessions shown; the JSON has all.
 const SESSIONS_SHOWN: usize = 16;
 
-/// Tunnels that were removed. A missing number does not show where the packet was lost: `has_other_places` counted some.
+/// Tunnels that were removed. A missing number does not show where the packet was lost; `has_other_places`: others have
+/// counted some.
 pub(crate) fn decap_words(decap: &DecapTally, has_other_places: bool) -> String {
     let or_else = if has_other_places { ", or counted above" } else { "" };
     let mut text = format!("  {} tunnel headers removed\n", show::count(decap.stripped));

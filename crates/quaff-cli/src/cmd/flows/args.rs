@@ -1,19 +1,16 @@
 //! The arguments of `quaff flows`, and the plan they make.
 
+use super::input::{InputArgs, LaneArgs};
 use super::sinks::SinkArgs;
+use super::{Pulse, breakdown, top};
 use crate::show;
 use crate::units;
 use anyhow::bail;
 use quaff::flows::{self, FlowsPlan};
-use quaff::memory;
-use quaff::plan::{
-    DecapPlan, InnerPlan, InputPlan, InterfacePlan, ReadPlan, SNAPLEN_MAX, SandboxPlan, default_rings_bytes,
-};
-use quaff::source::interfaces_named;
+use quaff::plan::SandboxPlan;
 use quaff_file::write::Output;
 use quaff_flow::plan::{KeyPlan, MeterPlan, Sampling};
 use quaff_os::sandbox::User;
-use quaff_wire::tunnel::TunnelKinds;
 use std::hash::{BuildHasher, RandomState};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -33,62 +30,13 @@ use std::time::Duration;
 ///
 /// Exit status: 0 nothing was lost; 1 packets or records were lost, or an input file is damaged; 2 it failed.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(crate) struct Args {
-    /// Interface to meter; repeat it for more, each gets its own lane. A pattern such as 'eth*' stands for several,
-    /// and 'any' for all that are up
-    #[arg(
-        short,
-        long = "interface",
-        value_name = "IF",
-        required_unless_present = "read",
-        help_heading = "Input"
-    )]
-    interface: Vec<String>,
-    /// Read FILE instead of an interface; '-' is stdin; repeat it to read several in order
-    #[arg(
-        short,
-        long,
-        value_name = "FILE",
-        conflicts_with_all = ["interface", "no_promiscuous", "ring"],
-        help_heading = "Input"
-    )]
-    read: Vec<PathBuf>,
-    /// At the end of FILE, wait for more data until the file is renamed or removed
-    #[arg(long, requires = "read", help_heading = "Input")]
-    follow: bool,
-    /// After damage in FILE, search for the next plausible packet and continue
-    #[arg(long, requires = "read", help_heading = "Input")]
-    salvage: bool,
-    /// Do not put the interface into promiscuous mode
-    #[arg(short = 'p', long, help_heading = "Input")]
-    no_promiscuous: bool,
-    /// Stop after N packets, such as 1000 or 3M
-    #[arg(short, long, value_name = "N", value_parser = units::packets, help_heading = "Input")]
-    count: Option<u64>,
-    /// Stop after TIME, such as 30s, 5m or 2h
-    #[arg(short, long, value_name = "TIME", value_parser = units::duration, help_heading = "Input")]
-    pub(super) duration: Option<Duration>,
+    #[command(subcommand)]
+    pub(super) command: Option<FlowsCommand>,
 
-    /// Meter only packets that match a tcpdump expression; evaluated in the kernel for interfaces
-    #[arg(short, long, value_name = "EXPR", help_heading = "Filter")]
-    filter: Option<String>,
-    /// Bytes to look at of each packet; 0 is all [default: 256 of interfaces, all of files, with --decap, and for
-    /// names of applications]
-    #[arg(short, long, value_name = "BYTES", help_heading = "Filter")]
-    snaplen: Option<u32>,
-    /// Remove tunnel headers and meter the packets inside: auto, or a list of kinds as in 'quaff capture --decap'
-    #[arg(long, value_name = "KINDS", help_heading = "Filter")]
-    decap: Option<TunnelKinds>,
-    /// Remove at most N nested tunnels
-    #[arg(long, value_name = "N", default_value_t = 4, requires = "decap", value_parser = clap::value_parser!(u8).range(1..=16), help_heading = "Filter")]
-    decap_depth: u8,
-    /// Drop packets that are not in a tunnel
-    #[arg(long, requires = "decap", help_heading = "Filter")]
-    decap_only: bool,
-    /// Meter only packets that match a tcpdump expression after decapsulation
-    #[arg(long, value_name = "EXPR", requires = "decap", help_heading = "Filter")]
-    inner: Option<String>,
+    #[command(flatten)]
+    pub(super) input: InputArgs,
     /// Meter one packet of N: 1/N each N-th, ~1/N at random. Records count what was metered; the export has the N
     #[arg(long, value_name = "1/N", value_parser = sampling, help_heading = "Filter")]
     sample: Option<Sampling>,
@@ -119,12 +67,8 @@ pub(crate) struct Args {
     #[command(flatten)]
     pub(super) sinks: SinkArgs,
 
-    /// Size of the kernel's receive ring, per interface [default: 1/64 of free memory, 16M to 128M]
-    #[arg(long, value_name = "SIZE", value_parser = units::bytes, help_heading = "Performance")]
-    ring: Option<u64>,
-    /// Cores for the lanes, in the order of -i; the last one also serves further lanes
-    #[arg(long, value_name = "N[,N]", value_delimiter = ',', help_heading = "Performance")]
-    cpu: Vec<usize>,
+    #[command(flatten)]
+    lanes: LaneArgs,
 
     /// Become the user NAME once all is open; files belong to NAME [default after sudo: they belong to who called it]
     #[arg(long, value_name = "NAME", conflicts_with = "no_sandbox", help_heading = "Privileges")]
@@ -144,13 +88,22 @@ pub(crate) struct Args {
     pub(super) stats: Option<Duration>,
 }
 
+/// Commands that look at flows instead of exporting them.
+#[derive(Debug, clap::Subcommand)]
+pub(super) enum FlowsCommand {
+    Top(Box<top::Args>),
+    Report(breakdown::Args),
+}
+
 const EXAMPLES: &str = "\
 Examples:
   quaff flows -i eth0 -n udp://10.0.0.1:4739
   quaff flows -i eth0 -n udp://10.0.0.1:2055 -V 9 -T '%PROTOCOL %IN_BYTES'
   quaff flows --read day.pcapng --json flows.json --ledger -
   quaff flows -i eth0 --parquet /var/lib/flows --probe berlin-1
-  quaff flows --read day.pcapng --decap vxlan --csv - --idle 10s";
+  quaff flows --read day.pcapng --decap vxlan --csv - --idle 10s
+  quaff flows top -i eth0
+  quaff flows report day.pcapng --by host,application --over 1m";
 
 /// Fields of `--key`. Those of nProbe's `-p` that are always in the key are accepted.
 const KEYS: [&str; 8] = ["vlan", "mpls", "interface", "tos", "tunnel", "addresses", "ports", "protocol"];
@@ -165,7 +118,17 @@ const FLOWS_MAX: u64 = 1 << 30;
 impl Args {
     /// Meters interfaces, not files.
     pub(crate) fn is_live(&self) -> bool {
-        !self.interface.is_empty()
+        match &self.command {
+            None => self.input.is_live(),
+            Some(FlowsCommand::Top(args)) => args.is_live(),
+            Some(FlowsCommand::Report(_)) => false,
+        }
+    }
+
+    /// Output and end of the run.
+    pub(super) fn pulse(&self, has_line: bool) -> Pulse {
+        let Self { quiet, stats, .. } = *self;
+        Pulse { quiet, has_line, duration: self.input.duration, stats, counts_only: self.sinks.is_none() }
     }
 
     /// Records or the counters go to stdout.
@@ -180,7 +143,7 @@ impl Args {
         if files.flatten().filter(|path| path.as_os_str() == "-").count() > 1 {
             bail!("stdout can have one of --ledger and the files of records: name a file for the others");
         }
-        let (input, meter) = (self.input_plan()?, self.meter_plan()?);
+        let (input, meter) = (self.input.plan(&self.lanes, self.snaplen_live())?, self.meter_plan()?);
         let sinks = self.sinks.plan(&meter)?;
         let (is_round_robin, queue_records) = (self.sinks.round_robin, self.sinks.queue_records());
         let also_written = self.ledger.as_deref().into_iter().filter(|path| path.as_os_str() != "-");
@@ -202,44 +165,11 @@ impl Args {
         })
     }
 
-    fn input_plan(&self) -> anyhow::Result<InputPlan> {
-        let names = interfaces_named(&self.interface)?;
-        let ring_bytes = default_rings_bytes(memory::free_bytes(), names.len());
-        let cpu = |lane: usize| self.cpu.get(lane).or(self.cpu.last()).copied();
-        let interface = |(lane, name)| InterfacePlan { name, cpu: cpu(lane) };
-        let has_text = |text: &String| !text.trim().is_empty();
+    /// Bytes of a live packet that are looked at by default; 0 is all.
+    fn snaplen_live(&self) -> u32 {
         // What an application says of itself is beyond the headers.
         let extras = self.sinks.extras();
-        let looks_deep = self.decap.is_some() || extras.application || extras.payload_bytes > PAYLOAD_LIVE;
-        let is_part = self.is_live() && !looks_deep;
-        let snaplen = self.snaplen.unwrap_or(if is_part { SNAPLEN_LIVE } else { 0 });
-        Ok(InputPlan {
-            interfaces: names.into_iter().enumerate().map(interface).collect(),
-            read: (!self.read.is_empty()).then(|| ReadPlan {
-                files: self.read.clone(),
-                salvage: self.salvage,
-                follow: self.follow,
-                cpu: cpu(0),
-                ..ReadPlan::default()
-            }),
-            filter: self.filter.clone().filter(has_text),
-            decap: self.decap.map(|kinds| DecapPlan {
-                kinds,
-                depth: self.decap_depth,
-                only: self.decap_only,
-                switch_time: false,
-            }),
-            inner: self
-                .inner
-                .clone()
-                .filter(has_text)
-                .map(|expression| InnerPlan { expression, user: false }),
-            snaplen: if snaplen == 0 { SNAPLEN_MAX } else { snaplen },
-            promiscuous: !self.no_promiscuous,
-            ring_bytes: self.ring.map_or(ring_bytes, |bytes| bytes as usize),
-            count: self.count,
-            ..InputPlan::default()
-        })
+        if extras.application || extras.payload_bytes > PAYLOAD_LIVE { 0 } else { SNAPLEN_LIVE }
     }
 
     fn meter_plan(&self) -> anyhow::Result<MeterPlan> {
@@ -296,6 +226,7 @@ fn sampling(text: &str) -> Result<Sampling, String> {
 mod tests {
     use super::*;
     use crate::Command;
+    use quaff::plan::SNAPLEN_MAX;
     use std::ffi::OsString;
 
     fn plan(line: &str) -> anyhow::Result<FlowsPlan> {
@@ -328,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_template_asks_for_is_looked_at() {
+    fn packets_are_kept_as_far_as_the_fields_need_them() {
         let snaplen = |line: &str| plan(line).unwrap().input.snaplen;
         assert_eq!(snaplen("--read a"), SNAPLEN_MAX);
         assert_eq!(snaplen("-i lo"), SNAPLEN_LIVE);

@@ -1,12 +1,17 @@
-//! `quaff flows`: meters flows and exports them. It never meters or encodes itself.
+//! `quaff flows`: meters flows and exports them, or shows them. It never meters or encodes itself.
 
 mod args;
+mod breakdown;
 mod incidents;
+mod input;
 mod parquet;
 mod report;
 mod sinks;
+mod sums;
+mod top;
 
 pub(crate) use args::Args;
+use args::FlowsCommand;
 pub(crate) use sinks::{has_fields, unknown_fields};
 
 use crate::cmd::receiving::{self, Asked, LOOK_END, ReadProgress};
@@ -15,7 +20,7 @@ use crate::show::{self, LiveLine, message, say};
 use anyhow::ensure;
 use incidents::Incidents;
 use quaff::LaneGauges;
-use quaff::flows::Flows;
+use quaff::flows::{FlowReport, Flows, FlowsPlan};
 use quaff::plan::InputPlan;
 use quaff_flow::collector::SinkReport;
 use quaff_flow::ledger::FlowLedger;
@@ -67,9 +72,26 @@ pub(crate) struct Totals {
     pub(crate) bytes: u64,
 }
 
+/// Output and end of a run.
+#[derive(Debug, Clone, Copy, Default)]
+struct Pulse {
+    /// 1: only errors and "capturing", 2: only errors.
+    quiet: u8,
+    /// A progress line is drawn.
+    has_line: bool,
+    duration: Option<Duration>,
+    /// Interval of progress lines without a terminal.
+    stats: Option<Duration>,
+    /// There is no sink.
+    counts_only: bool,
+}
+
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
-    let has_line = std::io::stderr().is_terminal() && args.quiet == 0;
-    run_with(args, has_line, &mut |_| {})
+    match &args.command {
+        None => run_with(args, std::io::stderr().is_terminal() && args.quiet == 0, &mut |_| {}),
+        Some(FlowsCommand::Top(args)) => top::run(args),
+        Some(FlowsCommand::Report(args)) => breakdown::run(args),
+    }
 }
 
 /// Runs the meter for another command line too: `look` receives the progress. `has_line`: a progress line is drawn.
@@ -79,19 +101,30 @@ pub(crate) fn run_with(args: &Args, has_line: bool, look: &mut dyn FnMut(&Progre
     if let Some(note) = args.note(&plan.meter).filter(|_| args.quiet == 0) {
         message(&note);
     }
+    let Some(report) = meter(plan, args.pulse(has_line), look)? else { return Ok(Exit::Failed) };
+    report::print(&report, args)?;
+    Ok(report::exit(&report))
+}
+
+/// Meters until the end of the input, of the duration, or a signal. `None`: a signal ended the start.
+fn meter(
+    plan: FlowsPlan,
+    pulse: Pulse,
+    look: &mut dyn FnMut(&Progress),
+) -> anyhow::Result<Option<FlowReport>> {
+    let plan = plan.validate()?;
     let (signals, stop) = (receiving::signals(&[Signal::SIGUSR1])?, Stop::default());
     let input = plan.input.clone();
     let start = |stop| Flows::start(plan, stop);
     let started = receiving::start(&signals, &stop, start, |flows| drop(flows.finish()))?;
-    let Some(flows) = started else { return Ok(Exit::Failed) };
-    greet(args, &input, &flows);
-    watch((args, has_line), &input, &flows, (&signals, &stop), look)?;
+    let Some(flows) = started else { return Ok(None) };
+    greet(pulse, &input, &flows);
+    watch(pulse, &input, &flows, (&signals, &stop), look)?;
     let mut last = progress(&flows);
     let report = flows.finish();
     last.end(&report);
     look(&last);
-    report::print(&report, args)?;
-    Ok(report::exit(&report))
+    Ok(Some(report))
 }
 
 /// Refuses a stdout that records cannot go to: one that was closed, or a terminal for bytes.
@@ -103,14 +136,14 @@ fn check_stdout(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn greet(args: &Args, input: &InputPlan, flows: &Flows) {
-    if args.quiet == 0 {
+fn greet(pulse: Pulse, input: &InputPlan, flows: &Flows) {
+    if pulse.quiet == 0 {
         flows.notes.iter().for_each(|note| message(note));
-        if args.sinks.is_none() {
+        if pulse.counts_only {
             message("no collector and no file is named: flows are counted only");
         }
     }
-    if input.read.is_none() && args.quiet < 2 {
+    if input.read.is_none() && pulse.quiet < 2 {
         // Scripts wait for this word: from now on every packet is metered.
         say("capturing");
     }
@@ -118,7 +151,7 @@ fn greet(args: &Args, input: &InputPlan, flows: &Flows) {
 
 /// Waits for the end: a signal, the duration, or the meter itself.
 fn watch(
-    (args, has_line): (&Args, bool),
+    pulse: Pulse,
     input: &InputPlan,
     flows: &Flows,
     (signals, stop): (&Signals, &Stop),
@@ -128,17 +161,17 @@ fn watch(
     let ending = Wakeup::new()?;
     stop.wake(ending.clone());
     let (mut asked, read) = (Asked::default(), ReadProgress::new(input));
-    let live = LiveLine { is_live: has_line };
+    let live = LiveLine { is_live: pulse.has_line };
     let mut incidents = Incidents::default();
     let (mut line, mut drawn, mut printed) = (report::Line::new(read), started, started);
     while !flows.is_over() {
-        let left = args.duration.map_or(LOOK, |time| time.saturating_sub(started.elapsed()).min(LOOK));
+        let left = pulse.duration.map_or(LOOK, |time| time.saturating_sub(started.elapsed()).min(LOOK));
         let wait = if stop.raised() { LOOK_END } else { left };
         let heard = signals.next_or(&ending, wait)?.map(|heard| heard.signal);
         let now = progress(flows);
         look(&now);
         for incident in incidents.look(&flows.sinks(), stop.raised(), Instant::now()) {
-            if incident.is_severe || args.quiet == 0 {
+            if incident.is_severe || pulse.quiet == 0 {
                 live.draw("");
                 show::incident(&incident.words);
             }
@@ -153,10 +186,10 @@ fn watch(
             }
             _ => {}
         }
-        if !stop.raised() && args.duration.is_some_and(|duration| started.elapsed() >= duration) {
+        if !stop.raised() && pulse.duration.is_some_and(|duration| started.elapsed() >= duration) {
             stop.raise(Reason::Duration);
         }
-        if args.stats.is_some_and(|each| printed.elapsed() >= each) {
+        if pulse.stats.is_some_and(|each| printed.elapsed() >= each) {
             printed = Instant::now();
             live.print(&show::joined(&line.parts(flows, &now)));
         }

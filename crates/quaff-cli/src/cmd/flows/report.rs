@@ -96,7 +96,7 @@ pub(super) fn print(report: &FlowReport, args: &Args) -> anyhow::Result<()> {
     }
     match args.quiet {
         0 => show::say(words(report).trim_end()),
-        _ => why(report).iter().for_each(|words| show::message(words)),
+        _ => reasons(report),
     }
     Ok(())
 }
@@ -135,18 +135,7 @@ fn has_taken_nothing(report: &FlowReport) -> bool {
 }
 
 fn words(report: &FlowReport) -> String {
-    let mut text = format!(
-        "{} packets in {} flows, {} ignored, in {:.1} s",
-        show::count(report.packets_in_flows),
-        show::count(report.flows_exported),
-        show::count(report.packets_ignored),
-        report.seconds
-    );
-    text += match report.verdict {
-        Verdict::Lossless => ", none lost\n",
-        Verdict::Lossy => ", lossy\n",
-        Verdict::Unknown => ", unknown if lossless\n",
-    };
+    let mut text = headline(report);
     text += &lost_words(report);
     text += &ignored_words(report);
     text += &ended_words(report);
@@ -155,6 +144,42 @@ fn words(report: &FlowReport) -> String {
         text += &decap_words(decap, has_other_places);
     }
     report.sinks.iter().for_each(|sink| text += &sink_words(sink));
+    text + &remarks(report)
+}
+
+fn headline(report: &FlowReport) -> String {
+    let verdict = match report.verdict {
+        Verdict::Lossless => "none lost",
+        Verdict::Lossy => "lossy",
+        Verdict::Unknown => "unknown if lossless",
+    };
+    format!(
+        "{} packets in {} flows, {} ignored, in {:.1} s, {verdict}\n",
+        show::count(report.packets_in_flows),
+        show::count(report.flows_exported),
+        show::count(report.packets_ignored),
+        report.seconds
+    )
+}
+
+/// Prints the report of a run whose flows are shown elsewhere: its sums, what was lost or ignored, and remarks; of a
+/// quiet run the failure.
+pub(super) fn sum_up(report: &FlowReport, is_quiet: bool) {
+    let words = || headline(report) + &lost_words(report) + &ignored_words(report) + &remarks(report);
+    match is_quiet {
+        false => show::say(words().trim_end()),
+        true => reasons(report),
+    }
+}
+
+/// Prints the failure, or the reasons of a verdict: a status that is not 0 has its reason in words.
+fn reasons(report: &FlowReport) {
+    why(report).iter().for_each(|words| show::message(words));
+}
+
+/// Notes, damage of input files, and the failure.
+fn remarks(report: &FlowReport) -> String {
+    let mut text = String::new();
     let of_input = report.input.iter().flat_map(|input| &input.notes);
     for note in report.reasons.notes.iter().chain(of_input) {
         text += &format!("  {}\n", name(note));

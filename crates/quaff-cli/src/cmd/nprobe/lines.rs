@@ -11,7 +11,7 @@ pub(super) struct Counters {
     pub(super) bytes: u64,
     /// Flows given to the sinks, with their packets and bytes.
     pub(super) exported: Totals,
-    /// What sinks have sent, and missed, in records as each of them makes them.
+    /// Records that sinks have sent, and missed, as each of them makes them.
     pub(super) sent: Totals,
     pub(super) missed: Totals,
     /// Flows in the table, and places in it.

@@ -52,7 +52,7 @@ fn a_sink_that_panics_stops_neither_the_meter_nor_others() {
     assert_eq!(reports[1].sent.records, 20_000);
 }
 
-/// A wrong port of a collector, beside which files are read: the others go on after a while.
+/// A wrong port of a collector, beside which files are read: the others continue after a while.
 #[test]
 fn a_collector_that_is_away_does_not_stop_the_reading_of_files() {
     let (_port, address) = closed_port();

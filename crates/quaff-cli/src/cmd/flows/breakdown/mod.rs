@@ -1,0 +1,218 @@
+//! `quaff flows report`: the traffic of files by host, port, application and others, and over time. The meter makes the
+//! records, a summary their sums, and the report of benches the page.
+
+mod inputs;
+mod output;
+
+use super::sums::BY;
+use super::{Pulse, report};
+use crate::exit::Exit;
+use crate::show;
+use crate::units::{self, choice};
+use anyhow::{Context as _, bail, ensure};
+use inputs::Inputs;
+use output::Shown;
+use quaff::flows::{FlowReport, FlowsPlan};
+use quaff::plan::{DecapPlan, InputPlan, ReadPlan, SandboxPlan};
+use quaff_file::write::Output;
+use quaff_flow::collector::SinkPlan;
+use quaff_flow::plan::{ExtrasPlan, MeterPlan};
+use quaff_flow::summary::{By, Order, Query, Summary, SummaryPlan};
+use quaff_wire::tunnel::TunnelKinds;
+use std::io::IsTerminal as _;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// Report the traffic of files by host, port, application and others, and over time
+///
+/// Meters capture files as 'quaff flows --read' does, and sums the records: a table for each property of --by, JSON,
+/// or a page with pictures. Bytes are those of IP packets. A flow counts at both its hosts; a port is that of the
+/// service.
+///
+/// The packets of a record are spread evenly over its time. A long flow has a record each --active: a smaller value
+/// shows its changes better.
+///
+/// Exit status: 0 nothing was lost; 1 an input file is damaged or records losses; 2 it failed.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Capture files, and folders with such files; '-' is stdin
+    #[arg(required = true, value_name = "FILE|DIR")]
+    paths: Vec<PathBuf>,
+    /// After damage in a file, search for the next plausible packet and continue
+    #[arg(long, help_heading = "Input")]
+    salvage: bool,
+
+    /// Report only packets that match a tcpdump expression
+    #[arg(short, long, value_name = "EXPR", help_heading = "Filter")]
+    filter: Option<String>,
+    /// Remove tunnel headers: auto, or a list of kinds as in 'quaff capture --decap'
+    #[arg(long, value_name = "KINDS", help_heading = "Filter")]
+    decap: Option<TunnelKinds>,
+    /// Show only rows with TEXT in them, in upper or lower case
+    #[arg(
+        long = "match",
+        value_name = "TEXT",
+        default_value = "",
+        hide_default_value = true,
+        help_heading = "Filter"
+    )]
+    text: String,
+
+    /// A flow has a record each TIME while it lasts
+    #[arg(long, value_name = "TIME", default_value = "120s", value_parser = units::duration, help_heading = "Flows")]
+    active: Duration,
+    /// A flow without a packet for TIME ends
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = units::duration, help_heading = "Flows")]
+    idle: Duration,
+
+    /// Properties to sum by
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "host,port,application,protocol", value_parser = choice(BY), help_heading = "Report")]
+    by: Vec<By>,
+    /// Rows of each property
+    #[arg(long, value_name = "N", default_value_t = 10, help_heading = "Report")]
+    top: usize,
+    /// Show values of each TIME, such as 1s, 5m or 1h [default: in JSON and pages, so that there are 24 to 120 of them]
+    #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = "Report")]
+    over: Option<Duration>,
+    /// Print JSON instead of tables
+    #[arg(long, help_heading = "Report")]
+    json: bool,
+    /// Write a page with pictures to FILE instead of tables
+    #[arg(long, value_name = "FILE", help_heading = "Report")]
+    html: Option<PathBuf>,
+    /// Print neither progress nor the sums of the run
+    #[arg(short, long, help_heading = "Report")]
+    quiet: bool,
+
+    /// Keep the privileges and the paths that the run does not need after its start
+    #[arg(long, help_heading = "Privileges")]
+    no_sandbox: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  quaff flows report day.pcapng
+  quaff flows report /data --by host,server --over 1m
+  quaff flows report day.pcapng --by application --top 20 --json
+  quaff flows report day.pcapng --over 10s --html traffic.html";
+
+/// Most groups of a property.
+const GROUPS_MAX: usize = 1_000_000;
+/// Most intervals, with --over and without it.
+const INTERVALS_MAX: [u64; 2] = [10_000, 120];
+/// Shortest interval, ns.
+const INTERVAL_MIN_NS: u64 = 1_000_000;
+/// Records that may wait to be summed.
+const QUEUE_RECORDS: usize = 1 << 16;
+
+pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
+    let files = Inputs::find(&args.paths)?.captures()?;
+    let summary = Arc::new(Mutex::new(Summary::new(args.summary()?)));
+    let plan = args.plan(files.clone(), &summary);
+    let has_line = std::io::stderr().is_terminal() && !args.quiet;
+    let pulse = Pulse { quiet: u8::from(args.quiet), has_line, ..Pulse::default() };
+    let Some(report) = super::meter(plan, pulse, &mut |_| {})? else { return Ok(Exit::Failed) };
+    let summary = summary.lock().unwrap_or_else(PoisonError::into_inner);
+    check(&summary, &report)?;
+    let shown = Shown { files: &files, summary: &summary, report: &report, args };
+    if args.json {
+        shown.json()?;
+    }
+    if let Some(path) = &args.html {
+        std::fs::write(path, shown.page()).with_context(|| format!("write {}", path.display()))?;
+    }
+    if !args.json && args.html.is_none() {
+        show::print(shown.text().trim_end());
+    }
+    notes(args, &summary, &report);
+    Ok(report::exit(&report))
+}
+
+/// Every packet of a record is in the sums.
+fn check(summary: &Summary, report: &FlowReport) -> anyhow::Result<()> {
+    let (sum, _) = summary.total();
+    let (found, expected) = (
+        [sum.records, sum.packets, sum.bytes],
+        [report.flows_exported, report.packets_in_flows, report.bytes_in_flows],
+    );
+    // A run that was ended or has failed may have dropped records, and reports it.
+    if found != expected && report.lossless && report.failure.is_none() {
+        bail!(
+            "a defect of quaff: records, packets and bytes are {found:?} in the sums and {expected:?} in the ledger"
+        );
+    }
+    Ok(())
+}
+
+/// The sums of the run and remarks, on stderr.
+fn notes(args: &Args, summary: &Summary, report: &FlowReport) {
+    if let (Some(over), true) = (args.over, summary.cell_ns() > 0)
+        && over.as_nanos() != u128::from(summary.cell_ns())
+    {
+        let most = INTERVALS_MAX[0];
+        let length = quaff::format::span(summary.cell_ns() as f64 / 1e9);
+        show::message(&format!("values are of {length} each: a report has at most {most} intervals"));
+    }
+    report::sum_up(report, args.quiet);
+}
+
+impl Args {
+    /// Values over time are asked for.
+    fn has_values(&self) -> bool {
+        self.over.is_some() || self.json || self.html.is_some()
+    }
+
+    /// The properties, each once.
+    fn properties(&self) -> Vec<By> {
+        let mut all = Vec::new();
+        for by in &self.by {
+            if !all.contains(by) {
+                all.push(*by);
+            }
+        }
+        all
+    }
+
+    fn summary(&self) -> anyhow::Result<SummaryPlan> {
+        let over = self.over.map(|over| over.as_nanos() as u64);
+        ensure!(
+            over.is_none_or(|over_ns| over_ns >= INTERVAL_MIN_NS),
+            "--over: intervals are at least 1ms long"
+        );
+        let cell_ns = over.unwrap_or(if self.has_values() { INTERVAL_MIN_NS } else { 0 });
+        let intervals_max = INTERVALS_MAX[usize::from(over.is_none())];
+        Ok(SummaryPlan { by: self.properties(), cell_ns, intervals_max, groups_max: GROUPS_MAX })
+    }
+
+    fn plan(&self, files: Vec<PathBuf>, summary: &Arc<Mutex<Summary>>) -> FlowsPlan {
+        let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let application = self.by.iter().any(|by| matches!(by, By::Application | By::Server | By::Flow));
+        FlowsPlan {
+            input: InputPlan {
+                read: Some(ReadPlan { files, salvage: self.salvage, ..ReadPlan::default() }),
+                filter: self.filter.clone().filter(|text| !text.trim().is_empty()),
+                decap: self.decap.map(|kinds| DecapPlan { kinds, depth: 4, only: false, switch_time: false }),
+                ..InputPlan::files([])
+            },
+            meter: MeterPlan {
+                active_ns: ns(self.active),
+                idle_ns: ns(self.idle),
+                extras: ExtrasPlan { application, ..ExtrasPlan::default() },
+                ..MeterPlan::default()
+            },
+            sinks: vec![SinkPlan::Memory { name: "report".to_owned(), sink: Box::new(summary.clone()) }],
+            is_round_robin: false,
+            queue_records: QUEUE_RECORDS,
+            also_written: self.html.iter().cloned().map(Output::File).chain([Output::Stdout]).collect(),
+            sandbox: (!self.no_sandbox).then(SandboxPlan::default),
+            owner: None,
+        }
+    }
+
+    fn query(&self, by: By) -> Query<'_> {
+        let (order, count) = (Order::Bytes, self.top);
+        Query { by, order, is_reversed: false, text: &self.text, first: 0, count, at: None }
+    }
+}

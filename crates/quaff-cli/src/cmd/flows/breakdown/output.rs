@@ -1,0 +1,325 @@
+//! The outputs of a report: tables for a terminal, JSON, and the data of a page.
+
+use super::Args;
+use crate::cmd::flows::sums::{GroupsJson, Rates, SumJson, by_name, columns, dense, heading, together};
+use crate::show::{self, Stream, name};
+use crate::terminal_table;
+use quaff::flows::FlowReport;
+use quaff::format;
+use quaff::tally::Verdict;
+use quaff_bench::report::{Column, LINES_MAX, Row, Table, Traffic, TrafficPart};
+use quaff_flow::summary::{By, Cell, Ranked, Summary};
+use serde::Serialize;
+use std::path::PathBuf;
+
+/// Groups whose values over time are in a table.
+const SERIES: usize = 4;
+
+/// A summary on its way to a reader.
+pub(super) struct Shown<'a> {
+    pub(super) files: &'a [PathBuf],
+    pub(super) summary: &'a Summary,
+    pub(super) report: &'a FlowReport,
+    pub(super) args: &'a Args,
+}
+
+/// The JSON of a report.
+#[derive(Debug, Serialize)]
+struct ReportJson {
+    files: usize,
+    /// Times of the first and the last packet of a flow, ns since 1970.
+    first_ns: Option<u64>,
+    last_ns: Option<u64>,
+    seconds: f64,
+    /// Packets of the files, and of these the ignored ones.
+    packets: u64,
+    bytes: u64,
+    packets_ignored: u64,
+    bytes_ignored: u64,
+    verdict: Verdict,
+    /// The sums of all records.
+    total: SumJson,
+    over: OverJson,
+    by: Vec<GroupsJson>,
+}
+
+/// Values over time.
+#[derive(Debug, Serialize)]
+struct OverJson {
+    /// Length of an interval, ns.
+    interval_ns: u64,
+    /// The begin of the first interval, ns since 1970.
+    begin_ns: u64,
+    packets: Vec<u64>,
+    bytes: Vec<u64>,
+}
+
+impl Shown<'_> {
+    fn ranked(&self, by: By) -> Ranked {
+        self.summary.ranked(&self.args.query(by))
+    }
+
+    fn seconds(&self) -> f64 {
+        self.summary.span_ns().map_or(0.0, |[first, last]| (last - first) as f64 / 1e9)
+    }
+
+    fn rates(&self) -> Rates {
+        Rates::Mean(self.seconds())
+    }
+
+    /// The first and the last interval.
+    fn intervals(&self) -> Option<[u64; 2]> {
+        let cell_ns = self.summary.cell_ns();
+        self.summary.span_ns().filter(|_| cell_ns > 0).map(|span| span.map(|time_ns| time_ns / cell_ns))
+    }
+
+    pub(super) fn json(&self) -> anyhow::Result<()> {
+        let (report, intervals) = (self.report, self.intervals());
+        let (total, cells) = self.summary.total();
+        let values = |value: fn(&Cell) -> u64| {
+            intervals.map_or(Vec::new(), |intervals| dense(cells, intervals, value))
+        };
+        let groups = |by: By| GroupsJson::new(by, &self.ranked(by), self.rates(), intervals);
+        let interval_ns = self.summary.cell_ns();
+        show::json(
+            Stream::Stdout,
+            &ReportJson {
+                files: self.files.len(),
+                first_ns: self.summary.span_ns().map(|[first, _]| first),
+                last_ns: self.summary.span_ns().map(|[_, last]| last),
+                seconds: self.seconds(),
+                packets: report.packets,
+                bytes: report.bytes,
+                packets_ignored: report.packets_ignored,
+                bytes_ignored: report.bytes_ignored,
+                verdict: report.verdict,
+                total: total.into(),
+                over: OverJson {
+                    interval_ns,
+                    begin_ns: intervals.map_or(0, |[first, _]| first * interval_ns),
+                    packets: values(|cell| cell.packets),
+                    bytes: values(|cell| cell.bytes),
+                },
+                by: self.args.properties().into_iter().map(groups).collect(),
+            },
+        )
+    }
+
+    /// Tables for a terminal.
+    pub(super) fn text(&self) -> String {
+        let mut text = format!("{}\n", terminal_table::wrapped("", &self.headline()));
+        for by in self.args.properties() {
+            text += &format!(
+                "\n{}\n",
+                terminal_table::report_table(&unbroken(self.table(by, &self.ranked(by))), false)
+            );
+        }
+        if self.args.over.is_some() {
+            text += &format!("\n{}\n", terminal_table::report_table(&self.over_time(), false));
+        }
+        text
+    }
+
+    /// The files, their packets and their time in one line.
+    fn headline(&self) -> String {
+        let (sum, _) = self.summary.total();
+        let records = if sum.records > sum.flows {
+            format!(" in {} records", show::count(sum.records))
+        } else {
+            String::new()
+        };
+        let mut words = format!(
+            "{}: {} packets, {} in {} flows{records}",
+            self.name(),
+            show::count(sum.packets),
+            show::bytes(sum.bytes),
+            show::count(sum.flows)
+        );
+        if let Some([first_ns, _]) = self.summary.span_ns() {
+            words += &format!(", {} from {}", format::span(self.seconds()), time(first_ns));
+        }
+        words
+    }
+
+    /// The name of the file, or the number of files.
+    fn name(&self) -> String {
+        match self.files {
+            [file] => printable(&file.file_name().unwrap_or(file.as_os_str()).to_string_lossy()),
+            files => format!("{} files", files.len()),
+        }
+    }
+
+    /// The rows of a property. The largest ones have the style of their line in the picture.
+    fn table(&self, by: By, ranked: &Ranked) -> Table {
+        let columns = columns(by);
+        let row = |(at, row): (usize, &quaff_flow::summary::Row)| Row {
+            style: Some(at).filter(|at| *at < LINES_MAX),
+            is_total: at >= ranked.rows.len(),
+            cells: columns.iter().map(|column| printable(&(column.cell)(row, self.rates()))).collect(),
+        };
+        let head = |column: &super::super::sums::Column| Column {
+            group: String::new(),
+            head: column.head.to_owned(),
+            right: column.is_number(),
+            rank: column.rank,
+        };
+        Table {
+            title: heading(by).to_owned(),
+            note: self.note(by, ranked),
+            columns: columns.iter().map(head).collect(),
+            rows: ranked.rows.iter().chain(&ranked.others).enumerate().map(row).collect(),
+            ..Table::default()
+        }
+    }
+
+    /// The number of groups, and what a reader of the rows has to know.
+    fn note(&self, by: By, ranked: &Ranked) -> String {
+        let (shown, matching) = (ranked.rows.len(), ranked.matching);
+        let mut note = format!("{shown} of {}", show::count(matching as u64));
+        if ranked.matching < ranked.groups {
+            note += &format!(" that match, of {}", show::count(ranked.groups as u64));
+        }
+        if by == By::Host {
+            note += "; a flow counts at both its hosts";
+        }
+        if ranked.lacking_bytes_max > 0 {
+            note += &format!(
+                "; groups without a place are in the row of others, and rows may lack up to {}",
+                show::bytes(ranked.lacking_bytes_max)
+            );
+        }
+        note
+    }
+
+    /// Rates of each interval: of all packets, and of the largest groups of the first property.
+    fn over_time(&self) -> Table {
+        let (interval_s, Some(intervals)) = (self.interval_s(), self.intervals()) else {
+            return Table::default();
+        };
+        let (_, cells) = self.summary.total();
+        let by = self.args.properties().first().copied().unwrap_or(By::Host);
+        let ranked =
+            self.summary.ranked(&quaff_flow::summary::Query { count: SERIES, ..self.args.query(by) });
+        let series: Vec<_> =
+            ranked.rows.iter().map(|row| dense(&row.cells, intervals, |cell| cell.bytes)).collect();
+        let bytes = dense(cells, intervals, |cell| cell.bytes);
+        let packets = dense(cells, intervals, |cell| cell.packets);
+        let bits = |bytes: u64| show::bits(8.0 * bytes as f64 / interval_s);
+        let row = |at: usize| {
+            let time = time((intervals[0] + at as u64) * self.summary.cell_ns());
+            let all = [time, bits(bytes[at]), show::pps(packets[at] as f64 / interval_s)];
+            let cells = all.into_iter().chain(series.iter().map(|series| bits(series[at]))).collect();
+            Row { style: None, is_total: false, cells }
+        };
+        let column =
+            |head: &str, right, rank| Column { group: String::new(), head: printable(head), right, rank };
+        let all = [column("time", false, 0), column("b/s", true, 0), column("pkt/s", true, 1)];
+        let groups = ranked.rows.iter().map(|row| column(&row.name, true, 2));
+        Table {
+            title: "Over time".to_owned(),
+            note: format!("{} each; b/s of the largest by {}", format::span(interval_s), by_name(by)),
+            columns: all.into_iter().chain(groups).collect(),
+            rows: (0..bytes.len()).map(row).collect(),
+            ..Table::default()
+        }
+    }
+
+    fn interval_s(&self) -> f64 {
+        self.summary.cell_ns() as f64 / 1e9
+    }
+
+    /// The page.
+    pub(super) fn page(&self) -> String {
+        let intervals = self.intervals();
+        let (_, cells) = self.summary.total();
+        let values = |value: fn(&Cell) -> u64| {
+            intervals.map_or(Vec::new(), |intervals| dense(cells, intervals, value))
+        };
+        let begins =
+            intervals.map(|[first, last]| (first..=last).map(|at| time(at * self.summary.cell_ns())));
+        let traffic = Traffic {
+            maker: "quaff flows report",
+            name: self.name(),
+            title: format!("Traffic of {}", self.name()),
+            byline: self.headline(),
+            findings: self.findings(),
+            warnings: self.warnings(),
+            method: self.method(),
+            command: std::env::args().collect(),
+            interval_s: self.interval_s(),
+            intervals: begins.map_or(Vec::new(), Iterator::collect),
+            bytes: values(|cell| cell.bytes),
+            packets: values(|cell| cell.packets),
+            parts: self.args.properties().into_iter().map(|by| self.part(by)).collect(),
+        };
+        traffic.page()
+    }
+
+    fn part(&self, by: By) -> TrafficPart {
+        let ranked = self.ranked(by);
+        let lines = ranked.rows.iter().take(LINES_MAX).map(|row| {
+            let bytes = self.intervals().map_or(Vec::new(), |all| dense(&row.cells, all, |cell| cell.bytes));
+            (printable(&row.name), bytes)
+        });
+        TrafficPart { table: self.table(by, &ranked), heading: heading(by), lines: lines.collect() }
+    }
+
+    /// The largest group of each property, as a sentence.
+    fn findings(&self) -> Vec<String> {
+        let whole = self.summary.total().0.bytes;
+        let largest = |by: By| {
+            let ranked = self.ranked(by);
+            let row = ranked.rows.first().filter(|_| whole > 0)?;
+            let share = format::percent(row.sum.bytes as f64 / whole as f64);
+            Some(format!("The largest {} is {}: {share} of the bytes.", by_name(by), printable(&row.name)))
+        };
+        self.args.properties().into_iter().filter_map(largest).collect()
+    }
+
+    /// Losses and damage, as sentences.
+    fn warnings(&self) -> Vec<String> {
+        let report = self.report;
+        let damages = report.input.iter().flat_map(|input| &input.damages);
+        let damages =
+            damages.map(|damage| format!("Damaged: {damage}; the packets before it are in the sums."));
+        let reasons = report.reasons.lossy.iter().chain(&report.reasons.unknown).cloned();
+        damages.chain(reasons).collect()
+    }
+
+    fn method(&self) -> Vec<String> {
+        let ignored = self.report.packets_ignored;
+        vec![
+            format!(
+                "{} packets, of which {} are in no flow: without an IP header, or cut before the ports.",
+                show::count(self.report.packets),
+                show::count(ignored)
+            ),
+            "Bytes are those of IP packets by their own headers. Rates of rows are means over the whole time.".into(),
+            format!(
+                "The packets of a record are spread evenly over its time. A long flow has a record each {}.",
+                format::span(self.args.active.as_secs_f64())
+            ),
+        ]
+    }
+}
+
+/// The table with names in one line each, where there is room for them.
+fn unbroken(mut table: Table) -> Table {
+    for cell in table.rows.iter_mut().filter_map(|row| row.cells.first_mut()) {
+        *cell = together(cell);
+    }
+    table
+}
+
+fn printable(text: &str) -> String {
+    name(text).into_owned()
+}
+
+/// A time in UTC, to the second or the ms.
+fn time(ns: u64) -> String {
+    let Ok(time) = jiff::Timestamp::from_nanosecond(ns.into()) else { return format!("{ns} ns since 1970") };
+    match ns % 1_000_000_000 {
+        0 => format!("{time:.0}"),
+        _ => format!("{time:.3}"),
+    }
+}

@@ -1,0 +1,430 @@
+//! `quaff flows top`: the largest flows, hosts, ports and applications while packets arrive. Flows are metered in short
+//! pieces, so that rates are those of the last whole interval; the sums of the pieces are exact.
+
+mod draw;
+mod keys;
+#[cfg(test)]
+mod screens;
+mod view;
+
+use super::input::{InputArgs, LaneArgs};
+use super::report;
+use super::sums::{BY, GroupsJson, ORDERS, Rates, SumJson, columns, together};
+use super::{LOOK, Progress, Pulse, progress};
+use crate::cmd::receiving::{self, Asked, LOOK_END, ReadProgress};
+use crate::exit::Exit;
+use crate::screen::{DRAWING, ENDING, Keyboard, Pressed, Screen};
+use crate::show::{self, Part, Stream, message};
+use crate::terminal_table;
+use crate::units::{self, choice};
+use draw::Picture;
+use quaff::flows::{Flows, FlowsPlan};
+use quaff::plan::SandboxPlan;
+use quaff_file::write::Output;
+use quaff_flow::collector::SinkPlan;
+use quaff_flow::plan::{ExtrasPlan, MeterPlan};
+use quaff_flow::summary::{By, Order, Query, Ranked, Row, Summary, SummaryPlan};
+use quaff_os::clock::wall_ns;
+use quaff_os::{Reason, Signal, Signals, Stop, Wakeup};
+use serde::Serialize;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use view::{Effect, Extent, View};
+
+/// Show the largest flows, hosts, ports and applications while packets arrive
+///
+/// A table that is refreshed each --interval: sort it with s, choose another view with Tab, type a text after / to
+/// see only rows with it; ? lists all keys. Rates are those of the last whole interval, bytes and packets those since
+/// the start. Bytes are those of IP packets. A flow counts at both its hosts; a port is that of the service.
+///
+/// With --read, the flows of a file are shown, and rates are means from its first to its last packet.
+///
+/// --once meters for an interval, or to the end of a file, prints one table and ends.
+///
+/// Exit status: 0 nothing was lost; 1 packets were lost, or an input file is damaged; 2 it failed.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    input: InputArgs,
+
+    /// View to begin with
+    #[arg(long, value_name = "VIEW", default_value = "flow", value_parser = choice(BY), help_heading = "View")]
+    by: By,
+    /// Column to sort by
+    #[arg(long, value_name = "COLUMN", default_value = "rate", value_parser = choice(ORDERS), help_heading = "View")]
+    sort: Order,
+    /// Show the smallest rows first
+    #[arg(long, help_heading = "View")]
+    reverse: bool,
+    /// Show only rows with TEXT in them, in upper or lower case
+    #[arg(
+        long = "match",
+        value_name = "TEXT",
+        default_value = "",
+        hide_default_value = true,
+        help_heading = "View"
+    )]
+    text: String,
+    /// Refresh each TIME
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = units::duration, help_heading = "View")]
+    interval: Duration,
+
+    /// Print one table, and end: after --duration, or after --interval without it
+    #[arg(long, help_heading = "Report")]
+    once: bool,
+    /// Rows of that table
+    #[arg(long, value_name = "N", default_value_t = 20, requires = "once", help_heading = "Report")]
+    rows: usize,
+    /// Print it as JSON
+    #[arg(long, requires = "once", help_heading = "Report")]
+    json: bool,
+    /// Print nothing but the table and errors
+    #[arg(short, long, requires = "once", help_heading = "Report")]
+    quiet: bool,
+
+    #[command(flatten)]
+    lanes: LaneArgs,
+
+    /// Keep the privileges and the paths that the run does not need after its start
+    #[arg(long, help_heading = "Privileges")]
+    no_sandbox: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  quaff flows top -i eth0
+  quaff flows top -i eth0 --by host -f 'not port 22'
+  quaff flows top --read day.pcapng --by application --once
+  quaff flows top -i eth0 --once --duration 10s --json";
+
+/// Bytes of a live packet that are looked at: with the server name of a client's first packet.
+const SNAPLEN_LIVE: u32 = 1600;
+/// Longest piece of a flow. A shorter one is half an interval.
+const PIECE_MAX: Duration = Duration::from_secs(1);
+/// Shortest piece: each costs a record.
+const PIECE_MIN: Duration = Duration::from_millis(50);
+/// Most time from the end of a piece until its record is summed: the wait of an idle lane, its list, the exporter.
+const RECORD_DELAY: Duration = Duration::from_millis(500);
+/// Most groups of a view.
+const GROUPS_MAX: usize = 100_000;
+/// Records that may wait to be summed.
+const QUEUE_RECORDS: usize = 1 << 20;
+
+/// The summary that the meter's sink fills, and the screen reads.
+type Shared = Arc<Mutex<Summary>>;
+
+impl Args {
+    pub(super) fn is_live(&self) -> bool {
+        self.input.is_live()
+    }
+
+    fn view(&self) -> View {
+        View { is_reversed: self.reverse, ..View::new(self.by, self.sort, &self.text) }
+    }
+
+    /// Length of the pieces in which flows are metered.
+    fn piece(&self) -> Duration {
+        (self.interval / 2).clamp(PIECE_MIN, PIECE_MAX)
+    }
+
+    /// Rates are those of intervals: not of files, nor of a run that is one interval.
+    fn has_intervals(&self) -> bool {
+        self.is_live() && !self.once
+    }
+
+    fn summary(&self) -> Shared {
+        let cell_ns = if self.has_intervals() { self.interval.as_nanos() as u64 } else { 0 };
+        let by = BY.iter().map(|(_, by, _)| *by).collect();
+        let plan = SummaryPlan { by, cell_ns, intervals_max: u64::MAX, groups_max: GROUPS_MAX };
+        Arc::new(Mutex::new(Summary::new(plan)))
+    }
+
+    fn plan(&self, summary: &Shared) -> anyhow::Result<FlowsPlan> {
+        let default = MeterPlan::default();
+        let active_ns = if self.has_intervals() { self.piece().as_nanos() as u64 } else { default.active_ns };
+        Ok(FlowsPlan {
+            input: self.input.plan(&self.lanes, SNAPLEN_LIVE)?,
+            meter: MeterPlan {
+                active_ns,
+                extras: ExtrasPlan { application: true, ..ExtrasPlan::default() },
+                ..default
+            },
+            sinks: vec![SinkPlan::Memory { name: "top".to_owned(), sink: Box::new(summary.clone()) }],
+            is_round_robin: false,
+            queue_records: QUEUE_RECORDS,
+            also_written: vec![Output::Stdout],
+            sandbox: (!self.no_sandbox).then(SandboxPlan::default),
+            owner: None,
+        })
+    }
+}
+
+fn lock(summary: &Shared) -> MutexGuard<'_, Summary> {
+    summary.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
+    let summary = args.summary();
+    let plan = args.plan(&summary)?;
+    if args.once { once(args, plan, &summary) } else { live(args, plan, summary) }
+}
+
+/// The JSON of `--once`.
+#[derive(Debug, Serialize)]
+struct OnceJson {
+    /// The time of the rates.
+    seconds: f64,
+    total: SumJson,
+    #[serde(flatten)]
+    groups: GroupsJson,
+}
+
+/// Meters until the end, and prints the largest rows.
+fn once(args: &Args, plan: FlowsPlan, summary: &Shared) -> anyhow::Result<Exit> {
+    let interval = args.is_live().then_some(args.interval);
+    let duration = args.input.duration.or(interval);
+    let pulse = Pulse { quiet: 1 + u8::from(args.quiet), duration, ..Pulse::default() };
+    let Some(report) = super::meter(plan, pulse, &mut |_| {})? else { return Ok(Exit::Failed) };
+    let summary = lock(summary);
+    let seconds = if args.is_live() { report.seconds } else { mean_seconds(&summary) };
+    let view = args.view();
+    let ranked = summary.ranked(&Query { count: args.rows, ..query(&view, 0, None) });
+    let rates = Rates::Mean(seconds);
+    match args.json {
+        true => {
+            let groups = GroupsJson::new(view.by, &ranked, rates, None);
+            let total = summary.total().0.into();
+            show::json(Stream::Stdout, &OnceJson { seconds, total, groups })?;
+        }
+        false => show::print(&table(&view, &ranked, rates)),
+    }
+    report::sum_up(&report, args.quiet);
+    Ok(report::exit(&report))
+}
+
+/// The rows as a table.
+fn table(view: &View, ranked: &Ranked, rates: Rates) -> String {
+    let columns = columns(view.by);
+    let heads: Vec<_> = columns.iter().map(|column| (column.head, column.is_number(), column.rank)).collect();
+    let rows = ranked.rows.iter().chain(&ranked.others);
+    let cells = |row: &Row| -> Vec<String> {
+        let mut cells: Vec<_> = columns.iter().map(|column| (column.cell)(row, rates)).collect();
+        cells[0] = together(&cells[0]);
+        cells
+    };
+    terminal_table::ranked(&heads, rows.map(cells))
+}
+
+fn query(view: &View, page: usize, at: Option<u64>) -> Query<'_> {
+    let View { by, order, is_reversed, text, first, .. } = view;
+    Query { by: *by, order: *order, is_reversed: *is_reversed, text, first: *first, count: page, at }
+}
+
+/// Seconds from the first to the last packet.
+fn mean_seconds(summary: &Summary) -> f64 {
+    summary.span_ns().map_or(0.0, |[first, last]| (last - first) as f64 / 1e9)
+}
+
+/// Meters, and shows the rows on the terminal until the user quits.
+fn live(args: &Args, plan: FlowsPlan, summary: Shared) -> anyhow::Result<Exit> {
+    let keyboard = Keyboard::open()?;
+    let plan = plan.validate()?;
+    let extra: Vec<_> = ENDING.into_iter().chain(DRAWING).collect();
+    let (signals, stop) = (receiving::signals(&extra)?, Stop::default());
+    let read = ReadProgress::new(&plan.input);
+    let start = |stop| Flows::start(plan, stop);
+    let started = receiving::start(&signals, &stop, start, |flows| drop(flows.finish()))?;
+    let Some(flows) = started else { return Ok(Exit::Failed) };
+    let shown = Top::new(args, summary, flows, (keyboard, read)).map(|mut top| {
+        let shown = top.run(&signals);
+        // The terminal is restored before anything is printed.
+        drop(top.screen);
+        (top.flows, shown)
+    });
+    let (flows, shown) = shown?;
+    stop.raise(Reason::Signal);
+    let mut asked = Asked::default();
+    while !flows.is_over() {
+        let heard = signals.next(LOOK_END)?.map(|heard| heard.signal);
+        let is_end = |signal: &Signal| !DRAWING.contains(signal);
+        if heard.filter(is_end).is_some_and(|signal| asked.is_second(signal, &stop)) {
+            message("ended immediately");
+            show::close();
+            std::process::exit(2);
+        }
+    }
+    let report = flows.finish();
+    report::sum_up(&report, false);
+    shown?;
+    Ok(report::exit(&report))
+}
+
+/// A running top.
+struct Top<'a> {
+    args: &'a Args,
+    summary: Shared,
+    flows: Flows,
+    screen: Screen,
+    wakeup: Wakeup,
+    view: View,
+    read: ReadProgress,
+    begun: Instant,
+    /// The interval of the rates.
+    at: Option<u64>,
+    /// The rows that are shown, and the time of their rates.
+    ranked: Ranked,
+    rates: Rates,
+    extent: Extent,
+    /// The progress at the last refresh, the rates since the one before, and its time.
+    last: (Progress, Instant),
+    status: Vec<Part>,
+}
+
+impl<'a> Top<'a> {
+    fn new(
+        args: &'a Args,
+        summary: Shared,
+        flows: Flows,
+        (keyboard, read): (Keyboard, ReadProgress),
+    ) -> anyhow::Result<Self> {
+        let (wakeup, now) = (Wakeup::new()?, Instant::now());
+        let screen = Screen::open(keyboard, wakeup.clone())?;
+        Ok(Self {
+            args,
+            summary,
+            flows,
+            screen,
+            wakeup,
+            view: args.view(),
+            read,
+            begun: now,
+            at: None,
+            ranked: Ranked::default(),
+            rates: Rates::Mean(0.0),
+            extent: Extent::default(),
+            last: (Progress::default(), now),
+            status: Vec::new(),
+        })
+    }
+
+    /// Runs until a key or a signal ends it, or the duration.
+    fn run(&mut self, signals: &Signals) -> anyhow::Result<()> {
+        let mut refreshed: Option<Instant> = None;
+        loop {
+            let since = refreshed.map_or(self.args.interval, |refreshed| refreshed.elapsed());
+            if since >= self.args.interval {
+                refreshed = Some(Instant::now());
+                self.refresh();
+            }
+            self.draw()?;
+            let left = self.args.interval.saturating_sub(since).clamp(Duration::from_millis(1), LOOK);
+            let heard = signals.next_or(&self.wakeup, left)?.map(|heard| heard.signal);
+            self.wakeup.clear();
+            match heard {
+                None | Some(Signal::SIGWINCH) => {}
+                Some(Signal::SIGTSTP) => self.screen.suspend()?,
+                Some(Signal::SIGCONT) => self.screen.resume()?,
+                Some(_) => return Ok(()),
+            }
+            let is_late = self.args.input.duration.is_some_and(|duration| self.begun.elapsed() >= duration);
+            if is_late || !self.screen.is_open() || !self.press_keys()? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Takes the keys that were pressed; returns whether to continue.
+    fn press_keys(&mut self) -> anyhow::Result<bool> {
+        loop {
+            let bytes = match self.screen.pressed() {
+                Pressed::Bytes(bytes) => bytes,
+                Pressed::Nothing => return Ok(true),
+                Pressed::Closed => return Ok(false),
+            };
+            for key in keys::keys(&bytes) {
+                match self.view.press(key, self.extent) {
+                    Effect::Quit => return Ok(false),
+                    Effect::Suspend => self.screen.suspend()?,
+                    Effect::Nothing => {}
+                }
+            }
+            self.look();
+        }
+    }
+
+    /// Takes the sums of the next interval, unless paused.
+    fn refresh(&mut self) {
+        if self.view.is_paused {
+            return;
+        }
+        let now = progress(&self.flows);
+        self.status = self.status(&now);
+        self.last = (now, Instant::now());
+        self.at = self.args.has_intervals().then(|| shown_interval(self.args, wall_ns()));
+        if let Some(at) = self.at {
+            let mut summary = lock(&self.summary);
+            let begin_ns = at.saturating_mul(summary.cell_ns());
+            summary.forget_before(begin_ns);
+        }
+        self.look();
+    }
+
+    /// Takes the rows of the view.
+    fn look(&mut self) {
+        let summary = lock(&self.summary);
+        self.rates = match self.at {
+            Some(_) => Rates::Interval(self.args.interval.as_secs_f64()),
+            None => Rates::Mean(mean_seconds(&summary)),
+        };
+        self.ranked = summary.ranked(&query(&self.view, self.extent.page, self.at));
+        self.extent.rows = self.ranked.matching;
+    }
+
+    fn draw(&mut self) -> anyhow::Result<()> {
+        let Self { screen, view, status, ranked, rates, extent, .. } = self;
+        let mut page = extent.page;
+        screen.draw(|frame| {
+            page = draw::page(frame.area().height);
+            draw::draw(frame, &Picture { view, status, ranked, rates: *rates });
+        })?;
+        if page != extent.page {
+            extent.page = page;
+            self.look();
+            return self.draw();
+        }
+        Ok(())
+    }
+
+    /// The status line: the input, rates of all packets, flows in the table, losses.
+    fn status(&self, now: &Progress) -> Vec<Part> {
+        let (last, at) = &self.last;
+        let seconds = at.elapsed().as_secs_f64().max(1e-3);
+        let rate = |now: u64, last: u64| now.saturating_sub(last) as f64 / seconds;
+        let bits = show::bits(8.0 * rate(now.bytes, last.bytes));
+        let pps = show::pps(rate(now.packets, last.packets));
+        let input_bytes = self.flows.lanes.iter().map(|lane| lane.input_bytes.get()).sum();
+        let of_input =
+            if self.flows.is_over() { Part::new("read", "", 5) } else { self.read.part(input_bytes) };
+        let of_input = if self.args.is_live() { Part::new("", "", 0) } else { of_input };
+        let missed = match now.missed.flows {
+            0 => String::new(),
+            records => format!("missed {} records", show::count(records)),
+        };
+        vec![
+            Part::new(show::name(&self.args.input.names()), "", 1),
+            of_input,
+            Part::new(format!("{bits} {pps}"), bits, 4),
+            Part::new(format!("{} flows", show::count(now.active)), "", 2),
+            Part::new(format!("lost {}", show::count(now.dropped)), "", 3),
+            Part::new(missed, "", 3),
+        ]
+    }
+}
+
+/// The last interval of which all pieces have been summed.
+fn shown_interval(args: &Args, now_ns: u64) -> u64 {
+    let delay_ns = (args.piece() + RECORD_DELAY).as_nanos() as u64;
+    let interval_ns = args.interval.as_nanos().max(1) as u64;
+    (now_ns.saturating_sub(delay_ns) / interval_ns).saturating_sub(1)
+}
