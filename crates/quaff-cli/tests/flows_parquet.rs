@@ -271,6 +271,7 @@ fn columns_that_no_template_asks_for_have_no_values() {
 
 #[test]
 #[ignore = "interop: `make interop` installs the readers"]
+#[allow(clippy::print_stderr, reason = "`make interop` lists the engines")]
 fn interop_each_engine_reads_the_rows_of_the_json() {
     let test = "interop_each_engine_reads_the_rows_of_the_json";
     let python = python(test, "interop").expect("the readers: scripts/readers interop");
