@@ -12,8 +12,10 @@ use quaff_flow::export::{
     TemplateError, Timeouts, Version,
 };
 use quaff_flow::plan::{ExtrasPlan, MeterPlan};
+use std::fs::File;
 use std::io;
 use std::net::IpAddr;
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -177,7 +179,7 @@ impl SinkArgs {
         for (path, kind) in kinds {
             let Some(path) = path else { continue };
             let target = match path.as_os_str() == "-" {
-                true => Target::Writer("stdout".into(), Box::new(io::stdout())),
+                true => Target::Writer("stdout".into(), Box::new(stdout()?)),
                 false => Target::Path(path.clone()),
             };
             sinks.push(SinkPlan::File { target, kind, scene: scene.clone() });
@@ -254,6 +256,11 @@ impl SinkArgs {
             ..Scene::default()
         })
     }
+}
+
+/// The stream of stdout without the lock that all of this process share: a sink that stands still would keep it.
+fn stdout() -> anyhow::Result<File> {
+    Ok(io::stdout().as_fd().try_clone_to_owned().context("duplicate stdout")?.into())
 }
 
 /// The table of AS numbers in a file.
