@@ -12,9 +12,41 @@ use std::collections::{HashMap, VecDeque};
 /// sender uses the 65,536 ids of IPv4 again soon after.
 pub(crate) const WAIT_NS: u64 = 1_000_000_000;
 /// Most later fragments that are held.
-pub(crate) const HELD_MAX: usize = 4096;
+const HELD_MAX: usize = 4096;
 /// Most first fragments whose ports are known.
-pub(crate) const KNOWN_MAX: usize = 16_384;
+const KNOWN_MAX: usize = 16_384;
+
+/// Limits of both memories, powers of two.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FragmentLimits {
+    held_max: usize,
+    known_max: usize,
+}
+
+impl FragmentLimits {
+    /// The limits that need at most `bytes`: [`HELD_MAX`] and [`KNOWN_MAX`], or the same part of both, at least one.
+    pub(crate) fn within(bytes: u64) -> Self {
+        let parts = (0..=HELD_MAX.ilog2())
+            .map(|halved| Self { held_max: HELD_MAX >> halved, known_max: KNOWN_MAX >> halved });
+        let least = Self { held_max: 1, known_max: KNOWN_MAX / HELD_MAX };
+        parts.into_iter().find(|limits| limits.memory_bytes() <= bytes).unwrap_or(least)
+    }
+
+    /// Bytes of memory with these limits.
+    pub(crate) fn memory_bytes(self) -> u64 {
+        let lists = self.held_max * size_of::<Place>() + self.known_max * size_of::<(Datagram, u64)>();
+        // A byte of each bucket is a tag.
+        let maps = buckets(self.held_max) * (size_of::<(Datagram, Chain)>() + 1)
+            + buckets(self.known_max) * (size_of::<(Datagram, (FirstFragment, u64))>() + 1);
+        (lists + maps) as u64
+    }
+}
+
+/// Buckets of a map that has so many entries and never grows: one in which more than half of the places are free
+/// removes the traces of old entries where it is, and seven of eight buckets may be full.
+fn buckets(entries: usize) -> usize {
+    (2 * entries * 8 / 7).next_power_of_two().max(8)
+}
 
 /// A datagram, with its VLAN id and tunnel, since addresses may occur in several networks.
 pub(crate) type Datagram = (DatagramId, u16, u32);
@@ -35,26 +67,71 @@ pub(crate) struct Held {
     pub(crate) datagram: Datagram,
 }
 
+/// A place in the list of held fragments.
+#[derive(Debug)]
+struct Place {
+    /// The time at which the wait ends, ns.
+    due_ns: u64,
+    /// `None` once it was released.
+    held: Option<Held>,
+    /// The number of the place of the next fragment of the same datagram.
+    next: Option<u64>,
+}
+
+/// The numbers of the first and the last place of the held fragments of a datagram.
+type Chain = (u64, u64);
+
 /// First fragments by datagram, and later ones that wait.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Fragments {
+    limits: FragmentLimits,
     known: HashMap<Datagram, (FirstFragment, u64)>,
     /// Known datagrams and their times, oldest first; an entry may be stale.
     known_order: VecDeque<(Datagram, u64)>,
-    /// Held fragments and the times at which their wait ends, oldest first; empty places were released.
-    held: VecDeque<(u64, Option<Held>)>,
+    /// Held fragments, oldest first.
+    held: VecDeque<Place>,
     /// Number of the first place of `held`.
     base: u64,
-    /// Places of the held fragments of a datagram.
-    places: HashMap<Datagram, VecDeque<u64>>,
+    /// Datagrams of which fragments are held.
+    chains: HashMap<Datagram, Chain>,
     count: Count,
 }
 
 impl Fragments {
+    /// Has no memory before the first fragment.
+    pub(crate) fn new(limits: FragmentLimits) -> Self {
+        Self {
+            limits,
+            known: HashMap::new(),
+            known_order: VecDeque::new(),
+            held: VecDeque::new(),
+            base: 0,
+            chains: HashMap::new(),
+            count: Count::default(),
+        }
+    }
+
+    /// Bytes of memory.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        if self.held.capacity() == 0 { 0 } else { self.limits.memory_bytes() }
+    }
+
+    /// Has the whole memory from the first fragment on, so that nothing grows beyond it.
+    fn allocate(&mut self) {
+        if self.held.capacity() == 0 {
+            let FragmentLimits { held_max, known_max } = self.limits;
+            self.held.reserve_exact(held_max);
+            self.known_order.reserve_exact(known_max);
+            self.chains.reserve(2 * held_max);
+            self.known.reserve(2 * known_max);
+        }
+    }
+
     /// Notes a first fragment, and releases the later ones that were held for it.
     pub(crate) fn first(&mut self, datagram: Datagram, first: FirstFragment, now_ns: u64) -> Vec<Held> {
+        self.allocate();
         while let Some((oldest, since_ns)) = self.known_order.front().copied() {
-            if self.known_order.len() < KNOWN_MAX && now_ns.saturating_sub(since_ns) < WAIT_NS {
+            if self.known_order.len() < self.limits.known_max && now_ns.saturating_sub(since_ns) < WAIT_NS {
                 break;
             }
             self.known_order.pop_front();
@@ -64,8 +141,12 @@ impl Fragments {
         }
         self.known.insert(datagram, (first, now_ns));
         self.known_order.push_back((datagram, now_ns));
-        let places = self.places.remove(&datagram).unwrap_or_default();
-        let released: Vec<Held> = places.into_iter().filter_map(|place| self.take(place)).collect();
+        let mut released = Vec::new();
+        let mut next = self.chains.remove(&datagram).map(|(oldest, _)| oldest);
+        while let Some((held, after)) = next.and_then(|place| self.take(place)) {
+            released.push(held);
+            next = after;
+        }
         self.trim();
         released
     }
@@ -78,16 +159,23 @@ impl Fragments {
 
     /// Holds a later fragment; returns the oldest one if there are too many.
     pub(crate) fn hold(&mut self, fragment: Held, now_ns: u64) -> Option<Held> {
+        self.allocate();
+        let oldest = if self.held.len() < self.limits.held_max { None } else { self.pop() };
         self.count.add(fragment.packet.ip_bytes.into());
-        let place = self.base + self.held.len() as u64;
-        self.places.entry(fragment.datagram).or_default().push_back(place);
-        self.held.push_back((now_ns.saturating_add(WAIT_NS), Some(fragment)));
-        if self.held.len() > HELD_MAX { self.pop() } else { None }
+        let number = self.base + self.held.len() as u64;
+        let chain = self.chains.entry(fragment.datagram).or_insert((number, number));
+        let before = std::mem::replace(&mut chain.1, number);
+        if let Some(before) = before.checked_sub(self.base).filter(|_| before != number) {
+            self.held[before as usize].next = Some(number);
+        }
+        let due_ns = now_ns.saturating_add(WAIT_NS);
+        self.held.push_back(Place { due_ns, held: Some(fragment), next: None });
+        oldest
     }
 
     /// The time at which the next wait ends, ns; `u64::MAX` without one.
     pub(crate) fn next_due_ns(&self) -> u64 {
-        self.held.front().map_or(u64::MAX, |(due_ns, _)| *due_ns)
+        self.held.front().map_or(u64::MAX, |place| place.due_ns)
     }
 
     /// Takes the oldest fragment, if its wait has ended.
@@ -97,14 +185,11 @@ impl Fragments {
 
     /// Takes the oldest fragment.
     pub(crate) fn pop(&mut self) -> Option<Held> {
-        let place = self.base;
-        let held = self.take(place)?;
-        if let Some(places) = self.places.get_mut(&held.datagram) {
-            // The oldest of all is the oldest of its datagram.
-            places.pop_front();
-            if places.is_empty() {
-                self.places.remove(&held.datagram);
-            }
+        // The oldest of all is the oldest of its datagram.
+        let (held, next) = self.take(self.base)?;
+        match (next, self.chains.get_mut(&held.datagram)) {
+            (Some(next), Some(chain)) => chain.0 = next,
+            _ => drop(self.chains.remove(&held.datagram)),
         }
         self.trim();
         Some(held)
@@ -121,17 +206,19 @@ impl Fragments {
         self.count
     }
 
-    fn take(&mut self, place: u64) -> Option<Held> {
-        let at = place.checked_sub(self.base)? as usize;
-        let held = self.held.get_mut(at)?.1.take()?;
+    /// Takes the fragment of a place; returns the place after it in its chain, too.
+    fn take(&mut self, number: u64) -> Option<(Held, Option<u64>)> {
+        let at = number.checked_sub(self.base)? as usize;
+        let place = self.held.get_mut(at)?;
+        let held = place.held.take()?;
         self.count.packets -= 1;
         self.count.bytes -= u64::from(held.packet.ip_bytes);
-        Some(held)
+        Some((held, place.next))
     }
 
     /// Drops empty places at the front, so that the first one is of a fragment.
     fn trim(&mut self) {
-        while self.held.front().is_some_and(|(_, held)| held.is_none()) {
+        while self.held.front().is_some_and(|place| place.held.is_none()) {
             self.held.pop_front();
             self.base += 1;
         }
@@ -169,7 +256,7 @@ mod tests {
 
     #[test]
     fn later_fragments_wait_for_their_first_and_then_know_it() {
-        let mut fragments = Fragments::default();
+        let mut fragments = Fragments::new(FragmentLimits::within(u64::MAX));
         assert!(fragments.hold(held(1, 5), 5).is_none() && fragments.hold(held(2, 6), 6).is_none());
         assert!(fragments.hold(held(1, 7), 7).is_none());
         assert_eq!(fragments.count(), Count { packets: 3, bytes: 300 });
@@ -181,22 +268,51 @@ mod tests {
         assert!(fragments.pop_due(5 + WAIT_NS).is_none());
         assert_eq!(fragments.pop_due(6 + WAIT_NS).unwrap().time_ns, 6);
         assert_eq!((fragments.count(), fragments.next_due_ns()), (Count::default(), u64::MAX));
-        assert!(fragments.places.is_empty());
+        assert!(fragments.chains.is_empty());
     }
 
     #[test]
     fn both_memories_are_bounded_and_the_oldest_leaves() {
-        let mut fragments = Fragments::default();
+        let mut fragments = Fragments::new(FragmentLimits::within(u64::MAX));
         let released: Vec<u64> = (0..3 * HELD_MAX as u64)
             .filter_map(|at| fragments.hold(held(at as u32, at), 0))
             .map(|held| held.time_ns)
             .collect();
         assert!(released.iter().copied().eq(0..2 * HELD_MAX as u64));
-        assert!(fragments.held.len() <= HELD_MAX && fragments.places.len() <= HELD_MAX);
+        assert!(fragments.held.len() <= HELD_MAX && fragments.chains.len() <= HELD_MAX);
         for id in 0..3 * KNOWN_MAX as u32 {
             fragments.first(datagram(id + 1_000_000), FIRST, 0);
         }
         assert!(fragments.known.len() <= KNOWN_MAX && fragments.known_order.len() <= KNOWN_MAX);
         assert!(fragments.known(&datagram(1_000_000 + 3 * KNOWN_MAX as u32 - 1), 0).is_some());
+    }
+
+    #[test]
+    fn memory_is_what_the_limits_say_whatever_comes() {
+        assert_eq!(
+            FragmentLimits::within(u64::MAX),
+            FragmentLimits { held_max: HELD_MAX, known_max: KNOWN_MAX }
+        );
+        for bytes in [0, 100_000, 1 << 20, u64::MAX] {
+            let limits = FragmentLimits::within(bytes);
+            let FragmentLimits { held_max, known_max } = limits;
+            assert!(limits.memory_bytes() <= bytes.max(4096), "{limits:?}: {} bytes", limits.memory_bytes());
+            let mut fragments = Fragments::new(limits);
+            assert_eq!(fragments.memory_bytes(), 0);
+            // Few datagrams of many fragments and many of few, and firsts in between.
+            for number in 0..6 * known_max as u32 {
+                let id = if number / 1000 % 2 == 0 { number } else { number % 7 };
+                fragments.hold(held(id, 0), 0);
+                fragments.first(datagram(if number % 3 == 0 { id } else { number + 5_000_000 }), FIRST, 0);
+            }
+            assert_eq!(fragments.memory_bytes(), limits.memory_bytes());
+            assert_eq!((fragments.held.capacity(), fragments.known_order.capacity()), (held_max, known_max));
+            assert!(fragments.known.len() <= known_max && fragments.chains.len() <= held_max);
+            for (capacity, entries) in
+                [(fragments.chains.capacity(), held_max), (fragments.known.capacity(), known_max)]
+            {
+                assert!(capacity < buckets(entries), "{capacity} places for {entries}");
+            }
+        }
     }
 }

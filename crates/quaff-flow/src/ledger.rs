@@ -69,7 +69,7 @@ pub struct FlowLedger {
     pub fragments_unmatched: u64,
     /// Most cache lines of the index that one packet needed.
     pub probes_max: u64,
-    /// Bytes of memory of the table, and the most that the plan allows it.
+    /// Bytes of memory of the table and of fragments, and the most that the plan allows them.
     pub memory_bytes: u64,
     pub memory_bytes_max: u64,
 }

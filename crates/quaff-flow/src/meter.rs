@@ -28,7 +28,7 @@ mod evict;
 mod tests;
 
 use crate::extras::{Body, ExtrasTable};
-use crate::fragments::{FirstFragment, Fragments, Held};
+use crate::fragments::{FirstFragment, FragmentLimits, Fragments, Held};
 use crate::headers::{Headers, read};
 use crate::key::Keys;
 use crate::ledger::FlowLedger;
@@ -45,6 +45,33 @@ use quaff_wire::flow::{FlowPacket, NoFlow};
 const BATCH: usize = 64;
 /// Records that are given to a sink at a time.
 const RECORDS: usize = 256;
+
+/// The part of its memory that a meter has for fragments at most: one of so many.
+const FRAGMENTS_PART: u64 = 8;
+
+/// The flows for which the memory of a plan has room.
+pub fn room(plan: &MeterPlan) -> u64 {
+    let needs = Needs::of(plan);
+    plan.bytes_max.saturating_sub(needs.fixed_bytes) / needs.flow_bytes
+}
+
+/// The memory that a meter needs.
+struct Needs {
+    extras: Option<ExtrasTable>,
+    fragments: FragmentLimits,
+    /// Bytes without flows, and of a flow.
+    fixed_bytes: u64,
+    flow_bytes: u64,
+}
+
+impl Needs {
+    fn of(plan: &MeterPlan) -> Self {
+        let extras = plan.extras.is_any().then(|| ExtrasTable::new(plan.extras));
+        let fragments = FragmentLimits::within(plan.bytes_max / FRAGMENTS_PART);
+        let flow_bytes = FLOW_BYTES + extras.as_ref().map_or(0, ExtrasTable::flow_bytes);
+        Self { extras, fragments, fixed_bytes: FIXED_BYTES + fragments.memory_bytes(), flow_bytes }
+    }
+}
 
 /// The meter of one lane.
 pub struct Meter {
@@ -69,17 +96,15 @@ pub struct Meter {
 impl Meter {
     /// A meter by this plan. `secret` keys the hash of the table: random, and unknown to those who send packets.
     pub fn new(plan: MeterPlan, secret: [u64; 2]) -> Self {
-        let extras = plan.extras.is_any().then(|| ExtrasTable::new(plan.extras));
-        let flow_bytes = FLOW_BYTES + extras.as_ref().map_or(0, ExtrasTable::flow_bytes);
-        let room = plan.bytes_max.saturating_sub(FIXED_BYTES) / flow_bytes;
-        let flows_max = u64::from(plan.flows_max).min(room).clamp(1, 1 << 30);
-        let memory_bytes_max = FIXED_BYTES + flows_max * flow_bytes;
+        let needs = Needs::of(&plan);
+        let flows_max = u64::from(plan.flows_max).min(room(&plan)).clamp(1, 1 << 30);
+        let memory_bytes_max = needs.fixed_bytes + flows_max * needs.flow_bytes;
         Self {
             table: Table::new(Keys::new(plan.key, plan.is_biflow, secret), flows_max as u32),
             wheel: Wheel::new(0),
-            fragments: Fragments::default(),
+            fragments: Fragments::new(needs.fragments),
             sampler: Sampler::new(plan.sampling),
-            extras,
+            extras: needs.extras,
             clock: Clock::new(plan.idle_ns),
             now: Instant::default(),
             hand: 0,
@@ -138,7 +163,7 @@ impl Meter {
         FlowLedger {
             held: self.fragments.count(),
             flows_live: self.table.flows().into(),
-            memory_bytes: self.table.memory_bytes() + extras_bytes,
+            memory_bytes: self.table.memory_bytes() + extras_bytes + self.fragments.memory_bytes(),
             probes_max: self.table.probes_max().into(),
             ..self.ledger
         }

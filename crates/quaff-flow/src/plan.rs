@@ -14,8 +14,8 @@ pub struct MeterPlan {
     pub linger_ns: u64,
     /// Most flows in the table.
     pub flows_max: u32,
-    /// Most bytes of memory of the table; lowers `flows_max` where that needs more. Fragments that wait, and the ports
-    /// of first ones, have at most 4 MiB of their own.
+    /// Most bytes of memory of the table and of fragments; lowers `flows_max` where that needs more. Fragments have at
+    /// most an eighth of it.
     pub bytes_max: u64,
     pub sampling: Sampling,
     pub extras: ExtrasPlan,

@@ -6,9 +6,10 @@ use super::{Pulse, breakdown, top};
 use crate::show;
 use crate::units;
 use anyhow::bail;
-use quaff::flows::{self, FlowsPlan};
+use quaff::flows::FlowsPlan;
 use quaff::plan::SandboxPlan;
 use quaff_file::write::Output;
+use quaff_flow::meter::room;
 use quaff_flow::plan::{KeyPlan, MeterPlan, Sampling};
 use quaff_os::sandbox::User;
 use std::hash::{BuildHasher, RandomState};
@@ -158,7 +159,7 @@ impl Args {
 
     /// A sentence about limits that are lower than what was asked for.
     pub(super) fn note(&self, meter: &MeterPlan) -> Option<String> {
-        let (room, flows_max) = (flows::room(meter), u64::from(meter.flows_max));
+        let (room, flows_max) = (room(meter), u64::from(meter.flows_max));
         let is_less = (self.max_flows.is_some() || self.max_memory.is_some()) && room < flows_max;
         is_less.then(|| {
             format!("a table has {} flows at most: --max-memory has no room for more", show::count(room))

@@ -154,6 +154,31 @@ fn a_limit_in_bytes_is_a_limit_in_flows() {
     }
 }
 
+/// Fragments of many datagrams beside as many flows as there is room for.
+#[test]
+fn a_limit_in_bytes_holds_for_fragments_too() {
+    let plan = MeterPlan { bytes_max: 1 << 20, ..MeterPlan::default() };
+    let (mut meter, mut records) = (Meter::new(plan, SECRET), Vec::new());
+    let [source, destination] = [[10, 0, 0, 1], [10, 0, 0, 2]].map(Ipv4Addr::from);
+    let whole = build::ipv4(source, destination, 17, &[], &build::udp(9, 53, &[1; 60]));
+    let pieces: Vec<Vec<u8>> =
+        build::ipv4_fragments(&whole, 48).iter().map(|piece| build::ethernet(&[], 0x0800, piece)).collect();
+    for number in 0..10_000_u32 {
+        meter.take(&[packet(1, &number_frame(number, SYN))], &mut records);
+        // Every other datagram lacks its first fragment.
+        let mut piece = pieces[number as usize % 2].clone();
+        piece[18..20].copy_from_slice(&(number as u16).to_be_bytes());
+        meter.take(&[packet(1, &piece)], &mut records);
+    }
+    let ledger = meter.ledger();
+    ledger.check().unwrap();
+    assert!(ledger.held.packets > 0 && ledger.fragments_unmatched > 0, "{ledger:?}");
+    assert!(ledger.memory_bytes <= 1 << 20 && ledger.memory_bytes_max <= 1 << 20, "{ledger:?}");
+    let without = ledger.memory_bytes - meter.table.memory_bytes();
+    assert_eq!(without, meter.fragments.memory_bytes());
+    assert!(without > 10_000, "{without} bytes");
+}
+
 #[test]
 fn extras_come_with_the_record_and_for_its_piece() {
     let extras = crate::plan::ExtrasPlan {
