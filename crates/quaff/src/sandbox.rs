@@ -102,6 +102,7 @@ fn limits<'a>(
         read: read.collect(),
         // Files are opened there later; other outputs are open.
         write: outputs.into_iter().flat_map(Output::folders).map(|dir| dir.dir.clone()).collect(),
+        make_folders: Vec::new(),
         connect: Vec::new(),
         changes_card: input.read.is_none() && input.time_source == TimeSource::Adapter,
         binds: input.hotplug.is_some(),

@@ -236,13 +236,12 @@ const PROCESSES: &[c_long] = &[libc::SYS_fork, libc::SYS_vfork];
 #[cfg(not(target_arch = "x86_64"))]
 const PROCESSES: &[c_long] = &[];
 
-/// Requests of ioctl(2): the kind of a terminal and its size, bytes in a pipe and in a socket, non-blocking mode, and
-/// the counters and clock of a network card.
-const IOCTLS: [u64; 9] = [
+/// Requests of ioctl(2): the kind of a terminal and its size, bytes in a pipe, non-blocking mode, and the counters
+/// and clock of a network card.
+const IOCTLS: [u64; 8] = [
     0x5401,      // TCGETS
     0x802c_542a, // TCGETS2
     0x5413,      // TIOCGWINSZ
-    0x5411,      // TIOCOUTQ
     0x541b,      // FIONREAD
     0x5421,      // FIONBIO
     0x8946,      // SIOCETHTOOL

@@ -34,6 +34,8 @@ pub struct Limits {
     pub read: Vec<PathBuf>,
     /// Folders in which it opens, makes, renames and removes files.
     pub write: Vec<PathBuf>,
+    /// Folders of `write` in which it makes folders too.
+    pub make_folders: Vec<PathBuf>,
     /// TCP ports to which it connects.
     pub connect: Vec<u16>,
     /// It changes the settings of a network card at its end (CAP_NET_ADMIN).
@@ -76,7 +78,7 @@ impl Sandbox {
         let mut sandbox = Self { landlock_abi: paths::abi(), access, binds, ..Self::default() };
         let ruleset = match sandbox.landlock_abi {
             0 => None,
-            _ => paths::ruleset(&limits.read, &limits.write, &limits.connect)?,
+            _ => paths::ruleset(limits)?,
         };
         if ruleset.is_none() {
             sandbox.landlock_abi = 0;

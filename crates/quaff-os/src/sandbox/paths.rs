@@ -3,6 +3,7 @@
 //! Descriptors that are open already are not affected. What the kernel's version lacks is left out: TCP before Linux
 //! 6.7, truncation before 6.2.
 
+use super::Limits;
 use crate::{Error, Result};
 use landlock::{
     ABI, Access, AccessFs, AccessNet, BitFlags, NetPort, PathBeneath, PathFd, Ruleset, RulesetAttr,
@@ -46,26 +47,28 @@ pub(super) fn abi() -> u32 {
     u32::try_from(version).unwrap_or(0)
 }
 
-/// Makes a ruleset that permits to read `read`, to read, make, rename and remove files in the folders `write` and to
-/// make folders there, and to connect to the TCP ports `connect`.
-/// `None` where the kernel has no Landlock.
+/// Makes a ruleset that permits no more than the paths and TCP ports of `limits`. `None` where the kernel has no
+/// Landlock.
 ///
 /// # Errors
-/// A folder of `write` cannot be opened.
-pub(super) fn ruleset(read: &[PathBuf], write: &[PathBuf], connect: &[u16]) -> Result<Option<OwnedFd>> {
+/// A folder that is written cannot be opened.
+pub(super) fn ruleset(limits: &Limits) -> Result<Option<OwnedFd>> {
     let made = Ruleset::default()
         .handle_access(AccessFs::from_all(KNOWN))
         .and_then(|ruleset| ruleset.handle_access(AccessNet::from_all(KNOWN)))
         .and_then(Ruleset::create);
     let mut made = made.map_err(|error| failed("make a Landlock ruleset", error))?;
-    for path in READABLE.iter().map(Path::new).chain(read.iter().map(PathBuf::as_path)) {
+    for path in READABLE.iter().map(Path::new).chain(limits.read.iter().map(PathBuf::as_path)) {
         // Missing ones need no rule; pipes by /dev/fd need none either, and the kernel refuses one for them.
         let _ = permit(&mut made, path, reading(path));
     }
-    for path in write {
+    for path in &limits.write {
         permit(&mut made, path, writing())?;
     }
-    for port in connect {
+    for path in &limits.make_folders {
+        permit(&mut made, path, AccessFs::MakeDir.into())?;
+    }
+    for port in &limits.connect {
         let added = (&mut made).add_rule(NetPort::new(*port, AccessNet::ConnectTcp));
         added.map_err(|error| failed(format!("permit TCP to port {port}"), error))?;
     }
@@ -88,7 +91,6 @@ fn writing() -> BitFlags<AccessFs> {
         | AccessFs::WriteFile
         | AccessFs::Truncate
         | AccessFs::MakeReg
-        | AccessFs::MakeDir
         | AccessFs::RemoveFile
 }
 

@@ -33,8 +33,10 @@ fn folder() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     let path = |name: &str| dir.path().join(name);
     fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).unwrap();
-    fs::create_dir(path("out")).unwrap();
-    fs::set_permissions(path("out"), Permissions::from_mode(0o777)).unwrap();
+    for name in ["out", "tree"] {
+        fs::create_dir(path(name)).unwrap();
+        fs::set_permissions(path(name), Permissions::from_mode(0o777)).unwrap();
+    }
     for name in ["in", "other", "out/file"] {
         fs::write(path(name), b"content").unwrap();
         fs::set_permissions(path(name), Permissions::from_mode(0o666)).unwrap();
@@ -81,12 +83,16 @@ fn inside() {
         binds: user.is_some(),
         user,
         read: vec![path("in"), path("missing")],
-        write: vec![path("out")],
+        write: vec![path("out"), path("tree")],
+        make_folders: vec![path("tree")],
         connect: Vec::new(),
         changes_card: false,
         access: FileAccess { group: None, mode: Some(0o664) },
     };
     let mut sandbox = Sandbox::confine(&limits).unwrap();
+    // Later no process may that restricts its calls.
+    tried("make a folder", fs::create_dir(path("out/folder")));
+    tried("make a folder of a tree", fs::create_dir(path("tree/folder")));
     sandbox.restrict_calls(Phase::Starting);
     tried("io_uring at the start", io_uring::IoUring::new(1));
     sandbox.restrict_calls(Phase::Running);
@@ -123,6 +129,7 @@ fn try_paths(dir: &Path) {
         fs::rename(path("out/newer"), path("newer")).map_err(|_| io::Error::from(Errno::EXDEV)),
     );
     tried("remove", fs::remove_file(path("out/newer")));
+    tried("make in a tree", fs::write(path("tree/folder/new"), b"new"));
     tried("unnamed", crate::disk::open_unnamed(&path("out"), false));
     tried("list", fs::read_dir(path("out")));
     tried("passwd", fs::read("/etc/passwd"));
@@ -210,6 +217,9 @@ fn assert_only_the_folder_is_writable(found: &BTreeMap<String, String>) {
         ("truncate", done),
         ("move out", "EXDEV"),
         ("remove", done),
+        ("make a folder", denied),
+        ("make a folder of a tree", done),
+        ("make in a tree", done),
         ("list", done),
         ("passwd", denied),
         ("proc", done),

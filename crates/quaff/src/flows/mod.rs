@@ -25,7 +25,6 @@ use quaff_file::Interfaces;
 use quaff_file::write::{Format, Output};
 use quaff_flow::collector::{FileKind, Pressure, SinkPlan, SinkReport, Sinks, SinksPlan, Target, Transport};
 use quaff_flow::export::Interface;
-use quaff_flow::meter::Meter as FlowMeter;
 use quaff_flow::plan::MeterPlan;
 use quaff_os::sandbox::{Limits, Sandbox, User};
 use quaff_os::{Stop, Wakeup, rtnl};
@@ -81,6 +80,10 @@ impl FlowsPlan {
         let refuse = |words: &str| Err(Error::Plan(words.into()));
         let MeterPlan { active_ns, idle_ns, flows_max, bytes_max, .. } = self.meter;
         match () {
+            // Sinks learn the numbers of the interfaces when they start, and the sandbox permits no binding.
+            () if self.input.hotplug.is_some() => {
+                refuse("flows are metered on the interfaces of the start only: leave `hotplug` out")
+            }
             () if active_ns == 0 || idle_ns == 0 => refuse("`active` and `idle` must be more than 0"),
             () if bytes_max < BYTES_LEAST => refuse("`max-memory` must be at least 1M"),
             () if flows_max == 0 => refuse("`max-flows` must be at least 1"),
@@ -122,7 +125,8 @@ impl FlowsPlan {
         Limits {
             user,
             read: read.collect(),
-            write: spools.chain(stores).chain(self.also_written.iter().filter_map(folder)).collect(),
+            write: spools.chain(stores.clone()).chain(self.also_written.iter().filter_map(folder)).collect(),
+            make_folders: stores.collect(),
             connect: collectors
                 .filter(|plan| plan.url.transport != Transport::Udp)
                 .map(|plan| plan.url.port)
@@ -142,19 +146,6 @@ impl FlowsPlan {
 fn as_user<T>(user: Option<&User>, open: impl FnOnce() -> Result<T>) -> Result<T> {
     let _rights = user.map(User::use_files).transpose()?;
     open()
-}
-
-/// The bytes that the table of a meter has at most with so many flows.
-fn memory_of(meter: &MeterPlan, flows: u32) -> u64 {
-    let plan = MeterPlan { flows_max: flows, bytes_max: u64::MAX, ..meter.clone() };
-    FlowMeter::new(plan, [0; 2]).ledger().memory_bytes_max
-}
-
-/// The flows for which the memory of a plan has room.
-pub fn room(meter: &MeterPlan) -> u64 {
-    let [one, two] = [1, 2].map(|flows| memory_of(meter, flows));
-    let flow_bytes = two.saturating_sub(one).max(1);
-    meter.bytes_max.saturating_sub(one.saturating_sub(flow_bytes)) / flow_bytes
 }
 
 impl Flows {
@@ -308,4 +299,76 @@ fn indexed(interfaces: &Interfaces) -> Vec<Interface> {
             Interface { index, name: known.name, description: known.description }
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::HotplugPlan;
+    use quaff_flow::collector::{CollectorPlan, FlowSum, RecordStore, SpoolPlan, StoreOutcome};
+    use quaff_flow::export::{EncoderPlan, Scene, Version};
+    use quaff_flow::ledger::FlowLedger;
+    use quaff_flow::record::FlowRecord;
+
+    struct Folder;
+
+    impl RecordStore for Folder {
+        fn kind(&self) -> &'static str {
+            "folder"
+        }
+        fn folder(&self) -> PathBuf {
+            "/store".into()
+        }
+        fn open(&mut self, _scene: Scene) -> quaff_os::Result<()> {
+            Ok(())
+        }
+        fn take(&mut self, _records: &[FlowRecord], _now_ns: u64) -> StoreOutcome {
+            StoreOutcome::default()
+        }
+        fn tick(&mut self) -> StoreOutcome {
+            StoreOutcome::default()
+        }
+        fn ledger(&mut self, _ledger: &FlowLedger) {}
+        fn missed(&mut self, _missed: FlowSum) {}
+        fn finish(&mut self) -> StoreOutcome {
+            StoreOutcome::default()
+        }
+    }
+
+    fn plan(sinks: Vec<SinkPlan>) -> FlowsPlan {
+        FlowsPlan {
+            input: InputPlan::files(["/in/a.pcap".into(), "-".into()]),
+            meter: MeterPlan::default(),
+            sinks,
+            is_round_robin: false,
+            queue_records: 1,
+            also_written: vec![Output::File("/ledger/file".into())],
+            sandbox: None,
+            owner: None,
+        }
+    }
+
+    #[test]
+    fn folders_are_made_in_a_store_only() {
+        let url = "tcp://10.0.0.1:4739".parse().unwrap();
+        let mut collector = CollectorPlan::new(url, EncoderPlan::new(Version::Ipfix));
+        collector.spool = Some(SpoolPlan { folder: "/spool".into(), bytes_max: 1 << 20 });
+        let store = SinkPlan::Store { store: Box::new(Folder), scene: Scene::default() };
+        let limits = plan(vec![SinkPlan::Collector(Box::new(collector)), store]).limits(None);
+        assert_eq!(limits.write, ["/spool", "/store", "/ledger"].map(PathBuf::from));
+        assert_eq!(limits.make_folders, [PathBuf::from("/store")]);
+        assert_eq!(limits.read, [PathBuf::from("/in/a.pcap")]);
+        assert_eq!((limits.connect, limits.binds), (vec![4739], false));
+    }
+
+    #[test]
+    fn interfaces_that_come_later_are_refused() {
+        let hotplug = |hotplug| {
+            let input = InputPlan { hotplug, ..InputPlan::live(["lo".to_owned()]) };
+            FlowsPlan { input, ..plan(Vec::new()) }.validate().err().map(|error| error.to_string())
+        };
+        assert_eq!(hotplug(None), None);
+        let error = hotplug(Some(HotplugPlan { names: vec!["any".into()], lanes: 1 })).unwrap_or_default();
+        assert!(error.contains("`hotplug`"), "{error}");
+    }
 }
