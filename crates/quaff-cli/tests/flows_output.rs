@@ -79,13 +79,8 @@ fn an_output_that_fails_is_reported_and_one_that_is_closed_ends_the_run() {
 fn without_a_collector_nothing_is_called_lossless() {
     let dir = tempfile::tempdir().expect("a folder");
     let file = connections().write(dir.path(), "connections.pcap").display().to_string();
-    // A port that was free a moment ago.
-    let port = std::net::UdpSocket::bind("127.0.0.1:0")
-        .and_then(|socket| socket.local_addr())
-        .expect("a port")
-        .port();
-    let udp = format!("udp://127.0.0.1:{port}");
-    let tcp = format!("tcp://127.0.0.1:{port}");
+    // An address of loopback that nothing uses, and a port that the kernel gives to nothing.
+    let [udp, tcp] = ["udp", "tcp"].map(|scheme| format!("{scheme}://127.71.16.1:24739"));
     let spool = dir.path().join("spool").display().to_string();
     for args in [&["-n", &udp][..], &["-n", &tcp, "--spool", &spool]] {
         let done = quaff(&[&["flows", "--read", &file, "--ledger", "-", "-q"], args].concat());

@@ -6,7 +6,7 @@ use quaff_flow::export::{
     DEFAULT_IPFIX, DEFAULT_V9, Encoder, EncoderPlan, Scene, Session, Template, Version,
 };
 use quaff_flow::record::{Direction, EndReason, FlowRecord, InitiatorRule, RecordKey};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -131,37 +131,46 @@ fn wait_until(what: &str, is_true: impl Fn() -> bool) {
     }
 }
 
-/// Ports of loopback with a UDP socket.
-fn is_open(port: u16) -> bool {
-    let sockets = std::fs::read_to_string("/proc/net/udp").unwrap_or_default();
-    sockets.contains(&format!("0100007F:{port:04X} "))
+/// The place of nfcapd: an address of loopback that no other process uses, and a port that the kernel gives to nothing.
+fn place() -> SocketAddr {
+    let [_, a, b, c] = std::process::id().to_be_bytes();
+    (Ipv4Addr::new(127, a | 128, b, c), 22055).into()
 }
 
-/// Bytes that wait in the socket of a port.
-fn is_drained(port: u16) -> bool {
+/// The line of the UDP socket of nfcapd.
+fn socket_line(place: SocketAddr) -> Option<String> {
+    let SocketAddr::V4(place) = place else { return None };
+    // The kernel shows the address as a number of this machine.
+    let address = u32::from_ne_bytes(place.ip().octets());
     let sockets = std::fs::read_to_string("/proc/net/udp").unwrap_or_default();
-    let line = sockets.lines().find(|line| line.contains(&format!("0100007F:{port:04X} ")));
-    line.is_none_or(|line| line.split_whitespace().nth(4).is_some_and(|queues| queues.ends_with(":00000000")))
+    let start = format!("{address:08X}:{:04X}", place.port());
+    sockets.lines().find(|line| line.split_whitespace().nth(1) == Some(&start)).map(str::to_owned)
 }
 
-/// Starts nfcapd, has `send` send to its port, and returns the flows it stored.
-fn nfcapd_rows(folder: &Path, send: impl FnOnce(u16)) -> Vec<Row> {
-    let port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+/// No bytes wait in the socket of nfcapd.
+fn is_drained(place: SocketAddr) -> bool {
+    socket_line(place)
+        .is_none_or(|line| line.split_whitespace().nth(4).is_some_and(|queues| queues.ends_with(":00000000")))
+}
+
+/// Starts nfcapd, has `send` send to it, and returns the flows it stored.
+fn nfcapd_rows(folder: &Path, send: impl FnOnce(SocketAddr)) -> Vec<Row> {
+    let place = place();
     let mut command = Command::new("nfcapd");
     command.arg("-w").arg(folder).args([
         "-b",
-        "127.0.0.1",
+        &place.ip().to_string(),
         "-t",
         "3600",
         "-B",
         "8000000",
         "-p",
-        &port.to_string(),
+        &place.port().to_string(),
     ]);
     let mut nfcapd = Ended(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
-    wait_until("the start of nfcapd", || is_open(port));
-    send(port);
-    wait_until("the end of nfcapd's work", || is_drained(port));
+    wait_until("the start of nfcapd", || socket_line(place).is_some());
+    send(place);
+    wait_until("the end of nfcapd's work", || is_drained(place));
     std::thread::sleep(Duration::from_millis(200));
     let pid = nfcapd.0.id().to_string();
     Command::new("kill").args(["-TERM", &pid]).status().unwrap();
@@ -204,8 +213,8 @@ fn parse_pipe(text: &str) -> Vec<Row> {
     rows
 }
 
-fn send(version: Version, port: u16, records: Vec<FlowRecord>) {
-    let url = format!("udp://127.0.0.1:{port}").parse().unwrap();
+fn send(version: Version, place: SocketAddr, records: Vec<FlowRecord>) {
+    let url = format!("udp://{place}").parse().unwrap();
     let plan = CollectorPlan::new(url, encoder_plan(version));
     let sinks_plan = SinksPlan {
         pressure: Pressure::Drop,
@@ -228,7 +237,7 @@ fn nfcapd_stores_the_same_flows_of_each_version() {
     for version in VERSIONS {
         let records = records(version != Version::V5);
         let folder = tempfile::tempdir().unwrap();
-        let rows = nfcapd_rows(folder.path(), |port| send(version, port, records.clone()));
+        let rows = nfcapd_rows(folder.path(), |place| send(version, place, records.clone()));
         let expected = expected(&records);
         assert_eq!(rows.len(), expected.len(), "{version:?}");
         for (row, expected) in rows.iter().zip(&expected) {

@@ -200,7 +200,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_was_written_is_read(
+    fn rows_are_read_as_they_were_written(
         records in proptest::collection::vec(any_record(), 0..300),
         names in proptest::sample::select(vec![Names::Ipfix, Names::Nprobe, Names::Zeek, Names::Ecs]),
         tcp in any::<bool>(),

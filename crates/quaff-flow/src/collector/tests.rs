@@ -110,8 +110,8 @@ fn in_time<T: Send + 'static>(what: &str, run: impl FnOnce() -> T + Send + 'stat
     is_done.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("{what} does not end"))
 }
 
-/// A port of loopback that refuses connections, and that nothing else can have, until it is opened. Its connections
-/// take few bytes that are not read.
+/// A port of loopback that refuses connections, until it is opened, or another socket of the test listens there. The
+/// kernel gives it to nothing else meanwhile. Its connections take few bytes that are not read.
 fn closed_port() -> (TcpListener, SocketAddr) {
     use nix::sys::socket::{
         AddressFamily, SockFlag, SockType, SockaddrIn, bind, setsockopt, socket, sockopt,
@@ -119,6 +119,7 @@ fn closed_port() -> (TcpListener, SocketAddr) {
     use std::os::fd::AsRawFd;
     let fd = socket(AddressFamily::Inet, SockType::Stream, SockFlag::SOCK_CLOEXEC, None).unwrap();
     setsockopt(&fd, sockopt::RcvBuf, &(32 << 10)).unwrap();
+    setsockopt(&fd, sockopt::ReuseAddr, &true).unwrap();
     bind(fd.as_raw_fd(), &SockaddrIn::new(127, 0, 0, 1, 0)).unwrap();
     let port = TcpListener::from(fd);
     let address = port.local_addr().unwrap();
@@ -208,8 +209,8 @@ fn a_collector_on_tcp_receives_every_record_in_one_session() {
 #[test]
 fn a_collector_that_was_away_receives_all_from_the_spool() {
     let folder = tempfile::tempdir().unwrap();
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
+    let (_port, address) = closed_port();
+    let listener = TcpListener::bind(address).unwrap();
     let mut plan = collector("tcp", address);
     plan.spool = Some(SpoolPlan { folder: folder.path().to_owned(), bytes_max: 1 << 30 });
     let mut sinks = sinks(vec![plan], Pressure::Drop);
@@ -245,9 +246,7 @@ fn a_collector_that_was_away_receives_all_from_the_spool() {
 #[test]
 fn a_later_run_delivers_the_spool_with_its_own_templates() {
     let folder = tempfile::tempdir().unwrap();
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    drop(listener);
+    let (port, address) = closed_port();
     let spool = Some(SpoolPlan { folder: folder.path().to_owned(), bytes_max: 1 << 30 });
     let mut away = collector("tcp", address);
     away.spool = spool.clone();
@@ -258,8 +257,8 @@ fn a_later_run_delivers_the_spool_with_its_own_templates() {
     assert_eq!(report.spooled.records, 500);
     assert_accounted(&report, 500);
 
-    let listener = TcpListener::bind(address).unwrap();
-    let thread = std::thread::spawn(move || read_session(listener.accept().unwrap().0, |_| false));
+    open_port(&port);
+    let thread = std::thread::spawn(move || read_session(port.accept().unwrap().0, |_| false));
     let mut back = collector("tcp", address);
     back.spool = spool;
     let mut run = sinks(vec![back], Pressure::Drop);
@@ -282,9 +281,7 @@ fn segments(folder: &std::path::Path) -> usize {
 
 #[test]
 fn without_a_spool_what_does_not_fit_is_counted_and_nothing_waits() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    drop(listener);
+    let (_port, address) = closed_port();
     let mut sinks = sinks(vec![collector("tcp", address)], Pressure::Drop);
     let batch = numbered(0..20_000);
     for _ in 0..60 {
@@ -315,7 +312,7 @@ fn a_slow_collector_never_stops_the_meter() {
     assert_accounted(&report, 200 * 20_000);
     assert!(report.missed.total().records > 0, "{report:?}");
     // A canary and not a measurement: the queue's lock is held for a push.
-    assert!(slowest < Duration::from_secs(2), "{slowest:?}");
+    assert!(slowest < Duration::from_secs(5), "{slowest:?}");
 }
 
 #[test]
@@ -326,7 +323,7 @@ fn collectors_in_turn_share_the_records_and_replace_each_other() {
         .map(|listener| std::thread::spawn(move || read_session(listener.accept().unwrap().0, |_| false)));
     let plans = addresses.map(|address| SinkPlan::Collector(Box::new(collector("tcp", address))));
     let mut plans: Vec<SinkPlan> = plans.into();
-    let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let (_port, gone) = closed_port();
     plans.push(SinkPlan::Collector(Box::new(collector("tcp", gone))));
     let mut sinks = Sinks::start(plans, SinksPlan { is_round_robin: true, ..plan(Pressure::Drop) }).unwrap();
     while !sinks.counters()[..2].iter().all(|report| report.is_up) {
