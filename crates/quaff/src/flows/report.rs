@@ -239,21 +239,28 @@ impl FlowReport {
 
     /// Sets the verdict, by the sums, the reasons beside them, and the failure.
     fn judge(&mut self) {
-        // What a reader did not want is not lost.
-        let sinks = self.sinks.iter().filter(|sink| !sink.is_closed);
-        let of_sinks = sinks.map(|sink| sink.missed.total().records).sum::<u64>();
-        let missed = of_sinks + self.missed.records;
+        let missed = self.sinks.iter().map(lost_records).sum::<u64>() + self.missed.records;
         let lost = self.nic_dropped + self.kernel_dropped + self.unsuited + missed;
         self.verdict = Verdict::new(lost > 0, &self.reasons, self.failure.is_some());
         self.lossless = self.verdict == Verdict::Lossless;
     }
 }
 
+/// Records that a sink missed and wanted. A reader that left wanted those for which there was no room before, and none
+/// of the later ones.
+fn lost_records(sink: &SinkReport) -> u64 {
+    if sink.is_closed { sink.missed.queue_full.records } else { sink.missed.total().records }
+}
+
 /// A sentence about a sink that did not get all records.
 fn missed_words(sink: &SinkReport) -> Option<String> {
-    let missed = sink.missed.total().records;
-    let failure = sink.failure.as_ref().map_or(String::new(), |failure| format!(": {failure}"));
-    (missed > 0 && !sink.is_closed).then(|| format!("{} missed {missed} records{failure}", sink.name))
+    let (missed, name) = (lost_records(sink), &sink.name);
+    let reason = match &sink.failure {
+        _ if sink.is_closed => ": its reader was slower than the meter".to_owned(),
+        Some(failure) => format!(": {failure}"),
+        None => String::new(),
+    };
+    (missed > 0).then(|| format!("{name} missed {missed} records{reason}"))
 }
 
 /// A sentence about a reader that has gone.
@@ -352,9 +359,13 @@ mod tests {
         let lossy = report(vec![full.clone()], false);
         assert_eq!((lossy.verdict, lossy.failure), (Verdict::Lossy, None));
         assert_eq!(lossy.reasons.lossy, ["a missed 3 records: full"]);
-        let left = report(vec![SinkReport { is_closed: true, ..full }], false);
+        let left = report(vec![SinkReport { is_closed: true, ..full.clone() }], false);
         assert_eq!((left.verdict, left.failure), (Verdict::Lossless, None));
         assert_eq!(left.reasons.notes, ["a: its reader left, after 7 records at most"]);
+        let missed = Missed { errors: flows(1), queue_full: flows(2), ..Missed::default() };
+        let slow = report(vec![SinkReport { is_closed: true, missed, ..full }], false);
+        assert_eq!((slow.verdict, slow.failure), (Verdict::Lossy, None));
+        assert_eq!(slow.reasons.lossy, ["a missed 2 records: its reader was slower than the meter"]);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::show::{self, Part, Stream, name};
 use anyhow::Context;
 use quaff::flows::{FlowReport, Flows};
 use quaff::tally::Verdict;
-use quaff_flow::collector::{FlowSum, SinkReport};
+use quaff_flow::collector::{FlowSum, Missed, SinkReport};
 use quaff_os::Reason;
 use std::time::Instant;
 
@@ -251,15 +251,14 @@ fn ended_words(report: &FlowReport) -> String {
 fn sink_words(sink: &SinkReport) -> String {
     let (to, records) = (name(&sink.name), show::count(sink.sent.records));
     let mut text = format!("  {to}: {records} records, {}", show::bytes(sink.bytes));
-    if sink.is_closed {
-        return text
-            + "
-";
-    }
     if sink.kind == "parquet" {
         text += &format!(" in {} segments", show::count(sink.messages));
     }
-    let missed = sink.missed;
+    // What a reader that left did not want is no news.
+    let missed = match sink.is_closed {
+        true => Missed { queue_full: sink.missed.queue_full, ..Missed::default() },
+        false => sink.missed,
+    };
     let counts = [
         (missed.queue_full.records, "missed: it is too slow (raise --queue)"),
         (missed.away.records, "missed while it was away"),
@@ -269,7 +268,7 @@ fn sink_words(sink: &SinkReport) -> String {
         (sink.spooled.records.saturating_sub(sink.from_spool.records), "in its spool"),
     ];
     show::present(counts).for_each(|words| text += &format!(", {words}"));
-    if let Some(failure) = &sink.failure {
+    if let Some(failure) = sink.failure.as_ref().filter(|_| !sink.is_closed) {
         text += &format!("; {}", name(failure));
     }
     text + "\n"
