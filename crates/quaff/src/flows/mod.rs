@@ -179,18 +179,13 @@ impl Flows {
         let (mut run, lanes) = (Run::new(&input, &sources, &stop), sources.gauges());
         let exporter = Exporter::new(inlets, sinks, meters.clone(), wakeup, stop.clone(), sources.is_live);
         let counters = exporter.counters();
-        // On failure the exporter is dropped first, so that no lane waits for it.
-        let started = match run.start_lanes(sources, lane_ends) {
-            Ok(()) => {
-                let exporter = start_thread("quaff-export", &stop, None, || Ok(exporter), Exporter::run);
-                let sandbox = limits.as_ref().map(Sandbox::confine).transpose();
-                exporter.and_then(|exporter| Ok((exporter, sandbox?)))
-            }
-            Err(error) => {
-                drop(exporter);
-                Err(error)
-            }
-        };
+        // On failure the exporter is dropped first, so that no lane waits for it. It has not run then, and its sinks leave
+        // their files as they were: that is why its thread starts last.
+        let started = run.start_lanes(sources, lane_ends).and_then(|()| {
+            let sandbox = limits.as_ref().map(Sandbox::confine).transpose()?;
+            let exporter = start_thread("quaff-export", &stop, None, || Ok(exporter), Exporter::run)?;
+            Ok((exporter, sandbox))
+        });
         let (exporter, sandbox) = match started {
             Ok(started) => started,
             Err(error) => return Err(run.abandon(error)),
