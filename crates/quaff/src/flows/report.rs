@@ -3,7 +3,8 @@
 //! ```text
 //!   offered = nic_dropped + filtered + kernel_dropped + received + after_count + not_tunnel + merged + unsuited + …
 //!   received = packets = packets_in_flows + packets_live + packets_held + packets_ignored
-//!   packets_in_flows = those of each sink without a spool: sent + missed + unsuited, and those of `missed`
+//!   packets_in_flows = those of each sink: sent - from_earlier + missed + unsuited + those left in its spool,
+//!                      and those of `missed`
 //! ```
 
 use crate::output::MeterEnd;
@@ -222,19 +223,20 @@ impl FlowReport {
         tally::check(sums.into_iter().chain(self.sums_of_sinks(is_round_robin)))
     }
 
-    /// The sums of the sinks, each of which gets all records; in turns collectors get them together. What a spool has
-    /// of other runs is in no sum of this one.
+    /// The sums of the sinks, each of which gets all records; in turns collectors get them together. What earlier runs
+    /// left in a spool is in no sum of this one.
     fn sums_of_sinks(&self, is_round_robin: bool) -> Vec<(&'static str, u64, u64)> {
-        let words = "packets_in_flows = sent + missed + unsuited of a sink, and missed";
-        let got = |sink: &SinkReport| sink.sent.packets + sink.missed.total().packets + sink.unsuited.packets;
+        let words =
+            "packets_in_flows = sent + missed + unsuited of a sink, and those in its spool, and missed";
+        let got = |sink: &SinkReport| {
+            let sent = sink.sent.packets.saturating_sub(sink.from_earlier.packets);
+            sent + sink.missed.total().packets + sink.unsuited.packets + sink.left_in_spool().packets
+        };
         let is_dealt = |sink: &SinkReport| is_round_robin && sink.transport.is_some();
-        let has_spool = |sink: &SinkReport| sink.spooled.records + sink.from_spool.records > 0;
         let (dealt, whole): (Vec<_>, Vec<_>) = self.sinks.iter().partition(|sink| is_dealt(sink));
         let one = |got: u64| (words, self.packets_in_flows, got + self.missed.packets);
-        let whole = whole.into_iter().filter(|sink| !has_spool(sink)).map(|sink| one(got(sink)));
-        let together = (!dealt.is_empty() && !dealt.iter().any(|sink| has_spool(sink)))
-            .then(|| one(dealt.iter().map(|sink| got(sink)).sum()));
-        whole.chain(together).collect()
+        let together = (!dealt.is_empty()).then(|| one(dealt.iter().map(|sink| got(sink)).sum()));
+        whole.into_iter().map(|sink| one(got(sink))).chain(together).collect()
     }
 
     /// Sets the verdict, by the sums, the reasons beside them, and the failure.
@@ -271,7 +273,7 @@ fn left_words(sink: &SinkReport) -> Option<String> {
 
 /// A sentence about records that no collector has yet.
 fn spooled_words(sink: &SinkReport) -> Option<String> {
-    let records = sink.spooled.records.saturating_sub(sink.from_spool.records);
+    let records = sink.left_in_spool().records;
     let words =
         || format!("{records} records for {} are in its spool, and the next run sends them", sink.name);
     (records > 0).then(words)
@@ -381,6 +383,23 @@ mod tests {
         let spooled = SinkReport { spooled: flows(10), ..collector("tcp://h:1", 0) };
         let spooled = report(vec![spooled], false);
         assert_eq!((spooled.verdict, spooled.failure), (Verdict::Unknown, None));
+        // It delivered as many records of an earlier run as it left of its own.
+        let earlier = SinkReport {
+            spooled: flows(10),
+            from_spool: flows(30),
+            from_earlier: flows(30),
+            ..collector("tcp://h:1", 30)
+        };
+        let both = report(vec![earlier.clone()], false);
+        assert_eq!((both.verdict, both.failure), (Verdict::Unknown, None));
+        assert!(both.reasons.unknown[0].starts_with("10 records for tcp://h:1"), "{:?}", both.reasons);
+        // A record too few, in the spool or out of it.
+        for sink in
+            [SinkReport { spooled: flows(9), ..earlier.clone() }, SinkReport { sent: flows(31), ..earlier }]
+        {
+            let failure = report(vec![sink], false).failure.unwrap_or_default();
+            assert!(failure.contains("those in its spool"), "{failure}");
+        }
         let v5 = SinkReport { unsuited: flows(2), kind: "netflow5", ..collector("udp://h:1", 8) };
         let v5 = report(vec![v5], false);
         assert_eq!((v5.verdict, v5.failure), (Verdict::Lossless, None), "left out by the format");

@@ -265,7 +265,7 @@ fn sink_words(sink: &SinkReport) -> String {
         (missed.spool.records, "missed: the spool was full or could not be written"),
         (missed.errors.records, "missed: they could not be sent or written"),
         (missed.at_end.records, "missed: it did not take them in time at the end"),
-        (sink.spooled.records.saturating_sub(sink.from_spool.records), "in its spool"),
+        (sink.left_in_spool().records, "in its spool"),
     ];
     show::present(counts).for_each(|words| text += &format!(", {words}"));
     if let Some(failure) = sink.failure.as_ref().filter(|_| !sink.is_closed) {
