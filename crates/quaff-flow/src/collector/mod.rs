@@ -247,6 +247,11 @@ impl Sinks {
         at
     }
 
+    /// Ends all waiting for room once the run is to end: the caller has waited.
+    pub fn end_waiting(&mut self) {
+        self.end = Some(Instant::now());
+    }
+
     /// Gives the ledger of the meter to the sinks, which export it from time to time and at the end.
     pub fn ledger(&mut self, ledger: &FlowLedger, now_ns: u64) {
         for sink in &self.sinks {

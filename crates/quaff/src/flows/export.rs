@@ -67,12 +67,14 @@ impl Patience {
     }
 }
 
-/// A number that changes when sinks take something, or count something as missed.
+/// A number that changes when sinks take something, or count something as missed. A store takes records long before it
+/// has kept them.
 fn taken(sinks: &[SinkReport]) -> u64 {
     let of = |sink: &SinkReport| {
         let missed = sink.missed;
         let missed_records = missed.errors.records + missed.away.records + missed.spool.records;
-        sink.sent.records + sink.bytes + sink.spooled.records + missed_records
+        let counted = sink.sent.records + sink.bytes + sink.spooled.records + missed_records;
+        (counted + sink.unsuited.records).wrapping_sub(sink.queued)
     };
     sinks.iter().map(of).fold(0, u64::wrapping_add)
 }
@@ -168,17 +170,22 @@ impl Exporter {
     /// Waits for the queues of the sinks after the stop: no packet can be lost by that any more, and the lanes end all
     /// their flows at once.
     fn wait_for_room(&mut self, records: u64) {
-        if self.stop.raised() {
-            self.wait_while(|sink| sink.queued > 0 && sink.queued + records > sink.queue_max);
+        let is_full = |sink: &SinkReport| sink.queued > 0 && sink.queued + records > sink.queue_max;
+        if self.stop.raised() && !self.wait_while(is_full) {
+            // The queues are not waited for a second time.
+            self.sinks.end_waiting();
         }
     }
 
-    /// Waits while a sink is busy, as long as sinks take something.
-    fn wait_while(&mut self, is_busy: impl Fn(&SinkReport) -> bool) {
+    /// Waits while a sink is busy, as long as sinks take something; returns whether none is any more.
+    fn wait_while(&mut self, is_busy: impl Fn(&SinkReport) -> bool) -> bool {
         loop {
             let sinks = self.sinks.counters();
-            if !sinks.iter().any(&is_busy) || self.patience.is_over(taken(&sinks), Instant::now()) {
-                return;
+            if !sinks.iter().any(&is_busy) {
+                return true;
+            }
+            if self.patience.is_over(taken(&sinks), Instant::now()) {
+                return false;
             }
             self.counters.set(sinks);
             std::thread::sleep(ROOM_WAIT);
@@ -236,7 +243,7 @@ impl Exporter {
 mod tests {
     use super::*;
     use crate::output::record;
-    use quaff_flow::collector::{FileKind, Pressure, SinkPlan, SinksPlan, Target};
+    use quaff_flow::collector::{FileKind, FlowSum, Pressure, SinkPlan, SinksPlan, Target};
     use quaff_flow::export::Scene;
     use rtrb::RingBuffer;
     use std::io::{self, Write};
@@ -305,6 +312,48 @@ mod tests {
         assert!(!patience.is_over(19, at(180)));
         assert_eq!(patience.left(at(180)), Duration::from_secs(1));
         assert!(patience.is_over(19, at(181)) && patience.left(at(200)).is_zero());
+    }
+
+    /// A store that works on a segment has neither sent nor missed anything yet.
+    #[test]
+    fn a_sink_that_empties_its_queue_takes_something() {
+        let full = SinkReport { queued: 500, ..SinkReport::default() };
+        let sent = SinkReport { queued: 400, sent: flows(100), ..SinkReport::default() };
+        let unsuited = SinkReport { unsuited: flows(1), ..full.clone() };
+        for other in [SinkReport { queued: 400, ..full.clone() }, sent, unsuited] {
+            assert_ne!(taken(std::slice::from_ref(&full)), taken(&[other]));
+        }
+        assert_eq!(taken(std::slice::from_ref(&full)), taken(&[full]));
+    }
+
+    fn flows(records: u64) -> FlowSum {
+        FlowSum { records, ..FlowSum::default() }
+    }
+
+    /// Reading files: a reader that stands still costs the wait for room, and no second one for the queue.
+    #[test]
+    fn an_end_waits_once_for_a_reader_that_stands_still() {
+        let (release, blocked) = channel();
+        let sinks = vec![file("blocked", Box::new(Blocked(blocked)))];
+        let stop = Stop::default();
+        let plan = SinksPlan {
+            pressure: Pressure::Wait(stop.clone()),
+            is_round_robin: false,
+            queue_records: LIST,
+            is_prompt: true,
+            now_ns: 1,
+        };
+        let mut sinks = Sinks::start(sinks, plan).expect("sinks");
+        stop.raise(Reason::Signal);
+        let begun = Instant::now();
+        sinks.end_waiting();
+        // The sink has one, its queue another.
+        for _ in 0..4 {
+            sinks.send(&Arc::new(vec![record(1); LIST]), 1);
+        }
+        assert!(sinks.counters()[0].missed.queue_full.records >= LIST as u64);
+        assert!(begun.elapsed() < END / 2, "{:?}", begun.elapsed());
+        drop(release);
     }
 
     /// Records of a list, so many that the text of one is written at once.
