@@ -74,10 +74,9 @@ impl Cells {
         self.0.shrink_to_fit();
     }
 
-    /// Drops the intervals before `at`.
-    pub(super) fn forget_before(&mut self, at: u64) {
-        let old = self.0.partition_point(|cell| cell.at < at);
-        self.0.drain(..old);
+    /// Drops the intervals before `at`, but `kept`.
+    pub(super) fn forget_before(&mut self, at: u64, kept: Option<u64>) {
+        self.0.retain(|cell| cell.at >= at || Some(cell.at) == kept);
     }
 
     /// The cell of an interval, which may be empty.
@@ -156,7 +155,9 @@ mod tests {
             prop_assert!(cells.all().windows(2).all(|pair| pair[0].at < pair[1].at));
             let first = cells.all()[0];
             prop_assert_eq!(cells.at(first.at), first);
-            cells.forget_before(first.at + 1);
+            cells.forget_before(u64::MAX, Some(first.at));
+            prop_assert_eq!(cells.all(), [first]);
+            cells.forget_before(first.at + 1, None);
             prop_assert_eq!(cells.at(first.at).packets, 0);
         }
     }

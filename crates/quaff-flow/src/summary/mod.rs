@@ -1,7 +1,7 @@
 //! Sums of flow records: by host, port, application and others, and over time. What people look at is made from these.
 //!
 //! Memory is bounded: where a list of groups is full, its smaller half joins the row of the others, and intervals of
-//! time get longer where there are too many of them. The sums are exact all the same.
+//! time get longer where there are too many of them, or of values in them. The sums are exact all the same.
 //!
 //! | module | contents |
 //! |---|---|
@@ -36,6 +36,8 @@ pub struct SummaryPlan {
     pub intervals_max: u64,
     /// Most groups of each property.
     pub groups_max: usize,
+    /// Most values over time of all groups; one for each group has room in any case.
+    pub cells_max: usize,
 }
 
 /// Sums of flow records.
@@ -104,11 +106,10 @@ struct Entry {
 }
 
 impl Entry {
-    fn add(&mut self, sum: Sum, cells: &[Cell]) {
+    /// Returns the number of values over time that are new.
+    fn add(&mut self, sum: Sum, cells: &[Cell]) -> usize {
         self.sum += sum;
-        for cell in cells {
-            self.cells.add(*cell);
-        }
+        cells.iter().map(|cell| usize::from(self.cells.add(*cell))).sum()
     }
 }
 
@@ -134,6 +135,10 @@ pub struct Summary {
     span_ns: Option<[u64; 2]>,
     total: Entry,
     groups: Vec<Groups>,
+    /// Values over time that were added since they were counted, and those that were there then.
+    cells_held: usize,
+    /// The number at which they are counted again.
+    cells_limit: usize,
     /// Reused for each record.
     cells: Vec<Cell>,
 }
@@ -149,8 +154,8 @@ impl Summary {
             lacking_bytes_max: 0,
         };
         let groups = plan.by.iter().map(groups).collect();
-        let (total, cell_ns) = (Entry::default(), plan.cell_ns);
-        Self { plan, cell_ns, span_ns: None, total, groups, cells: Vec::new() }
+        let (total, cell_ns, cells_limit) = (Entry::default(), plan.cell_ns, plan.cells_max);
+        Self { plan, cell_ns, span_ns: None, total, groups, cells_held: 0, cells_limit, cells: Vec::new() }
     }
 
     /// Adds a record.
@@ -164,14 +169,17 @@ impl Summary {
             cells.extend(used.flat_map(|direction| spread(direction, self.cell_ns)));
         }
         let sum = Sum::new(record);
-        self.total.add(sum, &cells);
+        self.cells_held += self.total.add(sum, &cells);
         for groups in &mut self.groups {
-            groups.add(record, sum, &cells);
+            self.cells_held += groups.add(record, sum, &cells);
             if groups.entries.len() > self.plan.groups_max {
                 groups.join_smaller();
             }
         }
         self.cells = cells;
+        if self.cells_held > self.cells_limit {
+            self.bound_cells();
+        }
     }
 
     /// Extends the time to a record's, with longer intervals where there are too many.
@@ -180,11 +188,31 @@ impl Summary {
         let (begin_ns, end_ns) = (begin_ns.min(first_ns), end_ns.max(last_ns));
         self.span_ns = Some([begin_ns, end_ns]);
         while self.cell_ns > 0 && end_ns / self.cell_ns - begin_ns / self.cell_ns >= self.plan.intervals_max {
-            let longer_ns = longer_ns(self.cell_ns);
-            let factor = longer_ns / self.cell_ns;
-            self.cell_ns = longer_ns;
-            self.all_cells().into_iter().for_each(|cells| cells.lengthen(factor));
+            self.lengthen();
         }
+    }
+
+    fn lengthen(&mut self) {
+        let longer_ns = longer_ns(self.cell_ns);
+        let factor = longer_ns / self.cell_ns;
+        self.cell_ns = longer_ns;
+        self.all_cells().into_iter().for_each(|cells| cells.lengthen(factor));
+    }
+
+    /// Lengthens the intervals until half of the values have room, so that this is seldom.
+    #[cold]
+    fn bound_cells(&mut self) {
+        let count =
+            |summary: &mut Self| summary.all_cells().iter().map(|cells| cells.all().len()).sum::<usize>();
+        let is_one = |summary: &Self| {
+            summary.span_ns.is_none_or(|[first, last]| first / summary.cell_ns == last / summary.cell_ns)
+        };
+        self.cells_held = count(self);
+        while self.cells_held > self.plan.cells_max / 2 && !is_one(self) {
+            self.lengthen();
+            self.cells_held = count(self);
+        }
+        self.cells_limit = self.plan.cells_max.max(2 * self.cells_held);
     }
 
     fn all_cells(&mut self) -> Vec<&mut Cells> {
@@ -196,10 +224,10 @@ impl Summary {
         all
     }
 
-    /// Drops the intervals that end before a time: a summary of the present keeps the latest ones.
-    pub fn forget_before(&mut self, time_ns: u64) {
-        let at = time_ns / self.cell_ns.max(1);
-        self.all_cells().into_iter().for_each(|cells| cells.forget_before(at));
+    /// Drops the intervals before number `at`, but `kept`: a summary of the present has the latest ones, and the one
+    /// that is shown.
+    pub fn forget_before(&mut self, at: u64, kept: Option<u64>) {
+        self.all_cells().into_iter().for_each(|cells| cells.forget_before(at, kept));
     }
 
     /// The sums of all records, and their values over time.
@@ -219,14 +247,15 @@ impl Summary {
 }
 
 impl Groups {
-    fn add(&mut self, record: &FlowRecord, sum: Sum, cells: &[Cell]) {
+    /// Returns the number of values over time that are new.
+    fn add(&mut self, record: &FlowRecord, sum: Sum, cells: &[Cell]) -> usize {
         let key = &record.key;
         let seen_from_group = match self.by {
             By::Destination | By::Port => sum.turned(),
             _ => sum,
         };
         let entry = self.entries.entry(Group::new(self.by, record)).or_default();
-        entry.add(seen_from_group, cells);
+        let mut added = entry.add(seen_from_group, cells);
         match self.by {
             By::Flow if entry.detail.is_none() => entry.detail = detail(record),
             // A host that talks to itself: the flow counts once, and both directions are its own.
@@ -235,10 +264,11 @@ impl Groups {
             }
             By::Host => {
                 let other = self.entries.entry(Group::Address(key.destination)).or_default();
-                other.add(sum.turned(), cells);
+                added += other.add(sum.turned(), cells);
             }
             _ => {}
         }
+        added
     }
 
     /// Moves the half of the groups with fewer bytes to the others, those without packets of late first.

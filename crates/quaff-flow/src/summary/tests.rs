@@ -57,7 +57,8 @@ const ALL: [By; 9] = [
 ];
 
 fn summary(cell_ns: u64, intervals_max: u64, groups_max: usize) -> Summary {
-    Summary::new(SummaryPlan { by: ALL.to_vec(), cell_ns, intervals_max, groups_max })
+    let cells_max = usize::MAX;
+    Summary::new(SummaryPlan { by: ALL.to_vec(), cell_ns, intervals_max, groups_max, cells_max })
 }
 
 fn all(by: By) -> Query<'static> {
@@ -119,7 +120,7 @@ fn rows_are_sorted_filtered_and_cut() {
     assert_eq!(found.rows[0].detail, "tls h3.example");
     assert_eq!(names(&summary, &Query { text: "example", count: 1, ..all(By::Server) }), ["h5.example"]);
     assert_eq!(names(&summary, &all(By::Application)), ["tls"]);
-    summary.forget_before(5 * SECOND);
+    summary.forget_before(5, None);
     assert_eq!(summary.total().1, [Cell { at: 5, packets: 5, bytes: 500 }]);
 }
 
@@ -163,6 +164,66 @@ fn a_full_list_keeps_the_largest_groups() {
     assert!(ranked.groups <= 10, "{}", ranked.groups);
     assert!(ranked.lacking_bytes_max >= 100, "{}", ranked.lacking_bytes_max);
     assert!(ranked.others.is_some_and(|others| others.sum.records >= 150));
+}
+
+/// A packet of 100 bytes from a host of its own, at a time.
+fn packet(number: u8, time_ns: u64) -> FlowRecord {
+    let mut record = record([number, 250], 443, [1, 0], time_ns);
+    record.forward.last_ns = time_ns;
+    record
+}
+
+fn values(summary: &mut Summary) -> usize {
+    summary.all_cells().iter().map(|cells| cells.all().len()).sum()
+}
+
+/// A hundred hosts with a packet in each of 300 intervals have 30,000 values by source alone.
+#[test]
+fn values_over_time_have_a_limit_and_exact_sums() {
+    let plan = SummaryPlan {
+        by: vec![By::Source, By::Flow],
+        cell_ns: 1_000_000,
+        intervals_max: 10_000,
+        groups_max: 1000,
+        cells_max: 2000,
+    };
+    let mut summary = Summary::new(plan);
+    for (ms, number) in (0..300).flat_map(|ms| (0..100).map(move |number| (ms, number))) {
+        summary.add(&packet(number, ms * 1_000_000));
+        assert!(values(&mut summary) <= 2000, "{} values after {ms} ms", values(&mut summary));
+    }
+    assert!(summary.cell_ns() > 1_000_000 && values(&mut summary) > 200);
+    let of_cells = |cells: &[Cell]| cells.iter().map(|cell| cell.packets).sum::<u64>();
+    assert_eq!(of_cells(summary.total().1), 30_000);
+    assert!(summary.ranked(&all(By::Source)).rows.iter().all(|row| of_cells(&row.cells) == 300));
+}
+
+/// One value for each group is the least, also where the limit is lower.
+#[test]
+fn a_limit_below_the_number_of_groups_ends_with_one_interval() {
+    let plan =
+        SummaryPlan { by: ALL.to_vec(), cell_ns: SECOND, intervals_max: 100, groups_max: 1000, cells_max: 5 };
+    let mut summary = Summary::new(plan);
+    for second in 0..90 {
+        summary.add(&packet(second, u64::from(second) * SECOND));
+    }
+    assert_eq!(summary.total().0.packets, 90);
+    assert!(values(&mut summary) < 2 * 90 * ALL.len(), "{}", values(&mut summary));
+}
+
+/// What is shown while it is paused stays; what comes meanwhile does not pile up.
+#[test]
+fn the_latest_intervals_are_held_and_the_one_that_is_shown() {
+    let mut summary = summary(SECOND, u64::MAX, 1000);
+    for second in 0..1000 {
+        summary.add(&packet((second % 10) as u8, second * SECOND));
+        summary.forget_before(second.saturating_sub(2), Some(3));
+    }
+    let held: Vec<_> = summary.total().1.iter().map(|cell| cell.at).collect();
+    assert_eq!(held, [3, 997, 998, 999]);
+    assert!(values(&mut summary) <= 4 * (ALL.len() + 2), "{}", values(&mut summary));
+    let shown = Query { order: Order::Rate, at: Some(3), count: 1, ..all(By::Source) };
+    assert_eq!(names(&summary, &shown), ["10.0.0.3"]);
 }
 
 proptest! {

@@ -100,6 +100,8 @@ Examples:
 
 /// Most groups of a property.
 const GROUPS_MAX: usize = 1_000_000;
+/// Most values over time of all groups, 24 bytes each.
+const CELLS_MAX: usize = 1 << 24;
 /// Most intervals, with --over and without it.
 const INTERVALS_MAX: [u64; 2] = [10_000, 120];
 /// Shortest interval, ns.
@@ -151,9 +153,12 @@ fn notes(args: &Args, summary: &Summary, report: &FlowReport) {
     if let (Some(over), true) = (args.over, summary.cell_ns() > 0)
         && over.as_nanos() != u128::from(summary.cell_ns())
     {
-        let most = INTERVALS_MAX[0];
+        let most = [INTERVALS_MAX[0], CELLS_MAX as u64].map(show::count);
         let length = quaff::format::span(summary.cell_ns() as f64 / 1e9);
-        show::message(&format!("values are of {length} each: a report has at most {most} intervals"));
+        show::message(&format!(
+            "values are of {length} each: a report has at most {} intervals, and {} values of groups",
+            most[0], most[1]
+        ));
     }
     report::sum_up(report, args.quiet);
 }
@@ -183,7 +188,13 @@ impl Args {
         );
         let cell_ns = over.unwrap_or(if self.has_values() { INTERVAL_MIN_NS } else { 0 });
         let intervals_max = INTERVALS_MAX[usize::from(over.is_none())];
-        Ok(SummaryPlan { by: self.properties(), cell_ns, intervals_max, groups_max: GROUPS_MAX })
+        Ok(SummaryPlan {
+            by: self.properties(),
+            cell_ns,
+            intervals_max,
+            groups_max: GROUPS_MAX,
+            cells_max: CELLS_MAX,
+        })
     }
 
     fn plan(&self, files: Vec<PathBuf>, summary: &Arc<Mutex<Summary>>) -> FlowsPlan {
