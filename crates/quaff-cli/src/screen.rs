@@ -97,6 +97,8 @@ impl Screen {
         });
         let terminal = enter()?;
         let (sender, keys) = channel();
+        // From here on an error drops it, which restores the terminal.
+        let screen = Self { terminal, keys };
         std::thread::Builder::new()
             .name("quaff-keys".to_owned())
             .spawn(move || {
@@ -106,7 +108,7 @@ impl Screen {
                 wakeup.signal();
             })
             .context("start a thread for the keyboard")?;
-        Ok(Self { terminal, keys })
+        Ok(screen)
     }
 
     /// Draws. The screen has the size of the terminal at this moment.
@@ -177,7 +179,7 @@ mod tests {
     use super::*;
     use quaff_testkit::skip;
     use std::process::Command;
-    use std::time::Duration;
+    use std::time::{Duration, Instant};
 
     const TERMINAL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/flows/terminal.py");
 
@@ -187,7 +189,12 @@ mod tests {
         let screen = Keyboard::open()
             .and_then(|keyboard| Screen::open(keyboard, Wakeup::new().expect("an eventfd")))
             .expect("a screen");
-        std::thread::sleep(Duration::from_millis(300));
+        // The key comes when the other end has seen the screen.
+        let begun = Instant::now();
+        while screen.pressed() == Pressed::Nothing {
+            assert!(begun.elapsed() < Duration::from_secs(60), "no key comes");
+            std::thread::sleep(Duration::from_millis(5));
+        }
         let panicked = std::thread::spawn(|| panic!("on purpose")).join();
         // No destructor runs from here on.
         std::process::exit(if panicked.is_err() && !screen.is_open() { 7 } else { 8 });
@@ -197,7 +204,7 @@ mod tests {
     fn a_panic_restores_the_terminal_before_its_message() {
         let name = "screen::tests::a_thread_panics_while_a_screen_is_open";
         let mut python = Command::new("python3");
-        python.args([TERMINAL, "none", ""]).arg(std::env::current_exe().expect("a path"));
+        python.args([TERMINAL, "key:x", ""]).arg(std::env::current_exe().expect("a path"));
         let Ok(done) = python.args(["--exact", name, "--ignored", "--nocapture"]).output() else {
             return skip("a_panic_restores_the_terminal_before_its_message", "there is no python3");
         };

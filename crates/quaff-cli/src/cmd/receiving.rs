@@ -41,7 +41,8 @@ pub(super) fn start<T: Send + 'static, E: Send + Into<anyhow::Error> + 'static>(
     let starting = std::thread::spawn(move || start(its_stop));
     while !starting.is_finished() {
         match signals.next(Duration::from_millis(5))?.map(|heard| heard.signal) {
-            Some(Signal::SIGUSR1) | None => {}
+            // A terminal that is resized, or a process that continues, does not end.
+            Some(Signal::SIGUSR1 | Signal::SIGWINCH | Signal::SIGTSTP | Signal::SIGCONT) | None => {}
             Some(_) if stop.raised() => {
                 // The start may wait forever, such as for the reader of a pipe.
                 message("ended before the first packet");

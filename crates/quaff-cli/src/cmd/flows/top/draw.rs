@@ -27,9 +27,9 @@ pub(super) struct Picture<'a> {
     pub(super) rates: Rates,
 }
 
-/// Rows that have room on a screen of so many lines.
-pub(super) fn page(lines: u16) -> usize {
-    usize::from(lines.saturating_sub(FRAME_LINES))
+/// Rows that have room on a screen of so many lines, beside the row of others.
+pub(super) fn page(lines: u16, has_others: bool) -> usize {
+    usize::from(lines.saturating_sub(FRAME_LINES + u16::from(has_others)))
 }
 
 /// Draws the whole screen.
@@ -135,7 +135,7 @@ fn placed(columns: Vec<Column>, cells: &[Vec<String>], room: usize) -> Vec<(usiz
 
 fn table(buffer: &mut Buffer, area: Rect, picture: &Picture<'_>) {
     let Picture { view, ranked, rates, .. } = picture;
-    let room = page(area.height).saturating_sub(usize::from(ranked.others.is_some()));
+    let room = page(area.height, ranked.others.is_some());
     let rows: Vec<&Row> = ranked.rows.iter().take(room).chain(&ranked.others).collect();
     let columns = columns(view.by);
     let cells: Vec<Vec<String>> =

@@ -17,6 +17,7 @@ use crate::screen::{DRAWING, ENDING, Keyboard, Pressed, Screen};
 use crate::show::{self, Part, Stream, message};
 use crate::terminal_table;
 use crate::units::{self, choice};
+use anyhow::ensure;
 use draw::Picture;
 use quaff::flows::{Flows, FlowsPlan};
 use quaff::plan::SandboxPlan;
@@ -66,7 +67,7 @@ pub(crate) struct Args {
         help_heading = "View"
     )]
     text: String,
-    /// Refresh each TIME
+    /// Refresh each TIME, at least 100ms
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = units::duration, help_heading = "View")]
     interval: Duration,
 
@@ -100,6 +101,8 @@ Examples:
 
 /// Bytes of a live packet that are looked at: with the server name of a client's first packet.
 const SNAPLEN_LIVE: u32 = 1600;
+/// Shortest interval of a screen: a shorter one is not seen, and has a value of each piece of a flow in it.
+const INTERVAL_MIN: Duration = Duration::from_millis(100);
 /// Longest piece of a flow. A shorter one is half an interval.
 const PIECE_MAX: Duration = Duration::from_secs(1);
 /// Shortest piece: each costs a record.
@@ -136,7 +139,9 @@ impl Args {
     fn summary(&self) -> Shared {
         let cell_ns = if self.has_intervals() { self.interval.as_nanos() as u64 } else { 0 };
         let by = BY.iter().map(|(_, by, _)| *by).collect();
-        let plan = SummaryPlan { by, cell_ns, intervals_max: u64::MAX, groups_max: GROUPS_MAX };
+        // Intervals are dropped after they were shown: they need no other limit.
+        let (intervals_max, cells_max) = (u64::MAX, usize::MAX);
+        let plan = SummaryPlan { by, cell_ns, intervals_max, groups_max: GROUPS_MAX, cells_max };
         Arc::new(Mutex::new(Summary::new(plan)))
     }
 
@@ -165,6 +170,7 @@ fn lock(summary: &Shared) -> MutexGuard<'_, Summary> {
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
+    ensure!(args.once || args.interval >= INTERVAL_MIN, "--interval: at least 100ms");
     let summary = args.summary();
     let plan = args.plan(&summary)?;
     if args.once { once(args, plan, &summary) } else { live(args, plan, summary) }
@@ -353,20 +359,21 @@ impl<'a> Top<'a> {
         }
     }
 
-    /// Takes the sums of the next interval, unless paused.
+    /// Takes the sums of the next interval, unless paused. Older intervals are dropped in any case, but the one that is
+    /// shown.
     fn refresh(&mut self) {
+        let at = self.args.has_intervals().then(|| shown_interval(self.args, wall_ns()));
+        if let Some(at) = at {
+            let shown = self.at.filter(|_| self.view.is_paused);
+            lock(&self.summary).forget_before(at, shown);
+        }
         if self.view.is_paused {
             return;
         }
         let now = progress(&self.flows);
         self.status = self.status(&now);
         self.last = (now, Instant::now());
-        self.at = self.args.has_intervals().then(|| shown_interval(self.args, wall_ns()));
-        if let Some(at) = self.at {
-            let mut summary = lock(&self.summary);
-            let begin_ns = at.saturating_mul(summary.cell_ns());
-            summary.forget_before(begin_ns);
-        }
+        self.at = at;
         self.look();
     }
 
@@ -379,13 +386,19 @@ impl<'a> Top<'a> {
         };
         self.ranked = summary.ranked(&query(&self.view, self.extent.page, self.at));
         self.extent.rows = self.ranked.matching;
+        // Rows may have become fewer.
+        let last = self.extent.rows.saturating_sub(self.extent.page);
+        if self.view.first > last {
+            self.view.first = last;
+            self.ranked = summary.ranked(&query(&self.view, self.extent.page, self.at));
+        }
     }
 
     fn draw(&mut self) -> anyhow::Result<()> {
         let Self { screen, view, status, ranked, rates, extent, .. } = self;
         let mut page = extent.page;
         screen.draw(|frame| {
-            page = draw::page(frame.area().height);
+            page = draw::page(frame.area().height, ranked.others.is_some());
             draw::draw(frame, &Picture { view, status, ranked, rates: *rates });
         })?;
         if page != extent.page {

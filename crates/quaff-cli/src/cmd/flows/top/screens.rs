@@ -86,7 +86,19 @@ fn a_screen_of_any_size_is_drawn() {
             assert_eq!(text.split('\n').count(), usize::from(height.max(1)), "{width} × {height}: {text}");
         }
     }
-    assert_eq!([0, 4, 5, 24].map(page), [0, 0, 1, 20]);
+    assert_eq!([0, 4, 5, 24].map(|lines| page(lines, false)), [0, 0, 1, 20]);
+}
+
+/// A page is as long as what is shown: nothing is skipped from one to the next.
+#[test]
+fn the_row_of_others_has_a_line_of_its_own() {
+    let page = page(8, true);
+    let rows = (0..page).map(|number| row(&format!("10.0.0.{number}"), "", 10, 1000)).collect();
+    let ranked = Ranked { matching: 9, groups: 9, rows, ..hosts() };
+    let text = screen(80, 8, &View::new(By::Host, Order::Rate, ""), &ranked, Rates::Mean(1.0));
+    for words in ["10.0.0.0", "10.0.0.1", "10.0.0.2", "others", "1–3 of 9"] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
 }
 
 #[test]
