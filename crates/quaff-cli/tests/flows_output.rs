@@ -132,6 +132,17 @@ fn a_template_of_unknown_names_is_the_default_one() {
     assert!(String::from_utf8_lossy(&done.stdout).contains("@NTOPNG@"), "{done:?}");
 }
 
+/// As `quaff nprobe <(printf …)`: the options can be read once.
+#[test]
+fn options_of_nprobe_may_come_from_a_pipe() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let path = connections().write(dir.path(), "connections.pcap").display().to_string();
+    let line = "\"$0\" nprobe --dry-run <(printf -- '-i=%s\\n-n=none\\n' \"$1\")";
+    let done = Command::new("bash").args(["-c", line, QUAFF, &path]).output().expect("bash runs");
+    let text = String::from_utf8_lossy(&done.stdout);
+    assert!(done.status.success() && text.contains("--read"), "{done:?}");
+}
+
 #[test]
 fn a_run_that_cannot_start_leaves_old_files_as_they_are() {
     let test = "a_run_that_cannot_start_leaves_old_files_as_they_are";
@@ -151,6 +162,24 @@ fn a_run_that_cannot_start_leaves_old_files_as_they_are() {
     let done = flows.output().expect("quaff runs");
     assert_eq!(done.status.code(), Some(2), "{done:?}");
     assert_eq!(std::fs::read(&old).expect("the file"), b"old");
+}
+
+/// The last step of a start, after the lanes: the folder of the ledger cannot be permitted, as there is none.
+#[test]
+fn a_start_that_fails_late_leaves_old_files_as_they_are() {
+    let test = "a_start_that_fails_late_leaves_old_files_as_they_are";
+    let dir = tempfile::tempdir().expect("a folder");
+    let file = connections().write(dir.path(), "connections.pcap").display().to_string();
+    let [old, ledger] = ["old", "nowhere/ledger"].map(|name| dir.path().join(name).display().to_string());
+    for _ in 0..5 {
+        std::fs::write(&old, b"old").expect("a file");
+        let done = quaff(&["flows", "--read", &file, "--json", &old, "--ledger", &ledger]);
+        if !String::from_utf8_lossy(&done.stderr).contains("cannot permit the use of") {
+            return skip(test, "the kernel has no Landlock");
+        }
+        assert_eq!(done.status.code(), Some(2), "{done:?}");
+        assert_eq!(std::fs::read(&old).expect("the file"), b"old");
+    }
 }
 
 /// The first bytes of a pcap file with ns, and a packet of its own flow each `step_ms`, for ever.

@@ -14,7 +14,8 @@ use crate::show::{message, print};
 use anyhow::{Context as _, bail};
 use lines::{Lines, stamped};
 use options::Options;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Interval of nProbe's lines.
@@ -36,9 +37,13 @@ pub(crate) struct Args {
 impl Args {
     /// Meters interfaces, as far as the words say: mistakes in them are reported later.
     pub(crate) fn is_live(&self) -> bool {
+        // A pipe of options, as `<(…)` is, can be read once only.
+        if options_file(&self.options).is_some_and(|file| !Path::new(file).is_file()) {
+            return true;
+        }
         let options = given(&self.options).map(|words| Options::read(&words));
         let Ok(Ok(options)) = options else { return false };
-        let is_interface = |name: &String| !std::path::Path::new(name).is_file();
+        let is_interface = |name: &String| !Path::new(name).is_file();
         options.parts("interface").iter().any(is_interface)
     }
 }
@@ -126,16 +131,20 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     }
 }
 
-/// The words of the command line: those of the file if it names nothing but a file of options.
+/// The file of options, if the command line names nothing else.
+fn options_file(words: &[OsString]) -> Option<&OsStr> {
+    let mut words = words.iter().filter(|word| *word != "--dry-run");
+    let (file, None) = (words.next()?, words.next()) else { return None };
+    (!file.as_encoded_bytes().starts_with(b"-")).then_some(file.as_os_str())
+}
+
+/// The words of the command line, or of the file of options.
 fn given(words: &[OsString]) -> anyhow::Result<Vec<OsString>> {
-    let words: Vec<_> = words.iter().filter(|word| *word != "--dry-run").cloned().collect();
-    match &words[..] {
-        [file] if !file.as_encoded_bytes().starts_with(b"-") => {
-            let text = std::fs::read_to_string(file);
-            Ok(options::words(&text.with_context(|| format!("read {}", file.display()))?))
-        }
-        _ => Ok(words),
-    }
+    let Some(file) = options_file(words) else {
+        return Ok(words.iter().filter(|word| *word != "--dry-run").cloned().collect());
+    };
+    let text = std::fs::read_to_string(file).with_context(|| format!("read {}", file.display()))?;
+    Ok(options::words(&text))
 }
 
 /// A template without the names that are unknown; a line names each of these, as nProbe's does.
@@ -165,7 +174,7 @@ fn greet(options: &Options, inputs: &[String]) {
         say(4222, "Flows ASs will not be computed ");
     }
     for name in inputs {
-        match std::path::Path::new(name).is_file() {
+        match Path::new(name).is_file() {
             true => say(4298, &format!("Reading packets from file {name}")),
             false => say(4298, &format!("Capturing packets from interface {name}")),
         }
