@@ -19,6 +19,7 @@ use crate::export::{
     Version,
 };
 use crate::record::FlowSink;
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use quaff_os::{Error, Result, Try};
 use std::fs::{File, TryLockError};
 use std::io::{self, Write};
@@ -212,7 +213,7 @@ fn open_file(path: &Path, pressure: &Pressure) -> io::Result<File> {
 /// A reader of a named pipe is waited for no longer than this.
 const READER_WAIT: Duration = Duration::from_secs(10);
 
-fn open_pipe(path: &Path, pressure: &Pressure) -> io::Result<File> {
+pub(super) fn open_pipe(path: &Path, pressure: &Pressure) -> io::Result<File> {
     let end = Instant::now() + READER_WAIT;
     let is_stopped = || matches!(pressure, Pressure::Wait(stop) if stop.raised());
     loop {
@@ -223,8 +224,11 @@ fn open_pipe(path: &Path, pressure: &Pressure) -> io::Result<File> {
                 }
                 std::thread::sleep(Duration::from_millis(50));
             }
-            // With a reader a second opening does not block, and its writes do, as they should.
-            Ok(_held) => return File::options().write(true).open(path),
+            Ok(pipe) => {
+                // Writes block, as they should. A second opening would wait for a reader that has left meanwhile.
+                fcntl(&pipe, FcntlArg::F_SETFL(OFlag::empty()))?;
+                return Ok(pipe);
+            }
             Err(error) => return Err(error),
         }
     }

@@ -222,7 +222,11 @@ fn a_collector_that_was_away_receives_all_from_the_spool() {
         sinks.send(&numbered(batch * 1000..batch * 1000 + 1000), START_NS);
         std::thread::sleep(Duration::from_millis(5));
     }
-    assert!(sinks.counters()[0].spooled.records > 0);
+    let begun = Instant::now();
+    while sinks.counters()[0].spooled.records == 0 {
+        assert!(begun.elapsed() < PATIENCE, "{:?}", sinks.counters());
+        std::thread::sleep(Duration::from_millis(2));
+    }
     let listener = TcpListener::bind(address).unwrap();
     let thread = std::thread::spawn(move || read_session(listener.accept().unwrap().0, |_| false));
     while !sinks.counters()[0].is_up {

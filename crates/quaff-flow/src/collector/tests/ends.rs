@@ -160,6 +160,22 @@ fn a_message_that_tls_does_not_encrypt_is_an_error() {
     assert!(tls.encrypt(&[7; 1000], &mut out).is_err());
 }
 
+/// A named pipe is opened without waiting for its reader, once, and writes wait for room.
+#[test]
+fn writes_to_a_named_pipe_wait() {
+    use nix::fcntl::{FcntlArg, OFlag, fcntl};
+    use std::os::unix::fs::OpenOptionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("pipe");
+    nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let mut reader = std::fs::File::options();
+    let reader = reader.read(true).custom_flags(nix::libc::O_NONBLOCK).open(&path).unwrap();
+    let pipe = start::open_pipe(&path, &Pressure::Drop).unwrap();
+    let flags = OFlag::from_bits_retain(fcntl(&pipe, FcntlArg::F_GETFL).unwrap());
+    assert!(!flags.contains(OFlag::O_NONBLOCK), "{flags:?}");
+    drop(reader);
+}
+
 /// Two runs that write one file would make it unreadable.
 #[test]
 fn a_file_has_one_writer() {
