@@ -213,7 +213,7 @@ impl Column {
 }
 
 impl Row {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let unknown = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
         let key = RecordKey {
             source: unknown,
@@ -237,12 +237,12 @@ impl Row {
             is_continued: false,
             extras: None,
         };
-        Self { record, start_us: 0, end_us: 0, is_wrong: false }
+        Self { record, start_ns: 0, end_ns: 0, is_wrong: false }
     }
 
     fn into_record(self) -> FlowRecord {
         let mut record = self.record;
-        let (first_ns, last_ns) = (self.start_us as u64 * 1000, self.end_us as u64 * 1000);
+        let (first_ns, last_ns) = (self.start_ns, self.end_ns);
         for direction in [&mut record.forward, &mut record.reverse] {
             if direction.packets > 0 {
                 (direction.first_ns, direction.last_ns) = (first_ns, last_ns);

@@ -41,8 +41,8 @@ pub(crate) struct Facts {
 #[derive(Debug, Clone)]
 pub(crate) struct Row {
     pub(crate) record: FlowRecord,
-    pub(crate) start_us: i64,
-    pub(crate) end_us: i64,
+    pub(crate) start_ns: u64,
+    pub(crate) end_ns: u64,
     /// A value is outside the range of its field.
     pub(crate) is_wrong: bool,
 }
@@ -172,6 +172,15 @@ fn narrow<T: Default>(row: &mut Row, number: impl TryInto<T>) -> T {
     })
 }
 
+/// A time of a column, in ns.
+fn time_ns(row: &mut Row, us: i64) -> u64 {
+    let us: u64 = narrow(row, us);
+    us.checked_mul(1000).unwrap_or_else(|| {
+        row.is_wrong = true;
+        0
+    })
+}
+
 /// The extras of a TCP flow whose segments are followed.
 fn tcp<'a>(record: &'a FlowRecord, facts: &Facts) -> Option<&'a Extras> {
     record.extras.as_deref().filter(|_| facts.extras.tcp && record.key.protocol == TCP)
@@ -244,9 +253,9 @@ use Values::{Address, Int, Long, MaybeInt, MaybeLong, MaybeText, Probe, Time};
 #[rustfmt::skip]
 pub(crate) static COLUMNS: [Column; 39] = [
     Column::new(["flowStart", "FLOW_START_MICROSECONDS", "ts", "event.start"], Delta,
-        Time(FlowRecord::first_ns, |row, us| row.start_us = us)),
+        Time(FlowRecord::first_ns, |row, us| row.start_ns = time_ns(row, us))),
     Column::new(["flowEnd", "FLOW_END_MICROSECONDS", "", "event.end"], Delta,
-        Time(FlowRecord::last_ns, |row, us| row.end_us = us)),
+        Time(FlowRecord::last_ns, |row, us| row.end_ns = time_ns(row, us))),
     Column::new(["sourceAddress", "IPV4_SRC_ADDR", "id.orig_h", "source.ip"], Dictionary,
         Address(|record| record.key.source, |row, address| row.record.key.source = address)),
     Column::new(["destinationAddress", "IPV4_DST_ADDR", "id.resp_h", "destination.ip"], Dictionary,
@@ -290,20 +299,21 @@ pub(crate) static COLUMNS: [Column; 39] = [
         Int(|record, _| record.initiator as i32, set_initiator)),
     Column::new(["lostOctets", "", "", ""], Plain,
         MaybeLong(|record, facts| tcp(record, facts).map(|extras| signed(extras.forward.lost_bytes)),
-            |row, bytes| extras(row).forward.lost_bytes = bytes as u64)),
+            |row, bytes| extras(row).forward.lost_bytes = narrow(row, bytes))),
     Column::new(["reverseLostOctets", "", "", ""], Plain,
         MaybeLong(|record, facts| tcp(record, facts).map(|extras| signed(extras.reverse.lost_bytes)),
-            |row, bytes| extras(row).reverse.lost_bytes = bytes as u64)),
+            |row, bytes| extras(row).reverse.lost_bytes = narrow(row, bytes))),
     Column::new(["rttMicroseconds", "", "", ""], Plain,
         MaybeInt(round_trip_us, |row, us| {
-            (extras(row).server_rtt_ns, extras(row).client_rtt_ns) = (Some(us as u64 * 1000), Some(0));
+            let rtt_ns = time_ns(row, us.into());
+            (extras(row).server_rtt_ns, extras(row).client_rtt_ns) = (Some(rtt_ns), Some(0));
         })),
     Column::new(["retransmittedPackets", "RETRANSMITTED_IN_PKTS", "", ""], Plain,
         MaybeInt(|record, facts| tcp(record, facts).map(|extras| int(extras.forward.retransmitted_packets)),
-            |row, packets| extras(row).forward.retransmitted_packets = packets as u32)),
+            |row, packets| extras(row).forward.retransmitted_packets = narrow(row, packets))),
     Column::new(["reverseRetransmittedPackets", "RETRANSMITTED_OUT_PKTS", "", ""], Plain,
         MaybeInt(|record, facts| tcp(record, facts).map(|extras| int(extras.reverse.retransmitted_packets)),
-            |row, packets| extras(row).reverse.retransmitted_packets = packets as u32)),
+            |row, packets| extras(row).reverse.retransmitted_packets = narrow(row, packets))),
     Column::new(["applicationName", "APPLICATION_NAME", "service", "network.protocol"], Dictionary,
         MaybeText(|record| application(record).map(|application| application.name), set_application)),
     Column::new(["serverName", "", "", ""], Dictionary,

@@ -16,9 +16,6 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 const HOUR_NS: u64 = 3_600_000_000_000;
-/// After an error nothing is tried for this time: its records are missed.
-const RETRY: Duration = Duration::from_secs(1);
-
 /// The plan of a folder of segments.
 #[derive(Debug, Clone)]
 pub struct ParquetPlan {
@@ -36,6 +33,8 @@ pub struct ParquetPlan {
     pub rows_max: u64,
     pub bytes_max: u64,
     pub every: Duration,
+    /// After an error nothing is tried for this time: its records are missed.
+    pub retry: Duration,
 }
 
 impl ParquetPlan {
@@ -51,6 +50,7 @@ impl ParquetPlan {
             rows_max: 3_000_000,
             bytes_max: 64 << 20,
             every: Duration::from_secs(60),
+            retry: Duration::from_secs(1),
         }
     }
 
@@ -210,7 +210,7 @@ impl SegmentStore {
         add_to(&mut self.outcome.missed, rest);
         self.outcome.errors += 1;
         self.outcome.failure = Some(failure);
-        self.retry = Some(Instant::now() + RETRY);
+        self.retry = Some(Instant::now() + self.plan.retry);
     }
 
     fn done(&mut self, result: Result<(), (FlowSum, String)>) -> StoreOutcome {

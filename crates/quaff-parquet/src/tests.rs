@@ -304,7 +304,8 @@ fn ledgers_have_what_was_missed_and_ignored() {
 #[test]
 fn a_file_is_never_replaced_and_the_loss_is_counted() {
     let dir = tempfile::tempdir().expect("a folder");
-    let mut store = opened(ParquetPlan { rows_max: 2, ..plan(&dir) });
+    let hour = Duration::from_secs(3600);
+    let mut store = opened(ParquetPlan { rows_max: 2, retry: hour, ..plan(&dir) });
     let folder = dir.path().join("flows/dt=2026-11-23/hour=08");
     std::fs::create_dir_all(&folder).expect("a folder");
     let taken = folder.join(format!("probe_7-{BOOT_US}-000001.parquet"));
@@ -316,7 +317,9 @@ fn a_file_is_never_replaced_and_the_loss_is_counted() {
     assert_eq!(std::fs::read_to_string(&taken).expect("the file"), "another file");
     // Within the wait records are missed without a try.
     assert_eq!(added(&[store.take(&records(1), START_NS)]), (0, 1, 0));
-    std::thread::sleep(Duration::from_millis(1100));
+    // Without a wait the next segment is tried at once.
+    let mut store = opened(ParquetPlan { rows_max: 2, retry: Duration::ZERO, ..plan(&dir) });
+    assert_eq!(added(&[store.take(&records(3), START_NS)]), (0, 3, 0));
     store.missed(FlowSum { records: 4, packets: 20, bytes: 1 });
     assert_eq!(added(&[store.take(&records(2), START_NS)]), (2, 0, 1));
     std::fs::remove_file(&taken).expect("removed");
@@ -349,6 +352,30 @@ fn the_rest_of_a_crash_is_no_segment_and_is_removed() {
     assert!(part.is_file(), "of another probe");
     drop(opened(ParquetPlan { boot_us: BOOT_US + 1, ..plan(&dir) }));
     assert!(!part.is_file());
+}
+
+/// Numbers that no meter has made are no overflow, and no value.
+#[test]
+fn numbers_outside_the_range_of_their_field_are_wrong() {
+    use crate::schema::{COLUMNS, Row, Values};
+    let mut signed = 0;
+    for column in &COLUMNS {
+        let name = column.name(Names::Ipfix);
+        for number in [-1, i64::MIN, i64::MAX] {
+            let mut row = Row::new();
+            match &column.values {
+                Values::Time(_, set) => set(&mut row, number),
+                Values::MaybeLong(_, set) if name.contains("ostOctets") => set(&mut row, number.min(-1)),
+                Values::MaybeInt(_, set) if name.contains("etransmitted") || name.starts_with("rtt") => {
+                    set(&mut row, (number as i32).min(-1));
+                }
+                _ => continue,
+            }
+            signed += 1;
+            assert!(row.is_wrong, "{number} as {name}");
+        }
+    }
+    assert_eq!(signed, 3 * 7);
 }
 
 #[test]
