@@ -179,8 +179,8 @@ impl Flows {
         let (mut run, lanes) = (Run::new(&input, &sources, &stop), sources.gauges());
         let exporter = Exporter::new(inlets, sinks, meters.clone(), wakeup, stop.clone(), sources.is_live);
         let counters = exporter.counters();
-        // On failure the exporter is dropped first, so that no lane waits for it. It has not run then, and its sinks leave
-        // their files as they were: that is why its thread starts last.
+        // On failure the exporter is dropped first, so that no lane waits for it. Its thread starts last: if it has not
+        // run, its sinks leave their files as they were.
         let started = run.start_lanes(sources, lane_ends).and_then(|()| {
             let sandbox = limits.as_ref().map(Sandbox::confine).transpose()?;
             let exporter = start_thread("quaff-export", &stop, None, || Ok(exporter), Exporter::run)?;
