@@ -211,7 +211,7 @@ fn a_limit_below_the_number_of_groups_ends_with_one_interval() {
     assert!(values(&mut summary) < 2 * 90 * ALL.len(), "{}", values(&mut summary));
 }
 
-/// What is shown while it is paused stays; what comes meanwhile does not pile up.
+/// The interval on the screen stays while it is paused, and those that follow do not pile up.
 #[test]
 fn the_latest_intervals_are_held_and_the_one_that_is_shown() {
     let mut summary = summary(SECOND, u64::MAX, 1000);
