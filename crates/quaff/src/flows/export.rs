@@ -45,15 +45,18 @@ pub(super) struct Exported {
 /// Waits at the end of a run as long as sinks take something: whoever reads an output may take their time.
 #[derive(Debug, Default)]
 struct Patience {
-    /// The number of [`taken`], and since when it has been that.
-    last: Option<(u64, Instant)>,
+    /// The state of the sinks, and since when it has been that.
+    last: Option<(Taken, Instant)>,
 }
 
 impl Patience {
     /// Returns whether the sinks, which have taken so much, have had their time.
-    fn is_over(&mut self, taken: u64, now: Instant) -> bool {
+    fn is_over(&mut self, taken: Taken, now: Instant) -> bool {
         match &mut self.last {
-            Some((last, since)) if *last == taken => now.saturating_duration_since(*since) >= END,
+            Some((last, since)) if !taken.is_more_than(last) => {
+                *last = taken;
+                now.saturating_duration_since(*since) >= END
+            }
             last => {
                 *last = Some((taken, now));
                 false
@@ -63,20 +66,36 @@ impl Patience {
 
     /// The rest of the time.
     fn left(&self, now: Instant) -> Duration {
-        self.last.map_or(END, |(_, since)| END.saturating_sub(now.saturating_duration_since(since)))
+        self.last.as_ref().map_or(END, |(_, since)| END.saturating_sub(now.saturating_duration_since(*since)))
     }
 }
 
-/// A number that changes when sinks take something, or count something as missed. A store takes records long before it
-/// has kept them.
-fn taken(sinks: &[SinkReport]) -> u64 {
-    let of = |sink: &SinkReport| {
-        let missed = sink.missed;
-        let missed_records = missed.errors.records + missed.away.records + missed.spool.records;
-        let counted = sink.sent.records + sink.bytes + sink.spooled.records + missed_records;
-        (counted + sink.unsuited.records).wrapping_sub(sink.queued)
-    };
-    sinks.iter().map(of).fold(0, u64::wrapping_add)
+/// The progress of the sinks. A store takes records long before it has kept them: its queue gets shorter only.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+struct Taken {
+    /// A number that changes when sinks send, write or leave out something, or count something as missed.
+    counted: u64,
+    /// Records in the queue of each sink.
+    queued: Vec<u64>,
+}
+
+impl Taken {
+    fn of(sinks: &[SinkReport]) -> Self {
+        let of = |sink: &SinkReport| {
+            let missed = sink.missed;
+            let missed_records = missed.errors.records + missed.away.records + missed.spool.records;
+            sink.sent.records + sink.bytes + sink.spooled.records + sink.unsuited.records + missed_records
+        };
+        Self {
+            counted: sinks.iter().map(of).fold(0, u64::wrapping_add),
+            queued: sinks.iter().map(|sink| sink.queued).collect(),
+        }
+    }
+
+    /// Something was taken since `last`. A queue that gets longer is the meter's doing.
+    fn is_more_than(&self, last: &Self) -> bool {
+        self.counted != last.counted || self.queued.iter().zip(&last.queued).any(|(now, last)| now < last)
+    }
 }
 
 /// The exporter, which runs on its own thread.
@@ -163,7 +182,7 @@ impl Exporter {
         }
         let sinks = self.sinks.counters();
         if sinks.iter().any(|sink| sink.missed.queue_full.records > 0) {
-            self.patience.last = Some((taken(&sinks), begun));
+            self.patience.last = Some((Taken::of(&sinks), begun));
         }
     }
 
@@ -184,7 +203,7 @@ impl Exporter {
             if !sinks.iter().any(&is_busy) {
                 return true;
             }
-            if self.patience.is_over(taken(&sinks), Instant::now()) {
+            if self.patience.is_over(Taken::of(&sinks), Instant::now()) {
                 return false;
             }
             self.counters.set(sinks);
@@ -307,11 +326,18 @@ mod tests {
         assert_eq!(patience.left(start), END);
         // A list each nine seconds, and then none.
         for step in 0..20 {
-            assert!(!patience.is_over(step, at(9 * step)), "{step}");
+            assert!(!patience.is_over(counted(step), at(9 * step)), "{step}");
         }
-        assert!(!patience.is_over(19, at(180)));
+        // A list that still had room.
+        let longer = Taken { queued: vec![5], ..counted(19) };
+        assert!(!patience.is_over(longer.clone(), at(180)));
         assert_eq!(patience.left(at(180)), Duration::from_secs(1));
-        assert!(patience.is_over(19, at(181)) && patience.left(at(200)).is_zero());
+        assert!(patience.is_over(longer, at(181)) && patience.left(at(200)).is_zero());
+        assert!(!patience.is_over(Taken { queued: vec![4], ..counted(19) }, at(201)), "one was taken");
+    }
+
+    fn counted(counted: u64) -> Taken {
+        Taken { counted, queued: vec![0] }
     }
 
     /// A store that works on a segment has neither sent nor missed anything yet.
@@ -320,10 +346,13 @@ mod tests {
         let full = SinkReport { queued: 500, ..SinkReport::default() };
         let sent = SinkReport { queued: 400, sent: flows(100), ..SinkReport::default() };
         let unsuited = SinkReport { unsuited: flows(1), ..full.clone() };
+        let before = Taken::of(std::slice::from_ref(&full));
         for other in [SinkReport { queued: 400, ..full.clone() }, sent, unsuited] {
-            assert_ne!(taken(std::slice::from_ref(&full)), taken(&[other]));
+            assert!(Taken::of(&[other]).is_more_than(&before));
         }
-        assert_eq!(taken(std::slice::from_ref(&full)), taken(&[full]));
+        for other in [SinkReport { queued: 600, ..full.clone() }, full] {
+            assert!(!Taken::of(&[other]).is_more_than(&before));
+        }
     }
 
     fn flows(records: u64) -> FlowSum {
