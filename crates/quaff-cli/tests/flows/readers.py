@@ -4,7 +4,8 @@
 usage: readers.py ENGINE FOLDER
 
 One line of JSON for each row, an object without the columns of the folders; times are microseconds since 1970. The last
-line has the engine's own sums of all numbers: {"sums": {...}, "rows": N}, and with pyarrow the types of the columns.
+line has the engine's own sums of all numbers, modulo 2**64, since most engines add in 64 bits: {"sums": {...},
+"rows": N}, and with pyarrow the types of the columns.
 """
 
 import json
@@ -34,7 +35,7 @@ def by_sql(names, run, of_time, table):
     rows = [dict(zip(names, row)) for row in run(f"SELECT {', '.join(quoted.values())} FROM {table}")]
     numbers = [name for name in names if name not in TEXTS]
     sums = run(f"SELECT count(*), {', '.join(f'sum({quoted[name]})' for name in numbers)} FROM {table}")[0]
-    return rows, {"sums": dict(zip(numbers, map(number, sums[1:]))), "rows": sums[0]}
+    return rows, {"sums": dict(zip(numbers, sums[1:])), "rows": sums[0]}
 
 
 def number(value):
@@ -89,7 +90,8 @@ def pyspark(folder):
     for name in TIMES:
         table = table.withColumn(name, F.unix_micros(name))
     numbers = [name for name in table.columns if name not in TEXTS]
-    sums = table.select([F.sum(name) for name in numbers]).collect()[0]
+    # A sum beyond 64 bits is an error to it.
+    sums = table.select([F.sum(F.col(name).cast("decimal(20,0)")) for name in numbers]).collect()[0]
     rows = [row.asDict() for row in table.collect()]
     return rows, {"sums": dict(zip(numbers, sums)), "rows": table.count()}
 
@@ -98,6 +100,7 @@ def main():
     engine, folder = sys.argv[1:]
     engines = {function.__name__: function for function in (pyarrow, duckdb, chdb, polars, pyspark)}
     rows, seen = engines[engine](folder)
+    seen["sums"] = {name: None if value is None else int(value) % 2**64 for name, value in seen["sums"].items()}
     for row in rows:
         print(json.dumps(row))
     print(json.dumps(seen))
