@@ -86,11 +86,12 @@ fn in_folder(path: &Path, depth: usize) -> anyhow::Result<Vec<PathBuf>> {
     paths.sort();
     let mut files = Vec::new();
     for path in paths {
-        match () {
-            () if path.is_dir() && path.is_symlink() => {}
-            () if path.is_dir() => files.extend(in_folder(&path, depth - 1)?),
-            () if path.is_file() => files.push(path),
-            () => {}
+        if path.is_dir() {
+            if !path.is_symlink() {
+                files.extend(in_folder(&path, depth - 1)?);
+            }
+        } else if path.is_file() {
+            files.push(path);
         }
     }
     Ok(files)
