@@ -24,6 +24,11 @@ pub fn steady_ns() -> u64 {
     read(ClockId::CLOCK_MONOTONIC)
 }
 
+/// Processor time of this thread (CLOCK_THREAD_CPUTIME_ID), ns. Costs a system call.
+pub fn thread_cpu_ns() -> u64 {
+    read(ClockId::CLOCK_THREAD_CPUTIME_ID)
+}
+
 /// The current offset from [`steady_ns`] to wall-clock time, to be added with wrapping.
 ///
 /// Reads both clocks several times and takes the reading with the shortest time between its two monotonic

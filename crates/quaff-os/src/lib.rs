@@ -40,7 +40,7 @@ pub use error::{Error, Result, Try};
 pub use filling::{Cursor, Filling};
 pub use gauge::Gauge;
 pub use interrupt::Interrupt;
-pub use mem::{Buffer, prefetch};
+pub use mem::{Buffer, HUGE_BYTES, prefer_huge_pages, prefetch, prefetch_value};
 pub use netns::Netns;
 pub use nix::errno::Errno;
 pub use pipe::queued_bytes;

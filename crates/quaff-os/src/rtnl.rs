@@ -1,4 +1,4 @@
-//! Route netlink (rtnetlink(7)): lists interfaces, reads their counters, and creates them for the lab.
+//! Route netlink (rtnetlink(7)): lists interfaces, reads their counters, and creates them for the lab; asks for routes.
 //!
 //! One blocking socket. An [`Rtnl`] refers to the network namespace in which it was opened, whichever thread
 //! uses it. This module never interprets names or addresses.
@@ -8,6 +8,7 @@ mod change;
 mod monitor;
 mod qdisc;
 mod reply;
+mod route;
 mod socket;
 mod suggest;
 mod tc;
@@ -19,16 +20,23 @@ pub(crate) use qdisc::QdiscDrops;
 
 use crate::{Error, Result};
 use netlink_packet_core::DefaultNla;
-use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::address::AddressMessage;
 use netlink_packet_route::link::{LinkAttribute, LinkMessage};
+use netlink_packet_route::route::{RouteAttribute, RouteMessage};
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use reply::Reply;
 use socket::Socket;
+use std::net::IpAddr;
 
 /// The longest name of an interface, without its NUL (`IFNAMSIZ` - 1).
 pub const NAME_BYTES_MAX: usize = libc::IFNAMSIZ - 1;
 /// `IFLA_ALT_IFNAME` (linux/if_link.h), which netlink-packet-route supports only inside a list.
 const IFLA_ALT_IFNAME: u16 = 53;
+
+/// Answers for a destination that is unreachable or prohibited, a black hole, no address of a host, or of a family that
+/// the kernel lacks.
+const NO_ROUTE: [i32; 6] =
+    [libc::ENETUNREACH, libc::EHOSTUNREACH, libc::EACCES, libc::EINVAL, libc::EOPNOTSUPP, libc::EAFNOSUPPORT];
 
 /// A network interface, as `RTM_NEWLINK` describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -117,6 +125,23 @@ impl Rtnl {
         Ok(addresses)
     }
 
+    /// The next hop on the way to a destination, by the kernel's tables as they are now; `None` if it is on an own
+    /// link, or there is no way to it.
+    pub fn next_hop(&mut self, destination: IpAddr) -> Result<Option<IpAddr>> {
+        let mut message = RouteMessage::default();
+        (message.header.address_family, message.header.destination_prefix_length) = match destination {
+            IpAddr::V4(_) => (AddressFamily::Inet, 32),
+            IpAddr::V6(_) => (AddressFamily::Inet6, 128),
+        };
+        message.attributes.push(RouteAttribute::Destination(destination.into()));
+        let tried = format!("look up the route to {destination}");
+        match self.socket.get(RouteNetlinkMessage::GetRoute(message), &tried) {
+            Ok(reply) => Ok(reply.route.and_then(|route| route.gateway)),
+            Err(error) if NO_ROUTE.contains(&error.raw()) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     /// The interface with that name or alternative name.
     ///
     /// # Errors
@@ -203,6 +228,16 @@ mod tests {
             assert_eq!(error.raw(), libc::ENODEV, "{error}");
             assert!(error.advice.as_ref().is_some_and(|advice| advice.contains("lo")), "{error}");
         }
+    }
+
+    /// This machine may have a default route or none: of its own addresses the answer is known.
+    #[test]
+    fn own_addresses_are_reached_without_a_next_hop() {
+        let mut rtnl = Rtnl::open().unwrap();
+        for own in ["127.0.0.1", "::1", "0.0.0.0"] {
+            assert_eq!(rtnl.next_hop(own.parse().unwrap()).expect("an answer"), None, "{own}");
+        }
+        assert!(rtnl.next_hop("192.0.2.1".parse().unwrap()).is_ok());
     }
 
     #[test]

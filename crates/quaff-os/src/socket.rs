@@ -1,7 +1,8 @@
-//! The state of connected sockets: bytes that the peer has not acknowledged, the MTU of the path, peers that are gone.
-//! Never reads or writes data.
+//! Options and counters of sockets that the standard library lacks: bytes that the peer has not acknowledged, the MTU
+//! of the path, peers that are gone, datagrams that are sent together, the receive buffer and its drops. Never reads.
 
-use std::io;
+use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
+use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 
@@ -26,6 +27,41 @@ pub fn end_when_peer_is_gone(socket: impl AsFd, wait: Duration) -> io::Result<()
     set(&socket, libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1)
 }
 
+/// Asks for a receive buffer of `bytes`, beyond `net.core.rmem_max` where this process may (SO_RCVBUFFORCE needs
+/// CAP_NET_ADMIN). Returns the bytes granted; the kernel counts its own overhead of each datagram in them.
+pub fn set_receive_buffer(socket: impl AsFd, bytes: usize) -> io::Result<usize> {
+    let wanted = libc::c_int::try_from(bytes / 2).unwrap_or(libc::c_int::MAX);
+    // Both double what is asked for.
+    set(&socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, wanted)
+        .or_else(|_| set(&socket, libc::SOL_SOCKET, libc::SO_RCVBUF, wanted))?;
+    Ok(memory(&socket)?[SK_MEMINFO_RCVBUF] as usize)
+}
+
+/// Datagrams that the kernel dropped at a socket since it was opened, because its receive buffer was full or a checksum
+/// was wrong.
+pub fn dropped_datagrams(socket: impl AsFd) -> io::Result<u64> {
+    Ok(memory(&socket)?[SK_MEMINFO_DROPS].into())
+}
+
+/// Fields of SO_MEMINFO (linux/sock_diag.h).
+const SK_MEMINFO_RCVBUF: usize = 1;
+const SK_MEMINFO_DROPS: usize = 8;
+const SK_MEMINFO_VARS: usize = 9;
+
+fn memory(socket: &impl AsFd) -> io::Result<[u32; SK_MEMINFO_VARS]> {
+    let mut fields = [0u32; SK_MEMINFO_VARS];
+    let mut bytes = size_of_val(&fields) as libc::socklen_t;
+    let fd = socket.as_fd().as_raw_fd();
+    // SAFETY: the kernel writes at most `bytes` bytes into the local array, and their number.
+    let failed = unsafe {
+        libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_MEMINFO, (&raw mut fields).cast(), &mut bytes)
+    };
+    match failed {
+        0 => Ok(fields),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 /// Has the kernel refuse a datagram that is longer than the path takes (EMSGSIZE) instead of sending it in fragments.
 pub fn never_fragment(socket: impl AsFd, is_ipv6: bool) -> io::Result<()> {
     match is_ipv6 {
@@ -40,6 +76,21 @@ pub fn allow_fragments(socket: impl AsFd, is_ipv6: bool) -> io::Result<()> {
         true => set(&socket, libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_WANT),
         false => set(&socket, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_WANT),
     }
+}
+
+/// Most datagrams of one call of [`send_together`] (UDP_MAX_SEGMENTS of the kernels before 6.6).
+pub const TOGETHER_MAX: usize = 64;
+/// Most bytes of such a call: those of one packet of either family.
+pub const TOGETHER_BYTES_MAX: usize = 65_487;
+
+/// Sends datagrams by one call and one walk through the stack (UDP_SEGMENT, Linux 4.18): all have the length of the
+/// first but the last, which may be shorter. An error stands for all of them: none was sent.
+pub fn send_together(socket: impl AsFd, datagrams: &[IoSlice<'_>]) -> io::Result<()> {
+    let bytes = datagrams.first().map_or(0, |first| first.len());
+    let bytes = u16::try_from(bytes).map_err(|_| io::Error::from_raw_os_error(libc::EMSGSIZE))?;
+    let segments = [ControlMessage::UdpGsoSegments(&bytes)];
+    sendmsg::<()>(socket.as_fd().as_raw_fd(), datagrams, &segments, MsgFlags::empty(), None)?;
+    Ok(())
 }
 
 fn set(socket: &impl AsFd, level: libc::c_int, name: libc::c_int, value: libc::c_int) -> io::Result<()> {
@@ -94,6 +145,40 @@ mod tests {
         let no_socket = std::fs::File::open("/dev/null").unwrap();
         assert!(unacknowledged_bytes(&no_socket).is_err());
         assert!(never_fragment(&no_socket, false).is_err());
+    }
+
+    #[test]
+    fn datagrams_sent_together_arrive_one_by_one() {
+        let peer = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.connect(peer.local_addr().unwrap()).unwrap();
+        let sent = [vec![1; 1000], vec![2; 1000], vec![3; 17]];
+        send_together(&socket, &sent.each_ref().map(|bytes| IoSlice::new(bytes))).unwrap();
+        let mut bytes = [0; 2000];
+        for expected in &sent {
+            let length = peer.recv(&mut bytes).unwrap();
+            assert_eq!(&bytes[..length], expected);
+        }
+        let long = vec![0; 70_000];
+        assert!(send_together(&socket, &[IoSlice::new(&long)]).is_err());
+    }
+
+    #[test]
+    fn datagrams_beyond_the_receive_buffer_are_counted() {
+        let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let granted = set_receive_buffer(&receiver, 64 << 10).unwrap();
+        assert!((32 << 10..=256 << 10).contains(&granted), "{granted}");
+        assert_eq!(dropped_datagrams(&receiver).unwrap(), 0);
+        let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let sent = 1000;
+        for _ in 0..sent {
+            sender.send_to(&[0; 1000], receiver.local_addr().unwrap()).unwrap();
+        }
+        let dropped = dropped_datagrams(&receiver).unwrap();
+        receiver.set_nonblocking(true).unwrap();
+        let received = std::iter::from_fn(|| receiver.recv(&mut [0; 2000]).ok()).count() as u64;
+        assert!(dropped > 0 && received > 0);
+        assert_eq!(received + dropped, sent);
     }
 
     #[test]

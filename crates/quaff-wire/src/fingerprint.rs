@@ -60,6 +60,22 @@ pub fn content(frame: &[u8], linktype: u16, mask: &Mask) -> u64 {
     hash(&head[..padded], &bytes[head_bytes..], linktype.into())
 }
 
+/// Hash of an IP packet, but for TTL and header checksum, or hop limit. `secret` is unknown to its sender.
+pub fn packet(bytes: &[u8], secret: u64) -> u64 {
+    const HEADER_BYTES: usize = 20;
+    let Some((header, rest)) = bytes.split_at_checked(HEADER_BYTES) else { return hash(bytes, &[], secret) };
+    let mut head = [0; HEADER_BYTES];
+    head.copy_from_slice(header);
+    match head[0] >> 4 {
+        4 => {
+            head[8] = 0;
+            head[10..12].fill(0);
+        }
+        _ => head[7] = 0,
+    }
+    hash(&head, rest, secret)
+}
+
 /// The sketch of a frame.
 pub fn sketch(frame: &[u8], linktype: u16, mask: &Mask) -> Sketch {
     let is_ethernet = linktype == linktype::ETHERNET.linktype;

@@ -1,9 +1,10 @@
-//! Bytes and their meaning: headers, tunnels, flows, probes, pcap, pcapng. No I/O, no clock, nothing unsafe.
+//! Bytes and their meaning: headers, tunnels, flows, applications, probes, pcap, pcapng. No I/O, no clock, no unsafe.
 //!
 //! Every function here works on slices that the caller owns. Parsing never panics, whatever the bytes.
 
 #![forbid(unsafe_code)]
 
+pub mod application;
 pub mod checksum;
 mod client;
 pub mod cut;

@@ -54,8 +54,14 @@ impl Reader {
     /// Returns whether at least half of this part of the file is in the page cache, or it cannot be read otherwise.
     /// Then small pieces read from [`Reader::file`] are the fastest.
     pub fn is_cached(&self, offset: u64, bytes: u64) -> bool {
-        self.direct.is_none()
-            || cached_bytes(&self.file, offset, bytes).is_some_and(|cached| cached >= bytes / 2)
+        self.direct.is_none() || self.is_in_memory(offset, bytes)
+    }
+
+    /// Returns whether at least half of this part of the file is known to be in the page cache.
+    pub fn is_in_memory(&self, offset: u64, bytes: u64) -> bool {
+        // Of the end of the file, half of what is there.
+        let bytes = self.bytes_left(offset).min(bytes);
+        cached_bytes(&self.file, offset, bytes).is_some_and(|cached| cached >= bytes / 2)
     }
 
     fn wants_direct(&self, piece: &[u8], offset: u64) -> bool {
@@ -64,9 +70,13 @@ impl Reader {
         if self.direct.is_none() || !is_aligned {
             return false;
         }
-        let left = self.file.metadata().map_or(u64::MAX, |file| file.len().saturating_sub(offset));
-        let bytes = left.min(piece.len() as u64);
+        let bytes = self.bytes_left(offset).min(piece.len() as u64);
         cached_bytes(&self.file, offset, bytes).is_none_or(|cached| cached < bytes / 2)
+    }
+
+    /// Bytes from `offset` to the end of the file.
+    fn bytes_left(&self, offset: u64) -> u64 {
+        self.file.metadata().map_or(u64::MAX, |file| file.len().saturating_sub(offset))
     }
 }
 
@@ -129,6 +139,8 @@ mod tests {
         let mut buffer = Buffer::new(1 << 16).unwrap();
         let mut reader = Reader::open(file.path()).unwrap();
         assert!(read_all(&mut reader, &mut buffer) == content);
+        // `None`: a kernel before 6.5.
+        assert_eq!(reader.is_in_memory(0, 300_000), cached_bytes(&reader.file, 0, 300_000).is_some());
         // Empty the page cache, so that the read is direct where possible.
         nix::fcntl::posix_fadvise(file.as_file(), 0, 0, nix::fcntl::PosixFadviseAdvice::POSIX_FADV_DONTNEED)
             .unwrap();

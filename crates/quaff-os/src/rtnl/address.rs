@@ -37,7 +37,8 @@ pub(super) fn parse(payload: &[u8]) -> Result<Option<Address>, DecodeError> {
     Ok(local.or(address).map(|ip| Address { index: word(head, 4), ip, prefix: head[1] }))
 }
 
-fn ip(value: &[u8]) -> Option<IpAddr> {
+/// The address in the value of an attribute.
+pub(super) fn ip(value: &[u8]) -> Option<IpAddr> {
     let v4 = || <[u8; 4]>::try_from(value).ok().map(|bytes| Ipv4Addr::from(bytes).into());
     let v6 = || <[u8; 16]>::try_from(value).ok().map(|bytes| Ipv6Addr::from(bytes).into());
     v4().or_else(v6)

@@ -1,10 +1,12 @@
-//! Parser of messages about links (RTM_NEWLINK), addresses (RTM_NEWADDR) and queueing disciplines (RTM_NEWQDISC).
+//! Parser of messages about links (RTM_NEWLINK), addresses (RTM_NEWADDR), routes (RTM_NEWROUTE) and queueing
+//! disciplines (RTM_NEWQDISC).
 //!
 //! It reads only the attributes that quaff needs: an attribute that is unknown or that netlink-packet-route
 //! refuses must not make the counters of a running capture unavailable.
 
 use super::address::{self, Address};
 use super::qdisc::{self, Qdisc};
+use super::route::{self, Route};
 use super::{Link, LinkStats, LowerLink};
 use netlink_packet_core::{DecodeError, NetlinkDeserializable, NetlinkHeader, NlasIterator};
 use netlink_packet_route::link::Stats64;
@@ -29,6 +31,7 @@ pub(super) struct Reply {
     pub(super) stats: Option<LinkStats>,
     pub(super) qdisc: Option<Qdisc>,
     pub(super) address: Option<Address>,
+    pub(super) route: Option<Route>,
 }
 
 impl NetlinkDeserializable for Reply {
@@ -39,6 +42,7 @@ impl NetlinkDeserializable for Reply {
             libc::RTM_NEWLINK => {}
             libc::RTM_NEWQDISC => return Ok(Self { qdisc: Some(qdisc::parse(payload)?), ..Self::default() }),
             libc::RTM_NEWADDR => return Ok(Self { address: address::parse(payload)?, ..Self::default() }),
+            libc::RTM_NEWROUTE => return Ok(Self { route: Some(route::parse(payload)?), ..Self::default() }),
             _ => return Ok(Self::default()),
         }
         let (head, attributes) = payload

@@ -1,14 +1,16 @@
 //! The flow or conversation that a packet belongs to, as one key with one hash, and tables by it.
 //!
 //! A [`FlowKey`] is the same on every machine and in every run, so that frames spread by its hash are spread alike
-//! everywhere. [`FlowPacket`] is what a meter reads off a packet. [`FlowCount`] counts flows as tcpreplay does. Nothing
-//! here keeps a packet.
+//! everywhere. [`FlowPacket`] is what a meter reads off a packet, and [`FlowIndex`] finds its record. [`FlowCount`]
+//! counts flows as tcpreplay does. Nothing here keeps a packet.
 
 mod count;
+mod index;
 mod key;
 mod packet;
 
 pub use count::{FlowCount, FlowCounts};
+pub use index::{FlowIndex, IndexLine};
 pub(crate) use key::sorted;
 pub use key::{FlowKey, Protocol, mix};
 pub use packet::{FlowPacket, NoFlow, TcpFields, icmp_request, is_icmp};

@@ -2,12 +2,14 @@
 //!
 //! An ICMP error is a packet of its own here, whatever it quotes. Tunnels are not entered.
 
+use crate::linktype::ETHERNET;
+use crate::net::ipv4::Ipv4;
 use crate::net::link::{self, IpPlace};
 use crate::net::mpls::{LABEL_BYTES, Label};
-use crate::net::vlan::Untagged;
+use crate::net::vlan::{TAG_BYTES, Untagged};
 use crate::net::{
-    self, DatagramId, ETHERTYPE_MPLS, ETHERTYPE_MPLS_UPSTREAM, Fragment, ICMP, ICMPV6, Ip, SCTP, TCP, UDP,
-    be16, ipv6, tcp,
+    self, DatagramId, ETHERNET_BYTES, ETHERTYPE_IPV4, ETHERTYPE_MPLS, ETHERTYPE_MPLS_UPSTREAM, Fragment,
+    ICMP, ICMPV6, IPV4_BYTES, Ip, SCTP, TCP, UDP, be16, ipv6, tcp,
 };
 use std::net::IpAddr;
 
@@ -27,6 +29,8 @@ pub struct FlowPacket {
     pub tcp_flags: u8,
     /// Outermost VLAN id; 0 without a tag.
     pub vlan: u16,
+    /// VLAN id of the tag after the outermost one (QinQ, IEEE 802.1ad); 0 without a second tag.
+    pub inner_vlan: u16,
     /// Top label of the MPLS stack; 0 without one.
     pub mpls_label: u32,
     /// Bytes of the IP packet: by its own length, or those on the wire where that is 0.
@@ -64,6 +68,50 @@ impl FlowPacket {
     /// Reads the headers of a frame of link type `linktype`, of which `bytes` were captured and that had `wire_bytes`.
     #[inline]
     pub fn read(bytes: &[u8], wire_bytes: u32, linktype: u16) -> Result<Self, NoFlow> {
+        match Self::plain(bytes, linktype) {
+            Some(packet) => Ok(packet),
+            None => Self::walk(bytes, wire_bytes, linktype),
+        }
+    }
+
+    /// Reads as [`Self::walk`] does, for most packets: Ethernet without tags, an IPv4 header without options, no
+    /// fragment, the ports of TCP or UDP. Where this is inlined the compiler knows the other fields.
+    #[inline]
+    pub fn plain(bytes: &[u8], linktype: u16) -> Option<Self> {
+        const TRANSPORT: usize = ETHERNET_BYTES + IPV4_BYTES;
+        let headers = bytes.first_chunk::<{ TRANSPORT + 4 }>()?;
+        let half = |at: usize| u16::from_be_bytes([headers[at], headers[at + 1]]);
+        let ip = Ipv4::new(&headers[ETHERNET_BYTES..])?;
+        let (length, protocol) = (ip.total_bytes(), ip.protocol());
+        let is_plain = linktype == ETHERNET.linktype
+            && half(ETHERNET_BYTES - 2) == ETHERTYPE_IPV4
+            && headers[ETHERNET_BYTES] == 0x45
+            && matches!(protocol, TCP | UDP);
+        if !is_plain || usize::from(length) < IPV4_BYTES + 4 || ip.fragment().is_some() {
+            return None;
+        }
+        let end = bytes.len().min(ETHERNET_BYTES + usize::from(length));
+        let flags = TRANSPORT + tcp::FLAGS_OFFSET;
+        Some(Self {
+            addresses: [ip.source().into(), ip.destination().into()],
+            ports: [half(TRANSPORT), half(TRANSPORT + 2)],
+            protocol,
+            tos: headers[ETHERNET_BYTES + 1],
+            ttl: headers[ETHERNET_BYTES + 8],
+            tcp_flags: if protocol == TCP && flags < end { bytes[flags] } else { 0 },
+            vlan: 0,
+            inner_vlan: 0,
+            mpls_label: 0,
+            ip_bytes: length.into(),
+            fragment: None,
+            ip_offset: ETHERNET_BYTES as u32,
+            transport: TRANSPORT as u32,
+            end: end as u32,
+        })
+    }
+
+    /// Reads the headers whatever they are.
+    pub fn walk(bytes: &[u8], wire_bytes: u32, linktype: u16) -> Result<Self, NoFlow> {
         let (network, place) = network(bytes, linktype)?;
         let at = place.offset;
         let ip = net::ip_at(bytes, at).ok_or(NoFlow::Truncated)?;
@@ -92,7 +140,7 @@ impl FlowPacket {
             }
             _ => 0,
         };
-        let (vlan, mpls_label) = labels(bytes, network);
+        let ([vlan, inner_vlan], mpls_label) = labels(bytes, network);
         Ok(Self {
             addresses: ip.addresses,
             ports,
@@ -101,6 +149,7 @@ impl FlowPacket {
             ttl,
             tcp_flags,
             vlan,
+            inner_vlan,
             mpls_label,
             ip_bytes,
             fragment: ip.fragment,
@@ -139,6 +188,14 @@ impl FlowPacket {
             header_bytes: u32::from(header[12] >> 4) * 4,
         })
     }
+
+    /// The shift of the option "window scale" of TCP (RFC 7323) in the same `bytes`; only SYNs have it.
+    pub fn window_scale(&self, bytes: &[u8]) -> Option<u8> {
+        let header_bytes = self.tcp(bytes)?.header_bytes as usize;
+        let captured = bytes.get(self.transport as usize..self.end as usize)?;
+        let options = captured.get(tcp::TCP_BYTES..header_bytes.min(captured.len()))?;
+        tcp::window_scale(options)
+    }
 }
 
 /// The request that an ICMP or ICMPv6 message belongs to: its own type << 8 | code, or for a reply that of the request
@@ -174,13 +231,15 @@ fn network(bytes: &[u8], linktype: u16) -> Result<(Untagged, IpPlace), NoFlow> {
     Ok((network, place))
 }
 
-/// The outermost VLAN id and the top MPLS label.
+/// The two outermost VLAN ids and the top MPLS label.
 #[inline]
-fn labels(bytes: &[u8], network: Untagged) -> (u16, u32) {
+fn labels(bytes: &[u8], network: Untagged) -> ([u16; 2], u32) {
     // The TCI of the first tag stands where the network header of an untagged frame would begin.
-    let vlan = match network.tags {
-        0 => 0,
-        tags => be16(bytes, network.offset - 4 * tags).unwrap_or(0) & 0xfff,
+    let vlan = |from_end: usize| be16(bytes, network.offset - TAG_BYTES * from_end).unwrap_or(0) & 0xfff;
+    let vlans = match network.tags {
+        0 => [0; 2],
+        1 => [vlan(1), 0],
+        tags => [vlan(tags), vlan(tags - 1)],
     };
     let mpls_label = match network.ethertype {
         ETHERTYPE_MPLS | ETHERTYPE_MPLS_UPSTREAM => {
@@ -189,7 +248,7 @@ fn labels(bytes: &[u8], network: Untagged) -> (u16, u32) {
         }
         _ => 0,
     };
-    (vlan, mpls_label)
+    (vlans, mpls_label)
 }
 
 /// The ports, or what stands for them; `None` where they should be and are not.
@@ -208,7 +267,7 @@ fn ports(ip: &Ip, bytes: &[u8]) -> Option<[u16; 2]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::linktype::{ETHERNET, RAW};
+    use crate::linktype::RAW;
     use proptest::prelude::*;
     use quaff_testpackets as build;
     use std::net::{Ipv4Addr, Ipv6Addr};
@@ -229,12 +288,15 @@ mod tests {
         let tagged = build::ethernet(&[(0x88a8, 0xa007), (0x8100, 2)], 0x0800, &udp());
         let padded = [&tagged[..], &[0; 30]].concat();
         let packet = read(&padded).unwrap();
-        assert_eq!((packet.vlan, packet.mpls_label, packet.ip_bytes), (7, 0, 35));
+        assert_eq!((packet.vlan, packet.inner_vlan, packet.mpls_label, packet.ip_bytes), (7, 2, 0, 35));
         assert_eq!((packet.ports, packet.protocol, packet.ttl), ([1, 2], UDP, 64));
         assert_eq!(&padded[packet.transport as usize + 8..packet.end as usize], b"payload");
         let labelled =
             read(&build::ethernet(&[(0x8100, 5)], 0x8847, &build::mpls(&[70000, 3], &udp()))).unwrap();
         assert_eq!((labelled.vlan, labelled.mpls_label, labelled.ports), (5, 70000, [1, 2]));
+        let three =
+            read(&build::ethernet(&[(0x88a8, 1), (0x8100, 0xe002), (0x8100, 3)], 0x0800, &udp())).unwrap();
+        assert_eq!((three.vlan, three.inner_vlan, labelled.inner_vlan), (1, 2, 0));
         let raw = FlowPacket::read(&udp(), 35, RAW.linktype).unwrap();
         assert_eq!((raw.vlan, raw.addresses), (0, packet.addresses));
         let loopback = [&[2, 0, 0, 0], &udp()[..]].concat();
@@ -254,6 +316,27 @@ mod tests {
         let expected = TcpFields { sequence: 5, acknowledgment: 6, window: 0x102, header_bytes: 24 };
         assert_eq!(found.tcp(&frame), Some(expected));
         assert_eq!(read(&frame[..60]).unwrap().tcp(&frame[..60]), None, "cut in the header");
+    }
+
+    #[test]
+    fn the_window_scale_is_found_among_the_options() {
+        let segment = |options: &[u8]| {
+            let words = (20 + options.len()) as u8 / 4;
+            let head = [0, 80, 1, 0, 0, 0, 0, 5, 0, 0, 0, 6, words << 4, 2, 1, 2, 0, 0, 0, 0];
+            build::ethernet(&[], 0x0800, &build::ipv4(A, B, TCP, &[], &[&head, options].concat()))
+        };
+        let scale = |options: &[u8]| {
+            let frame = segment(options);
+            read(&frame).unwrap().window_scale(&frame)
+        };
+        assert_eq!(scale(&[2, 4, 5, 0xb4, 1, 3, 3, 7]), Some(7));
+        assert_eq!(scale(&[2, 4, 5, 0xb4]), None);
+        assert_eq!(scale(&[0, 0, 0, 0, 3, 3, 7, 0]), None, "after the end of the list");
+        for damaged in [[8, 0, 3, 3], [8, 1, 3, 3], [8, 90, 3, 3], [1, 1, 3, 3], [1, 1, 1, 3]] {
+            assert_eq!(scale(&damaged), None, "{damaged:?}");
+        }
+        let cut = segment(&[1, 3, 3, 7]);
+        assert_eq!(read(&cut[..56]).unwrap().window_scale(&cut[..56]), None, "cut by the snaplen");
     }
 
     #[test]
@@ -289,6 +372,20 @@ mod tests {
     }
 
     proptest! {
+        /// Plain frames, most with one byte changed, and cut anywhere.
+        #[test]
+        fn plain_packets_are_read_as_by_the_walk(is_tcp: bool, at in 0usize..70, value: u8, len in 30usize..60, linktype in prop::sample::select(vec![1u16, 1, 101])) {
+            let transport = [0, 80, 1, 0, 0, 0, 0, 5, 0, 0, 0, 6, 0x50, 0x12, 1, 2, 0, 0, 0, 0, b'x'];
+            let protocol = if is_tcp { TCP } else { UDP };
+            let mut frame = build::ethernet(&[], 0x0800, &build::ipv4(A, B, protocol, &[], &transport));
+            frame.truncate(len);
+            prop_assert_eq!(FlowPacket::plain(&frame, 1).is_some(), len >= ETHERNET_AND_IP + 4);
+            if let Some(byte) = frame.get_mut(at) {
+                *byte = value;
+            }
+            prop_assert_eq!(FlowPacket::read(&frame, 90, linktype), FlowPacket::walk(&frame, 90, linktype));
+        }
+
         #[test]
         fn whatever_lies_there_is_read_inside_the_bytes(mut frame in prop::collection::vec(any::<u8>(), 0..120), linktype in prop::sample::select(vec![0u16, 1, 9, 101, 113, 276]), ethertype in prop::sample::select(vec![0x0800u16, 0x86dd, 0x8100, 0x8847])) {
             if let Some(place) = frame.get_mut(12..14) {

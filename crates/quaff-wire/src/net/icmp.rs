@@ -1,9 +1,9 @@
 //! ICMP (RFC 792) and ICMPv6 (RFC 4443): errors, which quote a packet, and echoes.
 
 /// Protocol number (IANA).
-pub(crate) const ICMP: u8 = 1;
+pub const ICMP: u8 = 1;
 /// Protocol number (IANA).
-pub(crate) const ICMPV6: u8 = 58;
+pub const ICMPV6: u8 = 58;
 /// Offset of the checksum in the header.
 pub(crate) const CHECKSUM_OFFSET: usize = 2;
 /// Bytes before the packet that an error quotes.

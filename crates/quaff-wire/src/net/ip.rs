@@ -25,7 +25,8 @@ pub struct Ip {
 pub struct Fragment {
     /// The same in each fragment of a datagram.
     pub id: u32,
-    pub(crate) offset_bytes: u16,
+    /// Offset of its payload in that of the datagram.
+    pub offset_bytes: u16,
     /// Set in all fragments but the last one.
     pub more: bool,
 }

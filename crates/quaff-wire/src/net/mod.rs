@@ -24,7 +24,7 @@ pub(crate) use ethernet::{ETHERNET_FRAME_BYTES_MIN, MACS_BYTES};
 pub(crate) use ethernet::{
     ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_MPLS, ETHERTYPE_MPLS_UPSTREAM, ETHERTYPE_TEB, LENGTH_MAX,
 };
-pub(crate) use icmp::{ICMP, ICMPV6};
+pub use icmp::{ICMP, ICMPV6};
 pub(crate) use ip::addresses;
 pub use ip::{DatagramId, Fragment, Ip};
 pub(crate) use ip::{ip_at, pseudo_header_sum};

@@ -1,4 +1,4 @@
-//! TCP (RFC 9293): the header's size and its flags.
+//! TCP (RFC 9293): the header's size, its flags, and one of its options.
 
 /// Protocol number (IANA).
 pub const TCP: u8 = 6;
@@ -12,3 +12,21 @@ pub(crate) const FIN: u8 = 0x01;
 pub(crate) const SYN: u8 = 0x02;
 pub(crate) const PSH: u8 = 0x08;
 pub(crate) const ACK: u8 = 0x10;
+
+/// Kinds of options (RFC 9293 section 3.2, RFC 7323).
+const END_OF_LIST: u8 = 0;
+const NO_OPERATION: u8 = 1;
+const WINDOW_SCALE: u8 = 3;
+
+/// The shift of the option "window scale" among `options`, which may be cut or damaged.
+pub(crate) fn window_scale(mut options: &[u8]) -> Option<u8> {
+    loop {
+        options = match *options {
+            [] | [END_OF_LIST, ..] => return None,
+            [NO_OPERATION, ref rest @ ..] => rest,
+            [WINDOW_SCALE, 3, shift, ..] => return Some(shift),
+            [_, bytes, ..] if bytes >= 2 => options.get(usize::from(bytes)..)?,
+            _ => return None,
+        };
+    }
+}

@@ -10,7 +10,7 @@ use std::str::FromStr;
 
 /// A network: an address and how many of its bits count (RFC 4632).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Cidr {
+pub struct Cidr {
     /// An address in it.
     address: IpAddr,
     prefix: u8,
@@ -22,8 +22,13 @@ impl Cidr {
         (u32::from(prefix) <= bits(address).1).then_some(Self { address, prefix })
     }
 
+    /// Bits of the network's own part.
+    pub fn prefix(&self) -> u8 {
+        self.prefix
+    }
+
     /// Returns true if `address` is in the network.
-    pub(crate) fn contains(&self, address: IpAddr) -> bool {
+    pub fn contains(&self, address: IpAddr) -> bool {
         let ((ours, width), (theirs, other)) = (bits(self.address), bits(address));
         width == other && (ours ^ theirs) & mask(self.prefix, width) == 0
     }

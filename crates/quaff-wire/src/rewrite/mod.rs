@@ -19,7 +19,7 @@ mod sctp;
 mod sums;
 mod tag;
 
-pub(crate) use address::Cidr;
+pub use address::Cidr;
 pub use address::{AddressMap, AddressMaps};
 pub use field::{TrafficClass, Ttl};
 pub use length::FixLength;

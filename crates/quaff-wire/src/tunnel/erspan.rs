@@ -9,7 +9,7 @@ use crate::net::TPID_CUSTOMER;
 const ENCAPSULATION_8021Q: u16 = 2;
 /// T and the session id, in the second word of both types.
 const TRUNCATED: u16 = 0x0400;
-const SESSION: u16 = 0x03ff;
+pub(super) const SESSION: u16 = 0x03ff;
 /// The FT field of type III.
 const FRAME_ETHERNET: u16 = 0;
 const FRAME_IP: u16 = 2;

@@ -29,6 +29,40 @@ const ROUTES_MAX: usize = 16;
 /// VSIDs that RFC 7637 section 3.2 lets a network use.
 const VSIDS: std::ops::RangeInclusive<u32> = 0x00_1000..=0xff_fffe;
 
+/// The sequence number of a GRE header, and the counter that it is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GreSequence {
+    pub sequence: u32,
+    pub is_erspan: bool,
+    /// ERSPAN: the session. Otherwise the key; 0 without one.
+    pub id: u32,
+}
+
+impl GreSequence {
+    /// Reads the header at the front of `bytes`; `None` without a sequence number, or where it is cut.
+    ///
+    /// Whatever the packet carries: keepalives and ERSPAN's markers have numbers too. Not of PPTP, whose numbers
+    /// acknowledgments skip (RFC 2637), and not with source routes.
+    pub fn read(bytes: &[u8]) -> Option<Self> {
+        let &[flags, version, high, low] = bytes.first_chunk::<4>()?;
+        if flags & SEQUENCE == 0 || flags & ROUTING != 0 || version & 7 != 0 {
+            return None;
+        }
+        let word = |at: usize| bytes.get(at..)?.first_chunk().copied().map(u32::from_be_bytes);
+        let key_at = if flags & CHECKSUM != 0 { 8 } else { 4 };
+        let has_key = flags & KEY != 0;
+        let sequence_at = if has_key { key_at + 4 } else { key_at };
+        let protocol = u16::from_be_bytes([high, low]);
+        let is_erspan = matches!(protocol, ERSPAN | ERSPAN_III);
+        let id = match (is_erspan, has_key) {
+            (true, _) => word(sequence_at + 4)? & u32::from(erspan::SESSION),
+            (false, true) => word(key_at)?,
+            (false, false) => 0,
+        };
+        Some(Self { sequence: word(sequence_at)?, is_erspan, id })
+    }
+}
+
 /// Takes off GRE and what it carries.
 #[inline]
 pub(super) fn strip(walk: &mut Walk<'_>) -> Result<(), Stop> {

@@ -28,6 +28,7 @@ mod vxlan;
 pub(crate) mod write;
 
 pub use fragment::TunnelFragment;
+pub use gre::GreSequence;
 pub use kinds::{TunnelKind, TunnelKinds};
 pub use outcome::{Damage, Inner, Marker, Outcome, Reason};
 pub use session::{Direction, ErspanTime, Session, Upper};
