@@ -1,36 +1,65 @@
-//! The application of a conversation by the first bytes of its payload: TLS, HTTP, DNS, QUIC, SSH.
+//! The application of a conversation by the first bytes of its payload: TLS, HTTP, DNS, QUIC, SSH, and what is inside
+//! TLS and QUIC by the protocols that the client offers.
 //!
-//! Bytes are those in the order of their arrival, cut at the plan's limit; what does not parse has no name. QUIC is
-//! recognised, but its server name is encrypted.
+//! | module | task |
+//! |---|---|
+//! | [`alpn`] | applications by the ids of those protocols |
+//! | [`quic`] | the ClientHello in the Initial packets of QUIC |
+//!
+//! Fields of TLS, HTTP and DNS are read by `quaff-wire`.
+//!
+//! Bytes are those in the order of their arrival, cut at the plan's limit; what does not parse has no name. Nothing is
+//! decrypted but what the RFCs give everyone the keys of.
+
+mod alpn;
+mod quic;
+
+pub(crate) use quic::{Decrypter, QuicClient};
 
 use crate::record::Application;
+use quaff_wire::application::{FieldReader, dns, http, name_text, tls};
 use quaff_wire::net::{TCP, UDP};
 
 /// Bytes of payload that are kept for this: a ClientHello of today, whose key share of X25519MLKEM768 has 1,216 bytes.
 pub(crate) const PAYLOAD_BYTES: usize = 2048;
-/// The longest name that is reported (RFC 1035, section 2.3.4).
-const NAME_BYTES_MAX: usize = 255;
 const DNS_PORTS: [u16; 2] = [53, 5353];
+/// Protocols by their first bytes.
+const PROTOCOLS: [&str; 5] = ["tls", "quic", "dns", "http", "ssh"];
 
-/// Reads fields one after the other.
-struct Reader<'a>(&'a [u8]);
-
-impl<'a> Reader<'a> {
-    fn take(&mut self, bytes: usize) -> Option<&'a [u8]> {
-        let (taken, rest) = self.0.split_at_checked(bytes)?;
-        self.0 = rest;
-        Some(taken)
+impl Application {
+    /// An application by its name, of a flow of this IP protocol; `None` for a name that no application has.
+    pub fn of_name(name: &str, ip_protocol: u8) -> Option<Self> {
+        if let Some(protocol) = PROTOCOLS.into_iter().find(|known| *known == name) {
+            return Some(Self::new(protocol));
+        }
+        let name = alpn::names().find(|known| *known == name)?;
+        Some(Self { name, ..Self::new(if ip_protocol == UDP { "quic" } else { "tls" }) })
     }
 
-    /// A big-endian number of so many bytes.
-    fn number(&mut self, bytes: usize) -> Option<usize> {
-        Some(self.take(bytes)?.iter().fold(0, |sum, byte| sum << 8 | usize::from(*byte)))
+    fn new(protocol: &'static str) -> Self {
+        Self { protocol, name: protocol, server_name: None, alpn: None }
     }
 
-    /// The bytes behind a length of so many bytes, as far as they are there.
-    fn vector(&mut self, length_bytes: usize) -> Option<Reader<'a>> {
-        let bytes = self.number(length_bytes)?;
-        self.take(bytes.min(self.0.len())).map(Reader)
+    fn named(protocol: &'static str, server_name: Option<String>) -> Self {
+        Self { server_name, ..Self::new(protocol) }
+    }
+
+    /// That of TLS or QUIC between these ports, of which `hello` is the ClientHello from its handshake header on.
+    fn encrypted(protocol: &'static str, ports: [u16; 2], hello: &[u8]) -> Self {
+        let Some(hello) = tls::HelloFields::read(hello).filter(|hello| hello.is_client) else {
+            return Self::new(protocol);
+        };
+        let (mut server_name, mut ids) = (None, Vec::new());
+        for (kind, data) in hello.extensions {
+            match kind {
+                tls::SERVER_NAME => server_name = tls::server_name(data),
+                tls::ALPN => ids = tls::alpn(data),
+                _ => {}
+            }
+        }
+        let name = alpn::application(&ids, ports).unwrap_or(protocol);
+        let alpn = (!ids.is_empty()).then(|| ids.join(","));
+        Self { protocol, name, server_name, alpn }
     }
 }
 
@@ -41,11 +70,16 @@ pub(crate) fn application(
     forward: &[u8],
     reverse: &[u8],
 ) -> Option<Application> {
-    let found = |name, server_name| Some(Application { name, server_name });
+    let found = |protocol, server_name| Some(Application::named(protocol, server_name));
     let is_dns = ports.iter().any(|port| DNS_PORTS.contains(port));
     match protocol {
         TCP if forward.starts_with(b"SSH-") || reverse.starts_with(b"SSH-") => found("ssh", None),
-        TCP if is_tls(forward) || is_tls(reverse) => found("tls", tls_name(forward)),
+        TCP if is_tls(forward) || is_tls(reverse) => {
+            // Where the source is in doubt, the ClientHello may be in what the other end sent.
+            let handshakes = [forward, reverse].map(tls::handshake);
+            let hello = handshakes.iter().find(|bytes| tls::is_client_hello(bytes));
+            Some(Application::encrypted("tls", ports, hello.map_or(&[], Vec::as_slice)))
+        }
         TCP if is_http(forward) || reverse.starts_with(b"HTTP/1.") => found("http", http_host(forward)),
         TCP if is_dns => {
             let name = [forward, reverse].into_iter().find_map(|bytes| dns_name(bytes.get(2..)?));
@@ -54,7 +88,7 @@ pub(crate) fn application(
         UDP if is_dns => {
             [forward, reverse].into_iter().find_map(dns_name).and_then(|name| found("dns", Some(name)))
         }
-        UDP if is_quic(forward) || is_quic(reverse) => found("quic", None),
+        UDP if quic::is_long(forward) || quic::is_long(reverse) => found("quic", None),
         _ => None,
     }
 }
@@ -62,29 +96,6 @@ pub(crate) fn application(
 /// A record of the handshake, of TLS 1.0 to 1.3 (RFC 8446, section 5.1).
 fn is_tls(bytes: &[u8]) -> bool {
     matches!(bytes, [22, 3, 0..=4, _, _, 1 | 2, ..])
-}
-
-/// The server name of a ClientHello (RFC 8446, section 4.1.2; RFC 6066, section 3).
-fn tls_name(bytes: &[u8]) -> Option<String> {
-    const SERVER_NAME: usize = 0;
-    let mut record = Reader(bytes);
-    record.take(5)?;
-    let kind = record.number(1)?;
-    let mut hello = record.vector(3).filter(|_| kind == 1)?;
-    hello.take(2 + 32)?;
-    hello.vector(1)?;
-    hello.vector(2)?;
-    hello.vector(1)?;
-    let mut extensions = hello.vector(2)?;
-    loop {
-        let (kind, mut data) = (extensions.number(2)?, extensions.vector(2)?);
-        if kind == SERVER_NAME {
-            let mut names = data.vector(2)?;
-            let kind = names.number(1)?;
-            let bytes = names.number(2)?;
-            return text(names.take(bytes).filter(|_| kind == 0)?);
-        }
-    }
 }
 
 fn is_http(bytes: &[u8]) -> bool {
@@ -97,18 +108,16 @@ fn is_http(bytes: &[u8]) -> bool {
 fn http_host(bytes: &[u8]) -> Option<String> {
     let lines = bytes.split(|byte| *byte == b'\n').skip(1).take_while(|line| !line.trim_ascii().is_empty());
     let host = lines.filter_map(|line| {
-        let colon = line.iter().position(|byte| *byte == b':')?;
-        let (name, value) = line.split_at(colon);
         // A line that the limit cut has no end: its host may be cut too.
-        let is_whole = line.ends_with(b"\r");
-        (is_whole && name.eq_ignore_ascii_case(b"host")).then(|| value[1..].trim_ascii())
+        let (name, value) = http::field(line).filter(|_| line.ends_with(b"\r"))?;
+        name.eq_ignore_ascii_case(b"host").then_some(value)
     });
-    host.take(1).find_map(text)
+    host.take(1).find_map(name_text)
 }
 
 /// The name of the first question (RFC 1035, section 4.1).
 fn dns_name(bytes: &[u8]) -> Option<String> {
-    let mut message = Reader(bytes);
+    let mut message = FieldReader(bytes);
     message.take(2)?;
     let flags = message.number(2)?;
     let questions = message.number(2)?;
@@ -116,37 +125,15 @@ fn dns_name(bytes: &[u8]) -> Option<String> {
     if !matches!(flags >> 11 & 15, 0 | 5) || questions != 1 {
         return None;
     }
-    message.take(6)?;
-    let mut name = String::new();
-    loop {
-        match message.number(1)? {
-            0 => return (!name.is_empty()).then_some(name),
-            bytes @ 1..=63 => {
-                let label = text(message.take(bytes)?)?;
-                if !name.is_empty() {
-                    name.push('.');
-                }
-                name.push_str(&label);
-            }
-            _ => return None,
-        }
-        if name.len() > NAME_BYTES_MAX {
-            return None;
-        }
-    }
-}
-
-/// A long header of QUIC 1 or 2 (RFC 9000, section 17.2; RFC 9369) with connection ids of possible lengths.
-fn is_quic(bytes: &[u8]) -> bool {
-    const VERSIONS: [[u8; 4]; 2] = [[0, 0, 0, 1], [0x6b, 0x33, 0x43, 0xcf]];
-    let Some((header, _)) = bytes.split_first_chunk::<6>() else { return false };
-    header[0] & 0xc0 == 0xc0 && VERSIONS.iter().any(|version| header[1..5] == *version) && header[5] <= 20
-}
-
-/// A name of printable ASCII characters.
-fn text(bytes: &[u8]) -> Option<String> {
-    let is_name = (1..=NAME_BYTES_MAX).contains(&bytes.len()) && bytes.iter().all(u8::is_ascii_graphic);
-    is_name.then(|| bytes.iter().map(|byte| char::from(*byte)).collect())
+    let mut labels = Some(Vec::new());
+    dns::name(bytes, dns::HEADER_BYTES, |label| {
+        let text = name_text(label);
+        labels = labels.take().and_then(|mut labels: Vec<String>| {
+            labels.push(text?);
+            Some(labels)
+        });
+    })?;
+    labels.map(|labels| labels.join(".")).filter(|name| !name.is_empty())
 }
 
 #[cfg(test)]
@@ -154,23 +141,42 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    /// A ClientHello from its handshake header on, with the extensions that are given and one before them.
+    pub(super) fn client_hello_with(extensions: &[(u16, Vec<u8>)]) -> Vec<u8> {
+        let mut all = [&[0, 43][..], &sized(&[2, 3, 4])].concat();
+        for (kind, data) in extensions {
+            all.extend(kind.to_be_bytes());
+            all.extend(sized(data));
+        }
+        let mut hello = vec![3, 3];
+        hello.extend([9; 32]);
+        hello.extend([0, 0, 2, 0x13, 1, 1, 0]);
+        hello.extend(sized(&all));
+        [&[1, 0][..], &sized(&hello)].concat()
+    }
+
+    pub(super) fn server_name(name: &str) -> (u16, Vec<u8>) {
+        (0, sized(&[&[0], &sized(name.as_bytes())[..]].concat()))
+    }
+
+    pub(super) fn alpn(ids: &[&[u8]]) -> (u16, Vec<u8>) {
+        (16, sized(&ids.iter().flat_map(|id| [&[id.len() as u8], *id].concat()).collect::<Vec<u8>>()))
+    }
+
     fn named(protocol: u8, ports: [u16; 2], forward: &[u8]) -> Option<(&'static str, Option<String>)> {
-        application(protocol, ports, forward, &[]).map(|found| (found.name, found.server_name))
+        application(protocol, ports, forward, &[]).map(|found| (found.protocol, found.server_name))
     }
 
     fn sized(bytes: &[u8]) -> Vec<u8> {
         [&(bytes.len() as u16).to_be_bytes(), bytes].concat()
     }
 
+    fn record(hello: &[u8]) -> Vec<u8> {
+        [&[22, 3, 1][..], &sized(hello)].concat()
+    }
+
     fn client_hello(name: &str) -> Vec<u8> {
-        let server_name = sized(&[&[0], &sized(name.as_bytes())[..]].concat());
-        let extensions = [&[0, 43][..], &sized(&[2, 3, 4]), &[0, 0], &sized(&server_name)].concat();
-        let mut hello = vec![3, 3];
-        hello.extend([9; 32]);
-        hello.extend([0, 0, 2, 0x13, 1, 1, 0]);
-        hello.extend(sized(&extensions));
-        let message = [&[1, 0][..], &sized(&hello)].concat();
-        [&[22, 3, 1][..], &sized(&message)].concat()
+        record(&client_hello_with(&[server_name(name)]))
     }
 
     fn question(name: &str) -> Vec<u8> {
@@ -196,6 +202,55 @@ mod tests {
         assert_eq!(named(UDP, [5, 443], &[0xc3, 0, 0, 0, 1, 8, 1, 2]), Some(("quic", None)));
         assert_eq!(named(TCP, [5, 22], b"SSH-2.0-x\r\n"), Some(("ssh", None)));
         assert_eq!(named(TCP, [5, 443], &client_hello("a\x1b[2J")), Some(("tls", None)), "not a name");
+    }
+
+    #[test]
+    fn protocols_that_the_client_offers_are_listed_and_name_what_the_port_does_not() {
+        let of = |ports, ids: &[&[u8]]| {
+            let hello = record(&client_hello_with(&[alpn(ids), server_name("a.example")]));
+            let found = application(TCP, ports, &hello, &[]).unwrap();
+            assert_eq!(
+                (found.protocol, found.server_name.as_deref()),
+                ("tls", Some("a.example")),
+                "after it"
+            );
+            (found.name, found.alpn)
+        };
+        let list = |text: &str| Some(text.to_owned());
+        assert_eq!(of([5, 443], &[b"h2", b"http/1.1"]), ("tls", list("h2,http/1.1")));
+        assert_eq!(of([5, 8443], &[b"h2", b"http/1.1"]), ("https", list("h2,http/1.1")));
+        assert_eq!(of([5, 443], &[b"\x0a\x0a", b"dot"]), ("dot", list("dot")), "the first one is GREASE");
+        assert_eq!(of([5, 853], &[b"dot"]), ("tls", list("dot")));
+        assert_eq!(of([5, 443], &[b"unheard-of", b"a,b"]), ("tls", list("unheard-of")));
+        assert_eq!(of([5, 443], &[b"\x1b[2J"]), ("tls", None));
+        let cut = record(&client_hello_with(&[server_name("a.example"), alpn(&[b"h2", b"http/1.1"])]));
+        let found = application(TCP, [5, 8443], &cut[..cut.len() - 3], &[]).unwrap();
+        assert_eq!(
+            (found.name, found.alpn, found.server_name),
+            ("tls", None, list("a.example")),
+            "half of a list"
+        );
+    }
+
+    /// A sender may cut it anywhere (RFC 8446, section 5.1), also inside a name.
+    #[test]
+    fn a_hello_in_several_records_is_read() {
+        let hello = client_hello_with(&[server_name("a.example"), alpn(&[b"dot"])]);
+        let found = |stream: &[u8]| application(TCP, [5, 443], stream, &[]);
+        let whole = found(&record(&hello));
+        assert_eq!(whole.as_ref().map(|found| found.name), Some("dot"));
+        for cut in 1..hello.len() {
+            let records = [record(&hello[..cut]), record(&[]), record(&hello[cut..])].concat();
+            assert_eq!(found(&records), whole, "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn every_name_is_known() {
+        let known = |name| Application::of_name(name, UDP).map(|found| (found.name, found.protocol));
+        assert_eq!(known("quic"), Some(("quic", "quic")));
+        assert_eq!(known("https"), Some(("https", "quic")));
+        assert_eq!(known("unheard-of"), None);
     }
 
     proptest! {

@@ -1,8 +1,9 @@
-//! Extras of flows, computed only if the plan asks for some: TCP's losses and times, sizes, gaps, first payload.
+//! Extras of flows, computed only if the plan asks for some: TCP's losses and times, sizes, gaps, first payload, the
+//! application.
 //!
 //! They lie beside the table, by the number of the record, so that a flow without them costs nothing.
 
-use crate::application::{PAYLOAD_BYTES, application};
+use crate::application::{Decrypter, PAYLOAD_BYTES, QuicClient, application};
 use crate::fragments::Held;
 use crate::headers::{ACK, FIN, Headers, SYN, read};
 use crate::packet::Packet;
@@ -20,6 +21,7 @@ pub(crate) struct ExtrasTable {
     plan: ExtrasPlan,
     flows: Vec<Option<Box<FlowExtras>>>,
     used: u64,
+    decrypter: Decrypter,
 }
 
 /// Extras of one flow.
@@ -36,6 +38,8 @@ struct FlowExtras {
     /// Of the first piece with payload, in which the conversation begins.
     application: Option<Application>,
     has_application: bool,
+    /// In place of kept payload, until the application is named.
+    quic: Option<Box<QuicClient>>,
 }
 
 /// One direction.
@@ -49,6 +53,8 @@ struct Stream {
     next: Option<u32>,
     /// Bytes that were skipped: first sequence number and the one after the last.
     holes: Vec<(u32, u32)>,
+    /// A segment whose ACK is waited for: the sequence number after it, and its time, ns. One at a time.
+    timed: Option<(u32, u64)>,
 }
 
 /// Bytes of payload that are kept of each direction. The application is named once, at the end of the first piece.
@@ -80,19 +86,26 @@ fn is_before(one: u32, other: u32) -> bool {
 
 impl ExtrasTable {
     pub(crate) fn new(plan: ExtrasPlan) -> Self {
-        Self { plan, flows: Vec::new(), used: 0 }
+        Self { plan, flows: Vec::new(), used: 0, decrypter: Decrypter::default() }
     }
 
     /// Bytes of one flow.
     pub(crate) fn flow_bytes(&self) -> u64 {
         let holes = 2 * HOLES * size_of::<(u32, u32)>();
-        let payload = 2 * kept_bytes(self.plan, false);
+        // A client of QUIC has the room of what is kept for the application otherwise, beside the plan's payload.
+        let quic = if self.plan.application { 2 * PAYLOAD_BYTES } else { 0 };
+        let payload = (2 * kept_bytes(self.plan, false)).max(quic + 2 * usize::from(self.plan.payload_bytes));
         // The allocator has 16 bytes for each of five allocations.
         (size_of::<FlowExtras>() + size_of::<Option<Box<FlowExtras>>>() + holes + payload + 5 * 16) as u64
     }
 
     pub(crate) fn memory_bytes(&self) -> u64 {
         self.used * self.flow_bytes()
+    }
+
+    /// Initial packets of QUIC that were not decrypted, because there were too many.
+    pub(crate) fn quic_skipped(&self) -> u64 {
+        self.decrypter.skipped()
     }
 
     /// Adds a packet to its flow.
@@ -106,31 +119,35 @@ impl ExtrasTable {
             self.used += 1;
         }
         let extras = place.get_or_insert_default();
-        let (plan, kept_bytes) = (self.plan, kept_bytes(self.plan, extras.has_application));
+        let plan = self.plan;
         let stream = &mut extras.directions[usize::from(headers.of.is_from_high)];
         let packet = match body {
             Body::Captured(packet) => packet,
             Body::Held { payload_bytes } => {
-                return stream.add(
-                    plan,
-                    headers,
-                    &Payload { bytes: &[], wire_bytes: payload_bytes },
-                    kept_bytes,
-                );
+                return stream.add(plan, headers, &Payload { bytes: &[], wire_bytes: payload_bytes }, 0);
             }
         };
         let Ok(read) = read(packet) else { return };
         let tcp = read.tcp(packet.bytes);
         let payload = payload(&read, tcp, headers.ip_bytes, packet);
+        let may_be_quic = plan.application && read.protocol == UDP && !extras.has_application;
+        if may_be_quic && !read.is_later_fragment() {
+            extras.add_datagram(plan, headers, payload.bytes, &mut self.decrypter);
+        }
+        let kept_bytes = kept_bytes(plan, extras.has_application || extras.quic.is_some());
+        let stream = &mut extras.directions[usize::from(headers.of.is_from_high)];
         if stream.packets == 0 && plan.macs {
             stream.of_piece.macs = macs(packet);
         }
         stream.add(plan, headers, &payload, kept_bytes);
-        if let (Some(tcp), true) = (tcp, plan.tcp) {
-            stream.add_segment(tcp, headers.tcp_flags, payload.wire_bytes);
+        if let (Some(tcp), true) = (tcp, plan.tcp || plan.ack_times) {
+            let timed_ns = plan.ack_times.then_some(headers.time_ns);
+            stream.add_segment(tcp, headers.tcp_flags, payload.wire_bytes, timed_ns);
             extras.add_times(headers);
             if headers.tcp_flags & ACK != 0 {
-                extras.directions[usize::from(!headers.of.is_from_high)].acknowledge(tcp.acknowledgment);
+                let other = &mut extras.directions[usize::from(!headers.of.is_from_high)];
+                other.acknowledge(tcp.acknowledgment);
+                other.time_ack(tcp.acknowledgment, headers.time_ns);
             }
         }
     }
@@ -145,10 +162,13 @@ impl ExtrasTable {
             std::mem::take(&mut stream.of_piece)
         };
         let (mut forward, mut reverse) = (piece(is_from_high), piece(!is_from_high));
-        let has_payload = !forward.payload.is_empty() || !reverse.payload.is_empty();
+        let has_payload = !forward.payload.is_empty() || !reverse.payload.is_empty() || extras.quic.is_some();
         if plan.application && has_payload && !extras.has_application {
             let ports = [key.source_port, key.destination_port];
-            extras.application = application(key.protocol, ports, &forward.payload, &reverse.payload);
+            extras.application = match extras.quic.take() {
+                Some(client) => Some(client.application(ports)),
+                None => application(key.protocol, ports, &forward.payload, &reverse.payload),
+            };
             extras.has_application = true;
         }
         for side in [&mut forward, &mut reverse] {
@@ -157,6 +177,13 @@ impl ExtrasTable {
         let application = extras.application.clone();
         let (server_rtt_ns, client_rtt_ns) = (extras.server_rtt_ns, extras.client_rtt_ns);
         Some(Box::new(Extras { forward, reverse, server_rtt_ns, client_rtt_ns, application }))
+    }
+
+    /// Bytes of memory that payloads of the pieces have.
+    #[cfg(test)]
+    pub(crate) fn payload_memory_bytes(&self) -> usize {
+        let streams = self.flows.iter().flatten().flat_map(|extras| &extras.directions);
+        streams.map(|stream| stream.of_piece.payload.capacity()).sum()
     }
 
     /// Drops what is known of a flow that has ended.
@@ -188,6 +215,31 @@ fn payload<'a>(read: &FlowPacket, tcp: Option<TcpFields>, ip_bytes: u32, packet:
 }
 
 impl FlowExtras {
+    /// Follows a client of QUIC, and names the application when its ClientHello is whole.
+    fn add_datagram(
+        &mut self,
+        plan: ExtrasPlan,
+        headers: &Headers,
+        datagram: &[u8],
+        decrypter: &mut Decrypter,
+    ) {
+        if self.quic.is_none() && QuicClient::begins_with(datagram) {
+            for stream in &mut self.directions {
+                let payload = &mut stream.of_piece.payload;
+                payload.truncate(plan.payload_bytes.into());
+                payload.shrink_to_fit();
+            }
+            self.quic = Some(Box::default());
+        }
+        let Some(client) = &mut self.quic else { return };
+        decrypter.advance(headers.now.ns);
+        client.add(datagram, headers.of.is_from_high, decrypter);
+        if client.is_whole() {
+            self.application = Some(client.application(headers.of.key.ports(headers.of.is_from_high)));
+            (self.has_application, self.quic) = (true, None);
+        }
+    }
+
     /// Times of the handshake: SYN to SYN-ACK, SYN-ACK to the ACK that follows from the other side.
     fn add_times(&mut self, headers: &Headers) {
         let (time_ns, is_from_high) = (headers.time_ns, headers.of.is_from_high);
@@ -238,8 +290,8 @@ impl Stream {
         (self.packets, self.last_ns) = ((self.packets + 1).min(3), before_ns.max(headers.time_ns));
     }
 
-    /// Follows the sequence numbers of one segment.
-    fn add_segment(&mut self, tcp: TcpFields, flags: u8, payload_bytes: u32) {
+    /// Follows the sequence numbers of one segment, and times it if its time is given, ns.
+    fn add_segment(&mut self, tcp: TcpFields, flags: u8, payload_bytes: u32, timed_ns: Option<u64>) {
         let of_piece = &mut self.of_piece;
         of_piece.window_max = of_piece.window_max.max(tcp.window);
         let marks = u32::from(flags & SYN != 0) + u32::from(flags & FIN != 0);
@@ -247,8 +299,12 @@ impl Stream {
         let Some(next) = self.next.filter(|_| flags & SYN == 0) else {
             self.next = Some(end);
             self.holes.clear();
+            self.timed = None;
             return;
         };
+        if let Some(time_ns) = timed_ns.filter(|_| payload_bytes > 0) {
+            self.time_data(start, start.wrapping_add(payload_bytes), next, time_ns);
+        }
         if is_before(next, start) {
             if self.holes.len() == HOLES {
                 self.holes.remove(0);
@@ -265,6 +321,25 @@ impl Stream {
         }
         if is_before(next, end) {
             self.next = Some(end);
+        }
+    }
+
+    /// Waits for the ACK of new data, from `start` to `end`, where `next` is expected. An ACK of data that was sent
+    /// twice may be for either (Karn's rule), and one of data after a hole is withheld until that is filled: neither is
+    /// timed.
+    fn time_data(&mut self, start: u32, end: u32, next: u32, time_ns: u64) {
+        match self.timed {
+            Some((timed_end, _)) if is_before(start, timed_end) => self.timed = None,
+            Some(_) => {}
+            None if is_before(start, next) => {}
+            None => self.timed = Some((end, time_ns)),
+        }
+    }
+
+    /// Ends the time of the data that an ACK of the other end covers.
+    fn time_ack(&mut self, acknowledgment: u32, time_ns: u64) {
+        if let Some((_, sent_ns)) = self.timed.take_if(|(end, _)| !is_before(acknowledgment, *end)) {
+            self.of_piece.ack_times.add(time_ns.saturating_sub(sent_ns));
         }
     }
 
@@ -318,7 +393,66 @@ mod tests {
 
     fn segment(stream: &mut Stream, sequence: u32, bytes: u32) {
         let tcp = TcpFields { sequence, acknowledgment: 0, window: 10, header_bytes: 20 };
-        stream.add_segment(tcp, ACK, bytes);
+        stream.add_segment(tcp, ACK, bytes, None);
+    }
+
+    /// Sends data at a time, ns.
+    fn timed(stream: &mut Stream, sequence: u32, bytes: u32, time_ns: u64) {
+        let tcp = TcpFields { sequence, acknowledgment: 0, window: 10, header_bytes: 20 };
+        stream.add_segment(tcp, ACK, bytes, Some(time_ns));
+    }
+
+    /// Sequence numbers wrap in the middle of it.
+    #[test]
+    fn data_is_timed_until_the_ack_that_covers_it() {
+        let start = u32::MAX - 150;
+        let at = |offset: u32| start.wrapping_add(offset);
+        let mut stream = Stream::default();
+        timed(&mut stream, at(0), 0, 1);
+        timed(&mut stream, at(0), 100, 10);
+        timed(&mut stream, at(100), 100, 20);
+        stream.time_ack(at(99), 30);
+        assert_eq!(stream.of_piece.ack_times.samples, 0, "all but a byte");
+        stream.time_ack(at(200), 50);
+        stream.time_ack(at(200), 60);
+        let times = stream.of_piece.ack_times;
+        assert_eq!((times.samples, times.min_ns, times.max_ns), (1, 40, 40), "of the first segment, once");
+        timed(&mut stream, at(200), 10, 100);
+        stream.time_ack(at(210), 120);
+        timed(&mut stream, at(210), 10, 200);
+        stream.time_ack(at(300), 203);
+        let times = stream.of_piece.ack_times;
+        assert_eq!((times.samples, times.min_ns, times.max_ns, times.mean_ns()), (3, 3, 40, 21));
+    }
+
+    #[test]
+    fn data_that_was_sent_twice_or_after_a_hole_is_not_timed() {
+        let mut stream = Stream::default();
+        let samples = |stream: &Stream| stream.of_piece.ack_times.samples;
+        timed(&mut stream, 0, 100, 1);
+        stream.time_ack(100, 2);
+        assert_eq!(samples(&stream), 0, "the first segment may be a repetition");
+        // Sent twice, and with data after it.
+        for (sequence, bytes) in [(100, 100), (100, 100), (150, 10)] {
+            timed(&mut stream, sequence, bytes, 10);
+        }
+        stream.time_ack(200, 20);
+        assert_eq!(samples(&stream), 0);
+        // A hole before the timed data is filled: the ACK was withheld.
+        timed(&mut stream, 300, 100, 30);
+        timed(&mut stream, 200, 100, 40);
+        stream.time_ack(400, 50);
+        assert_eq!(samples(&stream), 0);
+        // Data that was lost before the meter withholds nothing.
+        timed(&mut stream, 500, 100, 60);
+        stream.time_ack(600, 70);
+        assert_eq!((samples(&stream), stream.of_piece.ack_times.max_ns), (1, 10));
+        // Another connection begins.
+        timed(&mut stream, 600, 100, 80);
+        let syn = TcpFields { sequence: 9_000, acknowledgment: 0, window: 10, header_bytes: 20 };
+        stream.add_segment(syn, SYN, 0, Some(90));
+        stream.time_ack(9_001, 100);
+        assert_eq!(samples(&stream), 1);
     }
 
     /// Sequence numbers wrap in the middle of it.

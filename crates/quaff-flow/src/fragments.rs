@@ -48,8 +48,8 @@ fn buckets(entries: usize) -> usize {
     (2 * entries * 8 / 7).next_power_of_two().max(8)
 }
 
-/// A datagram, with its VLAN id and tunnel, since addresses may occur in several networks.
-pub(crate) type Datagram = (DatagramId, u16, u32);
+/// A datagram, with its VLAN ids and tunnel, since addresses may occur in several networks.
+pub(crate) type Datagram = (DatagramId, [u16; 2], u32);
 
 /// The protocol and the ports that the first fragment has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -230,7 +230,7 @@ mod tests {
     use super::*;
 
     fn datagram(id: u32) -> Datagram {
-        (DatagramId { addresses: [[10, 0, 0, 1].into(), [10, 0, 0, 2].into()], id, protocol: 17 }, 0, 0)
+        (DatagramId { addresses: [[10, 0, 0, 1].into(), [10, 0, 0, 2].into()], id, protocol: 17 }, [0; 2], 0)
     }
 
     fn held(id: u32, time_ns: u64) -> Held {
@@ -242,6 +242,7 @@ mod tests {
             ttl: 64,
             tcp_flags: 0,
             vlan: 0,
+            inner_vlan: 0,
             mpls_label: 0,
             ip_bytes: 100,
             fragment: None,

@@ -24,13 +24,33 @@ pub(crate) struct Key {
     ports: u64,
 }
 
+/// The rest of a key, for which six words have no room: the IP version, 4 bits, and the inner VLAN id, 12 bits. 0 for
+/// none.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Network(u16);
+
+impl Network {
+    const INNER_VLAN: u16 = 0xfff;
+
+    #[inline]
+    fn new(packet: &FlowPacket) -> Self {
+        let version = if packet.addresses[0].is_ipv6() { 6 } else { 4 };
+        Self(version << 12 | packet.inner_vlan)
+    }
+
+    /// 4 or 6.
+    #[inline]
+    pub(crate) fn version(self) -> u16 {
+        self.0 >> 12
+    }
+}
+
 /// A key as a packet has it.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct PacketKey {
     pub(crate) key: Key,
+    pub(crate) network: Network,
     pub(crate) hash: u32,
-    /// 4 or 6.
-    pub(crate) version: u8,
     /// The sender is the second end.
     pub(crate) is_from_high: bool,
     /// False for a request of ICMP, true for a reply.
@@ -39,19 +59,20 @@ pub(crate) struct PacketKey {
 
 impl Key {
     /// The fields of a record whose source is the second end if `is_from_high` is true.
-    pub(crate) fn record(&self, version: u8, is_from_high: bool) -> RecordKey {
+    pub(crate) fn record(&self, network: Network, is_from_high: bool) -> RecordKey {
         let (source, destination) = (usize::from(is_from_high), usize::from(!is_from_high));
         let protocol = self.protocol();
         let port = |end: usize| (self.ports >> PORTS[end]) as u16;
         let is_icmp = is_icmp(protocol);
         RecordKey {
-            source: self.address(source, version),
-            destination: self.address(destination, version),
+            source: self.address(source, network),
+            destination: self.address(destination, network),
             source_port: if is_icmp { 0 } else { port(source) },
             destination_port: if is_icmp { 0 } else { port(destination) },
             protocol,
             icmp_type_code: if is_icmp { port(source) } else { 0 },
             vlan: (self.labels & 0xfff) as u16,
+            inner_vlan: network.0 & Network::INNER_VLAN,
             mpls_label: (self.labels >> MPLS & 0xf_ffff) as u32,
             interface: self.ports as u16,
             tos: (self.ports >> TOS) as u8,
@@ -59,9 +80,9 @@ impl Key {
         }
     }
 
-    fn address(&self, end: usize, version: u8) -> IpAddr {
+    fn address(&self, end: usize, network: Network) -> IpAddr {
         let [high, low] = self.addresses[end];
-        match version {
+        match network.version() {
             6 => Ipv6Addr::from_bits(u128::from(high) << 64 | u128::from(low)).into(),
             _ => Ipv4Addr::from_bits(low as u32).into(),
         }
@@ -100,11 +121,13 @@ pub fn address_hash(secret: u64, bytes: &[u8], linktype: u16) -> u64 {
 /// Makes, compares and hashes keys as a plan has them.
 ///
 /// The hash is NH (Krovetz, UMAC; RFC 4418, section 5.2) over six words with secret ones, of which two different keys
-/// have the same with a probability of 2^-64 whatever an attacker chooses, mixed once more down to 32 bits.
+/// have the same with a probability of 2^-64 whatever an attacker chooses, mixed once more down to 32 bits. The network
+/// changes 13 bits of the sum before that: that of another key is equal then with a probability of at most 2^-51.
 #[derive(Debug)]
 pub(crate) struct Keys {
     labels_mask: u64,
     ports_mask: u64,
+    network_mask: u16,
     is_biflow: bool,
     secrets: [u64; 8],
 }
@@ -119,14 +142,14 @@ impl Keys {
             | 0xff << PROTOCOL
             | in_key(plan.tos, 0xff, TOS)
             | in_key(plan.interface, 0xffff, 0);
+        let network_mask = if plan.vlan { u16::MAX } else { !Network::INNER_VLAN };
         let secrets = std::array::from_fn(|at| mix(mix(secret[0], at as u64), secret[1]));
-        Self { labels_mask, ports_mask, is_biflow, secrets }
+        Self { labels_mask, ports_mask, network_mask, is_biflow, secrets }
     }
 
     /// The key of a packet; `ports` are those of the packet, or what its datagram's first fragment had.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn key(&self, packet: &FlowPacket, tunnel: u32, interface: u16) -> PacketKey {
-        let version = if packet.addresses[0].is_ipv6() { 6 } else { 4 };
         let (mut ports, mut is_icmp_reply) = (packet.ports.map(u64::from), None);
         // A later fragment whose first is unknown has no type.
         if self.is_biflow && is_icmp(packet.protocol) && !packet.is_later_fragment() {
@@ -150,10 +173,17 @@ impl Keys {
             labels,
             ports: ports[low] << PORTS[0] | ports[high] << PORTS[1] | fields,
         };
-        PacketKey { key, hash: self.hash(&key), version, is_from_high, is_icmp_reply }
+        let network = Network::new(packet);
+        PacketKey { key, network, hash: self.hash(&key, network), is_from_high, is_icmp_reply }
     }
 
-    /// Returns whether two keys of one IP version are of the same flow.
+    /// Returns whether two networks are one: of the same IP version, and of one inner VLAN if that is in the key.
+    #[inline]
+    pub(crate) fn same_network(&self, one: Network, other: Network) -> bool {
+        (one.0 ^ other.0) & self.network_mask == 0
+    }
+
+    /// Returns whether two keys of one network are of the same flow.
     #[inline]
     pub(crate) fn same(&self, one: &Key, other: &Key) -> bool {
         let labels = (one.labels ^ other.labels) & self.labels_mask;
@@ -162,13 +192,14 @@ impl Keys {
     }
 
     #[inline]
-    pub(crate) fn hash(&self, key: &Key) -> u32 {
+    pub(crate) fn hash(&self, key: &Key, network: Network) -> u32 {
         let [[a, b], [c, d]] = key.addresses;
         let (e, f) = (key.labels & self.labels_mask, key.ports & self.ports_mask);
         let s = &self.secrets;
+        let network = u64::from(network.0 & self.network_mask);
         let pair = |x: u64, y: u64, at: usize| product(x.wrapping_add(s[at]), y.wrapping_add(s[at + 1]));
         let sum = pair(a, b, 0).wrapping_add(pair(c, d, 2)).wrapping_add(pair(e, f, 4));
-        let mixed = product(sum as u64 ^ s[6], ((sum >> 64) as u64).rotate_left(32) ^ s[7]);
+        let mixed = product(sum as u64 ^ network ^ s[6], ((sum >> 64) as u64).rotate_left(32) ^ s[7]);
         ((mixed >> 64) as u64 ^ mixed as u64) as u32
     }
 }
@@ -203,6 +234,7 @@ mod tests {
             ttl: 64,
             tcp_flags: 0,
             vlan: 7,
+            inner_vlan: 8,
             mpls_label: 70_000,
             ip_bytes: 40,
             fragment: None,
@@ -217,6 +249,24 @@ mod tests {
         FlowPacket { addresses: [b, a], ports: [y, x], ..*packet }
     }
 
+    /// Customers of one service VLAN may have the same addresses; labels that would hide the difference do not.
+    #[test]
+    fn inner_vlans_are_networks_of_their_own() {
+        let keys = Keys::new(KeyPlan::default(), true, [1, 2]);
+        let one = packet([[10, 0, 0, 1].into(), [10, 0, 0, 2].into()], [1, 2], 17);
+        let of = |inner_vlan, tunnel| keys.key(&FlowPacket { inner_vlan, ..one }, tunnel, 0);
+        let hashes: std::collections::BTreeSet<u32> = (0..4096)
+            .map(|id| of(id as u16, 4096 - id).hash)
+            .chain((0..4096).map(|id| of(id, 0).hash))
+            .collect();
+        assert!(hashes.len() > 8_180, "{} hashes of 8,192 keys", hashes.len());
+        assert!(
+            keys.same(&of(1, 0).key, &of(2, 0).key) && !keys.same_network(of(1, 0).network, of(2, 0).network)
+        );
+        let without = Keys::new(KeyPlan { vlan: false, ..KeyPlan::default() }, true, [1, 2]);
+        assert!(without.same_network(of(1, 0).network, of(2, 0).network));
+    }
+
     #[test]
     fn replies_of_icmp_meet_their_request_in_a_biflow_only() {
         let [a, b]: [IpAddr; 2] = [[10, 0, 0, 1].into(), [10, 0, 0, 2].into()];
@@ -224,11 +274,11 @@ mod tests {
         let both = Keys::new(KeyPlan::default(), true, [1, 2]);
         let (one, other) = (both.key(&request, 0, 0), both.key(&reply, 0, 0));
         assert!(both.same(&one.key, &other.key) && one.is_from_high != other.is_from_high);
-        assert_eq!(one.key.record(4, one.is_from_high).icmp_type_code, 0x800);
+        assert_eq!(one.key.record(one.network, one.is_from_high).icmp_type_code, 0x800);
         let each = Keys::new(KeyPlan::default(), false, [1, 2]);
         let (one, other) = (each.key(&request, 0, 0), each.key(&reply, 0, 0));
         assert!(!each.same(&one.key, &other.key));
-        assert_eq!(other.key.record(4, false).icmp_type_code, 0);
+        assert_eq!(other.key.record(other.network, false).icmp_type_code, 0);
     }
 
     proptest! {
@@ -238,24 +288,26 @@ mod tests {
             let keys = Keys::new(KeyPlan::default(), true, secret);
             let there = packet([ip(a), ip(b)], ports, 17);
             let (one, other) = (keys.key(&there, tunnel, interface), keys.key(&reversed(&there), tunnel, interface));
-            prop_assert_eq!((one.key, one.hash, one.version), (other.key, other.hash, other.version));
-            let record = one.key.record(one.version, one.is_from_high);
+            prop_assert_eq!((one.key, one.hash, one.network), (other.key, other.hash, other.network));
+            let record = one.key.record(one.network, one.is_from_high);
             prop_assert_eq!([record.source, record.destination], there.addresses);
             prop_assert_eq!([record.source_port, record.destination_port], ports);
             prop_assert_eq!((record.tunnel, record.interface, record.vlan, record.mpls_label, record.tos), (tunnel, interface, 7, 70_000, 0x10));
-            let back = other.key.record(other.version, other.is_from_high);
+            prop_assert_eq!((record.inner_vlan, record.ip_version()), (8, if is_v6 { 6 } else { 4 }));
+            let back = other.key.record(other.network, other.is_from_high);
             prop_assert_eq!([back.source, back.destination], [ip(b), ip(a)]);
         }
 
         #[test]
-        fn fields_out_of_the_key_change_neither_key_nor_hash(vlan in 0u16..4096, mpls in 0u32..1 << 20, tos: u8, interface: u16, is_in: bool) {
+        fn fields_out_of_the_key_change_neither_key_nor_hash(vlan in 0u16..4096, inner_vlan in 0u16..4096, mpls in 0u32..1 << 20, tos: u8, interface: u16, is_in: bool) {
             let plan = KeyPlan { vlan: is_in, mpls: is_in, interface: is_in, tos: is_in, tunnel: is_in };
             let keys = Keys::new(plan, true, [3, 4]);
             let one = packet([[10, 0, 0, 1].into(), [10, 0, 0, 2].into()], [1, 2], 17);
-            let other = FlowPacket { vlan, mpls_label: mpls, tos, ..one };
-            let is_equal = (vlan, mpls, tos, interface) == (7, 70_000, 0x10, 0);
+            let other = FlowPacket { vlan, inner_vlan, mpls_label: mpls, tos, ..one };
+            let is_equal = (vlan, inner_vlan, mpls, tos, interface) == (7, 8, 70_000, 0x10, 0);
             let (one, other) = (keys.key(&one, 0, 0), keys.key(&other, 0, interface));
-            prop_assert_eq!(keys.same(&one.key, &other.key), !is_in || is_equal);
+            let is_same = keys.same(&one.key, &other.key) && keys.same_network(one.network, other.network);
+            prop_assert_eq!(is_same, !is_in || is_equal);
             prop_assert_eq!(one.hash == other.hash, !is_in || is_equal);
         }
     }

@@ -67,6 +67,8 @@ pub struct FlowLedger {
     pub flows_high: u64,
     /// Later fragments that were metered without ports, because their first did not come in time.
     pub fragments_unmatched: u64,
+    /// Initial packets of QUIC that were not decrypted, because there were too many.
+    pub quic_skipped: u64,
     /// Most cache lines of the index that one packet needed.
     pub probes_max: u64,
     /// Bytes of memory of the table and of fragments, and the most that the plan allows them.
@@ -112,6 +114,7 @@ impl Sum for FlowLedger {
             sum.flows_live += of.flows_live;
             sum.flows_high += of.flows_high;
             sum.fragments_unmatched += of.fragments_unmatched;
+            sum.quic_skipped += of.quic_skipped;
             sum.probes_max = sum.probes_max.max(of.probes_max);
             sum.memory_bytes += of.memory_bytes;
             sum.memory_bytes_max += of.memory_bytes_max;

@@ -21,6 +21,7 @@
 //!   ICMP request or receiver of a reply, receiver of a packet from a port below 1024 to one from 32768, otherwise the
 //!   sender. In its first piece a SYN that comes later is the stronger evidence. Later pieces keep it.
 //! - At the limit a flow leaves that had no packet for a whole round of the table; of flows of one packet, the oldest.
+//!   Where 64 in a row had some, the one of them leaves whose last packet is the oldest.
 //! - Times are compared with the clock of the input ([`crate::packet::Clock`]), which never goes back in an era.
 
 mod evict;
@@ -29,7 +30,7 @@ mod tests;
 
 use crate::extras::{Body, ExtrasTable};
 use crate::fragments::{FirstFragment, FragmentLimits, Fragments, Held};
-use crate::headers::{Headers, read};
+use crate::headers::{Headers, add_tag, read};
 use crate::key::Keys;
 use crate::ledger::FlowLedger;
 use crate::packet::{Clock, Instant, Packet};
@@ -37,12 +38,15 @@ use crate::plan::MeterPlan;
 use crate::record::{Direction, EndReason, FlowRecord, FlowSink, InitiatorRule};
 use crate::rules::{self, Due};
 use crate::sampling::Sampler;
-use crate::table::{Counters, FIXED_BYTES, FLOW_BYTES, Hot, State, Table};
-use crate::wheel::Wheel;
+use crate::table::{Counters, FIXED_BYTES, FLOW_BYTES, Hot, Pages, State, Table};
+use crate::wheel::{WHEEL_BYTES, Wheel};
 use quaff_wire::flow::{FlowPacket, NoFlow};
 
 /// Packets whose cache misses overlap.
 const BATCH: usize = 64;
+/// Flows between the one that is looked at and the one whose line of the index is prefetched. The wheel prefetches
+/// records more than twice as far ahead.
+const LOOKS_AHEAD: usize = 3;
 /// Records that are given to a sink at a time.
 const RECORDS: usize = 256;
 
@@ -59,6 +63,7 @@ pub fn room(plan: &MeterPlan) -> u64 {
 struct Needs {
     extras: Option<ExtrasTable>,
     fragments: FragmentLimits,
+    pages: Pages,
     /// Bytes without flows, and of a flow.
     fixed_bytes: u64,
     flow_bytes: u64,
@@ -69,7 +74,9 @@ impl Needs {
         let extras = plan.extras.is_any().then(|| ExtrasTable::new(plan.extras));
         let fragments = FragmentLimits::within(plan.bytes_max / FRAGMENTS_PART);
         let flow_bytes = FLOW_BYTES + extras.as_ref().map_or(0, ExtrasTable::flow_bytes);
-        Self { extras, fragments, fixed_bytes: FIXED_BYTES + fragments.memory_bytes(), flow_bytes }
+        let pages = Pages::of(plan.bytes_max.min(u64::from(plan.flows_max) * FLOW_BYTES));
+        let fixed_bytes = FIXED_BYTES + WHEEL_BYTES + pages.spare_bytes() + fragments.memory_bytes();
+        Self { extras, fragments, pages, fixed_bytes, flow_bytes }
     }
 }
 
@@ -86,7 +93,7 @@ pub struct Meter {
     now: Instant,
     /// The record that is looked at first when there is no room.
     hand: u32,
-    /// The time at which a tick or the wait of a fragment ends, ns.
+    /// Until this time nothing has to be looked at but what was filed in the wheel since, ns.
     next_event_ns: u64,
     batch: Vec<Headers>,
     records: Vec<FlowRecord>,
@@ -100,7 +107,7 @@ impl Meter {
         let flows_max = u64::from(plan.flows_max).min(room(&plan)).clamp(1, 1 << 30);
         let memory_bytes_max = needs.fixed_bytes + flows_max * needs.flow_bytes;
         Self {
-            table: Table::new(Keys::new(plan.key, plan.is_biflow, secret), flows_max as u32),
+            table: Table::new(Keys::new(plan.key, plan.is_biflow, secret), flows_max as u32, needs.pages),
             wheel: Wheel::new(0),
             fragments: Fragments::new(needs.fragments),
             sampler: Sampler::new(plan.sampling),
@@ -159,12 +166,16 @@ impl Meter {
 
     /// The counters.
     pub fn ledger(&self) -> FlowLedger {
-        let extras_bytes = self.extras.as_ref().map_or(0, ExtrasTable::memory_bytes);
+        let of_extras = |count: fn(&ExtrasTable) -> u64| self.extras.as_ref().map_or(0, count);
         FlowLedger {
             held: self.fragments.count(),
             flows_live: self.table.flows().into(),
-            memory_bytes: self.table.memory_bytes() + extras_bytes + self.fragments.memory_bytes(),
+            memory_bytes: self.table.memory_bytes()
+                + WHEEL_BYTES
+                + of_extras(ExtrasTable::memory_bytes)
+                + self.fragments.memory_bytes(),
             probes_max: self.table.probes_max().into(),
+            quic_skipped: of_extras(ExtrasTable::quic_skipped),
             ..self.ledger
         }
     }
@@ -174,37 +185,52 @@ impl Meter {
         let mut end = self.now;
         for (number, packet) in packets.iter().enumerate() {
             end = packet.now.unwrap_or_else(|| self.clock.see(packet.time_ns));
-            let ignored = match self.sampler.picks().then(|| read(packet)) {
-                Some(Ok(read)) => {
-                    let headers = Headers::new(&self.table.keys, &read, packet, end);
-                    self.ledger.seen.add(headers.ip_bytes.into());
-                    self.batch.push(Headers { number: number as u32, ..headers });
-                    continue;
-                }
-                Some(Err(NoFlow::NotIp)) => &mut self.ledger.ignored.not_ip,
-                Some(Err(NoFlow::Truncated)) => &mut self.ledger.ignored.truncated,
-                None => &mut self.ledger.ignored.not_sampled,
-            };
-            ignored.add(packet.wire_bytes.into());
-            self.ledger.seen.add(packet.wire_bytes.into());
+            if !self.sampler.picks() {
+                self.ledger.ignored.not_sampled.add(packet.wire_bytes.into());
+                self.ledger.seen.add(packet.wire_bytes.into());
+                continue;
+            }
+            match FlowPacket::plain(packet.bytes, packet.linktype) {
+                Some(mut read) => self.add_headers(&mut read, packet, end, number as u32),
+                None => self.walk_headers(packet, end, number as u32),
+            }
         }
         end
     }
 
-    /// Looks up the likely flow of each packet. Loads that depend on nothing overlap: first the lines of the index,
-    /// then the records, so that metering finds both in the cache.
+    /// Adds a packet to the batch, by what was read of it.
+    #[inline(always)]
+    fn add_headers(&mut self, read: &mut FlowPacket, packet: &Packet<'_>, now: Instant, number: u32) {
+        add_tag(read, packet);
+        let headers = Headers::new(&self.table.keys, read, packet, now, number);
+        self.ledger.seen.add(headers.ip_bytes.into());
+        self.batch.push(headers);
+    }
+
+    /// Reads the headers of a packet that is not plain, and adds it to the batch or to those that are ignored.
+    #[inline(never)]
+    fn walk_headers(&mut self, packet: &Packet<'_>, now: Instant, number: u32) {
+        // What was read stays where it is: a copy costs as much as the rest of this.
+        let mut read = FlowPacket::walk(packet.bytes, packet.wire_bytes, packet.linktype);
+        let ignored = match &mut read {
+            Ok(read) => return self.add_headers(read, packet, now, number),
+            Err(NoFlow::NotIp) => &mut self.ledger.ignored.not_ip,
+            Err(NoFlow::Truncated) => &mut self.ledger.ignored.truncated,
+        };
+        ignored.add(packet.wire_bytes.into());
+        self.ledger.seen.add(packet.wire_bytes.into());
+    }
+
+    /// Looks up the likely flow of each packet. The processor loads all of a batch side by side: first the lines of the
+    /// index, then the records, so that metering finds both in the cache.
     fn find_candidates(&mut self) {
-        let lines =
-            self.batch.iter().fold(0, |lines, headers| lines ^ self.table.touch_line(headers.of.hash));
-        std::hint::black_box(lines);
+        for headers in &self.batch {
+            self.table.prefetch_line(headers.of.hash);
+        }
         for headers in &mut self.batch {
             headers.candidate = self.table.candidate(headers.of.hash);
+            self.table.prefetch(headers.candidate);
         }
-        let mut touched = 0;
-        for headers in &self.batch {
-            touched ^= self.table.touch(headers.candidate, headers.of.is_from_high);
-        }
-        std::hint::black_box(touched);
     }
 
     /// Moves the time on, and ends what is due.
@@ -225,6 +251,9 @@ impl Meter {
             let due_ns = self.fragments.next_due_ns();
             let until_ns = due_ns.min(now_ns);
             while let Some(flow) = self.wheel.pop_begun(until_ns, &mut self.table.pool) {
+                if let Some(ahead) = self.wheel.begun_ahead(LOOKS_AHEAD) {
+                    self.prepare(ahead);
+                }
                 self.look_at(flow, sink);
             }
             if due_ns > now_ns || due_ns == u64::MAX {
@@ -235,7 +264,15 @@ impl Meter {
                 self.count_unmatched(&held, sink);
             }
         }
-        self.next_event_ns = self.wheel.next_tick_ns().min(self.fragments.next_due_ns());
+        self.next_event_ns = self.wheel.next_ns().min(self.fragments.next_due_ns());
+    }
+
+    /// Has the processor load the line of the index that the end of a flow needs, if it is due. The wheel prefetched
+    /// its record.
+    fn prepare(&self, flow: u32) {
+        if self.wheel.has_reached(Due::of(self.table.pool.hot(flow), &self.plan).ns()) {
+            self.table.prefetch_line_of(flow);
+        }
     }
 
     /// Ends a flow whose slot of the wheel has begun, or its piece, or files it for the time at which it is due.
@@ -273,10 +310,9 @@ impl Meter {
         }
         self.fragments.forget();
         // Every flow is in the wheel.
-        while let Some((flow, _)) = self.wheel.earliest() {
+        while let Some(flow) = self.wheel.pop_earliest(&mut self.table.pool) {
             let due = Due::of(self.table.pool.hot(flow), &self.plan);
             self.emit(flow, due.reason_at(self.now.ns, EndReason::Forced), sink);
-            self.wheel.remove(flow, &mut self.table.pool);
             self.remove(flow);
         }
     }
@@ -294,7 +330,7 @@ impl Meter {
     fn fragment(&mut self, headers: &Headers, packet: &Packet<'_>, sink: &mut dyn FlowSink) {
         let Ok(read) = read(packet) else { return };
         let Some(id) = read.datagram() else { return };
-        let datagram = (id, read.vlan, packet.tunnel);
+        let datagram = (id, [read.vlan, read.inner_vlan], packet.tunnel);
         if !read.is_later_fragment() {
             let first = FirstFragment { protocol: read.protocol, ports: read.ports };
             let released = self.fragments.first(datagram, first, self.now.ns);
@@ -329,7 +365,7 @@ impl Meter {
         });
         let (time_ns, tunnel, interface) = (held.time_ns, held.datagram.2, held.interface);
         let packet = Packet { time_ns, tunnel, interface, ..Packet::default() };
-        let headers = Headers::new(&self.table.keys, &read, &packet, self.now);
+        let headers = Headers::new(&self.table.keys, &read, &packet, self.now, 0);
         self.count(&headers, body, sink);
     }
 
@@ -352,8 +388,8 @@ impl Meter {
         match filed_ns {
             // The wheel looks at the flow in time, and files it anew then.
             Some(filed_ns) if due_ns >= filed_ns => {
-                if !hot.is_active {
-                    hot.is_active = true;
+                if !hot.standing.is_active() {
+                    hot.standing.set_active();
                 }
             }
             filed_ns => {
@@ -361,6 +397,7 @@ impl Meter {
                     self.wheel.remove(flow, &mut self.table.pool);
                 }
                 self.wheel.file(flow, due_ns, &mut self.table.pool);
+                self.next_event_ns = self.next_event_ns.min(self.wheel.next_ns());
             }
         }
         if let Some(extras) = &mut self.extras {
@@ -412,7 +449,7 @@ impl Meter {
         self.emit(flow, reason, sink);
         let hot = self.table.pool.hot_mut(flow);
         match ends_flow {
-            true => hot.begin_flow(headers.of.key),
+            true => hot.begin_flow(headers.of.key, headers.of.network),
             false => hot.begin_piece(),
         }
         if let (Some(extras), true) = (&mut self.extras, ends_flow) {
@@ -453,10 +490,10 @@ fn record(hot: &Hot, end_reason: EndReason) -> FlowRecord {
     let is_from_high = hot.state.has(State::FROM_HIGH);
     let direction = |is_high: bool| direction(&hot.directions[usize::from(is_high)]);
     FlowRecord {
-        key: hot.key.record(hot.version, is_from_high),
+        key: hot.key.record(hot.network, is_from_high),
         forward: direction(is_from_high),
         reverse: direction(!is_from_high),
-        initiator: match hot.rule {
+        initiator: match hot.standing.rule() {
             0 => InitiatorRule::Sender,
             1 => InitiatorRule::Syn,
             2 => InitiatorRule::SynAck,

@@ -87,11 +87,14 @@ pub struct ExtrasPlan {
     pub macs: bool,
     /// Round-trip times of the handshake, retransmissions, reordering, losses before the meter, window.
     pub tcp: bool,
+    /// Times from TCP data to its ACK.
+    pub ack_times: bool,
     /// Packet sizes, gaps, payload bytes.
     pub statistics: bool,
     /// First bytes of payload to keep of each direction.
     pub payload_bytes: u16,
-    /// Application and server name by the first 2,048 bytes of payload of each direction.
+    /// Application, server name and offered protocols, by the first 2,048 bytes of payload of each direction, and by
+    /// the first Initial packets of QUIC.
     pub application: bool,
 }
 

@@ -58,8 +58,10 @@ pub struct RecordKey {
     pub protocol: u8,
     /// ICMP and ICMPv6: type << 8 | code of the source's messages (icmpTypeCodeIPv4, icmpTypeCodeIPv6); otherwise 0.
     pub icmp_type_code: u16,
-    /// Outermost VLAN id; 0 without a tag (vlanId).
+    /// Outermost VLAN id; 0 without a tag (vlanId, dot1qVlanId).
     pub vlan: u16,
+    /// VLAN id of the tag after it; 0 without a second tag (dot1qCustomerVlanId).
+    pub inner_vlan: u16,
     /// Top label of the MPLS stack; 0 without one (mplsTopLabelStackSection, its 20 bits of label).
     pub mpls_label: u32,
     /// Number of the interface in the input's list (ingressInterface is made from it).
@@ -166,15 +168,47 @@ pub struct DirectionExtras {
     pub gap_max_ns: u64,
     /// The first bytes of payload, up to the plan's number.
     pub payload: Vec<u8>,
+    /// From data of this direction to the ACK that covers it: the way to the other end and back, and its delay.
+    pub ack_times: AckTimes,
+}
+
+/// Times from data to its ACK, of data that was sent once.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct AckTimes {
+    /// Measured times. The others are 0 without any.
+    pub samples: u32,
+    pub min_ns: u64,
+    pub max_ns: u64,
+    /// Of all samples.
+    pub sum_ns: u64,
+}
+
+impl AckTimes {
+    /// Adds a sample.
+    pub fn add(&mut self, ns: u64) {
+        self.min_ns = if self.samples == 0 { ns } else { self.min_ns.min(ns) };
+        self.max_ns = self.max_ns.max(ns);
+        self.sum_ns = self.sum_ns.saturating_add(ns);
+        self.samples = self.samples.saturating_add(1);
+    }
+
+    /// The arithmetic mean; 0 without samples.
+    pub fn mean_ns(&self) -> u64 {
+        self.sum_ns.checked_div(self.samples.into()).unwrap_or(0)
+    }
 }
 
 /// The application of a conversation, by the first bytes of its payload.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Application {
-    /// `tls`, `quic`, `dns`, `http`, `ssh` (applicationName).
+    /// `tls`, `quic`, `dns`, `http`, `ssh`.
+    pub protocol: &'static str,
+    /// The protocol, or what is inside TLS or QUIC where ALPN says more about that than the port (applicationName).
     pub name: &'static str,
-    /// Server name of TLS, name of the DNS query, host of HTTP.
+    /// Server name of TLS and QUIC, name of the DNS query, host of HTTP.
     pub server_name: Option<String>,
+    /// Protocols that the client offers inside TLS or QUIC (RFC 7301), in its order, with commas between them.
+    pub alpn: Option<String>,
 }
 
 /// Takes records, of a meter on the thread of the lane. It never blocks: what it cannot take it counts itself.

@@ -117,7 +117,7 @@ pub(crate) fn add(hot: &mut Hot, packet: &Headers, plan: &MeterPlan) {
     counters.packets += 1;
     counters.bytes += u64::from(packet.ip_bytes);
     counters.tcp_flags |= packet.tcp_flags;
-    if hot.rule == 0 && !hot.state.has(State::CONTINUED) {
+    if hot.standing.rule() == 0 && !hot.state.has(State::CONTINUED) {
         set_initiator(hot, packet, plan);
     }
     if packet.tcp_flags != 0 {
@@ -127,7 +127,7 @@ pub(crate) fn add(hot: &mut Hot, packet: &Headers, plan: &MeterPlan) {
 
 fn set_initiator(hot: &mut Hot, packet: &Headers, plan: &MeterPlan) {
     let (rule, is_high) = initiator(packet, plan);
-    hot.rule = rule as u8;
+    hot.standing.set_rule(rule as u8);
     // A host that talks to itself on one port has one direction only.
     hot.state.set(State::FROM_HIGH, is_high && !hot.key.has_equal_ends());
 }
@@ -141,7 +141,7 @@ fn add_flags(hot: &mut Hot, packet: &Headers, plan: &MeterPlan) {
     }
     if flags & SYN != 0 {
         let rule = initiator(packet, plan).0 as u8;
-        if rule < hot.rule && !hot.state.has(State::CONTINUED) {
+        if rule < hot.standing.rule() && !hot.state.has(State::CONTINUED) {
             set_initiator(hot, packet, plan);
         }
         if flags & ACK == 0 {

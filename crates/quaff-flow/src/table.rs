@@ -1,40 +1,86 @@
-//! The table of a lane: hot records by key, a hard limit, and growth in small steps.
+//! The table of a lane: hot records by key, a hard limit, and growth in small steps. [`FlowIndex`] finds them by one
+//! hash for both directions.
 //!
 //! | module | task |
 //! |---|---|
-//! | [`index`] | lines of tags and record numbers, found by one hash for both directions |
 //! | [`pool`] | the records, in blocks that never move |
 //! | [`hot`] | one record: key, links, state, two directions; 128 bytes |
 
 mod hot;
-mod index;
 mod pool;
 
 pub(crate) use hot::{Counters, Hot, State};
 
-use crate::key::{Key, Keys, PacketKey};
+use crate::key::{Keys, PacketKey};
 use crate::wheel::NONE;
-use index::Index;
 use pool::Pool;
+use quaff_os::{HUGE_BYTES, prefer_huge_pages, prefetch_value};
+use quaff_wire::flow::{FlowIndex, IndexLine};
+use std::mem::MaybeUninit;
 
 /// Bytes of a flow: its record, and its share of the index when that is as sparse as it gets.
 pub(crate) const FLOW_BYTES: u64 = 128 + 24;
 
-/// Bytes of a meter without flows: the first lines of the index, the lists of the wheel, a batch.
+/// Bytes of a meter without flows and without its wheel: the first lines of the index, a batch.
 pub(crate) const FIXED_BYTES: u64 = 64 << 10;
+
+const _: () = assert!(NONE == FlowIndex::NONE);
+
+/// Bytes of a table from which on it lies in huge pages: those that it has only begun to use are a small part then.
+const HUGE_FROM_BYTES: u64 = 64 << 20;
+
+/// The pages of a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pages {
+    Small,
+    Huge,
+}
+
+impl Pages {
+    /// The pages of a table that is allowed so many bytes.
+    pub(crate) fn of(bytes_max: u64) -> Self {
+        if bytes_max < HUGE_FROM_BYTES { Self::Small } else { Self::Huge }
+    }
+
+    /// The most that is used, but is no line of the index and no record yet.
+    pub(crate) fn spare_bytes(self) -> u64 {
+        match self {
+            Self::Small => 0,
+            Self::Huge => 2 * HUGE_BYTES as u64,
+        }
+    }
+
+    /// The preparation of the index's blocks.
+    fn of_index(self) -> fn(&mut [MaybeUninit<IndexLine>]) {
+        match self {
+            Self::Small => |_| {},
+            Self::Huge => prefer_huge_pages,
+        }
+    }
+
+    /// A block whose memory is provided in these pages as it is first used.
+    fn block<T>(self, capacity: usize) -> Vec<T> {
+        let mut block = Vec::with_capacity(capacity);
+        if self == Self::Huge {
+            prefer_huge_pages(block.spare_capacity_mut());
+        }
+        block
+    }
+}
 
 /// Flows by key.
 #[derive(Debug)]
 pub(crate) struct Table {
     pub(crate) keys: Keys,
-    index: Index,
+    index: FlowIndex,
     pub(crate) pool: Pool,
+    pages: Pages,
 }
 
 impl Table {
     /// A table for at most `flows_max` flows.
-    pub(crate) fn new(keys: Keys, flows_max: u32) -> Self {
-        Self { keys, index: Index::new(), pool: Pool::new(flows_max) }
+    pub(crate) fn new(keys: Keys, flows_max: u32, pages: Pages) -> Self {
+        Self { keys, index: FlowIndex::new(pages.of_index()), pool: Pool::new(flows_max, pages), pages }
     }
 
     /// The first flow whose tag is that of `hash`, which is nearly always the flow of the packet if it is known.
@@ -54,25 +100,27 @@ impl Table {
 
     #[inline]
     fn is_flow(&self, flow: u32, of: &PacketKey) -> bool {
-        self.pool.get(flow).is_some_and(|hot| hot.version == of.version && self.keys.same(&hot.key, &of.key))
+        let is_same =
+            |hot: &Hot| self.keys.same_network(hot.network, of.network) && self.keys.same(&hot.key, &of.key);
+        self.pool.get(flow).is_some_and(is_same)
     }
 
     /// Adds a flow that is not in the table; `None` at its limit.
     pub(crate) fn insert(&mut self, of: &PacketKey) -> Option<u32> {
-        let flow = self.pool.take(Hot::new(of.key, of.version))?;
+        let flow = self.pool.take(Hot::new(of.key, of.network))?;
         self.index.insert(of.hash, flow);
         Some(flow)
     }
 
     /// Removes a flow, which is in no list of the wheel any more.
     pub(crate) fn remove(&mut self, flow: u32) {
-        let hash = self.keys.hash(&self.key(flow));
-        self.index.remove(hash, flow);
+        self.index.remove(self.hash(flow), flow);
         self.pool.free(flow);
     }
 
-    fn key(&self, flow: u32) -> Key {
-        self.pool.hot(flow).key
+    fn hash(&self, flow: u32) -> u32 {
+        let hot = self.pool.hot(flow);
+        self.keys.hash(&hot.key, hot.network)
     }
 
     /// Flows in the table.
@@ -80,17 +128,24 @@ impl Table {
         self.pool.flows()
     }
 
-    /// Reads a word of the line of the index that [`Self::candidate`] will need.
+    /// Has the processor load the line of the index that [`Self::candidate`] will need.
     #[inline]
-    pub(crate) fn touch_line(&self, hash: u32) -> u32 {
-        self.index.touch(hash)
+    pub(crate) fn prefetch_line(&self, hash: u32) {
+        prefetch_value(self.index.line(hash));
     }
 
-    /// Reads a word of each cache line of a record that metering will need, so that the lines are in the cache then.
+    /// Has the processor load a record, if there is one of this number.
     #[inline]
-    pub(crate) fn touch(&self, flow: u32, is_from_high: bool) -> u64 {
-        let hot = self.pool.get(flow);
-        hot.map_or(0, |hot| u64::from(hot.version) ^ hot.directions[usize::from(is_from_high)].bytes)
+    pub(crate) fn prefetch(&self, flow: u32) {
+        if let Some(hot) = self.pool.get(flow) {
+            prefetch_value(hot);
+        }
+    }
+
+    /// Has the processor load the line of the index that [`Self::remove`] will need.
+    #[inline]
+    pub(crate) fn prefetch_line_of(&self, flow: u32) {
+        prefetch_value(self.index.line(self.hash(flow)));
     }
 
     /// Most lines of the index that one insertion had to pass.
@@ -100,7 +155,7 @@ impl Table {
 
     /// Bytes of memory.
     pub(crate) fn memory_bytes(&self) -> u64 {
-        self.index.memory_bytes() + self.pool.memory_bytes()
+        self.index.memory_bytes() + self.pool.memory_bytes() + self.pages.spare_bytes()
     }
 }
 
@@ -122,6 +177,7 @@ mod tests {
             ttl: 64,
             tcp_flags: 0,
             vlan: 0,
+            inner_vlan: 0,
             mpls_label: 0,
             ip_bytes: 40,
             fragment: None,
@@ -136,7 +192,7 @@ mod tests {
         /// Insertions and removals of few and of many keys, against a map. Some hashes are made equal.
         #[test]
         fn the_table_is_a_map(steps in prop::collection::vec((any::<bool>(), 0u32..900), 1..3000), bits in prop::sample::select(vec![2u32, 6, 32])) {
-            let mut table = Table::new(Keys::new(KeyPlan::default(), true, [5, 6]), 700);
+            let mut table = Table::new(Keys::new(KeyPlan::default(), true, [5, 6]), 700, Pages::Small);
             let mut model = BTreeMap::new();
             // With few bits nearly all keys share lines and tags.
             let key = |table: &Table, number| {
@@ -174,7 +230,7 @@ mod tests {
     #[test]
     fn keys_chosen_against_one_secret_cost_nothing_under_another() {
         let probes = |secret, numbers: &[u32]| {
-            let mut table = Table::new(Keys::new(KeyPlan::default(), true, secret), 1000);
+            let mut table = Table::new(Keys::new(KeyPlan::default(), true, secret), 1000, Pages::Small);
             numbers.iter().for_each(|number| {
                 let of = packet_key(&table.keys, *number);
                 assert!(table.find(&of, table.candidate(of.hash)).is_none() && table.insert(&of).is_some());
@@ -190,7 +246,7 @@ mod tests {
 
     #[test]
     fn a_full_table_keeps_its_memory() {
-        let mut table = Table::new(Keys::new(KeyPlan::default(), true, [5, 6]), 100_000);
+        let mut table = Table::new(Keys::new(KeyPlan::default(), true, [5, 6]), 100_000, Pages::Small);
         for number in 0..100_000 {
             let of = packet_key(&table.keys, number);
             assert!(table.insert(&of).is_some());

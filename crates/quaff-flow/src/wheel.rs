@@ -5,24 +5,31 @@
 //!
 //! It is lazy: a packet does not move its flow. When the slot of an entry begins, the entry is handed out, and its
 //! owner computes when it is due: now, or at a later time, for which it files the entry again. Every slot that
-//! begins is drained, however far the time moves at once; empty stretches are skipped by bit maps.
+//! begins is drained, however far the time moves at once; empty stretches are skipped by bit maps. The owner need not
+//! move the time before [`Wheel::next_ns`]: nothing begins until then, and entries may be filed all the same.
 //!
-//! Entries are numbers of records, which have the links: the wheel itself never grows.
+//! Entries are numbers of records, which have the links: the wheel itself never grows. The next entry of a list is
+//! known only when its record has come from memory, so a slot deals its entries to [`CHAINS`] lists in turn, and hands
+//! them out in turn: while one is looked at, the records of the next ones are on their way. Entries leave a slot in the
+//! order in which they were filed; where one was removed, those of its chain move up.
 
 /// ns of a tick.
 pub(crate) const TICK_NS: u64 = 1_000_000;
 /// No entry.
 pub(crate) const NONE: u32 = u32::MAX;
-/// Marks the end of a list: the lower bits name the list.
+/// Marks the end of a chain: the lower bits name the chain.
 const END: u32 = 1 << 31;
 
 const SLOT_BITS: u32 = 8;
 const SLOTS: usize = 1 << SLOT_BITS;
 const LEVELS: usize = 6;
-/// The list of entries whose slot has begun.
-const PENDING: usize = LEVELS * SLOTS;
+/// Chains of a slot: records that are fetched side by side. Their ends are a cache line.
+const CHAINS: usize = 8;
 
-/// The neighbours of an entry in its list: entries below [`END`], or the list itself.
+/// Bytes of a wheel.
+pub(crate) const WHEEL_BYTES: u64 = (size_of::<Wheel>() + LEVELS * SLOTS * size_of::<Slot>()) as u64;
+
+/// The neighbours of an entry in its chain: entries below [`END`], or the chain itself.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Link {
     pub(crate) next: u32,
@@ -34,12 +41,24 @@ pub(crate) trait Links {
     fn link(&self, entry: u32) -> Link;
     fn set_next(&mut self, entry: u32, next: u32);
     fn set_previous(&mut self, entry: u32, previous: u32);
+    /// The entry is handed out soon.
+    fn prefetch(&self, entry: u32);
 }
 
+/// The first and last entries of each chain, or the chain itself.
 #[derive(Debug, Clone, Copy)]
-struct List {
-    first: u32,
-    last: u32,
+#[repr(C, align(64))]
+struct Slot {
+    first: [u32; CHAINS],
+    last: [u32; CHAINS],
+}
+
+/// The slot that has begun, of which nothing is left in its place: the next entry of each chain, and the chain whose
+/// turn it is.
+#[derive(Debug)]
+struct Begun {
+    next: [u32; CHAINS],
+    turn: usize,
 }
 
 /// The wheel.
@@ -47,7 +66,12 @@ struct List {
 pub(crate) struct Wheel {
     /// The current tick: every slot up to it has begun.
     at: u64,
-    lists: Vec<List>,
+    /// No slot with entries begins before this tick.
+    next: u64,
+    slots: Vec<Slot>,
+    /// The chain that receives the next entry of each slot.
+    turns: [[u8; SLOTS]; LEVELS],
+    begun: Begun,
     /// A bit for each slot with entries.
     occupied: [[u64; SLOTS / 64]; LEVELS],
 }
@@ -61,14 +85,20 @@ pub(crate) fn tick_of(due_ns: u64) -> u64 {
 impl Wheel {
     /// A wheel whose time is `now_ns`.
     pub(crate) fn new(now_ns: u64) -> Self {
-        let lists = (0..=PENDING).map(List::empty).collect();
-        Self { at: now_ns / TICK_NS, lists, occupied: [[0; SLOTS / 64]; LEVELS] }
+        Self {
+            at: now_ns / TICK_NS,
+            next: u64::MAX,
+            slots: (0..LEVELS * SLOTS).map(Slot::empty).collect(),
+            turns: [[0; SLOTS]; LEVELS],
+            begun: Begun { next: [END; CHAINS], turn: 0 },
+            occupied: [[0; SLOTS / 64]; LEVELS],
+        }
     }
 
-    /// The time at which the next tick begins, ns.
+    /// The time before which no slot with entries begins, ns; `u64::MAX` without entries.
     #[inline]
-    pub(crate) fn next_tick_ns(&self) -> u64 {
-        (self.at + 1).saturating_mul(TICK_NS)
+    pub(crate) fn next_ns(&self) -> u64 {
+        self.next.saturating_mul(TICK_NS)
     }
 
     /// Returns whether the tick of `due_ns` has begun.
@@ -80,60 +110,69 @@ impl Wheel {
     /// Sets the time of a wheel without entries.
     pub(crate) fn restart(&mut self, now_ns: u64) {
         debug_assert!(self.occupied.as_flattened().iter().all(|bits| *bits == 0));
-        self.at = now_ns / TICK_NS;
+        (self.at, self.next) = (now_ns / TICK_NS, u64::MAX);
     }
 
     /// Files an entry for the tick of `due_ns`, at least one tick ahead.
     pub(crate) fn file(&mut self, entry: u32, due_ns: u64, links: &mut impl Links) {
-        let slot = self.slot(tick_of(due_ns).max(self.at + 1));
+        let (slot, begin) = self.slot(tick_of(due_ns).max(self.at + 1));
+        self.next = self.next.min(begin);
         self.occupied[slot / SLOTS][slot % SLOTS / 64] |= 1 << (slot % 64);
         self.push(slot, entry, links);
     }
 
-    /// The slot of a later tick: of the lowest level whose slots reach it from the current one on. It is never the
-    /// current slot of a level, which has begun.
-    fn slot(&self, tick: u64) -> usize {
+    /// The slot of a later tick, and the slot's first tick: of the lowest level whose slots reach it from the current
+    /// one on. It is never the current slot of a level, which has begun.
+    #[inline]
+    fn slot(&self, tick: u64) -> (usize, u64) {
         let digit = |ticks: u64, level: usize| ticks >> (level as u32 * SLOT_BITS);
         let reaches = |level: &usize| digit(tick, *level) - digit(self.at, *level) < SLOTS as u64;
         let level = (0..LEVELS).find(reaches);
         debug_assert!(level.is_some(), "ns in 64 bits are below 2^48 ticks");
         let level = level.unwrap_or(LEVELS - 1);
-        level * SLOTS + digit(tick, level) as usize % SLOTS
+        let first = digit(tick, level) << (level as u32 * SLOT_BITS);
+        (level * SLOTS + digit(tick, level) as usize % SLOTS, first)
     }
 
-    fn push(&mut self, list: usize, entry: u32, links: &mut impl Links) {
-        let last = self.lists[list].last;
-        links.set_next(entry, END | list as u32);
+    fn push(&mut self, slot: usize, entry: u32, links: &mut impl Links) {
+        let turn = &mut self.turns[slot / SLOTS][slot % SLOTS];
+        let chain = usize::from(*turn) % CHAINS;
+        *turn = (chain + 1) as u8;
+        let ends = &mut self.slots[slot];
+        let last = std::mem::replace(&mut ends.last[chain], entry);
+        links.set_next(entry, END | (slot * CHAINS + chain) as u32);
         links.set_previous(entry, last);
         match last & END {
             0 => links.set_next(last, entry),
-            _ => self.lists[list].first = entry,
+            _ => ends.first[chain] = entry,
         }
-        self.lists[list].last = entry;
     }
 
-    /// Takes an entry out of its list.
+    /// Takes an entry out of its slot, which has not begun.
     pub(crate) fn remove(&mut self, entry: u32, links: &mut impl Links) {
+        debug_assert!(self.begun.is_empty(), "entries of a slot that has begun are out of it");
+        let place = |chain: u32| ((chain & !END) as usize / CHAINS, chain as usize % CHAINS);
         let Link { next, previous } = links.link(entry);
-        match next & END {
-            0 => links.set_previous(next, previous),
-            _ => self.lists[(next & !END) as usize].last = previous,
+        match (next & END, place(next)) {
+            (0, _) => links.set_previous(next, previous),
+            (_, (slot, chain)) => self.slots[slot].last[chain] = previous,
         }
-        match previous & END {
-            0 => links.set_next(previous, next),
-            _ => self.lists[(previous & !END) as usize].first = next,
+        match (previous & END, place(previous)) {
+            (0, _) => links.set_next(previous, next),
+            (_, (slot, chain)) => self.slots[slot].first[chain] = next,
         }
         if next & previous & END != 0 {
-            self.clear(next);
+            let (slot, _) = place(next);
+            if self.slots[slot].first.iter().all(|first| first & END != 0) {
+                self.clear(slot);
+            }
         }
     }
 
-    /// Clears the bit of a list that has become empty.
-    fn clear(&mut self, list: u32) {
-        let slot = (list & !END) as usize;
-        if slot < PENDING {
-            self.occupied[slot / SLOTS][slot % SLOTS / 64] &= !(1 << (slot % 64));
-        }
+    /// Makes an empty slot one that was never used.
+    fn clear(&mut self, slot: usize) {
+        self.turns[slot / SLOTS][slot % SLOTS] = 0;
+        self.occupied[slot / SLOTS][slot % SLOTS / 64] &= !(1 << (slot % 64));
     }
 
     /// Moves the time to `now_ns` as far as no slot with entries begins, and takes the next entry of one that has
@@ -141,32 +180,46 @@ impl Wheel {
     pub(crate) fn pop_begun(&mut self, now_ns: u64, links: &mut impl Links) -> Option<u32> {
         let now = now_ns / TICK_NS;
         loop {
-            let first = self.lists[PENDING].first;
-            if first & END == 0 {
-                self.remove(first, links);
-                return Some(first);
+            if let Some(entry) = self.begun.take(links) {
+                return Some(entry);
             }
             match self.next_begin() {
                 Some((tick, slot)) if tick <= now => {
                     self.at = self.at.max(tick);
                     self.begin(slot, links);
                 }
-                _ => {
+                next => {
                     self.at = self.at.max(now);
+                    self.next = next.map_or(u64::MAX, |(tick, _)| tick);
                     return None;
                 }
             }
         }
     }
 
-    /// Moves the entries of a slot to the pending ones, which are none.
+    /// Takes an entry that was filed for the earliest time, to within its slot, and leaves the time where it is. Only
+    /// for a wheel that is emptied: nothing is filed before this returns `None`.
+    pub(crate) fn pop_earliest(&mut self, links: &mut impl Links) -> Option<u32> {
+        if self.begun.is_empty() {
+            let (_, slot) = self.next_begin()?;
+            self.begin(slot, links);
+        }
+        self.begun.take(links)
+    }
+
+    /// The entry that is taken `turns` after the next one, if it is known: at most [`CHAINS`] are.
+    #[inline]
+    pub(crate) fn begun_ahead(&self, turns: usize) -> Option<u32> {
+        let entry = self.begun.next[(self.begun.turn + turns) % CHAINS];
+        (entry & END == 0).then_some(entry)
+    }
+
+    /// Takes the chains out of a slot. Those of the one that began before are empty.
     fn begin(&mut self, slot: usize, links: &mut impl Links) {
-        let List { first, last } = self.lists[slot];
-        self.lists[slot] = List::empty(slot);
-        self.clear(END | slot as u32);
-        links.set_previous(first, END | PENDING as u32);
-        links.set_next(last, END | PENDING as u32);
-        self.lists[PENDING] = List { first, last };
+        let Slot { first, .. } = std::mem::replace(&mut self.slots[slot], Slot::empty(slot));
+        first.iter().filter(|entry| *entry & END == 0).for_each(|entry| links.prefetch(*entry));
+        self.begun = Begun { next: first, turn: 0 };
+        self.clear(slot);
     }
 
     /// The slot with entries that begins next, and its first tick. That is a tick which has begun where slots of
@@ -191,23 +244,33 @@ impl Wheel {
             (bits != 0).then(|| word * 64 + bits.trailing_zeros() as usize)
         })
     }
+}
 
-    /// The entry that was filed for the earliest time, to within its slot, and that slot's last tick, ns.
-    pub(crate) fn earliest(&self) -> Option<(u32, u64)> {
-        let pending = self.lists[PENDING].first;
-        if pending & END == 0 {
-            return Some((pending, self.at * TICK_NS));
-        }
-        let (tick, slot) = self.next_begin()?;
-        let last = tick + (1 << ((slot / SLOTS) as u32 * SLOT_BITS)) - 1;
-        Some((self.lists[slot].first, last.saturating_mul(TICK_NS)))
+impl Slot {
+    fn empty(number: usize) -> Self {
+        let ends = std::array::from_fn(|chain| END | (number * CHAINS + chain) as u32);
+        Self { first: ends, last: ends }
     }
 }
 
-impl List {
-    fn empty(number: usize) -> Self {
-        let end = END | number as u32;
-        Self { first: end, last: end }
+impl Begun {
+    fn is_empty(&self) -> bool {
+        self.next.iter().all(|entry| entry & END != 0)
+    }
+
+    /// Takes the next entry, and has the one after it in its chain fetched, whose turn comes when those of the other
+    /// chains are over.
+    #[inline]
+    fn take(&mut self, links: &impl Links) -> Option<u32> {
+        let has_entry = |turn: &usize| self.next[turn % CHAINS] & END == 0;
+        let chain = (self.turn..self.turn + CHAINS).find(has_entry)? % CHAINS;
+        let entry = self.next[chain];
+        let next = links.link(entry).next;
+        if next & END == 0 {
+            links.prefetch(next);
+        }
+        (self.next[chain], self.turn) = (next, chain + 1);
+        Some(entry)
     }
 }
 
@@ -215,19 +278,37 @@ impl List {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::cell::RefCell;
     use std::collections::BTreeMap;
 
-    impl Links for Vec<Link> {
+    /// Links, and the entries that were prefetched.
+    #[derive(Default)]
+    struct Records {
+        links: Vec<Link>,
+        fetched: RefCell<Vec<u32>>,
+    }
+
+    impl Records {
+        fn new(entries: usize) -> Self {
+            Self { links: vec![Link::default(); entries], ..Self::default() }
+        }
+    }
+
+    impl Links for Records {
         fn link(&self, entry: u32) -> Link {
-            self[entry as usize]
+            self.links[entry as usize]
         }
 
         fn set_next(&mut self, entry: u32, next: u32) {
-            self[entry as usize].next = next;
+            self.links[entry as usize].next = next;
         }
 
         fn set_previous(&mut self, entry: u32, previous: u32) {
-            self[entry as usize].previous = previous;
+            self.links[entry as usize].previous = previous;
+        }
+
+        fn prefetch(&self, entry: u32) {
+            self.fetched.borrow_mut().push(entry);
         }
     }
 
@@ -252,7 +333,7 @@ mod tests {
     }
 
     /// Hands out what has begun, files again what is not due; returns the entries that were due.
-    fn drain(wheel: &mut Wheel, now_ns: u64, due: &BTreeMap<u32, u64>, links: &mut Vec<Link>) -> Vec<u32> {
+    fn drain(wheel: &mut Wheel, now_ns: u64, due: &BTreeMap<u32, u64>, links: &mut Records) -> Vec<u32> {
         let mut ended = Vec::new();
         while let Some(entry) = wheel.pop_begun(now_ns, links) {
             match wheel.has_reached(due[&entry]) {
@@ -265,14 +346,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn entries_are_handed_out_within_a_tick_and_never_early(start in prop_oneof![Just(0u64), 0..1u64 << 63], steps in prop::collection::vec(step(), 0..200)) {
-            let (mut wheel, mut links, mut now_ns) = (Wheel::new(start), Vec::new(), start);
+        fn entries_are_handed_out_within_a_tick_and_never_early(start in prop_oneof![Just(0u64), 0..1u64 << 63], steps in prop::collection::vec(step(), 0..200), by_time: bool) {
+            let (mut wheel, mut links, mut now_ns) = (Wheel::new(start), Records::default(), start);
             let mut model = BTreeMap::new();
             for step in steps {
                 match step {
                     Step::File(ahead_ns) => {
-                        let (entry, due_ns) = (links.len() as u32, now_ns.saturating_add(ahead_ns));
-                        links.push(Link::default());
+                        let (entry, due_ns) = (links.links.len() as u32, now_ns.saturating_add(ahead_ns));
+                        links.links.push(Link::default());
                         wheel.file(entry, due_ns, &mut links);
                         model.insert(entry, due_ns);
                     }
@@ -285,7 +366,8 @@ mod tests {
                     Step::Move(ns) => {
                         let before_ns = now_ns;
                         now_ns = now_ns.saturating_add(ns);
-                        let ended = drain(&mut wheel, now_ns, &model, &mut links);
+                        // As the meter does: the time of the wheel stands while nothing begins.
+                        let ended = if now_ns < wheel.next_ns() { Vec::new() } else { drain(&mut wheel, now_ns, &model, &mut links) };
                         prop_assert!(ended.iter().all(|entry| model[entry] <= now_ns), "early");
                         // What was due before the tick in which the time stands is late, unless it was filed in that
                         // very tick for the past: then it is due in the next.
@@ -294,16 +376,17 @@ mod tests {
                         prop_assert!(model.values().all(|due_ns| !is_ended(*due_ns)), "late");
                     }
                 }
-                let first = wheel.earliest();
-                prop_assert_eq!(first.is_some(), !model.is_empty());
-                if let Some((entry, slot_ns)) = first {
-                    prop_assert!(model.contains_key(&entry));
-                    let earliest = model.values().map(|due_ns| tick_of(*due_ns)).min().unwrap();
-                    prop_assert!(slot_ns / TICK_NS >= earliest.min(u64::MAX / TICK_NS));
-                }
+                let is_occupied = wheel.occupied.as_flattened().iter().any(|bits| *bits != 0);
+                prop_assert_eq!(is_occupied, !model.is_empty());
             }
-            let ended = drain(&mut wheel, u64::MAX, &model, &mut links);
-            prop_assert!(model.iter().all(|(entry, due_ns)| ended.contains(entry) || tick_of(*due_ns) > u64::MAX / TICK_NS));
+            let mut ended = match by_time {
+                true => drain(&mut wheel, u64::MAX, &model, &mut links),
+                false => std::iter::from_fn(|| wheel.pop_earliest(&mut links)).collect(),
+            };
+            ended.sort_unstable();
+            let is_reached = |due_ns: u64| !by_time || tick_of(due_ns) <= u64::MAX / TICK_NS;
+            let reached = model.iter().filter(|(_, due_ns)| is_reached(**due_ns)).map(|(entry, _)| *entry);
+            prop_assert_eq!(ended, reached.collect::<Vec<u32>>(), "each once");
         }
     }
 
@@ -311,7 +394,7 @@ mod tests {
     #[test]
     fn entries_30_s_ahead_begin_a_few_at_a_time() {
         const AHEAD: u64 = 30_000;
-        let (mut wheel, mut links, mut most) = (Wheel::new(0), vec![Link::default(); 70_000], 0);
+        let (mut wheel, mut links, mut most) = (Wheel::new(0), Records::new(70_000), 0);
         for ms in 0..70_000u32 {
             wheel.file(ms, (u64::from(ms) + AHEAD) * TICK_NS, &mut links);
             let mut begun = 0;
@@ -327,14 +410,60 @@ mod tests {
         assert!(most <= 257, "{most} at once");
     }
 
+    fn begun(wheel: &mut Wheel, ms: u64, links: &mut Records) -> Vec<u32> {
+        std::iter::from_fn(|| wheel.pop_begun(ms * TICK_NS, links)).collect()
+    }
+
     #[test]
     fn entries_of_a_slot_come_in_the_order_of_filing() {
-        let (mut wheel, mut links) = (Wheel::new(0), vec![Link::default(); 5]);
-        (0..5).for_each(|entry| wheel.file(entry, 7 * TICK_NS, &mut links));
-        wheel.remove(2, &mut links);
+        let (mut wheel, mut links) = (Wheel::new(0), Records::new(99));
+        (0..99).for_each(|entry| wheel.file(entry, 7 * TICK_NS, &mut links));
         assert_eq!(wheel.pop_begun(6 * TICK_NS + 5, &mut links), None);
-        let taken: Vec<u32> = std::iter::from_fn(|| wheel.pop_begun(7 * TICK_NS, &mut links)).collect();
-        assert_eq!(taken, [0, 1, 3, 4]);
-        assert_eq!(wheel.earliest(), None);
+        assert!(begun(&mut wheel, 7, &mut links).into_iter().eq(0..99));
+        // The same slot again: those of a chain move up where one was removed.
+        assert!(begun(&mut wheel, 8, &mut links).is_empty());
+        (0..99).for_each(|entry| wheel.file(entry, 263 * TICK_NS, &mut links));
+        wheel.remove(2, &mut links);
+        let taken = begun(&mut wheel, 263, &mut links);
+        let chain = |of: u32| taken.iter().copied().filter(move |entry| entry % CHAINS as u32 == of);
+        assert!(
+            (0..CHAINS as u32).all(|of| chain(of).eq((of..99).step_by(CHAINS).filter(|entry| *entry != 2)))
+        );
+        assert!(taken[..10].iter().eq(&[0, 1, 10, 3, 4, 5, 6, 7, 8, 9]));
+    }
+
+    /// A slot whose entries are removed is as one that never had any, whatever is left of its chains in between.
+    #[test]
+    fn a_slot_may_lose_all_entries_in_any_order() {
+        for step in [1, 7, 8, 13] {
+            let (mut wheel, mut links) = (Wheel::new(0), Records::new(30));
+            (0..30).for_each(|entry| wheel.file(entry, 9 * TICK_NS, &mut links));
+            let order = |at: u32| at * step % 29;
+            (0..29).for_each(|at| {
+                if step > 1 || at > 3 {
+                    wheel.remove(order(at), &mut links)
+                }
+            });
+            let left: &[u32] = if step > 1 { &[29] } else { &[0, 1, 2, 3, 29] };
+            assert_eq!(begun(&mut wheel, 9, &mut links), left);
+            wheel.file(5, 12 * TICK_NS, &mut links);
+            wheel.remove(5, &mut links);
+            assert_eq!((wheel.next_begin(), wheel.pop_earliest(&mut links)), (None, None));
+        }
+    }
+
+    /// The next entries of all chains are on their way when one is taken, so none waits for the one before it.
+    #[test]
+    fn records_are_fetched_ahead_of_their_turns() {
+        let (mut wheel, mut links) = (Wheel::new(0), Records::new(99));
+        (0..99).for_each(|entry| wheel.file(entry, 7 * TICK_NS, &mut links));
+        assert!(links.fetched.borrow().is_empty());
+        for entry in 0..99 {
+            assert_eq!(wheel.pop_begun(7 * TICK_NS, &mut links), Some(entry));
+            let fetched = (entry + 1 + CHAINS as u32).min(99);
+            assert!(links.fetched.borrow().iter().copied().eq(0..fetched), "after {entry}");
+            let ahead = (0..CHAINS).map_while(|turns| wheel.begun_ahead(turns));
+            assert!(ahead.eq(entry + 1..fetched), "after {entry}");
+        }
     }
 }

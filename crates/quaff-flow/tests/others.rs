@@ -53,6 +53,7 @@ fn records(with_ipv6: bool) -> Vec<FlowRecord> {
                 protocol: if is_ipv6 && protocol == 1 { 58 } else { protocol },
                 icmp_type_code: if protocol == 1 { 0x0800 } else { 0 },
                 vlan: 0,
+                inner_vlan: 0,
                 mpls_label: 0,
                 interface: 0,
                 tos: 0,

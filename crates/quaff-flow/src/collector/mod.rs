@@ -11,6 +11,7 @@
 //! | `files` | JSON lines, CSV, conn.log, IPFIX files |
 //! | `store` | records that another crate keeps on disk |
 //! | `memory` | records that stay in this process |
+//! | `next_hops` | next hops from the kernel's routing tables |
 //! | `pace` | limits of the rate |
 //! | `counters` | what was sent, and what was not, by reason |
 //!
@@ -23,6 +24,7 @@ mod connection;
 mod counters;
 mod files;
 mod memory;
+mod next_hops;
 mod pace;
 mod queue;
 mod segment;
@@ -38,6 +40,7 @@ mod udp;
 mod url;
 
 pub use counters::{FlowSum, Missed, SinkReport};
+pub use next_hops::KernelNextHops;
 pub use pace::RateLimit;
 pub use segment::parse_segment;
 pub use sink::TemplateRefresh;

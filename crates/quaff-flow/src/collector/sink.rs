@@ -183,6 +183,14 @@ impl CollectorSink {
                 self.deliver();
             }
         }
+        self.flush_link();
+    }
+
+    /// Sends what the link has put aside to send it together.
+    fn flush_link(&mut self) {
+        if let Link::Udp(link) = &mut self.link {
+            link.flush(&self.shared.counters);
+        }
     }
 
     /// Limits messages to the MTU of the path, which the kernel learns meanwhile, before they are made.
@@ -197,7 +205,10 @@ impl CollectorSink {
         while let Some(message) = self.encoder.pop() {
             let now = Instant::now();
             let pause = self.pace.count(message.carried.records, now);
-            self.sleep_until(now + pause);
+            if !pause.is_zero() {
+                self.flush_link();
+                self.sleep_until(now + pause);
+            }
             self.send(message);
         }
     }
@@ -272,7 +283,10 @@ impl CollectorSink {
                 link.pump(now_ns, &|| self.encoder.announce(now_ns));
                 self.shared.fail(link.failure.clone());
             }
-            Link::Udp(_) => self.announce_if_due(),
+            Link::Udp(_) => {
+                self.announce_if_due();
+                self.flush_link();
+            }
         }
         self.report_unencoded();
     }
@@ -312,6 +326,7 @@ impl CollectorSink {
         self.encoder.flush(self.clock.now_ns());
         self.deliver();
         self.send_statistics();
+        self.flush_link();
         let (now_ns, deadline) = (self.clock.now_ns(), self.shared.deadline());
         if let Link::Stream(link) = &mut self.link {
             link.finish(now_ns, &|| self.encoder.announce(now_ns), deadline);

@@ -70,6 +70,7 @@ pub(crate) enum Value {
     IcmpType,
     IcmpCode,
     Vlan,
+    InnerVlan,
     MplsLabel,
     Input,
     Output,
@@ -109,6 +110,12 @@ pub(crate) enum Value {
     GapMax,
     Payload,
     Application,
+    /// The protocols that the client offers.
+    Alpn,
+    AckTimes,
+    AckTimeMin,
+    AckTimeMean,
+    AckTimeMax,
     /// The server's name, in flows of the protocol that the element is for.
     ServerName(&'static [&'static str]),
     InitiatorRule,
@@ -322,7 +329,9 @@ pub(crate) static ELEMENTS: &[Element] = &[
     e(179, "icmpCodeIPv6", "", U8, V::IcmpCode).means(IDENTIFIER).one_way(),
     e(239, "biflowDirection", "BIFLOW_DIRECTION", U8, V::BiflowDirection).means(IDENTIFIER).one_way(),
     e(243, "dot1qVlanId", "DOT1Q_SRC_VLAN", U16, V::Vlan).means(IDENTIFIER),
+    e(245, "dot1qCustomerVlanId", "", U16, V::InnerVlan).means(IDENTIFIER),
     e(254, "postDot1qVlanId", "DOT1Q_DST_VLAN", U16, V::Vlan).means(IDENTIFIER).one_way(),
+    e(255, "postDot1qCustomerVlanId", "", U16, V::InnerVlan).means(IDENTIFIER).one_way(),
     e(96, "applicationName", "APPLICATION_NAME", Text, V::Application).in_v9(16).one_way(),
 
     n(78, "ntopClientTcpFlags", "CLIENT_TCP_FLAGS", U8, V::TcpFlags).means(FLAGS),
@@ -357,6 +366,11 @@ pub(crate) static ELEMENTS: &[Element] = &[
     Element::own(12, "quaffIsContinued", Boolean, V::Continued, "the record follows another one of the same flow").one_way(),
     Element::own(13, "quaffWindowMax", U16, V::WindowMax, "largest TCP window, unscaled").unit(Octet),
     Element::own(14, "quaffTunnelId", U32, V::Tunnel, "VNI, TEID, key or session of the tunnel that was removed").means(IDENTIFIER).one_way(),
+    Element::own(15, "quaffApplicationProtocols", Text, V::Alpn, "protocols that the client offers in TLS or QUIC (ALPN), in its order, with commas").one_way(),
+    Element::own(16, "quaffAckTimeCount", U32, V::AckTimes, "measured times from TCP data to its ACK, of data that was sent once"),
+    Element::own(17, "quaffAckTimeMinMicroseconds", U32, V::AckTimeMin, "shortest time from TCP data to its ACK").unit(Micro),
+    Element::own(18, "quaffAckTimeMeanMicroseconds", U32, V::AckTimeMean, "mean time from TCP data to its ACK").unit(Micro),
+    Element::own(19, "quaffAckTimeMaxMicroseconds", U32, V::AckTimeMax, "longest time from TCP data to its ACK").unit(Micro),
 ];
 
 /// Finds an element by either name, exactly. The flag is `true` for the other direction of it.

@@ -1,6 +1,6 @@
 //! An encoder: records in, messages of one format out. It has no socket, no clock and no sequence number.
 
-use super::encode::{VARIABLE_BYTES_MAX, append_record};
+use super::encode::{RecordImage, VARIABLE_BYTES_MAX, append_record};
 use super::file::WINDOW_TEMPLATE;
 use super::message::{Carried, Entry, Message, Oversize, Packer, Stamp, Uptime, Version};
 use super::options::{self, Statistics, Table, Timeouts};
@@ -100,6 +100,8 @@ struct Templated {
     uptime: Uptime,
     /// By family (IPv4, IPv6), then without and with the reverse direction.
     plans: [[CopyPlan; 2]; 2],
+    /// Those of their records, if these have one length: made with the first record.
+    images: [[Option<RecordImage>; 2]; 2],
     is_biflow: bool,
     /// Conversations without an answer have the template of the others, with zeros.
     is_shared: bool,
@@ -248,6 +250,7 @@ impl Templated {
             packer,
             uptime: Uptime::new(plan.boot_ns),
             plans,
+            images: Default::default(),
             is_biflow,
             is_shared,
             has_uptime,
@@ -299,6 +302,12 @@ impl Templated {
             carried: carried(view, self.is_biflow),
         };
         let boot_ms = self.uptime.boot_ms;
+        if copy.is_fixed {
+            let image = &mut self.images[family][with_reverse];
+            let image = image.get_or_insert_with(|| RecordImage::new(copy, view, scene, boot_ms));
+            let write = |out: &mut Vec<u8>| image.append(out, copy, view, scene, boot_ms);
+            return self.packer.append(entry, stamp, write);
+        }
         let fields_max = copy.variable_bytes_max(self.packer.record_bytes_max());
         let write =
             |most: usize| move |out: &mut Vec<u8>| append_record(out, copy, view, scene, boot_ms, most);

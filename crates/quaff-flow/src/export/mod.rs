@@ -43,6 +43,6 @@ pub use options::{Statistics, Timeouts};
 pub use routes::AsTable;
 pub use template::{DEFAULT_IPFIX, DEFAULT_TEXT, DEFAULT_V9, Dialect, Template, TemplateError, UnknownName};
 pub use text::{Names, TextEncoder, TextFormat, date_utc};
-pub use value::{Interface, Route, Routes, SamplingView, Scene};
+pub use value::{Interface, NextHops, Route, Routes, SamplingView, Scene};
 
 pub(crate) use ipfix::withdrawal;

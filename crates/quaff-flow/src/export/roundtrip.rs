@@ -297,7 +297,7 @@ fn with_extras(name: &'static str) -> FlowRecord {
     let extras = Extras {
         forward: payload(1),
         reverse: payload(2),
-        application: Some(Application { name, server_name }),
+        application: Some(Application { protocol: name, name, server_name, alpn: Some("h2".to_owned()) }),
         ..Extras::default()
     };
     FlowRecord { extras: Some(Box::new(extras)), ..biflow(1) }
@@ -364,6 +364,30 @@ fn a_long_as_number_is_as_trans_in_v5() {
     let flow = &packet.flowsets[0];
     assert_eq!((flow.src_as, flow.dst_as, flow.src_mask, flow.output), (23456, 23456, 20, 5));
     assert_eq!(flow.next_hop.octets(), [10, 9, 9, 9]);
+}
+
+/// The kernel's answer stands where a table has none, for addresses of the record's family.
+#[test]
+fn the_next_hop_is_that_of_the_table_or_of_the_kernel() {
+    struct Hops(IpAddr);
+    impl NextHops for Hops {
+        fn next_hop(&self, destination: IpAddr) -> Option<IpAddr> {
+            (destination == record(1).key.destination).then_some(self.0)
+        }
+    }
+    let exported = |hop: IpAddr, routes: Option<std::sync::Arc<dyn Routes>>| {
+        let scene = Scene { routes, next_hops: Some(std::sync::Arc::new(Hops(hop))), ..Scene::default() };
+        let mut encoder = Encoder::new(plan(Version::V5, TEMPLATE), scene).unwrap();
+        encoder.push(&record(1), START_NS);
+        encoder.flush(START_NS);
+        let packets = decoded(&[encoder.pop().unwrap()]);
+        let NetflowPacket::V5(packet) = &packets[0] else { panic!() };
+        packet.flowsets[0].next_hop.octets()
+    };
+    let table = || AsTable::parse(b"192.168.0.0/16 7\n".to_vec()).unwrap();
+    assert_eq!(exported([10, 1, 1, 1].into(), None), [10, 1, 1, 1]);
+    assert_eq!(exported([10, 1, 1, 1].into(), Some(std::sync::Arc::new(table()))), [10, 1, 1, 1]);
+    assert_eq!(exported(std::net::Ipv6Addr::LOCALHOST.into(), None), [0; 4]);
 }
 
 /// A template without fields would be a withdrawal (RFC 7011, 8.1), and its records would have no bytes.

@@ -1,6 +1,8 @@
 //! Records for the tests of exports: some made by number, others by chance.
 
-use crate::record::{Direction, DirectionExtras, EndReason, Extras, FlowRecord, InitiatorRule, RecordKey};
+use crate::record::{
+    AckTimes, Direction, DirectionExtras, EndReason, Extras, FlowRecord, InitiatorRule, RecordKey,
+};
 use proptest::prelude::*;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -18,6 +20,7 @@ pub(crate) fn record(n: u8) -> FlowRecord {
             protocol: 17,
             icmp_type_code: 0,
             vlan: 7,
+            inner_vlan: 0,
             mpls_label: 0,
             interface: 0,
             tos: 0,
@@ -78,9 +81,10 @@ fn addresses() -> impl Strategy<Value = [IpAddr; 2]> {
 }
 
 fn key() -> impl Strategy<Value = RecordKey> {
-    let numbers = (any::<[u16; 2]>(), any::<u8>(), 0..4096_u16, 0..1_u32 << 20, 0..8_u16, any::<u32>());
-    (addresses(), numbers).prop_map(|(ends, (ports, protocol, vlan, mpls_label, interface, tunnel))| {
-        RecordKey {
+    let vlans = [0..4096_u16, 0..4096_u16];
+    let numbers = (any::<[u16; 2]>(), any::<u8>(), vlans, 0..1_u32 << 20, 0..8_u16, any::<u32>());
+    (addresses(), numbers).prop_map(
+        |(ends, (ports, protocol, [vlan, inner_vlan], mpls_label, interface, tunnel))| RecordKey {
             source: ends[0],
             destination: ends[1],
             source_port: ports[0],
@@ -88,12 +92,13 @@ fn key() -> impl Strategy<Value = RecordKey> {
             protocol,
             icmp_type_code: 0x0301,
             vlan,
+            inner_vlan,
             mpls_label,
             interface,
             tos: 0,
             tunnel,
-        }
-    })
+        },
+    )
 }
 
 fn extras() -> impl Strategy<Value = Option<Box<Extras>>> {
@@ -110,6 +115,7 @@ fn extras() -> impl Strategy<Value = Option<Box<Extras>>> {
         gap_min_ns: numbers[2].into(),
         gap_max_ns: numbers[3].into(),
         payload,
+        ack_times: AckTimes::default(),
     });
     let whole = (side.clone(), side, any::<Option<u32>>(), any::<Option<u32>>());
     let whole = whole.prop_map(|(forward, reverse, server, client)| Extras {

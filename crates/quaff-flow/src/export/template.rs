@@ -23,7 +23,8 @@ pub const DEFAULT_IPFIX: &str = "%IPV4_SRC_ADDR %IPV4_DST_ADDR %IPV4_NEXT_HOP %I
 pub const DEFAULT_TEXT: &str = "%flowStartNanoseconds %flowEndNanoseconds %sourceIPv4Address %destinationIPv4Address \
     %sourceTransportPort %destinationTransportPort %protocolIdentifier %icmpTypeCodeIPv4 %vlanId %ingressInterface \
     %ipClassOfService %tcpControlBits %reverseTcpControlBits %packetDeltaCount %octetDeltaCount \
-    %reversePacketDeltaCount %reverseOctetDeltaCount %flowEndReason %quaffInitiatorRule %quaffIsContinued";
+    %reversePacketDeltaCount %reverseOctetDeltaCount %flowEndReason %quaffInitiatorRule %quaffIsContinued \
+    %dot1qCustomerVlanId";
 
 /// Fields in nProbe's words that stand for several.
 const MACROS: &[(&str, &str)] = &[(
@@ -188,11 +189,14 @@ impl Template {
                 }
                 Value::ClientLatency | Value::ServerLatency => plan.tcp = true,
                 Value::ClientRoundTrip | Value::ServerRoundTrip => plan.tcp = true,
+                Value::AckTimes | Value::AckTimeMin | Value::AckTimeMean | Value::AckTimeMax => {
+                    plan.ack_times = true;
+                }
                 Value::MinLength | Value::MaxLength | Value::GapMin | Value::GapMax => plan.statistics = true,
                 Value::PayloadBytes => plan.statistics = true,
                 Value::Payload => plan.payload_bytes = plan.payload_bytes.max(64),
                 // The meter reads the payload that it needs for this by itself, and keeps none of it.
-                Value::Application | Value::ServerName(_) => plan.application = true,
+                Value::Application | Value::Alpn | Value::ServerName(_) => plan.application = true,
                 _ => {}
             }
         }
@@ -229,7 +233,8 @@ impl Template {
         let icmp = |step: &Step| matches!(step.element.value, Value::IcmpTypeCode | Value::IcmpType);
         let icmp_in_port = !steps.iter().any(icmp);
         let fixed: u16 = steps.iter().map(|step| if step.bytes == VARIABLE { 1 } else { step.bytes }).sum();
-        Ok(CopyPlan { steps, icmp_in_port, bytes_min: usize::from(fixed) })
+        let is_fixed = steps.iter().all(|step| step.bytes != VARIABLE);
+        Ok(CopyPlan { steps, icmp_in_port, bytes_min: usize::from(fixed), is_fixed })
     }
 
     /// The side that a field of a text is read of.
@@ -283,6 +288,8 @@ pub(crate) struct CopyPlan {
     pub(crate) icmp_in_port: bool,
     /// The shortest record.
     pub(crate) bytes_min: usize,
+    /// All records have that length.
+    pub(crate) is_fixed: bool,
 }
 
 /// One field of a plan.
@@ -350,7 +357,7 @@ impl CopyPlan {
         let is_key = |step: &&(usize, &Step)| match step.1.element.value {
             Value::Source | Value::Destination | Value::SourcePort | Value::DestinationPort => true,
             Value::Protocol | Value::IpVersion => true,
-            Value::Vlan => key.vlan,
+            Value::Vlan | Value::InnerVlan => key.vlan,
             Value::MplsLabel => key.mpls,
             Value::Input => key.interface,
             Value::ServiceClass => key.tos,
@@ -474,9 +481,10 @@ mod tests {
 
     #[test]
     fn key_fields_are_marked_by_their_place() {
-        let template = Template::parse("%IN_BYTES %IPV4_SRC_ADDR %SRC_VLAN %SRC_TOS").unwrap();
+        let template =
+            Template::parse("%IN_BYTES %IPV4_SRC_ADDR %SRC_VLAN %SRC_TOS %dot1qCustomerVlanId").unwrap();
         let plan = template.plan(Dialect::Ipfix, false, false).unwrap();
-        assert_eq!(plan.key_bits(&KeyPlan::default()), 0b0110);
+        assert_eq!(plan.key_bits(&KeyPlan::default()), 0b1_0110);
     }
 
     #[test]
@@ -485,7 +493,10 @@ mod tests {
         let plan = Template::parse("%TLS_SERVER_NAME %MIN_IP_PKT_LEN").unwrap().extras();
         assert!(plan.application && plan.statistics && plan.payload_bytes == 0 && !plan.tcp && !plan.macs);
         let plan = Template::parse("%quaffFirstPayload %TLS_SERVER_NAME").unwrap().extras();
-        assert!(plan.application && plan.payload_bytes == 64);
+        assert!(plan.application && plan.payload_bytes == 64 && !plan.ack_times);
+        let plan = Template::parse("%reverseQuaffAckTimeMinMicroseconds %quaffApplicationProtocols").unwrap();
+        let (plan, is_biflow) = (plan.extras(), plan.is_biflow());
+        assert!(plan.ack_times && plan.application && is_biflow && !plan.tcp);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::element::Value;
 use crate::plan::Sampling;
-use crate::record::{Direction, DirectionExtras, FlowRecord, InitiatorRule};
+use crate::record::{AckTimes, Direction, DirectionExtras, FlowRecord, InitiatorRule};
 use quaff_wire::flow::FlowKey;
 use std::cell::OnceCell;
 use std::net::IpAddr;
@@ -36,6 +36,12 @@ pub trait Routes: Send + Sync {
     fn route(&self, address: IpAddr) -> Route;
 }
 
+/// Looks up next hops. It is asked only by templates that name such a field, and by NetFlow v5.
+pub trait NextHops: Send + Sync {
+    /// The next hop on the way to this address; `None` where it is unknown, or the address is on an own link.
+    fn next_hop(&self, destination: IpAddr) -> Option<IpAddr>;
+}
+
 /// The facts of an exporter that records share.
 #[derive(Clone, Default)]
 pub struct Scene {
@@ -47,6 +53,8 @@ pub struct Scene {
     pub output_index: u32,
     pub sampling: SamplingView,
     pub routes: Option<Arc<dyn Routes>>,
+    /// Asked where `routes` knows no next hop.
+    pub next_hops: Option<Arc<dyn NextHops>>,
     /// Engine of the exporter in NetFlow v5 and in `%ENGINE_TYPE`, `%ENGINE_ID`.
     pub engine_type: u8,
     pub engine_id: u8,
@@ -249,12 +257,19 @@ impl<'a> View<'a> {
         ns.map_or(Datum::Absent, |ns| Datum::Number(ns / divisor))
     }
 
+    /// µs of a time to an ACK; none without a sample.
+    fn ack_time(&self, side: FlowSide, of: impl Fn(&AckTimes) -> u64) -> Datum<'a> {
+        let times = self.extras(side).map(|extras| extras.ack_times).filter(|times| times.samples > 0);
+        times.map_or(Datum::Absent, |times| Datum::Number(of(&times) / 1_000))
+    }
+
     fn application(&self) -> Option<&'a crate::record::Application> {
         self.record.extras.as_deref()?.application.as_ref()
     }
 
     fn server_name(&self, protocols: &[&str]) -> Datum<'a> {
-        let found = self.application().filter(|app| protocols.is_empty() || protocols.contains(&app.name));
+        let found =
+            self.application().filter(|app| protocols.is_empty() || protocols.contains(&app.protocol));
         found.and_then(|app| app.server_name.as_deref()).map_or(Datum::Absent, Datum::Text)
     }
 
@@ -273,7 +288,7 @@ impl<'a> View<'a> {
         let key = &self.record.key;
         let ends = [(key.source, key.source_port), (key.destination, key.destination_port)];
         let hash = FlowKey::Ports { protocol: key.protocol, ends }.hash(u64::from(key.tunnel));
-        hash ^ u64::from(key.vlan) << 16 ^ u64::from(self.is_flipped)
+        hash ^ u64::from(key.inner_vlan) << 32 ^ u64::from(key.vlan) << 16 ^ u64::from(self.is_flipped)
     }
 
     fn biflow_direction(&self) -> u64 {
@@ -335,6 +350,9 @@ pub(crate) fn read<'a>(
         Value::IcmpType => number((view.icmp_type_code() >> 8).into()),
         Value::IcmpCode => number((view.icmp_type_code() & 0xff).into()),
         Value::Vlan => number(key.vlan.into()),
+        // Frames with two tags are rare: a text has the field for those only.
+        Value::InnerVlan if key.inner_vlan == 0 => Datum::Absent,
+        Value::InnerVlan => number(key.inner_vlan.into()),
         Value::MplsLabel => number(key.mpls_label.into()),
         Value::Input => number(input_index(key.interface, scene).into()),
         Value::Output => number(scene.output_index.into()),
@@ -352,6 +370,25 @@ pub(crate) fn read<'a>(
     }
 }
 
+/// Returns whether a value is the same for all records of an address family, whatever [`read`] reads it of.
+pub(crate) fn is_of_scene(value: Value, scene: &Scene) -> bool {
+    match value {
+        Value::IpVersion
+        | Value::Output
+        | Value::FlowDirection
+        | Value::SamplingInterval
+        | Value::SamplingAlgorithm
+        | Value::EngineType
+        | Value::EngineId => true,
+        Value::Input => scene.input_index.is_some(),
+        Value::SourceAs | Value::DestinationAs | Value::SourcePrefix | Value::DestinationPrefix => {
+            scene.routes.is_none()
+        }
+        Value::NextHop => scene.routes.is_none() && scene.next_hops.is_none(),
+        _ => false,
+    }
+}
+
 /// Values that need extras or tables.
 fn read_rare<'a>(
     value: Value,
@@ -361,7 +398,7 @@ fn read_rare<'a>(
     routes: &EndRoutes,
 ) -> Datum<'a> {
     match value {
-        Value::NextHop => next_hop(routes.destination(view, scene), view),
+        Value::NextHop => next_hop(routes.destination(view, scene), view, scene),
         Value::SourceAs => Datum::Number(routes.source(view, scene).autonomous_system.into()),
         Value::DestinationAs => Datum::Number(routes.destination(view, scene).autonomous_system.into()),
         Value::SourcePrefix => Datum::Number(routes.source(view, scene).prefix_bits.into()),
@@ -385,6 +422,14 @@ fn read_rare<'a>(
         Value::ServerLatency => view.round_trip(false, 2_000_000),
         Value::ClientRoundTrip => view.round_trip(true, 1_000),
         Value::ServerRoundTrip => view.round_trip(false, 1_000),
+        Value::AckTimes => view.extra(side, |extras| extras.ack_times.samples.into()),
+        Value::AckTimeMin => view.ack_time(side, |times| times.min_ns),
+        Value::AckTimeMean => view.ack_time(side, AckTimes::mean_ns),
+        Value::AckTimeMax => view.ack_time(side, |times| times.max_ns),
+        Value::Alpn => {
+            let alpn = view.application().and_then(|app| app.alpn.as_deref());
+            alpn.map_or(Datum::Absent, Datum::Text)
+        }
         Value::Application => view.application().map_or(Datum::Absent, |app| Datum::Text(app.name)),
         Value::ServerName(protocols) => view.server_name(protocols),
         Value::SamplingInterval => Datum::Number(scene.sampling.interval.into()),
@@ -410,6 +455,8 @@ fn route(address: IpAddr, scene: &Scene) -> Route {
     scene.routes.as_ref().map_or_else(Route::default, |routes| routes.route(address))
 }
 
-fn next_hop<'a>(route: Route, view: View<'a>) -> Datum<'a> {
-    route.next_hop.filter(|hop| hop.is_ipv6() == view.source().is_ipv6()).map_or(Datum::Absent, Datum::Ip)
+fn next_hop<'a>(route: Route, view: View<'a>, scene: &Scene) -> Datum<'a> {
+    let ask = || scene.next_hops.as_ref()?.next_hop(view.destination());
+    let hop = route.next_hop.or_else(ask).filter(|hop| hop.is_ipv6() == view.source().is_ipv6());
+    hop.map_or(Datum::Absent, Datum::Ip)
 }

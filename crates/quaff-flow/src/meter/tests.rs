@@ -31,6 +31,8 @@ struct Spec {
     sequence: u32,
     payload: u8,
     vlan: u16,
+    /// Only inside another VLAN.
+    inner_vlan: u16,
     tos: u8,
     is_v6: bool,
 }
@@ -46,6 +48,7 @@ impl Default for Spec {
             sequence: 1,
             payload: 0,
             vlan: 0,
+            inner_vlan: 0,
             tos: 0,
             is_v6: false,
         }
@@ -68,6 +71,14 @@ impl Spec {
         Self { hosts: [b, a], ports: [y, x], ..self }
     }
 
+    fn tags(&self) -> usize {
+        match (self.vlan, self.inner_vlan) {
+            (0, _) => 0,
+            (_, 0) => 1,
+            _ => 2,
+        }
+    }
+
     /// The frame on the wire.
     fn frame(&self) -> Vec<u8> {
         let payload = vec![7; self.payload.into()];
@@ -83,7 +94,8 @@ impl Spec {
             1 | 58 => [self.ports[0].to_be_bytes().to_vec(), vec![0; 6], payload].concat(),
             _ => payload,
         };
-        let tags: &[(u16, u16)] = if self.vlan == 0 { &[] } else { &[(0x8100, self.vlan)] };
+        let tags = [(0x88a8, self.vlan), (0x8100, self.inner_vlan)];
+        let tags = &tags[..self.tags()];
         match self.is_v6 {
             false => {
                 let [a, b] = self.hosts.map(|last| Ipv4Addr::new(10, 0, 0, last));
@@ -338,6 +350,46 @@ fn tags_of_the_kernel_tunnels_and_interfaces_are_fields_of_the_key() {
     assert_eq!(metered(&MeterPlan::default(), &packets, 9).len(), 3, "interfaces are not in the key");
 }
 
+/// Customers with the same addresses in one service VLAN; the kernel may have removed its tag.
+#[test]
+fn the_inner_vlan_is_in_the_key_with_the_outer_one() {
+    let frame = |vlan, inner_vlan| Spec { vlan, inner_vlan, ..Spec::default() }.frame();
+    let frames = [frame(7, 1), frame(7, 2), frame(1, 0), frame(7, 0)];
+    let mut packets: Vec<Packet<'_>> = frames.iter().map(|frame| packet(1, frame)).collect();
+    packets[2].tag = Some((0x88a8, 7));
+    let records = metered(&MeterPlan::default(), &packets, 9);
+    let mut vlans: Vec<_> = records.iter().map(|of| (of.key.vlan, of.key.inner_vlan, of.packets())).collect();
+    vlans.sort_unstable();
+    assert_eq!(vlans, [(7, 0, 1), (7, 1, 2), (7, 2, 1)]);
+    let key = KeyPlan { vlan: false, ..KeyPlan::default() };
+    let records = metered(&MeterPlan { key, ..MeterPlan::default() }, &packets, 9);
+    assert_eq!(
+        (records.len(), records[0].key.vlan, records[0].key.inner_vlan),
+        (1, 7, 1),
+        "of the first packet"
+    );
+}
+
+/// Two customers whose datagrams have one id: a later fragment has the ports of its own first one.
+#[test]
+fn fragments_of_another_customer_are_of_another_datagram() {
+    let whole = |port| {
+        build::ipv4([10, 0, 0, 1].into(), [10, 0, 0, 2].into(), 17, &[], &build::udp(port, 53, &[1; 60]))
+    };
+    let pieces = |inner_vlan, port| -> Vec<Vec<u8>> {
+        let tags = [(0x88a8, 7), (0x8100, inner_vlan)];
+        let pieces = build::ipv4_fragments(&whole(port), 48);
+        pieces.iter().map(|piece| build::ethernet(&tags, 0x0800, piece)).collect()
+    };
+    let (one, other) = (pieces(1, 100), pieces(2, 200));
+    let packets = [&one[0], &other[0], &one[1], &other[1]].map(|frame| packet(1, frame));
+    let records = metered(&MeterPlan::default(), &packets, 9);
+    let mut of: Vec<_> =
+        records.iter().map(|of| (of.key.inner_vlan, of.key.source_port, of.packets())).collect();
+    of.sort_unstable();
+    assert_eq!(of, [(1, 100, 2), (2, 200, 2)]);
+}
+
 #[test]
 fn a_counter_that_is_full_ends_its_piece() {
     let (mut meter, mut records) = (Meter::new(MeterPlan::default(), SECRET), Vec::new());
@@ -379,4 +431,49 @@ fn an_application_is_found_in_the_first_piece_with_payload() {
     let records = metered(&plan, &frames.packets(), 3);
     let name = |record: &FlowRecord| Some(record.extras.as_ref()?.application.as_ref()?.name);
     assert_eq!(records.iter().map(name).collect::<Vec<_>>(), [None, Some("ssh"), Some("ssh")]);
+}
+
+/// A datagram that looks like the first one of a client, in a frame; no keys fit it.
+fn forged_initial(port: u16) -> Vec<u8> {
+    let header = [0xc3, 0, 0, 0, 1, 8, 1, 2, 3, 4, 5, 6, 7, 8, 0, 0, 0x44, 0x9e];
+    let datagram = build::udp(port, 443, &[&header[..], &[9; 1182]].concat());
+    let packet = build::ipv4([10, 0, 0, 1].into(), [10, 0, 0, 2].into(), 17, &[], &datagram);
+    build::ethernet(&[], 0x0800, &packet)
+}
+
+/// Its ClientHello is put together elsewhere, so that its payload is kept as far as the plan asks for it.
+#[test]
+fn a_flow_of_quic_keeps_no_more_than_its_room() {
+    let extras = crate::plan::ExtrasPlan { application: true, payload_bytes: 3, ..Default::default() };
+    let plan = MeterPlan { extras, ..MeterPlan::default() };
+    // The first packet is of something else.
+    let first = Spec { protocol: 17, ports: [40_000, 443], payload: 118, ..Spec::at(10) };
+    let mut frames = Frames::of(&[first]);
+    frames.0.extend([20, 30].map(|ms| (Spec::at(ms).time_ns, forged_initial(40_000))));
+    let (mut meter, mut records) = (Meter::new(plan, SECRET), Vec::new());
+    let mut kept = Vec::new();
+    for packet in frames.packets() {
+        meter.take(&[packet], &mut records);
+        kept.push(meter.extras.as_ref().unwrap().payload_memory_bytes());
+    }
+    assert_eq!(kept, [118, 3, 3]);
+    meter.finish(&mut records);
+    let found = records[0].extras.as_ref().unwrap();
+    let application = found.application.as_ref().unwrap();
+    assert_eq!((application.protocol, application.server_name.as_deref()), ("quic", None), "keys do not fit");
+    assert_eq!(found.forward.payload, [7; 3]);
+}
+
+/// A flow has eight tries, and the others are for other flows.
+#[test]
+fn forged_packets_of_quic_that_are_not_decrypted_are_counted() {
+    let extras = crate::plan::ExtrasPlan { application: true, ..Default::default() };
+    let plan = MeterPlan { extras, ..MeterPlan::default() };
+    let frames = [vec![forged_initial(40_000); 11], vec![forged_initial(40_001); 3]].concat();
+    let packets: Vec<Packet<'_>> = frames.iter().map(|frame| packet(1, frame)).collect();
+    let (mut meter, mut records) = (Meter::new(plan, SECRET), Vec::new());
+    meter.take(&packets, &mut records);
+    assert_eq!(meter.ledger().quic_skipped, 3);
+    let twice: crate::ledger::FlowLedger = [meter.ledger(), meter.ledger()].into_iter().sum();
+    assert_eq!(twice.quic_skipped, 6);
 }

@@ -12,7 +12,7 @@ const SCTP: u8 = 132;
 /// The property by which flows are summed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum By {
-    /// Addresses, ports, protocol, and what else the plan has in the key.
+    /// Addresses, ports, protocol, type of ICMP, VLAN and tunnel.
     Flow,
     /// Either end: a flow counts at both.
     Host,
@@ -47,7 +47,8 @@ impl Group {
         let key = &record.key;
         let application = record.extras.as_deref().and_then(|extras| extras.application.as_ref());
         match by {
-            By::Flow => Self::Flow(*key),
+            // What its text has not is that of the first packet, and may differ between the records of one flow.
+            By::Flow => Self::Flow(RecordKey { mpls_label: 0, interface: 0, tos: 0, ..*key }),
             By::Host | By::Source => Self::Address(key.source),
             By::Destination => Self::Address(key.destination),
             By::Port => Self::Port(key.protocol, key.destination_port),
@@ -97,7 +98,8 @@ fn flow(f: &mut fmt::Formatter<'_>, key: &RecordKey) -> fmt::Result {
     if is_icmp(key.protocol) {
         write!(f, " type {}.{}", key.icmp_type_code >> 8, key.icmp_type_code & 0xff)?;
     }
-    for (name, id) in [("vlan", key.vlan.into()), ("tunnel", key.tunnel)] {
+    let inner_vlan = key.inner_vlan.into();
+    for (name, id) in [("vlan", key.vlan.into()), ("inner vlan", inner_vlan), ("tunnel", key.tunnel)] {
         if id > 0 {
             write!(f, " {name} {id}")?;
         }

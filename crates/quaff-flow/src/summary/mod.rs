@@ -158,17 +158,24 @@ impl Summary {
         Self { plan, cell_ns, span_ns: None, total, groups, cells_held: 0, cells_limit, cells: Vec::new() }
     }
 
-    /// Adds a record.
+    /// Adds a record. Its time is that of both directions, in whole µs, so that a record that was stored as a row has
+    /// the same values over time.
     pub fn add(&mut self, record: &FlowRecord) {
-        self.see(record.first_ns(), record.last_ns());
+        let [first_ns, last_ns] = [record.first_ns(), record.last_ns()].map(|ns| ns - ns % 1000);
+        self.see(first_ns, last_ns);
         let mut cells = std::mem::take(&mut self.cells);
         cells.clear();
-        if self.cell_ns > 0 {
-            let directions: [&Direction; 2] = [&record.forward, &record.reverse];
-            let used = directions.into_iter().filter(|direction| direction.packets > 0);
-            cells.extend(used.flat_map(|direction| spread(direction, self.cell_ns)));
-        }
         let sum = Sum::new(record);
+        if self.cell_ns > 0 {
+            let both = Direction {
+                packets: sum.packets,
+                bytes: sum.bytes,
+                first_ns,
+                last_ns,
+                ..Direction::default()
+            };
+            cells.extend(spread(&both, self.cell_ns));
+        }
         self.cells_held += self.total.add(sum, &cells);
         for groups in &mut self.groups {
             self.cells_held += groups.add(record, sum, &cells);

@@ -30,6 +30,7 @@ fn record(hosts: [u8; 2], port: u16, packets: [u64; 2], first_ns: u64) -> FlowRe
             protocol: 6,
             icmp_type_code: 0,
             vlan: 0,
+            inner_vlan: 0,
             mpls_label: 0,
             interface: 0,
             tos: 0,
@@ -98,7 +99,8 @@ fn a_flow_counts_at_both_its_hosts_with_its_directions() {
 fn rows_are_sorted_filtered_and_cut() {
     let mut summary = summary(SECOND, u64::MAX, 100);
     for number in 1..=5 {
-        let application = Application { name: "tls", server_name: Some(format!("h{number}.example")) };
+        let server_name = Some(format!("h{number}.example"));
+        let application = Application { protocol: "tls", name: "tls", server_name, alpn: None };
         let extras = Extras { application: Some(application), ..Extras::default() };
         let number = number as u8;
         let flow = record([number, 100], 443, [u64::from(number), 0], SECOND * u64::from(number));
@@ -151,6 +153,41 @@ fn groups_have_texts_that_tell_them_apart() {
     assert_eq!(sorted(By::Application), ["icmp", "protocol 47", "unknown"]);
     assert_eq!(sorted(By::Vlan), ["untagged", "vlan 5"]);
     assert_eq!(sorted(By::Server), ["without a name"]);
+}
+
+/// A request at the begin and an answer at the end: a row of a store has one time for both.
+#[test]
+fn a_record_is_spread_over_the_time_of_both_directions_in_whole_us() {
+    let mut one = record([1, 2], 443, [2, 2], SECOND + 999);
+    one.forward.last_ns = SECOND + 1_500;
+    one.reverse.first_ns = 2 * SECOND;
+    one.reverse.last_ns = 5 * SECOND + 999;
+    let mut row = one.clone();
+    for direction in [&mut row.forward, &mut row.reverse] {
+        (direction.first_ns, direction.last_ns) = (SECOND, 5 * SECOND);
+    }
+    let sums = [one, row].map(|record| {
+        let mut summary = summary(SECOND, 100, 100);
+        summary.add(&record);
+        (summary.span_ns(), summary.total().1.to_vec(), summary.ranked(&all(By::Flow)).rows)
+    });
+    assert_eq!(sums[0], sums[1]);
+    assert_eq!(sums[0].0, Some([SECOND, 5 * SECOND]));
+    let packets: Vec<_> = sums[0].1.iter().map(|cell| (cell.at, cell.packets)).collect();
+    assert_eq!(packets, [(1, 1), (2, 1), (3, 1), (4, 1)]);
+}
+
+/// The first packet of a piece has another type of service than that of the piece before.
+#[test]
+fn pieces_of_a_flow_are_one_row() {
+    let mut summary = summary(0, 1, 100);
+    for number in 0..3 {
+        let piece = record([1, 2], 443, [1, 1], SECOND);
+        let key = RecordKey { tos: number, interface: number.into(), mpls_label: number.into(), ..piece.key };
+        summary.add(&FlowRecord { key, ..piece });
+    }
+    let rows = summary.ranked(&all(By::Flow)).rows;
+    assert_eq!(rows.iter().map(|row| row.sum.packets).collect::<Vec<_>>(), [6]);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! One record of the table: two cache lines, of which a packet writes one and one half of the other.
 
-use crate::key::Key;
+use crate::key::{Key, Network};
 use crate::wheel::Link;
 
 /// A flow in the table. The first 64 bytes are read for each packet, and its direction is written.
@@ -11,13 +11,10 @@ pub(crate) struct Hot {
     pub(crate) link: Link,
     /// Sequence number of the last SYN without ACK, if [`State::SYN_KNOWN`].
     pub(crate) syn_sequence: u32,
-    /// 4 or 6; 0 for a record that is free.
-    pub(crate) version: u8,
+    /// That of no flow in a record that is free.
+    pub(crate) network: Network,
     pub(crate) state: State,
-    /// The number of the [`InitiatorRule`](crate::record::InitiatorRule); 0 before the first packet.
-    pub(crate) rule: u8,
-    /// Packets came since [`Meter::make_room`](crate::meter::Meter) passed the flow: another one leaves before it.
-    pub(crate) is_active: bool,
+    pub(crate) standing: Standing,
     /// From the low end, from the high end.
     pub(crate) directions: [Counters; 2],
 }
@@ -69,9 +66,45 @@ impl State {
     }
 }
 
+/// The number of the [`InitiatorRule`](crate::record::InitiatorRule), 0 before the first packet, and whether the flow
+/// is active: packets came since [`Meter::make_room`](crate::meter::Meter) passed it, and another one leaves before it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Standing(u8);
+
+impl Standing {
+    const RULE: u8 = 0x7f;
+    const ACTIVE: u8 = 0x80;
+
+    #[inline]
+    pub(crate) fn rule(self) -> u8 {
+        self.0 & Self::RULE
+    }
+
+    pub(crate) fn set_rule(&mut self, rule: u8) {
+        self.0 = self.0 & Self::ACTIVE | rule & Self::RULE;
+    }
+
+    #[inline]
+    pub(crate) fn is_active(self) -> bool {
+        self.0 & Self::ACTIVE != 0
+    }
+
+    #[inline]
+    pub(crate) fn set_active(&mut self) {
+        self.0 |= Self::ACTIVE;
+    }
+
+    /// Returns whether the flow was active, which it is not any longer.
+    pub(crate) fn take_active(&mut self) -> bool {
+        let was_active = self.is_active();
+        self.0 &= Self::RULE;
+        was_active
+    }
+}
+
 impl Hot {
-    pub(crate) fn new(key: Key, version: u8) -> Self {
-        Self { key, version, ..Self::default() }
+    pub(crate) fn new(key: Key, network: Network) -> Self {
+        Self { key, network, ..Self::default() }
     }
 
     /// Packets of the piece. A flow without any rests between a piece that the active timeout ended and its end.
@@ -108,7 +141,7 @@ impl Hot {
     }
 
     /// Begins another conversation with the same key: nothing is kept but key and links.
-    pub(crate) fn begin_flow(&mut self, key: Key) {
-        *self = Self { key, version: self.version, link: self.link, ..Self::default() };
+    pub(crate) fn begin_flow(&mut self, key: Key, network: Network) {
+        *self = Self { key, network, link: self.link, ..Self::default() };
     }
 }

@@ -1,7 +1,9 @@
 //! The records of a table, in blocks that are allocated one by one and never move.
 
+use super::Pages;
 use super::hot::Hot;
 use crate::wheel::{Link, Links, NONE};
+use quaff_os::prefetch_value;
 
 /// Records of a block: 8 MiB, of which the kernel provides pages as they are first used.
 const BLOCK: usize = 1 << 16;
@@ -10,6 +12,7 @@ const BLOCK: usize = 1 << 16;
 #[derive(Debug)]
 pub(crate) struct Pool {
     blocks: Vec<Vec<Hot>>,
+    pages: Pages,
     /// The first of the free records, which are linked by `link.next`.
     free: u32,
     /// Records in use, records ever used, and the most.
@@ -20,8 +23,9 @@ pub(crate) struct Pool {
 
 impl Pool {
     /// At most `flows_max` records.
-    pub(super) fn new(flows_max: u32) -> Self {
-        Self { blocks: Vec::new(), free: NONE, flows: 0, used: 0, flows_max: flows_max.clamp(1, 1 << 30) }
+    pub(super) fn new(flows_max: u32, pages: Pages) -> Self {
+        let flows_max = flows_max.clamp(1, 1 << 30);
+        Self { blocks: Vec::new(), pages, free: NONE, flows: 0, used: 0, flows_max }
     }
 
     /// The record, if there is one of this number.
@@ -55,8 +59,7 @@ impl Pool {
             return None;
         }
         if (self.used as usize).is_multiple_of(BLOCK) {
-            let block = BLOCK.min((self.flows_max - self.used) as usize);
-            self.blocks.push(Vec::with_capacity(block));
+            self.blocks.push(self.pages.block(BLOCK.min((self.flows_max - self.used) as usize)));
         }
         self.blocks.last_mut()?.push(hot);
         self.used += 1;
@@ -97,5 +100,9 @@ impl Links for Pool {
 
     fn set_previous(&mut self, entry: u32, previous: u32) {
         self.hot_mut(entry).link.previous = previous;
+    }
+
+    fn prefetch(&self, entry: u32) {
+        prefetch_value(self.hot(entry));
     }
 }

@@ -120,6 +120,7 @@ mod tests {
             protocol,
             icmp_type_code,
             vlan: 0,
+            inner_vlan: 0,
             mpls_label: 0,
             interface: 0,
             tos: 0,

@@ -10,7 +10,7 @@ use std::borrow::Cow;
 const VERSION: &str = "8.11.0";
 
 /// The columns, in this order.
-pub(crate) const COLUMNS: [&str; 31] = [
+pub(crate) const COLUMNS: [&str; 33] = [
     "@timestamp",
     "ecs.version",
     "event.kind",
@@ -39,9 +39,11 @@ pub(crate) const COLUMNS: [&str; 31] = [
     "network.packets",
     "network.community_id",
     "network.vlan.id",
+    "network.inner.vlan.id",
     "observer.ingress.interface.id",
     "observer.ingress.interface.name",
     "tls.client.server_name",
+    "tls.next_protocol",
 ];
 
 /// The value of a column.
@@ -116,18 +118,25 @@ fn network<'a>(name: &str, record: &'a FlowRecord, scene: &'a Scene) -> Cell<'a>
         "network.packets" => Cell::Number(record.packets()),
         "network.community_id" => Cell::Text(community_id(key).into()),
         "network.vlan.id" if key.vlan != 0 => Cell::Text(key.vlan.to_string().into()),
+        "network.inner.vlan.id" if key.inner_vlan != 0 => Cell::Text(key.inner_vlan.to_string().into()),
         "observer.ingress.interface.id" => Cell::Text(input_index(key.interface, scene).to_string().into()),
         "observer.ingress.interface.name" => {
             let interface = scene.interfaces.get(usize::from(key.interface));
             interface.map_or(Cell::Null, |interface| Cell::Text(Cow::Borrowed(&interface.name)))
         }
-        "tls.client.server_name" => tls_name(application),
+        "tls.client.server_name" => tls(application, |application| application.server_name.as_deref()),
+        // The server's choice is encrypted, but there is only one where the client offers one.
+        "tls.next_protocol" => {
+            tls(application, |application| application.alpn.as_deref().filter(|ids| !ids.contains(',')))
+        }
         _ => Cell::Null,
     }
 }
 
-fn tls_name(application: Option<&Application>) -> Cell<'_> {
-    let found = application.filter(|application| matches!(application.name, "tls" | "quic"));
-    let name = found.and_then(|application| application.server_name.as_deref());
-    name.map_or(Cell::Null, |name| Cell::Text(Cow::Borrowed(name)))
+fn tls<'a>(
+    application: Option<&'a Application>,
+    of: impl Fn(&'a Application) -> Option<&'a str>,
+) -> Cell<'a> {
+    let found = application.filter(|application| matches!(application.protocol, "tls" | "quic"));
+    found.and_then(of).map_or(Cell::Null, |text| Cell::Text(Cow::Borrowed(text)))
 }

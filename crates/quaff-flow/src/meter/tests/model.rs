@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 
 /// Protocol, version, VLAN, and the two ends, the lower one first in a biflow.
-type Ends = (u8, bool, u16, [(u8, u16); 2]);
+type Ends = (u8, bool, [u16; 2], [(u8, u16); 2]);
 
 #[derive(Debug, Clone, Default)]
 struct Conversation {
@@ -115,7 +115,7 @@ impl Model {
         self.clock_ns = self.clock_ns.max(spec.time_ns);
         self.end_what_is_due();
         let there = ends(spec);
-        let key = (spec.protocol, spec.is_v6, spec.vlan, there.min(reversed(there)));
+        let key = (spec.protocol, spec.is_v6, [spec.vlan, spec.inner_vlan], there.min(reversed(there)));
         if self.live.get(&key).is_some_and(|of| of.is_another(spec)) {
             let of = self.live.remove(&key).unwrap();
             self.emit(&of, 3);
@@ -158,7 +158,7 @@ impl Model {
         let direction = |ends_of: [(u8, u16); 2]| {
             let mut sum = Direction::default();
             for spec in of.piece.iter().filter(|spec| ends(spec) == ends_of) {
-                let (headers, ip) = (spec.frame().len() as u64, if spec.vlan == 0 { 14 } else { 18 });
+                let (headers, ip) = (spec.frame().len() as u64, 14 + 4 * spec.tags() as u64);
                 if sum.packets == 0 {
                     sum =
                         Direction { first_ns: spec.time_ns, tos: spec.tos, ttl_min: 64, ttl_max: 64, ..sum };
@@ -187,6 +187,7 @@ impl Model {
                 protocol: first.protocol,
                 icmp_type_code: if is_icmp { there[0].1 } else { 0 },
                 vlan: first.vlan,
+                inner_vlan: first.inner_vlan,
                 mpls_label: 0,
                 interface: 0,
                 tos: of.tos.unwrap(),
@@ -242,7 +243,7 @@ fn specs() -> impl Strategy<Value = Vec<Spec>> {
         prop::sample::select(vec![6u8, 6, 6, 17, 1, 58, 47]),
         0u32..3,
         0u8..9,
-        0u16..2,
+        0u16..3,
         0u8..2,
         any::<bool>(),
     );
@@ -258,7 +259,9 @@ fn specs() -> impl Strategy<Value = Vec<Spec>> {
                 _ => [x, y],
             };
             // The protocol of ICMPv6 in IPv4 is no ICMP of ours, but the same rules hold.
-            Spec { time_ns, hosts: [a, b], ports, protocol, flags, sequence, payload, vlan, tos, is_v6 }
+            let [vlan, inner_vlan] = [[0; 2], [1, 0], [1, 2]][usize::from(vlan)];
+            let hosts = [a, b];
+            Spec { time_ns, hosts, ports, protocol, flags, sequence, payload, vlan, inner_vlan, tos, is_v6 }
         };
         all.into_iter().map(spec).collect()
     })

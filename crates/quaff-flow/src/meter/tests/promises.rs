@@ -95,6 +95,28 @@ fn a_flood_drives_out_no_connection_that_is_active() {
     }
 }
 
+/// All flows of a full table were active since the last round, one in 64 of them longer ago than the others.
+#[test]
+fn of_flows_that_are_all_active_the_longest_silent_one_leaves() {
+    let plan = MeterPlan { flows_max: 640, ..MeterPlan::default() };
+    let (mut meter, mut records) = (Meter::new(plan, SECRET), Vec::new());
+    let start = Spec::default().time_ns;
+    let is_old = |number: &u32| number % 64 == number / 64 * 7;
+    let mut take = |second: u64, numbers: Vec<u32>| {
+        let frames: Vec<Vec<u8>> = numbers.iter().map(|number| number_frame(*number, ACK)).collect();
+        let packets: Vec<Packet<'_>> =
+            frames.iter().map(|frame| packet(start + second * SECOND, frame)).collect();
+        meter.take(&packets, &mut records);
+    };
+    take(0, (0..640).collect());
+    take(1, (0..640).filter(is_old).collect());
+    take(2, (0..640).filter(|number| !is_old(number)).collect());
+    take(3, (1000..1010).collect());
+    assert!(records.iter().all(|record| record.end_reason == EndReason::LackOfResources));
+    let lasts: Vec<u64> = records.iter().map(FlowRecord::last_ns).collect();
+    assert_eq!(lasts, [start + SECOND; 10]);
+}
+
 /// The end of an era asks the wheel for its flows, so it costs by those in the table, not by all that ever were.
 #[test]
 fn at_an_end_flows_leave_in_the_order_in_which_they_were_filed() {
@@ -143,7 +165,7 @@ fn a_flood_stays_in_its_memory_and_the_oldest_leaves_first() {
 fn a_limit_in_bytes_is_a_limit_in_flows() {
     let plan = MeterPlan { bytes_max: 1 << 20, ..MeterPlan::default() };
     let extras = crate::plan::ExtrasPlan { tcp: true, payload_bytes: 1000, ..Default::default() };
-    for (plan, most) in [(plan.clone(), 6467), (MeterPlan { extras, ..plan }, 500)] {
+    for (plan, most) in [(plan.clone(), 5808), (MeterPlan { extras, ..plan }, 500)] {
         let (mut meter, mut records) = (Meter::new(plan, SECRET), Vec::new());
         for number in 0..10_000 {
             meter.take(&[packet(1, &number_frame(number, SYN))], &mut records);
@@ -152,6 +174,34 @@ fn a_limit_in_bytes_is_a_limit_in_flows() {
         assert!(ledger.flows_live <= most, "{} flows", ledger.flows_live);
         assert!(ledger.memory_bytes <= 1 << 20 && ledger.memory_bytes_max <= 1 << 20, "{ledger:?}");
     }
+}
+
+/// The kernel provides a huge page for the first line of the index, and one for the first record.
+#[test]
+fn a_table_in_huge_pages_counts_those_that_it_has_begun_to_use() {
+    let ledger = |flows_max, bytes_max, flows| {
+        let plan = MeterPlan { flows_max, bytes_max, ..MeterPlan::default() };
+        let (mut meter, mut records) = (Meter::new(plan, SECRET), Vec::new());
+        (0..flows).for_each(|number| meter.take(&[packet(1, &number_frame(number, SYN))], &mut records));
+        meter.ledger()
+    };
+    let spare = 4 << 20;
+    for (flows_max, bytes_max) in [(1000, u64::MAX), (1 << 20, 1 << 20), (400_000, 1 << 30)] {
+        let ledger = ledger(flows_max, bytes_max, 20_000);
+        assert!(ledger.memory_bytes < spare + 1000, "{ledger:?}");
+        assert!(ledger.memory_bytes <= ledger.memory_bytes_max && ledger.memory_bytes_max <= bytes_max);
+    }
+    for (flows_max, bytes_max) in [(1 << 20, 64 << 20), (1 << 20, 1 << 30), (500_000, u64::MAX)] {
+        let ledger = ledger(flows_max, bytes_max, 20_000);
+        assert!((spare + 20_000 * 144..64 << 20).contains(&ledger.memory_bytes), "{ledger:?}");
+        assert!(ledger.memory_bytes <= ledger.memory_bytes_max && ledger.memory_bytes_max <= bytes_max);
+    }
+    let full = ledger(1 << 20, 64 << 20, 450_000);
+    assert!(full.flows_by_reason[EndReason::LackOfResources as usize] > 0);
+    // No fragment came, but one may come yet.
+    let fragments_bytes = FragmentLimits::within((64 << 20) / FRAGMENTS_PART).memory_bytes();
+    let bytes = full.memory_bytes + fragments_bytes;
+    assert!(bytes <= full.memory_bytes_max && full.memory_bytes_max <= 64 << 20, "{full:?}");
 }
 
 /// Fragments of many datagrams beside as many flows as there is room for.
@@ -175,7 +225,7 @@ fn a_limit_in_bytes_holds_for_fragments_too() {
     assert!(ledger.held.packets > 0 && ledger.fragments_unmatched > 0, "{ledger:?}");
     assert!(ledger.memory_bytes <= 1 << 20 && ledger.memory_bytes_max <= 1 << 20, "{ledger:?}");
     let without = ledger.memory_bytes - meter.table.memory_bytes();
-    assert_eq!(without, meter.fragments.memory_bytes());
+    assert_eq!(without, WHEEL_BYTES + meter.fragments.memory_bytes());
     assert!(without > 10_000, "{without} bytes");
 }
 
@@ -184,6 +234,7 @@ fn extras_come_with_the_record_and_for_its_piece() {
     let extras = crate::plan::ExtrasPlan {
         macs: true,
         tcp: true,
+        ack_times: true,
         statistics: true,
         payload_bytes: 4,
         application: false,
@@ -207,4 +258,32 @@ fn extras_come_with_the_record_and_for_its_piece() {
     assert_eq!(found.forward.macs, [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]]);
     assert_eq!(found.reverse.window_max, 256);
     assert_eq!(records[1].extras.as_ref().unwrap().forward.payload_bytes, 0);
+}
+
+/// Both ends send data, which the other one acknowledges 3 and 40 ms later; one segment is repeated.
+#[test]
+fn acks_are_timed_in_both_directions() {
+    let extras = crate::plan::ExtrasPlan { ack_times: true, ..Default::default() };
+    let data = |ms, sequence| Spec { payload: 10, ..Spec::tcp(ms, ACK, sequence) };
+    let steps = [
+        (Spec::tcp(0, SYN, 9), 0),
+        (Spec::tcp(5, SYN | ACK, 99).back(), 10),
+        (Spec::tcp(6, ACK, 10), 100),
+        (data(10, 10), 100),
+        (data(13, 100).back(), 20),
+        (data(53, 20), 110),
+        (data(60, 20), 110),
+        (Spec::tcp(70, ACK, 110).back(), 30),
+    ];
+    let mut frames = Frames::of(&steps.map(|(spec, _)| spec));
+    for ((_, frame), (_, acknowledgment)) in frames.0.iter_mut().zip(steps) {
+        frame[42..46].copy_from_slice(&u32::to_be_bytes(acknowledgment));
+    }
+    let plan = MeterPlan { extras, ..MeterPlan::default() };
+    let records = metered(&plan, &frames.packets(), 3);
+    let found = records[0].extras.as_ref().unwrap();
+    let times = [&found.forward, &found.reverse].map(|side| side.ack_times);
+    assert_eq!(times.map(|times| (times.samples, times.max_ns)), [(1, 3 * MS), (1, 40 * MS)]);
+    let without = metered(&MeterPlan::default(), &frames.packets(), 3);
+    assert!(without[0].extras.is_none());
 }
