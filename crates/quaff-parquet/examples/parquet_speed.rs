@@ -96,6 +96,7 @@ impl Random {
                 protocol,
                 icmp_type_code: 0,
                 vlan: self.below(4) as u16,
+                inner_vlan: 0,
                 mpls_label: 0,
                 interface: 0,
                 tos: 0,

@@ -1,51 +1,62 @@
 //! Rows that wait for their row group, column by column. It never opens a file.
 
-use crate::schema::{COLUMNS, Facts, Values};
+use crate::chunk::Chunks;
+use crate::dictionary::{Entries, Numbers, Texts};
+use crate::schema::{BLOOM_FALSE, COLUMNS, Column, Facts, Values};
+use parquet::bloom_filter::Sbbf;
 use parquet::data_type::{ByteArray, ByteArrayType, Int32Type, Int64Type};
 use parquet::errors::Result;
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use quaff_flow::record::FlowRecord;
-use std::collections::HashMap;
 use std::io::Write;
 use std::net::IpAddr;
 
-/// Addresses whose text is remembered: those of a row group, and more.
-const ADDRESSES_MAX: usize = 1 << 18;
+/// Rows that are taken apart at a time: as many records as the first-level cache holds.
+const PART_ROWS: usize = 128;
 
 /// The rows of a row group.
 #[derive(Debug)]
 pub(crate) struct Columns {
     buffers: Vec<Buffer>,
     rows: usize,
-    addresses: Addresses,
+    lists: Lists,
+    chunks: Chunks,
+    /// The levels of a column without values.
+    nulls: Vec<i16>,
 }
 
-/// The values of a column. Of an optional one, `levels` is 1 for each row with a value and 0 for the others.
+/// The values of a column.
 #[derive(Debug)]
 enum Buffer {
-    Int { values: Vec<i32>, levels: Vec<i16> },
-    Long { values: Vec<i64>, levels: Vec<i16> },
-    Text { values: Vec<ByteArray>, levels: Vec<i16> },
+    Int { values: Vec<i32>, levels: Levels },
+    Long { values: Vec<i64>, levels: Levels },
+    Text { values: Vec<ByteArray>, levels: Levels },
+    Numbers(Numbers),
+    Addresses(Texts),
+    Probe(Texts),
 }
 
-/// The texts of addresses: each is made once, not once a row. The hash has a key of this process, so that addresses
-/// chosen to collide do not.
+/// Of an optional column: 1 for each row with a value, and 0 for the others. While no row has one, it is a number only.
 #[derive(Debug, Default)]
-struct Addresses(HashMap<IpAddr, ByteArray>);
+struct Levels {
+    rows: usize,
+    all: Vec<i16>,
+}
 
-impl Addresses {
-    fn text(&mut self, address: IpAddr) -> ByteArray {
-        if self.0.len() >= ADDRESSES_MAX {
-            self.0.clear();
-        }
-        self.0.entry(address).or_insert_with(|| ByteArray::from(address.to_string().into_bytes())).clone()
-    }
+/// Values of a part of the rows on their way, reused.
+#[derive(Debug, Default)]
+struct Lists {
+    ints: Vec<i32>,
+    longs: Vec<i64>,
+    addresses: Vec<IpAddr>,
+    maybe_ints: Vec<Option<i32>>,
+    maybe_longs: Vec<Option<i64>>,
 }
 
 impl Columns {
     pub(crate) fn new() -> Self {
-        let buffers = COLUMNS.iter().map(|column| Buffer::new(&column.values)).collect();
-        Self { buffers, rows: 0, addresses: Addresses::default() }
+        let buffers = COLUMNS.iter().map(Buffer::new).collect();
+        Self { buffers, rows: 0, lists: Lists::default(), chunks: Chunks::new(), nulls: Vec::new() }
     }
 
     pub(crate) fn rows(&self) -> usize {
@@ -53,20 +64,44 @@ impl Columns {
     }
 
     /// Adds rows: a column after the other, so that each loop is short.
-    pub(crate) fn push(&mut self, records: &[FlowRecord], facts: &Facts, probe: &ByteArray) {
+    pub(crate) fn push(&mut self, records: &[FlowRecord], facts: &Facts, probe: &[u8]) {
         self.rows += records.len();
-        for (column, buffer) in COLUMNS.iter().zip(&mut self.buffers) {
-            buffer.push(&column.values, records, facts, probe, &mut self.addresses);
+        for part in records.chunks(PART_ROWS) {
+            for (column, buffer) in COLUMNS.iter().zip(&mut self.buffers) {
+                buffer.push(&column.values, part, facts, &mut self.lists);
+            }
+        }
+        for buffer in &mut self.buffers {
+            if let Buffer::Probe(texts) = buffer {
+                texts.push_only(probe, records.len());
+            }
         }
     }
 
     /// Writes the rows as a row group, and forgets them.
     pub(crate) fn write<W: Write + Send>(&mut self, file: &mut SerializedFileWriter<W>) -> Result<()> {
+        let columns = file.schema_descr().columns().to_vec();
         let mut group = file.next_row_group()?;
-        for buffer in &self.buffers {
-            if let Some(mut column) = group.next_column()? {
-                buffer.write(&mut column)?;
-                column.close()?;
+        self.nulls.resize(self.rows, 0);
+        for (buffer, column) in self.buffers.iter().zip(&columns) {
+            match buffer {
+                Buffer::Numbers(numbers) => {
+                    let of: (&dyn Entries, _) = (numbers, numbers.places());
+                    self.chunks.write(&mut group, column, of, None)?;
+                }
+                Buffer::Addresses(texts) => {
+                    let bloom = bloom_filter(texts)?;
+                    self.chunks.write(&mut group, column, (texts, texts.places()), Some(bloom))?;
+                }
+                Buffer::Probe(texts) => {
+                    self.chunks.write(&mut group, column, (texts, texts.places()), None)?;
+                }
+                _ => {
+                    if let Some(mut column) = group.next_column()? {
+                        buffer.write(&mut column, &self.nulls)?;
+                        column.close()?;
+                    }
+                }
             }
         }
         group.close()?;
@@ -80,83 +115,113 @@ impl Columns {
     }
 }
 
-/// Adds the values that are there, and the level of each row.
-fn push_some<T>(values: &mut Vec<T>, levels: &mut Vec<i16>, found: impl Iterator<Item = Option<T>>) {
-    for value in found {
-        levels.push(i16::from(value.is_some()));
-        values.extend(value);
+/// The bloom filter of all texts, as large as their number needs.
+fn bloom_filter(texts: &Texts) -> Result<Sbbf> {
+    let mut filter = Sbbf::new_with_ndv_fpp(texts.len() as u64, BLOOM_FALSE)?;
+    texts.all().for_each(|text| filter.insert(text));
+    Ok(filter)
+}
+
+impl Levels {
+    /// Adds the values that are there, and the level of each row.
+    fn push<T, V>(&mut self, found: &[Option<T>], values: &mut Vec<V>)
+    where
+        T: Copy + Into<V>,
+    {
+        if self.all.is_empty() && found.iter().all(Option::is_none) {
+            self.rows += found.len();
+            return;
+        }
+        self.all.resize(self.rows, 0);
+        self.rows += found.len();
+        for value in found {
+            self.all.push(i16::from(value.is_some()));
+            values.extend(value.map(Into::into));
+        }
+    }
+
+    /// The levels for the writer; a required column has none.
+    fn given<'a>(&'a self, nulls: &'a [i16]) -> Option<&'a [i16]> {
+        match (self.rows, self.all.is_empty()) {
+            (0, _) => None,
+            (rows, true) => nulls.get(..rows),
+            (_, false) => Some(&self.all),
+        }
+    }
+
+    fn clear(&mut self) {
+        self.rows = 0;
+        self.all.clear();
     }
 }
 
-/// A required column has no levels.
-fn given(levels: &[i16]) -> Option<&[i16]> {
-    (!levels.is_empty()).then_some(levels)
-}
-
 impl Buffer {
-    fn new(of: &Values) -> Self {
-        let levels = Vec::new();
-        match of {
+    fn new(column: &Column) -> Self {
+        let levels = Levels::default();
+        match column.values {
+            Values::Address(..) => Self::Addresses(Texts::default()),
+            Values::Probe => Self::Probe(Texts::default()),
+            Values::Int(..) if column.is_dictionary() => Self::Numbers(Numbers::new(false)),
+            Values::Long(..) if column.is_dictionary() => Self::Numbers(Numbers::new(true)),
             Values::Int(..) | Values::MaybeInt(..) => Self::Int { values: Vec::new(), levels },
             Values::Time(..) | Values::Long(..) | Values::MaybeLong(..) => {
                 Self::Long { values: Vec::new(), levels }
             }
-            Values::Address(..) | Values::Probe | Values::MaybeText(..) => {
-                Self::Text { values: Vec::new(), levels }
-            }
+            Values::MaybeText(..) => Self::Text { values: Vec::new(), levels },
         }
     }
 
-    fn push(
-        &mut self,
-        of: &Values,
-        records: &[FlowRecord],
-        facts: &Facts,
-        probe: &ByteArray,
-        addresses: &mut Addresses,
-    ) {
-        let us = |ns: u64| (ns / 1000) as i64;
+    fn push(&mut self, of: &Values, records: &[FlowRecord], facts: &Facts, lists: &mut Lists) {
+        lists.clear();
         match (self, of) {
-            (Self::Int { values, .. }, Values::Int(read, _)) => {
-                values.extend(records.iter().map(|record| read(record, facts)));
+            (Self::Numbers(numbers), Values::Int(fill, _)) => {
+                fill(records, facts, &mut lists.ints);
+                numbers.push(&lists.ints);
             }
-            (Self::Int { values, levels }, Values::MaybeInt(read, _)) => {
-                push_some(values, levels, records.iter().map(|record| read(record, facts)));
+            (Self::Numbers(numbers), Values::Long(fill, _)) => {
+                fill(records, facts, &mut lists.longs);
+                numbers.push(&lists.longs);
             }
-            (Self::Long { values, .. }, Values::Time(read, _)) => {
-                values.extend(records.iter().map(|record| us(read(record))));
+            (Self::Addresses(texts), Values::Address(fill, _)) => {
+                fill(records, facts, &mut lists.addresses);
+                texts.push(&lists.addresses);
             }
-            (Self::Long { values, .. }, Values::Long(read, _)) => {
-                values.extend(records.iter().map(|record| read(record, facts)));
+            (Self::Int { values, .. }, Values::Int(fill, _)) => fill(records, facts, values),
+            (Self::Long { values, .. }, Values::Time(fill, _) | Values::Long(fill, _)) => {
+                fill(records, facts, values);
             }
-            (Self::Long { values, levels }, Values::MaybeLong(read, _)) => {
-                push_some(values, levels, records.iter().map(|record| read(record, facts)));
+            (Self::Int { values, levels }, Values::MaybeInt(fill, _)) => {
+                fill(records, facts, &mut lists.maybe_ints);
+                levels.push(&lists.maybe_ints, values);
             }
-            (Self::Text { values, .. }, Values::Address(read, _)) => {
-                values.extend(records.iter().map(|record| addresses.text(read(record))));
-            }
-            (Self::Text { values, .. }, Values::Probe) => {
-                values.extend(records.iter().map(|_| probe.clone()));
+            (Self::Long { values, levels }, Values::MaybeLong(fill, _)) => {
+                fill(records, facts, &mut lists.maybe_longs);
+                levels.push(&lists.maybe_longs, values);
             }
             (Self::Text { values, levels }, Values::MaybeText(read, _)) => {
-                push_some(values, levels, records.iter().map(|record| read(record).map(ByteArray::from)));
+                let found: Vec<_> = records.iter().map(read).collect();
+                levels.push(&found, values);
             }
+            // Its rows are added together.
+            (Self::Probe(_), Values::Probe) => {}
             // `new` made each buffer for its values.
             _ => unreachable!("a buffer of another type"),
         }
     }
 
-    fn write(&self, column: &mut SerializedColumnWriter<'_>) -> Result<()> {
+    /// Writes a column that the parquet crate encodes.
+    fn write(&self, column: &mut SerializedColumnWriter<'_>, nulls: &[i16]) -> Result<()> {
         match self {
             Self::Int { values, levels } => {
-                column.typed::<Int32Type>().write_batch(values, given(levels), None)?
+                column.typed::<Int32Type>().write_batch(values, levels.given(nulls), None)?
             }
             Self::Long { values, levels } => {
-                column.typed::<Int64Type>().write_batch(values, given(levels), None)?
+                column.typed::<Int64Type>().write_batch(values, levels.given(nulls), None)?
             }
             Self::Text { values, levels } => {
-                column.typed::<ByteArrayType>().write_batch(values, given(levels), None)?
+                column.typed::<ByteArrayType>().write_batch(values, levels.given(nulls), None)?
             }
+            Self::Numbers(_) | Self::Addresses(_) | Self::Probe(_) => 0,
         };
         Ok(())
     }
@@ -166,6 +231,18 @@ impl Buffer {
             Self::Int { values, levels } => (values.clear(), levels.clear()),
             Self::Long { values, levels } => (values.clear(), levels.clear()),
             Self::Text { values, levels } => (values.clear(), levels.clear()),
+            Self::Numbers(numbers) => (numbers.clear(), ()),
+            Self::Addresses(texts) | Self::Probe(texts) => (texts.clear(), ()),
         };
+    }
+}
+
+impl Lists {
+    fn clear(&mut self) {
+        self.ints.clear();
+        self.longs.clear();
+        self.addresses.clear();
+        self.maybe_ints.clear();
+        self.maybe_longs.clear();
     }
 }

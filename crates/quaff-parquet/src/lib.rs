@@ -4,6 +4,9 @@
 //! |---|---|
 //! | `schema` | the columns: names, types, encodings, and the value of a record that each has |
 //! | `columns` | rows that wait for their row group |
+//! | `dictionary` | the distinct values of a column, and the place of each row's among them |
+//! | `hybrid` | places as runs and packed bits |
+//! | `chunk` | a column with a dictionary as pages |
 //! | `segment` | one file: written aside, synced, renamed |
 //! | `store` | the sink: when a segment begins and ends, and what it loses |
 //! | `ledger` | the counters of a segment, in its metadata |
@@ -11,8 +14,11 @@
 
 #![forbid(unsafe_code)]
 
+mod chunk;
 mod columns;
+mod dictionary;
 mod error;
+mod hybrid;
 mod ledger;
 mod read;
 mod schema;

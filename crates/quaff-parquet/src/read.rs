@@ -7,7 +7,7 @@ use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
 use parquet::data_type::{ByteArray, DataType};
 use parquet::errors::{ParquetError, Result as FormatResult};
 use parquet::file::metadata::FileMetaData;
-use parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
+use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::schema::types::{ColumnDescriptor, SchemaDescriptor};
 use quaff_flow::record::{Direction, EndReason, FlowRecord, FlowSink, InitiatorRule, RecordKey};
 use quaff_os::Try;
@@ -15,6 +15,7 @@ use ring::digest::{Context, SHA256};
 use std::fs::File;
 use std::io::Read;
 use std::net::{IpAddr, Ipv4Addr};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 /// Rows that are decoded at a time.
@@ -58,7 +59,8 @@ impl SegmentReader {
     /// Opens a segment. Files of other schemas and versions are refused.
     pub fn open(path: &Path) -> Result<Self> {
         let file = File::open(path).trying(|| format!("open {}", path.display()))?;
-        let file = SerializedFileReader::new(file).trying_parquet(|| format!("read {}", path.display()))?;
+        let tried = || format!("read {}", path.display());
+        let file = guarded(path, || SerializedFileReader::new(file).trying_parquet(tried))?;
         let metadata = file.metadata().file_metadata();
         let entries = metadata.key_value_metadata().map_or(&[][..], Vec::as_slice);
         let ledger = SegmentLedger::parse(entries).map_err(|words| {
@@ -77,24 +79,27 @@ impl SegmentReader {
     /// Gives all records to a sink, in their order.
     pub fn read(&self, sink: &mut dyn FlowSink) -> Result<()> {
         for number in 0..self.file.num_row_groups() {
-            let group = self.file.get_row_group(number);
-            let group = group.trying_parquet(|| format!("read {}", self.path.display()))?;
-            self.read_group(&*group, sink)?;
+            self.read_group(number, sink)?;
         }
         Ok(())
     }
 
-    fn read_group(&self, group: &dyn RowGroupReader, sink: &mut dyn FlowSink) -> Result<()> {
+    fn read_group(&self, number: usize, sink: &mut dyn FlowSink) -> Result<()> {
         let tried = || format!("read {}", self.path.display());
-        let columns = (0..COLUMNS.len()).map(|number| group.get_column_reader(number));
-        let mut columns: Vec<_> = columns.collect::<FormatResult<_>>().trying_parquet(tried)?;
-        let mut left = group.metadata().num_rows().try_into().unwrap_or(0);
+        let open = || {
+            let group = self.file.get_row_group(number)?;
+            let columns = (0..COLUMNS.len()).map(|column| group.get_column_reader(column));
+            Ok((columns.collect::<FormatResult<Vec<_>>>()?, group.metadata().num_rows()))
+        };
+        let (mut columns, rows) = guarded(&self.path, || open().trying_parquet(tried))?;
+        let mut left = rows.try_into().unwrap_or(0);
         while left > 0 {
             let mut rows = vec![Row::new(); BATCH_ROWS.min(left)];
             left -= rows.len();
-            for (column, reader) in COLUMNS.iter().zip(&mut columns) {
-                column.read(reader, &mut rows).trying_parquet(tried)?;
-            }
+            guarded(&self.path, || {
+                let mut all = COLUMNS.iter().zip(&mut columns);
+                all.try_for_each(|(column, reader)| column.read(reader, &mut rows)).trying_parquet(tried)
+            })?;
             if rows.iter().any(|row| row.is_wrong) {
                 return Err(Error::foreign(&self.path, "a value is outside the range of its column"));
             }
@@ -145,6 +150,13 @@ fn check(metadata: &FileMetaData, ledger: &SegmentLedger) -> Result<(), String> 
         return Err(format!("it has {} columns, not {}", found.columns().len(), expected.columns().len()));
     }
     Ok(())
+}
+
+/// Runs the parquet crate, which panics at some damaged metadata: these are in no digest.
+fn guarded<T>(path: &Path, read: impl FnOnce() -> Result<T>) -> Result<T> {
+    // What it has changed is not used again.
+    let ended = catch_unwind(AssertUnwindSafe(read));
+    ended.unwrap_or_else(|_| Err(Error::foreign(path, "its metadata are damaged")))
 }
 
 /// A column in a message.
@@ -223,6 +235,7 @@ impl Row {
             protocol: 0,
             icmp_type_code: 0,
             vlan: 0,
+            inner_vlan: 0,
             mpls_label: 0,
             interface: 0,
             tos: 0,

@@ -1,4 +1,4 @@
-//! Schema v1: the columns of a segment, their names, types and encodings, and the value of a record that each has. One
+//! Schema v1: the columns of a segment, their names, types and encodings, and the values of records that each has. One
 //! table serves writing and reading. It never touches a file.
 
 use parquet::basic::{
@@ -15,14 +15,16 @@ use std::sync::Arc;
 
 /// The version in the metadata of a segment.
 pub const SCHEMA_VERSION: u32 = 1;
-/// Rows of a row group: all of its columns are in memory until it is written, 60 MB.
+/// Rows of a row group: all of its columns are in memory until it is written, 25 MB and at most 75 beside texts.
 pub(crate) const GROUP_ROWS: usize = 1 << 18;
 /// Rows of a page, the unit of skipping in a row group.
-const PAGE_ROWS: usize = 1 << 16;
-/// Most bytes of a dictionary: addresses of a row group that are all different need 5 MB.
+pub(crate) const PAGE_ROWS: usize = 1 << 16;
+/// Most bytes of a dictionary of texts that may be missing; required columns have one whatever its size.
 const DICTIONARY_BYTES: usize = 8 << 20;
 /// Addresses that are not there and pass a bloom filter.
-const BLOOM_FALSE: f64 = 0.01;
+pub(crate) const BLOOM_FALSE: f64 = 0.01;
+/// The level of zstd. The third one is slower and makes these columns no smaller.
+pub(crate) const ZSTD_LEVEL: i32 = 1;
 const TCP: u8 = 6;
 
 /// The facts that all rows of a segment share.
@@ -47,18 +49,37 @@ pub(crate) struct Row {
     pub(crate) is_wrong: bool,
 }
 
-/// Reads a value of a record, and puts one into a row.
+/// Adds the values of records to a list. A loop of its own for each column, into which the compiler puts what it reads.
+type Fill<T> = fn(&[FlowRecord], &Facts, &mut Vec<T>);
+
+/// Reads values of records, and puts one into a row.
 pub(crate) enum Values {
     /// INT64, µs since 1970 in UTC.
-    Time(fn(&FlowRecord) -> u64, fn(&mut Row, i64)),
-    Address(fn(&FlowRecord) -> IpAddr, fn(&mut Row, IpAddr)),
+    Time(Fill<i64>, fn(&mut Row, i64)),
+    Address(Fill<IpAddr>, fn(&mut Row, IpAddr)),
     /// Of the segment.
     Probe,
     MaybeText(fn(&FlowRecord) -> Option<&str>, fn(&mut Row, &str)),
-    Int(fn(&FlowRecord, &Facts) -> i32, fn(&mut Row, i32)),
-    MaybeInt(fn(&FlowRecord, &Facts) -> Option<i32>, fn(&mut Row, i32)),
-    Long(fn(&FlowRecord, &Facts) -> i64, fn(&mut Row, i64)),
-    MaybeLong(fn(&FlowRecord, &Facts) -> Option<i64>, fn(&mut Row, i64)),
+    Int(Fill<i32>, fn(&mut Row, i32)),
+    MaybeInt(Fill<Option<i32>>, fn(&mut Row, i32)),
+    Long(Fill<i64>, fn(&mut Row, i64)),
+    MaybeLong(Fill<Option<i64>>, fn(&mut Row, i64)),
+}
+
+fn fill<T>(
+    records: &[FlowRecord],
+    facts: &Facts,
+    values: &mut Vec<T>,
+    read: impl Fn(&FlowRecord, &Facts) -> T,
+) {
+    values.extend(records.iter().map(|record| read(record, facts)));
+}
+
+/// Values of a kind, by the one of a record and the change of a row.
+macro_rules! each {
+    ($kind:ident, $read:expr, $set:expr) => {
+        $kind(|records, facts, values| fill(records, facts, values, $read), $set)
+    };
 }
 
 /// The encoding of a column's values; all are then compressed.
@@ -99,6 +120,11 @@ impl Column {
         }
     }
 
+    /// Every row has a value, and the distinct ones are stored once: [`crate::chunk`] writes it.
+    pub(crate) fn is_dictionary(&self) -> bool {
+        self.coding == Coding::Dictionary && !self.is_optional()
+    }
+
     pub(crate) fn is_optional(&self) -> bool {
         matches!(self.values, Values::MaybeText(..) | Values::MaybeInt(..) | Values::MaybeLong(..))
     }
@@ -129,11 +155,16 @@ pub(crate) fn schema(names: Names) -> Result<Arc<SchemaType>> {
     SchemaType::group_type_builder("flow").with_fields(fields).build().map(Arc::new)
 }
 
-/// The encodings of a file.
+/// The compression of all pages.
+pub(crate) fn compression() -> Result<Compression> {
+    Ok(Compression::ZSTD(ZstdLevel::try_new(ZSTD_LEVEL)?))
+}
+
+/// The encodings of the columns that [`crate::chunk`] does not write.
 pub(crate) fn properties(names: Names) -> Result<WriterProperties> {
     let mut properties = WriterProperties::builder()
         .set_created_by(concat!("quaff version ", env!("CARGO_PKG_VERSION")).to_owned())
-        .set_compression(Compression::ZSTD(ZstdLevel::try_new(1)?))
+        .set_compression(compression()?)
         .set_statistics_enabled(EnabledStatistics::Page)
         .set_data_page_row_count_limit(PAGE_ROWS)
         .set_dictionary_page_size_limit(DICTIONARY_BYTES)
@@ -145,11 +176,6 @@ pub(crate) fn properties(names: Names) -> Result<WriterProperties> {
         properties = properties.set_column_dictionary_enabled(path(), has_dictionary);
         if column.coding == Coding::Delta {
             properties = properties.set_column_encoding(path(), Encoding::DELTA_BINARY_PACKED);
-        }
-        if matches!(column.values, Values::Address(..)) {
-            properties = properties
-                .set_column_bloom_filter_fpp(path(), BLOOM_FALSE)
-                .set_column_bloom_filter_max_ndv(path(), GROUP_ROWS as u64);
         }
     }
     Ok(properties.build())
@@ -238,9 +264,10 @@ fn set_initiator(row: &mut Row, number: i32) {
 }
 
 fn set_application(row: &mut Row, name: &str) {
-    let known = ["tls", "quic", "dns", "http", "ssh"].into_iter().find(|known| *known == name);
-    let Some(name) = known else { return row.is_wrong = true };
-    extras(row).application.get_or_insert_default().name = name;
+    let known = Application::of_name(name, row.record.key.protocol);
+    let Some(Application { protocol, name, .. }) = known else { return row.is_wrong = true };
+    let application = extras(row).application.get_or_insert_default();
+    (application.protocol, application.name) = (protocol, name);
 }
 
 /// The value follows from others, or is of the segment.
@@ -249,70 +276,75 @@ fn ignore<T>(_: &mut Row, _: T) {}
 use Coding::{Delta, Dictionary, Plain};
 use Values::{Address, Int, Long, MaybeInt, MaybeLong, MaybeText, Probe, Time};
 
+/// A time of a record as columns have it.
+fn us(ns: u64) -> i64 {
+    (ns / 1000) as i64
+}
+
 /// The columns of schema v1, in this order. A later version may add columns at the end.
 #[rustfmt::skip]
-pub(crate) static COLUMNS: [Column; 39] = [
+pub(crate) static COLUMNS: [Column; 41] = [
     Column::new(["flowStart", "FLOW_START_MICROSECONDS", "ts", "event.start"], Delta,
-        Time(FlowRecord::first_ns, |row, us| row.start_ns = time_ns(row, us))),
+        each!(Time, |record, _| us(record.first_ns()), |row, us| row.start_ns = time_ns(row, us))),
     Column::new(["flowEnd", "FLOW_END_MICROSECONDS", "", "event.end"], Delta,
-        Time(FlowRecord::last_ns, |row, us| row.end_ns = time_ns(row, us))),
+        each!(Time, |record, _| us(record.last_ns()), |row, us| row.end_ns = time_ns(row, us))),
     Column::new(["sourceAddress", "IPV4_SRC_ADDR", "id.orig_h", "source.ip"], Dictionary,
-        Address(|record| record.key.source, |row, address| row.record.key.source = address)),
+        each!(Address, |record, _| record.key.source, |row, address| row.record.key.source = address)),
     Column::new(["destinationAddress", "IPV4_DST_ADDR", "id.resp_h", "destination.ip"], Dictionary,
-        Address(|record| record.key.destination, |row, address| row.record.key.destination = address)),
+        each!(Address, |record, _| record.key.destination, |row, address| row.record.key.destination = address)),
     Column::new(["sourceTransportPort", "L4_SRC_PORT", "id.orig_p", "source.port"], Plain,
-        Int(|record, _| record.key.source_port.into(), |row, port| row.record.key.source_port = narrow(row, port))),
+        each!(Int, |record, _| record.key.source_port.into(), |row, port| row.record.key.source_port = narrow(row, port))),
     Column::new(["destinationTransportPort", "L4_DST_PORT", "id.resp_p", "destination.port"], Dictionary,
-        Int(|record, _| record.key.destination_port.into(), |row, port| row.record.key.destination_port = narrow(row, port))),
+        each!(Int, |record, _| record.key.destination_port.into(), |row, port| row.record.key.destination_port = narrow(row, port))),
     Column::new(["protocolIdentifier", "PROTOCOL", "ip_proto", ""], Dictionary,
-        Int(|record, _| record.key.protocol.into(), |row, number| row.record.key.protocol = narrow(row, number))),
+        each!(Int, |record, _| record.key.protocol.into(), |row, number| row.record.key.protocol = narrow(row, number))),
     Column::new(["flowEndReason", "FLOW_END_REASON", "", ""], Dictionary,
-        Int(|record, _| record.end_reason as i32, set_end_reason)),
+        each!(Int, |record, _| record.end_reason as i32, set_end_reason)),
     Column::new(["ipVersion", "IP_PROTOCOL_VERSION", "", ""], Dictionary,
-        Int(|record, _| record.key.ip_version().into(), ignore)),
+        each!(Int, |record, _| record.key.ip_version().into(), ignore)),
     Column::new(["octetDeltaCount", "IN_BYTES", "orig_ip_bytes", "source.bytes"], Plain,
-        Long(|record, _| signed(record.forward.bytes), |row, bytes| row.record.forward.bytes = narrow(row, bytes))),
+        each!(Long, |record, _| signed(record.forward.bytes), |row, bytes| row.record.forward.bytes = narrow(row, bytes))),
     Column::new(["packetDeltaCount", "IN_PKTS", "orig_pkts", "source.packets"], Plain,
-        Long(|record, _| signed(record.forward.packets), |row, packets| row.record.forward.packets = narrow(row, packets))),
+        each!(Long, |record, _| signed(record.forward.packets), |row, packets| row.record.forward.packets = narrow(row, packets))),
     Column::new(["reverseOctetDeltaCount", "OUT_BYTES", "resp_ip_bytes", "destination.bytes"], Plain,
-        Long(|record, _| signed(record.reverse.bytes), |row, bytes| row.record.reverse.bytes = narrow(row, bytes))),
+        each!(Long, |record, _| signed(record.reverse.bytes), |row, bytes| row.record.reverse.bytes = narrow(row, bytes))),
     Column::new(["reversePacketDeltaCount", "OUT_PKTS", "resp_pkts", "destination.packets"], Plain,
-        Long(|record, _| signed(record.reverse.packets), |row, packets| row.record.reverse.packets = narrow(row, packets))),
+        each!(Long, |record, _| signed(record.reverse.packets), |row, packets| row.record.reverse.packets = narrow(row, packets))),
     Column::new(["tcpControlBits", "CLIENT_TCP_FLAGS", "", ""], Dictionary,
-        Int(|record, _| record.forward.tcp_flags.into(), |row, flags| row.record.forward.tcp_flags = narrow(row, flags))),
+        each!(Int, |record, _| record.forward.tcp_flags.into(), |row, flags| row.record.forward.tcp_flags = narrow(row, flags))),
     Column::new(["reverseTcpControlBits", "SERVER_TCP_FLAGS", "", ""], Dictionary,
-        Int(|record, _| record.reverse.tcp_flags.into(), |row, flags| row.record.reverse.tcp_flags = narrow(row, flags))),
+        each!(Int, |record, _| record.reverse.tcp_flags.into(), |row, flags| row.record.reverse.tcp_flags = narrow(row, flags))),
     Column::new(["ipClassOfService", "SRC_TOS", "", ""], Dictionary,
-        Int(|record, _| class_of_service(record).into(), |row, tos| row.record.key.tos = narrow(row, tos))),
+        each!(Int, |record, _| class_of_service(record).into(), |row, tos| row.record.key.tos = narrow(row, tos))),
     Column::new(["icmpTypeCode", "ICMP_TYPE", "", ""], Dictionary,
-        Int(|record, _| record.key.icmp_type_code.into(), |row, code| row.record.key.icmp_type_code = narrow(row, code))),
+        each!(Int, |record, _| record.key.icmp_type_code.into(), |row, code| row.record.key.icmp_type_code = narrow(row, code))),
     Column::new(["vlanId", "SRC_VLAN", "vlan", ""], Dictionary,
-        Int(|record, _| record.key.vlan.into(), |row, vlan| row.record.key.vlan = narrow(row, vlan))),
+        each!(Int, |record, _| record.key.vlan.into(), |row, vlan| row.record.key.vlan = narrow(row, vlan))),
     Column::new(["ingressInterface", "INPUT_SNMP", "", ""], Dictionary,
-        Int(|record, facts| int(facts.scene.input_index(record.key.interface)),
+        each!(Int, |record, facts| int(facts.scene.input_index(record.key.interface)),
             |row, index| row.record.key.interface = narrow(row, index))),
     Column::new(["observationPointId", "", "", ""], Dictionary,
-        Int(|_, facts| int(facts.observation_point), ignore)),
+        each!(Int, |_, facts| int(facts.observation_point), ignore)),
     Column::new(["biflowDirection", "BIFLOW_DIRECTION", "", ""], Dictionary,
-        Int(|record, _| i32::from(record.initiator != InitiatorRule::Sender), ignore)),
+        each!(Int, |record, _| i32::from(record.initiator != InitiatorRule::Sender), ignore)),
     Column::new(["directionRule", "", "", ""], Dictionary,
-        Int(|record, _| record.initiator as i32, set_initiator)),
+        each!(Int, |record, _| record.initiator as i32, set_initiator)),
     Column::new(["lostOctets", "", "", ""], Plain,
-        MaybeLong(|record, facts| tcp(record, facts).map(|extras| signed(extras.forward.lost_bytes)),
+        each!(MaybeLong, |record, facts| tcp(record, facts).map(|extras| signed(extras.forward.lost_bytes)),
             |row, bytes| extras(row).forward.lost_bytes = narrow(row, bytes))),
     Column::new(["reverseLostOctets", "", "", ""], Plain,
-        MaybeLong(|record, facts| tcp(record, facts).map(|extras| signed(extras.reverse.lost_bytes)),
+        each!(MaybeLong, |record, facts| tcp(record, facts).map(|extras| signed(extras.reverse.lost_bytes)),
             |row, bytes| extras(row).reverse.lost_bytes = narrow(row, bytes))),
     Column::new(["rttMicroseconds", "", "", ""], Plain,
-        MaybeInt(round_trip_us, |row, us| {
+        each!(MaybeInt, round_trip_us, |row, us| {
             let rtt_ns = time_ns(row, us.into());
             (extras(row).server_rtt_ns, extras(row).client_rtt_ns) = (Some(rtt_ns), Some(0));
         })),
     Column::new(["retransmittedPackets", "RETRANSMITTED_IN_PKTS", "", ""], Plain,
-        MaybeInt(|record, facts| tcp(record, facts).map(|extras| int(extras.forward.retransmitted_packets)),
+        each!(MaybeInt, |record, facts| tcp(record, facts).map(|extras| int(extras.forward.retransmitted_packets)),
             |row, packets| extras(row).forward.retransmitted_packets = narrow(row, packets))),
     Column::new(["reverseRetransmittedPackets", "RETRANSMITTED_OUT_PKTS", "", ""], Plain,
-        MaybeInt(|record, facts| tcp(record, facts).map(|extras| int(extras.reverse.retransmitted_packets)),
+        each!(MaybeInt, |record, facts| tcp(record, facts).map(|extras| int(extras.reverse.retransmitted_packets)),
             |row, packets| extras(row).reverse.retransmitted_packets = narrow(row, packets))),
     Column::new(["applicationName", "APPLICATION_NAME", "service", "network.protocol"], Dictionary,
         MaybeText(|record| application(record).map(|application| application.name), set_application)),
@@ -321,20 +353,25 @@ pub(crate) static COLUMNS: [Column; 39] = [
             |row, name| extras(row).application.get_or_insert_default().server_name = Some(name.to_owned()))),
     // A number of four bytes has no room in a signed INT32.
     Column::new(["sourceAS", "SRC_AS", "", "source.as.number"], Dictionary,
-        MaybeLong(|record, facts| autonomous_system(record.key.source, facts), ignore)),
+        each!(MaybeLong, |record, facts| autonomous_system(record.key.source, facts), ignore)),
     Column::new(["destinationAS", "DST_AS", "", "destination.as.number"], Dictionary,
-        MaybeLong(|record, facts| autonomous_system(record.key.destination, facts), ignore)),
+        each!(MaybeLong, |record, facts| autonomous_system(record.key.destination, facts), ignore)),
     Column::new(["sourcePrefixLength", "IPV4_SRC_MASK", "", ""], Dictionary,
-        MaybeInt(|record, facts| prefix_bits(record.key.source, facts), ignore)),
+        each!(MaybeInt, |record, facts| prefix_bits(record.key.source, facts), ignore)),
     Column::new(["destinationPrefixLength", "IPV4_DST_MASK", "", ""], Dictionary,
-        MaybeInt(|record, facts| prefix_bits(record.key.destination, facts), ignore)),
+        each!(MaybeInt, |record, facts| prefix_bits(record.key.destination, facts), ignore)),
     Column::new(["mplsTopLabel", "", "", ""], Dictionary,
-        Int(|record, _| int(record.key.mpls_label), |row, label| row.record.key.mpls_label = narrow(row, label))),
+        each!(Int, |record, _| int(record.key.mpls_label), |row, label| row.record.key.mpls_label = narrow(row, label))),
     Column::new(["tunnelId", "UPSTREAM_TUNNEL_ID", "", ""], Dictionary,
-        Long(|record, _| record.key.tunnel.into(), |row, number| row.record.key.tunnel = narrow(row, number))),
+        each!(Long, |record, _| record.key.tunnel.into(), |row, number| row.record.key.tunnel = narrow(row, number))),
     Column::new(["isContinued", "", "", ""], Dictionary,
-        Int(|record, _| record.is_continued.into(), |row, is| row.record.is_continued = is != 0)),
+        each!(Int, |record, _| record.is_continued.into(), |row, is| row.record.is_continued = is != 0)),
     Column::new(["probe", "", "", ""], Dictionary, Probe),
-    Column::new(["segmentBoot", "", "", ""], Dictionary, Long(|_, facts| facts.boot, ignore)),
-    Column::new(["segmentSequence", "", "", ""], Dictionary, Long(|_, facts| facts.sequence, ignore)),
+    Column::new(["segmentBoot", "", "", ""], Dictionary, each!(Long, |_, facts| facts.boot, ignore)),
+    Column::new(["segmentSequence", "", "", ""], Dictionary, each!(Long, |_, facts| facts.sequence, ignore)),
+    Column::new(["dot1qCustomerVlanId", "", "inner_vlan", ""], Dictionary,
+        each!(Int, |record, _| record.key.inner_vlan.into(), |row, vlan| row.record.key.inner_vlan = narrow(row, vlan))),
+    Column::new(["applicationProtocols", "", "", ""], Dictionary,
+        MaybeText(|record| application(record).and_then(|application| application.alpn.as_deref()),
+            |row, ids| extras(row).application.get_or_insert_default().alpn = Some(ids.to_owned()))),
 ];

@@ -5,7 +5,6 @@ use crate::error::Result;
 use crate::ledger::{SegmentLedger, ignored_since, missed_since};
 use crate::schema::{Facts, GROUP_ROWS};
 use crate::segment::{Segment, make_folder, remove_abandoned};
-use parquet::data_type::ByteArray;
 use quaff_flow::collector::{FlowSum, RecordStore, StoreOutcome};
 use quaff_flow::export::{Names, Scene, date_utc};
 use quaff_flow::ledger::FlowLedger;
@@ -66,7 +65,6 @@ impl ParquetPlan {
 pub struct SegmentStore {
     plan: ParquetPlan,
     facts: Facts,
-    probe: ByteArray,
     columns: Columns,
     open: Option<Open>,
     /// Segments that were begun.
@@ -95,7 +93,6 @@ struct Open {
 impl SegmentStore {
     /// A store that has not touched the folder yet.
     pub fn new(plan: ParquetPlan) -> Self {
-        let probe = ByteArray::from(plan.probe.as_str());
         let facts = Facts {
             extras: plan.extras,
             observation_point: plan.observation_point,
@@ -105,7 +102,6 @@ impl SegmentStore {
         Self {
             plan,
             facts,
-            probe,
             columns: Columns::new(),
             open: None,
             sequence: 0,
@@ -150,7 +146,7 @@ impl SegmentStore {
             let room = room.min(GROUP_ROWS - self.columns.rows());
             let (now, rest) = records.split_at(room.min(records.len()));
             records = rest;
-            self.columns.push(now, &self.facts, &self.probe);
+            self.columns.push(now, &self.facts, self.plan.probe.as_bytes());
             open.count(now);
             if self.columns.rows() == GROUP_ROWS {
                 let written = open.segment.write(&mut self.columns);

@@ -1,7 +1,13 @@
 //! Segments written and read again, at their limits and when the disk fails.
 
+use crate::schema::COLUMNS;
 use crate::{Error, ParquetPlan, SegmentReader, SegmentStore, segments};
+use parquet::basic::BoundaryOrder;
+use parquet::file::page_index::column_index::ColumnIndexMetaData;
+use parquet::file::properties::ReaderProperties;
 use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::file::serialized_reader::ReadOptionsBuilder;
+use parquet::file::statistics::Statistics;
 use proptest::prelude::*;
 use quaff_flow::collector::{FlowSum, RecordStore, StoreOutcome};
 use quaff_flow::export::{Names, Scene};
@@ -40,6 +46,7 @@ fn record(number: u32) -> FlowRecord {
             protocol: 6,
             icmp_type_code: 0,
             vlan: 7,
+            inner_vlan: 0,
             mpls_label: 0,
             interface: 0,
             tos: 0,
@@ -149,7 +156,12 @@ fn any_extras() -> impl Strategy<Value = Option<Box<Extras>>> {
         (extras.forward.retransmitted_packets, extras.reverse.retransmitted_packets) = (packets, packets / 2);
         extras.server_rtt_ns = has_rtt[0].then_some(rtt_ns);
         extras.client_rtt_ns = has_rtt[1].then_some(rtt_ns / 7);
-        extras.application = application.map(|(name, server_name)| Application { name, server_name });
+        extras.application = application.map(|(name, server_name)| Application {
+            protocol: name,
+            name,
+            alpn: server_name.clone().filter(|text| text.len() % 2 == 0),
+            server_name,
+        });
         Box::new(extras)
     });
     proptest::option::of(made)
@@ -181,6 +193,7 @@ fn any_record() -> impl Strategy<Value = FlowRecord> {
                 protocol,
                 icmp_type_code,
                 vlan,
+                inner_vlan: vlan >> 3,
                 mpls_label: label >> 12,
                 interface,
                 tos: label as u8,
@@ -419,4 +432,93 @@ fn files_of_others_and_damaged_ones_are_refused() {
     std::fs::write(&short, damaged).expect("written");
     let error = SegmentReader::open(&short).and_then(|segment| segment.verify()).expect_err("damage");
     assert!(error.to_string().contains("SHA-256 differs"), "{error}");
+}
+
+/// Whatever a byte of a segment becomes, the file is refused or has its records: it ends nothing.
+#[test]
+fn a_changed_byte_is_refused_or_changes_nothing() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let mut store = opened(plan(&dir));
+    store.take(&records(40), START_NS);
+    store.finish();
+    let path = all(&dir).remove(0);
+    let (ours, expected) = (std::fs::read(&path).expect("the file"), read(&path));
+    let changed = dir.path().join("changed.parquet");
+    let mut refused = 0;
+    for at in 0..ours.len() {
+        let mut bytes = ours.clone();
+        bytes[at] ^= [0xff, 1, 0x80][at % 3];
+        std::fs::write(&changed, bytes).expect("written");
+        let mut found = Vec::new();
+        let done = SegmentReader::open(&changed).and_then(|segment| {
+            segment.verify()?;
+            segment.read(&mut found)
+        });
+        refused += usize::from(done.is_err());
+        assert!(done.is_err() || found == expected, "byte {at}");
+    }
+    assert!(refused > ours.len() / 2, "{refused} of {}", ours.len());
+}
+
+/// The number of a column.
+fn place(name: &str) -> usize {
+    COLUMNS.iter().position(|column| column.name(Names::Ipfix) == name).expect("a column")
+}
+
+/// Two pages of rows: of each, the smallest and the largest value are known; absent addresses are mostly known to be.
+#[test]
+fn dictionaries_have_statistics_indexes_and_bloom_filters() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let mut rows = records(70_000);
+    for (number, row) in (0_u16..).zip(rows.iter_mut().skip(65_536)) {
+        (row.key.vlan, row.key.destination_port) = (8, number % 3);
+    }
+    let mut store = opened(plan(&dir));
+    store.take(&rows, START_NS);
+    store.finish();
+    let path = &all(&dir)[0];
+    assert_eq!(read(path), rows.iter().map(|row| kept(row, ExtrasPlan::default())).collect::<Vec<_>>());
+    let properties = ReaderProperties::builder().set_read_bloom_filter(true).build();
+    let options = ReadOptionsBuilder::new().with_page_index().with_reader_properties(properties).build();
+    let file = File::open(path).expect("a file");
+    let file = SerializedFileReader::new_with_options(file, options).expect("Parquet");
+    let (metadata, group) = (file.metadata(), file.get_row_group(0).expect("a group"));
+    let statistics = |name: &str| metadata.row_group(0).column(place(name)).statistics().expect(name).clone();
+    let ints = |name: &str| match statistics(name) {
+        Statistics::Int32(found) => {
+            (found.min_opt().copied(), found.max_opt().copied(), found.null_count_opt())
+        }
+        other => panic!("{name}: {other:?}"),
+    };
+    assert_eq!(ints("vlanId"), (Some(7), Some(8), Some(0)));
+    assert_eq!(ints("destinationTransportPort"), (Some(0), Some(443), Some(0)));
+    let Statistics::ByteArray(texts) = statistics("sourceAddress") else { panic!("no texts") };
+    let ends = [texts.min_opt(), texts.max_opt()]
+        .map(|end| end.expect("an end").as_utf8().expect("text").to_owned());
+    assert_eq!(ends, ["10.0.0.0", "10.0.99.99"]);
+    let Statistics::Int64(boots) = statistics("segmentBoot") else { panic!("no numbers") };
+    assert_eq!((boots.min_opt(), boots.max_opt()), (Some(&(BOOT_US as i64)), Some(&(BOOT_US as i64))));
+
+    let indexes = metadata.page_index_for_row_group(0);
+    let pages = |name: &str| match indexes.column_index(place(name)) {
+        Some(ColumnIndexMetaData::INT32(index)) => (index.min_values().to_vec(), index.max_values().to_vec()),
+        other => panic!("{name}: {other:?}"),
+    };
+    let order =
+        |name: &str| indexes.column_index(place(name)).and_then(ColumnIndexMetaData::get_boundary_order);
+    assert_eq!(pages("vlanId"), (vec![7, 8], vec![7, 8]));
+    assert_eq!(pages("destinationTransportPort"), (vec![443, 0], vec![443, 2]));
+    assert_eq!(order("vlanId"), Some(BoundaryOrder::ASCENDING));
+    assert_eq!(order("destinationTransportPort"), Some(BoundaryOrder::DESCENDING));
+    for column in 0..COLUMNS.len() {
+        let first_rows =
+            indexes.page_locations(column).map(|all| all.iter().map(|page| page.first_row_index).collect());
+        assert_eq!(first_rows, Some(vec![0, 65_536]), "{column}");
+    }
+    let source = group.get_column_bloom_filter(place("sourceAddress")).expect("a filter");
+    assert!(rows.iter().all(|row| source.check(&row.key.source.to_string().as_str())));
+    let absent = (0..10_000).filter(|number| source.check(&format!("192.0.2.{number}").as_str())).count();
+    assert!(absent < 300, "{absent} of 10,000 addresses pass that are not there");
+    assert!(group.get_column_bloom_filter(place("destinationAddress")).is_some());
+    assert!(group.get_column_bloom_filter(place("probe")).is_none());
 }
