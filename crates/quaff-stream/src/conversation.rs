@@ -1,0 +1,293 @@
+//! A TCP connection as it is seen on the wire: handshake, data, acknowledgments, its end.
+//!
+//! The observer may see one direction only, begin in the middle, and miss any packet. What the endpoints would ignore
+//! is ignored: resets and acknowledgments that they do not accept, SYNs in an established connection, data after FIN.
+
+use crate::event::{Cap, EndReason, Segment, Sender, StreamSink};
+use crate::half::{Context, HAS_SCALE, HalfStream, Output, SCALE_MAX, SYN_SEEN};
+use crate::memory::{Memory, SharedMemory};
+use crate::plan::{ResetRule, StreamPlan};
+use crate::policy::StreamPolicy;
+use crate::tally::StreamTally;
+use std::sync::Arc;
+
+const FIN: u8 = 1;
+const SYN: u8 = 2;
+const RST: u8 = 4;
+const ACK: u8 = 16;
+const URG: u8 = 32;
+
+/// The connections' common state of one lane: rules, memory, counters.
+#[derive(Debug)]
+pub struct StreamLane {
+    plan: StreamPlan,
+    memory: Memory,
+    tally: StreamTally,
+}
+
+impl StreamLane {
+    /// A lane with its own limit, and one that it shares with others.
+    pub fn new(plan: StreamPlan, shared: Option<Arc<SharedMemory>>) -> Self {
+        let memory = Memory::new(plan.lane.limit_bytes, shared);
+        Self { plan, memory, tally: StreamTally::default() }
+    }
+
+    /// The counters.
+    pub fn tally(&self) -> &StreamTally {
+        &self.tally
+    }
+
+    /// Bytes charged for what waits: at most the lane's limit, and some records.
+    pub fn used_bytes(&self) -> u64 {
+        self.memory.used_bytes()
+    }
+}
+
+/// The result for a segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub enum Outcome {
+    Taken,
+    /// The segment is a SYN of another connection with the same addresses and ports, and was not taken: the caller
+    /// finishes this one and begins a new one with it.
+    IsNewConnection,
+}
+
+/// A connection. The caller ends it with [`Conversation::finish`], which returns its memory to the lane.
+#[derive(Debug)]
+pub struct Conversation {
+    a: HalfStream,
+    b: HalfStream,
+    client: Option<Sender>,
+}
+
+impl Conversation {
+    /// A connection of two hosts, each with the policy by which it reassembles.
+    pub fn new(host_a: StreamPolicy, host_b: StreamPolicy) -> Self {
+        // The receiver's policy decides.
+        Self { a: HalfStream::new(host_b), b: HalfStream::new(host_a), client: None }
+    }
+
+    /// The host that opened the connection, if its SYN or the answer was seen.
+    pub fn client(&self) -> Option<Sender> {
+        self.client
+    }
+
+    /// Returns true if the SYN of this host was captured.
+    pub fn has_syn(&self, sender: Sender) -> bool {
+        let half = if sender == Sender::A { &self.a } else { &self.b };
+        half.has(SYN_SEEN)
+    }
+
+    /// Returns true if each direction of which a segment was seen has ended.
+    pub fn is_closed(&self) -> bool {
+        let is_over = |half: &HalfStream| half.end().is_some() || !half.is_started();
+        (self.a.end().is_some() || self.b.end().is_some()) && is_over(&self.a) && is_over(&self.b)
+    }
+
+    /// The time at which [`Self::tick`] has something to do, ns; `u64::MAX` if nothing waits.
+    pub fn due_ns(&self, lane: &StreamLane) -> u64 {
+        self.a.due_ns(&lane.plan).min(self.b.due_ns(&lane.plan))
+    }
+
+    /// Takes a segment.
+    pub fn segment<S: StreamSink + ?Sized>(
+        &mut self,
+        sender: Sender,
+        segment: &Segment,
+        lane: &mut StreamLane,
+        sink: &mut S,
+    ) -> Outcome {
+        let is_syn = segment.flags & (SYN | RST) == SYN;
+        if is_syn && self.is_new_connection(sender, segment) {
+            return Outcome::IsNewConnection;
+        }
+        lane.tally.segments += 1;
+        if segment.flags & RST != 0 {
+            self.take_reset(sender, segment, lane, sink);
+            return Outcome::Taken;
+        }
+        if is_syn && !self.take_syn(sender, segment, lane) {
+            lane.tally.syns_ignored += 1;
+            lane.tally.seen_bytes += segment.payload.len() as u64;
+            lane.tally.out_of_window_bytes += segment.payload.len() as u64;
+            return Outcome::Taken;
+        }
+        let (own, other) = self.halves(sender);
+        if !own.is_started() {
+            own.start_midstream(segment.sequence, &mut lane.tally);
+        } else if segment.wire_bytes > 0 || segment.flags & FIN != 0 {
+            own.skip_keep_alive(segment.sequence);
+        }
+        if segment.flags & ACK != 0 && other.is_started() {
+            let window = u64::from(segment.window) << window_shift(own, other, is_syn);
+            let mut cx = context(lane, sink, sender.other(), segment.time_ns, own.cost());
+            other.acknowledge(segment.acknowledgment, window, &mut cx);
+            other.settle(&mut cx);
+        }
+        let mut cx = context(lane, sink, sender, segment.time_ns, other.cost());
+        if let Some(cap) = take_bytes(own, segment, is_syn, &mut cx) {
+            own.finish(EndReason::Capped(cap), &mut cx);
+            let mut cx = context(lane, sink, sender.other(), segment.time_ns, 0);
+            other.finish(EndReason::Capped(cap), &mut cx);
+        }
+        Outcome::Taken
+    }
+
+    /// Returns true for a SYN that cannot belong to this connection, which has ended.
+    fn is_new_connection(&self, sender: Sender, segment: &Segment) -> bool {
+        let (own, other) = if sender == Sender::A { (&self.a, &self.b) } else { (&self.b, &self.a) };
+        let is_known = own.is_started() && own.base() == segment.sequence.wrapping_add(1);
+        // A capture may have all of one direction before the other one. After a reset the answer is that to another
+        // SYN.
+        let is_first = !own.is_started() && own.end().is_none();
+        let is_answer = segment.flags & ACK != 0 && is_first && other.base() == segment.acknowledgment;
+        self.is_closed() && !is_known && !is_answer
+    }
+
+    /// The direction of `sender`, and the other one.
+    fn halves(&mut self, sender: Sender) -> (&mut HalfStream, &mut HalfStream) {
+        match sender {
+            Sender::A => (&mut self.a, &mut self.b),
+            Sender::B => (&mut self.b, &mut self.a),
+        }
+    }
+
+    /// Takes a SYN; returns false if the receiver ignores it.
+    fn take_syn(&mut self, sender: Sender, segment: &Segment, lane: &mut StreamLane) -> bool {
+        let (own, other) = self.halves(sender);
+        let base = segment.sequence.wrapping_add(1);
+        let scale = segment.window_scale;
+        let flags = SYN_SEEN | scale.map_or(0, |_| HAS_SCALE);
+        let is_repeated = own.is_started() && own.base() == base;
+        if !is_repeated && own.is_started() && !own.is_untouched() {
+            return false;
+        }
+        if !is_repeated {
+            own.start(base, flags, &mut lane.memory, &mut lane.tally);
+            own.scale = scale.unwrap_or(0).min(SCALE_MAX);
+        } else if !own.has(SYN_SEEN) {
+            // The answer came first, and perhaps data that wait.
+            own.note_syn(flags);
+            own.scale = scale.unwrap_or(0).min(SCALE_MAX);
+        }
+        let is_answer = segment.flags & ACK != 0;
+        if is_answer {
+            // The SYN was not captured, or it was one of several attempts, and this is the one that counts.
+            let is_other_attempt = other.is_untouched() && !other.has_sent(segment.acknowledgment);
+            if !other.is_started() || is_other_attempt {
+                let known = |flag| if other.has(flag) { flag } else { 0 };
+                let flags = known(SYN_SEEN) | known(HAS_SCALE);
+                other.start(segment.acknowledgment, flags, &mut lane.memory, &mut lane.tally);
+            }
+        }
+        let client = if is_answer { sender.other() } else { sender };
+        self.client.get_or_insert(client);
+        true
+    }
+
+    /// Takes a reset, if the receiver accepts it. Its payload is no data of the stream.
+    fn take_reset<S: StreamSink + ?Sized>(
+        &mut self,
+        sender: Sender,
+        segment: &Segment,
+        lane: &mut StreamLane,
+        sink: &mut S,
+    ) {
+        lane.tally.seen_bytes += segment.payload.len() as u64;
+        lane.tally.after_end_bytes += segment.payload.len() as u64;
+        let is_exact = lane.plan.reset == ResetRule::Exact;
+        let (own, other) = self.halves(sender);
+        let is_accepted = if own.is_started() {
+            own.accepts_reset(own.offset(segment.sequence), is_exact, &lane.plan)
+        } else {
+            // An answer to a SYN names its sequence number; otherwise the capture began here.
+            !other.is_started() || segment.flags & ACK != 0 && other.has_sent(segment.acknowledgment)
+        };
+        if !is_accepted {
+            lane.tally.resets_ignored += 1;
+            return;
+        }
+        self.end_both(EndReason::Reset, segment.time_ns, lane, sink);
+    }
+
+    /// Skips holes that have waited long enough at `now_ns`.
+    pub fn tick<S: StreamSink + ?Sized>(&mut self, now_ns: u64, lane: &mut StreamLane, sink: &mut S) {
+        for sender in [Sender::A, Sender::B] {
+            let (own, other) = self.halves(sender);
+            own.tick(&mut context(lane, sink, sender, now_ns, other.cost()));
+        }
+    }
+
+    /// Ends the direction of `sender` at the next byte: its reader wants no more.
+    pub fn cut<S: StreamSink + ?Sized>(&mut self, sender: Sender, lane: &mut StreamLane, sink: &mut S) {
+        let (own, other) = self.halves(sender);
+        own.finish(EndReason::Cutoff, &mut context(lane, sink, sender, 0, other.cost()));
+    }
+
+    /// Passes on all that is held, with gaps between, and ends both directions.
+    pub fn finish<S: StreamSink + ?Sized>(&mut self, lane: &mut StreamLane, sink: &mut S) {
+        self.end_both(EndReason::Finished, 0, lane, sink);
+    }
+
+    fn end_both<S: StreamSink + ?Sized>(
+        &mut self,
+        reason: EndReason,
+        now_ns: u64,
+        lane: &mut StreamLane,
+        sink: &mut S,
+    ) {
+        for sender in [Sender::A, Sender::B] {
+            let (own, other) = self.halves(sender);
+            own.flush(reason, &mut context(lane, sink, sender, now_ns, other.cost()));
+        }
+    }
+}
+
+fn context<'a, S: StreamSink + ?Sized>(
+    lane: &'a mut StreamLane,
+    sink: &'a mut S,
+    sender: Sender,
+    now_ns: u64,
+    other_cost: u64,
+) -> Context<'a, S> {
+    let output = Output { tally: &mut lane.tally, sink, sender };
+    Context { plan: &lane.plan, memory: &mut lane.memory, output, now_ns, other_cost }
+}
+
+/// The shift of the windows that `own` advertises: it counts if both SYNs have the option. Without its SYN the largest
+/// one is assumed.
+fn window_shift(own: &HalfStream, other: &HalfStream, is_syn: bool) -> u8 {
+    let is_refused = |half: &HalfStream| half.has(SYN_SEEN) && !half.has(HAS_SCALE);
+    match own.has(SYN_SEEN) {
+        _ if is_syn || is_refused(own) || is_refused(other) => 0,
+        true => own.scale,
+        false => SCALE_MAX,
+    }
+}
+
+/// Takes payload, urgent pointer and FIN. Returns the cap that ends both directions.
+#[inline]
+fn take_bytes<S: StreamSink + ?Sized>(
+    own: &mut HalfStream,
+    segment: &Segment,
+    is_syn: bool,
+    cx: &mut Context<S>,
+) -> Option<Cap> {
+    let offset = own.offset(segment.sequence.wrapping_add(u32::from(is_syn)));
+    let wire_bytes = segment.wire_bytes.max(segment.payload.len() as u32);
+    let is_before_next = segment.payload.len() <= 1 && own.is_keep_alive(offset);
+    cx.output.tally.keep_alives += u64::from(is_before_next && segment.flags & (SYN | FIN) == 0);
+    if segment.flags & URG != 0 {
+        own.note_urgent(offset, segment.urgent, cx.plan);
+    }
+    let mut stop = None;
+    if wire_bytes > 0 {
+        stop = own.take(offset, segment.payload, wire_bytes, is_syn, cx);
+    }
+    if segment.flags & FIN != 0 && stop.is_none() {
+        own.take_fin(offset + i64::from(wire_bytes), cx);
+    }
+    own.settle(cx);
+    stop
+}

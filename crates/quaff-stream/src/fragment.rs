@@ -1,0 +1,461 @@
+//! Datagrams from IP fragments, within limits of memory, number and time.
+//!
+//! Ranges that are held and the end, once it is known, are what RFC 815 keeps as a list of holes. An atomic fragment
+//! (RFC 6946) is a whole datagram and does not come here.
+
+use crate::held::{Arrival, Difference, Held, OVERLAPS_MAX};
+use crate::key::{KeyedHash, words};
+use crate::memory::Memory;
+use crate::policy::{Extent, FragmentPolicy};
+use crate::tally::FragmentTally;
+use quaff_wire::net::{DatagramId, TCP, UDP};
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, VecDeque};
+use std::hash::{Hash, Hasher};
+
+/// The end of the largest datagram.
+const PAYLOAD_BYTES_MAX: u64 = 65_535;
+/// Bytes of the first fragment's headers that are kept.
+const HEADER_BYTES_MAX: usize = 256;
+/// Charged for a datagram besides its bytes: its entry in a table that is half full, its place in the order.
+const DATAGRAM_COST: u64 =
+    (2 * size_of::<(DatagramKey, Datagram)>() + 2 * size_of::<Turn>() + HEADER_BYTES_MAX) as u64;
+
+/// A datagram, with its VLAN id and tunnel, since addresses may occur in several networks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DatagramKey {
+    pub datagram: DatagramId,
+    pub vlan: u16,
+    pub tunnel: u32,
+}
+
+/// In few words: a flood of fragments is looked up by it.
+impl Hash for DatagramKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let DatagramId { addresses, id, protocol } = self.datagram;
+        let [[a, b], [c, d]] = addresses.map(words);
+        match a | c {
+            0 => state.write_u64(b << 32 ^ d),
+            _ => [a, b, c, d].into_iter().for_each(|word| state.write_u64(word)),
+        }
+        state.write_u64(u64::from(id) << 32 | u64::from(self.vlan) << 16 | u64::from(protocol));
+        state.write_u32(self.tunnel);
+    }
+}
+
+/// One fragment.
+#[derive(Debug, Clone, Copy)]
+pub struct FragmentPacket<'a> {
+    /// Offset of the payload in that of the datagram.
+    pub offset: u16,
+    /// Set in all fragments but the last one.
+    pub more: bool,
+    /// The protocol of the datagram's payload, as this fragment has it.
+    pub protocol: u8,
+    /// The IP header, up to the payload.
+    pub header: &'a [u8],
+    /// The captured bytes of the payload.
+    pub payload: &'a [u8],
+    /// Bytes of the payload on the wire.
+    pub wire_bytes: u32,
+    /// ns since 1970.
+    pub time_ns: u64,
+}
+
+/// The reason for which a datagram is dropped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DropReason {
+    /// Its fragments did not come in time.
+    Expired,
+    /// It had to leave for younger ones, or no memory was left.
+    Capped,
+    /// Two of its fragments overlap, and the policy drops it for that.
+    Overlap,
+    /// The caller ended the reassembly.
+    Finished,
+}
+
+/// An event of a datagram.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FragmentEvent<'a> {
+    /// The datagram is whole.
+    Whole {
+        /// The protocol of the first fragment.
+        protocol: u8,
+        /// The headers of the first fragment, up to 256 bytes of them.
+        header: &'a [u8],
+        payload: &'a [u8],
+        /// Time of its earliest fragment, ns since 1970.
+        since_ns: u64,
+    },
+    /// Two versions of the same bytes.
+    Difference(Difference<'a>),
+    /// A fragment that is cut so that a filter could miss ports or flags (RFC 1858, RFC 3128).
+    Tiny { offset: u16, payload_bytes: u32 },
+    /// The datagram is dropped, with so many bytes that were held.
+    Dropped { reason: DropReason, bytes: u64 },
+}
+
+/// The reader of datagrams.
+pub trait FragmentSink {
+    /// Receives the next event of a datagram.
+    fn event(&mut self, datagram: &DatagramKey, event: FragmentEvent);
+}
+
+/// The limits of a [`Defragmenter`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FragmentPlan {
+    /// Pages and records of datagrams that are not whole.
+    pub limit_bytes: u64,
+    pub datagrams_max: usize,
+    /// Time from the earliest fragment of a datagram, ns.
+    pub wait_ns: u64,
+}
+
+impl Default for FragmentPlan {
+    fn default() -> Self {
+        Self { limit_bytes: 16 << 20, datagrams_max: 65_536, wait_ns: 30_000_000_000 }
+    }
+}
+
+/// A datagram that is not whole.
+#[derive(Debug, Default)]
+struct Datagram {
+    held: Held,
+    /// The end of the payload, once the last fragment came.
+    total: Option<u64>,
+    header: Vec<u8>,
+    protocol: u8,
+    has_first: bool,
+    since_ns: u64,
+    /// Tells datagrams with the same key apart.
+    number: u64,
+    /// An overlap killed it: its later fragments are dropped.
+    is_dead: bool,
+}
+
+/// A datagram in the order of the earliest fragments.
+#[derive(Debug, Clone, Copy)]
+struct Turn {
+    key: DatagramKey,
+    number: u64,
+    since_ns: u64,
+}
+
+/// Puts datagrams together.
+#[derive(Debug)]
+pub struct Defragmenter {
+    plan: FragmentPlan,
+    memory: Memory,
+    open: HashMap<DatagramKey, Datagram, KeyedHash>,
+    /// Oldest first. An entry may be stale.
+    order: VecDeque<Turn>,
+    number: u64,
+    tally: FragmentTally,
+    scratch: Vec<u8>,
+}
+
+impl Defragmenter {
+    /// Has no memory before the first fragment.
+    pub fn new(plan: FragmentPlan) -> Self {
+        Self {
+            plan,
+            memory: Memory::new(plan.limit_bytes, None),
+            open: HashMap::with_hasher(KeyedHash::new()),
+            order: VecDeque::new(),
+            number: 0,
+            tally: FragmentTally::default(),
+            scratch: Vec::new(),
+        }
+    }
+
+    /// The counters.
+    pub fn tally(&self) -> &FragmentTally {
+        &self.tally
+    }
+
+    /// Bytes charged for datagrams that are not whole.
+    pub fn used_bytes(&self) -> u64 {
+        self.memory.used_bytes()
+    }
+
+    /// Takes a fragment. `policy` is that of the destination.
+    pub fn take<S: FragmentSink + ?Sized>(
+        &mut self,
+        key: DatagramKey,
+        policy: FragmentPolicy,
+        packet: &FragmentPacket,
+        sink: &mut S,
+    ) {
+        self.expire(packet.time_ns, sink);
+        self.tally.fragments += 1;
+        self.tally.seen_bytes += packet.payload.len() as u64;
+        self.note_oddities(&key, packet, sink);
+        let Some(payload) = self.usable(&key, packet) else {
+            self.tally.refused_bytes += packet.payload.len() as u64;
+            return;
+        };
+        self.tally.refused_bytes += (packet.payload.len() - payload.len()) as u64;
+        let start = u64::from(packet.offset);
+        let origin = Extent { start, end: start + payload.len() as u64 };
+        let new = Arrival { start, bytes: payload, origin, time_ns: packet.time_ns, is_tentative: false };
+        let Some(mut datagram) = self.take_out(&key, packet.time_ns, sink) else {
+            self.tally.capped_bytes += payload.len() as u64;
+            return;
+        };
+        if datagram.is_dead {
+            self.tally.killed_bytes += payload.len() as u64;
+        } else if self.add(&key, &mut datagram, policy, &new, packet, sink) {
+            return;
+        }
+        self.open.insert(key, datagram);
+    }
+
+    /// Counts fragments that are cut in ways that hide headers.
+    fn note_oddities<S: FragmentSink + ?Sized>(
+        &mut self,
+        key: &DatagramKey,
+        packet: &FragmentPacket,
+        sink: &mut S,
+    ) {
+        let least = match packet.protocol {
+            TCP => 16, // up to the flags and the window
+            UDP => 8,
+            _ => 0,
+        };
+        let is_tiny = packet.offset == 0 && packet.more && packet.wire_bytes < least;
+        let is_at_eight = packet.offset == 8 && packet.protocol == TCP;
+        self.tally.tiny += u64::from(is_tiny);
+        self.tally.tcp_at_eight += u64::from(is_at_eight);
+        if is_tiny || is_at_eight {
+            let (offset, payload_bytes) = (packet.offset, packet.wire_bytes);
+            sink.event(key, FragmentEvent::Tiny { offset, payload_bytes });
+        }
+    }
+
+    /// The bytes that a receiver takes: whole units of eight bytes, unless they are the last ones.
+    fn usable<'a>(&mut self, key: &DatagramKey, packet: &FragmentPacket<'a>) -> Option<&'a [u8]> {
+        let bytes = packet.payload.len();
+        let is_cut = bytes < packet.wire_bytes as usize;
+        if u64::from(packet.offset) + u64::from(packet.wire_bytes) > PAYLOAD_BYTES_MAX {
+            self.tally.oversized += 1;
+            return None;
+        }
+        let whole_units = if packet.more { bytes / 8 * 8 } else { bytes };
+        // IPv4 receivers drop the rest of a unit, those of IPv6 the fragment (RFC 8200 section 4.5).
+        let is_odd = whole_units != bytes && key.datagram.addresses[0].is_ipv6();
+        (!is_cut && !is_odd && whole_units > 0).then(|| &packet.payload[..whole_units])
+    }
+
+    /// Takes a datagram out of the table, or begins one; `None` if no memory is left for one.
+    fn take_out<S: FragmentSink + ?Sized>(
+        &mut self,
+        key: &DatagramKey,
+        time_ns: u64,
+        sink: &mut S,
+    ) -> Option<Datagram> {
+        if let Some(datagram) = self.open.remove(key) {
+            return Some(datagram);
+        }
+        while self.open.len() >= self.plan.datagrams_max || self.memory.refusal(DATAGRAM_COST).is_some() {
+            if !self.evict(u64::MAX, sink) {
+                return None;
+            }
+        }
+        // Places of datagrams that are gone are removed when they are the most.
+        if self.order.len() > 2 * self.open.len() + 64 {
+            let open = &self.open;
+            let is_open =
+                |turn: &Turn| open.get(&turn.key).is_some_and(|datagram| datagram.number == turn.number);
+            self.order.retain(is_open);
+        }
+        self.memory.charge(DATAGRAM_COST);
+        self.number += 1;
+        self.order.push_back(Turn { key: *key, number: self.number, since_ns: time_ns });
+        Some(Datagram { since_ns: time_ns, number: self.number, ..Datagram::default() })
+    }
+
+    /// Adds bytes to a datagram; returns true if it has ended.
+    fn add<S: FragmentSink + ?Sized>(
+        &mut self,
+        key: &DatagramKey,
+        datagram: &mut Datagram,
+        policy: FragmentPolicy,
+        new: &Arrival,
+        packet: &FragmentPacket,
+        sink: &mut S,
+    ) -> bool {
+        let bytes = new.bytes.len() as u64;
+        let is_strict = policy == FragmentPolicy::Linux;
+        if contradicts_end(datagram, new.end(), packet.more) {
+            self.tally.end_conflicts += 1;
+            match is_strict {
+                true => self.kill(key, datagram, bytes, sink),
+                false => self.tally.refused_bytes += bytes,
+            }
+            return false;
+        }
+        let wins = |old, new| policy.new_wins(old, new);
+        let need = datagram.held.need(new, &self.memory, wins);
+        if need.overlaps > 0 {
+            // Without room the decision is moot.
+            let report = |difference: Difference| sink.event(key, FragmentEvent::Difference(difference));
+            let overlap = datagram.held.overlay(new, &mut self.memory, wins, report);
+            self.tally.differences += overlap.differences;
+            if is_strict && need.bytes > 0 {
+                self.kill(key, datagram, bytes, sink);
+                return false;
+            }
+            self.tally.duplicate_bytes += overlap.duplicate;
+            self.tally.overlapped_bytes += overlap.overlapped;
+        }
+        while self.memory.refusal(need.cost).is_some() {
+            if !self.evict(datagram.number, sink) {
+                self.tally.capped_bytes += need.bytes;
+                self.drop_datagram(key, datagram, DropReason::Capped, sink);
+                return true;
+            }
+        }
+        datagram.held.insert(new, &mut self.memory);
+        if need.overlaps > OVERLAPS_MAX && self.memory.refusal(Held::merge_cost(new)).is_none() {
+            datagram.held.merge(new, &mut self.memory);
+        }
+        self.tally.held_bytes += need.bytes;
+        if !packet.more {
+            datagram.total = Some(new.end());
+        }
+        if new.start == 0 && !datagram.has_first {
+            let kept = packet.header.len().min(HEADER_BYTES_MAX);
+            (datagram.has_first, datagram.protocol) = (true, packet.protocol);
+            datagram.header.extend_from_slice(&packet.header[..kept]);
+        }
+        if datagram.total == Some(datagram.held.bytes()) {
+            self.finish_datagram(key, datagram, sink);
+            return true;
+        }
+        false
+    }
+
+    /// Passes on a datagram that is whole.
+    fn finish_datagram<S: FragmentSink + ?Sized>(
+        &mut self,
+        key: &DatagramKey,
+        datagram: &mut Datagram,
+        sink: &mut S,
+    ) {
+        self.scratch.clear();
+        let scratch = &mut self.scratch;
+        while datagram.held.pop(&mut self.memory, |_, bytes| scratch.extend_from_slice(bytes)).is_some() {}
+        self.memory.discharge(DATAGRAM_COST);
+        self.tally.held_bytes -= self.scratch.len() as u64;
+        self.tally.whole_bytes += self.scratch.len() as u64;
+        self.tally.wholes += 1;
+        let Datagram { protocol, since_ns, header, .. } = datagram;
+        let (protocol, since_ns) = (*protocol, *since_ns);
+        sink.event(key, FragmentEvent::Whole { protocol, header, payload: &self.scratch, since_ns });
+    }
+
+    /// Drops what is held of a datagram, and `bytes` that came last. It stays, to drop its later fragments.
+    fn kill<S: FragmentSink + ?Sized>(
+        &mut self,
+        key: &DatagramKey,
+        datagram: &mut Datagram,
+        bytes: u64,
+        sink: &mut S,
+    ) {
+        let held = datagram.held.truncate(0, &mut self.memory);
+        self.tally.held_bytes -= held;
+        self.tally.killed_bytes += held + bytes;
+        self.tally.killed += 1;
+        datagram.is_dead = true;
+        datagram.header = Vec::new();
+        sink.event(key, FragmentEvent::Dropped { reason: DropReason::Overlap, bytes: held });
+    }
+
+    /// Drops a datagram that has left the table.
+    fn drop_datagram<S: FragmentSink + ?Sized>(
+        &mut self,
+        key: &DatagramKey,
+        datagram: &mut Datagram,
+        reason: DropReason,
+        sink: &mut S,
+    ) {
+        let bytes = datagram.held.truncate(0, &mut self.memory);
+        self.memory.discharge(DATAGRAM_COST);
+        self.tally.held_bytes -= bytes;
+        if datagram.is_dead {
+            return;
+        }
+        let (count, sum) = match reason {
+            DropReason::Capped => (&mut self.tally.capped, &mut self.tally.capped_bytes),
+            _ => (&mut self.tally.expired, &mut self.tally.expired_bytes),
+        };
+        *count += 1;
+        *sum += bytes;
+        sink.event(key, FragmentEvent::Dropped { reason, bytes });
+    }
+
+    /// Takes the datagram of this number out of the table, if it is there.
+    fn leave(&mut self, key: DatagramKey, number: u64) -> Option<Datagram> {
+        match self.open.entry(key) {
+            Entry::Occupied(open) if open.get().number == number => Some(open.remove()),
+            _ => None,
+        }
+    }
+
+    /// Drops the oldest datagram; returns false if there is none, or if it is that of number `except`.
+    fn evict<S: FragmentSink + ?Sized>(&mut self, except: u64, sink: &mut S) -> bool {
+        while let Some(Turn { key, number, .. }) = self.order.front().copied() {
+            if number == except {
+                return false;
+            }
+            self.order.pop_front();
+            if let Some(mut datagram) = self.leave(key, number) {
+                self.drop_datagram(&key, &mut datagram, DropReason::Capped, sink);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Drops datagrams whose time is over at `now_ns`.
+    pub fn expire<S: FragmentSink + ?Sized>(&mut self, now_ns: u64, sink: &mut S) {
+        self.drop_while(
+            |since_ns, wait_ns| since_ns.saturating_add(wait_ns) <= now_ns,
+            DropReason::Expired,
+            sink,
+        );
+    }
+
+    /// Drops all datagrams that are not whole.
+    pub fn finish<S: FragmentSink + ?Sized>(&mut self, sink: &mut S) {
+        self.drop_while(|_, _| true, DropReason::Finished, sink);
+    }
+
+    /// Drops the oldest datagrams as long as `is_over` holds for their time and the wait.
+    fn drop_while<S: FragmentSink + ?Sized>(
+        &mut self,
+        is_over: impl Fn(u64, u64) -> bool,
+        reason: DropReason,
+        sink: &mut S,
+    ) {
+        while let Some(Turn { key, number, since_ns }) = self.order.front().copied() {
+            if !is_over(since_ns, self.plan.wait_ns) {
+                return;
+            }
+            self.order.pop_front();
+            if let Some(mut datagram) = self.leave(key, number) {
+                self.drop_datagram(&key, &mut datagram, reason, sink);
+            }
+        }
+    }
+}
+
+/// Returns true if a fragment that ends at `end` contradicts the end that others gave the datagram.
+fn contradicts_end(datagram: &Datagram, end: u64, more: bool) -> bool {
+    match datagram.total {
+        Some(total) if more => end > total,
+        Some(total) => end != total,
+        None => !more && datagram.held.end().is_some_and(|held| held > end),
+    }
+}

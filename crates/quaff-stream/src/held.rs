@@ -1,0 +1,363 @@
+//! Bytes that wait for earlier ones: disjoint chunks by offset, each with the extent of the segment it came in.
+//!
+//! A search is O(log n) in the chunks. Bytes that the policy lets win are written over the old ones in place, so only
+//! bytes of new offsets need memory.
+
+use crate::memory::{Memory, PAGE_BYTES, PAGE_COST, Place};
+use crate::policy::Extent;
+use std::collections::BTreeMap;
+
+/// Charged for a chunk: its entry in a B-tree whose nodes are half full.
+pub(crate) const CHUNK_COST: u64 = 2 * (size_of::<Chunk>() + size_of::<u64>()) as u64;
+/// An arrival that meets more chunks than this becomes the origin of all their bytes, which are then few chunks: a
+/// flood of segments over many small ones would be walked again and again.
+pub(crate) const OVERLAPS_MAX: usize = 64;
+/// Most bytes of each version in an event about different ones.
+pub(crate) const DIFFERENCE_BYTES_MAX: usize = 256;
+
+/// Bytes at consecutive offsets, of one segment and in one page.
+#[derive(Debug, Clone, Copy)]
+struct Chunk {
+    end: u64,
+    /// The segment, or the fragment, whose bytes these are.
+    origin: Extent,
+    place: Place,
+    time_ns: u64,
+    /// The receiver may not take these bytes: any others replace them.
+    is_tentative: bool,
+}
+
+/// New bytes at `start`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Arrival<'a> {
+    pub(crate) start: u64,
+    pub(crate) bytes: &'a [u8],
+    /// The place of the segment they came in, as far as the receiver could take it.
+    pub(crate) origin: Extent,
+    pub(crate) time_ns: u64,
+    pub(crate) is_tentative: bool,
+}
+
+impl Arrival<'_> {
+    pub(crate) fn end(&self) -> u64 {
+        self.start + self.bytes.len() as u64
+    }
+}
+
+/// Two versions of the same bytes: from the first that differs to the last one, cut at [`DIFFERENCE_BYTES_MAX`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Difference<'a> {
+    /// Offset of the first byte that differs.
+    pub offset: u64,
+    /// The version that came first.
+    pub old: &'a [u8],
+    pub new: &'a [u8],
+    /// Bytes that differ, those after the cut included.
+    pub differing: u32,
+    /// The policy keeps the new version.
+    pub is_new_kept: bool,
+}
+
+/// The need of an arrival, before it is held.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Need {
+    /// Bytes at offsets that are not held.
+    pub(crate) bytes: u64,
+    /// Charge for pages and chunks, at most.
+    pub(crate) cost: u64,
+    /// Chunks with bytes at these offsets.
+    pub(crate) overlaps: usize,
+}
+
+/// The fate of bytes of which two versions came.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Overlap {
+    /// Pairs of equal bytes.
+    pub(crate) duplicate: u64,
+    /// Pairs of different bytes.
+    pub(crate) overlapped: u64,
+    /// Differences reported.
+    pub(crate) differences: u64,
+}
+
+/// The first bytes that are held.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct First {
+    pub(crate) start: u64,
+    pub(crate) time_ns: u64,
+    pub(crate) is_tentative: bool,
+}
+
+/// The chunks of one stream or datagram. They are removed through the lane's memory before this is dropped.
+#[derive(Debug, Default)]
+pub(crate) struct Held {
+    chunks: BTreeMap<u64, Chunk>,
+    /// The page to which bytes are appended.
+    open: Option<u32>,
+    pages: u32,
+    bytes: u64,
+}
+
+impl Held {
+    /// Bytes held.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The charge for these chunks.
+    pub(crate) fn cost(&self) -> u64 {
+        u64::from(self.pages) * PAGE_COST + self.chunks.len() as u64 * CHUNK_COST
+    }
+
+    pub(crate) fn first(&self) -> Option<First> {
+        let (start, chunk) = self.chunks.first_key_value()?;
+        let Chunk { time_ns, is_tentative, .. } = *chunk;
+        Some(First { start: *start, time_ns, is_tentative })
+    }
+
+    /// The offset after the last byte held.
+    pub(crate) fn end(&self) -> Option<u64> {
+        self.chunks.last_key_value().map(|(_, chunk)| chunk.end)
+    }
+
+    /// Returns true if bytes that are not tentative follow the first chunk without a hole.
+    pub(crate) fn is_followed(&self) -> bool {
+        let mut end = self.chunks.first_key_value().map_or(0, |(start, _)| *start);
+        for (start, chunk) in &self.chunks {
+            if *start != end || !chunk.is_tentative {
+                return *start == end;
+            }
+            end = chunk.end;
+        }
+        false
+    }
+
+    /// The chunks with bytes from `start` to `end`, and their starts.
+    fn overlaps(&self, start: u64, end: u64) -> impl Iterator<Item = (u64, Chunk)> + '_ {
+        let before = self.chunks.range(..start).next_back().filter(move |(_, chunk)| chunk.end > start);
+        before.into_iter().chain(self.chunks.range(start..end.max(start))).map(|(at, chunk)| (*at, *chunk))
+    }
+
+    /// Computes the memory that an arrival needs.
+    pub(crate) fn need(&self, new: &Arrival, memory: &Memory, wins: impl Fn(Extent, Extent) -> bool) -> Need {
+        let (mut covered, mut chunks, mut ranges, mut at, mut overlaps) = (0, 0, 0, new.start, 0);
+        for (start, chunk) in self.overlaps(new.start, new.end()) {
+            let (from, to) = (start.max(new.start), chunk.end.min(new.end()));
+            covered += to - from;
+            overlaps += 1;
+            ranges += u64::from(from > at);
+            at = to;
+            if chunk.is_tentative || wins(chunk.origin, new.origin) {
+                chunks += u64::from(start < from) + u64::from(to < chunk.end);
+            }
+        }
+        ranges += u64::from(new.end() > at);
+        let bytes = new.bytes.len() as u64 - covered;
+        let room = self.open.map_or(0, |page| memory.room(page)) as u64;
+        let pages = bytes.saturating_sub(room).div_ceil(PAGE_BYTES as u64);
+        let cost = pages * PAGE_COST + (chunks + ranges + pages) * CHUNK_COST;
+        Need { bytes, cost, overlaps }
+    }
+
+    /// Decides about bytes of which a version is held: those of the new version that win are written over the old ones.
+    pub(crate) fn overlay(
+        &mut self,
+        new: &Arrival,
+        memory: &mut Memory,
+        wins: impl Fn(Extent, Extent) -> bool,
+        mut report: impl FnMut(Difference),
+    ) -> Overlap {
+        let mut overlap = Overlap::default();
+        let overlaps: Vec<(u64, Chunk)> = self.overlaps(new.start, new.end()).collect();
+        for (start, chunk) in overlaps {
+            let (from, to) = (start.max(new.start), chunk.end.min(new.end()));
+            let bytes = &new.bytes[(from - new.start) as usize..(to - new.start) as usize];
+            let place = chunk.place_of(from, start);
+            let old = memory.bytes(place, bytes.len());
+            let is_new_kept = chunk.is_tentative || wins(chunk.origin, new.origin);
+            let difference = difference(from, old, bytes, is_new_kept);
+            let differing = difference.map_or(0, |difference| u64::from(difference.differing));
+            overlap.overlapped += differing;
+            overlap.duplicate += bytes.len() as u64 - differing;
+            if let Some(difference) = difference {
+                overlap.differences += 1;
+                report(difference);
+            }
+            if is_new_kept {
+                memory.bytes_mut(place, bytes.len()).copy_from_slice(bytes);
+                let changed = Chunk {
+                    end: to,
+                    origin: new.origin,
+                    place,
+                    time_ns: chunk.time_ns,
+                    is_tentative: new.is_tentative,
+                };
+                self.replace(start, chunk, from, changed, memory);
+            }
+        }
+        overlap
+    }
+
+    /// Puts `changed`, which begins at `from`, in the place of a part of a chunk.
+    fn replace(&mut self, start: u64, chunk: Chunk, from: u64, changed: Chunk, memory: &mut Memory) {
+        let to = changed.end;
+        if start < from {
+            self.chunks.insert(start, Chunk { end: from, ..chunk });
+            self.note_cut(chunk.place.page, memory);
+        }
+        if to < chunk.end {
+            self.chunks.insert(to, Chunk { place: chunk.place_of(to, start), ..chunk });
+            self.note_cut(chunk.place.page, memory);
+        }
+        self.chunks.insert(from, changed);
+    }
+
+    fn note_cut(&mut self, page: u32, memory: &mut Memory) {
+        memory.add_chunk(page);
+        memory.charge(CHUNK_COST);
+    }
+
+    /// Holds the bytes of an arrival at offsets that are not held. There is room for them: see [`Self::need`].
+    pub(crate) fn insert(&mut self, new: &Arrival, memory: &mut Memory) {
+        let (mut at, end) = (new.start, new.end());
+        while at < end {
+            let next = self.overlaps(at, end).next().map(|(start, chunk)| (start, chunk.end));
+            let (free_to, then) = next.unwrap_or((end, end));
+            if at < free_to {
+                self.put(new, at, free_to, memory);
+            }
+            at = then.max(at);
+        }
+    }
+
+    /// Copies the bytes of an arrival from `from` to `to` into pages.
+    fn put(&mut self, new: &Arrival, from: u64, to: u64, memory: &mut Memory) {
+        let mut at = from;
+        while at < to {
+            let page = match self.open.filter(|page| memory.room(*page) > 0) {
+                Some(page) => page,
+                None => {
+                    memory.charge(PAGE_COST);
+                    self.pages += 1;
+                    *self.open.insert(memory.take_page())
+                }
+            };
+            let end = to.min(at + memory.room(page) as u64);
+            let place =
+                memory.append(page, &new.bytes[(at - new.start) as usize..(end - new.start) as usize]);
+            memory.charge(CHUNK_COST);
+            let Arrival { origin, time_ns, is_tentative, .. } = *new;
+            self.chunks.insert(at, Chunk { end, origin, place, time_ns, is_tentative });
+            self.bytes += end - at;
+            at = end;
+        }
+    }
+
+    /// Removes the first chunk after `take` has seen its bytes.
+    pub(crate) fn pop<R>(&mut self, memory: &mut Memory, take: impl FnOnce(u64, &[u8]) -> R) -> Option<R> {
+        let (start, chunk) = self.chunks.pop_first()?;
+        let result = take(start, memory.bytes(chunk.place, (chunk.end - start) as usize));
+        self.forget(start, chunk, memory);
+        Some(result)
+    }
+
+    /// Makes the chunk that `offset` lies within end there; another one begins.
+    pub(crate) fn cut(&mut self, offset: u64, memory: &mut Memory) {
+        let before = self.chunks.range(..offset).next_back().map(|(start, chunk)| (*start, *chunk));
+        if let Some((start, chunk)) = before.filter(|(_, chunk)| chunk.end > offset) {
+            self.chunks.insert(start, Chunk { end: offset, ..chunk });
+            self.chunks.insert(offset, Chunk { place: chunk.place_of(offset, start), ..chunk });
+            self.note_cut(chunk.place.page, memory);
+        }
+    }
+
+    /// The charge that [`Self::merge`] may need for a time.
+    pub(crate) fn merge_cost(new: &Arrival) -> u64 {
+        (new.bytes.len() / PAGE_BYTES + 2) as u64 * PAGE_COST + 4 * CHUNK_COST
+    }
+
+    /// Makes the offsets of an arrival, all of which are held, as few chunks as possible, of its origin.
+    pub(crate) fn merge(&mut self, new: &Arrival, memory: &mut Memory) {
+        self.cut(new.start, memory);
+        self.cut(new.end(), memory);
+        let (mut bytes, mut time_ns) = (Vec::with_capacity(new.bytes.len()), new.time_ns);
+        let first = |held: &Self| {
+            let mut chunks = held.chunks.range(new.start..new.end());
+            chunks.next().map(|(start, chunk)| (*start, *chunk))
+        };
+        while let Some((start, chunk)) = first(self) {
+            self.chunks.remove(&start);
+            bytes.extend_from_slice(memory.bytes(chunk.place, (chunk.end - start) as usize));
+            time_ns = time_ns.min(chunk.time_ns);
+            self.forget(start, chunk, memory);
+        }
+        let merged = Arrival { bytes: &bytes, time_ns, ..*new };
+        self.put(&merged, new.start, new.end(), memory);
+    }
+
+    /// The bytes of the first chunk are ordinary ones from now on.
+    pub(crate) fn confirm_first(&mut self) {
+        if let Some(mut first) = self.chunks.first_entry() {
+            first.get_mut().is_tentative = false;
+        }
+    }
+
+    /// Removes the bytes from `offset` on; returns their number.
+    pub(crate) fn truncate(&mut self, offset: u64, memory: &mut Memory) -> u64 {
+        let before = self.bytes;
+        while let Some((start, chunk)) = self.chunks.pop_last() {
+            if chunk.end <= offset {
+                self.chunks.insert(start, chunk);
+                break;
+            }
+            if start < offset {
+                self.bytes -= chunk.end - offset;
+                self.chunks.insert(start, Chunk { end: offset, ..chunk });
+                break;
+            }
+            self.forget(start, chunk, memory);
+        }
+        before - self.bytes
+    }
+
+    /// Returns the memory of a chunk that has been taken out.
+    fn forget(&mut self, start: u64, chunk: Chunk, memory: &mut Memory) {
+        self.bytes -= chunk.end - start;
+        memory.discharge(CHUNK_COST);
+        let page = chunk.place.page;
+        if memory.remove_chunk(page) && self.open != Some(page) {
+            self.free_page(page, memory);
+        }
+        if let Some(open) = self.open.filter(|_| self.chunks.is_empty()) {
+            self.free_page(open, memory);
+        }
+    }
+
+    fn free_page(&mut self, page: u32, memory: &mut Memory) {
+        self.open = self.open.filter(|open| *open != page);
+        self.pages -= 1;
+        memory.free_page(page);
+        memory.discharge(PAGE_COST);
+    }
+}
+
+impl Chunk {
+    /// The place of the byte at `offset` of a chunk that begins at `start`.
+    fn place_of(&self, offset: u64, start: u64) -> Place {
+        Place { page: self.place.page, at: self.place.at + (offset - start) as u16 }
+    }
+}
+
+/// The part in which two versions differ.
+fn difference<'a>(offset: u64, old: &'a [u8], new: &'a [u8], is_new_kept: bool) -> Option<Difference<'a>> {
+    if old == new {
+        return None;
+    }
+    let differs = |at: &usize| old[*at] != new[*at];
+    let first = (0..old.len()).find(differs)?;
+    let last = (0..old.len()).rfind(differs)?;
+    let differing = (first..=last).filter(differs).count() as u32;
+    let end = (last + 1).min(first + DIFFERENCE_BYTES_MAX);
+    let (old, new) = (&old[first..end], &new[first..end]);
+    Some(Difference { offset: offset + first as u64, old, new, differing, is_new_kept })
+}

@@ -1,0 +1,143 @@
+//! The two ends of a connection, as text has them and as tables compare them.
+
+use crate::event::Sender;
+use quaff_wire::flow::{FlowPacket, mix};
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::net::{IpAddr, SocketAddr};
+
+/// The two ends of a connection: A is the lower one.
+pub type Ends = [SocketAddr; 2];
+
+/// The lower one first.
+pub fn sorted(ends: Ends) -> Ends {
+    let [one, other] = ends;
+    if other < one { [other, one] } else { ends }
+}
+
+/// The ends in words that are quick to compare.
+///
+/// VLAN ids and interfaces are no part of it: the two directions of a tap may have different ones.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Key {
+    /// IPv4 in the lower half of the second word.
+    addresses: [[u64; 2]; 2],
+    /// Ports, 16 bits each, and the IP version.
+    ports: u64,
+}
+
+impl Key {
+    /// The key of a packet, and its sender.
+    #[inline]
+    pub(crate) fn of(packet: &FlowPacket) -> (Self, Sender) {
+        let ends = [0, 1].map(|end| (words(packet.addresses[end]), packet.ports[end]));
+        let is_from_high = ends[0] > ends[1];
+        let [low, high] = if is_from_high { [ends[1], ends[0]] } else { ends };
+        let version = if packet.addresses[0].is_ipv6() { 6 } else { 4 };
+        let ports = u64::from(low.1) << 16 | u64::from(high.1) | version << 32;
+        (Self { addresses: [low.0, high.0], ports }, if is_from_high { Sender::B } else { Sender::A })
+    }
+
+    /// The two ends, the lower one first.
+    pub(crate) fn ends(&self) -> Ends {
+        let is_v6 = self.ports >> 32 == 6;
+        let address = |[high, low]: [u64; 2]| match is_v6 {
+            true => IpAddr::from((u128::from(high) << 64 | u128::from(low)).to_be_bytes()),
+            false => IpAddr::from((low as u32).to_be_bytes()),
+        };
+        let [low, high] = self.addresses.map(address);
+        [SocketAddr::new(low, (self.ports >> 16) as u16), SocketAddr::new(high, self.ports as u16)]
+    }
+
+    #[inline]
+    pub(crate) fn hash(&self, secret: u64) -> u32 {
+        let [[a, b], [c, d]] = self.addresses;
+        // Both addresses of IPv4 fit one word.
+        let sum = match a | c {
+            0 => mix(secret, b << 32 ^ d),
+            _ => [a, b, c, d].iter().fold(secret, |sum, word| mix(sum, *word)),
+        };
+        let sum = mix(sum, self.ports);
+        (sum >> 32) as u32 ^ sum as u32
+    }
+}
+
+/// The words of an address; of IPv4 the first is 0.
+#[inline]
+pub(crate) fn words(address: IpAddr) -> [u64; 2] {
+    match address {
+        IpAddr::V4(v4) => [0, u64::from(v4.to_bits())],
+        IpAddr::V6(v6) => {
+            let bits = v6.to_bits();
+            [(bits >> 64) as u64, bits as u64]
+        }
+    }
+}
+
+/// Source and destination of a packet.
+pub(crate) fn ends_of(packet: &FlowPacket) -> Ends {
+    [0, 1].map(|end| SocketAddr::new(packet.addresses[end], packet.ports[end]))
+}
+
+/// The hash of the tables here for a [`std::collections::HashMap`]: keyed by a secret of its own, and several times
+/// faster than the standard one.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct KeyedHash(u64);
+
+impl KeyedHash {
+    pub(crate) fn new() -> Self {
+        Self(RandomState::new().hash_one(0))
+    }
+}
+
+impl BuildHasher for KeyedHash {
+    type Hasher = KeyedHasher;
+
+    fn build_hasher(&self) -> KeyedHasher {
+        KeyedHasher(self.0)
+    }
+}
+
+/// The sum of a [`KeyedHash`].
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct KeyedHasher(u64);
+
+impl Hasher for KeyedHasher {
+    #[inline]
+    fn write(&mut self, bytes: &[u8]) {
+        for word in bytes.chunks(8) {
+            let mut whole = [0; 8];
+            whole[..word.len()].copy_from_slice(word);
+            self.write_u64(u64::from_le_bytes(whole));
+        }
+    }
+
+    #[inline]
+    fn write_u64(&mut self, word: u64) {
+        self.0 = mix(self.0, word);
+    }
+
+    #[inline]
+    fn write_u8(&mut self, byte: u8) {
+        self.write_u64(byte.into());
+    }
+
+    #[inline]
+    fn write_u16(&mut self, half: u16) {
+        self.write_u64(half.into());
+    }
+
+    #[inline]
+    fn write_u32(&mut self, word: u32) {
+        self.write_u64(word.into());
+    }
+
+    #[inline]
+    fn write_usize(&mut self, word: usize) {
+        self.write_u64(word as u64);
+    }
+
+    #[inline]
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}

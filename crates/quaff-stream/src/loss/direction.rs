@@ -1,0 +1,572 @@
+//! One direction of a connection by sequence numbers alone: the bytes that came, the holes between them, and the
+//! acknowledgments of the receiver. It keeps no byte, and does not know the other direction.
+//!
+//! Two witnesses prove a loss. The sender named a number at or after the end of the missing bytes, in a packet that
+//! was captured, so it has sent them. The receiver's latest acknowledgment covers them: one that a later, lower one
+//! refutes was a stray, and one beyond everything that the sender has named waits until it names that place too.
+//! Between the two and the claim lie 100 ms, or the end of the connection: files of several queues are not in order.
+//!
+//! | state | entered by | evidence |
+//! |---|---|---|
+//! | unknown | the first packet of either end | none |
+//! | settled | SYN, or the answer to one | all from here on |
+//! | unsettled | another first segment, or a leap | none: older segments may be on their way |
+//! | settled | new data, after a time without signs of recovery | all from here on |
+//! | another connection | data after FIN, new data after RST | `LossMeter` begins anew |
+
+use super::holes::{Hole, HoleList, Holes, LIST_MAX, ahead};
+use super::sums::{Run, SEGMENT_BYTES, Sums};
+
+/// Bytes by which sequence numbers and acknowledgments may leap. Beyond, the direction begins anew.
+const JUMP_MAX: i64 = 128 << 20;
+/// Bytes after the last acknowledgment from which on it no longer says anything: numbers wrap at 4 GiB.
+const STALE_BYTES: i64 = 1 << 30;
+/// Time for which a hole that is acknowledged waits: packets of several queues may be stored out of order.
+const HOLE_WAIT_NS: u64 = 100_000_000;
+/// Segments after which the longest of a direction is known, and those by which the mean of the file counts before.
+const SEGMENTS_KNOWN: u32 = 64;
+const SEGMENTS_PRIOR: f64 = 4.0;
+
+/// Times for which a direction without SYN waits: at first, after a sign of recovery, and in all. The last one is for
+/// captures that lose packets all the time, whose gaps look like recovery.
+const SETTLE_NS: u64 = 1_000_000_000;
+const RECOVERY_NS: u64 = 3_000_000_000;
+const SETTLE_NS_MAX: u64 = 10_000_000_000;
+/// Segments with new data that it takes as well: at first, and after the time in all.
+const SETTLE_SEGMENTS: u32 = 8;
+const SETTLE_SEGMENTS_MAX: u32 = 100;
+
+const FIN: u8 = 1;
+const SYN: u8 = 2;
+
+/// The number of the first byte is known.
+const STARTED: u16 = 1;
+/// SYN was captured.
+pub(super) const SYN_SEEN: u16 = 2;
+/// Segments from now on count.
+const SETTLED: u16 = 4;
+/// `fin` is known.
+const FIN_SEEN: u16 = 8;
+/// Acknowledgments of the receiver were captured.
+const ACK_SEEN: u16 = 16;
+/// `far` is the end of a segment that leapt.
+const FAR: u16 = 32;
+/// A part of it was lost by the capture.
+const LOST: u16 = 64;
+/// It began with a segment that was no SYN.
+const MIDSTREAM: u16 = 128;
+/// A segment of its sender was captured.
+const SENT: u16 = 256;
+/// `acked` is beyond everything that the sender has named.
+const BEYOND: u16 = 512;
+/// `acked` follows `top` at a distance: no acknowledgment came for 1 GiB.
+const STALE: u16 = 1024;
+/// `far_acked` is an acknowledgment that leapt.
+const FAR_ACKED: u16 = 2048;
+/// Its numbers have leapt; and the receiver has not confirmed that.
+const LEAPT: u16 = 4096;
+const LEAP_OPEN: u16 = 8192;
+/// `named` is the number in an empty segment of the sender.
+const NAMED: u16 = 1 << 14;
+/// Data were captured in a segment that is neither SYN nor FIN.
+const DATA: u16 = 1 << 15;
+
+/// The state of one direction.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Direction {
+    /// Number of the first byte that counts.
+    base: u32,
+    /// Number after the highest byte that came.
+    top: u32,
+    /// The latest acknowledgment.
+    acked: u32,
+    far: u32,
+    far_acked: u32,
+    named: u32,
+    fin: u32,
+    flags: u16,
+    /// The interface of its latest segment.
+    interface: u16,
+    holes: HoleList,
+    /// Segments with new bytes, those of them that came before the latest acknowledgment, and those that came again.
+    segments: u32,
+    acked_segments: u32,
+    repeated_segments: u32,
+    largest_bytes: u32,
+    bytes: u64,
+    /// Time at which `top` was set, ns since 1970; before it is settled, the time from which on that may be.
+    top_ns: u64,
+    /// Time of the latest acknowledgment beyond `top`; before it is settled, the time at which it began.
+    since_ns: u64,
+    /// The place of the first acknowledgment beyond `top` in the order of all segments.
+    beyond_place: u32,
+}
+
+/// All that a direction uses of its meter.
+pub(super) struct Context<'a> {
+    pub(super) holes: &'a mut Holes,
+    pub(super) sums: &'a mut Sums,
+    pub(super) now_ns: u64,
+    /// The segment is a copy of one that came before: a mirror port saw it twice.
+    pub(super) is_copy: bool,
+    /// Bytes declared lost, of directions with data.
+    pub(super) lost_bytes: u32,
+}
+
+impl<'a> Context<'a> {
+    pub(super) fn new(holes: &'a mut Holes, sums: &'a mut Sums, now_ns: u64) -> Self {
+        Self { holes, sums, now_ns, is_copy: false, lost_bytes: 0 }
+    }
+}
+
+/// The evidence of a direction that has ended.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Ended {
+    /// Segments of which a loss would have been seen.
+    pub(super) segments: u64,
+    pub(super) has_evidence: bool,
+    /// Acknowledged data are missing, and none of its data were captured.
+    pub(super) is_bare: bool,
+    /// Data were captured and acknowledgments were not, or the other way round.
+    pub(super) is_one_sided: bool,
+    pub(super) is_midstream: bool,
+    /// More than a fifth of its segments came twice: the capture has copies.
+    pub(super) has_copies: bool,
+    /// Captured segments with new bytes, and those bytes.
+    pub(super) captured: u64,
+    pub(super) bytes: u64,
+    /// Bytes between SYN and FIN that did not come, as tcptrace counts them.
+    pub(super) missed_bytes: Option<u32>,
+}
+
+impl Direction {
+    pub(super) fn has(&self, flag: u16) -> bool {
+        self.flags & flag != 0
+    }
+
+    pub(super) fn is_started(&self) -> bool {
+        self.has(STARTED)
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        self.has(FIN_SEEN)
+    }
+
+    fn is_settled(&self) -> bool {
+        self.has(SETTLED)
+    }
+
+    /// Returns true if a SYN before `base` may be that of this direction: it is, or it comes late.
+    pub(super) fn begins_at(&self, base: u32) -> bool {
+        match self.has(SETTLED) && self.segments == 0 || self.has(SYN_SEEN) {
+            true => self.base == base,
+            false => (0..1 << 16).contains(&ahead(self.base, base)),
+        }
+    }
+
+    /// Returns true for data of another connection with the same ends: after FIN, or new data after RST. A keep-alive
+    /// has a byte at the number of the FIN.
+    #[inline]
+    pub(super) fn is_after_end(&self, sequence: u32, bytes: u32, is_reset: bool) -> bool {
+        let is_after_fin = self.has(FIN_SEEN) && ahead(sequence, self.fin) >= 0;
+        let is_after_reset = is_reset && ahead(sequence, self.top) > 0;
+        bytes > 1 && self.is_settled() && (is_after_fin || is_after_reset)
+    }
+
+    /// A segment of the sender was captured. Without one, acknowledgments are from a tap of one direction.
+    #[inline]
+    pub(super) fn note_sent(&mut self, interface: u16) {
+        self.flags |= SENT;
+        self.interface = interface;
+    }
+
+    /// The SYN of a direction that has begun came late, or again.
+    pub(super) fn note_syn(&mut self) {
+        self.flags |= if self.has(MIDSTREAM) { 0 } else { SYN_SEEN };
+    }
+
+    /// Begins at a number that a SYN, or the answer to one, has named. Acknowledgments from before may be of another
+    /// connection.
+    pub(super) fn begin(&mut self, base: u32, flags: u16, now_ns: u64) {
+        let flags = STARTED | SETTLED | flags;
+        *self = Self { base, top: base, acked: base, flags, top_ns: now_ns, ..Self::default() };
+    }
+
+    /// Begins at the first segment seen.
+    pub(super) fn begin_midstream(&mut self, sequence: u32, now_ns: u64) {
+        let is_later = self.has(ACK_SEEN) && (0..=JUMP_MAX).contains(&ahead(self.acked, sequence));
+        let base = if is_later { self.acked } else { sequence };
+        let flags = STARTED | MIDSTREAM | self.flags & ACK_SEEN;
+        *self = Self { base, top: base, acked: base, flags, ..Self::default() };
+        self.unsettle(now_ns);
+    }
+
+    /// From here on nothing counts until it settles.
+    fn unsettle(&mut self, now_ns: u64) {
+        self.flags &= !(SETTLED | BEYOND | STALE | NAMED | FIN_SEEN);
+        (self.since_ns, self.top_ns) = (now_ns, now_ns.saturating_add(SETTLE_NS));
+        self.acked_segments = self.segments;
+    }
+
+    /// Takes an acknowledgment of these bytes. `is_established` says that Zeek would look at it.
+    pub(super) fn acknowledge(&mut self, acknowledgment: u32, is_established: bool, cx: &mut Context) {
+        if !self.is_started() {
+            (self.acked, self.flags) = (acknowledgment, self.flags | ACK_SEEN);
+            return;
+        }
+        if ahead(acknowledgment, self.top).abs() > JUMP_MAX {
+            (self.far_acked, self.flags) = (acknowledgment, self.flags | FAR_ACKED);
+            cx.sums.acknowledgments_ignored += 1;
+            return;
+        }
+        self.flags |= ACK_SEEN;
+        // FIN has a number of its own. Beyond it is another connection.
+        let after_fin = if self.has(FIN_SEEN) { ahead(acknowledgment, self.fin) } else { 0 };
+        if after_fin > 1 {
+            return;
+        }
+        let acknowledgment = if after_fin == 1 { self.fin } else { acknowledgment };
+        match self.is_settled() {
+            true => self.acknowledge_settled(acknowledgment, is_established, cx),
+            false => self.acknowledge_unsettled(acknowledgment, cx),
+        }
+    }
+
+    /// An acknowledgment beyond the data shows that segments from before are missing, or were sent again.
+    fn acknowledge_unsettled(&mut self, acknowledgment: u32, cx: &mut Context) {
+        if self.has(LEAP_OPEN) {
+            cx.sums.leaps_confirmed += 1;
+            self.flags &= !LEAP_OPEN;
+        }
+        let is_beyond = ahead(acknowledgment, self.top) > 0;
+        // A lower one refutes the place that a higher one has set.
+        let is_back = self.top == self.acked && ahead(acknowledgment, self.acked) < 0;
+        if is_beyond || is_back {
+            self.top = acknowledgment;
+            self.top_ns = self.top_ns.max(cx.now_ns.saturating_add(RECOVERY_NS));
+        }
+        self.acked = acknowledgment;
+    }
+
+    fn acknowledge_settled(&mut self, acknowledgment: u32, is_established: bool, cx: &mut Context) {
+        let step = ahead(acknowledgment, self.acked);
+        if step == 0 && !self.has(STALE) {
+            return;
+        }
+        self.flags &= !STALE;
+        (self.acked, self.acked_segments) = (acknowledgment, self.segments);
+        if step < 0 {
+            cx.holes.take_back(&self.holes, acknowledgment);
+        }
+        let (mut covered, is_beyond) = (0, ahead(acknowledgment, self.top) > 0);
+        if is_beyond {
+            if !self.has(BEYOND) {
+                self.beyond_place = cx.sums.place();
+            }
+            (self.since_ns, self.flags) = (cx.now_ns, self.flags | BEYOND);
+        } else {
+            self.flags &= !BEYOND;
+            if !self.holes.is_empty() {
+                covered = cx.holes.acknowledge(&self.holes, acknowledgment, cx.now_ns);
+            }
+        }
+        if is_established && step > 0 {
+            cx.sums.zeek_acknowledgments += 1;
+            cx.sums.zeek_gaps += u64::from(is_beyond || covered > 0);
+        }
+    }
+
+    /// Takes a segment with so many bytes of payload on the wire.
+    #[inline]
+    pub(super) fn take(&mut self, sequence: u32, bytes: u32, flags: u8, cx: &mut Context) {
+        let end = sequence.wrapping_add(bytes);
+        if !self.is_settled() && !self.take_unsettled(sequence, bytes, cx) {
+            if flags & FIN != 0 && (0..=JUMP_MAX).contains(&ahead(end, self.top)) {
+                (self.fin, self.flags) = (end, self.flags | FIN_SEEN);
+            }
+            return;
+        }
+        if bytes > 0 {
+            if ahead(sequence, self.top).abs() > JUMP_MAX {
+                self.follow(sequence, end, cx);
+                return;
+            }
+            self.flags |= if flags & (SYN | FIN) == 0 { DATA } else { 0 };
+            self.place(sequence, end, cx);
+        } else if flags & (SYN | FIN) == 0 {
+            // The latest counts, as with acknowledgments.
+            let is_after = (1..=JUMP_MAX).contains(&ahead(sequence, self.top));
+            self.flags = if is_after { self.flags | NAMED } else { self.flags & !NAMED };
+            self.named = sequence;
+        }
+        if flags & FIN != 0 {
+            self.take_fin(end, cx);
+        }
+        if !self.holes.is_empty() {
+            self.declare(cx);
+        }
+    }
+
+    /// Takes a segment of a direction whose place is not known for certain; returns true if it is from here on.
+    fn take_unsettled(&mut self, sequence: u32, bytes: u32, cx: &mut Context) -> bool {
+        if bytes == 0 {
+            return false;
+        }
+        let (end, now_ns) = (sequence.wrapping_add(bytes), cx.now_ns);
+        let distance = ahead(sequence, self.top);
+        if !(0..=JUMP_MAX).contains(&distance) {
+            // Sent again, or another place. A single byte is a probe.
+            if bytes > 1 {
+                self.top_ns = self.top_ns.max(now_ns.saturating_add(RECOVERY_NS));
+            }
+            if !(-JUMP_MAX..=0).contains(&ahead(end, self.top)) {
+                // A leap was not the receiver's.
+                self.flags &= if distance.abs() > JUMP_MAX { !LEAP_OPEN } else { u16::MAX };
+                self.top = end;
+            }
+            return false;
+        }
+        self.segments = self.segments.saturating_add(1);
+        let new = self.segments - self.acked_segments;
+        let is_old = now_ns >= self.since_ns.saturating_add(SETTLE_NS_MAX);
+        let is_quiet = now_ns >= self.top_ns && (new >= SETTLE_SEGMENTS || is_old);
+        let is_lossy = is_old && new >= SETTLE_SEGMENTS_MAX;
+        if !is_quiet && !is_lossy {
+            self.top = end;
+            return false;
+        }
+        (self.base, self.top, self.acked, self.top_ns) = (sequence, sequence, sequence, now_ns);
+        self.segments = self.acked_segments;
+        self.flags |= SETTLED;
+        true
+    }
+
+    /// Follows a leap of sequence numbers at its second segment.
+    #[cold]
+    fn follow(&mut self, sequence: u32, end: u32, cx: &mut Context) {
+        if !self.has(FAR) || sequence != self.far {
+            self.far = end;
+            self.flags |= FAR;
+            return;
+        }
+        cx.sums.jumps += 1;
+        self.end_holes(cx);
+        // The receiver may have named the place already.
+        let is_confirmed = self.has(FAR_ACKED) && ahead(self.far_acked, sequence).abs() <= JUMP_MAX;
+        cx.sums.leaps_confirmed += u64::from(is_confirmed);
+        self.flags |= LEAPT | if is_confirmed { 0 } else { LEAP_OPEN };
+        self.flags &= !(FAR | FAR_ACKED);
+        (self.base, self.top, self.acked) = (sequence, end, sequence);
+        self.unsettle(cx.now_ns);
+    }
+
+    /// Places bytes among those that came.
+    #[inline]
+    fn place(&mut self, sequence: u32, end: u32, cx: &mut Context) {
+        let bytes = end.wrapping_sub(sequence);
+        let distance = ahead(sequence, self.top);
+        let mut new = bytes;
+        if distance > 0 {
+            self.add_hole(sequence, cx);
+        } else if distance < 0 {
+            new = self.place_again(sequence, end, cx);
+        }
+        if ahead(end, self.top) > 0 {
+            self.advance(end, cx);
+        }
+        if new > 0 {
+            self.segments = self.segments.saturating_add(1);
+            self.bytes += u64::from(new);
+            self.largest_bytes = self.largest_bytes.max(bytes);
+            if self.has(ACK_SEEN) {
+                cx.sums.see(cx.now_ns, bytes, self.interface);
+            }
+        }
+    }
+
+    /// The sender has named a higher number.
+    #[inline]
+    fn advance(&mut self, top: u32, cx: &mut Context) {
+        (self.top, self.top_ns) = (top, cx.now_ns);
+        let distance = ahead(top, self.acked);
+        if self.has(BEYOND) && distance >= 0 {
+            self.flags &= !BEYOND;
+            cx.holes.acknowledge(&self.holes, self.acked, cx.now_ns);
+        } else if distance > STALE_BYTES {
+            self.note_stale(cx);
+        }
+    }
+
+    /// Moves `acked` along, so that its distance never wraps, and drops the holes that are as old.
+    fn note_stale(&mut self, cx: &mut Context) {
+        self.acked = self.top.wrapping_sub(STALE_BYTES as u32);
+        self.flags |= STALE;
+        while cx.holes.first(&self.holes).is_some_and(|hole| ahead(hole.end, self.acked) < 0) {
+            let oldest = cx.holes.pop(&mut self.holes);
+            oldest.into_iter().for_each(|hole| self.end_hole(&hole, cx));
+        }
+    }
+
+    /// Places bytes that begin before the highest; returns the number of those that did not come before.
+    fn place_again(&mut self, sequence: u32, end: u32, cx: &mut Context) -> u32 {
+        let bytes = end.wrapping_sub(sequence);
+        let beyond = ahead(end, self.top).max(0) as u32;
+        let known_end = if beyond > 0 { self.top } else { end };
+        let filled = match self.holes.is_empty() {
+            true => 0,
+            false => cx.holes.fill(&mut self.holes, sequence, known_end),
+        };
+        let repeated = bytes - beyond - filled;
+        cx.sums.filled_bytes += u64::from(filled);
+        // A single byte is a probe: of an idle connection, or of a window of zero.
+        if bytes > 1 {
+            let bytes = if cx.is_copy { &mut cx.sums.copied_bytes } else { &mut cx.sums.repeated_bytes };
+            *bytes += u64::from(repeated);
+            self.repeated_segments = self.repeated_segments.saturating_add(u32::from(filled + beyond == 0));
+        }
+        filled + beyond
+    }
+
+    /// Adds a hole from the highest byte to `end`.
+    #[cold]
+    fn add_hole(&mut self, end: u32, cx: &mut Context) {
+        if self.holes.count() >= LIST_MAX {
+            let oldest = cx.holes.pop(&mut self.holes);
+            oldest.into_iter().for_each(|hole| self.end_hole(&hole, cx));
+        }
+        let is_acked = self.has(BEYOND) && ahead(self.acked, end) >= 0;
+        let (place, after_ns) = match is_acked {
+            true => (self.beyond_place, self.since_ns),
+            false => (cx.sums.place(), cx.now_ns),
+        };
+        let hole = Hole::new(self.top, end).at(place, self.top_ns, after_ns);
+        cx.holes.push(&mut self.holes, hole);
+    }
+
+    fn take_fin(&mut self, fin: u32, cx: &mut Context) {
+        let distance = ahead(fin, self.top);
+        if self.has(FIN_SEEN) || !(0..=JUMP_MAX).contains(&distance) {
+            return;
+        }
+        (self.fin, self.flags) = (fin, self.flags | FIN_SEEN);
+        match ahead(self.acked, fin) {
+            1 => self.acked = fin,
+            // A stray.
+            2.. => (self.acked, self.flags) = (self.top, self.flags & !BEYOND),
+            _ => {}
+        }
+        if distance > 0 {
+            self.add_hole(fin, cx);
+        }
+        self.advance(fin, cx);
+    }
+
+    /// Declares the holes lost that have been acknowledged for long enough.
+    fn declare(&mut self, cx: &mut Context) {
+        let now_ns = cx.now_ns;
+        let is_due =
+            |hole: &&Hole| hole.acked_ns != 0 && now_ns >= hole.acked_ns.saturating_add(HOLE_WAIT_NS);
+        while cx.holes.first(&self.holes).filter(is_due).is_some() {
+            let Some(hole) = cx.holes.pop(&mut self.holes) else { return };
+            self.end_hole(&hole, cx);
+        }
+    }
+
+    /// Declares a hole lost if it was acknowledged.
+    fn end_hole(&mut self, hole: &Hole, cx: &mut Context) {
+        match hole.acked_ns {
+            0 => cx.sums.undecided_bytes += u64::from(hole.bytes()),
+            _ => self.lose(hole, cx),
+        }
+    }
+
+    fn end_holes(&mut self, cx: &mut Context) {
+        // A hole that was filled in part may be acknowledged by now.
+        if !self.holes.is_empty() && self.is_settled() && !self.has(BEYOND | STALE) {
+            cx.holes.acknowledge(&self.holes, self.acked, cx.now_ns);
+        }
+        while let Some(hole) = cx.holes.pop(&mut self.holes) {
+            self.end_hole(&hole, cx);
+        }
+    }
+
+    fn lose(&mut self, hole: &Hole, cx: &mut Context) {
+        self.flags |= LOST;
+        let run = self.run(hole.bytes(), cx.sums);
+        cx.sums.lose(hole, &run, !self.has(DATA), self.interface);
+        // A direction without data may be filtered out.
+        let lost_bytes = if self.has(DATA) { hole.bytes() } else { 0 };
+        cx.lost_bytes = cx.lost_bytes.saturating_add(lost_bytes);
+    }
+
+    /// The packets that a run of lost bytes was, by the sizes of segments so far.
+    fn run(&self, bytes: u32, sums: &Sums) -> Run {
+        let largest = match self.segments >= SEGMENTS_KNOWN {
+            true => self.largest_bytes,
+            false => self.largest_bytes.max(sums.largest_bytes()).max(SEGMENT_BYTES),
+        };
+        let sum = self.bytes as f64 + SEGMENTS_PRIOR * sums.mean_bytes();
+        let mean = (sum / (f64::from(self.segments) + SEGMENTS_PRIOR)).max(1.0);
+        let least = f64::from(bytes.div_ceil(largest.max(1)).max(1));
+        Run { bytes: bytes.into(), least, by_mean: f64::from(bytes) / mean }
+    }
+
+    /// Ends the direction: what both ends have named and did not come is lost.
+    pub(super) fn finish(&mut self, cx: &mut Context) -> Ended {
+        self.end_holes(cx);
+        let has_data = self.segments > 0 || !self.is_settled() && self.top != self.base;
+        let is_beyond = self.is_settled() && self.has(BEYOND);
+        if is_beyond {
+            self.finish_beyond(cx);
+        }
+        let unacked = ahead(self.top, self.acked).max(0) as u64;
+        let unknown = (u64::from(self.segments) * unacked).div_ceil(self.bytes.max(1));
+        let segments = match self.has(ACK_SEEN) {
+            true if self.is_settled() && !self.has(STALE) => u64::from(self.segments).saturating_sub(unknown),
+            true => u64::from(self.acked_segments),
+            false => 0,
+        };
+        // Of bytes that were sent twice the loss of one copy is not seen: they are no evidence. Where it is
+        // more than a fifth, the capture has two copies, and the loss of both would be seen.
+        let repeated = u64::from(self.repeated_segments);
+        let has_copies = segments > 0 && repeated > segments / 4;
+        let segments = if has_copies { segments } else { segments.saturating_sub(repeated) };
+        let is_bare = self.has(LOST) && !self.has(DATA);
+        let is_complete = self.has(SYN_SEEN) && self.has(FIN_SEEN) && !self.has(LEAPT);
+        let missed = self.fin.wrapping_sub(self.base).wrapping_sub(self.bytes as u32);
+        Ended {
+            segments: if is_bare { 0 } else { segments },
+            has_evidence: !is_bare && (segments > 0 || self.has(LOST)),
+            is_bare,
+            is_one_sided: has_data && !self.has(ACK_SEEN) || is_beyond && !self.has(SENT),
+            is_midstream: self.is_started() && !self.has(SYN_SEEN),
+            has_copies,
+            captured: self.segments.into(),
+            bytes: self.bytes,
+            missed_bytes: is_complete.then_some(if missed > 1 << 31 { 0 } else { missed }),
+        }
+    }
+
+    /// Declares the end lost as far as the sender has named it too; one number is a FIN, or a byte.
+    fn finish_beyond(&mut self, cx: &mut Context) {
+        let missing = ahead(self.acked, self.top).max(0) as u32;
+        let named = if self.has(NAMED) { ahead(self.named, self.top).max(0) as u32 } else { 0 };
+        let proven = missing.min(named);
+        match proven {
+            0 => {}
+            1 => cx.sums.fins_unseen += 1,
+            _ => {
+                let end = self.top.wrapping_add(proven);
+                let hole = Hole::new(self.top, end).at(self.beyond_place, self.top_ns, self.since_ns);
+                self.lose(&hole, cx);
+            }
+        }
+        // A byte that the receiver alone has named is a FIN like any other.
+        cx.sums.undecided_bytes += u64::from(if missing - proven > 1 { missing - proven } else { 0 });
+    }
+
+    /// Ends the direction; its evidence is set aside.
+    pub(super) fn discard(&mut self, cx: &mut Context) {
+        while cx.holes.pop(&mut self.holes).is_some() {}
+    }
+}

@@ -1,0 +1,408 @@
+//! Capture loss from the evidence of TCP: a receiver acknowledged bytes that the capture lacks.
+//!
+//! | module | task |
+//! |---|---|
+//! | `table` | connections by address and port |
+//! | `direction` | one direction: sequence numbers, holes, acknowledgments |
+//! | `holes` | the holes of all directions |
+//! | `sums`, `cells` | counters, over time and over the order of segments |
+//! | `estimate` | the share of lost packets with an interval |
+//! | `report` | all of it as plain data |
+//!
+//! No byte of a stream is kept. Memory has limits (68 MiB); nothing is allocated for a packet of a known connection.
+//! A loss has two witnesses, the sender and the receiver: see `direction`. Bytes that came late filled a hole of the
+//! network. Set aside is what proves nothing: directions without acknowledgments, or without any data, bytes from
+//! before the capture, bytes cut by the snaplen, connections with fragments.
+
+mod cells;
+mod direction;
+mod estimate;
+mod holes;
+mod report;
+mod sums;
+mod table;
+
+pub use report::{FlowLoss, InterfaceLoss, Interval, LossReport};
+
+use crate::event::Sender;
+use crate::key::Key;
+use direction::{Context, Direction, Ended, SYN_SEEN};
+use holes::Holes;
+use quaff_wire::flow::{FlowPacket, NoFlow, TcpFields};
+use quaff_wire::net::TCP;
+use sums::{SEGMENT_BYTES, Sums};
+use table::{Connection, Table};
+
+const SYN: u8 = 2;
+const RST: u8 = 4;
+const ACK: u8 = 16;
+
+/// Time by which the packets of a connection may be out of order.
+const DISORDER_NS: u64 = 1_000_000_000;
+/// Most connections that a report lists.
+const WORST_MAX: usize = 16;
+/// Longest payload that is believed.
+const PAYLOAD_BYTES_MAX: u32 = 1 << 20;
+/// Packets that are read before the first of them is taken: the processor loads their connections side by side.
+const BATCH: usize = 32;
+
+/// A TCP segment as far as it is evidence.
+#[derive(Debug, Clone, Copy)]
+struct Segment {
+    sequence: u32,
+    acknowledgment: u32,
+    flags: u8,
+    /// Of its payload, on the wire.
+    bytes: u32,
+    time_ns: u64,
+    origin: Origin,
+}
+
+/// The origin of a packet.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Origin {
+    /// The number of its interface.
+    interface: u16,
+    /// It is a copy of a packet that came before.
+    is_copy: bool,
+}
+
+/// A packet of a connection, read and not yet taken.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Read {
+    key: Key,
+    hash: u32,
+    sender: Sender,
+    time_ns: u64,
+    evidence: Evidence,
+}
+
+/// The evidence of a packet.
+#[derive(Debug, Clone, Copy)]
+enum Evidence {
+    Segment {
+        segment: Segment,
+        /// Of its payload, cut by the snaplen.
+        snapped_bytes: u32,
+    },
+    /// Its receiver drops it.
+    None,
+    /// A fragment, or a header that was cut: evidence of its connection would mislead.
+    SetAside,
+}
+
+/// Collects the evidence of a capture, packet by packet.
+#[derive(Debug)]
+pub struct LossMeter {
+    batch: Vec<Read>,
+    table: Table,
+    holes: Holes,
+    sums: Sums,
+    /// The counters of connections that have ended.
+    ended: LossReport,
+    /// Directions with evidence, and connections whose only evidence is that of directions without data.
+    directions: u64,
+    bare_flows: u64,
+}
+
+impl LossMeter {
+    /// A meter without packets. `secret` keys the hash of its table: random, and unknown to the senders of packets.
+    pub fn new(secret: u64) -> Self {
+        Self {
+            batch: Vec::with_capacity(BATCH),
+            table: Table::new(secret),
+            holes: Holes::default(),
+            sums: Sums::default(),
+            ended: LossReport::default(),
+            directions: 0,
+            bare_flows: 0,
+        }
+    }
+
+    /// Takes a packet of link type `linktype`, of which `bytes` were captured and that had `wire_bytes`.
+    #[inline]
+    pub fn packet(&mut self, bytes: &[u8], wire_bytes: u32, linktype: u16, time_ns: u64) {
+        match FlowPacket::read(bytes, wire_bytes, linktype) {
+            Ok(packet) => {
+                let read = self.read(&packet, bytes, time_ns, 0);
+                read.into_iter().for_each(|read| self.push(read, false));
+            }
+            Err(NoFlow::NotIp | NoFlow::Truncated) => {}
+        }
+    }
+
+    /// Reads a packet of an interface, whose headers were read from `bytes`; `None` if it is of no connection.
+    #[inline]
+    pub(crate) fn read(
+        &self,
+        packet: &FlowPacket,
+        bytes: &[u8],
+        time_ns: u64,
+        interface: u16,
+    ) -> Option<Read> {
+        if packet.protocol != TCP || packet.is_later_fragment() {
+            return None;
+        }
+        let (key, sender) = Key::of(packet);
+        let hash = self.table.hash(&key);
+        self.table.prefetch_line(hash);
+        let origin = Origin { interface, is_copy: false };
+        Some(Read { key, hash, sender, time_ns, evidence: Evidence::of(packet, bytes, time_ns, origin) })
+    }
+
+    /// Takes a packet that was read, with those that follow; `is_copy` says that it came before.
+    #[inline]
+    pub(crate) fn push(&mut self, mut read: Read, is_copy: bool) {
+        if let Evidence::Segment { segment, .. } = &mut read.evidence {
+            segment.origin.is_copy = is_copy;
+        }
+        self.batch.push(read);
+        if self.batch.len() == BATCH {
+            self.take_batch();
+        }
+    }
+
+    /// Returns the data segments so far whose loss would be seen, and the lost packets: an estimate.
+    pub fn so_far(&self) -> [u64; 2] {
+        self.sums.so_far()
+    }
+
+    /// Notes drops that the file records at a packet.
+    pub fn note_drops(&mut self, time_ns: u64, drops: u64, interface: u16) {
+        self.take_batch();
+        self.sums.note_drops(time_ns, drops, interface);
+    }
+
+    /// Notes numbers of packets that are missing at a time; negative if late ones came.
+    pub fn note_numbers(&mut self, time_ns: u64, lost: i64) {
+        self.sums.note_numbers(time_ns, lost);
+    }
+
+    /// Takes the packets that were read, in their order.
+    fn take_batch(&mut self) {
+        for read in &self.batch {
+            self.table.prefetch(read.hash);
+        }
+        let mut batch = std::mem::take(&mut self.batch);
+        batch.iter().for_each(|read| self.take(read));
+        batch.clear();
+        self.batch = batch;
+    }
+
+    #[inline]
+    fn take(&mut self, read: &Read) {
+        let Read { key, hash, sender, time_ns, evidence } = read;
+        let place = match self.table.find(key, *hash) {
+            Some(place) => place,
+            None => self.begin(*key, *time_ns),
+        };
+        let connection = self.table.get_mut(place);
+        let is_disordered = connection.last_ns > time_ns.saturating_add(DISORDER_NS);
+        connection.last_ns = connection.last_ns.max(*time_ns);
+        match evidence {
+            Evidence::Segment { segment, snapped_bytes } if !is_disordered => {
+                self.ended.snapped_bytes += u64::from(*snapped_bytes);
+                self.segment(place, sender.index(), segment);
+            }
+            Evidence::None if !is_disordered => {}
+            _ => connection.is_set_aside = true,
+        }
+    }
+
+    /// Begins a connection, and ends those whose time is over.
+    #[cold]
+    fn begin(&mut self, key: Key, time_ns: u64) -> u32 {
+        let (leaving, is_full) = self.table.leaving(time_ns);
+        self.ended.evicted += u64::from(is_full);
+        leaving.into_iter().flatten().for_each(|place| {
+            self.end(place);
+            self.table.remove(place);
+        });
+        self.table.insert(Connection { key, last_ns: time_ns, is_used: true, ..Connection::default() })
+    }
+
+    fn segment(&mut self, place: u32, sender: usize, segment: &Segment) {
+        if !self.is_of_connection(place, sender, segment) {
+            self.end(place);
+            let key = self.table.get(place).key;
+            let last_ns = segment.time_ns;
+            *self.table.get_mut(place) = Connection { key, last_ns, is_used: true, ..Connection::default() };
+        }
+        let connection = self.table.get_mut(place);
+        if connection.is_set_aside {
+            return;
+        }
+        if segment.flags & RST != 0 {
+            // Its numbers are those of what it answers, or made up.
+            connection.is_reset = true;
+            return;
+        }
+        let cx = &mut Context::new(&mut self.holes, &mut self.sums, segment.time_ns);
+        cx.is_copy = segment.origin.is_copy;
+        connection.take(sender, segment, cx);
+        connection.lost_bytes = connection.lost_bytes.saturating_add(cx.lost_bytes);
+    }
+
+    /// Returns false for a SYN of another connection with the same ends, or for data after the end of this one.
+    #[inline]
+    fn is_of_connection(&self, place: u32, sender: usize, segment: &Segment) -> bool {
+        let connection = self.table.get(place);
+        let own = &connection.directions[sender];
+        match segment.flags & (SYN | RST) {
+            SYN => !own.is_started() || own.begins_at(segment.sequence.wrapping_add(1)),
+            0 => !own.is_after_end(segment.sequence, segment.bytes, connection.is_reset),
+            _ => true,
+        }
+    }
+
+    /// Ends a connection, which stays in the table.
+    fn end(&mut self, place: u32) {
+        let connection = self.table.get_mut(place);
+        let cx = &mut Context::new(&mut self.holes, &mut self.sums, connection.last_ns);
+        let ended = &mut self.ended;
+        ended.flows += 1;
+        if connection.is_set_aside {
+            ended.set_aside += 1;
+            connection.directions.iter_mut().for_each(|direction| direction.discard(cx));
+            return;
+        }
+        let both = connection.directions.each_mut().map(|direction| direction.finish(cx));
+        let has_evidence = both.iter().any(|one| one.has_evidence);
+        ended.flows_with_evidence += u64::from(has_evidence);
+        self.bare_flows += u64::from(!has_evidence && both.iter().any(|one| one.is_bare));
+        self.directions += both.iter().filter(|one| one.has_evidence).count() as u64;
+        both.iter().for_each(|one| ended.add(one));
+        let lost_bytes = connection.lost_bytes.saturating_add(cx.lost_bytes);
+        if lost_bytes > 0 {
+            ended.rank(flow_loss(&connection.key, &both, lost_bytes.into()));
+        }
+    }
+
+    /// Ends all connections, and returns the report.
+    pub fn finish(mut self) -> LossReport {
+        self.take_batch();
+        for place in 0..self.table.places() {
+            if self.table.get(place).is_used {
+                self.end(place);
+            }
+        }
+        let ended = self.ended;
+        let is_bare_lost = ended.bare * 2 <= self.directions;
+        let untracked_bytes = self.holes.untracked_bytes;
+        self.sums.undecided_bytes += untracked_bytes + self.holes.split_bytes;
+        let bare_flows = if is_bare_lost { self.bare_flows } else { 0 };
+        LossReport {
+            flows: ended.flows,
+            flows_with_evidence: ended.flows_with_evidence + bare_flows,
+            one_sided: ended.one_sided,
+            midstream: ended.midstream,
+            set_aside: ended.set_aside,
+            bare: if is_bare_lost { 0 } else { ended.bare },
+            copied: ended.copied,
+            evicted: ended.evicted,
+            snapped_bytes: ended.snapped_bytes,
+            untracked_bytes,
+            tcptrace_directions: ended.tcptrace_directions,
+            tcptrace_missed_bytes: ended.tcptrace_missed_bytes,
+            worst: ended.worst,
+            ..self.sums.report(ended.segments, is_bare_lost)
+        }
+    }
+}
+
+impl LossReport {
+    /// Adds a connection to the worst ones, if it is one of them.
+    fn rank(&mut self, flow: FlowLoss) {
+        let at = self.worst.partition_point(|other| other.lost_packets >= flow.lost_packets);
+        if at < WORST_MAX {
+            self.worst.truncate(WORST_MAX - 1);
+            self.worst.insert(at, flow);
+        }
+    }
+
+    fn add(&mut self, one: &Ended) {
+        self.segments += one.segments;
+        self.one_sided += u64::from(one.is_one_sided);
+        self.midstream += u64::from(one.is_midstream);
+        self.bare += u64::from(one.is_bare);
+        self.copied += u64::from(one.has_copies);
+        self.tcptrace_directions += u64::from(one.missed_bytes.is_some());
+        self.tcptrace_missed_bytes += u64::from(one.missed_bytes.unwrap_or(0));
+    }
+}
+
+impl Evidence {
+    #[inline]
+    fn of(packet: &FlowPacket, bytes: &[u8], time_ns: u64, origin: Origin) -> Self {
+        let Some(header) = packet.tcp(bytes).filter(|_| packet.fragment.is_none()) else {
+            return Self::SetAside;
+        };
+        let Some(segment) = segment(packet, &header, time_ns, origin) else { return Self::None };
+        if segment.bytes > PAYLOAD_BYTES_MAX {
+            return Self::SetAside;
+        }
+        let end = packet.ip_offset + packet.ip_bytes;
+        let snapped_bytes = end.saturating_sub(packet.end).min(segment.bytes);
+        Self::Segment { segment, snapped_bytes }
+    }
+}
+
+/// The losses of a connection that has ended.
+fn flow_loss(key: &Key, both: &[Ended; 2], lost_bytes: u64) -> FlowLoss {
+    let sum = |of: fn(&Ended) -> u64| both.iter().map(of).sum::<u64>();
+    let mean = sum(|one| one.bytes).checked_div(sum(|one| one.captured));
+    FlowLoss {
+        ends: key.ends(),
+        segments: sum(|one| one.segments),
+        lost_packets: lost_bytes.div_ceil(mean.unwrap_or(SEGMENT_BYTES.into()).max(1)),
+        lost_bytes,
+    }
+}
+
+/// The segment of a packet; `None` if its header makes no sense.
+#[inline]
+fn segment(packet: &FlowPacket, header: &TcpFields, time_ns: u64, origin: Origin) -> Option<Segment> {
+    let before = packet.transport - packet.ip_offset + header.header_bytes;
+    let bytes = packet.ip_bytes.checked_sub(before)?;
+    if header.header_bytes < 20 {
+        return None;
+    }
+    let TcpFields { sequence, acknowledgment, .. } = *header;
+    Some(Segment { sequence, acknowledgment, flags: packet.tcp_flags, bytes, time_ns, origin })
+}
+
+impl Connection {
+    /// Takes a segment of its own.
+    #[inline]
+    fn take(&mut self, sender: usize, segment: &Segment, cx: &mut Context) {
+        let is_syn = segment.flags & SYN != 0;
+        let is_ack = segment.flags & ACK != 0;
+        let is_established = self.is_established();
+        let [low, high] = &mut self.directions;
+        let (own, other) = if sender == 0 { (low, high) } else { (high, low) };
+        let sequence = segment.sequence.wrapping_add(u32::from(is_syn));
+        let is_client = own.has(SYN_SEEN) && !is_syn;
+        match own.is_started() {
+            true if is_syn => own.note_syn(),
+            true => {}
+            false if is_syn => own.begin(sequence, SYN_SEEN, segment.time_ns),
+            false => own.begin_midstream(sequence, segment.time_ns),
+        }
+        own.note_sent(segment.origin.interface);
+        // The answer to a SYN names its number, as does the first segment after it.
+        if is_ack && !other.is_started() && (is_syn || is_client) {
+            other.begin(segment.acknowledgment, 0, segment.time_ns);
+        }
+        if is_ack {
+            other.acknowledge(segment.acknowledgment, is_established, cx);
+        }
+        own.take(sequence, segment.bytes, segment.flags, cx);
+    }
+
+    /// Returns true where Zeek looks at acknowledgments: both SYNs were captured, and no end.
+    #[inline]
+    fn is_established(&self) -> bool {
+        let is_open = |direction: &Direction| direction.has(SYN_SEEN) && !direction.has_ended();
+        !self.is_reset && self.directions.iter().all(is_open)
+    }
+}

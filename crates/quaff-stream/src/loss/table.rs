@@ -1,0 +1,169 @@
+//! The connections of a meter by address and port, within a limit.
+//!
+//! No timer: each new connection looks at the next two of the table, and ends those that have been idle for long
+//! enough. In a full table the one of sixteen leaves that was idle longest.
+
+use super::direction::Direction;
+use crate::key::Key;
+use quaff_os::prefetch_value;
+use quaff_wire::flow::FlowIndex;
+
+/// Most connections: 64 MiB with the index.
+const CONNECTIONS_MAX: u32 = 1 << 18;
+/// Connections of a block, which never moves.
+const BLOCK: usize = 1 << 10;
+/// Time after which an idle connection ends, ns; and one that was closed.
+const IDLE_NS: u64 = 900_000_000_000;
+const CLOSED_NS: u64 = 10_000_000_000;
+/// Connections that a new one looks at, and those of a full table from which one leaves.
+const LOOKS: usize = 2;
+const LOOKS_FULL: usize = 16;
+
+/// A connection.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Connection {
+    pub(super) key: Key,
+    /// Time of its latest packet, ns since 1970.
+    pub(super) last_ns: u64,
+    /// The bytes that the lower end sent, and those of the higher one.
+    pub(super) directions: [Direction; 2],
+    /// Bytes declared lost, of directions with data.
+    pub(super) lost_bytes: u32,
+    pub(super) is_used: bool,
+    pub(super) is_reset: bool,
+    /// It has fragments, headers that were cut, or packets out of the order of time: its evidence would mislead.
+    pub(super) is_set_aside: bool,
+}
+
+const _: () = assert!(size_of::<Connection>() <= 232);
+
+/// The connections.
+#[derive(Debug, Default)]
+pub(super) struct Table {
+    index: FlowIndex,
+    blocks: Vec<Vec<Connection>>,
+    free: Vec<u32>,
+    cursor: u32,
+    secret: u64,
+}
+
+impl Connection {
+    fn is_idle(&self, now_ns: u64) -> bool {
+        let is_closed = self.is_reset || self.directions.iter().all(Direction::has_ended);
+        let wait_ns = if is_closed { CLOSED_NS } else { IDLE_NS };
+        now_ns.saturating_sub(self.last_ns) > wait_ns
+    }
+}
+
+impl Table {
+    /// An empty table. `secret` keys its hash: random, and unknown to the senders of packets.
+    pub(super) fn new(secret: u64) -> Self {
+        Self { secret, ..Self::default() }
+    }
+
+    #[inline]
+    pub(super) fn get(&self, place: u32) -> &Connection {
+        &self.blocks[place as usize / BLOCK][place as usize % BLOCK]
+    }
+
+    #[inline]
+    pub(super) fn get_mut(&mut self, place: u32) -> &mut Connection {
+        &mut self.blocks[place as usize / BLOCK][place as usize % BLOCK]
+    }
+
+    #[inline]
+    pub(super) fn hash(&self, key: &Key) -> u32 {
+        key.hash(self.secret)
+    }
+
+    /// The connection with this key, whose hash is `hash`.
+    #[inline]
+    pub(super) fn find(&self, key: &Key, hash: u32) -> Option<u32> {
+        self.index.find(hash, |place| self.get(place).key == *key)
+    }
+
+    /// Has the processor load the line of the index for this hash.
+    #[inline]
+    pub(super) fn prefetch_line(&self, hash: u32) {
+        prefetch_value(self.index.line(hash));
+    }
+
+    /// Has the processor load the connection that likely has this hash.
+    #[inline]
+    pub(super) fn prefetch(&self, hash: u32) {
+        let place = self.index.first(hash);
+        if place != FlowIndex::NONE {
+            prefetch_value(self.get(place));
+        }
+    }
+
+    /// Places that were ever used.
+    pub(super) fn places(&self) -> u32 {
+        let whole = self.blocks.len().saturating_sub(1) * BLOCK;
+        (whole + self.blocks.last().map_or(0, Vec::len)) as u32
+    }
+
+    /// The next connections of the table that have been idle for long enough; in a full one the one that must leave,
+    /// and true.
+    pub(super) fn leaving(&mut self, now_ns: u64) -> ([Option<u32>; LOOKS], bool) {
+        let places = self.places();
+        let mut leaving = [None; LOOKS];
+        if places == 0 {
+            return (leaving, false);
+        }
+        for slot in &mut leaving {
+            let place = self.step(places);
+            *slot = Some(place).filter(|place| self.get(*place).is_used && self.get(*place).is_idle(now_ns));
+        }
+        // The next connections to look at: the processor loads them meanwhile.
+        (1..=LOOKS as u32).for_each(|ahead| prefetch_value(self.get((self.cursor + ahead) % places)));
+        if places < CONNECTIONS_MAX || !self.free.is_empty() || leaving.iter().any(Option::is_some) {
+            // Both looks may have met the same connection.
+            let [one, other] = leaving;
+            return ([one, other.filter(|_| other != one)], false);
+        }
+        let looked: [u32; LOOKS_FULL] = std::array::from_fn(|_| self.step(places));
+        leaving[0] = looked.into_iter().min_by_key(|place| self.get(*place).last_ns);
+        (leaving, true)
+    }
+
+    fn step(&mut self, places: u32) -> u32 {
+        self.cursor = if self.cursor + 1 < places { self.cursor + 1 } else { 0 };
+        self.cursor
+    }
+
+    /// Adds a connection; there is room after [`Self::leaving`].
+    pub(super) fn insert(&mut self, connection: Connection) -> u32 {
+        let hash = connection.key.hash(self.secret);
+        let place = match self.free.pop() {
+            Some(place) => {
+                *self.get_mut(place) = connection;
+                place
+            }
+            None => self.push(connection),
+        };
+        self.index.insert(hash, place);
+        place
+    }
+
+    fn push(&mut self, connection: Connection) -> u32 {
+        let place = self.places();
+        match self.blocks.last_mut().filter(|block| block.len() < BLOCK) {
+            Some(block) => block.push(connection),
+            None => {
+                let mut block = Vec::with_capacity(BLOCK);
+                block.push(connection);
+                self.blocks.push(block);
+            }
+        }
+        place
+    }
+
+    /// Removes a connection.
+    pub(super) fn remove(&mut self, place: u32) {
+        let hash = self.get(place).key.hash(self.secret);
+        self.index.remove(hash, place);
+        *self.get_mut(place) = Connection::default();
+        self.free.push(place);
+    }
+}

@@ -1,0 +1,121 @@
+//! Packets that a capture has twice because a mirror port, or a second tap, saw them twice.
+//!
+//! A copy has the length of the first and its bytes from the IP header on, 96 of them, but for TTL and header checksum,
+//! and comes within 1 ms: the checksum of TCP or UDP covers the others. At another place (interface, VLAN, MAC
+//! addresses or TTL differ) that is enough. At the same place it is one if its IPv4 header has an identification: a
+//! sender gives what it sends again another one.
+
+use quaff_os::prefetch_value;
+use quaff_wire::fingerprint;
+use quaff_wire::flow::{FlowPacket, mix};
+use quaff_wire::net::TCP;
+use serde::Serialize;
+
+/// Sets of the table, a power of two; a set has two packets. 384 KiB.
+const SETS: usize = 1 << 13;
+/// Bytes of a datagram that are compared.
+const BYTES_MAX: usize = 96;
+/// Time between a packet and its copy, ns.
+const WINDOW_NS: u64 = 1_000_000;
+
+/// Copies of packets.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct CopyReport {
+    /// Copies that came by another interface, VLAN, MAC address or TTL.
+    pub elsewhere: u64,
+    /// Copies at the same place: TCP over IPv4 with an identification.
+    pub same_place: u64,
+    /// Packets that left the full table before the time was over: their copies were not recognised.
+    pub unchecked: u64,
+}
+
+/// A packet.
+#[derive(Debug, Clone, Copy, Default)]
+struct Seen {
+    /// Of its bytes; 0 for none.
+    hash: u64,
+    time_ns: u64,
+    /// Of its interface, VLAN, MAC addresses and TTL.
+    place: u32,
+}
+
+/// A packet by which its copies are known.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Digest {
+    seen: Seen,
+    /// TCP over IPv4 with an identification.
+    is_identified: bool,
+}
+
+/// The packets of the last millisecond.
+#[derive(Debug, Default)]
+pub(super) struct Copies {
+    sets: Vec<[Seen; 2]>,
+    secret: u64,
+    pub(super) report: CopyReport,
+}
+
+impl Copies {
+    pub(super) fn new(secret: u64) -> Self {
+        Self { sets: vec![[Seen::default(); 2]; SETS], secret, report: CopyReport::default() }
+    }
+
+    /// Reads a packet; `None` if no byte of it was captured.
+    #[inline]
+    pub(super) fn read(
+        &self,
+        packet: &FlowPacket,
+        bytes: &[u8],
+        time_ns: u64,
+        interface: u16,
+    ) -> Option<Digest> {
+        let datagram = bytes.get(packet.ip_offset as usize..packet.end as usize)?;
+        let head = &datagram[..datagram.len().min(BYTES_MAX)];
+        let hash = mix(fingerprint::packet(head, self.secret), datagram.len() as u64) | 1;
+        let seen = Seen { hash, time_ns, place: place(packet, bytes, interface) };
+        self.sets[set_of(hash)].iter().for_each(prefetch_value);
+        Some(Digest { seen, is_identified: packet.protocol == TCP && has_identification(datagram) })
+    }
+
+    /// Returns true for a copy.
+    #[inline]
+    pub(super) fn is_copy(&mut self, digest: &Digest) -> bool {
+        let Seen { hash, time_ns, place } = digest.seen;
+        let set = &mut self.sets[set_of(hash)];
+        let is_same = |seen: &Seen| seen.hash == hash && time_ns.abs_diff(seen.time_ns) <= WINDOW_NS;
+        if let Some(first) = set.iter().find(|seen| is_same(seen)) {
+            let is_elsewhere = first.place != place;
+            let is_copy = is_elsewhere || digest.is_identified;
+            let count = if is_elsewhere { &mut self.report.elsewhere } else { &mut self.report.same_place };
+            *count += u64::from(is_copy);
+            return is_copy;
+        }
+        let oldest = usize::from(set[1].time_ns < set[0].time_ns);
+        let is_young = set[oldest].hash != 0 && time_ns.saturating_sub(set[oldest].time_ns) <= WINDOW_NS;
+        self.report.unchecked += u64::from(is_young);
+        set[oldest] = digest.seen;
+        false
+    }
+}
+
+/// The set of a hash.
+#[inline]
+fn set_of(hash: u64) -> usize {
+    (hash >> 32) as usize % SETS
+}
+
+/// A hash of where the packet was seen.
+#[inline]
+fn place(packet: &FlowPacket, bytes: &[u8], interface: u16) -> u32 {
+    let word = |at: usize| {
+        bytes.get(at..at + 8).and_then(<[u8]>::first_chunk).map_or(0, |word| u64::from_le_bytes(*word))
+    };
+    // MAC addresses and tags; of other links their header.
+    let link = (0..packet.ip_offset as usize / 8).fold(0, |sum, at| mix(sum, word(at * 8)));
+    let marks = u64::from(packet.ttl) << 32 | u64::from(packet.vlan) << 16 | u64::from(interface);
+    mix(link, marks) as u32
+}
+
+fn has_identification(datagram: &[u8]) -> bool {
+    datagram.first().is_some_and(|first| first >> 4 == 4) && datagram.get(4..6) != Some(&[0, 0])
+}

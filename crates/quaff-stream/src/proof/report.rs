@@ -1,0 +1,83 @@
+//! The evidence of a capture besides its TCP, as plain data.
+
+use super::copies::CopyReport;
+use super::counter::Totals;
+use crate::loss::LossReport;
+use serde::Serialize;
+
+/// The evidence of a capture.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct ProofReport {
+    pub tcp: LossReport,
+    pub numbers: Numbers,
+    pub copies: CopyReport,
+}
+
+/// Numbers that senders give their packets.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct Numbers {
+    /// GRE sequence numbers of ERSPAN, which counts the packets of a mirror session.
+    pub erspan: NumberReport,
+    /// Those of other GRE tunnels (RFC 2890).
+    pub gre: NumberReport,
+    /// RTP (RFC 3550).
+    pub rtp: NumberReport,
+    /// IPv4 identifications of pairs of hosts whose sender counts by one. They prove nothing alone.
+    pub ip_id: NumberReport,
+    /// Datagrams of UDP port 443 that may be QUIC: its numbers are encrypted (RFC 9001, section 5.4).
+    pub quic_packets: u64,
+}
+
+/// The numbers of one kind.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct NumberReport {
+    /// Senders whose numbers run as those of a counter do.
+    pub sources: u64,
+    /// Their packets, each once.
+    pub packets: u64,
+    pub lost: u64,
+    /// `lost / (packets + lost)`; `None` without sources.
+    pub ratio: Option<f64>,
+    /// Missing numbers after which too few came.
+    pub undecided: u64,
+    /// Packets whose number had come before, and packets that came late.
+    pub copies: u64,
+    pub late: u64,
+    /// Times that a sender has begun anew.
+    pub restarts: u64,
+    /// Senders whose numbers do not run: two counters, or one that others share.
+    pub set_aside: u64,
+    /// Senders that left a full table early.
+    pub evicted: u64,
+    /// Times before the first loss and after the last one, ns since 1970.
+    pub first_loss_ns: Option<u64>,
+    pub last_loss_ns: Option<u64>,
+}
+
+impl NumberReport {
+    pub(super) fn new(totals: &Totals, evicted: u64) -> Self {
+        let all = totals.packets + totals.lost;
+        let is_lossy = totals.lost > 0;
+        Self {
+            sources: totals.sources,
+            packets: totals.packets,
+            lost: totals.lost,
+            ratio: (all > 0).then(|| totals.lost as f64 / all as f64),
+            undecided: totals.undecided,
+            copies: totals.copies,
+            late: totals.late,
+            restarts: totals.restarts,
+            set_aside: totals.set_aside,
+            evicted,
+            first_loss_ns: totals.first_ns.filter(|_| is_lossy),
+            last_loss_ns: totals.last_ns.filter(|_| is_lossy),
+        }
+    }
+}
+
+impl Numbers {
+    /// Senders whose missing numbers are packets that someone has lost; hosts that count are no witnesses.
+    pub fn sources(&self) -> u64 {
+        self.erspan.sources + self.gre.sources + self.rtp.sources
+    }
+}

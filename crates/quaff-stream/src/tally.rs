@@ -1,0 +1,134 @@
+//! The counters of a lane: the fate of each byte, with an identity, and events that a reader may ask about.
+
+use crate::event::{Cap, GapCause};
+
+/// Bytes of TCP payload by their fate, and counters of what was seen. Each byte is in exactly one term.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct StreamTally {
+    /// Bytes of payload that came, as captured.
+    pub seen_bytes: u64,
+    /// Passed to the reader.
+    pub delivered_bytes: u64,
+    /// At an offset of which the same byte is held, or one was delivered.
+    pub duplicate_bytes: u64,
+    /// Of two different bytes at one offset, the one that lost.
+    pub overlapped_bytes: u64,
+    /// In a gap that had been declared: see [`crate::Event::Gap`].
+    pub late_bytes: u64,
+    /// Before the first segment that was seen, or of an attempt to connect that was abandoned.
+    pub before_start_bytes: u64,
+    /// At or after the cut-off.
+    pub beyond_cutoff_bytes: u64,
+    /// Outside of the window that the receiver advertised, and segments that no receiver takes.
+    pub out_of_window_bytes: u64,
+    /// After FIN, or after a reset.
+    pub after_end_bytes: u64,
+    /// Dropped because of a cap, by [`Cap`].
+    pub capped_bytes: [u64; Cap::COUNT],
+    /// Held now.
+    pub held_bytes: u64,
+
+    pub segments: u64,
+    /// Bytes that came after later ones, before their hole was declared: a retransmission, or another order.
+    pub filled_bytes: u64,
+    /// Bytes of gaps, by [`GapCause`]. Snapped ones are missing in the capture alone.
+    pub gap_bytes: [u64; GapCause::COUNT],
+    pub gaps: [u64; GapCause::COUNT],
+    /// Times that a cap was hit, by [`Cap`].
+    pub cap_hits: [u64; Cap::COUNT],
+    /// Overlaps with different bytes.
+    pub differences: u64,
+    /// Segments just before the next byte, with at most one byte.
+    pub keep_alives: u64,
+    /// Single bytes sent into a window of zero.
+    pub window_probes: u64,
+    /// Resets that the receiver does not accept.
+    pub resets_ignored: u64,
+    /// SYNs with another sequence number in a connection that is established.
+    pub syns_ignored: u64,
+    /// FINs before the next byte, or outside of the window.
+    pub fins_ignored: u64,
+    /// Streams that were acknowledged by one more than their bytes: their FIN was not captured.
+    pub fins_unseen: u64,
+    /// Acknowledgments of data that no sender could have sent.
+    pub acks_ignored: u64,
+    /// Urgent bytes that were taken out of their stream.
+    pub urgent_bytes: u64,
+    /// Streams whose first segment was not a SYN.
+    pub midstream_starts: u64,
+}
+
+impl StreamTally {
+    /// The bytes whose fate is known.
+    fn accounted_bytes(&self) -> u64 {
+        self.delivered_bytes
+            + self.duplicate_bytes
+            + self.overlapped_bytes
+            + self.late_bytes
+            + self.before_start_bytes
+            + self.beyond_cutoff_bytes
+            + self.out_of_window_bytes
+            + self.after_end_bytes
+            + self.capped_bytes.iter().sum::<u64>()
+            + self.held_bytes
+    }
+
+    /// Returns true if each byte that came has a fate.
+    pub fn is_balanced(&self) -> bool {
+        self.seen_bytes == self.accounted_bytes()
+    }
+}
+
+/// Bytes of IP payload in fragments by their fate. Each byte is in exactly one term.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct FragmentTally {
+    /// Bytes of payload that came in fragments, as captured.
+    pub seen_bytes: u64,
+    /// In datagrams that were put together.
+    pub whole_bytes: u64,
+    /// At an offset of which the same byte is held.
+    pub duplicate_bytes: u64,
+    /// Of two different bytes at one offset, the one that lost.
+    pub overlapped_bytes: u64,
+    /// In fragments that no receiver takes: empty, snapped, over the limit, or past the end of their datagram.
+    pub refused_bytes: u64,
+    /// In datagrams that an overlap killed.
+    pub killed_bytes: u64,
+    /// In datagrams whose time was over.
+    pub expired_bytes: u64,
+    /// In datagrams that had to leave for younger ones, or that no memory was left for.
+    pub capped_bytes: u64,
+    /// Held now.
+    pub held_bytes: u64,
+
+    pub fragments: u64,
+    pub wholes: u64,
+    pub expired: u64,
+    pub killed: u64,
+    pub capped: u64,
+    /// Overlaps with different bytes.
+    pub differences: u64,
+    /// First fragments too short for the ports and flags of their protocol (RFC 1858).
+    pub tiny: u64,
+    /// Fragments of TCP at offset 8, which could replace flags (RFC 1858, RFC 3128).
+    pub tcp_at_eight: u64,
+    /// Fragments that would end after 65,535 bytes.
+    pub oversized: u64,
+    /// Fragments that contradict the end of their datagram.
+    pub end_conflicts: u64,
+}
+
+impl FragmentTally {
+    /// Returns true if each byte that came has a fate.
+    pub fn is_balanced(&self) -> bool {
+        let accounted = self.whole_bytes
+            + self.duplicate_bytes
+            + self.overlapped_bytes
+            + self.refused_bytes
+            + self.killed_bytes
+            + self.expired_bytes
+            + self.capped_bytes
+            + self.held_bytes;
+        self.seen_bytes == accounted
+    }
+}

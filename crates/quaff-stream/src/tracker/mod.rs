@@ -1,0 +1,613 @@
+//! Packets become connections: finds the connection of each segment, also of fragmented ones, and ends those that are
+//! over.
+//!
+//! | module | task |
+//! |---|---|
+//! | `table` | connections by key, and by the time of their last packets |
+//! | `tally` | packets and connections by their fate |
+//!
+//! Time is that of the packets. A connection ends when it is idle, a while after both its directions have ended, when
+//! another one begins between the same ends, and, the one that was idle longest, when the table is full.
+
+mod table;
+mod tally;
+
+pub use crate::key::{Ends, sorted};
+pub use tally::{CloseReason, TrackTally};
+
+use crate::conversation::{Conversation, Outcome, StreamLane};
+use crate::event::{Event, Segment, Sender, StreamSink};
+use crate::fragment::{DatagramKey, Defragmenter, FragmentEvent, FragmentPacket, FragmentPlan, FragmentSink};
+use crate::key::{Key, ends_of};
+use crate::plan::StreamPlan;
+use crate::policy::PolicyMap;
+use crate::tally::{FragmentTally, StreamTally};
+use quaff_wire::flow::{FlowPacket, NoFlow};
+use quaff_wire::net::TCP;
+use std::collections::VecDeque;
+use table::{Attempt, State, Table, Tracked};
+
+const SYN: u8 = 2;
+const RST: u8 = 4;
+const ACK: u8 = 16;
+/// Bytes of a TCP header without options.
+const TCP_BYTES: u32 = 20;
+/// Entries of connections that have ended, and that may stay among those that wait.
+const DUE_SPARE: usize = 1024;
+/// Entries between the connection whose holes are skipped and the one that the processor loads meanwhile.
+const DUE_AHEAD: usize = 4;
+
+/// The limits and rules of a [`Tracker`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct TrackPlan {
+    pub stream: StreamPlan,
+    pub fragment: FragmentPlan,
+    /// Policies by the receiver's address.
+    pub policies: PolicyMap,
+    /// Most connections at a time: 240 bytes each, and 200 for each direction that has had a hole.
+    pub connections_max: u32,
+    /// Time without a packet after which a connection ends, ns.
+    pub idle_ns: u64,
+    /// The same once both directions have ended, ns: late packets are still its own.
+    pub closed_ns: u64,
+    /// Take the packets between these ends only.
+    pub only: Option<Ends>,
+}
+
+impl Default for TrackPlan {
+    /// For files, which can wait: a hole waits for as long as a sender repeats at most (120 s, Linux), an acknowledged
+    /// one for what queues and interfaces may be apart, a connection that has ended for as long as its ports may not be
+    /// used again (60 s, Linux), and an idle one for as long as a NAT must know it (RFC 5382).
+    fn default() -> Self {
+        Self {
+            stream: StreamPlan {
+                hole_wait_ns: 120_000_000_000,
+                ack_wait_ns: 1_000_000_000,
+                ..StreamPlan::default()
+            },
+            fragment: FragmentPlan::default(),
+            policies: PolicyMap::default(),
+            connections_max: 1 << 18,
+            idle_ns: 124 * 60 * 1_000_000_000,
+            closed_ns: 60_000_000_000,
+            only: None,
+        }
+    }
+}
+
+/// One packet.
+#[derive(Debug, Clone, Copy)]
+pub struct TrackPacket<'a> {
+    /// The captured bytes, from the link header.
+    pub bytes: &'a [u8],
+    /// Bytes on the wire.
+    pub wire_bytes: u32,
+    /// LINKTYPE of the bytes.
+    pub linktype: u16,
+    /// ns since 1970.
+    pub time_ns: u64,
+}
+
+/// A connection at its begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Opened {
+    /// By first packet, from 1 on.
+    pub number: u64,
+    /// A and B.
+    pub ends: Ends,
+    /// The host that opened it, as far as its first segment shows: the sender, but for the answer to a SYN.
+    pub client: Sender,
+    /// ns since 1970.
+    pub first_ns: u64,
+}
+
+/// A connection at its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Closed {
+    /// The host that opened it, if its SYN or the answer was captured.
+    pub client: Option<Sender>,
+    /// Whose SYN was captured: A's, B's.
+    pub syns: [bool; 2],
+    /// Time of its last packet, ns since 1970.
+    pub last_ns: u64,
+    pub reason: CloseReason,
+}
+
+/// The reader of connections. `place` is that of a connection while it lasts, a number below
+/// [`TrackPlan::connections_max`].
+pub trait ConnectionSink {
+    /// A connection begins.
+    fn begin(&mut self, place: u32, opened: &Opened);
+
+    /// A segment of the connection came; its events follow.
+    #[inline]
+    fn segment(&mut self, _place: u32, _sender: Sender) {}
+
+    /// Receives the next event of the bytes that `sender` sent, which a packet of this time caused.
+    fn event(&mut self, place: u32, sender: Sender, time_ns: u64, event: Event);
+
+    /// A connection ends, after the last event of both directions.
+    fn end(&mut self, place: u32, closed: &Closed);
+}
+
+/// Passes the events of a connection on.
+struct Passing<'a, S: ?Sized> {
+    place: u32,
+    time_ns: u64,
+    sink: &'a mut S,
+}
+
+impl<S: ConnectionSink + ?Sized> StreamSink for Passing<'_, S> {
+    #[inline]
+    fn event(&mut self, sender: Sender, event: Event) {
+        self.sink.event(self.place, sender, self.time_ns, event);
+    }
+}
+
+/// The datagram that a fragment has completed.
+#[derive(Debug, Default)]
+struct Whole {
+    protocol: Option<u8>,
+    payload: Vec<u8>,
+}
+
+impl FragmentSink for Whole {
+    fn event(&mut self, _: &DatagramKey, event: FragmentEvent) {
+        if let FragmentEvent::Whole { protocol, payload, .. } = event {
+            self.protocol = Some(protocol);
+            self.payload.clear();
+            self.payload.extend_from_slice(payload);
+        }
+    }
+}
+
+/// A connection with bytes that wait.
+#[derive(Debug, Clone, Copy)]
+struct Due {
+    due_ns: u64,
+    /// The connection there has to have this number: otherwise it is another one.
+    place: u32,
+    number: u64,
+}
+
+/// The connections of a lane.
+#[derive(Debug)]
+pub struct Tracker {
+    plan: TrackPlan,
+    lane: StreamLane,
+    defragmenter: Defragmenter,
+    whole: Whole,
+    table: Table,
+    /// Connections with bytes that wait, by the time at which they have waited long enough. An entry may be stale.
+    due: VecDeque<Due>,
+    tally: TrackTally,
+    last_ns: u64,
+}
+
+impl Tracker {
+    /// A tracker without connections. `secret` keys the hash of its table: random, and unknown to senders.
+    pub fn new(plan: TrackPlan, secret: u64) -> Self {
+        Self {
+            lane: StreamLane::new(plan.stream, None),
+            defragmenter: Defragmenter::new(plan.fragment),
+            whole: Whole::default(),
+            table: Table::new(secret),
+            due: VecDeque::new(),
+            tally: TrackTally::default(),
+            last_ns: 0,
+            plan: TrackPlan { only: plan.only.map(sorted), ..plan },
+        }
+    }
+
+    /// Packets and connections.
+    pub fn tally(&self) -> &TrackTally {
+        &self.tally
+    }
+
+    /// Bytes of streams.
+    pub fn streams(&self) -> &StreamTally {
+        self.lane.tally()
+    }
+
+    /// Bytes of fragments.
+    pub fn fragments(&self) -> &FragmentTally {
+        self.defragmenter.tally()
+    }
+
+    /// Takes a packet.
+    #[inline]
+    pub fn packet<S: ConnectionSink + ?Sized>(&mut self, packet: &TrackPacket, sink: &mut S) {
+        let TrackPacket { bytes, wire_bytes, linktype, time_ns } = *packet;
+        self.tally.packets += 1;
+        self.last_ns = time_ns;
+        self.end_old(time_ns, sink);
+        let read = match FlowPacket::read(bytes, wire_bytes, linktype) {
+            Ok(read) if read.protocol == TCP => read,
+            Ok(_) => return self.tally.not_tcp += 1,
+            Err(NoFlow::NotIp) => return self.tally.not_ip += 1,
+            Err(NoFlow::Truncated) => return self.tally.truncated += 1,
+        };
+        if read.ip_offset + read.ip_bytes > wire_bytes {
+            self.tally.damaged += 1;
+            return;
+        }
+        if read.fragment.is_some() {
+            self.fragment(&read, packet, sink);
+            return;
+        }
+        if !self.is_wanted(&read) {
+            self.tally.unselected += 1;
+            return;
+        }
+        match segment(&read, bytes, time_ns) {
+            Ok(segment) => {
+                self.tally.segments += 1;
+                self.segment(&read, &segment, sink);
+            }
+            Err(Unusable::Truncated) => self.tally.truncated += 1,
+            Err(Unusable::Damaged) => self.tally.damaged += 1,
+        }
+    }
+
+    /// Ends all connections. What waits is passed on, with gaps between.
+    pub fn finish<S: ConnectionSink + ?Sized>(&mut self, sink: &mut S) {
+        self.defragmenter.finish(&mut self.whole);
+        // In the order of their first packets, so that the same input gives the same output.
+        let mut places: Vec<(u64, u32)> = Vec::with_capacity(self.table.len());
+        for place in 0..self.table.places() {
+            places.extend(self.table.get(place).map(|tracked| (tracked.number, place)));
+        }
+        places.sort_unstable();
+        for (_, place) in places {
+            self.end(place, self.last_ns, None, sink);
+        }
+    }
+
+    /// Returns false for a packet of another connection than the one asked for.
+    #[inline]
+    fn is_wanted(&self, read: &FlowPacket) -> bool {
+        self.plan.only.is_none_or(|only| sorted(ends_of(read)) == only)
+    }
+
+    #[cold]
+    fn fragment<S: ConnectionSink + ?Sized>(
+        &mut self,
+        read: &FlowPacket,
+        packet: &TrackPacket,
+        sink: &mut S,
+    ) {
+        let (Some(datagram), Some(fragment)) = (read.datagram(), read.fragment) else { return };
+        self.tally.fragments += 1;
+        let [ip, transport, end] = [read.ip_offset, read.transport, read.end].map(|at| at as usize);
+        let part = FragmentPacket {
+            offset: fragment.offset_bytes,
+            more: fragment.more,
+            protocol: read.protocol,
+            header: &packet.bytes[ip..transport],
+            payload: &packet.bytes[transport..end],
+            wire_bytes: (read.ip_offset + read.ip_bytes).saturating_sub(read.transport),
+            time_ns: packet.time_ns,
+        };
+        let key = DatagramKey { datagram, vlan: read.vlan, tunnel: 0 };
+        let policy = self.plan.policies.of(datagram.addresses[1]).fragment;
+        self.whole.protocol = None;
+        self.defragmenter.take(key, policy, &part, &mut self.whole);
+        if self.whole.protocol != Some(TCP) {
+            return;
+        }
+        let payload = std::mem::take(&mut self.whole.payload);
+        self.datagram(read, &payload, packet.time_ns, sink);
+        self.whole.payload = payload;
+    }
+
+    /// Takes the segment of a datagram that was put together. `last` is the packet that completed it.
+    fn datagram<S: ConnectionSink + ?Sized>(
+        &mut self,
+        last: &FlowPacket,
+        payload: &[u8],
+        time_ns: u64,
+        sink: &mut S,
+    ) {
+        let Some([a, b, c, d]) = payload.first_chunk::<4>().copied() else { return };
+        let bytes = payload.len() as u32;
+        let read = FlowPacket {
+            ports: [u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])],
+            tcp_flags: payload.get(13).copied().unwrap_or(0),
+            ip_bytes: bytes,
+            fragment: None,
+            ip_offset: 0,
+            transport: 0,
+            end: bytes,
+            ..*last
+        };
+        if let (true, Ok(segment)) = (self.is_wanted(&read), segment(&read, payload, time_ns)) {
+            self.tally.segments_whole += 1;
+            self.segment(&read, &segment, sink);
+        }
+    }
+
+    #[inline]
+    fn segment<S: ConnectionSink + ?Sized>(&mut self, read: &FlowPacket, segment: &Segment, sink: &mut S) {
+        let (key, sender) = Key::of(read);
+        let place = match self.table.find(&key) {
+            Some(place) => place,
+            None => self.begin(key, client_of(sender, segment), segment.time_ns, ends_by(read, sender), sink),
+        };
+        if self.feed(place, sender, segment, sink) == Outcome::IsNewConnection {
+            self.begin_again(place, key, sender, read, segment, sink);
+        }
+    }
+
+    /// Ends a connection, and begins another one between the same ends: with the segment, or with the SYN that it
+    /// answers.
+    #[cold]
+    fn begin_again<S: ConnectionSink + ?Sized>(
+        &mut self,
+        place: u32,
+        key: Key,
+        sender: Sender,
+        read: &FlowPacket,
+        segment: &Segment,
+        sink: &mut S,
+    ) {
+        let attempt = self.table.get(place).and_then(|tracked| tracked.attempt);
+        let attempt = attempt.filter(|attempt| answers(segment, sender, attempt));
+        let first_ns = attempt.map_or(segment.time_ns, |attempt| attempt.time_ns);
+        self.end(place, segment.time_ns, Some(CloseReason::Reused), sink);
+        let place = self.begin(key, client_of(sender, segment), first_ns, ends_by(read, sender), sink);
+        if let Some(Attempt { sender, flags, sequence, acknowledgment, window, window_scale, time_ns }) =
+            attempt
+        {
+            let flags = flags & (SYN | ACK);
+            let syn = Segment {
+                flags,
+                sequence,
+                acknowledgment,
+                window,
+                window_scale,
+                time_ns,
+                ..Segment::default()
+            };
+            let _ = self.feed(place, sender, &syn, sink);
+        }
+        let _ = self.feed(place, sender, segment, sink);
+    }
+
+    /// Passes a segment to its connection.
+    #[inline]
+    fn feed<S: ConnectionSink + ?Sized>(
+        &mut self,
+        place: u32,
+        sender: Sender,
+        segment: &Segment,
+        sink: &mut S,
+    ) -> Outcome {
+        let Some(tracked) = self.table.get(place) else { return Outcome::Taken };
+        if tracked.attempt.is_some_and(|attempt| answers(segment, sender, &attempt)) {
+            return Outcome::IsNewConnection;
+        }
+        sink.segment(place, sender);
+        let ignored = self.lane.tally().syns_ignored;
+        let passing = &mut Passing { place, time_ns: segment.time_ns, sink };
+        let outcome = tracked.conversation.segment(sender, segment, &mut self.lane, passing);
+        if outcome == Outcome::IsNewConnection {
+            return outcome;
+        }
+        if self.lane.tally().syns_ignored > ignored {
+            let Segment { flags, sequence, acknowledgment, window, window_scale, time_ns, .. } = *segment;
+            let attempt = Attempt { sender, flags, sequence, acknowledgment, window, window_scale, time_ns };
+            tracked.attempt = Some(attempt);
+        }
+        tracked.last_ns = segment.time_ns;
+        let due_ns = tracked.conversation.due_ns(&self.lane);
+        let is_first = due_ns != u64::MAX && !tracked.is_due;
+        tracked.is_due |= is_first;
+        let number = tracked.number;
+        let state = if tracked.conversation.is_closed() { State::Closed } else { State::Open };
+        self.table.touch(place, state, segment.time_ns);
+        if is_first {
+            self.wait(Due { due_ns, place, number });
+        }
+        outcome
+    }
+
+    /// Begins a connection.
+    #[cold]
+    fn begin<S: ConnectionSink + ?Sized>(
+        &mut self,
+        key: Key,
+        client: Sender,
+        first_ns: u64,
+        ends: Ends,
+        sink: &mut S,
+    ) -> u32 {
+        if self.table.len() >= self.plan.connections_max as usize {
+            let leaving = self.table.oldest(State::Closed).map(|(place, _)| (place, None));
+            let open = self.table.oldest(State::Open).map(|(place, _)| (place, Some(CloseReason::Evicted)));
+            if let Some((place, reason)) = leaving.or(open) {
+                self.end(place, first_ns, reason, sink);
+            }
+        }
+        let policies = ends.map(|end| self.plan.policies.of(end.ip()).stream);
+        self.tally.connections += 1;
+        let number = self.tally.connections;
+        let place = self.table.insert(Tracked {
+            key,
+            conversation: Conversation::new(policies[0], policies[1]),
+            number,
+            last_ns: first_ns,
+            attempt: None,
+            is_due: false,
+        });
+        self.tally.connections_high = self.tally.connections_high.max(self.table.len() as u64);
+        sink.begin(place, &Opened { number, ends, client, first_ns });
+        place
+    }
+
+    /// Ends a connection: for `reason`, or because the input ended, unless it had ended itself.
+    #[cold]
+    fn end<S: ConnectionSink + ?Sized>(
+        &mut self,
+        place: u32,
+        now_ns: u64,
+        reason: Option<CloseReason>,
+        sink: &mut S,
+    ) {
+        let Some(mut tracked) = self.table.remove(place) else { return };
+        let reason = match tracked.conversation.is_closed() {
+            true if reason != Some(CloseReason::Reused) => CloseReason::Closed,
+            _ => reason.unwrap_or(CloseReason::InputEnded),
+        };
+        let passing = &mut Passing { place, time_ns: now_ns, sink };
+        tracked.conversation.finish(&mut self.lane, passing);
+        self.tally.ended[reason as usize] += 1;
+        let Tracked { conversation, last_ns, .. } = tracked;
+        let syns = [Sender::A, Sender::B].map(|sender| conversation.has_syn(sender));
+        sink.end(place, &Closed { client: conversation.client(), syns, last_ns, reason });
+    }
+
+    /// Ends what is over at `now_ns`, and skips holes that have waited long enough.
+    #[inline]
+    fn end_old<S: ConnectionSink + ?Sized>(&mut self, now_ns: u64, sink: &mut S) {
+        let waits = [(State::Open, self.plan.idle_ns), (State::Closed, self.plan.closed_ns)];
+        for (state, wait_ns) in waits {
+            while let Some((place, touched_ns)) = self.table.oldest(state) {
+                if now_ns.saturating_sub(touched_ns) <= wait_ns {
+                    break;
+                }
+                self.end(place, now_ns, Some(CloseReason::Idle), sink);
+            }
+        }
+        while self.due.front().is_some_and(|due| due.due_ns <= now_ns) {
+            self.skip_holes(now_ns, sink);
+        }
+    }
+
+    /// Skips the holes of the first connection that waits.
+    #[cold]
+    fn skip_holes<S: ConnectionSink + ?Sized>(&mut self, now_ns: u64, sink: &mut S) {
+        let Some(Due { place, number, .. }) = self.due.pop_front() else { return };
+        if let Some(later) = self.due.get(DUE_AHEAD) {
+            self.table.prefetch(later.place);
+        }
+        let Some(tracked) = self.table.get(place).filter(|tracked| tracked.number == number) else { return };
+        let passing = &mut Passing { place, time_ns: now_ns, sink };
+        tracked.conversation.tick(now_ns, &mut self.lane, passing);
+        let due_ns = tracked.conversation.due_ns(&self.lane);
+        tracked.is_due = due_ns != u64::MAX;
+        if tracked.is_due {
+            self.wait(Due { due_ns, place, number });
+        }
+    }
+
+    /// Adds a connection to those that wait. Entries of connections that have ended are removed when they are the most.
+    #[cold]
+    fn wait(&mut self, due: Due) {
+        if self.due.len() > 2 * self.table.len() + DUE_SPARE {
+            let table = &mut self.table;
+            self.due.retain(|due| table.get(due.place).is_some_and(|tracked| tracked.number == due.number));
+        }
+        self.due.push_back(due);
+    }
+}
+
+/// A and B of a packet that `sender` sent.
+fn ends_by(read: &FlowPacket, sender: Sender) -> Ends {
+    let [source, destination] = ends_of(read);
+    match sender {
+        Sender::A => [source, destination],
+        Sender::B => [destination, source],
+    }
+}
+
+/// The host that opened the connection that begins with this segment.
+fn client_of(sender: Sender, segment: &Segment) -> Sender {
+    if segment.flags & (SYN | ACK) == SYN | ACK { sender.other() } else { sender }
+}
+
+/// Returns true if the segment is the next one of a handshake after this SYN, or after this answer.
+fn answers(segment: &Segment, sender: Sender, attempt: &Attempt) -> bool {
+    let is_next = segment.acknowledgment == attempt.sequence.wrapping_add(1) && segment.flags & ACK != 0;
+    let is_kind = match attempt.flags & ACK {
+        0 => segment.flags & SYN != 0,
+        _ => segment.flags & SYN == 0 && segment.sequence == attempt.acknowledgment,
+    };
+    segment.flags & RST == 0 && sender == attempt.sender.other() && is_next && is_kind
+}
+
+/// The reason for which a packet is no segment.
+enum Unusable {
+    Truncated,
+    Damaged,
+}
+
+/// The segment of a packet that is no fragment.
+#[inline]
+fn segment<'a>(read: &FlowPacket, bytes: &'a [u8], time_ns: u64) -> Result<Segment<'a>, Unusable> {
+    let header = read.tcp(bytes).ok_or(Unusable::Truncated)?;
+    let payload_at = read.transport + header.header_bytes;
+    let wire_bytes = (read.ip_offset + read.ip_bytes).checked_sub(payload_at).ok_or(Unusable::Damaged)?;
+    if header.header_bytes < TCP_BYTES {
+        return Err(Unusable::Damaged);
+    }
+    let payload = bytes.get(payload_at as usize..read.end as usize).unwrap_or_default();
+    let urgent = bytes.get(read.transport as usize + 18..).and_then(<[u8]>::first_chunk::<2>);
+    Ok(Segment {
+        sequence: header.sequence,
+        acknowledgment: header.acknowledgment,
+        flags: read.tcp_flags,
+        window: header.window,
+        window_scale: if read.tcp_flags & SYN == 0 { None } else { read.window_scale(bytes) },
+        urgent: urgent.map_or(0, |urgent| u16::from_be_bytes(*urgent)),
+        payload,
+        wire_bytes,
+        time_ns,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// LINKTYPE_RAW: the packet begins with the IP header.
+    const RAW: u16 = 101;
+
+    struct Nothing;
+
+    impl ConnectionSink for Nothing {
+        fn begin(&mut self, _: u32, _: &Opened) {}
+        fn event(&mut self, _: u32, _: Sender, _: u64, _: Event) {}
+        fn end(&mut self, _: u32, _: &Closed) {}
+    }
+
+    /// Each connection has a hole, and leaves for the next one long before its time.
+    #[test]
+    fn connections_that_wait_and_leave_are_forgotten() {
+        const CONNECTIONS: usize = 16;
+        let plan = TrackPlan { connections_max: CONNECTIONS as u32, ..TrackPlan::default() };
+        let mut tracker = Tracker::new(plan, 7);
+        for number in 0..20_000u32 {
+            for (flags, sequence, bytes) in [(SYN, 0u32, 0), (ACK, 1001, 1)] {
+                let [a, b, c, d] = number.to_be_bytes();
+                let mut packet =
+                    vec![0x45, 0, 0, 40 + bytes, 0, 1, 0x40, 0, 64, 6, 0, 0, 10, a, b, c, 10, 0, 0, 1];
+                packet.extend([4, d, 0, 80]);
+                packet.extend(sequence.to_be_bytes());
+                packet.extend([0, 0, 0, 0, 0x50, flags, 255, 255, 0, 0, 0, 0]);
+                packet.resize(40 + usize::from(bytes), 0);
+                let wire_bytes = packet.len() as u32;
+                let time_ns = 1 + u64::from(number);
+                tracker.packet(
+                    &TrackPacket { bytes: &packet, wire_bytes, linktype: RAW, time_ns },
+                    &mut Nothing,
+                );
+            }
+            assert!(tracker.due.len() <= 2 * CONNECTIONS + DUE_SPARE + 1, "{}", tracker.due.len());
+        }
+        let due: Vec<Due> = tracker.due.iter().copied().collect();
+        let mut is_live = |due: &&Due| tracker.table.get(due.place).is_some_and(|it| it.number == due.number);
+        assert_eq!(due.iter().filter(|due| is_live(due)).count(), CONNECTIONS);
+        tracker.finish(&mut Nothing);
+        assert_eq!(tracker.streams().held_bytes, 0);
+    }
+}

@@ -1,0 +1,202 @@
+//! The connections of a lane by key, and two lists by the time of their last packets: open ones, and closed ones.
+//!
+//! A connection moves to the end of its list when it has been idle for a second, so the order is exact to within one,
+//! and most packets touch no neighbour.
+
+use crate::conversation::Conversation;
+use crate::event::Sender;
+use crate::key::Key;
+use quaff_os::prefetch_value;
+use quaff_wire::flow::FlowIndex;
+
+/// No connection.
+const NONE: u32 = u32::MAX;
+/// Idle time after which a connection moves in its list, ns.
+const STEP_NS: u64 = 1_000_000_000;
+
+/// A SYN, or the answer to one, in a connection that has not ended: the next one of the handshake decides whether it
+/// began another one.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Attempt {
+    pub(super) sender: Sender,
+    /// With or without ACK.
+    pub(super) flags: u8,
+    pub(super) sequence: u32,
+    pub(super) acknowledgment: u32,
+    pub(super) window: u16,
+    pub(super) window_scale: Option<u8>,
+    pub(super) time_ns: u64,
+}
+
+/// A connection in the table.
+#[derive(Debug)]
+pub(super) struct Tracked {
+    pub(super) key: Key,
+    pub(super) conversation: Conversation,
+    /// By first packet, from 1 on.
+    pub(super) number: u64,
+    pub(super) last_ns: u64,
+    pub(super) attempt: Option<Attempt>,
+    /// It has an entry among those that wait for bytes.
+    pub(super) is_due: bool,
+}
+
+/// The state of an idle connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum State {
+    Open = 0,
+    Closed = 1,
+}
+
+#[derive(Debug)]
+struct Slot {
+    tracked: Option<Tracked>,
+    state: State,
+    /// Time by which it stands in its list, ns.
+    touched_ns: u64,
+    before: u32,
+    after: u32,
+}
+
+/// First and last of a list.
+#[derive(Debug, Clone, Copy)]
+struct List {
+    first: u32,
+    last: u32,
+}
+
+/// The connections.
+#[derive(Debug)]
+pub(super) struct Table {
+    index: FlowIndex,
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    lists: [List; 2],
+    secret: u64,
+}
+
+impl Table {
+    /// An empty table. `secret` keys its hash: random, and unknown to the senders of packets.
+    pub(super) fn new(secret: u64) -> Self {
+        let lists = [List { first: NONE, last: NONE }; 2];
+        Self { index: FlowIndex::default(), slots: Vec::new(), free: Vec::new(), lists, secret }
+    }
+
+    /// The connection with this key.
+    #[inline]
+    pub(super) fn find(&self, key: &Key) -> Option<u32> {
+        let is_it = |place: u32| {
+            let tracked = self.slots[place as usize].tracked.as_ref();
+            tracked.is_some_and(|tracked| tracked.key == *key)
+        };
+        self.index.find(key.hash(self.secret), is_it)
+    }
+
+    #[inline]
+    pub(super) fn get(&mut self, place: u32) -> Option<&mut Tracked> {
+        self.slots.get_mut(place as usize)?.tracked.as_mut()
+    }
+
+    /// Connections.
+    pub(super) fn len(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    /// Places that were ever used.
+    pub(super) fn places(&self) -> u32 {
+        self.slots.len() as u32
+    }
+
+    /// The connection that has been idle for longest in this state, and the time of its last packet to within a second.
+    pub(super) fn oldest(&self, state: State) -> Option<(u32, u64)> {
+        let place = self.lists[state as usize].first;
+        self.slots.get(place as usize).map(|slot| (place, slot.touched_ns))
+    }
+
+    /// Adds a connection, open.
+    pub(super) fn insert(&mut self, tracked: Tracked) -> u32 {
+        let (hash, touched_ns) = (tracked.key.hash(self.secret), tracked.last_ns);
+        let slot = Slot { tracked: Some(tracked), state: State::Open, touched_ns, before: NONE, after: NONE };
+        let place = match self.free.pop() {
+            Some(place) => {
+                self.slots[place as usize] = slot;
+                place
+            }
+            None => {
+                self.slots.push(slot);
+                self.slots.len() as u32 - 1
+            }
+        };
+        self.index.insert(hash, place);
+        self.link(place);
+        place
+    }
+
+    /// Notes a packet of a connection, which is in this state now.
+    #[inline]
+    pub(super) fn touch(&mut self, place: u32, state: State, time_ns: u64) {
+        let slot = &mut self.slots[place as usize];
+        if slot.state == state && time_ns.saturating_sub(slot.touched_ns) < STEP_NS {
+            return;
+        }
+        self.unlink(place);
+        let slot = &mut self.slots[place as usize];
+        (slot.state, slot.touched_ns) = (state, time_ns);
+        self.link(place);
+    }
+
+    /// Has the processor load a connection.
+    #[inline]
+    pub(super) fn prefetch(&self, place: u32) {
+        if let Some(slot) = self.slots.get(place as usize) {
+            prefetch_value(slot);
+        }
+    }
+
+    /// Has the processor load what the end of the next connection of a list needs: its line of the index, and the
+    /// record of the one after it.
+    #[inline]
+    fn prefetch_after(&self, place: u32) {
+        let Some(next) = self.slots.get(self.slots[place as usize].after as usize) else { return };
+        if let Some(tracked) = &next.tracked {
+            prefetch_value(self.index.line(tracked.key.hash(self.secret)));
+        }
+        self.prefetch(next.after);
+    }
+
+    /// Takes a connection out.
+    pub(super) fn remove(&mut self, place: u32) -> Option<Tracked> {
+        self.slots.get(place as usize)?;
+        self.prefetch_after(place);
+        let tracked = self.slots.get_mut(place as usize)?.tracked.take()?;
+        self.index.remove(tracked.key.hash(self.secret), place);
+        self.unlink(place);
+        self.free.push(place);
+        Some(tracked)
+    }
+
+    /// Puts a connection at the end of the list of its state.
+    fn link(&mut self, place: u32) {
+        let list = &mut self.lists[self.slots[place as usize].state as usize];
+        let last = std::mem::replace(&mut list.last, place);
+        match self.slots.get_mut(last as usize) {
+            Some(slot) => slot.after = place,
+            None => list.first = place,
+        }
+        let slot = &mut self.slots[place as usize];
+        (slot.before, slot.after) = (last, NONE);
+    }
+
+    fn unlink(&mut self, place: u32) {
+        let Slot { state, before, after, .. } = self.slots[place as usize];
+        let list = &mut self.lists[state as usize];
+        match self.slots.get_mut(before as usize) {
+            Some(slot) => slot.after = after,
+            None => list.first = after,
+        }
+        match self.slots.get_mut(after as usize) {
+            Some(slot) => slot.before = before,
+            None => list.last = before,
+        }
+    }
+}

@@ -1,0 +1,17 @@
+//! Reassembly against models of single bytes: every short sequence, random long ones, and cases with a name.
+
+mod caps;
+mod cases;
+mod exhaustive;
+mod fragment_cases;
+mod fragment_model;
+mod fragments;
+mod interval;
+mod loss;
+mod model;
+mod observed;
+mod observer;
+mod proof;
+mod random;
+mod tracker;
+mod witnesses;
