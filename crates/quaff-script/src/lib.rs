@@ -1,0 +1,111 @@
+//! Lua scripts on packets, flows and streams: what a script asks for is computed, and nothing else.
+//!
+//! ```text
+//!   packet → filters → on("packet")
+//!     └─→ flows → reassembly → on("data"), on("line") … → list, histogram, alert, save
+//! ```
+//!
+//! | module | task |
+//! |---|---|
+//! | [`engine`](Engine) | from packets to calls |
+//! | `script`, `budget` | one script, its state, its limits |
+//! | `trigger`, `stream` | what scripts declare; first bytes and matches of a direction |
+//! | `application` | messages of HTTP, DNS and TLS as tables |
+//! | [`DEFAULT`] | the default set of scripts |
+//! | `packet`, `flow` | the objects that scripts see |
+//! | `table` | flows that are not reassembled |
+//! | `record`, `save` | rows, and packets of flows, until the caller takes them |
+//! | `pattern`, `text`, `prelude.lua` | Lua's library with bounded work |
+//!
+//! No I/O: rows and packets are bytes that the caller takes. The clock is read for budgets only. An engine belongs to
+//! one thread, as Lua does.
+
+#![forbid(unsafe_code)]
+
+mod application;
+mod budget;
+mod default;
+mod engine;
+mod flow;
+mod packet;
+mod pattern;
+mod record;
+mod save;
+mod script;
+mod stream;
+mod table;
+mod tally;
+#[cfg(test)]
+mod tests;
+mod text;
+mod trigger;
+
+pub use budget::Exceeded;
+pub use default::DEFAULT;
+pub use engine::{Engine, EngineEnd, Tracked};
+pub use packet::Packet;
+pub use record::{Formats, Recorder, RecorderKind, Rows};
+pub use save::SavedPiece;
+pub use tally::{Failure, ScriptTally};
+
+use quaff_stream::tracker::TrackPlan;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Bytes of a script's text.
+pub const TEXT_BYTES_MAX: usize = 1 << 20;
+
+/// A script as it was read.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Source {
+    /// Its name in messages and files: letters, digits, `-`, `_` and `.`.
+    pub name: String,
+    pub text: String,
+    /// Values of `argument`.
+    pub arguments: BTreeMap<String, String>,
+}
+
+impl Source {
+    /// The name without its suffix.
+    pub fn stem(&self) -> &str {
+        self.name.strip_suffix(".lua").unwrap_or(&self.name)
+    }
+}
+
+/// The budget of each script.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Processor time of one call.
+    pub call_time: Duration,
+    /// Memory of its state.
+    pub memory_bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { call_time: Duration::from_secs(1), memory_bytes: 64 << 20 }
+    }
+}
+
+/// A test of packets, such as a tcpdump expression.
+pub trait Test {
+    /// Returns true for a packet that passes.
+    fn wants(&mut self, packet: &Packet) -> bool;
+}
+
+/// Makes the test of a tcpdump expression, or says why it is none.
+pub type Compile = Arc<dyn Fn(&str) -> Result<Box<dyn Test>, String> + Send + Sync>;
+
+/// Scripts and their limits.
+#[derive(Clone)]
+pub struct EnginePlan {
+    pub scripts: Vec<Source>,
+    pub limits: Limits,
+    /// Of the reassembly, if a script needs it.
+    pub track: TrackPlan,
+    pub formats: Formats,
+    /// Scripts may save packets.
+    pub can_save: bool,
+    pub compile: Compile,
+}

@@ -1,0 +1,362 @@
+//! The records of scripts: rows of lists, counts of histograms, alerts, as lines of JSON and of CSV.
+//!
+//! Rows are text in memory until the caller takes them. Memory is bounded: a row without room is dropped and counted.
+
+use mlua::{Error, Result, Value};
+use serde_json::{Map, Number, Value as Json};
+use std::collections::HashMap;
+use std::fmt::Write as _;
+
+/// Bytes of rows that wait to be taken.
+const PENDING_BYTES: usize = 64 << 20;
+/// Bytes of a histogram's keys, of all scripts.
+const KEYS_BYTES: usize = 64 << 20;
+/// Lists and histograms of a script.
+const RECORDERS_MAX: usize = 64;
+/// Columns of a list, fields of an alert.
+const COLUMNS_MAX: usize = 64;
+/// Entries of a table in a column, and tables inside each other.
+const ENTRIES_MAX: usize = 1024;
+const DEPTH_MAX: usize = 4;
+
+/// A list, a histogram, or the alerts of a script.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Recorder {
+    pub script: String,
+    pub name: String,
+    pub kind: RecorderKind,
+    pub columns: Vec<String>,
+}
+
+/// The kind of a recorder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RecorderKind {
+    List,
+    Histogram,
+    /// Also what `print` has printed: its fields are those of each row.
+    Alerts,
+}
+
+/// The texts that are made of a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Formats {
+    pub json: bool,
+    pub csv: bool,
+    /// Lines of JSON begin with the names of script and recorder.
+    pub has_names: bool,
+}
+
+/// Rows that wait to be taken: of one recorder, or of all if lines have their names.
+#[derive(Debug, Default)]
+pub struct Rows {
+    pub json: Vec<u8>,
+    pub csv: Vec<u8>,
+}
+
+/// All recorders of a run.
+pub(crate) struct Records {
+    formats: Formats,
+    recorders: Vec<Recorder>,
+    pending: Vec<Rows>,
+    pending_bytes: usize,
+    histograms: HashMap<usize, HashMap<Vec<Scalar>, u64>>,
+    keys_bytes: usize,
+}
+
+/// A key of a histogram: ordered, and equal if it is the same text.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+enum Scalar {
+    Nil,
+    Boolean(bool),
+    Integer(i64),
+    Text(String),
+}
+
+/// The fate of a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub(crate) enum Fate {
+    Kept,
+    /// There was no room.
+    Dropped,
+}
+
+impl Records {
+    pub(crate) fn new(formats: Formats) -> Self {
+        Self {
+            formats,
+            recorders: Vec::new(),
+            pending: Vec::new(),
+            pending_bytes: 0,
+            histograms: HashMap::new(),
+            keys_bytes: 0,
+        }
+    }
+
+    /// The number of a recorder; the same for the same name.
+    pub(crate) fn recorder(
+        &mut self,
+        script: &str,
+        name: &str,
+        kind: RecorderKind,
+        columns: Vec<String>,
+    ) -> Result<usize> {
+        let of_script = |recorder: &&Recorder| recorder.script == script;
+        let known = self.recorders.iter().position(|of| of.script == script && of.name == name);
+        if let Some(number) = known {
+            let Recorder { kind: known, columns: names, .. } = &self.recorders[number];
+            if (*known, names) == (kind, &columns) {
+                return Ok(number);
+            }
+            return refuse(format!("{name:?} is another list or histogram already"));
+        }
+        let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+        if name.is_empty() || name.len() > 64 || !name.chars().all(is_name) {
+            return refuse(format!("{name:?} is no name: letters, digits, - and _, at most 64"));
+        }
+        if self.recorders.iter().filter(of_script).count() >= RECORDERS_MAX {
+            return refuse(format!("a script has at most {RECORDERS_MAX} lists and histograms"));
+        }
+        if kind != RecorderKind::Alerts && !(1..=COLUMNS_MAX).contains(&columns.len()) {
+            return refuse(format!("{name:?} needs columns: 1 to {COLUMNS_MAX}"));
+        }
+        self.recorders.push(Recorder { script: script.into(), name: name.into(), kind, columns });
+        self.pending.push(Rows::default());
+        Ok(self.recorders.len() - 1)
+    }
+
+    pub(crate) fn recorders(&self) -> &[Recorder] {
+        &self.recorders
+    }
+
+    /// Bytes that wait to be taken.
+    pub(crate) fn pending_bytes(&self) -> usize {
+        self.pending_bytes
+    }
+
+    /// Passes all rows that wait on, and forgets them.
+    pub(crate) fn take(&mut self, mut take: impl FnMut(&Recorder, &mut Rows)) {
+        for (recorder, rows) in self.recorders.iter().zip(&mut self.pending) {
+            if !rows.json.is_empty() || !rows.csv.is_empty() {
+                take(recorder, rows);
+                rows.json.clear();
+                rows.csv.clear();
+            }
+        }
+        self.pending_bytes = 0;
+    }
+
+    /// Adds a row of a list: a table with values in the order of the columns, or by their names.
+    pub(crate) fn add(&mut self, number: usize, row: &mlua::Table) -> Result<Fate> {
+        let columns = self.recorders[number].columns.clone();
+        let is_ordered = !matches!(row.raw_get(1)?, Value::Nil) || row.raw_len() > 0;
+        let mut fields = Vec::with_capacity(columns.len());
+        for (at, column) in columns.iter().enumerate() {
+            let value: Value = if is_ordered { row.raw_get(at + 1)? } else { row.raw_get(column.as_str())? };
+            fields.push(json(&value, 0)?);
+        }
+        if !is_ordered {
+            for pair in row.pairs::<Value, Value>() {
+                let (key, _) = pair?;
+                let key = key.as_string().map(|key| key.to_string_lossy()).unwrap_or_default();
+                if !columns.contains(&key) {
+                    return refuse(format!("{:?} has no column {key:?}", self.recorders[number].name));
+                }
+            }
+        }
+        Ok(self.put(number, columns.into_iter().zip(fields).collect()))
+    }
+
+    /// Adds an alert, or a line of `print`.
+    pub(crate) fn alert(
+        &mut self,
+        number: usize,
+        time_ns: u64,
+        text: &str,
+        more: Option<&mlua::Table>,
+    ) -> Result<Fate> {
+        let mut fields: Vec<(String, Json)> = Vec::new();
+        if let Some(more) = more {
+            for pair in more.pairs::<Value, Value>() {
+                let (key, value) = pair?;
+                let Some(key) = key.as_string() else {
+                    return refuse("a field of an alert has a name".into());
+                };
+                if fields.len() >= COLUMNS_MAX {
+                    return refuse(format!("an alert has at most {COLUMNS_MAX} fields"));
+                }
+                fields.push((key.to_string_lossy(), json(&value, 0)?));
+            }
+        }
+        // Lua's order of a table differs from run to run.
+        fields.sort_by(|(one, _), (other, _)| one.cmp(other));
+        let own = [("time".to_owned(), time_ns.into()), ("text".to_owned(), text.into())];
+        Ok(self.put(number, own.into_iter().chain(fields).collect()))
+    }
+
+    /// Counts a key of a histogram.
+    pub(crate) fn count(&mut self, number: usize, key: &Value, by: u64) -> Result<Fate> {
+        let columns = self.recorders[number].columns.len();
+        let key = match key {
+            Value::Table(table) => {
+                let values: Result<Vec<Value>> = (1..=columns).map(|at| table.raw_get(at)).collect();
+                values?.iter().map(scalar).collect::<Result<Vec<_>>>()?
+            }
+            value => vec![scalar(value)?],
+        };
+        let counts = self.histograms.entry(number).or_default();
+        if let Some(count) = counts.get_mut(&key) {
+            *count = count.saturating_add(by);
+            return Ok(Fate::Kept);
+        }
+        let text = |key: &Scalar| if let Scalar::Text(text) = key { text.len() } else { 0 };
+        let bytes = 64 + key.iter().map(|key| size_of::<Scalar>() + text(key)).sum::<usize>();
+        if key.len() > columns || self.keys_bytes + bytes > KEYS_BYTES {
+            return Ok(Fate::Dropped);
+        }
+        self.keys_bytes += bytes;
+        counts.insert(key, by);
+        Ok(Fate::Kept)
+    }
+
+    /// Makes rows of all histograms: the highest counts first. Returns the rows without room, by recorder.
+    pub(crate) fn finish(&mut self) -> Vec<(usize, u64)> {
+        let (mut numbers, mut dropped) = (Vec::new(), Vec::new());
+        numbers.extend(self.histograms.keys().copied());
+        numbers.sort_unstable();
+        for number in numbers {
+            let mut counts: Vec<_> =
+                self.histograms.remove(&number).unwrap_or_default().into_iter().collect();
+            counts.sort_by(|(one, a), (other, b)| b.cmp(a).then_with(|| one.cmp(other)));
+            let columns = self.recorders[number].columns.clone();
+            let mut lost = 0;
+            for (key, count) in counts {
+                let mut fields: Vec<_> =
+                    columns.iter().cloned().zip(key.into_iter().map(Json::from)).collect();
+                fields.push(("count".to_owned(), count.into()));
+                lost += u64::from(self.put(number, fields) == Fate::Dropped);
+            }
+            dropped.push((number, lost));
+        }
+        dropped
+    }
+
+    /// Adds the texts of a row.
+    fn put(&mut self, number: usize, fields: Vec<(String, Json)>) -> Fate {
+        if self.pending_bytes > PENDING_BYTES {
+            return Fate::Dropped;
+        }
+        let (recorder, rows) = (&self.recorders[number], &mut self.pending[number]);
+        let before = rows.json.len() + rows.csv.len();
+        if self.formats.csv && recorder.kind == RecorderKind::Alerts {
+            // Fields differ from row to row: they are one column.
+            let more: Map<String, Json> = fields[2..].iter().cloned().collect();
+            let more =
+                if more.is_empty() { Json::Null } else { Json::String(Json::Object(more).to_string()) };
+            csv([&fields[0].1, &fields[1].1, &more], &mut rows.csv);
+        } else if self.formats.csv {
+            csv(fields.iter().map(|(_, value)| value), &mut rows.csv);
+        }
+        if self.formats.json {
+            let kind = match recorder.kind {
+                RecorderKind::List => "list",
+                RecorderKind::Histogram => "histogram",
+                RecorderKind::Alerts => "alerts",
+            };
+            let names = [("script", recorder.script.as_str()), (kind, recorder.name.as_str())];
+            let names = names.iter().filter(|_| self.formats.has_names);
+            let mut is_first = true;
+            let own = names.map(|(name, value)| (*name, Json::from(*value)));
+            rows.json.push(b'{');
+            for (name, value) in own.chain(fields.iter().map(|(name, value)| (name.as_str(), value.clone())))
+            {
+                let text = format!("{}{}:{value}", if is_first { "" } else { "," }, Json::from(name));
+                rows.json.extend_from_slice(text.as_bytes());
+                is_first = false;
+            }
+            rows.json.extend_from_slice(b"}\n");
+        }
+        self.pending_bytes += rows.json.len() + rows.csv.len() - before;
+        Fate::Kept
+    }
+}
+
+impl Recorder {
+    /// The first line of its CSV.
+    pub fn csv_head(&self) -> Vec<u8> {
+        let mut names: Vec<Json> = self.columns.iter().map(|name| Json::from(name.as_str())).collect();
+        match self.kind {
+            RecorderKind::List => {}
+            RecorderKind::Histogram => names.push("count".into()),
+            RecorderKind::Alerts => names = ["time", "text", "fields"].map(Json::from).to_vec(),
+        }
+        let mut line = Vec::new();
+        csv(&names, &mut line);
+        line
+    }
+}
+
+impl From<Scalar> for Json {
+    fn from(scalar: Scalar) -> Self {
+        match scalar {
+            Scalar::Nil => Self::Null,
+            Scalar::Boolean(value) => value.into(),
+            Scalar::Integer(value) => value.into(),
+            Scalar::Text(value) => value.into(),
+        }
+    }
+}
+
+fn refuse<T>(words: String) -> Result<T> {
+    Err(Error::RuntimeError(words))
+}
+
+fn scalar(value: &Value) -> Result<Scalar> {
+    Ok(match value {
+        Value::Nil => Scalar::Nil,
+        Value::Boolean(value) => Scalar::Boolean(*value),
+        Value::Integer(value) => Scalar::Integer(*value),
+        Value::Number(value) => Scalar::Text(value.to_string()),
+        Value::String(value) => Scalar::Text(value.to_string_lossy()),
+        other => return refuse(format!("a {} is no key of a histogram", other.type_name())),
+    })
+}
+
+/// A value as JSON: numbers that JSON has no word for are null, bytes that are no UTF-8 become U+FFFD.
+fn json(value: &Value, depth: usize) -> Result<Json> {
+    Ok(match value {
+        Value::Nil => Json::Null,
+        Value::Boolean(value) => (*value).into(),
+        Value::Integer(value) => (*value).into(),
+        Value::Number(value) => Number::from_f64(*value).map_or(Json::Null, Json::Number),
+        Value::String(value) => value.to_string_lossy().into(),
+        Value::Table(table) if depth < DEPTH_MAX => {
+            let values = table.sequence_values::<Value>().take(ENTRIES_MAX);
+            let values: Result<Vec<Json>> = values.map(|value| json(&value?, depth + 1)).collect();
+            Json::Array(values?)
+        }
+        other => return refuse(format!("a {} is no value of a row", other.type_name())),
+    })
+}
+
+/// Adds a line of CSV (RFC 4180).
+fn csv<'a>(values: impl IntoIterator<Item = &'a Json>, out: &mut Vec<u8>) {
+    let mut text = String::new();
+    for (at, value) in values.into_iter().enumerate() {
+        if at > 0 {
+            text.push(',');
+        }
+        let shown = match value {
+            Json::Null => String::new(),
+            Json::String(value) => value.clone(),
+            other => other.to_string(),
+        };
+        if shown.contains([',', '"', '\n', '\r']) {
+            write!(text, "\"{}\"", shown.replace('"', "\"\"")).expect("a String takes all");
+        } else {
+            text.push_str(&shown);
+        }
+    }
+    text.push_str("\r\n");
+    out.extend_from_slice(text.as_bytes());
+}

@@ -1,0 +1,497 @@
+//! One script: its state of Lua, what it may use, and its calls.
+//!
+//! A call that fails costs its event. A script that exceeds its budget is stopped for the rest of the run, and what it
+//! recorded stays. Nothing that a script does reaches another one.
+
+use crate::budget::{Budget, Exceeded, HOOK_STEPS};
+use crate::flow::{Flow, FlowObject};
+use crate::packet::{PacketObject, PacketView};
+use crate::record::{Fate, RecorderKind, Records};
+use crate::tally::{Failure, ScriptTally};
+use crate::trigger::Trigger;
+use crate::{Compile, Limits, Source, text};
+use mlua::{
+    AnyUserData, ChunkMode, Error, Function, HookTriggers, IntoLuaMulti, Lua, LuaOptions, Result, StdLib,
+    String as Text, Table, UserData, UserDataMethods, Value, VmState,
+};
+use quaff_os::clock::steady_ns;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+
+/// Different errors of a script that are kept with their text.
+const FAILURES_MAX: usize = 8;
+/// Bytes of an error's text.
+const TEXT_BYTES: usize = 400;
+/// Values of Lua to which Rust may refer at a time: those of arguments and results of nested calls.
+const REFERENCES: usize = 4096;
+/// Lua's words for a refused allocation.
+const NO_MEMORY: &[u8] = b"not enough memory";
+/// Bytes of a line of `print`.
+const PRINT_BYTES: usize = 64 << 10;
+
+/// The parts that all scripts of a run share.
+#[derive(Clone)]
+pub(crate) struct Common {
+    pub(crate) records: Rc<RefCell<Records>>,
+    pub(crate) packet: Rc<RefCell<PacketView>>,
+    /// Packet time, ns since 1970.
+    pub(crate) now_ns: Rc<Cell<u64>>,
+    /// There is a place for packets.
+    pub(crate) can_save: bool,
+}
+
+/// Rows by their fate. The functions of a script count, the engine reads.
+#[derive(Debug, Default)]
+struct Counts {
+    rows: Cell<u64>,
+    rows_dropped: Cell<u64>,
+    alerts: Cell<u64>,
+    saved: Cell<u64>,
+}
+
+/// A script.
+pub(crate) struct Script {
+    name: String,
+    /// `None` once it is stopped.
+    state: Option<State>,
+    pub(crate) triggers: Vec<Trigger>,
+    budget: Rc<Budget>,
+    counts: Rc<Counts>,
+    pub(crate) tally: ScriptTally,
+}
+
+/// The parts that need memory of Lua.
+struct State {
+    lua: Lua,
+    packet: AnyUserData,
+    /// Flows by number.
+    flows: Table,
+}
+
+impl Script {
+    /// Loads a script: runs its chunk, which declares triggers.
+    pub(crate) fn load(
+        source: &Source,
+        limits: &Limits,
+        common: &Common,
+        compile: &Compile,
+    ) -> std::result::Result<Self, String> {
+        let budget = Rc::new(Budget::new(limits.call_time));
+        let counts = Rc::new(Counts::default());
+        let loaded = load(source, limits, common, compile, (&budget, &counts));
+        let (state, triggers) = loaded.map_err(|error| {
+            if is_memory(&error) {
+                budget.note_memory();
+            }
+            match budget.exceeded() {
+                Some(exceeded) => {
+                    stop_words(&source.name, exceeded, traced(&error, &source.name).or(budget.line()))
+                }
+                None => words(&error, &source.name),
+            }
+        })?;
+        let stem = source.stem().to_owned();
+        let tally = ScriptTally { name: stem, ..ScriptTally::default() };
+        Ok(Self { name: source.name.clone(), state: Some(state), triggers, budget, counts, tally })
+    }
+
+    /// Calls the function of a trigger with the arguments that `build` makes.
+    pub(crate) fn call<A: IntoLuaMulti>(
+        &mut self,
+        trigger: usize,
+        build: impl FnOnce(&ScriptScope) -> Result<A>,
+    ) {
+        let Some(state) = &self.state else {
+            self.tally.dropped += 1;
+            return;
+        };
+        self.budget.begin();
+        let begun_ns = steady_ns();
+        let scope = ScriptScope { state };
+        let function = &self.triggers[trigger].function;
+        let call = || build(&scope).and_then(|arguments| function.call::<()>(arguments));
+        let called = catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|_| {
+            // mlua has no other word for a script that holds more references than there is room for. Its state is left
+            // as it is: nothing of it is used again.
+            self.budget.note_memory();
+            self.state.take().into_iter().for_each(std::mem::forget);
+            Ok(())
+        });
+        self.tally.calls += 1;
+        self.tally.ns += steady_ns() - begun_ns;
+        if called.is_err() || self.budget.exceeded().is_some() {
+            self.fail(trigger, called.err());
+        }
+    }
+
+    /// Forgets a flow that has ended.
+    pub(crate) fn forget(&mut self, number: u64) {
+        if let Some(state) = &self.state {
+            // Setting nil needs no memory.
+            let _ = state.flows.raw_set(number, Value::Nil);
+        }
+    }
+
+    #[cold]
+    fn fail(&mut self, trigger: usize, error: Option<Error>) {
+        if error.as_ref().is_some_and(is_memory) {
+            self.budget.note_memory();
+        }
+        if let Some(exceeded) = self.budget.exceeded() {
+            let line = error.and_then(|error| traced(&error, &self.name)).or(self.budget.line());
+            let line = line.or(self.triggers[trigger].line);
+            self.tally.stopped = Some(exceeded);
+            self.tally.stopped_by = Some(stop_words(&self.name, exceeded, line));
+            self.note_memory();
+            self.state = None;
+        } else if let Some(error) = error {
+            self.tally.errors += 1;
+            self.note(words(&error, &self.name));
+        }
+    }
+
+    fn note(&mut self, text: String) {
+        let failures = &mut self.tally.failures;
+        match failures.iter().position(|failure| failure.text == text) {
+            Some(at) => failures[at].count += 1,
+            None if failures.len() < FAILURES_MAX => failures.push(Failure { text, count: 1 }),
+            None => {}
+        }
+    }
+
+    fn note_memory(&mut self) {
+        if let Some(state) = &self.state {
+            self.tally.memory_bytes = state.lua.used_memory() as u64;
+        }
+    }
+
+    /// The counters, at the end of a run.
+    pub(crate) fn finish(&mut self) -> ScriptTally {
+        self.note_memory();
+        let Counts { rows, rows_dropped, alerts, saved } = &*self.counts;
+        self.tally.rows += rows.take();
+        self.tally.rows_dropped += rows_dropped.take();
+        self.tally.alerts += alerts.take();
+        self.tally.saved += saved.take();
+        self.tally.clone()
+    }
+
+    /// Its name in rows, and in names of files.
+    pub(crate) fn stem(&self) -> &str {
+        &self.tally.name
+    }
+}
+
+/// The state of a script for the arguments of a call.
+pub(crate) struct ScriptScope<'a> {
+    state: &'a State,
+}
+
+impl ScriptScope<'_> {
+    pub(crate) fn packet(&self) -> AnyUserData {
+        self.state.packet.clone()
+    }
+
+    /// The object of a flow: the same as long as the flow lasts.
+    pub(crate) fn flow(&self, flow: &Rc<Flow>) -> Result<AnyUserData> {
+        if let Value::UserData(known) = self.state.flows.raw_get(flow.number)? {
+            return Ok(known);
+        }
+        let object = self.state.lua.create_userdata(FlowObject(flow.clone()))?;
+        self.state.flows.raw_set(flow.number, &object)?;
+        Ok(object)
+    }
+
+    /// A table with these fields.
+    pub(crate) fn table<const N: usize>(&self, fields: [(&str, Value); N]) -> Result<Table> {
+        let table = self.state.lua.create_table_with_capacity(0, N)?;
+        for (name, value) in fields {
+            table.raw_set(name, value)?;
+        }
+        Ok(table)
+    }
+
+    pub(crate) fn text(&self, bytes: &[u8]) -> Result<Value> {
+        self.state.lua.create_string(bytes).map(Value::String)
+    }
+}
+
+fn load(
+    source: &Source,
+    limits: &Limits,
+    common: &Common,
+    compile: &Compile,
+    (budget, counts): (&Rc<Budget>, &Rc<Counts>),
+) -> Result<(State, Vec<Trigger>)> {
+    let libraries = StdLib::TABLE | StdLib::STRING | StdLib::MATH | StdLib::UTF8;
+    let lua = Lua::new_with(libraries, LuaOptions::new())?;
+    lua.set_memory_limit(limits.memory_bytes)?;
+    let globals = lua.globals();
+    text::install(&lua, &globals.get("string")?, budget, limits.memory_bytes)?;
+    reserve_references(&lua)?;
+    let (own, name) = (budget.clone(), source.name.clone());
+    let triggers = HookTriggers::new().every_nth_instruction(HOOK_STEPS);
+    lua.set_hook(triggers, move |_, debug| {
+        let is_own = debug.source().short_src.is_some_and(|source| *source == *name);
+        if let Some(line) = debug.current_line().filter(|_| is_own) {
+            own.note_line(line as u32);
+        }
+        own.look().map_err(|exceeded| Error::RuntimeError(exceeded.to_string()))?;
+        Ok(VmState::Continue)
+    })?;
+    let declared = Rc::new(RefCell::new(Vec::new()));
+    let on = on_function(&lua, &declared, compile)?;
+    globals.raw_set("on", on)?;
+    let print = add_recorders(&lua, &globals, source.stem(), common, counts)?;
+    let prelude = lua.load(include_str!("prelude.lua")).set_name("=prelude").set_mode(ChunkMode::Text);
+    prelude.call::<()>((is_over(&lua, budget)?, print))?;
+    add_rest(&lua, &globals, &source.arguments, common, counts)?;
+    budget.begin();
+    let name = format!("@{}", source.name);
+    lua.load(&*source.text).set_name(name).set_mode(ChunkMode::Text).exec()?;
+    let late = |_: &Lua, ()| -> Result<()> {
+        Err(Error::RuntimeError("on: only while the script is loaded, not in a call".into()))
+    };
+    globals.raw_set("on", lua.create_function(late)?)?;
+    let packet = lua.create_userdata(PacketObject(common.packet.clone()))?;
+    let flows = lua.create_table()?;
+    let triggers = std::mem::take(&mut *declared.borrow_mut());
+    Ok((State { lua, packet, flows }, triggers))
+}
+
+/// Makes the function by which the prelude asks whether `pcall` caught the error of an exceeded budget, and for the
+/// text of another one.
+fn is_over(lua: &Lua, budget: &Rc<Budget>) -> Result<Function> {
+    let own = budget.clone();
+    lua.create_function(move |_, error: Value| {
+        let is_memory = match &error {
+            Value::String(text) => *text.as_bytes() == *NO_MEMORY,
+            Value::Error(error) => is_memory(error),
+            _ => false,
+        };
+        if is_memory {
+            own.note_memory();
+        }
+        // An error of a function of Rust is an object; scripts expect a text, as of functions of C.
+        let text = if let Value::Error(error) = &error { Some(first_line(error)) } else { None };
+        Ok((own.exceeded().is_some(), text))
+    })
+}
+
+/// Makes room for references of Rust to values of Lua: without memory for one more mlua panics.
+fn reserve_references(lua: &Lua) -> Result<()> {
+    let references: Result<Vec<_>> = (0..REFERENCES).map(|_| lua.create_table()).collect();
+    references.map(drop)
+}
+
+fn on_function(lua: &Lua, declared: &Rc<RefCell<Vec<Trigger>>>, compile: &Compile) -> Result<Function> {
+    let (declared, compile) = (declared.clone(), compile.clone());
+    lua.create_function(move |lua, (name, options, function): (String, Value, Option<Function>)| {
+        let (options, function) = match (options, function) {
+            (Value::Table(options), Some(function)) => (options, function),
+            (Value::Nil, Some(function)) | (Value::Function(function), None) => {
+                (lua.create_table()?, function)
+            }
+            _ => return Err(Error::RuntimeError("on needs an event, options and a function".into())),
+        };
+        let trigger = Trigger::new(&name, &options, function, &compile)?;
+        declared.borrow_mut().push(trigger);
+        Ok(())
+    })
+}
+
+/// A list or a histogram as an object of Lua.
+struct RecorderObject {
+    number: usize,
+    records: Rc<RefCell<Records>>,
+    counts: Rc<Counts>,
+    kind: RecorderKind,
+}
+
+impl Counts {
+    fn note(&self, fate: Fate) {
+        let counter = if fate == Fate::Kept { &self.rows } else { &self.rows_dropped };
+        counter.set(counter.get() + 1);
+    }
+}
+
+impl UserData for RecorderObject {
+    fn add_methods<M: UserDataMethods<Self>>(methods: &mut M) {
+        methods.add_method("add", |_, this, row: Table| {
+            if this.kind != RecorderKind::List {
+                return Err(Error::RuntimeError("add is for lists; histograms have count".into()));
+            }
+            this.counts.note(this.records.borrow_mut().add(this.number, &row)?);
+            Ok(())
+        });
+        methods.add_method("count", |_, this, (key, by): (Value, Option<i64>)| {
+            if this.kind != RecorderKind::Histogram {
+                return Err(Error::RuntimeError("count is for histograms; lists have add".into()));
+            }
+            let by = u64::try_from(by.unwrap_or(1));
+            let by = by.map_err(|_| Error::RuntimeError("count: not less than 0".into()))?;
+            if this.records.borrow_mut().count(this.number, &key, by)? == Fate::Dropped {
+                this.counts.note(Fate::Dropped);
+            }
+            Ok(())
+        });
+    }
+}
+
+/// Adds lists, histograms and alerts; returns the function that adds a line of `print`.
+fn add_recorders(
+    lua: &Lua,
+    globals: &Table,
+    script: &str,
+    common: &Common,
+    counts: &Rc<Counts>,
+) -> Result<Function> {
+    for (name, kind) in [("list", RecorderKind::List), ("histogram", RecorderKind::Histogram)] {
+        let (records, counts, script) = (common.records.clone(), counts.clone(), script.to_owned());
+        let make = move |_: &Lua, (name, columns): (String, Vec<String>)| {
+            let number = records.borrow_mut().recorder(&script, &name, kind, columns)?;
+            Ok(RecorderObject { number, records: records.clone(), counts: counts.clone(), kind })
+        };
+        globals.raw_set(name, lua.create_function(make)?)?;
+    }
+    let (common_, counts_, script_) = (common.clone(), counts.clone(), script.to_owned());
+    let alert = move |_: &Lua, (text, fields): (Text, Option<Table>)| {
+        let mut records = common_.records.borrow_mut();
+        let number = records.recorder(&script_, "alerts", RecorderKind::Alerts, Vec::new())?;
+        let text = text.to_string_lossy();
+        let fate = records.alert(number, common_.now_ns.get(), &text, fields.as_ref())?;
+        counts_.alerts.set(counts_.alerts.get() + u64::from(fate == Fate::Kept));
+        counts_.rows_dropped.set(counts_.rows_dropped.get() + u64::from(fate == Fate::Dropped));
+        Ok(())
+    };
+    globals.raw_set("alert", lua.create_function(alert)?)?;
+    let (common_, counts_, script_) = (common.clone(), counts.clone(), script.to_owned());
+    lua.create_function(move |_, line: Text| {
+        if line.as_bytes().len() > PRINT_BYTES {
+            return Err(Error::RuntimeError("print: the line is too long".into()));
+        }
+        let mut records = common_.records.borrow_mut();
+        let number = records.recorder(&script_, "print", RecorderKind::Alerts, Vec::new())?;
+        counts_.note(records.alert(number, common_.now_ns.get(), &line.to_string_lossy(), None)?);
+        Ok(())
+    })
+}
+
+fn add_rest(
+    lua: &Lua,
+    globals: &Table,
+    arguments: &BTreeMap<String, String>,
+    common: &Common,
+    counts: &Rc<Counts>,
+) -> Result<()> {
+    let arguments = arguments.clone();
+    // The type of the default is that of the result.
+    let argument = move |lua: &Lua, (name, default): (String, Value)| {
+        let Some(text) = arguments.get(&name) else { return Ok(default) };
+        let wrong = |kind: &str| Error::RuntimeError(format!("argument {name}: {text:?} is no {kind}"));
+        match default {
+            Value::Integer(_) | Value::Number(_) => {
+                let text = Value::String(lua.create_string(text)?);
+                let integer = lua.coerce_integer(text.clone())?.map(Value::Integer);
+                let number = lua.coerce_number(text)?.map(Value::Number);
+                integer.or(number).ok_or_else(|| wrong("number"))
+            }
+            Value::Boolean(_) => match text.as_str() {
+                "true" => Ok(Value::Boolean(true)),
+                "false" => Ok(Value::Boolean(false)),
+                _ => Err(wrong("boolean: true or false")),
+            },
+            _ => lua.create_string(text).map(Value::String),
+        }
+    };
+    globals.raw_set("argument", lua.create_function(argument)?)?;
+    let (counts, can_save) = (counts.clone(), common.can_save);
+    let save = move |_: &Lua, flow: AnyUserData| {
+        let flow = flow.borrow::<FlowObject>()?.0.clone();
+        if !can_save {
+            return Err(Error::RuntimeError("save: there is no folder for packets".into()));
+        }
+        if flow.has_ended.get() {
+            return Err(Error::RuntimeError("save: the flow has ended".into()));
+        }
+        counts.saved.set(counts.saved.get() + u64::from(!flow.is_saved.replace(true)));
+        Ok(())
+    };
+    globals.raw_set("save", lua.create_function(save)?)
+}
+
+/// The error that began it all.
+fn root(error: &Error) -> &Error {
+    match error {
+        Error::CallbackError { cause, .. } | Error::BadArgument { cause, .. } => root(cause),
+        error => error,
+    }
+}
+
+fn is_memory(error: &Error) -> bool {
+    match root(error) {
+        Error::MemoryError(_) => true,
+        // An error that went through Lua is a text.
+        Error::RuntimeError(text) => {
+            text.starts_with("not enough memory") || text.contains(": not enough memory")
+        }
+        _ => false,
+    }
+}
+
+/// The first line of an error's text, without the words of its type.
+fn first_line(error: &Error) -> String {
+    let text = match root(error) {
+        Error::RuntimeError(text) | Error::MemoryError(text) => text.clone(),
+        Error::SyntaxError { message, .. } => message.clone(),
+        other => other.to_string(),
+    };
+    let line = text.lines().next().unwrap_or_default();
+    // An address differs from error to error.
+    match line.split_once(": 0x") {
+        Some((kind @ ("table" | "function" | "userdata"), _)) => format!("the error is a {kind}, not a text"),
+        _ => line.chars().take(TEXT_BYTES).collect(),
+    }
+}
+
+/// The words about an error: `name.lua:3: what`.
+fn words(error: &Error, name: &str) -> String {
+    let line = first_line(error);
+    if line.starts_with(&format!("{name}:")) {
+        return line;
+    }
+    // A function of the prelude was called with wrong arguments.
+    let line =
+        line.strip_prefix("prelude:").and_then(|rest| rest.split_once(": ")).map_or(&*line, |(_, what)| what);
+    match traced(error, name) {
+        Some(number) => format!("{name}:{number}: {line}"),
+        None => format!("{name}: {line}"),
+    }
+}
+
+fn stop_words(name: &str, exceeded: Exceeded, line: Option<u32>) -> String {
+    match line {
+        Some(line) => format!("{name}:{line}: {exceeded}"),
+        None => format!("{name}: {exceeded}"),
+    }
+}
+
+/// The line of the script that called what failed, by the error's trace.
+fn traced(error: &Error, name: &str) -> Option<u32> {
+    let trace = match error {
+        Error::CallbackError { traceback, cause } => {
+            if let Some(inner) = traced(cause, name) {
+                return Some(inner);
+            }
+            traceback
+        }
+        // The trace follows the text.
+        Error::RuntimeError(text) => text,
+        _ => return None,
+    };
+    let begin = format!("{name}:");
+    let place = trace.lines().find_map(|line| line.trim().strip_prefix(&begin))?;
+    place.split(':').next()?.parse().ok()
+}

@@ -1,0 +1,179 @@
+//! One direction of a stream as triggers see it: its first bytes, lines, and matches across segments.
+//!
+//! Memory of a direction is bounded by the constants below; a line or a match that is longer is cut.
+
+use regex_automata::Input;
+use regex_automata::meta::Regex;
+use std::borrow::Cow;
+
+/// First bytes that a prefix or a regex of `data` looks at.
+pub(crate) const FIRST_BYTES: usize = 1024;
+/// Longest match that is found whole where segments end in it.
+pub(crate) const MATCH_BYTES: usize = 4096;
+
+/// The decision about the first bytes of a direction.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Gate {
+    /// Too few bytes came. They are kept, and passed on once it opens.
+    Waiting(Vec<u8>),
+    Open,
+    Shut,
+}
+
+impl Default for Gate {
+    fn default() -> Self {
+        Self::Waiting(Vec::new())
+    }
+}
+
+impl Gate {
+    /// Looks at the next bytes. Returns those to pass on, with their offset: all that came, once it opens.
+    pub(crate) fn take<'a>(
+        &mut self,
+        (prefix, regex): (Option<&[u8]>, Option<&Regex>),
+        offset: u64,
+        bytes: &'a [u8],
+        is_last: bool,
+    ) -> Option<(u64, Cow<'a, [u8]>)> {
+        let kept = match self {
+            Self::Open => return Some((offset, bytes.into())),
+            Self::Shut => return None,
+            Self::Waiting(kept) => std::mem::take(kept),
+        };
+        let begin = offset - kept.len() as u64;
+        let first: Cow<[u8]> =
+            if kept.is_empty() { bytes.into() } else { [&kept[..], bytes].concat().into() };
+        let is_all = is_last || first.len() >= FIRST_BYTES;
+        let head = &first[..first.len().min(FIRST_BYTES)];
+        let by_prefix = match prefix {
+            Some(prefix) if !is_all && head.len() < prefix.len() && prefix.starts_with(head) => None,
+            prefix => Some(prefix.is_none_or(|prefix| head.starts_with(prefix))),
+        };
+        let by_regex = match regex.map(|regex| regex.is_match(head)) {
+            Some(false) if !is_all => None,
+            found => Some(found.unwrap_or(true)),
+        };
+        match (by_prefix, by_regex) {
+            (Some(true), Some(true)) => {
+                *self = Self::Open;
+                return Some((begin, first));
+            }
+            (Some(false), _) | (_, Some(false)) => *self = Self::Shut,
+            _ => *self = Self::Waiting(first.into_owned()),
+        }
+        None
+    }
+
+    /// Skips what is missing: the first bytes cannot be known any more.
+    pub(crate) fn skip(&mut self) {
+        if matches!(self, Self::Waiting(_)) {
+            *self = Self::Shut;
+        }
+    }
+}
+
+/// Looks for matches in a direction, whose bytes come in pieces.
+#[derive(Debug, Default)]
+pub(crate) struct Search {
+    /// Bytes in which a match may begin, or has begun.
+    kept: Vec<u8>,
+}
+
+impl Search {
+    /// Looks at the next bytes, which begin at `offset`; `found` receives the offset and the text of each match.
+    pub(crate) fn take(
+        &mut self,
+        regex: &Regex,
+        offset: u64,
+        bytes: &[u8],
+        is_last: bool,
+        mut found: impl FnMut(u64, &[u8]),
+    ) {
+        let begin = offset - self.kept.len() as u64;
+        self.kept.extend_from_slice(bytes);
+        let mut at = 0;
+        while at <= self.kept.len() {
+            let input = Input::new(&self.kept).range(at..);
+            let Some(span) = regex.search(&input).map(|found| found.span()) else { break };
+            // The next bytes may make it longer.
+            let may_grow = !is_last && span.end == self.kept.len() && span.len() < MATCH_BYTES;
+            if may_grow {
+                self.kept.drain(..span.start);
+                return;
+            }
+            if !span.is_empty() {
+                found(
+                    begin + span.start as u64,
+                    &self.kept[span.start..span.end.min(span.start + MATCH_BYTES)],
+                );
+            }
+            at = if span.is_empty() { span.end + 1 } else { span.end };
+        }
+        let keep_from = self.kept.len().saturating_sub(MATCH_BYTES).max(at.min(self.kept.len()));
+        self.kept.drain(..if is_last { self.kept.len() } else { keep_from });
+    }
+
+    /// Skips what is missing.
+    pub(crate) fn skip(&mut self) {
+        self.kept.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn search(pattern: &str, pieces: &[&str]) -> Vec<(u64, String)> {
+        let (regex, mut search, mut all, mut offset) =
+            (Regex::new(pattern).unwrap(), Search::default(), Vec::new(), 0);
+        for (at, piece) in pieces.iter().enumerate() {
+            let is_last = at + 1 == pieces.len();
+            search.take(&regex, offset, piece.as_bytes(), is_last, |offset, text| {
+                all.push((offset, String::from_utf8_lossy(text).into_owned()));
+            });
+            offset += piece.len() as u64;
+        }
+        all
+    }
+
+    #[test]
+    fn a_match_is_found_however_segments_cut_it() {
+        let text = "x=1 user=4711 yuser=12";
+        let whole = search("user=[0-9]+", &[text]);
+        assert_eq!(whole, [(4, "user=4711".to_owned()), (15, "user=12".to_owned())]);
+        for at in 0..text.len() {
+            let (one, other) = text.split_at(at);
+            assert_eq!(search("user=[0-9]+", &[one, other]), whole, "cut at {at}");
+        }
+        let bytes: Vec<&str> = text.split_inclusive(|_| true).collect();
+        assert_eq!(search("user=[0-9]+", &bytes), whole);
+        assert_eq!(search("z*", &[text]), [], "nothing is no match");
+    }
+
+    #[test]
+    fn memory_of_a_search_is_bounded() {
+        let (regex, mut search) = (Regex::new("b+c").unwrap(), Search::default());
+        for at in 0..1000 {
+            search.take(&regex, at * 1000, &[b'b'; 1000], false, |_, _| ());
+            assert!(search.kept.len() <= MATCH_BYTES);
+        }
+    }
+
+    #[test]
+    fn a_gate_keeps_the_first_bytes_until_it_knows() {
+        let prefix = Some(&b"GET "[..]);
+        let mut gate = Gate::default();
+        assert_eq!(gate.take((prefix, None), 0, b"GE", false), None);
+        assert_eq!(gate.take((prefix, None), 2, b"T /", false), Some((0, b"GET /".to_vec().into())));
+        assert_eq!(gate.take((prefix, None), 5, b"x", false), Some((5, b"x".to_vec().into())));
+        let mut gate = Gate::default();
+        assert_eq!((gate.take((prefix, None), 0, b"POST", false), &gate), (None, &Gate::Shut));
+        let regex = Regex::new("Host: a").unwrap();
+        let mut gate = Gate::default();
+        assert_eq!(gate.take((None, Some(&regex)), 0, &[b'x'; FIRST_BYTES - 1], false), None);
+        assert_eq!((gate.take((None, Some(&regex)), 1023, b"y", false), &gate), (None, &Gate::Shut));
+        let mut gate = Gate::default();
+        assert_eq!(gate.take((prefix, None), 0, b"GE", true), None, "the stream ended");
+        assert_eq!(gate, Gate::Shut);
+    }
+}

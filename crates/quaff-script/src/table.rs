@@ -1,0 +1,192 @@
+//! Flows of TCP that are not reassembled, and those of UDP: found by their ends, ended by time, FIN or reset.
+//!
+//! Time is that of the packets. The table is bounded: when it is full, the flow that would end first ends early.
+
+use quaff_stream::tracker::Ends;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+
+/// Most flows at a time.
+const FLOWS_MAX: usize = 1 << 18;
+/// Time without a packet after which a flow ends, ns: UDP (RFC 4787 asks NATs for 2 minutes), TCP (RFC 5382), and TCP
+/// that has ended, whose ports may be used again after it.
+const UDP_IDLE_NS: u64 = 120_000_000_000;
+const TCP_IDLE_NS: u64 = 124 * 60 * 1_000_000_000;
+const CLOSED_NS: u64 = 60_000_000_000;
+
+const FIN: u8 = 1;
+const SYN: u8 = 2;
+const RST: u8 = 4;
+const ACK: u8 = 16;
+/// Both directions have ended.
+const CLOSED: u8 = 0b11;
+
+/// Protocol and ends, the lower one first.
+pub(crate) type FlowKey = (u8, Ends);
+
+/// The table; `T` is what the caller has for a flow.
+pub(crate) struct FlowTable<T> {
+    index: HashMap<FlowKey, u32>,
+    slots: Vec<Option<Entry<T>>>,
+    free: Vec<u32>,
+    /// Times at which flows may be over, with place and number. A flow has an entry at its time or before it.
+    due: BinaryHeap<Reverse<(u64, u32, u64)>>,
+    added: u64,
+}
+
+struct Entry<T> {
+    key: FlowKey,
+    number: u64,
+    last_ns: u64,
+    /// Directions that have ended, from the lower end and from the other one.
+    ended: u8,
+    value: T,
+}
+
+impl<T> Entry<T> {
+    fn due_ns(&self) -> u64 {
+        let wait_ns = match self.key.0 {
+            quaff_wire::net::TCP if self.ended == CLOSED => CLOSED_NS,
+            quaff_wire::net::TCP => TCP_IDLE_NS,
+            _ => UDP_IDLE_NS,
+        };
+        self.last_ns.saturating_add(wait_ns)
+    }
+}
+
+impl<T> FlowTable<T> {
+    pub(crate) fn new() -> Self {
+        Self { index: HashMap::new(), slots: Vec::new(), free: Vec::new(), due: BinaryHeap::new(), added: 0 }
+    }
+
+    /// Takes a flow out that is over at `now_ns`.
+    pub(crate) fn take_over(&mut self, now_ns: u64) -> Option<T> {
+        while let Some(Reverse((due_ns, place, number))) = self.due.peek().copied() {
+            if due_ns >= now_ns {
+                return None;
+            }
+            self.due.pop();
+            let entry = self.slots[place as usize].as_ref().filter(|entry| entry.number == number);
+            match entry.map(Entry::due_ns) {
+                Some(due_ns) if due_ns < now_ns => return self.remove(place),
+                Some(due_ns) => self.due.push(Reverse((due_ns, place, number))),
+                None => {}
+            }
+        }
+        None
+    }
+
+    /// The place of a flow. A SYN after the end of a connection is another one's: that flow is not found.
+    pub(crate) fn find(&self, key: &FlowKey, flags: u8) -> Option<u32> {
+        let place = *self.index.get(key)?;
+        let entry = self.slots[place as usize].as_ref()?;
+        let is_other = entry.ended == CLOSED && flags & (SYN | ACK | RST) == SYN;
+        (!is_other).then_some(place)
+    }
+
+    /// Notes a packet of a flow, and its flags of TCP; `is_high`: the higher end sent it.
+    pub(crate) fn touch(&mut self, place: u32, flags: u8, is_high: bool, now_ns: u64) {
+        let Some(entry) = self.slots[place as usize].as_mut() else { return };
+        entry.last_ns = now_ns;
+        let before = entry.ended;
+        if flags & RST != 0 {
+            entry.ended = CLOSED;
+        } else if flags & FIN != 0 {
+            entry.ended |= 1 << u8::from(is_high);
+        }
+        if before != CLOSED && entry.ended == CLOSED {
+            self.due.push(Reverse((entry.due_ns(), place, entry.number)));
+        }
+    }
+
+    /// Takes the flow out that leaves for a new one with this key: one between the same ends, or of a full table the
+    /// one that would end first.
+    pub(crate) fn take_for(&mut self, key: &FlowKey) -> Option<T> {
+        if let Some(place) = self.index.get(key) {
+            return self.remove(*place);
+        }
+        while self.index.len() >= FLOWS_MAX {
+            let Reverse((_, place, number)) = self.due.pop()?;
+            if self.slots[place as usize].as_ref().is_some_and(|entry| entry.number == number) {
+                return self.remove(place);
+            }
+        }
+        None
+    }
+
+    /// Adds a flow. There is none with its key.
+    pub(crate) fn insert(&mut self, key: FlowKey, now_ns: u64, value: T) -> u32 {
+        self.added += 1;
+        let entry = Entry { key, number: self.added, last_ns: now_ns, ended: 0, value };
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(None);
+            self.slots.len() as u32 - 1
+        });
+        self.due.push(Reverse((entry.due_ns(), place, self.added)));
+        self.index.insert(key, place);
+        self.slots[place as usize] = Some(entry);
+        place
+    }
+
+    pub(crate) fn get(&mut self, place: u32) -> Option<&mut T> {
+        self.slots.get_mut(place as usize)?.as_mut().map(|entry| &mut entry.value)
+    }
+
+    /// All flows, in the order of their first packets; the table is empty then.
+    pub(crate) fn drain(&mut self) -> Vec<T> {
+        let mut entries: Vec<_> = self.slots.drain(..).flatten().collect();
+        entries.sort_by_key(|entry| entry.number);
+        self.index.clear();
+        self.free.clear();
+        self.due.clear();
+        entries.into_iter().map(|entry| entry.value).collect()
+    }
+
+    fn remove(&mut self, place: u32) -> Option<T> {
+        let entry = self.slots[place as usize].take()?;
+        self.index.remove(&entry.key);
+        self.free.push(place);
+        Some(entry.value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: u64 = 1_000_000_000;
+
+    fn key(protocol: u8, port: u16) -> FlowKey {
+        (protocol, [([10, 0, 0, 1], port).into(), ([10, 0, 0, 2], 80).into()])
+    }
+
+    #[test]
+    fn flows_end_by_time_and_after_both_ends() {
+        let mut table = FlowTable::new();
+        let udp = table.insert(key(17, 1), 0, "udp");
+        let tcp = table.insert(key(6, 2), 0, "tcp");
+        table.touch(udp, 0, false, 100 * S);
+        assert_eq!(table.take_over(200 * S), None);
+        assert_eq!(table.take_over(221 * S), Some("udp"));
+        table.touch(tcp, FIN | ACK, false, 300 * S);
+        assert_eq!(table.take_over(361 * S), None, "one direction lives");
+        table.touch(tcp, FIN | ACK, true, 362 * S);
+        assert_eq!(table.find(&key(6, 2), ACK), Some(tcp), "late packets are its own");
+        assert_eq!(table.find(&key(6, 2), SYN), None);
+        assert_eq!((table.take_over(400 * S), table.take_over(423 * S)), (None, Some("tcp")));
+        assert!(table.index.is_empty() && table.take_over(u64::MAX).is_none());
+    }
+
+    #[test]
+    fn a_full_table_ends_the_flow_that_would_end_first() {
+        let mut table = FlowTable::new();
+        for number in 0..FLOWS_MAX as u32 + 10 {
+            let key = (17, [(number.to_be_bytes(), 1).into(), ([255, 255, 255, 255], 80).into()]);
+            let left = table.take_for(&key);
+            assert_eq!(left, number.checked_sub(FLOWS_MAX as u32));
+            table.insert(key, u64::from(number), number);
+        }
+        assert_eq!(table.index.len(), FLOWS_MAX);
+        assert_eq!(table.drain().len(), FLOWS_MAX);
+    }
+}

@@ -1,0 +1,56 @@
+//! The work of a script in numbers.
+
+use crate::budget::Exceeded;
+use serde::{Serialize, Serializer};
+
+/// The counters of a script.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct ScriptTally {
+    pub name: String,
+    /// Events that it received.
+    pub calls: u64,
+    /// Time of them.
+    pub ns: u64,
+    /// Calls that failed.
+    pub errors: u64,
+    /// Events that it did not receive because it had been stopped.
+    pub dropped: u64,
+    /// Rows of its lists, lines that it printed.
+    pub rows: u64,
+    /// Rows, alerts and keys without room.
+    pub rows_dropped: u64,
+    pub alerts: u64,
+    /// Flows whose packets it asked for.
+    pub saved: u64,
+    /// Memory of its state at the end.
+    pub memory_bytes: u64,
+    /// The part of its budget that it exceeded.
+    #[serde(serialize_with = "exceeded")]
+    pub stopped: Option<Exceeded>,
+    /// The words about it, with the line.
+    pub stopped_by: Option<String>,
+    /// Errors by their text, the first ones.
+    pub failures: Vec<Failure>,
+}
+
+/// Errors with the same text.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Failure {
+    pub text: String,
+    pub count: u64,
+}
+
+impl ScriptTally {
+    /// Returns true if the script received each event, and kept each row.
+    pub fn is_whole(&self) -> bool {
+        self.errors + self.dropped + self.rows_dropped == 0 && self.stopped.is_none()
+    }
+}
+
+fn exceeded<S: Serializer>(value: &Option<Exceeded>, serializer: S) -> Result<S::Ok, S::Error> {
+    let word = value.map(|exceeded| match exceeded {
+        Exceeded::Time => "time",
+        Exceeded::Memory => "memory",
+    });
+    word.serialize(serializer)
+}
