@@ -6,6 +6,7 @@
 use quaff_os::Reason;
 use quaff_wire::pcapng::Statistics;
 use serde::Serialize;
+use std::sync::Arc;
 
 /// The counters of one lane at one moment, since the start of the capture.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -30,6 +31,8 @@ pub struct Counts {
     pub removed_ns: u64,
     /// Number of the blocks of names that precede its packets in the input; see [`crate::interfaces`].
     pub names: usize,
+    /// The verdict on the packets of the lane (`--prove`), at its end.
+    pub proof: Option<Arc<str>>,
     /// The tunnel sessions of the lane, ordered by interface.
     pub sessions: Vec<SessionCounts>,
 }
@@ -200,7 +203,13 @@ pub struct CopyTally {
     pub bytes: u64,
 }
 
-/// A comment on an interface that was down, or was removed.
+/// A comment on an interface that was down, or was removed, and the verdict on its packets.
+fn comment(counts: &Counts) -> Option<String> {
+    let proof = counts.proof.as_ref().map(|proof| format!("proof: {proof}"));
+    let parts: Vec<_> = link_comment(counts).into_iter().chain(proof).collect();
+    (!parts.is_empty()).then(|| parts.join("; "))
+}
+
 fn link_comment(counts: &Counts) -> Option<String> {
     let down = (counts.down_ns > 0).then(|| format!("was down for {:.3} s", counts.down_ns as f64 / 1e9));
     let removed = (counts.removed_ns > 0).then(|| {
@@ -236,7 +245,7 @@ pub fn statistics(
         filter_accepted,
         os_dropped,
         delivered: packed,
-        comment: link_comment(counts),
+        comment: comment(counts),
     };
     let sessions = counts.sessions.iter().map(move |session| Statistics {
         interface: u32::from(session.interface),

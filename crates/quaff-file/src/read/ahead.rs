@@ -1,7 +1,8 @@
 //! A thread that reads a file ahead of its decoder into a few reused buffers, and decompresses it.
 //!
 //! It never looks at packets. A slow decoder makes the thread wait for a free buffer, so memory stays at
-//! [`BUFFERS`] buffers.
+//! [`BUFFERS`] buffers. On one core, the decoder reads what is in the page cache itself: a thread has nothing to wait
+//! for there, and to change between both would cost more than the copy.
 
 use super::Options;
 use super::decompress::{Compression, Decompressor, Failure, MAGIC_BYTES};
@@ -16,7 +17,7 @@ use std::time::Duration;
 
 /// One is decoded, one is read, and two absorb the variation of both.
 const BUFFERS: usize = 4;
-/// Size of a buffer: disks reach full speed with reads of this size.
+/// Size of a buffer: disks reach full speed with reads of this size. The page cache is read in smaller parts.
 const BUFFER_BYTES: usize = 4 << 20;
 
 /// A part of the file: the first `bytes` of the buffer.
@@ -35,12 +36,36 @@ pub(super) enum Next {
     End,
 }
 
-/// The decoder's end of the reading thread.
+/// The parts of a file, for the decoder.
 #[derive(Debug)]
 pub(super) struct ReadAhead {
+    reading: Reading,
+    state: Arc<FileState>,
+}
+
+/// The reader of the file.
+#[derive(Debug)]
+enum Reading {
+    /// The decoder, as long as the file is in the page cache.
+    Here(Here),
+    /// The thread.
+    Ahead(Ahead),
+    /// There is no reader: the thread could not be started.
+    Over,
+}
+
+/// The bytes that the decoder reads itself. The buffer is `None` while the decoder has it.
+#[derive(Debug)]
+struct Here {
+    feed: Feed,
+    buffer: Option<Buffer>,
+}
+
+/// The decoder's end of the reading thread.
+#[derive(Debug)]
+struct Ahead {
     full: Receiver<Result<Part, Failure>>,
     empty: SyncSender<Buffer>,
-    state: Arc<FileState>,
 }
 
 /// The thread's state, for the decoder.
@@ -52,7 +77,8 @@ struct FileState {
     offset: AtomicU64,
 }
 
-/// The source of the thread's bytes.
+/// The source of the bytes.
+#[derive(Debug)]
 enum Feed {
     /// Before the first read.
     New(Input),
@@ -70,38 +96,47 @@ impl Part {
 impl ReadAhead {
     /// Opens `path`, `-` for standard input, and begins to read.
     pub(super) fn open(path: &Path, options: &Options) -> Result<Self> {
-        let input = Input::open(path, options)?;
-        let (empty, to_fill) = sync_channel(BUFFERS);
-        let (filled, full) = sync_channel(BUFFERS);
-        for _ in 0..BUFFERS {
-            empty.try_send(Buffer::new(BUFFER_BYTES)?).ok();
-        }
+        // The cores that this thread may run on, which a thread of its own may run on too.
+        let has_one_core = std::thread::available_parallelism().is_ok_and(|cores| cores.get() == 1);
+        Self::open_on(path, options, has_one_core)
+    }
+
+    fn open_on(path: &Path, options: &Options, has_one_core: bool) -> Result<Self> {
+        let feed = Feed::New(Input::open(path, options)?);
         let state = Arc::new(FileState::default());
-        let thread_state = state.clone();
-        std::thread::Builder::new()
-            .name("read ahead".into())
-            .spawn(move || run(input, &to_fill, &filled, &thread_state))
-            .trying(|| format!("start a thread that reads {}", path.display()))?;
-        Ok(Self { full, empty, state })
+        // A followed file waits for its writer, so its reader is a thread.
+        let reading = match has_one_core && !options.follow {
+            true => Reading::Here(Here { feed, buffer: Some(Buffer::new(BUFFER_BYTES)?) }),
+            false => Reading::Ahead(Ahead::start(feed, &state)?),
+        };
+        Ok(Self { reading, state })
     }
 
     /// Returns the next part of the file; waits at most `wait`.
-    pub(super) fn next(&self, wait: Option<Duration>) -> Result<Next, Failure> {
-        let received = match wait {
-            Some(wait) => self.full.recv_timeout(wait),
-            None => self.full.recv().map_err(|_| RecvTimeoutError::Disconnected),
-        };
-        match received {
-            Ok(part) => part.map(Next::Part),
-            Err(RecvTimeoutError::Timeout) => Ok(Next::Idle),
-            Err(RecvTimeoutError::Disconnected) => Ok(Next::End),
+    pub(super) fn next(&mut self, wait: Option<Duration>) -> Result<Next, Failure> {
+        if let Reading::Here(here) = &mut self.reading {
+            if let Some(part) = here.next(&self.state)? {
+                return Ok(part);
+            }
+            if let Reading::Here(here) = std::mem::replace(&mut self.reading, Reading::Over) {
+                let ahead = Ahead::start(here.feed, &self.state);
+                self.reading = Reading::Ahead(ahead.map_err(|error| Failure::Os(error.errno))?);
+            }
+        }
+        match &self.reading {
+            Reading::Ahead(ahead) => ahead.next(wait),
+            Reading::Here(_) | Reading::Over => Ok(Next::End),
         }
     }
 
-    /// Returns the buffer of a part to the thread.
-    pub(super) fn recycle(&self, part: Part) {
-        // Fails after the end of the file, when the thread has ended.
-        self.empty.send(part.buffer).ok();
+    /// Gives the buffer of a part back.
+    pub(super) fn recycle(&mut self, part: Part) {
+        match &mut self.reading {
+            Reading::Here(here) => here.buffer = Some(part.buffer),
+            // Fails after the end of the file, when the thread has ended.
+            Reading::Ahead(ahead) => drop(ahead.empty.send(part.buffer)),
+            Reading::Over => {}
+        }
     }
 
     /// Returns the name of the compression, once the first part has been read.
@@ -117,13 +152,63 @@ impl ReadAhead {
     }
 }
 
+impl Here {
+    /// Reads the next part; `None` where a thread reads better: what is not in the page cache, or is compressed.
+    fn next(&mut self, state: &FileState) -> Result<Option<Next>, Failure> {
+        if !self.feed.is_cached(BUFFER_BYTES) {
+            return Ok(None);
+        }
+        let Some(buffer) = self.buffer.take() else { return Ok(None) };
+        let part = self.feed.fill(buffer, state)?;
+        match (part, &self.feed) {
+            (Some(part), _) => Ok(Some(Next::Part(part))),
+            (None, Feed::Over) => Ok(Some(Next::End)),
+            (None, _) => Ok(None),
+        }
+    }
+}
+
+impl Ahead {
+    /// Starts the thread.
+    fn start(feed: Feed, state: &Arc<FileState>) -> Result<Self> {
+        let (empty, to_fill) = sync_channel(BUFFERS);
+        let (filled, full) = sync_channel(BUFFERS);
+        for _ in 0..BUFFERS {
+            empty.try_send(Buffer::new(BUFFER_BYTES)?).ok();
+        }
+        let state = state.clone();
+        std::thread::Builder::new()
+            .name("read ahead".into())
+            .spawn(move || run(feed, &to_fill, &filled, &state))
+            .trying(|| "start a thread that reads a file")?;
+        Ok(Self { full, empty })
+    }
+
+    fn next(&self, wait: Option<Duration>) -> Result<Next, Failure> {
+        let received = match wait {
+            Some(wait) => self.full.recv_timeout(wait),
+            None => self.full.recv().map_err(|_| RecvTimeoutError::Disconnected),
+        };
+        match received {
+            Ok(part) => part.map(Next::Part),
+            Err(RecvTimeoutError::Timeout) => Ok(Next::Idle),
+            Err(RecvTimeoutError::Disconnected) => Ok(Next::End),
+        }
+    }
+}
+
 /// The thread: ends with the file, at an error, or when [`ReadAhead`] is dropped.
-fn run(input: Input, empty: &Receiver<Buffer>, full: &SyncSender<Result<Part, Failure>>, state: &FileState) {
-    let mut feed = Feed::New(input);
-    let mut fresh = BUFFERS;
+fn run(
+    mut feed: Feed,
+    empty: &Receiver<Buffer>,
+    full: &SyncSender<Result<Part, Failure>>,
+    state: &FileState,
+) {
+    let mut unpopulated = BUFFERS;
     while let Ok(buffer) = empty.recv() {
-        if fresh > 0 {
-            fresh -= 1;
+        // Buffers come in turn. Of the page cache, a buffer takes so little that all of it is not worth clearing.
+        if unpopulated > 0 && !feed.is_cached(buffer.len()) {
+            unpopulated -= 1;
             // Huge pages are faster but not required.
             buffer.populate().ok();
         }
@@ -141,6 +226,13 @@ fn run(input: Input, empty: &Receiver<Buffer>, full: &SyncSender<Result<Part, Fa
 }
 
 impl Feed {
+    fn is_cached(&mut self, bytes: usize) -> bool {
+        match self {
+            Self::New(input) | Self::Plain(input) => input.is_cached(bytes),
+            Self::Compressed(_) | Self::Over => false,
+        }
+    }
+
     /// Fills a buffer. `None` at the end, where it becomes [`Feed::Over`], and when the buffer was used for
     /// compressed bytes.
     fn fill(&mut self, mut buffer: Buffer, state: &FileState) -> Result<Option<Part>, Failure> {

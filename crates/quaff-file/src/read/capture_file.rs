@@ -399,6 +399,30 @@ mod tests {
         assert!(items == at_once(&bytes));
     }
 
+    /// On one core the decoder reads what is in the page cache itself, and a thread the rest.
+    #[test]
+    fn a_file_is_read_on_one_core_as_on_many() {
+        let bytes = long_file();
+        let file = on_disk(&bytes);
+        let on_one_core = |path: &Path| {
+            let path = path.to_owned();
+            let reader = std::thread::spawn(move || {
+                quaff_os::cpu::pin(quaff_os::cpu::allowed().unwrap()[0]).unwrap();
+                read(&path)
+            });
+            reader.join().unwrap()
+        };
+        assert!(on_one_core(file.path()) == read(file.path()));
+        file.as_file().sync_all().unwrap();
+        // The second half is not in the page cache: the thread takes over in the middle.
+        let half = (bytes.len() / 2) as i64;
+        let advice = nix::fcntl::PosixFadviseAdvice::POSIX_FADV_DONTNEED;
+        nix::fcntl::posix_fadvise(file.as_file(), half, 0, advice).unwrap();
+        assert!(on_one_core(file.path()) == read(file.path()));
+        let empty = on_disk(&[]);
+        assert!(on_one_core(empty.path()) == read(empty.path()));
+    }
+
     #[test]
     fn a_pipe_is_read_in_any_write_sizes() {
         let bytes = long_file();

@@ -8,9 +8,13 @@ use quaff_os::{Result, Stop, Try, Wakeup};
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
 use std::os::fd::AsFd;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::Duration;
 
+/// Bytes that are read of the page cache at a time: a few such pieces fit the second-level cache, so the decoder finds
+/// there what was copied. From a disk, longer reads are faster.
+const CACHED_BYTES: usize = 256 << 10;
 /// Interval of the checks of a followed file, in addition to inotify.
 const LOOK: Duration = Duration::from_millis(200);
 
@@ -23,8 +27,16 @@ pub(super) struct Input {
 
 #[derive(Debug)]
 enum InputKind {
-    Regular { reader: Reader, offset: u64, follow: Option<Follow> },
+    Regular(Regular, Option<Follow>),
     Stream(File),
+}
+
+#[derive(Debug)]
+struct Regular {
+    reader: Reader,
+    offset: u64,
+    /// The end of a part that is in the page cache.
+    cached_end: u64,
 }
 
 /// Waits for a growing file.
@@ -55,7 +67,16 @@ impl Input {
             stop.wake(wakeup.clone());
             follow = Some(Follow { watch, wakeup });
         }
-        Ok(Self { kind: InputKind::Regular { reader, offset: 0, follow }, stop })
+        let regular = Regular { reader, offset: 0, cached_end: 0 };
+        Ok(Self { kind: InputKind::Regular(regular, follow), stop })
+    }
+
+    /// Returns whether a read of `bytes` would find the first of them in the page cache, and so take a small part.
+    pub(super) fn is_cached(&mut self, bytes: usize) -> bool {
+        match &mut self.kind {
+            InputKind::Regular(file, _) => file.is_cached(bytes),
+            InputKind::Stream(_) => false,
+        }
     }
 }
 
@@ -73,20 +94,37 @@ impl Read for Input {
             let done = match &mut self.kind {
                 InputKind::Stream(_) if self.stop.raised() => Ok(0),
                 InputKind::Stream(file) => file.read(out),
-                InputKind::Regular { follow: None, .. } if self.stop.raised() => Ok(0),
-                InputKind::Regular { reader, offset, follow } => {
-                    let read = reader.read_at(out, *offset);
-                    match (read, follow) {
-                        (Ok(0), Some(follow)) if follow.wait(reader, *offset, &self.stop)? => continue,
-                        (read, _) => read.inspect(|bytes| *offset += *bytes as u64),
-                    }
-                }
+                InputKind::Regular(_, None) if self.stop.raised() => Ok(0),
+                InputKind::Regular(file, follow) => match (file.read(out), follow) {
+                    (Ok(0), Some(follow)) if follow.wait(&file.reader, file.offset, &self.stop)? => continue,
+                    (read, _) => read,
+                },
             };
             match done {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 done => return done,
             }
         }
+    }
+}
+
+impl Regular {
+    fn is_cached(&mut self, bytes: usize) -> bool {
+        let bytes = bytes as u64;
+        if self.offset >= self.cached_end && self.reader.is_in_memory(self.offset, bytes) {
+            self.cached_end = self.offset + bytes;
+        }
+        self.offset < self.cached_end
+    }
+
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let read = if self.is_cached(out.len()) {
+            let piece = out.len().min(CACHED_BYTES);
+            self.reader.file.read_at(&mut out[..piece], self.offset)
+        } else {
+            self.reader.read_at(out, self.offset)
+        };
+        read.inspect(|bytes| self.offset += *bytes as u64)
     }
 }
 

@@ -33,6 +33,8 @@ pub struct Ledger {
     pub unexplained: i64,
     /// Packets after the last counters: the capture was interrupted.
     pub frames_behind: u64,
+    /// Each interface with packets has counters of drops, and they follow its last packet.
+    pub covers_all: bool,
     /// The first few disagreements.
     pub contradictions: Vec<String>,
 }
@@ -68,6 +70,8 @@ pub struct LedgerBuilder {
     previous: Vec<InterfaceCounters>,
     sum: Ledger,
     any: bool,
+    /// Packets lie outside of what the counters of drops cover.
+    is_uncovered: bool,
 }
 
 /// The counters of an interface in one section, and its packets.
@@ -110,6 +114,7 @@ impl LedgerBuilder {
             let key = interface.key(&mut counted);
             let before = key.and_then(|key| places.get(&key)).map(|place| &self.previous[*place]);
             self.any |= interface.last.is_some() || interface.now.dropcount > 0;
+            self.is_uncovered |= !interface.is_covered();
             each(number, interface.close(before, &mut self.sum));
         }
         self.previous = std::mem::take(&mut self.open);
@@ -150,8 +155,9 @@ impl LedgerBuilder {
     /// Takes a packet of the section that is being read.
     #[inline]
     pub fn frame(&mut self, frame: &Frame<'_>) {
-        if let Some(interface) = self.open.get_mut(frame.interface as usize) {
-            interface.frame(frame.dropcount);
+        match self.open.get_mut(frame.interface as usize) {
+            Some(interface) => interface.frame(frame.dropcount),
+            None => self.is_uncovered = true,
         }
     }
 
@@ -170,6 +176,7 @@ impl LedgerBuilder {
         let unexplained = i128::from(lost) - i128::from(ledger.recorded_drops);
         ledger.unexplained = unexplained.clamp(i64::MIN.into(), i64::MAX.into()) as i64;
         ledger.consistent = ledger.contradictions.is_empty();
+        ledger.covers_all = !self.is_uncovered;
         self.any.then_some(ledger)
     }
 }
@@ -262,6 +269,16 @@ impl InterfaceCounters {
     /// Returns the number of frames after the last counters.
     fn frames_behind(&self) -> u64 {
         self.last.map_or(0, |last| self.now.frames - last.seen.frames)
+    }
+
+    /// Returns true if its last counters are of drops, and follow its last packet.
+    fn is_covered(&self) -> bool {
+        let has_drops = |s: &Statistics| {
+            s.ifdrop.is_some() || s.osdrop.is_some() || s.filteraccept.is_some() && s.usrdeliv.is_some()
+        };
+        let is_whole =
+            |last: &CounterBlock| last.seen.frames == self.now.frames && has_drops(&last.statistics);
+        self.now.frames == 0 || self.last.as_ref().is_some_and(is_whole)
     }
 
     /// Compares the packets in the file with its counters, and its counters with those at the end of the previous file.

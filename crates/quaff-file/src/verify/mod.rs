@@ -1,24 +1,36 @@
 //! Completeness of a capture: sequence numbers show which frames are missing, the ledger shows why.
 //!
+//! Frames of ours carry numbers of their own; in any other capture the connections of TCP do, and their receivers
+//! acknowledge what came; mirrors, tunnels and RTP number their packets.
 //! The files are read in the given order as one capture, such as a rotation. A stream begins at number 0,
 //! so frames lost before the first file are counted too. This module reads files and counts; it never
 //! prints and never chooses an exit code.
 
 pub mod against;
+mod injection;
+mod interfaces;
+mod lane;
 pub(crate) mod ledger;
 mod report;
 mod sequence;
+mod verdict;
 
+pub use injection::{Injected, Injection};
+pub use lane::{LaneDrops, LaneEvidence, LaneProof};
 pub use ledger::{Ledger, LedgerBuilder, RecordedDrops};
-pub use report::{Gaps, Outcome, Report, Stream};
+pub use report::{Gaps, LOST_HERE, Outcome, Report, Stream, Tcp};
 pub use sequence::{Gap, StreamEnd};
 
 use crate::read::{self, CaptureFile, Error, SkippedBytes};
+use injection::Injector;
+use interfaces::Interfaces;
+use quaff_stream::ProofMeter;
 use quaff_wire::decode::{Frame, Item};
 use quaff_wire::linktype;
 use quaff_wire::probe::{self, Classified, ProbeHeader};
 use sequence::{GapRoom, Sequence};
 use std::collections::BTreeMap;
+use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -30,6 +42,8 @@ pub struct Options {
     pub from_first: bool,
     /// Number of frames that each stream must have: numbers 0 to N-1.
     pub expect: Option<u64>,
+    /// Packets to remove before they are judged.
+    pub inject: Option<Injection>,
     pub reading: read::Options,
 }
 
@@ -47,7 +61,7 @@ pub struct Progress {
 pub fn verify(files: &[PathBuf], options: Options, mut progress: impl FnMut(Progress)) -> Report {
     let started = Instant::now();
     let reading = options.reading.clone();
-    let (mut read, mut count) = (Files::default(), Count { options, ..Count::default() });
+    let (mut read, mut count) = (Files::default(), Count::new(options));
     for path in files {
         count.ledger.begin();
         read.read(path, &reading, |item| count.item(&item), &mut progress);
@@ -128,7 +142,7 @@ fn read_file(
 }
 
 /// The counters of a verification.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Count {
     options: Options,
     sequences: Vec<Sequence>,
@@ -140,27 +154,58 @@ struct Count {
     gaps: GapRoom,
     corrupt: u64,
     foreign: u64,
+    proof: ProofMeter,
+    interfaces: Interfaces,
+    injector: Option<Injector>,
 }
 
 impl Count {
-    #[inline]
-    fn item(&mut self, item: &Item<'_>) {
-        self.ledger.item(item);
-        if let Item::Frame(frame) = item {
-            self.frame(frame);
+    fn new(options: Options) -> Self {
+        Self {
+            injector: options.inject.map(Injector::new),
+            options,
+            sequences: Vec::new(),
+            places: BTreeMap::new(),
+            current: None,
+            ledger: LedgerBuilder::default(),
+            gaps: GapRoom::default(),
+            corrupt: 0,
+            foreign: 0,
+            proof: ProofMeter::new(RandomState::new().hash_one(0)),
+            interfaces: Interfaces::default(),
         }
     }
 
     #[inline]
-    fn frame(&mut self, frame: &Frame<'_>) {
-        if frame.linktype != linktype::ETHERNET.linktype {
-            self.foreign += 1;
-            return;
+    fn item(&mut self, item: &Item<'_>) {
+        self.ledger.item(item);
+        let frame = match item {
+            Item::Frame(frame) => frame,
+            Item::Interface(interface) => return self.interfaces.describe(interface),
+            _ => return,
+        };
+        if frame.dropcount > 0 {
+            let interface = self.interfaces.number(frame.interface);
+            self.proof.note_drops(frame.time_ns, frame.dropcount, interface);
         }
-        match probe::classify(frame.data, frame.wire_len as usize) {
+        if self.injector.as_mut().is_none_or(|injector| !injector.removes()) {
+            self.frame(frame, self.interfaces.number(frame.interface));
+        }
+    }
+
+    #[inline]
+    fn frame(&mut self, frame: &Frame<'_>, interface: u16) {
+        let classified = match frame.linktype == linktype::ETHERNET.linktype {
+            true => probe::classify(frame.data, frame.wire_len as usize),
+            false => Classified::Foreign,
+        };
+        match classified {
             Classified::Intact(stamp) => self.stamp(&stamp, frame.time_ns),
             Classified::Corrupt => self.corrupt += 1,
-            Classified::Foreign => self.foreign += 1,
+            Classified::Foreign => {
+                self.foreign += 1;
+                self.proof.packet(frame.data, frame.wire_len, frame.linktype, frame.time_ns, interface);
+            }
         }
     }
 
@@ -208,7 +253,11 @@ impl Count {
             ..Outcome::default()
         };
         let end = streams.iter().map(|stream| stream.end).max();
-        Report { outcome, corrupt: self.corrupt, foreign: self.foreign, end, gaps, streams }
+        let mut proof = self.proof.finish();
+        self.interfaces.name(&mut proof.tcp.interfaces);
+        let tcp = Tcp { loss: proof.tcp, injected: self.injector.map(Injector::finish) };
+        let (corrupt, foreign, numbers, copies) = (self.corrupt, self.foreign, proof.numbers, proof.copies);
+        Report { outcome, verdict: String::new(), corrupt, foreign, end, gaps, streams, tcp, numbers, copies }
     }
 }
 

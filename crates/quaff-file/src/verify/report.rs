@@ -1,9 +1,25 @@
 //! The report of a verification, as plain data.
 
+use super::injection::Injected;
 use super::ledger::Ledger;
 use super::sequence::{Gap, Sequence, StreamEnd};
+use super::verdict;
 use crate::read::SkippedBytes;
+use quaff_stream::LossReport;
+use quaff_stream::proof::{CopyReport, Numbers};
 use serde::Serialize;
+
+/// The reasons of a capture that lacks what was sent to it.
+pub const LOST_HERE: [&str; 2] = [ACKNOWLEDGED_MISSING, MIRRORED_MISSING];
+const ACKNOWLEDGED_MISSING: &str = "data that TCP acknowledges are missing";
+const MIRRORED_MISSING: &str = "mirrored packets are missing, by their ERSPAN numbers";
+/// The reasons of a capture that may lack packets.
+const FINS_MISSING: &str = "ends of connections are missing that both sides have named";
+const LEAPS: &str =
+    "sequence numbers leap by more than 128 MiB: data are missing, or another connection has the same ports";
+const NUMBERS_MISSING: &str =
+    "numbers of RTP or GRE are missing: their packets were lost before the capture, or by it";
+const UNTRACKED: &str = "too many data are missing at once to follow them all";
 
 /// The part that all reports have in common. Counts are of frames.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -44,7 +60,8 @@ pub struct Outcome {
 impl Outcome {
     /// Collects the reasons against completeness: those of `found` that are true, and those common to all reports.
     pub(super) fn judge(&mut self, found: &[(bool, &str)]) {
-        let recorded = self.ledger.as_ref().map_or(0, |ledger| ledger.recorded_drops);
+        let recorded = |ledger: &Ledger| ledger.recorded_drops.max(ledger.epb_dropcount);
+        let recorded = self.ledger.as_ref().map_or(0, recorded);
         let common = [
             (self.surplus > 0, "there are more frames than were expected"),
             (recorded > self.lost, "the capture recorded drops"),
@@ -63,6 +80,8 @@ impl Outcome {
 pub struct Report {
     #[serde(flatten)]
     pub outcome: Outcome,
+    /// The result in one line.
+    pub verdict: String,
     /// Probes whose contents have changed since they were sent.
     pub corrupt: u64,
     /// Frames without a probe header.
@@ -73,6 +92,20 @@ pub struct Report {
     pub gaps: Gaps<Gap>,
     /// Counts by stream, in the order of stream numbers.
     pub streams: Vec<Stream>,
+    pub tcp: Tcp,
+    /// Numbers that senders give their packets.
+    pub numbers: Numbers,
+    /// Packets that the capture has twice.
+    pub copies: CopyReport,
+}
+
+/// The evidence of TCP connections.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Tcp {
+    #[serde(flatten)]
+    pub loss: LossReport,
+    /// The packets that were removed on purpose; `None` if none should be.
+    pub injected: Option<Injected>,
 }
 
 /// Runs of missing frames.
@@ -134,18 +167,57 @@ impl Stream {
 }
 
 impl Report {
+    /// The capture has frames with numbers, or should have: they decide, and TCP is a note.
+    pub fn has_numbers(&self) -> bool {
+        self.outcome.received > 0 || self.corrupt > 0 || self.outcome.lost > 0
+    }
+
+    /// Returns the packets that were lost by the capture or before it: an estimate by TCP, and mirrored ones by number.
+    pub fn lost_here(&self) -> u64 {
+        let is_decided = self.has_numbers();
+        if is_decided { 0 } else { self.tcp.loss.acked_unseen_packets_estimate + self.numbers.erspan.lost }
+    }
+
+    /// The report of a run that has failed.
+    pub fn failed(mut self, error: String) -> Self {
+        self.outcome.error = Some(error);
+        self.judge()
+    }
+
+    /// Connections and senders that are evidence.
+    pub fn witnesses(&self) -> u64 {
+        self.tcp.loss.flows_with_evidence + self.numbers.sources()
+    }
+
+    /// Numbers of RTP and GRE are missing, which the network may have lost, and nothing else shows whether it has.
+    fn is_undecided(&self) -> bool {
+        let Numbers { erspan, gre, rtp, .. } = &self.numbers;
+        gre.lost + rtp.lost > 0 && self.tcp.loss.flows_with_evidence + erspan.sources == 0
+    }
+
     /// Collects the reasons against completeness.
     pub(super) fn judge(mut self) -> Self {
+        let (has_numbers, is_undecided, witnesses) =
+            (self.has_numbers(), self.is_undecided(), self.witnesses());
+        let (loss, mirrored) = (&self.tcp.loss, self.numbers.erspan.lost);
+        let by_tcp = |count: u64| !has_numbers && count > 0;
         let it = &mut self.outcome;
         it.judge(&[
             (it.lost > 0, "frames are missing"),
             (self.end == Some(StreamEnd::Missing), "the last frame of the stream is missing"),
             (it.duplicates > 0, "frames are there more than once"),
             (self.corrupt > 0, "frames are damaged"),
+            (by_tcp(loss.acked_unseen_bytes), ACKNOWLEDGED_MISSING),
+            (by_tcp(mirrored), MIRRORED_MISSING),
+            (!has_numbers && is_undecided, NUMBERS_MISSING),
+            (by_tcp(loss.fins_unseen), FINS_MISSING),
+            (by_tcp(loss.leaps_confirmed), LEAPS),
+            (by_tcp(loss.untracked_bytes), UNTRACKED),
         ]);
         // Frames without numbers prove nothing, unless something else does.
-        it.is_judged = it.received > 0 || self.corrupt > 0 || !it.reasons.is_empty();
+        it.is_judged = it.received > 0 || self.corrupt > 0 || witnesses > 0 || !it.reasons.is_empty();
         it.complete &= it.is_judged;
+        self.verdict = verdict::words(&self);
         self
     }
 }

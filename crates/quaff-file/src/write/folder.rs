@@ -33,6 +33,9 @@ const COMMAND_WAIT_NS: u64 = 2_000_000_000;
 /// Files that may wait for their last writes. Each has preallocated space, which on a full disk would be
 /// missing for the file being written.
 const ENDING_FILES_MAX: u64 = 4;
+/// Packets of several lanes are written late by less than this, ns: a name does not go back for them. A clock that was
+/// set back further is followed.
+const DISORDER_NS: u64 = 60_000_000_000;
 /// Space that naming a file may need in the folder, bytes.
 const NAME_BYTES: u64 = 64 << 10;
 
@@ -61,6 +64,8 @@ pub struct Folder {
     /// The opener has been asked for a file.
     is_opening: bool,
     looked_ns: u64,
+    /// The time in the name of the latest file, ns since 1970.
+    named_ns: u64,
     /// Bytes removed since the last successful write, and the steady time of the last removal.
     made: u64,
     made_ns: u64,
@@ -149,6 +154,7 @@ impl Folder {
             opened: None,
             is_opening: true,
             looked_ns: 0,
+            named_ns: 0,
             made: 0,
             made_ns: 0,
             full_ns: None,
@@ -172,7 +178,8 @@ impl Folder {
         self.begin(&new_file.file, first)?;
         // Meanwhile another file may have been finished, which counts for the rules and for its number.
         self.prune(self.room(), ending);
-        let path = self.name(&mut new_file, time_ns, ending)?;
+        self.named_ns = name_time_ns(self.named_ns, time_ns);
+        let path = self.name(&mut new_file, self.named_ns, ending)?;
         // Only now, so that there is at most one hidden file.
         self.open_next();
         Ok((new_file.file.clone(), path))
@@ -495,6 +502,12 @@ impl Folder {
         };
         self.file_events.push(FileEvent::Finished { job, result });
     }
+}
+
+/// The time in the name of a file whose first packet is of `time_ns`, after one named by `before_ns`: names sort as the
+/// files were written.
+fn name_time_ns(before_ns: u64, time_ns: u64) -> u64 {
+    if before_ns.saturating_sub(time_ns) < DISORDER_NS { before_ns.max(time_ns) } else { time_ns }
 }
 
 /// Locks the folder for one capture: two would remove each other's files by their retention rules.

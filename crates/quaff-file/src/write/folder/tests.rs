@@ -5,9 +5,13 @@ use crate::write::plan::Retention;
 use std::os::unix::fs::FileExt;
 
 fn folder(dir: &Path, unnamed: bool, retention: Retention) -> Result<Folder> {
+    folder_of("q", dir, unnamed, retention)
+}
+
+fn folder_of(name: &str, dir: &Path, unnamed: bool, retention: Retention) -> Result<Folder> {
     let plan = DirPlan {
         dir: dir.to_owned(),
-        name: "q".into(),
+        name: name.into(),
         rotate_bytes: Some(1 << 20),
         retention,
         ..DirPlan::default()
@@ -37,6 +41,20 @@ fn write(folder: &mut Folder, files: u8) {
         folder.finish(FinishJob::new(file, path, 100, 0));
     }
     folder.finish_all();
+}
+
+/// The first packet of a file may be older than that of the file before: of another interface.
+#[test]
+fn names_sort_as_the_files_were_written_unless_the_clock_is_set_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut folder = folder_of("q-%s", dir.path(), true, Retention::default()).unwrap();
+    let mut named = Vec::new();
+    for ms in [5_000_002, 4_999_990, 5_000_900, 4_990_000, 5_001_000, 1_400_000, 1_401_000] {
+        let (file, path) = folder.next(ms * 1_000_000, &[], Ending::default()).unwrap();
+        named.push(path.file_name().unwrap().to_str().unwrap().split('-').nth(1).unwrap().to_owned());
+        folder.finish(FinishJob::new(file, path, 100, 0));
+    }
+    assert_eq!(named, ["5000", "5000", "5000", "5000", "5001", "1400", "1401"]);
 }
 
 #[test]
