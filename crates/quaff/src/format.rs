@@ -19,6 +19,19 @@ pub fn percent_bare(ratio: f64) -> String {
     }
 }
 
+/// A ratio in percent without the sign, with two digits that count however small it is: `0.0012`, `4.7`, `31`, `>99`.
+pub fn percent_fine(ratio: f64) -> String {
+    let percent = ratio * 100.0;
+    match percent {
+        v if v <= 0.0 => "0".into(),
+        v if (99.5..100.0).contains(&v) => ">99".into(),
+        v => {
+            let decimals = (1.0 - v.log10().floor()).clamp(0.0, 9.0) as usize;
+            format!("{v:.decimals$}")
+        }
+    }
+}
+
 /// The range of a ratio as percentages: `27–28.4 %`; one number where both read the same.
 pub fn percents([low, high]: [f64; 2]) -> String {
     let (from, to) = (percent_bare(low), percent_bare(high));
@@ -173,6 +186,12 @@ mod tests {
         assert_eq!(percent(1.0), "100 %");
         assert_eq!(percents([0.0, 0.0]), "0 %");
         assert_eq!(percents([0.27, 0.284]), "27–28.4 %");
+    }
+
+    #[test]
+    fn fine_percentages_have_two_digits_that_count() {
+        let all = [0.0, 0.000_012_3, 0.0466, 0.314, 0.995_1, 0.9996, 1.0].map(percent_fine);
+        assert_eq!(all, ["0", "0.0012", "4.7", "31", ">99", ">99", "100"]);
     }
 
     #[test]

@@ -20,6 +20,9 @@ pub struct LaneGauges {
     pub lost: Gauge,
     /// Lost before the capture, by the sequence numbers of tunnels.
     pub missing: Gauge,
+    /// Packets whose loss would be seen, and the lost ones of them (`prove`).
+    pub proof_seen: Gauge,
+    pub proof_lost: Gauge,
     /// Maximum of the ring's blocks that waited.
     pub ring_high: Gauge,
     /// Times that the interface went down.

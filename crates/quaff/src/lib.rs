@@ -27,17 +27,20 @@ pub mod format;
 mod gauge;
 pub mod interfaces;
 mod lane;
+mod links;
 pub mod memory;
 pub mod output;
 pub mod pipe;
 #[cfg(test)]
 mod pipeline_tests;
 pub mod plan;
+pub mod proof;
 mod run;
 mod sandbox;
 pub mod source;
 pub mod split;
 mod stage;
+pub mod streams;
 pub mod tally;
 mod verdict;
 

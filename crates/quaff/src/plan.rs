@@ -161,6 +161,8 @@ pub struct InputPlan {
     pub block_bytes: usize,
     /// Limit of packets.
     pub count: Option<u64>,
+    /// Collect the evidence of losses before the packets that reach the output.
+    pub prove: bool,
     /// SCHED_FIFO priority of the lanes.
     pub real_time: Option<i32>,
 }
@@ -280,6 +282,7 @@ impl Default for InputPlan {
             ring_bytes: 64 << 20,
             block_bytes: BLOCK_BYTES,
             count: None,
+            prove: false,
             real_time: None,
         }
     }

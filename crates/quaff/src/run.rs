@@ -15,21 +15,23 @@ use crate::output::Output;
 use crate::plan::{EditPlan, InputPlan, LoadPlan, PREFAULT, SNAPLEN_MAX, WritePlan};
 use crate::source::{Declaration, LaneSource, Missed, SourceTally, Sources, Watch};
 use crate::stage::{
-    Decap, Declare, Dedup, Ethernet, Filter, Limit, Load, Numbered, Quota, Shift, SingleLink, Slice, Stage,
-    Untag, Window,
+    Decap, Declare, Dedup, Ethernet, Filter, Limit, Load, Numbered, Prove, ProveEnd, Quota, Shift,
+    SingleLink, Slice, Stage, Untag, Window,
 };
-use crate::tally::{BelowTap, InputTally, LaneTally, Ledger, Reasons, sum};
+use crate::tally::{BelowTap, InputTally, LaneTally, LaneVerdict, Ledger, Reasons, sum};
 use crate::verdict;
 use crate::{Error, Result};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 use quaff_file::Interfaces;
 use quaff_file::tally::{FolderTally, WriterTally};
+use quaff_file::verify::{LaneDrops, LaneEvidence, Report};
 use quaff_file::write::Format;
 use quaff_os::clock::steady_ns;
 use quaff_os::softnet::SoftnetMeter;
 use quaff_os::{Reason, Stop, Wakeup, cpu};
-use std::sync::mpsc::channel;
+use std::collections::BTreeMap;
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
 /// The part of the buffer that is divided into the shares of lanes, %. The rest is for the one that needs it: while the
@@ -57,6 +59,14 @@ pub struct Run {
     /// Finds interfaces for spare lanes.
     watch: Option<JoinHandle<()>>,
     missed: Missed,
+    /// The evidence of lanes; `None` where nothing is proven.
+    proofs: Option<(Sender<ProveEnd>, Receiver<ProveEnd>)>,
+}
+
+/// The verdict on the packets of an interface.
+pub(crate) struct Proven {
+    pub(crate) interface: String,
+    pub(crate) report: Report,
 }
 
 /// The results of the lanes.
@@ -68,6 +78,7 @@ pub(crate) struct Ended {
     pub(crate) seconds: f64,
     pub(crate) below_tap: BelowTap,
     pub(crate) reasons: Reasons,
+    pub(crate) proofs: Vec<Proven>,
 }
 
 impl Run {
@@ -102,6 +113,7 @@ impl Run {
             softnet: None,
             watch: None,
             missed: sources.watch.as_ref().map(Watch::missed).unwrap_or_default(),
+            proofs: plan.prove.then(channel),
         }
     }
 
@@ -112,8 +124,14 @@ impl Run {
         let limit = || quota.as_ref().map(|quota| Limit::new(quota.clone(), self.stop.clone()));
         let lanes = sources.lanes.iter();
         let stages: Vec<_> = lanes.map(|lane| stages(&self.plan, &sources, lane, limit())).collect();
-        for ((source, mut stages), end) in sources.lanes.into_iter().zip(stages).zip(ends) {
+        let (interfaces, is_live) = (&sources.interfaces, sources.is_live);
+        for (lane, ((source, mut stages), end)) in sources.lanes.into_iter().zip(stages).zip(ends).enumerate()
+        {
             stages.extend(end.stages);
+            if let Some((proofs, _)) = &self.proofs {
+                let gauges = source.gauges.clone();
+                stages.push(Box::new(Prove::new(lane, interfaces.clone(), is_live, gauges, proofs.clone())));
+            }
             self.lanes.push(start_lane(source, stages, end.output, &self.stop)?);
         }
         self.watch = watch.map(|watch| watch.start(&self.stop)).transpose()?;
@@ -146,11 +164,13 @@ impl Run {
 
     pub(crate) fn join(self) -> Ended {
         let (mut lanes, mut input, mut failure) = (Vec::new(), None, None);
-        for lane in self.lanes {
+        let mut places = BTreeMap::new();
+        for (number, lane) in self.lanes.into_iter().enumerate() {
             match join(lane) {
                 // A spare lane that was never used.
                 Ok(of) if of.lane.interface.is_empty() && self.plan.hotplug.is_some() => {}
                 Ok(of) => {
+                    places.insert(number, Place::of(&of));
                     lanes.push(of.lane);
                     input = input.or(of.input);
                 }
@@ -166,12 +186,38 @@ impl Run {
             // A panic there costs no packet.
             let _ = watch.join();
         }
+        let proofs = self.proofs.map_or_else(Vec::new, |(_, ended)| proven(&ended, &places));
         let (below_tap, mut reasons) = verdict::judge(&lanes, self.softnet, self.plan.hotplug.is_some());
         reasons.unknown.extend(self.missed.since(0));
         reasons.lossy.extend(input.as_ref().and_then(verdict::recorded));
         reasons.lossy.extend(input.as_ref().and_then(verdict::late));
-        Ended { lanes, input, failure, notes, seconds, below_tap, reasons }
+        Ended { lanes, input, failure, notes, seconds, below_tap, reasons, proofs }
     }
+}
+
+/// The interface of a lane, and its drops; those of files are not known.
+struct Place {
+    interface: String,
+    drops: Option<LaneDrops>,
+}
+
+impl Place {
+    fn of(tally: &SourceTally) -> Self {
+        let LaneTally { interface, nic_dropped, kernel_dropped, .. } = &tally.lane;
+        let drops = LaneDrops { interface: *nic_dropped, kernel: *kernel_dropped };
+        Self { interface: interface.clone(), drops: tally.input.is_none().then_some(drops) }
+    }
+}
+
+/// The verdicts on the packets of lanes that have ended, in their order.
+fn proven(ended: &Receiver<ProveEnd>, places: &BTreeMap<usize, Place>) -> Vec<Proven> {
+    let mut all: Vec<_> = ended.try_iter().collect();
+    all.sort_by_key(|(lane, _)| *lane);
+    let verdict = |(lane, evidence): (usize, LaneEvidence)| {
+        let place = places.get(&lane)?;
+        Some(Proven { interface: place.interface.clone(), report: evidence.judge(place.drops) })
+    };
+    all.into_iter().filter_map(verdict).collect()
 }
 
 impl Ended {
@@ -197,6 +243,8 @@ impl Ended {
         ledger.failure = self.failure(ledger.check());
         ledger.judge(self.reasons);
         (ledger.below_tap, ledger.input) = (self.below_tap, self.input);
+        ledger.proof =
+            self.proofs.iter().map(|proven| LaneVerdict::new(&proven.interface, &proven.report)).collect();
         ledger
     }
 

@@ -10,10 +10,11 @@
 
 use quaff_file::read::SkippedBytes;
 use quaff_file::tally::{CompressionTally, CopyTally, FolderTally, WriterTally};
+use quaff_file::verify;
 use quaff_os::Reason;
 use quaff_os::link_counters::{LinkDrops, Tap};
 use quaff_os::sandbox::Sandbox;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// The counters of a lane at its end, in packets unless stated.
@@ -87,6 +88,49 @@ impl LaneTally {
     /// The lane's packet socket, for the comparison of its counters with those of the backlogs.
     pub fn tap(&self) -> Tap<'_> {
         Tap { link: &self.link, other_protocols: self.other_protocols, hidden: self.filtered }
+    }
+}
+
+/// The verdict on the packets of a lane, by their own evidence.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct LaneVerdict {
+    pub interface: String,
+    /// In one line.
+    pub verdict: String,
+    /// Complete, as far as can be known.
+    pub complete: bool,
+    /// There was something to judge by.
+    pub judged: bool,
+    /// Connections and numbered senders that are evidence.
+    pub witnesses: u64,
+    /// Lost before the lane: an estimate.
+    pub lost_packets: u64,
+    /// The share of data segments, and its interval of 95 %; `None` without evidence of TCP.
+    pub loss_ratio: Option<f64>,
+    pub loss_low: Option<f64>,
+    pub loss_high: Option<f64>,
+    /// Times before the first loss and after the last one, ns since 1970.
+    pub first_loss_ns: Option<u64>,
+    pub last_loss_ns: Option<u64>,
+}
+
+impl LaneVerdict {
+    pub(crate) fn new(interface: &str, report: &verify::Report) -> Self {
+        let (loss, mirrored) = (&report.tcp.loss, &report.numbers.erspan);
+        let first = [loss.first_loss_ns, mirrored.first_loss_ns];
+        Self {
+            interface: interface.to_owned(),
+            verdict: report.verdict.clone(),
+            complete: report.outcome.complete,
+            judged: report.outcome.is_judged,
+            witnesses: report.witnesses(),
+            lost_packets: report.lost_here(),
+            loss_ratio: loss.loss_ratio,
+            loss_low: loss.loss_low,
+            loss_high: loss.loss_high,
+            first_loss_ns: first.into_iter().flatten().min(),
+            last_loss_ns: loss.last_loss_ns.max(mirrored.last_loss_ns),
+        }
     }
 }
 
@@ -169,7 +213,7 @@ pub struct BelowTap {
 }
 
 /// The statement of a run about loss.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// Every packet that was offered and wanted is in the output.
@@ -259,6 +303,9 @@ pub struct Ledger {
     /// The compression of the output, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub compression: Option<CompressionTally>,
+    /// The verdicts on the packets of each lane (`--prove`); not that of the run.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub proof: Vec<LaneVerdict>,
     /// The live copy, which does not count as written or lost.
     pub tee: Option<CopyTally>,
     /// Post-rotate commands, and those of them that failed.
@@ -338,6 +385,7 @@ impl Ledger {
             synced_bytes: writer.synced_bytes,
             sync_high_seconds: writer.sync_high_ns as f64 / 1e9,
             compression: writer.compression.clone(),
+            proof: Vec::new(),
             tee: writer.copy,
             commands: writer.commands,
             commands_failed: writer.commands_failed,

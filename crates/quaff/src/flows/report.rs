@@ -18,7 +18,7 @@ use quaff_os::sandbox::Sandbox;
 use serde::Serialize;
 
 /// The result of a run of flow metering, in packets unless stated.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub struct FlowReport {
     /// Packets given to the meter.
     pub packets: u64,
@@ -43,6 +43,8 @@ pub struct FlowReport {
     pub flows_high: u64,
     /// Fragments in flows without ports, because their first one did not come in time.
     pub fragments_unmatched: u64,
+    /// Initial packets of QUIC that were not decrypted, because there were too many: their flows may lack names.
+    pub quic_skipped: u64,
     /// Most bytes of memory of the tables, and what the plan allows.
     pub memory_bytes: u64,
     pub memory_bytes_max: u64,
@@ -138,25 +140,22 @@ pub(super) fn sum_up(
     let (input, below_tap, reasons) = (end.input.clone(), end.below_tap.clone(), end.reasons.clone());
     // The sums of the lanes are those of any run; its verdict knows no meter.
     let run = end.ledger(&writer, 0, block_bytes, ended_by);
-    let ignored = ledger.ignored;
+    let ignored = ledger.ignored.total();
     let mut report = FlowReport {
         packets: ledger.seen.packets,
         bytes: ledger.seen.bytes,
         flows_exported: ledger.flows_exported(),
         packets_in_flows: ledger.exported.packets,
         bytes_in_flows: ledger.exported.bytes,
-        packets_ignored: ignored.total().packets,
-        bytes_ignored: ignored.total().bytes,
-        ignored: Ignored {
-            not_ip: ignored.not_ip.packets,
-            truncated: ignored.truncated.packets,
-            not_sampled: ignored.not_sampled.packets,
-        },
+        packets_ignored: ignored.packets,
+        bytes_ignored: ignored.bytes,
+        ignored: Ignored::new(&ledger.ignored),
         packets_live: ledger.live.packets,
         packets_held: ledger.held.packets,
         ended: Ended::new(&ledger.flows_by_reason),
         flows_high: ledger.flows_high,
         fragments_unmatched: ledger.fragments_unmatched,
+        quic_skipped: ledger.quic_skipped,
         memory_bytes: ledger.memory_bytes,
         memory_bytes_max: ledger.memory_bytes_max,
         probes_max: ledger.probes_max,
@@ -197,6 +196,14 @@ fn not_queued(meters: &[MeterEnd]) -> FlowSum {
         packets: sum.packets + meter.missed.packets,
         bytes: sum.bytes + meter.missed.bytes,
     })
+}
+
+impl Ignored {
+    fn new(by_reason: &quaff_flow::ledger::Ignored) -> Self {
+        let [not_ip, truncated, not_sampled] =
+            [by_reason.not_ip, by_reason.truncated, by_reason.not_sampled].map(|count| count.packets);
+        Self { not_ip, truncated, not_sampled }
+    }
 }
 
 impl Ended {
@@ -333,6 +340,7 @@ mod tests {
             seconds: 1.0,
             below_tap: BelowTap::default(),
             reasons: Reasons::default(),
+            proofs: Vec::new(),
         };
         let meters = vec![MeterEnd { ledger, missed: FlowSum::default() }];
         sum_up(FlowsEnd { run, meters, sinks, sandbox: None }, is_round_robin, 1, None)

@@ -9,6 +9,7 @@
 use super::{Now, Output, OutputTally};
 use crate::batch::{Frame, Memory};
 use crate::gauge::MeterGauges;
+use crate::links::{Link, Links};
 use crate::plan::RETIRE_MS;
 use quaff_file::Interfaces;
 use quaff_file::tally::Counts;
@@ -19,7 +20,6 @@ use quaff_flow::packet::{Clock, Packet};
 use quaff_flow::plan::MeterPlan;
 use quaff_flow::record::{FlowRecord, FlowSink};
 use quaff_os::Wakeup;
-use quaff_wire::linktype::ETHERNET;
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -110,7 +110,7 @@ impl Meter {
         end: Sender<MeterEnd>,
     ) -> (Self, RecordsInlet) {
         let (outbound, inlet) = Outbound::new(LISTS_MAX, !is_live, wakeup);
-        let links = Links { interfaces, known: Vec::new() };
+        let links = Links::new(interfaces);
         let (meter, clock) = (FlowMeter::new(plan.clone(), secret()), Clock::new(plan.idle_ns));
         let gauges = Arc::default();
         let output = Self {
@@ -276,47 +276,8 @@ impl FlowSink for Outbound {
     }
 }
 
-/// The link type of an interface, and where its packets came from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Link {
-    linktype: u16,
-    /// The interface, of a session of a tunnel the one around it.
-    interface: u16,
-    /// The number of the session; 0 without one.
-    tunnel: u32,
-}
-
-/// The links of all interfaces.
-struct Links {
-    interfaces: Interfaces,
-    /// By number, once a frame of the interface has occurred.
-    known: Vec<Option<Link>>,
-}
-
-impl Links {
-    #[inline]
-    fn of(&mut self, interface: u16) -> Link {
-        match self.known.get(usize::from(interface)) {
-            Some(Some(link)) => *link,
-            _ => self.learn(interface),
-        }
-    }
-
-    #[cold]
-    fn learn(&mut self, interface: u16) -> Link {
-        let found = self.interfaces.get(interface);
-        let linktype = found.map_or(ETHERNET.linktype, |interface| interface.linktype);
-        let (outermost, session) = self.interfaces.outermost(interface);
-        let link = Link { linktype, interface: outermost, tunnel: session.unwrap_or(0) };
-        let at = usize::from(interface);
-        self.known.resize(self.known.len().max(at + 1), None);
-        self.known[at] = Some(link);
-        link
-    }
-}
-
 /// Random numbers, so that an attacker cannot choose flows that meet in the table.
-fn secret() -> [u64; 2] {
+pub(super) fn secret() -> [u64; 2] {
     [0u64, 1].map(|word| RandomState::new().hash_one(word))
 }
 
@@ -324,7 +285,6 @@ fn secret() -> [u64; 2] {
 pub(crate) mod tests {
     use super::*;
     use quaff_flow::record::{Direction, EndReason, InitiatorRule, RecordKey};
-    use quaff_wire::pcapng::Interface;
     use std::net::Ipv4Addr;
 
     /// A record of `packets` packets of 100 bytes.
@@ -340,6 +300,7 @@ pub(crate) mod tests {
                 protocol: 17,
                 icmp_type_code: 0,
                 vlan: 0,
+                inner_vlan: 0,
                 mpls_label: 0,
                 interface: 0,
                 tos: 0,
@@ -392,20 +353,6 @@ pub(crate) mod tests {
         // The exporter's end is gone.
         outbound.take(&vec![record(1); 3 * LIST_RECORDS]);
         assert!(outbound.missed.records >= 2 * LIST_RECORDS as u64);
-    }
-
-    #[test]
-    fn packets_of_a_session_came_from_the_interface_around_it() {
-        let named = |name: &str| Interface { name: name.to_owned(), linktype: 101, ..Interface::default() };
-        let interfaces = Interfaces::new(vec![named("Ethernet 2"), named("eth1")]);
-        let session = interfaces.add(named("eth1 vxlan 10.0.0.1 vni 5")).unwrap();
-        interfaces.note_session(session, 1, Some(5));
-        let inner = interfaces.add(named("eth1 vxlan 10.0.0.1 vni 5 gre 10.0.0.2")).unwrap();
-        interfaces.note_session(inner, session, None);
-        let mut links = Links { interfaces, known: Vec::new() };
-        let link = |interface, tunnel| Link { linktype: 101, interface, tunnel };
-        assert_eq!(links.of(0), link(0, 0), "the name of an interface means nothing");
-        assert_eq!((links.of(session), links.of(inner)), (link(1, 5), link(1, 0)));
     }
 
     /// Packets that no stage leaves are no reason to keep flows that are idle.

@@ -5,15 +5,19 @@
 //! | [`backlog`] | the age of packets that wait because no buffer is free |
 //! | [`meter`] | meters their flows |
 //! | [`packer`] | packs them into chunks of a capture file |
+//! | [`reassembly`] | reassembles their TCP connections |
+//! | [`scripts`] | runs scripts on them |
 //! | [`spread`] | packs them for the members of a split |
 //! | [`transmit`] | sends chunks from an interface |
 //!
-//! Stream reassembly would be an output too. An output runs on its lane's thread and shares nothing with other lanes;
-//! it never blocks and never waits for a disk.
+//! An output runs on its lane's thread and shares nothing with other lanes; it never blocks and never waits for a disk,
+//! but for [`reassembly`], which is for files only, and for [`scripts`] of files.
 
 mod backlog;
 mod meter;
 mod packer;
+mod reassembly;
+mod scripts;
 mod spread;
 mod transmit;
 
@@ -21,6 +25,9 @@ mod transmit;
 pub(crate) use meter::tests::record;
 pub(crate) use meter::{Meter, MeterEnd, Records, RecordsInlet};
 pub(crate) use packer::{PackPlan, Packer};
+pub use reassembly::BodyTally;
+pub(crate) use reassembly::{ReaderTally, Reassembly, ReassemblyEnd, StreamReader};
+pub(crate) use scripts::{RecordSink, RecordTally, Recorded, Scripts, ScriptsEnd};
 pub(crate) use spread::Spread;
 pub(crate) use transmit::Transmit;
 

@@ -1,0 +1,173 @@
+//! Runs scripts on the packets of a lane, and passes on what they record.
+//!
+//! Files wait for the disk to which rows go; an interface never does. An engine of Lua stays on one thread: it is made
+//! there, and this output only has its plan.
+
+use super::meter::secret;
+use super::{Now, Output, OutputTally};
+use crate::batch::{Frame, Memory};
+use crate::links::Links;
+use quaff_file::Interfaces;
+use quaff_file::tally::Counts;
+use quaff_os::{Reason, Stop};
+use quaff_script::{Engine, EngineEnd, EnginePlan, Packet, Recorder, SavedPiece};
+use std::cell::RefCell;
+use std::sync::mpsc::Sender;
+
+/// Bytes of rows and packets that are passed on at once.
+const PASS_BYTES: usize = 64 << 10;
+/// Longest time until rows leave the lane while packets are still to come, ns.
+const FLUSH_NS: u64 = 200_000_000;
+
+thread_local! {
+    /// The engine of this thread's lane.
+    static ENGINE: RefCell<Option<Engine>> = const { RefCell::new(None) };
+}
+
+/// Something that scripts recorded.
+#[derive(Debug)]
+pub(crate) enum Recorded {
+    /// Lines of JSON and of CSV.
+    Rows {
+        recorder: Recorder,
+        json: Vec<u8>,
+        csv: Vec<u8>,
+    },
+    Packets(SavedPiece),
+}
+
+/// Takes what scripts recorded, and says how many bytes it could not take.
+pub(crate) trait RecordSink: Send {
+    fn put(&mut self, recorded: Recorded);
+    /// Ends it: all that it took is written, or has failed.
+    fn finish(&mut self) -> RecordTally;
+}
+
+/// The counters of a sink.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct RecordTally {
+    pub(crate) files: u64,
+    pub(crate) bytes: u64,
+    /// Flows whose packets have no file because of the limit of files.
+    pub(crate) files_refused: u64,
+    /// Bytes for which there was no room, or that could not be written.
+    pub(crate) dropped_bytes: u64,
+    /// The first failure.
+    pub(crate) failure: Option<String>,
+}
+
+/// The results of a lane.
+#[derive(Debug)]
+pub(crate) struct ScriptsEnd {
+    pub(crate) engine: EngineEnd,
+    pub(crate) records: RecordTally,
+}
+
+/// The output of one lane.
+pub(crate) struct Scripts {
+    plan: EnginePlan,
+    links: Links,
+    sink: Box<dyn RecordSink>,
+    /// Packets come while the run lasts: rows leave soon.
+    is_prompt: bool,
+    stop: Stop,
+    taken: u64,
+    passed_ns: u64,
+    end: Sender<ScriptsEnd>,
+}
+
+impl Scripts {
+    /// An output for the packets of `interfaces`. `end` receives the results.
+    pub(crate) fn new(
+        plan: EnginePlan,
+        interfaces: Interfaces,
+        sink: Box<dyn RecordSink>,
+        (is_prompt, stop): (bool, Stop),
+        end: Sender<ScriptsEnd>,
+    ) -> Self {
+        Self { plan, links: Links::new(interfaces), sink, is_prompt, stop, taken: 0, passed_ns: 0, end }
+    }
+
+    /// Runs `work` with the engine, which is made before the first packet.
+    fn with<R>(&mut self, work: impl FnOnce(&mut Self, &mut Engine) -> R) -> Option<R> {
+        let taken = ENGINE.with_borrow_mut(Option::take);
+        let made = taken.map_or_else(|| Engine::new(&self.plan, secret()[0]), Ok);
+        let mut engine = match made {
+            Ok(engine) => engine,
+            Err(error) => {
+                // It was loaded at the start: it depends on the time or on addresses of memory.
+                self.stop.raise(Reason::Failed(error));
+                return None;
+            }
+        };
+        let done = work(self, &mut engine);
+        ENGINE.set(Some(engine));
+        Some(done)
+    }
+
+    fn pass_on(&mut self, engine: &mut Engine) {
+        engine.take_rows(|recorder, rows| {
+            let [json, csv] = [&mut rows.json, &mut rows.csv].map(std::mem::take);
+            self.sink.put(Recorded::Rows { recorder: recorder.clone(), json, csv });
+        });
+        for piece in engine.take_packets() {
+            self.sink.put(Recorded::Packets(piece));
+        }
+    }
+}
+
+impl Output for Scripts {
+    fn take(&mut self, memory: Memory<'_>, frames: &mut [Frame], _: Now) -> usize {
+        self.with(|this, engine| {
+            for frame in frames.iter() {
+                let bytes = memory.of(frame);
+                engine.packet(&Packet {
+                    bytes: &bytes[..bytes.len().min(frame.keep as usize)],
+                    wire_bytes: frame.wire_len,
+                    linktype: this.links.of(frame.interface).linktype,
+                    tag: (frame.tpid != 0).then_some((frame.tpid, frame.tci)),
+                    time_ns: frame.time_ns,
+                });
+                if engine.pending_bytes() >= PASS_BYTES {
+                    this.pass_on(engine);
+                }
+            }
+        });
+        self.taken += frames.len() as u64;
+        frames.len()
+    }
+
+    fn tick(&mut self, now: Now, is_idle: bool, _: &dyn Fn(&mut Counts)) {
+        if !self.is_prompt || now.steady_ns.saturating_sub(self.passed_ns) < FLUSH_NS {
+            return;
+        }
+        self.passed_ns = now.steady_ns;
+        self.with(|this, engine| {
+            if is_idle {
+                engine.tick(now.wall_ns);
+            }
+            this.pass_on(engine);
+        });
+    }
+
+    fn patience_ns(&self, _: Now) -> u64 {
+        if self.is_prompt { FLUSH_NS } else { u64::MAX }
+    }
+
+    fn finish(&mut self, _: u64, _: &dyn Fn(&mut Counts)) {
+        let engine = self.with(|this, engine| {
+            this.pass_on(engine);
+            let end = engine.finish();
+            this.pass_on(engine);
+            end
+        });
+        ENGINE.set(None);
+        let records = self.sink.finish();
+        // Without a receiver the run has failed at its start.
+        let _ = self.end.send(ScriptsEnd { engine: engine.unwrap_or_default(), records });
+    }
+
+    fn tally(&self) -> OutputTally {
+        OutputTally { taken: self.taken, ..OutputTally::default() }
+    }
+}

@@ -1,0 +1,103 @@
+//! Watches whether an interface receives all packets: the evidence of the packets of a lane, which no one else gets.
+//!
+//! ```text
+//!   source → stages → prove → (discarded)
+//!     (one lane)
+//! ```
+
+use crate::gauge::LaneGauges;
+use crate::output::Discard;
+use crate::plan::{InputPlan, SandboxPlan};
+use crate::run::{LaneEnd, Run};
+use crate::source::{Declaration, Sources};
+use crate::{Error, Result};
+use quaff_file::verify::Report;
+use quaff_file::write::{Format, Output};
+use quaff_os::Stop;
+use quaff_os::sandbox::{Limits, Sandbox, User};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The plan of a run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ProofPlan {
+    /// One interface.
+    pub input: InputPlan,
+    /// Files of the caller, written after the run.
+    pub also_written: Vec<Output>,
+    /// The process gives away its capabilities, and all paths but those that it needs. For a process that does nothing
+    /// else; `None` keeps them.
+    pub sandbox: Option<SandboxPlan>,
+}
+
+/// A run.
+pub struct Proof {
+    run: Run,
+    started: std::time::Instant,
+    pub lane: Arc<LaneGauges>,
+    /// Warnings for the user.
+    pub notes: Vec<String>,
+}
+
+impl Proof {
+    /// Starts the lane. When this returns, every packet that arrives is evidence.
+    ///
+    /// # Errors
+    /// The plan is not of one interface, or the kernel refused.
+    pub fn start(plan: ProofPlan, stop: Stop) -> Result<Self> {
+        let ProofPlan { input, also_written, sandbox } = plan;
+        let input = InputPlan { prove: true, ..input }.validate()?;
+        if input.interfaces.len() != 1 || input.hotplug.is_some() {
+            return Err(Error::Plan("one interface can be watched: name it".into()));
+        }
+        let outputs: Vec<_> = also_written.iter().collect();
+        let described = Declaration::AsDescribed;
+        let sources = Sources::prepare(&input, &outputs, Format::default(), described, &stop)?;
+        let sources = sources.open(&input, &stop)?;
+        let (mut run, lanes) = (Run::new(&input, &sources, &stop), sources.gauges());
+        let end = LaneEnd { stages: Vec::new(), output: Box::new(Discard::default()) };
+        let started = run.start_lanes(sources, vec![end]).and_then(|()| {
+            let limits = sandbox.as_ref().map(|plan| limits(plan, &also_written)).transpose()?;
+            Ok(limits.as_ref().map(Sandbox::confine).transpose()?)
+        });
+        let sandbox = match started {
+            Ok(sandbox) => sandbox,
+            Err(error) => return Err(run.abandon(error)),
+        };
+        run.notes.extend(sandbox.iter().flat_map(|sandbox| sandbox.notes.clone()));
+        let (notes, lane) = (run.notes.clone(), lanes.into_iter().next().unwrap_or_default());
+        Ok(Self { run, started: std::time::Instant::now(), lane, notes })
+    }
+
+    /// Returns whether the lane has ended.
+    pub fn is_over(&self) -> bool {
+        self.run.is_over()
+    }
+
+    /// Waits for the end, after the stop, and returns the report, which includes a failure.
+    pub fn finish(self) -> Report {
+        let mut ended = self.run.join();
+        let proven = ended.proofs.pop();
+        let failure = ended.failure.as_ref().map(Error::to_string);
+        let mut report = proven.map_or_else(Report::default, |proven| proven.report);
+        report.outcome.seconds = self.started.elapsed().as_secs_f64();
+        report.outcome.notes.extend(ended.notes());
+        match failure {
+            Some(failure) => report.failed(failure),
+            None => report,
+        }
+    }
+}
+
+/// The needs of the run after its start.
+fn limits(plan: &SandboxPlan, also_written: &[Output]) -> Result<Limits> {
+    let folder = |output: &Output| match output {
+        Output::File(path) => {
+            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+            Some(folder.map_or_else(|| PathBuf::from("."), Path::to_path_buf))
+        }
+        _ => None,
+    };
+    let user = plan.user.as_deref().map(User::find).transpose()?;
+    Ok(Limits { user, write: also_written.iter().filter_map(folder).collect(), ..Limits::default() })
+}

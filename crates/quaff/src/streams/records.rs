@@ -1,0 +1,315 @@
+//! The destination of what scripts record: a folder with a file for each list, or lines of JSON on a stream.
+//!
+//! Files of a run wait for it on the lane. An interface does not: a thread writes, and what has no place in its queue
+//! is dropped and counted.
+
+use super::folder::{Folder, Identity, identity_of, stream_name};
+use crate::output::{RecordSink, RecordTally, Recorded};
+use crate::{Error, Result};
+use quaff_os::{Reason, Stop};
+use quaff_script::{Recorder, SavedPiece};
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{ErrorKind, Write};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::thread::JoinHandle;
+
+/// Pieces that may wait for the thread of an interface's run: 64 KiB each in the usual case.
+const QUEUE_PIECES: usize = 1024;
+
+/// The destination of rows and packets.
+pub enum RecordTarget {
+    Folder(RecordFolder),
+    /// Lines of JSON. Packets have no place.
+    Lines(Box<dyn Write + Send>),
+}
+
+/// A folder, which is made if it does not exist.
+#[derive(Debug, Clone)]
+pub struct RecordFolder {
+    pub dir: PathBuf,
+    /// Files of the same names are replaced.
+    pub overwrites: bool,
+    /// Most files with packets of flows.
+    pub files_max: u64,
+    pub has_json: bool,
+    pub has_csv: bool,
+}
+
+/// Writes on the thread that calls it.
+pub(super) struct Records {
+    target: Target,
+    stop: Stop,
+    tally: RecordTally,
+}
+
+enum Target {
+    Lines(Box<dyn Write + Send>),
+    Folder { folder: Folder, lists: HashMap<String, File>, flows: Flows, files_max: u64 },
+}
+
+/// Files with packets of flows.
+#[derive(Default)]
+struct Flows {
+    /// By the number of the flow; `None` if it has no file.
+    open: HashMap<u64, Option<(String, Identity)>>,
+    /// Flows between the same ends.
+    names: HashMap<[SocketAddr; 2], u32>,
+    made: u64,
+}
+
+impl Records {
+    pub(super) fn open(target: RecordTarget, stop: Stop) -> Result<Self> {
+        let target = match target {
+            RecordTarget::Lines(writer) => Target::Lines(writer),
+            RecordTarget::Folder(RecordFolder { dir, overwrites, files_max, .. }) => Target::Folder {
+                folder: Folder::open(&dir, overwrites)?,
+                lists: HashMap::new(),
+                flows: Flows::default(),
+                files_max,
+            },
+        };
+        Ok(Self { target, stop, tally: RecordTally::default() })
+    }
+
+    fn write(&mut self, recorded: &Recorded) -> Result<()> {
+        let tally = &mut self.tally;
+        match (&mut self.target, recorded) {
+            (Target::Lines(writer), Recorded::Rows { json, .. }) => match writer.write_all(json) {
+                Err(error) if error.kind() == ErrorKind::BrokenPipe => self.stop.raise(Reason::OutputClosed),
+                Err(error) => return Err(Error::path("write to", "stdout", error)),
+                Ok(()) => tally.bytes += json.len() as u64,
+            },
+            (Target::Lines(_), Recorded::Packets(piece)) => tally.dropped_bytes += piece.bytes.len() as u64,
+            (Target::Folder { folder, lists, .. }, Recorded::Rows { recorder, json, csv }) => {
+                for (bytes, suffix) in [(json, "jsonl"), (csv, "csv")] {
+                    if !bytes.is_empty() {
+                        append_rows(folder, lists, recorder, (suffix, bytes), tally)?;
+                    }
+                }
+            }
+            (Target::Folder { folder, flows, files_max, .. }, Recorded::Packets(piece)) => {
+                flows.append(folder, piece, *files_max, tally)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn append_rows(
+    folder: &Folder,
+    lists: &mut HashMap<String, File>,
+    recorder: &Recorder,
+    (suffix, bytes): (&str, &[u8]),
+    tally: &mut RecordTally,
+) -> Result<()> {
+    let name = format!("{}-{}.{suffix}", recorder.script, recorder.name);
+    if !lists.contains_key(&name) {
+        let mut file = folder.create(&name)?;
+        tally.files += 1;
+        if suffix == "csv" {
+            let head = recorder.csv_head();
+            file.write_all(&head).map_err(|error| folder.error("write to", &name, error))?;
+            tally.bytes += head.len() as u64;
+        }
+        lists.insert(name.clone(), file);
+    }
+    if let Some(file) = lists.get_mut(&name) {
+        file.write_all(bytes).map_err(|error| folder.error("write to", &name, error))?;
+    }
+    tally.bytes += bytes.len() as u64;
+    Ok(())
+}
+
+impl Flows {
+    fn append(
+        &mut self,
+        folder: &Folder,
+        piece: &SavedPiece,
+        files_max: u64,
+        tally: &mut RecordTally,
+    ) -> Result<()> {
+        let SavedPiece { number, client, server, bytes, is_last, .. } = piece;
+        let known = match self.open.get(number) {
+            Some(known) => known.clone(),
+            None => {
+                let has_room = self.made < files_max;
+                tally.files_refused += u64::from(!has_room);
+                let made = has_room.then(|| self.make(folder, [*client, *server])).transpose()?;
+                tally.files += u64::from(made.is_some());
+                self.open.insert(*number, made.clone());
+                made
+            }
+        };
+        match known {
+            Some((name, identity)) => {
+                let mut file = folder.append(&name, identity)?;
+                file.write_all(bytes).map_err(|error| folder.error("write to", &name, error))?;
+                tally.bytes += bytes.len() as u64;
+            }
+            None => tally.dropped_bytes += bytes.len() as u64,
+        }
+        if *is_last {
+            self.open.remove(number);
+        }
+        Ok(())
+    }
+
+    fn make(&mut self, folder: &Folder, ends: [SocketAddr; 2]) -> Result<(String, Identity)> {
+        let count = self.names.entry(ends).or_default();
+        *count += 1;
+        let name = format!("{}.pcapng", stream_name(ends[0], ends[1], *count));
+        let file = folder.create(&name)?;
+        self.made += 1;
+        let identity = identity_of(&file).map_err(|error| folder.error("look at", &name, error))?;
+        Ok((name, identity))
+    }
+}
+
+impl Recorded {
+    fn bytes(&self) -> u64 {
+        match self {
+            Self::Rows { json, csv, .. } => (json.len() + csv.len()) as u64,
+            Self::Packets(piece) => piece.bytes.len() as u64,
+        }
+    }
+}
+
+impl RecordSink for Records {
+    fn put(&mut self, recorded: Recorded) {
+        let written = match self.tally.failure {
+            None => self.write(&recorded),
+            Some(_) => {
+                self.tally.dropped_bytes += recorded.bytes();
+                return;
+            }
+        };
+        if let Err(error) = written {
+            self.stop.raise(Reason::WriteError(error.to_string()));
+            self.tally.dropped_bytes += recorded.bytes();
+            self.tally.failure = Some(error.to_string());
+        }
+    }
+
+    fn finish(&mut self) -> RecordTally {
+        if let Target::Lines(writer) = &mut self.target {
+            // An error of stdout is that of the command.
+            let _ = writer.flush();
+        }
+        self.tally.clone()
+    }
+}
+
+/// Passes what was recorded to a thread.
+pub(super) struct QueuedRecords {
+    to: Option<SyncSender<Recorded>>,
+    thread: Option<JoinHandle<RecordTally>>,
+    dropped_bytes: u64,
+}
+
+impl QueuedRecords {
+    pub(super) fn start(records: Records) -> Result<Self> {
+        let (to, from) = sync_channel(QUEUE_PIECES);
+        let thread = std::thread::Builder::new().name("quaff-rows".into());
+        let thread = thread.spawn(move || write_all(records, &from));
+        let thread = thread.map_err(|errno| Error::Os(quaff_os::Error::new("start a thread", errno)))?;
+        Ok(Self { to: Some(to), thread: Some(thread), dropped_bytes: 0 })
+    }
+}
+
+fn write_all(mut records: Records, from: &Receiver<Recorded>) -> RecordTally {
+    for recorded in from {
+        records.put(recorded);
+    }
+    records.finish()
+}
+
+impl RecordSink for QueuedRecords {
+    fn put(&mut self, recorded: Recorded) {
+        let Some(to) = &self.to else { return };
+        if let Err(TrySendError::Full(refused) | TrySendError::Disconnected(refused)) = to.try_send(recorded)
+        {
+            self.dropped_bytes += refused.bytes();
+        }
+    }
+
+    fn finish(&mut self) -> RecordTally {
+        self.to = None;
+        let tally = self.thread.take().and_then(|thread| thread.join().ok());
+        let lost =
+            || RecordTally { failure: Some("the thread of rows panicked".into()), ..RecordTally::default() };
+        let mut tally = tally.unwrap_or_else(lost);
+        tally.dropped_bytes += self.dropped_bytes;
+        tally
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quaff_script::RecorderKind;
+
+    fn rows(json: &str, csv: &str) -> Recorded {
+        let recorder = Recorder {
+            script: "a".into(),
+            name: "b".into(),
+            kind: RecorderKind::List,
+            columns: vec!["one".into(), "two, three".into()],
+        };
+        Recorded::Rows { recorder, json: json.into(), csv: csv.into() }
+    }
+
+    fn folder(dir: PathBuf, files_max: u64) -> RecordTarget {
+        RecordTarget::Folder(RecordFolder {
+            dir,
+            overwrites: false,
+            files_max,
+            has_json: true,
+            has_csv: true,
+        })
+    }
+
+    #[test]
+    fn a_list_has_a_file_for_each_format_and_a_flow_one_for_its_packets() {
+        let dir = tempfile::tempdir().unwrap();
+        let out = dir.path().join("out");
+        let mut records = Records::open(folder(out.clone(), 1), Stop::default()).unwrap();
+        records.put(rows("{}\n", "1,2\r\n"));
+        records.put(rows("{}\n", ""));
+        let piece = |number, bytes: &[u8], is_last| SavedPiece {
+            number,
+            client: "10.0.0.1:4711".parse().unwrap(),
+            server: "10.0.0.2:80".parse().unwrap(),
+            bytes: bytes.to_vec(),
+            is_first: false,
+            is_last,
+        };
+        records.put(Recorded::Packets(piece(1, b"xy", false)));
+        records.put(Recorded::Packets(piece(2, b"no", true)));
+        records.put(Recorded::Packets(piece(1, b"z", true)));
+        let tally = records.finish();
+        assert_eq!((tally.files, tally.files_refused, tally.dropped_bytes), (3, 1, 2));
+        let read = |name: &str| std::fs::read_to_string(out.join(name)).unwrap();
+        assert_eq!(
+            (read("a-b.jsonl"), read("a-b.csv")),
+            ("{}\n{}\n".into(), "one,\"two, three\"\r\n1,2\r\n".into())
+        );
+        assert_eq!(read("010.000.000.001.04711-010.000.000.002.00080.pcapng"), "xyz");
+    }
+
+    #[test]
+    fn a_file_that_is_in_the_way_ends_the_run() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("a-b.jsonl"), "kept").unwrap();
+        let stop = Stop::default();
+        let mut records = Records::open(folder(dir.path().to_owned(), 1), stop.clone()).unwrap();
+        records.put(rows("{}\n", ""));
+        records.put(rows("{}\n", ""));
+        let tally = records.finish();
+        assert!(stop.raised() && tally.failure.unwrap().contains("exists"));
+        assert_eq!(tally.dropped_bytes, 6);
+        assert_eq!(std::fs::read_to_string(dir.path().join("a-b.jsonl")).unwrap(), "kept");
+    }
+}

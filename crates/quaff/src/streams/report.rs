@@ -1,0 +1,322 @@
+//! The report of a run on streams, with its sums checked.
+//!
+//! ```text
+//!   received = packets = segments + fragments + ignored
+//!   bytes: seen = delivered + duplicate + overlapped + late + before_start + beyond_cutoff + out_of_window
+//!               + after_end + capped
+//!   bytes.delivered = file_bytes + skipped_bytes
+//! ```
+
+use crate::output::{BodyTally, ReaderTally, ReassemblyEnd};
+use crate::run;
+use crate::tally::{self, InputTally, Reasons, Verdict, sum};
+use quaff_file::tally::WriterTally;
+use quaff_os::Reason;
+use quaff_os::sandbox::Sandbox;
+use quaff_stream::GapCause;
+use quaff_stream::tally::{FragmentTally, StreamTally};
+use quaff_stream::tracker::{CloseReason, TrackTally};
+use serde::Serialize;
+
+/// The result of a run.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct StreamsReport {
+    /// Packets given to the reassembly.
+    pub packets: u64,
+    /// Segments of TCP among them, and fragments of TCP.
+    pub segments: u64,
+    pub fragments: u64,
+    pub ignored: Ignored,
+    pub connections: Connections,
+    /// Payload of TCP, by its fate.
+    pub bytes: Bytes,
+    /// Bytes that are missing, by the reason.
+    pub gaps: Gaps,
+    pub datagrams: Datagrams,
+    /// Differences between versions of the same bytes.
+    pub differences: u64,
+    /// Files, and bytes in them; of a connection that is followed the bytes that were passed on.
+    pub files: u64,
+    pub file_bytes: u64,
+    /// Streams beyond the limit of files.
+    pub files_refused: u64,
+    /// Bytes that were delivered and are in no file.
+    pub skipped_bytes: u64,
+    /// Bodies of HTTP, if they are asked for.
+    pub bodies: BodyTally,
+    /// Excluded by filters.
+    pub filtered: u64,
+    pub after_count: u64,
+    pub not_tunnel: u64,
+    pub merged: u64,
+    pub verdict: Verdict,
+    /// Duration of the run.
+    pub seconds: f64,
+    /// User and system time of this process.
+    pub cpu_seconds: f64,
+    pub ended_by: Option<Reason>,
+    pub input: Option<InputTally>,
+    /// The restrictions of the process; `None` without.
+    pub sandbox: Option<Sandbox>,
+    /// After a failure the sums may differ.
+    pub failure: Option<String>,
+    /// Warnings for the user.
+    pub notes: Vec<String>,
+}
+
+/// Packets that are no segments, by reason.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Ignored {
+    pub not_ip: u64,
+    pub not_tcp: u64,
+    /// The capture ends in the headers.
+    pub truncated: u64,
+    /// Headers that no receiver takes: too short, or longer than the packet.
+    pub damaged: u64,
+    /// Of other connections than the one that is followed.
+    pub unselected: u64,
+}
+
+/// Connections, by the reason of their end.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Connections {
+    pub seen: u64,
+    /// With bytes, gaps or differences: those of the index.
+    pub with_data: u64,
+    /// Most at a time.
+    pub high: u64,
+    pub closed: u64,
+    pub idle: u64,
+    /// The table was full.
+    pub evicted: u64,
+    /// Another one began between the same ends.
+    pub reused: u64,
+    pub input_ended: u64,
+    /// Directions that began before the capture.
+    pub midstream: u64,
+}
+
+/// Payload of TCP, by its fate. [`StreamTally`] describes the terms.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Bytes {
+    pub seen: u64,
+    pub delivered: u64,
+    pub duplicate: u64,
+    pub overlapped: u64,
+    pub late: u64,
+    pub before_start: u64,
+    pub beyond_cutoff: u64,
+    pub out_of_window: u64,
+    pub after_end: u64,
+    pub capped: u64,
+}
+
+/// Gaps by their cause.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Gaps {
+    /// The receiver acknowledged the bytes: the capture lacks them.
+    pub acknowledged: Gap,
+    /// They did not come in time.
+    pub time: Gap,
+    /// Memory was needed.
+    pub capped: Gap,
+    /// The snaplen cut them.
+    pub snapped: Gap,
+    /// The connection, or the input, ended before they came.
+    pub ended: Gap,
+}
+
+/// Gaps of one cause.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Gap {
+    pub count: u64,
+    pub bytes: u64,
+}
+
+/// Datagrams that came in fragments of TCP.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Datagrams {
+    pub whole: u64,
+    /// Their fragments did not all come.
+    pub incomplete: u64,
+    /// Dropped because fragments overlap.
+    pub killed: u64,
+    /// Overlaps with different bytes.
+    pub differences: u64,
+}
+
+impl StreamsReport {
+    /// Returns whether bytes are missing in what was delivered.
+    pub fn lacks_bytes(&self) -> bool {
+        self.gaps.total().bytes
+            + self.bytes.capped
+            + self.ignored.truncated
+            + self.files_refused
+            + self.bodies.refused
+            + self.datagrams.incomplete
+            > 0
+    }
+}
+
+impl Ignored {
+    pub(super) fn new(track: &TrackTally) -> Self {
+        Self {
+            not_ip: track.not_ip,
+            not_tcp: track.not_tcp,
+            truncated: track.truncated,
+            damaged: track.damaged,
+            unselected: track.unselected,
+        }
+    }
+}
+
+impl Gaps {
+    pub(super) fn new(tally: &StreamTally) -> Self {
+        let of = |cause: GapCause| {
+            let at = cause.index();
+            Gap { count: tally.gaps[at], bytes: tally.gap_bytes[at] }
+        };
+        Self {
+            acknowledged: of(GapCause::Acknowledged),
+            time: of(GapCause::Time),
+            capped: of(GapCause::Capped(quaff_stream::Cap::Lane)),
+            snapped: of(GapCause::Snapped),
+            ended: of(GapCause::Ended),
+        }
+    }
+
+    /// All of them.
+    pub fn total(&self) -> Gap {
+        let all = [self.acknowledged, self.time, self.capped, self.snapped, self.ended];
+        all.iter().fold(Gap::default(), |sum, gap| Gap {
+            count: sum.count + gap.count,
+            bytes: sum.bytes + gap.bytes,
+        })
+    }
+}
+
+impl Bytes {
+    pub(super) fn new(tally: &StreamTally) -> Self {
+        Self {
+            seen: tally.seen_bytes,
+            delivered: tally.delivered_bytes,
+            duplicate: tally.duplicate_bytes,
+            overlapped: tally.overlapped_bytes,
+            late: tally.late_bytes,
+            before_start: tally.before_start_bytes,
+            beyond_cutoff: tally.beyond_cutoff_bytes,
+            out_of_window: tally.out_of_window_bytes,
+            after_end: tally.after_end_bytes,
+            capped: tally.capped_bytes.iter().sum(),
+        }
+    }
+}
+
+impl Connections {
+    pub(super) fn new(track: &TrackTally, streams: &StreamTally, reader: &ReaderTally) -> Self {
+        let of = |reason: CloseReason| track.ended[reason as usize];
+        Self {
+            seen: track.connections,
+            with_data: reader.connections,
+            high: track.connections_high,
+            closed: of(CloseReason::Closed),
+            idle: of(CloseReason::Idle),
+            evicted: of(CloseReason::Evicted),
+            reused: of(CloseReason::Reused),
+            input_ended: of(CloseReason::InputEnded),
+            midstream: streams.midstream_starts,
+        }
+    }
+}
+
+impl Datagrams {
+    pub(super) fn new(tally: &FragmentTally) -> Self {
+        Self {
+            whole: tally.wholes,
+            incomplete: tally.expired + tally.capped,
+            killed: tally.killed,
+            differences: tally.differences,
+        }
+    }
+}
+
+/// The report of a run whose lane has ended.
+pub(super) fn sum_up(
+    ended: run::Ended,
+    lane: Option<ReassemblyEnd>,
+    sandbox: Option<Sandbox>,
+    block_bytes: u64,
+    ended_by: Option<Reason>,
+) -> StreamsReport {
+    let (lanes, has_failed) = (ended.lanes.clone(), ended.failure.is_some());
+    let writer = WriterTally { written: sum(&lanes, |lane| lane.packed), ..WriterTally::default() };
+    let (input, reasons) = (ended.input.clone(), ended.reasons.clone());
+    // The sums of the lane are those of any run; its verdict knows no streams.
+    let run = ended.ledger(&writer, 0, block_bytes, ended_by);
+    let mut report = match &lane {
+        Some(lane) => of_lane(lane),
+        None => StreamsReport::default(),
+    };
+    (report.filtered, report.after_count) = (run.filtered, run.after_count);
+    (report.not_tunnel, report.merged) = (run.not_tunnel, run.merged);
+    (report.seconds, report.cpu_seconds, report.ended_by) = (run.seconds, run.cpu_seconds, run.ended_by);
+    (report.input, report.sandbox, report.notes) = (input, sandbox, run.notes);
+    let sums = match &lane {
+        Some(lane) if !has_failed => check_streams(lane, run.received),
+        _ => Ok(()),
+    };
+    let of_reader = lane.and_then(|lane| lane.reader.failure);
+    report.failure = of_reader.or(sums.err()).or(run.failure);
+    report.verdict = judge(&report, &reasons);
+    report
+}
+
+fn of_lane(lane: &ReassemblyEnd) -> StreamsReport {
+    let ReassemblyEnd { track, streams, fragments, reader } = lane;
+    StreamsReport {
+        packets: track.packets,
+        segments: track.segments,
+        fragments: track.fragments,
+        ignored: Ignored::new(track),
+        connections: Connections::new(track, streams, reader),
+        bytes: Bytes::new(streams),
+        gaps: Gaps::new(streams),
+        datagrams: Datagrams::new(fragments),
+        differences: streams.differences,
+        files: reader.files,
+        file_bytes: reader.bytes,
+        files_refused: reader.files_refused,
+        skipped_bytes: reader.skipped_bytes,
+        bodies: reader.bodies,
+        ..StreamsReport::default()
+    }
+}
+
+/// Checks the sums of a run that reads streams. A difference is a defect of quaff.
+pub(super) fn check_streams(lane: &ReassemblyEnd, received: u64) -> Result<(), String> {
+    let ReassemblyEnd { track, streams, fragments, reader } = lane;
+    let ended: u64 = track.ended.iter().sum();
+    let TrackTally { segments, fragments: parts, not_ip, not_tcp, truncated, damaged, unselected, .. } =
+        *track;
+    let ignored = not_ip + not_tcp + truncated + damaged + unselected;
+    let sums = [
+        ("received = packets", received, track.packets),
+        ("packets = segments + fragments + ignored", track.packets, segments + parts + ignored),
+        ("connections.seen = closed + idle + evicted + reused + input_ended", track.connections, ended),
+        (
+            "bytes.delivered = file_bytes + skipped_bytes",
+            streams.delivered_bytes,
+            reader.bytes + reader.skipped_bytes,
+        ),
+        ("bytes that wait = 0 at the end", streams.held_bytes, 0),
+    ];
+    if !streams.is_balanced() || !fragments.is_balanced() {
+        return Err("bytes of streams or of fragments have no fate".into());
+    }
+    tally::check(sums)
+}
+
+fn judge(report: &StreamsReport, reasons: &Reasons) -> Verdict {
+    let is_whole = report.input.as_ref().is_none_or(InputTally::is_whole);
+    Verdict::new(report.lacks_bytes() || !is_whole, reasons, report.failure.is_some())
+}

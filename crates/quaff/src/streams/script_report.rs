@@ -1,0 +1,172 @@
+//! The report of a run of scripts, with its sums checked.
+//!
+//! ```text
+//!   received = packets
+//!   of streams: as of `quaff streams extract`
+//! ```
+
+use super::report::{Bytes, Connections, Datagrams, Gaps, Ignored, check_streams};
+use crate::output::{ReaderTally, ReassemblyEnd, ScriptsEnd};
+use crate::run;
+use crate::tally::{self, BelowTap, InputTally, Reasons, Verdict, sum};
+use quaff_file::tally::WriterTally;
+use quaff_os::Reason;
+use quaff_os::sandbox::Sandbox;
+use quaff_script::{ScriptTally, Tracked};
+use serde::Serialize;
+
+/// The result of a run.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct ScriptsReport {
+    /// Packets given to the scripts.
+    pub packets: u64,
+    /// Flows that scripts asked for.
+    pub flows: u64,
+    pub scripts: Vec<ScriptTally>,
+    /// The reassembly; `None` unless a script needs it.
+    pub streams: Option<StreamSums>,
+    /// Files of rows and of packets, and bytes in them; of lines the bytes that were passed on.
+    pub files: u64,
+    pub file_bytes: u64,
+    /// Flows whose packets have no file because of the limit of files.
+    pub files_refused: u64,
+    /// Bytes of rows and packets without room, or that could not be written.
+    pub dropped_bytes: u64,
+    /// Packets of flows that were saved, and those without room.
+    pub saved_packets: u64,
+    pub saved_packets_dropped: u64,
+    /// Packets that reached the interface.
+    pub offered: u64,
+    pub nic_dropped: u64,
+    pub kernel_dropped: u64,
+    /// Excluded by filters.
+    pub filtered: u64,
+    pub after_count: u64,
+    pub not_tunnel: u64,
+    pub merged: u64,
+    pub unsuited: u64,
+    /// In none of the sums.
+    pub below_tap: BelowTap,
+    pub verdict: Verdict,
+    /// Duration of the run.
+    pub seconds: f64,
+    /// User and system time of this process.
+    pub cpu_seconds: f64,
+    pub ended_by: Option<Reason>,
+    pub input: Option<InputTally>,
+    /// The restrictions of the process; `None` without.
+    pub sandbox: Option<Sandbox>,
+    /// After a failure the sums may differ.
+    pub failure: Option<String>,
+    /// Warnings for the user.
+    pub notes: Vec<String>,
+}
+
+/// The sums of the reassembly, as in the report of `extract`.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct StreamSums {
+    /// Packets given to the reassembly: those of the ports that scripts ask for.
+    pub packets: u64,
+    pub segments: u64,
+    pub fragments: u64,
+    pub ignored: Ignored,
+    pub connections: Connections,
+    pub bytes: Bytes,
+    pub gaps: Gaps,
+    pub datagrams: Datagrams,
+    pub differences: u64,
+}
+
+impl StreamSums {
+    fn new(tracked: &Tracked) -> Self {
+        let Tracked { track, streams, fragments } = tracked;
+        let reader = ReaderTally { connections: track.connections, ..ReaderTally::default() };
+        Self {
+            packets: track.packets,
+            segments: track.segments,
+            fragments: track.fragments,
+            ignored: Ignored::new(track),
+            connections: Connections::new(track, streams, &reader),
+            bytes: Bytes::new(streams),
+            gaps: Gaps::new(streams),
+            datagrams: Datagrams::new(fragments),
+            differences: streams.differences,
+        }
+    }
+
+    /// Returns whether bytes are missing.
+    pub fn lacks_bytes(&self) -> bool {
+        self.gaps.total().bytes + self.bytes.capped + self.ignored.truncated + self.datagrams.incomplete > 0
+    }
+}
+
+/// The report of a run whose lane has ended.
+pub(super) fn sum_up(
+    ended: run::Ended,
+    lane: Option<ScriptsEnd>,
+    sandbox: Option<Sandbox>,
+    block_bytes: u64,
+    ended_by: Option<Reason>,
+) -> ScriptsReport {
+    let (lanes, has_failed) = (ended.lanes.clone(), ended.failure.is_some());
+    let writer = WriterTally { written: sum(&lanes, |lane| lane.packed), ..WriterTally::default() };
+    let (input, below_tap, mut reasons) =
+        (ended.input.clone(), ended.below_tap.clone(), ended.reasons.clone());
+    let run = ended.ledger(&writer, 0, block_bytes, ended_by);
+    let mut report = lane.as_ref().map(of_lane).unwrap_or_default();
+    (report.offered, report.nic_dropped) = (run.offered, run.nic_dropped);
+    (report.kernel_dropped, report.unsuited, report.below_tap) =
+        (run.kernel_dropped, run.unsuited, below_tap);
+    (report.filtered, report.after_count) = (run.filtered, run.after_count);
+    (report.not_tunnel, report.merged) = (run.not_tunnel, run.merged);
+    (report.seconds, report.cpu_seconds, report.ended_by) = (run.seconds, run.cpu_seconds, run.ended_by);
+    (report.input, report.sandbox, report.notes) = (input, sandbox, run.notes);
+    let sums = match &lane {
+        Some(lane) if !has_failed => check(&report, lane, run.received),
+        _ => Ok(()),
+    };
+    let of_records = lane.and_then(|lane| lane.records.failure);
+    report.failure = of_records.or(sums.err()).or(run.failure);
+    report.verdict = judge(&report, &mut reasons);
+    report
+}
+
+fn of_lane(lane: &ScriptsEnd) -> ScriptsReport {
+    let ScriptsEnd { engine, records } = lane;
+    ScriptsReport {
+        packets: engine.packets,
+        flows: engine.flows,
+        scripts: engine.scripts.clone(),
+        streams: engine.tracked.as_ref().map(StreamSums::new),
+        files: records.files,
+        file_bytes: records.bytes,
+        files_refused: records.files_refused,
+        dropped_bytes: records.dropped_bytes,
+        saved_packets: engine.saved_packets,
+        saved_packets_dropped: engine.saved_packets_dropped,
+        ..ScriptsReport::default()
+    }
+}
+
+/// Checks the sums. A difference is a defect of quaff.
+fn check(report: &ScriptsReport, lane: &ScriptsEnd, received: u64) -> Result<(), String> {
+    tally::check([("received = packets", received, report.packets)])?;
+    match lane.engine.tracked {
+        Some(Tracked { track, streams, fragments }) => {
+            let reader = ReaderTally { skipped_bytes: streams.delivered_bytes, ..ReaderTally::default() };
+            check_streams(&ReassemblyEnd { track, streams, fragments, reader }, track.packets)
+        }
+        None => Ok(()),
+    }
+}
+
+fn judge(report: &ScriptsReport, reasons: &mut Reasons) -> Verdict {
+    let is_whole = report.input.as_ref().is_none_or(InputTally::is_whole);
+    let dropped = report.nic_dropped + report.kernel_dropped + report.unsuited;
+    let recorded = report.files_refused + report.dropped_bytes + report.saved_packets_dropped;
+    let rows: u64 = report.scripts.iter().map(|script| script.rows_dropped).sum();
+    let lacks = report.streams.as_ref().is_some_and(StreamSums::lacks_bytes);
+    let failed = report.scripts.iter().filter(|script| !script.is_whole());
+    reasons.unknown.extend(failed.map(|script| format!("{} did not see or keep all", script.name)));
+    Verdict::new(dropped + recorded + rows > 0 || lacks || !is_whole, reasons, report.failure.is_some())
+}

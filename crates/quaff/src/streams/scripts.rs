@@ -1,0 +1,195 @@
+//! Scripts on packets, flows and streams: of files, or of one interface.
+//!
+//! ```text
+//!   source → stages → scripts → rows: files of a folder, or lines of JSON
+//!     (one lane)
+//! ```
+
+use super::records::{QueuedRecords, RecordTarget, Records};
+use super::script_report::{self, ScriptsReport};
+use crate::filter::FrameFilter;
+use crate::gauge::LaneGauges;
+use crate::output::{RecordSink, Scripts as ScriptsOutput, ScriptsEnd};
+use crate::plan::{InputPlan, SandboxPlan};
+use crate::run::{LaneEnd, Run};
+use crate::source::{Declaration, Sources};
+use crate::{Error, Result};
+use quaff_file::write::{Format, Output};
+use quaff_os::Stop;
+use quaff_os::sandbox::{Limits, Sandbox, User};
+use quaff_script::{Compile, Engine, EnginePlan, Formats, Limits as ScriptLimits, Packet, Source, Test};
+use quaff_stream::tracker::TrackPlan;
+use quaff_wire::filter::{Program, Subject};
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The plan of a run of scripts.
+pub struct ScriptsPlan {
+    /// Files, or one interface.
+    pub input: InputPlan,
+    pub track: TrackPlan,
+    pub scripts: Vec<Source>,
+    pub limits: ScriptLimits,
+    pub target: RecordTarget,
+    /// Outputs of the caller: none of them may be an input.
+    pub also_written: Vec<Output>,
+    /// The process gives away its capabilities, and all paths but those that it needs. For a process that does nothing
+    /// else; `None` keeps them.
+    pub sandbox: Option<SandboxPlan>,
+    /// To whom new files belong, unless the sandbox names a user; `None`: to the user of this process.
+    pub owner: Option<User>,
+}
+
+/// A run.
+pub struct Scripts {
+    run: Run,
+    end: Receiver<ScriptsEnd>,
+    sandbox: Option<Sandbox>,
+    block_bytes: u64,
+    stop: Stop,
+    pub lanes: Vec<Arc<LaneGauges>>,
+    /// Warnings for the user.
+    pub notes: Vec<String>,
+}
+
+impl ScriptsPlan {
+    fn check(&self) -> Result<()> {
+        match () {
+            () if self.input.interfaces.len() > 1 || self.input.hotplug.is_some() => {
+                Err(Error::Plan("scripts run on one interface: name one".into()))
+            }
+            () if self.scripts.is_empty() => Err(Error::Plan("no script is named".into())),
+            () => Ok(()),
+        }
+    }
+
+    fn formats(&self) -> Formats {
+        match &self.target {
+            RecordTarget::Folder(folder) => {
+                Formats { json: folder.has_json, csv: folder.has_csv, has_names: false }
+            }
+            RecordTarget::Lines(_) => Formats { json: true, csv: false, has_names: true },
+        }
+    }
+
+    fn engine(&self) -> EnginePlan {
+        EnginePlan {
+            scripts: self.scripts.clone(),
+            limits: self.limits,
+            track: self.track.clone(),
+            formats: self.formats(),
+            can_save: matches!(self.target, RecordTarget::Folder(_)),
+            compile: compiler(),
+        }
+    }
+
+    /// The needs of the run after its start.
+    fn sandbox_limits(&self, user: Option<User>) -> Limits {
+        let is_path = |path: &&PathBuf| path.as_os_str() != "-";
+        let read = self.input.read.iter().flat_map(|read| &read.files).filter(is_path).cloned();
+        let write = match &self.target {
+            RecordTarget::Folder(folder) => vec![folder.dir.clone()],
+            RecordTarget::Lines(_) => Vec::new(),
+        };
+        Limits { user, read: read.collect(), write, ..Limits::default() }
+    }
+
+    /// To whom new files belong.
+    fn owner(&self) -> Result<Option<User>> {
+        let named = self.sandbox.as_ref().and_then(|sandbox| sandbox.user.as_deref());
+        Ok(named.map(User::find).transpose()?.or_else(|| self.owner.clone()))
+    }
+}
+
+impl Scripts {
+    /// Loads the scripts, opens the outputs, gives rights away, and starts the lane.
+    pub fn start(plan: ScriptsPlan, stop: Stop) -> Result<Self> {
+        plan.check()?;
+        let (input, owner, engine) = (plan.input.clone().validate()?, plan.owner()?, plan.engine());
+        // The engine of the lane is another one: Lua stays on one thread. A script that is wrong ends the start.
+        drop(Engine::new(&engine, 0).map_err(Error::Plan)?);
+        let outputs: Vec<_> = plan.also_written.iter().collect();
+        let described = Declaration::AsDescribed;
+        let prepared = Sources::prepare(&input, &outputs, Format::default(), described, &stop)?;
+        let limits = plan.sandbox.as_ref().map(|_| plan.sandbox_limits(owner.clone()));
+        let records = {
+            let _rights = owner.as_ref().map(User::use_files).transpose()?;
+            Records::open(plan.target, stop.clone())?
+        };
+        let is_live = input.read.is_none();
+        let confine = || limits.as_ref().map(Sandbox::confine).transpose();
+        // Files are opened without rights; an interface needs them until its lane runs.
+        let before = if is_live { None } else { confine()? };
+        let sources = prepared.open(&input, &stop)?;
+        let sink: Box<dyn RecordSink> =
+            if is_live { Box::new(QueuedRecords::start(records)?) } else { Box::new(records) };
+        let (end, ended) = channel();
+        let output = ScriptsOutput::new(
+            engine,
+            sources.interfaces.clone(),
+            sink,
+            (!sources.is_at_once, stop.clone()),
+            end,
+        );
+        let (mut run, lanes) = (Run::new(&input, &sources, &stop), sources.gauges());
+        let lane = LaneEnd { stages: Vec::new(), output: Box::new(output) };
+        let started = run.start_lanes(sources, vec![lane]);
+        let after = started.and_then(|()| if is_live { Ok(confine()?) } else { Ok(None) });
+        let sandbox = match after {
+            Ok(after) => before.or(after),
+            Err(error) => return Err(run.abandon(error)),
+        };
+        run.notes.extend(sandbox.iter().flat_map(|sandbox| sandbox.notes.clone()));
+        let (notes, block_bytes) = (run.notes.clone(), input.block_bytes as u64);
+        Ok(Self { run, end: ended, sandbox, block_bytes, stop, lanes, notes })
+    }
+
+    /// Returns whether the lane has ended.
+    pub fn is_over(&self) -> bool {
+        self.run.is_over()
+    }
+
+    /// Waits for the end, and returns the report, which includes a failure.
+    pub fn finish(self) -> ScriptsReport {
+        let ended = self.run.join();
+        let lane = self.end.try_recv().ok();
+        script_report::sum_up(ended, lane, self.sandbox, self.block_bytes, self.stop.reason())
+    }
+}
+
+/// Compiles tcpdump expressions once: names of hosts can be looked up at the start only.
+fn compiler() -> Compile {
+    let known: Mutex<HashMap<String, FrameFilter>> = Mutex::default();
+    Arc::new(move |expression| {
+        // Poisoning: the table is whole between any two statements.
+        let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
+        if !known.contains_key(expression) {
+            let made = FrameFilter::new(expression, "`filter`").map_err(|error| error.to_string())?;
+            known.insert(expression.to_owned(), made);
+        }
+        let filter = known.get(expression).cloned().ok_or_else(|| "no filter".to_owned())?;
+        Ok(Box::new(FilterTest { filter, programs: Vec::new() }) as Box<dyn Test>)
+    })
+}
+
+/// An expression on the packets of a script.
+struct FilterTest {
+    filter: FrameFilter,
+    /// By link type; `None` where the expression means nothing.
+    programs: Vec<(u16, Option<Program>)>,
+}
+
+impl Test for FilterTest {
+    #[inline]
+    fn wants(&mut self, packet: &Packet) -> bool {
+        let Packet { bytes, wire_bytes, linktype, tag, .. } = *packet;
+        let at = self.programs.iter().position(|(of, _)| *of == linktype).unwrap_or_else(|| {
+            self.programs.push((linktype, self.filter.program(linktype)));
+            self.programs.len() - 1
+        });
+        let program = self.programs[at].1.as_ref();
+        program.is_some_and(|program| program.run(&Subject { bytes, wire_len: wire_bytes, tag }) != 0)
+    }
+}
