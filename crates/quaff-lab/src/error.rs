@@ -42,6 +42,12 @@ pub enum Error {
     /// No capturer has that name.
     #[error("there is no capturer {name}; there is {}", .known.join(", "))]
     UnknownTool { name: String, known: Vec<String> },
+    /// No flow meter has that name.
+    #[error("there is no flow meter {name}; there is {}", .known.join(", "))]
+    UnknownMeter { name: String, known: Vec<String> },
+    /// No reader of capture files has that name.
+    #[error("there is no reader of files {name}; there is {}", .known.join(", "))]
+    UnknownReader { name: String, known: Vec<String> },
     /// No disk is available, or its free space is too small.
     #[error("{0}")]
     Place(String),

@@ -1,4 +1,5 @@
-//! Finds all descendants of a run, in any session, by a mark in their environment, which children inherit.
+//! Finds all descendants of a run, in any session, by a mark in their environment, which children inherit; and those
+//! that overwrite their environment with a title, as pmacctd does, by their process group.
 
 use quaff_os::Signal;
 use quaff_os::process::send;
@@ -21,6 +22,8 @@ static MADE: AtomicU32 = AtomicU32::new(0);
 #[derive(Debug)]
 pub struct ProcessMark {
     value: String,
+    /// The process group of the run.
+    group: Option<u32>,
 }
 
 impl ProcessMark {
@@ -29,7 +32,12 @@ impl ProcessMark {
         let number = MADE.fetch_add(1, Ordering::Relaxed);
         let value = format!("{}.{number}", std::process::id());
         command.env(VARIABLE, &value);
-        Self { value }
+        Self { value, group: None }
+    }
+
+    /// Has the members of a process group count as carriers. Its number is not used again while one of them runs.
+    pub fn count_group(&mut self, group: u32) {
+        self.group = Some(group);
     }
 
     /// The running processes that carry the mark.
@@ -39,7 +47,8 @@ impl ProcessMark {
         let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
         let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
         // A process that cannot be inspected is not a descendant.
-        pids.filter(|pid| fs::read(format!("/proc/{pid}/environ")).is_ok_and(|environ| is_marked(&environ)))
+        let has_mark = |pid: u32| fs::read(format!("/proc/{pid}/environ")).is_ok_and(|text| is_marked(&text));
+        pids.filter(|pid| has_mark(*pid) || self.group.is_some() && running_group(*pid) == self.group)
             .collect()
     }
 
@@ -60,9 +69,41 @@ impl ProcessMark {
     }
 }
 
+/// The process group of a process that has not ended (state and pgrp in /proc/PID/stat, proc_pid_stat(5)).
+fn running_group(pid: u32) -> Option<u32> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name of the program may contain a parenthesis.
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+    let (state, group) = (fields.next()?, fields.nth(1)?);
+    if matches!(state, "Z" | "X") { None } else { group.parse().ok() }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::process::CommandExt as _;
+
+    #[test]
+    fn those_without_the_environment_are_found_by_their_group() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "env -i sleep 60 & sleep 61; true"]).process_group(0);
+        let mut mark = ProcessMark::put_on(&mut command);
+        let mut leader = command.spawn().expect("sh runs");
+        let begun = Instant::now();
+        let is_seen = |mark: &ProcessMark, count: usize| {
+            while mark.carriers().len() != count && begun.elapsed() < Duration::from_secs(5) {
+                std::thread::sleep(LOOK);
+            }
+            mark.carriers().len() == count
+        };
+        // sh, and the second sleep.
+        assert!(is_seen(&mark, 2), "{:?}", mark.carriers());
+        mark.count_group(leader.id());
+        assert!(is_seen(&mark, 3), "{:?}", mark.carriers());
+        mark.kill_all();
+        assert!(mark.carriers().is_empty(), "one that has ended and was not waited for does not run");
+        leader.wait().expect("it was killed");
+    }
 
     #[test]
     fn those_that_left_home_are_found_and_killed() {

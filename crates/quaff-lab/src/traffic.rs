@@ -65,6 +65,9 @@ pub struct Traffic {
     pub count: u64,
     /// Frames are inside ERSPAN, as from a mirror port.
     pub mirrored: bool,
+    /// Each pass through a replayed file has addresses of its own (`quaff replay --unique-ip`).
+    #[serde(skip)]
+    pub unique_ip: bool,
 }
 
 impl Size {
@@ -107,6 +110,7 @@ impl Traffic {
             pps,
             count,
             mirrored: false,
+            unique_ip: false,
         }
     }
 
@@ -116,7 +120,8 @@ impl Traffic {
     /// An unknown mix; a file that cannot be read.
     pub fn new(size: &Size, pps: Option<u64>, count: u64) -> Result<Self> {
         let frame_bytes = mean_bytes(size)?;
-        Ok(Self { size: size.clone(), content: Content::default(), frame_bytes, pps, count, mirrored: false })
+        let content = Content::default();
+        Ok(Self { size: size.clone(), content, frame_bytes, pps, count, mirrored: false, unique_ip: false })
     }
 
     /// Returns whether every frame has a probe header.
@@ -157,6 +162,9 @@ impl Traffic {
                 all.extend([count, file.clone()]);
                 if pps.is_none() {
                     all.push("--topspeed".into());
+                }
+                if self.unique_ip {
+                    all.push("--unique-ip".into());
                 }
                 all
             }
@@ -247,6 +255,8 @@ mod tests {
             words(&replay, Out::Inject("rx0")),
             "replay --inject rx0 --json --quiet --loop 0 --limit 5 a.pcap --topspeed"
         );
+        let unique = Traffic { unique_ip: true, ..replay.clone() };
+        assert!(words(&unique, Out::Inject("rx0")).ends_with(" a.pcap --topspeed --unique-ip"));
         assert_eq!(
             words(&Traffic { pps: Some(9), ..replay }, Out::Send("tx0")),
             "replay -o tx0 --json --quiet --loop 0 --limit 5 a.pcap --pps 9"

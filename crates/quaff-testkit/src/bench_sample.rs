@@ -2,10 +2,11 @@
 
 use quaff_bench::bench::plan::{Amount, Plan, Rate, Source, SourceRow, Sweep};
 use quaff_bench::bench::result::{
-    Burst, Calibration, Case, GoalRow, LimitedBy, Machine, Report, Results, Search, ToolFacts, TrialRow,
+    Burst, Calibration, Case, GoalRow, LimitedBy, Machine, ReadCase, Report, Results, Search, ToolFacts,
+    TrialRow,
 };
 use quaff_bench::bench::summary::summarise;
-use quaff_bench::method::{Run, Sample};
+use quaff_bench::method::{Contents, ReadRun, Run, Sample};
 use quaff_bench::stats::loss_ratio;
 use quaff_lab::tool::Setting;
 use quaff_lab::topology::CoreUse;
@@ -45,6 +46,7 @@ pub fn sample_report() -> Report {
     let mut dice = Dice(7);
     let mut cases = Vec::new();
     swept(&mut cases, &mut dice);
+    replayed(&mut cases[0]);
     grid(&mut cases, &mut dice);
     pairs(&mut cases, &mut dice);
     misfortunes(&mut cases);
@@ -64,9 +66,59 @@ pub fn sample_report() -> Report {
             searches: [60, 508, 1496].into_iter().flat_map(|size| searches(size, &mut dice)).collect(),
             bursts: bursts(&mut dice),
             cases,
+            readings: readings(),
         },
         notes: vec!["nothing here was measured: this is the sample that tests draw".into()],
     }
+}
+
+/// Programs that read a file; one crashes once, one is not installed.
+fn readings() -> Vec<ReadCase> {
+    let run = |round, seconds: f64, memory_bytes| ReadRun {
+        round,
+        seconds,
+        cpu_s: seconds * 0.97,
+        memory_bytes,
+        ..ReadRun::default()
+    };
+    let case = |series: &str, reader: &str, seconds: f64, mib: u64| ReadCase {
+        series: series.into(),
+        reader: reader.into(),
+        version: Some("1.6".into()),
+        file: "/data/office.pcap".into(),
+        frames: 2_000_000,
+        bytes: 700_000_000,
+        runs: (1..=3)
+            .map(|round| run(round, seconds * (0.98 + 0.01 * f64::from(round)), mib << 20))
+            .collect(),
+        pps_median: Some(2e6 / seconds),
+        cpu_per_million: Some(seconds * 0.97 / 2.0),
+        memory_bytes: Some(mib << 20),
+        command: [reader, "-r", "FILE"].map(String::from).into(),
+        absent: None,
+        remark: String::new(),
+    };
+    let [losses, sessions] = ["losses that TCP proves", "sessions put together"];
+    let mut slow = case(sessions, "tcpflow", 1.3, 120);
+    slow.runs[1].failed = Some("tcpflow failed (exit status: 1)".into());
+    slow.remark = "It puts no IP fragments together.".into();
+    let absent = ReadCase {
+        runs: Vec::new(),
+        version: None,
+        pps_median: None,
+        cpu_per_million: None,
+        memory_bytes: None,
+        command: Vec::new(),
+        absent: Some("it is not installed (from https://zeek.org)".into()),
+        ..case(sessions, "zeek", 1.0, 1)
+    };
+    vec![
+        case(losses, "quaff verify", 0.25, 38),
+        case(losses, "tcptrace", 1.6, 660),
+        case(sessions, "quaff streams", 0.4, 130),
+        slow,
+        absent,
+    ]
 }
 
 /// Rates in Mbit/s, as PAM 2007 has them, on two cores and on one.
@@ -85,6 +137,16 @@ fn swept(cases: &mut Vec<Case>, dice: &mut Dice) {
                 cases.push(case);
             }
         }
+    }
+}
+
+/// One whose bytes and flows were counted.
+fn replayed(case: &mut Case) {
+    for run in &mut case.runs {
+        let of = |frames: u64| (frames * u64::from(case.size), frames / 20);
+        let ((sent_bytes, sent_flows), (captured_bytes, captured_flows)) =
+            (of(run.offered), of(run.captured.unwrap_or(0)));
+        run.contents = Some(Contents { sent_bytes, captured_bytes, sent_flows, captured_flows });
     }
 }
 
@@ -343,6 +405,7 @@ fn plan() -> Plan {
         seed: 7,
         sweeps: vec![sweep],
         finds: Vec::new(),
+        readings: Vec::new(),
         notes: vec!["the plan says what it cannot run yet".into()],
     }
 }

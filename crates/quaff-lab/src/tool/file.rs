@@ -53,7 +53,7 @@ pub(super) fn parse(name: &str, text: &str, quaff: &Path) -> Result<Tool> {
 }
 
 /// "mine.toml, line 3, key `ready`: the mistake".
-fn mistake(name: &str, text: &str, at: usize, what: &str) -> Error {
+pub(super) fn mistake(name: &str, text: &str, at: usize, what: &str) -> Error {
     let before = text.get(..at).unwrap_or(text);
     let number = before.matches('\n').count() + 1;
     let line = text.lines().nth(number - 1).unwrap_or_default();

@@ -149,7 +149,7 @@ impl Tool {
 }
 
 /// Replaces all placeholders in one pass, so that a value is never taken for a placeholder.
-fn filled(arg: &str, fill: &[(&str, String)]) -> String {
+pub(super) fn filled(arg: &str, fill: &[(&str, String)]) -> String {
     let (mut filled, mut rest) = (String::new(), arg);
     while let Some(at) = rest.find('{') {
         filled += &rest[..at];
@@ -261,7 +261,7 @@ fn lists_mut(tool: &mut Tool) -> Vec<(&'static [&'static str], &mut Vec<String>)
 }
 
 /// The placeholders of an argument: lower-case letters in braces, unlike a shell's `${NAME}`.
-fn places_in(arg: &str) -> impl Iterator<Item = &str> {
+pub(super) fn places_in(arg: &str) -> impl Iterator<Item = &str> {
     arg.split('{').skip(1).filter_map(|rest| {
         let (word, _) = rest.split_once('}')?;
         (!word.is_empty() && word.bytes().all(|byte| byte.is_ascii_lowercase())).then_some(word)

@@ -36,7 +36,9 @@
 
 mod counter;
 mod file;
+mod file_reader;
 mod filter;
+mod flow_meter;
 mod line;
 mod own;
 mod resolve;
@@ -44,6 +46,8 @@ mod setting;
 
 pub use counter::Counter;
 pub use file::{read, shipped};
+pub use file_reader::{FileReader, resolve_readers, shipped_readers};
+pub use flow_meter::{FlowMeter, MeterPlaces, read_meter, resolve_meters, shipped_meters};
 pub use line::Places;
 pub use own::from_command;
 pub use resolve::{Present, Resolved, resolve};
@@ -109,6 +113,9 @@ pub struct Tool {
     /// The signal that stops it; SIGKILL is sent once the files no longer change.
     #[serde(default = "interrupt", deserialize_with = "stop_signal")]
     pub stop: Signal,
+    /// A command that stops it instead of the signal; of flow meters only.
+    #[serde(skip)]
+    pub stop_command: Vec<String>,
     /// The count of lost packets in its output; `None` if it reports none.
     #[serde(default)]
     pub drops: Option<Counter>,
@@ -173,6 +180,37 @@ pub enum Format {
 }
 
 impl Tool {
+    /// A tool that keeps no packets and ends by itself, or by a signal.
+    fn keeping_nothing(
+        name: &str,
+        install: &str,
+        program: &Path,
+        version: &[String],
+        args: Vec<String>,
+    ) -> Self {
+        Self {
+            name: name.to_owned(),
+            install: install.to_owned(),
+            hidden: false,
+            program: program.to_owned(),
+            version: version.to_owned(),
+            args,
+            output: Outputs { null: Some(Vec::new()), ..Outputs::default() },
+            options: Options::default(),
+            buffer_min_mib: 0,
+            own_buffer: String::new(),
+            dirs: Vec::new(),
+            ready: Ready::AfterMs(0),
+            settle_ms: settle_ms(),
+            patience_s: patience_s(),
+            stop: interrupt(),
+            stop_command: Vec::new(),
+            drops: None,
+            captured: None,
+            format: Format::default(),
+        }
+    }
+
     /// Finds the program and queries its version; `None` if it is not installed.
     pub fn present(&self) -> Option<Present> {
         let program = self.find()?;

@@ -39,6 +39,7 @@ pub fn from_command(text: &str, quaff: &Path) -> Result<Tool> {
         settle_ms: settle_ms(),
         patience_s: patience_s(),
         stop: interrupt(),
+        stop_command: Vec::new(),
         drops: None,
         captured: None,
         format: Format::default(),

@@ -23,6 +23,19 @@ struct Report {
     sent: u64,
     confirmed: u64,
     seconds: f64,
+    /// Of frames that user space sent.
+    bytes: Option<u64>,
+    flows: Option<u64>,
+    /// Of a replay only.
+    #[serde(default)]
+    skipped: Skipped,
+}
+
+/// Frames of one pass through a capture that cannot be sent.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Deserialize)]
+struct Skipped {
+    too_large: u64,
+    too_short: u64,
 }
 
 /// Runs `commands` at the same time, on `core`, until all have ended. Sums their reports; all confirmed frames count as
@@ -46,17 +59,26 @@ pub(super) fn send(
         meter.look();
         pause(watch, Stage::Sending)?;
     }
-    let mut sum = Sent::default();
-    for one in running {
-        let Report { intended, sent, confirmed, seconds } = report(one)?;
-        sum.intended += intended;
-        sum.sent += sent;
-        sum.offered += confirmed;
-        sum.seconds = sum.seconds.max(seconds);
-    }
+    let reports = running.into_iter().map(report).collect::<Result<Vec<_>>>()?;
+    let mut sum = summed(&reports);
     let span = Duration::try_from_secs_f64(sum.seconds).unwrap_or_default();
     (sum.cores, sum.samples) = meter.finish(span);
     Ok(sum)
+}
+
+fn summed(reports: &[Report]) -> Sent {
+    let sum = |of: fn(&Report) -> u64| reports.iter().map(of).sum::<u64>();
+    let known = |of: fn(&Report) -> Option<u64>| reports.iter().map(of).sum::<Option<u64>>();
+    Sent {
+        intended: sum(|report| report.intended),
+        sent: sum(|report| report.sent),
+        offered: sum(|report| report.confirmed),
+        skipped: sum(|report| report.skipped.too_large + report.skipped.too_short),
+        bytes: known(|report| report.bytes),
+        flows: known(|report| report.flows),
+        seconds: reports.iter().map(|report| report.seconds).fold(0.0, f64::max),
+        ..Sent::default()
+    }
 }
 
 fn start(mut command: Command, core: Option<usize>) -> Result<ChildProcess> {
@@ -95,4 +117,24 @@ fn report(running: ChildProcess) -> Result<Report> {
 
 fn failed(what: String) -> Error {
     Error::Tool { name: "the generator".into(), what }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_figure_that_one_sender_does_not_report_has_no_sum() {
+        let report = |more: &str| {
+            let text = format!(r#"{{"intended":9,"sent":8,"confirmed":7,"seconds":0.5{more}}}"#);
+            serde_json::from_str::<Report>(&text).expect("a report")
+        };
+        let plain = report("");
+        let replay = report(r#","bytes":900,"flows":2,"skipped":{"too_large":3,"too_short":1}"#);
+        let sum = summed(&[replay, replay]);
+        assert_eq!((sum.intended, sum.sent, sum.offered, sum.skipped), (18, 16, 14, 8));
+        assert_eq!((sum.bytes, sum.flows, sum.seconds), (Some(1800), Some(4), 0.5));
+        let sum = summed(&[replay, plain]);
+        assert_eq!((sum.bytes, sum.flows, sum.skipped), (None, None, 4));
+    }
 }

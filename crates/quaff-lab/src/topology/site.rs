@@ -63,6 +63,12 @@ pub struct Sent {
     pub intended: u64,
     /// Frames accepted by the sending kernel.
     pub sent: u64,
+    /// Frames of one pass through a replayed capture that cannot be sent: too large or too short.
+    pub skipped: u64,
+    /// Bytes of the frames sent, without FCS, and their flows: each direction of addresses, ports and protocol. `None`
+    /// where the sender does not count them, which made them in the kernel.
+    pub bytes: Option<u64>,
+    pub flows: Option<u64>,
     /// Frames that reached the receiving interface and were offered to capturers.
     pub offered: u64,
     /// Time from the first frame to the last, s.

@@ -1,0 +1,152 @@
+//! Programs that read a capture file to its end, as plain data: how each is started. It runs as a [`Tool`] that keeps
+//! no packets. Runs nothing except a query of the version.
+//!
+//! The built-in ones are files beside this crate (`readers/*.toml`):
+//!
+//! ```toml
+//! name = "tcptrace"                         # the name in tables
+//! install = "apt-get install tcptrace"      # printed when it is not installed
+//! program = "tcptrace"                      # a path, or a name in PATH
+//! version = ["{program}", "--version"]
+//! args = ["-n", "{input}"]                  # {dir} is the directory of the run
+//! exits = [0, 1]                            # exit statuses of success; 0 alone without it
+//! remark = "IPv4 only."                     # for the report
+//! ```
+
+use super::line::{filled, places_in};
+use super::{Present, Tool};
+use crate::{Error, Result};
+use serde::Deserialize;
+use std::path::{Path, PathBuf};
+
+/// The built-in descriptions, in the order of tables.
+const SHIPPED: [(&str, &str); 7] = [
+    ("quaff-verify.toml", include_str!("../../readers/quaff-verify.toml")),
+    ("tcptrace.toml", include_str!("../../readers/tcptrace.toml")),
+    ("quaff-streams.toml", include_str!("../../readers/quaff-streams.toml")),
+    ("tcpflow.toml", include_str!("../../readers/tcpflow.toml")),
+    ("tshark.toml", include_str!("../../readers/tshark.toml")),
+    ("zeek.toml", include_str!("../../readers/zeek.toml")),
+    ("suricata.toml", include_str!("../../readers/suricata.toml")),
+];
+const INPUT: &str = "{input}";
+
+/// A program that reads a capture file to its end.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FileReader {
+    /// The name in tables.
+    pub name: String,
+    /// Installation command or hint; empty for quaff.
+    #[serde(default)]
+    pub install: String,
+    /// A path, or a name in PATH. `{quaff}` is quaff.
+    pub program: PathBuf,
+    /// A command that prints the version; placeholder `{program}`. Empty: not queried.
+    #[serde(default)]
+    pub version: Vec<String>,
+    /// Its arguments; placeholders `{input}` and `{dir}`.
+    pub args: Vec<String>,
+    /// Exit statuses of success.
+    #[serde(default = "exits_default")]
+    pub exits: Vec<i32>,
+    /// A property that explains its results, for the report; empty without one.
+    #[serde(default)]
+    pub remark: String,
+}
+
+impl FileReader {
+    /// The program and the version, of one that is installed.
+    pub fn present(&self) -> Option<Present> {
+        self.tool(Path::new("")).present()
+    }
+
+    /// Its command line as a tool that keeps no packets.
+    pub fn tool(&self, input: &Path) -> Tool {
+        let fill = [(INPUT, input.display().to_string())];
+        let args = self.args.iter().map(|arg| filled(arg, &fill)).collect();
+        Tool::keeping_nothing(&self.name, &self.install, &self.program, &self.version, args)
+    }
+}
+
+/// All built-in readers of files; `quaff` is the path of quaff.
+pub fn shipped_readers(quaff: &Path) -> Vec<FileReader> {
+    // A test reads each of them.
+    SHIPPED.iter().filter_map(|(name, text)| parse(name, text, quaff).ok()).collect()
+}
+
+fn parse(name: &str, text: &str, quaff: &Path) -> Result<FileReader> {
+    let mistake = |at: usize, what: &str| super::file::mistake(name, text, at, what);
+    let mut reader: FileReader = toml::from_str(text)
+        .map_err(|error| mistake(error.span().map_or(0, |span| span.start), error.message().trim()))?;
+    let places: Vec<&str> = reader.args.iter().flat_map(|arg| places_in(arg)).collect();
+    if let Some(place) = places.iter().find(|place| !matches!(**place, "input" | "dir")) {
+        return Err(mistake(text.find(place).unwrap_or(0), &format!("{{{place}}} is unknown here")));
+    }
+    if !places.contains(&"input") {
+        return Err(mistake(text.find("args").unwrap_or(0), "{input} is missing: it would read nothing"));
+    }
+    if reader.program == Path::new("{quaff}") {
+        reader.program = quaff.to_owned();
+    }
+    Ok(reader)
+}
+
+/// The readers of `names`, in that order, each with its program if it is installed.
+///
+/// # Errors
+/// [`Error::UnknownReader`]: an unknown name.
+pub fn resolve_readers<S: AsRef<str>>(
+    names: &[S],
+    all: &[FileReader],
+) -> Result<Vec<(FileReader, Option<Present>)>> {
+    let find = |name: &S| {
+        let name = name.as_ref();
+        let known = || all.iter().map(|reader| reader.name.clone()).collect();
+        let found = all.iter().find(|reader| reader.name == name);
+        let reader = found.ok_or_else(|| Error::UnknownReader { name: name.to_owned(), known: known() })?;
+        Ok((reader.clone(), reader.present()))
+    };
+    names.iter().map(find).collect()
+}
+
+fn exits_default() -> Vec<i32> {
+    vec![0]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_shipped_reader_is_read_and_gets_its_file() {
+        let all = shipped_readers(Path::new("/opt/quaff"));
+        let files =
+            std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/readers")).expect("they are here");
+        assert_eq!(all.len(), files.count());
+        for reader in all {
+            let tool = reader.tool(Path::new("/data/a.pcap"));
+            assert!(tool.args.iter().any(|arg| arg == "/data/a.pcap"), "{:?}", tool.args);
+            assert!(tool.args.iter().all(|arg| arg.replace("{dir}", "").find(['{', '}']).is_none()));
+            assert!(reader.exits.contains(&0) && !reader.exits.contains(&2), "{}", reader.name);
+        }
+    }
+
+    #[test]
+    fn mistakes_and_unknown_names_are_reported() {
+        const MINE: &str = "name = \"mine\"\nprogram = \"mine\"\nargs = [\"{input}\"]\n";
+        let parse = |text: &str| parse("mine.toml", text, Path::new("q"));
+        assert!(parse(MINE).is_ok());
+        for (from, to, message) in [
+            ("{input}", "x", "line 3, key `args`: {input} is missing"),
+            ("{input}", "{input} {inptu}", "line 3, key `args`: {inptu} is unknown here"),
+            ("program", "programm", "line 2, key `programm`"),
+        ] {
+            let error = parse(&MINE.replacen(from, to, 1)).expect_err(to).to_string();
+            assert!(error.contains(message), "{to}: {error}");
+        }
+        let all = shipped_readers(Path::new("q"));
+        let error = resolve_readers(&["tcptrac"], &all).expect_err("unknown").to_string();
+        assert!(error.contains("tcptrac") && error.contains("tcptrace, quaff streams"), "{error}");
+    }
+}
