@@ -1,5 +1,5 @@
-//! Experiments: benches of capturers, service tests of paths, and what they share: measured runs, searches,
-//! statistics and reports. Where and against what they run is in `quaff-lab`.
+//! Experiments: benches of capturers and of flow meters, service tests of paths, and what they share: measured runs,
+//! searches, statistics and reports. Where and against what they run is in `quaff-lab`.
 
 #![forbid(unsafe_code)]
 
@@ -8,6 +8,7 @@ extern crate self as quaff_bench; // the samples of quaff-testkit are tests of t
 
 pub mod bench;
 pub mod experiment;
+pub mod flow;
 pub mod method;
 pub mod recvfrom_sniffer;
 pub mod report;

@@ -2,10 +2,13 @@
 
 #[path = "../../quaff-testkit/src/bench_sample.rs"]
 mod bench_sample;
+#[path = "../../quaff-testkit/src/flow_sample.rs"]
+mod flow_sample;
 #[path = "../../quaff-testkit/src/service_sample.rs"]
 mod service_sample;
 
 pub use bench_sample::sample_report;
+pub use flow_sample::sample_flow_report;
 pub use service_sample::sample_service_report;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -191,7 +191,7 @@ fn case(
 }
 
 /// Numbers that look random and are the same for the same seed (splitmix64, Steele et al. 2014).
-struct Draw(u64);
+pub(crate) struct Draw(pub(crate) u64);
 
 impl Draw {
     fn next(&mut self) -> u64 {
@@ -203,7 +203,7 @@ impl Draw {
     }
 
     /// Fisher and Yates; the bias of the remainder is far below what anybody could see here.
-    fn shuffle<T>(&mut self, items: &mut [T]) {
+    pub(crate) fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
             items.swap(last, (self.next() % (last as u64 + 1)) as usize);
         }
@@ -238,6 +238,7 @@ pub(super) mod tests {
             seed: 7,
             sweeps: vec![sweep],
             finds: Vec::new(),
+            readings: Vec::new(),
             notes: Vec::new(),
         }
     }

@@ -15,11 +15,13 @@ mod finder;
 mod jobs;
 mod limit;
 pub mod plan;
+mod readings;
 pub mod result;
 mod runner;
 mod session;
 pub mod summary;
 
+pub(crate) use jobs::Draw;
 pub use runner::Events;
 pub use session::Context;
 
@@ -41,7 +43,8 @@ pub fn run(plan: &Plan, context: &Context, events: &mut dyn Events) -> Result<Re
         let jobs = Jobs::of(plan, &session.present(), &session.interfaces, &can)?;
         (report.machine, report.body.rivals) = (session.machine(), session.rivals(plan));
         runner::rounds(plan, jobs, &mut session, report, events)?;
-        search(plan, &mut session, report, events)
+        search(plan, &mut session, report, events)?;
+        readings::read(plan, &session, report, events)
     })
 }
 

@@ -40,6 +40,9 @@ pub struct Plan {
     /// Searches, which follow the cases.
     #[serde(default)]
     pub finds: Vec<Find>,
+    /// Programs that read a capture file to its end, which follow the searches.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub readings: Vec<Reading>,
     /// Remarks for the reader: parts of a source that are missing or replaced. One sentence each.
     #[serde(default)]
     pub notes: Vec<String>,
@@ -98,6 +101,22 @@ pub struct Find {
     pub repeats: Option<u32>,
 }
 
+/// Programs that read the same capture file.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Reading {
+    /// The work that they have in common, as a label: "sessions put together".
+    pub series: String,
+    /// Names of the readers, in the order of the table.
+    pub readers: Vec<String>,
+    /// A capture; `None`: generated connections of TCP.
+    #[serde(default)]
+    pub replay: Option<String>,
+    /// Passes through it in the file, each with addresses of its own.
+    #[serde(default = "loops_default")]
+    pub loops: u32,
+}
+
 /// The figure that a search finds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -148,11 +167,14 @@ impl PlanFile for Plan {
         ("pam2007", include_str!("../../presets/pam2007.toml"), None),
         ("nfr1999", include_str!("../../presets/nfr1999.toml"), None),
         ("capture-device", include_str!("../../presets/capture-device.toml"), None),
-        ("flow-appliance", include_str!("../../presets/flow-appliance.toml"), None),
     ];
 
-    /// The captures of `quaff bench promises`.
-    const UNLISTED: &'static [Preset] = &[("promises", include_str!("../../presets/promises.toml"), None)];
+    /// The captures of `quaff bench promises`; and the load of `quaff bench flow` in front of capturers, which had the
+    /// name before.
+    const UNLISTED: &'static [Preset] = &[
+        ("promises", include_str!("../../presets/promises.toml"), None),
+        ("flow-appliance", include_str!("../../presets/flow-appliance.toml"), None),
+    ];
 
     fn name(&self) -> &str {
         &self.name
@@ -169,6 +191,10 @@ fn runs_default() -> u32 {
 
 fn find_seconds_default() -> f64 {
     3.0
+}
+
+fn loops_default() -> u32 {
+    40
 }
 
 fn find_width_default() -> f64 {

@@ -7,7 +7,7 @@ pub use crate::experiment::{Machine, TrialRow};
 
 use super::plan::Plan;
 use crate::experiment;
-use crate::method::Run;
+use crate::method::{ReadRun, Run};
 use quaff_lab::tool::Setting;
 use serde::{Deserialize, Serialize};
 
@@ -28,13 +28,17 @@ pub struct Results {
     /// Longest bursts without loss.
     #[serde(default)]
     pub bursts: Vec<Burst>,
+    /// Programs that read a capture file.
+    #[serde(default)]
+    pub readings: Vec<ReadCase>,
 }
 
 impl Results {
     /// True if any run or search was measured.
     pub fn has_figures(&self) -> bool {
         let has_runs = self.cases.iter().any(|case| !case.runs.is_empty());
-        has_runs || !self.searches.is_empty() || !self.bursts.is_empty()
+        let has_readings = self.readings.iter().any(|case| !case.runs.is_empty());
+        has_runs || has_readings || !self.searches.is_empty() || !self.bursts.is_empty()
     }
 }
 
@@ -161,6 +165,34 @@ pub struct Search {
     #[serde(default)]
     pub throughput_pps: Option<f64>,
     pub notes: Vec<String>,
+}
+
+/// One reader on a file.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ReadCase {
+    /// That of the plan.
+    pub series: String,
+    pub reader: String,
+    pub version: Option<String>,
+    /// The capture, of which the file has several passes.
+    pub file: String,
+    /// Frames of the file, and their bytes.
+    pub frames: u64,
+    pub bytes: u64,
+    /// In chronological order.
+    pub runs: Vec<ReadRun>,
+    /// Median frames/s from the start of the reader to its end.
+    pub pps_median: Option<f64>,
+    /// Median CPU time for a million frames, s.
+    pub cpu_per_million: Option<f64>,
+    /// Largest peak memory, bytes.
+    pub memory_bytes: Option<u64>,
+    /// The command line of its runs, with DIR for the directory of a run.
+    pub command: Vec<String>,
+    /// Why it was skipped; `None` when it was measured.
+    pub absent: Option<String>,
+    /// A property that explains its results, or empty.
+    pub remark: String,
 }
 
 /// "Search Goal" (RFC 9971).

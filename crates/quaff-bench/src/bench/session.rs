@@ -31,11 +31,11 @@ pub struct Context {
 
 /// A bed and the capturers on it.
 pub(super) struct Session {
-    quaff: PathBuf,
+    pub(super) quaff: PathBuf,
     sites: Vec<Box<dyn Site>>,
     /// The receiving interfaces, each measured in turn; one without a name in a lab.
     pub(super) interfaces: Vec<Option<String>>,
-    place: Place,
+    pub(super) place: Place,
     cores: Cores,
     resolved: Resolved,
 }
@@ -129,6 +129,12 @@ impl Session {
             .iter()
             .find(here)
             .ok_or_else(|| Error::UnknownTool { name: rival.into(), known: known() })
+    }
+
+    /// The equipment of runs that need no traffic.
+    pub(super) fn bench(&self) -> Bench<'_> {
+        let (site, cores, start_wait) = (self.sites[0].as_ref(), self.cores, Duration::ZERO);
+        Bench { site, quaff: &self.quaff, place: &self.place, cores, start_wait }
     }
 
     /// Generator and capturer on two cores, or both on one.

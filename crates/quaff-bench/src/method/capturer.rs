@@ -10,11 +10,12 @@ use quaff_lab::topology::{Stage, Watch, pause};
 use quaff_lab::{ChildProcess, Finished, ProcessMark};
 use quaff_os::process::{Prepare, Usage, send_to_group};
 use quaff_os::{Signal, Try};
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 /// Pause between a capturer's ready sign and the first frame: some give it too early.
@@ -31,6 +32,8 @@ const REST_MAX: Duration = Duration::from_secs(60);
 const TICKS_PER_SECOND: f64 = 100.0;
 /// Interval of CPU time readings.
 const USED_EVERY: Duration = Duration::from_millis(100);
+/// Interval of polling for the end of a tool that ends by itself: the accuracy of its time.
+const END_LOOK: Duration = Duration::from_millis(2);
 /// Share of a core that an idle capturer may still use.
 const IDLE_SHARE: f64 = 0.02;
 
@@ -48,7 +51,20 @@ pub(super) struct Capturer<'a> {
     pids: Vec<u32>,
     /// Readings of their CPU time.
     used: Vec<(Instant, Duration)>,
+    /// The last reading of each of its processes, by process ID.
+    processes: BTreeMap<u32, Process>,
+    begun: Instant,
+    /// The command that ends it, in its network namespace; `None`: a signal does.
+    stop_command: Option<Command>,
     dir: Option<RunDir>,
+}
+
+/// The use of the machine by one process.
+#[derive(Debug, Clone, Copy, Default)]
+struct Process {
+    cpu: Duration,
+    /// Peak resident memory.
+    memory_bytes_max: u64,
 }
 
 /// CPU time, s.
@@ -60,7 +76,14 @@ pub(super) struct Cpu {
 
 /// The results of a capturer.
 pub(super) struct Ended {
+    pub(super) status: ExitStatus,
     pub(super) usage: Usage,
+    /// CPU time of all its processes, s; those that it did not wait for as they were read last.
+    pub(super) cpu_s: f64,
+    /// Peak resident memory of all its processes, summed, bytes.
+    pub(super) memory_bytes_max: u64,
+    /// Time from its start to its end.
+    pub(super) took: Duration,
     /// CPU time before the first frame.
     pub(super) startup: Cpu,
     /// Its stdout and stderr.
@@ -70,6 +93,13 @@ pub(super) struct Ended {
     /// Time from the first change of its files to the last.
     pub(super) writing: Duration,
     pub(super) dir: RunDir,
+}
+
+impl Ended {
+    /// CPU time before the first frame, s.
+    pub(super) fn startup_s(&self) -> f64 {
+        self.startup.total()
+    }
 }
 
 impl Cpu {
@@ -106,7 +136,7 @@ impl<'a> Capturer<'a> {
         command.args(args);
         // Its temporary files are on the same disk, and are removed.
         command.env("TMPDIR", &dir.path);
-        let mark = ProcessMark::put_on(&mut command);
+        let mut mark = ProcessMark::put_on(&mut command);
         let (reader, stdout) = match output {
             Output::Pipe | Output::Screen => {
                 let (reader, pipe) = read_pipe(output, bench.quaff, bench.reader_core(setting, core)?)?;
@@ -114,9 +144,11 @@ impl<'a> Capturer<'a> {
             }
             Output::Disk | Output::Null => (None, None),
         };
-        let growth = Growth::new(&dir.path);
+        let stop_command = stop_command(bench, tool)?;
+        let (growth, begun) = (Growth::new(&dir.path), Instant::now());
         let running = start_on(command, core, Stdio::null(), stdout)
             .map_err(|error| failed(tool, "cannot be started", &error.to_string()))?;
+        mark.count_group(running.pid());
         Ok(Self {
             tool,
             output,
@@ -127,6 +159,9 @@ impl<'a> Capturer<'a> {
             startup: Cpu::default(),
             pids: Vec::new(),
             used: Vec::new(),
+            processes: BTreeMap::new(),
+            begun,
+            stop_command,
             dir: Some(dir),
         })
     }
@@ -225,23 +260,88 @@ impl<'a> Capturer<'a> {
     /// Ends it, and all processes that it has started.
     pub(super) fn stop(mut self, watch: Watch<'_>) -> Result<Ended> {
         let (signal, patience) = (self.tool.stop, Duration::from_secs(self.tool.patience_s));
-        self.running()?.signal(signal)?;
+        self.note_processes();
+        let how = match self.stop_command.take() {
+            None => {
+                self.running()?.signal(signal)?;
+                signal.to_string()
+            }
+            Some(command) => self.stop_by(command)?,
+        };
         let begun = Instant::now();
         while !self.running()?.has_ended()? {
             if begun.elapsed() > patience {
-                return Err(self.failed(&format!("does not end within {patience:?} after {signal}")));
+                return Err(self.failed(&format!("does not end within {patience:?} after {how}")));
             }
+            self.note_processes();
             pause(watch, Stage::Stopping)?;
         }
+        let took = self.begun.elapsed();
+        self.conclude(took, watch)
+    }
+
+    /// Runs the command that ends it, and returns its name.
+    fn stop_by(&self, command: Command) -> Result<String> {
+        let name = command.get_program().display().to_string();
+        let wrong = |what: &str, heard: &str| failed(self.tool, &format!("cannot be ended: {what}"), heard);
+        let done = ChildProcess::start(command).and_then(|running| running.finish(OUTPUT_WAIT));
+        match done {
+            Err(error) => Err(wrong(&name, &error.to_string())),
+            Ok(done) if done.status.success() => Ok(name),
+            Ok(done) => Err(wrong(&format!("{name} failed ({})", done.status), &done.stderr)),
+        }
+    }
+
+    /// Waits until it ends by itself.
+    pub(super) fn run_to_end(mut self, patience: Duration, watch: Watch<'_>) -> Result<Ended> {
+        let mut noted = self.begun;
+        while !self.running()?.has_ended()? {
+            if self.begun.elapsed() > patience {
+                return Err(self.failed(&format!("does not end within {patience:?}")));
+            }
+            if noted.elapsed() >= USED_EVERY {
+                self.note_processes();
+                noted = Instant::now();
+            }
+            if !watch(Stage::Sending) {
+                return Err(Error::Interrupted);
+            }
+            std::thread::sleep(END_LOOK);
+        }
+        let took = self.begun.elapsed();
+        self.conclude(took, watch)
+    }
+
+    /// Reads the use of the machine by each of its processes.
+    fn note_processes(&mut self) {
+        for pid in self.mark.carriers() {
+            let known = self.processes.entry(pid).or_default();
+            // One that has ended keeps its last reading.
+            known.cpu = known.cpu.max(on_core(pid).unwrap_or_default());
+            known.memory_bytes_max = known.memory_bytes_max.max(memory_bytes_max(pid).unwrap_or(0));
+        }
+    }
+
+    fn conclude(mut self, took: Duration, watch: Watch<'_>) -> Result<Ended> {
         self.wait_for_helpers(watch)?;
         self.mark.kill_all();
         let (Some(running), Some(dir)) = (self.running.take(), self.dir.take()) else {
             return Err(self.failed("has ended before"));
         };
-        let Finished { usage, stdout, stderr, .. } = running.finish(OUTPUT_WAIT)?;
+        let Finished { status, usage, stdout, stderr } = running.finish(OUTPUT_WAIT)?;
+        let (mut read_cpu, mut read_bytes) = (Duration::ZERO, 0);
+        for process in self.processes.values() {
+            read_cpu += process.cpu;
+            read_bytes += process.memory_bytes_max;
+        }
         let read = self.reader.take().map(|reader| read_to_end(reader, watch)).transpose()?;
         Ok(Ended {
+            status,
             usage,
+            // Its usage has the children that it waited for, which were read as well.
+            cpu_s: (usage.user + usage.system).max(read_cpu).as_secs_f64(),
+            memory_bytes_max: if read_bytes > 0 { read_bytes } else { usage.memory_bytes_max },
+            took,
             startup: self.startup,
             said: [String::from_utf8_lossy(&stdout), stderr.as_str().into()].concat(),
             read,
@@ -336,6 +436,14 @@ fn start_on(mut command: Command, core: usize, stdin: Stdio, stdout: Option<Stdi
     ChildProcess::start_with(command, stdin, stdout)
 }
 
+/// The command that ends a tool, in the namespace in which the tool runs.
+fn stop_command(bench: &Bench<'_>, tool: &Tool) -> Result<Option<Command>> {
+    let Some((program, args)) = tool.stop_command.split_first() else { return Ok(None) };
+    let mut command = bench.site.command(Path::new(program))?;
+    command.args(args).process_group(0);
+    Ok(Some(command))
+}
+
 /// A process that counts the packets, or the lines with text, from a pipe; and the pipe's other end.
 fn read_pipe(output: Output, quaff: &Path, core: usize) -> Result<(ChildProcess, Stdio)> {
     let tried = || "make a pipe for a capturer";
@@ -375,6 +483,13 @@ fn has_open(pid: u32, inodes: &[u64]) -> bool {
     let fds = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
     fds.filter_map(|fd| fs::read_link(fd.path()).ok())
         .any(|target| names.iter().any(|name| target.as_os_str() == name.as_str()))
+}
+
+/// Peak resident memory of a process, bytes (`VmHWM` in /proc/PID/status, proc_pid_status(5)).
+fn memory_bytes_max(pid: u32) -> Option<u64> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    Some(line.split_whitespace().next()?.parse::<u64>().ok()? << 10)
 }
 
 /// CPU time of the present threads of a process (`/proc/PID/task/TID/schedstat`, first field, ns).

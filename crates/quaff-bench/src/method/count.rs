@@ -1,10 +1,13 @@
 //! The files of a capturer: their growth, seen from outside, and the frames in them, by our own reading.
 
 use crate::{Error, Result};
+use quaff_file::read::CaptureFile;
 use quaff_file::verify::{self, Options};
 use quaff_lab::tool::Format;
 use quaff_lab::topology::{Stage, Watch, pause};
 use quaff_os::Try;
+use quaff_wire::decode::Item;
+use quaff_wire::flow::FlowCount;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -92,6 +95,29 @@ pub(super) fn count(
         Format::Blocks => (files.iter().map(|file| in_blocks(file)).sum::<Result<u64>>()?, None),
     };
     Ok(Counted { frames, bytes: size(files), accounted })
+}
+
+/// Bytes of the frames in captures, without FCS, and their flows, as the senders count them.
+///
+/// # Errors
+/// A file that cannot be opened. An incomplete one counts up to its damage, as its frames do.
+pub(super) fn contents(files: &[PathBuf], watch: Watch<'_>) -> Result<(u64, u64)> {
+    let (mut bytes, mut flows) = (0, FlowCount::default());
+    let mut add = |item: Item<'_>| {
+        if let Item::Frame(frame) = item {
+            bytes += u64::from(frame.wire_len);
+            flows.add(frame.data, 0);
+        }
+    };
+    for path in files {
+        let mut file = CaptureFile::open(path)?;
+        while file.pull(&mut add).unwrap_or(false) {
+            if !watch(Stage::Counting) {
+                return Err(Error::Interrupted);
+            }
+        }
+    }
+    Ok((bytes, flows.counts.unique))
 }
 
 /// All regular files below `dir`, by name. Links are not followed, and other kinds, a FIFO for instance, are omitted.
@@ -197,6 +223,28 @@ mod tests {
         fs::write(&path, &bytes).expect("written");
         let error = count(&files, Format::Blocks, true, &mut |_| true).expect_err("no version 9");
         assert!(error.to_string().contains("offset 1048576"), "{error}");
+    }
+
+    #[test]
+    fn bytes_on_the_wire_and_flows_are_counted_up_to_damage() {
+        // libpcap's format: magic, version 2.4, snaplen, Ethernet; frames of UDP, cut to 42 of 100 bytes.
+        let words = |words: [u32; 6]| words.into_iter().flat_map(u32::to_ne_bytes).collect::<Vec<u8>>();
+        let mut bytes = words([0xa1b2_c3d4, 0x0004_0002, 0, 0, 42, 1]);
+        for port in [5u16, 5, 6] {
+            bytes.extend([1u32, 0, 42, 100].into_iter().flat_map(u32::to_ne_bytes));
+            bytes.extend([0; 12]);
+            bytes.extend([8, 0, 0x45, 0, 0, 86, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
+            bytes.extend([port, 53, 66, 0].into_iter().flat_map(u16::to_be_bytes));
+        }
+        let dir = tempfile::tempdir().expect("a directory");
+        let [whole, torn] = ["whole", "torn"].map(|name| dir.path().join(name));
+        fs::write(&whole, &bytes).expect("written");
+        fs::write(&torn, &bytes[..bytes.len() - 1]).expect("written");
+        let counted = |files: &[PathBuf]| contents(files, &mut |_| true).expect("counted");
+        assert_eq!(counted(std::slice::from_ref(&whole)), (300, 2));
+        assert_eq!(counted(&[torn]), (200, 1));
+        let stopped = contents(&[whole], &mut |_| false);
+        assert!(matches!(stopped, Err(Error::Interrupted)), "{stopped:?}");
     }
 
     #[test]

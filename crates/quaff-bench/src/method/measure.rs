@@ -1,12 +1,12 @@
 //! A run of a bench: under any setting, with several capturers at once; a failure of a capturer is its result.
 
 use super::capturer::{Capturer, Ended, failed};
-use super::count::count;
+use super::count::{self, count};
 use super::place::RunDir;
 use super::run::Bench;
-use crate::method::{Run, Sample};
+use crate::method::{Contents, Run, Sample};
 use crate::{Error, Result};
-use quaff_lab::tool::{Filter, Output, Setting, Tool};
+use quaff_lab::tool::{Filter, Format, Output, Setting, Tool};
 use quaff_lab::topology::{Sampled, Stage, Watch, pause};
 use quaff_lab::traffic::{Content, Size, Traffic};
 use quaff_os::cpu;
@@ -110,6 +110,8 @@ impl Bench<'_> {
         run.samples = samples(&sent.samples, &capturers);
         (run.offered, run.seconds, run.receiver_drops) = (sent.offered, sent.seconds, sent.receiver_drops);
         (run.sent, run.others, run.cores) = (sent.sent, sent.others, sent.cores);
+        // Those that leave a mirror port are inside other packets.
+        let of_sender = sent.bytes.zip(sent.flows).filter(|_| !traffic.mirrored);
         let bytes_max = traffic.file_bytes().saturating_add(FILE_SLACK_BYTES);
         for capturer in &mut capturers {
             capturer.settle(bytes_max, watch)?;
@@ -126,6 +128,9 @@ impl Bench<'_> {
         let mut found = Vec::new();
         for ended in &ended {
             found.push(find(tool, setting, is_stamped, ended, watch)?);
+        }
+        if let ([ended], Some(of_sender)) = (ended.as_slice(), of_sender) {
+            run.contents = contents(tool, setting, ended, of_sender, watch)?;
         }
         pause(watch, Stage::Counting)?;
         note_found(run, setting, &found);
@@ -196,6 +201,21 @@ fn note_found(run: &mut Run, setting: &Setting, found: &[Found]) {
     if each.len() > 1 {
         run.each_loss = each;
     }
+}
+
+/// Bytes and flows in the captures of a tool, beside those that were sent; `None` if it wrote none.
+fn contents(
+    tool: &Tool,
+    setting: &Setting,
+    ended: &Ended,
+    (sent_bytes, sent_flows): (u64, u64),
+    watch: Watch<'_>,
+) -> Result<Option<Contents>> {
+    if tool.output_under(setting) != Output::Disk || tool.format != Format::Capture {
+        return Ok(None);
+    }
+    let (captured_bytes, captured_flows) = count::contents(&ended.dir.files()?, watch)?;
+    Ok(Some(Contents { sent_bytes, captured_bytes, sent_flows, captured_flows }))
 }
 
 /// Counts the packets of one capturer at their destination.

@@ -1,4 +1,5 @@
-//! The measurement of a tool, one run at a time: counted in its file and nowhere else.
+//! The measurement of a tool, one run at a time: counted in its file, or in the records that it exports, and nowhere
+//! else.
 //!
 //! ```text
 //!    generator, core 0                       capturer, core 1
@@ -13,12 +14,17 @@
 //! A tool's own report of its losses is kept separately.
 
 mod capturer;
+mod collector;
 mod count;
 mod delivery;
+pub(crate) mod expansion;
 pub mod fio;
 mod measure;
+mod metering;
 mod pipeline;
 mod place;
+mod reading;
+mod records;
 mod result;
 mod run;
 
@@ -27,9 +33,12 @@ use quaff_lab::{ChildProcess, Finished};
 use std::time::Duration;
 
 pub use delivery::{ConsumerKind, Delivered, Post, Sender, has_xdp, replay_and_capture};
+pub use metering::{Load, MeterBench, MeterRun};
 pub use pipeline::{Feed, MIDDLES, Program, STRIPPERS};
 pub use place::{Place, RunDir};
-pub use result::{Run, Sample};
+pub use quaff::tally::Verdict;
+pub use reading::ReadRun;
+pub use result::{Contents, Run, Sample};
 pub use run::{Bench, Cores};
 
 pub(crate) use pipeline::come_to_rest;

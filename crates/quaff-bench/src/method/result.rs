@@ -35,6 +35,9 @@ pub struct Run {
     pub samples: Vec<Sample>,
     /// Bytes written.
     pub bytes: u64,
+    /// Bytes and flows of a mix or a replayed capture that one capturer wrote to disk; `None` for all else.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub contents: Option<Contents>,
     /// Time from the first change of the size of the files to the last, s.
     #[serde(default)]
     pub writing_s: f64,
@@ -62,6 +65,16 @@ pub struct Run {
     /// The capturer did not cause the failure: the generator failed, or the disk was full.
     #[serde(default)]
     pub failed_outside: bool,
+}
+
+/// Bytes of frames, without FCS, and their flows, each direction of addresses, ports and protocol: of those that were
+/// sent, and of those in the file.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Contents {
+    pub sent_bytes: u64,
+    pub captured_bytes: u64,
+    pub sent_flows: u64,
+    pub captured_flows: u64,
 }
 
 impl Run {

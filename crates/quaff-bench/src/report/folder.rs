@@ -34,13 +34,18 @@ pub fn write<R: Reported>(report: &R, dir: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
+/// Returns whether `path`, a folder or the `result.json` in it, holds a result of this kind.
+pub fn is_of<R: Reported>(path: &Path) -> bool {
+    fs::read(file_of(path)).is_ok_and(|bytes| serde_json::from_slice::<R>(&bytes).is_ok())
+}
+
 /// Reads the result that [`write`] or [`keep`] wrote: `path` is the folder, or the `result.json` in it.
 ///
 /// # Errors
 /// There is none, or it is of another experiment or of a later format, or a field of it is wrong; the message has its
 /// line.
 pub fn read<R: Reported>(path: &Path) -> Result<R> {
-    let file = if path.is_dir() { path.join("result.json") } else { path.into() };
+    let file = file_of(path);
     let bytes = fs::read(&file).trying(|| format!("read {}", file.display()))?;
     let unknown = |error| Error::Place(format!("{} is no result of a {}: {error}", file.display(), R::KIND));
     let all: Value = serde_json::from_slice(&bytes).map_err(unknown)?;
@@ -55,6 +60,10 @@ pub fn read<R: Reported>(path: &Path) -> Result<R> {
             serde_json::from_value(cleaned(all)).map_err(unknown)
         }
     }
+}
+
+fn file_of(path: &Path) -> PathBuf {
+    if path.is_dir() { path.join("result.json") } else { path.into() }
 }
 
 /// Writes `result.json` alone, replacing an earlier one only when it is complete.

@@ -1,4 +1,4 @@
-//! Reports for people, of a bench and of a service test: tables, charts, a page, a part for the terminal. They
+//! Reports for people, of benches and of service tests: tables, charts, a page, a part for the terminal. They
 //! compute nothing that is not in `result.json`, print nothing, and the same result gives the same bytes.
 //!
 //! ```text
@@ -10,14 +10,17 @@ mod bench;
 mod chart;
 mod document;
 mod escape;
+mod flow;
 mod folder;
+mod losses;
 mod palette;
 mod service;
 mod table;
 mod traffic;
 
 pub use document::{Brief, Document};
-pub use folder::{keep, read, write};
+pub use folder::{is_of, keep, read, write};
+pub use losses::Losses;
 pub use table::{Column, Row, Table};
 pub use traffic::{LINES_MAX, Traffic, TrafficPart};
 

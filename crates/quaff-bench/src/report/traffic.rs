@@ -1,8 +1,7 @@
 //! Sums of flows as a page: tables by property, with pictures over time. It sums nothing, and knows no flow.
 
-use super::chart::curves::{Curves, Line, Panel, Point};
-use super::chart::scale::{Scale, Unit};
-use super::chart::{Chart, Shape, sections};
+use super::chart::over_time::{OverTime, panel};
+use super::chart::{Chart, sections};
 use super::document::Document;
 use super::table::Table;
 use quaff::format::{bits, pps};
@@ -76,80 +75,32 @@ impl Traffic {
         let per_s = |counts: &[u64], factor: f64| -> Vec<f64> {
             counts.iter().map(|count| *count as f64 * factor / self.interval_s).collect()
         };
-        let bit_rates = self.line(0, "all", &per_s(&self.bytes, 8.0), bits);
-        let packet_rates = self.line(0, "all", &per_s(&self.packets, 1.0), pps);
+        let time = self.time();
+        let bit_rates = time.line(0, "all", &per_s(&self.bytes, 8.0), bits);
+        let packet_rates = time.line(0, "all", &per_s(&self.packets, 1.0), pps);
         let packets_unit = ["packets/s", "kpackets/s", "Mpackets/s", "Gpackets/s"];
         let panels = vec![
             panel("IP bytes, ", ["b/s", "kb/s", "Mb/s", "Gb/s"], HEIGHT, vec![bit_rates]),
             panel("", packets_unit, HEIGHT_SMALL, vec![packet_rates]),
         ];
-        self.curves("Over time", panels)
+        time.curves("Over time", panels)
     }
 
     /// The largest groups of a property.
     fn chart(&self, part: &TrafficPart) -> Chart {
+        let time = self.time();
         let line = |(style, (name, bytes)): (usize, &(String, Vec<u64>))| {
             let rates: Vec<f64> = bytes.iter().map(|bytes| *bytes as f64 * 8.0 / self.interval_s).collect();
-            self.line(style, name, &rates, bits)
+            time.line(style, name, &rates, bits)
         };
         let lines = part.lines.iter().take(LINES_MAX).enumerate().map(line).collect();
         let panels = vec![panel("IP bytes, ", ["b/s", "kb/s", "Mb/s", "Gb/s"], HEIGHT, lines)];
-        self.curves(part.heading, panels)
+        time.curves(part.heading, panels)
     }
 
-    /// A line through the middle of each interval.
-    fn line(&self, style: usize, name: &str, rates: &[f64], words: fn(f64) -> String) -> Line {
-        let point = |(column, rate): (usize, &f64)| Point {
-            column,
-            x: (column as f64 + 0.5) * self.interval_s / self.divide(),
-            y: *rate,
-            words: words(*rate),
-            ..Point::default()
-        };
-        Line { style, name: name.to_owned(), points: rates.iter().enumerate().map(point).collect() }
+    fn time(&self) -> OverTime<'_> {
+        OverTime { interval_s: self.interval_s, intervals: &self.intervals }
     }
-
-    fn seconds(&self) -> f64 {
-        self.intervals.len() as f64 * self.interval_s
-    }
-
-    /// Seconds of the unit of the time axis.
-    fn divide(&self) -> f64 {
-        match self.seconds() {
-            s if s < 600.0 => 1.0,
-            s if s < 36_000.0 => 60.0,
-            _ => 3600.0,
-        }
-    }
-
-    fn curves(&self, title: &str, panels: Vec<Panel>) -> Chart {
-        let unit = match self.divide() {
-            1.0 => "seconds",
-            60.0 => "minutes",
-            _ => "hours",
-        };
-        let begin = self.intervals.first().cloned().unwrap_or_default();
-        let curves = Curves {
-            x_label: format!("{unit} since {begin}"),
-            x: Scale::up_to(self.seconds() / self.divide(), Unit::Number),
-            columns: self.intervals.clone(),
-            panels,
-            gaps: Vec::new(),
-            is_dense: true,
-        };
-        Chart::new(title, "", Shape::Curves(curves))
-    }
-}
-
-/// A panel whose axis has the unit that fits, each a thousand of the one before.
-fn panel(label: &str, units: [&str; 4], height: f64, mut lines: Vec<Line>) -> Panel {
-    let rates = || lines.iter().flat_map(|line| &line.points).map(|point| point.y);
-    let most = rates().fold(0.0, f64::max);
-    let unit =
-        (0..units.len() - 1).find(|unit| most < 1000f64.powi(*unit as i32 + 1)).unwrap_or(units.len() - 1);
-    let divide = 1000f64.powi(unit as i32);
-    lines.iter_mut().flat_map(|line| &mut line.points).for_each(|point| point.y /= divide);
-    Panel::new(format!("{label}{}", units[unit]), Scale::over(most / divide, Unit::Number), height, lines)
 }
 
 #[cfg(test)]

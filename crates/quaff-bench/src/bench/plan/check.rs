@@ -1,6 +1,6 @@
 //! Validation of a plan, once when it is read or made.
 
-use super::{Amount, Find, Plan, Rate, Sweep, Topology};
+use super::{Amount, Find, Plan, Rate, Reading, Sweep, Topology};
 use crate::experiment::{check_count, check_seconds, check_sizes, check_width, ensure};
 use quaff_lab::tool::Setting;
 use quaff_lab::traffic::Size;
@@ -14,6 +14,8 @@ const FRAME_BYTES_MAX: u32 = 9230;
 const CAPTURERS_MAX: u32 = 64;
 const COPIES_MAX: u32 = 100_000;
 const FRAMES_MAX: f64 = 1e12;
+/// Passes through a file that is read.
+const LOOPS_MAX: u32 = 100_000;
 const SECONDS_MAX: f64 = 86_400.0;
 /// zlib's.
 const LEVEL_MAX: u32 = 9;
@@ -28,7 +30,9 @@ pub(super) fn check(plan: &Plan) -> Result<(), String> {
     if let Topology::Real { receive_on, .. } = &plan.bed {
         ensure(!receive_on.is_empty(), || "no interface receives".into())?;
     }
-    ensure(!sweeps.is_empty() || !finds.is_empty(), || "nothing is to be run".into())?;
+    let has_work = !sweeps.is_empty() || !finds.is_empty() || !plan.readings.is_empty();
+    ensure(has_work, || "nothing is to be run".into())?;
+    plan.readings.iter().try_for_each(check_reading)?;
     finds.iter().try_for_each(check_find)?;
     for sweep in sweeps {
         check_sweep(sweep).map_err(|what| match sweep.series.as_str() {
@@ -54,6 +58,13 @@ fn check_sweep(sweep: &Sweep) -> Result<(), String> {
     ensure(amount > 0.0, || "a run has no frames".into())?;
     ensure(amount <= most, || "a run has at most 10^12 frames and lasts at most a day".into())?;
     setting(&sweep.setting)
+}
+
+fn check_reading(reading: &Reading) -> Result<(), String> {
+    ensure(!reading.readers.is_empty(), || "a file has no readers".into())?;
+    ensure((1..=LOOPS_MAX).contains(&reading.loops), || {
+        format!("a file that is read has 1 to {LOOPS_MAX} passes, not {}", reading.loops)
+    })
 }
 
 fn check_find(find: &Find) -> Result<(), String> {
@@ -123,6 +134,7 @@ mod tests {
                 rivals: Vec::new(),
             }],
             finds: Vec::new(),
+            readings: Vec::new(),
             notes: Vec::new(),
         }
     }
@@ -139,6 +151,10 @@ mod tests {
             width: 0.1,
             repeats: None,
         }
+    }
+
+    fn reading() -> Reading {
+        Reading { series: "one".into(), readers: vec!["tcptrace".into()], replay: None, loops: 1 }
     }
 
     /// The error of a plan after one change.
@@ -194,6 +210,8 @@ mod tests {
             ("0 bytes", |plan| plan.sweeps[0].setting.snaplen = Some(0)),
             ("not 3", |plan| plan.sweeps[0].setting.cores = 3),
             ("tcpdump is measured", |plan| plan.sweeps[0].rivals = vec!["tcpdump".into()]),
+            ("no readers", |plan| plan.readings = vec![Reading { readers: Vec::new(), ..reading() }]),
+            ("passes, not 0", |plan| plan.readings = vec![Reading { loops: 0, ..reading() }]),
         ] {
             let said = said(worse);
             assert!(said.contains(sentence) && said.contains("mine"), "{sentence:?}: {said}");

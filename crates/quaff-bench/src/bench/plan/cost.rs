@@ -14,6 +14,9 @@ const FILE_BYTES: f64 = 500.0;
 /// Overhead of a record in a capture file, bytes.
 const RECORD_BYTES: f64 = 64.0;
 
+/// A run of a program that reads a file, s: the slowest of the presets' take several.
+const READ_SECONDS: f64 = 3.0;
+
 /// Trials until a search is done, by experience.
 const TRIALS: f64 = 12.0;
 
@@ -46,6 +49,12 @@ impl Plan {
                 cost.seconds += (runs + 1) as f64 * (seconds + RUN_SECONDS);
                 cost.bytes_max = cost.bytes_max.max(sweep.bytes(size, frames));
             }
+        }
+        for reading in &self.readings {
+            let runs = reading.readers.len() as u64 * u64::from(self.runs);
+            cost.cases += reading.readers.len() as u64;
+            cost.runs += runs;
+            cost.seconds += runs as f64 * READ_SECONDS;
         }
         for find in &self.finds {
             let rivals = self.named(&find.rivals).count() as f64;

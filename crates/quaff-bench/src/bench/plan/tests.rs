@@ -104,3 +104,19 @@ fn pam_goes_in_steps_of_fifty() {
     assert_eq!(plan.sweeps[0].rates[..19], steps);
     assert_eq!(plan.sweeps[0].rates.last(), Some(&Rate::Max));
 }
+
+#[test]
+fn nfr_has_the_offline_part_beside_the_sniffing() {
+    let plan = preset("nfr1999");
+    let readers: Vec<_> = plan.readings.iter().map(|reading| reading.readers.join(", ")).collect();
+    assert_eq!(readers, ["quaff verify, tcptrace", "quaff streams, tcpflow, zeek, suricata"]);
+    assert!(plan.readings.iter().all(|reading| reading.loops == 40 && reading.replay.is_none()));
+    let readers = quaff_lab::tool::shipped_readers(Path::new("quaff"));
+    for name in plan.readings.iter().flat_map(|reading| &reading.readers) {
+        assert!(readers.iter().any(|reader| reader.name == *name), "{name} is shipped");
+    }
+    let rows = &plan.source.as_ref().expect("a source").rows;
+    assert_eq!(rows.len(), 3, "the seed's own numbers");
+    let text = plan.to_toml().expect("TOML");
+    assert_eq!(Plan::from_toml("again", &text).expect("a plan"), plan, "{text}");
+}

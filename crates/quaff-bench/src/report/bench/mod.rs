@@ -1,6 +1,7 @@
 //! The report of a bench: sentences, tables and charts of its cases, searches and bursts.
 
 mod charts;
+mod readings;
 mod tables;
 #[cfg(test)]
 mod tests;
@@ -29,15 +30,22 @@ impl Reported for Report {
             sections: sections(charts::charts(&view)),
             tables: filled([
                 tables::source(&view),
+                tables::contents(&view),
                 tables::searches(&view),
                 tables::bursts(&view),
+                readings::table(&view),
                 tables::cases(&view),
                 tables::rivals(&view),
                 tables::calibration(&view),
                 document::machine(&self.machine),
             ]),
             method: text::method(self),
-            details: filled([tables::runs(&view), tables::cores(&view), tables::trials(&view)]),
+            details: filled([
+                tables::runs(&view),
+                tables::cores(&view),
+                tables::trials(&view),
+                readings::programs(&view),
+            ]),
             ..Document::of("quaff bench", self, &self.plan.name, &self.plan.title, self.plan.source.as_ref())
         }
     }
@@ -46,8 +54,10 @@ impl Reported for Report {
         let view = View::new(self);
         let mut tables = tables::pivots(&view);
         tables.extend(filled([
+            tables::contents(&view),
             tables::searches(&view),
             tables::bursts(&view),
+            readings::table(&view),
             tables::summary(&view),
             tables::source(&view),
         ]));
@@ -60,6 +70,7 @@ impl Reported for Report {
                 tables::cases(&view),
                 tables::runs(&view),
                 tables::trials(&view),
+                readings::programs(&view),
                 tables::rivals(&view),
                 document::machine(&self.machine),
             ]),

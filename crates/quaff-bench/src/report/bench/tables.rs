@@ -329,6 +329,32 @@ pub(super) fn rivals(view: &View) -> Table {
     table
 }
 
+/// Packets, bytes and flows of each case, sent and captured.
+pub(super) fn contents(view: &View) -> Table {
+    let mut table = Table::new("Sent and captured");
+    for case in &view.report.cases {
+        let mut runs: Vec<_> = whole(case).filter_map(|run| Some((run, run.contents?))).collect();
+        runs.sort_by_key(|(run, _)| run.lost());
+        let Some((run, contents)) = runs.get(runs.len() / 2) else { continue };
+        let row = [
+            ("capturer", case.rival.clone()),
+            ("case", view.workload(case)),
+            (">packets|sent", count(run.offered)),
+            (">packets|captured", or_none(run.captured.map(count))),
+            (">bytes|sent", count(contents.sent_bytes)),
+            (">bytes|captured", count(contents.captured_bytes)),
+            (">flows|sent", count(contents.sent_flows)),
+            (">flows|captured", count(contents.captured_flows)),
+        ];
+        table.push(Some(view.style(&case.rival)), row);
+    }
+    table.note =
+        "The run with the median loss. Bytes are those of frames without FCS; a flow is one direction of \
+                  addresses, ports and protocol."
+            .into();
+    table
+}
+
 /// Every run as it was counted.
 pub(super) fn runs(view: &View) -> Table {
     let mut table = Table::new("Every run");
