@@ -47,6 +47,7 @@ enum Command {
     Pipe(cmd::pipe::Args),
     Split(cmd::split::Args),
     Flows(Box<cmd::flows::Args>),
+    Streams(cmd::streams::Args),
     Nprobe(cmd::nprobe::Args),
     Bench(cmd::bench::Args),
     Service(Box<cmd::service::Args>),
@@ -94,7 +95,7 @@ impl Command {
             Self::Nprobe(args) => live(args.is_live()),
             Self::Service(_) | Self::Doctor(_) | Self::Lab(_) => Need::Everything,
             Self::Pipe(_) | Self::Cores(_) => Need::Memory,
-            Self::Verify(_) | Self::Info(_) | Self::Interfaces(_) => Need::Nothing,
+            Self::Verify(_) | Self::Info(_) | Self::Interfaces(_) | Self::Streams(_) => Need::Nothing,
             // A bench needs root, and its results may be those of others.
             Self::Bench(_) | Self::Man(_) | Self::Completions(_) => Need::Nothing,
         })?)
@@ -167,6 +168,7 @@ fn run(command: Command) -> anyhow::Result<Exit> {
         Command::Pipe(args) => cmd::pipe::run(args),
         Command::Split(args) => cmd::split::run(args),
         Command::Flows(args) => cmd::flows::run(&args),
+        Command::Streams(args) => cmd::streams::run(args),
         Command::Nprobe(args) => cmd::nprobe::run(&args),
         Command::Bench(args) => cmd::bench::run(&args),
         Command::Service(args) => cmd::service::run(&args),

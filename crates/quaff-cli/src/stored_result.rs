@@ -21,6 +21,13 @@ pub(crate) struct ShowArgs {
     write: Option<PathBuf>,
 }
 
+impl ShowArgs {
+    /// Returns whether the folder holds a result of this kind.
+    pub(crate) fn is_of<R: Reported>(&self) -> bool {
+        report::is_of::<R>(&self.dir)
+    }
+}
+
 /// Reads a stored result, prints it, and returns it.
 pub(crate) fn show<R: Reported>(args: &ShowArgs) -> anyhow::Result<R> {
     let result: R = report::read(&args.dir)?;

@@ -49,6 +49,13 @@ fn presets_and_capturers_are_listed() {
 }
 
 #[test]
+fn a_preset_that_went_to_flow_meters_still_runs_on_capturers() {
+    let text = said(&["capture", "--preset", "flow-appliance", "--print-plan"]);
+    assert!(text.contains("rivals = [\"quaff\", \"tcpdump\"]"), "{text}");
+    assert!(said(&["flow", "--preset", "flow-appliance", "--dry-run"]).contains("meters = ["));
+}
+
+#[test]
 fn a_plan_that_was_printed_is_the_plan() {
     let dir = tempfile::tempdir().expect("a folder");
     let file = dir.path().join("mine.toml");

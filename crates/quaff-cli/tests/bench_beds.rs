@@ -18,6 +18,7 @@ use quaff_testkit as testing;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 use support::{Bench, PATIENCE, QUAFF};
 
@@ -46,6 +47,7 @@ fn plan(bed: Topology, rivals: &[&str]) -> Plan {
         seed: 1,
         sweeps: vec![sweep],
         finds: Vec::new(),
+        readings: Vec::new(),
         notes: Vec::new(),
     }
 }
@@ -134,6 +136,30 @@ fn mixes_and_small_frames_are_counted_too() {
             "{run:?}"
         );
     }
+    let [small, mix] = &report.cases[..] else { panic!("two cases: {report:?}") };
+    assert_eq!(small.runs[0].contents, None, "the kernel made them");
+    let contents = mix.runs[0].contents.expect("user space made them");
+    assert_eq!((contents.sent_flows, contents.captured_flows), (1, 1));
+    assert_eq!(contents.sent_bytes, contents.captured_bytes, "{contents:?}");
+    assert!((340 * 5000..370 * 5000).contains(&contents.sent_bytes), "{contents:?}");
+}
+
+#[test]
+fn a_replayed_capture_has_its_bytes_and_flows_in_the_file() {
+    let test = "a_replayed_capture_has_its_bytes_and_flows_in_the_file";
+    let Some(bench) = Bench::new(test, 1 << 30) else { return };
+    let files = support::folder();
+    let file = files.path().join("made.pcap");
+    let made = "generate -q --size 64-300 --flows 250 --count 5000 --pps 5k -w";
+    support::run(Command::new(QUAFF).args(made.split(' ')).arg(&file));
+    let mut plan = plan(Topology::Direct, &["quaff"]);
+    plan.sweeps[0].sizes = vec![Size::Replay(file.display().to_string())];
+    plan.sweeps[0].amount = Amount::Frames(10_000);
+    let report = run(&plan, &context(bench.dir.path()), &mut Ear::default()).expect("a report");
+    let contents = report.cases[0].runs[0].contents.expect("it is replayed");
+    assert_eq!((contents.sent_flows, contents.captured_flows), (250, 250), "each pass has the same");
+    assert_eq!(contents.sent_bytes, contents.captured_bytes, "{contents:?}");
+    assert!((60 * 10_000..300 * 10_000).contains(&contents.sent_bytes), "{contents:?}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 mod support;
 
-use quaff_lab::{ChildProcess, Lab};
+use quaff_lab::ChildProcess;
 use quaff_os::Signal;
 use serde_json::Value;
 use std::fs;
@@ -38,24 +38,7 @@ fn assert_nothing_is_left(dir: &Path, pid: u32) {
     let left: Vec<_> =
         dir.read_dir().expect("a directory").flatten().map(|entry| entry.file_name()).collect();
     assert!(left.iter().all(|name| name == "out" || name == "scripts"), "{left:?}");
-    assert!(Lab::list().expect("a list").iter().all(|lab| lab.pid != pid));
-    // Who was started for a run carries a mark; it may take a moment to be gone.
-    let end = std::time::Instant::now() + Duration::from_secs(5);
-    while !started_by(pid).is_empty() && std::time::Instant::now() < end {
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    assert!(started_by(pid).is_empty(), "{:?} still run", started_by(pid));
-}
-
-/// Processes that `quaff bench`, process `pid`, started for its runs.
-fn started_by(pid: u32) -> Vec<String> {
-    let mark = format!("QUAFF_LAB_RUN={pid}.");
-    let processes = fs::read_dir("/proc").expect("/proc").flatten();
-    let is_marked = |path: &std::path::PathBuf| {
-        let environ = fs::read(path.join("environ")).unwrap_or_default();
-        environ.split(|byte| *byte == 0).any(|word| word.starts_with(mark.as_bytes()))
-    };
-    processes.map(|entry| entry.path()).filter(is_marked).map(|path| path.display().to_string()).collect()
+    support::assert_bench_is_gone(pid);
 }
 
 fn script(dir: &Path, name: &str, text: &str) -> String {
@@ -222,4 +205,51 @@ fn whenever_it_is_interrupted_nothing_is_left() {
         assert_eq!(finished.status.code(), Some(2), "{delay_ms} ms: {}", finished.stderr);
         assert_nothing_is_left(dir.path(), pid);
     }
+}
+
+/// The offline part of the preset nfr1999, with fewer passes: what is measured of each program, and what of one that is
+/// not installed.
+#[test]
+fn programs_that_read_a_file_are_measured_beside_each_other() {
+    let Some(bench) = Bench::new("programs_that_read_a_file_are_measured_beside_each_other", 1 << 30) else {
+        return;
+    };
+    let dir = bench.dir.path();
+    let preset = "bench capture --preset nfr1999 --series TCP,sessions --runs 1 --dry-run";
+    let text = support::run(Command::new(QUAFF).args(preset.split(' ')));
+    let text = text.replace("loops = 40", "loops = 2");
+    let scripts = dir.join("scripts");
+    fs::create_dir_all(&scripts).expect("a folder");
+    let plan = scripts.join("plan.toml");
+    fs::write(&plan, text).expect("written");
+    let running = start(dir, &["--plan", &plan.display().to_string()]);
+    let pid = running.pid();
+    let finished = running.finish(PATIENCE * 2).expect("it ends");
+    let report: Value = serde_json::from_slice(&finished.stdout).expect("JSON");
+    assert_eq!(finished.status.code(), Some(0), "{report} {}", finished.stderr);
+    let readings = report["readings"].as_array().expect("readings");
+    let names: Vec<_> = readings.iter().map(|case| case["reader"].as_str().expect("a name")).collect();
+    assert_eq!(names, ["quaff verify", "tcptrace", "quaff streams", "tcpflow", "zeek", "suricata"]);
+    for case in readings {
+        let runs = case["runs"].as_array().expect("runs");
+        assert_eq!((&case["frames"], case["remark"].is_string()), (&100_000.into(), true), "{case}");
+        if case["absent"].is_string() {
+            assert!(
+                runs.is_empty() && case["pps_median"].is_null() && case["reader"] != "quaff verify",
+                "{case}"
+            );
+            continue;
+        }
+        assert_eq!((runs.len(), &runs[0]["failed"]), (1, &Value::Null), "{case}");
+        assert!(case["pps_median"].as_f64().is_some_and(|pps| pps > 1000.0), "{case}");
+        assert!(case["cpu_per_million"].as_f64().is_some_and(|cpu| cpu > 0.0), "{case}");
+        assert!(case["command"].as_array().is_some_and(|words| words.contains(&"FILE".into())), "{case}");
+    }
+    let page = fs::read_to_string(dir.join("out/report.md")).expect("a page");
+    for words in
+        ["From a file, on one core", "quaff verify", "losses that TCP proves", "OpenBSD, BSD/OS, fast"]
+    {
+        assert!(page.contains(words), "{words}: {page}");
+    }
+    assert_nothing_is_left(dir, pid);
 }

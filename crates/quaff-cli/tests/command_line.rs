@@ -16,7 +16,7 @@ use tempfile::TempDir;
 const UNPRIVILEGED: u32 = 65534;
 
 /// Command lines that print on stdout. IN is a capture, OUT a folder that can be written.
-const PRINTING: [&str; 44] = [
+const PRINTING: [&str; 45] = [
     "--help",
     "--version",
     "help capture",
@@ -51,6 +51,7 @@ const PRINTING: [&str; 44] = [
     "bench list",
     "bench list --json",
     "bench capture --preset quick --print-plan",
+    "bench flow --dry-run",
     "service --help",
     "service list",
     "service list --json",
@@ -116,7 +117,7 @@ const READ_ONLY: [&str; 14] = [
 ];
 
 /// Numbers that are none, or that no option takes: what stands before the option, the option, its values.
-const NUMBERS: [(&str, &str, &[&str]); 42] = [
+const NUMBERS: [(&str, &str, &[&str]); 43] = [
     ("capture -i lo -d 50ms -w OUT/r", "--count", &["x", "0", "-1", "1.5", "99999999999999999999"]),
     ("capture -i lo -d 50ms -w OUT/r", "--duration", &["x", "5 parsecs", "-1s"]),
     ("capture -i lo -d 50ms -w OUT/r", "--snaplen", &["x", "-1", "99999999999"]),
@@ -158,6 +159,7 @@ const NUMBERS: [(&str, &str, &[&str]); 42] = [
     ("verify --against IN IN", "--snaplen", &["x"]),
     ("pipe", "--buffer", &["x", "12X"]),
     ("bench capture --preset quick --print-plan", "--repeat", &["x", "-1"]),
+    ("bench flow --dry-run", "--fps", &["x", "0"]),
     ("gulp -i lo", "-r", &["x"]),
 ];
 

@@ -5,7 +5,7 @@ mod support;
 use quaff::cores::Nic;
 use quaff_os::packet::CountingTap;
 use quaff_os::rtnl;
-use quaff_testkit::{sample_report, sample_service_report, skip};
+use quaff_testkit::{sample_flow_report, sample_report, sample_service_report, skip};
 use quaff_wire::{Record, pcapng};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -203,6 +203,12 @@ fn compare_section(page: &str, section: &str, shown: &BTreeSet<String>) {
     assert!(gone.is_empty(), "docs/{page}.md has {gone:?}, which no run shows");
 }
 
+/// The captures that samples read.
+const MADE: [&str; 2] = [
+    "generate -w tunnels.pcap --erspan 3 --pps 1k --count 10",
+    "generate -w talk.pcap --tcp talk --segments 4 --flows 50 --size 200 --pps 20k --count 4k",
+];
+
 #[test]
 fn pages_have_the_fields_of_the_json() {
     let Some(bench) = Bench::new("pages_have_the_fields_of_the_json", 64 << 20) else { return };
@@ -216,7 +222,7 @@ fn pages_have_the_fields_of_the_json() {
             "capture",
             &[
                 (false, "capture --read all.pcap -w all.pcapng"),
-                (false, "capture --read all.pcap -c 2000 -w short.pcapng"),
+                (false, "capture --read all.pcap -c 2000 --prove -w short.pcapng"),
                 (false, "capture --read all.pcap -w packed.pcapng.zst"),
                 (false, "capture --read tunnels.pcap --decap auto -w inner.pcapng"),
                 (false, "capture --read all.pcap --tee . -w -"),
@@ -229,6 +235,7 @@ fn pages_have_the_fields_of_the_json() {
             &[
                 (false, "verify all.pcapng"),
                 (false, "verify --expect 4000 all.pcapng"),
+                (false, "verify --inject-loss 1 talk.pcap"),
                 (false, "verify --against all.pcap short.pcapng"),
             ],
         ),
@@ -245,8 +252,7 @@ fn pages_have_the_fields_of_the_json() {
         ("replay", &[(true, "replay --inject rx0 -q --pps 20k all.pcap")]),
     ];
     ["one", "two"].iter().for_each(|name| std::fs::create_dir(dir.join(name)).expect("a folder"));
-    let made = "generate -w tunnels.pcap --erspan 3 --pps 1k --count 10";
-    sample(alone(), made, dir, &mut BTreeSet::new());
+    MADE.iter().for_each(|line| sample(alone(), line, dir, &mut BTreeSet::new()));
     std::fs::write(dir.join("broken.pcapng"), broken()).expect("written");
     let tap = || CountingTap::open(rtnl::link("rx0").expect("an end of the lab").index, "rx0", None);
     let _tap = bench.lab.rx.run(tap).expect("the namespace").expect("a packet socket");
@@ -292,6 +298,70 @@ fn the_page_of_flows_has_the_fields_of_the_json() {
     sample(alone(), "flows report all.pcap --by flow,host", dir.path(), &mut shown);
     shown.insert("by[].rows[].detail".to_owned());
     compare_section("flows", "JSON of a report", &shown);
+}
+
+#[test]
+fn the_page_of_streams_has_the_fields_of_the_json() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let alone = || Command::new(QUAFF);
+    let made = "generate -w all.pcap --tcp talk --size 300 --flows 9 --pps 1k --count 300";
+    sample(alone(), made, dir.path(), &mut BTreeSet::new());
+    let mut shown = BTreeSet::new();
+    sample(alone(), "streams extract --http-bodies --read all.pcap --dir out", dir.path(), &mut shown);
+    compare("streams", &shown);
+    let index = std::fs::read_to_string(dir.path().join("out/index.jsonl")).expect("an index");
+    let mut shown = BTreeSet::new();
+    for line in index.lines() {
+        fields(&serde_json::from_str(line).expect("JSON"), "", &mut shown);
+    }
+    // Both sides have the same fields.
+    shown.retain(|field| !field.starts_with("from_server."));
+    shown.insert("from_server".to_owned());
+    let of_lists =
+        ["gaps[].offset", "gaps[].bytes", "gaps[].file_offset", "gaps[].cause"].into_iter().chain([
+            "differences[].offset",
+            "differences[].bytes",
+            "differences[].kept",
+            "differences[].first",
+            "differences[].second",
+        ]);
+    let of_bodies = [
+        "message",
+        "file",
+        "bytes",
+        "lost_bytes",
+        "whole",
+        "status",
+        "method",
+        "host",
+        "target",
+        "content_type",
+        "content_encoding",
+    ];
+    // Lists without entries; tests of streams have some.
+    shown.extend(of_lists.map(|field| format!("from_client.{field}")));
+    shown.extend(of_bodies.map(|field| format!("from_client.bodies[].{field}")));
+    compare_section("streams", "Index", &shown);
+}
+
+#[test]
+fn the_page_of_scripts_has_the_fields_of_the_json() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let alone = || Command::new(QUAFF);
+    let made = "generate -w all.pcap --tcp talk --size 300 --flows 9 --pps 1k --count 300";
+    sample(alone(), made, dir.path(), &mut BTreeSet::new());
+    let text = "on('packet', function(p) error('mine') end) on('line', function() end)";
+    std::fs::write(dir.path().join("a.lua"), text).expect("a script");
+    let mut shown = BTreeSet::new();
+    sample(alone(), "streams --read all.pcap --script a.lua --out out", dir.path(), &mut shown);
+    // Those of the reassembly are on the page of streams.
+    let (of_streams, own): (BTreeSet<_>, _) =
+        shown.into_iter().partition(|field: &String| field.starts_with("streams."));
+    let of_extract = documented("streams", "JSON");
+    let of_extract = |field: &String| of_extract.contains(field.trim_start_matches("streams."));
+    let missing: Vec<_> = of_streams.iter().filter(|field| !of_extract(field)).collect();
+    assert!(missing.is_empty() && of_streams.len() > 30, "docs/streams.md lacks {missing:?}");
+    compare("scripts", &own.into_iter().chain(["streams".to_owned()]).collect());
 }
 
 /// A file with drops at a packet, and with an end that is cut off.
@@ -386,6 +456,8 @@ fn pages_of_what_measures_have_the_fields_of_the_json() {
     // A rival that is not installed leaves a promise open; its fields are the same.
     let promise = "bench promises --only tunnel-file --runs 1 --count 2000 --dir .";
     compare_section("bench", "JSON of the promises", &shown_by(&[promise]));
+    quaff_bench::report::write(&sample_flow_report(), &keep("flows")).expect("written");
+    compare_section("bench", "JSON of flow meters", &shown_by(&["bench show flows"]));
     std::fs::write(keep("plan.toml"), SERVICE).expect("written");
     compare("service", &shown_by(&["service --plan plan.toml --out service", "service show services"]));
 }

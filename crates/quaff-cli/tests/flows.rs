@@ -103,6 +103,7 @@ fn ours(record: &Value) -> String {
             of("destinationTransportPort"),
             of("protocolIdentifier"),
             of("vlanId"),
+            of("dot1qCustomerVlanId"),
             of("packetDeltaCount"),
             of("octetDeltaCount"),
             of("reversePacketDeltaCount"),
@@ -129,6 +130,7 @@ fn theirs(record: &Value) -> String {
             of("destination_port"),
             of("protocol"),
             of("vlan"),
+            of("inner_vlan"),
             of("packets"),
             of("bytes"),
             of("reverse_packets"),
@@ -144,13 +146,14 @@ fn theirs(record: &Value) -> String {
     )
 }
 
-fn line(addresses: [String; 2], numbers: [u64; 15]) -> String {
+fn line(addresses: [String; 2], numbers: [u64; 16]) -> String {
     let [source, destination] = addresses;
     let [
         sport,
         dport,
         protocol,
         vlan,
+        inner_vlan,
         packets,
         bytes,
         rpackets,
@@ -164,7 +167,7 @@ fn line(addresses: [String; 2], numbers: [u64; 15]) -> String {
         icmp,
     ] = numbers;
     format!(
-        "{source} {sport} {destination} {dport} protocol {protocol} icmp {icmp} vlan {vlan}: {packets}/{bytes} and {rpackets}/{rbytes}, \
+        "{source} {sport} {destination} {dport} protocol {protocol} icmp {icmp} vlan {vlan} {inner_vlan}: {packets}/{bytes} and {rpackets}/{rbytes}, \
          flags {flags}/{rflags}, {first} to {last}, reason {reason}, rule {rule}"
     )
 }

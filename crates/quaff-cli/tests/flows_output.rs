@@ -4,6 +4,7 @@
 mod made;
 
 use made::{BEGIN_NS, Made, SECOND, connections, udp};
+use quaff_os::Signal;
 use quaff_testkit::skip;
 use quaff_testpackets as build;
 use serde_json::Value;
@@ -257,7 +258,8 @@ fn a_reader_that_stands_still_is_left_behind_at_the_end() {
     feeder.join().expect("the feeder");
     let done = running.wait_with_output().expect("the end");
     let text = String::from_utf8_lossy(&done.stderr);
-    let ledger: Value = serde_json::from_slice(&std::fs::read(&ledger).expect("a ledger")).expect("JSON");
+    let ledger = std::fs::read(&ledger).unwrap_or_else(|error| panic!("no ledger: {error}; {done:?}"));
+    let ledger: Value = serde_json::from_slice(&ledger).expect("JSON");
     assert_eq!((done.status.code(), &ledger["verdict"]), (Some(1), &"lossy".into()), "{ledger}");
     assert!(text.contains("until nothing is taken for 10 s"), "{text}");
     let missed = ledger["sinks"][0]["missed"].as_object().expect("reasons").values();
@@ -269,6 +271,40 @@ fn a_reader_that_stands_still_is_left_behind_at_the_end() {
         number(&ledger, "packets_in_flows"),
         "{ledger}"
     );
+}
+
+/// The start waits for the writer of a pipe; a signal comes, and then the writer.
+#[test]
+fn a_run_that_a_signal_ended_during_its_start_has_a_ledger() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let [fifo, ledger] = ["fifo", "ledger"].map(|name| dir.path().join(name));
+    assert!(Command::new("mkfifo").arg(&fifo).status().expect("mkfifo").success());
+    let mut running = Command::new(QUAFF);
+    running.args(["flows", "--csv", "/dev/null", "--read"]).arg(&fifo).arg("--ledger").arg(&ledger);
+    let running = running.stderr(Stdio::piped()).spawn().expect("quaff runs");
+    let status = format!("/proc/{}/status", running.id());
+    let wait_for = |name: &str, is_set: bool| {
+        let begun = Instant::now();
+        let mask = || {
+            let status = std::fs::read_to_string(&status).expect("a process");
+            let mask = status.lines().find_map(|line| line.strip_prefix(name)).expect("a mask").trim();
+            u64::from_str_radix(mask, 16).expect("a mask")
+        };
+        while (mask() >> (Signal::SIGTERM as u32 - 1) & 1 == 1) != is_set {
+            assert!(begun.elapsed() < Duration::from_secs(20), "{name} of SIGTERM is not {is_set}");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    };
+    wait_for("SigBlk:", true);
+    quaff_os::process::send(running.id(), Signal::SIGTERM).expect("a signal");
+    wait_for("ShdPnd:", false);
+    // Opened for both, a pipe does not wait for its other end.
+    let writer = std::fs::File::options().read(true).write(true).open(&fifo).expect("a pipe");
+    let done = running.wait_with_output().expect("the end");
+    drop(writer);
+    let ledger = std::fs::read(&ledger).unwrap_or_else(|error| panic!("no ledger: {error}; {done:?}"));
+    let ledger: Value = serde_json::from_slice(&ledger).expect("JSON");
+    assert_eq!((done.status.code(), &ledger["ended_by"]), (Some(0), &"signal".into()), "{ledger}");
 }
 
 #[test]
@@ -376,6 +412,55 @@ fn a_meter_keeps_no_rights_and_still_reaches_its_collector() {
     let ledger: Value = serde_json::from_slice(&std::fs::read(&ledger).expect("a ledger")).expect("JSON");
     assert_eq!(number(&ledger["sinks"][0]["sent"], "packets"), 99, "{ledger}");
     assert_eq!(ledger["sandbox"]["capabilities"], Value::Array(Vec::new()), "{ledger}");
+}
+
+/// Through a gateway, on an own link, into a black hole, and without a route.
+#[test]
+fn next_hops_are_those_of_the_kernel_of_this_namespace() {
+    let Some(lab) = quaff_testkit::lab("next_hops_are_those_of_the_kernel_of_this_namespace") else { return };
+    for words in [
+        "address add 192.0.2.7/24 dev rx0",
+        "route add 198.51.100.0/24 via 192.0.2.1",
+        "route add blackhole 198.51.100.128/25",
+    ] {
+        let mut ip = lab.rx.command("ip").expect("a command in the lab");
+        let done = ip.args(words.split(' ')).output().expect("ip runs");
+        assert!(done.status.success(), "ip {words}: {done:?}");
+    }
+    let mut made = Made::default();
+    for (ms, to) in
+        [[192, 0, 2, 9], [198, 51, 100, 1], [198, 51, 100, 200], [203, 0, 113, 1]].iter().enumerate()
+    {
+        let datagram = build::udp(1, 2, &[0; 8]);
+        made.ip(ms as u64, &build::ipv4([10, 0, 0, 1].into(), (*to).into(), 17, &[], &datagram));
+    }
+    let dir = tempfile::tempdir().expect("a folder");
+    let file = made.write(dir.path(), "made.pcap").display().to_string();
+    let hops = |more: &[&str]| -> Vec<(String, Option<String>)> {
+        let mut quaff = lab.rx.command(QUAFF).expect("a command in the lab");
+        quaff.args(["flows", "--read", &file, "--json", "-", "-q", "-T", "%IPV4_DST_ADDR %IPV4_NEXT_HOP"]);
+        let done = quaff.args(more).output().expect("quaff runs");
+        assert!(done.status.success(), "{done:?}");
+        let text = String::from_utf8(done.stdout).expect("a text");
+        let records = text.lines().map(|line| serde_json::from_str::<Value>(line).expect(line));
+        let field = |record: &Value, name: &str| record[name].as_str().map(str::to_owned);
+        let hop = |record: Value| {
+            let to = field(&record, "destinationIPv4Address").expect("an address");
+            (to, field(&record, "ipNextHopIPv4Address"))
+        };
+        let mut hops: Vec<_> = records.map(hop).collect();
+        hops.sort();
+        hops
+    };
+    let expected = [
+        ("192.0.2.9", None),
+        ("198.51.100.1", Some("192.0.2.1")),
+        ("198.51.100.200", None),
+        ("203.0.113.1", None),
+    ];
+    let expected = expected.map(|(to, hop)| (to.to_owned(), hop.map(str::to_owned)));
+    assert_eq!(hops(&["--next-hop"]), expected);
+    assert!(hops(&[]).iter().all(|(_, hop)| hop.is_none()), "nothing is asked without it");
 }
 
 #[test]

@@ -1,6 +1,9 @@
 //! `quaff flows top` and `quaff flows report`: their sums are those of the ledger and of an oracle, and the terminal is
 //! restored whatever ends them.
 
+use quaff_flow::collector::RecordStore;
+use quaff_flow::export::Scene;
+use quaff_parquet::{ParquetPlan, SegmentReader, SegmentStore};
 use quaff_testkit::skip;
 use serde_json::Value;
 use std::net::UdpSocket;
@@ -158,11 +161,167 @@ fn a_report_of_a_folder_is_that_of_its_captures() {
     assert_eq!((number(&report, "files"), number(&report, "packets")), (1, 3000));
     let segment = dir.path().join("day/one.parquet").display().to_string();
     std::fs::write(&segment, "PAR1").expect("written");
-    for (path, words) in [(&segment, "does not read yet"), (&folder, "one kind at a time")] {
+    for (path, words) in [(&segment, "one.parquet"), (&folder, "one kind at a time")] {
         let refused = quaff(&["flows", "report", path]);
         let said = String::from_utf8_lossy(&refused.stderr).into_owned();
         assert!(refused.status.code() == Some(2) && said.contains(words), "{said}");
     }
+}
+
+/// Meters a capture into segments, with the names of applications.
+#[track_caller]
+fn segments(file: &str, folder: &Path, more: &[&str]) -> String {
+    let folder = folder.display().to_string();
+    let line = ["flows", "--read", file, "--parquet", &folder, "--probe", "p", "-q"];
+    let done = quaff(&[&line[..], &["-T", "%applicationName %quaffServerName"], more].concat());
+    // A damaged capture has the records before the damage.
+    assert!(matches!(done.status.code(), Some(0 | 1)), "{file}: {done:?}");
+    folder
+}
+
+/// All rows of a report by all properties.
+#[track_caller]
+fn all_rows(path: &str, more: &[&str]) -> Value {
+    let line = ["flows", "report", path, "--json", "-q", "--top", "1000000", "--by", ALL];
+    json(&[&line[..], more].concat())
+}
+
+#[test]
+fn a_report_of_segments_is_that_of_their_capture() {
+    let test = "a_report_of_segments_is_that_of_their_capture";
+    let dir = tempfile::tempdir().expect("a folder");
+    let mut files: Vec<_> = captures().iter().map(|path| path.display().to_string()).collect();
+    if files.is_empty() {
+        skip(test, "there are no captures; QUAFF_CAPTURES says where to look");
+    }
+    files.push(made(dir.path()));
+    for (number, file) in files.iter().enumerate() {
+        let folder = |kind: &str| dir.path().join(format!("{kind}-{number}"));
+        let whole = segments(file, &folder("whole"), &[]);
+        // A segment for each list of records.
+        let cut = segments(file, &folder("cut"), &["--segment-size", "1"]);
+        for over in [&[][..], &["--over", "1s"]] {
+            let mut expected = all_rows(file, over);
+            for folder in [&whole, &cut] {
+                let mut found = all_rows(folder, over);
+                assert_eq!(found["verdict"], "lossless", "{file}");
+                for report in [&mut expected, &mut found] {
+                    // Losses that a capture records are before the meter; segments may be more than one file.
+                    let report = report.as_object_mut().expect("an object");
+                    report.retain(|name, _| name != "verdict" && name != "files");
+                }
+                assert_eq!(found, expected, "{file}, {over:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn tables_and_the_page_of_segments_are_those_of_their_capture() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let file = made(dir.path());
+    let folder = segments(&file, &dir.path().join("flows"), &[]);
+    let [tables, pages] = [["--over", "1s"], ["--html", "page.html"]].map(|more| {
+        [&file, &folder].map(|path| {
+            let mut quaff = Command::new(QUAFF);
+            quaff.args(["flows", "report", path, "-q", "--by", ALL]).args(more).current_dir(dir.path());
+            let done = quaff.output().expect("quaff runs");
+            assert!(done.status.success() && done.stderr.is_empty(), "{done:?}");
+            let page = std::fs::read_to_string(dir.path().join("page.html")).unwrap_or_default();
+            (String::from_utf8(done.stdout).expect("text"), page)
+        })
+    });
+    // The first line has the name of the file.
+    let [of_capture, of_segments] =
+        tables.map(|(text, _)| text.split_once('\n').expect("lines").1.to_owned());
+    assert_eq!(of_segments, of_capture);
+    assert!(of_segments.contains("Over time") && of_segments.contains("Hosts"), "{of_segments}");
+    let pictures = |page: &str| page.matches("<svg class=\"pic").count();
+    let [(_, of_capture), (_, of_segments)] = &pages;
+    assert!(pictures(of_capture) > 0 && pictures(of_segments) == pictures(of_capture), "{of_segments}");
+    assert!(of_segments.contains("those of segments") && !of_capture.contains("those of segments"));
+}
+
+/// A folder with the records of a capture in segments of 100 rows, and their files in order.
+fn many_segments(dir: &Path) -> (PathBuf, Vec<PathBuf>) {
+    let one = segments(&made(dir), &dir.join("one"), &["--active", "200ms"]);
+    let (mut records, folder) = (Vec::new(), dir.join("many"));
+    for path in quaff_parquet::segments(Path::new(&one)).expect("a folder") {
+        SegmentReader::open(&path).and_then(|segment| segment.read(&mut records)).expect("a segment");
+    }
+    let plan = ParquetPlan::new(folder.clone(), "many".into(), 1_795_421_000_000_000);
+    let mut store = SegmentStore::new(ParquetPlan { rows_max: 100, ..plan });
+    store.open(Scene::default()).expect("a folder");
+    let kept = store.take(&records, 1_795_421_000_000_000_000).kept.records + store.finish().kept.records;
+    assert_eq!(kept, records.len() as u64);
+    let paths = quaff_parquet::segments(&folder).expect("a folder");
+    assert!(paths.len() >= 5, "{paths:?}");
+    (folder, paths)
+}
+
+/// The status of a report, its words, and the packets in its sums.
+fn reported(paths: &[&Path]) -> (Option<i32>, String, u64) {
+    let mut quaff = Command::new(QUAFF);
+    let done =
+        quaff.args(["flows", "report", "--json", "--by", "host"]).args(paths).output().expect("quaff runs");
+    let report: Value = serde_json::from_slice(&done.stdout).unwrap_or_default();
+    let words = String::from_utf8_lossy(&done.stderr).into_owned();
+    (done.status.code(), words, report["total"]["packets"].as_u64().unwrap_or(0))
+}
+
+#[test]
+fn a_segment_that_cannot_be_read_costs_its_own_records_only() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let (folder, paths) = many_segments(dir.path());
+    let packets_of = |path: &Path| SegmentReader::open(path).expect("a segment").ledger().kept.packets;
+    let (status, words, all) = reported(&[&folder]);
+    assert_eq!((status, all), (Some(0), paths.iter().map(|path| packets_of(path)).sum()), "{words}");
+    let path = &paths[2];
+    let (ours, lost) = (std::fs::read(path).expect("the file"), packets_of(path));
+    let name = path.file_name().expect("a name").to_string_lossy().into_owned();
+    let mut flipped = ours.clone();
+    flipped[60] ^= 1;
+    let foreign = ours.windows(12).position(|bytes| bytes == b"quaff.schema").expect("the key");
+    let foreign = [&ours[..foreign], b"other.schema", &ours[foreign + 12..]].concat();
+    let cases: [(&str, &[u8], &str); 5] = [
+        ("damaged rows", &flipped, "the SHA-256 differs"),
+        ("of another schema", &foreign, "no key quaff.schema"),
+        ("cut", &ours[..ours.len() / 2], "cannot read"),
+        ("overwritten", b"no Parquet at all", "cannot read"),
+        ("empty", b"", "cannot read"),
+    ];
+    for (kind, bytes, expected) in cases {
+        std::fs::write(path, bytes).expect("written");
+        let (status, words, packets) = reported(&[&folder]);
+        assert_eq!((status, packets), (Some(1), all - lost), "{kind}: {words}");
+        let line =
+            words.lines().find(|line| line.contains(&name)).unwrap_or_else(|| panic!("{kind}: {words}"));
+        assert!(line.contains(expected) && line.contains("its records are in no sum"), "{kind}: {words}");
+        assert!(!words.contains("are not there"), "{kind}: it is no gap: {words}");
+        let (status, words, _) = reported(&[path]);
+        assert!(status == Some(2) && words.contains("no segment can be read"), "{kind}: {words}");
+    }
+    std::fs::remove_file(path).expect("removed");
+    let (status, words, packets) = reported(&[&folder]);
+    assert_eq!((status, packets), (Some(1), all - lost), "{words}");
+    assert!(words.contains("are not there: 1, the first is number 3;"), "{words}");
+}
+
+#[test]
+fn a_segment_counts_once_and_none_while_it_is_written() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let (folder, paths) = many_segments(dir.path());
+    let (_, _, all) = reported(&[&folder]);
+    std::fs::create_dir(folder.join("copies")).expect("a folder");
+    std::fs::copy(&paths[1], folder.join("copies/again.parquet")).expect("copied");
+    let part = format!(".{}.part", paths[1].file_name().expect("a name").to_string_lossy());
+    std::fs::copy(&paths[1], folder.join("copies").join(part)).expect("copied");
+    let (status, words, packets) = reported(&[&folder, &paths[0]]);
+    assert_eq!((status, packets), (Some(0), all), "{words}");
+    assert_eq!(words.matches("is there twice, and counts once").count(), 2, "{words}");
+    let refused = quaff(&["flows", "report", &folder.display().to_string(), "-f", "tcp"]);
+    let words = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(refused.status.code() == Some(2) && words.contains("--filter is for packets"), "{words}");
 }
 
 #[test]

@@ -16,7 +16,7 @@ const COLUMNS: [usize; 3] = [40, 80, 200];
 const ESCAPE: char = '\u{1b}';
 
 /// The screens: names and command lines. `a.pcapng` lost packets, `b.pcap` has 2,000 frames of a few conversations.
-const SCREENS: [(&str, &str); 14] = [
+const SCREENS: [(&str, &str); 15] = [
     ("info", "info a.pcapng"),
     ("info-of-files", "info a.pcapng b.pcap"),
     ("verify", "verify a.pcapng"),
@@ -30,6 +30,7 @@ const SCREENS: [(&str, &str); 14] = [
     ("flows-top", "flows top --read b.pcap --by host --once --rows 3 -q"),
     ("flows-report", "flows report b.pcap --by port,application --top 3 --over 1s -q"),
     ("bench-list", "bench list"),
+    ("bench-flow", "bench show flows"),
     ("service-list", "service list"),
 ];
 
@@ -40,6 +41,7 @@ fn place() -> TempDir {
     file.dropped = 7;
     std::fs::write(dir.path().join("a.pcapng"), file.frames(17..20).statistics(13, 7).bytes).expect("a file");
     traffic::write(&dir.path().join("b.pcap"), 2000);
+    quaff_bench::report::write(&testing::sample_flow_report(), &dir.path().join("flows")).expect("a result");
     dir
 }
 

@@ -23,5 +23,6 @@ pub(crate) mod replay;
 mod sending;
 pub(crate) mod service;
 pub(crate) mod split;
+pub(crate) mod streams;
 pub(crate) mod tcpreplay;
 pub(crate) mod verify;

@@ -30,30 +30,29 @@ pub(super) fn signals(more: &[Signal]) -> anyhow::Result<Signals> {
 }
 
 /// Starts a run on a thread of its own: locking memory and waiting for a pipe can take seconds, during which signals
-/// must be handled. Returns `None` if a signal ended the start; `discard` then ends the run.
+/// must be handled. Returns `None` if a signal ended the start. A run that was started meanwhile may have taken
+/// packets: it is returned, with `stop` raised, and ends as any other, with its ledger.
 pub(super) fn start<T: Send + 'static, E: Send + Into<anyhow::Error> + 'static>(
     signals: &Signals,
     stop: &Stop,
     start: impl FnOnce(Stop) -> Result<T, E> + Send + 'static,
-    discard: impl FnOnce(T),
 ) -> anyhow::Result<Option<T>> {
-    let its_stop = stop.clone();
+    let (its_stop, mut asked) = (stop.clone(), Asked::default());
     let starting = std::thread::spawn(move || start(its_stop));
     while !starting.is_finished() {
         match signals.next(Duration::from_millis(5))?.map(|heard| heard.signal) {
             // A terminal that is resized, or a process that continues, does not end.
             Some(Signal::SIGUSR1 | Signal::SIGWINCH | Signal::SIGTSTP | Signal::SIGCONT) | None => {}
-            Some(_) if stop.raised() => {
+            Some(signal) if asked.is_second(signal, stop) => {
                 // The start may wait forever, such as for the reader of a pipe.
                 message("ended before the first packet");
                 std::process::exit(2);
             }
-            Some(_) => stop.raise(Reason::Signal),
+            Some(_) => {}
         }
     }
     let started = starting.join().map_err(|_| anyhow::anyhow!("a defect of quaff: the start panicked"))?;
-    if stop.reason() == Some(Reason::Signal) {
-        let _ = started.map(discard);
+    if started.is_err() && stop.reason() == Some(Reason::Signal) {
         message("ended before the first packet");
         return Ok(None);
     }
@@ -105,6 +104,11 @@ pub(super) struct Asked {
 }
 
 impl Asked {
+    /// For a run that begins: a signal that came during its start was the first one.
+    pub(super) fn new(stop: &Stop) -> Self {
+        Self { first: stop.raised().then(Instant::now) }
+    }
+
     /// Takes a signal. The first one raises `stop`. Returns true for a second SIGINT or SIGTERM: the run must end
     /// without waiting for the packets in memory.
     pub(super) fn is_second(&mut self, signal: Signal, stop: &Stop) -> bool {

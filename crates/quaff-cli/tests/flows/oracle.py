@@ -139,10 +139,10 @@ def u32(data, at):
 
 
 class Layer2:
-    """Where the IP header is, the outermost VLAN id, and the top label."""
+    """Where the IP header is, the VLAN ids from the outermost on, and the top label."""
 
     def __init__(self):
-        self.vlan, self.label, self.at = 0, 0, None
+        self.vlans, self.label, self.at = [], 0, None
 
 
 def tags(data, ethertype, at, found):
@@ -150,8 +150,7 @@ def tags(data, ethertype, at, found):
     while ethertype in TAGS:
         if at + 4 > len(data):
             break
-        if found.vlan == 0:
-            found.vlan = u16(data, at) & 0x0FFF
+        found.vlans.append(u16(data, at) & 0x0FFF)
         ethertype, at = u16(data, at + 2), at + 4
     return ethertype, at
 
@@ -246,7 +245,8 @@ class Packet:
     def __init__(self, frame):
         self.time, linktype, data, wire, self.interface = frame
         link = layer2(data, linktype)
-        self.vlan, self.label = link.vlan, link.label
+        # Two of the VLAN ids are in the key.
+        self.vlan, self.label = tuple(link.vlans + [0, 0])[:2], link.label
         self.fragment = None
         self.flags, self.sequence = 0, 0
         self.ports = (0, 0)
@@ -543,7 +543,8 @@ class Meter:
                 "destination_port": 0 if is_icmp else destination_port,
                 "icmp": source_port if is_icmp else 0,
                 "protocol": flow.protocol,
-                "vlan": flow.vlan,
+                "vlan": flow.vlan[0],
+                "inner_vlan": flow.vlan[1],
                 "packets": flow.packets[source],
                 "bytes": flow.bytes[source],
                 "reverse_packets": flow.packets[destination],

@@ -12,7 +12,7 @@ import json
 import sys
 
 TIMES = ("flowStart", "flowEnd")
-TEXTS = ("sourceAddress", "destinationAddress", "applicationName", "serverName", "probe")
+TEXTS = ("sourceAddress", "destinationAddress", "applicationName", "serverName", "applicationProtocols", "probe")
 
 
 def pyarrow(folder):
@@ -51,6 +51,11 @@ def duckdb(folder):
     rows, seen = by_sql(names, run, lambda name: f'epoch_us("{name}")', table)
     # Encodings and filters, as another program finds them.
     files = f"parquet_metadata('{folder}/**/*.parquet')"
+    # Statistics, indexes and bloom filters hide no row.
+    groups = run(f"SELECT sourceAddress, destinationTransportPort, count(*) FROM {table} GROUP BY ALL ORDER BY ALL LIMIT 40")
+    where = "WHERE sourceAddress = '{}' AND destinationTransportPort = {}"
+    found = [run(f"SELECT count(*) FROM {table} {where.format(*group)}")[0][0] for group in groups]
+    seen["filtered"] = {"found": found, "expected": [group[2] for group in groups]}
     columns = run(f"SELECT path_in_schema, encodings, bloom_filter_offset IS NOT NULL, compression FROM {files}")
     seen["columns"] = {name: [encodings, bloom, compression] for name, encodings, bloom, compression in columns}
     return rows, seen

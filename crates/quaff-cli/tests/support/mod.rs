@@ -172,6 +172,29 @@ pub(crate) fn wait_until_resident(running: &mut ChildProcess) {
     }
 }
 
+/// Asserts that `quaff bench`, process `pid`, has left no lab and no process.
+#[track_caller]
+pub(crate) fn assert_bench_is_gone(pid: u32) {
+    assert!(Lab::list().expect("a list").iter().all(|lab| lab.pid != pid), "its lab is gone");
+    // A process that was started for a run carries a mark; it may take a moment to be gone.
+    let end = Instant::now() + Duration::from_secs(5);
+    while !started_by(pid).is_empty() && Instant::now() < end {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert!(started_by(pid).is_empty(), "{:?} still run", started_by(pid));
+}
+
+/// Processes that `quaff bench`, process `pid`, started for its runs.
+fn started_by(pid: u32) -> Vec<String> {
+    let mark = format!("QUAFF_LAB_RUN={pid}.");
+    let processes = std::fs::read_dir("/proc").expect("/proc").flatten();
+    let is_marked = |path: &std::path::PathBuf| {
+        let environ = std::fs::read(path.join("environ")).unwrap_or_default();
+        environ.split(|byte| *byte == 0).any(|word| word.starts_with(mark.as_bytes()))
+    };
+    processes.map(|entry| entry.path()).filter(is_marked).map(|path| path.display().to_string()).collect()
+}
+
 /// A folder on the disk that holds the build, which is a real one.
 pub(crate) fn folder() -> TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder")

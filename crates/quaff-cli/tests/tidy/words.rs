@@ -17,25 +17,25 @@ const fn retired(forms: &'static [&'static str], most: usize) -> Retired {
 
 /// Metaphors that were names, and phrases that a reader has to decode; the better word follows.
 pub(crate) const RETIRED: &[Retired] = &[
-    retired(&["told"], 0),                                  // reported, knows
-    retired(&["nobody", "somebody"], 0),                    // no program, the user
+    retired(&["told"], 0),               // reported, knows; but for a verdict of verify
+    retired(&["nobody", "somebody"], 0), // no program, the user
     retired(&["onlooker", "onlookers", "who looks on"], 0), // live copy
-    retired(&["slab", "slabs"], 0),                         // buffer
-    retired(&["shelf", "shelves"], 0),                      // retention
-    retired(&["keeper"], 0),                                // file opener
-    retired(&["teacher"], 0),                               // ARP responder
-    retired(&["bell"], 0),                                  // wakeup
-    retired(&["booth"], 0),                                 // case runner
-    retired(&["rig"], 0),                                   // test context
+    retired(&["slab", "slabs"], 0),      // buffer
+    retired(&["shelf", "shelves"], 0),   // retention
+    retired(&["keeper"], 0),             // file opener
+    retired(&["teacher"], 0),            // ARP responder
+    retired(&["bell"], 0),               // wakeup
+    retired(&["booth"], 0),              // case runner
+    retired(&["rig"], 0),                // test context
     retired(&["bring home", "come home", "comes home", "came home", "went home"], 0), // recycle
-    retired(&["close door"], 0),                            // stop receiving
-    retired(&["goes on", "go on", "went on"], 0),           // continue
-    retired(&["put back", "puts back"], 0),                 // restore
+    retired(&["close door"], 0),         // stop receiving
+    retired(&["goes on", "go on", "went on"], 0), // continue
+    retired(&["put back", "puts back"], 0), // restore
     retired(&["give up", "gives up", "given up", "gave up"], 0), // abandon
-    retired(&["says so", "say so", "said so"], 0),          // reports it
-    retired(&["is said", "are said"], 0),                   // is reported
-    retired(&["what becomes of", "what became of"], 0),     // fate
-    retired(&["come to its end", "comes to its end"], 0),   // end
+    retired(&["says so", "say so", "said so"], 0), // reports it
+    retired(&["is said", "are said"], 0), // is reported
+    retired(&["what becomes of", "what became of"], 0), // fate
+    retired(&["come to its end", "comes to its end"], 0), // end
 ];
 
 /// Doc comments that open with a question word.
@@ -77,6 +77,8 @@ pub(crate) fn come_back() -> Vec<String> {
     let mut found: Vec<BTreeMap<String, usize>> = RETIRED.iter().map(|_| BTreeMap::new()).collect();
     for (path, text) in texts() {
         let words = text.lines().map(words).collect::<String>().replace("  ", " ");
+        // A verdict of `quaff verify`, whose words are fixed.
+        let words = words.replace(" cannot be told ", " ");
         for (retired, found) in RETIRED.iter().zip(&mut found) {
             let count: usize =
                 retired.forms.iter().map(|form| words.matches(&format!(" {form} ")).count()).sum();

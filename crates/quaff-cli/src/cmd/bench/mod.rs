@@ -1,8 +1,9 @@
-//! `quaff bench`: measures capturers; shows, compares and lists results and presets.
+//! `quaff bench`: measures capturers and flow meters; shows, compares and lists results and presets.
 
 mod args;
 mod capture;
 mod compare;
+mod flow;
 mod list;
 mod plan;
 mod progress;
@@ -11,12 +12,14 @@ mod values;
 
 use crate::exit::Exit;
 use crate::stored_result::{self, ShowArgs};
+use quaff_bench::flow::result::Report as FlowReport;
 
-/// Measure packet capturers under controlled conditions, with a citable report
+/// Measure packet capturers and flow meters under controlled conditions, with a citable report
 ///
-/// 'capture' measures capturers side by side and writes a folder with a report; 'show' prints such a folder
-/// again; 'compare' reports what changed between two of them, and whether that exceeds the noise; 'promises'
-/// measures what quaff promises, against limits; 'list' lists the presets and the supported capturers.
+/// 'capture' measures capturers side by side and writes a folder with a report, 'flow' does the same with flow
+/// meters; 'show' prints such a folder again; 'compare' reports what changed between two benches of capturers, and
+/// whether that exceeds the noise; 'promises' measures what quaff promises, against limits; 'list' lists the presets
+/// and the supported programs.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -26,6 +29,7 @@ pub(crate) struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum Verb {
     Capture(Box<args::Args>),
+    Flow(Box<flow::Args>),
     Compare(compare::Args),
     Promises(promises::Args),
     /// Print the result of a bench again
@@ -38,8 +42,10 @@ enum Verb {
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     match &args.verb {
         Verb::Capture(args) => capture::run(args),
+        Verb::Flow(args) => flow::run(args),
         Verb::Compare(args) => compare::run(args),
         Verb::Promises(args) => promises::run(args),
+        Verb::Show(args) if args.is_of::<FlowReport>() => Ok(flow::verdict(&stored_result::show(args)?)),
         Verb::Show(args) => Ok(capture::verdict(&stored_result::show(args)?)),
         Verb::List(args) => list::run(args),
     }

@@ -70,6 +70,7 @@ fn custom() -> Plan {
             rivals: Vec::new(),
         }],
         finds: Vec::new(),
+        readings: Vec::new(),
         notes: Vec::new(),
     }
 }
@@ -104,10 +105,14 @@ fn series(plan: &mut Plan, args: &Args) -> anyhow::Result<()> {
     if args.series.is_empty() {
         return Ok(());
     }
-    let all: Vec<_> = plan.sweeps.iter().map(|sweep| format!("'{}'", sweep.series)).collect();
-    plan.sweeps.retain(|sweep| args.series.iter().any(|word| sweep.series.contains(word.as_str())));
+    let all = plan.sweeps.iter().map(|sweep| &sweep.series);
+    let all = all.chain(plan.readings.iter().map(|reading| &reading.series));
+    let all: Vec<_> = all.map(|series| format!("'{series}'")).collect();
+    let is_wanted = |series: &str| args.series.iter().any(|word| series.contains(word.as_str()));
+    plan.sweeps.retain(|sweep| is_wanted(&sweep.series));
+    plan.readings.retain(|reading| is_wanted(&reading.series));
     ensure!(
-        !plan.sweeps.is_empty(),
+        !plan.sweeps.is_empty() || !plan.readings.is_empty(),
         "no series of {} is called that; there is {}",
         plan.name,
         all.join(", ")
@@ -127,6 +132,10 @@ fn traffic(plan: &mut Plan, args: &Args) -> anyhow::Result<()> {
         }
         sweep.amount = amount.unwrap_or(sweep.amount);
         sweep.content = args.content.unwrap_or(sweep.content);
+    }
+    if let Some(file) = &args.replay {
+        let file = absolute(file)?;
+        plan.readings.iter_mut().for_each(|reading| reading.replay = Some(file.clone()));
     }
     Ok(())
 }

@@ -271,6 +271,10 @@ pub(crate) struct Args {
     /// Print the compiled filters, as tcpdump -d does: the kernel's part and that in user space; capture nothing
     #[arg(long, conflicts_with = "dry_run", help_heading = "Report")]
     pub(crate) dump_filter: bool,
+    /// Collect the evidence of losses before the packets that are written, as 'quaff verify' does: the verdict is in
+    /// the report, and in the last statistics of the file
+    #[arg(long, help_heading = "Report")]
+    pub(crate) prove: bool,
     /// Print the ledger as JSON on stdout (on stderr with -w -)
     #[arg(long, help_heading = "Report")]
     pub(crate) json: bool,
@@ -384,6 +388,7 @@ impl Args {
             ring_bytes: self.ring.map_or(ring_bytes, |bytes| bytes as usize),
             count: self.count(),
             real_time: self.rt,
+            prove: self.prove,
             ..InputPlan::default()
         };
         let write = WritePlan {

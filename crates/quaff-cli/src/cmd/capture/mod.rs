@@ -70,7 +70,7 @@ pub(crate) fn capture(args: &Args, plan: &CapturePlan) -> anyhow::Result<Option<
     let user = plan.sandbox.as_ref().and_then(|sandbox| sandbox.user.as_deref());
     let printer = args.pipe(plan).map(|pipe| Printer::start(pipe, user, &stop)).transpose()?;
     let start = |stop| Capture::start(planned, stop);
-    let started = receiving::start(&signals, &stop, start, |capture| drop(capture.finish()))?;
+    let started = receiving::start(&signals, &stop, start)?;
     let Some(capture) = started else { return Ok(None) };
     greet(args, plan, &capture, finding.and_then(|finding| finding.recv_timeout(LOOK_AT_MOST).ok()));
     watch(args, plan, (&capture, printer.as_ref()), &signals, &stop)?;
@@ -128,7 +128,7 @@ fn watch(
     // On one terminal, packets would be printed into the progress line.
     let is_mixed = args.print && std::io::stdout().is_terminal();
     let is_live = std::io::stderr().is_terminal() && args.quiet == 0 && !is_mixed;
-    let mut asked = Asked::default();
+    let mut asked = Asked::new(stop);
     let ending = Wakeup::new()?;
     stop.wake(ending.clone());
     let mut live = report::Live::new(capture.status.clone(), plan, is_live);

@@ -196,6 +196,10 @@ fn words(ledger: &Ledger) -> String {
     for lane in ledger.interfaces.iter().filter(|lane| lane.removed_ns > 0) {
         text += &format!("  {} was removed at {}\n", name(&lane.interface), show::time_ns(lane.removed_ns));
     }
+    for proof in &ledger.proof {
+        let at = if proof.interface.is_empty() { "" } else { " on " };
+        text += &format!("  proof{at}{}: {}\n", name(&proof.interface), name(&proof.verdict));
+    }
     text += &beside(ledger);
     if let Some(input) = &ledger.input {
         text += &input_words(input);

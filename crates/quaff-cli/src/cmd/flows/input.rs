@@ -1,4 +1,4 @@
-//! The input of a meter as arguments: interfaces or files, filters, tunnels, lanes.
+//! The input of flow metering and of scripts as arguments: interfaces or files, filters, tunnels, lanes.
 
 use crate::units;
 use quaff::memory;
@@ -12,8 +12,8 @@ use std::time::Duration;
 
 /// Interfaces or files, filters, tunnels.
 #[derive(Debug, clap::Args)]
-pub(super) struct InputArgs {
-    /// Interface to meter; repeat it for more, each gets its own lane. A pattern such as 'eth*' stands for several,
+pub(in crate::cmd) struct InputArgs {
+    /// Interface to read; repeat it for more, each gets its own lane. A pattern such as 'eth*' stands for several,
     /// and 'any' for all that are up
     #[arg(
         short,
@@ -46,16 +46,16 @@ pub(super) struct InputArgs {
     count: Option<u64>,
     /// Stop after TIME, such as 30s, 5m or 2h
     #[arg(short, long, value_name = "TIME", value_parser = units::duration, help_heading = "Input")]
-    pub(super) duration: Option<Duration>,
+    pub(in crate::cmd) duration: Option<Duration>,
 
-    /// Meter only packets that match a tcpdump expression; evaluated in the kernel for interfaces
+    /// Read only packets that match a tcpdump expression; evaluated in the kernel for interfaces
     #[arg(short, long, value_name = "EXPR", help_heading = "Filter")]
     filter: Option<String>,
-    /// Bytes to look at of each packet; 0 is all [default: 256 of interfaces, 1600 with 'top'; all of files, with
-    /// --decap, and for names of applications]
+    /// Bytes to look at of each packet; 0 is all [default: all; 'flows': 256 of interfaces, 1600 with 'top', unless
+    /// with --decap or for names of applications]
     #[arg(short, long, value_name = "BYTES", help_heading = "Filter")]
     snaplen: Option<u32>,
-    /// Remove tunnel headers and meter the packets inside: auto, or a list of kinds as in 'quaff capture --decap'
+    /// Remove tunnel headers and read the packets inside: auto, or a list of kinds as in 'quaff capture --decap'
     #[arg(long, value_name = "KINDS", help_heading = "Filter")]
     decap: Option<TunnelKinds>,
     /// Remove at most N nested tunnels
@@ -64,14 +64,14 @@ pub(super) struct InputArgs {
     /// Drop packets that are not in a tunnel
     #[arg(long, requires = "decap", help_heading = "Filter")]
     decap_only: bool,
-    /// Meter only packets that match a tcpdump expression after decapsulation
+    /// Read only packets that match a tcpdump expression after decapsulation
     #[arg(long, value_name = "EXPR", requires = "decap", help_heading = "Filter")]
     inner: Option<String>,
 }
 
 /// Settings of the lanes.
 #[derive(Debug, Default, clap::Args)]
-pub(super) struct LaneArgs {
+pub(in crate::cmd) struct LaneArgs {
     /// Size of the kernel's receive ring, per interface [default: 1/64 of free memory, 16M to 128M]
     #[arg(long, value_name = "SIZE", value_parser = units::bytes, help_heading = "Performance")]
     ring: Option<u64>,
@@ -82,7 +82,7 @@ pub(super) struct LaneArgs {
 
 impl InputArgs {
     /// Interfaces, not files.
-    pub(super) fn is_live(&self) -> bool {
+    pub(in crate::cmd) fn is_live(&self) -> bool {
         !self.interface.is_empty()
     }
 
@@ -93,7 +93,7 @@ impl InputArgs {
     }
 
     /// The plan. `snaplen_live` is the default of live packets, bytes.
-    pub(super) fn plan(&self, lanes: &LaneArgs, snaplen_live: u32) -> anyhow::Result<InputPlan> {
+    pub(in crate::cmd) fn plan(&self, lanes: &LaneArgs, snaplen_live: u32) -> anyhow::Result<InputPlan> {
         let names = interfaces_named(&self.interface)?;
         let ring_bytes = default_rings_bytes(memory::free_bytes(), names.len());
         let cpu = |lane: usize| lanes.cpu.get(lane).or(lanes.cpu.last()).copied();

@@ -3,7 +3,7 @@
 mod args;
 mod breakdown;
 mod incidents;
-mod input;
+pub(super) mod input;
 mod parquet;
 mod report;
 mod sinks;
@@ -116,7 +116,7 @@ fn meter(
     let (signals, stop) = (receiving::signals(&[Signal::SIGUSR1])?, Stop::default());
     let input = plan.input.clone();
     let start = |stop| Flows::start(plan, stop);
-    let started = receiving::start(&signals, &stop, start, |flows| drop(flows.finish()))?;
+    let started = receiving::start(&signals, &stop, start)?;
     let Some(flows) = started else { return Ok(None) };
     greet(pulse, &input, &flows);
     watch(pulse, &input, &flows, (&signals, &stop), look)?;
@@ -160,7 +160,7 @@ fn watch(
     let started = Instant::now();
     let ending = Wakeup::new()?;
     stop.wake(ending.clone());
-    let (mut asked, read) = (Asked::default(), ReadProgress::new(input));
+    let (mut asked, read) = (Asked::new(stop), ReadProgress::new(input));
     let live = LiveLine { is_live: pulse.has_line };
     let mut incidents = Incidents::default();
     let (mut line, mut drawn, mut printed) = (report::Line::new(read), started, started);

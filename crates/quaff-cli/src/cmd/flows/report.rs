@@ -226,6 +226,7 @@ fn ignored_words(report: &FlowReport) -> String {
         (ignored.truncated, "ignored: cut before the ports, or damaged"),
         (ignored.not_sampled, "ignored: not sampled"),
         (report.fragments_unmatched, "fragments in flows without ports: their first one is missing"),
+        (report.quic_skipped, "Initial packets of QUIC not decrypted for names: there were too many"),
         (
             report.interfaces.iter().map(|lane| lane.oversize).sum(),
             "larger than the MTU: merged by GRO or TSO, and counted as one packet each",

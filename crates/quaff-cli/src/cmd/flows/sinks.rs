@@ -4,11 +4,11 @@ use super::parquet::ParquetArgs;
 use crate::units::{self, Choice, choice};
 use anyhow::{Context, anyhow, bail};
 use quaff_flow::collector::{
-    CollectorPlan, CollectorUrl, FileKind, RateLimit, SinkPlan, SpoolPlan, Target, TemplateRefresh, TlsPlan,
-    Transport,
+    CollectorPlan, CollectorUrl, FileKind, KernelNextHops, RateLimit, SinkPlan, SpoolPlan, Target,
+    TemplateRefresh, TlsPlan, Transport,
 };
 use quaff_flow::export::{
-    AsTable, BiflowPolicy, EncoderPlan, Names, Routes, SamplingView, Scene, TEMPLATE_ID, Template,
+    AsTable, BiflowPolicy, EncoderPlan, Names, NextHops, Routes, SamplingView, Scene, TEMPLATE_ID, Template,
     TemplateError, Timeouts, Version,
 };
 use quaff_flow::plan::{ExtrasPlan, MeterPlan};
@@ -80,6 +80,9 @@ pub(crate) struct SinkArgs {
     /// AS numbers and prefixes of addresses: a text of prefix and number in each line (IPASN), or a database of MaxMind
     #[arg(long = "as", value_name = "FILE", help_heading = "Export")]
     as_table: Option<PathBuf>,
+    /// Look up the next hop to each destination in the kernel's routing tables of this machine
+    #[arg(long, help_heading = "Export")]
+    next_hop: bool,
     /// Keep what a TCP or TLS collector cannot take in files in DIR, and send it when the collector is back
     #[arg(long, value_name = "DIR", requires = "collector", help_heading = "Export")]
     spool: Option<PathBuf>,
@@ -253,6 +256,7 @@ impl SinkArgs {
             sampling: SamplingView::from(meter.sampling),
             engine_id: self.domain as u8,
             routes: self.as_table.as_deref().map(routes).transpose()?,
+            next_hops: self.next_hop.then(next_hops).transpose()?,
             ..Scene::default()
         })
     }
@@ -261,6 +265,10 @@ impl SinkArgs {
 /// The stream of stdout without the lock that all of this process share: a sink that stands still would keep it.
 fn stdout() -> anyhow::Result<File> {
     Ok(io::stdout().as_fd().try_clone_to_owned().context("duplicate stdout")?.into())
+}
+
+fn next_hops() -> anyhow::Result<Arc<dyn NextHops>> {
+    Ok(Arc::new(KernelNextHops::open().context("--next-hop")?))
 }
 
 /// The table of AS numbers in a file.

@@ -272,7 +272,7 @@ impl Demo {
     fn verify(&self) {
         let files = self.last.as_ref().and_then(|dir| dir.files().ok()).unwrap_or_default();
         show::print_styled(&self.style.strong("quaff verify, on the last file that quaff wrote"));
-        if let Err(error) = verify::check(&files, quaff_file::verify::Options::default(), false) {
+        if let Err(error) = verify::check(&files, quaff_file::verify::Options::default(), false, None) {
             show::message(&format!("{error:#}"));
         }
     }

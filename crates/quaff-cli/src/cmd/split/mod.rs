@@ -24,7 +24,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let (signals, stop) = (receiving::signals(&[Signal::SIGUSR1])?, Stop::default());
     let planned = plan.clone();
     let start = |stop| Split::start(planned, stop);
-    let started = receiving::start(&signals, &stop, start, |split| drop(split.finish()))?;
+    let started = receiving::start(&signals, &stop, start)?;
     let Some(split) = started else { return Ok(Exit::Failed) };
     greet(&args, &plan, &split);
     watch(&args, &plan, &split, &signals, &stop)?;
@@ -48,7 +48,7 @@ fn watch(args: &Args, plan: &SplitPlan, split: &Split, signals: &Signals, stop: 
     let started = Instant::now();
     let ending = Wakeup::new()?;
     stop.wake(ending.clone());
-    let mut asked = Asked::default();
+    let mut asked = Asked::new(stop);
     let read = ReadProgress::new(&plan.input);
     let mut here: Vec<_> = split.members().map(|_| true).collect();
     let live = LiveLine { is_live: std::io::stderr().is_terminal() && args.quiet == 0 };

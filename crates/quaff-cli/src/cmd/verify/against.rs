@@ -1,6 +1,6 @@
 //! The report of a comparison with the file that was sent, as text.
 
-use super::{line, print_end, row, verdict};
+use super::{ledger_words, line, print_end, row, verdict};
 use crate::show;
 use quaff_file::verify::Gaps;
 use quaff_file::verify::against::{Matched, Quantiles, Run};
@@ -27,6 +27,7 @@ pub(super) fn print(out: &mut impl Write, report: &Matched) -> Result {
     if report.spacing_error_ns.count > 0 {
         line(out, "timing", &timing_words(&report.spacing_error_ns))?;
     }
+    line(out, "ledger", &ledger_words(report.outcome.ledger.as_ref()))?;
     print_end(out, &report.outcome, report.in_file + report.outcome.frames)
 }
 

@@ -1,22 +1,29 @@
 //! `quaff verify`: checks whether a capture is complete.
 
 mod against;
+mod live;
+mod numbers;
+mod page;
+mod tcp;
 
 use crate::exit::Exit;
 use crate::flags;
 use crate::show::{self, Stream, name};
+use crate::units;
+use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
 use quaff_file::read;
 use quaff_file::verify::against::{Matched, Options as Against};
-use quaff_file::verify::{self, Gap, Ledger, Options, Outcome, Progress, Report, StreamEnd};
+use quaff_file::verify::{self, Gap, Injection, Ledger, Options, Outcome, Progress, Report, StreamEnd};
 use quaff_os::sandbox::{Limits, Phase, Sandbox};
 use quaff_os::{Reason, Signal, Signals, Stop};
 use quaff_wire::fingerprint::Mask;
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::hash::{BuildHasher, RandomState};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Check, packet by packet, whether a capture of generated or replayed traffic is complete
+/// Check whether a capture is complete: generated and replayed traffic packet by packet, any other by its TCP
 ///
 /// Frames of 'quaff generate' carry a stream id, a sequence number and a checksum. verify reads pcap and
 /// pcapng files of any writer and reports which of these frames are missing, duplicate, late or damaged, and
@@ -24,25 +31,46 @@ use std::time::Duration;
 /// detected from the content. A stream starts at number 0, so frames lost before the first one in the file
 /// count as missing.
 ///
+/// Any other traffic is judged by its TCP connections: data that both ends name and that the file lacks were lost by
+/// the capture, or before it. Data that came late or twice are no loss of the capture. verify reports
+/// the share of lost segments with an interval of 95 %, and whether the drops recorded in the file explain it.
+/// --inject-loss removes packets first, so that the estimate can be compared with a loss that is known.
+///
 /// The drop counts and interface statistics in a pcapng file are compared with its content: verify reports
 /// whether they explain the gaps, and where they contradict the file.
 ///
-/// Several FILEs are read in order, as one capture: name the files of a rotation together.
+/// Several FILEs are read in order, as one capture: name the files of a rotation together. Files that were captured at
+/// the same time, as one for each direction of a tap, need to be merged first (mergecap).
 ///
 /// With --against, frames need no probe header: each is searched by its bytes in the file that was sent.
 /// verify reports missing, duplicate, late and altered frames (similar to a missing one), unrelated frames,
 /// and how the gaps between frames differ from the file's. This takes 40 bytes of memory per frame of that
 /// file, and none for the capture.
 ///
-/// Exit status: 0 complete; 1 not complete; 2 a file could not be read, or holds nothing to judge by: an ordinary
-/// capture without recorded loss.
+/// Exit status: 0 complete, as far as can be known; 1 not complete; 2 a file could not be read, or holds nothing to
+/// judge by: no probe headers, no acknowledged TCP data, no recorded loss.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// Capture files, pcap or pcapng; '-' is stdin
-    #[arg(required = true, value_name = "FILE")]
+    #[arg(required_unless_present = "interface", value_name = "FILE")]
     files: Vec<PathBuf>,
 
+    /// Watch the packets of an interface instead of a file: a line each second on stderr, and the report at the end
+    #[arg(
+        short,
+        long,
+        value_name = "IF",
+        conflicts_with_all = ["files", "salvage", "follow", "from_first", "expect", "against", "inject_loss"],
+        help_heading = "Input"
+    )]
+    interface: Option<String>,
+    /// Watch only packets that match a tcpdump expression
+    #[arg(short, long, value_name = "EXPR", requires = "interface", help_heading = "Input")]
+    filter: Option<String>,
+    /// Stop watching after TIME, such as 30s, 5m or 2h
+    #[arg(short, long, value_name = "TIME", value_parser = units::duration, requires = "interface", help_heading = "Input")]
+    duration: Option<Duration>,
     /// After damage, search for the next plausible packet and continue
     #[arg(long, help_heading = "Input")]
     salvage: bool,
@@ -83,9 +111,25 @@ pub(crate) struct Args {
     #[arg(long, value_name = "BYTES", requires = "against", help_heading = "Comparison")]
     snaplen: Option<usize>,
 
+    /// Remove PERCENT of all packets at random before judging, in bursts of BURST packets [default: 1]
+    #[arg(
+        long,
+        value_name = "PERCENT[,BURST]",
+        value_parser = injected_loss,
+        conflicts_with = "against",
+        help_heading = "Validation"
+    )]
+    inject_loss: Option<(f64, u32)>,
+    /// Random seed of --inject-loss [default: a new one, which the report shows]
+    #[arg(long, value_name = "N", requires = "inject_loss", help_heading = "Validation")]
+    seed: Option<u64>,
+
     /// Print the result as one JSON object
     #[arg(long, help_heading = "Report")]
     json: bool,
+    /// Write a page with pictures to FILE as well: loss over time, by interface and by connection
+    #[arg(long, value_name = "FILE", conflicts_with = "against", help_heading = "Report")]
+    html: Option<PathBuf>,
 
     /// Do not restrict the process before it reads: it keeps its privileges, and may use any file and system call
     #[arg(long, help_heading = "Privileges")]
@@ -98,20 +142,39 @@ Examples:
   quaff verify --from-first /data/quaff-*.pcapng
   quaff verify --expect 500000 --json lab.pcapng
   quaff verify --against sent.pcap --loop 10 received.pcapng
+  quaff verify office.pcap
+  quaff verify --html loss.html office.pcap
+  quaff verify -i eth0 --duration 1m
+  quaff verify --inject-loss 0.1 office.pcap
   zstd -dc old.pcap.zst | quaff verify -";
 
+/// Reads PERCENT[,BURST]: a share from 0 to 1, and packets.
+fn injected_loss(text: &str) -> Result<(f64, u32), String> {
+    let (percent, burst) = text.split_once(',').unwrap_or((text, "1"));
+    let burst = burst.parse().ok().filter(|burst| *burst > 0);
+    let burst = burst.ok_or_else(|| format!("'{text}': a burst is a number of packets, 1 at least"))?;
+    Ok((units::percent(percent)? / 100.0, burst))
+}
+
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
+    if let Some(interface) = &args.interface {
+        return live::run(&args, interface);
+    }
     let stop = Stop::default();
     let follow = args.follow;
     let reading = read::Options { salvage: args.salvage, follow, stop: stop.clone() };
     let signals = follow.then(|| Signals::block(&[Signal::SIGINT, Signal::SIGTERM])).transpose()?;
     if !args.no_sandbox {
-        confine([&args.files[..], &args.against].concat())?;
+        confine_with([&args.files[..], &args.against].concat(), args.html.as_deref())?;
     }
     let work = move || {
         if args.against.is_empty() {
-            let options = Options { from_first: args.from_first, expect: args.expect, reading };
-            return check(&args.files, options, args.json);
+            let inject = args.inject_loss.map(|(share, burst)| {
+                let seed = args.seed.unwrap_or_else(|| RandomState::new().hash_one(0) >> 32);
+                Injection { share, burst, seed }
+            });
+            let options = Options { from_first: args.from_first, expect: args.expect, inject, reading };
+            return check(&args.files, options, args.json, args.html.as_deref());
         }
         let mask = Mask { macs: args.ignore_macs, ttl: args.ignore_ttl, snaplen: args.snaplen };
         let options = Against { turns: args.turns, expect: args.expect, mask, reading };
@@ -133,7 +196,22 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
 
 /// Restricts the process to reading `files`, before it parses them.
 pub(crate) fn confine(files: Vec<PathBuf>) -> anyhow::Result<()> {
-    let mut sandbox = Sandbox::confine(&Limits { read: files, ..Limits::default() })?;
+    confine_with(files, None)
+}
+
+/// As [`confine`]; it may write a page as well.
+pub(crate) fn confine_with(files: Vec<PathBuf>, page: Option<&Path>) -> anyhow::Result<()> {
+    let folder = |path: &Path| match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
+        _ => PathBuf::from("."),
+    };
+    let write = page.map(folder).into_iter().collect();
+    confine_to(&Limits { read: files, write, ..Limits::default() })
+}
+
+/// Restricts the process to `limits`, before it parses the first byte.
+pub(crate) fn confine_to(limits: &Limits) -> anyhow::Result<()> {
+    let mut sandbox = Sandbox::confine(limits)?;
     sandbox.restrict_calls(Phase::Running);
     if sandbox.landlock_abi == 0 || !sandbox.seccomp {
         sandbox.notes.iter().for_each(|note| show::message(note));
@@ -142,10 +220,19 @@ pub(crate) fn confine(files: Vec<PathBuf>) -> anyhow::Result<()> {
 }
 
 /// Verifies `files` and prints the result.
-pub(crate) fn check(files: &[PathBuf], options: Options, json: bool) -> anyhow::Result<Exit> {
+pub(crate) fn check(
+    files: &[PathBuf],
+    options: Options,
+    json: bool,
+    html: Option<&Path>,
+) -> anyhow::Result<Exit> {
     let bar = bar(files);
     let report = verify::verify(files, options, |progress| tick(&bar, progress));
     bar.finish_and_clear();
+    if let Some(path) = html {
+        std::fs::write(path, page::page(files, &report))
+            .with_context(|| format!("write {}", path.display()))?;
+    }
     conclude(&report, &report.outcome, json, |out| print(out, &report))
 }
 
@@ -214,13 +301,18 @@ fn verdict(out: &mut impl Write, reasons: &[String], complete: &str) -> std::fmt
 }
 
 fn print(out: &mut impl Write, report: &Report) -> std::fmt::Result {
-    let frames = show::count(report.outcome.received);
-    let complete = format!("{frames} frames, none missing, duplicate or damaged");
+    let has_numbers = report.has_numbers();
     match report.outcome.is_judged {
-        true => verdict(out, &report.outcome.reasons, &complete)?,
+        true if has_numbers => {
+            let frames = show::count(report.outcome.received);
+            let complete = format!("{frames} frames, none missing, duplicate or damaged");
+            verdict(out, &report.outcome.reasons, &complete)?;
+        }
+        true => print_verdict(out, report)?,
         false => writeln!(
             out,
-            "nothing to judge by: none of {} frames has a probe header of 'quaff generate', and no loss is recorded; \
+            "nothing to judge by: none of {} frames has a probe header of 'quaff generate', no TCP connection has \
+             acknowledged data, no mirror, tunnel or RTP source numbers its packets, and no loss is recorded; \
              --against FILE compares with the file that was sent",
             show::count(report.outcome.frames)
         )?,
@@ -228,6 +320,30 @@ fn print(out: &mut impl Write, report: &Report) -> std::fmt::Result {
     if report.outcome.frames == 0 {
         return Ok(());
     }
+    if has_numbers || report.witnesses() == 0 {
+        print_numbers(out, report)?;
+    }
+    tcp::print(out, &report.tcp)?;
+    numbers::print(out, &report.numbers)?;
+    numbers::print_copies(out, &report.copies, report.tcp.loss.copied_bytes)?;
+    let ledger = report.outcome.ledger.as_ref();
+    line(out, "ledger", &if has_numbers { ledger_words(ledger) } else { drop_words(ledger) })?;
+    print_end(out, &report.outcome, report.outcome.frames)
+}
+
+/// The first line of a capture without numbered frames, and the reasons that are not in it.
+fn print_verdict(out: &mut impl Write, report: &Report) -> std::fmt::Result {
+    let (outcome, lost) = (&report.outcome, report.lost_here() > 0);
+    if !outcome.complete && !lost {
+        return verdict(out, &outcome.reasons, "");
+    }
+    writeln!(out, "{}", name(&report.verdict))?;
+    let others = outcome.reasons.iter().filter(|reason| !verify::LOST_HERE.contains(&reason.as_str()));
+    others.map(|reason| name(reason)).try_for_each(|reason| writeln!(out, "- {reason}"))
+}
+
+/// The frames with numbers.
+fn print_numbers(out: &mut impl Write, report: &Report) -> std::fmt::Result {
     row(out, "received", report.outcome.received, "")?;
     let gaps = match report.gaps.count {
         0 => String::new(),
@@ -241,18 +357,14 @@ fn print(out: &mut impl Write, report: &Report) -> std::fmt::Result {
     row(out, "corrupt", report.corrupt, "")?;
     row(out, "unnumbered", report.foreign, "")?;
     print_streams(out, report)?;
-    if let Some(end) = report.end {
-        line(out, "end", end_words(end))?;
-    }
-    print_end(out, &report.outcome, report.outcome.frames)
+    report.end.map_or(Ok(()), |end| line(out, "end", end_words(end)))
 }
 
 /// Shortest check that has a rate, s.
 const RATE_SECONDS_MIN: f64 = 0.01;
 
-/// The last lines: the ledger, the notes, and how fast so many `frames` were read.
+/// The last lines: the notes, and how fast so many `frames` were read.
 fn print_end(out: &mut impl Write, outcome: &Outcome, frames: u64) -> std::fmt::Result {
-    line(out, "ledger", &ledger_words(outcome.ledger.as_ref()))?;
     outcome.notes.iter().try_for_each(|note| line(out, "note", note))?;
     let (bytes, seconds) = (outcome.bytes, outcome.seconds);
     let mut read = format!("{} in {seconds:.2} s", show::bytes(bytes));
@@ -329,31 +441,53 @@ fn end_words(end: StreamEnd) -> &'static str {
     }
 }
 
-fn ledger_words(ledger: Option<&Ledger>) -> String {
-    let Some(ledger) = ledger else { return "none: the files record no drop counts".into() };
+const NO_LEDGER: &str = "none: the files record no drop counts";
+
+/// The ledger of a capture without numbers: nothing says which packets its drops were.
+fn drop_words(ledger: Option<&Ledger>) -> String {
+    let Some(ledger) = ledger else { return NO_LEDGER.into() };
     if !ledger.consistent {
         return "CONTRADICTS the frames, see above".into();
     }
+    let mut words = match ledger.recorded_drops.max(ledger.epb_dropcount) {
+        0 => "records no drops".into(),
+        drops => format!("{} drops recorded{}", show::count(drops), drop_places(ledger)),
+    };
+    if !ledger.covers_all {
+        words += "; not for each interface, or not to its last frame";
+    }
+    words
+}
+
+/// The places of recorded drops, in parentheses.
+fn drop_places(ledger: &Ledger) -> String {
     let places = [("interface", ledger.ifdrop), ("kernel", ledger.osdrop), ("buffer", ledger.undelivered)];
     let places = places.iter().filter(|(_, drops)| *drops > 0);
     let places: Vec<String> =
         places.map(|(place, drops)| format!("{place} {}", show::count(*drops))).collect();
-    let drops = show::count(ledger.recorded_drops);
+    if places.is_empty() { String::new() } else { format!(" ({})", places.join(", ")) }
+}
+
+fn ledger_words(ledger: Option<&Ledger>) -> String {
+    let Some(ledger) = ledger else { return NO_LEDGER.into() };
+    if !ledger.consistent {
+        return "CONTRADICTS the frames, see above".into();
+    }
+    let (drops, places) = (show::count(ledger.recorded_drops), drop_places(ledger));
     let mut words = match (ledger.recorded_drops, ledger.unexplained) {
         (0, 0) => "agrees: no drops recorded, and nothing is missing".into(),
         (_, 0) => {
-            format!("agrees: {drops} drops recorded ({}), and as many frames are missing", places.join(", "))
+            format!("agrees: {drops} drops recorded{places}, and as many frames are missing")
         }
         (0, more) => format!("records no drops; {} frames are missing", show::count(more.unsigned_abs())),
         (_, more) if more > 0 => {
             let more = show::count(more.unsigned_abs());
-            format!("{drops} drops recorded ({}); {more} more frames are missing", places.join(", "))
+            format!("{drops} drops recorded{places}; {more} more frames are missing")
         }
         (_, fewer) => {
             let fewer = show::count(fewer.unsigned_abs());
             format!(
-                "{drops} drops recorded ({}); {fewer} of them after the last frame, or without a probe header",
-                places.join(", ")
+                "{drops} drops recorded{places}; {fewer} of them after the last frame, or without a probe header"
             )
         }
     };

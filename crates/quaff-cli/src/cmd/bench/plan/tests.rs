@@ -148,3 +148,13 @@ fn impossible_flags_are_refused() {
         assert!(Line::try_parse_from(words).is_err(), "{line}");
     }
 }
+
+#[test]
+fn series_and_a_capture_choose_the_files_that_are_read() {
+    let plan = planned("--preset nfr1999 --series losses");
+    let series: Vec<_> = plan.readings.iter().map(|reading| reading.series.as_str()).collect();
+    assert_eq!((plan.sweeps.len(), series), (0, vec!["losses that TCP proves"]));
+    let plan = planned("--preset nfr1999 --replay /dev/null");
+    assert!(plan.readings.iter().all(|reading| reading.replay.as_deref() == Some("/dev/null")));
+    assert!(refused("--preset nfr1999 --series nothing").contains("'losses that TCP proves'"));
+}

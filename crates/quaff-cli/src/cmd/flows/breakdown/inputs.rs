@@ -1,4 +1,5 @@
-//! The inputs of a report: capture files, named or in folders, by their content. It reads no packet.
+//! The inputs of a report: capture files or segments of flow records, named or in folders, by their content. It reads
+//! no packet and no record.
 
 use crate::show::name;
 use anyhow::{Context as _, bail, ensure};
@@ -31,8 +32,10 @@ const HEAD_BYTES: usize = 4096;
 const DEPTH_MAX: usize = 32;
 
 impl Inputs {
-    /// The files that are named, and those in folders that are named, in the order of their paths. Files in a folder
-    /// with other contents are skipped.
+    /// The files that are named, and those in folders that are named, in the order of their paths: of segments that is
+    /// the order of time for each run. Files in a folder with other contents are skipped.
+    ///
+    /// Both kinds together are refused: they may have the same packets, which would count twice.
     pub(super) fn find(paths: &[PathBuf]) -> anyhow::Result<Self> {
         let (mut captures, mut segments) = (Vec::new(), Vec::new());
         for path in paths {
@@ -52,22 +55,13 @@ impl Inputs {
         match (captures.is_empty(), segments.is_empty()) {
             (false, true) => Ok(Self::Captures(captures)),
             (true, false) => Ok(Self::Parquet(segments)),
-            (true, true) => bail!("no capture files in {}", list(paths)),
+            (true, true) => {
+                bail!("no capture files (pcap, pcapng) and no segments of flows in {}", list(paths))
+            }
             (false, false) => bail!(
-                "{} has flow records and {} has packets: report one kind at a time",
+                "{} has flow records and {} has packets, perhaps the same ones: report one kind at a time",
                 segments[0].display(),
                 captures[0].display()
-            ),
-        }
-    }
-
-    /// The capture files to meter.
-    pub(super) fn captures(self) -> anyhow::Result<Vec<PathBuf>> {
-        match self {
-            Self::Captures(files) => Ok(files),
-            Self::Parquet(files) => bail!(
-                "{} has flow records in Parquet, which report does not read yet: name capture files (pcap, pcapng)",
-                files[0].display()
             ),
         }
     }
@@ -97,8 +91,9 @@ fn in_folder(path: &Path, depth: usize) -> anyhow::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// The content of a file by its first bytes. One that was named is a capture, unless it is Parquet: the error of
-/// reading it explains more.
+/// The content of a file by its first bytes, and of Parquet by its name too, so that damage is reported. Any other file
+/// that was named is a capture: the error of reading it explains more. A name that begins with a dot is that of a
+/// segment that is being written.
 fn content(path: &Path, is_named: bool) -> anyhow::Result<Content> {
     if path.as_os_str() == "-" || (is_named && !path.is_file()) {
         return Ok(Content::Capture);
@@ -107,8 +102,13 @@ fn content(path: &Path, is_named: bool) -> anyhow::Result<Content> {
     let tried = || format!("read {}", path.display());
     let file = File::open(path).with_context(tried)?;
     file.take(HEAD_BYTES as u64).read_to_end(&mut head).with_context(tried)?;
+    let has_name = path.extension().is_some_and(|end| end == "parquet");
+    let is_hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
     Ok(match () {
-        () if head.starts_with(b"PAR1") => Content::Parquet,
+        () if head.starts_with(b"PAR1") || (has_name && !is_capture(&head)) => match is_hidden && !is_named {
+            true => Content::Other,
+            false => Content::Parquet,
+        },
         () if is_named || is_capture(&head) => Content::Capture,
         () => Content::Other,
     })
@@ -153,15 +153,33 @@ mod tests {
     }
 
     #[test]
-    fn parquet_and_nothing_are_refused_with_what_to_do() {
+    fn segments_are_found_in_order_and_never_those_being_written() {
+        let dir = folder(&[
+            ("dt=2026-11-23/hour=10/p-1-000003.parquet", b"PAR1...."),
+            ("dt=2026-11-23/hour=09/p-1-000002.parquet", b"PAR1...."),
+            ("dt=2026-11-22/hour=23/p-1-000001.parquet", b"damaged"),
+            ("dt=2026-11-23/hour=10/.p-1-000004.parquet.part", b"PAR1...."),
+            ("dt=2026-11-23/hour=10/other", b"PAR1...."),
+            ("readme.txt", b"text"),
+        ]);
+        let found = Inputs::find(&[dir.path().to_owned()]).unwrap();
+        let names = ["22/hour=23/p-1-000001", "23/hour=09/p-1-000002", "23/hour=10/p-1-000003"];
+        let mut expected: Vec<_> =
+            names.iter().map(|name| dir.path().join(format!("dt=2026-11-{name}.parquet"))).collect();
+        expected.insert(2, dir.path().join("dt=2026-11-23/hour=10/other"));
+        assert_eq!(found, Inputs::Parquet(expected));
+        let part = dir.path().join("dt=2026-11-23/hour=10/.p-1-000004.parquet.part");
+        assert_eq!(Inputs::find(std::slice::from_ref(&part)).unwrap(), Inputs::Parquet(vec![part]));
+    }
+
+    #[test]
+    fn both_kinds_and_nothing_are_refused_with_what_to_do() {
         let header = file_header(Resolution::Microseconds, 100, 1);
         let dir = folder(&[("p/s.parquet", b"PAR1...."), ("c/a.pcap", &header), ("n/x", b"text")]);
         let refused = |names: &[&str]| {
             let paths: Vec<_> = names.iter().map(|name| dir.path().join(name)).collect();
-            let found = Inputs::find(&paths).and_then(Inputs::captures);
-            found.expect_err("refused").to_string()
+            Inputs::find(&paths).expect_err("refused").to_string()
         };
-        assert!(refused(&["p"]).contains("pcapng"), "{}", refused(&["p"]));
         assert!(refused(&["p/s.parquet", "c"]).contains("one kind"), "{}", refused(&["p", "c"]));
         assert!(refused(&["n"]).contains("no capture files"), "{}", refused(&["n"]));
         // A file that is missing is an error of reading it.

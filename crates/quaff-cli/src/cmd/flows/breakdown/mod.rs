@@ -1,13 +1,14 @@
-//! `quaff flows report`: the traffic of files by host, port, application and others, and over time. The meter makes the
-//! records, a summary their sums, and the report of benches the page.
+//! `quaff flows report`: the traffic of files by host, port, application and others, and over time. Records are those
+//! of the meter or of segments; a summary makes their sums, and the report of benches the page.
 
 mod inputs;
 mod output;
+mod segments;
 
 use super::sums::BY;
 use super::{Pulse, report};
 use crate::exit::Exit;
-use crate::show;
+use crate::show::{self, LiveLine};
 use crate::units::{self, choice};
 use anyhow::{Context as _, bail, ensure};
 use inputs::Inputs;
@@ -26,18 +27,18 @@ use std::time::Duration;
 
 /// Report the traffic of files by host, port, application and others, and over time
 ///
-/// Meters capture files as 'quaff flows --read' does, and sums the records: a table for each property of --by, JSON,
-/// or a page with pictures. Bytes are those of IP packets. A flow counts at both its hosts; a port is that of the
-/// service.
+/// Meters capture files as 'quaff flows --read' does, or reads segments of 'quaff flows --parquet', and sums the
+/// records: a table for each property of --by, JSON, or a page with pictures. Bytes are those of IP packets. A flow
+/// counts at both its hosts; a port is that of the service.
 ///
 /// The packets of a record are spread evenly over its time. A long flow has a record each --active: a smaller value
 /// shows its changes better.
 ///
-/// Exit status: 0 nothing was lost; 1 an input file is damaged or records losses; 2 it failed.
+/// Exit status: 0 nothing was lost; 1 an input file is damaged, missing in its run or records losses; 2 it failed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Capture files, and folders with such files; '-' is stdin
+    /// Capture files, or segments of flow records, and folders with such files; '-' is stdin
     #[arg(required = true, value_name = "FILE|DIR")]
     paths: Vec<PathBuf>,
     /// After damage in a file, search for the next plausible packet and continue
@@ -60,12 +61,12 @@ pub(crate) struct Args {
     )]
     text: String,
 
-    /// A flow has a record each TIME while it lasts
-    #[arg(long, value_name = "TIME", default_value = "120s", value_parser = units::duration, help_heading = "Flows")]
-    active: Duration,
-    /// A flow without a packet for TIME ends
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = units::duration, help_heading = "Flows")]
-    idle: Duration,
+    /// A flow has a record each TIME while it lasts [default: 120s]
+    #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = "Flows")]
+    active: Option<Duration>,
+    /// A flow without a packet for TIME ends [default: 30s]
+    #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = "Flows")]
+    idle: Option<Duration>,
 
     /// Properties to sum by
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "host,port,application,protocol", value_parser = choice(BY), help_heading = "Report")]
@@ -95,9 +96,13 @@ const EXAMPLES: &str = "\
 Examples:
   quaff flows report day.pcapng
   quaff flows report /data --by host,server --over 1m
+  quaff flows report /var/lib/flows/dt=2026-11-23 --by source --top 20
   quaff flows report day.pcapng --by application --top 20 --json
   quaff flows report day.pcapng --over 10s --html traffic.html";
 
+/// Defaults of `--active` and `--idle`.
+const ACTIVE: Duration = Duration::from_secs(120);
+const IDLE: Duration = Duration::from_secs(30);
 /// Most groups of a property.
 const GROUPS_MAX: usize = 1_000_000;
 /// Most values over time of all groups, 24 bytes each.
@@ -110,15 +115,36 @@ const INTERVAL_MIN_NS: u64 = 1_000_000;
 const QUEUE_RECORDS: usize = 1 << 16;
 
 pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
-    let files = Inputs::find(&args.paths)?.captures()?;
+    match Inputs::find(&args.paths)? {
+        Inputs::Captures(files) => of_captures(args, &files),
+        Inputs::Parquet(files) => of_segments(args, &files),
+    }
+}
+
+fn of_captures(args: &Args, files: &[PathBuf]) -> anyhow::Result<Exit> {
     let summary = Arc::new(Mutex::new(Summary::new(args.summary()?)));
-    let plan = args.plan(files.clone(), &summary);
-    let has_line = std::io::stderr().is_terminal() && !args.quiet;
-    let pulse = Pulse { quiet: u8::from(args.quiet), has_line, ..Pulse::default() };
+    let plan = args.plan(files.to_owned(), &summary);
+    let pulse = Pulse { quiet: u8::from(args.quiet), has_line: args.has_line(), ..Pulse::default() };
     let Some(report) = super::meter(plan, pulse, &mut |_| {})? else { return Ok(Exit::Failed) };
     let summary = summary.lock().unwrap_or_else(PoisonError::into_inner);
     check(&summary, &report)?;
-    let shown = Shown { files: &files, summary: &summary, report: &report, args };
+    present(&Shown { files, is_metered: true, summary: &summary, report: &report, args })
+}
+
+fn of_segments(args: &Args, files: &[PathBuf]) -> anyhow::Result<Exit> {
+    args.refuse_choices_of_packets()?;
+    let mut summary = Summary::new(args.summary()?);
+    if !args.no_sandbox {
+        segments::confine(files, args.html.as_deref())?;
+    }
+    let read = segments::read(files, &mut summary, LiveLine { is_live: args.has_line() })?;
+    let report = read.report(args.needs_applications());
+    present(&Shown { files: &read.files, is_metered: false, summary: &summary, report: &report, args })
+}
+
+/// Prints and writes what was asked for.
+fn present(shown: &Shown<'_>) -> anyhow::Result<Exit> {
+    let args = shown.args;
     if args.json {
         shown.json()?;
     }
@@ -128,8 +154,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     if !args.json && args.html.is_none() {
         show::print(shown.text().trim_end());
     }
-    notes(args, &summary, &report);
-    Ok(report::exit(&report))
+    notes(args, shown.summary, shown.report);
+    Ok(report::exit(shown.report))
 }
 
 /// Every packet of a record is in the sums.
@@ -164,6 +190,37 @@ fn notes(args: &Args, summary: &Summary, report: &FlowReport) {
 }
 
 impl Args {
+    /// A progress line is drawn.
+    fn has_line(&self) -> bool {
+        std::io::stderr().is_terminal() && !self.quiet
+    }
+
+    /// Options that choose packets or make records of them have no meaning where the records are there already.
+    fn refuse_choices_of_packets(&self) -> anyhow::Result<()> {
+        let given = [
+            ("--filter", self.filter.is_some()),
+            ("--decap", self.decap.is_some()),
+            ("--salvage", self.salvage),
+            ("--active", self.active.is_some()),
+            ("--idle", self.idle.is_some()),
+        ];
+        if let Some((name, _)) = given.iter().find(|(_, is_given)| *is_given) {
+            bail!(
+                "{name} is for packets, and segments have flow records: leave it out; --match chooses rows"
+            );
+        }
+        Ok(())
+    }
+
+    /// A property is asked for that only the application of a flow has.
+    fn needs_applications(&self) -> bool {
+        self.by.iter().any(|by| matches!(by, By::Application | By::Server))
+    }
+
+    fn active(&self) -> Duration {
+        self.active.unwrap_or(ACTIVE)
+    }
+
     /// Values over time are asked for.
     fn has_values(&self) -> bool {
         self.over.is_some() || self.json || self.html.is_some()
@@ -199,7 +256,7 @@ impl Args {
 
     fn plan(&self, files: Vec<PathBuf>, summary: &Arc<Mutex<Summary>>) -> FlowsPlan {
         let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        let application = self.by.iter().any(|by| matches!(by, By::Application | By::Server | By::Flow));
+        let application = self.needs_applications() || self.by.contains(&By::Flow);
         FlowsPlan {
             input: InputPlan {
                 read: Some(ReadPlan { files, salvage: self.salvage, ..ReadPlan::default() }),
@@ -208,8 +265,8 @@ impl Args {
                 ..InputPlan::files([])
             },
             meter: MeterPlan {
-                active_ns: ns(self.active),
-                idle_ns: ns(self.idle),
+                active_ns: ns(self.active()),
+                idle_ns: ns(self.idle.unwrap_or(IDLE)),
                 extras: ExtrasPlan { application, ..ExtrasPlan::default() },
                 ..MeterPlan::default()
             },

@@ -18,6 +18,8 @@ const SERIES: usize = 4;
 /// A summary on its way to a reader.
 pub(super) struct Shown<'a> {
     pub(super) files: &'a [PathBuf],
+    /// The records are of the meter, and not of segments.
+    pub(super) is_metered: bool,
     pub(super) summary: &'a Summary,
     pub(super) report: &'a FlowReport,
     pub(super) args: &'a Args,
@@ -288,6 +290,12 @@ impl Shown<'_> {
 
     fn method(&self) -> Vec<String> {
         let ignored = self.report.packets_ignored;
+        let records = match self.is_metered {
+            true => {
+                format!("A long flow has a record each {}.", format::span(self.args.active().as_secs_f64()))
+            }
+            false => "Records are those of segments, whose meter chose how long one lasts.".to_owned(),
+        };
         vec![
             format!(
                 "{} packets, of which {} are in no flow: without an IP header, or cut before the ports.",
@@ -295,10 +303,7 @@ impl Shown<'_> {
                 show::count(ignored)
             ),
             "Bytes are those of IP packets by their own headers. Rates of rows are means over the whole time.".into(),
-            format!(
-                "The packets of a record are spread evenly over its time. A long flow has a record each {}.",
-                format::span(self.args.active.as_secs_f64())
-            ),
+            format!("The packets of a record are spread evenly over its time. {records}"),
         ]
     }
 }

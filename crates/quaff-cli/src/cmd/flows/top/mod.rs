@@ -240,17 +240,17 @@ fn live(args: &Args, plan: FlowsPlan, summary: Shared) -> anyhow::Result<Exit> {
     let (signals, stop) = (receiving::signals(&extra)?, Stop::default());
     let read = ReadProgress::new(&plan.input);
     let start = |stop| Flows::start(plan, stop);
-    let started = receiving::start(&signals, &stop, start, |flows| drop(flows.finish()))?;
+    let started = receiving::start(&signals, &stop, start)?;
     let Some(flows) = started else { return Ok(Exit::Failed) };
     let shown = Top::new(args, summary, flows, (keyboard, read)).map(|mut top| {
-        let shown = top.run(&signals);
+        let shown = top.run(&signals, &stop);
         // The terminal is restored before anything is printed.
         drop(top.screen);
         (top.flows, shown)
     });
     let (flows, shown) = shown?;
     stop.raise(Reason::Signal);
-    let mut asked = Asked::default();
+    let mut asked = Asked::new(&stop);
     while !flows.is_over() {
         let heard = signals.next(LOOK_END)?.map(|heard| heard.signal);
         let is_end = |signal: &Signal| !DRAWING.contains(signal);
@@ -315,9 +315,10 @@ impl<'a> Top<'a> {
     }
 
     /// Runs until a key or a signal ends it, or the duration.
-    fn run(&mut self, signals: &Signals) -> anyhow::Result<()> {
+    fn run(&mut self, signals: &Signals, stop: &Stop) -> anyhow::Result<()> {
         let mut refreshed: Option<Instant> = None;
-        loop {
+        // A signal may have come during the start. At the end of a file the table stays on the screen.
+        while stop.reason() != Some(Reason::Signal) {
             let since = refreshed.map_or(self.args.interval, |refreshed| refreshed.elapsed());
             if since >= self.args.interval {
                 refreshed = Some(Instant::now());
@@ -338,6 +339,7 @@ impl<'a> Top<'a> {
                 return Ok(());
             }
         }
+        Ok(())
     }
 
     /// Takes the keys that were pressed; returns whether to continue.

@@ -1,0 +1,123 @@
+//! `quaff streams extract`: its arguments, plan and exit.
+
+use super::input::{RuleArgs, SelectArgs};
+use super::report;
+use crate::exit::Exit;
+use crate::show::{self, Stream};
+use crate::units;
+use anyhow::{bail, ensure};
+use quaff::plan::SandboxPlan;
+use quaff::streams::{ExtractPlan, IndexTarget, ReaderPlan, StreamsPlan};
+use quaff_file::write::Output;
+use quaff_os::sandbox::User;
+use quaff_os::was_stdout_closed;
+use std::io;
+use std::path::PathBuf;
+
+/// Write each side of each TCP connection to a file, with an index
+///
+/// Files have the names of sender and receiver, each as address and port, with a number where ports were used again.
+/// A gap is written as nothing; the index, a line of JSON for each connection, has its place. A side without bytes has
+/// no file.
+///
+/// Memory and open files are limited, whatever the capture has in it.
+///
+/// Exit status: 0 nothing is missing; 1 bytes are missing, or an input file is damaged; 2 it failed.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Args {
+    /// Capture file; '-' is stdin; repeat it to read several in order
+    #[arg(short, long, value_name = "FILE", required = true, num_args = 1.., help_heading = "Input")]
+    read: Vec<PathBuf>,
+    #[command(flatten)]
+    select: SelectArgs,
+    #[command(flatten)]
+    rules: RuleArgs,
+
+    /// Folder of the files; it is made if it does not exist
+    #[arg(long, value_name = "DIR", help_heading = "Output")]
+    dir: PathBuf,
+    /// Print the index on stdout instead of writing DIR/index.jsonl
+    #[arg(long, conflicts_with = "json", help_heading = "Output")]
+    print_index: bool,
+    /// Replace files of the same names
+    #[arg(long, help_heading = "Output")]
+    overwrite: bool,
+    /// Write at most N files; streams beyond are counted as missing
+    #[arg(long, value_name = "N", default_value = "1M", value_parser = units::whole, help_heading = "Output")]
+    max_files: u64,
+    /// Write the bodies of HTTP/1.x requests and responses to files too, without the frames of chunks
+    #[arg(long, help_heading = "Output")]
+    http_bodies: bool,
+
+    /// Become the user NAME before the first packet is read; files belong to NAME [default after sudo: they belong to
+    /// who called it]
+    #[arg(long, value_name = "NAME", conflicts_with = "no_sandbox", help_heading = "Privileges")]
+    user: Option<String>,
+    /// Keep the privileges and the paths that the run does not need after its start
+    #[arg(long, help_heading = "Privileges")]
+    no_sandbox: bool,
+
+    /// Print the sums as JSON on stdout
+    #[arg(long, help_heading = "Report")]
+    json: bool,
+    /// Print neither progress nor sums
+    #[arg(short, long, help_heading = "Report")]
+    quiet: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  quaff streams extract --read day.pcapng --dir streams
+  quaff streams extract --read a.pcap b.pcap --dir streams -f 'port 80'
+  quaff streams extract --read mirror.pcapng --decap auto --dir streams --json
+  quaff streams extract --read day.pcapng --dir out --http-bodies
+  quaff streams extract --read day.pcapng --dir out --print-index | jq .client";
+
+pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
+    let Some(report) = super::read(args.plan()?, args.quiet)? else { return Ok(Exit::Failed) };
+    if args.json {
+        show::json(Stream::Stdout, &report)?;
+    }
+    report::print(&report, args.quiet || args.json);
+    Ok(report::exit(&report))
+}
+
+impl Args {
+    fn plan(&self) -> anyhow::Result<StreamsPlan> {
+        let takes_stdout = self.print_index || self.json;
+        ensure!(!takes_stdout || !was_stdout_closed(), "stdout is closed: use a pipe or a file");
+        if self.max_files == 0 {
+            bail!("--max-files: at least 1");
+        }
+        let index = match self.print_index {
+            true => IndexTarget::Writer(Box::new(Stdout)),
+            false => IndexTarget::Folder,
+        };
+        let (dir, overwrites) = (self.dir.clone(), self.overwrite);
+        let extract =
+            ExtractPlan { dir, index, overwrites, files_max: self.max_files, http_bodies: self.http_bodies };
+        Ok(StreamsPlan {
+            input: self.select.plan(&self.read),
+            track: self.rules.plan(None),
+            reader: ReaderPlan::Extract(extract),
+            also_written: if takes_stdout { vec![Output::Stdout] } else { Vec::new() },
+            sandbox: (!self.no_sandbox).then(|| SandboxPlan { user: self.user.clone() }),
+            owner: if self.user.is_some() { None } else { User::caller_of_sudo() },
+        })
+    }
+}
+
+/// Stdout for the lines of the index: JSON in which only this program's words, addresses and digits occur.
+struct Stdout;
+
+impl io::Write for Stdout {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        show::script(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

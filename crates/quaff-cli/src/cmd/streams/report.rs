@@ -1,0 +1,99 @@
+//! The words about a run on streams, and its exit status.
+
+use crate::exit::Exit;
+use crate::show::{self, name};
+use quaff::streams::{Gap, StreamsReport};
+use quaff::tally::Verdict;
+use quaff_os::Reason;
+
+/// Prints the sums on stderr; of a quiet run the failure.
+pub(super) fn print(report: &StreamsReport, is_quiet: bool) {
+    if !is_quiet {
+        show::say(words(report).trim_end());
+    } else if let Some(failure) = &report.failure {
+        show::message(failure);
+    }
+}
+
+/// The exit status for a report.
+pub(super) fn exit(report: &StreamsReport) -> Exit {
+    match report.ended_by {
+        _ if report.failure.is_some() => Exit::Failed,
+        Some(Reason::WriteError(_) | Reason::Failed(_)) => Exit::Failed,
+        _ if report.verdict == Verdict::Lossless => Exit::Done,
+        _ => Exit::Loss,
+    }
+}
+
+fn words(report: &StreamsReport) -> String {
+    let seconds = report.seconds.max(1e-9);
+    let mut text = format!(
+        "{} packets in {} TCP connections, in {:.1} s, {}; {} files with {}\n",
+        show::count(report.packets),
+        show::count(report.connections.seen),
+        report.seconds,
+        show::pps(report.packets as f64 / seconds),
+        show::count(report.files),
+        show::bytes(report.file_bytes),
+    );
+    if report.bodies.files > 0 {
+        let (files, bytes) = (show::count(report.bodies.files), show::bytes(report.bodies.bytes));
+        text += &format!("  {files} bodies of HTTP with {bytes}\n");
+    }
+    text += &missing_words(report);
+    text += &other_words(report);
+    for damage in report.input.iter().flat_map(|input| &input.damages) {
+        text += &format!("  DAMAGED: {}; the packets before it are read\n", name(damage));
+    }
+    for note in &report.notes {
+        text += &format!("  {}\n", name(note));
+    }
+    if let Some(failure) = &report.failure {
+        text += &format!("  failed: {}\n", name(failure));
+    }
+    text
+}
+
+/// Bytes that are missing in the streams, by the reason.
+pub(super) fn missing_words(report: &StreamsReport) -> String {
+    let gaps = &report.gaps;
+    let words = |gap: Gap, words: &str| {
+        let (bytes, count) = (show::bytes(gap.bytes), show::count(gap.count));
+        if gap.count > 0 { format!("  missing {bytes} in {count} gaps: {words}\n") } else { String::new() }
+    };
+    let mut text = words(gaps.acknowledged, "acknowledged by the receiver, and not in the capture");
+    text += &words(gaps.ended, "not in the capture before the end of the connection");
+    text += &words(gaps.time, "they did not come in time");
+    text += &words(gaps.capped, "memory was needed");
+    text += &words(gaps.snapped, "cut by the snaplen");
+    let counts = [
+        (report.files_refused, "streams without a file: raise --max-files"),
+        (report.bodies.refused, "bodies of HTTP without a file: raise --max-files"),
+        (report.bytes.capped, "bytes dropped: memory was needed"),
+        (report.datagrams.incomplete, "datagrams missing: not all of their fragments came"),
+        (report.ignored.truncated, "packets cut in their headers"),
+    ];
+    text + &show::counted("  ", counts)
+}
+
+/// Packets and bytes that need not be in the streams.
+fn other_words(report: &StreamsReport) -> String {
+    let (ignored, bytes) = (&report.ignored, &report.bytes);
+    let counts = [
+        (report.filtered, "packets rejected by the filter"),
+        (report.not_tunnel, "packets dropped: not in a tunnel"),
+        (ignored.not_ip, "packets ignored: not IP"),
+        (ignored.not_tcp, "packets ignored: not TCP"),
+        (ignored.damaged, "packets ignored: damaged headers"),
+        (report.bodies.cut, "bodies of HTTP lack bytes: see the index"),
+        (bytes.duplicate, "bytes were repeated"),
+        (report.differences, "overlaps with different bytes: see the index"),
+        (report.datagrams.differences, "overlaps of fragments with different bytes"),
+        (report.datagrams.killed, "datagrams dropped, as Linux does: their fragments overlap"),
+        (bytes.out_of_window, "bytes ignored: outside of the receiver's window"),
+        (bytes.beyond_cutoff, "bytes after the cut-off"),
+        (report.connections.midstream, "directions began before the capture"),
+        (report.connections.evicted, "connections ended early: too many at a time"),
+    ];
+    show::counted("  ", counts)
+}

@@ -1,0 +1,229 @@
+//! `quaff streams --script`: its arguments, plan and exit.
+
+use super::input::RuleArgs;
+use super::{Running, script_report, watch};
+use crate::cmd::flows::input::{InputArgs, LaneArgs};
+use crate::cmd::receiving;
+use crate::exit::Exit;
+use crate::show::{self, LiveLine, Stream, message, say};
+use crate::units;
+use anyhow::{Context, bail, ensure};
+use quaff::plan::SandboxPlan;
+use quaff::streams::{RecordFolder, RecordTarget, Scripts, ScriptsPlan};
+use quaff_file::write::Output;
+use quaff_os::sandbox::User;
+use quaff_os::{Stop, was_stdout_closed};
+use quaff_script::{DEFAULT, Limits, Source, TEXT_BYTES_MAX};
+use std::collections::BTreeMap;
+use std::io::{self, IsTerminal as _, Read as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Arguments of a run of scripts.
+#[derive(Debug, clap::Args)]
+pub(super) struct ScriptArgs {
+    #[command(flatten)]
+    input: InputArgs,
+    /// Run the Lua script FILE; name several to run them side by side. 'default' stands for the default set, and
+    /// 'default/NAME' for one of it
+    #[arg(long, value_name = "FILE", required = true, num_args = 1.., help_heading = "Scripts")]
+    script: Vec<PathBuf>,
+    /// Set an argument of the scripts, which they read by argument("NAME", default); repeat it for more
+    #[arg(long, value_name = "NAME=VALUE", value_parser = setting, help_heading = "Scripts")]
+    set: Vec<(String, String)>,
+    /// Stop a script of which one call takes more than TIME of the processor
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = units::duration, help_heading = "Scripts")]
+    script_time: Duration,
+    /// Stop a script that needs more memory than SIZE
+    #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = units::bytes, help_heading = "Scripts")]
+    script_memory: u64,
+    #[command(flatten)]
+    rules: RuleArgs,
+
+    /// Write the rows of each list to a file in DIR, which is made if it does not exist, and packets that scripts save
+    #[arg(long, value_name = "DIR", help_heading = "Output")]
+    out: Option<PathBuf>,
+    /// Formats of rows in DIR: jsonl, csv, or both
+    #[arg(long, value_name = "FORMATS", value_delimiter = ',', default_value = "jsonl", value_parser = FORMATS, requires = "out", help_heading = "Output")]
+    format: Vec<String>,
+    /// Replace files of the same names
+    #[arg(long, requires = "out", help_heading = "Output")]
+    overwrite: bool,
+    /// Write the packets of at most N flows; packets of others are counted as dropped
+    #[arg(long, value_name = "N", default_value = "10k", value_parser = units::whole, help_heading = "Output")]
+    max_files: u64,
+
+    #[command(flatten)]
+    lanes: LaneArgs,
+
+    /// Become the user NAME; files belong to NAME [default after sudo: they belong to who called it]
+    #[arg(long, value_name = "NAME", conflicts_with = "no_sandbox", help_heading = "Privileges")]
+    user: Option<String>,
+    /// Keep the privileges and the paths that the run does not need after its start
+    #[arg(long, help_heading = "Privileges")]
+    no_sandbox: bool,
+
+    /// Print the sums as JSON on stdout, with --out
+    #[arg(long, requires = "out", help_heading = "Report")]
+    json: bool,
+    /// Print neither progress nor sums
+    #[arg(short, long, help_heading = "Report")]
+    quiet: bool,
+}
+
+const FORMATS: [&str; 2] = ["jsonl", "csv"];
+
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  quaff streams --read day.pcapng --script ports.lua
+  quaff streams --read day.pcapng --script http.lua dns.lua --out day
+  quaff streams -i eth0 --script scans.lua --set limit=100 --out scans
+  quaff streams --read a.pcapng --decap auto --script b.lua | jq .text
+  quaff streams extract --read day.pcapng --dir streams";
+
+pub(super) fn run(args: &ScriptArgs) -> anyhow::Result<Exit> {
+    let plan = args.plan()?;
+    let (signals, stop) = (receiving::signals(&[])?, Stop::default());
+    let input = plan.input.clone();
+    let started = receiving::start(&signals, &stop, |stop| Scripts::start(plan, stop))?;
+    let Some(scripts) = started else { return Ok(Exit::Failed) };
+    if !args.quiet {
+        scripts.notes.iter().for_each(|note| message(note));
+    }
+    if args.input.is_live() {
+        // Programs wait for this word: from now on scripts see every packet.
+        say("capturing");
+    }
+    let line = LiveLine { is_live: !args.quiet && args.out.is_some() && io::stderr().is_terminal() };
+    let duration = args.input.duration;
+    let running = Running { lanes: &scripts.lanes, is_over: &|| scripts.is_over(), duration };
+    watch(&running, &input, line, (&signals, &stop))?;
+    let report = scripts.finish();
+    if args.json {
+        show::json(Stream::Stdout, &report)?;
+    }
+    script_report::print(&report, args.quiet || args.json);
+    Ok(script_report::exit(&report))
+}
+
+impl ScriptArgs {
+    fn plan(&self) -> anyhow::Result<ScriptsPlan> {
+        let takes_stdout = self.out.is_none() || self.json;
+        ensure!(!takes_stdout || !was_stdout_closed(), "stdout is closed: use a pipe, a file, or --out");
+        let has = |format: &str| self.format.iter().any(|of| of == format);
+        let target = match &self.out {
+            None => RecordTarget::Lines(Box::new(Stdout)),
+            Some(dir) => RecordTarget::Folder(RecordFolder {
+                dir: dir.clone(),
+                overwrites: self.overwrite,
+                files_max: self.max_files,
+                has_json: has("jsonl"),
+                has_csv: has("csv"),
+            }),
+        };
+        let arguments: BTreeMap<String, String> = self.set.iter().cloned().collect();
+        let mut scripts = Vec::new();
+        for path in &self.script {
+            scripts.extend(sources(path, &arguments)?);
+        }
+        let memory_bytes = usize::try_from(self.script_memory).unwrap_or(usize::MAX);
+        if memory_bytes < MEMORY_LEAST || self.script_time.is_zero() {
+            bail!("--script-time is more than 0, --script-memory at least 1M");
+        }
+        Ok(ScriptsPlan {
+            input: self.input.plan(&self.lanes, 0)?,
+            track: self.rules.plan(None),
+            scripts,
+            limits: Limits { call_time: self.script_time, memory_bytes },
+            target,
+            also_written: if takes_stdout { vec![Output::Stdout] } else { Vec::new() },
+            sandbox: (!self.no_sandbox).then(|| SandboxPlan { user: self.user.clone() }),
+            owner: if self.user.is_some() { None } else { User::caller_of_sudo() },
+        })
+    }
+}
+
+/// Least memory of a script, bytes: its library and an empty chunk need a tenth of it.
+const MEMORY_LEAST: usize = 1 << 20;
+
+/// The scripts of an argument: a file, the default set, or one of that.
+fn sources(path: &Path, arguments: &BTreeMap<String, String>) -> anyhow::Result<Vec<Source>> {
+    let wanted = match path.to_str() {
+        Some("default") => None,
+        Some(text) if text.starts_with("default/") => Some(&text["default/".len()..]),
+        _ => return Ok(vec![source(path, arguments)?]),
+    };
+    let found = DEFAULT.iter().filter(|(name, _)| wanted.is_none_or(|wanted| wanted == *name));
+    let found: Vec<_> = found
+        .map(|(name, text)| Source {
+            name: format!("{name}.lua"),
+            text: (*text).to_owned(),
+            arguments: arguments.clone(),
+        })
+        .collect();
+    let names = || DEFAULT.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
+    ensure!(!found.is_empty(), "the default set has no {}: it is {}", path.display(), names());
+    Ok(found)
+}
+
+/// Reads a script.
+fn source(path: &Path, arguments: &BTreeMap<String, String>) -> anyhow::Result<Source> {
+    let mut bytes = Vec::new();
+    let read = std::fs::File::open(path)
+        .and_then(|file| file.take(TEXT_BYTES_MAX as u64 + 1).read_to_end(&mut bytes));
+    read.with_context(|| format!("read the script {}", path.display()))?;
+    ensure!(bytes.len() <= TEXT_BYTES_MAX, "{} has more than 1 MiB: it is no script", path.display());
+    let text = String::from_utf8(bytes);
+    let text =
+        text.with_context(|| format!("{} is not UTF-8: write other bytes as \\xff", path.display()))?;
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    // It is part of names of files.
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let name = name.chars().map(|c| if is_plain(c) { c } else { '_' }).collect();
+    Ok(Source { name, text, arguments: arguments.clone() })
+}
+
+/// `limit=100`.
+fn setting(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err(format!("'{text}' is not of the form NAME=VALUE")),
+    }
+}
+
+/// Stdout for rows: lines of JSON with text of others, made harmless for a terminal.
+struct Stdout;
+
+impl io::Write for Stdout {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        show::json_text(Stream::Stdout, String::from_utf8_lossy(bytes).trim_end());
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_setting_is_a_name_and_a_value() {
+        assert_eq!(setting("a=b=c").unwrap(), ("a".to_owned(), "b=c".to_owned()));
+        assert_eq!(setting("a=").unwrap(), ("a".to_owned(), String::new()));
+        for wrong in ["", "a", "=b"] {
+            assert!(setting(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_script_has_a_name_that_fits_a_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("my script\u{1b}.lua");
+        std::fs::write(&path, "-- nothing").unwrap();
+        let source = source(&path, &BTreeMap::new()).unwrap();
+        assert_eq!((source.name.as_str(), source.stem()), ("my_script_.lua", "my_script_"));
+    }
+}

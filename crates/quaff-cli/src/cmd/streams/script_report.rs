@@ -1,0 +1,115 @@
+//! The words about a run of scripts, and its exit status.
+
+use crate::exit::Exit;
+use crate::show::{self, name};
+use quaff::streams::{ScriptsReport, StreamSums};
+use quaff::tally::Verdict;
+use quaff_os::Reason;
+use quaff_script::ScriptTally;
+
+/// Prints the sums on stderr; of a quiet run the failure, and the scripts that failed.
+pub(super) fn print(report: &ScriptsReport, is_quiet: bool) {
+    if !is_quiet {
+        show::say(words(report).trim_end());
+        return;
+    }
+    report.scripts.iter().flat_map(failures).for_each(|words| show::message(&words));
+    if let Some(failure) = &report.failure {
+        show::message(failure);
+    }
+}
+
+/// The exit status for a report.
+pub(super) fn exit(report: &ScriptsReport) -> Exit {
+    match report.ended_by {
+        _ if report.failure.is_some() => Exit::Failed,
+        Some(Reason::WriteError(_) | Reason::InterfaceGone(_) | Reason::Failed(_)) => Exit::Failed,
+        _ if report.verdict == Verdict::Lossless => Exit::Done,
+        _ => Exit::Loss,
+    }
+}
+
+fn words(report: &ScriptsReport) -> String {
+    let seconds = report.seconds.max(1e-9);
+    let mut text = format!(
+        "{} packets, {} flows, in {:.1} s, {}\n",
+        show::count(report.packets),
+        show::count(report.flows),
+        report.seconds,
+        show::pps(report.packets as f64 / seconds),
+    );
+    for script in &report.scripts {
+        text += &script_words(script);
+    }
+    if report.files > 0 {
+        text += &format!("  {} files with {}\n", show::count(report.files), show::bytes(report.file_bytes));
+    }
+    text += &missing_words(report);
+    for damage in report.input.iter().flat_map(|input| &input.damages) {
+        text += &format!("  DAMAGED: {}; the packets before it are read\n", name(damage));
+    }
+    for note in &report.notes {
+        text += &format!("  {}\n", name(note));
+    }
+    if let Some(failure) = &report.failure {
+        text += &format!("  failed: {}\n", name(failure));
+    }
+    text
+}
+
+/// The line of a script, and one for each of its errors.
+fn script_words(script: &ScriptTally) -> String {
+    let ScriptTally { name: script_name, calls, ns, rows, alerts, saved, .. } = script;
+    let each = if *calls > 0 { format!(", {} each", show::span_ns(ns / calls)) } else { String::new() };
+    let mut text = format!("  {}: {} calls{each}", name(script_name), show::count(*calls));
+    let counts = [(*rows, "rows"), (*alerts, "alerts"), (*saved, "flows saved")];
+    for (count, words) in counts.iter().filter(|(count, _)| *count > 0) {
+        text += &format!(", {} {words}", show::count(*count));
+    }
+    text.push('\n');
+    for words in failures(script) {
+        text += &format!("    {}\n", name(&words));
+    }
+    text
+}
+
+/// The failures of a script, a sentence each.
+fn failures(script: &ScriptTally) -> Vec<String> {
+    let stopped = script
+        .stopped_by
+        .iter()
+        .map(|by| format!("STOPPED: {by}; it missed {} events", show::count(script.dropped)));
+    let errors = script
+        .failures
+        .iter()
+        .map(|failure| format!("error, {} times: {}", show::count(failure.count), failure.text));
+    let rows = (script.rows_dropped > 0)
+        .then(|| format!("{} rows dropped: no room", show::count(script.rows_dropped)));
+    stopped.chain(errors).chain(rows).collect()
+}
+
+/// Packets, bytes and rows that are missing.
+fn missing_words(report: &ScriptsReport) -> String {
+    let counts = [
+        (report.nic_dropped + report.kernel_dropped, "packets lost before the scripts"),
+        (report.dropped_bytes, "bytes of rows and packets dropped: no room"),
+        (report.files_refused, "flows without a file: raise --max-files"),
+        (report.saved_packets_dropped, "packets of saved flows dropped: no room"),
+        (report.filtered, "packets rejected by the filter"),
+        (report.not_tunnel, "packets dropped: not in a tunnel"),
+    ];
+    let text = show::counted("  ", counts);
+    text + &report.streams.as_ref().map(stream_words).unwrap_or_default()
+}
+
+fn stream_words(streams: &StreamSums) -> String {
+    let counts = [
+        (streams.gaps.total().bytes, "bytes of streams are missing in the capture"),
+        (streams.bytes.capped, "bytes of streams dropped: memory was needed"),
+        (streams.datagrams.incomplete, "datagrams missing: not all of their fragments came"),
+        (streams.ignored.truncated, "packets cut in their headers"),
+        (streams.connections.midstream, "directions began before the capture"),
+        (streams.connections.evicted, "connections ended early: too many at a time"),
+    ];
+    show::counted("  ", counts)
+}

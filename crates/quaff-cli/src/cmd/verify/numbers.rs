@@ -1,0 +1,78 @@
+//! The numbers of packets, and copies, in the report of `quaff verify`, as text.
+
+use super::line;
+use crate::show;
+use quaff_stream::proof::{CopyReport, NumberReport, Numbers};
+use std::fmt::{Result, Write};
+
+/// Prints the kinds of numbers that there are.
+pub(super) fn print(out: &mut impl Write, numbers: &Numbers) -> Result {
+    let Numbers { erspan, gre, rtp, ip_id, quic_packets } = numbers;
+    let on_the_way = ": lost before the capture, or by it";
+    for (name, kind, lost) in [("erspan", erspan, ""), ("gre", gre, on_the_way), ("rtp", rtp, on_the_way)] {
+        if kind.sources + kind.set_aside > 0 {
+            line(out, name, &number_words(kind, if kind.lost > 0 { lost } else { "" }))?;
+        }
+    }
+    if ip_id.sources > 0 {
+        line(out, "ip-id", &host_words(ip_id))?;
+    }
+    match quic_packets {
+        0 => Ok(()),
+        some => {
+            let some = show::count(*some);
+            line(
+                out,
+                "quic",
+                &format!("{some} datagrams of port 443: numbers of QUIC are encrypted, and prove nothing"),
+            )
+        }
+    }
+}
+
+pub(super) fn number_words(kind: &NumberReport, lost: &str) -> String {
+    let [missing, packets, sources] = [kind.lost, kind.packets, kind.sources].map(show::count);
+    let senders = if kind.sources == 1 { "sender" } else { "senders" };
+    let head = format!("{missing} missing beside {packets} packets of {sources} {senders}{lost}");
+    let parts = [
+        (kind.late, "late"),
+        (kind.copies, "twice"),
+        (kind.undecided, "missing before the end of a sender"),
+        (kind.restarts, "counters began anew"),
+        (kind.set_aside, "senders set aside, as their numbers do not run"),
+        (kind.evicted, "senders ended early because the table was full"),
+    ];
+    std::iter::once(head).chain(show::present(parts)).collect::<Vec<_>>().join(", ")
+}
+
+fn host_words(hosts: &NumberReport) -> String {
+    let [sources, packets, missing] = [hosts.sources, hosts.packets, hosts.lost].map(show::count);
+    let (pairs, count) = if hosts.sources == 1 { ("pair", "counts") } else { ("pairs", "count") };
+    format!(
+        "{sources} {pairs} of hosts whose sender {count} by one: {packets} packets, {missing} numbers missing (lost, or \
+         not sent here; no evidence alone)"
+    )
+}
+
+/// Prints packets that came twice.
+pub(super) fn print_copies(out: &mut impl Write, copies: &CopyReport, copied_bytes: u64) -> Result {
+    let all = copies.elsewhere + copies.same_place;
+    if all == 0 {
+        return Ok(());
+    }
+    let places = [
+        (copies.elsewhere, "by another interface, VLAN, MAC address or TTL"),
+        (copies.same_place, "at the same place"),
+    ];
+    let places = show::present(places).collect::<Vec<_>>().join(", ");
+    let unchecked = match copies.unchecked {
+        0 => String::new(),
+        some => format!("; {} packets were too many at once to be compared", show::count(some)),
+    };
+    let words = format!(
+        "{} packets came twice within 1 ms ({places}): {} of TCP data in them are no retransmissions{unchecked}",
+        show::count(all),
+        show::bytes(copied_bytes)
+    );
+    line(out, "copies", &words)
+}
