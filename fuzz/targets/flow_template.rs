@@ -22,6 +22,7 @@ fn record(is_ipv6: bool) -> FlowRecord {
             protocol: 17,
             icmp_type_code: 0,
             vlan: 3,
+            inner_vlan: 6,
             mpls_label: 4,
             interface: 0,
             tos: 0,
