@@ -132,7 +132,7 @@ mod tests {
         let before = Seen { packets: 1000, proven: 500, lost: 2, ..Seen::default() };
         let now = Seen { packets: 3000, proven: 1500, lost: 5, kernel_dropped: 7, nic_dropped: 0 };
         let words =
-            "3,000 packets, 1 kpps | 1,500 with evidence | 5 lost (+3) | 7 dropped in the kernel's ring";
+            "3,000 packets, 1.00 kpps | 1,500 with evidence | 5 lost (+3) | 7 dropped in the kernel's ring";
         assert_eq!(now.words(&before, 2.0), words);
         assert_eq!(now.words(&now, 1.0).split(" | ").nth(2), Some("5 lost"));
     }
