@@ -35,7 +35,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    Capture(cmd::capture::Args),
+    Capture(Box<cmd::capture::Args>),
     Generate(cmd::generate::Args),
     Replay(Box<cmd::replay::Args>),
     Tcpreplay(cmd::tcpreplay::Args),
@@ -156,7 +156,7 @@ fn command_of(words: impl Iterator<Item = OsString>) -> String {
 
 fn run(command: Command) -> anyhow::Result<Exit> {
     match command {
-        Command::Capture(args) => cmd::capture::run(args),
+        Command::Capture(args) => cmd::capture::run(*args),
         Command::Generate(args) => cmd::generate::run(args),
         Command::Replay(args) => cmd::replay::run(&args),
         Command::Tcpreplay(args) => cmd::tcpreplay::run(&args),

@@ -226,7 +226,7 @@ fn pages_have_the_fields_of_the_json() {
                 (false, "capture --read all.pcap -w packed.pcapng.zst"),
                 (false, "capture --read tunnels.pcap --decap auto -w inner.pcapng"),
                 (false, "capture --read all.pcap --tee . -w -"),
-                (true, "capture -i rx0 -d 1s -w live.pcapng"),
+                (true, "capture -i rx0 --lanes 2 -d 1s -w live.pcapng"),
                 (true, "capture -i rx0 -d 1s --dir one --dir two"),
             ],
         ),

@@ -3,7 +3,7 @@
 mod support;
 
 use quaff::LaneGauges;
-use quaff::source::{AfPacket, Links, Opening, Pull, Source};
+use quaff::source::{AfPacket, Group, Links, Opening, Pull, Source};
 use quaff_os::packet::{RingPlan, TimeSource, accept};
 use quaff_os::{Signal, Stop, Wakeup, process, rtnl};
 use quaff_wire::decode::Item;
@@ -155,6 +155,7 @@ fn a_late_block_is_waited_for_and_one_that_does_not_come_is_counted() {
                 link: rtnl::link("rx0").expect("a link"),
                 ring: &ring,
                 is_filtered: false,
+                group: Group::default(),
                 number: 0,
                 snaplen: u32::MAX,
                 stop: Stop::default(),

@@ -37,6 +37,8 @@ struct Described {
     /// The number in the output of each.
     declared: Vec<Option<u16>>,
     waits_for_packets: bool,
+    /// The interface of each lane that has one from the start; empty where each has one of its own.
+    of_lanes: Vec<u16>,
     /// The interfaces of spare lanes, by lane, and the first of those lanes.
     of_spares: BTreeMap<usize, u16>,
     first_spare: Option<usize>,
@@ -101,7 +103,13 @@ impl Interfaces {
         Self(Arc::new(Mutex::new(described)))
     }
 
-    /// Lanes from `first` on have no interface until [`assign`](Self::assign); that of a lane before has its number.
+    /// The interface of each lane, by number: several lanes may have the same.
+    pub fn with_lanes(self, of_lanes: Vec<u16>) -> Self {
+        self.all().of_lanes = of_lanes;
+        self
+    }
+
+    /// Lanes from `first` on have no interface until [`assign`](Self::assign).
     pub fn with_spare_lanes(self, first: usize) -> Self {
         self.all().first_spare = Some(first);
         self
@@ -124,7 +132,8 @@ impl Interfaces {
         let all = self.all();
         match all.first_spare.is_some_and(|first| lane >= first) {
             true => all.of_spares.get(&lane).copied(),
-            false => Some(lane as u16),
+            false if all.of_lanes.is_empty() => Some(lane as u16),
+            false => all.of_lanes.get(lane).copied(),
         }
     }
 
@@ -298,6 +307,15 @@ mod tests {
             (Some(3), Some(3), Some(2))
         );
         assert_eq!(Interfaces::new(vec![]).of_lane(7), Some(7));
+    }
+
+    #[test]
+    fn several_lanes_have_one_interface() {
+        let named = |name: &str| Interface { name: name.into(), ..Interface::default() };
+        let all = Interfaces::new(vec![named("eth0"), named("eth1")]).with_lanes(vec![0, 0, 1]);
+        let all = all.with_spare_lanes(3);
+        assert_eq!([0, 1, 2, 3].map(|lane| all.of_lane(lane)), [Some(0), Some(0), Some(1), None]);
+        assert_eq!((all.assign(3, named("veth0")), all.of_lane(3), all.of_lane(9)), (Some(2), Some(2), None));
     }
 
     #[test]

@@ -65,6 +65,29 @@ impl Counts {
         &mut self.sessions[at]
     }
 
+    /// Adds the counters of another lane of the same interface.
+    pub(crate) fn add_lane(&mut self, lane: &Self) {
+        self.time_ns = self.time_ns.max(lane.time_ns);
+        self.nic_received += lane.nic_received;
+        self.nic_dropped += lane.nic_dropped;
+        self.kernel_dropped += lane.kernel_dropped;
+        self.packed += lane.packed;
+        self.lost += lane.lost;
+        self.recorded += lane.recorded;
+        self.down_ns = self.down_ns.max(lane.down_ns);
+        self.removed_ns = self.removed_ns.max(lane.removed_ns);
+        self.names = self.names.max(lane.names);
+        self.proof = self.proof.take().or_else(|| lane.proof.clone());
+        for of in &lane.sessions {
+            let session = self.session(of.interface);
+            session.received += of.received;
+            session.packed += of.packed;
+            session.missing += of.missing;
+            session.dropped += of.dropped;
+            session.recorded += of.recorded;
+        }
+    }
+
     /// Returns the number of packed packets without a session.
     pub(crate) fn packed_plain(&self) -> u64 {
         let in_sessions: u64 = self.sessions.iter().map(|session| session.packed).sum();

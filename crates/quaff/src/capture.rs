@@ -33,7 +33,7 @@ const READER_TIMEOUT: Duration = Duration::from_secs(10);
 fn place(mut compress: CompressPlan, plan: &CapturePlan) -> CompressPlan {
     if compress.cores.is_empty() {
         let allowed = cpu::allowed().unwrap_or_default();
-        let lanes = plan.input.interfaces.iter().map(|interface| interface.cpu);
+        let lanes = plan.input.cpus();
         let of_read = plan.input.read.iter().map(|read| read.cpu);
         let taken: Vec<_> = lanes.chain(of_read).chain([plan.write.cpu]).flatten().collect();
         let spare: Vec<_> = allowed.iter().copied().filter(|core| !taken.contains(core)).collect();
@@ -62,7 +62,7 @@ pub struct Capture {
 /// The gauges and sizes of a running capture.
 #[derive(Clone)]
 pub struct Status {
-    /// One per interface.
+    /// One per lane.
     pub lanes: Vec<Arc<LaneGauges>>,
     pub writer: Arc<WriterGauges>,
     /// Blocks in each kernel ring; 0 for files.

@@ -1,8 +1,9 @@
 //! A dry run of a capture: all that can be checked and reported without receiving a packet or creating a file. It opens
 //! the files that are read, and a packet socket that receives nothing.
 
+use crate::cores::{Irq, Nic, Topology};
 use crate::filter::{FilterPlace, FrameFilter, explain};
-use crate::plan::{CapturePlan, ReadPlan, stall_seconds};
+use crate::plan::{CapturePlan, ReadPlan, Spread, stall_seconds};
 use crate::source::{Declaration, Sources};
 use crate::{Error, Result};
 use quaff_file::write::Output;
@@ -37,14 +38,28 @@ pub struct DryRun {
     pub notes: Vec<String>,
 }
 
-/// One interface, which gets a lane.
+/// One interface.
 #[derive(Debug, Clone, Serialize)]
 pub struct PlannedInterface {
     pub name: String,
+    /// The core of its first lane.
     pub cpu: Option<usize>,
+    /// The NUMA node of its card; `None` where the machine has one node.
+    pub node: Option<usize>,
+    pub lanes: Vec<PlannedLane>,
     /// The place of the filter on inner frames.
     #[serde(skip)]
     pub inner_place: Option<FilterPlace>,
+}
+
+/// One lane of an interface.
+#[derive(Debug, Clone, Serialize)]
+pub struct PlannedLane {
+    pub cpu: Option<usize>,
+    /// The NUMA node of its core, where the machine has several: its buffers are there.
+    pub node: Option<usize>,
+    /// The packets that it receives, and the interrupts that bring them, as far as that is known.
+    pub receives: String,
 }
 
 /// The longest stall of the output without loss.
@@ -78,10 +93,16 @@ pub fn dry_run(plan: &CapturePlan) -> Result<DryRun> {
     }
     outputs.iter().try_for_each(|output| check_output(output))?;
     let place = |name: &str| places.iter().find(|(of, _)| of == name).map(|(_, place)| place.clone());
-    let interfaces = plan.input.interfaces.iter().map(|interface| PlannedInterface {
-        name: interface.name.clone(),
-        cpu: interface.cpu,
-        inner_place: place(&interface.name),
+    let topology = Topology::here().ok();
+    let interfaces = plan.input.interfaces.iter().map(|interface| {
+        let nic = Nic::read(Path::new("/"), &interface.name);
+        PlannedInterface {
+            name: interface.name.clone(),
+            cpu: interface.cpus.first().copied().flatten(),
+            node: nic.node,
+            lanes: planned_lanes(&interface.cpus, plan.input.spread_rule(), &nic, topology.as_ref()),
+            inner_place: place(&interface.name),
+        }
     });
     let is_live = plan.input.read.is_none();
     let stall = |(bits_per_second, frame_bytes): (f64, u32)| {
@@ -108,6 +129,44 @@ pub fn dry_run(plan: &CapturePlan) -> Result<DryRun> {
         stalls: if is_live { STALLS.map(stall).into() } else { Vec::new() },
         notes,
     })
+}
+
+/// The lanes of an interface.
+fn planned_lanes(
+    cpus: &[Option<usize>],
+    spread: Spread,
+    nic: &Nic,
+    topology: Option<&Topology>,
+) -> Vec<PlannedLane> {
+    let lane = |(number, cpu): (usize, &Option<usize>)| PlannedLane {
+        cpu: *cpu,
+        node: cpu.and_then(|core| topology?.local_node(core)),
+        receives: receives(number, cpus.len(), spread, &nic.irqs),
+    };
+    cpus.iter().enumerate().map(lane).collect()
+}
+
+/// The packets of lane `number` of `lanes`, and their interrupts.
+fn receives(number: usize, lanes: usize, spread: Spread, irqs: &[Irq]) -> String {
+    let share = match spread {
+        _ if lanes == 1 => "all packets".to_owned(),
+        Spread::Hash => "its share of the flows".to_owned(),
+        Spread::Addresses => "its share of the pairs of addresses".to_owned(),
+        Spread::Cpu => format!("what cores n × {lanes} + {number} receive"),
+        Spread::Queue => format!("queues n × {lanes} + {number}, by the driver's numbers"),
+    };
+    let is_of_lane =
+        |irq: &&Irq| spread != Spread::Cpu || irq.cores.iter().any(|core| core % lanes == number);
+    let words = |irq: &Irq| {
+        let cores: Vec<_> = irq.cores.iter().map(ToString::to_string).collect();
+        format!("{} on core {}", irq.number, cores.join(", "))
+    };
+    let irqs: Vec<_> = irqs.iter().filter(is_of_lane).map(words).collect();
+    match irqs.len() {
+        0 => share,
+        1 => format!("{share}; interrupt {}", irqs[0]),
+        _ => format!("{share}; interrupts {}", irqs.join("; ")),
+    }
 }
 
 /// Returns whether stdin or a pipe is read.

@@ -131,7 +131,7 @@ fn compile(expression: &str, linktype: u16) -> Result<Program, FilterError> {
 }
 
 /// The kernel's filter of one interface.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct KernelFilter {
     pub insns: Vec<packet::Insn>,
     /// It can reject packets.
@@ -321,7 +321,8 @@ fn to_wire(insns: &[packet::Insn]) -> Vec<Insn> {
     insns.iter().map(|insn| Insn { code: insn.code, jt: insn.jt, jf: insn.jf, k: insn.k }).collect()
 }
 
-fn to_kernel(insn: &Insn) -> packet::Insn {
+/// An instruction as the kernel takes it.
+pub(crate) fn to_kernel(insn: &Insn) -> packet::Insn {
     packet::Insn { code: insn.code, jt: insn.jt, jf: insn.jf, k: insn.k }
 }
 

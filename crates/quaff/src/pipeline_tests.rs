@@ -155,7 +155,9 @@ impl Run {
         let pack = PackPlan {
             format: self.format,
             lane: 0,
+            own: Some(0),
             spares: None,
+            is_shared: false,
             align: self.heading().align,
             is_past_cache: self.heading().align > 1,
             flush_ns: 1_000_000,

@@ -1,5 +1,9 @@
 //! The plan of a run as plain data. Every size is a limit that is checked once.
 
+mod lanes;
+
+pub use lanes::{LANES_MAX, Spread, lanes_of};
+
 use crate::{Error, Result};
 use quaff_file::write::{CompressPlan, FileLimit, Format, Output, ROTATE_BYTES_MIN};
 use quaff_os::disk::FileAccess;
@@ -14,8 +18,8 @@ use std::time::Duration;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InterfacePlan {
     pub name: String,
-    /// The core of its lane.
-    pub cpu: Option<usize>,
+    /// The core of each of its lanes, of which it has at least one.
+    pub cpus: Vec<Option<usize>>,
 }
 
 /// Interfaces that come while the run lasts.
@@ -139,8 +143,11 @@ pub struct LoadPlan {
 /// The input of a run: sources, and the stages of their lanes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct InputPlan {
-    /// One lane each; empty where files are read.
+    /// Empty where files are read.
     pub interfaces: Vec<InterfacePlan>,
+    /// The rule by which packets are dealt to several lanes of an interface; `None`: that which the stages need, or
+    /// [`Spread::Hash`].
+    pub spread: Option<Spread>,
     pub hotplug: Option<HotplugPlan>,
     pub read: Option<ReadPlan>,
     /// tcpdump filter expression.
@@ -156,7 +163,7 @@ pub struct InputPlan {
     /// The run ends when any of the interfaces is removed, instead of the last one.
     pub require_all: bool,
     pub time_source: TimeSource,
-    /// Bytes of the kernel's ring, per interface.
+    /// Bytes of the kernel's ring of each lane.
     pub ring_bytes: usize,
     pub block_bytes: usize,
     /// Limit of packets.
@@ -268,6 +275,7 @@ impl Default for InputPlan {
     fn default() -> Self {
         Self {
             interfaces: Vec::new(),
+            spread: None,
             hotplug: None,
             read: None,
             filter: None,
@@ -291,7 +299,7 @@ impl Default for InputPlan {
 impl InputPlan {
     /// A plan for live interfaces, one lane each, with the default sizes.
     pub fn live(names: impl IntoIterator<Item = String>) -> Self {
-        let interfaces = names.into_iter().map(|name| InterfacePlan { name, cpu: None }).collect();
+        let interfaces = names.into_iter().map(|name| InterfacePlan::new(name, None)).collect();
         Self { interfaces, ..Self::default() }
     }
 
@@ -304,12 +312,6 @@ impl InputPlan {
     /// Snaplen for the kernel. Frames inside tunnels are truncated after decapsulation.
     pub(crate) fn kernel_snaplen(&self) -> u32 {
         if self.decap.is_some() { SNAPLEN_MAX } else { self.snaplen }
-    }
-
-    /// Number of lanes: one for each interface, and for those that may come, or one for all files.
-    pub fn lanes(&self) -> usize {
-        let spare = self.hotplug.as_ref().map_or(0, |hotplug| hotplug.lanes);
-        (self.interfaces.len() + spare).max(1)
     }
 
     /// Blocks of each ring.
@@ -349,6 +351,7 @@ impl InputPlan {
         {
             return Err(Error::Plan(format!("a window of `dedup` has 2 to {WINDOW_PACKETS_MAX} packets")));
         }
+        self.check_lanes()?;
         if self.snaplen == 0 || self.snaplen > SNAPLEN_MAX {
             self.snaplen = SNAPLEN_MAX;
         }
@@ -467,13 +470,13 @@ impl CapturePlan {
         (folders > self.input.lanes()).then(|| bytes.max(ROTATE_BYTES_MIN))
     }
 
-    /// A note on folders that are written in turns; `None` if each interface has its folder.
+    /// A note on folders that are written in turns; `None` if each lane has its folder.
     pub(crate) fn turn_note(&self) -> Option<String> {
         self.turn_bytes()?;
         let (lanes, folders) = (self.input.lanes(), self.output.folders().len());
         let bytes = crate::format::bytes(self.output.folders().first()?.rotate_bytes?);
         Some(format!(
-            "more folders ({folders}) than interfaces ({lanes}): each file goes to the next folder, and is {bytes} at \
+            "more folders ({folders}) than lanes ({lanes}): each file goes to the next folder, and is {bytes} at \
              most, so that `buffer` holds what waits for the others"
         ))
     }

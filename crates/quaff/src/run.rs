@@ -163,20 +163,23 @@ impl Run {
     }
 
     pub(crate) fn join(self) -> Ended {
-        let (mut lanes, mut input, mut failure) = (Vec::new(), None, None);
-        let mut places = BTreeMap::new();
+        let (mut tallies, mut input, mut failure) = (BTreeMap::<_, Vec<_>>::new(), None, None);
+        let (mut places, interfaces) = (BTreeMap::new(), self.plan.places());
         for (number, lane) in self.lanes.into_iter().enumerate() {
             match join(lane) {
                 // A spare lane that was never used.
                 Ok(of) if of.lane.interface.is_empty() && self.plan.hotplug.is_some() => {}
                 Ok(of) => {
                     places.insert(number, Place::of(&of));
-                    lanes.push(of.lane);
+                    // Spare lanes, and that of files, follow, and have an interface each.
+                    let interface = interfaces.get(number).map_or(number, |(interface, _)| *interface);
+                    tallies.entry((number >= interfaces.len(), interface)).or_default().push(of.lane);
                     input = input.or(of.input);
                 }
                 Err(error) => drop(failure.get_or_insert(error)),
             }
         }
+        let lanes: Vec<_> = tallies.into_values().map(LaneTally::of_interface).collect();
         let meaningless = self.filters.iter().find_map(FrameFilter::failure);
         let failure = failure.or(meaningless);
         let mut notes = self.notes;
@@ -386,7 +389,7 @@ pub(crate) fn start_pool(
         nodes,
         ready_buffers: 1,
         start_limit: PREFAULT,
-        busy_cores: input.interfaces.iter().filter_map(|interface| interface.cpu).collect(),
+        busy_cores: input.cpus().flatten().collect(),
     };
     Pool::start(&pool, stop)
 }
@@ -396,8 +399,7 @@ fn nodes(input: &InputPlan) -> Vec<Option<usize>> {
     let cores = match &input.read {
         Some(read) => vec![read.cpu],
         None => {
-            let cores = input.interfaces.iter().map(|interface| interface.cpu);
-            let last = input.interfaces.last().and_then(|interface| interface.cpu);
+            let (cores, last) = (input.cpus(), input.cpus().last().flatten());
             cores.chain(std::iter::repeat(last)).take(input.lanes()).collect()
         }
     };

@@ -82,9 +82,83 @@ pub struct LaneTally {
     pub link: LinkDrops,
     /// Frames of other protocols than IPv4, IPv6 and ARP. Those without a handler are in `rx_dropped` as well.
     pub other_protocols: u64,
+    /// The parts of its lanes, if the interface has several; they are in the sums.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub lanes: Vec<LaneShare>,
+}
+
+/// The part of one lane of an interface, in packets.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct LaneShare {
+    /// Received from the kernel and kept.
+    pub received: u64,
+    /// Dropped because the lane's ring was full.
+    pub kernel_dropped: u64,
+    /// Lost because no buffer was free.
+    pub lost_in_buffer: u64,
 }
 
 impl LaneTally {
+    /// The tally of an interface, of those of its lanes. The last lane has the counters of the interface.
+    pub(crate) fn of_interface(mut lanes: Vec<Self>) -> Self {
+        let share = |lane: &Self| {
+            let Self { received, kernel_dropped, lost_in_buffer, .. } = *lane;
+            LaneShare { received, kernel_dropped, lost_in_buffer }
+        };
+        let shares = lanes.iter().map(share).collect();
+        let Some(last) = lanes.pop() else { return Self::default() };
+        match lanes.is_empty() {
+            true => last,
+            false => lanes.into_iter().fold(Self { lanes: shares, ..last }, Self::add_lane),
+        }
+    }
+
+    /// Adds another lane of the same interface, without its link.
+    fn add_lane(mut self, lane: Self) -> Self {
+        let sums = [
+            (&mut self.offered, lane.offered),
+            (&mut self.nic_dropped, lane.nic_dropped),
+            (&mut self.kernel_dropped, lane.kernel_dropped),
+            (&mut self.filtered, lane.filtered),
+            (&mut self.received, lane.received),
+            (&mut self.after_count, lane.after_count),
+            (&mut self.not_tunnel, lane.not_tunnel),
+            (&mut self.merged, lane.merged),
+            (&mut self.unsuited, lane.unsuited),
+            (&mut self.out_of_time, lane.out_of_time),
+            (&mut self.out_of_range, lane.out_of_range),
+            (&mut self.duplicates, lane.duplicates),
+            (&mut self.packed, lane.packed),
+            (&mut self.lost_in_buffer, lane.lost_in_buffer),
+            (&mut self.untagged, lane.untagged),
+            (&mut self.ethernet_made, lane.ethernet_made),
+            (&mut self.truncated, lane.truncated),
+            (&mut self.without_adapter_time, lane.without_adapter_time),
+            (&mut self.oversize, lane.oversize),
+            (&mut self.ring_freezes, lane.ring_freezes),
+            (&mut self.ring_unread, lane.ring_unread),
+            (&mut self.ring_high_blocks, lane.ring_high_blocks),
+            (&mut self.ring_blocks, lane.ring_blocks),
+            (&mut self.pool_high_buffers, lane.pool_high_buffers),
+            (&mut self.other_protocols, lane.other_protocols),
+        ];
+        sums.into_iter().for_each(|(sum, of_lane)| *sum += of_lane);
+        // Each lane sees the same link, and may use the same common buffers.
+        let highest = [
+            (&mut self.pool_buffers, lane.pool_buffers),
+            (&mut self.downs, lane.downs),
+            (&mut self.down_ns, lane.down_ns),
+            (&mut self.removed_ns, lane.removed_ns),
+            (&mut self.came_ns, lane.came_ns),
+        ];
+        highest.into_iter().for_each(|(most, of_lane)| *most = of_lane.max(*most));
+        match (&mut self.decap, lane.decap) {
+            (Some(decap), Some(of_lane)) => decap.add(of_lane),
+            (decap, of_lane) => *decap = decap.take().or(of_lane),
+        }
+        self
+    }
+
     /// The lane's packet socket, for the comparison of its counters with those of the backlogs.
     pub fn tap(&self) -> Tap<'_> {
         Tap { link: &self.link, other_protocols: self.other_protocols, hidden: self.filtered }
@@ -147,6 +221,18 @@ pub struct DecapTally {
     pub incomplete: u64,
     /// The sessions, in the order of their first packets.
     pub sessions: Vec<SessionTally>,
+}
+
+impl DecapTally {
+    fn add(&mut self, lane: Self) {
+        self.stripped += lane.stripped;
+        self.control += lane.control;
+        self.incomplete += lane.incomplete;
+        for (reason, count) in lane.damaged {
+            *self.damaged.entry(reason).or_default() += count;
+        }
+        self.sessions.extend(lane.sessions);
+    }
 }
 
 /// The counters of one tunnel session on one lane.
@@ -466,6 +552,31 @@ pub(crate) fn check(identities: impl IntoIterator<Item = (&'static str, u64, u64
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lanes_of_an_interface_are_one_tally() {
+        let damaged = |count| BTreeMap::from([("short".to_owned(), count)]);
+        let decap =
+            |stripped, count| Some(DecapTally { stripped, damaged: damaged(count), ..DecapTally::default() });
+        let lane = |received, downs, decap| LaneTally {
+            interface: "eth0".into(),
+            offered: received + 1,
+            received,
+            kernel_dropped: 1,
+            downs,
+            decap,
+            ..LaneTally::default()
+        };
+        let link = LinkDrops { rx_dropped: 7, ..LinkDrops::default() };
+        let last = LaneTally { link: link.clone(), filtered: 3, ..lane(20, 1, decap(5, 2)) };
+        let one = LaneTally::of_interface(vec![last.clone()]);
+        assert_eq!(one, last, "a single lane is its interface");
+        let all = LaneTally::of_interface(vec![lane(10, 2, decap(4, 1)), lane(5, 0, None), last]);
+        let sums = (all.offered, all.received, all.kernel_dropped, all.filtered, all.downs);
+        assert_eq!((sums, &all.link), ((38, 35, 3, 3, 2), &link));
+        assert_eq!(all.decap, decap(9, 3));
+        assert_eq!(all.lanes.iter().map(|lane| lane.received).collect::<Vec<_>>(), [10, 5, 20]);
+    }
 
     #[test]
     fn the_identity_catches_a_packet_that_ended_nowhere() {

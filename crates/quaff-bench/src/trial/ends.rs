@@ -9,7 +9,7 @@ use super::arp_responder::{ArpResponder, Host};
 use super::filter;
 use super::plan::{Direction, PathEnd, PlanError, Route, StreamPlan, TrialPlan};
 use quaff::LaneGauges;
-use quaff::source::{AfPacket, Links, Opening};
+use quaff::source::{AfPacket, Group, Links, Opening};
 use quaff_os::ethtool::Card;
 use quaff_os::packet::{RingPlan, TimeSource};
 use quaff_os::rtnl::Link;
@@ -121,6 +121,7 @@ fn open_rx(plan: &TrialPlan, direction: &Direction) -> Result<(Link, AfPacket), 
         link: link.clone(),
         ring: &ring,
         is_filtered: false,
+        group: Group::default(),
         number: 0,
         snaplen: u32::MAX,
         stop: Stop::default(),

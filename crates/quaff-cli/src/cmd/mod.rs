@@ -13,6 +13,7 @@ pub(crate) mod gulp;
 pub(crate) mod info;
 pub(crate) mod interfaces;
 pub(crate) mod lab;
+mod lanes;
 pub(crate) mod man;
 mod native;
 pub(crate) mod nprobe;

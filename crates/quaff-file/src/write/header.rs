@@ -2,7 +2,7 @@
 //!
 //! Counters in Interface Statistics Blocks run from the start of the capture. Each pcapng file begins and
 //! ends with one per interface, so each file proves itself: the difference in `isb_usrdeliv` is the number
-//! of packets in it.
+//! of packets in it. Those of an interface with several lanes are the sums of its lanes.
 
 use crate::interfaces::Interfaces;
 use crate::read::Compression;
@@ -11,7 +11,8 @@ use crate::write::compress::stored;
 use crate::write::plan::Format;
 use quaff_wire::pcap::{Resolution, file_header, set_fcs_len};
 use quaff_wire::pcapng::{Section, idb, isb, padding, padding_bytes, shb};
-use std::collections::BTreeSet;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 /// The description of a capture that goes into each of its files.
@@ -59,7 +60,7 @@ impl Heading {
                 known.iter().for_each(|interface| idb(&mut out, interface));
                 out.extend(self.interfaces.names(0..names));
                 self.put_statistics(&mut out, counts, known.len());
-                self.put_new(&mut out, counts, self.known_lanes()..known.len());
+                self.put_new(&mut out, counts, self.known_interfaces()..known.len());
             }
             Format::Pcap => self.put_pcap(&mut out, Resolution::Nanoseconds),
             Format::PcapUs => self.put_pcap(&mut out, Resolution::Microseconds),
@@ -187,14 +188,27 @@ impl Heading {
         self.interfaces.first_spare().map_or(self.lanes, |first| first.min(self.lanes))
     }
 
+    /// The number of the interfaces of those lanes.
+    fn known_interfaces(&self) -> usize {
+        let numbers = (0..self.known_lanes()).filter_map(|lane| self.interfaces.of_lane(lane));
+        numbers.max().map_or(0, |last| usize::from(last) + 1)
+    }
+
     fn put_statistics(&self, out: &mut Vec<u8>, counts: &[Counts], described: usize) {
         let present = counts.iter().enumerate().filter(|(lane, _)| !self.absent.contains(lane));
+        let mut of_interfaces = BTreeMap::<u16, Counts>::new();
         for (lane, counts) in present {
             let is_described = |number: &u16| lane < self.known_lanes() || usize::from(*number) < described;
             let Some(interface) = self.number(lane, counts).filter(is_described) else { continue };
+            match of_interfaces.entry(interface) {
+                Entry::Vacant(first) => drop(first.insert(counts.clone())),
+                Entry::Occupied(mut lanes) => lanes.get_mut().add_lane(counts),
+            }
+        }
+        for (interface, counts) in of_interfaces {
             // Counters without a time are of the start of the capture.
             let time_ns = if counts.time_ns == 0 { self.start_ns } else { counts.time_ns };
-            let counts = Counts { time_ns, ..counts.clone() };
+            let counts = Counts { time_ns, ..counts };
             for statistics in statistics(interface.into(), self.start_ns, &counts) {
                 isb(out, &statistics);
             }
@@ -303,6 +317,32 @@ mod tests {
         let bytes = |interfaces| heading.counters(&lost, &[none(), none(), none()], interfaces).len();
         assert!(bytes(2) > bytes(1), "its drops are counted in a file that describes it, and in no other");
         assert_eq!(bytes(1), heading.counters(&[none()], &[none()], 1).len());
+    }
+
+    #[test]
+    fn lanes_of_one_interface_have_one_block_with_their_sums() {
+        let named = |name: &str| Interface { name: name.into(), ..Interface::default() };
+        let heading = |of_lanes: Vec<u16>, absent: &[usize]| Heading {
+            format: Format::Pcapng,
+            section: Section::default(),
+            interfaces: Interfaces::new(vec![named("eth0")]).with_lanes(of_lanes.clone()),
+            lanes: of_lanes.len(),
+            known: 1,
+            start_ns: 1,
+            align: 1,
+            compression: None,
+            absent: absent.iter().copied().collect(),
+        };
+        let lane =
+            |packed, time_ns, nic_dropped| Counts { packed, time_ns, nic_dropped, ..Counts::default() };
+        let lanes = [lane(10, 5, 0), lane(20, 7, 3)];
+        let sum = [lane(30, 7, 3)];
+        let shared = heading(vec![0, 0], &[]);
+        assert_eq!(shared.counters(&lanes, &lanes, 1), heading(vec![0], &[]).counters(&sum, &sum, 1));
+        assert_eq!(shared.first(&[Counts::default(), Counts::default()]).1.interfaces, 1);
+        // A folder has the counters of its own lanes.
+        let (second, alone) = (heading(vec![0, 0], &[0]), [lanes[1].clone()]);
+        assert_eq!(second.counters(&lanes, &lanes, 1), heading(vec![0], &[]).counters(&alone, &alone, 1));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! | type | purpose |
 //! |---|---|
 //! | [`RxRing`] | TPACKET_V3 receive ring; [`Cursor`] parses its blocks |
+//! | [`Fanout`] | several rings on one interface, among which the kernel spreads its packets |
 //! | [`Receiver`] | one recvfrom(2) for each packet |
 //! | [`CountingTap`] | counts packets without receiving them |
 //! | [`TxSocket`], [`TxRing`] | send by sendmmsg(2), or by a transmit ring |
@@ -11,6 +12,7 @@
 
 mod adapter_clock;
 mod block;
+mod fanout;
 mod receive;
 mod ring;
 pub(crate) mod socket;
@@ -22,6 +24,7 @@ mod tx_slots;
 
 pub(crate) use adapter_clock::AdapterClock;
 pub use block::{Cursor, Packet};
+pub use fanout::{FANOUT_MAX, Fan, Fanout};
 pub use receive::Receiver;
 pub use ring::{RingPlan, RxRing, WaitOutcome};
 pub use socket::{PacketStats, TimeSource, hold_promiscuous};

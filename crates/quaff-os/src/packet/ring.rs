@@ -91,6 +91,10 @@ impl RxRing {
         socket::bind(&self.fd, ifindex, name)
     }
 
+    pub(super) fn socket(&self) -> &OwnedFd {
+        &self.fd
+    }
+
     /// Forgets what the socket reports, such as that its interface is down; returns the errno, 0 without one.
     pub fn take_error(&self) -> Result<i32> {
         socket::take_error(&self.fd)

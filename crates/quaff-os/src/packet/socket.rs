@@ -94,10 +94,20 @@ pub(crate) fn make_slots(
 
 /// SO_ATTACH_FILTER: the kernel copies the program and replaces an earlier filter atomically.
 pub(crate) fn attach_filter(fd: &OwnedFd, program: &[Insn]) -> Result<()> {
+    let program = as_kernel_reads(program);
+    set_at(fd, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program, "attach a filter to a socket")
+}
+
+/// Sets an option of packet sockets that takes a program, which the kernel copies.
+pub(super) fn set_program(fd: &OwnedFd, option: i32, program: &[Insn], tried: &str) -> Result<()> {
+    set(fd, option, &as_kernel_reads(program), tried)
+}
+
+/// Points to the program, which must outlive the system call.
+fn as_kernel_reads(program: &[Insn]) -> libc::sock_fprog {
     // The kernel refuses more than BPF_MAXINSNS (4096) instructions, so saturating keeps the error.
     let len = u16::try_from(program.len()).unwrap_or(u16::MAX);
-    let program = libc::sock_fprog { len, filter: program.as_ptr().cast_mut() };
-    set_at(fd, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program, "attach a filter to a socket")
+    libc::sock_fprog { len, filter: program.as_ptr().cast_mut() }
 }
 
 pub(crate) fn set_promiscuous(fd: &OwnedFd, ifindex: u32) -> Result<()> {

@@ -7,6 +7,7 @@
 //! Nothing here compiles expressions: that is libpcap's work, in `quaff-os`.
 
 mod asm;
+mod by_addresses;
 mod insn;
 mod layout_match;
 mod program;
@@ -14,6 +15,7 @@ mod relocate;
 mod run;
 mod with_tag;
 
+pub use by_addresses::by_addresses;
 pub use insn::Insn;
 pub use layout_match::TunnelLayout;
 pub use program::{Program, ProgramError};

@@ -76,6 +76,7 @@ pub struct Flows {
 impl FlowsPlan {
     /// Checks the plan.
     pub fn validate(mut self) -> Result<Self> {
+        self.input.keep_together("flow metering")?;
         self.input = self.input.validate()?;
         let refuse = |words: &str| Err(Error::Plan(words.into()));
         let MeterPlan { active_ns, idle_ns, flows_max, bytes_max, .. } = self.meter;

@@ -38,8 +38,12 @@ pub(crate) struct PackPlan {
     pub format: Format,
     /// The lane.
     pub lane: usize,
-    /// Know its interface, by its position in the section; `None`: it is that of the lane's number.
+    /// The lane's interface; `None`: a spare lane has none yet.
+    pub own: Option<u16>,
+    /// Know the interface of a spare lane.
     pub spares: Option<Interfaces>,
+    /// Other lanes have the same interface, so that its counters are the writer's to add up.
+    pub is_shared: bool,
     /// Chunks are padded to a multiple of this; 1 is no padding.
     pub align: usize,
     /// The processor does not read the chunks again.
@@ -198,8 +202,8 @@ impl Packer {
             statistics_ns: plan.start_ns,
             last_ns: 0,
             counts: Counts::default(),
-            packed: if plan.spares.is_some() { Vec::new() } else { vec![0; plan.lane + 1] },
-            own: plan.spares.is_none().then_some(plan.lane as u16),
+            packed: plan.own.map_or_else(Vec::new, |own| vec![0; usize::from(own) + 1]),
+            own: plan.own,
             buffer_high: 0,
             backlog: Backlog::default(),
             has_waiting: false,
@@ -443,6 +447,9 @@ impl Packer {
 
     fn put_statistics(&mut self) {
         self.statistics_ns = self.last_ns;
+        if self.plan.is_shared {
+            return;
+        }
         let reserve = self.reserve();
         let (Format::Pcapng, Some(own), Some(open)) = (self.plan.format, self.own, &mut self.open) else {
             return;

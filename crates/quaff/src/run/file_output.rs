@@ -48,7 +48,9 @@ impl FileOutput {
         let pack = PackPlan {
             format: plan.format,
             lane: 0,
+            own: None,
             spares: None,
+            is_shared: false,
             align: target.align(),
             is_past_cache: target.is_read_by_disk(),
             flush_ns: plan.flush.as_nanos() as u64,
@@ -72,7 +74,11 @@ impl FileOutput {
         let (lane, interfaces) = (self.inlets.len(), &self.heading.interfaces);
         let is_spare = interfaces.first_spare().is_some_and(|first| lane >= first);
         let spares = is_spare.then(|| interfaces.clone());
-        let pack = PackPlan { lane, spares, ..self.pack.clone() };
+        let own = interfaces.of_lane(lane).filter(|_| !is_spare);
+        let known = interfaces.first_spare().unwrap_or(self.heading.lanes);
+        let mut others = (0..known).filter(|other| *other != lane).map(|other| interfaces.of_lane(other));
+        let is_shared = own.is_some() && others.any(|other| other == own);
+        let pack = PackPlan { lane, own, spares, is_shared, ..self.pack.clone() };
         let slot = pack.slots.slot_of(pack.start_ns);
         let packer = Packer::new(pack, pool.supply, outbound, self.wakeup.clone());
         self.inlets.push(Inlet::new(inbound, pool.free_buffers, slot, packer.backlog()));

@@ -3,8 +3,12 @@
 //! Loss in the kernel is read where it happened: a block with TP_STATUS_LOSING is the first one
 //! after a loss, so the drops counted until then belong just before its first packet.
 //!
+//! An interface may have several lanes ([`Group`]): each has a ring and a socket, and the last one that opens also
+//! reads the counters of the interface.
+//!
 //! A loopback interface offers each packet twice, sent and received. The sent one is excluded, as by libpcap.
 
+use super::group::Group;
 use super::{Pull, Source, SourceTally};
 use crate::batch::{BATCH_FRAMES, Frame};
 use crate::gauge::LaneGauges;
@@ -15,7 +19,7 @@ use nix::libc;
 use quaff_file::tally::Counts;
 use quaff_os::clock::{steady_ns, wall_ns};
 use quaff_os::link_counters::LinkCounters;
-use quaff_os::packet::{CountingTap, Cursor, Insn, Packet, RingPlan, RxRing, TimeSource, WaitOutcome};
+use quaff_os::packet::{Cursor, Packet, RingPlan, RxRing, TimeSource, WaitOutcome};
 use quaff_os::rtnl::{Link, Rtnl};
 use quaff_os::{Reason, Stop, Wakeup};
 use std::sync::Arc;
@@ -31,14 +35,14 @@ const PACKET_OUTGOING: u8 = 4;
 /// Ethernet header and two VLAN tags: what a frame may have beyond the MTU.
 const OVER_MTU_BYTES: u32 = 14 + 8;
 
-/// A live interface.
+/// A lane of a live interface.
 #[derive(Debug)]
 pub struct AfPacket {
     ring: RxRing,
     wakeup: Wakeup,
     link: Link,
     rtnl: Rtnl,
-    tap: Option<CountingTap>,
+    group: Group,
     stop: Stop,
     links: Links,
     gauges: Arc<LaneGauges>,
@@ -55,7 +59,8 @@ pub struct AfPacket {
     /// The time at which receiving was stopped or, if that was later, the last block was taken.
     closing_ns: Option<u64>,
     down_since_ns: Option<u64>,
-    counters: LinkCounters,
+    /// Those of the interface; `None` for the lanes before the last one.
+    counters: Option<LinkCounters>,
     packets: u64,
     walked: u64,
     tally: LaneTally,
@@ -64,13 +69,13 @@ pub struct AfPacket {
 /// The interfaces of a run, of which some may be removed before the run ends. Clones share the count.
 #[derive(Debug, Clone)]
 pub struct Links {
-    /// Interfaces that exist. Each lane subtracts its own, at most once; a number only: Relaxed.
+    /// Lanes whose interfaces exist. Each subtracts itself, at most once; a number only: Relaxed.
     left: Arc<AtomicUsize>,
     least: usize,
 }
 
 impl Links {
-    /// `count` interfaces, of which the run needs `least`.
+    /// `count` lanes, of which the run needs `least`.
     pub fn new(count: usize, least: usize) -> Self {
         Self { left: Arc::new(AtomicUsize::new(count)), least }
     }
@@ -97,6 +102,8 @@ pub struct Opening<'a> {
     pub ring: &'a RingPlan,
     /// True if the ring's filter drops packets, so that these have to be counted separately.
     pub is_filtered: bool,
+    /// The lanes of the interface.
+    pub group: Group,
     /// Its number among the interfaces of the run.
     pub number: u16,
     /// The snaplen asked for, to distinguish packets cut on request from those that the kernel had to cut;
@@ -110,31 +117,33 @@ pub struct Opening<'a> {
     pub came_ns: u64,
 }
 
-/// The sockets of an interface, which capture it, and its counters.
+/// The sockets of a lane, and the counters of its interface.
 #[derive(Debug)]
 pub(super) struct Bound {
     pub(super) ring: RxRing,
-    pub(super) tap: Option<CountingTap>,
     pub(super) rtnl: Rtnl,
-    pub(super) counters: LinkCounters,
+    /// `None` for the lanes before the last one.
+    pub(super) counters: Option<LinkCounters>,
 }
 
 impl AfPacket {
-    /// Opens the ring: from here on packets are captured. `wakeup` ends a wait.
+    /// Opens the ring: from here on packets are captured, or with the last lane of the interface. `wakeup` ends a wait.
     pub fn open(opening: Opening<'_>, wakeup: Wakeup) -> Result<Self> {
         let link = &opening.link;
         let mut rtnl = Rtnl::open()?;
         // Programs take a bound socket for a capture that has begun, so all memory is allocated before.
         let ring = RxRing::allocate(&link.name, opening.ring)?;
-        let mut counters = LinkCounters::open(link, &mut rtnl)?;
-        let filter = opening.is_filtered.then_some(&opening.ring.filter[..]);
-        let tap = bind(&ring, link, filter)?;
-        counters.restart_rx_dropped(&mut rtnl)?;
-        Ok(Self::with(opening, Bound { ring, tap, rtnl, counters }, wakeup))
+        let is_last = opening.group.is_last_next();
+        let mut counters = is_last.then(|| LinkCounters::open(link, &mut rtnl)).transpose()?;
+        opening.group.bind(&ring, link, &opening.ring.filter, opening.is_filtered)?;
+        if let Some(counters) = &mut counters {
+            counters.restart_rx_dropped(&mut rtnl)?;
+        }
+        Ok(Self::with(opening, Bound { ring, rtnl, counters }, wakeup))
     }
 
     pub(super) fn with(opening: Opening<'_>, bound: Bound, wakeup: Wakeup) -> Self {
-        let (link, Bound { ring, tap, rtnl, counters }) = (opening.link, bound);
+        let (link, Bound { ring, rtnl, counters }) = (opening.link, bound);
         let tally = LaneTally {
             interface: link.name.clone(),
             ring_blocks: opening.ring.block_count as u64,
@@ -146,7 +155,7 @@ impl AfPacket {
             wakeup,
             link,
             rtnl,
-            tap,
+            group: opening.group,
             tally,
             counters,
             stop: opening.stop,
@@ -168,10 +177,13 @@ impl AfPacket {
     /// PACKET_STATISTICS is 32 bits wide and clears on reading, so this runs at least each second.
     fn poll_counters(&mut self) -> Result<()> {
         self.poll_ring()?;
-        if let Some(tap) = &mut self.tap {
-            tap.read()?;
-        }
-        match self.counters.read(&mut self.rtnl) {
+        self.group.poll()?;
+        let read = match &mut self.counters {
+            Some(counters) => counters.read(&mut self.rtnl),
+            None if self.down_since_ns.is_some() => self.rtnl.stats(self.link.index).map(drop),
+            None => Ok(()),
+        };
+        match read {
             // When it was down before, the socket does not report its removal.
             Err(error) if error.raw() == libc::ENODEV => self.gone("it was removed"),
             Ok(()) | Err(_) => {}
@@ -179,7 +191,7 @@ impl AfPacket {
         if self.down_since_ns.is_some() && self.rtnl.link(&self.link.name).is_ok_and(|link| link.up) {
             self.note_up();
         }
-        self.gauges.nic_dropped.set(self.counters.nic_dropped());
+        self.gauges.nic_dropped.set(self.counters.as_ref().map_or(0, LinkCounters::nic_dropped));
         self.polled_ns = steady_ns();
         Ok(())
     }
@@ -348,7 +360,9 @@ impl Source for AfPacket {
                     continue;
                 }
                 self.abandon_unread();
-                self.counters.settle(&mut self.rtnl);
+                if let Some(counters) = &mut self.counters {
+                    counters.settle(&mut self.rtnl);
+                }
                 return Ok(Pull::End);
             }
             self.wait(Duration::from_millis(5))?;
@@ -372,10 +386,7 @@ impl Source for AfPacket {
 
     fn close(&mut self) -> Result<()> {
         if self.closing_ns.is_none() {
-            self.ring.stop_receiving()?;
-            if let Some(tap) = &self.tap {
-                tap.stop()?;
-            }
+            self.group.close(&self.ring)?;
             self.closing_ns = Some(steady_ns());
         }
         Ok(())
@@ -386,8 +397,10 @@ impl Source for AfPacket {
     }
 
     fn count(&self, counts: &mut Counts) {
-        counts.nic_received = self.counters.received();
-        counts.nic_dropped = self.counters.nic_dropped();
+        if let Some(counters) = &self.counters {
+            counts.nic_received = counters.received();
+            counts.nic_dropped = counters.nic_dropped();
+        }
         counts.down_ns = self.tally.down_ns;
         counts.removed_ns = self.tally.removed_ns;
     }
@@ -401,52 +414,12 @@ impl Source for AfPacket {
                 self.packets, self.link.name, self.walked, self.tally.kernel_dropped
             )));
         }
-        if let Some(tap) = &mut self.tap {
-            self.tally.filtered = filtered(tap.read()?, self.packets, self.tally.downs, &self.link.name)?;
-        }
-        self.tally.link = self.counters.drops();
+        self.tally.filtered = self.group.finish(self.packets, self.tally.downs, &self.link.name)?;
+        self.tally.link = self.counters.as_ref().map(LinkCounters::drops).unwrap_or_default();
         self.tally.nic_dropped = self.tally.link.nic_dropped;
         self.tally.offered = self.tally.nic_dropped + self.tally.filtered + accounted;
         self.note_up();
         Ok(SourceTally { lane: self.tally, input: None })
-    }
-}
-
-/// Binds the ring, and the tap that counts what the ring's `filter` drops, if it has one.
-///
-/// The kernel offers a packet first to the socket that was bound last (`dev_add_pack`, net/core/dev.c). So the tap has
-/// counted each packet before the ring sees it. The ring starts after the tap and stops before it, and can never count
-/// more.
-fn bind(ring: &RxRing, link: &Link, filter: Option<&[Insn]>) -> Result<Option<CountingTap>> {
-    let is_loopback = link.arphrd == libc::ARPHRD_LOOPBACK;
-    if is_loopback {
-        ring.ignore_outgoing()?;
-    }
-    let Some(filter) = filter else {
-        ring.bind(link.index, &link.name)?;
-        return Ok(None);
-    };
-    ring.stop_receiving()?;
-    ring.bind(link.index, &link.name)?;
-    let tap = match is_loopback {
-        true => CountingTap::open_incoming(link.index, &link.name)?,
-        false => CountingTap::open(link.index, &link.name, None)?,
-    };
-    ring.start_receiving(filter)?;
-    Ok(Some(tap))
-}
-
-/// The packets that the ring's filter dropped: those of the tap (`tapped`) that the ring's counter lacks.
-///
-/// # Errors
-/// The tap counted fewer. When an interface comes up again, the kernel binds one socket after the other, and packets
-/// between the two are not an error.
-fn filtered(tapped: u64, packets: u64, downs: u64, interface: &str) -> Result<u64> {
-    match tapped.checked_sub(packets) {
-        None if downs == 0 => Err(Error::Defect(format!(
-            "of {packets} packets that passed the filter on {interface}, the tap before it counted only {tapped}"
-        ))),
-        filtered => Ok(filtered.unwrap_or(0)),
     }
 }
 
@@ -503,18 +476,6 @@ fn describe(packet: &Packet, interface: u16) -> Frame {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_tap_that_counts_fewer_than_the_ring_is_a_defect() {
-        assert_eq!(filtered(10, 7, 0, "eth0").expect("more"), 3);
-        assert_eq!(filtered(7, 7, 0, "eth0").expect("all passed"), 0);
-        let defect = filtered(6, 7, 0, "eth0").expect_err("fewer").to_string();
-        assert!(
-            defect.contains("7 packets") && defect.contains("eth0") && defect.contains("only 6"),
-            "{defect}"
-        );
-        assert_eq!(filtered(6, 7, 1, "eth0").expect("it was down"), 0);
-    }
 
     #[test]
     fn a_run_ends_with_the_interface_that_it_needs() {

@@ -1,15 +1,18 @@
 //! Sources of batches.
 //!
-//! [`open`] turns a plan into sources; [`afpacket`] is a live interface, [`files`] are capture files.
+//! [`open`] turns a plan into sources; [`afpacket`] is a lane of a live interface, [`group`] what its lanes share,
+//! [`files`] are capture files.
 
 mod afpacket;
 mod files;
+mod group;
 mod names;
 mod open;
 mod spare;
 mod watch;
 
 pub use afpacket::{AfPacket, Links, Opening};
+pub use group::Group;
 pub use names::{interfaces_named, interfaces_now};
 pub(crate) use open::{Declaration, LaneSource, Sources, os_name};
 pub use watch::Missed;

@@ -7,20 +7,22 @@
 use super::Source;
 use super::afpacket::{AfPacket, Links, Opening};
 use super::files::Files;
+use super::group::Group;
 use super::spare::{KindFilters, Mailbox, Spare, SparePlan};
 use super::watch::Watch;
-use crate::filter::{FilterPlace, FrameFilter, KernelFilter, kernel_filter};
+use crate::filter::{FilterPlace, FrameFilter, KernelFilter, kernel_filter, to_kernel};
 use crate::format::quote;
 use crate::gauge::LaneGauges;
-use crate::plan::{HotplugPlan, InputPlan, InterfacePlan, RETIRE_MS, ReadPlan};
+use crate::plan::{HotplugPlan, InputPlan, InterfacePlan, RETIRE_MS, ReadPlan, Spread};
 use crate::{Error, Result};
 use quaff_file::Interfaces;
 use quaff_file::write::{Format, Output};
 use quaff_os::clock::wall_ns;
 use quaff_os::ethtool::Card;
-use quaff_os::packet::{Insn, RingPlan, accept};
+use quaff_os::packet::{Fan, Insn, RingPlan, accept};
 use quaff_os::rtnl::{self, Link};
 use quaff_os::{Stop, Try, Wakeup};
+use quaff_wire::filter::by_addresses;
 use quaff_wire::linktype;
 use quaff_wire::pcapng::{Interface, Section};
 use std::fs::File;
@@ -186,18 +188,23 @@ fn find_interfaces(
     let mut notes: Vec<_> = filters.iter().find_map(gap_note).into_iter().collect();
     notes.extend(links.iter().flat_map(offload_notes));
     let describe = |link| describe(plan, link);
-    let interfaces = declaration.list(links.iter().map(describe).collect());
+    let places = plan.places();
+    let of_lanes = places.iter().map(|(interface, _)| *interface as u16).collect();
+    let interfaces = declaration.list(links.iter().map(describe).collect()).with_lanes(of_lanes);
     let least = match &plan.hotplug {
         // It waits for the next one.
         Some(_) => 0,
-        None if plan.require_all => links.len(),
+        None if plan.require_all => places.len(),
         None => 1,
     };
     let known = links.clone();
-    let all = Links::new(links.len(), least);
-    let lanes = links.into_iter().zip(filters).zip(&plan.interfaces).enumerate();
-    let lanes =
-        lanes.map(|(number, ((link, filter), of))| live_lane(plan, of, link, filter, number, stop, &all));
+    let all = Links::new(places.len(), least);
+    let groups =
+        links.iter().enumerate().map(|(at, link)| group(plan, at, link)).collect::<Result<Vec<_>>>()?;
+    let lanes = places.into_iter().map(|(at, lane)| {
+        let found = Found { link: links[at].clone(), filter: filters[at].clone(), group: groups[at].clone() };
+        live_lane(plan, found, (at, lane), stop, &all)
+    });
     let (lanes, start_ns, is_at_once) = (lanes.collect(), wall_ns(), false);
     let (is_live, section) = (true, None);
     let watch = None;
@@ -260,7 +267,7 @@ fn add_spares(
             name: String::new(),
             thread: format!("quaff-spare-{}", lane - first),
             open: Box::new(move |wakeup| Ok(Box::new(Spare::open(spare, wakeup)?))),
-            core: plan.interfaces.last().and_then(|interface| interface.cpu),
+            core: plan.cpus().last().flatten(),
             real_time: plan.real_time,
             is_urgent: true,
             ends_run: false,
@@ -286,26 +293,55 @@ fn ring_plan(plan: &InputPlan, filter: Vec<Insn>) -> RingPlan {
     }
 }
 
-fn live_lane(
-    plan: &InputPlan,
-    interface: &InterfacePlan,
+/// An interface, with what its lanes need.
+struct Found {
     link: Link,
     filter: KernelFilter,
-    number: usize,
+    group: Group,
+}
+
+/// The group of the lanes of interface `at` of the plan.
+fn group(plan: &InputPlan, at: usize, link: &Link) -> Result<Group> {
+    let lanes = plan.interfaces[at].cpus.len();
+    let (kind, spread) = (kind_of(link), plan.spread_rule());
+    let has_ethernet = kind == linktype::ETHERNET;
+    if lanes > 1 && spread == Spread::Addresses && !has_ethernet && !linktype::is_bare_ip(kind.linktype) {
+        return Err(Error::Plan(format!(
+            "{}: addresses are found after Ethernet headers and in bare IP packets only: choose another `spread`, or              one lane",
+            link.name
+        )));
+    }
+    let fan = match spread {
+        Spread::Hash => Fan::Hash,
+        Spread::Queue => Fan::Queue,
+        Spread::Cpu => Fan::Core,
+        Spread::Addresses => Fan::Program(by_addresses(has_ethernet).iter().map(to_kernel).collect()),
+    };
+    Ok(Group::new(lanes, fan))
+}
+
+/// A lane, by its interface and its number among those of the interface.
+fn live_lane(
+    plan: &InputPlan,
+    found: Found,
+    (interface, lane): (usize, usize),
     stop: &Stop,
     links: &Links,
 ) -> LaneSource {
+    let Found { link, filter, group } = found;
+    let cpus = &plan.interfaces[interface].cpus;
     let gauges = Arc::<LaneGauges>::default();
     let hides_gaps = hides_gaps(&filter);
     let (is_filtered, ring) = (filter.is_filtering, ring_plan(plan, filter.insns));
     let (snaplen, stop, links, shown) = (plan.snaplen, stop.clone(), links.clone(), gauges.clone());
     let name = link.name.clone();
     let open = move |wakeup: Wakeup| -> Result<Box<dyn Source>> {
-        let number = number as u16;
+        let number = interface as u16;
         let opening = Opening {
             link,
             ring: &ring,
             is_filtered,
+            group,
             number,
             snaplen,
             stop,
@@ -316,10 +352,10 @@ fn live_lane(
         Ok(Box::new(AfPacket::open(opening, wakeup)?))
     };
     LaneSource {
-        thread: format!("quaff-{name}"),
+        thread: if cpus.len() > 1 { format!("quaff-{lane}-{name}") } else { format!("quaff-{name}") },
         name,
         open: Box::new(open),
-        core: interface.cpu,
+        core: cpus[lane],
         real_time: plan.real_time,
         is_urgent: true,
         ends_run: false,

@@ -4,6 +4,7 @@
 //! Packets between the appearance of the interface and the bind are not seen, and not counted.
 
 use super::afpacket::{AfPacket, Bound, Links, Opening};
+use super::group::Group;
 use super::open::{describe, kind_of};
 use super::{Pull, Source, SourceTally};
 use crate::batch::Frame;
@@ -187,6 +188,7 @@ impl Spare {
             link,
             ring: &self.plan.ring,
             is_filtered: filter.is_filtering,
+            group: Group::of_one(tap),
             number,
             snaplen: self.plan.input.snaplen,
             stop: self.plan.stop.clone(),
@@ -194,7 +196,7 @@ impl Spare {
             gauges: self.plan.gauges.clone(),
             came_ns: wall_ns(),
         };
-        let bound = Bound { ring, tap, rtnl, counters };
+        let bound = Bound { ring, rtnl, counters: Some(counters) };
         self.bound = Some(Box::new(AfPacket::with(opening, bound, self.wakeup.clone())));
         Ok(())
     }

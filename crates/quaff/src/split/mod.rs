@@ -134,7 +134,7 @@ impl Split {
 /// Refuses to send frames without an Ethernet header.
 fn refuse_headless(plan: &SplitPlan, sources: &Sources) -> Result<()> {
     let is_headless = |of: &(usize, String)| {
-        let interface = sources.interfaces.get(of.0 as u16);
+        let interface = sources.interfaces.of_lane(of.0).and_then(|number| sources.interfaces.get(number));
         interface.is_some_and(|interface| interface.linktype != ETHERNET.linktype)
     };
     let mut names = sources.lanes.iter().map(|lane| lane.name.clone()).enumerate();

@@ -99,6 +99,7 @@ impl SplitPlan {
             }
         }
         self.bundle()?;
+        self.input.keep_together("a split")?;
         self.input = self.input.validate()?;
         self.write.check(&self.input)?;
         Ok(self)

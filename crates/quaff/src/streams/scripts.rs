@@ -60,6 +60,9 @@ impl ScriptsPlan {
             () if self.input.interfaces.len() > 1 || self.input.hotplug.is_some() => {
                 Err(Error::Plan("scripts run on one interface: name one".into()))
             }
+            () if self.input.has_shared() => {
+                Err(Error::Plan("scripts run in one lane: leave `lanes` out".into()))
+            }
             () if self.scripts.is_empty() => Err(Error::Plan("no script is named".into())),
             () => Ok(()),
         }

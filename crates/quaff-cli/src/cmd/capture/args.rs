@@ -3,14 +3,15 @@
 use super::edit::EditArgs;
 use super::printer::PROGRAM;
 use super::stop::AutoStop;
+use crate::cmd::lanes::{self, SpreadArgs};
 use crate::owner::OwnerArgs;
 use crate::units::{self, CLOCKS, FORMATS, choice};
 use anyhow::bail;
 use quaff::cores::{Nic, Topology, advise};
 use quaff::memory;
 use quaff::plan::{
-    CapturePlan, DecapPlan, HotplugPlan, InnerPlan, InputPlan, InterfacePlan, LoadPlan, ReadPlan,
-    SNAPLEN_MAX, WritePlan, default_rings_bytes,
+    CapturePlan, DecapPlan, HotplugPlan, InnerPlan, InputPlan, LoadPlan, ReadPlan, SNAPLEN_MAX, WritePlan,
+    default_rings_bytes,
 };
 use quaff::source::{interfaces_named, interfaces_now};
 use quaff_file::write::{Codec, CompressPlan, DirPlan, Format, Output, Pipe, Retention, Suffix};
@@ -40,7 +41,7 @@ use std::time::Duration;
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Interface to capture from; repeat it for more, each gets its own lane (ring and thread)
+    /// Interface to capture from; repeat it for more, each gets its own lane (ring and thread), or several with --lanes
     ///
     /// A pattern such as 'eth*' stands for all interfaces with such names, and 'any' for all that are up.
     #[arg(
@@ -183,8 +184,8 @@ pub(crate) struct Args {
     /// Write a series of files into DIR, created if needed; a file ends in .part until it is complete; repeat it for a
     /// folder on another disk
     ///
-    /// Each folder has its own writer thread. Interfaces are distributed over the folders in order; with more
-    /// folders than interfaces, each file goes to the next folder. When a folder fails, another one takes over.
+    /// Each folder has its own writer thread. Lanes are distributed over the folders in order; with more
+    /// folders than lanes, each file goes to the next folder. When a folder fails, another one takes over.
     #[arg(long, value_name = "DIR", group = "folder", help_heading = "Rotation")]
     dir: Vec<PathBuf>,
     /// As --dir, with a live copy to -w (stdout or a pipe)
@@ -233,7 +234,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "CMD", requires = "folder", help_heading = "Rotation")]
     exec: Option<String>,
 
-    /// Size of the kernel's receive ring, per interface [default: 1/64 of free memory, 16M to 128M]
+    #[command(flatten)]
+    lanes: SpreadArgs,
+    /// Size of the kernel's receive ring, per lane [default: 1/64 of free memory, 16M to 128M]
     #[arg(long, value_name = "SIZE", value_parser = units::bytes, help_heading = "Performance")]
     ring: Option<u64>,
     /// Size of the buffer between kernel and output; pre-faulted for 0.5 s before capturing, then in the
@@ -298,6 +301,7 @@ Examples:
   quaff capture -i eth0 -w all.pcapng
   quaff capture -i eth0 -i eth1 -f 'tcp port 443' -s 128 -d 5m -w tls.pcapng
   quaff capture -i any -w all.pcapng
+  quaff capture -i eth0 --lanes 4 --spread addresses --dir /disk0 --dir /disk1
   quaff capture -i 'veth*' --hotplug -w containers.pcapng
   quaff capture -i eth0 --dir /data --rotate-time 1h --keep-free 10
   quaff capture -i eth0 -i eth1 --dir /disk0 --dir /disk1 --keep-free 10
@@ -348,23 +352,23 @@ impl Args {
             Some(_) => interfaces_now(&self.interface)?,
             None => interfaces_named(&self.interface)?,
         };
-        let rings = names.len() + hotplug.as_ref().map_or(0, |hotplug| hotplug.lanes);
+        let counts = self.lanes.counts(&names);
+        let rings = counts.iter().sum::<usize>() + hotplug.as_ref().map_or(0, |hotplug| hotplug.lanes);
         self.check_memory(free_bytes, rings)?;
         let has_reader =
             self.tee.is_some() || self.print || self.write.is_some() && self.written() == Output::Stdout;
         let flush_default = Duration::from_millis(if has_reader { 200 } else { 1000 });
-        let (lanes, writer_cpu) = self.place(&names)?;
-        let cpu = |lane: usize| lanes.get(lane).or(lanes.last()).copied();
+        let (cores, writer_cpu) = self.place(&names, counts.iter().sum())?;
         let ring_bytes = default_rings_bytes(free_bytes, rings);
-        let interfaces = names.into_iter().enumerate();
         let input = InputPlan {
-            interfaces: interfaces.map(|(i, name)| InterfacePlan { name, cpu: cpu(i) }).collect(),
+            interfaces: lanes::interfaces(names, &counts, &cores),
+            spread: self.lanes.spread(),
             hotplug,
             read: (!self.read.is_empty()).then(|| ReadPlan {
                 files: self.read.clone(),
                 salvage: self.salvage,
                 follow: self.follow,
-                cpu: cpu(0),
+                cpu: cores.first().copied(),
                 ..ReadPlan::default()
             }),
             filter: self.filter.clone().filter(|filter| !filter.trim().is_empty()),
@@ -428,7 +432,7 @@ impl Args {
     }
 
     /// The cores of the lanes and of the writer.
-    fn place(&self, names: &[String]) -> anyhow::Result<(Vec<usize>, Option<usize>)> {
+    fn place(&self, names: &[String], lanes: usize) -> anyhow::Result<(Vec<usize>, Option<usize>)> {
         let number = |core: &Core| match core {
             Core::Number(number) => Some(*number),
             Core::Auto => None,
@@ -442,7 +446,7 @@ impl Args {
             bail!("--cpu takes core numbers or 'auto', not both");
         }
         let nic = names.first().map(|name| Nic::read(Path::new("/"), name));
-        let advice = advise(&Topology::here()?, nic.as_ref(), names.len());
+        let advice = advise(&Topology::here()?, nic.as_ref(), lanes);
         Ok(advice.map_or((Vec::new(), self.writer_cpu), |advice| {
             (advice.readers, self.writer_cpu.or(Some(advice.writer)))
         }))

@@ -12,7 +12,8 @@ const QUIET: Duration = Duration::from_secs(5);
 
 /// The incidents of a capture, as far as they were reported.
 pub(super) struct Incidents {
-    links: Vec<Link>,
+    /// Of each lane; `None` if another lane of the interface reports it.
+    links: Vec<Option<Link>>,
     /// Of each lane: the first three of [`PLACES`].
     losses: Vec<[Loss; 3]>,
     on_disk: Loss,
@@ -43,8 +44,11 @@ impl Incident {
 
 impl Incidents {
     pub(super) fn new(plan: &CapturePlan) -> Self {
-        let names: Vec<_> = plan.input.interfaces.iter().map(|interface| interface.name.clone()).collect();
-        let lanes = plan.input.lanes();
+        let (names, lanes) = (plan.input.lane_names(), plan.input.lanes());
+        // The first lane of an interface reports its link.
+        let interface =
+            |(at, lane): (usize, usize)| (lane == 0).then(|| plan.input.interfaces[at].name.clone());
+        let links = plan.input.places().into_iter().map(interface);
         let place = |lane: usize, place: usize| {
             let of = names.get(lane).map(|name| format!("{name}: ")).unwrap_or_default();
             Loss::new(of, PLACES[place])
@@ -52,11 +56,10 @@ impl Incidents {
         Self {
             losses: (0..lanes).map(|lane| [0, 1, 2].map(|of| place(lane, of))).collect(),
             // Spare lanes have no names yet.
-            links: names
-                .into_iter()
-                .chain(std::iter::repeat(String::new()))
+            links: links
+                .chain(std::iter::repeat(Some(String::new())))
                 .take(lanes)
-                .map(Link::new)
+                .map(|name| name.map(Link::new))
                 .collect(),
             on_disk: Loss::new(String::new(), PLACES[3]),
             output: target(plan),
@@ -68,9 +71,11 @@ impl Incidents {
     /// Returns what has happened since the last call.
     pub(super) fn look(&mut self, status: &Status, now: Instant) -> Vec<Incident> {
         let mut found = Vec::new();
-        let left = status.lanes.iter().filter(|lane| lane.removed_ns.get() == 0).count();
-        let spares = self.links.iter_mut().zip(&mut self.losses).zip(&status.lanes);
-        for ((link, losses), lane) in spares.filter(|((link, _), _)| link.name.is_empty()) {
+        let links = self.links.iter_mut().zip(&mut self.losses).zip(&status.lanes);
+        let mut links: Vec<_> =
+            links.filter_map(|((link, losses), lane)| Some((link.as_mut()?, losses, lane))).collect();
+        let left = links.iter().filter(|(_, _, lane)| lane.removed_ns.get() == 0).count();
+        for (link, losses, lane) in links.iter_mut().filter(|(link, ..)| link.name.is_empty()) {
             let Some(name) = lane.came.get() else { continue };
             link.name.clone_from(name);
             losses.iter_mut().for_each(|loss| loss.of = format!("{name}: "));
@@ -79,7 +84,7 @@ impl Incidents {
         let missed = status.missed.since(self.missed);
         self.missed += missed.len();
         found.extend(missed.into_iter().map(Incident::severe));
-        for (link, lane) in self.links.iter_mut().zip(&status.lanes) {
+        for (link, _, lane) in links {
             found.extend(link.look(lane, left, wall_ns()));
         }
         for (losses, lane) in self.losses.iter_mut().zip(&status.lanes) {

@@ -90,7 +90,8 @@ fn worst_finding(plan: &CapturePlan) -> Receiver<Finding> {
     let (sender, finding) = channel();
     let interfaces = plan.input.interfaces.clone();
     std::thread::spawn(move || {
-        let found = interfaces.iter().filter_map(|it| doctor::glance(&it.name, it.cpu));
+        let found =
+            interfaces.iter().filter_map(|it| doctor::glance(&it.name, it.cpus.first().copied().flatten()));
         if let Some(worst) = found.max_by_key(|finding| finding.severity) {
             // Fails if the capture did not wait for it.
             let _ = sender.send(worst);

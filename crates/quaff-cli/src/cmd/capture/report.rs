@@ -1,5 +1,6 @@
 //! The output of `quaff capture`: the progress line, the ledger, the plan.
 
+use crate::cmd::lanes;
 use crate::cmd::receiving::{self, ReadProgress};
 use crate::exit::Exit;
 use crate::flags;
@@ -7,7 +8,7 @@ use crate::show::{self, LiveLine, Part, Stream, name};
 use quaff::LaneGauges;
 use quaff::Status;
 use quaff::plan::{CapturePlan, PREFAULT, RETIRE_MS, SNAPLEN_MAX};
-use quaff::tally::{DecapTally, InputTally, LaneTally, Ledger, Verdict};
+use quaff::tally::{DecapTally, InputTally, LaneShare, LaneTally, Ledger, Verdict};
 use quaff::{CompiledFilter, DryRun};
 use quaff_file::tally::CompressionTally;
 use quaff_file::write::{DirPlan, Output};
@@ -182,6 +183,7 @@ fn words(ledger: &Ledger) -> String {
     for decap in ledger.interfaces.iter().filter_map(|lane| lane.decap.as_ref()) {
         text += &decap_words(decap, ledger.nic_dropped + ledger.kernel_dropped + ledger.filtered > 0);
     }
+    text += &lane_words(ledger);
     for lane in ledger.interfaces.iter().filter(|lane| lane.downs > 0) {
         text += &format!(
             "  {} was down {} times, {:.1} s in total\n",
@@ -218,6 +220,16 @@ fn words(ledger: &Ledger) -> String {
         ledger.write_high_seconds * 1e3
     );
     text
+}
+
+/// The shares of the lanes of interfaces that have several.
+fn lane_words(ledger: &Ledger) -> String {
+    let words = |of: &LaneTally| {
+        let share = |lane: &LaneShare| 100.0 * lane.received as f64 / of.received.max(1) as f64;
+        let shares: Vec<_> = of.lanes.iter().map(|lane| format!("{:.1} %", share(lane))).collect();
+        format!("  {}: lanes received {}\n", name(&of.interface), shares.join(", "))
+    };
+    ledger.interfaces.iter().filter(|of| !of.lanes.is_empty()).map(words).collect()
 }
 
 /// The files that retention has removed.
@@ -425,17 +437,8 @@ fn has_taken_nothing(ledger: &Ledger) -> bool {
 
 /// Prints the plan, the place of the inner filter, and the longest stall of the disk without loss.
 pub(super) fn explain(plan: &CapturePlan, found: &DryRun) {
-    let lanes: Vec<_> = plan
-        .input
-        .interfaces
-        .iter()
-        .map(|interface| match interface.cpu {
-            Some(core) => format!("{} on core {core}", interface.name),
-            None => interface.name.clone(),
-        })
-        .collect();
     match &plan.input.read {
-        None => print(&format!("lanes      {}", name(&lanes.join(", ")))),
+        None => lanes::explain(&plan.input, found).iter().for_each(|line| print(line)),
         Some(_) => print(&format!("files      {}, in order", name(&sources(plan)))),
     }
     print(&format!("output     {} as {}", name(&target(plan)), plan.write.format.extension()));
@@ -473,7 +476,7 @@ pub(super) fn explain(plan: &CapturePlan, found: &DryRun) {
 
 fn explain_live(plan: &CapturePlan, found: &DryRun) {
     print(&format!(
-        "ring       {} per interface, {} blocks of {}, retired after {RETIRE_MS} ms at the latest",
+        "ring       {} per lane, {} blocks of {}, retired after {RETIRE_MS} ms at the latest",
         show::bytes((plan.input.blocks_per_ring() * plan.input.block_bytes) as u64),
         plan.input.blocks_per_ring(),
         show::bytes(plan.input.block_bytes as u64)
@@ -526,25 +529,25 @@ pub(super) fn dump(filters: &[CompiledFilter]) {
 
 /// Prints which interface is written to which folder, if there are several.
 fn explain_folders(plan: &CapturePlan) {
-    let (folders, interfaces) = (plan.output.folders(), &plan.input.interfaces);
+    let (folders, lanes) = (plan.output.folders(), plan.input.lane_names());
     if folders.len() < 2 {
         return;
     }
     print("folders    one writer each; retention and numbers are of each folder");
-    let shared = folders.len().min(interfaces.len()).max(1);
+    let shared = folders.len().min(lanes.len()).max(1);
     for (number, folder) in folders.iter().enumerate() {
-        let names = interfaces.iter().enumerate().filter(|(lane, _)| match folders.len() > shared {
+        let names = lanes.iter().enumerate().filter(|(lane, _)| match folders.len() > shared {
             true => number % shared == *lane,
             false => lane % folders.len() == number,
         });
-        let names: Vec<_> = names.map(|(_, interface)| interface.name.as_str()).collect();
+        let names: Vec<_> = names.map(|(_, name)| name.as_str()).collect();
         let dir = folder.dir.display().to_string();
         print(&format!("  {} has {}", name(&dir), name(&names.join(", "))));
     }
     if folders.len() > shared {
         let bytes = folders[0].rotate_bytes.unwrap_or(u64::MAX);
         let bytes = show::bytes(bytes);
-        print(&format!("  files go to the folders of an interface in turns, at most {bytes} each"));
+        print(&format!("  files go to the folders of a lane in turns, at most {bytes} each"));
     }
 }
 

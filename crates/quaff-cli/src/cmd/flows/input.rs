@@ -1,10 +1,9 @@
 //! The input of flow metering and of scripts as arguments: interfaces or files, filters, tunnels, lanes.
 
+use crate::cmd::lanes::{self, SpreadArgs};
 use crate::units;
 use quaff::memory;
-use quaff::plan::{
-    DecapPlan, InnerPlan, InputPlan, InterfacePlan, ReadPlan, SNAPLEN_MAX, default_rings_bytes,
-};
+use quaff::plan::{DecapPlan, InnerPlan, InputPlan, ReadPlan, SNAPLEN_MAX, default_rings_bytes};
 use quaff::source::interfaces_named;
 use quaff_wire::tunnel::TunnelKinds;
 use std::path::PathBuf;
@@ -72,7 +71,9 @@ pub(in crate::cmd) struct InputArgs {
 /// Settings of the lanes.
 #[derive(Debug, Default, clap::Args)]
 pub(in crate::cmd) struct LaneArgs {
-    /// Size of the kernel's receive ring, per interface [default: 1/64 of free memory, 16M to 128M]
+    #[command(flatten)]
+    spread: SpreadArgs,
+    /// Size of the kernel's receive ring, per lane [default: 1/64 of free memory, 16M to 128M]
     #[arg(long, value_name = "SIZE", value_parser = units::bytes, help_heading = "Performance")]
     ring: Option<u64>,
     /// Cores for the lanes, in the order of -i; the last one also serves further lanes
@@ -95,19 +96,19 @@ impl InputArgs {
     /// The plan. `snaplen_live` is the default of live packets, bytes.
     pub(in crate::cmd) fn plan(&self, lanes: &LaneArgs, snaplen_live: u32) -> anyhow::Result<InputPlan> {
         let names = interfaces_named(&self.interface)?;
-        let ring_bytes = default_rings_bytes(memory::free_bytes(), names.len());
-        let cpu = |lane: usize| lanes.cpu.get(lane).or(lanes.cpu.last()).copied();
-        let interface = |(lane, name)| InterfacePlan { name, cpu: cpu(lane) };
+        let counts = lanes.spread.counts(&names);
+        let ring_bytes = default_rings_bytes(memory::free_bytes(), counts.iter().sum());
         let has_text = |text: &String| !text.trim().is_empty();
         let is_part = self.decap.is_none() && self.is_live();
         let snaplen = self.snaplen.unwrap_or(if is_part { snaplen_live } else { 0 });
         Ok(InputPlan {
-            interfaces: names.into_iter().enumerate().map(interface).collect(),
+            interfaces: lanes::interfaces(names, &counts, &lanes.cpu),
+            spread: lanes.spread.spread(),
             read: (!self.read.is_empty()).then(|| ReadPlan {
                 files: self.read.clone(),
                 salvage: self.salvage,
                 follow: self.follow,
-                cpu: cpu(0),
+                cpu: lanes.cpu.first().copied(),
                 ..ReadPlan::default()
             }),
             filter: self.filter.clone().filter(has_text),

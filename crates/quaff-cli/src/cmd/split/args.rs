@@ -1,11 +1,12 @@
 //! The arguments of `quaff split`, and the plan they make.
 
+use crate::cmd::lanes::{self, SpreadArgs};
 use crate::owner::OwnerArgs;
 use crate::units::{self, FORMATS, choice};
 use anyhow::{Context, bail};
 use quaff::Sorting;
 use quaff::memory;
-use quaff::plan::{InputPlan, InterfacePlan, ReadPlan, WritePlan, default_rings_bytes};
+use quaff::plan::{InputPlan, ReadPlan, WritePlan, default_rings_bytes};
 use quaff::source::interfaces_named;
 use quaff::split::{Goal, MemberPlan, SplitPlan};
 use quaff_file::write::{Format, Suffix};
@@ -122,6 +123,8 @@ pub(crate) struct Args {
     /// Core for the lane that assigns the frames
     #[arg(long, value_name = "N", help_heading = "Performance")]
     cpu: Option<usize>,
+    #[command(flatten)]
+    lanes: SpreadArgs,
 
     #[command(flatten)]
     owner: OwnerArgs,
@@ -243,10 +246,11 @@ impl Args {
     fn input_plan(&self) -> anyhow::Result<InputPlan> {
         let (free_bytes, files) = (memory::free_bytes(), self.input_files());
         let names = interfaces_named(&self.interface)?;
-        let ring_bytes = default_rings_bytes(free_bytes, names.len());
-        let interface = |name| InterfacePlan { name, cpu: self.cpu };
+        let counts = self.lanes.counts(&names);
+        let ring_bytes = default_rings_bytes(free_bytes, counts.iter().sum());
         Ok(InputPlan {
-            interfaces: names.into_iter().map(interface).collect(),
+            interfaces: lanes::interfaces(names, &counts, self.cpu.as_slice()),
+            spread: self.lanes.spread(),
             read: (!files.is_empty()).then(|| ReadPlan {
                 files: files.to_vec(),
                 salvage: self.salvage,

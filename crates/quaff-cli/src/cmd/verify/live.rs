@@ -5,7 +5,7 @@ use crate::cmd::receiving::{self, Asked, LOOK_END};
 use crate::exit::Exit;
 use crate::show::{self, message, say};
 use anyhow::Context;
-use quaff::plan::{InputPlan, InterfacePlan, SandboxPlan, default_rings_bytes};
+use quaff::plan::{InputPlan, SandboxPlan, default_rings_bytes};
 use quaff::proof::{Proof, ProofPlan};
 use quaff::{LaneGauges, memory};
 use quaff_file::write::Output;
@@ -83,10 +83,9 @@ fn plan(args: &Args, interface: &str) -> ProofPlan {
     let filter = args.filter.clone().filter(|text| !text.trim().is_empty());
     ProofPlan {
         input: InputPlan {
-            interfaces: vec![InterfacePlan { name: interface.to_owned(), cpu: None }],
             filter,
             ring_bytes: default_rings_bytes(memory::free_bytes(), 1),
-            ..InputPlan::default()
+            ..InputPlan::live([interface.to_owned()])
         },
         also_written: args.html.iter().cloned().map(Output::File).collect(),
         sandbox: (!args.no_sandbox).then(SandboxPlan::default),

@@ -13,7 +13,9 @@ fn packer() -> (Packer, Consumer<LaneMessage>, FreeBuffers) {
     let plan = PackPlan {
         format: Format::Pcapng,
         lane: 0,
+        own: Some(0),
         spares: None,
+        is_shared: false,
         align: 1,
         flush_ns: S,
         slots: Slots::default(),

@@ -1,0 +1,176 @@
+//! The lanes of interfaces: their number, their cores, and the rule by which packets are dealt to them.
+
+use super::{InputPlan, InterfacePlan};
+use crate::{Error, Result};
+use quaff_os::ethtool::Card;
+use std::fmt;
+
+/// Most lanes of an interface. Each has a ring and a thread.
+pub const LANES_MAX: usize = 64;
+
+/// The rule by which the packets of an interface are dealt to its lanes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Spread {
+    /// The kernel's flow hash of addresses and ports. Fragments have no ports, and may go to another lane.
+    Hash,
+    /// The receive queue of the adapter.
+    Queue,
+    /// The core that receives the packet.
+    Cpu,
+    /// The IP addresses: fragments, and both directions, are in one lane. Of other packets the MAC addresses.
+    Addresses,
+}
+
+impl fmt::Display for Spread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Hash => "hash",
+            Self::Queue => "queue",
+            Self::Cpu => "cpu",
+            Self::Addresses => "addresses",
+        })
+    }
+}
+
+/// The lanes that interface `name` can use: one for each receive queue, but no more than `cores`, and at least one.
+pub fn lanes_of(name: &str, cores: usize) -> usize {
+    let channels = Card::read(name).channels.ok().flatten();
+    let queues = channels.map_or(1, |channels| channels.receiving as usize);
+    queues.min(cores).clamp(1, LANES_MAX)
+}
+
+impl InterfacePlan {
+    /// An interface with one lane.
+    pub fn new(name: impl Into<String>, cpu: Option<usize>) -> Self {
+        Self { name: name.into(), cpus: vec![cpu] }
+    }
+}
+
+impl InputPlan {
+    /// Number of lanes: those of the interfaces, and of those that may come, or one for all files.
+    pub fn lanes(&self) -> usize {
+        let spare = self.hotplug.as_ref().map_or(0, |hotplug| hotplug.lanes);
+        (self.interfaces.iter().map(|interface| interface.cpus.len()).sum::<usize>() + spare).max(1)
+    }
+
+    /// The interface of each lane, by its position in the plan, and the position of the lane among those of the
+    /// interface. Lanes for interfaces that may come are not included.
+    pub fn places(&self) -> Vec<(usize, usize)> {
+        let lanes = |(at, interface): (usize, &InterfacePlan)| {
+            (0..interface.cpus.len()).map(move |lane| (at, lane)).collect::<Vec<_>>()
+        };
+        self.interfaces.iter().enumerate().flat_map(lanes).collect()
+    }
+
+    /// The name of each lane: that of its interface, with a number if that has several.
+    pub fn lane_names(&self) -> Vec<String> {
+        let name = |(at, lane): (usize, usize)| {
+            let interface = &self.interfaces[at];
+            match interface.cpus.len() {
+                1 => interface.name.clone(),
+                _ => format!("{} lane {lane}", interface.name),
+            }
+        };
+        self.places().into_iter().map(name).collect()
+    }
+
+    /// The core of each lane of an interface.
+    pub(crate) fn cpus(&self) -> impl Iterator<Item = Option<usize>> {
+        self.interfaces.iter().flat_map(|interface| interface.cpus.iter().copied())
+    }
+
+    /// The rule for interfaces with several lanes.
+    pub fn spread_rule(&self) -> Spread {
+        self.spread.unwrap_or(Spread::Hash)
+    }
+
+    /// Returns whether an interface has several lanes.
+    pub fn has_shared(&self) -> bool {
+        self.interfaces.iter().any(|interface| interface.cpus.len() > 1)
+    }
+
+    /// Has both directions of a conversation, and all fragments of a datagram, in one lane, as `what` needs it.
+    pub(crate) fn keep_together(&mut self, what: &str) -> Result<()> {
+        match self.spread {
+            None => self.spread = Some(Spread::Addresses),
+            Some(Spread::Addresses) => {}
+            Some(_) if !self.has_shared() => {}
+            Some(other) => {
+                return Err(Error::Plan(format!(
+                    "{what} needs `spread` addresses: with {other}, fragments of a datagram or the two directions of a \
+                     conversation may be in different lanes"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks the numbers of lanes, and what the stages need of them.
+    pub(super) fn check_lanes(&mut self) -> Result<()> {
+        let is_wrong = |interface: &&InterfacePlan| !(1..=LANES_MAX).contains(&interface.cpus.len());
+        if let Some(interface) = self.interfaces.iter().find(is_wrong) {
+            return Err(Error::Plan(format!("{}: `lanes` are 1 to {LANES_MAX}", interface.name)));
+        }
+        if self.decap.is_some() {
+            self.keep_together("`decap`")?;
+        }
+        if self.prove && self.has_shared() {
+            return Err(Error::Plan(
+                "the evidence of losses is judged in one lane: leave `lanes` out, or check the files with 'quaff verify'"
+                    .into(),
+            ));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::DecapPlan;
+    use quaff_wire::tunnel::TunnelKinds;
+
+    fn plan(lanes: [usize; 2]) -> InputPlan {
+        let names = ["eth0", "eth1"].into_iter().zip(lanes);
+        let interface =
+            |(name, lanes): (&str, usize)| InterfacePlan { name: name.into(), cpus: vec![None; lanes] };
+        InputPlan { interfaces: names.map(interface).collect(), ..InputPlan::default() }
+    }
+
+    #[test]
+    fn lanes_are_numbered_through_all_interfaces() {
+        let plan = plan([1, 2]);
+        assert_eq!((plan.lanes(), plan.places()), (3, vec![(0, 0), (1, 0), (1, 1)]));
+        assert_eq!(plan.lane_names(), ["eth0", "eth1 lane 0", "eth1 lane 1"]);
+        assert_eq!((InputPlan::default().lanes(), InputPlan::default().places()), (1, vec![]));
+    }
+
+    #[test]
+    fn conversations_are_whole_where_they_are_read() {
+        let kept = |spread, lanes| {
+            let mut plan = InputPlan { spread, ..plan([1, lanes]) };
+            plan.keep_together("flow metering").map(|()| plan.spread_rule())
+        };
+        assert_eq!(kept(None, 2).expect("the default"), Spread::Addresses);
+        assert_eq!(kept(Some(Spread::Queue), 1).expect("one lane has all"), Spread::Queue);
+        let refused = kept(Some(Spread::Hash), 2).expect_err("parted").to_string();
+        assert!(refused.contains("flow metering needs `spread` addresses: with hash"), "{refused}");
+    }
+
+    #[test]
+    fn stages_with_memory_refuse_lanes_that_part_conversations() {
+        let kinds = "auto".parse::<TunnelKinds>().expect("kinds");
+        let decap = Some(DecapPlan { kinds, depth: 1, only: false, switch_time: false });
+        let checked = |plan: InputPlan| plan.validate().map(|plan| plan.spread_rule());
+        assert_eq!(checked(plan([1, 2])).expect("a plan"), Spread::Hash);
+        let tunnels = InputPlan { decap, ..plan([1, 2]) };
+        assert_eq!(checked(tunnels.clone()).expect("a plan"), Spread::Addresses);
+        assert!(checked(InputPlan { spread: Some(Spread::Cpu), ..tunnels }).is_err());
+        assert!(checked(InputPlan { prove: true, ..plan([1, 1]) }).is_ok());
+        let refused = checked(InputPlan { prove: true, ..plan([1, 2]) }).expect_err("not yet").to_string();
+        assert!(refused.contains("`lanes`"), "{refused}");
+        for lanes in [0, LANES_MAX + 1] {
+            assert!(checked(plan([1, lanes])).expect_err("a number").to_string().contains("eth1: `lanes`"));
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! The lanes of one interface share the kernel's group of their rings, the tap before their filter, and the moments at
+//! which the capture begins and ends.
+//!
+//! ```text
+//!   lane 0 joins, lane 1 joins, … the last one: joins, binds the tap, opens all
+//!   the first lane that ends: closes all, then the tap      the last one: compares the tap with all rings
+//! ```
+//!
+//! The tap sees each packet once, before any ring, so it is of the interface and not of a lane.
+
+use crate::{Error, Result};
+use nix::libc;
+use quaff_os::packet::{CountingTap, Fan, Fanout, Insn, RxRing};
+use quaff_os::rtnl::Link;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The lanes of one interface. Clones share it.
+#[derive(Debug, Clone, Default)]
+pub struct Group(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    /// Among which the kernel spreads packets; `None` for one lane.
+    lanes: Option<(usize, Fan)>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    fanout: Option<Fanout>,
+    joined: usize,
+    tap: Option<CountingTap>,
+    is_closed: bool,
+    /// Lanes that have ended, the packets that their rings counted, and the times that the interface was down.
+    ended: usize,
+    packets: u64,
+    downs: u64,
+}
+
+impl Group {
+    /// Lanes to which packets are dealt by a rule; the default is a single one.
+    pub(super) fn new(lanes: usize, fan: Fan) -> Self {
+        let lanes = (lanes > 1).then_some((lanes, fan));
+        Self(Arc::new(Shared { lanes, ..Shared::default() }))
+    }
+
+    /// A single lane whose ring receives already.
+    pub(super) fn of_one(tap: Option<CountingTap>) -> Self {
+        let state = State { joined: 1, tap, ..State::default() };
+        Self(Arc::new(Shared { lanes: None, state: state.into() }))
+    }
+
+    fn size(&self) -> usize {
+        self.0.lanes.as_ref().map_or(1, |(lanes, _)| *lanes)
+    }
+
+    /// Returns whether the next lane is the last one, which reads the counters of the interface for all.
+    pub(super) fn is_last_next(&self) -> bool {
+        self.state().joined + 1 == self.size()
+    }
+
+    /// Binds the ring of the next lane. With the last one the capture begins: all rings receive what passes `filter`.
+    /// With `is_filtered` the tap counts what the filter drops.
+    pub(super) fn bind(&self, ring: &RxRing, link: &Link, filter: &[Insn], is_filtered: bool) -> Result<()> {
+        let (mut state, is_loopback) = (self.state(), link.arphrd == libc::ARPHRD_LOOPBACK);
+        state.joined += 1;
+        let Some((lanes, fan)) = &self.0.lanes else {
+            state.tap = bind_alone(ring, link, is_filtered.then_some(filter))?;
+            return Ok(());
+        };
+        let is_last = state.joined == *lanes;
+        let fanout = state.fanout.get_or_insert_with(|| Fanout::new(fan.clone(), *lanes, is_loopback));
+        fanout.join(ring, link.index, &link.name)?;
+        if is_last {
+            state.tap = is_filtered.then(|| open_tap(link)).transpose()?;
+            state.fanout.as_ref().map_or(Ok(()), |fanout| fanout.open(filter))?;
+        }
+        Ok(())
+    }
+
+    /// Reads the tap, whose counter overflows unless this is called often.
+    pub(super) fn poll(&self) -> Result<()> {
+        match &mut self.state().tap {
+            Some(tap) => Ok(tap.read().map(drop)?),
+            None => Ok(()),
+        }
+    }
+
+    /// Has all lanes receive nothing more: they stop together, whichever of them hears of the end first.
+    pub(super) fn close(&self, ring: &RxRing) -> Result<()> {
+        let mut state = self.state();
+        if std::mem::replace(&mut state.is_closed, true) {
+            return Ok(());
+        }
+        match &state.fanout {
+            Some(fanout) => fanout.close()?,
+            None => ring.stop_receiving()?,
+        }
+        Ok(state.tap.as_ref().map_or(Ok(()), CountingTap::stop)?)
+    }
+
+    /// A lane has ended, whose ring counted `packets`. Returns the packets that the filter dropped if it is the last
+    /// one, else 0.
+    ///
+    /// # Errors
+    /// The tap counted fewer packets than the rings.
+    pub(super) fn finish(&self, packets: u64, downs: u64, interface: &str) -> Result<u64> {
+        let (mut state, size) = (self.state(), self.size());
+        state.ended += 1;
+        state.packets += packets;
+        state.downs += downs;
+        let State { ended, packets, downs, tap, .. } = &mut *state;
+        match tap {
+            Some(tap) if *ended == size => filtered(tap.read()?, *packets, *downs, interface),
+            _ => Ok(0),
+        }
+    }
+
+    /// Ignores poisoning: a lane that panicked ends the run.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Binds the ring of an only lane, and the tap that counts what the ring's `filter` drops, if it has one.
+///
+/// The kernel offers a packet first to the socket that was bound last (`dev_add_pack`, net/core/dev.c). So the tap has
+/// counted each packet before the ring sees it. The ring starts after the tap and stops before it, and can never count
+/// more.
+fn bind_alone(ring: &RxRing, link: &Link, filter: Option<&[Insn]>) -> Result<Option<CountingTap>> {
+    if link.arphrd == libc::ARPHRD_LOOPBACK {
+        ring.ignore_outgoing()?;
+    }
+    let Some(filter) = filter else {
+        ring.bind(link.index, &link.name)?;
+        return Ok(None);
+    };
+    ring.stop_receiving()?;
+    ring.bind(link.index, &link.name)?;
+    let tap = open_tap(link)?;
+    ring.start_receiving(filter)?;
+    Ok(Some(tap))
+}
+
+fn open_tap(link: &Link) -> Result<CountingTap> {
+    Ok(match link.arphrd {
+        libc::ARPHRD_LOOPBACK => CountingTap::open_incoming(link.index, &link.name)?,
+        _ => CountingTap::open(link.index, &link.name, None)?,
+    })
+}
+
+/// The packets that the filter of the rings dropped: those of the tap (`tapped`) that the rings' counters lack.
+///
+/// # Errors
+/// The tap counted fewer. When an interface comes up again, the kernel binds one socket after the other, and packets
+/// between the two are not an error.
+fn filtered(tapped: u64, packets: u64, downs: u64, interface: &str) -> Result<u64> {
+    match tapped.checked_sub(packets) {
+        None if downs == 0 => Err(Error::Defect(format!(
+            "of {packets} packets that passed the filter on {interface}, the tap before it counted only {tapped}"
+        ))),
+        filtered => Ok(filtered.unwrap_or(0)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tap_that_counts_fewer_than_the_ring_is_a_defect() {
+        assert_eq!(filtered(10, 7, 0, "eth0").expect("more"), 3);
+        assert_eq!(filtered(7, 7, 0, "eth0").expect("all passed"), 0);
+        let defect = filtered(6, 7, 0, "eth0").expect_err("fewer").to_string();
+        assert!(
+            defect.contains("7 packets") && defect.contains("eth0") && defect.contains("only 6"),
+            "{defect}"
+        );
+        assert_eq!(filtered(6, 7, 1, "eth0").expect("it was down"), 0);
+    }
+
+    #[test]
+    fn the_last_of_several_lanes_leads() {
+        assert!(Group::default().is_last_next() && Group::new(1, Fan::Hash).is_last_next());
+        let group = Group::new(2, Fan::Hash);
+        assert!(!group.is_last_next());
+        group.state().joined += 1;
+        assert!(group.clone().is_last_next(), "clones are one group");
+        assert_eq!(group.finish(7, 0, "eth0").expect("no tap"), 0);
+    }
+}
