@@ -95,31 +95,51 @@ fn assert_adds_up(ended: &Ended, count: u64, lanes: usize) {
 fn lanes_share_the_packets_of_one_interface() {
     const COUNT: u32 = 200_000;
     let Some(bench) = Bench::new("lanes_share_the_packets_of_one_interface", 1 << 28) else { return };
-    let (file, dirs) = (traffic(&bench, COUNT), ["d0", "d1"].map(|name| bench.path(name)));
-    for (lanes, spread) in [("2", "hash"), ("4", "addresses")] {
+    let (file, dirs) = (traffic(&bench, COUNT), ["d0", "d1", "d2", "d3"].map(|name| bench.path(name)));
+    for (lanes, spread) in [(2, "hash"), (4, "addresses")] {
+        // A folder for each lane.
+        let dirs = &dirs[..lanes];
         dirs.iter().for_each(|dir| std::fs::create_dir(dir).unwrap());
         let single = bench.path("single.pcapng");
         let alone = bench.capture(&["-w", &single, "-f", "udp"]);
-        let args = ["--lanes", lanes, "--spread", spread, "--dir", &dirs[0], "--dir", &dirs[1], "-f", "udp"];
+        let number = lanes.to_string();
+        let mut args = vec!["--lanes", &number, "--spread", spread, "-f", "udp"];
+        dirs.iter().for_each(|dir| args.extend(["--dir", dir]));
         let running = bench.capture(&args);
         replay(&bench, &file, 100_000);
         let (ended, alone) = (interrupt(running), interrupt(alone));
-        assert_adds_up(&ended, COUNT.into(), lanes.parse().unwrap());
+        assert_adds_up(&ended, COUNT.into(), lanes);
         assert_eq!(alone.json["written"], COUNT, "{}", alone.json);
         let parts = received(&ended.json);
         assert!(parts.iter().all(|part| *part > u64::from(COUNT) / 10), "each has a share: {parts:?}");
-        let [first, second] = dirs.each_ref().map(|dir| packets(&ours(dir.as_ref())));
+        let of_lanes: Vec<_> = dirs.iter().map(|dir| packets(&ours(dir.as_ref()))).collect();
         let whole = |seen: &&Seen| spread == "addresses" || seen.0[20..22] == [0, 0];
-        let pairs = |of: &[Seen]| of.iter().filter(whole).map(|seen| seen.1).collect::<BTreeSet<_>>();
-        assert_eq!(pairs(&first).intersection(&pairs(&second)).count(), 0, "{spread} parts a conversation");
+        let mut pairs = BTreeSet::new();
+        for lane in &of_lanes {
+            let of_lane: BTreeSet<_> = lane.iter().filter(whole).map(|seen| seen.1).collect();
+            assert!(pairs.is_disjoint(&of_lane), "{spread} parts a conversation");
+            pairs.extend(of_lane);
+        }
         let sorted = |mut all: Vec<Seen>| {
             all.sort_unstable();
             all
         };
-        let merged = sorted([first, second].concat());
+        let merged = sorted(of_lanes.concat());
         assert!(merged == sorted(packets(&[single])), "the same packets as of one lane");
         dirs.iter().for_each(|dir| std::fs::remove_dir_all(dir).unwrap());
     }
+}
+
+/// The packets delivered so far, of all counters in a file.
+fn delivered(file: &str) -> Vec<u64> {
+    let (mut all, mut capture) = (Vec::new(), CaptureFile::open(Path::new(file)).expect("a capture"));
+    let mut take = |item: Item<'_>| {
+        if let Item::Statistics(statistics) = item {
+            all.push(statistics.usrdeliv.expect("a number"));
+        }
+    };
+    while capture.pull(&mut take).expect("whole blocks") {}
+    all
 }
 
 #[test]
@@ -127,9 +147,11 @@ fn lanes_of_one_file_are_one_interface_in_it() {
     let Some(bench) = Bench::new("lanes_of_one_file_are_one_interface_in_it", 1 << 27) else { return };
     let (source, file) = (traffic(&bench, 50_000), bench.path("one.pcapng"));
     let running = bench.capture(&["--lanes", "3", "-w", &file]);
-    replay(&bench, &source, 50_000);
+    // For so long that a single lane would write counters between its packets.
+    replay(&bench, &source, 20_000);
     let ended = interrupt(running);
     assert_adds_up(&ended, 50_000, 3);
+    assert_eq!(delivered(&file), [0, 50_000], "counters of one lane are no counters of the interface");
     assert!(ended.stderr.contains("rx0: lanes received "), "{}", ended.stderr);
     let found = verify(&[&file]);
     assert_eq!(found["ledger"]["consistent"], true, "the counters of the file are sums: {found}");
