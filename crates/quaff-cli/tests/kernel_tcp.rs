@@ -229,7 +229,9 @@ fn assert_lossless(what: &str, file: &str, flows: u64) {
     // Data that were on their way when a connection was reset may look like those of another one.
     assert!((flows..=flows + 1).contains(&of("flows")), "{what}: {report}");
     assert_eq!((of("set_aside"), of("leaps_confirmed")), (0, 0), "{what}: {report}");
-    assert!(of("flows_with_evidence") >= flows - 1, "{what}: {report}");
+    // The connection that began before has evidence after a second, if the case takes that long; one that is reset may
+    // have none.
+    assert!(of("flows_with_evidence") >= flows - 2, "{what}: {report}");
     assert_eq!((&tcp["loss_ratio"], &tcp["loss_low"]), (&0.0.into(), &0.0.into()), "{what}: {report}");
     assert!(tcp["loss_high"].as_f64().is_some_and(|high| high < 0.01), "{what}: {report}");
     let words = report["verdict"].as_str().expect("a verdict");

@@ -10,6 +10,17 @@ pub(super) struct Held {
     /// Buffers of frames that have left.
     spare: Vec<Vec<u8>>,
     number: u64,
+    /// The next number after the highest that has left.
+    left: u64,
+}
+
+/// A frame that is due.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Due {
+    pub(super) due_ns: u64,
+    pub(super) bytes: Vec<u8>,
+    /// One that arrived later has left already.
+    pub(super) is_overtaken: bool,
 }
 
 #[derive(Debug)]
@@ -36,10 +47,13 @@ impl Held {
         self.frames.peek().map(|Reverse(frame)| frame.due_ns)
     }
 
-    /// The next frame that is due at `now_ns`, and its time.
-    pub(super) fn pop(&mut self, now_ns: u64) -> Option<(u64, Vec<u8>)> {
+    /// The next frame that is due at `now_ns`.
+    pub(super) fn pop(&mut self, now_ns: u64) -> Option<Due> {
         self.due_ns().filter(|due_ns| *due_ns <= now_ns)?;
-        self.frames.pop().map(|Reverse(frame)| (frame.due_ns, frame.bytes))
+        let Reverse(Frame { due_ns, number, bytes }) = self.frames.pop()?;
+        let is_overtaken = number < self.left;
+        self.left = self.left.max(number + 1);
+        Some(Due { due_ns, bytes, is_overtaken })
     }
 
     /// Returns the buffer of a frame.
@@ -80,10 +94,13 @@ mod tests {
             held.push(due_ns, vec![byte]);
         }
         assert_eq!((held.due_ns(), held.pop(4)), (Some(5), None));
-        let left: Vec<_> =
-            std::iter::from_fn(|| held.pop(8)).map(|(due_ns, bytes)| (due_ns, bytes[0])).collect();
-        assert_eq!(left, [(5, 1), (5, 3), (7, 4)]);
-        assert_eq!(held.due_ns(), Some(9));
+        let left = |held: &mut Held, now_ns| {
+            let due = std::iter::from_fn(|| held.pop(now_ns));
+            due.map(|due| (due.due_ns, due.bytes[0], due.is_overtaken)).collect::<Vec<_>>()
+        };
+        assert_eq!(left(&mut held, 8), [(5, 1, false), (5, 3, false), (7, 4, false)]);
+        assert_eq!(left(&mut held, 9), [(9, 2, true)]);
+        assert_eq!(held.due_ns(), None);
         held.give_back(vec![1, 2]);
         assert_eq!((held.room(), held.room()), (vec![], vec![]));
     }

@@ -97,6 +97,8 @@ pub struct Counts {
     pub duplicated: u64,
     /// Of these: held longer.
     pub delayed: u64,
+    /// Frames that left after one that had arrived later. Those held longer, unless none arrived in that time.
+    pub overtaken: u64,
     /// Frames that went out.
     pub sent: u64,
     /// Frames that the receive ring dropped; not in `received`.

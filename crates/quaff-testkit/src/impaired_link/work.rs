@@ -1,6 +1,6 @@
 //! The thread of the link: receives frames, applies the rules, and sends frames when they are due.
 
-use super::held::Held;
+use super::held::{Due, Held};
 use super::rules::{Fate, Judge};
 use super::{Counts, Rules};
 use hdrhistogram::Histogram;
@@ -93,11 +93,12 @@ impl Lane {
     fn send(&mut self) -> Result<()> {
         let now_ns = wall_ns();
         while self.batch.len() < BATCH_FRAMES
-            && let Some((due_ns, frame)) = self.held.pop(now_ns)
+            && let Some(Due { due_ns, bytes, is_overtaken }) = self.held.pop(now_ns)
         {
             self.late_ns.saturating_record(now_ns - due_ns);
             self.counts.late_ns[2] = self.counts.late_ns[2].max(now_ns - due_ns);
-            self.batch.push(frame);
+            self.counts.overtaken += u64::from(is_overtaken);
+            self.batch.push(bytes);
         }
         let mut sent = 0;
         while sent < self.batch.len() {

@@ -307,7 +307,7 @@ fn group(plan: &InputPlan, at: usize, link: &Link) -> Result<Group> {
     let has_ethernet = kind == linktype::ETHERNET;
     if lanes > 1 && spread == Spread::Addresses && !has_ethernet && !linktype::is_bare_ip(kind.linktype) {
         return Err(Error::Plan(format!(
-            "{}: addresses are found after Ethernet headers and in bare IP packets only: choose another `spread`, or              one lane",
+            "{}: addresses are found after Ethernet headers and in bare IP packets only: choose another `spread`, or one lane",
             link.name
         )));
     }

@@ -37,9 +37,8 @@ fn median_ns(report: &TrialReport) -> f64 {
 
 #[test]
 fn loss_doubles_and_reordering_are_found_exactly_as_they_were_made() {
-    let Some(bed) = Bed::new("loss_doubles_and_reordering_are_found_exactly_as_they_were_made") else {
-        return;
-    };
+    let test = "loss_doubles_and_reordering_are_found_exactly_as_they_were_made";
+    let Some(bed) = Bed::new(test) else { return };
     let rules = Rules {
         drop_every: 50,
         duplicate_every: 199,
@@ -50,13 +49,18 @@ fn loss_doubles_and_reordering_are_found_exactly_as_they_were_made() {
     };
     // 3920 frames pass, and of these none is both doubled and held longer.
     let ask = ask(Over::Path, 4000, 2000.0);
-    let (report, counts) = bed.with(rules, || trial(&mut bed.session(), &ask));
-    assert_eq!((counts.dropped, counts.passed, counts.duplicated, counts.delayed), (80, 3920, 19, 9));
-    let stream = only(&report);
-    let total = &stream.total;
-    assert_eq!((total.sent, total.received, total.lost), (4000, 3920, 80), "{stream:?}");
-    assert_eq!((total.duplicates, total.reordered), (19, 9), "{stream:?}");
-    assert_eq!((stream.loss_periods, stream.loss_period_max), (80, 1), "{stream:?}");
+    let run = || {
+        let (report, counts) = bed.with(rules.clone(), || trial(&mut bed.session(), &ask));
+        assert_eq!((counts.dropped, counts.passed, counts.duplicated, counts.delayed), (80, 3920, 19, 9));
+        let stream = only(&report);
+        let total = &stream.total;
+        assert_eq!((total.sent, total.received, total.lost), (4000, 3920, 80), "{stream:?}");
+        assert_eq!((total.duplicates, total.reordered), (19, counts.overtaken), "{stream:?}");
+        assert_eq!((stream.loss_periods, stream.loss_period_max), (80, 1), "{stream:?}");
+        total.reordered
+    };
+    // A sender that loses its core for 10 ms sends nothing that could overtake.
+    assert_when_quiet(test, run, |reordered| *reordered == 9);
 }
 
 #[test]
