@@ -10,11 +10,14 @@ use quaff_wire::pcap::{Resolution, file_header};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::time::Duration;
 use support::disk::Disk;
 use support::{Bench, Ended, PATIENCE, fails, finish, interrupt, ours, run, verify, wait_until_resident};
 
 /// Runs of `all_starts_and_stops_add_up` in the test suite; `make soak` does 100.
 const RUNS: u64 = 10;
+/// Starts that are interrupted, each 10 ms later than the one before.
+const STARTS: u64 = 20;
 
 /// A packet by its content, and its conversation, both directions alike.
 type Seen = (Vec<u8>, [u32; 2]);
@@ -184,6 +187,44 @@ fn all_starts_and_stops_add_up() {
     }
     generator.signal(Signal::SIGINT).expect("it runs");
     finish(generator);
+}
+
+/// A signal that comes while lanes open ends those that are open, and those that open after it, in full traffic too.
+#[test]
+fn a_signal_during_the_start_ends_all_lanes() {
+    let Some(bench) = Bench::new("a_signal_during_the_start_ends_all_lanes", 1 << 28) else { return };
+    let args = "generate --inject rx0 --size 64 --pps 200k --flows 5000 --duration 600s";
+    let generator =
+        ChildProcess::start(bench.quaff(&args.split(' ').collect::<Vec<_>>())).expect("quaff runs");
+    let file = bench.path("short.pcapng");
+    let args = ["capture", "-i", "rx0", "--json", "--lanes", "16", "--ring", "32M", "-w", &file];
+    for number in 0..STARTS {
+        let running = ChildProcess::start(bench.quaff(&args)).expect("quaff runs");
+        std::thread::sleep(Duration::from_millis(10 * number));
+        let ended = interrupt(running);
+        // A signal before the first packet is a failure, without a ledger.
+        let has_ledger = ended.json["received"].is_u64();
+        assert!(ended.code < 2 && has_ledger || ended.code == 2, "run {number}: {} {}", ended.json, ended.stderr);
+        assert!(!has_ledger || ended.json["failure"].is_null(), "run {number}: {}", ended.json);
+    }
+    generator.signal(Signal::SIGINT).expect("it runs");
+    finish(generator);
+}
+
+#[test]
+fn a_queue_has_the_lane_that_the_dry_run_shows() {
+    let Some(bench) = Bench::new("a_queue_has_the_lane_that_the_dry_run_shows", 1 << 27) else { return };
+    let (source, lanes) = (traffic(&bench, 1_000), ["--lanes", "3", "--spread", "queue"]);
+    let shown = run(&mut bench.quaff(&[&["capture", "-i", "rx0", "--dry-run"], &lanes[..]].concat()));
+    let of_first = shown.lines().find(|line| line.contains("queues n × 3 + 0")).expect("a lane has it");
+    let lane: usize = of_first.trim().strip_prefix("lane ").and_then(|rest| rest.get(..1)).unwrap().parse().unwrap();
+    let file = bench.path("queue.pcapng");
+    let running = bench.capture(&[&lanes[..], &["-f", "udp", "-w", &file]].concat());
+    // The link has one queue.
+    replay(&bench, &source, 50_000);
+    let ended = interrupt(running);
+    assert_adds_up(&ended, 1_000, 3);
+    assert_eq!(received(&ended.json)[lane], 1_000, "{shown} {}", ended.json);
 }
 
 #[test]

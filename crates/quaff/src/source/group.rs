@@ -71,7 +71,8 @@ impl Group {
         let is_last = state.joined == *lanes;
         let fanout = state.fanout.get_or_insert_with(|| Fanout::new(fan.clone(), *lanes, is_loopback));
         fanout.join(ring, link.index, &link.name)?;
-        if is_last {
+        // A run that was ended while its lanes opened has closed those before: they hear of no later end.
+        if is_last && !state.is_closed {
             state.tap = is_filtered.then(|| open_tap(link)).transpose()?;
             state.fanout.as_ref().map_or(Ok(()), |fanout| fanout.open(filter))?;
         }
@@ -166,6 +167,9 @@ fn filtered(tapped: u64, packets: u64, downs: u64, interface: &str) -> Result<u6
 #[cfg(test)]
 mod tests {
     use super::*;
+    use quaff_os::packet::{RingPlan, TimeSource, accept};
+    use quaff_os::testing::{is_refusal, skip};
+    use std::net::UdpSocket;
 
     #[test]
     fn a_tap_that_counts_fewer_than_the_ring_is_a_defect() {
@@ -187,5 +191,43 @@ mod tests {
         group.state().joined += 1;
         assert!(group.clone().is_last_next(), "clones are one group");
         assert_eq!(group.finish(7, 0, "eth0").expect("no tap"), 0);
+    }
+
+    fn ring() -> RxRing {
+        let (block_bytes, block_count, filter) = (1 << 16, 4, vec![accept(64)]);
+        let time_source = TimeSource::Host;
+        let plan =
+            RingPlan { block_bytes, block_count, retire_ms: 50, promiscuous: false, filter, time_source };
+        RxRing::allocate("lo", &plan).expect("a ring")
+    }
+
+    /// A signal may come while lanes open: the first ones hear of it, and close, before the last one has joined.
+    #[test]
+    fn lanes_that_are_closed_before_all_have_joined_stay_closed() {
+        let is_permitted = quaff_os::packet::hold_promiscuous(1);
+        if let Err(error) = &is_permitted
+            && is_refusal(error)
+        {
+            return skip("lanes_that_are_closed_before_all_have_joined_stay_closed", &error.to_string());
+        }
+        let lo = quaff_os::rtnl::link("lo").expect("a loopback");
+        let [socket, peer] = [0, 1].map(|_| UdpSocket::bind("127.0.0.1:0").expect("a socket"));
+        let to = peer.local_addr().expect("a port");
+        for is_closed in [false, true] {
+            let (group, rings) = (Group::new(2, Fan::Hash), [ring(), ring()]);
+            let bind = |ring: &RxRing| group.bind(ring, &lo, &[accept(64)], true).expect("a lane");
+            bind(&rings[0]);
+            if is_closed {
+                group.close(&rings[0]).expect("the first lane hears of the end");
+            }
+            bind(&rings[1]);
+            (0..100).for_each(|_| drop(socket.send_to(b"x", to).expect("sent")));
+            group.close(&rings[1]).expect("the last lane hears of the end");
+            let packets: u64 = rings.iter().map(|ring| ring.statistics().expect("counted").packets).sum();
+            assert!(if is_closed { packets == 0 } else { packets >= 100 }, "{is_closed}: {packets} packets");
+            assert_eq!(group.finish(packets, 0, "lo").expect("the first lane"), 0);
+            let filtered = group.finish(0, 0, "lo").expect("the last lane");
+            assert!(!is_closed || filtered == 0, "{filtered} packets before the begin");
+        }
     }
 }
