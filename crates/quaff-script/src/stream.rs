@@ -72,11 +72,15 @@ impl Gate {
     }
 }
 
+/// Bytes before a match at which its expression looks: `^`, and `\b` of a character of UTF-8.
+const BEFORE_BYTES: usize = 4;
+
 /// Looks for matches in a direction, whose bytes come in pieces.
 #[derive(Debug, Default)]
 pub(crate) struct Search {
-    /// Bytes in which a match may begin, or has begun.
+    /// Bytes in which a match may begin, or has begun, after `before` that are looked at only.
     kept: Vec<u8>,
+    before: usize,
 }
 
 impl Search {
@@ -89,33 +93,42 @@ impl Search {
         is_last: bool,
         mut found: impl FnMut(u64, &[u8]),
     ) {
-        let begin = offset - self.kept.len() as u64;
+        let (before, known) = (self.before, self.kept.len() - self.before);
+        let begin = offset - known as u64;
         self.kept.extend_from_slice(bytes);
-        let mut at = 0;
+        let mut at = before;
         while at <= self.kept.len() {
             let input = Input::new(&self.kept).range(at..);
             let Some(span) = regex.search(&input).map(|found| found.span()) else { break };
             // The next bytes may make it longer.
             let may_grow = !is_last && span.end == self.kept.len() && span.len() < MATCH_BYTES;
             if may_grow {
-                self.kept.drain(..span.start);
+                self.keep_from(span.start);
                 return;
             }
             if !span.is_empty() {
                 found(
-                    begin + span.start as u64,
+                    begin + (span.start - before) as u64,
                     &self.kept[span.start..span.end.min(span.start + MATCH_BYTES)],
                 );
             }
             at = if span.is_empty() { span.end + 1 } else { span.end };
         }
         let keep_from = self.kept.len().saturating_sub(MATCH_BYTES).max(at.min(self.kept.len()));
-        self.kept.drain(..if is_last { self.kept.len() } else { keep_from });
+        self.keep_from(if is_last { self.kept.len() } else { keep_from });
     }
 
-    /// Skips what is missing.
+    /// Keeps the bytes from an offset on, and those before it that are looked at.
+    fn keep_from(&mut self, at: usize) {
+        self.before = at.min(BEFORE_BYTES);
+        self.kept.drain(..at - self.before);
+    }
+
+    /// Skips what is missing: the next byte is not the first one of the direction.
     pub(crate) fn skip(&mut self) {
         self.kept.clear();
+        self.kept.push(0);
+        self.before = 1;
     }
 }
 
@@ -155,8 +168,24 @@ mod tests {
         let (regex, mut search) = (Regex::new("b+c").unwrap(), Search::default());
         for at in 0..1000 {
             search.take(&regex, at * 1000, &[b'b'; 1000], false, |_, _| ());
-            assert!(search.kept.len() <= MATCH_BYTES);
+            assert!(search.kept.len() <= MATCH_BYTES + BEFORE_BYTES);
         }
+    }
+
+    #[test]
+    fn the_begin_is_that_of_the_direction_and_of_no_segment() {
+        let found = |pattern, pieces: &[&str]| search(pattern, pieces).into_iter().map(|found| found.0);
+        assert_eq!(found("^a", &["a", "a", "a", "a"]).collect::<Vec<_>>(), [0]);
+        let long = "b".repeat(MATCH_BYTES + 100);
+        let rest = "a".repeat(100);
+        let pieces: Vec<&str> = [&*long].into_iter().chain([&*rest; 50]).chain(["b"]).collect();
+        assert_eq!(found("^a", &pieces).count(), 0, "a piece is no direction");
+        assert_eq!(found(r"\ba", &["ba", "ca", " a", "x"]).collect::<Vec<_>>(), [5]);
+        let (regex, mut search, mut all) = (Regex::new("^a").unwrap(), Search::default(), Vec::new());
+        search.skip();
+        search.take(&regex, 7, b"aa", false, |offset, _| all.push(offset));
+        search.take(&regex, 9, b"a", true, |offset, _| all.push(offset));
+        assert_eq!(all, [0u64; 0], "bytes are missing before it");
     }
 
     #[test]
