@@ -14,6 +14,9 @@ const UDP_IDLE_NS: u64 = 120_000_000_000;
 const TCP_IDLE_NS: u64 = 124 * 60 * 1_000_000_000;
 const CLOSED_NS: u64 = 60_000_000_000;
 
+/// Times of flows that have left, which are not looked for.
+const STALE_MIN: usize = 1024;
+
 const FIN: u8 = 1;
 const SYN: u8 = 2;
 const RST: u8 = 4;
@@ -125,7 +128,19 @@ impl<T> FlowTable<T> {
         self.due.push(Reverse((entry.due_ns(), place, self.added)));
         self.index.insert(key, place);
         self.slots[place as usize] = Some(entry);
+        self.forget_stale();
         place
+    }
+
+    /// Removes the times of flows that have left, when they are the most: a flow of TCP that has ended leaves a minute
+    /// later, and its first time is two hours away. Each flow has two times at most.
+    fn forget_stale(&mut self) {
+        if self.due.len() > 4 * self.index.len() + STALE_MIN {
+            let slots = &self.slots;
+            self.due.retain(|Reverse((_, place, number))| {
+                slots[*place as usize].as_ref().is_some_and(|entry| entry.number == *number)
+            });
+        }
     }
 
     pub(crate) fn get(&mut self, place: u32) -> Option<&mut T> {
@@ -175,6 +190,21 @@ mod tests {
         assert_eq!(table.find(&key(6, 2), SYN), None);
         assert_eq!((table.take_over(400 * S), table.take_over(423 * S)), (None, Some("tcp")));
         assert!(table.index.is_empty() && table.take_over(u64::MAX).is_none());
+    }
+
+    #[test]
+    fn connections_that_have_left_need_no_memory() {
+        let mut table = FlowTable::new();
+        // One in a second for two hours, each closed at once.
+        for number in 0..7200u64 {
+            let key = (6, [(u32::to_be_bytes(number as u32), 1).into(), ([255, 255, 255, 255], 80).into()]);
+            while table.take_over(number * S).is_some() {}
+            let place = table.insert(key, number * S, number);
+            table.touch(place, RST, false, number * S);
+        }
+        assert!(table.index.len() < 70, "{}", table.index.len());
+        assert!(table.due.len() <= 4 * 70 + STALE_MIN, "{} times of {} flows", table.due.len(), table.index.len());
+        assert_eq!(table.take_over(7199 * S + CLOSED_NS).map(|_| ()), Some(()), "the times of the others are left");
     }
 
     #[test]
