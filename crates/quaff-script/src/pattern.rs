@@ -139,6 +139,8 @@ impl<'a> Matcher<'a> {
                 },
                 _ => {
                     let end = self.class_end(p)?;
+                    // A set is read to its end, here and for each byte.
+                    self.budget.steps(end - p)?;
                     let is_single = self.is_single(at, p, end);
                     match self.pattern.get(end) {
                         Some(b'?') => {
@@ -213,6 +215,7 @@ impl<'a> Matcher<'a> {
             return Err(Fault::Pattern("missing '[' after '%f' in pattern"));
         }
         let end = self.class_end(p)?;
+        self.budget.steps(3 * (end - p))?;
         let before = at.checked_sub(1).map_or(0, |before| self.text[before]);
         let after = self.text.get(at).copied().unwrap_or(0);
         let is_frontier = !self.is_in_set(before, p, end - 1) && self.is_in_set(after, p, end - 1);
@@ -233,7 +236,7 @@ impl<'a> Matcher<'a> {
     fn longest(&mut self, at: usize, p: usize, end: usize) -> Found<Option<usize>> {
         let mut count = 0;
         while self.is_single(at + count, p, end) {
-            self.budget.step()?;
+            self.budget.steps(end - p)?;
             count += 1;
         }
         for more in (0..=count).rev() {
@@ -249,6 +252,7 @@ impl<'a> Matcher<'a> {
             if let Some(found) = self.run(at, end + 1)? {
                 return Ok(Some(found));
             }
+            self.budget.steps(end - p)?;
             if !self.is_single(at, p, end) {
                 return Ok(None);
             }

@@ -7,6 +7,9 @@ use mlua::{Error, Function, Lua, MultiValue, Result, String as Text, Table, Valu
 use std::cell::RefCell;
 use std::rc::Rc;
 
+/// Bytes in which a plain text is looked for in a step.
+const PLAIN_BYTES: usize = 64;
+
 /// Adds the functions to the table `string`. `limit_bytes` bounds a result while it is built.
 pub(crate) fn install(lua: &Lua, table: &Table, budget: &Rc<Budget>, limit_bytes: usize) -> Result<()> {
     let own = budget.clone();
@@ -72,6 +75,7 @@ fn find(
     let Some(mut at) = start(from, text.len()) else { return none() };
     let places = |start: usize, end: usize| [Value::Integer(start as i64 + 1), Value::Integer(end as i64)];
     if has_places && (is_plain_text || is_plain(&pattern)) {
+        budget.steps((text.len() - at) / PLAIN_BYTES).map_err(|exceeded| fault(exceeded.into()))?;
         return match memmem::find(&text[at..], &pattern) {
             Some(found) => Ok(MultiValue::from_iter(places(at + found, at + found + pattern.len()))),
             None => none(),
@@ -155,10 +159,12 @@ impl Replacement {
         text: &[u8],
         matcher: &Matcher,
         (at, end): (usize, usize),
-        out: &mut Vec<u8>,
+        (out, limit_bytes): (&mut Vec<u8>, usize),
     ) -> Result<()> {
         let replaced = match self {
-            Self::Text(with) => return append_text(&with.as_bytes(), text, matcher, (at, end), out),
+            Self::Text(with) => {
+                return append_text(&with.as_bytes(), text, matcher, (at, end), (out, limit_bytes));
+            }
             Self::Table(table) => {
                 let capture = matcher.capture(1, at, end).map_err(fault)?;
                 table.get::<Value>(value(lua, text, capture)?)?
@@ -193,10 +199,11 @@ fn append_text(
     text: &[u8],
     matcher: &Matcher,
     (at, end): (usize, usize),
-    out: &mut Vec<u8>,
+    (out, limit_bytes): (&mut Vec<u8>, usize),
 ) -> Result<()> {
     let mut bytes = with.iter();
     while let Some(byte) = bytes.next() {
+        check_length(out, limit_bytes)?;
         match byte {
             b'%' => match bytes.next() {
                 Some(b'%') => out.push(b'%'),
@@ -212,6 +219,13 @@ fn append_text(
         }
     }
     Ok(())
+}
+
+fn check_length(out: &[u8], limit_bytes: usize) -> Result<()> {
+    match out.len() > limit_bytes {
+        true => Err(Error::MemoryError("the result of gsub is longer than the script's memory".into())),
+        false => Ok(()),
+    }
 }
 
 fn gsub(
@@ -233,7 +247,7 @@ fn gsub(
         if let Some(end) = found.filter(|end| Some(*end) != last) {
             count += 1;
             let before = out.len();
-            with.append(lua, &text, &matcher, (at, end), &mut out)?;
+            with.append(lua, &text, &matcher, (at, end), (&mut out, limit_bytes))?;
             budget.steps(out.len() - before).map_err(|exceeded| fault(exceeded.into()))?;
             (at, last) = (end, Some(end));
         } else if let Some(byte) = text.get(at) {
@@ -242,9 +256,7 @@ fn gsub(
         } else {
             break;
         }
-        if out.len() > limit_bytes {
-            return Err(Error::MemoryError("the result of gsub is longer than the script's memory".into()));
-        }
+        check_length(&out, limit_bytes)?;
         if is_anchored {
             break;
         }
