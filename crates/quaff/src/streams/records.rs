@@ -8,16 +8,20 @@ use crate::output::{RecordSink, RecordTally, Recorded};
 use crate::{Error, Result};
 use quaff_os::{Reason, Stop};
 use quaff_script::{Recorder, SavedPiece};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io::{ErrorKind, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
 /// Pieces that may wait for the thread of an interface's run: 64 KiB each in the usual case.
 const QUEUE_PIECES: usize = 1024;
+/// Bytes that may wait for it: a single event may have made a piece of many MiB.
+const QUEUE_BYTES: u64 = 64 << 20;
 
 /// The destination of rows and packets.
 pub enum RecordTarget {
@@ -131,9 +135,11 @@ impl Flows {
         files_max: u64,
         tally: &mut RecordTally,
     ) -> Result<()> {
-        let SavedPiece { number, client, server, bytes, is_last, .. } = piece;
+        let SavedPiece { number, client, server, bytes, is_first, is_last } = piece;
         let known = match self.open.get(number) {
             Some(known) => known.clone(),
+            // Its first piece, with the header of the file, had no room.
+            None if !is_first => None,
             None => {
                 let has_room = self.made < files_max;
                 tally.files_refused += u64::from(!has_room);
@@ -206,6 +212,10 @@ impl RecordSink for Records {
 pub(super) struct QueuedRecords {
     to: Option<SyncSender<Recorded>>,
     thread: Option<JoinHandle<RecordTally>>,
+    /// Bytes in the queue. The lane adds, the thread subtracts what it has written; a number only: Relaxed.
+    queued_bytes: Arc<AtomicU64>,
+    /// Flows of which a piece had no room. The file of each ends there: a hole would look like a loss on the wire.
+    cut: HashSet<u64>,
     dropped_bytes: u64,
 }
 
@@ -213,25 +223,55 @@ impl QueuedRecords {
     pub(super) fn start(records: Records) -> Result<Self> {
         let (to, from) = sync_channel(QUEUE_PIECES);
         let thread = std::thread::Builder::new().name("quaff-rows".into());
-        let thread = thread.spawn(move || write_all(records, &from));
+        let queued_bytes = Arc::<AtomicU64>::default();
+        let queued = queued_bytes.clone();
+        let thread = thread.spawn(move || write_all(records, &from, &queued));
         let thread = thread.map_err(|errno| Error::Os(quaff_os::Error::new("start a thread", errno)))?;
-        Ok(Self { to: Some(to), thread: Some(thread), dropped_bytes: 0 })
+        Ok(Self { to: Some(to), thread: Some(thread), queued_bytes, cut: HashSet::new(), dropped_bytes: 0 })
+    }
+
+    /// Queues it; returns false if there is no room.
+    fn queue(&self, recorded: Recorded) -> bool {
+        let Some(to) = &self.to else { return false };
+        let bytes = recorded.bytes();
+        // One that is larger than the queue has room in an empty one.
+        let queued_bytes = self.queued_bytes.load(Ordering::Relaxed);
+        if queued_bytes > 0 && queued_bytes + bytes > QUEUE_BYTES {
+            return false;
+        }
+        self.queued_bytes.fetch_add(bytes, Ordering::Relaxed);
+        let is_queued = to.try_send(recorded).is_ok();
+        if !is_queued {
+            self.queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        }
+        is_queued
     }
 }
 
-fn write_all(mut records: Records, from: &Receiver<Recorded>) -> RecordTally {
+fn write_all(mut records: Records, from: &Receiver<Recorded>, queued_bytes: &AtomicU64) -> RecordTally {
     for recorded in from {
+        let bytes = recorded.bytes();
         records.put(recorded);
+        queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
     records.finish()
 }
 
 impl RecordSink for QueuedRecords {
     fn put(&mut self, recorded: Recorded) {
-        let Some(to) = &self.to else { return };
-        if let Err(TrySendError::Full(refused) | TrySendError::Disconnected(refused)) = to.try_send(recorded)
-        {
-            self.dropped_bytes += refused.bytes();
+        let (bytes, flow) = match &recorded {
+            Recorded::Packets(piece) => (recorded.bytes(), Some((piece.number, piece.is_last))),
+            Recorded::Rows { .. } => (recorded.bytes(), None),
+        };
+        let is_cut = flow.is_some_and(|(number, _)| self.cut.contains(&number));
+        if !is_cut && self.queue(recorded) {
+            return;
+        }
+        self.dropped_bytes += bytes;
+        match flow {
+            Some((number, true)) => drop(self.cut.remove(&number)),
+            Some((number, false)) => drop(self.cut.insert(number)),
+            None => {}
         }
     }
 
@@ -250,6 +290,7 @@ impl RecordSink for QueuedRecords {
 mod tests {
     use super::*;
     use quaff_script::RecorderKind;
+    use std::sync::mpsc::{Sender, channel};
 
     fn rows(json: &str, csv: &str) -> Recorded {
         let recorder = Recorder {
@@ -271,6 +312,69 @@ mod tests {
         })
     }
 
+    fn piece(number: u64, bytes: &[u8], (is_first, is_last): (bool, bool)) -> Recorded {
+        let [client, server] = ["10.0.0.1:4711", "10.0.0.2:80"].map(|end| end.parse().unwrap());
+        Recorded::Packets(SavedPiece { number, client, server, bytes: bytes.to_vec(), is_first, is_last })
+    }
+
+    /// Stdout that takes nothing until the test lets it.
+    struct Held(Receiver<()>, Sender<()>);
+
+    impl Write for Held {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.1.send(()).unwrap();
+            self.0.recv().unwrap();
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_queue_is_bounded_in_bytes() {
+        let ((go, wait), (came, arrived)) = (channel(), channel());
+        let lines = RecordTarget::Lines(Box::new(Held(wait, came)));
+        let mut queue = QueuedRecords::start(Records::open(lines, Stop::default()).unwrap()).unwrap();
+        let large = "x".repeat(QUEUE_BYTES as usize + 1);
+        queue.put(rows(&large, ""));
+        arrived.recv().unwrap();
+        queue.put(rows("no room", ""));
+        go.send(()).unwrap();
+        let is_empty = || queue.queued_bytes.load(Ordering::Relaxed) == 0;
+        while !is_empty() {
+            std::thread::yield_now();
+        }
+        queue.put(rows("room", ""));
+        go.send(()).unwrap();
+        let tally = queue.finish();
+        assert_eq!((tally.bytes, tally.dropped_bytes), (large.len() as u64 + 4, 7));
+    }
+
+    #[test]
+    fn the_file_of_a_flow_has_no_hole_and_begins_with_its_header() {
+        let dir = tempfile::tempdir().unwrap();
+        let out = dir.path().join("out");
+        let mut records = Records::open(folder(out.clone(), 10), Stop::default()).unwrap();
+        records.put(piece(1, b"headless", (false, false)));
+        records.put(piece(1, b"too", (false, true)));
+        assert_eq!(records.tally.dropped_bytes, 11);
+        // The thread is busy for as long as the test wants, and the queue is full then.
+        let mut queue = QueuedRecords::start(records).unwrap();
+        queue.put(piece(2, b"begin", (true, false)));
+        queue.queued_bytes.fetch_add(QUEUE_BYTES, Ordering::Relaxed);
+        queue.put(piece(2, b"hole", (false, false)));
+        queue.queued_bytes.fetch_sub(QUEUE_BYTES, Ordering::Relaxed);
+        queue.put(piece(2, b"after", (false, false)));
+        queue.put(piece(2, b"end", (false, true)));
+        assert!(queue.cut.is_empty());
+        let tally = queue.finish();
+        assert_eq!((tally.files, tally.bytes, tally.dropped_bytes), (1, 5, 11 + 4 + 5 + 3));
+        let name = "010.000.000.001.04711-010.000.000.002.00080.pcapng";
+        assert_eq!(std::fs::read_to_string(out.join(name)).unwrap(), "begin");
+    }
+
     #[test]
     fn a_list_has_a_file_for_each_format_and_a_flow_one_for_its_packets() {
         let dir = tempfile::tempdir().unwrap();
@@ -278,17 +382,9 @@ mod tests {
         let mut records = Records::open(folder(out.clone(), 1), Stop::default()).unwrap();
         records.put(rows("{}\n", "1,2\r\n"));
         records.put(rows("{}\n", ""));
-        let piece = |number, bytes: &[u8], is_last| SavedPiece {
-            number,
-            client: "10.0.0.1:4711".parse().unwrap(),
-            server: "10.0.0.2:80".parse().unwrap(),
-            bytes: bytes.to_vec(),
-            is_first: false,
-            is_last,
-        };
-        records.put(Recorded::Packets(piece(1, b"xy", false)));
-        records.put(Recorded::Packets(piece(2, b"no", true)));
-        records.put(Recorded::Packets(piece(1, b"z", true)));
+        records.put(piece(1, b"xy", (true, false)));
+        records.put(piece(2, b"no", (true, true)));
+        records.put(piece(1, b"z", (false, true)));
         let tally = records.finish();
         assert_eq!((tally.files, tally.files_refused, tally.dropped_bytes), (3, 1, 2));
         let read = |name: &str| std::fs::read_to_string(out.join(name)).unwrap();
