@@ -39,6 +39,8 @@ pub(crate) struct Budget {
     /// Processor time at the first look of this call, ns; 0 before it. The look is within some µs of the call's begin,
     /// and most calls end before it: they cost no system call.
     begun_ns: Cell<u64>,
+    /// A call took more time than its budget by the clock of the machine. From then on each call begins with a look.
+    is_watched: Cell<bool>,
     steps: Cell<u32>,
     exceeded: Cell<Option<Exceeded>>,
     /// The line of the script at the last look of Lua's hook; 0 before it. An error of memory has no trace.
@@ -62,6 +64,7 @@ impl Budget {
         Self {
             limit_ns,
             begun_ns: Cell::new(0),
+            is_watched: Cell::new(false),
             steps: Cell::new(0),
             exceeded: Cell::new(None),
             line: Cell::new(0),
@@ -72,8 +75,24 @@ impl Budget {
     /// Begins a call.
     #[inline]
     pub(crate) fn begin(&self) {
-        self.begun_ns.set(0);
+        self.begun_ns.set(if self.is_watched.get() { thread_cpu_ns().max(1) } else { 0 });
         self.line.set(0);
+    }
+
+    /// Begins a call with a look, whatever it costs: the one that loads the script.
+    pub(crate) fn begin_exactly(&self) {
+        self.begun_ns.set(thread_cpu_ns().max(1));
+        self.line.set(0);
+    }
+
+    /// Ends a call that took `took_ns` by the clock of the machine. One of few instructions may have had no look: its
+    /// functions of C were busy for long, or the machine was.
+    #[inline]
+    pub(crate) fn end(&self, took_ns: u64) {
+        if took_ns > self.limit_ns && self.is_watched.replace(true) {
+            // The result is that of `exceeded`.
+            let _ = self.look();
+        }
     }
 
     /// Notes the line that the script has reached.
@@ -134,5 +153,26 @@ impl Budget {
         }
         self.steps.set(0);
         self.look()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A few instructions may be many functions of C on long texts, between two looks at the clock.
+    #[test]
+    fn a_call_without_a_look_is_stopped_when_it_comes_again() {
+        const LONG_NS: u64 = 3_000_000;
+        let budget = Budget::new(Duration::from_millis(1));
+        let call = |work_ns| {
+            budget.begin();
+            let begun_ns = thread_cpu_ns();
+            while thread_cpu_ns() - begun_ns < work_ns {}
+            budget.end(work_ns);
+            budget.exceeded()
+        };
+        assert_eq!([call(0), call(LONG_NS), call(0)], [None; 3], "the machine may have been busy");
+        assert_eq!(call(LONG_NS), Some(Exceeded::Time));
     }
 }

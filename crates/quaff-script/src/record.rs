@@ -14,10 +14,15 @@ const KEYS_BYTES: usize = 64 << 20;
 /// Lists and histograms of a script.
 const RECORDERS_MAX: usize = 64;
 /// Columns of a list, fields of an alert.
-const COLUMNS_MAX: usize = 64;
+pub(crate) const COLUMNS_MAX: usize = 64;
 /// Entries of a table in a column, and tables inside each other.
 const ENTRIES_MAX: usize = 1024;
 const DEPTH_MAX: usize = 4;
+/// Bytes of a row or a key, as its values are in memory. Tables and texts may be in it many times, at no cost of the
+/// script's own memory.
+const ROW_BYTES: usize = 1 << 20;
+/// Bytes of a value without its text.
+const VALUE_BYTES: usize = size_of::<Json>();
 
 /// A list, a histogram, or the alerts of a script.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,6 +75,19 @@ enum Scalar {
     Boolean(bool),
     Integer(i64),
     Text(String),
+}
+
+/// Bytes that are left for a row.
+struct Room(usize);
+
+impl Room {
+    fn take(&mut self, text_bytes: usize) -> Result<()> {
+        match self.0.checked_sub(VALUE_BYTES + text_bytes) {
+            Some(left) => self.0 = left,
+            None => return refuse(format!("a row has at most {} KiB", ROW_BYTES >> 10)),
+        }
+        Ok(())
+    }
 }
 
 /// The fate of a row.
@@ -150,10 +168,10 @@ impl Records {
     pub(crate) fn add(&mut self, number: usize, row: &mlua::Table) -> Result<Fate> {
         let columns = self.recorders[number].columns.clone();
         let is_ordered = !matches!(row.raw_get(1)?, Value::Nil) || row.raw_len() > 0;
-        let mut fields = Vec::with_capacity(columns.len());
+        let (mut fields, mut room) = (Vec::with_capacity(columns.len()), Room(ROW_BYTES));
         for (at, column) in columns.iter().enumerate() {
             let value: Value = if is_ordered { row.raw_get(at + 1)? } else { row.raw_get(column.as_str())? };
-            fields.push(json(&value, 0)?);
+            fields.push(json(&value, 0, &mut room)?);
         }
         if !is_ordered {
             for pair in row.pairs::<Value, Value>() {
@@ -175,7 +193,8 @@ impl Records {
         text: &str,
         more: Option<&mlua::Table>,
     ) -> Result<Fate> {
-        let mut fields: Vec<(String, Json)> = Vec::new();
+        let (mut fields, mut room) = (Vec::<(String, Json)>::new(), Room(ROW_BYTES));
+        room.take(text.len())?;
         if let Some(more) = more {
             for pair in more.pairs::<Value, Value>() {
                 let (key, value) = pair?;
@@ -185,7 +204,8 @@ impl Records {
                 if fields.len() >= COLUMNS_MAX {
                     return refuse(format!("an alert has at most {COLUMNS_MAX} fields"));
                 }
-                fields.push((key.to_string_lossy(), json(&value, 0)?));
+                room.take(key.as_bytes().len())?;
+                fields.push((key.to_string_lossy(), json(&value, 0, &mut room)?));
             }
         }
         // Lua's order of a table differs from run to run.
@@ -196,13 +216,13 @@ impl Records {
 
     /// Counts a key of a histogram.
     pub(crate) fn count(&mut self, number: usize, key: &Value, by: u64) -> Result<Fate> {
-        let columns = self.recorders[number].columns.len();
+        let (columns, mut room) = (self.recorders[number].columns.len(), Room(ROW_BYTES));
         let key = match key {
             Value::Table(table) => {
                 let values: Result<Vec<Value>> = (1..=columns).map(|at| table.raw_get(at)).collect();
-                values?.iter().map(scalar).collect::<Result<Vec<_>>>()?
+                values?.iter().map(|value| scalar(value, &mut room)).collect::<Result<Vec<_>>>()?
             }
-            value => vec![scalar(value)?],
+            value => vec![scalar(value, &mut room)?],
         };
         let counts = self.histograms.entry(number).or_default();
         if let Some(count) = counts.get_mut(&key) {
@@ -311,7 +331,13 @@ fn refuse<T>(words: String) -> Result<T> {
     Err(Error::RuntimeError(words))
 }
 
-fn scalar(value: &Value) -> Result<Scalar> {
+/// Bytes of the text of a value.
+fn text_bytes(value: &Value) -> usize {
+    if let Value::String(text) = value { text.as_bytes().len() } else { 0 }
+}
+
+fn scalar(value: &Value, room: &mut Room) -> Result<Scalar> {
+    room.take(text_bytes(value))?;
     Ok(match value {
         Value::Nil => Scalar::Nil,
         Value::Boolean(value) => Scalar::Boolean(*value),
@@ -323,7 +349,8 @@ fn scalar(value: &Value) -> Result<Scalar> {
 }
 
 /// A value as JSON: numbers that JSON has no word for are null, bytes that are no UTF-8 become U+FFFD.
-fn json(value: &Value, depth: usize) -> Result<Json> {
+fn json(value: &Value, depth: usize, room: &mut Room) -> Result<Json> {
+    room.take(text_bytes(value))?;
     Ok(match value {
         Value::Nil => Json::Null,
         Value::Boolean(value) => (*value).into(),
@@ -332,7 +359,7 @@ fn json(value: &Value, depth: usize) -> Result<Json> {
         Value::String(value) => value.to_string_lossy().into(),
         Value::Table(table) if depth < DEPTH_MAX => {
             let values = table.sequence_values::<Value>().take(ENTRIES_MAX);
-            let values: Result<Vec<Json>> = values.map(|value| json(&value?, depth + 1)).collect();
+            let values: Result<Vec<Json>> = values.map(|value| json(&value?, depth + 1, room)).collect();
             Json::Array(values?)
         }
         other => return refuse(format!("a {} is no value of a row", other.type_name())),

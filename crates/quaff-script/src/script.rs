@@ -6,7 +6,7 @@
 use crate::budget::{Budget, Exceeded, HOOK_STEPS};
 use crate::flow::{Flow, FlowObject};
 use crate::packet::{PacketObject, PacketView};
-use crate::record::{Fate, RecorderKind, Records};
+use crate::record::{COLUMNS_MAX, Fate, RecorderKind, Records};
 use crate::tally::{Failure, ScriptTally};
 use crate::trigger::Trigger;
 use crate::{Compile, Limits, Source, text};
@@ -26,8 +26,12 @@ const FAILURES_MAX: usize = 8;
 const TEXT_BYTES: usize = 400;
 /// Values of Lua to which Rust may refer at a time: those of arguments and results of nested calls.
 const REFERENCES: usize = 4096;
+/// Triggers of a script: each has a reference, and may have a regular expression.
+const TRIGGERS_MAX: usize = 256;
 /// Lua's words for a refused allocation.
 const NO_MEMORY: &[u8] = b"not enough memory";
+/// Bytes of the name of a column.
+const COLUMN_BYTES: usize = 256;
 /// Bytes of a line of `print`.
 const PRINT_BYTES: usize = 64 << 10;
 
@@ -80,7 +84,12 @@ impl Script {
     ) -> std::result::Result<Self, String> {
         let budget = Rc::new(Budget::new(limits.call_time));
         let counts = Rc::new(Counts::default());
-        let loaded = load(source, limits, common, compile, (&budget, &counts));
+        let load = || load(source, limits, common, compile, (&budget, &counts));
+        // mlua panics if there is no room for a reference, as in a call.
+        let loaded = catch_unwind(AssertUnwindSafe(load)).unwrap_or_else(|_| {
+            budget.note_memory();
+            Err(Error::MemoryError("no room for references".into()))
+        });
         let (state, triggers) = loaded.map_err(|error| {
             if is_memory(&error) {
                 budget.note_memory();
@@ -119,8 +128,10 @@ impl Script {
             self.state.take().into_iter().for_each(std::mem::forget);
             Ok(())
         });
+        let took_ns = steady_ns() - begun_ns;
         self.tally.calls += 1;
-        self.tally.ns += steady_ns() - begun_ns;
+        self.tally.ns += took_ns;
+        self.budget.end(took_ns);
         if called.is_err() || self.budget.exceeded().is_some() {
             self.fail(trigger, called.err());
         }
@@ -246,11 +257,12 @@ fn load(
     globals.raw_set("on", on)?;
     let print = add_recorders(&lua, &globals, source.stem(), common, counts)?;
     let prelude = lua.load(include_str!("prelude.lua")).set_name("=prelude").set_mode(ChunkMode::Text);
-    prelude.call::<()>((is_over(&lua, budget)?, print))?;
+    prelude.call::<()>((is_over(&lua, budget)?, print, spend(&lua, budget)?))?;
     add_rest(&lua, &globals, &source.arguments, common, counts)?;
-    budget.begin();
+    budget.begin_exactly();
     let name = format!("@{}", source.name);
     lua.load(&*source.text).set_name(name).set_mode(ChunkMode::Text).exec()?;
+    budget.look().map_err(|exceeded| Error::RuntimeError(exceeded.to_string()))?;
     let late = |_: &Lua, ()| -> Result<()> {
         Err(Error::RuntimeError("on: only while the script is loaded, not in a call".into()))
     };
@@ -280,6 +292,15 @@ fn is_over(lua: &Lua, budget: &Rc<Budget>) -> Result<Function> {
     })
 }
 
+/// Makes the function by which the prelude counts the work of functions of C.
+fn spend(lua: &Lua, budget: &Rc<Budget>) -> Result<Function> {
+    let own = budget.clone();
+    lua.create_function(move |_, steps: i64| {
+        let spent = own.steps(usize::try_from(steps).unwrap_or(0));
+        spent.map_err(|exceeded| Error::RuntimeError(exceeded.to_string()))
+    })
+}
+
 /// Makes room for references of Rust to values of Lua: without memory for one more mlua panics.
 fn reserve_references(lua: &Lua) -> Result<()> {
     let references: Result<Vec<_>> = (0..REFERENCES).map(|_| lua.create_table()).collect();
@@ -296,6 +317,9 @@ fn on_function(lua: &Lua, declared: &Rc<RefCell<Vec<Trigger>>>, compile: &Compil
             }
             _ => return Err(Error::RuntimeError("on needs an event, options and a function".into())),
         };
+        if declared.borrow().len() >= TRIGGERS_MAX {
+            return Err(Error::RuntimeError(format!("on: at most {TRIGGERS_MAX} triggers")));
+        }
         let trigger = Trigger::new(&name, &options, function, &compile)?;
         declared.borrow_mut().push(trigger);
         Ok(())
@@ -340,6 +364,21 @@ impl UserData for RecorderObject {
     }
 }
 
+/// The names in a table of columns.
+fn columns_of(list: &str, columns: &Table) -> Result<Vec<String>> {
+    let name = |name: Result<Text>| -> Result<String> {
+        let name = name?;
+        if name.as_bytes().len() > COLUMN_BYTES {
+            return Err(Error::RuntimeError(format!("the name of a column has at most {COLUMN_BYTES} bytes")));
+        }
+        Ok(String::from(&*name.to_str()?))
+    };
+    if columns.raw_len() > COLUMNS_MAX {
+        return Err(Error::RuntimeError(format!("{list:?} needs columns: 1 to {COLUMNS_MAX}")));
+    }
+    columns.sequence_values::<Text>().map(name).collect()
+}
+
 /// Adds lists, histograms and alerts; returns the function that adds a line of `print`.
 fn add_recorders(
     lua: &Lua,
@@ -350,7 +389,8 @@ fn add_recorders(
 ) -> Result<Function> {
     for (name, kind) in [("list", RecorderKind::List), ("histogram", RecorderKind::Histogram)] {
         let (records, counts, script) = (common.records.clone(), counts.clone(), script.to_owned());
-        let make = move |_: &Lua, (name, columns): (String, Vec<String>)| {
+        let make = move |_: &Lua, (name, columns): (String, Table)| {
+            let columns = columns_of(&name, &columns)?;
             let number = records.borrow_mut().recorder(&script, &name, kind, columns)?;
             Ok(RecorderObject { number, records: records.clone(), counts: counts.clone(), kind })
         };

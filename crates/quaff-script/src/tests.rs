@@ -168,6 +168,12 @@ fn filters_and_ports_come_before_the_script() {
     assert!(
         refused("local t = {} while true do t[#t + 1] = ('x'):rep(1000) .. #t end").contains("more memory")
     );
+    assert!(refused("for i = 1, 1000 do on('packet', print) end").contains("at most 256 triggers"));
+    assert!(refused("on('match', {regex = ('x'):rep(100000)}, print)").contains("at most 16 KiB"));
+    assert!(refused("on('packet', {filter = ('x'):rep(100000)}, print)").contains("at most 16 KiB"));
+    // More references of Rust than there is memory for.
+    let references = "local t = {} for i = 1, 1e7 do t[i] = string.gmatch('a', 'a') end";
+    assert!(refused(references).contains("more memory"), "{}", refused(references));
     assert!(refused(&format!("on('data', {{prefix = '{}'}}, print)", "x".repeat(2000))).contains("at most"));
 }
 
@@ -316,6 +322,16 @@ fn rows_are_json_and_csv() {
         ("list('a', {'x'}):add{print}", "a function is no value"),
         ("list('a', {'x'}):count(1)", "count is for histograms"),
         ("histogram('a', {'x'}):count(1, -1)", "not less than 0"),
+        // Texts and tables that are in a row many times cost the script nothing.
+        ("local s = ('x'):rep(700000) list('a', {'x', 'y'}):add{s, s}", "at most 1024 KiB"),
+        ("local s = ('x'):rep(700000) histogram('a', {'x', 'y'}):count{s, s}", "at most 1024 KiB"),
+        ("alert('a', {x = ('x'):rep(1100000)})", "at most 1024 KiB"),
+        (
+            "local t = 1 for _ = 1, 4 do local of = {} for i = 1, 1000 do of[i] = t end t = of end list('a', {'x'}):add{t}",
+            "at most 1024 KiB",
+        ),
+        ("local t, s = {}, ('x'):rep(10000) for i = 1, 10000 do t[i] = s end list('a', t)", "1 to 64"),
+        ("list('a', {('x'):rep(10000)})", "at most 256 bytes"),
         ("for i = 1, 100 do list('a' .. i, {'x'}) end", "at most 64"),
     ] {
         assert!(refused(wrong).contains(words), "{wrong}: {}", refused(wrong));
@@ -383,6 +399,10 @@ fn a_script_that_exceeds_its_budget_is_stopped_and_the_others_continue() {
         "for i = 1, 1e18 do end",
         "local t = {} for i = 1, 100 do t[i] = ('x'):rep(50000) .. i end while true do table.sort(t) end",
         "repeat until utf8.len(('x'):rep(1000000)) == 0",
+        "string.find(('b'):rep(200000), '[' .. ('a'):rep(1000000) .. ']')",
+        "string.find(('b'):rep(200000), '%f[' .. ('a'):rep(1000000) .. ']')",
+        "error(setmetatable({}, {__tostring = function() while true do end end}))",
+        "local t = {} for i = 1, 100000 do t[i] = i end while true do table.insert(t, 1, 0) table.remove(t, 1) end",
     ];
     let memory = [
         "local t = {} while true do t[#t + 1] = {} end",
@@ -392,6 +412,8 @@ fn a_script_that_exceeds_its_budget_is_stopped_and_the_others_continue() {
         "local t = {} for i = 1, 1e7 do t[i] = i end",
         "local t = {} while true do pcall(function() while true do t[#t + 1] = {} end end) end",
         "local function f() return 1 + f() end f()",
+        "('x'):rep(100000):gsub('.*', ('%0'):rep(100000))",
+        "local t = {} for i = 1, 1e7 do t[i] = string.gmatch('a', 'a') end",
     ];
     let cases = time.iter().map(|text| (text, Exceeded::Time));
     for (text, part) in cases.chain(memory.iter().map(|text| (text, Exceeded::Memory))) {
@@ -407,6 +429,19 @@ fn a_script_that_exceeds_its_budget_is_stopped_and_the_others_continue() {
         assert!(is_named, "{text}: {bad:?}");
         assert!(!bad.is_whole() && good.is_whole() && done.rows.len() == 5, "{text}: {good:?}");
     }
+}
+
+/// Objects whose text is made by the script, inside each other: each costs the stack of the thread.
+#[test]
+fn a_field_that_a_flow_does_not_have_costs_no_stack() {
+    let text = "on('flow_start', function(flow)
+        local key
+        key = setmetatable({}, {__tostring = function() flow[key] = 1 end})
+        flow[key] = 1
+    end)";
+    let done = run(text, &[datagram(b"x")]);
+    let tally = &done.end.scripts[0];
+    assert_eq!((tally.errors, tally.stopped), (1, None), "{tally:?}");
 }
 
 /// Errors that cost an event and nothing else.
@@ -434,6 +469,7 @@ fn an_error_names_its_line_and_costs_one_event() {
             "metatable",
         ),
         ("table.move({}, 1, 1 << 60, 2)", "entries"),
+        ("table.unpack(setmetatable({}, {__index = {1}}), 1, 9)", "metatable"),
         ("setmetatable({}, {__gc = print})", "__gc"),
         ("p.nonsense()", "a packet has no field \"nonsense\""),
         ("p.time = 1", "a.lua:2: "),

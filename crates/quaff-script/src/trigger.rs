@@ -84,6 +84,8 @@ pub(crate) struct Trigger {
 const DNS_PORTS: [u16; 3] = [53, 5353, 5355];
 /// The memory that a regular expression may take, compiled, bytes.
 const REGEX_BYTES: usize = 1 << 20;
+/// Bytes of the text of a filter or a regular expression: what reads them needs many times that.
+const TEXT_BYTES: usize = 16 << 10;
 
 impl Trigger {
     /// Reads the arguments of `on`.
@@ -103,6 +105,9 @@ impl Trigger {
             }
         }
         let filter = options.get::<Option<String>>("filter")?;
+        if filter.as_ref().is_some_and(|text| text.len() > TEXT_BYTES) {
+            return refuse(&format!("a filter has at most {} KiB", TEXT_BYTES >> 10));
+        }
         let filter = filter.map(|text| compile(&text)).transpose().map_err(Error::RuntimeError)?;
         let regex = options.get::<Option<mlua::String>>("regex")?;
         let regex = regex.map(|text| compiled(&text.as_bytes())).transpose()?;
@@ -140,6 +145,9 @@ fn refuse<T>(words: &str) -> Result<T> {
 
 /// A regular expression on bytes, whose time is linear in them.
 fn compiled(text: &[u8]) -> Result<Regex> {
+    if text.len() > TEXT_BYTES {
+        return refuse(&format!("a regex has at most {} KiB", TEXT_BYTES >> 10));
+    }
     let text = std::str::from_utf8(text)
         .map_err(|_| Error::RuntimeError("a regex is UTF-8: write other bytes as \\xff".into()))?;
     let syntax = regex_automata::util::syntax::Config::new().utf8(false);
