@@ -4,7 +4,7 @@ mod support;
 
 use quaff_lab::ChildProcess;
 use std::process::Command;
-use support::{Bench, PATIENCE, QUAFF, capture, finish, interrupt};
+use support::{Bench, PATIENCE, QUAFF, capture, finish, interrupt, run};
 
 /// Conversations of TCP in a file.
 fn talk(path: &str) {
@@ -64,4 +64,17 @@ fn an_interface_is_watched_until_the_end() {
         assert_eq!(ended.json["tcp"]["interfaces"][0]["name"], "rx0", "{}", ended.json);
         assert!(ended.json["frames"].as_u64() >= Some(19_000), "{}", ended.json);
     }
+}
+
+#[test]
+fn an_interface_that_is_removed_fails_the_watch() {
+    let Some(bench) = Bench::new("an_interface_that_is_removed_fails_the_watch", 16 << 20) else { return };
+    let mut running =
+        ChildProcess::start(bench.quaff(&["verify", "-i", "rx0", "--json"])).expect("quaff runs");
+    assert!(running.hears("capturing", PATIENCE), "{}", running.heard);
+    run(bench.lab.rx.command("ip").expect("a command in the lab").args(["link", "delete", "rx0"]));
+    let ended = finish(running);
+    let error = ended.json["error"].as_str().unwrap_or_default();
+    assert!(error.starts_with("interface rx0") && error.ends_with("disappeared"), "{}", ended.json);
+    assert_eq!((ended.code, &ended.json["complete"]), (2, &false.into()), "{}", ended.json);
 }

@@ -13,8 +13,8 @@ use crate::source::{Declaration, Sources};
 use crate::{Error, Result};
 use quaff_file::verify::Report;
 use quaff_file::write::{Format, Output};
-use quaff_os::Stop;
 use quaff_os::sandbox::{Limits, Sandbox, User};
+use quaff_os::{Reason, Stop};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -33,6 +33,7 @@ pub struct ProofPlan {
 /// A run.
 pub struct Proof {
     run: Run,
+    stop: Stop,
     started: std::time::Instant,
     pub lane: Arc<LaneGauges>,
     /// Warnings for the user.
@@ -66,7 +67,7 @@ impl Proof {
         };
         run.notes.extend(sandbox.iter().flat_map(|sandbox| sandbox.notes.clone()));
         let (notes, lane) = (run.notes.clone(), lanes.into_iter().next().unwrap_or_default());
-        Ok(Self { run, started: std::time::Instant::now(), lane, notes })
+        Ok(Self { run, stop, started: std::time::Instant::now(), lane, notes })
     }
 
     /// Returns whether the lane has ended.
@@ -74,11 +75,16 @@ impl Proof {
         self.run.is_over()
     }
 
-    /// Waits for the end, after the stop, and returns the report, which includes a failure.
+    /// Waits for the end, after the stop, and returns the report. Its `error` is why the run failed; of files it would
+    /// be a part that was not read.
     pub fn finish(self) -> Report {
         let mut ended = self.run.join();
         let proven = ended.proofs.pop();
-        let failure = ended.failure.as_ref().map(Error::to_string);
+        let failure = ended.failure.as_ref().map(Error::to_string).or_else(|| match self.stop.reason() {
+            Some(Reason::InterfaceGone(interface)) => Some(format!("interface {interface} disappeared")),
+            Some(Reason::Failed(failure)) => Some(failure),
+            _ => None,
+        });
         let mut report = proven.map_or_else(Report::default, |proven| proven.report);
         report.outcome.seconds = self.started.elapsed().as_secs_f64();
         report.outcome.notes.extend(ended.notes());

@@ -189,8 +189,9 @@ impl Run {
             // A panic there costs no packet.
             let _ = watch.join();
         }
-        let proofs = self.proofs.map_or_else(Vec::new, |(_, ended)| proven(&ended, &places));
         let (below_tap, mut reasons) = verdict::judge(&lanes, self.softnet, self.plan.hotplug.is_some());
+        let may_be_more = below_tap.rx_dropped > 0 || !reasons.unknown.is_empty();
+        let proofs = self.proofs.map_or_else(Vec::new, |(_, ended)| proven(&ended, &places, may_be_more));
         reasons.unknown.extend(self.missed.since(0));
         reasons.lossy.extend(input.as_ref().and_then(verdict::recorded));
         reasons.lossy.extend(input.as_ref().and_then(verdict::late));
@@ -207,18 +208,20 @@ struct Place {
 impl Place {
     fn of(tally: &SourceTally) -> Self {
         let LaneTally { interface, nic_dropped, kernel_dropped, .. } = &tally.lane;
-        let drops = LaneDrops { interface: *nic_dropped, kernel: *kernel_dropped };
+        let drops = LaneDrops { interface: *nic_dropped, kernel: *kernel_dropped, ..LaneDrops::default() };
         Self { interface: interface.clone(), drops: tally.input.is_none().then_some(drops) }
     }
 }
 
-/// The verdicts on the packets of lanes that have ended, in their order.
-fn proven(ended: &Receiver<ProveEnd>, places: &BTreeMap<usize, Place>) -> Vec<Proven> {
+/// The verdicts on the packets of lanes that have ended, in their order. `may_be_more`: counters below the sockets have
+/// risen.
+fn proven(ended: &Receiver<ProveEnd>, places: &BTreeMap<usize, Place>, may_be_more: bool) -> Vec<Proven> {
     let mut all: Vec<_> = ended.try_iter().collect();
     all.sort_by_key(|(lane, _)| *lane);
     let verdict = |(lane, evidence): (usize, LaneEvidence)| {
         let place = places.get(&lane)?;
-        Some(Proven { interface: place.interface.clone(), report: evidence.judge(place.drops) })
+        let drops = place.drops.map(|drops| LaneDrops { may_be_more, ..drops });
+        Some(Proven { interface: place.interface.clone(), report: evidence.judge(drops) })
     };
     all.into_iter().filter_map(verdict).collect()
 }

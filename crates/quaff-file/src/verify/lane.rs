@@ -75,6 +75,8 @@ pub struct LaneDrops {
     pub interface: u64,
     /// By the kernel, because its ring was full.
     pub kernel: u64,
+    /// Counters below the socket have risen, which count packets of others as well.
+    pub may_be_more: bool,
 }
 
 impl LaneDrops {
@@ -87,7 +89,7 @@ impl LaneDrops {
             ifdrop: self.interface,
             osdrop: self.kernel,
             unexplained: unexplained.clamp(i64::MIN.into(), i64::MAX.into()) as i64,
-            covers_all: true,
+            covers_all: !self.may_be_more,
             ..Ledger::default()
         }
     }
@@ -116,7 +118,8 @@ mod tests {
         for (drops, place) in [
             (None, "cannot be told"),
             (Some(LaneDrops::default()), "before it"),
-            (Some(LaneDrops { interface: 0, kernel: 1 }), "this machine"),
+            (Some(LaneDrops { may_be_more: true, ..LaneDrops::default() }), "cannot be told"),
+            (Some(LaneDrops { kernel: 1, ..LaneDrops::default() }), "this machine"),
         ] {
             let report = evidence.judge(drops);
             assert!(

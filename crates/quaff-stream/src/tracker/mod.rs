@@ -170,6 +170,13 @@ struct Due {
     number: u64,
 }
 
+impl Due {
+    /// Returns false for a stale entry: of another connection, or of one that has an earlier entry.
+    fn is_of(&self, tracked: &Tracked) -> bool {
+        tracked.number == self.number && tracked.due_ns == self.due_ns
+    }
+}
+
 /// The connections of a lane.
 #[derive(Debug)]
 pub struct Tracker {
@@ -178,8 +185,9 @@ pub struct Tracker {
     defragmenter: Defragmenter,
     whole: Whole,
     table: Table,
-    /// Connections with bytes that wait, by the time at which they have waited long enough. An entry may be stale.
-    due: VecDeque<Due>,
+    /// Connections with bytes that wait, by the time at which they have waited long enough: those whose hole was
+    /// acknowledged, and the others, which wait longer. An entry may be stale.
+    due: [VecDeque<Due>; 2],
     tally: TrackTally,
     last_ns: u64,
 }
@@ -192,7 +200,7 @@ impl Tracker {
             defragmenter: Defragmenter::new(plan.fragment),
             whole: Whole::default(),
             table: Table::new(secret),
-            due: VecDeque::new(),
+            due: Default::default(),
             tally: TrackTally::default(),
             last_ns: 0,
             plan: TrackPlan { only: plan.only.map(sorted), ..plan },
@@ -400,13 +408,13 @@ impl Tracker {
         }
         tracked.last_ns = segment.time_ns;
         let due_ns = tracked.conversation.due_ns(&self.lane);
-        let is_first = due_ns != u64::MAX && !tracked.is_due;
-        tracked.is_due |= is_first;
+        let is_earlier = due_ns < tracked.due_ns;
+        tracked.due_ns = tracked.due_ns.min(due_ns);
         let number = tracked.number;
         let state = if tracked.conversation.is_closed() { State::Closed } else { State::Open };
         self.table.touch(place, state, segment.time_ns);
-        if is_first {
-            self.wait(Due { due_ns, place, number });
+        if is_earlier {
+            self.wait(Due { due_ns, place, number }, segment.time_ns);
         }
         outcome
     }
@@ -437,7 +445,7 @@ impl Tracker {
             number,
             last_ns: first_ns,
             attempt: None,
-            is_due: false,
+            due_ns: u64::MAX,
         });
         self.tally.connections_high = self.tally.connections_high.max(self.table.len() as u64);
         sink.begin(place, &Opened { number, ends, client, first_ns });
@@ -478,36 +486,41 @@ impl Tracker {
                 self.end(place, now_ns, Some(CloseReason::Idle), sink);
             }
         }
-        while self.due.front().is_some_and(|due| due.due_ns <= now_ns) {
-            self.skip_holes(now_ns, sink);
+        for queue in 0..self.due.len() {
+            while self.due[queue].front().is_some_and(|due| due.due_ns <= now_ns) {
+                self.skip_holes(queue, now_ns, sink);
+            }
         }
     }
 
-    /// Skips the holes of the first connection that waits.
+    /// Skips the holes of the first connection that waits in a queue.
     #[cold]
-    fn skip_holes<S: ConnectionSink + ?Sized>(&mut self, now_ns: u64, sink: &mut S) {
-        let Some(Due { place, number, .. }) = self.due.pop_front() else { return };
-        if let Some(later) = self.due.get(DUE_AHEAD) {
+    fn skip_holes<S: ConnectionSink + ?Sized>(&mut self, queue: usize, now_ns: u64, sink: &mut S) {
+        let Some(due) = self.due[queue].pop_front() else { return };
+        if let Some(later) = self.due[queue].get(DUE_AHEAD) {
             self.table.prefetch(later.place);
         }
-        let Some(tracked) = self.table.get(place).filter(|tracked| tracked.number == number) else { return };
+        let Due { place, number, .. } = due;
+        let Some(tracked) = self.table.get(place).filter(|tracked| due.is_of(tracked)) else { return };
         let passing = &mut Passing { place, time_ns: now_ns, sink };
         tracked.conversation.tick(now_ns, &mut self.lane, passing);
         let due_ns = tracked.conversation.due_ns(&self.lane);
-        tracked.is_due = due_ns != u64::MAX;
-        if tracked.is_due {
-            self.wait(Due { due_ns, place, number });
+        tracked.due_ns = due_ns;
+        if due_ns != u64::MAX {
+            self.wait(Due { due_ns, place, number }, now_ns);
         }
     }
 
-    /// Adds a connection to those that wait. Entries of connections that have ended are removed when they are the most.
+    /// Adds a connection to those that wait. Stale entries are removed when they are the most.
     #[cold]
-    fn wait(&mut self, due: Due) {
-        if self.due.len() > 2 * self.table.len() + DUE_SPARE {
+    fn wait(&mut self, due: Due, now_ns: u64) {
+        let is_soon = due.due_ns.saturating_sub(now_ns) <= self.plan.stream.ack_wait_ns;
+        let queue = &mut self.due[usize::from(!is_soon)];
+        if queue.len() > 2 * self.table.len() + DUE_SPARE {
             let table = &mut self.table;
-            self.due.retain(|due| table.get(due.place).is_some_and(|tracked| tracked.number == due.number));
+            queue.retain(|due| table.get(due.place).is_some_and(|tracked| due.is_of(tracked)));
         }
-        self.due.push_back(due);
+        queue.push_back(due);
     }
 }
 
@@ -602,10 +615,11 @@ mod tests {
                     &mut Nothing,
                 );
             }
-            assert!(tracker.due.len() <= 2 * CONNECTIONS + DUE_SPARE + 1, "{}", tracker.due.len());
+            let waiting: usize = tracker.due.iter().map(VecDeque::len).sum();
+            assert!(waiting <= 2 * CONNECTIONS + DUE_SPARE + 1, "{waiting}");
         }
-        let due: Vec<Due> = tracker.due.iter().copied().collect();
-        let mut is_live = |due: &&Due| tracker.table.get(due.place).is_some_and(|it| it.number == due.number);
+        let due: Vec<Due> = tracker.due.iter().flatten().copied().collect();
+        let mut is_live = |due: &&Due| tracker.table.get(due.place).is_some_and(|it| due.is_of(it));
         assert_eq!(due.iter().filter(|due| is_live(due)).count(), CONNECTIONS);
         tracker.finish(&mut Nothing);
         assert_eq!(tracker.streams().held_bytes, 0);

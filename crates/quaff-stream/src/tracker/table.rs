@@ -37,8 +37,8 @@ pub(super) struct Tracked {
     pub(super) number: u64,
     pub(super) last_ns: u64,
     pub(super) attempt: Option<Attempt>,
-    /// It has an entry among those that wait for bytes.
-    pub(super) is_due: bool,
+    /// The time of its entry among those that wait for bytes, ns; `u64::MAX` without one.
+    pub(super) due_ns: u64,
 }
 
 /// The state of an idle connection.

@@ -343,6 +343,44 @@ fn a_hole_is_skipped_when_it_has_waited_whatever_comes() {
     run.finish();
 }
 
+/// The acknowledgment comes after the hole, and nothing more of the connection; another hole waits for longer.
+#[test]
+fn an_acknowledged_hole_does_not_wait_for_others() {
+    let mut run = Run::new(TrackPlan::default());
+    let other = |sequence| build::ipv4(CLIENT.0, SERVER.0, 6, &[], &tcp([1, 2], ACK, sequence, 1, b"x"));
+    run.ip(&other(1));
+    run.ip(&other(9));
+    run.open(100, 900);
+    run.client(ACK, 106, 901, "later");
+    run.server(ACK, 901, 111, "");
+    run.now_ns += SECOND / 2;
+    run.ip(&other(10));
+    assert_eq!(run.reader.all[1].text[0], "");
+    run.now_ns += SECOND;
+    run.ip(&other(11));
+    assert_eq!(run.reader.all[1].text[0], "?????later");
+    assert_eq!(run.reader.all[1].causes, [GapCause::Acknowledged]);
+    assert_eq!(run.reader.all[0].text[0], "x", "its hole has not waited for long enough");
+    run.finish();
+}
+
+/// Each time that a hole is acknowledged the connection is due earlier, and later again when that hole is skipped.
+#[test]
+fn holes_that_are_acknowledged_again_and_again_are_each_skipped_in_time() {
+    let mut run = Run::new(TrackPlan::default());
+    run.open(100, 900);
+    for at in 0..500u32 {
+        let from = 102 + 2 * at;
+        run.client(ACK, from, 901, "x");
+        run.server(ACK, 901, from + 1, "");
+        run.now_ns += SECOND + SECOND / 2;
+        let other = build::ipv4(CLIENT.0, SERVER.0, 6, &[], &tcp([1, 2], ACK, 1, 1, b""));
+        run.ip(&other);
+        assert_eq!(run.reader.all[0].text[0].len() as u32, 2 * (at + 1));
+    }
+    assert_eq!(run.finish()[0].text[0], "?x".repeat(500));
+}
+
 #[test]
 fn fragments_of_a_segment_are_put_together() {
     let mut run = Run::new(TrackPlan::default());

@@ -109,6 +109,22 @@ fn bytes_that_one_end_alone_has_named_are_undecided() {
     assert_eq!((lost(&report), report.undecided_bytes), ([2000, 1, 2], 0));
 }
 
+/// The capture lacks the last data of a connection, and others before them.
+#[test]
+fn holes_before_a_missing_end_that_both_ends_name_are_lost_as_well() {
+    let ended = |named: u32| {
+        let mut observer = connected();
+        observer.send(A, A0, Some(B0), 0, 1000);
+        observer.send(A, A0 + 3000, Some(B0), 0, 1000);
+        observer.send(B, B0, Some(A0 + 5000), 0, 10);
+        observer.send(A, A0 + named, Some(B0 + 10), 0, 0);
+        let report = observer.finish();
+        (lost(&report), report.undecided_bytes)
+    };
+    assert_eq!(ended(5000), ([3000, 2, 3], 0));
+    assert_eq!(ended(4000), ([0; 3], 3000), "the acknowledgment may be a stray");
+}
+
 #[test]
 fn a_connection_that_recovers_from_before_the_capture_has_lost_nothing() {
     // A retransmission is lost, and repeated after its time: the receiver has the segments after it.

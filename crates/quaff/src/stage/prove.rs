@@ -75,9 +75,13 @@ impl Stage for Prove {
         }
     }
 
-    /// The verdict stands in the last counters of the lane.
+    /// The verdict stands in the last counters of the lane. Those below the socket are read later.
     fn count(&self, counts: &mut Counts) {
-        let drops = LaneDrops { interface: counts.nic_dropped, kernel: counts.kernel_dropped };
+        let drops = LaneDrops {
+            interface: counts.nic_dropped,
+            kernel: counts.kernel_dropped,
+            ..LaneDrops::default()
+        };
         let judged = self.evidence.as_ref().map(|evidence| evidence.judge(self.is_live.then_some(drops)));
         counts.proof = judged.map(|report| report.verdict.into());
     }

@@ -1,10 +1,9 @@
 //! `quaff verify -i`: the evidence of an interface's packets, a line each second, and the report at the end.
 
-use super::{Args, conclude, page, print};
+use super::{Args, conclude, print, write_page};
 use crate::cmd::receiving::{self, Asked, LOOK_END};
 use crate::exit::Exit;
 use crate::show::{self, message, say};
-use anyhow::Context;
 use quaff::plan::{InputPlan, SandboxPlan, default_rings_bytes};
 use quaff::proof::{Proof, ProofPlan};
 use quaff::{LaneGauges, memory};
@@ -72,11 +71,9 @@ pub(super) fn run(args: &Args, interface: &str) -> anyhow::Result<Exit> {
     say("capturing");
     watch(args, &proof, &signals, &stop)?;
     let report = proof.finish();
-    if let Some(path) = &args.html {
-        let page = page::page(&[PathBuf::from(interface)], &report);
-        std::fs::write(path, page).with_context(|| format!("write {}", path.display()))?;
-    }
-    conclude(&report, &report.outcome, args.json, |out| print(out, &report))
+    let exit = conclude(&report, &report.outcome, args.json, |out| print(out, &report))?;
+    write_page(args.html.as_deref(), &[PathBuf::from(interface)], &report)?;
+    Ok(if report.outcome.error.is_some() { Exit::Failed } else { exit })
 }
 
 fn plan(args: &Args, interface: &str) -> ProofPlan {

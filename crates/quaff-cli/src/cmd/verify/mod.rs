@@ -229,11 +229,16 @@ pub(crate) fn check(
     let bar = bar(files);
     let report = verify::verify(files, options, |progress| tick(&bar, progress));
     bar.finish_and_clear();
-    if let Some(path) = html {
-        std::fs::write(path, page::page(files, &report))
-            .with_context(|| format!("write {}", path.display()))?;
-    }
-    conclude(&report, &report.outcome, json, |out| print(out, &report))
+    let exit = conclude(&report, &report.outcome, json, |out| print(out, &report))?;
+    write_page(html, files, &report)?;
+    Ok(exit)
+}
+
+/// Writes the page, if one is wanted, after the report: a page that cannot be written costs no report.
+fn write_page(html: Option<&Path>, files: &[PathBuf], report: &Report) -> anyhow::Result<()> {
+    html.map_or(Ok(()), |path| {
+        std::fs::write(path, page::page(files, report)).with_context(|| format!("write {}", path.display()))
+    })
 }
 
 /// Compares `files` with those that were sent and prints the result.

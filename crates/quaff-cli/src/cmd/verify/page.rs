@@ -44,7 +44,8 @@ fn dense(known: &[Interval]) -> Vec<Interval> {
     (0..count)
         .map(|at| {
             let from_ns = first.from_ns + at * width_ns;
-            let empty = Interval { from_ns, to_ns: from_ns + width_ns, ..Interval::default() };
+            let to_ns = from_ns.saturating_add(width_ns);
+            let empty = Interval { from_ns, to_ns, ..Interval::default() };
             left.next_if(|interval| interval.from_ns == from_ns).copied().unwrap_or(empty)
         })
         .collect()
@@ -193,5 +194,10 @@ mod tests {
         let cells: Vec<_> = found.iter().map(|it| (it.from_ns, it.to_ns, it.segments)).collect();
         assert_eq!(cells, [(100, 110, 1), (110, 120, 0), (120, 130, 0), (130, 140, 4)]);
         assert!(dense(&[]).is_empty());
+        // The last one ends with the numbers of times.
+        let width_ns = 1 << 58;
+        let last = Interval { from_ns: 63 * width_ns, to_ns: u64::MAX, ..Interval::default() };
+        let found = dense(&[Interval { to_ns: width_ns, ..Interval::default() }, last]);
+        assert_eq!((found.len(), found.last()), (64, Some(&last)));
     }
 }
