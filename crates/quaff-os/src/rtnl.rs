@@ -17,6 +17,7 @@ pub use address::Address;
 pub use change::{LinkChange, VethEnd, VethPlan};
 pub use monitor::LinkMonitor;
 pub(crate) use qdisc::QdiscDrops;
+pub use tc::Filters;
 
 use crate::{Error, Result};
 use netlink_packet_core::DefaultNla;
@@ -53,6 +54,10 @@ pub struct Link {
     pub up: bool,
     /// `IFF_RUNNING`: operationally up, with carrier.
     pub running: bool,
+    /// `IFF_PROMISC`, as the administrator set it: packet sockets do not show.
+    pub promiscuous: bool,
+    /// Without `IFF_NOARP`.
+    pub arp: bool,
     /// `IFLA_INFO_KIND`, such as "vlan" or "veth"; empty for hardware.
     pub kind: String,
     /// `IFLA_MASTER`: the bridge, bond or other interface that it belongs to.
