@@ -66,9 +66,9 @@ pub enum LinkChange<'a> {
     /// Attaches a tc program ([`Program::load_tc`]) to `clsact`, for the frames that arrive. It stays attached when its
     /// descriptor is closed.
     OnIngress(&'a Program),
-    /// The same, in the place of a program of [`OnIngress`](Self::OnIngress) if there is one: no frame passes between the
-    /// two.
-    ReplaceOnIngress(&'a Program),
+    /// The same, under a name ([`Rtnl::filters`]), in the place of an earlier one if there is one: no frame passes between
+    /// the two.
+    ReplaceOnIngress(&'a Program, &'a str),
     /// Detaches such a program.
     IngressOff,
     /// As [`OnIngress`](Self::OnIngress), for the frames that leave.
@@ -154,19 +154,19 @@ impl Rtnl {
                 (RouteNetlinkMessage::NewQueueDiscipline(tc::clsact(index)), NLM_F_CREATE | NLM_F_EXCL)
             }
             LinkChange::OnIngress(program) => {
-                let message = tc::filter(index, TcHandle::MIN_INGRESS, program);
+                let message = tc::filter(index, TcHandle::MIN_INGRESS, program, tc::NAME);
                 (RouteNetlinkMessage::NewTrafficFilter(message), NLM_F_CREATE | NLM_F_EXCL)
             }
             LinkChange::ClsactOff => (RouteNetlinkMessage::DelQueueDiscipline(tc::clsact(index)), 0),
-            LinkChange::ReplaceOnIngress(program) => {
-                let message = tc::filter(index, TcHandle::MIN_INGRESS, program);
+            LinkChange::ReplaceOnIngress(program, name) => {
+                let message = tc::filter(index, TcHandle::MIN_INGRESS, program, name);
                 (RouteNetlinkMessage::NewTrafficFilter(message), NLM_F_CREATE | NLM_F_REPLACE)
             }
             LinkChange::IngressOff => {
-                (RouteNetlinkMessage::DelTrafficFilter(tc::place(index, TcHandle::MIN_INGRESS)), 0)
+                (RouteNetlinkMessage::DelTrafficFilter(tc::own(index, TcHandle::MIN_INGRESS)), 0)
             }
             LinkChange::OnEgress(program) => {
-                let message = tc::filter(index, TcHandle::MIN_EGRESS, program);
+                let message = tc::filter(index, TcHandle::MIN_EGRESS, program, tc::NAME);
                 (RouteNetlinkMessage::NewTrafficFilter(message), NLM_F_CREATE | NLM_F_EXCL)
             }
             LinkChange::Delete => (RouteNetlinkMessage::DelLink(message), 0),
@@ -189,7 +189,7 @@ impl LinkChange<'_> {
             Self::Xdp(None) => "detach the XDP program from".into(),
             Self::Clsact => "add the queueing discipline clsact to".into(),
             Self::ClsactOff => "remove the queueing discipline clsact from".into(),
-            Self::OnIngress(_) | Self::ReplaceOnIngress(_) | Self::OnEgress(_) => {
+            Self::OnIngress(_) | Self::ReplaceOnIngress(..) | Self::OnEgress(_) => {
                 "attach a tc program to".into()
             }
             Self::IngressOff => "detach the tc program from".into(),

@@ -18,23 +18,13 @@ const HEADER_BYTES: usize = 20;
 const TCA_KIND: u16 = 1;
 const TCA_OPTIONS: u16 = 2;
 const TCA_BPF_NAME: u16 = 7;
-/// The name of the programs that are attached here.
-const PROGRAM: &str = "quaff";
-
-/// The filters at the two hooks of `clsact`.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Filters {
-    /// Some are attached by [`LinkChange::OnIngress`](super::LinkChange::OnIngress).
-    pub has_own: bool,
-    /// The others, such as "flower" or "bpf cil_from_netdev".
-    pub others: Vec<String>,
-}
+/// The name of programs that have none of their own.
+pub(super) const NAME: &str = "quaff";
 
 /// A filter of an interface, as RTM_NEWTFILTER describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Filter {
     handle: u32,
-    parent: u32,
     kind: String,
     name: String,
 }
@@ -45,21 +35,17 @@ impl Rtnl {
         Ok(self.qdiscs()?.iter().any(|qdisc| qdisc.is_ingress_of(index)))
     }
 
-    /// The filters of interface `index` for frames that arrive and that leave.
-    pub fn filters(&mut self, index: u32) -> Result<Filters> {
-        let mut found = Filters::default();
+    /// The filters of interface `index` for frames that arrive, then those for frames that leave, by kind and name: "bpf
+    /// quaff", "flower".
+    pub fn filters(&mut self, index: u32) -> Result<Vec<String>> {
+        let mut found = Vec::new();
         for minor in [TcHandle::MIN_INGRESS, TcHandle::MIN_EGRESS] {
             let request = RouteNetlinkMessage::GetTrafficFilter(place(index, minor));
             let replies = self.socket.dump(request, "list the filters of an interface")?;
             // Each kind is listed a second time, without a handle, for the protocol that it is asked for.
-            let filters = replies.into_iter().filter_map(|reply| reply.filter).filter(|filter| filter.handle != 0);
-            for Filter { parent, kind, name, .. } in filters {
-                let is_own = kind == "bpf" && name == PROGRAM && parent & 0xffff == u32::from(TcHandle::MIN_INGRESS);
-                match is_own {
-                    true => found.has_own = true,
-                    false => found.others.push(format!("{kind} {name}").trim_end().to_owned()),
-                }
-            }
+            let filters = replies.into_iter().filter_map(|reply| reply.filter);
+            let filters = filters.filter(|filter| filter.handle != 0);
+            found.extend(filters.map(|Filter { kind, name, .. }| format!("{kind} {name}").trim_end().to_owned()));
         }
         Ok(found)
     }
@@ -82,7 +68,7 @@ pub(super) fn parse(payload: &[u8]) -> std::result::Result<Filter, DecodeError> 
             _ => {}
         }
     }
-    Ok(Filter { handle: word(head, 8), parent: word(head, 12), kind, name })
+    Ok(Filter { handle: word(head, 8), kind, name })
 }
 
 /// The queueing discipline `clsact`.
@@ -95,19 +81,24 @@ pub(super) fn clsact(index: u32) -> TcMessage {
 }
 
 /// A program of an interface with `clsact`; `minor` is `TcHandle::MIN_INGRESS` or `MIN_EGRESS`.
-pub(super) fn filter(index: u32, minor: u16, program: &Program) -> TcMessage {
+pub(super) fn filter(index: u32, minor: u16, program: &Program, name: &str) -> TcMessage {
+    let mut message = own(index, minor);
+    let options = [
+        TcFilterBpfOption::ProgFd(program.as_fd().as_raw_fd() as u32),
+        TcFilterBpfOption::ProgName(name.into()),
+        TcFilterBpfOption::Flags(TcBpfFlags::DirectAction),
+    ];
+    let options = options.into_iter().map(TcOption::Bpf).collect();
+    message.attributes.push(TcAttribute::Options(options));
+    message
+}
+
+/// The place of a program of quaff at a hook of `clsact`.
+pub(super) fn own(index: u32, minor: u16) -> TcMessage {
     let mut message = place(index, minor);
     message.header.handle = TcHandle { major: 0, minor: 1 };
     message.header.info = INFO;
-    let options = [
-        TcFilterBpfOption::ProgFd(program.as_fd().as_raw_fd() as u32),
-        TcFilterBpfOption::ProgName(PROGRAM.into()),
-        TcFilterBpfOption::Flags(TcBpfFlags::DirectAction),
-    ];
-    message.attributes = vec![
-        TcAttribute::Kind("bpf".into()),
-        TcAttribute::Options(options.into_iter().map(TcOption::Bpf).collect()),
-    ];
+    message.attributes = vec![TcAttribute::Kind("bpf".into())];
     message
 }
 
@@ -131,20 +122,20 @@ mod tests {
     #[test]
     fn a_message_cut_anywhere_never_panics() {
         let mut whole = vec![0u8; HEADER_BYTES];
-        (whole[8], whole[12]) = (1, 9);
+        whole[8] = 1;
         whole.extend([8, 0, TCA_KIND as u8, 0, b'b', b'p', b'f', 0]);
         whole.extend([14, 0, TCA_OPTIONS as u8, 0x80, 10, 0, TCA_BPF_NAME as u8, 0, b'q', b'u', b'a', b'f', b'f', 0]);
         for end in 0..whole.len() {
             let _ = parse(&whole[..end]);
         }
-        let Filter { handle, parent, kind, name } = parse(&whole).expect("whole");
-        assert_eq!((handle, parent, kind.as_str(), name.as_str()), (1, 9, "bpf", "quaff"));
+        let Filter { handle, kind, name } = parse(&whole).expect("whole");
+        assert_eq!((handle, kind.as_str(), name.as_str()), (1, "bpf", "quaff"));
     }
 
     #[test]
     fn loopback_has_no_filters() {
         let mut rtnl = Rtnl::open().expect("a socket");
-        assert_eq!(rtnl.filters(1).expect("a dump"), Filters::default());
+        assert_eq!(rtnl.filters(1).expect("a dump"), [""; 0]);
         assert!(!rtnl.has_ingress(1).expect("a dump"));
     }
 }
