@@ -45,7 +45,9 @@ impl Rtnl {
             // Each kind is listed a second time, without a handle, for the protocol that it is asked for.
             let filters = replies.into_iter().filter_map(|reply| reply.filter);
             let filters = filters.filter(|filter| filter.handle != 0);
-            found.extend(filters.map(|Filter { kind, name, .. }| format!("{kind} {name}").trim_end().to_owned()));
+            found.extend(
+                filters.map(|Filter { kind, name, .. }| format!("{kind} {name}").trim_end().to_owned()),
+            );
         }
         Ok(found)
     }
@@ -63,7 +65,8 @@ pub(super) fn parse(payload: &[u8]) -> std::result::Result<Filter, DecodeError> 
             TCA_KIND => kind = text(attribute.value()),
             TCA_OPTIONS if kind == "bpf" => {
                 let mut options = NlasIterator::new(attribute.value()).flatten();
-                name = options.find(|option| option.kind() == TCA_BPF_NAME).map_or(name, |it| text(it.value()));
+                name =
+                    options.find(|option| option.kind() == TCA_BPF_NAME).map_or(name, |it| text(it.value()));
             }
             _ => {}
         }
@@ -124,7 +127,22 @@ mod tests {
         let mut whole = vec![0u8; HEADER_BYTES];
         whole[8] = 1;
         whole.extend([8, 0, TCA_KIND as u8, 0, b'b', b'p', b'f', 0]);
-        whole.extend([14, 0, TCA_OPTIONS as u8, 0x80, 10, 0, TCA_BPF_NAME as u8, 0, b'q', b'u', b'a', b'f', b'f', 0]);
+        whole.extend([
+            14,
+            0,
+            TCA_OPTIONS as u8,
+            0x80,
+            10,
+            0,
+            TCA_BPF_NAME as u8,
+            0,
+            b'q',
+            b'u',
+            b'a',
+            b'f',
+            b'f',
+            0,
+        ]);
         for end in 0..whole.len() {
             let _ = parse(&whole[..end]);
         }

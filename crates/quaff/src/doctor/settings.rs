@@ -3,9 +3,9 @@
 use super::machine::{self, text};
 use crate::cores::Nic;
 use crate::{Error, Result};
+use quaff_os::Try;
 use quaff_os::ethtool::{Card, Change};
 use quaff_os::rtnl::{self, LinkChange, Rtnl};
-use quaff_os::Try;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::fs;

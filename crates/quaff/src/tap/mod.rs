@@ -27,20 +27,11 @@ use quaff_os::rtnl::{Link, LinkChange, Rtnl};
 use redirect::Redirect;
 use std::path::{Path, PathBuf};
 
-/// A tap to set up.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TapPlan {
-    /// The two ports; what one receives, the other sends.
-    pub ports: [String; 2],
-    /// At the end the redirect stays, with all settings that it needs.
-    pub stays: bool,
-}
-
 /// A tap that forwards.
 #[derive(Debug)]
 pub struct Tap {
+    /// What one port receives, the other sends.
     links: [Link; 2],
-    stays: bool,
     /// Previous values of the settings.
     state: PathBuf,
     /// Of the frames that each port receives; empty until they are attached.
@@ -65,16 +56,18 @@ pub struct Ended {
     pub directions: [Direction; 2],
     /// Settings that do not have their previous values.
     pub left: Vec<Done>,
-    /// Remarks for the user.
-    pub notes: Vec<String>,
+    /// News of the links since the last call of [`Tap::news`].
+    pub news: Vec<String>,
+    /// Why a redirect could not be removed.
+    pub failures: Vec<String>,
 }
 
 /// The settings that a tap of these ports changes, in their order; the last step is the redirect.
 ///
 /// # Errors
 /// The ports cannot be tapped; the error has the reason and what to do.
-pub fn changes(plan: &TapPlan) -> Result<Vec<Change>> {
-    let (links, _) = ports::check(&plan.ports, &mut Rtnl::open()?)?;
+pub fn changes(ports: &[String; 2]) -> Result<Vec<Change>> {
+    let (links, _) = ports::check(ports, &mut Rtnl::open()?)?;
     ports::changes(&links)
 }
 
@@ -101,20 +94,13 @@ impl Tap {
     ///
     /// # Errors
     /// The ports cannot be tapped, or a setting cannot be changed.
-    pub fn start(plan: &TapPlan) -> Result<Self> {
+    pub fn start(ports: &[String; 2]) -> Result<Self> {
         let mut rtnl = Rtnl::open()?;
-        let (links, existing) = ports::check(&plan.ports, &mut rtnl)?;
+        let (links, existing) = ports::check(ports, &mut rtnl)?;
         let state = state_file(&links)?;
         let changes = ports::changes(&links)?;
-        let mut tap = Self {
-            links,
-            stays: plan.stays,
-            state,
-            redirects: Vec::new(),
-            before: Vec::new(),
-            follower: None,
-            is_over: false,
-        };
+        let mut tap =
+            Self { links, state, redirects: Vec::new(), before: Vec::new(), follower: None, is_over: false };
         let changed = doctor::fix(&changes, &tap.state)?;
         if let Some((done, why)) = changed.iter().find_map(|done| Some((done, done.refused.as_ref()?))) {
             return Err(Error::Plan(format!("{} could not be changed: {why}", done.what)));
@@ -124,7 +110,8 @@ impl Tap {
             tap.before.push(Before { counters, sent: rtnl.stats(link.index)?.tx_packets });
         }
         tap.attach(&mut rtnl, existing)?;
-        tap.follower = Some(Follower::start(tap.links.each_ref().map(|link| (link.name.clone(), link.index)))?);
+        tap.follower =
+            Some(Follower::start(tap.links.each_ref().map(|link| (link.name.clone(), link.index)))?);
         Ok(tap)
     }
 
@@ -148,14 +135,12 @@ impl Tap {
         self.follower.as_ref().map_or_else(Vec::new, Follower::news)
     }
 
-    /// Ends the tap, after the capture: removes the redirect and restores the ports, unless it stays. `recorded` is of
+    /// Ends the tap, after the capture: removes the redirect and restores the ports, unless it `stays`. `recorded` is of
     /// the ports in their order.
-    pub fn finish(mut self, recorded: [Recorded; 2]) -> Result<Ended> {
-        let mut notes = self.follower.take().map_or_else(Vec::new, Follower::stop);
+    pub fn finish(mut self, recorded: [Recorded; 2], stays: bool) -> Result<Ended> {
+        let news = self.follower.take().map_or_else(Vec::new, Follower::stop);
         let mut rtnl = Rtnl::open()?;
-        if !self.stays {
-            notes.extend(self.detach_all(&mut rtnl));
-        }
+        let failures = if stays { Vec::new() } else { self.detach_all(&mut rtnl) };
         let [there, back] = [self.passed(&mut rtnl, 0, 1), self.passed(&mut rtnl, 1, 0)];
         let names = self.links.each_ref().map(|link| link.name.as_str());
         let [of_first, of_second] = recorded;
@@ -164,11 +149,11 @@ impl Tap {
             account::direction([names[1], names[0]], &of_second, &back),
         ];
         self.is_over = true;
-        let left = match self.stays {
+        let left = match stays {
             true => Vec::new(),
             false => doctor::undo(&self.state)?.into_iter().filter(|done| done.refused.is_some()).collect(),
         };
-        Ok(Ended { directions, left, notes })
+        Ok(Ended { directions, left, news, failures })
     }
 
     /// What passed from port `from` to port `to` since the start. Counters of a port that is gone stay as they were.
@@ -178,7 +163,11 @@ impl Tap {
         let at_least = redirect.count();
         let sent = rtnl.stats(self.links[to].index).map_or(before.sent, |now| now.tx_packets) - before.sent;
         let drops = before.counters.drops();
-        Passed { redirected: [at_least, redirect.count()], sent, dropped: drops.qdisc_dropped + drops.tx_dropped }
+        Passed {
+            redirected: [at_least, redirect.count()],
+            sent,
+            dropped: drops.qdisc_dropped + drops.tx_dropped,
+        }
     }
 
     /// Removes both redirects, the last one first. Returns why one could not be removed.

@@ -6,10 +6,11 @@ use crate::doctor::{Change, LinkFlag, Setting};
 use crate::{Error, Result};
 use quaff_os::ethtool::Card;
 use quaff_os::rtnl::{Link, LowerLink, Rtnl};
-use quaff_wire::linktype;
 use std::net::IpAddr;
 use std::path::Path;
 
+/// linux/if_arp.h.
+const ARPHRD_ETHER: u16 = 1;
 /// Offloads that merge received frames, by the kernel's names: what they merge is neither recorded nor forwarded as it
 /// came.
 const MERGING: [&str; 5] = ["rx-gro", "rx-gro-hw", "rx-lro", "rx-gro-list", "rx-udp-gro-forwarding"];
@@ -72,13 +73,15 @@ pub(super) fn check(names: &[String; 2], rtnl: &mut Rtnl) -> Result<([Link; 2], 
 /// Refuses an interface that is not a plain Ethernet port.
 fn refuse_in_use(link: &Link, all: &[Link]) -> Result<()> {
     let refused = |why: String| Err(Error::Plan(format!("{} {why}", link.name)));
-    if linktype::of_arphrd(link.arphrd) != Some(linktype::ETHERNET) || link.kind == "loopback" {
+    if link.arphrd != ARPHRD_ETHER {
         return refused("is not an Ethernet interface".into());
     }
     let name = |index| all.iter().find(|it| it.index == index).map_or("another interface", |it| &it.name);
     if let Some(master) = link.master {
         let (master, name) = (name(master), &link.name);
-        return refused(format!("is a port of {master}: take it out first ('ip link set dev {name} nomaster')"));
+        return refused(format!(
+            "is a port of {master}: take it out first ('ip link set dev {name} nomaster')"
+        ));
     }
     if let Some(above) = all.iter().find(|it| it.lower == Some(LowerLink::Here(link.index))) {
         return refused(format!("carries {}, which would receive nothing: remove that first", above.name));
@@ -141,7 +144,8 @@ pub(super) fn changes(links: &[Link; 2]) -> Result<Vec<Change>> {
             }
         }
     }
-    let up = |link: &Link| Change { setting: Setting::Flag(link.name.clone(), LinkFlag::Up), to: "on".into() };
+    let up =
+        |link: &Link| Change { setting: Setting::Flag(link.name.clone(), LinkFlag::Up), to: "on".into() };
     changes.extend(links.iter().map(up));
     Ok(changes)
 }
