@@ -107,13 +107,13 @@ pub(super) struct RecorderArgs {
     /// Core of the writer
     #[arg(long, value_name = "CORE")]
     writer_cpu: Option<String>,
-    /// User that owns the files and that the recorder becomes
-    #[arg(short = 'Z', long, value_name = "USER")]
+    /// Have the recorder become the user NAME, who owns the files
+    #[arg(long, value_name = "NAME")]
     user: Option<String>,
     /// Interval of progress lines
     #[arg(long, value_name = "TIME")]
     stats: Option<String>,
-    /// Print only warnings; twice: only errors
+    /// Print only errors and "capturing"; twice: only errors
     #[arg(short, long, action = clap::ArgAction::Count)]
     quiet: u8,
 }
