@@ -18,7 +18,8 @@ use std::time::{Duration, Instant};
 use support::{Ended, PATIENCE, QUAFF, below, bpf_lab, finish, folder, interrupt, ours, run, tool, verify};
 use tempfile::TempDir;
 
-const [A, B]: [&str; 2] = MIDDLE_IFS;
+const A: &str = MIDDLE_IFS[0];
+const B: &str = MIDDLE_IFS[1];
 
 /// Two ends, and between them a namespace with the two ports of a tap.
 struct Line {
@@ -97,7 +98,8 @@ impl Line {
     fn settings(&self) -> String {
         let of = |port: &str| {
             let ipv6 = format!("/proc/sys/net/ipv6/conf/{port}/disable_ipv6");
-            let ipv6 = self.mid().run(|| std::fs::read_to_string(&ipv6).unwrap_or_default()).expect("entered");
+            let ipv6 =
+                self.mid().run(|| std::fs::read_to_string(&ipv6).unwrap_or_default()).expect("entered");
             self.run(&format!("ip -d link show {port}"))
                 + &self.run(&format!("tc qdisc show dev {port}"))
                 + &self.run(&format!("tc filter show dev {port} ingress"))
@@ -145,7 +147,11 @@ fn assert_clean(ended: &Ended, count: u64) {
     for (direction, [from, to]) in directions.iter().zip([[A, B], [B, A]]) {
         assert_eq!((&direction["from"], &direction["to"]), (&from.into(), &to.into()), "{direction}");
         assert_eq!(counts(direction), [count, count, 0, count, 0], "{direction} {}", ended.stderr);
-        assert_eq!((&direction["unrecorded"], &direction["host_sent"]), (&0.into(), &0.into()), "{direction}");
+        assert_eq!(
+            (&direction["unrecorded"], &direction["host_sent"]),
+            (&0.into(), &0.into()),
+            "{direction}"
+        );
     }
 }
 
@@ -173,7 +179,10 @@ fn all_frames_pass_in_order_and_are_recorded() {
     let before = line.settings();
     let tap = line.tap(&[]);
     let during = line.settings();
-    assert!(during.contains("quaff-tap-") && during.contains("PROMISC") && during.contains("NOARP"), "{during}");
+    assert!(
+        during.contains("quaff-tap-") && during.contains("PROMISC") && during.contains("NOARP"),
+        "{during}"
+    );
     let ends = [line.end(&line.lab.tx, TX.name, "tx.pcapng"), line.end(line.far(), FAR.name, "far.pcapng")];
     sent(line.send_both(COUNT, 40_000), COUNT);
     let ends = ends.map(interrupt);
@@ -218,7 +227,12 @@ fn a_recorder_that_hangs_or_is_killed_stops_no_frame() {
     assert!(ended.stderr.contains(&format!("quaff tap --remove {A} {B}")), "{}", ended.stderr);
     assert_ne!(line.settings(), before);
     let removed = finish(line.quaff(line.mid(), &["tap", "--remove", A, B, "--json"]));
-    assert_eq!((removed.code, &removed.json["removed"]), (0, &serde_json::json!([A, B])), "{}", removed.stderr);
+    assert_eq!(
+        (removed.code, &removed.json["removed"]),
+        (0, &serde_json::json!([A, B])),
+        "{}",
+        removed.stderr
+    );
     assert_eq!(line.settings(), before);
 }
 
@@ -305,7 +319,10 @@ fn frames_of_every_kind_pass_and_the_host_is_silent() {
     for port in [A, B] {
         let path = format!("/proc/sys/net/ipv6/conf/{port}/disable_ipv6");
         if line.mid().run(|| std::fs::write(&path, "0").is_err()).expect("entered") {
-            return testing::skip("frames_of_every_kind_pass_and_the_host_is_silent", "this kernel has no IPv6");
+            return testing::skip(
+                "frames_of_every_kind_pass_and_the_host_is_silent",
+                "this kernel has no IPv6",
+            );
         }
     }
     let (before, sent_frames) = (line.settings(), special());
@@ -462,7 +479,11 @@ fn two_feeds_are_recorded_and_nothing_is_changed() {
     let ended = interrupt(tap);
     assert_eq!(ended.code, 0, "{} {}", ended.json, ended.stderr);
     for direction in ended.json["directions"].as_array().expect("directions") {
-        assert_eq!((&direction["received"], &direction["recorded"]), (&1000.into(), &1000.into()), "{direction}");
+        assert_eq!(
+            (&direction["received"], &direction["recorded"]),
+            (&1000.into(), &1000.into()),
+            "{direction}"
+        );
         assert!(direction["forwarded"].is_null() && direction["forward_dropped"].is_null(), "{direction}");
     }
     assert_eq!(line.settings(), before);
