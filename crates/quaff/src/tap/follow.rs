@@ -5,7 +5,7 @@
 
 use crate::{Error, Result};
 use quaff_os::ethtool::has_carrier;
-use quaff_os::rtnl::{LinkChange, LinkMonitor, Rtnl};
+use quaff_os::rtnl::{Link, LinkChange, LinkMonitor, Rtnl};
 use quaff_os::{Try, Wakeup};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -64,12 +64,16 @@ impl Links {
 }
 
 impl Follower {
-    /// Starts to follow ports, given by name and index. They may just have been set up.
-    pub(super) fn start(ports: [(String, u32); 2]) -> Result<Self> {
+    /// Starts to follow the links of two ports, which are up now; `links` are from before.
+    pub(super) fn start(links: &[Link; 2]) -> Result<Self> {
+        let ports = links.each_ref().map(|link| (link.name.clone(), link.index));
+        // What an earlier state has caused is seen at once, and a port without a cable has lost it.
+        let grace = links.each_ref().map(|link| if link.up { LOOK * 2 } else { GRACE });
+        let state = Links { held: None, grace: grace.map(|grace| Instant::now() + grace) };
         let (wakeup, is_over, (sender, news)) = (Wakeup::new()?, Arc::new(AtomicBool::new(false)), channel());
         let (monitor, rtnl) = (LinkMonitor::open()?, Rtnl::open()?);
         let (woken, over) = (wakeup.clone(), is_over.clone());
-        let follow = move || follow(&ports, (&monitor, rtnl), &woken, &over, &sender);
+        let follow = move || follow((&ports, state), (&monitor, rtnl), &woken, &over, &sender);
         let thread = std::thread::Builder::new().name("quaff-links".into());
         let thread = thread.spawn(follow).trying(|| "start a thread").map_err(Error::from)?;
         Ok(Self { thread, wakeup, is_over, news })
@@ -90,14 +94,12 @@ impl Follower {
 }
 
 fn follow(
-    ports: &[(String, u32); 2],
+    (ports, mut links): (&[(String, u32); 2], Links),
     (monitor, mut rtnl): (&LinkMonitor, Rtnl),
     wakeup: &Wakeup,
     is_over: &AtomicBool,
     news: &Sender<String>,
 ) -> Vec<String> {
-    // What an earlier state has caused is seen at once; a port without a cable from the start is one that lost it.
-    let mut links = Links { held: None, grace: [Instant::now() + LOOK * 2; 2] };
     while !is_over.load(Ordering::Relaxed) {
         // A failure costs the notice of the kernel, not the looks.
         if monitor.wait(wakeup, LOOK).is_err() {

@@ -47,6 +47,8 @@ pub struct Tap {
 struct Before {
     counters: LinkCounters,
     sent: u64,
+    /// At most so many frames have since been sent by the redirect of an earlier tap.
+    sent_by_earlier: u64,
 }
 
 /// The end of a tap.
@@ -107,11 +109,16 @@ impl Tap {
         }
         for link in &tap.links {
             let counters = LinkCounters::open(link, &mut rtnl)?;
-            tap.before.push(Before { counters, sent: rtnl.stats(link.index)?.tx_packets });
+            let sent = rtnl.stats(link.index)?.tx_packets;
+            tap.before.push(Before { counters, sent, sent_by_earlier: 0 });
         }
         tap.attach(&mut rtnl, existing)?;
-        tap.follower =
-            Some(Follower::start(tap.links.each_ref().map(|link| (link.name.clone(), link.index)))?);
+        if existing == Existing::SameTap {
+            for (before, link) in tap.before.iter_mut().zip(&tap.links) {
+                before.sent_by_earlier = rtnl.stats(link.index)?.tx_packets - before.sent;
+            }
+        }
+        tap.follower = Some(Follower::start(&tap.links)?);
         Ok(tap)
     }
 

@@ -35,11 +35,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         return remove(&ports, args.json);
     }
     let line = args.recorder.line(&ports)?;
-    let Command::Capture(native) = crate::read(&line)? else { bail!("'{line:?}' is not a capture") };
-    native.plan()?.validate()?;
     if args.dry_run {
         return dry_run(args, &ports, line);
     }
+    let Command::Capture(native) = crate::read(&line)? else { bail!("'{line:?}' is not a capture") };
+    native.plan()?.validate()?;
     let signals = receiving::signals(&[Signal::SIGUSR1, Signal::SIGCHLD])?;
     let tap = (args.forward == Forward::Kernel).then(|| Tap::start(&ports)).transpose()?;
     if tap.is_some() && !args.recorder.is_quiet() {
