@@ -169,12 +169,11 @@ impl Tap {
         before.counters.settle(rtnl);
         let at_least = redirect.count();
         let sent = rtnl.stats(self.links[to].index).map_or(before.sent, |now| now.tx_packets) - before.sent;
+        let redirected = [at_least, redirect.count()];
         let drops = before.counters.drops();
-        Passed {
-            redirected: [at_least, redirect.count()],
-            sent,
-            dropped: drops.qdisc_dropped + drops.tx_dropped,
-        }
+        let dropped = drops.qdisc_dropped + drops.tx_dropped;
+        let beyond = (sent + dropped).saturating_sub(redirected[1]);
+        Passed { redirected, sent: sent - beyond.min(before.sent_by_earlier).min(sent), dropped }
     }
 
     /// Removes both redirects, the last one first. Returns why one could not be removed.
