@@ -115,7 +115,7 @@ impl Tap {
         tap.attach(&mut rtnl, existing)?;
         if existing == Existing::SameTap {
             for (before, link) in tap.before.iter_mut().zip(&tap.links) {
-                before.sent_by_earlier = rtnl.stats(link.index)?.tx_packets - before.sent;
+                before.sent_by_earlier = rtnl.stats(link.index)?.tx_packets.saturating_sub(before.sent);
             }
         }
         tap.follower = Some(Follower::start(&tap.links)?);
@@ -168,7 +168,8 @@ impl Tap {
         let (redirect, before) = (&self.redirects[from], &mut self.before[to]);
         before.counters.settle(rtnl);
         let at_least = redirect.count();
-        let sent = rtnl.stats(self.links[to].index).map_or(before.sent, |now| now.tx_packets) - before.sent;
+        let sent = rtnl.stats(self.links[to].index).map_or(before.sent, |now| now.tx_packets);
+        let sent = sent.saturating_sub(before.sent);
         let redirected = [at_least, redirect.count()];
         let drops = before.counters.drops();
         let dropped = drops.qdisc_dropped + drops.tx_dropped;
