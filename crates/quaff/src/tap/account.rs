@@ -9,7 +9,7 @@
 
 use serde::Serialize;
 
-/// What a capture counted of the frames that a port received.
+/// The counts of a capture, of the frames that a port received.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Recorded {
     pub received: u64,
@@ -17,7 +17,7 @@ pub struct Recorded {
     pub lost: u64,
 }
 
-/// What the kernel counted of the same direction since the tap began.
+/// The counts of the kernel, of the same direction since the tap began.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Passed {
     /// Frames that the redirect passed on: before and after the other counters were read.

@@ -28,7 +28,7 @@ pub(super) struct Follower {
     news: Receiver<String>,
 }
 
-/// What to do with a port.
+/// A change of a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Step {
     SetDown(usize),

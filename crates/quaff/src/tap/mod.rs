@@ -30,7 +30,7 @@ use std::path::{Path, PathBuf};
 /// A tap that forwards.
 #[derive(Debug)]
 pub struct Tap {
-    /// What one port receives, the other sends.
+    /// Each sends what the other one receives.
     links: [Link; 2],
     /// Previous values of the settings.
     state: PathBuf,
@@ -137,7 +137,7 @@ impl Tap {
         Ok(())
     }
 
-    /// What has happened to the links of the ports since the last call, for the user.
+    /// The changes of the links since the last call, for the user.
     pub fn news(&self) -> Vec<String> {
         self.follower.as_ref().map_or_else(Vec::new, Follower::news)
     }
@@ -163,7 +163,7 @@ impl Tap {
         Ok(Ended { directions, left, news, failures })
     }
 
-    /// What passed from port `from` to port `to` since the start. Counters of a port that is gone stay as they were.
+    /// The frames from port `from` to port `to` since the start. Counters of a port that is gone stay as they were.
     fn passed(&mut self, rtnl: &mut Rtnl, from: usize, to: usize) -> Passed {
         let (redirect, before) = (&self.redirects[from], &mut self.before[to]);
         before.counters.settle(rtnl);

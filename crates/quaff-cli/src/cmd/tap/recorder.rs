@@ -28,7 +28,7 @@ pub(super) struct Recorder {
 pub(super) struct Outcome {
     /// `None` if a signal killed it.
     pub(super) code: Option<i32>,
-    /// How a signal killed it.
+    /// In words, if a signal killed it.
     pub(super) death: Option<String>,
     /// `None` if it never began, or was killed.
     pub(super) ledger: Option<Value>,
