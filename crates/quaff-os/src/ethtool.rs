@@ -144,8 +144,8 @@ pub(crate) fn driver(name: &str) -> Result<Option<String>> {
     Ok(is_known.then(|| text(&words[1..9])))
 }
 
-/// Returns whether interface `name` is up and has a carrier, at this moment: `IFF_RUNNING` of a link may follow a second
-/// later (net/core/link_watch.c).
+/// Returns whether interface `name` is up and has a carrier, at this moment: `IFF_RUNNING` of a link may follow a
+/// second later (net/core/link_watch.c).
 pub fn has_carrier(name: &str) -> Result<bool> {
     // `struct ethtool_value`.
     let mut words = [0; 2];

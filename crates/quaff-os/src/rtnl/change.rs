@@ -66,8 +66,8 @@ pub enum LinkChange<'a> {
     /// Attaches a tc program ([`Program::load_tc`]) to `clsact`, for the frames that arrive. It stays attached when its
     /// descriptor is closed.
     OnIngress(&'a Program),
-    /// The same, under a name ([`Rtnl::filters`]), in the place of an earlier one if there is one: no frame passes between
-    /// the two.
+    /// The same, under a name ([`Rtnl::filters`]), in the place of an earlier one if there is one: no frame passes
+    /// between the two.
     ReplaceOnIngress(&'a Program, &'a str),
     /// Detaches such a program.
     IngressOff,

@@ -35,8 +35,8 @@ impl Rtnl {
         Ok(self.qdiscs()?.iter().any(|qdisc| qdisc.is_ingress_of(index)))
     }
 
-    /// The filters of interface `index` for frames that arrive, then those for frames that leave, by kind and name: "bpf
-    /// quaff", "flower".
+    /// The filters of interface `index` for frames that arrive, then those for frames that leave, by kind and name:
+    /// "bpf quaff", "flower".
     pub fn filters(&mut self, index: u32) -> Result<Vec<String>> {
         let mut found = Vec::new();
         for minor in [TcHandle::MIN_INGRESS, TcHandle::MIN_EGRESS] {

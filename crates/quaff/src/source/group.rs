@@ -40,8 +40,8 @@ struct State {
 }
 
 impl Group {
-    /// Lanes to which packets are dealt by a rule; the default is a single one. With `is_incoming` none receives what the
-    /// interface sends.
+    /// Lanes to which packets are dealt by a rule; the default is a single one. With `is_incoming` none receives what
+    /// the interface sends.
     pub(super) fn new(lanes: usize, fan: Fan, is_incoming: bool) -> Self {
         let lanes = (lanes > 1).then_some((lanes, fan));
         Self(Arc::new(Shared { lanes, is_incoming, ..Shared::default() }))

@@ -6,9 +6,9 @@
 //!   eth0 ───────┴─ tc: redirect to eth1 ──────── eth1  tc: redirect to eth0
 //! ```
 //!
-//! Packet sockets see a frame before tc does, so the capture is passive: the redirect is the kernel's, and neither waits
-//! for the capture nor ends with it. [`Tap::start`] changes the ports, [`Tap::finish`] restores them and counts what
-//! passed. This module captures nothing, and never reads a frame.
+//! Packet sockets see a frame before tc does, so the capture is passive: the redirect is the kernel's, and neither
+//! waits for the capture nor ends with it. [`Tap::start`] changes the ports, [`Tap::finish`] restores them and counts
+//! what passed. This module captures nothing, and never reads a frame.
 
 mod account;
 mod follow;
@@ -142,8 +142,8 @@ impl Tap {
         self.follower.as_ref().map_or_else(Vec::new, Follower::news)
     }
 
-    /// Ends the tap, after the capture: removes the redirect and restores the ports, unless it `stays`. `recorded` is of
-    /// the ports in their order.
+    /// Ends the tap, after the capture: removes the redirect and restores the ports, unless it `stays`. `recorded` is
+    /// of the ports in their order.
     pub fn finish(mut self, recorded: [Recorded; 2], stays: bool) -> Result<Ended> {
         let news = self.follower.take().map_or_else(Vec::new, Follower::stop);
         let mut rtnl = Rtnl::open()?;

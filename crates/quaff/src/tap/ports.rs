@@ -1,5 +1,5 @@
-//! The checks of the two ports, and the settings under which frames pass as they came and the host is silent. It changes
-//! nothing itself.
+//! The checks of the two ports, and the settings under which frames pass as they came and the host is silent. It
+//! changes nothing itself.
 
 use super::redirect;
 use crate::doctor::{Change, LinkFlag, Setting};

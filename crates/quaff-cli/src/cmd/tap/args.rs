@@ -16,16 +16,16 @@ const ON_EXITS: [Choice<OnExit>; 2] = [
 
 /// Record a line that runs through two ports of this machine
 ///
-/// The kernel sends by each port what the other one receives, by a redirect of tc, and quaff listens: what it does, and its
-/// end, never delays or stops a frame. All frames pass, also those of STP, LACP, LLDP and 802.1X, and the host sends
-/// and answers nothing on the ports. A link that is lost on one side is lost on the other one too.
+/// The kernel sends by each port what the other one receives, by a redirect of tc, and quaff listens: what it does,
+/// and its end, never delays or stops a frame. All frames pass, also those of STP, LACP, LLDP and 802.1X, and the
+/// host sends and answers nothing on the ports. A link that is lost on one side is lost on the other one too.
 ///
-/// While it runs the ports have no IPv6, no ARP, and no offload that merges frames; all of that is restored at the end. A
-/// recorder that is killed, or fails, leaves the line up: --remove ends that. Ports with IP addresses, in a bridge or a
-/// bond, or with programs of tc or XDP are refused.
+/// While it runs the ports have no IPv6, no ARP, and no offload that merges frames; all of that is restored at the
+/// end. A recorder that is killed, or fails, leaves the line up: --remove ends that. Ports with IP addresses, in a
+/// bridge or a bond, or with programs of tc or XDP are refused.
 ///
-/// The report has both directions: received = recorded + lost, and received = forwarded + forward_dropped, each term from a
-/// counter of its own.
+/// The report has both directions: received = recorded + lost, and received = forwarded + forward_dropped, each term
+/// from a counter of its own.
 ///
 /// Exit status: 0 nothing was lost, and every frame passed; 1 frames were lost or did not pass; 2 the tap failed.
 #[derive(Debug, clap::Args)]

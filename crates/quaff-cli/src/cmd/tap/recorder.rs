@@ -79,8 +79,8 @@ impl Outcome {
         reason.is_some_and(|reason| ASKED.contains(&reason))
     }
 
-    /// The counts of both ports. Packets that could not be written are counted for the files, not for a port: each gets its
-    /// share by the number of its packets.
+    /// The counts of both ports. Packets that could not be written are counted for the files, not for a port: each
+    /// gets its share by the number of its packets.
     pub(super) fn recorded(&self, ports: [&str; 2]) -> [Recorded; 2] {
         let Some(ledger) = &self.ledger else { return [Recorded::default(); 2] };
         let all = ledger["interfaces"].as_array().map_or(&[][..], Vec::as_slice);
