@@ -5,6 +5,7 @@ mod support;
 
 use quaff_file::read::CaptureFile;
 use quaff_lab::{ChildProcess, FAR, Lab, LabPlan, Layout, MIDDLE_IFS, TX};
+use quaff_os::bpf::{Asm, Program, Reg, Verdict};
 use quaff_os::rtnl::{LinkChange, Rtnl};
 use quaff_os::testing::assert_when_quiet;
 use quaff_os::{Netns, Signal, ethtool, process};
@@ -428,6 +429,18 @@ fn settings_are_as_before_after_the_end_and_after_a_failed_start() {
     assert_eq!(line.settings(), before);
 }
 
+/// Attaches a program that passes every frame, as another program would.
+fn attach_foreign(port: &str) -> quaff_os::Result<()> {
+    let mut asm = Asm::default();
+    asm.mov64(Reg::R0, Verdict::TcOk);
+    asm.exit();
+    let program = Program::load_tc("foreign", asm)?;
+    let mut rtnl = Rtnl::open()?;
+    let index = rtnl.link(port)?.index;
+    rtnl.change(index, LinkChange::Clsact)?;
+    rtnl.change(index, LinkChange::OnIngress(&program))
+}
+
 #[test]
 fn ports_that_others_use_are_refused_and_not_touched() {
     let Some(line) = Line::new("ports_that_others_use_are_refused_and_not_touched") else { return };
@@ -448,13 +461,8 @@ fn ports_that_others_use_are_refused_and_not_touched() {
         ("ip link set dev b0 mtu 1400", "MTU", "ip link set dev b0 mtu 3000"),
         ("ip link add br7 type bridge", "", "true"),
         ("ip link set dev a0 master br7", "br7", "ip link set dev a0 nomaster"),
-        ("ip link add link b0 name b0.5 type vlan id 5", "b0.5", "ip link delete b0.5"),
-        ("tc qdisc add dev b0 clsact", "clsact", "true"),
-        (
-            "tc filter add dev b0 ingress protocol all prio 7 matchall action ok",
-            "matchall",
-            "tc qdisc del dev b0 clsact",
-        ),
+        ("ip link add link b0 name b05 type macvlan", "b05", "ip link delete b05"),
+        ("tc qdisc add dev b0 clsact", "clsact", "tc qdisc del dev b0 clsact"),
         ("tc qdisc add dev a0 ingress", "ingress", "tc qdisc del dev a0 ingress"),
     ];
     for (make, why, undo) in cases {
@@ -464,6 +472,10 @@ fn ports_that_others_use_are_refused_and_not_touched() {
         }
         line.run(undo);
     }
+    // A filter of another program.
+    line.mid().run(|| attach_foreign(B)).expect("entered").expect("attached");
+    refused([A, B], "bpf quaff");
+    line.run("tc qdisc del dev b0 clsact");
     let tap = line.tap(&[]);
     assert_eq!(interrupt(tap).code, 0, "now it is not refused");
 }

@@ -14,16 +14,6 @@ const ARPHRD_ETHER: u16 = 1;
 /// Offloads that merge received frames, by the kernel's names: what they merge is neither recorded nor forwarded as it
 /// came.
 const MERGING: [&str; 5] = ["rx-gro", "rx-gro-hw", "rx-lro", "rx-gro-list", "rx-udp-gro-forwarding"];
-/// Offloads that send one large frame as several: none may be larger than the wire's when it leaves.
-const SEGMENTING: [&str; 6] = [
-    "tx-tcp-segmentation",
-    "tx-tcp-ecn-segmentation",
-    "tx-tcp-mangleid-segmentation",
-    "tx-tcp6-segmentation",
-    "tx-udp-segmentation",
-    "tx-generic-segmentation",
-];
-
 /// The redirects that the ports have already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Existing {
@@ -129,18 +119,20 @@ pub(super) fn changes(links: &[Link; 2]) -> Result<Vec<Change>> {
         // Packet sockets ask for it too, but only while they are open.
         set(Setting::Flag(link.name.clone(), LinkFlag::Promiscuous), "on");
         let features = Card::read(&link.name).features?;
-        for name in MERGING.into_iter().chain(SEGMENTING) {
-            let Some(feature) = features.get(name).filter(|feature| feature.is_on) else { continue };
+        for (name, feature) in features.iter().filter(|(_, feature)| feature.is_on) {
+            let is_merging = MERGING.contains(&name.as_str());
             match feature.is_fixed {
-                false => set(Setting::Feature(link.name.clone(), name.to_owned()), "off"),
-                true if MERGING.contains(&name) => {
+                true if is_merging => {
                     return Err(Error::Plan(format!(
-                        "the driver of {} does not let {name} be turned off: frames would be merged and not pass as they came; \
-                         choose another port",
+                        "the driver of {} does not let {name} be turned off: frames would be merged and not pass as they \
+                         came; choose another port",
                         link.name
                     )));
                 }
-                true => {}
+                false if is_merging || is_segmenting(name) => {
+                    set(Setting::Feature(link.name.clone(), name.clone()), "off");
+                }
+                _ => {}
             }
         }
     }
@@ -148,4 +140,9 @@ pub(super) fn changes(links: &[Link; 2]) -> Result<Vec<Change>> {
         |link: &Link| Change { setting: Setting::Flag(link.name.clone(), LinkFlag::Up), to: "on".into() };
     changes.extend(links.iter().map(up));
     Ok(changes)
+}
+
+/// Returns whether an offload sends one large frame as several: none may be larger than the wire's when it leaves.
+fn is_segmenting(feature: &str) -> bool {
+    feature.starts_with("tx-") && feature.ends_with("-segmentation")
 }
