@@ -66,7 +66,8 @@ fn refuse_in_use(link: &Link, all: &[Link]) -> Result<()> {
     if link.arphrd != ARPHRD_ETHER {
         return refused("is not an Ethernet interface".into());
     }
-    let name = |index| all.iter().find(|it| it.index == index).map_or("another interface", |it| &it.name);
+    let name =
+        |index| all.iter().find(|it| it.index == index).map_or("another interface", |it| it.name.as_str());
     if let Some(master) = link.master {
         let (master, name) = (name(master), &link.name);
         return refused(format!(
