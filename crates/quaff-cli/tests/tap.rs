@@ -65,7 +65,7 @@ impl Line {
         let rec = self.path("rec");
         std::fs::create_dir_all(&rec).expect("a folder");
         let all = ["tap", A, B, "--dir", &rec, "--json", "--ring", "128M", "--buffer", "512M"];
-        let mut running = self.quaff(self.mid(), &[&all, args].concat());
+        let mut running = self.quaff(self.mid(), &[&all[..], args].concat());
         assert!(running.hears("capturing", PATIENCE), "{}", running.heard);
         running
     }
@@ -84,7 +84,7 @@ impl Line {
         let (count, pps) = (count.to_string(), pps.to_string());
         [(&self.lab.tx, TX, "1"), (self.far(), FAR, "2")].map(|(netns, end, stream)| {
             let size = ["--size", "64-1518", "--count", &count, "--pps", &pps, "--stream", stream, "--json"];
-            self.quaff(netns, &[&["generate", "-o", end.name], &size[..]].concat())
+            self.quaff(netns, &[&["generate", "-o", end.name][..], &size[..]].concat())
         })
     }
 
