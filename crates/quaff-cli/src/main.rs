@@ -45,6 +45,7 @@ enum Command {
     Info(cmd::info::Args),
     Interfaces(cmd::interfaces::Args),
     Pipe(cmd::pipe::Args),
+    Tap(Box<cmd::tap::Args>),
     Split(cmd::split::Args),
     Flows(Box<cmd::flows::Args>),
     Streams(cmd::streams::Args),
@@ -91,7 +92,9 @@ impl Command {
             Self::Split(args) => live(args.is_live()),
             Self::Flows(args) => live(args.is_live()),
             Self::Generate(args) => live(args.is_live()),
-            Self::Replay(_) | Self::Tcpreplay(_) | Self::Gulp(_) | Self::Extcap(_) => Need::Everything,
+            Self::Replay(_) | Self::Tcpreplay(_) | Self::Gulp(_) | Self::Extcap(_) | Self::Tap(_) => {
+                Need::Everything
+            }
             Self::Nprobe(args) => live(args.is_live()),
             Self::Service(_) | Self::Doctor(_) | Self::Lab(_) => Need::Everything,
             Self::Pipe(_) | Self::Cores(_) => Need::Memory,
@@ -166,6 +169,7 @@ fn run(command: Command) -> anyhow::Result<Exit> {
         Command::Info(args) => cmd::info::run(&args),
         Command::Interfaces(args) => cmd::interfaces::run(&args),
         Command::Pipe(args) => cmd::pipe::run(args),
+        Command::Tap(args) => cmd::tap::run(&args),
         Command::Split(args) => cmd::split::run(args),
         Command::Flows(args) => cmd::flows::run(&args),
         Command::Streams(args) => cmd::streams::run(args),

@@ -275,6 +275,12 @@ fn pages_have_the_fields_of_the_json() {
     ledger_of(receiving(), "flows -i rx0 -d 1s -n udp://127.0.0.1:4739", dir, &mut shown);
     compare("flows", &shown);
     let mut shown = BTreeSet::new();
+    sample(receiving(), "tap rx0 lo --forward none -d 1s -w tapped.pcapng", dir, &mut shown);
+    // The others are on the page of captures.
+    let own = ["directions", "forward", "still_forwarding", "not_restored"];
+    shown.retain(|field| own.iter().any(|name| field.starts_with(name)));
+    compare("tap", &shown);
+    let mut shown = BTreeSet::new();
     sample(receiving(), "capture -i rx0 --dry-run", dir, &mut shown);
     sample(alone(), "capture --read all.pcap -w dry.pcapng --dry-run", dir, &mut shown);
     compare_section("capture", "JSON of a dry run", &shown);

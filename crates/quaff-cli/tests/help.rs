@@ -23,6 +23,7 @@ fn help_reads_as_it_did() {
         "info",
         "interfaces",
         "pipe",
+        "tap",
         "split",
         "flows",
         "flows top",

@@ -15,6 +15,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 
 const ETHTOOL_GDRVINFO: u32 = 0x03;
+const ETHTOOL_GLINK: u32 = 0x0a;
 const ETHTOOL_SRXCSUM: u32 = 0x15;
 const ETHTOOL_STXCSUM: u32 = 0x17;
 const ETHTOOL_STSO: u32 = 0x1f;
@@ -141,6 +142,15 @@ pub(crate) fn driver(name: &str) -> Result<Option<String>> {
     let mut words = [0; 49];
     let is_known = ask_if_known(name, ETHTOOL_GDRVINFO, "read the name", &mut words)?;
     Ok(is_known.then(|| text(&words[1..9])))
+}
+
+/// Returns whether interface `name` is up and has a carrier, at this moment: `IFF_RUNNING` of a link may follow a
+/// second later (net/core/link_watch.c).
+pub fn has_carrier(name: &str) -> Result<bool> {
+    // `struct ethtool_value`.
+    let mut words = [0; 2];
+    ask(name, ETHTOOL_GLINK, "read the link state", &mut words)?;
+    Ok(words[1] != 0)
 }
 
 fn speed_mbps(name: &str) -> Result<Option<u32>> {

@@ -195,6 +195,8 @@ mod tests {
             arphrd: 1,
             up: true,
             running: true,
+            promiscuous: false,
+            arp: true,
             kind: kind.into(),
             master: None,
             lower: None,

@@ -53,6 +53,10 @@ pub struct Link {
     pub up: bool,
     /// `IFF_RUNNING`: operationally up, with carrier.
     pub running: bool,
+    /// `IFF_PROMISC`, as the administrator set it: packet sockets do not show.
+    pub promiscuous: bool,
+    /// Without `IFF_NOARP`.
+    pub arp: bool,
     /// `IFLA_INFO_KIND`, such as "vlan" or "veth"; empty for hardware.
     pub kind: String,
     /// `IFLA_MASTER`: the bridge, bond or other interface that it belongs to.

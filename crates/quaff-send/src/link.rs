@@ -34,6 +34,8 @@ pub(crate) fn fake_link(name: &str) -> Link {
         arphrd: ARPHRD_ETHER,
         up: true,
         running: true,
+        promiscuous: false,
+        arp: true,
         kind: String::new(),
         master: None,
         lower: None,

@@ -140,6 +140,8 @@ mod tests {
             arphrd: 1,
             up: index != 3,
             running: index == 1,
+            promiscuous: false,
+            arp: true,
             kind: String::new(),
             master,
             lower: None,

@@ -42,6 +42,7 @@ pub mod split;
 mod stage;
 pub mod streams;
 pub mod tally;
+pub mod tap;
 mod verdict;
 
 pub use capture::{Capture, Status};

@@ -160,6 +160,8 @@ pub struct InputPlan {
     pub load: LoadPlan,
     /// Receive frames addressed to other hosts too.
     pub promiscuous: bool,
+    /// Frames that the interfaces send are not captured.
+    pub is_incoming: bool,
     /// The run ends when any of the interfaces is removed, instead of the last one.
     pub require_all: bool,
     pub time_source: TimeSource,
@@ -285,6 +287,7 @@ impl Default for InputPlan {
             snaplen: SNAPLEN_MAX,
             load: LoadPlan::default(),
             promiscuous: true,
+            is_incoming: false,
             require_all: false,
             time_source: TimeSource::Host,
             ring_bytes: 64 << 20,

@@ -25,5 +25,6 @@ mod sending;
 pub(crate) mod service;
 pub(crate) mod split;
 pub(crate) mod streams;
+pub(crate) mod tap;
 pub(crate) mod tcpreplay;
 pub(crate) mod verify;

@@ -77,9 +77,11 @@ pub enum Operand {
 pub enum Helper {
     /// `u64 bpf_ktime_get_ns(void)`: CLOCK_MONOTONIC, ns.
     KtimeGetNs = 5,
+    /// `u32 bpf_get_smp_processor_id(void)`: the number of the core that runs the program.
+    GetSmpProcessorId = 8,
     /// `long bpf_clone_redirect(struct sk_buff *, u32 ifindex, u64 flags)`: sends a copy from another interface.
     CloneRedirect = 13,
-    /// `long bpf_redirect(u32 ifindex, u64 flags)`: returns XDP_REDIRECT, for an XDP program to return.
+    /// `long bpf_redirect(u32 ifindex, u64 flags)`: returns XDP_REDIRECT or TC_ACT_REDIRECT, for the program to return.
     Redirect = 23,
     /// `long bpf_xdp_adjust_tail(struct xdp_buff *, int delta)`: 0, or an error.
     XdpAdjustTail = 65,

@@ -365,6 +365,8 @@ fn interfaces_below_are_found_at_any_depth() {
         arphrd: 1,
         up: true,
         running: true,
+        promiscuous: false,
+        arp: true,
         kind: String::new(),
         master,
         lower,

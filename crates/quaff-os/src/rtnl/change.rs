@@ -1,4 +1,4 @@
-//! Creates and changes interfaces, as far as the lab needs that.
+//! Creates and changes interfaces, as far as the lab and the tap need that.
 
 use super::{NAME_BYTES_MAX, Rtnl, tc};
 use crate::bpf::Program;
@@ -46,6 +46,10 @@ pub struct VethPlan<'a> {
 pub enum LinkChange<'a> {
     /// Sets it up, or down.
     Up(bool),
+    /// Receives frames to all addresses (`IFF_PROMISC`), or not.
+    Promiscuous(bool),
+    /// Uses ARP, or not (`IFF_NOARP`).
+    Arp(bool),
     /// Makes it a port of this bridge.
     Bridge(u32),
     /// Adds an IPv4 address with a prefix length, and the route to its network.
@@ -57,10 +61,17 @@ pub enum LinkChange<'a> {
     Xdp(Option<&'a Program>),
     /// Adds the queueing discipline `clsact`, which programs are attached to.
     Clsact,
+    /// Removes `clsact` with everything that is attached to it.
+    ClsactOff,
     /// Attaches a tc program ([`Program::load_tc`]) to `clsact`, for the frames that arrive. It stays attached when its
     /// descriptor is closed.
     OnIngress(&'a Program),
-    /// The same, for the frames that leave.
+    /// The same, under a name ([`Rtnl::filters`]), in the place of an earlier one if there is one: no frame passes
+    /// between the two.
+    ReplaceOnIngress(&'a Program, &'a str),
+    /// Detaches such a program.
+    IngressOff,
+    /// As [`OnIngress`](Self::OnIngress), for the frames that leave.
     OnEgress(&'a Program),
     /// Deletes it; for a veth also its peer.
     Delete,
@@ -117,11 +128,9 @@ impl Rtnl {
         let mut message = LinkMessage::default();
         message.header.index = index;
         let (request, flags) = match change {
-            LinkChange::Up(up) => {
-                message.header.change_mask = LinkFlags::Up;
-                message.header.flags = if up { LinkFlags::Up } else { LinkFlags::empty() };
-                (RouteNetlinkMessage::SetLink(message), 0)
-            }
+            LinkChange::Up(up) => set_flag(message, LinkFlags::Up, up),
+            LinkChange::Promiscuous(on) => set_flag(message, LinkFlags::Promisc, on),
+            LinkChange::Arp(on) => set_flag(message, LinkFlags::Noarp, !on),
             LinkChange::Bridge(bridge) => {
                 message.attributes.push(LinkAttribute::Controller(bridge));
                 (RouteNetlinkMessage::SetLink(message), 0)
@@ -145,11 +154,19 @@ impl Rtnl {
                 (RouteNetlinkMessage::NewQueueDiscipline(tc::clsact(index)), NLM_F_CREATE | NLM_F_EXCL)
             }
             LinkChange::OnIngress(program) => {
-                let message = tc::filter(index, TcHandle::MIN_INGRESS, program);
+                let message = tc::filter(index, TcHandle::MIN_INGRESS, program, tc::NAME);
                 (RouteNetlinkMessage::NewTrafficFilter(message), NLM_F_CREATE | NLM_F_EXCL)
             }
+            LinkChange::ClsactOff => (RouteNetlinkMessage::DelQueueDiscipline(tc::clsact(index)), 0),
+            LinkChange::ReplaceOnIngress(program, name) => {
+                let message = tc::filter(index, TcHandle::MIN_INGRESS, program, name);
+                (RouteNetlinkMessage::NewTrafficFilter(message), NLM_F_CREATE | NLM_F_REPLACE)
+            }
+            LinkChange::IngressOff => {
+                (RouteNetlinkMessage::DelTrafficFilter(tc::own(index, TcHandle::MIN_INGRESS)), 0)
+            }
             LinkChange::OnEgress(program) => {
-                let message = tc::filter(index, TcHandle::MIN_EGRESS, program);
+                let message = tc::filter(index, TcHandle::MIN_EGRESS, program, tc::NAME);
                 (RouteNetlinkMessage::NewTrafficFilter(message), NLM_F_CREATE | NLM_F_EXCL)
             }
             LinkChange::Delete => (RouteNetlinkMessage::DelLink(message), 0),
@@ -163,16 +180,29 @@ impl LinkChange<'_> {
         match self {
             Self::Up(true) => "set up".into(),
             Self::Up(false) => "set down".into(),
+            Self::Promiscuous(on) => format!("{} promiscuous mode on", if *on { "set" } else { "end" }),
+            Self::Arp(on) => format!("{} ARP on", if *on { "start" } else { "stop" }),
             Self::Bridge(bridge) => format!("add to bridge {bridge}"),
             Self::Address(address, bits) => format!("add the address {address}/{bits} to"),
             Self::Neighbour(address, _) => format!("add the neighbour {address} to"),
             Self::Xdp(Some(_)) => "attach an XDP program to".into(),
             Self::Xdp(None) => "detach the XDP program from".into(),
             Self::Clsact => "add the queueing discipline clsact to".into(),
-            Self::OnIngress(_) | Self::OnEgress(_) => "attach a tc program to".into(),
+            Self::ClsactOff => "remove the queueing discipline clsact from".into(),
+            Self::OnIngress(_) | Self::ReplaceOnIngress(..) | Self::OnEgress(_) => {
+                "attach a tc program to".into()
+            }
+            Self::IngressOff => "detach the tc program from".into(),
             Self::Delete => "delete".into(),
         }
     }
+}
+
+/// A request that sets one flag, or clears it.
+fn set_flag(mut message: LinkMessage, flag: LinkFlags, on: bool) -> (RouteNetlinkMessage, u16) {
+    message.header.change_mask = flag;
+    message.header.flags = if on { flag } else { LinkFlags::empty() };
+    (RouteNetlinkMessage::SetLink(message), 0)
 }
 
 fn address_message(index: u32, address: Ipv4Addr, prefix_bits: u8) -> AddressMessage {

@@ -40,10 +40,8 @@ pub(super) struct Qdisc {
 impl Rtnl {
     /// The drops of the queueing disciplines, by the index of their interface.
     pub(crate) fn qdisc_drops(&mut self) -> Result<BTreeMap<u32, QdiscDrops>> {
-        let request = RouteNetlinkMessage::GetQueueDiscipline(TcMessage::default());
-        let replies = self.socket.dump(request, "list the queueing disciplines")?;
         let mut found: BTreeMap<u32, QdiscDrops> = BTreeMap::new();
-        for Qdisc { index, parent, drops } in replies.into_iter().filter_map(|reply| reply.qdisc) {
+        for Qdisc { index, parent, drops } in self.qdiscs()? {
             let of_interface = found.entry(index).or_default();
             match parent {
                 ROOT => of_interface.queue = drops,
@@ -52,6 +50,20 @@ impl Rtnl {
             }
         }
         Ok(found)
+    }
+
+    /// The queueing disciplines of all interfaces.
+    pub(super) fn qdiscs(&mut self) -> Result<Vec<Qdisc>> {
+        let request = RouteNetlinkMessage::GetQueueDiscipline(TcMessage::default());
+        let replies = self.socket.dump(request, "list the queueing disciplines")?;
+        Ok(replies.into_iter().filter_map(|reply| reply.qdisc).collect())
+    }
+}
+
+impl Qdisc {
+    /// It is `ingress` or `clsact`, and of that interface.
+    pub(super) fn is_ingress_of(&self, index: u32) -> bool {
+        (self.index, self.parent) == (index, FILTERS)
     }
 }
 

@@ -1,5 +1,5 @@
-//! Parser of messages about links (RTM_NEWLINK), addresses (RTM_NEWADDR), routes (RTM_NEWROUTE) and queueing
-//! disciplines (RTM_NEWQDISC).
+//! Parser of messages about links (RTM_NEWLINK), addresses (RTM_NEWADDR), routes (RTM_NEWROUTE), queueing disciplines
+//! (RTM_NEWQDISC) and their filters (RTM_NEWTFILTER).
 //!
 //! It reads only the attributes that quaff needs: an attribute that is unknown or that netlink-packet-route
 //! refuses must not make the counters of a running capture unavailable.
@@ -7,6 +7,7 @@
 use super::address::{self, Address};
 use super::qdisc::{self, Qdisc};
 use super::route::{self, Route};
+use super::tc::{self, Filter};
 use super::{Link, LinkStats, LowerLink};
 use netlink_packet_core::{DecodeError, NetlinkDeserializable, NetlinkHeader, NlasIterator};
 use netlink_packet_route::link::Stats64;
@@ -30,6 +31,7 @@ pub(super) struct Reply {
     pub(super) link: Option<Link>,
     pub(super) stats: Option<LinkStats>,
     pub(super) qdisc: Option<Qdisc>,
+    pub(super) filter: Option<Filter>,
     pub(super) address: Option<Address>,
     pub(super) route: Option<Route>,
 }
@@ -41,6 +43,7 @@ impl NetlinkDeserializable for Reply {
         match header.message_type {
             libc::RTM_NEWLINK => {}
             libc::RTM_NEWQDISC => return Ok(Self { qdisc: Some(qdisc::parse(payload)?), ..Self::default() }),
+            libc::RTM_NEWTFILTER => return Ok(Self { filter: Some(tc::parse(payload)?), ..Self::default() }),
             libc::RTM_NEWADDR => return Ok(Self { address: address::parse(payload)?, ..Self::default() }),
             libc::RTM_NEWROUTE => return Ok(Self { route: Some(route::parse(payload)?), ..Self::default() }),
             _ => return Ok(Self::default()),
@@ -57,6 +60,8 @@ impl NetlinkDeserializable for Reply {
             arphrd: u16::from_ne_bytes([head[2], head[3]]),
             up: flags & libc::IFF_UP != 0,
             running: flags & libc::IFF_RUNNING != 0,
+            promiscuous: flags & libc::IFF_PROMISC != 0,
+            arp: flags & libc::IFF_NOARP == 0,
             kind: String::new(),
             master: None,
             lower: None,
@@ -144,7 +149,7 @@ pub(super) fn word(bytes: &[u8], at: usize) -> u32 {
     u32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
-fn text(value: &[u8]) -> String {
+pub(super) fn text(value: &[u8]) -> String {
     let end = value.iter().position(|&byte| byte == 0).unwrap_or(value.len());
     String::from_utf8_lossy(&value[..end]).into_owned()
 }

@@ -17,7 +17,7 @@ pub use fix::{Done, STATE, fix, undo};
 pub use look::{Look, glance, look};
 pub use readings::{Readings, Wanted};
 pub use rules::judge;
-pub use settings::Setting;
+pub use settings::{LinkFlag, Setting};
 pub use speed::write_rate;
 
 use readings::Reading;

@@ -3,8 +3,9 @@
 use super::machine::{self, text};
 use crate::cores::Nic;
 use crate::{Error, Result};
+use quaff_os::Try;
 use quaff_os::ethtool::{Card, Change};
-use quaff_os::{Try, rtnl};
+use quaff_os::rtnl::{self, LinkChange, Rtnl};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::fs;
@@ -28,6 +29,20 @@ pub enum Setting {
     Rss(String),
     /// An offload of an interface, by the kernel's name: "on" or "off".
     Feature(String, String),
+    /// A flag of an interface: "on" or "off".
+    Flag(String, LinkFlag),
+}
+
+/// A flag of an interface (netdevice(7)).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LinkFlag {
+    /// Administratively up (`IFF_UP`).
+    Up,
+    /// `IFF_PROMISC`.
+    Promiscuous,
+    /// Without `IFF_NOARP`.
+    Arp,
 }
 
 impl Setting {
@@ -39,7 +54,8 @@ impl Setting {
             | Self::Channels(name)
             | Self::Coalescing(name)
             | Self::Rss(name)
-            | Self::Feature(name, _) => Some(name),
+            | Self::Feature(name, _)
+            | Self::Flag(name, _) => Some(name),
         }
     }
 
@@ -63,6 +79,9 @@ impl fmt::Display for Setting {
             Self::Coalescing(name) => write!(f, "the coalescing of {name}"),
             Self::Rss(name) => write!(f, "the RSS table of {name}"),
             Self::Feature(name, feature) => write!(f, "{feature} of {name}"),
+            Self::Flag(name, LinkFlag::Up) => write!(f, "the state (up) of {name}"),
+            Self::Flag(name, LinkFlag::Promiscuous) => write!(f, "promiscuous mode of {name}"),
+            Self::Flag(name, LinkFlag::Arp) => write!(f, "ARP of {name}"),
         }
     }
 }
@@ -107,7 +126,15 @@ impl Backend for Machine {
             Setting::Rss(name) => known(card(name).rss_table?.map(|table| join(&table)))?,
             Setting::Feature(name, feature) => {
                 let features = card(name).features?;
-                known(features.get(feature).map(|it| if it.is_on { "on" } else { "off" }.to_owned()))?
+                known(features.get(feature).map(|it| on_or_off(it.is_on)))?
+            }
+            Setting::Flag(name, flag) => {
+                let link = rtnl::link(name)?;
+                on_or_off(match flag {
+                    LinkFlag::Up => link.up,
+                    LinkFlag::Promiscuous => link.promiscuous,
+                    LinkFlag::Arp => link.arp,
+                })
             }
         })
     }
@@ -133,6 +160,20 @@ impl Backend for Machine {
                 "on" | "off" => Card::change(name, Change::Feature(feature, value == "on"))?,
                 _ => return Err(unknown(setting, value)),
             },
+            Setting::Flag(name, flag) => {
+                let on = match value {
+                    "on" | "off" => value == "on",
+                    _ => return Err(unknown(setting, value)),
+                };
+                let change = match flag {
+                    LinkFlag::Up => LinkChange::Up(on),
+                    LinkFlag::Promiscuous => LinkChange::Promiscuous(on),
+                    LinkFlag::Arp => LinkChange::Arp(on),
+                };
+                let mut rtnl = Rtnl::open()?;
+                let index = rtnl.link(name)?.index;
+                rtnl.change(index, change)?;
+            }
         }
         Ok(())
     }
@@ -168,6 +209,10 @@ impl Backend for Machine {
 
 /// Value of adaptive coalescing.
 const ADAPTIVE: &str = "adaptive";
+
+fn on_or_off(is_on: bool) -> String {
+    if is_on { "on" } else { "off" }.to_owned()
+}
 
 fn join(numbers: &[u32]) -> String {
     numbers.iter().map(u32::to_string).collect::<Vec<_>>().join(",")

@@ -22,6 +22,8 @@ pub struct Group(Arc<Shared>);
 struct Shared {
     /// Among which the kernel spreads packets; `None` for one lane.
     lanes: Option<(usize, Fan)>,
+    /// Frames that the interface sends are not captured.
+    is_incoming: bool,
     state: Mutex<State>,
 }
 
@@ -38,16 +40,17 @@ struct State {
 }
 
 impl Group {
-    /// Lanes to which packets are dealt by a rule; the default is a single one.
-    pub(super) fn new(lanes: usize, fan: Fan) -> Self {
+    /// Lanes to which packets are dealt by a rule; the default is a single one. With `is_incoming` none receives what
+    /// the interface sends.
+    pub(super) fn new(lanes: usize, fan: Fan, is_incoming: bool) -> Self {
         let lanes = (lanes > 1).then_some((lanes, fan));
-        Self(Arc::new(Shared { lanes, ..Shared::default() }))
+        Self(Arc::new(Shared { lanes, is_incoming, ..Shared::default() }))
     }
 
     /// A single lane whose ring receives already.
     pub(super) fn of_one(tap: Option<CountingTap>) -> Self {
         let state = State { joined: 1, tap, ..State::default() };
-        Self(Arc::new(Shared { lanes: None, state: state.into() }))
+        Self(Arc::new(Shared { state: state.into(), ..Shared::default() }))
     }
 
     fn size(&self) -> usize {
@@ -62,18 +65,20 @@ impl Group {
     /// Binds the ring of the next lane. With the last one the capture begins: all rings receive what passes `filter`.
     /// With `is_filtered` the tap counts what the filter drops.
     pub(super) fn bind(&self, ring: &RxRing, link: &Link, filter: &[Insn], is_filtered: bool) -> Result<()> {
-        let (mut state, is_loopback) = (self.state(), link.arphrd == libc::ARPHRD_LOOPBACK);
+        // A loopback interface offers each packet a second time, as received.
+        let is_incoming = self.0.is_incoming || link.arphrd == libc::ARPHRD_LOOPBACK;
+        let mut state = self.state();
         state.joined += 1;
         let Some((lanes, fan)) = &self.0.lanes else {
-            state.tap = bind_alone(ring, link, is_filtered.then_some(filter))?;
+            state.tap = bind_alone(ring, link, is_filtered.then_some(filter), is_incoming)?;
             return Ok(());
         };
         let is_last = state.joined == *lanes;
-        let fanout = state.fanout.get_or_insert_with(|| Fanout::new(fan.clone(), *lanes, is_loopback));
+        let fanout = state.fanout.get_or_insert_with(|| Fanout::new(fan.clone(), *lanes, is_incoming));
         fanout.join(ring, link.index, &link.name)?;
         // A run that was ended while its lanes opened has closed those before: they hear of no later end.
         if is_last && !state.is_closed {
-            state.tap = is_filtered.then(|| open_tap(link)).transpose()?;
+            state.tap = is_filtered.then(|| open_tap(link, is_incoming)).transpose()?;
             state.fanout.as_ref().map_or(Ok(()), |fanout| fanout.open(filter))?;
         }
         Ok(())
@@ -128,8 +133,13 @@ impl Group {
 /// The kernel offers a packet first to the socket that was bound last (`dev_add_pack`, net/core/dev.c). So the tap has
 /// counted each packet before the ring sees it. The ring starts after the tap and stops before it, and can never count
 /// more.
-fn bind_alone(ring: &RxRing, link: &Link, filter: Option<&[Insn]>) -> Result<Option<CountingTap>> {
-    if link.arphrd == libc::ARPHRD_LOOPBACK {
+fn bind_alone(
+    ring: &RxRing,
+    link: &Link,
+    filter: Option<&[Insn]>,
+    is_incoming: bool,
+) -> Result<Option<CountingTap>> {
+    if is_incoming {
         ring.ignore_outgoing()?;
     }
     let Some(filter) = filter else {
@@ -138,15 +148,15 @@ fn bind_alone(ring: &RxRing, link: &Link, filter: Option<&[Insn]>) -> Result<Opt
     };
     ring.stop_receiving()?;
     ring.bind(link.index, &link.name)?;
-    let tap = open_tap(link)?;
+    let tap = open_tap(link, is_incoming)?;
     ring.start_receiving(filter)?;
     Ok(Some(tap))
 }
 
-fn open_tap(link: &Link) -> Result<CountingTap> {
-    Ok(match link.arphrd {
-        libc::ARPHRD_LOOPBACK => CountingTap::open_incoming(link.index, &link.name)?,
-        _ => CountingTap::open(link.index, &link.name, None)?,
+fn open_tap(link: &Link, is_incoming: bool) -> Result<CountingTap> {
+    Ok(match is_incoming {
+        true => CountingTap::open_incoming(link.index, &link.name)?,
+        false => CountingTap::open(link.index, &link.name, None)?,
     })
 }
 
@@ -185,8 +195,8 @@ mod tests {
 
     #[test]
     fn the_last_of_several_lanes_leads() {
-        assert!(Group::default().is_last_next() && Group::new(1, Fan::Hash).is_last_next());
-        let group = Group::new(2, Fan::Hash);
+        assert!(Group::default().is_last_next() && Group::new(1, Fan::Hash, false).is_last_next());
+        let group = Group::new(2, Fan::Hash, false);
         assert!(!group.is_last_next());
         group.state().joined += 1;
         assert!(group.clone().is_last_next(), "clones are one group");
@@ -214,7 +224,7 @@ mod tests {
         let [socket, peer] = [0, 1].map(|_| UdpSocket::bind("127.0.0.1:0").expect("a socket"));
         let to = peer.local_addr().expect("a port");
         for is_closed in [false, true] {
-            let (group, rings) = (Group::new(2, Fan::Hash), [ring(), ring()]);
+            let (group, rings) = (Group::new(2, Fan::Hash, false), [ring(), ring()]);
             let bind = |ring: &RxRing| group.bind(ring, &lo, &[accept(64)], true).expect("a lane");
             bind(&rings[0]);
             if is_closed {

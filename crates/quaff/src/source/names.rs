@@ -120,6 +120,8 @@ mod tests {
             arphrd,
             up,
             running: up,
+            promiscuous: false,
+            arp: true,
             kind: String::new(),
             master: None,
             lower: None,

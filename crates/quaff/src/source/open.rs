@@ -317,7 +317,7 @@ fn group(plan: &InputPlan, at: usize, link: &Link) -> Result<Group> {
         Spread::Cpu => Fan::Core,
         Spread::Addresses => Fan::Program(by_addresses(has_ethernet).iter().map(to_kernel).collect()),
     };
-    Ok(Group::new(lanes, fan))
+    Ok(Group::new(lanes, fan, plan.is_incoming))
 }
 
 /// A lane, by its interface and its number among those of the interface.

@@ -75,6 +75,9 @@ pub(crate) struct Args {
     /// Do not put the interface into promiscuous mode
     #[arg(short = 'p', long, help_heading = "Input")]
     no_promiscuous: bool,
+    /// Capture only packets that arrive, not those that this machine sends
+    #[arg(long, conflicts_with_all = ["read", "hotplug"], help_heading = "Input")]
+    incoming: bool,
     /// End the capture when any of the interfaces is removed, instead of with the last one
     #[arg(long, conflicts_with = "read", help_heading = "Input")]
     require_all: bool,
@@ -387,6 +390,7 @@ impl Args {
             snaplen: if self.snaplen == 0 { SNAPLEN_MAX } else { self.snaplen },
             load: LoadPlan { copies: self.copies, compression: self.load_compress },
             promiscuous: !self.no_promiscuous,
+            is_incoming: self.incoming,
             require_all: self.require_all,
             time_source: self.time_stamp_type,
             ring_bytes: self.ring.map_or(ring_bytes, |bytes| bytes as usize),

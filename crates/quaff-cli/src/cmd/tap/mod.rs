@@ -1,0 +1,155 @@
+//! `quaff tap`: records a line that runs through two ports of this machine.
+//!
+//! Two processes: this one sets the ports up, follows their links and restores them; the recorder, which it starts, is
+//! `quaff capture` and drops its rights as ever. The death of either leaves the line as it is. Neither forwards a frame
+//! itself.
+
+mod args;
+mod recorder;
+mod report;
+
+pub(crate) use args::Args;
+
+use crate::Command;
+use crate::cmd::{capture, receiving};
+use crate::exit::Exit;
+use crate::show::{self, Stream, message, name, print, say};
+use anyhow::bail;
+use args::{Forward, OnExit};
+use quaff::tap::{self, Direction, Ended, Recorded, Tap};
+use quaff_os::rtnl;
+use quaff_os::{Signal, Signals};
+use recorder::{Outcome, Recorder};
+use serde_json::json;
+use std::ffi::OsString;
+use std::time::Duration;
+
+/// Longest wait for the next event.
+const LOOK: Duration = Duration::from_millis(100);
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+    let [a, b] = &args.ports[..] else { bail!("a tap has two ports") };
+    // An alternative name becomes the name.
+    let ports = [rtnl::link(a)?.name, rtnl::link(b)?.name];
+    if args.remove {
+        return remove(&ports, args.json);
+    }
+    let line = args.recorder.line(&ports)?;
+    if args.dry_run {
+        return dry_run(args, &ports, line);
+    }
+    let Command::Capture(native) = crate::read(&line)? else { bail!("'{line:?}' is not a capture") };
+    native.plan()?.validate()?;
+    let signals = receiving::signals(&[Signal::SIGUSR1, Signal::SIGCHLD])?;
+    let tap = (args.forward == Forward::Kernel).then(|| Tap::start(&ports)).transpose()?;
+    if tap.is_some() && !args.recorder.is_quiet() {
+        say(&format!("the kernel forwards between {} and {}", name(&ports[0]), name(&ports[1])));
+    }
+    let outcome = record(&line, tap.as_ref(), &signals)?;
+    finish(args, &ports, tap, outcome)
+}
+
+/// Runs the recorder to its end.
+fn record(line: &[OsString], tap: Option<&Tap>, signals: &Signals) -> anyhow::Result<Outcome> {
+    let mut recorder = Recorder::start(line)?;
+    loop {
+        match signals.next(LOOK)?.map(|heard| heard.signal) {
+            Some(Signal::SIGCHLD) | None => {}
+            Some(signal) => recorder.signal(signal),
+        }
+        tap.map(Tap::news).unwrap_or_default().iter().for_each(|news| show::incident(news));
+        if let Some(outcome) = recorder.outcome()? {
+            return Ok(outcome);
+        }
+    }
+}
+
+/// Ends the forwarding, and reports.
+fn finish(args: &Args, ports: &[String; 2], tap: Option<Tap>, outcome: Outcome) -> anyhow::Result<Exit> {
+    let names = ports.each_ref().map(String::as_str);
+    let recorded = outcome.recorded(names);
+    // A recorder that failed must not cut the line; one that never began has recorded nothing worth a line.
+    let stays = match outcome.has_begun() {
+        true => args.on_exit == OnExit::Forward || !outcome.was_asked_to_end(),
+        false => false,
+    };
+    let (is_forwarding, ended) = match tap {
+        Some(tap) => (stays, tap.finish(recorded, stays)?),
+        None => (false, passive(names, recorded)),
+    };
+    ended.news.iter().for_each(|news| show::incident(news));
+    if !outcome.has_begun() {
+        report::undone(&ended);
+        return Ok(Exit::Failed);
+    }
+    if args.json {
+        let mut ledger = outcome.ledger.clone().unwrap_or_else(|| json!({}));
+        ledger["directions"] = json!(ended.directions);
+        ledger["forward"] = json!(args.forward.word());
+        ledger["still_forwarding"] = json!(is_forwarding);
+        ledger["not_restored"] = json!(ended.left);
+        show::json(Stream::Stdout, &ledger)?;
+    }
+    if let Some(death) = &outcome.death {
+        message(&format!("the recorder {death}: packets that were not on disk yet are lost"));
+    }
+    if !args.recorder.is_quiet() {
+        report::directions(&ended.directions);
+    }
+    report::undone(&ended);
+    if is_forwarding {
+        let [a, b] = names.map(show::name);
+        message(&format!(
+            "{a} and {b} forward on without a recorder, and their links are followed no longer; 'quaff tap --remove {a} {b}' ends \
+             it and restores them"
+        ));
+    }
+    Ok(exit(&outcome, &ended))
+}
+
+fn exit(outcome: &Outcome, ended: &Ended) -> Exit {
+    let is_clean = ended.directions.iter().all(Direction::is_clean);
+    match outcome.code {
+        Some(0) if is_clean && ended.left.is_empty() && ended.failures.is_empty() => Exit::Done,
+        Some(0 | 1) => Exit::Loss,
+        _ => Exit::Failed,
+    }
+}
+
+/// The end of a tap that forwards nothing: two feeds.
+fn passive([a, b]: [&str; 2], [of_a, of_b]: [Recorded; 2]) -> Ended {
+    let directions =
+        [Direction::without_forwarding([a, b], &of_a), Direction::without_forwarding([b, a], &of_b)];
+    Ended { directions, left: Vec::new(), news: Vec::new(), failures: Vec::new() }
+}
+
+fn remove(ports: &[String; 2], is_json: bool) -> anyhow::Result<Exit> {
+    let (removed, undone) = tap::remove(ports)?;
+    if is_json {
+        show::json(Stream::Stdout, &json!({ "removed": removed, "undone": undone }))?;
+    } else {
+        removed.iter().for_each(|port| print(&format!("removed the redirect of {}", name(port))));
+        undone.iter().for_each(|done| print(&report::restored(done)));
+        if removed.is_empty() && undone.is_empty() {
+            say(&format!("{} and {} have nothing of a tap", name(&ports[0]), name(&ports[1])));
+        }
+    }
+    let is_all = undone.iter().all(|done| done.refused.is_none());
+    Ok(if is_all { Exit::Done } else { Exit::Loss })
+}
+
+/// Prints what would be changed, then the plan of the recorder.
+fn dry_run(args: &Args, ports: &[String; 2], mut line: Vec<OsString>) -> anyhow::Result<Exit> {
+    if args.forward == Forward::Kernel {
+        for change in tap::changes(ports)? {
+            print(&format!("set        {} to {}", name(&change.setting.to_string()), change.to));
+        }
+        let [a, b] = ports.each_ref().map(|port| name(port));
+        print(&format!("redirect   {a} to {b}, {b} to {a}, by tc in the kernel"));
+        print(&format!("at the end {}", args.on_exit.words()));
+    }
+    line.retain(|word| word != "--json");
+    line.push("--dry-run".into());
+    let Command::Capture(native) = crate::read(&line)? else { bail!("'{line:?}' is not a capture") };
+    capture::run(*native)
+}
