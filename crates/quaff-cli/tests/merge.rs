@@ -237,7 +237,10 @@ fn a_reversed_file_beyond_the_memory_is_sorted_through_a_temporary_file() {
     assert!(merged.packets == sorted(&files));
     let spilled = merged.json["spilled_bytes"].as_u64().expect("a number");
     assert!((60 << 20..100 << 20).contains(&spilled), "{}", merged.json);
-    assert_eq!((&merged.json["reordered"], merged.json["unsorted_files"][0]["late"].as_u64()), (&4999.into(), Some(4999)));
+    assert_eq!(
+        (&merged.json["reordered"], merged.json["unsorted_files"][0]["late"].as_u64()),
+        (&4999.into(), Some(4999))
+    );
     assert_eq!(support::names(dir.path()), ["a.pcap", "b.pcap", "out.pcapng"], "nothing else is left");
 }
 
@@ -266,10 +269,11 @@ fn files_that_follow_each_other_are_open_one_at_a_time() {
 }
 
 #[test]
-fn damage_is_said_and_what_cannot_be_read_destroys_nothing() {
+fn damage_is_reported_and_what_cannot_be_read_destroys_nothing() {
     let dir = folder();
-    let files: Vec<Vec<Packet>> =
-        (0..2).map(|file| (0..100).map(|i| packet(10 * i as u64 + file as u64, file, i, 100)).collect()).collect();
+    let files: Vec<Vec<Packet>> = (0..2)
+        .map(|file| (0..100).map(|i| packet(10 * i as u64 + file as u64, file, i, 100)).collect())
+        .collect();
     let whole = put(&dir, "whole.pcapng", &pcapng_file(&files[0]));
     let bytes = pcapng_file(&files[1]);
     let cut = put(&dir, "cut.pcapng", &bytes[..bytes.len() - 50]);

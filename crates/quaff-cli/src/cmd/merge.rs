@@ -204,7 +204,9 @@ fn order_words(input: &InputTally, merge: &MergeTally, is_reordered: bool) -> St
         0 => format!("  {files} files, at most {open} open at once; sorted by time\n"),
         backward => {
             let backward = show::count(backward);
-            format!("  NOT SORTED by time: {backward} packets of {files} files are earlier than one before them\n")
+            format!(
+                "  NOT SORTED by time: {backward} packets of {files} files are earlier than one before them\n"
+            )
         }
     };
     for UnsortedFile { path, late, late_max_ns } in merge.unsorted.iter().take(FILES_SHOWN) {

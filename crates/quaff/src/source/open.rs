@@ -179,7 +179,8 @@ fn temporary_file(outputs: &[&Output]) -> Result<File> {
         _ => None,
     });
     let folder = of_output.filter(|folder| !folder.as_os_str().is_empty());
-    let folder = folder.map_or_else(|| of_output.map_or_else(std::env::temp_dir, |_| ".".into()), Path::to_owned);
+    let folder =
+        folder.map_or_else(|| of_output.map_or_else(std::env::temp_dir, |_| ".".into()), Path::to_owned);
     let made = open_unnamed(&folder, false).or_else(|_| open_unnamed(&std::env::temp_dir(), false));
     Ok(made.trying(|| format!("make a temporary file in {} and in TMPDIR", folder.display()))?)
 }

@@ -24,11 +24,8 @@ pub(super) struct Opening {
 
 impl Opening {
     fn open(&self, path: &Path, buffer_bytes: usize) -> Box<Files> {
-        let plan = ReadPlan {
-            files: vec![path.to_owned()],
-            buffer_bytes: Some(buffer_bytes),
-            ..self.plan.clone()
-        };
+        let plan =
+            ReadPlan { files: vec![path.to_owned()], buffer_bytes: Some(buffer_bytes), ..self.plan.clone() };
         let (interfaces, numbers) = (self.interfaces.clone(), self.numbers.clone());
         Box::new(Files::one_of(plan, self.format, interfaces, numbers, self.stop.clone()))
     }

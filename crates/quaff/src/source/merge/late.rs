@@ -72,8 +72,7 @@ impl LatePacket {
             interface: small as u16,
         };
         let bytes = vec![0; options as u32 as usize];
-        let options =
-            (word(5) == 1).then_some(PacketOptions { flags: (options >> 32) as u32, bytes });
+        let options = (word(5) == 1).then_some(PacketOptions { flags: (options >> 32) as u32, bytes });
         Self { frame, input: limits as u32, dropped: word(1), options }
     }
 }
@@ -262,7 +261,8 @@ mod tests {
     use super::*;
 
     fn packet(time_ns: u64, input: u32, len: u32) -> LatePacket {
-        let frame = Frame { time_ns, len, wire_len: len + 4, keep: 99, flags: 24, interface: 3, ..Frame::default() };
+        let frame =
+            Frame { time_ns, len, wire_len: len + 4, keep: 99, flags: 24, interface: 3, ..Frame::default() };
         let options = (len % 2 == 1).then(|| PacketOptions { flags: 7 << 20, bytes: vec![len as u8; 12] });
         LatePacket { frame, input, dropped: u64::from(len) << 33, options }
     }
@@ -273,13 +273,17 @@ mod tests {
         let mut found = Vec::new();
         loop {
             let next = runs.iter_mut().filter(|run| run.packet().is_some());
-            let Some(run) = next.min_by_key(|run| run.packet().map(|(of, _)| of.frame.time_ns)) else { break };
+            let Some(run) = next.min_by_key(|run| run.packet().map(|(of, _)| of.frame.time_ns)) else {
+                break;
+            };
             let (of, bytes) = run.packet().unwrap();
             let expected = packet(of.frame.time_ns, of.input, of.frame.len);
             let (LatePacket { frame, .. }, known) = (expected.clone(), of.clone());
             assert_eq!(Frame { start: 0, ..of.frame }, frame);
             assert_eq!((known.options, known.dropped), (expected.options, expected.dropped));
-            assert!(bytes.len() == of.frame.len as usize && bytes.iter().all(|byte| *byte == of.frame.len as u8));
+            assert!(
+                bytes.len() == of.frame.len as usize && bytes.iter().all(|byte| *byte == of.frame.len as u8)
+            );
             found.push((of.frame.time_ns, of.input, of.frame.len));
             run.advance().unwrap();
         }
@@ -294,7 +298,8 @@ mod tests {
             let mut expected = Vec::new();
             for i in 0..300_u32 {
                 let (time_ns, input) = (u64::from(i * 7919 % 50), i / 100);
-                late.push(packet(time_ns, input, i % 251), &vec![(i % 251) as u8; (i % 251) as usize]).unwrap();
+                late.push(packet(time_ns, input, i % 251), &vec![(i % 251) as u8; (i % 251) as usize])
+                    .unwrap();
                 expected.push((time_ns, input, i % 251));
             }
             expected.sort_by_key(|(time_ns, ..)| *time_ns);
