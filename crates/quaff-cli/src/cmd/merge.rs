@@ -19,9 +19,10 @@ use std::path::PathBuf;
 /// Merge captures of any program into one, by time
 ///
 /// Reads pcap and pcapng, compressed or not, of any number of files, folders and pipes, and writes their packets in the
-/// order of time; packets of one time are in the order of the files. Interfaces are kept: one that several files
-/// describe alike, of the same machine and program, is one interface of the output, as those of a rotation or of several
-/// lanes are; all others stay apart. Recorded losses, comments and other options are kept, as by 'quaff capture --read'.
+/// order of time; packets of one time are in the order of the files. Interfaces are kept: one that several
+/// files describe alike, of the same machine and program, is one interface of the output, as those of a
+/// rotation or of several lanes are; all others stay apart. Recorded losses, comments and other options are
+/// kept, as by 'quaff capture --read'.
 ///
 /// A file is open while its packets are due, so files that follow each other in time take the memory of one: 16 MiB
 /// for each of up to 16 files that overlap, 256 MiB for 256, 1 MiB for each of more.
@@ -29,8 +30,8 @@ use std::path::PathBuf;
 /// Each file should be sorted by time, as those of one lane are. One that is not is named and its late packets are
 /// counted; they are written where mergecap writes them, and the exit status is 1. --reorder sorts them.
 ///
-/// Exit status: 0 all packets are in the output, sorted by time; 1 the output is not sorted, the files record losses or are
-/// damaged, or the merge was interrupted; 2 failed.
+/// Exit status: 0 all packets are in the output, sorted by time; 1 the output is not sorted, the files record
+/// losses or are damaged, or the merge was interrupted; 2 failed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {

@@ -12,7 +12,7 @@ use quaff_os::Stop;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// What all files of a merge share.
+/// The properties that all files of a merge share.
 #[derive(Debug)]
 pub(super) struct Opening {
     pub(super) plan: ReadPlan,
