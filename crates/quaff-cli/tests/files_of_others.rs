@@ -243,11 +243,10 @@ fn a_merge_carries_on_losses_and_comments() {
             (&true.into(), &drops.into()),
             "{ledger}"
         );
-        let (mut at, mut number) = (Vec::new(), 0);
+        let mut at = Vec::new();
         let mut file = CaptureFile::open(Path::new(&to)).expect("a file");
         let mut each = |item: Item<'_>| {
             if let Item::Frame(frame) = item {
-                number += 1;
                 if frame.dropcount > 0 || !frame.options.is_empty() {
                     at.push((frame.time_ns - START_NS, frame.dropcount, frame.options.bytes.to_vec()));
                 }
