@@ -43,6 +43,7 @@ enum Command {
     Extcap(cmd::extcap::Args),
     Verify(cmd::verify::Args),
     Info(cmd::info::Args),
+    Merge(cmd::merge::Args),
     Interfaces(cmd::interfaces::Args),
     Pipe(cmd::pipe::Args),
     Tap(Box<cmd::tap::Args>),
@@ -98,7 +99,8 @@ impl Command {
             Self::Nprobe(args) => live(args.is_live()),
             Self::Service(_) | Self::Doctor(_) | Self::Lab(_) => Need::Everything,
             Self::Pipe(_) | Self::Cores(_) => Need::Memory,
-            Self::Verify(_) | Self::Info(_) | Self::Interfaces(_) | Self::Streams(_) => Need::Nothing,
+            Self::Verify(_) | Self::Info(_) | Self::Merge(_) => Need::Nothing,
+            Self::Interfaces(_) | Self::Streams(_) => Need::Nothing,
             // A bench needs root, and its results may be those of others.
             Self::Bench(_) | Self::Man(_) | Self::Completions(_) => Need::Nothing,
         })?)
@@ -167,6 +169,7 @@ fn run(command: Command) -> anyhow::Result<Exit> {
         Command::Extcap(args) => cmd::extcap::run(args),
         Command::Verify(args) => cmd::verify::run(args),
         Command::Info(args) => cmd::info::run(&args),
+        Command::Merge(args) => cmd::merge::run(&args),
         Command::Interfaces(args) => cmd::interfaces::run(&args),
         Command::Pipe(args) => cmd::pipe::run(args),
         Command::Tap(args) => cmd::tap::run(&args),

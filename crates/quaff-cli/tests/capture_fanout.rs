@@ -40,6 +40,17 @@ fn packets(files: &[String]) -> Vec<Seen> {
     all
 }
 
+fn is_sorted(file: &str) -> bool {
+    let (mut times, mut capture) = (Vec::new(), CaptureFile::open(Path::new(file)).expect("a capture"));
+    let mut take = |item: Item<'_>| {
+        if let Item::Frame(frame) = item {
+            times.push(frame.time_ns);
+        }
+    };
+    while capture.pull(&mut take).expect("whole blocks") {}
+    times.is_sorted()
+}
+
 /// A file of `count` UDP packets of 5,000 conversations, in both directions, 30 % of them fragments. Each differs.
 fn traffic(bench: &Bench, count: u32) -> String {
     let mut file = file_header(Resolution::Nanoseconds, 65_535, 1).to_vec();
@@ -128,7 +139,14 @@ fn lanes_share_the_packets_of_one_interface() {
             all
         };
         let merged = sorted(of_lanes.concat());
-        assert!(merged == sorted(packets(&[single])), "the same packets as of one lane");
+        let single = sorted(packets(&[single]));
+        assert!(merged == single, "the same packets as of one lane");
+        let file = bench.path("merged.pcapng");
+        let merge =
+            bench.quaff(&[&["merge", "-q", "--json", "-w", &file][..], dirs].concat()).output().unwrap();
+        let report: Value = serde_json::from_slice(&merge.stdout).expect("JSON");
+        assert_eq!((merge.status.code(), &report["sorted"]), (Some(0), &true.into()), "{report}");
+        assert!(is_sorted(&file) && sorted(packets(&[file])) == single, "their folders merged");
         dirs.iter().for_each(|dir| std::fs::remove_dir_all(dir).unwrap());
     }
 }

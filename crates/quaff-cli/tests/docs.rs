@@ -216,7 +216,7 @@ fn pages_have_the_fields_of_the_json() {
     let alone = || Command::new(QUAFF);
     let receiving = || bench.lab.rx.command(QUAFF).expect("a command in the lab");
     let sending = || bench.lab.tx.command(QUAFF).expect("a command in the lab");
-    let pages: [(&str, &[(bool, &str)]); 8] = [
+    let pages: [(&str, &[(bool, &str)]); 9] = [
         ("generate", &[(false, "generate -w all.pcap --size 300 --flows 9 --pps 1k --count 3000")]),
         (
             "capture",
@@ -240,6 +240,7 @@ fn pages_have_the_fields_of_the_json() {
             ],
         ),
         ("info", &[(false, "info all.pcapng all.pcap broken.pcapng")]),
+        ("merge", &[(false, "merge all.pcap tunnels.pcap broken.pcapng backward.pcapng -w merged.pcapng")]),
         ("interfaces", &[(true, "interfaces")]),
         (
             "split",
@@ -254,6 +255,7 @@ fn pages_have_the_fields_of_the_json() {
     ["one", "two"].iter().for_each(|name| std::fs::create_dir(dir.join(name)).expect("a folder"));
     MADE.iter().for_each(|line| sample(alone(), line, dir, &mut BTreeSet::new()));
     std::fs::write(dir.join("broken.pcapng"), broken()).expect("written");
+    std::fs::write(dir.join("backward.pcapng"), packets_at(&[9, 7])).expect("written");
     let tap = || CountingTap::open(rtnl::link("rx0").expect("an end of the lab").index, "rx0", None);
     let _tap = bench.lab.rx.run(tap).expect("the namespace").expect("a packet socket");
     for (page, lines) in pages {
@@ -372,16 +374,22 @@ fn the_page_of_scripts_has_the_fields_of_the_json() {
 
 /// A file with drops at a packet, and with an end that is cut off.
 fn broken() -> Vec<u8> {
+    let mut file = packets_at(&[1, 2]);
+    file.truncate(file.len() - 4);
+    file
+}
+
+/// A file with packets of these times, and drops at them.
+fn packets_at(times: &[u64]) -> Vec<u8> {
     let mut file = Vec::new();
     pcapng::shb(&mut file, &pcapng::Section::default());
     pcapng::idb(&mut file, &pcapng::Interface { linktype: 1, ..pcapng::Interface::default() });
-    for time_ns in 1..3 {
-        let record = Record { time_ns, bytes: &[0; 60], len: 60, dropped: 5, ..Record::default() };
+    for time_ns in times {
+        let record = Record { time_ns: *time_ns, bytes: &[0; 60], len: 60, dropped: 5, ..Record::default() };
         let mut room = [0; 200];
         let written = pcapng::epb(&mut room, 0, &record);
         file.extend_from_slice(&room[..written]);
     }
-    file.truncate(file.len() - 4);
     file
 }
 

@@ -211,6 +211,73 @@ fn losses_of_an_interface_after_the_last_packet_are_carried_on() {
     }
 }
 
+/// `quaff merge` of files; its exit status.
+fn merge(files: &[&str], to: &str) -> Option<i32> {
+    Command::new(QUAFF).args(["merge", "-q", "-w", to]).args(files).status().expect("quaff runs").code()
+}
+
+#[test]
+fn a_merge_carries_on_losses_and_comments() {
+    let dir = folder();
+    let dropcount = option(4, &3u64.to_le_bytes());
+    let comment = [option(1, b"odd"), dropcount.clone()].concat();
+    let second = Pcapng::default().section(&[]).named("eth1").named("wlan0").packets(0, 5..9);
+    let second = second.packet(0, 9, &comment).packets(0, 10..12).counters(0, &[(IFRECV, 10), (OSDROP, 3)]);
+    let second = second.counters(1, &[(IFDROP, 6)]).put(&dir, "second.pcapng");
+    let (first, to) =
+        (lossy().put(&dir, "first.pcapng"), dir.path().join("out.pcapng").display().to_string());
+    let late = Pcapng::default().section(&[]).named("eth0").packets(0, 30..33).packet(0, 2, &comment);
+    let late = late.packets(0, 33..35).put(&dir, "late.pcapng");
+    for (files, more, drops) in
+        [(vec![&*first, &second], None, 96), (vec![&first, &second, &late], Some("--reorder"), 99)]
+    {
+        let args: Vec<_> = files.iter().copied().chain(more).collect();
+        assert_eq!(merge(&args, &to), Some(1), "losses are recorded");
+        let (names, of_packets, counters) = content(&to);
+        assert_eq!(names, ["eth0", "eth1", "wlan0"]);
+        assert_eq!(of_packets.len(), if more.is_some() { 38 } else { 32 });
+        assert_eq!(last(&counters, 2)[1], Some(6), "of an interface without packets");
+        let ledger = &verify(&[&to])["ledger"];
+        assert_eq!(
+            (&ledger["consistent"], &ledger["recorded_drops"]),
+            (&true.into(), &drops.into()),
+            "{ledger}"
+        );
+        let mut at = Vec::new();
+        let mut file = CaptureFile::open(Path::new(&to)).expect("a file");
+        let mut each = |item: Item<'_>| {
+            if let Item::Frame(frame) = item {
+                if frame.dropcount > 0 || !frame.options.is_empty() {
+                    at.push((frame.time_ns - START_NS, frame.dropcount, frame.options.bytes.to_vec()));
+                }
+            }
+        };
+        while file.pull(&mut each).expect("a whole file") {}
+        let places: Vec<_> = at.iter().map(|(number, drops, _)| (*number, *drops)).collect();
+        let expected = if more.is_some() { &[(2, 3), (9, 3)][..] } else { &[(9, 3)] };
+        assert_eq!(places, expected, "the place of the loss");
+        assert!(at.iter().all(|(_, _, options)| options.windows(3).any(|text| text == b"odd")), "{at:?}");
+    }
+}
+
+#[test]
+fn a_merge_keeps_interfaces_apart_unless_they_are_of_one_capture() {
+    let dir = folder();
+    let (hardware, os) = (|text: &str| option(2, text.as_bytes()), |text: &str| option(3, text.as_bytes()));
+    let machine = |name: &str| [hardware(name), os("Linux"), vec![0; 4]].concat();
+    let make = |machine_name: &str, from: u64| {
+        let file = Pcapng::default().section(&machine(machine_name)).named("eth0").named("eth0");
+        let file = file.packets(0, from..from + 2).packets(1, from + 2..from + 4);
+        file.put(&dir, &format!("{machine_name}-{from}.pcapng"))
+    };
+    let to = dir.path().join("out.pcapng").display().to_string();
+    let files = [make("a", 0), make("a", 100), make("b", 50)];
+    assert_eq!(merge(&files.each_ref().map(String::as_str), &to), Some(0));
+    let (names, of_packets, _) = content(&to);
+    assert_eq!(names, ["eth0"; 4], "two of each machine");
+    assert_eq!(of_packets, [0, 0, 1, 1, 2, 2, 3, 3, 0, 0, 1, 1]);
+}
+
 /// Wireshark and tcpdump tell them apart by their numbers.
 #[test]
 fn interfaces_with_one_name_or_none_stay_apart() {

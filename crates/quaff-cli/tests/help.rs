@@ -21,6 +21,7 @@ fn help_reads_as_it_did() {
         "tcpreplay",
         "verify",
         "info",
+        "merge",
         "interfaces",
         "pipe",
         "tap",

@@ -1,6 +1,7 @@
 //! Child processes: how a command starts, which core and signals it gets, and how it ends.
 
 use crate::{Result, Try, cpu, sandbox};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::{Pid, close, getpgrp, tcgetpgrp};
 use std::ffi::CString;
@@ -111,6 +112,13 @@ pub fn set_name(name: &str) {
         // It takes any text.
         let _ = nix::sys::prctl::set_name(&name);
     }
+}
+
+/// Raises the limit of open files of this process to what it may have (setrlimit(2), RLIMIT_NOFILE).
+pub fn raise_open_files() -> Result<()> {
+    let tried = || "raise the limit of open files";
+    let (_, most) = getrlimit(Resource::RLIMIT_NOFILE).trying(tried)?;
+    setrlimit(Resource::RLIMIT_NOFILE, most, most).trying(tried)
 }
 
 /// Reaps a child: its exit status and resource usage, or `None` while it runs (wait4(2)). The process ID

@@ -55,8 +55,9 @@ pub struct InnerPlan {
 /// Capture files to read instead of interfaces.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ReadPlan {
-    /// One after another; `-` is standard input.
+    /// `-` is standard input.
     pub files: Vec<PathBuf>,
+    pub order: ReadOrder,
     /// After damage, search for the next plausible packet.
     pub salvage: bool,
     /// At the end of a file, wait for more until it is renamed or removed.
@@ -65,6 +66,32 @@ pub struct ReadPlan {
     pub cpu: Option<usize>,
     /// Longer packets are cut, bytes; [`SNAPLEN_MAX`] where it is less.
     pub packet_bytes_max: u32,
+    /// Bytes of a buffer of the reader; `None` is the best size for one file at a time.
+    pub buffer_bytes: Option<usize>,
+}
+
+impl ReadPlan {
+    /// The files, for messages.
+    pub(crate) fn name(&self) -> String {
+        let first = self.files.first().map(|path| path.display().to_string()).unwrap_or_default();
+        match self.files.len() {
+            0 | 1 => first,
+            2 => format!("{first} and another file"),
+            more => format!("{first} and {} more files", more - 1),
+        }
+    }
+}
+
+/// The order of the packets of several files.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum ReadOrder {
+    /// One file after another.
+    #[default]
+    AsGiven,
+    /// By time. A file is expected to be sorted; otherwise its packets are where those of mergecap are.
+    ByTime,
+    /// By time, packets that are late in their file too. Files are read twice, pipes once.
+    Reordered,
 }
 
 /// Edits of packets. Those by time and number, and of times, are for packets that are read from files.

@@ -271,9 +271,54 @@ pub struct InputTally {
     /// Warnings for the user.
     #[serde(skip)]
     pub notes: Vec<String>,
+    /// The order of packets that were merged by time.
+    #[serde(skip)]
+    pub merge: Option<MergeTally>,
+}
+
+/// The order of the packets of files that were merged by time.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct MergeTally {
+    /// Files with packets that are earlier than one before them, in the order of the files.
+    pub unsorted: Vec<UnsortedFile>,
+    /// Packets that are earlier than one before them in the output; those without a time do not count.
+    pub backward: u64,
+    /// Late packets that were sorted in.
+    pub reordered: u64,
+    /// Bytes of them that went through a temporary file.
+    pub spilled_bytes: u64,
+    /// Files that were open at once, at most.
+    pub open_max: u64,
+}
+
+/// A file that is not sorted by time.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct UnsortedFile {
+    /// Its path.
+    pub path: String,
+    /// Packets that are earlier than one before them.
+    pub late: u64,
+    /// The most by which one is, ns.
+    pub late_max_ns: u64,
 }
 
 impl InputTally {
+    /// Adds that of other files; a warning of several is there once.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.files += other.files;
+        self.bytes += other.bytes;
+        self.damages.extend(other.damages);
+        self.jumps.add(other.jumps);
+        self.recorded_drops = self.recorded_drops.saturating_add(other.recorded_drops);
+        self.late_times += other.late_times;
+        self.failure = self.failure.take().or(other.failure);
+        for note in other.notes {
+            if !self.notes.contains(&note) {
+                self.notes.push(note);
+            }
+        }
+    }
+
     /// Returns whether the files were read completely.
     pub fn is_whole(&self) -> bool {
         self.damages.is_empty() && self.jumps.count == 0 && self.failure.is_none()

@@ -2,6 +2,7 @@
 
 pub(crate) mod bench;
 pub(crate) mod capture;
+mod capture_files;
 pub(crate) mod completions;
 pub(crate) mod cores;
 pub(crate) mod doctor;
@@ -15,6 +16,7 @@ pub(crate) mod interfaces;
 pub(crate) mod lab;
 mod lanes;
 pub(crate) mod man;
+pub(crate) mod merge;
 mod native;
 pub(crate) mod nprobe;
 mod packet_file;

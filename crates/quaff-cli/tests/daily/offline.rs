@@ -79,7 +79,7 @@ fn a_summary_has_the_figures_of_capinfos() {
 
 #[test]
 fn merged_files_are_in_the_order_of_mergecap() {
-    let Some((place, pair)) = task("Merge files by time", &["mergecap", "reordercap"]) else { return };
+    let Some((place, pair)) = task("Merge files by time", &["mergecap"]) else { return };
     // They overlap in time.
     place.input("a.pcap", &old_pcap((0..2000).filter(|n| n % 3 == 0)));
     place.input("b.pcap", &old_pcap((0..3000).filter(|n| n % 3 > 0)));
@@ -88,7 +88,6 @@ fn merged_files_are_in_the_order_of_mergecap() {
     let (old, new) = (place.packets("old/merged.pcapng"), place.packets("new/merged.pcapng"));
     assert_same(&old, &new);
     assert!(new.is_sorted_by_key(|packet| packet.time_ns) && new.len() == 2667);
-    assert!(stderr(&done[1]).contains("b.pcap begins 19.9"), "{}", stderr(&done[1]));
 }
 
 #[test]

@@ -15,10 +15,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
 
-/// One is decoded, one is read, and two absorb the variation of both.
-const BUFFERS: usize = 4;
+/// Buffers of a file: one is decoded, one is read, and two absorb the variation of both.
+pub const BUFFERS: usize = 4;
 /// Size of a buffer: disks reach full speed with reads of this size. The page cache is read in smaller parts.
-const BUFFER_BYTES: usize = 4 << 20;
+pub const BUFFER_BYTES: usize = 4 << 20;
 
 /// A part of the file: the first `bytes` of the buffer.
 #[derive(Debug)]
@@ -41,6 +41,8 @@ pub(super) enum Next {
 pub(super) struct ReadAhead {
     reading: Reading,
     state: Arc<FileState>,
+    /// Of a buffer.
+    bytes: usize,
 }
 
 /// The reader of the file.
@@ -103,13 +105,13 @@ impl ReadAhead {
 
     fn open_on(path: &Path, options: &Options, has_one_core: bool) -> Result<Self> {
         let feed = Feed::New(Input::open(path, options)?);
-        let state = Arc::new(FileState::default());
+        let (state, bytes) = (Arc::new(FileState::default()), options.buffer_bytes.unwrap_or(BUFFER_BYTES));
         // A followed file waits for its writer, so its reader is a thread.
         let reading = match has_one_core && !options.follow {
-            true => Reading::Here(Here { feed, buffer: Some(Buffer::new(BUFFER_BYTES)?) }),
-            false => Reading::Ahead(Ahead::start(feed, &state)?),
+            true => Reading::Here(Here { feed, buffer: Some(Buffer::new(bytes)?) }),
+            false => Reading::Ahead(Ahead::start(feed, &state, bytes)?),
         };
-        Ok(Self { reading, state })
+        Ok(Self { reading, state, bytes })
     }
 
     /// Returns the next part of the file; waits at most `wait`.
@@ -119,7 +121,7 @@ impl ReadAhead {
                 return Ok(part);
             }
             if let Reading::Here(here) = std::mem::replace(&mut self.reading, Reading::Over) {
-                let ahead = Ahead::start(here.feed, &self.state);
+                let ahead = Ahead::start(here.feed, &self.state, self.bytes);
                 self.reading = Reading::Ahead(ahead.map_err(|error| Failure::Os(error.errno))?);
             }
         }
@@ -155,7 +157,8 @@ impl ReadAhead {
 impl Here {
     /// Reads the next part; `None` where a thread reads better: what is not in the page cache, or is compressed.
     fn next(&mut self, state: &FileState) -> Result<Option<Next>, Failure> {
-        if !self.feed.is_cached(BUFFER_BYTES) {
+        let Some(bytes) = self.buffer.as_ref().map(|buffer| buffer.len()) else { return Ok(None) };
+        if !self.feed.is_cached(bytes) {
             return Ok(None);
         }
         let Some(buffer) = self.buffer.take() else { return Ok(None) };
@@ -170,11 +173,11 @@ impl Here {
 
 impl Ahead {
     /// Starts the thread.
-    fn start(feed: Feed, state: &Arc<FileState>) -> Result<Self> {
+    fn start(feed: Feed, state: &Arc<FileState>, bytes: usize) -> Result<Self> {
         let (empty, to_fill) = sync_channel(BUFFERS);
         let (filled, full) = sync_channel(BUFFERS);
         for _ in 0..BUFFERS {
-            empty.try_send(Buffer::new(BUFFER_BYTES)?).ok();
+            empty.try_send(Buffer::new(bytes)?).ok();
         }
         let state = state.clone();
         std::thread::Builder::new()

@@ -10,6 +10,7 @@ mod input;
 mod options;
 mod watch;
 
+pub use ahead::{BUFFER_BYTES, BUFFERS};
 pub use capture_file::{Advance, CaptureFile, Error, SkippedBytes};
 pub use decompress::{Compression, Corruption, Decompressor, Failure, MAGIC_BYTES};
 pub use options::Options;

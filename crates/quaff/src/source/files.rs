@@ -24,7 +24,7 @@ use quaff_wire::pcapng::{self, Interface, PacketOptions, Section, interface_opti
 use quaff_wire::{INBOUND, OUTBOUND};
 use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// The last time of pcap, whose seconds have 32 bits: in 2106, ns since 1970.
@@ -102,20 +102,45 @@ struct Pending {
 
 /// The packets of an interface.
 #[derive(Debug, Clone, Copy, Default)]
-struct InterfaceCounts {
-    received: u64,
+pub(super) struct InterfaceCounts {
+    pub(super) received: u64,
     /// Recorded drops that stand with no packet: by the interface, and by the operating system.
-    ifdrop: u64,
-    osdrop: u64,
+    pub(super) ifdrop: u64,
+    pub(super) osdrop: u64,
+}
+
+/// The texts of the machine and the program that captured a section. Interfaces of different ones differ.
+type Origin = [Vec<u8>; 3];
+
+/// The interfaces that files have described so far, and their numbers in the output: by the section's origin, and by
+/// their numbers among equal ones of a section. A file may have thousands, and describe them again in each section.
+/// Files that are read side by side share them.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Numbers(Arc<Mutex<HashMap<(Origin, Interface, u32), u16>>>);
+
+impl Numbers {
+    /// The number of `found` in `interfaces`, which a new one gets; `None` when the output cannot have more.
+    fn of(&self, origin: &Origin, found: Interface, equal: u32, interfaces: &Interfaces) -> Option<u16> {
+        // The map is consistent between any two statements.
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (origin.clone(), found, equal);
+        if let Some(number) = known.get(&key) {
+            return Some(*number);
+        }
+        let number = interfaces.add(key.1.clone())?;
+        known.insert(key, number);
+        Some(number)
+    }
 }
 
 /// The interfaces of a file by those of the output.
 #[derive(Debug)]
 struct Translation {
     interfaces: Interfaces,
-    /// Those that files have described so far, by their numbers among equal ones of a section. A file may have
-    /// thousands, and describe them again in each section.
-    numbers: HashMap<(Interface, u32), u16>,
+    numbers: Numbers,
+    /// Interfaces of sections with different origins stay apart; otherwise `origin` stays empty.
+    knows_origin: bool,
+    origin: Origin,
     /// Equal ones in the current section.
     equal: HashMap<Interface, u32>,
     /// By number in the current section; `None` where the output cannot hold its packets.
@@ -151,7 +176,7 @@ impl FileOrder {
                 let seconds = (before_ns - first_ns) as f64 / 1e9;
                 notes.push(format!(
                     "{name} begins {seconds:.3} s before {before} ends: files are read one after another, so the packets \
-                     are not sorted by time; reordercap sorts them"
+                     are not sorted by time; 'quaff merge' sorts them"
                 ));
                 self.is_noted = true;
             }
@@ -171,12 +196,47 @@ impl Files {
         stop: Stop,
         gauges: Arc<LaneGauges>,
     ) -> Result<Self> {
+        let mut files = Self::new(plan, format, interfaces, stop, gauges);
+        files.peek()?;
+        files.translation.interfaces.end_first_names();
+        ensure_interface(&files.translation.interfaces);
+        Ok(files)
+    }
+
+    /// One file among several that are read side by side: nothing of it is read yet. Equal interfaces of sections with
+    /// different origins stay apart.
+    pub(super) fn one_of(
+        plan: ReadPlan,
+        format: Format,
+        interfaces: Interfaces,
+        numbers: Numbers,
+        stop: Stop,
+    ) -> Self {
+        let mut files = Self::new(plan, format, interfaces, stop, Arc::default());
+        (files.translation.numbers, files.translation.knows_origin) = (numbers, true);
+        files
+    }
+
+    fn new(
+        plan: ReadPlan,
+        format: Format,
+        interfaces: Interfaces,
+        stop: Stop,
+        gauges: Arc<LaneGauges>,
+    ) -> Self {
         // A stage does it where interfaces are declared with their packets.
         let is_pcap = format != Format::Pcapng && !interfaces.waits_for_packets();
-        let (numbers, equal, of_section) = (HashMap::new(), HashMap::new(), Vec::new());
-        let (unsuited, lacks_names) = (0, false);
-        let translation =
-            Translation { interfaces, numbers, equal, of_section, is_pcap, unsuited, lacks_names };
+        let translation = Translation {
+            interfaces,
+            numbers: Numbers::default(),
+            knows_origin: false,
+            origin: Origin::default(),
+            equal: HashMap::new(),
+            of_section: Vec::new(),
+            is_pcap,
+            unsuited: 0,
+            lacks_names: false,
+        };
         let mut files = Self {
             left: plan.files.iter().cloned().collect(),
             plan,
@@ -207,8 +267,38 @@ impl Files {
             gauges,
         };
         files.packet_bytes_max = files.plan.packet_bytes_max.max(SNAPLEN_MAX);
-        files.peek()?;
-        Ok(files)
+        files
+    }
+
+    /// The first section that was read, if any was.
+    pub(super) fn first_section(&self) -> Option<&Section> {
+        self.section.as_ref()
+    }
+
+    /// Takes the options of a frame of the batch.
+    pub(super) fn take_options(&mut self, frame: &Frame) -> Option<PacketOptions> {
+        let is_any = frame.flags & Frame::OPTIONS != 0;
+        self.options.get_mut(usize::from(frame.tci)).filter(|_| is_any).map(std::mem::take)
+    }
+
+    /// The counts of interfaces so far, by the numbers of the output's interfaces.
+    pub(super) fn counted(&self) -> &[InterfaceCounts] {
+        &self.counted
+    }
+
+    /// Packets whose interface has no number in the output.
+    pub(super) fn unsuited(&self) -> u64 {
+        self.translation.unsuited
+    }
+
+    /// Returns why a file could not be read at all.
+    pub(super) fn failure(&self) -> Option<&str> {
+        self.input.failure.as_deref()
+    }
+
+    /// Bytes of files used so far.
+    pub(super) fn used(&self) -> u64 {
+        self.used_bytes + self.file.as_ref().map_or(0, CaptureFile::used)
     }
 
     /// The snaplen of the run.
@@ -225,16 +315,6 @@ impl Files {
     /// The machine that captured the packets, as the first section has it, its program, and the comment in it.
     pub(crate) fn section(&self) -> Section {
         self.section.clone().unwrap_or_default()
-    }
-
-    /// The files, for messages.
-    pub(crate) fn name(&self) -> String {
-        let first = self.plan.files.first().map(|path| path.display().to_string()).unwrap_or_default();
-        match self.plan.files.len() {
-            0 | 1 => first,
-            2 => format!("{first} and another file"),
-            more => format!("{first} and {} more files", more - 1),
-        }
     }
 
     /// Reads up to the first packet.
@@ -255,11 +335,6 @@ impl Files {
         }
         if let Some(failure) = self.input.failure.take() {
             return Err(Error::Plan(failure));
-        }
-        self.translation.interfaces.end_first_names();
-        if self.translation.interfaces.get(0).is_none() {
-            let linktype = linktype::ETHERNET.linktype;
-            self.translation.number(Interface { linktype, ..Interface::default() }, 0);
         }
         Ok(())
     }
@@ -365,8 +440,12 @@ impl Files {
     /// Begins the next file; `false` when there is none.
     fn open_next(&mut self) -> bool {
         while let Some(path) = self.left.pop_front().filter(|_| !self.is_closing) {
-            let options =
-                Options { salvage: self.plan.salvage, follow: self.plan.follow, stop: self.stop.clone() };
+            let options = Options {
+                salvage: self.plan.salvage,
+                follow: self.plan.follow,
+                stop: self.stop.clone(),
+                buffer_bytes: self.plan.buffer_bytes,
+            };
             self.translation.begin_section();
             self.input.files += 1;
             match CaptureFile::open_with(&path, options) {
@@ -391,15 +470,6 @@ impl Files {
         }
     }
 
-    /// The number in the output of an interface; `None` if it has none. Recorded drops are kept without a packet too.
-    fn output_number(&self, id: u16, of: &InterfaceCounts) -> Option<u16> {
-        let interfaces = &self.translation.interfaces;
-        match of.ifdrop + of.osdrop > 0 && self.has_counters {
-            true => interfaces.declare(id),
-            false => interfaces.declared(id),
-        }
-    }
-
     /// Records why a file could not be read to its end, or not at all (`is_none`).
     fn note(&mut self, error: &FileError, is_none: bool) {
         if is_none || matches!(error, FileError::Os(_)) {
@@ -419,7 +489,7 @@ impl Source for Files {
         }
         let pulled = self.pull_some(frames, wait, BATCH_FRAMES as usize);
         self.gauges.received.set(self.frames);
-        self.gauges.input_bytes.set(self.used_bytes + self.file.as_ref().map_or(0, CaptureFile::used));
+        self.gauges.input_bytes.set(self.used());
         self.gauges.wire_bytes.set(self.wire_bytes);
         pulled
     }
@@ -460,16 +530,7 @@ impl Source for Files {
 
     fn count(&self, counts: &mut Counts) {
         counts.names = self.names.before;
-        for (id, of) in self.counted.iter().enumerate() {
-            let Some(number) = self.output_number(id as u16, of) else { continue };
-            if number == 0 {
-                (counts.nic_received, counts.nic_dropped, counts.recorded) =
-                    (of.received, of.ifdrop, of.osdrop);
-            } else if of.received + of.ifdrop + of.osdrop > 0 {
-                let session = counts.session(number);
-                (session.received, session.missing, session.recorded) = (of.received, of.ifdrop, of.osdrop);
-            }
-        }
+        fill_counts(counts, &self.counted, &self.translation.interfaces, self.has_counters);
     }
 
     fn finish(mut self: Box<Self>) -> Result<SourceTally> {
@@ -487,13 +548,44 @@ impl Source for Files {
         // A frame that was described and not taken was not offered.
         self.frames -= u64::from(self.pending.is_some());
         let lane = LaneTally {
-            interface: self.name(),
+            interface: self.plan.name(),
             offered: self.frames,
             truncated: if self.is_part_wanted { 0 } else { self.truncated },
             unsuited: self.translation.unsuited,
             ..LaneTally::default()
         };
         Ok(SourceTally { lane, input: Some(self.input) })
+    }
+}
+
+/// Sets the counts of interfaces, by the numbers of the output's. Recorded drops are kept without a packet too, in a
+/// format that `has_counters`.
+pub(super) fn fill_counts(
+    counts: &mut Counts,
+    counted: &[InterfaceCounts],
+    interfaces: &Interfaces,
+    has_counters: bool,
+) {
+    for (id, of) in counted.iter().enumerate() {
+        let number = match of.ifdrop + of.osdrop > 0 && has_counters {
+            true => interfaces.declare(id as u16),
+            false => interfaces.declared(id as u16),
+        };
+        let Some(number) = number else { continue };
+        if number == 0 {
+            (counts.nic_received, counts.nic_dropped, counts.recorded) = (of.received, of.ifdrop, of.osdrop);
+        } else if of.received + of.ifdrop + of.osdrop > 0 {
+            let session = counts.session(number);
+            (session.received, session.missing, session.recorded) = (of.received, of.ifdrop, of.osdrop);
+        }
+    }
+}
+
+/// Files without an interface have one in the output, which a header needs.
+pub(super) fn ensure_interface(interfaces: &Interfaces) {
+    if interfaces.get(0).is_none() {
+        let linktype = linktype::ETHERNET.linktype;
+        interfaces.add(Interface { linktype, ..Interface::default() });
     }
 }
 
@@ -535,7 +627,7 @@ fn end_section(
 }
 
 #[inline]
-fn counts_of(counted: &mut Vec<InterfaceCounts>, number: u16) -> &mut InterfaceCounts {
+pub(super) fn counts_of(counted: &mut Vec<InterfaceCounts>, number: u16) -> &mut InterfaceCounts {
     let number = usize::from(number);
     if number >= counted.len() {
         counted.resize(number + 1, InterfaceCounts::default());
@@ -552,6 +644,10 @@ impl Translation {
     fn item(&mut self, item: &Item<'_>) {
         match item {
             Item::Interface(interface) => self.add(interface),
+            Item::Section(section) if self.knows_origin => {
+                let texts = [section.hardware, section.os, section.userappl];
+                self.origin = texts.map(|text| text.unwrap_or_default().to_vec());
+            }
             Item::Section(_) | Item::Frame(_) | Item::Statistics(_) | Item::Names(_) | Item::Jump(_) => {}
         }
     }
@@ -571,20 +667,9 @@ impl Translation {
         let equal = self.equal.entry(found.clone()).or_default();
         *equal += 1;
         let equal = *equal - 1;
-        let number = if is_suited { self.number(found, equal) } else { None };
+        let number = || self.numbers.of(&self.origin, found, equal, &self.interfaces);
+        let number = if is_suited { number() } else { None };
         self.of_section.push(number);
-    }
-
-    /// The number of an interface in the output, which a new one gets; `None` when the output cannot have more. `equal`
-    /// interfaces were before it in its section.
-    fn number(&mut self, found: Interface, equal: u32) -> Option<u16> {
-        let key = (found, equal);
-        if let Some(number) = self.numbers.get(&key) {
-            return Some(*number);
-        }
-        let number = self.interfaces.add(key.0.clone())?;
-        self.numbers.insert(key, number);
-        Some(number)
     }
 
     #[inline]

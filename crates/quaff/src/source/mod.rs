@@ -1,11 +1,12 @@
 //! Sources of batches.
 //!
 //! [`open`] turns a plan into sources; [`afpacket`] is a lane of a live interface, [`group`] what its lanes share,
-//! [`files`] are capture files.
+//! [`files`] are capture files one after another, [`merge`] the same by time.
 
 mod afpacket;
 mod files;
 mod group;
+mod merge;
 mod names;
 mod open;
 mod spare;

@@ -8,16 +8,18 @@ use super::Source;
 use super::afpacket::{AfPacket, Links, Opening};
 use super::files::Files;
 use super::group::Group;
+use super::merge::Merge;
 use super::spare::{KindFilters, Mailbox, Spare, SparePlan};
 use super::watch::Watch;
 use crate::filter::{FilterPlace, FrameFilter, KernelFilter, kernel_filter, to_kernel};
 use crate::format::quote;
 use crate::gauge::LaneGauges;
-use crate::plan::{HotplugPlan, InputPlan, InterfacePlan, RETIRE_MS, ReadPlan, Spread};
+use crate::plan::{HotplugPlan, InputPlan, InterfacePlan, RETIRE_MS, ReadOrder, ReadPlan, Spread};
 use crate::{Error, Result};
 use quaff_file::Interfaces;
 use quaff_file::write::{Format, Output};
 use quaff_os::clock::wall_ns;
+use quaff_os::disk::open_unnamed;
 use quaff_os::ethtool::Card;
 use quaff_os::packet::{Fan, Insn, RingPlan, accept};
 use quaff_os::rtnl::{self, Link};
@@ -123,7 +125,8 @@ impl Sources {
                 File::open(path).trying(tried)?;
             }
         }
-        let files = PreparedFiles { read: read.clone(), format, declaration, filter, inner };
+        let spill = if read.order == ReadOrder::Reordered { Some(temporary_file(outputs)?) } else { None };
+        let files = PreparedFiles { read: read.clone(), format, declaration, filter, inner, spill };
         Ok(Prepared::Files(Box::new(files)))
     }
 
@@ -165,6 +168,21 @@ pub(crate) struct PreparedFiles {
     declaration: Declaration,
     filter: Option<FrameFilter>,
     inner: Option<FrameFilter>,
+    /// For late packets.
+    spill: Option<File>,
+}
+
+/// A temporary file without a name, in the folder of the output if that is a file: it has room for what is read.
+fn temporary_file(outputs: &[&Output]) -> Result<File> {
+    let of_output = outputs.iter().find_map(|output| match output {
+        Output::File(path) if !path.exists() || path.is_file() => path.parent(),
+        _ => None,
+    });
+    let folder = of_output.filter(|folder| !folder.as_os_str().is_empty());
+    let folder =
+        folder.map_or_else(|| of_output.map_or_else(std::env::temp_dir, |_| ".".into()), Path::to_owned);
+    let made = open_unnamed(&folder, false).or_else(|_| open_unnamed(&std::env::temp_dir(), false));
+    Ok(made.trying(|| format!("make a temporary file in {} and in TMPDIR", folder.display()))?)
 }
 
 fn find_interfaces(
@@ -365,17 +383,28 @@ fn live_lane(
 }
 
 fn open_files(plan: &InputPlan, prepared: PreparedFiles, stop: &Stop) -> Result<Sources> {
-    let PreparedFiles { read, format, declaration, filter, inner } = prepared;
+    let PreparedFiles { read, format, declaration, filter, inner, spill } = prepared;
     let (gauges, interfaces) = (Arc::<LaneGauges>::default(), declaration.list(Vec::new()));
     let (core, is_at_once) = (read.cpu, !may_grow(&read));
-    let files = Files::open(read, format, interfaces.clone(), stop.clone(), gauges.clone())?;
-    let files = files.with_snaplen(plan.snaplen);
+    let name = read.name();
+    let (start_ns, section, open): (_, _, OpenSource) = match read.order {
+        ReadOrder::AsGiven => {
+            let files = Files::open(read, format, interfaces.clone(), stop.clone(), gauges.clone())?;
+            let files = files.with_snaplen(plan.snaplen);
+            (files.first_ns(), files.section(), Box::new(move |_| Ok(Box::new(files))))
+        }
+        ReadOrder::ByTime | ReadOrder::Reordered => {
+            let merge = Merge::open(read, format, interfaces.clone(), stop.clone(), gauges.clone(), spill)?;
+            let merge = merge.with_snaplen(plan.snaplen);
+            (merge.first_ns(), merge.section(), Box::new(move |_| Ok(Box::new(merge))))
+        }
+    };
     filter.as_ref().map_or(Ok(()), |filter| refuse_meaningless(filter, &interfaces))?;
-    let (start_ns, section) = (files.first_ns(), Some(files.section()));
+    let section = Some(section);
     let lane = LaneSource {
-        name: files.name(),
+        name,
         thread: "quaff-read".into(),
-        open: Box::new(move |_| Ok(Box::new(files))),
+        open,
         core,
         real_time: None,
         is_urgent: false,

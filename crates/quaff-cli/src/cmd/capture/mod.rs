@@ -8,7 +8,7 @@ mod report;
 mod stop;
 
 pub(crate) use args::Args;
-pub(crate) use report::{PLACES, decap_words, exit};
+pub(crate) use report::{PLACES, decap_words, exit, ledger_text};
 
 use incidents::Incidents;
 use printer::Printer;

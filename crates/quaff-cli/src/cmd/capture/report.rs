@@ -157,12 +157,13 @@ pub(super) fn ledger(ledger: &Ledger, json: bool, quiet: bool, is_stdout_taken: 
     }
     let is_printed = quiet || (json && is_stdout_taken);
     if !is_printed {
-        show::report(Stream::Stderr, words(ledger).trim_end());
+        show::report(Stream::Stderr, ledger_text(ledger).trim_end());
     }
     Ok(())
 }
 
-fn words(ledger: &Ledger) -> String {
+/// The ledger as text.
+pub(crate) fn ledger_text(ledger: &Ledger) -> String {
     let mut text = format!(
         "{} packets in {} written in {:.1} s",
         show::count(ledger.written),

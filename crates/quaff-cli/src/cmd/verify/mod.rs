@@ -40,7 +40,7 @@ use std::time::Duration;
 /// whether they explain the gaps, and where they contradict the file.
 ///
 /// Several FILEs are read in order, as one capture: name the files of a rotation together. Files that were captured at
-/// the same time, as one for each direction of a tap, need to be merged first (mergecap).
+/// the same time, as one for each direction of a tap, need to be merged first ('quaff merge').
 ///
 /// With --against, frames need no probe header: each is searched by its bytes in the file that was sent.
 /// verify reports missing, duplicate, late and altered frames (similar to a missing one), unrelated frames,

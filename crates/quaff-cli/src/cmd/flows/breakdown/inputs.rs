@@ -1,12 +1,9 @@
 //! The inputs of a report: capture files or segments of flow records, named or in folders, by their content. It reads
 //! no packet and no record.
 
+use crate::cmd::capture_files::{head, in_folder, is_capture};
 use crate::show::name;
-use anyhow::{Context as _, bail, ensure};
-use quaff_file::read::Compression;
-use quaff_wire::decode::Decoder;
-use std::fs::{self, File};
-use std::io::Read as _;
+use anyhow::bail;
 use std::path::{Path, PathBuf};
 
 /// The records of a report are made from these.
@@ -26,11 +23,6 @@ enum Content {
     Other,
 }
 
-/// Bytes of a file that show its content.
-const HEAD_BYTES: usize = 4096;
-/// Folders inside each other, at most.
-const DEPTH_MAX: usize = 32;
-
 impl Inputs {
     /// The files that are named, and those in folders that are named, in the order of their paths: of segments that is
     /// the order of time for each run. Files in a folder with other contents are skipped.
@@ -42,7 +34,7 @@ impl Inputs {
             let is_named = !path.is_dir();
             let mut files = vec![path.clone()];
             if !is_named {
-                files = in_folder(path, DEPTH_MAX)?;
+                files = in_folder(path)?;
             }
             for file in files {
                 match content(&file, is_named)? {
@@ -71,26 +63,6 @@ fn list(paths: &[PathBuf]) -> String {
     paths.iter().map(|path| name(&path.display().to_string()).into_owned()).collect::<Vec<_>>().join(", ")
 }
 
-/// The files of a folder and of those in it, sorted by path. A link to a folder may lead back, and is skipped.
-fn in_folder(path: &Path, depth: usize) -> anyhow::Result<Vec<PathBuf>> {
-    ensure!(depth > 0, "{} has folders inside each other, more than {DEPTH_MAX}", path.display());
-    let tried = || format!("read the folder {}", path.display());
-    let entries = fs::read_dir(path).with_context(tried)?;
-    let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>, std::io::Error>>()?;
-    paths.sort();
-    let mut files = Vec::new();
-    for path in paths {
-        if path.is_dir() {
-            if !path.is_symlink() {
-                files.extend(in_folder(&path, depth - 1)?);
-            }
-        } else if path.is_file() {
-            files.push(path);
-        }
-    }
-    Ok(files)
-}
-
 /// The content of a file by its first bytes, and of Parquet by its name too, so that damage is reported. Any other file
 /// that was named is a capture: the error of reading it explains more. A name that begins with a dot is that of a
 /// segment that is being written.
@@ -98,10 +70,7 @@ fn content(path: &Path, is_named: bool) -> anyhow::Result<Content> {
     if path.as_os_str() == "-" || (is_named && !path.is_file()) {
         return Ok(Content::Capture);
     }
-    let mut head = Vec::new();
-    let tried = || format!("read {}", path.display());
-    let file = File::open(path).with_context(tried)?;
-    file.take(HEAD_BYTES as u64).read_to_end(&mut head).with_context(tried)?;
+    let head = head(path)?;
     let has_name = path.extension().is_some_and(|end| end == "parquet");
     let is_hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
     Ok(match () {
@@ -114,16 +83,11 @@ fn content(path: &Path, is_named: bool) -> anyhow::Result<Content> {
     })
 }
 
-fn is_capture(head: &[u8]) -> bool {
-    let mut decoder = Decoder::default();
-    let is_decoded = decoder.next(&mut &*head).is_ok() && decoder.format().is_some();
-    is_decoded || Compression::of(head).is_some()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use quaff_wire::pcap::{Resolution, file_header};
+    use std::fs;
 
     fn folder(files: &[(&str, &[u8])]) -> tempfile::TempDir {
         let dir = tempfile::tempdir().unwrap();

@@ -1,0 +1,235 @@
+//! `quaff merge`: captures of any program into one, by time. The work is that of `quaff capture --read`; here are the
+//! arguments, and the report on the order.
+
+use crate::cmd::{capture, capture_files, receiving};
+use crate::exit::Exit;
+use crate::owner::OwnerArgs;
+use crate::show::{self, Stream, name};
+use crate::{Command, units};
+use anyhow::{bail, ensure};
+use quaff::plan::{CapturePlan, ReadOrder};
+use quaff::tally::{InputTally, Ledger, MergeTally, UnsortedFile, Verdict};
+use quaff_file::read::SkippedBytes;
+use quaff_file::write::{Codec, Format};
+use quaff_os::{Reason, process};
+use serde::Serialize;
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
+
+/// Merge captures of any program into one, by time
+///
+/// Reads pcap and pcapng, compressed or not, of any number of files, folders and pipes, and writes their packets in the
+/// order of time; packets of one time are in the order of the files. Interfaces are kept: one that several
+/// files describe alike, of the same machine and program, is one interface of the output, as those of a
+/// rotation or of several lanes are; all others stay apart. Recorded losses, comments and other options are
+/// kept, as by 'quaff capture --read'.
+///
+/// A file is open while its packets are due, so files that follow each other in time take the memory of one: 16 MiB
+/// for each of up to 16 files that overlap, 256 MiB for 256, 1 MiB for each of more.
+///
+/// Each file should be sorted by time, as those of one lane are. One that is not is named and its late packets are
+/// counted; they are written where mergecap writes them, and the exit status is 1. --reorder sorts them.
+///
+/// Exit status: 0 all packets are in the output, sorted by time; 1 the output is not sorted, the files record
+/// losses or are damaged, or the merge was interrupted; 2 failed.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Capture files, pcap or pcapng, or folders of them; '-' is stdin
+    #[arg(required = true, value_name = "FILE|DIR")]
+    inputs: Vec<PathBuf>,
+
+    /// After damage, search for the next plausible packet and continue
+    #[arg(long, help_heading = "Input")]
+    salvage: bool,
+    /// Sort packets that are late in their file, too: files are read twice
+    ///
+    /// The first time to find late packets, which are kept in up to 64 MiB of memory, and beyond that in a temporary
+    /// file in the folder of the output. All packets of a pipe go there, since it can be read only once.
+    #[arg(long, help_heading = "Input")]
+    reorder: bool,
+
+    /// Write to FILE; '-' is stdout
+    #[arg(short, long, value_name = "FILE", help_heading = "Output")]
+    write: PathBuf,
+    /// File format: pcapng, pcap (nanoseconds), or pcap-us (microseconds, for old readers) [default: by the
+    /// suffix of FILE, .pcap or .pcapng, else pcapng]
+    #[arg(long, value_name = "FORMAT", value_parser = units::choice(units::FORMATS), help_heading = "Output")]
+    format: Option<Format>,
+    /// Compress the output: zstd[:LEVEL], lz4 or gzip[:LEVEL] [default: by the suffix of -w: .zst, .lz4, .gz]
+    #[arg(long, value_name = "TYPE", value_parser = units::codec, help_heading = "Output")]
+    compress: Option<Codec>,
+    /// Bytes to keep of each packet; 0 keeps all
+    #[arg(short, long, value_name = "BYTES", default_value_t = 0, help_heading = "Output")]
+    snaplen: u32,
+
+    /// Print the report as JSON on stdout (on stderr with -w -)
+    #[arg(long, help_heading = "Report")]
+    json: bool,
+    /// Print only errors
+    #[arg(short, long, help_heading = "Report")]
+    quiet: bool,
+
+    #[command(flatten)]
+    owner: OwnerArgs,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  quaff merge a.pcap b.pcapng.gz -w all.pcapng
+  quaff merge /disk0/capture /disk1/capture -w all.pcapng.zst
+  quaff merge --reorder unsorted.pcap -w sorted.pcap
+  quaff merge a.pcap b.pcap -w - | tshark -r -
+  ssh sensor cat /data/all.pcapng | quaff merge - here.pcapng -w all.pcapng";
+
+/// Unsorted files in a report; the JSON has all.
+const FILES_SHOWN: usize = 8;
+
+/// The JSON report.
+#[derive(Debug, Serialize)]
+struct Report<'a> {
+    files: u64,
+    packets: u64,
+    bytes_read: u64,
+    bytes_written: u64,
+    seconds: f64,
+    cpu_seconds: f64,
+    sorted: bool,
+    backward: u64,
+    reordered: u64,
+    spilled_bytes: u64,
+    open_files_max: u64,
+    unsorted_files: &'a [UnsortedFile],
+    recorded_drops: u64,
+    unsuited: u64,
+    lost: u64,
+    damages: &'a [String],
+    skipped: SkippedBytes,
+    late_times: u64,
+    verdict: Verdict,
+    failure: Option<&'a str>,
+    notes: &'a [String],
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+    let files = capture_files::find(&args.inputs, &args.write)?;
+    if files.is_empty() {
+        let named: Vec<_> = args.inputs.iter().map(|path| path.display().to_string()).collect();
+        bail!("no capture files (pcap, pcapng) in {}", name(&named.join(", ")));
+    }
+    let stdin = files.iter().filter(|path| path.as_os_str() == "-").count();
+    ensure!(stdin < 2, "stdin can be read once, and '-' is given {stdin} times");
+    // Files that overlap in time are open together; without the right to more, an error names the first one too many.
+    process::raise_open_files().ok();
+    let native = args.native(&files)?;
+    let plan = args.plan(&native)?.validate()?;
+    let Some(ledger) = capture::capture(&native, &plan)? else { return Ok(Exit::Failed) };
+    let input = ledger.input.clone().unwrap_or_default();
+    let merge = input.merge.clone().unwrap_or_default();
+    if args.json {
+        let stream = if plan.takes_stdout() { Stream::Stderr } else { Stream::Stdout };
+        show::json(stream, &report(&ledger, &input, &merge))?;
+    }
+    if !args.quiet && !(args.json && plan.takes_stdout()) {
+        let text = capture::ledger_text(&ledger) + &order_words(&input, &merge, args.reorder);
+        show::report(Stream::Stderr, text.trim_end());
+    }
+    Ok(exit(&ledger, &merge))
+}
+
+impl Args {
+    /// The arguments of `quaff capture --read` for the same files.
+    fn native(&self, files: &[PathBuf]) -> anyhow::Result<capture::Args> {
+        let joined = |option: &str, value: &OsStr| {
+            let mut word = OsString::from(option);
+            word.push(value);
+            word
+        };
+        let mut line = vec![OsString::from("capture"), joined("--write=", self.write.as_os_str())];
+        line.extend(files.iter().map(|file| joined("--read=", file.as_os_str())));
+        line.extend(self.salvage.then(|| "--salvage".into()));
+        line.extend(self.quiet.then(|| "--quiet".into()));
+        line.push(format!("--snaplen={}", self.snaplen).into());
+        if let Some(codec) = self.compress {
+            line.push(format!("--compress={codec}").into());
+        }
+        match crate::read(&line)? {
+            Command::Capture(native) => Ok(*native),
+            other => bail!("a defect of quaff: a merge became {other:?}"),
+        }
+    }
+
+    fn plan(&self, native: &capture::Args) -> anyhow::Result<CapturePlan> {
+        let mut plan = native.plan()?;
+        plan.write.format = self.format.unwrap_or(plan.write.format);
+        (plan.write.access, plan.write.owner) = (self.owner.access()?, self.owner.caller());
+        plan.sandbox = self.owner.sandbox();
+        if let Some(read) = &mut plan.input.read {
+            read.order = if self.reorder { ReadOrder::Reordered } else { ReadOrder::ByTime };
+        }
+        receiving::check_stdout(plan.takes_stdout())?;
+        Ok(plan)
+    }
+}
+
+fn report<'a>(ledger: &'a Ledger, input: &'a InputTally, merge: &'a MergeTally) -> Report<'a> {
+    Report {
+        files: input.files,
+        packets: ledger.written,
+        bytes_read: input.bytes,
+        bytes_written: ledger.bytes_written,
+        seconds: ledger.seconds,
+        cpu_seconds: ledger.cpu_seconds,
+        sorted: merge.backward == 0,
+        backward: merge.backward,
+        reordered: merge.reordered,
+        spilled_bytes: merge.spilled_bytes,
+        open_files_max: merge.open_max,
+        unsorted_files: &merge.unsorted,
+        recorded_drops: input.recorded_drops,
+        unsuited: ledger.unsuited,
+        lost: ledger.lost,
+        damages: &input.damages,
+        skipped: input.jumps,
+        late_times: input.late_times,
+        verdict: ledger.verdict,
+        failure: ledger.failure.as_deref(),
+        notes: &ledger.notes,
+    }
+}
+
+/// The order of the packets, as lines of the report.
+fn order_words(input: &InputTally, merge: &MergeTally, is_reordered: bool) -> String {
+    let (files, open) = (show::count(input.files), show::count(merge.open_max));
+    let mut text = match merge.backward {
+        0 => format!("  {files} files, at most {open} open at once; sorted by time\n"),
+        backward => {
+            let backward = show::count(backward);
+            format!(
+                "  NOT SORTED by time: {backward} packets of {files} files are earlier than one before them\n"
+            )
+        }
+    };
+    for UnsortedFile { path, late, late_max_ns } in merge.unsorted.iter().take(FILES_SHOWN) {
+        let (late, by) = (show::count(*late), show::span_ns(*late_max_ns));
+        let then = if is_reordered { "sorted in" } else { "--reorder sorts them" };
+        text += &format!("  {} is not sorted: {late} packets are late, by up to {by}; {then}\n", name(path));
+    }
+    if merge.unsorted.len() > FILES_SHOWN {
+        text += &format!("  and {} more files are not sorted\n", merge.unsorted.len() - FILES_SHOWN);
+    }
+    if merge.spilled_bytes > 0 {
+        let bytes = show::bytes(merge.spilled_bytes);
+        text += &format!("  {bytes} of late packets went through a temporary file\n");
+    }
+    text
+}
+
+/// The exit status: also 1 for an output that is not sorted, or lacks the end.
+fn exit(ledger: &Ledger, merge: &MergeTally) -> Exit {
+    match capture::exit(ledger) {
+        Exit::Done if merge.backward > 0 => Exit::Loss,
+        Exit::Done if ledger.ended_by != Some(Reason::InputEnded) => Exit::Loss,
+        exit => exit,
+    }
+}
