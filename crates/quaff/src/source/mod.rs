@@ -1,7 +1,7 @@
 //! Sources of batches.
 //!
 //! [`open`] turns a plan into sources; [`afpacket`] is a lane of a live interface, [`group`] what its lanes share,
-//! [`files`] are capture files.
+//! [`xdp`] a lane that receives past the stack, [`files`] are capture files.
 
 mod afpacket;
 mod files;
@@ -10,6 +10,7 @@ mod names;
 mod open;
 mod spare;
 mod watch;
+mod xdp;
 
 pub use afpacket::{AfPacket, Links, Opening};
 pub use group::Group;
