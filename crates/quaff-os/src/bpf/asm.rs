@@ -83,7 +83,7 @@ pub enum Helper {
     CloneRedirect = 13,
     /// `long bpf_redirect(u32 ifindex, u64 flags)`: returns XDP_REDIRECT, for an XDP program to return.
     Redirect = 23,
-    /// `long bpf_redirect_map(struct bpf_map *, u64 key, u64 flags)`: XDP_REDIRECT, or `flags` without an entry for `key`.
+    /// `long bpf_redirect_map(struct bpf_map *, u64 key, u64 flags)`: XDP_REDIRECT, or `flags` without an entry.
     RedirectMap = 51,
     /// `long bpf_xdp_adjust_meta(struct xdp_buff *, int delta)`: moves the start of the bytes before the frame that
     /// travel with it; 0, or an error.

@@ -1,4 +1,4 @@
-//! A BPF link: an XDP program on an interface for as long as a descriptor is open, so that it never outlives its process.
+//! A BPF link: an XDP program on an interface while a descriptor is open, so that it never outlives its process.
 
 use super::Program;
 use super::sys::{self, LinkCreate};

@@ -1,8 +1,8 @@
 //! The XDP program of a capture: counts each frame of an interface, stamps it, and redirects it to the AF_XDP socket of
 //! its receive queue. A frame of a queue without a socket continues to the stack, and is counted.
 //!
-//! The kernel does not count what it fails to redirect in any place that every driver has, so the program counts what it
-//! sees: what no socket received is lost. It never looks at the contents of a frame.
+//! No counter that every driver has tells what the kernel failed to redirect, so the program counts what it sees: what
+//! no socket received is lost. It never looks at the contents of a frame.
 
 use super::rx::{STAMP_BYTES, STAMP_MAGIC, XdpRx};
 use crate::bpf::{

@@ -36,7 +36,7 @@ pub fn chunk_bytes(frame_bytes: usize) -> Option<usize> {
 }
 
 /// The longest frame that a chunk holds.
-pub const fn frame_bytes_max(chunk_bytes: usize) -> usize {
+const fn frame_bytes_max(chunk_bytes: usize) -> usize {
     chunk_bytes - PACKET_HEADROOM_BYTES - STAMP_BYTES
 }
 
@@ -299,7 +299,6 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::VecDeque;
     use std::fs::File;
-    use std::sync::atomic::Ordering;
 
     const CHUNK_BYTES: usize = 2048;
     const CHUNKS: u32 = 8;
@@ -415,6 +414,5 @@ mod tests {
         assert_eq!(socket.free_chunks(), CHUNKS);
         socket.store(1, false);
         assert_eq!(socket.free_chunks(), CHUNKS - 1);
-        let _ = Ordering::Relaxed;
     }
 }

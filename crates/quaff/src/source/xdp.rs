@@ -317,6 +317,7 @@ pub(super) struct Xdp {
     polled_ns: u64,
     is_closed: bool,
     has_read: bool,
+    was_starved: bool,
     down_since_ns: Option<u64>,
     tally: LaneTally,
 }
@@ -356,6 +357,7 @@ impl Xdp {
             polled_ns: steady_ns(),
             is_closed: false,
             has_read: false,
+            was_starved: false,
             down_since_ns: None,
             tally,
         })
@@ -528,10 +530,13 @@ impl Source for Xdp {
 
     fn release(&mut self) {
         // While none is free, packets are dropped: what they are numbered after is known now, not later.
-        if self.socket.free_chunks() == 0 {
+        let is_starved = self.socket.free_chunks() == 0;
+        if is_starved || self.was_starved {
             // The counters are read again each second.
             let _ = self.place_drops();
         }
+        // Packets may be dropped until the release.
+        self.was_starved = is_starved;
         self.socket.release();
     }
 
