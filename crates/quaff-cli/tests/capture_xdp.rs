@@ -150,7 +150,7 @@ fn the_program_of_another_is_named_and_left_alone() {
         let mut asm = Asm::default();
         asm.mov64(Reg::R0, Verdict::XdpPass);
         asm.exit();
-        let program = Program::load_xdp("somebody_elses", asm).expect("a program");
+        let program = Program::load_xdp("of_another", asm).expect("a program");
         let mut rtnl = Rtnl::open().expect("a socket");
         let index = rtnl.link("rx0").expect("a link").index;
         rtnl.change(index, LinkChange::Xdp(Some(&program))).expect("attached");
@@ -161,7 +161,7 @@ fn the_program_of_another_is_named_and_left_alone() {
     for via in WAYS {
         let said = fails(&bench, &["capture", "-i", "rx0", "--via", via, "-w", &bench.path("x.pcapng")]);
         let id = before.unwrap_or_default();
-        assert!(said.contains(&format!("'somebody_elses' with ID {id}")), "{said}");
+        assert!(said.contains(&format!("'of_another' with ID {id}")), "{said}");
         assert_eq!(program(&bench), before, "untouched");
     }
 }

@@ -1,8 +1,8 @@
 //! The XDP program of a capture: counts each frame of an interface, stamps it, and redirects it to the AF_XDP socket of
 //! its receive queue. A frame of a queue without a socket continues to the stack, and is counted.
 //!
-//! No counter that every driver has tells what the kernel failed to redirect, so the program counts what it sees: what
-//! no socket received is lost. It never looks at the contents of a frame.
+//! No counter of every driver has the frames that the kernel failed to redirect, so the program counts what it sees:
+//! what no socket received is lost. It never looks at the contents of a frame.
 
 use super::rx::{STAMP_BYTES, STAMP_MAGIC, XdpRx};
 use crate::bpf::{
@@ -88,7 +88,7 @@ impl XdpRedirect {
         self.counters.store(IS_OPEN, 1);
     }
 
-    /// Counts and redirects nothing more. When this returns, every frame that was counted is in a socket's ring or lost.
+    /// Counts and redirects nothing more. When this returns, every counted frame is in the ring of a socket or lost.
     pub fn stop(&self) {
         self.counters.store(IS_OPEN, 0);
         // Programs, and the delivery of what they redirect, run in one RCU read section, for whose end this waits.

@@ -1,5 +1,5 @@
-//! Receives frames by an AF_XDP socket: the kernel takes chunks from the fill ring, stores frames in them, and announces
-//! them in the receive ring. What was read returns to the fill ring.
+//! Receives frames by an AF_XDP socket: the kernel takes chunks from the fill ring, stores frames in them, and
+//! announces them in the receive ring. What was read returns to the fill ring.
 //!
 //! Both rings have a place for every chunk, so the receive ring is never full: a lane that is late runs out of
 //! chunks, which the kernel counts as an empty fill ring. It never interprets a frame.
@@ -155,8 +155,8 @@ impl XdpRx {
         self.umem.len()
     }
 
-    /// The memory. Only the bytes of frames that were read and not released hold anything: the kernel writes to the rest
-    /// meanwhile, and nobody else may read it.
+    /// The memory. Only the bytes of frames that were read and not released may be looked at: the kernel writes to the
+    /// rest meanwhile.
     #[inline]
     pub fn bytes(&self) -> &[u8] {
         &self.umem

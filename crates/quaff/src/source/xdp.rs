@@ -1,7 +1,7 @@
 //! Packets from an interface, past the stack, by AF_XDP: a socket for each receive queue, a lane for each socket.
 //!
 //! ```text
-//!   lane 0: attaches the program, opens the socket of queue 0, lane 1: that of queue 1, … the last one: starts the program
+//!   lane 0: attaches the program, opens the socket of queue 0, lane 1: that of queue 1, … the last one: starts it
 //!   the first lane that ends: stops the program      the last one: compares the program's count with all sockets
 //! ```
 //!
@@ -323,7 +323,8 @@ pub(super) struct Xdp {
 }
 
 impl Xdp {
-    /// Opens the socket: packets are captured from here on, or with the last lane of the interface. `wakeup` ends a wait.
+    /// Opens the socket: packets are captured from here on, or with the last lane of the interface. `wakeup` ends a
+    /// wait.
     pub(super) fn open(opening: Opening, wakeup: Wakeup) -> Result<Self> {
         let Opening { setup, group, number, stop, links, gauges } = opening;
         let mut rtnl = Rtnl::open()?;
