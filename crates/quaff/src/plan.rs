@@ -2,7 +2,7 @@
 
 mod lanes;
 
-pub use lanes::{LANES_MAX, Spread, lanes_of};
+pub use lanes::{LANES_MAX, Spread, Via, lanes_of};
 
 use crate::{Error, Result};
 use quaff_file::write::{CompressPlan, FileLimit, Format, Output, ROTATE_BYTES_MIN};
@@ -175,6 +175,9 @@ pub struct InputPlan {
     /// The rule by which packets are dealt to several lanes of an interface; `None`: that which the stages need, or
     /// [`Spread::Hash`].
     pub spread: Option<Spread>,
+    pub via: Via,
+    /// AF_XDP may take the packets of an interface by which this machine is reached.
+    pub take_from_host: bool,
     pub hotplug: Option<HotplugPlan>,
     pub read: Option<ReadPlan>,
     /// tcpdump filter expression.
@@ -305,6 +308,8 @@ impl Default for InputPlan {
         Self {
             interfaces: Vec::new(),
             spread: None,
+            via: Via::Packet,
+            take_from_host: false,
             hotplug: None,
             read: None,
             filter: None,
@@ -381,6 +386,7 @@ impl InputPlan {
         {
             return Err(Error::Plan(format!("a window of `dedup` has 2 to {WINDOW_PACKETS_MAX} packets")));
         }
+        self.check_via()?;
         self.check_lanes()?;
         if self.snaplen == 0 || self.snaplen > SNAPLEN_MAX {
             self.snaplen = SNAPLEN_MAX;

@@ -5,6 +5,7 @@
 //!            + not_tunnel + merged + unsuited + out_of_time + out_of_range + duplicates
 //!   received = written + lost
 //!   lost     = lost_in_buffer + lost_on_disk
+//!   of AF_XDP: seen = received + ring_full + fill_empty + dropped + invalid + passed
 //!   of a copy: written + lost_on_disk = tee.written + tee.lost + tee.after_close
 //! ```
 
@@ -80,11 +81,54 @@ pub struct LaneTally {
     /// The drop counters of the interface, its driver and the interfaces below that rose while the socket was open.
     #[serde(flatten)]
     pub link: LinkDrops,
+    /// The fates of the packets that the XDP program of a capture by AF_XDP saw.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub xdp: Option<XdpTally>,
     /// Frames of other protocols than IPv4, IPv6 and ARP. Those without a handler are in `rx_dropped` as well.
     pub other_protocols: u64,
     /// The parts of its lanes, if the interface has several; they are in the sums.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub lanes: Vec<LaneShare>,
+}
+
+/// The fates of the packets that the XDP program saw on an interface:
+/// `seen = received + ring_full + fill_empty + dropped + invalid + passed`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct XdpTally {
+    /// `native` or `generic`, and `zero-copy` or `copy`.
+    pub mode: String,
+    /// Receive queues, each with a socket and a lane.
+    pub queues: u64,
+    pub seen: u64,
+    /// Received by the sockets, before any filter.
+    pub received: u64,
+    /// The receive ring of a socket was full.
+    pub ring_full: u64,
+    /// No memory of a socket was free: its lane was late.
+    pub fill_empty: u64,
+    /// Dropped at a socket for another reason, such as a frame that does not fit its memory; and `unexplained`.
+    pub dropped: u64,
+    /// Redirected, but in no counter of a socket: the redirection failed. A part of `dropped`.
+    pub unexplained: u64,
+    /// Lost to an entry of a fill ring that is no address. The kernel skips those, and one is a defect: always 0.
+    pub invalid: u64,
+    /// Of receive queues without a socket: the stack of this machine received them, and they are not captured.
+    pub passed: u64,
+    /// Times that the driver found no memory of a socket (zero-copy). What it dropped for that is in its own counters,
+    /// and in no sum here.
+    pub starved: u64,
+}
+
+impl XdpTally {
+    /// Packets that a socket should have received, and did not.
+    pub fn lost(&self) -> u64 {
+        self.ring_full + self.fill_empty + self.dropped + self.invalid
+    }
+
+    /// The sum of all fates.
+    pub(crate) fn accounted(&self) -> u64 {
+        self.received + self.lost() + self.passed
+    }
 }
 
 /// The part of one lane of an interface, in packets.
@@ -152,6 +196,8 @@ impl LaneTally {
             (&mut self.came_ns, lane.came_ns),
         ];
         highest.into_iter().for_each(|(most, of_lane)| *most = of_lane.max(*most));
+        // The lane that ended last has that of all.
+        self.xdp = self.xdp.or(lane.xdp);
         match (&mut self.decap, lane.decap) {
             (Some(decap), Some(of_lane)) => decap.add(of_lane),
             (decap, of_lane) => *decap = decap.take().or(of_lane),
@@ -575,7 +621,11 @@ impl Ledger {
             let of_folders = sum(&self.outputs, |folder| folder.written + folder.lost);
             ("written + lost_on_disk = those of all outputs", self.written + self.lost_on_disk, of_folders)
         });
-        check(identities.into_iter().chain(copy).chain(folders))
+        let xdp = self.interfaces.iter().filter_map(|lane| lane.xdp.as_ref()).map(|xdp| {
+            let identity = "xdp: seen = received + ring_full + fill_empty + dropped + invalid + passed";
+            (identity, xdp.seen, xdp.accounted())
+        });
+        check(identities.into_iter().chain(copy).chain(folders).chain(xdp))
     }
 }
 
@@ -654,6 +704,13 @@ mod tests {
             Ledger { out_of_time: 0, ..ledger.clone() },
             Ledger { out_of_range: 0, ..ledger.clone() },
             Ledger { duplicates: 0, ..ledger.clone() },
+            Ledger {
+                interfaces: vec![LaneTally {
+                    xdp: Some(XdpTally { seen: 3, received: 2, ..XdpTally::default() }),
+                    ..LaneTally::default()
+                }],
+                ..ledger.clone()
+            },
             Ledger {
                 outputs: vec![FolderTally { written: 88, lost: 5, ..FolderTally::default() }],
                 ..ledger.clone()

@@ -75,6 +75,7 @@ fn of(lanes: &[LaneTally], rises: &SoftnetRises) -> (BelowTap, Reasons) {
              (softnet_stat): they need not be of this capture"
         ));
     }
+    reasons.notes.extend(lanes.iter().flat_map(of_xdp));
     let is_dropped = found.rx_dropped > 0 || lanes.iter().any(|lane| lane.nic_dropped > 0);
     if is_dropped && softnet_squeezed > 0 {
         reasons.notes.push(format!(
@@ -83,6 +84,37 @@ fn of(lanes: &[LaneTally], rises: &SoftnetRises) -> (BelowTap, Reasons) {
         ));
     }
     (found, reasons)
+}
+
+/// The places of losses of AF_XDP, which are in the sums.
+fn of_xdp(lane: &LaneTally) -> Vec<String> {
+    let (Some(xdp), name) = (&lane.xdp, &lane.interface) else { return Vec::new() };
+    let places = [
+        (
+            xdp.fill_empty,
+            "found no free memory of an AF_XDP socket (fill_empty): its lane was late; raise `ring`, or give the lane a core",
+        ),
+        (xdp.ring_full, "found the receive ring of an AF_XDP socket full (ring_full)"),
+        (
+            xdp.dropped - xdp.unexplained,
+            "were dropped at an AF_XDP socket (dropped), mostly frames longer than the MTU allows: GRO off keeps them whole",
+        ),
+        (xdp.unexplained, "were redirected and reached no AF_XDP socket (unexplained)"),
+        (xdp.invalid, "were lost to invalid descriptors (invalid)"),
+        (
+            xdp.passed,
+            "came by receive queues without a lane (passed): the host received them, and they are not captured",
+        ),
+    ];
+    let some = places.into_iter().filter(|(count, _)| *count > 0);
+    let mut all: Vec<_> = some.map(|(count, place)| format!("{name}: {count} packets {place}")).collect();
+    if xdp.starved > 0 {
+        all.push(format!(
+            "{name}: the driver found no free memory of an AF_XDP socket {} times (starved)",
+            xdp.starved
+        ));
+    }
+    all
 }
 
 /// The cores that serve the interfaces; `None` if any may.

@@ -83,6 +83,11 @@ pub enum Helper {
     CloneRedirect = 13,
     /// `long bpf_redirect(u32 ifindex, u64 flags)`: returns XDP_REDIRECT or TC_ACT_REDIRECT, for the program to return.
     Redirect = 23,
+    /// `long bpf_redirect_map(struct bpf_map *, u64 key, u64 flags)`: XDP_REDIRECT, or `flags` without an entry.
+    RedirectMap = 51,
+    /// `long bpf_xdp_adjust_meta(struct xdp_buff *, int delta)`: moves the start of the bytes before the frame that
+    /// travel with it; 0, or an error.
+    XdpAdjustMeta = 54,
     /// `long bpf_xdp_adjust_tail(struct xdp_buff *, int delta)`: 0, or an error.
     XdpAdjustTail = 65,
     /// `long bpf_xdp_store_bytes(struct xdp_buff *, u32 offset, void *buf, u32 len)`: 0, or an error (Linux 5.18).
@@ -98,6 +103,8 @@ pub enum Verdict {
     XdpDrop = 1,
     /// The frame continues to the stack.
     XdpPass = 2,
+    /// The frame goes where a helper of redirection has said.
+    XdpRedirect = 4,
 }
 
 impl From<Reg> for Operand {
@@ -156,6 +163,7 @@ const END: u8 = 0xd0;
 const CALL: u8 = 0x80;
 const EXIT: u8 = 0x90;
 const JA: u8 = 0x00;
+const PSEUDO_MAP_FD: u8 = 1;
 const PSEUDO_MAP_VALUE: u8 = 2;
 
 impl Asm {
@@ -204,6 +212,12 @@ impl Asm {
         self.insns.push(Insn { code: 0, registers: 0, off: 0, imm: offset as i32 });
     }
 
+    /// `dst = map`, for a helper that takes one (two slots).
+    pub fn ld_socket_map(&mut self, dst: Reg, map: &super::SocketMap) {
+        self.push(LD_IMM64, dst, PSEUDO_MAP_FD, 0, map.raw_fd());
+        self.insns.push(Insn { code: 0, registers: 0, off: 0, imm: 0 });
+    }
+
     /// `dst = *(size *)(src + off)`
     pub fn ldx_mem(&mut self, size: Size, dst: Reg, src: Reg, off: usize) {
         self.push(LDX_MEM | size as u8, dst, src as u8, off, 0);
@@ -214,6 +228,16 @@ impl Asm {
     pub fn ld_frame(&mut self, data: Reg, data_end: Reg) {
         self.ldx_mem(Size::W, data, Reg::R1, 0);
         self.ldx_mem(Size::W, data_end, Reg::R1, 4);
+    }
+
+    /// Loads the address of the bytes before an XDP program's frame from the context in `context`.
+    pub fn ld_meta(&mut self, meta: Reg, context: Reg) {
+        self.ldx_mem(Size::W, meta, context, 8);
+    }
+
+    /// Loads the number of the receive queue of an XDP program's frame from the context in `context`.
+    pub fn ld_rx_queue(&mut self, queue: Reg, context: Reg) {
+        self.ldx_mem(Size::W, queue, context, 16);
     }
 
     /// `*(size *)(dst + off) = src`

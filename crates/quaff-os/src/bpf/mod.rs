@@ -4,10 +4,14 @@
 //! follow `union bpf_attr` in linux/bpf.h (6.18); the kernel accepts shorter ones.
 
 mod asm;
+mod link;
 mod map;
 mod prog;
+mod socket_map;
 mod sys;
 
 pub use asm::{Alu, Asm, Helper, Jmp, Label, Operand, Reg, Size, Verdict};
+pub use link::{XdpHook, XdpLink};
 pub use map::ArrayMap;
-pub use prog::{LiveRun, Program};
+pub use prog::{LiveRun, Program, program_name};
+pub use socket_map::SocketMap;

@@ -5,9 +5,14 @@ use std::mem::size_of;
 use std::os::fd::{FromRawFd, OwnedFd};
 
 pub(super) const BPF_MAP_CREATE: i32 = 0;
+pub(super) const BPF_MAP_UPDATE_ELEM: i32 = 2;
 pub(super) const BPF_PROG_LOAD: i32 = 5;
 pub(super) const BPF_PROG_RUN: i32 = 10;
+pub(super) const BPF_PROG_GET_FD_BY_ID: i32 = 13;
+pub(super) const BPF_OBJ_GET_INFO_BY_FD: i32 = 15;
+pub(super) const BPF_LINK_CREATE: i32 = 28;
 pub(super) const BPF_MAP_TYPE_ARRAY: u32 = 2;
+pub(super) const BPF_MAP_TYPE_XSKMAP: u32 = 17;
 pub(super) const BPF_F_MMAPABLE: u32 = 1 << 10;
 pub(super) const BPF_PROG_TYPE_SCHED_CLS: u32 = 3;
 pub(super) const BPF_PROG_TYPE_XDP: u32 = 6;
@@ -65,6 +70,45 @@ pub(super) struct ProgRun {
     pub(super) padding: u32,
 }
 
+/// BPF_MAP_UPDATE_ELEM.
+#[derive(Debug, Default)]
+#[repr(C)]
+pub(super) struct MapUpdate {
+    pub(super) map_fd: u32,
+    pub(super) padding: u32,
+    pub(super) key: u64,
+    pub(super) value: u64,
+    pub(super) flags: u64,
+}
+
+/// BPF_LINK_CREATE of a program on an interface.
+#[derive(Debug, Default)]
+#[repr(C)]
+pub(super) struct LinkCreate {
+    pub(super) prog_fd: u32,
+    pub(super) target_ifindex: u32,
+    pub(super) attach_type: u32,
+    pub(super) flags: u32,
+}
+
+/// BPF_PROG_GET_FD_BY_ID.
+#[derive(Debug, Default)]
+#[repr(C)]
+pub(super) struct ById {
+    pub(super) id: u32,
+    pub(super) next_id: u32,
+    pub(super) open_flags: u32,
+}
+
+/// BPF_OBJ_GET_INFO_BY_FD.
+#[derive(Debug, Default)]
+#[repr(C)]
+pub(super) struct InfoByFd {
+    pub(super) bpf_fd: u32,
+    pub(super) info_len: u32,
+    pub(super) info: u64,
+}
+
 /// `struct xdp_md`, the context of a run.
 #[derive(Debug, Default)]
 #[repr(C)]
@@ -82,6 +126,10 @@ pub(super) trait Attr {}
 impl Attr for MapCreate {}
 impl Attr for ProgLoad {}
 impl Attr for ProgRun {}
+impl Attr for MapUpdate {}
+impl Attr for LinkCreate {}
+impl Attr for ById {}
+impl Attr for InfoByFd {}
 
 /// bpf(2); `tried` names the operation in an error.
 ///

@@ -1,14 +1,23 @@
-//! AF_XDP sockets for sending (Documentation/networking/af_xdp.rst).
+//! AF_XDP sockets (Documentation/networking/af_xdp.rst).
 //!
-//! [`XdpTx`] is one socket on one queue of an interface, with its own memory (UMEM). The driver sends frames
-//! in place where it supports that (zero-copy); otherwise the kernel copies them. Receives nothing and attaches
-//! no XDP program. [`takes_redirected`] reads a feature of a driver.
+//! | type | purpose |
+//! |---|---|
+//! | [`XdpTx`] | sends from one queue of an interface; attaches no XDP program |
+//! | [`XdpRx`] | receives from one queue |
+//! | [`XdpRedirect`] | the XDP program of an interface that counts frames and redirects them to sockets |
+//!
+//! Each socket has its own memory (UMEM). The driver uses it in place where it supports that (zero-copy); otherwise the
+//! kernel copies frames. [`takes_redirected`] reads a feature of a driver.
 
 mod features;
+mod redirect;
 mod ring;
+mod rx;
 mod socket;
 mod tx;
 mod umem;
 
 pub use features::takes_redirected;
+pub use redirect::{XdpCounts, XdpRedirect};
+pub use rx::{RX_FRAME_BYTES_MAX, XdpDrops, XdpFrame, XdpRx, chunk_bytes};
 pub use tx::{FRAME_BYTES_MAX, XdpMode, XdpTx};

@@ -62,6 +62,21 @@ impl Producer {
         self.written = self.written.wrapping_add(1);
     }
 
+    /// Writes an address: an entry of a fill ring, which the kernel sees after [`Producer::submit`].
+    #[inline]
+    pub(super) fn write_address(&mut self, address: u64) {
+        let index = (self.written & (self.layout.count - 1)) as usize;
+        self.memory.write(self.layout.entries + index * 8, &address.to_ne_bytes());
+        self.written = self.written.wrapping_add(1);
+    }
+
+    /// As [`Producer::pending`], for a look from outside.
+    #[inline]
+    pub(super) fn level(&self) -> u32 {
+        // Written by the kernel. Relaxed: the number alone counts, and nothing is overwritten on its account.
+        self.written.wrapping_sub(self.memory.word(self.layout.consumer).load(Ordering::Relaxed))
+    }
+
     /// Publishes the written entries to the kernel.
     pub(super) fn submit(&self) {
         // Written here, read by the kernel on any core. Release: it sees the descriptors and the frames.
@@ -111,6 +126,29 @@ impl Consumer {
         Some(address)
     }
 
+    /// The number of entries that the kernel has produced and that were not read yet.
+    #[inline]
+    pub(super) fn available(&mut self) -> u32 {
+        // Written by the kernel. Acquire: its entries, and the frames that they describe, are visible.
+        self.produced = self.memory.word(self.layout.producer).load(Ordering::Acquire);
+        self.produced.wrapping_sub(self.taken)
+    }
+
+    /// The descriptor (`struct xdp_desc`) `ahead` entries after the next one, below [`Consumer::available`]: address
+    /// and bytes.
+    #[inline]
+    pub(super) fn peek(&self, ahead: u32) -> (u64, u32) {
+        let index = (self.taken.wrapping_add(ahead) & (self.layout.count - 1)) as usize;
+        let at = self.layout.entries + index * 16;
+        (self.memory.read_u64(at), self.memory.read_u64(at + 8) as u32)
+    }
+
+    /// Marks `count` entries as read.
+    #[inline]
+    pub(super) fn skip(&mut self, count: u32) {
+        self.taken = self.taken.wrapping_add(count);
+    }
+
     /// Returns the entries that were read to the kernel.
     pub(super) fn release(&self) {
         // Written here, read by the kernel. Release: it overwrites an entry only after it was read.
@@ -151,6 +189,27 @@ pub(super) mod tests {
         ring.memory.write(entry, &address.to_ne_bytes());
         ring.memory.word(ring.layout.producer).store(at.wrapping_add(1), Ordering::Release);
         true
+    }
+
+    /// The kernel's side of a fill ring.
+    pub(crate) fn consume_address(ring: &Producer) -> Option<u64> {
+        let word = |at: usize| ring.memory.word(at);
+        let at = word(ring.layout.consumer).load(Ordering::Acquire);
+        if at == word(ring.layout.producer).load(Ordering::Acquire) {
+            return None;
+        }
+        let found = ring.memory.read_u64(ring.layout.entries + (at & (ring.layout.count - 1)) as usize * 8);
+        word(ring.layout.consumer).store(at.wrapping_add(1), Ordering::Release);
+        Some(found)
+    }
+
+    /// The kernel's side of a receive ring, which has room.
+    pub(crate) fn produce_desc(ring: &mut Consumer, address: u64, len: u32) {
+        let at = ring.memory.word(ring.layout.producer).load(Ordering::Acquire);
+        let entry = ring.layout.entries + (at & (ring.layout.count - 1)) as usize * 16;
+        ring.memory.write(entry, &address.to_ne_bytes());
+        ring.memory.write(entry + 8, &u64::from(len).to_ne_bytes());
+        ring.memory.word(ring.layout.producer).store(at.wrapping_add(1), Ordering::Release);
     }
 
     pub(crate) fn producer(count: u32) -> Producer {

@@ -27,12 +27,16 @@ pub(super) fn open() -> Result<OwnedFd> {
 
 /// XDP_UMEM_REG: the kernel pins the pages until the socket is closed.
 pub(super) fn register(fd: &OwnedFd, umem: &Umem) -> Result<()> {
-    let memory = umem.memory();
+    register_memory(fd, umem.memory(), umem.chunk_bytes(), 0)
+}
+
+/// XDP_UMEM_REG of any memory: `headroom` bytes of each chunk stay free before what the kernel keeps free itself.
+pub(super) fn register_memory(fd: &OwnedFd, memory: &[u8], chunk_bytes: usize, headroom: u32) -> Result<()> {
     let request = libc::xdp_umem_reg {
         addr: memory.as_ptr() as u64,
         len: memory.len() as u64,
-        chunk_size: umem.chunk_bytes() as u32,
-        headroom: 0,
+        chunk_size: chunk_bytes as u32,
+        headroom,
         flags: 0,
         tx_metadata_len: 0,
     };
@@ -71,6 +75,35 @@ pub(super) fn make_rings(
     let completion_memory =
         map(&completion, size_of::<u64>(), libc::XDP_UMEM_PGOFF_COMPLETION_RING, "a completion ring")?;
     Ok((tx_memory, tx, completion_memory, completion))
+}
+
+/// Creates the receive ring and the fill ring of `count` entries, and the completion ring, which is mandatory although
+/// nothing is sent.
+pub(super) fn make_receive_rings(
+    fd: &OwnedFd,
+    count: u32,
+) -> Result<(SharedMemory, Layout, SharedMemory, Layout)> {
+    set(fd, libc::XDP_UMEM_FILL_RING, &count, "create the fill ring of an AF_XDP socket")?;
+    set(fd, libc::XDP_UMEM_COMPLETION_RING, &2u32, "create the completion ring of an AF_XDP socket")?;
+    set(fd, libc::XDP_RX_RING, &count, "create the receive ring of an AF_XDP socket")?;
+    // SAFETY: xdp_mmap_offsets is plain data; all zero is a valid value.
+    let mut offsets: libc::xdp_mmap_offsets = unsafe { std::mem::zeroed() };
+    get(fd, libc::XDP_MMAP_OFFSETS, &mut offsets, "read the ring offsets of an AF_XDP socket")?;
+    let (rx, fill) = (layout(&offsets.rx, count), layout(&offsets.fr, count));
+    let bytes = |layout: &Layout, entry_bytes: usize| layout.entries + layout.count as usize * entry_bytes;
+    let rx_bytes = bytes(&rx, size_of::<libc::xdp_desc>());
+    let rx_memory = SharedMemory::map(fd, rx_bytes, libc::XDP_PGOFF_RX_RING, "a receive ring")?;
+    let fill_offset = libc::XDP_UMEM_PGOFF_FILL_RING as i64;
+    let fill_memory = SharedMemory::map(fd, bytes(&fill, size_of::<u64>()), fill_offset, "a fill ring")?;
+    Ok((rx_memory, rx, fill_memory, fill))
+}
+
+/// XDP_STATISTICS: the counts since the socket was opened.
+pub(super) fn statistics(fd: &OwnedFd) -> Result<libc::xdp_statistics> {
+    // SAFETY: xdp_statistics is plain data; all zero is a valid value.
+    let mut found: libc::xdp_statistics = unsafe { std::mem::zeroed() };
+    get(fd, libc::XDP_STATISTICS, &mut found, "read the statistics of an AF_XDP socket")?;
+    Ok(found)
 }
 
 fn layout(offset: &libc::xdp_ring_offset, count: u32) -> Layout {

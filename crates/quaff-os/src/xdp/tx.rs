@@ -265,7 +265,7 @@ fn wakeup_error(errno: i32) -> WakeupError {
 }
 
 /// Binds, and retries while the queue is busy: the kernel frees a queue some time after its socket is closed.
-fn bind(fd: &OwnedFd, ifindex: u32, name: &str, queue: u32, flags: u16) -> Result<()> {
+pub(super) fn bind(fd: &OwnedFd, ifindex: u32, name: &str, queue: u32, flags: u16) -> Result<()> {
     let end_ns = steady_ns() + BUSY_NS;
     loop {
         match socket::bind(fd, ifindex, name, queue, flags) {

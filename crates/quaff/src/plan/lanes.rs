@@ -3,6 +3,7 @@
 use super::{InputPlan, InterfacePlan};
 use crate::{Error, Result};
 use quaff_os::ethtool::Card;
+use quaff_os::packet::TimeSource;
 use std::fmt;
 
 /// Most lanes of an interface. Each has a ring and a thread.
@@ -29,6 +30,25 @@ impl fmt::Display for Spread {
             Self::Cpu => "cpu",
             Self::Addresses => "addresses",
         })
+    }
+}
+
+/// The way by which packets come from interfaces.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Via {
+    /// AF_PACKET: a copy of each packet, which the host receives as well.
+    #[default]
+    Packet,
+    /// AF_XDP, in the driver where that runs XDP programs, else in the stack. The host does not receive the packets.
+    Xdp,
+    /// AF_XDP in the stack, whatever the driver.
+    XdpGeneric,
+}
+
+impl Via {
+    /// Returns whether AF_XDP is used.
+    pub fn is_xdp(self) -> bool {
+        self != Self::Packet
     }
 }
 
@@ -81,7 +101,8 @@ impl InputPlan {
 
     /// The rule for interfaces with several lanes.
     pub fn spread_rule(&self) -> Spread {
-        self.spread.unwrap_or(Spread::Hash)
+        let default = if self.via.is_xdp() { Spread::Queue } else { Spread::Hash };
+        self.spread.unwrap_or(default)
     }
 
     /// Returns whether an interface has several lanes.
@@ -105,13 +126,46 @@ impl InputPlan {
         Ok(())
     }
 
+    /// Refuses what AF_XDP does not do.
+    pub(super) fn check_via(&self) -> Result<()> {
+        if !self.via.is_xdp() {
+            return match self.take_from_host {
+                true => Err(Error::Plan(
+                    "`take-from-host` is for `via` xdp: AF_PACKET leaves the host its packets".into(),
+                )),
+                false => Ok(()),
+            };
+        }
+        let needs = [
+            (self.read.is_some(), "`read` captures no interface: leave `via` out"),
+            (
+                self.decap.is_some() && self.has_shared(),
+                "`decap` needs all fragments in one lane: with `via` xdp, an interface of one receive queue ('ethtool -L')",
+            ),
+            (self.hotplug.is_some(), "`via` xdp needs its interfaces at the start: leave `hotplug` out"),
+            (
+                self.spread.is_some_and(|spread| spread != Spread::Queue),
+                "`via` xdp has a lane for each receive queue: leave `spread` out, or set it to queue",
+            ),
+            (
+                self.time_source != TimeSource::Host,
+                "`via` xdp has the times at which its program sees packets: leave `time-stamp-type` at host",
+            ),
+        ];
+        needs
+            .iter()
+            .find(|(is_wrong, _)| *is_wrong)
+            .map_or(Ok(()), |(_, why)| Err(Error::Plan((*why).into())))
+    }
+
     /// Checks the numbers of lanes, and what the stages need of them.
     pub(super) fn check_lanes(&mut self) -> Result<()> {
         let is_wrong = |interface: &&InterfacePlan| !(1..=LANES_MAX).contains(&interface.cpus.len());
         if let Some(interface) = self.interfaces.iter().find(is_wrong) {
             return Err(Error::Plan(format!("{}: `lanes` are 1 to {LANES_MAX}", interface.name)));
         }
-        if self.decap.is_some() {
+        // Checked before: AF_XDP has the rule of the adapter, whatever that is.
+        if self.decap.is_some() && !self.via.is_xdp() {
             self.keep_together("`decap`")?;
         }
         if self.prove && self.has_shared() {
@@ -127,7 +181,7 @@ impl InputPlan {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::DecapPlan;
+    use crate::plan::{DecapPlan, HotplugPlan};
     use quaff_wire::tunnel::TunnelKinds;
 
     fn plan(lanes: [usize; 2]) -> InputPlan {
@@ -143,6 +197,27 @@ mod tests {
         assert_eq!((plan.lanes(), plan.places()), (3, vec![(0, 0), (1, 0), (1, 1)]));
         assert_eq!(plan.lane_names(), ["eth0", "eth1 lane 0", "eth1 lane 1"]);
         assert_eq!((InputPlan::default().lanes(), InputPlan::default().places()), (1, vec![]));
+    }
+
+    #[test]
+    fn what_af_xdp_does_not_do_is_refused() {
+        let xdp = || InputPlan { via: Via::Xdp, ..plan([1, 2]) };
+        let checked = |plan: InputPlan| plan.validate().map(|plan| plan.spread_rule());
+        assert_eq!(checked(xdp()).expect("a plan"), Spread::Queue);
+        let hotplug = Some(HotplugPlan { names: Vec::new(), lanes: 1 });
+        let kinds = "auto".parse::<TunnelKinds>().expect("kinds");
+        let decap = Some(DecapPlan { kinds, depth: 1, only: false, switch_time: false });
+        let refused = [
+            (InputPlan { hotplug, ..xdp() }, "`hotplug`"),
+            (InputPlan { spread: Some(Spread::Hash), ..xdp() }, "`spread`"),
+            (InputPlan { time_source: TimeSource::Adapter, ..xdp() }, "`time-stamp-type`"),
+            (InputPlan { decap, ..xdp() }, "`decap`"),
+            (InputPlan { via: Via::Packet, take_from_host: true, ..xdp() }, "`take-from-host`"),
+        ];
+        for (plan, word) in refused {
+            let refused = checked(plan).expect_err(word).to_string();
+            assert!(refused.contains(word) && refused.contains("`via` xdp"), "{refused}");
+        }
     }
 
     #[test]

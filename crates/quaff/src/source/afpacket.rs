@@ -81,7 +81,7 @@ impl Links {
     }
 
     /// Takes one away; returns whether the run must end.
-    fn lose(&self) -> bool {
+    pub(super) fn lose(&self) -> bool {
         let left = self.left.fetch_sub(1, Ordering::Relaxed).saturating_sub(1);
         left < self.least
     }

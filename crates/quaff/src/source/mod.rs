@@ -1,7 +1,7 @@
 //! Sources of batches.
 //!
 //! [`open`] turns a plan into sources; [`afpacket`] is a lane of a live interface, [`group`] what its lanes share,
-//! [`files`] are capture files one after another, [`merge`] the same by time.
+//! [`xdp`] a lane that receives past the stack, [`files`] are capture files one after another, [`merge`] the same by time.
 
 mod afpacket;
 mod files;
@@ -11,6 +11,7 @@ mod names;
 mod open;
 mod spare;
 mod watch;
+mod xdp;
 
 pub use afpacket::{AfPacket, Links, Opening};
 pub use group::Group;

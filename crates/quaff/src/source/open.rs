@@ -11,6 +11,7 @@ use super::group::Group;
 use super::merge::Merge;
 use super::spare::{KindFilters, Mailbox, Spare, SparePlan};
 use super::watch::Watch;
+use super::xdp::{self, Xdp, XdpGroup};
 use crate::filter::{FilterPlace, FrameFilter, KernelFilter, kernel_filter, to_kernel};
 use crate::format::quote;
 use crate::gauge::LaneGauges;
@@ -200,10 +201,14 @@ fn find_interfaces(
         None => KindFilters::from([]),
     };
     let mut all = filters.iter().chain(kinds.iter().map(|(_, filter)| filter));
-    let is_exact = all.all(|filter| filter.is_exact);
+    // No kernel filter is in front of AF_XDP.
+    let is_exact = all.all(|filter| filter.is_exact) && !plan.via.is_xdp();
     let in_user_space = plan.filter.as_ref().filter(|_| !is_exact);
     let filter = in_user_space.map(|filter| FrameFilter::new(filter, "`filter`")).transpose()?;
-    let mut notes: Vec<_> = filters.iter().find_map(gap_note).into_iter().collect();
+    let mut notes: Vec<_> =
+        filters.iter().filter(|_| !plan.via.is_xdp()).find_map(gap_note).into_iter().collect();
+    let setups = xdp_setups(plan, &links)?;
+    notes.extend(setups.iter().flat_map(xdp::Setup::notes));
     notes.extend(links.iter().flat_map(offload_notes));
     let describe = |link| describe(plan, link);
     let places = plan.places();
@@ -219,7 +224,11 @@ fn find_interfaces(
     let all = Links::new(places.len(), least);
     let groups =
         links.iter().enumerate().map(|(at, link)| group(plan, at, link)).collect::<Result<Vec<_>>>()?;
+    let xdp_groups: Vec<_> = links.iter().map(|_| XdpGroup::default()).collect();
     let lanes = places.into_iter().map(|(at, lane)| {
+        if let Some(setup) = setups.get(at) {
+            return xdp_lane(plan, (setup.clone(), xdp_groups[at].clone()), (at, lane), stop, &all);
+        }
         let found = Found { link: links[at].clone(), filter: filters[at].clone(), group: groups[at].clone() };
         live_lane(plan, found, (at, lane), stop, &all)
     });
@@ -338,6 +347,33 @@ fn group(plan: &InputPlan, at: usize, link: &Link) -> Result<Group> {
     Ok(Group::new(lanes, fan, plan.is_incoming))
 }
 
+/// What AF_XDP needs of each interface; none for other sources.
+fn xdp_setups(plan: &InputPlan, links: &[Link]) -> Result<Vec<xdp::Setup>> {
+    let links = links.iter().enumerate().filter(|_| plan.via.is_xdp());
+    links.map(|(at, link)| xdp::Setup::new(plan, at, link)).collect()
+}
+
+/// A lane of AF_XDP, as [`live_lane`].
+fn xdp_lane(
+    plan: &InputPlan,
+    (setup, group): (xdp::Setup, XdpGroup),
+    (interface, lane): (usize, usize),
+    stop: &Stop,
+    links: &Links,
+) -> LaneSource {
+    let (gauges, name) = (Arc::<LaneGauges>::default(), setup.link.name.clone());
+    let opening = xdp::Opening {
+        setup,
+        group,
+        number: interface as u16,
+        stop: stop.clone(),
+        links: links.clone(),
+        gauges: gauges.clone(),
+    };
+    let open = move |wakeup: Wakeup| -> Result<Box<dyn Source>> { Ok(Box::new(Xdp::open(opening, wakeup)?)) };
+    lane_source(plan, (interface, lane), name, Box::new(open), false, gauges)
+}
+
 /// A lane, by its interface and its number among those of the interface.
 fn live_lane(
     plan: &InputPlan,
@@ -347,7 +383,6 @@ fn live_lane(
     links: &Links,
 ) -> LaneSource {
     let Found { link, filter, group } = found;
-    let cpus = &plan.interfaces[interface].cpus;
     let gauges = Arc::<LaneGauges>::default();
     let hides_gaps = hides_gaps(&filter);
     let (is_filtered, ring) = (filter.is_filtering, ring_plan(plan, filter.insns));
@@ -369,10 +404,23 @@ fn live_lane(
         };
         Ok(Box::new(AfPacket::open(opening, wakeup)?))
     };
+    lane_source(plan, (interface, lane), name, Box::new(open), hides_gaps, gauges)
+}
+
+/// The settings of a lane's thread.
+fn lane_source(
+    plan: &InputPlan,
+    (interface, lane): (usize, usize),
+    name: String,
+    open: OpenSource,
+    hides_gaps: bool,
+    gauges: Arc<LaneGauges>,
+) -> LaneSource {
+    let cpus = &plan.interfaces[interface].cpus;
     LaneSource {
         thread: if cpus.len() > 1 { format!("quaff-{lane}-{name}") } else { format!("quaff-{name}") },
         name,
-        open: Box::new(open),
+        open,
         core: cpus[lane],
         real_time: plan.real_time,
         is_urgent: true,

@@ -5,13 +5,13 @@ use super::printer::PROGRAM;
 use super::stop::AutoStop;
 use crate::cmd::lanes::{self, SpreadArgs};
 use crate::owner::OwnerArgs;
-use crate::units::{self, CLOCKS, FORMATS, choice};
+use crate::units::{self, CLOCKS, Choice, FORMATS, choice};
 use anyhow::bail;
 use quaff::cores::{Nic, Topology, advise};
 use quaff::memory;
 use quaff::plan::{
-    CapturePlan, DecapPlan, HotplugPlan, InnerPlan, InputPlan, LoadPlan, ReadPlan, SNAPLEN_MAX, WritePlan,
-    default_rings_bytes,
+    CapturePlan, DecapPlan, HotplugPlan, InnerPlan, InputPlan, LoadPlan, ReadPlan, SNAPLEN_MAX, Via,
+    WritePlan, default_rings_bytes,
 };
 use quaff::source::{interfaces_named, interfaces_now};
 use quaff_file::write::{Codec, CompressPlan, DirPlan, Format, Output, Pipe, Retention, Suffix};
@@ -72,6 +72,17 @@ pub(crate) struct Args {
     /// After damage in FILE, search for the next plausible packet and continue
     #[arg(long, requires = "read", help_heading = "Input")]
     salvage: bool,
+    /// Way by which packets come from the interface
+    ///
+    /// xdp is faster with small packets, and takes ALL packets that the interface receives from this machine while it
+    /// runs: its programs, its firewall and other captures do not receive them, so it is for ports that only listen.
+    /// Packets that the interface sends are not captured. It needs a lane for each receive queue (--lanes auto),
+    /// Ethernet, an MTU up to 3802, and no other XDP program on the interface; --filter is evaluated in the lane.
+    #[arg(long, value_name = "WAY", default_value = "auto", value_parser = choice(WAYS), conflicts_with = "read", help_heading = "Input")]
+    via: Via,
+    /// Let --via xdp take the packets of an interface that has an IP address, by which this machine is reached
+    #[arg(long, conflicts_with = "read", help_heading = "Input")]
+    take_from_host: bool,
     /// Do not put the interface into promiscuous mode
     #[arg(short = 'p', long, help_heading = "Input")]
     no_promiscuous: bool,
@@ -296,6 +307,14 @@ pub(crate) struct Args {
     pub(crate) stats_name: bool,
 }
 
+/// The ways of --via, and what they are. 'auto' is the first one: only the user knows that a port is for listening.
+const WAYS: [Choice<Via>; 4] = [
+    ("auto", Via::Packet, "packet"),
+    ("packet", Via::Packet, "AF_PACKET: a copy, the host receives the packets too"),
+    ("xdp", Via::Xdp, "AF_XDP, in the driver where it runs XDP programs, else in the stack"),
+    ("xdp-generic", Via::XdpGeneric, "AF_XDP in the stack, for a driver whose XDP does not work"),
+];
+
 /// Names of stdout that users pass to -w.
 const STDOUT: [&str; 4] = ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"];
 
@@ -305,6 +324,7 @@ Examples:
   quaff capture -i eth0 -i eth1 -f 'tcp port 443' -s 128 -d 5m -w tls.pcapng
   quaff capture -i any -w all.pcapng
   quaff capture -i eth0 --lanes 4 --spread addresses --dir /disk0 --dir /disk1
+  quaff capture -i eth2 --via xdp --lanes auto --dir /data
   quaff capture -i 'veth*' --hotplug -w containers.pcapng
   quaff capture -i eth0 --dir /data --rotate-time 1h --keep-free 10
   quaff capture -i eth0 -i eth1 --dir /disk0 --dir /disk1 --keep-free 10
@@ -366,6 +386,8 @@ impl Args {
         let input = InputPlan {
             interfaces: lanes::interfaces(names, &counts, &cores),
             spread: self.lanes.spread(),
+            via: self.via,
+            take_from_host: self.take_from_host,
             hotplug,
             read: (!self.read.is_empty()).then(|| ReadPlan {
                 files: self.read.clone(),

@@ -1,0 +1,624 @@
+//! Packets from an interface, past the stack, by AF_XDP: a socket for each receive queue, a lane for each socket.
+//!
+//! ```text
+//!   lane 0: attaches the program, opens the socket of queue 0, lane 1: that of queue 1, … the last one: starts it
+//!   the first lane that ends: stops the program      the last one: compares the program's count with all sockets
+//! ```
+//!
+//! The program takes the packets from the stack: the host does not receive them, and no other capture sees them. So an
+//! interface with addresses is refused unless the plan says otherwise. What the interface sends is not seen.
+//!
+//! The kernel drops a packet when all chunks of a socket's memory are in use. It counts it, and the count is read when
+//! chunks return to an empty fill ring, so the loss stands before the first packet that found one of them.
+
+use super::afpacket::Links;
+use super::{Pull, Source, SourceTally};
+use crate::batch::{BATCH_FRAMES, Frame};
+use crate::gauge::LaneGauges;
+use crate::plan::{InputPlan, Via};
+use crate::tally::{LaneTally, XdpTally};
+use crate::{Error, Result};
+use nix::libc;
+use quaff_file::tally::Counts;
+use quaff_os::bpf::XdpHook;
+use quaff_os::clock::{epoch_offset_ns, sleep_until, steady_ns, wall_ns};
+use quaff_os::ethtool::Card;
+use quaff_os::link_counters::{LinkCounters, LinkDrops};
+use quaff_os::packet::{WaitOutcome, hold_promiscuous};
+use quaff_os::rtnl::{Link, Rtnl};
+use quaff_os::xdp::{RX_FRAME_BYTES_MAX, XdpCounts, XdpDrops, XdpMode, XdpRedirect, XdpRx, chunk_bytes};
+use quaff_os::{Reason, Stop, Wakeup};
+use std::collections::VecDeque;
+use std::net::IpAddr;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+const SECOND_NS: u64 = 1_000_000_000;
+/// Ethernet header and two VLAN tags: what a frame may have beyond the MTU.
+const OVER_MTU_BYTES: usize = 14 + 8;
+/// Fewest and most chunks of a socket.
+const CHUNKS: std::ops::RangeInclusive<usize> = 256..=1 << 20;
+/// Pause of a lane that has read all frames, in which more come: cheaper than a wakeup for each.
+const GATHER_NS: u64 = 100_000;
+/// The clock was set if the offset of wall-clock time differs by more, ns. Less is an error of its reading.
+const STEP_NS: u64 = 100_000;
+/// The feature of a driver that takes VLAN tags off received frames.
+const RX_VLAN: &str = "rx-vlan-hw-parse";
+
+/// The lanes of one interface. Clones share it.
+#[derive(Debug, Clone, Default)]
+pub(super) struct XdpGroup(Arc<Mutex<State>>);
+
+#[derive(Debug, Default)]
+struct State {
+    redirect: Option<XdpRedirect>,
+    promiscuous: Option<OwnedFd>,
+    joined: usize,
+    is_closed: bool,
+    /// Lanes that have ended, and their sums.
+    ended: usize,
+    received: u64,
+    drops: XdpDrops,
+    mode: String,
+}
+
+/// What the lanes of an interface have in common.
+#[derive(Debug, Clone)]
+pub(super) struct Setup {
+    pub link: Link,
+    /// Receive queues of the interface, and so its lanes.
+    queues: usize,
+    hook: Option<XdpHook>,
+    chunk_bytes: usize,
+    chunk_count: usize,
+    block_bytes: usize,
+    promiscuous: bool,
+}
+
+impl Setup {
+    /// Checks that the interface can be captured in this way, as the plan has it.
+    pub(super) fn new(plan: &InputPlan, at: usize, link: &Link) -> Result<Self> {
+        let (name, lanes) = (&link.name, plan.interfaces[at].cpus.len());
+        if link.arphrd != libc::ARPHRD_ETHER {
+            return Err(Error::Plan(format!(
+                "{name} is no Ethernet interface: `via` xdp captures only those"
+            )));
+        }
+        let queues = receive_queues(name);
+        if lanes != queues {
+            return Err(Error::Plan(format!(
+                "{name} has {queues} receive queues, and `via` xdp needs a lane for each: set `lanes` to {queues}, or the \
+                 queues to {lanes} with 'ethtool -L {name} combined {lanes}'"
+            )));
+        }
+        let frame_bytes = link.mtu as usize + OVER_MTU_BYTES;
+        let chunk_bytes = chunk_bytes(frame_bytes).ok_or_else(|| {
+            Error::Plan(format!(
+                "{name} has an MTU of {}: `via` xdp stores frames up to {RX_FRAME_BYTES_MAX} bytes, and cuts none: lower \
+                 the MTU to {} or capture by `via` packet",
+                link.mtu,
+                RX_FRAME_BYTES_MAX - OVER_MTU_BYTES
+            ))
+        })?;
+        if link.kind != "veth" && takes_tags_off(name) {
+            return Err(Error::Plan(format!(
+                "{name} takes VLAN tags off frames, where XDP does not see them: keep them with 'ethtool -K {name} rxvlan \
+                 off', or capture by `via` packet"
+            )));
+        }
+        if !plan.take_from_host {
+            refuse_addresses(link)?;
+        }
+        let wanted = plan.ring_bytes / chunk_bytes;
+        let chunk_count = wanted.clamp(*CHUNKS.start(), *CHUNKS.end());
+        Ok(Self {
+            link: link.clone(),
+            queues,
+            hook: (plan.via == Via::XdpGeneric).then_some(XdpHook::Generic),
+            chunk_bytes,
+            // A power of two.
+            chunk_count: 1 << chunk_count.ilog2(),
+            block_bytes: plan.block_bytes,
+            promiscuous: plan.promiscuous,
+        })
+    }
+
+    /// What the user should know.
+    pub(super) fn notes(&self) -> Vec<String> {
+        let name = &self.link.name;
+        let mut notes = vec![format!(
+            "{name}: AF_XDP takes all received packets from this machine: its programs and other captures do not receive \
+             them until the end, and packets that {name} sends are not captured"
+        )];
+        if self.link.kind == "veth" {
+            notes.push(format!(
+                "{name}: a VLAN interface on the other end of this veth hands its tags over beside the frames, where XDP \
+                 does not see them: turn that off there with 'ethtool -K PEER txvlan off'"
+            ));
+        }
+        notes
+    }
+}
+
+/// The number of receive queues, as the kernel lists them.
+fn receive_queues(name: &str) -> usize {
+    let listed = std::fs::read_dir(Path::new("/sys/class/net").join(name).join("queues"));
+    let listed = listed.map(|queues| {
+        queues.flatten().filter(|queue| queue.file_name().as_encoded_bytes().starts_with(b"rx-")).count()
+    });
+    let channels = || Card::read(name).channels.ok().flatten().map(|of| of.receiving as usize);
+    // sysfs may be that of another network namespace.
+    channels().or(listed.ok()).filter(|queues| *queues > 0).unwrap_or(1)
+}
+
+fn takes_tags_off(name: &str) -> bool {
+    Card::read(name).features.unwrap_or_default().get(RX_VLAN).is_some_and(|feature| feature.is_on)
+}
+
+/// Refuses an interface by which this machine is reached.
+fn refuse_addresses(link: &Link) -> Result<()> {
+    let is_routed = |ip: &IpAddr| match ip {
+        IpAddr::V4(ip) => !ip.is_link_local(),
+        IpAddr::V6(ip) => !ip.is_unicast_link_local(),
+    };
+    let addresses = Rtnl::open()?.addresses()?;
+    let own = addresses.iter().find(|address| address.index == link.index && is_routed(&address.ip));
+    own.map_or(Ok(()), |address| {
+        Err(Error::Plan(format!(
+            "{} has the address {}: `via` xdp takes its packets from this machine, which is not reached by it meanwhile; \
+             give `take-from-host` if that is intended, or capture by `via` packet",
+            link.name, address.ip
+        )))
+    })
+}
+
+impl XdpGroup {
+    /// Opens the socket of the next lane. With the last one the capture begins. Returns whether this is the last one.
+    fn open(&self, setup: &Setup) -> Result<(XdpRx, bool)> {
+        let (mut state, link) = (self.state(), &setup.link);
+        if state.redirect.is_none() {
+            // Looked up again: another program may have come meanwhile.
+            let now = Rtnl::open()?.link(&link.name)?;
+            state.redirect = Some(XdpRedirect::attach(&now, setup.queues as u32, setup.hook)?);
+            state.promiscuous = setup.promiscuous.then(|| hold_promiscuous(link.index)).transpose()?;
+        }
+        let (queue, hook) = (state.joined as u32, state.redirect.as_ref().map(XdpRedirect::hook));
+        state.joined += 1;
+        let is_last = state.joined == setup.queues;
+        let is_native = hook == Some(XdpHook::Native);
+        let (chunk_bytes, chunks) = (setup.chunk_bytes, setup.chunk_count as u32);
+        let socket = XdpRx::open((link.index, &link.name, queue), chunk_bytes, chunks, is_native)?;
+        let hook = if is_native { "native" } else { "generic" };
+        let copy = if socket.mode() == XdpMode::ZeroCopy { "zero-copy" } else { "copy" };
+        state.mode = format!("{hook}, {copy}");
+        if let Some(redirect) = &state.redirect {
+            redirect.set(queue, &socket)?;
+        }
+        Ok((socket, is_last))
+    }
+
+    fn start(&self) {
+        if let Some(redirect) = &self.state().redirect {
+            redirect.start();
+        }
+    }
+
+    /// Has all lanes receive nothing more. When this returns, what was counted is in their rings or lost.
+    fn close(&self) {
+        let mut state = self.state();
+        if !std::mem::replace(&mut state.is_closed, true)
+            && let Some(redirect) = &state.redirect
+        {
+            redirect.stop();
+        }
+    }
+
+    /// A lane has ended, which received so many frames. Returns the sums of the interface if it is the last one.
+    fn finish(&self, received: u64, drops: XdpDrops, setup: &Setup) -> Result<Option<XdpTally>> {
+        let mut state = self.state();
+        state.ended += 1;
+        state.received += received;
+        state.drops = add(state.drops, drops);
+        if state.ended < setup.queues {
+            return Ok(None);
+        }
+        let counts = state.redirect.as_ref().map(XdpRedirect::counts).unwrap_or_default();
+        let mut tally = account(counts, state.received, state.drops, &setup.link.name)?;
+        (tally.mode, tally.queues) = (state.mode.clone(), setup.queues as u64);
+        // The program goes before the report says that the capture has ended.
+        (state.redirect, state.promiscuous) = (None, None);
+        Ok(Some(tally))
+    }
+
+    /// Ignores poisoning: a lane that panicked ends the run.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn add(one: XdpDrops, other: XdpDrops) -> XdpDrops {
+    XdpDrops {
+        ring_full: one.ring_full + other.ring_full,
+        fill_empty: one.fill_empty + other.fill_empty,
+        other: one.other + other.other,
+        starved: one.starved + other.starved,
+        invalid: one.invalid + other.invalid,
+    }
+}
+
+fn lost(drops: &XdpDrops) -> u64 {
+    drops.ring_full + drops.fill_empty + drops.other
+}
+
+/// The fate of each frame that the program saw.
+///
+/// # Errors
+/// There are more fates than frames, or the kernel found entries in a fill ring that are no chunks.
+fn account(counts: XdpCounts, received: u64, drops: XdpDrops, interface: &str) -> Result<XdpTally> {
+    let XdpCounts { seen, passed } = counts;
+    let known = received + lost(&drops) + passed;
+    let Some(unexplained) = seen.checked_sub(known).filter(|_| drops.invalid == 0) else {
+        return Err(Error::Defect(format!(
+            "the XDP program saw {seen} packets on {interface}; {received} were received, {passed} passed, and the sockets \
+             count {drops:?}"
+        )));
+    };
+    Ok(XdpTally {
+        seen,
+        received,
+        ring_full: drops.ring_full,
+        fill_empty: drops.fill_empty,
+        dropped: drops.other + unexplained,
+        unexplained,
+        passed,
+        starved: drops.starved,
+        ..XdpTally::default()
+    })
+}
+
+/// The parameters of [`Xdp::open`].
+#[derive(Debug)]
+pub(super) struct Opening {
+    pub setup: Setup,
+    pub group: XdpGroup,
+    /// The number of the interface among those of the run.
+    pub number: u16,
+    /// Raised when the interface is removed and the run needs it, as `links` says.
+    pub stop: Stop,
+    pub links: Links,
+    pub gauges: Arc<LaneGauges>,
+}
+
+/// A lane of an interface.
+#[derive(Debug)]
+pub(super) struct Xdp {
+    socket: XdpRx,
+    group: XdpGroup,
+    setup: Setup,
+    number: u16,
+    stop: Stop,
+    links: Links,
+    gauges: Arc<LaneGauges>,
+    wakeup: Wakeup,
+    rtnl: Rtnl,
+    /// Those of the interface; `None` for the lanes before the last one.
+    counters: Option<LinkCounters>,
+    /// From monotonic to wall-clock time, to be added with wrapping.
+    offset_ns: u64,
+    /// Frames that were read, and the drops that are in the counts so far.
+    read: u64,
+    counted: u64,
+    /// Drops, each with the number of the frame that they precede.
+    places: VecDeque<(u64, u64)>,
+    /// Drops that were not reported to the lane yet.
+    unreported: u64,
+    polled_ns: u64,
+    is_closed: bool,
+    has_read: bool,
+    was_starved: bool,
+    down_since_ns: Option<u64>,
+    tally: LaneTally,
+}
+
+impl Xdp {
+    /// Opens the socket: packets are captured from here on, or with the last lane of the interface. `wakeup` ends a
+    /// wait.
+    pub(super) fn open(opening: Opening, wakeup: Wakeup) -> Result<Self> {
+        let Opening { setup, group, number, stop, links, gauges } = opening;
+        let mut rtnl = Rtnl::open()?;
+        let (socket, is_last) = group.open(&setup)?;
+        let mut counters = is_last.then(|| LinkCounters::open(&setup.link, &mut rtnl)).transpose()?;
+        if let Some(counters) = &mut counters {
+            group.start();
+            counters.restart_rx_dropped(&mut rtnl)?;
+        }
+        let tally = LaneTally {
+            interface: setup.link.name.clone(),
+            ring_blocks: (socket.memory_bytes() / setup.block_bytes) as u64,
+            ..LaneTally::default()
+        };
+        Ok(Self {
+            socket,
+            group,
+            setup,
+            number,
+            stop,
+            links,
+            gauges,
+            wakeup,
+            rtnl,
+            counters,
+            offset_ns: epoch_offset_ns(),
+            read: 0,
+            counted: 0,
+            places: VecDeque::new(),
+            unreported: 0,
+            polled_ns: steady_ns(),
+            is_closed: false,
+            has_read: false,
+            was_starved: false,
+            down_since_ns: None,
+            tally,
+        })
+    }
+
+    /// Describes the next frames, up to the place of a loss; `false` without one.
+    fn walk(&mut self, frames: &mut Vec<Frame>) -> Result<bool> {
+        frames.clear();
+        while let Some((_, drops)) = self.places.pop_front_if(|(before, _)| *before <= self.read) {
+            self.unreported += drops;
+        }
+        let until = self.places.front().map_or(u64::MAX, |(before, _)| before - self.read);
+        let most = until.min(u64::from(BATCH_FRAMES)) as usize;
+        let (number, offset_ns) = (self.number, self.offset_ns);
+        let (mut now_ns, mut wire_bytes) = (0, 0u64);
+        self.socket.read(most, |frame| {
+            wire_bytes += u64::from(frame.len);
+            let time_ns = match frame.steady_ns {
+                Some(steady_ns) => steady_ns.wrapping_add(offset_ns),
+                None => {
+                    // One time for the batch.
+                    now_ns = if now_ns == 0 { wall_ns() } else { now_ns };
+                    now_ns
+                }
+            };
+            frames.push(Frame {
+                time_ns,
+                start: frame.start,
+                len: frame.len,
+                wire_len: frame.len,
+                keep: u32::MAX,
+                interface: number,
+                ..Frame::default()
+            });
+        })?;
+        self.read += frames.len() as u64;
+        let largest = (self.setup.link.mtu as usize + OVER_MTU_BYTES) as u32;
+        self.tally.oversize += frames.iter().filter(|frame| frame.len > largest).count() as u64;
+        self.gauges.received.set(self.read);
+        self.gauges.wire_bytes.set(self.gauges.wire_bytes.get() + wire_bytes);
+        Ok(!frames.is_empty())
+    }
+
+    /// Notes how many chunks are in use.
+    fn note_level(&mut self) {
+        let used = self.setup.chunk_count as u64 - u64::from(self.socket.free_chunks());
+        let blocks = (used * self.setup.chunk_bytes as u64).div_ceil(self.setup.block_bytes as u64);
+        if blocks > self.tally.ring_high_blocks {
+            self.tally.ring_high_blocks = blocks;
+            self.gauges.ring_high.set(blocks);
+        }
+    }
+
+    /// Drops since the last call.
+    fn new_drops(&mut self) -> Result<u64> {
+        let all = lost(&self.socket.drops()?);
+        let new = all - self.counted;
+        self.counted = all;
+        self.tally.kernel_dropped = all;
+        self.gauges.kernel_dropped.set(all);
+        Ok(new)
+    }
+
+    /// Drops until now precede the frame that comes next.
+    fn place_drops(&mut self) -> Result<()> {
+        let drops = self.new_drops()?;
+        if drops > 0 {
+            self.tally.ring_freezes += 1;
+            let before = self.read + u64::from(self.socket.ready());
+            self.places.push_back((before, drops));
+        }
+        Ok(())
+    }
+
+    fn poll_when_due(&mut self) -> Result<()> {
+        if steady_ns().saturating_sub(self.polled_ns) < SECOND_NS {
+            return Ok(());
+        }
+        self.place_drops()?;
+        let offset_ns = epoch_offset_ns();
+        if offset_ns.wrapping_sub(self.offset_ns).min(self.offset_ns.wrapping_sub(offset_ns)) > STEP_NS {
+            self.offset_ns = offset_ns;
+        }
+        self.look_at_link();
+        self.gauges.nic_dropped.set(self.counters.as_ref().map_or(0, LinkCounters::nic_dropped));
+        self.polled_ns = steady_ns();
+        Ok(())
+    }
+
+    /// The socket reports neither that the interface is down nor, without a wait, that it is gone.
+    fn look_at_link(&mut self) {
+        if let Some(counters) = &mut self.counters {
+            // An interface that is gone is found below.
+            let _ = counters.read(&mut self.rtnl);
+        }
+        match self.rtnl.link(&self.setup.link.name) {
+            Ok(link) if link.index != self.setup.link.index => self.gone(),
+            Ok(link) if link.up => self.note_up(),
+            Ok(_) if self.down_since_ns.is_none() => {
+                let now_ns = wall_ns();
+                self.tally.downs += 1;
+                self.down_since_ns = Some(now_ns);
+                self.gauges.down_since_ns.set(now_ns);
+                self.gauges.downs.set(self.tally.downs);
+            }
+            Err(error) if error.raw() == libc::ENODEV => self.gone(),
+            Ok(_) | Err(_) => {}
+        }
+    }
+
+    fn note_up(&mut self) {
+        if let Some(since) = self.down_since_ns.take() {
+            self.tally.down_ns += wall_ns().saturating_sub(since);
+            self.gauges.down_since_ns.set(0);
+        }
+    }
+
+    /// Ends the lane, and the run if it needs the interface.
+    fn gone(&mut self) {
+        if self.is_closed {
+            return;
+        }
+        self.tally.removed_ns = wall_ns();
+        self.gauges.removed_ns.set(self.tally.removed_ns);
+        if self.links.lose() {
+            self.stop.raise(Reason::InterfaceGone(format!("{}: it was removed", self.setup.link.name)));
+        }
+        let _ = self.close();
+    }
+
+    fn wait(&mut self, wait: Duration) -> Result<()> {
+        if std::mem::take(&mut self.has_read) {
+            sleep_until(steady_ns() + GATHER_NS);
+            return Ok(());
+        }
+        match self.socket.wait(&self.wakeup, wait)? {
+            WaitOutcome::Gone(_) => self.gone(),
+            WaitOutcome::Check | WaitOutcome::Down => {}
+        }
+        Ok(())
+    }
+}
+
+impl Source for Xdp {
+    fn pull(&mut self, frames: &mut Vec<Frame>, wait: Duration) -> Result<Pull> {
+        self.poll_when_due()?;
+        if !self.walk(frames)? {
+            if !self.is_closed {
+                self.wait(wait)?;
+            }
+            if !self.walk(frames)? {
+                if !self.is_closed {
+                    return Ok(Pull::Idle);
+                }
+                if let Some(counters) = &mut self.counters {
+                    counters.settle(&mut self.rtnl);
+                }
+                self.unreported += self.new_drops()?;
+                return Ok(Pull::End);
+            }
+        }
+        self.has_read = true;
+        self.note_level();
+        Ok(Pull::Batch)
+    }
+
+    fn bytes(&self) -> &[u8] {
+        self.socket.bytes()
+    }
+
+    fn release(&mut self) {
+        // While none is free, packets are dropped: what they are numbered after is known now, not later.
+        let is_starved = self.socket.free_chunks() == 0;
+        if is_starved || self.was_starved {
+            // The counters are read again each second.
+            let _ = self.place_drops();
+        }
+        // Packets may be dropped until the release.
+        self.was_starved = is_starved;
+        self.socket.release();
+    }
+
+    fn is_nearly_full(&self) -> bool {
+        self.socket.is_nearly_full()
+    }
+
+    fn close(&mut self) -> Result<()> {
+        if !std::mem::replace(&mut self.is_closed, true) {
+            self.group.close();
+        }
+        Ok(())
+    }
+
+    fn take_dropped(&mut self) -> u64 {
+        std::mem::take(&mut self.unreported)
+    }
+
+    fn count(&self, counts: &mut Counts) {
+        if let Some(counters) = &self.counters {
+            counts.nic_received = counters.received();
+            counts.nic_dropped = counters.nic_dropped();
+        }
+        counts.down_ns = self.tally.down_ns;
+        counts.removed_ns = self.tally.removed_ns;
+    }
+
+    /// The program must have counted the frames that were read, those that the sockets dropped, and those that passed.
+    fn finish(mut self: Box<Self>) -> Result<SourceTally> {
+        self.note_up();
+        self.new_drops()?;
+        let drops = self.socket.drops()?;
+        let all = self.group.finish(self.read, drops, &self.setup)?;
+        self.tally.link = self.counters.as_ref().map(LinkCounters::drops).unwrap_or_default();
+        if let Some(xdp) = &all {
+            // Neither is in a counter of a socket.
+            self.tally.kernel_dropped += xdp.unexplained + xdp.passed;
+            if self.setup.link.kind == "veth" {
+                explain(&mut self.tally.link, xdp.lost());
+            }
+        }
+        self.tally.nic_dropped = self.tally.link.nic_dropped;
+        self.tally.offered = self.tally.nic_dropped + self.read + self.tally.kernel_dropped;
+        self.tally.xdp = all;
+        Ok(SourceTally { lane: self.tally, input: None })
+    }
+}
+
+/// Takes the packets that sockets dropped off the counters of the driver, which has them as well: veth counts a
+/// redirection that failed as a drop (`veth_xdp_rcv_one`).
+fn explain(link: &mut LinkDrops, lost: u64) {
+    let both = lost.min(link.rx_dropped_by_driver);
+    link.rx_dropped_by_driver -= both;
+    link.rx_dropped -= both;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_frame_has_one_fate() {
+        let drops = XdpDrops { ring_full: 1, fill_empty: 20, other: 3, starved: 7, invalid: 0 };
+        let tally = account(XdpCounts { seen: 130, passed: 4 }, 100, drops, "eth0").expect("it adds up");
+        assert_eq!((tally.dropped, tally.unexplained, tally.lost()), (5, 2, 26));
+        assert_eq!(tally.seen, tally.accounted());
+        let defect = account(XdpCounts { seen: 127, passed: 4 }, 100, drops, "eth0").expect_err("too few");
+        assert!(
+            defect.to_string().contains("saw 127 packets on eth0; 100 were received, 4 passed"),
+            "{defect}"
+        );
+        let invalid = XdpDrops { invalid: 1, ..drops };
+        assert!(account(XdpCounts { seen: 130, passed: 4 }, 100, invalid, "eth0").is_err());
+    }
+
+    #[test]
+    fn a_failed_redirection_is_not_a_drop_before_the_program() {
+        let mut link = LinkDrops { rx_dropped: 30, rx_dropped_by_driver: 25, ..LinkDrops::default() };
+        explain(&mut link, 20);
+        assert_eq!((link.rx_dropped, link.rx_dropped_by_driver), (10, 5));
+        explain(&mut link, 20);
+        assert_eq!((link.rx_dropped, link.rx_dropped_by_driver), (5, 0));
+    }
+}
