@@ -369,7 +369,9 @@ fn columns_of(list: &str, columns: &Table) -> Result<Vec<String>> {
     let name = |name: Result<Text>| -> Result<String> {
         let name = name?;
         if name.as_bytes().len() > COLUMN_BYTES {
-            return Err(Error::RuntimeError(format!("the name of a column has at most {COLUMN_BYTES} bytes")));
+            return Err(Error::RuntimeError(format!(
+                "the name of a column has at most {COLUMN_BYTES} bytes"
+            )));
         }
         Ok(String::from(&*name.to_str()?))
     };

@@ -203,8 +203,17 @@ mod tests {
             table.touch(place, RST, false, number * S);
         }
         assert!(table.index.len() < 70, "{}", table.index.len());
-        assert!(table.due.len() <= 4 * 70 + STALE_MIN, "{} times of {} flows", table.due.len(), table.index.len());
-        assert_eq!(table.take_over(7199 * S + CLOSED_NS).map(|_| ()), Some(()), "the times of the others are left");
+        assert!(
+            table.due.len() <= 4 * 70 + STALE_MIN,
+            "{} times of {} flows",
+            table.due.len(),
+            table.index.len()
+        );
+        assert_eq!(
+            table.take_over(7199 * S + CLOSED_NS).map(|_| ()),
+            Some(()),
+            "the times of the others are left"
+        );
     }
 
     #[test]

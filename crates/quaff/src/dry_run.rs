@@ -153,8 +153,7 @@ fn receives(number: usize, lanes: usize, spread: Spread, irqs: &[Irq]) -> String
         Spread::Hash => "its share of the flows".to_owned(),
         Spread::Addresses => "its share of the pairs of addresses".to_owned(),
         Spread::Cpu => format!("what cores n × {lanes} + {number} receive"),
-        // The kernel counts receive queues from 1 on (`skb_record_rx_queue`): 0 is a packet without one.
-        Spread::Queue => format!("queues n × {lanes} + {}", (number + lanes - 1) % lanes),
+        Spread::Queue => format!("queues n × {lanes} + {number}, by the driver's numbers"),
     };
     let is_of_lane =
         |irq: &&Irq| spread != Spread::Cpu || irq.cores.iter().any(|core| core % lanes == number);

@@ -33,8 +33,7 @@ pub const FANOUT_MAX: usize = 1 << 16;
 pub enum Fan {
     /// The flow hash of addresses and ports, equal in both directions; fragments have only their addresses.
     Hash,
-    /// The receive queue of the adapter, counted from 1 on, modulo the number of members. Packets for which the driver
-    /// notes no queue go to the first one.
+    /// The receive queue of the adapter, modulo the number of members.
     Queue,
     /// The core that receives the packet, modulo the number of members.
     Core,
