@@ -142,8 +142,7 @@ fn lanes_share_the_packets_of_one_interface() {
         let single = sorted(packets(&[single]));
         assert!(merged == single, "the same packets as of one lane");
         let file = bench.path("merged.pcapng");
-        let merge =
-            bench.quaff(&[&["merge", "-q", "--json", "-w", &file][..], dirs].concat()).output().unwrap();
+        let merge = bench.quaff(&["merge", "-q", "--json", "-w", &file]).args(dirs).output().unwrap();
         let report: Value = serde_json::from_slice(&merge.stdout).expect("JSON");
         assert_eq!((merge.status.code(), &report["sorted"]), (Some(0), &true.into()), "{report}");
         assert!(is_sorted(&file) && sorted(packets(&[file])) == single, "their folders merged");

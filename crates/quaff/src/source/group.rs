@@ -231,7 +231,7 @@ mod tests {
                 group.close(&rings[0]).expect("the first lane hears of the end");
             }
             bind(&rings[1]);
-            (0..100).for_each(|_| drop(socket.send_to(b"x", to).expect("sent")));
+            (0..100).for_each(|_| assert_eq!(socket.send_to(b"x", to).expect("sent"), 1));
             group.close(&rings[1]).expect("the last lane hears of the end");
             let packets: u64 = rings.iter().map(|ring| ring.statistics().expect("counted").packets).sum();
             assert!(if is_closed { packets == 0 } else { packets >= 100 }, "{is_closed}: {packets} packets");
