@@ -116,8 +116,8 @@ fn holes_before_a_missing_end_that_both_ends_name_are_lost_as_well() {
         let mut observer = connected();
         observer.send(A, A0, Some(B0), 0, 1000);
         observer.send(A, A0 + 3000, Some(B0), 0, 1000);
-        observer.send(B, B0, Some(A0 + 5000), 0, 10);
-        observer.send(A, A0 + named, Some(B0 + 10), 0, 0);
+        observer.send(B, B0, Some(A0 + 5000), 0, 1000);
+        observer.send(A, A0 + named, Some(B0 + 1000), 0, 0);
         let report = observer.finish();
         (lost(&report), report.undecided_bytes)
     };
