@@ -111,12 +111,14 @@ pub(super) struct InterfaceCounts {
 
 /// The texts of the machine and the program that captured a section. Interfaces of different ones differ.
 type Origin = [Vec<u8>; 3];
+/// An interface of a section, and its number among equal ones.
+type InterfaceKey = (Origin, Interface, u32);
 
 /// The interfaces that files have described so far, and their numbers in the output: by the section's origin, and by
 /// their numbers among equal ones of a section. A file may have thousands, and describe them again in each section.
 /// Files that are read side by side share them.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Numbers(Arc<Mutex<HashMap<(Origin, Interface, u32), u16>>>);
+pub(super) struct Numbers(Arc<Mutex<HashMap<InterfaceKey, u16>>>);
 
 impl Numbers {
     /// The number of `found` in `interfaces`, which a new one gets; `None` when the output cannot have more.
