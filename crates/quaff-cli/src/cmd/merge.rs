@@ -130,7 +130,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         let stream = if plan.takes_stdout() { Stream::Stderr } else { Stream::Stdout };
         show::json(stream, &report(&ledger, &input, &merge))?;
     }
-    if !args.quiet && !(args.json && plan.takes_stdout()) {
+    let is_stdout_taken = args.json && plan.takes_stdout();
+    if !args.quiet && !is_stdout_taken {
         let text = capture::ledger_text(&ledger) + &order_words(&input, &merge, args.reorder);
         show::report(Stream::Stderr, text.trim_end());
     }

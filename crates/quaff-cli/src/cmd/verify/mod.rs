@@ -162,7 +162,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     }
     let stop = Stop::default();
     let follow = args.follow;
-    let reading = read::Options { salvage: args.salvage, follow, stop: stop.clone() };
+    let reading = read::Options { salvage: args.salvage, follow, stop: stop.clone(), buffer_bytes: None };
     let signals = follow.then(|| Signals::block(&[Signal::SIGINT, Signal::SIGTERM])).transpose()?;
     if !args.no_sandbox {
         confine_with([&args.files[..], &args.against].concat(), args.html.as_deref())?;
