@@ -58,7 +58,7 @@ fn every_frame_is_captured_in_the_driver_and_in_the_stack() {
     for (via, mode) in WAYS.into_iter().zip(["native, copy", "generic, copy"]) {
         for size in [64, 512, 1500] {
             let begun_ns = clock::wall_ns();
-            let running = bench.capture(&["--via", via, "-w", &file]);
+            let running = bench.capture(&["--via", via, "--take-from-host", "-w", &file]);
             assert!(program(&bench).is_some(), "{via}: a program is attached");
             send(&bench, &format!("--size {size} --pps 20000 --count 20000"));
             let ended = interrupt(running);
@@ -110,7 +110,7 @@ fn a_lane_that_stands_still_loses_at_a_known_place_and_to_the_packet() {
     let file = bench.path("held.pcapng");
     for via in WAYS {
         // 512 chunks, which 50 ms at this rate fill ten times.
-        let running = bench.capture(&["--via", via, "--ring", "1M", "-w", &file]);
+        let running = bench.capture(&["--via", via, "--take-from-host", "--ring", "1M", "-w", &file]);
         let pid = running.pid();
         std::thread::scope(|scope| {
             scope.spawn(move || {
@@ -159,7 +159,10 @@ fn the_program_of_another_is_named_and_left_alone() {
     let before = program(&bench);
     assert!(before.is_some());
     for via in WAYS {
-        let said = fails(&bench, &["capture", "-i", "rx0", "--via", via, "-w", &bench.path("x.pcapng")]);
+        let said = fails(
+            &bench,
+            &["capture", "-i", "rx0", "--via", via, "--take-from-host", "-w", &bench.path("x.pcapng")],
+        );
         let id = before.unwrap_or_default();
         assert!(said.contains(&format!("'of_another' with ID {id}")), "{said}");
         assert_eq!(program(&bench), before, "untouched");
@@ -170,7 +173,7 @@ fn the_program_of_another_is_named_and_left_alone() {
 fn the_program_is_gone_after_kill_9() {
     let Some(bench) = bench("the_program_is_gone_after_kill_9") else { return };
     for via in WAYS {
-        let running = bench.capture(&["--via", via, "-w", &bench.path("killed.pcapng")]);
+        let running = bench.capture(&["--via", via, "--take-from-host", "-w", &bench.path("killed.pcapng")]);
         assert!(program(&bench).is_some());
         running.signal(Signal::SIGKILL).expect("it runs");
         finish(running);
@@ -187,7 +190,7 @@ fn a_filter_is_evaluated_in_the_lane_and_tags_stay_in_frames() {
     let Some(bench) = bench("a_filter_is_evaluated_in_the_lane") else { return };
     let file = bench.path("some.pcapng");
     for via in WAYS {
-        let running = bench.capture(&["--via", via, "-f", "vlan 7", "-w", &file]);
+        let running = bench.capture(&["--via", via, "--take-from-host", "-f", "vlan 7", "-w", &file]);
         send(&bench, "--size 100 --pps 10000 --count 1000");
         send(&bench, "--size 100 --pps 10000 --count 500 --vlan 7");
         let ended = interrupt(running);
@@ -212,20 +215,11 @@ fn what_cannot_be_whole_is_refused_with_the_way_out() {
         assert_eq!(program(&bench), None, "nothing was attached: {said}");
         said
     };
+    let said = refused(&[]);
+    assert!(said.contains("has the address 198.18.0.2") && said.contains("--take-from-host"), "{said}");
     assert!(refused(&["--lanes", "2"]).contains("rx0 has 1 receive queues"), "lanes");
     assert!(refused(&["--spread", "hash", "--lanes", "1"]).contains("--spread"), "spread");
     assert!(refused(&["--hotplug"]).contains("--hotplug"), "hotplug");
-    let change = |change: LinkChange<'static>| {
-        let change = move || {
-            let mut rtnl = Rtnl::open().expect("a socket");
-            let index = rtnl.link("rx0").expect("a link").index;
-            rtnl.change(index, change).expect("changed");
-        };
-        bench.lab.rx.run(change).expect("a thread");
-    };
-    change(LinkChange::Address([10, 9, 8, 7].into(), 24));
-    let said = refused(&[]);
-    assert!(said.contains("10.9.8.7") && said.contains("--take-from-host"), "{said}");
     let running = bench.capture(&["--via", "xdp", "--take-from-host", "-w", &bench.path("taken.pcapng")]);
     assert_eq!(interrupt(running).code, 0);
     let mtu = |mtu: &str| {

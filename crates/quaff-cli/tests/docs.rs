@@ -209,6 +209,18 @@ const MADE: [&str; 2] = [
     "generate -w talk.pcap --tcp talk --segments 4 --flows 50 --size 200 --pps 20k --count 4k",
 ];
 
+/// Command lines of capture, and whether they run at the receiving end of a lab.
+const OF_CAPTURE: [(bool, &str); 8] = [
+    (false, "capture --read all.pcap -w all.pcapng"),
+    (false, "capture --read all.pcap -c 2000 --prove -w short.pcapng"),
+    (false, "capture --read all.pcap -w packed.pcapng.zst"),
+    (false, "capture --read tunnels.pcap --decap auto -w inner.pcapng"),
+    (false, "capture --read all.pcap --tee . -w -"),
+    (true, "capture -i rx0 --lanes 2 -d 1s -w live.pcapng"),
+    (true, "capture -i rx0 -d 1s --dir one --dir two"),
+    (true, "capture -i rx0 --via xdp --take-from-host -d 1s -w xdp.pcapng"),
+];
+
 #[test]
 fn pages_have_the_fields_of_the_json() {
     let Some(bench) = Bench::new("pages_have_the_fields_of_the_json", 64 << 20) else { return };
@@ -218,18 +230,7 @@ fn pages_have_the_fields_of_the_json() {
     let sending = || bench.lab.tx.command(QUAFF).expect("a command in the lab");
     let pages: [(&str, &[(bool, &str)]); 9] = [
         ("generate", &[(false, "generate -w all.pcap --size 300 --flows 9 --pps 1k --count 3000")]),
-        (
-            "capture",
-            &[
-                (false, "capture --read all.pcap -w all.pcapng"),
-                (false, "capture --read all.pcap -c 2000 --prove -w short.pcapng"),
-                (false, "capture --read all.pcap -w packed.pcapng.zst"),
-                (false, "capture --read tunnels.pcap --decap auto -w inner.pcapng"),
-                (false, "capture --read all.pcap --tee . -w -"),
-                (true, "capture -i rx0 --lanes 2 -d 1s -w live.pcapng"),
-                (true, "capture -i rx0 -d 1s --dir one --dir two"),
-            ],
-        ),
+        ("capture", &OF_CAPTURE),
         (
             "verify",
             &[

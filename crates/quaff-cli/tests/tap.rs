@@ -453,7 +453,7 @@ fn ports_that_others_use_are_refused_and_not_touched() {
         assert!(ended.stderr.contains(why), "{why}: {}", ended.stderr);
         assert_eq!(line.settings(), before, "{why}");
     };
-    refused([A, A], "two interfaces");
+    refused([A, A], "is given twice");
     refused([A, "lo"], "lo");
     refused([A, "none0"], "none0");
     let cases = [

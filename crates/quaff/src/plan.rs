@@ -88,7 +88,7 @@ pub enum ReadOrder {
     /// One file after another.
     #[default]
     AsGiven,
-    /// By time. A file is expected to be sorted; otherwise its packets are where those of mergecap are.
+    /// By time. A file is expected to be sorted; otherwise a late packet comes as soon as it is read.
     ByTime,
     /// By time, packets that are late in their file too. Files are read twice, pipes once.
     Reordered,

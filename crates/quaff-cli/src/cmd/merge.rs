@@ -28,7 +28,7 @@ use std::path::PathBuf;
 /// for each of up to 16 files that overlap, 256 MiB for 256, 1 MiB for each of more.
 ///
 /// Each file should be sorted by time, as those of one lane are. One that is not is named and its late packets are
-/// counted; they are written where mergecap writes them, and the exit status is 1. --reorder sorts them.
+/// counted; they are written as soon as they are read, and the exit status is 1. --reorder sorts them.
 ///
 /// Exit status: 0 all packets are in the output, sorted by time; 1 the output is not sorted, the files record
 /// losses or are damaged, or the merge was interrupted; 2 failed.

@@ -481,8 +481,8 @@ impl Direction {
     }
 
     fn end_holes(&mut self, cx: &mut Context) {
-        // A hole that was filled in part may be acknowledged by now. So are all where an empty segment of the sender has
-        // the place of an acknowledgment beyond its data.
+        // A hole that was filled in part may be acknowledged by now. So are all where an empty segment of the sender
+        // has the place of an acknowledgment beyond its data.
         let is_named = !self.has(BEYOND) || self.has(NAMED) && ahead(self.named, self.acked) >= 0;
         if !self.holes.is_empty() && self.is_settled() && is_named && !self.has(STALE) {
             cx.holes.acknowledge(&self.holes, self.acked, cx.now_ns);

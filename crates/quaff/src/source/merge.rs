@@ -1,6 +1,5 @@
 //! Capture files merged by time, as the source of a lane: a heap over a reader for each file. Packets of one time are
-//! in the order of the files, and those of one file in its order, as mergecap has them. It writes nothing but late
-//! packets.
+//! in the order of the files, and those of one file in its order. It writes nothing but late packets.
 //!
 //! Reading, interfaces, recorded drops, names and damage are those of [`Files`](super::files::Files), one for each
 //! file. A batch has the packets of many files, so here they are copied once, into memory that stays in the cache.

@@ -1,7 +1,8 @@
 //! Sources of batches.
 //!
 //! [`open`] turns a plan into sources; [`afpacket`] is a lane of a live interface, [`group`] what its lanes share,
-//! [`xdp`] a lane that receives past the stack, [`files`] are capture files one after another, [`merge`] the same by time.
+//! [`xdp`] a lane that receives past the stack, [`files`] are capture files one after another, [`merge`] the same by
+//! time.
 
 mod afpacket;
 mod files;

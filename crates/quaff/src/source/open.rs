@@ -347,7 +347,7 @@ fn group(plan: &InputPlan, at: usize, link: &Link) -> Result<Group> {
     Ok(Group::new(lanes, fan, plan.is_incoming))
 }
 
-/// What AF_XDP needs of each interface; none for other sources.
+/// The settings of AF_XDP for each interface; none for other sources.
 fn xdp_setups(plan: &InputPlan, links: &[Link]) -> Result<Vec<xdp::Setup>> {
     let links = links.iter().enumerate().filter(|_| plan.via.is_xdp());
     links.map(|(at, link)| xdp::Setup::new(plan, at, link)).collect()

@@ -64,7 +64,7 @@ struct State {
     mode: String,
 }
 
-/// What the lanes of an interface have in common.
+/// The settings that the lanes of an interface share.
 #[derive(Debug, Clone)]
 pub(super) struct Setup {
     pub link: Link,

@@ -40,13 +40,14 @@ enum Step {
 struct Links {
     /// The port that was set down because the other one has no carrier.
     held: Option<usize>,
-    /// Until then a port may be without a carrier.
+    /// Until then, or until it has had one, a port may be without a carrier.
     grace: [Instant; 2],
 }
 
 impl Links {
     /// Decides by the carriers of both ports.
     fn decide(&mut self, carriers: [bool; 2], now: Instant) -> Option<Step> {
+        (0..2).filter(|port| carriers[*port]).for_each(|port| self.grace[port] = now);
         match self.held {
             Some(held) if carriers[1 - held] => {
                 self.held = None;
@@ -146,9 +147,10 @@ mod tests {
             let mut back = [false; 2];
             back[cut] = true;
             assert_eq!(state.decide(back, now), Some(Step::SetUp(other)));
-            // It looks for its carrier, then has it.
-            assert_eq!(state.decide(back, now + GRACE / 2), None);
-            assert_eq!(state.decide([true; 2], now + GRACE * 2), None);
+            // It looks for its carrier, then has it, and may lose it again.
+            assert_eq!(state.decide(back, now + GRACE / 4), None);
+            assert_eq!(state.decide([true; 2], now + GRACE / 3), None);
+            assert_eq!(state.decide(back, now + GRACE / 2), Some(Step::SetDown(cut)));
         }
     }
 

@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_that_is_full_is_an_error_that_says_so() {
+    fn a_disk_that_is_full_is_an_error_that_names_it() {
         let full = File::options().write(true).open("/dev/full").unwrap();
         let mut late = Late::new(Some(full));
         late.limit_bytes = 0;
