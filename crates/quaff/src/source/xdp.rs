@@ -125,7 +125,7 @@ impl Setup {
         })
     }
 
-    /// What the user should know.
+    /// Warnings for the user.
     pub(super) fn notes(&self) -> Vec<String> {
         let name = &self.link.name;
         let mut notes = vec![format!(
