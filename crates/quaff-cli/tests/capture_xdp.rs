@@ -207,8 +207,8 @@ fn a_filter_is_evaluated_in_the_lane_and_tags_stay_in_frames() {
 }
 
 #[test]
-fn what_cannot_be_whole_is_refused_with_the_way_out() {
-    let Some(bench) = bench("what_cannot_be_whole_is_refused") else { return };
+fn settings_that_would_lose_packets_are_refused_with_the_way_out() {
+    let Some(bench) = bench("settings_that_would_lose_packets_are_refused") else { return };
     let refused = |args: &[&str]| {
         let file = bench.path("refused.pcapng");
         let said = fails(&bench, &[&["capture", "-i", "rx0", "--via", "xdp", "-w", &file], args].concat());

@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn what_af_xdp_does_not_do_is_refused() {
+    fn options_that_af_xdp_lacks_are_refused() {
         let xdp = || InputPlan { via: Via::Xdp, ..plan([1, 2]) };
         let checked = |plan: InputPlan| plan.validate().map(|plan| plan.spread_rule());
         assert_eq!(checked(xdp()).expect("a plan"), Spread::Queue);
