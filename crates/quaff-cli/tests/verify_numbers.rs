@@ -15,8 +15,9 @@ const TO: Ipv4Addr = Ipv4Addr::new(10, 1, 0, 2);
 fn verify(path: &Path, args: &[&str]) -> (i32, String) {
     let mut quaff = Command::cargo_bin("quaff").expect("the binary is built");
     let output = quaff.arg("verify").args(args).arg(path).output().unwrap();
-    assert!(output.stderr.is_empty(), "{output:?}");
-    (output.status.code().unwrap(), String::from_utf8(output.stdout).unwrap())
+    let code = output.status.code().unwrap();
+    assert_eq!(output.stderr.is_empty(), code < 2, "{output:?}");
+    (code, String::from_utf8(output.stdout).unwrap())
 }
 
 /// A file of the packets, 5 ms apart.
