@@ -74,7 +74,7 @@ pub(crate) struct Args {
     salvage: bool,
     /// Way by which packets come from the interface
     ///
-    /// xdp is faster with small packets, and takes ALL packets that the interface receives from this machine while it
+    /// xdp receives before the stack, and takes ALL packets that the interface receives from this machine while it
     /// runs: its programs, its firewall and other captures do not receive them, so it is for ports that only listen.
     /// Packets that the interface sends are not captured. It needs a lane for each receive queue (--lanes auto),
     /// Ethernet, an MTU up to 3802, and no other XDP program on the interface; --filter is evaluated in the lane.
