@@ -115,7 +115,8 @@ fuzz_target!(|input: (Vec<Step>, Vec<u8>, String)| {
     frames.push((noise, time_ns));
     assert_eq!(run(&READS_ALL, &frames), Some(true), "all fields can be read and recorded");
     // A text as a chunk, and as the body of a function.
-    let limits = Limits { call_time: Duration::from_millis(5), memory_bytes: 1 << 20 };
+    let limits =
+        Limits { call_time: Duration::from_millis(5), memory_bytes: 1 << 20, ..Limits::default() };
     let begun = Instant::now();
     for text in [text.clone(), format!("on('packet', function(p) {text}\nend)")] {
         let _ = run(&plan(&text, limits), &frames[..frames.len().min(3)]);
