@@ -436,7 +436,9 @@ fn a_script_that_exceeds_its_budget_is_stopped_and_the_others_continue() {
 fn a_script_that_fails_all_the_time_is_stopped_and_one_that_fails_half_of_the_time_is_not() {
     let frames: Vec<_> = (0..1200).map(|_| datagram(b"x")).collect();
     let failing = |when: &str| {
-        format!("local n = 0 on('packet', function(p) n = n + 1\n  if {when} then error('at ' .. n) end\nend)")
+        format!(
+            "local n = 0 on('packet', function(p) n = n + 1\n  if {when} then error('at ' .. n) end\nend)"
+        )
     };
     let (always, most, half) = (failing("true"), failing("n % 10 ~= 0"), failing("n % 2 == 0"));
     let done = run_plan(&plan(&[("always", &always), ("most", &most), ("half", &half)]), &frames);
