@@ -149,10 +149,13 @@ impl Counter {
 
     /// Returns true if so many packets may have passed since the latest one.
     fn is_plausible(&self, distance: i64, time_ns: u64, rules: &Rules) -> bool {
+        if distance <= NEAR {
+            return true;
+        }
         let mean_ns = self.top_ns.saturating_sub(self.first_ns) / self.came.max(1);
         let elapsed_ns = time_ns.saturating_sub(self.top_ns);
         let needed_ns = mean_ns.saturating_mul(distance.unsigned_abs());
-        distance <= NEAR || distance <= rules.leap_max && elapsed_ns.saturating_mul(HURRY) >= needed_ns
+        distance <= rules.leap_max && elapsed_ns.saturating_mul(HURRY) >= needed_ns
     }
 
     fn forward(&mut self, distance: i64, time_ns: u64) {
