@@ -144,7 +144,10 @@ impl ProofMeter {
     /// Takes the packets that were read, in their order.
     fn take_batch(&mut self) {
         let mut batch = std::mem::take(&mut self.batch);
-        batch.iter_mut().flat_map(|read| &mut read.tcp).for_each(|tcp| self.tcp.prefetch(tcp));
+        for Read { tcp, host, .. } in &mut batch {
+            tcp.iter_mut().for_each(|tcp| self.tcp.prefetch(tcp));
+            host.iter().for_each(|(key, _)| self.hosts.prefetch(*key));
+        }
         batch.iter_mut().for_each(|read| self.take(read));
         batch.clear();
         self.batch = batch;
@@ -222,7 +225,7 @@ impl ProofMeter {
             return None;
         }
         let key = self.pair(packet, 0);
-        self.hosts.prefetch(key);
+        self.hosts.prefetch_keys(key);
         Some((key, u16::from_be_bytes([high, low])))
     }
 
