@@ -1,8 +1,8 @@
 //! One script: its state of Lua, what it may use, and its calls.
 //!
-//! A call that fails costs its event. A script that exceeds its budget, or that fails all the time, is stopped for the
-//! rest of the run, and what it recorded stays. While packets wait for the lane, a script that has used its share of the
-//! time misses events. Nothing that a script does reaches another one.
+//! A call that fails costs its event. A script that exceeds its budget, or that fails all the time, is stopped for
+//! the rest of the run, and what it recorded stays. While packets wait for the lane, a script that has used its share
+//! of the time misses events. Nothing that a script does reaches another one.
 
 use crate::budget::{Budget, Exceeded, HOOK_STEPS};
 use crate::flow::{Flow, FlowObject};

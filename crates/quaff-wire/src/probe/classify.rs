@@ -98,8 +98,8 @@ const MAGIC_OFFSETS: [usize; 2 * (TAGS_MAX + 1)] = {
     offsets
 };
 
-/// Returns true only for a frame of which [`classify_payload`] would find that it is foreign: one of untagged IP without
-/// options, with neither port nor magic of ours where they would stand. Nearly all foreign frames are found here.
+/// Returns true only for a frame that [`classify_any`] would find foreign: one of untagged IP without options, with
+/// neither port nor magic of ours where they would stand. Nearly all foreign frames are found here.
 #[inline]
 fn is_plainly_foreign(frame: &[u8], layout: &ProbeLayout) -> bool {
     const IP: usize = MACS_BYTES + 2;

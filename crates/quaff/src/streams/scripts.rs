@@ -25,7 +25,8 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The share of the lane's time that scripts may use while the ring of an interface is nearly full, %: the rest empties it.
+/// The share of the lane's time that scripts may use while the ring of an interface is nearly full, %: the rest
+/// empties it.
 const LANE_PERCENT: u32 = 25;
 
 /// The plan of a run of scripts.

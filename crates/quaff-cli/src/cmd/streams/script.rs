@@ -31,7 +31,8 @@ pub(super) struct ScriptArgs {
     /// Set an argument of the scripts, which they read by argument("NAME", default); repeat it for more
     #[arg(long, value_name = "NAME=VALUE", value_parser = setting, help_heading = "Scripts")]
     set: Vec<(String, String)>,
-    /// Stop a script of which one call takes more than TIME of the processor [default: 1s of files, 50ms of an interface]
+    /// Stop a script of which one call takes more than TIME of the processor [default: 1s of files, 50ms of an
+    /// interface]
     #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = "Scripts")]
     script_time: Option<Duration>,
     /// Stop a script that needs more memory than SIZE
