@@ -127,6 +127,11 @@ impl Counter {
             return None;
         }
         let distance = rules.ahead(number, self.top);
+        if distance == 1 && self.gap_ns == 0 {
+            // Nothing is missing that is not declared.
+            self.forward(1, time_ns);
+            return None;
+        }
         match distance {
             1.. if self.is_plausible(distance, time_ns, rules) => {
                 self.forward(distance, time_ns);
@@ -158,6 +163,7 @@ impl Counter {
         distance <= rules.leap_max && elapsed_ns.saturating_mul(HURRY) >= needed_ns
     }
 
+    #[inline]
     fn forward(&mut self, distance: i64, time_ns: u64) {
         if distance == 1 {
             self.steps = self.steps.saturating_add(1);
