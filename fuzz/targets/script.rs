@@ -91,7 +91,8 @@ fn run(plan: &EnginePlan, frames: &[(Vec<u8>, u64)]) -> Option<bool> {
     let mut engine = Engine::new(plan, 1).ok()?;
     for (bytes, time_ns) in frames {
         for linktype in [1, 101] {
-            let packet = Packet { bytes, wire_bytes: bytes.len() as u32, linktype, tag: None, time_ns: *time_ns };
+            let packet =
+                Packet { bytes, wire_bytes: bytes.len() as u32, linktype, tag: None, time_ns: *time_ns };
             engine.packet(&packet);
         }
     }
@@ -115,7 +116,7 @@ fuzz_target!(|input: (Vec<Step>, Vec<u8>, String)| {
     frames.push((noise, time_ns));
     assert_eq!(run(&READS_ALL, &frames), Some(true), "all fields can be read and recorded");
     // A text as a chunk, and as the body of a function.
-    let limits = Limits { call_time: Duration::from_millis(5), memory_bytes: 1 << 20 };
+    let limits = Limits { call_time: Duration::from_millis(5), memory_bytes: 1 << 20, ..Limits::default() };
     let begun = Instant::now();
     for text in [text.clone(), format!("on('packet', function(p) {text}\nend)")] {
         let _ = run(&plan(&text, limits), &frames[..frames.len().min(3)]);

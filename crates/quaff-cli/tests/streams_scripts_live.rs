@@ -1,5 +1,5 @@
 //! `quaff streams -i IF --script FILE`: scripts see every packet of an interface, rows reach their files while it runs,
-//! and a script that never returns costs itself only.
+//! and a script that never returns, allocates without end, fails at each packet, or is slow costs itself only.
 
 mod support;
 
@@ -65,4 +65,51 @@ fn scripts_see_every_packet_of_an_interface() {
         (&16.into(), &1.into()),
         "the first connection: {sums}"
     );
+}
+
+/// A ring of 8 MiB, and scripts that would take the lane from it for ever.
+#[test]
+fn bad_scripts_cost_the_capture_no_packet() {
+    const PACKETS: u64 = 200_000;
+    let Some(bench) = Bench::new("bad_scripts_cost_the_capture_no_packet", 64 << 20) else { return };
+    let script = |name: &str, text: &str| {
+        let path = bench.path(name);
+        std::fs::write(&path, format!("on('packet', {{}}, function(p)\n  {text}\nend)")).expect("a script");
+        path
+    };
+    let scripts = [
+        script("loops.lua", "while true do end"),
+        script("allocates.lua", "local t = {} while true do t[#t + 1] = {} end"),
+        script("throws.lua", "error('mine')"),
+        script("slow.lua", "for i = 1, 10000 do end"),
+        script("good.lua", "seen = (seen or 0) + 1"),
+    ];
+    let mut args = vec!["streams", "-i", "rx0", "-f", "udp", "--ring", "8M", "--json", "--out"];
+    let out = bench.path("out");
+    args.extend([out.as_str(), "--script"]);
+    args.extend(scripts.iter().map(String::as_str));
+    let mut running = ChildProcess::start(bench.quaff(&args)).expect("quaff runs");
+    assert!(running.hears("capturing", PATIENCE), "{}", running.heard);
+    bench.generate(&format!("--size 100 --pps 40k --count {PACKETS}"));
+    let ended = interrupt(running);
+    let sums = &ended.json;
+    assert_eq!((&sums["packets"], &sums["kernel_dropped"]), (&PACKETS.into(), &0.into()), "{sums}");
+    let of = |at: usize, field: &str| sums["scripts"][at][field].clone();
+    let number = |at: usize, field: &str| of(at, field).as_u64().unwrap_or(0);
+    // The time that all memory takes depends on the machine.
+    let stopped =
+        [("time", "loops.lua:2: "), ("time or memory", "allocates.lua:"), ("errors", "throws.lua:2: ")];
+    for (at, (parts, begin)) in stopped.into_iter().enumerate() {
+        let part = of(at, "stopped");
+        assert!(part.as_str().is_some_and(|part| parts.contains(part)), "{sums}");
+        assert!(of(at, "stopped_by").as_str().unwrap_or_default().starts_with(begin), "{sums}");
+    }
+    assert_eq!((number(2, "errors"), number(2, "dropped")), (100, PACKETS - 100), "{sums}");
+    // Its calls need more than all the time that there is.
+    assert!(of(3, "stopped").is_null() && number(3, "skipped") > 0, "{sums}");
+    for at in 0..5 {
+        let events = number(at, "calls") + number(at, "skipped") + number(at, "dropped");
+        assert_eq!(events, PACKETS, "{sums}");
+    }
+    assert_eq!((number(4, "calls"), ended.code), (PACKETS, 1), "{sums}");
 }

@@ -3,6 +3,7 @@
 //! Lua runs a hook every [`HOOK_STEPS`] instructions, and what is written in Rust for scripts counts steps; both look
 //! at the clock here. Time is that of the thread's processor: a script is not stopped because the machine was busy.
 
+use crate::pace::{FAILED_OF, FAILED_RUN};
 use quaff_os::clock::thread_cpu_ns;
 use std::cell::Cell;
 use std::fmt;
@@ -21,14 +22,19 @@ const NESTED_MAX: u32 = 16;
 pub enum Exceeded {
     Time,
     Memory,
+    /// Too many of its calls failed.
+    Errors,
 }
 
 impl fmt::Display for Exceeded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Time => "took more time than a call may take",
-            Self::Memory => "needed more memory than a script may have",
-        })
+        match self {
+            Self::Time => f.write_str("took more time than a call may take"),
+            Self::Memory => f.write_str("needed more memory than a script may have"),
+            Self::Errors => {
+                write!(f, "failed {FAILED_RUN} times in a row, or in more than half of {FAILED_OF} calls")
+            }
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! From packets to the calls of scripts.
 //!
 //! Scripts decide about the work by their declarations: headers always, flows for events of flows, reassembly for those
-//! of streams. A script that is stopped costs a counter for each event.
+//! of streams. A script that is stopped costs a counter for each event, and so does one without time.
 
 use crate::application::{Applications, Found};
 use crate::flow::Flow;
@@ -137,7 +137,8 @@ impl Engine {
             now_ns: Rc::new(Cell::new(0)),
             can_save: plan.can_save,
         };
-        let load = |source: &Source| Script::load(source, &plan.limits, &common, &plan.compile);
+        let with = (&plan.compile, plan.scripts.len());
+        let load = |source: &Source| Script::load(source, &plan.limits, &common, with);
         let scripts: Vec<Script> = plan.scripts.iter().map(load).collect::<Result<_, _>>()?;
         let asks_for_packets = plan.scripts.iter().any(|source| has_word(&source.text, "save"));
         let core = Core::new(scripts, common, plan.can_save && asks_for_packets)?;
@@ -172,9 +173,15 @@ impl Engine {
         }
     }
 
+    /// Notes whether packets wait for the lane: if so, scripts that have used their share of its time miss events.
+    pub fn note_late(&mut self, is_late: bool) {
+        self.core.scripts.iter_mut().for_each(|script| script.note_late(is_late));
+    }
+
     /// Notes the time of a source without packets.
     pub fn tick(&mut self, now_ns: u64) {
         self.core.pass_time(now_ns);
+        self.core.scripts.iter_mut().for_each(Script::free);
     }
 
     /// Ends all flows.

@@ -8,7 +8,7 @@
 //! | module | task |
 //! |---|---|
 //! | [`engine`](Engine) | from packets to calls |
-//! | `script`, `budget` | one script, its state, its limits |
+//! | `script`, `budget`, `pace` | one script, its state, its limits |
 //! | `trigger`, `stream` | what scripts declare; first bytes and matches of a direction |
 //! | `application` | messages of HTTP, DNS and TLS as tables |
 //! | [`DEFAULT`] | the default set of scripts |
@@ -27,6 +27,7 @@ mod budget;
 mod default;
 mod engine;
 mod flow;
+mod pace;
 mod packet;
 mod pattern;
 mod record;
@@ -80,11 +81,14 @@ pub struct Limits {
     pub call_time: Duration,
     /// Memory of its state.
     pub memory_bytes: usize,
+    /// The share of the lane's time that all scripts together may use while packets wait for the lane; `None` of
+    /// files, which wait for the scripts.
+    pub lane_percent: Option<u32>,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { call_time: Duration::from_secs(1), memory_bytes: 64 << 20 }
+        Self { call_time: Duration::from_secs(1), memory_bytes: 64 << 20, lane_percent: None }
     }
 }
 

@@ -1,10 +1,12 @@
 //! One script: its state of Lua, what it may use, and its calls.
 //!
-//! A call that fails costs its event. A script that exceeds its budget is stopped for the rest of the run, and what it
-//! recorded stays. Nothing that a script does reaches another one.
+//! A call that fails costs its event. A script that exceeds its budget, or that fails all the time, is stopped for
+//! the rest of the run, and what it recorded stays. While packets wait for the lane, a script that has used its share
+//! of the time misses events. Nothing that a script does reaches another one.
 
 use crate::budget::{Budget, Exceeded, HOOK_STEPS};
 use crate::flow::{Flow, FlowObject};
+use crate::pace::{Failing, Pace};
 use crate::packet::{PacketObject, PacketView};
 use crate::record::{COLUMNS_MAX, Fate, RecorderKind, Records};
 use crate::tally::{Failure, ScriptTally};
@@ -62,6 +64,13 @@ pub(crate) struct Script {
     state: Option<State>,
     pub(crate) triggers: Vec<Trigger>,
     budget: Rc<Budget>,
+    failing: Failing,
+    /// `None` of files.
+    pace: Option<Pace>,
+    /// Packets wait for the lane.
+    is_late: bool,
+    /// The state of a stopped script of a lane without time to free it.
+    left: Option<State>,
     counts: Rc<Counts>,
     pub(crate) tally: ScriptTally,
 }
@@ -75,12 +84,12 @@ struct State {
 }
 
 impl Script {
-    /// Loads a script: runs its chunk, which declares triggers.
+    /// Loads one of `scripts` scripts: runs its chunk, which declares triggers.
     pub(crate) fn load(
         source: &Source,
         limits: &Limits,
         common: &Common,
-        compile: &Compile,
+        (compile, scripts): (&Compile, usize),
     ) -> std::result::Result<Self, String> {
         let budget = Rc::new(Budget::new(limits.call_time));
         let counts = Rc::new(Counts::default());
@@ -103,7 +112,9 @@ impl Script {
         })?;
         let stem = source.stem().to_owned();
         let tally = ScriptTally { name: stem, ..ScriptTally::default() };
-        Ok(Self { name: source.name.clone(), state: Some(state), triggers, budget, counts, tally })
+        let pace = limits.lane_percent.map(|percent| Pace::new(percent, scripts));
+        let (name, state, failing) = (source.name.clone(), Some(state), Failing::default());
+        Ok(Self { name, state, triggers, budget, failing, pace, is_late: false, left: None, counts, tally })
     }
 
     /// Calls the function of a trigger with the arguments that `build` makes.
@@ -116,8 +127,12 @@ impl Script {
             self.tally.dropped += 1;
             return;
         };
-        self.budget.begin();
         let begun_ns = steady_ns();
+        if self.is_late && self.pace.as_mut().is_some_and(|pace| !pace.has_time(begun_ns)) {
+            self.tally.skipped += 1;
+            return;
+        }
+        self.budget.begin();
         let scope = ScriptScope { state };
         let function = &self.triggers[trigger].function;
         let call = || build(&scope).and_then(|arguments| function.call::<()>(arguments));
@@ -132,9 +147,25 @@ impl Script {
         self.tally.calls += 1;
         self.tally.ns += took_ns;
         self.budget.end(took_ns);
-        if called.is_err() || self.budget.exceeded().is_some() {
+        let has_failed = called.is_err() || self.budget.exceeded().is_some();
+        if has_failed {
             self.fail(trigger, called.err());
+        } else {
+            self.failing.succeed();
         }
+        if let Some(pace) = &mut self.pace {
+            pace.spend(begun_ns, if has_failed { steady_ns() - begun_ns } else { took_ns });
+        }
+    }
+
+    /// Notes whether packets wait for the lane.
+    pub(crate) fn note_late(&mut self, is_late: bool) {
+        self.is_late = is_late;
+    }
+
+    /// Frees the state of a stopped script.
+    pub(crate) fn free(&mut self) {
+        self.left = None;
     }
 
     /// Forgets a flow that has ended.
@@ -152,14 +183,24 @@ impl Script {
         }
         if let Some(exceeded) = self.budget.exceeded() {
             let line = error.and_then(|error| traced(&error, &self.name)).or(self.budget.line());
-            let line = line.or(self.triggers[trigger].line);
-            self.tally.stopped = Some(exceeded);
-            self.tally.stopped_by = Some(stop_words(&self.name, exceeded, line));
-            self.note_memory();
-            self.state = None;
+            self.stop(exceeded, line.or(self.triggers[trigger].line));
         } else if let Some(error) = error {
             self.tally.errors += 1;
             self.note(words(&error, &self.name));
+            if self.failing.fail(self.tally.calls) {
+                self.stop(Exceeded::Errors, traced(&error, &self.name).or(self.triggers[trigger].line));
+            }
+        }
+    }
+
+    fn stop(&mut self, exceeded: Exceeded, line: Option<u32>) {
+        self.tally.stopped = Some(exceeded);
+        self.tally.stopped_by = Some(stop_words(&self.name, exceeded, line));
+        self.note_memory();
+        let state = self.state.take();
+        // Millions of objects take a tenth of a second.
+        if self.pace.is_some() {
+            self.left = state;
         }
     }
 

@@ -15,6 +15,8 @@ pub struct ScriptTally {
     pub errors: u64,
     /// Events that it did not receive because it had been stopped.
     pub dropped: u64,
+    /// Events that it did not receive because packets waited for the lane, and it had used its share of the time.
+    pub skipped: u64,
     /// Rows of its lists, lines that it printed.
     pub rows: u64,
     /// Rows, alerts and keys without room.
@@ -43,7 +45,7 @@ pub struct Failure {
 impl ScriptTally {
     /// Returns true if the script received each event, and kept each row.
     pub fn is_whole(&self) -> bool {
-        self.errors + self.dropped + self.rows_dropped == 0 && self.stopped.is_none()
+        self.errors + self.dropped + self.skipped + self.rows_dropped == 0 && self.stopped.is_none()
     }
 }
 
@@ -51,6 +53,7 @@ fn exceeded<S: Serializer>(value: &Option<Exceeded>, serializer: S) -> Result<S:
     let word = value.map(|exceeded| match exceeded {
         Exceeded::Time => "time",
         Exceeded::Memory => "memory",
+        Exceeded::Errors => "errors",
     });
     word.serialize(serializer)
 }

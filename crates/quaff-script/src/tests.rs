@@ -36,7 +36,7 @@ fn plan(texts: &[(&str, &str)]) -> EnginePlan {
     };
     EnginePlan {
         scripts: texts.iter().map(source).collect(),
-        limits: Limits { call_time: Duration::from_millis(100), memory_bytes: 8 << 20 },
+        limits: Limits { call_time: Duration::from_millis(100), memory_bytes: 8 << 20, lane_percent: None },
         track: TrackPlan::default(),
         formats: Formats { json: true, csv: true, has_names: true },
         can_save: true,
@@ -429,6 +429,52 @@ fn a_script_that_exceeds_its_budget_is_stopped_and_the_others_continue() {
         assert!(is_named, "{text}: {bad:?}");
         assert!(!bad.is_whole() && good.is_whole() && done.rows.len() == 5, "{text}: {good:?}");
     }
+}
+
+/// Each of `frames` packets fails in one script, most in a second, half in a third.
+#[test]
+fn a_script_that_fails_all_the_time_is_stopped_and_one_that_fails_half_of_the_time_is_not() {
+    let frames: Vec<_> = (0..1200).map(|_| datagram(b"x")).collect();
+    let failing = |when: &str| {
+        format!(
+            "local n = 0 on('packet', function(p) n = n + 1\n  if {when} then error('at ' .. n) end\nend)"
+        )
+    };
+    let (always, most, half) = (failing("true"), failing("n % 10 ~= 0"), failing("n % 2 == 0"));
+    let done = run_plan(&plan(&[("always", &always), ("most", &most), ("half", &half)]), &frames);
+    let [always, most, half] = &done.end.scripts[..] else { panic!("three scripts") };
+    assert_eq!((always.stopped, always.errors, always.dropped), (Some(Exceeded::Errors), 100, 1100));
+    assert_eq!((most.stopped, most.errors, most.calls), (Some(Exceeded::Errors), 501, 556));
+    assert_eq!((half.stopped, half.errors, half.calls), (None, 600, 1200));
+    for tally in [always, most] {
+        let by = tally.stopped_by.clone().unwrap_or_default();
+        assert!(by.starts_with(&format!("{}.lua:2: failed 100 times in a row", tally.name)), "{by}");
+        let first = &tally.failures[0];
+        assert!(first.text.ends_with(".lua:2: at 1") && tally.failures.len() == 8, "{:?}", tally.failures);
+    }
+}
+
+/// A call of some ms for each packet, of which a hundredth of the time is allowed.
+#[test]
+fn a_slow_script_misses_events_while_packets_wait_and_no_other_script_does() {
+    const SLOW: &str = "on('packet', function(p) for i = 1, 1e6 do end end)";
+    let bytes = datagram(b"x");
+    let run = |is_late: bool, lane_percent: Option<u32>| {
+        let mut plan = plan(&[("slow", SLOW), ("quick", "on('packet', function(p) print(p.length) end)")]);
+        plan.limits = Limits { call_time: Duration::from_secs(5), lane_percent, ..plan.limits };
+        let mut engine = Engine::new(&plan, 7).expect("scripts");
+        engine.note_late(is_late);
+        for time_ns in 0..60 {
+            let wire_bytes = bytes.len() as u32;
+            engine.packet(&Packet { bytes: &bytes, wire_bytes, linktype: 1, tag: None, time_ns });
+        }
+        engine.finish().scripts.iter().map(|script| (script.calls, script.skipped)).collect::<Vec<_>>()
+    };
+    let late = run(true, Some(1));
+    assert!(late[0].0 > 0 && late[0].1 > 0 && late[0].0 + late[0].1 == 60, "{late:?}");
+    assert_eq!(late[1], (60, 0), "{late:?}");
+    assert_eq!(run(false, Some(1)), [(60, 0); 2], "no packet waits");
+    assert_eq!(run(true, None), [(60, 0); 2], "a file");
 }
 
 /// Objects whose text is made by the script, inside each other: each costs the stack of the thread.

@@ -50,6 +50,18 @@ impl Decoder {
         if self.cursor.is_strict { self.next_salvaged(bytes) } else { self.step(bytes) }
     }
 
+    /// Takes the packet at the front of `bytes` if it is one of a pcap file, whole, and nothing about it is unusual: as
+    /// [`Decoder::next`] would, in less time. Otherwise nothing is consumed, and only `next` tells why.
+    #[inline]
+    pub fn usual_frame<'a>(&mut self, bytes: &mut &'a [u8]) -> Option<Frame<'a>> {
+        match &self.state {
+            State::Pcap(decoder) if self.cursor.offset < self.cursor.stop_at => {
+                decoder.usual(&mut self.cursor, bytes)
+            }
+            _ => None,
+        }
+    }
+
     /// Returns whether the next byte belongs to a block that is being skipped.
     fn is_within_unit(&self) -> bool {
         matches!(&self.state, State::Pcapng(decoder) if decoder.is_skipping())

@@ -60,20 +60,42 @@ pub fn content(frame: &[u8], linktype: u16, mask: &Mask) -> u64 {
     hash(&head[..padded], &bytes[head_bytes..], linktype.into())
 }
 
-/// Hash of an IP packet, but for TTL and header checksum, or hop limit. `secret` is unknown to its sender.
-pub fn packet(bytes: &[u8], secret: u64) -> u64 {
-    const HEADER_BYTES: usize = 20;
-    let Some((header, rest)) = bytes.split_at_checked(HEADER_BYTES) else { return hash(bytes, &[], secret) };
-    let mut head = [0; HEADER_BYTES];
-    head.copy_from_slice(header);
-    match head[0] >> 4 {
-        4 => {
-            head[8] = 0;
-            head[10..12].fill(0);
+/// Hash of the first bytes of an IP packet that has `length` bytes, but for TTL and header checksum, or hop limit.
+/// `secret` is unknown to its sender.
+#[inline]
+pub fn packet(bytes: &[u8], length: usize, secret: u64) -> u64 {
+    // Most packets are longer than what their user compares, which the compiler knows then.
+    match bytes.first_chunk::<USUAL_BYTES>() {
+        Some(usual) if bytes.len() == USUAL_BYTES => masked(usual, length, secret),
+        _ if bytes.len() >= 2 * BLOCK_BYTES => masked(bytes, length, secret),
+        _ => {
+            let mut padded = [0; 2 * BLOCK_BYTES];
+            padded[..bytes.len()].copy_from_slice(bytes);
+            masked(&padded, length ^ bytes.len() << 32, secret)
         }
-        _ => head[7] = 0,
     }
-    hash(&head, rest, secret)
+}
+
+/// Bytes of a packet that are hashed at once, and of most packets in all.
+const BLOCK_BYTES: usize = 16;
+const USUAL_BYTES: usize = 96;
+
+/// The hash of two blocks or more. The last one may overlap the one before it, and never the first.
+#[inline]
+fn masked(bytes: &[u8], length: usize, secret: u64) -> u64 {
+    let keys = [secret ^ KEYS[1], secret.rotate_left(32) ^ KEYS[2]];
+    let is_v4 = bytes.first().is_some_and(|first| first >> 4 == 4);
+    // TTL and checksum are bytes 8, 10 and 11 of IPv4, the hop limit is byte 7 of IPv6.
+    let masks = if is_v4 { [u64::MAX, !0xffff_00ff] } else { [u64::MAX >> 8, u64::MAX] };
+    let first = mix(word(bytes, 0) & masks[0] ^ keys[0], word(bytes, 8) & masks[1] ^ keys[1]);
+    let mut blocks = bytes[BLOCK_BYTES..].chunks_exact(BLOCK_BYTES);
+    let mut state =
+        (&mut blocks).fold(first, |state, block| mix(word(block, 0) ^ keys[0], word(block, 8) ^ state));
+    if !blocks.remainder().is_empty() {
+        let last = &bytes[bytes.len() - BLOCK_BYTES..];
+        state = mix(word(last, 0) ^ keys[0], word(last, 8) ^ state);
+    }
+    mix(state ^ keys[1], length as u64 ^ keys[0])
 }
 
 /// The sketch of a frame.
@@ -152,11 +174,13 @@ fn update(state: u64, bytes: &[u8]) -> u64 {
     one ^ two.rotate_left(23)
 }
 
+#[inline]
 fn word(bytes: &[u8], at: usize) -> u64 {
     bytes[at..].first_chunk().map_or(0, |word| u64::from_le_bytes(*word))
 }
 
 /// Both halves of a product, one over the other.
+#[inline]
 fn mix(a: u64, b: u64) -> u64 {
     let product = u128::from(a) * u128::from(b);
     product as u64 ^ (product >> 64) as u64
@@ -214,6 +238,26 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn routers_change_no_hash_of_a_packet_and_each_other_byte_does() {
+        for (v6, changed) in [(false, &[8, 10, 11][..]), (true, &[7])] {
+            for payload in [0, 3, 4, 5, 11, 20, 60, 67, 68, 69, 100] {
+                let mut bytes = frame(v6, &vec![9; payload])[14..].to_vec();
+                let of = |bytes: &[u8]| packet(bytes, 1000, 7);
+                let expected = of(&bytes);
+                for at in 0..bytes.len() {
+                    bytes[at] ^= 0x10;
+                    assert_eq!(of(&bytes) == expected, changed.contains(&at), "{v6} {payload} {at}");
+                    bytes[at] ^= 0x10;
+                }
+                assert_ne!(packet(&bytes, 1001, 7), expected);
+                assert_ne!(packet(&bytes, 1000, 8), expected);
+                assert_ne!(of(&[&bytes[..], &[0]].concat()), expected);
+            }
+        }
+        assert_ne!(packet(&[0x45], 1000, 7), packet(&[0x45, 0], 1000, 7));
     }
 
     #[test]

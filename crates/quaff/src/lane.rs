@@ -176,10 +176,15 @@ fn pack_all(lane: &mut Lane, frames: &mut [Frame], scratch: &[u8]) -> Result<()>
     loop {
         let memory = Memory { bytes: lane.source.bytes(), scratch, options: lane.source.options() };
         let now = Now { steady_ns: steady_ns(), wall_ns: lane.source.wall_ns() };
-        let taken = lane.output.take(memory, left, now);
+        lane.output.note_late(lane.source.is_nearly_full());
+        let offered = left.len().min(lane.output.frames_at_once());
+        let taken = lane.output.take(memory, &mut left[..offered], now);
         left = &mut std::mem::take(&mut left)[taken..];
         if left.is_empty() {
             return Ok(());
+        }
+        if taken == offered {
+            continue;
         }
         if lane.source.is_nearly_full() || lane.output.is_closed() {
             lane.output.lose(left);
@@ -464,6 +469,7 @@ mod tests {
     /// tenth tick.
     struct Narrow {
         room: usize,
+        at_once: usize,
         opens: Option<Arc<AtomicBool>>,
         ticks: u64,
         stop: Stop,
@@ -477,6 +483,10 @@ mod tests {
             let taken = if is_open { frames.len().min(self.room) } else { 0 };
             self.tally.taken += taken as u64;
             taken
+        }
+
+        fn frames_at_once(&self) -> usize {
+            self.at_once
         }
 
         fn lose(&mut self, frames: &[Frame]) {
@@ -511,19 +521,20 @@ mod tests {
         room: usize,
         opens: Option<Arc<AtomicBool>>,
     ) -> (Result<SourceTally>, OutputTally) {
-        run_staged(source, Vec::new(), room, opens)
+        run_staged(source, Vec::new(), (room, usize::MAX), opens)
     }
 
     fn run_staged(
         source: Batches,
         stages: Vec<Box<dyn Stage>>,
-        room: usize,
+        (room, at_once): (usize, usize),
         opens: Option<Arc<AtomicBool>>,
     ) -> (Result<SourceTally>, OutputTally) {
         let stop = Stop::default();
         let finished = Arc::<Mutex<Option<OutputTally>>>::default();
         let tally = OutputTally::default();
-        let output = Narrow { room, opens, ticks: 0, stop: stop.clone(), tally, finished: finished.clone() };
+        let (ticks, finished_) = (0, finished.clone());
+        let output = Narrow { room, at_once, opens, ticks, stop: stop.clone(), tally, finished: finished_ };
         let gauges = Arc::default();
         let lane = Lane { source: Box::new(source), stages, output: Box::new(output), stop, gauges };
         let ended = read(lane);
@@ -536,6 +547,16 @@ mod tests {
         let (ended, output) = run(Batches { left: 5, ..Batches::default() }, 3);
         let lane = ended.unwrap().lane;
         assert_eq!((lane.received, lane.packed, lane.lost_in_buffer, output.taken), (20, 20, 0, 20));
+    }
+
+    #[test]
+    fn an_output_that_takes_few_frames_at_once_has_room_for_all_of_a_nearly_full_ring() {
+        for at_once in [1, 2, 3, 4] {
+            let source = Batches { left: 5, is_nearly_full: true, ..Batches::default() };
+            let (ended, output) = run_staged(source, Vec::new(), (3, at_once), None);
+            let lost = if at_once == 4 { 5 } else { 0 };
+            assert_eq!((ended.unwrap().lane.lost_in_buffer, output.taken), (lost, 20 - lost), "{at_once}");
+        }
     }
 
     /// A stage that holds a frame back.
@@ -555,7 +576,7 @@ mod tests {
         {
             let source = Batches { left: 2, ..Batches::default() };
             let waits = source.waits.clone();
-            run_staged(source, stages, 4, None).0.unwrap();
+            run_staged(source, stages, (4, usize::MAX), None).0.unwrap();
             assert_eq!(waits.lock().unwrap()[..], [Duration::from_nanos(wait_ns); 3]);
         }
     }

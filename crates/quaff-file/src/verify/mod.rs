@@ -64,7 +64,20 @@ pub fn verify(files: &[PathBuf], options: Options, mut progress: impl FnMut(Prog
     let (mut read, mut count) = (Files::default(), Count::new(options));
     for path in files {
         count.ledger.begin();
-        read.read(path, &reading, |item| count.item(&item), &mut progress);
+        let pull = |file: &mut CaptureFile, frames: &mut u64| {
+            file.pull_into(
+                &mut (&mut count, frames),
+                |(count, frames), frame| {
+                    **frames += 1;
+                    count.captured(frame);
+                },
+                |(count, frames), item| {
+                    **frames += u64::from(matches!(item, Item::Frame(_)));
+                    count.item(item);
+                },
+            )
+        };
+        read.read_by(path, &reading, pull, &mut progress);
     }
     let mut report = count.finish();
     report.outcome.frames = read.frames;
@@ -91,11 +104,28 @@ impl Files {
         &mut self,
         path: &Path,
         reading: &read::Options,
-        each: impl FnMut(Item<'_>),
+        mut each: impl FnMut(Item<'_>),
+        progress: &mut impl FnMut(Progress),
+    ) {
+        let pull = |file: &mut CaptureFile, frames: &mut u64| {
+            file.pull(|item| {
+                *frames += u64::from(matches!(item, Item::Frame(_)));
+                each(item);
+            })
+        };
+        self.read_by(path, reading, pull, progress);
+    }
+
+    /// Reads a file part by part: `pull` passes the items of a part on, and counts its frames.
+    fn read_by(
+        &mut self,
+        path: &Path,
+        reading: &read::Options,
+        pull: impl FnMut(&mut CaptureFile, &mut u64) -> Result<bool, Error>,
         progress: &mut impl FnMut(Progress),
     ) {
         let (used, before) = (self.used, self.bytes);
-        let result = read_file(path, reading.clone(), self, each, |now, frames| {
+        let result = read_file(path, reading.clone(), self, pull, |now, frames| {
             progress(Progress { bytes: used + now, frames });
         });
         self.used += path.metadata().map_or(0, |found| found.len());
@@ -114,22 +144,18 @@ impl Files {
     }
 }
 
-/// Passes the items of one file to `each`. `progress` gets the bytes of this file and the frames of all.
+/// Reads one file by `pull`. `progress` gets the bytes of this file and the frames of all.
 fn read_file(
     path: &Path,
     reading: read::Options,
     sum: &mut Files,
-    mut each: impl FnMut(Item<'_>),
+    mut pull: impl FnMut(&mut CaptureFile, &mut u64) -> Result<bool, Error>,
     mut progress: impl FnMut(u64, u64),
 ) -> Result<(), Error> {
     let mut file = CaptureFile::open_with(path, reading)?;
     let frames = &mut sum.frames;
     let result = loop {
-        let pulled = file.pull(|item| {
-            *frames += u64::from(matches!(item, Item::Frame(_)));
-            each(item);
-        });
-        match pulled {
+        match pull(&mut file, frames) {
             Ok(true) => progress(file.used(), *frames),
             Ok(false) => break Ok(()),
             Err(error) => break Err(error),
@@ -178,12 +204,17 @@ impl Count {
 
     #[inline]
     fn item(&mut self, item: &Item<'_>) {
+        match item {
+            Item::Frame(frame) => return self.captured(frame),
+            Item::Interface(interface) => self.interfaces.describe(interface),
+            _ => {}
+        }
         self.ledger.item(item);
-        let frame = match item {
-            Item::Frame(frame) => frame,
-            Item::Interface(interface) => return self.interfaces.describe(interface),
-            _ => return,
-        };
+    }
+
+    #[inline]
+    fn captured(&mut self, frame: &Frame<'_>) {
+        self.ledger.frame(frame);
         if frame.dropcount > 0 {
             let interface = self.interfaces.number(frame.interface);
             self.proof.note_drops(frame.time_ns, frame.dropcount, interface);

@@ -72,6 +72,8 @@ struct Origin {
 pub(crate) struct Read {
     key: Key,
     hash: u32,
+    /// The likely place of its connection, once it is being loaded.
+    likely: u32,
     sender: Sender,
     time_ns: u64,
     evidence: Evidence,
@@ -125,7 +127,7 @@ impl LossMeter {
         match FlowPacket::read(bytes, wire_bytes, linktype) {
             Ok(packet) => {
                 let read = self.read(&packet, bytes, time_ns, 0);
-                read.into_iter().for_each(|read| self.push(read, false));
+                read.into_iter().for_each(|read| self.push(read));
             }
             Err(NoFlow::NotIp | NoFlow::Truncated) => {}
         }
@@ -147,15 +149,11 @@ impl LossMeter {
         let hash = self.table.hash(&key);
         self.table.prefetch_line(hash);
         let origin = Origin { interface, is_copy: false };
-        Some(Read { key, hash, sender, time_ns, evidence: Evidence::of(packet, bytes, time_ns, origin) })
+        let evidence = Evidence::of(packet, bytes, time_ns, origin);
+        Some(Read { key, hash, likely: Table::NONE, sender, time_ns, evidence })
     }
 
-    /// Takes a packet that was read, with those that follow; `is_copy` says that it came before.
-    #[inline]
-    pub(crate) fn push(&mut self, mut read: Read, is_copy: bool) {
-        if let Evidence::Segment { segment, .. } = &mut read.evidence {
-            segment.origin.is_copy = is_copy;
-        }
+    fn push(&mut self, read: Read) {
         self.batch.push(read);
         if self.batch.len() == BATCH {
             self.take_batch();
@@ -180,19 +178,27 @@ impl LossMeter {
 
     /// Takes the packets that were read, in their order.
     fn take_batch(&mut self) {
-        for read in &self.batch {
-            self.table.prefetch(read.hash);
-        }
         let mut batch = std::mem::take(&mut self.batch);
-        batch.iter().for_each(|read| self.take(read));
+        batch.iter_mut().for_each(|read| self.prefetch(read));
+        batch.iter_mut().for_each(|read| self.take(read, false));
         batch.clear();
         self.batch = batch;
     }
 
+    /// Has the processor load the connection of a packet that was read.
     #[inline]
-    fn take(&mut self, read: &Read) {
-        let Read { key, hash, sender, time_ns, evidence } = read;
-        let place = match self.table.find(key, *hash) {
+    pub(crate) fn prefetch(&self, read: &mut Read) {
+        read.likely = self.table.prefetch(read.hash);
+    }
+
+    /// Takes a packet that was read; `is_copy` says that it came before.
+    #[inline]
+    pub(crate) fn take(&mut self, read: &mut Read, is_copy: bool) {
+        let Read { key, hash, likely, sender, time_ns, evidence } = read;
+        if let Evidence::Segment { segment, .. } = evidence {
+            segment.origin.is_copy = is_copy;
+        }
+        let place = match self.table.find(key, *hash, *likely) {
             Some(place) => place,
             None => self.begin(*key, *time_ns),
         };

@@ -56,6 +56,9 @@ impl Connection {
 }
 
 impl Table {
+    /// The place of no connection.
+    pub(super) const NONE: u32 = FlowIndex::NONE;
+
     /// An empty table. `secret` keys its hash: random, and unknown to the senders of packets.
     pub(super) fn new(secret: u64) -> Self {
         Self { secret, ..Self::default() }
@@ -76,9 +79,13 @@ impl Table {
         key.hash(self.secret)
     }
 
-    /// The connection with this key, whose hash is `hash`.
+    /// The connection with this key, whose hash is `hash`; [`Self::prefetch`] found that `likely` is its place. A place
+    /// that was left since then has the key of no packet.
     #[inline]
-    pub(super) fn find(&self, key: &Key, hash: u32) -> Option<u32> {
+    pub(super) fn find(&self, key: &Key, hash: u32, likely: u32) -> Option<u32> {
+        if likely != Self::NONE && self.get(likely).key == *key {
+            return Some(likely);
+        }
         self.index.find(hash, |place| self.get(place).key == *key)
     }
 
@@ -88,13 +95,14 @@ impl Table {
         prefetch_value(self.index.line(hash));
     }
 
-    /// Has the processor load the connection that likely has this hash.
+    /// Has the processor load the connection that likely has this hash, and returns its place, or [`Self::NONE`].
     #[inline]
-    pub(super) fn prefetch(&self, hash: u32) {
+    pub(super) fn prefetch(&self, hash: u32) -> u32 {
         let place = self.index.first(hash);
-        if place != FlowIndex::NONE {
+        if place != Self::NONE {
             prefetch_value(self.get(place));
         }
+        place
     }
 
     /// Places that were ever used.

@@ -71,7 +71,7 @@ impl Copies {
     ) -> Option<Digest> {
         let datagram = bytes.get(packet.ip_offset as usize..packet.end as usize)?;
         let head = &datagram[..datagram.len().min(BYTES_MAX)];
-        let hash = mix(fingerprint::packet(head, self.secret), datagram.len() as u64) | 1;
+        let hash = fingerprint::packet(head, datagram.len(), self.secret) | 1;
         let seen = Seen { hash, time_ns, place: place(packet, bytes, interface) };
         self.sets[set_of(hash)].iter().for_each(prefetch_value);
         Some(Digest { seen, is_identified: packet.protocol == TCP && has_identification(datagram) })
@@ -111,7 +111,9 @@ fn place(packet: &FlowPacket, bytes: &[u8], interface: u16) -> u32 {
         bytes.get(at..at + 8).and_then(<[u8]>::first_chunk).map_or(0, |word| u64::from_le_bytes(*word))
     };
     // MAC addresses and tags; of other links their header.
-    let link = (0..packet.ip_offset as usize / 8).fold(0, |sum, at| mix(sum, word(at * 8)));
+    let words = packet.ip_offset as usize / 8;
+    let first = if words > 0 { word(0) } else { 0 };
+    let link = (1..words).fold(first, |sum, at| mix(sum, word(at * 8)));
     let marks = u64::from(packet.ttl) << 32 | u64::from(packet.vlan) << 16 | u64::from(interface);
     mix(link, marks) as u32
 }

@@ -127,6 +127,11 @@ impl Counter {
             return None;
         }
         let distance = rules.ahead(number, self.top);
+        if distance == 1 && self.gap_ns == 0 {
+            // Nothing is missing that is not declared.
+            self.forward(1, time_ns);
+            return None;
+        }
         match distance {
             1.. if self.is_plausible(distance, time_ns, rules) => {
                 self.forward(distance, time_ns);
@@ -149,12 +154,16 @@ impl Counter {
 
     /// Returns true if so many packets may have passed since the latest one.
     fn is_plausible(&self, distance: i64, time_ns: u64, rules: &Rules) -> bool {
+        if distance <= NEAR {
+            return true;
+        }
         let mean_ns = self.top_ns.saturating_sub(self.first_ns) / self.came.max(1);
         let elapsed_ns = time_ns.saturating_sub(self.top_ns);
         let needed_ns = mean_ns.saturating_mul(distance.unsigned_abs());
-        distance <= NEAR || distance <= rules.leap_max && elapsed_ns.saturating_mul(HURRY) >= needed_ns
+        distance <= rules.leap_max && elapsed_ns.saturating_mul(HURRY) >= needed_ns
     }
 
+    #[inline]
     fn forward(&mut self, distance: i64, time_ns: u64) {
         if distance == 1 {
             self.steps = self.steps.saturating_add(1);

@@ -21,6 +21,7 @@ mod sources;
 pub use copies::CopyReport;
 pub use report::{NumberReport, Numbers, ProofReport};
 
+use crate::key::words;
 use crate::loss::{self, LossMeter};
 use copies::{Copies, Digest};
 use counter::{Change, Rules};
@@ -43,7 +44,7 @@ const RTP_RULES: Rules = Rules { bits: 16, steps_min: 32, steady: 8, leap_max: 3
 const HOST_RULES: Rules = Rules { bits: 16, steps_min: 64, steady: 15, leap_max: 3000 };
 
 /// Packets that are read before the first of them is taken: the processor loads what they need side by side.
-const BATCH: usize = 16;
+const BATCH: usize = 32;
 
 /// A packet, read and not yet taken.
 #[derive(Debug)]
@@ -104,21 +105,36 @@ impl ProofMeter {
     /// Takes a packet of link type `linktype`, of which `bytes` were captured and that had `wire_bytes`.
     #[inline]
     pub fn packet(&mut self, bytes: &[u8], wire_bytes: u32, linktype: u16, time_ns: u64, interface: u16) {
-        let Ok(packet) = FlowPacket::read(bytes, wire_bytes, linktype) else { return };
+        // Of a plain packet the compiler knows most fields.
+        match FlowPacket::plain(bytes, linktype) {
+            Some(packet) => self.read(&packet, bytes, time_ns, interface),
+            None => self.walk(bytes, (wire_bytes, linktype), time_ns, interface),
+        }
+    }
+
+    #[inline(never)]
+    fn walk(&mut self, bytes: &[u8], (wire_bytes, linktype): (u32, u16), time_ns: u64, interface: u16) {
+        if let Ok(packet) = FlowPacket::walk(bytes, wire_bytes, linktype) {
+            self.read(&packet, bytes, time_ns, interface);
+        }
+    }
+
+    #[inline(always)]
+    fn read(&mut self, packet: &FlowPacket, bytes: &[u8], time_ns: u64, interface: u16) {
         if !self.has_begun {
             // Times count from the first packet.
             self.tcp.note_numbers(time_ns, 0);
             self.has_begun = true;
         }
-        let digest = self.copies.read(&packet, bytes, time_ns, interface);
-        let tcp = self.tcp.read(&packet, bytes, time_ns, interface);
+        let digest = self.copies.read(packet, bytes, time_ns, interface);
+        let tcp = self.tcp.read(packet, bytes, time_ns, interface);
         let is_later = packet.is_later_fragment();
         let numbers = match packet.protocol {
-            GRE if !is_later => self.gre(&packet, bytes),
-            UDP if !is_later => self.udp(&packet, bytes),
+            GRE if !is_later => self.gre(packet, bytes),
+            UDP if !is_later => self.udp(packet, bytes),
             _ => Numbered::None,
         };
-        let host = if packet.fragment.is_none() { self.identification(&packet, bytes) } else { None };
+        let host = if packet.fragment.is_none() { self.identification(packet, bytes) } else { None };
         self.batch.push(Read { time_ns, digest, tcp, numbers, host });
         if self.batch.len() == BATCH {
             self.take_batch();
@@ -128,30 +144,36 @@ impl ProofMeter {
     /// Takes the packets that were read, in their order.
     fn take_batch(&mut self) {
         let mut batch = std::mem::take(&mut self.batch);
-        batch.drain(..).for_each(|read| self.take(read));
+        for Read { tcp, host, .. } in &mut batch {
+            tcp.iter_mut().for_each(|tcp| self.tcp.prefetch(tcp));
+            host.iter().for_each(|(key, _)| self.hosts.prefetch(*key));
+        }
+        batch.iter_mut().for_each(|read| self.take(read));
+        batch.clear();
         self.batch = batch;
     }
 
     #[inline]
-    fn take(&mut self, read: Read) {
+    fn take(&mut self, read: &mut Read) {
         let Read { time_ns, digest, tcp, numbers, host } = read;
-        let is_copy = digest.is_some_and(|digest| self.copies.is_copy(&digest));
+        let time_ns = *time_ns;
+        let is_copy = digest.as_ref().is_some_and(|digest| self.copies.is_copy(digest));
         if let Some(tcp) = tcp {
-            self.tcp.push(tcp, is_copy);
+            self.tcp.take(tcp, is_copy);
         }
         if is_copy {
             return;
         }
         match numbers {
-            Numbered::Gre(key, header) => self.take_gre(key, &header, time_ns),
+            Numbered::Gre(key, header) => self.take_gre(*key, header, time_ns),
             Numbered::Rtp(key, number) => {
-                self.rtp.take(key, number.into(), time_ns);
+                self.rtp.take(*key, (*number).into(), time_ns);
             }
             Numbered::Quic => self.quic_packets += 1,
             Numbered::None => {}
         }
         // Many senders leave it 0, which counts only where a counter wraps.
-        if let Some((key, number)) = host
+        if let Some((key, number)) = *host
             && (number != 0 || self.hosts.expects(key, 0))
         {
             self.hosts.take(key, number.into(), time_ns);
@@ -185,7 +207,7 @@ impl ProofMeter {
     }
 
     fn udp(&self, packet: &FlowPacket, bytes: &[u8]) -> Numbered {
-        if packet.ports.contains(&QUIC_PORT) {
+        if packet.ports[0] == QUIC_PORT || packet.ports[1] == QUIC_PORT {
             return Numbered::Quic;
         }
         let Some(rtp) = rtp::read(packet, bytes) else { return Numbered::None };
@@ -203,18 +225,21 @@ impl ProofMeter {
             return None;
         }
         let key = self.pair(packet, 0);
-        self.hosts.prefetch(key);
+        self.hosts.prefetch_keys(key);
         Some((key, u16::from_be_bytes([high, low])))
     }
 
     /// A keyed hash of source and destination.
     #[inline]
     fn pair(&self, packet: &FlowPacket, id: u64) -> u64 {
-        let words = |sum: u64, address: &IpAddr| match address {
-            IpAddr::V4(v4) => mix(sum, v4.to_bits().into()),
-            IpAddr::V6(v6) => mix(mix(sum, (v6.to_bits() >> 64) as u64), v6.to_bits() as u64),
-        };
-        packet.addresses.iter().fold(mix(self.secret, id), words)
+        let begun = if id == 0 { self.secret } else { mix(self.secret, id) };
+        match packet.addresses {
+            // Both fit one word.
+            [IpAddr::V4(from), IpAddr::V4(to)] => {
+                mix(begun, u64::from(from.to_bits()) << 32 | u64::from(to.to_bits()))
+            }
+            both => both.map(words).iter().flatten().fold(begun, |sum, word| mix(sum, *word)),
+        }
     }
 
     /// Ends all, and returns the report.

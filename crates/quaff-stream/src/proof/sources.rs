@@ -31,6 +31,12 @@ impl Sources {
         Self { rules, sets, keys: Vec::new(), all: Vec::new(), totals: Totals::default(), evicted: 0 }
     }
 
+    /// The set of a key. A mask: the processor needs as long for a remainder as for many other steps.
+    #[inline]
+    fn place(&self, key: u64) -> usize {
+        (key >> 32) as usize & (self.sets - 1)
+    }
+
     /// Takes the number of a packet.
     #[inline]
     pub(super) fn take(&mut self, key: u64, number: u32, time_ns: u64) -> Option<Change> {
@@ -39,7 +45,7 @@ impl Sources {
             self.keys = vec![[0; WAYS]; self.sets];
             self.all = vec![[Source::default(); WAYS]; self.sets];
         }
-        let place = (key >> 32) as usize % self.sets;
+        let place = self.place(key);
         let (keys, set) = (&mut self.keys[place], &mut self.all[place]);
         let mut change = None;
         let at = match keys.iter().position(|known| *known == key) {
@@ -61,19 +67,28 @@ impl Sources {
         change.or(next)
     }
 
-    /// Has the processor load the senders among which `key` is.
+    /// Has the processor load the keys among which `key` is.
+    #[inline]
+    pub(super) fn prefetch_keys(&self, key: u64) {
+        if let Some(keys) = self.keys.get(self.place(key)) {
+            prefetch_value(keys);
+        }
+    }
+
+    /// Has the processor load the sender with this key; of a new one all whose place it may take.
     #[inline]
     pub(super) fn prefetch(&self, key: u64) {
-        let place = (key >> 32) as usize % self.sets;
-        if let (Some(keys), Some(set)) = (self.keys.get(place), self.all.get(place)) {
-            prefetch_value(keys);
-            prefetch_value(set);
+        let place = self.place(key);
+        let (Some(keys), Some(set)) = (self.keys.get(place), self.all.get(place)) else { return };
+        match keys.iter().position(|known| *known == key | 1) {
+            Some(at) => prefetch_value(&set[at]),
+            None => prefetch_value(set),
         }
     }
 
     /// Returns true if a known sender's next number would be this one.
     pub(super) fn expects(&self, key: u64, number: u32) -> bool {
-        let place = (key >> 32) as usize % self.sets;
+        let place = self.place(key);
         let at = self.keys.get(place).and_then(|keys| keys.iter().position(|known| *known == key | 1));
         at.is_some_and(|at| self.all[place][at].counter.is_before(number, &self.rules))
     }

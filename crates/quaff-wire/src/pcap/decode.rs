@@ -35,10 +35,14 @@ impl Decoder {
         if !self.is_usual {
             return self.unusual(cursor, bytes);
         }
+        if let Some(frame) = self.usual(cursor, bytes) {
+            return Ok(Step::Item(Item::Frame(frame)));
+        }
         let Some((head, body)) = bytes.split_first_chunk::<RECORD_HEADER_BYTES>() else {
             return Ok(Step::NeedMore(RECORD_HEADER_BYTES));
         };
-        let [seconds, fraction, captured, wire_len] = words(head, form.order);
+        let fields = words(head, form.order);
+        let captured = fields[2];
         if captured > form.captured_bytes_max {
             return Err(cursor.damage(Unit::Record(captured), Reason::TooLong(form.captured_bytes_max)));
         }
@@ -52,13 +56,24 @@ impl Decoder {
             return Ok(Step::NeedMore(RECORD_HEADER_BYTES + captured as usize));
         };
         *bytes = rest;
-        let time_ns = u64::from(seconds) * 1_000_000_000 + u64::from(fraction) * form.ns_per_fraction;
-        let linktype = form.linktype;
         cursor.offset += (RECORD_HEADER_BYTES + data.len()) as u64;
-        let options = RawOptions::default();
-        let frame =
-            Frame { data, time_ns, wire_len, interface: 0, linktype, flags: 0, dropcount: 0, options };
-        Ok(Step::Item(Item::Frame(frame)))
+        Ok(Step::Item(Item::Frame(frame(form, fields, data))))
+    }
+
+    /// Takes a record that is whole, in the layout of nearly all files, and of plausible length; nothing otherwise.
+    #[inline]
+    pub(crate) fn usual<'a>(&self, cursor: &mut Cursor, bytes: &mut &'a [u8]) -> Option<Frame<'a>> {
+        let form = self.form.as_ref().filter(|_| self.is_usual)?;
+        let (head, body) = bytes.split_first_chunk::<RECORD_HEADER_BYTES>()?;
+        let fields = words(head, form.order);
+        let captured = fields[2];
+        if captured == 0 || captured > form.captured_bytes_max {
+            return None;
+        }
+        let (data, rest) = body.split_at_checked(captured as usize)?;
+        *bytes = rest;
+        cursor.offset += (RECORD_HEADER_BYTES + data.len()) as u64;
+        Some(frame(form, fields, data))
     }
 
     /// See `decode::Decoder::end`.
@@ -224,6 +239,15 @@ fn zeros(cursor: &Cursor, bytes: &[u8]) -> Result<Option<usize>, Damage> {
 enum Doubt {
     Because(Reason),
     NeedMore(usize),
+}
+
+/// The packet of a record of the usual layout.
+#[inline]
+fn frame<'a>(form: &Form, fields: [u32; 4], data: &'a [u8]) -> Frame<'a> {
+    let [seconds, fraction, _, wire_len] = fields;
+    let time_ns = u64::from(seconds) * 1_000_000_000 + u64::from(fraction) * form.ns_per_fraction;
+    let (linktype, options) = (form.linktype, RawOptions::default());
+    Frame { data, time_ns, wire_len, interface: 0, linktype, flags: 0, dropcount: 0, options }
 }
 
 #[inline]

@@ -59,6 +59,18 @@ pub(super) fn classify_payload<H>(
     layout: &ProbeLayout,
     decode: impl FnOnce(Payload<'_>) -> Option<H>,
 ) -> Classified<H> {
+    if is_plainly_foreign(frame, layout) {
+        return Classified::Foreign;
+    }
+    classify_any(frame, wire_len, layout, decode)
+}
+
+fn classify_any<H>(
+    frame: &[u8],
+    wire_len: usize,
+    layout: &ProbeLayout,
+    decode: impl FnOnce(Payload<'_>) -> Option<H>,
+) -> Classified<H> {
     let Some(udp) = Datagram::find(frame, wire_len) else { return corrupt_if(resembles(frame, layout)) };
     if udp.port() != layout.port || udp.magic() != Some(layout.magic) {
         return corrupt_if(resembles(frame, layout) || udp.was_ours(layout));
@@ -72,6 +84,40 @@ pub(super) fn classify_payload<H>(
 
 fn corrupt_if<H>(damaged: bool) -> Classified<H> {
     if damaged { Classified::Corrupt } else { Classified::Foreign }
+}
+
+/// The offsets at which a magic may stand: without and with tags, of IPv4 and of IPv6.
+const MAGIC_OFFSETS: [usize; 2 * (TAGS_MAX + 1)] = {
+    let mut offsets = [0; 2 * (TAGS_MAX + 1)];
+    let mut tags = 0;
+    while tags <= TAGS_MAX {
+        offsets[2 * tags] = PAYLOAD_OFFSET + tags * TAG_BYTES;
+        offsets[2 * tags + 1] = offsets[2 * tags] + IPV6_BYTES - IPV4_BYTES;
+        tags += 1;
+    }
+    offsets
+};
+
+/// Returns true only for a frame that [`classify_any`] would find foreign: one of untagged IP without options, with
+/// neither port nor magic of ours where they would stand. Nearly all foreign frames are found here.
+#[inline]
+fn is_plainly_foreign(frame: &[u8], layout: &ProbeLayout) -> bool {
+    const IP: usize = MACS_BYTES + 2;
+    const HEADERS_BYTES: usize = MAGIC_OFFSETS[MAGIC_OFFSETS.len() - 1] + 2;
+    let Some(head) = frame.first_chunk::<{ PAYLOAD_OFFSET + 2 }>() else { return false };
+    let half = |at: usize| u16::from_be_bytes([head[at], head[at + 1]]);
+    let (is_udp, port) = match half(MACS_BYTES) {
+        ETHERTYPE_IPV4 if head[IP] == 0x45 => (head[IP + 9] == UDP, Some(half(PAYLOAD_OFFSET - 6))),
+        ETHERTYPE_IPV6 => (head[IP + 6] == UDP, be16(frame, IP + IPV6_BYTES + 2)),
+        _ => return false,
+    };
+    if is_udp && port == Some(layout.port) {
+        return false;
+    }
+    match frame.first_chunk::<HEADERS_BYTES>() {
+        Some(head) => MAGIC_OFFSETS.iter().all(|at| [head[*at], head[*at + 1]] != layout.magic.to_be_bytes()),
+        None => MAGIC_OFFSETS.iter().all(|at| be16(frame, *at) != Some(layout.magic)),
+    }
 }
 
 /// Port and magic stand where they would in a frame of ours, whatever the headers say.
@@ -217,7 +263,42 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    const LAYOUT: ProbeLayout =
+        ProbeLayout { port: 0x0102, magic: 0x0102, bytes: 4, frame_bytes_min: PAYLOAD_OFFSET + 4 };
+
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(20_000))]
+
+        /// Headers with a few of their bytes changed, often to bytes of port and magic, in frames cut anywhere.
+        #[test]
+        fn a_frame_that_is_foreign_at_sight_is_foreign(
+            is_v6: bool,
+            is_udp: bool,
+            tags in 0usize..4,
+            changes in prop::collection::vec((0usize..90, prop_oneof![Just(0), Just(1), Just(2), any::<u8>()]), 0..8),
+            words in prop::collection::vec(0usize..45, 0..4),
+            length in 0usize..90,
+        ) {
+            let mut frame = vec![9; MACS_BYTES];
+            (0..tags).for_each(|_| frame.extend([0x81, 0, 0, 7]));
+            let protocol = if is_udp { UDP } else { 6 };
+            if is_v6 {
+                frame.extend([0x86, 0xdd, 0x60, 0, 0, 0, 0, 30, protocol, 64]);
+                frame.extend([3; 32]);
+            } else {
+                frame.extend([8, 0, 0x45, 0, 0, 50, 0, 0, 0, 0, 64, protocol, 1, 2, 1, 1, 1, 1, 3, 3, 3, 3]);
+            }
+            frame.extend([7, 7, 5, 5, 0, 30, 1, 1]);
+            frame.resize(90, 4);
+            changes.iter().for_each(|(at, byte)| frame[*at] = *byte);
+            words.iter().for_each(|at| frame[2 * at..2 * at + 2].copy_from_slice(&[1, 2]));
+            frame.truncate(length);
+            if is_plainly_foreign(&frame, &LAYOUT) {
+                let slowly = classify_any(&frame, length, &LAYOUT, |_| Some(()));
+                prop_assert_eq!(slowly, Classified::Foreign);
+            }
+        }
+
         #[test]
         fn the_pattern_sums_as_its_bytes_do(len in 0usize..3000) {
             let pattern: Vec<u8> = (0..len).map(|i| i as u8).collect();

@@ -74,6 +74,14 @@ pub trait Output: Send {
     /// `frames` then: they are offered again, or reported to [`Output::lose`].
     fn take(&mut self, memory: Memory<'_>, frames: &mut [Frame], now: Now) -> usize;
 
+    /// The most frames that it is to take at once, when each of them may take long.
+    fn frames_at_once(&self) -> usize {
+        usize::MAX
+    }
+
+    /// Notes whether the source will soon have to drop packets, before frames are taken.
+    fn note_late(&mut self, _is_late: bool) {}
+
     /// Counts frames for which there was no room until the kernel's ring was nearly full.
     fn lose(&mut self, _frames: &[Frame]) {}
 

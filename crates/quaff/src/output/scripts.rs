@@ -16,6 +16,8 @@ use std::sync::mpsc::Sender;
 
 /// Bytes of rows and packets that are passed on at once.
 const PASS_BYTES: usize = 64 << 10;
+/// Frames after which the lane looks how full its ring is: each may be a call of every script.
+const FRAMES_AT_ONCE: usize = 32;
 /// Longest time until rows leave the lane while packets are still to come, ns.
 const FLUSH_NS: u64 = 200_000_000;
 
@@ -135,6 +137,16 @@ impl Output for Scripts {
         });
         self.taken += frames.len() as u64;
         frames.len()
+    }
+
+    fn frames_at_once(&self) -> usize {
+        if self.is_prompt { FRAMES_AT_ONCE } else { usize::MAX }
+    }
+
+    fn note_late(&mut self, is_late: bool) {
+        if self.is_prompt {
+            self.with(|_, engine| engine.note_late(is_late));
+        }
     }
 
     fn tick(&mut self, now: Now, is_idle: bool, _: &dyn Fn(&mut Counts)) {

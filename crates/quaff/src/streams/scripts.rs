@@ -25,12 +25,17 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
+/// The share of the lane's time that scripts may use while the ring of an interface is nearly full, %: the rest
+/// empties it.
+const LANE_PERCENT: u32 = 25;
+
 /// The plan of a run of scripts.
 pub struct ScriptsPlan {
     /// Files, or one interface.
     pub input: InputPlan,
     pub track: TrackPlan,
     pub scripts: Vec<Source>,
+    /// `lane_percent` is that of the run: `None` for files.
     pub limits: ScriptLimits,
     pub target: RecordTarget,
     /// Outputs of the caller: none of them may be an input.
@@ -80,7 +85,10 @@ impl ScriptsPlan {
     fn engine(&self) -> EnginePlan {
         EnginePlan {
             scripts: self.scripts.clone(),
-            limits: self.limits,
+            limits: ScriptLimits {
+                lane_percent: self.input.read.is_none().then_some(LANE_PERCENT),
+                ..self.limits
+            },
             track: self.track.clone(),
             formats: self.formats(),
             can_save: matches!(self.target, RecordTarget::Folder(_)),

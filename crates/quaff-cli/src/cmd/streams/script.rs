@@ -31,9 +31,10 @@ pub(super) struct ScriptArgs {
     /// Set an argument of the scripts, which they read by argument("NAME", default); repeat it for more
     #[arg(long, value_name = "NAME=VALUE", value_parser = setting, help_heading = "Scripts")]
     set: Vec<(String, String)>,
-    /// Stop a script of which one call takes more than TIME of the processor
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = units::duration, help_heading = "Scripts")]
-    script_time: Duration,
+    /// Stop a script of which one call takes more than TIME of the processor [default: 1s of files, 50ms of an
+    /// interface]
+    #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = "Scripts")]
+    script_time: Option<Duration>,
     /// Stop a script that needs more memory than SIZE
     #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = units::bytes, help_heading = "Scripts")]
     script_memory: u64,
@@ -127,14 +128,16 @@ impl ScriptArgs {
             scripts.extend(sources(path, &arguments)?);
         }
         let memory_bytes = usize::try_from(self.script_memory).unwrap_or(usize::MAX);
-        if memory_bytes < MEMORY_LEAST || self.script_time.is_zero() {
+        let default_time = if self.input.is_live() { LIVE_TIME } else { Limits::default().call_time };
+        let call_time = self.script_time.unwrap_or(default_time);
+        if memory_bytes < MEMORY_LEAST || call_time.is_zero() {
             bail!("--script-time is more than 0, --script-memory at least 1M");
         }
         Ok(ScriptsPlan {
             input: self.input.plan(&self.lanes, 0)?,
             track: self.rules.plan(None),
             scripts,
-            limits: Limits { call_time: self.script_time, memory_bytes },
+            limits: Limits { call_time, memory_bytes, ..Limits::default() },
             target,
             also_written: if takes_stdout { vec![Output::Stdout] } else { Vec::new() },
             sandbox: (!self.no_sandbox).then(|| SandboxPlan { user: self.user.clone() }),
@@ -143,6 +146,8 @@ impl ScriptArgs {
     }
 }
 
+/// Time of a call on packets of an interface, which wait in the kernel's ring meanwhile.
+const LIVE_TIME: Duration = Duration::from_millis(50);
 /// Least memory of a script, bytes: its library and an empty chunk need a tenth of it.
 const MEMORY_LEAST: usize = 1 << 20;
 

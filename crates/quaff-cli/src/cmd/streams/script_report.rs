@@ -79,13 +79,17 @@ fn failures(script: &ScriptTally) -> Vec<String> {
         .stopped_by
         .iter()
         .map(|by| format!("STOPPED: {by}; it missed {} events", show::count(script.dropped)));
+    let skipped = (script.skipped > 0).then(|| {
+        let skipped = show::count(script.skipped);
+        format!("{skipped} events skipped: it used more than its share of the time while packets waited")
+    });
     let errors = script
         .failures
         .iter()
         .map(|failure| format!("error, {} times: {}", show::count(failure.count), failure.text));
     let rows = (script.rows_dropped > 0)
         .then(|| format!("{} rows dropped: no room", show::count(script.rows_dropped)));
-    stopped.chain(errors).chain(rows).collect()
+    stopped.chain(skipped).chain(errors).chain(rows).collect()
 }
 
 /// Packets, bytes and rows that are missing.
