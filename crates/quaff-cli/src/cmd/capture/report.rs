@@ -304,10 +304,9 @@ fn sightings_words(of: &Sightings) -> String {
         (of.unchecked, "not found, but may be duplicates: the table of packets was full"),
         (of.not_compared, "not compared: not IP, or not whole"),
     ];
-    match of.elsewhere {
-        0 => format!("  no duplicates among {} packets\n", show::count(of.compared)),
-        _ => String::new(),
-    } + &show::counted("  ", counts)
+    let none = || format!("  no duplicates among {} packets\n", show::count(of.compared));
+    let first = if of.elsewhere == 0 { none() } else { String::new() };
+    first + &show::counted("  ", counts)
 }
 
 /// Remarks on the files read.

@@ -20,7 +20,7 @@ use quaff_file::Interfaces;
 use quaff_file::tally::{Counts, Sightings};
 use quaff_wire::flow::{FlowPacket, mix};
 use recent::{Fate, Seen, Sighting};
-use std::hash::{BuildHasher, Hasher};
+use std::hash::Hasher;
 use std::sync::Arc;
 
 /// Bits of a number that are the lane's own count of packets.
@@ -116,7 +116,11 @@ impl Stage for Compare {
         let memory = Memory { bytes: batch.bytes, scratch: batch.scratch, options: &[], ids: &[] };
         batch.ids.clear();
         match self.action {
-            Duplicates::Count => batch.frames.iter().for_each(|frame| drop(self.see(frame, memory))),
+            Duplicates::Count => {
+                for frame in batch.frames.iter() {
+                    self.see(frame, memory);
+                }
+            }
             Duplicates::Mark => {
                 let id = |frame| self.see(frame, memory).map_or(0, |seen| seen.id);
                 batch.ids.extend(batch.frames.iter().map(id));
