@@ -30,7 +30,7 @@ mod tests;
 
 use crate::extras::{Body, ExtrasTable};
 use crate::fragments::{FirstFragment, FragmentLimits, Fragments, Held};
-use crate::headers::{Headers, add_tag, read};
+use crate::headers::{FIN, Headers, RST, SYN, add_tag, read};
 use crate::key::Keys;
 use crate::ledger::FlowLedger;
 use crate::packet::{Clock, Instant, Packet};
@@ -192,7 +192,7 @@ impl Meter {
             }
             match FlowPacket::plain(packet.bytes, packet.linktype) {
                 Some(mut read) => self.add_headers(&mut read, packet, end, number as u32),
-                None => self.walk_headers(packet, end, number as u32),
+                None => self.read_others(packet, end, number as u32),
             }
         }
         end
@@ -205,6 +205,15 @@ impl Meter {
         let headers = Headers::new(&self.table.keys, read, packet, now, number);
         self.ledger.seen.add(headers.ip_bytes.into());
         self.batch.push(headers);
+    }
+
+    /// Reads the headers of a packet that is no plain one of IPv4.
+    #[inline(never)]
+    fn read_others(&mut self, packet: &Packet<'_>, now: Instant, number: u32) {
+        match FlowPacket::plain_ipv6(packet.bytes, packet.linktype) {
+            Some(mut read) => self.add_headers(&mut read, packet, now, number),
+            None => self.walk_headers(packet, now, number),
+        }
     }
 
     /// Reads the headers of a packet that is not plain, and adds it to the batch or to those that are ignored.
@@ -374,16 +383,29 @@ impl Meter {
         self.count_held(held, None, Body::of_held(held), sink);
     }
 
-    /// Adds a packet to its flow, which the packet may begin or end before. Extras are computed of `body`.
+    /// Adds a packet to its flow. Extras are computed of `body`.
     #[inline]
     fn count(&mut self, headers: &Headers, body: Body<'_>, sink: &mut dyn FlowSink) {
+        let is_added = match self.table.candidate_mut(&headers.of, headers.candidate) {
+            Some(hot) => add_usual(hot, headers, self.now.ns, &self.plan),
+            None => false,
+        };
+        let flow = if is_added { headers.candidate } else { self.count_unusual(headers, sink) };
+        self.ledger.live.add(headers.ip_bytes.into());
+        if let Some(extras) = &mut self.extras {
+            extras.add(flow, headers, body);
+        }
+    }
+
+    /// Adds a packet to its flow, which the packet may begin or end before, or for which it is due at another time.
+    #[inline(never)]
+    fn count_unusual(&mut self, headers: &Headers, sink: &mut dyn FlowSink) -> u32 {
         let (flow, filed_ns) = match self.table.find(&headers.of, headers.candidate) {
             Some(flow) => (flow, Some(self.end_before(flow, headers, sink))),
             None => (self.open(headers, sink), None),
         };
         let hot = self.table.pool.hot_mut(flow);
         rules::add(hot, headers, &self.plan);
-        self.ledger.live.add(headers.ip_bytes.into());
         let due_ns = Due::of(hot, &self.plan).ns();
         match filed_ns {
             // The wheel looks at the flow in time, and files it anew then.
@@ -400,9 +422,7 @@ impl Meter {
                 self.next_event_ns = self.next_event_ns.min(self.wheel.next_ns());
             }
         }
-        if let Some(extras) = &mut self.extras {
-            extras.add(flow, headers, body);
-        }
+        flow
     }
 
     /// Adds a flow, at the limit in place of the oldest one.
@@ -484,6 +504,23 @@ impl Meter {
             self.records.clear();
         }
     }
+}
+
+/// Adds a packet that neither ends nor begins anything, and after which its flow is due no earlier than before: most
+/// packets. `false` for another one, of which nothing was added.
+#[inline(always)]
+fn add_usual(hot: &mut Hot, headers: &Headers, now_ns: u64, plan: &MeterPlan) -> bool {
+    let is_usual = headers.tcp_flags & (SYN | FIN | RST) == 0
+        && hot.only_grows(headers.of.is_from_high, headers.time_ns)
+        && now_ns < Due::of(hot, plan).ns()
+        && hot.directions[0].packets.max(hot.directions[1].packets) < u32::MAX;
+    if is_usual {
+        rules::add_plain(hot, headers, plan);
+        if !hot.standing.is_active() {
+            hot.standing.set_active();
+        }
+    }
+    is_usual
 }
 
 fn record(hot: &Hot, end_reason: EndReason) -> FlowRecord {

@@ -103,6 +103,15 @@ pub(crate) fn initiator(packet: &Headers, plan: &MeterPlan) -> (InitiatorRule, b
 /// Adds a packet to its flow.
 #[inline]
 pub(crate) fn add(hot: &mut Hot, packet: &Headers, plan: &MeterPlan) {
+    add_plain(hot, packet, plan);
+    if packet.tcp_flags & (SYN | FIN | RST) != 0 {
+        add_flags(hot, packet, plan);
+    }
+}
+
+/// Adds a packet to its flow, but for the changes by SYN, FIN and RST.
+#[inline(always)]
+pub(crate) fn add_plain(hot: &mut Hot, packet: &Headers, plan: &MeterPlan) {
     let is_from_high = packet.of.is_from_high;
     let counters = &mut hot.directions[usize::from(is_from_high)];
     if counters.packets == 0 {
@@ -120,8 +129,8 @@ pub(crate) fn add(hot: &mut Hot, packet: &Headers, plan: &MeterPlan) {
     if hot.standing.rule() == 0 && !hot.state.has(State::CONTINUED) {
         set_initiator(hot, packet, plan);
     }
-    if packet.tcp_flags != 0 {
-        add_flags(hot, packet, plan);
+    if packet.tcp_flags & ACK != 0 && !hot.state.has(State::ANSWERED) {
+        hot.state.set(State::ANSWERED, true);
     }
 }
 
@@ -132,13 +141,9 @@ fn set_initiator(hot: &mut Hot, packet: &Headers, plan: &MeterPlan) {
     hot.state.set(State::FROM_HIGH, is_high && !hot.key.has_equal_ends());
 }
 
-/// Follows the connection.
-#[inline]
+/// Follows the connection by a packet with SYN, FIN or RST.
 fn add_flags(hot: &mut Hot, packet: &Headers, plan: &MeterPlan) {
     let (flags, is_from_high) = (packet.tcp_flags, packet.of.is_from_high);
-    if flags & ACK != 0 && !hot.state.has(State::ANSWERED) {
-        hot.state.set(State::ANSWERED, true);
-    }
     if flags & SYN != 0 {
         let rule = initiator(packet, plan).0 as u8;
         if rule < hot.standing.rule() && !hot.state.has(State::CONTINUED) {

@@ -98,6 +98,14 @@ impl Table {
         self.index.find(of.hash, |flow| self.is_flow(flow, of))
     }
 
+    /// The record of the candidate, if it is the flow of the packet.
+    #[inline]
+    pub(crate) fn candidate_mut(&mut self, of: &PacketKey, candidate: u32) -> Option<&mut Hot> {
+        let hot = self.pool.get_mut(candidate)?;
+        let is_same = self.keys.same_network(hot.network, of.network) && self.keys.same(&hot.key, &of.key);
+        is_same.then_some(hot)
+    }
+
     #[inline]
     fn is_flow(&self, flow: u32, of: &PacketKey) -> bool {
         let is_same =

@@ -68,6 +68,8 @@ pub(crate) struct Wheel {
     at: u64,
     /// No slot with entries begins before this tick.
     next: u64,
+    /// The first tick of the slot with entries that begins next in each level; `u64::MAX` in an empty one.
+    next_of: [u64; LEVELS],
     slots: Vec<Slot>,
     /// The chain that receives the next entry of each slot.
     turns: [[u8; SLOTS]; LEVELS],
@@ -88,6 +90,7 @@ impl Wheel {
         Self {
             at: now_ns / TICK_NS,
             next: u64::MAX,
+            next_of: [u64::MAX; LEVELS],
             slots: (0..LEVELS * SLOTS).map(Slot::empty).collect(),
             turns: [[0; SLOTS]; LEVELS],
             begun: Begun { next: [END; CHAINS], turn: 0 },
@@ -117,6 +120,8 @@ impl Wheel {
     pub(crate) fn file(&mut self, entry: u32, due_ns: u64, links: &mut impl Links) {
         let (slot, begin) = self.slot(tick_of(due_ns).max(self.at + 1));
         self.next = self.next.min(begin);
+        let next_of = &mut self.next_of[slot / SLOTS];
+        *next_of = (*next_of).min(begin);
         self.occupied[slot / SLOTS][slot % SLOTS / 64] |= 1 << (slot % 64);
         self.push(slot, entry, links);
     }
@@ -173,6 +178,7 @@ impl Wheel {
     fn clear(&mut self, slot: usize) {
         self.turns[slot / SLOTS][slot % SLOTS] = 0;
         self.occupied[slot / SLOTS][slot % SLOTS / 64] &= !(1 << (slot % 64));
+        self.find_next(slot / SLOTS);
     }
 
     /// Moves the time to `now_ns` as far as no slot with entries begins, and takes the next entry of one that has
@@ -224,15 +230,27 @@ impl Wheel {
 
     /// The slot with entries that begins next, and its first tick. That is a tick which has begun where slots of
     /// several levels begin at once.
+    #[inline]
     fn next_begin(&self) -> Option<(u64, usize)> {
-        let of_level = |level: usize| {
-            let shift = level as u32 * SLOT_BITS;
-            let digit = (self.at >> shift) as usize % SLOTS;
-            let next = self.occupied_from(level, digit).or_else(|| self.occupied_from(level, 0))?;
+        let (mut first, mut level) = (self.next_of[0], 0);
+        for (at, next) in self.next_of.iter().enumerate().skip(1) {
+            if *next < first {
+                (first, level) = (*next, at);
+            }
+        }
+        let digit = (first >> (level as u32 * SLOT_BITS)) as usize % SLOTS;
+        (first != u64::MAX).then_some((first, level * SLOTS + digit))
+    }
+
+    /// Finds the slot with entries that begins next in a level.
+    fn find_next(&mut self, level: usize) {
+        let shift = level as u32 * SLOT_BITS;
+        let digit = (self.at >> shift) as usize % SLOTS;
+        let next = self.occupied_from(level, digit).or_else(|| self.occupied_from(level, 0));
+        self.next_of[level] = next.map_or(u64::MAX, |next| {
             let ahead = (next + SLOTS - digit) % SLOTS;
-            Some((((self.at >> shift) + ahead as u64) << shift, level * SLOTS + next))
-        };
-        (0..LEVELS).filter_map(of_level).min()
+            ((self.at >> shift) + ahead as u64) << shift
+        });
     }
 
     /// The first slot of a level with entries, from `slot` on.
@@ -378,6 +396,10 @@ mod tests {
                 }
                 let is_occupied = wheel.occupied.as_flattened().iter().any(|bits| *bits != 0);
                 prop_assert_eq!(is_occupied, !model.is_empty());
+                // The slots that begin next are those of the bit maps.
+                let known = wheel.next_of;
+                (0..LEVELS).for_each(|level| wheel.find_next(level));
+                prop_assert_eq!(known, wheel.next_of);
             }
             let mut ended = match by_time {
                 true => drain(&mut wheel, u64::MAX, &model, &mut links),

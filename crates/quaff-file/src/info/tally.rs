@@ -92,7 +92,8 @@ impl Tally {
         }
         // The decoder refuses packets of interfaces that were not described.
         let Some(interface) = self.interfaces.get_mut(frame.interface as usize) else { return };
-        interface.counters.frame(frame.dropcount);
+        interface.counters.frames(1);
+        interface.counters.drops(frame.dropcount);
         interface.sizes.take(frame.data.len() as u32, frame.wire_len);
         if is_timed {
             interface.first_ns = interface.first_ns.min(frame.time_ns);

@@ -155,9 +155,25 @@ impl LedgerBuilder {
     /// Takes a packet of the section that is being read.
     #[inline]
     pub fn frame(&mut self, frame: &Frame<'_>) {
-        match self.open.get_mut(frame.interface as usize) {
-            Some(interface) => interface.frame(frame.dropcount),
+        self.frames(frame.interface, 1);
+        if frame.dropcount > 0 {
+            self.drops(frame.interface, frame.dropcount);
+        }
+    }
+
+    /// Takes packets of an interface of the section that is being read, before the next item that is no packet.
+    #[inline]
+    pub fn frames(&mut self, interface: u32, frames: u64) {
+        match self.open.get_mut(interface as usize) {
+            Some(interface) => interface.frames(frames),
             None => self.is_uncovered = true,
+        }
+    }
+
+    /// Takes drops that a packet of an interface records. The packet itself is one of [`LedgerBuilder::frames`].
+    pub fn drops(&mut self, interface: u32, dropcount: u64) {
+        if let Some(interface) = self.open.get_mut(interface as usize) {
+            interface.drops(dropcount);
         }
     }
 
@@ -187,10 +203,15 @@ impl InterfaceCounters {
         Self { name: name[..name.len().min(NAME_BYTES_MAX)].to_vec(), ..Self::default() }
     }
 
-    /// Takes a packet, and the drops that it records.
+    /// Takes packets.
     #[inline]
-    pub(crate) fn frame(&mut self, dropcount: u64) {
-        self.now.frames += 1;
+    pub(crate) fn frames(&mut self, frames: u64) {
+        self.now.frames += frames;
+    }
+
+    /// Takes the drops that a packet records.
+    #[inline]
+    pub(crate) fn drops(&mut self, dropcount: u64) {
         self.now.dropcount = self.now.dropcount.saturating_add(dropcount);
     }
 

@@ -2,7 +2,7 @@
 
 use super::element::{DataType, Unit, VARIABLE, Value};
 use super::template::{CopyPlan, Step};
-use super::value::{Datum, EndRoutes, Scene, View, is_of_scene, read};
+use super::value::{Datum, EndRoutes, Scene, View, read};
 use std::net::IpAddr;
 
 /// Seconds from 1900, where NTP begins, to 1970.
@@ -27,59 +27,9 @@ pub(crate) fn append_record(
     }
 }
 
-/// A record of fixed length, filled in where all records of a scene are equal.
-#[derive(Debug)]
-pub(crate) struct RecordImage {
-    bytes: Vec<u8>,
-    patches: Vec<Patch>,
-}
-
-/// A field that differs from record to record, and its offset.
-#[derive(Debug)]
-struct Patch {
-    at: usize,
-    step: Step,
-}
-
-impl RecordImage {
-    /// The image of the records of a plan of fixed length. `view` is any of them.
-    pub(crate) fn new(plan: &CopyPlan, view: View<'_>, scene: &Scene, boot_ms: u64) -> Self {
-        let (mut bytes, mut patches, mut at) = (vec![0; plan.bytes_min], Vec::new(), 0);
-        for step in &plan.steps {
-            let end = at + usize::from(step.bytes);
-            if is_of_scene(step.element.value, scene) {
-                let datum = datum(step, plan, view, scene, &EndRoutes::default(), boot_ms);
-                put_field(&mut bytes[at..end], step, datum, boot_ms);
-            } else {
-                patches.push(Patch { at, step: *step });
-            }
-            at = end;
-        }
-        Self { bytes, patches }
-    }
-
-    /// Appends a record, as [`append_record`] does.
-    pub(crate) fn append(
-        &self,
-        out: &mut Vec<u8>,
-        plan: &CopyPlan,
-        view: View<'_>,
-        scene: &Scene,
-        boot_ms: u64,
-    ) {
-        let (begin, routes) = (out.len(), EndRoutes::default());
-        out.extend_from_slice(&self.bytes);
-        let record = &mut out[begin..];
-        for Patch { at, step } in &self.patches {
-            let datum = datum(step, plan, view, scene, &routes, boot_ms);
-            put_field(&mut record[*at..*at + usize::from(step.bytes)], step, datum, boot_ms);
-        }
-    }
-}
-
 /// The value of a field.
 #[inline(always)]
-fn datum<'a>(
+pub(super) fn datum<'a>(
     step: &Step,
     plan: &CopyPlan,
     view: View<'a>,
@@ -109,7 +59,7 @@ fn append_field(out: &mut Vec<u8>, step: &Step, datum: Datum<'_>, boot_ms: u64, 
 
 /// Writes one field of fixed length, all of it.
 #[inline(always)]
-fn put_field(place: &mut [u8], step: &Step, datum: Datum<'_>, boot_ms: u64) {
+pub(super) fn put_field(place: &mut [u8], step: &Step, datum: Datum<'_>, boot_ms: u64) {
     match datum {
         Datum::Number(number) => put_number(place, converted(step, number)),
         Datum::Time(ns) => put_time(place, step, ns, boot_ms),
@@ -213,10 +163,7 @@ pub(crate) fn append_bytes(out: &mut Vec<u8>, length: u16, bytes: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::export::element::ELEMENTS;
-    use crate::export::samples::any_record;
     use crate::export::template::{Dialect, Template};
-    use proptest::prelude::*;
 
     fn field(name: &str, datum: Datum<'_>) -> Vec<u8> {
         let plan = Template::parse(&format!("%{name}")).unwrap().plan(Dialect::Ipfix, false, true).unwrap();
@@ -244,42 +191,6 @@ mod tests {
         let bytes = field("TLS_SERVER_NAME", Datum::Text(&long));
         assert_eq!((&bytes[..3], bytes.len()), (&[255, 1, 44][..], 303));
         assert_eq!(cut("a\u{e4}", 2), "a");
-    }
-
-    proptest! {
-        /// Every element that an encoder can write, in one record after another.
-        #[test]
-        fn an_image_gives_the_same_bytes(
-            records in proptest::collection::vec(any_record(), 1..20),
-            has_index in any::<bool>(),
-            is_v9 in any::<bool>(),
-        ) {
-            let dialect = if is_v9 { Dialect::V9 } else { Dialect::Ipfix };
-            let is_written = |name: &&str| {
-                let plan = Template::parse(&format!("%{name}")).unwrap().plan(dialect, false, true);
-                plan.is_ok_and(|plan| plan.is_fixed)
-            };
-            let names: Vec<_> = ELEMENTS.iter().map(|element| element.name).filter(is_written).collect();
-            prop_assert!(names.len() > 40);
-            let template = Template::parse(&names.iter().map(|name| format!("%{name} ")).collect::<String>()).unwrap();
-            let scene = Scene {
-                input_index: has_index.then_some(7),
-                output_index: 9,
-                engine_id: 3,
-                ..Scene::default()
-            };
-            let plans = [false, true].map(|is_ipv6| template.plan(dialect, is_ipv6, true).unwrap());
-            let mut images = [None, None];
-            for (boot_ms, view) in (0..).zip(records.iter().flat_map(View::directions)) {
-                let family = usize::from(view.source().is_ipv6());
-                let plan = &plans[family];
-                let image = images[family].get_or_insert_with(|| RecordImage::new(plan, view, &scene, boot_ms));
-                let (mut expected, mut found) = (vec![1], vec![1]);
-                append_record(&mut expected, plan, view, &scene, boot_ms, 0);
-                image.append(&mut found, plan, view, &scene, boot_ms);
-                prop_assert_eq!(found, expected);
-            }
-        }
     }
 
     /// 2^31 ns parts of a second: the fraction of half a second is 2^31; 1970 is 2208988800 s of NTP.

@@ -1,7 +1,8 @@
 //! An encoder: records in, messages of one format out. It has no socket, no clock and no sequence number.
 
-use super::encode::{RecordImage, VARIABLE_BYTES_MAX, append_record};
+use super::encode::{VARIABLE_BYTES_MAX, append_record};
 use super::file::WINDOW_TEMPLATE;
+use super::image::RecordImage;
 use super::message::{Carried, Entry, Message, Oversize, Packer, Stamp, Uptime, Version};
 use super::options::{self, Statistics, Table, Timeouts};
 use super::template::{CopyPlan, Dialect, Template, TemplateError};

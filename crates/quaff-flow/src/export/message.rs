@@ -184,6 +184,8 @@ pub(crate) struct Entry {
 
 /// Number and length of a set.
 const SET_HEADER_BYTES: usize = 4;
+/// Room after the record that a message has no place for, so that none moves in memory.
+const ROOM_BYTES: usize = 16;
 /// The shortest limit of a message: each options record fits.
 pub(crate) const BYTES_MIN: usize = 256;
 
@@ -247,7 +249,8 @@ impl Packer {
     ) -> Result<(), Oversize> {
         for is_retry in [false, true] {
             if self.open.bytes.is_empty() {
-                self.open.bytes.reserve(self.bytes_max);
+                // The last record is written before its length is looked at.
+                self.open.bytes.reserve(self.bytes_max + entry.bytes_min + ROOM_BYTES);
                 self.open.bytes.resize(self.header_bytes(), 0);
             }
             self.enter_set(&entry);

@@ -6,6 +6,7 @@
 //! | `template` | the template language, compiled into copy plans |
 //! | `value` | the values of a record, read in one place for all formats |
 //! | `encode` | one field as bytes |
+//! | `image` | records of fixed length as lists of stores |
 //! | `message` | packing into sets and messages; the sequence of a session |
 //! | `v5`, `v9`, `ipfix` | the wire formats |
 //! | `options` | the records that describe the exporter |
@@ -20,6 +21,7 @@ mod element;
 mod encode;
 mod encoder;
 mod file;
+mod image;
 mod ipfix;
 mod message;
 mod mmdb;

@@ -317,9 +317,22 @@ impl EndRoutes {
     }
 }
 
-/// Reads one value. `icmp_port` is whether the type and code of ICMP are in the destination's port; `routes` is of this
-/// view alone.
+/// Reads one value, as [`read_common`] does.
 pub(crate) fn read<'a>(
+    value: Value,
+    side: FlowSide,
+    view: View<'a>,
+    scene: &Scene,
+    routes: &EndRoutes,
+    icmp_port: bool,
+) -> Datum<'a> {
+    read_common(value, side, view, scene, routes, icmp_port)
+}
+
+/// Reads one value. It is inlined for callers that know which. `icmp_port` is whether the type and code of ICMP are in
+/// the destination's port; `routes` is of this view alone.
+#[inline(always)]
+pub(crate) fn read_common<'a>(
     value: Value,
     side: FlowSide,
     view: View<'a>,

@@ -132,6 +132,14 @@ impl Hot {
         first(&self.directions[0]).min(first(&self.directions[1]))
     }
 
+    /// Returns whether a packet from one end moves neither the piece's first time back nor the flow's last one, which
+    /// a direction without packets keeps of the piece before.
+    #[inline]
+    pub(crate) fn only_grows(&self, is_from_high: bool, time_ns: u64) -> bool {
+        let counters = &self.directions[usize::from(is_from_high)];
+        self.first_ns() <= time_ns && (counters.packets > 0 || counters.last_ns <= time_ns)
+    }
+
     /// Begins another piece: counters at zero, times of the last packets kept.
     pub(crate) fn begin_piece(&mut self) {
         for counters in &mut self.directions {

@@ -34,6 +34,11 @@ impl Pool {
         self.blocks.get(flow as usize / BLOCK)?.get(flow as usize % BLOCK)
     }
 
+    #[inline]
+    pub(super) fn get_mut(&mut self, flow: u32) -> Option<&mut Hot> {
+        self.blocks.get_mut(flow as usize / BLOCK)?.get_mut(flow as usize % BLOCK)
+    }
+
     /// The record of a flow in the table.
     #[inline]
     pub(crate) fn hot(&self, flow: u32) -> &Hot {

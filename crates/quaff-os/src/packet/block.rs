@@ -31,8 +31,10 @@ mod packet {
 }
 
 const ETH_P_8021Q: u16 = 0x8100;
-/// Number of packets by which headers are prefetched.
-const AHEAD: usize = 8;
+/// Bytes by which a block is prefetched. Not by headers: the next one's place is in the one before, and packets of
+/// different lengths make each a miss of the cache.
+const AHEAD_BYTES: usize = 2048;
+const LINE_BYTES: usize = 64;
 
 /// The header of one packet in a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,6 +63,8 @@ pub struct Packet {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Cursor {
     next: usize,
+    /// Lines before this offset were prefetched.
+    prefetched: usize,
     /// Number of packets left.
     pub left: u32,
     /// Packets were dropped before the block was finished (TP_STATUS_LOSING).
@@ -75,6 +79,7 @@ impl Cursor {
         let word = |at| u32_at(block, at).unwrap_or(0);
         Self {
             next: word(field::OFFSET_TO_FIRST_PKT) as usize,
+            prefetched: 0,
             left: word(field::NUM_PKTS),
             is_losing: word(field::STATUS) & libc::TP_STATUS_LOSING != 0,
             last_ns: u64::from(word(field::TS_LAST_SEC)) * 1_000_000_000
@@ -87,7 +92,7 @@ impl Cursor {
     #[inline]
     pub fn walk(&mut self, block: &[u8], most: u32, mut take: impl FnMut(Packet)) {
         // Not in `self`, so that they stay in registers.
-        let (mut next, most) = (self.next, self.left.min(most));
+        let (mut next, mut prefetched, most) = (self.next, self.prefetched, self.left.min(most));
         self.left -= most;
         for _ in 0..most {
             let Some(header) = block.get(next..).and_then(<[u8]>::first_chunk) else {
@@ -95,9 +100,12 @@ impl Cursor {
                 break;
             };
             let stride = next_offset(header);
-            // Each header has the offset of the next, so the processor cannot prefetch by itself. Packets
-            // are often of equal length: the header AHEAD packets later is probably AHEAD strides away.
-            prefetch(block, next + AHEAD * stride);
+            // A wrong stride prefetches nothing outside the block.
+            let ahead = (next + stride + AHEAD_BYTES).min(block.len());
+            while prefetched < ahead {
+                prefetch(block, prefetched);
+                prefetched += LINE_BYTES;
+            }
             let packet = read(header, next);
             let end = packet.start as usize + packet.snaplen as usize;
             if end > block.len() {
@@ -107,7 +115,7 @@ impl Cursor {
             take(packet);
             next += stride;
         }
-        self.next = next;
+        (self.next, self.prefetched) = (next, prefetched);
     }
 }
 

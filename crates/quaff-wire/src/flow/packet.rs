@@ -8,8 +8,8 @@ use crate::net::link::{self, IpPlace};
 use crate::net::mpls::{LABEL_BYTES, Label};
 use crate::net::vlan::{TAG_BYTES, Untagged};
 use crate::net::{
-    self, DatagramId, ETHERNET_BYTES, ETHERTYPE_IPV4, ETHERTYPE_MPLS, ETHERTYPE_MPLS_UPSTREAM, Fragment,
-    ICMP, ICMPV6, IPV4_BYTES, Ip, SCTP, TCP, UDP, be16, ipv6, tcp,
+    self, DatagramId, ETHERNET_BYTES, ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_MPLS,
+    ETHERTYPE_MPLS_UPSTREAM, Fragment, ICMP, ICMPV6, IPV4_BYTES, Ip, SCTP, TCP, UDP, be16, ipv6, tcp,
 };
 use std::net::IpAddr;
 
@@ -68,7 +68,7 @@ impl FlowPacket {
     /// Reads the headers of a frame of link type `linktype`, of which `bytes` were captured and that had `wire_bytes`.
     #[inline]
     pub fn read(bytes: &[u8], wire_bytes: u32, linktype: u16) -> Result<Self, NoFlow> {
-        match Self::plain(bytes, linktype) {
+        match Self::plain(bytes, linktype).or_else(|| Self::plain_ipv6(bytes, linktype)) {
             Some(packet) => Ok(packet),
             None => Self::walk(bytes, wire_bytes, linktype),
         }
@@ -103,6 +103,42 @@ impl FlowPacket {
             inner_vlan: 0,
             mpls_label: 0,
             ip_bytes: length.into(),
+            fragment: None,
+            ip_offset: ETHERNET_BYTES as u32,
+            transport: TRANSPORT as u32,
+            end: end as u32,
+        })
+    }
+
+    /// Reads as [`Self::walk`] does, for most packets of IPv6: Ethernet without tags, no extension headers, the ports of
+    /// TCP or UDP.
+    #[inline]
+    pub fn plain_ipv6(bytes: &[u8], linktype: u16) -> Option<Self> {
+        const TRANSPORT: usize = ETHERNET_BYTES + ipv6::IPV6_BYTES;
+        let headers = bytes.first_chunk::<{ TRANSPORT + 4 }>()?;
+        let half = |at: usize| u16::from_be_bytes([headers[at], headers[at + 1]]);
+        let ip = ipv6::Ipv6::new(&headers[ETHERNET_BYTES..])?;
+        let (payload, protocol) = (ip.payload_bytes(), ip.next_header());
+        let is_plain = linktype == ETHERNET.linktype
+            && half(ETHERNET_BYTES - 2) == ETHERTYPE_IPV6
+            && ip.is_v6()
+            && matches!(protocol, TCP | UDP);
+        if !is_plain || payload < 4 {
+            return None;
+        }
+        let end = bytes.len().min(TRANSPORT + usize::from(payload));
+        let flags = TRANSPORT + tcp::FLAGS_OFFSET;
+        Some(Self {
+            addresses: [ip.source().into(), ip.destination().into()],
+            ports: [half(TRANSPORT), half(TRANSPORT + 2)],
+            protocol,
+            tos: headers[ETHERNET_BYTES] << 4 | headers[ETHERNET_BYTES + 1] >> 4,
+            ttl: headers[ETHERNET_BYTES + 7],
+            tcp_flags: if protocol == TCP && flags < end { bytes[flags] } else { 0 },
+            vlan: 0,
+            inner_vlan: 0,
+            mpls_label: 0,
+            ip_bytes: u32::from(payload) + ipv6::IPV6_BYTES as u32,
             fragment: None,
             ip_offset: ETHERNET_BYTES as u32,
             transport: TRANSPORT as u32,
@@ -352,6 +388,7 @@ mod tests {
     }
 
     const ETHERNET_AND_IP: usize = 34;
+    const ETHERNET_AND_IPV6: usize = 54;
 
     #[test]
     fn a_later_fragment_has_no_ports() {
@@ -380,6 +417,20 @@ mod tests {
             let mut frame = build::ethernet(&[], 0x0800, &build::ipv4(A, B, protocol, &[], &transport));
             frame.truncate(len);
             prop_assert_eq!(FlowPacket::plain(&frame, 1).is_some(), len >= ETHERNET_AND_IP + 4);
+            if let Some(byte) = frame.get_mut(at) {
+                *byte = value;
+            }
+            prop_assert_eq!(FlowPacket::read(&frame, 90, linktype), FlowPacket::walk(&frame, 90, linktype));
+        }
+
+        #[test]
+        fn plain_packets_of_ipv6_are_read_as_by_the_walk(is_tcp: bool, at in 12usize..80, value: u8, len in 40usize..80, linktype in prop::sample::select(vec![1u16, 1, 101])) {
+            let transport = [0, 80, 1, 0, 0, 0, 0, 5, 0, 0, 0, 6, 0x50, 0x12, 1, 2, 0, 0, 0, 0, b'x'];
+            let protocol = if is_tcp { TCP } else { UDP };
+            let [one, two] = [Ipv6Addr::LOCALHOST, Ipv6Addr::UNSPECIFIED];
+            let mut frame = build::ethernet(&[], 0x86dd, &build::ipv6(one, two, protocol, &transport));
+            frame.truncate(len);
+            prop_assert_eq!(FlowPacket::plain_ipv6(&frame, 1).is_some(), len >= ETHERNET_AND_IPV6 + 4);
             if let Some(byte) = frame.get_mut(at) {
                 *byte = value;
             }

@@ -135,6 +135,15 @@ impl Numbers {
     }
 }
 
+/// Packets of one interface that follow one another, until they are counted.
+#[derive(Debug, Default)]
+struct InterfaceRun {
+    /// Its number in the section, and in the output.
+    interface: u32,
+    number: Option<u16>,
+    packets: u64,
+}
+
 /// The interfaces of a file by those of the output.
 #[derive(Debug)]
 struct Translation {
@@ -383,6 +392,7 @@ impl Files {
             frames.push(frame);
         }
         let (mut seen, mut wire_bytes, mut truncated) = (0, 0, 0);
+        let mut run = InterfaceRun::default();
         let walked = file.walk(|item, start| {
             let packet = match item {
                 Item::Frame(packet) => packet,
@@ -391,6 +401,7 @@ impl Files {
                     return names.note(found, frames.is_empty());
                 }
                 other => {
+                    run.end(ledger, counted, translation);
                     if begins_section(&other) {
                         keep_first(first_section, &other);
                         end_section(ledger, translation, counted, input);
@@ -400,11 +411,18 @@ impl Files {
                     return true;
                 }
             };
-            ledger.frame(&packet);
+            if packet.interface != run.interface || run.packets == 0 {
+                run.end(ledger, counted, translation);
+                run = InterfaceRun::of(packet.interface, translation);
+            }
+            run.packets += 1;
             seen += 1;
             wire_bytes += u64::from(packet.wire_len);
-            let Some(interface) = translation.interface(&packet) else { return true };
-            counts_of(counted, interface).received += 1;
+            let has_drops = packet.dropcount > 0;
+            if has_drops {
+                ledger.drops(packet.interface, packet.dropcount);
+            }
+            let Some(interface) = run.number else { return true };
             truncated += u64::from(packet.data.len() > packet_bytes_max as usize);
             let mut frame = describe(&packet, start as u32, interface, packet_bytes_max);
             if frame.time_ns > time_max_ns {
@@ -417,7 +435,7 @@ impl Files {
                 frame.tci = all_options.len() as u16;
                 all_options.push(PacketOptions::new(packet.flags, packet.options));
             }
-            if packet.dropcount > 0 {
+            if has_drops {
                 input.recorded_drops = input.recorded_drops.saturating_add(packet.dropcount);
                 if !frames.is_empty() {
                     let options = if has_options { all_options.pop() } else { None };
@@ -429,6 +447,7 @@ impl Files {
             frames.push(frame);
             frames.len() < most
         });
+        run.end(ledger, counted, translation);
         self.frames += seen;
         self.wire_bytes += wire_bytes;
         self.truncated += truncated;
@@ -628,13 +647,39 @@ fn end_section(
     translation.begin_section();
 }
 
-#[inline]
 pub(super) fn counts_of(counted: &mut Vec<InterfaceCounts>, number: u16) -> &mut InterfaceCounts {
     let number = usize::from(number);
     if number >= counted.len() {
         counted.resize(number + 1, InterfaceCounts::default());
     }
     &mut counted[number]
+}
+
+impl InterfaceRun {
+    /// The run of packets of an interface that begins.
+    fn of(interface: u32, translation: &Translation) -> Self {
+        let number = translation.of_section.get(interface as usize).copied().flatten();
+        Self { interface, number, packets: 0 }
+    }
+
+    /// Counts the packets, and ends the run.
+    #[inline(never)]
+    fn end(
+        &mut self,
+        ledger: &mut LedgerBuilder,
+        counted: &mut Vec<InterfaceCounts>,
+        translation: &mut Translation,
+    ) {
+        let Self { interface, number, packets } = std::mem::take(self);
+        if packets == 0 {
+            return;
+        }
+        ledger.frames(interface, packets);
+        match number {
+            Some(number) => counts_of(counted, number).received += packets,
+            None => translation.unsuited += packets,
+        }
+    }
 }
 
 impl Translation {
@@ -672,13 +717,6 @@ impl Translation {
         let number = || self.numbers.of(&self.origin, found, equal, &self.interfaces);
         let number = if is_suited { number() } else { None };
         self.of_section.push(number);
-    }
-
-    #[inline]
-    fn interface(&mut self, packet: &decode::Frame<'_>) -> Option<u16> {
-        let number = self.of_section.get(packet.interface as usize).copied().flatten();
-        self.unsuited += u64::from(number.is_none());
-        number
     }
 }
 
