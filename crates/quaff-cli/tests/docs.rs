@@ -210,10 +210,11 @@ const MADE: [&str; 2] = [
 ];
 
 /// Command lines of capture, and whether they run at the receiving end of a lab.
-const OF_CAPTURE: [(bool, &str); 8] = [
+const OF_CAPTURE: [(bool, &str); 9] = [
     (false, "capture --read all.pcap -w all.pcapng"),
     (false, "capture --read all.pcap -c 2000 --prove -w short.pcapng"),
     (false, "capture --read all.pcap -w packed.pcapng.zst"),
+    (false, "capture --read all.pcap --duplicates mark -w marked.pcapng"),
     (false, "capture --read tunnels.pcap --decap auto -w inner.pcapng"),
     (false, "capture --read all.pcap --tee . -w -"),
     (true, "capture -i rx0 --lanes 2 -d 1s -w live.pcapng"),

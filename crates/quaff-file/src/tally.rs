@@ -33,8 +33,39 @@ pub struct Counts {
     pub names: usize,
     /// The verdict on the packets of the lane (`--prove`), at its end.
     pub proof: Option<Arc<str>>,
+    /// The comparison of its packets with earlier ones (`--duplicates`), at its end.
+    pub sightings: Option<Sightings>,
+    /// Packets removed as duplicates of earlier ones, at its end.
+    pub duplicates_removed: u64,
     /// The tunnel sessions of the lane, ordered by interface.
     pub sessions: Vec<SessionCounts>,
+}
+
+/// Packets compared with those of the last millisecond, by their contents (`--duplicates`):
+/// `compared = first + elsewhere + same_place + unchecked`, of which the first sightings have no counter.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Sightings {
+    /// IP packets that were captured whole.
+    pub compared: u64,
+    /// Seen before at another place (interface, VLAN, MAC addresses or TTL): duplicates.
+    pub elsewhere: u64,
+    /// Seen before at the same place only: retransmissions, loops, or packets that are equal.
+    pub same_place: u64,
+    /// Not found, while the table had no room for all packets of the window: they may be duplicates.
+    pub unchecked: u64,
+    /// Packets that are not IP, or were not captured whole.
+    pub not_compared: u64,
+}
+
+impl Sightings {
+    /// Adds those of another lane.
+    pub fn add(&mut self, lane: &Self) {
+        self.compared += lane.compared;
+        self.elsewhere += lane.elsewhere;
+        self.same_place += lane.same_place;
+        self.unchecked += lane.unchecked;
+        self.not_compared += lane.not_compared;
+    }
 }
 
 /// The counters of one tunnel session, or of another interface of the input than the first.
@@ -78,6 +109,10 @@ impl Counts {
         self.removed_ns = self.removed_ns.max(lane.removed_ns);
         self.names = self.names.max(lane.names);
         self.proof = self.proof.take().or_else(|| lane.proof.clone());
+        self.duplicates_removed += lane.duplicates_removed;
+        if let Some(of_lane) = &lane.sightings {
+            self.sightings.get_or_insert_default().add(of_lane);
+        }
         for of in &lane.sessions {
             let session = self.session(of.interface);
             session.received += of.received;
@@ -226,10 +261,20 @@ pub struct CopyTally {
     pub bytes: u64,
 }
 
-/// A comment on an interface that was down, or was removed, and the verdict on its packets.
+/// A comment on an interface that was down, or was removed, the verdict on its packets, and duplicates.
 fn comment(counts: &Counts) -> Option<String> {
     let proof = counts.proof.as_ref().map(|proof| format!("proof: {proof}"));
-    let parts: Vec<_> = link_comment(counts).into_iter().chain(proof).collect();
+    let sightings = counts.sightings.as_ref().map(|of| {
+        let Sightings { elsewhere, same_place, unchecked, not_compared, .. } = of;
+        format!(
+            "duplicates: {elsewhere} packets seen before at another place, {same_place} at the same place, \
+             {unchecked} unchecked, {not_compared} not compared"
+        )
+    });
+    let removed = counts.duplicates_removed;
+    let removed = (removed > 0).then(|| format!("{removed} duplicates were removed"));
+    let parts: Vec<_> =
+        link_comment(counts).into_iter().chain(proof).chain(sightings).chain(removed).collect();
     (!parts.is_empty()).then(|| parts.join("; "))
 }
 
@@ -301,6 +346,23 @@ mod tests {
         }
         let counts = Counts { nic_received: 50, ..counts };
         assert_eq!(statistics(0, 0, &counts).next().map(|of| of.received), Some(50));
+    }
+
+    #[test]
+    fn duplicates_of_all_lanes_are_in_the_comment() {
+        let of_lane = |elsewhere| Sightings { compared: 9, elsewhere, same_place: 1, ..Sightings::default() };
+        let lane = |elsewhere, duplicates_removed| Counts {
+            sightings: Some(of_lane(elsewhere)),
+            duplicates_removed,
+            ..Counts::default()
+        };
+        let mut sum = Counts::default();
+        [lane(2, 0), lane(3, 5), Counts::default()].iter().for_each(|of| sum.add_lane(of));
+        assert_eq!(sum.sightings, Some(Sightings { compared: 18, same_place: 2, ..of_lane(5) }));
+        let expected = "duplicates: 5 packets seen before at another place, 2 at the same place, 0 unchecked, \
+                        0 not compared; 5 duplicates were removed";
+        assert_eq!(comment(&sum).as_deref(), Some(expected));
+        assert_eq!(comment(&Counts::default()), None);
     }
 
     #[test]

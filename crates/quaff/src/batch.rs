@@ -46,6 +46,8 @@ pub struct Memory<'a> {
     pub scratch: &'a [u8],
     /// Options of frames with [`Frame::OPTIONS`]; only of frames that were read from files.
     pub options: &'a [PacketOptions],
+    /// Of each of the last frames of the batch its `epb_packetid`, 0 for none; empty where no stage gives them.
+    pub ids: &'a [u64],
 }
 
 /// A batch that passes the stages.
@@ -56,6 +58,8 @@ pub(crate) struct Batch<'a> {
     /// Packets reassembled by stages; valid as long as the batch.
     pub scratch: &'a mut Vec<u8>,
     pub frames: &'a mut Vec<Frame>,
+    /// The `epb_packetid` of each frame, set by the last stage that drops or adds none; empty without one.
+    pub ids: &'a mut Vec<u64>,
     /// Time at the source of the frames, ns since 1970.
     pub now_ns: u64,
     /// The last batch: stages must release the frames that they hold back.
@@ -65,7 +69,7 @@ pub(crate) struct Batch<'a> {
 impl Batch<'_> {
     /// The bytes of its frames.
     pub(crate) fn memory(&self) -> Memory<'_> {
-        Memory { bytes: self.bytes, scratch: self.scratch, options: &[] }
+        Memory { bytes: self.bytes, scratch: self.scratch, options: &[], ids: &[] }
     }
 }
 

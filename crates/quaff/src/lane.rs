@@ -110,6 +110,7 @@ fn sum_up(mut lane: Lane, mut tally: LaneTally) -> Result<SourceTally> {
         out_of_time: tally.out_of_time,
         out_of_range: tally.out_of_range,
         duplicates: tally.duplicates,
+        sightings: tally.sightings,
         untagged: tally.untagged,
         ethernet_made: tally.ethernet_made,
         decap: tally.decap,
@@ -127,6 +128,8 @@ fn sum_up(mut lane: Lane, mut tally: LaneTally) -> Result<SourceTally> {
 struct LaneState {
     frames: Vec<Frame>,
     scratch: Vec<u8>,
+    /// The numbers of the frames of the batch, if a stage gives them.
+    ids: Vec<u64>,
     /// The counts of the stages, and of the packets that have passed them.
     tally: LaneTally,
     /// The time of the last frame, and when it was seen, steady ns.
@@ -153,12 +156,13 @@ fn now(lane: &Lane) -> Now {
 fn work(lane: &mut Lane, state: &mut LaneState, is_last: bool) -> Result<()> {
     let now_ns = state.now_ns(lane.source.wall_ns());
     let bytes = lane.source.bytes();
-    let mut batch = Batch { bytes, scratch: &mut state.scratch, frames: &mut state.frames, now_ns, is_last };
+    let LaneState { frames, scratch, ids, .. } = state;
+    let mut batch = Batch { bytes, scratch, frames, ids, now_ns, is_last };
     for stage in &mut lane.stages {
         stage.pass(&mut batch, &mut state.tally);
     }
     state.tally.received += state.frames.len() as u64;
-    let packed = pack_all(lane, &mut state.frames, &state.scratch);
+    let packed = pack_all(lane, &mut state.frames, &state.scratch, &state.ids);
     state.scratch.clear();
     packed
 }
@@ -171,10 +175,10 @@ fn count(source: &dyn Source, stages: &[Box<dyn Stage>], counts: &mut Counts) {
 /// Passes a batch to the output. Without room the lane waits while the kernel's ring fills; when
 /// the ring is nearly full the rest of the batch is dropped and counted. The wait hears the stop, after which no more
 /// packets are received, and does the periodic work of the output.
-fn pack_all(lane: &mut Lane, frames: &mut [Frame], scratch: &[u8]) -> Result<()> {
+fn pack_all(lane: &mut Lane, frames: &mut [Frame], scratch: &[u8], ids: &[u64]) -> Result<()> {
     let mut left = frames;
     loop {
-        let memory = Memory { bytes: lane.source.bytes(), scratch, options: lane.source.options() };
+        let memory = Memory { bytes: lane.source.bytes(), scratch, options: lane.source.options(), ids };
         let now = Now { steady_ns: steady_ns(), wall_ns: lane.source.wall_ns() };
         lane.output.note_late(lane.source.is_nearly_full());
         let offered = left.len().min(lane.output.frames_at_once());

@@ -113,6 +113,18 @@ pub struct EditPlan {
     pub ethernet: bool,
     /// Drop packets that occurred before in this window.
     pub dedup: Option<DedupWindow>,
+    /// Find packets that came before at another place.
+    pub duplicates: Option<Duplicates>,
+}
+
+/// The use that is made of a packet's second sighting at another place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Duplicates {
+    Count,
+    /// All sightings of a packet get the same `epb_packetid`.
+    Mark,
+    /// All but the first are dropped; of files only.
+    Remove,
 }
 
 /// A time in a capture.
@@ -139,9 +151,9 @@ pub enum DedupWindow {
 impl EditPlan {
     /// Returns whether packets may be dropped, or change their interface.
     fn drops(&self) -> bool {
-        let Self { from, to, include, exclude, dedup, ethernet, .. } = self;
+        let Self { from, to, include, exclude, dedup, ethernet, duplicates, .. } = self;
         let is_cut = from.or(*to).is_some() || include.as_ref().or(exclude.as_ref()).is_some();
-        is_cut || dedup.is_some() || *ethernet
+        is_cut || dedup.is_some() || *ethernet || *duplicates == Some(Duplicates::Remove)
     }
 
     /// The first edit that is for files only.
@@ -153,6 +165,7 @@ impl EditPlan {
             ("`exclude`", self.exclude.is_some()),
             ("`shift-time`", self.shift_ns != 0),
             ("`dedup`", self.dedup.is_some()),
+            ("`duplicates` remove", self.duplicates == Some(Duplicates::Remove)),
         ];
         edits.into_iter().find(|(_, is_given)| *is_given).map(|(name, _)| name)
     }
@@ -344,9 +357,9 @@ impl InputPlan {
         Self { read: Some(read), ..Self::default() }
     }
 
-    /// Snaplen for the kernel. Frames inside tunnels are truncated after decapsulation.
+    /// Snaplen for the kernel. Frames inside tunnels are truncated after decapsulation, and whole packets are compared.
     pub(crate) fn kernel_snaplen(&self) -> u32 {
-        if self.decap.is_some() { SNAPLEN_MAX } else { self.snaplen }
+        if self.decap.is_some() || self.edit.duplicates.is_some() { SNAPLEN_MAX } else { self.snaplen }
     }
 
     /// Blocks of each ring.
@@ -447,6 +460,11 @@ impl WritePlan {
     pub(crate) fn check(&self, input: &InputPlan) -> Result<()> {
         if self.fsync.is_some_and(|interval| interval < FSYNC_MIN) {
             return Err(Error::Plan("`fsync` must be at least 10ms".into()));
+        }
+        if self.format != Format::Pcapng && input.edit.duplicates == Some(Duplicates::Mark) {
+            return Err(Error::Plan(
+                "`duplicates` mark needs the `format` pcapng: pcap has no place for a mark".into(),
+            ));
         }
         match (input.interfaces.len() > 1 || input.hotplug.is_some()) && self.format != Format::Pcapng {
             true => Err(Error::Plan(
@@ -556,6 +574,13 @@ mod tests {
         assert!(refusal(capture(InputPlan { edit, ..live() })).contains("`to` edits"));
         let edit = EditPlan { dedup: Some(DedupWindow::Packets(1)), ..EditPlan::default() };
         assert!(refusal(capture(InputPlan { edit, ..InputPlan::files(["a".into()]) })).contains("`dedup`"));
+        let edit = |action| EditPlan { duplicates: Some(action), ..EditPlan::default() };
+        let remove = capture(InputPlan { edit: edit(Duplicates::Remove), ..live() });
+        assert!(refusal(remove).contains("it needs `read`"));
+        let mut mark = capture(InputPlan { edit: edit(Duplicates::Mark), ..live() });
+        assert_eq!(InputPlan { snaplen: 64, ..mark.input.clone() }.kernel_snaplen(), SNAPLEN_MAX);
+        mark.write.format = Format::PcapUs;
+        assert!(refusal(mark).contains("no place for a mark"));
     }
 
     #[test]

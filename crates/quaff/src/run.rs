@@ -12,11 +12,11 @@ use crate::cores::Topology;
 use crate::filter::FrameFilter;
 use crate::lane::{self, Lane};
 use crate::output::Output;
-use crate::plan::{EditPlan, InputPlan, LoadPlan, PREFAULT, SNAPLEN_MAX, WritePlan};
+use crate::plan::{Duplicates, EditPlan, InputPlan, LoadPlan, PREFAULT, SNAPLEN_MAX, WritePlan};
 use crate::source::{Declaration, LaneSource, Missed, SourceTally, Sources, Watch};
 use crate::stage::{
-    Decap, Declare, Dedup, Ethernet, Filter, Limit, Load, Numbered, Prove, ProveEnd, Quota, Shift,
-    SingleLink, Slice, Stage, Untag, Window,
+    Compare, Decap, Declare, Dedup, Ethernet, Filter, Limit, Load, Numbered, Prove, ProveEnd, Quota,
+    RecentPackets, Shift, SingleLink, Slice, Stage, Untag, Window,
 };
 use crate::tally::{BelowTap, InputTally, LaneTally, LaneVerdict, Ledger, Reasons, sum};
 use crate::verdict;
@@ -31,6 +31,7 @@ use quaff_os::clock::steady_ns;
 use quaff_os::softnet::SoftnetMeter;
 use quaff_os::{Reason, Stop, Wakeup, cpu};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
@@ -122,8 +123,20 @@ impl Run {
         let watch = sources.watch.take();
         let quota = self.plan.count.map(Quota::new);
         let limit = || quota.as_ref().map(|quota| Limit::new(quota.clone(), self.stop.clone()));
-        let lanes = sources.lanes.iter();
-        let stages: Vec<_> = lanes.map(|lane| stages(&self.plan, &sources, lane, limit())).collect();
+        let recent = self
+            .plan
+            .edit
+            .duplicates
+            .map(|action| (action, Arc::new(RecentPackets::new(sources.lanes.len(), sources.is_live))));
+        let compare = |lane| {
+            let (action, recent) = recent.as_ref()?;
+            Some(Compare::new(lane, *action, sources.interfaces.clone(), recent.clone()))
+        };
+        let lanes = sources.lanes.iter().enumerate();
+        let stages_of = |(number, lane)| {
+            stages(&self.plan, &sources, lane, Last { limit: limit(), compare: compare(number) })
+        };
+        let stages: Vec<_> = lanes.map(stages_of).collect();
         let (interfaces, is_live) = (&sources.interfaces, sources.is_live);
         for (lane, ((source, mut stages), end)) in sources.lanes.into_iter().zip(stages).zip(ends).enumerate()
         {
@@ -281,12 +294,7 @@ fn ended_folders(ledger: &Ledger) -> Vec<String> {
 }
 
 /// The stages of a lane, in the order in which a batch passes them.
-fn stages(
-    plan: &InputPlan,
-    sources: &Sources,
-    lane: &LaneSource,
-    limit: Option<Limit>,
-) -> Vec<Box<dyn Stage>> {
+fn stages(plan: &InputPlan, sources: &Sources, lane: &LaneSource, mut last: Last) -> Vec<Box<dyn Stage>> {
     let (edit, interfaces) = (&plan.edit, || sources.interfaces.clone());
     let filter = |filter: &FrameFilter| Box::new(Filter::new(filter.clone(), interfaces()));
     let mut stages = selecting(edit, sources);
@@ -311,13 +319,16 @@ fn stages(
         stages.push(Box::new(Slice { snaplen: plan.snaplen }));
     }
     stages.extend(edit.dedup.map(|window| Box::new(Dedup::new(window)) as Box<dyn Stage>));
+    if edit.duplicates == Some(Duplicates::Remove) {
+        stages.extend(last.compare.take().map(|compare| Box::new(compare) as Box<dyn Stage>));
+    }
     if edit.shift_ns != 0 {
         stages.push(Box::new(Shift { by_ns: edit.shift_ns }));
     }
     if plan.load != LoadPlan::default() {
         stages.push(Box::new(Load::new(plan.load, SNAPLEN_MAX as usize)));
     }
-    stages.extend(numbering(sources, limit));
+    stages.extend(numbering(sources, last));
     stages
 }
 
@@ -333,15 +344,22 @@ fn selecting(edit: &EditPlan, sources: &Sources) -> Vec<Box<dyn Stage>> {
     stages
 }
 
-/// The last stages: what the output cannot hold is dropped before packets are counted, and only those that remain
-/// declare their interfaces.
-fn numbering(sources: &Sources, limit: Option<Limit>) -> Vec<Box<dyn Stage>> {
+/// Stages that come last.
+struct Last {
+    limit: Option<Limit>,
+    compare: Option<Compare>,
+}
+
+/// The last stages: what the output cannot hold is dropped before packets are counted, only those that remain are
+/// compared with each other, and declare their interfaces.
+fn numbering(sources: &Sources, last: Last) -> Vec<Box<dyn Stage>> {
     let (interfaces, mut stages) = (sources.interfaces.clone(), Vec::<Box<dyn Stage>>::new());
     let declares = interfaces.waits_for_packets();
     if declares && sources.format != Format::Pcapng {
         stages.push(Box::new(SingleLink::new(interfaces.clone())));
     }
-    stages.extend(limit.map(|limit| Box::new(limit) as Box<dyn Stage>));
+    stages.extend(last.limit.map(|limit| Box::new(limit) as Box<dyn Stage>));
+    stages.extend(last.compare.map(|compare| Box::new(compare) as Box<dyn Stage>));
     if declares {
         stages.push(Box::new(Declare::new(interfaces)));
     }

@@ -10,7 +10,7 @@
 //! ```
 
 use quaff_file::read::SkippedBytes;
-use quaff_file::tally::{CompressionTally, CopyTally, FolderTally, WriterTally};
+use quaff_file::tally::{CompressionTally, CopyTally, FolderTally, Sightings, WriterTally};
 use quaff_file::verify;
 use quaff_os::Reason;
 use quaff_os::link_counters::{LinkDrops, Tap};
@@ -46,6 +46,9 @@ pub struct LaneTally {
     pub out_of_range: u64,
     /// Equal to a packet before them.
     pub duplicates: u64,
+    /// The comparison with earlier packets (`--duplicates`); in none of the sums.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sightings: Option<Sightings>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decap: Option<DecapTally>,
     /// Packed into chunks for the writer.
@@ -198,6 +201,7 @@ impl LaneTally {
         highest.into_iter().for_each(|(most, of_lane)| *most = of_lane.max(*most));
         // The lane that ended last has that of all.
         self.xdp = self.xdp.or(lane.xdp);
+        self.sightings = all_sightings(self.sightings.iter().chain(&lane.sightings));
         match (&mut self.decap, lane.decap) {
             (Some(decap), Some(of_lane)) => decap.add(of_lane),
             (decap, of_lane) => *decap = decap.take().or(of_lane),
@@ -429,6 +433,8 @@ pub struct Ledger {
     pub out_of_time: u64,
     pub out_of_range: u64,
     pub duplicates: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sightings: Option<Sightings>,
     /// Lost before the capture, by the sequence numbers of tunnels; in none of the sums.
     pub missing_before: u64,
     pub written: u64,
@@ -532,6 +538,7 @@ impl Ledger {
             out_of_time: sum(|lane| lane.out_of_time),
             out_of_range: sum(|lane| lane.out_of_range),
             duplicates: sum(|lane| lane.duplicates),
+            sightings: all_sightings(lanes.iter().filter_map(|lane| lane.sightings.as_ref())),
             missing_before: lanes
                 .iter()
                 .flat_map(|lane| &lane.decap)
@@ -627,6 +634,14 @@ impl Ledger {
         });
         check(identities.into_iter().chain(copy).chain(folders).chain(xdp))
     }
+}
+
+/// The sum; `None` of none.
+fn all_sightings<'a>(of: impl Iterator<Item = &'a Sightings>) -> Option<Sightings> {
+    of.copied().reduce(|mut sum, of_lane| {
+        sum.add(&of_lane);
+        sum
+    })
 }
 
 /// Adds up one count of all lanes, or of all members.

@@ -61,7 +61,7 @@ impl<'a> Meter<'a> {
         loop {
             match self.source.pull(&mut frames, WAIT)? {
                 Pull::Batch => {
-                    let memory = Memory { bytes: self.source.bytes(), scratch: &[], options: &[] };
+                    let memory = Memory { bytes: self.source.bytes(), scratch: &[], options: &[], ids: &[] };
                     self.arrivals.take(memory, &frames, self.begun_ns);
                     self.source.release();
                     self.lane.received.store(self.arrivals.received(), Ordering::Relaxed);

@@ -26,6 +26,17 @@ impl PacketOptions {
     pub fn new(flags: u32, options: RawOptions<'_>) -> Self {
         Self { flags, bytes: copied(options, of_packet) }
     }
+
+    /// The same options with this `epb_packetid` in the place of any other.
+    pub fn bytes_with_id(&self, id: u64) -> Vec<u8> {
+        let mut out = Vec::with_capacity(self.bytes.len() + encode::PACKET_ID_BYTES);
+        let known = Options::new(&self.bytes, ByteOrder::NATIVE).map_while(Result::ok);
+        known.filter(|(code, _)| *code != EPB_PACKETID).for_each(|(code, value)| {
+            encode::option(&mut out, code, value);
+        });
+        encode::option(&mut out, EPB_PACKETID, &id.to_ne_bytes());
+        out
+    }
 }
 
 /// The options of an interface that no field of [`Interface`] has: addresses, rates of each direction, comments.
@@ -102,7 +113,7 @@ fn of_packet(code: u16, value: &[u8]) -> Value {
         // epb_hash
         3 => Value::Bytes,
         // epb_packetid, epb_queue, epb_verdict, epb_processid_threadid
-        5 => Value::Words { first: 0, bytes: 8 },
+        EPB_PACKETID => Value::Words { first: 0, bytes: 8 },
         6 | 8 => Value::Words { first: 0, bytes: 4 },
         // The verdict of hardware is a string of bytes, those of eBPF programs (TC, XDP) are numbers.
         7 => match value.first() {
@@ -225,6 +236,15 @@ mod tests {
         let verdict = [&[2][..], &5u64.to_ne_bytes()].concat();
         let expected = vec![(1, b"a comment".to_vec()), (5, 77u64.to_ne_bytes().to_vec()), (7, verdict)];
         assert_eq!(kept(all, of_packets), [expected.clone(), expected]);
+    }
+
+    #[test]
+    fn a_new_packet_id_replaces_the_old_one_alone() {
+        let bytes = [option(1, b"a comment", false), option(EPB_PACKETID, &[7; 8], false)].concat();
+        let options = PacketOptions { flags: 0, bytes };
+        let with_id = options.bytes_with_id(0x0102);
+        let found: Vec<_> = Options::new(&with_id, ByteOrder::NATIVE).map(Result::unwrap).collect();
+        assert_eq!(found, [(1, &b"a comment"[..]), (EPB_PACKETID, &0x0102u64.to_ne_bytes()[..])]);
     }
 
     /// Bytes and text have no order, and parts of words are none.

@@ -19,6 +19,8 @@ pub const PADDING_BYTES_MIN: usize = BLOCK_BYTES_MIN as usize;
 const EPB_OPTIONS_BYTES_MAX: usize = 8 + LOSS_BYTES_MAX + 4;
 /// A drop count, and a comment of up to 56 bytes.
 const LOSS_BYTES_MAX: usize = 12 + 4 + 56;
+/// Bytes of an `epb_packetid`, which [`epb_bytes`] does not include.
+pub const PACKET_ID_BYTES: usize = 12;
 /// The bytes after a packet and its padding in a block without a drop count: flags, end of the options, total.
 const EPB_TAIL_BYTES: usize = 8 + 4 + 4;
 
@@ -94,22 +96,41 @@ pub fn epb(out: &mut [u8], interface: u32, record: &Record<'_>) -> usize {
 /// before it. `out` must have room for [`epb_bytes`].
 #[inline(always)]
 pub fn append_epb(out: &mut impl Append, interface: u32, record: &Record<'_>) {
+    append_epb_plain(out, interface, record, []);
+}
+
+/// Appends a block as [`append_epb`] does, with this `epb_packetid`. `out` must have room for [`PACKET_ID_BYTES`] more.
+#[inline(always)]
+pub fn append_epb_with_id(out: &mut impl Append, interface: u32, record: &Record<'_>, id: u64) {
+    append_epb_plain(out, interface, record, option64(EPB_PACKETID, id));
+}
+
+/// Appends a block with the direction and `options`.
+#[inline(always)]
+fn append_epb_plain<const BYTES: usize>(
+    out: &mut impl Append,
+    interface: u32,
+    record: &Record<'_>,
+    options: [u8; BYTES],
+) {
     if record.dropped > 0 {
-        return append_epb_with(out, interface, record, record.direction, &[]);
+        return append_epb_with(out, interface, record, record.direction, &options);
     }
     let captured = record.captured();
     let padding = captured.next_multiple_of(4) - captured;
-    let total = (28 + captured + padding + EPB_TAIL_BYTES) as u32;
+    let total = (28 + captured + padding + EPB_TAIL_BYTES + BYTES) as u32;
     append_epb_head(out, interface, record, captured, total);
 
-    let tail = out.take(padding + EPB_TAIL_BYTES);
+    let tail = out.take(padding + EPB_TAIL_BYTES + BYTES);
     // The padding, whose last bytes the first option overwrites.
     tail[..4].fill(0);
     let tail = &mut tail[padding..];
     tail[..8].copy_from_slice(&option32(EPB_FLAGS, record.direction));
+    tail[8..8 + BYTES].copy_from_slice(&options);
     // opt_endofopt, and the total.
-    tail[8..12].fill(0);
-    tail[12..].copy_from_slice(&total.to_ne_bytes());
+    let tail = &mut tail[8 + BYTES..];
+    tail[..4].fill(0);
+    tail[4..].copy_from_slice(&total.to_ne_bytes());
 }
 
 /// Appends a block as [`append_epb`] does, with these `epb_flags` and further options as they stand in a block. `out`
@@ -346,6 +367,31 @@ mod tests {
                 assert_eq!(out[4..8], out[total - 4..total]);
                 assert_eq!(out[28..28 + captured], bytes[..captured]);
                 assert!(out[total..].iter().all(|byte| *byte == 0xee));
+            }
+        }
+    }
+
+    #[test]
+    fn a_packet_id_follows_the_flags() {
+        let bytes: Vec<u8> = (0..=255).collect();
+        for captured in 0..50 {
+            for dropped in [0, 7] {
+                let record = Record { time_ns: 1, bytes: &bytes[..captured], dropped, ..Record::default() };
+                let (mut plain, mut with_id) = (vec![0xee; 300], vec![0xee; 300]);
+                let plain_bytes = epb(&mut plain, 3, &record);
+                let mut room = Room { out: &mut with_id, len: 0 };
+                append_epb_with_id(&mut room, 3, &record, 0x0102_0304_0506_0708);
+                let total = room.len;
+                assert_eq!(total, plain_bytes + PACKET_ID_BYTES);
+                assert!(
+                    with_id[4..8] == with_id[total - 4..total]
+                        && with_id[total..].iter().all(|byte| *byte == 0xee)
+                );
+                let options = &with_id[28 + captured.next_multiple_of(4)..total - 4];
+                let found: Vec<_> = Options::new(options, ByteOrder::NATIVE).map(Result::unwrap).collect();
+                let id = 0x0102_0304_0506_0708u64.to_ne_bytes();
+                assert!(found.contains(&(EPB_PACKETID, &id[..])), "{found:?}");
+                assert_eq!(found.len(), if dropped > 0 { 4 } else { 2 }, "{found:?}");
             }
         }
     }

@@ -14,8 +14,8 @@ mod time;
 pub use copy::{PacketOptions, comments, interface_options, names};
 pub(crate) use decode::{Decoder, byte_order};
 pub use encode::{
-    Interface, PADDING_BYTES_MIN, Section, Statistics, append_epb, append_epb_with, epb, epb_bytes, idb, isb,
-    padding, padding_bytes, shb,
+    Interface, PACKET_ID_BYTES, PADDING_BYTES_MIN, Section, Statistics, append_epb, append_epb_with,
+    append_epb_with_id, epb, epb_bytes, idb, isb, padding, padding_bytes, shb,
 };
 
 /// Section Header Block; the value reads the same in both byte orders.
@@ -85,6 +85,8 @@ pub(crate) const IF_TSOFFSET: u16 = 14;
 pub(crate) const EPB_FLAGS: u16 = 2;
 /// EPB: packets lost between this packet and the one before it on the interface, 64 bits.
 pub(crate) const EPB_DROPCOUNT: u16 = 4;
+/// EPB: a number that all sightings of one packet have, 64 bits.
+pub(crate) const EPB_PACKETID: u16 = 5;
 /// PB: the same flags as [`EPB_FLAGS`].
 pub(crate) const PACK_FLAGS: u16 = 2;
 

@@ -15,6 +15,7 @@ use quaff_wire::pcap::{self, Resolution};
 use quaff_wire::pcapng::{self, PADDING_BYTES_MIN};
 use quaff_wire::{Append, Record};
 use rtrb::Producer;
+use std::cell::Cell;
 use std::sync::Arc;
 
 /// Interval of counters in the file while packets arrive.
@@ -230,6 +231,7 @@ impl Packer {
             (now_ns, self.slot_wall_ns(frames, wall_ns))
         };
         let done = match self.plan.format {
+            Format::Pcapng if !memory.ids.is_empty() => self.pack_with_ids(memory, frames, times),
             Format::Pcapng if memory.options.is_empty() => {
                 let room = |_: &Frame, captured| pcapng::epb_bytes(captured);
                 self.pack_with(memory, frames, times, room, |out, frame, record| {
@@ -257,6 +259,26 @@ impl Packer {
         self.pack_with(memory, frames, times, room, |out, frame, record| match frame.options(memory) {
             Some(of) => pcapng::append_epb_with(out, frame.interface.into(), record, of.flags, &of.bytes),
             None => pcapng::append_epb(out, frame.interface.into(), record),
+        })
+    }
+
+    /// Packs frames that have numbers: those of the last ones of the batch.
+    fn pack_with_ids(&mut self, memory: Memory<'_>, frames: &[Frame], times: (u64, u64)) -> usize {
+        let next = Cell::new(memory.ids.len().saturating_sub(frames.len()));
+        let next_id = || memory.ids.get(next.replace(next.get() + 1)).copied().unwrap_or(0);
+        let bytes = |frame: &Frame| frame.options(memory).map_or(0, |options| options.bytes.len());
+        let room =
+            |frame: &Frame, captured| pcapng::epb_bytes(captured) + bytes(frame) + pcapng::PACKET_ID_BYTES;
+        self.pack_with(memory, frames, times, room, |out, frame, record| {
+            let interface = frame.interface.into();
+            match (frame.options(memory), next_id()) {
+                (None, 0) => pcapng::append_epb(out, interface, record),
+                (None, id) => pcapng::append_epb_with_id(out, interface, record, id),
+                (Some(of), 0) => pcapng::append_epb_with(out, interface, record, of.flags, &of.bytes),
+                (Some(of), id) => {
+                    pcapng::append_epb_with(out, interface, record, of.flags, &of.bytes_with_id(id));
+                }
+            }
         })
     }
 

@@ -7,6 +7,7 @@ use super::Stage;
 use crate::batch::{Batch, Frame, Memory};
 use crate::plan::{DedupWindow, WINDOW_PACKETS_MAX};
 use crate::tally::LaneTally;
+use quaff_file::tally::Counts;
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
 
@@ -22,11 +23,20 @@ pub(crate) struct Dedup {
     recent: VecDeque<(Key, u64)>,
     /// Of each of them, how often it is in the window, and the time of the last one, ns.
     seen: HashMap<Key, (u32, u64)>,
+    removed: u64,
+    is_over: bool,
 }
 
 impl Dedup {
     pub(crate) fn new(window: DedupWindow) -> Self {
-        Self { window, hash: RandomState::new(), recent: VecDeque::new(), seen: HashMap::new() }
+        Self {
+            window,
+            hash: RandomState::new(),
+            recent: VecDeque::new(),
+            seen: HashMap::new(),
+            removed: 0,
+            is_over: false,
+        }
     }
 
     fn key(&self, frame: &Frame, memory: Memory<'_>) -> Key {
@@ -74,10 +84,18 @@ impl Dedup {
 
 impl Stage for Dedup {
     fn pass(&mut self, batch: &mut Batch<'_>, tally: &mut LaneTally) {
-        let memory = Memory { bytes: batch.bytes, scratch: batch.scratch, options: &[] };
+        let memory = Memory { bytes: batch.bytes, scratch: batch.scratch, options: &[], ids: &[] };
         let before = batch.frames.len();
         batch.frames.retain(|frame| !self.is_duplicate(self.key(frame, memory), frame.time_ns));
-        tally.duplicates += (before - batch.frames.len()) as u64;
+        let removed = (before - batch.frames.len()) as u64;
+        tally.duplicates += removed;
+        self.removed += removed;
+        self.is_over |= batch.is_last;
+    }
+
+    /// The number stands in the last counters of the lane.
+    fn count(&self, counts: &mut Counts) {
+        counts.duplicates_removed = if self.is_over { self.removed } else { 0 };
     }
 }
 
@@ -101,8 +119,14 @@ mod tests {
         };
         let mut frames: Vec<_> = packets.iter().enumerate().map(frame).collect();
         let (mut scratch, mut tally) = (Vec::new(), LaneTally::default());
-        let mut batch =
-            Batch { bytes: &bytes, scratch: &mut scratch, frames: &mut frames, now_ns: 0, is_last: false };
+        let mut batch = Batch {
+            bytes: &bytes,
+            scratch: &mut scratch,
+            frames: &mut frames,
+            ids: &mut Vec::new(),
+            now_ns: 0,
+            is_last: false,
+        };
         stage.pass(&mut batch, &mut tally);
         assert_eq!(frames.len() as u64 + tally.duplicates, packets.len() as u64);
         frames.iter().map(|frame| frame.interface.into()).collect()
@@ -123,7 +147,7 @@ mod tests {
         let mut stage = Dedup::new(DedupWindow::Packets(5));
         let bytes = [1, 2, 3, 1, 2, 4];
         let frame = |start, keep| Frame { start, len: 3, keep, ..Frame::default() };
-        let memory = Memory { bytes: &bytes, scratch: &[], options: &[] };
+        let memory = Memory { bytes: &bytes, scratch: &[], options: &[], ids: &[] };
         assert_eq!(stage.key(&frame(0, 2), memory), stage.key(&frame(3, 2), memory));
         assert_ne!(stage.key(&frame(0, 3), memory), stage.key(&frame(3, 3), memory));
         let key = stage.key(&frame(0, 2), memory);

@@ -65,7 +65,7 @@ impl Stage for Filter {
                 self.learn(frame.interface);
             }
         }
-        let memory = Memory { bytes: batch.bytes, scratch: batch.scratch, options: &[] };
+        let memory = Memory { bytes: batch.bytes, scratch: batch.scratch, options: &[], ids: &[] };
         let before = batch.frames.len();
         batch.frames.retain(|frame| self.wants(frame, memory));
         tally.filtered += (before - batch.frames.len()) as u64;
@@ -103,8 +103,14 @@ mod tests {
         };
         let mut list: Vec<_> = frames.iter().enumerate().map(describe).collect();
         let (mut scratch, mut tally) = (Vec::new(), LaneTally::default());
-        let mut batch =
-            Batch { bytes: &bytes, scratch: &mut scratch, frames: &mut list, now_ns: 0, is_last: true };
+        let mut batch = Batch {
+            bytes: &bytes,
+            scratch: &mut scratch,
+            frames: &mut list,
+            ids: &mut Vec::new(),
+            now_ns: 0,
+            is_last: true,
+        };
         stage.pass(&mut batch, &mut tally);
         (list.iter().map(|frame| frame.time_ns as usize).collect(), tally.filtered, filter.notes())
     }

@@ -75,6 +75,7 @@ mod tests {
                             bytes: &[],
                             scratch: &mut scratch,
                             frames: &mut frames,
+                            ids: &mut Vec::new(),
                             now_ns: 0,
                             is_last: false,
                         };

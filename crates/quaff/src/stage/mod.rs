@@ -1,5 +1,6 @@
 //! Stages: the steps of a lane between source and output. A stage cannot fail, and counts what it removes.
 
+mod compare;
 mod decap;
 mod declare;
 mod dedup;
@@ -16,6 +17,7 @@ mod split;
 mod untag;
 mod window;
 
+pub(crate) use compare::{Compare, RecentPackets};
 pub(crate) use decap::Decap;
 pub(crate) use declare::Declare;
 pub(crate) use dedup::Dedup;
@@ -75,8 +77,14 @@ pub(crate) mod testing {
         let whole = |frame: &Frame| Frame { len, wire_len: len, keep: u32::MAX, ..*frame };
         let mut frames: Vec<_> = frames.iter().map(whole).collect();
         let (mut scratch, mut tally) = (Vec::new(), LaneTally::default());
-        let mut batch =
-            Batch { bytes, scratch: &mut scratch, frames: &mut frames, now_ns: 0, is_last: false };
+        let mut batch = Batch {
+            bytes,
+            scratch: &mut scratch,
+            frames: &mut frames,
+            ids: &mut Vec::new(),
+            now_ns: 0,
+            is_last: false,
+        };
         stage.pass(&mut batch, &mut tally);
         let memory = batch.memory();
         (batch.frames.iter().map(|frame| (*frame, memory.of(frame).to_vec())).collect(), tally)
@@ -85,8 +93,14 @@ pub(crate) mod testing {
     /// Passes the end of a run.
     pub(crate) fn pass_last(stage: &mut dyn Stage) {
         let (mut scratch, mut frames) = (Vec::new(), Vec::new());
-        let mut batch =
-            Batch { bytes: &[], scratch: &mut scratch, frames: &mut frames, now_ns: 0, is_last: true };
+        let mut batch = Batch {
+            bytes: &[],
+            scratch: &mut scratch,
+            frames: &mut frames,
+            ids: &mut Vec::new(),
+            now_ns: 0,
+            is_last: true,
+        };
         stage.pass(&mut batch, &mut LaneTally::default());
     }
 }

@@ -1,10 +1,10 @@
 //! The editing options of `quaff capture`, and the plan they make.
 
-use crate::units;
+use crate::units::{self, Choice, choice};
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
-use quaff::plan::{DedupWindow, EditPlan, TimeBound};
+use quaff::plan::{DedupWindow, Duplicates, EditPlan, TimeBound};
 use quaff_send::Ranges;
 
 /// Options of editing.
@@ -44,6 +44,12 @@ pub(crate) struct EditArgs {
         requires = "read"
     )]
     dedup: Option<DedupWindow>,
+    /// Find packets that came before by another interface, VLAN, MAC address or TTL, within 1 ms
+    ///
+    /// A mirror port, or a second tap, delivers such duplicates. All bytes from the IP header on have to be equal,
+    /// but for TTL and header checksum; equal packets of the same place are retransmissions, and only counted.
+    #[arg(long, value_name = "ACTION", value_parser = choice(ACTIONS), conflicts_with = "dedup")]
+    duplicates: Option<Duplicates>,
     /// Put a made Ethernet header in front of bare IP packets, for programs that read nothing else
     ///
     /// For packets inside tunnels (--decap) and of files. The addresses are 02:00:00:00:00:01 and
@@ -51,6 +57,13 @@ pub(crate) struct EditArgs {
     #[arg(long)]
     ethernet: bool,
 }
+
+/// The actions of --duplicates.
+const ACTIONS: [Choice<Duplicates>; 3] = [
+    ("count", Duplicates::Count, "report their number"),
+    ("mark", Duplicates::Mark, "give all sightings of a packet the same epb_packetid; pcapng only"),
+    ("remove", Duplicates::Remove, "keep the first sighting; with --read only"),
+];
 
 impl EditArgs {
     pub(super) fn plan(&self) -> EditPlan {
@@ -63,6 +76,7 @@ impl EditArgs {
             strip_vlan: self.strip_vlan,
             ethernet: self.ethernet,
             dedup: self.dedup,
+            duplicates: self.duplicates,
         }
     }
 }

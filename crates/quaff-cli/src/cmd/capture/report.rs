@@ -10,7 +10,7 @@ use quaff::Status;
 use quaff::plan::{CapturePlan, PREFAULT, RETIRE_MS, SNAPLEN_MAX};
 use quaff::tally::{DecapTally, InputTally, LaneShare, LaneTally, Ledger, Verdict};
 use quaff::{CompiledFilter, DryRun};
-use quaff_file::tally::CompressionTally;
+use quaff_file::tally::{CompressionTally, Sightings};
 use quaff_file::write::{DirPlan, Output};
 use quaff_os::{Reason, process};
 use std::time::Instant;
@@ -181,6 +181,7 @@ pub(crate) fn ledger_text(ledger: &Ledger) -> String {
     };
     text += &lost_words(ledger);
     text += &other_words(ledger);
+    text += &ledger.sightings.as_ref().map_or(String::new(), sightings_words);
     for decap in ledger.interfaces.iter().filter_map(|lane| lane.decap.as_ref()) {
         text += &decap_words(decap, ledger.nic_dropped + ledger.kernel_dropped + ledger.filtered > 0);
     }
@@ -293,6 +294,19 @@ fn other_words(ledger: &Ledger) -> String {
         (sum(|lane| lane.oversize), "larger than the MTU: merged by GRO or TSO"),
     ];
     show::counted("  ", counts)
+}
+
+/// Packets that were compared with earlier ones.
+fn sightings_words(of: &Sightings) -> String {
+    let counts = [
+        (of.elsewhere, "duplicates: seen within 1 ms before by another interface, VLAN, MAC address or TTL"),
+        (of.same_place, "seen within 1 ms before at the same place: retransmissions, or loops"),
+        (of.unchecked, "not found, but may be duplicates: the table of packets was full"),
+        (of.not_compared, "not compared: not IP, or not whole"),
+    ];
+    let none = || format!("  no duplicates among {} packets\n", show::count(of.compared));
+    let first = if of.elsewhere == 0 { none() } else { String::new() };
+    first + &show::counted("  ", counts)
 }
 
 /// Remarks on the files read.

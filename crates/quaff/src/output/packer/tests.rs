@@ -43,7 +43,7 @@ fn now(seconds: f64) -> Now {
 fn pack_len(packer: &mut Packer, len: usize, at_s: f64, now_s: f64) -> usize {
     let (bytes, len) = (vec![0; len], len as u32);
     let mut frames = [Frame { time_ns: at(at_s), len, wire_len: len, keep: u32::MAX, ..Frame::default() }];
-    packer.take(Memory { bytes: &bytes, scratch: &[], options: &[] }, &mut frames, now(now_s))
+    packer.take(Memory { bytes: &bytes, scratch: &[], options: &[], ids: &[] }, &mut frames, now(now_s))
 }
 
 /// The same, with a frame of three quarters of a buffer.
@@ -122,7 +122,7 @@ fn a_batch_goes_into_chunks_by_slots_and_room_and_a_loss_is_counted_once() {
     let frame = Frame { len, wire_len: len, keep: u32::MAX, ..Frame::default() };
     let mut frames =
         [58.0, 59.0, 60.0, 61.0, 62.0, 63.0, 64.0].map(|at_s| Frame { time_ns: at(at_s), ..frame });
-    let memory = Memory { bytes: &bytes, scratch: &[], options: &[] };
+    let memory = Memory { bytes: &bytes, scratch: &[], options: &[], ids: &[] };
     packer.note_dropped(7);
     assert_eq!(packer.take(memory, &mut frames, now(65.0)), 6, "there are two buffers");
     let of = |chunk: &Chunk| (chunk.slot, chunk.first_ns, chunk.packets, chunk.len);

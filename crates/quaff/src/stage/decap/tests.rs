@@ -64,7 +64,14 @@ impl Bench {
         }
         let mut scratch = Vec::new();
         let (aside_ref, now_ns) = (&mut scratch, self.now_ns);
-        let mut batch = Batch { bytes: &bytes, scratch: aside_ref, frames: &mut frames, now_ns, is_last };
+        let mut batch = Batch {
+            bytes: &bytes,
+            scratch: aside_ref,
+            frames: &mut frames,
+            ids: &mut Vec::new(),
+            now_ns,
+            is_last,
+        };
         self.stage.pass(&mut batch, &mut self.tally);
         let memory = batch.memory();
         for frame in batch.frames.iter() {

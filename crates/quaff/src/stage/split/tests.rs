@@ -45,7 +45,14 @@ impl Setup {
         };
         let mut list: Vec<_> = frames.iter().map(describe).collect();
         let mut scratch = Vec::new();
-        let mut batch = Batch { bytes: &bytes, scratch: &mut scratch, frames: &mut list, now_ns, is_last };
+        let mut batch = Batch {
+            bytes: &bytes,
+            scratch: &mut scratch,
+            frames: &mut list,
+            ids: &mut Vec::new(),
+            now_ns,
+            is_last,
+        };
         Stage::pass(&mut self.stage, &mut batch, &mut self.tally);
         let memory = batch.memory();
         batch.frames.iter().map(|frame| (frame.member(), frame.time_ns, memory.of(frame).to_vec())).collect()
