@@ -90,6 +90,9 @@ impl Capture {
             let mut target = Target::open(&plan.output, copy, format, access, compress, &wakeup, &stop)?;
             target.check_limit(plan.write.limit)?;
             target.sync_every(plan.write.fsync)?;
+            if plan.write.ordered {
+                target.order(plan.write.flush)?;
+            }
             Ok(target)
         };
         let mut target = seal.as_user(open)?;
