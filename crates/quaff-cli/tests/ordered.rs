@@ -53,7 +53,10 @@ impl Piped {
         let done = self.shell.finish(PATIENCE).unwrap();
         let json =
             done.stderr.lines().find_map(|line| serde_json::from_str(line).ok()).unwrap_or(Value::Null);
-        (Ended { code: done.status.code().unwrap_or(-1), json, stderr: done.stderr }, done.stdout)
+        (
+            Ended { code: done.status.code().unwrap_or(-1), json, stderr: done.stderr },
+            String::from_utf8_lossy(&done.stdout).into_owned(),
+        )
     }
 }
 
