@@ -202,6 +202,34 @@ fn unsorted_files_are_named_and_sorted_on_request() {
     }
 }
 
+/// They are not late, and do not set the start of the capture to 1970.
+#[test]
+fn packets_without_a_time_stay_where_they_are_in_their_file() {
+    let dir = folder();
+    let at = |time_ns: u64, file: usize, number: usize| (time_ns, packet(0, file, number, 60).1);
+    let first = [at(0, 0, 0), at(START_NS + 5, 0, 1), at(0, 0, 2), at(START_NS + 9, 0, 3)];
+    let second = [at(START_NS + 3, 1, 0), at(START_NS + 7, 1, 1)];
+    let paths = [&first[..], &second].map(pcapng_file);
+    let paths = [put(&dir, "a.pcapng", &paths[0]), put(&dir, "b.pcapng", &paths[1])];
+    let out = dir.path().join("out.pcapng").display().to_string();
+    let expected = [&first[0], &second[0], &first[1], &first[2], &second[1], &first[3]].map(Packet::clone);
+    for more in [&[][..], &["--reorder"]] {
+        let merged = merge(&[&[&paths[0][..], &paths[1]], more].concat(), None, &out);
+        assert_eq!((merged.code, &merged.json["backward"]), (Some(0), &0.into()), "{}", merged.stderr);
+        assert_eq!(merged.json["unsorted_files"], Value::Array(vec![]));
+        assert!(merged.packets == expected, "{more:?}");
+        let mut starts = Vec::new();
+        let mut file = CaptureFile::open(Path::new(&out)).expect("a capture");
+        let mut take = |item: Item<'_>| {
+            if let Item::Statistics(of) = item {
+                starts.extend(of.starttime_ns);
+            }
+        };
+        while file.pull(&mut take).expect("a whole file") {}
+        assert!(!starts.is_empty() && starts.iter().all(|start_ns| *start_ns == START_NS + 3), "{starts:?}");
+    }
+}
+
 /// Packets of one time are in the order of their files; mergecap takes the last file first.
 #[test]
 fn the_order_is_that_of_mergecap_but_for_equal_times() {

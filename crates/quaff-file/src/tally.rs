@@ -140,6 +140,8 @@ pub struct WriterTally {
     pub abandoned: bool,
     /// Packets that came after the reader had closed the output, or after its limit; not a loss.
     pub after_close: u64,
+    /// Packets that an output by time has after a packet of a later time.
+    pub late: u64,
     /// The limit that ended the output.
     pub limit: Option<Reason>,
     /// Packets that an interface cannot send, such as those larger than its MTU.

@@ -8,7 +8,7 @@
 //! packets themselves are not looked at.
 
 use crate::item::ByteOrder;
-use crate::pcap::{self, FILE_HEADER_BYTES, RECORD_HEADER_BYTES, RecordLayout};
+use crate::pcap::{self, FILE_HEADER_BYTES, RECORD_HEADER_BYTES, RecordLayout, Resolution};
 use crate::pcapng::{self, BLOCK_BYTES_MIN, EPB, IDB, SHB};
 
 /// Bytes of a record header as patched by Alexey Kuznetzov.
@@ -43,6 +43,17 @@ pub fn whole_units(bytes: &[u8], is_pcapng: bool) -> impl Iterator<Item = (usize
         };
         at = at.checked_add(len).filter(|end| *end <= bytes.len())?;
         Some((at, interface))
+    })
+}
+
+/// The time of a unit of [`whole_units`] that holds a packet, ns since 1970; `resolution` is that of pcap, and `None` for
+/// pcapng with times in ns.
+pub fn packet_time_ns(unit: &[u8], resolution: Option<Resolution>) -> Option<u64> {
+    let word = |at: usize| Some(u64::from(u32::from_ne_bytes(*unit.get(at..)?.first_chunk()?)));
+    Some(match resolution {
+        None => word(12)? << 32 | word(16)?,
+        Some(Resolution::Nanoseconds) => word(0)? * 1_000_000_000 + word(4)?,
+        Some(Resolution::Microseconds) => word(0)? * 1_000_000_000 + word(4)? * 1000,
     })
 }
 

@@ -88,6 +88,9 @@ impl Capture {
             let (copy, format, access) = (plan.live_copy.as_ref(), plan.write.format, plan.write.access);
             let compress = compress.as_ref();
             let mut target = Target::open(&plan.output, copy, format, access, compress, &wakeup, &stop)?;
+            if plan.write.ordered {
+                target.order(plan.write.flush)?;
+            }
             target.check_limit(plan.write.limit)?;
             target.sync_every(plan.write.fsync)?;
             Ok(target)

@@ -12,6 +12,7 @@ use crate::batch::{BATCH_FRAMES, Batch, Frame, Memory};
 use crate::buffer_pool::FreeBuffers;
 use crate::gauge::LaneGauges;
 use crate::output::{Now, Output};
+use crate::plan::GRACE_NS;
 use crate::source::{Pull, Source, SourceTally};
 use crate::stage::Stage;
 use crate::tally::LaneTally;
@@ -76,6 +77,9 @@ fn pump(lane: &mut Lane, state: &mut LaneState) -> Result<()> {
         }
         if is_last {
             return Ok(());
+        }
+        if !lane.stages.iter().any(|stage| stage.is_holding()) {
+            lane.output.note_passed(state.passed_ns(pulled == Pull::Idle, lane.source.wall_ns()));
         }
         tick(lane, pulled == Pull::Idle);
     }
@@ -145,6 +149,12 @@ impl LaneState {
             self.last = Some((frame.time_ns, steady_ns));
         }
         self.last.map_or(wall_ns, |(time_ns, seen_ns)| time_ns.saturating_add(steady_ns - seen_ns))
+    }
+
+    /// The time before which no frame follows: that of the last one, and on an idle source nearly the present one.
+    fn passed_ns(&mut self, is_idle: bool, wall_ns: u64) -> u64 {
+        let last_ns = self.last.map_or(0, |(time_ns, _)| time_ns);
+        if is_idle { last_ns.max(self.now_ns(wall_ns).saturating_sub(GRACE_NS)) } else { last_ns }
     }
 }
 
@@ -259,7 +269,12 @@ fn write_all(writer: &mut Writer) -> Result<WriterTally> {
             let Some((lane, message)) = writer.next_message()? else { break };
             match message {
                 LaneMessage::Chunk(chunk) | LaneMessage::Parts(chunk, _) => writer.sink.push(lane, chunk)?,
-                LaneMessage::Slot(_, counts) | LaneMessage::End(counts) => writer.sink.note(lane, counts),
+                LaneMessage::Slot(_, counts) => writer.sink.note(lane, counts),
+                LaneMessage::Mark(until_ns) => writer.sink.mark(lane, until_ns),
+                LaneMessage::End(counts) => {
+                    writer.sink.note(lane, counts);
+                    writer.sink.mark(lane, u64::MAX);
+                }
             }
             moved += 1 + recycle(writer)?;
         }
@@ -350,7 +365,7 @@ impl Inlet {
         }
         Ok(match message {
             LaneMessage::Chunk(chunk) => Some(chunk.first_ns),
-            LaneMessage::Slot(..) | LaneMessage::End(_) => Some(0),
+            LaneMessage::Slot(..) | LaneMessage::Mark(_) | LaneMessage::End(_) => Some(0),
             LaneMessage::Parts(..) => self.split_next()?,
         })
     }

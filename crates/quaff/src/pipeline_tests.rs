@@ -165,6 +165,7 @@ impl Run {
             start_ns: START_NS,
             grace_ns: 0,
             by_packet_time: false,
+            mark_ns: None,
             abandoned: Stop::default(),
         };
         let slot = pack.slots.slot_of(START_NS);

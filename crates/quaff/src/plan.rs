@@ -228,6 +228,8 @@ pub struct WritePlan {
     pub chunk_bytes: usize,
     /// Longest delay until a packet is written, unless the disk is late.
     pub flush: Duration,
+    /// The packets of all lanes are written in the order of their times, into a stream.
+    pub ordered: bool,
     /// Limits at which the run ends.
     pub limit: FileLimit,
     /// Interval of syncs of a file that is being written; without one it is synced when it ends.
@@ -281,6 +283,8 @@ const PACKET_ROOM_BYTES: usize = 128 << 10;
 const FSYNC_MIN: Duration = Duration::from_millis(10);
 /// Time after which the kernel retires a block that is not full, ms.
 pub const RETIRE_MS: u32 = 50;
+/// Time after which an idle interface has no older packet in its ring, ns.
+pub(crate) const GRACE_NS: u64 = 4 * RETIRE_MS as u64 * 1_000_000;
 /// Time before the first packet in which the buffer is populated; the rest is populated in the background.
 pub const PREFAULT: Duration = Duration::from_millis(500);
 
@@ -430,6 +434,7 @@ impl WritePlan {
             buffer_bytes: given.map_or(default_bytes, |bytes| bytes as usize),
             chunk_bytes: CHUNK_BYTES,
             flush: Duration::from_secs(1),
+            ordered: false,
             limit: FileLimit::default(),
             fsync: None,
             compress: None,
@@ -464,6 +469,12 @@ impl WritePlan {
         if self.format != Format::Pcapng && input.edit.duplicates == Some(Duplicates::Mark) {
             return Err(Error::Plan(
                 "`duplicates` mark needs the `format` pcapng: pcap has no place for a mark".into(),
+            ));
+        }
+        if self.ordered && input.read.is_some() {
+            return Err(Error::Plan(
+                "`ordered` is for interfaces, and `read` reads files: 'quaff merge' sorts those by time"
+                    .into(),
             ));
         }
         match (input.interfaces.len() > 1 || input.hotplug.is_some()) && self.format != Format::Pcapng {

@@ -444,6 +444,8 @@ pub struct Ledger {
     pub lost_in_buffer: u64,
     /// Lost because writing failed.
     pub lost_on_disk: u64,
+    /// Written after a packet of a later time, by an output that orders packets.
+    pub late: u64,
     pub bytes_written: u64,
     /// In none of the sums.
     pub below_tap: BelowTap,
@@ -549,6 +551,7 @@ impl Ledger {
             lost,
             lost_in_buffer,
             lost_on_disk: writer.lost,
+            late: writer.late,
             bytes_written: writer.bytes,
             verdict: Verdict::Unknown,
             lossless: false,

@@ -64,17 +64,19 @@ pub enum LaneMessage {
     Parts(Chunk, Vec<Part>),
     /// No packet of an earlier slot follows; sent when a link is idle.
     Slot(u64, Counts),
+    /// No packet before this time follows, ns since 1970; sent to outputs that order packets.
+    Mark(u64),
     /// Nothing follows.
     End(Counts),
 }
 
 impl LaneMessage {
-    /// Returns the slot of the message; `End` has none.
+    /// Returns the slot of the message; a mark and the end have none.
     pub fn slot(&self) -> Option<u64> {
         match self {
             Self::Chunk(chunk) | Self::Parts(chunk, _) => Some(chunk.slot),
             Self::Slot(slot, _) => Some(*slot),
-            Self::End(_) => None,
+            Self::Mark(_) | Self::End(_) => None,
         }
     }
 }

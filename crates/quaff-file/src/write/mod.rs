@@ -10,6 +10,7 @@
 //! | [`descriptor`] | the kind of a descriptor, the capacity of a pipe, and whether it has a reader |
 //! | [`header`] | the first and last blocks of a file |
 //! | [`stream`] | stdout, pipes, devices |
+//! | [`ordered`] | the same with the packets of all lanes by time |
 //! | [`file`] | files on disk: one in place, or a rotation |
 //! | [`folder`] | the files of a rotation: the next one, and the removal of old ones |
 //! | [`folders`] | several folders: lanes are dealt to them |
@@ -41,6 +42,7 @@ mod folders;
 mod header;
 mod live_copy;
 mod name_template;
+mod ordered;
 mod plan;
 mod post_rotate;
 mod repack;
@@ -81,6 +83,9 @@ pub trait Sink: Send {
 
     /// Takes the newest counts of `lane`.
     fn note(&mut self, lane: usize, counts: Counts);
+
+    /// Notes that no packet of `lane` before `until_ns`, ns since 1970, follows.
+    fn mark(&mut self, _lane: usize, _until_ns: u64) {}
 
     /// Begins the rotation slot `slot`.
     fn begin_slot(&mut self, slot: u64) -> Result<()>;

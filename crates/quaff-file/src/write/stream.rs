@@ -120,6 +120,44 @@ impl Stream {
         }
     }
 
+    /// Writes what has to precede the packets of a chunk, and notes the counts of its lane.
+    pub(super) fn expect(&mut self, lane: usize, chunk: &Chunk) {
+        self.begin();
+        self.describe(chunk.interfaces);
+        self.counts[lane].clone_from(&chunk.counts);
+    }
+
+    /// Writes whole blocks with `packets` in them. `ended` are the lanes whose chunks end in them, with the counts of
+    /// these.
+    pub(super) fn write_packets(
+        &mut self,
+        blocks: &[u8],
+        packets: u64,
+        ended: impl IntoIterator<Item = (usize, Counts)>,
+    ) {
+        if self.write(blocks) {
+            ended.into_iter().for_each(|(lane, counts)| self.written[lane] = counts);
+            self.tally.written += packets;
+        } else if self.closed_by_reader {
+            self.tally.after_close += packets;
+        } else {
+            self.tally.lost += packets;
+        }
+        self.gauges.written.set(self.tally.written);
+        self.gauges.bytes.set(self.tally.bytes);
+        self.gauges.lost.set(self.tally.lost);
+    }
+
+    #[cfg(test)]
+    pub(super) fn written_packets(&self) -> u64 {
+        self.tally.written
+    }
+
+    /// Takes a buffer that the lane gets back.
+    pub(super) fn recycle(&mut self, lane: usize, buffer: Buffer) {
+        self.free_buffers.push_back((lane, buffer));
+    }
+
     fn write(&mut self, bytes: &[u8]) -> bool {
         if self.closed {
             return false;
@@ -194,21 +232,9 @@ pub(super) fn write_some(
 
 impl Sink for Stream {
     fn push(&mut self, lane: usize, chunk: Chunk) -> Result<()> {
-        self.begin();
-        self.describe(chunk.interfaces);
-        self.counts[lane].clone_from(&chunk.counts);
-        if self.write(&chunk.buffer[..chunk.len]) {
-            self.written[lane] = chunk.counts;
-            self.tally.written += chunk.packets;
-        } else if self.closed_by_reader {
-            self.tally.after_close += chunk.packets;
-        } else {
-            self.tally.lost += chunk.packets;
-        }
-        self.gauges.written.set(self.tally.written);
-        self.gauges.bytes.set(self.tally.bytes);
-        self.gauges.lost.set(self.tally.lost);
-        self.free_buffers.push_back((lane, chunk.buffer));
+        self.expect(lane, &chunk);
+        self.write_packets(&chunk.buffer[..chunk.len], chunk.packets, [(lane, chunk.counts)]);
+        self.recycle(lane, chunk.buffer);
         Ok(())
     }
 

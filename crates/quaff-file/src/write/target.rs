@@ -11,6 +11,7 @@ use crate::write::folders::Folders;
 use crate::write::header::Heading;
 use crate::write::live_copy::LiveCopy;
 use crate::write::name_template::NameTemplate;
+use crate::write::ordered::Ordered;
 use crate::write::plan::{CompressPlan, DirPlan, FileLimit, Format, Output, Pipe};
 use crate::write::repack::Repack;
 use crate::write::slots::Slots;
@@ -54,6 +55,8 @@ pub struct Target {
     pub limit: FileLimit,
     /// Interval of syncs of a file or of the files of a folder; without one, a file is synced when it ends.
     fsync: Option<Duration>,
+    /// Packets of all lanes are written by time; lanes send theirs within this interval. See [`Self::order`].
+    ordered: Option<Duration>,
 }
 
 enum TargetKind {
@@ -102,7 +105,8 @@ impl Target {
 
     fn new(kind: TargetKind, format: Format) -> Self {
         let limit = FileLimit::default();
-        Self { kind, format, align: 1, compress: None, live_copy: None, patience: None, limit, fsync: None }
+        let (compress, live_copy, patience, fsync, ordered) = (None, None, None, None, None);
+        Self { kind, format, align: 1, compress, live_copy, patience, limit, fsync, ordered }
     }
 
     /// Wraps a pipe to a process.
@@ -139,6 +143,27 @@ impl Target {
             }
         };
         Err(Error::Plan(words.into()))
+    }
+
+    /// Writes the packets of all lanes by time; lanes send theirs within `flush`. Refuses an output that is no stream.
+    pub fn order(&mut self, flush: Duration) -> Result<()> {
+        if self.compress.is_some() || self.live_copy.is_some() {
+            let words = "`ordered` goes to a pipe, without `compress` and without a live copy: put a compressor after the pipe";
+            return Err(Error::Plan(words.into()));
+        }
+        match &self.kind {
+            TargetKind::Stream(_) => {}
+            // A file that the shell has opened for stdout.
+            TargetKind::File(_, path) if path == Path::new(STDOUT) => {
+                (self.kind, self.align) = (TargetKind::Stream(stdout()?), 1);
+            }
+            _ => {
+                let words = "`ordered` is for stdout and pipes; 'quaff merge' sorts files and folders by time afterwards";
+                return Err(Error::Plan(words.into()));
+            }
+        }
+        self.ordered = Some(flush);
+        Ok(())
     }
 
     /// Returns the alignment of chunks, bytes.
@@ -180,6 +205,7 @@ impl Target {
 
     fn describe_kind(&self) -> String {
         match &self.kind {
+            TargetKind::Stream(_) if self.ordered.is_some() => format!("{STREAM}, by time"),
             TargetKind::Stream(_) => STREAM.to_owned(),
             TargetKind::Own(_, name) => (*name).to_owned(),
             _ => {
@@ -249,7 +275,11 @@ impl Target {
         };
         let sink: Box<dyn Sink> = match self.kind {
             TargetKind::Stream(out) => {
-                Box::new(Stream::new(out, heading.clone(), stop.clone(), self.patience, gauges.clone()))
+                let stream = Stream::new(out, heading.clone(), stop.clone(), self.patience, gauges.clone());
+                match self.ordered {
+                    Some(flush) => Box::new(Ordered::new(stream, self.format, heading.lanes, flush)),
+                    None => Box::new(stream),
+                }
             }
             TargetKind::File(file, path) => {
                 // The old contents are removed only now, after everything else has succeeded.

@@ -10,7 +10,7 @@ use super::{Now, Output, OutputTally};
 use crate::batch::{Frame, Memory};
 use crate::gauge::MeterGauges;
 use crate::links::{Link, Links};
-use crate::plan::RETIRE_MS;
+use crate::plan::GRACE_NS;
 use quaff_file::Interfaces;
 use quaff_file::tally::Counts;
 use quaff_flow::collector::FlowSum;
@@ -43,8 +43,6 @@ const PACKETS: usize = 64;
 const FLUSH_NS: u64 = 100_000_000;
 /// The longest wait of a live lane with flows for packets, ns: flows end while none arrive.
 const IDLE_NS: u64 = 50_000_000;
-/// The age that a packet may have when the lane receives it, ns: an idle lane has received all older ones.
-const GRACE_NS: u64 = 4 * RETIRE_MS as u64 * 1_000_000;
 /// Interval at which the gauges are set while packets arrive, ns.
 const SHOW_NS: u64 = 10_000_000;
 /// Wait of a lane that has time for a place in the queue.

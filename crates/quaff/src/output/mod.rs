@@ -91,6 +91,9 @@ pub trait Output: Send {
     /// Notes the number of the blocks of names that precede the next packets.
     fn note_names(&mut self, _names: usize) {}
 
+    /// Notes that no packet before `until_ns` follows those that were taken, ns since 1970.
+    fn note_passed(&mut self, _until_ns: u64) {}
+
     /// Does periodic work; `count` adds the counts of source and stages.
     fn tick(&mut self, _now: Now, _is_idle: bool, _count: &dyn Fn(&mut Counts)) {}
 

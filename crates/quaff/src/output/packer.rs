@@ -60,6 +60,8 @@ pub(crate) struct PackPlan {
     /// The packets come from files: only their own times turn slots, and no clock leaves a trace in the output, so
     /// that the same packets make the same bytes at any speed.
     pub by_packet_time: bool,
+    /// Interval at which a lane without packets marks its time for an output that orders those of all lanes, ns.
+    pub mark_ns: Option<u64>,
     /// Raised when the writer is waited for no longer.
     pub abandoned: Stop,
 }
@@ -88,6 +90,17 @@ pub(crate) struct Packer {
     backlog: Backlog,
     /// The last frames offered had no room.
     has_waiting: bool,
+    marks: Marks,
+}
+
+/// The marks for an output that orders packets.
+#[derive(Debug, Default)]
+struct Marks {
+    /// No packet before this time follows those that were taken, ns since 1970.
+    passed_ns: u64,
+    /// The last mark, and its CLOCK_MONOTONIC, ns.
+    sent_ns: u64,
+    at_ns: u64,
 }
 
 /// The chunk that is being filled.
@@ -208,6 +221,7 @@ impl Packer {
             buffer_high: 0,
             backlog: Backlog::default(),
             has_waiting: false,
+            marks: Marks::default(),
             plan,
         }
     }
@@ -510,6 +524,18 @@ impl Packer {
         }
     }
 
+    /// Marks the time up to which the writer has all packets, where nothing else shows it.
+    fn send_mark(&mut self, now_ns: u64) {
+        let Some(interval_ns) = self.plan.mark_ns else { return };
+        let has_packets = self.open.is_some() || self.has_waiting;
+        let is_due = now_ns >= self.marks.at_ns.saturating_add(interval_ns);
+        let has_room = self.outbound.slots() > self.supply.most + 1;
+        if !has_packets && is_due && has_room && self.marks.passed_ns != self.marks.sent_ns {
+            (self.marks.sent_ns, self.marks.at_ns) = (self.marks.passed_ns, now_ns);
+            self.push(LaneMessage::Mark(self.marks.passed_ns));
+        }
+    }
+
     /// Buffers of its own, and those that the packers of the same lane can use as well.
     pub(super) fn own_and_common_buffers(&self) -> (u64, u64) {
         (self.supply.share as u64, self.supply.common_buffers() as u64)
@@ -579,6 +605,10 @@ impl Output for Packer {
         self.counts.names = names;
     }
 
+    fn note_passed(&mut self, until_ns: u64) {
+        self.marks.passed_ns = until_ns;
+    }
+
     /// Writes statistics, flushes, and enters the next slot on an idle link.
     fn tick(&mut self, now: Now, is_idle: bool, count: &dyn Fn(&mut Counts)) {
         let Now { steady_ns: now_ns, wall_ns } = now;
@@ -596,7 +626,7 @@ impl Output for Packer {
             && !self.plan.by_packet_time
             && wall_ns >= self.slot_end_ns().saturating_add(self.plan.grace_ns);
         if !(statistics_due || flush_due || slot_due || backlog_ends) {
-            return;
+            return self.send_mark(now_ns);
         }
         count(&mut self.counts);
         self.counts.time_ns = wall_ns;
@@ -614,6 +644,7 @@ impl Output for Packer {
             self.enter_slot(self.plan.slots.slot_of(wall_ns));
         }
         self.announce_slot();
+        self.send_mark(now_ns);
     }
 
     fn patience_ns(&self, now: Now) -> u64 {
@@ -627,7 +658,7 @@ impl Output for Packer {
             return flush;
         }
         let slot = self.slot_end_ns().saturating_add(self.plan.grace_ns).saturating_sub(wall_ns);
-        flush.min(slot)
+        flush.min(slot).min(self.plan.mark_ns.unwrap_or(u64::MAX))
     }
 
     /// Sends the rest.

@@ -5,7 +5,7 @@ use crate::Result;
 use crate::buffer_pool::LanePool;
 use crate::lane::{self, Inlet, Writer};
 use crate::output::{PackPlan, Packer};
-use crate::plan::{RETIRE_MS, WritePlan};
+use crate::plan::{GRACE_NS, WritePlan};
 use crate::source::Sources;
 use quaff_file::tally::WriterTally;
 use quaff_file::write::{Heading, Slots, Target, WriterGauges};
@@ -17,6 +17,9 @@ use std::thread::JoinHandle;
 
 /// Places in the ring to the writer beyond one for each buffer: slot marks, and the end.
 const MARKS: usize = 64;
+
+/// Marks of a lane without packets, in a flush interval.
+const MARKS_PER_FLUSH: u64 = 4;
 
 /// A target before the start of its writer.
 pub(crate) struct FileOutput {
@@ -56,8 +59,9 @@ impl FileOutput {
             flush_ns: plan.flush.as_nanos() as u64,
             slots: slots.clone(),
             start_ns,
-            grace_ns: 4 * u64::from(RETIRE_MS) * 1_000_000,
+            grace_ns: GRACE_NS,
             by_packet_time: !sources.is_live,
+            mark_ns: plan.ordered.then(|| plan.flush.as_nanos() as u64 / MARKS_PER_FLUSH),
             abandoned: Stop::default(),
         };
         Self { target, pack, heading, slots, wakeup, writer_cpu: plan.cpu, inlets: Vec::new() }

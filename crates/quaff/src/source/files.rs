@@ -523,14 +523,6 @@ impl Source for Files {
         &self.options
     }
 
-    /// The next pull releases the bytes, after all their frames.
-    fn release(&mut self) {}
-
-    /// A file waits.
-    fn is_nearly_full(&self) -> bool {
-        false
-    }
-
     fn close(&mut self) -> Result<()> {
         self.is_closing = true;
         Ok(())

@@ -215,7 +215,8 @@ impl Merge {
             }
             let time_ns = input.frame().time_ns;
             due_ns.get_or_insert(time_ns);
-            first_ns = first_ns.into_iter().chain([time_ns]).min();
+            // A packet without a time says nothing of the start.
+            first_ns = first_ns.into_iter().chain((time_ns > 0).then_some(time_ns)).min();
             if !sorts {
                 break;
             }
@@ -392,13 +393,6 @@ impl Source for Merge {
 
     fn options(&self) -> &[PacketOptions] {
         &self.merged.options
-    }
-
-    fn release(&mut self) {}
-
-    /// A file waits.
-    fn is_nearly_full(&self) -> bool {
-        false
     }
 
     fn close(&mut self) -> Result<()> {

@@ -53,11 +53,13 @@ pub trait Source: Send {
         &[]
     }
 
-    /// Releases the batch.
-    fn release(&mut self);
+    /// Releases the batch. The bytes of files need none: the next pull reuses them.
+    fn release(&mut self) {}
 
-    /// Returns whether the source will soon have to drop packets unless batches are released.
-    fn is_nearly_full(&self) -> bool;
+    /// Returns whether the source will soon have to drop packets unless batches are released; a file waits.
+    fn is_nearly_full(&self) -> bool {
+        false
+    }
 
     /// Stops receiving. Packets received before can still be pulled; then follows `End`.
     fn close(&mut self) -> Result<()>;

@@ -186,10 +186,17 @@ pub(crate) struct Args {
     /// Stop before the output exceeds SIZE, all files of the run together
     #[arg(long, value_name = "SIZE", value_parser = units::bytes, help_heading = "Output")]
     pub(super) stop_size: Option<u64>,
-    /// Longest time until a packet is on disk, while the disk keeps up [default: 1s; with stdout, --tee or
-    /// --print 200ms]
+    /// Longest time until a packet is on disk, while the disk keeps up [default: 1s; with stdout, --tee, --print
+    /// or --ordered 200ms]
     #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = "Output")]
     flush: Option<Duration>,
+    /// Write the packets of all lanes to stdout or a pipe in the order of their times
+    ///
+    /// A packet waits until no older one can come: for --flush and 0.2 s, or at most 1 s longer if a lane stands still,
+    /// in up to 256 MiB of memory. Packets that come after that wait are written as they come and counted, and the exit
+    /// status is 1. Files and folders are sorted afterwards: 'quaff merge'.
+    #[arg(long, help_heading = "Output")]
+    ordered: bool,
     /// Sync the file to disk every INTERVAL (fsync), so that a power failure costs at most what was written since;
     /// without it a file is synced when it ends
     #[arg(long, value_name = "INTERVAL", value_parser = units::duration, help_heading = "Output")]
@@ -330,6 +337,7 @@ Examples:
   quaff capture -i eth0 -i eth1 --dir /disk0 --dir /disk1 --keep-free 10
   quaff capture -i eth0 --dir /data --compress zstd --keep-size 500G
   quaff capture -i eth0 -w - | tshark -r -
+  quaff capture -i eth0 -i eth1 -w - --ordered | tshark -r -
   quaff capture -i eth0 --decap erspan --inner 'tcp port 443' -w mirror.pcapng
   quaff capture -i eth0 -w - --tee /data --keep-size 100G | tshark -r -
   quaff capture --read old.pcap.gz --salvage -w new.pcapng
@@ -378,8 +386,10 @@ impl Args {
         let counts = self.lanes.counts(&names);
         let rings = counts.iter().sum::<usize>() + hotplug.as_ref().map_or(0, |hotplug| hotplug.lanes);
         self.check_memory(free_bytes, rings)?;
-        let has_reader =
-            self.tee.is_some() || self.print || self.write.is_some() && self.written() == Output::Stdout;
+        let has_reader = self.tee.is_some()
+            || self.print
+            || self.ordered
+            || self.write.is_some() && self.written() == Output::Stdout;
         let flush_default = Duration::from_millis(if has_reader { 200 } else { 1000 });
         let (cores, writer_cpu) = self.place(&names, counts.iter().sum())?;
         let ring_bytes = default_rings_bytes(free_bytes, rings);
@@ -424,6 +434,7 @@ impl Args {
         let write = WritePlan {
             format: self.file_format()?,
             flush: self.flush.unwrap_or(flush_default),
+            ordered: self.ordered,
             limit: self.limit(),
             fsync: self.fsync,
             compress: self.compress_plan()?,

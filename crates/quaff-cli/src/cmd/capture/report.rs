@@ -275,6 +275,10 @@ fn other_words(ledger: &Ledger) -> String {
     let counts = [
         (ledger.filtered, "rejected by the filter"),
         (ledger.after_count, "arrived after the end"),
+        (
+            ledger.late,
+            "NOT IN ORDER: they came later than the limit of --ordered, and are after packets of later times",
+        ),
         (ledger.not_tunnel, "dropped: not in a tunnel"),
         (ledger.merged, "fragments reassembled into other packets"),
         (
@@ -438,7 +442,7 @@ pub(crate) fn exit(ledger: &Ledger) -> Exit {
         _ if has_taken_nothing(ledger) => Exit::Failed,
         Some(Reason::DiskFull) => Exit::Loss,
         _ if ledger.input.as_ref().is_some_and(|input| !input.is_whole()) => Exit::Loss,
-        _ if ledger.commands_failed > 0 => Exit::Loss,
+        _ if ledger.commands_failed > 0 || ledger.late > 0 => Exit::Loss,
         _ if ledger.lossless => Exit::Done,
         _ => Exit::Loss,
     }

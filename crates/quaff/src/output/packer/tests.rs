@@ -22,6 +22,7 @@ fn packer() -> (Packer, Consumer<LaneMessage>, FreeBuffers) {
         start_ns: S,
         grace_ns: 0,
         by_packet_time: false,
+        mark_ns: None,
         abandoned: Stop::default(),
         is_past_cache: false,
     };
@@ -163,4 +164,28 @@ fn a_chunk_that_has_to_wait_has_a_part_for_each_flush_interval() {
     assert_eq!(pieces.iter().map(of).collect::<Vec<_>>(), expected);
     let joined: Vec<u8> = pieces.iter().flat_map(|piece| piece.buffer[..piece.len].to_vec()).collect();
     assert_eq!(joined, bytes, "all of it, in order");
+}
+
+#[test]
+fn a_lane_marks_its_time_only_while_it_has_no_packets() {
+    let (mut packer, mut inbound, _free_buffers) = packer();
+    packer.plan.mark_ns = Some(S / 4);
+    let mut mark_at = |packer: &mut Packer, passed_s: f64, now_s: f64| {
+        packer.note_passed(at(passed_s));
+        tick(packer, now_s, true);
+        let messages = std::iter::from_fn(|| inbound.pop().ok());
+        match messages.last() {
+            Some(LaneMessage::Mark(until_ns)) => Some(until_ns),
+            _ => None,
+        }
+    };
+    assert_eq!(mark_at(&mut packer, 9.8, 10.0), Some(at(9.8)));
+    assert_eq!(mark_at(&mut packer, 9.9, 10.1), None, "the interval has not passed");
+    assert_eq!(mark_at(&mut packer, 9.8, 10.5), None, "it would say the same");
+    assert_eq!(pack(&mut packer, 10.5, 10.6), 1);
+    assert_eq!(mark_at(&mut packer, 10.5, 11.5), None, "its packet has not been sent");
+    assert_eq!(mark_at(&mut packer, 11.5, 11.7), Some(at(11.5)), "after the packet");
+    // Both buffers are with the writer or open, and a packet waits for one.
+    assert_eq!((pack(&mut packer, 11.8, 11.8), pack_len(&mut packer, 200_000, 11.9, 11.9)), (1, 0));
+    assert_eq!(mark_at(&mut packer, 11.8, 13.5), None);
 }
