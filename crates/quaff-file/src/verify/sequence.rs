@@ -273,7 +273,8 @@ fn common([one, other]: &[Vec<(u64, Missing)>; 2]) -> Vec<(u64, Missing)> {
             let ends = [of_last(missing), of_last(other_missing)];
             both.push((from, Missing { last, before_ns, after_ns: ends.into_iter().flatten().min() }));
         }
-        if missing.last <= other_missing.last { drop(one.next()) } else { drop(other.next()) }
+        let shorter = if missing.last <= other_missing.last { &mut one } else { &mut other };
+        shorter.next();
     }
     both
 }
@@ -324,6 +325,25 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(3000))]
+
+        #[test]
+        fn lanes_that_share_a_stream_are_added(seqs in prop::collection::vec((0u64..60, 0usize..3), 1..90)) {
+            let mut room = GapRoom::default();
+            let lanes: Vec<Vec<u64>> = (0..3)
+                .map(|lane| seqs.iter().filter(|(_, of)| *of == lane).map(|(seq, _)| *seq).collect())
+                .collect();
+            let mut lanes = lanes.iter().filter(|seqs| !seqs.is_empty());
+            let mut sum = lanes.next().map(|seqs| model_in(&mut room, seqs, true)).unwrap();
+            for seqs in lanes {
+                sum.add(&model(seqs, true), &mut room);
+            }
+            let all: Vec<u64> = seqs.iter().map(|(seq, _)| *seq).collect();
+            let alone = model(&all, true);
+            prop_assert_eq!(missing(&sum), missing(&alone));
+            let counts = |of: &Sequence| (of.received, of.lost, of.duplicates, of.lowest, of.highest);
+            prop_assert_eq!(counts(&sum), counts(&alone));
+            prop_assert_eq!(room.0, GapRoom::default().0 - sum.gaps.len() as u64);
+        }
 
         #[test]
         fn same_as_a_naive_set(seqs in prop::collection::vec(0u64..40, 1..80), from_first: bool) {
