@@ -1,5 +1,5 @@
-//! Several lanes of one interface: which packets each gets, their start and end, their folders, other groups. What is
-//! metered, reassembled or judged in them is the same as in one lane: `capture_fanout_same.rs`.
+//! Several lanes of one interface: which packets each gets, their start and end, their folders, other groups. Flows,
+//! scripts and evidence in them: `capture_fanout_same.rs`.
 
 mod support;
 

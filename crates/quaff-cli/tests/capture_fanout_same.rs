@@ -1,5 +1,5 @@
-//! What is metered, reassembled, scripted or judged in several lanes of an interface is the same as in one: runs with 1, 2
-//! and 4 lanes see the same packets.
+//! Flows, scripts and evidence are the same in several lanes of an interface as in one: runs with 1, 2 and 4 lanes
+//! see the same packets.
 
 mod support;
 

@@ -1,4 +1,4 @@
-//! The counts of histograms at the end of a run, of one lane or of several: a key has one row with the sum of all lanes.
+//! The counts of histograms at the end of a run: a key has one row, with the sum of all lanes.
 //!
 //! Counts become text here, piece by piece. No I/O, and nothing of Lua.
 
