@@ -5,6 +5,7 @@
 
 use crate::application::{Applications, Found};
 use crate::flow::Flow;
+use crate::histogram::Histograms;
 use crate::packet::{Packet, PacketView};
 use crate::record::{Recorder, Records, Rows};
 use crate::save::{Kept, SavedPiece, Saves};
@@ -59,7 +60,7 @@ pub struct Tracked {
     pub fragments: FragmentTally,
 }
 
-/// The results of a run.
+/// The results of a lane, or the sums of several.
 #[derive(Debug, Clone, Default)]
 pub struct EngineEnd {
     pub scripts: Vec<ScriptTally>,
@@ -71,6 +72,35 @@ pub struct EngineEnd {
     /// Packets of flows that were saved, and those without room.
     pub saved_packets: u64,
     pub saved_packets_dropped: u64,
+    /// Counts that are not rows yet.
+    pub histograms: Histograms,
+}
+
+impl EngineEnd {
+    /// Adds the results of another lane, which had the same scripts.
+    pub fn add(&mut self, other: Self) {
+        let Self { scripts, packets, flows, tracked, saved_packets, saved_packets_dropped, histograms } =
+            other;
+        for script in scripts {
+            match self.scripts.iter_mut().find(|known| known.name == script.name) {
+                Some(known) => known.add(script),
+                None => self.scripts.push(script),
+            }
+        }
+        self.packets += packets;
+        self.flows += flows;
+        match (&mut self.tracked, tracked) {
+            (Some(sum), Some(Tracked { track, streams, fragments })) => {
+                sum.track += track;
+                sum.streams += streams;
+                sum.fragments += fragments;
+            }
+            (none, tracked) => *none = none.or(tracked),
+        }
+        self.saved_packets += saved_packets;
+        self.saved_packets_dropped += saved_packets_dropped;
+        self.histograms.add(histograms);
+    }
 }
 
 /// Scripts and what they need.
@@ -122,6 +152,9 @@ struct Core {
     table: FlowTable<Slot>,
     keeps_packets: bool,
     flows: u64,
+    /// The number of the first flow, and the step to the next one: lanes of one run have different numbers.
+    first_flow: u64,
+    flow_step: u64,
     packets: u64,
 }
 
@@ -144,6 +177,13 @@ impl Engine {
         let core = Core::new(scripts, common, plan.can_save && asks_for_packets)?;
         let tracker = (core.streams_mask != 0).then(|| Tracker::new(plan.track.clone(), secret));
         Ok(Self { tracker, core })
+    }
+
+    /// An engine for lane `lane` of `lanes`, counted from 0: its flows have numbers that those of other lanes do not have.
+    #[must_use]
+    pub fn for_lane(mut self, lane: u64, lanes: u64) -> Self {
+        (self.core.first_flow, self.core.flow_step) = (lane + 1, lanes.max(1));
+        self
     }
 
     /// Returns whether streams are reassembled.
@@ -184,7 +224,7 @@ impl Engine {
         self.core.scripts.iter_mut().for_each(Script::free);
     }
 
-    /// Ends all flows.
+    /// Ends all flows. Histograms are no rows yet: those of several lanes are added first.
     pub fn finish(&mut self) -> EngineEnd {
         let core = &mut self.core;
         let packet = &Packet { time_ns: core.common.now_ns.get(), ..Packet::default() };
@@ -194,12 +234,9 @@ impl Engine {
         for slot in core.table.drain() {
             core.end_flow(slot);
         }
-        let names: Vec<String> =
-            core.common.records.borrow().recorders().iter().map(|of| of.script.clone()).collect();
-        for (number, dropped) in core.common.records.borrow_mut().finish() {
-            let script = core.scripts.iter_mut().find(|script| script.stem() == names[number]);
-            script.into_iter().for_each(|script| script.tally.rows_dropped += dropped);
-        }
+        let mut records = core.common.records.borrow_mut();
+        let histograms = Histograms::new(records.formats(), records.take_counts());
+        drop(records);
         EngineEnd {
             scripts: core.scripts.iter_mut().map(Script::finish).collect(),
             packets: core.packets,
@@ -211,6 +248,7 @@ impl Engine {
             }),
             saved_packets: core.saves.packets,
             saved_packets_dropped: core.saves.packets_dropped,
+            histograms,
         }
     }
 
@@ -302,6 +340,8 @@ impl Core {
             table: FlowTable::new(),
             keeps_packets,
             flows: 0,
+            first_flow: 1,
+            flow_step: 1,
             packets: 0,
         })
     }
@@ -413,9 +453,10 @@ impl Core {
         is_client_a: bool,
         packet: &Packet,
     ) -> Slot {
+        let number = self.first_flow + self.flows * self.flow_step;
         self.flows += 1;
         let flow = Rc::new(Flow {
-            number: self.flows,
+            number,
             client,
             server,
             protocol,

@@ -15,6 +15,7 @@
 //! | `packet`, `flow` | the objects that scripts see |
 //! | `table` | flows that are not reassembled |
 //! | `record`, `save` | rows, and packets of flows, until the caller takes them |
+//! | `histogram` | counts at the end, of one lane or of several |
 //! | `pattern`, `text`, `prelude.lua` | Lua's library with bounded work |
 //!
 //! No I/O: rows and packets are bytes that the caller takes. The clock is read for budgets only. An engine belongs to
@@ -27,6 +28,7 @@ mod budget;
 mod default;
 mod engine;
 mod flow;
+mod histogram;
 mod pace;
 mod packet;
 mod pattern;
@@ -44,6 +46,7 @@ mod trigger;
 pub use budget::Exceeded;
 pub use default::DEFAULT;
 pub use engine::{Engine, EngineEnd, Tracked};
+pub use histogram::Histograms;
 pub use packet::Packet;
 pub use record::{Formats, Recorder, RecorderKind, Rows};
 pub use save::SavedPiece;

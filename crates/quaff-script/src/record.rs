@@ -43,7 +43,7 @@ pub enum RecorderKind {
 }
 
 /// The texts that are made of a row.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Formats {
     pub json: bool,
     pub csv: bool,
@@ -70,7 +70,7 @@ pub(crate) struct Records {
 
 /// A key of a histogram: ordered, and equal if it is the same text.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-enum Scalar {
+pub(crate) enum Scalar {
     Nil,
     Boolean(bool),
     Integer(i64),
@@ -143,8 +143,8 @@ impl Records {
         Ok(self.recorders.len() - 1)
     }
 
-    pub(crate) fn recorders(&self) -> &[Recorder] {
-        &self.recorders
+    pub(crate) fn formats(&self) -> Formats {
+        self.formats
     }
 
     /// Bytes that wait to be taken.
@@ -239,26 +239,11 @@ impl Records {
         Ok(Fate::Kept)
     }
 
-    /// Makes rows of all histograms: the highest counts first. Returns the rows without room, by recorder.
-    pub(crate) fn finish(&mut self) -> Vec<(usize, u64)> {
-        let (mut numbers, mut dropped) = (Vec::new(), Vec::new());
-        numbers.extend(self.histograms.keys().copied());
-        numbers.sort_unstable();
-        for number in numbers {
-            let mut counts: Vec<_> =
-                self.histograms.remove(&number).unwrap_or_default().into_iter().collect();
-            counts.sort_by(|(one, a), (other, b)| b.cmp(a).then_with(|| one.cmp(other)));
-            let columns = self.recorders[number].columns.clone();
-            let mut lost = 0;
-            for (key, count) in counts {
-                let mut fields: Vec<_> =
-                    columns.iter().cloned().zip(key.into_iter().map(Json::from)).collect();
-                fields.push(("count".to_owned(), count.into()));
-                lost += u64::from(self.put(number, fields) == Fate::Dropped);
-            }
-            dropped.push((number, lost));
-        }
-        dropped
+    /// Takes the counts of all histograms.
+    pub(crate) fn take_counts(&mut self) -> Vec<(Recorder, HashMap<Vec<Scalar>, u64>)> {
+        let mut taken: Vec<_> = self.histograms.drain().collect();
+        taken.sort_unstable_by_key(|(number, _)| *number);
+        taken.into_iter().map(|(number, counts)| (self.recorders[number].clone(), counts)).collect()
     }
 
     /// Adds the texts of a row.
@@ -266,38 +251,50 @@ impl Records {
         if self.pending_bytes > PENDING_BYTES {
             return Fate::Dropped;
         }
-        let (recorder, rows) = (&self.recorders[number], &mut self.pending[number]);
-        let before = rows.json.len() + rows.csv.len();
-        if self.formats.csv && recorder.kind == RecorderKind::Alerts {
+        let rows = &mut self.pending[number];
+        let before = rows.bytes();
+        rows.put(&self.recorders[number], self.formats, &fields);
+        self.pending_bytes += rows.bytes() - before;
+        Fate::Kept
+    }
+}
+
+impl Rows {
+    /// Bytes of the texts.
+    pub(crate) fn bytes(&self) -> usize {
+        self.json.len() + self.csv.len()
+    }
+
+    /// Adds the texts of a row of a recorder.
+    pub(crate) fn put(&mut self, recorder: &Recorder, formats: Formats, fields: &[(String, Json)]) {
+        if formats.csv && recorder.kind == RecorderKind::Alerts {
             // Fields differ from row to row: they are one column.
             let more: Map<String, Json> = fields[2..].iter().cloned().collect();
             let more =
                 if more.is_empty() { Json::Null } else { Json::String(Json::Object(more).to_string()) };
-            csv([&fields[0].1, &fields[1].1, &more], &mut rows.csv);
-        } else if self.formats.csv {
-            csv(fields.iter().map(|(_, value)| value), &mut rows.csv);
+            csv([&fields[0].1, &fields[1].1, &more], &mut self.csv);
+        } else if formats.csv {
+            csv(fields.iter().map(|(_, value)| value), &mut self.csv);
         }
-        if self.formats.json {
+        if formats.json {
             let kind = match recorder.kind {
                 RecorderKind::List => "list",
                 RecorderKind::Histogram => "histogram",
                 RecorderKind::Alerts => "alerts",
             };
             let names = [("script", recorder.script.as_str()), (kind, recorder.name.as_str())];
-            let names = names.iter().filter(|_| self.formats.has_names);
+            let names = names.iter().filter(|_| formats.has_names);
             let mut is_first = true;
             let own = names.map(|(name, value)| (*name, Json::from(*value)));
-            rows.json.push(b'{');
+            self.json.push(b'{');
             for (name, value) in own.chain(fields.iter().map(|(name, value)| (name.as_str(), value.clone())))
             {
                 let text = format!("{}{}:{value}", if is_first { "" } else { "," }, Json::from(name));
-                rows.json.extend_from_slice(text.as_bytes());
+                self.json.extend_from_slice(text.as_bytes());
                 is_first = false;
             }
-            rows.json.extend_from_slice(b"}\n");
+            self.json.extend_from_slice(b"}\n");
         }
-        self.pending_bytes += rows.json.len() + rows.csv.len() - before;
-        Fate::Kept
     }
 }
 

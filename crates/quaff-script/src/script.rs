@@ -9,7 +9,7 @@ use crate::flow::{Flow, FlowObject};
 use crate::pace::{Failing, Pace};
 use crate::packet::{PacketObject, PacketView};
 use crate::record::{COLUMNS_MAX, Fate, RecorderKind, Records};
-use crate::tally::{Failure, ScriptTally};
+use crate::tally::{FAILURES_MAX, Failure, ScriptTally};
 use crate::trigger::Trigger;
 use crate::{Compile, Limits, Source, text};
 use mlua::{
@@ -22,8 +22,6 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
-/// Different errors of a script that are kept with their text.
-const FAILURES_MAX: usize = 8;
 /// Bytes of an error's text.
 const TEXT_BYTES: usize = 400;
 /// Values of Lua to which Rust may refer at a time: those of arguments and results of nested calls.

@@ -3,6 +3,9 @@
 use crate::budget::Exceeded;
 use serde::{Serialize, Serializer};
 
+/// Errors with different texts that a report has.
+pub(crate) const FAILURES_MAX: usize = 8;
+
 /// The counters of a script.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct ScriptTally {
@@ -46,6 +49,32 @@ impl ScriptTally {
     /// Returns true if the script received each event, and kept each row.
     pub fn is_whole(&self) -> bool {
         self.errors + self.dropped + self.skipped + self.rows_dropped == 0 && self.stopped.is_none()
+    }
+
+    /// Adds the work of the same script in another lane. The first one that was stopped is named.
+    pub fn add(&mut self, other: Self) {
+        let Self { name: _, calls, ns, errors, dropped, skipped, rows, rows_dropped, .. } = other;
+        let Self { alerts, saved, memory_bytes, stopped, stopped_by, failures, .. } = other;
+        self.calls += calls;
+        self.ns += ns;
+        self.errors += errors;
+        self.dropped += dropped;
+        self.skipped += skipped;
+        self.rows += rows;
+        self.rows_dropped += rows_dropped;
+        self.alerts += alerts;
+        self.saved += saved;
+        self.memory_bytes += memory_bytes;
+        if self.stopped.is_none() {
+            (self.stopped, self.stopped_by) = (stopped, stopped_by);
+        }
+        for failure in failures {
+            match self.failures.iter().position(|known| known.text == failure.text) {
+                Some(at) => self.failures[at].count += failure.count,
+                None if self.failures.len() < FAILURES_MAX => self.failures.push(failure),
+                None => {}
+            }
+        }
     }
 }
 

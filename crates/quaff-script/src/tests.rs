@@ -1,6 +1,6 @@
 //! Scripts on packets, as a run has them.
 
-use crate::{Compile, Engine, EngineEnd, EnginePlan, Exceeded, Formats, Limits, Packet, Source, Test};
+use crate::{Compile, Engine, EngineEnd, EnginePlan, Exceeded, Formats, Limits, Packet, Rows, Source, Test};
 use quaff_stream::tracker::TrackPlan;
 use quaff_testpackets as build;
 use serde_json::Value;
@@ -96,11 +96,13 @@ fn run_plan(plan: &EnginePlan, frames: &[Vec<u8>]) -> Run {
     }
     let end = engine.finish();
     let (mut rows, mut csv) = (Vec::new(), String::new());
-    engine.take_rows(|_, texts| {
+    let mut take = |texts: &Rows| {
         let lines = String::from_utf8(texts.json.clone()).expect("text");
         rows.extend(lines.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON")));
         csv += &String::from_utf8_lossy(&texts.csv);
-    });
+    };
+    engine.take_rows(|_, texts| take(texts));
+    end.histograms.clone().rows(|_, texts| take(&texts));
     let packets = engine.take_packets().into_iter().flat_map(|piece| piece.bytes).collect();
     assert_eq!(engine.pending_bytes(), 0);
     Run { end, rows, csv, packets }
@@ -336,6 +338,50 @@ fn rows_are_json_and_csv() {
     ] {
         assert!(refused(wrong).contains(words), "{wrong}: {}", refused(wrong));
     }
+}
+
+/// Two lanes of a run: what they count is one row for each key, and no two of their flows have the same number.
+#[test]
+fn results_of_lanes_are_added() {
+    let text = r#"
+        local ports = histogram("ports", {"port"})
+        on("packet", function(packet) ports:count(packet.destination_port) end)
+        on("flow_start", function(flow) print(flow.id) end)
+        on("data", function(flow, data) error("odd") end)
+    "#;
+    let plan = plan(&[("a", text)]);
+    let (mut ids, mut ends) = (Vec::new(), Vec::new());
+    for lane in 0..2 {
+        let mut engine = Engine::new(&plan, 7).expect("a script").for_lane(lane, 2);
+        let mut frames = connection(&[b"hello"], b"world");
+        frames.push(datagram(b"x"));
+        for bytes in &frames {
+            let wire_bytes = bytes.len() as u32;
+            engine.packet(&Packet { bytes, wire_bytes, linktype: 1, tag: None, time_ns: 1_000_000_000 });
+        }
+        ends.push(engine.finish());
+        engine.take_rows(|_, texts| {
+            let lines = String::from_utf8(texts.json.clone()).expect("text");
+            ids.extend(
+                lines.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON")["text"].clone()),
+            );
+        });
+    }
+    assert_eq!(ids, ["1", "3", "2", "4"]);
+    let (other, mut sum) = (ends.pop().expect("two"), ends.pop().expect("two"));
+    let alone = sum.clone();
+    sum.add(other);
+    let [one, both] = [&alone, &sum].map(|end| {
+        let mut counts = Vec::new();
+        end.histograms.clone().rows(|_, rows| counts.push(String::from_utf8(rows.csv).expect("text")));
+        (end.packets, end.flows, end.scripts[0].failures.clone(), counts.concat())
+    });
+    assert_eq!((one.0, one.1, one.3.as_str()), (9, 2, "80,5\r\n4711,3\r\n53,1\r\n"));
+    assert_eq!((both.0, both.1, both.3.as_str()), (18, 4, "80,10\r\n4711,6\r\n53,2\r\n"));
+    assert_eq!((one.2[0].count, both.2.len(), both.2[0].count), (2, 1, 4));
+    let streams = |end: &EngineEnd| end.tracked.expect("streams").streams;
+    assert_eq!(streams(&sum).delivered_bytes, 2 * streams(&alone).delivered_bytes);
+    assert!(streams(&sum).is_balanced() && streams(&sum).delivered_bytes == 20);
 }
 
 #[test]

@@ -1,6 +1,37 @@
 //! The counters of a lane: the fate of each byte, with an identity, and events that a reader may ask about.
 
 use crate::event::{Cap, GapCause};
+use std::ops::AddAssign;
+
+/// A number or numbers that are added one by one.
+pub(crate) trait Add {
+    fn add(&mut self, other: Self);
+}
+
+impl Add for u64 {
+    fn add(&mut self, other: Self) {
+        *self += other;
+    }
+}
+
+impl<const N: usize> Add for [u64; N] {
+    fn add(&mut self, other: Self) {
+        self.iter_mut().zip(other).for_each(|(sum, one)| *sum += one);
+    }
+}
+
+/// Adds all fields of a tally, such as those of several lanes. A field that is not listed does not compile.
+macro_rules! add_fields {
+    ($tally:ident: $($field:ident),+ $(,)?) => {
+        impl AddAssign for $tally {
+            fn add_assign(&mut self, other: Self) {
+                let Self { $($field),+ } = other;
+                $(crate::tally::Add::add(&mut self.$field, $field);)+
+            }
+        }
+    };
+}
+pub(crate) use add_fields;
 
 /// Bytes of TCP payload by their fate, and counters of what was seen. Each byte is in exactly one term.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -57,6 +88,36 @@ pub struct StreamTally {
     /// Streams whose first segment was not a SYN.
     pub midstream_starts: u64,
 }
+
+add_fields!(
+    StreamTally:
+    seen_bytes,
+    delivered_bytes,
+    duplicate_bytes,
+    overlapped_bytes,
+    late_bytes,
+    before_start_bytes,
+    beyond_cutoff_bytes,
+    out_of_window_bytes,
+    after_end_bytes,
+    capped_bytes,
+    held_bytes,
+    segments,
+    filled_bytes,
+    gap_bytes,
+    gaps,
+    cap_hits,
+    differences,
+    keep_alives,
+    window_probes,
+    resets_ignored,
+    syns_ignored,
+    fins_ignored,
+    fins_unseen,
+    acks_ignored,
+    urgent_bytes,
+    midstream_starts,
+);
 
 impl StreamTally {
     /// The bytes whose fate is known.
@@ -117,6 +178,29 @@ pub struct FragmentTally {
     /// Fragments that contradict the end of their datagram.
     pub end_conflicts: u64,
 }
+
+add_fields!(
+    FragmentTally:
+    seen_bytes,
+    whole_bytes,
+    duplicate_bytes,
+    overlapped_bytes,
+    refused_bytes,
+    killed_bytes,
+    expired_bytes,
+    capped_bytes,
+    held_bytes,
+    fragments,
+    wholes,
+    expired,
+    killed,
+    capped,
+    differences,
+    tiny,
+    tcp_at_eight,
+    oversized,
+    end_conflicts,
+);
 
 impl FragmentTally {
     /// Returns true if each byte that came has a fate.

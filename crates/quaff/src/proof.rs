@@ -1,8 +1,8 @@
-//! Watches whether an interface receives all packets: the evidence of the packets of a lane, which no one else gets.
+//! Watches whether an interface receives all packets: the evidence of its packets, which no one else gets.
 //!
 //! ```text
 //!   source → stages → prove → (discarded)
-//!     (one lane)
+//!   (one lane or several)
 //! ```
 
 use crate::gauge::LaneGauges;
@@ -35,13 +35,13 @@ pub struct Proof {
     run: Run,
     stop: Stop,
     started: std::time::Instant,
-    pub lane: Arc<LaneGauges>,
+    pub lanes: Vec<Arc<LaneGauges>>,
     /// Warnings for the user.
     pub notes: Vec<String>,
 }
 
 impl Proof {
-    /// Starts the lane. When this returns, every packet that arrives is evidence.
+    /// Starts the lanes. When this returns, every packet that arrives is evidence.
     ///
     /// # Errors
     /// The plan is not of one interface, or the kernel refused.
@@ -56,8 +56,9 @@ impl Proof {
         let sources = Sources::prepare(&input, &outputs, Format::default(), described, &stop)?;
         let sources = sources.open(&input, &stop)?;
         let (mut run, lanes) = (Run::new(&input, &sources, &stop), sources.gauges());
-        let end = LaneEnd { stages: Vec::new(), output: Box::new(Discard::default()) };
-        let started = run.start_lanes(sources, vec![end]).and_then(|()| {
+        let end = |_| LaneEnd { stages: Vec::new(), output: Box::new(Discard::default()) };
+        let ends = sources.lanes.iter().map(end).collect();
+        let started = run.start_lanes(sources, ends).and_then(|()| {
             let limits = sandbox.as_ref().map(|plan| limits(plan, &also_written)).transpose()?;
             Ok(limits.as_ref().map(Sandbox::confine).transpose()?)
         });
@@ -66,11 +67,11 @@ impl Proof {
             Err(error) => return Err(run.abandon(error)),
         };
         run.notes.extend(sandbox.iter().flat_map(|sandbox| sandbox.notes.clone()));
-        let (notes, lane) = (run.notes.clone(), lanes.into_iter().next().unwrap_or_default());
-        Ok(Self { run, stop, started: std::time::Instant::now(), lane, notes })
+        let notes = run.notes.clone();
+        Ok(Self { run, stop, started: std::time::Instant::now(), lanes, notes })
     }
 
-    /// Returns whether the lane has ended.
+    /// Returns whether all lanes have ended.
     pub fn is_over(&self) -> bool {
         self.run.is_over()
     }

@@ -16,7 +16,7 @@ use crate::plan::{Duplicates, EditPlan, InputPlan, LoadPlan, PREFAULT, SNAPLEN_M
 use crate::source::{Declaration, LaneSource, Missed, SourceTally, Sources, Watch};
 use crate::stage::{
     Compare, Decap, Declare, Dedup, Ethernet, Filter, Limit, Load, Numbered, Prove, ProveEnd, Quota,
-    RecentPackets, Shift, SingleLink, Slice, Stage, Untag, Window,
+    RecentPackets, Shift, SingleLink, Slice, Stage, Untag, Window, name_losses,
 };
 use crate::tally::{BelowTap, InputTally, LaneTally, LaneVerdict, Ledger, Reasons, sum};
 use crate::verdict;
@@ -31,6 +31,7 @@ use quaff_os::clock::steady_ns;
 use quaff_os::softnet::SoftnetMeter;
 use quaff_os::{Reason, Stop, Wakeup, cpu};
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
@@ -62,6 +63,8 @@ pub struct Run {
     missed: Missed,
     /// The evidence of lanes; `None` where nothing is proven.
     proofs: Option<(Sender<ProveEnd>, Receiver<ProveEnd>)>,
+    /// Those of the lanes, with their names.
+    interfaces: Interfaces,
 }
 
 /// The verdict on the packets of an interface.
@@ -115,6 +118,7 @@ impl Run {
             watch: None,
             missed: sources.watch.as_ref().map(Watch::missed).unwrap_or_default(),
             proofs: plan.prove.then(channel),
+            interfaces: sources.interfaces.clone(),
         }
     }
 
@@ -137,13 +141,16 @@ impl Run {
             stages(&self.plan, &sources, lane, Last { limit: limit(), compare: compare(number) })
         };
         let stages: Vec<_> = lanes.map(stages_of).collect();
-        let (interfaces, is_live) = (&sources.interfaces, sources.is_live);
+        let (interfaces, is_live, places) = (&sources.interfaces, sources.is_live, self.plan.places());
         for (lane, ((source, mut stages), end)) in sources.lanes.into_iter().zip(stages).zip(ends).enumerate()
         {
             stages.extend(end.stages);
             if let Some((proofs, _)) = &self.proofs {
                 let gauges = source.gauges.clone();
-                stages.push(Box::new(Prove::new(lane, interfaces.clone(), is_live, gauges, proofs.clone())));
+                let of = places.get(lane).map(|(interface, _)| *interface);
+                let is_alone = places.iter().filter(|(interface, _)| Some(*interface) == of).count() < 2;
+                let kind = (is_live, is_alone);
+                stages.push(Box::new(Prove::new(lane, interfaces.clone(), kind, gauges, proofs.clone())));
             }
             self.lanes.push(start_lane(source, stages, end.output, &self.stop)?);
         }
@@ -183,10 +190,11 @@ impl Run {
                 // A spare lane that was never used.
                 Ok(of) if of.lane.interface.is_empty() && self.plan.hotplug.is_some() => {}
                 Ok(of) => {
-                    places.insert(number, Place::of(&of));
                     // Spare lanes, and that of files, follow, and have an interface each.
                     let interface = interfaces.get(number).map_or(number, |(interface, _)| *interface);
-                    tallies.entry((number >= interfaces.len(), interface)).or_default().push(of.lane);
+                    let key = (number >= interfaces.len(), interface);
+                    places.insert(number, Place::of(&of, key));
+                    tallies.entry(key).or_default().push(of.lane);
                     input = input.or(of.input);
                 }
                 Err(error) => drop(failure.get_or_insert(error)),
@@ -204,7 +212,9 @@ impl Run {
         }
         let (below_tap, mut reasons) = verdict::judge(&lanes, self.softnet, self.plan.hotplug.is_some());
         let may_be_more = below_tap.rx_dropped > 0 || !reasons.unknown.is_empty();
-        let proofs = self.proofs.map_or_else(Vec::new, |(_, ended)| proven(&ended, &places, may_be_more));
+        let proofs = self
+            .proofs
+            .map_or_else(Vec::new, |(_, ended)| proven(&ended, &places, may_be_more, &self.interfaces));
         reasons.unknown.extend(self.missed.since(0));
         reasons.lossy.extend(input.as_ref().and_then(verdict::recorded));
         reasons.lossy.extend(input.as_ref().and_then(verdict::late));
@@ -214,29 +224,48 @@ impl Run {
 
 /// The interface of a lane, and its drops; those of files are not known.
 struct Place {
+    /// The same for all lanes of the interface.
+    key: (bool, usize),
     interface: String,
     drops: Option<LaneDrops>,
 }
 
 impl Place {
-    fn of(tally: &SourceTally) -> Self {
+    fn of(tally: &SourceTally, key: (bool, usize)) -> Self {
         let LaneTally { interface, nic_dropped, kernel_dropped, .. } = &tally.lane;
         let drops = LaneDrops { interface: *nic_dropped, kernel: *kernel_dropped, ..LaneDrops::default() };
-        Self { interface: interface.clone(), drops: tally.input.is_none().then_some(drops) }
+        Self { key, interface: interface.clone(), drops: tally.input.is_none().then_some(drops) }
     }
 }
 
-/// The verdicts on the packets of lanes that have ended, in their order. `may_be_more`: counters below the sockets have
-/// risen.
-fn proven(ended: &Receiver<ProveEnd>, places: &BTreeMap<usize, Place>, may_be_more: bool) -> Vec<Proven> {
+/// The verdicts on the packets of interfaces whose lanes have ended, in their order. `may_be_more`: counters below the
+/// sockets have risen.
+fn proven(
+    ended: &Receiver<ProveEnd>,
+    places: &BTreeMap<usize, Place>,
+    may_be_more: bool,
+    interfaces: &Interfaces,
+) -> Vec<Proven> {
     let mut all: Vec<_> = ended.try_iter().collect();
     all.sort_by_key(|(lane, _)| *lane);
-    let verdict = |(lane, evidence): (usize, LaneEvidence)| {
-        let place = places.get(&lane)?;
-        let drops = place.drops.map(|drops| LaneDrops { may_be_more, ..drops });
-        Some(Proven { interface: place.interface.clone(), report: evidence.judge(drops) })
+    let mut sums = BTreeMap::<_, (LaneEvidence, Option<LaneDrops>, String)>::new();
+    for (lane, evidence) in all {
+        let Some(Place { key, interface, drops }) = places.get(&lane) else { continue };
+        match sums.entry(*key) {
+            Entry::Vacant(place) => drop(place.insert((evidence, *drops, interface.clone()))),
+            Entry::Occupied(mut known) => {
+                let (sum, known_drops, _) = known.get_mut();
+                sum.add(evidence);
+                name_losses(sum, interfaces);
+                *known_drops = known_drops.zip(*drops).map(|(one, other)| one.plus(other));
+            }
+        }
+    }
+    let verdict = |(evidence, drops, interface): (LaneEvidence, Option<LaneDrops>, String)| {
+        let drops = drops.map(|drops| LaneDrops { may_be_more, ..drops });
+        Proven { interface, report: evidence.judge(drops) }
     };
-    all.into_iter().filter_map(verdict).collect()
+    sums.into_values().map(verdict).collect()
 }
 
 impl Ended {

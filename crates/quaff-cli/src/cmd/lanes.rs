@@ -26,7 +26,8 @@ pub(super) struct SpreadArgs {
     #[arg(long, value_name = "N|auto", conflicts_with = "read", help_heading = "Performance")]
     lanes: Option<Lanes>,
     /// Rule by which packets are dealt to the lanes of an interface [default: hash; addresses where fragments and both
-    /// directions of a conversation have to be in one lane, as for flows, a split and --decap]
+    /// directions of a conversation have to be in one lane, as for flows, scripts, evidence of losses, a split and
+    /// --decap]
     #[arg(long, value_name = "RULE", value_parser = choice(SPREADS), requires = "lanes", help_heading = "Performance")]
     spread: Option<Spread>,
 }

@@ -1,7 +1,7 @@
 //! The evidence of packets on their way to a file, or to none: the same as of the packets of files, with the counters
 //! of their lane as the ledger.
 
-use super::{Count, Ledger, Options, Report};
+use super::{Count, CountEnd, Ledger, Options, Report};
 use quaff_stream::loss::InterfaceLoss;
 use quaff_wire::decode::{Frame, RawOptions};
 
@@ -44,25 +44,38 @@ impl LaneProof {
         self.count.proof.so_far()
     }
 
-    /// Ends all, and returns what was found. `name` fills in the interfaces.
-    pub fn finish(self, name: impl FnOnce(&mut [InterfaceLoss])) -> LaneEvidence {
-        let mut report = self.count.finish();
-        report.outcome.frames = self.frames;
-        name(&mut report.tcp.loss.interfaces);
-        LaneEvidence { report }
+    /// Ends all, and returns what was found.
+    pub fn finish(self) -> LaneEvidence {
+        let found = self.count.end();
+        LaneEvidence { report: found.report(), found, frames: self.frames }
     }
 }
 
-/// The evidence of a lane that has ended.
+/// The evidence of a lane that has ended, or of all lanes of an interface.
 #[derive(Debug, Clone)]
 pub struct LaneEvidence {
+    found: CountEnd,
+    frames: u64,
     report: Report,
 }
 
 impl LaneEvidence {
+    /// Adds the evidence of another lane, which had all packets of other pairs of hosts.
+    pub fn add(&mut self, other: Self) {
+        self.found.add(other.found);
+        self.frames += other.frames;
+        self.report = self.found.report();
+    }
+
+    /// Fills in the names of interfaces.
+    pub fn name(&mut self, name: impl FnOnce(&mut [InterfaceLoss])) {
+        name(&mut self.report.tcp.loss.interfaces);
+    }
+
     /// Judges it by the drops of the lane; `None`: they are not known.
     pub fn judge(&self, drops: Option<LaneDrops>) -> Report {
         let mut report = self.report.clone();
+        report.outcome.frames = self.frames;
         report.outcome.ledger = drops.map(|drops| drops.ledger(report.outcome.lost));
         report.judge()
     }
@@ -80,6 +93,16 @@ pub struct LaneDrops {
 }
 
 impl LaneDrops {
+    /// The drops of two lanes.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            interface: self.interface.saturating_add(other.interface),
+            kernel: self.kernel.saturating_add(other.kernel),
+            may_be_more: self.may_be_more || other.may_be_more,
+        }
+    }
+
     fn ledger(self, lost: u64) -> Ledger {
         let recorded_drops = self.interface.saturating_add(self.kernel);
         let unexplained = i128::from(lost) - i128::from(recorded_drops);
@@ -114,7 +137,7 @@ mod tests {
         // The last packets are taken later, in batches.
         let [seen, lost] = proof.so_far();
         assert!((200..=299).contains(&seen) && lost == 1, "{seen} {lost}");
-        let evidence = proof.finish(|_| {});
+        let evidence = proof.finish();
         for (drops, place) in [
             (None, "cannot be told"),
             (Some(LaneDrops::default()), "before it"),

@@ -25,11 +25,13 @@ use crate::read::{self, CaptureFile, Error, SkippedBytes};
 use injection::Injector;
 use interfaces::Interfaces;
 use quaff_stream::ProofMeter;
+use quaff_stream::proof::ProofSums;
 use quaff_wire::decode::{Frame, Item};
 use quaff_wire::linktype;
 use quaff_wire::probe::{self, Classified, ProbeHeader};
 use sequence::{GapRoom, Sequence};
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -261,13 +263,61 @@ impl Count {
     }
 
     fn finish(mut self) -> Report {
-        let expect = self.options.expect.unwrap_or(0);
+        let (ledger, interfaces) = (std::mem::take(&mut self.ledger), std::mem::take(&mut self.interfaces));
+        let injected = self.injector.take().map(Injector::finish);
+        let mut report = self.end().report();
+        report.outcome.ledger = ledger.finish(report.outcome.lost);
+        interfaces.name(&mut report.tcp.loss.interfaces);
+        report.tcp.injected = injected;
+        report
+    }
+
+    /// Ends all, and returns what was found.
+    fn end(mut self) -> CountEnd {
+        let expect = self.options.expect;
+        self.sequences.iter_mut().for_each(|sequence| sequence.expect(expect.unwrap_or(0), &mut self.gaps));
+        let mut sequences: Vec<_> = self.sequences.into_iter().map(Some).collect();
+        let sequences = self
+            .places
+            .into_iter()
+            .filter_map(|(stream, place)| Some((stream, sequences.get_mut(place).and_then(Option::take)?)));
+        let (sequences, gaps) = (sequences.collect(), self.gaps);
+        let (corrupt, foreign, proof) = (self.corrupt, self.foreign, self.proof.end_all());
+        CountEnd { expect, sequences, gaps, corrupt, foreign, proof }
+    }
+}
+
+/// What was counted: by one lane, or by several of an interface.
+#[derive(Debug, Clone)]
+struct CountEnd {
+    expect: Option<u64>,
+    sequences: BTreeMap<u16, Sequence>,
+    gaps: GapRoom,
+    corrupt: u64,
+    foreign: u64,
+    proof: ProofSums,
+}
+
+impl CountEnd {
+    /// Adds what another lane counted, whose packets are other ones.
+    fn add(&mut self, other: Self) {
+        for (stream, sequence) in other.sequences {
+            match self.sequences.entry(stream) {
+                Entry::Occupied(mut known) => known.get_mut().add(&sequence, &mut self.gaps),
+                Entry::Vacant(place) => drop(place.insert(sequence)),
+            }
+        }
+        self.corrupt += other.corrupt;
+        self.foreign += other.foreign;
+        self.proof.add(other.proof);
+    }
+
+    fn report(&self) -> Report {
+        let expect = self.expect.unwrap_or(0);
         let (mut gaps, mut streams, mut unkept) = (Gaps::default(), Vec::new(), 0);
-        for (&stream, &place) in &self.places {
-            let sequence = &mut self.sequences[place];
-            sequence.expect(expect, &mut self.gaps);
+        for (&stream, sequence) in &self.sequences {
             gaps.add(sequence.gap_count(), sequence.gaps_at_ends(stream));
-            streams.push(Stream::new(stream, sequence, self.options.expect));
+            streams.push(Stream::new(stream, sequence, self.expect));
             unkept += sequence.unkept_gaps();
         }
         let sum = |of: fn(&Stream) -> u64| streams.iter().map(of).fold(0, u64::saturating_add);
@@ -279,14 +329,12 @@ impl Count {
             duplicates: sum(|stream| stream.duplicates),
             reordered: sum(|stream| stream.reordered),
             surplus: sum(|stream| stream.surplus),
-            ledger: self.ledger.finish(lost),
             notes: (unkept > 0).then(|| unkept_words(unkept)).into_iter().collect(),
             ..Outcome::default()
         };
         let end = streams.iter().map(|stream| stream.end).max();
-        let mut proof = self.proof.finish();
-        self.interfaces.name(&mut proof.tcp.interfaces);
-        let tcp = Tcp { loss: proof.tcp, injected: self.injector.map(Injector::finish) };
+        let proof = self.proof.clone().report();
+        let tcp = Tcp { loss: proof.tcp, injected: None };
         let (corrupt, foreign, numbers, copies) = (self.corrupt, self.foreign, proof.numbers, proof.copies);
         Report { outcome, verdict: String::new(), corrupt, foreign, end, gaps, streams, tcp, numbers, copies }
     }

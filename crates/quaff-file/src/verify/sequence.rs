@@ -38,7 +38,7 @@ pub struct Gap {
 }
 
 /// The sequence numbers of one stream.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Sequence {
     /// Numbers below this one are not expected.
     lowest: u64,
@@ -66,11 +66,11 @@ struct Missing {
 }
 
 /// The number of gaps that may still be kept, in all streams together. Each takes about 50 bytes.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct GapRoom(u64);
 
 /// Gaps that were counted and not kept: a late frame of one is not recognised, and counts as a duplicate.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct Unkept {
     count: u64,
     /// Those with the lowest and the highest numbers.
@@ -181,6 +181,44 @@ impl Sequence {
         }
     }
 
+    /// Adds the frames of the same stream that another lane received: missing are those that both lack.
+    pub(super) fn add(&mut self, other: &Self, room: &mut GapRoom) {
+        let (lowest, highest) = (self.lowest.min(other.lowest), self.highest.max(other.highest));
+        let both = [self.missing_in(lowest, highest), other.missing_in(lowest, highest)];
+        let unkept = self.unkept.count + other.unkept.count;
+        let came = self.received + other.received;
+        room.0 += self.gaps.len() as u64;
+        (self.gaps, self.lost) = (BTreeMap::new(), 0);
+        for (first, missing) in common(&both) {
+            self.lost = self.lost.saturating_add(missing.last - first + 1);
+            self.keep(first, missing, room);
+        }
+        let span = (highest - lowest).saturating_add(1);
+        if unkept > 0 {
+            // Which numbers are in gaps that were not kept is not known: all that came count as different ones.
+            self.lost = span.saturating_sub(came);
+            self.unkept.count = unkept;
+        }
+        self.received = span.saturating_sub(self.lost);
+        self.duplicates += other.duplicates + came.saturating_sub(self.received);
+        self.reordered += other.reordered;
+        self.highest_ns = if other.highest > self.highest { other.highest_ns } else { self.highest_ns };
+        (self.lowest, self.highest) = (lowest, highest);
+        self.bounded |= other.bounded;
+        self.last_seen |= other.last_seen;
+    }
+
+    /// The runs of numbers from `lowest` to `highest` that it lacks, in their order.
+    fn missing_in(&self, lowest: u64, highest: u64) -> Vec<(u64, Missing)> {
+        let before = self.lowest.checked_sub(1).filter(|last| *last >= lowest);
+        let before = before.map(|last| (lowest, Missing { last, before_ns: None, after_ns: None }));
+        let highest_ns = NonZeroU64::new(self.highest_ns);
+        let after = Missing { last: highest, before_ns: highest_ns, after_ns: None };
+        let after = (self.highest < highest).then(|| (self.highest + 1, after));
+        let gaps = self.gaps.iter().map(|(first, missing)| (*first, *missing));
+        before.into_iter().chain(gaps).chain(after).collect()
+    }
+
     pub(super) fn highest(&self) -> u64 {
         self.highest
     }
@@ -218,6 +256,27 @@ impl Sequence {
         let by_number = |(first, _): &&(u64, Missing)| *first;
         Some((gap(*all.iter().min_by_key(by_number)?), gap(*all.iter().max_by_key(by_number)?)))
     }
+}
+
+/// The runs of numbers that both lack, with the times of the nearest frames around each that are known.
+fn common([one, other]: &[Vec<(u64, Missing)>; 2]) -> Vec<(u64, Missing)> {
+    let (mut one, mut other) = (one.iter().peekable(), other.iter().peekable());
+    let mut both = Vec::new();
+    while let (Some((first, missing)), Some((other_first, other_missing))) = (one.peek(), other.peek()) {
+        let from = *first.max(other_first);
+        let last = missing.last.min(other_missing.last);
+        if from <= last {
+            // The frame before it is in the lane whose run begins there, the one after it where a run ends.
+            let of_first = |at: &u64, of: &Missing| of.before_ns.filter(|_| *at == from);
+            let of_last = |of: &Missing| of.after_ns.filter(|_| of.last == last);
+            let before_ns = of_first(first, missing).max(of_first(other_first, other_missing));
+            let ends = [of_last(missing), of_last(other_missing)];
+            both.push((from, Missing { last, before_ns, after_ns: ends.into_iter().flatten().min() }));
+        }
+        let shorter = if missing.last <= other_missing.last { &mut one } else { &mut other };
+        shorter.next();
+    }
+    both
 }
 
 impl Unkept {
@@ -266,6 +325,25 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(3000))]
+
+        #[test]
+        fn lanes_that_share_a_stream_are_added(seqs in prop::collection::vec((0u64..60, 0usize..3), 1..90)) {
+            let mut room = GapRoom::default();
+            let lanes: Vec<Vec<u64>> = (0..3)
+                .map(|lane| seqs.iter().filter(|(_, of)| *of == lane).map(|(seq, _)| *seq).collect())
+                .collect();
+            let mut lanes = lanes.iter().filter(|seqs| !seqs.is_empty());
+            let mut sum = lanes.next().map(|seqs| model_in(&mut room, seqs, true)).unwrap();
+            for seqs in lanes {
+                sum.add(&model(seqs, true), &mut room);
+            }
+            let all: Vec<u64> = seqs.iter().map(|(seq, _)| *seq).collect();
+            let alone = model(&all, true);
+            prop_assert_eq!(missing(&sum), missing(&alone));
+            let counts = |of: &Sequence| (of.received, of.lost, of.duplicates, of.lowest, of.highest);
+            prop_assert_eq!(counts(&sum), counts(&alone));
+            prop_assert_eq!(room.0, GapRoom::default().0 - sum.gaps.len() as u64);
+        }
 
         #[test]
         fn same_as_a_naive_set(seqs in prop::collection::vec(0u64..40, 1..80), from_first: bool) {

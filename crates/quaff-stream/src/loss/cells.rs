@@ -25,7 +25,7 @@ pub(super) struct Cell {
 }
 
 /// Cells from 0 on.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Cells {
     pub(super) width: u64,
     pub(super) cells: Vec<Cell>,
@@ -47,6 +47,14 @@ impl Cells {
             self.find(place);
         }
         &mut self.cells[self.current]
+    }
+
+    /// Adds cells of which number n has `place(n)` here.
+    pub(super) fn add(&mut self, cells: &[Cell], place: impl Fn(u64) -> u64) {
+        for (number, cell) in (0..).zip(cells) {
+            let sum = self.at(place(number));
+            *sum = sum.plus(cell);
+        }
     }
 
     fn find(&mut self, place: u64) {
@@ -81,7 +89,7 @@ impl Cell {
         *lost = lost.plus(packets);
     }
 
-    fn plus(self, other: &Self) -> Self {
+    pub(super) fn plus(self, other: &Self) -> Self {
         Self {
             segments: self.segments + other.segments,
             lost: self.lost.plus(other.lost),

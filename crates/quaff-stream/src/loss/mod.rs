@@ -285,18 +285,67 @@ impl LossMeter {
     }
 
     /// Ends all connections, and returns the report.
-    pub fn finish(mut self) -> LossReport {
+    pub fn finish(self) -> LossReport {
+        self.end_all().report()
+    }
+
+    /// Ends all connections, and returns what was found.
+    pub(crate) fn end_all(mut self) -> LossSums {
         self.take_batch();
         for place in 0..self.table.places() {
             if self.table.get(place).is_used {
                 self.end(place);
             }
         }
-        let ended = self.ended;
-        let is_bare_lost = ended.bare * 2 <= self.directions;
         let untracked_bytes = self.holes.untracked_bytes;
         self.sums.undecided_bytes += untracked_bytes + self.holes.split_bytes;
-        let bare_flows = if is_bare_lost { self.bare_flows } else { 0 };
+        let Self { ended, directions, bare_flows, sums, .. } = self;
+        LossSums { ended, directions, bare_flows, untracked_bytes, sums }
+    }
+}
+
+/// The evidence of connections that have ended, of one meter or of several that had different connections.
+#[derive(Debug, Clone)]
+pub(crate) struct LossSums {
+    ended: LossReport,
+    directions: u64,
+    bare_flows: u64,
+    untracked_bytes: u64,
+    sums: Sums,
+}
+
+impl LossSums {
+    /// Adds the evidence of other connections at the same time, such as those of another lane.
+    pub(crate) fn add(&mut self, other: Self) {
+        let (sum, ended) = (&mut self.ended, other.ended);
+        for (sum, one) in [
+            (&mut sum.flows, ended.flows),
+            (&mut sum.flows_with_evidence, ended.flows_with_evidence),
+            (&mut sum.one_sided, ended.one_sided),
+            (&mut sum.midstream, ended.midstream),
+            (&mut sum.set_aside, ended.set_aside),
+            (&mut sum.bare, ended.bare),
+            (&mut sum.copied, ended.copied),
+            (&mut sum.evicted, ended.evicted),
+            (&mut sum.snapped_bytes, ended.snapped_bytes),
+            (&mut sum.segments, ended.segments),
+            (&mut sum.tcptrace_directions, ended.tcptrace_directions),
+            (&mut sum.tcptrace_missed_bytes, ended.tcptrace_missed_bytes),
+            (&mut self.directions, other.directions),
+            (&mut self.bare_flows, other.bare_flows),
+            (&mut self.untracked_bytes, other.untracked_bytes),
+        ] {
+            *sum += one;
+        }
+        ended.worst.into_iter().for_each(|flow| self.ended.rank(flow));
+        self.sums.add(&other.sums);
+    }
+
+    /// The report on all of them.
+    pub(crate) fn report(self) -> LossReport {
+        let Self { ended, directions, bare_flows, untracked_bytes, sums } = self;
+        let is_bare_lost = ended.bare * 2 <= directions;
+        let bare_flows = if is_bare_lost { bare_flows } else { 0 };
         LossReport {
             flows: ended.flows,
             flows_with_evidence: ended.flows_with_evidence + bare_flows,
@@ -311,7 +360,7 @@ impl LossMeter {
             tcptrace_directions: ended.tcptrace_directions,
             tcptrace_missed_bytes: ended.tcptrace_missed_bytes,
             worst: ended.worst,
-            ..self.sums.report(ended.segments, is_bare_lost)
+            ..sums.report(ended.segments, is_bare_lost)
         }
     }
 }

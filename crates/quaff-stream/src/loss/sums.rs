@@ -35,7 +35,7 @@ struct Runs {
 }
 
 /// The counters.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Sums {
     pub(super) acknowledgments_ignored: u64,
     pub(super) zeek_acknowledgments: u64,
@@ -121,6 +121,46 @@ impl Runs {
 }
 
 impl Sums {
+    /// Adds what was seen beside this, at the same time. The orders of the two are one beside the other: the middle of
+    /// one is at the middle of the other.
+    pub(super) fn add(&mut self, other: &Self) {
+        for (sum, one) in [
+            (&mut self.acknowledgments_ignored, other.acknowledgments_ignored),
+            (&mut self.zeek_acknowledgments, other.zeek_acknowledgments),
+            (&mut self.zeek_gaps, other.zeek_gaps),
+            (&mut self.filled_bytes, other.filled_bytes),
+            (&mut self.repeated_bytes, other.repeated_bytes),
+            (&mut self.copied_bytes, other.copied_bytes),
+            (&mut self.undecided_bytes, other.undecided_bytes),
+            (&mut self.jumps, other.jumps),
+            (&mut self.leaps_confirmed, other.leaps_confirmed),
+            (&mut self.fins_unseen, other.fins_unseen),
+            (&mut self.seen_bytes, other.seen_bytes),
+        ] {
+            *sum += one;
+        }
+        self.lost = self.lost.plus(other.lost);
+        self.bare = self.bare.plus(other.bare);
+        self.largest_bytes = self.largest_bytes.max(other.largest_bytes);
+        self.order = orders(self, other);
+        self.seen += other.seen;
+        self.add_times(other);
+        self.interfaces.resize(self.interfaces.len().max(other.interfaces.len()), Cell::default());
+        let both = self.interfaces.iter_mut().zip(&other.interfaces);
+        both.for_each(|(sum, one)| *sum = sum.plus(one));
+    }
+
+    fn add_times(&mut self, other: &Self) {
+        let Some(other_ns) = other.begin_ns else { return };
+        let own_ns = self.begin_ns.unwrap_or(other_ns);
+        let begin_ns = own_ns.min(other_ns);
+        let mut time = Cells::new(self.time.width.max(other.time.width));
+        for (from_ns, cells) in [(own_ns, &self.time), (other_ns, &other.time)] {
+            time.add(&cells.cells, |number| (from_ns - begin_ns).saturating_add(number * cells.width));
+        }
+        (self.begin_ns, self.time) = (Some(begin_ns), time);
+    }
+
     /// Counts a data segment of a direction whose acknowledgments were captured.
     #[inline]
     pub(super) fn see(&mut self, now_ns: u64, bytes: u32, interface: u16) {
@@ -275,6 +315,18 @@ impl Sums {
         };
         self.interfaces.iter().map(of).collect()
     }
+}
+
+/// The orders of two, one beside the other.
+fn orders(one: &Sums, other: &Sums) -> Cells {
+    let all = u128::from(one.seen + other.seen);
+    let scaled = |of: &Sums, place: u64| (u128::from(place) * all / u128::from(of.seen.max(1))) as u64;
+    let width = scaled(one, one.order.width).max(scaled(other, other.order.width)).max(1);
+    let mut order = Cells::new(width);
+    for of in [one, other] {
+        order.add(&of.order.cells, |number| scaled(of, number * of.order.width));
+    }
+    order
 }
 
 fn share(part: f64, all: f64) -> Option<f64> {

@@ -29,6 +29,16 @@ pub struct CopyReport {
     pub unchecked: u64,
 }
 
+impl CopyReport {
+    /// Adds the copies of other packets.
+    pub(super) fn add(&mut self, other: Self) {
+        let Self { elsewhere, same_place, unchecked } = other;
+        self.elsewhere += elsewhere;
+        self.same_place += same_place;
+        self.unchecked += unchecked;
+    }
+}
+
 /// A packet.
 #[derive(Debug, Clone, Copy, Default)]
 struct Seen {

@@ -22,7 +22,7 @@ pub use copies::CopyReport;
 pub use report::{NumberReport, Numbers, ProofReport};
 
 use crate::key::words;
-use crate::loss::{self, LossMeter};
+use crate::loss::{self, LossMeter, LossSums};
 use copies::{Copies, Digest};
 use counter::{Change, Rules};
 use quaff_wire::flow::{FlowPacket, mix};
@@ -65,6 +65,29 @@ enum Numbered {
     /// A port of it is that of QUIC.
     Quic,
     None,
+}
+
+/// The evidence of meters that have ended.
+#[derive(Debug, Clone)]
+pub struct ProofSums {
+    tcp: LossSums,
+    numbers: Numbers,
+    copies: CopyReport,
+}
+
+impl ProofSums {
+    /// Adds the evidence of a meter that had other pairs of hosts at the same time.
+    pub fn add(&mut self, other: Self) {
+        self.tcp.add(other.tcp);
+        self.numbers.add(&other.numbers);
+        self.copies.add(other.copies);
+    }
+
+    /// The report on all of it.
+    pub fn report(self) -> ProofReport {
+        let Self { tcp, numbers, copies } = self;
+        ProofReport { tcp: tcp.report(), numbers, copies }
+    }
 }
 
 /// Collects all evidence of a capture.
@@ -243,7 +266,12 @@ impl ProofMeter {
     }
 
     /// Ends all, and returns the report.
-    pub fn finish(mut self) -> ProofReport {
+    pub fn finish(self) -> ProofReport {
+        self.end_all().report()
+    }
+
+    /// Ends all, and returns what was found, which may be added to that of other lanes.
+    pub fn end_all(mut self) -> ProofSums {
         self.take_batch();
         let tcp = &mut self.tcp;
         self.erspan.finish(|Change { time_ns, lost }| tcp.note_numbers(time_ns, lost));
@@ -258,6 +286,6 @@ impl ProofMeter {
             ip_id: report(&mut self.hosts),
             quic_packets: self.quic_packets,
         };
-        ProofReport { tcp: self.tcp.finish(), numbers, copies: self.copies.report }
+        ProofSums { tcp: self.tcp.end_all(), numbers, copies: self.copies.report }
     }
 }

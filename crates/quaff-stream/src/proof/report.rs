@@ -75,7 +75,39 @@ impl NumberReport {
     }
 }
 
+impl NumberReport {
+    /// Adds the numbers of other senders.
+    fn add(&mut self, other: &Self) {
+        for (sum, one) in [
+            (&mut self.sources, other.sources),
+            (&mut self.packets, other.packets),
+            (&mut self.lost, other.lost),
+            (&mut self.undecided, other.undecided),
+            (&mut self.copies, other.copies),
+            (&mut self.late, other.late),
+            (&mut self.restarts, other.restarts),
+            (&mut self.set_aside, other.set_aside),
+            (&mut self.evicted, other.evicted),
+        ] {
+            *sum += one;
+        }
+        let all = self.packets + self.lost;
+        self.ratio = (all > 0).then(|| self.lost as f64 / all as f64);
+        self.first_loss_ns = [self.first_loss_ns, other.first_loss_ns].into_iter().flatten().min();
+        self.last_loss_ns = self.last_loss_ns.max(other.last_loss_ns);
+    }
+}
+
 impl Numbers {
+    /// Adds the numbers of other senders.
+    pub(super) fn add(&mut self, other: &Self) {
+        self.erspan.add(&other.erspan);
+        self.gre.add(&other.gre);
+        self.rtp.add(&other.rtp);
+        self.ip_id.add(&other.ip_id);
+        self.quic_packets += other.quic_packets;
+    }
+
     /// Senders whose missing numbers are packets that someone has lost; hosts that count are no witnesses.
     pub fn sources(&self) -> u64 {
         self.erspan.sources + self.gre.sources + self.rtp.sources

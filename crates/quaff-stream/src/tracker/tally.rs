@@ -1,5 +1,8 @@
 //! The packets and connections of a tracker, by their fate.
 
+use crate::tally::add_fields;
+use std::ops::AddAssign;
+
 /// Counters of a tracker. Each packet is in exactly one term of [`Self::accounted`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TrackTally {
@@ -26,6 +29,22 @@ pub struct TrackTally {
     /// Most connections at a time.
     pub connections_high: u64,
 }
+
+add_fields!(
+    TrackTally:
+    packets,
+    segments,
+    fragments,
+    not_ip,
+    not_tcp,
+    truncated,
+    damaged,
+    unselected,
+    segments_whole,
+    connections,
+    ended,
+    connections_high,
+);
 
 impl TrackTally {
     /// Returns true if each packet has a fate.

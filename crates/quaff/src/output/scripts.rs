@@ -38,10 +38,10 @@ pub(crate) enum Recorded {
     Packets(SavedPiece),
 }
 
-/// Takes what scripts recorded, and says how many bytes it could not take.
+/// Takes what scripts of one lane recorded, and counts the bytes that it could not take.
 pub(crate) trait RecordSink: Send {
     fn put(&mut self, recorded: Recorded);
-    /// Ends it: all that it took is written, or has failed.
+    /// Ends it: all that it took is written, has failed, or is passed to the thread that writes.
     fn finish(&mut self) -> RecordTally;
 }
 
@@ -58,18 +58,32 @@ pub(crate) struct RecordTally {
     pub(crate) failure: Option<String>,
 }
 
-/// The results of a lane.
-#[derive(Debug)]
+impl RecordTally {
+    pub(crate) fn add(&mut self, other: Self) {
+        let Self { files, bytes, files_refused, dropped_bytes, failure } = other;
+        self.files += files;
+        self.bytes += bytes;
+        self.files_refused += files_refused;
+        self.dropped_bytes += dropped_bytes;
+        self.failure = self.failure.take().or(failure);
+    }
+}
+
+/// The results of a lane. Its sink is still open: the histograms of all lanes follow.
 pub(crate) struct ScriptsEnd {
+    pub(crate) lane: usize,
     pub(crate) engine: EngineEnd,
-    pub(crate) records: RecordTally,
+    pub(crate) sink: Box<dyn RecordSink>,
 }
 
 /// The output of one lane.
 pub(crate) struct Scripts {
     plan: EnginePlan,
+    /// The lane, and the number of all.
+    lane: [usize; 2],
     links: Links,
-    sink: Box<dyn RecordSink>,
+    /// Until the end of the lane.
+    sink: Option<Box<dyn RecordSink>>,
     /// Packets come while the run lasts: rows leave soon.
     is_prompt: bool,
     stop: Stop,
@@ -79,21 +93,25 @@ pub(crate) struct Scripts {
 }
 
 impl Scripts {
-    /// An output for the packets of `interfaces`. `end` receives the results.
+    /// An output for the packets of `interfaces` on a lane of all. `end` receives the results.
     pub(crate) fn new(
         plan: EnginePlan,
+        lane: [usize; 2],
         interfaces: Interfaces,
         sink: Box<dyn RecordSink>,
         (is_prompt, stop): (bool, Stop),
         end: Sender<ScriptsEnd>,
     ) -> Self {
-        Self { plan, links: Links::new(interfaces), sink, is_prompt, stop, taken: 0, passed_ns: 0, end }
+        let (links, sink) = (Links::new(interfaces), Some(sink));
+        Self { plan, lane, links, sink, is_prompt, stop, taken: 0, passed_ns: 0, end }
     }
 
     /// Runs `work` with the engine, which is made before the first packet.
     fn with<R>(&mut self, work: impl FnOnce(&mut Self, &mut Engine) -> R) -> Option<R> {
         let taken = ENGINE.with_borrow_mut(Option::take);
-        let made = taken.map_or_else(|| Engine::new(&self.plan, secret()[0]), Ok);
+        let [lane, lanes] = self.lane.map(|number| number as u64);
+        let make = || Engine::new(&self.plan, secret()[0]).map(|engine| engine.for_lane(lane, lanes));
+        let made = taken.map_or_else(make, Ok);
         let mut engine = match made {
             Ok(engine) => engine,
             Err(error) => {
@@ -108,12 +126,13 @@ impl Scripts {
     }
 
     fn pass_on(&mut self, engine: &mut Engine) {
+        let Some(sink) = &mut self.sink else { return };
         engine.take_rows(|recorder, rows| {
             let [json, csv] = [&mut rows.json, &mut rows.csv].map(std::mem::take);
-            self.sink.put(Recorded::Rows { recorder: recorder.clone(), json, csv });
+            sink.put(Recorded::Rows { recorder: recorder.clone(), json, csv });
         });
         for piece in engine.take_packets() {
-            self.sink.put(Recorded::Packets(piece));
+            sink.put(Recorded::Packets(piece));
         }
     }
 }
@@ -174,9 +193,10 @@ impl Output for Scripts {
             end
         });
         ENGINE.set(None);
-        let records = self.sink.finish();
+        let (lane, engine) = (self.lane[0], engine.unwrap_or_default());
+        let end = self.sink.take().map(|sink| ScriptsEnd { lane, engine, sink });
         // Without a receiver the run has failed at its start.
-        let _ = self.end.send(ScriptsEnd { engine: engine.unwrap_or_default(), records });
+        end.into_iter().for_each(|end| drop(self.end.send(end)));
     }
 
     fn tally(&self) -> OutputTally {

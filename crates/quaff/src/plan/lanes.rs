@@ -142,6 +142,11 @@ impl InputPlan {
                 self.decap.is_some() && self.has_shared(),
                 "`decap` needs all fragments in one lane: with `via` xdp, an interface of one receive queue ('ethtool -L')",
             ),
+            (
+                self.prove && self.has_shared(),
+                "`prove` needs both directions of a connection in one lane: with `via` xdp, an interface of one receive \
+                 queue ('ethtool -L')",
+            ),
             (self.hotplug.is_some(), "`via` xdp needs its interfaces at the start: leave `hotplug` out"),
             (
                 self.spread.is_some_and(|spread| spread != Spread::Queue),
@@ -168,11 +173,8 @@ impl InputPlan {
         if self.decap.is_some() && !self.via.is_xdp() {
             self.keep_together("`decap`")?;
         }
-        if self.prove && self.has_shared() {
-            return Err(Error::Plan(
-                "the evidence of losses is judged in one lane: leave `lanes` out, or check the files with 'quaff verify'"
-                    .into(),
-            ));
+        if self.prove && !self.via.is_xdp() {
+            self.keep_together("the evidence of losses")?;
         }
         Ok(())
     }
@@ -242,8 +244,10 @@ mod tests {
         assert_eq!(checked(tunnels.clone()).expect("a plan"), Spread::Addresses);
         assert!(checked(InputPlan { spread: Some(Spread::Cpu), ..tunnels }).is_err());
         assert!(checked(InputPlan { prove: true, ..plan([1, 1]) }).is_ok());
-        let refused = checked(InputPlan { prove: true, ..plan([1, 2]) }).expect_err("not yet").to_string();
-        assert!(refused.contains("`lanes`"), "{refused}");
+        let proven = InputPlan { prove: true, ..plan([1, 2]) };
+        assert_eq!(checked(proven.clone()).expect("a plan"), Spread::Addresses);
+        let refused = checked(InputPlan { spread: Some(Spread::Hash), ..proven }).expect_err("parted");
+        assert!(refused.to_string().contains("the evidence of losses needs `spread` addresses"), "{refused}");
         for lanes in [0, LANES_MAX + 1] {
             assert!(checked(plan([1, lanes])).expect_err("a number").to_string().contains("eth1: `lanes`"));
         }

@@ -26,7 +26,7 @@ pub(crate) use filter::Filter;
 pub(crate) use limit::{Limit, Quota};
 pub use load::Load;
 pub(crate) use numbered::Numbered;
-pub(crate) use prove::{Prove, ProveEnd};
+pub(crate) use prove::{Prove, ProveEnd, name as name_losses};
 pub(crate) use shift::Shift;
 pub(crate) use single_link::SingleLink;
 pub(crate) use slice::Slice;

@@ -28,34 +28,42 @@ pub(crate) struct Prove {
     interfaces: Interfaces,
     /// The lane's own counters have all drops before it.
     is_live: bool,
+    /// It has all packets of its interface: its verdict is that of the interface.
+    is_alone: bool,
     gauges: Arc<LaneGauges>,
     end: Sender<ProveEnd>,
 }
 
 impl Prove {
-    /// A stage for the packets of `interfaces` on a lane. `end` receives the evidence.
+    /// A stage for the packets of `interfaces` on a lane, which is the only one of its interface if `is_alone`. `end`
+    /// receives the evidence.
     pub(crate) fn new(
         lane: usize,
         interfaces: Interfaces,
-        is_live: bool,
+        (is_live, is_alone): (bool, bool),
         gauges: Arc<LaneGauges>,
         end: Sender<ProveEnd>,
     ) -> Self {
         let (proof, links) = (Some(LaneProof::default()), Links::new(interfaces.clone()));
-        Self { lane, proof, evidence: None, links, interfaces, is_live, gauges, end }
+        Self { lane, proof, evidence: None, links, interfaces, is_live, is_alone, gauges, end }
     }
 
     fn finish(&mut self) {
-        let interfaces = &self.interfaces;
-        let evidence = self.proof.take().map(|proof| {
-            proof.finish(|losses| {
-                for (number, loss) in (0..).zip(losses) {
-                    loss.name = interfaces.get(number).map_or(String::new(), |found| found.name);
-                }
-            })
-        });
-        self.evidence = evidence.or(self.evidence.take());
+        if let Some(proof) = self.proof.take() {
+            let mut evidence = proof.finish();
+            name(&mut evidence, &self.interfaces);
+            self.evidence = Some(evidence);
+        }
     }
+}
+
+/// Fills in the names of interfaces.
+pub(crate) fn name(evidence: &mut LaneEvidence, interfaces: &Interfaces) {
+    evidence.name(|losses| {
+        for (number, loss) in (0..).zip(losses) {
+            loss.name = interfaces.get(number).map_or(String::new(), |found| found.name);
+        }
+    });
 }
 
 impl Stage for Prove {
@@ -75,8 +83,12 @@ impl Stage for Prove {
         }
     }
 
-    /// The verdict stands in the last counters of the lane. Those below the socket are read later.
+    /// The verdict stands in the last counters of the lane. Those below the socket are read later. A lane of several
+    /// has no verdict: its evidence is a part.
     fn count(&self, counts: &mut Counts) {
+        if !self.is_alone {
+            return;
+        }
         let drops = LaneDrops {
             interface: counts.nic_dropped,
             kernel: counts.kernel_dropped,
@@ -108,7 +120,7 @@ mod tests {
         let interfaces =
             Interfaces::new(vec![Interface { name: "eth7".into(), linktype: 1, ..Interface::default() }]);
         let (end, ended) = channel();
-        let mut stage = Prove::new(3, interfaces, true, Arc::default(), end);
+        let mut stage = Prove::new(3, interfaces, (true, true), Arc::default(), end);
         let frames: Vec<_> = (0..5).map(|n| Frame { time_ns: n, ..Frame::default() }).collect();
         let (left, _) = pass_one(&mut stage, &frames, &[0; 60]);
         assert_eq!(left.len(), 5);

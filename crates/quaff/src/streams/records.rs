@@ -1,7 +1,7 @@
 //! The destination of what scripts record: a folder with a file for each list, or lines of JSON on a stream.
 //!
-//! Files of a run wait for it on the lane. An interface does not: a thread writes, and what has no place in its queue
-//! is dropped and counted.
+//! Files of a run wait for it on the lane. An interface does not: a thread writes for all of its lanes, and what has no
+//! place in its queue is dropped and counted.
 
 use super::folder::{Folder, Identity, identity_of, stream_name};
 use crate::output::{RecordSink, RecordTally, Recorded};
@@ -208,18 +208,25 @@ impl RecordSink for Records {
     }
 }
 
-/// Passes what was recorded to a thread.
+/// The thread that writes what all lanes of an interface recorded.
+pub(super) struct RecordsThread {
+    to: SyncSender<Recorded>,
+    thread: JoinHandle<RecordTally>,
+    queued_bytes: Arc<AtomicU64>,
+}
+
+/// Passes what one lane recorded to the thread.
 pub(super) struct QueuedRecords {
+    /// Until the end of the lane.
     to: Option<SyncSender<Recorded>>,
-    thread: Option<JoinHandle<RecordTally>>,
-    /// Bytes in the queue. The lane adds, the thread subtracts what it has written; a number only: Relaxed.
+    /// Bytes in the queue. The lanes add, the thread subtracts what it has written; a number only: Relaxed.
     queued_bytes: Arc<AtomicU64>,
     /// Flows of which a piece had no room. The file of each ends there: a hole would look like a loss on the wire.
     cut: HashSet<u64>,
     dropped_bytes: u64,
 }
 
-impl QueuedRecords {
+impl RecordsThread {
     pub(super) fn start(records: Records) -> Result<Self> {
         let (to, from) = sync_channel(QUEUE_PIECES);
         let thread = std::thread::Builder::new().name("quaff-rows".into());
@@ -227,24 +234,28 @@ impl QueuedRecords {
         let queued = queued_bytes.clone();
         let thread = thread.spawn(move || write_all(records, &from, &queued));
         let thread = thread.map_err(|errno| Error::Os(quaff_os::Error::new("start a thread", errno)))?;
-        Ok(Self { to: Some(to), thread: Some(thread), queued_bytes, cut: HashSet::new(), dropped_bytes: 0 })
+        Ok(Self { to, thread, queued_bytes })
     }
 
-    /// Queues it; returns false if there is no room.
-    fn queue(&self, recorded: Recorded) -> bool {
-        let Some(to) = &self.to else { return false };
-        let bytes = recorded.bytes();
-        // One that is larger than the queue has room in an empty one.
-        let queued_bytes = self.queued_bytes.load(Ordering::Relaxed);
-        if queued_bytes > 0 && queued_bytes + bytes > QUEUE_BYTES {
-            return false;
-        }
-        self.queued_bytes.fetch_add(bytes, Ordering::Relaxed);
-        let is_queued = to.try_send(recorded).is_ok();
-        if !is_queued {
-            self.queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
-        }
-        is_queued
+    /// The sink of one lane.
+    pub(super) fn sink(&self) -> QueuedRecords {
+        let (to, queued_bytes) = (Some(self.to.clone()), self.queued_bytes.clone());
+        QueuedRecords { to, queued_bytes, cut: HashSet::new(), dropped_bytes: 0 }
+    }
+
+    /// Passes on what follows the last packet: nothing is lost by waiting for room.
+    pub(super) fn put(&self, recorded: Recorded) {
+        self.queued_bytes.fetch_add(recorded.bytes(), Ordering::Relaxed);
+        // Only a thread that panicked does not receive it, which is reported at the end.
+        let _ = self.to.send(recorded);
+    }
+
+    /// Ends it after the sinks of all lanes: all that they passed on is written, or has failed.
+    pub(super) fn finish(self) -> RecordTally {
+        drop(self.to);
+        let lost =
+            |_| RecordTally { failure: Some("the thread of rows panicked".into()), ..RecordTally::default() };
+        self.thread.join().unwrap_or_else(lost)
     }
 }
 
@@ -255,6 +266,23 @@ fn write_all(mut records: Records, from: &Receiver<Recorded>, queued_bytes: &Ato
         queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
     records.finish()
+}
+
+impl QueuedRecords {
+    /// Queues it; returns false if there is no room.
+    fn queue(&self, recorded: Recorded) -> bool {
+        let Some(to) = &self.to else { return false };
+        let bytes = recorded.bytes();
+        // Lanes add before they compare, so that they do not exceed the bound together. One that is larger than the
+        // queue has room in an empty one.
+        let before = self.queued_bytes.fetch_add(bytes, Ordering::Relaxed);
+        let has_room = before == 0 || before + bytes <= QUEUE_BYTES;
+        let is_queued = has_room && to.try_send(recorded).is_ok();
+        if !is_queued {
+            self.queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        }
+        is_queued
+    }
 }
 
 impl RecordSink for QueuedRecords {
@@ -275,14 +303,10 @@ impl RecordSink for QueuedRecords {
         }
     }
 
+    /// What the lane could not pass on: the rest is counted by the thread.
     fn finish(&mut self) -> RecordTally {
         self.to = None;
-        let tally = self.thread.take().and_then(|thread| thread.join().ok());
-        let lost =
-            || RecordTally { failure: Some("the thread of rows panicked".into()), ..RecordTally::default() };
-        let mut tally = tally.unwrap_or_else(lost);
-        tally.dropped_bytes += self.dropped_bytes;
-        tally
+        RecordTally { dropped_bytes: std::mem::take(&mut self.dropped_bytes), ..RecordTally::default() }
     }
 }
 
@@ -336,7 +360,8 @@ mod tests {
     fn a_queue_is_bounded_in_bytes() {
         let ((go, wait), (came, arrived)) = (channel(), channel());
         let lines = RecordTarget::Lines(Box::new(Held(wait, came)));
-        let mut queue = QueuedRecords::start(Records::open(lines, Stop::default()).unwrap()).unwrap();
+        let thread = RecordsThread::start(Records::open(lines, Stop::default()).unwrap()).unwrap();
+        let mut queue = thread.sink();
         let large = "x".repeat(QUEUE_BYTES as usize + 1);
         queue.put(rows(&large, ""));
         arrived.recv().unwrap();
@@ -348,7 +373,8 @@ mod tests {
         }
         queue.put(rows("room", ""));
         go.send(()).unwrap();
-        let tally = queue.finish();
+        let mut tally = queue.finish();
+        tally.add(thread.finish());
         assert_eq!((tally.bytes, tally.dropped_bytes), (large.len() as u64 + 4, 7));
     }
 
@@ -361,7 +387,8 @@ mod tests {
         records.put(piece(1, b"too", (false, true)));
         assert_eq!(records.tally.dropped_bytes, 11);
         // The thread is busy for as long as the test wants, and the queue is full then.
-        let mut queue = QueuedRecords::start(records).unwrap();
+        let thread = RecordsThread::start(records).unwrap();
+        let mut queue = thread.sink();
         queue.put(piece(2, b"begin", (true, false)));
         queue.queued_bytes.fetch_add(QUEUE_BYTES, Ordering::Relaxed);
         queue.put(piece(2, b"hole", (false, false)));
@@ -369,10 +396,35 @@ mod tests {
         queue.put(piece(2, b"after", (false, false)));
         queue.put(piece(2, b"end", (false, true)));
         assert!(queue.cut.is_empty());
-        let tally = queue.finish();
+        let mut tally = queue.finish();
+        tally.add(thread.finish());
         assert_eq!((tally.files, tally.bytes, tally.dropped_bytes), (1, 5, 11 + 4 + 5 + 3));
         let name = "010.000.000.001.04711-010.000.000.002.00080.pcapng";
         assert_eq!(std::fs::read_to_string(out.join(name)).unwrap(), "begin");
+    }
+
+    #[test]
+    fn lanes_write_to_the_same_files() {
+        let dir = tempfile::tempdir().unwrap();
+        let out = dir.path().join("out");
+        let thread = RecordsThread::start(Records::open(folder(out.clone(), 1), Stop::default()).unwrap());
+        let thread = thread.unwrap();
+        let mut lanes = [thread.sink(), thread.sink()];
+        for lane in &mut lanes {
+            lane.put(rows("{}\n", "1,2\r\n"));
+        }
+        lanes[0].put(piece(1, b"x", (true, false)));
+        lanes[1].put(piece(2, b"no", (true, true)));
+        lanes[0].put(piece(1, b"y", (false, true)));
+        let mut tally = RecordTally::default();
+        lanes.iter_mut().for_each(|lane| tally.add(lane.finish()));
+        thread.put(rows("{1}\n", ""));
+        tally.add(thread.finish());
+        assert_eq!((tally.files, tally.files_refused, tally.dropped_bytes, &tally.failure), (3, 1, 2, &None));
+        let read = |name: &str| std::fs::read_to_string(out.join(name)).unwrap();
+        assert_eq!(read("a-b.jsonl"), "{}\n{}\n{1}\n");
+        assert_eq!(read("a-b.csv"), "one,\"two, three\"\r\n1,2\r\n1,2\r\n", "one heading");
+        assert_eq!(read("010.000.000.001.04711-010.000.000.002.00080.pcapng"), "xy");
     }
 
     #[test]

@@ -6,13 +6,13 @@
 //! ```
 
 use super::report::{Bytes, Connections, Datagrams, Gaps, Ignored, check_streams};
-use crate::output::{ReaderTally, ReassemblyEnd, ScriptsEnd};
+use crate::output::{ReaderTally, ReassemblyEnd, RecordTally};
 use crate::run;
 use crate::tally::{self, BelowTap, InputTally, Reasons, Verdict, sum};
 use quaff_file::tally::WriterTally;
 use quaff_os::Reason;
 use quaff_os::sandbox::Sandbox;
-use quaff_script::{ScriptTally, Tracked};
+use quaff_script::{EngineEnd, ScriptTally, Tracked};
 use serde::Serialize;
 
 /// The result of a run.
@@ -100,10 +100,10 @@ impl StreamSums {
     }
 }
 
-/// The report of a run whose lane has ended.
+/// The report of a run whose lanes have ended, with the sums of what they have sent.
 pub(super) fn sum_up(
     ended: run::Ended,
-    lane: Option<ScriptsEnd>,
+    sums: Option<(EngineEnd, RecordTally)>,
     sandbox: Option<Sandbox>,
     block_bytes: u64,
     ended_by: Option<Reason>,
@@ -113,7 +113,7 @@ pub(super) fn sum_up(
     let (input, below_tap, mut reasons) =
         (ended.input.clone(), ended.below_tap.clone(), ended.reasons.clone());
     let run = ended.ledger(&writer, 0, block_bytes, ended_by);
-    let mut report = lane.as_ref().map(of_lane).unwrap_or_default();
+    let mut report = sums.as_ref().map(of_lanes).unwrap_or_default();
     (report.offered, report.nic_dropped) = (run.offered, run.nic_dropped);
     (report.kernel_dropped, report.unsuited, report.below_tap) =
         (run.kernel_dropped, run.unsuited, below_tap);
@@ -121,18 +121,17 @@ pub(super) fn sum_up(
     (report.not_tunnel, report.merged) = (run.not_tunnel, run.merged);
     (report.seconds, report.cpu_seconds, report.ended_by) = (run.seconds, run.cpu_seconds, run.ended_by);
     (report.input, report.sandbox, report.notes) = (input, sandbox, run.notes);
-    let sums = match &lane {
-        Some(lane) if !has_failed => check(&report, lane, run.received),
+    let checked = match &sums {
+        Some((engine, _)) if !has_failed => check(&report, engine, run.received),
         _ => Ok(()),
     };
-    let of_records = lane.and_then(|lane| lane.records.failure);
-    report.failure = of_records.or(sums.err()).or(run.failure);
+    let of_records = sums.and_then(|(_, records)| records.failure);
+    report.failure = of_records.or(checked.err()).or(run.failure);
     report.verdict = judge(&report, &mut reasons);
     report
 }
 
-fn of_lane(lane: &ScriptsEnd) -> ScriptsReport {
-    let ScriptsEnd { engine, records } = lane;
+fn of_lanes((engine, records): &(EngineEnd, RecordTally)) -> ScriptsReport {
     ScriptsReport {
         packets: engine.packets,
         flows: engine.flows,
@@ -149,9 +148,9 @@ fn of_lane(lane: &ScriptsEnd) -> ScriptsReport {
 }
 
 /// Checks the sums. A difference is a defect of quaff.
-fn check(report: &ScriptsReport, lane: &ScriptsEnd, received: u64) -> Result<(), String> {
+fn check(report: &ScriptsReport, engine: &EngineEnd, received: u64) -> Result<(), String> {
     tally::check([("received = packets", received, report.packets)])?;
-    match lane.engine.tracked {
+    match engine.tracked {
         Some(Tracked { track, streams, fragments }) => {
             let reader = ReaderTally { skipped_bytes: streams.delivered_bytes, ..ReaderTally::default() };
             check_streams(&ReassemblyEnd { track, streams, fragments, reader }, track.packets)

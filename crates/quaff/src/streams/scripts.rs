@@ -2,14 +2,17 @@
 //!
 //! ```text
 //!   source → stages → scripts → rows: files of a folder, or lines of JSON
-//!     (one lane)
+//!     (a lane, with a state of its own for each script)
 //! ```
+//!
+//! Lanes keep a conversation and its fragments together. What they count is added at their end; what a script remembers
+//! is that of its lane.
 
-use super::records::{QueuedRecords, RecordTarget, Records};
+use super::records::{RecordTarget, Records, RecordsThread};
 use super::script_report::{self, ScriptsReport};
 use crate::filter::FrameFilter;
 use crate::gauge::LaneGauges;
-use crate::output::{RecordSink, Scripts as ScriptsOutput, ScriptsEnd};
+use crate::output::{RecordSink, RecordTally, Recorded, Scripts as ScriptsOutput, ScriptsEnd};
 use crate::plan::{InputPlan, SandboxPlan};
 use crate::run::{LaneEnd, Run};
 use crate::source::{Declaration, Sources};
@@ -17,7 +20,9 @@ use crate::{Error, Result};
 use quaff_file::write::{Format, Output};
 use quaff_os::Stop;
 use quaff_os::sandbox::{Limits, Sandbox, User};
-use quaff_script::{Compile, Engine, EnginePlan, Formats, Limits as ScriptLimits, Packet, Source, Test};
+use quaff_script::{
+    Compile, Engine, EngineEnd, EnginePlan, Formats, Limits as ScriptLimits, Packet, Source, Test,
+};
 use quaff_stream::tracker::TrackPlan;
 use quaff_wire::filter::{Program, Subject};
 use std::collections::HashMap;
@@ -51,6 +56,8 @@ pub struct ScriptsPlan {
 pub struct Scripts {
     run: Run,
     end: Receiver<ScriptsEnd>,
+    /// `None` for files, whose lane writes itself.
+    writer: Option<RecordsThread>,
     sandbox: Option<Sandbox>,
     block_bytes: u64,
     stop: Stop,
@@ -64,9 +71,6 @@ impl ScriptsPlan {
         match () {
             () if self.input.interfaces.len() > 1 || self.input.hotplug.is_some() => {
                 Err(Error::Plan("scripts run on one interface: name one".into()))
-            }
-            () if self.input.has_shared() => {
-                Err(Error::Plan("scripts run in one lane: leave `lanes` out".into()))
             }
             () if self.scripts.is_empty() => Err(Error::Plan("no script is named".into())),
             () => Ok(()),
@@ -115,9 +119,10 @@ impl ScriptsPlan {
 }
 
 impl Scripts {
-    /// Loads the scripts, opens the outputs, gives rights away, and starts the lane.
-    pub fn start(plan: ScriptsPlan, stop: Stop) -> Result<Self> {
+    /// Loads the scripts, opens the outputs, gives rights away, and starts the lanes.
+    pub fn start(mut plan: ScriptsPlan, stop: Stop) -> Result<Self> {
         plan.check()?;
+        plan.input.keep_together("scripts")?;
         let (input, owner, engine) = (plan.input.clone().validate()?, plan.owner()?, plan.engine());
         // The engine of the lane is another one: Lua stays on one thread. A script that is wrong ends the start.
         drop(Engine::new(&engine, 0).map_err(Error::Plan)?);
@@ -134,19 +139,21 @@ impl Scripts {
         // Files are opened without rights; an interface needs them until its lane runs.
         let before = if is_live { None } else { confine()? };
         let sources = prepared.open(&input, &stop)?;
-        let sink: Box<dyn RecordSink> =
-            if is_live { Box::new(QueuedRecords::start(records)?) } else { Box::new(records) };
         let (end, ended) = channel();
-        let output = ScriptsOutput::new(
-            engine,
-            sources.interfaces.clone(),
-            sink,
-            (!sources.is_at_once, stop.clone()),
-            end,
-        );
+        let count = sources.lanes.len();
+        let output = |(lane, sink): (usize, Box<dyn RecordSink>)| {
+            let kind = (!sources.is_at_once, stop.clone());
+            let interfaces = sources.interfaces.clone();
+            let output =
+                ScriptsOutput::new(engine.clone(), [lane, count], interfaces, sink, kind, end.clone());
+            LaneEnd { stages: Vec::new(), output: Box::new(output) }
+        };
+        let (writer, sinks) = sinks(records, is_live, count)?;
+        let outputs = sinks.into_iter().enumerate().map(output).collect();
+        drop(end);
         let (mut run, lanes) = (Run::new(&input, &sources, &stop), sources.gauges());
-        let lane = LaneEnd { stages: Vec::new(), output: Box::new(output) };
-        let started = run.start_lanes(sources, vec![lane]);
+        run.notes.extend(note_on_lanes(count));
+        let started = run.start_lanes(sources, outputs);
         let after = started.and_then(|()| if is_live { Ok(confine()?) } else { Ok(None) });
         let sandbox = match after {
             Ok(after) => before.or(after),
@@ -154,10 +161,10 @@ impl Scripts {
         };
         run.notes.extend(sandbox.iter().flat_map(|sandbox| sandbox.notes.clone()));
         let (notes, block_bytes) = (run.notes.clone(), input.block_bytes as u64);
-        Ok(Self { run, end: ended, sandbox, block_bytes, stop, lanes, notes })
+        Ok(Self { run, end: ended, writer, sandbox, block_bytes, stop, lanes, notes })
     }
 
-    /// Returns whether the lane has ended.
+    /// Returns whether all lanes have ended.
     pub fn is_over(&self) -> bool {
         self.run.is_over()
     }
@@ -165,9 +172,55 @@ impl Scripts {
     /// Waits for the end, and returns the report, which includes a failure.
     pub fn finish(self) -> ScriptsReport {
         let ended = self.run.join();
-        let lane = self.end.try_recv().ok();
-        script_report::sum_up(ended, lane, self.sandbox, self.block_bytes, self.stop.reason())
+        let lanes = close(self.end.try_iter().collect(), self.writer);
+        script_report::sum_up(ended, lanes, self.sandbox, self.block_bytes, self.stop.reason())
     }
+}
+
+/// The sinks of lanes, in their order.
+type Sinks = Vec<Box<dyn RecordSink>>;
+
+/// The sinks of all lanes, and the thread that writes for those of an interface.
+fn sinks(records: Records, is_live: bool, lanes: usize) -> Result<(Option<RecordsThread>, Sinks)> {
+    if !is_live {
+        return Ok((None, vec![Box::new(records)]));
+    }
+    let thread = RecordsThread::start(records)?;
+    let sinks = (0..lanes).map(|_| Box::new(thread.sink()) as Box<dyn RecordSink>).collect();
+    Ok((Some(thread), sinks))
+}
+
+/// A warning: what several lanes mean for scripts.
+fn note_on_lanes(lanes: usize) -> Option<String> {
+    (lanes > 1).then(|| {
+        format!(
+            "each of the {lanes} lanes has its own state of each script: what a script remembers of several pairs of \
+             hosts is a part; histograms are sums"
+        )
+    })
+}
+
+/// Adds the results of all lanes, writes their histograms, and ends the sinks. `None` without a result.
+fn close(mut ends: Vec<ScriptsEnd>, writer: Option<RecordsThread>) -> Option<(EngineEnd, RecordTally)> {
+    ends.sort_by_key(|end| end.lane);
+    let (mut sum, mut sinks, has_any) = (EngineEnd::default(), Vec::new(), !ends.is_empty());
+    for ScriptsEnd { engine, sink, .. } in ends {
+        sum.add(engine);
+        sinks.push(sink);
+    }
+    std::mem::take(&mut sum.histograms).rows(|recorder, rows| {
+        let recorded = Recorded::Rows { recorder: recorder.clone(), json: rows.json, csv: rows.csv };
+        match (&writer, sinks.first_mut()) {
+            (Some(writer), _) => writer.put(recorded),
+            (None, Some(sink)) => sink.put(recorded),
+            (None, None) => {}
+        }
+    });
+    let mut tally = RecordTally::default();
+    sinks.iter_mut().for_each(|sink| tally.add(sink.finish()));
+    // After the sinks: it ends when the last of them has.
+    writer.into_iter().for_each(|writer| tally.add(writer.finish()));
+    has_any.then_some((sum, tally))
 }
 
 /// Compiles tcpdump expressions once: names of hosts can be looked up at the start only.

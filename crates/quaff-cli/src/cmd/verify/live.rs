@@ -1,6 +1,7 @@
 //! `quaff verify -i`: the evidence of an interface's packets, a line each second, and the report at the end.
 
 use super::{Args, conclude, print, write_page};
+use crate::cmd::lanes;
 use crate::cmd::receiving::{self, Asked, LOOK_END};
 use crate::exit::Exit;
 use crate::show::{self, message, say};
@@ -10,12 +11,13 @@ use quaff::{LaneGauges, memory};
 use quaff_file::write::Output;
 use quaff_os::{Reason, Signals, Stop, Wakeup};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Interval of the lines.
 const LINE: Duration = Duration::from_secs(1);
 
-/// Counters of a lane.
+/// Counters of all lanes.
 #[derive(Debug, Clone, Copy, Default)]
 struct Seen {
     packets: u64,
@@ -27,13 +29,14 @@ struct Seen {
 }
 
 impl Seen {
-    fn of(lane: &LaneGauges) -> Self {
+    fn of(lanes: &[Arc<LaneGauges>]) -> Self {
+        let sum = |of: fn(&LaneGauges) -> u64| lanes.iter().map(|lane| of(lane)).sum();
         Self {
-            packets: lane.received.get(),
-            proven: lane.proof_seen.get(),
-            lost: lane.proof_lost.get(),
-            kernel_dropped: lane.kernel_dropped.get(),
-            nic_dropped: lane.nic_dropped.get(),
+            packets: sum(|lane| lane.received.get()),
+            proven: sum(|lane| lane.proof_seen.get()),
+            lost: sum(|lane| lane.proof_lost.get()),
+            kernel_dropped: sum(|lane| lane.kernel_dropped.get()),
+            nic_dropped: sum(|lane| lane.nic_dropped.get()),
         }
     }
 
@@ -78,11 +81,15 @@ pub(super) fn run(args: &Args, interface: &str) -> anyhow::Result<Exit> {
 
 fn plan(args: &Args, interface: &str) -> ProofPlan {
     let filter = args.filter.clone().filter(|text| !text.trim().is_empty());
+    let names = vec![interface.to_owned()];
+    let counts = args.lanes.counts(&names);
     ProofPlan {
         input: InputPlan {
             filter,
-            ring_bytes: default_rings_bytes(memory::free_bytes(), 1),
-            ..InputPlan::live([interface.to_owned()])
+            ring_bytes: default_rings_bytes(memory::free_bytes(), counts.iter().sum()),
+            interfaces: lanes::interfaces(names, &counts, &[]),
+            spread: args.lanes.spread(),
+            ..InputPlan::default()
         },
         also_written: args.html.iter().cloned().map(Output::File).collect(),
         sandbox: (!args.no_sandbox).then(SandboxPlan::default),
@@ -110,7 +117,7 @@ fn watch(args: &Args, proof: &Proof, signals: &Signals, stop: &Stop) -> anyhow::
             stop.raise(Reason::Duration);
         }
         if shown.elapsed() >= LINE {
-            let now = Seen::of(&proof.lane);
+            let now = Seen::of(&proof.lanes);
             say(&now.words(&before, shown.elapsed().as_secs_f64()));
             (shown, before) = (Instant::now(), now);
         }

@@ -6,6 +6,7 @@ mod numbers;
 mod page;
 mod tcp;
 
+use crate::cmd::lanes::SpreadArgs;
 use crate::exit::Exit;
 use crate::flags;
 use crate::show::{self, Stream, name};
@@ -53,7 +54,7 @@ use std::time::Duration;
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// Capture files, pcap or pcapng; '-' is stdin
-    #[arg(required_unless_present = "interface", value_name = "FILE")]
+    #[arg(id = "read", required_unless_present = "interface", value_name = "FILE")]
     files: Vec<PathBuf>,
 
     /// Watch the packets of an interface instead of a file: a line each second on stderr, and the report at the end
@@ -61,7 +62,7 @@ pub(crate) struct Args {
         short,
         long,
         value_name = "IF",
-        conflicts_with_all = ["files", "salvage", "follow", "from_first", "expect", "against", "inject_loss"],
+        conflicts_with_all = ["read", "salvage", "follow", "from_first", "expect", "against", "inject_loss"],
         help_heading = "Input"
     )]
     interface: Option<String>,
@@ -124,6 +125,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", requires = "inject_loss", help_heading = "Validation")]
     seed: Option<u64>,
 
+    #[command(flatten)]
+    lanes: SpreadArgs,
+
     /// Print the result as one JSON object
     #[arg(long, help_heading = "Report")]
     json: bool,
@@ -145,6 +149,7 @@ Examples:
   quaff verify office.pcap
   quaff verify --html loss.html office.pcap
   quaff verify -i eth0 --duration 1m
+  quaff verify -i eth0 --lanes 4
   quaff verify --inject-loss 0.1 office.pcap
   zstd -dc old.pcap.zst | quaff verify -";
 
