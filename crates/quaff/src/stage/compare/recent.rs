@@ -6,8 +6,8 @@
 //! entries in the order of their arrival, with a chain for each bucket, newest first. What was forgotten too early is
 //! known by its time.
 //!
-//! This is the one thing that lanes of a capture share. A lane holds the lock of one of 64 shards for a look-up; another
-//! one that needs the same shard at that moment waits for it, while its packets are in the kernel's ring.
+//! This is the one thing that lanes of a capture share. A lane holds the lock of one of 64 shards for a look-up; a lane
+//! that needs the same shard at that moment waits for it, while its packets are in the kernel's ring.
 
 use quaff_wire::flow::mix;
 use std::collections::hash_map::RandomState;
