@@ -482,6 +482,9 @@ impl CapturePlan {
         if is_tee && self.output.folders().is_empty() {
             return Err(Error::Plan("`tee` needs a folder of files".into()));
         }
+        if self.write.ordered {
+            self.check_order()?;
+        }
         if matches!(self.output, Output::Dirs(_)) && self.input.read.is_some() {
             return Err(Error::Plan(
                 "several `dir` are for interfaces: files are read into one folder".into(),
