@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
-use support::{Bench, Ended, PATIENCE, QUAFF, fails, run, verify};
+use support::{Bench, Ended, PATIENCE, QUAFF, fails, run, tool, verify};
 
 /// The times of the packets of a file, ns, and the number of packets of each interface.
 fn packets(file: &str) -> (Vec<u64>, BTreeMap<u32, u64>) {
@@ -109,6 +109,9 @@ fn packets_of_two_interfaces_leave_sorted_and_complete() {
 #[test]
 fn lanes_of_one_interface_leave_sorted_and_a_reader_of_pcap_agrees() {
     let Some(bench) = Bench::new("lanes_of_one_interface_leave_sorted", 1 << 28) else { return };
+    if tool("lanes_of_one_interface_leave_sorted", "tcpdump").is_none() {
+        return;
+    }
     let args = "-i rx0 --lanes 3 --ordered --format pcap";
     let piped = Piped::start(&bench, args, "tcpdump -n --time-stamp-precision=nano -tt -r -");
     ends(generator(&bench, "rx0", "--size 200 --pps 5000 --count 10000 --flows 50"));
@@ -148,15 +151,17 @@ fn an_idle_interface_does_not_hold_the_output_back() {
 #[test]
 fn an_output_that_cannot_be_ordered_is_refused() {
     let Some(bench) = Bench::new("an_output_that_cannot_be_ordered_is_refused", 1 << 20) else { return };
-    let (dir, file) = (bench.path(""), bench.path("file.pcapng"));
+    let (dir, folder, file) = (bench.path(""), bench.path("folder"), bench.path("file.pcapng"));
     for (args, words) in [
         (&["-i", "rx0", "-w", &file][..], "quaff merge"),
-        (&["-i", "rx0", "--dir", &dir], "quaff merge"),
-        (&["-i", "rx0", "-w", "-", "--tee", &dir], "live copy"),
+        (&["-i", "rx0", "--dir", &folder], "quaff merge"),
+        (&["-i", "rx0", "-w", "-", "--tee", &dir], "quaff merge"),
+        (&["-i", "rx0", "-w", &file, "--print"], "live copy"),
         (&["-i", "rx0", "-w", "-", "--compress", "zstd"], "--compress"),
         (&["--read", &file, "-w", "-"], "quaff merge"),
     ] {
         let refusal = fails(&bench, &[&["capture", "--ordered"], args].concat());
         assert!(refusal.contains("--ordered") && refusal.contains(words), "{args:?}: {refusal}");
     }
+    assert!(!Path::new(&folder).exists(), "a refusal makes no folder");
 }

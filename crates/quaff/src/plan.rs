@@ -471,12 +471,6 @@ impl WritePlan {
                 "`duplicates` mark needs the `format` pcapng: pcap has no place for a mark".into(),
             ));
         }
-        if self.ordered && input.read.is_some() {
-            return Err(Error::Plan(
-                "`ordered` is for interfaces, and `read` reads files: 'quaff merge' sorts those by time"
-                    .into(),
-            ));
-        }
         match (input.interfaces.len() > 1 || input.hotplug.is_some()) && self.format != Format::Pcapng {
             true => Err(Error::Plan(
                 "pcap holds a single interface: use the `format` pcapng, or capture one interface".into(),
@@ -499,6 +493,9 @@ impl CapturePlan {
         let is_tee = matches!(self.live_copy, Some(Output::Stdout | Output::File(_)));
         if is_tee && self.output.folders().is_empty() {
             return Err(Error::Plan("`tee` needs a folder of files".into()));
+        }
+        if self.write.ordered {
+            self.check_order()?;
         }
         if matches!(self.output, Output::Dirs(_)) && self.input.read.is_some() {
             return Err(Error::Plan(
@@ -525,6 +522,22 @@ impl CapturePlan {
             read.packet_bytes_max = self.write.chunk_bytes.saturating_sub(PACKET_ROOM_BYTES) as u32;
         }
         Ok(self)
+    }
+
+    /// Refuses what cannot be ordered while it is captured. Whether a path is a pipe is seen when it is opened.
+    fn check_order(&self) -> Result<()> {
+        let words = if self.input.read.is_some() {
+            "`ordered` is for interfaces, and `read` reads files: 'quaff merge' sorts those by time"
+        } else if !self.output.folders().is_empty() {
+            "`ordered` is for stdout and pipes; 'quaff merge' sorts a folder by time afterwards"
+        } else if self.live_copy.is_some() {
+            "`ordered` is for an output without a live copy: leave one of them out"
+        } else if self.write.compress.is_some() {
+            "`ordered` does not go with `compress`: pipe the output into a compressor"
+        } else {
+            return Ok(());
+        };
+        Err(Error::Plan(words.into()))
     }
 
     /// With more folders than lanes, the largest size of a file, bytes: folders are written in turns, a file each, and

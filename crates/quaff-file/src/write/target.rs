@@ -147,10 +147,6 @@ impl Target {
 
     /// Writes the packets of all lanes by time; lanes send theirs within `flush`. Refuses an output that is no stream.
     pub fn order(&mut self, flush: Duration) -> Result<()> {
-        if self.compress.is_some() || self.live_copy.is_some() {
-            let words = "`ordered` goes to a pipe, without `compress` and without a live copy: put a compressor after the pipe";
-            return Err(Error::Plan(words.into()));
-        }
         match &self.kind {
             TargetKind::Stream(_) => {}
             // A file that the shell has opened for stdout.
@@ -158,7 +154,8 @@ impl Target {
                 (self.kind, self.align) = (TargetKind::Stream(stdout()?), 1);
             }
             _ => {
-                let words = "`ordered` is for stdout and pipes; 'quaff merge' sorts files and folders by time afterwards";
+                let words =
+                    "`ordered` is for stdout and pipes; 'quaff merge' sorts a file by time afterwards";
                 return Err(Error::Plan(words.into()));
             }
         }

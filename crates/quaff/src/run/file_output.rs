@@ -61,7 +61,7 @@ impl FileOutput {
             start_ns,
             grace_ns: GRACE_NS,
             by_packet_time: !sources.is_live,
-            mark_ns: plan.ordered.then(|| plan.flush.as_nanos() as u64 / MARKS_PER_FLUSH),
+            mark_ns: plan.ordered.then_some(plan.flush.as_nanos() as u64 / MARKS_PER_FLUSH),
             abandoned: Stop::default(),
         };
         Self { target, pack, heading, slots, wakeup, writer_cpu: plan.cpu, inlets: Vec::new() }

@@ -32,10 +32,12 @@ fn blocks(lane: usize, packets: &[Packet], resolution: Option<Resolution>) -> Ve
             dropped: u64::from(*number % 7 == 3),
             ..Record::default()
         };
-        match resolution {
-            None => pcapng::append_epb(&mut blocks, lane as u32, &record),
-            Some(resolution) => quaff_wire::pcap::append_record(&mut blocks, resolution, &record),
-        }
+        let mut room = [0; 256];
+        let written = match resolution {
+            None => pcapng::epb(&mut room, lane as u32, &record),
+            Some(resolution) => quaff_wire::pcap::record(&mut room, resolution, &record),
+        };
+        blocks.extend_from_slice(&room[..written]);
         if resolution.is_none() && number % 4 == 0 {
             pcapng::isb(
                 &mut blocks,

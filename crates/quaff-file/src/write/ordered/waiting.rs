@@ -17,6 +17,7 @@ pub(super) struct Waiting {
     /// Of pcap; `None` for pcapng.
     resolution: Option<Resolution>,
     runs: BinaryHeap<Box<Run>>,
+    #[expect(clippy::vec_box, reason = "the heap moves boxes")]
     spare: Vec<Box<Run>>,
     /// Number of the next chunk.
     number: u64,
