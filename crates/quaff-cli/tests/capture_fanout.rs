@@ -329,7 +329,7 @@ fn spreads_that_part_conversations_are_refused_with_the_reason() {
     let script = bench.path("x.lua");
     std::fs::write(&script, "on('packet', function(packet) end)").expect("a script");
     let scripts = refused(&["streams", "-i", "rx0", "--script", &script]);
-    assert!(scripts.contains("scripts needs --spread addresses"), "{scripts}");
+    assert!(scripts.contains("a run of scripts needs --spread addresses"), "{scripts}");
     let files = fails(&bench, &["verify", "x.pcap", "--lanes", "2"]);
     assert!(files.contains("cannot be used with"), "{files}");
     let read = fails(&bench, &["capture", "--read", "x.pcap", "-w", &file, "--lanes", "2"]);

@@ -129,7 +129,7 @@ fn scripts_record_the_same_in_many_lanes_as_in_one() {
         (of_script.map(Value::clone), own.map(Value::clone), sums)
     };
     let all: Vec<_> = ended.iter().map(sums).collect();
-    assert!(ended[0].json["streams"]["datagrams"]["whole"].as_u64() > Some(1000), "{}", ended[0].json);
+    assert!(ended[0].json["streams"]["datagrams"]["whole"].as_u64() > Some(500), "{}", ended[0].json);
     assert!(ended[0].json["flows"].as_u64() >= Some(500), "{}", ended[0].json);
     assert_eq!(all[1], all[0]);
     assert_eq!(all[2], all[0]);

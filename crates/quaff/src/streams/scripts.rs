@@ -122,7 +122,7 @@ impl Scripts {
     /// Loads the scripts, opens the outputs, gives rights away, and starts the lanes.
     pub fn start(mut plan: ScriptsPlan, stop: Stop) -> Result<Self> {
         plan.check()?;
-        plan.input.keep_together("scripts")?;
+        plan.input.keep_together("a run of scripts")?;
         let (input, owner, engine) = (plan.input.clone().validate()?, plan.owner()?, plan.engine());
         // The engine of the lane is another one: Lua stays on one thread. A script that is wrong ends the start.
         drop(Engine::new(&engine, 0).map_err(Error::Plan)?);
