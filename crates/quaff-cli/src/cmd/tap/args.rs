@@ -5,8 +5,13 @@ use anyhow::ensure;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-const FORWARDS: [Choice<Forward>; 2] = [
+const FORWARDS: [Choice<Forward>; 3] = [
     ("kernel", Forward::Kernel, "tc in the kernel sends by each port what the other one receives"),
+    (
+        "xdp",
+        Forward::Xdp,
+        "the same in the drivers, before the kernel's stack: an XDP program, which copies frames to a ring",
+    ),
     ("none", Forward::None, "nothing is changed: two feeds of a passive tap, or two mirror ports"),
 ];
 const ON_EXITS: [Choice<OnExit>; 2] = [
@@ -122,6 +127,7 @@ const EXAMPLES: &str = "\
 Examples:
   quaff tap eth0 eth1 --dir /data --rotate-size 1G --keep-free 10
   quaff tap eth0 eth1 --dir /data --on-exit forward --json
+  quaff tap eth0 eth1 --dir /data --forward xdp --ring 512M
   quaff tap --remove eth0 eth1
   quaff tap tap0 tap1 --forward none -w both.pcapng";
 
@@ -129,6 +135,7 @@ Examples:
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Forward {
     Kernel,
+    Xdp,
     None,
 }
 
@@ -136,6 +143,7 @@ impl Forward {
     pub(super) fn word(self) -> &'static str {
         match self {
             Self::Kernel => "kernel",
+            Self::Xdp => "xdp",
             Self::None => "none",
         }
     }
@@ -163,11 +171,12 @@ impl RecorderArgs {
     }
 
     /// The command line of the recorder, without the word `quaff`.
-    pub(super) fn line(&self, ports: &[String; 2]) -> anyhow::Result<Vec<OsString>> {
+    pub(super) fn line(&self, ports: &[String; 2], forward: Forward) -> anyhow::Result<Vec<OsString>> {
         let is_stdout = self.write.as_deref() == Some(Path::new("-"));
         ensure!(!is_stdout, "a tap writes to files: -w - is for 'quaff capture'");
         let mut line: Vec<OsString> = ["capture", "--json", "--incoming"].map(OsString::from).into();
         line.extend(ports.iter().map(|port| format!("--interface={port}").into()));
+        line.extend((forward == Forward::Xdp).then(|| "--via=tap".into()));
         let mut path = |option: &str, path: &Path| line.extend([option.into(), path.into()]);
         self.dir.iter().for_each(|dir| path("--dir", dir));
         self.write.iter().for_each(|file| path("--write", file));
