@@ -24,7 +24,7 @@ use account::Passed;
 use follow::Follower;
 use ports::Existing;
 use quaff_os::link_counters::LinkCounters;
-use quaff_os::rtnl::{Link, LinkChange, Rtnl};
+use quaff_os::rtnl::{Link, Rtnl};
 use redirect::Redirect;
 use std::path::{Path, PathBuf};
 

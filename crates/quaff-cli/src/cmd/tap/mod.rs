@@ -39,8 +39,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         return dry_run(args, &ports, line);
     }
     let Command::Capture(native) = crate::read(&line)? else { bail!("'{line:?}' is not a capture") };
-    let mut plan = native.plan()?;
-    plan.validate()?;
+    let plan = native.plan()?.validate()?;
     let forwarder = forwarder(args.forward, plan.input.ring_bytes);
     let signals = receiving::signals(&[Signal::SIGUSR1, Signal::SIGCHLD])?;
     let tap = forwarder.map(|forwarder| Tap::start(&ports, forwarder)).transpose()?;
