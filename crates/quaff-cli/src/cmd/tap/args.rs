@@ -24,6 +24,7 @@ const ON_EXITS: [Choice<OnExit>; 2] = [
 /// The kernel sends by each port what the other one receives, by a redirect of tc, and quaff listens: what it does,
 /// and its end, never delays or stops a frame. All frames pass, also those of STP, LACP, LLDP and 802.1X, and the
 /// host sends and answers nothing on the ports. A link that is lost on one side is lost on the other one too.
+/// --forward xdp does the same before the kernel's stack, for ports whose drivers run XDP programs.
 ///
 /// While it runs the ports have no IPv6, no ARP, and no offload that merges frames; all of that is restored at the
 /// end. A recorder that is killed, or fails, leaves the line up: --remove ends that. Ports with IP addresses, in a
