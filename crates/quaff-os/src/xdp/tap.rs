@@ -22,7 +22,7 @@ use std::time::Duration;
 /// Words of a cache line: each core counts in its own.
 const LINE_WORDS: usize = 8;
 /// Cores with a line of their own, a power of two; cores of higher numbers share lines.
-const CORES: usize = 1024;
+const CORES: usize = 64;
 /// The word that the program reads: not 0 while a recorder reads. Its line is only read.
 const IS_OPEN: usize = 0;
 /// Offsets in the line of a core, words: frames sent by the other port; of those, while a recorder reads; of those,
