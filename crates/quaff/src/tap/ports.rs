@@ -142,7 +142,8 @@ pub(super) fn changes(links: &[Link; 2], forwarder: Forwarder) -> Result<Vec<Cha
         set(Setting::Flag(link.name.clone(), LinkFlag::Promiscuous), "on");
         let features = Card::read(&link.name).features?;
         for (name, feature) in features.iter().filter(|(_, feature)| feature.is_on) {
-            let is_merging = MERGING.contains(&name.as_str());
+            // A veth shows GRO as on while it has an XDP program, whose frames do not pass GRO.
+            let is_merging = MERGING.contains(&name.as_str()) && link.xdp_program.is_none();
             // A veth has the feature always, and takes off nothing.
             let is_xdp = forwarder != Forwarder::Tc && link.kind != "veth";
             let takes_tags = is_xdp && name == TAGS_OFF;
