@@ -170,3 +170,62 @@ impl AsFd for RingReader {
 fn stride(len: usize) -> u64 {
     (HEADER_BYTES + len).next_multiple_of(8) as u64
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::File;
+
+    const PAGE: usize = 4096;
+    const RING: usize = 64;
+
+    /// A ring whose program is a test, at a position from which it begins again after 32 bytes.
+    fn reader() -> RingReader {
+        let at = (RING / 2) as u64;
+        let reader = RingReader {
+            consumer: SharedMemory::anonymous(PAGE),
+            produced: SharedMemory::anonymous(PAGE + 2 * RING),
+            fd: File::open("/dev/null").expect("a descriptor").into(),
+            page_bytes: PAGE,
+            ring_bytes: RING,
+            taken: at,
+            released: at,
+        };
+        reader.produced.long_word(0).store(at, Ordering::Release);
+        reader
+    }
+
+    impl RingReader {
+        /// Reserves a record of `len` bytes; returns the offset of its first word.
+        fn reserve(&self, len: u32) -> usize {
+            let position = self.produced.long_word(0);
+            let at = position.load(Ordering::Acquire);
+            let word = PAGE + at as usize % RING;
+            self.produced.word(word).store(len | BUSY, Ordering::Release);
+            position.store(at + stride(len as usize), Ordering::Release);
+            word
+        }
+
+        fn submit(&self, word: usize, flag: u32) {
+            let of = self.produced.word(word);
+            of.store(of.load(Ordering::Acquire) & !BUSY | flag, Ordering::Release);
+        }
+    }
+
+    #[test]
+    fn records_are_read_in_the_order_of_their_room_and_discarded_ones_are_skipped() {
+        let mut reader = reader();
+        let [first, second, third] = [10, 4, 20].map(|len| reader.reserve(len));
+        reader.submit(third, 0);
+        reader.submit(second, DISCARDED);
+        assert_eq!((reader.read(), reader.ready()), (None, 0), "the first one is not complete");
+        reader.submit(first, 0);
+        assert_eq!(reader.ready(), 2);
+        assert_eq!(reader.read(), Some(Record { start: 40, len: 10 }));
+        // After 24 and 16 bytes the ring has begun again.
+        assert_eq!(reader.read(), Some(Record { start: 16, len: 20 }));
+        assert_eq!((reader.read(), reader.used_bytes()), (None, 72));
+        reader.release();
+        assert_eq!((reader.used_bytes(), reader.consumer.long_word(0).load(Ordering::Acquire)), (0, 104));
+    }
+}
