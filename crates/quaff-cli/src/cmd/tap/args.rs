@@ -7,11 +7,7 @@ use std::path::{Path, PathBuf};
 
 const FORWARDS: [Choice<Forward>; 3] = [
     ("kernel", Forward::Kernel, "tc in the kernel sends by each port what the other one receives"),
-    (
-        "xdp",
-        Forward::Xdp,
-        "the same in the drivers, before the kernel's stack: an XDP program, which copies frames to a ring",
-    ),
+    ("xdp", Forward::Xdp, "the same by an XDP program in the drivers, which copies frames to a ring"),
     ("none", Forward::None, "nothing is changed: two feeds of a passive tap, or two mirror ports"),
 ];
 const ON_EXITS: [Choice<OnExit>; 2] = [
