@@ -21,6 +21,9 @@ use tempfile::TempDir;
 
 const A: &str = MIDDLE_IFS[0];
 const B: &str = MIDDLE_IFS[1];
+/// The parts of the kernel that forward.
+const KERNEL: &str = "kernel";
+const XDP: &str = "xdp";
 
 /// Two ends, and between them a namespace with the two ports of a tap.
 struct Line {
@@ -39,6 +42,21 @@ impl Line {
         let lab = bpf_lab(test, &LabPlan { layout: Layout::Apart, ..LabPlan::default() })?;
         let dir = folder();
         testing::space(test, dir.path(), 2 << 30).then_some(Self { lab, dir, _turn: turn })
+    }
+
+    /// A line whose ends take frames that an XDP program sends them, as the ends of a wire do: a veth needs GRO for that.
+    fn by(test: &str, forward: &str) -> Option<Self> {
+        let line = Self::new(test)?;
+        if forward == XDP {
+            line.set_gro("on");
+        }
+        Some(line)
+    }
+
+    fn set_gro(&self, to: &str) {
+        for (netns, end) in [(&self.lab.tx, TX), (self.far(), FAR)] {
+            run(netns.command("ethtool").expect("a command").args(["-K", end.name, "gro", to]));
+        }
     }
 
     fn mid(&self) -> &Netns {
@@ -135,6 +153,18 @@ fn frames(file: &str, interface: u32) -> Vec<Vec<u8>> {
     all
 }
 
+/// The losses recorded before each frame of a file.
+fn dropcounts(file: &str) -> Vec<u64> {
+    let (mut all, mut capture) = (Vec::new(), CaptureFile::open(Path::new(file)).expect("a capture"));
+    let mut take = |item: Item<'_>| {
+        if let Item::Frame(frame) = item {
+            all.push(frame.dropcount);
+        }
+    };
+    while capture.pull(&mut take).expect("whole blocks") {}
+    all
+}
+
 /// The named counts of a direction.
 fn counts(direction: &Value) -> [u64; 5] {
     ["received", "recorded", "lost", "forwarded", "forward_dropped"]
@@ -175,15 +205,21 @@ fn sent(senders: [ChildProcess; 2], count: u64) {
 
 #[test]
 fn all_frames_pass_in_order_and_are_recorded() {
+    assert_all_pass("all_frames_pass_in_order_and_are_recorded", KERNEL, "quaff-tap-");
+}
+
+#[test]
+fn by_xdp_all_frames_pass_in_order_and_are_recorded() {
+    assert_all_pass("by_xdp_all_frames_pass_in_order_and_are_recorded", XDP, "prog/xdp");
+}
+
+fn assert_all_pass(test: &str, forward: &str, attached: &str) {
     const COUNT: u64 = 300_000;
-    let Some(line) = Line::new("all_frames_pass_in_order_and_are_recorded") else { return };
+    let Some(line) = Line::by(test, forward) else { return };
     let before = line.settings();
-    let tap = line.tap(&[]);
+    let tap = line.tap(&["--forward", forward]);
     let during = line.settings();
-    assert!(
-        during.contains("quaff-tap-") && during.contains("PROMISC") && during.contains("NOARP"),
-        "{during}"
-    );
+    assert!(during.contains(attached) && during.contains("PROMISC") && during.contains("NOARP"), "{during}");
     let ends = [line.end(&line.lab.tx, TX.name, "tx.pcapng"), line.end(line.far(), FAR.name, "far.pcapng")];
     sent(line.send_both(COUNT, 40_000), COUNT);
     let ends = ends.map(interrupt);
@@ -205,10 +241,19 @@ fn all_frames_pass_in_order_and_are_recorded() {
 
 #[test]
 fn a_recorder_that_hangs_or_is_killed_stops_no_frame() {
+    assert_none_stopped("a_recorder_that_hangs_or_is_killed_stops_no_frame", KERNEL);
+}
+
+#[test]
+fn by_xdp_a_recorder_that_hangs_or_is_killed_stops_no_frame() {
+    assert_none_stopped("by_xdp_a_recorder_that_hangs_or_is_killed_stops_no_frame", XDP);
+}
+
+fn assert_none_stopped(test: &str, forward: &str) {
     const COUNT: u64 = 300_000;
-    let Some(line) = Line::new("a_recorder_that_hangs_or_is_killed_stops_no_frame") else { return };
+    let Some(line) = Line::by(test, forward) else { return };
     let before = line.settings();
-    let tap = line.tap(&["--on-exit", "stop"]);
+    let tap = line.tap(&["--forward", forward, "--on-exit", "stop"]);
     let recorder = below(tap.pid()).into_iter().find(|(_, name)| name == "quaff").expect("a recorder").0;
     let ends = [line.end(&line.lab.tx, TX.name, "tx.pcapng"), line.end(line.far(), FAR.name, "far.pcapng")];
     let senders = line.send_both(COUNT, 40_000);
@@ -237,12 +282,54 @@ fn a_recorder_that_hangs_or_is_killed_stops_no_frame() {
     assert_eq!(line.settings(), before);
 }
 
+/// The ring has room for less than what passes while the recorder is stopped.
+#[test]
+fn by_xdp_frames_that_a_stopped_recorder_misses_pass_and_are_counted() {
+    const COUNT: u64 = 300_000;
+    let Some(line) = Line::by("by_xdp_frames_that_a_stopped_recorder_misses_pass", XDP) else { return };
+    let before = line.settings();
+    let tap = line.tap(&["--forward", XDP, "--ring", "1M"]);
+    let recorder = below(tap.pid()).into_iter().find(|(_, name)| name == "quaff").expect("a recorder").0;
+    let ends = [line.end(&line.lab.tx, TX.name, "tx.pcapng"), line.end(line.far(), FAR.name, "far.pcapng")];
+    let senders = line.send_both(COUNT, 40_000);
+    std::thread::sleep(Duration::from_secs(1));
+    process::send(recorder, Signal::SIGSTOP).expect("it runs");
+    std::thread::sleep(Duration::from_secs(5));
+    process::send(recorder, Signal::SIGCONT).expect("it runs");
+    sent(senders, COUNT);
+    ends.into_iter().map(interrupt).for_each(|ended| assert_eq!(ended.code, 0, "{}", ended.json));
+    ["tx.pcapng", "far.pcapng"].iter().for_each(|file| assert_all(&line.path(file), COUNT));
+    let ended = interrupt(tap);
+    assert_eq!((ended.code, &ended.json["lossless"]), (1, &false.into()), "{} {}", ended.json, ended.stderr);
+    for direction in ended.json["directions"].as_array().expect("directions") {
+        let [received, recorded, lost, forwarded, dropped] = counts(direction);
+        assert_eq!((received, forwarded, dropped), (COUNT, COUNT, 0), "{direction}");
+        assert_eq!(recorded + lost, COUNT, "{direction}");
+        assert!(lost > 100_000 && recorded > 40_000, "{direction}");
+    }
+    // Each loss has its place in the file.
+    let recorded = ours(line.path("rec").as_ref());
+    let places: u64 = dropcounts(&recorded[0]).iter().sum();
+    let lost: u64 = [0, 1].map(|at: usize| counts(&ended.json["directions"][at])[2]).iter().sum();
+    assert_eq!(places, lost, "{}", ended.json);
+    assert_eq!(line.settings(), before);
+}
+
 #[test]
 fn a_tap_that_is_killed_leaves_the_line_and_another_one_takes_it_over() {
+    assert_taken_over("a_tap_that_is_killed_leaves_the_line", KERNEL);
+}
+
+#[test]
+fn by_xdp_a_tap_that_is_killed_leaves_the_line_and_another_one_takes_it_over() {
+    assert_taken_over("by_xdp_a_tap_that_is_killed_leaves_the_line", XDP);
+}
+
+fn assert_taken_over(test: &str, forward: &str) {
     const COUNT: u64 = 100_000;
-    let Some(line) = Line::new("a_tap_that_is_killed_leaves_the_line") else { return };
+    let Some(line) = Line::by(test, forward) else { return };
     let before = line.settings();
-    let tap = line.tap(&[]);
+    let tap = line.tap(&["--forward", forward]);
     let end = line.end(line.far(), FAR.name, "far.pcapng");
     let senders = line.send_both(COUNT, 20_000);
     std::thread::sleep(Duration::from_secs(1));
@@ -257,7 +344,7 @@ fn a_tap_that_is_killed_leaves_the_line_and_another_one_takes_it_over() {
         std::thread::sleep(Duration::from_millis(10));
     }
     // The next one finds the redirect of the same ports, and replaces it.
-    let next = line.tap(&[]);
+    let next = line.tap(&["--forward", forward]);
     sent(senders, COUNT);
     assert_eq!(interrupt(end).code, 0);
     assert_all(&line.path("far.pcapng"), COUNT);
@@ -316,15 +403,21 @@ fn special() -> Vec<Vec<u8>> {
 
 #[test]
 fn frames_of_every_kind_pass_and_the_host_is_silent() {
-    let Some(line) = Line::new("frames_of_every_kind_pass_and_the_host_is_silent") else { return };
+    assert_special_pass("frames_of_every_kind_pass_and_the_host_is_silent", KERNEL);
+}
+
+#[test]
+fn by_xdp_frames_of_every_kind_pass_and_the_host_is_silent() {
+    assert_special_pass("by_xdp_frames_of_every_kind_pass_and_the_host_is_silent", XDP);
+}
+
+fn assert_special_pass(test: &str, forward: &str) {
+    let Some(line) = Line::by(test, forward) else { return };
     // A host that would speak: IPv6 with its announcements.
     for port in [A, B] {
         let path = format!("/proc/sys/net/ipv6/conf/{port}/disable_ipv6");
         if line.mid().run(|| std::fs::write(&path, "0").is_err()).expect("entered") {
-            return testing::skip(
-                "frames_of_every_kind_pass_and_the_host_is_silent",
-                "this kernel has no IPv6",
-            );
+            return testing::skip(test, "this kernel has no IPv6");
         }
     }
     let (before, sent_frames) = (line.settings(), special());
@@ -334,7 +427,7 @@ fn frames_of_every_kind_pass_and_the_host_is_silent() {
         file.extend(frame);
     }
     std::fs::write(line.path("special.pcap"), file).expect("a file");
-    let tap = line.tap(&[]);
+    let tap = line.tap(&["--forward", forward]);
     let ends = [line.end(&line.lab.tx, TX.name, "tx.pcapng"), line.end(line.far(), FAR.name, "far.pcapng")];
     // Links that come up again make a host announce itself.
     let replay = ["replay", &line.path("special.pcap"), "-o", TX.name, "--pps", "1000", "--json"];
@@ -478,6 +571,36 @@ fn ports_that_others_use_are_refused_and_not_touched() {
     line.run("tc qdisc del dev b0 clsact");
     let tap = line.tap(&[]);
     assert_eq!(interrupt(tap).code, 0, "now it is not refused");
+}
+
+#[test]
+fn by_xdp_what_cannot_forward_is_refused_and_nothing_stays() {
+    let Some(line) = Line::by("by_xdp_what_cannot_forward_is_refused", XDP) else { return };
+    let rec = line.path("rec");
+    let before = line.settings();
+    let refused = |forward: &str, why: &str| {
+        let ended = finish(line.quaff(line.mid(), &["tap", A, B, "--dir", &rec, "--forward", forward]));
+        assert_eq!(ended.code, 2, "{}", ended.stderr);
+        assert!(ended.stderr.contains(why), "{}", ended.stderr);
+    };
+    let tap = line.tap(&["--forward", XDP, "--on-exit", "forward"]);
+    assert_eq!(interrupt(tap).code, 0);
+    let during = line.settings();
+    refused(KERNEL, &format!("by XDP: remove it ('quaff tap --remove {A} {B}')"));
+    assert_eq!(line.settings(), during);
+    // The line that has stayed has had a recorder, and no other one may read its ring.
+    let args = ["capture", "-i", A, "--via", "tap", "-w", &line.path("second.pcapng")];
+    let second = finish(line.quaff(line.mid(), &args));
+    assert!(second.code == 2 && second.stderr.contains("does not cut the line"), "{}", second.stderr);
+    assert_eq!(finish(line.quaff(line.mid(), &["tap", "--remove", A, B])).code, 0);
+    assert_eq!(line.settings(), before);
+    // The ends of the veths would drop each frame.
+    line.set_gro("off");
+    let before = line.settings();
+    refused(XDP, "gro on");
+    assert_eq!(line.settings(), before);
+    let alone = finish(line.quaff(line.mid(), &args));
+    assert!(alone.code == 2 && alone.stderr.contains("--forward xdp' attaches it"), "{}", alone.stderr);
 }
 
 #[test]

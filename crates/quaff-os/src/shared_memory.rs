@@ -4,7 +4,7 @@
 use crate::{Error, Result};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::ptr::NonNull;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicU32, AtomicU64};
 
 /// A shared mapping with one owner in this process; unmapped on drop.
 #[derive(Debug)]
@@ -29,9 +29,24 @@ impl SharedMemory {
         Self::new(-1, bytes, 0, flags, "memory").expect("some memory")
     }
 
+    /// As [`SharedMemory::map`], for memory that the kernel lets a process only read: a write would end the process.
+    pub(crate) fn read_only(fd: &OwnedFd, bytes: usize, offset: i64, what: &str) -> Result<Self> {
+        let flags = libc::MAP_SHARED | libc::MAP_POPULATE;
+        Self::protected(fd.as_raw_fd(), bytes, offset, (libc::PROT_READ, flags), what)
+    }
+
     /// Maps `bytes` of `fd` at `offset` with the given `MAP_*` flags.
     pub(crate) fn new(fd: i32, bytes: usize, offset: i64, flags: i32, what: &str) -> Result<Self> {
-        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        Self::protected(fd, bytes, offset, (libc::PROT_READ | libc::PROT_WRITE, flags), what)
+    }
+
+    fn protected(
+        fd: i32,
+        bytes: usize,
+        offset: i64,
+        (protection, flags): (i32, i32),
+        what: &str,
+    ) -> Result<Self> {
         // SAFETY: a new mapping touches no memory that exists.
         let start = unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, flags, fd, offset) };
         let failed = || Error::last(format!("map {what} of {bytes} bytes"));
@@ -56,6 +71,17 @@ impl SharedMemory {
         // SAFETY: inside the mapping and aligned, as asserted (a mapping begins at a page). The kernel
         // accesses such a word as a whole, and the methods below take bytes that are not such a word now.
         unsafe { AtomicU32::from_ptr(self.start.add(at).as_ptr().cast()) }
+    }
+
+    /// The 64-bit word at `at`.
+    ///
+    /// # Panics
+    /// When it lies outside the mapping or is not aligned.
+    #[inline]
+    pub(crate) fn long_word(&self, at: usize) -> &AtomicU64 {
+        assert!(at.is_multiple_of(8) && at + 8 <= self.bytes, "word {at} of {} bytes", self.bytes);
+        // SAFETY: as of `word`.
+        unsafe { AtomicU64::from_ptr(self.start.add(at).as_ptr().cast()) }
     }
 
     /// Writes bytes at `at`. By the ring's protocol the kernel does not access them now.

@@ -90,6 +90,16 @@ pub enum Helper {
     XdpAdjustMeta = 54,
     /// `long bpf_xdp_adjust_tail(struct xdp_buff *, int delta)`: 0, or an error.
     XdpAdjustTail = 65,
+    /// `void *bpf_ringbuf_reserve(struct bpf_map *, u64 size, u64 flags)`: room for a record, or 0 (Linux 5.8).
+    RingbufReserve = 131,
+    /// `void bpf_ringbuf_submit(void *record, u64 flags)`: hands a reserved record to the reader.
+    RingbufSubmit = 132,
+    /// `void bpf_ringbuf_discard(void *record, u64 flags)`: the reader skips a reserved record.
+    RingbufDiscard = 133,
+    /// `u64 bpf_xdp_get_buff_len(struct xdp_buff *)`: bytes of the frame (Linux 5.18).
+    XdpGetBuffLen = 188,
+    /// `long bpf_xdp_load_bytes(struct xdp_buff *, u32 offset, void *buf, u32 len)`: 0, or an error (Linux 5.18).
+    XdpLoadBytes = 189,
     /// `long bpf_xdp_store_bytes(struct xdp_buff *, u32 offset, void *buf, u32 len)`: 0, or an error (Linux 5.18).
     XdpStoreBytes = 190,
 }
@@ -215,6 +225,12 @@ impl Asm {
     /// `dst = map`, for a helper that takes one (two slots).
     pub fn ld_socket_map(&mut self, dst: Reg, map: &super::SocketMap) {
         self.push(LD_IMM64, dst, PSEUDO_MAP_FD, 0, map.raw_fd());
+        self.insns.push(Insn { code: 0, registers: 0, off: 0, imm: 0 });
+    }
+
+    /// The same for a ring buffer.
+    pub fn ld_ring(&mut self, dst: Reg, ring: &super::RingMap) {
+        self.push(LD_IMM64, dst, PSEUDO_MAP_FD, 0, ring.raw_fd());
         self.insns.push(Insn { code: 0, registers: 0, off: 0, imm: 0 });
     }
 

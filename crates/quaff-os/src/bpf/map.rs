@@ -1,5 +1,6 @@
 //! An array map of one entry, mapped into memory: state shared by a program and user space.
 
+use super::by_id;
 use super::sys::{self, MapCreate};
 use crate::Result;
 use crate::mem::page_bytes;
@@ -34,6 +35,19 @@ impl ArrayMap {
         };
         // SAFETY: these attributes hold no addresses, and BPF_MAP_CREATE returns a new descriptor.
         let fd = unsafe { sys::bpf_fd(sys::BPF_MAP_CREATE, &mut attr, || "create a BPF map".into()) }?;
+        Self::map(fd, words)
+    }
+
+    /// Opens the map of a loaded program, by its ID. Needs CAP_SYS_ADMIN.
+    ///
+    /// # Errors
+    /// ENOENT when there is no such map; EPERM or ENODEV for one that cannot be mapped.
+    pub fn open(id: u32) -> Result<Self> {
+        let (fd, info) = by_id::map(id)?;
+        Self::map(fd, info.value_bytes as usize / 8)
+    }
+
+    fn map(fd: OwnedFd, words: usize) -> Result<Self> {
         let bytes = (words * 8).next_multiple_of(page_bytes());
         let memory = SharedMemory::new(fd.as_raw_fd(), bytes, 0, libc::MAP_SHARED, "a BPF map")?;
         Ok(Self { memory, fd, words })

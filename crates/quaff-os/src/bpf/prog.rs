@@ -107,29 +107,6 @@ fn load(prog_type: u32, name: &str, insns: &[Insn], log: &mut [u8]) -> Result<Ow
     unsafe { sys::bpf_fd(sys::BPF_PROG_LOAD, &mut attr, || format!("load the BPF program {name:?}")) }
 }
 
-/// The name of the loaded program with that ID. Needs CAP_SYS_ADMIN.
-///
-/// # Errors
-/// ENOENT when it is gone.
-pub fn program_name(id: u32) -> Result<String> {
-    /// Offset and bytes of `name` in `struct bpf_prog_info`, and the bytes of the structure up to there.
-    const NAME: std::ops::Range<usize> = 64..80;
-    let tried = || format!("read the name of the BPF program with ID {id}");
-    let mut attr = sys::ById { id, ..sys::ById::default() };
-    // SAFETY: these attributes hold no addresses, and the command returns a new descriptor.
-    let fd = unsafe { sys::bpf_fd(sys::BPF_PROG_GET_FD_BY_ID, &mut attr, tried) }?;
-    let mut info = [0u8; NAME.end];
-    let mut attr = sys::InfoByFd {
-        bpf_fd: fd.as_raw_fd() as u32,
-        info_len: info.len() as u32,
-        info: info.as_mut_ptr() as u64,
-    };
-    // SAFETY: `info` outlives the call, which writes at most its length; all zero asks for no further arrays.
-    unsafe { sys::bpf(sys::BPF_OBJ_GET_INFO_BY_FD, &mut attr, tried) }?;
-    let name = info[NAME].split(|byte| *byte == 0).next().unwrap_or_default();
-    Ok(String::from_utf8_lossy(name).into_owned())
-}
-
 /// The last lines of a log that ends at its first zero byte.
 fn tail(log: &[u8]) -> String {
     let text = String::from_utf8_lossy(log.split(|byte| *byte == 0).next().unwrap_or_default()).into_owned();

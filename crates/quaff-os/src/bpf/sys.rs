@@ -9,10 +9,12 @@ pub(super) const BPF_MAP_UPDATE_ELEM: i32 = 2;
 pub(super) const BPF_PROG_LOAD: i32 = 5;
 pub(super) const BPF_PROG_RUN: i32 = 10;
 pub(super) const BPF_PROG_GET_FD_BY_ID: i32 = 13;
+pub(super) const BPF_MAP_GET_FD_BY_ID: i32 = 14;
 pub(super) const BPF_OBJ_GET_INFO_BY_FD: i32 = 15;
 pub(super) const BPF_LINK_CREATE: i32 = 28;
 pub(super) const BPF_MAP_TYPE_ARRAY: u32 = 2;
 pub(super) const BPF_MAP_TYPE_XSKMAP: u32 = 17;
+pub(super) const BPF_MAP_TYPE_RINGBUF: u32 = 27;
 pub(super) const BPF_F_MMAPABLE: u32 = 1 << 10;
 pub(super) const BPF_PROG_TYPE_SCHED_CLS: u32 = 3;
 pub(super) const BPF_PROG_TYPE_XDP: u32 = 6;
@@ -91,7 +93,7 @@ pub(super) struct LinkCreate {
     pub(super) flags: u32,
 }
 
-/// BPF_PROG_GET_FD_BY_ID.
+/// BPF_PROG_GET_FD_BY_ID and BPF_MAP_GET_FD_BY_ID.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub(super) struct ById {

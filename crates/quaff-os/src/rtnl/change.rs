@@ -59,6 +59,8 @@ pub enum LinkChange<'a> {
     /// Attaches an XDP program in the driver (`XDP_FLAGS_DRV_MODE`), or detaches it. It stays attached when its
     /// descriptor is closed.
     Xdp(Option<&'a Program>),
+    /// The same, in the place of an attached one: no frame passes between the two.
+    ReplaceXdp(&'a Program),
     /// Adds the queueing discipline `clsact`, which programs are attached to.
     Clsact,
     /// Removes `clsact` with everything that is attached to it.
@@ -143,13 +145,11 @@ impl Rtnl {
                 let message = neighbour_message(index, address, mac);
                 (RouteNetlinkMessage::NewNeighbour(message), NLM_F_CREATE | NLM_F_REPLACE)
             }
-            LinkChange::Xdp(program) => {
-                let fd = program.map_or(-1, |program| program.as_fd().as_raw_fd());
-                let flags =
-                    XDP_FLAGS_DRV_MODE | if program.is_some() { XDP_FLAGS_UPDATE_IF_NOEXIST } else { 0 };
-                message.attributes.push(LinkAttribute::Xdp(vec![LinkXdp::Fd(fd), LinkXdp::Flags(flags)]));
-                (RouteNetlinkMessage::SetLink(message), 0)
+            LinkChange::Xdp(None) => set_program(message, -1, 0),
+            LinkChange::Xdp(Some(program)) => {
+                set_program(message, program.as_fd().as_raw_fd(), XDP_FLAGS_UPDATE_IF_NOEXIST)
             }
+            LinkChange::ReplaceXdp(program) => set_program(message, program.as_fd().as_raw_fd(), 0),
             LinkChange::Clsact => {
                 (RouteNetlinkMessage::NewQueueDiscipline(tc::clsact(index)), NLM_F_CREATE | NLM_F_EXCL)
             }
@@ -185,7 +185,7 @@ impl LinkChange<'_> {
             Self::Bridge(bridge) => format!("add to bridge {bridge}"),
             Self::Address(address, bits) => format!("add the address {address}/{bits} to"),
             Self::Neighbour(address, _) => format!("add the neighbour {address} to"),
-            Self::Xdp(Some(_)) => "attach an XDP program to".into(),
+            Self::Xdp(Some(_)) | Self::ReplaceXdp(_) => "attach an XDP program to".into(),
             Self::Xdp(None) => "detach the XDP program from".into(),
             Self::Clsact => "add the queueing discipline clsact to".into(),
             Self::ClsactOff => "remove the queueing discipline clsact from".into(),
@@ -202,6 +202,13 @@ impl LinkChange<'_> {
 fn set_flag(mut message: LinkMessage, flag: LinkFlags, on: bool) -> (RouteNetlinkMessage, u16) {
     message.header.change_mask = flag;
     message.header.flags = if on { flag } else { LinkFlags::empty() };
+    (RouteNetlinkMessage::SetLink(message), 0)
+}
+
+/// A request that attaches a program of the driver, or detaches it.
+fn set_program(mut message: LinkMessage, fd: i32, flags: u32) -> (RouteNetlinkMessage, u16) {
+    let flags = LinkXdp::Flags(XDP_FLAGS_DRV_MODE | flags);
+    message.attributes.push(LinkAttribute::Xdp(vec![LinkXdp::Fd(fd), flags]));
     (RouteNetlinkMessage::SetLink(message), 0)
 }
 

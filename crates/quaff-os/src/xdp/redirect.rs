@@ -91,18 +91,23 @@ impl XdpRedirect {
     /// Counts and redirects nothing more. When this returns, every counted frame is in the ring of a socket or lost.
     pub fn stop(&self) {
         self.counters.store(IS_OPEN, 0);
-        // Programs, and the delivery of what they redirect, run in one RCU read section, for whose end this waits.
-        // SAFETY: the call takes no addresses.
-        let done = unsafe { libc::syscall(libc::SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0) };
-        if done != 0 {
-            std::thread::sleep(RUN_MAX);
-        }
+        wait_for_programs();
     }
 
     /// The counts of all cores.
     pub fn counts(&self) -> XdpCounts {
         let sum = |of: usize| (1..=CORES).map(|line| self.counters.load(line * LINE_WORDS + of)).sum();
         XdpCounts { seen: sum(SEEN), passed: sum(PASSED) }
+    }
+}
+
+/// Waits for the end of the programs that run now, and of the delivery of what they redirect: both are in one RCU read
+/// section.
+pub(super) fn wait_for_programs() {
+    // SAFETY: the call takes no addresses.
+    let done = unsafe { libc::syscall(libc::SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0) };
+    if done != 0 {
+        std::thread::sleep(RUN_MAX);
     }
 }
 

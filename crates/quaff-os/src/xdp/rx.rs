@@ -224,6 +224,12 @@ impl XdpRx {
         self.fill.level()
     }
 
+    /// Bytes of the chunks that the kernel cannot fill.
+    #[inline]
+    pub fn used_bytes(&self) -> usize {
+        (self.chunk_count - self.free_chunks()) as usize * self.chunk_bytes
+    }
+
     /// Returns whether five eighths of the chunks are in use.
     #[inline]
     pub fn is_nearly_full(&self) -> bool {
@@ -232,21 +238,7 @@ impl XdpRx {
 
     /// Waits until a frame is ready or `wakeup` is signalled, for at most `wait`. Clears `wakeup`.
     pub fn wait(&self, wakeup: &Wakeup, wait: Duration) -> Result<WaitOutcome> {
-        let mut fds =
-            [PollFd::new(self.fd.as_fd(), PollFlags::POLLIN), PollFd::new(wakeup.as_fd(), PollFlags::POLLIN)];
-        match poll(&mut fds, timeout(wait)) {
-            Ok(_) | Err(nix::Error::EINTR) => {}
-            Err(errno) => return Err(Error::new("wait for frames of an AF_XDP socket", errno)),
-        }
-        let [socket, signalled] = fds.map(|fd| fd.revents().unwrap_or(PollFlags::empty()));
-        if signalled.contains(PollFlags::POLLIN) {
-            wakeup.clear();
-        }
-        match socket.contains(PollFlags::POLLERR) {
-            // The kernel unbinds the socket of an interface that is removed.
-            true => Ok(WaitOutcome::Gone(libc::ENODEV)),
-            false => Ok(WaitOutcome::Check),
-        }
+        wait_for_frames(self.fd.as_fd(), wakeup, wait)
     }
 
     /// The frames that the kernel dropped at this socket.
@@ -281,6 +273,28 @@ impl XdpRx {
 impl AsFd for XdpRx {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
+    }
+}
+
+/// Waits until the descriptor `frames` can be read or `wakeup` is signalled, for at most `wait`. Clears `wakeup`.
+pub(super) fn wait_for_frames(
+    frames: BorrowedFd<'_>,
+    wakeup: &Wakeup,
+    wait: Duration,
+) -> Result<WaitOutcome> {
+    let mut fds = [PollFd::new(frames, PollFlags::POLLIN), PollFd::new(wakeup.as_fd(), PollFlags::POLLIN)];
+    match poll(&mut fds, timeout(wait)) {
+        Ok(_) | Err(nix::Error::EINTR) => {}
+        Err(errno) => return Err(Error::new("wait for frames of an XDP program", errno)),
+    }
+    let [socket, signalled] = fds.map(|fd| fd.revents().unwrap_or(PollFlags::empty()));
+    if signalled.contains(PollFlags::POLLIN) {
+        wakeup.clear();
+    }
+    match socket.contains(PollFlags::POLLERR) {
+        // The kernel unbinds the socket of an interface that is removed.
+        true => Ok(WaitOutcome::Gone(libc::ENODEV)),
+        false => Ok(WaitOutcome::Check),
     }
 }
 

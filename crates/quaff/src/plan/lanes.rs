@@ -43,10 +43,12 @@ pub enum Via {
     Xdp,
     /// AF_XDP in the stack, whatever the driver.
     XdpGeneric,
+    /// The ring of the XDP program of a tap, which the tap has attached.
+    Tap,
 }
 
 impl Via {
-    /// Returns whether AF_XDP is used.
+    /// Returns whether an XDP program hands the packets over.
     pub fn is_xdp(self) -> bool {
         self != Self::Packet
     }

@@ -10,6 +10,11 @@
 //!
 //! The kernel drops a packet when all chunks of a socket's memory are in use. It counts it, and the count is read when
 //! chunks return to an empty fill ring, so the loss stands before the first packet that found one of them.
+//!
+//! The recorder of a tap by XDP is a lane of the same kind: the program is the tap's and stays, and the frames are copies
+//! in its ring.
+
+mod receiver;
 
 use super::afpacket::Links;
 use super::{Pull, Source, SourceTally};
@@ -26,8 +31,11 @@ use quaff_os::ethtool::Card;
 use quaff_os::link_counters::{LinkCounters, LinkDrops};
 use quaff_os::packet::{WaitOutcome, hold_promiscuous};
 use quaff_os::rtnl::{Link, Rtnl};
-use quaff_os::xdp::{RX_FRAME_BYTES_MAX, XdpCounts, XdpDrops, XdpMode, XdpRedirect, XdpRx, chunk_bytes};
+use quaff_os::xdp::{
+    RX_FRAME_BYTES_MAX, TapCounters, TapRing, XdpCounts, XdpDrops, XdpMode, XdpRedirect, XdpRx, chunk_bytes,
+};
 use quaff_os::{Reason, Stop, Wakeup};
+use receiver::{Program, Receiver};
 use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
@@ -53,7 +61,7 @@ pub(super) struct XdpGroup(Arc<Mutex<State>>);
 
 #[derive(Debug, Default)]
 struct State {
-    redirect: Option<XdpRedirect>,
+    program: Option<Program>,
     promiscuous: Option<OwnedFd>,
     joined: usize,
     is_closed: bool,
@@ -71,6 +79,8 @@ pub(super) struct Setup {
     /// Receive queues of the interface, and so its lanes.
     queues: usize,
     hook: Option<XdpHook>,
+    /// The program is that of a tap.
+    is_tap: bool,
     chunk_bytes: usize,
     chunk_count: usize,
     block_bytes: usize,
@@ -81,6 +91,9 @@ impl Setup {
     /// Checks that the interface can be captured in this way, as the plan has it.
     pub(super) fn new(plan: &InputPlan, at: usize, link: &Link) -> Result<Self> {
         let (name, lanes) = (&link.name, plan.interfaces[at].cpus.len());
+        if plan.via == Via::Tap {
+            return Self::of_tap(plan, lanes, link);
+        }
         if link.arphrd != libc::ARPHRD_ETHER {
             return Err(Error::Plan(format!(
                 "{name} is no Ethernet interface: `via` xdp captures only those"
@@ -117,6 +130,7 @@ impl Setup {
             link: link.clone(),
             queues,
             hook: (plan.via == Via::XdpGeneric).then_some(XdpHook::Generic),
+            is_tap: false,
             chunk_bytes,
             // A power of two.
             chunk_count: 1 << chunk_count.ilog2(),
@@ -125,8 +139,29 @@ impl Setup {
         })
     }
 
+    /// The tap has checked the port, and has made the memory: a ring for all receive queues.
+    fn of_tap(plan: &InputPlan, lanes: usize, link: &Link) -> Result<Self> {
+        if lanes != 1 {
+            let name = &link.name;
+            return Err(Error::Plan(format!("{name}: the ring of a tap has one reader: leave `lanes` at 1")));
+        }
+        Ok(Self {
+            link: link.clone(),
+            queues: 1,
+            hook: None,
+            is_tap: true,
+            chunk_bytes: 0,
+            chunk_count: 0,
+            block_bytes: plan.block_bytes,
+            promiscuous: plan.promiscuous,
+        })
+    }
+
     /// Warnings for the user.
     pub(super) fn notes(&self) -> Vec<String> {
+        if self.is_tap {
+            return Vec::new();
+        }
         let name = &self.link.name;
         let mut notes = vec![format!(
             "{name}: AF_XDP takes all received packets from this machine: its programs and other captures do not receive \
@@ -175,43 +210,57 @@ fn refuse_addresses(link: &Link) -> Result<()> {
 }
 
 impl XdpGroup {
-    /// Opens the socket of the next lane. With the last one the capture begins. Returns whether this is the last one.
-    fn open(&self, setup: &Setup) -> Result<(XdpRx, bool)> {
+    /// Opens the socket of the next lane, or the ring of a tap. With the last one the capture begins. Returns whether
+    /// this is the last one.
+    fn open(&self, setup: &Setup) -> Result<(Receiver, bool)> {
         let (mut state, link) = (self.state(), &setup.link);
-        if state.redirect.is_none() {
-            // Looked up again: another program may have come meanwhile.
-            let now = Rtnl::open()?.link(&link.name)?;
-            state.redirect = Some(XdpRedirect::attach(&now, setup.queues as u32, setup.hook)?);
-            state.promiscuous = setup.promiscuous.then(|| hold_promiscuous(link.index)).transpose()?;
-        }
-        let (queue, hook) = (state.joined as u32, state.redirect.as_ref().map(XdpRedirect::hook));
+        let queue = state.joined as u32;
         state.joined += 1;
         let is_last = state.joined == setup.queues;
-        let is_native = hook == Some(XdpHook::Native);
+        if setup.is_tap {
+            // Looked up again: the program is younger than the tap's ports.
+            let now = Rtnl::open()?.link(&link.name)?;
+            state.program = Some(Program::Tap(TapCounters::open(&now)?));
+            state.mode = "native, ring of a tap".into();
+            return Ok((Receiver::Tap(TapRing::open(&now)?), is_last));
+        }
+        if state.program.is_none() {
+            // Looked up again: another program may have come meanwhile.
+            let now = Rtnl::open()?.link(&link.name)?;
+            let redirect = XdpRedirect::attach(&now, setup.queues as u32, setup.hook)?;
+            state.program = Some(Program::Capture(redirect));
+            state.promiscuous = setup.promiscuous.then(|| hold_promiscuous(link.index)).transpose()?;
+        }
+        let redirect = match &state.program {
+            Some(Program::Capture(redirect)) => redirect,
+            Some(Program::Tap(_)) | None => return Err(Error::Defect("a lane without a program".into())),
+        };
+        let is_native = redirect.hook() == XdpHook::Native;
         let (chunk_bytes, chunks) = (setup.chunk_bytes, setup.chunk_count as u32);
         let socket = XdpRx::open((link.index, &link.name, queue), chunk_bytes, chunks, is_native)?;
+        redirect.set(queue, &socket)?;
         let hook = if is_native { "native" } else { "generic" };
         let copy = if socket.mode() == XdpMode::ZeroCopy { "zero-copy" } else { "copy" };
         state.mode = format!("{hook}, {copy}");
-        if let Some(redirect) = &state.redirect {
-            redirect.set(queue, &socket)?;
-        }
-        Ok((socket, is_last))
+        Ok((Receiver::Socket(socket), is_last))
     }
 
-    fn start(&self) {
-        if let Some(redirect) = &self.state().redirect {
-            redirect.start();
+    fn start(&self, link: &Link) -> Result<()> {
+        match &self.state().program {
+            Some(Program::Capture(redirect)) => redirect.start(),
+            Some(Program::Tap(counters)) => counters.start(link)?,
+            None => {}
         }
+        Ok(())
     }
 
     /// Has all lanes receive nothing more. When this returns, what was counted is in their rings or lost.
     fn close(&self) {
         let mut state = self.state();
         if !std::mem::replace(&mut state.is_closed, true)
-            && let Some(redirect) = &state.redirect
+            && let Some(program) = &state.program
         {
-            redirect.stop();
+            program.stop();
         }
     }
 
@@ -224,11 +273,11 @@ impl XdpGroup {
         if state.ended < setup.queues {
             return Ok(None);
         }
-        let counts = state.redirect.as_ref().map(XdpRedirect::counts).unwrap_or_default();
+        let counts = state.program.as_ref().map(Program::counts).unwrap_or_default();
         let mut tally = account(counts, state.received, state.drops, &setup.link.name)?;
         (tally.mode, tally.queues) = (state.mode.clone(), setup.queues as u64);
-        // The program goes before the report says that the capture has ended.
-        (state.redirect, state.promiscuous) = (None, None);
+        // A program of our own goes before the report says that the capture has ended.
+        (state.program, state.promiscuous) = (None, None);
         Ok(Some(tally))
     }
 
@@ -294,7 +343,7 @@ pub(super) struct Opening {
 /// A lane of an interface.
 #[derive(Debug)]
 pub(super) struct Xdp {
-    socket: XdpRx,
+    receiver: Receiver,
     group: XdpGroup,
     setup: Setup,
     number: u16,
@@ -328,19 +377,19 @@ impl Xdp {
     pub(super) fn open(opening: Opening, wakeup: Wakeup) -> Result<Self> {
         let Opening { setup, group, number, stop, links, gauges } = opening;
         let mut rtnl = Rtnl::open()?;
-        let (socket, is_last) = group.open(&setup)?;
+        let (receiver, is_last) = group.open(&setup)?;
         let mut counters = is_last.then(|| LinkCounters::open(&setup.link, &mut rtnl)).transpose()?;
         if let Some(counters) = &mut counters {
-            group.start();
+            group.start(&setup.link)?;
             counters.restart_rx_dropped(&mut rtnl)?;
         }
         let tally = LaneTally {
             interface: setup.link.name.clone(),
-            ring_blocks: (socket.memory_bytes() / setup.block_bytes) as u64,
+            ring_blocks: (receiver.memory_bytes() / setup.block_bytes) as u64,
             ..LaneTally::default()
         };
         Ok(Self {
-            socket,
+            receiver,
             group,
             setup,
             number,
@@ -374,7 +423,7 @@ impl Xdp {
         let most = until.min(u64::from(BATCH_FRAMES)) as usize;
         let (number, offset_ns) = (self.number, self.offset_ns);
         let (mut now_ns, mut wire_bytes) = (0, 0u64);
-        self.socket.read(most, |frame| {
+        self.receiver.read(most, |frame| {
             wire_bytes += u64::from(frame.len);
             let time_ns = match frame.steady_ns {
                 Some(steady_ns) => steady_ns.wrapping_add(offset_ns),
@@ -402,10 +451,9 @@ impl Xdp {
         Ok(!frames.is_empty())
     }
 
-    /// Notes how many chunks are in use.
+    /// Notes how much memory is in use.
     fn note_level(&mut self) {
-        let used = self.setup.chunk_count as u64 - u64::from(self.socket.free_chunks());
-        let blocks = (used * self.setup.chunk_bytes as u64).div_ceil(self.setup.block_bytes as u64);
+        let blocks = self.receiver.used_bytes().div_ceil(self.setup.block_bytes) as u64;
         if blocks > self.tally.ring_high_blocks {
             self.tally.ring_high_blocks = blocks;
             self.gauges.ring_high.set(blocks);
@@ -414,7 +462,7 @@ impl Xdp {
 
     /// Drops since the last call.
     fn new_drops(&mut self) -> Result<u64> {
-        let all = lost(&self.socket.drops()?);
+        let all = lost(&self.receiver.drops()?);
         let new = all - self.counted;
         self.counted = all;
         self.tally.kernel_dropped = all;
@@ -427,7 +475,7 @@ impl Xdp {
         let drops = self.new_drops()?;
         if drops > 0 {
             self.tally.ring_freezes += 1;
-            let before = self.read + u64::from(self.socket.ready());
+            let before = self.read + u64::from(self.receiver.ready());
             self.places.push_back((before, drops));
         }
         Ok(())
@@ -494,7 +542,7 @@ impl Xdp {
             sleep_until(steady_ns() + GATHER_NS);
             return Ok(());
         }
-        match self.socket.wait(&self.wakeup, wait)? {
+        match self.receiver.wait(&self.wakeup, wait)? {
             WaitOutcome::Gone(_) => self.gone(),
             WaitOutcome::Check | WaitOutcome::Down => {}
         }
@@ -526,23 +574,23 @@ impl Source for Xdp {
     }
 
     fn bytes(&self) -> &[u8] {
-        self.socket.bytes()
+        self.receiver.bytes()
     }
 
     fn release(&mut self) {
         // While none is free, packets are dropped: what they are numbered after is known now, not later.
-        let is_starved = self.socket.free_chunks() == 0;
+        let is_starved = self.receiver.is_starved();
         if is_starved || self.was_starved {
             // The counters are read again each second.
             let _ = self.place_drops();
         }
         // Packets may be dropped until the release.
         self.was_starved = is_starved;
-        self.socket.release();
+        self.receiver.release();
     }
 
     fn is_nearly_full(&self) -> bool {
-        self.socket.is_nearly_full()
+        self.receiver.is_nearly_full()
     }
 
     fn close(&mut self) -> Result<()> {
@@ -569,13 +617,13 @@ impl Source for Xdp {
     fn finish(mut self: Box<Self>) -> Result<SourceTally> {
         self.note_up();
         self.new_drops()?;
-        let drops = self.socket.drops()?;
+        let drops = self.receiver.drops()?;
         let all = self.group.finish(self.read, drops, &self.setup)?;
         self.tally.link = self.counters.as_ref().map(LinkCounters::drops).unwrap_or_default();
         if let Some(xdp) = &all {
             // Neither is in a counter of a socket.
             self.tally.kernel_dropped += xdp.unexplained + xdp.passed;
-            if self.setup.link.kind == "veth" {
+            if self.setup.link.kind == "veth" && !self.setup.is_tap {
                 explain(&mut self.tally.link, xdp.lost());
             }
         }

@@ -7,7 +7,8 @@
 //! ```
 //!
 //! Packet sockets see a frame before tc does, so the capture is passive: the redirect is the kernel's, and neither
-//! waits for the capture nor ends with it. [`Tap::start`] changes the ports, [`Tap::finish`] restores them and counts
+//! waits for the capture nor ends with it. The same holds for a redirect by XDP, whose program copies frames to a ring.
+//! [`Tap::start`] changes the ports, [`Tap::finish`] restores them and counts
 //! what passed. This module captures nothing, and never reads a frame.
 
 mod account;
@@ -23,9 +24,19 @@ use account::Passed;
 use follow::Follower;
 use ports::Existing;
 use quaff_os::link_counters::LinkCounters;
-use quaff_os::rtnl::{Link, LinkChange, Rtnl};
+use quaff_os::rtnl::{Link, Rtnl};
 use redirect::Redirect;
 use std::path::{Path, PathBuf};
+
+/// The part of the kernel that forwards.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Forwarder {
+    /// tc, after packet sockets.
+    Tc,
+    /// An XDP program in the driver, which copies frames to a ring of so many bytes for each port, rounded down to a power
+    /// of two.
+    Xdp { ring_bytes: usize },
+}
 
 /// A tap that forwards.
 #[derive(Debug)]
@@ -68,9 +79,9 @@ pub struct Ended {
 ///
 /// # Errors
 /// The ports cannot be tapped; the error has the reason and what to do.
-pub fn changes(ports: &[String; 2]) -> Result<Vec<Change>> {
-    let (links, _) = ports::check(ports, &mut Rtnl::open()?)?;
-    ports::changes(&links)
+pub fn changes(ports: &[String; 2], forwarder: Forwarder) -> Result<Vec<Change>> {
+    let (links, _) = ports::check(ports, forwarder, &mut Rtnl::open()?)?;
+    ports::changes(&links, forwarder)
 }
 
 /// Removes the redirects between two ports that an earlier tap has left, and restores the settings that it had
@@ -83,8 +94,8 @@ pub fn remove(ports: &[String; 2]) -> Result<(Vec<String>, Vec<Done>)> {
     let links = [rtnl.link(&ports[0])?, rtnl.link(&ports[1])?];
     let mut removed = Vec::new();
     for (from, to) in [(&links[0], &links[1]), (&links[1], &links[0])] {
-        if rtnl.filters(from.index)?.contains(&redirect::listed(to.index)) {
-            detach(&mut rtnl, from, to)?;
+        if redirect::exists(&mut rtnl, from, to)? {
+            redirect::detach(&mut rtnl, from, to)?;
             removed.push(from.name.clone());
         }
     }
@@ -96,11 +107,11 @@ impl Tap {
     ///
     /// # Errors
     /// The ports cannot be tapped, or a setting cannot be changed.
-    pub fn start(ports: &[String; 2]) -> Result<Self> {
+    pub fn start(ports: &[String; 2], forwarder: Forwarder) -> Result<Self> {
         let mut rtnl = Rtnl::open()?;
-        let (links, existing) = ports::check(ports, &mut rtnl)?;
+        let (links, existing) = ports::check(ports, forwarder, &mut rtnl)?;
         let state = state_file(&links)?;
-        let changes = ports::changes(&links)?;
+        let changes = ports::changes(&links, forwarder)?;
         let mut tap =
             Self { links, state, redirects: Vec::new(), before: Vec::new(), follower: None, is_over: false };
         let changed = doctor::fix(&changes, &tap.state)?;
@@ -112,7 +123,7 @@ impl Tap {
             let sent = rtnl.stats(link.index)?.tx_packets;
             tap.before.push(Before { counters, sent, sent_by_earlier: 0 });
         }
-        tap.attach(&mut rtnl, existing)?;
+        tap.attach(&mut rtnl, forwarder, existing)?;
         if existing == Existing::SameTap {
             for (before, link) in tap.before.iter_mut().zip(&tap.links) {
                 before.sent_by_earlier = rtnl.stats(link.index)?.tx_packets.saturating_sub(before.sent);
@@ -123,18 +134,17 @@ impl Tap {
     }
 
     /// Attaches both redirects. A frame that one port receives before the other has its own is forwarded too.
-    fn attach(&mut self, rtnl: &mut Rtnl, existing: Existing) -> Result<()> {
+    fn attach(&mut self, rtnl: &mut Rtnl, forwarder: Forwarder, existing: Existing) -> Result<()> {
         for (from, to) in [(0, 1), (1, 0)] {
             let (from, to) = (&self.links[from], &self.links[to]);
-            if existing == Existing::Nothing {
-                rtnl.change(from.index, LinkChange::Clsact)?;
-            }
-            let redirect = Redirect::load(to.index)?;
-            let name = redirect::name(to.index);
-            rtnl.change(from.index, LinkChange::ReplaceOnIngress(&redirect.program, &name))?;
+            let redirect = Redirect::load(forwarder, to)?;
+            redirect.attach(rtnl, from, to, existing == Existing::SameTap)?;
             self.redirects.push(redirect);
         }
-        Ok(())
+        match forwarder {
+            Forwarder::Xdp { .. } => self.links.iter().try_for_each(redirect::check_sends_redirected),
+            Forwarder::Tc => Ok(()),
+        }
     }
 
     /// The changes of the links since the last call, for the user.
@@ -180,7 +190,7 @@ impl Tap {
     /// Removes both redirects, the last one first. Returns why one could not be removed.
     fn detach_all(&mut self, rtnl: &mut Rtnl) -> Vec<String> {
         let both = [(&self.links[1], &self.links[0]), (&self.links[0], &self.links[1])];
-        let detached = both.into_iter().map(|(from, to)| detach(rtnl, from, to));
+        let detached = both.into_iter().map(|(from, to)| redirect::detach(rtnl, from, to));
         detached.filter_map(|detached| detached.err()).map(|error| error.to_string()).collect()
     }
 }
@@ -198,22 +208,6 @@ impl Drop for Tap {
         // The error that ended the tap is reported, and the state file stays for `remove`.
         let _ = doctor::undo(&self.state);
     }
-}
-
-/// Removes the redirect of the frames that `from` receives, and `clsact` unless other programs have attached something
-/// to it.
-fn detach(rtnl: &mut Rtnl, from: &Link, to: &Link) -> Result<()> {
-    let own = redirect::listed(to.index);
-    if !rtnl.has_ingress(from.index)? {
-        return Ok(());
-    }
-    let filters = rtnl.filters(from.index)?;
-    match filters.iter().any(|filter| *filter != own) {
-        true if filters.contains(&own) => rtnl.change(from.index, LinkChange::IngressOff)?,
-        true => {}
-        false => rtnl.change(from.index, LinkChange::ClsactOff)?,
-    }
-    Ok(())
 }
 
 /// The file with the previous settings of two ports, whichever is named first.

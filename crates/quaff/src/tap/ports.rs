@@ -1,11 +1,12 @@
 //! The checks of the two ports, and the settings under which frames pass as they came and the host is silent. It
 //! changes nothing itself.
 
-use super::redirect;
+use super::{Forwarder, redirect};
 use crate::doctor::{Change, LinkFlag, Setting};
 use crate::{Error, Result};
 use quaff_os::ethtool::Card;
 use quaff_os::rtnl::{Link, LowerLink, Rtnl};
+use quaff_os::xdp::forwards_by_xdp;
 use std::net::IpAddr;
 use std::path::Path;
 
@@ -14,6 +15,8 @@ const ARPHRD_ETHER: u16 = 1;
 /// Offloads that merge received frames, by the kernel's names: what they merge is neither recorded nor forwarded as it
 /// came.
 const MERGING: [&str; 5] = ["rx-gro", "rx-gro-hw", "rx-lro", "rx-gro-list", "rx-udp-gro-forwarding"];
+/// The offload that takes VLAN tags off received frames: XDP does not see them, and would forward frames without.
+const TAGS_OFF: &str = "rx-vlan-hw-parse";
 /// The redirects that the ports have already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Existing {
@@ -23,7 +26,11 @@ pub(super) enum Existing {
 }
 
 /// Looks up both ports and refuses those that cannot be tapped.
-pub(super) fn check(names: &[String; 2], rtnl: &mut Rtnl) -> Result<([Link; 2], Existing)> {
+pub(super) fn check(
+    names: &[String; 2],
+    forwarder: Forwarder,
+    rtnl: &mut Rtnl,
+) -> Result<([Link; 2], Existing)> {
     let links = [rtnl.link(&names[0])?, rtnl.link(&names[1])?];
     let [a, b] = &links;
     if a.index == b.index {
@@ -37,8 +44,8 @@ pub(super) fn check(names: &[String; 2], rtnl: &mut Rtnl) -> Result<([Link; 2], 
         )));
     }
     let (all, addresses) = (rtnl.links()?, rtnl.addresses()?);
-    for link in &links {
-        refuse_in_use(link, &all)?;
+    for (link, other) in [(a, b), (b, a)] {
+        refuse_in_use(link, other, &all)?;
         let is_local = |ip: IpAddr| matches!(ip, IpAddr::V6(ip) if ip.is_unicast_link_local());
         let found = addresses.iter().find(|it| it.index == link.index && !is_local(it.ip));
         if let Some(address) = found {
@@ -49,7 +56,7 @@ pub(super) fn check(names: &[String; 2], rtnl: &mut Rtnl) -> Result<([Link; 2], 
             )));
         }
     }
-    let existing = [existing(a, b, rtnl)?, existing(b, a, rtnl)?];
+    let existing = [existing(a, b, forwarder, rtnl)?, existing(b, a, forwarder, rtnl)?];
     let [of_a, of_b] = existing;
     if of_a != of_b {
         return Err(Error::Plan(format!(
@@ -61,7 +68,7 @@ pub(super) fn check(names: &[String; 2], rtnl: &mut Rtnl) -> Result<([Link; 2], 
 }
 
 /// Refuses an interface that is not a plain Ethernet port.
-fn refuse_in_use(link: &Link, all: &[Link]) -> Result<()> {
+fn refuse_in_use(link: &Link, other: &Link, all: &[Link]) -> Result<()> {
     let refused = |why: String| Err(Error::Plan(format!("{} {why}", link.name)));
     if link.arphrd != ARPHRD_ETHER {
         return refused("is not an Ethernet interface".into());
@@ -77,7 +84,7 @@ fn refuse_in_use(link: &Link, all: &[Link]) -> Result<()> {
     if let Some(above) = all.iter().find(|it| it.lower == Some(LowerLink::Here(link.index))) {
         return refused(format!("carries {}, which would receive nothing: remove that first", above.name));
     }
-    if link.xdp_program.is_some() {
+    if link.xdp_program.is_some() && !forwards_by_xdp(link, other.index) {
         let name = &link.name;
         return refused(format!(
             "has an XDP program, which takes frames before they are recorded: detach it ('ip link set dev {name} xdp off')"
@@ -86,14 +93,28 @@ fn refuse_in_use(link: &Link, all: &[Link]) -> Result<()> {
     Ok(())
 }
 
-/// The redirect that `from` has already; a discipline or filter of another program is refused.
-fn existing(from: &Link, to: &Link, rtnl: &mut Rtnl) -> Result<Existing> {
-    if !rtnl.has_ingress(from.index)? {
-        return Ok(Existing::Nothing);
+/// The redirect that `from` has already, which must be of the same kind; a discipline or filter of another program is
+/// refused.
+fn existing(from: &Link, to: &Link, forwarder: Forwarder, rtnl: &mut Rtnl) -> Result<Existing> {
+    let (has_xdp, has_ingress) = (forwards_by_xdp(from, to.index), rtnl.has_ingress(from.index)?);
+    let filters = if has_ingress { rtnl.filters(from.index)? } else { Vec::new() };
+    let has_tc = filters == [redirect::listed(to.index)];
+    let (is_xdp, is_other) = match forwarder {
+        Forwarder::Tc => (false, has_xdp),
+        Forwarder::Xdp { .. } => (true, has_tc),
+    };
+    if is_other {
+        let (by, name, other) = (if is_xdp { "tc" } else { "XDP" }, &from.name, &to.name);
+        return Err(Error::Plan(format!(
+            "{name} has the redirect of an earlier tap, by {by}: remove it ('quaff tap --remove {name} {other}'), or choose it \
+             by `forward`"
+        )));
     }
-    let filters = rtnl.filters(from.index)?;
-    if filters == [redirect::listed(to.index)] {
+    if has_tc || has_xdp && !has_ingress {
         return Ok(Existing::SameTap);
+    }
+    if !has_ingress {
+        return Ok(Existing::Nothing);
     }
     let with = match filters.is_empty() {
         true => String::new(),
@@ -107,7 +128,7 @@ fn existing(from: &Link, to: &Link, rtnl: &mut Rtnl) -> Result<Existing> {
 }
 
 /// The settings to change, in their order.
-pub(super) fn changes(links: &[Link; 2]) -> Result<Vec<Change>> {
+pub(super) fn changes(links: &[Link; 2], forwarder: Forwarder) -> Result<Vec<Change>> {
     let mut changes = Vec::new();
     for link in links {
         let mut set = |setting, to: &str| changes.push(Change { setting, to: to.to_owned() });
@@ -121,8 +142,19 @@ pub(super) fn changes(links: &[Link; 2]) -> Result<Vec<Change>> {
         set(Setting::Flag(link.name.clone(), LinkFlag::Promiscuous), "on");
         let features = Card::read(&link.name).features?;
         for (name, feature) in features.iter().filter(|(_, feature)| feature.is_on) {
-            let is_merging = MERGING.contains(&name.as_str());
+            // A veth shows GRO as on while it has an XDP program, whose frames do not pass GRO.
+            let is_merging = MERGING.contains(&name.as_str()) && link.xdp_program.is_none();
+            // A veth has the feature always, and takes off nothing.
+            let is_xdp = forwarder != Forwarder::Tc && link.kind != "veth";
+            let takes_tags = is_xdp && name == TAGS_OFF;
             match feature.is_fixed {
+                true if takes_tags => {
+                    return Err(Error::Plan(format!(
+                        "the driver of {} always takes VLAN tags off received frames, where XDP does not see them: choose \
+                         `forward` kernel",
+                        link.name
+                    )));
+                }
                 true if is_merging => {
                     return Err(Error::Plan(format!(
                         "the driver of {} does not let {name} be turned off: frames would be merged and not pass as they \
@@ -130,7 +162,7 @@ pub(super) fn changes(links: &[Link; 2]) -> Result<Vec<Change>> {
                         link.name
                     )));
                 }
-                false if is_merging || is_segmenting(name) => {
+                false if is_merging || takes_tags || is_segmenting(name) => {
                     set(Setting::Feature(link.name.clone(), name.clone()), "off");
                 }
                 _ => {}

@@ -315,11 +315,12 @@ pub(crate) struct Args {
 }
 
 /// The ways of --via, and what they are. 'auto' is the first one: only the user knows that a port is for listening.
-const WAYS: [Choice<Via>; 4] = [
+const WAYS: [Choice<Via>; 5] = [
     ("auto", Via::Packet, "packet"),
     ("packet", Via::Packet, "AF_PACKET: a copy, the host receives the packets too"),
     ("xdp", Via::Xdp, "AF_XDP, in the driver where it runs XDP programs, else in the stack"),
     ("xdp-generic", Via::XdpGeneric, "AF_XDP in the stack, for a driver whose XDP does not work"),
+    ("tap", Via::Tap, "the ring of 'quaff tap --forward xdp', which starts its recorder so"),
 ];
 
 /// Names of stdout that users pass to -w.

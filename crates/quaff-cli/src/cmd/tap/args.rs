@@ -5,8 +5,9 @@ use anyhow::ensure;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-const FORWARDS: [Choice<Forward>; 2] = [
+const FORWARDS: [Choice<Forward>; 3] = [
     ("kernel", Forward::Kernel, "tc in the kernel sends by each port what the other one receives"),
+    ("xdp", Forward::Xdp, "the same by an XDP program in the drivers, which copies frames to a ring"),
     ("none", Forward::None, "nothing is changed: two feeds of a passive tap, or two mirror ports"),
 ];
 const ON_EXITS: [Choice<OnExit>; 2] = [
@@ -19,6 +20,7 @@ const ON_EXITS: [Choice<OnExit>; 2] = [
 /// The kernel sends by each port what the other one receives, by a redirect of tc, and quaff listens: what it does,
 /// and its end, never delays or stops a frame. All frames pass, also those of STP, LACP, LLDP and 802.1X, and the
 /// host sends and answers nothing on the ports. A link that is lost on one side is lost on the other one too.
+/// --forward xdp does the same before the kernel's stack, for ports whose drivers run XDP programs.
 ///
 /// While it runs the ports have no IPv6, no ARP, and no offload that merges frames; all of that is restored at the
 /// end. A recorder that is killed, or fails, leaves the line up: --remove ends that. Ports with IP addresses, in a
@@ -122,6 +124,7 @@ const EXAMPLES: &str = "\
 Examples:
   quaff tap eth0 eth1 --dir /data --rotate-size 1G --keep-free 10
   quaff tap eth0 eth1 --dir /data --on-exit forward --json
+  quaff tap eth0 eth1 --dir /data --forward xdp --ring 512M
   quaff tap --remove eth0 eth1
   quaff tap tap0 tap1 --forward none -w both.pcapng";
 
@@ -129,6 +132,7 @@ Examples:
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Forward {
     Kernel,
+    Xdp,
     None,
 }
 
@@ -136,6 +140,7 @@ impl Forward {
     pub(super) fn word(self) -> &'static str {
         match self {
             Self::Kernel => "kernel",
+            Self::Xdp => "xdp",
             Self::None => "none",
         }
     }
@@ -163,11 +168,12 @@ impl RecorderArgs {
     }
 
     /// The command line of the recorder, without the word `quaff`.
-    pub(super) fn line(&self, ports: &[String; 2]) -> anyhow::Result<Vec<OsString>> {
+    pub(super) fn line(&self, ports: &[String; 2], forward: Forward) -> anyhow::Result<Vec<OsString>> {
         let is_stdout = self.write.as_deref() == Some(Path::new("-"));
         ensure!(!is_stdout, "a tap writes to files: -w - is for 'quaff capture'");
         let mut line: Vec<OsString> = ["capture", "--json", "--incoming"].map(OsString::from).into();
         line.extend(ports.iter().map(|port| format!("--interface={port}").into()));
+        line.extend((forward == Forward::Xdp).then(|| "--via=tap".into()));
         let mut path = |option: &str, path: &Path| line.extend([option.into(), path.into()]);
         self.dir.iter().for_each(|dir| path("--dir", dir));
         self.write.iter().for_each(|file| path("--write", file));

@@ -16,7 +16,7 @@ use crate::exit::Exit;
 use crate::show::{self, Stream, message, name, print, say};
 use anyhow::bail;
 use args::{Forward, OnExit};
-use quaff::tap::{self, Direction, Ended, Recorded, Tap};
+use quaff::tap::{self, Direction, Ended, Forwarder, Recorded, Tap};
 use quaff_os::rtnl;
 use quaff_os::{Signal, Signals};
 use recorder::{Outcome, Recorder};
@@ -34,19 +34,30 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     if args.remove {
         return remove(&ports, args.json);
     }
-    let line = args.recorder.line(&ports)?;
+    let line = args.recorder.line(&ports, args.forward)?;
     if args.dry_run {
         return dry_run(args, &ports, line);
     }
     let Command::Capture(native) = crate::read(&line)? else { bail!("'{line:?}' is not a capture") };
-    native.plan()?.validate()?;
+    let plan = native.plan()?.validate()?;
+    let forwarder = forwarder(args.forward, plan.input.ring_bytes);
     let signals = receiving::signals(&[Signal::SIGUSR1, Signal::SIGCHLD])?;
-    let tap = (args.forward == Forward::Kernel).then(|| Tap::start(&ports)).transpose()?;
+    let tap = forwarder.map(|forwarder| Tap::start(&ports, forwarder)).transpose()?;
     if tap.is_some() && !args.recorder.is_quiet() {
-        say(&format!("the kernel forwards between {} and {}", name(&ports[0]), name(&ports[1])));
+        let by = if args.forward == Forward::Xdp { ", by XDP" } else { "" };
+        say(&format!("the kernel forwards between {} and {}{by}", name(&ports[0]), name(&ports[1])));
     }
     let outcome = record(&line, tap.as_ref(), &signals)?;
     finish(args, &ports, tap, outcome)
+}
+
+/// The part that forwards; `None` where nothing does. Each port has a ring of `ring_bytes`, where the recorder has none.
+fn forwarder(forward: Forward, ring_bytes: usize) -> Option<Forwarder> {
+    match forward {
+        Forward::Kernel => Some(Forwarder::Tc),
+        Forward::Xdp => Some(Forwarder::Xdp { ring_bytes }),
+        Forward::None => None,
+    }
 }
 
 /// Runs the recorder to its end.
@@ -140,12 +151,14 @@ fn remove(ports: &[String; 2], is_json: bool) -> anyhow::Result<Exit> {
 
 /// Prints what would be changed, then the plan of the recorder.
 fn dry_run(args: &Args, ports: &[String; 2], mut line: Vec<OsString>) -> anyhow::Result<Exit> {
-    if args.forward == Forward::Kernel {
-        for change in tap::changes(ports)? {
+    // The size of a ring is no change of a port.
+    if let Some(forwarder) = forwarder(args.forward, 0) {
+        for change in tap::changes(ports, forwarder)? {
             print(&format!("set        {} to {}", name(&change.setting.to_string()), change.to));
         }
         let [a, b] = ports.each_ref().map(|port| name(port));
-        print(&format!("redirect   {a} to {b}, {b} to {a}, by tc in the kernel"));
+        let by = if args.forward == Forward::Xdp { "XDP in the drivers" } else { "tc in the kernel" };
+        print(&format!("redirect   {a} to {b}, {b} to {a}, by {by}"));
         print(&format!("at the end {}", args.on_exit.words()));
     }
     line.retain(|word| word != "--json");
