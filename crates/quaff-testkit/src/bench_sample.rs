@@ -388,6 +388,7 @@ fn plan() -> Plan {
         amount: Amount::Frames(1_000_000),
         content: Content::default(),
         mirrored: false,
+        flows: 1,
         setting: Setting::default(),
         rivals: Vec::new(),
     };
