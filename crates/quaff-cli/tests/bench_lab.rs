@@ -278,7 +278,10 @@ fn lanes_are_measured_with_the_packets_of_each() {
         let (found, fairness) = of(series);
         assert_eq!((found.len(), found.iter().sum::<u64>()), (lanes, 20_000), "{series}");
         // 1,024 flows by a hash: one in a million deals is less even.
-        assert!(fairness.is_some_and(|index| index > 0.95 && index <= 1.0), "{series}: {found:?} {fairness:?}");
+        assert!(
+            fairness.is_some_and(|index| index > 0.95 && index <= 1.0),
+            "{series}: {found:?} {fairness:?}"
+        );
     }
     let (found, fairness) = of("4 lanes by cpu");
     assert_eq!((found.iter().max(), fairness), (Some(&20_000), Some(0.25)), "one core receives: {found:?}");

@@ -431,7 +431,12 @@ impl Work {
     }
 }
 
-fn start_on(mut command: Command, cores: &[usize], stdin: Stdio, stdout: Option<Stdio>) -> Result<ChildProcess> {
+fn start_on(
+    mut command: Command,
+    cores: &[usize],
+    stdin: Stdio,
+    stdout: Option<Stdio>,
+) -> Result<ChildProcess> {
     // Ctrl-C is handled by this process.
     command.pin_to(cores.to_vec()).process_group(0);
     ChildProcess::start_with(command, stdin, stdout)

@@ -14,18 +14,8 @@ use std::time::Duration;
 /// Time limit to begin, and to end.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The record of a test of hours does not fill the disk: the newest files, of this size each, are kept.
-const RECORDING: [&str; 10] = [
-    "--rotate-size",
-    "256M",
-    "--keep-size",
-    "1G",
-    "--ring",
-    "64M",
-    "--buffer",
-    "256M",
-    "--json",
-    "--quiet",
-];
+const RECORDING: [&str; 10] =
+    ["--rotate-size", "256M", "--keep-size", "1G", "--ring", "64M", "--buffer", "256M", "--json", "--quiet"];
 /// An exit status of 0 or 1 comes with a report.
 const REPORTED: [i32; 2] = [0, 1];
 
@@ -115,7 +105,9 @@ mod tests {
     fn the_account_of_a_tap_has_a_row_for_each_way() {
         let counts = r#"{"from":"a0","received":9,"recorded":8,"lost":1,"forwarded":9,"forward_dropped":0,"unrecorded":2}"#;
         let text = format!(r#"{{"written":8,"directions":[{counts},{counts}],"forward":"kernel"}}"#);
-        let [there, back] = &account(serde_json::from_str(&text).expect("a report"))[..] else { panic!("two") };
+        let [there, back] = &account(serde_json::from_str(&text).expect("a report"))[..] else {
+            panic!("two")
+        };
         assert_eq!((there.way, back.way), (Way::There, Way::Back));
         assert_eq!((there.received, there.recorded, there.lost), (9, 8, 1));
         assert_eq!((there.forwarded, there.forward_dropped, there.unrecorded), (Some(9), Some(0), Some(2)));

@@ -61,8 +61,8 @@ struct Cores {
 /// # Errors
 /// The path cannot be opened; the plan makes no sense, or nothing could be measured.
 pub fn run(plan: &Plan, context: &Context, events: &mut dyn Events) -> Result<Report> {
-    let mut session =
-        Session::open(&plan.path, context.null.as_ref(), context.quaff.as_deref())?.with_hardware_time(plan.hardware_time);
+    let mut session = Session::open(&plan.path, context.null.as_ref(), context.quaff.as_deref())?
+        .with_hardware_time(plan.hardware_time);
     run_over(plan, context, &mut session, events)
 }
 

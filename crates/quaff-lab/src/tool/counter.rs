@@ -42,7 +42,8 @@ impl Counter {
 pub fn each(output: &str, paths: &[String]) -> Vec<u64> {
     let object = output.lines().find_map(|line| serde_json::from_str::<Value>(line).ok()).unwrap_or_default();
     let lists = paths.iter().map(|path| numbers(&object, path));
-    let add = |sums: Vec<u64>, list: Vec<u64>| sums.iter().zip(&list).map(|(sum, number)| sum + number).collect();
+    let add =
+        |sums: Vec<u64>, list: Vec<u64>| sums.iter().zip(&list).map(|(sum, number)| sum + number).collect();
     lists.reduce(add).unwrap_or_default()
 }
 

@@ -95,7 +95,8 @@ impl Setting {
         say(*output == Output::Pipe, "through a pipe".into());
         say(*output == Output::Screen, "to the screen".into());
         say(*cores != default.cores, if *cores == 1 { "one core".into() } else { format!("{cores} cores") });
-        let lanes = self.lanes.map(|lanes| if lanes == 1 { "1 lane".into() } else { format!("{lanes} lanes") });
+        let lanes =
+            self.lanes.map(|lanes| if lanes == 1 { "1 lane".into() } else { format!("{lanes} lanes") });
         words.extend(lanes);
         words.extend(self.spread.as_ref().map(|rule| format!("by {rule}")));
         words.extend(self.via.as_ref().map(|via| format!("via {via}")));

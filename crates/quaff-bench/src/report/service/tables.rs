@@ -5,9 +5,9 @@ use super::view::{Verdict, View, lost_words, mbps, share_bare, three};
 use crate::report::document::source_table;
 use crate::report::table::{NONE, SENTENCE, Table, VERDICT, or_none};
 use crate::service::overall;
-use crate::service::way_words;
 use crate::service::plan::{Limits, Service};
 use crate::service::result::{Figures, Performance, Report, Step};
+use crate::service::way_words;
 use quaff::format::{count, delay, percent, rate, significant};
 
 /// The result of every test, a row for each part of it.
