@@ -34,6 +34,7 @@ fn plan(bed: Topology, rivals: &[&str]) -> Plan {
         amount: Amount::Frames(FRAMES),
         content: Default::default(),
         mirrored: false,
+        flows: 1,
         setting: Setting::default(),
         rivals: Vec::new(),
     };

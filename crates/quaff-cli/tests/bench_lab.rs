@@ -253,3 +253,40 @@ fn programs_that_read_a_file_are_measured_beside_each_other() {
     }
     assert_nothing_is_left(dir, pid);
 }
+
+/// Four cases of the preset lanes, with few frames: every frame of each is captured, and dealt to a lane that the report
+/// names.
+#[test]
+fn lanes_are_measured_with_the_packets_of_each() {
+    let Some(bench) = Bench::new("lanes_are_measured_with_the_packets_of_each", 1 << 30) else { return };
+    let dir = bench.dir.path();
+    let series = "1 lane,2 lanes by hash,4 lanes by cpu,4 lanes via xdp";
+    let args = ["--preset", "lanes", "--series", series, "--sizes", "64", "--pps", "20k", "--count", "20k"];
+    let (code, report, said) = measured(dir, &[&args[..], &["--runs", "1"]].concat());
+    assert_eq!(code, 0, "{report} {said}");
+    let of = |series: &str| {
+        let cases = report["cases"].as_array().expect("cases");
+        let case = cases.iter().find(|case| case["series"] == series).expect(series);
+        let run = &case["runs"][0];
+        assert_eq!((&run["failed"], &run["captured"]), (&Value::Null, &20_000.into()), "{case}");
+        let lanes = run["lanes"].as_array().cloned().unwrap_or_default();
+        let lanes: Vec<_> = lanes.iter().map(|lane| lane.as_u64().expect("a number")).collect();
+        (lanes, case["fairness"].as_f64())
+    };
+    assert_eq!(of("1 lane"), (Vec::new(), None));
+    for (series, lanes) in [("2 lanes by hash", 2), ("4 lanes via xdp", 4)] {
+        let (found, fairness) = of(series);
+        assert_eq!((found.len(), found.iter().sum::<u64>()), (lanes, 20_000), "{series}");
+        // 1,024 flows by a hash: one in a million deals is less even.
+        assert!(
+            fairness.is_some_and(|index| index > 0.95 && index <= 1.0),
+            "{series}: {found:?} {fairness:?}"
+        );
+    }
+    let (found, fairness) = of("4 lanes by cpu");
+    assert_eq!((found.iter().max(), fairness), (Some(&20_000), Some(0.25)), "one core receives: {found:?}");
+    let page = fs::read_to_string(dir.join("out/report.md")).expect("a page");
+    for words in ["## Lanes", "fairness", "smallest lane", "Jain's index", "xdp"] {
+        assert!(page.contains(words), "{words}: {page}");
+    }
+}

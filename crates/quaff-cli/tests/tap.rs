@@ -624,3 +624,42 @@ fn two_feeds_are_recorded_and_nothing_is_changed() {
     }
     assert_eq!(line.settings(), before);
 }
+
+/// `quaff service --bed tap` in a few seconds: its frames go through a tap that records them, and the report has both
+/// sums of each direction.
+#[test]
+fn a_service_test_goes_through_the_tap_and_has_its_account() {
+    const PLAN: &str = "name = 'mine'\ntitle = 'A tap'\npath = 'tap'\nways = 'both'\nlink_mbps = 1000.0\nruns = 1\n\
+        [[services]]\nname = 'data'\nsizes = [512]\ncir_mbps = 40.0\nlimits = { loss_ratio = 0.0 }\n\
+        [[tests]]\nperformance = { seconds = 2.0 }\n";
+    let test = "a_service_test_goes_through_the_tap_and_has_its_account";
+    let Some(line) = Line::new(test) else { return };
+    let plan = line.path("plan.toml");
+    std::fs::write(&plan, PLAN).expect("written");
+    let mut command = std::process::Command::new(QUAFF);
+    command.args(["service", "--json", "--plan", &plan, "--out", &line.path("out")]);
+    // The record of the tap is there meanwhile.
+    command.current_dir(line.dir.path());
+    let ended = finish(ChildProcess::start(command).expect("quaff runs"));
+    let report = &ended.json;
+    assert_eq!((ended.code, &report["passed"]), (0, &true.into()), "{report} {}", ended.stderr);
+    let ways = report["tap"].as_array().expect("an account");
+    assert_eq!(ways.len(), 2, "{report}");
+    for (account, way) in ways.iter().zip(["there", "back"]) {
+        let rows = report["performance"].as_array().expect("rows").iter().filter(|row| row["way"] == way);
+        let sent: u64 = rows.map(|row| row["figures"]["sent"].as_u64().expect("a number")).sum();
+        assert!(sent > 10_000, "{sent} {report}");
+        let [received, recorded, lost, forwarded, forward_dropped] = counts(account);
+        assert_eq!((recorded, lost, forwarded, forward_dropped), (received, 0, received, 0), "{account}");
+        // The first frames show whether any arrive.
+        assert!((sent + 10..=sent + 30).contains(&received), "{sent} were sent, {account}");
+        assert_eq!((&account["way"], &account["unrecorded"]), (&way.into(), &0.into()), "{account}");
+    }
+    let page = std::fs::read_to_string(line.dir.path().join("out/report.md")).expect("a page");
+    for words in ["The tap's own account", "lost by the recorder", "'quaff tap'"] {
+        assert!(page.contains(words), "{words}: {page}");
+    }
+    let left = line.dir.path().read_dir().expect("a folder").flatten().map(|entry| entry.file_name());
+    let left: Vec<_> = left.filter(|name| name != "out" && name != "plan.toml").collect();
+    assert!(left.is_empty(), "the record is removed: {left:?}");
+}

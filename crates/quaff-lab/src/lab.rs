@@ -90,7 +90,7 @@ pub struct LabPlan {
     pub name: Option<String>,
     /// The MTU of both ends, bytes, [`MTU_MIN`] to [`MTU_MAX`].
     pub mtu: u32,
-    /// Transmit and receive queues of each end.
+    /// Transmit and receive queues of each end; of a layout with a middle, of the capturer's link.
     pub queues: u32,
     pub layout: Layout,
 }

@@ -65,6 +65,9 @@ pub struct Traffic {
     pub count: u64,
     /// Frames are inside ERSPAN, as from a mirror port.
     pub mirrored: bool,
+    /// Generated flows that take turns (`quaff generate --flows`).
+    #[serde(skip)]
+    pub flows: u32,
     /// Each pass through a replayed file has addresses of its own (`quaff replay --unique-ip`).
     #[serde(skip)]
     pub unique_ip: bool,
@@ -110,6 +113,7 @@ impl Traffic {
             pps,
             count,
             mirrored: false,
+            flows: 1,
             unique_ip: false,
         }
     }
@@ -121,7 +125,8 @@ impl Traffic {
     pub fn new(size: &Size, pps: Option<u64>, count: u64) -> Result<Self> {
         let frame_bytes = mean_bytes(size)?;
         let content = Content::default();
-        Ok(Self { size: size.clone(), content, frame_bytes, pps, count, mirrored: false, unique_ip: false })
+        let size = size.clone();
+        Ok(Self { size, content, frame_bytes, pps, count, mirrored: false, flows: 1, unique_ip: false })
     }
 
     /// Returns whether every frame has a probe header.
@@ -178,6 +183,9 @@ impl Traffic {
                 });
                 if self.content != Content::default() {
                     all.extend(words(&["--content", &self.content.to_string()]));
+                }
+                if self.flows > 1 {
+                    all.extend(words(&["--flows", &self.flows.to_string()]));
                 }
                 all.extend(if self.is_stamped() {
                     vec!["--stream".to_owned(), stream.to_string()]

@@ -10,7 +10,7 @@ use std::path::Path;
 pub fn pin(core: usize) -> Result<()> {
     let advice = || format!("this machine has cores 0 to {}", cores().saturating_sub(1));
     let tried = || format!("pin a thread to core {core}");
-    set_affinity(core).trying(tried).map_err(|error| error.advise(advice()))
+    set_affinity(&[core]).trying(tried).map_err(|error| error.advise(advice()))
 }
 
 /// Lets the calling thread run on `cores` alone; all that it may run on now if there are none.
@@ -26,10 +26,10 @@ pub fn allow(cores: &[usize]) -> Result<()> {
     done.trying(|| format!("put a thread on core {}", list())).map_err(|error| error.advise(advice()))
 }
 
-/// Pins the calling thread to one core, without allocation.
-pub(crate) fn set_affinity(core: usize) -> nix::Result<()> {
+/// Lets the calling thread run on `cores` alone, without allocation.
+pub(crate) fn set_affinity(cores: &[usize]) -> nix::Result<()> {
     let mut set = CpuSet::new();
-    set.set(core)?;
+    cores.iter().try_for_each(|core| set.set(*core))?;
     sched_setaffinity(Pid::from_raw(0), &set)
 }
 

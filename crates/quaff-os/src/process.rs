@@ -35,6 +35,9 @@ pub trait Prepare {
     /// It runs on one core, and so do the processes that it starts (sched_setaffinity(2)).
     fn pin(&mut self, core: usize) -> &mut Self;
 
+    /// As [`pin`](Self::pin), on any of several cores.
+    fn pin_to(&mut self, cores: Vec<usize>) -> &mut Self;
+
     /// It has the lowest priority (nice 19, setpriority(2)).
     fn lower_priority(&mut self) -> &mut Self;
 
@@ -83,7 +86,12 @@ impl Prepare for Command {
 
     fn pin(&mut self, core: usize) -> &mut Self {
         // SAFETY: as in `reset_signals`: the closure only makes a system call, on a set on its stack.
-        unsafe { self.pre_exec(move || Ok(cpu::set_affinity(core)?)) }
+        unsafe { self.pre_exec(move || Ok(cpu::set_affinity(&[core])?)) }
+    }
+
+    fn pin_to(&mut self, cores: Vec<usize>) -> &mut Self {
+        // SAFETY: as in `pin`; the list was allocated before the fork.
+        unsafe { self.pre_exec(move || Ok(cpu::set_affinity(&cores)?)) }
     }
 
     fn lower_priority(&mut self) -> &mut Self {

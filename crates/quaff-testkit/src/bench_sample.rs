@@ -47,6 +47,7 @@ pub fn sample_report() -> Report {
     let mut cases = Vec::new();
     swept(&mut cases, &mut dice);
     replayed(&mut cases[0]);
+    dealt(&mut cases[0]);
     grid(&mut cases, &mut dice);
     pairs(&mut cases, &mut dice);
     misfortunes(&mut cases);
@@ -148,6 +149,14 @@ fn replayed(case: &mut Case) {
             (of(run.offered), of(run.captured.unwrap_or(0)));
         run.contents = Some(Contents { sent_bytes, captured_bytes, sent_flows, captured_flows });
     }
+}
+
+/// Frames dealt to two lanes.
+fn dealt(case: &mut Case) {
+    for run in &mut case.runs {
+        run.lanes = vec![run.offered * 11 / 20, run.offered * 9 / 20];
+    }
+    summarise(case);
 }
 
 /// Sizes and rates, for a heat map.
@@ -388,6 +397,7 @@ fn plan() -> Plan {
         amount: Amount::Frames(1_000_000),
         content: Content::default(),
         mirrored: false,
+        flows: 1,
         setting: Setting::default(),
         rivals: Vec::new(),
     };

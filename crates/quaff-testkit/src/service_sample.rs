@@ -6,7 +6,7 @@ use quaff_bench::experiment::{Machine, Method, Source, SourceRow, TrialRow};
 use quaff_bench::service::plan::{Limits, Path, Plan, Service, Test, Ways};
 use quaff_bench::service::result::{
     BackToBack, Check, Delays, Figures, FrameLoss, Latency, Null, Performance, Recovery, Report, Results,
-    Second, Step, Throughput, Way,
+    Second, Step, TapDirection, Throughput, Way,
 };
 
 const SIZES: [u32; 7] = [64, 128, 256, 512, 1024, 1280, 1518];
@@ -62,12 +62,27 @@ pub fn sample_service_report() -> Report {
                 .collect(),
             configuration,
             performance,
+            tap: vec![tap(Way::There, 0), tap(Way::Back, 7)],
             passed: Some(false),
             unjudged: Vec::new(),
             link_mbps: LINK_MBPS,
         },
         notes: vec!["nothing here was measured: this is the sample that tests draw".into()],
         plan,
+    }
+}
+
+/// The account of a tap that has not recorded `lost` frames.
+fn tap(way: Way, lost: u64) -> TapDirection {
+    let received = 4_111_222;
+    TapDirection {
+        way,
+        received,
+        recorded: received - lost,
+        lost,
+        forwarded: Some(received),
+        forward_dropped: Some(0),
+        unrecorded: Some(0),
     }
 }
 

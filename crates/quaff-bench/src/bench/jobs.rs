@@ -66,6 +66,7 @@ impl Jobs {
                     let traffic = Traffic {
                         content: sweep.content,
                         mirrored: sweep.mirrored,
+                        flows: sweep.flows,
                         ..Traffic::new(size, pps, null_frames(pps))?
                     };
                     let workload = jobs.workload(Workload { traffic, interface });
@@ -225,6 +226,7 @@ pub(super) mod tests {
             amount: Amount::Frames(5000),
             content: Default::default(),
             mirrored: false,
+            flows: 1,
             setting: Setting::default(),
             rivals: Vec::new(),
         };

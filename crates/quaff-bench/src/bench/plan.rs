@@ -64,6 +64,9 @@ pub struct Sweep {
     /// The frames arrive inside ERSPAN, as from a mirror port.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub mirrored: bool,
+    /// Generated flows that take turns.
+    #[serde(default = "flows_default", skip_serializing_if = "is_one")]
+    pub flows: u32,
     #[serde(default)]
     pub setting: Setting,
     /// The capturers of this sweep; empty for all of the plan's.
@@ -164,6 +167,7 @@ impl PlanFile for Plan {
         ("quick", include_str!("../../presets/quick.toml"), None),
         ("back-to-back", include_str!("../../presets/back-to-back.toml"), None),
         ("whitepaper", include_str!("../../presets/whitepaper.toml"), None),
+        ("lanes", include_str!("../../presets/lanes.toml"), None),
         ("pam2007", include_str!("../../presets/pam2007.toml"), None),
         ("nfr1999", include_str!("../../presets/nfr1999.toml"), None),
         ("capture-device", include_str!("../../presets/capture-device.toml"), None),
@@ -183,6 +187,14 @@ impl PlanFile for Plan {
     fn validate(&self) -> Result<(), String> {
         check::check(self)
     }
+}
+
+fn flows_default() -> u32 {
+    1
+}
+
+fn is_one(flows: &u32) -> bool {
+    *flows == 1
 }
 
 fn runs_default() -> u32 {

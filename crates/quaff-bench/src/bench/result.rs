@@ -98,6 +98,9 @@ pub struct Case {
     pub loss_spread: Option<[f64; 2]>,
     /// Median CPU time of the capturer per second of traffic; 1 is a core.
     pub cpu_median: Option<f64>,
+    /// Median of the fairness of its lanes by Jain's index, 1/lanes to 1; `None` with one lane.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fairness: Option<f64>,
     pub limited_by: LimitedBy,
     /// Failures and remarks, one sentence each.
     #[serde(default)]

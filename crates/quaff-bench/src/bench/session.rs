@@ -33,6 +33,9 @@ pub struct Context {
 pub(super) struct Session {
     pub(super) quaff: PathBuf,
     sites: Vec<Box<dyn Site>>,
+    bed: Topology,
+    /// Receive queues of the lab's interface.
+    queues: u32,
     /// The receiving interfaces, each measured in turn; one without a name in a lab.
     pub(super) interfaces: Vec<Option<String>>,
     pub(super) place: Place,
@@ -48,9 +51,9 @@ impl Session {
     pub(super) fn open(plan: &Plan, context: &Context) -> Result<Self> {
         let resolved = resolve(&plan.rivals, &context.rivals)?;
         let place = Place::find(context.dir.as_deref())?;
-        let (sites, interfaces) = sites(&plan.bed, &context.quaff)?;
-        let quaff = context.quaff.clone();
-        Ok(Self { quaff, sites, interfaces, place, cores: Cores::pick()?, resolved })
+        let (bed, quaff, queues) = (plan.bed.clone(), context.quaff.clone(), 1);
+        let (sites, interfaces) = sites(&bed, &quaff, queues)?;
+        Ok(Self { quaff, sites, bed, queues, interfaces, place, cores: Cores::pick()?, resolved })
     }
 
     /// Names of the capturers that are here, in the order of the plan.
@@ -137,6 +140,16 @@ impl Session {
         Bench { site, quaff: &self.quaff, place: &self.place, cores, start_wait }
     }
 
+    /// Replaces the lab by one whose interface has a receive queue for each lane of `setting`.
+    fn give_queues(&mut self, setting: &Setting) -> Result<()> {
+        let queues = setting.lanes.unwrap_or(1);
+        if queues != self.queues && !matches!(self.bed, Topology::Real { .. }) {
+            (self.sites, _) = sites(&self.bed, &self.quaff, queues)?;
+            self.queues = queues;
+        }
+        Ok(())
+    }
+
     /// Generator and capturer on two cores, or both on one.
     fn cores(&self, setting: &Setting) -> Cores {
         let Cores { generator, capturer } = self.cores;
@@ -157,6 +170,7 @@ impl CaseRunner for Session {
         interface: usize,
         watch: Watch<'_>,
     ) -> Result<Run> {
+        self.give_queues(setting)?;
         let present = self.find(rival)?;
         let Present { rival, program, .. } = present;
         come_to_rest(&self.place.path)?;
@@ -178,9 +192,9 @@ impl CaseRunner for Session {
 
 type Sites = (Vec<Box<dyn Site>>, Vec<Option<String>>);
 
-fn sites(bed: &Topology, quaff: &Path) -> Result<Sites> {
+fn sites(bed: &Topology, quaff: &Path, queues: u32) -> Result<Sites> {
     let one = |site: Box<dyn Site>| (vec![site], vec![None]);
-    let lab = |layout| Lab::create(&LabPlan { layout, ..LabPlan::default() });
+    let lab = |layout| Lab::create(&LabPlan { layout, queues, ..LabPlan::default() });
     match bed {
         Topology::Direct => Ok(one(Box::new(LabSite { lab: lab(Layout::Pair)?, quaff: quaff.to_owned() }))),
         Topology::Span => Ok(one(Box::new(LabSite { lab: lab(Layout::Span)?, quaff: quaff.to_owned() }))),

@@ -11,6 +11,16 @@ pub fn summarise(case: &mut Case) {
     case.loss_median = median(&losses);
     case.loss_spread = spread(&losses);
     case.cpu_median = median(&cpu(&case.runs));
+    let whole = case.runs.iter().filter(|run| run.failed.is_none());
+    case.fairness = median(&whole.filter_map(|run| fairness(&run.lanes)).collect::<Vec<_>>());
+}
+
+/// Jain's index of fairness (RFC 5166 §2.3): (Σx)² / (n · Σx²). 1: all lanes have the same; 1/n: one has everything.
+/// `None` without a packet in any of several lanes.
+fn fairness(lanes: &[u64]) -> Option<f64> {
+    let sum: f64 = lanes.iter().map(|packets| *packets as f64).sum();
+    let squares: f64 = lanes.iter().map(|packets| (*packets as f64).powi(2)).sum();
+    (lanes.len() > 1 && squares > 0.0).then(|| sum * sum / (lanes.len() as f64 * squares))
 }
 
 /// The loss of each run that has one, 0 to 1.
@@ -47,6 +57,14 @@ mod tests {
         assert_eq!(case.loss_spread, Some([0.0, 0.5]));
         // 1.2 s and 0.4 s of CPU in 2 s.
         assert!((case.cpu_median.expect("CPU") - 0.8).abs() < 1e-12);
+    }
+
+    #[test]
+    fn fairness_is_1_for_equal_lanes_and_their_inverse_for_one_that_has_everything() {
+        assert_eq!(fairness(&[500, 500]), Some(1.0));
+        assert_eq!(fairness(&[900, 0, 0, 0]), Some(0.25));
+        assert!((fairness(&[300, 100]).expect("an index") - 0.8).abs() < 1e-12);
+        assert_eq!((fairness(&[7]), fairness(&[]), fairness(&[0, 0])), (None, None, None));
     }
 
     #[test]

@@ -113,7 +113,7 @@ impl Cpu {
 }
 
 impl<'a> Capturer<'a> {
-    /// Starts `tool`, found at `program`, on `core`.
+    /// Starts `tool`, found at `program`, on `cores`, of which it learns the first.
     ///
     /// # Errors
     /// [`Error::Tool`] with its name when it cannot be started.
@@ -122,8 +122,9 @@ impl<'a> Capturer<'a> {
         tool: &'a Tool,
         program: &Path,
         setting: &Setting,
-        core: usize,
+        cores: &[usize],
     ) -> Result<Self> {
+        let core = cores.first().copied().unwrap_or(bench.cores.capturer);
         let dir = bench.place.run_dir()?;
         for name in &tool.dirs {
             let path = dir.path.join(name);
@@ -146,7 +147,7 @@ impl<'a> Capturer<'a> {
         };
         let stop_command = stop_command(bench, tool)?;
         let (growth, begun) = (Growth::new(&dir.path), Instant::now());
-        let running = start_on(command, core, Stdio::null(), stdout)
+        let running = start_on(command, cores, Stdio::null(), stdout)
             .map_err(|error| failed(tool, "cannot be started", &error.to_string()))?;
         mark.count_group(running.pid());
         Ok(Self {
@@ -430,9 +431,14 @@ impl Work {
     }
 }
 
-fn start_on(mut command: Command, core: usize, stdin: Stdio, stdout: Option<Stdio>) -> Result<ChildProcess> {
+fn start_on(
+    mut command: Command,
+    cores: &[usize],
+    stdin: Stdio,
+    stdout: Option<Stdio>,
+) -> Result<ChildProcess> {
     // Ctrl-C is handled by this process.
-    command.pin(core).process_group(0);
+    command.pin_to(cores.to_vec()).process_group(0);
     ChildProcess::start_with(command, stdin, stdout)
 }
 
@@ -454,7 +460,7 @@ fn read_pipe(output: Output, quaff: &Path, core: usize) -> Result<(ChildProcess,
         Output::Screen => command.args(["-c", "."]).env("LC_ALL", "C"),
         _ => command.args(["verify", "--json", "-"]),
     };
-    Ok((start_on(command, core, from.into(), None)?, to.into()))
+    Ok((start_on(command, &[core], from.into(), None)?, to.into()))
 }
 
 fn read_to_end(mut reader: ChildProcess, watch: Watch<'_>) -> Result<String> {

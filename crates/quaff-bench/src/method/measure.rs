@@ -6,7 +6,7 @@ use super::place::RunDir;
 use super::run::Bench;
 use crate::method::{Contents, Run, Sample};
 use crate::{Error, Result};
-use quaff_lab::tool::{Filter, Format, Output, Setting, Tool};
+use quaff_lab::tool::{Filter, Format, Output, Setting, Tool, each};
 use quaff_lab::topology::{Sampled, Stage, Watch, pause};
 use quaff_lab::traffic::{Content, Size, Traffic};
 use quaff_os::cpu;
@@ -97,10 +97,10 @@ impl Bench<'_> {
         run: &mut Run,
         watch: Watch<'_>,
     ) -> Result<Vec<RunDir>> {
-        let cores = self.cores_of(setting)?;
         let mut capturers = Vec::new();
         for at in 0..setting.capturers.max(1) as usize {
-            capturers.push(Capturer::start(self, tool, program, setting, cores[at % cores.len()])?);
+            let cores = self.cores_for(setting, at)?;
+            capturers.push(Capturer::start(self, tool, program, setting, &cores)?);
         }
         for capturer in &mut capturers {
             capturer.ready(self.start_wait, watch)?;
@@ -129,6 +129,10 @@ impl Bench<'_> {
         for ended in &ended {
             found.push(find(tool, setting, is_stamped, ended, watch)?);
         }
+        run.lanes = match ended.as_slice() {
+            [ended] => each(&ended.said, &tool.lane_packets),
+            _ => Vec::new(),
+        };
         if let ([ended], Some(of_sender)) = (ended.as_slice(), of_sender) {
             run.contents = contents(tool, setting, ended, of_sender, watch)?;
         }
@@ -144,8 +148,18 @@ impl Bench<'_> {
         }
         let mut cores = vec![self.cores.capturer];
         cores.extend(self.other_cores()?);
-        cores.truncate((setting.cores as usize).saturating_sub(1).max(1));
+        let lanes = setting.lanes.unwrap_or(1) as usize;
+        cores.truncate((setting.cores as usize).saturating_sub(1).max(lanes));
         Ok(cores)
+    }
+
+    /// The cores of the capturer of that number: one, and of several lanes one for each, as far as there are some.
+    fn cores_for(&self, setting: &Setting, at: usize) -> Result<Vec<usize>> {
+        let cores = self.cores_of(setting)?;
+        Ok(match setting.lanes.filter(|_| setting.cores > 1) {
+            Some(_) => cores,
+            None => vec![cores[at % cores.len()]],
+        })
     }
 
     /// The core of a pipe's reader: an unused one, or else the capturer's. The generator needs its core for its rate.

@@ -214,7 +214,7 @@ impl MeterBench<'_> {
         let (site, quaff, cores) = (self.site, self.site.quaff.as_path(), self.cores);
         let bench = Bench { site, quaff, place: self.place, cores, start_wait: Duration::ZERO };
         let setting = Setting { output: Output::Null, ..Setting::default() };
-        let capturer = Capturer::start(&bench, &tool, program, &setting, self.cores.capturer)?;
+        let capturer = Capturer::start(&bench, &tool, program, &setting, &[self.cores.capturer])?;
         let ended = work(run, capturer)?;
         run.memory_bytes = ended.memory_bytes_max;
         if input.is_some() && !ended.status.success() {

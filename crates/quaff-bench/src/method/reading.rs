@@ -41,7 +41,7 @@ impl Bench<'_> {
     ) -> Result<ReadRun> {
         let tool = reader.tool(input);
         let setting = Setting { output: Output::Null, ..Setting::default() };
-        let done = Capturer::start(self, &tool, program, &setting, self.cores.capturer)
+        let done = Capturer::start(self, &tool, program, &setting, &[self.cores.capturer])
             .and_then(|capturer| capturer.run_to_end(FILE_MAX, watch));
         let ended = match done {
             Err(Error::Tool { name, what }) if name == reader.name => {

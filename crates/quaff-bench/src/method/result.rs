@@ -33,6 +33,9 @@ pub struct Run {
     /// The same every 0.5 s, and the share of the capturer (PAM 2007's cpusage).
     #[serde(default)]
     pub samples: Vec<Sample>,
+    /// Packets dealt to each lane, received or lost there; empty with one lane.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lanes: Vec<u64>,
     /// Bytes written.
     pub bytes: u64,
     /// Bytes and flows of a mix or a replayed capture that one capturer wrote to disk; `None` for all else.

@@ -45,7 +45,7 @@ impl Bench<'_> {
     /// CPU time that `tool` uses in a time of `idle` without frames, once it captures and its memory is populated.
     pub fn idle(&self, tool: &Tool, program: &Path, idle: Duration, watch: Watch<'_>) -> Result<Duration> {
         let setting = Setting::default();
-        let mut capturer = Capturer::start(self, tool, program, &setting, self.cores.capturer)?;
+        let mut capturer = Capturer::start(self, tool, program, &setting, &[self.cores.capturer])?;
         capturer.ready(self.start_wait, watch)?;
         capturer.rest(watch)?;
         let pid = capturer.pid()?;

@@ -80,7 +80,7 @@ pub(super) fn pps_words(pps: f64) -> String {
 }
 
 /// A way in words.
-pub(super) fn way_words(way: Way) -> &'static str {
+pub(crate) fn way_words(way: Way) -> &'static str {
     match way {
         Way::There => "there",
         Way::Back => "back",

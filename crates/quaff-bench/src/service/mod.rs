@@ -13,6 +13,7 @@ mod availability;
 mod events;
 mod figures;
 mod frames;
+mod line_tap;
 mod look;
 mod null;
 mod overall;
@@ -34,4 +35,5 @@ pub use events::{Events, Line, Now};
 pub use run::Context;
 pub use session::run;
 
+pub(crate) use frames::way_words;
 pub(crate) use overall::overall;

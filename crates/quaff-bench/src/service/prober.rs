@@ -1,5 +1,6 @@
 //! The interface between methods and trials: streams in, tallies out.
 
+use super::result::TapDirection;
 use crate::Result;
 use crate::experiment::Machine;
 use crate::trial::Progress;
@@ -50,4 +51,12 @@ pub(super) trait Prober {
 
     /// Remarks on the path, one sentence each.
     fn notes(&self) -> Vec<String>;
+
+    /// Ends the tap in the path, if there is one, and returns its account. No trial follows.
+    ///
+    /// # Errors
+    /// The tap failed.
+    fn end_tap(&mut self) -> Result<Vec<TapDirection>> {
+        Ok(Vec::new())
+    }
 }

@@ -25,6 +25,8 @@ pub struct Results {
     pub configuration: Vec<Step>,
     /// A row for each run, service and direction.
     pub performance: Vec<Performance>,
+    /// The account of the tap between the ends, of each direction: all frames of all tests. Empty without a tap.
+    pub tap: Vec<TapDirection>,
     /// `false` when a limit was not met; `None` when nothing was judged, when not every limit could be judged, or when
     /// the test was interrupted.
     pub passed: Option<bool>,
@@ -41,6 +43,24 @@ impl Results {
         let bursts = self.back_to_back.len() + self.recovery.len();
         rfc2544 + bursts + self.configuration.len() + self.performance.len() > 0
     }
+}
+
+/// The account of `quaff tap` of one direction, in frames: received = recorded + lost = forwarded + forward_dropped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TapDirection {
+    pub way: Way,
+    /// Received by the port while it was recorded.
+    pub received: u64,
+    /// In the files.
+    pub recorded: u64,
+    /// Lost by the recorder; they have passed.
+    pub lost: u64,
+    /// Sent by the other port, of those received.
+    pub forwarded: Option<u64>,
+    /// Received, and not sent.
+    pub forward_dropped: Option<u64>,
+    /// Forwarded before the recording had begun, or after it had ended.
+    pub unrecorded: Option<u64>,
 }
 
 /// The null calibration: the tester over a plain link.

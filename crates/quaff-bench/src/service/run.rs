@@ -10,6 +10,7 @@ use super::{null, rfc2544, y1564};
 use crate::experiment::PlanFile as _;
 use crate::trial::{PathEnd, StreamPlan};
 use crate::{Error, Result};
+use std::path::PathBuf;
 
 /// So many frames show whether anything comes through at all, at so many frames/s.
 const GREETING_FRAMES: u64 = 10;
@@ -26,6 +27,8 @@ pub struct Context {
     pub command: Vec<String>,
     /// Both ends of a plain link, for plans of existing interfaces.
     pub null: Option<[PathEnd; 2]>,
+    /// This program, which is the tap of a lab; `None`: the lab forwards itself, and nothing is recorded.
+    pub quaff: Option<PathBuf>,
 }
 
 /// Runs a whole plan with trials of `prober`. An interrupted test returns what it measured.
@@ -43,6 +46,7 @@ pub(super) fn run_over(
         let mut ctx = TestContext::new(plan, prober, events);
         report.machine = ctx.machine();
         let ended = all(&mut ctx, report);
+        ctx.end_tap(report);
         report.interrupted = matches!(ended, Err(Error::Interrupted));
         if ended.is_ok() || report.interrupted {
             ctx.show(report);

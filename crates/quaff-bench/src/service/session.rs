@@ -2,9 +2,10 @@
 //! what it created.
 
 use super::events::Events;
+use super::line_tap::LineTap;
 use super::plan::{Host, Path, Plan, Routed};
 use super::prober::{Ask, Over, Prober};
-use super::result::Report;
+use super::result::{Report, TapDirection};
 use super::run::{Context, run_over};
 use crate::experiment::Machine;
 use crate::trial;
@@ -21,6 +22,8 @@ const ARPHRD_ETHER: u16 = 1;
 /// Drivers of links without a speed of their own: what they say is made up (veth: 10000 Mbit/s).
 const VIRTUAL: [&str; 5] = ["veth", "tun", "bridge", "dummy", "macvlan"];
 
+const QUAFF_TAP: &str = "two network namespaces, joined by 'quaff tap', which records";
+
 /// A path that is open.
 #[derive(Debug)]
 pub(super) struct Session {
@@ -32,6 +35,8 @@ pub(super) struct Session {
     hardware_time: bool,
     /// Description of the path.
     between: &'static str,
+    /// The tap in the path of a lab.
+    tap: Option<LineTap>,
     /// The labs of the path, removed with the session.
     labs: Vec<Lab>,
 }
@@ -56,24 +61,29 @@ struct Cores {
 /// # Errors
 /// The path cannot be opened; the plan makes no sense, or nothing could be measured.
 pub fn run(plan: &Plan, context: &Context, events: &mut dyn Events) -> Result<Report> {
-    let mut session =
-        Session::open(&plan.path, context.null.as_ref())?.with_hardware_time(plan.hardware_time);
+    let mut session = Session::open(&plan.path, context.null.as_ref(), context.quaff.as_deref())?
+        .with_hardware_time(plan.hardware_time);
     run_over(plan, context, &mut session, events)
 }
 
 impl Session {
     /// Opens a path. `null` are ends that are joined by nothing but a link, for interfaces that are there; a lab
-    /// has such a link of its own.
+    /// has such a link of its own. `quaff` is the tap of a lab with one.
     ///
     /// # Errors
     /// No lab can be made here; an interface that is not there, is not Ethernet, or has no link.
-    pub(super) fn open(path: &Path, null: Option<&[PathEnd; 2]>) -> Result<Self> {
+    pub(super) fn open(
+        path: &Path,
+        null: Option<&[PathEnd; 2]>,
+        quaff: Option<&std::path::Path>,
+    ) -> Result<Self> {
         let (line, own_null, labs) = match path {
             Path::Link => {
                 let (line, lab) = pair()?;
                 (line.clone(), Some(line), vec![lab])
             }
             Path::Bridge => through(Layout::Bridge)?,
+            Path::Tap if quaff.is_some() => through(Layout::Apart)?,
             Path::Tap => through(Layout::Tap)?,
             Path::Router => {
                 let (line, null, labs) = through(Layout::Router)?;
@@ -90,9 +100,11 @@ impl Session {
         line.check()?;
         null.iter().try_for_each(Line::check)?;
         let link_mbps = line.mbps();
-        let between = words_between(path);
+        let mid = labs.first().and_then(|lab| lab.mid.as_ref()).filter(|_| *path == Path::Tap);
+        let tap = quaff.zip(mid).map(|(quaff, mid)| LineTap::start(quaff, mid)).transpose()?;
+        let between = if tap.is_some() { QUAFF_TAP } else { words_between(path) };
         let cores = Cores::of(&cpu::allowed()?);
-        Ok(Self { path: line, null, cores, link_mbps, hardware_time: false, between, labs })
+        Ok(Self { path: line, null, cores, link_mbps, hardware_time: false, between, tap, labs })
     }
 
     /// Takes times of arrival from the receiving card.
@@ -140,6 +152,10 @@ impl Prober for Session {
         machine.facts.insert("sends on core".into(), format!("{tx}; back {back_tx}"));
         machine.facts.insert("receives on core".into(), format!("{rx}; back {back_rx}"));
         machine
+    }
+
+    fn end_tap(&mut self) -> Result<Vec<TapDirection>> {
+        self.tap.take().map_or_else(|| Ok(Vec::new()), LineTap::finish)
     }
 
     fn notes(&self) -> Vec<String> {
@@ -347,12 +363,12 @@ mod tests {
         let end = |interface: &str| PathEnd { netns: None, interface: interface.into() };
         let refused = |from: &str, to: &str| {
             let path = Path::Between { from: end(from), to: end(to), routed: None };
-            Session::open(&path, None).expect_err("refused").to_string()
+            Session::open(&path, None, None).expect_err("refused").to_string()
         };
         assert!(refused("lo", "lo").contains("both ends"), "{}", refused("lo", "lo"));
         assert!(refused("no-such0", "lo").contains("no-such0"), "{}", refused("no-such0", "lo"));
         let missing = Path::Between { from: at("no-such-namespace", "x"), to: end("lo"), routed: None };
-        let said = Session::open(&missing, None).expect_err("refused").to_string();
+        let said = Session::open(&missing, None, None).expect_err("refused").to_string();
         assert!(said.contains("no-such-namespace"), "{said}");
     }
 }

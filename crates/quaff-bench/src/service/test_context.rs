@@ -242,6 +242,14 @@ impl<'a> TestContext<'a> {
         self.events.so_far(report);
     }
 
+    /// Ends the tap in the path, and puts its account into the report. A failure is a part that could not be judged.
+    pub(super) fn end_tap(&mut self, report: &mut Report) {
+        match self.prober.end_tap() {
+            Ok(account) => report.tap = account,
+            Err(error) => self.unjudged(format!("The tap in the path has no account: {error}.")),
+        }
+    }
+
     pub(super) fn machine(&self) -> Machine {
         self.prober.machine()
     }

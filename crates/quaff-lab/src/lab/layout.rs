@@ -42,13 +42,15 @@ pub(super) fn build(name: &str, plan: &LabPlan) -> Result<Rooms> {
     let far = is_between.then(|| create("far")).transpose()?;
     let mid = is_between.then(|| create("mid")).transpose()?;
     let mut rtnl = Rtnl::open()?;
-    let mut link = |ends| rtnl.create_veth(&VethPlan { ends, mtu: plan.mtu, queues: plan.queues });
+    let mut link = |ends, queues| rtnl.create_veth(&VethPlan { ends, mtu: plan.mtu, queues });
     let end = |netns, LabEnd { name, mac, .. }| VethEnd { name, netns, mac };
     if let (Some(far), Some(mid)) = (&far, &mid) {
         for ((netns, of), (number, port)) in
             [(&tx, TX), (far, FAR), (&rx, RX)].into_iter().zip((0x11..).zip(PORTS))
         {
-            link([end(netns.as_fd(), of), end(mid.as_fd(), LabEnd::new(port, number))])?;
+            // A frame that comes by one queue leaves by the flow hash, as an adapter deals it.
+            let queues = if of == RX { plan.queues } else { 1 };
+            link([end(netns.as_fd(), of), end(mid.as_fd(), LabEnd::new(port, number))], queues)?;
         }
         tx.run(|| up(TX.name, Some((TX, FAR))))??;
         far.run(|| up(FAR.name, Some((FAR, TX))))??;
@@ -56,7 +58,7 @@ pub(super) fn build(name: &str, plan: &LabPlan) -> Result<Rooms> {
         mid.run(|| join(plan.layout))??;
         far.run(|| wait_until_running(FAR.name))??;
     } else {
-        link([end(tx.as_fd(), TX), end(rx.as_fd(), RX)])?;
+        link([end(tx.as_fd(), TX), end(rx.as_fd(), RX)], plan.queues)?;
         tx.run(|| up(TX.name, Some((TX, RX))))??;
         rx.run(|| up(RX.name, Some((RX, TX))))??;
     }

@@ -81,6 +81,15 @@ impl Tool {
         if setting.compression > 0 && options.compression.is_none() {
             return not("does not compress each packet");
         }
+        if setting.lanes.is_some() && options.lanes.is_none() {
+            return not("has no option for a number of lanes");
+        }
+        if setting.spread.is_some() && options.spread.is_none() {
+            return not("has no option for the rule by which packets are dealt to lanes");
+        }
+        if setting.via.is_some() && options.via.is_none() {
+            return not("has no option for the interface of the kernel");
+        }
         Ok(())
     }
 
@@ -98,12 +107,13 @@ impl Tool {
         args.extend(self.output_args(self.output_under(setting)).into_iter().flatten());
         if let (Some(mib), Some(buffer)) = (setting.buffer_mib, &self.options.buffer) {
             let quarter = mib / 4;
+            let rest = (mib - quarter) / u64::from(setting.lanes.unwrap_or(1).max(1));
             let sizes = [
                 ("{mib}", mib),
                 ("{kib}", mib << 10),
                 ("{half}", mib / 2),
                 ("{quarter}", quarter),
-                ("{rest}", mib - quarter),
+                ("{rest}", rest),
             ];
             fill.extend(sizes.map(|(place, size)| (place, size.to_string())));
             args.extend(buffer);
@@ -114,6 +124,9 @@ impl Tool {
             ("{snaplen}", setting.snaplen.map(|bytes| bytes.to_string()), &options.snaplen),
             ("{copies}", number(setting.copies), &options.copies),
             ("{compression}", number(setting.compression), &options.compression),
+            ("{lanes}", setting.lanes.map(|lanes| lanes.to_string()), &options.lanes),
+            ("{spread}", setting.spread.clone(), &options.spread),
+            ("{via}", setting.via.clone(), &options.via),
             // Last: some tools take it as their positional argument.
             ("{filter}", setting.filter.expression().map(str::to_owned), &options.filter),
         ];
@@ -245,7 +258,7 @@ fn is_inside(dir: &str) -> bool {
 fn lists_mut(tool: &mut Tool) -> Vec<(&'static [&'static str], &mut Vec<String>)> {
     let (output, options) = (&mut tool.output, &mut tool.options);
     let none: &[&str] = &[];
-    let optional: [(&[&str], _); 9] = [
+    let optional: [(&[&str], _); 12] = [
         (none, &mut output.disk),
         (none, &mut output.null),
         (none, &mut output.pipe),
@@ -255,6 +268,9 @@ fn lists_mut(tool: &mut Tool) -> Vec<(&'static [&'static str], &mut Vec<String>)
         (&["copies"], &mut options.copies),
         (&["compression"], &mut options.compression),
         (&["filter"], &mut options.filter),
+        (&["lanes"], &mut options.lanes),
+        (&["spread"], &mut options.spread),
+        (&["via"], &mut options.via),
     ];
     let optional = optional.into_iter().filter_map(|(places, args)| Some((places, args.as_mut()?)));
     [(none, &mut tool.args)].into_iter().chain(optional).collect()

@@ -19,6 +19,7 @@
 //! format = "capture"                        # pcap or pcapng; or "blocks" (TPACKET_V3, as Stenographer)
 //! drops = { before = "packets dropped" }    # its count of lost packets: a number before a text,
 //! captured = { after = "Captured:" }        # or after; before_or_none: absent is 0; json = ["field"]
+//! lane_packets = ["lanes[].received"]       # of each lane, in its JSON; several lists are added up
 //!
 //! [output]                                  # arguments for each output; an absent one is unsupported
 //! disk = ["-w", "{file}"]                   # or {dir}, the directory of the run
@@ -32,6 +33,9 @@
 //! filter = ["{filter}"]                     # a tcpdump expression, one argument
 //! copies = ["--copies", "{copies}"]         # more copies of each packet in memory
 //! compression = ["-z", "{compression}"]     # zlib's level
+//! lanes = ["--lanes", "{lanes}"]            # threads that share the interface
+//! spread = ["--spread", "{spread}"]         # the rule by which packets are dealt to them
+//! via = ["--via", "{via}"]                  # the kernel's interface for receiving
 //! ```
 
 mod counter;
@@ -44,7 +48,7 @@ mod own;
 mod resolve;
 mod setting;
 
-pub use counter::Counter;
+pub use counter::{Counter, each};
 pub use file::{read, shipped};
 pub use file_reader::{FileReader, resolve_readers, shipped_readers};
 pub use flow_meter::{FlowMeter, MeterPlaces, read_meter, resolve_meters, shipped_meters};
@@ -122,6 +126,9 @@ pub struct Tool {
     /// The count of captured packets in its output: needed when no packet is kept.
     #[serde(default)]
     pub captured: Option<Counter>,
+    /// The packets of each lane in its JSON output: paths of lists, which are added up.
+    #[serde(default)]
+    pub lane_packets: Vec<String>,
     #[serde(default)]
     pub format: Format,
 }
@@ -144,7 +151,8 @@ pub struct Outputs {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Options {
-    /// The buffer; placeholders `{mib}`, `{kib}`, `{half}`, and `{quarter}` and `{rest}` (MiB), whose sum is `{mib}`.
+    /// The buffer; placeholders `{mib}`, `{kib}`, `{half}`, and `{quarter}` and `{rest}` (MiB), whose sum is `{mib}`:
+    /// of several lanes, each has its part of the rest.
     pub buffer: Option<Vec<String>>,
     /// The snaplen; placeholder `{snaplen}`, bytes.
     pub snaplen: Option<Vec<String>>,
@@ -154,6 +162,12 @@ pub struct Options {
     pub compression: Option<Vec<String>>,
     /// A tcpdump filter; placeholder `{filter}`.
     pub filter: Option<Vec<String>>,
+    /// Lanes; placeholder `{lanes}`.
+    pub lanes: Option<Vec<String>>,
+    /// The rule by which packets are dealt to lanes; placeholder `{spread}`.
+    pub spread: Option<Vec<String>>,
+    /// The kernel's interface for receiving; placeholder `{via}`.
+    pub via: Option<Vec<String>>,
 }
 
 /// The sign that a capturer captures.
@@ -207,6 +221,7 @@ impl Tool {
             stop_command: Vec::new(),
             drops: None,
             captured: None,
+            lane_packets: Vec::new(),
             format: Format::default(),
         }
     }

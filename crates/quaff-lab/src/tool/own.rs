@@ -42,6 +42,7 @@ pub fn from_command(text: &str, quaff: &Path) -> Result<Tool> {
         stop_command: Vec::new(),
         drops: None,
         captured: None,
+        lane_packets: Vec::new(),
         format: Format::default(),
     };
     match line::check(&tool) {

@@ -18,8 +18,18 @@ pub struct Setting {
     /// Bytes kept of each packet; `None`: all.
     pub snaplen: Option<u32>,
     pub output: Output,
-    /// Cores for generator and capturer together: 2, or 1 for both on the same.
+    /// Cores for generator and capturer together: 2, or 1 for both on the same. Each lane beyond the first has one more,
+    /// as far as there are some.
     pub cores: u32,
+    /// Lanes of the interface, where supported; a lab gives it as many receive queues. `None`: the tool's default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lanes: Option<u32>,
+    /// Rule by which packets are dealt to the lanes, as the tool names it; `None`: the tool's default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub spread: Option<String>,
+    /// The kernel's interface for receiving, as the tool names it; `None`: the tool's default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub via: Option<String>,
 }
 
 /// A filter, by its cost.
@@ -60,6 +70,9 @@ impl Default for Setting {
             snaplen: None,
             output: Output::Disk,
             cores: 2,
+            lanes: None,
+            spread: None,
+            via: None,
         }
     }
 }
@@ -70,7 +83,7 @@ impl Setting {
         let default = Self::default();
         let mut words = Vec::new();
         let mut say = |differs: bool, text: String| words.extend(differs.then_some(text));
-        let Self { buffer_mib, capturers, filter, copies, compression, snaplen, output, cores } = self;
+        let Self { buffer_mib, capturers, filter, copies, compression, snaplen, output, cores, .. } = self;
         say(buffer_mib.is_some(), format!("{} MiB of buffer", buffer_mib.unwrap_or(0)));
         say(*capturers != default.capturers, format!("{capturers} capturers at once"));
         say(*filter == Filter::AcceptAll, "a filter that accepts all".into());
@@ -82,6 +95,11 @@ impl Setting {
         say(*output == Output::Pipe, "through a pipe".into());
         say(*output == Output::Screen, "to the screen".into());
         say(*cores != default.cores, if *cores == 1 { "one core".into() } else { format!("{cores} cores") });
+        let lanes =
+            self.lanes.map(|lanes| if lanes == 1 { "1 lane".into() } else { format!("{lanes} lanes") });
+        words.extend(lanes);
+        words.extend(self.spread.as_ref().map(|rule| format!("by {rule}")));
+        words.extend(self.via.as_ref().map(|via| format!("via {via}")));
         words
     }
 }
@@ -102,11 +120,14 @@ mod tests {
             snaplen: Some(76),
             output: Output::Null,
             cores: 1,
+            lanes: Some(2),
+            spread: Some("hash".into()),
+            via: Some("xdp".into()),
         };
         assert_eq!(
             setting.describe().join(", "),
             "1 MiB of buffer, 4 capturers at once, a filter that accepts all, 1 extra copy, each packet \
-             compressed, level 6, 76 bytes of each packet, to /dev/null, one core"
+             compressed, level 6, 76 bytes of each packet, to /dev/null, one core, 2 lanes, by hash, via xdp"
         );
     }
 }

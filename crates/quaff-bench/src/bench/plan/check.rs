@@ -13,6 +13,10 @@ const FRAME_BYTES_MAX: u32 = 9230;
 /// More capturers at once would only measure the scheduler.
 const CAPTURERS_MAX: u32 = 64;
 const COPIES_MAX: u32 = 100_000;
+/// Two networks of 2^16 addresses have more; nothing is learned from them.
+const FLOWS_MAX: u32 = 1_000_000;
+/// Lanes of an interface, as of `quaff capture`.
+const LANES_MAX: u32 = 64;
 const FRAMES_MAX: f64 = 1e12;
 /// Passes through a file that is read.
 const LOOPS_MAX: u32 = 100_000;
@@ -56,6 +60,9 @@ fn check_sweep(sweep: &Sweep) -> Result<(), String> {
         Amount::Seconds(seconds) => (seconds, SECONDS_MAX),
     };
     ensure(amount > 0.0, || "a run has no frames".into())?;
+    ensure((1..=FLOWS_MAX).contains(&sweep.flows), || {
+        format!("1 to {FLOWS_MAX} flows take turns, not {}", sweep.flows)
+    })?;
     ensure(amount <= most, || "a run has at most 10^12 frames and lasts at most a day".into())?;
     setting(&sweep.setting)
 }
@@ -96,7 +103,7 @@ fn rate(rate: &Rate) -> Result<(), String> {
 }
 
 fn setting(setting: &Setting) -> Result<(), String> {
-    let Setting { buffer_mib, capturers, copies, compression, snaplen, cores, .. } = setting;
+    let Setting { buffer_mib, capturers, copies, compression, snaplen, cores, lanes, .. } = setting;
     ensure(*buffer_mib != Some(0), || "a buffer is larger than 0 MiB".into())?;
     ensure((1..=CAPTURERS_MAX).contains(capturers), || {
         format!("1 to {CAPTURERS_MAX} capturers run at once, not {capturers}")
@@ -104,6 +111,9 @@ fn setting(setting: &Setting) -> Result<(), String> {
     ensure(*copies <= COPIES_MAX, || format!("at most {COPIES_MAX} extra copies, not {copies}"))?;
     ensure(*compression <= LEVEL_MAX, || format!("zlib has levels up to {LEVEL_MAX}, not {compression}"))?;
     ensure(*snaplen != Some(0), || "a snaplen is larger than 0 bytes".into())?;
+    ensure(lanes.is_none_or(|lanes| (1..=LANES_MAX).contains(&lanes)), || {
+        format!("an interface has 1 to {LANES_MAX} lanes, not {}", lanes.unwrap_or(0))
+    })?;
     ensure((1..=2).contains(cores), || format!("generator and capturer have 1 or 2 cores, not {cores}"))
 }
 
@@ -130,6 +140,7 @@ mod tests {
                 amount: Amount::Frames(1),
                 content: Content::Counting,
                 mirrored: false,
+                flows: 1,
                 setting: Setting::default(),
                 rivals: Vec::new(),
             }],

@@ -1,6 +1,7 @@
 //! The report of a bench: sentences, tables and charts of its cases, searches and bursts.
 
 mod charts;
+mod lanes;
 mod readings;
 mod tables;
 #[cfg(test)]
@@ -31,6 +32,7 @@ impl Reported for Report {
             tables: filled([
                 tables::source(&view),
                 tables::contents(&view),
+                lanes::table(&view),
                 tables::searches(&view),
                 tables::bursts(&view),
                 readings::table(&view),
@@ -54,6 +56,7 @@ impl Reported for Report {
         let view = View::new(self);
         let mut tables = tables::pivots(&view);
         tables.extend(filled([
+            lanes::table(&view),
             tables::contents(&view),
             tables::searches(&view),
             tables::bursts(&view),

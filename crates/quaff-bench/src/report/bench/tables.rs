@@ -1,5 +1,6 @@
 //! The tables of a bench.
 
+use super::lanes::has_lanes;
 use super::view::{
     View, bits, buffer_words, can_lose, cpu_per_packet, distinct, drop_counter, failure, fell_short,
     found_words, frames_words, is_lossless, kept_losses, limit_words, offered_pps, offered_words, parse_rate,
@@ -26,15 +27,17 @@ type Cell<'a> = &'a dyn Fn(&Case) -> String;
 /// Loss and CPU as studies print them: a table for each interface and series, with a row for each load and a column
 /// for each capturer.
 pub(super) fn pivots(view: &View) -> Vec<Table> {
-    let place = |case: &Case| (case.interface.clone(), case.series.clone());
+    let place = |case: &&Case| (case.interface.clone(), case.series.clone());
+    // Those with lanes have a table of their own.
+    let all: Vec<&Case> = view.report.cases.iter().filter(|case| !has_lanes(case)).collect();
     let cpu = |case: &Case| or_none(case.cpu_median.map(|cores| format!("{:.0}", cores * 100.0)));
     let figures: [(&str, Cell<'_>); 2] = [("Lost", &pivot_loss), ("CPU, % of a core", &cpu)];
-    let places = distinct(view.report.cases.iter().map(place));
+    let places = distinct(all.iter().map(place));
     let mut out = Vec::new();
     for (what, cell) in figures {
         for (interface, series) in &places {
             let is_here = |case: &&Case| (&case.interface, &case.series) == (interface, series);
-            let cases: Vec<&Case> = view.report.cases.iter().filter(is_here).collect();
+            let cases: Vec<&Case> = all.iter().copied().filter(is_here).collect();
             let mut title = vec![what, interface.as_deref().unwrap_or_default(), series];
             title.retain(|part| !part.is_empty());
             out.push(pivot(&title.join(" · "), &cases, cell));

@@ -31,6 +31,7 @@ impl Reported for Report {
             warnings: text::warnings(&view),
             sections: sections(charts::charts(&view)),
             tables: filled([
+                tables::tap(&view),
                 tables::source(&view),
                 tables::configuration(&view),
                 trials::throughput(&view),
@@ -63,6 +64,7 @@ impl Reported for Report {
             tables: filled([
                 tables::glance(&view),
                 tables::performance(&view),
+                tables::tap(&view),
                 tables::checks(&view, true),
                 tables::configuration(&view),
                 trials::throughput(&view),

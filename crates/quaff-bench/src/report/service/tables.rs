@@ -7,6 +7,7 @@ use crate::report::table::{NONE, SENTENCE, Table, VERDICT, or_none};
 use crate::service::overall;
 use crate::service::plan::{Limits, Service};
 use crate::service::result::{Figures, Performance, Report, Step};
+use crate::service::way_words;
 use quaff::format::{count, delay, percent, rate, significant};
 
 /// The result of every test, a row for each part of it.
@@ -268,6 +269,27 @@ fn limits_words(limits: &Limits) -> String {
     ];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
     if parts.is_empty() { NONE.into() } else { parts.join(", ") }
+}
+
+/// The account of the tap in the path.
+pub(super) fn tap(view: &View) -> Table {
+    let mut table = Table::new("The tap's own account");
+    table.note = "Frames of all tests together, as 'quaff tap' counts them: received = recorded + lost, and received = \
+                  forwarded + not forwarded. A frame that the recorder lost has passed all the same."
+        .into();
+    for way in &view.report.tap {
+        let row = [
+            ("direction", way_words(way.way).to_owned()),
+            (">received", count(way.received)),
+            (">recorded", count(way.recorded)),
+            (">lost by the recorder", count(way.lost)),
+            (">forwarded", or_none(way.forwarded.map(count))),
+            (">not forwarded", or_none(way.forward_dropped.map(count))),
+            ("??>forwarded unrecorded", or_none(way.unrecorded.map(count))),
+        ];
+        table.push(None, row);
+    }
+    table
 }
 
 /// The instrument by itself.

@@ -147,6 +147,11 @@ fn path(view: &View) -> String {
     match &view.report.plan.path {
         Path::Link => "Two ends in namespaces of their own, joined by nothing but a link.".into(),
         Path::Bridge => "Two ends in namespaces of their own, joined by a bridge.".into(),
+        Path::Tap if !view.report.tap.is_empty() => {
+            "Two ends in namespaces of their own, and between them 'quaff tap', whose \
+             kernel redirect forwards the frames while its recorder writes them to a disk."
+                .into()
+        }
         Path::Tap => {
             "Two ends in namespaces of their own, and between them a tap that shows both directions to a \
                       third."

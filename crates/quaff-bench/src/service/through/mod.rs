@@ -42,7 +42,7 @@ impl Bed {
     /// Both of them, open.
     pub(super) fn session(&self) -> Session {
         let [from, to] = self.ends();
-        Session::open(&Path::Between { from, to, routed: None }, Some(&self.null())).expect("a path")
+        Session::open(&Path::Between { from, to, routed: None }, Some(&self.null()), None).expect("a path")
     }
 
     /// Runs `work` while the link has these rules. Returns the counters of the forward direction, too.

@@ -93,7 +93,7 @@ fn beds_of_a_lab_lose_nothing_either_way() {
         return;
     }
     for path in [Path::Link, Path::Bridge, Path::Tap, Path::Router] {
-        let mut session = Session::open(&path, None).expect("a path");
+        let mut session = Session::open(&path, None, None).expect("a path");
         assert!(session.has_null() && session.link_mbps().is_none());
         let there = ask(Over::Path, 1000, 5000.0);
         // The router has no address in a VLAN.
@@ -129,7 +129,7 @@ fn a_router_that_forgets_an_address_learns_it_again() {
         to: end(lab.far.as_ref().expect("a second end"), FAR.name),
         routed: Some(Routed { from, to }),
     };
-    let mut session = Session::open(&path, None).expect("a path");
+    let mut session = Session::open(&path, None, None).expect("a path");
     let mut has_forgotten = false;
     let report = session
         .trial(&ask(Over::Path, 2000, 1000.0), &mut |progress| {
@@ -153,7 +153,7 @@ fn a_router_that_does_not_answer_and_an_address_that_is_taken_are_named() {
     let refused = |from: Host, to: Host| {
         let (from_end, to_end) = (end(&lab.tx, TX.name), end(&lab.rx, RX.name));
         let path = Path::Between { from: from_end, to: to_end, routed: Some(Routed { from, to }) };
-        let mut session = Session::open(&path, None).expect("a path");
+        let mut session = Session::open(&path, None, None).expect("a path");
         let ended = session.trial(&ask(Over::Path, 10, 1000.0), &mut |_| true);
         ended.expect_err("no such path").to_string()
     };
@@ -170,7 +170,7 @@ fn a_card_without_a_clock_is_named() {
     if lab_of("a_card_without_a_clock_is_named", &LabPlan::default()).is_none() {
         return;
     }
-    let mut session = Session::open(&Path::Link, None).expect("a path").with_hardware_time(true);
+    let mut session = Session::open(&Path::Link, None, None).expect("a path").with_hardware_time(true);
     let error = session.trial(&ask(Over::Path, 10, 1000.0), &mut |_| true).expect_err("no clock").to_string();
     assert!(error.contains("ethtool -T rx0"), "{error}");
 }

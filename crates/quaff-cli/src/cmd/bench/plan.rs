@@ -66,6 +66,7 @@ fn custom() -> Plan {
             amount: Amount::Frames(FRAMES),
             content: Content::default(),
             mirrored: false,
+            flows: 1,
             setting: Setting { buffer_mib: Some(BUFFER_MIB), ..Setting::default() },
             rivals: Vec::new(),
         }],

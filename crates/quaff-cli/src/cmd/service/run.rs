@@ -6,6 +6,7 @@ use crate::cmd::experiment::{self, Progress};
 use crate::exit::Exit;
 use crate::folder::name_part;
 use crate::terminal_table::about;
+use anyhow::Context as _;
 use quaff_bench::service::result::Report;
 use quaff_bench::service::{self, Context};
 
@@ -17,7 +18,8 @@ pub(super) fn run(args: &TestArgs) -> anyhow::Result<Exit> {
         return experiment::print_plan(&plan, &format!("about {took}"));
     }
     let null = args.null_from.clone().zip(args.null_to.clone()).map(|(from, to)| [from, to]);
-    let context = Context { command: std::env::args().collect(), null };
+    let quaff = Some(std::env::current_exe().context("find this program, which is the tap of a lab")?);
+    let context = Context { command: std::env::args().collect(), null, quaff };
     let introduction = format!("{} ({}): about {took}", plan.title, plan.name);
     let stem = format!("service-{}", name_part(&plan.name));
     let measure = |progress: &mut Progress| service::run(&plan, &context, progress);
@@ -28,20 +30,23 @@ pub(super) fn run(args: &TestArgs) -> anyhow::Result<Exit> {
 
 /// The exit status: by the limits; without limits, by the loss of services. Losses in tests of RFC 2544 do not count.
 /// An incomplete test, or one that was not judged completely, has not passed.
+/// A tap whose recorder lost frames is a loss.
 pub(super) fn verdict(report: &Report) -> Exit {
     if report.interrupted || !report.has_figures() {
         return Exit::Failed;
     }
     let lost =
         || report.performance.iter().any(|line| line.figures.lost > 0 || line.figures.unavailable_s > 0);
+    let is_recorded = report.tap.iter().all(|way| way.lost == 0);
     let steps = report.configuration.iter().map(|step| &step.checks);
     let mut checks = steps.chain(report.performance.iter().map(|line| &line.checks));
     match report.passed {
-        Some(true) => Exit::Done,
+        Some(true) if is_recorded => Exit::Done,
+        Some(true) => Exit::Loss,
         Some(false) => Exit::Loss,
         // Not every limit could be judged.
         None if !report.unjudged.is_empty() || checks.any(|checks| !checks.is_empty()) => Exit::Failed,
-        None if lost() => Exit::Loss,
+        None if lost() || !is_recorded => Exit::Loss,
         None => Exit::Done,
     }
 }
@@ -49,6 +54,7 @@ pub(super) fn verdict(report: &Report) -> Exit {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use quaff_bench::service::result::{TapDirection, Way};
     use quaff_testkit::sample_service_report;
 
     #[test]
@@ -72,6 +78,20 @@ mod tests {
             (line.figures.lost, line.figures.unavailable_s) = (0, 0);
         }
         assert_eq!(verdict(&free), Exit::Done);
+        let way = TapDirection {
+            way: Way::There,
+            received: 9,
+            recorded: 8,
+            lost: 1,
+            forwarded: Some(9),
+            forward_dropped: Some(0),
+            unrecorded: Some(0),
+        };
+        free.tap = vec![TapDirection { lost: 0, recorded: 9, ..way }];
+        assert_eq!(verdict(&free), Exit::Done);
+        free.tap.push(way);
+        assert_eq!(verdict(&free), Exit::Loss, "all passed, but the recorder missed one");
+        free.tap.clear();
         free.unjudged = vec!["the test of performance was ended".into()];
         assert_eq!(verdict(&free), Exit::Failed);
     }

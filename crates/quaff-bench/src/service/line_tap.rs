@@ -1,0 +1,115 @@
+//! The tap of a lab: `quaff tap` between the two ends, a process of its own that records while the tests run. It forwards
+//! and counts; nothing here touches a frame.
+
+use super::result::{TapDirection, Way};
+use crate::method::Place;
+use crate::{Error, Result};
+use quaff_lab::{ChildProcess, Finished, MIDDLE_IFS};
+use quaff_os::{Netns, Signal};
+use serde::Deserialize;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::time::Duration;
+
+/// Time limit to begin, and to end.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// The record of a test of hours does not fill the disk: the newest files, of this size each, are kept.
+const RECORDING: [&str; 10] =
+    ["--rotate-size", "256M", "--keep-size", "1G", "--ring", "64M", "--buffer", "256M", "--json", "--quiet"];
+/// An exit status of 0 or 1 comes with a report.
+const REPORTED: [i32; 2] = [0, 1];
+
+/// A running tap. Dropping it kills the process.
+#[derive(Debug)]
+pub(super) struct LineTap {
+    running: ChildProcess,
+    /// The files, removed with it.
+    _place: Place,
+}
+
+/// What is read of the report of `quaff tap --json`.
+#[derive(Debug, Deserialize)]
+struct TapReport {
+    directions: [Counts; 2],
+}
+
+/// The account of one direction, in frames.
+#[derive(Debug, Deserialize)]
+struct Counts {
+    received: u64,
+    recorded: u64,
+    lost: u64,
+    forwarded: Option<u64>,
+    forward_dropped: Option<u64>,
+    unrecorded: Option<u64>,
+}
+
+impl LineTap {
+    /// Starts the tap between the ports of `mid`. Returns once it forwards and records.
+    ///
+    /// # Errors
+    /// No disk for its files; [`Error::Tool`] with its words if it does not begin.
+    pub(super) fn start(quaff: &Path, mid: &Netns) -> Result<Self> {
+        let place = Place::find(None)?;
+        let mut command = mid.command(quaff)?;
+        command.arg("tap").args(MIDDLE_IFS).arg("--dir").arg(&place.path).args(RECORDING);
+        // Ctrl-C must reach this process only.
+        command.process_group(0);
+        let mut running = ChildProcess::start(command)?;
+        if !running.hears("capturing", PATIENCE) {
+            return Err(failed("does not begin to record", &running.heard));
+        }
+        Ok(Self { running, _place: place })
+    }
+
+    /// Ends the tap. Returns its account of both directions.
+    ///
+    /// # Errors
+    /// [`Error::Tool`] if it failed, or had ended before.
+    pub(super) fn finish(mut self) -> Result<Vec<TapDirection>> {
+        if self.running.has_ended()? {
+            self.running.hear_the_end(PATIENCE);
+            return Err(failed("ended during the test", &self.running.heard));
+        }
+        self.running.signal(Signal::SIGINT)?;
+        let Finished { status, stdout, stderr, .. } = self.running.finish(PATIENCE)?;
+        let report = serde_json::from_slice::<TapReport>(&stdout);
+        match (status.code(), report) {
+            (Some(code), Ok(report)) if REPORTED.contains(&code) => Ok(account(report)),
+            _ => Err(failed(&format!("ended without an account, {status}"), &stderr)),
+        }
+    }
+}
+
+/// The account by the ways of the test: the first port is on the side of the first end.
+fn account(report: TapReport) -> Vec<TapDirection> {
+    let ways = [Way::There, Way::Back].into_iter().zip(report.directions);
+    let direction = |(way, counts): (Way, Counts)| {
+        let Counts { received, recorded, lost, forwarded, forward_dropped, unrecorded } = counts;
+        TapDirection { way, received, recorded, lost, forwarded, forward_dropped, unrecorded }
+    };
+    ways.map(direction).collect()
+}
+
+fn failed(what: &str, heard: &str) -> Error {
+    let heard = heard.trim();
+    let what = if heard.is_empty() { what.to_owned() } else { format!("{what}: {heard}") };
+    Error::Tool { name: "quaff tap".into(), what }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_account_of_a_tap_has_a_row_for_each_way() {
+        let counts = r#"{"from":"a0","received":9,"recorded":8,"lost":1,"forwarded":9,"forward_dropped":0,"unrecorded":2}"#;
+        let text = format!(r#"{{"written":8,"directions":[{counts},{counts}],"forward":"kernel"}}"#);
+        let [there, back] = &account(serde_json::from_str(&text).expect("a report"))[..] else {
+            panic!("two")
+        };
+        assert_eq!((there.way, back.way), (Way::There, Way::Back));
+        assert_eq!((there.received, there.recorded, there.lost), (9, 8, 1));
+        assert_eq!((there.forwarded, there.forward_dropped, there.unrecorded), (Some(9), Some(0), Some(2)));
+    }
+}
