@@ -11,7 +11,7 @@ mod socket_map;
 mod sys;
 
 pub use asm::{Alu, Asm, Helper, Jmp, Label, Operand, Reg, Size, Verdict};
-pub use link::{XdpHook, XdpLink};
+pub use link::{XdpHook, XdpLink, take_over};
 pub use map::ArrayMap;
 pub use prog::{LiveRun, Program, program_name};
 pub use socket_map::SocketMap;

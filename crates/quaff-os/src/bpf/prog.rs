@@ -58,6 +58,14 @@ impl Program {
         }
     }
 
+    /// The ID by which the kernel knows it, which route netlink reports for an interface.
+    pub fn id(&self) -> Result<u32> {
+        /// Offset of `id` in `struct bpf_prog_info`.
+        const ID: usize = 4;
+        let info: [u8; ID + 4] = read_info(&self.fd, || "read the ID of a BPF program".to_owned())?;
+        Ok(info.last_chunk().copied().map_or(0, u32::from_ne_bytes))
+    }
+
     /// Runs the program `repeat` times on live frames, synchronously. Set-up and teardown take about 30 ms. No
     /// XDP program needs to be attached; an attached one does not see the frames.
     ///
@@ -118,7 +126,17 @@ pub fn program_name(id: u32) -> Result<String> {
     let mut attr = sys::ById { id, ..sys::ById::default() };
     // SAFETY: these attributes hold no addresses, and the command returns a new descriptor.
     let fd = unsafe { sys::bpf_fd(sys::BPF_PROG_GET_FD_BY_ID, &mut attr, tried) }?;
-    let mut info = [0u8; NAME.end];
+    let info: [u8; NAME.end] = read_info(&fd, tried)?;
+    let name = info[NAME].split(|byte| *byte == 0).next().unwrap_or_default();
+    Ok(String::from_utf8_lossy(name).into_owned())
+}
+
+/// The first `BYTES` of what the kernel knows of a program or a link (`struct bpf_prog_info`, `struct bpf_link_info`).
+pub(super) fn read_info<const BYTES: usize>(
+    fd: &OwnedFd,
+    tried: impl FnOnce() -> String,
+) -> Result<[u8; BYTES]> {
+    let mut info = [0u8; BYTES];
     let mut attr = sys::InfoByFd {
         bpf_fd: fd.as_raw_fd() as u32,
         info_len: info.len() as u32,
@@ -126,8 +144,7 @@ pub fn program_name(id: u32) -> Result<String> {
     };
     // SAFETY: `info` outlives the call, which writes at most its length; all zero asks for no further arrays.
     unsafe { sys::bpf(sys::BPF_OBJ_GET_INFO_BY_FD, &mut attr, tried) }?;
-    let name = info[NAME].split(|byte| *byte == 0).next().unwrap_or_default();
-    Ok(String::from_utf8_lossy(name).into_owned())
+    Ok(info)
 }
 
 /// The last lines of a log that ends at its first zero byte.

@@ -10,9 +10,14 @@
 //!
 //! The kernel drops a packet when all chunks of a socket's memory are in use. It counts it, and the count is read when
 //! chunks return to an empty fill ring, so the loss stands before the first packet that found one of them.
+//!
+//! Each second a lane looks at its interface: one that is down is waited for; a program that another one has detached
+//! or replaced ends the lanes, because nothing counts what arrives from then on. It is never attached again. Receive
+//! queues that are added have no lane: the program counts their packets. Those of lanes cannot be taken away, the
+//! kernel refuses that.
 
 use super::afpacket::Links;
-use super::{Pull, Source, SourceTally};
+use super::{Pull, Source, SourceTally, count_link};
 use crate::batch::{BATCH_FRAMES, Frame};
 use crate::gauge::LaneGauges;
 use crate::plan::{InputPlan, Via};
@@ -24,7 +29,7 @@ use quaff_os::bpf::XdpHook;
 use quaff_os::clock::{epoch_offset_ns, sleep_until, steady_ns, wall_ns};
 use quaff_os::ethtool::Card;
 use quaff_os::link_counters::{LinkCounters, LinkDrops};
-use quaff_os::packet::{WaitOutcome, hold_promiscuous};
+use quaff_os::packet::{DownWatch, WaitOutcome, hold_promiscuous};
 use quaff_os::rtnl::{Link, Rtnl};
 use quaff_os::xdp::{RX_FRAME_BYTES_MAX, XdpCounts, XdpDrops, XdpMode, XdpRedirect, XdpRx, chunk_bytes};
 use quaff_os::{Reason, Stop, Wakeup};
@@ -62,6 +67,8 @@ struct State {
     received: u64,
     drops: XdpDrops,
     mode: String,
+    /// The time at which another program was found to have taken the place of ours, and what it did.
+    displaced: Option<(u64, String)>,
 }
 
 /// The settings that the lanes of an interface share.
@@ -175,8 +182,8 @@ fn refuse_addresses(link: &Link) -> Result<()> {
 }
 
 impl XdpGroup {
-    /// Opens the socket of the next lane. With the last one the capture begins. Returns whether this is the last one.
-    fn open(&self, setup: &Setup) -> Result<(XdpRx, bool)> {
+    /// Opens the socket of the next lane. Returns its receive queue.
+    fn open(&self, setup: &Setup) -> Result<(XdpRx, u32)> {
         let (mut state, link) = (self.state(), &setup.link);
         if state.redirect.is_none() {
             // Looked up again: another program may have come meanwhile.
@@ -186,7 +193,6 @@ impl XdpGroup {
         }
         let (queue, hook) = (state.joined as u32, state.redirect.as_ref().map(XdpRedirect::hook));
         state.joined += 1;
-        let is_last = state.joined == setup.queues;
         let is_native = hook == Some(XdpHook::Native);
         let (chunk_bytes, chunks) = (setup.chunk_bytes, setup.chunk_count as u32);
         let socket = XdpRx::open((link.index, &link.name, queue), chunk_bytes, chunks, is_native)?;
@@ -196,13 +202,28 @@ impl XdpGroup {
         if let Some(redirect) = &state.redirect {
             redirect.set(queue, &socket)?;
         }
-        Ok((socket, is_last))
+        Ok((socket, queue))
     }
 
     fn start(&self) {
         if let Some(redirect) = &self.state().redirect {
             redirect.start();
         }
+    }
+
+    /// The deed of another program to ours, if it is not attached any more; the first one that was found.
+    fn displaced(&self, now: &Link) -> Option<String> {
+        let mut state = self.state();
+        if state.displaced.is_none() {
+            let found = state.redirect.as_ref().and_then(|redirect| redirect.displaced(now));
+            state.displaced = found.map(|words| (wall_ns(), words));
+        }
+        state.displaced.as_ref().map(|(_, words)| words.clone())
+    }
+
+    /// Packets so far of receive queues without a lane.
+    fn passed(&self) -> u64 {
+        self.state().redirect.as_ref().map_or(0, |redirect| redirect.counts().passed)
     }
 
     /// Has all lanes receive nothing more. When this returns, what was counted is in their rings or lost.
@@ -227,6 +248,7 @@ impl XdpGroup {
         let counts = state.redirect.as_ref().map(XdpRedirect::counts).unwrap_or_default();
         let mut tally = account(counts, state.received, state.drops, &setup.link.name)?;
         (tally.mode, tally.queues) = (state.mode.clone(), setup.queues as u64);
+        tally.displaced_ns = state.displaced.as_ref().map_or(0, |(time_ns, _)| *time_ns);
         // The program goes before the report says that the capture has ended.
         (state.redirect, state.promiscuous) = (None, None);
         Ok(Some(tally))
@@ -303,6 +325,8 @@ pub(super) struct Xdp {
     gauges: Arc<LaneGauges>,
     wakeup: Wakeup,
     rtnl: Rtnl,
+    watch: DownWatch,
+    queue: u32,
     /// Those of the interface; `None` for the lanes before the last one.
     counters: Option<LinkCounters>,
     /// From monotonic to wall-clock time, to be added with wrapping.
@@ -328,7 +352,10 @@ impl Xdp {
     pub(super) fn open(opening: Opening, wakeup: Wakeup) -> Result<Self> {
         let Opening { setup, group, number, stop, links, gauges } = opening;
         let mut rtnl = Rtnl::open()?;
-        let (socket, is_last) = group.open(&setup)?;
+        let watch = DownWatch::open(setup.link.index, &setup.link.name)?;
+        let (socket, queue) = group.open(&setup)?;
+        // With the last lane the capture begins.
+        let is_last = queue as usize + 1 == setup.queues;
         let mut counters = is_last.then(|| LinkCounters::open(&setup.link, &mut rtnl)).transpose()?;
         if let Some(counters) = &mut counters {
             group.start();
@@ -349,6 +376,8 @@ impl Xdp {
             gauges,
             wakeup,
             rtnl,
+            watch,
+            queue,
             counters,
             offset_ns: epoch_offset_ns(),
             read: 0,
@@ -454,18 +483,33 @@ impl Xdp {
             // An interface that is gone is found below.
             let _ = counters.read(&mut self.rtnl);
         }
+        if self.queue == 0 {
+            self.gauges.passed.set(self.group.passed());
+        }
+        // Before the state, so that what is found between the two is cleared there.
+        let went_down = self.watch.take_down();
         match self.rtnl.link(&self.setup.link.name) {
             Ok(link) if link.index != self.setup.link.index => self.gone(),
-            Ok(link) if link.up => self.note_up(),
-            Ok(_) if self.down_since_ns.is_none() => {
-                let now_ns = wall_ns();
-                self.tally.downs += 1;
-                self.down_since_ns = Some(now_ns);
-                self.gauges.down_since_ns.set(now_ns);
-                self.gauges.downs.set(self.tally.downs);
-            }
+            Ok(link) => self.look_at(&link, went_down),
             Err(error) if error.raw() == libc::ENODEV => self.gone(),
-            Ok(_) | Err(_) => {}
+            Err(_) => {}
+        }
+    }
+
+    fn look_at(&mut self, now: &Link, went_down: bool) {
+        if went_down || (!now.up && self.down_since_ns.is_none()) {
+            self.tally.downs += 1;
+            self.gauges.downs.set(self.tally.downs);
+        }
+        match now.up {
+            true => self.note_up(),
+            false => {
+                self.watch.take_down();
+                self.gauges.down_since_ns.set(*self.down_since_ns.get_or_insert_with(wall_ns));
+            }
+        }
+        if let Some(words) = self.group.displaced(now) {
+            self.end_displaced(words);
         }
     }
 
@@ -474,6 +518,20 @@ impl Xdp {
             self.tally.down_ns += wall_ns().saturating_sub(since);
             self.gauges.down_since_ns.set(0);
         }
+    }
+
+    /// Ends the lane, whose program another one has detached or replaced, and the run if it needs the interface.
+    fn end_displaced(&mut self, words: String) {
+        if self.is_closed {
+            return;
+        }
+        let reason = Reason::Failed(format!("{}: {words}", self.setup.link.name));
+        // Set once.
+        let _ = self.gauges.displaced.set(words);
+        if self.links.lose() {
+            self.stop.raise(reason);
+        }
+        let _ = self.close();
     }
 
     /// Ends the lane, and the run if it needs the interface.
@@ -557,12 +615,7 @@ impl Source for Xdp {
     }
 
     fn count(&self, counts: &mut Counts) {
-        if let Some(counters) = &self.counters {
-            counts.nic_received = counters.received();
-            counts.nic_dropped = counters.nic_dropped();
-        }
-        counts.down_ns = self.tally.down_ns;
-        counts.removed_ns = self.tally.removed_ns;
+        count_link(counts, self.counters.as_ref(), &self.tally);
     }
 
     /// The program must have counted the frames that were read, those that the sockets dropped, and those that passed.
