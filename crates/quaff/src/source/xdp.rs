@@ -605,6 +605,8 @@ impl Source for Xdp {
 
     fn close(&mut self) -> Result<()> {
         if !std::mem::replace(&mut self.is_closed, true) {
+            // For what has happened since the last look: it ends nothing any more, and is counted.
+            self.look_at_link();
             self.group.close();
         }
         Ok(())
