@@ -268,6 +268,11 @@ fn a_capture_whose_program_is_detached_or_replaced_ends_and_reports_it() {
             assert!(words.contains("had detached or replaced the XDP program"), "{words}");
             assert_eq!(program(&bench), None, "{via}: the link ends with its owner");
         }
+        // The capture may end before it has looked.
+        let running = bench.capture(&["--via", via, "--take-from-host", "-w", &file]);
+        take_over(program(&bench).expect("a program"), None).expect("taken");
+        let ended = interrupt(running);
+        assert!(ended.code > 0 && ended.json["verdict"] == "unknown", "{via}: {}", ended.json);
     }
 }
 

@@ -222,7 +222,8 @@ fn displaced(lane: &LaneTally) -> Option<String> {
     let time_ns = lane.xdp.as_ref().map(|xdp| xdp.displaced_ns).filter(|time_ns| *time_ns > 0)?;
     let time = jiff::Timestamp::from_nanosecond(time_ns.into()).unwrap_or_default();
     Some(format!(
-        "{}: another program had detached or replaced the XDP program of the capture at {time:.3}, which ended it: what          arrived from up to a second before is not in the output ('bpftool net' shows what is attached)",
+        "{}: another program had detached or replaced the XDP program of the capture, as was found at {time:.3}: what \
+         arrived from up to a second before is not in the output ('bpftool net' shows what is attached)",
         lane.interface
     ))
 }
