@@ -313,11 +313,10 @@ fn a_link_that_goes_down_and_comes_up_is_captured_further_and_each_time_is_count
     }
 }
 
-/// Queues that lose their lane would lose packets that nothing counts; the kernel refuses that. Those that are added
-/// have none.
+/// The kernel refuses to take away a queue that has a lane. One that is added has none.
 #[test]
-fn packets_of_added_queues_are_counted_and_queues_of_lanes_stay() {
-    let test = "packets_of_added_queues_are_counted";
+fn added_queues_are_reported_and_queues_of_lanes_stay() {
+    let test = "added_queues_are_reported_and_queues_of_lanes_stay";
     let plan = LabPlan { queues: 2, ..LabPlan::default() };
     if bpf_lab(test, &plan).is_none() || tool(test, "ethtool").is_none() {
         return;
@@ -331,14 +330,18 @@ fn packets_of_added_queues_are_counted_and_queues_of_lanes_stay() {
         send_by_each_core(&bench.lab);
         assert!(set_queues(rx, "rx0 rx 2") && set_queues(tx, "tx0 tx 2"), "a queue more");
         send_by_each_core(&bench.lab);
-        let words = "rx0: packets come by receive queues without a lane, and are not captured";
+        let words = "rx0: 1 receive queues were added, which have no lane";
         assert!(running.hears(words, PATIENCE), "{via}: {}", running.heard);
         let ended = interrupt(running);
         let (ledger, xdp) = (&ended.json, &ended.json["interfaces"][0]["xdp"]);
-        assert_eq!((&xdp["seen"], &xdp["received"]), (&4000.into(), &3000.into()), "{via}: {ledger}");
-        assert_eq!((&xdp["passed"], &ledger["kernel_dropped"]), (&1000.into(), &1000.into()), "{ledger}");
-        assert_eq!((ended.code, &ledger["verdict"]), (1, &"lossy".into()), "{ledger}");
-        assert!(ended.stderr.contains("(passed)"), "{}", ended.stderr);
+        // On a veth the driver does not run the program on the second queue, and the stack sees one queue only.
+        let (received, code, verdict) = match via {
+            "xdp" => (3000, 1, "unknown"),
+            _ => (4000, 0, "lossless"),
+        };
+        assert_eq!((&xdp["seen"], &xdp["received"]), (&received.into(), &received.into()), "{via}: {ledger}");
+        assert_eq!((&xdp["added_queues"], &xdp["passed"]), (&1.into(), &0.into()), "{ledger}");
+        assert_eq!((ended.code, &ledger["verdict"]), (code, &verdict.into()), "{via}: {ledger}");
 
         let running = bench.capture(&["--via", via, "--take-from-host", "--lanes", "2", "-w", &file]);
         assert!(set_queues(tx, "tx0 tx 1"));

@@ -99,6 +99,9 @@ pub struct XdpTally {
     pub mode: String,
     /// Receive queues, each with a socket and a lane.
     pub queues: u64,
+    /// Receive queues beyond those, the most that were seen: they were added during the capture, and have no lane. A
+    /// driver need not run the program on them.
+    pub added_queues: u64,
     pub seen: u64,
     /// Received by the sockets, before any filter.
     pub received: u64,

@@ -45,6 +45,7 @@ pub(crate) fn judge(
         let removed = lanes.iter().filter(|lane| lane.removed_ns > 0 && lanes.len() > 1 && !has_hotplug);
         reasons.unknown.extend(removed.map(gone));
         reasons.unknown.extend(lanes.iter().filter_map(displaced));
+        reasons.unknown.extend(lanes.iter().filter_map(added_queues));
         (found, reasons)
     };
     let none = SoftnetRises::default();
@@ -215,6 +216,16 @@ fn gone(lane: &LaneTally) -> String {
         "{} was removed at {time:.3}: what arrived later on an interface of this name is not in the output",
         lane.interface
     )
+}
+
+/// An interface that got receive queues without a lane. In generic mode the program runs on all of them, and counts.
+fn added_queues(lane: &LaneTally) -> Option<String> {
+    let xdp = lane.xdp.as_ref().filter(|xdp| xdp.added_queues > 0 && xdp.mode.starts_with("native"))?;
+    Some(format!(
+        "{}: {} receive queues were added during the capture, which have no lane: the driver need not run the XDP program \
+         on them, so packets may be missing that nothing counts",
+        lane.interface, xdp.added_queues
+    ))
 }
 
 /// An interface whose XDP program another one has detached or replaced.

@@ -13,8 +13,8 @@
 //!
 //! Each second a lane looks at its interface: one that is down is waited for; a program that another one has detached
 //! or replaced ends the lanes, because nothing counts what arrives from then on. It is never attached again. Receive
-//! queues that are added have no lane: the program counts their packets. Those of lanes cannot be taken away, the
-//! kernel refuses that.
+//! queues that are added have no lane: the program counts their packets where the driver runs it on them (veth does
+//! not). Those of lanes cannot be taken away, the kernel refuses that.
 
 use super::afpacket::Links;
 use super::{Pull, Source, SourceTally, count_link};
@@ -27,7 +27,7 @@ use nix::libc;
 use quaff_file::tally::Counts;
 use quaff_os::bpf::XdpHook;
 use quaff_os::clock::{epoch_offset_ns, sleep_until, steady_ns, wall_ns};
-use quaff_os::ethtool::Card;
+use quaff_os::ethtool::{self, Card};
 use quaff_os::link_counters::{LinkCounters, LinkDrops};
 use quaff_os::packet::{DownWatch, WaitOutcome, hold_promiscuous};
 use quaff_os::rtnl::{Link, Rtnl};
@@ -69,6 +69,8 @@ struct State {
     mode: String,
     /// The time at which another program was found to have taken the place of ours, and what it did.
     displaced: Option<(u64, String)>,
+    /// Receive queues beyond those with a lane, the most that were seen.
+    added_queues: usize,
 }
 
 /// The settings that the lanes of an interface share.
@@ -155,9 +157,8 @@ fn receive_queues(name: &str) -> usize {
     let listed = listed.map(|queues| {
         queues.flatten().filter(|queue| queue.file_name().as_encoded_bytes().starts_with(b"rx-")).count()
     });
-    let channels = || Card::read(name).channels.ok().flatten().map(|of| of.receiving as usize);
     // sysfs may be that of another network namespace.
-    channels().or(listed.ok()).filter(|queues| *queues > 0).unwrap_or(1)
+    ethtool::receive_queues(name).or(listed.ok()).filter(|queues| *queues > 0).unwrap_or(1)
 }
 
 fn takes_tags_off(name: &str) -> bool {
@@ -221,9 +222,12 @@ impl XdpGroup {
         state.displaced.as_ref().map(|(_, words)| words.clone())
     }
 
-    /// Packets so far of receive queues without a lane.
-    fn passed(&self) -> u64 {
-        self.state().redirect.as_ref().map_or(0, |redirect| redirect.counts().passed)
+    /// Notes how many receive queues the interface has now; returns the most without a lane so far.
+    fn note_queues(&self, setup: &Setup) -> usize {
+        let now = ethtool::receive_queues(&setup.link.name).unwrap_or(0);
+        let mut state = self.state();
+        state.added_queues = state.added_queues.max(now.saturating_sub(setup.queues));
+        state.added_queues
     }
 
     /// Has all lanes receive nothing more. When this returns, what was counted is in their rings or lost.
@@ -248,6 +252,7 @@ impl XdpGroup {
         let counts = state.redirect.as_ref().map(XdpRedirect::counts).unwrap_or_default();
         let mut tally = account(counts, state.received, state.drops, &setup.link.name)?;
         (tally.mode, tally.queues) = (state.mode.clone(), setup.queues as u64);
+        tally.added_queues = state.added_queues as u64;
         tally.displaced_ns = state.displaced.as_ref().map_or(0, |(time_ns, _)| *time_ns);
         // The program goes before the report says that the capture has ended.
         (state.redirect, state.promiscuous) = (None, None);
@@ -484,7 +489,7 @@ impl Xdp {
             let _ = counters.read(&mut self.rtnl);
         }
         if self.queue == 0 {
-            self.gauges.passed.set(self.group.passed());
+            self.gauges.added_queues.set(self.group.note_queues(&self.setup) as u64);
         }
         // Before the state, so that what is found between the two is cleared there.
         let went_down = self.watch.take_down();

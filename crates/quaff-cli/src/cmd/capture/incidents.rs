@@ -121,12 +121,12 @@ struct Link {
     downs: u64,
     down_since_ns: u64,
     has_ended: bool,
-    has_passed: bool,
+    has_added_queues: bool,
 }
 
 impl Link {
     fn new(name: String) -> Self {
-        Self { name, downs: 0, down_since_ns: 0, has_ended: false, has_passed: false }
+        Self { name, downs: 0, down_since_ns: 0, has_ended: false, has_added_queues: false }
     }
 
     /// `left` is the number of interfaces that still exist.
@@ -141,9 +141,11 @@ impl Link {
             let is_new = !std::mem::replace(&mut self.has_ended, true);
             return is_new.then(|| Incident::severe(end + rest));
         }
-        if lane.passed.get() > 0 && !std::mem::replace(&mut self.has_passed, true) {
+        let added = lane.added_queues.get();
+        if added > 0 && !std::mem::replace(&mut self.has_added_queues, true) {
             return Some(Incident::severe(format!(
-                "{name}: packets come by receive queues without a lane, and are not captured: queues were added; restore                  their number with 'ethtool -L', or start the capture again"
+                "{name}: {added} receive queues were added, which have no lane: their packets are not captured; restore the \
+                 number with 'ethtool -L', or start the capture again"
             )));
         }
         let (downs, since_ns) = (lane.downs.get(), lane.down_since_ns.get());
@@ -254,8 +256,8 @@ mod tests {
         assert_eq!(look(3_500_000_000), ["eth0 is up again after 2.5 s"]);
         lane.downs.set(2);
         assert_eq!(look(4), ["eth0 was down for a moment"]);
-        lane.passed.set(1);
-        assert!(look(5)[0].starts_with("eth0: packets come by receive queues without a lane"));
+        lane.added_queues.set(1);
+        assert!(look(5)[0].starts_with("eth0: 1 receive queues were added, which have no lane"));
         assert!(look(5).is_empty(), "reported once");
         lane.removed_ns.set(9);
         assert_eq!(look(5), ["eth0 was removed; the capture of the others continues"]);
