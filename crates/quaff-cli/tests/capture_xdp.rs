@@ -5,14 +5,17 @@ mod support;
 
 use quaff_file::read::CaptureFile;
 use quaff_lab::{ChildProcess, LabPlan};
-use quaff_os::bpf::{Asm, Program, Reg, Verdict};
+use quaff_os::bpf::{Asm, Program, Reg, Verdict, take_over};
 use quaff_os::rtnl::{self, LinkChange, Rtnl};
 use quaff_os::{Signal, clock};
 use quaff_wire::decode::Item;
 use quaff_wire::probe::{Classified, classify};
 use serde_json::Value;
 use std::time::{Duration, Instant};
-use support::{Bench, Ended, PATIENCE, QUAFF, assert_lossless, bpf_lab, fails, finish, interrupt};
+use support::{
+    Bench, Ended, PATIENCE, QUAFF, assert_lossless, bpf_lab, fails, finish, interrupt, run,
+    send_by_each_core, set_queues, tool,
+};
 
 const WAYS: [&str; 2] = ["xdp", "xdp-generic"];
 
@@ -143,14 +146,19 @@ fn a_lane_that_stands_still_loses_at_a_known_place_and_to_the_packet() {
     }
 }
 
+/// A program that passes all frames.
+fn of_another() -> Program {
+    let mut asm = Asm::default();
+    asm.mov64(Reg::R0, Verdict::XdpPass);
+    asm.exit();
+    Program::load_xdp("of_another", asm).expect("a program")
+}
+
 #[test]
 fn the_program_of_another_is_named_and_left_alone() {
     let Some(bench) = bench("the_program_of_another_is_named_and_left_alone") else { return };
     let attach = || {
-        let mut asm = Asm::default();
-        asm.mov64(Reg::R0, Verdict::XdpPass);
-        asm.exit();
-        let program = Program::load_xdp("of_another", asm).expect("a program");
+        let program = of_another();
         let mut rtnl = Rtnl::open().expect("a socket");
         let index = rtnl.link("rx0").expect("a link").index;
         rtnl.change(index, LinkChange::Xdp(Some(&program))).expect("attached");
@@ -228,4 +236,119 @@ fn settings_that_would_lose_packets_are_refused_with_the_way_out() {
     mtu("9000");
     let said = refused(&["--take-from-host"]);
     assert!(said.contains("MTU of 9000") && said.contains("3802"), "{said}");
+}
+
+#[test]
+fn a_capture_whose_program_is_detached_or_replaced_ends_and_reports_it() {
+    let Some(bench) = bench("a_capture_whose_program_is_detached_or_replaced_ends") else { return };
+    let file = bench.path("displaced.pcapng");
+    let (other, args) = (of_another(), "--size 64 --pps 20000 --count 1000");
+    let id = other.id().expect("an ID");
+    for via in WAYS {
+        for by in [None, Some(&other)] {
+            let running = bench.capture(&["--via", via, "--take-from-host", "-w", &file]);
+            send(&bench, args);
+            take_over(program(&bench).expect("a program"), by).expect("taken");
+            // The host has these.
+            send(&bench, args);
+            let ended = finish(running);
+            let (ledger, words) = (&ended.json, &ended.stderr);
+            assert_eq!(assert_identity(&ended, 1000), 0);
+            assert_eq!((ended.code, &ledger["verdict"]), (2, &"unknown".into()), "{via}: {ledger} {words}");
+            assert_eq!(support::verify(&[&file])["received"], 1000, "{via}: the file is whole");
+            let at_ns = ledger["interfaces"][0]["xdp"]["displaced_ns"].as_u64().expect("a time");
+            assert!(clock::wall_ns() - at_ns < PATIENCE.as_nanos() as u64, "{ledger}");
+            let deed = match by {
+                None => "another program detached the XDP program of the capture".to_owned(),
+                Some(_) => {
+                    format!("another program replaced the XDP program of the capture by that with ID {id}")
+                }
+            };
+            assert_eq!(ledger["ended_by"]["failed"], format!("rx0: {deed}"), "{ledger}");
+            assert!(words.contains("had detached or replaced the XDP program"), "{words}");
+            assert_eq!(program(&bench), None, "{via}: the link ends with its owner");
+        }
+        // The capture may end before it has looked.
+        let running = bench.capture(&["--via", via, "--take-from-host", "-w", &file]);
+        take_over(program(&bench).expect("a program"), None).expect("taken");
+        let ended = interrupt(running);
+        assert!(ended.code > 0 && ended.json["verdict"] == "unknown", "{via}: {}", ended.json);
+    }
+}
+
+#[test]
+fn a_link_that_goes_down_and_comes_up_is_captured_further_and_each_time_is_counted() {
+    let Some(bench) = bench("a_link_that_goes_down_and_comes_up_is_captured_further") else { return };
+    let file = bench.path("downs.pcapng");
+    let link = |state: &str| {
+        run(bench.lab.rx.command("ip").unwrap().args(["link", "set", "rx0", state]));
+    };
+    let wait_for_carrier = || {
+        let begun = Instant::now();
+        while !bench.lab.tx.run(|| rtnl::link("tx0").expect("a link").running).expect("a thread") {
+            assert!(begun.elapsed() < PATIENCE, "tx0 has no carrier");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    };
+    for via in WAYS {
+        let mut running = bench.capture(&["--via", via, "--take-from-host", "-w", &file]);
+        send(&bench, "--size 64 --pps 20000 --count 1000");
+        // Shorter than the time between two looks of the lane.
+        link("down");
+        link("up");
+        assert!(running.hears("rx0 was down for a moment", PATIENCE), "{via}: {}", running.heard);
+        wait_for_carrier();
+        send(&bench, "--size 64 --pps 20000 --count 1000 --stream 2");
+        link("down");
+        assert!(running.hears("rx0 is down", PATIENCE), "{via}: {}", running.heard);
+        link("up");
+        assert!(running.hears("rx0 is up again after", PATIENCE), "{via}: {}", running.heard);
+        wait_for_carrier();
+        send(&bench, "--size 64 --pps 20000 --count 1000 --stream 3");
+        let ended = interrupt(running);
+        assert_lossless(&ended, &file, 3000);
+        assert_eq!(assert_identity(&ended, 3000), 0);
+        let of = &ended.json["interfaces"][0];
+        assert!(of["downs"] == 2 && of["down_ns"].as_u64() > Some(0), "{via}: {of}");
+    }
+}
+
+/// The kernel refuses to take away a queue that has a lane. One that is added has none.
+#[test]
+fn added_queues_are_reported_and_queues_of_lanes_stay() {
+    let test = "added_queues_are_reported_and_queues_of_lanes_stay";
+    let plan = LabPlan { queues: 2, ..LabPlan::default() };
+    if bpf_lab(test, &plan).is_none() || tool(test, "ethtool").is_none() {
+        return;
+    }
+    let Some(bench) = Bench::of(test, 1 << 27, &plan) else { return };
+    let (rx, tx) = (&bench.lab.rx, &bench.lab.tx);
+    for via in WAYS {
+        assert!(set_queues(tx, "tx0 tx 1") && set_queues(rx, "rx0 rx 1"), "one queue");
+        let file = bench.path("queues.pcapng");
+        let mut running = bench.capture(&["--via", via, "--take-from-host", "-w", &file]);
+        send_by_each_core(&bench.lab);
+        assert!(set_queues(rx, "rx0 rx 2") && set_queues(tx, "tx0 tx 2"), "a queue more");
+        send_by_each_core(&bench.lab);
+        let words = "rx0: 1 receive queues were added, which have no lane";
+        assert!(running.hears(words, PATIENCE), "{via}: {}", running.heard);
+        let ended = interrupt(running);
+        let (ledger, xdp) = (&ended.json, &ended.json["interfaces"][0]["xdp"]);
+        // On a veth the driver does not run the program on the second queue, and the stack sees one queue only.
+        let (received, code, verdict) = match via {
+            "xdp" => (3000, 1, "unknown"),
+            _ => (4000, 0, "lossless"),
+        };
+        assert_eq!((&xdp["seen"], &xdp["received"]), (&received.into(), &received.into()), "{via}: {ledger}");
+        assert_eq!((&xdp["added_queues"], &xdp["passed"]), (&1.into(), &0.into()), "{ledger}");
+        assert_eq!((ended.code, &ledger["verdict"]), (code, &verdict.into()), "{via}: {ledger}");
+
+        let running = bench.capture(&["--via", via, "--take-from-host", "--lanes", "2", "-w", &file]);
+        assert!(set_queues(tx, "tx0 tx 1"));
+        assert!(!set_queues(rx, "rx0 rx 1"), "{via}: a queue with a lane cannot be taken away");
+        assert!(set_queues(tx, "tx0 tx 2"));
+        send_by_each_core(&bench.lab);
+        let ended = interrupt(running);
+        assert_eq!((ended.code, &ended.json["written"]), (0, &2000.into()), "{via}: {}", ended.json);
+    }
 }

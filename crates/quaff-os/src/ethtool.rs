@@ -107,6 +107,11 @@ pub enum Change<'a> {
     OffloadsOff,
 }
 
+/// The number of receive queues in use; `None` where the driver does not report it.
+pub fn receive_queues(name: &str) -> Option<usize> {
+    settings::channels(name).ok().flatten().map(|channels| channels.receiving as usize)
+}
+
 impl Card {
     /// Reads the settings of interface `name`.
     pub fn read(name: &str) -> Self {

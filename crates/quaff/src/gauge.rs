@@ -31,6 +31,10 @@ pub struct LaneGauges {
     pub down_since_ns: Gauge,
     /// Time at which it was removed, ns since 1970; 0 before.
     pub removed_ns: Gauge,
+    /// AF_XDP: receive queues without a lane, the most so far; of the first lane of an interface.
+    pub added_queues: Gauge,
+    /// AF_XDP: what another program did to that of the capture, by which the lane ended.
+    pub displaced: OnceLock<String>,
     /// The interface of a spare lane, once it has one.
     pub came: OnceLock<String>,
 }

@@ -102,6 +102,9 @@ pub struct XdpTally {
     pub mode: String,
     /// Receive queues, each with a socket and a lane.
     pub queues: u64,
+    /// Receive queues beyond those, the most that were seen: they were added during the capture, and have no lane. A
+    /// driver need not run the program on them.
+    pub added_queues: u64,
     pub seen: u64,
     /// Received by the sockets, before any filter.
     pub received: u64,
@@ -120,6 +123,9 @@ pub struct XdpTally {
     /// Times that the driver found no memory of a socket (zero-copy). What it dropped for that is in its own counters,
     /// and in no sum here.
     pub starved: u64,
+    /// Time at which another program was found to have detached or replaced the XDP program, by which its lanes ended, ns
+    /// since 1970; 0 if none has. What arrived from up to a second before is in no sum.
+    pub displaced_ns: u64,
 }
 
 impl XdpTally {

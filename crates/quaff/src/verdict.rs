@@ -44,6 +44,8 @@ pub(crate) fn judge(
         let (found, mut reasons) = of(lanes, rises);
         let removed = lanes.iter().filter(|lane| lane.removed_ns > 0 && lanes.len() > 1 && !has_hotplug);
         reasons.unknown.extend(removed.map(gone));
+        reasons.unknown.extend(lanes.iter().filter_map(displaced));
+        reasons.unknown.extend(lanes.iter().filter_map(added_queues));
         (found, reasons)
     };
     let none = SoftnetRises::default();
@@ -214,6 +216,27 @@ fn gone(lane: &LaneTally) -> String {
         "{} was removed at {time:.3}: what arrived later on an interface of this name is not in the output",
         lane.interface
     )
+}
+
+/// An interface that got receive queues without a lane. In generic mode the program runs on all of them, and counts.
+fn added_queues(lane: &LaneTally) -> Option<String> {
+    let xdp = lane.xdp.as_ref().filter(|xdp| xdp.added_queues > 0 && xdp.mode.starts_with("native"))?;
+    Some(format!(
+        "{}: {} receive queues were added during the capture, which have no lane: the driver need not run the XDP program \
+         on them, so packets may be missing that nothing counts",
+        lane.interface, xdp.added_queues
+    ))
+}
+
+/// An interface whose XDP program another one has detached or replaced.
+fn displaced(lane: &LaneTally) -> Option<String> {
+    let time_ns = lane.xdp.as_ref().map(|xdp| xdp.displaced_ns).filter(|time_ns| *time_ns > 0)?;
+    let time = jiff::Timestamp::from_nanosecond(time_ns.into()).unwrap_or_default();
+    Some(format!(
+        "{}: another program had detached or replaced the XDP program of the capture, as was found at {time:.3}: what \
+         arrived from up to a second before is not in the output ('bpftool net' shows what is attached)",
+        lane.interface
+    ))
 }
 
 /// Packets of `rx_dropped`.

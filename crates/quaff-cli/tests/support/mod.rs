@@ -8,9 +8,9 @@ pub(crate) mod draw;
 pub(crate) mod packets;
 
 use quaff_lab::{ChildProcess, Lab, LabPlan};
-use quaff_os::Signal;
 use quaff_os::bpf::ArrayMap;
 use quaff_os::rtnl::{self, LinkChange, Rtnl, VethEnd, VethPlan};
+use quaff_os::{Netns, Signal};
 use quaff_testkit as testing;
 use serde_json::Value;
 use std::os::fd::AsFd;
@@ -69,8 +69,13 @@ pub(crate) fn capture(args: &[&str]) -> Ended {
 impl Bench {
     /// `None` after a skip that says why. `bytes` is the room that the test needs on the disk.
     pub(crate) fn new(test: &str, bytes: u64) -> Option<Self> {
+        Self::of(test, bytes, &LabPlan::default())
+    }
+
+    /// As [`Bench::new`], on another lab.
+    pub(crate) fn of(test: &str, bytes: u64, plan: &LabPlan) -> Option<Self> {
         let turn = alone();
-        let lab = testing::lab(test)?;
+        let lab = testing::lab_of(test, plan)?;
         let dir = folder();
         testing::space(test, dir.path(), bytes).then_some(Self { lab, dir, _turn: turn })
     }
@@ -157,6 +162,22 @@ pub(crate) fn link(lab: &Lab, names: [&str; 2], number: u8) {
     while !tx.run(|| rtnl::link(names[0]).unwrap().running).unwrap() {
         assert!(begun.elapsed() < PATIENCE);
         std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Changes the number of queues of an interface, as `ethtool -L ARGS`; returns whether the kernel has done it.
+pub(crate) fn set_queues(netns: &Netns, args: &str) -> bool {
+    let mut command = netns.command("ethtool").expect("a command");
+    command.arg("-L").args(args.split(' ')).output().expect("it runs").status.success()
+}
+
+/// Sends 1000 frames from tx0 by each of two cores. A frame leaves by the queue of the core that sends it, and arrives by
+/// the same.
+pub(crate) fn send_by_each_core(lab: &Lab) {
+    for core in ["0", "1"] {
+        let mut command = lab.tx.command(QUAFF).expect("a command");
+        command.args(["generate", "-o", "tx0", "--cpu", core]);
+        run(command.args(["--size", "64", "--pps", "20000", "--count", "1000"]));
     }
 }
 

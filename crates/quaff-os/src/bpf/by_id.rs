@@ -1,8 +1,9 @@
 //! Loaded programs and their maps, found by ID: those of another process, or of one that has ended. It changes nothing.
 
+use super::prog::read_info;
 use super::sys;
 use crate::Result;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 
 /// Most maps of a program that are listed.
 const MAPS_MAX: usize = 8;
@@ -58,9 +59,15 @@ fn program_info(
         info[NR_MAP_IDS..][..4].copy_from_slice(&(MAPS_MAX as u32).to_ne_bytes());
         info[MAP_IDS..][..8].copy_from_slice(&(maps.as_mut_ptr() as u64).to_ne_bytes());
     }
-    // SAFETY: the only address in `info` is that of `maps`, which the caller has borrowed until this returns and which
-    // has the MAPS_MAX places that `info` says. All other lengths are zero, which asks for no further arrays.
-    unsafe { read_info(fd.as_fd(), &mut info, tried) }?;
+    let mut attr = sys::InfoByFd {
+        bpf_fd: fd.as_raw_fd() as u32,
+        info_len: info.len() as u32,
+        info: info.as_mut_ptr() as u64,
+    };
+    // SAFETY: `info` outlives the call, which writes at most its length. The only address in it is that of `maps`, which
+    // the caller has borrowed until this returns and which has the MAPS_MAX places that `info` says. All other lengths
+    // are zero, which asks for no further arrays.
+    unsafe { sys::bpf(sys::BPF_OBJ_GET_INFO_BY_FD, &mut attr, tried) }?;
     Ok(info)
 }
 
@@ -68,9 +75,7 @@ fn program_info(
 pub(super) fn map(id: u32) -> Result<(OwnedFd, MapInfo)> {
     let tried = || format!("open the BPF map with ID {id}");
     let fd = open(sys::BPF_MAP_GET_FD_BY_ID, id, tried)?;
-    let mut info = [0u8; MAP_INFO_BYTES];
-    // SAFETY: `info` holds no address.
-    unsafe { read_info(fd.as_fd(), &mut info, tried) }?;
+    let info: [u8; MAP_INFO_BYTES] = read_info(&fd, tried)?;
     let [map_type, value_bytes, max_entries] = [MAP_TYPE, VALUE_SIZE, MAX_ENTRIES].map(|at| word(&info, at));
     Ok((fd, MapInfo { map_type, value_bytes, max_entries }))
 }
@@ -79,20 +84,6 @@ fn open(command: i32, id: u32, tried: impl FnOnce() -> String) -> Result<OwnedFd
     let mut attr = sys::ById { id, ..sys::ById::default() };
     // SAFETY: these attributes hold no addresses, and both commands return a new descriptor.
     unsafe { sys::bpf_fd(command, &mut attr, tried) }
-}
-
-/// BPF_OBJ_GET_INFO_BY_FD.
-///
-/// # Safety
-/// An address in `info` must be valid for writing as many entries as the number beside it says.
-unsafe fn read_info(fd: BorrowedFd<'_>, info: &mut [u8], tried: impl FnOnce() -> String) -> Result<()> {
-    let mut attr = sys::InfoByFd {
-        bpf_fd: fd.as_raw_fd() as u32,
-        info_len: info.len() as u32,
-        info: info.as_mut_ptr() as u64,
-    };
-    // SAFETY: `info` outlives the call, which writes at most its length; the caller vouches for the addresses in it.
-    unsafe { sys::bpf(sys::BPF_OBJ_GET_INFO_BY_FD, &mut attr, tried) }.map(|_| ())
 }
 
 fn word(info: &[u8], at: usize) -> u32 {

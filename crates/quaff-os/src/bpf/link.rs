@@ -1,7 +1,8 @@
 //! A BPF link: an XDP program on an interface while a descriptor is open, so that it never outlives its process.
 
 use super::Program;
-use super::sys::{self, LinkCreate};
+use super::prog::read_info;
+use super::sys::{self, ById, LinkCreate, LinkDetach, LinkUpdate};
 use crate::Result;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
@@ -46,5 +47,56 @@ impl XdpLink {
             sys::bpf_fd(sys::BPF_LINK_CREATE, &mut attr, || format!("attach an XDP program to {name}"))
         }?;
         Ok(Self { _fd: fd })
+    }
+}
+
+/// Detaches the link of a loaded program of any process, or gives the link another program, as 'bpftool link detach'
+/// and managers of XDP programs do. The owner of the link hears nothing of it. Needs CAP_SYS_ADMIN.
+///
+/// # Errors
+/// ENOENT when no link has the program.
+pub fn take_over(program_id: u32, by: Option<&Program>) -> Result<()> {
+    let link = link_of(program_id)?;
+    let link_fd = link.as_raw_fd() as u32;
+    let tried = || format!("take the link of the BPF program with ID {program_id}");
+    let done = match by {
+        Some(program) => {
+            let new_prog_fd = program.as_fd().as_raw_fd() as u32;
+            let mut attr = LinkUpdate { link_fd, new_prog_fd, ..LinkUpdate::default() };
+            // SAFETY: these attributes hold no addresses.
+            unsafe { sys::bpf(sys::BPF_LINK_UPDATE, &mut attr, tried) }
+        }
+        None => {
+            let mut attr = LinkDetach { link_fd };
+            // SAFETY: these attributes hold no addresses.
+            unsafe { sys::bpf(sys::BPF_LINK_DETACH, &mut attr, tried) }
+        }
+    };
+    done.map(drop)
+}
+
+/// The link that has a program.
+fn link_of(program_id: u32) -> Result<OwnedFd> {
+    /// Bytes of `struct bpf_link_info` up to `prog_id`, its third word.
+    const PROGRAM: std::ops::Range<usize> = 8..12;
+    let tried = || format!("find the link of the BPF program with ID {program_id}");
+    let mut id = 0;
+    loop {
+        let mut attr = ById { id, ..ById::default() };
+        // SAFETY: these attributes hold no addresses; the call sets one of them.
+        unsafe { sys::bpf(sys::BPF_LINK_GET_NEXT_ID, &mut attr, tried) }?;
+        id = attr.next_id;
+        let mut attr = ById { id, ..ById::default() };
+        // SAFETY: these attributes hold no addresses, and the command returns a new descriptor.
+        let opened = unsafe { sys::bpf_fd(sys::BPF_LINK_GET_FD_BY_ID, &mut attr, tried) };
+        let fd = match opened {
+            // Closed meanwhile.
+            Err(error) if error.raw() == libc::ENOENT => continue,
+            opened => opened?,
+        };
+        let info: [u8; PROGRAM.end] = read_info(&fd, tried)?;
+        if info[PROGRAM] == program_id.to_ne_bytes() {
+            return Ok(fd);
+        }
     }
 }

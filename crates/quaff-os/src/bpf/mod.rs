@@ -14,7 +14,7 @@ mod sys;
 
 pub use asm::{Alu, Asm, Helper, Jmp, Label, Operand, Reg, Size, Verdict};
 pub use by_id::{program_maps, program_name};
-pub use link::{XdpHook, XdpLink};
+pub use link::{XdpHook, XdpLink, take_over};
 pub use map::ArrayMap;
 pub use prog::{LiveRun, Program};
 pub use ring_buffer::{Record, RingMap, RingReader};

@@ -58,6 +58,14 @@ impl Program {
         }
     }
 
+    /// The ID by which the kernel knows it, which route netlink reports for an interface.
+    pub fn id(&self) -> Result<u32> {
+        /// Offset of `id` in `struct bpf_prog_info`.
+        const ID: usize = 4;
+        let info: [u8; ID + 4] = read_info(&self.fd, || "read the ID of a BPF program".to_owned())?;
+        Ok(info.last_chunk().copied().map_or(0, u32::from_ne_bytes))
+    }
+
     /// Runs the program `repeat` times on live frames, synchronously. Set-up and teardown take about 30 ms. No
     /// XDP program needs to be attached; an attached one does not see the frames.
     ///
@@ -105,6 +113,22 @@ fn load(prog_type: u32, name: &str, insns: &[Insn], log: &mut [u8]) -> Result<Ow
     // SAFETY: instructions, licence and log outlive the call, the counts are those of the slices, and
     // BPF_PROG_LOAD returns a new descriptor.
     unsafe { sys::bpf_fd(sys::BPF_PROG_LOAD, &mut attr, || format!("load the BPF program {name:?}")) }
+}
+
+/// The first `BYTES` of what the kernel knows of a program or a link (`struct bpf_prog_info`, `struct bpf_link_info`).
+pub(super) fn read_info<const BYTES: usize>(
+    fd: &OwnedFd,
+    tried: impl FnOnce() -> String,
+) -> Result<[u8; BYTES]> {
+    let mut info = [0u8; BYTES];
+    let mut attr = sys::InfoByFd {
+        bpf_fd: fd.as_raw_fd() as u32,
+        info_len: info.len() as u32,
+        info: info.as_mut_ptr() as u64,
+    };
+    // SAFETY: `info` outlives the call, which writes at most its length; all zero asks for no further arrays.
+    unsafe { sys::bpf(sys::BPF_OBJ_GET_INFO_BY_FD, &mut attr, tried) }?;
+    Ok(info)
 }
 
 /// The last lines of a log that ends at its first zero byte.

@@ -12,6 +12,10 @@ pub(super) const BPF_PROG_GET_FD_BY_ID: i32 = 13;
 pub(super) const BPF_MAP_GET_FD_BY_ID: i32 = 14;
 pub(super) const BPF_OBJ_GET_INFO_BY_FD: i32 = 15;
 pub(super) const BPF_LINK_CREATE: i32 = 28;
+pub(super) const BPF_LINK_UPDATE: i32 = 29;
+pub(super) const BPF_LINK_GET_FD_BY_ID: i32 = 30;
+pub(super) const BPF_LINK_GET_NEXT_ID: i32 = 31;
+pub(super) const BPF_LINK_DETACH: i32 = 34;
 pub(super) const BPF_MAP_TYPE_ARRAY: u32 = 2;
 pub(super) const BPF_MAP_TYPE_XSKMAP: u32 = 17;
 pub(super) const BPF_MAP_TYPE_RINGBUF: u32 = 27;
@@ -93,7 +97,24 @@ pub(super) struct LinkCreate {
     pub(super) flags: u32,
 }
 
-/// BPF_PROG_GET_FD_BY_ID and BPF_MAP_GET_FD_BY_ID.
+/// BPF_LINK_UPDATE: gives a link another program.
+#[derive(Debug, Default)]
+#[repr(C)]
+pub(super) struct LinkUpdate {
+    pub(super) link_fd: u32,
+    pub(super) new_prog_fd: u32,
+    pub(super) flags: u32,
+    pub(super) old_prog_fd: u32,
+}
+
+/// BPF_LINK_DETACH.
+#[derive(Debug, Default)]
+#[repr(C)]
+pub(super) struct LinkDetach {
+    pub(super) link_fd: u32,
+}
+
+/// BPF_PROG_GET_FD_BY_ID, BPF_MAP_GET_FD_BY_ID, BPF_LINK_GET_FD_BY_ID; BPF_LINK_GET_NEXT_ID, which sets `next_id`.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub(super) struct ById {
@@ -130,6 +151,8 @@ impl Attr for ProgLoad {}
 impl Attr for ProgRun {}
 impl Attr for MapUpdate {}
 impl Attr for LinkCreate {}
+impl Attr for LinkUpdate {}
+impl Attr for LinkDetach {}
 impl Attr for ById {}
 impl Attr for InfoByFd {}
 

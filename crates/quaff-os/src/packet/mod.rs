@@ -27,7 +27,7 @@ pub use block::{Cursor, Packet};
 pub use fanout::{FANOUT_MAX, Fan, Fanout};
 pub use receive::Receiver;
 pub use ring::{RingPlan, RxRing, WaitOutcome};
-pub use socket::{PacketStats, TimeSource, hold_promiscuous};
+pub use socket::{DownWatch, PacketStats, TimeSource, hold_promiscuous};
 pub use sockets::{PacketSocket, packet_sockets};
 pub use tap::CountingTap;
 pub(crate) use tx::wait_until_sent;

@@ -1,6 +1,6 @@
 //! The packet socket: one function for each socket option.
 
-use super::{AdapterClock, Insn, Qdisc};
+use super::{AdapterClock, Insn, Qdisc, REJECT_ALL};
 use crate::mem::page_bytes;
 use crate::privilege::FILE_CAPABILITIES;
 use crate::shared_memory::SharedMemory;
@@ -57,6 +57,34 @@ pub fn hold_promiscuous(ifindex: u32) -> Result<OwnedFd> {
     let fd = open()?;
     set_promiscuous(&fd, ifindex)?;
     Ok(fd)
+}
+
+/// EtherType for local experiments (`ETH_P_802_EX1`, IEEE 802): a socket that is bound to none hears nothing of its
+/// interface either.
+const ETH_P_802_EX1: u16 = 0x88b5;
+
+/// A packet socket that receives nothing, to which the kernel reports that its interface went down, however short that
+/// was (`packet_notifier`, net/packet/af_packet.c).
+#[derive(Debug)]
+pub struct DownWatch {
+    fd: OwnedFd,
+}
+
+impl DownWatch {
+    /// Watches an interface of the calling thread's network namespace.
+    pub fn open(ifindex: u32, name: &str) -> Result<Self> {
+        let fd = open()?;
+        attach_filter(&fd, &[REJECT_ALL])?;
+        bind_protocol(&fd, ifindex, name, ETH_P_802_EX1)?;
+        // One that is down now did not go down.
+        take_error(&fd)?;
+        Ok(Self { fd })
+    }
+
+    /// Returns whether the interface went down since the last call. False also when it is gone.
+    pub fn take_down(&self) -> bool {
+        take_error(&self.fd).is_ok_and(|errno| errno == libc::ENETDOWN)
+    }
 }
 
 pub(super) fn set_version(fd: &OwnedFd) -> Result<()> {

@@ -45,6 +45,7 @@ pub struct XdpRedirect {
     sockets: SocketMap,
     counters: ArrayMap,
     hook: XdpHook,
+    program_id: u32,
 }
 
 impl XdpRedirect {
@@ -61,6 +62,7 @@ impl XdpRedirect {
         let counters = ArrayMap::new("quaff_counts", (1 + CORES) * LINE_WORDS)?;
         let sockets = SocketMap::new("quaff_sockets", queues)?;
         let program = Program::load_xdp("quaff_capture", program(&counters, &sockets))?;
+        let program_id = program.id()?;
         let attach = |hook| XdpLink::attach(&program, link.index, &link.name, hook).map(|link| (link, hook));
         let attached = match hook {
             Some(hook) => attach(hook),
@@ -70,12 +72,26 @@ impl XdpRedirect {
             },
         };
         let (attached, hook) = attached.map_err(|error| advise(error, link))?;
-        Ok(Self { _link: attached, sockets, counters, hook })
+        Ok(Self { _link: attached, sockets, counters, hook, program_id })
     }
 
     /// The place at which the program runs.
     pub fn hook(&self) -> XdpHook {
         self.hook
+    }
+
+    /// The deed of another program to this one, by the present state of the interface; `None` while it is attached. The
+    /// kernel tells nothing to the owner of a BPF link that is detached or gets another program.
+    pub fn displaced(&self, now: &Link) -> Option<String> {
+        match now.xdp_program {
+            // The kernel does not report the ID.
+            Some(0) => None,
+            Some(id) if id == self.program_id => None,
+            Some(id) => {
+                Some(format!("another program replaced the XDP program of the capture by that with ID {id}"))
+            }
+            None => Some("another program detached the XDP program of the capture".to_owned()),
+        }
     }
 
     /// Sets the socket of a receive queue.

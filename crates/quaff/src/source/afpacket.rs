@@ -9,7 +9,7 @@
 //! A loopback interface offers each packet twice, sent and received. The sent one is excluded, as by libpcap.
 
 use super::group::Group;
-use super::{Pull, Source, SourceTally};
+use super::{Pull, Source, SourceTally, count_link};
 use crate::batch::{BATCH_FRAMES, Frame};
 use crate::gauge::LaneGauges;
 use crate::plan::SNAPLEN_MAX;
@@ -397,12 +397,7 @@ impl Source for AfPacket {
     }
 
     fn count(&self, counts: &mut Counts) {
-        if let Some(counters) = &self.counters {
-            counts.nic_received = counters.received();
-            counts.nic_dropped = counters.nic_dropped();
-        }
-        counts.down_ns = self.tally.down_ns;
-        counts.removed_ns = self.tally.removed_ns;
+        count_link(counts, self.counters.as_ref(), &self.tally);
     }
 
     /// The kernel must have counted exactly the packets that were walked and those that it dropped.

@@ -25,6 +25,7 @@ use crate::Result;
 use crate::batch::Frame;
 use crate::tally::{InputTally, LaneTally};
 use quaff_file::tally::Counts;
+use quaff_os::link_counters::LinkCounters;
 use quaff_wire::pcapng::PacketOptions;
 use std::time::Duration;
 
@@ -82,6 +83,17 @@ pub trait Source: Send {
 
     /// Ends the source and returns its counts; an error when they contradict each other.
     fn finish(self: Box<Self>) -> Result<SourceTally>;
+}
+
+/// Sets the part of an interface in a lane's counts: the counters of its link, which one lane of the interface has, and
+/// the times without the interface.
+fn count_link(counts: &mut Counts, counters: Option<&LinkCounters>, tally: &LaneTally) {
+    if let Some(counters) = counters {
+        counts.nic_received = counters.received();
+        counts.nic_dropped = counters.nic_dropped();
+    }
+    counts.down_ns = tally.down_ns;
+    counts.removed_ns = tally.removed_ns;
 }
 
 /// The counters of a source.

@@ -11,13 +11,18 @@
 //! The kernel drops a packet when all chunks of a socket's memory are in use. It counts it, and the count is read when
 //! chunks return to an empty fill ring, so the loss stands before the first packet that found one of them.
 //!
+//! Each second a lane looks at its interface: one that is down is waited for; a program that another one has detached
+//! or replaced ends the lanes, because nothing counts what arrives from then on. It is never attached again. Receive
+//! queues that are added have no lane: the program counts their packets where the driver runs it on them (veth does
+//! not). Those of lanes cannot be taken away, the kernel refuses that.
+//!
 //! The recorder of a tap by XDP is a lane of the same kind: the program is the tap's and stays, and the frames are copies
 //! in its ring.
 
 mod receiver;
 
 use super::afpacket::Links;
-use super::{Pull, Source, SourceTally};
+use super::{Pull, Source, SourceTally, count_link};
 use crate::batch::{BATCH_FRAMES, Frame};
 use crate::gauge::LaneGauges;
 use crate::plan::{InputPlan, Via};
@@ -27,9 +32,9 @@ use nix::libc;
 use quaff_file::tally::Counts;
 use quaff_os::bpf::XdpHook;
 use quaff_os::clock::{epoch_offset_ns, sleep_until, steady_ns, wall_ns};
-use quaff_os::ethtool::Card;
+use quaff_os::ethtool::{self, Card};
 use quaff_os::link_counters::{LinkCounters, LinkDrops};
-use quaff_os::packet::{WaitOutcome, hold_promiscuous};
+use quaff_os::packet::{DownWatch, WaitOutcome, hold_promiscuous};
 use quaff_os::rtnl::{Link, Rtnl};
 use quaff_os::xdp::{
     RX_FRAME_BYTES_MAX, TapCounters, TapRing, XdpCounts, XdpDrops, XdpMode, XdpRedirect, XdpRx, chunk_bytes,
@@ -70,6 +75,10 @@ struct State {
     received: u64,
     drops: XdpDrops,
     mode: String,
+    /// The time at which another program was found to have taken the place of ours, and what it did.
+    displaced: Option<(u64, String)>,
+    /// Receive queues beyond those with a lane, the most that were seen.
+    added_queues: usize,
 }
 
 /// The settings that the lanes of an interface share.
@@ -183,9 +192,8 @@ fn receive_queues(name: &str) -> usize {
     let listed = listed.map(|queues| {
         queues.flatten().filter(|queue| queue.file_name().as_encoded_bytes().starts_with(b"rx-")).count()
     });
-    let channels = || Card::read(name).channels.ok().flatten().map(|of| of.receiving as usize);
     // sysfs may be that of another network namespace.
-    channels().or(listed.ok()).filter(|queues| *queues > 0).unwrap_or(1)
+    ethtool::receive_queues(name).or(listed.ok()).filter(|queues| *queues > 0).unwrap_or(1)
 }
 
 fn takes_tags_off(name: &str) -> bool {
@@ -210,19 +218,17 @@ fn refuse_addresses(link: &Link) -> Result<()> {
 }
 
 impl XdpGroup {
-    /// Opens the socket of the next lane, or the ring of a tap. With the last one the capture begins. Returns whether
-    /// this is the last one.
-    fn open(&self, setup: &Setup) -> Result<(Receiver, bool)> {
+    /// Opens the socket of the next lane, or the ring of a tap. Returns its receive queue.
+    fn open(&self, setup: &Setup) -> Result<(Receiver, u32)> {
         let (mut state, link) = (self.state(), &setup.link);
         let queue = state.joined as u32;
         state.joined += 1;
-        let is_last = state.joined == setup.queues;
         if setup.is_tap {
             // Looked up again: the program is younger than the tap's ports.
             let now = Rtnl::open()?.link(&link.name)?;
             state.program = Some(Program::Tap(TapCounters::open(&now)?));
             state.mode = "native, ring of a tap".into();
-            return Ok((Receiver::Tap(TapRing::open(&now)?), is_last));
+            return Ok((Receiver::Tap(TapRing::open(&now)?), queue));
         }
         if state.program.is_none() {
             // Looked up again: another program may have come meanwhile.
@@ -242,7 +248,7 @@ impl XdpGroup {
         let hook = if is_native { "native" } else { "generic" };
         let copy = if socket.mode() == XdpMode::ZeroCopy { "zero-copy" } else { "copy" };
         state.mode = format!("{hook}, {copy}");
-        Ok((Receiver::Socket(socket), is_last))
+        Ok((Receiver::Socket(socket), queue))
     }
 
     fn start(&self, link: &Link) -> Result<()> {
@@ -252,6 +258,24 @@ impl XdpGroup {
             None => {}
         }
         Ok(())
+    }
+
+    /// The deed of another program to ours, if it is not attached any more; the first one that was found.
+    fn displaced(&self, now: &Link) -> Option<String> {
+        let mut state = self.state();
+        if state.displaced.is_none() {
+            let found = state.program.as_ref().and_then(|program| program.displaced(now));
+            state.displaced = found.map(|words| (wall_ns(), words));
+        }
+        state.displaced.as_ref().map(|(_, words)| words.clone())
+    }
+
+    /// Notes how many receive queues the interface has now; returns the most without a lane so far.
+    fn note_queues(&self, setup: &Setup) -> usize {
+        let now = ethtool::receive_queues(&setup.link.name).unwrap_or(0);
+        let mut state = self.state();
+        state.added_queues = state.added_queues.max(now.saturating_sub(setup.queues));
+        state.added_queues
     }
 
     /// Has all lanes receive nothing more. When this returns, what was counted is in their rings or lost.
@@ -276,6 +300,8 @@ impl XdpGroup {
         let counts = state.program.as_ref().map(Program::counts).unwrap_or_default();
         let mut tally = account(counts, state.received, state.drops, &setup.link.name)?;
         (tally.mode, tally.queues) = (state.mode.clone(), setup.queues as u64);
+        tally.added_queues = state.added_queues as u64;
+        tally.displaced_ns = state.displaced.as_ref().map_or(0, |(time_ns, _)| *time_ns);
         // A program of our own goes before the report says that the capture has ended.
         (state.program, state.promiscuous) = (None, None);
         Ok(Some(tally))
@@ -352,6 +378,8 @@ pub(super) struct Xdp {
     gauges: Arc<LaneGauges>,
     wakeup: Wakeup,
     rtnl: Rtnl,
+    watch: DownWatch,
+    queue: u32,
     /// Those of the interface; `None` for the lanes before the last one.
     counters: Option<LinkCounters>,
     /// From monotonic to wall-clock time, to be added with wrapping.
@@ -377,7 +405,10 @@ impl Xdp {
     pub(super) fn open(opening: Opening, wakeup: Wakeup) -> Result<Self> {
         let Opening { setup, group, number, stop, links, gauges } = opening;
         let mut rtnl = Rtnl::open()?;
-        let (receiver, is_last) = group.open(&setup)?;
+        let watch = DownWatch::open(setup.link.index, &setup.link.name)?;
+        let (receiver, queue) = group.open(&setup)?;
+        // With the last lane the capture begins.
+        let is_last = queue as usize + 1 == setup.queues;
         let mut counters = is_last.then(|| LinkCounters::open(&setup.link, &mut rtnl)).transpose()?;
         if let Some(counters) = &mut counters {
             group.start(&setup.link)?;
@@ -398,6 +429,8 @@ impl Xdp {
             gauges,
             wakeup,
             rtnl,
+            watch,
+            queue,
             counters,
             offset_ns: epoch_offset_ns(),
             read: 0,
@@ -502,18 +535,33 @@ impl Xdp {
             // An interface that is gone is found below.
             let _ = counters.read(&mut self.rtnl);
         }
+        if self.queue == 0 {
+            self.gauges.added_queues.set(self.group.note_queues(&self.setup) as u64);
+        }
+        // Before the state, so that what is found between the two is cleared there.
+        let went_down = self.watch.take_down();
         match self.rtnl.link(&self.setup.link.name) {
             Ok(link) if link.index != self.setup.link.index => self.gone(),
-            Ok(link) if link.up => self.note_up(),
-            Ok(_) if self.down_since_ns.is_none() => {
-                let now_ns = wall_ns();
-                self.tally.downs += 1;
-                self.down_since_ns = Some(now_ns);
-                self.gauges.down_since_ns.set(now_ns);
-                self.gauges.downs.set(self.tally.downs);
-            }
+            Ok(link) => self.look_at(&link, went_down),
             Err(error) if error.raw() == libc::ENODEV => self.gone(),
-            Ok(_) | Err(_) => {}
+            Err(_) => {}
+        }
+    }
+
+    fn look_at(&mut self, now: &Link, went_down: bool) {
+        if went_down || (!now.up && self.down_since_ns.is_none()) {
+            self.tally.downs += 1;
+            self.gauges.downs.set(self.tally.downs);
+        }
+        match now.up {
+            true => self.note_up(),
+            false => {
+                self.watch.take_down();
+                self.gauges.down_since_ns.set(*self.down_since_ns.get_or_insert_with(wall_ns));
+            }
+        }
+        if let Some(words) = self.group.displaced(now) {
+            self.end_displaced(words);
         }
     }
 
@@ -522,6 +570,20 @@ impl Xdp {
             self.tally.down_ns += wall_ns().saturating_sub(since);
             self.gauges.down_since_ns.set(0);
         }
+    }
+
+    /// Ends the lane, whose program another one has detached or replaced, and the run if it needs the interface.
+    fn end_displaced(&mut self, words: String) {
+        if self.is_closed {
+            return;
+        }
+        let reason = Reason::Failed(format!("{}: {words}", self.setup.link.name));
+        // Set once.
+        let _ = self.gauges.displaced.set(words);
+        if self.links.lose() {
+            self.stop.raise(reason);
+        }
+        let _ = self.close();
     }
 
     /// Ends the lane, and the run if it needs the interface.
@@ -595,6 +657,8 @@ impl Source for Xdp {
 
     fn close(&mut self) -> Result<()> {
         if !std::mem::replace(&mut self.is_closed, true) {
+            // For what has happened since the last look: it ends nothing any more, and is counted.
+            self.look_at_link();
             self.group.close();
         }
         Ok(())
@@ -605,12 +669,7 @@ impl Source for Xdp {
     }
 
     fn count(&self, counts: &mut Counts) {
-        if let Some(counters) = &self.counters {
-            counts.nic_received = counters.received();
-            counts.nic_dropped = counters.nic_dropped();
-        }
-        counts.down_ns = self.tally.down_ns;
-        counts.removed_ns = self.tally.removed_ns;
+        count_link(counts, self.counters.as_ref(), &self.tally);
     }
 
     /// The program must have counted the frames that were read, those that the sockets dropped, and those that passed.

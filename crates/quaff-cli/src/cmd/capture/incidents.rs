@@ -1,4 +1,5 @@
-//! Incidents of a running capture: links that go down or away, losses, a file that another process removes. Each is
+//! Incidents of a running capture: links that go down or away, XDP programs that another program takes off, queues
+//! without a lane, losses, a file that another process removes. Each is
 //! reported when it begins and, if it can, when it has ended. This module reads gauges; the verdict is the ledger's.
 
 use super::report::{PLACES, target};
@@ -74,7 +75,10 @@ impl Incidents {
         let links = self.links.iter_mut().zip(&mut self.losses).zip(&status.lanes);
         let mut links: Vec<_> =
             links.filter_map(|((link, losses), lane)| Some((link.as_mut()?, losses, lane))).collect();
-        let left = links.iter().filter(|(_, _, lane)| lane.removed_ns.get() == 0).count();
+        let left = links
+            .iter()
+            .filter(|(_, _, lane)| lane.removed_ns.get() == 0 && lane.displaced.get().is_none())
+            .count();
         for (link, losses, lane) in links.iter_mut().filter(|(link, ..)| link.name.is_empty()) {
             let Some(name) = lane.came.get() else { continue };
             link.name.clone_from(name);
@@ -116,21 +120,33 @@ struct Link {
     name: String,
     downs: u64,
     down_since_ns: u64,
-    is_removed: bool,
+    has_ended: bool,
+    has_added_queues: bool,
 }
 
 impl Link {
     fn new(name: String) -> Self {
-        Self { name, downs: 0, down_since_ns: 0, is_removed: false }
+        Self { name, downs: 0, down_since_ns: 0, has_ended: false, has_added_queues: false }
     }
 
     /// `left` is the number of interfaces that still exist.
     fn look(&mut self, lane: &LaneGauges, left: usize, wall_ns: u64) -> Option<Incident> {
         let name = &self.name;
-        if lane.removed_ns.get() > 0 {
+        let end = match lane.displaced.get() {
+            Some(words) => Some(format!("{name}: {words}")),
+            None => (lane.removed_ns.get() > 0).then(|| format!("{name} was removed")),
+        };
+        if let Some(end) = end {
             let rest = if left > 0 { "; the capture of the others continues" } else { "" };
-            let is_new = !std::mem::replace(&mut self.is_removed, true);
-            return is_new.then(|| Incident::severe(format!("{name} was removed{rest}")));
+            let is_new = !std::mem::replace(&mut self.has_ended, true);
+            return is_new.then(|| Incident::severe(end + rest));
+        }
+        let added = lane.added_queues.get();
+        if added > 0 && !std::mem::replace(&mut self.has_added_queues, true) {
+            return Some(Incident::severe(format!(
+                "{name}: {added} receive queues were added, which have no lane: their packets are not captured; restore the \
+                 number with 'ethtool -L', or start the capture again"
+            )));
         }
         let (downs, since_ns) = (lane.downs.get(), lane.down_since_ns.get());
         let has_gone_down = downs > std::mem::replace(&mut self.downs, downs);
@@ -240,6 +256,9 @@ mod tests {
         assert_eq!(look(3_500_000_000), ["eth0 is up again after 2.5 s"]);
         lane.downs.set(2);
         assert_eq!(look(4), ["eth0 was down for a moment"]);
+        lane.added_queues.set(1);
+        assert!(look(5)[0].starts_with("eth0: 1 receive queues were added, which have no lane"));
+        assert!(look(5).is_empty(), "reported once");
         lane.removed_ns.set(9);
         assert_eq!(look(5), ["eth0 was removed; the capture of the others continues"]);
         assert!(look(6).is_empty());

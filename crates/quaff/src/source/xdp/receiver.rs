@@ -4,6 +4,7 @@
 use crate::Result;
 use quaff_os::Wakeup;
 use quaff_os::packet::WaitOutcome;
+use quaff_os::rtnl::Link;
 use quaff_os::xdp::{TapCounters, TapRing, XdpCounts, XdpDrops, XdpFrame, XdpRedirect, XdpRx};
 use std::time::Duration;
 
@@ -21,6 +22,14 @@ impl Program {
         match self {
             Self::Capture(redirect) => redirect.stop(),
             Self::Tap(counters) => counters.stop(),
+        }
+    }
+
+    /// The deed of another program to ours; the tap looks after its own.
+    pub(super) fn displaced(&self, now: &Link) -> Option<String> {
+        match self {
+            Self::Capture(redirect) => redirect.displaced(now),
+            Self::Tap(_) => None,
         }
     }
 
