@@ -128,12 +128,13 @@ fn removal_has_its_number_in_the_ledger_and_in_the_file() {
     let first = packets[..2000].iter().step_by(2).chain(&packets[2000..]);
     assert!(left.iter().eq(first), "the first sightings");
     assert!(holds(&to, "1000 duplicates were removed"));
-    let again = capture(&["--read", &to, "--duplicates", "remove", "-w", &from]);
-    assert_eq!((sighted(&again, "elsewhere"), &again.json["duplicates"]), (0, &0.into()));
-    assert!(!holds(&from, "were removed"), "the first file, overwritten");
-    let dedup = capture(&["--read", &to, "--dedup", "-w", &from]);
+    let again = dir.path().join("again.pcapng").display().to_string();
+    let once = capture(&["--read", &to, "--duplicates", "remove", "-w", &again]);
+    assert_eq!((sighted(&once, "elsewhere"), &once.json["duplicates"]), (0, &0.into()));
+    assert!(!holds(&again, "were removed"));
+    let dedup = capture(&["--read", &to, "--dedup", "-w", &again]);
     assert_eq!(dedup.json["duplicates"], 1, "{}", dedup.json);
-    assert!(holds(&from, "; 1 duplicates were removed") || holds(&from, "1 duplicates were removed"));
+    assert!(holds(&again, "1 duplicates were removed"));
 }
 
 #[test]
