@@ -46,8 +46,8 @@ pub fn whole_units(bytes: &[u8], is_pcapng: bool) -> impl Iterator<Item = (usize
     })
 }
 
-/// The time of a unit of [`whole_units`] that holds a packet, ns since 1970; `resolution` is that of pcap, and `None` for
-/// pcapng with times in ns.
+/// The time of a unit of [`whole_units`] that holds a packet, ns since 1970; `resolution` is that of pcap, and `None`
+/// for pcapng with times in ns.
 pub fn packet_time_ns(unit: &[u8], resolution: Option<Resolution>) -> Option<u64> {
     let word = |at: usize| Some(u64::from(u32::from_ne_bytes(*unit.get(at..)?.first_chunk()?)));
     Some(match resolution {

@@ -1,8 +1,8 @@
 //! A stream with the packets of all lanes in the order of their times. Packets wait until each lane has shown that
 //! nothing older follows: by its packets, or by a mark while it is idle.
 //!
-//! The wait has two limits, of time and of memory. Packets that come after the wait for them has ended are written as they
-//! come, after later ones, and counted. This sink never drops a packet, and never asks for the time of day.
+//! The wait has two limits, of time and of memory. Packets that come after the wait for them has ended are written
+//! as they come, after later ones, and counted. This sink never drops a packet, and never asks for the time of day.
 
 mod waiting;
 
@@ -28,8 +28,8 @@ const WRITE_BYTES: usize = 256 << 10;
 const UNORDERED_NS: u64 = 10_000_000;
 /// Interval of looks at what waits.
 const LOOK: Duration = Duration::from_millis(20);
-/// The most by which the clock of the wait advances between two looks, ns: while this thread stands still, for the reader
-/// of the output or for a core, lanes are not late.
+/// The most by which the clock of the wait advances between two looks, ns: while this thread stands still, for the
+/// reader of the output or for a core, lanes are not late.
 const STEP_NS: u64 = 50_000_000;
 
 /// The sink.
