@@ -51,7 +51,7 @@ impl XdpLink {
 }
 
 /// Detaches the link of a loaded program of any process, or gives the link another program, as 'bpftool link detach'
-/// and managers of XDP programs do. The owner of the link hears nothing of it. Needs CAP_SYS_ADMIN.
+/// and managers of XDP programs do. The owner of the link receives no notice. Needs CAP_SYS_ADMIN.
 ///
 /// # Errors
 /// ENOENT when no link has the program.

@@ -59,8 +59,8 @@ pub fn hold_promiscuous(ifindex: u32) -> Result<OwnedFd> {
     Ok(fd)
 }
 
-/// EtherType for local experiments (`ETH_P_802_EX1`, IEEE 802): a socket that is bound to none hears nothing of its
-/// interface either.
+/// EtherType for local experiments (`ETH_P_802_EX1`, linux/if_ether.h). The kernel reports no error to a socket that is
+/// bound to protocol 0.
 const ETH_P_802_EX1: u16 = 0x88b5;
 
 /// A packet socket that receives nothing, to which the kernel reports that its interface went down, however short that

@@ -80,8 +80,8 @@ impl XdpRedirect {
         self.hook
     }
 
-    /// The deed of another program to this one, by the present state of the interface; `None` while it is attached. The
-    /// kernel tells nothing to the owner of a BPF link that is detached or gets another program.
+    /// The action by which another program displaced this one, by the present state of the interface; `None` while it
+    /// is attached. The owner of a BPF link receives no notice when the link is detached or gets another program.
     pub fn displaced(&self, now: &Link) -> Option<String> {
         match now.xdp_program {
             // The kernel does not report the ID.

@@ -260,7 +260,7 @@ impl XdpGroup {
         Ok(())
     }
 
-    /// The deed of another program to ours, if it is not attached any more; the first one that was found.
+    /// The action by which another program displaced ours, if it is not attached any more; the first that was found.
     fn displaced(&self, now: &Link) -> Option<String> {
         let mut state = self.state();
         if state.displaced.is_none() {
