@@ -254,8 +254,8 @@ fn programs_that_read_a_file_are_measured_beside_each_other() {
     assert_nothing_is_left(dir, pid);
 }
 
-/// Four cases of the preset lanes, with few frames: every frame of each is captured, and dealt to a lane that the report
-/// names.
+/// Four cases of the preset lanes, with few frames: every frame of each is captured, and dealt to a lane that the
+/// report names.
 #[test]
 fn lanes_are_measured_with_the_packets_of_each() {
     let Some(bench) = Bench::new("lanes_are_measured_with_the_packets_of_each", 1 << 30) else { return };

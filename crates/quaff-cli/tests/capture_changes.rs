@@ -8,8 +8,8 @@ use quaff_os::Signal;
 use std::process::Stdio;
 use support::{Bench, Ended, PATIENCE, QUAFF, finish, interrupt, run, send_by_each_core, set_queues, tool};
 
-/// Asks for the numbers of the last groups of the namespace, with two sets of flags, and stays in the groups that accept
-/// it. Reports how many refused.
+/// Asks for the numbers of the last groups of the namespace, with two sets of flags, and stays in the groups that
+/// accept it. Reports how many refused.
 const INTRUDER: &str = "
 import socket, struct, sys
 def join(group, mode):

@@ -44,7 +44,8 @@ impl Line {
         testing::space(test, dir.path(), 2 << 30).then_some(Self { lab, dir, _turn: turn })
     }
 
-    /// A line whose ends take frames that an XDP program sends them, as the ends of a wire do: a veth needs GRO for that.
+    /// A line whose ends take frames that an XDP program sends them, as the ends of a wire do: a veth needs GRO for
+    /// that.
     fn by(test: &str, forward: &str) -> Option<Self> {
         let line = Self::new(test)?;
         if forward == XDP {

@@ -179,7 +179,8 @@ impl Engine {
         Ok(Self { tracker, core })
     }
 
-    /// An engine for lane `lane` of `lanes`, counted from 0: its flows have numbers that those of other lanes do not have.
+    /// An engine for lane `lane` of `lanes`, counted from 0: its flows have numbers that those of other lanes do not
+    /// have.
     #[must_use]
     pub fn for_lane(mut self, lane: u64, lanes: u64) -> Self {
         (self.core.first_flow, self.core.flow_step) = (lane + 1, lanes.max(1));

@@ -123,8 +123,8 @@ pub struct XdpTally {
     /// Times that the driver found no memory of a socket (zero-copy). What it dropped for that is in its own counters,
     /// and in no sum here.
     pub starved: u64,
-    /// Time at which another program was found to have detached or replaced the XDP program, by which its lanes ended, ns
-    /// since 1970; 0 if none has. What arrived from up to a second before is in no sum.
+    /// Time at which another program was found to have detached or replaced the XDP program, by which its lanes
+    /// ended, ns since 1970; 0 if none has. What arrived from up to a second before is in no sum.
     pub displaced_ns: u64,
 }
 

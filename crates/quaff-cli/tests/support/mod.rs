@@ -171,8 +171,8 @@ pub(crate) fn set_queues(netns: &Netns, args: &str) -> bool {
     command.arg("-L").args(args.split(' ')).output().expect("it runs").status.success()
 }
 
-/// Sends 1000 frames from tx0 by each of two cores. A frame leaves by the queue of the core that sends it, and arrives by
-/// the same.
+/// Sends 1000 frames from tx0 by each of two cores. A frame leaves by the queue of the core that sends it, and
+/// arrives by the same.
 pub(crate) fn send_by_each_core(lab: &Lab) {
     for core in ["0", "1"] {
         let mut command = lab.tx.command(QUAFF).expect("a command");

@@ -37,8 +37,8 @@ impl Counter {
     }
 }
 
-/// The numbers at `paths`, such as `interfaces[].lanes[].received`, in the first JSON object of `output`; those of several
-/// paths are added up in their order. Empty if there are none.
+/// The numbers at `paths`, such as `interfaces[].lanes[].received`, in the first JSON object of `output`; those of
+/// several paths are added up in their order. Empty if there are none.
 pub fn each(output: &str, paths: &[String]) -> Vec<u64> {
     let object = output.lines().find_map(|line| serde_json::from_str::<Value>(line).ok()).unwrap_or_default();
     let lists = paths.iter().map(|path| numbers(&object, path));

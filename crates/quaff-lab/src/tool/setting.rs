@@ -18,8 +18,8 @@ pub struct Setting {
     /// Bytes kept of each packet; `None`: all.
     pub snaplen: Option<u32>,
     pub output: Output,
-    /// Cores for generator and capturer together: 2, or 1 for both on the same. Each lane beyond the first has one more,
-    /// as far as there are some.
+    /// Cores for generator and capturer together: 2, or 1 for both on the same. Each lane beyond the first has one
+    /// more, as far as there are some.
     pub cores: u32,
     /// Lanes of the interface, where supported; a lab gives it as many receive queues. `None`: the tool's default.
     #[serde(skip_serializing_if = "Option::is_none")]

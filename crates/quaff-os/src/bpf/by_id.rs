@@ -64,9 +64,9 @@ fn program_info(
         info_len: info.len() as u32,
         info: info.as_mut_ptr() as u64,
     };
-    // SAFETY: `info` outlives the call, which writes at most its length. The only address in it is that of `maps`, which
-    // the caller has borrowed until this returns and which has the MAPS_MAX places that `info` says. All other lengths
-    // are zero, which asks for no further arrays.
+    // SAFETY: `info` outlives the call, which writes at most its length. The only address in it is that of `maps`,
+    // which the caller has borrowed until this returns and which has the MAPS_MAX places that `info` says. All other
+    // lengths are zero, which asks for no further arrays.
     unsafe { sys::bpf(sys::BPF_OBJ_GET_INFO_BY_FD, &mut attr, tried) }?;
     Ok(info)
 }

@@ -110,8 +110,8 @@ impl FlowPacket {
         })
     }
 
-    /// Reads as [`Self::walk`] does, for most packets of IPv6: Ethernet without tags, no extension headers, the ports of
-    /// TCP or UDP.
+    /// Reads as [`Self::walk`] does, for most packets of IPv6: Ethernet without tags, no extension headers, the ports
+    /// of TCP or UDP.
     #[inline]
     pub fn plain_ipv6(bytes: &[u8], linktype: u16) -> Option<Self> {
         const TRANSPORT: usize = ETHERNET_BYTES + ipv6::IPV6_BYTES;

@@ -402,12 +402,7 @@ impl Files {
                 }
                 other => {
                     run.end(ledger, counted, translation);
-                    if begins_section(&other) {
-                        keep_first(first_section, &other);
-                        end_section(ledger, translation, counted, input);
-                    }
-                    ledger.item(&other);
-                    translation.item(&other);
+                    take_item(&other, first_section, ledger, translation, counted, input);
                     return true;
                 }
             };
@@ -611,11 +606,23 @@ fn begins_section(item: &Item<'_>) -> bool {
     }
 }
 
-/// Keeps the first section.
-fn keep_first(first: &mut Option<Section>, item: &Item<'_>) {
-    if let Item::Section(found) = item {
-        first.get_or_insert_with(|| owned_section(found));
+/// Takes an item that is no packet. Of the sections that begin, the first one is kept.
+fn take_item(
+    item: &Item<'_>,
+    first: &mut Option<Section>,
+    ledger: &mut LedgerBuilder,
+    translation: &mut Translation,
+    counted: &mut Vec<InterfaceCounts>,
+    input: &mut InputTally,
+) {
+    if begins_section(item) {
+        if let Item::Section(found) = item {
+            first.get_or_insert_with(|| owned_section(found));
+        }
+        end_section(ledger, translation, counted, input);
     }
+    ledger.item(item);
+    translation.item(item);
 }
 
 /// Adds up the drops that the interfaces of a section record, at its end.

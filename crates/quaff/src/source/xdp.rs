@@ -16,8 +16,8 @@
 //! queues that are added have no lane: the program counts their packets where the driver runs it on them (veth does
 //! not). Those of lanes cannot be taken away, the kernel refuses that.
 //!
-//! The recorder of a tap by XDP is a lane of the same kind: the program is the tap's and stays, and the frames are copies
-//! in its ring.
+//! The recorder of a tap by XDP is a lane of the same kind: the program is the tap's and stays, and the frames are
+//! copies in its ring.
 
 mod receiver;
 

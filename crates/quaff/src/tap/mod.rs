@@ -33,8 +33,8 @@ use std::path::{Path, PathBuf};
 pub enum Forwarder {
     /// tc, after packet sockets.
     Tc,
-    /// An XDP program in the driver, which copies frames to a ring of so many bytes for each port, rounded down to a power
-    /// of two.
+    /// An XDP program in the driver, which copies frames to a ring of so many bytes for each port, rounded down to a
+    /// power of two.
     Xdp { ring_bytes: usize },
 }
 

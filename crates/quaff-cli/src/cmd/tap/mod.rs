@@ -51,7 +51,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     finish(args, &ports, tap, outcome)
 }
 
-/// The part that forwards; `None` where nothing does. Each port has a ring of `ring_bytes`, where the recorder has none.
+/// The part that forwards; `None` where nothing does. Each port has a ring of `ring_bytes`, where the recorder has
+/// none.
 fn forwarder(forward: Forward, ring_bytes: usize) -> Option<Forwarder> {
     match forward {
         Forward::Kernel => Some(Forwarder::Tc),
