@@ -2,7 +2,7 @@
 //! forwards and counts; nothing here touches a frame.
 
 use super::result::{TapDirection, Way};
-use crate::method::Place;
+use crate::method::{Place, RunDir};
 use crate::{Error, Result};
 use quaff_lab::{ChildProcess, Finished, MIDDLE_IFS};
 use quaff_os::{Netns, Signal};
@@ -23,7 +23,8 @@ const REPORTED: [i32; 2] = [0, 1];
 #[derive(Debug)]
 pub(super) struct LineTap {
     running: ChildProcess,
-    /// The files, removed with it.
+    /// The files, removed with them.
+    _record: RunDir,
     _place: Place,
 }
 
@@ -51,15 +52,17 @@ impl LineTap {
     /// No disk for its files; [`Error::Tool`] with its words if it does not begin.
     pub(super) fn start(quaff: &Path, mid: &Netns) -> Result<Self> {
         let place = Place::find(None)?;
+        // A folder of its own: the lock of the other one is this process's.
+        let record = place.run_dir()?;
         let mut command = mid.command(quaff)?;
-        command.arg("tap").args(MIDDLE_IFS).arg("--dir").arg(&place.path).args(RECORDING);
+        command.arg("tap").args(MIDDLE_IFS).arg("--dir").arg(&record.path).args(RECORDING);
         // Ctrl-C must reach this process only.
         command.process_group(0);
         let mut running = ChildProcess::start(command)?;
         if !running.hears("capturing", PATIENCE) {
             return Err(failed("does not begin to record", &running.heard));
         }
-        Ok(Self { running, _place: place })
+        Ok(Self { running, _record: record, _place: place })
     }
 
     /// Ends the tap. Returns its account of both directions.

@@ -59,7 +59,8 @@ mod tests {
 
     #[test]
     fn it_ends_by_limits_and_without_them_by_what_was_lost() {
-        let sample = sample_service_report();
+        let mut sample = sample_service_report();
+        sample.tap.clear();
         let of = |passed, interrupted| {
             let mut report = Report { interrupted, ..sample.clone() };
             report.passed = passed;
