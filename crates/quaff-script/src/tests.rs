@@ -376,8 +376,8 @@ fn results_of_lanes_are_added() {
         end.histograms.clone().rows(|_, rows| counts.push(String::from_utf8(rows.csv).expect("text")));
         (end.packets, end.flows, end.scripts[0].failures.clone(), counts.concat())
     });
-    assert_eq!((one.0, one.1, one.3.as_str()), (9, 2, "80,5\r\n4711,3\r\n53,1\r\n"));
-    assert_eq!((both.0, both.1, both.3.as_str()), (18, 4, "80,10\r\n4711,6\r\n53,2\r\n"));
+    assert_eq!((one.0, one.1, one.3.as_str()), (8, 2, "80,4\r\n4711,3\r\n53,1\r\n"));
+    assert_eq!((both.0, both.1, both.3.as_str()), (16, 4, "80,8\r\n4711,6\r\n53,2\r\n"));
     assert_eq!((one.2[0].count, both.2.len(), both.2[0].count), (2, 1, 4));
     let streams = |end: &EngineEnd| end.tracked.expect("streams").streams;
     assert_eq!(streams(&sum).delivered_bytes, 2 * streams(&alone).delivered_bytes);

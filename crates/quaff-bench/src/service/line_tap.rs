@@ -28,7 +28,7 @@ pub(super) struct LineTap {
     _place: Place,
 }
 
-/// What is read of the report of `quaff tap --json`.
+/// The part of the report of `quaff tap --json` that is read.
 #[derive(Debug, Deserialize)]
 struct TapReport {
     directions: [Counts; 2],

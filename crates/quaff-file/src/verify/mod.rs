@@ -287,7 +287,7 @@ impl Count {
     }
 }
 
-/// What was counted: by one lane, or by several of an interface.
+/// The counts of one lane, or of several of an interface.
 #[derive(Debug, Clone)]
 struct CountEnd {
     expect: Option<u64>,

@@ -3,7 +3,7 @@
 mod made;
 
 use made::{Made, arp, frame, icmp, udp};
-use quaff_script::{Compile, DEFAULT, Engine, EnginePlan, Formats, Limits, Packet, Source, Test};
+use quaff_script::{Compile, DEFAULT, Engine, EnginePlan, Formats, Limits, Packet, Rows, Source, Test};
 use quaff_stream::tracker::TrackPlan;
 use quaff_testpackets as build;
 use quaff_wire::filter::{Insn, Program, Subject};
@@ -71,10 +71,12 @@ fn rows_of(plan: &EnginePlan, made: &Made) -> Vec<Value> {
     let end = engine.finish();
     assert!(end.scripts[0].is_whole(), "{:?}", end.scripts[0]);
     let mut rows = Vec::new();
-    engine.take_rows(|_, texts| {
+    let mut take = |texts: &Rows| {
         let lines = String::from_utf8(texts.json.clone()).expect("text");
-        rows.extend(lines.lines().map(|line| serde_json::from_str(line).expect("JSON")));
-    });
+        rows.extend(lines.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON")));
+    };
+    engine.take_rows(|_, texts| take(texts));
+    end.histograms.rows(|_, texts| take(&texts));
     rows
 }
 

@@ -303,7 +303,7 @@ impl RecordSink for QueuedRecords {
         }
     }
 
-    /// What the lane could not pass on: the rest is counted by the thread.
+    /// The bytes that the lane could not pass on: the rest is counted by the thread.
     fn finish(&mut self) -> RecordTally {
         self.to = None;
         RecordTally { dropped_bytes: std::mem::take(&mut self.dropped_bytes), ..RecordTally::default() }

@@ -41,7 +41,7 @@ struct Run {
     /// The next packet, and the offset of its begin.
     next: usize,
     at: usize,
-    /// When it came, on the clock of the caller, ns.
+    /// The time at which it came, on the clock of the caller, ns.
     came_ns: u64,
     /// The lane's counts with all its packets.
     counts: Counts,
