@@ -98,10 +98,12 @@ fn run(plan: &EnginePlan, frames: &[(Vec<u8>, u64)]) -> Option<bool> {
     }
     let end = engine.finish();
     assert_eq!(end.packets, 2 * frames.len() as u64);
-    engine.take_rows(|_, rows| {
-        let text = std::str::from_utf8(&rows.json).expect("text");
+    let check = |json: &[u8]| {
+        let text = std::str::from_utf8(json).expect("text");
         assert!(text.lines().all(|line| line.starts_with('{') && line.ends_with('}')));
-    });
+    };
+    engine.take_rows(|_, rows| check(&rows.json));
+    end.histograms.clone().rows(|_, rows| check(&rows.json));
     Some(end.scripts[0].is_whole())
 }
 
