@@ -81,9 +81,14 @@ impl Line {
 
     /// `quaff tap a0 b0 ARGS --json`, recording into the folder `rec`.
     fn tap(&self, args: &[&str]) -> ChildProcess {
+        self.tap_with("128M", args)
+    }
+
+    /// The same, with a ring of a size.
+    fn tap_with(&self, ring: &str, args: &[&str]) -> ChildProcess {
         let rec = self.path("rec");
         std::fs::create_dir_all(&rec).expect("a folder");
-        let all = ["tap", A, B, "--dir", &rec, "--json", "--ring", "128M", "--buffer", "512M"];
+        let all = ["tap", A, B, "--dir", &rec, "--json", "--ring", ring, "--buffer", "512M"];
         let mut running = self.quaff(self.mid(), &[&all[..], args].concat());
         assert!(running.hears("capturing", PATIENCE), "{}", running.heard);
         running
@@ -289,7 +294,7 @@ fn by_xdp_frames_that_a_stopped_recorder_misses_pass_and_are_counted() {
     const COUNT: u64 = 300_000;
     let Some(line) = Line::by("by_xdp_frames_that_a_stopped_recorder_misses_pass", XDP) else { return };
     let before = line.settings();
-    let tap = line.tap(&["--forward", XDP, "--ring", "1M"]);
+    let tap = line.tap_with("1M", &["--forward", XDP]);
     let recorder = below(tap.pid()).into_iter().find(|(_, name)| name == "quaff").expect("a recorder").0;
     let ends = [line.end(&line.lab.tx, TX.name, "tx.pcapng"), line.end(line.far(), FAR.name, "far.pcapng")];
     let senders = line.send_both(COUNT, 40_000);
@@ -585,6 +590,7 @@ fn by_xdp_what_cannot_forward_is_refused_and_nothing_stays() {
         assert!(ended.stderr.contains(why), "{}", ended.stderr);
     };
     let tap = line.tap(&["--forward", XDP, "--on-exit", "forward"]);
+    sent(line.send_both(100, 1000), 100);
     assert_eq!(interrupt(tap).code, 0);
     let during = line.settings();
     refused(KERNEL, &format!("by XDP: remove it ('quaff tap --remove {A} {B}')"));
