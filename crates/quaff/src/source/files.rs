@@ -406,11 +406,7 @@ impl Files {
                     return true;
                 }
             };
-            if packet.interface != run.interface || run.packets == 0 {
-                run.end(ledger, counted, translation);
-                run = InterfaceRun::of(packet.interface, translation);
-            }
-            run.packets += 1;
+            run.take(packet.interface, ledger, counted, translation);
             seen += 1;
             wire_bytes += u64::from(packet.wire_len);
             let has_drops = packet.dropcount > 0;
@@ -659,6 +655,22 @@ impl InterfaceRun {
     fn of(interface: u32, translation: &Translation) -> Self {
         let number = translation.of_section.get(interface as usize).copied().flatten();
         Self { interface, number, packets: 0 }
+    }
+
+    /// Takes a packet of an interface, which may begin another run.
+    #[inline]
+    fn take(
+        &mut self,
+        interface: u32,
+        ledger: &mut LedgerBuilder,
+        counted: &mut Vec<InterfaceCounts>,
+        translation: &mut Translation,
+    ) {
+        if interface != self.interface || self.packets == 0 {
+            self.end(ledger, counted, translation);
+            *self = Self::of(interface, translation);
+        }
+        self.packets += 1;
     }
 
     /// Counts the packets, and ends the run.

@@ -375,6 +375,12 @@ impl Args {
         !self.interface.is_empty()
     }
 
+    /// Returns whether someone waits for the packets, and not for a file.
+    fn has_reader(&self) -> bool {
+        let to_stdout = self.write.is_some() && self.written() == Output::Stdout;
+        self.tee.is_some() || self.print || self.ordered || to_stdout
+    }
+
     /// The plan, with default sizes for this machine.
     pub(crate) fn plan(&self) -> anyhow::Result<CapturePlan> {
         let free_bytes = memory::free_bytes();
@@ -387,11 +393,7 @@ impl Args {
         let counts = self.lanes.counts(&names);
         let rings = counts.iter().sum::<usize>() + hotplug.as_ref().map_or(0, |hotplug| hotplug.lanes);
         self.check_memory(free_bytes, rings)?;
-        let has_reader = self.tee.is_some()
-            || self.print
-            || self.ordered
-            || self.write.is_some() && self.written() == Output::Stdout;
-        let flush_default = Duration::from_millis(if has_reader { 200 } else { 1000 });
+        let flush_default = Duration::from_millis(if self.has_reader() { 200 } else { 1000 });
         let (cores, writer_cpu) = self.place(&names, counts.iter().sum())?;
         let ring_bytes = default_rings_bytes(free_bytes, rings);
         let input = InputPlan {
