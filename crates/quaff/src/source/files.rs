@@ -6,12 +6,15 @@
 //! the files record are added up for each, and become drops of the output. Names of addresses are those of the output
 //! too, whatever file or section has them.
 
+mod interface_run;
+
 use super::{Pull, Source, SourceTally};
 use crate::batch::{BATCH_FRAMES, Frame};
 use crate::gauge::LaneGauges;
 use crate::plan::{ReadPlan, SNAPLEN_MAX};
 use crate::tally::{InputTally, LaneTally};
 use crate::{Error, Result};
+use interface_run::InterfaceRun;
 use quaff_file::read::{Advance, CaptureFile, Error as FileError, Options};
 use quaff_file::tally::Counts;
 use quaff_file::verify::LedgerBuilder;
@@ -133,15 +136,6 @@ impl Numbers {
         known.insert(key, number);
         Some(number)
     }
-}
-
-/// Packets of one interface that follow one another, until they are counted.
-#[derive(Debug, Default)]
-struct InterfaceRun {
-    /// Its number in the section, and in the output.
-    interface: u32,
-    number: Option<u16>,
-    packets: u64,
 }
 
 /// The interfaces of a file by those of the output.
@@ -406,13 +400,9 @@ impl Files {
                     return true;
                 }
             };
-            run.take(packet.interface, ledger, counted, translation);
+            run.take(&packet, ledger, counted, translation);
             seen += 1;
             wire_bytes += u64::from(packet.wire_len);
-            let has_drops = packet.dropcount > 0;
-            if has_drops {
-                ledger.drops(packet.interface, packet.dropcount);
-            }
             let Some(interface) = run.number else { return true };
             truncated += u64::from(packet.data.len() > packet_bytes_max as usize);
             let mut frame = describe(&packet, start as u32, interface, packet_bytes_max);
@@ -426,7 +416,7 @@ impl Files {
                 frame.tci = all_options.len() as u16;
                 all_options.push(PacketOptions::new(packet.flags, packet.options));
             }
-            if has_drops {
+            if packet.dropcount > 0 {
                 input.recorded_drops = input.recorded_drops.saturating_add(packet.dropcount);
                 if !frames.is_empty() {
                     let options = if has_options { all_options.pop() } else { None };
@@ -648,49 +638,6 @@ pub(super) fn counts_of(counted: &mut Vec<InterfaceCounts>, number: u16) -> &mut
         counted.resize(number + 1, InterfaceCounts::default());
     }
     &mut counted[number]
-}
-
-impl InterfaceRun {
-    /// The run of packets of an interface that begins.
-    fn of(interface: u32, translation: &Translation) -> Self {
-        let number = translation.of_section.get(interface as usize).copied().flatten();
-        Self { interface, number, packets: 0 }
-    }
-
-    /// Takes a packet of an interface, which may begin another run.
-    #[inline]
-    fn take(
-        &mut self,
-        interface: u32,
-        ledger: &mut LedgerBuilder,
-        counted: &mut Vec<InterfaceCounts>,
-        translation: &mut Translation,
-    ) {
-        if interface != self.interface || self.packets == 0 {
-            self.end(ledger, counted, translation);
-            *self = Self::of(interface, translation);
-        }
-        self.packets += 1;
-    }
-
-    /// Counts the packets, and ends the run.
-    #[inline(never)]
-    fn end(
-        &mut self,
-        ledger: &mut LedgerBuilder,
-        counted: &mut Vec<InterfaceCounts>,
-        translation: &mut Translation,
-    ) {
-        let Self { interface, number, packets } = std::mem::take(self);
-        if packets == 0 {
-            return;
-        }
-        ledger.frames(interface, packets);
-        match number {
-            Some(number) => counts_of(counted, number).received += packets,
-            None => translation.unsuited += packets,
-        }
-    }
 }
 
 impl Translation {
