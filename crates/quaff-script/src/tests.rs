@@ -477,6 +477,28 @@ fn a_script_that_exceeds_its_budget_is_stopped_and_the_others_continue() {
     }
 }
 
+/// A large allocation of a script with many objects: Lua's own collector would look at all of them in that call.
+#[test]
+fn a_script_with_many_objects_is_not_stopped_for_the_time_of_the_collector() {
+    const TEXT: &str = "local kept, n, half = {}, 0, 'x'
+        for _ = 1, 21 do half = half .. half end
+        on('packet', function(p)
+            n = n + 1
+            if n <= 1000 then
+                for i = 1, 300 do kept[#kept + 1] = { i } end
+            else
+                local all = half .. half
+            end
+        end)";
+    let frames: Vec<_> = (0..1040).map(|_| datagram(b"x")).collect();
+    let mut plan = plan(&[("many", TEXT)]);
+    plan.limits = Limits { call_time: Duration::from_millis(10), memory_bytes: 64 << 20, lane_percent: None };
+    let done = run_plan(&plan, &frames);
+    let [many] = &done.end.scripts[..] else { panic!("one script") };
+    assert_eq!((many.stopped, many.calls), (None, 1040), "{many:?}");
+    assert!(many.memory_bytes > 20 << 20, "{many:?}");
+}
+
 /// Each of `frames` packets fails in one script, most in a second, half in a third.
 #[test]
 fn a_script_that_fails_all_the_time_is_stopped_and_one_that_fails_half_of_the_time_is_not() {
