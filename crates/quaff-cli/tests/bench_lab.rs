@@ -330,7 +330,9 @@ fn port_and_tap_have_all_frames_of_a_line_and_a_mirror_port_what_it_carries() {
     // 2,000 would take 22 s: the frames are sent in half a second, and in a few on a busy machine.
     assert!((170..2000).contains(&captured), "{captured} passed the mirror port");
     let page = fs::read_to_string(dir.join("out/report.md")).expect("a page");
-    for words in ["## Lost at each capture point", "SPAN mirror port", "a mirror port of 1 Mbit/s", "ProfiShark 1G"] {
+    for words in
+        ["## Lost at each capture point", "SPAN mirror port", "a mirror port of 1 Mbit/s", "ProfiShark 1G"]
+    {
         assert!(page.contains(words), "{words}: {page}");
     }
     assert_nothing_is_left(dir, pid);

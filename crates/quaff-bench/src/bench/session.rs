@@ -103,7 +103,8 @@ impl Session {
         ToolFacts {
             name: rival.name.clone(),
             version: version.clone(),
-            command: first.map_or_else(Vec::new, |setting| self.command(present, &setting, self.site_of(rival))),
+            command: first
+                .map_or_else(Vec::new, |setting| self.command(present, &setting, self.site_of(rival))),
             absent: None,
         }
     }
@@ -227,9 +228,8 @@ fn sites(bed: &Topology, quaff: &Path, queues: u32) -> Result<Sites> {
         Topology::Tap => Ok(one(Box::new(LabSite { lab: lab(Layout::Tap)?, quaff: quaff.to_owned() }))),
         Topology::Line { mirror_mbps } => {
             let points = CapturePoint::all(*mirror_mbps);
-            let site = |point| -> Result<Box<dyn Site>> {
-                Ok(Box::new(LineSite::create(point, quaff, queues)?))
-            };
+            let site =
+                |point| -> Result<Box<dyn Site>> { Ok(Box::new(LineSite::create(point, quaff, queues)?)) };
             let names = points.iter().map(|point| Some(point.name().to_owned())).collect();
             Ok((points.into_iter().map(site).collect::<Result<_>>()?, names))
         }

@@ -13,8 +13,8 @@
 //! [`Layout::Apart`] the caller forwards between the ports.
 
 use super::{
-    FAR, LabEnd, LabPlan, Layout, MIDDLE_IFS, MIRROR_IF, PREFIX_BITS, ROUTED, RX, Rooms, TX, netns_name, silence,
-    wait_until_running,
+    FAR, LabEnd, LabPlan, Layout, MIDDLE_IFS, MIRROR_IF, PREFIX_BITS, ROUTED, RX, Rooms, TX, netns_name,
+    silence, wait_until_running,
 };
 use crate::{Error, Result};
 use quaff_os::bpf::{Asm, Helper, Program, Reg, Verdict};

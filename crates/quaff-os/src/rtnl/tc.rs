@@ -213,7 +213,10 @@ mod tests {
         };
         let bytes = bucket.parameters();
         assert_eq!((bytes.len(), bytes[1]), (36, LINKLAYER_ETHERNET));
-        assert_eq!((bytes[2..4].to_vec(), bytes[6..8].to_vec()), (24u16.to_ne_bytes().into(), 84u16.to_ne_bytes().into()));
+        assert_eq!(
+            (bytes[2..4].to_vec(), bytes[6..8].to_vec()),
+            (24u16.to_ne_bytes().into(), 84u16.to_ne_bytes().into())
+        );
         assert_eq!((word(&bytes, 8), word(&bytes, 12), word(&bytes, 24)), (0x0102_0304, 0, 0x0506_0708));
     }
 

@@ -61,7 +61,8 @@ fn check_bed(plan: &Plan) -> Result<(), String> {
                 format!("a mirror port has 1 to {MIRROR_MBPS_MAX} Mbit/s, not {mirror_mbps}")
             })?;
             ensure(plan.finds.is_empty(), || {
-                "searches are at one place, and a line has three: choose the bed 'direct', 'span' or 'tap'".into()
+                "searches are at one place, and a line has three: choose the bed 'direct', 'span' or 'tap'"
+                    .into()
             })
         }
         Topology::Direct | Topology::Span | Topology::Tap => Ok(()),

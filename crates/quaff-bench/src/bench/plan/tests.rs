@@ -111,9 +111,8 @@ fn a_line_has_the_whitepapers_loads_and_two_that_exceed_its_mirror_port() {
     }
     let exceeds = |(_, rate): &&(&Size, Rate)| matches!(rate, Rate::Util { percent, .. } if *percent > 100.0);
     assert_eq!((loads.len(), loads.iter().filter(exceeds).count()), (7, 2));
-    let points = ["port", "SPAN", "tap"].map(|point| {
-        source.rows.iter().filter(|row| row.interface.as_deref() == Some(point)).count()
-    });
+    let points = ["port", "SPAN", "tap"]
+        .map(|point| source.rows.iter().filter(|row| row.interface.as_deref() == Some(point)).count());
     assert_eq!((points, source.rows.len()), ([10, 10, 5], 25));
     // Three capturers at two points, and the tap.
     assert_eq!(plan.cost().cases, 7 * 7);

@@ -1,7 +1,7 @@
 //! The table of a line: for each load the loss at each of its capture points, beside what the mirror port dropped and what
 //! did not pass. It judges nothing.
 
-use super::tables::{end_note, pivot_loss, load_words};
+use super::tables::{end_note, load_words, pivot_loss};
 use super::text::{lost_words, worst};
 use super::view::{View, distinct, offered_words, whole};
 use crate::bench::plan::Topology;
@@ -72,8 +72,7 @@ fn load(case: &Case) -> (&str, String, &str) {
 
 /// The cells of one point: the loss of each capturer that is measured there in any load, and the drops of its mirror port.
 fn at_point(all: &[&Case], here: &[&Case], name: &str) -> Vec<(String, String)> {
-    let rivals =
-        distinct(all.iter().filter(|case| point(case) == name).map(|case| case.rival.as_str()));
+    let rivals = distinct(all.iter().filter(|case| point(case) == name).map(|case| case.rival.as_str()));
     let cell = |rival: &&str| {
         let case = here.iter().find(|case| point(case) == name && case.rival == **rival);
         (format!(">{name}|{rival}"), or_none(case.map(|case| pivot_loss(case))))

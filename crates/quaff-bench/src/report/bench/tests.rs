@@ -315,12 +315,16 @@ fn a_line_has_a_table_of_all_its_points() {
     ];
     let view = View::new(&report);
     let table = points::table(&view);
-    let cells = ["port one", "SPAN one", "SPAN mirror port", "tap own tap", "line lost"].map(|head| cell(&table, head));
+    let cells = ["port one", "SPAN one", "SPAN mirror port", "tap own tap", "line lost"]
+        .map(|head| cell(&table, head));
     assert_eq!(cells, ["0 %", "30 %", "29 %", "0 %", "1 %"]);
     let pivots: Vec<_> = tables::pivots(&view).into_iter().map(|table| table.title).collect();
     assert!(pivots.iter().all(|title| title.starts_with("CPU")), "{pivots:?}");
     let headline = text::headline(&view).expect("cases");
-    assert!(headline.starts_with("Most lost at the port: one nothing; at the SPAN: one 30 % at "), "{headline}");
+    assert!(
+        headline.starts_with("Most lost at the port: one nothing; at the SPAN: one 30 % at "),
+        "{headline}"
+    );
     assert!(headline.ends_with("; at the tap: own tap nothing"), "{headline}");
     report.plan.bed = Topology::Direct;
     assert!(points::table(&View::new(&report)).rows.is_empty());

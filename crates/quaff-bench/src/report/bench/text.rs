@@ -17,8 +17,9 @@ pub(super) fn headline(view: &View) -> Option<String> {
     if points::is_line(view) {
         return points::headline(view);
     }
-    let of = |name: &&'_ str| Some((*name, worst(view.cases_of(name))?));
-    let mut all: Vec<(&str, Option<&Case>)> = view.names.iter().filter_map(of).collect();
+    let names = view.names.iter().copied();
+    let mut all: Vec<(&str, Option<&Case>)> =
+        names.filter_map(|name| Some((name, worst(view.cases_of(name))?))).collect();
     if all.len() > 1 && all.iter().all(|(_, worst)| worst.is_none()) {
         let names: Vec<&str> = all.iter().map(|(name, _)| *name).collect();
         return Some(format!("None of {} lost a frame", names.join(", ")));
