@@ -31,8 +31,8 @@ impl Reported for Report {
             remarks,
             sections: sections(charts::charts(&view)),
             tables: filled([
-                tables::source(&view),
                 points::table(&view),
+                tables::source(&view),
                 tables::contents(&view),
                 lanes::table(&view),
                 tables::searches(&view),

@@ -297,7 +297,7 @@ fn a_line_has_a_table_of_all_its_points() {
     let mut report = report_of("one", &[(Some(1000), None)]);
     report.plan.bed = Topology::Line { mirror_mbps: 1000 };
     let at = |point: &str, rival: &str, captured: u64, line| {
-        let one = run(1, Some(captured), None);
+        let one = run(1, Some(captured), Some(10));
         let mut case = Case {
             rival: rival.into(),
             interface: Some(point.into()),
@@ -326,6 +326,9 @@ fn a_line_has_a_table_of_all_its_points() {
         "{headline}"
     );
     assert!(headline.ends_with("; at the tap: own tap nothing"), "{headline}");
+    let at_span = [&report.cases[1]].into_iter();
+    let counter = super::view::drop_counter(at_span.flat_map(|case| &case.runs)).expect("judged");
+    assert_eq!((counter.right, counter.lost), (1, 10), "290 were the mirror port's");
     report.plan.bed = Topology::Direct;
     assert!(points::table(&View::new(&report)).rows.is_empty());
 }

@@ -168,7 +168,10 @@ pub(super) fn method(report: &Report) -> Vec<String> {
             "Two endpoints talk through a forwarder that copies both directions to the capturer.".into()
         }
         Topology::Line { mirror_mbps } => format!(
-            "A line between two endpoints, captured at three points, each in a lab of its own. Port: an endpoint receives              all frames. SPAN: half of the frames come from each endpoint, and a switch copies both directions to a mirror              port of {mirror_mbps} Mbit/s (with preamble, FCS and gap), whose queue drops what that rate cannot carry. Tap:              half from each endpoint, and the capturer itself is the line between them."
+            "A line between two endpoints, captured at three points, each in a lab of its own. Port: an endpoint receives \
+             all frames. SPAN: half of the frames come from each endpoint, and a switch copies both directions to a mirror \
+             port of {mirror_mbps} Mbit/s (with preamble, FCS and gap), whose queue drops what that rate cannot carry. Tap: \
+             half from each endpoint, and the capturer itself is the line between them."
         ),
         Topology::Real { send_on, receive_on, sender } => {
             let from = sender.as_ref().map(|host| format!(" of {host}")).unwrap_or_default();
