@@ -46,8 +46,8 @@ pub(super) struct Job {
 
 impl Jobs {
     /// Each of the plan's workloads with each of the `rivals` that are here, at each of the `interfaces`.
-    /// `can` returns the setting under which a rival runs what a setting asks; a sentence when it cannot. `fits` returns
-    /// whether a rival can be at an interface, by its index; a pair that does not fit is no case.
+    /// `can` returns the setting under which a rival runs what a setting asks; a sentence when it cannot. `fits`
+    /// returns whether a rival can be at an interface, by its index; a pair that does not fit is no case.
     ///
     /// # Errors
     /// An unknown mix, an unreadable file of sizes.

@@ -152,8 +152,8 @@ pub enum Topology {
     Span,
     /// Two endpoints through a forwarder that copies both directions.
     Tap,
-    /// A line between two endpoints, captured at each of its points in turn: the port of an endpoint, the mirror port of
-    /// a switch, a tap that is the capturer itself.
+    /// A line between two endpoints, captured at each of its points in turn: the port of an endpoint, the mirror port
+    /// of a switch, a tap that is the capturer itself.
     Line {
         /// Rate of the mirror port, Mbit/s.
         mirror_mbps: u32,

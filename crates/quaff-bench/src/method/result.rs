@@ -50,8 +50,8 @@ pub struct Run {
     /// Loss of each of several capturers at once, 0 to 1.
     #[serde(default)]
     pub each_loss: Vec<f64>,
-    /// Of `offered`, lost before the capturer's socket: at the mirror port of a line, at the interface or in the kernel's
-    /// queue (softnet), frames.
+    /// Of `offered`, lost before the capturer's socket: at the mirror port of a line, at the interface or in the
+    /// kernel's queue (softnet), frames.
     /// Frames that did not reach the interface are `sent` − `offered`.
     #[serde(default)]
     pub receiver_drops: u64,

@@ -8,7 +8,7 @@
 //! install = "apt-get install mine"          # printed when it is not installed
 //! program = "mine"                          # a path, or a name in PATH
 //! version = ["{program}", "--version"]
-//! args = ["-i", "{interface}"]              # followed by those of output and of options; one that forwards has {other}
+//! args = ["-i", "{interface}"]              # then those of output and options; one that forwards has {other}
 //! ready = { says = "capturing" }            # on stderr; "socket" (bound and up), or { after_ms = 500 }
 //! settle_ms = 700                           # files unchanged for so long are complete
 //! patience_s = 30                           # time limit to be ready, and to end

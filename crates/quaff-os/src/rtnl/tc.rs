@@ -42,9 +42,9 @@ pub(super) struct Filter {
 pub struct TokenBucket {
     /// The rate, bytes/s, with `overhead_bytes`.
     pub bytes_per_s: u32,
-    /// What each frame takes of the link beyond its own bytes.
+    /// Bytes of the link that each frame takes beyond its own.
     pub overhead_bytes: u16,
-    /// What the smallest frame takes of the link, with its overhead.
+    /// Bytes of the link that the smallest frame takes, with its overhead.
     pub taken_bytes_min: u16,
     /// The size of the bucket: bytes, with overhead, that leave at once after a pause. No frame may be larger.
     pub burst_bytes: u32,

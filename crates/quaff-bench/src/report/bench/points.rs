@@ -1,5 +1,5 @@
-//! The table of a line: for each load the loss at each of its capture points, beside what the mirror port dropped and what
-//! did not pass. It judges nothing.
+//! The table of a line: for each load the loss at each of its capture points, beside the drops of the mirror port and
+//! the frames that did not pass. It judges nothing.
 
 use super::tables::{end_note, load_words, pivot_loss};
 use super::text::{lost_words, worst};
@@ -70,7 +70,8 @@ fn load(case: &Case) -> (&str, String, &str) {
     (case.series.as_str(), frames, asked)
 }
 
-/// The cells of one point: the loss of each capturer that is measured there in any load, and the drops of its mirror port.
+/// The cells of one point: the loss of each capturer that is measured there in any load, and the drops of its mirror
+/// port.
 fn at_point(all: &[&Case], here: &[&Case], name: &str) -> Vec<(String, String)> {
     let rivals = distinct(all.iter().filter(|case| point(case) == name).map(|case| case.rival.as_str()));
     let cell = |rival: &&str| {
