@@ -42,7 +42,7 @@ fn presets_and_capturers_are_listed() {
     }
     let json: Value = serde_json::from_str(&said(&["list", "--json"])).expect("JSON");
     let presets = json["presets"].as_array().expect("presets");
-    assert_eq!(presets.len(), 8);
+    assert_eq!(presets.len(), 9);
     assert!(presets.iter().all(|preset| preset["seconds"].as_f64().is_some_and(|s| s > 10.0)), "{json}");
     let ours = json["rivals"].as_array().expect("rivals").iter().find(|rival| rival["name"] == "quaff");
     assert_eq!(ours.expect("ours")["installed"], true);

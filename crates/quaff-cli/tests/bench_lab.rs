@@ -290,3 +290,50 @@ fn lanes_are_measured_with_the_packets_of_each() {
         assert!(page.contains(words), "{words}: {page}");
     }
 }
+
+/// The preset port-span-tap with few frames, and with a mirror port of 1 Mbit/s, which carries 82 frames of 1500 bytes
+/// each second beyond the 174 that its bucket and its queue hold. Each count has a source of its own: the file, and
+/// counters of the ports, of the capturer's interface and of the mirror port's queue.
+#[test]
+fn port_and_tap_have_all_frames_of_a_line_and_a_mirror_port_what_it_carries() {
+    let test = "port_and_tap_have_all_frames_of_a_line_and_a_mirror_port_what_it_carries";
+    let Some(bench) = Bench::new(test, 1 << 30) else { return };
+    let dir = bench.dir.path();
+    let traffic = ["--sizes", "1500", "--pps", "20k", "--count", "10k", "--runs", "1", "--dry-run"];
+    let preset = ["bench", "capture", "--preset", "port-span-tap", "--rivals", "quaff,quaff tap"];
+    let text = support::run(Command::new(QUAFF).args(preset).args(traffic));
+    assert!(text.contains("mirror_mbps = 1000\n"), "{text}");
+    let scripts = dir.join("scripts");
+    fs::create_dir_all(&scripts).expect("a folder");
+    let plan = scripts.join("plan.toml");
+    fs::write(&plan, text.replace("mirror_mbps = 1000\n", "mirror_mbps = 1\n")).expect("written");
+    let running = start(dir, &["--plan", &plan.display().to_string()]);
+    let pid = running.pid();
+    let finished = running.finish(PATIENCE * 2).expect("it ends");
+    let report: Value = serde_json::from_slice(&finished.stdout).expect("JSON");
+    assert_eq!(finished.status.code(), Some(0), "{report} {}", finished.stderr);
+    let cases = report["cases"].as_array().expect("cases");
+    let of = |point: &str, rival: &str| {
+        let case = cases.iter().find(|case| case["interface"] == point).expect(point);
+        let run = &case["runs"][0];
+        assert_eq!((&case["rival"], &run["failed"]), (&rival.into(), &Value::Null), "{case}");
+        assert_eq!((&run["offered"], &run["line"]["delivered"]), (&10_000.into(), &10_000.into()), "{run}");
+        let count = |value: &Value| value.as_u64().expect("a number");
+        let counts = [&run["captured"], &run["receiver_drops"], &run["tool_drops"]].map(count);
+        (counts, run["line"]["mirror_dropped"].as_u64())
+    };
+    assert_eq!(cases.len(), 3, "{report}");
+    assert_eq!(of("port", "quaff"), ([10_000, 0, 0], None));
+    assert_eq!(of("tap", "quaff tap"), ([10_000, 0, 0], None));
+    let ([captured, dropped, lost], mirror_dropped) = of("SPAN", "quaff");
+    assert_eq!((captured + dropped, lost, mirror_dropped), (10_000, 0, Some(dropped)));
+    // 2,000 would take 22 s: the frames are sent in half a second, and in a few on a busy machine.
+    assert!((170..2000).contains(&captured), "{captured} passed the mirror port");
+    let page = fs::read_to_string(dir.join("out/report.md")).expect("a page");
+    for words in
+        ["## Lost at each capture point", "SPAN mirror port", "a mirror port of 1 Mbit/s", "ProfiShark 1G"]
+    {
+        assert!(page.contains(words), "{words}: {page}");
+    }
+    assert_nothing_is_left(dir, pid);
+}

@@ -39,6 +39,8 @@ pub const RX: LabEnd = LabEnd::new("rx0", 2);
 pub const FAR: LabEnd = LabEnd::new("tx1", 3);
 /// The ports in the middle of a [`Layout`] that has one: towards [`TX`], and towards [`FAR`].
 pub const MIDDLE_IFS: [&str; 2] = ["a0", "b0"];
+/// The port in the middle towards [`RX`], which copies leave by.
+pub(crate) const MIRROR_IF: &str = "m0";
 /// The two sides of [`Layout::Router`], each one half of the benchmark network (RFC 2544 appendix C.2.2): the address
 /// of the router, and an unassigned one for a host.
 pub const ROUTED: [(Ipv4Addr, Ipv4Addr); 2] = [

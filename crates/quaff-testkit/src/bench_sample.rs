@@ -9,7 +9,7 @@ use quaff_bench::bench::summary::summarise;
 use quaff_bench::method::{Contents, ReadRun, Run, Sample};
 use quaff_bench::stats::loss_ratio;
 use quaff_lab::tool::Setting;
-use quaff_lab::topology::CoreUse;
+use quaff_lab::topology::{CoreUse, LineCounts};
 use quaff_lab::traffic::{Content, Size};
 use std::collections::BTreeMap;
 
@@ -151,10 +151,11 @@ fn replayed(case: &mut Case) {
     }
 }
 
-/// Frames dealt to two lanes.
+/// Frames dealt to two lanes, which came on a line.
 fn dealt(case: &mut Case) {
     for run in &mut case.runs {
         run.lanes = vec![run.offered * 11 / 20, run.offered * 9 / 20];
+        run.line = Some(LineCounts { delivered: run.offered, mirror_dropped: Some(0) });
     }
     summarise(case);
 }
@@ -379,6 +380,7 @@ fn plan() -> Plan {
         rival: rival.into(),
         size: Some(size),
         rate: rate.into(),
+        interface: None,
         loss: Some(loss),
         figures: BTreeMap::new(),
     };

@@ -120,6 +120,7 @@ fn plan() -> Plan {
                 rival: "ProfiShark 1G".into(),
                 size: None,
                 rate: "1 Gbit/s".into(),
+                interface: None,
                 loss: Some(0.0),
                 figures: figures.map(|(name, value)| (name.to_owned(), value)).into(),
             }],

@@ -46,7 +46,8 @@ pub(super) struct Job {
 
 impl Jobs {
     /// Each of the plan's workloads with each of the `rivals` that are here, at each of the `interfaces`.
-    /// `can` returns the setting under which a rival runs what a setting asks; a sentence when it cannot.
+    /// `can` returns the setting under which a rival runs what a setting asks; a sentence when it cannot. `fits`
+    /// returns whether a rival can be at an interface, by its index; a pair that does not fit is no case.
     ///
     /// # Errors
     /// An unknown mix, an unreadable file of sizes.
@@ -55,6 +56,7 @@ impl Jobs {
         rivals: &[&str],
         interfaces: &[Option<String>],
         can: &dyn Fn(&str, &Setting) -> Result<Setting, String>,
+        fits: &dyn Fn(&str, usize) -> bool,
     ) -> Result<Self> {
         let mut jobs = Self { interfaces: interfaces.to_vec(), ..Self::default() };
         for sweep in &plan.sweeps {
@@ -63,6 +65,10 @@ impl Jobs {
                 let mean = Traffic::new(size, None, 0)?.frame_bytes;
                 let pps = rate.pps(f64::from(mean)).map(|pps| pps.round().max(1.0) as u64);
                 for (interface, name) in interfaces.iter().enumerate() {
+                    let here: Vec<_> = able.iter().filter(|(rival, _)| fits(rival, interface)).collect();
+                    if here.is_empty() && !able.is_empty() {
+                        continue;
+                    }
                     let traffic = Traffic {
                         content: sweep.content,
                         mirrored: sweep.mirrored,
@@ -70,7 +76,7 @@ impl Jobs {
                         ..Traffic::new(size, pps, null_frames(pps))?
                     };
                     let workload = jobs.workload(Workload { traffic, interface });
-                    for (rival, setting) in &able {
+                    for (rival, setting) in here {
                         let asked = sweep.setting.clone();
                         jobs.jobs.push(Job { workload, amount: sweep.amount, asked });
                         let case = case(rival, sweep, size, mean, pps, rate.words(), name.clone());
@@ -245,8 +251,12 @@ pub(super) mod tests {
         }
     }
 
+    fn everything(_: &str, setting: &Setting) -> Result<Setting, String> {
+        Ok(setting.clone())
+    }
+
     fn jobs(plan: &Plan) -> Jobs {
-        Jobs::of(plan, &["quaff", "other"], &[None], &|_, setting| Ok(setting.clone())).expect("jobs")
+        Jobs::of(plan, &["quaff", "other"], &[None], &everything, &|_, _| true).expect("jobs")
     }
 
     #[test]
@@ -269,7 +279,7 @@ pub(super) mod tests {
             "other" => Err("other does not compress each packet".to_owned()),
             _ => Ok(setting.clone()),
         };
-        let jobs = Jobs::of(&plan, &["quaff", "other"], &[None], &can).expect("jobs");
+        let jobs = Jobs::of(&plan, &["quaff", "other"], &[None], &can, &|_, _| true).expect("jobs");
         assert_eq!(jobs.cases.len(), 8, "quaff in both series");
         assert_eq!(jobs.workloads.len(), 4, "they share what is sent");
         assert_eq!(jobs.notes[0], "other does not compress each packet; its cases are left out.");
@@ -285,7 +295,7 @@ pub(super) mod tests {
             "other" => Ok(Setting { buffer_mib: None, ..setting.clone() }),
             _ => Ok(setting.clone()),
         };
-        let jobs = Jobs::of(&plan, &["quaff", "other"], &[None], &can).expect("jobs");
+        let jobs = Jobs::of(&plan, &["quaff", "other"], &[None], &can, &|_, _| true).expect("jobs");
         let buffers: Vec<_> = jobs.cases[..2].iter().map(|case| case.setting.buffer_mib).collect();
         assert_eq!(buffers, [Some(256), None]);
         let said = "other has no option for the size of its buffer; its cases have its own.";
@@ -298,10 +308,23 @@ pub(super) mod tests {
     #[test]
     fn each_interface_is_measured_in_its_turn() {
         let interfaces = [Some("eth1".to_owned()), Some("usb0".to_owned())];
-        let jobs =
-            Jobs::of(&plan(), &["quaff"], &interfaces, &|_, setting| Ok(setting.clone())).expect("jobs");
+        let jobs = Jobs::of(&plan(), &["quaff"], &interfaces, &everything, &|_, _| true).expect("jobs");
         assert_eq!((jobs.workloads.len(), jobs.cases.len()), (8, 8));
         assert_eq!(jobs.cases[1].interface.as_deref(), Some("usb0"));
+    }
+
+    #[test]
+    fn a_tool_is_measured_where_it_fits() {
+        let interfaces = ["port", "SPAN", "tap"].map(|name| Some(name.to_owned()));
+        let fits = |rival: &str, interface: usize| (rival == "other") == (interface == 2);
+        let of = |rivals: &[&str]| Jobs::of(&plan(), rivals, &interfaces, &everything, &fits).expect("jobs");
+        let jobs = of(&["quaff", "other"]);
+        let at = |case: &Case| format!("{} at {}", case.rival, case.interface.as_deref().unwrap_or_default());
+        let cases: Vec<_> = jobs.cases[..3].iter().map(at).collect();
+        assert_eq!(cases, ["quaff at port", "quaff at SPAN", "other at tap"]);
+        assert_eq!((jobs.workloads.len(), jobs.cases.len()), (12, 12));
+        let jobs = of(&["other"]);
+        assert_eq!((jobs.workloads.len(), jobs.cases.len()), (4, 4), "nothing is sent where no tool is");
     }
 
     #[test]

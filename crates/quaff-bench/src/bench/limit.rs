@@ -94,7 +94,7 @@ mod tests {
     /// 1000 frames, wanted in a second.
     fn case(pps: Option<u64>, runs: &[Run]) -> Case {
         let can = |_: &str, setting: &quaff_lab::tool::Setting| Ok(setting.clone());
-        let jobs = Jobs::of(&plan(), &["quaff"], &[None], &can).expect("jobs");
+        let jobs = Jobs::of(&plan(), &["quaff"], &[None], &can, &|_, _| true).expect("jobs");
         let mut case = Case { pps, runs: runs.to_vec(), ..jobs.cases[0].clone() };
         summarise(&mut case);
         case

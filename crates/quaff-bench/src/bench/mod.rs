@@ -40,7 +40,8 @@ pub fn run(plan: &Plan, context: &Context, events: &mut dyn Events) -> Result<Re
     Report::fill(plan, &context.command, |report| {
         let mut session = Session::open(plan, context)?;
         let can = |rival: &str, setting: &_| session.setting(rival, setting);
-        let jobs = Jobs::of(plan, &session.present(), &session.interfaces, &can)?;
+        let fits = |rival: &str, interface: usize| session.fits(rival, interface);
+        let jobs = Jobs::of(plan, &session.present(), &session.interfaces, &can, &fits)?;
         (report.machine, report.body.rivals) = (session.machine(), session.rivals(plan));
         runner::rounds(plan, jobs, &mut session, report, events)?;
         search(plan, &mut session, report, events)?;

@@ -152,6 +152,12 @@ pub enum Topology {
     Span,
     /// Two endpoints through a forwarder that copies both directions.
     Tap,
+    /// A line between two endpoints, captured at each of its points in turn: the port of an endpoint, the mirror port
+    /// of a switch, a tap that is the capturer itself.
+    Line {
+        /// Rate of the mirror port, Mbit/s.
+        mirror_mbps: u32,
+    },
     /// Physical interfaces of this machine, or of another one over ssh.
     Real {
         send_on: String,
@@ -167,6 +173,7 @@ impl PlanFile for Plan {
         ("quick", include_str!("../../presets/quick.toml"), None),
         ("back-to-back", include_str!("../../presets/back-to-back.toml"), None),
         ("whitepaper", include_str!("../../presets/whitepaper.toml"), None),
+        ("port-span-tap", include_str!("../../presets/port-span-tap.toml"), None),
         ("lanes", include_str!("../../presets/lanes.toml"), None),
         ("pam2007", include_str!("../../presets/pam2007.toml"), None),
         ("nfr1999", include_str!("../../presets/nfr1999.toml"), None),

@@ -85,7 +85,7 @@ pub struct Case {
     pub pps: Option<u64>,
     /// As requested: "400 kpps", "950 Mbit/s", "as fast as possible".
     pub rate: String,
-    /// The receiving interface, where there are several.
+    /// The receiving interface, or the capture point, where there are several.
     #[serde(default)]
     pub interface: Option<String>,
     pub setting: Setting,
@@ -115,7 +115,7 @@ pub enum LimitedBy {
     Nothing,
     /// Frames were sent more slowly than requested: a result without loss says nothing about that rate.
     Generator,
-    /// Frames were lost before the capturer: at the interface, in the kernel's queue.
+    /// Frames were lost before the capturer: at the mirror port, at the interface, in the kernel's queue.
     Receiver,
     /// The tool under test lost frames.
     Rival,

@@ -9,7 +9,7 @@ use crate::method::{Bench, Cores, Place, come_to_rest};
 use crate::{Error, Result};
 use quaff_lab::tool::Setting;
 use quaff_lab::tool::{Places, Present, Resolved, Tool, resolve};
-use quaff_lab::topology::{LabSite, Real};
+use quaff_lab::topology::{CapturePoint, LabSite, LineSite, Real};
 use quaff_lab::topology::{Sent, Site, Watch};
 use quaff_lab::traffic::Traffic;
 use quaff_lab::{Lab, LabPlan, Layout};
@@ -103,16 +103,19 @@ impl Session {
         ToolFacts {
             name: rival.name.clone(),
             version: version.clone(),
-            command: first.map_or_else(Vec::new, |setting| self.command(present, &setting, 0)),
+            command: first
+                .map_or_else(Vec::new, |setting| self.command(present, &setting, self.site_of(rival))),
             absent: None,
         }
     }
 
     /// The command line, with DIR for the folder of its files.
     fn command(&self, present: &Present, setting: &Setting, interface: usize) -> Vec<String> {
-        let interface = self.sites.get(interface).map_or("", |site| site.interface());
+        let site = self.sites.get(interface);
+        let other = site.and_then(|site| site.other()).unwrap_or_default();
+        let interface = site.map_or("", |site| site.interface());
         let core = self.cores(setting).capturer;
-        let places = Places { interface, dir: Path::new("DIR"), core, setting };
+        let places = Places { interface, other, dir: Path::new("DIR"), core, setting };
         let (program, args) = present.rival.command_line(&present.program, &places);
         [program].into_iter().chain(args).map(|word| word.to_string_lossy().into_owned()).collect()
     }
@@ -121,7 +124,30 @@ impl Session {
     pub(super) fn setting(&self, rival: &str, asked: &Setting) -> Result<Setting, String> {
         let tool = &self.find(rival).map_err(|error| error.to_string())?.rival;
         let setting = tool.setting_of(asked);
-        tool.can(&setting).map(|()| setting)
+        self.has_place(tool).and_then(|()| tool.can(&setting)).map(|()| setting)
+    }
+
+    /// Returns whether a capturer can be at the interface of that index: one that forwards needs two ports of a line,
+    /// and on these no other one has a line to listen to.
+    pub(super) fn fits(&self, rival: &str, interface: usize) -> bool {
+        self.find(rival).is_ok_and(|present| self.is_place_of(&present.rival, interface))
+    }
+
+    fn is_place_of(&self, tool: &Tool, interface: usize) -> bool {
+        self.sites.get(interface).is_some_and(|site| tool.is_in_line() == site.other().is_some())
+    }
+
+    /// The first interface that a capturer can be at.
+    fn site_of(&self, tool: &Tool) -> usize {
+        (0..self.sites.len()).find(|at| self.is_place_of(tool, *at)).unwrap_or(0)
+    }
+
+    /// An error with a sentence if no interface is one for `tool`.
+    fn has_place(&self, tool: &Tool) -> Result<(), String> {
+        match (0..self.sites.len()).any(|at| self.is_place_of(tool, at)) {
+            true => Ok(()),
+            false => Err(format!("{} forwards between two ports, which only the bed 'line' has", tool.name)),
+        }
     }
 
     fn find(&self, rival: &str) -> Result<&Present> {
@@ -182,7 +208,8 @@ impl CaseRunner for Session {
     }
 
     fn can(&self, rival: &str, setting: &Setting) -> Result<(), String> {
-        self.find(rival).map_err(|error| error.to_string())?.rival.can(setting)
+        let tool = &self.find(rival).map_err(|error| error.to_string())?.rival;
+        self.has_place(tool).and_then(|()| tool.can(setting))
     }
 
     fn free(&self) -> Result<(u64, String)> {
@@ -199,6 +226,13 @@ fn sites(bed: &Topology, quaff: &Path, queues: u32) -> Result<Sites> {
         Topology::Direct => Ok(one(Box::new(LabSite { lab: lab(Layout::Pair)?, quaff: quaff.to_owned() }))),
         Topology::Span => Ok(one(Box::new(LabSite { lab: lab(Layout::Span)?, quaff: quaff.to_owned() }))),
         Topology::Tap => Ok(one(Box::new(LabSite { lab: lab(Layout::Tap)?, quaff: quaff.to_owned() }))),
+        Topology::Line { mirror_mbps } => {
+            let points = CapturePoint::all(*mirror_mbps);
+            let site =
+                |point| -> Result<Box<dyn Site>> { Ok(Box::new(LineSite::create(point, quaff, queues)?)) };
+            let names = points.iter().map(|point| Some(point.name().to_owned())).collect();
+            Ok((points.into_iter().map(site).collect::<Result<_>>()?, names))
+        }
         Topology::Real { send_on, receive_on, sender } => {
             let real = |receive_on: &String| -> Result<Box<dyn Site>> {
                 Ok(Box::new(Real::new(quaff.to_owned(), send_on, receive_on, sender.as_deref())?))

@@ -135,6 +135,9 @@ pub struct SourceRow {
     /// As the source writes it: "1 Gbit/s", "18 Mbit/s".
     #[serde(default)]
     pub rate: String,
+    /// The interface or capture point of ours that it compares with; `None`: the first one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interface: Option<String>,
     /// Lost of offered, 0 to 1.
     pub loss: Option<f64>,
     /// Other figures by name, in the source's units: "received %", "CPU %".

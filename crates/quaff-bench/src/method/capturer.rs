@@ -131,7 +131,8 @@ impl<'a> Capturer<'a> {
             fs::create_dir(&path).trying(|| format!("create {}", path.display()))?;
         }
         let output = tool.output_under(setting);
-        let places = Places { interface: bench.site.interface(), dir: &dir.path, core, setting };
+        let (interface, other) = (bench.site.interface(), bench.site.other().unwrap_or_default());
+        let places = Places { interface, other, dir: &dir.path, core, setting };
         let (program, args) = tool.command_line(program, &places);
         let mut command = bench.site.command(Path::new(&program))?;
         command.args(args);

@@ -109,7 +109,7 @@ impl Bench<'_> {
         let sent = self.site.send(traffic, self.cores.generator, watch, &mut look)?;
         run.samples = samples(&sent.samples, &capturers);
         (run.offered, run.seconds, run.receiver_drops) = (sent.offered, sent.seconds, sent.receiver_drops);
-        (run.sent, run.others, run.cores) = (sent.sent, sent.others, sent.cores);
+        (run.sent, run.others, run.cores, run.line) = (sent.sent, sent.others, sent.cores, sent.line);
         // Those that leave a mirror port are inside other packets.
         let of_sender = sent.bytes.zip(sent.flows).filter(|_| !traffic.mirrored);
         let bytes_max = traffic.file_bytes().saturating_add(FILE_SLACK_BYTES);

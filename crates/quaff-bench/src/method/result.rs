@@ -1,6 +1,6 @@
 //! The figures of one run, as plain data: a part of `result.json`.
 
-use quaff_lab::topology::CoreUse;
+use quaff_lab::topology::{CoreUse, LineCounts};
 use serde::{Deserialize, Serialize};
 
 /// The figures of one run.
@@ -10,7 +10,7 @@ pub struct Run {
     pub round: u32,
     /// Frames to send, by the plan.
     pub intended: u64,
-    /// Frames that arrived at the receiving interface.
+    /// Frames that arrived at the receiving interface, or came on the line.
     pub offered: u64,
     /// Frames counted in the file (or by `counted_by`); of several capturers their mean.
     pub captured: Option<u64>,
@@ -50,7 +50,8 @@ pub struct Run {
     /// Loss of each of several capturers at once, 0 to 1.
     #[serde(default)]
     pub each_loss: Vec<f64>,
-    /// Of `offered`, lost before the capturer's socket: at the interface or in the kernel's queue (softnet), frames.
+    /// Of `offered`, lost before the capturer's socket: at the mirror port of a line, at the interface or in the
+    /// kernel's queue (softnet), frames.
     /// Frames that did not reach the interface are `sent` − `offered`.
     #[serde(default)]
     pub receiver_drops: u64,
@@ -60,6 +61,9 @@ pub struct Run {
     /// Frames of other senders that arrived at the interface.
     #[serde(default)]
     pub others: u64,
+    /// Of a line only: its frames.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line: Option<LineCounts>,
     /// The capturer's command line, with DIR for the directory of its files.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,

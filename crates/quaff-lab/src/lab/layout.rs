@@ -13,8 +13,8 @@
 //! [`Layout::Apart`] the caller forwards between the ports.
 
 use super::{
-    FAR, LabEnd, LabPlan, Layout, MIDDLE_IFS, PREFIX_BITS, ROUTED, RX, Rooms, TX, netns_name, silence,
-    wait_until_running,
+    FAR, LabEnd, LabPlan, Layout, MIDDLE_IFS, MIRROR_IF, PREFIX_BITS, ROUTED, RX, Rooms, TX, netns_name,
+    silence, wait_until_running,
 };
 use crate::{Error, Result};
 use quaff_os::bpf::{Asm, Helper, Program, Reg, Verdict};
@@ -25,7 +25,7 @@ use std::fs;
 use std::os::fd::AsFd;
 
 /// The ports in the middle: towards the two ends, and towards the capturer.
-const PORTS: [&str; 3] = [MIDDLE_IFS[0], MIDDLE_IFS[1], "m0"];
+const PORTS: [&str; 3] = [MIDDLE_IFS[0], MIDDLE_IFS[1], MIRROR_IF];
 const BRIDGE: &str = "br0";
 /// Refers to the network namespace of the writing thread.
 const FORWARDING: &str = "/proc/sys/net/ipv4/ip_forward";

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 
 /// The built-in descriptions, in the order of tables.
-const SHIPPED: [(&str, &str); 13] = [
+const SHIPPED: [(&str, &str); 14] = [
     ("quaff.toml", include_str!("../../tools/quaff.toml")),
     ("tcpdump.toml", include_str!("../../tools/tcpdump.toml")),
     ("dumpcap.toml", include_str!("../../tools/dumpcap.toml")),
@@ -20,6 +20,7 @@ const SHIPPED: [(&str, &str); 13] = [
     ("tcpdump-pipe.toml", include_str!("../../tools/tcpdump-pipe.toml")),
     ("quaff-decap.toml", include_str!("../../tools/quaff-decap.toml")),
     ("quaff-inner.toml", include_str!("../../tools/quaff-inner.toml")),
+    ("quaff-tap.toml", include_str!("../../tools/quaff-tap.toml")),
     ("quaff-inner-user.toml", include_str!("../../tools/quaff-inner-user.toml")),
 ];
 

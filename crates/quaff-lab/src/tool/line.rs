@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
 
 /// Placeholders that every argument may have.
-const COMMON: [&str; 5] = ["interface", "file", "dir", "core", "quaff"];
+const COMMON: [&str; 6] = ["interface", "other", "file", "dir", "core", "quaff"];
 
 /// Reserved names: errors are reported under them.
 const OTHERS: [&str; 2] = ["the generator", "the file"];
@@ -19,6 +19,8 @@ const PATIENCE_S_MAX: u64 = 600;
 pub struct Places<'a> {
     /// The interface to capture from.
     pub interface: &'a str,
+    /// The other port of the line, for a tool that forwards; empty for all others.
+    pub other: &'a str,
     /// The directory for the tool's files.
     pub dir: &'a Path,
     /// The core that the tool runs on.
@@ -99,6 +101,7 @@ impl Tool {
         let path = |path: &Path| path.display().to_string();
         let mut fill = vec![
             ("{interface}", places.interface.to_owned()),
+            ("{other}", places.other.to_owned()),
             ("{file}", path(&places.dir.join("capture"))),
             ("{dir}", path(places.dir)),
             ("{core}", places.core.to_string()),
@@ -144,7 +147,7 @@ impl Tool {
     pub fn buffer_words(&self, mib: u64) -> String {
         let words = |buffer_mib| {
             let setting = Setting { buffer_mib, ..Setting::default() };
-            let places = Places { interface: "", dir: Path::new(""), core: 0, setting: &setting };
+            let places = Places { interface: "", other: "", dir: Path::new(""), core: 0, setting: &setting };
             self.command_line(Path::new(""), &places).1
         };
         let (all, without) = (words(Some(mib)), words(None).len());

@@ -8,7 +8,7 @@
 //! install = "apt-get install mine"          # printed when it is not installed
 //! program = "mine"                          # a path, or a name in PATH
 //! version = ["{program}", "--version"]
-//! args = ["-i", "{interface}"]              # followed by those of output and of options
+//! args = ["-i", "{interface}"]              # then those of output and options; one that forwards has {other}
 //! ready = { says = "capturing" }            # on stderr; "socket" (bound and up), or { after_ms = 500 }
 //! settle_ms = 700                           # files unchanged for so long are complete
 //! patience_s = 30                           # time limit to be ready, and to end
@@ -67,6 +67,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+/// The name of `quaff tap` as a capturer, which forwards a line and records it.
+pub const OWN_TAP: &str = "quaff tap";
 /// Directories of administration tools, which may be missing in PATH.
 const ROOT_DIRS: [&str; 3] = ["/usr/sbin", "/sbin", "/usr/local/sbin"];
 /// Limit on the length of a version.
@@ -92,7 +94,7 @@ pub struct Tool {
     /// A command that prints the version; placeholder `{program}`. Empty: not queried.
     #[serde(default)]
     pub version: Vec<String>,
-    /// The arguments in each case; placeholders `{interface}`, `{file}`, `{dir}`, `{core}`, `{quaff}`.
+    /// The arguments in each case; placeholders `{interface}`, `{other}`, `{file}`, `{dir}`, `{core}`, `{quaff}`.
     pub args: Vec<String>,
     pub output: Outputs,
     #[serde(default)]
@@ -224,6 +226,11 @@ impl Tool {
             lane_packets: Vec::new(),
             format: Format::default(),
         }
+    }
+
+    /// Returns whether it forwards between two ports of a line, instead of listening on one interface.
+    pub fn is_in_line(&self) -> bool {
+        self.args.iter().any(|arg| arg.contains("{other}"))
     }
 
     /// Finds the program and queries its version; `None` if it is not installed.

@@ -17,7 +17,7 @@ fn captured(name: &str, output: &str) -> Option<u64> {
 
 fn line(name: &str, setting: &Setting) -> String {
     let tool = of(name);
-    let places = Places { interface: "rx0", dir: Path::new("/data/7"), core: 1, setting };
+    let places = Places { interface: "rx0", other: "b0", dir: Path::new("/data/7"), core: 1, setting };
     let (program, args) = tool.command_line(&tool.program, &places);
     let words: Vec<_> = [program].into_iter().chain(args).map(|word| word.into_string()).collect();
     words.into_iter().collect::<Result<Vec<_>, _>>().expect("UTF-8").join(" ")
@@ -65,6 +65,16 @@ fn places_are_filled() {
 }
 
 #[test]
+fn a_tool_that_forwards_has_two_ports_and_shares_the_buffer_among_two_rings() {
+    assert_eq!(
+        line(OWN_TAP, &buffer(256)),
+        "/opt/quaff tap rx0 b0 --json --dir /data/7 --ring 64M --buffer 128M"
+    );
+    let in_line = shipped(Path::new("/opt/quaff")).into_iter().filter(Tool::is_in_line);
+    assert_eq!(in_line.map(|tool| tool.name).collect::<Vec<_>>(), [OWN_TAP]);
+}
+
+#[test]
 fn each_output_has_its_own_words() {
     let to = |output| Setting { output, ..Setting::default() };
     assert_eq!(line("tcpdump", &to(Output::Screen)), "tcpdump -i rx0 -s0 -n -Z root -l");
@@ -95,7 +105,8 @@ fn no_place_is_left_open() {
 #[test]
 fn a_value_with_braces_is_not_a_placeholder() {
     let tool = of("tcpdump");
-    let places = Places { interface: "{file}", dir: Path::new("/d"), core: 0, setting: &Setting::default() };
+    let setting = &Setting::default();
+    let places = Places { interface: "{file}", other: "", dir: Path::new("/d"), core: 0, setting };
     let (_, args) = tool.command_line(Path::new("tcpdump"), &places);
     assert_eq!(args[1], "{file}");
 }

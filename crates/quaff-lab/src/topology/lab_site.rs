@@ -41,15 +41,7 @@ impl LabSite {
         watch: Watch<'_>,
         look: &mut dyn FnMut(),
     ) -> Result<Sent> {
-        let ends = [(&self.lab.tx, TX.name), (far, FAR.name)];
-        let mut commands = Vec::new();
-        for (((end, interface), half), stream) in ends.into_iter().zip(halves(traffic)).zip(1..) {
-            if half.count > 0 {
-                let mut command = end.command(&self.quaff)?;
-                command.args(half.words(Out::Send(interface), stream));
-                commands.push(command);
-            }
-        }
+        let commands = senders([&self.lab.tx, far], &self.quaff, halves(traffic))?;
         let arrivals = self.lab.rx.run(|| Arrivals::begin(&rtnl::link(RX.name)?))??;
         let sum = sending::send(commands, Some(core), traffic, watch, look)?;
         let arrived = arrivals.finish(sum.sent)?;
@@ -80,8 +72,21 @@ impl Site for LabSite {
     }
 }
 
+/// The senders of the two ends, each with its part of the traffic and a stream of its own.
+pub(super) fn senders(ends: [&Netns; 2], quaff: &Path, parts: [Traffic; 2]) -> Result<Vec<Command>> {
+    let mut commands = Vec::new();
+    for (((end, interface), part), stream) in ends.into_iter().zip([TX, FAR]).zip(parts).zip(1..) {
+        if part.count > 0 {
+            let mut command = end.command(quaff)?;
+            command.args(part.words(Out::Send(interface.name), stream));
+            commands.push(command);
+        }
+    }
+    Ok(commands)
+}
+
 /// The traffic of each end.
-fn halves(traffic: &Traffic) -> [Traffic; 2] {
+pub(super) fn halves(traffic: &Traffic) -> [Traffic; 2] {
     let less = |number: u64| number / 2;
     let more = |number: u64| number - number / 2;
     let half = |of: fn(u64) -> u64| Traffic {

@@ -3,6 +3,7 @@
 use super::core_use::CoreUse;
 use crate::traffic::Traffic;
 use crate::{Error, Result};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
@@ -33,6 +34,11 @@ pub enum Stage {
 pub trait Site {
     /// The interface to capture from.
     fn interface(&self) -> &str;
+
+    /// The other port of a line in which the capturer forwards; `None` where it only listens.
+    fn other(&self) -> Option<&str> {
+        None
+    }
 
     /// A command that runs in the namespace of that interface.
     fn command(&self, program: &Path) -> Result<Command>;
@@ -69,18 +75,29 @@ pub struct Sent {
     /// where the sender does not count them, which made them in the kernel.
     pub bytes: Option<u64>,
     pub flows: Option<u64>,
-    /// Frames that reached the receiving interface and were offered to capturers.
+    /// Frames that reached the receiving interface, or came on the line, and were offered to capturers.
     pub offered: u64,
     /// Time from the first frame to the last, s.
     pub seconds: f64,
-    /// Offered frames that the interface or the kernel's backlog dropped before the capturer's socket.
+    /// Offered frames that the mirror port, the interface or the kernel's backlog dropped before the capturer's socket.
     pub receiver_drops: u64,
+    /// Of a line only.
+    pub line: Option<LineCounts>,
     /// Frames of other senders.
     pub others: u64,
     /// The load of each core while frames arrived; empty if that was too short.
     pub cores: Vec<CoreUse>,
     /// The same for each 0.5 s.
     pub samples: Vec<Sampled>,
+}
+
+/// The frames of a line, whatever is captured of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LineCounts {
+    /// Frames that reached the other end.
+    pub delivered: u64,
+    /// Copies that the queue of the mirror port dropped; `None` without one.
+    pub mirror_dropped: Option<u64>,
 }
 
 impl Stage {

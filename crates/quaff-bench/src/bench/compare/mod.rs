@@ -159,6 +159,7 @@ fn bed_words(bed: &Topology) -> String {
         Topology::Direct => "direct".into(),
         Topology::Span => "span".into(),
         Topology::Tap => "tap".into(),
+        Topology::Line { mirror_mbps } => format!("line, mirror port of {mirror_mbps} Mbit/s"),
         Topology::Real { send_on, receive_on, sender } => {
             let from = sender.as_deref().map(|sender| format!("{sender}: ")).unwrap_or_default();
             format!("{from}{send_on} to {}", receive_on.join(", "))

@@ -17,6 +17,8 @@ const COPIES_MAX: u32 = 100_000;
 const FLOWS_MAX: u32 = 1_000_000;
 /// Lanes of an interface, as of `quaff capture`.
 const LANES_MAX: u32 = 64;
+/// Rate of a mirror port, Mbit/s.
+const MIRROR_MBPS_MAX: u32 = 10_000;
 const FRAMES_MAX: f64 = 1e12;
 /// Passes through a file that is read.
 const LOOPS_MAX: u32 = 100_000;
@@ -31,9 +33,7 @@ pub(super) fn check(plan: &Plan) -> Result<(), String> {
     let twice = rivals.iter().enumerate().find(|(at, name)| rivals[..*at].contains(name));
     ensure(twice.is_none(), || format!("{} is named twice", twice.map_or("", |(_, name)| name)))?;
     check_count("each case is run", plan.runs)?;
-    if let Topology::Real { receive_on, .. } = &plan.bed {
-        ensure(!receive_on.is_empty(), || "no interface receives".into())?;
-    }
+    check_bed(plan)?;
     let has_work = !sweeps.is_empty() || !finds.is_empty() || !plan.readings.is_empty();
     ensure(has_work, || "nothing is to be run".into())?;
     plan.readings.iter().try_for_each(check_reading)?;
@@ -48,6 +48,24 @@ pub(super) fn check(plan: &Plan) -> Result<(), String> {
     match parts.flatten().find(|name| !rivals.contains(name)) {
         Some(name) => Err(format!("{name} is measured in a part of the plan, but missing in its capturers")),
         None => Ok(()),
+    }
+}
+
+fn check_bed(plan: &Plan) -> Result<(), String> {
+    match &plan.bed {
+        Topology::Real { receive_on, .. } => {
+            ensure(!receive_on.is_empty(), || "no interface receives".into())
+        }
+        Topology::Line { mirror_mbps } => {
+            ensure((1..=MIRROR_MBPS_MAX).contains(mirror_mbps), || {
+                format!("a mirror port has 1 to {MIRROR_MBPS_MAX} Mbit/s, not {mirror_mbps}")
+            })?;
+            ensure(plan.finds.is_empty(), || {
+                "searches are at one place, and a line has three: choose the bed 'direct', 'span' or 'tap'"
+                    .into()
+            })
+        }
+        Topology::Direct | Topology::Span | Topology::Tap => Ok(()),
     }
 }
 
@@ -222,6 +240,10 @@ mod tests {
             ("not 3", |plan| plan.sweeps[0].setting.cores = 3),
             ("tcpdump is measured", |plan| plan.sweeps[0].rivals = vec!["tcpdump".into()]),
             ("no readers", |plan| plan.readings = vec![Reading { readers: Vec::new(), ..reading() }]),
+            ("10000 Mbit/s, not 0", |plan| plan.bed = Topology::Line { mirror_mbps: 0 }),
+            ("a line has three", |plan| {
+                (plan.bed, plan.finds) = (Topology::Line { mirror_mbps: 1000 }, vec![find()]);
+            }),
             ("passes, not 0", |plan| plan.readings = vec![Reading { loops: 0, ..reading() }]),
         ] {
             let said = said(worse);

@@ -1,7 +1,7 @@
 //! The estimated cost of a plan: runs, duration, disk space.
 
-use super::{Amount, Plan, Rate, Sweep, Wanted};
-use quaff_lab::tool::Output;
+use super::{Amount, Plan, Rate, Sweep, Topology, Wanted};
+use quaff_lab::tool::{OWN_TAP, Output};
 use quaff_lab::traffic::Size;
 
 /// As fast as possible is taken for that many frames/s.
@@ -39,14 +39,14 @@ impl Plan {
         // A warm-up that is not counted.
         let mut cost = Cost { seconds: RUN_SECONDS, ..Cost::default() };
         for sweep in &self.sweeps {
-            let rivals = self.rivals_of(sweep).count() as u64;
+            let rivals: u64 = self.rivals_of(sweep).map(|name| self.places_of(name)).sum();
             for (size, rate) in sweep.workloads() {
                 let (frames, seconds) = sweep.frames(size, rate);
                 let runs = rivals * u64::from(self.runs);
                 cost.cases += rivals;
                 cost.runs += runs;
                 // The generator alone, too.
-                cost.seconds += (runs + 1) as f64 * (seconds + RUN_SECONDS);
+                cost.seconds += (runs + self.places()) as f64 * (seconds + RUN_SECONDS);
                 cost.bytes_max = cost.bytes_max.max(sweep.bytes(size, frames));
             }
         }
@@ -69,6 +69,24 @@ impl Plan {
             cost.seconds += all * (find.seconds + RUN_SECONDS);
         }
         cost
+    }
+
+    /// Interfaces, or points of a line, that are measured in turn.
+    fn places(&self) -> u64 {
+        match &self.bed {
+            Topology::Real { receive_on, .. } => receive_on.len() as u64,
+            Topology::Line { .. } => 3,
+            Topology::Direct | Topology::Span | Topology::Tap => 1,
+        }
+    }
+
+    /// Those at which a tool is measured: a tap only in the line, all others only beside it.
+    fn places_of(&self, rival: &str) -> u64 {
+        match &self.bed {
+            Topology::Line { .. } if rival == OWN_TAP => 1,
+            Topology::Line { .. } => self.places() - 1,
+            _ => self.places(),
+        }
     }
 
     /// The plan's tools that are `wanted`, in the order of the tables; all if that is empty.

@@ -97,6 +97,27 @@ fn the_whitepapers_rates_are_those_of_its_table() {
     assert_eq!(source.rows.len(), 40, "eight tables of five");
 }
 
+/// Its rows name the point that each compares with.
+#[test]
+fn a_line_has_the_whitepapers_loads_and_two_that_exceed_its_mirror_port() {
+    let plan = preset("port-span-tap");
+    assert_eq!(plan.bed, Topology::Line { mirror_mbps: 1000 });
+    assert!(plan.rivals.iter().any(|name| name == quaff_lab::tool::OWN_TAP));
+    let source = plan.source.as_ref().expect("a source");
+    let loads: Vec<_> = plan.sweeps.iter().flat_map(Sweep::workloads).collect();
+    for ((size, rate), row) in loads.iter().zip(&source.rows[..5]) {
+        let Size::Bytes(bytes) = size else { panic!("{size:?}") };
+        assert_eq!((Some(bytes + 4), rate.words()), (row.size, row.rate.clone()));
+    }
+    let exceeds = |(_, rate): &&(&Size, Rate)| matches!(rate, Rate::Util { percent, .. } if *percent > 100.0);
+    assert_eq!((loads.len(), loads.iter().filter(exceeds).count()), (7, 2));
+    let points = ["port", "SPAN", "tap"]
+        .map(|point| source.rows.iter().filter(|row| row.interface.as_deref() == Some(point)).count());
+    assert_eq!((points, source.rows.len()), ([10, 10, 5], 25));
+    // Three capturers at two points, and the tap.
+    assert_eq!(plan.cost().cases, 7 * 7);
+}
+
 #[test]
 fn pam_goes_in_steps_of_fifty() {
     let plan = preset("pam2007");

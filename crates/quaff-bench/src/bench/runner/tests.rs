@@ -121,7 +121,8 @@ impl Events for Ear {
 
 fn bench(plan: &Plan, runner: &mut Fake, ear: &mut Ear) -> Result<Report> {
     Report::fill(plan, &[], |report| {
-        let jobs = Jobs::of(plan, &["quaff", "other"], &[None], &|_, setting| Ok(setting.clone()))?;
+        let can = |_: &str, setting: &Setting| Ok(setting.clone());
+        let jobs = Jobs::of(plan, &["quaff", "other"], &[None], &can, &|_, _| true)?;
         rounds(plan, jobs, runner, report, ear)
     })
 }

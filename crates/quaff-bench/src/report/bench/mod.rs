@@ -2,6 +2,7 @@
 
 mod charts;
 mod lanes;
+mod points;
 mod readings;
 mod tables;
 #[cfg(test)]
@@ -30,6 +31,7 @@ impl Reported for Report {
             remarks,
             sections: sections(charts::charts(&view)),
             tables: filled([
+                points::table(&view),
                 tables::source(&view),
                 tables::contents(&view),
                 lanes::table(&view),
@@ -54,7 +56,8 @@ impl Reported for Report {
 
     fn brief(&self) -> Brief {
         let view = View::new(self);
-        let mut tables = tables::pivots(&view);
+        let mut tables = filled([points::table(&view)]);
+        tables.extend(tables::pivots(&view));
         tables.extend(filled([
             lanes::table(&view),
             tables::contents(&view),

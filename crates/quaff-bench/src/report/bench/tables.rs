@@ -1,6 +1,7 @@
 //! The tables of a bench.
 
 use super::lanes::has_lanes;
+use super::points::is_line;
 use super::view::{
     View, bits, buffer_words, can_lose, cpu_per_packet, distinct, drop_counter, failure, fell_short,
     found_words, frames_words, is_lossless, kept_losses, limit_words, offered_pps, offered_words, parse_rate,
@@ -34,7 +35,8 @@ pub(super) fn pivots(view: &View) -> Vec<Table> {
     let figures: [(&str, Cell<'_>); 2] = [("Lost", &pivot_loss), ("CPU, % of a core", &cpu)];
     let places = distinct(all.iter().map(place));
     let mut out = Vec::new();
-    for (what, cell) in figures {
+    // The losses of a line are in a table of all its points.
+    for (what, cell) in figures.into_iter().skip(usize::from(is_line(view))) {
         for (interface, series) in &places {
             let is_here = |case: &&Case| (&case.interface, &case.series) == (interface, series);
             let cases: Vec<&Case> = all.iter().copied().filter(is_here).collect();
@@ -47,23 +49,31 @@ pub(super) fn pivots(view: &View) -> Vec<Table> {
 }
 
 pub(super) fn pivot(title: &str, cases: &[&Case], cell: Cell<'_>) -> Table {
-    let load = |case: &Case| {
-        let file = |mix: &String| mix.rsplit('/').next().unwrap_or(mix).to_owned();
-        (case.mix.as_ref().map_or_else(|| format!("{} B", case.size), file), case.rate.clone())
-    };
     let names = distinct(cases.iter().map(|case| case.rival.as_str()));
     let mut table = Table::new(title);
-    for (frames, asked) in distinct(cases.iter().map(|case| load(case))) {
-        let here = cases.iter().filter(|case| load(case) == (frames.clone(), asked.clone()));
+    for (frames, asked) in distinct(cases.iter().map(|case| load_words(case))) {
+        let here = cases.iter().filter(|case| load_words(case) == (frames.clone(), asked));
         let of = |name: &&str| {
             let case = here.clone().find(|case| case.rival == *name);
             (format!(">{name}"), or_none(case.map(|case| cell(case))))
         };
         let offered = or_none(offered_words(here.clone().copied()));
-        let row = [(">frames", frames.clone()), ("asked", asked.clone()), ("?>offered", offered)];
+        let row = [(">frames", frames.clone()), ("asked", asked.to_owned()), ("?>offered", offered)];
         let row = row.into_iter().map(|(head, cell)| (head.to_owned(), cell));
         table.push(None, row.chain(names.iter().map(of)));
     }
+    end_note(&mut table, cases);
+    table
+}
+
+/// The frames of a case and the rate that was asked for: a row of a table of losses.
+pub(super) fn load_words(case: &Case) -> (String, &str) {
+    let file = |mix: &String| mix.rsplit('/').next().unwrap_or(mix).to_owned();
+    (case.mix.as_ref().map_or_else(|| format!("{} B", case.size), file), &case.rate)
+}
+
+/// The note of a table of losses: the buffers, and the marks of its cells.
+pub(super) fn end_note(table: &mut Table, cases: &[&Case]) {
     table.note = buffers_note(cases);
     if table.rows.iter().flat_map(|row| &row.cells).any(|cell| cell.contains("%)")) {
         table.note += "; the mean is without the best and the worst run, which are in brackets";
@@ -71,7 +81,6 @@ pub(super) fn pivot(title: &str, cases: &[&Case], cell: Cell<'_>) -> Table {
     if table.rows.iter().flat_map(|row| &row.cells).any(|cell| cell.ends_with(LIMITED)) {
         table.note += "; * frames could not be sent as fast as asked: this says nothing about that rate";
     }
-    table
 }
 
 /// The buffers behind a table of losses: "buffer: 256 MiB each", "buffer: quaff its own, stenographer 256 MiB".
@@ -282,9 +291,12 @@ pub(super) fn has_one_size(report: &Report) -> bool {
     distinct(report.cases.iter().map(size_words)).len() == 1
 }
 
-/// Returns whether a source's row has the frames and the rate of a case. A row without a size is about a mix, or
-/// about the only frames of the bench.
+/// Returns whether a source's row has the frames and the rate of a case, and its capture point where it names one. A
+/// row without a size is about a mix, or about the only frames of the bench.
 pub(super) fn is_same_workload(row: &SourceRow, case: &Case, one_size: bool) -> bool {
+    if row.interface.is_some() && row.interface != case.interface {
+        return false;
+    }
     let Some(size) = row.size else {
         let ours = case.pps.map(|pps| pps as f64 * f64::from(case.size) * 8.0);
         let near = bits(&row.rate).zip(ours).is_some_and(|(there, here)| (here / there - 1.0).abs() < 0.01);

@@ -1,8 +1,8 @@
 //! Tables and sentences of cases that were computed by hand.
 
 use super::view::View;
-use super::{charts, tables, text};
-use crate::bench::plan::SourceRow;
+use super::{charts, points, tables, text};
+use crate::bench::plan::{SourceRow, Topology};
 use crate::bench::result::{Case, GoalRow, LimitedBy, Report, Search};
 use crate::bench::summary::summarise;
 use crate::method::Run;
@@ -10,6 +10,7 @@ use crate::report::Table;
 use crate::report::chart::strips::Mark;
 use crate::report::chart::{Section, Shape};
 use crate::testing::sample_report;
+use quaff_lab::topology::LineCounts;
 use std::collections::BTreeMap;
 
 /// A report with one case, of runs that each were offered 1000 frames.
@@ -292,6 +293,47 @@ fn a_rate_that_the_generator_limited_is_no_maximum() {
 }
 
 #[test]
+fn a_line_has_a_table_of_all_its_points() {
+    let mut report = report_of("one", &[(Some(1000), None)]);
+    report.plan.bed = Topology::Line { mirror_mbps: 1000 };
+    let at = |point: &str, rival: &str, captured: u64, line| {
+        let one = run(1, Some(captured), Some(10));
+        let mut case = Case {
+            rival: rival.into(),
+            interface: Some(point.into()),
+            runs: vec![Run { line: Some(line), ..one }],
+            ..report.cases[0].clone()
+        };
+        summarise(&mut case);
+        case
+    };
+    let line = |delivered, mirror_dropped| LineCounts { delivered, mirror_dropped };
+    report.cases = vec![
+        at("port", "one", 1000, line(1000, None)),
+        at("SPAN", "one", 700, line(1000, Some(290))),
+        at("tap", "own tap", 1000, line(990, None)),
+    ];
+    let view = View::new(&report);
+    let table = points::table(&view);
+    let cells = ["port one", "SPAN one", "SPAN mirror port", "tap own tap", "line lost"]
+        .map(|head| cell(&table, head));
+    assert_eq!(cells, ["0 %", "30 %", "29 %", "0 %", "1 %"]);
+    let pivots: Vec<_> = tables::pivots(&view).into_iter().map(|table| table.title).collect();
+    assert!(pivots.iter().all(|title| title.starts_with("CPU")), "{pivots:?}");
+    let headline = text::headline(&view).expect("cases");
+    assert!(
+        headline.starts_with("Most lost at the port: one nothing; at the SPAN: one 30 % at "),
+        "{headline}"
+    );
+    assert!(headline.ends_with("; at the tap: own tap nothing"), "{headline}");
+    let at_span = [&report.cases[1]].into_iter();
+    let counter = super::view::drop_counter(at_span.flat_map(|case| &case.runs)).expect("judged");
+    assert_eq!((counter.right, counter.lost), (1, 10), "290 were the mirror port's");
+    report.plan.bed = Topology::Direct;
+    assert!(points::table(&View::new(&report)).rows.is_empty());
+}
+
+#[test]
 fn a_sources_row_stands_beside_the_same_frames_at_the_same_rate() {
     let case = &report_of("one", &[(Some(1000), None)]).cases[0];
     let case = Case { size: 508, pps: Some(117_481), rate: "50 % of 1 Gbit/s".into(), ..case.clone() };
@@ -299,6 +341,7 @@ fn a_sources_row_stands_beside_the_same_frames_at_the_same_rate() {
         rival: "tshark".into(),
         size: Some(size),
         rate: rate.into(),
+        interface: None,
         loss: Some(0.1),
         figures: BTreeMap::new(),
     };
@@ -308,6 +351,10 @@ fn a_sources_row_stands_beside_the_same_frames_at_the_same_rate() {
     for other in ["35 % of 1 Gbit/s", "82,224 pps", "fast"] {
         assert!(!tables::is_same_workload(&row(512, other), &case, false), "{other}");
     }
+    let at = |point: &str| SourceRow { interface: Some(point.into()), ..row(512, "50 %") };
+    let case_at_span = Case { interface: Some("SPAN".into()), ..case.clone() };
+    assert!(tables::is_same_workload(&at("SPAN"), &case_at_span, false));
+    assert!(!tables::is_same_workload(&at("tap"), &case_at_span, false));
     // A row without a size is about a mix, or about the only frames that there are.
     let row_of_bits = SourceRow { size: None, ..row(0, "477.45 Mbps") };
     assert!(tables::is_same_workload(&row_of_bits, &case, true));

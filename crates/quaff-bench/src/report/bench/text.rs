@@ -1,5 +1,6 @@
 //! The sentences of a bench's report.
 
+use super::points;
 use super::tables;
 use super::view::{View, can_lose, distinct, failure, is_lossless, is_own_word};
 use crate::bench::plan::Topology;
@@ -13,14 +14,12 @@ const HEADLINE_OTHERS: usize = 3;
 /// The result in one line: what quaff lost, and what the others did, those that lost most first. `None` without a case
 /// that is about loss.
 pub(super) fn headline(view: &View) -> Option<String> {
-    let mut all: Vec<(&str, Option<&Case>)> = Vec::new();
-    for name in &view.names {
-        let cases: Vec<&Case> = view.cases_of(name).filter(|case| can_lose(case)).collect();
-        if !cases.is_empty() {
-            let lossy = cases.into_iter().filter(|case| !is_lossless(case));
-            all.push((name, lossy.max_by(|a, b| loss(a).total_cmp(&loss(b)))));
-        }
+    if points::is_line(view) {
+        return points::headline(view);
     }
+    let names = view.names.iter().copied();
+    let mut all: Vec<(&str, Option<&Case>)> =
+        names.filter_map(|name| Some((name, worst(view.cases_of(name))?))).collect();
     if all.len() > 1 && all.iter().all(|(_, worst)| worst.is_none()) {
         let names: Vec<&str> = all.iter().map(|(name, _)| *name).collect();
         return Some(format!("None of {} lost a frame", names.join(", ")));
@@ -38,12 +37,19 @@ pub(super) fn headline(view: &View) -> Option<String> {
     Some(format!("{first} lost {}{beside}", lost_words(*worst)))
 }
 
+/// The case that lost most, `None` if none did; without a case that is about loss there is no answer.
+pub(super) fn worst<'a>(cases: impl Iterator<Item = &'a Case>) -> Option<Option<&'a Case>> {
+    let cases: Vec<&Case> = cases.filter(|case| can_lose(case)).collect();
+    let lossy = cases.iter().copied().filter(|case| !is_lossless(case));
+    (!cases.is_empty()).then(|| lossy.max_by(|a, b| loss(a).total_cmp(&loss(b))))
+}
+
 fn loss(case: &Case) -> f64 {
     case.loss_trimmed.unwrap_or_default()
 }
 
 /// The loss of a capturer's worst case, if it has lost frames: "61 % at 1500 B".
-fn lost_words(worst: Option<&Case>) -> String {
+pub(super) fn lost_words(worst: Option<&Case>) -> String {
     let Some(case) = worst else { return "nothing".into() };
     let frames = case.mix.as_ref().map_or_else(|| format!("{} B", case.size), Clone::clone);
     match (loss(case), failure(case)) {
@@ -161,14 +167,24 @@ pub(super) fn method(report: &Report) -> Vec<String> {
         Topology::Tap => {
             "Two endpoints talk through a forwarder that copies both directions to the capturer.".into()
         }
+        Topology::Line { mirror_mbps } => format!(
+            "A line between two endpoints, captured at three points, each in a lab of its own. Port: an endpoint receives \
+             all frames. SPAN: half of the frames come from each endpoint, and a switch copies both directions to a mirror \
+             port of {mirror_mbps} Mbit/s (with preamble, FCS and gap), whose queue drops what that rate cannot carry. Tap: \
+             half from each endpoint, and the capturer itself is the line between them."
+        ),
         Topology::Real { send_on, receive_on, sender } => {
             let from = sender.as_ref().map(|host| format!(" of {host}")).unwrap_or_default();
             format!("Frames leave on {send_on}{from} and arrive on {}.", receive_on.join(", "))
         }
     };
+    let counted_at = match &plan.bed {
+        Topology::Line { .. } => "where it comes on the line, by the two ports there",
+        _ => "at the receiving interface",
+    };
     vec![
         bed,
-        "What was offered is counted at the receiving interface. Lost = (offered − captured) / offered.".into(),
+        format!("What was offered is counted {counted_at}. Lost = (offered − captured) / offered."),
         counted(report),
         format!(
             "Each case ran {} times, in rounds: every case once, in an order drawn from the seed {}, then again. What was \

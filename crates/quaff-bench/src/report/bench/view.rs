@@ -172,9 +172,10 @@ pub(super) struct DropCounter {
 pub(super) fn drop_counter<'a>(runs: impl Iterator<Item = &'a Run>) -> Option<DropCounter> {
     let counted = runs.filter(|run| run.failed.is_none() && run.counted_by != "tool");
     let mut sum = DropCounter::default();
-    for (reported, lost) in
-        counted.filter_map(|run| Some((run.tool_drops?, run.offered.saturating_sub(run.captured?))))
-    {
+    // No capturer knows of the frames that a mirror port dropped.
+    let unknown = |run: &Run| run.line.and_then(|line| line.mirror_dropped).unwrap_or(0);
+    let lost = |run: &Run| Some(run.offered.saturating_sub(run.captured?).saturating_sub(unknown(run)));
+    for (reported, lost) in counted.filter_map(|run| Some((run.tool_drops?, lost(run)?))) {
         sum.runs += 1;
         sum.lost += lost;
         let side = match reported {

@@ -126,7 +126,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N[,N]", value_parser = values::numbers, help_heading = "Capturers")]
     pub(super) cores: Option<List<u32>>,
 
-    /// Topology of the lab: direct, span (a bridge mirrors a port) or tap (a forwarder copies) [default: direct]
+    /// Topology of the lab: direct, span (a bridge mirrors a port), tap (a forwarder copies) or line (captured at a
+    /// port, at a mirror port of 1 Gbit/s, and by 'quaff tap' in it, each in turn) [default: direct]
     #[arg(long, value_name = "BED", value_parser = values::bed, help_heading = "Topology")]
     pub(super) bed: Option<Topology>,
     /// Interface to send from, instead of a lab

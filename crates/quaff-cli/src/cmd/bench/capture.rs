@@ -12,11 +12,11 @@ use quaff_bench::bench::plan::Topology;
 use quaff_bench::bench::result::{Case, Report};
 use quaff_bench::bench::{self, Context};
 use quaff_bench::method::Run;
-use quaff_lab::tool::{self, Tool};
+use quaff_lab::tool::{self, OWN_TAP, Tool};
 use std::path::Path;
 
-/// The capturer that is expected to lose nothing.
-const OURS: &str = "quaff";
+/// The capturers that are expected to lose nothing.
+const OURS: [&str; 2] = ["quaff", OWN_TAP];
 
 pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     let signals = experiment::signals()?;
@@ -56,16 +56,20 @@ pub(super) fn verdict(report: &Report) -> Exit {
         return Exit::Failed;
     }
     let is_asked = |case: &&Case| report.plan.sweeps.iter().any(|sweep| sweep.series == case.series);
-    let ours = report.cases.iter().filter(|case| case.rival == OURS).filter(is_asked);
-    let is_real = matches!(report.plan.bed, Topology::Real { .. });
+    let ours = report.cases.iter().filter(|case| is_ours(case)).filter(is_asked);
+    let is_excused = matches!(report.plan.bed, Topology::Real { .. } | Topology::Line { .. });
     let is_bad = |run: &Run| {
-        // No capturer can receive what an adapter or the kernel's queue dropped.
-        let excused = if is_real { run.receiver_drops } else { 0 };
+        // No capturer can receive what an adapter, a mirror port or the kernel's queue dropped.
+        let excused = if is_excused { run.receiver_drops } else { 0 };
         let lost = run.captured.map_or(u64::MAX, |captured| run.offered.saturating_sub(captured));
         let has_failed = run.failed.is_some() && !run.failed_outside;
         has_failed || (run.loss.is_some_and(|loss| loss > 0.0) && lost > excused)
     };
     if ours.flat_map(|case| &case.runs).any(is_bad) { Exit::Loss } else { Exit::Done }
+}
+
+fn is_ours(case: &Case) -> bool {
+    OURS.contains(&case.rival.as_str())
 }
 
 #[cfg(test)]
@@ -76,7 +80,7 @@ mod tests {
     #[test]
     fn only_what_quaff_lost_itself_is_a_loss() {
         let mut report = sample_report();
-        let ours = report.cases.iter().position(|case| case.rival == OURS).expect("ours");
+        let ours = report.cases.iter().position(is_ours).expect("ours");
         report.cases.truncate(ours + 1);
         report.plan.sweeps.truncate(1);
         report.interrupted = false;
@@ -104,7 +108,10 @@ mod tests {
         assert_eq!(of(std::slice::from_ref(&before), &Topology::Span, &series), Exit::Loss, "never offered");
         let real = Topology::Real { send_on: "a".into(), receive_on: vec!["b".into()], sender: None };
         assert_eq!(of(std::slice::from_ref(&before), &real, &series), Exit::Done, "the card did");
-        assert_eq!(of(&[lossy], &real, &series), Exit::Loss);
+        assert_eq!(of(std::slice::from_ref(&lossy), &real, &series), Exit::Loss);
+        let line = Topology::Line { mirror_mbps: 1 };
+        assert_eq!(of(std::slice::from_ref(&before), &line, &series), Exit::Done, "the mirror port did");
+        assert_eq!(of(&[lossy], &line, &series), Exit::Loss);
         let failed = Run { failed: Some("it crashed".into()), ..lossless };
         let outside = Run { failed_outside: true, ..failed.clone() };
         assert_eq!(of(&[outside], &Topology::Direct, &series), Exit::Done);

@@ -6,6 +6,8 @@ use quaff_lab::tool::{Filter, Output};
 pub(super) use quaff_lab::traffic::Content;
 use quaff_lab::traffic::Size;
 
+/// Rate of the mirror port of a line by default, Mbit/s.
+const MIRROR_MBPS: u32 = 1000;
 /// More rates than this in one range are a mistake.
 const STEPS_MAX: f64 = 1000.0;
 
@@ -75,7 +77,9 @@ pub(super) fn content(word: &str) -> Result<Content, String> {
 
 /// A topology of the lab.
 pub(super) fn bed(word: &str) -> Result<Topology, String> {
-    let beds = [("direct", Topology::Direct), ("span", Topology::Span), ("tap", Topology::Tap)];
+    let line = Topology::Line { mirror_mbps: MIRROR_MBPS };
+    let beds =
+        [("direct", Topology::Direct), ("span", Topology::Span), ("tap", Topology::Tap), ("line", line)];
     units::named(word, beds).map_err(|error| format!("{error}; real interfaces are --send-on's"))
 }
 
@@ -144,6 +148,7 @@ mod tests {
         assert_eq!(outputs("null,pipe"), Ok([Output::Null, Output::Pipe].into()));
         assert_eq!(content("zeros"), Ok(Content::Zeros));
         assert_eq!(bed("tap"), Ok(Topology::Tap));
+        assert_eq!(bed("line"), Ok(Topology::Line { mirror_mbps: 1000 }));
         assert!(bed("real").is_err() && method("guess").is_err() && content("noise").is_err());
     }
 }
