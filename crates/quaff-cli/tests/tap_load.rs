@@ -15,7 +15,7 @@ use std::net::{Ipv4Addr, UdpSocket};
 use std::time::{Duration, Instant};
 use support::line::{A, B, KERNEL, Line, XDP, assert_all, assert_clean, counts, each_frame, sent};
 use support::memory::MemoryGroup;
-use support::{Ended, PATIENCE, below, finish, finish_within, interrupt, link_between, ours, run};
+use support::{Ended, PATIENCE, below, finish, interrupt, link_between, ours, run};
 
 /// Frames each way of the test of all lengths; `make soak` sends 3 M (QUAFF_TAP_FRAMES).
 const FRAMES: u64 = 40_000;
@@ -29,8 +29,9 @@ const STOP_SECONDS: u64 = 1;
 const JUMBO_MTU: u32 = 9000;
 /// The memory of a group in which a recorder has all that it asks for, bytes, until another process takes most of it.
 const GROUP_BYTES: u64 = 512 << 20;
-/// Longer than a sender takes that does not reach its rate.
-const SENDING_MAX: Duration = Duration::from_secs(300);
+/// Frames each way that come while a recorder is stopped, at least, and the ring that has no room for them.
+const STOP_FRAMES: u64 = 60_000;
+const STOP_RING: &str = "4M";
 /// Frames each way of a measurement of the delay.
 const PINGS: usize = 2000;
 /// The most delay that the tap may add, median.
@@ -79,8 +80,8 @@ fn assert_whole(test: &str, forward: &str, plan: &LabPlan) {
     let before = line.settings();
     let tap = line.tap(&["--forward", forward]);
     let ends = [line.end(&line.lab.tx, TX.name, "tx.pcapng"), line.end(line.far(), FAR.name, "far.pcapng")];
-    let sizes = format!("--sizes-from {sizes} --size-max {largest}");
-    sent(line.send_both_as(&format!("{sizes} --count {count} --pps {FRAMES_PPS}")), count);
+    let args = format!("--sizes-from {sizes} --size-max {largest} --count {count} --pps {FRAMES_PPS}");
+    sent(line.send_both_as([&args, &args]), count);
     let ends = ends.map(interrupt);
     let ended = interrupt(tap);
     assert_eq!((ended.code, &ended.json["lossless"]), (0, &true.into()), "{} {}", ended.json, ended.stderr);
@@ -146,8 +147,7 @@ fn assert_none_missing(test: &str, forward: &str) {
         if fault == Fault::OutOfMemory && group.is_none() {
             break;
         }
-        // A stop fills a small ring; the line does not wait for it.
-        let args = ["--forward", forward, "--ring", "4M", "--buffer", "256M", "--on-exit", "forward"];
+        let args = ["--forward", forward, "--ring", STOP_RING, "--buffer", "256M", "--on-exit", "forward"];
         let tap = line.tap_in(group.as_ref(), &args);
         assert_outlived(test, &line, fault, tap, group.as_ref());
         std::fs::remove_dir_all(line.path("rec")).expect("a folder");
@@ -159,28 +159,24 @@ fn assert_none_missing(test: &str, forward: &str) {
 /// Every frame that the links of the ends have taken from the senders arrives at the other end, whatever is done to the
 /// recorder meanwhile.
 fn assert_outlived(test: &str, line: &Line, fault: Fault, tap: ChildProcess, group: Option<&MemoryGroup>) {
-    let stop = Duration::from_secs(amount("QUAFF_TAP_STOP", STOP_SECONDS));
     let recorder = below(tap.pid()).into_iter().find(|(_, name)| name == "quaff").expect("a recorder").0;
     let pps = amount("QUAFF_TAP_PPS", PPS);
-    let count = pps * (stop.as_millis() as u64 + 1000) / 1000;
     let before = line.arrived();
-    let mut senders = line.send_both_as(&format!("--size 64 --pps {pps} --count {count}"));
+    // Frames are delivered on the core that sends them.
+    let other = std::thread::available_parallelism().map_or(0, |cores| cores.get().min(2) - 1);
+    let args = [0, other].map(|core| format!("--size 64 --pps {pps} --cpu {core}"));
+    let senders = line.send_both_as([&args[0], &args[1]]);
     std::thread::sleep(Duration::from_millis(500));
     match fault {
         Fault::Killed => process::send(recorder, Signal::SIGKILL).expect("it runs"),
-        Fault::Stopped => {
-            process::send(recorder, Signal::SIGSTOP).expect("it runs");
-            std::thread::sleep(stop);
-            process::send(recorder, Signal::SIGCONT).expect("it runs");
-        }
+        Fault::Stopped => stop(line, recorder),
         Fault::OutOfMemory => group.expect("a group").exhaust(recorder),
     }
-    let is_sending = senders.iter_mut().all(|sender| !sender.has_ended().expect("asked"));
-    assert!(is_sending || fault == Fault::Stopped, "{fault:?} was after the traffic");
-    let sent = senders.map(|sender| taken(finish_within(sender, SENDING_MAX), count));
+    std::thread::sleep(Duration::from_millis(500));
+    let sent = senders.map(|sender| taken(&interrupt(sender)));
     let arrived = arrived_since(line, before, sent.map(|(frames, _)| frames));
-    let rates = sent.map(|(_, pps)| pps);
-    let missing = [0, 1].map(|way| sent[way].0 as i64 - arrived[way] as i64);
+    let (rates, missing) =
+        (sent.map(|(_, pps)| pps), [0, 1].map(|way: usize| sent[way].0 as i64 - arrived[way] as i64));
     show(&format!(
         "{test}: {fault:?} at {rates:.0?} of {pps} frames/s, {arrived:?} arrived, {missing:?} missing"
     ));
@@ -192,14 +188,26 @@ fn assert_outlived(test: &str, line: &Line, fault: Fault, tap: ChildProcess, gro
     }
 }
 
+/// Stops a recorder for a time, and until more has passed than its rings hold.
+fn stop(line: &Line, recorder: u32) {
+    let (time, begun) = (Duration::from_secs(amount("QUAFF_TAP_STOP", STOP_SECONDS)), Instant::now());
+    let before = line.arrived();
+    process::send(recorder, Signal::SIGSTOP).expect("it runs");
+    std::thread::sleep(time);
+    while line.arrived().iter().zip(before).any(|(now, before)| now - before < STOP_FRAMES) {
+        assert!(begun.elapsed() < PATIENCE, "the line stopped with the recorder");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    process::send(recorder, Signal::SIGCONT).expect("it runs");
+}
+
 /// The frames of a sender that its link has taken, and its rate. Those that the link had no room for never reached the
 /// tap.
-fn taken(ended: Ended, count: u64) -> (u64, f64) {
-    let report = &ended.json;
-    let (taken, pps) = (report["confirmed"].as_u64(), report["pps"].as_f64());
-    let is_whole = report["sent"] == count && ended.code < 2;
-    assert!(is_whole && taken > Some(count / 10 * 9), "{report} {}", ended.stderr);
-    (taken.expect("a number"), pps.unwrap_or_default())
+fn taken(ended: &Ended) -> (u64, f64) {
+    let count = |name: &str| ended.json[name].as_u64().unwrap_or_default();
+    let (sent, taken) = (count("sent"), count("confirmed"));
+    assert!(ended.code < 2 && taken > sent / 2, "{} {}", ended.json, ended.stderr);
+    (taken, ended.json["pps"].as_f64().unwrap_or_default())
 }
 
 /// The frames that have arrived at the ends, when it is all that were sent or when none has come for a while.

@@ -97,11 +97,12 @@ impl Line {
         std::fs::create_dir_all(&rec).expect("a folder");
         let mut command = self.mid().command(group.map_or(QUAFF, |_| "sh")).expect("a command in the lab");
         if let Some(group) = group {
-            group.wrap(&mut command);
+            group.wait_in(&mut command);
             command.arg(QUAFF);
         }
         command.args(["tap", A, B, "--dir", &rec, "--json"]).args(args);
         let mut running = ChildProcess::start(command).expect("quaff runs");
+        group.into_iter().for_each(|group| group.admit(running.pid()));
         assert!(running.hears("capturing", PATIENCE), "{}", running.heard);
         running
     }
@@ -117,14 +118,17 @@ impl Line {
 
     /// Sends `count` frames of 64 to 1518 bytes from both ends at once.
     pub(crate) fn send_both(&self, count: u64, pps: u64) -> [ChildProcess; 2] {
-        self.send_both_as(&format!("--size 64-1518 --count {count} --pps {pps}"))
+        let args = format!("--size 64-1518 --count {count} --pps {pps}");
+        self.send_both_as([&args, &args])
     }
 
     /// `quaff generate ARGS` from both ends at once, each as a stream of its own.
-    pub(crate) fn send_both_as(&self, args: &str) -> [ChildProcess; 2] {
-        [(&self.lab.tx, TX, "1"), (self.far(), FAR, "2")].map(|(netns, end, stream)| {
+    pub(crate) fn send_both_as(&self, args: [&str; 2]) -> [ChildProcess; 2] {
+        let ends = [(&self.lab.tx, TX, "1"), (self.far(), FAR, "2")];
+        [0, 1].map(|at: usize| {
+            let (netns, end, stream) = ends[at];
             let own = ["generate", "--json", "-o", end.name, "--stream", stream];
-            self.quaff(netns, &[&own[..], &args.split(' ').collect::<Vec<_>>()].concat())
+            self.quaff(netns, &[&own[..], &args[at].split(' ').collect::<Vec<_>>()].concat())
         })
     }
 

@@ -5,7 +5,7 @@ use quaff_testkit as testing;
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 /// The folder of cgroups v2, and of the memory controller of v1.
@@ -46,10 +46,17 @@ impl MemoryGroup {
         Some(group)
     }
 
-    /// Makes `sh` run the words that follow in the group.
-    pub(crate) fn wrap(&self, sh: &mut Command) {
-        let script = format!("echo $$ > {}/cgroup.procs || exit 99; exec \"$@\"", self.dir.display());
+    /// Makes `sh` run the words that follow once it is in the group. The folder of groups is hidden in the namespaces of
+    /// a lab, so the test [admits](MemoryGroup::admit) it.
+    pub(crate) fn wait_in(&self, sh: &mut Command) {
+        let name = self.dir.file_name().expect("a name").display();
+        let script = format!("until grep -q {name} /proc/self/cgroup; do sleep 0.01; done; exec \"$@\"");
         sh.args(["-c", &script, "sh"]);
+    }
+
+    /// Moves a process into the group. Its memory so far is not counted.
+    pub(crate) fn admit(&self, pid: u32) {
+        fs::write(self.dir.join("cgroup.procs"), pid.to_string()).expect("a process");
     }
 
     /// Has a process of the group take nearly all that it may have, so that the kernel ends another one: `victim`.
@@ -57,9 +64,11 @@ impl MemoryGroup {
         fs::write(format!("/proc/{victim}/oom_score_adj"), "1000").expect("a process");
         let block = format!("bs={}", self.limit / 16 * 15);
         let mut taking = Command::new("sh");
-        self.wrap(&mut taking);
-        let done = taking.args(["dd", "if=/dev/zero", "of=/dev/null", "count=1", &block]).output();
-        let done = done.expect("dd runs");
+        self.wait_in(&mut taking);
+        taking.args(["dd", "if=/dev/zero", "of=/dev/null", "count=1", &block]).stderr(Stdio::piped());
+        let taking = taking.spawn().expect("sh runs");
+        self.admit(taking.id());
+        let done = taking.wait_with_output().expect("dd runs");
         // It may be the next one to be ended, if the memory of the victim is not free at once.
         let is_ended = done.status.signal() == Some(9);
         assert!(done.status.success() || is_ended, "{done:?}");
