@@ -1,5 +1,6 @@
-//! `quaff tap` under load: millions of frames of all lengths, a recorder that is killed, stopped or without memory at the
-//! highest rate, and the delay that the tap adds. `tap.rs` has the same line at a rate that every machine reaches.
+//! `quaff tap` under load: millions of frames of all lengths, a recorder that is killed, stopped or without memory at
+//! the highest rate, and the delay that the tap adds. It never judges what the senders could not send. `tap.rs` has the
+//! same line at a rate that every machine reaches.
 
 mod support;
 
@@ -223,8 +224,8 @@ fn arrived_since(line: &Line, before: [u64; 2], sent: [u64; 2]) -> [u64; 2] {
     since()
 }
 
-/// The report of a tap whose recorder ended knows that the line is up; the account of one that was only stopped has every
-/// frame.
+/// The report of a tap whose recorder ended knows that the line is up; the account of one that was only stopped has
+/// every frame.
 fn assert_reported(ended: &Ended, fault: Fault, arrived: [u64; 2]) {
     assert_eq!(ended.json["still_forwarding"], true, "{} {}", ended.json, ended.stderr);
     if fault != Fault::Stopped {

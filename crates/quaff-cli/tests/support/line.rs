@@ -1,5 +1,5 @@
-//! The line of the tests of `quaff tap`: two ends of a lab, a namespace with the two ports between them, and what the ends
-//! and the record have of it. It never changes a port itself.
+//! The line of the tests of `quaff tap`: two ends of a lab, a namespace with the two ports between them, and what the
+//! ends and the record have of it. It never changes a port of the tap.
 
 use super::memory::MemoryGroup;
 use super::{Ended, PATIENCE, QUAFF, bpf_lab, finish_within, folder, run, tool, verify};

@@ -1,5 +1,5 @@
-//! A group of processes whose memory has a limit (cgroups v1 and v2), for tests in which the kernel ends one of them. It
-//! never limits a process that was not started in it.
+//! A group of processes whose memory has a limit (cgroups v1 and v2), for tests in which the kernel ends one of them.
+//! It never limits a process that was not started for it.
 
 use quaff_testkit as testing;
 use std::fs;
@@ -46,8 +46,8 @@ impl MemoryGroup {
         Some(group)
     }
 
-    /// Makes `sh` run the words that follow once it is in the group. The folder of groups is hidden in the namespaces of
-    /// a lab, so the test [admits](MemoryGroup::admit) it.
+    /// Makes `sh` run the words that follow once it is in the group. The folder of groups is hidden in the namespaces
+    /// of a lab, so the test [admits](MemoryGroup::admit) it.
     pub(crate) fn wait_in(&self, sh: &mut Command) {
         let name = self.dir.file_name().expect("a name").display();
         let script = format!("until grep -q {name} /proc/self/cgroup; do sleep 0.01; done; exec \"$@\"");
