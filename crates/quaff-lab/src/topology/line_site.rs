@@ -20,9 +20,9 @@ const BYTES_PER_MBPS: u32 = 125_000;
 const LINK_BYTES: u16 = 24;
 const LINK_FRAME_BYTES_MIN: u16 = 84;
 /// The queue of the mirror port, and the bytes that leave it at once after a pause: together about the room that a
-/// switch has for one port.
-const QUEUE_BYTES: u32 = 192 << 10;
-const BURST_BYTES: u32 = 64 << 10;
+/// switch has for one port. The bursts of a sender fit into the latter: each frame in the queue costs a timer.
+const QUEUE_BYTES: u32 = 32 << 10;
+const BURST_BYTES: u32 = 224 << 10;
 /// Counters that have not changed for this time are final.
 const STILL: Duration = Duration::from_secs(1);
 const POLL: Duration = Duration::from_millis(20);
