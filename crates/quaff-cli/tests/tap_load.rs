@@ -8,6 +8,7 @@ use quaff_lab::{ChildProcess, FAR, LabPlan, TX};
 use quaff_os::ethtool::{Card, Change};
 use quaff_os::testing::assert_when_quiet;
 use quaff_os::{Netns, Signal, process};
+use quaff_wire::decode::Frame;
 use quaff_wire::fingerprint::{Mask, content};
 use quaff_wire::linktype::ETHERNET;
 use quaff_wire::synth::HEADING;
@@ -49,14 +50,15 @@ fn show(figure: &str) {
     eprintln!("{figure}");
 }
 
-/// The contents of the frames of an interface of a file, in their order.
-fn contents(file: &str, interface: u32) -> Vec<u64> {
+/// The contents of the frames of an interface of files, in their order.
+fn contents(files: &[String], interface: u32) -> Vec<u64> {
     let mut all = Vec::new();
-    each_frame(file, |frame| {
+    let mut take = |frame: &Frame<'_>| {
         if frame.interface == interface {
             all.push(content(frame.data, ETHERNET.linktype, &Mask::default()));
         }
-    });
+    };
+    files.iter().for_each(|file| each_frame(file, &mut take));
     all
 }
 
@@ -89,7 +91,6 @@ fn assert_whole(test: &str, forward: &str, plan: &LabPlan) {
     assert_clean(&ended, count);
     assert_eq!(line.settings(), before);
     let recorded = ours(line.path("rec").as_ref());
-    assert_eq!(recorded.len(), 1, "{recorded:?}");
     for (ended, file, port) in [(&ends[0], "tx.pcapng", 1), (&ends[1], "far.pcapng", 0)] {
         let file = line.path(file);
         assert_eq!(ended.code, 0, "{}", ended.json);
@@ -98,7 +99,7 @@ fn assert_whole(test: &str, forward: &str, plan: &LabPlan) {
         let mut longest = 0;
         each_frame(&file, |frame| longest = longest.max(frame.data.len()));
         assert_eq!(longest as u32, largest, "{file}");
-        let (end, tap) = (contents(&file, 0), contents(&recorded[0], port));
+        let (end, tap) = (contents(std::slice::from_ref(&file), 0), contents(&recorded, port));
         let differs = end.iter().zip(&tap).position(|(end, tap)| end != tap);
         assert_eq!((end.len(), tap.len(), differs), (tap.len(), count as usize, None), "{file}");
     }
