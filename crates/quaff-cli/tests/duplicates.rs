@@ -192,7 +192,8 @@ fn both_ports_of_a_tap_are_marked_and_equal_packets_of_one_are_not() {
     let Some(bench) = Bench::new("both_ports_of_a_tap_are_marked", 64 << 20) else { return };
     bench.add_link();
     const PACKETS: u64 = 20_000;
-    const ACKS: u64 = 30_000;
+    // Fewer than a part of the table holds: however long a lane waits for its core, no packet is forgotten.
+    const ACKS: u64 = 6_000;
     let file = bench.path("marked.pcapng");
     // Cut in the file, and compared as a whole.
     let args = ["-i", "rx1", "-f", "udp or tcp or vlan", "--duplicates", "mark", "-s", "100", "-w", &file];

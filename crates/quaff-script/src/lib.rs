@@ -9,6 +9,7 @@
 //! |---|---|
 //! | [`engine`](Engine) | from packets to calls |
 //! | `script`, `budget`, `pace` | one script, its state, its limits |
+//! | `collector` | the garbage of a script |
 //! | `trigger`, `stream` | what scripts declare; first bytes and matches of a direction |
 //! | `application` | messages of HTTP, DNS and TLS as tables |
 //! | [`DEFAULT`] | the default set of scripts |
@@ -25,6 +26,7 @@
 
 mod application;
 mod budget;
+mod collector;
 mod default;
 mod engine;
 mod flow;

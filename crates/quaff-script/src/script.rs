@@ -5,6 +5,7 @@
 //! of the time misses events. Nothing that a script does reaches another one.
 
 use crate::budget::{Budget, Exceeded, HOOK_STEPS};
+use crate::collector::Collector;
 use crate::flow::{Flow, FlowObject};
 use crate::pace::{Failing, Pace};
 use crate::packet::{PacketObject, PacketView};
@@ -79,6 +80,7 @@ struct State {
     packet: AnyUserData,
     /// Flows by number.
     flows: Table,
+    collector: Collector,
 }
 
 impl Script {
@@ -143,7 +145,6 @@ impl Script {
         });
         let took_ns = steady_ns() - begun_ns;
         self.tally.calls += 1;
-        self.tally.ns += took_ns;
         self.budget.end(took_ns);
         let has_failed = called.is_err() || self.budget.exceeded().is_some();
         if has_failed {
@@ -151,8 +152,11 @@ impl Script {
         } else {
             self.failing.succeed();
         }
+        let has_collected = self.state.as_mut().is_some_and(|state| state.collector.collect(&state.lua));
+        let took_ns = if has_failed || has_collected { steady_ns() - begun_ns } else { took_ns };
+        self.tally.ns += took_ns;
         if let Some(pace) = &mut self.pace {
-            pace.spend(begun_ns, if has_failed { steady_ns() - begun_ns } else { took_ns });
+            pace.spend(begun_ns, took_ns);
         }
     }
 
@@ -309,7 +313,8 @@ fn load(
     let packet = lua.create_userdata(PacketObject(common.packet.clone()))?;
     let flows = lua.create_table()?;
     let triggers = std::mem::take(&mut *declared.borrow_mut());
-    Ok((State { lua, packet, flows }, triggers))
+    let collector = Collector::new(&lua, limits.memory_bytes);
+    Ok((State { lua, packet, flows, collector }, triggers))
 }
 
 /// Makes the function by which the prelude asks whether `pcall` caught the error of an exceeded budget, and for the

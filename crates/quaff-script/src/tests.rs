@@ -477,6 +477,24 @@ fn a_script_that_exceeds_its_budget_is_stopped_and_the_others_continue() {
     }
 }
 
+/// Lua's own collector works while a script allocates, for as long as it has objects.
+#[test]
+fn garbage_is_collected_between_calls_and_not_in_them() {
+    const TEXT: &str = "local weak = setmetatable({}, { __mode = 'v' })
+        on('packet', function(p)
+            local before = weak[1] ~= nil
+            weak[1] = {}
+            for i = 1, 20 do local garbage = ('x'):rep(50000) .. i end
+            print(tostring(before) .. ' ' .. tostring(weak[1] ~= nil))
+        end)";
+    let frames: Vec<_> = (0..100).map(|_| datagram(b"x")).collect();
+    // A hundred times 1 MB, of the 8 MiB that it may have.
+    let rows = printed(TEXT, &frames);
+    let count = |text: &str| rows.iter().filter(|row| *row == text).count();
+    assert_eq!(count("false true") + count("true true"), 100, "{rows:?}");
+    assert!(count("false true") > 10, "{rows:?}");
+}
+
 /// Each of `frames` packets fails in one script, most in a second, half in a third.
 #[test]
 fn a_script_that_fails_all_the_time_is_stopped_and_one_that_fails_half_of_the_time_is_not() {

@@ -5,6 +5,8 @@ pub(crate) mod backlog;
 pub(crate) mod canary;
 pub(crate) mod disk;
 pub(crate) mod draw;
+pub(crate) mod line;
+pub(crate) mod memory;
 pub(crate) mod packets;
 
 use quaff_lab::{ChildProcess, Lab, LabPlan};
@@ -144,13 +146,19 @@ impl Bench {
 /// Adds link `number` between the two ends of a lab, and waits until it is up. `names` are of the sending and the
 /// receiving end.
 pub(crate) fn link(lab: &Lab, names: [&str; 2], number: u8) {
-    let (tx, rx) = (&lab.tx, &lab.rx);
-    let ends = [
-        VethEnd { name: names[0], netns: tx.as_fd(), mac: [2, 0, 0, 0, number, 1] },
-        VethEnd { name: names[1], netns: rx.as_fd(), mac: [2, 0, 0, 0, number, 2] },
+    link_between([(&lab.tx, names[0]), (&lab.rx, names[1])], lab.mtu, number);
+}
+
+/// The same, between any two namespaces.
+pub(crate) fn link_between(ends: [(&Netns, &str); 2], mtu: u32, number: u8) {
+    let mac = |last| [2, 0, 0, 0, number, last];
+    let [one, other] = ends;
+    let veth = [
+        VethEnd { name: one.1, netns: one.0.as_fd(), mac: mac(1) },
+        VethEnd { name: other.1, netns: other.0.as_fd(), mac: mac(2) },
     ];
-    Rtnl::open().unwrap().create_veth(&VethPlan { ends, mtu: lab.mtu, queues: 1 }).unwrap();
-    for (netns, name) in [(tx, names[0]), (rx, names[1])] {
+    Rtnl::open().unwrap().create_veth(&VethPlan { ends: veth, mtu, queues: 1 }).unwrap();
+    for (netns, name) in ends {
         let up = || {
             Rtnl::open().and_then(|mut rtnl| {
                 rtnl.link(name).and_then(|link| rtnl.change(link.index, LinkChange::Up(true)))
@@ -159,7 +167,7 @@ pub(crate) fn link(lab: &Lab, names: [&str; 2], number: u8) {
         netns.run(up).unwrap().unwrap();
     }
     let begun = Instant::now();
-    while !tx.run(|| rtnl::link(names[0]).unwrap().running).unwrap() {
+    while !one.0.run(|| rtnl::link(one.1).unwrap().running).unwrap() {
         assert!(begun.elapsed() < PATIENCE);
         std::thread::sleep(Duration::from_millis(10));
     }
@@ -229,7 +237,12 @@ pub(crate) fn interrupt(running: ChildProcess) -> Ended {
 
 /// Waits for a command that ends by itself.
 pub(crate) fn finish(running: ChildProcess) -> Ended {
-    let done = running.finish(PATIENCE).expect("it ends");
+    finish_within(running, PATIENCE)
+}
+
+/// The same, for a command that may take longer than [`PATIENCE`].
+pub(crate) fn finish_within(running: ChildProcess, wait: Duration) -> Ended {
+    let done = running.finish(wait).expect("it ends");
     let json = serde_json::from_slice(&done.stdout).unwrap_or(Value::Null);
     Ended { code: done.status.code().unwrap_or(-1), json, stderr: done.stderr }
 }

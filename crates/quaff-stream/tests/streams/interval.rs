@@ -87,7 +87,7 @@ fn hits(shape: Shape, per_million: u64, burst: u64) -> ([u64; 3], f64) {
 fn the_share_that_was_removed_is_in_the_interval() {
     for shape in [Shape::Even, Shape::Mixed, Shape::Keystrokes] {
         for (per_million, burst) in
-            [(100, 1), (1000, 1), (10_000, 1), (50_000, 1), (1000, 8), (10_000, 8), (50_000, 8)]
+            [(100, 1), (1000, 1), (10_000, 1), (50_000, 1), (100, 8), (1000, 8), (10_000, 8), (50_000, 8)]
         {
             let ([right, half, twice], width) = hits(shape, per_million, burst);
             let case = format!("{shape:?}, {per_million} per million in bursts of {burst}");
