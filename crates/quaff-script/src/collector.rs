@@ -55,9 +55,9 @@ impl Collector {
     }
 }
 
-/// The bytes in use at which the next collection begins, if so many are in use after one. Objects of Rust, such as flows,
-/// are freed by the collection after the one that found them: with half as much again they are at most half of what
-/// is in use. Half of what is left up to the limit is enough to end before it.
+/// The bytes in use at which the next collection begins, if so many are in use after one. Objects of Rust, such as
+/// flows, are freed by the collection after the one that found them: with half as much again they are at most half of
+/// what is in use. Half of what is left up to the limit is enough to end before it.
 fn begin_bytes(used_bytes: usize, limit_bytes: usize) -> usize {
     let left_bytes = limit_bytes.saturating_sub(used_bytes);
     let more_bytes = (used_bytes / 2).max(BEGIN_BYTES_MIN);
