@@ -111,5 +111,8 @@ fn bad_scripts_cost_the_capture_no_packet() {
         let events = number(at, "calls") + number(at, "skipped") + number(at, "dropped");
         assert_eq!(events, PACKETS, "{sums}");
     }
-    assert_eq!((number(4, "calls"), ended.code), (PACKETS, 1), "{sums}");
+    // It needs little time; a busy machine may take its core from it in a call, which counts.
+    let (slow, good) = (number(3, "skipped"), number(4, "skipped"));
+    assert!(of(4, "stopped").is_null() && 4 * good < slow, "{sums}");
+    assert_eq!(ended.code, 1, "{sums}");
 }
