@@ -247,6 +247,9 @@ fn a_reader_that_stands_still_is_left_behind_at_the_end() {
         }
     });
     is_fed.recv().expect("quaff reads");
+    // With the first record the lane has begun; more of them than the pipe and the queue hold take it some ms.
+    running.stdout.as_mut().expect("a pipe").read_exact(&mut [0]).expect("a record");
+    std::thread::sleep(Duration::from_secs(2));
     let asked = Instant::now();
     let kill = Command::new("kill").args(["-TERM", &running.id().to_string()]).status();
     assert!(kill.expect("kill").success());

@@ -153,9 +153,9 @@ proptest! {
         let may_go = if is_pcapng && !is_cut { 0 } else { 600 / (16 + 14) };
         let gone = (0..=may_go.min(behind.len())).find(|gone| found.packets.ends_with(&behind[*gone..]));
         prop_assert!(gone.is_some(), "{:?}", found);
-        // Nothing that was never there.
-        let touched = packets.len() - before.len() - behind.len();
-        prop_assert!(found.packets.len() <= before.len() + touched + behind.len(), "{:?}", found);
+        // Nothing that was never there, but for zeros: sixteen of them are an empty packet of pcap.
+        let are_there = found.packets.iter().filter(|packet| **packet != (0, Vec::new())).count();
+        prop_assert!(are_there <= packets.len(), "{:?}", found);
     }
 
     #[test]
