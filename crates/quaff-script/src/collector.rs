@@ -1,4 +1,4 @@
-//! Collects the garbage of a script between its calls, in small steps: never in a call, whose time is limited.
+//! Collects the garbage of a script between its calls, in steps: never in a call, whose time is limited.
 //!
 //! Lua's own collector works while a script allocates. After a large allocation, such as that of a table that grows, it
 //! does so much at once that a script with some 100,000 objects takes 50 ms: as long as a call may take on an
@@ -6,7 +6,8 @@
 
 use mlua::Lua;
 
-/// Bytes that are allocated for each step of the collector. A step looks at some 50,000 objects at most.
+/// Bytes that are allocated for each step of the collector. A step looks at some 50,000 objects and entries of tables, but
+/// at a table as a whole, however large it is.
 const STEP_BYTES: usize = 64 << 10;
 /// Fewest bytes that are allocated between two collections, unless the limit is near.
 const BEGIN_BYTES_MIN: usize = 1 << 20;
