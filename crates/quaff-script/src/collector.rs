@@ -6,8 +6,8 @@
 
 use mlua::Lua;
 
-/// Bytes that are allocated for each step of the collector. A step looks at some 50,000 objects and entries of tables, but
-/// at a table as a whole, however large it is.
+/// Bytes that are allocated for each step of the collector. A step looks at some 50,000 objects and entries of tables,
+/// but at a table as a whole, however large it is.
 const STEP_BYTES: usize = 64 << 10;
 /// Fewest bytes that are allocated between two collections, unless the limit is near.
 const BEGIN_BYTES_MIN: usize = 1 << 20;
