@@ -584,13 +584,22 @@ fn a_pipe_that_no_process_opens_can_be_interrupted() {
         .stderr(Stdio::null())
         .spawn()
         .expect("quaff runs");
+    // A signal before the pipe is opened ends the run with no packet, and status 0.
+    wait_until(|| waits_for_writer(child.id()));
     let pid = child.id().to_string();
     let begun = Instant::now();
     // It hears one signal, and waits on; a second one ends it.
     while child.try_wait().expect("it runs").is_none() {
         assert!(begun.elapsed() < PATIENCE, "it still waits");
-        std::thread::sleep(Duration::from_millis(500));
         let _ = Command::new("kill").args(["-INT", &pid]).status();
+        std::thread::sleep(Duration::from_millis(500));
     }
     assert_eq!(child.wait().expect("it has ended").code(), Some(2));
+}
+
+/// Returns whether a thread of `pid` is in the kernel's open(2) of a pipe that no process writes.
+fn waits_for_writer(pid: u32) -> bool {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let where_it_waits = |task: std::fs::DirEntry| std::fs::read_to_string(task.path().join("wchan"));
+    tasks.map(where_it_waits).any(|it| it.is_ok_and(|name| name == "wait_for_partner"))
 }
