@@ -176,7 +176,7 @@ fn drops_of_an_xdp_program_are_unknown() {
     let test = "drops_of_an_xdp_program_are_unknown";
     let Some(bench) = Bench::new(test, 1 << 27) else { return };
     let load = |asm| Program::load_xdp("quaff_drop", asm);
-    let verdict = Verdict::XdpDrop as i32;
+    let verdict = Verdict::XdpDrop.number();
     let Some(_program) = attach(test, &bench, load, verdict, on_xdp) else { return };
     let running = capture(&bench, "rx0");
     send_slowly(&bench, 2000);

@@ -17,7 +17,6 @@ pub use address::Address;
 pub use change::{LinkChange, VethEnd, VethPlan};
 pub use monitor::LinkMonitor;
 pub(crate) use qdisc::QdiscDrops;
-pub use tc::TokenBucket;
 
 use crate::{Error, Result};
 use netlink_packet_core::DefaultNla;

@@ -3,26 +3,18 @@
 //! interfaces; nothing here reads a frame, and the tap is the capturer's own.
 
 use super::lab_site::{halves, senders};
+use super::mirror_port::MirrorPort;
 use super::{LineCounts, Sent, Site, Watch, sending};
 use crate::lab::{FAR, MIDDLE_IFS, MIRROR_IF, RX, TX};
 use crate::traffic::Traffic;
 use crate::{Error, Lab, LabPlan, Layout, Result, interface_facts};
 use quaff_os::Netns;
-use quaff_os::rtnl::{LinkChange, Rtnl, TokenBucket};
+use quaff_os::rtnl::Rtnl;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// Bytes/s of a link of 1 Mbit/s.
-const BYTES_PER_MBPS: u32 = 125_000;
-/// FCS, preamble, start of frame and gap; and the smallest frame with them, bytes (IEEE 802.3).
-const LINK_BYTES: u16 = 24;
-const LINK_FRAME_BYTES_MIN: u16 = 84;
-/// The queue of the mirror port, and the bytes that leave it at once after a pause: together about the room that a
-/// switch has for one port. The bursts of a sender fit into the latter: each frame in the queue costs a timer.
-const QUEUE_BYTES: u32 = 32 << 10;
-const BURST_BYTES: u32 = 224 << 10;
 /// Counters that have not changed for this time are final.
 const STILL: Duration = Duration::from_secs(1);
 const POLL: Duration = Duration::from_millis(20);
@@ -68,6 +60,7 @@ pub struct LineSite {
     lab: Lab,
     quaff: PathBuf,
     point: CapturePoint,
+    mirror_port: Option<MirrorPort>,
 }
 
 /// Readings of the counters, frames.
@@ -79,17 +72,17 @@ struct Counts {
     delivered: u64,
     /// Received by the interface of the capturer.
     reached: u64,
-    /// Dropped by the queue of the mirror port. It wraps.
-    mirror_dropped: u32,
+    /// Dropped by the mirror port, where there is one.
+    mirror_dropped: Option<u64>,
 }
 
 impl LineSite {
     /// Creates the lab; `queues` are those of the mirror port.
     pub fn create(point: CapturePoint, quaff: &Path, queues: u32) -> Result<Self> {
         let lab = Lab::create(&LabPlan { layout: point.layout(), queues, ..LabPlan::default() })?;
-        let site = Self { lab, quaff: quaff.to_owned(), point };
+        let mut site = Self { lab, quaff: quaff.to_owned(), point, mirror_port: None };
         if let CapturePoint::Span { mirror_mbps } = point {
-            site.middle()?.run(|| limit(mirror_mbps))??;
+            site.mirror_port = Some(site.middle()?.run(|| MirrorPort::limit(MIRROR_IF, mirror_mbps))??);
         }
         Ok(site)
     }
@@ -113,7 +106,8 @@ impl LineSite {
     }
 
     fn read(&self) -> Result<Counts> {
-        let (offered, mirror_dropped) = self.middle()?.run(read_middle)??;
+        let offered = self.middle()?.run(received_by_ports)??;
+        let mirror_dropped = self.mirror_port.as_ref().map(MirrorPort::dropped);
         let received = |end| self.lab.stats(end).map(|stats| stats.rx_packets);
         let (near, far) = (received(TX)?, received(FAR)?);
         let reached = match self.point {
@@ -144,7 +138,7 @@ impl Counts {
             offered: self.offered - before.offered,
             delivered: self.delivered - before.delivered,
             reached: self.reached - before.reached,
-            mirror_dropped: self.mirror_dropped.wrapping_sub(before.mirror_dropped),
+            mirror_dropped: self.mirror_dropped.zip(before.mirror_dropped).map(|(now, then)| now - then),
         }
     }
 
@@ -187,42 +181,23 @@ impl Site for LineSite {
         let sum = sending::send(commands, Some(core), traffic, watch, look)?;
         let counts = self.settled(before, sum.sent)?;
         let offered = counts.offered.min(sum.sent);
-        let is_span = matches!(self.point, CapturePoint::Span { .. });
-        let mirror_dropped = is_span.then_some(u64::from(counts.mirror_dropped));
         Ok(Sent {
             offered,
             others: counts.offered - offered,
             receiver_drops: offered.saturating_sub(counts.reached),
-            line: Some(LineCounts { delivered: counts.delivered, mirror_dropped }),
+            line: Some(LineCounts { delivered: counts.delivered, mirror_dropped: counts.mirror_dropped }),
             ..sum
         })
     }
 }
 
-/// Limits the rate of the mirror port, in the namespace in the middle.
-fn limit(mirror_mbps: u32) -> Result<()> {
+/// In the namespace in the middle: frames that the ports of the line received.
+fn received_by_ports() -> Result<u64> {
     let mut rtnl = Rtnl::open()?;
-    let mirror = rtnl.link(MIRROR_IF)?.index;
-    let bucket = TokenBucket {
-        bytes_per_s: mirror_mbps.saturating_mul(BYTES_PER_MBPS),
-        overhead_bytes: LINK_BYTES,
-        taken_bytes_min: LINK_FRAME_BYTES_MIN,
-        burst_bytes: BURST_BYTES,
-        queue_bytes: QUEUE_BYTES,
-    };
-    Ok(rtnl.change(mirror, LinkChange::RateLimit(bucket))?)
-}
-
-/// In the namespace in the middle: frames that the ports of the line received, and those that the mirror port dropped.
-fn read_middle() -> Result<(u64, u32)> {
-    let mut rtnl = Rtnl::open()?;
-    let mut offered = 0;
-    for port in MIDDLE_IFS {
+    MIDDLE_IFS.iter().try_fold(0, |sum, port| {
         let index = rtnl.link(port)?.index;
-        offered += rtnl.stats(index)?.rx_packets;
-    }
-    let mirror = rtnl.link(MIRROR_IF)?.index;
-    Ok((offered, rtnl.queue_dropped(mirror)?))
+        Ok(sum + rtnl.stats(index)?.rx_packets)
+    })
 }
 
 fn no_line() -> Error {

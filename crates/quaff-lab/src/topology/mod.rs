@@ -13,6 +13,7 @@ mod arrivals;
 mod core_use;
 mod lab_site;
 mod line_site;
+mod mirror_port;
 mod real;
 mod sending;
 mod site;

@@ -96,7 +96,7 @@ pub struct Sent {
 pub struct LineCounts {
     /// Frames that reached the other end.
     pub delivered: u64,
-    /// Copies that the queue of the mirror port dropped; `None` without one.
+    /// Copies that the mirror port dropped; `None` without one.
     pub mirror_dropped: Option<u64>,
 }
 

@@ -43,6 +43,7 @@ pub enum Size {
 pub enum Alu {
     Add = 0x00,
     Sub = 0x10,
+    Mul = 0x20,
     Or = 0x40,
     And = 0x50,
     Lsh = 0x60,
@@ -104,17 +105,30 @@ pub enum Helper {
     XdpStoreBytes = 190,
 }
 
-/// The return value of a program.
+/// The return value of a program; the numbers of tc and of XDP overlap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(i32)]
 pub enum Verdict {
     /// tc: the frame continues (`TC_ACT_OK`, linux/pkt_cls.h).
-    TcOk = 0,
-    XdpDrop = 1,
+    TcOk,
+    /// tc: the frame is dropped (`TC_ACT_SHOT`).
+    TcShot,
+    XdpDrop,
     /// The frame continues to the stack.
-    XdpPass = 2,
+    XdpPass,
     /// The frame goes where a helper of redirection has said.
-    XdpRedirect = 4,
+    XdpRedirect,
+}
+
+impl Verdict {
+    /// The number that the program returns (linux/pkt_cls.h, linux/bpf.h).
+    pub const fn number(self) -> i32 {
+        match self {
+            Self::TcOk => 0,
+            Self::XdpDrop => 1,
+            Self::TcShot | Self::XdpPass => 2,
+            Self::XdpRedirect => 4,
+        }
+    }
 }
 
 impl From<Reg> for Operand {
@@ -131,7 +145,7 @@ impl From<i32> for Operand {
 
 impl From<Verdict> for Operand {
     fn from(verdict: Verdict) -> Self {
-        Self::Imm(verdict as i32)
+        Self::Imm(verdict.number())
     }
 }
 
@@ -249,6 +263,11 @@ impl Asm {
     /// Loads the address of the bytes before an XDP program's frame from the context in `context`.
     pub fn ld_meta(&mut self, meta: Reg, context: Reg) {
         self.ldx_mem(Size::W, meta, context, 8);
+    }
+
+    /// Loads the bytes of a tc program's frame from the context in `context` (`struct __sk_buff`).
+    pub fn ld_skb_len(&mut self, len: Reg, context: Reg) {
+        self.ldx_mem(Size::W, len, context, 0);
     }
 
     /// Loads the number of the receive queue of an XDP program's frame from the context in `context`.

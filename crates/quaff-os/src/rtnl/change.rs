@@ -1,6 +1,6 @@
 //! Creates and changes interfaces, as far as the lab and the tap need that.
 
-use super::{NAME_BYTES_MAX, Rtnl, TokenBucket, tc};
+use super::{NAME_BYTES_MAX, Rtnl, tc};
 use crate::bpf::Program;
 use crate::{Error, Result};
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
@@ -75,8 +75,6 @@ pub enum LinkChange<'a> {
     IngressOff,
     /// As [`OnIngress`](Self::OnIngress), for the frames that leave.
     OnEgress(&'a Program),
-    /// Limits the rate at which it sends.
-    RateLimit(TokenBucket),
     /// Deletes it; for a veth also its peer.
     Delete,
 }
@@ -171,10 +169,6 @@ impl Rtnl {
                 let message = tc::filter(index, TcHandle::MIN_EGRESS, program, tc::NAME);
                 (RouteNetlinkMessage::NewTrafficFilter(message), NLM_F_CREATE | NLM_F_EXCL)
             }
-            LinkChange::RateLimit(bucket) => {
-                let message = tc::token_bucket(index, &bucket);
-                (RouteNetlinkMessage::NewQueueDiscipline(message), NLM_F_CREATE | NLM_F_REPLACE)
-            }
             LinkChange::Delete => (RouteNetlinkMessage::DelLink(message), 0),
         };
         self.socket.change(request, flags, &tried)
@@ -199,7 +193,6 @@ impl LinkChange<'_> {
                 "attach a tc program to".into()
             }
             Self::IngressOff => "detach the tc program from".into(),
-            Self::RateLimit(_) => "limit the rate (tc-tbf) of".into(),
             Self::Delete => "delete".into(),
         }
     }

@@ -52,11 +52,6 @@ impl Rtnl {
         Ok(found)
     }
 
-    /// Frames that the root queueing discipline of interface `index` has dropped. The kernel's counter wraps.
-    pub fn queue_dropped(&mut self, index: u32) -> Result<u32> {
-        Ok(self.qdisc_drops()?.get(&index).map_or(0, |drops| drops.queue))
-    }
-
     /// The queueing disciplines of all interfaces.
     pub(super) fn qdiscs(&mut self) -> Result<Vec<Qdisc>> {
         let request = RouteNetlinkMessage::GetQueueDiscipline(TcMessage::default());

@@ -1,11 +1,10 @@
-//! Traffic control: BPF programs that see each frame of an interface (tc-bpf(8), `clsact`), and the list of them; and a
-//! limit of the rate at which an interface sends (tc-tbf(8)).
+//! Traffic control: BPF programs that see each frame of an interface (tc-bpf(8), `clsact`), and the list of them.
 
 use super::Rtnl;
 use super::reply::{text, word};
 use crate::Result;
 use crate::bpf::Program;
-use netlink_packet_core::{DecodeError, DefaultNla, NlasIterator};
+use netlink_packet_core::{DecodeError, NlasIterator};
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::tc::{TcAttribute, TcBpfFlags, TcFilterBpfOption, TcHandle, TcMessage, TcOption};
 use std::os::fd::{AsFd, AsRawFd};
@@ -19,13 +18,6 @@ const HEADER_BYTES: usize = 20;
 const TCA_KIND: u16 = 1;
 const TCA_OPTIONS: u16 = 2;
 const TCA_BPF_NAME: u16 = 7;
-/// `TCA_TBF_PARMS` and `TCA_TBF_BURST` (linux/pkt_sched.h).
-const TCA_TBF_PARMS: u16 = 1;
-const TCA_TBF_BURST: u16 = 6;
-/// Bytes of `struct tc_ratespec`.
-const RATE_BYTES: usize = 12;
-/// `TC_LINKLAYER_ETHERNET`: frames are not cells, and no table of rates is needed.
-const LINKLAYER_ETHERNET: u8 = 1;
 /// The name of programs that have none of their own.
 pub(super) const NAME: &str = "quaff";
 
@@ -35,21 +27,6 @@ pub(super) struct Filter {
     handle: u32,
     kind: String,
     name: String,
-}
-
-/// A limit of the rate at which an interface sends: a token bucket as its root queueing discipline (tc-tbf(8)).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TokenBucket {
-    /// The rate, bytes/s, with `overhead_bytes`.
-    pub bytes_per_s: u32,
-    /// Bytes of the link that each frame takes beyond its own.
-    pub overhead_bytes: u16,
-    /// Bytes of the link that the smallest frame takes, with its overhead.
-    pub taken_bytes_min: u16,
-    /// The size of the bucket: bytes, with overhead, that leave at once after a pause. No frame may be larger.
-    pub burst_bytes: u32,
-    /// Room of the queue, bytes; a frame without room is dropped.
-    pub queue_bytes: u32,
 }
 
 impl Rtnl {
@@ -104,35 +81,6 @@ pub(super) fn clsact(index: u32) -> TcMessage {
     message.header.parent = TcHandle::CLSACT;
     message.attributes = vec![TcAttribute::Kind("clsact".into())];
     message
-}
-
-/// The queueing discipline `tbf` at the root.
-pub(super) fn token_bucket(index: u32, bucket: &TokenBucket) -> TcMessage {
-    let mut message = tc(index);
-    message.header.handle = TcHandle { major: 1, minor: 0 };
-    message.header.parent = TcHandle::ROOT;
-    let burst = bucket.burst_bytes.to_ne_bytes().to_vec();
-    let options = [(TCA_TBF_PARMS, bucket.parameters()), (TCA_TBF_BURST, burst)];
-    let options = options.into_iter().map(|(kind, value)| TcOption::Other(DefaultNla::new(kind, value)));
-    message.attributes = vec![TcAttribute::Kind("tbf".into()), TcAttribute::Options(options.collect())];
-    message
-}
-
-impl TokenBucket {
-    /// `struct tc_tbf_qopt`: the rate, no peak rate, the queue; the size of the bucket is an attribute of its own.
-    fn parameters(&self) -> Vec<u8> {
-        let mut bytes = vec![0, LINKLAYER_ETHERNET];
-        bytes.extend(self.overhead_bytes.to_ne_bytes());
-        // cell_align
-        bytes.extend([0, 0]);
-        bytes.extend(self.taken_bytes_min.to_ne_bytes());
-        bytes.extend(self.bytes_per_s.to_ne_bytes());
-        bytes.extend([0; RATE_BYTES]);
-        bytes.extend(self.queue_bytes.to_ne_bytes());
-        // buffer and mtu, in ticks
-        bytes.extend([0; 8]);
-        bytes
-    }
 }
 
 /// A program of an interface with `clsact`; `minor` is `TcHandle::MIN_INGRESS` or `MIN_EGRESS`.
@@ -200,24 +148,6 @@ mod tests {
         }
         let Filter { handle, kind, name } = parse(&whole).expect("whole");
         assert_eq!((handle, kind.as_str(), name.as_str()), (1, "bpf", "quaff"));
-    }
-
-    #[test]
-    fn a_token_bucket_is_laid_out_as_the_kernel_reads_it() {
-        let bucket = TokenBucket {
-            bytes_per_s: 0x0102_0304,
-            overhead_bytes: 24,
-            taken_bytes_min: 84,
-            burst_bytes: 9,
-            queue_bytes: 0x0506_0708,
-        };
-        let bytes = bucket.parameters();
-        assert_eq!((bytes.len(), bytes[1]), (36, LINKLAYER_ETHERNET));
-        assert_eq!(
-            (bytes[2..4].to_vec(), bytes[6..8].to_vec()),
-            (24u16.to_ne_bytes().into(), 84u16.to_ne_bytes().into())
-        );
-        assert_eq!((word(&bytes, 8), word(&bytes, 12), word(&bytes, 24)), (0x0102_0304, 0, 0x0506_0708));
     }
 
     #[test]

@@ -41,7 +41,7 @@ pub(super) fn table(view: &View) -> Table {
         table.push(None, row);
     }
     end_note(&mut table, &all);
-    table.note += "; mirror port: dropped by its queue, a part of the losses beside it; line lost: frames that did not \
+    table.note += "; mirror port: dropped by it, a part of the losses beside it; line lost: frames that did not \
                    reach the other end, in the worst run";
     table.without_empty()
 }

@@ -170,7 +170,7 @@ pub(super) fn method(report: &Report) -> Vec<String> {
         Topology::Line { mirror_mbps } => format!(
             "A line between two endpoints, captured at three points, each in a lab of its own. Port: an endpoint receives \
              all frames. SPAN: half of the frames come from each endpoint, and a switch copies both directions to a mirror \
-             port of {mirror_mbps} Mbit/s (with preamble, FCS and gap), whose queue drops what that rate cannot carry. Tap: \
+             port of {mirror_mbps} Mbit/s (with preamble, FCS and gap), which drops what that rate cannot carry. Tap: \
              half from each endpoint, and the capturer itself is the line between them."
         ),
         Topology::Real { send_on, receive_on, sender } => {
