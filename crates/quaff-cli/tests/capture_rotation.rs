@@ -161,8 +161,8 @@ fn kill_9_leaves_a_file_that_everybody_reads() {
         // On any machine: what was reported as written is there.
         let received = found["received"].as_u64().unwrap();
         assert!(received >= reported(&words), "kill {kill}: {received} of\n{words}");
-        // What may be missing: a flush interval, a chunk, some 0.3 s that a busy machine takes to run us, and what arrived
-        // while the signals, a thread and a write were late.
+        // What may be missing: a flush interval, a chunk, some 0.3 s that a busy machine takes to run us, and what
+        // arrived while the signals, a thread and a write were late.
         let chunk = (4 << 20) / size;
         let allowed = 250_000 + chunk + (late.as_secs_f64() * 500_000.0) as u64;
         let missing = sent - received;

@@ -1,7 +1,7 @@
 //! Losses caused at random places: each time the place, the number and the verdict are right.
 //!
-//! A run draws the place and the amounts from a seed: `QUAFF_SEED` repeats them, `QUAFF_RUNS` is their number. The ledger is
-//! compared with two counts that are not its own: that of the sending side, and the packets in the file.
+//! A run draws the place and the amounts from a seed: `QUAFF_SEED` repeats them, `QUAFF_RUNS` is their number. The
+//! ledger is compared with two counts that are not its own: that of the sending side, and the packets in the file.
 
 mod support;
 

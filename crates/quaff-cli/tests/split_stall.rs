@@ -27,8 +27,8 @@ const AROUND_SECONDS: u64 = 1;
 const FLUSH: Duration = Duration::from_millis(200 + 2 * 50);
 /// Time that the lane, a writer and a reader may need together when each has a core.
 const WORK: Duration = Duration::from_millis(50);
-/// Threads on the way of a packet that may have to wait for a core, one after the other: the kernel's timer of the ring,
-/// the lane, the writer, the reader.
+/// Threads on the way of a packet that may have to wait for a core, one after the other: the kernel's timer of the
+/// ring, the lane, the writer, the reader.
 const WAITS: u32 = 4;
 
 /// The packets that a reader received.

@@ -1,5 +1,5 @@
-//! A disk that does not answer, so that writes wait in the kernel where no signal reaches them: `--duration`, a signal and
-//! a second signal end a run all the same, and the report counts what the disk has not confirmed.
+//! A disk that does not answer, so that writes wait in the kernel where no signal reaches them: `--duration`, a signal
+//! and a second signal end a run all the same, and the report counts what the disk has not confirmed.
 
 mod support;
 

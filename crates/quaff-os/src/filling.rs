@@ -1,9 +1,9 @@
 //! A buffer that is filled from its start, for a device that reads it: packets may go past the processor's caches.
 //!
 //! An ordinary store first reads the line that it changes into the cache, where it displaces another one. A
-//! non-temporal store (MOVNTDQ) of a whole line only writes. Such stores are ordered by a fence alone (SFENCE), and nothing
-//! may access their bytes before that. So a [`Filling`] only takes bytes at its end, and does not show them before it is
-//! complete.
+//! non-temporal store (MOVNTDQ) of a whole line only writes. Such stores are ordered by a fence alone (SFENCE), and
+//! nothing may access their bytes before that. So a [`Filling`] only takes bytes at its end, and does not show them
+//! before it is complete.
 
 use crate::mem::Buffer;
 use std::marker::PhantomData;

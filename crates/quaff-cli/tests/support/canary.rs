@@ -1,5 +1,5 @@
-//! The noise of a machine, as the longest delay of a thread that does next to nothing: bounds on time are stated as a sum of
-//! what the program under test takes and of this.
+//! The noise of a machine, as the longest delay of a thread that does next to nothing: bounds on time are stated as a
+//! sum of what the program under test takes and of this.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;

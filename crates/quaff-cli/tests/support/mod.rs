@@ -112,8 +112,8 @@ impl Bench {
         ended.json
     }
 
-    /// Sends 10,000 frames of 1500 bytes of each of `streams` streams, each as soon as the folder `disk` has those before the
-    /// last ones: a capture with small buffers loses none of them, whatever the speed of the disk.
+    /// Sends 10,000 frames of 1500 bytes of each of `streams` streams, each as soon as the folder `disk` has those
+    /// before the last ones: a capture with small buffers loses none of them, whatever the speed of the disk.
     pub(crate) fn generate_for_disk(&self, disk: &Path, streams: u64) {
         const FRAMES: u64 = 10_000;
         let begun = Instant::now();

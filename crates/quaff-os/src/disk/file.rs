@@ -30,7 +30,8 @@ pub struct Space {
 /// Alignment where the kernel does not report one: no disk needs more than a page.
 const ASSUMED_ALIGN: usize = 4096;
 
-/// The alignment of offsets and lengths for writes to this file, opened with O_DIRECT (statx(2), STATX_DIOALIGN), bytes;
+/// The alignment of offsets and lengths for writes to this file, opened with O_DIRECT (statx(2), STATX_DIOALIGN),
+/// bytes;
 /// `None` where its file system does not support direct writes or ignores the flag (tmpfs).
 pub fn direct_align(file: &File) -> Option<usize> {
     // SAFETY: statx is plain data; all zero is a valid value.
@@ -136,9 +137,9 @@ pub fn drop_page_cache(path: &Path) -> Result<()> {
 /// Distance between the end of a file and the pages that [`write_behind`] removes, bytes.
 const BEHIND_BYTES: u64 = 32 << 20;
 
-/// Starts to write a range of the page cache to disk (sync_file_range(2)), so that dirty pages do not pile up until they
-/// stop the writer, and removes the pages well before the range (POSIX_FADV_DONTNEED). Does not wait; an error of the
-/// disk is left for the sync of the file.
+/// Starts to write a range of the page cache to disk (sync_file_range(2)), so that dirty pages do not pile up until
+/// they stop the writer, and removes the pages well before the range (POSIX_FADV_DONTNEED). Does not wait; an error of
+/// the disk is left for the sync of the file.
 pub fn write_behind(file: &File, offset: u64, bytes: u64) {
     let flags = libc::SYNC_FILE_RANGE_WRITE;
     // SAFETY: the call takes no pointers. A failure changes nothing: the kernel writes the pages later.

@@ -7,9 +7,9 @@
 //! ```
 //!
 //! Writes that follow each other in a file go out as one vectored write, a span: the disk works on all of them at once,
-//! and the file still grows only by what is complete. One chain is in flight at a time. A failed write cancels the later
-//! ones (ECANCELED); they return to the head of the queue, unwritten, until the caller has handled the failure. A span
-//! that fails is repeated write by write, which shows the one that fails and keeps those before it.
+//! and the file still grows only by what is complete. One chain is in flight at a time. A failed write cancels the
+//! later ones (ECANCELED); they return to the head of the queue, unwritten, until the caller has handled the failure. A
+//! span that fails is repeated write by write, which shows the one that fails and keeps those before it.
 
 use super::{Write, Written};
 use crate::clock::steady_ns;
@@ -29,8 +29,8 @@ const CHAIN: usize = 4;
 const SPAN_BYTES: usize = 32 << 20;
 /// Smallest limit for a span on a slow disk, bytes.
 const SPAN_BYTES_MIN: usize = 1 << 20;
-/// A span that takes longer halves the limit for the next ones, ns, so that a slow disk answers, and returns buffers, often.
-/// One that takes a quarter of it doubles the limit.
+/// A span that takes longer halves the limit for the next ones, ns, so that a slow disk answers, and returns buffers,
+/// often. One that takes a quarter of it doubles the limit.
 const SPAN_NS: u64 = 1_000_000_000;
 const QUICK_NS: u64 = SPAN_NS / 4;
 /// Most writes of a span.

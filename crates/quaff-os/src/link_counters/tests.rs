@@ -1,5 +1,5 @@
-//! Readings as the drivers give them, replayed: the counters have the names of the drivers' sources in Linux. A test that
-//! names a public thread has the names of a printout there, and some of its values.
+//! Readings as the drivers give them, replayed: the counters have the names of the drivers' sources in Linux. A test
+//! that names a public thread has the names of a printout there, and some of its values.
 
 use super::drivers::{self, Driver};
 use super::meter::{Reading, drops};

@@ -20,10 +20,10 @@ use verdict::{Row, Samples};
 
 /// Measure what quaff promises, beside other programs, against a limit for each promise
 ///
-/// Prints a line for each promise: its name, its limit, the measured values and the verdict. The programs take
-/// turns on the same core, the same traffic and the same disk; values are medians of the runs. A promise that compares
-/// is open if the other program is not installed; what others lose is shown, and judges nothing. It takes about half an hour, needs root and about 6 GiB of
-/// disk (24 with --long, 30 for large-file), and removes its files.
+/// Prints a line for each promise: its name, its limit, the measured values and the verdict. The programs take turns on
+/// the same core, the same traffic and the same disk; values are medians of the runs. A promise that compares is open
+/// if the other program is not installed; what others lose is shown, and judges nothing. It takes about half an hour,
+/// needs root and about 6 GiB of disk (24 with --long, 30 for large-file), and removes its files.
 ///
 /// Exit status: 0 no promise is broken; 1 a promise is broken; 2 the measurement failed.
 #[derive(Debug, clap::Args)]

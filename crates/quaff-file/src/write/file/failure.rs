@@ -21,7 +21,8 @@ const FAILURES_MAX: u32 = 3;
 const NAMED_MAX: usize = 16;
 /// Pause before another file after the second failure.
 const PAUSE: Duration = Duration::from_millis(500);
-/// Time for which a full disk may get room for another file, ns, and the interval of checks. Packets wait in the buffer.
+/// Time for which a full disk may get room for another file, ns, and the interval of checks. Packets wait in the
+/// buffer.
 const ROOM_WAIT_NS: u64 = 3_000_000_000;
 const ROOM_CHECK: Duration = Duration::from_millis(100);
 

@@ -62,7 +62,8 @@ impl Files {
     }
 
     /// Prepares for the next waiting chunk, if it begins a turn of its lane: the current file ends, and the next one
-    /// begins with the counts before that chunk. Returns whether anything has changed; another chunk may be the next then.
+    /// begins with the counts before that chunk. Returns whether anything has changed; another chunk may be the next
+    /// then.
     pub(super) fn begin_turn(&mut self) -> Result<bool> {
         let Some((lane, chunk)) = self.waiting.front() else { return Ok(false) };
         let (lane, Some(before)) = (*lane, chunk.before.clone()) else { return Ok(false) };

@@ -1,7 +1,7 @@
 //! The sync of the file that is being written, every so often, and the results of all syncs.
 //!
-//! A sync never delays a write: it runs on a thread, for what was written when it began. A file with a failed sync takes
-//! no further chunk, because no later sync of it proves anything.
+//! A sync never delays a write: it runs on a thread, for what was written when it began. A file with a failed sync
+//! takes no further chunk, because no later sync of it proves anything.
 
 use super::Files;
 use super::removed::has_name;

@@ -86,8 +86,8 @@ impl Measured {
         text + "."
     }
 
-    /// Bytes/s that the disk took in the first run of quaff, if that lost frames and if they were fewer than arrived and
-    /// than the disk took in the test: a disk need not keep the speed of its first seconds.
+    /// Bytes/s that the disk took in the first run of quaff, if that lost frames and if they were fewer than arrived
+    /// and than the disk took in the test: a disk need not keep the speed of its first seconds.
     fn slow_disk(&self, scene: Scene) -> Option<f64> {
         let is_disk_load = self.load.class != Class::Small;
         let run = &self.equal.first().filter(|ours| is_disk_load && ours.run.lost() > 0)?.run;
