@@ -1,7 +1,8 @@
 //! A file system of the tests' own whose writes fail or stand still on demand: FUSE, answered by a thread of the test.
 //!
-//! Its files lie in a folder beside the mount point, where a test reads them past the file system under test. It has one
-//! level, no O_TMPFILE and no preallocation. The messages are those of `<linux/fuse.h>`, protocol 7.31, little endian.
+//! Its files lie in a folder beside the mount point, where a test reads them past the file system under test. It has
+//! one level, no O_TMPFILE and no preallocation. The messages are those of `<linux/fuse.h>`, protocol 7.31, little
+//! endian.
 
 mod answers;
 

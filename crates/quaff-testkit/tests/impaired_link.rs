@@ -148,8 +148,8 @@ fn all_frames_are_held_as_long_as_was_wanted() {
             assert!(delays_ns[0] >= hold_ns, "a frame was held {} ns too short", hold_ns - delays_ns[0]);
             (hold_us, path_ns[200], delays_ns[200] - hold_ns, late_ns)
         };
-        // The path itself, two system calls and two links, takes what this machine needs for it, with and without. By how
-        // much the device let frames go late, it counts.
+        // The path itself, two system calls and two links, takes what this machine needs for it, with and without. By
+        // how much the device let frames go late, it counts.
         let test = "all_frames_are_held_as_long_as_was_wanted";
         assert_when_quiet(test, run, |(_, path_ns, over_ns, late_ns)| {
             *over_ns < path_ns + late_ns[0] + 30_000

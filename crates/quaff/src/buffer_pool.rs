@@ -1,8 +1,8 @@
 //! The pool of buffers of all lanes, which are populated and locked before they are needed.
 //!
-//! A part of the pool is divided: the share of a lane is its own, whatever the other lanes do. The rest is common: a lane
-//! whose share is in use borrows, and its writer repays. So one lane of several can have most of the pool while the output
-//! is late, and none of the others is ever without a buffer because of it.
+//! A part of the pool is divided: the share of a lane is its own, whatever the other lanes do. The rest is common: a
+//! lane whose share is in use borrows, and its writer repays. So one lane of several can have most of the pool while
+//! the output is late, and none of the others is ever without a buffer because of it.
 //!
 //! ```text
 //!   pool's thread ─ fresh ─→ lane ─ chunks ─→ writer      own buffers, by rings: lane ←─ returned ─ writer
@@ -116,8 +116,8 @@ impl Pool {
     }
 }
 
-/// Maps all buffers, locked within the limit, but not populated: mapping takes a lock for which a lane might wait, so no
-/// thread of low priority does it.
+/// Maps all buffers, locked within the limit, but not populated: mapping takes a lock for which a lane might wait, so
+/// no thread of low priority does it.
 fn map(plan: &PoolPlan) -> Result<Mapped> {
     let lanes = plan.nodes.len();
     let mut mapped = Mapped { shares: Vec::new(), common: Vec::new(), notes: Vec::new() };

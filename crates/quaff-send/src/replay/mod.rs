@@ -1,8 +1,8 @@
 //! Replay: sends the frames of a [`Feed`] by an interface, each when it is due, and returns a [`ReplayReport`].
 //!
 //! [`passes`] repeats the source and skips frames that cannot be sent, [`Schedule`] computes the deadlines, and a BPF
-//! program ([`kernel`]) sends the frames from a map, or user space ([`user`]) sends them; [`to_file`] writes them into a
-//! capture file instead. One thread sends; the caller's thread watches. Nothing here prints or reads arguments.
+//! program ([`kernel`]) sends the frames from a map, or user space ([`user`]) sends them; [`to_file`] writes them into
+//! a capture file instead. One thread sends; the caller's thread watches. Nothing here prints or reads arguments.
 
 mod kernel;
 mod passes;

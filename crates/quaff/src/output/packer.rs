@@ -126,8 +126,8 @@ impl Open {
         }
     }
 
-    /// Appends the first frame of a run, which has room, and those after it as far as they belong into this chunk; returns
-    /// their number. What changes with each packet stays in registers.
+    /// Appends the first frame of a run, which has room, and those after it as far as they belong into this chunk;
+    /// returns their number. What changes with each packet stays in registers.
     #[inline(always)]
     fn append(
         &mut self,
@@ -547,8 +547,8 @@ impl Packer {
         self.supply.is_exhausted()
     }
 
-    /// Returns whether a chunk that is not full may go to the writer. While earlier ones wait there it would wait too, so
-    /// the lane's last buffer stays open then: a lane with few packets does not use up the buffer of the others.
+    /// Returns whether a chunk that is not full may go to the writer. While earlier ones wait there it would wait too,
+    /// so the lane's last buffer stays open then: a lane with few packets does not use up the buffer of the others.
     fn may_flush(&self) -> bool {
         self.supply.has_own() || self.supply.out() <= 1
     }
