@@ -292,8 +292,8 @@ fn lanes_are_measured_with_the_packets_of_each() {
 }
 
 /// The preset port-span-tap with few frames, and with a mirror port of 1 Mbit/s, which carries 82 frames of 1500 bytes
-/// each second beyond the 170 that it has room for. Each count has a source of its own: the file, and
-/// counters of the ports, of the capturer's interface and of the mirror port.
+/// each second beyond the 170 that it has room for. Each count has a source of its own: the file, and counters of the
+/// ports, of the capturer's interface and of the mirror port.
 #[test]
 fn port_and_tap_have_all_frames_of_a_line_and_a_mirror_port_what_it_carries() {
     let test = "port_and_tap_have_all_frames_of_a_line_and_a_mirror_port_what_it_carries";
