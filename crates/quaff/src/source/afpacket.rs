@@ -1,7 +1,8 @@
 //! Packets from an interface, through the kernel's TPACKET_V3 ring.
 //!
-//! Loss in the kernel is read where it happened: a block with TP_STATUS_LOSING is the first one
-//! after a loss, so the drops counted until then belong just before its first packet.
+//! Loss in the kernel is read where it happened: the first block with TP_STATUS_LOSING after the last reading follows a
+//! loss, and what was dropped until now belongs just before its first packet. The kernel keeps one number, so a further
+//! loss before that block is reached, as when the lane is off its core twice within one ring, is counted there too.
 //!
 //! An interface may have several lanes ([`Group`]): each has a ring and a socket, and the last one that opens also
 //! reads the counters of the interface.
@@ -55,6 +56,8 @@ pub struct AfPacket {
     cursor: Option<Cursor>,
     /// Kernel drops that were not reported to the lane yet.
     unreported: u64,
+    /// Blocks that were finished when a loss was read, and wait. Their TP_STATUS_LOSING means that loss.
+    known_blocks: u64,
     polled_ns: u64,
     /// The time at which receiving was stopped or, if that was later, the last block was taken.
     closing_ns: Option<u64>,
@@ -166,6 +169,7 @@ impl AfPacket {
             wants_adapter_time: opening.ring.time_source == TimeSource::Adapter,
             cursor: None,
             unreported: 0,
+            known_blocks: 0,
             polled_ns: steady_ns(),
             closing_ns: None,
             down_since_ns: None,
@@ -222,10 +226,13 @@ impl AfPacket {
         self.closing_ns = self.closing_ns.map(|_| steady_ns());
         // Packets from before it went down may reach us after that.
         let is_up_again = self.down_since_ns.is_some_and(|since_ns| cursor.last_ns > since_ns);
-        if cursor.is_losing {
+        let waiting = self.ring.ready_blocks() as u64;
+        if self.known_blocks > 0 {
+            self.known_blocks -= 1;
+        } else if cursor.is_losing {
+            self.known_blocks = waiting - 1;
             self.poll_ring()?;
         }
-        let waiting = self.ring.ready_blocks() as u64;
         self.tally.ring_high_blocks = self.tally.ring_high_blocks.max(waiting);
         self.gauges.ring_high.set(self.tally.ring_high_blocks);
         if is_up_again {
