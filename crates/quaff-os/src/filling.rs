@@ -5,7 +5,7 @@
 //! nothing may access their bytes before that. So a [`Filling`] only takes bytes at its end, and does not show them
 //! before it is complete.
 
-use crate::mem::Buffer;
+use crate::mem::{Buffer, prefetch_line};
 use std::marker::PhantomData;
 
 /// Bytes of a line of the cache on x86-64.
@@ -138,12 +138,19 @@ fn full(bytes: usize, room: usize) -> ! {
 
 /// Copies `bytes` to `out`, its whole lines past the caches.
 ///
+/// Its last bytes and what follows it, the head of the next packet, are ordinary stores, which need their lines in the
+/// cache. Stores become visible in their order, so one that waits for memory holds up all behind it: those lines are
+/// fetched while the lines before them are copied.
+///
 /// # Safety
 /// Nothing accesses `out` before a fence.
 #[cfg(target_arch = "x86_64")]
 #[inline(never)]
 unsafe fn copy_past_cache(out: &mut [u8], bytes: &[u8]) {
     use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_stream_si128};
+    let end = out.as_ptr_range().end;
+    prefetch_line(end);
+    prefetch_line(end.wrapping_add(LINE_BYTES));
     let before = out.as_ptr().align_offset(LINE_BYTES).min(bytes.len());
     let (head, rest) = bytes.split_at(before);
     let (out_head, out_rest) = out.split_at_mut(before);

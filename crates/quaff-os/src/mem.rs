@@ -172,7 +172,7 @@ pub fn prefetch_value<T>(value: &T) {
 }
 
 #[inline]
-fn prefetch_line(at: *const u8) {
+pub(crate) fn prefetch_line(at: *const u8) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: a prefetch is no memory access in the language's sense and never faults, whatever the
     // address; SSE is part of every x86-64.

@@ -4,22 +4,23 @@
 //! (RFC 6946) is a whole datagram and does not come here.
 
 use crate::held::{Arrival, Difference, Held, OVERLAPS_MAX};
-use crate::key::{KeyedHash, words};
+use crate::key::words;
 use crate::memory::Memory;
 use crate::policy::{Extent, FragmentPolicy};
 use crate::tally::FragmentTally;
+use quaff_os::prefetch_value;
+use quaff_wire::flow::{FlowIndex, mix};
 use quaff_wire::net::{DatagramId, TCP, UDP};
-use std::collections::hash_map::Entry;
-use std::collections::{HashMap, VecDeque};
-use std::hash::{Hash, Hasher};
+use std::collections::VecDeque;
+use std::hash::{BuildHasher, RandomState};
 
 /// The end of the largest datagram.
 const PAYLOAD_BYTES_MAX: u64 = 65_535;
 /// Bytes of the first fragment's headers that are kept.
 const HEADER_BYTES_MAX: usize = 256;
-/// Charged for a datagram besides its bytes: its entry in a table that is half full, its place in the order.
-const DATAGRAM_COST: u64 =
-    (2 * size_of::<(DatagramKey, Datagram)>() + 2 * size_of::<Turn>() + HEADER_BYTES_MAX) as u64;
+/// Charged for a datagram besides its bytes: its record and the growth of their vector, its share of an index that is as
+/// sparse as it gets, its place in the order.
+const DATAGRAM_COST: u64 = (2 * size_of::<Datagram>() + 24 + 2 * size_of::<Turn>() + HEADER_BYTES_MAX) as u64;
 
 /// A datagram, with its VLAN id and tunnel, since addresses may occur in several networks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,17 +30,18 @@ pub struct DatagramKey {
     pub tunnel: u32,
 }
 
-/// In few words: a flood of fragments is looked up by it.
-impl Hash for DatagramKey {
-    fn hash<H: Hasher>(&self, state: &mut H) {
+impl DatagramKey {
+    fn hash(&self, secret: u64) -> u32 {
         let DatagramId { addresses, id, protocol } = self.datagram;
         let [[a, b], [c, d]] = addresses.map(words);
-        match a | c {
-            0 => state.write_u64(b << 32 ^ d),
-            _ => [a, b, c, d].into_iter().for_each(|word| state.write_u64(word)),
-        }
-        state.write_u64(u64::from(id) << 32 | u64::from(self.vlan) << 16 | u64::from(protocol));
-        state.write_u32(self.tunnel);
+        // Both addresses of IPv4 fit one word.
+        let sum = match a | c {
+            0 => mix(secret, b << 32 ^ d),
+            _ => [a, b, c, d].into_iter().fold(secret, mix),
+        };
+        let sum = mix(sum, u64::from(id) << 32 | u64::from(self.vlan) << 16 | u64::from(protocol));
+        let sum = mix(sum, self.tunnel.into());
+        (sum >> 32) as u32 ^ sum as u32
     }
 }
 
@@ -118,9 +120,13 @@ impl Default for FragmentPlan {
     }
 }
 
-/// A datagram that is not whole.
-#[derive(Debug, Default)]
+/// A datagram that is not whole, or a free record.
+#[derive(Debug)]
 struct Datagram {
+    key: DatagramKey,
+    hash: u32,
+    /// Tells datagrams in the same place apart; 0 in a free record.
+    number: u64,
     held: Held,
     /// The end of the payload, once the last fragment came.
     total: Option<u64>,
@@ -128,8 +134,6 @@ struct Datagram {
     protocol: u8,
     has_first: bool,
     since_ns: u64,
-    /// Tells datagrams with the same key apart.
-    number: u64,
     /// An overlap killed it: its later fragments are dropped.
     is_dead: bool,
 }
@@ -137,9 +141,74 @@ struct Datagram {
 /// A datagram in the order of the earliest fragments.
 #[derive(Debug, Clone, Copy)]
 struct Turn {
-    key: DatagramKey,
+    place: u32,
+    hash: u32,
     number: u64,
     since_ns: u64,
+}
+
+/// The datagrams that are not whole, by key.
+#[derive(Debug)]
+struct Open {
+    index: FlowIndex,
+    /// Keys the hash: unknown to the senders of packets.
+    secret: u64,
+    places: Vec<Datagram>,
+    free: Vec<u32>,
+    number: u64,
+}
+
+impl Open {
+    fn len(&self) -> usize {
+        self.places.len() - self.free.len()
+    }
+
+    fn get_mut(&mut self, place: u32) -> &mut Datagram {
+        &mut self.places[place as usize]
+    }
+
+    fn find(&self, key: &DatagramKey, hash: u32) -> Option<u32> {
+        self.index.find(hash, |place| self.places[place as usize].key == *key)
+    }
+
+    /// Adds a datagram that is not there, in a free record if there is one.
+    fn begin(&mut self, key: DatagramKey, hash: u32, since_ns: u64) -> Turn {
+        let free = self.free.pop();
+        let place = free.unwrap_or(self.places.len() as u32);
+        // A record keeps the memory of its header.
+        let mut header = free.map_or_else(Vec::new, |place| std::mem::take(&mut self.get_mut(place).header));
+        header.clear();
+        self.number += 1;
+        let number = self.number;
+        let (held, total, protocol, has_first, is_dead) = (Held::default(), None, 0, false, false);
+        let datagram =
+            Datagram { key, hash, number, held, total, header, protocol, has_first, since_ns, is_dead };
+        match free {
+            Some(place) => *self.get_mut(place) = datagram,
+            None => self.places.push(datagram),
+        }
+        self.index.insert(hash, place);
+        Turn { place, hash, number, since_ns }
+    }
+
+    /// Frees the record of a datagram that holds nothing.
+    fn remove(&mut self, place: u32) {
+        let datagram = self.get_mut(place);
+        datagram.number = 0;
+        let hash = datagram.hash;
+        self.index.remove(hash, place);
+        self.free.push(place);
+    }
+
+    fn is_there(&self, turn: &Turn) -> bool {
+        self.places[turn.place as usize].number == turn.number
+    }
+
+    /// Has the processor load what the datagram of this turn needs to leave.
+    fn prefetch(&self, turn: &Turn) {
+        prefetch_value(&self.places[turn.place as usize]);
+        prefetch_value(self.index.line(turn.hash));
+    }
 }
 
 /// Puts datagrams together.
@@ -147,23 +216,22 @@ struct Turn {
 pub struct Defragmenter {
     plan: FragmentPlan,
     memory: Memory,
-    open: HashMap<DatagramKey, Datagram, KeyedHash>,
+    open: Open,
     /// Oldest first. An entry may be stale.
     order: VecDeque<Turn>,
-    number: u64,
     tally: FragmentTally,
     scratch: Vec<u8>,
 }
 
 impl Defragmenter {
-    /// Has no memory before the first fragment.
+    /// Has no datagrams, and an index of 16 KiB.
     pub fn new(plan: FragmentPlan) -> Self {
+        let (index, secret) = (FlowIndex::default(), RandomState::new().hash_one(0));
         Self {
             plan,
             memory: Memory::new(plan.limit_bytes, None),
-            open: HashMap::with_hasher(KeyedHash::new()),
+            open: Open { index, secret, places: Vec::new(), free: Vec::new(), number: 0 },
             order: VecDeque::new(),
-            number: 0,
             tally: FragmentTally::default(),
             scratch: Vec::new(),
         }
@@ -199,16 +267,13 @@ impl Defragmenter {
         let start = u64::from(packet.offset);
         let origin = Extent { start, end: start + payload.len() as u64 };
         let new = Arrival { start, bytes: payload, origin, time_ns: packet.time_ns, is_tentative: false };
-        let Some(mut datagram) = self.take_out(&key, packet.time_ns, sink) else {
-            self.tally.capped_bytes += payload.len() as u64;
-            return;
-        };
-        if datagram.is_dead {
-            self.tally.killed_bytes += payload.len() as u64;
-        } else if self.add(&key, &mut datagram, policy, &new, packet, sink) {
-            return;
+        match self.place(key, packet.time_ns, sink) {
+            None => self.tally.capped_bytes += payload.len() as u64,
+            Some(place) if self.open.get_mut(place).is_dead => {
+                self.tally.killed_bytes += payload.len() as u64;
+            }
+            Some(place) => self.add(place, policy, &new, packet, sink),
         }
-        self.open.insert(key, datagram);
     }
 
     /// Counts fragments that are cut in ways that hide headers.
@@ -247,15 +312,16 @@ impl Defragmenter {
         (!is_cut && !is_odd && whole_units > 0).then(|| &packet.payload[..whole_units])
     }
 
-    /// Takes a datagram out of the table, or begins one; `None` if no memory is left for one.
-    fn take_out<S: FragmentSink + ?Sized>(
+    /// The place of a datagram, which may begin here; `None` if no memory is left for one.
+    fn place<S: FragmentSink + ?Sized>(
         &mut self,
-        key: &DatagramKey,
+        key: DatagramKey,
         time_ns: u64,
         sink: &mut S,
-    ) -> Option<Datagram> {
-        if let Some(datagram) = self.open.remove(key) {
-            return Some(datagram);
+    ) -> Option<u32> {
+        let hash = key.hash(self.open.secret);
+        if let Some(place) = self.open.find(&key, hash) {
+            return Some(place);
         }
         while self.open.len() >= self.plan.datagrams_max || self.memory.refusal(DATAGRAM_COST).is_some() {
             if !self.evict(u64::MAX, sink) {
@@ -264,58 +330,57 @@ impl Defragmenter {
         }
         // Places of datagrams that are gone are removed when they are the most.
         if self.order.len() > 2 * self.open.len() + 64 {
-            let open = &self.open;
-            let is_open =
-                |turn: &Turn| open.get(&turn.key).is_some_and(|datagram| datagram.number == turn.number);
-            self.order.retain(is_open);
+            self.order.retain(|turn| self.open.is_there(turn));
         }
         self.memory.charge(DATAGRAM_COST);
-        self.number += 1;
-        self.order.push_back(Turn { key: *key, number: self.number, since_ns: time_ns });
-        Some(Datagram { since_ns: time_ns, number: self.number, ..Datagram::default() })
+        let turn = self.open.begin(key, hash, time_ns);
+        self.order.push_back(turn);
+        Some(turn.place)
     }
 
-    /// Adds bytes to a datagram; returns true if it has ended.
+    /// Adds bytes to a datagram, which may end with them.
     fn add<S: FragmentSink + ?Sized>(
         &mut self,
-        key: &DatagramKey,
-        datagram: &mut Datagram,
+        place: u32,
         policy: FragmentPolicy,
         new: &Arrival,
         packet: &FragmentPacket,
         sink: &mut S,
-    ) -> bool {
+    ) {
         let bytes = new.bytes.len() as u64;
         let is_strict = policy == FragmentPolicy::Linux;
+        let datagram = &mut self.open.places[place as usize];
+        let (key, number) = (datagram.key, datagram.number);
         if contradicts_end(datagram, new.end(), packet.more) {
             self.tally.end_conflicts += 1;
             match is_strict {
-                true => self.kill(key, datagram, bytes, sink),
+                true => self.kill(place, bytes, sink),
                 false => self.tally.refused_bytes += bytes,
             }
-            return false;
+            return;
         }
         let wins = |old, new| policy.new_wins(old, new);
         let need = datagram.held.need(new, &self.memory, wins);
         if need.overlaps > 0 {
             // Without room the decision is moot.
-            let report = |difference: Difference| sink.event(key, FragmentEvent::Difference(difference));
+            let report = |difference: Difference| sink.event(&key, FragmentEvent::Difference(difference));
             let overlap = datagram.held.overlay(new, &mut self.memory, wins, report);
             self.tally.differences += overlap.differences;
             if is_strict && need.bytes > 0 {
-                self.kill(key, datagram, bytes, sink);
-                return false;
+                self.kill(place, bytes, sink);
+                return;
             }
             self.tally.duplicate_bytes += overlap.duplicate;
             self.tally.overlapped_bytes += overlap.overlapped;
         }
         while self.memory.refusal(need.cost).is_some() {
-            if !self.evict(datagram.number, sink) {
+            if !self.evict(number, sink) {
                 self.tally.capped_bytes += need.bytes;
-                self.drop_datagram(key, datagram, DropReason::Capped, sink);
-                return true;
+                self.drop_datagram(place, DropReason::Capped, sink);
+                return;
             }
         }
+        let datagram = &mut self.open.places[place as usize];
         datagram.held.insert(new, &mut self.memory);
         if need.overlaps > OVERLAPS_MAX && self.memory.refusal(Held::merge_cost(new)).is_none() {
             datagram.held.merge(new, &mut self.memory);
@@ -330,60 +395,45 @@ impl Defragmenter {
             datagram.header.extend_from_slice(&packet.header[..kept]);
         }
         if datagram.total == Some(datagram.held.bytes()) {
-            self.finish_datagram(key, datagram, sink);
-            return true;
+            self.finish_datagram(place, sink);
         }
-        false
     }
 
     /// Passes on a datagram that is whole.
-    fn finish_datagram<S: FragmentSink + ?Sized>(
-        &mut self,
-        key: &DatagramKey,
-        datagram: &mut Datagram,
-        sink: &mut S,
-    ) {
+    fn finish_datagram<S: FragmentSink + ?Sized>(&mut self, place: u32, sink: &mut S) {
         self.scratch.clear();
+        let datagram = &mut self.open.places[place as usize];
         let scratch = &mut self.scratch;
         while datagram.held.pop(&mut self.memory, |_, bytes| scratch.extend_from_slice(bytes)).is_some() {}
         self.memory.discharge(DATAGRAM_COST);
         self.tally.held_bytes -= self.scratch.len() as u64;
         self.tally.whole_bytes += self.scratch.len() as u64;
         self.tally.wholes += 1;
-        let Datagram { protocol, since_ns, header, .. } = datagram;
-        let (protocol, since_ns) = (*protocol, *since_ns);
-        sink.event(key, FragmentEvent::Whole { protocol, header, payload: &self.scratch, since_ns });
+        let Datagram { key, protocol, since_ns, ref header, .. } = *datagram;
+        sink.event(&key, FragmentEvent::Whole { protocol, header, payload: &self.scratch, since_ns });
+        self.open.remove(place);
     }
 
     /// Drops what is held of a datagram, and `bytes` that came last. It stays, to drop its later fragments.
-    fn kill<S: FragmentSink + ?Sized>(
-        &mut self,
-        key: &DatagramKey,
-        datagram: &mut Datagram,
-        bytes: u64,
-        sink: &mut S,
-    ) {
+    fn kill<S: FragmentSink + ?Sized>(&mut self, place: u32, bytes: u64, sink: &mut S) {
+        let datagram = &mut self.open.places[place as usize];
         let held = datagram.held.truncate(0, &mut self.memory);
         self.tally.held_bytes -= held;
         self.tally.killed_bytes += held + bytes;
         self.tally.killed += 1;
         datagram.is_dead = true;
-        datagram.header = Vec::new();
-        sink.event(key, FragmentEvent::Dropped { reason: DropReason::Overlap, bytes: held });
+        sink.event(&datagram.key, FragmentEvent::Dropped { reason: DropReason::Overlap, bytes: held });
     }
 
-    /// Drops a datagram that has left the table.
-    fn drop_datagram<S: FragmentSink + ?Sized>(
-        &mut self,
-        key: &DatagramKey,
-        datagram: &mut Datagram,
-        reason: DropReason,
-        sink: &mut S,
-    ) {
+    /// Drops a datagram.
+    fn drop_datagram<S: FragmentSink + ?Sized>(&mut self, place: u32, reason: DropReason, sink: &mut S) {
+        let datagram = &mut self.open.places[place as usize];
+        let (key, is_dead) = (datagram.key, datagram.is_dead);
         let bytes = datagram.held.truncate(0, &mut self.memory);
         self.memory.discharge(DATAGRAM_COST);
+        self.open.remove(place);
         self.tally.held_bytes -= bytes;
-        if datagram.is_dead {
+        if is_dead {
             return;
         }
         let (count, sum) = match reason {
@@ -392,26 +442,24 @@ impl Defragmenter {
         };
         *count += 1;
         *sum += bytes;
-        sink.event(key, FragmentEvent::Dropped { reason, bytes });
+        sink.event(&key, FragmentEvent::Dropped { reason, bytes });
     }
 
-    /// Takes the datagram of this number out of the table, if it is there.
-    fn leave(&mut self, key: DatagramKey, number: u64) -> Option<Datagram> {
-        match self.open.entry(key) {
-            Entry::Occupied(open) if open.get().number == number => Some(open.remove()),
-            _ => None,
+    /// Takes the next turn, and prepares the one after it. Returns true if its datagram is there.
+    fn next_turn(&mut self) -> Option<(Turn, bool)> {
+        let turn = self.order.pop_front()?;
+        if let Some(next) = self.order.get(1) {
+            self.open.prefetch(next);
         }
+        let is_there = self.open.is_there(&turn);
+        Some((turn, is_there))
     }
 
     /// Drops the oldest datagram; returns false if there is none, or if it is that of number `except`.
     fn evict<S: FragmentSink + ?Sized>(&mut self, except: u64, sink: &mut S) -> bool {
-        while let Some(Turn { key, number, .. }) = self.order.front().copied() {
-            if number == except {
-                return false;
-            }
-            self.order.pop_front();
-            if let Some(mut datagram) = self.leave(key, number) {
-                self.drop_datagram(&key, &mut datagram, DropReason::Capped, sink);
+        while self.order.front().is_some_and(|turn| turn.number != except) {
+            if let Some((turn, true)) = self.next_turn() {
+                self.drop_datagram(turn.place, DropReason::Capped, sink);
                 return true;
             }
         }
@@ -439,13 +487,9 @@ impl Defragmenter {
         reason: DropReason,
         sink: &mut S,
     ) {
-        while let Some(Turn { key, number, since_ns }) = self.order.front().copied() {
-            if !is_over(since_ns, self.plan.wait_ns) {
-                return;
-            }
-            self.order.pop_front();
-            if let Some(mut datagram) = self.leave(key, number) {
-                self.drop_datagram(&key, &mut datagram, reason, sink);
+        while self.order.front().is_some_and(|turn| is_over(turn.since_ns, self.plan.wait_ns)) {
+            if let Some((turn, true)) = self.next_turn() {
+                self.drop_datagram(turn.place, reason, sink);
             }
         }
     }

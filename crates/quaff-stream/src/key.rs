@@ -2,7 +2,6 @@
 
 use crate::event::Sender;
 use quaff_wire::flow::{FlowPacket, mix};
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::net::{IpAddr, SocketAddr};
 
 /// The two ends of a connection: A is the lower one.
@@ -76,68 +75,4 @@ pub(crate) fn words(address: IpAddr) -> [u64; 2] {
 /// Source and destination of a packet.
 pub(crate) fn ends_of(packet: &FlowPacket) -> Ends {
     [0, 1].map(|end| SocketAddr::new(packet.addresses[end], packet.ports[end]))
-}
-
-/// The hash of the tables here for a [`std::collections::HashMap`]: keyed by a secret of its own, and several times
-/// faster than the standard one.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct KeyedHash(u64);
-
-impl KeyedHash {
-    pub(crate) fn new() -> Self {
-        Self(RandomState::new().hash_one(0))
-    }
-}
-
-impl BuildHasher for KeyedHash {
-    type Hasher = KeyedHasher;
-
-    fn build_hasher(&self) -> KeyedHasher {
-        KeyedHasher(self.0)
-    }
-}
-
-/// The sum of a [`KeyedHash`].
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct KeyedHasher(u64);
-
-impl Hasher for KeyedHasher {
-    #[inline]
-    fn write(&mut self, bytes: &[u8]) {
-        for word in bytes.chunks(8) {
-            let mut whole = [0; 8];
-            whole[..word.len()].copy_from_slice(word);
-            self.write_u64(u64::from_le_bytes(whole));
-        }
-    }
-
-    #[inline]
-    fn write_u64(&mut self, word: u64) {
-        self.0 = mix(self.0, word);
-    }
-
-    #[inline]
-    fn write_u8(&mut self, byte: u8) {
-        self.write_u64(byte.into());
-    }
-
-    #[inline]
-    fn write_u16(&mut self, half: u16) {
-        self.write_u64(half.into());
-    }
-
-    #[inline]
-    fn write_u32(&mut self, word: u32) {
-        self.write_u64(word.into());
-    }
-
-    #[inline]
-    fn write_usize(&mut self, word: usize) {
-        self.write_u64(word as u64);
-    }
-
-    #[inline]
-    fn finish(&self) -> u64 {
-        self.0
-    }
 }

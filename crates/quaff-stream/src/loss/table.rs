@@ -123,20 +123,39 @@ impl Table {
             let place = self.step(places);
             *slot = Some(place).filter(|place| self.get(*place).is_used && self.get(*place).is_idle(now_ns));
         }
-        // The next connections to look at: the processor loads them meanwhile.
-        (1..=LOOKS as u32).for_each(|ahead| prefetch_value(self.get((self.cursor + ahead) % places)));
-        if places < CONNECTIONS_MAX || !self.free.is_empty() || leaving.iter().any(Option::is_some) {
-            // Both looks may have met the same connection.
-            let [one, other] = leaving;
-            return ([one, other.filter(|_| other != one)], false);
+        let has_room = places < CONNECTIONS_MAX || !self.free.is_empty();
+        let is_full = !has_room && leaving.iter().all(Option::is_none);
+        if is_full {
+            let looked: [u32; LOOKS_FULL] = std::array::from_fn(|_| self.step(places));
+            leaving[0] = looked.into_iter().min_by_key(|place| self.get(*place).last_ns);
         }
-        let looked: [u32; LOOKS_FULL] = std::array::from_fn(|_| self.step(places));
-        leaving[0] = looked.into_iter().min_by_key(|place| self.get(*place).last_ns);
-        (leaving, true)
+        self.prefetch_looks(places);
+        // Both looks may have met the same connection.
+        let [one, other] = leaving;
+        ([one, other.filter(|_| other != one)], is_full)
+    }
+
+    /// Has the processor load the next connections to look at, and the lines of the index for those of them that an
+    /// earlier call loaded; in a full table also the times of all that a packet may look at.
+    fn prefetch_looks(&self, places: u32) {
+        let mut place = self.cursor;
+        for ahead in 0..2 * LOOKS {
+            place = after(place, places);
+            match ahead < LOOKS {
+                true => self.prefetch_line(self.hash(&self.get(place).key)),
+                false => prefetch_value(self.get(place)),
+            }
+        }
+        if places == CONNECTIONS_MAX {
+            for _ in 0..LOOKS_FULL {
+                place = after(place, places);
+                prefetch_value(&self.get(place).last_ns);
+            }
+        }
     }
 
     fn step(&mut self, places: u32) -> u32 {
-        self.cursor = if self.cursor + 1 < places { self.cursor + 1 } else { 0 };
+        self.cursor = after(self.cursor, places);
         self.cursor
     }
 
@@ -169,9 +188,14 @@ impl Table {
 
     /// Removes a connection.
     pub(super) fn remove(&mut self, place: u32) {
-        let hash = self.get(place).key.hash(self.secret);
+        let hash = self.hash(&self.get(place).key);
         self.index.remove(hash, place);
         *self.get_mut(place) = Connection::default();
         self.free.push(place);
     }
+}
+
+/// The place after this one, in a circle.
+fn after(place: u32, places: u32) -> u32 {
+    if place + 1 < places { place + 1 } else { 0 }
 }
