@@ -71,7 +71,7 @@ enum Promise {
     /// Capture 1500 B as fast as they can be sent, without loss, beside stenographer
     #[value(alias = "3")]
     LargeFrames,
-    /// A third of the CPU time per frame of tcpdump or dumpcap
+    /// A quarter of the CPU time per frame of tcpdump or dumpcap
     #[value(alias = "4")]
     Cpu,
     /// 1.3 times the CPU time per frame of stenographer, which copies no packets

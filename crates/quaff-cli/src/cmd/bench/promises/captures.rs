@@ -12,7 +12,7 @@ use quaff_lab::Error;
 use quaff_lab::tool::shipped;
 
 /// CPU time per frame, relative to the best other capturer.
-const CPU_RATIO_MAX: f64 = 1.0 / 3.0;
+const CPU_RATIO_MAX: f64 = 0.25;
 /// CPU time per frame, relative to stenographer, which writes the kernel's blocks as they are.
 const STENOGRAPHER_CPU_RATIO_MAX: f64 = 1.3;
 /// CPU time per frame into /dev/null, relative to tcpdump.
@@ -84,7 +84,7 @@ fn judged(report: &Report, case: &Case) -> Option<Row> {
             Promise::Cpu,
             &["tcpdump", "dumpcap"],
             CPU_RATIO_MAX,
-            "all without loss: CPU time per frame at most 1/3 of the best other",
+            "all without loss: CPU time per frame at most 1/4 of the best other",
         ),
         ("cpu-stenographer", "quaff") => cpu_row(
             Promise::CpuStenographer,
