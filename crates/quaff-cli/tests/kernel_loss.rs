@@ -87,8 +87,8 @@ fn hold(bench: &Bench, file: &str, filter: &[&str]) -> Ended {
 /// Each count of drops stands where numbers are missing; returns the places, and how many are missing in all. `number`
 /// numbers the frames of a run from 0.
 ///
-/// The kernel keeps one number of drops. What it lost before the lane has reached the first loss stands there as well, so
-/// each `epb_dropcount` is the sum of the missing numbers from its packet on to the next one that has a count.
+/// The kernel keeps one number of drops. What it lost before the lane has reached the first loss stands there as well,
+/// so each `epb_dropcount` is the sum of the missing numbers from its packet on to the next one that has a count.
 #[track_caller]
 fn assert_losses_in_place(
     frames: &[Numbered],

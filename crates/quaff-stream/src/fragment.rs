@@ -18,8 +18,8 @@ use std::hash::{BuildHasher, RandomState};
 const PAYLOAD_BYTES_MAX: u64 = 65_535;
 /// Bytes of the first fragment's headers that are kept.
 const HEADER_BYTES_MAX: usize = 256;
-/// Charged for a datagram besides its bytes: its record and the growth of their vector, its share of an index that is as
-/// sparse as it gets, its place in the order.
+/// Charged for a datagram besides its bytes: its record and the growth of their vector, its share of an index that is
+/// as sparse as it gets, its place in the order.
 const DATAGRAM_COST: u64 = (2 * size_of::<Datagram>() + 24 + 2 * size_of::<Turn>() + HEADER_BYTES_MAX) as u64;
 
 /// A datagram, with its VLAN id and tunnel, since addresses may occur in several networks.
