@@ -186,11 +186,11 @@ mod tests {
             assert_eq!(row.len(), 1);
             row[0].clone()
         };
-        assert_eq!(with(0.3, 0.0).holds, Some(true));
-        assert_eq!(with(0.3, 0.0).measured, "quaff 300 ns, tcpdump 1000 ns, dumpcap 2000 ns: 0.30");
-        assert!(with(0.3, 0.0).limit.starts_with("1,000,000 × 512 B, 200 kpps, all without loss"));
-        assert_eq!(with(0.34, 0.0).holds, Some(false));
-        let lossy = with(0.3, 0.01);
+        assert_eq!(with(0.2, 0.0).holds, Some(true));
+        assert_eq!(with(0.2, 0.0).measured, "quaff 200 ns, tcpdump 1000 ns, dumpcap 2000 ns: 0.20");
+        assert!(with(0.2, 0.0).limit.starts_with("1,000,000 × 512 B, 200 kpps, all without loss"));
+        assert_eq!(with(0.26, 0.0).holds, Some(false));
+        let lossy = with(0.2, 0.01);
         assert_eq!((lossy.holds, lossy.measured.ends_with("; lost: dumpcap 1 %")), (None, true));
     }
 
