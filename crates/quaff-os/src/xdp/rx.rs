@@ -81,6 +81,9 @@ pub struct XdpRx {
     chunk_count: u32,
     /// The chunks of frames that were read and not released.
     held: Vec<u64>,
+    /// The stamp of each chunk's last frame, 0 before the first: a frame that has it was not stamped. Erasing it in the
+    /// chunk would take the line from the core that writes the next frame there.
+    stamps: Vec<u64>,
 }
 
 impl XdpRx {
@@ -139,7 +142,8 @@ impl XdpRx {
         match bind(&fd, ifindex, name, queue, flag) {
             Ok(()) => {
                 let (rx, held) = (Consumer::new(rx, rx_layout), Vec::with_capacity(HELD_MAX));
-                Ok(Self { rx, fill, umem, fd, mode, chunk_bytes, chunk_count, held })
+                let stamps = vec![0; chunk_count as usize];
+                Ok(Self { rx, fill, umem, fd, mode, chunk_bytes, chunk_count, held, stamps })
             }
             Err(error) => Err((umem, error)),
         }
@@ -180,12 +184,14 @@ impl XdpRx {
             let start = address as usize;
             let stamp = start.checked_sub(STAMP_BYTES).and_then(|from| self.umem.get(from..start));
             let is_inside = start.checked_add(len as usize).is_some_and(|end| end <= self.umem.len());
-            let (Some(stamp), true) = (stamp, is_inside) else {
+            let last = self.stamps.get_mut(start / self.chunk_bytes);
+            let (Some(stamp), Some(last), true) = (stamp, last, is_inside) else {
                 let tried =
                     format!("read the frame of {len} bytes at {address} of an AF_XDP socket's memory");
                 return Err(Error::new(tried, io::Error::from_raw_os_error(libc::EFAULT)));
             };
-            take(XdpFrame { start: start as u32, len, steady_ns: read_stamp(stamp) });
+            let steady_ns = read_stamp(stamp).filter(|ns| std::mem::replace(last, *ns) != *ns);
+            take(XdpFrame { start: start as u32, len, steady_ns });
             self.held.push(address);
         }
         self.rx.skip(count);
@@ -198,11 +204,7 @@ impl XdpRx {
         if self.held.is_empty() {
             return;
         }
-        let start = self.umem.start_mut();
         for address in self.held.drain(..) {
-            // SAFETY: `read` has checked that the STAMP_BYTES before the frame are inside the memory. The chunk is ours
-            // until the fill ring has it, and `&mut self` ends every borrow of its bytes.
-            unsafe { start.add(address as usize - 8).cast::<u64>().write_unaligned(0) };
             self.fill.write_address(address & !(self.chunk_bytes as u64 - 1));
         }
         self.rx.release();
@@ -332,6 +334,7 @@ mod tests {
             chunk_bytes: CHUNK_BYTES,
             chunk_count: CHUNKS,
             held: Vec::new(),
+            stamps: vec![0; CHUNKS as usize],
         }
     }
 
