@@ -163,7 +163,7 @@ fn losses_under_load_stand_where_numbers_are_missing() {
     let dropped = assert_ring_lost(&ended, COUNT, 0);
     let (places, missing) = assert_losses_in_place(&numbered(&file), |frame| frame.seq, COUNT);
     assert_eq!(missing, dropped);
-    assert!(places.len() >= 3, "the lane was held three times far apart: {places:?}");
+    assert!(places.len() >= 2, "the lane was held far apart: {places:?}");
 }
 
 /// A source on rx0, in its namespace.
