@@ -16,7 +16,6 @@ use quaff_lab::traffic::Traffic;
 use quaff_lab::{ChildProcess, Finished, Lab, TX};
 use quaff_testkit as testing;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -218,8 +217,7 @@ fn behind_ssh(bench: &Bench, test: &str) -> Finished {
         path.display(),
         bench.lab.tx.name
     );
-    fs::write(bin.join("ssh"), script).expect("written");
-    fs::set_permissions(bin.join("ssh"), fs::Permissions::from_mode(0o755)).expect("made executable");
+    testing::write_program(&bin.join("ssh"), script);
     std::os::unix::fs::symlink(QUAFF, bin.join("quaff")).expect("linked");
     let mut command = bench.lab.rx.command(std::env::current_exe().expect("this test")).expect("a command");
     command.args(["--ignored", "--exact", test, "--nocapture"]);

@@ -5,9 +5,9 @@ mod support;
 
 use quaff_lab::ChildProcess;
 use quaff_os::Signal;
+use quaff_testkit::write_program;
 use serde_json::Value;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -45,8 +45,7 @@ fn script(dir: &Path, name: &str, text: &str) -> String {
     let scripts = dir.join("scripts");
     fs::create_dir_all(&scripts).expect("a folder");
     let path = scripts.join(name);
-    fs::write(&path, text).expect("written");
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("executable");
+    write_program(&path, text);
     path.display().to_string()
 }
 

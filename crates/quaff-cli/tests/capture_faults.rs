@@ -49,7 +49,7 @@ fn without_privilege_it_names_the_capability() {
     // A copy that any user can reach: the build folder may be closed to others.
     let dir = tempfile::tempdir().unwrap();
     let quaff = dir.path().join("quaff");
-    std::fs::copy(QUAFF, &quaff).unwrap();
+    testing::copy_program(QUAFF, &quaff);
     run(Command::new("chmod").args(["-R", "a+rwX"]).arg(dir.path()));
     let mut unprivileged = Command::new("setpriv");
     unprivileged.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]).arg(&quaff);

@@ -66,9 +66,8 @@ fn a_capturer_that_crashes_is_named_and_ends_it_with_1() {
         return;
     }
     let fake = dir.path().join("tcpdump");
-    std::fs::write(&fake, "#!/bin/sh\n[ \"$1\" = --version ] && echo tcpdump version 9 && exit\nexit 3\n")
-        .unwrap();
-    std::fs::set_permissions(&fake, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let script = "#!/bin/sh\n[ \"$1\" = --version ] && echo tcpdump version 9 && exit\nexit 3\n";
+    testing::write_program(&fake, script);
     let path = format!("{}:{}", dir.path().display(), std::env::var("PATH").unwrap_or_default());
     let args = ["lab", "demo", "--count", "2000", "--sizes", "64", "--against", "tcpdump", "--dir"];
     let mut command = Command::new(QUAFF);

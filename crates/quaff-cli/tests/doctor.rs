@@ -347,7 +347,7 @@ fn for_all(test: &str) -> Option<(tempfile::TempDir, String)> {
     let dir = tempfile::tempdir().expect("a folder");
     fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let program = dir.path().join("quaff");
-    fs::copy(QUAFF, &program).unwrap();
+    testing::copy_program(QUAFF, &program);
     let path = program.display().to_string();
     let runs =
         Command::new("setpriv").args(["--reuid", "65534", "--clear-groups", &path, "--version"]).output();

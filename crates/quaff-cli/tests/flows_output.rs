@@ -5,7 +5,7 @@ mod made;
 
 use made::{BEGIN_NS, Made, SECOND, connections, udp};
 use quaff_os::Signal;
-use quaff_testkit::skip;
+use quaff_testkit::{copy_program, skip};
 use quaff_testpackets as build;
 use serde_json::Value;
 use std::fs::Permissions;
@@ -154,7 +154,7 @@ fn a_run_that_cannot_start_leaves_old_files_as_they_are() {
     std::fs::set_permissions(dir.path(), Permissions::from_mode(0o777)).expect("a mode");
     // A copy that any user can reach: the build folder may be closed to others.
     let program = dir.path().join("quaff");
-    std::fs::copy(QUAFF, &program).expect("the program");
+    copy_program(QUAFF, &program);
     let old = dir.path().join("old");
     std::fs::write(&old, b"old").expect("a file");
     std::fs::set_permissions(&old, Permissions::from_mode(0o666)).expect("a mode");

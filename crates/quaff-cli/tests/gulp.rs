@@ -9,7 +9,7 @@ mod support;
 use quaff_lab::ChildProcess;
 use quaff_os::Signal;
 use quaff_os::process::send;
-use std::os::unix::fs::PermissionsExt;
+use quaff_testkit::write_program;
 use std::process::Command;
 use std::time::{Duration, Instant};
 use support::{Bench, PATIENCE, QUAFF, below, finish, names, run, tool, verify};
@@ -26,8 +26,7 @@ fn prepare(test: &str, tools: &[&str]) -> Option<Bench> {
         tool(test, name)?;
     }
     let gulp = bench.path("gulp");
-    std::fs::write(&gulp, format!("#!/bin/sh\nexec '{QUAFF}' gulp \"$@\"\n")).expect("a script");
-    std::fs::set_permissions(&gulp, std::fs::Permissions::from_mode(0o755)).expect("it runs");
+    write_program(&gulp, format!("#!/bin/sh\nexec '{QUAFF}' gulp \"$@\"\n"));
     Some(bench)
 }
 
@@ -250,8 +249,7 @@ fn each_rotated_file_is_given_to_z_and_t_puts_the_time_into_names() {
     std::fs::create_dir(bench.path("pcapdir")).unwrap();
     // Gulp's -Z takes the name of a command, not a line of the shell.
     let note = bench.path("no te");
-    std::fs::write(&note, "#!/bin/sh\necho \"$@\" >> list\n").unwrap();
-    std::fs::set_permissions(&note, std::fs::Permissions::from_mode(0o755)).unwrap();
+    write_program(&note, "#!/bin/sh\necho \"$@\" >> list\n");
     let line = "gulp -i eth1 -r 2 -C 1 -t -o pcapdir -Z './no te'";
     example(&bench, line, "--size 1000 --count 5000 --pps 20000");
     let files = names(&bench.dir.path().join("pcapdir"));

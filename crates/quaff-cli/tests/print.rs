@@ -3,10 +3,10 @@
 
 mod support;
 
+use quaff_testkit::write_program;
 use serde_json::Value;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -57,8 +57,7 @@ fn fake(dir: &Path, script: &str) -> String {
     let bin = dir.join("bin");
     fs::create_dir_all(&bin).unwrap();
     let program = bin.join("tcpdump");
-    fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    write_program(&program, format!("#!/bin/sh\n{script}\n"));
     format!("{}:{}", bin.display(), path())
 }
 

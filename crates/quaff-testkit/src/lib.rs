@@ -5,6 +5,7 @@ mod bench_sample;
 mod fault_disk;
 mod flow_sample;
 pub mod impaired_link;
+mod program;
 mod receiver;
 mod service_sample;
 
@@ -14,6 +15,7 @@ use std::path::{Path, PathBuf};
 pub use bench_sample::sample_report;
 pub use fault_disk::{Fault, FaultDisk, HeldDisk};
 pub use flow_sample::sample_flow_report;
+pub use program::{copy_program, write_program};
 pub use quaff_os::testing::{is_refusal, skip};
 pub use receiver::Receiver;
 pub use service_sample::sample_service_report;

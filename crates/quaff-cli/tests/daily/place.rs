@@ -3,6 +3,7 @@
 use crate::support::{QUAFF, tool};
 use quaff_file::read::CaptureFile;
 use quaff_os::Netns;
+use quaff_testkit::write_program;
 use quaff_testpackets as build;
 use quaff_wire::Record;
 use quaff_wire::decode::Item;
@@ -62,8 +63,7 @@ impl Place {
         let path = format!("bin/{name}");
         // A link is replaced, not followed.
         let _ = fs::remove_file(self.path(&path));
-        fs::write(self.path(&path), bytes).expect("a file");
-        self.allow(&path, 0o755);
+        write_program(&self.path(&path), bytes);
     }
 
     /// Puts a file into both sides.
