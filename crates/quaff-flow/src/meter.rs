@@ -2,7 +2,8 @@
 //!
 //! A batch passes three loops: read the headers and hash the keys; look into the index, whose lines the processor
 //! fetches side by side, as it does the records then; meter the packets one after the other. Only the last changes
-//! anything, so the records are the same for any size of batch.
+//! anything, so the records are the same for any size of batch. The last two take turns, by groups of packets: while
+//! one group is metered, the records of the next are on their way.
 //!
 //! The rules, which `rules.rs`, `key.rs` and `fragments.rs` carry out:
 //!
@@ -39,11 +40,13 @@ use crate::record::{Direction, EndReason, FlowRecord, FlowSink, InitiatorRule};
 use crate::rules::{self, Due};
 use crate::sampling::Sampler;
 use crate::table::{Counters, FIXED_BYTES, FLOW_BYTES, Hot, Pages, State, Table};
-use crate::wheel::{WHEEL_BYTES, Wheel};
+use crate::wheel::{NONE, WHEEL_BYTES, Wheel};
 use quaff_wire::flow::{FlowPacket, NoFlow};
 
 /// Packets whose cache misses overlap.
 const BATCH: usize = 64;
+/// Packets that are metered while the records of as many are loaded.
+const GROUP: usize = 16;
 /// Flows between the one that is looked at and the one whose line of the index is prefetched. The wheel prefetches
 /// records more than twice as far ahead.
 const LOOKS_AHEAD: usize = 3;
@@ -127,18 +130,7 @@ impl Meter {
     pub fn take(&mut self, packets: &[Packet<'_>], sink: &mut dyn FlowSink) {
         for packets in packets.chunks(BATCH) {
             let end = self.read_headers(packets);
-            self.find_candidates();
-            let mut batch = std::mem::take(&mut self.batch);
-            for headers in &batch {
-                self.advance(headers.now, sink);
-                let packet = &packets[headers.number as usize];
-                match headers.is_fragment {
-                    true => self.fragment(headers, packet, sink),
-                    false => self.count(headers, Body::Captured(packet), sink),
-                }
-            }
-            batch.clear();
-            self.batch = batch;
+            self.count_batch(packets, sink);
             self.advance(end, sink);
         }
         self.flush(sink);
@@ -230,16 +222,39 @@ impl Meter {
         self.ledger.seen.add(packet.wire_bytes.into());
     }
 
-    /// Looks up the likely flow of each packet. The processor loads all of a batch side by side: first the lines of the
-    /// index, then the records, so that metering finds both in the cache.
-    fn find_candidates(&mut self) {
-        for headers in &self.batch {
-            self.table.prefetch_line(headers.of.hash);
+    /// Meters the packets of the batch.
+    fn count_batch(&mut self, packets: &[Packet<'_>], sink: &mut dyn FlowSink) {
+        let mut batch = std::mem::take(&mut self.batch);
+        batch.iter().for_each(|headers| self.table.prefetch_line(headers.of.hash));
+        let mut groups = batch.chunks_mut(GROUP);
+        let mut next = groups.next().map(|group| self.find_candidates(group));
+        while let Some(group) = next {
+            next = groups.next().map(|group| self.find_candidates(group));
+            for headers in group {
+                self.advance(headers.now, sink);
+                let packet = &packets[headers.number as usize];
+                match headers.is_fragment {
+                    true => self.fragment(headers, packet, sink),
+                    false => self.count(headers, Body::Captured(packet), sink),
+                }
+            }
         }
-        for headers in &mut self.batch {
+        batch.clear();
+        self.batch = batch;
+    }
+
+    /// Looks up the likely flow of each packet of a group, and has the processor load the records side by side. These
+    /// loops are short, so that it sees many of the loads at once: translating the address of each takes it as long as
+    /// the load where the table is large.
+    #[inline(always)]
+    fn find_candidates<'a>(&self, group: &'a mut [Headers]) -> &'a [Headers] {
+        for headers in &mut *group {
             headers.candidate = self.table.candidate(headers.of.hash);
-            self.table.prefetch(headers.candidate);
         }
+        for headers in group.iter_mut().filter(|headers| headers.candidate == NONE) {
+            headers.candidate = self.table.second_candidate(headers.of.hash);
+        }
+        group
     }
 
     /// Moves the time on, and ends what is due.

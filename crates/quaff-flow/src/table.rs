@@ -83,10 +83,26 @@ impl Table {
         Self { keys, index: FlowIndex::new(pages.of_index()), pool: Pool::new(flows_max, pages), pages }
     }
 
-    /// The first flow whose tag is that of `hash`, which is nearly always the flow of the packet if it is known.
+    /// The first flow whose tag is that of `hash`, which is nearly always the flow of the packet if it is known: of
+    /// the first line of the index, which [`Self::prefetch_line`] had loaded. The processor loads what is needed next,
+    /// the record or the second line.
     #[inline]
     pub(crate) fn candidate(&self, hash: u32) -> u32 {
-        self.index.first(hash)
+        let flow = self.index.first(hash);
+        if flow != NONE {
+            self.prefetch(flow);
+        } else if let Some(line) = self.index.second_line(hash) {
+            prefetch_value(line);
+        }
+        flow
+    }
+
+    /// As [`Self::candidate`], which found none: of the second line.
+    #[inline]
+    pub(crate) fn second_candidate(&self, hash: u32) -> u32 {
+        let flow = self.index.second(hash);
+        self.prefetch(flow);
+        flow
     }
 
     /// The flow of a packet. `candidate` is tried first; the full key is always compared.
@@ -144,7 +160,7 @@ impl Table {
 
     /// Has the processor load a record, if there is one of this number.
     #[inline]
-    pub(crate) fn prefetch(&self, flow: u32) {
+    fn prefetch(&self, flow: u32) {
         if let Some(hot) = self.pool.get(flow) {
             prefetch_value(hot);
         }

@@ -57,6 +57,9 @@ impl Pool {
             let place = self.hot_mut(flow);
             let next = std::mem::replace(place, hot).link.next;
             self.free = next;
+            if let Some(next) = self.get(next) {
+                prefetch_value(next);
+            }
             self.flows += 1;
             return Some(flow);
         }

@@ -58,6 +58,15 @@ impl IndexLine {
         matching & self.used
     }
 
+    /// The first flow with this tag, or [`FlowIndex::NONE`].
+    #[inline]
+    fn first(&self, tag: u32) -> u32 {
+        match self.matching(tag) {
+            0 => FlowIndex::NONE,
+            matching => self.flows[matching.trailing_zeros() as usize],
+        }
+    }
+
     #[inline]
     fn next(&self) -> Option<usize> {
         (self.tags[NEXT] as usize).checked_sub(1)
@@ -138,11 +147,19 @@ impl FlowIndex {
     /// The first flow with this tag in its first line, or [`Self::NONE`].
     #[inline]
     pub fn first(&self, hash: u32) -> u32 {
-        let line = self.line_at(self.line_of(hash));
-        match line.matching(hash) {
-            0 => Self::NONE,
-            matching => line.flows[matching.trailing_zeros() as usize],
-        }
+        self.line(hash).first(hash)
+    }
+
+    /// The line that continues the first one of a hash, to be loaded ahead of need.
+    #[inline]
+    pub fn second_line(&self, hash: u32) -> Option<&IndexLine> {
+        self.more.get(self.line(hash).next()?)
+    }
+
+    /// As [`Self::first`], in the second line.
+    #[inline]
+    pub fn second(&self, hash: u32) -> u32 {
+        self.second_line(hash).map_or(Self::NONE, |line| line.first(hash))
     }
 
     /// The flow with this hash that `is_it` confirms.
