@@ -217,7 +217,7 @@ fn behind_ssh(bench: &Bench, test: &str) -> Finished {
         path.display(),
         bench.lab.tx.name
     );
-    testing::write_program(&bin.join("ssh"), script);
+    testing::write_program(bin.join("ssh"), script);
     std::os::unix::fs::symlink(QUAFF, bin.join("quaff")).expect("linked");
     let mut command = bench.lab.rx.command(std::env::current_exe().expect("this test")).expect("a command");
     command.args(["--ignored", "--exact", test, "--nocapture"]);

@@ -115,7 +115,7 @@ fn a_dry_run_without_the_right_to_capture_or_to_write_is_refused() {
     for (name, mode) in [("", 0o755), ("there", 0o755), ("IN", 0o600), ("READABLE", 0o644)] {
         set_permissions(dir.path().join(name), Permissions::from_mode(mode)).expect("a mode");
     }
-    copy_program(QUAFF, &dir.path().join("quaff"));
+    copy_program(QUAFF, dir.path().join("quaff"));
     for (args, words) in [
         (&["-i", "lo", "-w", "/dev/null"][..], "permi"),
         (&["-r", "IN", "-w", "/dev/null"], "IN"),

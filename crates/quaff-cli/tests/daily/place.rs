@@ -63,7 +63,7 @@ impl Place {
         let path = format!("bin/{name}");
         // A link is replaced, not followed.
         let _ = fs::remove_file(self.path(&path));
-        write_program(&self.path(&path), bytes);
+        write_program(self.path(&path), bytes);
     }
 
     /// Puts a file into both sides.
