@@ -43,7 +43,7 @@ use crate::table::{Counters, FIXED_BYTES, FLOW_BYTES, Hot, Pages, State, Table};
 use crate::wheel::{NONE, WHEEL_BYTES, Wheel};
 use quaff_wire::flow::{FlowPacket, NoFlow};
 
-/// Packets whose cache misses overlap.
+/// Packets whose headers are read, and whose lines of the index are loaded, before the first of them is metered.
 const BATCH: usize = 64;
 /// Packets that are metered while the records of as many are loaded.
 const GROUP: usize = 16;

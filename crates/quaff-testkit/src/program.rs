@@ -16,7 +16,7 @@ pub fn copy_program(from: impl AsRef<Path>, to: impl AsRef<Path>) {
     write_program(to, std::fs::read(from).expect("the program can be read"));
 }
 
-/// A program of these bytes at `to`, mode 755, in the place of whatever was there.
+/// A program of these bytes at `to`, mode 755, in the place of the file or link that was there.
 ///
 /// # Panics
 /// When it cannot be written.
@@ -37,7 +37,7 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
 
     /// Children are started all the time; each program must run at once all the same. With `fs::write` in the place
-    /// of `write_program` this fails within a few programs.
+    /// of `write_program` this fails.
     #[test]
     fn a_program_runs_while_other_threads_start_children() {
         let dir = tempfile::tempdir().expect("a folder");

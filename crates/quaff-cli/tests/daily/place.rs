@@ -60,10 +60,7 @@ impl Place {
 
     /// Puts a program into the path of both sides.
     pub(crate) fn program(&self, name: &str, bytes: &[u8]) {
-        let path = format!("bin/{name}");
-        // A link is replaced, not followed.
-        let _ = fs::remove_file(self.path(&path));
-        write_program(self.path(&path), bytes);
+        write_program(self.path("bin").join(name), bytes);
     }
 
     /// Puts a file into both sides.

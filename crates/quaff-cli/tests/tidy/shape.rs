@@ -137,7 +137,8 @@ pub(crate) fn unargued(source: &Source) -> Vec<String> {
     let lines: Vec<&str> = source.text.lines().collect();
     let mut bare = Vec::new();
     for (number, line) in source.code.lines().enumerate() {
-        if !(line.contains("unsafe {") || line.contains("unsafe impl")) {
+        let mut keywords = line.split("unsafe ").skip(1);
+        if !keywords.any(|rest| rest.starts_with('{') || rest.starts_with("impl")) {
             continue;
         }
         let argued = lines[..=number].iter().rev().take(12).any(|line| line.contains("SAFETY:"));

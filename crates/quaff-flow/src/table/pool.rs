@@ -57,6 +57,7 @@ impl Pool {
             let place = self.hot_mut(flow);
             let next = std::mem::replace(place, hot).link.next;
             self.free = next;
+            // The next flow that begins is written there, and names the free record after it.
             if let Some(next) = self.get(next) {
                 prefetch_value(next);
             }
