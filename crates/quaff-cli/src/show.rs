@@ -1,4 +1,5 @@
-//! The terminal: what is written to stdout and stderr as text passes here and is made harmless. Wrapped text, times.
+//! The terminal: what is written to stdout and stderr as text passes here and is made harmless. Progress lines, wrapped
+//! text, times, and the error of a stdout that did not take all.
 //!
 //! Names in capture files, of interfaces and of files, and messages of other programs are text of others: whoever
 //! writes them must not reach the terminal of the reader. Packets, and scripts for a shell, are not text and do not

@@ -1,4 +1,4 @@
-//! A lab: two network namespaces and a veth pair between them, without background traffic; removed on drop.
+//! A lab: two network namespaces and a link, a veth pair, between them, without background traffic; removed on drop.
 //!
 //! The sending namespace `NAME-tx` holds `tx0` (198.18.0.1), the receiving one `NAME-rx` holds `rx0`
 //! (198.18.0.2; 198.18.0.0/15 is for benchmarks, RFC 2544 appendix C.2.2). Both have no IPv6, permanent ARP

@@ -1,4 +1,5 @@
-//! The capabilities of this process at its start: taken up where a command needs them, dropped where it does not.
+//! The capabilities of this process at its start, as `scripts/install` granted them: taken up where a command needs
+//! them, dropped where it does not.
 //!
 //! `make install` marks the program file as permitted to have some (capabilities(7), `=p`). They take effect only by
 //! [`settle`], so a program that lacks one in its bounding set still starts. A command that only reads files needs

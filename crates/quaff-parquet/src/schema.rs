@@ -1,5 +1,5 @@
-//! Schema v1: the columns of a segment, their names, types and encodings, and the values of records that each has. One
-//! table serves writing and reading. It never touches a file.
+//! Schema v1 of `--parquet`: the columns of a segment, their names, types and encodings, and the values of records
+//! that each has. One table serves writing and reading. It never touches a file.
 
 use parquet::basic::{
     Compression, Encoding, LogicalType, Repetition, TimeUnit, TimestampType, Type, ZstdLevel,

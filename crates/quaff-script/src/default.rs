@@ -1,4 +1,5 @@
-//! The default set of scripts, which the program has in it: short files of Lua in the folder `default`.
+//! The default set of scripts, which the program has in it: short files of Lua in the folder `default`, listed here.
+//! Each has a test in `tests/default_set`.
 
 /// Name and text of each.
 pub const DEFAULT: &[(&str, &str)] = &[

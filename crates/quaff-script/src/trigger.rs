@@ -1,4 +1,5 @@
-//! The declarations of a script, made with `on`: an event, filters before the script, and the function to call.
+//! The declarations of a script, made with `on`: an event and its options, filters before the script, and the function
+//! to call.
 
 use crate::{Compile, Packet, Test};
 use mlua::{Error, Function, Result, Table, Value};

@@ -1,4 +1,4 @@
-//! The source of the frames to send, and a thread that reads ahead of the sender. It never sends.
+//! The feed of a replay: the source of the frames to send, and a thread that reads ahead of the sender. It never sends.
 
 use crate::arena::Arena;
 use crate::error::SendError;

@@ -1,4 +1,4 @@
-//! A TCP connection as it is seen on the wire: handshake, data, acknowledgments, its end.
+//! A TCP connection as it is seen on the wire: handshake, data, acknowledgments, the ends of both directions.
 //!
 //! The observer may see one direction only, begin in the middle, and miss any packet. What the endpoints would ignore
 //! is ignored: resets and acknowledgments that they do not accept, SYNs in an established connection, data after FIN.

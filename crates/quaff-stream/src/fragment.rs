@@ -1,4 +1,4 @@
-//! Datagrams from IP fragments, within limits of memory, number and time.
+//! Reassembly of IP fragments for streams: datagrams, within limits of memory, number and time.
 //!
 //! Ranges that are held and the end, once it is known, are what RFC 815 keeps as a list of holes. An atomic fragment
 //! (RFC 6946) is a whole datagram and does not come here.

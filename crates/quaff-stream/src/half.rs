@@ -1,4 +1,4 @@
-//! One direction of a connection: bytes at sequence numbers become bytes at offsets, in order.
+//! Reassembly of TCP in one direction: bytes at sequence numbers become bytes at offsets, in order.
 //!
 //! Bytes in order are passed on as they lie in the packet; later ones are copied and wait. Bytes that the receiver may
 //! have refused, in a SYN or sent into a window of zero, are tentative: they wait too, until an acknowledgment or the

@@ -1,4 +1,5 @@
-//! Overlap policies: the version of a byte that a receiver keeps when two are different, by its system and by subnet.
+//! Overlap policies, and their table: the version of a byte that a receiver keeps when two are different, by its
+//! system and by subnet.
 //!
 //! A decision depends on the places of two segments, or fragments, as they were received: of the one whose byte is
 //! held, and of the new one. It never depends on contents.

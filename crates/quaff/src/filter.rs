@@ -1,5 +1,5 @@
-//! Filter expressions: compiles them for the kernel (outer frames) and for frames in user space (files, and
-//! frames inside tunnels).
+//! Filter expressions: compiles them for the kernel (`-f`, outer frames) and for frames in user space (files, and
+//! `--inner`, frames inside tunnels).
 //!
 //! A filter on inner frames runs in the kernel for tunnels with headers of fixed length, and after decapsulation
 //! for all, so that both keep the same packets.

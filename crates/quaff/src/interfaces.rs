@@ -1,4 +1,4 @@
-//! The interfaces of this machine that can be captured, with the programs that capture there now.
+//! The list of the interfaces of this machine that can be captured, with the programs that capture there now.
 //!
 //! It reads netlink, ethtool and /proc; it changes nothing and never prints.
 

@@ -1,4 +1,4 @@
-//! Watches whether an interface receives all packets: the evidence of its packets, which no one else gets.
+//! `quaff verify -i`: watches whether an interface receives all packets, by the evidence in them. It keeps none.
 //!
 //! ```text
 //!   source → stages → prove → (discarded)

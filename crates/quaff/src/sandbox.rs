@@ -1,4 +1,5 @@
-//! The sandbox of a run: what its plan needs after the start, and the moments at which everything else goes.
+//! The sandbox of a run: the rights that its plan needs after the start, the user that it becomes, and the moments at
+//! which everything else goes. The mechanisms are those of `quaff_os::sandbox`.
 //!
 //! ```text
 //!   interfaces: outputs open, lanes open │ after_sockets │ writers open                   │ close │ "capturing"

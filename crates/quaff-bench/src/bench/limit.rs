@@ -1,4 +1,4 @@
-//! The limit of a figure: the generator, the path to the capturer, or the capturer.
+//! The limit of a figure (what limited a result): the generator, the path to the capturer, or the capturer.
 //!
 //! | lost in any run | rate reached | it was limited by |
 //! |---|---|---|

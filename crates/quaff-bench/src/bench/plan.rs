@@ -1,4 +1,4 @@
-//! The plan of a bench, as plain data: workloads, settings, capturers, order. Nothing is run here.
+//! The plan of a bench, as plain data: workloads, settings, capturers, order; and its presets. Nothing is run here.
 
 mod check;
 mod cost;

@@ -1,4 +1,4 @@
-//! One capturer, from its start to its last output. All processes that it has started end with it.
+//! One capturer (a tool under test), from its start to its last output. All processes that it has started end with it.
 
 use super::OUTPUT_WAIT;
 use super::count::Growth;

@@ -1,5 +1,5 @@
-//! The tap of a lab: `quaff tap` between the two ends, a process of its own that records while the tests run. It
-//! forwards and counts; nothing here touches a frame.
+//! The tap in the path of a service test: `quaff tap` between the two ends, a process of its own that records while
+//! the tests run. It forwards and counts; nothing here touches a frame.
 
 use super::result::{TapDirection, Way};
 use crate::method::{Place, RunDir};

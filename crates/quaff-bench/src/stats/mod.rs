@@ -1,4 +1,4 @@
-//! Numbers out of runs: means, medians, spreads, quantiles, and whether two series differ. Pure arithmetic
+//! Statistics of runs: means, medians, spreads, quantiles, and whether two series differ. Pure arithmetic
 //! over slices, without knowledge of their origin.
 //!
 //! An empty slice gives `None`.

@@ -1,4 +1,4 @@
-//! Reading capture files: pcap and pcapng, compressed or not, damaged or still growing.
+//! Reading capture files of any program: pcap and pcapng, compressed or not, damaged or still growing.
 //!
 //! A thread reads ahead and decompresses; the decoder walks over the bytes without copying packets.
 //! This module never writes files.

@@ -1,5 +1,5 @@
 //! The evidence of packets on their way to a file, or to none: the same as of the packets of files, with the counters
-//! of their lane as the ledger.
+//! of their lane as the ledger. The evidence of several lanes is added.
 
 use super::{Count, CountEnd, Ledger, Options, Report};
 use quaff_stream::loss::InterfaceLoss;

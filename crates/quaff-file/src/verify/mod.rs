@@ -1,4 +1,5 @@
-//! Completeness of a capture: sequence numbers show which frames are missing, the ledger shows why.
+//! Completeness of a capture, and the verdict of `quaff verify`: sequence numbers show which frames are missing, the
+//! ledger shows why.
 //!
 //! Frames of ours carry numbers of their own; in any other capture the connections of TCP do, and their receivers
 //! acknowledge what came; mirrors, tunnels and RTP number their packets.

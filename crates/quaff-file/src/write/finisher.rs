@@ -1,5 +1,5 @@
-//! The thread that syncs files: the file that is being written, at intervals, and each file when it ends. A slow sync
-//! delays neither the writer nor the next file.
+//! The thread that syncs files: the file that is being written, at intervals (`--fsync`), and each file when it ends.
+//! A slow sync delays neither the writer nor the next file.
 //!
 //! The kernel reports a failed writeback to one fsync(2) only, and drops the data: a later success proves nothing. So
 //! one thread does all syncs in order, and a file with a failed one keeps its `.part`.

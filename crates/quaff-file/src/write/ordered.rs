@@ -1,8 +1,9 @@
-//! A stream with the packets of all lanes in the order of their times. Packets wait until each lane has shown that
-//! nothing older follows: by its packets, or by a mark while it is idle.
+//! A stream with the packets of all lanes in the order of their times (`--ordered`). Packets wait until each lane has
+//! shown that nothing older follows: by its packets, or by a mark while it is idle.
 //!
 //! The wait has two limits, of time and of memory. Packets that come after the wait for them has ended are written
-//! as they come, after later ones, and counted. This sink never drops a packet, and never asks for the time of day.
+//! as they come, after later ones, and counted. What waits is a copy, so no lane waits for its buffer.
+//! This sink never drops a packet, and never asks for the time of day.
 
 mod waiting;
 

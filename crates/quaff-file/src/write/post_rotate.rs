@@ -1,4 +1,4 @@
-//! Runs a shell command of the user for each finished file, one at a time and with low priority.
+//! Runs a shell command of the user (`--exec`) for each finished file, one at a time and with low priority.
 //!
 //! A shell that starts with the folder runs the commands: once packets flow, this process can start no other and has
 //! no rights that a command may need. It gets a name at a time and answers with the exit status. A thread waits for

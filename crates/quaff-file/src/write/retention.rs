@@ -1,4 +1,5 @@
-//! Retention: the finished files of a folder, oldest first, and the rules by which they are removed.
+//! Retention: the finished files of a folder, oldest first, and the rules by which they are removed (`--keep-files`,
+//! `--keep-size`, `--keep-free`).
 //!
 //! Files of earlier runs count too. A file that a killed run could not finish is readable up to its last
 //! write: it gets its final name and is kept like the others. A file that a command has compressed is the same file

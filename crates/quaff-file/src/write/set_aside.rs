@@ -1,4 +1,4 @@
-//! Space that files get before they need it, so that they lie in few pieces (fallocate(2)).
+//! Preallocation: space that files get before they need it, so that they lie in few pieces (fallocate(2)).
 //!
 //! It follows what is free: all files of this process together have at most an eighth of that ahead of their ends, so
 //! many files, and other programs, do not miss it. It never changes the length of a file.

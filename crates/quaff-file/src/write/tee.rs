@@ -1,4 +1,4 @@
-//! A sink with a live copy of its output.
+//! A sink with a live copy of its output (`--tee`).
 //!
 //! Disk writes never wait for the live copy. The copy is a valid capture file that begins with the run;
 //! chunks that its reader misses are left out whole, counted, and recorded in its counters there and at

@@ -6,7 +6,7 @@
 //! | `queue` | the bounded queue before a sink |
 //! | `sink` | the thread of a collector: templates, options, rate |
 //! | `udp` | messages over UDP |
-//! | `stream`, `connection`, `tls` | messages over TCP and TLS, kept until they are acknowledged |
+//! | `stream`, `connection`, `tls` | messages over TCP and TLS, kept until they are acknowledged; reconnection |
 //! | `spool`, `segment` | messages on disk while a collector is away; their bytes |
 //! | `files` | JSON lines, CSV, conn.log, IPFIX files |
 //! | `store` | records that another crate keeps on disk |

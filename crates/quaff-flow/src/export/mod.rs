@@ -15,7 +15,8 @@
 //! | `file` | IPFIX files (RFC 5655) |
 //! | `text` | JSON lines, CSV, Zeek's conn.log |
 //!
-//! Everything here is pure: bytes out, no sockets, no clock. Sending is [`crate::collector`]'s.
+//! `docs/flow-export.md` describes the formats for users. Everything here is pure: bytes out, no sockets, no clock.
+//! Sending is [`crate::collector`]'s.
 
 mod element;
 mod encode;

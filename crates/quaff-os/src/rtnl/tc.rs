@@ -1,4 +1,5 @@
-//! Traffic control: BPF programs that see each frame of an interface (tc-bpf(8), `clsact`), and the list of them.
+//! Traffic control: BPF programs that see each frame of an interface (tc-bpf(8), `clsact`), the list of them, and the
+//! limit of an interface's rate.
 
 use super::Rtnl;
 use super::reply::{text, word};

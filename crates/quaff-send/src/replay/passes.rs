@@ -1,4 +1,4 @@
-//! The passes of a source: repeats it up to a limit, without frames that cannot be sent. It never sends.
+//! The passes of a source: its repetition up to a limit (`--loop`), without frames that cannot be sent. It never sends.
 
 use super::unique;
 use crate::arena::{Arena, FrameMeta};

@@ -1,4 +1,4 @@
-//! New flows in each pass: shifts the addresses of every frame without invalidating its checksums.
+//! `--unique-ip`, new flows in each pass: shifts the addresses of every frame without invalidating its checksums.
 //!
 //! In each pass the lower address of a frame decreases by one and the higher one increases by one, so both directions
 //! of a conversation stay together and the sum of both addresses is constant. The arithmetic is modulo 2^32 - 1, as

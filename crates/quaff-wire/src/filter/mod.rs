@@ -1,5 +1,5 @@
-//! tcpdump filters as libpcap compiles them (classic BPF): run on a frame, and relocated so that the
-//! kernel decides about what is inside a tunnel.
+//! tcpdump filters (`-f`) as libpcap compiles them (classic BPF): run on a frame, and relocated so that the
+//! kernel decides about what is inside a tunnel (`--inner`).
 //!
 //! A [`Program`] is verified once and then run per frame. It decides as `tcpdump -r` would on a file
 //! with that frame in it. Where that differs from the kernel's arithmetic (an indirect load that

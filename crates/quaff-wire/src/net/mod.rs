@@ -1,10 +1,9 @@
 //! The headers of a frame: one file per protocol, each fact once, and one walk over them.
 //!
-//! [`layers`] goes from the MAC addresses to the transport header by offsets into bytes that stay where they are, under
-//! MPLS labels, PPPoE, SNAP and the Ethernet headers of a backbone (PBB) too;
-//! rewriting, splitting, decapsulation, flow counting, probes and fingerprints use the same steps. Tunnels are not
-//! entered: `tunnel` does that. A frame that is cut or damaged has the layers before the damage. Nothing here
-//! panics, copies or allocates.
+//! [`layers`] goes from the MAC addresses and VLAN tags to the transport header by offsets into bytes that stay where
+//! they are, under MPLS labels, PPPoE, SNAP and the Ethernet headers of a backbone (PBB) too; rewriting, splitting,
+//! decapsulation, flow counting, probes and fingerprints use the same steps. Tunnels are not entered: `tunnel` does
+//! that. A frame that is cut or damaged has the layers before the damage. Nothing here panics, copies or allocates.
 
 pub(crate) mod arp;
 pub(crate) mod ethernet;

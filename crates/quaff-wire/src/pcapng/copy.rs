@@ -1,5 +1,5 @@
-//! Copies of options and names from a file that is read to one that is written (sections 3.5 and 4.5 of the draft), in
-//! the machine's byte order.
+//! The options and names of other programs' files that are kept: copied from a file that is read to one that is written
+//! (sections 3.5 and 4.5 of the draft), in the machine's byte order.
 //!
 //! Options that quaff writes itself are left out. An option whose layout is not known is only copied from a section of
 //! the machine's order; one that says that it must not be copied never is.

@@ -1,4 +1,4 @@
-//! Made-up traffic: frames of any sizes, flows, contents and protocols, one after the other.
+//! Synthetic traffic: frames of any sizes, flows, contents, protocols and damage, one after the other.
 //!
 //! A [`Recipe`] says what is wanted, as plain data; a [`Synth`] makes frame after frame of it. The same
 //! recipe makes the same frames: what is random comes from its seed, and when a frame is due is for

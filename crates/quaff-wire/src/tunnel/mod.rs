@@ -5,7 +5,7 @@
 //! that it had to invent: if a header is cut, broken, or does not name its payload, the answer
 //! is [`Outcome::Damaged`]. The stages decide about the answer.
 //!
-//! One file for each family of tunnels. `link`, `ip` and `udp` lead to them; `packet` is the place in
+//! One file for each family of known tunnels. `link`, `ip` and `udp` lead to them; `packet` is the place in
 //! the bytes that all of them move along.
 
 mod erspan;

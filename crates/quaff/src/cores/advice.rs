@@ -1,5 +1,5 @@
-//! Assigns cores to readers, writer and interrupts, from the caches and nodes that cores share. Reads and
-//! measures nothing.
+//! The advice on cores: assigns them to readers, writer and interrupts, from the caches and nodes that cores share.
+//! Reads and measures nothing.
 //!
 //! The reader must never wait: it gets a physical core without interrupts, and not the first one, which does
 //! the kernel's housekeeping. Interrupts go to a core that shares a cache with the reader, because they bring

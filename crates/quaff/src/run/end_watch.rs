@@ -1,4 +1,4 @@
-//! The end of a run whose output does not answer: a file system that is frozen, a disk that hangs. Its writer waits in
+//! The end of a run whose output stops answering: a file system that is frozen, a disk that hangs. Its writer waits in
 //! the kernel, where no signal reaches it, so it is abandoned: the run ends without it.
 //!
 //! This module never touches the output; it reads the writer's gauges.

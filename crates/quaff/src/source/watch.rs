@@ -1,4 +1,5 @@
-//! Watches for interfaces that come, and gives them to spare lanes. It never opens or reads a packet socket.
+//! `--hotplug`: watches for interfaces that come, and gives them to spare lanes. It never opens or reads a packet
+//! socket.
 
 use super::names::stand_for;
 use super::spare::{Failure, Mailbox};

@@ -1,4 +1,5 @@
-//! Packets from an interface, past the stack, by AF_XDP: a socket for each receive queue, a lane for each socket.
+//! Packets from an interface, past the stack, by AF_XDP (`--via xdp`): a socket for each receive queue, a lane for each
+//! socket. `scripts/xdp-speed` compares its speed with that of AF_PACKET.
 //!
 //! ```text
 //!   lane 0: attaches the program, opens the socket of queue 0, lane 1: that of queue 1, … the last one: starts it

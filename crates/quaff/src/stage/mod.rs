@@ -1,4 +1,6 @@
 //! Stages: the steps of a lane between source and output. A stage cannot fail, and counts what it removes.
+//!
+//! One file each: decapsulation, filters, limits, the edits of files (`--from`, `--dedup`, …), made Ethernet headers.
 
 mod compare;
 mod decap;

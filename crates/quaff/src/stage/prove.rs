@@ -1,4 +1,5 @@
-//! Looks at the packets of a lane as evidence of losses before it. It edits and drops nothing.
+//! `quaff verify -i`, `quaff capture --prove`: looks at the packets of a lane as evidence of losses before it. It
+//! edits and drops nothing.
 //!
 //! All packets that reach the output pass, at a cost for each of a hash and a few look-ups: a packet that it skipped
 //! would look like a loss. Memory is that of `quaff_stream::proof`.

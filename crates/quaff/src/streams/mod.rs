@@ -1,4 +1,5 @@
-//! Streams of capture files: files are read, their TCP connections reassembled, and a reader gets the bytes.
+//! Streams of capture files (`quaff streams extract`, `follow`): files are read, their TCP connections reassembled,
+//! and a reader gets the bytes.
 //!
 //! ```text
 //!   source → stages → reassembly → reader: files and an index, or one connection

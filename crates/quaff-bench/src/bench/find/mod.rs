@@ -1,4 +1,4 @@
-//! Highest rates, longest bursts and loss curves of tools: [`crate::search`] selects the trials, a [`Measurer`]
+//! Highest rates, longest bursts and loss curves of capturers: [`crate::search`] selects the trials, a [`Measurer`]
 //! runs them.
 //!
 //! Searches of one rival and one size stand far apart in time: all rivals take their turn on all sizes before

@@ -1,4 +1,5 @@
-//! `quaff bench promises`: limits that quaff must keep, measured beside other programs in the same minutes.
+//! `quaff bench promises`: limits that quaff must keep, measured beside other programs in the same minutes, each with a
+//! verdict. The captures are the preset `presets/promises.toml` of quaff-bench.
 
 mod captures;
 mod senders;

@@ -1,4 +1,4 @@
-//! The arguments of `quaff capture`, and the plan they make.
+//! The arguments (flags) of `quaff capture`, made into a plan (`quaff::plan`).
 
 use super::edit::EditArgs;
 use super::printer::PROGRAM;

@@ -1,4 +1,4 @@
-//! The editing options of `quaff capture`, and the plan they make.
+//! The editing flags of `quaff capture --read` (`--from`, `--dedup`, …), and the plan they make.
 
 use crate::units::{self, Choice, choice};
 use jiff::Timestamp;

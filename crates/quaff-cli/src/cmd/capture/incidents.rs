@@ -1,6 +1,6 @@
-//! Incidents of a running capture: links that go down or away, XDP programs that another program takes off, queues
-//! without a lane, losses, a file that another process removes. Each is
-//! reported when it begins and, if it can, when it has ended. This module reads gauges; the verdict is the ledger's.
+//! Messages about incidents while a capture runs: links that go down or away, XDP programs that another program takes
+//! off, queues without a lane, losses, a file that another process removes. Each is reported when it begins and, if it
+//! can, when it has ended. This module reads gauges; the verdict is the ledger's.
 
 use super::report::{PLACES, target};
 use quaff::plan::CapturePlan;

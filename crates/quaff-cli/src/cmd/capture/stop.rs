@@ -1,4 +1,5 @@
-//! The conditions that end a capture: flags of quaff, and those of dumpcap's `-a`. The nearest one ends it.
+//! The conditions that end a capture: `--stop-size`, `--stop-files`, and those of dumpcap's `-a`. The nearest one ends
+//! it.
 
 use super::Args;
 use quaff_file::write::FileLimit;

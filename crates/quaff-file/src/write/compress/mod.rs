@@ -1,14 +1,14 @@
-//! Compression between the lanes and the writer of the disk: each chunk becomes one frame, so a file is complete after
-//! each completed write.
+//! Compression (`--compress`) between the lanes and the writer of the disk: each chunk becomes one frame, so a file is
+//! complete after each completed write.
 //!
 //! ```text
 //!   chunk → queue → threads → frame ┐ in order
 //!   rotation slots, counts ─────────┴──────────→ the sink that writes
 //! ```
 //!
-//! A chunk's buffer returns to its lane as soon as its frame is made. Compression never costs a packet: when the
-//! threads do not keep up and too many buffers wait for them, chunks are stored, which costs a copy, until few wait.
-//! A disk that does not keep up is no reason for that: it would only have more to write.
+//! A chunk's buffer returns to its lane as soon as its frame is made. Compression never costs a packet: under
+//! pressure, when the threads do not keep up and too many buffers wait for them, chunks are stored, which costs a
+//! copy, until few wait. A disk that does not keep up is no reason for that: it would only have more to write.
 //!
 //! | module | contents |
 //! |---|---|

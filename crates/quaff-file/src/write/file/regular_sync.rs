@@ -1,4 +1,4 @@
-//! The sync of the file that is being written, every so often, and the results of all syncs.
+//! The sync of the file that is being written, at the interval of `--fsync`, and the results of all syncs.
 //!
 //! A sync never delays a write: it runs on a thread, for what was written when it began. A file with a failed sync
 //! takes no further chunk, because no later sync of it proves anything.

@@ -1,5 +1,5 @@
-//! Turns readings into findings, by pure functions: one for each cause of packet loss. Checks that pass are recorded
-//! too. Nothing here reads or changes the machine.
+//! The rules of the doctor, with their limits: turns readings into findings, by pure functions: one for each cause of
+//! packet loss. Checks that pass are recorded too. Nothing here reads or changes the machine.
 
 mod cores;
 mod frames;

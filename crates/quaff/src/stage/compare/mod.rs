@@ -1,4 +1,5 @@
-//! Compares packets with those of the last millisecond, to count, mark or drop duplicates of mirrors.
+//! Compares packets with those of the last millisecond, to count, mark or drop duplicates of mirrors
+//! (`--duplicates`).
 //!
 //! A duplicate has the bytes of an earlier packet from its IP header on, payload included, but for TTL and header
 //! checksum, and comes from another place: interface, VLAN, MAC addresses or TTL differ. An equal packet from the same

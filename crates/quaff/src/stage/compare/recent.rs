@@ -1,4 +1,4 @@
-//! The packets of the last moments, by their contents, shared by all lanes of a run: its memory is fixed, and it never
+//! The table of recent packets, by their contents, shared by all lanes of a run: its memory is fixed, and it never
 //! decides what is done with a packet.
 //!
 //! Lanes take blocks from the kernel at different times, so a packet and its duplicate may be compared in any order,

@@ -1,4 +1,5 @@
-//! Assigns each frame to a member of a bundle, so that all frames of a conversation go to the same member.
+//! The assignment of frames to the members of a split: each to a member of a bundle, so that all frames of a
+//! conversation go to the same member.
 //!
 //! A frame is marked with its member ([`Frame::set_member`]) and not changed otherwise. Fragments that arrive before
 //! the first one of their datagram are held back and passed directly before it.
