@@ -1,6 +1,9 @@
-//! Paths that the documents name exist.
+//! The documents describe the tree as it is: paths, crates, tests and decisions that they name exist, and crates keep
+//! to what the map denies them.
 
-use crate::source::{crates, files, read, root};
+use crate::source::{Source, crates, files, production, read, root};
+use crate::{all_rust, at_most};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// The documents that describe the tree as it is.
@@ -98,6 +101,174 @@ fn exists(dir: &Path, path: &str) -> bool {
         let found = found.to_string_lossy();
         found.starts_with(start) && found.ends_with(end)
     })
+}
+
+/// The rows of a table in a document, cell by cell.
+fn rows(document: &str) -> impl Iterator<Item = Vec<&str>> {
+    let lines = document.lines().filter(|line| line.starts_with("| "));
+    lines.map(|line| line.trim_matches('|').split(" | ").map(str::trim).collect())
+}
+
+/// The texts in backticks.
+fn quoted(text: &str) -> impl Iterator<Item = &str> {
+    text.split('`').skip(1).step_by(2)
+}
+
+/// The row of each crate in the table of crates: its name, and the cell of what is never in it.
+fn crates_of_the_map(map: &str) -> Vec<(String, String)> {
+    let is_row = |cells: &Vec<&str>| cells.len() == 3 && cells[0].starts_with("`quaff");
+    let cells = rows(map).filter(is_row);
+    cells.flat_map(|row| quoted(row[0]).map(move |name| (name.to_owned(), row[2].to_owned()))).collect()
+}
+
+/// Names of tests in backticks that no test has. A test's name has four words or more.
+fn missing_tests(text: &str, tests: &BTreeSet<String>) -> Vec<String> {
+    let is_name = |word: &&str| {
+        let is_small = word.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+        is_small && word.matches('_').count() >= 3
+    };
+    quoted(text).filter(is_name).filter(|word| !tests.contains(*word)).map(str::to_owned).collect()
+}
+
+/// The names of all tests.
+fn tests() -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    for (_, text) in all_rust() {
+        let mut is_test = false;
+        for line in text.lines().map(str::trim_start) {
+            if let Some(name) = line.strip_prefix("fn ").filter(|_| is_test) {
+                names.insert(name.split('(').next().unwrap_or_default().to_owned());
+            }
+            is_test = line == "#[test]" || is_test && (line.starts_with("#[") || line.starts_with("//"));
+        }
+    }
+    names
+}
+
+/// Uses of what a crate's cell denies: `I/O`, `a clock`, `sockets`. `but in` exempts the module in backticks after it;
+/// another `but` is not checked.
+fn denied(source: &Source, never: &str) -> Vec<String> {
+    const SOCKETS: &[&str] = &["TcpStream", "TcpListener", "UdpSocket", "socket("];
+    const IO: &[&str] = &["std::fs", "std::process", "File::", "TcpStream", "TcpListener", "UdpSocket"];
+    const CLOCK: &[&str] = &["Instant::now", "SystemTime", "clock::"];
+    let mut found = Vec::new();
+    for clause in never.split("; ").flat_map(|clause| clause.split(", ")) {
+        let (what, exempt) = clause.split_once(" but ").unwrap_or((clause, ""));
+        let module = quoted(exempt).next();
+        if !exempt.is_empty() && (module.is_none() || module == source.module.first().map(String::as_str)) {
+            continue;
+        }
+        for (word, uses) in [("sockets", SOCKETS), ("I/O", IO), ("a clock", CLOCK)] {
+            let lines = source.production.lines().enumerate().filter(|_| what.contains(word));
+            let of_line = |(number, line): (usize, &str)| {
+                let used = uses.iter().find(|used| line.contains(**used))?;
+                Some(format!("{}:{}: {used}, but {} never has {word}", source.path, number + 1, source.krate))
+            };
+            found.extend(lines.filter_map(of_line));
+        }
+    }
+    found
+}
+
+/// Differences between the pages of decisions, by number, and the rows of their index. `pages`: number, file and
+/// title of each.
+fn misplaced_decisions(index: &str, pages: &BTreeMap<u32, (String, String)>) -> Vec<String> {
+    let number = |cell: &str| cell.trim_start_matches('[').get(..4)?.parse::<u32>().ok();
+    let listed: BTreeMap<u32, Vec<&str>> =
+        rows(index).filter_map(|cells| Some((number(cells[0])?, cells))).collect();
+    let mut faults = Vec::new();
+    for number in 1..=pages.keys().max().copied().unwrap_or_default() {
+        let row = listed.get(&number).map(|cells| cells.join(" | "));
+        let wanted = pages
+            .get(&number)
+            .map(|(file, title)| format!("[{number:04}]({file}) | {title}"))
+            .unwrap_or_else(|| format!("{number:04} | withdrawn: "));
+        match row {
+            Some(row) if row == wanted => {}
+            Some(row)
+                if !pages.contains_key(&number)
+                    && row.len() > wanted.len() + 5
+                    && row.starts_with(&wanted) => {}
+            row => faults.push(format!("decision {number:04}: {row:?}, and not {wanted:?}")),
+        }
+    }
+    faults
+}
+
+#[test]
+fn the_map_has_a_row_for_each_crate() {
+    let rows: BTreeSet<String> =
+        crates_of_the_map(&read("ARCHITECTURE.md")).into_iter().map(|row| row.0).collect();
+    let there: BTreeSet<String> = crates().into_iter().collect();
+    assert_eq!(rows, there);
+}
+
+#[test]
+fn the_map_fits_its_pages() {
+    let lines = read("ARCHITECTURE.md").lines().count();
+    assert!(lines <= 160, "{lines} lines; what holds within a module belongs into its head");
+}
+
+#[test]
+fn crates_keep_to_what_the_map_denies_them() {
+    let map: BTreeMap<String, String> = crates_of_the_map(&read("ARCHITECTURE.md")).into_iter().collect();
+    let denied = |source: &Source| denied(source, map.get(&source.krate).map_or("", String::as_str));
+    at_most(0, &production().iter().flat_map(denied).collect::<Vec<_>>());
+}
+
+#[test]
+fn tests_that_documents_name_exist() {
+    let tests = tests();
+    for page in ["ARCHITECTURE.md", "docs/security.md"] {
+        at_most(0, &missing_tests(&read(page), &tests));
+    }
+}
+
+#[test]
+fn the_index_of_decisions_is_that_of_the_pages() {
+    let numbered = |path: String| {
+        let file = path.rsplit_once('/')?.1.to_owned();
+        let number = file.get(..4)?.parse().ok()?;
+        let heading = read(&path).lines().next()?.to_owned();
+        let title = heading.strip_prefix(&format!("# {number:04} "))?.to_owned();
+        Some((number, (file, title)))
+    };
+    let paths = files("docs/decisions", &[".md"]);
+    let pages: BTreeMap<_, _> = paths.iter().cloned().filter_map(numbered).collect();
+    assert_eq!(pages.len(), paths.len() - 1, "each page but the index begins with `# NUMBER title`");
+    at_most(0, &misplaced_decisions(&read("docs/decisions/README.md"), &pages));
+}
+
+#[test]
+fn claims_of_documents_are_seen() {
+    let map = "| `quaff-wire` | bytes | I/O, a clock, `unsafe` |\n| `quaff-flow` | x | I/O and a clock but in `collector` |\n";
+    let rows = crates_of_the_map(map);
+    assert_eq!(rows.iter().map(|row| row.0.as_str()).collect::<Vec<_>>(), ["quaff-wire", "quaff-flow"]);
+    let source = |module: &str| Source {
+        path: "a.rs".to_owned(),
+        krate: "a".to_owned(),
+        module: vec![module.to_owned()],
+        text: String::new(),
+        code: String::new(),
+        production: "use std::net::IpAddr;\nlet x = Instant::now();\nFile::open();\n".to_owned(),
+        test_lines: 0,
+    };
+    assert_eq!(denied(&source("b"), &rows[0].1).len(), 2);
+    assert_eq!(
+        (denied(&source("collector"), &rows[1].1).len(), denied(&source("b"), &rows[1].1).len()),
+        (0, 2)
+    );
+    assert_eq!(denied(&source("b"), "I/O; a clock but for budgets").len(), 1);
+
+    let tests = BTreeSet::from(["a_b_c_d".to_owned()]);
+    assert_eq!(missing_tests("`a_b_c_d`, `x_y_z_gone`, `a_field`, `Type_a_b_c`", &tests), ["x_y_z_gone"]);
+
+    let page = |title: &str| ("x.md".to_owned(), title.to_owned());
+    let pages = BTreeMap::from([(1, page("one")), (3, page("three"))]);
+    let index = "| [0001](x.md) | one |\n| 0002 | withdrawn: no need |\n| [0003](x.md) | three |\n";
+    assert!(misplaced_decisions(index, &pages).is_empty());
+    assert_eq!(misplaced_decisions(&index.replace("one", "two"), &pages).len(), 1);
+    assert_eq!(misplaced_decisions("", &pages).len(), 3);
 }
 
 #[test]
