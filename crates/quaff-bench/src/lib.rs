@@ -1,5 +1,5 @@
-//! Experiments: benches of capturers and of flow meters, service tests of paths, and what they share: measured runs,
-//! searches, statistics and reports. Where and against what they run is in `quaff-lab`.
+//! Experiments: benches of capturers and of flow meters, service tests of paths, and their common parts: measured runs,
+//! searches, statistics and reports. Labs and tools under test are in `quaff-lab`.
 
 #![forbid(unsafe_code)]
 

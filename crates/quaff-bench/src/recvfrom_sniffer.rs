@@ -1,5 +1,5 @@
-//! A capture without a ring, as a baseline: one recvfrom(2) for each packet, and buffered writes. Times are those of
-//! the calls.
+//! A baseline capturer without a ring: one recvfrom(2) per packet, and buffered writes. Timestamps are those of the
+//! calls.
 
 use crate::{Error, Result};
 use quaff::Load;
@@ -16,9 +16,9 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The limit of tcpdump.
+/// tcpdump's maximum snaplen, bytes.
 pub const SNAPLEN_MAX: u32 = 262_144;
-/// The longest wait for a packet before a check for the end.
+/// Receive timeout before a check for the end.
 const WAIT: Duration = Duration::from_millis(100);
 /// Packets between two checks for the end.
 const LOOK_PACKETS: u64 = 256;
@@ -33,16 +33,16 @@ pub struct SnifferPlan {
     pub filter: Option<String>,
     /// Bytes kept of each packet.
     pub snaplen: u32,
-    /// Bytes of the socket's buffer; `None`: the kernel's default.
+    /// Size of the socket's buffer, bytes; `None`: the kernel's default.
     pub buffer_bytes: Option<usize>,
-    /// Work on each packet.
+    /// Work per packet.
     pub load: LoadPlan,
 }
 
-/// The result of a capture, packets.
+/// Packet counts of a capture.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct SnifferReport {
-    /// In the file.
+    /// Written to the file.
     pub captured: u64,
     /// Dropped by the socket.
     pub dropped: u64,
@@ -77,7 +77,7 @@ pub fn capture(
             break;
         }
         if is_open && (received.is_none() || report.captured.is_multiple_of(LOOK_PACKETS)) {
-            // The kernel counts in 32 bits.
+            // The kernel's counter has 32 bits.
             report.dropped += receiver.statistics()?.drops;
             if !is_running() {
                 is_open = false;
@@ -90,7 +90,7 @@ pub fn capture(
     Ok(report)
 }
 
-/// The filter accepts whole packets: a packet that the kernel has cut lacks its length.
+/// The filter accepts whole packets: the kernel does not return the length of a truncated one.
 fn program(plan: &SnifferPlan) -> Result<Vec<Insn>> {
     let Some(expression) = &plan.filter else { return Ok(vec![accept(SNAPLEN_MAX)]) };
     let what = |error: filter::FilterError| Error::Description {

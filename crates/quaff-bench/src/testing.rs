@@ -1,4 +1,4 @@
-//! The samples of `quaff-testkit`, compiled into the unit tests of this crate; and the turns of tests that measure.
+//! Samples of `quaff-testkit`, compiled into this crate's unit tests, and a lock for tests that measure.
 
 #[path = "../../quaff-testkit/src/bench_sample.rs"]
 mod bench_sample;
@@ -13,7 +13,7 @@ pub use service_sample::sample_service_report;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Two cores: one measurement at a time.
+/// Held by the test that measures: two cores allow one measurement at a time.
 static TURN: Mutex<()> = Mutex::new(());
 
 /// Waits until no other test of this crate measures.

@@ -1,9 +1,9 @@
-//! Estimate of the remaining time: the mean of the earlier runs of a case, or its traffic and a fixed overhead.
+//! Estimates the remaining time: the mean duration of the earlier runs of a case, or its traffic plus a fixed overhead.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Overhead of a run before the first one was measured, s.
+/// Assumed overhead of a run before any run was measured, s.
 const BESIDE_SECONDS: f64 = 3.0;
 
 /// Durations of the runs so far.

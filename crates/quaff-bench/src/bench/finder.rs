@@ -1,4 +1,4 @@
-//! The trials of searches, run by the bench's case runner on its first interface.
+//! Runs the trials of searches with the bench's case runner on its first interface.
 
 use super::find::{Measurer, Workload};
 use super::jobs::{null_frames, room};
@@ -13,9 +13,9 @@ use quaff_lab::traffic::Traffic;
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-/// Searches are on the first interface.
+/// Index of the interface on which searches run.
 const INTERFACE: usize = 0;
-/// Share of the free space that stays free: a tenth.
+/// Divisor: a tenth of the free space stays free.
 const ROOM_KEPT: u64 = 10;
 
 /// Adapts a case runner to searches.
@@ -24,22 +24,22 @@ pub(super) struct Finder<'a> {
     events: &'a mut dyn Events,
     /// The current search and trial.
     about: String,
-    /// Searches to be made in all.
+    /// Total number of searches.
     of: usize,
-    /// Those that were made.
+    /// Number of completed searches.
     done: usize,
     begun: Instant,
     nulls: BTreeMap<Size, Calibration>,
 }
 
 impl<'a> Finder<'a> {
-    /// Will be asked for so many searches.
+    /// Creates an adapter for `of` searches.
     pub(super) fn new(runner: &'a mut dyn CaseRunner, events: &'a mut dyn Events, of: usize) -> Self {
         let begun = Instant::now();
         Self { runner, events, about: String::new(), of, done: 0, begun, nulls: BTreeMap::new() }
     }
 
-    /// "search 3 of 24, 18 min left: ", by what those before it took.
+    /// Position for progress: "search 3 of 24, 18 min left: ", estimated from the completed searches.
     fn place(&self) -> String {
         let number = (self.done + 1).min(self.of);
         let left = self.begun.elapsed().as_secs_f64() * (self.of - number + 1) as f64 / self.done as f64;

@@ -1,5 +1,4 @@
-//! The cases of a plan, the workloads that they share, and the order of each round. Plain data; nothing is run
-//! here.
+//! The cases of a plan, the workloads that they share, and the order of each round. Plain data; nothing runs here.
 
 use super::plan::{Amount, Plan, Sweep};
 use super::result::Case;
@@ -8,26 +7,26 @@ use quaff_lab::tool::{Output, Setting};
 use quaff_lab::traffic::Size;
 use quaff_lab::traffic::Traffic;
 
-/// The generator alone sends this long at a pace, s.
+/// Duration of a paced null calibration, s.
 const NULL_SECONDS: f64 = 2.0;
-/// And so many frames as fast as possible.
+/// Frames of an unpaced null calibration.
 const NULL_FRAMES: u64 = 2_000_000;
 
-/// All that is to be run.
+/// All cases of a plan.
 #[derive(Debug, Default)]
 pub(super) struct Jobs {
-    /// The traffic of the null calibration, with its count.
+    /// Traffic of the null calibrations with their frame counts.
     pub(super) workloads: Vec<Workload>,
-    /// The names of the interfaces, where there are several.
+    /// Names of the interfaces if there are several.
     interfaces: Vec<Option<String>>,
-    /// The cases, in the order of the plan; each with its job, by index.
+    /// The cases in the order of the plan; `jobs` has the same indices.
     pub(super) cases: Vec<Case>,
     pub(super) jobs: Vec<Job>,
-    /// Why cases were left out.
+    /// Notes on omitted cases.
     pub(super) notes: Vec<String>,
 }
 
-/// Frames that come to an interface.
+/// Traffic to one interface.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Workload {
     pub(super) traffic: Traffic,
@@ -35,22 +34,22 @@ pub(super) struct Workload {
     pub(super) interface: usize,
 }
 
-/// The traffic of each run of a case.
+/// How a case is run.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Job {
     pub(super) workload: usize,
     pub(super) amount: Amount,
-    /// The setting that the plan asks for: cases with the same one are compared.
+    /// The setting that the plan requests: cases that share it are compared.
     pub(super) asked: Setting,
 }
 
 impl Jobs {
-    /// Each of the plan's workloads with each of the `rivals` that are here, at each of the `interfaces`.
-    /// `can` returns the setting under which a rival runs what a setting asks; a sentence when it cannot. `fits`
-    /// returns whether a rival can be at an interface, by its index; a pair that does not fit is no case.
+    /// Combines each of the plan's workloads with each installed rival at each of the `interfaces`. `can` returns the
+    /// setting with which a rival satisfies the requested one, or a sentence if it cannot. `fits` returns whether a
+    /// rival works at an interface index; other pairs are skipped.
     ///
     /// # Errors
-    /// An unknown mix, an unreadable file of sizes.
+    /// An unknown mix, or an unreadable file of sizes.
     pub(super) fn of(
         plan: &Plan,
         rivals: &[&str],
@@ -88,8 +87,9 @@ impl Jobs {
         Ok(jobs)
     }
 
-    /// The order of a round: workloads in random order from the seed, and on each of them the tools one
-    /// after the other, in random order, so that they are measured in the same minutes.
+    /// The order of a round: workloads in random order from the seed, and for each of them the tools in random order,
+    /// so
+    /// that competing tools are measured within the same minutes.
     pub(super) fn order(&self, seed: u64, round: u32) -> Vec<usize> {
         let mut draw = Draw(seed ^ (u64::from(round) << 32));
         let mut groups: Vec<Vec<usize>> = Vec::new();
@@ -105,7 +105,7 @@ impl Jobs {
         groups.concat()
     }
 
-    /// The name of a workload's interface, where there are several.
+    /// Name of a workload's interface if there are several.
     pub(super) fn interface(&self, workload: usize) -> Option<&str> {
         self.interfaces[self.workloads[workload].interface].as_deref()
     }
@@ -118,7 +118,7 @@ impl Jobs {
         })
     }
 
-    /// The rivals that can run a sweep, each with its setting, and notes on the others.
+    /// The rivals that can run a sweep, each with its setting; adds notes on the others.
     fn able<'a>(
         &mut self,
         plan: &'a Plan,
@@ -151,7 +151,7 @@ impl Jobs {
 }
 
 impl Job {
-    /// The frames of a run; as many as the generator alone sends in the time, when that is what is wanted.
+    /// Frames of a run; an unpaced run of a given duration sends as many as the null calibration did in that time.
     pub(super) fn frames(&self, pps: Option<u64>, null_pps: f64) -> u64 {
         match self.amount {
             Amount::Frames(frames) => frames,
@@ -163,7 +163,7 @@ impl Job {
     }
 }
 
-/// The room that the files of a run take, bytes.
+/// Disk space of a run's files, bytes.
 pub(super) fn room(traffic: &Traffic, setting: &Setting) -> u64 {
     match setting.output {
         Output::Disk => traffic.file_bytes().saturating_mul(u64::from(setting.capturers.max(1))),
@@ -171,7 +171,7 @@ pub(super) fn room(traffic: &Traffic, setting: &Setting) -> u64 {
     }
 }
 
-/// Frames of a null calibration.
+/// Number of frames of a null calibration.
 pub(super) fn null_frames(pps: Option<u64>) -> u64 {
     pps.map_or(NULL_FRAMES, |pps| ((pps as f64 * NULL_SECONDS) as u64).max(1))
 }
@@ -197,7 +197,7 @@ fn case(
     }
 }
 
-/// Numbers that look random and are the same for the same seed (splitmix64, Steele et al. 2014).
+/// A deterministic pseudo-random generator (splitmix64, Steele et al. 2014).
 pub(crate) struct Draw(pub(crate) u64);
 
 impl Draw {
@@ -209,7 +209,7 @@ impl Draw {
         z ^ (z >> 31)
     }
 
-    /// Fisher and Yates; the bias of the remainder is far below what anybody could see here.
+    /// Shuffles by Fisher and Yates; the modulo bias is negligible here.
     pub(crate) fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
             items.swap(last, (self.next() % (last as u64 + 1)) as usize);
@@ -223,7 +223,7 @@ pub(super) mod tests {
     use crate::bench::plan::{Rate, Topology};
     use std::collections::BTreeSet;
 
-    /// Two rivals on two sizes at two rates.
+    /// Two rivals, two sizes, two rates.
     pub(in crate::bench) fn plan() -> Plan {
         let sweep = Sweep {
             series: String::new(),

@@ -1,8 +1,8 @@
 //! The limit of a figure (what limited a result): the generator, the path to the capturer, or the capturer.
 //!
-//! | lost in any run | rate reached | it was limited by |
+//! | frames lost in any run | rate reached | limited by |
 //! |---|---|---|
-//! | yes, in the worst run half of it and more before its socket | – | receiver |
+//! | yes, at least half of the worst run's before its socket | – | receiver |
 //! | yes | – | rival |
 //! | no | no, or as fast as possible | generator: a higher rate is unknown |
 //! | no | yes, but frames did not arrive | receiver |
@@ -12,12 +12,12 @@ use super::result::{Case, LimitedBy};
 use crate::method::Run;
 use crate::stats::median;
 
-/// A mean rate that is nearer than this to the wanted one is the wanted one, of 1.
+/// Relative deviation of the mean rate from the requested one that still counts as reached.
 const RATE_TOLERANCE: f64 = 0.01;
-/// Frames that may be missing on the way to the interface before it counts, of 1.
+/// Share of frames that may be missing on the way to the interface without counting.
 const WAY_TOLERANCE: f64 = 0.001;
 
-/// The limit of a summarised case, and remarks of one sentence each.
+/// The limit of a summarised case, and notes of one sentence each.
 pub(super) fn limit(case: &Case) -> (LimitedBy, Vec<String>) {
     let runs: Vec<&Run> = case.runs.iter().filter(|run| run.failed.is_none() && run.loss.is_some()).collect();
     let Some([_, worst]) = case.loss_spread else { return (LimitedBy::Unknown, Vec::new()) };
@@ -43,12 +43,12 @@ pub(super) fn limit(case: &Case) -> (LimitedBy, Vec<String>) {
     if let (true, Some(wanted)) = (is_slow, case.pps) {
         let reached = 100.0 * of(sent_pps) / wanted as f64;
         notes.push(format!(
-            "Frames came at {reached:.0} % of the rate that was wanted: with this capturer listening the generator \
+            "Frames arrived at {reached:.0} % of the requested rate: with this capturer listening the generator \
              is no faster."
         ));
     }
     if missing > WAY_TOLERANCE {
-        notes.push(format!("{:.2} % of the frames did not get as far as the interface.", 100.0 * missing));
+        notes.push(format!("{:.2} % of the frames did not reach the interface.", 100.0 * missing));
     }
     if worst > 0.0 && case.loss_trimmed == Some(0.0) {
         let lossy = runs.iter().filter(|run| run.loss > Some(0.0)).count();
@@ -57,22 +57,22 @@ pub(super) fn limit(case: &Case) -> (LimitedBy, Vec<String>) {
     }
     let others = runs.iter().map(|run| run.others).max().unwrap_or(0);
     if others > 0 {
-        notes.push(format!("Up to {others} frames of others came in between."));
+        notes.push(format!("Up to {others} frames of other senders arrived as well."));
     }
     if runs.iter().any(|run| run.captured.is_some_and(|captured| captured > run.offered)) {
-        notes.push("More frames were counted than were offered: others' are among them.".into());
+        notes.push("More frames were counted than offered: frames of other senders are among them.".into());
     }
     (limited_by, notes)
 }
 
-/// The rate at which frames were sent; one who ended early was too slow for the rest.
+/// Rate at which frames were sent. A generator that stopped early was too slow for the rest.
 fn sent_pps(run: &Run) -> f64 {
     let sent = if run.sent == 0 { run.intended } else { run.sent };
     let share = sent as f64 / run.intended.max(1) as f64;
     share.min(1.0) * sent as f64 / run.seconds.max(1e-9)
 }
 
-/// Half of what was lost, and more, did not get as far as the capturer's socket.
+/// True if at least half of the lost frames did not reach the capturer's socket.
 fn is_before_the_socket(run: &Run) -> bool {
     let lost = run.loss.unwrap_or(0.0) * run.offered as f64;
     run.receiver_drops > 0 && run.receiver_drops as f64 >= lost / 2.0
@@ -91,7 +91,7 @@ mod tests {
     use crate::bench::jobs::tests::plan;
     use crate::bench::summary::summarise;
 
-    /// 1000 frames, wanted in a second.
+    /// A case of 1000 frames within one second.
     fn case(pps: Option<u64>, runs: &[Run]) -> Case {
         let can = |_: &str, setting: &quaff_lab::tool::Setting| Ok(setting.clone());
         let jobs = Jobs::of(&plan(), &["quaff"], &[None], &can, &|_, _| true).expect("jobs");
@@ -113,7 +113,7 @@ mod tests {
     fn the_part_that_loses_is_the_limit() {
         assert_eq!(limited_by(&case(Some(1000), &[run(9, 1.0)])), LimitedBy::Rival);
         assert_eq!(limited_by(&case(None, &[run(9, 0.1)])), LimitedBy::Rival);
-        // Too slow, and lost all the same: a higher rate is no better.
+        // Too slow, and lossy as well: a higher rate would not be better.
         assert_eq!(limited_by(&case(Some(1000), &[run(9, 2.0)])), LimitedBy::Rival);
         let before = Run { receiver_drops: 8, ..run(9, 1.0) };
         assert_eq!(limited_by(&case(Some(1000), std::slice::from_ref(&before))), LimitedBy::Receiver);
@@ -135,13 +135,13 @@ mod tests {
         let (limited_by, notes) = limit(&case(Some(1000), &[run(0, 1.25)]));
         assert_eq!(limited_by, LimitedBy::Generator);
         assert!(notes[0].contains("80 %"), "{notes:?}");
-        // The note is there with loss, too.
+        // The note is added with loss, too.
         let (limited_by, notes) = limit(&case(Some(1000), &[run(9, 1.25)]));
         assert_eq!(limited_by, LimitedBy::Rival);
         assert!(notes[0].contains("80 %"), "{notes:?}");
         assert_eq!(limit(&case(None, &[run(0, 0.1)])), (LimitedBy::Generator, Vec::new()));
         assert_eq!(limit(&case(Some(1000), &[run(0, 1.005)])), (LimitedBy::Nothing, Vec::new()));
-        // A generator that sent a third of it quickly and then stopped.
+        // A generator that sent a third of the frames quickly and then stopped.
         let early = Run { sent: 300, offered: 300, ..run(0, 0.3) };
         assert_eq!(limited_by_of(Some(1000), early), LimitedBy::Generator);
     }
@@ -156,7 +156,7 @@ mod tests {
         let (limited_by, notes) = limit(&case(Some(1000), std::slice::from_ref(&gone)));
         assert_eq!(limited_by, LimitedBy::Receiver);
         assert!(notes[0].contains("10.00 %"), "{notes:?}");
-        // And no excuse for what it lost of those that did.
+        // This does not excuse the loss of frames that did arrive.
         let loss = Some(0.05);
         assert_eq!(limited_by_of(Some(1000), Run { loss, ..gone }), LimitedBy::Rival);
     }
@@ -164,7 +164,10 @@ mod tests {
     #[test]
     fn frames_of_other_senders_are_noted() {
         let (_, notes) = limit(&case(Some(1000), &[Run { others: 7, captured: Some(1007), ..run(0, 1.0) }]));
-        assert!(notes[0].contains("7 frames of others") && notes[1].contains("More frames"), "{notes:?}");
+        assert!(
+            notes[0].contains("7 frames of other senders") && notes[1].contains("More frames"),
+            "{notes:?}"
+        );
     }
 
     #[test]

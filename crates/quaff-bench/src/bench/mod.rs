@@ -32,7 +32,7 @@ use plan::Plan;
 use result::{Calibration, Report};
 use session::Session;
 
-/// Runs a whole plan. An interrupted bench returns what it measured.
+/// Runs a whole plan. An interrupted bench returns the results measured so far.
 ///
 /// # Errors
 /// Nothing could be measured: no lab, no folder on a disk, an unknown capturer or mix.
@@ -53,7 +53,7 @@ pub fn run(plan: &Plan, context: &Context, events: &mut dyn Events) -> Result<Re
 fn search(plan: &Plan, session: &mut Session, report: &mut Report, events: &mut dyn Events) -> Result<()> {
     if let ([first, _, ..], false) = (session.interfaces.as_slice(), plan.finds.is_empty()) {
         let first = first.as_deref().unwrap_or_default();
-        report.notes.push(format!("Searches were made on {first} alone."));
+        report.notes.push(format!("Searches ran on {first} only."));
     }
     let of = find::count(plan, report);
     let mut finder = Finder::new(session, events, of);

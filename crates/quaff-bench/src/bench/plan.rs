@@ -14,11 +14,10 @@ use quaff_lab::tool::Setting;
 use quaff_lab::traffic::{Content, Size};
 use serde::{Deserialize, Serialize};
 
-/// A whole bench.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
-    /// The preset's name, or `custom`.
+    /// Name of the preset, or `custom`.
     pub name: String,
     /// The heading of the report.
     pub title: String,
@@ -28,7 +27,7 @@ pub struct Plan {
     pub bed: Topology,
     /// Names of the capturers, in the order of the tables.
     pub rivals: Vec<String>,
-    /// Runs of each case.
+    /// Number of runs of each case.
     #[serde(default = "runs_default")]
     pub runs: u32,
     /// Random seed of the order within a round.
@@ -37,18 +36,18 @@ pub struct Plan {
     /// The cases: each sweep with each of its capturers.
     #[serde(default)]
     pub sweeps: Vec<Sweep>,
-    /// Searches, which follow the cases.
+    /// Searches, run after the cases.
     #[serde(default)]
     pub finds: Vec<Find>,
-    /// Programs that read a capture file to its end, which follow the searches.
+    /// Programs that read a capture file to its end, run after the searches.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub readings: Vec<Reading>,
-    /// Remarks for the reader: parts of a source that are missing or replaced. One sentence each.
+    /// Notes for the reader: parts of a source that are missing or replaced, one sentence each.
     #[serde(default)]
     pub notes: Vec<String>,
 }
 
-/// Workloads of one chart, under one setting.
+/// The workloads of one chart, with one setting.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sweep {
@@ -61,45 +60,45 @@ pub struct Sweep {
     /// The payload of generated frames.
     #[serde(default)]
     pub content: Content,
-    /// The frames arrive inside ERSPAN, as from a mirror port.
+    /// True if frames arrive inside ERSPAN, as from a mirror port.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub mirrored: bool,
-    /// Generated flows that take turns.
+    /// Number of generated flows, sent in turn.
     #[serde(default = "flows_default", skip_serializing_if = "is_one")]
     pub flows: u32,
     #[serde(default)]
     pub setting: Setting,
-    /// The capturers of this sweep; empty for all of the plan's.
+    /// The capturers of this sweep; empty means all of the plan.
     #[serde(default)]
     pub rivals: Vec<String>,
 }
 
-/// A search of many trials, for each of the sizes and each of the capturers.
+/// A search over many trials, for each size and capturer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Find {
     pub what: Wanted,
-    /// Of a highest rate.
+    /// Method of a search for the highest rate.
     #[serde(default)]
     pub method: Method,
     pub sizes: Vec<Size>,
     #[serde(default)]
     pub setting: Setting,
-    /// The capturers of this search; empty for all of the plan's.
+    /// The capturers of this search; empty means all of the plan.
     #[serde(default)]
     pub rivals: Vec<String>,
-    /// Duration of a full-length trial, and limit of a burst, s. A buffer hides for a while that a rate is too high:
-    /// the longer the trial, the less it hides.
+    /// Duration of a full-length trial and of the longest burst, s. A buffer hides for a while that a rate is too high;
+    /// longer trials reveal more.
     #[serde(default = "find_seconds_default")]
     pub seconds: f64,
-    /// Loss that counts as none, 0 to 1.
+    /// Largest loss ratio that counts as no loss.
     #[serde(default)]
     pub goal_loss: f64,
-    /// (upper − lower) / upper at which a search ends; the step of a loss curve, as a share of the highest rate.
+    /// (upper − lower) / upper at which a search ends; the step of a loss curve as a share of the highest rate.
     #[serde(default = "find_width_default")]
     pub width: f64,
-    /// Independent searches for the highest rate; repetitions of a burst; runs of each rate of a curve. `None`: 2,
-    /// 5 and 1.
+    /// Independent searches for the highest rate; repetitions of a burst; runs at each rate of a curve. `None`: 2, 5
+    /// and 1.
     #[serde(default)]
     pub repeats: Option<u32>,
 }
@@ -108,14 +107,14 @@ pub struct Find {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Reading {
-    /// The work that they have in common, as a label: "sessions put together".
+    /// The common task as a label: "sessions put together".
     pub series: String,
     /// Names of the readers, in the order of the table.
     pub readers: Vec<String>,
-    /// A capture; `None`: generated connections of TCP.
+    /// A capture; `None`: generated TCP connections.
     #[serde(default)]
     pub replay: Option<String>,
-    /// Passes through it in the file, each with addresses of its own.
+    /// Passes through the capture in the file, each with its own addresses.
     #[serde(default = "loops_default")]
     pub loops: u32,
 }
@@ -137,7 +136,7 @@ pub enum Wanted {
 #[serde(rename_all = "snake_case")]
 pub enum Amount {
     Frames(u64),
-    /// s; at [`Rate::Max`] as many frames as the null calibration sent in that time.
+    /// Duration, s; at [`Rate::Max`] as many frames as the null calibration sent in that time.
     Seconds(f64),
 }
 
@@ -145,7 +144,7 @@ pub enum Amount {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Topology {
-    /// A link.
+    /// A direct link.
     #[default]
     Direct,
     /// Two endpoints through a bridge; a mirror of the port feeds the capturer.
@@ -153,12 +152,13 @@ pub enum Topology {
     /// Two endpoints through a forwarder that copies both directions.
     Tap,
     /// A line between two endpoints, captured at each of its points in turn: the port of an endpoint, the mirror port
-    /// of a switch, a tap that is the capturer itself.
+    /// of
+    /// a switch, a tap that is itself the capturer.
     Line {
         /// Rate of the mirror port, Mbit/s.
         mirror_mbps: u32,
     },
-    /// Physical interfaces of this machine, or of another one over ssh.
+    /// Physical interfaces of this machine; the sender may be another machine, reached over ssh.
     Real {
         send_on: String,
         /// Receiving interfaces, each measured in turn.
@@ -180,8 +180,9 @@ impl PlanFile for Plan {
         ("capture-device", include_str!("../../presets/capture-device.toml"), None),
     ];
 
-    /// The captures of `quaff bench promises`; and the load of `quaff bench flow` in front of capturers, which had the
-    /// name before.
+    /// The captures of `quaff bench promises`; and the load of `quaff bench flow` in front of capturers, which formerly
+    /// had
+    /// the name.
     const UNLISTED: &'static [Preset] = &[
         ("promises", include_str!("../../presets/promises.toml"), None),
         ("flow-appliance", include_str!("../../presets/flow-appliance.toml"), None),

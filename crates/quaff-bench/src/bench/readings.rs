@@ -1,4 +1,4 @@
-//! Programs that read a capture file, one after the other in each round, in an order drawn from the seed.
+//! Programs that read a capture file, run in turn in each round, in a random order from the seed.
 
 use super::Draw;
 use super::plan::{Plan, Reading};
@@ -15,23 +15,23 @@ use quaff_wire::decode::Item;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Generated traffic of one pass: conversations of TCP, each with requests and answers.
+/// Generated traffic of one pass: TCP conversations with requests and answers.
 const MADE: &str =
     "generate --json --tcp talk --segments 8 --flows 500 --size imix1500 --pps 100k --count 50k -w";
-const MADE_NAME: &str = "generated: 50,000 frames, conversations of TCP";
+const MADE_NAME: &str = "generated: 50,000 frames, TCP conversations";
 
-/// A file that readers read, and the readers.
+/// A file and its readers.
 struct Prepared {
     file: PathBuf,
     readers: Vec<(FileReader, Option<Present>)>,
-    /// The cases of the installed ones, by place in the report.
+    /// Indices of the installed readers' cases in the report.
     cases: Vec<usize>,
 }
 
-/// Runs the plan's readings, and adds their cases to the report.
+/// Runs the plan's readers, and adds their cases to the report.
 ///
 /// # Errors
-/// An unknown reader; no room for the file; a capture that cannot be read.
+/// An unknown reader, no disk space for the file, or an unreadable capture.
 pub(super) fn read(
     plan: &Plan,
     session: &Session,
@@ -39,7 +39,7 @@ pub(super) fn read(
     events: &mut dyn Events,
 ) -> Result<()> {
     for (number, reading) in plan.readings.iter().enumerate() {
-        events.stage("a file is made that programs read");
+        events.stage("the file for the readers is generated");
         let dir = session.place.run_dir()?;
         let prepared = prepare(reading, session, &dir, report, events)?;
         for round in 1..=plan.runs {
@@ -57,7 +57,7 @@ pub(super) fn read(
     Ok(())
 }
 
-/// One run of a case.
+/// Performs one run of a case.
 fn run(session: &Session, prepared: &Prepared, case: &ReadCase, events: &mut dyn Events) -> Result<ReadRun> {
     let is_it = |(reader, _): &&(FileReader, Option<Present>)| reader.name == case.reader;
     let Some((reader, Some(present))) = prepared.readers.iter().find(is_it) else {
@@ -70,7 +70,7 @@ fn run(session: &Session, prepared: &Prepared, case: &ReadCase, events: &mut dyn
     session.bench().read(reader, &present.program, &prepared.file, &mut watch)
 }
 
-/// Makes the file and the cases of a reading.
+/// Creates the file and the cases of a reading.
 fn prepare(
     reading: &Reading,
     session: &Session,
@@ -95,7 +95,7 @@ fn prepare(
         events.note(&doubt);
         report.notes.push(doubt);
     }
-    // The first run finds the file in the page cache too.
+    // Reading it also fills the page cache for the first run.
     let (frames, bytes) = count(&file)?;
     let mut cases = Vec::new();
     for (reader, present) in &readers {
@@ -129,12 +129,12 @@ fn new_case(reading: &Reading, reader: &FileReader, present: Option<&Present>, n
     }
 }
 
-/// The arguments of a reader, with DIR for the directory of a run and FILE for the file.
+/// Command line of a reader, with FILE for the file and DIR for the output directory.
 fn present_args(reader: &FileReader) -> Vec<String> {
     reader.tool(Path::new("FILE")).args.iter().map(|arg| arg.replace("{dir}", "DIR")).collect()
 }
 
-/// Frames of a file, and their bytes.
+/// Number of frames in a file, and their bytes.
 fn count(path: &Path) -> Result<(u64, u64)> {
     let mut file = CaptureFile::open(path)?;
     let (mut frames, mut bytes) = (0, 0);
@@ -148,7 +148,7 @@ fn count(path: &Path) -> Result<(u64, u64)> {
     Ok((frames, bytes))
 }
 
-/// Fills the figures of a case from its runs. Runs that failed say nothing.
+/// Computes the figures of a case from its successful runs.
 fn summarise(case: &mut ReadCase) {
     let whole: Vec<&ReadRun> = case.runs.iter().filter(|run| run.failed.is_none()).collect();
     let frames = case.frames as f64;

@@ -1,7 +1,8 @@
-//! The result of a bench, as plain data: the body of `result.json`. Shapes and units only; nothing is computed here.
+//! The result of a bench as plain data: the body of `result.json`. Nothing is computed here.
 //!
-//! Losses are ratios, 0 to 1. Times are s, sizes bytes without FCS, rates 1/s. A field that could not be
-//! measured is null, and a note has the reason.
+//! Losses are ratios, 0 to 1. Times are s, sizes bytes without FCS, rates 1/s. A value that could not be measured is
+//! null,
+//! and a note gives the reason.
 
 pub use crate::experiment::{Machine, TrialRow};
 
@@ -11,7 +12,6 @@ use crate::method::{ReadRun, Run};
 use quaff_lab::tool::Setting;
 use serde::{Deserialize, Serialize};
 
-/// The whole result of a bench.
 pub type Report = experiment::Report<Plan, Results>;
 
 /// The measured part of a [`Report`].
@@ -46,18 +46,18 @@ impl Results {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolFacts {
     pub name: String,
-    /// As it reports it.
+    /// The version that it reports.
     pub version: Option<String>,
     /// The command line of its first run.
     pub command: Vec<String>,
-    /// Why it was skipped; `None` when it was measured.
+    /// Why it was skipped; `None` if it was measured.
     pub absent: Option<String>,
 }
 
 /// The generator alone, without a capturer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Calibration {
-    /// Mean bytes of a frame.
+    /// Mean frame size, bytes.
     pub size: u32,
     /// The name of the mix or file; `None` for frames of one size.
     pub mix: Option<String>,
@@ -71,13 +71,13 @@ pub struct Calibration {
     pub pace_error: Option<f64>,
 }
 
-/// One capturer on one workload under one setting: a point of a curve, a row of a table.
+/// One capturer with one workload and setting: a point of a curve, a row of a table.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Case {
     pub rival: String,
-    /// That of the sweep.
+    /// The series of its sweep.
     pub series: String,
-    /// Mean bytes of a frame.
+    /// Mean frame size, bytes.
     pub size: u32,
     /// The name of the mix or file; `None` for frames of one size.
     pub mix: Option<String>,
@@ -85,24 +85,24 @@ pub struct Case {
     pub pps: Option<u64>,
     /// As requested: "400 kpps", "950 Mbit/s", "as fast as possible".
     pub rate: String,
-    /// The receiving interface, or the capture point, where there are several.
+    /// The receiving interface or capture point, if there are several.
     #[serde(default)]
     pub interface: Option<String>,
     pub setting: Setting,
-    /// In chronological order.
+    /// All runs in chronological order.
     pub runs: Vec<Run>,
-    /// Mean of the losses without the best and the worst; of fewer than three runs the mean of all.
+    /// Mean loss without the best and the worst run; with fewer than three runs the mean of all.
     pub loss_trimmed: Option<f64>,
     pub loss_median: Option<f64>,
-    /// Smallest and largest loss.
+    /// Minimum and maximum loss.
     pub loss_spread: Option<[f64; 2]>,
-    /// Median CPU time of the capturer per second of traffic; 1 is a core.
+    /// Median CPU time of the capturer per second of traffic; 1 is one core.
     pub cpu_median: Option<f64>,
-    /// Median of the fairness of its lanes by Jain's index, 1/lanes to 1; `None` with one lane.
+    /// Median of Jain's fairness index over its lanes, 1/lanes to 1; `None` with one lane.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fairness: Option<f64>,
     pub limited_by: LimitedBy,
-    /// Failures and remarks, one sentence each.
+    /// Failures and notes, one sentence each.
     #[serde(default)]
     pub notes: Vec<String>,
 }
@@ -111,11 +111,11 @@ pub struct Case {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LimitedBy {
-    /// None: all requested frames were sent and captured.
+    /// All requested frames were sent and captured.
     Nothing,
-    /// Frames were sent more slowly than requested: a result without loss says nothing about that rate.
+    /// Frames were sent below the requested rate: a result without loss proves nothing about that rate.
     Generator,
-    /// Frames were lost before the capturer: at the mirror port, at the interface, in the kernel's queue.
+    /// Frames were lost before the capturer: at the mirror port, on the interface, or in a kernel queue.
     Receiver,
     /// The tool under test lost frames.
     Rival,
@@ -128,7 +128,7 @@ pub enum LimitedBy {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Search {
     pub rival: String,
-    /// Mean bytes of a frame.
+    /// Mean frame size, bytes.
     pub size: u32,
     /// The name of the mix or file; `None` for frames of one size.
     #[serde(default)]
@@ -137,79 +137,80 @@ pub struct Search {
     pub setting: Setting,
     /// `rfc2544` or `mlr` (RFC 9971).
     pub method: String,
-    /// The highest rate at which the goal was met, frames/s; `None`: none.
+    /// Highest rate that met the goal, frames/s; `None`: no rate did.
     pub lower_pps: Option<f64>,
-    /// The lowest rate at which it was not met, frames/s; `None`: met at the highest rate that could be sent.
+    /// Lowest rate that missed the goal, frames/s; `None`: the goal was met at the highest rate that could be sent.
     pub upper_pps: Option<f64>,
-    /// The highest rate of the null calibration, frames/s.
+    /// Highest rate of the null calibration, frames/s.
     pub max_pps: f64,
-    /// Requested (upper − lower) / upper.
+    /// Requested final width, (upper − lower) / upper.
     pub width: f64,
-    /// The generator, when the goal was met at the highest rate that could be sent.
+    /// The generator, if the goal was met at the highest rate that could be sent.
     pub limited_by: LimitedBy,
-    /// Both bounds exist and are as close as requested. If not, the result is irregular (RFC 9971) and has to be
+    /// True if both bounds exist and are as close as requested. Otherwise the result is irregular (RFC 9971) and must
+    /// be
     /// marked as such wherever it is shown.
     #[serde(default)]
     pub regular: bool,
     /// The first trial, as fast as possible: it measures the highest offered rate, and is not part of the search.
     #[serde(default)]
     pub warm_up: Option<TrialRow>,
-    /// In chronological order.
+    /// All trials in chronological order.
     pub trials: Vec<TrialRow>,
-    /// The result of a second, independent search, frames/s, and the relative difference of the two.
+    /// Result of a second, independent search, frames/s, and the relative difference of the two.
     pub again: Option<[f64; 2]>,
     /// The trials of the second search.
     #[serde(default)]
     pub trials_again: Vec<TrialRow>,
-    /// The search goal (RFC 9971: to be reported); `None` where no rate was searched.
+    /// The search goal, which RFC 9971 requires to report; `None` where no rate was searched.
     #[serde(default)]
     pub goal: Option<GoalRow>,
-    /// A typical rate of captured frames at `lower_pps`, frames/s ("Conditional Throughput", RFC 9971).
+    /// Conditional throughput at `lower_pps` (RFC 9971): a typical rate of captured frames, frames/s.
     #[serde(default)]
     pub throughput_pps: Option<f64>,
     pub notes: Vec<String>,
 }
 
-/// One reader on a file.
+/// One reader of a capture file.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ReadCase {
-    /// That of the plan.
+    /// The series of its reading.
     pub series: String,
     pub reader: String,
     pub version: Option<String>,
-    /// The capture, of which the file has several passes.
+    /// Name of the capture.
     pub file: String,
     /// Frames of the file, and their bytes.
     pub frames: u64,
     pub bytes: u64,
-    /// In chronological order.
+    /// All runs in chronological order.
     pub runs: Vec<ReadRun>,
     /// Median frames/s from the start of the reader to its end.
     pub pps_median: Option<f64>,
-    /// Median CPU time for a million frames, s.
+    /// Median CPU time per million frames, s.
     pub cpu_per_million: Option<f64>,
     /// Largest peak memory, bytes.
     pub memory_bytes: Option<u64>,
-    /// The command line of its runs, with DIR for the directory of a run.
+    /// Command line of its runs, with DIR for the output directory.
     pub command: Vec<String>,
-    /// Why it was skipped; `None` when it was measured.
+    /// Why it was skipped; `None` if it was measured.
     pub absent: Option<String>,
-    /// A property that explains its results, or empty.
+    /// A property that explains its results; empty without one.
     pub remark: String,
 }
 
-/// "Search Goal" (RFC 9971).
+/// The search goal of RFC 9971.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct GoalRow {
     /// Duration of a full-length trial, s.
     pub final_seconds: f64,
-    /// Total duration of full-length trials that decides about a rate, s.
+    /// Total duration of full-length trials that decides on a rate, s.
     pub duration_sum_s: f64,
-    /// Loss that counts as none, 0 to 1.
+    /// Largest loss ratio that counts as no loss.
     pub loss_ratio: f64,
-    /// The share of that duration that may exceed it, 0 to 1.
+    /// Share of `duration_sum_s` that may exceed `loss_ratio`, 0 to 1.
     pub exceed_ratio: f64,
-    /// Duration of the first trials, s.
+    /// Duration of the initial trials, s.
     pub initial_seconds: f64,
 }
 
@@ -217,7 +218,7 @@ pub struct GoalRow {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Burst {
     pub rival: String,
-    /// Mean bytes of a frame.
+    /// Mean frame size, bytes.
     pub size: u32,
     /// The name of the mix or file; `None` for frames of one size.
     #[serde(default)]
@@ -226,13 +227,13 @@ pub struct Burst {
     pub setting: Setting,
     /// The longest burst without loss of each repetition, frames.
     pub frames: Vec<u64>,
-    /// The longest burst that was tried, frames.
+    /// Longest burst that was tried, frames.
     pub frames_max: u64,
     /// Rate within a burst, frames/s.
     pub pps: f64,
     /// Buffer time, s: mean of `frames` / `pps` (RFC 9004 §5.4).
     pub buffer_s: Option<f64>,
-    /// Corrected by the throughput, s; `None` where that is unknown.
+    /// Buffer time corrected by the throughput, s; `None` if that is unknown.
     pub buffer_corrected_s: Option<f64>,
     #[serde(default)]
     pub notes: Vec<String>,

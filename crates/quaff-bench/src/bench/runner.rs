@@ -1,4 +1,4 @@
-//! The bench at work: the generator alone, one warm-up, then round after round.
+//! Runs a bench: the generator alone, one warm-up, then round after round.
 
 use super::eta::Eta;
 use super::jobs::{Jobs, room};
@@ -20,9 +20,9 @@ const CASE_STRIKES: usize = 2;
 const RIVAL_STRIKES: usize = 5;
 /// Tolerated relative deviation of the generator alone from the requested rate.
 const PACE_TOLERANCE: f64 = 0.01;
-/// Tolerated relative drift of the generator alone from begin to end.
+/// Tolerated relative drift of the generator alone from start to end.
 const DRIFT_TOLERANCE: f64 = 0.1;
-/// A run to warm up has at most so many frames, and lasts at most a second.
+/// Maximum number of frames of a warm-up, which lasts at most a second.
 const WARM_FRAMES: u64 = 100_000;
 /// Interval of partial reports.
 const SO_FAR: Duration = Duration::from_secs(10);
@@ -31,14 +31,14 @@ const STEAL_TOLERANCE: f64 = 0.02;
 
 /// Receives the progress of a bench.
 pub trait Events: experiment::Events<Report> {
-    /// The number of runs to come, without warm-ups.
+    /// Called once, with the number of runs without warm-ups.
     fn begins(&mut self, _runs_total: usize) {}
 
-    /// A completed run of a case, and the estimated rest of the time.
+    /// Called after each run of a case, with the estimated remaining time.
     fn run_done(&mut self, _case: &Case, _run: &Run, _left: Duration) {}
 }
 
-/// Runs single cases: a session, or a fake in a test.
+/// Runs single cases: a session, or a fake in tests.
 pub(super) trait CaseRunner {
     /// Sends frames without a capturer.
     fn null(&mut self, traffic: &Traffic, interface: usize, watch: Watch<'_>) -> Result<Sent>;
@@ -56,11 +56,11 @@ pub(super) trait CaseRunner {
     /// An error with a sentence if `rival` does not support `setting`.
     fn can(&self, rival: &str, setting: &Setting) -> Result<(), String>;
 
-    /// Bytes free for files, and where.
+    /// Free bytes for files, and their location.
     fn free(&self) -> Result<(u64, String)>;
 }
 
-/// Runs `jobs` and fills the report, which holds the completed runs also after an error.
+/// Runs `jobs` and fills the report, which keeps the completed runs after an error.
 pub(super) fn rounds(
     plan: &Plan,
     jobs: Jobs,
@@ -98,13 +98,13 @@ struct Rounds<'a> {
     events: &'a mut dyn Events,
     /// Null calibration of each workload, frames/s; `None`: failed.
     nulls: Vec<Option<f64>>,
-    /// Per case: it is run.
+    /// True for each case that is to be run.
     wanted: Vec<bool>,
     left: Eta,
-    /// The last notes on the limit of each case, and on stolen time.
+    /// For each case the last notes on its limit, and on stolen time.
     limits: Vec<Vec<String>>,
     stolen: Vec<String>,
-    /// Per case: failures of the tool, and failures of the setup.
+    /// For each case the failures of the tool, and of the setup.
     strikes: Vec<usize>,
     faults: Vec<usize>,
     /// Time of the last partial report.
@@ -139,7 +139,7 @@ impl Rounds<'_> {
         self.calibrate_again()
     }
 
-    /// The null calibration of each workload.
+    /// Measures the null calibration of each workload.
     fn calibrate(&mut self) -> Result<()> {
         for at in 0..self.jobs.workloads.len() {
             let workload = self.jobs.workloads[at].clone();
@@ -149,7 +149,7 @@ impl Rounds<'_> {
             let null_pps = match sent {
                 Err(Error::Interrupted) => return Err(Error::Interrupted),
                 Err(error) => {
-                    self.note(format!("{}: {error}; its cases are left out.", words(&workload.traffic)));
+                    self.note(format!("{}: {error}; its cases are skipped.", words(&workload.traffic)));
                     None
                 }
                 Ok(sent) => {
@@ -168,7 +168,7 @@ impl Rounds<'_> {
         Ok(())
     }
 
-    /// Per case: its files fit on the disk.
+    /// For each case: true if its files fit on the disk.
     fn room(&mut self) -> Result<Vec<bool>> {
         let (free, place) = self.runner.free()?;
         let (mut fits, mut notes) = (Vec::new(), Vec::new());
@@ -179,7 +179,7 @@ impl Rounds<'_> {
             if needed > free / 10 * 9 {
                 let what = format!("{}, {} frames", words(&traffic), traffic.count);
                 notes.push(format!(
-                    "{what}: {} needed in {place}, {} free; left out.",
+                    "{what}: {} needed in {place}, {} free; skipped.",
                     gib(needed),
                     gib(free)
                 ));
@@ -193,7 +193,7 @@ impl Rounds<'_> {
         Ok(fits)
     }
 
-    /// The first, short run of each rival is not counted: programs and files come from the disk, memory is touched.
+    /// The first, short run of each rival is not counted: it loads programs and files from the disk and touches memory.
     fn warm_up(&mut self, order: &[usize]) -> Result<()> {
         let mut warm = Vec::new();
         for case in order {
@@ -219,7 +219,7 @@ impl Rounds<'_> {
         let begun = Instant::now();
         let run = match self.measure(case, self.traffic(case)) {
             Err(Error::Interrupted) => return Err(Error::Interrupted),
-            // Not the rival's fault.
+            // The rival did not cause it.
             Err(error) => {
                 self.faults[case] += 1;
                 Run { failed: Some(error.to_string()), failed_outside: true, ..Run::default() }
@@ -265,7 +265,6 @@ impl Rounds<'_> {
         self.runner.run(rival, &traffic, setting, interface, &mut watch)
     }
 
-    /// The traffic of a case.
     fn traffic(&self, case: usize) -> Traffic {
         let job = &self.jobs.jobs[case];
         let traffic = &self.jobs.workloads[job.workload].traffic;
@@ -273,7 +272,7 @@ impl Rounds<'_> {
         Traffic { count: job.frames(traffic.pps, null_pps), ..traffic.clone() }
     }
 
-    /// A case or tool that never works is abandoned.
+    /// Abandons a case or tool that never works.
     fn is_abandoned(&mut self, case: usize) -> bool {
         let works = |case: &Case| case.runs.iter().any(|run| run.failed.is_none());
         let this = &self.report.cases[case];
@@ -290,7 +289,7 @@ impl Rounds<'_> {
         is_over
     }
 
-    /// The null calibration of the first workload once more, to detect drift of the machine.
+    /// Repeats the null calibration of the first workload, to detect drift of the machine.
     fn calibrate_again(&mut self) -> Result<()> {
         let Some(at) = self.nulls.iter().position(Option::is_some) else { return Ok(()) };
         let (workload, before) = (self.jobs.workloads[at].clone(), self.nulls[at].unwrap_or(0.0));
@@ -305,7 +304,7 @@ impl Rounds<'_> {
         let drift = (after / before.max(1e-9) - 1.0).abs();
         if drift > DRIFT_TOLERANCE {
             self.note(format!(
-                "{}: without a capturer {before:.0} frames/s arrived at the beginning and {after:.0} at the end: the \
+                "{}: without a capturer {before:.0} frames/s arrived at the start and {after:.0} at the end: the \
                  machine is not the same all the time.",
                 words(&workload.traffic)
             ));
@@ -331,7 +330,7 @@ impl Rounds<'_> {
         rest.iter().map(|case| one(*case)).sum::<Duration>() + all * rounds
     }
 
-    /// Updates the limit of each case, and the notes on disturbances of the machine.
+    /// Updates the limit of each case, and the notes on disturbances by the machine.
     fn conclude(&mut self) {
         self.limits.resize(self.report.cases.len(), Vec::new());
         for (case, said) in self.report.body.cases.iter_mut().zip(&mut self.limits) {
@@ -378,14 +377,14 @@ pub(super) fn calibration(traffic: &Traffic, sent: &Sent) -> Calibration {
     }
 }
 
-/// Why the cases of a workload are of limited value.
+/// Explains why the cases of a workload are of limited value.
 fn doubt(traffic: &Traffic, calibration: &Calibration) -> Option<String> {
     let what = format!("{}: without a capturer", words(traffic));
     if calibration.lost > 0.001 {
         return Some(format!("{what} {:.2} % of the frames do not arrive.", 100.0 * calibration.lost));
     }
     let slow = calibration.pace_error.filter(|error| *error > PACE_TOLERANCE)?;
-    Some(format!("{what} the generator is {:.1} % off that rate.", 100.0 * slow))
+    Some(format!("{what} the generator deviates from that rate by {:.1} %.", 100.0 * slow))
 }
 
 fn words(traffic: &Traffic) -> String {

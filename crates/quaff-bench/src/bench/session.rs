@@ -19,24 +19,24 @@ use std::time::Duration;
 /// The environment of a bench.
 #[derive(Debug, Clone, Default)]
 pub struct Context {
-    /// Path of this program, which generates and captures.
+    /// Path of the quaff executable, which generates and captures.
     pub quaff: PathBuf,
     /// Folder for capture files; `None`: the current one or `/var/tmp`.
     pub dir: Option<PathBuf>,
     /// The command line, for the report.
     pub command: Vec<String>,
-    /// All known tools, including the user's own.
+    /// All known tools, including those of the user.
     pub rivals: Vec<Tool>,
 }
 
-/// A bed and the capturers on it.
+/// A topology and the capturers on it.
 pub(super) struct Session {
     pub(super) quaff: PathBuf,
     sites: Vec<Box<dyn Site>>,
     bed: Topology,
     /// Receive queues of the lab's interface.
     queues: u32,
-    /// The receiving interfaces, each measured in turn; one without a name in a lab.
+    /// The receiving interfaces, each measured in turn; `None` for the interface of a lab.
     pub(super) interfaces: Vec<Option<String>>,
     pub(super) place: Place,
     cores: Cores,
@@ -56,12 +56,12 @@ impl Session {
         Ok(Self { quaff, sites, bed, queues, interfaces, place, cores: Cores::pick()?, resolved })
     }
 
-    /// Names of the capturers that are here, in the order of the plan.
+    /// Names of the installed capturers in the order of the plan.
     pub(super) fn present(&self) -> Vec<&str> {
         self.resolved.present.iter().map(|present| present.rival.name.as_str()).collect()
     }
 
-    /// The installed tools with their first command line of `plan`, and the missing ones.
+    /// Facts on the installed tools, each with its first command line of `plan`, and on the missing ones.
     pub(super) fn rivals(&self, plan: &Plan) -> Vec<ToolFacts> {
         let here = self.resolved.present.iter().map(|present| self.facts(present, plan));
         let absent = self.resolved.absent.iter().map(|rival| ToolFacts {
@@ -76,7 +76,7 @@ impl Session {
         here.chain(absent).collect()
     }
 
-    /// The machine, its disk and its receiving interfaces.
+    /// Facts on the machine, its disk and its receiving interfaces.
     pub(super) fn machine(&self) -> Machine {
         let mut machine = Machine::here(&self.place.path);
         for site in &self.sites {
@@ -95,7 +95,7 @@ impl Session {
 
     fn facts(&self, present: &Present, plan: &Plan) -> ToolFacts {
         let Present { rival, version, .. } = present;
-        // The first that it is asked and can do; all others are with their runs.
+        // The first setting that is requested and supported; the runs list all others.
         let asked = plan.sweeps.iter().filter(|sweep| plan.rivals_of(sweep).any(|name| name == rival.name));
         let searched = plan.finds.iter().map(|find| &find.setting);
         let all = asked.map(|sweep| rival.setting_of(&sweep.setting)).chain(searched.cloned());
@@ -109,7 +109,7 @@ impl Session {
         }
     }
 
-    /// The command line, with DIR for the folder of its files.
+    /// The command line, with DIR for the output directory.
     fn command(&self, present: &Present, setting: &Setting, interface: usize) -> Vec<String> {
         let site = self.sites.get(interface);
         let other = site.and_then(|site| site.other()).unwrap_or_default();
@@ -120,15 +120,15 @@ impl Session {
         [program].into_iter().chain(args).map(|word| word.to_string_lossy().into_owned()).collect()
     }
 
-    /// The setting under which a case of `rival` runs what `asked` says; a sentence when it cannot.
+    /// The setting with which `rival` satisfies `asked`, or a sentence if it cannot.
     pub(super) fn setting(&self, rival: &str, asked: &Setting) -> Result<Setting, String> {
         let tool = &self.find(rival).map_err(|error| error.to_string())?.rival;
         let setting = tool.setting_of(asked);
         self.has_place(tool).and_then(|()| tool.can(&setting)).map(|()| setting)
     }
 
-    /// Returns whether a capturer can be at the interface of that index: one that forwards needs two ports of a line,
-    /// and on these no other one has a line to listen to.
+    /// Returns whether a capturer works at the interface of that index: a forwarding one needs two ports of a line, and
+    /// these have no link for any other.
     pub(super) fn fits(&self, rival: &str, interface: usize) -> bool {
         self.find(rival).is_ok_and(|present| self.is_place_of(&present.rival, interface))
     }
@@ -137,12 +137,12 @@ impl Session {
         self.sites.get(interface).is_some_and(|site| tool.is_in_line() == site.other().is_some())
     }
 
-    /// The first interface that a capturer can be at.
+    /// Index of the first interface at which a capturer works.
     fn site_of(&self, tool: &Tool) -> usize {
         (0..self.sites.len()).find(|at| self.is_place_of(tool, *at)).unwrap_or(0)
     }
 
-    /// An error with a sentence if no interface is one for `tool`.
+    /// An error with a sentence if `tool` works at no interface.
     fn has_place(&self, tool: &Tool) -> Result<(), String> {
         match (0..self.sites.len()).any(|at| self.is_place_of(tool, at)) {
             true => Ok(()),
@@ -160,7 +160,7 @@ impl Session {
             .ok_or_else(|| Error::UnknownTool { name: rival.into(), known: known() })
     }
 
-    /// The equipment of runs that need no traffic.
+    /// The equipment of runs without traffic.
     pub(super) fn bench(&self) -> Bench<'_> {
         let (site, cores, start_wait) = (self.sites[0].as_ref(), self.cores, Duration::ZERO);
         Bench { site, quaff: &self.quaff, place: &self.place, cores, start_wait }
@@ -176,7 +176,7 @@ impl Session {
         Ok(())
     }
 
-    /// Generator and capturer on two cores, or both on one.
+    /// One core each for generator and capturer, or one for both.
     fn cores(&self, setting: &Setting) -> Cores {
         let Cores { generator, capturer } = self.cores;
         Cores { generator: if setting.cores == 1 { capturer } else { generator }, capturer }

@@ -1,10 +1,10 @@
-//! From the runs of a case to the figures that stand for it. Runs that failed say nothing here.
+//! Summarises the runs of a case. Failed runs are ignored.
 
 use super::result::Case;
 use crate::method::Run;
 use crate::stats::{median, spread, trimmed_mean};
 
-/// Fills a case's losses and CPU figure from its runs.
+/// Computes a case's loss and CPU figures from its runs.
 pub fn summarise(case: &mut Case) {
     let losses = losses(&case.runs);
     case.loss_trimmed = trimmed_mean(&losses);
@@ -15,20 +15,20 @@ pub fn summarise(case: &mut Case) {
     case.fairness = median(&whole.filter_map(|run| fairness(&run.lanes)).collect::<Vec<_>>());
 }
 
-/// Jain's index of fairness (RFC 5166 §2.3): (Σx)² / (n · Σx²). 1: all lanes have the same; 1/n: one has everything.
-/// `None` without a packet in any of several lanes.
+/// Jain's index of fairness (RFC 5166 §2.3): (Σx)² / (n · Σx²). 1: all lanes are equal; 1/n: one lane has all packets.
+/// `None` for fewer than two lanes, or without packets.
 fn fairness(lanes: &[u64]) -> Option<f64> {
     let sum: f64 = lanes.iter().map(|packets| *packets as f64).sum();
     let squares: f64 = lanes.iter().map(|packets| (*packets as f64).powi(2)).sum();
     (lanes.len() > 1 && squares > 0.0).then(|| sum * sum / (lanes.len() as f64 * squares))
 }
 
-/// The loss of each run that has one, 0 to 1.
+/// Loss of each run for which it is known, 0 to 1.
 pub(crate) fn losses(runs: &[Run]) -> Vec<f64> {
     runs.iter().filter(|run| run.failed.is_none()).filter_map(|run| run.loss).collect()
 }
 
-/// CPU time of the capturer per second of traffic, of each run that says it; 1 is a core.
+/// CPU time of the capturer per second of traffic, for each run that has it; 1 is one core.
 pub(crate) fn cpu(runs: &[Run]) -> Vec<f64> {
     let is_complete = |run: &&Run| run.failed.is_none() && run.seconds > 0.0;
     runs.iter().filter(is_complete).map(|run| (run.cpu_user_s + run.cpu_system_s) / run.seconds).collect()

@@ -1,16 +1,16 @@
 //! Checks that plans share: each returns one sentence that names the fault.
 
-/// More repetitions are a mistake.
+/// Maximum number of repetitions.
 const COUNT_MAX: u32 = 1000;
-/// A day.
+/// Maximum duration of a trial: a day.
 const SECONDS_MAX: f64 = 86_400.0;
 
-/// `what` as an error, unless the condition holds.
+/// Returns `what` as an error unless the condition holds.
 pub(crate) fn ensure(holds: bool, what: impl FnOnce() -> String) -> Result<(), String> {
     if holds { Ok(()) } else { Err(what()) }
 }
 
-/// 0 to 1.
+/// True for 0 to 1.
 pub(crate) fn is_share(number: f64) -> bool {
     (0.0..=1.0).contains(&number)
 }

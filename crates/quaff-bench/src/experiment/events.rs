@@ -1,17 +1,17 @@
-//! The progress of an experiment, as whoever started it receives it.
+//! The progress of an experiment, as its caller receives it.
 
 /// Receives the progress of an experiment with reports `R`, and can end it.
 pub trait Events<R> {
     /// The current action: "dumpcap starts", "throughput, 512 B, trial 3 at 400 kpps".
     fn stage(&mut self, _what: &str) {}
 
-    /// A sentence that is also in the report.
+    /// Called with each sentence that is added to the report's notes.
     fn note(&mut self, _sentence: &str) {}
 
     /// The partial report, at each milestone.
     fn so_far(&mut self, _report: &R) {}
 
-    /// Polled all the time; `false` ends the experiment, which keeps its partial results.
+    /// Polled frequently; `false` ends the experiment, which keeps its partial results.
     fn continues(&mut self) -> bool {
         true
     }

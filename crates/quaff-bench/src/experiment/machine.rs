@@ -1,11 +1,11 @@
-//! The facts of a machine, as names and values; those that cannot be read are left out.
+//! Facts about a machine as names and values; facts that cannot be read are omitted.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-/// A machine by name and value, for people and for comparisons: kernel, CPU, cores, governor, clock source,
+/// A machine's facts by name, for readers and comparisons: kernel, CPU, cores, governor, clock source,
 /// virtualisation, memory, disk, NIC, driver, offloads, rings.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
@@ -13,7 +13,7 @@ pub struct Machine {
     pub facts: BTreeMap<String, String>,
 }
 
-/// Facts that are a line of a file.
+/// Facts that are the content of a one-line file.
 const LINES: [(&str, &str); 9] = [
     ("kernel", "/proc/sys/kernel/osrelease"),
     ("kernel build", "/proc/sys/kernel/version"),
@@ -27,7 +27,7 @@ const LINES: [(&str, &str); 9] = [
 ];
 
 impl Machine {
-    /// This machine; files of an experiment go to `dir`.
+    /// Facts about this machine; `dir` is where the experiment's files are written.
     pub(crate) fn here(dir: &Path) -> Self {
         let mut facts = BTreeMap::new();
         let mut fact = |name: &str, value: Option<String>| {
@@ -57,7 +57,7 @@ fn line(path: &str) -> Option<String> {
     Some(fs::read_to_string(path).ok()?.trim().to_owned())
 }
 
-/// The value in the first line of that name.
+/// The value of the first line with that name.
 fn field(text: &str, name: &str, separator: char) -> Option<String> {
     let value = |line: &str| {
         let (found, value) = line.split_once(separator)?;

@@ -6,12 +6,12 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::{fs, io};
 
-/// Why there is no plan.
+/// Why a plan could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum PlanError {
     #[error("read the plan {file}: {error}")]
     File { file: String, error: io::Error },
-    /// Not TOML, or not a plan; the message has line and key.
+    /// Not TOML, or not a plan; the message names line and key.
     #[error("the plan {file} cannot be understood: {error}")]
     Shape { file: String, error: Box<toml::de::Error> },
     #[error("the plan {plan} makes no sense: {what}")]
@@ -23,14 +23,14 @@ pub enum PlanError {
 /// A plan that ships with quaff: its name, its TOML, and the TOML of a shorter form of the same tests.
 pub(crate) type Preset = (&'static str, &'static str, Option<&'static str>);
 
-/// A plan that TOML files and presets hold.
+/// A plan stored as TOML, in files and presets.
 pub trait PlanFile: Serialize + DeserializeOwned {
-    /// In the order in which they are listed.
+    /// Presets in the order in which they are listed.
     const PRESETS: &'static [Preset];
-    /// Presets of other commands.
+    /// Presets that only other commands use.
     const UNLISTED: &'static [Preset] = &[];
 
-    /// The preset's name, or `custom`.
+    /// Name of the preset, or `custom`.
     fn name(&self) -> &str;
 
     /// Validates the plan.
@@ -50,7 +50,7 @@ pub trait PlanFile: Serialize + DeserializeOwned {
     /// Reads and validates a file.
     ///
     /// # Errors
-    /// The file cannot be read, is no plan, or makes no sense.
+    /// The file cannot be read, is not a plan, or is invalid.
     fn read(file: &Path) -> Result<Self, PlanError> {
         let name = file.display().to_string();
         let text = fs::read_to_string(file).map_err(|error| PlanError::File { file: name.clone(), error })?;
@@ -60,7 +60,7 @@ pub trait PlanFile: Serialize + DeserializeOwned {
     /// Reads and validates TOML; errors call it `file`.
     ///
     /// # Errors
-    /// The text is no plan, or makes no sense.
+    /// The text is not a plan, or is invalid.
     fn from_toml(file: &str, text: &str) -> Result<Self, PlanError> {
         let wrong = |error| PlanError::Shape { file: file.to_owned(), error: Box::new(error) };
         let plan: Self = toml::from_str(text).map_err(wrong)?;
@@ -68,10 +68,10 @@ pub trait PlanFile: Serialize + DeserializeOwned {
         Ok(plan)
     }
 
-    /// The preset `name`, or its short form.
+    /// Returns the preset `name`, or its short form.
     ///
     /// # Errors
-    /// There is no such preset.
+    /// No such preset.
     fn preset(name: &str, is_short: bool) -> Result<Self, PlanError> {
         let mut all = Self::PRESETS.iter().chain(Self::UNLISTED);
         let Some((_, full, short)) = all.find(|(known, ..)| *known == name) else {
@@ -81,7 +81,7 @@ pub trait PlanFile: Serialize + DeserializeOwned {
         Self::from_toml(name, short.filter(|_| is_short).unwrap_or(full))
     }
 
-    /// The plan as TOML for [`PlanFile::read`].
+    /// Formats the plan as TOML for [`PlanFile::read`].
     ///
     /// # Errors
     /// A number exceeds TOML's range.
@@ -117,7 +117,7 @@ impl Method {
 pub struct Source {
     /// Title, authors, year.
     pub title: String,
-    /// The original measurement and its equipment, in a sentence or two.
+    /// The original measurement and its equipment, in one or two sentences.
     pub what: String,
     /// The original results.
     #[serde(default)]
@@ -130,15 +130,15 @@ pub struct Source {
 pub struct SourceRow {
     /// The tool or device under test.
     pub rival: String,
-    /// Bytes of a frame with FCS; `None` for mixed sizes.
+    /// Frame size, bytes with FCS; `None` for mixed sizes.
     pub size: Option<u32>,
     /// As the source writes it: "1 Gbit/s", "18 Mbit/s".
     #[serde(default)]
     pub rate: String,
-    /// The interface or capture point of ours that it compares with; `None`: the first one.
+    /// Our interface or capture point that it is compared with; `None`: the first one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interface: Option<String>,
-    /// Lost of offered, 0 to 1.
+    /// Lost frames / offered frames, 0 to 1.
     pub loss: Option<f64>,
     /// Other figures by name, in the source's units: "received %", "CPU %".
     #[serde(default)]

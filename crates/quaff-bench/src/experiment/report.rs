@@ -7,13 +7,13 @@ use serde::{Deserialize, Serialize};
 use std::ops::{Deref, DerefMut};
 use std::time::Instant;
 
-/// The version of `result.json`.
+/// Version of the format of `result.json`.
 pub(crate) const FORMAT: u32 = 1;
 
-/// The result of an experiment: a common header, and a body that it derefs to.
+/// The result of an experiment: a common header, and a body to which it dereferences.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Report<P, B> {
-    /// [`FORMAT`] of the version that wrote it.
+    /// The [`FORMAT`] of the version that wrote it.
     pub format: u32,
     pub plan: P,
     /// The command line.
@@ -22,12 +22,12 @@ pub struct Report<P, B> {
     pub begun: String,
     /// Duration, s.
     pub seconds: f64,
-    /// It ended before all of the plan was done.
+    /// True if it ended before the whole plan was done.
     pub interrupted: bool,
     pub machine: Machine,
     #[serde(flatten)]
     pub body: B,
-    /// Warnings and remarks for the reader, one sentence each.
+    /// Warnings and notes for the reader, one sentence each.
     pub notes: Vec<String>,
 }
 
@@ -40,12 +40,12 @@ pub struct TrialRow {
     pub seconds: f64,
     /// Rate of arrival, frames/s.
     pub offered_pps: f64,
-    /// Lost of offered, 0 to 1.
+    /// Lost frames / offered frames, 0 to 1.
     pub loss: f64,
 }
 
 impl<P: Clone, B: Default> Report<P, B> {
-    /// An empty report that begins now.
+    /// An empty report that starts now.
     pub(crate) fn new(plan: &P, command: &[String]) -> Self {
         Self {
             format: FORMAT,
@@ -60,7 +60,7 @@ impl<P: Clone, B: Default> Report<P, B> {
         }
     }
 
-    /// A report that `work` fills. An interruption is no error: the partial report is marked and returned.
+    /// A report filled by `work`. An interruption is not an error: the partial report is marked and returned.
     pub(crate) fn fill(
         plan: &P,
         command: &[String],

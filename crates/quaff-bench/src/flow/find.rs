@@ -1,4 +1,4 @@
-//! The search for the highest rate of flows at which a meter loses no packet.
+//! Searches for the highest flow rate at which a meter loses no packet.
 
 use super::plan::{Find, Plan};
 use super::result::{FlowSearch, FlowTrial, Report};
@@ -7,12 +7,12 @@ use super::session::{Session, describe};
 use crate::search::{Goal, Highest, Input, Search, Trial};
 use crate::{Error, Result};
 
-/// Trials of the coarse target are this share of the full ones.
+/// Duration of the initial trials as a share of the full duration.
 const INITIAL_SHARE: f64 = 1.0 / 3.0;
-/// The lowest rate, as a share of the highest.
+/// Lowest rate as a share of the highest.
 const MIN_SHARE: f64 = 0.001;
 
-/// Searches for each meter that is installed; partial results stay in the report.
+/// Searches for each installed meter; partial results stay in the report.
 pub(super) fn find(
     plan: &Plan,
     find: &Find,
@@ -62,8 +62,9 @@ fn search(
         if let Some(what) = run.failed {
             return Err(Error::Tool { name, what });
         }
-        // What the collector or the generator missed is no loss of the meter, but no proof either: the rate is not
-        // reached. More packets than were sent prove nothing.
+        // Packets that the collector or the generator missed are not lost by the meter, but the rate is not proven
+        // either.
+        // More packets than were sent prove nothing.
         let loss = run.loss.filter(|_| run.packets <= run.sent.packets).unwrap_or(1.0);
         row.trials.push(FlowTrial { fps: trial.load, seconds: run.seconds, loss });
         Ok(loss)

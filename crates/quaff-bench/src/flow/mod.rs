@@ -1,5 +1,5 @@
-//! The bench of flow meters: the same packets to one meter after the other, and the records that each exports, received
-//! and counted by a collector of the bench.
+//! The bench of flow meters: one meter after the other gets the same packets, and a collector of the bench receives
+//! and counts the records that it exports.
 //!
 //! ```text
 //!    generator, core 0                     meter, core 1                      collector, core 0
@@ -10,8 +10,8 @@
 //!                                                                            └─────────────────┘
 //! ```
 //!
-//! A [`plan::Plan`] and a [`result::Report`] are plain data. Packets and bytes that are sent are counted in the file,
-//! by a walk over its headers; those that are reported, in the records. A meter's printouts are never used.
+//! A [`plan::Plan`] and a [`result::Report`] are plain data. Sent packets and bytes are counted in the file, from its
+//! headers; reported ones in the records. A meter's printed output is never used.
 
 mod find;
 pub mod plan;
@@ -33,17 +33,17 @@ use std::path::PathBuf;
 /// The environment of a bench of flow meters.
 #[derive(Debug, Clone, Default)]
 pub struct Context {
-    /// Path of this program, which sends and meters.
+    /// Path of the quaff executable, which sends and meters.
     pub quaff: PathBuf,
     /// Folder for capture files; `None`: the current one or `/var/tmp`.
     pub dir: Option<PathBuf>,
     /// The command line, for the report.
     pub command: Vec<String>,
-    /// All known meters, including the user's own.
+    /// All known meters, including those of the user.
     pub meters: Vec<FlowMeter>,
 }
 
-/// Runs a whole plan. An interrupted bench returns what it measured.
+/// Runs a whole plan. An interrupted bench returns the results measured so far.
 ///
 /// # Errors
 /// Nothing could be measured: no lab, no folder on a disk, an unknown meter, a file without flows.

@@ -1,28 +1,27 @@
-//! The plan of a bench of flow meters, as plain data: traffic, rates, meters and their settings. Nothing is run here.
+//! The plan of a bench of flow meters as plain data: traffic, rates, meters and their settings. Nothing runs here.
 
 use crate::experiment::{Method, PlanFile, Preset, Source, check_count, check_seconds, check_width, ensure};
 use serde::{Deserialize, Serialize};
 
-/// Limits of settings: a day; a thousand million flows; 1 GiB, since some meters take its bytes in 31 bits.
+/// Maxima of settings: a day; 10^9 flows; 1 GiB, since some meters hold the size in 31 bits.
 const TIMEOUT_S_MAX: u32 = 86_400;
 const FLOWS_MAX: u64 = 1_000_000_000;
 const BUFFER_MIB_MAX: u64 = 1024;
-/// More flows/s than any generator sends.
+/// Maximum of flows/s; no generator sends more.
 const FPS_MAX: f64 = 1e9;
-/// Passes through the file that meters read.
+/// Maximum number of passes through the file for the meters.
 const LOOPS_MAX: u32 = 100_000;
-/// Estimates of a run, s: start, settling and export of a meter; a file of the preset; the null calibration.
+/// Estimated durations, s: overhead of a run (start, settling, export); a run over the preset's file; the calibration.
 const AROUND_S: f64 = 6.0;
 const FILE_S: f64 = 8.0;
 const NULL_S: f64 = 3.0;
-/// And of the trials of a search.
+/// Estimated number of trials of a search.
 const TRIALS: f64 = 12.0;
 
-/// A whole bench of flow meters.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
-    /// The preset's name, or `custom`.
+    /// Name of the preset, or `custom`.
     pub name: String,
     /// The heading of the report.
     pub title: String,
@@ -30,7 +29,7 @@ pub struct Plan {
     pub source: Option<Source>,
     /// Names of the meters, in the order of the tables.
     pub meters: Vec<String>,
-    /// Runs of each case.
+    /// Number of runs of each case.
     #[serde(default = "runs_default")]
     pub runs: u32,
     /// Random seed of the order within a round.
@@ -39,13 +38,13 @@ pub struct Plan {
     /// A capture that is replayed with new addresses in each pass; `None`: generated traffic.
     #[serde(default)]
     pub replay: Option<String>,
-    /// Flows/s, each direction of addresses, ports and protocol counted; empty: no runs on an interface.
+    /// Flows/s, with each direction of addresses, ports and protocol as one flow; empty: no runs on an interface.
     #[serde(default)]
     pub rates: Vec<f64>,
     /// Duration of a run on an interface, s; whole passes through the capture are sent.
     #[serde(default = "seconds_default")]
     pub seconds: f64,
-    /// Passes through the capture in the file that meters read; 0: they read none.
+    /// Passes through the capture in the file for the meters; 0: no runs on a file.
     #[serde(default)]
     pub file_loops: u32,
     /// Timeouts of all meters, s.
@@ -53,16 +52,16 @@ pub struct Plan {
     pub active_s: u32,
     #[serde(default = "idle_default")]
     pub idle_s: u32,
-    /// Most flows in a meter's table.
+    /// Maximum number of flows in a meter's table.
     #[serde(default = "flows_default")]
     pub flows_max: u64,
     /// Buffer between the kernel and a meter, MiB.
     #[serde(default = "buffer_default")]
     pub buffer_mib: u64,
-    /// A search for the highest rate without loss, which follows the runs.
+    /// A search for the highest rate without loss, run after the others.
     #[serde(default)]
     pub find: Option<Find>,
-    /// Remarks for the reader: parts of a source that are missing or replaced. One sentence each.
+    /// Notes for the reader: parts of a source that are missing or replaced, one sentence each.
     #[serde(default)]
     pub notes: Vec<String>,
 }
@@ -76,10 +75,10 @@ pub struct Find {
     /// Duration of a full-length trial, s.
     #[serde(default = "trial_default")]
     pub seconds: f64,
-    /// (upper − lower) / upper at which it ends.
+    /// (upper − lower) / upper at which the search ends.
     #[serde(default = "width_default")]
     pub width: f64,
-    /// Loss that counts as none, 0 to 1.
+    /// Largest loss ratio that counts as no loss.
     #[serde(default)]
     pub goal_loss: f64,
 }
@@ -127,7 +126,7 @@ impl Plan {
         parts * self.meters.len() * self.runs as usize
     }
 
-    /// An estimate of its duration, s.
+    /// Estimated duration, s.
     pub fn cost_s(&self) -> f64 {
         let (meters, runs) = (self.meters.len() as f64, f64::from(self.runs));
         let live = self.rates.len() as f64 * (NULL_S + meters * runs * (self.seconds + AROUND_S));
@@ -141,12 +140,12 @@ fn runs_default() -> u32 {
     5
 }
 
-/// As long as the run of the how-to at 100,000 flows/s.
+/// As long as the how-to's run at 100,000 flows/s.
 fn seconds_default() -> f64 {
     20.0
 }
 
-/// nProbe's.
+/// As in nProbe.
 fn active_default() -> u32 {
     120
 }

@@ -1,4 +1,4 @@
-//! The result of a bench of flow meters, as plain data: the body of `result.json`, and the summaries of cases.
+//! The result of a bench of flow meters as plain data: the body of `result.json`, and the summaries of its cases.
 //!
 //! Losses are ratios, 0 to 1. Times are s, rates 1/s.
 
@@ -15,15 +15,15 @@ pub type Report = experiment::Report<Plan, Results>;
 /// The measured part of a [`Report`].
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Results {
-    /// The meters of the plan, measured or not.
+    /// All meters of the plan, including those that were not measured.
     pub meters: Vec<MeterFacts>,
-    /// One pass through the traffic.
+    /// One pass of the traffic.
     pub traffic: Option<TrafficFacts>,
     /// The generator alone, at each rate.
     pub calibration: Vec<FlowCalibration>,
-    /// On an interface.
+    /// Cases on an interface.
     pub cases: Vec<FlowCase>,
-    /// From a file.
+    /// Cases on a file.
     pub files: Vec<FlowCase>,
     /// Highest rates without loss.
     pub searches: Vec<FlowSearch>,
@@ -33,22 +33,22 @@ pub struct Results {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MeterFacts {
     pub name: String,
-    /// As it reports it.
+    /// The version that it reports.
     pub version: Option<String>,
-    /// Protocol of its export.
+    /// Export protocol.
     pub protocol: String,
     /// A property that explains its results; empty without one.
     pub remark: String,
     /// Its command line on an interface.
     pub command: Vec<String>,
-    /// Why it was skipped; `None` when it was measured.
+    /// Why it was skipped; `None` if it was measured.
     pub absent: Option<String>,
 }
 
-/// One pass through the traffic.
+/// One pass of the traffic.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TrafficFacts {
-    /// The capture, or a description of what was generated.
+    /// The capture, or a description of the generated traffic.
     pub name: String,
     pub load: Load,
 }
@@ -67,21 +67,21 @@ pub struct FlowCalibration {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct FlowCase {
     pub meter: String,
-    /// Requested flows/s; `None` of a file.
+    /// Requested flows/s; `None` for a file.
     pub fps: Option<f64>,
-    /// In chronological order.
+    /// All runs in chronological order.
     pub runs: Vec<MeterRun>,
     pub loss_median: Option<f64>,
-    /// Smallest and largest loss.
+    /// Minimum and maximum loss.
     pub loss_spread: Option<[f64; 2]>,
     /// Median frames/s and flows/s: offered by the generator, or read from the file.
     pub pps_median: Option<f64>,
     pub fps_median: Option<f64>,
-    /// Median CPU time of the meter for a million packets, s.
+    /// Median CPU time of the meter per million packets, s.
     pub cpu_per_million: Option<f64>,
     /// Largest peak memory of the runs, bytes.
     pub memory_bytes: Option<u64>,
-    /// Lossless: all runs were; lossy: one was; unknown otherwise.
+    /// Lossless if all runs were; lossy if any was; else unknown.
     pub verdict: Verdict,
 }
 
@@ -89,16 +89,16 @@ pub struct FlowCase {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FlowSearch {
     pub meter: String,
-    /// The highest rate at which the goal was met, and the lowest at which it was not, flows/s.
+    /// Highest rate that met the goal, and lowest rate that missed it, flows/s.
     pub lower_fps: Option<f64>,
     pub upper_fps: Option<f64>,
-    /// The highest rate that the generator sends, flows/s.
+    /// Highest rate of the generator, flows/s.
     pub max_fps: f64,
-    /// Both bounds exist and are as close as requested.
+    /// True if both bounds exist and are as close as requested.
     pub regular: bool,
-    /// In chronological order.
+    /// All trials in chronological order.
     pub trials: Vec<FlowTrial>,
-    /// Why it ended early; `None`: it did not.
+    /// Why the search ended early; `None` if it did not.
     pub failed: Option<String>,
 }
 
@@ -109,7 +109,7 @@ pub struct FlowTrial {
     pub fps: f64,
     /// Duration, s.
     pub seconds: f64,
-    /// Lost of sent, 0 to 1.
+    /// Lost packets / sent packets, 0 to 1.
     pub loss: f64,
 }
 
@@ -122,7 +122,7 @@ impl Results {
 }
 
 impl FlowCase {
-    /// Sums up its runs.
+    /// Summarises its runs.
     pub(super) fn summarise(&mut self) {
         let done: Vec<&MeterRun> = self.runs.iter().filter(|run| run.failed.is_none()).collect();
         let values = |of: fn(&MeterRun) -> f64| done.iter().map(|run| of(run)).collect::<Vec<f64>>();
@@ -146,7 +146,7 @@ impl FlowCase {
     }
 }
 
-/// Sums up the runs of all cases.
+/// Summarises the runs of all cases.
 pub fn summarise(report: &mut Report) {
     let Results { cases, files, .. } = &mut report.body;
     cases.iter_mut().chain(files).for_each(FlowCase::summarise);

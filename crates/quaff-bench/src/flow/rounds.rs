@@ -1,5 +1,5 @@
-//! The bench of flow meters at work: the generator alone, then round after round every meter at every rate and on the
-//! file, in an order drawn from the seed, so that changes of the machine affect all of them alike.
+//! Runs a bench of flow meters: the generator alone, then in each round every meter at every rate and on the file, in a
+//! random order from the seed, so that changes of the machine affect all meters alike.
 
 use super::plan::Plan;
 use super::result::{FlowCalibration, FlowCase, Report, summarise};
@@ -18,21 +18,21 @@ const PACE_TOLERANCE: f64 = 0.02;
 
 /// Receives the progress of a bench of flow meters.
 pub trait Events: experiment::Events<Report> {
-    /// The number of runs to come.
+    /// Called once, with the number of runs.
     fn begins(&mut self, _runs_total: usize) {}
 
-    /// A completed run of a case, and the estimated rest of the time.
+    /// Called after each run of a case, with the estimated remaining time.
     fn run_done(&mut self, _case: &FlowCase, _run: &MeterRun, _left: Duration) {}
 }
 
-/// A case, by its place in the report.
+/// A case, by its index in the report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Job {
     Live(usize),
     File(usize),
 }
 
-/// Runs all cases and fills the report, which holds the completed runs also after an error.
+/// Runs all cases and fills the report, which keeps the completed runs after an error.
 pub(super) fn rounds(
     plan: &Plan,
     session: &Session,
@@ -66,7 +66,7 @@ pub(super) fn rounds(
     Ok(())
 }
 
-/// The cases of the plan, without runs.
+/// Creates the cases of the plan without runs.
 fn make_cases(plan: &Plan, session: &Session, report: &mut Report) {
     let new = |meter: &str, fps| FlowCase { meter: meter.to_owned(), fps, ..FlowCase::default() };
     for name in session.present() {
@@ -77,7 +77,7 @@ fn make_cases(plan: &Plan, session: &Session, report: &mut Report) {
     }
 }
 
-/// The generator alone.
+/// Measures the generator alone.
 fn calibrate(
     session: &Session,
     fps: Option<f64>,
@@ -87,7 +87,7 @@ fn calibrate(
     events.stage("the generator sends without a meter");
     let sent = session.null(fps, &mut |_| events.continues())?;
     if sent.skipped > 0 {
-        // A pass on the interface would not be the pass that was counted.
+        // Fewer frames per pass than were counted would arrive.
         let what = "frames of the capture are too long or too short to be sent; choose another capture";
         return Err(Error::Place(format!("{} {what}", count(sent.skipped))));
     }
@@ -104,7 +104,7 @@ fn calibrate(
     Ok(())
 }
 
-/// Cases that are measured one after the other: those at the same rate, and those on the file.
+/// Groups of cases that are measured in succession: those at the same rate, and those on the file.
 fn jobs(report: &Report) -> Vec<Vec<Job>> {
     let mut groups: Vec<(Option<u64>, Vec<Job>)> = Vec::new();
     let live = report.cases.iter().enumerate().map(|(at, case)| (case.fps.map(f64::to_bits), Job::Live(at)));
@@ -118,7 +118,7 @@ fn jobs(report: &Report) -> Vec<Vec<Job>> {
     groups.into_iter().map(|(_, jobs)| jobs).collect()
 }
 
-/// The order of a round: rates in random order, and at each of them the meters, in random order.
+/// The order of a round: rates in random order, and at each rate the meters in random order.
 fn order(jobs: &[Vec<Job>], seed: u64, round: u32) -> Vec<Job> {
     let mut draw = Draw(seed ^ (u64::from(round) << 32));
     let mut jobs = jobs.to_vec();
@@ -134,7 +134,7 @@ fn case(report: &mut Report, job: Job) -> &mut FlowCase {
     }
 }
 
-/// One run. A failure of the generator, which may not concern the next run, is a failed run as well.
+/// Performs one run. A failure of the generator, which may not affect the next run, is recorded as a failed run.
 fn run(
     plan: &Plan,
     session: &Session,

@@ -16,13 +16,13 @@ use quaff_lab::{Lab, LabPlan};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Generated traffic: frames, flows, frames/s and mix of one pass. As many frames for a flow as bigFlows.pcap of the
-/// how-to has, in the sizes of the Internet mix that an MTU of 1500 takes; 40 passes are a file of 1.5 GB and 40 s.
+/// Generated traffic of one pass: frames, flows, frames/s and mix. It has as many frames per flow as the how-to's
+/// bigFlows.pcap, in the sizes of the Internet mix up to an MTU of 1500; 40 passes are a file of 1.5 GB and 40 s.
 const MADE_FRAMES: u64 = 100_000;
 const MADE_FLOWS: u64 = 5_000;
 const MADE_PPS: u64 = 100_000;
 const MADE_SIZES: &str = "imix1500";
-/// Time of the null calibration at a rate, s.
+/// Duration of a null calibration, s.
 const NULL_S: f64 = 2.0;
 
 /// A lab, the traffic and the meters.
@@ -31,13 +31,13 @@ pub(super) struct Session {
     place: Place,
     cores: Cores,
     meters: Vec<(FlowMeter, Option<Present>)>,
-    /// The capture that is replayed, and one pass through it.
+    /// The capture that is replayed, and its load per pass.
     replay: PathBuf,
     name: String,
     pub(super) pass: Load,
-    /// The file that meters read, and its load.
+    /// The file for the meters, and its load.
     file: Option<(PathBuf, Load)>,
-    /// A doubt about the file, a sentence.
+    /// A note on the file's reliability.
     pub(super) doubt: Option<String>,
     _dir: RunDir,
 }
@@ -52,7 +52,7 @@ impl Session {
         let here: Vec<&FlowMeter> =
             meters.iter().filter(|(_, present)| present.is_some()).map(|(meter, _)| meter).collect();
         check_meters(plan, meters.iter().map(|(meter, _)| meter), &here)?;
-        // First: it needs privileges, and all else takes time.
+        // First, since it needs privileges and the other steps take time.
         let site = LabSite { lab: Lab::create(&LabPlan::default())?, quaff: context.quaff.clone() };
         let place = Place::find(context.dir.as_deref())?;
         let dir = place.run_dir()?;
@@ -72,18 +72,18 @@ impl Session {
         Ok(Self { site, place, cores: Cores::pick()?, meters, replay, name, pass, file, doubt, _dir: dir })
     }
 
-    /// The meters that are installed, in the order of the plan.
+    /// Names of the installed meters in the order of the plan.
     pub(super) fn present(&self) -> Vec<&str> {
         let here = self.meters.iter().filter(|(_, present)| present.is_some());
         here.map(|(meter, _)| meter.name.as_str()).collect()
     }
 
-    /// Returns whether a meter reads files.
+    /// True if a meter reads files.
     pub(super) fn reads_files(&self, name: &str) -> bool {
         self.meters.iter().any(|(meter, _)| meter.name == name && meter.file.is_some())
     }
 
-    /// All meters of the plan.
+    /// Facts on all meters of the plan.
     pub(super) fn facts(&self, plan: &Plan) -> Vec<MeterFacts> {
         let bench = self.bench(plan);
         let fact = |(meter, present): &(FlowMeter, Option<Present>)| MeterFacts {
@@ -104,7 +104,7 @@ impl Session {
         TrafficFacts { name: self.name.clone(), load: self.pass }
     }
 
-    /// The machine, its disk and the interface of the lab.
+    /// Facts on the machine, its disk and the interface of the lab.
     pub(super) fn machine(&self) -> Machine {
         let mut machine = Machine::here(&self.place.path);
         machine.facts.extend(self.site.facts());
@@ -113,8 +113,9 @@ impl Session {
         machine
     }
 
-    /// The traffic at `fps` flows/s (`None`: as fast as possible), in whole passes, which take `seconds` at
-    /// `passes_fps`; and its load.
+    /// The traffic at `fps` flows/s (`None`: as fast as possible), in whole passes that take `seconds` at `passes_fps`;
+    /// and
+    /// its load.
     pub(super) fn traffic(&self, fps: Option<f64>, passes_fps: f64, seconds: f64) -> Result<(Traffic, Load)> {
         let passes = (passes_fps * seconds / self.pass.flows as f64).ceil().max(1.0) as u64;
         let load = self.pass.times(passes);
@@ -126,13 +127,13 @@ impl Session {
 
     /// Sends without a meter.
     pub(super) fn null(&self, fps: Option<f64>, watch: Watch<'_>) -> Result<Sent> {
-        // As fast as possible: as many as at the rate of the how-to.
+        // As fast as possible: as many flows as at the how-to's rate.
         const FPS: f64 = 100_000.0;
         let (traffic, _) = self.traffic(fps, fps.unwrap_or(FPS), NULL_S)?;
         self.site.send(&traffic, self.cores.generator, watch, &mut || {})
     }
 
-    /// One run of a meter on the interface.
+    /// Performs one run of a meter on the interface.
     pub(super) fn live(
         &self,
         plan: &Plan,
@@ -146,7 +147,7 @@ impl Session {
         self.bench(plan).live(meter, &present.program, &traffic, load, watch)
     }
 
-    /// One run of a meter on the file.
+    /// Performs one run of a meter on the file.
     pub(super) fn read(&self, plan: &Plan, name: &str, watch: Watch<'_>) -> Result<MeterRun> {
         let (meter, present) = self.find(name)?;
         let Some((file, load)) = &self.file else {
@@ -176,7 +177,7 @@ impl Session {
     }
 }
 
-/// Fails with a sentence if none of `all` meters of the plan can be measured; `here` are those that are installed.
+/// Checks that any of `all` meters of the plan can be measured; `here` are the installed ones.
 fn check_meters<'a>(
     plan: &Plan,
     all: impl Iterator<Item = &'a FlowMeter>,
@@ -216,12 +217,12 @@ fn make_traffic(quaff: &Path, dir: &Path, continues: &mut dyn FnMut() -> bool) -
     Ok(path)
 }
 
-/// The action of a meter in a stage of a run, as the predicate of a sentence.
+/// A meter's action in a stage of a run, as the predicate of a sentence.
 pub(super) fn describe(stage: Stage) -> &'static str {
     match stage {
         Stage::Starting => "starts",
         Stage::Sending => "meters",
-        Stage::Settling => "works on what it still has",
+        Stage::Settling => "processes its remaining packets",
         Stage::Stopping => "exports its last flows",
         Stage::Counting => "has ended; decoding its records",
     }

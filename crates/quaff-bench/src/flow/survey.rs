@@ -1,5 +1,5 @@
-//! The packets, bytes and flows of a capture, by a walk over its headers: the load that every meter has to report.
-//! It uses no meter.
+//! Counts the packets, bytes and flows of a capture from its headers: the load that every meter has to report. Uses no
+//! meter.
 
 use crate::method::Load;
 use crate::{Error, Result};
@@ -12,7 +12,7 @@ use std::collections::HashSet;
 use std::net::IpAddr;
 use std::path::Path;
 
-/// Addresses, ports and protocol of one direction.
+/// A flow: addresses, ports and protocol of one direction.
 type Key = ([IpAddr; 2], [u16; 2], u8);
 
 /// Counts a capture.
@@ -66,7 +66,7 @@ mod tests {
         file
     }
 
-    /// UDP from `source` to `destination`, of 30 bytes with the IP header, in a frame that is padded to 60.
+    /// A UDP packet of 30 bytes with the IP header, in a frame padded to 60.
     fn udp(source: u8, destination: u8, port: u16) -> Vec<u8> {
         let mut frame = vec![0; 12];
         frame.extend([8, 0, 0x45, 0, 0, 30, 0, 0, 0, 0, 64, 17, 0, 0]);

@@ -18,23 +18,23 @@ use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// Pause between a capturer's ready sign and the first frame: some give it too early.
+/// Pause between a capturer's ready message and the first frame: some print it too early.
 const READY_SETTLE: Duration = Duration::from_millis(300);
-/// Time for writing after the last frame.
+/// Time limit for writing after the last frame.
 const WRITING_MAX: Duration = Duration::from_secs(60);
-/// Limit of the bytes in files, as a multiple of those in the frames.
+/// Limit of the file size as a multiple of the bytes in the frames.
 const BYTES_FACTOR_MAX: u64 = 4;
-/// Time without work after which a capturer that has started is idle, and the limit of the wait for it: populating
-/// memory takes up to 3.3 s per GiB (docs/decisions/0006-memory-ahead-of-need.md).
+/// Time without CPU use after which a started capturer is idle, and the limit of the wait for that: populating memory
+/// takes up to 3.3 s per GiB (docs/decisions/0006-memory-ahead-of-need.md).
 const REST: Duration = Duration::from_secs(1);
 const REST_MAX: Duration = Duration::from_secs(60);
-/// USER_HZ, the same on all machines that quaff runs on.
+/// USER_HZ; the same on all supported machines.
 const TICKS_PER_SECOND: f64 = 100.0;
 /// Interval of CPU time readings.
 const USED_EVERY: Duration = Duration::from_millis(100);
-/// Interval of polling for the end of a tool that ends by itself: the accuracy of its time.
+/// Polling interval for the end of a tool; also the accuracy of its duration.
 const END_LOOK: Duration = Duration::from_millis(2);
-/// Share of a core that an idle capturer may still use.
+/// Share of a core that an idle capturer may use.
 const IDLE_SHARE: f64 = 0.02;
 
 /// A running capturer.
@@ -43,23 +43,23 @@ pub(super) struct Capturer<'a> {
     output: Output,
     mark: ProcessMark,
     running: Option<ChildProcess>,
-    /// The process that reads its pipe.
+    /// The process that reads the capturer's pipe.
     reader: Option<ChildProcess>,
     growth: Growth,
     startup: Cpu,
-    /// Its processes at the first frame.
+    /// Its processes when the first frame is sent.
     pids: Vec<u32>,
     /// Readings of their CPU time.
     used: Vec<(Instant, Duration)>,
     /// The last reading of each of its processes, by process ID.
     processes: BTreeMap<u32, Process>,
     begun: Instant,
-    /// The command that ends it, in its network namespace; `None`: a signal does.
+    /// The command that stops it, in its network namespace; `None`: a signal does.
     stop_command: Option<Command>,
     dir: Option<RunDir>,
 }
 
-/// The use of the machine by one process.
+/// Resource use of one process.
 #[derive(Debug, Clone, Copy, Default)]
 struct Process {
     cpu: Duration,
@@ -78,7 +78,7 @@ pub(super) struct Cpu {
 pub(super) struct Ended {
     pub(super) status: ExitStatus,
     pub(super) usage: Usage,
-    /// CPU time of all its processes, s; those that it did not wait for as they were read last.
+    /// CPU time of all its processes, s; for unreaped ones the last reading.
     pub(super) cpu_s: f64,
     /// Peak resident memory of all its processes, summed, bytes.
     pub(super) memory_bytes_max: u64,
@@ -90,7 +90,7 @@ pub(super) struct Ended {
     pub(super) said: String,
     /// Output of the reader of its pipe.
     pub(super) read: Option<String>,
-    /// Time from the first change of its files to the last.
+    /// Time from the first to the last change of its files.
     pub(super) writing: Duration,
     pub(super) dir: RunDir,
 }
@@ -113,10 +113,10 @@ impl Cpu {
 }
 
 impl<'a> Capturer<'a> {
-    /// Starts `tool`, found at `program`, on `cores`, of which it learns the first.
+    /// Starts `tool`, found at `program`, on `cores`; it is given the first as its core.
     ///
     /// # Errors
-    /// [`Error::Tool`] with its name when it cannot be started.
+    /// [`Error::Tool`] with its name if it cannot be started.
     pub(super) fn start(
         bench: &Bench<'_>,
         tool: &'a Tool,
@@ -136,7 +136,7 @@ impl<'a> Capturer<'a> {
         let (program, args) = tool.command_line(program, &places);
         let mut command = bench.site.command(Path::new(&program))?;
         command.args(args);
-        // Its temporary files are on the same disk, and are removed.
+        // Keeps its temporary files on the same disk; they are removed with the directory.
         command.env("TMPDIR", &dir.path);
         let mut mark = ProcessMark::put_on(&mut command);
         let (reader, stdout) = match output {
@@ -168,7 +168,7 @@ impl<'a> Capturer<'a> {
         })
     }
 
-    /// Waits until it captures, and then `start_wait`.
+    /// Waits until it captures, and then for `start_wait`.
     pub(super) fn ready(&mut self, start_wait: Duration, watch: Watch<'_>) -> Result<()> {
         let begun = Instant::now();
         while !self.is_ready(begun) {
@@ -187,13 +187,13 @@ impl<'a> Capturer<'a> {
             pause(watch, Stage::Starting)?;
         }
         self.pids = self.mark.carriers();
-        // A process that has ended by now is reported by `settle`.
+        // `settle` reports a process that has ended by now.
         let startups = self.pids.iter().filter_map(|pid| cpu_split(*pid).ok());
         self.startup = startups.fold(Cpu::default(), Cpu::plus);
         Ok(())
     }
 
-    /// Waits until it is idle: one that captures may still populate its memory.
+    /// Waits until it is idle: a capturer that has started may still be populating its memory.
     pub(super) fn rest(&mut self, watch: Watch<'_>) -> Result<()> {
         let begun = Instant::now();
         let mut work = Work { at: begun, used: self.on_core() };
@@ -217,7 +217,7 @@ impl<'a> Capturer<'a> {
         }
     }
 
-    /// CPU use between two times, 1 = a core, by the nearest readings; `None` without readings.
+    /// CPU use between two times from the nearest readings, 1 = one core; `None` without readings.
     pub(super) fn used_between(&self, from: Instant, to: Instant) -> Option<f64> {
         let near = |moment: Instant| {
             let distance = |(at, _): &&(Instant, Duration)| at.max(&moment).duration_since(*at.min(&moment));
@@ -228,7 +228,7 @@ impl<'a> Capturer<'a> {
         (span > 0.0).then(|| after.saturating_sub(*before).as_secs_f64() / span)
     }
 
-    /// Waits until it has written all its frames, which take `bytes` in a file.
+    /// Waits until it has written all its frames; `bytes` is their size in a file.
     pub(super) fn settle(&mut self, bytes: u64, watch: Watch<'_>) -> Result<()> {
         let (begun, settle) = (Instant::now(), Duration::from_millis(self.tool.settle_ms));
         let mut work = Work { at: begun, used: self.on_core() };
@@ -250,8 +250,8 @@ impl<'a> Capturer<'a> {
             }
             if begun.elapsed() > WRITING_MAX {
                 match self.output {
-                    Output::Disk => return Err(self.failed("writes on without traffic")),
-                    // Some capturers never rest.
+                    Output::Disk => return Err(self.failed("keeps writing without traffic")),
+                    // Some capturers are never idle.
                     _ => return Ok(()),
                 }
             }
@@ -259,7 +259,7 @@ impl<'a> Capturer<'a> {
         }
     }
 
-    /// Ends it, and all processes that it has started.
+    /// Stops it and all its child processes.
     pub(super) fn stop(mut self, watch: Watch<'_>) -> Result<Ended> {
         let (signal, patience) = (self.tool.stop, Duration::from_secs(self.tool.patience_s));
         self.note_processes();
@@ -282,7 +282,7 @@ impl<'a> Capturer<'a> {
         self.conclude(took, watch)
     }
 
-    /// Runs the command that ends it, and returns its name.
+    /// Runs the command that stops it, and returns the command's name.
     fn stop_by(&self, command: Command) -> Result<String> {
         let name = command.get_program().display().to_string();
         let wrong = |what: &str, heard: &str| failed(self.tool, &format!("cannot be ended: {what}"), heard);
@@ -294,7 +294,7 @@ impl<'a> Capturer<'a> {
         }
     }
 
-    /// Waits until it ends by itself.
+    /// Waits until it ends.
     pub(super) fn run_to_end(mut self, patience: Duration, watch: Watch<'_>) -> Result<Ended> {
         let mut noted = self.begun;
         while !self.running()?.has_ended()? {
@@ -314,11 +314,11 @@ impl<'a> Capturer<'a> {
         self.conclude(took, watch)
     }
 
-    /// Reads the use of the machine by each of its processes.
+    /// Reads the resource use of each of its processes.
     fn note_processes(&mut self) {
         for pid in self.mark.carriers() {
             let known = self.processes.entry(pid).or_default();
-            // One that has ended keeps its last reading.
+            // A process that has ended keeps its last reading.
             known.cpu = known.cpu.max(on_core(pid).unwrap_or_default());
             known.memory_bytes_max = known.memory_bytes_max.max(memory_bytes_max(pid).unwrap_or(0));
         }
@@ -340,7 +340,7 @@ impl<'a> Capturer<'a> {
         Ok(Ended {
             status,
             usage,
-            // Its usage has the children that it waited for, which were read as well.
+            // Its rusage includes reaped children, whose readings are included as well.
             cpu_s: (usage.user + usage.system).max(read_cpu).as_secs_f64(),
             memory_bytes_max: if read_bytes > 0 { read_bytes } else { usage.memory_bytes_max },
             took,
@@ -352,7 +352,7 @@ impl<'a> Capturer<'a> {
         })
     }
 
-    /// Waits for its other processes, at the end of a pipe for instance, which may still write.
+    /// Waits for its other processes, for example at the end of a pipe, which may still write.
     fn wait_for_helpers(&mut self, watch: Watch<'_>) -> Result<()> {
         let (begun, settle) = (Instant::now(), Duration::from_millis(self.tool.settle_ms));
         while !self.mark.carriers().is_empty() && begun.elapsed() < WRITING_MAX {
@@ -388,7 +388,7 @@ impl<'a> Capturer<'a> {
         self.running.as_mut().ok_or_else(|| failed(self.tool, "has ended", ""))
     }
 
-    /// An error with its exit status and its last output.
+    /// An error with the exit status and the last output.
     fn ended(&self, what: &str) -> Error {
         let status = self.running.as_ref().and_then(|running| running.ended).map(|(status, _)| status);
         let how = status.map(|status| format!(" ({status})")).unwrap_or_default();
@@ -405,21 +405,21 @@ impl Drop for Capturer<'_> {
         if let Some(running) = &mut self.running
             && matches!(running.has_ended(), Ok(false))
         {
-            // It leads its own group and was not reaped, so the pid is still valid.
+            // The process leads its own group and was not reaped, so the pid is still valid.
             let _ = send_to_group(running.pid(), Signal::SIGKILL);
         }
         self.mark.kill_all();
     }
 }
 
-/// Readings of the CPU time of a capturer whose output is not visible.
+/// CPU time readings of a capturer whose output is not visible.
 struct Work {
     at: Instant,
     used: Duration,
 }
 
 impl Work {
-    /// Returns whether it was idle for as long as `settle`.
+    /// True once it was idle for `settle`.
     fn is_done(&mut self, settle: Duration, used: impl FnOnce() -> Duration) -> bool {
         let span = self.at.elapsed();
         if span < settle {
@@ -443,7 +443,7 @@ fn start_on(
     ChildProcess::start_with(command, stdin, stdout)
 }
 
-/// The command that ends a tool, in the namespace in which the tool runs.
+/// The command that stops a tool, in the tool's namespace.
 fn stop_command(bench: &Bench<'_>, tool: &Tool) -> Result<Option<Command>> {
     let Some((program, args)) = tool.stop_command.split_first() else { return Ok(None) };
     let mut command = bench.site.command(Path::new(program))?;
@@ -451,13 +451,13 @@ fn stop_command(bench: &Bench<'_>, tool: &Tool) -> Result<Option<Command>> {
     Ok(Some(command))
 }
 
-/// A process that counts the packets, or the lines with text, from a pipe; and the pipe's other end.
+/// Starts a process that counts packets, or non-empty lines, from a pipe; returns it and the pipe's write end.
 fn read_pipe(output: Output, quaff: &Path, core: usize) -> Result<(ChildProcess, Stdio)> {
     let tried = || "make a pipe for a capturer";
     let (from, to) = io::pipe().trying(tried)?;
     let mut command = Command::new(if output == Output::Screen { "grep".as_ref() } else { quaff });
     match output {
-        // Bytes in any encoding count as text.
+        // Makes bytes in any encoding count as text.
         Output::Screen => command.args(["-c", "."]).env("LC_ALL", "C"),
         _ => command.args(["verify", "--json", "-"]),
     };
@@ -473,7 +473,7 @@ fn read_to_end(mut reader: ChildProcess, watch: Watch<'_>) -> Result<String> {
     Ok(String::from_utf8_lossy(&finished.stdout).into_owned())
 }
 
-/// Inodes of the packet sockets in a table that are bound to an interface and running (`packet_seq_show`,
+/// Inodes of the running packet sockets in `table` that are bound to an interface (`packet_seq_show`,
 /// net/packet/af_packet.c).
 fn bound_sockets(table: &str) -> Vec<u64> {
     let bound = |line: &str| {
@@ -484,7 +484,7 @@ fn bound_sockets(table: &str) -> Vec<u64> {
     table.lines().skip(1).filter_map(bound).collect()
 }
 
-/// Returns whether a process has one of these sockets (inode numbers) open.
+/// True if the process has any of these sockets open.
 fn has_open(pid: u32, inodes: &[u64]) -> bool {
     let names: Vec<_> = inodes.iter().map(|inode| format!("socket:[{inode}]")).collect();
     let fds = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
@@ -499,22 +499,22 @@ fn memory_bytes_max(pid: u32) -> Option<u64> {
     Some(line.split_whitespace().next()?.parse::<u64>().ok()? << 10)
 }
 
-/// CPU time of the present threads of a process (`/proc/PID/task/TID/schedstat`, first field, ns).
+/// CPU time of the live threads of a process (`/proc/PID/task/TID/schedstat`, first field, ns).
 pub(super) fn on_core(pid: u32) -> Result<Duration> {
     let dir = format!("/proc/{pid}/task");
     let tried = || format!("read the CPU time of process {pid}");
     let mut sum_ns = 0;
     for task in fs::read_dir(dir).trying(tried)? {
         let path = task.trying(tried)?.path().join("schedstat");
-        // A thread may end meanwhile.
+        // A thread may end in between.
         let said = fs::read_to_string(path).unwrap_or_default();
         sum_ns += said.split_whitespace().next().and_then(|ns| ns.parse::<u64>().ok()).unwrap_or(0);
     }
     Ok(Duration::from_nanos(sum_ns))
 }
 
-/// The same with the threads that have ended, which only the kernel's ticks include; split into user and system as
-/// these are (`/proc/PID/stat`, utime and stime, proc_pid_stat(5)).
+/// The same including ended threads, which only the kernel's ticks contain; split into user and system as in
+/// `/proc/PID/stat` (utime and stime, proc_pid_stat(5)).
 fn cpu_split(pid: u32) -> Result<Cpu> {
     let total = on_core(pid)?.as_secs_f64();
     let tried = || format!("read the CPU time of process {pid}");
@@ -523,7 +523,7 @@ fn cpu_split(pid: u32) -> Result<Cpu> {
 }
 
 fn split(total: f64, stat: &str) -> Cpu {
-    // The name of the program may contain a parenthesis.
+    // The program's name may contain a parenthesis.
     let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
     let ticks = |at: usize| fields.split_whitespace().nth(at).and_then(|word| word.parse::<f64>().ok());
     let (user, system) = (ticks(11).unwrap_or(0.0), ticks(12).unwrap_or(0.0));
@@ -534,7 +534,7 @@ fn split(total: f64, stat: &str) -> Cpu {
 
 /// An error of a tool, with the last line of its output.
 pub(super) fn failed(tool: &Tool, what: &str, heard: &str) -> Error {
-    let last = heard.lines().map(str::trim).rfind(|line| !line.is_empty()).unwrap_or("it said nothing");
+    let last = heard.lines().map(str::trim).rfind(|line| !line.is_empty()).unwrap_or("no output");
     Error::Tool { name: tool.name.clone(), what: format!("{what}: {last}") }
 }
 

@@ -1,5 +1,5 @@
-//! The collector of a flow meter under test: keeps each datagram as it was received, and the kernel's count of those
-//! that it dropped. Nothing is decoded while a meter runs: that would take CPU time from it.
+//! The collector of a flow meter under test: stores each datagram as received, and the kernel's count of drops. Nothing
+//! is decoded while a meter runs: that would take CPU time from it.
 
 use crate::Result;
 use quaff_os::{Netns, Try, cpu, socket};
@@ -10,16 +10,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
-/// Receive buffer, bytes: a meter that ends exports its whole table at once.
+/// Receive buffer, bytes: a meter that stops exports its whole table at once.
 const BUFFER_BYTES: usize = 512 << 20;
-/// Limit of the datagrams that are kept, bytes; those beyond it are counted.
+/// Limit of stored datagrams, bytes; datagrams above it are only counted.
 const KEPT_BYTES_MAX: usize = 2 << 30;
-/// Time without a datagram after which all have come: loopback delivers them before the call that sends returns.
+/// Silence after which all datagrams have arrived: loopback delivers them before the send call returns.
 const SILENCE: Duration = Duration::from_millis(50);
-/// The longest datagram of UDP.
+/// Largest UDP datagram, bytes.
 const DATAGRAM_BYTES_MAX: usize = 65_535;
 
-/// A collector that receives.
+/// A running collector.
 #[derive(Debug)]
 pub(super) struct Collector {
     /// The address to export to.
@@ -29,19 +29,20 @@ pub(super) struct Collector {
     thread: JoinHandle<io::Result<Collected>>,
 }
 
-/// Ends the thread when it is dropped: with the collector, after a failed run too. The owner of the collector sets the
-/// flag, the thread reads it. Relaxed: the datagrams are returned by the join.
+/// Stops the thread on drop, also after a failed run. The collector's owner sets the flag, the thread reads it.
+/// Relaxed:
+/// the join returns the datagrams.
 #[derive(Debug)]
 struct Stop(Arc<AtomicBool>);
 
 /// The datagrams of a collector.
 #[derive(Debug, Default)]
 pub(super) struct Collected {
-    /// Each datagram after its length, a u32 in the order of this machine.
+    /// Each datagram, preceded by its length as a u32 in native byte order.
     bytes: Vec<u8>,
-    /// Datagrams that were received.
+    /// Number of received datagrams.
     pub(super) datagrams: u64,
-    /// Of these, those beyond the limit of memory, which were not kept; and those that the kernel dropped.
+    /// Received datagrams that exceeded the memory limit, plus those that the kernel dropped.
     pub(super) missed: u64,
 }
 
@@ -56,7 +57,7 @@ impl Collector {
         let (receiving, stopped) = (socket.try_clone().trying(tried)?, Arc::<AtomicBool>::default());
         let stop = Stop(stopped.clone());
         let work = move || {
-            // On any core it receives as well.
+            // An unpinned collector works, too.
             let _ = cpu::pin(core);
             receive(&receiving, &stopped)
         };
@@ -64,7 +65,7 @@ impl Collector {
         Ok(Self { address, socket, stop, thread })
     }
 
-    /// Ends it once no datagram comes any more.
+    /// Stops once no more datagrams arrive.
     pub(super) fn stop(self) -> Result<Collected> {
         drop(self.stop);
         let panicked = |_| io::Error::other("a defect of quaff: its thread panicked");
@@ -82,8 +83,8 @@ impl Drop for Stop {
     }
 }
 
-/// Receives until the collector is stopped and no datagram comes any more. An error is no result: the rest would count
-/// as lost by the meter.
+/// Receives until the collector is stopped and no more datagrams arrive. A partial result after an error would count
+/// the rest as lost by the meter, so the error is returned.
 fn receive(socket: &UdpSocket, stopped: &AtomicBool) -> io::Result<Collected> {
     let (mut collected, mut datagram) = (Collected::default(), vec![0; DATAGRAM_BYTES_MAX]);
     loop {

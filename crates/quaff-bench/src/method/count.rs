@@ -1,4 +1,4 @@
-//! The files of a capturer: their growth, seen from outside, and the frames in them, by our own reading.
+//! The files of a capturer: their growth, and the frames in them as quaff reads them.
 
 use crate::{Error, Result};
 use quaff_file::read::CaptureFile;
@@ -14,24 +14,24 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// The size of a Stenographer's block, bytes.
+/// Size of a Stenographer block, bytes.
 const BLOCK_BYTES: u64 = 1 << 20;
-/// `TPACKET_V3`, the version that a block says (struct tpacket_block_desc, linux/if_packet.h).
+/// `TPACKET_V3`, the version in a block header (struct tpacket_block_desc, linux/if_packet.h).
 const BLOCK_VERSION: u32 = 2;
 
 /// Depth to which a capturer's directories are searched.
 const DEPTH_MAX: usize = 4;
-/// Files that are counted at most.
+/// Maximum number of files that are counted.
 const FILES_MAX: usize = 10_000;
 
 /// The contents of files.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Counted {
-    /// Frames with a probe header, without duplicates; in blocks, or without such headers, all frames.
+    /// Frames with a probe header, without duplicates; all frames in blocks, or if frames have no probe headers.
     pub(super) frames: u64,
-    /// Size of all files.
+    /// Size of all files, bytes.
     pub(super) bytes: u64,
-    /// The loss counters in the files agree with the missing frames; `None` when there are none.
+    /// True if the loss counters in the files equal the missing frames; `None` without such counters.
     pub(super) accounted: Option<bool>,
 }
 
@@ -39,7 +39,7 @@ pub(super) struct Counted {
 #[derive(Debug)]
 pub(super) struct Growth {
     dir: PathBuf,
-    /// Size at the last look.
+    /// Size at the last look, bytes.
     pub(super) bytes: u64,
     first: Option<Instant>,
     last: Instant,
@@ -69,13 +69,13 @@ impl Growth {
         self.last.elapsed()
     }
 
-    /// Time from the first change to the last.
+    /// Time from the first to the last change.
     pub(super) fn span(&self) -> Duration {
         self.first.map_or(Duration::ZERO, |first| self.last - first)
     }
 }
 
-/// Size of all files; one that was removed meanwhile has none.
+/// Total size of the files, bytes; files that were removed count as 0.
 fn size(files: &[PathBuf]) -> u64 {
     files.iter().filter_map(|file| file.metadata().ok()).map(|found| found.len()).sum()
 }
@@ -83,7 +83,7 @@ fn size(files: &[PathBuf]) -> u64 {
 /// Counts the frames of all `files`.
 ///
 /// # Errors
-/// A file that cannot be read, or not to its end.
+/// A file cannot be read to its end.
 pub(super) fn count(
     files: &[PathBuf],
     format: Format,
@@ -97,10 +97,10 @@ pub(super) fn count(
     Ok(Counted { frames, bytes: size(files), accounted })
 }
 
-/// Bytes of the frames in captures, without FCS, and their flows, as the senders count them.
+/// Bytes of the frames in captures, without FCS, and number of flows, as senders count them.
 ///
 /// # Errors
-/// A file that cannot be opened. An incomplete one counts up to its damage, as its frames do.
+/// A file cannot be opened. A damaged one counts up to the damage, like its frames.
 pub(super) fn contents(files: &[PathBuf], watch: Watch<'_>) -> Result<(u64, u64)> {
     let (mut bytes, mut flows) = (0, FlowCount::default());
     let mut add = |item: Item<'_>| {
@@ -120,7 +120,7 @@ pub(super) fn contents(files: &[PathBuf], watch: Watch<'_>) -> Result<(u64, u64)
     Ok((bytes, flows.counts.unique))
 }
 
-/// All regular files below `dir`, by name. Links are not followed, and other kinds, a FIFO for instance, are omitted.
+/// All regular files below `dir`, sorted by name. Links are not followed; other kinds, such as a FIFO, are omitted.
 pub(super) fn files(dir: &Path) -> io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     add_files(dir, DEPTH_MAX, &mut found)?;
@@ -143,17 +143,17 @@ fn add_files(dir: &Path, depth: usize, found: &mut Vec<PathBuf>) -> io::Result<(
 
 fn in_captures(files: &[PathBuf], is_stamped: bool, watch: Watch<'_>) -> Result<(u64, Option<bool>)> {
     let files = files.to_vec();
-    // A reader cannot be stopped; after an interruption it ends by itself.
+    // The reading thread cannot be stopped; after an interruption it ends by itself.
     let reading = std::thread::spawn(move || verify::verify(&files, Options::default(), |_| {}));
     pause(watch, Stage::Counting)?;
     while !reading.is_finished() {
         pause(watch, Stage::Counting)?;
     }
     let defect =
-        |_| Error::Tool { name: "the file".into(), what: "a defect of quaff: the reading panicked".into() };
+        |_| Error::Tool { name: "the file".into(), what: "a defect of quaff: the reader panicked".into() };
     let report = reading.join().map_err(defect)?;
     match report.outcome.error {
-        // A writer that was stopped in the middle of a record leaves an incomplete file, whose other frames count.
+        // A writer stopped within a record leaves an incomplete file, whose complete frames count.
         Some(error) if report.outcome.unreadable => Err(Error::Tool { name: "the file".into(), what: error }),
         _ => {
             let agrees = |ledger: verify::Ledger| ledger.consistent && ledger.unexplained == 0;
@@ -227,7 +227,7 @@ mod tests {
 
     #[test]
     fn bytes_on_the_wire_and_flows_are_counted_up_to_damage() {
-        // libpcap's format: magic, version 2.4, snaplen, Ethernet; frames of UDP, cut to 42 of 100 bytes.
+        // libpcap format: magic, version 2.4, snaplen, Ethernet; UDP frames, cut to 42 of 100 bytes.
         let words = |words: [u32; 6]| words.into_iter().flat_map(u32::to_ne_bytes).collect::<Vec<u8>>();
         let mut bytes = words([0xa1b2_c3d4, 0x0004_0002, 0, 0, 42, 1]);
         for port in [5u16, 5, 6] {

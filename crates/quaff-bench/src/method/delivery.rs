@@ -1,5 +1,5 @@
-//! The measurement of a sender: the frames that arrive at the other end of the lab, and their times. The sender's own
-//! report does not count; it is passed on.
+//! Measures a sender by the frames that arrive at the other end of the lab, and their times. The sender's own report is
+//! passed on but not used.
 
 mod consumer;
 
@@ -18,32 +18,32 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Interval between two readings of the receiver; also the accuracy of the times.
+/// Interval of the receiver's readings; also the accuracy of the times.
 const LOOK: Duration = Duration::from_millis(1);
-/// Time for frames to arrive after the end of the sender.
+/// Time for frames in flight to arrive after the sender has ended.
 const UNDER_WAY: Duration = Duration::from_millis(100);
-/// Time for a capture to begin, and to end.
+/// Time limit for a capture to start, and to stop.
 const READY_MAX: Duration = Duration::from_secs(30);
 
 /// The environment of a sender.
 #[derive(Debug, Clone, Copy)]
 pub struct Post<'a> {
-    /// The program quaff.
+    /// The quaff executable.
     pub quaff: &'a Path,
     pub lab: &'a Lab,
-    /// Directory of the files.
+    /// Directory for the files.
     pub place: &'a Place,
     pub cores: Cores,
 }
 
-/// A sender's command line; places `{quaff}`, `{tx}`, `{rx}` and `{file}`.
+/// A sender's command line with the placeholders `{quaff}`, `{tx}`, `{rx}` and `{file}`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sender {
-    /// The name in a table.
+    /// The name in tables.
     pub name: &'static str,
     /// Program and arguments.
     pub words: Vec<String>,
-    /// It runs on the generator's core only.
+    /// True if it runs on the generator's core only.
     pub pinned: bool,
     /// Time until it gets a SIGINT; `None`: it ends by itself.
     pub interrupt_after: Option<Duration>,
@@ -54,13 +54,13 @@ pub struct Sender {
 pub struct Delivered {
     /// Frames that the receiver counted.
     pub frames: u64,
-    /// Time from the first of them to the last by polling the receiver, s.
+    /// Time from the first to the last frame, by polling the receiver, s.
     pub seconds: f64,
-    /// The same by the consumer's own clock; of [`ConsumerKind::XdpTimes`].
+    /// The same by the consumer's clock, s; for [`ConsumerKind::XdpTimes`].
     pub span_seconds: f64,
-    /// Different addresses and ports; of [`ConsumerKind::XdpFlows`].
+    /// Distinct tuples of addresses and ports; for [`ConsumerKind::XdpFlows`].
     pub flows: Option<u64>,
-    /// From the SIGINT to the sender's end, s.
+    /// Time from the SIGINT to the sender's end, s.
     pub ending_seconds: Option<f64>,
     /// Exit status and output.
     pub finished: Finished,
@@ -74,16 +74,16 @@ impl Delivered {
 }
 
 impl Sender {
-    /// A sender from a command line without quotes.
+    /// A sender from a command line; words are separated by spaces, without quoting.
     pub fn new(name: &'static str, line: &str) -> Self {
         let words = line.split_whitespace().map(str::to_owned).collect();
         Self { name, words, pinned: true, interrupt_after: None }
     }
 
-    /// Sends `file` to a receiver of that kind.
+    /// Sends `file` to a consumer of that kind.
     ///
     /// # Errors
-    /// The sender cannot be started, or fails; the watch ends it.
+    /// The sender cannot be started, fails, or is ended by the watch.
     pub fn deliver(
         &self,
         post: &Post<'_>,
@@ -146,7 +146,7 @@ impl Sender {
     }
 
     fn check(&self, finished: Finished) -> Result<Finished> {
-        // quaff exits with 1 when it left out frames.
+        // quaff exits with 1 if it skipped frames.
         if finished.status.code().is_none_or(|code| code > 1) && self.interrupt_after.is_none() {
             return Err(self.failed(finished.stderr.trim()));
         }
@@ -158,10 +158,10 @@ impl Sender {
     }
 }
 
-/// Captures with quaff while `sender` sends `file`, and returns the report of `quaff verify --against`.
+/// Captures with quaff while `sender` sends `file`; returns the report of `quaff verify --against`.
 ///
 /// # Errors
-/// One of the three fails; the watch ends it.
+/// One of the three fails, or the watch ends it.
 pub fn replay_and_capture(
     post: &Post<'_>,
     sender: &Sender,
@@ -178,7 +178,7 @@ pub fn replay_and_capture(
     let begun = Instant::now();
     while !capturing.hears("capturing", Duration::ZERO) {
         if begun.elapsed() > READY_MAX || capturing.has_ended()? {
-            return Err(sender.failed(&format!("the capture did not begin: {}", capturing.heard.trim())));
+            return Err(sender.failed(&format!("the capture did not start: {}", capturing.heard.trim())));
         }
         pause(watch, Stage::Starting)?;
     }
@@ -192,7 +192,7 @@ pub fn replay_and_capture(
     serde_json::from_slice(&finished.stdout).map_err(|_| sender.failed(finished.stderr.trim()))
 }
 
-/// Returns whether an XDP program is attached at either end of the lab, by iproute2.
+/// True if iproute2 reports an XDP program at either end of the lab.
 pub fn has_xdp(lab: &Lab) -> Result<bool> {
     let mut found = false;
     for (netns, name) in [(&lab.tx, TX.name), (&lab.rx, RX.name)] {

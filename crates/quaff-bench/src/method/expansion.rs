@@ -1,4 +1,4 @@
-//! A capture several times over, each with addresses of its own, in a file that programs read: made by quaff itself.
+//! Writes a capture several times over into one file, each pass with its own addresses, with quaff itself.
 
 use super::Place;
 use crate::{Error, Result};
@@ -11,13 +11,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// Share of the free space that files of the bench may take.
+/// Divisor: files of the bench may take half of the free space.
 const SPACE_SHARE: u64 = 2;
-/// Longest time in which a file is made.
+/// Time limit for writing the file.
 const MADE_MAX: Duration = Duration::from_secs(1800);
 const POLL: Duration = Duration::from_millis(20);
 
-/// A sentence if the file may be too large for the page cache.
+/// Returns a note if the file may be too large for the page cache.
 pub(crate) fn cache_doubt(file: &Path) -> Option<String> {
     let (bytes, free) = (std::fs::metadata(file).ok()?.len(), quaff::memory::free_bytes());
     (bytes > free).then(|| {
@@ -26,7 +26,7 @@ pub(crate) fn cache_doubt(file: &Path) -> Option<String> {
     })
 }
 
-/// Writes a capture `loops` times over, each with addresses of its own.
+/// Writes a capture `loops` times, each pass with its own addresses.
 pub(crate) fn expand(
     quaff: &Path,
     input: &Path,
@@ -41,7 +41,7 @@ pub(crate) fn expand(
         let (bytes, free) = (quaff::format::bytes(bytes), quaff::format::bytes(free));
         let at = place.parent().display();
         return Err(Error::Place(format!(
-            "the file that is read takes {bytes}, and {at} has {free} free; choose another `dir`, or fewer loops"
+            "the input file takes {bytes}, and {at} has {free} free; choose another `dir`, or fewer loops"
         )));
     }
     let path = dir.join("expanded.pcap");
@@ -49,13 +49,13 @@ pub(crate) fn expand(
     command.args(["replay", "--quiet", "--json", "--unique-ip", "--loop", &loops.to_string(), "-w"]);
     command.arg(&path).arg(input);
     run_to_end(command, continues)?;
-    // Otherwise the first runs would share the disk with what is still to be written.
+    // Otherwise the first runs would compete with the remaining writes.
     let written = File::open(&path).and_then(|file| file.sync_all());
     written.trying(|| format!("write {}", path.display()))?;
     Ok(path)
 }
 
-/// Runs quaff; its last line is the error.
+/// Runs quaff to its end; the last line of its stderr is the error.
 pub(crate) fn run_to_end(mut command: Command, continues: &mut dyn FnMut() -> bool) -> Result<()> {
     // Ctrl-C must reach this process only.
     command.reset_signals().process_group(0);
@@ -70,6 +70,6 @@ pub(crate) fn run_to_end(mut command: Command, continues: &mut dyn FnMut() -> bo
     if finished.status.success() {
         return Ok(());
     }
-    let what = finished.stderr.lines().last().unwrap_or("it ended without a reason").to_owned();
+    let what = finished.stderr.lines().last().unwrap_or("it ended without a message").to_owned();
     Err(Error::Tool { name: "the generator".into(), what })
 }

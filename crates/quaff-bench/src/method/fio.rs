@@ -1,4 +1,4 @@
-//! The speed of a disk without the page cache, measured by fio.
+//! Measures the speed of a disk without the page cache, with fio.
 
 use super::finish;
 use super::place::Place;
@@ -10,7 +10,7 @@ use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
 
-/// The program, and its Debian package.
+/// Name of the program and of its Debian package.
 pub const FIO: &str = "fio";
 
 /// Bytes/s at which fio writes `bytes` in 4 MiB pieces with O_DIRECT, from `core`.

@@ -1,4 +1,4 @@
-//! A run of a bench: under any setting, with several capturers at once; a failure of a capturer is its result.
+//! A run of a bench, with any setting and one or several capturers. A failure of a capturer is part of the result.
 
 use super::capturer::{Capturer, Ended, failed};
 use super::count::{self, count};
@@ -14,7 +14,7 @@ use quaff_wire::probe::ProbeHeader;
 use serde::Deserialize;
 use std::path::Path;
 
-/// Bytes that a tool may reserve in a file beyond the frames.
+/// Bytes that a tool may reserve in a file in addition to the frames.
 const FILE_SLACK_BYTES: u64 = 1 << 30;
 
 /// The report of `quaff verify --json`.
@@ -29,7 +29,7 @@ struct Piped {
     error: Option<String>,
 }
 
-/// The counts of one of several capturers.
+/// The counts of one capturer.
 struct Found {
     captured: u64,
     drops: Option<u64>,
@@ -38,12 +38,12 @@ struct Found {
 }
 
 impl Bench<'_> {
-    /// One run of `tool`, found at `program`, under `setting`, which also gives the number of capturers.
+    /// Performs one run of `tool`, found at `program`, under `setting`, which also gives the number of capturers.
     ///
-    /// A failure of the tool is in [`Run::failed`]; all its processes have ended. `Run::round` is left to the caller.
+    /// A failure of the tool is in [`Run::failed`]; all its processes have ended. The caller sets `Run::round`.
     ///
     /// # Errors
-    /// Not caused by the tool: the generator fails, the disk is full, the watch ends the run.
+    /// Failures of anything but the tool: the generator fails, the disk is full, or the watch ends the run.
     pub fn run(
         &self,
         tool: &Tool,
@@ -69,7 +69,7 @@ impl Bench<'_> {
         Ok(run)
     }
 
-    /// As [`Self::run`] with a buffer of `buffer_mib`; also returns the files of the run.
+    /// Like [`Self::run`] with a buffer of `buffer_mib`; also returns the files of the run.
     ///
     /// # Errors
     /// Those of [`Self::run`], and [`Error::Tool`] if the tool fails.
@@ -110,7 +110,7 @@ impl Bench<'_> {
         run.samples = samples(&sent.samples, &capturers);
         (run.offered, run.seconds, run.receiver_drops) = (sent.offered, sent.seconds, sent.receiver_drops);
         (run.sent, run.others, run.cores, run.line) = (sent.sent, sent.others, sent.cores, sent.line);
-        // Those that leave a mirror port are inside other packets.
+        // Mirrored frames arrive inside other packets, so they cannot be compared.
         let of_sender = sent.bytes.zip(sent.flows).filter(|_| !traffic.mirrored);
         let bytes_max = traffic.file_bytes().saturating_add(FILE_SLACK_BYTES);
         for capturer in &mut capturers {
@@ -141,7 +141,7 @@ impl Bench<'_> {
         Ok(ended.into_iter().map(|ended| ended.dir).collect())
     }
 
-    /// The cores of the capturers: not the generator's, unless all share one; as many as the setting asks for.
+    /// The cores of all capturers: not the generator's unless all share one; as many as the setting requests.
     fn cores_of(&self, setting: &Setting) -> Result<Vec<usize>> {
         if setting.cores == 1 {
             return Ok(vec![self.cores.generator]);
@@ -153,7 +153,7 @@ impl Bench<'_> {
         Ok(cores)
     }
 
-    /// The cores of the capturer of that number: one, and of several lanes one for each, as far as there are some.
+    /// The cores of one capturer: one core, or one for each lane as far as available.
     fn cores_for(&self, setting: &Setting, at: usize) -> Result<Vec<usize>> {
         let cores = self.cores_of(setting)?;
         Ok(match setting.lanes.filter(|_| setting.cores > 1) {
@@ -162,21 +162,22 @@ impl Bench<'_> {
         })
     }
 
-    /// The core of a pipe's reader: an unused one, or else the capturer's. The generator needs its core for its rate.
+    /// The core for the reader of a pipe: an unused one, else the capturer's. The generator needs its core for its
+    /// rate.
     pub(super) fn reader_core(&self, setting: &Setting, capturer: usize) -> Result<usize> {
         let taken = self.cores_of(setting)?;
         Ok(self.other_cores()?.into_iter().find(|core| !taken.contains(core)).unwrap_or(capturer))
     }
 
-    /// Cores that this process may use, other than the two.
+    /// Usable cores other than the generator's and the capturer's.
     fn other_cores(&self) -> Result<Vec<usize>> {
         let taken = [self.cores.generator, self.cores.capturer];
         Ok(cpu::allowed()?.into_iter().filter(|core| !taken.contains(core)).collect())
     }
 }
 
-/// Returns whether frames are identified by their probe headers. A snaplen may cut these off; and the checksum of a
-/// frame that is cut after its header needs the missing bytes, which are known of counting contents.
+/// True if frames are identified by their probe headers. A snaplen may cut the headers off; and the checksum of a frame
+/// cut after its header needs the missing bytes, which are known only for counting contents.
 fn is_stamped(traffic: &Traffic, setting: &Setting) -> bool {
     let is_whole = |bytes: u32| matches!(traffic.size, Size::Bytes(size) if size <= bytes);
     let is_known = |bytes: u32| {
@@ -197,7 +198,7 @@ fn samples(sampled: &[Sampled], capturers: &[Capturer<'_>]) -> Vec<Sample> {
     sampled.iter().map(one).collect()
 }
 
-/// Means over all capturers, and the loss of each.
+/// Stores means over all capturers, and the loss of each.
 fn note_found(run: &mut Run, setting: &Setting, found: &[Found]) {
     let of = found.len().max(1) as u64;
     let mean = |sum: u64| (sum + of / 2) / of;
@@ -217,7 +218,7 @@ fn note_found(run: &mut Run, setting: &Setting, found: &[Found]) {
     }
 }
 
-/// Bytes and flows in the captures of a tool, beside those that were sent; `None` if it wrote none.
+/// Bytes and flows that were sent, and those in the tool's captures; `None` if it wrote none.
 fn contents(
     tool: &Tool,
     setting: &Setting,
@@ -232,7 +233,7 @@ fn contents(
     Ok(Some(Contents { sent_bytes, captured_bytes, sent_flows, captured_flows }))
 }
 
-/// Counts the packets of one capturer at their destination.
+/// Counts the packets of one capturer at its output.
 fn find(tool: &Tool, setting: &Setting, is_stamped: bool, ended: &Ended, watch: Watch<'_>) -> Result<Found> {
     let drops = tool.drops.as_ref().and_then(|drops| drops.read(&ended.said));
     let (captured, bytes, accounted) = match tool.output_under(setting) {
@@ -242,7 +243,7 @@ fn find(tool: &Tool, setting: &Setting, is_stamped: bool, ended: &Ended, watch: 
                 return Err(failed(tool, "wrote no file", &ended.said));
             }
             let counted = count(&files, tool.format, is_stamped, watch).map_err(|error| match error {
-                Error::Tool { what, .. } => failed(tool, "its file is no capture", &what),
+                Error::Tool { what, .. } => failed(tool, "its file is not a capture", &what),
                 error => error,
             })?;
             (counted.frames, counted.bytes, counted.accounted)
@@ -255,19 +256,19 @@ fn find(tool: &Tool, setting: &Setting, is_stamped: bool, ended: &Ended, watch: 
                 }
                 Ok(piped) => {
                     let why = piped.error.unwrap_or_default();
-                    return Err(failed(tool, "what came through its pipe is no capture", &why));
+                    return Err(failed(tool, "the data from its pipe is not a capture", &why));
                 }
-                Err(_) => return Err(failed(tool, "nothing came through its pipe", &ended.said)),
+                Err(_) => return Err(failed(tool, "it wrote nothing to its pipe", &ended.said)),
             }
         }
         Output::Screen => {
             let lines = ended.read.as_deref().unwrap_or_default();
-            let nothing = || failed(tool, "nothing came to its screen", &ended.said);
+            let nothing = || failed(tool, "it printed nothing", &ended.said);
             (lines.trim().parse().map_err(|_| nothing())?, 0, None)
         }
         Output::Null => {
             let captured = tool.captured.as_ref().and_then(|captured| captured.read(&ended.said));
-            let silent = || failed(tool, "does not say how many packets it captured", &ended.said);
+            let silent = || failed(tool, "does not report how many packets it captured", &ended.said);
             (captured.ok_or_else(silent)?, 0, None)
         }
     };

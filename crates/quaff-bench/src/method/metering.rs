@@ -1,5 +1,5 @@
-//! A run of a flow meter: packets that arrive at an interface, or come from a file, against the records that a
-//! collector receives. A failure of the meter is its result; its own printouts do not count.
+//! A run of a flow meter: compares the packets that arrive at an interface, or are in a file, with the records that a
+//! collector receives. A failure of the meter is part of the result; its printed output does not count.
 
 use super::capturer::{Capturer, Ended, failed};
 use super::collector::{Collected, Collector};
@@ -17,10 +17,10 @@ use std::cmp::Ordering;
 use std::path::Path;
 use std::time::Duration;
 
-/// Longest time for a file.
+/// Time limit of a run on a file.
 const FILE_MAX: Duration = Duration::from_secs(1800);
 
-/// The equipment of all runs of flow meters, and the settings that all meters get.
+/// The equipment of all runs of flow meters, and the settings of all meters.
 #[derive(Debug, Clone, Copy)]
 pub struct MeterBench<'a> {
     pub site: &'a LabSite,
@@ -29,22 +29,22 @@ pub struct MeterBench<'a> {
     /// Active and idle timeout, s.
     pub active_s: u32,
     pub idle_s: u32,
-    /// Most flows in a table.
+    /// Maximum number of flows in a table.
     pub flows_max: u64,
     /// Buffer between the kernel and a meter, MiB.
     pub buffer_mib: u64,
 }
 
-/// Packets that a meter has to report.
+/// The packets that a meter has to report.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Load {
     /// All frames.
     pub frames: u64,
-    /// IP packets: those that are in a flow.
+    /// IP packets, which belong to flows.
     pub packets: u64,
-    /// Bytes of these, from the IP header on.
+    /// Bytes of these packets, from the IP header on.
     pub bytes: u64,
-    /// Their flows, each direction of addresses, ports and protocol counted, as Tcpreplay counts them.
+    /// Flows of these packets, with each direction of addresses, ports and protocol as one, as Tcpreplay counts them.
     pub flows: u64,
 }
 
@@ -54,35 +54,35 @@ pub struct MeterRun {
     /// Number of the round, from 1.
     pub round: u32,
     pub sent: Load,
-    /// Frames that arrived at the interface; those of the file.
+    /// Frames that arrived at the interface, or are in the file.
     pub offered: u64,
-    /// Time from the first frame to the last; of a file, from the start of the meter to its end, s.
+    /// Time from the first to the last frame; for a file, from the start of the meter to its end, s.
     pub seconds: f64,
-    /// Records that the collector received, and packets and bytes in them.
+    /// Received records, and the packets and bytes in them.
     pub records: u64,
     pub packets: u64,
     pub bytes: u64,
-    /// Datagrams that the collector received; and those that it missed: dropped by the kernel at its socket, or not
-    /// kept for lack of memory.
+    /// Received datagrams; and missed ones: dropped by the kernel at the collector's socket, or not stored for lack of
+    /// memory.
     pub datagrams: u64,
     pub collector_dropped: u64,
-    /// Datagrams, and sets in them, that no template or no format explains.
+    /// Datagrams, and sets in them, with an unknown template or format.
     pub undecoded: u64,
-    /// Packets that were sent and not reported, 0 to 1; `None` if the run failed.
+    /// Share of the sent packets that were not reported, 0 to 1; `None` if the run failed.
     pub loss: Option<f64>,
     pub verdict: Verdict,
-    /// CPU time of the meter's processes, from the first frame on; of a file, all of it, s.
+    /// CPU time of the meter's processes from the first frame on, s; for a file the total.
     pub cpu_s: f64,
     /// Peak resident memory of the meter's processes, bytes.
     pub memory_bytes: u64,
-    /// The meter's command line, with DIR for the directory of the run.
+    /// The meter's command line, with DIR for the output directory.
     pub command: Vec<String>,
-    /// Reason of a failed run.
+    /// Why the run failed.
     pub failed: Option<String>,
 }
 
 impl Load {
-    /// The same traffic `times` over.
+    /// The load of `times` passes.
     pub fn times(self, times: u64) -> Self {
         let of = |number: u64| number.saturating_mul(times);
         Self {
@@ -105,13 +105,13 @@ impl MeterRun {
         self.sent.flows as f64 / self.seconds.max(1e-9)
     }
 
-    /// CPU time for a million packets, s.
+    /// CPU time per million packets, s.
     pub fn cpu_per_million(&self) -> f64 {
         self.cpu_s * 1e6 / (self.offered as f64).max(1.0)
     }
 
-    /// Loss and verdict. Less than was sent is the meter's loss, unless the collector missed datagrams or could not
-    /// decode them, or frames did not arrive; more than was sent cannot be explained.
+    /// Sets loss and verdict. Missing packets are the meter's loss, unless the collector missed datagrams or could not
+    /// decode them, or frames did not arrive; more packets than were sent cannot be explained.
     fn judge(&mut self) {
         if self.failed.is_some() {
             return;
@@ -128,12 +128,12 @@ impl MeterRun {
 }
 
 impl MeterBench<'_> {
-    /// One run of `meter`, found at `program`, on the interface of the lab, to which `traffic` is sent: `load` in all.
+    /// Performs one run of `meter`, found at `program`, on the lab's interface; `traffic` has `load` in total.
     ///
     /// A failure of the meter is in [`MeterRun::failed`]; all its processes have ended.
     ///
     /// # Errors
-    /// Not caused by the meter: the generator fails, the watch ends the run.
+    /// Failures of anything but the meter: the generator fails, or the watch ends the run.
     pub fn live(
         &self,
         meter: &FlowMeter,
@@ -153,7 +153,7 @@ impl MeterBench<'_> {
         })
     }
 
-    /// One run of `meter` on a file, which has `load`.
+    /// Performs one run of `meter` on a file with `load`.
     ///
     /// # Errors
     /// As [`Self::live`].
@@ -173,7 +173,7 @@ impl MeterBench<'_> {
         })
     }
 
-    /// The command line of a meter, with DIR for the directory of the run.
+    /// The command line of a meter, with DIR for the output directory.
     pub fn command(&self, meter: &FlowMeter, input: Option<&Path>) -> Vec<String> {
         let places = self.places(Path::new("DIR"), ([127, 0, 0, 1], 2055).into(), input);
         let words = |tool: Tool| [tool.program.display().to_string()].into_iter().chain(tool.args).collect();
@@ -268,7 +268,7 @@ mod tests {
         assert_eq!(
             judged(undecoded),
             (Verdict::Unknown, Some(0.25)),
-            "the packets may be in what is not read"
+            "undecoded datagrams may contain the packets"
         );
         let on_the_way = MeterRun { offered: 109, ..less };
         assert_eq!(judged(on_the_way), (Verdict::Unknown, Some(0.25)));

@@ -1,5 +1,4 @@
-//! The measurement of a tool, one run at a time: counted in its file, or in the records that it exports, and nowhere
-//! else.
+//! Measures one run of a tool. Frames are counted in its file, or in the records that it exports, and nowhere else.
 //!
 //! ```text
 //!    generator, core 0                       capturer, core 1
@@ -43,10 +42,10 @@ pub use run::{Bench, Cores};
 
 pub(crate) use pipeline::come_to_rest;
 
-/// The wait for the last output of a process that has ended.
+/// Time limit for the last output of a process that has ended.
 const OUTPUT_WAIT: Duration = Duration::from_secs(5);
 
-/// Waits for the end of a process, and returns its output.
+/// Waits for a process to end, and returns its output.
 fn finish(mut process: ChildProcess, stage: Stage, watch: Watch<'_>) -> crate::Result<Finished> {
     while !process.has_ended()? {
         pause(watch, stage)?;

@@ -13,31 +13,31 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// Interval between two readings; also the accuracy of the times.
+/// Polling interval; also the accuracy of the times.
 const LOOK: Duration = Duration::from_millis(2);
-/// Bytes that cat(1) reads and writes at once (coreutils, io_blksize).
+/// Bytes that cat(1) reads and writes per call (coreutils, io_blksize).
 const CAT_BYTES: u64 = 128 << 10;
 
-/// A program of a pipeline: it passes its input on, or reads a capture file of mirrored frames and writes their
-/// contents.
+/// A program of a pipeline: it copies its input, or reads a capture file of mirrored frames and writes the inner
+/// frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Program {
-    /// The name in a table.
+    /// The name in tables.
     pub name: &'static str,
     /// Its Debian package; empty for quaff.
     pub package: &'static str,
-    /// Its shell command, with the places `{quaff}`, `{from}` and `{to}`.
+    /// Its shell command with the placeholders `{quaff}`, `{from}` and `{to}`.
     pub command: &'static str,
 }
 
-/// Programs in the middle of a pipeline, with their defaults.
+/// Programs in the middle of a pipeline, with default settings.
 pub const MIDDLES: [Program; 3] = [
     Program { name: "quaff pipe", package: "", command: "'{quaff}' pipe -q > '{to}'" },
     Program { name: "mbuffer", package: "mbuffer", command: "mbuffer -q > '{to}'" },
     Program { name: "buffer", package: "buffer", command: "buffer > '{to}'" },
 ];
 
-/// Programs that remove the headers of a mirror; editcap needs their length.
+/// Programs that remove mirror headers; editcap needs the length of the headers.
 pub const STRIPPERS: [Program; 2] = [
     Program {
         name: "quaff",
@@ -50,9 +50,9 @@ pub const STRIPPERS: [Program; 2] = [
 /// The input of a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Feed {
-    /// That number of bytes of /dev/zero, read and written in pieces of 128 KiB, as by cat(1).
+    /// This number of bytes of /dev/zero in chunks of 128 KiB, as cat(1) reads and writes them.
     Zeros(u64),
-    /// tcpdump, which reads a file of that number of bytes and writes it as pcap.
+    /// tcpdump, which reads a file of this size in bytes and writes pcap.
     Tcpdump(PathBuf, u64),
     /// A file that the program reads itself.
     File(PathBuf),
@@ -69,7 +69,7 @@ impl Feed {
         }
     }
 
-    /// Reads its file into the page cache. Returns the number of bytes, approximately, and the path.
+    /// Reads the file into the page cache. Returns the approximate size of the input, and the path.
     fn load(&self) -> Result<(u64, &Path)> {
         let read = |path: &Path| {
             let read = File::open(path).and_then(|mut file| io::copy(&mut file, &mut io::sink()));
@@ -84,17 +84,17 @@ impl Feed {
 }
 
 impl Program {
-    /// Returns whether it is installed.
+    /// True if it is installed.
     pub fn is_there(&self) -> bool {
         let name = self.command.split(' ').next().unwrap_or_default();
         let paths = std::env::var_os("PATH").unwrap_or_default();
         self.package.is_empty() || std::env::split_paths(&paths).any(|dir| dir.join(name).is_file())
     }
 
-    /// Bytes/s from `feed` through the program to /dev/null, or with `place` into a file there.
+    /// Bytes/s from `feed` through the program to /dev/null, or with `place` to a file there.
     ///
     /// # Errors
-    /// A program of the pipeline fails; the watch ends it.
+    /// A program of the pipeline fails, or the watch ends it.
     pub fn rate(&self, quaff: &Path, feed: &Feed, place: Option<&Place>, watch: Watch<'_>) -> Result<f64> {
         let dir = place.map(Place::run_dir).transpose()?;
         let to = dir.as_ref().map_or("/dev/null".into(), |dir| dir.path.join("out"));
@@ -133,7 +133,7 @@ fn timed(name: &str, line: &str, watch: Watch<'_>) -> Result<f64> {
     Ok(seconds)
 }
 
-/// Waits until data of earlier runs is on the disk.
+/// Waits until data of earlier runs has been written to the disk.
 pub(crate) fn come_to_rest(dir: &Path) -> Result<()> {
     let settled = File::open(dir).and_then(|dir| disk::sync_all(&dir));
     Ok(settled.map_err(|errno| quaff_os::Error::new("bring the disk to rest", errno))?)

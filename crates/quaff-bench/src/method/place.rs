@@ -1,7 +1,7 @@
-//! The directory of a measurement's files, on a real disk, removed afterwards.
+//! The directory for a measurement's files, on a real disk; removed afterwards.
 //!
-//! The directory is locked while it is in use (flock(2)): the next measurement on that disk removes directories without
-//! a lock, which killed runs have left.
+//! The directory is locked while in use (flock(2)). The next measurement on that disk removes directories without a
+//! lock, which killed runs have left.
 
 use crate::{Error, Result};
 use quaff_os::{Try, disk};
@@ -14,10 +14,10 @@ const PREFIX: &str = ".quaff-lab-";
 /// The current directory, and the one for large temporary files (hier(7)).
 const CANDIDATES: [&str; 2] = [".", "/var/tmp"];
 
-/// Number of directories that this process has made.
+/// Number of directories that this process has created.
 static MADE: AtomicU32 = AtomicU32::new(0);
 
-/// The directory of a measurement, removed when this is dropped.
+/// The directory for a measurement's files; removed on drop.
 #[derive(Debug)]
 pub struct Place {
     pub path: PathBuf,
@@ -25,17 +25,17 @@ pub struct Place {
     runs: AtomicU32,
 }
 
-/// The directory of one run, removed when this is dropped.
+/// The directory for one run's files; removed on drop.
 #[derive(Debug)]
 pub struct RunDir {
     pub path: PathBuf,
 }
 
 impl Place {
-    /// A place in `dir`; without one, in the current directory or in `/var/tmp`, whichever is a writable disk.
+    /// A place in `dir`; without it in the current directory or `/var/tmp`, whichever is on a writable disk.
     ///
     /// # Errors
-    /// None of them is; the reason is that of the last one.
+    /// None is; the reason is that of the last one.
     pub fn find(dir: Option<&Path>) -> Result<Self> {
         if let Some(dir) = dir {
             return Self::make(dir);
@@ -47,7 +47,7 @@ impl Place {
                 place => return place,
             }
         }
-        Err(last.unwrap_or_else(|| Error::Place("there is no place for files".into())))
+        Err(last.unwrap_or_else(|| Error::Place("there is no directory for files".into())))
     }
 
     fn make(parent: &Path) -> Result<Self> {
@@ -61,7 +61,7 @@ impl Place {
             let number = MADE.fetch_add(1, Ordering::Relaxed);
             let dir = parent.join(format!("{PREFIX}{}-{number}", std::process::id()));
             fs::create_dir(&dir).trying(|| format!("create {}", dir.display()))?;
-            // A concurrent sweep may remove the new directory before it is locked. Without locks nothing is swept.
+            // Another process may remove the new directory before it is locked. Without locks nothing is removed.
             match File::open(&dir) {
                 Ok(lock) if !matches!(lock.try_lock(), Err(TryLockError::WouldBlock)) && dir.exists() => {
                     return Ok(Self { path: dir, _lock: lock, runs: AtomicU32::new(0) });
@@ -74,12 +74,12 @@ impl Place {
         }
     }
 
-    /// The directory that it was made in.
+    /// The directory in which it was created.
     pub fn parent(&self) -> &Path {
         self.path.parent().unwrap_or(&self.path)
     }
 
-    /// Bytes free there.
+    /// Free bytes on that disk.
     pub fn free_bytes(&self) -> Result<u64> {
         Ok(disk::space(&self.path)?.free)
     }
@@ -94,13 +94,13 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        // What cannot be removed now is swept by the next measurement.
+        // The next measurement removes what is left.
         let _ = fs::remove_dir_all(&self.path);
     }
 }
 
 impl RunDir {
-    /// All files in it, by name.
+    /// All files in it, sorted by name.
     pub fn files(&self) -> Result<Vec<PathBuf>> {
         Ok(super::count::files(&self.path).trying(|| format!("list {}", self.path.display()))?)
     }
@@ -108,7 +108,7 @@ impl RunDir {
 
 impl Drop for RunDir {
     fn drop(&mut self) {
-        // The place removes it at the latest.
+        // Otherwise the place removes it.
         let _ = fs::remove_dir_all(&self.path);
     }
 }
@@ -118,7 +118,7 @@ fn sweep(parent: &Path) {
     let Ok(entries) = fs::read_dir(parent) else { return };
     let ours = |entry: &fs::DirEntry| entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX));
     for entry in entries.flatten().filter(ours) {
-        // A link is never followed: quaff makes none.
+        // Links are never followed: quaff creates none.
         let is_dir = entry.file_type().is_ok_and(|found| found.is_dir());
         if is_dir && File::open(entry.path()).is_ok_and(|dir| dir.try_lock().is_ok()) {
             let _ = fs::remove_dir_all(entry.path());

@@ -1,4 +1,4 @@
-//! A run of a program that reads a capture file to its end. A failure of the program is its result.
+//! A run of a program that reads a capture file to its end. A failure of the program is part of the result.
 
 use super::capturer::{Capturer, failed};
 use super::run::Bench;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::time::Duration;
 
-/// Longest time for a file.
+/// Time limit of a run.
 const FILE_MAX: Duration = Duration::from_secs(1800);
 
 /// The figures of one run of a reader.
@@ -23,15 +23,15 @@ pub struct ReadRun {
     pub cpu_s: f64,
     /// Peak resident memory of its processes, bytes.
     pub memory_bytes: u64,
-    /// Reason of a failed run.
+    /// Why the run failed.
     pub failed: Option<String>,
 }
 
 impl Bench<'_> {
-    /// One run of `reader`, found at `program`, on a file.
+    /// Performs one run of `reader`, found at `program`, on a file.
     ///
     /// # Errors
-    /// Not caused by the reader: the watch ends the run.
+    /// Failures of anything but the reader: the watch ends the run.
     pub fn read(
         &self,
         reader: &FileReader,

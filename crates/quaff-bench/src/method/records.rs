@@ -1,5 +1,5 @@
-//! The records in the datagrams of a flow meter: their number, packets and bytes. NetFlow v5, v9 and IPFIX are decoded
-//! by a library that shares nothing with quaff's encoders; the datagrams of nfpcapd, which no library knows, here.
+//! Counts the records in a flow meter's datagrams, and their packets and bytes. A library that shares nothing with
+//! quaff's encoders decodes NetFlow v5, v9 and IPFIX; this module decodes nfpcapd's format, which no library knows.
 
 use super::collector::Collected;
 use crate::{Error, Result};
@@ -11,11 +11,11 @@ use netflow_parser::variable_versions::v9::FlowSetBody as V9Set;
 use netflow_parser::variable_versions::v9::lookup::V9Field;
 use netflow_parser::{FieldValue, NetflowPacket, NetflowParser};
 
-/// Version of the datagrams of nfpcapd and nfcapd (nfdump 1.7).
+/// Version number of nfpcapd and nfcapd datagrams (nfdump 1.7).
 const NFD: u16 = 240;
-/// Bytes of their header: version and length (u16), time, sequence and number of records (u32), big-endian.
+/// Header size, bytes: version and length (u16), time, sequence and number of records (u32), big-endian.
 const NFD_HEADER_BYTES: usize = 16;
-/// A record of theirs, in the order of the sender: type, size and number of elements (u16), 6 more bytes.
+/// Record header, in the sender's byte order: type, size and number of elements (u16), 6 more bytes.
 const NFD_RECORD_BYTES: usize = 12;
 const NFD_RECORD: u16 = 11;
 /// The element with the counters: type and length (u16), three times, packets and bytes (u64).
@@ -23,7 +23,7 @@ const NFD_GENERIC: u16 = 1;
 const NFD_PACKETS: usize = 4 + 24;
 const NFD_BYTES: usize = NFD_PACKETS + 8;
 
-/// Limit of the bytes that the fields of all templates announce; one of variable length announces 65535.
+/// Limit of the bytes that the fields of all templates declare; a field of variable length declares 65535.
 const TEMPLATE_BYTES_MAX: usize = 1 << 30;
 
 /// The sums of records.
@@ -44,7 +44,7 @@ impl Sums {
     }
 }
 
-/// Decodes all datagrams. Records that came before their template are counted as well.
+/// Decodes all datagrams. Records received before their template count as well.
 pub(super) fn decode(collected: &Collected) -> Result<Sums> {
     let mut parser = parser()?;
     let mut pass = || {
@@ -55,7 +55,7 @@ pub(super) fn decode(collected: &Collected) -> Result<Sums> {
         sums
     };
     match pass() {
-        // The parser has all templates now.
+        // Now the parser knows all templates.
         sums if sums.undecoded > 0 => Ok(pass()),
         sums => Ok(sums),
     }
@@ -132,7 +132,7 @@ fn number<F>(field: Option<&(F, FieldValue)>) -> Option<u64> {
     field.and_then(|(_, value)| value.as_u64())
 }
 
-/// A datagram of nfpcapd; `None` where it is damaged.
+/// Decodes an nfpcapd datagram; `None` if it is damaged.
 fn decode_nfd(datagram: &[u8], sums: &mut Sums) -> Option<()> {
     let announced = u32::from_be_bytes(*datagram.get(12..)?.first_chunk()?);
     let mut rest = datagram.get(NFD_HEADER_BYTES..)?;

@@ -8,74 +8,74 @@ use serde::{Deserialize, Serialize};
 pub struct Run {
     /// Number of the round, from 1.
     pub round: u32,
-    /// Frames to send, by the plan.
+    /// Number of frames that the plan requests.
     pub intended: u64,
-    /// Frames that arrived at the receiving interface, or came on the line.
+    /// Frames that arrived at the receiving interface, or on the line.
     pub offered: u64,
-    /// Frames counted in the file (or by `counted_by`); of several capturers their mean.
+    /// Frames counted in the file (or as in `counted_by`); the mean of several capturers.
     pub captured: Option<u64>,
-    /// `file`, `pipe`, `lines` (of text on a screen) or `tool`.
+    /// Where frames were counted: `file`, `pipe`, `lines` (on a screen) or `tool`.
     pub counted_by: String,
-    /// Drops by the tool's own report; `None`: it has none.
+    /// Drops that the tool reports; `None`: it reports none.
     pub tool_drops: Option<u64>,
-    /// Lost of offered, 0 to 1; `None` if nothing was to be captured or the run failed.
+    /// Lost frames / offered frames, 0 to 1; `None` if there was nothing to capture or the run failed.
     pub loss: Option<f64>,
-    /// Time from the first frame to the last, s.
+    /// Time from the first to the last frame, s.
     pub seconds: f64,
-    /// CPU time of the capturer's processes in their own code, from the first frame on, s.
+    /// User CPU time of the capturer's processes from the first frame on, s.
     pub cpu_user_s: f64,
-    /// The same in the kernel, s.
+    /// System CPU time of the same, s.
     pub cpu_system_s: f64,
     /// CPU time before the first frame, s.
     pub cpu_startup_s: f64,
-    /// Each core, while frames arrived.
+    /// Use of each core while frames arrived.
     pub cores: Vec<CoreUse>,
-    /// The same every 0.5 s, and the share of the capturer (PAM 2007's cpusage).
+    /// The same every 0.5 s, with the share of the capturer (PAM 2007's cpusage).
     #[serde(default)]
     pub samples: Vec<Sample>,
-    /// Packets dealt to each lane, received or lost there; empty with one lane.
+    /// Packets dispatched to each lane, received or lost there; empty with one lane.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lanes: Vec<u64>,
     /// Bytes written.
     pub bytes: u64,
-    /// Bytes and flows of a mix or a replayed capture that one capturer wrote to disk; `None` for all else.
+    /// Bytes and flows of a mix or a replayed capture that one capturer wrote to disk; otherwise `None`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub contents: Option<Contents>,
-    /// Time from the first change of the size of the files to the last, s.
+    /// Time from the first to the last change of the files' size, s.
     #[serde(default)]
     pub writing_s: f64,
-    /// The loss that the file itself records equals the loss that was counted; `None` if it records none.
+    /// True if the loss that the file records equals the counted loss; `None` if it records none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub accounted: Option<bool>,
-    /// Loss of each of several capturers at once, 0 to 1.
+    /// Loss of each capturer if there are several, 0 to 1.
     #[serde(default)]
     pub each_loss: Vec<f64>,
-    /// Of `offered`, lost before the capturer's socket: at the mirror port of a line, at the interface or in the
-    /// kernel's queue (softnet), frames.
-    /// Frames that did not reach the interface are `sent` − `offered`.
+    /// Frames of `offered` that were lost before the capturer's socket: at the mirror port of a line, on the interface
+    /// or
+    /// in the kernel's queue (softnet). Frames that did not reach the interface are `sent` − `offered`.
     #[serde(default)]
     pub receiver_drops: u64,
-    /// Frames that the sending kernel took; 0 in older results.
+    /// Frames that the sending kernel accepted; 0 in older results.
     #[serde(default)]
     pub sent: u64,
-    /// Frames of other senders that arrived at the interface.
+    /// Frames from other senders that arrived at the interface.
     #[serde(default)]
     pub others: u64,
-    /// Of a line only: its frames.
+    /// Counters of a line; `None` for other topologies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line: Option<LineCounts>,
-    /// The capturer's command line, with DIR for the directory of its files.
+    /// The capturer's command line, with DIR for the output directory.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,
-    /// Reason of a failed run.
+    /// Why the run failed.
     pub failed: Option<String>,
-    /// The capturer did not cause the failure: the generator failed, or the disk was full.
+    /// True if the capturer did not cause the failure: the generator failed, or the disk was full.
     #[serde(default)]
     pub failed_outside: bool,
 }
 
-/// Bytes of frames, without FCS, and their flows, each direction of addresses, ports and protocol: of those that were
-/// sent, and of those in the file.
+/// Bytes, without FCS, and flows (each direction of addresses, ports and protocol) of the sent frames, and of those in
+/// the file.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Contents {
     pub sent_bytes: u64,
@@ -96,13 +96,13 @@ impl Run {
     }
 }
 
-/// A part of a run.
+/// One sampling interval of a run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
-    /// Its end, s after the first frame.
+    /// End of the interval, s after the first frame.
     pub at_s: f64,
     pub cores: Vec<CoreUse>,
-    /// CPU of the capturer's processes, 1 = a core; `None` without a capturer.
+    /// CPU use of the capturer's processes, 1 = one core; `None` without a capturer.
     pub capturer: Option<f64>,
 }
 

@@ -1,4 +1,4 @@
-//! The equipment of a measurement, and a capturer that waits without traffic.
+//! The equipment of a measurement, and the CPU use of an idle capturer.
 
 use super::capturer::{Capturer, on_core};
 use super::place::Place;
@@ -10,30 +10,29 @@ use serde::Serialize;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// The equipment that all runs share.
 #[derive(Clone, Copy)]
 pub struct Bench<'a> {
-    /// Network in which the capturer runs and frames arrive.
+    /// The network in which the capturer runs and frames arrive.
     pub site: &'a dyn Site,
-    /// The quaff program, which counts packets that leave a capturer through a pipe.
+    /// The quaff executable, which counts packets from a capturer's pipe.
     pub quaff: &'a Path,
     /// Folder for the files of runs.
     pub place: &'a Place,
     pub cores: Cores,
-    /// Time from a capturer's ready sign to the first frame, at least.
+    /// Minimum time from a capturer's ready message to the first frame.
     pub start_wait: Duration,
 }
 
-/// The cores of generator and capturer: different ones if this process may use two.
+/// The cores of generator and capturer; different ones if two are usable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Cores {
-    /// The generator's core; the kernel's share of receiving runs here too.
+    /// The generator's core; the kernel's receive processing runs here, too.
     pub generator: usize,
     pub capturer: usize,
 }
 
 impl Cores {
-    /// The first two of those that this process may use.
+    /// The first two usable cores.
     pub fn pick() -> Result<Self> {
         let allowed = cpu::allowed()?;
         let generator = allowed.first().copied().unwrap_or(0);
@@ -42,7 +41,7 @@ impl Cores {
 }
 
 impl Bench<'_> {
-    /// CPU time that `tool` uses in a time of `idle` without frames, once it captures and its memory is populated.
+    /// CPU time that `tool` uses during `idle` without frames, once it captures and has populated its memory.
     pub fn idle(&self, tool: &Tool, program: &Path, idle: Duration, watch: Watch<'_>) -> Result<Duration> {
         let setting = Setting::default();
         let mut capturer = Capturer::start(self, tool, program, &setting, &[self.cores.capturer])?;

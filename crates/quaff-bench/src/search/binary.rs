@@ -1,8 +1,7 @@
-//! Throughput by RFC 2544 §26.1: the fastest rate without loss, found by bisection between a rate that lost and one
-//! that did not.
+//! Throughput by RFC 2544 §26.1: bisection between a rate that lost frames and one that did not.
 //!
-//! Intermediate trials may be shorter, the last one at the result is not (§24). One lossy trial refutes a rate:
-//! [`super::mlr`] is for noisier systems.
+//! Intermediate trials may be shorter, the final one at the result may not (§24). One lossy trial refutes a rate;
+//! [`super::mlr`] suits noisier systems.
 
 use super::select::{Bound, Seen};
 use super::{Bounds, Goal, Input, Measured, Trial};
@@ -36,7 +35,7 @@ pub(super) fn bounds(goal: &Goal, results: &[Measured]) -> Bounds {
     Seen::of(results.iter().map(|measured| measured.trial.load), class).bounds()
 }
 
-/// The load in the middle; `None` when the bounds are close enough.
+/// The load in the middle; `None` if the bounds are close enough.
 fn middle(input: &Input, Bounds { lower, upper }: Bounds) -> Option<f64> {
     let Some(upper) = upper else { return lower.is_none().then_some(input.max) };
     let middle = ((lower.unwrap_or(0.0) + upper) / 2.0).round().max(input.min);
@@ -44,7 +43,7 @@ fn middle(input: &Input, Bounds { lower, upper }: Bounds) -> Option<f64> {
     (wide && middle < upper && lower.is_none_or(|lower| lower < middle)).then_some(middle)
 }
 
-/// Returns whether a load passed a short trial and failed a full one: short trials prove nothing then.
+/// True if a load passed a short trial and failed a full one: short trials prove nothing then.
 fn has_refuted(goal: &Goal, results: &[Measured]) -> bool {
     let mut failed = results.iter().filter(|measured| goal.is_full(measured) && goal.is_lossy(measured));
     let passed =
@@ -78,7 +77,7 @@ mod tests {
         let loads: Vec<_> = found.results.iter().map(|measured| measured.trial.load).collect();
         assert_eq!(loads, [1024.0, 512.0, 768.0, 640.0, 704.0, 672.0, 688.0, 696.0, 700.0, 700.0]);
         assert_eq!(found.bounds(), Bounds { lower: Some(700.0), upper: Some(704.0) });
-        // Only the last one is of full length.
+        // Only the final trial has full length.
         assert_eq!(found.results.iter().filter(|measured| measured.trial.seconds == 60.0).count(), 1);
     }
 
@@ -92,7 +91,7 @@ mod tests {
 
     #[test]
     fn a_rate_refuted_by_a_full_trial_is_searched_below() {
-        // A buffer hides for a second what a minute shows.
+        // A buffer hides for a second a loss that a minute shows.
         let loss = |trial: Trial| {
             let limit = if trial.seconds < 60.0 { 700.0 } else { 500.0 };
             if trial.load > limit { 0.1 } else { 0.0 }
@@ -100,7 +99,7 @@ mod tests {
         let found = search(0.0, loss);
         let Bounds { lower: Some(lower), upper: Some(upper) } = found.bounds() else { panic!("bounds") };
         assert!(lower <= 500.0 && upper > 500.0 && (upper - lower) / upper <= WIDTH, "{lower} {upper}");
-        // The bisection restarts from the refuted rate; it does not creep down.
+        // The bisection restarts from the refuted rate instead of descending in small steps.
         assert!(found.results.len() <= 20, "{} trials", found.results.len());
         let last = found.results.last().expect("a trial");
         assert_eq!((last.trial.load, last.trial.seconds, last.loss), (lower, 60.0, 0.0));

@@ -7,14 +7,14 @@ use crate::stats::mean;
 /// Parameters of a search.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct BurstPlan {
-    /// The shortest burst worth a trial, frames.
+    /// Shortest burst worth a trial, frames.
     pub(crate) min: u64,
-    /// The longest burst, frames: 2 s or more (RFC 2544 §26.4).
+    /// Longest burst, frames: 2 s or more (RFC 2544 §26.4).
     pub(crate) max: u64,
-    /// Width at which the search ends: (upper − lower) / upper.
+    /// (upper − lower) / upper at which the search ends.
     pub(crate) width: f64,
-    /// Lossy trials after which a length that never passed is too long (binary search with loss verification, ETSI GS
-    /// NFV-TST 009 §12.3.3).
+    /// Lossy trials without a lossless one after which a length is too long (binary search with loss verification,
+    /// ETSI GS NFV-TST 009 §12.3.3).
     pub(crate) tries: u32,
     /// The first burst, frames; `None`: the longest.
     pub(crate) start: Option<u64>,
@@ -24,7 +24,7 @@ pub(crate) struct BurstPlan {
 #[derive(Debug, Clone)]
 pub(crate) struct Burst {
     plan: BurstPlan,
-    /// Length in frames, and whether all were taken.
+    /// Length in frames, and true without loss.
     results: Vec<(u64, bool)>,
 }
 
@@ -45,7 +45,7 @@ impl Burst {
         self.results.push((frames, all_taken));
     }
 
-    /// The longest burst without loss, frames; 0 when the shortest one lost.
+    /// Longest burst without loss, frames; 0 if the shortest one had loss.
     pub(crate) fn frames(&self) -> u64 {
         self.seen().bounds().lower.unwrap_or(0.0) as u64
     }
@@ -61,7 +61,7 @@ impl Burst {
     }
 }
 
-/// Buffer time of bursts of `frames` at `pps`, s; and the same without the frames that leave at `throughput_pps` during
+/// Buffer time of bursts of `frames` at `pps`, s; and the same without the frames forwarded at `throughput_pps` during
 /// the burst (RFC 9004 §5.4): `None` if that rate is unknown, or not below `pps`, where a burst needs no buffer.
 pub(crate) fn buffer_s(frames: &[u64], pps: f64, throughput_pps: Option<f64>) -> [Option<f64>; 2] {
     let frames: Vec<f64> = frames.iter().map(|frames| *frames as f64).collect();
@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn frames_that_leave_are_not_in_the_buffer() {
-        // 10,000 frames at 1 Mpps are 10 ms; 400 kpps of them leave meanwhile: 6 ms.
+        // 10,000 frames at 1 Mpps are 10 ms; 400 kpps are forwarded in that time: 6 ms remain.
         let [implied, corrected] = buffer_s(&[9_000, 11_000], 1e6, Some(4e5)).map(|s| s.expect("a time"));
         assert!((implied - 0.01).abs() < 1e-12 && (corrected - 0.006).abs() < 1e-12, "{implied} {corrected}");
         assert_eq!(buffer_s(&[10_000], 1e6, Some(1e6)), [Some(0.01), None]);

@@ -1,8 +1,8 @@
-//! Frame loss rate by RFC 2544 §26.3: trials from the highest load downwards, until two in a row have no loss.
+//! Frame loss rate by RFC 2544 §26.3: trials from the highest load downwards, until two consecutive ones have no loss.
 
 use super::{Measured, Search, Trial};
 
-/// The coarsest step, as a share of the highest load (§26.3).
+/// Largest step as a share of the highest load (§26.3).
 const STEP_SHARE_MAX: f64 = 0.1;
 
 /// The sweep.
@@ -15,7 +15,7 @@ pub(crate) struct Curve {
 }
 
 impl Curve {
-    /// From `start` downwards by `step`, at most a tenth of the highest rate `max`; all frames/s.
+    /// Descends from `start` by `step`, at most a tenth of the highest rate `max`; all frames/s.
     pub(crate) fn new(max: f64, start: f64, step: f64, seconds: f64) -> Self {
         let step_max = (max * STEP_SHARE_MAX).max(1.0);
         Self { start, step: step.clamp(1.0, step_max), seconds, results: Vec::new() }
@@ -25,7 +25,7 @@ impl Curve {
 impl Search for Curve {
     fn next(&self) -> Option<Trial> {
         let lossless = self.results.iter().rev().take(2).filter(|measured| measured.loss <= 0.0).count();
-        // Computed from the number of steps, so that errors do not add up.
+        // Computed from the number of steps, so that rounding errors do not accumulate.
         let load = (self.start - self.step * self.results.len() as f64).round();
         (lossless < 2 && load >= 1.0).then_some(Trial { load, seconds: self.seconds })
     }

@@ -1,17 +1,17 @@
-//! Searches for a highest load or a longest burst, as state machines: `next` returns the next trial, `tell` takes its
-//! result. No I/O, no clock, and no knowledge of the system under test.
+//! Searches for a highest load or a longest burst as state machines: `next` returns the next trial, `tell` takes its
+//! result. No I/O, no clock, no knowledge of the system under test.
 //!
 //! ```text
-//!    driver:  search.run(|trial| measure(trial)), or for two searches side by side next and tell of each
+//!    driver:  search.run(|trial| measure(trial)); next and tell for two searches at the same time
 //!
-//!    highest  binary  RFC 2544 §26.1: between a load that lost and one that did not, the middle
-//!             mlr     RFC 9971: short trials first, a share of lossy trials tolerated
+//!    highest  binary  RFC 2544 §26.1: bisection between a lossy load and one without loss
+//!             mlr     RFC 9971: short trials first, a share of lossy trials is tolerated
 //!    curve    RFC 2544 §26.3: from the highest load downwards
-//!    burst    RFC 2544 §26.4 and RFC 9004: the longest burst of frames back to back
+//!    burst    RFC 2544 §26.4 and RFC 9004: the longest back-to-back burst
 //! ```
 //!
-//! The next trial is computed from all results each time; there is no other state. Loads are whole frames per second at
-//! one interface ("Trial Load", RFC 9971), times s, losses ratios, 0 to 1.
+//! The next trial is computed from all results each time; there is no other state. Loads are whole frames/s at one
+//! interface ("Trial Load", RFC 9971), times s, losses ratios, 0 to 1.
 
 mod binary;
 mod burst;
@@ -24,7 +24,7 @@ pub(crate) use burst::{Burst, BurstPlan, buffer_s};
 pub(crate) use curve::Curve;
 pub(crate) use highest::{Goal, Highest, Input};
 
-/// A trial to make ("Trial Input", RFC 9971).
+/// A trial to run ("Trial Input", RFC 9971).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Trial {
     /// Frames/s.
@@ -36,27 +36,28 @@ pub(crate) struct Trial {
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Measured {
     trial: Trial,
-    /// Lost of offered, 0 to 1.
+    /// Lost frames / offered frames, 0 to 1.
     loss: f64,
 }
 
-/// The two loads around a result.
+/// The bounds of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(crate) struct Bounds {
     /// The highest load that met the goal, below `upper`.
     pub(crate) lower: Option<f64>,
-    /// The lowest that did not; `None`: the highest possible load met it.
+    /// The lowest load that did not meet it; `None`: the highest possible load met it.
     pub(crate) upper: Option<f64>,
 }
 
 impl Bounds {
-    /// (upper − lower) / upper; `None` when one of them is missing.
+    /// (upper − lower) / upper; `None` without both bounds.
     fn width(&self) -> Option<f64> {
         Some((self.upper? - self.lower?) / self.upper?)
     }
 
-    /// Both exist and are as close as `width`. Otherwise the result is irregular (RFC 9971) and must be marked so
-    /// wherever it is shown.
+    /// True if both exist and are as close as `width`. Otherwise the result is irregular (RFC 9971) and must be marked
+    /// as
+    /// such wherever it is shown.
     pub(crate) fn are_close(&self, width: f64) -> bool {
         self.width().is_some_and(|found| found <= width)
     }
@@ -66,10 +67,10 @@ impl Bounds {
 pub(crate) trait Search {
     /// The next trial; `None` at the end of the search.
     fn next(&self) -> Option<Trial>;
-    /// Adds the result of a trial: lost of offered, 0 to 1.
+    /// Adds the result of a trial: lost frames / offered frames, 0 to 1.
     fn tell(&mut self, trial: Trial, loss: f64);
 
-    /// Makes all trials; `measure` returns the loss of one. An error ends the search, which keeps its results.
+    /// Runs all trials; `measure` returns the loss of one. An error ends the search, which keeps its results.
     fn run<E>(&mut self, mut measure: impl FnMut(Trial) -> Result<f64, E>) -> Result<(), E> {
         while let Some(trial) = self.next() {
             self.tell(trial, measure(trial)?);

@@ -1,32 +1,33 @@
-//! The bounds of a search, and the next value to try: outwards in growing steps until there is a bound on either side,
-//! then the middle. Shared by searches for loads and for bursts.
+//! The bounds of a search, and its next value: outwards in growing steps until both bounds exist, then the middle.
+//! Shared
+//! by the searches for loads and for bursts.
 
 use super::Bounds;
 
-/// The largest step outwards, as a share.
+/// Largest outward step, as a share.
 const STEP_MAX: f64 = 0.5;
 
 /// The class of a value ("Load Classification", RFC 9971).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Bound {
-    /// Certain to meet the goal.
+    /// The value certainly meets the goal.
     Lower,
-    /// Certain to fail it.
+    /// The value certainly fails the goal.
     Upper,
-    /// More trials are needed. It moves no bound, so that it is tried again.
+    /// More trials are needed: no bound moves, and the value is tried again.
     Undecided,
 }
 
-/// The range of the search, and its accuracy.
+/// Range and width of a search.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Range {
     pub(super) min: f64,
     pub(super) max: f64,
-    /// Width at which the search ends: (upper − lower) / upper.
+    /// (upper − lower) / upper at which the search ends.
     pub(super) width: f64,
 }
 
-/// All values that were tried, with their classes, ascending.
+/// All tried values with their classes, in ascending order.
 #[derive(Debug)]
 pub(super) struct Seen(Vec<(f64, Bound)>);
 
@@ -45,8 +46,9 @@ impl Seen {
         Bounds { lower, upper }
     }
 
-    /// The next whole number to try: the first of the `hints` that is not decided, then a step; `None` when the bounds
-    /// are close enough, or at the end of the range.
+    /// The next whole number to try: the first undecided hint, then a step; `None` if the bounds are close enough, or
+    /// at
+    /// the end of the range.
     pub(super) fn next(&self, hints: &[f64], range: &Range) -> Option<f64> {
         let bounds = self.bounds();
         if bounds.are_close(range.width) {
@@ -65,14 +67,14 @@ impl Seen {
     }
 }
 
-/// The next value by the bounds; each of the `goods` makes a step up larger, each of the `bads` a step down.
+/// The next value from the bounds; each of the `goods` enlarges a step up, each of the `bads` a step down.
 fn step(bounds: Bounds, goods: usize, bads: usize, range: &Range) -> Option<f64> {
     let grown = |times: usize| (range.width * 2f64.powi(times.min(64) as i32)).min(STEP_MAX);
     match (bounds.lower, bounds.upper) {
         (None, None) => Some(range.max),
         (Some(lower), None) if lower >= range.max => None,
         (Some(lower), None) => {
-            // At least one more: small numbers grow, too.
+            // Moves by at least one, so that small numbers grow, too.
             Some((lower / (1.0 - grown(goods))).round().max(lower + 1.0).min(range.max))
         }
         (None, Some(upper)) if upper <= range.min => None,
@@ -112,7 +114,7 @@ mod tests {
     fn between_two_bounds_is_the_middle_of_ratios() {
         assert_eq!(next(Some(400.0), Some(900.0), [1, 1], &RANGE), Some(600.0));
         assert_eq!(next(Some(900.0), Some(1000.0), [1, 1], &RANGE), None);
-        // No whole number lies between.
+        // There is no whole number in between.
         let fine = Range { width: 1e-9, ..RANGE };
         assert_eq!(next(Some(900.0), Some(901.0), [1, 1], &fine), None);
     }

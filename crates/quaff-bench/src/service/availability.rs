@@ -1,26 +1,26 @@
-//! Availability (ITU-T Y.1563 §9, Y.1564 §8.5): ten seconds in a row in which more than half of the frames were
-//! lost make the service unavailable, from the first of them on; ten in a row in which not so many were lost make
-//! it available again, from the first of these on.
+//! Availability (ITU-T Y.1563 §9, Y.1564 §8.5): the service becomes unavailable with the first of ten consecutive
+//! seconds
+//! in which more than half of the frames were lost, and available with the first of ten consecutive seconds without
+//! that.
 
-/// So many seconds in a row change the state.
+/// Consecutive seconds that change the state (Y.1564).
 const SECONDS: usize = 10;
 
-/// The state of each second.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Availability {
-    /// Each second, in the order of time.
+    /// One entry per second, oldest first.
     pub(super) available: Vec<bool>,
-    /// Seconds in which more than half was lost.
+    /// Seconds in which more than half of the frames were lost.
     pub(super) severely_errored_s: u64,
 }
 
 impl Availability {
-    /// Of the frames sent and lost in each second. One in which nothing was sent says nothing: it is what the
-    /// seconds around it are.
+    /// Evaluates frames sent and lost in each second. A second in which nothing was sent keeps the state of those
+    /// around it.
     pub(super) fn of(seconds: &[(u64, u64)]) -> Self {
         let mut available = vec![true; seconds.len()];
         let (mut state, mut severely_errored_s) = (true, 0);
-        // Seconds that speak against the state, in a row.
+        // Consecutive seconds that contradict the state.
         let mut against: Vec<usize> = Vec::new();
         for (at, (sent, lost)) in seconds.iter().enumerate() {
             available[at] = state;
@@ -43,12 +43,12 @@ impl Availability {
         Self { available, severely_errored_s }
     }
 
-    /// Seconds that were not available.
+    /// Number of unavailable seconds.
     pub(super) fn unavailable_s(&self) -> u64 {
         self.available.iter().filter(|available| !**available).count() as u64
     }
 
-    /// Share of seconds that were available, 0 to 1; `None` of none.
+    /// Share of available seconds, 0 to 1; `None` for an empty measurement.
     pub(super) fn ratio(&self) -> Option<f64> {
         let all = self.available.len();
         (all > 0).then(|| 1.0 - self.unavailable_s() as f64 / all as f64)
@@ -59,7 +59,7 @@ impl Availability {
 mod tests {
     use super::*;
 
-    /// `x`: all is lost, `/`: half, `.`: nothing, `0`: nothing was sent.
+    /// `x`: all frames lost, `/`: half, `.`: none, `0`: nothing sent.
     fn of(picture: &str) -> String {
         let second = |kind: char| match kind {
             'x' => (100, 100),
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn ten_good_seconds_end_it_from_the_first() {
-        // Twelve seconds of outage, ten good ones after them.
+        // Twelve seconds of outage, then ten good ones.
         assert_eq!(of("..xxxxxxxxxxxx.........."), "aauuuuuuuuuuuuaaaaaaaaaa");
         // Nine good seconds do not end it.
         assert_eq!(of("xxxxxxxxxx.........x.........."), "uuuuuuuuuuuuuuuuuuuuaaaaaaaaaa");

@@ -1,11 +1,11 @@
-//! The progress of a service test, as whoever started it receives it.
+//! The progress of a service test, as its caller receives it.
 
 use super::result::Report;
 use crate::experiment;
 
 /// Receives the progress of a service test.
 pub trait Events: experiment::Events<Report> {
-    /// The estimated duration, s.
+    /// Called once, with the estimated duration of the whole test, s.
     fn begins(&mut self, _seconds: f64) {}
 
     /// Several times a second during a trial.
@@ -15,7 +15,7 @@ pub trait Events: experiment::Events<Report> {
     fn line(&mut self, _line: &Line) {}
 }
 
-/// A moment of a trial.
+/// The state of a running trial.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Now {
     /// As in [`experiment::Events::stage`].
@@ -24,17 +24,17 @@ pub struct Now {
     pub elapsed_s: f64,
     /// Sending time of this trial, s.
     pub seconds: f64,
-    /// Frames of this trial.
+    /// Frames sent so far in this trial.
     pub sent: u64,
     pub received: u64,
-    /// Estimated rest of the whole test, s.
+    /// Estimated remaining time of the whole test, s.
     pub left_s: f64,
 }
 
-/// A result as text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
-    /// `throughput`, `latency`, `frame loss`, `back-to-back`, `recovery`, `configuration`, `performance`.
+    /// The test's name: `throughput`, `latency`, `frame loss`, `back-to-back`, `recovery`, `configuration`,
+    /// `performance`.
     pub test: String,
     /// The subject: "512 B", "512 B, there" in tests of both directions, "Voice, CIR 50 %, there, FLR".
     pub what: String,

@@ -1,5 +1,5 @@
-//! The figures of a service from the tallies of its frames: rates of all seconds; loss, delay and its
-//! variation of available ones only (ITU-T Y.1564 §8.2.2).
+//! Computes the figures of a service from its tallies: rates over all seconds; loss, delay and delay variation over
+//! available seconds only (ITU-T Y.1564 §8.2.2).
 
 use super::availability::Availability;
 use super::frames::mbps;
@@ -7,10 +7,10 @@ use super::plan::Limits;
 use super::result::{Figures, Second};
 use crate::trial::{Delays, StreamReport, Tally};
 
-/// A second is whole when so much of it, s, is missing at most.
+/// A second counts as whole if at most this much of it is missing, s.
 const SECOND_TOLERANCE: f64 = 0.01;
 
-/// Of a step of the configuration test of so many seconds; availability is not asked there.
+/// Figures of a configuration-test step that lasted `seconds`; without availability.
 pub(super) fn of_step(stream: &StreamReport, asked_mbps: f64, seconds: f64, limits: &Limits) -> Figures {
     let (sent, lost) = counts(&stream.total);
     let delay = stream.delay.as_ref();
@@ -30,7 +30,7 @@ pub(super) fn most_mbps(stream: &StreamReport, seconds: f64) -> f64 {
     mbps(received_bytes, received, seconds.max(last.saturating_sub(first) as f64 / 1e9))
 }
 
-/// Of the performance test, which sent or was to send for `asked_s`; and each second for a picture.
+/// Figures of the performance test, planned for `asked_s`, and one entry per second for charts.
 pub(super) fn of_performance(
     stream: &StreamReport,
     asked_mbps: f64,
@@ -67,12 +67,12 @@ pub(super) fn of_performance(
     (figures, marked().map(second).collect())
 }
 
-/// Frames sent and lost. What a dead link did not take was due and did not arrive: it is lost as any other.
+/// Frames sent and lost. Frames that a dead link refused were due and did not arrive: they count as both.
 fn counts(tally: &Tally) -> (u64, u64) {
     (tally.sent + tally.refused, tally.lost + tally.refused)
 }
 
-/// The figures that both tests share.
+/// Figures that both tests share.
 fn common(stream: &StreamReport, asked_mbps: f64, seconds: f64, limits: &Limits) -> Figures {
     let all = &stream.total;
     let delay = stream.delay.as_ref();
@@ -88,11 +88,10 @@ fn common(stream: &StreamReport, asked_mbps: f64, seconds: f64, limits: &Limits)
     }
 }
 
-/// Seconds in which less than half of what was due was sent, since the sender was held up: of `asked_s`, the whole
-/// ones.
+/// Whole seconds of `asked_s` in which less than half of the due frames were sent, because the sender was held up.
 pub(super) fn unsent_s(stream: &StreamReport, due_pps: f64, asked_s: f64) -> u64 {
     let sent = |second: usize| stream.seconds.get(second).map_or(0, |tally| counts(tally).0);
-    // A stream of less than two frames/s has seconds without one.
+    // A stream below two frames/s has seconds without a frame.
     let due = (due_pps / 2.0).floor();
     (0..asked_s.floor() as usize).filter(|second| (sent(*second) as f64) < due).count() as u64
 }
@@ -103,14 +102,14 @@ pub(super) fn sending_s(tally: &Tally) -> f64 {
     if tally.sent > 1 { ns / 1e9 * tally.sent as f64 / (tally.sent - 1) as f64 } else { 0.0 }
 }
 
-/// Information rate that arrived: smallest and largest of a whole second, and the mean of all, Mbit/s.
+/// Received information rate, Mbit/s: minimum and maximum over whole seconds, and the mean of the trial.
 fn received_mbps(stream: &StreamReport, seconds: f64) -> [f64; 3] {
     let all = &stream.total;
     let mean = mbps(all.received_bytes, all.received, seconds);
     let whole = (seconds + SECOND_TOLERANCE).floor() as usize;
     let rate =
         |tally: Option<&Tally>| tally.map_or(0.0, |tally| mbps(tally.received_bytes, tally.received, 1.0));
-    // Without a tally of seconds there is only the mean.
+    // Without per-second tallies there is only the mean.
     let whole = if stream.seconds.is_empty() { 0 } else { whole };
     let rates = (0..whole).map(|second| rate(stream.seconds.get(second)));
     rates.fold([mean; 3], |[min, mean, max], rate| [min.min(rate), mean, max.max(rate)])
@@ -120,7 +119,7 @@ fn received_mbps(stream: &StreamReport, seconds: f64) -> [f64; 3] {
 fn whole_seconds(seconds: &[Tally], asked_s: f64) -> Vec<Tally> {
     let count = ((asked_s - SECOND_TOLERANCE).ceil() as usize).max(1);
     let mut whole: Vec<Tally> = seconds.iter().take(count).cloned().collect();
-    // Seconds in which nothing could be sent any more were asked for, too.
+    // Seconds in which nothing could be sent were requested, too.
     if !whole.is_empty() {
         whole.resize(count, Tally::default());
     }
@@ -140,7 +139,7 @@ fn whole_seconds(seconds: &[Tally], asked_s: f64) -> Vec<Tally> {
     whole
 }
 
-/// Smallest, mean and largest delay of several tallies together, ns.
+/// Minimum, mean and maximum delay over several tallies, ns.
 fn joined(tallies: &[&Tally]) -> Option<[f64; 3]> {
     let parts: Vec<([f64; 3], f64)> =
         tallies.iter().filter_map(|tally| Some((tally.delay_ns?, tally.received as f64))).collect();
@@ -151,14 +150,14 @@ fn joined(tallies: &[&Tally]) -> Option<[f64; 3]> {
     (frames > 0.0).then_some([min, mean, max])
 }
 
-/// In the order of [`Figures::others_ms`].
+/// Returns the values in the order of [`Figures::others_ms`].
 fn others_ms(delays: &Delays) -> [f64; 6] {
     let Delays { ipdv, jitter_4689, jitter_3550, .. } = delays;
     [ipdv[0], ipdv[1], jitter_4689[0], jitter_4689[1], jitter_3550[0], jitter_3550[1]].map(ms)
 }
 
-/// Shares of frames within the limits of delay and of its variation. Of a bar of the histogram that a limit cuts none
-/// is counted: the share is at least this.
+/// Shares of frames within the limits of delay and delay variation. Histogram bars that a limit cuts count as outside:
+/// the shares are lower bounds.
 fn within(delays: &Delays, limits: &Limits) -> [Option<f64>; 2] {
     let all: u64 = delays.histogram.iter().map(|bar| bar.1).sum();
     let share = |limit_ms: f64, from_ns: f64| {
@@ -185,7 +184,7 @@ mod tests {
     use super::super::sim;
     use super::*;
 
-    /// A second of 100 frames of 121 bytes without FCS: 0.1 Mbit/s.
+    /// One second of 100 frames of 121 bytes without FCS: 0.1 Mbit/s.
     fn second(lost: u64, delay_ns: [f64; 3]) -> Tally {
         Tally {
             sent: 100,
@@ -219,7 +218,7 @@ mod tests {
         let mut seconds = vec![second(0, [1e6, 2e6, 3e6]); 40];
         seconds[3] = second(10, [0.5e6, 1e6, 9e6]);
         seconds[10..22].fill(second(100, [0.0; 3]));
-        // A frame that came through in the outage, late.
+        // A late frame that arrived during the outage.
         seconds[15] = second(99, [80e6; 3]);
         let (figures, pictures) = of_performance(&stream(seconds), 0.1, 40.0, &Limits::default());
         assert_eq!((figures.unavailable_s, figures.severely_errored_s), (12, 12));
@@ -233,7 +232,7 @@ mod tests {
         let variation = figures.delay_variation_ms.expect("variation");
         assert_eq!((variation[0], variation[2]), (0.0, 8.5));
         assert!((variation[1] - (mean - 0.5)).abs() < 1e-12);
-        // The rate is that of all seconds.
+        // The rate covers all seconds.
         assert!((figures.sent_mbps - 0.1).abs() < 1e-12, "{figures:?}");
         assert_eq!(figures.received_mbps[0], 0.0);
         assert!((figures.received_mbps[2] - 0.1).abs() < 1e-12);
@@ -241,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rest_behind_the_last_second_belongs_to_it() {
+    fn a_remainder_after_the_last_second_belongs_to_it() {
         let rest = Tally { sent: 1, lost: 1, ..Tally::default() };
         let seconds = vec![second(0, [1e6; 3]), second(0, [1e6; 3]), rest];
         let (figures, pictures) = of_performance(&stream(seconds), 0.1, 2.0, &Limits::default());
@@ -252,7 +251,7 @@ mod tests {
 
     #[test]
     fn a_link_that_dies_is_seen_by_what_could_not_be_sent() {
-        // Dead from the fourth second of ten on: nothing was sent, so nothing was lost.
+        // Dead from the fifth second of ten on: nothing was sent, so nothing was lost.
         let stream = stream(vec![second(0, [1e6; 3]); 4]);
         let (figures, pictures) = of_performance(&stream, 0.1, 10.0, &Limits::default());
         assert_eq!((pictures.len(), figures.lost), (10, 0));

@@ -1,5 +1,5 @@
-//! Sizes, rates and streams: what a plan's bytes and Mbit/s are in frames. Sizes are bytes with FCS here, as in
-//! plans; only a stream has them without.
+//! Converts a plan's sizes and information rates into frames and streams. Sizes are bytes with FCS here, as in plans;
+//! only a stream's sizes exclude it.
 
 use super::plan::Service;
 use super::result::Way;
@@ -7,12 +7,12 @@ use crate::trial::{Length, Phase, StreamPlan};
 
 /// Frame check sequence, bytes.
 pub(super) const FCS_BYTES: u32 = 4;
-/// Preamble, start of frame and gap: what a frame takes on a link beside itself, bytes (IEEE 802.3).
+/// Preamble, start-of-frame delimiter and inter-packet gap, bytes (IEEE 802.3).
 const LINE_BYTES: f64 = 20.0;
-/// Streams back have ids from here on.
+/// First stream id of the reverse direction.
 const BACK_ID: u16 = 1000;
 
-/// The mean; sizes are sent in turns.
+/// Mean frame size, bytes; the sizes are sent in turn.
 pub(super) fn mean_size(sizes: &[u32]) -> f64 {
     sizes.iter().map(|size| f64::from(*size)).sum::<f64>() / sizes.len().max(1) as f64
 }
@@ -22,45 +22,45 @@ pub(super) fn line_pps(link_mbps: f64, size: f64) -> f64 {
     link_mbps * 1e6 / (8.0 * (size + LINE_BYTES))
 }
 
-/// Frames/s of an information rate.
+/// Frames/s of an information rate in Mbit/s.
 pub(super) fn pps(mbps: f64, size: f64) -> f64 {
     mbps * 1e6 / (8.0 * size)
 }
 
-/// Information rate of so many bytes without FCS, in so many frames, Mbit/s.
+/// Information rate, Mbit/s, of `frames` that have `bytes` without their FCS.
 pub(super) fn mbps(bytes: u64, frames: u64, seconds: f64) -> f64 {
     let bits = (bytes + frames * u64::from(FCS_BYTES)) as f64 * 8.0;
     if seconds > 0.0 { bits / seconds / 1e6 } else { 0.0 }
 }
 
-/// A stream's id: streams of both ways differ.
+/// Stream id of a service; the two directions use separate ranges.
 pub(super) fn id(way: Way, number: usize) -> u16 {
     let first = if way == Way::There { 1 } else { BACK_ID };
     first.saturating_add(number as u16)
 }
 
-/// Frames of one size.
+/// A stream of frames of one size.
 pub(super) fn stream(id: u16, size: u32, phases: Vec<Phase>) -> StreamPlan {
     StreamPlan { id, sizes: vec![size - FCS_BYTES], phases, vlan: None, dscp: 0 }
 }
 
-/// Frames of a service.
+/// A stream with the sizes, VLAN and DSCP of a service.
 pub(super) fn service_stream(service: &Service, id: u16, phases: Vec<Phase>) -> StreamPlan {
     let sizes = service.sizes.iter().map(|size| size - FCS_BYTES).collect();
     StreamPlan { id, sizes, phases, vlan: service.vlan, dscp: service.dscp }
 }
 
-/// `pps` for `seconds`.
+/// A phase of `seconds` at `pps`.
 pub(super) fn for_s(seconds: f64, pps: f64) -> Phase {
     Phase { length: Length::Seconds(seconds), pps: Some(pps) }
 }
 
-/// So many frames at `pps`.
+/// A phase of `frames` frames at `pps`.
 pub(super) fn frames_at(frames: u64, pps: f64) -> Phase {
     Phase { length: Length::Frames(frames), pps: Some(pps) }
 }
 
-/// Up to four digits that say something, and no zeros at the end.
+/// Formats a number with up to four significant digits and no trailing zeros.
 pub(super) fn number(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {
         return format!("{value}");
@@ -70,7 +70,7 @@ pub(super) fn number(value: f64) -> String {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
-/// Frames/s in words: "400 kpps".
+/// Formats frames/s: "400 kpps".
 pub(super) fn pps_words(pps: f64) -> String {
     match pps {
         1e6.. => format!("{} Mpps", number(pps / 1e6)),
@@ -79,7 +79,7 @@ pub(super) fn pps_words(pps: f64) -> String {
     }
 }
 
-/// A way in words.
+/// Name of a direction in reports.
 pub(crate) fn way_words(way: Way) -> &'static str {
     match way {
         Way::There => "there",
@@ -97,7 +97,7 @@ mod tests {
         for (size, frames) in [(64.0, 14_880.0), (128.0, 8_445.0), (512.0, 2_349.0), (1518.0, 812.0)] {
             assert_eq!(line_pps(10.0, size).floor(), frames);
         }
-        // Y.1564: from addresses to FCS. 1 Gbit/s of 1518 B frames is 986.996 Mbit/s of them.
+        // Y.1564 counts from the addresses to the FCS: a full 1 Gbit/s link of 1518 B frames is 986.996 Mbit/s.
         let full = mbps(81_274 * 1514, 81_274, 1.0);
         assert!((full - 986.99).abs() < 0.01, "{full}");
         assert!((pps(986.996, 1518.0) - 81_274.0).abs() < 1.0);

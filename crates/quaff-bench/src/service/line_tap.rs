@@ -11,30 +11,30 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::time::Duration;
 
-/// Time limit to begin, and to end.
+/// Time limit for starting and for stopping.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The record of a test of hours does not fill the disk: the newest files, of this size each, are kept.
+/// Only the newest files, of this size each, are kept: a test of hours must not fill the disk.
 const RECORDING: [&str; 10] =
     ["--rotate-size", "256M", "--keep-size", "1G", "--ring", "64M", "--buffer", "256M", "--json", "--quiet"];
-/// An exit status of 0 or 1 comes with a report.
+/// Exit statuses that come with a report.
 const REPORTED: [i32; 2] = [0, 1];
 
 /// A running tap. Dropping it kills the process.
 #[derive(Debug)]
 pub(super) struct LineTap {
     running: ChildProcess,
-    /// The files, removed with them.
+    /// The recorded files; removed on drop.
     _record: RunDir,
     _place: Place,
 }
 
-/// The part of the report of `quaff tap --json` that is read.
+/// The fields of `quaff tap --json` that are used.
 #[derive(Debug, Deserialize)]
 struct TapReport {
     directions: [Counts; 2],
 }
 
-/// The account of one direction, in frames.
+/// Counters of one direction, in frames.
 #[derive(Debug, Deserialize)]
 struct Counts {
     received: u64,
@@ -49,14 +49,14 @@ impl LineTap {
     /// Starts the tap between the ports of `mid`. Returns once it forwards and records.
     ///
     /// # Errors
-    /// No disk for its files; [`Error::Tool`] with its words if it does not begin.
+    /// No disk space for its files; [`Error::Tool`] with its output if it does not start.
     pub(super) fn start(quaff: &Path, mid: &Netns) -> Result<Self> {
         let place = Place::find(None)?;
-        // A folder of its own: the lock of the other one is this process's.
+        // A separate folder: this process holds the lock on the other one.
         let record = place.run_dir()?;
         let mut command = mid.command(quaff)?;
         command.arg("tap").args(MIDDLE_IFS).arg("--dir").arg(&record.path).args(RECORDING);
-        // Ctrl-C must reach this process only.
+        // A separate process group, so that Ctrl-C reaches this process only.
         command.process_group(0);
         let mut running = ChildProcess::start(command)?;
         if !running.hears("capturing", PATIENCE) {
@@ -65,10 +65,10 @@ impl LineTap {
         Ok(Self { running, _record: record, _place: place })
     }
 
-    /// Ends the tap. Returns its account of both directions.
+    /// Stops the tap. Returns the counters of both directions.
     ///
     /// # Errors
-    /// [`Error::Tool`] if it failed, or had ended before.
+    /// [`Error::Tool`] if it failed or had already exited.
     pub(super) fn finish(mut self) -> Result<Vec<TapDirection>> {
         if self.running.has_ended()? {
             self.running.hear_the_end(PATIENCE);
@@ -84,7 +84,7 @@ impl LineTap {
     }
 }
 
-/// The account by the ways of the test: the first port is on the side of the first end.
+/// Maps the tap's ports to directions: its first port faces the first end.
 fn account(report: TapReport) -> Vec<TapDirection> {
     let ways = [Way::There, Way::Back].into_iter().zip(report.directions);
     let direction = |(way, counts): (Way, Counts)| {

@@ -1,56 +1,55 @@
-//! Separates the loss of the path from the limits of the tester: frames that were never sent, and frames that
-//! arrived but that the meter dropped, are no loss of the path.
+//! Separates loss on the path from the limits of the tester: frames that were never sent, and frames that arrived
+//! and were dropped by the meter, are not lost by the path.
 
 use crate::trial::{DirectionReport, StreamReport, Tally};
 
-/// Frames that come slower than this share of what was wanted are another rate (RFC 2285 §3.5.2).
+/// Smallest ratio of offered to intended load; a lower one is a different rate (RFC 2285 §3.5.2).
 pub(super) const OFFERED_MIN: f64 = 0.98;
-/// The same as a tolerance.
 pub(super) const OFFERED_TOLERANCE: f64 = 1.0 - OFFERED_MIN;
 
 /// The cause of a loss or of a low rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Limit {
-    /// All that was wanted was sent, and arrived.
+    /// All frames were sent and arrived.
     Nothing,
     /// The path lost frames.
     Path,
-    /// Frames could not be sent as fast as wanted.
+    /// Frames could not be sent at the intended rate.
     Generator,
-    /// Frames arrived, and the meter had no room for them.
+    /// Frames arrived, and the meter dropped them.
     Meter,
 }
 
-/// A sender that is later than this makes up for it in a burst, ns.
+/// A sender that is later than this catches up in a burst, ns.
 const LATE_NS: u64 = 50_000;
-/// It makes up for so much at most, ns.
+/// Longest lateness that it catches up on, ns.
 const CATCH_UP_NS: u64 = 100_000;
 
-/// A stream at one rate, looked at.
+/// The outcome of one stream at one rate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Seen {
-    /// Frames/s that were wanted.
+    /// Intended load, frames/s (RFC 2285 §3.5.1).
     pub(super) wanted_pps: f64,
-    /// Frames/s that were sent (RFC 2285 §3.5.2: offered load).
+    /// Offered load, frames/s (RFC 2285 §3.5.2).
     pub(super) offered_pps: f64,
     /// Frames sent.
     pub(super) sent: u64,
-    /// Frames that the path lost for certain.
+    /// Frames that the path certainly lost.
     pub(super) lost: u64,
     /// `lost` of `sent`, 0 to 1.
     pub(super) loss: f64,
-    /// Loss as a search has to see it, 0 to 1: what was not sent in time and what the meter lost prove nothing of
-    /// this rate (RFC 9971, "Measurer").
+    /// Loss ratio for a search, 0 to 1: also counts frames not sent in time or lost by the meter, since they prove
+    /// nothing about this rate (RFC 9971, "Measurer").
     pub(super) unproven: f64,
     pub(super) limit: Limit,
-    /// It was sent more slowly than wanted.
+    /// The offered load is below the intended load.
     pub(super) is_slow: bool,
-    /// The sender was held up, and what was lost is not more than what it made up for in a burst.
+    /// The sender was held up, and the loss is no larger than the burst with which it caught up.
     pub(super) is_doubtful: bool,
 }
 
-/// A stream that was sent at one rate; `seconds` of it where it was sent by time, else the rate is that of its frames.
-/// A relative shortfall of the rate up to `tolerance` is ignored.
+/// Evaluates a stream sent at one rate. `seconds` is its planned duration; without it the rate follows from the
+/// frames' own timestamps. A relative shortfall of the rate up to `tolerance` is ignored.
 pub(super) fn look(
     direction: &DirectionReport,
     stream: &StreamReport,
@@ -58,13 +57,13 @@ pub(super) fn look(
     seconds: Option<f64>,
     tolerance: f64,
 ) -> Seen {
-    // What a dead link did not take was due, and did not arrive.
+    // Frames that a dead link refused were due, and did not arrive.
     let Tally { refused, .. } = stream.total;
     let (sent, missing) = (stream.total.sent + refused, stream.total.lost + refused);
     let offered_pps = seconds.map_or_else(|| pace(&stream.total, wanted_pps), |s| sent as f64 / s);
     let lost = path_lost(direction, missing);
     let ratio = |frames: u64| if sent > 0 { frames as f64 / sent as f64 } else { 0.0 };
-    // A time that is no whole number of frames holds one frame less.
+    // A duration that is not a whole number of frames holds one frame less.
     let is_rounded = seconds.is_some_and(|s| sent as f64 + 1.0 > wanted_pps * s);
     let is_slow = offered_pps < wanted_pps * (1.0 - tolerance) && !is_rounded;
     let unsent = if is_slow { 1.0 - offered_pps / wanted_pps } else { 0.0 };
@@ -79,23 +78,23 @@ pub(super) fn look(
     Seen { wanted_pps, offered_pps, sent, lost, loss: ratio(lost), unproven, limit, is_slow, is_doubtful }
 }
 
-/// Frames that the sender may have sent in a burst, to make up for a time in which it was held up.
+/// Largest number of frames that a delayed sender may have sent in a burst to catch up.
 pub(super) fn caught_up(direction: &DirectionReport, pps: f64) -> u64 {
     let late_ns = direction.late_max_ns.min(CATCH_UP_NS);
     if late_ns > LATE_NS { (late_ns as f64 / 1e9 * pps).ceil() as u64 } else { 0 }
 }
 
-/// Of the frames that are missing, those that the meter cannot have lost.
+/// Missing frames that the meter cannot have lost.
 pub(super) fn path_lost(direction: &DirectionReport, missing: u64) -> u64 {
     missing.saturating_sub(meter_lost(direction))
 }
 
-/// Frames that arrived and that the meter did not get.
+/// Frames that arrived, but were dropped by the meter or by its interface.
 pub(super) fn meter_lost(direction: &DirectionReport) -> u64 {
     direction.meter_dropped.saturating_add(direction.nic_dropped)
 }
 
-/// Frames/s from the first frame to the last; for a single frame the requested rate.
+/// Frames/s from the first frame to the last; the requested rate for a single frame.
 pub(super) fn pace(tally: &Tally, wanted_pps: f64) -> f64 {
     let ns = tally.last_ns.saturating_sub(tally.first_ns);
     if tally.sent > 1 && ns > 0 { (tally.sent - 1) as f64 * 1e9 / ns as f64 } else { wanted_pps }
@@ -120,7 +119,7 @@ mod tests {
         assert!((both.loss - 0.02).abs() < 1e-12 && (both.unproven - 0.03).abs() < 1e-12);
         let meter = seen(1000, 10, 10);
         assert_eq!((meter.lost, meter.loss, meter.limit), (0, 0.0, Limit::Meter));
-        // But it proves nothing of the rate either.
+        // It proves nothing about the rate either.
         assert!(meter.unproven > 0.0);
     }
 
@@ -156,7 +155,7 @@ mod tests {
             let direction = DirectionReport { late_max_ns, ..sim::direction(Vec::new()) };
             look(&direction, &stream, 100_000.0, Some(0.01), OFFERED_TOLERANCE).is_doubtful
         };
-        // 60 µs at 100 kpps are six frames; never more than 100 µs of them is made up for.
+        // 60 µs at 100 kpps are six frames; at most 100 µs are caught up on.
         assert!(seen(6, 60_000) && !seen(7, 60_000) && !seen(0, 60_000));
         assert!(seen(10, 50_000_000) && !seen(11, 50_000_000));
         assert!(!seen(1, 40_000));

@@ -5,9 +5,9 @@
 //!    (data)   (a bare link)        throughput, latency, …, configuration, performance   (data)
 //! ```
 //!
-//! A `Prober` makes the trials: a session of real interfaces, or a simulated path in tests. Methods know
-//! nothing of namespaces and threads; they ask for streams, and judge what came of them. What the instrument could
-//! not send or could not receive is never counted as loss of the path: it is noted, and not judged.
+//! A `Prober` runs the trials: a session on real interfaces, or a simulated path in tests. Methods do not know
+//! namespaces or threads; they request streams and judge the tallies. Frames that the tester could not send or receive
+//! are never counted as loss of the path: they are noted and not judged.
 
 mod availability;
 mod events;

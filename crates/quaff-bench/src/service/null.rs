@@ -1,4 +1,4 @@
-//! The null calibration: the tester over a plain link. Its own delay and its highest rate are reported separately
+//! The null calibration: the tester over a plain link. The tester's own delay and highest rate are reported separately
 //! from the path's.
 
 use super::frames::{for_s, id, line_pps, mean_size, pps, stream};
@@ -11,23 +11,23 @@ use crate::trial::Delays;
 use crate::trial::{Length, Phase};
 use std::collections::BTreeSet;
 
-/// Duration of a trial of the calibration, s.
+/// Duration of a rate trial, s.
 pub(super) const TRIAL_S: f64 = 1.0;
 /// Duration of the delay measurement, s.
 pub(super) const DELAY_S: f64 = 2.0;
-/// Its highest rate, frames/s: at higher rates frames queue in the tester.
+/// Highest rate of the delay measurement, frames/s: at higher rates frames queue in the tester.
 const DELAY_PPS_MAX: f64 = 10_000.0;
-/// After a loss the next rate is this share of the received one.
+/// Ratio of the next rate to the received rate after a loss.
 const STEP_DOWN: f64 = 0.95;
-/// Limit of trials.
+/// Maximum number of trials per size.
 const TRIES: usize = 5;
 
 /// Returns `None` without a plain link, and adds a note.
 pub(super) fn calibrate(ctx: &mut TestContext<'_>) -> Result<Option<Null>> {
     if !ctx.has_null() {
         ctx.note(
-            "There is no bare link between these ends: what the instrument itself adds to a delay is not known, and \
-             is in the figures."
+            "There is no bare link between these ends: the delay of the instrument itself is not known and included \
+             in the figures."
                 .into(),
         );
         return Ok(None);
@@ -48,7 +48,7 @@ pub(super) fn calibrate(ctx: &mut TestContext<'_>) -> Result<Option<Null>> {
     }))
 }
 
-/// Delays of the plain link under this load; `None` when nothing arrived.
+/// Delays of the plain link at this load; `None` if nothing arrived.
 pub(super) fn delays(ctx: &mut TestContext<'_>, size: u32, pps: f64) -> Result<Option<Delays>> {
     let stream = stream(id(Way::There, 0), size, vec![for_s(DELAY_S, pps)]);
     let mut report = ctx.null_trial("null calibration, delay", DELAY_S, stream)?;
@@ -56,13 +56,13 @@ pub(super) fn delays(ctx: &mut TestContext<'_>, size: u32, pps: f64) -> Result<O
     Ok(first.and_then(|stream| stream.delay))
 }
 
-/// The median, ns.
+/// The median delay, ns.
 pub(super) fn median(delays: &Delays) -> f64 {
     let half = delays.quantiles.iter().find(|(at, _)| *at == 0.5);
     half.map_or(delays.delay[1], |(_, ns)| *ns)
 }
 
-/// The highest rate that could be sent and received, frames/s.
+/// Highest rate that was sent and received, frames/s.
 fn highest(ctx: &mut TestContext<'_>, size: u32) -> Result<f64> {
     let mut pps = None;
     let mut reached = 0.0;
@@ -86,12 +86,12 @@ fn highest(ctx: &mut TestContext<'_>, size: u32) -> Result<f64> {
     Ok(reached)
 }
 
-/// Sizes of which a highest rate is measured.
+/// Frame sizes whose highest rate is measured.
 fn searched_sizes(plan: &Plan) -> BTreeSet<u32> {
     plan.tests.iter().flat_map(Test::sizes).copied().collect()
 }
 
-/// Size and rate, frames/s, of the first service; of a plan without one its first size at a tenth of the line.
+/// Frame size and rate, frames/s, of the first service; without services the first size at a tenth of the line rate.
 fn delay_load(plan: &Plan, link_mbps: f64) -> (u32, f64) {
     if let Some(service) = plan.services.first() {
         let mean = mean_size(&service.sizes).round();

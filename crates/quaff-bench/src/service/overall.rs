@@ -1,10 +1,10 @@
-//! All runs of the performance test as one line, as in the table of the whitepaper: the smallest of the smallest,
-//! the mean of the means, the largest of the largest, all frames.
+//! Summarises all runs of the performance test in one row, as the whitepaper's table does: the minimum of the minima,
+//! the mean of the means, the maximum of the maxima, the sum of the frames.
 
 use super::result::{Check, Figures, Performance, Report, Way};
 use crate::stats::mean;
 
-/// A line for each service and way, with 0 as its run, in the order of the first runs.
+/// One row per service and direction, with run number 0, in the order of the first runs.
 pub(crate) fn overall(report: &Report) -> Vec<Performance> {
     let mut keys: Vec<(&str, Way)> = Vec::new();
     for row in &report.performance {
@@ -60,7 +60,7 @@ fn figures(runs: &[&Performance]) -> Figures {
     }
 }
 
-/// Smallest, mean, largest; `None` of none.
+/// Minimum of minima, mean of means, maximum of maxima; `None` for an empty list.
 fn triple(all: &[[f64; 3]]) -> Option<[f64; 3]> {
     let middle = mean(&all.iter().map(|[_, mean, _]| *mean).collect::<Vec<_>>())?;
     let min = all.iter().map(|[min, ..]| *min).fold(f64::INFINITY, f64::min);
@@ -68,7 +68,7 @@ fn triple(all: &[[f64; 3]]) -> Option<[f64; 3]> {
     Some([min, middle, max])
 }
 
-/// Means of means, largest of largest; the smoothed jitter at the end has a mean, too.
+/// Means of means, maxima of maxima; the final RFC 3550 jitter is averaged, too.
 fn others(runs: &[&Performance]) -> Option<[f64; 6]> {
     let all: Vec<[f64; 6]> = runs.iter().filter_map(|run| run.figures.others_ms).collect();
     let column = |at: usize| all.iter().map(|row| row[at]).collect::<Vec<_>>();
@@ -78,7 +78,7 @@ fn others(runs: &[&Performance]) -> Option<[f64; 6]> {
     Some([of(0)?, of(1)?, of(2)?, of(3)?, of(4)?, of(5)?])
 }
 
-/// Of all seconds of all runs.
+/// Availability over all seconds of all runs.
 fn availability(runs: &[&Performance]) -> Option<f64> {
     let all: usize = runs.iter().map(|run| run.seconds.len()).sum();
     let available = |run: &&Performance| run.seconds.iter().filter(|second| second.available).count();
@@ -91,7 +91,7 @@ fn smallest(runs: &[&Performance], of: &dyn Fn(&Figures) -> Option<f64>) -> Opti
     runs.iter().filter_map(|run| of(&run.figures)).reduce(f64::min)
 }
 
-/// Each check as its worst run has it: the first that failed, or the first of all; none that some run could not judge.
+/// Each check of its worst run: the first failure, else the first run. Drops a pass that some run could not judge.
 fn checks(runs: &[&Performance]) -> Vec<Check> {
     let mut checks: Vec<Check> = Vec::new();
     for check in runs.iter().flat_map(|run| &run.checks) {

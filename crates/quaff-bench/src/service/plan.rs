@@ -1,4 +1,4 @@
-//! The plan of a service test, as plain data: services, limits, tests.
+//! The plan of a service test as plain data: services, limits, tests.
 
 mod check;
 mod cost;
@@ -10,11 +10,10 @@ pub use crate::trial::PathEnd;
 use serde::{Deserialize, Serialize};
 use std::net::Ipv4Addr;
 
-/// A whole service test.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
-    /// The preset's name, or `custom`.
+    /// Name of the preset, or `custom`.
     pub name: String,
     /// The heading of the report.
     pub title: String,
@@ -23,23 +22,23 @@ pub struct Plan {
     pub path: Path,
     #[serde(default)]
     pub ways: Ways,
-    /// Take arrival times from the receiving adapter's clock instead of the kernel's.
+    /// Take arrival times from the receiving card's clock instead of the kernel's.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub hardware_time: bool,
-    /// Link rate to which loads refer, Mbit/s of layer 1; `None`: the interface's, or 1000 where it reports none.
+    /// Link rate to which loads refer, Mbit/s of layer 1; `None`: the speed of the interfaces, or 1000 if unknown.
     pub link_mbps: Option<f64>,
-    /// Tested at the same time in the performance test, one after the other in the configuration test.
+    /// Tested together in the performance test, one after the other in the configuration test.
     #[serde(default)]
     pub services: Vec<Service>,
-    /// In this order.
+    /// Executed in this order.
     pub tests: Vec<Test>,
-    /// Repetitions of the performance test. The other tests have repetitions of their own.
+    /// Runs of the performance test. The other tests have their own repetitions.
     #[serde(default = "one")]
     pub runs: u32,
     /// Pause between two trials, s (RFC 2544 §23 e: 5).
     #[serde(default)]
     pub pause_s: f64,
-    /// Remarks for the reader, one sentence each.
+    /// Notes for the reader, one sentence each.
     #[serde(default)]
     pub notes: Vec<String>,
 }
@@ -48,20 +47,20 @@ pub struct Plan {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Path {
-    /// A link of a lab: a null calibration.
+    /// A lab with a direct link: a null calibration.
     Link,
-    /// A bridge of a lab.
+    /// A lab with a bridge.
     Bridge,
-    /// A tap of a lab, which copies both directions to a third host.
+    /// A lab with a tap that copies both directions to a third host.
     #[default]
     Tap,
-    /// A router of a lab.
+    /// A lab with a router.
     Router,
     /// Existing interfaces.
     Between {
         from: PathEnd,
         to: PathEnd,
-        /// Addresses for a path through routers; without them frames are addressed by MAC alone.
+        /// IP addresses for a path through routers; without them frames are addressed by MAC address only.
         #[serde(skip_serializing_if = "Option::is_none")]
         routed: Option<Routed>,
     },
@@ -74,16 +73,16 @@ pub struct Routed {
     pub to: Host,
 }
 
-/// An end as a host of its router.
+/// One end as a host of its router.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Host {
-    /// The address for which the test answers ARP. No interface may have it, this end's included.
+    /// The address for which the test answers ARP. No interface may own it, including this end's.
     pub ip: Ipv4Addr,
-    /// The router's address at this end.
+    /// The router's address on this side.
     pub gateway: Ipv4Addr,
 }
 
-/// The directions that are tested.
+/// The directions to test.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ways {
@@ -99,20 +98,19 @@ pub enum Ways {
 #[serde(deny_unknown_fields)]
 pub struct Service {
     pub name: String,
-    /// Bytes of a frame with FCS; several are sent in turn (EMIX).
+    /// Frame sizes, bytes with FCS; several are sent in turn (EMIX).
     pub sizes: Vec<u32>,
     /// Committed information rate, Mbit/s.
     pub cir_mbps: f64,
     /// Excess information rate, Mbit/s.
     #[serde(default)]
     pub eir_mbps: f64,
-    /// Committed and excess burst size, bytes; 0: bursts are not tested.
+    /// Committed burst size (CBS) and excess burst size (EBS), bytes; 0: bursts are not tested.
     #[serde(default)]
     pub cbs_bytes: u64,
     #[serde(default)]
     pub ebs_bytes: u64,
-    /// Frames above CIR and EIR must be dropped. Without it the policing test is judged only by the frames that
-    /// must arrive.
+    /// Frames above CIR + EIR must be dropped. If false, the policing test judges only the frames that must arrive.
     #[serde(default = "yes")]
     pub is_policed: bool,
     /// 802.1Q: VLAN id and priority.
@@ -125,7 +123,7 @@ pub struct Service {
     pub limits: Limits,
 }
 
-/// Service acceptance criteria; a figure with `None` is measured and not judged.
+/// Service acceptance criteria; a figure without a limit is measured but not judged.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Limits {
@@ -139,7 +137,7 @@ pub struct Limits {
     pub availability: Option<f64>,
 }
 
-/// A test, with its times in s. Sizes are bytes with FCS.
+/// A test. Times are s, sizes bytes with FCS.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Test {
@@ -148,52 +146,52 @@ pub enum Test {
         sizes: Vec<u32>,
         #[serde(default)]
         method: Method,
-        /// Of a full-length trial (§24: 60).
+        /// Duration of a full-length trial (§24: 60).
         seconds: f64,
-        /// (upper − lower) / upper.
+        /// Largest relative width of the final bounds, (upper − lower) / upper.
         width: f64,
     },
-    /// §26.2: at the throughput found before, or at the highest rate without a throughput test.
+    /// §26.2: at the measured throughput, or at the highest rate if there was no throughput test.
     Latency {
         sizes: Vec<u32>,
-        /// Of each trial (§26.2: 120, the tagged frame after 60).
+        /// Duration of each trial (§26.2: 120, the tagged frame after 60).
         seconds: f64,
-        /// Trials (§26.2: 20).
+        /// Number of trials (§26.2: 20).
         repeats: u32,
     },
-    /// §26.3: from the line rate down.
+    /// §26.3: the loss from the line rate down.
     FrameLoss {
         sizes: Vec<u32>,
-        /// Of each trial.
+        /// Duration of each trial.
         seconds: f64,
-        /// Of the line rate, at most 0.1.
+        /// Step between loads as a share of the line rate, at most 0.1.
         step: f64,
     },
     /// §26.4 with RFC 9004's correction.
     BackToBack {
         sizes: Vec<u32>,
-        /// The longest burst (§26.4: 2 or more).
+        /// Duration of the longest burst (§26.4: 2 or more).
         seconds: f64,
-        /// §26.4: 50.
+        /// Number of repetitions (§26.4: 50).
         repeats: u32,
     },
     /// §26.5: 110 % of the throughput, then 50 %: the time until no more frames are lost.
     Recovery {
         sizes: Vec<u32>,
-        /// Of the overload (§26.5: 60).
+        /// Duration of the overload (§26.5: 60).
         seconds: f64,
         repeats: u32,
     },
     /// Y.1564 service configuration test, one service at a time.
     Configuration {
-        /// Of each step (1 to 60).
+        /// Duration of each step (1 to 60).
         seconds: f64,
-        /// Shares of the CIR, in this order: 0.25, 0.5, 0.75, 1.
+        /// Shares of the CIR in the order of the steps: 0.25, 0.5, 0.75, 1.
         steps: Vec<f64>,
     },
     /// Y.1564 service performance test, all services at once at their CIR.
     Performance {
-        /// 900, 7200 or 86400 by the standard.
+        /// Duration; the standard names 900, 7200 and 86400.
         seconds: f64,
     },
 }
@@ -227,7 +225,7 @@ impl PlanFile for Plan {
 }
 
 impl Test {
-    /// The name in notes.
+    /// The test's name in notes.
     pub(super) fn name(&self) -> &'static str {
         match self {
             Self::Throughput { .. } => "throughput",
@@ -240,7 +238,7 @@ impl Test {
         }
     }
 
-    /// Sizes of an RFC 2544 test; none of the others.
+    /// Frame sizes of an RFC 2544 test; empty for Y.1564 tests.
     pub(super) fn sizes(&self) -> &[u32] {
         match self {
             Self::Throughput { sizes, .. }

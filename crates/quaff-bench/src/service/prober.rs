@@ -22,25 +22,25 @@ pub(super) struct Ask {
     pub(super) over: Over,
     /// From the first end to the second.
     pub(super) there: Vec<StreamPlan>,
-    /// Back, at the same time.
+    /// From the second end to the first, at the same time.
     pub(super) back: Vec<StreamPlan>,
-    /// Wait for late frames after the last one was sent, s.
+    /// Time to wait for late frames after the last one was sent, s.
     pub(super) residual_s: f64,
-    /// Count a tally for each second.
+    /// Keep a tally for each second.
     pub(super) is_by_second: bool,
 }
 
-/// Makes trials.
+/// Runs trials.
 pub(super) trait Prober {
-    /// One trial. The report has the direction there, then that back; one in which nothing was to be sent is left
-    /// out. `watch` is called several times a second; `false` from it ends the trial early, and the partial
+    /// Runs one trial. The report has the forward direction, then the reverse one; a direction without streams is
+    /// omitted. `watch` is called several times a second; returning `false` ends the trial early, and the partial
     /// result is returned as interrupted.
     ///
     /// # Errors
-    /// It could not be made. There is no bare link to ask for.
+    /// The trial could not be run, or there is no bare link.
     fn trial(&mut self, ask: &Ask, watch: &mut dyn FnMut(&Progress) -> bool) -> Result<TrialReport>;
 
-    /// True with a plain link between the same ends.
+    /// True if there is a plain link between the same ends.
     fn has_null(&self) -> bool;
 
     /// The link rate that the interfaces report, Mbit/s.
@@ -49,10 +49,10 @@ pub(super) trait Prober {
     /// Facts of the machine and the interfaces.
     fn machine(&self) -> Machine;
 
-    /// Remarks on the path, one sentence each.
+    /// Notes on the path, one sentence each.
     fn notes(&self) -> Vec<String>;
 
-    /// Ends the tap in the path, if there is one, and returns its account. No trial follows.
+    /// Stops the tap in the path, if any, and returns its counters. No trial may follow.
     ///
     /// # Errors
     /// The tap failed.

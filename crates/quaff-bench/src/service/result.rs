@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 /// The whole result of a service test.
 pub type Report = experiment::Report<Plan, Results>;
 
-/// The measured part of a [`Report`].
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Results {
@@ -23,14 +22,14 @@ pub struct Results {
     pub recovery: Vec<Recovery>,
     /// Y.1564: a row for each service, direction and step.
     pub configuration: Vec<Step>,
-    /// A row for each run, service and direction.
+    /// Y.1564: a row for each run, service and direction.
     pub performance: Vec<Performance>,
-    /// The account of the tap between the ends, of each direction: all frames of all tests. Empty without a tap.
+    /// Counters of the tap between the ends, per direction, over all tests. Empty without a tap.
     pub tap: Vec<TapDirection>,
-    /// `false` when a limit was not met; `None` when nothing was judged, when not every limit could be judged, or when
-    /// the test was interrupted.
+    /// `false` if a limit was not met; `None` if nothing was judged, some limit could not be judged, or the test was
+    /// interrupted.
     pub passed: Option<bool>,
-    /// Limits that could not be judged, and tests that ended in an error: one sentence each.
+    /// Limits that could not be judged, and tests that ended in an error, one sentence each.
     pub unjudged: Vec<String>,
     /// The link rate to which loads refer, Mbit/s of layer 1.
     pub link_mbps: f64,
@@ -45,32 +44,32 @@ impl Results {
     }
 }
 
-/// The account of `quaff tap` of one direction, in frames: received = recorded + lost = forwarded + forward_dropped.
+/// Counters of `quaff tap` for one direction, in frames: received = recorded + lost = forwarded + forward_dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TapDirection {
     pub way: Way,
-    /// Received by the port while it was recorded.
+    /// Received by the port while recording.
     pub received: u64,
-    /// In the files.
+    /// Written to files.
     pub recorded: u64,
-    /// Lost by the recorder; they have passed.
+    /// Lost by the recorder; they were forwarded all the same.
     pub lost: u64,
-    /// Sent by the other port, of those received.
+    /// Received frames that the other port sent.
     pub forwarded: Option<u64>,
-    /// Received, and not sent.
+    /// Received frames that were not sent.
     pub forward_dropped: Option<u64>,
-    /// Forwarded before the recording had begun, or after it had ended.
+    /// Forwarded before the recording started or after it stopped.
     pub unrecorded: Option<u64>,
 }
 
 /// The null calibration: the tester over a plain link.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Null {
-    /// One-way delay: smallest, mean, largest, and the median, ms.
+    /// One-way delay, ms: minimum, mean, maximum, median.
     pub delay_ms: [f64; 4],
-    /// PDV: mean, largest, ms.
+    /// PDV, ms: mean, maximum.
     pub delay_variation_ms: [f64; 2],
-    /// Bytes of a frame with FCS, and the highest rate that could be sent and received, frames/s.
+    /// Frame size, bytes with FCS, and the highest rate that was sent and received, frames/s.
     pub max_pps: Vec<(u32, f64)>,
 }
 
@@ -92,17 +91,17 @@ pub struct Throughput {
     pub way: Way,
     /// `rfc2544` or `mlr`.
     pub method: String,
-    /// The highest rate without loss, frames/s; `None`: none.
+    /// Highest rate without loss, frames/s; `None`: every rate had loss.
     pub pps: Option<f64>,
-    /// The lowest rate with loss, frames/s; `None`: the tester or the line was the limit.
+    /// Lowest rate with loss, frames/s; `None`: the tester or the line was the limit.
     pub upper_pps: Option<f64>,
     /// The line rate, frames/s.
     pub line_pps: f64,
-    /// Both bounds are known and as close as requested.
+    /// True if both bounds are known and as close as the plan requests.
     pub regular: bool,
-    /// In chronological order.
+    /// All trials in chronological order.
     pub trials: Vec<TrialRow>,
-    /// One sentence each.
+    /// Notes, one sentence each.
     #[serde(default)]
     pub notes: Vec<String>,
 }
@@ -112,11 +111,11 @@ pub struct Throughput {
 pub struct Latency {
     pub size: u32,
     pub way: Way,
-    /// Frames/s.
+    /// Offered rate, frames/s.
     pub pps: f64,
-    /// The tagged frame of each trial, ms; the mean of them is the RFC's latency.
+    /// Delay of the tagged frame of each trial, ms; their mean is the latency of RFC 2544.
     pub tagged_ms: Vec<f64>,
-    /// Of all frames of all trials.
+    /// Delays over all frames of all trials.
     pub all: Delays,
     /// Delay of the tester itself (median of the null calibration), ms.
     pub null_ms: Option<f64>,
@@ -131,7 +130,7 @@ pub struct FrameLoss {
     pub load: f64,
     /// Offered load (RFC 2285), frames/s.
     pub offered_pps: f64,
-    /// 0 to 1.
+    /// Loss ratio, 0 to 1.
     pub loss: f64,
 }
 
@@ -142,13 +141,13 @@ pub struct BackToBack {
     pub way: Way,
     /// The longest burst without loss of each repetition, frames.
     pub frames: Vec<u64>,
-    /// The longest burst that was tried, frames: a result of this length is a lower bound.
+    /// Longest burst that was tried, frames: a result of this length is a lower bound.
     pub frames_max: u64,
     /// Rate within a burst, frames/s.
     pub pps: f64,
     /// Mean of `frames` / `pps`, s.
     pub buffer_s: Option<f64>,
-    /// Corrected by the throughput (RFC 9004 §5.4), s.
+    /// Buffer time corrected by the throughput (RFC 9004 §5.4), s.
     pub buffer_corrected_s: Option<f64>,
 }
 
@@ -157,9 +156,9 @@ pub struct BackToBack {
 pub struct Recovery {
     pub size: u32,
     pub way: Way,
-    /// 110 % of the throughput, as sent, frames/s; the rate after it is half of that.
+    /// 110 % of the throughput, as sent, frames/s; the rate then falls to half of it.
     pub overload_pps: f64,
-    /// Of each repetition: from the change of rate to the last lost frame, s; 0 without a later loss.
+    /// Per repetition: time from the change of rate to the last lost frame, s; 0 without a later loss.
     pub seconds: Vec<f64>,
     /// One sentence each: "the overload lost nothing: the line or the instrument is the limit".
     #[serde(default)]
@@ -177,20 +176,20 @@ pub struct Step {
     pub checks: Vec<Check>,
 }
 
-/// Y.1564 §8.2: a line of the service performance test.
+/// Y.1564 §8.2: a row of the service performance test.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Performance {
-    /// From 1.
+    /// Number of the run, from 1.
     pub run: u32,
     pub service: String,
     pub way: Way,
     /// Start time, RFC 3339, UTC.
     pub begun: String,
-    /// Delay, variation and loss are of available seconds only.
+    /// Delay, delay variation and loss cover available seconds only.
     pub figures: Figures,
     pub limits: Limits,
     pub checks: Vec<Check>,
-    /// For charts.
+    /// Per-second data for charts.
     pub seconds: Vec<Second>,
 }
 
@@ -200,7 +199,7 @@ pub struct Figures {
     /// Requested information rate, Mbit/s.
     pub asked_mbps: f64,
     pub sent_mbps: f64,
-    /// Smallest, mean and largest of a second.
+    /// Received rate, Mbit/s: minimum, mean and maximum over seconds.
     pub received_mbps: [f64; 3],
     /// Frames sent, and frames due that a dead link refused.
     pub sent: u64,
@@ -208,46 +207,45 @@ pub struct Figures {
     pub lost: u64,
     /// `lost` of `sent`, 0 to 1.
     pub loss: f64,
-    /// One-way delay: smallest, mean, largest, ms; `None` when nothing arrived.
+    /// One-way delay, ms: minimum, mean, maximum; `None` if nothing arrived.
     pub delay_ms: Option<[f64; 3]>,
-    /// PDV (RFC 5481 §4.2): smallest (0 by definition), mean, largest, ms.
+    /// PDV (RFC 5481 §4.2), ms: minimum (0 by definition), mean, maximum.
     pub delay_variation_ms: Option<[f64; 3]>,
-    /// |IPDV| mean and largest, RFC 4689 jitter mean and largest, RFC 3550 jitter at the end and largest, ms.
+    /// ms: |IPDV| mean and maximum, RFC 4689 jitter mean and maximum, RFC 3550 jitter at the end and maximum.
     pub others_ms: Option<[f64; 6]>,
     pub duplicates: u64,
     pub reordered: u64,
-    /// Share of available seconds, 0 to 1 (Y.1563); `None` where it is not evaluated.
+    /// Share of available seconds, 0 to 1 (Y.1563); `None` if not evaluated.
     pub availability: Option<f64>,
     pub unavailable_s: u64,
     /// Frames sent and lost in unavailable seconds. `sent`, `lost`, `loss`, `delay_ms` and `delay_variation_ms` exclude
     /// them; all other figures include them.
     #[serde(default)]
     pub unavailable: [u64; 2],
-    /// Seconds in which more than half of the frames was lost.
+    /// Seconds in which more than half of the frames were lost.
     pub severely_errored_s: u64,
-    /// Shares of frames within the limits of delay and of its variation, 0 to 1 (the whitepaper's "%").
+    /// Shares of frames within the limits of delay and delay variation, 0 to 1 (the whitepaper's "%").
     pub within: [Option<f64>; 2],
 }
 
-/// A limit and the figure that it was compared with.
+/// A limit and the measured value, both as text.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Check {
     /// `FLR`, `FTD`, `FDV`, `IR`, `AVAIL`.
     pub what: String,
-    /// As text: "at most 100 ms".
+    /// For example "at most 100 ms".
     pub limit: String,
-    /// As text.
     pub measured: String,
     pub passed: bool,
 }
 
-/// A second of a performance test.
+/// One second of a performance test.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Second {
     pub sent: u64,
     pub lost: u64,
-    /// Smallest, mean, largest, ms; `None` when nothing arrived.
+    /// Delay, ms: minimum, mean, maximum; `None` if nothing arrived.
     pub delay_ms: Option<[f64; 3]>,
-    /// As Y.1563 defines it.
+    /// True if the second is available as Y.1563 defines it.
     pub available: bool,
 }

@@ -12,12 +12,13 @@ use crate::trial::{PathEnd, StreamPlan};
 use crate::{Error, Result};
 use std::path::PathBuf;
 
-/// So many frames show whether anything comes through at all, at so many frames/s.
+/// Frames of one attempt of the path check.
 const GREETING_FRAMES: u64 = 10;
+/// Their rate, frames/s.
 const GREETING_PPS: f64 = 100.0;
-/// So often: a port may have to learn, or to come up.
+/// Attempts of that check: a port may have to learn addresses, or to come up.
 const GREETINGS: usize = 3;
-/// The size of these, where no service says another.
+/// Frame size of that check for a plan without services, bytes with FCS.
 const GREETING_SIZE: u32 = 64;
 
 /// The environment of a service test.
@@ -25,16 +26,16 @@ const GREETING_SIZE: u32 = 64;
 pub struct Context {
     /// The command line, for the report.
     pub command: Vec<String>,
-    /// Both ends of a plain link, for plans of existing interfaces.
+    /// Both ends of a plain link, for the null calibration of plans over existing interfaces.
     pub null: Option<[PathEnd; 2]>,
-    /// This program, which is the tap of a lab; `None`: the lab forwards itself, and nothing is recorded.
+    /// The quaff executable, used as the tap of a lab; `None`: the lab forwards by itself, and nothing is recorded.
     pub quaff: Option<PathBuf>,
 }
 
-/// Runs a whole plan with trials of `prober`. An interrupted test returns what it measured.
+/// Runs a whole plan with trials of `prober`. An interrupted test returns the results measured so far.
 ///
 /// # Errors
-/// The plan makes no sense, nothing comes through the path, or nothing could be measured.
+/// The plan is invalid, no frame comes through the path, or nothing could be measured.
 pub(super) fn run_over(
     plan: &Plan,
     context: &Context,
@@ -87,7 +88,7 @@ fn greet(ctx: &mut TestContext<'_>) -> Result<()> {
     for _ in 0..GREETINGS {
         let plan = ctx.plan;
         let seconds = GREETING_FRAMES as f64 / GREETING_PPS;
-        let report = ctx.whole("whether frames come through", seconds, |way| vec![greeting(plan, way)])?;
+        let report = ctx.whole("check that frames come through", seconds, |way| vec![greeting(plan, way)])?;
         let silent_way = |(way, _, stream): (Way, _, &crate::trial::StreamReport)| {
             (stream.total.received == 0).then_some(way)
         };
@@ -99,11 +100,11 @@ fn greet(ctx: &mut TestContext<'_>) -> Result<()> {
     let ways: Vec<_> = silent.into_iter().map(way_words).collect();
     let ways = if ctx.ways().len() > 1 { format!(", {}", ways.join(" nor ")) } else { String::new() };
     Err(Error::Service(format!(
-        "no frame comes through the path{ways}; look whether both interfaces are up and what is between them"
+        "no frame comes through the path{ways}; check that both interfaces are up, and what is between them"
     )))
 }
 
-/// Frames as the first service sends them: a path may carry its VLAN only.
+/// Frames like those of the first service: the path may carry its VLAN only.
 fn greeting(plan: &Plan, way: Way) -> StreamPlan {
     let phases = vec![frames_at(GREETING_FRAMES, GREETING_PPS)];
     match plan.services.first() {

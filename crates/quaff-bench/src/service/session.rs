@@ -1,5 +1,5 @@
-//! The two ends of a path, in a lab or on existing interfaces, and trials between them. Dropping the session removes
-//! what it created.
+//! The two ends of a path, in a lab or on existing interfaces, and the trials between them. Dropping the session
+//! removes the labs that it created.
 
 use super::events::Events;
 use super::line_tap::LineTap;
@@ -19,29 +19,29 @@ use quaff_os::{Netns, cpu, rtnl};
 
 /// `ARPHRD_ETHER` (linux/if_arp.h).
 const ARPHRD_ETHER: u16 = 1;
-/// Drivers of links without a speed of their own: what they say is made up (veth: 10000 Mbit/s).
+/// Drivers of links without a real speed: they report an invented one (veth: 10000 Mbit/s).
 const VIRTUAL: [&str; 5] = ["veth", "tun", "bridge", "dummy", "macvlan"];
 
 const QUAFF_TAP: &str = "two network namespaces, joined by 'quaff tap', which records";
 
-/// A path that is open.
+/// An open path.
 #[derive(Debug)]
 pub(super) struct Session {
     path: Line,
     null: Option<Line>,
     cores: Cores,
     link_mbps: Option<f64>,
-    /// Times of arrival are the card's.
+    /// True if arrival times come from the card's clock.
     hardware_time: bool,
-    /// Description of the path.
+    /// Description of the path in reports.
     between: &'static str,
     /// The tap in the path of a lab.
     tap: Option<LineTap>,
-    /// The labs of the path, removed with the session.
+    /// The labs of the path; removed on drop.
     labs: Vec<Lab>,
 }
 
-/// Two ends that something joins.
+/// Two connected ports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Line {
     from: PathEnd,
@@ -49,17 +49,17 @@ struct Line {
     routed: Option<Routed>,
 }
 
-/// The cores of sender and meter for each direction.
+/// Cores of `[sender, meter]` for each direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Cores {
     there: [usize; 2],
     back: [usize; 2],
 }
 
-/// Runs a whole plan over its own path. An interrupted test returns what it measured.
+/// Runs a whole plan over its own path. An interrupted test returns the results measured so far.
 ///
 /// # Errors
-/// The path cannot be opened; the plan makes no sense, or nothing could be measured.
+/// The path cannot be opened, the plan is invalid, or nothing could be measured.
 pub fn run(plan: &Plan, context: &Context, events: &mut dyn Events) -> Result<Report> {
     let mut session = Session::open(&plan.path, context.null.as_ref(), context.quaff.as_deref())?
         .with_hardware_time(plan.hardware_time);
@@ -67,11 +67,11 @@ pub fn run(plan: &Plan, context: &Context, events: &mut dyn Events) -> Result<Re
 }
 
 impl Session {
-    /// Opens a path. `null` are ends that are joined by nothing but a link, for interfaces that are there; a lab
-    /// has such a link of its own. `quaff` is the tap of a lab with one.
+    /// Opens a path. `null` names two directly connected ports for the calibration of existing interfaces; a lab has
+    /// its own. `quaff` is the executable of a lab's tap.
     ///
     /// # Errors
-    /// No lab can be made here; an interface that is not there, is not Ethernet, or has no link.
+    /// No lab can be created; an interface does not exist, is not Ethernet, or has no link.
     pub(super) fn open(
         path: &Path,
         null: Option<&[PathEnd; 2]>,
@@ -107,12 +107,12 @@ impl Session {
         Ok(Self { path: line, null, cores, link_mbps, hardware_time: false, between, tap, labs })
     }
 
-    /// Takes times of arrival from the receiving card.
+    /// Takes arrival times from the receiving card.
     pub(super) fn with_hardware_time(self, hardware_time: bool) -> Self {
         Self { hardware_time, ..self }
     }
 
-    /// An end in reports; generated namespace names are omitted.
+    /// Names an end in reports, without generated namespace names.
     fn show(&self, end: &PathEnd) -> String {
         if self.labs.is_empty() { end.to_string() } else { end.interface.clone() }
     }
@@ -162,8 +162,8 @@ impl Prober for Session {
         if self.labs.is_empty() {
             return Vec::new();
         }
-        let note = "The path is a lab on this machine: frames pass through it on the core that sends them, and it is \
-                    never offered more than that core can do.";
+        let note = "The path is a lab on this machine: the core that sends a frame also forwards it, and the path is \
+                    never offered more than that core can process.";
         vec![note.to_owned()]
     }
 }
@@ -192,7 +192,7 @@ impl Line {
         usable(&self.to)
     }
 
-    /// The slower end's speed; `None` where one of them has none.
+    /// Speed of the slower end; `None` if either is unknown.
     fn mbps(&self) -> Option<f64> {
         let speed = |end: &PathEnd| within(end, || speed_mbps(&end.interface)).ok().flatten();
         Some(f64::from(speed(&self.from)?.min(speed(&self.to)?)))
@@ -200,8 +200,8 @@ impl Line {
 }
 
 impl Cores {
-    /// Four different ones where there are four. Of two, each sends one way and receives the other: a sender that
-    /// waits by spinning leaves no room for a second one.
+    /// Uses four different cores if there are four. With two, each sends one direction and receives the other: a sender
+    /// that waits by spinning leaves no room for a second sender.
     fn of(allowed: &[usize]) -> Self {
         match *allowed {
             [] => Self { there: [0, 0], back: [0, 0] },
@@ -213,7 +213,7 @@ impl Cores {
     }
 }
 
-/// The trial that is asked for, over `line`.
+/// The trial plan of `ask` over `line`.
 fn trial_plan(line: &Line, cores: &Cores, hardware_time: bool, ask: &Ask) -> TrialPlan {
     let [route, route_back] = line.routes();
     let direction =
@@ -237,14 +237,14 @@ fn trial_plan(line: &Line, cores: &Cores, hardware_time: bool, ask: &Ask) -> Tri
     }
 }
 
-/// A lab of two ends that nothing but a link joins.
+/// Creates a lab of two directly connected ends.
 fn pair() -> Result<(Line, Lab)> {
     let lab = lab(Layout::Pair)?;
     let line = Line::bare(end(&lab.tx, TX.name), end(&lab.rx, RX.name));
     Ok((line, lab))
 }
 
-/// A lab of two ends with something between them, and beside it one with nothing.
+/// Creates a lab with a device between its two ends, and a second lab with a plain link for the null calibration.
 fn through(layout: Layout) -> Result<(Line, Option<Line>, Vec<Lab>)> {
     let lab = lab(layout)?;
     let far =
@@ -254,7 +254,7 @@ fn through(layout: Layout) -> Result<(Line, Option<Line>, Vec<Lab>)> {
     Ok((line, Some(null), vec![lab, bare]))
 }
 
-/// The ends of a lab with a router.
+/// Addresses of both ends of a lab with a router.
 fn lab_routed() -> Routed {
     let [from, to] = ROUTED.map(|(gateway, ip)| Host { ip, gateway });
     Routed { from, to }
@@ -268,7 +268,7 @@ fn end(netns: &Netns, interface: &str) -> PathEnd {
     PathEnd { netns: Some(netns.name.clone()), interface: interface.to_owned() }
 }
 
-/// Runs `work` where the end is.
+/// Runs `work` in the end's namespace.
 fn within<T: Send>(end: &PathEnd, work: impl FnOnce() -> T + Send) -> Result<T> {
     Ok(match &end.netns {
         None => work(),
@@ -276,15 +276,15 @@ fn within<T: Send>(end: &PathEnd, work: impl FnOnce() -> T + Send) -> Result<T> 
     })
 }
 
-/// Frames can be sent from it and received at it.
+/// Checks that frames can be sent and received at `end`.
 fn usable(end: &PathEnd) -> Result<()> {
     let link = within(end, || rtnl::link(&end.interface))??;
     if !link.up {
-        Err(unfit(end, &format!("it is switched off; 'ip link set {} up' switches it on", link.name)))
+        Err(unfit(end, &format!("it is down; 'ip link set {} up' brings it up", link.name)))
     } else if !link.running {
-        Err(unfit(end, "it has no link: nothing answers at its other end"))
+        Err(unfit(end, "it has no link: no carrier"))
     } else if link.arphrd != ARPHRD_ETHER {
-        Err(unfit(end, "it is no Ethernet interface, and frames of a service test are Ethernet"))
+        Err(unfit(end, "it is not an Ethernet interface, and service tests send Ethernet frames"))
     } else {
         Ok(())
     }
@@ -302,8 +302,8 @@ fn words_between(path: &Path) -> &'static str {
         Path::Bridge => "two network namespaces, joined by a bridge",
         Path::Tap => "two network namespaces, joined by a tap that shows both directions to a third",
         Path::Router => "two network namespaces, joined by a router",
-        Path::Between { routed: Some(_), .. } => "between interfaces that were there, through a router",
-        Path::Between { .. } => "between interfaces that were there",
+        Path::Between { routed: Some(_), .. } => "between existing interfaces, through a router",
+        Path::Between { .. } => "between existing interfaces",
     }
 }
 
@@ -312,7 +312,7 @@ fn unfit(end: &PathEnd, what: &str) -> Error {
 }
 
 fn no_null() -> Error {
-    Error::Place("there are no two ends that are joined by nothing but a link".into())
+    Error::Place("there is no plain link between two ends for a null calibration".into())
 }
 
 #[cfg(test)]

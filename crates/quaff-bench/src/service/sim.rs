@@ -1,5 +1,5 @@
-//! A path that exists in numbers only: a rate at which it forwards, a queue, a delay, losses and outages; and an
-//! instrument with limits of its own. Each frame goes its way one by one.
+//! A simulated path with a forwarding rate, a queue, a delay, losses and outages, and a tester with limits of its own.
+//! Each frame is simulated individually.
 
 use super::events::{Events, Line, Now};
 use super::plan::{Limits, Path, Plan, Service, Test, Ways};
@@ -11,39 +11,39 @@ use crate::trial::Progress;
 use crate::trial::{Delays, DirectionReport, StreamReport, Tally, TrialReport};
 use crate::trial::{Length, StreamPlan};
 
-/// Begin of the first trial, ns.
+/// Start of the first trial, ns.
 const BEGINNING_NS: u64 = 1_000_000_000_000;
-/// Frames that the meter has room for.
+/// Capacity of the meter's queue, frames.
 const METER_FRAMES: f64 = 10.0;
 
-/// The path and the instrument.
+/// The path and the tester.
 #[derive(Debug, Clone)]
 pub(super) struct Sim {
-    /// Frames/s that can be sent, and received.
+    /// Highest rates of the generator and of the meter, frames/s.
     pub(super) generator_pps: f64,
     pub(super) meter_pps: f64,
-    /// Frames/s that are forwarded there and back, and frames that wait meanwhile.
+    /// Forwarding rates, frames/s: forward, reverse. `queue` is in frames.
     pub(super) forwards_pps: [f64; 2],
     pub(super) queue: f64,
     pub(super) delay_ns: f64,
     pub(super) null_delay_ns: f64,
-    /// Every so many-th frame is lost.
+    /// Drops every n-th frame.
     pub(super) loses_every: Option<u64>,
-    /// Nothing comes through from then to then, s from the first frame of a trial.
+    /// Drops all frames from … to …, s from the first frame of a trial.
     pub(super) outage_s: Option<[f64; 2]>,
-    /// The link takes nothing from then to then, s from the first frame of a trial.
+    /// The link refuses frames from … to …, s from the first frame of a trial.
     pub(super) refuses_s: Option<[f64; 2]>,
-    /// Information rate and burst size, Mbit/s and bytes: what is above it is dropped.
+    /// Information rate, Mbit/s, and burst size, bytes: frames above them are dropped.
     pub(super) policer: Option<(f64, f64)>,
-    /// Nothing comes back.
+    /// Drops everything in the reverse direction.
     pub(super) is_one_way: bool,
     pub(super) has_null: bool,
     pub(super) link_mbps: Option<f64>,
-    /// In the trials of these numbers, from 0, the generator reaches half of its rate.
+    /// Numbers of trials, from 0, in which the generator reaches half of its rate.
     pub(super) slow_in: Vec<usize>,
-    /// Frames arrive more than once, and after later ones.
+    /// Duplicates and reorders frames.
     pub(super) is_untidy: bool,
-    /// The trial of this number, from 0, cannot be made.
+    /// Number of the trial, from 0, that fails with an error.
     pub(super) fails_at: Option<usize>,
     /// The trials so far.
     pub(super) asked: Vec<Ask>,
@@ -73,7 +73,7 @@ impl Default for Sim {
     }
 }
 
-/// A frame on its way.
+/// A frame in flight.
 struct Frame {
     at_s: f64,
     stream: usize,
@@ -81,7 +81,6 @@ struct Frame {
     bytes: u32,
 }
 
-/// The state of a path.
 #[derive(Default)]
 struct State {
     last_s: f64,
@@ -100,7 +99,7 @@ impl Prober for Sim {
             return Err(crate::Error::Service("the interface is gone".into()));
         }
         let continues = watch(&Progress { elapsed_s: 0.1, sent: 1, received: 1 });
-        // What an interrupted trial has sent by then: half of its time.
+        // An interrupted trial stops halfway.
         let share = if continues { 1.0 } else { 0.5 };
         let ways = [(&ask.there, 0), (&ask.back, 1)];
         let directions = ways
@@ -194,7 +193,7 @@ impl Sim {
         frames
     }
 
-    /// Its delay, ns; `None`: the path loses it.
+    /// Delay of the frame, ns; `None` if the path drops it.
     fn through(&self, frame: &Frame, way: usize, state: &mut State) -> Option<f64> {
         let passed_s = frame.at_s - state.last_s;
         state.count += 1;
@@ -230,7 +229,7 @@ impl Sim {
     }
 }
 
-/// Into the tallies of a stream.
+/// Adds a frame to the tallies of its stream.
 fn note(stream: &mut StreamReport, frame: &Frame, delay_ns: Option<f64>, is_by_second: bool) {
     for tally in tallies(stream, frame, is_by_second) {
         count(tally, frame, delay_ns);
@@ -243,7 +242,7 @@ fn refuse(stream: &mut StreamReport, frame: &Frame, is_by_second: bool) {
     }
 }
 
-/// Those that a frame belongs to.
+/// The tallies that count a frame: total, phase and, if kept, second.
 fn tallies<'s>(
     stream: &'s mut StreamReport,
     frame: &Frame,
@@ -326,7 +325,7 @@ pub(super) fn direction(streams: Vec<StreamReport>) -> DirectionReport {
     }
 }
 
-/// A plan that is a throughput test of these sizes at 10 Mbit/s.
+/// A plan with one throughput test of these sizes at 10 Mbit/s.
 pub(super) fn sizes_plan(sizes: &[u32]) -> Plan {
     let sizes = sizes.to_vec();
     plan(Vec::new(), vec![Test::Throughput { sizes, method: Default::default(), seconds: 2.0, width: 0.01 }])
@@ -378,7 +377,7 @@ pub(super) fn report(plan: &Plan) -> Report {
     Report::new(plan, &[])
 }
 
-/// Records all events, and interrupts in the trial of this number, from 1.
+/// Records all events, and interrupts the trial with the number `ends_in`, from 1.
 #[derive(Debug, Default)]
 pub(super) struct Watcher {
     pub(super) ends_in: Option<usize>,

@@ -1,4 +1,4 @@
-//! The context of all methods: prober, events, remaining time, notes.
+//! The context that all methods share: prober, events, remaining time, notes.
 
 use super::events::{Events, Line, Now};
 use super::frames::{line_pps, way_words};
@@ -13,35 +13,34 @@ use crate::{Error, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-/// The link rate if no interface reports one, Mbit/s.
+/// Assumed link rate if no interface reports one, Mbit/s.
 const LINK_MBPS: f64 = 1000.0;
-/// Wait for late frames after the last one was sent, s (RFC 2544 §23 d).
+/// Time to wait for late frames after the last one was sent, s (RFC 2544 §23 d).
 const RESIDUAL_S: f64 = 2.0;
-/// Pauses are divided into sleeps of this length, so that an interruption ends them.
+/// Length of one sleep within a pause, so that an interruption ends the pause quickly.
 const NAP: Duration = Duration::from_millis(50);
 
-/// The context of a method.
 pub(super) struct TestContext<'a> {
     pub(super) plan: &'a Plan,
     pub(super) link_mbps: f64,
-    /// The highest rate of the instrument alone, frames/s, by size.
+    /// Highest rate of the tester alone by frame size, frames/s.
     pub(super) null_pps: BTreeMap<u32, f64>,
-    /// Mean delay and largest variation of the bare link, ms; 0 where there is none.
+    /// Mean delay and maximum variation of the plain link, ms; 0 without one.
     pub(super) null_ms: [f64; 2],
     pub(super) notes: Vec<String>,
-    /// Limits that could not be judged.
+    /// Limits that could not be judged, one sentence each.
     unjudged: Vec<String>,
-    /// The clocks of sending and arrival times.
+    /// Clocks of the send and arrival timestamps.
     pub(super) clocks: BTreeSet<(&'static str, String)>,
     prober: &'a mut dyn Prober,
     events: &'a mut dyn Events,
     left: Left,
     begun: Instant,
-    /// A pause is due before the next trial.
+    /// True once a trial has run: a pause is due before the next one.
     has_sent: bool,
 }
 
-/// The time that is left, s: of parts that are to come, and of the one that is being done.
+/// Estimated durations of the plan's parts, s, and the part that is running.
 struct Left {
     parts: Vec<f64>,
     at: usize,
@@ -55,7 +54,7 @@ impl<'a> TestContext<'a> {
         notes.extend(prober.notes());
         if said.is_none() {
             notes.push(format!(
-                "The interfaces do not say how fast the link is: {LINK_MBPS} Mbit/s is taken for it."
+                "The interfaces do not report the speed of the link: {LINK_MBPS} Mbit/s is assumed."
             ));
         }
         let left = Left { parts: plan.parts(prober.has_null()), at: 0, begun: Instant::now() };
@@ -76,7 +75,7 @@ impl<'a> TestContext<'a> {
         }
     }
 
-    /// The ways that are tested.
+    /// The directions to test.
     pub(super) fn ways(&self) -> &'static [Way] {
         match self.plan.ways {
             Ways::There => &[Way::There],
@@ -96,19 +95,19 @@ impl<'a> TestContext<'a> {
         self.prober.has_null()
     }
 
-    /// Frames/s of the full link.
+    /// Line rate, frames/s.
     pub(super) fn line_pps(&self, size: u32) -> f64 {
         line_pps(self.link_mbps, f64::from(size))
     }
 
-    /// The most that is worth asking for, frames/s: the line's, or what the instrument can do alone.
+    /// Highest rate worth requesting, frames/s: the line rate, or the rate of the tester alone if that is lower.
     pub(super) fn max_pps(&self, size: u32) -> f64 {
         let line = self.line_pps(size);
         self.null_pps.get(&size).map_or(line, |null| null.min(line))
     }
 
-    /// A trial of `streams`, those of each way that is tested, over the path. What an interrupted one has measured
-    /// is returned.
+    /// Runs a trial of `streams` in each tested direction over the path. Returns partial results of an interrupted
+    /// trial.
     pub(super) fn trial(
         &mut self,
         what: &str,
@@ -121,7 +120,7 @@ impl<'a> TestContext<'a> {
         self.ask(what, seconds, &Ask { over: Over::Path, there, back, residual_s: RESIDUAL_S, is_by_second })
     }
 
-    /// The same of one stream each way, all of it or nothing.
+    /// Like `trial`, but an interrupted trial is an error.
     pub(super) fn whole(
         &mut self,
         what: &str,
@@ -131,7 +130,7 @@ impl<'a> TestContext<'a> {
         whole(self.trial(what, seconds, false, streams)?)
     }
 
-    /// A trial over the bare link, there only.
+    /// Runs a trial over the plain link, forward only.
     pub(super) fn null_trial(&mut self, what: &str, seconds: f64, stream: StreamPlan) -> Result<TrialReport> {
         let (there, back) = (vec![stream], Vec::new());
         let ask = Ask { over: Over::Null, there, back, residual_s: RESIDUAL_S, is_by_second: false };
@@ -162,7 +161,7 @@ impl<'a> TestContext<'a> {
         Ok(report)
     }
 
-    /// Notes on other anomalies that RFC 2544 §10 asks to report.
+    /// Notes other anomalies that RFC 2544 §10 asks to report.
     fn oddities(&mut self, report: &TrialReport) {
         let streams = || report.directions.iter().flat_map(|direction| &direction.streams);
         for (was, sentence) in [
@@ -170,11 +169,11 @@ impl<'a> TestContext<'a> {
             (streams().any(|stream| stream.total.reordered > 0), "Some frames arrived after later ones."),
             (
                 report.directions.iter().any(|direction| direction.corrupt > 0),
-                "Some frames arrived with other bytes than were sent.",
+                "Some frames arrived with changed bytes.",
             ),
             (
                 report.directions.iter().any(|direction| direction.foreign > 0),
-                "Frames of others arrived meanwhile.",
+                "Frames from other senders arrived during the test.",
             ),
         ] {
             if was {
@@ -198,13 +197,13 @@ impl<'a> TestContext<'a> {
         }
     }
 
-    /// A part of the plan is done; the next one begins.
+    /// Marks a part of the plan as done; the next one starts.
     pub(super) fn part_done(&mut self) {
         self.left.at += 1;
         self.left.begun = Instant::now();
     }
 
-    /// A sentence, once.
+    /// Adds a note unless it exists already.
     pub(super) fn note(&mut self, sentence: String) {
         if !self.notes.contains(&sentence) {
             self.events.note(&sentence);
@@ -220,12 +219,12 @@ impl<'a> TestContext<'a> {
         }
     }
 
-    /// A result that is known.
+    /// Reports one result.
     pub(super) fn line(&mut self, test: &str, what: String, measured: String, passed: Option<bool>) {
         self.events.line(&Line { test: test.into(), what, measured, passed });
     }
 
-    /// Brings the report up to date, and shows it.
+    /// Updates the report, and shows it.
     pub(super) fn show(&mut self, report: &mut Report) {
         report.seconds = self.begun.elapsed().as_secs_f64();
         report.notes.clone_from(&self.notes);
@@ -242,11 +241,11 @@ impl<'a> TestContext<'a> {
         self.events.so_far(report);
     }
 
-    /// Ends the tap in the path, and puts its account into the report. A failure is a part that could not be judged.
+    /// Stops the tap in the path, and stores its counters in the report. A failure is noted as not judged.
     pub(super) fn end_tap(&mut self, report: &mut Report) {
         match self.prober.end_tap() {
             Ok(account) => report.tap = account,
-            Err(error) => self.unjudged(format!("The tap in the path has no account: {error}.")),
+            Err(error) => self.unjudged(format!("The tap in the path has no counters: {error}.")),
         }
     }
 
@@ -263,12 +262,12 @@ impl Left {
     }
 }
 
-/// Of a search half a trial says nothing.
+/// Turns an interrupted trial into an error: a search cannot use half a trial.
 pub(super) fn whole(report: TrialReport) -> Result<TrialReport> {
     if report.interrupted { Err(Error::Interrupted) } else { Ok(report) }
 }
 
-/// The directions of a report with their ways, and the first stream of each.
+/// Each direction of a report with its name and its first stream.
 pub(super) fn firsts<'r>(
     report: &'r TrialReport,
     ways: &'r [Way],

@@ -1,24 +1,24 @@
-//! Limits and the figures compared with them. A check that only the tester could have failed is not made: it is noted
-//! instead; and what was measured at a lower rate than was wanted can fail, but not pass.
+//! Compares figures with their limits. A check that only the tester may have failed is replaced by a note; a figure
+//! measured below the planned rate can fail, but not pass.
 
 use super::frames::number;
 use super::plan::Limits;
 use super::result::{Check, Figures, Report};
 use quaff::format::delay;
 
-/// A rate is kept when it is not exceeded by more than this share of it.
+/// A maximum rate counts as kept if it is exceeded by at most this share.
 const RATE_TOLERANCE: f64 = 0.01;
-/// So many frames may be missing of a rate: they are on one side or the other of a beginning or an end.
+/// Frames of a rate that may fall outside the measured period at its start and end.
 const SLACK_FRAMES: f64 = 2.0;
 
-/// The possible error of the tester in the figures.
+/// Possible errors of the tester in the figures.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Doubt {
-    /// Frames that the meter had no room for, or that the sender's own bursts may have cost.
+    /// Missing frames that the meter may have dropped or a catch-up burst of the sender may have caused.
     pub(super) frames: u64,
-    /// Mean delay and largest variation of the bare link, ms.
+    /// Mean delay and maximum variation of the plain link, ms.
     pub(super) null_ms: [f64; 2],
-    /// Seconds in which less than half of what was due was sent.
+    /// Seconds in which less than half of the due frames were sent.
     pub(super) unsent_s: u64,
 }
 
@@ -26,7 +26,6 @@ pub(super) struct Doubt {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Verdict {
     pub(super) checks: Vec<Check>,
-    /// One sentence each.
     pub(super) notes: Vec<String>,
 }
 
@@ -37,12 +36,12 @@ pub(super) struct Rates {
     pub(super) max_mbps: Option<f64>,
     /// Received rate over the receiving time: queued frames arrive later.
     pub(super) most_mbps: f64,
-    /// A frame.
+    /// Information rate of a single frame over the measured period, Mbit/s.
     pub(super) frame_mbps: f64,
 }
 
 impl Verdict {
-    /// FLR, FTD, FDV and AVAIL, of those that have a limit.
+    /// Checks FLR, FTD, FDV and AVAIL as far as they have limits.
     pub(super) fn of(limits: &Limits, figures: &Figures, doubt: &Doubt) -> Self {
         let mut verdict = Self::default();
         if let Some(limit) = limits.loss_ratio {
@@ -60,14 +59,14 @@ impl Verdict {
         verdict
     }
 
-    /// A time that is not to be exceeded; of the bare link it is `null_ms`.
+    /// Checks a delay or variation against its limit; `null_ms` is the plain link's own.
     fn time(&mut self, what: &str, limit: Option<f64>, measured: Option<f64>, null_ms: f64) {
         let Some(limit) = limit else { return };
         let passed = measured.is_some_and(|ms| ms <= limit);
         if !passed && measured.is_some_and(|ms| ms - null_ms <= limit) {
             let null = delay(null_ms);
             self.notes.push(format!(
-                "{what} was not judged: of the bare link alone, at no higher a rate, it is {null}."
+                "{what} was not judged: the bare link alone, at no higher a rate, has {null}."
             ));
             return;
         }
@@ -75,8 +74,9 @@ impl Verdict {
         self.checks.push(check(what, format!("at most {}", delay(limit)), words, passed));
     }
 
-    /// An information rate that arrived; a frame is so many Mbit/s of it. `most_mbps` is the highest that can have come
-    /// out of the path.
+    /// Checks the received information rate. `most_mbps`, the highest rate that may have left the path, is compared
+    /// with
+    /// the maximum.
     pub(super) fn rate(&mut self, rates: Rates, figures: &Figures, doubt: &Doubt) {
         let [_, received, _] = figures.received_mbps;
         let Rates { min_mbps, max_mbps, most_mbps, frame_mbps } = rates;
@@ -95,13 +95,13 @@ impl Verdict {
         self.checks.insert(0, check("IR", limit, measured, enough && not_too_much));
     }
 
-    /// Frames that have to come through at least.
+    /// Checks that at least `min` frames arrived.
     pub(super) fn frames(&mut self, what: &str, min: u64, received: u64) {
         let (limit, measured) = (format!("at least {min} frames"), format!("{received} frames"));
         self.checks.push(check(what, limit, measured, received >= min));
     }
 
-    /// It was sent more slowly than was wanted: what passed proves nothing.
+    /// Removes the checks that passed: below the planned rate a pass is inconclusive.
     pub(super) fn keep_failed(&mut self) {
         self.checks.retain(|check| !check.passed);
     }
@@ -122,7 +122,7 @@ impl Verdict {
         self.checks.push(check("FLR", format!("at most {}", percent_words(limit)), measured, passed));
     }
 
-    /// Loss, delay and variation are of available seconds: who has a limit for one of them has one for outages, too.
+    /// Loss, delay and variation cover available seconds only: a limit for any of them implies one for outages.
     fn available(&mut self, limits: &Limits, figures: &Figures, doubt: &Doubt) {
         let Some(availability) = figures.availability else { return };
         let has_limits =
@@ -130,7 +130,7 @@ impl Verdict {
         let implied = (has_limits && figures.unavailable_s > 0).then_some(1.0);
         let Some(limit) = limits.availability.or(implied) else { return };
         let passed = availability >= limit;
-        // Without the frames in doubt not more than half was lost.
+        // True if at most half of the frames remain lost without those in doubt.
         let [sent, lost] = figures.unavailable;
         let is_explained = lost > 0 && doubt.frames > 0 && lost.saturating_sub(doubt.frames) * 2 <= sent;
         let why = match passed {
@@ -157,13 +157,13 @@ impl Doubt {
 
     fn unsent_words(&self) -> String {
         format!(
-            "in {} s less than half of what was due could be sent; nothing is known of them.",
+            "in {} s less than half of the due frames could be sent; these seconds prove nothing.",
             self.unsent_s
         )
     }
 }
 
-/// True if all limits were met; `None` if nothing, or not everything, was judged.
+/// True if all limits were met; `None` if nothing was judged, or not everything could be.
 pub(super) fn passed(report: &Report) -> Option<bool> {
     let steps = report.configuration.iter().flat_map(|step| &step.checks);
     let runs = report.performance.iter().flat_map(|run| &run.checks);
@@ -176,7 +176,7 @@ pub(super) fn passed(report: &Report) -> Option<bool> {
     }
 }
 
-/// A share in percent: 99.99 and 99.999 differ.
+/// Formats a share as a percentage that distinguishes 99.99 from 99.999.
 fn percent_words(share: f64) -> String {
     match share * 100.0 {
         percent if percent > 0.0 && percent < 0.01 => format!("{} %", number(percent)),
@@ -252,10 +252,10 @@ mod tests {
         let verdict = Verdict::of(&LIMITS, &lossy, &doubt(100));
         let judged: Vec<_> = verdict.checks.iter().map(|check| check.what.as_str()).collect();
         assert_eq!((judged, verdict.notes.len()), (vec!["FTD", "FDV"], 2));
-        // More was lost than the meter can have.
+        // More was lost than the meter can have dropped.
         let verdict = Verdict::of(&LIMITS, &lossy, &doubt(99));
         assert!(!verdict.checks[0].passed && verdict.checks[0].what == "FLR");
-        // It passes with all of it.
+        // It passes even with all frames in doubt.
         assert!(Verdict::of(&LIMITS, &figures(), &doubt(100)).checks[0].passed);
     }
 
@@ -279,7 +279,7 @@ mod tests {
 
     #[test]
     fn an_outage_is_no_way_to_pass() {
-        // No limit of availability: but there is one of loss, and a second of outage is none that keeps it.
+        // There is no limit of availability, but one of loss: a one-second outage violates it.
         let limits = Limits { availability: None, ..LIMITS };
         assert_eq!(passed_of(&limits, &figures()).len(), 3);
         let out = Figures { unavailable_s: 12, availability: Some(0.98), ..figures() };
@@ -294,7 +294,7 @@ mod tests {
         assert!(Verdict::of(&LIMITS, &out, &doubt).checks.iter().any(|check| check.what == "AVAIL"));
         let few = Figures { unavailable: [30, 30], ..out };
         assert!(!Verdict::of(&LIMITS, &few, &doubt).checks.iter().any(|check| check.what == "AVAIL"));
-        // The same of a rate: 100 frames of 0.01 Mbit/s are a megabit.
+        // The same for a rate: 100 frames of 0.01 Mbit/s are one Mbit/s.
         let judged = |min_mbps| {
             let mut verdict = Verdict::default();
             let rates = Rates { min_mbps, max_mbps: None, most_mbps: 100.0, frame_mbps: 0.01 };
@@ -310,7 +310,7 @@ mod tests {
         let verdict = Verdict::of(&LIMITS, &Figures { availability: Some(1.0), ..figures() }, &doubt);
         let judged: Vec<_> = verdict.checks.iter().map(|check| check.what.as_str()).collect();
         assert_eq!((judged, verdict.notes.len()), (vec!["FTD", "FDV"], 2));
-        // What fails all the same has failed.
+        // A failed check stays failed.
         let bad = Figures { loss: 0.1, lost: 10_000, availability: Some(0.5), ..figures() };
         let verdict = Verdict::of(&LIMITS, &bad, &doubt);
         assert_eq!(verdict.checks.iter().filter(|check| !check.passed).count(), 2);

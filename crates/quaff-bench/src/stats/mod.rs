@@ -7,20 +7,20 @@ mod rank;
 
 pub(crate) use rank::mann_whitney;
 
-/// Numbers from which on the smallest and the largest are left out.
+/// Minimum count for a trimmed mean.
 const TRIMMED_MIN: usize = 3;
 
-/// The mean of all.
+/// The mean.
 pub(crate) fn mean(numbers: &[f64]) -> Option<f64> {
     (!numbers.is_empty()).then(|| numbers.iter().sum::<f64>() / numbers.len() as f64)
 }
 
-/// The mean without the smallest and the largest number; of fewer than three the mean of all.
+/// The mean without the minimum and the maximum; for fewer than three numbers the plain mean.
 pub(crate) fn trimmed_mean(numbers: &[f64]) -> Option<f64> {
     mean(&trimmed(numbers))
 }
 
-/// The numbers without the smallest and the largest, sorted; fewer than three stay complete.
+/// The numbers without the minimum and the maximum, sorted; fewer than three stay complete.
 pub(crate) fn trimmed(numbers: &[f64]) -> Vec<f64> {
     let mut sorted = sorted(numbers);
     if sorted.len() >= TRIMMED_MIN {
@@ -30,13 +30,12 @@ pub(crate) fn trimmed(numbers: &[f64]) -> Vec<f64> {
     sorted
 }
 
-/// The median; of an even number of values, the mean of the two in the middle.
+/// The median; for an even count the mean of the middle two.
 pub fn median(numbers: &[f64]) -> Option<f64> {
     quantile(numbers, 0.5)
 }
 
-/// The number below which the share `at`, 0 to 1, of all lies; between two numbers in proportion
-/// (Hyndman and Fan 1996, definition 7).
+/// The quantile at the share `at`, 0 to 1, interpolated linearly (Hyndman and Fan 1996, definition 7).
 pub(crate) fn quantile(numbers: &[f64], at: f64) -> Option<f64> {
     let sorted = sorted(numbers);
     let last = sorted.len().checked_sub(1)?;
@@ -46,7 +45,7 @@ pub(crate) fn quantile(numbers: &[f64], at: f64) -> Option<f64> {
     Some(sorted[below] + (sorted[above] - sorted[below]) * share)
 }
 
-/// The smallest and the largest.
+/// Minimum and maximum.
 pub(crate) fn spread(numbers: &[f64]) -> Option<[f64; 2]> {
     let sorted = sorted(numbers);
     Some([*sorted.first()?, *sorted.last()?])
@@ -60,12 +59,12 @@ pub(crate) fn std_dev(numbers: &[f64]) -> Option<f64> {
     (degrees > 0).then(|| (squares / degrees as f64).sqrt())
 }
 
-/// Lost of offered, 0 to 1 (RFC 2544 §26.3); 0 when more was captured than offered, `None` when nothing was offered.
+/// Lost / offered, 0 to 1 (RFC 2544 §26.3); 0 if more was captured than offered, `None` if nothing was offered.
 pub fn loss_ratio(offered: u64, captured: u64) -> Option<f64> {
     (offered > 0).then(|| offered.saturating_sub(captured) as f64 / offered as f64)
 }
 
-/// The difference of two numbers as a share of the larger, 0 to 1 for numbers of one sign.
+/// The difference of two numbers relative to the larger, 0 to 1 for numbers of one sign.
 pub fn difference(one: f64, other: f64) -> f64 {
     let larger = one.abs().max(other.abs());
     if larger == 0.0 { 0.0 } else { (one - other).abs() / larger }

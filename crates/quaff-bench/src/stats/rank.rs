@@ -1,23 +1,24 @@
-//! The rank-sum test of Mann and Whitney (1947): whether two series of runs differ by more than their spread.
+//! The rank-sum test of Mann and Whitney (1947): do two series of runs differ by more than their spread?
 //!
-//! It assumes no distribution: losses are zero for most runs and large for one. The probability is computed exactly,
-//! ties included, since five runs are too few for an approximation.
+//! It assumes no distribution: losses are zero in most runs and large in a few. The probability is exact, including
+//! ties,
+//! since five runs are too few for an approximation.
 
-/// The most numbers in both series together.
+/// Maximum count of numbers in both series together.
 pub(crate) const RANKED_MAX: usize = 200;
 
 /// The result of the test.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Ranked {
-    /// The number of pairs in which `one` is the larger; a tie counts half.
+    /// Number of pairs in which `one` is larger; a tie counts half.
     pub(crate) u: f64,
-    /// The probability of ranks at least this uneven, either way, when both series have one distribution.
+    /// Two-sided probability of ranks at least this uneven if both series have the same distribution.
     pub(crate) p: f64,
-    /// The smallest probability that series of these lengths can give without a tie.
+    /// The smallest probability possible for series of these lengths without ties.
     pub(crate) p_min: f64,
 }
 
-/// Ranks both series together; `None` when one is empty or both are more than [`RANKED_MAX`].
+/// Ranks both series together; `None` if one is empty or both exceed [`RANKED_MAX`].
 pub(crate) fn mann_whitney(one: &[f64], other: &[f64]) -> Option<Ranked> {
     let (count, all) = (one.len(), one.len() + other.len());
     if one.is_empty() || other.is_empty() || all > RANKED_MAX {
@@ -25,7 +26,7 @@ pub(crate) fn mann_whitney(one: &[f64], other: &[f64]) -> Option<Ranked> {
     }
     let ranks = twice_ranks(one, other);
     let sum: usize = ranks[..count].iter().sum();
-    // Sums are compared after ranks were doubled: half ranks of ties are whole then.
+    // Doubled ranks are whole numbers, also for ties.
     let mean = count * (all + 1);
     let ways = ways(&ranks, count);
     let total: f64 = ways.iter().sum();
@@ -35,7 +36,7 @@ pub(crate) fn mann_whitney(one: &[f64], other: &[f64]) -> Option<Ranked> {
     Some(Ranked { u, p: as_uneven / total, p_min: (2.0 / total).min(1.0) })
 }
 
-/// Twice the rank of each number of `one` and then of `other`, among all; equal ones share the mean of theirs.
+/// Doubled ranks of all numbers of `one`, then of `other`; equal numbers share their mean rank.
 fn twice_ranks(one: &[f64], other: &[f64]) -> Vec<usize> {
     let all: Vec<f64> = one.iter().chain(other).copied().collect();
     let rank = |number: &f64| {
@@ -47,7 +48,7 @@ fn twice_ranks(one: &[f64], other: &[f64]) -> Vec<usize> {
     all.iter().map(rank).collect()
 }
 
-/// The number of ways in which `count` of `ranks` have a sum, by that sum.
+/// Number of ways in which `count` of the `ranks` have a given sum, indexed by the sum.
 fn ways(ranks: &[usize], count: usize) -> Vec<f64> {
     let sum_max: usize = ranks.iter().sum();
     let mut ways = vec![vec![0.0; sum_max + 1]; count + 1];

@@ -1,4 +1,4 @@
-//! Cases computed by hand; the ranks also against published tables.
+//! Cases computed by hand; the ranks also compared with published tables.
 
 use super::*;
 
@@ -36,7 +36,7 @@ fn the_median_is_in_the_middle() {
 
 #[test]
 fn quantiles_lie_between_their_neighbours_in_proportion() {
-    // Place 0.25 × 3 = 0.75, between 10 and 20.
+    // Position 0.25 × 3 = 0.75, between 10 and 20.
     let numbers = [40.0, 10.0, 30.0, 20.0];
     near(quantile(&numbers, 0.25), 17.5);
     near(quantile(&numbers, 0.9), 37.0);
@@ -73,16 +73,16 @@ fn a_difference_is_a_share_of_the_larger() {
 
 #[test]
 fn series_that_do_not_overlap_are_as_uneven_as_can_be() {
-    // 2 of 252 ways to take five of ten.
+    // 2 of 252 ways to choose five of ten.
     let ranked = mann_whitney(&[1.0, 2.0, 3.0, 4.0, 5.0], &[6.0, 7.0, 8.0, 9.0, 10.0]).expect("ranked");
     assert_eq!(ranked.u, 0.0);
     near(Some(ranked.p), 2.0 / 252.0);
     near(Some(ranked.p_min), 2.0 / 252.0);
-    // The other way round, the same chance; U and 25 − U.
+    // Swapped: the same probability, U and 25 − U.
     let ranked = mann_whitney(&[6.0, 7.0, 8.0, 9.0, 10.0], &[1.0, 2.0, 3.0, 4.0, 5.0]).expect("ranked");
     assert_eq!(ranked.u, 25.0);
     near(Some(ranked.p), 2.0 / 252.0);
-    // Three against three can never be rarer than 2 in 20.
+    // Three against three: never rarer than 2 in 20.
     near(mann_whitney(&[1.0, 2.0, 3.0], &[4.0, 5.0, 6.0]).map(|ranked| ranked.p), 0.1);
 }
 
@@ -103,11 +103,11 @@ fn ties_share_their_ranks() {
     let same = [0.0; 5];
     let ranked = mann_whitney(&same, &same).expect("ranked");
     assert_eq!((ranked.u, ranked.p), (12.5, 1.0));
-    // Ranks 1.5 1.5 against 3 4: one of six ways, and its mirror image.
+    // Ranks 1.5 1.5 and 3 4: one of six ways, and its mirror image.
     let ranked = mann_whitney(&[0.0, 0.0], &[1.0, 2.0]).expect("ranked");
     assert_eq!(ranked.u, 0.0);
     near(Some(ranked.p), 2.0 / 6.0);
-    // A zero in both: ranks 2 2 and 2 4. Either zero may be ours: sums 4 4 4 | 6 6 6, all as uneven.
+    // A zero in both: ranks 2 2 and 2 4. Either zero may be in the first: sums 4 4 4 | 6 6 6, all equally uneven.
     near(mann_whitney(&[0.0, 0.0], &[0.0, 1.0]).map(|ranked| ranked.p), 1.0);
 }
 

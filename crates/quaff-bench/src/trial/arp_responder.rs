@@ -1,5 +1,6 @@
-//! Address learning on the path: switches by a learning frame, routers by ARP (RFC 826), for which an end acts as a
-//! host: it asks for its gateway, and answers for its own address.
+//! Address learning on the path. Switches learn from a learning frame. Routers use ARP (RFC 826): an end acts as a
+//! host,
+//! which asks for its gateway's address and answers for its own.
 
 use super::TrialError;
 use super::ends::tag;
@@ -15,29 +16,29 @@ use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, UdpSocket};
 use std::time::Duration;
 
-/// Interval of learning frames, ns; switches forget an address after five minutes.
+/// Interval of learning frames, ns; switches age out an address after five minutes.
 const LEARNING_NS: u64 = 60_000_000_000;
-/// Interval of ARP requests to a router, ns; it asks again itself after half a minute.
+/// Interval of ARP requests to a router, ns; the router itself asks again after 30 s.
 const REQUEST_NS: u64 = 10_000_000_000;
-/// Number of requests for a gateway, and the wait for each reply, ns.
+/// Attempts to resolve the gateway, and the timeout of each, ns.
 const REQUESTS: usize = 5;
 const REPLY_NS: u64 = 300_000_000;
-/// Receive timeout within that wait.
+/// Receive timeout within a wait for a reply.
 const WAIT: Duration = Duration::from_millis(20);
-/// An ARP packet, and a tag.
+/// Size of an ARP packet with a tag, rounded up.
 const BUFFER_BYTES: usize = 64;
 
 /// Announces an address at intervals, and answers requests for it.
 pub(super) struct ArpResponder {
     socket: TxSocket,
-    /// The announcement, for each VLAN.
+    /// The announcement for each VLAN.
     frames: Vec<Vec<u8>>,
     each_ns: u64,
     next_ns: u64,
     host: Option<Listener>,
 }
 
-/// An end as its router sees it.
+/// An end from its router's point of view.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Host {
     pub(super) mac: [u8; 6],
@@ -49,12 +50,12 @@ pub(super) struct Host {
 struct Listener {
     receiver: Receiver,
     host: Host,
-    /// Replies go to these VLANs: the kernel removes the tag of a request.
+    /// VLANs for replies: the kernel removes the tag of a request.
     tags: Vec<Option<VlanTag>>,
 }
 
 impl ArpResponder {
-    /// Announces `to` to switches, in frames from `from`.
+    /// Announces `to` to switches in frames from `from`.
     pub(super) fn of_switches(
         link: &Link,
         macs: [[u8; 6]; 2],
@@ -65,13 +66,14 @@ impl ArpResponder {
         Ok(Self { socket, frames, each_ns: LEARNING_NS, next_ns: 0, host: None })
     }
 
-    /// Acts as a host. Returns the hardware address of its gateway, too.
+    /// Acts as a host. Also returns the hardware address of its gateway.
     pub(super) fn of_host(
         link: &Link,
         host: Host,
         streams: &[StreamPlan],
     ) -> Result<(Self, [u8; 6]), TrialError> {
-        // Only an address of this machine can be bound; the kernel would answer for it with another hardware address.
+        // Only an address of this machine can be bound; the kernel would answer ARP for it with another hardware
+        // address.
         if UdpSocket::bind((host.ip, 0)).is_ok() {
             return Err(TrialError::Taken { ip: host.ip, interface: link.name.clone() });
         }
@@ -88,7 +90,7 @@ impl ArpResponder {
         }
     }
 
-    /// Sends an announcement that is due, and answers requests.
+    /// Sends a due announcement, and answers requests.
     pub(super) fn respond(&mut self) {
         let now_ns = steady_ns();
         if now_ns >= self.next_ns {
@@ -103,7 +105,7 @@ impl ArpResponder {
         }
     }
 
-    /// Asks until the gateway answers, and answers requests meanwhile.
+    /// Sends requests until the gateway answers, and answers requests meanwhile.
     fn gateway(&mut self) -> Result<Option<[u8; 6]>, TrialError> {
         let mut buffer = [0; BUFFER_BYTES];
         for _ in 0..REQUESTS {
@@ -122,7 +124,7 @@ impl ArpResponder {
         Ok(None)
     }
 
-    /// Errors are ignored: a switch that has not learned floods, and a router asks.
+    /// Ignores errors: a switch that has not learned an address floods, and a router asks.
     fn announce(&self) {
         for frame in &self.frames {
             let _ = self.socket.send_one(frame);
@@ -144,7 +146,7 @@ impl Listener {
             return;
         };
         for tag in &self.tags {
-            // A lost reply is requested again.
+            // A request is repeated if its reply is lost.
             let _ = socket.send_one(&request.answer(self.host.mac).frame(*tag));
         }
     }

@@ -1,9 +1,9 @@
-//! Delays of one stream and their variation, each figure by its definition (RFC 5481, 4689, 3550).
+//! Delays of one stream and their variation, with the definitions of RFC 5481, RFC 4689 and RFC 3550.
 
 use super::report::Delays;
 use hdrhistogram::Histogram;
 
-/// Larger delays count as this in quantiles and the chart, ns; the largest is exact.
+/// Upper limit of delays in quantiles and the chart, ns; the maximum itself is exact.
 const DELAY_NS_MAX: u64 = 60_000_000_000;
 /// Significant digits of the histogram.
 const DIGITS: u8 = 3;
@@ -11,7 +11,7 @@ const QUANTILES: [f64; 5] = [0.5, 0.9, 0.99, 0.999, 0.9999];
 /// Columns of the chart.
 const COLUMNS: usize = 200;
 
-/// Count, smallest, largest and sum of some values.
+/// Count, minimum, maximum and sum of values.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Range {
     pub(super) count: u64,
@@ -42,13 +42,13 @@ impl Range {
         self.sum += other.sum;
     }
 
-    /// Smallest, mean and largest; `None` without values.
+    /// Minimum, mean and maximum; `None` without values.
     pub(super) fn figures(&self) -> Option<[f64; 3]> {
         let mean = self.sum as f64 / self.count as f64;
         (self.count > 0).then_some([self.min as f64, mean, self.max as f64])
     }
 
-    /// Mean and largest; 0 without values.
+    /// Mean and maximum; 0 without values.
     fn mean_max(&self) -> [f64; 2] {
         self.figures().map_or([0.0; 2], |[_, mean, max]| [mean, max])
     }
@@ -59,7 +59,7 @@ impl Range {
 pub(super) struct DelayVariation {
     histogram: Histogram<u64>,
     all: Range,
-    /// Number and delay of the frame that arrived last.
+    /// Sequence number and delay of the latest arrival.
     last: Option<(u64, i64)>,
     ipdv: Range,
     consecutive: Range,
@@ -82,10 +82,10 @@ impl DelayVariation {
         }
     }
 
-    /// Counts a frame that is no duplicate, in the order of arrival.
+    /// Counts a frame that is not a duplicate, in the order of arrival.
     #[inline]
     pub(super) fn take(&mut self, seq: u64, delay_ns: i64) {
-        // Negative if a clock was set in between.
+        // Negative if a clock was set meanwhile.
         self.histogram.saturating_record(u64::try_from(delay_ns).unwrap_or(0));
         self.all.take(delay_ns);
         if let Some((last_seq, last_ns)) = self.last.replace((seq, delay_ns)) {
@@ -100,7 +100,7 @@ impl DelayVariation {
         }
     }
 
-    /// The largest delay; 0 before the first frame.
+    /// Maximum delay; 0 before the first frame.
     pub(super) fn max_ns(&self) -> u64 {
         u64::try_from(self.all.max).unwrap_or(0)
     }
@@ -120,7 +120,7 @@ impl DelayVariation {
         })
     }
 
-    /// The chart: columns of equal width on a logarithmic axis, empty ones omitted.
+    /// The chart: columns of equal width on a logarithmic axis, without empty ones.
     fn columns(&self) -> Vec<(f64, u64)> {
         let recorded: Vec<_> = self
             .histogram
@@ -159,11 +159,11 @@ mod tests {
 
     #[test]
     fn figures_equal_those_computed_by_hand() {
-        // Frame 3 is lost, 5 overtakes 4.
+        // Frame 3 is lost, frame 5 overtakes 4.
         let figures = figures(&[(0, 100), (1, 180), (2, 120), (5, 200), (4, 500)]);
         assert_eq!(figures.delay, [100.0, 220.0, 500.0]);
         assert_eq!(figures.pdv, [120.0, 400.0]);
-        // 0-1: 80, 1-2: 60; the others are not consecutive, or not in order.
+        // 0-1: 80, 1-2: 60; other pairs are not consecutive, or out of order.
         assert_eq!(figures.ipdv, [70.0, 80.0]);
         // 80, 60, 80, 300.
         assert_eq!(figures.jitter_4689, [130.0, 300.0]);
@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn the_smoothed_jitter_keeps_its_largest() {
-        // One step of 1600: 100; then, without change, 15/16 of the last.
+        // One step of 1600: 100; then 15/16 of the previous value for each unchanged delay.
         let figures = figures(&[(0, 0), (1, 1600), (2, 1600), (3, 1600)]);
         assert_eq!(figures.jitter_3550, [100.0 * 15.0 / 16.0 * 15.0 / 16.0, 100.0]);
     }

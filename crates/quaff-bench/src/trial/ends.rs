@@ -1,4 +1,4 @@
-//! The two ends of a direction: sockets in the namespaces of the interfaces, and the frames.
+//! The two ends of a direction: sockets in the namespaces of the interfaces, and the prepared frames.
 //!
 //! Frames carry unused hardware addresses, derived from those of the interfaces: the receiving machine never answers or
 //! routes them, and its stack drops them at once. A switch on the path learns their ports from the frames of the other
@@ -21,27 +21,27 @@ use std::net::Ipv4Addr;
 
 /// Block size of the meter's ring, bytes.
 const BLOCK_BYTES: usize = 128 << 10;
-/// Blocks of the ring: 8 to 64 MiB.
+/// Number of blocks of the ring: 8 to 64 MiB.
 const BLOCKS: std::ops::RangeInclusive<usize> = 64..=512;
-/// Traffic that the ring holds, s: a machine of two cores is sometimes busy elsewhere.
+/// Traffic that the ring holds, s: a machine with two cores is sometimes busy.
 const RING_S: f64 = 0.25;
-/// Bytes in the ring per frame, in addition to its own.
+/// Ring bytes per frame in addition to the frame's own.
 const RING_FRAME_BYTES: f64 = 96.0;
-/// Highest rate of a stream without one, frames/s.
+/// Assumed maximum rate of an unpaced stream, frames/s.
 const PPS_UNPACED: f64 = 1e6;
-/// Timeout of a block, ms: a shorter one gains nothing, since times are the kernel's, and some kernels count in
+/// Block timeout, ms: a shorter one gains nothing, since timestamps are the kernel's, and some kernels count in
 /// jiffies.
 const RETIRE_MS: u32 = 8;
 /// Addresses reserved for benchmarks (RFC 2544 appendix C.2.2).
 const IPS: [Ipv4Addr; 2] = [Ipv4Addr::new(198, 18, 0, 1), Ipv4Addr::new(198, 18, 0, 2)];
 
-/// Both ends of a direction, open: the meter's ring fills from now on.
+/// Both ends of a direction, open: the meter's ring is filling.
 pub(super) struct Ends {
     pub(super) tx: Transmitter,
     pub(super) source: AfPacket,
-    /// One frame of each size of each stream.
+    /// For each stream one frame of each size.
     pub(super) frames: Vec<Vec<ProbeFrame<TrialHeader>>>,
-    /// Empty where switches learn from the frames of the other direction.
+    /// Empty if switches learn from the frames of the other direction.
     pub(super) responders: Vec<ArpResponder>,
 }
 
@@ -61,7 +61,7 @@ impl Ends {
             ] {
                 let (responder, gateway_mac) = within(end, || ArpResponder::of_host(link, host, streams))?;
                 responders.push(responder);
-                // The sending end comes last: its router receives the frames.
+                // The sending end is resolved last: its router receives the frames.
                 macs[1] = gateway_mac;
             }
         } else if !plan.directions.iter().any(is_back) {
@@ -98,7 +98,7 @@ fn open_tx(direction: &Direction) -> Result<Transmitter, TrialError> {
     Ok(Transmitter::open(link, TxBackend::Sendmmsg)?)
 }
 
-/// The MTU that a stream needs; it counts neither the Ethernet header nor one tag.
+/// The MTU that a stream needs, which excludes the Ethernet header and one tag.
 fn needed_mtu(stream: &StreamPlan) -> u32 {
     let tag_bytes = if stream.vlan.is_some() { TAG_BYTES } else { 0 };
     stream.sizes.iter().max().map_or(0, |bytes| bytes.saturating_sub((ETHERNET_BYTES + tag_bytes) as u32))
@@ -144,7 +144,7 @@ fn blocks(streams: &[StreamPlan]) -> usize {
     ((bytes / BLOCK_BYTES as f64) as usize).clamp(*BLOCKS.start(), *BLOCKS.end())
 }
 
-/// A locally administered unicast address other than the interface's, always the same for it.
+/// A locally administered unicast address that differs from the interface's, and is always the same for it.
 fn invented(mut mac: [u8; 6]) -> [u8; 6] {
     mac[0] = (mac[0] | 2) ^ 0x40;
     mac

@@ -1,18 +1,18 @@
-//! The meter's filter in the kernel: frames of a trial pass whole, one byte of each other frame, so that counting them
-//! is cheap, and no outgoing frame.
+//! The meter's socket filter: keeps frames of a trial whole, and one byte of each other frame, so that counting them is
+//! cheap; rejects outgoing frames.
 
 use quaff_os::packet::Insn;
 use quaff_wire::net::{ETHERTYPE_ARP, TAG_BYTES};
 use quaff_wire::probe::{PAYLOAD_OFFSET, TrialHeader};
 
-/// EtherType of learning frames (IEEE 802 local experimental), which no meter counts.
+/// EtherType of learning frames (IEEE 802 local experimental); meters do not count them.
 pub(super) const LEARNING: u16 = 0x88b5;
-/// Bytes kept of a frame that is not of a trial.
+/// Bytes kept of a frame that is not part of a trial.
 pub(super) const FOREIGN_BYTES: u32 = 1;
 const TYPE_OFFSET: u32 = 12;
 /// Offset of the UDP destination port; the kernel has removed an outer tag.
 const PORT_OFFSET: u32 = PAYLOAD_OFFSET as u32 - 6;
-/// Loads from shorter frames would fail, which rejects the frame.
+/// Minimum length: a load beyond the end of a frame would reject it.
 const LEN_MIN: u32 = (PAYLOAD_OFFSET + TAG_BYTES + 2) as u32;
 
 /// `SKF_AD_OFF + SKF_AD_PKTTYPE` and `PACKET_OUTGOING` (linux/filter.h, linux/if_packet.h).
@@ -26,7 +26,7 @@ const JEQ: u16 = 0x15;
 const JGE: u16 = 0x35;
 const RET: u16 = 0x06;
 
-/// The filter for frames to this address. Port or magic is enough, so that damaged frames are seen.
+/// The filter for frames to `dst_mac`. Matching port or magic suffices, so that damaged frames are seen.
 pub(super) fn program(dst_mac: [u8; 6]) -> Vec<Insn> {
     let insn = |code, jt, jf, k| Insn { code, jt, jf, k };
     let (port, magic) = (u32::from(TrialHeader::LAYOUT.port), u32::from(TrialHeader::LAYOUT.magic));

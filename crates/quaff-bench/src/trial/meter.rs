@@ -1,6 +1,6 @@
-//! The meter of one direction: one thread that reads the kernel's ring and counts arrivals by stream.
+//! The meter of one direction: one thread that reads the kernel's ring and counts arrivals per stream.
 //!
-//! It ends when all frames have arrived, or after the wait for the last ones.
+//! It ends when all frames have arrived, or after the residual time.
 
 use super::filter::FOREIGN_BYTES;
 use super::rx_stats::RxStats;
@@ -14,20 +14,21 @@ use quaff_wire::probe::{Classified, TrialHeader};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// The longest wait for frames.
+/// Maximum wait for frames.
 const WAIT: Duration = Duration::from_millis(10);
-/// Time for duplicates after all frames have arrived, ns.
+/// Time to wait for duplicates after all frames have arrived, ns.
 const LINGER_NS: u64 = 25_000_000;
-/// A time of sending may precede the beginning by this, if a clock is adjusted, ns. Nothing is sent in twice that time
-/// before a beginning.
+/// Tolerance for a send time before the trial's start, in case a clock is adjusted, ns. Nothing is sent within twice
+/// that
+/// time before a start.
 const SLACK_NS: u64 = START_NS / 2;
 
 /// The meter of one direction.
 pub(super) struct Meter<'a> {
     pub(super) source: AfPacket,
-    /// Beginning of the trial, ns since 1970; frames that were sent before are of an earlier one.
+    /// Start of the trial, ns since 1970; frames sent earlier belong to a previous trial.
     pub(super) begun_ns: u64,
-    /// The wait for the last frames, ns.
+    /// Residual time: wait for the last frames, ns.
     pub(super) residual_ns: u64,
     pub(super) board: &'a Board,
     pub(super) lane: &'a LaneBoard,
@@ -38,13 +39,13 @@ pub(super) struct Meter<'a> {
 #[derive(Default)]
 pub(super) struct Arrivals<'a> {
     pub(super) streams: Vec<RxStats<'a>>,
-    /// Index of the latest frame's stream.
+    /// Index of the latest frame's stream, the likely stream of the next frame.
     pub(super) latest: usize,
     pub(super) foreign: u64,
     pub(super) corrupt: u64,
     pub(super) meter_dropped: u64,
     pub(super) nic_dropped: u64,
-    /// A frame had a time of the card's clock.
+    /// True if any frame had a timestamp of the card's clock.
     pub(super) is_hardware_timed: bool,
 }
 
@@ -52,9 +53,9 @@ impl<'a> Meter<'a> {
     /// Reads until the end.
     ///
     /// # Errors
-    /// Those of the ring; the interface went away.
+    /// Those of the ring, or the interface was removed.
     pub(super) fn run(mut self) -> Result<Arrivals<'a>, TrialError> {
-        // Counts frames that the kernel drops before its stack, if it can be read.
+        // Counts frames that the kernel drops before its stack, if readable.
         let mut softnet = SoftnetMeter::open().ok();
         let mut frames = Vec::with_capacity(BATCH_FRAMES as usize);
         let (mut complete_since_ns, mut is_closed) = (None, false);
@@ -84,9 +85,10 @@ impl<'a> Meter<'a> {
         Ok(Arrivals { meter_dropped: tally.kernel_dropped, nic_dropped, ..self.arrivals })
     }
 
-    /// Returns whether all frames have arrived, or the wait for the last ones is over.
+    /// True if all frames have arrived, or the residual time is over.
     fn is_over(&self, complete_since_ns: &mut Option<u64>) -> bool {
-        // Written by the sender's thread at its end (Release): a reader that sees the time sees all that it has sent.
+        // Written by the sender's thread at its end (Release): a reader that sees it also sees the counts of all sent
+        // frames.
         let done_ns = self.lane.done_ns.load(Ordering::Acquire);
         if done_ns == 0 {
             return false;
@@ -95,7 +97,7 @@ impl<'a> Meter<'a> {
         if self.arrivals.received() < self.lane.sent.load(Ordering::Relaxed) {
             return self.board.abandoned.load(Ordering::Relaxed) || now_ns - done_ns >= self.residual_ns;
         }
-        // A frame in a loop returns after about its first delay.
+        // A frame in a forwarding loop returns after about its first delay.
         let delay_ns = self.arrivals.streams.iter().map(RxStats::delay_max_ns).max().unwrap_or(0);
         let linger_ns = (LINGER_NS + delay_ns).min(LINGER_NS.max(self.residual_ns));
         now_ns - *complete_since_ns.get_or_insert(now_ns) >= linger_ns
@@ -123,7 +125,7 @@ impl Arrivals<'_> {
         }
     }
 
-    /// Counts a frame in its stream, probably the latest one's; `false` if it is not of this trial.
+    /// Counts a frame in its stream, which is tried at `latest` first; `false` if it is not part of this trial.
     #[inline]
     fn count(&mut self, header: &TrialHeader, arrived_ns: u64, begun_ns: u64) -> bool {
         if header.sent_ns + SLACK_NS < begun_ns {

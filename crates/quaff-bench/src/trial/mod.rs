@@ -1,5 +1,5 @@
-//! A trial (RFC 2544 §23): frames of several streams from one interface to another, and the fate of each, by sequence
-//! number and by time.
+//! A trial (RFC 2544 §23): sends frames of several streams from one interface to another, and determines the fate of
+//! each by sequence number and time.
 //!
 //! ```text
 //!   sender (a core)                        path                        meter (a core)
@@ -7,8 +7,8 @@
 //!     probe header: stream, number, time sent         time received: the kernel's, or the card's
 //! ```
 //!
-//! Both directions of a path are two of these at the same time. Which trials to make, and how to judge them, is decided
-//! elsewhere; nothing is printed.
+//! Both directions of a path are two of these at the same time. The caller selects and judges trials; nothing is
+//! printed.
 
 mod arp_responder;
 mod delay_variation;
@@ -48,15 +48,15 @@ pub(crate) use plan::{Direction, Length, Phase, PlanError, Route, StreamPlan, Tr
 pub(crate) use report::{DirectionReport, StreamReport, TrialReport};
 pub(crate) use tally::Tally;
 
-/// Time until all threads have started, ns: in all, and for the memory of each stream.
+/// Time for all threads to start, ns: fixed part, and per stream for its memory.
 const START_NS: u64 = 20_000_000;
 const START_STREAM_NS: u64 = 2_000_000;
-/// Interval at which the end of the threads is checked.
+/// Polling interval for the end of the threads.
 const LOOK: Duration = Duration::from_millis(10);
 /// Interval at which the watcher is called, ns.
 const WATCH_NS: u64 = 100_000_000;
 
-/// An error that leaves no report.
+/// An error without a report.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TrialError {
     #[error(transparent)]
@@ -89,32 +89,32 @@ impl From<TrialError> for quaff_lab::Error {
     }
 }
 
-/// Progress of a trial, both directions together.
+/// Progress of a trial, summed over both directions.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Progress {
-    /// Time since the beginning, s.
+    /// Elapsed time, s.
     pub(crate) elapsed_s: f64,
-    /// Frames that the kernel took.
+    /// Frames that the kernel accepted.
     pub(crate) sent: u64,
-    /// Frames that arrived, duplicates not counted.
+    /// Frames that arrived, without duplicates.
     pub(crate) received: u64,
 }
 
 /// Flags that all threads read; no other data is published through them.
 #[derive(Default)]
 struct Board {
-    /// Senders end.
+    /// Tells senders to stop.
     stopped: AtomicBool,
-    /// Meters do not wait for the last frames: a thread has failed.
+    /// Tells meters not to wait for the last frames: a thread has failed.
     abandoned: AtomicBool,
 }
 
-/// Counters of one direction, for its two threads and the progress.
+/// Counters of one direction, shared by its two threads and the progress.
 #[derive(Default)]
 struct LaneBoard {
     sent: AtomicU64,
     received: AtomicU64,
-    /// End of the sender, CLOCK_MONOTONIC ns; 0 before that.
+    /// End time of the sender, CLOCK_MONOTONIC ns; 0 while it runs.
     done_ns: AtomicU64,
 }
 
@@ -123,14 +123,14 @@ impl Board {
         self.stopped.load(Ordering::Relaxed)
     }
 
-    /// Ends all threads soon.
+    /// Makes all threads end soon.
     fn fail(&self) {
         self.abandoned.store(true, Ordering::Relaxed);
         self.stopped.store(true, Ordering::Relaxed);
     }
 }
 
-/// Notes the end of a sender when dropped, for its meter.
+/// Stores the end time of a sender when dropped, for its meter.
 struct Done<'a>(&'a LaneBoard);
 
 impl Drop for Done<'_> {
@@ -155,18 +155,18 @@ struct Threads<'scope, 'a> {
     meter: ScopedJoinHandle<'scope, Result<Arrivals<'a>, TrialError>>,
 }
 
-/// The beginning of a trial, by both clocks.
+/// Start of a trial on both clocks.
 #[derive(Clone, Copy)]
 struct Begin {
     steady_ns: u64,
     wall_ns: u64,
 }
 
-/// Runs a trial. `watch` is called about ten times a second; `false` ends the sending early, and the report covers what
+/// Runs a trial. `watch` is called about ten times a second; `false` stops sending early, and the report covers what
 /// was sent until then.
 ///
 /// # Errors
-/// An invalid plan, an unusable interface, and errors of the kernel during the trial.
+/// An invalid plan, an unusable interface, or an error of the kernel during the trial.
 pub(crate) fn run(
     plan: &TrialPlan,
     mut watch: impl FnMut(&Progress) -> bool,
@@ -249,19 +249,19 @@ impl<'a> Lane<'a> {
     }
 }
 
-/// Joins a thread; its panic continues here.
+/// Joins a thread; resumes its panic.
 fn join<T>(thread: ScopedJoinHandle<'_, T>) -> T {
     thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// Runs `work` on a core, at a raised priority where that is permitted.
+/// Runs `work` on a core, with a raised priority if permitted.
 fn on<T, E: From<quaff_os::Error>>(core: Option<usize>, work: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
     core.map_or(Ok(()), cpu::pin)?;
     cpu::raise_priority();
     work()
 }
 
-/// Watches until all threads have ended. Returns whether the trial was ended before all was sent.
+/// Waits until all threads have ended. Returns true if the trial was stopped early.
 fn supervise(
     lanes: &[Lane<'_>],
     threads: &[Threads<'_, '_>],

@@ -8,33 +8,32 @@ use std::net::Ipv4Addr;
 
 const FRAME_BYTES_MIN: usize = TrialHeader::LAYOUT.frame_bytes_min;
 
-/// VLAN ids, priorities and code points are below these limits (IEEE 802.1Q, RFC 2474).
+/// Exclusive limits of VLAN ids, priorities and code points (IEEE 802.1Q, RFC 2474).
 const VLAN_IDS: u16 = 4096;
 const PRIORITIES: u8 = 8;
 const DSCPS: u8 = 64;
-/// Valid rates: an interval is above zero, and at most twelve days.
+/// Valid rates, frames/s.
 const PPS: std::ops::RangeInclusive<f64> = 1e-6..=1e9;
-/// The longest phase, s: a year.
+/// Maximum duration of a phase, s: a year.
 const SECONDS_MAX: f64 = 366.0 * 86_400.0;
 
-/// A trial.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct TrialPlan {
-    /// One, or two that run at the same time.
+    /// One direction, or two at the same time.
     pub(crate) directions: Vec<Direction>,
-    /// Wait for the last frames, s (RFC 2544 §23 d: 2).
+    /// Time to wait for the last frames, s (RFC 2544 §23 d: 2).
     pub(crate) residual_s: f64,
-    /// Keep a tally of each second. Without it the memory of a trial does not depend on its length.
+    /// Keep a tally per second. Without it the memory of a trial does not depend on its duration.
     pub(crate) is_by_second: bool,
-    /// Take times of arrival from the receiving card's clock, which must exist. Delays are then as exact as that clock
-    /// follows the system's (ptp4l, phc2sys); their variation is exact in any case.
+    /// Take arrival times from the receiving card's clock; it is an error if there is none. Delays are then as exact as
+    /// that clock follows the system's (ptp4l, phc2sys); their variation is exact in any case.
     pub(crate) hardware_time: bool,
 }
 
-/// An interface, here or in a named network namespace.
+/// An interface, in the process's or in a named network namespace.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct PathEnd {
-    /// Its name in `ip netns`; `None`: the namespace of the process.
+    /// Name of the namespace as in `ip netns`; `None`: the namespace of the process.
     pub netns: Option<String>,
     pub interface: String,
 }
@@ -51,9 +50,9 @@ impl fmt::Display for PathEnd {
 pub(crate) struct Direction {
     pub(crate) from: PathEnd,
     pub(crate) to: PathEnd,
-    /// Sent at the same time. Ids differ, also from those of the other direction.
+    /// Streams sent at the same time. Ids are unique, also across directions.
     pub(crate) streams: Vec<StreamPlan>,
-    /// The path through a router; `None`: frames carry the hardware addresses of the ends.
+    /// The path through a router; `None`: frames are addressed to the hardware addresses of the ends.
     pub(crate) route: Option<Route>,
     /// Core of the sender; `None`: any.
     pub(crate) tx_core: Option<usize>,
@@ -61,26 +60,27 @@ pub(crate) struct Direction {
     pub(crate) rx_core: Option<usize>,
 }
 
-/// IP addresses of the ends, and of their routers. The ends answer ARP requests (RFC 826) themselves: the interfaces
-/// need not have these addresses, and should not.
+/// IP addresses of the ends and of their routers. The ends answer ARP requests (RFC 826) themselves: the interfaces
+/// need
+/// not own these addresses, and should not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Route {
     pub(crate) src_ip: Ipv4Addr,
     pub(crate) dst_ip: Ipv4Addr,
-    /// The sending end's router.
+    /// The router of the sending end.
     pub(crate) next_hop: Ipv4Addr,
-    /// The receiving end's router.
+    /// The router of the receiving end.
     pub(crate) last_hop: Ipv4Addr,
 }
 
 /// A stream: a service, or a part of one.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct StreamPlan {
-    /// The id in its probe headers.
+    /// Stream id in its probe headers.
     pub(crate) id: u16,
-    /// Bytes of a frame without FCS, with its tag, 60 to 9000; several take turns.
+    /// Frame sizes, bytes without FCS, with a tag, 60 to 9000; several are sent in turn.
     pub(crate) sizes: Vec<u32>,
-    /// One after the other.
+    /// Phases, sent in order.
     pub(crate) phases: Vec<Phase>,
     /// 802.1Q: VLAN id and priority.
     pub(crate) vlan: Option<(u16, u8)>,
@@ -88,7 +88,7 @@ pub(crate) struct StreamPlan {
     pub(crate) dscp: u8,
 }
 
-/// A part of a stream with one rate.
+/// A part of a stream with a constant rate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Phase {
     pub(crate) length: Length,
@@ -99,10 +99,11 @@ pub(crate) struct Phase {
 /// The length of a phase.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Length {
-    /// Seconds by the clock. Frames that a delayed sender cannot send in time are left out, so that the rate is never
-    /// exceeded and the phase never prolonged.
+    /// Duration, s. Frames that a delayed sender cannot send in time are omitted, so that the rate is never exceeded
+    /// and
+    /// the phase never prolonged.
     Seconds(f64),
-    /// A number of frames, sent however long that takes.
+    /// Number of frames, sent regardless of the time it takes.
     Frames(u64),
 }
 
@@ -114,13 +115,13 @@ pub(crate) enum PlanError {
     #[error("two streams of a trial have the id {0}")]
     Id(u16),
     #[error(
-        "stream {id}: its frames have to have {FRAME_BYTES_MIN} to {FRAME_BYTES_MAX} bytes without FCS, not {bytes}"
+        "stream {id}: its frames must have {FRAME_BYTES_MIN} to {FRAME_BYTES_MAX} bytes without FCS, not {bytes}"
     )]
     Size { id: u16, bytes: u32 },
     #[error("stream {id}: no frame size is given")]
     NoSize { id: u16 },
     #[error(
-        "stream {id}: a phase needs a length above 0 and a rate that is not below 0, and frames need a rate above 0"
+        "stream {id}: a phase needs a length above 0 and a rate of at least 0; a number of frames needs a rate above 0"
     )]
     Phase { id: u16 },
     #[error(
@@ -136,7 +137,7 @@ pub(crate) enum PlanError {
 }
 
 impl TrialPlan {
-    /// Checks all that does not depend on the interfaces.
+    /// Checks everything that does not depend on the interfaces.
     pub(super) fn check(&self) -> Result<(), PlanError> {
         if self.directions.is_empty() || self.directions.iter().any(|direction| direction.streams.is_empty())
         {
@@ -155,7 +156,7 @@ impl TrialPlan {
         Ok(())
     }
 
-    /// The least time that all streams need, as far as known, s.
+    /// Minimum duration of all streams as far as known, s.
     pub(super) fn seconds(&self) -> f64 {
         let streams = self.directions.iter().flat_map(|direction| &direction.streams);
         streams.map(|stream| stream.phases.iter().map(Phase::seconds).sum()).fold(0.0, f64::max)
@@ -163,7 +164,7 @@ impl TrialPlan {
 }
 
 impl StreamPlan {
-    /// Number of frames, if known in advance.
+    /// Total number of frames, if known in advance.
     pub(super) fn frames(&self) -> Option<u64> {
         self.phases.iter().try_fold(0u64, |all, phase| Some(all.saturating_add(phase.frames()?)))
     }
@@ -189,7 +190,7 @@ impl StreamPlan {
 }
 
 impl Phase {
-    /// The least time that it takes, as far as known, s.
+    /// Minimum duration as far as known, s.
     pub(super) fn seconds(&self) -> f64 {
         match (self.length, self.pps) {
             (Length::Seconds(seconds), _) => seconds,

@@ -1,4 +1,4 @@
-//! The arrivals of one stream: a tally for each phase and second, delays, and runs of lost frames.
+//! The arrivals of one stream: tallies per phase and second, delays, and loss periods.
 
 use super::delay_variation::DelayVariation;
 use super::plan::StreamPlan;
@@ -9,13 +9,13 @@ use super::tx_log::TxLog;
 use super::window::{Arrival, WINDOW_FRAMES, Window};
 use quaff_wire::probe::TrialHeader;
 
-/// A gap of this many frames is remembered, in case the log no longer has its times.
+/// Length of a gap whose send times are remembered, in case the log no longer has them.
 const GAP_FRAMES: u64 = WINDOW_FRAMES / 2;
 
 /// Statistics of one stream.
 pub(super) struct RxStats<'a> {
     pub(super) id: u16,
-    /// Frames that arrived, duplicates not counted.
+    /// Frames that arrived, without duplicates.
     pub(super) received: u64,
     sizes: &'a [u32],
     window: Window,
@@ -23,22 +23,22 @@ pub(super) struct RxStats<'a> {
     losses: Losses<'a>,
 }
 
-/// Tallies by phase and by second, and the lost frames.
+/// Tallies per phase and second, and the lost frames.
 struct Losses<'a> {
     log: &'a TxLog,
     phases: Vec<Received>,
     /// Phase of the latest frame.
     phase: usize,
-    /// `None`: no tallies by second.
+    /// `None`: no tallies per second.
     by: Option<Seconds>,
     seconds: Vec<Received>,
-    /// Number and time of sending of the newest frame that arrived.
+    /// Sequence number and send time of the newest frame that arrived.
     newest: (u64, u64),
-    /// The same before and after the latest long gap.
+    /// Sequence numbers and send times before and after the latest long gap.
     gap: [(u64, u64); 2],
-    /// The current run of lost frames: first and last number.
+    /// The current loss period: first and last number.
     run: Option<(u64, u64)>,
-    /// Runs of lost frames (RFC 3357 loss periods), and the longest of them.
+    /// Number of loss periods (RFC 3357), and the longest of them.
     runs: u64,
     run_max: u64,
 }
@@ -68,12 +68,12 @@ impl<'a> RxStats<'a> {
         }
     }
 
-    /// The largest delay, ns.
+    /// Maximum delay, ns.
     pub(super) fn delay_max_ns(&self) -> u64 {
         self.variation.max_ns()
     }
 
-    /// Counts a frame; `false` if it is not of this trial, or counts as lost.
+    /// Counts a frame; `false` if it is not part of this trial, or counts as lost.
     #[inline]
     pub(super) fn take(&mut self, header: &TrialHeader, arrived_ns: u64) -> bool {
         let losses = &mut self.losses;
@@ -101,10 +101,10 @@ impl<'a> RxStats<'a> {
         true
     }
 
-    /// The report, when no more frames are expected.
+    /// The report, once no more frames are expected.
     ///
     /// # Errors
-    /// A description, when more arrived than was sent.
+    /// A description, if more frames arrived than were sent.
     pub(super) fn finish(self, sent: &SentStream) -> Result<StreamReport, String> {
         let Self { id, mut window, mut losses, .. } = self;
         let all_sent = tally::all_sent(&sent.phases);
@@ -144,14 +144,14 @@ impl Losses<'_> {
         }
     }
 
-    /// Remembers a gap whose times the log may no longer have.
+    /// Remembers the ends of a gap whose times the log may lose.
     fn look_for_gap(&mut self, seq: u64, sent_ns: u64) {
         if seq.saturating_sub(self.newest.0) >= GAP_FRAMES {
             self.gap = [self.newest, (seq, sent_ns)];
         }
     }
 
-    /// Adds a range of lost frames, in order, to the current run or to a new one.
+    /// Adds a range of lost frames, in order, to the current loss period or to a new one.
     fn lose(&mut self, first: u64, last: u64) {
         match &mut self.run {
             Some(run) if run.1 + 1 == first => run.1 = last,
@@ -162,7 +162,7 @@ impl Losses<'_> {
         }
     }
 
-    /// Counts the current run: in its phases, and in its seconds.
+    /// Counts the current loss period in its phases and seconds.
     fn end_run(&mut self) {
         let Some((first, last)) = self.run.take() else { return };
         self.runs += 1;
@@ -182,14 +182,14 @@ impl Losses<'_> {
         {
             for second in by.of(first_ns)..=by.of(last_ns) {
                 let tally = &mut at(&mut self.seconds, second).tally;
-                // A run that crosses a second's bounds covers it up to there.
+                // A period that crosses a boundary of seconds covers each second up to the boundary.
                 tally.lose(first_ns.max(by.start_ns(second)));
                 tally.lose(last_ns.min(by.start_ns(second + 1) - 1));
             }
         }
     }
 
-    /// Time at which a frame was sent, by the log or interpolated in the latest long gap.
+    /// Send time of a frame, from the log or interpolated in the latest long gap.
     fn sent_ns(&self, seq: u64) -> Option<u64> {
         self.log.sent_ns(seq).or_else(|| {
             let [(before, before_ns), (after, after_ns)] = self.gap;

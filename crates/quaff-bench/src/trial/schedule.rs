@@ -1,53 +1,52 @@
-//! Deadlines of the frames of a stream, phase by phase: each from the beginning of its phase, without drift.
+//! Deadlines of a stream's frames, phase by phase: each relative to the start of its phase, without drift.
 //!
 //! ```text
 //!   phase 1, 2 s at 100/s │ phase 2, 1 s at 0/s │ phase 3, 5 frames at once
 //!   begins at 0           │ 2 s                 │ 3 s
 //! ```
 //!
-//! A late sender does not catch up with a burst: it sends what is late by at most [`LATE_NS`] or one interval,
-//! whichever is longer. Frames that are later are omitted and counted in a phase of seconds, and postponed in a phase
-//! of frames.
+//! A late sender does not catch up with a burst: it sends frames that are late by at most [`LATE_NS`] or one interval,
+//! whichever is longer. Later frames are omitted and counted in a phase of seconds, and postponed in a phase of frames.
 
 use super::plan::{Length, Phase};
 use quaff_send::Ratio;
 
-/// Frames that are later than this, and than an interval, are too late, ns.
+/// Frames that are later than this and than an interval are too late, ns.
 const LATE_NS: u64 = 100_000;
-/// The last frames of a phase may leave this long after its end, ns.
+/// The last frames of a phase may be sent up to this long after its end, ns.
 const GRACE_NS: u64 = 1_000_000;
 const SECOND_NS: f64 = 1e9;
 
-/// A span of time in whole ns and a fraction of one. The denominator is that of the phase's interval.
+/// A time span: whole ns, and a fraction whose denominator is that of the phase's interval.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 struct Span {
     ns: u64,
     numerator: u64,
 }
 
-/// The exact time from one frame of a phase to the next.
+/// The exact interval between the frames of a phase.
 #[derive(Debug, Clone, Copy)]
 struct Interval {
     span: Span,
     denominator: u64,
 }
 
-/// A phase, and the numbers that all its frames share.
+/// A phase, and values derived from it for all its frames.
 #[derive(Debug, Clone, Copy)]
 struct Pace {
     length: Length,
     /// Number of frames; 0 if it is not known in advance.
     frames: u64,
-    /// The least time that it takes, as far as known.
+    /// Minimum duration as far as known.
     duration_ns: u64,
     is_paced: bool,
-    /// `None` without a rate, and at a rate of 0.
+    /// `None` without a rate, and for a rate of 0.
     interval: Option<Interval>,
-    /// The same, approximately.
+    /// The interval, approximately.
     interval_ns: f64,
     /// Offset of all deadlines.
     offset_ns: u64,
-    /// The latest deadline, after the beginning of the phase.
+    /// The latest deadline, relative to the start of the phase.
     latest_ns: u64,
 }
 
@@ -57,7 +56,7 @@ pub(super) struct Due {
     /// CLOCK_MONOTONIC ns.
     pub(super) due_ns: u64,
     pub(super) phase: usize,
-    /// The frame has a deadline of its own.
+    /// True if the frame has a deadline of its own.
     pub(super) is_paced: bool,
 }
 
@@ -65,22 +64,22 @@ pub(super) struct Due {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Place {
     phase: usize,
-    /// Beginning of the phase.
+    /// Start of the phase.
     begun_ns: u64,
-    /// Frames of the phase that were taken or left out.
+    /// Frames of the phase that were taken or omitted.
     taken: u64,
-    /// Deadline of the next one at the rate of the phase, after its beginning.
+    /// Deadline of the next frame at the rate of the phase, relative to the phase's start.
     next: Span,
-    /// Entries in `left_out`.
+    /// Number of entries in `left_out`.
     gaps: usize,
 }
 
-/// Consecutive frames that are left out.
+/// Consecutive omitted frames.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct LeftOut {
     pub(super) phase: usize,
     pub(super) frames: u64,
-    /// Deadline of the first, CLOCK_MONOTONIC ns.
+    /// Deadline of the first frame, CLOCK_MONOTONIC ns.
     pub(super) due_ns: u64,
     pub(super) interval_ns: f64,
 }
@@ -90,16 +89,16 @@ pub(super) struct LeftOut {
 pub(super) struct Schedule {
     phases: Vec<Pace>,
     place: Place,
-    /// Frames left out since the sender last drained this.
+    /// Frames omitted since the sender last drained this list.
     pub(super) left_out: Vec<LeftOut>,
-    /// Largest lateness that left out or postponed frames since the sender last took it, ns.
+    /// Maximum lateness that omitted or postponed frames since the sender last took it, ns.
     pub(super) late_max_ns: u64,
 }
 
 impl Pace {
     fn new(phase: Phase, stagger: f64) -> Self {
         let interval_ns = phase.pps.map_or(0.0, |pps| SECOND_NS / pps);
-        // A phase of seconds may be shorter than an interval, or end in the middle of one: its frames are within it.
+        // A phase of seconds may be shorter than an interval, or end within one: its frames lie inside it.
         let length_ns = match phase.length {
             Length::Frames(_) => f64::INFINITY,
             Length::Seconds(seconds) => seconds * SECOND_NS,
@@ -118,7 +117,7 @@ impl Pace {
 }
 
 impl Interval {
-    /// The interval at a rate, frames/s; `None` at 0.
+    /// The interval of a rate in frames/s; `None` for 0.
     fn of(pps: f64) -> Option<Self> {
         let Ratio { num: denominator, den } = Ratio::of(pps)?;
         // Both sides of a ratio are at most 10^18 and 10^9.
@@ -126,11 +125,11 @@ impl Interval {
         Some(Self { span: Span { ns: ns / denominator, numerator: ns % denominator }, denominator })
     }
 
-    /// The time that number of frames after `from`: nothing is rounded, so nothing drifts.
+    /// The time `frames` frames after `from`; nothing is rounded, so nothing drifts.
     #[inline]
     fn after(self, from: Span, frames: u64) -> Span {
         if frames == 1 {
-            // Each frame that is sent: no division. Neither numerator reaches the denominator of at most 10^18.
+            // Avoids a division per sent frame. Both numerators are below the denominator of at most 10^18.
             let numerator = from.numerator + self.span.numerator;
             let carry = numerator >= self.denominator;
             let ns = from.ns.saturating_add(self.span.ns + u64::from(carry));
@@ -144,8 +143,9 @@ impl Interval {
 }
 
 impl Schedule {
-    /// Phases that begin at `begin_ns`, their frames offset by `stagger`, 0 to 1 interval, so that streams of equal
-    /// rates do not collide.
+    /// Phases from `begin_ns` on, with frames offset by `stagger`, 0 to 1 interval, so that streams of equal rates do
+    /// not
+    /// collide.
     pub(super) fn new(phases: Vec<Phase>, stagger: f64, begin_ns: u64) -> Self {
         let place = Place { phase: 0, begun_ns: begin_ns, taken: 0, next: Span::default(), gaps: 0 };
         let phases = phases.into_iter().map(|phase| Pace::new(phase, stagger)).collect();
@@ -156,13 +156,13 @@ impl Schedule {
         Place { gaps: self.left_out.len(), ..self.place }
     }
 
-    /// Returns to a place that is newer than the last draining of `left_out`.
+    /// Returns to a place taken after the last draining of `left_out`.
     pub(super) fn go_back(&mut self, place: Place) {
         self.place = place;
         self.left_out.truncate(place.gaps);
     }
 
-    /// Leaves out the rest of a phase of frames that has begun; a phase of seconds ends by the clock.
+    /// Omits the rest of a phase of frames that has started; a phase of seconds ends by the clock.
     pub(super) fn abandon(&mut self, now_ns: u64) {
         let Place { phase, begun_ns, taken, .. } = self.place;
         if let Some(Pace { length: Length::Frames(frames), .. }) = self.phases.get(phase)
@@ -174,7 +174,7 @@ impl Schedule {
         }
     }
 
-    /// Takes the next frame, or that number of frames.
+    /// Takes the next `frames` frames.
     pub(super) fn skip(&mut self, frames: u64) {
         self.place.taken += frames;
         if let Some(Pace { interval: Some(interval), .. }) = self.phases.get(self.place.phase) {
@@ -182,7 +182,7 @@ impl Schedule {
         }
     }
 
-    /// The next frame, as seen at `now_ns`; `None` after the last.
+    /// The next frame at the time `now_ns`; `None` after the last.
     #[inline]
     pub(super) fn next(&mut self, now_ns: u64) -> Option<Due> {
         loop {
@@ -199,7 +199,7 @@ impl Schedule {
         }
     }
 
-    /// Deadline of the next frame of the phase, if there is one.
+    /// Deadline of the next frame of the phase, if any.
     fn due(&mut self, pace: &Pace, now_ns: u64) -> Option<u64> {
         let Place { phase, begun_ns, taken, .. } = self.place;
         let Pace { length, duration_ns, interval_ns, .. } = *pace;
@@ -234,7 +234,7 @@ impl Schedule {
         (frames < left).then(|| self.due_ns(pace))
     }
 
-    /// Deadline of the frame after those taken, of a phase with a rate.
+    /// Deadline of the frame after those taken, in a phase with a rate.
     fn due_ns(&self, pace: &Pace) -> u64 {
         let Place { begun_ns, next, .. } = self.place;
         begun_ns.saturating_add(next.ns.saturating_add(pace.offset_ns).min(pace.latest_ns))
@@ -253,7 +253,7 @@ mod tests {
         Phase { length, pps }
     }
 
-    /// Takes all frames by a clock that only moves by waiting: (phase, ns after the beginning).
+    /// Takes all frames with a clock that advances only by waiting: (phase, ns after the start).
     fn all(schedule: &mut Schedule, mut now_ns: u64) -> Vec<(usize, u64)> {
         let mut taken = Vec::new();
         while let Some(due) = schedule.next(now_ns) {
@@ -335,7 +335,7 @@ mod tests {
             assert_eq!(schedule.late_max_ns, 99_500_000);
             (all, schedule.left_out)
         };
-        // Frame 1 was due at 1 ms, and it is 100.5: frame 100 is the latest one that is due.
+        // Frame 1 is due at 1 ms, and the time is 100.5 ms: frame 100 is the latest due one.
         let (sent, left_out) = second(Length::Seconds(0.2));
         assert_eq!((sent[0], sent.len()), ((0, 100_000_000), 100));
         assert_eq!(sent[99], (0, 199_000_000));

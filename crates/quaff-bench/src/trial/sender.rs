@@ -1,7 +1,7 @@
 //! The sender of one direction: one thread that sends the frames of all streams by their schedules.
 //!
-//! A call takes only frames that are due, at most a few, and their time of sending is read right before the call: a
-//! sender without backlog sends single frames.
+//! A call takes only due frames, a few at most, and their send time is read right before the call: a sender without
+//! backlog sends single frames.
 
 use super::plan::StreamPlan;
 use super::schedule::{Due, Place, Schedule};
@@ -15,12 +15,12 @@ use quaff_wire::probe::{ProbeFrame, TrialHeader};
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
-/// Frames of one call. A call of 64 is hardly faster than calls of one, and its last frame leaves 80 µs after the time
-/// in its header.
+/// Maximum frames per call. A call of 64 is hardly faster than calls of one, and its last frame leaves 80 µs after the
+/// time in its header.
 const CALL_FRAMES: usize = 8;
-/// Offers to a socket without room are repeated this long before the schedules are read again, ns.
+/// Time for which frames are offered to a full socket before the schedules are read again, ns.
 const NO_ROOM_NS: u64 = 1_000_000;
-/// A phase of frames is abandoned when the interface has taken none for this long, ns.
+/// A phase of frames is abandoned if the interface has accepted none for this long, ns.
 const ABANDON_NS: u64 = 2_000_000_000;
 
 /// The sent frames of one stream.
@@ -30,17 +30,17 @@ pub(super) struct SentStream {
     pub(super) seconds: Vec<Tally>,
 }
 
-/// A stream and the state of its sender.
+/// A stream and its sending state.
 struct Outgoing<'a> {
     id: u16,
     log: &'a TxLog,
     schedule: Schedule,
-    /// For each size as many frames as a call has.
+    /// For each size as many frames as a call takes.
     frames: Vec<Vec<ProbeFrame<TrialHeader>>>,
     next: Option<Due>,
-    /// Phase of the latest frame in a call, and the time at which it was added.
+    /// Phase of the latest frame in a call, and the time when it was added.
     last: Option<(usize, u64)>,
-    /// Number of the next frame, and of phases that have begun before it.
+    /// Number of the next frame, and of the phases that have started before it.
     seq: u64,
     begun: usize,
     sent: SentStream,
@@ -50,7 +50,7 @@ struct Outgoing<'a> {
 #[derive(Clone, Copy)]
 struct Slot {
     stream: usize,
-    /// Index into the sizes of the stream.
+    /// Index into the stream's sizes.
     size: usize,
     due: Due,
     seq: u64,
@@ -67,9 +67,9 @@ pub(super) struct Sender<'a> {
     by: Option<Seconds>,
     board: &'a Board,
     lane: &'a LaneBoard,
-    /// Time since which the interface takes nothing, CLOCK_MONOTONIC ns.
+    /// Time since which the interface has accepted nothing, CLOCK_MONOTONIC ns.
     refused_since_ns: Option<u64>,
-    /// Time since which this call meets no room, CLOCK_MONOTONIC ns.
+    /// Time since which the socket has been full in this call, CLOCK_MONOTONIC ns.
     full_since_ns: Option<u64>,
     late_max_ns: u64,
 }
@@ -110,8 +110,8 @@ impl<'a> Sender<'a> {
         });
     }
 
-    /// Sends until no frame is left, or until a stop. Returns the sent frames of each stream, and the largest lateness,
-    /// ns.
+    /// Sends until no frame is left, or until it is stopped. Returns the sent frames of each stream, and the maximum
+    /// lateness, ns.
     pub(super) fn run(mut self, mut tx: Transmitter) -> Result<(Vec<SentStream>, u64)> {
         let board = self.board;
         while !board.is_stopped() {
@@ -138,7 +138,7 @@ impl<'a> Sender<'a> {
         self.streams.iter().filter_map(|stream| stream.next).map(|due| due.due_ns).min()
     }
 
-    /// Counts frames that were due and are not sent, in the phase and second of their deadline.
+    /// Counts due frames that are not sent in the phase and second of their deadline.
     fn count_left_out(&mut self) {
         let is_refused = self.refused_since_ns.is_some();
         let count = |tally: &mut Tally, frames: u64| {
@@ -146,7 +146,7 @@ impl<'a> Sender<'a> {
         };
         for Outgoing { schedule, sent, .. } in &mut self.streams {
             let late_ns = std::mem::take(&mut schedule.late_max_ns);
-            // An interface that takes nothing does not make the sender late.
+            // An interface that accepts nothing does not make the sender late.
             self.late_max_ns = self.late_max_ns.max(if is_refused { 0 } else { late_ns });
             for gap in schedule.left_out.drain(..) {
                 count(&mut sent.phases[gap.phase], gap.frames);
@@ -160,7 +160,7 @@ impl<'a> Sender<'a> {
         }
     }
 
-    /// Collects the frames that are due, the earliest first.
+    /// Collects the due frames, the earliest first.
     fn collect(&mut self) {
         let now_ns = steady_ns();
         self.call.clear();
@@ -176,7 +176,7 @@ impl<'a> Sender<'a> {
             (stream.seq, stream.begun) = (seq + 1, begun.max(due.phase + 1));
             stream.schedule.skip(1);
             stream.next = stream.schedule.next(now_ns);
-            // Without a rate a frame is due right after the one before it.
+            // Without a rate a frame is due right after the previous one.
             let due_ns = match stream.last.replace((due.phase, now_ns)) {
                 _ if due.is_paced => due.due_ns,
                 Some((phase, last_ns)) if phase == due.phase => last_ns,
@@ -188,7 +188,7 @@ impl<'a> Sender<'a> {
         }
     }
 
-    /// Sends the call. Frames without room are returned to their streams, whose schedules may leave them out.
+    /// Sends the call. Frames that do not fit are returned to their streams, whose schedules may omit them.
     fn send(&mut self, tx: &mut Transmitter) -> Result<()> {
         self.full_since_ns = None;
         let done = tx.send(self)?;
@@ -200,7 +200,7 @@ impl<'a> Sender<'a> {
                 (stream.seq, stream.begun, stream.last) = (slot.seq, slot.begun, None);
             }
             self.refused_since_ns.get_or_insert(now_ns);
-            // There may be no room for long, as on a link that is down.
+            // The socket may stay full for long, as on a link that is down.
             clock::sleep_until(now_ns + NO_ROOM_NS);
         }
         Ok(())
@@ -243,7 +243,7 @@ impl TxCall for Sender<'_> {
     }
 
     fn obstacle(&mut self, _at: usize, obstacle: Obstacle) -> Result<Next> {
-        // An interface that is down may return: an outage does not end the trial.
+        // An interface that is down may come up again: an outage does not end the trial.
         if let Obstacle::Refused(error) | Obstacle::Gone(error) | Obstacle::Other(error) = obstacle {
             return Err(error);
         }

@@ -1,20 +1,19 @@
-//! The tally of a span of time: the sender counts what was sent, the meter what arrived; joined, the rest is lost.
+//! The tally of a time span: the sender counts sent frames, the meter arrivals; after joining both, the rest is lost.
 
 use super::delay_variation::Range;
 
 pub(super) const SECOND_NS: u64 = 1_000_000_000;
-/// Seconds that are kept beyond those planned, for a clock that is set during a trial.
+/// Seconds that are kept beyond the planned ones, in case a clock is set during a trial.
 const SECONDS_MORE: u64 = 3600;
 
-/// Frames that were sent in a span of time, and their fate. `sent = received + lost`. Times are ns since 1970, 0 where
-/// there is none.
+/// Frames sent in a time span, and their fate. `sent = received + lost`. Times are ns since 1970, 0 if there is none.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Tally {
-    /// Frames that the kernel took.
+    /// Frames that the kernel accepted.
     pub(crate) sent: u64,
     /// Bytes of these, without FCS.
     pub(crate) sent_bytes: u64,
-    /// Frames that arrived, duplicates not counted.
+    /// Frames that arrived, without duplicates.
     pub(crate) received: u64,
     /// Bytes of these, without FCS.
     pub(crate) received_bytes: u64,
@@ -23,23 +22,23 @@ pub(crate) struct Tally {
     pub(crate) refused: u64,
     /// Frames that were due and omitted because the sender was held up; not in `sent`.
     pub(crate) left_out: u64,
-    /// Frames that arrived again (RFC 5560).
+    /// Duplicate arrivals (RFC 5560).
     pub(crate) duplicates: u64,
-    /// Frames that arrived after one that was sent later (RFC 4737).
+    /// Frames that arrived after a later-sent one (RFC 4737).
     pub(crate) reordered: u64,
-    /// Time at which the first frame was sent, and the last.
+    /// Send times of the first and the last frame.
     pub(crate) first_ns: u64,
     pub(crate) last_ns: u64,
-    /// Time at which the first lost frame was sent, and the last.
+    /// Send times of the first and the last lost frame.
     pub(crate) first_lost_ns: u64,
     pub(crate) last_lost_ns: u64,
-    /// Time of the first arrival, and of the last.
+    /// Arrival times of the first and the last frame.
     pub(crate) arrived_ns: [u64; 2],
-    /// Smallest, mean and largest one-way delay; `None` when no frame arrived.
+    /// Minimum, mean and maximum one-way delay; `None` if no frame arrived.
     pub(crate) delay_ns: Option<[f64; 3]>,
 }
 
-/// The meter's tally of a span of time.
+/// The meter's tally of a time span.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Received {
     pub(super) tally: Tally,
@@ -54,12 +53,12 @@ impl Tally {
         widen(&mut self.first_ns, &mut self.last_ns, [sent_ns; 2]);
     }
 
-    /// Counts a lost frame's time of sending; the number of lost frames follows from the others.
+    /// Adds the send time of a lost frame; the number of lost frames follows from the other counts.
     pub(super) fn lose(&mut self, sent_ns: u64) {
         widen(&mut self.first_lost_ns, &mut self.last_lost_ns, [sent_ns; 2]);
     }
 
-    /// Adds the counts and times of another tally; delays are the meter's.
+    /// Adds the counts and times of another tally, without delays, which are the meter's.
     pub(super) fn add(&mut self, other: &Self) {
         for (sum, more) in [
             (&mut self.sent, other.sent),
@@ -85,7 +84,7 @@ impl Tally {
         let Some(lost) = lost.filter(|_| self.received_bytes <= self.sent_bytes) else {
             return Err(format!("{} frames were sent and {} received", self.sent, self.received));
         };
-        // Times of lost frames are computed from those of others; none is outside the time of sending.
+        // Send times of lost frames are interpolated; they are limited to the time of sending.
         let lost_ns = match (lost, self.last_lost_ns) {
             (0, _) => [0; 2],
             (_, 0) => [self.first_ns, self.last_ns],
@@ -109,7 +108,7 @@ impl Received {
     }
 }
 
-/// Widens a range of times; a time of 0 is none.
+/// Extends a range of times; 0 means no time.
 #[inline]
 fn widen(first: &mut u64, last: &mut u64, [from, to]: [u64; 2]) {
     if to > 0 {
@@ -118,7 +117,7 @@ fn widen(first: &mut u64, last: &mut u64, [from, to]: [u64; 2]) {
     }
 }
 
-/// The seconds of a trial.
+/// Maps times to the seconds of a trial.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Seconds {
     begun_ns: u64,
@@ -131,13 +130,13 @@ impl Seconds {
         Self { begun_ns, last: planned_s as u64 + SECONDS_MORE }
     }
 
-    /// Index of the second that a time is in.
+    /// Index of the second that contains a time.
     #[inline]
     pub(super) fn of(&self, sent_ns: u64) -> usize {
         (sent_ns.saturating_sub(self.begun_ns) / SECOND_NS).min(self.last) as usize
     }
 
-    /// Distributes frames at even intervals among their seconds: calls `share` with (second, frames).
+    /// Distributes evenly spaced frames among their seconds: calls `share` with (second, frames).
     pub(super) fn split(
         &self,
         first_ns: u64,
@@ -158,13 +157,13 @@ impl Seconds {
         }
     }
 
-    /// Time at which a second begins.
+    /// Start time of a second.
     pub(super) fn start_ns(&self, second: usize) -> u64 {
         self.begun_ns + second as u64 * SECOND_NS
     }
 }
 
-/// The entry of a second, which is created if missing.
+/// The entry at an index, created if missing.
 #[inline]
 pub(super) fn at<T: Default + Clone>(list: &mut Vec<T>, index: usize) -> &mut T {
     if index >= list.len() {
@@ -176,7 +175,7 @@ pub(super) fn at<T: Default + Clone>(list: &mut Vec<T>, index: usize) -> &mut T 
 /// Joins both sides entry by entry; missing entries are empty.
 ///
 /// # Errors
-/// A description, when more arrived than was sent: another program sends the same streams.
+/// A description, if more frames arrived than were sent: another program sends the same streams.
 pub(super) fn join(sent: &[Tally], received: &[Received]) -> Result<Vec<Tally>, String> {
     let one = |at: usize| {
         let mut tally = sent.get(at).cloned().unwrap_or_default();
@@ -189,7 +188,7 @@ pub(super) fn join(sent: &[Tally], received: &[Received]) -> Result<Vec<Tally>, 
     (0..sent.len().max(received.len())).map(one).collect()
 }
 
-/// The sum of what was sent in all phases.
+/// The sum of the sender's tallies of all phases.
 pub(super) fn all_sent(phases: &[Tally]) -> Tally {
     phases.iter().fold(Tally::default(), |mut all, one| {
         all.add(one);
@@ -197,7 +196,7 @@ pub(super) fn all_sent(phases: &[Tally]) -> Tally {
     })
 }
 
-/// The sum of what arrived of all phases.
+/// The sum of the meter's tallies of all phases.
 pub(super) fn all_received(phases: &[Received]) -> Received {
     phases.iter().fold(Received::default(), |mut all, one| {
         all.tally.add(&one.tally);

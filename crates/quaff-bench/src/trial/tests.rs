@@ -1,4 +1,4 @@
-//! Trials over the link of a lab, with real packets: all that is sent is received or lost, by stream, phase and second.
+//! Trials over the link of a lab, with real packets: each frame is received or lost, by stream, phase and second.
 
 #![allow(clippy::print_stderr, reason = "what was measured is worth knowing")]
 
@@ -16,8 +16,8 @@ use std::net::Ipv4Addr;
 use std::sync::MutexGuard;
 use std::time::{Duration, Instant};
 
-/// A lab, while no other test of this crate measures; `None` after a skip. The turn is first, so that it is dropped
-/// last: the next test begins when this lab is gone.
+/// A lab, while no other test of this crate measures; `None` after a skip. The lock comes first in the pair, so that it
+/// is released after the lab is removed.
 fn lab(test: &str) -> Option<(MutexGuard<'static, ()>, Lab)> {
     let turn = turn();
     Some((turn, quaff_testkit::lab(test)?))
@@ -93,7 +93,7 @@ fn both_ways_at_once_all_frames_arrive() {
     ];
     let plan = plan(directions);
     let measure = || times_of_a_mixed_trial(&run(&plan));
-    // The phases begin at their times, unless the sender had no core then.
+    // The phases start at their times, unless the sender had no core then.
     assert_when_quiet(test, measure, |times| {
         times.mixed >= 1000
             && (290_000_000..500_000_000).contains(&times.pause_ns)
@@ -101,16 +101,16 @@ fn both_ways_at_once_all_frames_arrive() {
     });
 }
 
-/// Of a trial with a mixed stream that pauses and one that follows it.
+/// Times in a trial with a mixed stream that pauses and a stream that follows it.
 #[derive(Debug)]
 struct MixedTimes {
-    /// Frames of the mixed stream; a sender without a core leaves some out, and counts them.
+    /// Frames of the mixed stream; a sender without a core omits some, and counts them.
     mixed: u64,
     pause_ns: u64,
     after_ns: u64,
 }
 
-/// Asserts the counts, which hold on any machine.
+/// Asserts the counts, which are exact on any machine.
 fn times_of_a_mixed_trial(report: &TrialReport) -> MixedTimes {
     assert!(!report.interrupted);
     for direction in &report.directions {
@@ -139,7 +139,7 @@ fn times_of_a_mixed_trial(report: &TrialReport) -> MixedTimes {
 #[test]
 fn foreign_frames_are_counted_separately() {
     let Some((_turn, lab)) = lab("foreign_frames_are_counted_separately") else { return };
-    // The address that a trial's frames have there.
+    // The destination address of a trial's frames.
     let [first, rest @ ..] = RX.mac;
     let dst_mac = [&[first ^ 0x40][..], &rest].concat().try_into().expect("six bytes");
     let headers = OuterHeaders {
@@ -174,7 +174,7 @@ fn foreign_frames_are_counted_separately() {
     });
     let report = report.expect("a trial");
     let direction = &report.directions[0];
-    // Two of another type, and a frame of an earlier trial.
+    // Two frames of another type, and one of an earlier trial.
     assert_eq!((direction.foreign, direction.corrupt), (3, 1));
     let total = &direction.streams[0].total;
     assert_eq!((total.lost, total.duplicates), (0, 0));
@@ -295,7 +295,7 @@ fn impossible_trials_are_refused() {
     assert!(matches!(trial::run(&nowhere, |_| true), Err(TrialError::Os(_))));
 }
 
-/// 60 bytes as fast as it goes: the meter loses none of them.
+/// 60-byte frames as fast as possible: the meter loses none of them.
 #[test]
 fn the_meter_keeps_up_with_the_sender() {
     let Some((_turn, lab)) = lab("the_meter_keeps_up_with_the_sender") else { return };
@@ -318,7 +318,7 @@ fn the_meter_keeps_up_with_the_sender() {
     );
 }
 
-/// The null calibration: the delays of the instrument itself.
+/// The null calibration: the delays of the tester itself.
 #[test]
 #[ignore = "it measures; run it alone"]
 fn null_calibration() {

@@ -1,13 +1,13 @@
-//! The sender's log, read by the meter while both run: the first frame of each phase, and the time of each frame.
+//! The sender's log, which the meter reads while both run: the first frame of each phase, and the send times.
 //!
-//! The meter needs the time at which a lost frame was sent. The log keeps the times of the latest frames: of every
-//! frame while memory permits, otherwise of every sixteenth.
+//! The meter needs the send times of lost frames. The log keeps the latest ones: for every frame while memory permits,
+//! otherwise for every sixteenth.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Times that are kept: 2 MiB.
+/// Number of times that are kept: 2 MiB.
 const TIMES_MAX: u64 = 1 << 18;
-/// A longer stream keeps the time of one in 2^SHIFT frames: of its last four million.
+/// A longer stream keeps the time of one in 2^SHIFT frames, for its last four million.
 const SHIFT: u32 = 4;
 
 /// The log of one stream, written by one thread.
@@ -15,16 +15,16 @@ const SHIFT: u32 = 4;
 pub(super) struct TxLog {
     /// Number of the first frame of each phase; `u64::MAX` before it begins.
     starts: Box<[AtomicU64]>,
-    /// Lower numbers may have been sent.
+    /// Frames with lower numbers may have been sent.
     end: AtomicU64,
     times: Box<[AtomicU64]>,
     shift: u32,
-    /// Time of the newest frame.
+    /// Send time of the newest frame.
     newest_ns: AtomicU64,
 }
 
 impl TxLog {
-    /// The log of a stream with that number of phases and, if known, frames.
+    /// The log of a stream with `phases` phases and, if known, `frames` frames.
     pub(super) fn new(phases: usize, frames: Option<u64>) -> Self {
         let kept = frames.unwrap_or(u64::MAX).clamp(1, TIMES_MAX);
         let is_whole = frames.is_some_and(|frames| frames <= TIMES_MAX);
@@ -37,12 +37,12 @@ impl TxLog {
         }
     }
 
-    /// Notes that a phase begins with frame `seq`; may be repeated until that frame was sent.
+    /// Records that a phase starts with frame `seq`; may be repeated until that frame has been sent.
     pub(super) fn begin(&self, phase: usize, seq: u64) {
         self.starts[phase].store(seq, Ordering::Relaxed);
     }
 
-    /// Notes the time of a frame that is about to leave, perhaps again; later frames have not left.
+    /// Records the time of a frame that is about to be sent, possibly again; later frames have not been sent.
     #[inline]
     pub(super) fn note(&self, seq: u64, sent_ns: u64) {
         if seq & self.mask() == 0 {
@@ -50,38 +50,38 @@ impl TxLog {
             self.times[slot as usize].store(sent_ns, Ordering::Relaxed);
         }
         self.newest_ns.store(sent_ns, Ordering::Relaxed);
-        // Written by the sender before the frame leaves, read by the meter after its arrival: Release, so that a reader
+        // Written by the sender before it sends the frame, read by the meter after its arrival: Release, so that a
+        // reader
         // that sees the number also sees the times above.
         self.end.store(seq + 1, Ordering::Release);
     }
 
-    /// Lower numbers may have been sent.
+    /// Frames with lower numbers may have been sent.
     #[inline]
     pub(super) fn end(&self) -> u64 {
         self.end.load(Ordering::Acquire)
     }
 
-    /// The phase that a frame was sent in, probably `hint`.
+    /// The phase in which a frame was sent; `hint` is tried first.
     #[inline]
     pub(super) fn phase_of(&self, seq: u64, hint: usize) -> usize {
         if self.start(hint) <= seq && seq < self.start(hint + 1) {
             return hint;
         }
-        // The last that has begun: a phase without frames begins where the next one does.
+        // The last phase that has started: a phase without frames starts with the same frame as the next one.
         (0..self.starts.len()).rev().find(|phase| self.start(*phase) <= seq).unwrap_or(0)
     }
 
-    /// First number of a phase, and of the next.
+    /// First number of a phase, and of the next one.
     pub(super) fn range_of(&self, phase: usize) -> (u64, u64) {
         (self.start(phase), self.start(phase + 1))
     }
 
-    /// Time at which a frame was sent, ns since 1970, interpolated between times that were kept; `None` when it is no
-    /// longer known.
+    /// Send time of a frame, ns since 1970, interpolated between the kept times; `None` if it is no longer known.
     pub(super) fn sent_ns(&self, seq: u64) -> Option<u64> {
         let newest = self.end().checked_sub(1)?;
         let (slot, last) = (seq >> self.shift, newest >> self.shift);
-        // The oldest may be overwritten during the read.
+        // The oldest entry may be overwritten during the read.
         let is_gone = self.shift > 0 && (last + 1).saturating_sub(slot) >= self.times.len() as u64;
         if seq > newest || is_gone {
             return None;
@@ -142,7 +142,7 @@ mod tests {
     #[test]
     fn phases_are_found_whatever_the_hint() {
         let log = TxLog::new(5, None);
-        // The third phase has no frame, the fifth has not begun.
+        // The third phase has no frame, the fifth has not started.
         for (phase, seq) in [(0, 0), (1, 10), (2, 20), (3, 20)] {
             log.begin(phase, seq);
         }

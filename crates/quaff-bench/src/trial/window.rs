@@ -1,4 +1,4 @@
-//! The sequence numbers of a stream that have arrived: a bit for each of the last two million.
+//! The arrived sequence numbers of a stream: a bit for each of the last two million.
 //!
 //! ```text
 //!   settled: received or lost │ floor ... may still arrive ... next │ not sent yet, as far as is known
@@ -14,23 +14,23 @@ const WORDS: usize = (WINDOW_FRAMES / WORD_FRAMES) as usize;
 /// The class of an arrival.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Arrival {
-    /// After no frame that was sent later.
+    /// No later-sent frame has arrived before it.
     InOrder,
-    /// After one that was sent later (RFC 4737).
+    /// Arrived after a later-sent frame (RFC 4737).
     Late,
-    /// Arrived before (RFC 5560).
+    /// Already arrived (RFC 5560).
     Duplicate,
     /// Already counted as lost.
     TooLate,
 }
 
-/// The numbers of one stream.
+/// The sequence numbers of one stream.
 #[derive(Debug)]
 pub(super) struct Window {
     bits: Box<[u64]>,
     /// Lower numbers are settled; a multiple of [`WORD_FRAMES`].
     floor: u64,
-    /// One above the highest that has arrived.
+    /// One above the highest number that has arrived.
     next: u64,
 }
 
@@ -39,8 +39,8 @@ impl Window {
         Self { bits: vec![0; WORDS].into(), floor: 0, next: 0 }
     }
 
-    /// Notes a number. Numbers that are lost as a result are passed to `lose` as ranges, first and last, in order;
-    /// adjacent ranges are not joined.
+    /// Records a number. Numbers that become lost are passed to `lose` as ranges, first and last, in order; adjacent
+    /// ranges are not joined.
     #[inline]
     pub(super) fn take(&mut self, seq: u64, mut lose: impl FnMut(u64, u64)) -> Arrival {
         if seq < self.floor {
@@ -77,7 +77,7 @@ impl Window {
             let first = missing.trailing_zeros();
             let frames = (missing >> first).trailing_ones();
             lose(self.floor + u64::from(first), self.floor + u64::from(first + frames - 1));
-            // Shifting out all 64 bits is no shift.
+            // Shifting by 64 bits overflows.
             missing &= u64::MAX.checked_shl(first + frames).unwrap_or(0);
         }
         self.floor += WORD_FRAMES;
@@ -94,7 +94,7 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::HashSet;
 
-    /// Takes all numbers; returns the class of each, and those that were lost.
+    /// Takes all numbers; returns the class of each, and the lost ones.
     fn run(seqs: &[u64], sent: u64) -> (Vec<Arrival>, Vec<u64>) {
         let (mut window, mut lost) = (Window::new(), Vec::new());
         let arrivals =

@@ -1,7 +1,8 @@
-//! Two benches beside each other: what differs between them, and whether it is more than their spread.
+//! Compares two benches: which figures differ, and whether by more than their spread.
 //!
-//! Runs of a case are ranked together ([`mann_whitney`]); searches differ when their bounds do not touch.
-//! Nothing is compared that was not measured under the same names: rival, series, size, rate, setting.
+//! Runs of a case are compared by rank ([`mann_whitney`]); searches differ if the ranges of their bounds do not
+//! overlap.
+//! Only measurements of the same rival, series, size, rate and setting are compared.
 
 mod rows;
 
@@ -12,7 +13,7 @@ use quaff_lab::tool::Setting;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The significance level.
+/// Significance level.
 const CHANCE_MAX: f64 = 0.05;
 
 /// The differences between two benches, A and B.
@@ -20,7 +21,7 @@ const CHANCE_MAX: f64 = 0.05;
 pub struct Comparison {
     /// Differences of the machines, the plans and the versions of tools.
     pub facts: Vec<Fact>,
-    /// Each figure that both have.
+    /// Each figure that both benches have.
     pub rows: Vec<Row>,
     /// Descriptions of the figures that only A has.
     pub only_a: Vec<String>,
@@ -28,12 +29,12 @@ pub struct Comparison {
     pub notes: Vec<String>,
 }
 
-/// A difference in the circumstances.
+/// A difference in the circumstances of the two benches.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Fact {
     /// "kernel", "version of tcpdump".
     pub name: String,
-    /// `None`: A does not have it.
+    /// Value in A; `None` if A does not report it.
     pub a: Option<String>,
     pub b: Option<String>,
 }
@@ -42,19 +43,19 @@ pub struct Fact {
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Subject {
     pub rival: String,
-    /// Of a search its method; empty for a burst.
+    /// The sweep's series; for a search its method; empty for a burst.
     pub series: String,
-    /// Mean bytes of a frame.
+    /// Mean frame size, bytes.
     pub size: u32,
     pub mix: Option<String>,
-    /// The rate in words; empty where rates were searched.
+    /// The rate as text; empty if rates were searched.
     pub rate: String,
-    /// The interface, on a bed with several.
+    /// The interface, on a topology with several.
     pub interface: Option<String>,
     pub setting: Setting,
 }
 
-/// One figure in both.
+/// One figure, measured in both benches.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Row {
     pub what: Figure,
@@ -62,7 +63,7 @@ pub struct Row {
     pub subject: Subject,
     pub a: Side,
     pub b: Side,
-    /// The chance of ranks so uneven without a difference; `None` where bounds are compared, not runs.
+    /// Probability of such uneven ranks without a difference; `None` if bounds are compared instead of runs.
     pub p: Option<f64>,
     pub verdict: Verdict,
 }
@@ -71,9 +72,9 @@ pub struct Row {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Figure {
-    /// Lost of offered, 0 to 1.
+    /// Lost frames / offered frames, 0 to 1.
     Loss,
-    /// CPU time per second of traffic, 1 is a core.
+    /// CPU time per second of traffic; 1 is one core.
     Cpu,
     /// The highest rate without loss, frames/s.
     HighestRate,
@@ -81,20 +82,20 @@ pub enum Figure {
     Burst,
 }
 
-/// A figure on one side.
+/// One bench's value of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Side {
-    /// The median of the runs; of a search the highest rate that met the goal.
+    /// Median of the runs; for a search the highest rate that met the goal.
     pub value: f64,
-    /// Smallest and largest; of a search its bounds.
+    /// Minimum and maximum of the runs; for a search its bounds.
     pub spread: [f64; 2],
     /// Number of runs or searches.
     pub runs: usize,
-    /// The true figure is at least this: the generator could do no more.
+    /// True if the value is a lower bound, because the generator was the limit.
     pub at_least: bool,
 }
 
-/// The significance of a difference, seen from B.
+/// The significance of a difference, from B's point of view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
@@ -144,7 +145,7 @@ fn said(report: &Report) -> BTreeMap<String, String> {
     all
 }
 
-/// The parts of a plan that do not identify a figure.
+/// The parts of a plan that are not part of a figure's identity.
 fn planned(plan: &Plan) -> Vec<(String, String)> {
     let mut all =
         vec![("runs of a case".to_owned(), plan.runs.to_string()), ("bed".to_owned(), bed_words(&plan.bed))];
@@ -190,31 +191,28 @@ fn find_words(find: &Find, at: usize) -> (String, String) {
 fn notes(a: &Report, b: &Report, rows: &[Row]) -> Vec<String> {
     let mut notes = Vec::new();
     if a.plan.bed != b.plan.bed {
-        notes.push(
-            "B was measured on another bed than A: no figure of one is comparable to one of the other."
-                .into(),
-        );
+        notes.push("A and B were measured on different topologies: their figures are not comparable.".into());
     }
     for (name, report) in [("A", a), ("B", b)] {
         if report.interrupted {
-            notes.push(format!("{name} was ended before all was run."));
+            notes.push(format!("{name} was interrupted before all runs were done."));
         }
     }
     let tested = rows.iter().filter(|row| row.p.is_some() && row.verdict != Verdict::TooFew).count();
     let by_chance = (tested as f64 * CHANCE_MAX).round();
     if by_chance >= 1.0 {
         notes.push(format!(
-            "Of {tested} comparisons of runs about {by_chance} look like a difference by chance alone."
+            "Of {tested} comparisons of runs about {by_chance} are expected to differ by chance alone."
         ));
     }
     if rows.iter().any(|row| row.verdict == Verdict::TooFew) {
         notes.push(
-            "Four runs on both sides, or three and five, are the fewest that can show a difference.".into(),
+            "At least four runs on each side, or three and five, are needed to show a difference.".into(),
         );
     }
     if !rows.is_empty() {
         notes.push(
-            "The spread is that within each bench: what the machine did differently in between counts as a \
+            "The spread is measured within each bench: a change of the machine between them counts as a \
              difference, too."
                 .into(),
         );
@@ -222,7 +220,7 @@ fn notes(a: &Report, b: &Report, rows: &[Row]) -> Vec<String> {
     notes
 }
 
-/// The significance of the difference of two series of runs.
+/// The significance of the difference between two series of runs.
 fn ranked(what: Figure, a: &[f64], b: &[f64]) -> (Option<f64>, Verdict) {
     let Some(ranked) = mann_whitney(a, b) else { return (None, Verdict::TooFew) };
     let verdict = if ranked.p_min > CHANCE_MAX {

@@ -1,11 +1,11 @@
-//! The figures that two benches both have, and what only one of them has.
+//! The figures that two benches share, and those that only one of them has.
 
 use super::{Figure, Row, Side, Subject, Verdict, ranked};
 use crate::bench::result::{Burst, Case, LimitedBy, Report, Search};
 use crate::bench::summary::{cpu, losses};
 use crate::stats::{median, spread};
 
-/// A figure of a subject.
+/// One figure of a subject in one bench.
 #[derive(Debug, Clone, PartialEq)]
 struct Known {
     what: Figure,
@@ -16,7 +16,7 @@ struct Known {
 #[derive(Debug, Clone, PartialEq)]
 enum Data {
     Runs(Vec<f64>),
-    /// The lower bounds of all searches; the range that their bounds span; no upper bound.
+    /// Lower bounds of all searches; the range of all their bounds; true without an upper bound.
     Bounds {
         lowers: Vec<f64>,
         range: [f64; 2],
@@ -24,7 +24,7 @@ enum Data {
     },
 }
 
-/// Rows that both have, in the order of `a`; and what only one has.
+/// Rows of the shared figures in the order of `a`; descriptions of those that only `a`, or only `b`, has.
 pub(super) fn rows(a: &Report, b: &Report) -> (Vec<Row>, Vec<String>, Vec<String>) {
     let (a, b) = (known(a), known(b));
     let same = |one: &Known, other: &Known| one.what == other.what && one.subject == other.subject;
@@ -35,7 +35,7 @@ pub(super) fn rows(a: &Report, b: &Report) -> (Vec<Row>, Vec<String>, Vec<String
     let only = |of: &[Known], others: &[Known]| {
         let alone = of.iter().filter(|one| !others.iter().any(|other| same(one, other)));
         let mut words: Vec<_> = alone.map(|known| known.subject.words()).collect();
-        // Loss and CPU time of one case are one thing.
+        // Loss and CPU time of one case are listed once.
         words.dedup();
         words
     };
@@ -54,7 +54,7 @@ fn row(a: &Known, b: &Known) -> Option<Row> {
     Some(Row { what, subject, a: a.data.side()?, b: b.data.side()?, p, verdict })
 }
 
-/// Rates of two searches differ when the ranges of their bounds do not touch. More is better.
+/// Two searches differ if the ranges of their bounds do not overlap; a higher rate is better.
 fn apart((a, a_open): ([f64; 2], bool), (b, b_open): ([f64; 2], bool)) -> Verdict {
     if !a_open && b[0] > a[1] {
         Verdict::Better
@@ -91,7 +91,7 @@ fn of_search(search: &Search) -> Option<Known> {
     let [least, most] = spread(&lowers)?;
     // If the generator was the limit, the tool may be faster.
     let at_least = search.upper_pps.is_none() || search.limited_by == LimitedBy::Generator;
-    // The second search has no upper bound of its own here: it is as wide as was wanted.
+    // The second search has no upper bound of its own: it gets the requested width.
     let upper = search.upper_pps.unwrap_or(most).max(most / (1.0 - search.width.clamp(0.0, 0.5)));
     Some(Known {
         what: Figure::HighestRate,

@@ -1,4 +1,4 @@
-//! Two benches of which it is known what differs.
+//! Comparisons of benches with known differences.
 
 use super::*;
 use crate::bench::result::{Burst, Case, LimitedBy, Results, Search, ToolFacts};
@@ -12,7 +12,7 @@ fn report(cases: Vec<Case>) -> Report {
     report
 }
 
-/// A case of 2 s runs: loss and CPU time, s, of each.
+/// A case with runs of 2 s, given as loss and CPU time, s.
 fn case(rival: &str, runs: &[(f64, f64)]) -> Case {
     let run = |&(loss, cpu_user_s): &(f64, f64)| Run {
         loss: Some(loss),
@@ -93,14 +93,14 @@ fn values_beyond_all_runs_of_the_other_are_a_difference() {
     assert_eq!(verdicts(&compared), [(Figure::Loss, Verdict::Better), (Figure::Cpu, Verdict::Worse)]);
     assert!((compared.rows[1].p.expect("a chance") - 2.0 / 252.0).abs() < 1e-12);
     assert!(compared.is_worse());
-    // And the other way round.
+    // In the opposite direction.
     let back = compare(&report(vec![case("one", &after)]), &report(vec![case("one", &BEFORE)]));
     assert_eq!(verdicts(&back), [(Figure::Loss, Verdict::Worse), (Figure::Cpu, Verdict::Better)]);
 }
 
 #[test]
 fn values_within_the_spread_are_no_difference() {
-    // The median is a fifth higher, and the runs are mixed.
+    // The median is a fifth higher, and the ranges of the runs overlap.
     let after = [(0.14, 1.0), (0.12, 1.1), (0.13, 1.2), (0.10, 1.3), (0.15, 1.4)];
     let compared = compare(&report(vec![case("one", &BEFORE)]), &report(vec![case("one", &after)]));
     assert_eq!(verdicts(&compared)[0], (Figure::Loss, Verdict::Same));
@@ -113,7 +113,7 @@ fn three_runs_tell_nothing() {
     let compared = compare(&report(vec![case("one", &few)]), &report(vec![case("one", &other)]));
     assert_eq!(verdicts(&compared), [(Figure::Loss, Verdict::TooFew), (Figure::Cpu, Verdict::TooFew)]);
     assert!(compared.notes.iter().any(|note| note.contains("fewest")), "{:?}", compared.notes);
-    // Four can.
+    // Four runs can.
     let (few, other) = ([(0.1, 1.0); 4], [(0.9, 3.0); 4]);
     let compared = compare(&report(vec![case("one", &few)]), &report(vec![case("one", &other)]));
     assert_eq!(verdicts(&compared)[0], (Figure::Loss, Verdict::Worse));
@@ -151,16 +151,16 @@ fn searches_differ_when_their_bounds_do_not_touch() {
     assert_eq!(verdict(around(400e3), around(410e3)), Verdict::Same);
     assert_eq!(verdict(around(400e3), around(500e3)), Verdict::Better);
     assert_eq!(verdict(around(500e3), around(400e3)), Verdict::Worse);
-    // A noisy search spans what both of its results say.
+    // A noisy search spans both of its results.
     let noisy = search(Some(400e3), Some(416e3), Some([520e3, 0.23]));
     assert_eq!(verdict(noisy, around(500e3)), Verdict::Same);
-    // A lower bound.
+    // Without an upper bound.
     let open = |lower| search(Some(lower), None, None);
     assert_eq!(verdict(open(400e3), around(500e3)), Verdict::Same);
     assert_eq!(verdict(open(600e3), around(500e3)), Verdict::Worse);
     assert_eq!(verdict(around(500e3), open(600e3)), Verdict::Better);
     assert_eq!(verdict(open(500e3), open(600e3)), Verdict::Same);
-    // Nor if the generator was too slow to continue.
+    // The same if the generator was the limit.
     let slow = |lower| Search { limited_by: LimitedBy::Generator, ..around(lower) };
     assert_eq!(verdict(slow(400e3), around(500e3)), Verdict::Same);
     assert_eq!(verdict(slow(600e3), around(500e3)), Verdict::Worse);
@@ -205,7 +205,7 @@ fn circumstances_that_differ_are_listed() {
     let fact =
         |name: &str, a: &str, b: &str| Fact { name: name.into(), a: Some(a.into()), b: Some(b.into()) };
     assert_eq!(compared.facts, [fact("kernel", "6.18", "6.19"), fact("version of one", "1.0", "1.1")]);
-    assert_eq!(compared.notes, ["B was ended before all was run."]);
+    assert_eq!(compared.notes, ["B was interrupted before all runs were done."]);
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! Back-to-back frames: the longest burst that a rival takes without a loss, several times over, and the time
-//! of buffer that follows (RFC 2544 §26.4, RFC 9004).
+//! Back-to-back frames: the longest burst that a rival captures without loss, over several repetitions, and the buffer
+//! time derived from it (RFC 2544 §26.4, RFC 9004).
 
 use super::line::{Line, Stop};
 use crate::bench::result::{Burst as BurstRow, LimitedBy, Report};
@@ -8,12 +8,12 @@ use crate::stats::median;
 
 /// Default number of repetitions; RFC 2544 asks for 50.
 const REPEATS: u32 = 5;
-/// The shortest burst, frames: what any ring takes.
+/// Shortest burst, frames; any ring holds this many.
 const FRAMES_MIN: u64 = 64;
-/// A length is too long when it lost so often in a row.
+/// Consecutive lossy bursts of one length that make the length too long.
 const TRIES: u32 = 2;
 
-/// One rival on one size.
+/// Searches one rival at one frame size.
 pub(super) fn search(mut line: Line<'_>, report: &mut Report) -> Result<(), Stop> {
     let mut bursts = Bursts::default();
     let ended = bursts.search(&mut line);
@@ -27,7 +27,7 @@ pub(super) fn search(mut line: Line<'_>, report: &mut Report) -> Result<(), Stop
 struct Bursts {
     frames: Vec<u64>,
     frames_max: u64,
-    /// Of each burst, frames/s.
+    /// Offered rate of each burst, frames/s.
     offered_pps: Vec<f64>,
 }
 
@@ -42,7 +42,7 @@ impl Bursts {
                 max: self.frames_max,
                 width: line.find.width,
                 tries: TRIES,
-                // Each repetition finds out for itself; it only begins where the one before ended.
+                // Each repetition searches on its own, from the last result.
                 start: self.frames.last().copied(),
             });
             while let Some(frames) = burst.next() {
@@ -61,14 +61,14 @@ impl Bursts {
         let size = line.frame_bytes().unwrap_or_default();
         let never_full = frames.contains(&frames_max);
         if never_full {
-            line.note("The longest burst that was tried lost nothing: its buffer was never full.".into());
+            line.note("The longest tested burst lost nothing: the buffer was never full.".into());
         }
         let same = |rival: &str, bytes| rival == line.rival && bytes == size;
         let throughput = report
             .searches
             .iter()
             .find(|found| same(&found.rival, found.size) && found.setting == line.find.setting)
-            // What the generator limited is no throughput of the rival's.
+            // A result that the generator limited is not a throughput of the rival.
             .filter(|found| found.regular && found.limited_by == LimitedBy::Rival)
             .and_then(|found| found.lower_pps);
         let [buffer_s, buffer_corrected_s] =

@@ -1,5 +1,5 @@
-//! Loss curves: from the highest rate down, until twice in a row nothing is lost (RFC 2544 §26.3). Each rate
-//! is a case of the report.
+//! Loss curves: from the highest rate down, until two consecutive rates lose nothing (RFC 2544 §26.3). Each rate is a
+//! case of the report.
 
 use super::line::{Line, Stop, Tried, words};
 use crate::bench::result::{Case, LimitedBy, Report};
@@ -8,10 +8,10 @@ use crate::search::{Curve, Search};
 
 /// The series of these cases.
 const SERIES: &str = "loss curve, RFC 2544 §26.3";
-/// Rates are multiples of this, frames/s: those of several rivals stand below each other then.
+/// Rates are multiples of this, frames/s, so that the rows of several rivals align.
 const GRID_PPS: f64 = 1000.0;
 
-/// One rival on one size.
+/// Measures one rival at one frame size.
 pub(super) fn search(line: Line<'_>, report: &mut Report) -> Result<(), Stop> {
     let rival = line.rival;
     let ended = Sweep { bytes: 0, seconds: 0.0, max_pps: 0.0, line, report }.run();
@@ -36,7 +36,7 @@ impl Sweep<'_, '_> {
         self.seconds = self.line.seconds(self.line.find.seconds, max_pps);
         self.bytes = self.line.frame_bytes()?;
         let fastest = self.point(None)?;
-        // Nothing is faster than what comes as fast as possible.
+        // No rate is higher than the unpaced one.
         let step = (max_pps * self.line.find.width / GRID_PPS).ceil().max(1.0) * GRID_PPS;
         let offered = fastest.first().map_or(max_pps, |tried| tried.row.offered_pps);
         let highest = ((offered / step).ceil() - 1.0) * step;
@@ -50,7 +50,7 @@ impl Sweep<'_, '_> {
         })
     }
 
-    /// All runs at one rate.
+    /// Performs all runs at one rate.
     fn point(&mut self, pps: Option<f64>) -> Result<Vec<Tried>, Stop> {
         let count = (pps.unwrap_or(self.max_pps) * self.seconds) as u64;
         let mut tried = Vec::new();

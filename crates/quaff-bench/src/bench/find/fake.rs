@@ -1,4 +1,4 @@
-//! A machine that exists in numbers only: rivals with a throughput and a buffer, and a generator with a limit.
+//! A simulated machine: rivals with a throughput and a buffer, and a generator with a limit.
 
 use super::{Measurer, Workload};
 use crate::bench::plan::{Find, Method, Plan, Wanted};
@@ -9,36 +9,34 @@ use quaff_lab::tool::Setting;
 use quaff_lab::traffic::Size;
 use std::collections::BTreeMap;
 
-/// The abilities of a tool.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ability {
-    /// Frames/s that it takes for ever.
+    /// Frames/s that it captures indefinitely.
     pub(super) throughput_pps: f64,
-    /// Frames that wait meanwhile.
+    /// Buffer, frames.
     pub(super) buffer: f64,
-    /// Frames/s at which it crashes.
+    /// Rate at which it crashes, frames/s.
     pub(super) crashes_at: f64,
 }
 
-/// The machine.
 pub(super) struct Machine {
     pub(super) rivals: BTreeMap<&'static str, Ability>,
-    /// Frames/s without a capturer.
+    /// Highest rate without a capturer, frames/s.
     pub(super) null_pps: f64,
-    /// Frames/s with a capturer.
+    /// Highest unpaced rate with a capturer, frames/s.
     pub(super) offered_pps: f64,
-    /// And when it is to keep a pace.
+    /// Highest paced rate with a capturer, frames/s.
     pub(super) paced_pps: f64,
     pub(super) frames_max: Option<u64>,
-    /// Factor on all abilities after a number of runs.
+    /// Number of runs after which all abilities change by a factor, and the factor.
     pub(super) changes: Option<(usize, f64)>,
     /// Interrupts after this number of runs.
     pub(super) interrupted_after: Option<usize>,
-    /// Frames lost before the socket, of those that are lost.
+    /// Share of the lost frames that are lost before the socket.
     pub(super) receiver_share: f64,
     pub(super) runs: Vec<(String, Option<u64>, u64)>,
     pub(super) said: Vec<String>,
-    /// Searches in each published report.
+    /// Number of searches in each published report.
     pub(super) shown: Vec<usize>,
 }
 

@@ -11,13 +11,13 @@ use crate::stats::difference;
 
 /// Default number of independent searches.
 const REPEATS: u32 = 2;
-/// Two searches that differ by more are noisy.
+/// Largest relative difference of two searches that agree; above it the machine is noisy.
 const AGREEMENT: f64 = 0.10;
-/// Trials of the coarse target and of the warm-up are this share of the full ones.
+/// Duration of the initial trials and the warm-up as a share of the full duration.
 const INITIAL_SHARE: f64 = 1.0 / 3.0;
-/// The lowest rate, as a share of the highest.
+/// Lowest rate as a share of the highest.
 const MIN_SHARE: f64 = 0.001;
-/// And in frames/s.
+/// Lowest rate in frames/s.
 const MIN_PPS: f64 = 1000.0;
 
 /// One search.
@@ -25,19 +25,19 @@ struct Pass<'a> {
     line: Line<'a>,
     goal: Goal,
     max_pps: f64,
-    /// As fast as possible; it does not count.
+    /// The unpaced trial before the search; not part of it.
     warm_up: Option<TrialRow>,
     tried: Vec<Tried>,
     bounds: Bounds,
     throughput_pps: Option<f64>,
 }
 
-/// Number of independent searches for each result.
+/// Number of independent searches per result.
 pub(super) fn repeats(find: &Find) -> u32 {
     find.repeats.unwrap_or(REPEATS).max(1)
 }
 
-/// All rivals on all sizes, several times over.
+/// Searches all rivals at all sizes, as often as `repeats`.
 pub(super) fn all(
     find: &Find,
     rivals: &[String],
@@ -58,7 +58,7 @@ pub(super) fn all(
             pass.line.note_end(&ended);
             match report.searches.get_mut(at).filter(|_| repeat > 0) {
                 Some(found) if ended.is_ok() => pass.again(found),
-                // A search that was ended early has no result to compare.
+                // An interrupted search has no result to compare.
                 Some(found) => found.notes.extend(pass.line.take_notes()),
                 None => report.searches.push(pass.row()),
             }
@@ -69,13 +69,13 @@ pub(super) fn all(
     Ok(())
 }
 
-/// A note on the limits of the method. RFC 2544 §24 asks for full-length trials of 60 s.
+/// Notes the limits of the method. RFC 2544 §24 asks for full-length trials of 60 s.
 fn caution(find: &Find) -> Option<String> {
     const RFC2544_SECONDS: f64 = 60.0;
     let (seconds, loss) = (find.seconds, find.goal_loss * 100.0);
     match find.method {
         Method::Mlr => Some(format!(
-            "Highest rates by RFC 9971: a rate stands when in trials of {seconds} s, two of them at most, no more than \
+            "Highest rates by RFC 9971: a rate is accepted if of at most two trials of {seconds} s no more than \
              one lost more than {loss} %."
         )),
         Method::Rfc2544 if seconds < RFC2544_SECONDS => Some(format!(
@@ -86,7 +86,7 @@ fn caution(find: &Find) -> Option<String> {
     }
 }
 
-/// A note on default buffers, which differ between tools.
+/// Notes that default buffers differ between tools.
 fn own_buffers(find: &Find) -> Option<String> {
     find.setting.buffer_mib.is_none().then(|| {
         format!(
@@ -105,7 +105,7 @@ impl<'a> Pass<'a> {
         Self { line, goal, max_pps: 0.0, warm_up: None, tried: Vec::new(), bounds, throughput_pps: None }
     }
 
-    /// Runs the search; its partial result stays after an error.
+    /// Runs the search; partial results are kept after an error.
     fn search(&mut self) -> Result<(), Stop> {
         self.max_pps = self.line.max_pps()?;
         let warm_up = self.warm_up()?;
@@ -133,14 +133,14 @@ impl<'a> Pass<'a> {
         ended
     }
 
-    /// A trial as fast as possible, before the search: the highest offered rate with this tool capturing.
+    /// Runs an unpaced trial before the search: the highest offered rate with this tool capturing.
     fn warm_up(&mut self) -> Result<Tried, Stop> {
         let seconds = self.line.seconds(self.goal.initial_s, self.max_pps);
         let count = (self.max_pps * seconds) as u64;
         self.line.trial("highest rate", None, self.max_pps, count)
     }
 
-    /// Shorter trials where the disk has no room for full ones.
+    /// Shortens the trials if the disk has no room for full ones.
     fn limit_seconds(&mut self, max: f64) {
         let share = self.line.seconds(self.goal.final_s, max) / self.goal.final_s;
         let Goal { final_s, duration_sum_s, initial_s, .. } = &mut self.goal;
@@ -149,7 +149,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Frames/s without loss. At the most that can be sent it is what was offered, not what was wanted.
+    /// Highest rate without loss, frames/s. For an unpaced trial this is the offered rate, not the requested one.
     fn lower_pps(&self) -> Option<f64> {
         let lower = self.bounds.lower?;
         let there = self.tried.iter().filter(|tried| tried.row.pps == lower);
@@ -171,16 +171,19 @@ impl<'a> Pass<'a> {
         let limited_by = self.limited_by();
         let regular = self.bounds.are_close(self.goal.width);
         if self.bounds.lower.is_some() && self.bounds.upper.is_some() && !regular {
-            self.line.note("Irregular: it ended before its bounds were as close as wanted.".into());
+            self.line
+                .note("Irregular: the search ended before its bounds were as close as requested.".into());
         }
         self.note_buffer();
         match (limited_by, self.bounds.upper) {
             (LimitedBy::Generator, None) => {
-                self.line
-                    .note("Nothing was lost at the most that could be sent: the limit lies above it.".into());
+                self.line.note(
+                    "Nothing was lost at the highest rate that could be sent: the limit lies above it."
+                        .into(),
+                );
             }
             (LimitedBy::Generator, upper) => {
-                self.line.note(format!("Frames could not be sent as fast as {}.", words(upper)));
+                self.line.note(format!("Frames could not be sent at {}.", words(upper)));
             }
             _ => (),
         }
@@ -213,7 +216,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// A trial that fits into the buffer says nothing about a longer one.
+    /// Notes that a trial fits into the buffer: it proves nothing about a longer one.
     fn note_buffer(&mut self) {
         let (Some(mib), Some(pps)) = (self.line.find.setting.buffer_mib, self.lower_pps()) else { return };
         let trial_bytes = pps * self.goal.final_s * f64::from(self.line.frame_bytes().unwrap_or_default());
@@ -227,7 +230,7 @@ impl<'a> Pass<'a> {
         self.tried.iter().map(|tried| tried.row).collect()
     }
 
-    /// Sets a later search beside the first one; of several the one that is farthest off stays.
+    /// Adds a later search to the first one; of several the one that differs most is kept.
     fn again(mut self, found: &mut SearchRow) {
         let (first, again) = (found.lower_pps.unwrap_or(0.0), self.lower_pps().unwrap_or(0.0));
         let apart = difference(first, again);

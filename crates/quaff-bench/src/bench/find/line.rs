@@ -1,4 +1,4 @@
-//! The trials of one rival on frames of one size: asked for, run, and looked at.
+//! The trials of one rival at one frame size: requested, run and evaluated.
 
 use super::{Measurer, Workload};
 use crate::bench::plan::{Find, Rate};
@@ -8,12 +8,11 @@ use crate::{Error, Result};
 use quaff_lab::traffic::Size;
 use quaff_lab::traffic::Traffic;
 
-/// More failed runs in a row than this end a search: the rival does not work, whatever the rate.
+/// A search is abandoned after more consecutive failed runs than this: the rival fails at any rate.
 const FAILURES_MAX: u32 = 3;
-/// Frames that come slower than this share of what was wanted are another rate (RFC 2285 §3.5.2).
+/// Smallest ratio of offered to intended load; a lower one is a different rate (RFC 2285 §3.5.2).
 const OFFERED_MIN: f64 = 0.98;
 
-/// Why a search ends early.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Stop {
     Interrupted,
@@ -21,7 +20,7 @@ pub(super) enum Stop {
     Failed(String),
 }
 
-/// One rival on frames of one size.
+/// A rival and a frame size.
 pub(super) struct Line<'a> {
     pub(super) rival: &'a str,
     pub(super) size: &'a Size,
@@ -39,7 +38,7 @@ pub(super) struct Line<'a> {
 pub(super) struct Tried {
     pub(super) row: TrialRow,
     pub(super) run: Run,
-    /// Loss as a search sees it, 0 to 1: what was not sent in time counts as lost (RFC 9971, "Measurer").
+    /// Loss as a search counts it, 0 to 1: frames not sent in time count as lost (RFC 9971, "Measurer").
     pub(super) loss: f64,
     pub(super) limited_by: LimitedBy,
 }
@@ -54,18 +53,17 @@ impl<'a> Line<'a> {
         Self { rival, size, find, measurer, notes: Vec::new(), unsent_most: 0.0, failures: 0, made: 0 }
     }
 
-    /// The highest rate without a capturer, frames/s.
+    /// Highest rate without a capturer, frames/s.
     pub(super) fn max_pps(&mut self) -> Result<f64, Stop> {
         Ok(self.measurer.max_pps(self.size)?)
     }
 
-    /// Mean bytes of a frame.
+    /// Mean frame size, bytes.
     pub(super) fn frame_bytes(&self) -> Result<u32, Stop> {
         Ok(Traffic::new(self.size, None, 1)?.frame_bytes)
     }
 
-    /// One trial of `count` frames at `pps`; as fast as possible without, and then `max_pps` is what that is
-    /// taken for.
+    /// Runs a trial of `count` frames at `pps`; `None` sends as fast as possible, which a search counts as `max_pps`.
     pub(super) fn trial(
         &mut self,
         what: &str,
@@ -93,12 +91,12 @@ impl<'a> Line<'a> {
             (Some(what), _) => {
                 self.failures += 1;
                 if self.failures > FAILURES_MAX {
-                    return Err(Stop::Failed(format!("It fails whatever the rate: {what}")));
+                    return Err(Stop::Failed(format!("It fails at any rate: {what}")));
                 }
                 self.note(format!("At {} it failed: {what}", words(pps)));
                 1.0
             }
-            (None, None) => return Err(Stop::Failed("Nothing was to be captured.".into())),
+            (None, None) => return Err(Stop::Failed("There was nothing to capture.".into())),
             (None, Some(loss)) => {
                 self.failures = 0;
                 loss
@@ -112,7 +110,7 @@ impl<'a> Line<'a> {
         Ok(Tried { row, run, loss: loss.max(unsent), limited_by })
     }
 
-    /// A sentence, once.
+    /// Adds a note unless it exists already.
     pub(super) fn note(&mut self, sentence: String) {
         if !self.notes.contains(&sentence) {
             self.notes.push(sentence);
@@ -132,20 +130,18 @@ impl<'a> Line<'a> {
     pub(super) fn take_notes(&mut self) -> Vec<String> {
         let reached = 100.0 * (1.0 - std::mem::take(&mut self.unsent_most));
         if reached < 100.0 * OFFERED_MIN {
-            self.note(format!(
-                "Frames came at {reached:.0} % of the rate that was wanted, where it was worst."
-            ));
+            self.note(format!("Frames arrived at {reached:.0} % of the requested rate in the worst trial."));
         }
         std::mem::take(&mut self.notes)
     }
 
-    /// So many frames fit into a trial at `pps`, and at most `seconds` of them.
+    /// Duration for which frames at `pps` fit on the disk, at most `seconds`.
     pub(super) fn seconds(&mut self, seconds: f64, pps: f64) -> f64 {
         let room = self.measurer.frames_max(self.size, &self.find.setting);
         let fits = room.map_or(seconds, |frames| (frames as f64 / pps).min(seconds));
         if fits < seconds {
             self.note(format!(
-                "Trials of {fits:.1} s instead of {seconds} s: there is no room for more frames."
+                "Trials of {fits:.1} s instead of {seconds} s: the disk has no room for more frames."
             ));
         }
         fits
@@ -173,7 +169,7 @@ fn limited_by(run: &Run, slow: bool, as_fast_as_possible: bool) -> LimitedBy {
     }
 }
 
-/// A rate in words, as in plans.
+/// Formats a rate as plans do.
 pub(super) fn words(pps: Option<f64>) -> String {
     pps.map_or(Rate::Max, |pps| Rate::Pps(pps.round() as u64)).words()
 }

@@ -1,8 +1,8 @@
 //! Highest rates, longest bursts and loss curves of capturers: [`crate::search`] selects the trials, a [`Measurer`]
 //! runs them.
 //!
-//! Searches of one rival and one size stand far apart in time: all rivals take their turn on all sizes before
-//! the second search of the first begins. What the machine does for a while then shows as a difference.
+//! Searches of one rival and size are far apart in time: all rivals are searched at all sizes before the second search
+//! of the first starts. A temporary change of the machine then appears as a difference between the two.
 
 mod burst;
 mod curve;
@@ -17,45 +17,44 @@ use line::{Line, Stop};
 use quaff_lab::tool::Setting;
 use quaff_lab::traffic::Size;
 
-/// One run that a search asks for.
+/// One run that a search requests.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Workload<'a> {
     pub(super) rival: &'a str,
-    /// Sizes of frames.
     pub(super) size: &'a Size,
     /// Frames/s; `None`: as fast as possible.
     pub(super) pps: Option<u64>,
-    /// Frames.
+    /// Number of frames.
     pub(super) count: u64,
     pub(super) setting: &'a Setting,
 }
 
 /// Runs the trials of searches.
 pub(super) trait Measurer {
-    /// One run. What the rival does wrong is in [`Run::failed`].
+    /// Performs one run. Failures of the rival are in [`Run::failed`].
     ///
     /// # Errors
-    /// [`crate::Error::Interrupted`] ends all searches; any other error ends the one that asked.
+    /// [`crate::Error::Interrupted`] ends all searches; any other error ends the current one.
     fn measure(&mut self, workload: &Workload<'_>) -> Result<Run>;
 
-    /// The highest rate without a capturer, frames/s.
+    /// Highest rate without a capturer, frames/s.
     ///
     /// # Errors
     /// As [`Measurer::measure`].
     fn max_pps(&mut self, size: &Size) -> Result<f64>;
 
-    /// The most frames of one run that fit on the disk; `None`: no limit.
+    /// Largest number of frames of one run that fit on the disk; `None`: no limit.
     fn frames_max(&mut self, size: &Size, setting: &Setting) -> Option<u64>;
 
-    /// The current trial, for progress: "dumpcap, 64 B, highest rate, trial 7".
+    /// Describes the current trial, for progress: "dumpcap, 64 B, highest rate, trial 7".
     fn about(&mut self, words: &str);
 
-    /// A search ended; the partial report.
+    /// Publishes the partial report after a search.
     fn found(&mut self, _report: &Report) {}
 }
 
-/// Finds all that `plan` wants found. Results are in `report` as soon as they are known, those of a search that
-/// was ended early too, with a note.
+/// Runs all searches of `plan`. Results are in `report` as soon as they are known; an interrupted search leaves a
+/// partial result and a note.
 ///
 /// # Errors
 /// [`Error::Interrupted`].
@@ -71,7 +70,7 @@ pub(super) fn find(plan: &Plan, measurer: &mut dyn Measurer, report: &mut Report
     Ok(())
 }
 
-/// Number of searches that [`find()`] makes.
+/// Number of searches that [`find()`] runs.
 pub(super) fn count(plan: &Plan, report: &Report) -> usize {
     let of = |find: &Find| {
         let each = find.sizes.len() * rivals(plan, find, report).len();
@@ -80,7 +79,7 @@ pub(super) fn count(plan: &Plan, report: &Report) -> usize {
     plan.finds.iter().map(of).sum()
 }
 
-/// Those that take part: wanted, and not absent.
+/// The rivals of `find` that are installed.
 fn rivals(plan: &Plan, find: &Find, report: &Report) -> Vec<String> {
     let wanted = |name: &&String| find.rivals.is_empty() || find.rivals.contains(name);
     let absent =
@@ -88,8 +87,9 @@ fn rivals(plan: &Plan, find: &Find, report: &Report) -> Vec<String> {
     plan.rivals.iter().filter(wanted).filter(|name| !absent(name)).cloned().collect()
 }
 
-/// Each size with each rival, in the order of a table, by `search`, which adds its result to the report. An interrupted
-/// search ends all.
+/// Calls `search` for each size and rival in the order of a table; it adds its result to the report. An interrupted
+/// search
+/// ends all.
 fn each(
     find: &Find,
     rivals: &[String],

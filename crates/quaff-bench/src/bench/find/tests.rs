@@ -33,12 +33,12 @@ fn the_highest_rate_is_found_twice_and_agrees() {
             assert!(apart < 0.05 && (again - limit).abs() < 0.06 * limit, "{again} {apart}");
             assert!(search.trials.len() > 3 && search.trials_again.len() > 3);
             assert!(search.regular && search.warm_up.is_some_and(|trial| trial.offered_pps == 1.5e6));
-            // Whoever reckons with what is there finds the same: no trial that counts lost at the lower bound.
+            // No trial at the lower bound counts as lossy.
             assert!(search.trials.iter().all(|trial| trial.pps != lower || trial.loss == 0.0));
             assert!(search.notes.is_empty(), "{:?}", search.notes);
             assert_eq!(search.max_pps, 3e6);
         }
-        // All take their turn before anybody is searched again.
+        // All rivals are searched once before any is searched again.
         let turns: Vec<_> =
             machine.runs.chunk_by(|one, other| one.0 == other.0).map(|runs| &runs[0].0).collect();
         assert_eq!(turns, ["one", "other", "one", "other"]);
@@ -49,13 +49,13 @@ fn the_highest_rate_is_found_twice_and_agrees() {
 
 #[test]
 fn a_rate_without_loss_rests_on_a_trial_of_full_length() {
-    // A buffer of 300,000 frames hides for a second what three seconds show.
+    // A buffer of 300,000 frames hides for one second a loss that three seconds show.
     let mut machine = machine([("one", 400_000.0)]);
     machine.rivals.insert("one", Ability { buffer: 300_000.0, ..machine.rivals["one"] });
     let (report, _) = found(&mut machine, vec![wanted(Wanted::Max)]);
     let search = &report.searches[0];
     let lower = search.lower_pps.expect("a lower");
-    // 3 s at 500 k are 1.5 M frames: 1.2 M pass on, 300,000 wait.
+    // 3 s at 500 k are 1.5 M frames: 1.2 M are captured, 300,000 buffered.
     assert!(lower <= 500_000.0 && lower > 470_000.0, "{lower}");
     assert!(
         search.trials.iter().any(|trial| trial.pps == lower && trial.seconds > 2.99 && trial.loss == 0.0)
@@ -71,7 +71,7 @@ fn one_that_takes_all_that_can_be_sent_is_limited_by_the_generator() {
         assert_eq!((search.lower_pps, search.upper_pps), (Some(1.5e6), None));
         assert_eq!((search.limited_by, search.throughput_pps), (LimitedBy::Generator, None));
         assert!(!search.regular);
-        let caution = if method == Method::Mlr { "two of them at most" } else { "conditionally" };
+        let caution = if method == Method::Mlr { "at most two trials" } else { "conditionally" };
         assert!(has_note(&report.notes, caution), "{:?}", report.notes);
         assert!(has_note(&search.notes, "limit lies above"), "{:?}", search.notes);
     }
@@ -122,11 +122,7 @@ fn a_capturer_that_crashes_at_a_rate_is_searched_below_it_and_one_that_never_wor
     let (report, ended) = found(&mut machine, vec![wanted(Wanted::Max)]);
     ended.expect("the others continue");
     assert_eq!((report.searches[0].lower_pps, report.searches[0].limited_by), (None, LimitedBy::Unknown));
-    assert!(
-        has_note(&report.searches[0].notes, "It fails whatever the rate"),
-        "{:?}",
-        report.searches[0].notes
-    );
+    assert!(has_note(&report.searches[0].notes, "It fails at any rate"), "{:?}", report.searches[0].notes);
     assert!(machine.runs.len() <= 8, "{} runs of one that does not work", machine.runs.len());
 }
 
@@ -202,7 +198,7 @@ fn bursts_tell_a_buffer_and_what_left_it_meanwhile() {
     let (report, ended) = found(&mut machine, finds);
     ended.expect("it ends");
     let burst = &report.bursts[0];
-    // 90,000 wait and 600 k of 1.5 M pps are taken: 150,000 frames.
+    // 90,000 frames are buffered, and 600 k of 1.5 M pps captured: 150,000 frames.
     assert_eq!(burst.frames.len(), 5);
     assert!(burst.frames.iter().all(|frames| (142_000..=150_000).contains(frames)), "{:?}", burst.frames);
     assert_eq!(burst.pps, 1.5e6);
@@ -234,7 +230,7 @@ fn a_curve_descends_until_nothing_is_lost() {
     let of = |name: &str| report.cases.iter().filter(|case| case.rival == name).collect::<Vec<_>>();
     let (one, other) = (of("one"), of("other"));
     let rates: Vec<_> = one.iter().map(|case| case.pps).collect();
-    // As fast as possible first, then the steps of a twentieth of 3 Mpps that can be had.
+    // First as fast as possible, then the steps of a twentieth of 3 Mpps that can be sent.
     let steps = [1_350_000, 1_200_000, 1_050_000, 900_000, 750_000].map(Some);
     assert_eq!(rates, [&[None], steps.as_slice()].concat());
     assert_eq!(one[0].rate, "as fast as possible");
@@ -242,7 +238,7 @@ fn a_curve_descends_until_nothing_is_lost() {
     assert!(one[3].loss_median.expect("a loss") > 0.0);
     assert_eq!(one[4].loss_median, Some(0.0));
     assert_eq!((one[0].limited_by, one[4].limited_by), (LimitedBy::Rival, LimitedBy::Nothing));
-    // The same rates for all.
+    // The same rates for all rivals.
     let rates: Vec<_> = other.iter().map(|case| case.pps).collect();
     assert_eq!(rates, [None, Some(1_350_000), Some(1_200_000), Some(1_050_000)]);
     assert!((one[1].cpu_median.expect("CPU") - 0.25).abs() < 1e-9);
@@ -250,13 +246,13 @@ fn a_curve_descends_until_nothing_is_lost() {
 
 #[test]
 fn a_rate_that_was_not_reached_is_reported() {
-    // The generator has 3 Mpps when first asked, 1.5 as fast as possible, and 1.2 when it keeps a pace.
+    // The generator sends 3 Mpps alone, 1.5 with a capturer, and 1.2 when paced.
     let mut machine = machine([("one", 1_000_000.0)]);
     machine.paced_pps = 1_200_000.0;
     let (report, _) = found(&mut machine, vec![wanted(Wanted::Curve)]);
     let slow = &report.cases[1];
     assert_eq!((slow.pps, slow.limited_by), (Some(1_350_000), LimitedBy::Rival));
-    assert!(has_note(&slow.notes, "Frames came at 89 % of the rate"), "{:?}", slow.notes);
+    assert!(has_note(&slow.notes, "Frames arrived at 89 % of the requested rate"), "{:?}", slow.notes);
     assert!(report.cases[3].notes.is_empty(), "{:?}", report.cases[3].notes);
 }
 

@@ -1,4 +1,4 @@
-//! Validation of a plan, once when it is read or made.
+//! Validates a plan, when it is read or created.
 
 use super::{Amount, Find, Plan, Rate, Reading, Sweep, Topology};
 use crate::experiment::{check_count, check_seconds, check_sizes, check_width, ensure};
@@ -6,36 +6,36 @@ use quaff_lab::tool::Setting;
 use quaff_lab::traffic::Size;
 use quaff_wire::synth::Sizes;
 
-/// The smallest frame of Ethernet without its FCS, bytes (IEEE 802.3).
+/// Smallest Ethernet frame without its FCS, bytes (IEEE 802.3).
 const FRAME_BYTES_MIN: u32 = 60;
-/// The largest that a link here may have, bytes.
+/// Largest frame that a link may carry here, bytes.
 const FRAME_BYTES_MAX: u32 = 9230;
-/// More capturers at once would only measure the scheduler.
+/// Maximum of simultaneous capturers: more would only measure the scheduler.
 const CAPTURERS_MAX: u32 = 64;
 const COPIES_MAX: u32 = 100_000;
-/// Two networks of 2^16 addresses have more; nothing is learned from them.
+/// Maximum number of flows; more would show nothing new.
 const FLOWS_MAX: u32 = 1_000_000;
 /// Lanes of an interface, as of `quaff capture`.
 const LANES_MAX: u32 = 64;
-/// Rate of a mirror port, Mbit/s.
+/// Maximum rate of a mirror port, Mbit/s.
 const MIRROR_MBPS_MAX: u32 = 10_000;
 const FRAMES_MAX: f64 = 1e12;
-/// Passes through a file that is read.
+/// Maximum number of passes through a file to read.
 const LOOPS_MAX: u32 = 100_000;
 const SECONDS_MAX: f64 = 86_400.0;
-/// zlib's.
+/// Highest level of zlib.
 const LEVEL_MAX: u32 = 9;
 
-/// Returns one sentence that names the fault.
+/// Checks a plan. The error is one sentence that names the fault.
 pub(super) fn check(plan: &Plan) -> Result<(), String> {
     let Plan { rivals, sweeps, finds, .. } = plan;
-    ensure(!rivals.is_empty(), || "there are no capturers to measure".into())?;
+    ensure(!rivals.is_empty(), || "the plan has no capturers to measure".into())?;
     let twice = rivals.iter().enumerate().find(|(at, name)| rivals[..*at].contains(name));
     ensure(twice.is_none(), || format!("{} is named twice", twice.map_or("", |(_, name)| name)))?;
     check_count("each case is run", plan.runs)?;
     check_bed(plan)?;
     let has_work = !sweeps.is_empty() || !finds.is_empty() || !plan.readings.is_empty();
-    ensure(has_work, || "nothing is to be run".into())?;
+    ensure(has_work, || "the plan has nothing to run".into())?;
     plan.readings.iter().try_for_each(check_reading)?;
     finds.iter().try_for_each(check_find)?;
     for sweep in sweeps {
@@ -46,7 +46,9 @@ pub(super) fn check(plan: &Plan) -> Result<(), String> {
     }
     let parts = sweeps.iter().map(|sweep| &sweep.rivals).chain(finds.iter().map(|find| &find.rivals));
     match parts.flatten().find(|name| !rivals.contains(name)) {
-        Some(name) => Err(format!("{name} is measured in a part of the plan, but missing in its capturers")),
+        Some(name) => {
+            Err(format!("{name} is measured in a part of the plan, but missing from its list of capturers"))
+        }
         None => Ok(()),
     }
 }
@@ -61,7 +63,7 @@ fn check_bed(plan: &Plan) -> Result<(), String> {
                 format!("a mirror port has 1 to {MIRROR_MBPS_MAX} Mbit/s, not {mirror_mbps}")
             })?;
             ensure(plan.finds.is_empty(), || {
-                "searches are at one place, and a line has three: choose the bed 'direct', 'span' or 'tap'"
+                "searches need one capture point, and a line has three: choose the bed 'direct', 'span' or 'tap'"
                     .into()
             })
         }
@@ -186,7 +188,7 @@ mod tests {
         Reading { series: "one".into(), readers: vec!["tcptrace".into()], replay: None, loops: 1 }
     }
 
-    /// The error of a plan after one change.
+    /// The error of the plan after one change.
     fn said(worse: impl FnOnce(&mut Plan)) -> String {
         let mut plan = plan();
         worse(&mut plan);
@@ -199,7 +201,7 @@ mod tests {
         for (sentence, worse) in [
             ("no capturers", (|plan| plan.rivals.clear()) as fn(&mut Plan)),
             ("not 0 times", |plan| plan.runs = 0),
-            ("nothing is to be run", |plan| plan.sweeps.clear()),
+            ("nothing to run", |plan| plan.sweeps.clear()),
             ("in a search, there are no sizes", |plan| {
                 plan.finds = vec![Find { sizes: Vec::new(), ..find() }]
             }),

@@ -1,42 +1,43 @@
-//! The estimated cost of a plan: runs, duration, disk space.
+//! Estimates the cost of a plan: runs, duration, disk space.
 
 use super::{Amount, Plan, Rate, Sweep, Topology, Wanted};
 use quaff_lab::tool::{OWN_TAP, Output};
 use quaff_lab::traffic::Size;
 
-/// As fast as possible is taken for that many frames/s.
+/// Assumed rate "as fast as possible", frames/s.
 const PPS_MAX: f64 = 1_500_000.0;
-/// Overhead of a run, s: a capturer starts, flushes and ends, and its file is read. `quick` took 1.5 s on a machine
-/// with two busy cores, Stenographer takes 3.
+/// Overhead of a run, s: start, flush and stop of a capturer, and reading its file. `quick` took 1.5 s on a machine
+/// with
+/// two busy cores, Stenographer takes 3.
 const RUN_SECONDS: f64 = 2.0;
-/// Mean bytes of a frame from a file, which is not read here.
+/// Assumed mean frame size of a file, bytes: the file is not read here.
 const FILE_BYTES: f64 = 500.0;
 /// Overhead of a record in a capture file, bytes.
 const RECORD_BYTES: f64 = 64.0;
 
-/// A run of a program that reads a file, s: the slowest of the presets' take several.
+/// Assumed duration of a run of a file reader, s; the slowest of the presets take several times that.
 const READ_SECONDS: f64 = 3.0;
 
-/// Trials until a search is done, by experience.
+/// Typical number of trials of a search.
 const TRIALS: f64 = 12.0;
 
 /// The estimated cost of a plan.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Cost {
-    /// Points of curves, rows of tables.
+    /// Number of points of curves and rows of tables.
     pub cases: u64,
-    /// Runs without warm-ups.
+    /// Number of runs without warm-ups.
     pub runs: u64,
     /// Total duration, s.
     pub seconds: f64,
-    /// The files of the largest run, bytes.
+    /// Size of the files of the largest run, bytes.
     pub bytes_max: f64,
 }
 
 impl Plan {
-    /// The estimated cost with all tools installed.
+    /// Estimates the cost with all tools installed.
     pub fn cost(&self) -> Cost {
-        // A warm-up that is not counted.
+        // One warm-up, which is not counted as a run.
         let mut cost = Cost { seconds: RUN_SECONDS, ..Cost::default() };
         for sweep in &self.sweeps {
             let rivals: u64 = self.rivals_of(sweep).map(|name| self.places_of(name)).sum();
@@ -45,7 +46,7 @@ impl Plan {
                 let runs = rivals * u64::from(self.runs);
                 cost.cases += rivals;
                 cost.runs += runs;
-                // The generator alone, too.
+                // Includes the null calibrations.
                 cost.seconds += (runs + self.places()) as f64 * (seconds + RUN_SECONDS);
                 cost.bytes_max = cost.bytes_max.max(sweep.bytes(size, frames));
             }
@@ -61,7 +62,7 @@ impl Plan {
             let (trials, repeats_default) = match find.what {
                 Wanted::Max => (TRIALS, 2),
                 Wanted::Burst => (TRIALS, 5),
-                // Down by steps, until twice nothing is lost.
+                // Descends in steps until two consecutive rates lose nothing.
                 Wanted::Curve => (1.0 / find.width.max(0.01), 1),
             };
             let repeats = f64::from(find.repeats.unwrap_or(repeats_default));
@@ -71,7 +72,7 @@ impl Plan {
         cost
     }
 
-    /// Interfaces, or points of a line, that are measured in turn.
+    /// Number of interfaces, or points of a line, that are measured in turn.
     fn places(&self) -> u64 {
         match &self.bed {
             Topology::Real { receive_on, .. } => receive_on.len() as u64,
@@ -80,7 +81,7 @@ impl Plan {
         }
     }
 
-    /// Those at which a tool is measured: a tap only in the line, all others only beside it.
+    /// Number of those at which a tool works: a tap only inside the line, all others only beside it.
     fn places_of(&self, rival: &str) -> u64 {
         match &self.bed {
             Topology::Line { .. } if rival == OWN_TAP => 1,
@@ -89,13 +90,13 @@ impl Plan {
         }
     }
 
-    /// The plan's tools that are `wanted`, in the order of the tables; all if that is empty.
+    /// The plan's tools in `wanted`, in the order of the tables; all if it is empty.
     fn named<'a>(&'a self, wanted: &'a [String]) -> impl Iterator<Item = &'a str> {
         let is_wanted = |name: &&String| wanted.is_empty() || wanted.contains(name);
         self.rivals.iter().filter(is_wanted).map(String::as_str)
     }
 
-    /// The tools of `sweep`, in the order of the tables.
+    /// The tools of `sweep` in the order of the tables.
     pub(crate) fn rivals_of<'a>(&'a self, sweep: &'a Sweep) -> impl Iterator<Item = &'a str> {
         self.named(&sweep.rivals)
     }
@@ -107,7 +108,7 @@ impl Sweep {
         self.sizes.iter().flat_map(|size| self.rates.iter().map(move |rate| (size, *rate)))
     }
 
-    /// Frames of a run, and how long they take, s.
+    /// Number of frames of a run, and its duration, s.
     fn frames(&self, size: &Size, rate: Rate) -> (f64, f64) {
         let pps = rate.pps(size.mean_bytes().unwrap_or(FILE_BYTES)).unwrap_or(PPS_MAX);
         match self.amount {

@@ -2,12 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
-/// FCS, preamble, start of frame and gap: a frame's overhead on a link, bytes (IEEE 802.3).
+/// Overhead of a frame on a link, bytes: FCS, preamble, start-of-frame delimiter, inter-packet gap (IEEE 802.3).
 const LINK_BYTES: f64 = 24.0;
 
-/// Units of frame rates, each a thousand times the one before it.
+/// Units of frame rates in steps of 1000.
 const FRAMES: &[&str] = &["pps", "kpps", "Mpps", "Gpps"];
-/// The same of bit rates.
+/// Units of bit rates in steps of 1000.
 const BITS: &[&str] = &["Mbit/s", "Gbit/s"];
 
 /// The rate of a workload.
@@ -20,12 +20,12 @@ pub enum Rate {
     Pps(u64),
     /// Mbit/s of frames without FCS (layer 2).
     Mbps(f64),
-    /// Percent of a link's rate, layer 1: with preamble, FCS and gap; above 100 is valid.
+    /// Percent of a link's rate at layer 1, with preamble, FCS and gap; values above 100 are valid.
     Util { percent: f64, link_mbps: f64 },
 }
 
 impl Rate {
-    /// Frames/s of frames of `mean_bytes`; `None` as fast as possible.
+    /// Frames/s for frames of `mean_bytes`; `None`: as fast as possible.
     pub(crate) fn pps(self, mean_bytes: f64) -> Option<f64> {
         match self {
             Self::Max => None,
@@ -37,7 +37,7 @@ impl Rate {
         }
     }
 
-    /// As requested: "400 kpps", "950 Mbit/s", "37.2 % of 1 Gbit/s", "as fast as possible".
+    /// The requested rate as text: "400 kpps", "950 Mbit/s", "37.2 % of 1 Gbit/s", "as fast as possible".
     pub(crate) fn words(self) -> String {
         match self {
             Self::Max => "as fast as possible".into(),
@@ -50,7 +50,7 @@ impl Rate {
     }
 }
 
-/// A value in the first of the `units`, written in the largest one that leaves it at 1 or more.
+/// Formats `value`, given in the first unit, in the largest unit that keeps it at 1 or more.
 fn scaled(mut value: f64, units: &[&str]) -> String {
     let mut unit = 0;
     while value >= 1000.0 && unit + 1 < units.len() {
@@ -60,7 +60,7 @@ fn scaled(mut value: f64, units: &[&str]) -> String {
     format!("{} {}", short(value), units[unit])
 }
 
-/// Up to three decimals, without trailing zeros.
+/// Formats up to three decimals without trailing zeros.
 fn short(value: f64) -> String {
     let text = format!("{value:.3}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()

@@ -1,4 +1,4 @@
-//! Plans are read and written; the presets are those of their sources.
+//! Reading and writing of plans; the presets follow their sources.
 
 use super::*;
 use std::path::Path;
@@ -83,7 +83,7 @@ fn quick_takes_two_minutes_and_the_others_an_hour_and_a_bit_at_most() {
     }
 }
 
-/// The whitepaper's table of the rates: what we ask for is what was sent there.
+/// The requested rates are those of the whitepaper's table.
 #[test]
 fn the_whitepapers_rates_are_those_of_its_table() {
     let plan = preset("whitepaper");
@@ -97,7 +97,7 @@ fn the_whitepapers_rates_are_those_of_its_table() {
     assert_eq!(source.rows.len(), 40, "eight tables of five");
 }
 
-/// Its rows name the point that each compares with.
+/// Each row names the point that it is compared with.
 #[test]
 fn a_line_has_the_whitepapers_loads_and_two_that_exceed_its_mirror_port() {
     let plan = preset("port-span-tap");

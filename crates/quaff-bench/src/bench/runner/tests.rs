@@ -10,21 +10,21 @@ use quaff_lab::topology::CoreUse;
 use quaff_lab::traffic::Size;
 use std::collections::BTreeMap;
 
-/// Captures all, but what its script says.
+/// Captures everything, except as configured.
 #[derive(Default)]
 struct Fake {
     ran: Vec<(String, u32, Option<u64>, u64)>,
     nulls: usize,
     /// Rivals that fail, and with what.
     broken: BTreeMap<&'static str, &'static str>,
-    /// Lost of 100, by rival.
+    /// Lost frames per hundred, by rival.
     losses: BTreeMap<&'static str, u64>,
     free: u64,
     steal: f64,
     null_fails: Option<u32>,
-    /// From the fifth time on the generator is so much slower.
+    /// Factor of the generator's rate from its fifth run on.
     slower: f64,
-    /// Not its own fault.
+    /// The setup fails, not the rival.
     no_lab: bool,
 }
 
@@ -81,7 +81,7 @@ impl CaseRunner for Fake {
     }
 }
 
-/// Counts, and says no after so many looks.
+/// Counts events, and interrupts after a number of polls.
 #[derive(Default)]
 struct Ear {
     begun: Vec<usize>,
@@ -142,7 +142,7 @@ fn each_case_is_run_as_often_as_the_plan_says_after_one_warm_up() {
     assert!(runner.ran[..2].iter().all(|ran| ran.3 <= 5000));
     assert_eq!(report.calibration.len(), 4);
     assert!(report.cases.iter().all(|case| case.runs.iter().map(|run| run.round).eq(1..=3)));
-    // Each round has each case once, whatever the order.
+    // Each round has each case once, in any order.
     for round in runner.ran[2..].chunks(8) {
         let mut all = round.to_vec();
         all.sort();
@@ -167,7 +167,7 @@ fn each_case_is_run_as_often_as_the_plan_says_after_one_warm_up() {
 
 #[test]
 fn an_interruption_keeps_what_there_is() {
-    // Four calibrations and two warm-ups look once each, then five runs.
+    // Four calibrations and two warm-ups poll once each, then five runs.
     let (mut runner, mut ear) = (roomy(), Ear { looks_max: Some(11), ..Ear::default() });
     let report = bench(&plan(), &mut runner, &mut ear).expect("a report all the same");
     assert!(report.interrupted);
@@ -209,12 +209,12 @@ fn faults_outside_a_capturer_count_against_none() {
 fn a_machine_that_changes_during_a_bench_is_noted() {
     let (mut runner, mut ear) = (Fake { slower: 0.5, ..roomy() }, Ear::default());
     let report = bench(&plan(), &mut runner, &mut ear).expect("a report");
-    assert!(report.notes[0].contains("2000000 frames/s arrived at the beginning"), "{:?}", report.notes);
+    assert!(report.notes[0].contains("2000000 frames/s arrived at the start"), "{:?}", report.notes);
 }
 
 #[test]
 fn cases_without_room_on_the_disk_are_omitted_beforehand() {
-    // 1.5 kB × 5000 and 64 B × 5000, each with 16 MiB beside it.
+    // 1.5 kB × 5000 and 64 B × 5000, each plus 16 MiB.
     let mut runner = Fake { free: 21 << 20, ..Fake::default() };
     let report = bench(&plan(), &mut runner, &mut Ear::default()).expect("a report");
     assert!(runner.ran.iter().all(|ran| ran.1 == 64), "{:?}", runner.ran);
@@ -235,7 +235,7 @@ fn traffic_that_cannot_be_sent_costs_only_its_own_cases() {
     assert!(runner.ran.iter().all(|ran| ran.1 == 64));
     assert_eq!(
         report.notes[0],
-        "1500 B, as fast as possible: the generator: frames do not fit; its cases are left out."
+        "1500 B, as fast as possible: the generator: frames do not fit; its cases are skipped."
     );
     assert_eq!(report.notes, ear.notes);
 }
@@ -271,7 +271,7 @@ fn searches_ask_the_same_runner() {
     assert_eq!(finder.max_pps(&size).expect("a rate"), 2e6);
     assert_eq!(finder.max_pps(&size).expect("it is known"), 2e6);
     assert_eq!(finder.measure(&workload).expect("a run").offered, 500);
-    // 9 GiB for frames of 936 bytes, each with 64 beside it.
+    // 9 GiB for frames of 936 bytes, each plus 64.
     let most = finder.frames_max(&size, &setting).expect("a disk has an end");
     assert!((9_600_000..9_700_000).contains(&most), "{most}");
     assert_eq!(finder.frames_max(&size, &Setting { output: Output::Null, ..Setting::default() }), None);

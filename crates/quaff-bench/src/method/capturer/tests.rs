@@ -1,4 +1,4 @@
-//! The kernel's data on processes and their sockets.
+//! Tests with the kernel's data on processes and their sockets.
 
 use super::*;
 use std::net::UdpSocket;
@@ -51,7 +51,7 @@ fn time_on_core_is_read() {
 fn time_is_split_as_by_the_kernel() {
     let stat = "7 (a) b) R 1 7 7 0 -1 4194304 90 0 0 0 30 10 0 0 20 0 1 0 100 0 0";
     assert_eq!(split(0.5, stat), Cpu { user: 0.375, system: 0.125 });
-    // Threads that have ended are not in the sum.
+    // The sum excludes threads that have ended.
     let Cpu { user, system } = split(0.1, stat);
     assert!((user - 0.3).abs() + (system - 0.1).abs() < 1e-9, "{user} {system}");
     assert_eq!(split(0.5, ""), Cpu { user: 0.25, system: 0.25 });

@@ -1,5 +1,5 @@
-//! The consumer at the receiving end of a lab while a sender is measured: the kernel's stack, or an XDP program
-//! that reads, counts and drops each frame. Sends nothing.
+//! The consumer at the receiving end of a lab while a sender is measured: the kernel's stack, or an XDP program that
+//! reads, counts and drops each frame. It sends nothing.
 //!
 //! ```c
 //! frame = data; if (frame + 38 > data_end) return XDP_DROP;
@@ -18,7 +18,7 @@ use std::collections::HashSet;
 
 use Reg::{R0, R1, R2, R3, R6, R7, R8};
 
-/// Words of the state.
+/// Indices of the state's fields.
 mod word {
     pub(super) const FRAMES: usize = 0;
     pub(super) const FIRST_NS: usize = 1;
@@ -26,32 +26,32 @@ mod word {
     pub(super) const WORDS: usize = 3;
 }
 
-/// Number of frames whose addresses are kept.
+/// Maximum number of frames whose addresses are stored.
 const FLOWS_MAX: u64 = 6_000_000;
-/// Bytes kept of each frame: two addresses and two ports, padded.
+/// Bytes stored of each frame: two addresses and two ports, padded.
 const TUPLE_BYTES: usize = 16;
-/// The shortest frame with addresses and ports: Ethernet, IPv4 and two ports.
+/// Shortest frame with addresses and ports, bytes: Ethernet, IPv4 and two ports.
 const FRAME_BYTES_MIN: i32 = 38;
 
 /// The kind of consumer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConsumerKind {
-    /// The stack with the settings of a lab: without GRO.
+    /// The stack with a lab's settings: without GRO.
     Stack,
     /// The stack of an interface with GRO, as on a network card. A veth accepts redirected frames only with GRO or
     /// an XDP program.
     StackGro,
-    /// The stack, after an XDP program that passes every frame.
+    /// The stack with an XDP program that passes every frame.
     StackXdp,
     /// An XDP program that counts and drops.
     Xdp,
-    /// As `Xdp`, and reads the clock for each frame.
+    /// Like `Xdp`, and reads the clock for each frame.
     XdpTimes,
-    /// As `Xdp`, and keeps addresses and ports of the first 6 million frames.
+    /// Like `Xdp`, and stores addresses and ports of the first 6 million frames.
     XdpFlows,
 }
 
-/// A consumer at the receiving interface of a lab; its drop restores the interface.
+/// A consumer at the receiving interface of a lab; dropping it restores the interface.
 #[derive(Debug)]
 pub(super) struct Consumer<'a> {
     lab: &'a Lab,
@@ -89,7 +89,7 @@ impl<'a> Consumer<'a> {
         Ok(consumer)
     }
 
-    /// Frames that have arrived since it was attached.
+    /// Number of frames that have arrived since it was attached.
     pub(super) fn frames(&self) -> Result<u64> {
         match self.kind {
             ConsumerKind::Stack | ConsumerKind::StackGro | ConsumerKind::StackXdp => {
@@ -140,7 +140,7 @@ impl<'a> Consumer<'a> {
 
 impl Drop for Consumer<'_> {
     fn drop(&mut self) {
-        // If this fails, the lab removes the interface.
+        // If this fails, the lab still removes the interface.
         let _ = self.apply(false);
     }
 }
@@ -176,7 +176,7 @@ fn assemble(state: &ArrayMap, times: bool, tuples: Option<&ArrayMap>) -> Asm {
     asm
 }
 
-/// `tuples[R8] = …` while there is room.
+/// Emits `tuples[R8] = …` while there is room.
 fn keep_tuple(asm: &mut Asm, tuples: &ArrayMap) {
     /// Offsets of the IPv4 addresses, and of the ports after a header of 20 bytes.
     const ADDRESSES: [usize; 3] = [26, 30, 34];

@@ -1,4 +1,4 @@
-//! Failures of capturers: a shell acts as one, and no frames are sent.
+//! Failures of capturers, imitated by a shell script; no frames are sent.
 
 use super::*;
 use crate::method::{Cores, Place};
@@ -35,7 +35,7 @@ impl Site for Nowhere {
     }
 }
 
-/// A capturer that is a script with `$1`, its file.
+/// A capturer that is a script; `$1` is its file.
 fn script(text: &str) -> Tool {
     let args = ["-c", text, "{interface}", "{file}"].map(str::to_owned).to_vec();
     let quaff = shipped(Path::new("quaff")).swap_remove(0);
@@ -74,7 +74,7 @@ fn failure(text: &str) -> String {
     run.failed.unwrap_or_else(|| panic!("it is to fail: {text}"))
 }
 
-/// Returns whether a process with this word in its command line runs.
+/// True if a process with this word in its command line runs.
 fn runs(word: &str) -> bool {
     let entries = fs::read_dir("/proc").expect("listed").flatten();
     let is_it = |words: Vec<u8>| String::from_utf8_lossy(&words).contains(word);
@@ -96,7 +96,7 @@ fn an_early_end_is_reported_with_the_last_output() {
         failure("echo no such device >&2; echo >&2; exit 1"),
         "ended before it captured (exit status: 1): no such device"
     );
-    // It crashes after the frames: no test machine is so slow that it would have settled before.
+    // It crashes after the last frame; no test machine is slow enough to have settled before.
     let slow = Tool {
         settle_ms: 30_000,
         ..script("echo capturing >&2; sleep 0.4; echo out of luck >&2; kill -SEGV $$")
@@ -110,7 +110,7 @@ fn an_early_end_is_reported_with_the_last_output() {
 fn a_hanging_tool_is_killed_with_its_processes() {
     let begun = Instant::now();
     let failed = failure("setsid sleep 61.25 & sleep 61.25");
-    assert_eq!(failed, "does not begin to capture within 1s: it said nothing");
+    assert_eq!(failed, "does not begin to capture within 1s: no output");
     assert!(!runs("61.25"));
     let failed =
         failure("trap '' INT; echo capturing >&2; : > $1; setsid sleep 62.5 & while :; do sleep 0.01; done");
@@ -135,7 +135,7 @@ fn a_missing_or_invalid_file_is_reported() {
     assert_eq!(failed, "wrote no file: capturing");
     for garbage in ["head -c 100000 /dev/urandom > $1", "echo these are no packets > $1", ": > $1"] {
         let failed = failure(&format!("{garbage}; echo capturing >&2; {WAITS}"));
-        assert!(failed.starts_with("its file is no capture: "), "{garbage}: {failed}");
+        assert!(failed.starts_with("its file is not a capture: "), "{garbage}: {failed}");
     }
 }
 
@@ -159,7 +159,7 @@ fn without_a_file_the_own_report_counts() {
     let mute = script("echo capturing >&2; trap 'exit 0' INT; while :; do sleep 0.1; done");
     let run = run_under(&mute, &Setting { output: Output::Null, ..Setting::default() });
     let failed = run.failed.expect("nothing counts");
-    assert_eq!(failed, "does not say how many packets it captured: capturing");
+    assert_eq!(failed, "does not report how many packets it captured: capturing");
     let run = run_under(&mute, &Setting { output: Output::Pipe, ..Setting::default() });
     assert_eq!(run.failed.as_deref(), Some("fake does not write packets to a pipe"));
 }
@@ -181,7 +181,7 @@ fn lines_on_a_screen_are_counted() {
 
 #[test]
 fn several_capturers_are_counted_one_by_one() {
-    // The number of the directory is different for each of them.
+    // Each has a different directory number.
     let tool = script(
         "echo capturing >&2; trap \"echo packets got: $(( 800 + 100 * ($(basename $(dirname $1)) % 2) )) >&2; exit\" INT
          while :; do sleep 0.1; done",

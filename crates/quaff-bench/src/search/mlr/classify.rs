@@ -3,7 +3,7 @@
 use super::{Goal, Measured};
 use crate::search::select::Bound;
 
-/// Times of the trials at one load under one goal, s.
+/// Durations of the trials at one load for one goal, s.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Sums {
     pub(super) full_high_s: f64,

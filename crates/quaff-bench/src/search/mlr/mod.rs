@@ -1,9 +1,10 @@
-//! Multiple Loss Ratio search (RFC 9971): the highest load under a goal, with a tolerated share of lossy trials, and
-//! with short trials where they are enough.
+//! Multiple Loss Ratio search (RFC 9971): the highest load that meets a goal, which tolerates a share of lossy trials;
+//! short trials are used where they suffice.
 //!
 //! The caller of [`Highest`] is the Manager and the Measurer. Choices that the RFC leaves to the implementation:
 //! coarser targets (shorter trials, twice the width) precede the goal; smaller loads are measured first; without a
-//! bound on one side the load moves by steps that double.
+//! bound
+//! on one side the load moves in doubling steps.
 
 mod classify;
 
@@ -32,19 +33,19 @@ pub(super) fn next(search: &Highest) -> Option<Trial> {
     None
 }
 
-/// All loads that were tried, classified under a target.
+/// All tried loads, classified for a target.
 pub(super) fn seen(target: &Goal, results: &[Measured]) -> Seen {
     Seen::of(results.iter().map(|measured| measured.trial.load), |load| classify(target, load, results))
 }
 
-/// The goal after `preceding` coarser ones: lengths grow by equal ratios, widths halve.
+/// The goal, preceded by `preceding` coarser ones: durations grow geometrically, widths halve.
 fn targets(goal: &Goal, preceding: u32) -> Vec<Goal> {
     let growth = (goal.initial_s / goal.final_s).min(1.0);
     let coarser = |before: u32| {
         let share = growth.powf(f64::from(before) / f64::from(preceding.max(1)));
         let width = (goal.width * 2f64.powi(before as i32)).min(0.5);
         let final_s = if before == 0 { goal.final_s } else { goal.final_s * share };
-        // One trial decides; its errors show at the goal itself.
+        // One trial decides; an error is corrected at the goal itself.
         let duration_sum_s = if before == 0 { goal.duration_sum_s } else { final_s };
         Goal { final_s, duration_sum_s, width, ..*goal }
     };

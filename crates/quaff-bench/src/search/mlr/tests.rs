@@ -13,13 +13,13 @@ const GOAL: Goal = Goal {
     width: 0.02,
 };
 
-/// A search for `goal` that has not begun.
+/// A search for `goal` that has not started.
 fn controller(goal: Goal, start: Option<f64>) -> Highest {
     let input = Input { method: Method::Mlr, goal, min: 1000.0, max: 1_500_000.0, start };
     Highest { preceding: 2, trials_max: 500, ..Highest::new(input) }
 }
 
-/// Runs a search; `loss` takes the trial and the number of those before.
+/// Runs a search; `loss` gets each trial and its index.
 fn search(mut search: Highest, mut loss: impl FnMut(Trial, usize) -> f64) -> Highest {
     let (min, max) = (search.input.min, search.input.max);
     while let Some(trial) = search.next() {
@@ -34,7 +34,7 @@ fn is_regular(search: &Highest) -> bool {
     search.bounds().are_close(GOAL.width)
 }
 
-/// A system that loses all above `limit`.
+/// A system that loses frames above `limit`.
 fn hard(limit: f64) -> impl Fn(Trial, usize) -> f64 {
     move |trial, _| (1.0 - limit / trial.load).max(0.0)
 }
@@ -76,7 +76,7 @@ fn the_highest_load_met_is_an_irregular_result() {
     let found = search(controller(GOAL, None), |_, _| 0.0);
     assert_eq!(found.bounds(), Bounds { lower: Some(1_500_000.0), upper: None });
     assert!(!is_regular(&found));
-    // Each target once: 1 s, 2 s and 4 s; one of two trials is enough at an exceed ratio of a half.
+    // One trial per target: 1 s, 2 s and 4 s; one of two trials suffices at an exceed ratio of 0.5.
     let seconds: Vec<_> = found.results.iter().map(|measured| measured.trial.seconds).collect();
     assert_eq!(seconds, [1.0, 2.0, 4.0]);
 }
@@ -90,7 +90,7 @@ fn the_lowest_load_failed_is_an_irregular_result() {
 
 #[test]
 fn a_result_rests_on_trials_of_full_length() {
-    // A buffer hides in short trials what long ones show.
+    // A buffer hides in short trials a loss that long ones show.
     let loss = |trial: Trial, _| {
         let limit = if trial.seconds < 4.0 { 800_000.0 } else { 500_000.0 };
         (1.0 - limit / trial.load).max(0.0)
@@ -104,14 +104,14 @@ fn a_result_rests_on_trials_of_full_length() {
 
 #[test]
 fn noise_that_strikes_rarely_is_tolerated() {
-    // One trial in five loses something at any load.
+    // One trial in five loses frames at any load.
     let mut random = noise();
     let noisy = |trial: Trial, _| if random() < 0.2 { 0.01 } else { hard(700_000.0)(trial, 0) };
     let goal = Goal { duration_sum_s: 20.0, ..GOAL };
     let result = search(Highest { preceding: 0, ..controller(goal, Some(700_000.0)) }, noisy);
     let lower = result.bounds().lower.expect("a lower");
     assert!(lower > 650_000.0 && lower <= 700_000.0, "{result:?}");
-    // The same noise with no loss tolerated: the result is anywhere below.
+    // With the same noise and no tolerated loss the result is arbitrarily low.
     let mut random = noise();
     let noisy = |trial: Trial, _| if random() < 0.2 { 0.01 } else { hard(700_000.0)(trial, 0) };
     let strict = Goal { exceed_ratio: 0.0, duration_sum_s: 20.0, ..GOAL };
@@ -122,7 +122,7 @@ fn noise_that_strikes_rarely_is_tolerated() {
 #[test]
 fn a_tolerated_loss_is_searched_for_and_its_rate_is_typical() {
     let partial = Goal { loss_ratio: 0.005, ..GOAL };
-    // Loses a little from 400 k on, and much from 800 k on.
+    // Low loss from 400 k on, high loss from 800 k on.
     let loss = |trial: Trial, _| match trial.load {
         load if load > 800_000.0 => 1.0 - 800_000.0 / load,
         load if load > 400_000.0 => 0.001,
@@ -134,7 +134,7 @@ fn a_tolerated_loss_is_searched_for_and_its_rate_is_typical() {
         near(none.bounds().lower, 400_000.0) && near(some.bounds().lower, 804_000.0),
         "{none:?} {some:?}"
     );
-    // A typical rate there, which is not the load.
+    // The conditional throughput differs from the load.
     let throughput = some.conditional_throughput().expect("a rate");
     assert!(throughput <= 800_000.0 && throughput > 760_000.0, "{throughput}");
 }

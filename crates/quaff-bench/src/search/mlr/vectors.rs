@@ -5,7 +5,7 @@ use super::{Goal, Measured, Trial};
 use crate::search::select::Bound;
 use Bound::{Lower, Undecided, Upper};
 
-/// The one load of the example, frames/s.
+/// The single load of the example, frames/s.
 const LOAD: f64 = 1e6;
 
 /// The throughput of RFC 2544 §24.
@@ -26,7 +26,7 @@ const GOALS: [Goal; 4] = [
     Goal { loss_ratio: 0.005, exceed_ratio: 0.2, ..RFC2544 },
 ];
 
-/// Trials that are added at each point: count, s, loss.
+/// Trials added at each point: count, s, loss.
 const ADDED: [(usize, f64, f64); 6] =
     [(59, 1.0, 0.0), (1, 1.0, 0.01), (59, 1.0, 0.01), (1, 1.0, 0.0), (1, 60.0, 0.001), (1, 60.0, 0.0)];
 
@@ -93,7 +93,7 @@ const TABLES: [[([f64; 13], Bound); 4]; 6] = [
 /// bound.
 const AT_ODDS: [(usize, usize); 2] = [(4, 3), (5, 3)];
 
-/// All trials up to a point, counted from 0.
+/// All trials up to a point, from 0.
 fn until(point: usize) -> Vec<Measured> {
     let added = |&(count, seconds, loss): &(usize, f64, f64)| {
         let measured = Measured { trial: Trial { load: LOAD, seconds }, loss };
@@ -162,7 +162,7 @@ fn missing_trials_count_as_lost() {
     assert_eq!(conditional_throughput(&GOALS[1], LOAD, &[]), None);
     assert_eq!(conditional_throughput(&GOALS[1], LOAD, &until(3)), None, "all of them are short");
     let one = [Measured { trial: Trial { load: LOAD, seconds: 60.0 }, loss: 0.25 }];
-    // One of two trials is enough at an exceed ratio of a half.
+    // One of two trials suffices at an exceed ratio of 0.5.
     assert_eq!(conditional_throughput(&GOALS[1], LOAD, &one), Some(750_000.0));
     let stricter = Goal { exceed_ratio: 0.25, ..GOALS[1] };
     assert_eq!(conditional_throughput(&stricter, LOAD, &one), Some(0.0));

@@ -1,28 +1,28 @@
-//! Validation of a plan, when it is read or made, and again before it is run.
+//! Validates a plan, when it is read or created, and again before it runs.
 
 use super::{Limits, Path, Plan, Routed, Service, Test};
 use crate::experiment::{check_count, check_seconds, check_sizes, check_width, ensure, is_share};
 
-/// Bytes of a frame with FCS: the smallest of Ethernet (IEEE 802.3), and the largest that a trial sends.
+/// Limits of a frame's size with FCS, bytes: the minimum of Ethernet (IEEE 802.3), and the maximum that a trial sends.
 const SIZE_MIN: u32 = 64;
 const SIZE_MAX: u32 = 9004;
-/// More is a mistake.
+/// Larger values are mistakes.
 const SERVICES_MAX: usize = 100;
 const PAUSE_MAX_S: f64 = 600.0;
 const MBPS_MAX: f64 = 1e6;
 const BURST_BYTES_MAX: u64 = 1 << 30;
-/// Limit of the time in which a token bucket refills, s.
+/// Longest time in which a token bucket may refill, s.
 const REFILL_MAX_S: f64 = 60.0;
-/// The coarsest step of a loss curve, of the line's rate (RFC 2544 §26.3).
+/// Largest step of a loss curve as a share of the line rate (RFC 2544 §26.3).
 const STEP_MAX: f64 = 0.1;
-/// The last id of a VLAN, priority, and code point (IEEE 802.1Q, RFC 2474).
+/// Largest VLAN id and priority (IEEE 802.1Q), and DSCP (RFC 2474).
 const VLAN_MAX: u16 = 4094;
 const PRIORITY_MAX: u8 = 7;
 const DSCP_MAX: u8 = 63;
 
-/// Returns one sentence that names the fault.
+/// Checks a plan. The error is one sentence that names the fault.
 pub(super) fn check(plan: &Plan) -> Result<(), String> {
-    ensure(!plan.tests.is_empty(), || "nothing is to be tested".into())?;
+    ensure(!plan.tests.is_empty(), || "the plan has no tests".into())?;
     check_count("the performance test is done", plan.runs)?;
     ensure((0.0..=PAUSE_MAX_S).contains(&plan.pause_s), || {
         format!("a pause is 0 to {PAUSE_MAX_S} s, not {}", plan.pause_s)
@@ -31,7 +31,7 @@ pub(super) fn check(plan: &Plan) -> Result<(), String> {
     plan.path.check()?;
     ensure(plan.services.len() <= SERVICES_MAX, || format!("more than {SERVICES_MAX} services"))?;
     for (at, service) in plan.services.iter().enumerate() {
-        service.check().map_err(|what| format!("of the service {:?} {what}", service.name))?;
+        service.check().map_err(|what| format!("service {:?}: {what}", service.name))?;
         let twice = plan.services[..at].iter().any(|other| other.name == service.name);
         ensure(!twice, || format!("two services are called {:?}", service.name))?;
     }
@@ -70,7 +70,9 @@ impl Service {
             |bytes: &u64, mbps: &f64| if *mbps > 0.0 { *bytes as f64 * 8.0 / (mbps * 1e6) } else { 0.0 };
         let longest_s = refill_s(cbs_bytes, cir_mbps).max(refill_s(ebs_bytes, eir_mbps));
         ensure(longest_s <= REFILL_MAX_S, || {
-            format!("a burst takes {longest_s:.0} s until it may come again, more than {REFILL_MAX_S} s")
+            format!(
+                "the token bucket of a burst takes {longest_s:.0} s to refill, more than {REFILL_MAX_S} s"
+            )
         })?;
         ensure(vlan.is_none_or(|(id, priority)| id <= VLAN_MAX && priority <= PRIORITY_MAX), || {
             format!("a VLAN has an id up to {VLAN_MAX} and a priority up to {PRIORITY_MAX}")
@@ -165,7 +167,7 @@ mod tests {
         };
         let end = |interface: &str| PathEnd { netns: None, interface: interface.into() };
         for (sentence, words) in [
-            (with(&|plan| plan.tests.clear()), "nothing is to be tested"),
+            (with(&|plan| plan.tests.clear()), "no tests"),
             (with(&|plan| plan.services.clear()), "no services"),
             (with(&|plan| plan.runs = 0), "not 0"),
             (with(&|plan| plan.link_mbps = Some(f64::NAN)), "the link"),
@@ -176,7 +178,7 @@ mod tests {
             (with(&|plan| plan.services[0].cir_mbps = 0.0), "the CIR"),
             (with(&|plan| plan.services[0].eir_mbps = -1.0), "the EIR"),
             (with(&|plan| plan.services[0].cbs_bytes = 999), "shorter than a frame"),
-            (with(&|plan| plan.services[0].cbs_bytes = 100_000_000), "may come again"),
+            (with(&|plan| plan.services[0].cbs_bytes = 100_000_000), "to refill"),
             (with(&|plan| plan.services[0].vlan = Some((4095, 0))), "VLAN"),
             (with(&|plan| plan.services[0].dscp = 64), "DSCP"),
             (with(&|plan| plan.services[0].limits.loss_ratio = Some(1.5)), "loss or availability"),

@@ -1,4 +1,4 @@
-//! The estimated duration of a plan, with the usual number of trials of a search.
+//! Estimates the duration of a plan, with the usual number of trials of a search.
 
 use super::{Plan, Test};
 use crate::experiment::Method;
@@ -8,13 +8,13 @@ use std::collections::BTreeSet;
 
 /// Overhead of a trial, s.
 const BESIDE_S: f64 = 0.4;
-/// Wait for late frames after a trial with loss, s.
+/// Time to wait for late frames after a trial with loss, s.
 const RESIDUAL_S: f64 = 2.0;
-/// Trials of the null calibration for a size: the first or the second has no loss.
+/// Trials of the null calibration per size: the first or the second is without loss.
 const NULL_TRIALS: f64 = 2.0;
 /// Usual number of loads of a loss curve.
 const CURVE_LOADS: f64 = 4.0;
-/// Bursts until the longest is known, and their mean length as a share of the limit.
+/// Bursts until the longest is found, and their mean length as a share of the limit.
 const BURSTS: f64 = 10.0;
 const BURST_SHARE: f64 = 0.3;
 

@@ -1,4 +1,4 @@
-//! Plans are read and written; the presets are those of the standards.
+//! Reading and writing of plans; the presets follow their standards.
 
 use super::*;
 use crate::service::frames::{mean_size, pps};
@@ -63,7 +63,7 @@ fn each_is_what_its_name_says() {
         for is_short in [false, true] {
             assert_eq!(plan(name, is_short).name, name);
         }
-        // The short one has the same tests in the same order.
+        // The short preset has the same tests in the same order.
         let kinds =
             |is_short| plan(name, is_short).tests.iter().map(std::mem::discriminant).collect::<Vec<_>>();
         assert_eq!(kinds(false), kinds(true), "{name}");

@@ -1,5 +1,5 @@
-//! Back-to-back frames (RFC 2544 §26.4, RFC 9004): the longest burst at the line's rate that comes through whole,
-//! several times over, and the time of buffer that follows.
+//! Back-to-back frames (RFC 2544 §26.4, RFC 9004): the longest line-rate burst without loss, over several repetitions,
+//! and the buffer time derived from it.
 
 use super::OfSize;
 use crate::Result;
@@ -12,34 +12,34 @@ use crate::stats::{mean, median};
 use quaff::format::{count, delay};
 use std::collections::BTreeMap;
 
-/// The shortest burst.
+/// Shortest burst, frames.
 const FRAMES_MIN: u64 = 2;
-/// Bounds this close are close enough: (upper − lower) / upper.
+/// Largest relative width of the final bounds, (upper − lower) / upper.
 const WIDTH: f64 = 0.01;
-/// A length is too long when it lost so often without ever passing.
+/// Lossy bursts of one length, none without loss, that make the length too long.
 const TRIES: u32 = 2;
-/// So many bursts that only the instrument spoilt are sent again, in each repetition.
+/// Bursts spoilt by the tester that are repeated, per repetition of the test.
 const RETRIES: u32 = 10;
-/// A sender that was later than this in a burst has made a gap, ns; or than this share of the burst.
+/// A sender that is later than both limits within a burst leaves a gap: ns, and share of the burst's duration.
 const GAP_NS: f64 = 250_000.0;
 const GAP_SHARE: f64 = 0.002;
 
-/// One direction of one size.
+/// The search of one direction for one size.
 struct Side {
-    /// The search of this repetition.
+    /// The search of the current repetition.
     burst: Burst,
     frames: Vec<u64>,
     frames_max: u64,
-    /// Of each burst: frames, and frames/s.
+    /// Length, frames, and rate, frames/s, of each burst.
     pace: Vec<(u64, f64)>,
     /// Known highest rate of the tester, frames/s.
     fastest_pps: f64,
     retries: u32,
-    /// Some length was refused by the meter and not by the path, or came through with a gap.
+    /// True if the meter, not the path, lost frames of a burst, or a burst had a gap, and no retry was left.
     is_spoilt: bool,
 }
 
-/// One size.
+/// Measures one size.
 pub(super) fn measure(test: &mut OfSize<'_, '_>, seconds: f64, repeats: u32) -> Result<()> {
     let frames_max = ((test.line_pps() * seconds) as u64).max(FRAMES_MIN);
     let fastest_pps = test.ctx.null_pps.get(&test.size).copied().unwrap_or(0.0);
@@ -55,7 +55,7 @@ pub(super) fn measure(test: &mut OfSize<'_, '_>, seconds: f64, repeats: u32) -> 
     ended
 }
 
-/// One repetition: a search of each way, both at the same time.
+/// One repetition: searches both directions at the same time.
 fn search(test: &mut OfSize<'_, '_>, which: &str, sides: &mut BTreeMap<Way, Side>) -> Result<()> {
     sides.values_mut().for_each(Side::begin);
     let (size, pps) = (test.size, test.line_pps());
@@ -87,7 +87,7 @@ impl Side {
         Self { burst, frames, frames_max, pace, fastest_pps, retries: RETRIES, is_spoilt: false }
     }
 
-    /// Each repetition finds out for itself; it only begins where the one before ended.
+    /// Starts a repetition: it searches on its own, from the last result.
     fn begin(&mut self) {
         self.retries = RETRIES;
         self.burst = burst(self.frames_max, self.frames.last().copied().filter(|frames| *frames > 0));
@@ -98,7 +98,7 @@ impl Side {
         self.pace.push((frames, seen.offered_pps));
         let burst_ns = frames as f64 / seen.wanted_pps * 1e9;
         let has_gap = late_max_ns as f64 > GAP_NS.max(burst_ns * GAP_SHARE);
-        // A tester below the line rate is always slow, which is a note on all bursts.
+        // A tester below the line rate is always slow: one note covers all bursts.
         let can = self.fastest_pps >= seen.wanted_pps * OFFERED_MIN;
         let is_held_up = seen.lost == 0 && (has_gap || seen.is_slow && can);
         let is_spoilt = seen.limit == Limit::Meter || is_held_up;
@@ -118,17 +118,17 @@ fn row(test: &mut OfSize<'_, '_>, way: Way, side: Side) -> BackToBack {
     let (pps, line_pps, of) = (long_pace(&frames, &pace), test.line_pps(), test.name(way));
     if pps < line_pps * OFFERED_MIN {
         test.ctx.note(format!(
-            "Bursts of {of} came at {}, the line's rate is {}: the instrument sends no faster.",
+            "Bursts of {of} were sent at {} instead of the line's rate, {}: the instrument sends no faster.",
             pps_words(pps),
             pps_words(line_pps)
         ));
     }
     if is_spoilt {
         test.ctx.note(format!(
-            "Bursts of {of}: the meter had no room for some, or some came with a gap; their length is not the path's."
+            "Bursts of {of}: the meter dropped frames, or bursts had gaps; their length does not describe the path."
         ));
     }
-    // A buffer that was never full has no length, and one that the meter spoilt is not the path's.
+    // A buffer that was never full has no known size, and bursts spoilt by the tester do not describe the path.
     let is_known = !frames.contains(&frames_max) && !is_spoilt;
     let throughput = test.known(way).filter(|row| row.regular).and_then(|row| row.pps);
     let [buffer_s, buffer_corrected_s] =
@@ -136,7 +136,7 @@ fn row(test: &mut OfSize<'_, '_>, way: Way, side: Side) -> BackToBack {
     BackToBack { size: test.size, way, frames, frames_max, pps, buffer_s, buffer_corrected_s }
 }
 
-/// The pace of bursts at least half as long as the longest result, frames/s: of a few frames it says little.
+/// Median rate of bursts at least half as long as the longest result, frames/s: short bursts are imprecise.
 fn long_pace(found: &[u64], pace: &[(u64, f64)]) -> f64 {
     let long = found.iter().max().map_or(0, |frames| frames / 2);
     let paces: Vec<f64> = pace.iter().filter(|(frames, _)| *frames >= long).map(|(_, pps)| *pps).collect();

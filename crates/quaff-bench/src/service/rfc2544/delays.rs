@@ -1,11 +1,11 @@
-//! Delays of several trials as one.
+//! Merges the delays of several trials.
 
 use crate::trial::Delays;
 
-/// More bars than this are joined, two to one.
+/// Maximum number of histogram bars; above it neighbours are merged in pairs.
 const BARS_MAX: usize = 200;
 
-/// All of them together, each with the number of its frames; `None` of none. Quantiles are those of the joined
+/// Merges delays, each with its number of frames; `None` for an empty list. Quantiles are computed from the merged
 /// histogram, so they are as fine as its bars.
 pub(super) fn merge(parts: &[(Delays, u64)]) -> Option<Delays> {
     let (first, rest) = parts.split_first()?;
@@ -26,7 +26,7 @@ pub(super) fn merge(parts: &[(Delays, u64)]) -> Option<Delays> {
     Some(Delays {
         delay,
         quantiles,
-        // By its definition it is the delay above the smallest one of all.
+        // PDV is by definition relative to the smallest delay of all.
         pdv: [delay[1] - delay[0], delay[2] - delay[0]],
         ipdv: [weighted(&|delays| delays.ipdv[0]), largest(&|delays| delays.ipdv[1])],
         jitter_4689: [weighted(&|delays| delays.jitter_4689[0]), largest(&|delays| delays.jitter_4689[1])],
@@ -38,7 +38,7 @@ pub(super) fn merge(parts: &[(Delays, u64)]) -> Option<Delays> {
     })
 }
 
-/// Bars of equal bounds are added; of too many two neighbours become one.
+/// Adds bars with equal bounds; merges neighbours while there are too many bars.
 fn joined(all: &[&Delays]) -> Vec<(f64, u64)> {
     let mut bars: Vec<(f64, u64)> = all.iter().flat_map(|delays| delays.histogram.iter().copied()).collect();
     bars.sort_by(|one, other| one.0.total_cmp(&other.0));
@@ -57,7 +57,7 @@ fn joined(all: &[&Delays]) -> Vec<(f64, u64)> {
     bars
 }
 
-/// The upper bound of the bar in which the share `at` of all frames is reached.
+/// Upper bound of the bar in which the share `at` of all frames is reached.
 fn quantile(bars: &[(f64, u64)], at: f64, delay: &[f64; 3]) -> f64 {
     let all: u64 = bars.iter().map(|bar| bar.1).sum();
     let wanted = (at * all as f64).ceil() as u64;
@@ -100,7 +100,7 @@ mod tests {
         assert_eq!(both.ipdv, [(10.0 + 120.0) / 40.0, 9.0]);
         assert_eq!(both.jitter_3550, [1.0, 6.0]);
         assert_eq!(both.histogram, [(5.0, 10), (10.0, 5), (20.0, 10), (40.0, 15)]);
-        // 20 of 40 lie at 20 or below it, 36 only at 40.
+        // 20 of 40 frames are at or below 20; 36 only at 40.
         assert_eq!(both.quantiles, [(0.5, 20.0), (0.9, 40.0)]);
         assert_eq!(merge(&[(one.clone(), 10)]), Some(one));
         assert_eq!(merge(&[]), None);

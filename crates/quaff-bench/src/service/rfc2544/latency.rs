@@ -1,5 +1,6 @@
-//! Latency (RFC 2544 §26.2): at the throughput, a tagged frame in the middle of each trial; and all frames beside
-//! it. The tagged frame is a stream of its own, of one frame.
+//! Latency (RFC 2544 §26.2): at the throughput, for a tagged frame in the middle of each trial and for all other
+//! frames.
+//! The tagged frame is a separate stream of one frame.
 
 use super::{OfSize, delays};
 use crate::Result;
@@ -12,7 +13,7 @@ use crate::trial::{Delays, DirectionReport, StreamReport};
 use quaff::format::delay;
 use std::collections::BTreeMap;
 
-/// The tagged frame is sent after this share of the time: 60 of 120 s.
+/// Share of the trial's duration after which the tagged frame is sent: 60 of 120 s.
 const TAGGED_AT: f64 = 0.5;
 
 /// The samples of one direction.
@@ -23,14 +24,14 @@ struct Side {
     lost: bool,
 }
 
-/// One size.
+/// Measures one size.
 pub(super) fn measure(test: &mut OfSize<'_, '_>, seconds: f64, repeats: u32) -> Result<()> {
     test.ctx.note(
-        "Latency is from the call that sends a frame to the time at which the receiving kernel or card had it: on a \
-         wire the frame's own time on both links is in it, as for bit-forwarding devices (RFC 1242 §3.8)."
+        "Latency is from the call that sends a frame to the receive timestamp of the kernel or card: on a \
+         wire it includes the frame's serialisation on both links, as for bit-forwarding devices (RFC 1242 §3.8)."
             .into(),
     );
-    // At the throughput, or at the highest rate where that was not sought.
+    // At the throughput, or at the highest rate if no throughput was measured.
     let rate = |test: &OfSize<'_, '_>, way| {
         test.known(way).map_or_else(|| Some(test.ctx.max_pps(test.size)), |row| row.pps)
     };

@@ -1,4 +1,4 @@
-//! Frame loss rate (RFC 2544 §26.3): from the line's full rate downwards, until two loads in a row lose nothing.
+//! Frame loss rate (RFC 2544 §26.3): from the line rate downwards, until two consecutive loads lose nothing.
 
 use super::OfSize;
 use crate::Result;
@@ -9,31 +9,31 @@ use crate::service::result::FrameLoss;
 use crate::service::test_context::firsts;
 use quaff::format;
 
-/// The full load is tried so often, when it could not be sent.
+/// Attempts at the full load if it could not be sent.
 const TRIES: u32 = 2;
-/// Loads are given in shares of the line's rate, so many of it.
+/// Resolution of a load: parts of the line rate.
 const SHARES: f64 = 1e4;
 
-/// The curve of one size.
+/// The loss curve of one size.
 struct Sweep<'s, 't, 'c> {
     test: &'s mut OfSize<'t, 'c>,
     seconds: f64,
-    /// Loads are shares of it, frames/s.
+    /// Line rate, frames/s: loads are shares of it.
     line_pps: f64,
 }
 
-/// One size, downwards by `step`, a share of the line's rate.
+/// Measures one size downwards in steps of `step`, a share of the line rate.
 pub(super) fn measure(test: &mut OfSize<'_, '_>, seconds: f64, step: f64) -> Result<()> {
     let line_pps = test.line_pps().floor();
     let mut sweep = Sweep { test, seconds, line_pps };
     let full = sweep.full()?;
-    // Loads above what could be sent are one and the same: the next one is the first below it.
+    // Loads above the highest offered rate are all the same: continue with the first load below it.
     let offered = full.iter().map(|seen| seen.offered_pps).fold(line_pps, f64::min);
     let step_pps = (line_pps * step).max(1.0);
     let is_slow = offered < line_pps * OFFERED_MIN;
     let steps_left = if is_slow {
         sweep.test.ctx.note(format!(
-            "{} B: {} % of the line's rate is the most that could be sent; loads above it were not tested.",
+            "{} B: the instrument sends at most {} % of the line's rate; higher loads were not tested.",
             sweep.test.size,
             number((offered / line_pps * 100.0).round())
         ));
@@ -42,7 +42,7 @@ pub(super) fn measure(test: &mut OfSize<'_, '_>, seconds: f64, step: f64) -> Res
         (line_pps / step_pps).round() - 1.0
     };
     let mut curve = Curve::new(line_pps, steps_left * step_pps, step_pps, seconds);
-    // The full load is one of the two in a row.
+    // The full load counts as the first of two consecutive loads without loss.
     let mut lossless = usize::from(!is_slow && !any_lost(&full));
     while let Some(trial) = curve.next().filter(|_| lossless < 2) {
         let seen = sweep.point(trial.load)?;
@@ -52,13 +52,13 @@ pub(super) fn measure(test: &mut OfSize<'_, '_>, seconds: f64, step: f64) -> Res
     Ok(())
 }
 
-/// True after any loss, of the path or of the meter.
+/// True after any loss on the path or in the meter.
 fn any_lost(seen: &[Seen]) -> bool {
     seen.iter().any(|seen| matches!(seen.limit, Limit::Path | Limit::Meter))
 }
 
 impl Sweep<'_, '_, '_> {
-    /// The full load; a sender that was held up once may do better, and is given another try.
+    /// Measures the full load; repeats it if the sender was held up.
     fn full(&mut self) -> Result<Vec<Seen>> {
         let rows = self.test.report.frame_loss.len();
         for _ in 1..TRIES {
@@ -71,11 +71,11 @@ impl Sweep<'_, '_, '_> {
         self.point(self.line_pps)
     }
 
-    /// One load, each way.
+    /// Measures one load in each direction.
     fn point(&mut self, pps: f64) -> Result<Vec<Seen>> {
         let Self { test, seconds, line_pps } = self;
         let size = test.size;
-        // The share that is wanted; the rate is a whole number, and a little off it.
+        // The nominal share: the rate is a whole number and slightly off.
         let load = (pps / *line_pps * SHARES).round() / SHARES;
         let percent = number((load * 100.0).round());
         let what = format!("frame loss, {size} B, {percent} % of the line's rate");
@@ -88,7 +88,7 @@ impl Sweep<'_, '_, '_> {
             let what = format!("{size} B, {percent} %");
             if limit == Limit::Meter {
                 test.ctx.note(format!(
-                    "{what}: the meter had no room for some frames; they are not counted as lost by the path."
+                    "{what}: the meter dropped some frames; they are not counted as lost by the path."
                 ));
             }
             let what = test.ctx.named(&what, way);

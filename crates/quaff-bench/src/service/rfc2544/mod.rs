@@ -1,5 +1,5 @@
-//! The benchmarks of RFC 2544 §26.1 to §26.5, each for all its sizes and both ways where both are tested. Loads of
-//! the two ways are searched at the same time, each by itself.
+//! The benchmarks of RFC 2544 §26.1 to §26.5, each for all its frame sizes. The two directions are searched
+//! independently, at the same time.
 
 mod burst;
 mod delays;
@@ -15,7 +15,7 @@ use crate::Result;
 use crate::trial::{DirectionReport, StreamPlan, StreamReport};
 use std::collections::BTreeMap;
 
-/// Runs `test`, if it is one of these; its rows are in `report`, those of an interrupted one too.
+/// Runs `test` if it is one of these, and adds its rows to `report`, also when interrupted.
 pub(super) fn run(test: &Test, ctx: &mut TestContext<'_>, report: &mut Report) -> Result<()> {
     for &size in test.sizes() {
         let mut of_size = OfSize { size, ctx, report };
@@ -33,7 +33,7 @@ pub(super) fn run(test: &Test, ctx: &mut TestContext<'_>, report: &mut Report) -
     Ok(())
 }
 
-/// A test of frames of one size.
+/// A test with frames of one size.
 struct OfSize<'t, 'c> {
     /// Bytes with FCS.
     size: u32,
@@ -46,23 +46,23 @@ impl OfSize<'_, '_> {
         self.ctx.line_pps(self.size)
     }
 
-    /// The size, and the way if both are tested.
+    /// The size, and the direction if both are tested.
     fn name(&self, way: Way) -> String {
         self.ctx.named(&format!("{} B", self.size), way)
     }
 
-    /// Shows a result that is known.
+    /// Reports one result.
     fn show(&mut self, test: &str, way: Way, measured: String) {
         let what = self.name(way);
         self.ctx.line(test, what, measured, None);
     }
 
-    /// The throughput of these frames, if it was sought.
+    /// The measured throughput of this size, if there is one.
     fn known(&self, way: Way) -> Option<&Throughput> {
         self.report.throughput.iter().find(|row| row.size == self.size && row.way == way)
     }
 
-    /// The rate of each way, frames/s. `None`, and a note that there is no `missing`, if a way has none.
+    /// The rate of each direction, frames/s; `None`, with a note that `missing` is not available, if any has none.
     fn rates(
         &mut self,
         rate: impl Fn(&Self, Way) -> Option<f64>,

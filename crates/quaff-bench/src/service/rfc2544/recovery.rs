@@ -1,5 +1,5 @@
-//! System recovery (RFC 2544 §26.5): 110 % of the throughput, then half of that; how long frames are still lost. Both
-//! are phases of one stream: the change of rate is the first frame of the second one.
+//! System recovery (RFC 2544 §26.5): the time during which frames are still lost after 110 % of the throughput falls to
+//! half. Both rates are phases of one stream; the change is the first frame of the second phase.
 
 use super::OfSize;
 use crate::Result;
@@ -11,14 +11,14 @@ use crate::trial::{DirectionReport, StreamReport, Tally};
 use quaff::format::delay;
 use std::collections::BTreeMap;
 
-/// Of the throughput (§26.5).
+/// Overload as a factor of the throughput (§26.5).
 const OVERLOAD: f64 = 1.1;
-/// Of the overload.
+/// Rate after the change as a share of the overload.
 const AFTER: f64 = 0.5;
-/// After the change frames are watched for this share of the overload's time, and so long at least, s.
+/// Duration of the second phase: this share of the overload's duration, and at least this long, s.
 const WATCH_SHARE: f64 = 0.5;
 const WATCH_MIN_S: f64 = 2.0;
-/// Frames lost in this last share of the watch: recovery had not ended.
+/// A loss within the last part of the second phase, after this share, means that recovery had not ended.
 const END_SHARE: f64 = 0.98;
 
 /// The samples of one direction.
@@ -29,7 +29,7 @@ struct Side {
     notes: Vec<String>,
 }
 
-/// One size.
+/// Measures one size.
 pub(super) fn measure(test: &mut OfSize<'_, '_>, seconds: f64, repeats: u32) -> Result<()> {
     let rate = |test: &OfSize<'_, '_>, way| test.known(way)?.pps;
     let Some(throughput) = test.rates(rate, "overload to recover from") else { return Ok(()) };
@@ -61,19 +61,19 @@ impl Side {
             self.note("The overload lost nothing: the line or the instrument is the limit.");
         }
         if overload.refused + after.refused > 0 {
-            self.note("The link was dead for a while: a trial does not count.");
+            self.note("The link was down for a while: that trial does not count.");
             return;
         }
-        // The frames that the meter dropped cannot be separated from those of the path.
+        // Frames that the meter dropped cannot be told apart from losses of the path.
         if after.lost > 0 && meter_lost(direction) > 0 {
-            self.note("The meter had no room for some frames: a trial does not count.");
+            self.note("The meter dropped some frames: that trial does not count.");
             return;
         }
         let recovery_s = recovery_s(after);
         if recovery_s >= (after.last_ns.saturating_sub(after.first_ns)) as f64 / 1e9 * END_SHARE
             && after.lost > 0
         {
-            self.note("Frames were lost until the end of the trial: recovery takes longer than was watched.");
+            self.note("Frames were lost until the end of the trial: recovery takes longer than that.");
         }
         self.seconds.push(recovery_s);
     }
@@ -85,7 +85,7 @@ impl Side {
     }
 }
 
-/// From the first frame at the lower rate to the last one that was lost, by when they were sent, s.
+/// Time from the first frame at the lower rate to the last lost one, by send times, s.
 fn recovery_s(after: &Tally) -> f64 {
     let lost_ns = after.last_lost_ns.saturating_sub(after.first_ns);
     if after.lost > 0 { lost_ns as f64 / 1e9 } else { 0.0 }
@@ -118,13 +118,13 @@ mod tests {
         };
         let side = taken(overload.clone(), after.clone(), 0);
         assert_eq!((side.seconds, side.overload_pps, side.notes.len()), (vec![0.25], vec![1100.0], 0));
-        // None was lost after the change.
+        // Nothing was lost after the change.
         let none = taken(overload.clone(), Tally { lost: 0, last_lost_ns: 0, ..after.clone() }, 0);
         assert_eq!((none.seconds, none.notes.len()), (vec![0.0], 0));
         // The loss lasted to the end.
         let on = taken(overload.clone(), Tally { last_lost_ns: 3_999_000_000, ..after.clone() }, 0);
         assert!(on.notes[0].contains("until the end"), "{:?}", on.notes);
-        // The meter's own loss is no recovery.
+        // A loss in the meter is not a recovery time.
         let meter = taken(overload, Tally { lost: 5, ..after.clone() }, 5);
         assert!(meter.seconds.is_empty() && meter.notes[0].contains("does not count"), "{:?}", meter.notes);
         let idle = taken(Tally::default(), Tally { lost: 0, ..after }, 0);

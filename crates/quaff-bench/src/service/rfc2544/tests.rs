@@ -1,4 +1,4 @@
-//! RFC 2544's five on paths in numbers. A line of 10 Mbit/s carries 14 880 frames/s of 64 B and 812 of 1518 B.
+//! The five RFC 2544 tests on simulated paths. A line of 10 Mbit/s carries 14 880 frames/s of 64 B and 812 of 1518 B.
 
 use super::run;
 use crate::experiment::Method;
@@ -57,17 +57,17 @@ fn the_line_is_the_limit_of_a_path_that_loses_nothing() {
 
 #[test]
 fn the_instruments_limit_is_never_the_paths() {
-    // It sends 5000, the line would carry 14 880.
+    // The tester sends 5000 frames/s, the line would carry 14 880.
     let mut slow = Sim { generator_pps: 5000.0, ..Sim::default() };
     let (report, _) = run_all(vec![throughput(64, Method::Rfc2544)], &mut slow);
     let row = &report.throughput[0];
     assert_eq!((row.pps, row.upper_pps, row.regular), (Some(5000.0), None, false));
     assert!(row.notes[0].contains("the instrument is the limit"), "{:?}", row.notes);
-    // Without a bare link it is seen in the warm-up.
+    // Without a plain link the warm-up finds the limit.
     let mut slow = Sim { generator_pps: 5000.0, has_null: false, ..Sim::default() };
     let (report, _) = run_all(vec![throughput(64, Method::Mlr)], &mut slow);
     assert_eq!((report.throughput[0].pps, report.throughput[0].upper_pps), (Some(5000.0), None));
-    // The meter has no room above 4000.
+    // The meter drops frames above 4000 frames/s.
     let mut deaf = Sim { meter_pps: 4000.0, has_null: false, ..Sim::default() };
     let (report, _) = run_all(vec![throughput(64, Method::Rfc2544)], &mut deaf);
     let row = &report.throughput[0];
@@ -79,7 +79,7 @@ fn the_instruments_limit_is_never_the_paths() {
 
 #[test]
 fn a_sender_that_was_held_up_is_given_another_try() {
-    // Two trials of the calibration; the warm-up, and two trials of the search are slow.
+    // Trials 0 and 1 are the calibration, 2 the warm-up.
     for slow_in in [vec![2], vec![3], vec![5, 6]] {
         let mut sim = Sim { forwards_pps: [3000.0; 2], slow_in: slow_in.clone(), ..Sim::default() };
         let (report, _) = run_all(vec![throughput(64, Method::Rfc2544)], &mut sim);
@@ -89,7 +89,7 @@ fn a_sender_that_was_held_up_is_given_another_try() {
             "{slow_in:?}: {row:?}"
         );
     }
-    // A burst with gaps comes through a queue that it would have filled.
+    // A burst with gaps passes through a queue that it would otherwise have filled.
     for slow_in in [vec![], vec![2], vec![4, 5, 7]] {
         let tests = vec![Test::BackToBack { sizes: vec![64], seconds: 2.0, repeats: 1 }];
         let mut sim =
@@ -121,7 +121,7 @@ fn each_way_has_a_rate_of_its_own() {
     let [(Way::There, there), (Way::Back, back)] = found.as_slice() else { panic!("{found:?}") };
     assert!((2960.0..=3002.0).contains(there) && (490.0..=502.0).contains(back), "{found:?}");
     assert!(report.throughput.iter().all(|row| row.notes.is_empty()), "{:?}", report.throughput);
-    // They were tried at the same time.
+    // Both were measured at the same time.
     let path = sim.asked.iter().filter(|ask| ask.over == crate::service::prober::Over::Path);
     assert!(path.clone().all(|ask| !ask.there.is_empty() && !ask.back.is_empty()));
 }
@@ -148,7 +148,7 @@ fn the_tagged_frame_stands_beside_all_the_others() {
     let [row] = report.latency.as_slice() else { panic!("{:?}", report.latency) };
     assert_eq!((row.tagged_ms.as_slice(), row.null_ms), (&[0.25; 3][..], Some(0.03)));
     assert_eq!(row.all.delay, [250_000.0; 3]);
-    // The throughput was not sought: it is the line's rate. The tagged frame comes after half of the time.
+    // Without a throughput test the load is the line rate. The tagged frame is sent after half of the time.
     assert!((row.pps - 2349.6).abs() < 0.1, "{row:?}");
     let ask = sim.asked.iter().find(|ask| ask.there.len() == 2).expect("two streams");
     let phases = &ask.there[1].phases;
@@ -166,7 +166,7 @@ fn a_loss_curve_descends_until_two_loads_lose_nothing() {
     assert_eq!(loads, [10, 9, 8, 7, 6, 5]);
     let loss: Vec<_> = report.frame_loss.iter().map(|row| (row.loss * 100.0).round() as u32).collect();
     assert_eq!(loss, [35, 28, 19, 7, 0, 0]);
-    // A path that loses nothing needs two.
+    // Without loss two loads suffice.
     let (report, _) = run_all(curve(), &mut Sim::default());
     assert_eq!(report.frame_loss.len(), 2);
     assert!(report.frame_loss.iter().all(|row| row.loss == 0.0));
@@ -176,7 +176,7 @@ fn a_loss_curve_descends_until_two_loads_lose_nothing() {
 fn loads_that_cannot_be_sent_are_not_points_of_a_curve() {
     let curve = vec![Test::FrameLoss { sizes: vec![64], seconds: 1.0, step: 0.1 }];
     let (report, notes) = run_all(curve, &mut Sim { generator_pps: 5000.0, ..Sim::default() });
-    // A third of the line: what was offered at "100 %", then 30 % and 20 %.
+    // A third of the line rate: the highest offered load as "100 %", then 30 % and 20 %.
     let loads: Vec<_> = report.frame_loss.iter().map(|row| (row.load * 10.0).round() as u32).collect();
     assert_eq!(loads, [10, 3, 2]);
     assert!((report.frame_loss[0].offered_pps - 5000.0).abs() < 1.0);
@@ -218,7 +218,7 @@ fn recovery_is_the_time_that_a_full_queue_takes() {
     // Half of the overload is less than the path sustains: nothing is lost after the change.
     assert_eq!((row.seconds.as_slice(), row.notes.len()), (&[0.0; 2][..], 0));
     assert!((row.overload_pps - 5500.0).abs() < 60.0, "{row:?}");
-    // Where the line is the limit there is no overload.
+    // If the line is the limit, there is no overload.
     let tests = vec![
         throughput(1518, Method::Rfc2544),
         Test::Recovery { sizes: vec![1518], seconds: 2.0, repeats: 1 },

@@ -1,5 +1,5 @@
-//! Throughput (RFC 2544 §26.1; RFC 9971): the highest rate without loss, for each size. A search of each way by
-//! itself, both at the same time; then the results of both together, once more.
+//! Throughput (RFC 2544 §26.1; RFC 9971): the highest rate without loss, for each size. Each direction is searched
+//! independently, at the same time; finally both results are sent together once more.
 
 use super::OfSize;
 use crate::experiment::{Method, TrialRow};
@@ -11,22 +11,21 @@ use crate::service::test_context::{TestContext, firsts};
 use crate::{Error, Result};
 use std::collections::BTreeMap;
 
-/// Trials on the way are this share of the full ones, and last this long at least, s.
+/// Duration of initial trials as a share of the full duration, and their minimum, s.
 const INITIAL_SHARE: f64 = 1.0 / 6.0;
 const INITIAL_MIN_S: f64 = 1.0;
-/// More trials than any search needs that makes headway.
+/// Safety limit: more trials than any converging search needs.
 const TRIALS_MAX: usize = 100;
-/// The lowest rate that is tried, as a share of the highest.
+/// Lowest rate that is tried, as a share of the highest.
 const MIN_SHARE: f64 = 0.001;
-/// In a search so many trials that only the instrument spoilt are made again; and so many warm-ups that were slow.
+/// Repeated trials per search that the tester spoilt, and attempts of the warm-up.
 const RETRIES: u32 = 5;
 const WARM_UPS: u32 = 3;
-/// Of the width that is wanted, this share is for rates that were sent a little more slowly than wanted, and the rest
-/// for the bounds.
+/// Share of the requested width that is tolerated as a lower offered rate; the rest is for the bounds.
 const PACE_SHARE: f64 = 0.25;
 /// The note if neither the path nor the tester was the limit.
 const LINE_IS_THE_LIMIT: &str = "Nothing was lost at the line's full rate: the line is the limit.";
-/// RFC 2544 §24 wants so much of the trial that a result rests on, s.
+/// RFC 2544 §24: duration of the trial that determines the result, s.
 const RFC2544_SECONDS: f64 = 60.0;
 
 /// The parameters of the search.
@@ -36,7 +35,7 @@ pub(super) struct Wanted {
     pub(super) width: f64,
 }
 
-/// One direction of one size.
+/// The search of one direction for one size.
 struct Side {
     highest: Highest,
     width: f64,
@@ -52,7 +51,7 @@ struct Searches<'s, 't, 'c> {
     sides: BTreeMap<Way, Side>,
 }
 
-/// One size.
+/// Measures one size.
 pub(super) fn measure(test: &mut OfSize<'_, '_>, wanted: &Wanted) -> Result<()> {
     caution(wanted, test.ctx);
     let mut searches = Searches { test, wanted, sides: BTreeMap::new() };
@@ -73,7 +72,7 @@ fn caution(wanted: &Wanted, ctx: &mut TestContext<'_>) {
     let seconds = wanted.seconds;
     match wanted.method {
         Method::Mlr => ctx.note(format!(
-            "Throughput by RFC 9971: a rate stands when of at most two trials of {seconds} s no more than one has lost \
+            "Throughput by RFC 9971: a rate is accepted if at most one of up to two trials of {seconds} s lost \
              a frame."
         )),
         Method::Rfc2544 if seconds < RFC2544_SECONDS => ctx.note(format!(
@@ -107,14 +106,14 @@ impl Searches<'_, '_, '_> {
         self.together()
     }
 
-    /// As fast as possible: the highest offered rate, and the start of the search.
+    /// Sends as fast as possible: finds the highest offered rate and the start of the search.
     fn warm_up(&mut self) -> Result<()> {
         let load = self.test.ctx.max_pps(self.test.size).floor().max(1.0);
         let seconds = initial_s(self.wanted.seconds);
         let loads = self.test.ctx.ways().iter().map(|way| (*way, Trial { load, seconds })).collect();
         let mut best: BTreeMap<Way, Seen> = BTreeMap::new();
         for _ in 0..WARM_UPS {
-            // A sender that was held up once can do better.
+            // A sender that was held up once may do better in another attempt.
             for (way, seen) in self.trial("warm-up", &loads)? {
                 let known = best.entry(way).or_insert(seen);
                 if seen.offered_pps > known.offered_pps {
@@ -129,7 +128,7 @@ impl Searches<'_, '_, '_> {
         Ok(())
     }
 
-    /// Sends the results of both directions at once: a shared resource may not carry both.
+    /// Sends at the results of both directions at once: a shared resource may not carry both.
     fn together(&mut self) -> Result<()> {
         let loads = self.found(self.wanted.seconds);
         if loads.len() < 2 {
@@ -160,7 +159,7 @@ impl Searches<'_, '_, '_> {
             let phases = loads.get(&way).map(|trial| vec![for_s(trial.seconds, trial.load)]);
             phases.into_iter().map(|phases| stream(id(way, 0), size, phases)).collect()
         })?;
-        // A way without a stream has no direction in the report.
+        // A direction without a stream is missing in the report.
         let sent: Vec<Way> = ctx.ways().iter().copied().filter(|way| loads.contains_key(way)).collect();
         if sent.len() != report.directions.len() {
             return Err(Error::Service("a trial has other directions than were asked for".into()));
@@ -178,9 +177,9 @@ fn initial_s(seconds: f64) -> f64 {
 }
 
 impl Side {
-    /// A search whose highest load is what was sent in the warm-up, and that begins at what came through then.
+    /// Creates a search up to the rate sent in the warm-up, starting at the rate that arrived then.
     fn new(warm: &Seen, wanted: &Wanted) -> Self {
-        // A load that was sent to within the tolerance is the one that was wanted.
+        // A load sent within the tolerance counts as the requested load.
         let max = if warm.is_slow { warm.offered_pps.floor().max(1.0) } else { warm.wanted_pps };
         let Wanted { method, seconds, .. } = *wanted;
         let width = wanted.width * (1.0 - PACE_SHARE);
@@ -201,14 +200,14 @@ impl Side {
         self.highest.tell(trial, seen.unproven);
     }
 
-    /// True if the path lost frames at `load` and the load was sent: then the bound is the path's. A loss that a burst
-    /// of the sender may have caused counts if it is repeated, or if there were too many.
+    /// True if the path lost frames at `load` and the load was sent, so that the bound is the path's. A loss that a
+    /// catch-up burst may have caused counts if it is repeated, or if there were too many of them.
     fn path_lost(&self, load: f64) -> bool {
         let lossy = || self.at(load).filter(|seen| seen.limit == Limit::Path && !seen.is_slow);
         lossy().any(|seen| !seen.is_doubtful || self.retries == 0) || lossy().count() > 1
     }
 
-    /// The lowest rate that was sent in trials without loss at `load`, frames/s: what they prove.
+    /// Lowest offered rate of the trials without loss at `load`, frames/s: the rate that they prove.
     fn proven_pps(&self, load: f64) -> f64 {
         self.at(load).filter(|seen| seen.unproven <= 0.0).map(|seen| seen.offered_pps).fold(load, f64::min)
     }
@@ -230,12 +229,13 @@ impl Side {
         };
         let regular = upper_pps.is_some() && bounds.are_close(self.width);
         if upper_pps.is_some() && bounds.lower.is_some() && !regular {
-            self.notes.push("Irregular: it ended before its bounds were as close as wanted.".into());
+            self.notes
+                .push("Irregular: the search ended before its bounds were as close as requested.".into());
         }
         let typical_pps = self.highest.conditional_throughput().filter(|_| method == Method::Mlr);
         if let Some(typical_pps) = typical_pps.filter(|_| upper_pps.is_some()) {
             let words = pps_words(typical_pps);
-            self.notes.push(format!("A typical rate of what comes through is {words} (RFC 9971)."));
+            self.notes.push(format!("The conditional throughput is {words} (RFC 9971)."));
         }
         Throughput {
             size: test.size,
@@ -251,17 +251,17 @@ impl Side {
     }
 }
 
-/// The limit, where it was not the path.
+/// Explains the limit if it was not the path.
 fn limit_words(bounds: &Bounds, upper_pps: Option<f64>, line_pps: f64) -> Option<String> {
     match (bounds.lower, bounds.upper) {
         _ if upper_pps.is_some() => None,
-        // Loads are whole numbers: the highest below the line's rate is the line's.
+        // Loads are whole numbers: the highest one below the line rate is the line rate.
         (Some(lower), None) if lower + 1.0 > line_pps => Some(LINE_IS_THE_LIMIT.into()),
-        (Some(_), None) => {
-            Some("Nothing was lost at the most that could be sent: the instrument is the limit.".into())
-        }
+        (Some(_), None) => Some(
+            "Nothing was lost at the highest rate that could be sent: the instrument is the limit.".into(),
+        ),
         (Some(_), Some(upper)) => Some(format!(
-            "At {} and above not all could be sent or received by the instrument itself: it is the limit, and not \
+            "At {} and above the instrument could not send or receive all frames: it is the limit, and not \
              the path.",
             pps_words(upper)
         )),

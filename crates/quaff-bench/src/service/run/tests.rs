@@ -1,4 +1,4 @@
-//! Whole plans on a path in numbers: order, notes, errors, interruption.
+//! Whole plans on a simulated path: order, notes, errors, interruption.
 
 use super::*;
 use crate::experiment::FORMAT;
@@ -36,14 +36,14 @@ fn all_of_a_plan_is_in_its_report() {
         [report.throughput.len(), report.latency.len(), report.back_to_back.len(), report.recovery.len()];
     assert_eq!(rows, [4; 4], "two sizes, two ways");
     assert!(report.frame_loss.len() >= 8);
-    // What the prober knows, and who read the clocks.
+    // Notes of the prober, and clocks of the timestamps.
     assert!(report.notes.contains(&"A path in numbers.".into()));
     assert_eq!(report.machine.facts["time of arrival"], "kernel");
-    // Shown after each test and at the end; the time that is left goes down to nothing.
+    // Shown after each test and at the end; the remaining time falls to zero.
     assert_eq!(watcher.shown, 6);
     assert!(watcher.began_s.is_some_and(|seconds| seconds > 10.0));
     assert!(watcher.left_s.last() < watcher.left_s.first());
-    // It is read again as it was written.
+    // Reading restores what was written.
     let text = serde_json::to_string(&report).expect("JSON");
     assert_eq!(serde_json::from_str::<Report>(&text).expect("a report"), report);
 }
@@ -54,7 +54,7 @@ fn a_verdict_is_that_of_all_checks() {
     let tests = || vec![Test::Performance { seconds: 2.0 }];
     let report = ran(&services_plan(services(), tests()), &mut Sim::default(), &mut quiet());
     assert_eq!(report.passed, Some(true));
-    // Half of the performance test is no verdict.
+    // Half of a performance test has no verdict.
     let mut watcher = Watcher { ends_in: Some(3), ..Watcher::default() };
     let report = ran(&services_plan(services(), tests()), &mut Sim::default(), &mut watcher);
     assert_eq!((report.performance.len(), report.interrupted, report.passed), (1, true, None));
@@ -67,7 +67,7 @@ fn a_verdict_is_that_of_all_checks() {
 fn a_path_that_passes_nothing_is_not_measured() {
     let mut plan = all_five();
     let mut one_way = Sim { is_one_way: true, ..Sim::default() };
-    // There is enough for one way.
+    // One direction works.
     ran(&plan, &mut one_way.clone(), &mut quiet());
     plan.ways = Ways::Both;
     let error = run_over(&plan, &Context::default(), &mut one_way, &mut quiet()).expect_err("no way back");
@@ -89,14 +89,14 @@ fn a_test_that_cannot_run_does_not_end_the_others() {
     let tests =
         vec![Test::Configuration { seconds: 1.0, steps: vec![1.0] }, Test::Performance { seconds: 1.0 }];
     let plan = services_plan(vec![service("A", 2.0)], tests);
-    // Greeting, null delay, and the first step.
+    // Trials: the check of the path, the null delay, the first step.
     let report = ran(&plan, &mut Sim { fails_at: Some(2), ..Sim::default() }, &mut quiet());
     assert_eq!((report.configuration.len(), report.performance.len()), (0, 1));
     assert!(report.notes.iter().any(|note| note.contains("the interface is gone")), "{:?}", report.notes);
-    // What was judged passed; that is not all that was to be.
+    // The judged checks passed, but not everything was judged.
     assert!(!report.performance[0].checks.is_empty() && report.unjudged.len() == 1);
     assert_eq!(report.passed, None);
-    // When there was nothing else, it is an error.
+    // Without any other result it is an error.
     let plan = services_plan(vec![service("A", 2.0)], vec![Test::Performance { seconds: 1.0 }]);
     let mut sim = Sim { fails_at: Some(2), ..Sim::default() };
     let error = run_over(&plan, &Context::default(), &mut sim, &mut quiet()).expect_err("nothing measured");
@@ -152,14 +152,14 @@ fn links_that_say_nothing_are_taken_for_gigabit_ones() {
     let mut plan = services_plan(vec![service("A", 2.0)], vec![Test::Performance { seconds: 1.0 }]);
     plan.link_mbps = None;
     let report = ran(&plan, &mut Sim::default(), &mut quiet());
-    assert!(report.notes.iter().any(|note| note.contains("1000 Mbit/s is taken")), "{:?}", report.notes);
+    assert!(report.notes.iter().any(|note| note.contains("1000 Mbit/s is assumed")), "{:?}", report.notes);
     let report = ran(&plan, &mut Sim { link_mbps: Some(10.0), ..Sim::default() }, &mut quiet());
-    assert!(!report.notes.iter().any(|note| note.contains("is taken")), "{:?}", report.notes);
+    assert!(!report.notes.iter().any(|note| note.contains("is assumed")), "{:?}", report.notes);
 }
 
 #[test]
 fn the_short_presets_run_from_end_to_end() {
-    // A hundredth of their rates: a simulator counts each frame.
+    // A hundredth of the rates: the simulator counts each frame.
     for (name, ..) in Plan::PRESETS {
         let mut plan = Plan::preset(name, true).expect("a preset");
         plan.link_mbps = plan.link_mbps.map(|mbps| mbps / 100.0);

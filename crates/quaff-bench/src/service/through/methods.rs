@@ -19,7 +19,7 @@ impl experiment::Events<Report> for Quiet {}
 
 impl Events for Quiet {}
 
-/// `what` is TOML: the keys of the plan's top, and its tests.
+/// A plan from TOML: `what` has the plan's top-level keys and its tests.
 fn plan(bed: &Bed, what: &str, services: &str) -> Plan {
     let [from, to] = bed.ends().map(|PathEnd { netns, interface }| {
         format!("{{ netns = {:?}, interface = {interface:?} }}", netns.expect("a namespace"))
@@ -38,7 +38,7 @@ fn report(bed: &Bed, plan: &Plan) -> Report {
 #[test]
 fn an_outage_of_twelve_seconds_is_unavailable_for_twelve_seconds() {
     let Some(bed) = Bed::new("an_outage_of_twelve_seconds_is_unavailable_for_twelve_seconds") else { return };
-    // A frame each half millisecond; the outage begins between two of them.
+    // One frame every half millisecond; the outage starts between two of them.
     let plan = plan(
         &bed,
         "tests = [{ performance = { seconds = 26.0 } }]",
@@ -60,8 +60,8 @@ fn an_outage_of_twelve_seconds_is_unavailable_for_twelve_seconds() {
         available[..26.min(available.len())] == expected
             && figures.unavailable_s == 12
             && figures.availability.is_some_and(|share| (share - 14.0 / 26.0).abs() < 1e-9)
-            // Frames that were lost in the outage are no loss of the service's; that it was away is. The device's clock
-            // and the sender's may part at a frame at both ends.
+            // Frames lost in the outage are not counted as loss; the outage itself is. The clocks of the device and the
+            // sender may differ by one frame at each end.
             && figures.lost <= 2
             && (passed("FLR"), passed("AVAIL")) == (Some(true), Some(false))
     });
@@ -77,7 +77,7 @@ fn a_report_names_what_the_path_did() {
          limits = { loss_ratio = 0.05, delay_ms = 10.0, availability = 1.0 }\n",
     );
     let hold_ms = 3.0;
-    // None of the few frames that ask whether the path is there meets a rule that counts.
+    // The frames of the path check come before the first one that a rule affects.
     let rules = Rules {
         drop_every: 50,
         duplicate_every: 199,
@@ -105,20 +105,20 @@ fn a_report_names_what_the_path_did() {
         assert!(least_ms >= hold_ms, "a frame came before it was let go: {figures:?}");
         (least_ms, null_ms, line.checks.clone())
     };
-    // The least of thousands is what neither the device nor the machine was late with.
+    // The minimum of thousands of delays excludes lateness of the device and the machine.
     assert_when_quiet("a_report_names_what_the_path_did", run, |(least_ms, null_ms, checks)| {
         (least_ms - hold_ms - null_ms[0]).abs() <= 0.02 && checks.iter().all(|check| check.passed)
     });
 }
 
-/// One search for a rate that is known; the device has a bucket of so many frames/s.
+/// Searches the throughput of a device with a token bucket of `pps` frames/s.
 fn search(bed: &Bed, method: &str, seconds: f64, width: f64, pps: u64) -> (Throughput, Report) {
     let what = format!(
         "link_mbps = 200.0\ntests = [{{ throughput = {{ sizes = [512], method = {method:?}, seconds = {seconds:?}, \
          width = {width:?} }} }}]"
     );
     let plan = plan(bed, &what, "");
-    // What may come at once is more than the sender ever catches up.
+    // The bucket's burst exceeds what the sender ever catches up on.
     let rules = Rules { bucket: Some(Bucket { pps, burst: SPARE, queue: SPARE }), ..Rules::default() };
     let (report, _) = bed.with(rules, || report(bed, &plan));
     assert_eq!(report.throughput.len(), 1, "{report:#?}");
@@ -126,15 +126,15 @@ fn search(bed: &Bed, method: &str, seconds: f64, width: f64, pps: u64) -> (Throu
 }
 
 const SPARE: u64 = 20;
-/// Trials on the way may be as short as this, s: what is spare counts for most in them.
+/// Shortest initial trial, s: the spare burst matters most there.
 const SECONDS_MIN: f64 = 1.0;
 
-/// The most that a path of this rate lets through in the shortest trial, frames/s.
+/// Highest rate that a path of this rate passes in the shortest trial, frames/s.
 fn most_pps(pps: u64) -> f64 {
     pps as f64 + 2.0 * SPARE as f64 / SECONDS_MIN
 }
 
-/// The rate is between the bounds, and they are as close as was wanted.
+/// True if the rate is between the bounds, and they are as close as requested.
 fn is_right(found: &Throughput, width: f64, pps: u64) -> bool {
     let (Some(lower), Some(upper)) = (found.pps, found.upper_pps) else { return false };
     found.regular && lower <= most_pps(pps) && upper > pps as f64 * 0.999 && (upper - lower) / upper <= width

@@ -1,4 +1,4 @@
-//! Tests with real packets: a path through an impaired link with known rules, and a bare link to calibrate.
+//! Tests with real packets: a path through an impaired link with known rules, and a plain link for the calibration.
 
 mod methods;
 mod path;
@@ -13,7 +13,7 @@ use quaff_testkit::impaired_link::{Counts, ImpairedLink, ImpairedLinkPlan, Rules
 use quaff_testkit::lab_of;
 use std::sync::MutexGuard;
 
-/// Two ends joined by an impaired link, and two joined by a bare one.
+/// Two ends joined by an impaired link, and two joined by a plain one.
 pub(super) struct Bed {
     through: Lab,
     bare: Lab,
@@ -21,7 +21,7 @@ pub(super) struct Bed {
 }
 
 impl Bed {
-    /// `None` after a skip.
+    /// Returns `None` after a skip.
     pub(super) fn new(test: &str) -> Option<Self> {
         let turn = turn();
         let through = lab_of(test, &LabPlan { layout: Layout::Apart, ..LabPlan::default() })?;
@@ -29,23 +29,23 @@ impl Bed {
         Some(Self { through, bare, _turn: turn })
     }
 
-    /// From the end that sends, through the device, to the other end.
+    /// The sending end and the far end beyond the device.
     pub(super) fn ends(&self) -> [PathEnd; 2] {
         [end(&self.through.tx, TX.name), end(self.through.far.as_ref().expect("a second end"), FAR.name)]
     }
 
-    /// The ends of the bare link.
+    /// The ends of the plain link.
     pub(super) fn null(&self) -> [PathEnd; 2] {
         [end(&self.bare.tx, TX.name), end(&self.bare.rx, RX.name)]
     }
 
-    /// Both of them, open.
+    /// An open session over both.
     pub(super) fn session(&self) -> Session {
         let [from, to] = self.ends();
         Session::open(&Path::Between { from, to, routed: None }, Some(&self.null()), None).expect("a path")
     }
 
-    /// Runs `work` while the link has these rules. Returns the counters of the forward direction, too.
+    /// Runs `work` while the link has these rules. Also returns the counters of the forward direction.
     pub(super) fn with<T>(&self, there: Rules, work: impl FnOnce() -> T) -> (T, Counts) {
         let core = cpu::allowed().expect("cores").last().copied();
         let plan = ImpairedLinkPlan { there, core, ..ImpairedLinkPlan::default() };

@@ -47,7 +47,7 @@ fn loss_doubles_and_reordering_are_found_exactly_as_they_were_made() {
         hold: Duration::from_millis(2),
         ..Rules::default()
     };
-    // 3920 frames pass, and of these none is both doubled and held longer.
+    // 3920 frames pass; none of them is both duplicated and delayed.
     let ask = ask(Over::Path, 4000, 2000.0);
     let run = || {
         let (report, counts) = bed.with(rules.clone(), || trial(&mut bed.session(), &ask));
@@ -79,7 +79,7 @@ fn the_delay_is_what_the_path_holds_and_the_instrument_adds() {
         (null_ns, ns, counts.late_ns)
     };
     let test = "the_delay_is_what_the_path_holds_and_the_instrument_adds";
-    // The path lets frames go late at times, and counts by how much.
+    // The device sometimes releases frames late, and reports by how much.
     let added_ns = |null_ns: f64, ns: f64, late_ns: [u64; 3]| ns - null_ns - hold_ns - late_ns[0] as f64;
     assert_when_quiet(test, run, |(null_ns, ns, late_ns)| {
         added_ns(*null_ns, *ns, *late_ns).abs() <= 20_000.0
@@ -141,7 +141,7 @@ fn a_router_that_forgets_an_address_learns_it_again() {
         })
         .expect("a trial");
     assert!(has_forgotten, "ip(8) flushed");
-    // It keeps some frames while it asks; our answer takes up to 10 ms.
+    // The router queues some frames while it resolves the address; our answer takes up to 10 ms.
     assert!(only(&report).total.lost < 100, "{report:?}");
 }
 

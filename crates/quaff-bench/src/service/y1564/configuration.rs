@@ -1,4 +1,4 @@
-//! The service configuration test (ITU-T Y.1564 §8.1): the CIR in steps, CIR and EIR together, more than both, and
+//! The service configuration test (ITU-T Y.1564 §8.1): steps up to the CIR, CIR + EIR, more than both (policing), and
 //! bursts of the committed and the excess size.
 
 use super::lines;
@@ -16,39 +16,38 @@ use crate::stats::median;
 use crate::trial::Phase;
 use crate::trial::{DirectionReport, StreamReport};
 
-/// So much more than CIR and EIR is sent to see whether it is dropped: of the EIR, or of the CIR where the EIR is
-/// less than [`SMALL_EIR`] of it.
+/// Overload of the policing step above CIR + EIR, as a share of the EIR, or of the CIR if the EIR is below
+/// [`SMALL_EIR`] of it.
 const OVERLOAD: f64 = 0.25;
 const SMALL_EIR: f64 = 0.2;
-/// An overload of which more than this share may pass does not show policing.
+/// Policing is not judged if more than this share of the overload may pass.
 const POLICED_MAX: f64 = 0.97;
-/// Factor on the refill time of a token bucket.
+/// Margin on the refill time of a token bucket.
 const REFILL: f64 = 1.05;
-/// Limit of bursts in a step.
+/// Maximum number of bursts in a step.
 const BURSTS_MAX: f64 = 50.0;
 
-/// A step.
+/// The kind of a step.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(in crate::service) enum Kind {
     /// A share of the CIR.
     Cir(f64),
-    /// CIR and EIR.
     Eir,
-    /// More than both.
+    /// More than CIR + EIR.
     Policing,
-    /// Bursts of the committed size.
+    /// Bursts of the committed size (CBS).
     Cbs,
-    /// Bursts of committed and excess size together.
+    /// Bursts of committed plus excess size (CBS + EBS).
     Ebs,
 }
 
-/// Attempts of a step that the tester spoilt.
+/// Maximum number of attempts of a step with faults of the tester.
 const TRIES: u32 = 3;
 
 /// The traffic of a step.
 #[derive(Debug, Clone, PartialEq)]
 pub(in crate::service) struct Load {
-    /// Mbit/s, on the average.
+    /// Mean information rate, Mbit/s.
     pub(in crate::service) mbps: f64,
     pub(in crate::service) phases: Vec<Phase>,
     /// Duration, s.
@@ -56,7 +55,7 @@ pub(in crate::service) struct Load {
     bursts: u64,
 }
 
-/// All services, one after the other.
+/// Runs all steps of all services, one service after the other.
 pub(super) fn all(
     seconds: f64,
     shares: &[f64],
@@ -81,7 +80,7 @@ fn step(
     let (name, words) = (&service.name, kind.words());
     let Some(load) = kind.load(service, seconds, ctx.link_mbps) else {
         let sentence = format!("{name}, {words}: not tested, the line's rate is lower.");
-        // What is above the line's rate is policed by the line.
+        // A rate above the line rate is policed by the line itself.
         if kind == Kind::Policing {
             ctx.note(sentence)
         } else {
@@ -108,7 +107,7 @@ fn step(
     Ok(())
 }
 
-/// A step sent once: what came of each way, and whether the instrument itself stood in the way of a verdict.
+/// Runs one attempt at a step; returns each direction's result, and `true` if the tester prevented a verdict.
 fn tried(
     kind: Kind,
     (number, service): (usize, &Service),
@@ -123,7 +122,7 @@ fn tried(
     let one = |(way, direction, stream): (Way, &DirectionReport, &StreamReport)| {
         let figures = figures::of_step(stream, load.mbps, load.seconds, &service.limits);
         let mut verdict = judge(kind, service, load, &figures, (direction, stream), ctx.null_ms);
-        // Of policing there is a note that no other try would change.
+        // The note about policing would be the same after another attempt.
         let is_in_doubt = kind != Kind::Policing && !verdict.notes.is_empty();
         let slow = slow(kind, service, load, &figures, stream, ctx.link_mbps);
         let is_spoilt = is_in_doubt || slow.is_some();
@@ -150,7 +149,7 @@ fn judge(
     let frames_lost = meter_lost(direction) + caught_up(direction, pps(load.mbps, size));
     let doubt = Doubt { frames: frames_lost, null_ms, unsent_s: 0 };
     let rates = |asked: f64, max_mbps: Option<f64>| Rates {
-        // What was not sent cannot arrive.
+        // Frames that were not sent cannot arrive.
         min_mbps: asked.min(figures.sent_mbps) * tolerated,
         max_mbps,
         most_mbps: figures::most_mbps(stream, load.seconds),
@@ -158,10 +157,10 @@ fn judge(
     };
     let of_rates = |max_mbps: Option<f64>| {
         let mut verdict = Verdict::default();
-        // What is hardly less than was sent is no bound.
+        // A maximum near the sent rate cannot show policing.
         let is_bound = max_mbps.is_none_or(|max| max < figures.sent_mbps * POLICED_MAX);
         if !is_bound {
-            let what = "whether the excess is dropped was not judged: with its bursts all of it may pass.";
+            let what = "policing was not judged: the allowed bursts may let the whole excess pass.";
             verdict.notes.push(what.into());
         }
         verdict.rate(rates(*cir, max_mbps.filter(|_| is_bound)), figures, &doubt);
@@ -173,12 +172,12 @@ fn judge(
             verdict.rate(rates(load.mbps, None), figures, &doubt);
             verdict
         }
-        // No more than CIR and EIR was sent.
+        // At most CIR + EIR was sent, so there is no maximum.
         Kind::Eir => of_rates(None),
         Kind::Policing => {
             of_rates(service.is_policed.then(|| cir + eir + bursts_mbps(service, load.seconds)))
         }
-        // Within the committed burst size nothing may be lost.
+        // Within the committed burst size no frame may be lost.
         Kind::Cbs => {
             let loss_ratio = Some(limits.loss_ratio.unwrap_or(0.0));
             Verdict::of(&Limits { loss_ratio, ..Limits::default() }, figures, &doubt)
@@ -193,12 +192,12 @@ fn judge(
     }
 }
 
-/// The additional rate of bursts over this duration, Mbit/s.
+/// Additional rate that bursts allow over this duration, Mbit/s.
 fn bursts_mbps(service: &Service, seconds: f64) -> f64 {
     (service.cbs_bytes + service.ebs_bytes) as f64 * 8.0 / seconds / 1e6
 }
 
-/// Why what passed proves nothing: it was not sent as fast as it was to.
+/// Why a pass is inconclusive: the step was sent below the planned rate.
 fn slow(
     kind: Kind,
     service: &Service,
@@ -209,7 +208,7 @@ fn slow(
 ) -> Option<String> {
     if matches!(kind, Kind::Cbs | Kind::Ebs) {
         let line = line_pps(link_mbps, mean_size(&service.sizes));
-        // A pause comes before each. Of short bursts one alone says little.
+        // Odd phases are bursts, even ones pauses. The median ignores single short bursts.
         let paces: Vec<f64> =
             stream.phases.iter().skip(1).step_by(2).map(|burst| pace(burst, line)).collect();
         let pace = median(&paces).unwrap_or(line);
@@ -224,7 +223,7 @@ fn slow(
     })
 }
 
-/// So many frames of a service are so many bytes at most, whichever sizes they have.
+/// Frame count that fits in `bytes` for any size mix.
 fn frames(bytes: u64, service: &Service) -> u64 {
     bytes / u64::from(service.sizes.iter().copied().max().unwrap_or(1))
 }
@@ -253,7 +252,6 @@ impl Kind {
         }
     }
 
-    /// `CIR 25 %`, `CIR`, `CIR+EIR`, `policing`, `CBS`, `EBS`.
     fn words(self) -> String {
         match self {
             Self::Cir(1.0) => "CIR".into(),
@@ -270,11 +268,11 @@ fn rate(mbps: f64, service: &Service, seconds: f64, link_mbps: f64) -> Option<Lo
     let size = mean_size(&service.sizes);
     let pps = pps(mbps, size);
     let phases = vec![for_s(seconds, pps)];
-    // Rates are given with few digits: one above the line's by less than the tolerance is the line's.
+    // Plans give rates with few digits: a rate above the line rate by less than the tolerance is the line rate.
     (pps * OFFERED_MIN <= line_pps(link_mbps, size)).then_some(Load { mbps, phases, seconds, bursts: 0 })
 }
 
-/// Bursts at the line's rate, each after all tokens have come back, those that a step before took among them.
+/// Line-rate bursts, each after the token buckets have refilled, including what earlier steps took.
 fn bursts(bytes: u64, service: &Service, seconds: f64, link_mbps: f64) -> Load {
     let line = line_pps(link_mbps, mean_size(&service.sizes));
     let count = frames(bytes, service).max(1);

@@ -1,5 +1,5 @@
-//! ITU-T Y.1564: the service configuration test, one service at a time, and the service performance test, all at
-//! once. Frames carry no colour: the tests are those for services that do not look at one.
+//! ITU-T Y.1564: the service configuration test, one service at a time, and the service performance test, all services
+//! at once. Frames have no colour: the tests are the colour-blind ones.
 
 mod configuration;
 mod performance;
@@ -9,7 +9,7 @@ use super::result::{Check, Report, Way};
 use super::test_context::TestContext;
 use crate::Result;
 
-/// Runs `test`, if it is one of these; its rows are in `report`.
+/// Runs `test` if it is one of these, and adds its rows to `report`.
 pub(super) fn run(test: &Test, ctx: &mut TestContext<'_>, report: &mut Report) -> Result<()> {
     match test {
         Test::Configuration { seconds, steps } => configuration::all(*seconds, steps, ctx, report),
@@ -20,7 +20,7 @@ pub(super) fn run(test: &Test, ctx: &mut TestContext<'_>, report: &mut Report) -
 
 pub(super) use configuration::Kind;
 
-/// Each check as a result.
+/// Reports each check as a result.
 fn lines(test: &str, of: &str, way: Way, checks: &[Check], ctx: &mut TestContext<'_>) {
     for check in checks {
         let what = format!("{}, {}", ctx.named(of, way), check.what);

@@ -1,4 +1,4 @@
-//! The service performance test (ITU-T Y.1564 §8.2): all services at once at their CIR, as often as the plan has runs.
+//! The service performance test (ITU-T Y.1564 §8.2): all services at once at their CIR, once per run of the plan.
 
 use super::lines;
 use crate::service::figures;
@@ -11,7 +11,7 @@ use crate::service::verdict::{Doubt, Verdict};
 use crate::trial::{DirectionReport, StreamReport};
 use crate::{Error, Result};
 
-/// All runs. Of one that was ended early what was measured is kept.
+/// Runs all repetitions. An interrupted run keeps the results measured so far.
 pub(super) fn all(seconds: f64, ctx: &mut TestContext<'_>, report: &mut Report) -> Result<()> {
     let plan = ctx.plan;
     too_much(plan, ctx);
@@ -30,7 +30,7 @@ pub(super) fn all(seconds: f64, ctx: &mut TestContext<'_>, report: &mut Report) 
                 if stream.total.sent == 0 && trial.interrupted {
                     continue;
                 }
-                // Who was ended early was to send until then.
+                // An interrupted stream is judged by the time that it sent.
                 let asked_s =
                     if trial.interrupted { figures::sending_s(&stream.total).min(seconds) } else { seconds };
                 let row = row((run, &begun), (service, *way), asked_s, direction, stream, ctx);
@@ -89,7 +89,7 @@ fn row(
     }
 }
 
-/// Services that do not fit on the line together fail by the plan, not by the path.
+/// Notes services that do not fit on the line together: they fail because of the plan, not of the path.
 fn too_much(plan: &Plan, ctx: &mut TestContext<'_>) {
     let line_bits = |service: &Service| {
         let size = mean_size(&service.sizes);

@@ -1,4 +1,4 @@
-//! Y.1564's two tests on paths in numbers. A line of 10 Mbit/s carries 1225 frames/s of 1000 B: 9.8 Mbit/s.
+//! The two Y.1564 tests on simulated paths. A line of 10 Mbit/s carries 1225 frames/s of 1000 B: 9.8 Mbit/s.
 
 use super::{Kind, run};
 use crate::service::plan::{Plan, Service, Test, Ways};
@@ -50,11 +50,10 @@ fn a_path_that_polices_by_the_profile_passes_all_steps() {
         assert!(!step.checks.is_empty() && failed(&step.checks).is_empty(), "{step:?}");
     }
     assert_eq!(notes.iter().filter(|note| note.contains("Video")).count(), 0, "{notes:?}");
-    // 2 + 1.25 × 1 Mbit/s were sent, 3 and a burst came through.
+    // 2 + 1.25 × 1 Mbit/s were sent; 3 Mbit/s and a burst arrived.
     let policing = step(&steps, "policing");
     assert!((policing.figures.sent_mbps - 3.25).abs() < 0.01, "{policing:?}");
     assert!((policing.figures.received_mbps[1] - 3.03).abs() < 0.02, "{policing:?}");
-    // Names of what was judged.
     let judged: Vec<_> = step(&steps, "CIR").checks.iter().map(|check| check.what.as_str()).collect();
     assert_eq!(judged, ["IR", "FLR", "FTD", "FDV"]);
 }
@@ -66,7 +65,7 @@ fn a_path_that_does_not_police_fails_only_that() {
         steps_made.iter().filter(|step| !failed(&step.checks).is_empty()).map(|step| &step.what).collect();
     assert_eq!(failed_steps, ["policing"]);
     assert_eq!(failed(&step(&steps_made, "policing").checks), ["IR"]);
-    // Without a promise of policing it is no fault.
+    // Without a policing requirement it is no fault.
     let unpoliced = Service { is_policed: false, ..profile() };
     let (steps_made, _) = steps(unpoliced, &mut Sim::default());
     assert!(steps_made.iter().all(|step| failed(&step.checks).is_empty()), "{steps_made:?}");
@@ -101,7 +100,7 @@ fn an_overload_is_a_quarter_of_the_larger_rate() {
     // An EIR below a fifth of the CIR: a quarter of the CIR.
     assert!((load(100.0, 10.0) - 135.0).abs() < 1e-9);
     assert!((load(100.0, 0.0) - 125.0).abs() < 1e-9);
-    // 10 Mbit/s carry 9.8 of such frames.
+    // 10 Mbit/s carry 9.8 Mbit/s of such frames.
     assert!(Kind::Cir(1.0).load(&service("A", 9.9), 1.0, 10.0).is_some());
     assert!(Kind::Policing.load(&service("A", 9.0), 1.0, 10.0).is_none());
 }
@@ -110,8 +109,7 @@ fn an_overload_is_a_quarter_of_the_larger_rate() {
 fn bursts_come_again_when_their_tokens_have() {
     let service = Service { cbs_bytes: 10_500, ..service("A", 2.0) };
     let load = Kind::Cbs.load(&service, 4.0, 10.0).expect("a load");
-    // Ten frames in 8.16 ms, then 10 500 B at 2 Mbit/s are 42 ms, and a twentieth of it: 52.26 ms, 76 times; 50 at
-    // most.
+    // Ten frames in 8.16 ms, then 10 500 B at 2 Mbit/s in 42 ms plus 5 %: 52.26 ms, 76 times; limited to 50.
     assert_eq!(load.phases.len(), 100);
     assert_eq!(load.phases[1].length, crate::trial::Length::Frames(10));
     let crate::trial::Length::Seconds(pause_s) = load.phases[0].length else {
@@ -136,7 +134,7 @@ fn a_rate_that_was_not_sent_is_not_passed() {
     assert!(!step(&steps, "CIR 75 %").checks.is_empty());
     assert!(step(&steps, "CIR").checks.is_empty() && step(&steps, "policing").checks.is_empty());
     assert!(notes.iter().any(|note| note.contains("is the limit; only what failed")), "{notes:?}");
-    // What is lost at a lower rate is lost all the same.
+    // A loss at a lower rate is still a loss.
     let mut lossy = Sim { generator_pps: 200.0, loses_every: Some(10), ..Sim::default() };
     let (steps, _) = steps_of(&mut lossy);
     assert_eq!(failed(&step(&steps, "CIR").checks), ["IR", "FLR"]);
@@ -177,7 +175,7 @@ fn all_services_are_sent_at_once_and_judged_one_by_one() {
         ]
     };
     assert_eq!(rows, [run(1), run(2)].concat());
-    // 500 B on the average, in turns, 2 Mbit/s.
+    // 500 B on average, sent in turn, 2 Mbit/s.
     let data = &report.performance[1].figures;
     assert_eq!(data.sent, 1500);
     assert!((data.sent_mbps - 2.0).abs() < 0.01 && (data.received_mbps[0] - 2.0).abs() < 0.02, "{data:?}");
@@ -201,7 +199,7 @@ fn an_outage_of_twelve_seconds_is_twelve_seconds_of_unavailability() {
     assert_eq!((row.figures.lost, row.figures.unavailable), (0, [3000, 3000]));
     assert!((row.figures.availability.expect("asked") - 0.7).abs() < 1e-12);
     assert_eq!(failed(&row.checks), ["AVAIL"]);
-    // Nine seconds are loss, and no unavailability.
+    // Nine seconds count as loss, not as unavailability.
     let mut sim = Sim { outage_s: Some([15.0, 24.0]), ..Sim::default() };
     let (report, ..) = run_with(&plan, &mut sim, &mut quiet());
     let row = &report.performance[0];
@@ -219,7 +217,7 @@ fn a_dead_link_is_an_outage_and_no_pass() {
     assert_eq!((row.figures.unavailable_s, row.figures.unavailable), (12, [3000, 3000]));
     assert_eq!(failed(&row.checks), ["AVAIL"]);
     assert_eq!(report.passed, Some(false));
-    // To the end; and too short for an outage.
+    // Until the end; and too short for an outage.
     for (refuses_s, wrong) in [([30.0, 50.0], "AVAIL"), ([15.0, 15.4], "FLR")] {
         let mut sim = Sim { refuses_s: Some(refuses_s), ..Sim::default() };
         let (report, ..) = run_with(&plan, &mut sim, &mut quiet());
@@ -252,21 +250,18 @@ fn a_queue_that_delivers_later_polices_all_the_same() {
         let stream = crate::trial::StreamReport { total, ..sim::no_stream(1) };
         crate::service::figures::most_mbps(&stream, 4.0)
     };
-    // 13 Mbit in 4 s, or in the 5.2 s in which they came.
+    // 13 Mbit in 4 s, or in the 5.2 s over which they arrived.
     assert!((of([0, 0]) - 3.25).abs() < 1e-9);
     assert!((of([1_000_000_000, 6_200_000_000]) - 2.5).abs() < 1e-9);
 }
 
 #[test]
 fn an_overload_that_bursts_may_swallow_is_not_judged() {
-    // 2.5 Mbit/s are sent for 4 s, and 250 kB of burst are 0.5 Mbit/s.
+    // 2.5 Mbit/s for 4 s; a burst of 250 kB is 0.5 Mbit/s.
     let service = Service { cbs_bytes: 250_000, ..service("A", 2.0) };
     let (steps, notes) = steps(service, &mut Sim::default());
     assert!(step(&steps, "policing").checks.iter().all(|check| check.limit.starts_with("at least")));
-    assert!(
-        notes.iter().any(|note| note.contains("whether the excess is dropped was not judged")),
-        "{notes:?}"
-    );
+    assert!(notes.iter().any(|note| note.contains("policing was not judged")), "{notes:?}");
 }
 
 #[test]
@@ -278,7 +273,7 @@ fn a_step_that_only_the_instrument_spoilt_is_sent_again() {
     };
     assert_eq!(tries(vec![]), (5, 4, 5));
     assert_eq!(tries(vec![3]), (5, 4, 6));
-    // Not for ever, and then it is open.
+    // The attempts are limited; then the step stays unjudged.
     assert_eq!(tries(vec![3, 4, 5]), (5, 0, 7));
 }
 

@@ -1,4 +1,4 @@
-//! Statistics of streams whose losses the tests decide.
+//! Statistics of streams with known losses.
 
 use super::super::plan::{Length, Phase};
 use super::super::tally::SECOND_NS;
@@ -10,7 +10,6 @@ use std::collections::HashSet;
 const BEGUN_NS: u64 = 1_800_000_000_000_000_000;
 const MS: u64 = 1_000_000;
 
-/// A sender and its path.
 struct Path {
     plan: StreamPlan,
     log: TxLog,
@@ -20,7 +19,7 @@ struct Path {
 }
 
 impl Path {
-    /// A path for that number of frames, if known.
+    /// A path for `frames` frames, if known.
     fn new(phases: usize, frames: Option<u64>) -> Self {
         let phase = Phase { length: Length::Seconds(1.0), pps: None };
         Self {
@@ -38,7 +37,7 @@ impl Path {
         }
     }
 
-    /// Sends frames at these times after the beginning.
+    /// Sends frames at these times after the start.
     fn send(&mut self, phase: usize, at_ns: impl IntoIterator<Item = u64>) {
         self.log.begin(phase, self.times.len() as u64);
         for after_ns in at_ns {
@@ -51,7 +50,7 @@ impl Path {
         }
     }
 
-    /// The report when frames arrive in this order with these delays.
+    /// The report after frames arrive in this order with these delays.
     fn receive(&self, frames: impl IntoIterator<Item = (u64, u64)>) -> StreamReport {
         let mut stats = RxStats::new(&self.plan, &self.log, BEGUN_NS, Some(self.by));
         for (seq, delay_ns) in frames {
@@ -72,7 +71,7 @@ fn a_stream_through_a_bad_path() {
     let mut path = Path::new(2, Some(20));
     path.send(0, (0..10).map(|at| at * 100 * MS));
     path.send(1, (0..10).map(|at| 1000 * MS + at * 50 * MS));
-    // 2 and 3 are lost, 9, 10 and 11 (over the change of phase), and the last one; 5 comes after 6, 7 twice.
+    // 2 and 3 are lost, 9, 10 and 11 (across the change of phase), and the last one; 5 arrives after 6, 7 twice.
     let order = [0, 1, 4, 6, 5, 7, 7, 8, 12, 13, 14, 15, 16, 17, 18];
     let report = path.receive(order.map(|seq| (seq, 5000 + seq)));
     let total = &report.total;
@@ -100,7 +99,7 @@ fn a_stream_through_a_bad_path() {
 #[test]
 fn an_outage_is_right_to_the_second() {
     let mut path = Path::new(1, None);
-    // 1000 frames a second for 20 s; what is sent from 3.5 to 15.5 s is lost.
+    // 1000 frames/s for 20 s; frames sent from 3.5 to 15.5 s are lost.
     path.send(0, (0..20_000).map(|at| at * MS));
     let report = path.receive((0..3500).chain(15_500..20_000).map(|seq| (seq, 10_000)));
     let lost_by_second: Vec<_> = report.seconds.iter().map(|second| second.lost).collect();
@@ -152,16 +151,16 @@ fn frames_that_were_not_sent_are_foreign() {
     let mut stats = RxStats::new(&path.plan, &path.log, BEGUN_NS, None);
     assert!(!stats.take(&TrialHeader { stream: 7, seq: 2, sent_ns: BEGUN_NS }, BEGUN_NS));
     assert_eq!(stats.received, 0);
-    // A frame with the time of another second is noticed if seconds are counted.
+    // With tallies per second a frame with a send time in another second is noticed.
     let mut stats = RxStats::new(&path.plan, &path.log, BEGUN_NS, Some(path.by));
     assert!(stats.take(&TrialHeader { stream: 7, seq: 1, sent_ns: BEGUN_NS + 9 * SECOND_NS }, BEGUN_NS));
     assert!(stats.finish(&path.sent).unwrap_err().contains("stream 7"));
 }
 
-/// A frame of a random stream: ms since the one before it, number of arrivals, delay.
+/// A frame of a random stream: ms since the previous frame, number of arrivals, delay.
 type Fate = (u64, u8, u64);
 
-/// Lost frames as (count, first and last time of sending).
+/// Lost frames as (count, first and last send time).
 fn lost_of(times: impl Iterator<Item = u64>) -> (u64, u64, u64) {
     times.fold((0, 0, 0), |(count, first, _), time_ns| {
         (count + 1, if count == 0 { time_ns } else { first }, time_ns)
@@ -209,7 +208,7 @@ proptest! {
         }
         for (second, tally) in report.seconds.iter().enumerate() {
             let mine = missing.iter().map(|seq| times[*seq]).filter(|time| time / SECOND_NS == second as u64);
-            // In a run of lost frames a second begins with its first frame.
+            // Within a loss period a second starts with its first frame.
             prop_assert_eq!(lost(tally), lost_of(mine), "second {}", second);
         }
         prop_assert_eq!(lost(&report.total), lost_of(missing.iter().map(|seq| times[*seq])));
