@@ -469,7 +469,7 @@ fn a_service_test_goes_through_the_tap_and_has_its_account() {
         assert_eq!((&account["way"], &account["unrecorded"]), (&way.into(), &0.into()), "{account}");
     }
     let page = std::fs::read_to_string(line.dir.path().join("out/report.md")).expect("a page");
-    for words in ["The tap's own account", "lost by the recorder", "'quaff tap'"] {
+    for words in ["The tap's own counters", "lost by the recorder", "'quaff tap'"] {
         assert!(page.contains(words), "{words}: {page}");
     }
     let left = line.dir.path().read_dir().expect("a folder").flatten().map(|entry| entry.file_name());

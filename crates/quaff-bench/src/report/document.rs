@@ -1,5 +1,5 @@
-//! A report as data, and its rendering as a page and as Markdown: title, findings, warnings, charts with the table of
-//! the same numbers, the method, folded tables. It knows nothing of a bench or of a service.
+//! A report as data, rendered as a page and as Markdown: title, findings, warnings, charts with the table of the same
+//! numbers, the method, folded tables. It does not know benches or services.
 
 use super::chart::svg::escape;
 use super::chart::{Chart, Section, Target};
@@ -13,59 +13,59 @@ use std::fmt::Write;
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 
-/// Widths at which each chart is drawn, px: the width of a page, half of it, a phone. The page shows the one that fits,
-/// so that no text shrinks.
+/// Widths at which each chart is drawn, px: full page, half a page, phone. The page shows the one that fits, so that
+/// text
+/// is never scaled.
 const WIDTHS: [f64; 3] = [1100.0, 600.0, 356.0];
 /// The last heading of every page.
 const METHOD: &str = "How it was measured";
-/// The files beside a page.
+/// Reference to the files next to a page.
 const BESIDE: &str = " Every number is in <code>result.json</code>, every picture as SVG beside this page.";
 
-/// A report.
 #[derive(Debug, Default)]
 pub struct Document {
-    /// The command that wrote it.
+    /// The command that generated it.
     pub(super) maker: &'static str,
-    /// The page is the only file.
+    /// True if the page is the only file.
     pub(super) is_alone: bool,
     /// Name of the plan.
     pub(super) name: String,
     pub(super) title: String,
-    /// The result in one line; the title stands below it.
+    /// The result in one line, shown above the title.
     pub(super) headline: Option<String>,
     /// Time, duration and machine.
     pub(super) byline: String,
     /// Title of the publication whose test is repeated.
     pub(super) source: Option<String>,
-    /// Class and text of the overall verdict.
+    /// CSS class and text of the overall verdict.
     pub(super) verdict: Option<[&'static str; 2]>,
     pub(super) findings: Vec<String>,
     /// The table of the findings, without a heading.
     pub(super) summary: Option<Table>,
     /// Tables before all others.
     pub(super) first: Vec<Table>,
-    /// Warnings for a reader who cites a number.
+    /// Warnings for readers who cite figures.
     pub(super) warnings: Vec<String>,
-    /// Remarks on single cases, folded under a title.
+    /// Notes on single cases, folded under a title.
     pub(super) remarks: Option<(String, Vec<String>)>,
     pub(super) sections: Vec<Section>,
-    /// Tables; one with the title of a section is in it.
+    /// All other tables; one that has the title of a section is shown there.
     pub(super) tables: Vec<Table>,
-    /// Sentences on the method.
+    /// Description of the method.
     pub(super) method: Vec<String>,
     pub(super) command: Vec<String>,
-    /// Tables that are folded.
+    /// Folded tables.
     pub(super) details: Vec<Table>,
 }
 
-/// The part of a report that is printed on a terminal.
+/// The part of a report for a terminal.
 #[derive(Debug, Default)]
 pub struct Brief {
     /// Title and name of the plan, time and duration.
     pub heading: String,
-    /// One sentence each.
+    /// Findings, one sentence each.
     pub findings: Vec<String>,
-    /// Tables, all with rows.
+    /// Non-empty tables.
     pub tables: Vec<Table>,
     /// Tables that are printed on request.
     pub details: Vec<Table>,
@@ -74,7 +74,7 @@ pub struct Brief {
 }
 
 impl Document {
-    /// The header of a report by the command `maker`, with name, title and source of the plan.
+    /// Creates the header of a report by the command `maker`, with name, title and source of the plan.
     pub(super) fn of<P, B>(
         maker: &'static str,
         report: &Report<P, B>,
@@ -93,13 +93,14 @@ impl Document {
         }
     }
 
-    /// The page: one file that loads nothing from a network.
+    /// Renders the page: one file that loads nothing from a network.
     pub(super) fn html(&self) -> String {
         let (body, maker, title) = (self.html_body(), self.maker, escape(&self.heading()));
         let nonce = nonce(&body);
         let beside = if self.is_alone { "" } else { BESIDE };
-        // Only what carries the nonce may run or style, and nothing may be fetched: output of the tools is on this
-        // page too.
+        // Only elements with the nonce may run or style, and nothing may be fetched: the page also contains output of
+        // the
+        // tools.
         let policy = format!(
             "default-src 'none'; style-src 'nonce-{nonce}'; script-src 'nonce-{nonce}'; base-uri 'none'; form-action 'none'"
         );
@@ -190,7 +191,7 @@ impl Document {
         format!("<section class=\"warn\"><h2>To know</h2>\n{warnings}{remarks}</section>\n")
     }
 
-    /// The whole report as Markdown; charts are links to the files beside it.
+    /// Renders the whole report as Markdown; charts are links to separate files.
     pub(super) fn markdown(&self) -> String {
         let title = self.headline.as_ref().map_or(String::new(), |_| format!("{}\n\n", plain(&self.title)));
         let mut out = format!("# {}\n\n{title}", plain(&self.heading()));
@@ -222,7 +223,7 @@ impl Document {
         let _ = writeln!(out, "## {METHOD}\n");
         out.extend(self.method.iter().map(|line| format!("- {line}\n")));
         let command = command_line(&self.command);
-        // A fence longer than any run of backticks in it.
+        // A fence longer than any run of backticks in the command.
         let run = command.split(|c| c != '`').map(str::len).max().unwrap_or(0);
         let fence = "`".repeat(3.max(run + 1));
         let _ = writeln!(out, "\n{fence}\n{command}\n{fence}\n");
@@ -250,12 +251,12 @@ impl Document {
     }
 }
 
-/// Tables with rows.
+/// The non-empty tables.
 pub(super) fn filled<const N: usize>(tables: [Table; N]) -> Vec<Table> {
     tables.into_iter().filter(|table| !table.rows.is_empty()).collect()
 }
 
-/// Each value once, in the order of appearance.
+/// The distinct values in the order of appearance.
 pub(super) fn distinct<T: PartialEq>(all: impl IntoIterator<Item = T>) -> Vec<T> {
     let mut out = Vec::new();
     for one in all {
@@ -266,7 +267,7 @@ pub(super) fn distinct<T: PartialEq>(all: impl IntoIterator<Item = T>) -> Vec<T>
     out
 }
 
-/// Each line once, as a sentence.
+/// The distinct lines, each as a sentence.
 pub(super) fn sentences(lines: &[String]) -> Vec<String> {
     distinct(lines.iter().map(|line| sentence(line)))
 }
@@ -301,7 +302,7 @@ pub(super) fn machine(machine: &Machine) -> Table {
     table
 }
 
-/// The numbers that a source printed, with `more` columns. `number` formats figures other than its loss.
+/// The figures that a source reports, with `more` columns. `number` formats figures other than its loss.
 pub(super) fn source_table(
     title: &str,
     source: &Source,
@@ -327,7 +328,7 @@ pub(super) fn source_table(
     table.without_empty().merged()
 }
 
-/// The standard of a search.
+/// Name of the standard of a search method.
 pub(super) fn method_words(method: &str) -> String {
     match method {
         "rfc2544" => "RFC 2544 §26.1".into(),
@@ -345,7 +346,7 @@ fn html_table(table: &Table) -> String {
     format!("<section id=\"{id}\"><h2>{title}</h2>\n{}</section>\n", table.html())
 }
 
-/// The charts of a section, and the table of the same numbers. A caption that they share follows them once.
+/// The charts of a section, and the table of the same numbers. A common caption is shown once, after the charts.
 fn html_charts(out: &mut String, section: &Section, table: Option<&Table>) {
     let _ = writeln!(out, "<section id=\"{}\"><h2>{}</h2>", slug(section.title), section.title);
     let captions = distinct(section.charts.iter().map(|chart| &chart.caption));
@@ -363,10 +364,10 @@ fn html_charts(out: &mut String, section: &Section, table: Option<&Table>) {
     let _ = writeln!(out, "{}</section>", table.map(Table::html).unwrap_or_default());
 }
 
-/// True for the charts of the whole width of the page: the broad ones, and each that has no neighbour in its row.
+/// True for charts that take the full width: broad ones, and those without a neighbour in their row.
 fn full_widths(charts: &[Chart]) -> Vec<bool> {
     let mut full: Vec<bool> = charts.iter().map(Chart::is_broad).collect();
-    // The chart on the left that may have a neighbour.
+    // The left chart, if it may still get a neighbour.
     let mut left = None;
     for i in 0..=full.len() {
         match (full.get(i).copied(), left.take()) {
@@ -397,13 +398,13 @@ fn markdown_list(lines: &[String]) -> String {
     lines.iter().map(|line| format!("- {}\n", plain(line))).collect()
 }
 
-/// A table, then its note.
+/// A table, followed by its note.
 fn markdown_table(table: &Table) -> String {
     let note = if table.note.is_empty() { String::new() } else { format!("\n{}\n", plain(&table.note)) };
     format!("{}{note}", table.markdown())
 }
 
-/// The text with numbers that no end of a line parts from their units.
+/// The text with no-break spaces between numbers and units.
 fn unbroken(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut chars = text.chars().peekable();
@@ -417,12 +418,12 @@ fn unbroken(text: &str) -> String {
     out
 }
 
-/// The command line as a shell takes it.
+/// The command line, quoted for a shell.
 fn command_line(command: &[String]) -> String {
     clean(&command.iter().map(|word| quote(word)).collect::<Vec<_>>().join(" "))
 }
 
-/// A token that nothing in `body` can contain (FNV-1a of all of it).
+/// A token that `body` does not contain (FNV-1a of `body`).
 fn nonce(body: &str) -> String {
     let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
     let hash = |start: u64| body.as_bytes().iter().fold(start, step);

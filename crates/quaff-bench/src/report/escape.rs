@@ -1,8 +1,8 @@
-//! Texts of other programs made harmless, and made names and sentences.
+//! Makes texts of other programs harmless, and derives names and sentences from texts.
 
 use quaff_wire::printable::is_obeyed;
 
-/// A file name or fragment of the text: lower-case letters, digits and hyphens.
+/// A file name or URL fragment: lower-case letters, digits and hyphens.
 pub(super) fn slug(text: &str) -> String {
     let mut out = String::new();
     for char in text.chars().flat_map(char::to_lowercase) {
@@ -18,8 +18,8 @@ pub(super) fn slug(text: &str) -> String {
     out.trim_end_matches('-').into()
 }
 
-/// The text for a terminal or a page: characters that either obeys, and those that XML forbids, become U+FFFD; ends of
-/// lines become spaces.
+/// The text for a terminal or a page: control characters, and those that XML forbids, become U+FFFD; line breaks
+/// become spaces.
 pub(super) fn clean(text: &str) -> String {
     let one = |c: char| match c {
         '\t' | '\n' | '\r' => ' ',
@@ -42,7 +42,7 @@ pub(super) fn plain(text: &str) -> String {
     out
 }
 
-/// The text with a full stop. The first letter stays: it may be that of a name.
+/// The text with a full stop. The first letter keeps its case: it may start a name.
 pub(super) fn sentence(text: &str) -> String {
     let end = if text.ends_with(['.', '!', '?', ':']) { "" } else { "." };
     format!("{text}{end}")

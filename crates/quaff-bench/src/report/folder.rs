@@ -1,5 +1,6 @@
-//! The folder of a report: files that are written completely or not at all, and read without the control characters
-//! that a terminal would obey. It knows nothing of a bench or of a service.
+//! The folder of a report: writes files completely or not at all, and removes control characters on reading. It does
+//! not
+//! know benches or services.
 
 use super::Reported;
 use super::chart::Target;
@@ -12,11 +13,11 @@ use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Width of a chart in a file, px.
+/// Width of a chart in an SVG file, px.
 const FILE_WIDTH: f64 = 760.0;
 
-/// Writes `result.json`, `report.md`, `report.html` and an `.svg` for each chart into `dir`, which is created when it
-/// does not exist. Removes the charts of an earlier report. Returns the files, in this order.
+/// Writes `result.json`, `report.md`, `report.html` and an `.svg` per chart into `dir`, which is created if missing;
+/// removes the charts of an earlier report. Returns the files in this order.
 ///
 /// # Errors
 /// A file cannot be written.
@@ -34,27 +35,27 @@ pub fn write<R: Reported>(report: &R, dir: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Returns whether `path`, a folder or the `result.json` in it, holds a result of this kind.
+/// True if `path`, a folder or the `result.json` in it, holds a result of this kind.
 pub fn is_of<R: Reported>(path: &Path) -> bool {
     fs::read(file_of(path)).is_ok_and(|bytes| serde_json::from_slice::<R>(&bytes).is_ok())
 }
 
-/// Reads the result that [`write`] or [`keep`] wrote: `path` is the folder, or the `result.json` in it.
+/// Reads a result that [`write`] or [`keep`] wrote; `path` is the folder, or the `result.json` in it.
 ///
 /// # Errors
-/// There is none, or it is of another experiment or of a later format, or a field of it is wrong; the message has its
-/// line.
+/// The result is missing, of another kind, of a later format, or invalid; the message names the line.
 pub fn read<R: Reported>(path: &Path) -> Result<R> {
     let file = file_of(path);
     let bytes = fs::read(&file).trying(|| format!("read {}", file.display()))?;
-    let unknown = |error| Error::Place(format!("{} is no result of a {}: {error}", file.display(), R::KIND));
+    let unknown =
+        |error| Error::Place(format!("{} is not a result of a {}: {error}", file.display(), R::KIND));
     let all: Value = serde_json::from_slice(&bytes).map_err(unknown)?;
     match all["format"].as_u64() {
         Some(theirs) if theirs > u64::from(FORMAT) => {
             Err(Error::Place(format!("{} is of format {theirs}; this quaff reads {FORMAT}", file.display())))
         }
         _ => {
-            // Errors have a line as long as they come from the text, and from no flattened part of it.
+            // Parse errors name a line only if the text is parsed directly, and not through a flattened field.
             serde_json::from_slice::<R::Body>(&bytes).map_err(unknown)?;
             serde_json::from_slice::<R>(&bytes).map_err(unknown)?;
             serde_json::from_value(cleaned(all)).map_err(unknown)
@@ -66,7 +67,7 @@ fn file_of(path: &Path) -> PathBuf {
     if path.is_dir() { path.join("result.json") } else { path.into() }
 }
 
-/// Writes `result.json` alone, replacing an earlier one only when it is complete.
+/// Writes `result.json` alone; an earlier one is replaced only once the new one is complete.
 ///
 /// # Errors
 /// The file cannot be written.
@@ -75,7 +76,7 @@ pub fn keep(report: &impl Serialize, dir: &Path) -> Result<PathBuf> {
     put(dir, "result.json", &json)
 }
 
-/// The value without control characters: it may come from another machine, and is shown on a terminal.
+/// Removes control characters: a value may come from another machine, and is shown on a terminal.
 fn cleaned(value: Value) -> Value {
     match value {
         Value::String(words) => Value::String(clean(&words)),
@@ -85,7 +86,7 @@ fn cleaned(value: Value) -> Value {
     }
 }
 
-/// Writes a file under a temporary name first, so that it is never incomplete.
+/// Writes a file under a temporary name and renames it, so that it is never incomplete.
 fn put(dir: &Path, name: &str, bytes: &[u8]) -> Result<PathBuf> {
     let path = dir.join(name);
     let part = dir.join(format!("{name}.part"));

@@ -10,15 +10,15 @@ use quaff::format::{count, percent};
 /// The losses of files.
 #[derive(Debug, Default)]
 pub struct Losses {
-    /// The command that makes the page.
+    /// The command that generates the page.
     pub maker: &'static str,
-    /// The files.
+    /// Names of the files.
     pub name: String,
     /// The verdict.
     pub title: String,
-    /// The capture is complete, as far as can be known; `None`: there is nothing to judge by.
+    /// True if the capture is complete as far as can be known; `None` without evidence.
     pub is_complete: Option<bool>,
-    /// Packets and times.
+    /// Packet counts and times.
     pub byline: String,
     pub findings: Vec<String>,
     pub warnings: Vec<String>,
@@ -26,24 +26,24 @@ pub struct Losses {
     pub command: Vec<String>,
     /// Length of an interval, s.
     pub interval_s: f64,
-    /// The begin of each interval as text.
+    /// Start of each interval as text.
     pub intervals: Vec<String>,
-    /// Of each interval: lost packets, those that the capturer recorded as dropped, and the ratio of lost ones.
+    /// Per interval: lost packets, packets that the capturer recorded as dropped, and the loss ratio.
     pub lost: Vec<u64>,
     pub recorded: Vec<u64>,
     pub ratios: Vec<f64>,
-    /// Evidence, interfaces, connections.
+    /// Tables: evidence, interfaces, connections.
     pub tables: Vec<Table>,
 }
 
-/// The heading of the picture.
+/// Heading of the chart.
 const OVER_TIME: &str = "Loss over time";
 /// Height of a panel, px.
 const HEIGHT: f64 = 190.0;
 const HEIGHT_SMALL: f64 = 110.0;
 
 impl Losses {
-    /// The page: one file that loads nothing from a network.
+    /// Renders the page: one file that loads nothing from a network.
     pub fn page(self) -> String {
         let charts = if self.intervals.is_empty() { Vec::new() } else { vec![self.chart()] };
         let verdict = match self.is_complete {

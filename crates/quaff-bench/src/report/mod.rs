@@ -1,5 +1,5 @@
-//! Reports for people, of benches and of service tests: tables, charts, a page, a part for the terminal. They
-//! compute nothing that is not in `result.json`, print nothing, and the same result gives the same bytes.
+//! Reports of benches and service tests: tables, charts, a page, a part for the terminal. They compute nothing that is
+//! not in `result.json`, print nothing, and give the same bytes for the same result.
 //!
 //! ```text
 //!    result ──▶ bench, service: tables, charts, sentences ──▶ Document ──▶ report.html, report.md, SVG files
@@ -27,16 +27,16 @@ pub use traffic::{LINES_MAX, Traffic, TrafficPart};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// A result that has a report.
+/// A result that can be reported.
 pub trait Reported: Serialize + DeserializeOwned {
-    /// The experiment, as messages name it.
+    /// Name of the experiment in messages.
     const KIND: &'static str;
-    /// The part of it that is flattened in `result.json`.
+    /// The body that is flattened in `result.json`.
     type Body: DeserializeOwned;
 
-    /// The whole report.
+    /// Builds the whole report.
     fn document(&self) -> Document;
 
-    /// The part for a terminal.
+    /// Builds the part for a terminal.
     fn brief(&self) -> Brief;
 }

@@ -1,9 +1,9 @@
-//! Colours for a light and a dark page. Each pair is distinct with every common kind of colour blindness, and each
-//! has a contrast of 3:1 with the background (WCAG 2.2, 1.4.11).
+//! Colours for a light and a dark page. All pairs are distinct with every common kind of colour blindness, and have a
+//! contrast of 3:1 with the background (WCAG 2.2, 1.4.11).
 
 use std::fmt::Write;
 
-/// A colour's name, on light paper, on dark paper.
+/// Name of a colour, its value on a light page, and on a dark page.
 type Colour = (&'static str, &'static str, &'static str);
 
 const RIVALS: [Colour; 9] = [
@@ -18,7 +18,7 @@ const RIVALS: [Colour; 9] = [
     ("s8", "#566169", "#a0a1a4"),
 ];
 
-/// Shades of loss: none, then from little to all. Lightness alone orders them.
+/// Shades of loss: none, then from low to total. Lightness alone orders them.
 const SHADES: [Colour; 9] = [
     ("h0", "#d6e6f5", "#17354f"),
     ("h1", "#fff3c9", "#3d2c12"),
@@ -58,7 +58,7 @@ const PAPER: [Colour; 11] = [
     ("bad", "#b3261e", "#ff7a6e"),
 ];
 
-/// The style sheet of charts, for the page and for the files.
+/// The style sheet of charts, for the page and for SVG files.
 const PICTURE: &str = include_str!("picture.css");
 
 /// The style sheet of charts for the page.
@@ -75,8 +75,7 @@ pub(super) fn page_style() -> String {
     out + PICTURE + &classes(|name| format!("var(--{name})"))
 }
 
-/// The style sheet of charts for a file, with the colours written out: typesetting programs do not know CSS
-/// variables.
+/// The style sheet of charts for SVG files, with literal colours: typesetting programs do not support CSS variables.
 pub(super) fn file_style() -> String {
     let mut out = PICTURE.to_owned();
     for colour in all() {
@@ -99,7 +98,7 @@ fn variables(value: impl Fn(&Colour) -> &'static str) -> String {
     all().map(|colour| format!("--{}:{};", colour.0, value(&colour))).collect()
 }
 
-/// A class for each capturer's colour and for each shade.
+/// One class for each capturer's colour and for each shade.
 fn classes(value: impl Fn(&str) -> String) -> String {
     let rivals = RIVALS.iter().map(|(name, ..)| format!(".{name}{{color:{}}}\n", value(name)));
     let shades = SHADES.iter().chain(&INKS).map(|(name, ..)| format!(".{name}{{fill:{}}}\n", value(name)));
@@ -115,7 +114,7 @@ mod tests {
         assert!(!file_style().contains("var("), "{}", file_style());
     }
 
-    /// WCAG 2.2: relative luminance.
+    /// Relative luminance (WCAG 2.2).
     fn luminance(hex: &str) -> f64 {
         let part = |i: usize| f64::from(u8::from_str_radix(&hex[i..i + 2], 16).unwrap()) / 255.0;
         let linear = |c: f64| if c <= 0.04045 { c / 12.92 } else { ((c + 0.055) / 1.055).powf(2.4) };

@@ -1,4 +1,4 @@
-//! A table as plain strings: the same rows for the terminal, for Markdown and for the page.
+//! A table as plain strings: the same rows for terminal, Markdown and page.
 
 use super::chart::svg::escape;
 use crate::report::escape::{clean, plain};
@@ -6,55 +6,52 @@ use std::fmt::Write;
 
 /// A cell without a value.
 pub(super) const NONE: &str = "–";
-/// The heading of a column of verdicts, and its cells: `open` where not every limit could be judged, a dash without
-/// a limit.
+/// Heading and cells of a column of verdicts: `open` if not every limit could be judged, a dash without a limit.
 pub(super) const VERDICT: &str = "verdict";
 pub(super) const PASS: &str = "pass";
 pub(super) const FAIL: &str = "FAIL";
 pub(super) const OPEN: &str = "open";
-/// Bytes from which on the name of a row may have several lines.
+/// Minimum length of a row's name that may wrap, bytes.
 const NAME_LONG: usize = 32;
-/// Bytes from which on a cell may have several lines, and those lines are long.
+/// Minimum length of a cell that may wrap, and of one with long lines, bytes.
 const TEXT_LONG: usize = 24;
 const SENTENCE_LONG: usize = 60;
-/// The heading of a column of whole sentences.
+/// Heading of a column of whole sentences.
 pub(super) const SENTENCE: &str = "result";
-/// Rows from which on a table scrolls in itself, under headings that stay.
+/// Minimum number of rows for a table that scrolls inside itself, below fixed headings.
 const LONG: usize = 40;
 
-/// A table of a report.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Table {
-    /// Its heading.
     pub title: String,
-    /// Defines the columns; it stands after the rows. Empty for nothing.
+    /// Defines the columns; shown after the rows. May be empty.
     pub note: String,
-    /// On a narrow screen its rows are paragraphs: it has the figures that matter first, of which none is cut off.
+    /// True if rows become paragraphs on a narrow screen; the important figures come first and none is cut off.
     pub folds: bool,
     pub columns: Vec<Column>,
-    /// Its rows, each with a cell for every column.
+    /// Rows with one cell per column.
     pub rows: Vec<Row>,
 }
 
 /// A column of a [`Table`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Column {
-    /// A common heading with adjacent columns; empty for none.
+    /// Heading shared with adjacent columns; empty without one.
     pub group: String,
-    /// Its heading, with the unit where its cells have none.
+    /// Heading, with the unit if the cells have none.
     pub head: String,
-    /// It holds numbers, which are aligned right.
+    /// True for numbers, which are right-aligned.
     pub right: bool,
-    /// Columns of the highest rank are omitted first where the table is too wide; those of rank 0 never.
+    /// Columns of the highest rank are omitted first if the table is too wide; those of rank 0 never are.
     pub rank: usize,
 }
 
 /// A row of a [`Table`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
-    /// The colour and sign of its subject in the charts, by number.
+    /// Index of the colour and sign of its subject in the charts.
     pub style: Option<usize>,
-    /// It sums up other rows.
+    /// True if it sums up other rows.
     pub is_total: bool,
     pub cells: Vec<String>,
 }
@@ -64,8 +61,9 @@ impl Table {
         Self { title: title.into(), ..Self::default() }
     }
 
-    /// Adds a row of cells with their headings, which are those of the first row. A heading that begins with `>` is
-    /// a column of numbers, the number of `?` before that is its rank, and text before a `|` in it is its group.
+    /// Adds a row of cells with headings; the first row defines the columns. A leading `>` in a heading marks a column
+    /// of
+    /// numbers, the number of `?` before it is the rank, and text before a `|` is the group.
     pub(super) fn push<H: AsRef<str>>(
         &mut self,
         style: Option<usize>,
@@ -87,7 +85,7 @@ impl Table {
         self.with_columns(&keep)
     }
 
-    /// Adjacent rows with the same figures become one, under the names of all: "tap, run 1; run 2".
+    /// Merges adjacent rows with the same figures under the names of all: "tap, run 1; run 2".
     pub(super) fn merged(mut self) -> Self {
         let mut rows: Vec<Row> = Vec::new();
         for row in self.rows {
@@ -106,7 +104,7 @@ impl Table {
         self
     }
 
-    /// Only the columns that are kept.
+    /// Keeps only the selected columns.
     fn with_columns(mut self, keep: &[bool]) -> Self {
         let mut kept = keep.iter();
         self.columns.retain(|_| *kept.next().unwrap_or(&true));
@@ -117,7 +115,7 @@ impl Table {
         self
     }
 
-    /// Omits the last column of the highest rank, repeatedly, until the table `fits`.
+    /// Omits the last column of the highest rank until the table `fits`.
     pub fn fitted(mut self, fits: impl Fn(&Self) -> bool) -> Self {
         while !fits(&self) {
             let Some(rank) = self.columns.iter().map(|column| column.rank).max().filter(|rank| *rank > 0)
@@ -131,7 +129,7 @@ impl Table {
         self
     }
 
-    /// As a table of GitHub's Markdown.
+    /// Renders the table as GitHub's Markdown.
     pub(super) fn markdown(&self) -> String {
         let line = |cells: &mut dyn Iterator<Item = String>| {
             format!("| {} |\n", cells.collect::<Vec<_>>().join(" | "))
@@ -144,7 +142,7 @@ impl Table {
         out
     }
 
-    /// As a table of the page, then its note. The first column names the row.
+    /// Renders the table and its note as HTML. The first column names the row.
     pub(super) fn html(&self) -> String {
         let is_long = self.rows.len() > LONG;
         let class = classes(&[(true, "scroll"), (is_long, "long")]);
@@ -153,7 +151,7 @@ impl Table {
             format!("<div class=\"table\"><div{class} tabindex=\"0\" role=\"region\" aria-label=\"");
         let _ = write!(out, "{}\"><table{folds}><thead>{}<tr>", escape(&self.title), self.html_groups());
         for (i, column) in self.columns.iter().enumerate() {
-            // The first column names the rows, numbers too.
+            // The first column names the rows, even if it holds numbers.
             let class = classes(&[(column.right && i > 0, "r"), (self.begins(i), "g")]);
             let _ = write!(out, "<th scope=\"col\"{class}>{}</th>", escape(&column.head));
         }
@@ -176,7 +174,7 @@ impl Table {
         out
     }
 
-    /// The row of groups above the headings; empty where no column has one.
+    /// The row of groups above the headings; empty if no column has a group.
     fn html_groups(&self) -> String {
         if self.columns.iter().all(|column| column.group.is_empty()) {
             return String::new();
@@ -188,7 +186,7 @@ impl Table {
         format!("<tr class=\"groups\">{}</tr>", groups.collect::<String>())
     }
 
-    /// Returns whether a group begins at this column.
+    /// True if a group starts at this column.
     fn begins(&self, i: usize) -> bool {
         let group = &self.columns[i].group;
         !group.is_empty() && (i == 0 || self.columns[i - 1].group != *group)
@@ -216,9 +214,9 @@ impl Table {
                 format!("<th scope=\"row\"{named}>{}{text}</th>", super::chart::mark::chip(style))
             }
             (0, None) => format!("<th scope=\"row\"{named}>{text}</th>"),
-            // A sentence needs no heading where rows are paragraphs.
+            // A sentence needs no heading in a row that is a paragraph.
             _ if self.folds && heading != VERDICT && heading != SENTENCE => {
-                // A group is named at its first column.
+                // The group is named at its first column.
                 let group = if self.begins(i) { format!("{}: ", column.group) } else { String::new() };
                 format!("<td{class} data-h=\"{} \">{text}</td>", escape(&(group + &column.head)))
             }
@@ -236,7 +234,7 @@ impl Column {
         Self { group: group.into(), head: head.into(), right, rank }
     }
 
-    /// Its group and its heading.
+    /// Group and heading.
     pub fn heading(&self) -> String {
         if self.group.is_empty() { self.head.clone() } else { format!("{} {}", self.group, self.head) }
     }
@@ -247,7 +245,7 @@ pub(super) fn or_none(text: Option<String>) -> String {
     text.unwrap_or_else(|| NONE.into())
 }
 
-/// The `class` attribute with the names that hold; empty without any.
+/// The `class` attribute with the names that apply; empty without any.
 fn classes(all: &[(bool, &str)]) -> String {
     let held: Vec<&str> = all.iter().filter(|(holds, _)| *holds).map(|(_, name)| *name).collect();
     if held.is_empty() { String::new() } else { format!(" class=\"{}\"", held.join(" ")) }

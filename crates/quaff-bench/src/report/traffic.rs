@@ -1,4 +1,4 @@
-//! Sums of flows as a page: tables by property, with pictures over time. It sums nothing, and knows no flow.
+//! Sums of flows as a page: tables by property, with charts over time. It computes no sums, and knows no flows.
 
 use super::chart::over_time::{OverTime, panel};
 use super::chart::{Chart, sections};
@@ -9,9 +9,9 @@ use quaff::format::{bits, pps};
 /// Traffic of files: its sums by several properties, and over time.
 #[derive(Debug, Default)]
 pub struct Traffic {
-    /// The command that makes the page.
+    /// The command that generates the page.
     pub maker: &'static str,
-    /// The files.
+    /// Names of the files.
     pub name: String,
     pub title: String,
     /// Times and sums.
@@ -22,9 +22,9 @@ pub struct Traffic {
     pub command: Vec<String>,
     /// Length of an interval, s.
     pub interval_s: f64,
-    /// The begin of each interval as text.
+    /// Start of each interval as text.
     pub intervals: Vec<String>,
-    /// Bytes and packets of each interval.
+    /// Bytes and packets per interval.
     pub bytes: Vec<u64>,
     pub packets: Vec<u64>,
     pub parts: Vec<TrafficPart>,
@@ -33,14 +33,14 @@ pub struct Traffic {
 /// The sums of one property.
 #[derive(Debug, Default)]
 pub struct TrafficPart {
-    /// Its rows; its title is the heading. A row with a style has the line of that number.
+    /// Its rows; its title is the heading. A row's style is the index of its line.
     pub table: Table,
     pub heading: &'static str,
-    /// Names of the lines, and the bytes of each interval.
+    /// Names of the lines, and their bytes per interval.
     pub lines: Vec<(String, Vec<u64>)>,
 }
 
-/// Lines of a picture, so that each has a colour of its own.
+/// Maximum number of lines in a chart: each has a distinct colour.
 pub const LINES_MAX: usize = 8;
 
 /// Height of a panel, px.
@@ -48,7 +48,7 @@ const HEIGHT: f64 = 190.0;
 const HEIGHT_SMALL: f64 = 110.0;
 
 impl Traffic {
-    /// The page: one file that loads nothing from a network.
+    /// Renders the page: one file that loads nothing from a network.
     pub fn page(self) -> String {
         let charts = self.parts.iter().map(|part| (part.heading, vec![self.chart(part)]));
         let all = [("Over time", vec![self.total()])].into_iter().chain(charts);
@@ -70,7 +70,7 @@ impl Traffic {
         document.html()
     }
 
-    /// All packets.
+    /// The chart of all packets.
     fn total(&self) -> Chart {
         let per_s = |counts: &[u64], factor: f64| -> Vec<f64> {
             counts.iter().map(|count| *count as f64 * factor / self.interval_s).collect()
@@ -86,7 +86,7 @@ impl Traffic {
         time.curves("Over time", panels)
     }
 
-    /// The largest groups of a property.
+    /// The chart of the largest groups of a property.
     fn chart(&self, part: &TrafficPart) -> Chart {
         let time = self.time();
         let line = |(style, (name, bytes)): (usize, &(String, Vec<u64>))| {

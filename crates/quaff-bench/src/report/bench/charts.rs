@@ -1,4 +1,4 @@
-//! The charts of a bench: curves where a rate was swept, heat maps over sizes or series, bars elsewhere.
+//! The charts of a bench: curves for a swept rate, heat maps over sizes or series, otherwise bars.
 
 use super::tables::{compares, found, has_one_size, highest_words, is_same_workload, source_loss};
 use super::view::{
@@ -17,12 +17,12 @@ use crate::report::chart::{Chart, Shape};
 use crate::stats::{median, spread};
 use quaff::format::{count, percent, rate, significant};
 
-/// Rates from which on a group is a curve, not bars.
+/// Minimum number of rates for a curve instead of bars.
 const CURVE_POINTS: usize = 4;
-/// Rows of a source in one panel.
+/// Maximum number of source rows in one panel.
 const SOURCE_BARS: usize = 4;
 
-/// Cases of one interface, one series and one size, at all rates.
+/// The cases of one interface, series and size, at all rates.
 struct Group<'a> {
     place: String,
     size: String,
@@ -84,8 +84,8 @@ fn heats(view: &View) -> Vec<Chart> {
     out
 }
 
-/// A heat map of `cases` with a row for each `row_of`; `None` when there are too few rows or columns, or
-/// when most of it would be empty.
+/// A heat map of `cases` with one row per `row_of`; `None` if there are too few rows or columns, or if most cells
+/// would be empty.
 fn heat(
     view: &View,
     title: String,
@@ -94,7 +94,7 @@ fn heat(
     row_of: impl Fn(&Case) -> String,
 ) -> Option<Chart> {
     let rows = distinct(cases.iter().map(|case| row_of(case)));
-    // Rates that only a few of the rows have would leave holes.
+    // Rates that only a few rows have would leave holes.
     let rows_at =
         |rate: &str| distinct(cases.iter().filter(|case| case.rate == rate).map(|case| row_of(case))).len();
     let mut rates = rates(cases);
@@ -135,7 +135,7 @@ fn heat(
     Some(Chart::new(title, caption_of(caption, view.report.cases.iter()), Shape::Heat(heat)))
 }
 
-/// Rates without the unit that all of them have, and that unit for the axis.
+/// Rates without their common unit, and that unit for the axis.
 fn short_rates(rates: &[&str]) -> (Vec<String>, String) {
     let unit = |rate: &str| rate.split_once(' ').map(|(_, unit)| unit.to_owned());
     let units =
@@ -174,7 +174,7 @@ fn curves(view: &View, groups: &[Group]) -> Vec<Chart> {
     groups.iter().map(draw).collect()
 }
 
-/// Adjacent charts have one scale, but one with much smaller figures has its own.
+/// Adjacent charts share one scale; a chart with much smaller figures has its own.
 fn reach(most: f64, most_of_all: f64) -> f64 {
     if most * 4.0 < most_of_all { most } else { most_of_all }
 }
@@ -232,16 +232,16 @@ fn of_all(case: &Case) -> String {
     }
 }
 
-/// The end of the caption of a chart with numbers of the capturers themselves.
-const OWN_WORD: &str = " Where nothing was kept (¹), what was captured is the capturer's own word.";
+/// End of the caption of a chart that contains figures reported by the capturers themselves.
+const OWN_WORD: &str = " Where nothing was kept (¹), captured packets are the capturer's own count.";
 
-/// `caption`, with a remark on the counting of `cases`.
+/// `caption`, with a note on how packets of `cases` were counted.
 fn caption_of<'a>(caption: &str, mut cases: impl Iterator<Item = &'a Case>) -> String {
     let end = if cases.any(is_own_word) { OWN_WORD } else { "" };
     format!("{caption}{end}")
 }
 
-/// A panel for each workload of `groups`, and its cases.
+/// One panel for each workload of `groups`, with its cases.
 fn panels<'a>(
     view: &View<'a>,
     groups: &[Group<'a>],
@@ -302,8 +302,9 @@ fn loss_bars(view: &View, groups: &[Group]) -> Vec<Chart> {
     strips::bars("Loss", "lost of what was offered, %", &caption, Unit::Loss, panels)
 }
 
-/// The loss, and the rate where that is not the one in the heading: capturers take a different share of the
-/// generator's CPU time, and are offered different rates then. "0 %, generator's limit 1.64 Mpps" where it had no more.
+/// The loss, and the rate if it differs from the heading's: capturers take different shares of the generator's CPU
+/// time,
+/// which changes the offered rate. "0 %, generator's limit 1.64 Mpps" if the generator was the limit.
 fn bar_words(case: &Case, loss: f64) -> String {
     let of = offered_pps(case).filter(|_| case.pps.is_none() || fell_short(case));
     let before = if loss == 0.0 && fell_short(case) { ", generator's limit" } else { " of" };
@@ -312,7 +313,7 @@ fn bar_words(case: &Case, loss: f64) -> String {
     format!("{}{of}{own_word}", percent(loss))
 }
 
-/// The losses that the source printed for the same frames at the same rate.
+/// The losses that the source reports for the same frames at the same rate.
 fn source_bars(view: &View, cases: &[&Case], one_size: bool) -> Vec<Row> {
     let Some(source) = &view.report.plan.source else { return Vec::new() };
     let is_same = |row: &&SourceRow| {

@@ -1,4 +1,4 @@
-//! The table of cases with lanes: loss, CPU time and fairness beside the rule by which packets are dealt.
+//! The table of cases with lanes: loss, CPU time, fairness, and the rule that assigns packets to lanes.
 
 use super::tables::pivot_loss;
 use super::view::{View, cpu_per_packet, offered_pps, size_words, whole};
@@ -7,7 +7,7 @@ use crate::report::table::{NONE, Table, or_none};
 use crate::stats::median;
 use quaff::format::{rate, significant};
 
-/// A row for each case of a plan that sets the number of lanes.
+/// One row for each case of a plan that sets the number of lanes.
 pub(super) fn table(view: &View) -> Table {
     let mut table = Table::new("Lanes");
     for case in view.report.cases.iter().filter(|case| has_lanes(case)) {
@@ -36,12 +36,12 @@ pub(super) fn table(view: &View) -> Table {
     table.without_empty()
 }
 
-/// Returns whether the plan sets the number of lanes of a case.
+/// True if the plan sets the number of lanes of a case.
 pub(super) fn has_lanes(case: &Case) -> bool {
     case.setting.lanes.is_some()
 }
 
-/// The packets of the smallest lane as a share of those of the largest one: the median of the runs.
+/// Packets of the smallest lane as a share of the largest lane's: the median of the runs.
 fn smallest(case: &Case) -> Option<f64> {
     let share = |lanes: &[u64]| {
         let (low, high) = (lanes.iter().min()?, lanes.iter().max()?);

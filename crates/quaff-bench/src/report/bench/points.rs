@@ -1,5 +1,5 @@
-//! The table of a line: for each load the loss at each of its capture points, beside the drops of the mirror port and
-//! the frames that did not pass. It judges nothing.
+//! The table of a line: for each load the loss at each capture point, the drops of the mirror port and the frames that
+//! did not pass. It judges nothing.
 
 use super::tables::{end_note, load_words, pivot_loss};
 use super::text::{lost_words, worst};
@@ -11,12 +11,12 @@ use crate::stats::median;
 use quaff::format::percent;
 use quaff_lab::topology::LineCounts;
 
-/// Returns whether the cases are those of a line.
+/// True if the cases are those of a line.
 pub(super) fn is_line(view: &View) -> bool {
     matches!(view.report.plan.bed, Topology::Line { .. })
 }
 
-/// A row for each load, and a column for each capturer at each point, as the whitepaper's tables side by side.
+/// One row per load, one column per capturer and capture point, like the whitepaper's tables side by side.
 pub(super) fn table(view: &View) -> Table {
     let mut table = Table::new("Lost at each capture point");
     if !is_line(view) {
@@ -46,7 +46,7 @@ pub(super) fn table(view: &View) -> Table {
     table.without_empty()
 }
 
-/// In one line: the most that each capturer lost at each point.
+/// One line: the highest loss of each capturer at each point.
 pub(super) fn headline(view: &View) -> Option<String> {
     let cases = &view.report.cases;
     let points = distinct(cases.iter().map(point)).into_iter().filter_map(|here| {
@@ -70,7 +70,7 @@ fn load(case: &Case) -> (&str, String, &str) {
     (case.series.as_str(), frames, asked)
 }
 
-/// The cells of one point: the loss of each capturer that is measured there in any load, and the drops of its mirror
+/// The cells of one point: the loss of each capturer that is measured there at any load, and the drops of its mirror
 /// port.
 fn at_point(all: &[&Case], here: &[&Case], name: &str) -> Vec<(String, String)> {
     let rivals = distinct(all.iter().filter(|case| point(case) == name).map(|case| case.rival.as_str()));
@@ -88,13 +88,13 @@ fn at_point(all: &[&Case], here: &[&Case], name: &str) -> Vec<(String, String)> 
     cells
 }
 
-/// The largest share of the offered frames that did not reach the other end.
+/// Largest share of the offered frames that did not reach the other end.
 fn undelivered(cases: &[&Case]) -> Option<f64> {
     let delivered = shares(cases, |line| Some(line.delivered));
     delivered.into_iter().reduce(f64::min).map(|least| (1.0 - least).max(0.0))
 }
 
-/// A count of the line as a share of the offered frames, for each run that has it.
+/// A counter of the line as a share of the offered frames, for each run that has it.
 fn shares(cases: &[&Case], of: fn(LineCounts) -> Option<u64>) -> Vec<f64> {
     let runs = cases.iter().flat_map(|case| whole(case)).filter(|run| run.offered > 0);
     runs.filter_map(|run| Some(of(run.line?)? as f64 / run.offered as f64)).collect()

@@ -6,10 +6,10 @@ use crate::report::table::{Table, or_none};
 use crate::stats::spread;
 use quaff::format::{bytes, count, quote, rate, significant};
 
-/// Readers of quaff: the others are compared with the one of their series.
+/// Name prefix of quaff's readers: the others are compared with the one of their series.
 const OURS: &str = "quaff ";
 
-/// A row for each reader, by series.
+/// One row per reader, grouped by series.
 pub(super) fn table(view: &View) -> Table {
     let cases = &view.report.readings;
     let mut table = Table::new("From a file, on one core");
@@ -40,7 +40,7 @@ pub(super) fn table(view: &View) -> Table {
     table.without_empty()
 }
 
-/// The files, and the remarks on readers.
+/// The files, and the notes on readers.
 fn note(cases: &[ReadCase]) -> String {
     let file = |case: &ReadCase| {
         let name = case.file.rsplit('/').next().unwrap_or_default();
@@ -55,7 +55,7 @@ fn note(cases: &[ReadCase]) -> String {
     parts.join("; ")
 }
 
-/// The readers with their versions and commands, and those that could not be measured.
+/// The readers with versions and commands, and those that were not measured.
 pub(super) fn programs(view: &View) -> Table {
     let mut table = Table::new("Programs that read the file");
     for case in &view.report.readings {

@@ -16,26 +16,25 @@ use crate::stats::median;
 use quaff::format::{count, percent, percents, quote, rate, significant, span};
 use quaff_lab::topology::CoreUse;
 
-/// The note of tables with means of losses: the runs that they leave out.
+/// Note of tables with mean losses: the runs that the mean excludes.
 const MEANS: &str =
     "Mean: of the runs of a case without the best and the worst. Best and worst run: of all runs.";
-/// After a figure that the generator limited.
+/// Mark of a figure that the generator limited.
 const LIMITED: &str = " *";
 
-/// The text of a cell of a pivot.
+/// Formats a cell of a pivot table.
 type Cell<'a> = &'a dyn Fn(&Case) -> String;
 
-/// Loss and CPU as studies print them: a table for each interface and series, with a row for each load and a column
-/// for each capturer.
+/// Loss and CPU as studies print them: a table per interface and series, a row per load, a column per capturer.
 pub(super) fn pivots(view: &View) -> Vec<Table> {
     let place = |case: &&Case| (case.interface.clone(), case.series.clone());
-    // Those with lanes have a table of their own.
+    // Cases with lanes have a table of their own.
     let all: Vec<&Case> = view.report.cases.iter().filter(|case| !has_lanes(case)).collect();
     let cpu = |case: &Case| or_none(case.cpu_median.map(|cores| format!("{:.0}", cores * 100.0)));
     let figures: [(&str, Cell<'_>); 2] = [("Lost", &pivot_loss), ("CPU, % of a core", &cpu)];
     let places = distinct(all.iter().map(place));
     let mut out = Vec::new();
-    // The losses of a line are in a table of all its points.
+    // The losses of a line are in one table of all its points.
     for (what, cell) in figures.into_iter().skip(usize::from(is_line(view))) {
         for (interface, series) in &places {
             let is_here = |case: &&Case| (&case.interface, &case.series) == (interface, series);
@@ -66,24 +65,25 @@ pub(super) fn pivot(title: &str, cases: &[&Case], cell: Cell<'_>) -> Table {
     table
 }
 
-/// The frames of a case and the rate that was asked for: a row of a table of losses.
+/// Frames and requested rate of a case: the row's name in a table of losses.
 pub(super) fn load_words(case: &Case) -> (String, &str) {
     let file = |mix: &String| mix.rsplit('/').next().unwrap_or(mix).to_owned();
     (case.mix.as_ref().map_or_else(|| format!("{} B", case.size), file), &case.rate)
 }
 
-/// The note of a table of losses: the buffers, and the marks of its cells.
+/// Sets the note of a table of losses: the buffers, and the marks of its cells.
 pub(super) fn end_note(table: &mut Table, cases: &[&Case]) {
     table.note = buffers_note(cases);
     if table.rows.iter().flat_map(|row| &row.cells).any(|cell| cell.contains("%)")) {
         table.note += "; the mean is without the best and the worst run, which are in brackets";
     }
     if table.rows.iter().flat_map(|row| &row.cells).any(|cell| cell.ends_with(LIMITED)) {
-        table.note += "; * frames could not be sent as fast as asked: this says nothing about that rate";
+        table.note +=
+            "; * frames could not be sent at the requested rate: the figure says nothing about that rate";
     }
 }
 
-/// The buffers behind a table of losses: "buffer: 256 MiB each", "buffer: quaff its own, stenographer 256 MiB".
+/// The buffers of a table of losses: "buffer: 256 MiB each", "buffer: quaff its own, stenographer 256 MiB".
 fn buffers_note(cases: &[&Case]) -> String {
     let of =
         |name: &str| distinct(cases.iter().filter(|case| case.rival == name).map(|case| buffer_words(case)));
@@ -99,7 +99,7 @@ fn buffers_note(cases: &[&Case]) -> String {
     }
 }
 
-/// "12.3 % (10.1–14.0 %)": the mean without best and worst, and the best and the worst run where they differ.
+/// "12.3 % (10.1–14.0 %)": the mean without best and worst run, and both of them if they differ.
 pub(super) fn pivot_loss(case: &Case) -> String {
     let failed = case.runs.iter().filter(|run| run.failed.is_some()).count();
     let Some(mean) = case.loss_trimmed else { return if failed > 0 { "failed" } else { NONE }.into() };
@@ -116,7 +116,7 @@ pub(super) fn pivot_loss(case: &Case) -> String {
     cell
 }
 
-/// A row for each capturer: its loss, its CPU time, and the accuracy of its own drop counter.
+/// One row per capturer: its loss, its CPU time, and the accuracy of its own drop counter.
 pub(super) fn summary(view: &View) -> Table {
     let mut table = Table::new("At a glance");
     for name in &view.names {
@@ -144,7 +144,7 @@ pub(super) fn summary(view: &View) -> Table {
                 ">CPU per packet",
                 or_none(cpu_per_packet(cases.iter().copied()).map(|ns| format!("{} ns", significant(ns)))),
             ),
-            ("its own drop counter", counter.map_or("says nothing".into(), |counter| counter.describe())),
+            ("its own drop counter", counter.map_or("none".into(), |counter| counter.describe())),
             (">failed runs", if failed == 0 { NONE.into() } else { failed.to_string() }),
         ];
         table.push(Some(view.style(name)), row);
@@ -154,7 +154,7 @@ pub(super) fn summary(view: &View) -> Table {
     table.without_empty()
 }
 
-/// A row for each case.
+/// One row per case.
 pub(super) fn cases(view: &View) -> Table {
     let mut table = Table::new("Every case");
     for case in &view.report.cases {
@@ -191,7 +191,7 @@ pub(super) fn cases(view: &View) -> Table {
     table.without_empty()
 }
 
-/// A row for each search of the highest rate without loss.
+/// One row per search for the highest rate without loss.
 pub(super) fn searches(view: &View) -> Table {
     let mut table = Table::new("Highest rate without loss");
     for search in &view.report.searches {
@@ -222,7 +222,7 @@ pub(super) fn searches(view: &View) -> Table {
     table.without_empty()
 }
 
-/// The goal of a search, in full (RFC 9971: to be reported).
+/// The complete goal of a search, which RFC 9971 requires to report.
 fn goal_words(goal: &GoalRow, width: f64) -> String {
     let [first, last, sum] = [goal.initial_seconds, goal.final_seconds, goal.duration_sum_s].map(span);
     let from = if first == last { String::new() } else { format!("{first} to ") };
@@ -232,7 +232,7 @@ fn goal_words(goal: &GoalRow, width: f64) -> String {
     )
 }
 
-/// A row for each search of the longest burst without loss.
+/// One row per search for the longest burst without loss.
 pub(super) fn bursts(view: &View) -> Table {
     let mut table = Table::new("Longest burst without loss");
     let ms = |seconds: f64| format!("{} ms", significant(seconds * 1e3));
@@ -259,7 +259,7 @@ pub(super) fn bursts(view: &View) -> Table {
     table.without_empty()
 }
 
-/// The source's own numbers, and ours of the same frames at the same rate.
+/// The source's own figures, and ours for the same frames at the same rate.
 pub(super) fn source(view: &View) -> Table {
     let Some(source) = &view.report.plan.source else { return Table::default() };
     let one_size = has_one_size(view.report);
@@ -273,26 +273,26 @@ pub(super) fn source(view: &View) -> Table {
     })
 }
 
-/// Returns whether a case stands beside a source's numbers: sources leave the capturers their own buffers, so a case
-/// with a buffer that the plan set does only where none of its capturer and workload has its own.
+/// Returns whether a case is compared with a source's figures. Sources leave the capturers their own buffers; so a case
+/// with a configured buffer is compared only if no case of its capturer and workload has its own.
 pub(super) fn compares(view: &View, case: &Case) -> bool {
     let load = |case: &Case| (case.size, case.mix.clone(), case.pps, case.rate.clone());
     let is_own = |other: &Case| other.setting.buffer_mib.is_none() && load(other) == load(case);
     case.setting.buffer_mib.is_none() || !view.cases_of(&case.rival).any(is_own)
 }
 
-/// The loss in a source's row, or computed from the share that was received.
+/// The loss in a source's row, or computed from its share of received packets.
 pub(super) fn source_loss(row: &SourceRow) -> Option<f64> {
     row.loss.or_else(|| row.figures.get("received %").map(|percent| 1.0 - percent / 100.0))
 }
 
-/// Returns whether all cases have the same frames.
+/// True if all cases have the same frames.
 pub(super) fn has_one_size(report: &Report) -> bool {
     distinct(report.cases.iter().map(size_words)).len() == 1
 }
 
-/// Returns whether a source's row has the frames and the rate of a case, and its capture point where it names one. A
-/// row without a size is about a mix, or about the only frames of the bench.
+/// Returns whether a source's row has the frames and rate of a case, and its capture point if the row names one. A row
+/// without a size is about a mix, or about the only frame size of the bench.
 pub(super) fn is_same_workload(row: &SourceRow, case: &Case, one_size: bool) -> bool {
     if row.interface.is_some() && row.interface != case.interface {
         return false;
@@ -309,7 +309,7 @@ pub(super) fn is_same_workload(row: &SourceRow, case: &Case, one_size: bool) -> 
     row.rate == case.rate || parse_rate(&row.rate, f64::from(size)).is_some_and(near)
 }
 
-/// The generator without a capturer.
+/// The null calibrations.
 pub(super) fn calibration(view: &View) -> Table {
     let mut table = Table::new("The generator alone");
     for row in &view.report.calibration {
@@ -326,9 +326,9 @@ pub(super) fn calibration(view: &View) -> Table {
     table
 }
 
-/// The capturers with their versions and commands, and those that could not be measured.
+/// The capturers with versions and commands, and those that were not measured.
 pub(super) fn rivals(view: &View) -> Table {
-    let mut table = Table::new("Who was measured");
+    let mut table = Table::new("Capturers");
     for rival in &view.report.rivals {
         let command = match &rival.absent {
             Some(why) => format!("left out: {why}"),
@@ -370,7 +370,7 @@ pub(super) fn contents(view: &View) -> Table {
     table
 }
 
-/// Every run as it was counted.
+/// All runs with their counts.
 pub(super) fn runs(view: &View) -> Table {
     let mut table = Table::new("Every run");
     for case in &view.report.cases {
@@ -383,14 +383,14 @@ pub(super) fn runs(view: &View) -> Table {
                 (">captured", or_none(run.captured.map(count))),
                 ("counted by", run.counted_by.clone()),
                 (">lost", or_none(run.loss.map(percent))),
-                (">says it dropped", or_none(run.tool_drops.map(count))),
+                (">reports as dropped", or_none(run.tool_drops.map(count))),
                 (">seconds", format!("{:.3}", run.seconds)),
                 (">user s", format!("{:.3}", run.cpu_user_s)),
                 (">system s", format!("{:.3}", run.cpu_system_s)),
                 (">startup s", format!("{:.3}", run.cpu_startup_s)),
                 (">MB written", format!("{:.1}", run.bytes as f64 / 1e6)),
                 (
-                    ">lost before it",
+                    ">lost before the socket",
                     if run.receiver_drops == 0 { NONE.into() } else { count(run.receiver_drops) },
                 ),
                 ("failed", run.failed.clone().unwrap_or_default()),
@@ -401,7 +401,7 @@ pub(super) fn runs(view: &View) -> Table {
     table.without_empty()
 }
 
-/// The use of each core in each case: the median of the runs.
+/// Use of each core in each case: the median of the runs.
 pub(super) fn cores(view: &View) -> Table {
     let mut table = Table::new("Every core");
     for case in &view.report.cases {
@@ -434,7 +434,7 @@ pub(super) fn cores(view: &View) -> Table {
     table.without_empty()
 }
 
-/// Every trial of every search.
+/// All trials of all searches.
 pub(super) fn trials(view: &View) -> Table {
     let mut table = Table::new("Every trial");
     for search in &view.report.searches {
@@ -458,8 +458,9 @@ pub(super) fn trials(view: &View) -> Table {
     table
 }
 
-/// The result of a search. A rate that the generator limited is a lower bound, and a search that ended early is marked
-/// (RFC 9971: an irregular goal result).
+/// The result of a search. A rate that the generator limited is shown as a lower bound, and an irregular result is
+/// marked
+/// (RFC 9971).
 pub(super) fn highest_words(search: &Search) -> String {
     match (search.lower_pps, search.limited_by) {
         (None, _) => "irregular: at none".into(),
@@ -469,7 +470,7 @@ pub(super) fn highest_words(search: &Search) -> String {
     }
 }
 
-/// The number of cases without loss in any run, of those about loss.
+/// Number of cases without loss in any run, among the cases that can show loss.
 pub(super) fn none_lost_words(cases: &[&Case]) -> String {
     let none = cases.iter().filter(|case| is_lossless(case));
     let (all, short) =
@@ -480,12 +481,12 @@ pub(super) fn none_lost_words(cases: &[&Case]) -> String {
     }
 }
 
-/// The frames and settings of a search.
+/// Frames and settings of a search.
 pub(super) fn found(search: &Search) -> String {
     found_words(search.size, search.mix.as_deref(), &search.setting)
 }
 
-/// The number of runs that did not fail, of all.
+/// Number of successful runs, and of all.
 fn runs_words(case: &Case) -> String {
     let (whole, all) = (whole(case).count(), case.runs.len());
     if whole == all { all.to_string() } else { format!("{whole} of {all}") }

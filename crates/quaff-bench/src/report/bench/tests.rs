@@ -1,4 +1,4 @@
-//! Tables and sentences of cases that were computed by hand.
+//! Tables and sentences of hand-computed cases.
 
 use super::view::View;
 use super::{charts, points, tables, text};
@@ -13,7 +13,7 @@ use crate::testing::sample_report;
 use quaff_lab::topology::LineCounts;
 use std::collections::BTreeMap;
 
-/// A report with one case, of runs that each were offered 1000 frames.
+/// A report with one case, whose runs were offered 1000 frames each.
 fn report_of(rival: &str, runs: &[(Option<u64>, Option<u64>)]) -> Report {
     let mut report = sample_report();
     let mut case = Case { rival: rival.into(), series: String::new(), mix: None, ..report.cases[0].clone() };
@@ -49,7 +49,7 @@ fn sections(report: &Report) -> Vec<Section> {
     crate::report::chart::sections(charts::charts(&View::new(report)))
 }
 
-/// The cell of the only row under `head`.
+/// The cell of the only row below `head`.
 fn cell(table: &Table, head: &str) -> String {
     assert_eq!(table.rows.len(), 1);
     let at = table.columns.iter().position(|column| column.heading() == head);
@@ -90,8 +90,8 @@ fn the_mean_is_without_best_and_worst_and_all_values_stand_beside_it() {
     let words = super::view::loss_words(&report.cases[0]);
     assert!(words.starts_with("2 % (mean of 3 of 5 runs, 1–3 %; all: 0–50 %)"), "{words}");
     assert_eq!(cell(&cases, "CPU, % of a core"), "25");
-    assert_eq!(cell(&tables::summary(&View::new(&report)), "its own drop counter"), "says nothing");
-    // 2.5 s of CPU for 4440 packets.
+    assert_eq!(cell(&tables::summary(&View::new(&report)), "its own drop counter"), "none");
+    // 2.5 s of CPU time for 4440 packets.
     assert_eq!(cell(&tables::summary(&View::new(&report)), "CPU per packet"), "563063 ns");
     assert_eq!(tables::runs(&View::new(&report)).rows.len(), 5);
 }
@@ -120,10 +120,10 @@ fn a_count_that_only_the_tool_made_is_marked() {
     }
     assert!(said(&report).starts_with("Nothing was kept"), "{}", said(&report));
     assert_eq!(cell(&tables::cases(&View::new(&report)), "counted by"), "tool");
-    assert_eq!(cell(&tables::summary(&View::new(&report)), "its own drop counter"), "says nothing");
+    assert_eq!(cell(&tables::summary(&View::new(&report)), "its own drop counter"), "none");
     let captions: Vec<String> =
         sections(&report).into_iter().flat_map(|section| section.charts).map(|chart| chart.caption).collect();
-    assert!(captions[0].contains("own word"), "{captions:?}");
+    assert!(captions[0].contains("own count"), "{captions:?}");
 }
 
 #[test]
@@ -355,7 +355,7 @@ fn a_sources_row_stands_beside_the_same_frames_at_the_same_rate() {
     let case_at_span = Case { interface: Some("SPAN".into()), ..case.clone() };
     assert!(tables::is_same_workload(&at("SPAN"), &case_at_span, false));
     assert!(!tables::is_same_workload(&at("tap"), &case_at_span, false));
-    // A row without a size is about a mix, or about the only frames that there are.
+    // A row without a size is about a mix, or about the only frame size.
     let row_of_bits = SourceRow { size: None, ..row(0, "477.45 Mbps") };
     assert!(tables::is_same_workload(&row_of_bits, &case, true));
     assert!(!tables::is_same_workload(&row_of_bits, &case, false));
@@ -426,7 +426,7 @@ fn cases_of_one_series_with_two_settings_are_distinguished() {
     assert_eq!(bars.panels.len(), 2, "{:?}", bars.panels);
 }
 
-/// A case of one run with this loss and spread.
+/// A case with one run of this loss and spread.
 fn measured(rival: &str, size: u32, loss: Option<f64>, loss_spread: Option<[f64; 2]>) -> Case {
     Case {
         rival: rival.into(),

@@ -8,11 +8,10 @@ use crate::bench::result::{Case, LimitedBy, Report, Search};
 use crate::report::document::sentences;
 use quaff::format::{count, percent, rate, significant, span};
 
-/// Capturers in the headline, beside the first.
+/// Maximum number of capturers in the headline after the first.
 const HEADLINE_OTHERS: usize = 3;
 
-/// The result in one line: what quaff lost, and what the others did, those that lost most first. `None` without a case
-/// that is about loss.
+/// The result in one line: quaff's loss, then that of the others, the highest first. `None` if no case can show loss.
 pub(super) fn headline(view: &View) -> Option<String> {
     if points::is_line(view) {
         return points::headline(view);
@@ -37,7 +36,7 @@ pub(super) fn headline(view: &View) -> Option<String> {
     Some(format!("{first} lost {}{beside}", lost_words(*worst)))
 }
 
-/// The case that lost most, `None` if none did; without a case that is about loss there is no answer.
+/// The case with the highest loss, `Some(None)` if none had loss; `None` if no case can show loss.
 pub(super) fn worst<'a>(cases: impl Iterator<Item = &'a Case>) -> Option<Option<&'a Case>> {
     let cases: Vec<&Case> = cases.filter(|case| can_lose(case)).collect();
     let lossy = cases.iter().copied().filter(|case| !is_lossless(case));
@@ -48,19 +47,18 @@ fn loss(case: &Case) -> f64 {
     case.loss_trimmed.unwrap_or_default()
 }
 
-/// The loss of a capturer's worst case, if it has lost frames: "61 % at 1500 B".
+/// The loss of a capturer's worst case: "61 % at 1500 B".
 pub(super) fn lost_words(worst: Option<&Case>) -> String {
     let Some(case) = worst else { return "nothing".into() };
     let frames = case.mix.as_ref().map_or_else(|| format!("{} B", case.size), Clone::clone);
     match (loss(case), failure(case)) {
         (0.0, Some(_)) => format!("nothing, but failed at {frames}"),
-        // The mean is without the worst run.
+        // The mean excludes the worst run.
         (0.0, None) => format!("frames in one run at {frames}"),
         (lost, _) => format!("{} at {frames}", percent(lost)),
     }
 }
 
-/// The findings, in a few sentences.
 pub(super) fn findings(view: &View) -> Vec<String> {
     let mut of: Vec<(&str, Vec<&Case>)> = view
         .names
@@ -82,7 +80,7 @@ pub(super) fn findings(view: &View) -> Vec<String> {
     out
 }
 
-/// The best at one frame size, and how far the next one is below it.
+/// The best capturer at one frame size, and the distance of the next one.
 fn search_finding(report: &Report, frames: &str) -> Option<String> {
     let here = report.searches.iter().filter(|search| tables::found(search) == frames);
     let mut found: Vec<&Search> =
@@ -109,10 +107,10 @@ fn search_finding(report: &Report, frames: &str) -> Option<String> {
     Some(format!("{begin} {} with {}{beside}.", best.rival, tables::highest_words(best)))
 }
 
-/// More remarks on single cases than this are folded.
+/// More notes on single cases than this are folded.
 const REMARKS_MAX: usize = 8;
 
-/// Warnings for a reader who cites a number, and remarks on single cases under a title when there are many.
+/// Warnings for readers who cite figures; notes on single cases go under a title if there are many.
 pub(super) fn warnings(view: &View) -> (Vec<String>, Option<(String, Vec<String>)>) {
     let report = view.report;
     let mut out = Vec::new();
@@ -147,14 +145,14 @@ pub(super) fn warnings(view: &View) -> (Vec<String>, Option<(String, Vec<String>
     (sentences(&out), (!single.is_empty()).then(|| (title, sentences(&single))))
 }
 
-/// Capturers that were left out, and notes on the whole bench.
+/// Capturers that were skipped, and notes on the whole bench.
 pub(super) fn notes(report: &Report) -> Vec<String> {
     let absent = report.rivals.iter().filter_map(|rival| Some((&rival.name, rival.absent.as_ref()?)));
-    let absent = absent.map(|(name, why)| format!("{name} was left out: {why}"));
+    let absent = absent.map(|(name, why)| format!("{name} was skipped: {why}"));
     absent.chain(report.plan.notes.iter().chain(&report.notes).cloned()).collect()
 }
 
-/// The method, in sentences that hold for every bench, and those that hold for this one.
+/// The description of the method, general and specific to this bench.
 pub(super) fn method(report: &Report) -> Vec<String> {
     let plan = &report.plan;
     let bed = match &plan.bed {
@@ -214,18 +212,18 @@ pub(super) fn method(report: &Report) -> Vec<String> {
     ]
 }
 
-/// The origin of the number of captured frames.
+/// Describes how captured frames were counted.
 fn counted(report: &Report) -> String {
     let counted: Vec<&Case> = report.cases.iter().filter(|case| can_lose(case)).collect();
     let own = counted.iter().filter(|case| is_own_word(case)).count();
-    let rest = "what was captured is counted by us, in the file that the capturer wrote, or as it came through the pipe or onto the screen";
+    let rest = "captured packets are counted by us, in the file that the capturer wrote, or at the other end of its pipe or screen";
     match own {
         0 => format!("In every case {rest}."),
         own if own == counted.len() => {
-            "Nothing was kept: what was captured is in every case the capturer's own word, and could not be checked.".into()
+            "Nothing was kept: in every case captured packets are the capturer's own count, and could not be checked.".into()
         }
         own => format!(
-            "In {own} of {} cases nothing was kept: what was captured is the capturer's own word there, and could not be \
+            "In {own} of {} cases nothing was kept: captured packets are the capturer's own count there, and could not be \
              checked. In the others {rest}.",
             counted.len()
         ),

@@ -1,4 +1,4 @@
-//! Figures of cases, and their texts, for both the tables and the charts of a bench.
+//! Figures of cases and their texts, for the tables and the charts of a bench.
 
 use crate::bench::result::{Case, LimitedBy, Report};
 use crate::bench::summary;
@@ -8,13 +8,13 @@ use crate::stats::{median, spread, trimmed};
 use quaff::format::{count, percent, percents, rate, significant};
 use quaff_lab::tool::Setting;
 
-/// A result, with a colour for each capturer.
+/// A report with a colour for each capturer.
 pub(super) struct View<'a> {
     pub(super) report: &'a Report,
-    /// Names in the order of the plan, then of appearance.
+    /// Capturers in the order of the plan, then of appearance.
     pub(super) names: Vec<&'a str>,
     several_series: bool,
-    /// True if a series has cases of one capturer with several settings.
+    /// True if a series has cases of one capturer with different settings.
     several_settings: bool,
 }
 
@@ -42,7 +42,7 @@ impl<'a> View<'a> {
         self.report.cases.iter().filter(move |case| case.rival == rival)
     }
 
-    /// "512 B, 400 kpps", with the series and the interface when there are several.
+    /// "512 B, 400 kpps", with series and interface if there are several.
     pub(super) fn workload(&self, case: &Case) -> String {
         let plain = format!("{}, {}", size_words(case), case.rate);
         [self.place(case), plain]
@@ -52,7 +52,7 @@ impl<'a> View<'a> {
             .join(" · ")
     }
 
-    /// The interface, the series and the setting, as far as there are several.
+    /// Interface, series and setting, as far as there are several.
     pub(super) fn place(&self, case: &Case) -> String {
         let series = if self.several_series { case.series.as_str() } else { "" };
         let mut parts = vec![case.interface.clone().unwrap_or_default(), series.into()];
@@ -69,7 +69,7 @@ pub(super) fn size_words(case: &Case) -> String {
     frames_words(case.size, case.mix.as_deref())
 }
 
-/// The frame size, or the mix with its mean.
+/// The frame size, or the name of the mix with its mean size.
 pub(super) fn frames_words(size: u32, mix: Option<&str>) -> String {
     match mix {
         Some(mix) => format!("{mix} (mean {size} B)"),
@@ -77,24 +77,24 @@ pub(super) fn frames_words(size: u32, mix: Option<&str>) -> String {
     }
 }
 
-/// The frames of a search, and its settings other than the defaults.
+/// Frames of a search, and its non-default settings.
 pub(super) fn found_words(size: u32, mix: Option<&str>, setting: &Setting) -> String {
     let mut words = vec![frames_words(size, mix)];
     words.extend(setting.describe());
     words.join(", ")
 }
 
-/// The runs of a case that did not fail.
+/// The successful runs of a case.
 pub(super) fn whole(case: &Case) -> impl Iterator<Item = &Run> {
     case.runs.iter().filter(|run| run.failed.is_none())
 }
 
-/// Returns whether no run failed and none lost a frame.
+/// True if no run failed and none lost a frame.
 pub(super) fn is_lossless(case: &Case) -> bool {
     !case.runs.is_empty() && case.runs.iter().all(|run| run.failed.is_none() && run.loss == Some(0.0))
 }
 
-/// Returns whether the case is about loss.
+/// True if the case can show loss.
 pub(super) fn can_lose(case: &Case) -> bool {
     case.runs.iter().any(|run| run.loss.is_some() || run.failed.is_some())
 }
@@ -106,18 +106,18 @@ pub(super) fn fell_short(case: &Case) -> bool {
     short || case.limited_by == LimitedBy::Generator
 }
 
-/// Returns whether captured frames are the capturer's own count: it kept nothing that could be counted.
+/// True if captured frames are the capturer's own count: it kept nothing that could be counted.
 pub(super) fn is_own_word(case: &Case) -> bool {
     whole(case).any(|run| run.counted_by == "tool")
 }
 
-/// Frames/s offered: the median of the runs.
+/// Offered frames/s: the median of the runs.
 pub(super) fn offered_pps(case: &Case) -> Option<f64> {
     let of = |run: &Run| (run.seconds > 0.0).then(|| run.offered as f64 / run.seconds);
     median(&whole(case).filter_map(of).collect::<Vec<_>>())
 }
 
-/// The rate that was offered in cases of one load: "400 kpps", or "1.2 to 1.4 Mpps" if it was not the same for all.
+/// The offered rate of cases of one load: "400 kpps", or "1.2 to 1.4 Mpps" if it varies.
 pub(super) fn offered_words<'a>(cases: impl Iterator<Item = &'a Case>) -> Option<String> {
     let all: Vec<f64> = cases.filter_map(offered_pps).collect();
     let (low, high) = (all.iter().copied().reduce(f64::min)?, all.iter().copied().reduce(f64::max)?);
@@ -129,7 +129,7 @@ pub(super) fn buffer_words(case: &Case) -> String {
     case.setting.buffer_mib.map_or("its own".into(), |mib| format!("{mib} MiB"))
 }
 
-/// CPU use of the capturer's processes in a run, in cores: user and system.
+/// CPU use of the capturer's processes in a run, in cores: user, system.
 pub(super) fn cpu_of(run: &Run) -> Option<[f64; 2]> {
     (run.seconds > 0.0).then(|| [run.cpu_user_s / run.seconds, run.cpu_system_s / run.seconds])
 }
@@ -137,7 +137,7 @@ pub(super) fn cpu_of(run: &Run) -> Option<[f64; 2]> {
 /// CPU time per captured packet, ns: the median of the cases.
 pub(super) fn cpu_per_packet<'a>(cases: impl Iterator<Item = &'a Case>) -> Option<f64> {
     let of = |case: &Case| {
-        // Of several capturers `captured` is the mean, and the time is that of all.
+        // With several capturers `captured` is the mean, but the time covers all of them.
         let packets: u64 = whole(case).filter_map(|run| run.captured).sum();
         let packets = packets * u64::from(case.setting.capturers.max(1));
         let seconds: f64 = whole(case).map(|run| run.cpu_user_s + run.cpu_system_s).sum();
@@ -146,20 +146,20 @@ pub(super) fn cpu_per_packet<'a>(cases: impl Iterator<Item = &'a Case>) -> Optio
     median(&cases.filter_map(of).collect::<Vec<_>>())
 }
 
-/// Soft interrupts on all cores, in cores: the median of the runs.
+/// Soft-interrupt time on all cores, in cores: the median of the runs.
 pub(super) fn softirq(case: &Case) -> Option<f64> {
     let of = |run: &Run| run.cores.iter().map(|core| core.softirq).sum::<f64>();
     median(&whole(case).filter(|run| !run.cores.is_empty()).map(of).collect::<Vec<_>>())
 }
 
-/// A capturer's own drop counter compared with the loss. Each run is judged by itself: an excess in one run does not
+/// A capturer's own drop counter compared with the loss. Each run is judged separately: an excess in one run does not
 /// cancel a deficit in another.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct DropCounter {
-    /// Runs that could be judged, and those in which the counter was right within 1 % or three frames.
+    /// Judged runs, and those in which the counter was right within 1 % or three frames.
     pub(super) runs: u64,
     pub(super) right: u64,
-    /// Frames lost in all these runs.
+    /// Frames lost in all judged runs.
     pub(super) lost: u64,
     /// Reported and lost frames of runs with a deficit.
     pub(super) less: [u64; 2],
@@ -167,12 +167,13 @@ pub(super) struct DropCounter {
     pub(super) more: [u64; 2],
 }
 
-/// Judges the counter in all runs that have one and whose captured frames were counted independently; `None` without
-/// such a run.
+/// Judges the counter in all runs that have one and whose captured frames were counted independently; `None` if there
+/// is
+/// no such run.
 pub(super) fn drop_counter<'a>(runs: impl Iterator<Item = &'a Run>) -> Option<DropCounter> {
     let counted = runs.filter(|run| run.failed.is_none() && run.counted_by != "tool");
     let mut sum = DropCounter::default();
-    // No capturer knows of the frames that a mirror port dropped.
+    // A capturer cannot know of frames that a mirror port dropped.
     let unknown = |run: &Run| run.line.and_then(|line| line.mirror_dropped).unwrap_or(0);
     let lost = |run: &Run| Some(run.offered.saturating_sub(run.captured?).saturating_sub(unknown(run)));
     for (reported, lost) in counted.filter_map(|run| Some((run.tool_drops?, lost(run)?))) {
@@ -226,17 +227,17 @@ pub(super) fn limit_words(limit: LimitedBy) -> &'static str {
     }
 }
 
-/// The loss of a case: "27.4 % (mean of 3 of 5 runs, 27.2–27.6 %; all: 27.0–28.4 %)", or why there is none.
+/// The loss of a case: "27.4 % (mean of 3 of 5 runs, 27.2–27.6 %; all: 27.0–28.4 %)", or why it is unknown.
 pub(super) fn loss_words(case: &Case) -> String {
     let all = whole(case).count();
     let runs = if all == 1 { "1 run".into() } else { format!("{all} runs") };
     let limit = match case.limited_by {
         LimitedBy::Generator => "; the generator was the limit",
         LimitedBy::Receiver => "; lost before the capturer",
-        _ if fell_short(case) => "; frames came more slowly than asked",
+        _ if fell_short(case) => "; frames arrived below the requested rate",
         _ => "",
     };
-    let runs = if is_own_word(case) { format!("{runs}, by its own word") } else { runs };
+    let runs = if is_own_word(case) { format!("{runs}, by its own count") } else { runs };
     match (case.loss_trimmed, case.loss_spread) {
         (Some(loss), Some(spread)) if spread[0] < spread[1] => {
             let mean = kept_losses(case).map_or(String::new(), |kept| {
@@ -246,24 +247,24 @@ pub(super) fn loss_words(case: &Case) -> String {
             format!("{} ({mean}{}{runs}){limit}", percent(loss), percents(spread))
         }
         (Some(loss), _) => format!("{} ({runs}){limit}", percent(loss)),
-        (None, _) => failure(case).unwrap_or("nothing to be captured").into(),
+        (None, _) => failure(case).unwrap_or("nothing to capture").into(),
     }
 }
 
-/// The smallest and the largest loss of the runs in the mean of a case; `None` where it leaves out none.
+/// Minimum and maximum loss of the runs that the mean includes; `None` if it excludes none.
 pub(super) fn kept_losses(case: &Case) -> Option<[f64; 2]> {
     let all = summary::losses(&case.runs);
     let kept = trimmed(&all);
     if kept.len() < all.len() { spread(&kept) } else { None }
 }
 
-/// The reason of its first failed run.
+/// Why its first failed run failed.
 pub(super) fn failure(case: &Case) -> Option<&str> {
     case.runs.iter().find_map(|run| run.failed.as_deref())
 }
 
-/// Frames/s of a rate as a source prints it: "400 kpps", "622 Mbit/s", "37.2 % of 1 Gbit/s", "553,097/s".
-/// `bytes` is a frame with its FCS.
+/// Frames/s of a rate as a source writes it: "400 kpps", "622 Mbit/s", "37.2 % of 1 Gbit/s", "553,097/s". `bytes` is
+/// the frame size with FCS.
 pub(super) fn parse_rate(words: &str, bytes: f64) -> Option<f64> {
     let words = words.replace(',', "").to_lowercase();
     if let Some((percent, link)) = words.split_once('%') {
@@ -280,7 +281,7 @@ pub(super) fn parse_rate(words: &str, bytes: f64) -> Option<f64> {
     }
 }
 
-/// Bits/s of a rate as a source prints it.
+/// Bits/s of a rate as a source writes it.
 pub(super) fn bits(words: &str) -> Option<f64> {
     let words = words.replace(',', "").to_lowercase();
     let (number, unit) = split(&words)?;
@@ -295,7 +296,7 @@ fn split(words: &str) -> Option<(f64, &str)> {
     Some((words[..end].parse().ok()?, words[end..].trim()))
 }
 
-/// The requested rate, and the offered one when they differ by more than 1 %.
+/// The requested rate, and the offered one if they differ by more than 1 %.
 pub(super) fn rate_words(case: &Case) -> String {
     match (case.pps, offered_pps(case)) {
         (Some(wanted), Some(came)) if (came / wanted as f64 - 1.0).abs() > 0.01 => {

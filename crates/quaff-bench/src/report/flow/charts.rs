@@ -1,4 +1,4 @@
-//! The charts of a bench of flow meters: bars of loss, of CPU time, and of speed with a file.
+//! The charts of a bench of flow meters: bars of loss, CPU time, and speed on a file.
 
 use super::style;
 use super::text::{asked, flow_rate};
@@ -46,14 +46,14 @@ pub(super) fn charts(report: &Report) -> [(&'static str, Vec<Chart>); 3] {
     ]
 }
 
-/// The value of a bar, its text, and the values of the runs.
+/// Returns the value of a bar, its text, and the values of the runs.
 type Value<'a> = &'a dyn Fn(&FlowCase) -> Option<(f64, String, Vec<f64>)>;
 
 fn bars(title: &str, label: &str, caption: &str, unit: Unit, panels: Vec<Panel>) -> Vec<Chart> {
     strips::bars(title, label, caption, unit, panels)
 }
 
-/// A panel for each rate.
+/// One panel per rate.
 fn panels(report: &Report, value: Value<'_>) -> Vec<Panel> {
     let of = |fps: &f64| {
         let cases: Vec<&FlowCase> = report.cases.iter().filter(|case| case.fps == Some(*fps)).collect();
@@ -62,7 +62,7 @@ fn panels(report: &Report, value: Value<'_>) -> Vec<Panel> {
     report.plan.rates.iter().filter_map(of).collect()
 }
 
-/// `None` without a value.
+/// Returns `None` without a value.
 fn panel(report: &Report, title: String, cases: &[&FlowCase], value: Value<'_>) -> Option<Panel> {
     let row = |case: &&FlowCase| {
         let (number, words, dots) = value(case)?;

@@ -63,7 +63,7 @@ impl Reported for Report {
     }
 }
 
-/// The number of a meter's colour and sign.
+/// Index of a meter's colour and sign.
 fn style(report: &Report, meter: &str) -> usize {
     report.plan.meters.iter().position(|name| name == meter).unwrap_or(0)
 }

@@ -9,7 +9,7 @@ use crate::report::table::{NONE, Table, or_none};
 use crate::stats::median;
 use quaff::format::{bits, bytes, count, percent, percents, rate, significant, span};
 
-/// The loss and the verdict of each meter at each rate, and its speed with a file.
+/// Loss and verdict of each meter at each rate, and its speed on a file.
 pub(super) fn summary(report: &Report) -> Table {
     let mut table = Table::new("At a glance");
     for facts in report.meters.iter().filter(|facts| facts.absent.is_none()) {
@@ -30,7 +30,7 @@ pub(super) fn summary(report: &Report) -> Table {
     table.without_empty()
 }
 
-/// Sent and reported, as the how-to has them: the median run of each meter at each rate.
+/// Sent and reported counts as in the how-to: the median run of each meter at each rate.
 pub(super) fn live(report: &Report) -> Table {
     let mut table = Table::new("Sent and reported");
     for fps in &report.plan.rates {
@@ -109,12 +109,12 @@ fn median_loss(case: &FlowCase) -> String {
     }
 }
 
-/// "0–2.4 %"; nothing where all runs are equal.
+/// "0–2.4 %"; empty if all runs are equal.
 fn spread(case: &FlowCase) -> String {
     or_none(case.loss_spread.filter(|[low, high]| low < high).map(percents))
 }
 
-/// The speed of each meter that reads files, and its ratio to quaff's.
+/// Speed of each meter that reads files, and its ratio to quaff's.
 pub(super) fn files(report: &Report) -> Table {
     let mut table = Table::new("From a file");
     let ours = report.files.iter().find(|case| case.meter == "quaff").and_then(|case| case.pps_median);
@@ -154,7 +154,7 @@ pub(super) fn files(report: &Report) -> Table {
     table.without_empty()
 }
 
-/// The highest rates without loss.
+/// Highest rates without loss.
 pub(super) fn searches(report: &Report) -> Table {
     let mut table = Table::new("Highest rate without loss");
     for search in &report.searches {
@@ -162,7 +162,7 @@ pub(super) fn searches(report: &Report) -> Table {
             (Some(why), ..) => format!("failed: {why}"),
             (None, _, None) => "it lost packets at every rate".into(),
             (None, None, Some(_)) => "the generator's limit".into(),
-            _ if !search.regular => "irregular: the bounds are not as close as asked".into(),
+            _ if !search.regular => "irregular: the bounds are not as close as requested".into(),
             _ => NONE.into(),
         };
         let cells = [
@@ -193,7 +193,7 @@ pub(super) fn trials(report: &Report) -> Table {
     table
 }
 
-/// The numbers of the how-to.
+/// The how-to's figures.
 pub(super) fn source(report: &Report) -> Table {
     let number = |value: f64| if value.fract() == 0.0 { count(value as u64) } else { format!("{value}") };
     let Some(source) = &report.plan.source else { return Table::default() };
@@ -210,7 +210,7 @@ pub(super) fn source(report: &Report) -> Table {
     table
 }
 
-/// The meters, with their command lines.
+/// The meters with their command lines.
 pub(super) fn meters(report: &Report) -> Table {
     let mut table = Table::new("The meters");
     for facts in &report.meters {
@@ -227,7 +227,7 @@ pub(super) fn meters(report: &Report) -> Table {
     table.without_empty()
 }
 
-/// The generator alone.
+/// The null calibrations.
 pub(super) fn calibration(report: &Report) -> Table {
     let mut table = Table::new("The generator alone");
     for null in &report.calibration {
@@ -241,7 +241,7 @@ pub(super) fn calibration(report: &Report) -> Table {
     table
 }
 
-/// Every run.
+/// All runs.
 pub(super) fn runs(report: &Report) -> Table {
     let mut table = Table::new("All runs");
     for case in report.cases.iter().chain(&report.files) {

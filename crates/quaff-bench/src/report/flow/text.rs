@@ -14,12 +14,12 @@ pub(super) fn flow_rate(fps: f64) -> String {
     }
 }
 
-/// The rate of a case as requested.
+/// The requested rate of a case.
 pub(super) fn asked(case: &FlowCase) -> String {
     case.fps.map_or_else(|| "a file".into(), flow_rate)
 }
 
-/// The verdict as `result.json` has it.
+/// The verdict as in `result.json`.
 pub(super) fn verdict_word(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Lossless => "lossless",
@@ -28,7 +28,7 @@ pub(super) fn verdict_word(verdict: Verdict) -> &'static str {
     }
 }
 
-/// The result in one line: what each meter lost at most. `None` without a case.
+/// The result in one line: the highest loss of each meter. `None` without a case.
 pub(super) fn headline(report: &Report) -> Option<String> {
     let worst = |name: &str| {
         let cases = report.cases.iter().filter(|case| case.meter == name && !case.runs.is_empty());
@@ -39,7 +39,7 @@ pub(super) fn headline(report: &Report) -> Option<String> {
     (!all.is_empty()).then(|| format!("Packets lost at most: {}", all.join("; ")))
 }
 
-/// Worse cases have higher numbers.
+/// A rank that is higher for a worse case.
 fn rank(case: &FlowCase) -> f64 {
     match (case.verdict, case.loss_median) {
         (Verdict::Lossless, _) => -1.0,
@@ -57,7 +57,6 @@ fn lost_words(case: &FlowCase) -> String {
     }
 }
 
-/// The findings, in a few sentences.
 pub(super) fn findings(report: &Report) -> Vec<String> {
     let speed = |name: &str| {
         let case = report.files.iter().find(|case| case.meter == name)?;
@@ -72,7 +71,7 @@ pub(super) fn findings(report: &Report) -> Vec<String> {
     from_file.into_iter().collect()
 }
 
-/// Warnings for a reader who cites a number.
+/// Warnings for readers who cite figures.
 pub(super) fn warnings(report: &Report) -> Vec<String> {
     let mut out = Vec::new();
     if report.interrupted {
@@ -95,7 +94,7 @@ pub(super) fn warnings(report: &Report) -> Vec<String> {
         if dropped > 0 {
             let dropped = count(dropped);
             out.push(format!(
-                "{about}: the collector missed {dropped} datagrams, so what the meter lost is not known"
+                "{about}: the collector missed {dropped} datagrams, so the meter's loss is not known"
             ));
         }
         let undecoded: u64 = case.runs.iter().map(|run| run.undecoded).sum();
@@ -112,7 +111,7 @@ pub(super) fn warnings(report: &Report) -> Vec<String> {
     sentences(&out)
 }
 
-/// The method, in sentences.
+/// The description of the method.
 pub(super) fn method(report: &Report) -> Vec<String> {
     let plan = &report.plan;
     let traffic = report.traffic.as_ref().map(|traffic| {

@@ -1,4 +1,4 @@
-//! The charts of a service test, and those of delays among them.
+//! The charts of a service test, including those of delays.
 
 use super::trials::latency_ms;
 use super::view::{View, lost_words};
@@ -11,9 +11,9 @@ use crate::service::result::{Latency, Performance, Way};
 use crate::trial::Delays;
 use quaff::format::{delay, percent};
 
-/// ns in a ms.
+/// Nanoseconds per millisecond.
 const NS: f64 = 1e6;
-/// Points of a line of the chart of frames that took longer.
+/// Points per line in the chart of frames with longer delays.
 const TAIL_POINTS: usize = 60;
 
 /// All charts of a service test, in the order of the page.
@@ -30,7 +30,7 @@ pub(super) fn charts(view: &View) -> [(&'static str, Vec<Chart>); 8] {
     ]
 }
 
-/// The delay of the frames of each size, from the smallest to the largest.
+/// The delay of the frames of each size, from minimum to maximum.
 fn latency_strips(view: &View) -> Option<Chart> {
     let all = || view.report.latency.iter();
     let values = all().flat_map(|found| [found.all.delay[0] / NS, found.all.delay[2] / NS]);
@@ -76,7 +76,7 @@ fn strip(view: &View, found: &Latency) -> Row {
     }
 }
 
-/// The share of frames with a longer delay than that of the axis, a line for each size.
+/// Share of frames with a longer delay than the axis value, one line per size.
 fn tails(view: &View) -> Vec<Chart> {
     let all: Vec<&Latency> =
         view.report.latency.iter().filter(|found| found.all.histogram.len() > 1).collect();
@@ -114,7 +114,7 @@ fn frames(all: &Delays) -> f64 {
     all.histogram.iter().map(|(_, frames)| *frames as f64).sum()
 }
 
-/// The share of frames beyond each delay of `grid`, ms, while there is one.
+/// Share of frames above each delay of `grid`, ms, until it is zero.
 fn tail<'a>(all: &'a Delays, grid: &'a [f64]) -> impl Iterator<Item = Point> + 'a {
     let total = frames(all).max(1.0);
     let beyond = move |ms: f64| {
@@ -129,7 +129,7 @@ fn tail<'a>(all: &'a Delays, grid: &'a [f64]) -> impl Iterator<Item = Point> + '
     grid.iter().enumerate().filter_map(point)
 }
 
-/// The delay of each service in each run: smallest, mean, largest.
+/// Delay of each service in each run: minimum, mean, maximum.
 fn run_strips(view: &View) -> Option<Chart> {
     let all = || view.report.performance.iter().filter_map(|line| Some((line, line.figures.delay_ms?)));
     let x = Scale::log(all().flat_map(|(_, [low, _, high])| [low, high]), Unit::Delay);

@@ -1,4 +1,4 @@
-//! Charts of rates: the highest without loss, loss against load, bursts, recovery, and the steps of a service
+//! Charts of rates: highest rate without loss, loss against load, bursts, recovery, and the steps of a service
 //! configuration test.
 
 use super::trials::{counts, fell_short, is_all, throughput_words};
@@ -11,7 +11,7 @@ use crate::report::chart::{Chart, Shape};
 use crate::service::result::{BackToBack, FrameLoss, Recovery, Step, Throughput, Way};
 use quaff::format::{count, delay, percent, rate};
 
-/// The rate without loss over the frame size beside the line rate, in frames and as a share of the line rate.
+/// The rate without loss per frame size and the line rate, in frames/s and as a share of the line rate.
 pub(super) fn throughput(view: &View) -> Option<Chart> {
     let all = &view.report.throughput;
     let most = all.iter().map(|found| found.line_pps).reduce(f64::max).filter(|most| *most > 0.0)?;
@@ -61,7 +61,7 @@ pub(super) fn throughput(view: &View) -> Option<Chart> {
     Some(Chart::new("Throughput", caption, Shape::Curves(curves)))
 }
 
-/// Loss against the offered load, a line for each size.
+/// Loss against the offered load, one line per size.
 pub(super) fn losses(view: &View) -> Vec<Chart> {
     let all = &view.report.frame_loss;
     let mut loads = distinct(all.iter().map(|point| point.load));
@@ -97,14 +97,14 @@ pub(super) fn losses(view: &View) -> Vec<Chart> {
     view.ways().into_iter().filter(has).map(of).collect()
 }
 
-/// The mean of `dots` as a bar with all of them on it.
+/// The mean of `dots` as a bar, with all of them on it.
 fn bar(view: &View, size: u32, dots: Vec<f64>, hollow: bool, [words, long]: [String; 2]) -> Option<Row> {
     let [mean, low, high] = mean_and_ends(&dots)?;
     let mark = Mark::Bar(Bar { parts: vec![mean], spread: Some([low, high]), dots, hollow, kept: None });
     Some(Row { style: view.size_style(size), name: format!("{size} B"), mark, words, long })
 }
 
-/// A panel for each way.
+/// One panel per direction.
 fn panels(view: &View, title: &str, rows: impl Fn(Way) -> Vec<Row>) -> Vec<strips::Panel> {
     let title = |way| view.with_way(title, way);
     let panel = |way| strips::Panel { title: title(way), rows: rows(way), limits: Vec::new() };
@@ -130,7 +130,7 @@ pub(super) fn bursts(view: &View) -> Vec<Chart> {
     strips::bars("Back-to-back frames", "thousand frames", caption, Unit::Number, panels)
 }
 
-/// The time of loss after an overload.
+/// Time of loss after an overload.
 pub(super) fn recoveries(view: &View) -> Vec<Chart> {
     let row = |found: &Recovery| {
         let ms: Vec<f64> = found.seconds.iter().map(|seconds| seconds * 1e3).collect();
@@ -144,7 +144,7 @@ pub(super) fn recoveries(view: &View) -> Vec<Chart> {
     strips::bars("System recovery", "ms", caption, Unit::Number, panels(view, "Recovery", rows))
 }
 
-/// The rate that arrived in each step of the service configuration test, as a share of the service's CIR.
+/// Received rate of each step of the service configuration test as a share of the CIR.
 pub(super) fn steps(view: &View) -> Vec<Chart> {
     let panel = |(name, way): (&str, Way)| {
         let service = view.report.plan.services.iter().find(|service| service.name == name);

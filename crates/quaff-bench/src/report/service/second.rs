@@ -1,5 +1,5 @@
-//! Charts of a performance test second by second: rate, loss, delay, and the unavailable time. The runs of a service
-//! are over each other.
+//! Charts of a performance test second by second: rate, loss, delay, and unavailable time. The runs of a service are
+//! overlaid.
 
 use super::view::{View, distinct, mbps, mean_and_ends};
 use crate::report::chart::curves::{Curves, Gap, Line, Panel, Point};
@@ -8,32 +8,31 @@ use crate::report::chart::{Chart, Shape};
 use crate::service::result::{Performance, Second, Way};
 use quaff::format::{delay, percent, span};
 
-/// Points of a line at most; in longer tests a point stands for several seconds.
+/// Maximum number of points per line; in longer tests a point covers several seconds.
 const POINTS: usize = 120;
 
-/// Consecutive seconds of a service, drawn as one point.
+/// Consecutive seconds of a service that are drawn as one point.
 struct Spell {
     /// The first second, and the one after the last.
     from: usize,
     to: usize,
-    /// Mbit/s that arrived: smallest, mean, largest of a second.
+    /// Received Mbit/s: minimum, mean and maximum over seconds.
     received: [f64; 3],
-    /// 0 to 1; `None` when no frame was sent.
+    /// Loss ratio, 0 to 1; `None` if no frame was sent.
     loss: Option<f64>,
-    /// ms; `None` when no frame arrived.
+    /// Delay, ms; `None` if no frame arrived.
     delay: Option<[f64; 3]>,
 }
 
-/// Lines of one chart: the seconds of a run of a service, and the name and style of each.
+/// The lines of one chart: the seconds of a run of a service, with name and style.
 struct Overlay<'a> {
     title: String,
     lines: Vec<(&'a Performance, String, usize)>,
-    /// Its lines are runs.
+    /// True if its lines are runs.
     has_runs: bool,
 }
 
-/// A chart for each service and way with its runs over each other; after a single run, one for each way with all
-/// services.
+/// One chart per service and direction with its runs overlaid; after a single run one per direction with all services.
 pub(super) fn timelines(view: &View) -> Vec<Chart> {
     let runs = distinct(view.report.performance.iter().map(|line| line.run));
     let overlays: Vec<Overlay<'_>> = match runs.len() {
@@ -101,7 +100,7 @@ fn timeline(view: &View, overlay: &Overlay<'_>) -> Option<Chart> {
     Some(Chart::new(overlay.title.clone(), caption, Shape::Curves(curves)))
 }
 
-/// Smallest, middle and largest value of a spell, and the text for the pointer.
+/// Minimum, middle and maximum of a spell, and the tooltip.
 type Value<'a> = dyn Fn(&Spell) -> Option<([f64; 3], String)> + 'a;
 type Points<'a> = dyn Fn(&Value<'_>) -> Vec<Line> + 'a;
 
@@ -130,7 +129,7 @@ fn panels(all: &[Vec<Spell>], here: &[&Performance], points: &Points<'_>) -> Vec
     ]
 }
 
-/// Mean bits of a frame of this service, with FCS.
+/// Mean bits per frame of this service, with FCS.
 fn frame_bits(view: &View, line: &Performance) -> f64 {
     let service = view.report.plan.services.iter().find(|service| service.name == line.service);
     let sizes = service.map_or(&[][..], |service| &service.sizes);
@@ -138,7 +137,7 @@ fn frame_bits(view: &View, line: &Performance) -> f64 {
     bytes * 8.0 / sizes.len().max(1) as f64
 }
 
-/// The seconds of a line in spells of `each`.
+/// The seconds of a row in spells of `each` seconds.
 fn spells(line: &Performance, frame_bits: f64, each: usize) -> Vec<Spell> {
     let spell = |(i, seconds): (usize, &[Second])| {
         let rate = |second: &Second| second.sent.saturating_sub(second.lost) as f64 * frame_bits / 1e6;
@@ -157,7 +156,7 @@ fn spells(line: &Performance, frame_bits: f64, each: usize) -> Vec<Spell> {
     line.seconds.chunks(each.max(1)).enumerate().map(spell).collect()
 }
 
-/// Smallest, mean by frames, largest of some seconds.
+/// Minimum, mean by frames, and maximum over several seconds.
 fn delays(seconds: &[Second]) -> Option<[f64; 3]> {
     let arrived = seconds.iter().filter_map(|second| {
         let frames = second.sent.saturating_sub(second.lost).max(1) as f64;
@@ -172,7 +171,7 @@ fn delays(seconds: &[Second]) -> Option<[f64; 3]> {
     ends.map(|[low, high]| [low, sum / frames, high])
 }
 
-/// The times at which any of the lines was unavailable, each once; with `has_runs` under the runs.
+/// Distinct times in which any line was unavailable; with `has_runs` labelled with the runs.
 fn gaps(here: &[&Performance], divide: f64, has_runs: bool) -> Vec<Gap> {
     let mut all: Vec<([usize; 2], Vec<String>)> = Vec::new();
     for line in here {

@@ -1,4 +1,4 @@
-//! The tables of a service test by ITU-T Y.1564, and those of every service test.
+//! The tables of ITU-T Y.1564, and those of every service test.
 
 use super::trials;
 use super::view::{Verdict, View, lost_words, mbps, share_bare, three};
@@ -10,7 +10,7 @@ use crate::service::result::{Figures, Performance, Report, Step};
 use crate::service::way_words;
 use quaff::format::{count, delay, percent, rate, significant};
 
-/// The result of every test, a row for each part of it.
+/// The results of all tests, one row for each part.
 pub(super) fn glance(view: &View) -> Table {
     let report = view.report;
     let mut table = Table::new("At a glance");
@@ -43,7 +43,7 @@ pub(super) fn glance(view: &View) -> Table {
     table.without_empty()
 }
 
-/// The number of steps that passed, and their verdict; `None` without a step.
+/// Number of passed steps, and their verdict; `None` without steps.
 fn steps_words(steps: &[&Step]) -> Option<(String, Verdict)> {
     let verdicts: Vec<_> = steps.iter().map(|step| Verdict::of(&step.checks)).collect();
     let held = verdicts.iter().filter(|verdict| **verdict == Verdict::Pass).count();
@@ -52,7 +52,7 @@ fn steps_words(steps: &[&Step]) -> Option<(String, Verdict)> {
         judged if judged == steps.len() => format!("{held} of {judged} steps passed"),
         judged => format!("{held} of {judged} steps passed, {} not judged", steps.len() - judged),
     };
-    // A step without a check is one that could not be judged.
+    // A step without a check could not be judged.
     let is_whole = !verdicts.contains(&Verdict::None);
     let verdict = match Verdict::of_all(verdicts.into_iter()) {
         Verdict::Pass if !is_whole => Verdict::Open,
@@ -78,7 +78,7 @@ fn figures_words(figures: &Figures) -> String {
     words.join(", ")
 }
 
-/// The overall line of each service and way, before its runs; without it where there is only one run.
+/// The overall row of each service and direction before its runs; omitted if there is only one run.
 fn overall_and_runs(report: &Report) -> Vec<Performance> {
     let mut all = Vec::new();
     for overall in overall(report) {
@@ -90,7 +90,7 @@ fn overall_and_runs(report: &Report) -> Vec<Performance> {
     all
 }
 
-/// A row for each run of each service: rate, loss, delay and verdict.
+/// One row per run and service: rate, loss, delay and verdict.
 pub(super) fn performance(view: &View) -> Table {
     let mut table = Table::new("Service performance");
     table.note = "Mbit/s: what arrived, with FCS. FTD: frame transfer delay. FDV: its variation. Overall: the smallest of the smallest, the mean of the means, the largest of the largest. Delay, its \
@@ -134,7 +134,7 @@ pub(super) fn performance(view: &View) -> Table {
     table.without_empty()
 }
 
-/// A time without the letters of RFC 3339, and without the date where that is the date of `of`.
+/// A time without the letters of RFC 3339, and without the date if it equals that of `of`.
 fn time_words(begun: &str, of: &str) -> String {
     let is_date = |(date, _): &(&str, &str)| of.starts_with(date);
     match begun.split_once('T').filter(is_date) {
@@ -143,9 +143,9 @@ fn time_words(begun: &str, of: &str) -> String {
     }
 }
 
-/// Delay variation by its several definitions; duplicates, reordering and unavailable time.
+/// Delay variation by its different definitions; duplicates, reordering and unavailable time.
 pub(super) fn variation(view: &View) -> Table {
-    let mut table = Table::new("Delay variation by its names");
+    let mut table = Table::new("Delay variation by definition");
     table.note =
         "PDV: above the smallest delay (RFC 5481 §4.2). IPDV: between frames next to each other (RFC 3393). \
                   RFC 4689 §3.2.5: the same of frames that were received in a row. RFC 3550 §6.4.1: smoothed."
@@ -178,7 +178,7 @@ pub(super) fn variation(view: &View) -> Table {
     table
 }
 
-/// A row for each step of the service configuration test.
+/// One row per step of the service configuration test.
 pub(super) fn configuration(view: &View) -> Table {
     let mut table = Table::new("Service configuration");
     for step in &view.report.configuration {
@@ -205,10 +205,9 @@ pub(super) fn configuration(view: &View) -> Table {
     table.without_empty()
 }
 
-/// Every limit with its figure, or with `failed_only` those that did not hold.
+/// All limits and measured values, or with `failed_only` those that did not hold.
 pub(super) fn checks(view: &View, failed_only: bool) -> Table {
-    let title =
-        if failed_only { "Limits that did not hold" } else { "Every limit, and what stood against it" };
+    let title = if failed_only { "Limits that did not hold" } else { "All limits and measured values" };
     let mut table = Table::new(title);
     let steps = view.report.configuration.iter();
     let steps = steps.map(|step| (&step.service, step.way, step.what.clone(), &step.checks));
@@ -247,7 +246,7 @@ pub(super) fn services(view: &View) -> Table {
             (">EBS, bytes", bytes(service.ebs_bytes)),
             ("VLAN", or_none(service.vlan.map(|(id, priority)| format!("{id}, priority {priority}")))),
             (">DSCP", if service.dscp > 0 { service.dscp.to_string() } else { NONE.into() }),
-            ("has to stand", limits_words(&service.limits)),
+            ("limits", limits_words(&service.limits)),
         ];
         table.push(Some(view.service_style(&service.name)), row);
     }
@@ -271,9 +270,9 @@ fn limits_words(limits: &Limits) -> String {
     if parts.is_empty() { NONE.into() } else { parts.join(", ") }
 }
 
-/// The account of the tap in the path.
+/// Counters of the tap in the path.
 pub(super) fn tap(view: &View) -> Table {
-    let mut table = Table::new("The tap's own account");
+    let mut table = Table::new("The tap's own counters");
     table.note = "Frames of all tests together, as 'quaff tap' counts them: received = recorded + lost, and received = \
                   forwarded + not forwarded. A frame that the recorder lost has passed all the same."
         .into();
@@ -292,7 +291,7 @@ pub(super) fn tap(view: &View) -> Table {
     table
 }
 
-/// The instrument by itself.
+/// The null calibration.
 pub(super) fn null(report: &Report) -> Table {
     let mut table = Table::new("The instrument alone");
     let Some(null) = &report.null else { return table };
@@ -309,12 +308,12 @@ pub(super) fn null(report: &Report) -> Table {
     let delays = delays.into_iter().map(|(what, ms)| (what.to_owned(), delay(ms)));
     let rates = null.max_pps.iter().map(|(size, pps)| (format!("highest rate, {size} B"), rate(*pps)));
     for (what, figure) in delays.chain(rates) {
-        table.push(None, [("over nothing but a link", what), ("figure", figure)]);
+        table.push(None, [("over a bare link", what), ("figure", figure)]);
     }
     table
 }
 
-/// The numbers that the source printed, with its digits: a rate of 971.62 is not 972.
+/// The source's own figures with all their digits: 971.62 is not rounded to 972.
 pub(super) fn source(view: &View) -> Table {
     let Some(source) = &view.report.plan.source else { return Table::default() };
     let number = |figure: f64| figure.to_string();

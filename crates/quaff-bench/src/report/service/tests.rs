@@ -1,4 +1,4 @@
-//! Tables and sentences of a service test that was computed by hand.
+//! Tables and sentences of a hand-computed service test.
 
 use super::view::View;
 use super::{tables, text, trials};
@@ -9,7 +9,7 @@ use crate::service::result::{Check, Figures, Performance, Report, Second, Throug
 use crate::testing::sample_service_report;
 use quaff::format::percent;
 
-/// A report with one service whose runs have these figures, each judged as said.
+/// A report with one service whose runs have these figures and verdicts.
 fn report_of(runs: &[(Figures, bool)]) -> Report {
     let mut report = sample_service_report();
     let first = report.performance[0].clone();
@@ -48,7 +48,7 @@ fn figures(received: [f64; 3], sent: u64, lost: u64, delay: [f64; 3]) -> Figures
     }
 }
 
-/// The cell of a row under a heading, with its group.
+/// The cell of a row below a heading, with its group.
 #[track_caller]
 fn cell<'a>(table: &'a Table, row: usize, words: &str) -> &'a str {
     let heads: Vec<String> = table.columns.iter().map(|column| column.heading()).collect();
@@ -213,7 +213,7 @@ fn buffers_and_recovery_are_means_with_both_ends() {
     report.recovery.truncate(1);
     report.recovery[0].seconds = vec![0.001, 0.003];
     let table = trials::recovery(&View::new(&report));
-    assert_eq!(cell(&table, 0, "lost for so long after it mean"), "2 ms");
+    assert_eq!(cell(&table, 0, "loss after the overload mean"), "2 ms");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The tables of RFC 2544's tests.
+//! The tables of the RFC 2544 tests.
 
 use super::view::{View, distinct, mean_and_ends};
 use crate::report::document::method_words;
@@ -7,9 +7,9 @@ use crate::service::result::{BackToBack, FrameLoss, Latency, Recovery, Report, T
 use crate::stats::std_dev;
 use quaff::format::{count, delay, percent, rate, significant};
 
-/// ns in a ms.
+/// Nanoseconds per millisecond.
 const NS: f64 = 1e6;
-/// Share of the line rate from which on the line was the limit.
+/// Share of the line rate from which on the line counts as the limit.
 const OF_LINE: f64 = 0.999;
 
 /// The name and the results of each test and direction.
@@ -38,7 +38,7 @@ pub(super) fn glance(view: &View) -> Vec<(String, String)> {
     out
 }
 
-/// The highest rate without loss, and what stopped it: "612 kpps (41.1 %)", "the line's".
+/// The highest rate without loss, and its limit: "612 kpps (41.1 %)", "the line's".
 pub(super) fn throughput_words(found: &Throughput) -> String {
     match found.pps {
         None if found.upper_pps.is_none() => "not found".into(),
@@ -51,12 +51,12 @@ pub(super) fn throughput_words(found: &Throughput) -> String {
     }
 }
 
-/// RFC 2544's latency: the mean of the tagged frames, or of all where none was tagged; ms.
+/// Latency by RFC 2544: the mean of the tagged frames, or of all frames if none was tagged, ms.
 pub(super) fn latency_ms(found: &Latency) -> f64 {
     mean_and_ends(&found.tagged_ms).map_or(found.all.delay[1] / NS, |[mean, ..]| mean)
 }
 
-/// The load at which loss begins for a size: "512 B none", "64 B from 50 %".
+/// The load from which on a size has loss: "512 B none", "64 B from 50 %".
 fn loss_words(report: &Report, size: u32, way: Way) -> String {
     let here =
         report.frame_loss.iter().filter(|point| point.size == size && point.way == way && point.loss > 0.0);
@@ -81,12 +81,12 @@ pub(super) fn counts(found: &BackToBack) -> Vec<f64> {
     found.frames.iter().map(|frames| *frames as f64).collect()
 }
 
-/// Returns whether a repetition lost nothing in the longest burst that was tried: the result is a lower bound.
+/// True if some repetition had no loss in the longest tested burst: the result is a lower bound.
 pub(super) fn is_all(found: &BackToBack) -> bool {
     found.frames.contains(&found.frames_max)
 }
 
-/// A row for each size: the highest rate without loss beside the line's.
+/// One row per size: the highest rate without loss, and the line rate.
 pub(super) fn throughput(view: &View) -> Table {
     let mut table = Table::new("Throughput");
     for found in &view.report.throughput {
@@ -106,19 +106,19 @@ pub(super) fn throughput(view: &View) -> Table {
     table.without_empty()
 }
 
-/// The limiting part, as far as it is known (RFC 9971: an irregular result has to be marked).
+/// The limiting part, as far as known (RFC 9971 requires to mark an irregular result).
 fn result_words(found: &Throughput) -> &'static str {
     match (found.pps, found.upper_pps) {
         (Some(pps), _) if pps >= OF_LINE * found.line_pps => "the line was the limit",
         (Some(_), None) => "irregular: only a lower bound",
         (Some(_), Some(_)) if found.regular => "the path was the limit",
-        (Some(_), Some(_)) => "irregular: not as close as wanted",
+        (Some(_), Some(_)) => "irregular: not as close as requested",
         (None, Some(_)) => "irregular: loss at every rate",
         (None, None) => "not found: the instrument was the limit",
     }
 }
 
-/// A row for each size: RFC 2544's latency, and that of all frames.
+/// One row per size: RFC 2544's latency, and the delay of all frames.
 pub(super) fn latency(view: &View) -> Table {
     let mut table = Table::new("Latency");
     table.note = "Tagged: RFC 2544's latency, one frame of each trial. Variation: means (RFC 3550: at the end). The median of \
@@ -156,7 +156,7 @@ pub(super) fn latency(view: &View) -> Table {
     table.without_empty()
 }
 
-/// A row for each load, with a column for each size and way. A star marks a load that could not be sent.
+/// One row per load, one column per size and direction. A star marks a load that could not be sent.
 pub(super) fn frame_loss(view: &View) -> Table {
     let curves = distinct(view.report.frame_loss.iter().map(|point| (point.size, point.way)));
     let mut loads = distinct(view.report.frame_loss.iter().map(|point| point.load));
@@ -176,18 +176,18 @@ pub(super) fn frame_loss(view: &View) -> Table {
     }
     if view.report.frame_loss.iter().any(|point| fell_short(view, point)) {
         table.note =
-            "*: the instrument sent less than 99 % of what was wanted; the loss is that of what it sent."
+            "*: the instrument sent less than 99 % of the requested load; the loss is that of the frames sent."
                 .into();
     }
     table
 }
 
-/// Returns whether the offered load was more than 1 % below the intended one.
+/// True if the offered load was more than 1 % below the intended one.
 pub(super) fn fell_short(view: &View, point: &FrameLoss) -> bool {
     point.offered_pps < 0.99 * point.load * view.line_pps(point.size)
 }
 
-/// A row for each size: the longest bursts without loss, and the buffer time computed from them.
+/// One row per size: the longest bursts without loss, and the buffer time computed from them.
 pub(super) fn back_to_back(view: &View) -> Table {
     let mut table = Table::new("Back-to-back frames");
     table.note =
@@ -218,7 +218,7 @@ pub(super) fn back_to_back(view: &View) -> Table {
     table.without_empty()
 }
 
-/// A row for each size: the time of loss after an overload.
+/// One row per size: the time of loss after an overload.
 pub(super) fn recovery(view: &View) -> Table {
     let mut table = Table::new("System recovery");
     for found in &view.report.recovery {
@@ -227,9 +227,9 @@ pub(super) fn recovery(view: &View) -> Table {
         let row = [
             ("frames, with FCS", view.sized(found.size, found.way)),
             (">overload", rate(found.overload_pps)),
-            (">lost for so long after it|mean", time(0)),
-            (">lost for so long after it|shortest", time(1)),
-            (">lost for so long after it|longest", time(2)),
+            (">loss after the overload|mean", time(0)),
+            (">loss after the overload|shortest", time(1)),
+            (">loss after the overload|longest", time(2)),
             (">repetitions", found.seconds.len().to_string()),
         ];
         table.push(Some(view.size_style(found.size)), row);
@@ -237,7 +237,7 @@ pub(super) fn recovery(view: &View) -> Table {
     table.without_empty()
 }
 
-/// Every trial of every search.
+/// All trials of all searches.
 pub(super) fn trials(view: &View) -> Table {
     let mut table = Table::new("Every trial");
     for found in &view.report.throughput {

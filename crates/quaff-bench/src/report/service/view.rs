@@ -1,4 +1,4 @@
-//! Figures of a service test, and their texts, for both its tables and its charts.
+//! Figures of a service test and their texts, for its tables and charts.
 
 pub(super) use crate::report::document::distinct;
 use crate::report::table::{FAIL, NONE, OPEN, PASS};
@@ -7,17 +7,17 @@ use crate::service::result::{Check, Figures, Performance, Report, Way};
 use crate::stats::{mean, spread};
 use quaff::format::{count, percent};
 
-/// Rate of a link of unknown speed, Mbit/s.
+/// Assumed rate of a link of unknown speed, Mbit/s.
 const LINK_MBPS: f64 = 1000.0;
-/// Preamble, start of frame and gap of each frame on the wire, bytes.
+/// Preamble, start-of-frame delimiter and inter-packet gap, bytes per frame.
 const WIRE_BYTES: f64 = 20.0;
 
-/// A result, with a colour for each service and each size.
+/// A report with a colour for each service and each size.
 pub(super) struct View<'a> {
     pub(super) report: &'a Report,
-    /// In the order of the plan, then of appearance.
+    /// Services in the order of the plan, then of appearance.
     pub(super) services: Vec<&'a str>,
-    /// Bytes with FCS, the smallest first.
+    /// Frame sizes, bytes with FCS, in ascending order.
     pub(super) sizes: Vec<u32>,
     /// True if frames were sent in both directions.
     pub(super) is_both: bool,
@@ -54,12 +54,12 @@ impl<'a> View<'a> {
         if self.is_both { vec![Way::There, Way::Back] } else { vec![Way::There] }
     }
 
-    /// Each service with each way.
+    /// Each service with each direction.
     pub(super) fn services_and_ways(&self) -> impl Iterator<Item = (&'a str, Way)> {
         self.services.iter().flat_map(|name| self.ways().into_iter().map(|way| (*name, way)))
     }
 
-    /// The way in a title, with its interfaces where they are not those of a lab; empty where there is only one.
+    /// The direction in a title, with its interfaces unless they are a lab's; empty if there is only one.
     pub(super) fn way(&self, way: Way) -> String {
         match (self.is_both, way, &self.report.plan.path) {
             (false, ..) => String::new(),
@@ -70,7 +70,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// `words` followed by the way where there are two.
+    /// `words`, followed by the direction if there are two.
     pub(super) fn with_way(&self, words: &str, way: Way) -> String {
         match self.way(way) {
             way if way.is_empty() => words.into(),
@@ -83,7 +83,7 @@ impl<'a> View<'a> {
         self.with_way(&format!("{size} B"), way)
     }
 
-    /// The highest rate of frames on the line, frames/s; `size` is bytes with FCS.
+    /// The line rate, frames/s; `size` is bytes with FCS.
     pub(super) fn line_pps(&self, size: u32) -> f64 {
         let found = self.report.throughput.iter().find(|row| row.size == size && row.line_pps > 0.0);
         let said = Some(self.report.link_mbps).filter(|mbps| *mbps > 0.0);
@@ -91,7 +91,7 @@ impl<'a> View<'a> {
         found.map_or_else(|| link * 1e6 / 8.0 / (f64::from(size) + WIRE_BYTES), |row| row.line_pps)
     }
 
-    /// The path of the frames.
+    /// Description of the path.
     pub(super) fn path(&self) -> String {
         match &self.report.plan.path {
             Path::Link => "a link".into(),
@@ -103,21 +103,21 @@ impl<'a> View<'a> {
     }
 }
 
-/// The verdict on some limits.
+/// The verdict on a set of limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// All limits held.
     Pass,
     /// A limit did not hold.
     Fail,
-    /// The limits that could be judged held, and there are others.
+    /// The limits that could be judged held, but others could not.
     Open,
     /// There was no limit.
     None,
 }
 
 impl Verdict {
-    /// Of checks alone.
+    /// Verdict of the checks alone.
     pub(super) fn of(checks: &[Check]) -> Self {
         match (checks.is_empty(), checks.iter().all(|check| check.passed)) {
             (true, _) => Self::None,
@@ -126,7 +126,7 @@ impl Verdict {
         }
     }
 
-    /// Of a line of the performance test: a limit without a check could not be judged.
+    /// Verdict of a row of the performance test: a limit without a check could not be judged.
     pub(super) fn of_line(line: &Performance) -> Self {
         let wanted = limited(&line.limits);
         let is_judged = |what: &&str| line.checks.iter().any(|check| check.what == **what);
@@ -136,20 +136,20 @@ impl Verdict {
         }
     }
 
-    /// Of several: the worst.
+    /// The worst of several verdicts.
     pub(super) fn of_all(all: impl Iterator<Item = Self>) -> Self {
         let all: Vec<Self> = all.collect();
         let worst = [Self::Fail, Self::Open, Self::Pass].into_iter().find(|verdict| all.contains(verdict));
         worst.unwrap_or(Self::None)
     }
 
-    /// Of all runs of the service and way of `line`.
+    /// Verdict of all runs of the same service and direction.
     pub(super) fn of_runs(report: &Report, line: &Performance) -> Self {
         let is_same = |run: &&Performance| run.service == line.service && run.way == line.way;
         Self::of_all(report.performance.iter().filter(is_same).map(Self::of_line))
     }
 
-    /// As a cell of a table.
+    /// The text of a table cell.
     pub(super) fn label(self) -> &'static str {
         match self {
             Self::Pass => PASS,
@@ -160,7 +160,7 @@ impl Verdict {
     }
 }
 
-/// The names of the checks of these limits.
+/// The names of the checks that these limits require.
 fn limited(limits: &Limits) -> Vec<&'static str> {
     let all = [
         limits.delay_ms.map(|_| "FTD"),
@@ -171,7 +171,7 @@ fn limited(limits: &Limits) -> Vec<&'static str> {
     all.into_iter().flatten().collect()
 }
 
-/// Mbit/s to the hundredth, as network testers print it.
+/// Mbit/s with two decimals, as network testers print it.
 pub(super) fn mbps(value: f64) -> String {
     format!("{value:.2}")
 }
@@ -182,7 +182,7 @@ pub(super) fn share_bare(share: f64) -> String {
     if percent >= 100.0 {
         return "100".into();
     }
-    // Never rounded up to all of it; the nearer to it, the more digits matter.
+    // Rounds down, so that less than all never becomes 100; the nearer to 100, the more digits.
     let digits = if percent < 99.0 { 2 } else { 4 };
     let step = 10f64.powi(digits as i32);
     let text = format!("{:.digits$}", (percent * step + 1e-6).floor() / step);
@@ -197,12 +197,12 @@ pub(super) fn lost_words(figures: &Figures) -> String {
     }
 }
 
-/// Smallest, mean and largest as cells, or three dashes.
+/// Minimum, mean and maximum as cells, or three dashes.
 pub(super) fn three(values: Option<[f64; 3]>, words: fn(f64) -> String) -> [String; 3] {
     values.map_or_else(|| [NONE, NONE, NONE].map(String::from), |values| values.map(words))
 }
 
-/// Mean, smallest and largest; `None` without a value.
+/// Mean, minimum and maximum; `None` without a value.
 pub(super) fn mean_and_ends(values: &[f64]) -> Option<[f64; 3]> {
     let [low, high] = spread(values)?;
     Some([mean(values)?, low, high])
