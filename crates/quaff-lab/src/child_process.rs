@@ -1,5 +1,5 @@
-//! A child process that cannot outlive its parent: it is killed when its handle is dropped, and when the thread
-//! that started it ends.
+//! A child process that cannot outlive its parent: it is killed when its handle is dropped, and when the thread that
+//! started it ends.
 
 use crate::{Error, Result};
 use quaff_os::process::{Prepare, Usage, reap, send};
@@ -11,21 +11,21 @@ use std::time::{Duration, Instant};
 
 /// Interval of polling for the end of the process.
 const POLL: Duration = Duration::from_millis(5);
-/// Minimum of the last bytes of stderr that are kept; the buffer never exceeds twice that.
+/// Minimum number of last stderr bytes that are kept; the buffer never exceeds twice that.
 const KEPT_BYTES: usize = 1 << 20;
 /// The same for stdout, which carries packets and reports.
 const KEPT_STDOUT_BYTES: usize = 64 << 20;
-/// Bytes of one read.
+/// Bytes per read.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// A running command; its output is collected.
+/// A running command whose output is collected.
 #[derive(Debug)]
 pub struct ChildProcess {
     tried: String,
     child: Child,
     stdout: Arc<Collected>,
     stderr: Arc<Collected>,
-    /// The whole lines on stderr, as of the last [`hears`](Self::hears).
+    /// Complete stderr lines, as of the last [`hears`](Self::hears).
     pub heard: String,
     /// Exit status and CPU time, once [`has_ended`](Self::has_ended) has returned `true`: the process ID may be reused
     /// from then on.
@@ -36,14 +36,14 @@ pub struct ChildProcess {
 #[derive(Debug, Default)]
 struct Collected {
     state: Mutex<State>,
-    /// Notified at each change.
+    /// Notified at each change of `state`.
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
 struct State {
     bytes: Vec<u8>,
-    /// The stream is closed.
+    /// True once the stream is closed.
     is_closed: bool,
 }
 
@@ -80,7 +80,7 @@ impl ChildProcess {
         self.child.id()
     }
 
-    /// Waits until a line on stderr contains `text`, for at most `wait`; returns whether one does.
+    /// Waits up to `wait` for a stderr line that contains `text`; returns whether there is one.
     pub fn hears(&mut self, text: &str, wait: Duration) -> bool {
         let end = Instant::now() + wait;
         let is_in = |heard: &str| heard.lines().any(|line| line.contains(text));
@@ -89,8 +89,8 @@ impl ChildProcess {
         is_in(&self.heard)
     }
 
-    /// Waits until stderr is closed, for at most `wait`: the last lines of a process that has ended may still arrive,
-    /// and a descendant may hold it open.
+    /// Waits up to `wait` for stderr to close: the last lines of a process that has ended may still arrive, and a
+    /// descendant may hold it open.
     pub fn hear_the_end(&mut self, wait: Duration) {
         self.heard = lines(&self.stderr.wait_until(Instant::now() + wait, |_| false).bytes);
     }
@@ -103,7 +103,7 @@ impl ChildProcess {
         }
     }
 
-    /// Returns whether the process has ended.
+    /// True once the process has ended.
     pub fn has_ended(&mut self) -> Result<bool> {
         if self.ended.is_none() {
             self.ended = reap(self.child.id())?;
@@ -111,10 +111,10 @@ impl ChildProcess {
         Ok(self.ended.is_some())
     }
 
-    /// Waits until the process has ended and closed its output, for at most `wait`; then kills it.
+    /// Waits up to `wait` for the process to end and close its output; then kills it.
     ///
     /// # Errors
-    /// `TimedOut`, also when the process has ended but a descendant still holds its stdout or stderr open.
+    /// `TimedOut`, also if the process has ended but a descendant holds its stdout or stderr open.
     pub fn finish(mut self, wait: Duration) -> Result<Finished> {
         let end = Instant::now() + wait;
         let late = |tried: &str, what: &str| {
@@ -126,7 +126,7 @@ impl ChildProcess {
             match self.ended {
                 Some(ended) => break ended,
                 None if Instant::now() < end => std::thread::sleep(POLL),
-                None => return Err(late(&self.tried, "it still runs")),
+                None => return Err(late(&self.tried, "it is still running")),
             }
         };
         let [stdout, stderr] = [&self.stdout, &self.stderr].map(|output| {
@@ -142,7 +142,7 @@ impl ChildProcess {
     }
 }
 
-/// The whole lines in `bytes`.
+/// The complete lines in `bytes`.
 fn lines(bytes: &[u8]) -> String {
     let end = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
     String::from_utf8_lossy(&bytes[..end]).into_owned()
@@ -154,7 +154,7 @@ impl Collected {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until `is_enough` holds, the stream is closed, or `end`.
+    /// Waits until `is_enough` holds, the stream is closed, or `end` is reached.
     fn wait_until(&self, end: Instant, is_enough: impl Fn(&State) -> bool) -> MutexGuard<'_, State> {
         let left = end.saturating_duration_since(Instant::now());
         let waited =
@@ -203,7 +203,7 @@ fn collect(pipe: Option<impl Read + Send + 'static>, kept_bytes: usize) -> Arc<C
 impl Drop for ChildProcess {
     fn drop(&mut self) {
         if self.ended.is_none() {
-            // Both fail only if the process has ended already.
+            // Both fail only if the process has already ended.
             let _ = self.child.kill();
             let _ = self.child.wait();
         }

@@ -1,6 +1,6 @@
 //! The error type of this crate and of the experiments that use it.
 
-/// A lab, a tool or an experiment that failed.
+/// A failure of a lab, a tool or an experiment.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A failed request to the kernel.
@@ -19,10 +19,10 @@ pub enum Error {
     #[error("the lab {name} is in use{}; wait for it to end, or end it", by(.users))]
     InUse {
         name: String,
-        /// Process numbers and command lines, as far as they can be read.
+        /// Process IDs and command lines, as far as readable.
         users: Vec<(u32, String)>,
     },
-    /// A lab of that name exists.
+    /// A lab with that name exists.
     #[error("the lab {0} is up already; 'quaff lab down {0}' takes it down")]
     Taken(String),
     /// A capturer or the generator failed.
@@ -39,16 +39,16 @@ pub enum Error {
         place: String,
         what: String,
     },
-    /// No capturer has that name.
+    /// There is no capturer with that name.
     #[error("there is no capturer {name}; there is {}", .known.join(", "))]
     UnknownTool { name: String, known: Vec<String> },
-    /// No flow meter has that name.
+    /// There is no flow meter with that name.
     #[error("there is no flow meter {name}; there is {}", .known.join(", "))]
     UnknownMeter { name: String, known: Vec<String> },
-    /// No reader of capture files has that name.
+    /// There is no reader of capture files with that name.
     #[error("there is no reader of files {name}; there is {}", .known.join(", "))]
     UnknownReader { name: String, known: Vec<String> },
-    /// No disk is available, or its free space is too small.
+    /// No disk is available, or it has too little free space.
     #[error("{0}")]
     Place(String),
     /// A service test cannot run.
@@ -65,7 +65,7 @@ pub enum Error {
     /// The caller ended the run.
     #[error("interrupted")]
     Interrupted,
-    /// No lab has that name.
+    /// There is no lab with that name.
     #[error("there is no lab {name}{}", others(.known))]
     Unknown { name: String, known: Vec<String> },
 }

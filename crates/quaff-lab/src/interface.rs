@@ -1,4 +1,4 @@
-//! Facts about an interface from the kernel and its driver, by name and value.
+//! Facts about an interface from the kernel and its driver, as names and values.
 
 use quaff_os::ethtool::Card;
 use quaff_os::rtnl;

@@ -2,8 +2,8 @@
 //!
 //! The sending namespace `NAME-tx` holds `tx0` (198.18.0.1), the receiving one `NAME-rx` holds `rx0`
 //! (198.18.0.2; 198.18.0.0/15 is for benchmarks, RFC 2544 appendix C.2.2). Both have no IPv6, permanent ARP
-//! entries for each other, no ICMP errors and no offloads: `rx0` counts exactly what was sent to it. A [`Layout`]
-//! may add a second end, and a switch, a tap or a router between the two. This module prints and runs nothing.
+//! entries for each other, no ICMP errors and no offloads: `rx0` counts exactly the frames sent to it. A [`Layout`]
+//! may add a second end, and a switch, a tap or a router between the two. This module prints nothing and runs no tools.
 
 mod layout;
 
@@ -18,12 +18,12 @@ use std::io;
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
-/// An end of a link of a lab.
+/// One end of a lab's link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LabEnd {
     /// The interface.
     pub name: &'static str,
-    /// Its hardware address: locally administered.
+    /// Its hardware address, locally administered.
     pub mac: [u8; 6],
     /// Its address in the benchmark network.
     pub ip: Ipv4Addr,
@@ -35,47 +35,46 @@ pub struct LabEnd {
 pub const TX: LabEnd = LabEnd::new("tx0", 1);
 /// The end in the receiving namespace.
 pub const RX: LabEnd = LabEnd::new("rx0", 2);
-/// The end in the other sending namespace of a [`Layout`] that has two.
+/// The end in the second sending namespace, for a [`Layout`] with two.
 pub const FAR: LabEnd = LabEnd::new("tx1", 3);
-/// The ports in the middle of a [`Layout`] that has one: towards [`TX`], and towards [`FAR`].
+/// The ports of the middle namespace, for a [`Layout`] that has one: towards [`TX`], and towards [`FAR`].
 pub const MIDDLE_IFS: [&str; 2] = ["a0", "b0"];
-/// The port in the middle towards [`RX`], which copies leave by.
+/// The port of the middle namespace towards [`RX`], through which copies leave.
 pub(crate) const MIRROR_IF: &str = "m0";
-/// The two sides of [`Layout::Router`], each one half of the benchmark network (RFC 2544 appendix C.2.2): the address
-/// of the router, and an unassigned one for a host.
+/// The two networks of [`Layout::Router`], each one half of the benchmark network (RFC 2544 appendix C.2.2): the
+/// router's address, and an unassigned one for a host.
 pub const ROUTED: [(Ipv4Addr, Ipv4Addr); 2] = [
     (Ipv4Addr::new(198, 18, 1, 1), Ipv4Addr::new(198, 18, 1, 2)),
     (Ipv4Addr::new(198, 19, 1, 1), Ipv4Addr::new(198, 19, 1, 2)),
 ];
-/// Prefix length of the networks of a lab.
+/// Prefix length of a lab's networks.
 const PREFIX_BITS: u8 = 24;
-/// The default MTU. Veth refuses a native XDP program when the peer's MTU is above
-/// about 3500.
+/// The default MTU, bytes: veth refuses a native XDP program if the peer's MTU is above about 3500.
 const MTU_DEFAULT: u32 = 3000;
-/// The smallest MTU: the minimum of IPv4 (RFC 791).
+/// Minimum MTU, bytes: that of IPv4 (RFC 791).
 const MTU_MIN: u32 = 68;
-/// The largest MTU, a common one for jumbo frames.
+/// Maximum MTU, bytes, common for jumbo frames.
 pub const MTU_MAX: u32 = 9216;
-/// The longest name of a lab.
+/// Maximum length of a lab's name, bytes.
 const NAME_BYTES_MAX: usize = 64;
 
-/// Time limit until both ends have a carrier.
+/// Time limit for both ends to have a carrier.
 const LINK_WAIT: Duration = Duration::from_secs(2);
-/// Settings that keep a namespace silent. New interfaces inherit those of `default`.
+/// sysctls that keep a namespace silent. New interfaces inherit those of `default`.
 const SILENCE: [(&str, &str); 9] = [
     ("ipv6/conf/all/disable_ipv6", "1"),
     ("ipv6/conf/default/disable_ipv6", "1"),
     ("ipv6/conf/default/accept_dad", "0"),
     ("ipv6/conf/default/accept_ra", "0"),
     ("ipv6/conf/default/autoconf", "0"),
-    // One ICMP error each 23 days, ms: frames to a closed port are not answered.
+    // One ICMP error per 23 days, ms: frames to a closed port are not answered.
     ("ipv4/icmp_ratelimit", "2000000000"),
     // A bridge bypasses the firewall.
     ("bridge/bridge-nf-call-arptables", "0"),
     ("bridge/bridge-nf-call-iptables", "0"),
     ("bridge/bridge-nf-call-ip6tables", "0"),
 ];
-/// Parts that a kernel may lack.
+/// sysctl trees that a kernel may lack.
 const OPTIONAL: [&str; 2] = ["ipv6", "bridge"];
 
 impl LabEnd {
@@ -90,9 +89,9 @@ impl LabEnd {
 pub struct LabPlan {
     /// `None` chooses an unused name.
     pub name: Option<String>,
-    /// The MTU of both ends, bytes, [`MTU_MIN`] to [`MTU_MAX`].
+    /// MTU of both ends, bytes, [`MTU_MIN`] to [`MTU_MAX`].
     pub mtu: u32,
-    /// Transmit and receive queues of each end; of a layout with a middle, of the capturer's link.
+    /// Transmit and receive queues of each end; in a layout with a middle namespace, of the capturer's link.
     pub queues: u32,
     pub layout: Layout,
 }
@@ -100,18 +99,18 @@ pub struct LabPlan {
 /// The connection between the senders and the receiver.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Layout {
-    /// A sender, a receiver, and a link.
+    /// A sender and a receiver, joined by a link.
     #[default]
     Pair,
-    /// Two senders through a bridge, which mirrors one of its ports to the receiver.
+    /// Two senders joined by a bridge, which mirrors one of its ports to the receiver.
     Span,
-    /// Two senders through a tap, which copies both directions to the receiver.
+    /// Two senders joined by a tap, which copies both directions to the receiver.
     Tap,
-    /// Two ends through a bridge without a mirror: the receiving namespace is idle.
+    /// Two ends joined by a bridge without a mirror: the receiving namespace is idle.
     Bridge,
-    /// Two ends through a router, each in its own network ([`ROUTED`]).
+    /// Two ends joined by a router, each in its own network ([`ROUTED`]).
     Router,
-    /// Two ends whose links end in [`MIDDLE_IFS`] of the namespace in the middle. The caller forwards between them.
+    /// Two ends whose links end at [`MIDDLE_IFS`] of the middle namespace. The caller forwards between them.
     Apart,
 }
 
@@ -129,11 +128,11 @@ pub struct LabInfo {
     pub tx: String,
     /// The receiving namespace.
     pub rx: String,
-    /// The MTU of both ends, bytes.
+    /// MTU of both ends, bytes.
     pub mtu: u32,
-    /// It remains until it is taken down.
+    /// True if it remains until it is taken down.
     pub persistent: bool,
-    /// A process uses it now.
+    /// True if a process is using it.
     pub in_use: bool,
     /// The process that created it.
     pub pid: u32,
@@ -146,24 +145,24 @@ pub struct LabInfo {
 #[derive(Debug)]
 pub struct Lab {
     pub name: String,
-    /// The MTU of both ends, bytes.
+    /// MTU of both ends, bytes.
     pub mtu: u32,
     /// The sending namespace, with [`TX`].
     pub tx: Netns,
-    /// The other sending namespace, with [`FAR`], of a layout that has two.
+    /// The second sending namespace, with [`FAR`], if the layout has one.
     pub far: Option<Netns>,
-    /// The namespace between these two, with [`MIDDLE_IFS`].
+    /// The middle namespace, with [`MIDDLE_IFS`], if the layout has one.
     pub mid: Option<Netns>,
     /// The receiving namespace, with [`RX`].
     pub rx: Netns,
     record: Record,
-    /// The entry of a lab that this handle removes; `None` once that is done.
+    /// The registry entry of a lab that this handle removes; `None` once it is removed.
     owned: Option<Entry>,
     /// Locks the lab of another process while this handle uses it.
     _used: Option<Entry>,
 }
 
-/// The namespaces of a lab; [`Layout::Pair`] has neither `far` nor `mid`.
+/// The open namespaces of a lab; [`Layout::Pair`] has neither `far` nor `mid`.
 #[derive(Debug)]
 struct Rooms {
     tx: Netns,
@@ -189,11 +188,10 @@ impl Lab {
         Self { name: name.to_owned(), mtu: record.mtu, tx, far, mid, rx, record, owned, _used: used }
     }
 
-    /// Removes the labs that killed runs have left behind, then creates a lab. Returns when both ends of the link
-    /// have a carrier.
+    /// Removes labs that killed runs have left, then creates a lab. Returns once both ends of the link have a carrier.
     ///
     /// # Errors
-    /// An invalid name or MTU; a name that is taken; a request that the kernel refuses.
+    /// An invalid name or MTU, a name that exists, or a request that the kernel refuses.
     pub fn create(plan: &LabPlan) -> Result<Self> {
         if !(MTU_MIN..=MTU_MAX).contains(&plan.mtu) {
             return Err(Error::Mtu { mtu: plan.mtu, min: MTU_MIN, max: MTU_MAX });
@@ -206,7 +204,7 @@ impl Lab {
         match layout::build(&name, plan) {
             Ok(rooms) => Ok(Self::of(&name, rooms, record, Some(entry), None)),
             Err(error) => {
-                // The first error is reported; the next lab sweeps the leftovers.
+                // The first error is reported; the next lab removes what is left.
                 let _ = demolish(&name).and_then(|()| entry.remove());
                 Err(error)
             }
@@ -226,14 +224,14 @@ impl Lab {
         }
     }
 
-    /// Opens the lab that this process was started in; the owner, which waits for this process, keeps it locked.
+    /// Opens the lab in which this process was started; its owner waits for this process and keeps the lab locked.
     pub fn join(name: &str) -> Result<Self> {
         check_name(name)?;
         let record = registry::glance(name).ok_or_else(|| unknown(name))?;
         Ok(Self::of(name, Rooms::open(name)?, record, None, None))
     }
 
-    /// All labs, by name.
+    /// All labs, sorted by name.
     pub fn list() -> Result<Vec<LabInfo>> {
         let mut labs = Vec::new();
         for name in registry::names()? {
@@ -255,7 +253,7 @@ impl Lab {
         }
     }
 
-    /// The counters of an end.
+    /// Reads the counters of an end.
     pub fn stats(&self, end: LabEnd) -> Result<LinkStats> {
         let sender = self.far.as_ref().filter(|_| end == FAR).unwrap_or(&self.tx);
         let netns = if end == RX { &self.rx } else { sender };
@@ -266,7 +264,7 @@ impl Lab {
         })??)
     }
 
-    /// Keeps the lab after this handle is dropped, until it is [taken down](Self::take_down).
+    /// Keeps the lab when this handle is dropped, until it is [taken down](Self::take_down).
     pub fn keep(mut self) -> Result<LabInfo> {
         self.record.persistent = true;
         if let Some(entry) = &mut self.owned {
@@ -276,7 +274,7 @@ impl Lab {
         Ok(info(&self.name, &self.record, false))
     }
 
-    /// Removes the lab now and reports errors; only releases a lab that this handle did not create.
+    /// Removes the lab now and reports errors; a lab that this handle did not create is only released.
     pub fn down(mut self) -> Result<()> {
         self.owned.take().map_or(Ok(()), |entry| demolish(&self.name).and_then(|()| entry.remove()))
     }
@@ -285,14 +283,13 @@ impl Lab {
 impl Drop for Lab {
     fn drop(&mut self) {
         if let Some(entry) = self.owned.take() {
-            // If this fails, the next lab sweeps it: the file remains, and its lock is free.
+            // On failure the next lab removes it: its file remains, and its lock is free.
             let _ = demolish(&self.name).and_then(|()| entry.remove());
         }
     }
 }
 
-/// Takes down the labs that killed runs have left behind. Those that cannot be taken down now are left for the next
-/// sweep.
+/// Takes down labs that killed runs have left. Failures are left for the next sweep.
 fn sweep() {
     for name in registry::names().unwrap_or_default() {
         let _ = sweep_one(&name);
@@ -353,7 +350,7 @@ fn silence() -> Result<()> {
     Ok(())
 }
 
-/// The kernel activates the first end slightly later than the second; frames sent before that are lost.
+/// The kernel activates the second end slightly later than the first; frames sent before that are lost.
 fn wait_until_running(name: &str) -> Result<()> {
     let mut rtnl = Rtnl::open()?;
     let begun = Instant::now();
@@ -376,12 +373,12 @@ fn demolish(name: &str) -> Result<()> {
         // Its interfaces were removed with their peers.
         ("mid", None),
     ];
-    // Other namespaces of that name are not touched.
+    // Namespaces of other labs are not touched.
     let is_between = registry::glance(name).is_some_and(|record| record.is_between);
     for (which, end) in all.into_iter().take(if is_between { 4 } else { 2 }) {
         let netns = netns_name(name, which);
         if let (Ok(netns), Some(end)) = (Netns::open(&netns), end) {
-            // It may be gone with its peer, or may never have existed.
+            // It may have disappeared with its peer, or may never have existed.
             let _ = netns.run(|| {
                 let mut rtnl = Rtnl::open()?;
                 let link = rtnl.link(end.name)?;

@@ -1,5 +1,5 @@
-//! Permissions that quaff needs on this machine. Each is determined by a trial: on some systems a namespace can be
-//! created, but nothing is permitted in it.
+//! The permissions that quaff needs on this machine. Each is determined by trying: on some systems a namespace can be
+//! created, but nothing is permitted inside it.
 
 use crate::lab::{RX, TX};
 use crate::{Error, Lab, LabPlan};
@@ -14,7 +14,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Memory that the trial locks: a small capture ring.
+/// Memory that the trial locks, bytes: a small capture ring.
 const LOCK_BYTES: usize = 64 << 20;
 /// Number of injected frames.
 const LIVE_FRAMES: u32 = 16;
@@ -33,10 +33,10 @@ pub struct Permit {
     pub detail: String,
 }
 
-/// A description of the result, or of the error.
+/// Description of the result, or of the error.
 type Trial = Result<String, String>;
 
-/// Runs all trials; those of files in `dir`.
+/// Runs all trials; file trials use `dir`.
 pub fn probe(dir: &Path) -> Vec<Permit> {
     let begun = Instant::now();
     let lab = Lab::create(&LabPlan::default());
@@ -84,7 +84,7 @@ fn af_packet(lab: &Lab) -> Trial {
     }
 }
 
-/// The trial without a lab: CAP_NET_RAW alone permits a capture.
+/// The trial without a lab: CAP_NET_RAW alone permits capturing.
 fn af_packet_alone() -> Trial {
     ring("lo").map(|_| "a TPACKET_V3 ring was bound to lo".into()).map_err(|error| error.to_string())
 }
@@ -103,7 +103,7 @@ fn ring(interface: &str) -> quaff_os::Result<RxRing> {
     Ok(ring)
 }
 
-/// The smallest frame, of an EtherType without a handler (IEEE 802 local experimental, 0x88b5).
+/// The smallest frame, with an EtherType without a handler (IEEE 802 local experimental, 0x88b5).
 fn a_frame() -> [u8; 60] {
     let mut frame = [0; 60];
     frame[..6].copy_from_slice(&RX.mac);
@@ -113,10 +113,10 @@ fn a_frame() -> [u8; 60] {
 }
 
 fn without_lab(_: &Error) -> Trial {
-    Err("it is tried on the link of a lab, and there are no namespaces for one".into())
+    Err("it needs the link of a lab, and no namespaces can be created for one".into())
 }
 
-/// Attaches a program to one end of the link, in the driver, and detaches it.
+/// Attaches a program to one end of the link in driver mode, and detaches it.
 fn xdp(lab: &Lab) -> Trial {
     let trial = || -> quaff_os::Result<()> {
         let program = pass_all()?;
@@ -132,8 +132,8 @@ fn xdp(lab: &Lab) -> Trial {
         .map_err(|error| error.to_string())
 }
 
-/// Injects frames at one end of the link and counts those offered to a packet socket there. (The counters of a
-/// veth interface only include frames from its peer.)
+/// Injects frames at one end of the link and counts those offered to a packet socket there. (The counters of a veth
+/// interface only include frames from its peer.)
 fn live_frames(lab: &Lab) -> Trial {
     let trial = || -> quaff_os::Result<u64> {
         let program = pass_all()?;
@@ -162,10 +162,10 @@ fn pass_all() -> quaff_os::Result<Program> {
 }
 
 fn io_uring() -> Trial {
-    os::io_uring().map(|()| "a request was submitted and done".into()).map_err(|error| error.to_string())
+    os::io_uring().map(|()| "a request was submitted and completed".into()).map_err(|error| error.to_string())
 }
 
-/// Writes one block, of the alignment that the file system requires, to an unnamed file.
+/// Writes one block with the alignment that the file system requires to an unnamed file.
 fn o_direct(dir: &Path) -> Trial {
     let trial = || -> quaff_os::Result<String> {
         let dir = dir.canonicalize().trying(|| format!("find {}", dir.display()))?;
@@ -197,7 +197,7 @@ fn memlock() -> Trial {
     })
 }
 
-/// Runs on a separate thread to keep the caller's priority.
+/// Runs on a separate thread, so that the caller keeps its priority.
 fn real_time() -> Trial {
     let trial = std::thread::spawn(|| cpu::real_time(1)).join();
     match trial {
@@ -224,7 +224,7 @@ mod tests {
 
     #[test]
     fn a_file_system_in_memory_has_no_o_direct() {
-        // tmpfs accepts the flag since Linux 6.6, and does not mean it.
+        // tmpfs accepts the flag since Linux 6.6, and ignores it.
         if Path::new("/dev/shm").is_dir() {
             let refused = o_direct(Path::new("/dev/shm"));
             assert!(refused.is_err(), "{refused:?}");

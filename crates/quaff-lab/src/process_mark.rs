@@ -1,5 +1,5 @@
-//! Finds all descendants of a run, in any session, by a mark in their environment, which children inherit; and those
-//! that overwrite their environment with a title, as pmacctd does, by their process group.
+//! Finds all descendants of a run in any session by a mark in their environment, which children inherit; and those that
+//! overwrite their environment with a title, as pmacctd does, by their process group.
 
 use quaff_os::Signal;
 use quaff_os::process::send;
@@ -10,12 +10,12 @@ use std::time::{Duration, Instant};
 
 /// The environment variable.
 const VARIABLE: &str = "QUAFF_LAB_RUN";
-/// Time limit for killed processes to disappear.
+/// Time limit for killed processes to end.
 const GONE_MAX: Duration = Duration::from_secs(5);
 /// Polling interval.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// Number of marks of this process. Any thread adds; Relaxed: only the value matters.
+/// Number of marks created by this process. Any thread adds; Relaxed: only the value matters.
 static MADE: AtomicU32 = AtomicU32::new(0);
 
 /// A mark in the environment of a process and of its descendants.
@@ -27,7 +27,7 @@ pub struct ProcessMark {
 }
 
 impl ProcessMark {
-    /// Adds a mark that no other process of this run has to the environment of a command.
+    /// Adds a mark, unique within this process, to the environment of a command.
     pub fn put_on(command: &mut Command) -> Self {
         let number = MADE.fetch_add(1, Ordering::Relaxed);
         let value = format!("{}.{number}", std::process::id());
@@ -35,7 +35,7 @@ impl ProcessMark {
         Self { value, group: None }
     }
 
-    /// Has the members of a process group count as carriers. Its number is not used again while one of them runs.
+    /// Counts members of a process group as carriers. The group's number is not reused while any member runs.
     pub fn count_group(&mut self, group: u32) {
         self.group = Some(group);
     }
@@ -52,7 +52,7 @@ impl ProcessMark {
             .collect()
     }
 
-    /// Kills all processes that carry the mark, including those that start meanwhile.
+    /// Kills all processes that carry the mark, including those that start in the meantime.
     pub fn kill_all(&self) {
         let begun = Instant::now();
         loop {
@@ -61,7 +61,7 @@ impl ProcessMark {
                 return;
             }
             for pid in carriers {
-                // It may have ended by itself.
+                // It may already have ended.
                 let _ = send(pid, Signal::SIGKILL);
             }
             std::thread::sleep(LOOK);
@@ -69,10 +69,10 @@ impl ProcessMark {
     }
 }
 
-/// The process group of a process that has not ended (state and pgrp in /proc/PID/stat, proc_pid_stat(5)).
+/// The process group of a process that is still running (state and pgrp in /proc/PID/stat, proc_pid_stat(5)).
 fn running_group(pid: u32) -> Option<u32> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name of the program may contain a parenthesis.
+    // The program's name may contain a parenthesis.
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
     let (state, group) = (fields.next()?, fields.nth(1)?);
     if matches!(state, "Z" | "X") { None } else { group.parse().ok() }
@@ -96,7 +96,7 @@ mod tests {
             }
             mark.carriers().len() == count
         };
-        // sh, and the second sleep.
+        // sh and the second sleep.
         assert!(is_seen(&mark, 2), "{:?}", mark.carriers());
         mark.count_group(leader.id());
         assert!(is_seen(&mark, 3), "{:?}", mark.carriers());
@@ -108,7 +108,7 @@ mod tests {
     #[test]
     fn those_that_left_home_are_found_and_killed() {
         let mut command = Command::new("sh");
-        // In a session of its own, and no child of anybody's.
+        // In a session of its own, reparented to init.
         command.args(["-c", "setsid sh -c 'sleep 60 & sleep 61' >/dev/null 2>&1 & exit 0"]);
         let other = ProcessMark::put_on(&mut Command::new("sh"));
         let mark = ProcessMark::put_on(&mut command);
@@ -117,7 +117,7 @@ mod tests {
         while mark.carriers().len() < 2 && begun.elapsed() < Duration::from_secs(5) {
             std::thread::sleep(LOOK);
         }
-        // Shells differ in whether they stay for the last command.
+        // Not all shells exec the last command.
         assert!(mark.carriers().len() >= 2);
         assert!(other.carriers().is_empty());
         other.kill_all();

@@ -1,8 +1,8 @@
 //! The registry of labs and their owners: one file for each lab under `/run/quaff`.
 //!
-//! The owner of a lab holds a lock (flock(2)) on its file for as long as the lab is in use, and the
-//! kernel releases the lock however the owner ends. So a lab that is not persistent and whose lock is free was
-//! left behind by a killed run. This module uses files and locks only, never a namespace.
+//! The owner of a lab holds a lock (flock(2)) on its file while the lab is in use, and the kernel releases the lock
+//! however the owner ends. A lab that is not persistent and whose lock is free was left by a killed run. This module
+//! uses files and locks only, never a namespace.
 
 use crate::{Error, Result};
 use quaff_os::Try;
@@ -17,7 +17,7 @@ const DIR: &str = "/run/quaff";
 const SUFFIX: &str = ".lock";
 /// "Permission denied" (errno(3)).
 const EACCES: i32 = 13;
-/// Attempts to lock: a sweep or a list holds each lock briefly.
+/// Attempts to lock: a sweep or a listing holds each lock briefly.
 const TRIES: u32 = 40;
 const BETWEEN_TRIES: Duration = Duration::from_millis(25);
 
@@ -26,11 +26,11 @@ const BETWEEN_TRIES: Duration = Duration::from_millis(25);
 pub(crate) struct Record {
     /// The MTU of the link, bytes.
     pub(crate) mtu: u32,
-    /// The lab outlives its creator.
+    /// True if the lab outlives its creator.
     pub(crate) persistent: bool,
     /// The process that created it.
     pub(crate) pid: u32,
-    /// It has two senders, and a device between them.
+    /// True if it has two senders and a device between them.
     #[serde(default)]
     pub(crate) is_between: bool,
 }
@@ -45,13 +45,13 @@ pub(crate) struct Entry {
 /// The lock of a lab.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Hold {
-    /// To create it or to take it down.
+    /// Exclusive: to create it or to take it down.
     Alone,
-    /// To use it, together with other processes.
+    /// Shared: to use it together with other processes.
     Shared,
 }
 
-/// The processes that hold the lock of a lab: their numbers and command lines (`/proc/locks`, proc_locks(5)).
+/// The processes that hold the lock of a lab: IDs and command lines (`/proc/locks`, proc_locks(5)).
 pub(crate) fn users(name: &str) -> Vec<(u32, String)> {
     let Ok(inode) = path(name).metadata().map(|meta| meta.ino()) else { return Vec::new() };
     let locks = fs::read_to_string("/proc/locks").unwrap_or_default();
@@ -71,7 +71,7 @@ pub(crate) fn users(name: &str) -> Vec<(u32, String)> {
 }
 
 impl Entry {
-    /// Creates and locks the file of a new lab; `None` when it exists.
+    /// Creates and locks the file of a new lab; `None` if it exists.
     pub(crate) fn make(name: &str) -> Result<Option<Self>> {
         DirBuilder::new()
             .recursive(true)
@@ -85,7 +85,7 @@ impl Entry {
             made => made.trying(|| format!("create {}", path(name).display())).map_err(advise_root)?,
         };
         let entry = Self { name: name.to_owned(), file };
-        // Between the two calls a sweep may remove the new file as a leftover.
+        // Between the two calls a sweep may remove the new file.
         Ok((entry.lock(Hold::Alone, 1)? && entry.is_current()).then_some(entry))
     }
 
@@ -94,7 +94,7 @@ impl Entry {
         Self::open(name, hold, TRIES)
     }
 
-    /// As [`Entry::find`], without waiting for the lock.
+    /// Like [`Entry::find`], without waiting for the lock.
     pub(crate) fn find_now(name: &str, hold: Hold) -> Result<Found> {
         Self::open(name, hold, 1)
     }
@@ -112,7 +112,7 @@ impl Entry {
         }
     }
 
-    /// Reads the file; `None` when it is incomplete.
+    /// Reads the file; `None` if it is incomplete.
     pub(crate) fn read(&mut self) -> Option<Record> {
         let mut text = String::new();
         self.file.rewind().ok()?;
@@ -154,7 +154,7 @@ impl Entry {
         Ok(false)
     }
 
-    /// Returns whether the locked file still has its name.
+    /// True if the path still refers to the locked file.
     fn is_current(&self) -> bool {
         let held = self.file.metadata().map(|held| (held.dev(), held.ino()));
         let named = fs::metadata(path(&self.name)).map(|named| (named.dev(), named.ino()));
@@ -183,7 +183,7 @@ pub(crate) fn names() -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// Reads the file of a lab without a lock; `None` when it does not exist or is not written yet.
+/// Reads the file of a lab without a lock; `None` if it does not exist or is not yet written.
 pub(crate) fn glance(name: &str) -> Option<Record> {
     serde_json::from_str(&fs::read_to_string(path(name)).ok()?).ok()
 }

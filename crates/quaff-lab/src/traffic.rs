@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::Path;
 
-/// Limits of sizes learned from a file, as in `quaff generate --sizes-from`.
+/// Range of sizes learned from a file, bytes, as in `quaff generate --sizes-from`.
 const LEARNED_BYTES: (u32, u32) = (60, 1514);
-/// The largest frame of a mix, bytes; larger ones are shortened to it.
+/// Maximum frame size of a mix, bytes; larger frames are shortened to it.
 const FRAME_BYTES_MAX: u32 = 9216;
 
 /// Sizes of frames, bytes without FCS.
@@ -63,12 +63,12 @@ pub struct Traffic {
     pub pps: Option<u64>,
     /// Number of frames.
     pub count: u64,
-    /// Frames are inside ERSPAN, as from a mirror port.
+    /// True if frames are inside ERSPAN, as from a mirror port.
     pub mirrored: bool,
-    /// Generated flows that take turns (`quaff generate --flows`).
+    /// Number of generated flows, sent in turn (`quaff generate --flows`).
     #[serde(skip)]
     pub flows: u32,
-    /// Each pass through a replayed file has addresses of its own (`quaff replay --unique-ip`).
+    /// True if each pass through a replayed file has its own addresses (`quaff replay --unique-ip`).
     #[serde(skip)]
     pub unique_ip: bool,
 }
@@ -83,7 +83,7 @@ impl Size {
         }
     }
 
-    /// The name of the mix or file; `None` for frames of one size.
+    /// Name of the mix or file; `None` for frames of one size.
     pub fn mix(&self) -> Option<&str> {
         match self {
             Self::Bytes(_) => None,
@@ -104,7 +104,7 @@ impl fmt::Display for Content {
 }
 
 impl Traffic {
-    /// Frames of one size.
+    /// Traffic with frames of one size.
     pub fn bytes(frame_bytes: u32, pps: Option<u64>, count: u64) -> Self {
         Self {
             size: Size::Bytes(frame_bytes),
@@ -118,10 +118,10 @@ impl Traffic {
         }
     }
 
-    /// Frames of any sizes.
+    /// Traffic with frames of any sizes.
     ///
     /// # Errors
-    /// An unknown mix; a file that cannot be read.
+    /// An unknown mix, or an unreadable file.
     pub fn new(size: &Size, pps: Option<u64>, count: u64) -> Result<Self> {
         let frame_bytes = mean_bytes(size)?;
         let content = Content::default();
@@ -129,7 +129,7 @@ impl Traffic {
         Ok(Self { size, content, frame_bytes, pps, count, mirrored: false, flows: 1, unique_ip: false })
     }
 
-    /// Returns whether every frame has a probe header.
+    /// True if every frame has a probe header.
     pub fn is_stamped(&self) -> bool {
         match &self.size {
             Size::Bytes(bytes) => *bytes as usize >= ProbeHeader::LAYOUT.frame_bytes_min,
@@ -142,7 +142,7 @@ impl Traffic {
 
     /// Upper bound of the size of a pcapng file with this traffic, bytes.
     pub fn file_bytes(&self) -> u64 {
-        /// An Enhanced Packet Block with two options, and its share of a chunk's padding.
+        /// An Enhanced Packet Block with two options, and its share of a chunk's padding, bytes.
         const RECORD_BYTES: u64 = 64;
         /// Ethernet, IPv4, GRE and ERSPAN.
         const MIRROR_BYTES: u64 = 50;
@@ -151,7 +151,7 @@ impl Traffic {
         self.count.saturating_mul(each).saturating_add(16 << 20)
     }
 
-    /// The arguments of quaff; `stream` is the stream number of the probe headers.
+    /// The command-line arguments for quaff; `stream` is the stream number of the probe headers.
     pub(crate) fn words(&self, out: Out<'_>, stream: u16) -> Vec<String> {
         let [direction, interface] = match out {
             Out::Inject(interface) => ["--inject", interface],

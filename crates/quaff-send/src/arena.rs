@@ -19,7 +19,7 @@ pub struct FrameMeta {
 pub struct Arena {
     bytes: Vec<u8>,
     items: Vec<Item>,
-    /// These frames are the last ones of a pass through the source.
+    /// True if these frames are the last ones of a pass through the source.
     pub(crate) ends_pass: bool,
 }
 

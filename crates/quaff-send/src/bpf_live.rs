@@ -1,5 +1,5 @@
-//! The common part of the BPF programs on live frames: a call that runs one, the wait for a deadline, the count of
-//! lateness. It knows neither the frames nor the schedule of a run.
+//! The common part of the BPF programs on live frames: the call that runs one, the wait for a deadline, the statistics
+//! of lateness. It knows neither the frames nor the schedule of a run.
 
 use crate::histogram::{BUCKETS, COARSE_SHIFT, FINE_BUCKETS, FINE_SHIFT};
 use crate::state::word;
@@ -11,10 +11,10 @@ use Reg::{R0, R1, R2, R3, R4};
 /// Largest frame that all kernels with live frames accept, bytes: page size (4096) minus headroom, `struct
 /// xdp_page_head` and `struct skb_shared_info`, which vary a little (6.18: 3408).
 pub(crate) const FRAME_BYTES_MAX: usize = 3400;
-/// Longest time that a paced frame may wait for others that leave with it, ns.
+/// Longest time that a paced frame may wait for the rest of its batch, ns.
 const BATCH_NS: u64 = 4_000;
 
-/// The number of frames that the kernel collects before it passes them on: at most `most`, as for interval 0.
+/// Number of frames that the kernel collects per batch: at most `most`, which applies to interval 0.
 pub(crate) fn batch(interval_ns: u64, most: u32) -> u32 {
     BATCH_NS.checked_div(interval_ns).map_or(most, |frames| frames.clamp(1, most.into()) as u32)
 }
@@ -48,9 +48,9 @@ pub(crate) struct Registers {
 /// The handling of deadlines that are too far ahead to spin.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Far {
-    /// Distance from which on a deadline is far, ns.
+    /// Minimum distance of a far deadline, ns.
     pub(crate) ns: i32,
-    /// Store such a deadline in [`word::FAR_NS`].
+    /// True to store such a deadline in [`word::FAR_NS`].
     pub(crate) is_stored: bool,
 }
 
@@ -60,7 +60,8 @@ pub(crate) const fn at(word: usize) -> usize {
 }
 
 /// Spins until `now` reaches `due`, at most `turns` times, and restores the state register. Jumps to `drop` if the
-/// frame is not due then, or if its deadline is far. Clobbers R0 to R5.
+/// frame
+/// is not due by then, or if its deadline is far. Clobbers R0 to R5.
 pub(crate) fn wait_until_due(
     asm: &mut Asm,
     registers: Registers,
@@ -97,7 +98,7 @@ pub(crate) fn wait_until_due(
     asm.ld_map_value(state, state_map, 0);
 }
 
-/// R1 = `now` - `due`; counts it in the histogram, the sum and the maximum. Clobbers R2 to R4.
+/// R1 = `now` - `due`; adds it to the histogram, the sum and the maximum. Clobbers R2 to R4.
 pub(crate) fn count_lateness(asm: &mut Asm, registers: Registers) {
     let Registers { now, due, state } = registers;
     let (coarse, count, not_worse) = (asm.label(), asm.label(), asm.label());

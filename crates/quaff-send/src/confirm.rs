@@ -1,12 +1,13 @@
-//! Confirmation of the frames sent, by a counter of the kernel. It never counts frames itself.
+//! Confirms the number of sent frames with a kernel counter. It never counts frames itself.
 //!
 //! Injected frames bypass the device, so `rx_packets` does not count them. Two other counters do. A counting tap sees
-//! the same frames as every capture on the interface and counts only the stream; it costs about 80 ns a frame.
-//! `rx_otherhost_dropped` costs nothing: the stack counts there each IPv4 packet for another host's MAC, right after
-//! the taps. The tap is used if there is time for it, or if frames may not reach the stack.
+//! the
+//! same frames as every capture on the interface and counts only the stream; it costs about 80 ns per frame.
+//! `rx_otherhost_dropped` is free: the stack counts each IPv4 packet for another host's MAC there, right after the
+//! taps.
+//! The tap is used if the rate allows it, or if frames may not reach the stack.
 //!
-//! Frames that the counter lacks may be in a drop counter on their way: of the queueing discipline, the driver, or a
-//! backlog.
+//! Missing frames may be in a drop counter on their way: of the queueing discipline, the driver, or a backlog.
 
 use quaff_os::Result;
 use quaff_os::link_counters::{LinkCounters, Tap};
@@ -17,9 +18,9 @@ use quaff_os::softnet::SoftnetMeter;
 use serde::Serialize;
 use std::time::{Duration, Instant};
 
-/// Longest wait for late counts: drivers refresh their counters at intervals, and another core may still be working.
+/// Longest wait for late counters: drivers update them at intervals, and another core may still be processing.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(2500);
-/// Interval at which late counters are read again.
+/// Polling interval of late counters.
 pub(crate) const LOOK: Duration = Duration::from_millis(10);
 
 /// The counter that confirmed the frames.
@@ -28,27 +29,27 @@ pub(crate) const LOOK: Duration = Duration::from_millis(10);
 pub enum Witness {
     /// A counting tap, which counts only the frames of the run.
     Tap,
-    /// The counter of the interface for packets to other hosts; includes packets of other senders.
+    /// The interface's counter of packets to other hosts; includes packets from other senders.
     RxOtherhostDropped,
-    /// The counter of the interface for packets sent; includes packets of other senders.
+    /// The interface's counter of sent packets; includes packets from other senders.
     TxPackets,
     /// Frames that the stack received on all cores and interfaces (`/proc/net/softnet_stat`).
     Softnet,
 }
 
-/// Drops on the way to the counter. They include frames of other senders and frames that were sent again.
+/// Drops on the way to the counter. They include frames from other senders and retransmitted frames.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct SendDrops {
-    /// Frames that the queueing discipline of the interface dropped, or a filter of tc(8); 0 if none is missing.
+    /// Frames dropped by the queueing discipline of the interface, or by a tc(8) filter; 0 if no frame is missing.
     pub qdisc_dropped: u64,
     /// Frames that the driver dropped (`tx_dropped`).
     pub tx_dropped: u64,
-    /// Injected frames that a core's backlog dropped before the stack (RPS, `net.core.netdev_max_backlog`), or the
+    /// Injected frames dropped before the stack by a core's backlog (RPS, `net.core.netdev_max_backlog`) or by the
     /// driver.
     pub backlog_dropped: u64,
 }
 
-/// The frames that were counted, and the drops.
+/// The number of confirmed frames, and the drops.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Confirmed {
     pub(crate) frames: u64,
@@ -74,7 +75,7 @@ struct DropCounters {
     rtnl: Rtnl,
     link: LinkCounters,
     softnet: SoftnetMeter,
-    /// The frames are injected, not sent.
+    /// True if frames are injected, not sent.
     is_injected: bool,
 }
 
@@ -85,7 +86,7 @@ impl DropCounters {
         Some(Self { rtnl, link, softnet: SoftnetMeter::open().ok()?, is_injected })
     }
 
-    /// Reads all counters, which may take seconds, if frames are missing.
+    /// Reads all counters; if frames are missing, that may take seconds.
     fn read(mut self, is_missing: bool) -> Result<SendDrops> {
         match is_missing {
             true => self.link.settle(&mut self.rtnl),
@@ -97,7 +98,7 @@ impl DropCounters {
             return Ok(SendDrops { qdisc_dropped, tx_dropped, ..SendDrops::default() });
         }
         let mut backlog = self.softnet.read()?.of(drops.cores.as_ref()).dropped;
-        // The rest of rx_dropped is frames that the stack dropped after the taps.
+        // The rest of rx_dropped are frames that the stack dropped after the taps.
         let tap = Tap { link: &drops, other_protocols: drops.rx_dropped, hidden: 0 };
         let backlog_dropped = tap.before_tap(&mut backlog).dropped;
         Ok(SendDrops { backlog_dropped, ..SendDrops::default() })
@@ -132,7 +133,7 @@ impl Confirm {
         }
     }
 
-    /// Reads counters of 32 bits before they wrap; to be called every second.
+    /// Reads 32-bit counters before they wrap; must be called every second.
     pub(crate) fn poll(&mut self) -> Result<()> {
         match &mut self.counter {
             Counter::Tap(tap) => tap.read().map(|_| ()),
@@ -141,7 +142,7 @@ impl Confirm {
         }
     }
 
-    /// Returns the total. Waits for late counts, at most `patience` and while `pause`, which waits briefly, returns
+    /// Returns the total. Waits for late counters, up to `patience` and while `pause`, which waits briefly, returns
     /// `true`.
     pub(crate) fn finish(
         mut self,

@@ -1,11 +1,11 @@
-//! Two captures of one link, one for each direction, merged by time. It never reads files or sends.
+//! Merges two captures of one link, one per direction, by time. It never reads files or sends.
 
 use crate::arena::{Arena, FrameMeta};
 use crate::error::SendError;
 use crate::feed::Feed;
 use crate::tally::FeedTally;
 
-/// Read-ahead memory of each direction.
+/// Read-ahead memory per direction.
 const SIDE_BYTES: usize = 1 << 20;
 const SIDE_FRAMES: usize = 4096;
 
@@ -17,12 +17,12 @@ struct DualFeed {
 struct Side {
     feed: Box<dyn Feed>,
     ready: Arena,
-    /// Number of frames of `ready` that are taken.
+    /// Number of frames of `ready` that have been taken.
     at: usize,
     is_over: bool,
 }
 
-/// Merges two feeds by time: frames of `first` leave by interface 0, those of `second` by interface 1.
+/// Merges two feeds by time: frames of `first` leave through interface 0, those of `second` through interface 1.
 pub fn merge(first: Box<dyn Feed>, second: Box<dyn Feed>) -> Box<dyn Feed> {
     Box::new(DualFeed { sides: [first, second].map(Side::new) })
 }
@@ -32,7 +32,7 @@ impl Side {
         Self { feed, ready: Arena::new(SIDE_BYTES, SIDE_FRAMES), at: 0, is_over: false }
     }
 
-    /// Time of the next frame; `None` when no frame is ready.
+    /// Time of the next frame; `None` if no frame is ready.
     fn next_ns(&mut self) -> Result<Option<u64>, SendError> {
         if self.at == self.ready.len() && !self.is_over {
             self.ready.clear();
@@ -53,7 +53,7 @@ impl Feed for DualFeed {
         loop {
             let [first, second] = &mut self.sides;
             let (out, side) = match (first.next_ns()?, second.next_ns()?) {
-                // The order is not known before both have a frame.
+                // The order is unknown until both have a frame.
                 _ if first.is_waiting() || second.is_waiting() => return Ok(true),
                 (None, None) => return Ok(false),
                 (Some(first_ns), Some(second_ns)) if first_ns > second_ns => (1, second),

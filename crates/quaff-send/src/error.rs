@@ -1,12 +1,12 @@
-//! Errors of transmission. It never names a flag of the command line.
+//! Errors of transmission. Messages never name a command-line flag.
 
 use quaff_wire::probe::ProbeFrameError;
 use quaff_wire::synth::RecipeError;
 use std::path::PathBuf;
 
-/// Lowest rate, frames per second: a lower one overflows an interval.
+/// Lowest rate, frames/s: the interval of a lower one would overflow.
 pub(crate) const PPS_MIN: f64 = 1e-4;
-/// Highest rate, frames per second; keeps an interval above zero.
+/// Highest rate, frames/s: the interval of a higher one would be zero.
 pub(crate) const PPS_MAX: f64 = 1e9;
 
 /// A failed run.

@@ -27,7 +27,7 @@ pub trait Feed: Send {
         FeedTally::default()
     }
 
-    /// Number of different flows so far, if the source counts them; otherwise each frame is parsed to count them.
+    /// Number of distinct flows so far, if the source counts them; otherwise each frame is parsed to count them.
     fn flows(&self) -> Option<u64> {
         None
     }
@@ -71,7 +71,7 @@ impl<F: Feed + 'static> ReadAhead<F> {
         }
     }
 
-    /// Number of arenas that were not ready in time, not counting the first one, which never is.
+    /// Number of arenas that were not ready in time, excluding the first one, which never is.
     pub(crate) fn waits(&self) -> u64 {
         self.waits.saturating_sub(1)
     }
@@ -92,7 +92,7 @@ impl<F: Feed + 'static> ReadAhead<F> {
     }
 }
 
-/// Body of the thread: ends with the source, with an error, or when its owner is dropped.
+/// Body of the thread: ends with the source, with an error, or when the handle is dropped.
 fn run<F: Feed>(mut feed: F, empty: &Receiver<Arena>, full: &SyncSender<Result<Arena, SendError>>) -> F {
     while let Ok(mut arena) = empty.recv() {
         arena.clear();
@@ -112,7 +112,7 @@ pub(crate) mod testing {
     use super::*;
     use crate::arena::FrameMeta;
 
-    /// A feed of given frames, at most `burst` of them for each call; 0 is all that fit.
+    /// A feed of given frames, at most `burst` per call; 0: as many as fit.
     #[derive(Debug)]
     pub(crate) struct Frames {
         frames: Vec<(Vec<u8>, FrameMeta)>,
@@ -148,7 +148,7 @@ pub(crate) mod testing {
         }
     }
 
-    /// All frames of a pass, through arenas with this room, and the number of passes that ended meanwhile.
+    /// All frames of a pass, read through arenas of this size, and the number of passes that ended meanwhile.
     pub(crate) fn drain(
         feed: &mut (impl Feed + ?Sized),
         bytes: usize,
@@ -166,7 +166,7 @@ pub(crate) mod testing {
         }
     }
 
-    /// As [`drain`], with the times of the frames only.
+    /// Like [`drain`], with the times of the frames only.
     pub(crate) fn drain_times(feed: &mut (impl Feed + ?Sized), bytes: usize) -> Vec<(Vec<u8>, u64)> {
         drain(feed, bytes, 100).0.into_iter().map(|(frame, meta)| (frame, meta.time_ns)).collect()
     }

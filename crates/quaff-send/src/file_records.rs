@@ -1,4 +1,4 @@
-//! Frames as records of a capture file, in any format. It opens and writes no file.
+//! Encodes frames as records of a capture file, in any format. It opens and writes no file.
 
 use quaff_file::write::Format;
 use quaff_wire::Record;
@@ -6,14 +6,14 @@ use quaff_wire::linktype::ETHERNET;
 use quaff_wire::pcap::{self, Resolution};
 use quaff_wire::pcapng::{self, Interface, Section};
 
-/// The bytes of a file that are not written yet.
+/// The encoded bytes that are not yet written.
 pub(crate) struct FileRecords {
     format: Format,
     pub(crate) bytes: Vec<u8>,
 }
 
 impl FileRecords {
-    /// Begins with the header of a file. `room` is the number of bytes to expect between two writes.
+    /// Starts with the file header. `room` is the expected number of bytes between two writes.
     pub(crate) fn new(format: Format, room: usize) -> Self {
         let mut bytes = Vec::with_capacity(room);
         match format {

@@ -19,10 +19,10 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-/// The gap between two files is kept up to this length, ns: they are of one capture. Otherwise the next file follows
-/// at once.
+/// Longest gap between two files that is kept, ns: the files belong to one capture. After a longer gap the next file
+/// follows at once.
 const SEAM_NS: u64 = 100_000_000;
-/// Longest wait for data of a pipe before a stop is checked.
+/// Longest wait for data of a pipe before checking for a stop.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// A selection of packets from files.
@@ -55,11 +55,11 @@ struct FileFeed {
     tally: FeedTally,
     clock: Clock,
     damage: Option<String>,
-    /// A frame for which the last arena had no room.
+    /// A frame that did not fit in the last arena.
     held: Option<(Vec<u8>, FrameMeta)>,
 }
 
-/// Joins the times of several files to one sequence.
+/// Joins the times of several files into one sequence.
 #[derive(Debug, Default)]
 struct Clock {
     shift_ns: i128,
@@ -69,7 +69,8 @@ struct Clock {
 
 impl FilePlan {
     /// Opens the files as a feed; checks that each exists and can be sent. `stop` ends the reading of a file that may
-    /// have no end.
+    /// never
+    /// end.
     pub fn open(self, stop: Stop) -> Result<Box<dyn Feed>, SendError> {
         let mut bytes = Some(0);
         for path in &self.files {
@@ -100,7 +101,7 @@ impl FilePlan {
 }
 
 impl FileFeed {
-    /// Copies the frames that are read already. Returns `false` when the arena is full.
+    /// Copies the frames that have been read. Returns `false` if the arena is full.
     fn walk(&mut self, arena: &mut Arena) -> Result<bool, SendError> {
         let Some(file) = &mut self.file else { return Ok(true) };
         let (plan, tally, clock, held) = (&self.plan, &mut self.tally, &mut self.clock, &mut self.held);
@@ -241,7 +242,7 @@ impl Clock {
     }
 }
 
-/// Opens a file in a thread of its own, because opening a pipe blocks.
+/// Opens a file in a separate thread, because opening a pipe blocks.
 fn open(path: PathBuf, options: Options) -> Result<Receiver<quaff_os::Result<CaptureFile>>, SendError> {
     let (sender, opened) = channel();
     let tried = format!("start a thread that opens {}", path.display());

@@ -1,4 +1,4 @@
-//! The histogram of lateness: buckets of 256 ns up to 65 µs, of 65 µs up to 17 ms, and one beyond.
+//! The histogram of lateness: buckets of 256 ns up to 65 µs, of 65 µs up to 17 ms, and one above.
 //!
 //! The BPF program counts with a shift and two comparisons; user space counts the same way.
 
@@ -8,10 +8,10 @@ pub(crate) const FINE_SHIFT: i32 = 8;
 pub(crate) const FINE_BUCKETS: usize = 256;
 /// A coarse bucket is `1 << COARSE_SHIFT` ns wide. The first one is never used.
 pub(crate) const COARSE_SHIFT: i32 = 16;
-/// All buckets; the last one also has what is later than any.
+/// Number of buckets; the last one also counts all larger values.
 pub(crate) const BUCKETS: usize = 2 * FINE_BUCKETS;
 
-/// A frame that is later than this belongs to a burst, ns.
+/// Minimum lateness of a frame that belongs to a burst, ns.
 pub(crate) const BURST_NS: u64 = 16_384;
 
 /// The bucket of a lateness.
@@ -32,8 +32,9 @@ fn end_ns(bucket: usize) -> u64 {
     }
 }
 
-/// The lateness that `share` (0 to 1) of the counted frames did not exceed, ns: the upper end of
-/// its bucket, but never more than `max_ns`.
+/// The lateness that `share` (0 to 1) of the counted frames did not exceed, ns: the upper end of its bucket, but at
+/// most
+/// `max_ns`.
 pub(crate) fn quantile_ns(counts: &[u64], share: f64, max_ns: u64) -> u64 {
     let total: u64 = counts.iter().sum();
     let wanted = (total as f64 * share).ceil() as u64;

@@ -1,9 +1,9 @@
 //! Transmission: sends frames of files or synthetic frames from an interface, or injects them, each when it is due.
 //!
 //! [`generate()`] sends probe frames of one template at a constant rate; [`replay()`] sends the frames of any [`Feed`],
-//! among them the synthetic traffic of a [`Maker`]. A BPF program that keeps the pace in the kernel injects them, or
-//! user space sends them through a [`TxBackend`]. One thread sends; the caller's thread watches. Nothing here prints,
-//! reads arguments or receives.
+//! including the synthetic traffic of a [`Maker`]. Frames are injected by a BPF program that keeps the pace in the
+//! kernel, or sent from user space through a [`TxBackend`]. One thread sends; the caller's thread watches. Nothing here
+//! prints, reads arguments or receives.
 
 #![forbid(unsafe_code)]
 

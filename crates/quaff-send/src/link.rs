@@ -1,11 +1,11 @@
-//! The interface that frames leave by or arrive on: checks before a run.
+//! Checks the interface that frames leave through or arrive on, before a run.
 
 use crate::error::{PlanError, SendError};
 use quaff_os::rtnl::{self, Link};
 
 /// `ARPHRD_ETHER`, linux/if_arp.h.
 const ARPHRD_ETHER: u16 = 1;
-/// `ARPHRD_LOOPBACK`, whose frames have Ethernet headers too.
+/// `ARPHRD_LOOPBACK`; its frames also have Ethernet headers.
 const ARPHRD_LOOPBACK: u16 = 772;
 
 /// Looks up an interface; checks that it is up, carries Ethernet frames and, if `needs_carrier`, has a carrier.

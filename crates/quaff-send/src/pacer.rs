@@ -1,8 +1,8 @@
-//! The wait for a deadline in user space: sleeps until shortly before it, then spins. It never sends.
+//! Waits for a deadline in user space: sleeps until shortly before it, then spins. It never sends.
 
 use quaff_os::clock::{self, steady_ns};
 
-/// Part of a wait that is spun, because waking up may take that long, ns.
+/// Final part of a wait that is spent spinning, because waking up may take that long, ns.
 const SPIN_NS: u64 = 100_000;
 /// Longest sleep, so that a stop is noticed in time even without a signal, ns.
 const SLEEP_NS: u64 = 20_000_000;

@@ -1,7 +1,8 @@
-//! The loop that sends frames of arenas from user space, each when it is due, by one interface or two.
+//! The loop that sends frames of arenas from user space, each when it is due, through one or two interfaces.
 //!
-//! One thread serves both interfaces, so frames keep their order across them. Only frames that are due share a call.
-//! It never reads files.
+//! One thread serves both interfaces, so frames keep their order across them. Only due frames share a call. It never
+//! reads
+//! files.
 
 use crate::arena::{Arena, FrameMeta};
 use crate::pacer::wait_until;
@@ -19,14 +20,14 @@ const BATCH_FRAMES: usize = 256;
 /// The deadlines of a run, CLOCK_MONOTONIC.
 #[derive(Default)]
 struct Deadlines {
-    /// Deadline of the first frame plus the shifts since then, ns; 0 before the first frame.
+    /// Deadline of the first frame plus all shifts since then, ns; 0 before the first frame.
     anchor_ns: u64,
-    /// Deadline of the next frame, ns after the anchor, if computed already.
+    /// Deadline of the next frame, ns after the anchor, if already computed.
     next_ns: Option<u64>,
 }
 
 impl Deadlines {
-    /// Deadline of the next frame, the one at `at`.
+    /// Deadline of the next frame, which is at index `at`.
     fn next(&mut self, arena: &Arena, at: usize, schedule: &mut Schedule) -> u64 {
         let after_ns = *self.next_ns.get_or_insert_with(|| {
             let (frame, meta) = arena.frame(at);
@@ -41,7 +42,7 @@ impl Deadlines {
     }
 }
 
-/// Sends frames by one interface, or by two.
+/// Sends frames through one or two interfaces.
 pub(crate) struct Pump {
     outs: Vec<Transmitter>,
     is_paced: bool,
@@ -53,7 +54,7 @@ pub(crate) struct Pump {
 }
 
 impl Pump {
-    /// Sends by one or two interfaces, as `FrameMeta.out` selects, frames that are due within `duration` of the first.
+    /// Sends frames that are due within `duration` of the first; `FrameMeta.out` selects the interface.
     pub(crate) fn new(
         outs: Vec<Transmitter>,
         is_paced: bool,
@@ -70,8 +71,9 @@ impl Pump {
         }
     }
 
-    /// Sends the frames of one arena from `from` on. Returns the index of the first frame that is not done: less than
-    /// the length at the end of the run or after a stop. Fails with errors that are not about a single frame, such as
+    /// Sends the frames of one arena from `from` on. Returns the index of the first frame that was not handled: less
+    /// than
+    /// the length at the end of the run or after a stop. Fails with errors that do not concern a single frame, such as
     /// ENETDOWN and ENXIO.
     pub(crate) fn send(
         &mut self,
@@ -106,7 +108,7 @@ impl Pump {
         Ok(at)
     }
 
-    /// Waits until the accepted frames have left. Returns the totals of each interface.
+    /// Waits until the accepted frames have been sent. Returns the totals of each interface.
     pub(crate) fn finish(&mut self, state: &State) -> Result<Vec<Outlet>, Error> {
         let outlets: Vec<_> = self.outs.iter_mut().map(Transmitter::finish).collect::<Result<_, _>>()?;
         // Until now these counted as sent.
@@ -155,8 +157,9 @@ impl Pump {
         self.late == LatePolicy::Drop
     }
 
-    /// Collects the deadlines of the frames following `start` that are also due and leave by the same interface.
-    /// Returns the end of these frames.
+    /// Collects the deadlines of the frames after `start` that are also due and leave through the same interface.
+    /// Returns the
+    /// end of these frames.
     fn take_due(&mut self, arena: &Arena, start: usize, schedule: &mut Schedule, state: &State) -> usize {
         let left = state.left().unwrap_or(0).min(BATCH_FRAMES as u64) as usize;
         let most = arena.len().min(start + left);
@@ -179,7 +182,7 @@ impl Pump {
         end
     }
 
-    /// Sends frames by one interface. Returns the end of the frames sent or skipped.
+    /// Sends frames through one interface. Returns the end of the frames sent or skipped.
     fn send_range(&mut self, arena: &Arena, range: Range<usize>, state: &State) -> Result<usize, Error> {
         let start = range.start;
         let out = self.out_of(arena.frame(start).1);
@@ -194,7 +197,7 @@ impl Pump {
     }
 }
 
-/// Frames of an arena that leave together.
+/// Frames of an arena that are sent together.
 struct ArenaCall<'a> {
     arena: &'a Arena,
     range: Range<usize>,
@@ -267,7 +270,7 @@ mod tests {
     /// The frames sent by all backends, in order: backend, bytes, time.
     type Wire = Arc<Mutex<Vec<(u8, Vec<u8>, u64)>>>;
 
-    /// A backend that accepts few frames for each call, none for each third one, and refuses long frames.
+    /// A backend that accepts few frames per call, none in every third, and refuses long frames.
     struct Fake {
         number: u8,
         most: usize,
@@ -324,7 +327,7 @@ mod tests {
     }
 
     proptest! {
-        /// Frames of two interfaces all leave in their common order, and refused ones are counted by interface.
+        /// Frames of two interfaces are all sent in their common order; refused ones are counted by interface.
         #[test]
         fn two_interfaces_share_one_order(
             frames in prop::collection::vec((0u8..2, prop_oneof![9 => 1usize..100, 1 => Just(101usize)]), 1..300)
@@ -442,7 +445,7 @@ mod tests {
         let test = "a_late_frame_after_one_in_time_is_dropped";
         let run = || {
             let (sent, dropped) = one_late_frame();
-            // On any machine: the frame that was due 8 ms before its predecessor is not sent.
+            // On any machine the frame that was due 8 ms before its predecessor is not sent.
             assert!(!sent.contains(&2) && sent.len() as u64 + dropped == 4, "{sent:?} {dropped}");
             (sent, dropped)
         };

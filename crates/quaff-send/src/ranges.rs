@@ -24,11 +24,11 @@ impl FromStr for Ranges {
         let range = |part: &str| {
             let (from, to) = part.split_once('-').unwrap_or((part, part));
             if from.trim().is_empty() && to.trim().is_empty() {
-                return Err(format!("'{part}' names no packet; write such as 1-5,7,100-"));
+                return Err(format!("'{part}' is not a range of packets; examples: 1-5,7,100-"));
             }
             let (from, to) = (number(from, 1)?, number(to, u64::MAX)?);
             if from == 0 || to < from {
-                return Err(format!("'{part}' names no packet: packets are counted from 1"));
+                return Err(format!("'{part}' is not a packet number: packets are numbered from 1"));
             }
             Ok((from, to))
         };

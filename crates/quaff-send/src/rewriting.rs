@@ -1,4 +1,4 @@
-//! Rewriting of frames between a source and the sender. It never sends.
+//! Rewrites frames between a source and the sender. It never sends.
 //!
 //! For each frame: its output interface, the edits, the MTU policy and the probe header. If no length changes, frames
 //! are edited in place.
@@ -11,7 +11,7 @@ use quaff_wire::probe::ProbeHeader;
 use quaff_wire::rewrite::{self, Fit, Mtu, MtuCounts, MtuPolicy, Rewrite};
 use quaff_wire::{RoleClassifier, RoleRule};
 
-/// Room for frames that are still to be rewritten.
+/// Buffer for frames that are not yet rewritten.
 const ROOM_BYTES: usize = 1 << 20;
 const ROOM_FRAMES: usize = 4096;
 
@@ -33,7 +33,7 @@ pub struct SidesPlan {
     pub rule: RoleRule,
     /// Output of frames that the rule does not cover.
     pub other: u8,
-    /// Send clients by output 1 instead of 0.
+    /// Send clients through output 1 instead of 0.
     pub reverse: bool,
 }
 
@@ -61,7 +61,7 @@ struct Rewriting {
     plan: RewritePlan,
     sides: Option<RoleClassifier>,
     mtu: Option<Mtu>,
-    /// Frames that are still to be rewritten, from `at` on.
+    /// Frames that are not yet rewritten, from `at` on.
     room: Arena,
     at: usize,
     more: bool,
@@ -73,7 +73,7 @@ struct Rewriting {
     tally: RewriteTally,
 }
 
-/// A rewritten frame that is still to be appended.
+/// A rewritten frame that is not yet appended.
 #[derive(Debug, Clone, Copy)]
 enum Waiting {
     Nothing,
@@ -103,7 +103,7 @@ impl Rewriting {
         }
     }
 
-    /// Sets the output and edits in place the frames from `from` on.
+    /// Sets the output and edits the frames from `from` on in place.
     fn edit(&mut self, arena: &mut Arena, from: usize) {
         for at in from..arena.len() {
             let (frame, meta) = arena.frame_mut(at);
@@ -146,7 +146,7 @@ impl Rewriting {
         Ok(())
     }
 
-    /// Appends the waiting frame or fragments. Returns `false` when there is no room for all.
+    /// Appends the waiting frame or fragments. Returns `false` if not all of them fit.
     fn append(&mut self, arena: &mut Arena) -> bool {
         match self.waiting {
             Waiting::Nothing => {}
@@ -236,7 +236,7 @@ impl Feed for Rewriting {
     fn rewind(&mut self) -> Result<bool, SendError> {
         self.tally = self.rewritten();
         self.is_first_pass = false;
-        // Fragment numbers restart, so that each pass has the same frames.
+        // Fragment IDs restart, so that each pass has the same frames.
         self.mtu = self.plan.mtu.map(|(bytes, policy)| Mtu::new(bytes, policy));
         self.room.clear();
         (self.at, self.more, self.waiting) = (0, true, Waiting::Nothing);

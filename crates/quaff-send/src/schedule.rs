@@ -1,4 +1,4 @@
-//! The schedule: absolute deadlines from one anchor, in whole numbers, without drift.
+//! The schedule: absolute deadlines relative to one anchor, in integers, without drift.
 //!
 //! Each deadline is computed from the sum of what precedes it (frames, bits, or time), never from the previous
 //! deadline, so rounding errors do not accumulate. All arithmetic is in 128 bits and saturates. Reads no clock.
@@ -7,8 +7,8 @@ use crate::arena::FrameMeta;
 use crate::error::PlanError;
 use std::time::Duration;
 
-/// A larger step back of capture times means that the clock was set, and the frame follows at once, ns. Smaller ones
-/// come from packets of several queues.
+/// Backward steps of capture times above this mean that the clock was set, and the frame follows at once, ns. Smaller
+/// ones come from packets of several queues.
 const STEP_NS: u64 = 10_000_000;
 /// ns in a second.
 const SECOND_NS: u128 = 1_000_000_000;
@@ -122,14 +122,14 @@ impl Rate {
         self.deadline(units).ns
     }
 
-    /// The same, with its fraction.
+    /// The same with its fraction.
     fn deadline(self, units: u128) -> Deadline {
         let (ratio, per_second) = match self {
             Self::Captured(ratio) => (ratio, SECOND_NS),
             Self::Frames(ratio) | Self::Bits(ratio, _) => (ratio, 1),
             Self::Topspeed => return Deadline::default(),
         };
-        // Seconds are units * den / num. num is below 2^94, so no product below overflows 2^128.
+        // Seconds are units * den / num. num is below 2^94, so that no product below overflows 2^128.
         let (num, den) = (u128::from(ratio.num) * per_second, u128::from(ratio.den));
         let scaled = units.saturating_mul(den);
         let (seconds, rest) = (scaled / num, scaled % num);
@@ -158,11 +158,11 @@ impl Schedule {
         }
     }
 
-    /// Shortens gaps of captured times to `gap_max` at most, at the rate of the run.
+    /// Limits gaps between captured times to `gap_max`, at the rate of the run.
     #[must_use]
     pub(crate) fn with_gap_max(mut self, gap_max: Option<Duration>) -> Self {
         self.gap_max = match (gap_max, self.rate) {
-            // A multiplier counts before the limit does.
+            // The limit applies after the multiplier.
             (Some(gap), Rate::Captured(ratio)) => {
                 Some(gap.as_nanos() * u128::from(ratio.num) / u128::from(ratio.den))
             }
@@ -184,7 +184,7 @@ impl Schedule {
                 let at = before + u128::from(meta.time_ns.saturating_sub(first_ns));
                 let most = self.gap_max.map_or(u128::MAX, |gap_max| self.passed.saturating_add(gap_max));
                 let over = at.saturating_sub(most);
-                // What is cut off here is cut off for all that follow.
+                // What is cut off here also moves all later frames.
                 self.first = Some((first_ns.saturating_add(over as u64), before));
                 at - over
             }
@@ -199,7 +199,7 @@ impl Schedule {
         self.rate.deadline(at)
     }
 
-    /// Deadline of a frame that would follow at once.
+    /// Deadline of a frame that follows at once.
     pub(crate) fn end(&self) -> Deadline {
         self.rate.deadline(self.passed)
     }

@@ -31,19 +31,19 @@ pub(crate) mod word {
     pub(crate) const LATE_DROPPED: usize = 10;
     /// Frames that the kernel refused.
     pub(crate) const FAILED: usize = 11;
-    /// Sum by which deadlines were shifted because frames were late, ns.
+    /// Sum by which deadlines were shifted because of late frames, ns.
     pub(crate) const SHIFTED_NS: usize = 12;
-    /// Current number of late frames in a row.
+    /// Current number of consecutive late frames.
     pub(crate) const BURST: usize = 13;
-    /// Largest number of late frames in a row.
+    /// Largest number of consecutive late frames.
     pub(crate) const BURST_MAX: usize = 14;
     /// Completed passes.
     pub(crate) const PASSES: usize = 15;
-    /// Deadline of the next frame if it is far enough to sleep; 0 otherwise.
+    /// Deadline of the next frame if it is far enough to sleep; otherwise 0.
     pub(crate) const FAR_NS: usize = 16;
     /// Offset of the next frame in the map of frames.
     pub(crate) const AT: usize = 17;
-    /// Time from which the deadlines of this pass count, ns.
+    /// Start time of the deadlines of this pass, ns.
     pub(crate) const BASE_NS: usize = 18;
     /// Fraction of `BASE_NS`, in 2^-32 ns.
     pub(crate) const BASE_FRACTION: usize = 19;
@@ -51,7 +51,7 @@ pub(crate) mod word {
     pub(crate) const PASS_NS: usize = 20;
     /// Fraction of `PASS_NS`, in 2^-32 ns.
     pub(crate) const PASS_FRACTION: usize = 21;
-    /// Frames put into the map; written by the thread that fills it.
+    /// Frames written into the map; written by the thread that fills it.
     pub(crate) const READY: usize = 22;
     /// The sender's copy of `READY`.
     pub(crate) const SEEN: usize = 23;
@@ -59,7 +59,7 @@ pub(crate) mod word {
     pub(crate) const STARVED: usize = 24;
     /// Flows since the 5-tuples restarted. This and `DIGITS`: generate only.
     pub(crate) const FLOW: usize = 25;
-    /// Index of the next frame in each of the ranges of its 5-tuple.
+    /// Index of the next frame in each range of its 5-tuple.
     pub(crate) const DIGITS: usize = 26;
     /// Buckets of the histogram of lateness.
     pub(crate) const HISTOGRAM: usize = DIGITS + super::DIGITS_MAX;

@@ -1,4 +1,4 @@
-//! The supervision of a run: the calling thread watches while another thread sends. It never sends itself.
+//! Supervises a run: the calling thread watches while another thread sends. It never sends itself.
 
 use crate::confirm::Confirm;
 use crate::error::SendError;
@@ -8,7 +8,7 @@ use quaff_os::clock::steady_ns;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-/// Interval at which the watcher is called, and thus the delay until the end of a run is noticed, ns.
+/// Interval at which the watcher is called, which bounds the delay until the end of a run is noticed, ns.
 const WATCH_NS: u64 = 10_000_000;
 /// Interval at which the confirming counters are read, ns: some have 32 bits and wrap.
 const CONFIRM_NS: u64 = 1_000_000_000;
@@ -36,7 +36,7 @@ pub(crate) struct Run<'a> {
     pub(crate) on_stop: &'a dyn Fn(),
 }
 
-/// Calls `send` in a thread of its own and watches until it returns. Returns its result, and `true` if the watcher
+/// Calls `send` in a separate thread and watches until it returns. Returns its result, and `true` if the watcher
 /// stopped the run.
 pub(crate) fn supervise<T: Send>(
     run: &Run<'_>,

@@ -2,7 +2,6 @@
 
 use serde::Serialize;
 
-/// Counts of the packets of a source, taken before any frame is sent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct FeedTally {
     /// Packets in the source.
@@ -11,7 +10,7 @@ pub struct FeedTally {
     pub excluded: u64,
     /// Not Ethernet frames.
     pub link_type: u64,
-    /// Cut by the capture and sent as they are.
+    /// Truncated by the capture and sent as they are.
     pub cut: u64,
     pub rewritten: RewriteTally,
 }
@@ -19,7 +18,7 @@ pub struct FeedTally {
 /// Counts of the rewriting of one pass.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct RewriteTally {
-    /// Dropped because the capture had cut them.
+    /// Dropped because the capture had truncated them.
     pub cut_dropped: u64,
     /// Dropped because they exceed the MTU.
     pub mtu_skipped: u64,
@@ -32,10 +31,10 @@ pub struct RewriteTally {
     pub unstamped: u64,
 }
 
-/// Shortest run that has a rate without being paced: frames are handed to the kernel in batches, ns.
+/// Shortest unpaced run that has a rate: frames are handed to the kernel in batches, ns.
 const RATE_NS_MIN: u64 = 10_000_000;
 
-/// Frames per second of a run from its first frame to its last; `None` where the run is too short for one.
+/// Frames/s of a run between its first and last frame; `None` if the run is too short.
 pub(crate) fn mean_pps(frames: u64, span_ns: u64, is_paced: bool) -> Option<f64> {
     let has_rate = span_ns > 0 && (is_paced || span_ns >= RATE_NS_MIN);
     has_rate.then(|| frames.saturating_sub(1) as f64 / (span_ns as f64 / 1e9))

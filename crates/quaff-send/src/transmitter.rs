@@ -1,7 +1,8 @@
-//! The transmitter of one interface, which all frames sent from user space pass.
+//! The transmitter of one interface, used by all frames that user space sends.
 //!
 //! It offers the frames of a [`TxCall`] to a backend until each is sent or skipped, and waits while the interface has
-//! no room. It never keeps a schedule: the owner of the frames completes and counts them, and decides about obstacles.
+//! no
+//! room. It has no schedule: the owner of the frames completes and counts them, and decides about obstacles.
 
 use crate::backend::{Backend, BackendReport, TxBackend};
 use crate::state::{State, word};
@@ -16,12 +17,12 @@ const EAGER_TRIES: u32 = 32;
 /// Pause before each further offer, ns.
 const PAUSE_NS: u64 = 20_000;
 
-/// Frames for one interface, in the order in which they leave.
+/// Frames for one interface, in the order of sending.
 pub trait TxCall {
     /// Number of frames.
     fn len(&self) -> usize;
 
-    /// Returns `true` if there is no frame.
+    /// Returns `true` if there are no frames.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -40,7 +41,7 @@ pub trait TxCall {
     fn obstacle(&mut self, at: usize, obstacle: Obstacle) -> Result<Next>;
 }
 
-/// The reason why the backend did not accept a frame.
+/// Why the backend did not accept a frame.
 #[derive(Debug)]
 pub enum Obstacle {
     /// The interface has no room at the moment (ENOBUFS, EAGAIN, a full ring).
@@ -100,8 +101,9 @@ impl Transmitter {
         Self { link, backend, accepted: 0, bytes: 0, refused: 0 }
     }
 
-    /// Sends the frames of a call. Returns the number of frames sent or skipped, which is less than all if the owner
-    /// of the frames ended the call. Fails with the owner's errors.
+    /// Sends the frames of a call. Returns the number of frames sent or skipped, which is less than all if the owner of
+    /// the
+    /// frames ended the call. Fails with the owner's errors.
     pub fn send(&mut self, call: &mut impl TxCall) -> Result<usize> {
         let (mut at, mut tries) = (0, 0);
         while at < call.len() {

@@ -1,7 +1,7 @@
-//! Captures that the project makes itself, for a clone that has none of real traffic beside it.
+//! Generated captures, for a clone without captures of real traffic.
 //!
-//! They cover the ground that the tests need: conversations of many protocols over IPv4 and IPv6, tags, options,
-//! fragments, cut frames, wrong checksums, all formats of files, and tunnels of each family. The same in each run.
+//! They cover what the tests need: conversations of many protocols over IPv4 and IPv6, tags, options, fragments,
+//! truncated frames, wrong checksums, all file formats, and tunnels of each family. They are identical in each run.
 
 mod frames;
 mod tunnels;
@@ -10,18 +10,19 @@ use frames::{Conversation, Numbers, conversation};
 use std::io::Result;
 use std::path::{Path, PathBuf};
 
-/// Files of conversations, and conversations in each.
+/// Number of conversation files, and of conversations in each.
 const FILES: u64 = 136;
 const CONVERSATIONS: u64 = 20;
-/// Conversations of `mix.pcap`.
+/// Number of conversations in `mix.pcap`.
 const MIX: u64 = 1800;
-/// Seconds of the first packet, since 1970.
+/// Time of the first packet, s since 1970.
 const BEGIN_S: u64 = 1_700_000_000;
 
-/// The folder with captures for tests: `QUAFF_CAPTURES`, or `../shared/captures` beside the workspace, or made ones.
+/// The folder with captures for tests: `QUAFF_CAPTURES`, or `../shared/captures` next to the workspace, or generated
+/// ones.
 ///
 /// # Panics
-/// When captures have to be made and cannot be written.
+/// If captures must be generated and cannot be written.
 pub fn folder() -> PathBuf {
     let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/captures");
     match std::env::var_os("QUAFF_CAPTURES") {
@@ -31,10 +32,10 @@ pub fn folder() -> PathBuf {
     }
 }
 
-/// The folder with made captures, below `target`; makes them where they are missing.
+/// The folder with generated captures below `target`; generates missing ones.
 ///
-/// `mix.pcap` has thousands of conversations side by side, `protocols/` a few in each file, `tunnels/` one kind of
-/// tunnel in each.
+/// `mix.pcap` has thousands of concurrent conversations, `protocols/` a few per file, `tunnels/` one kind of tunnel
+/// per file.
 fn made() -> Result<PathBuf> {
     let dir = target().join("made-captures-2");
     if dir.is_dir() {
@@ -42,7 +43,7 @@ fn made() -> Result<PathBuf> {
     }
     let making = dir.with_extension(std::process::id().to_string());
     write_all(&making)?;
-    // Another test may have been faster: then its files are the same.
+    // Another test may have been faster; its files are identical.
     if std::fs::rename(&making, &dir).is_err() {
         std::fs::remove_dir_all(&making)?;
     }
@@ -72,7 +73,7 @@ fn write_all(dir: &Path) -> Result<()> {
         let packets = in_tunnels(kind);
         std::fs::write(dir.join(format!("tunnels/{kind}.pcap")), pcap(&packets, Clock::Microseconds))?;
     }
-    // The conversations of the files again, longer, each beginning while others last; padded as a card receives them.
+    // The conversations of the files again, longer and overlapping; padded as a card receives them.
     let mut all = Vec::new();
     for number in 0..MIX {
         let Conversation { mut frames, .. } = conversation(number, 12);
@@ -84,7 +85,7 @@ fn write_all(dir: &Path) -> Result<()> {
     std::fs::write(dir.join("mix.pcap"), pcap(&all, Clock::Microseconds))
 }
 
-/// A packet of a file: its time, its captured bytes, and its length on the wire.
+/// A packet of a file: its time, its captured bytes, and its wire length.
 struct Packet {
     time_ns: u64,
     bytes: Vec<u8>,
@@ -97,7 +98,7 @@ impl Packet {
     }
 }
 
-/// The conversations of these numbers, one after the other; one frame in 29 is cut after its headers.
+/// The conversations with these numbers in sequence; one frame in 29 is cut after its headers.
 fn packets(numbers: std::ops::Range<u64>) -> Vec<Packet> {
     let mut time_ns = (BEGIN_S + numbers.start) * 1_000_000_000;
     let mut packets = Vec::new();
@@ -121,7 +122,7 @@ fn in_tunnels(kind: &str) -> Vec<Packet> {
     (1..).zip(outer).map(|(at, bytes)| Packet::whole((BEGIN_S * 1000 + at) * 1_000_000, bytes)).collect()
 }
 
-/// Byte order and unit of times of a pcap file.
+/// Byte order and time unit of a pcap file.
 #[derive(Clone, Copy, PartialEq)]
 enum Clock {
     Microseconds,
@@ -144,7 +145,7 @@ fn pcap(packets: &[Packet], clock: Clock) -> Vec<u8> {
     file
 }
 
-/// A section, an interface with times in microseconds, and Enhanced Packet Blocks.
+/// A section header, an interface with timestamps in microseconds, and Enhanced Packet Blocks.
 fn pcapng(packets: &[Packet]) -> Vec<u8> {
     fn block(file: &mut Vec<u8>, kind: u32, body: &[u8]) {
         let padded = body.len().next_multiple_of(4);

@@ -1,10 +1,9 @@
-//! Builds packets with tunnels in them, from the inside out.
+//! Builds packets with tunnels in them, from the innermost header outwards.
 //!
-//! Only ever a dev-dependency: it shares no code with what it tests. Each function takes the payload and returns it
-//! with one header in front, so that `ethernet(&[], 0x0800, &ipv4(…, &gre(…, &frame)))` reads as
-//! the packet lies on the wire. Checksums of IPv4 are right; those of UDP and GRE are 0, which
-//! means that there is none. Nothing is checked: a broken packet is built by giving broken values.
-//! [`captures`] makes whole files, for a clone that has no real captures beside it.
+//! Only a dev-dependency: it shares no code with what it tests. Each function takes the payload and returns it with one
+//! header in front, so that `ethernet(&[], 0x0800, &ipv4(…, &gre(…, &frame)))` reads in the order of the bytes. IPv4
+//! checksums are correct; those of UDP and GRE are 0, which means no checksum. Nothing is validated: broken values
+//! build a broken packet. [`captures`] makes whole files, for a clone without real captures.
 
 #![forbid(unsafe_code)]
 
@@ -23,7 +22,7 @@ pub fn ethernet(tags: &[(u16, u16)], ethertype: u16, payload: &[u8]) -> Vec<u8> 
     bytes
 }
 
-/// IPv4 with these options (a multiple of 4 bytes). The total length is 0 when it does not fit.
+/// IPv4 with these options (a multiple of 4 bytes). The total length is 0 if it does not fit.
 pub fn ipv4(
     source: Ipv4Addr,
     destination: Ipv4Addr,
@@ -43,7 +42,7 @@ pub fn ipv4(
     bytes
 }
 
-/// IPv6 whose payload begins with header `next`. The payload length is 0 when it does not fit.
+/// IPv6 whose payload begins with header `next`. The payload length is 0 if it does not fit.
 pub fn ipv6(source: Ipv6Addr, destination: Ipv6Addr, next: u8, payload: &[u8]) -> Vec<u8> {
     let mut bytes = vec![0x60, 0, 0, 0];
     push(&mut bytes, &[u16::try_from(payload.len()).unwrap_or(0)]);
@@ -54,12 +53,12 @@ pub fn ipv6(source: Ipv6Addr, destination: Ipv6Addr, next: u8, payload: &[u8]) -
     bytes
 }
 
-/// An IPv6 extension header of 8 bytes (hop-by-hop, destination options: six bytes of padding).
+/// An 8-byte IPv6 extension header (hop-by-hop or destination options: six bytes of padding).
 pub fn ipv6_options(next: u8, payload: &[u8]) -> Vec<u8> {
     [&[next, 0, 1, 4, 0, 0, 0, 0], payload].concat()
 }
 
-/// An IPv4 packet in pieces whose payload is at most `piece` bytes (a multiple of 8).
+/// An IPv4 packet in fragments whose payload is at most `piece` bytes (a multiple of 8).
 pub fn ipv4_fragments(packet: &[u8], piece: usize) -> Vec<Vec<u8>> {
     let (header, payload) = packet.split_at(usize::from(packet[0] & 15) * 4);
     let count = payload.chunks(piece).count();
@@ -75,8 +74,7 @@ pub fn ipv4_fragments(packet: &[u8], piece: usize) -> Vec<Vec<u8>> {
     payload.chunks(piece).enumerate().map(build).collect()
 }
 
-/// An IPv6 packet without extension headers in pieces whose payload is at most `piece` bytes (a
-/// multiple of 8).
+/// An IPv6 packet without extension headers in fragments whose payload is at most `piece` bytes (a multiple of 8).
 pub fn ipv6_fragments(packet: &[u8], id: u32, piece: usize) -> Vec<Vec<u8>> {
     let (header, payload) = packet.split_at(40);
     let count = payload.chunks(piece).count();
@@ -93,7 +91,7 @@ pub fn ipv6_fragments(packet: &[u8], id: u32, piece: usize) -> Vec<Vec<u8>> {
     payload.chunks(piece).enumerate().map(build).collect()
 }
 
-/// UDP. The length is 0 when it does not fit.
+/// UDP. The length is 0 if it does not fit.
 pub fn udp(source_port: u16, destination_port: u16, payload: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::new();
     push(&mut bytes, &[source_port, destination_port, u16::try_from(8 + payload.len()).unwrap_or(0), 0]);
@@ -104,13 +102,13 @@ pub fn udp(source_port: u16, destination_port: u16, payload: &[u8]) -> Vec<u8> {
 /// The optional fields of GRE.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Gre<'a> {
-    /// C: four bytes of checksum and offset, all zero.
+    /// C: 4 bytes of checksum and offset, all zero.
     pub checksum: bool,
     /// K.
     pub key: Option<u32>,
     /// S.
     pub sequence: Option<u32>,
-    /// R: the data of one source route entry, before the empty one.
+    /// R: the data of one source route entry, followed by the empty one.
     pub route: Option<&'a [u8]>,
 }
 
@@ -146,7 +144,7 @@ pub struct Erspan {
     pub cos: u8,
     /// Type II: En, 2 bits (2: an 802.1Q tag was removed). Type III: BSO.
     pub encapsulation: u8,
-    /// T: the mirror cut the frame.
+    /// T: the mirror truncated the frame.
     pub truncated: bool,
     /// Session id, 10 bits.
     pub session: u16,
@@ -159,7 +157,7 @@ impl Erspan {
     }
 }
 
-/// GRE and ERSPAN type I: no header of its own.
+/// GRE and ERSPAN type I, which has no header of its own.
 pub fn erspan_i(frame: &[u8]) -> Vec<u8> {
     gre(&Gre::default(), 0x88be, frame)
 }
@@ -227,8 +225,8 @@ pub fn mpls(labels: &[u32], payload: &[u8]) -> Vec<u8> {
     stack.chain(payload.iter().copied()).collect()
 }
 
-/// A GTP-U message (255 is a T-PDU) with these extension headers: the type of each, and its content
-/// (2 bytes, or 4 more for each unit).
+/// A GTP-U message (255 is a T-PDU) with these extension headers: the type of each, and its content (2 bytes, plus 4
+/// for each further unit).
 pub fn gtp(message: u8, teid: u32, extensions: &[(u8, &[u8])], payload: &[u8]) -> Vec<u8> {
     let mut rest = Vec::new();
     if let Some((first, _)) = extensions.first() {
@@ -261,8 +259,7 @@ pub fn l2tp_on_udp(session: u32, cookie: &[u8], sublayer: Option<u32>, frame: &[
     [&[0, 3, 0, 0], &l2tp_on_ip(session, cookie, sublayer, frame)[..]].concat()
 }
 
-/// TZSP, a received packet of this protocol (1 Ethernet, 18 IEEE 802.11) with these tags, before the
-/// one that ends them.
+/// TZSP, a received packet of this protocol (1 Ethernet, 18 IEEE 802.11) with these tags, followed by the end tag.
 pub fn tzsp(protocol: u16, tags: &[u8], frame: &[u8]) -> Vec<u8> {
     let [high, low] = protocol.to_be_bytes();
     [&[1, 0, high, low], tags, &[1], frame].concat()
@@ -274,7 +271,7 @@ fn push(bytes: &mut Vec<u8>, words: &[u16]) {
 
 fn set_ipv4_checksum(header: &mut [u8]) {
     header[10..12].fill(0);
-    // RFC 1071, to the letter.
+    // RFC 1071, literally.
     let mut sum: u32 = header.chunks(2).map(|word| u32::from(word[0]) << 8 | u32::from(word[1])).sum();
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);

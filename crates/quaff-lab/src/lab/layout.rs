@@ -1,5 +1,6 @@
 //! The namespaces and links of a lab: a plain pair, or two ends with a device between them, which may copy the traffic
-//! to a third end, the capturer.
+//! to
+//! a third end, the capturer.
 //!
 //! ```text
 //!    NAME-tx      NAME-mid                       NAME-far
@@ -8,8 +9,8 @@
 //!                        m0 ──────── rx0  NAME-rx
 //! ```
 //!
-//! A BPF program at the hooks of tc(8) makes the copies: like the mirror of a switch port, frames that enter and
-//! leave by that port; like a tap, frames that enter from either side. A plain bridge makes none. For
+//! A BPF program at the tc(8) hooks makes the copies: like the mirror of a switch port, of frames that enter or leave
+//! through that port; like a tap, of frames that enter on either side. A plain bridge makes none. For
 //! [`Layout::Apart`] the caller forwards between the ports.
 
 use super::{
@@ -24,10 +25,10 @@ use quaff_os::{Netns, Try};
 use std::fs;
 use std::os::fd::AsFd;
 
-/// The ports in the middle: towards the two ends, and towards the capturer.
+/// The ports of the middle namespace: towards the two ends, and towards the capturer.
 const PORTS: [&str; 3] = [MIDDLE_IFS[0], MIDDLE_IFS[1], MIRROR_IF];
 const BRIDGE: &str = "br0";
-/// Refers to the network namespace of the writing thread.
+/// Applies to the network namespace of the writing thread.
 const FORWARDING: &str = "/proc/sys/net/ipv4/ip_forward";
 
 /// Creates the namespaces of a layout, with their links.
@@ -48,7 +49,7 @@ pub(super) fn build(name: &str, plan: &LabPlan) -> Result<Rooms> {
         for ((netns, of), (number, port)) in
             [(&tx, TX), (far, FAR), (&rx, RX)].into_iter().zip((0x11..).zip(PORTS))
         {
-            // A frame that comes by one queue leaves by the flow hash, as an adapter deals it.
+            // The flow hash selects the transmit queue, as a network card does.
             let queues = if of == RX { plan.queues } else { 1 };
             link([end(netns.as_fd(), of), end(mid.as_fd(), LabEnd::new(port, number))], queues)?;
         }
@@ -80,7 +81,7 @@ fn up(name: &str, ends: Option<(LabEnd, LabEnd)>) -> Result<()> {
     Ok(())
 }
 
-/// Joins the ports, in the namespace in the middle.
+/// Connects the ports in the middle namespace.
 fn join(layout: Layout) -> Result<()> {
     PORTS.iter().try_for_each(|port| up(port, None))?;
     let mut rtnl = Rtnl::open()?;
@@ -88,7 +89,7 @@ fn join(layout: Layout) -> Result<()> {
     let [a, b, mirror] = [index(PORTS[0])?, index(PORTS[1])?, index(PORTS[2])?];
     match layout {
         Layout::Tap => {
-            // The frames of each side leave by the other; a copy goes to the capturer.
+            // Frames of each side leave through the other port; a copy goes to the capturer.
             for (from, to) in [(a, b), (b, a)] {
                 rtnl.change(from, LinkChange::Clsact)?;
                 rtnl.change(from, LinkChange::OnIngress(&copy(mirror, Some(to))?))?;
@@ -119,7 +120,7 @@ fn join(layout: Layout) -> Result<()> {
     PORTS.iter().try_for_each(|port| wait_until_running(port))
 }
 
-/// Sends a copy of each frame by `mirror`; the frame itself continues, or leaves by `to`.
+/// Copies each frame to `mirror`; the frame itself continues, or is redirected to `to`.
 fn copy(mirror: u32, to: Option<u32>) -> Result<Program> {
     let mut asm = Asm::default();
     asm.mov64(Reg::R2, mirror as i32);

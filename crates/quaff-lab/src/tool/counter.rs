@@ -3,13 +3,13 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-/// The place of the number in the output.
+/// How the number is located in the output.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Counter {
     /// The last number directly before this text.
     Before(String),
-    /// As [`Before`](Self::Before); 0 if the text does not occur.
+    /// Like [`Before`](Self::Before); 0 if the text does not occur.
     BeforeOrNone(String),
     /// The last number directly after this text.
     After(String),
@@ -18,7 +18,7 @@ pub enum Counter {
 }
 
 impl Counter {
-    /// The number; `None` where the output does not have it.
+    /// Reads the number; `None` if the output does not contain it.
     pub fn read(&self, output: &str) -> Option<u64> {
         match self {
             Self::Before(text) => before(output, text),
@@ -37,8 +37,8 @@ impl Counter {
     }
 }
 
-/// The numbers at `paths`, such as `interfaces[].lanes[].received`, in the first JSON object of `output`; those of
-/// several paths are added up in their order. Empty if there are none.
+/// The numbers at `paths`, such as `interfaces[].lanes[].received`, in the first JSON object of `output`; numbers of
+/// several paths are summed element by element. Empty if there are none.
 pub fn each(output: &str, paths: &[String]) -> Vec<u64> {
     let object = output.lines().find_map(|line| serde_json::from_str::<Value>(line).ok()).unwrap_or_default();
     let lists = paths.iter().map(|path| numbers(&object, path));

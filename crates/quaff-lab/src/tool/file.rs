@@ -1,4 +1,4 @@
-//! Descriptions of capturers: built-in ones, and the user's. An error names file, line and key.
+//! Descriptions of capturers: built-in ones, and those of users. An error names file, line and key.
 
 use super::{Tool, line};
 use crate::{Error, Result};
@@ -24,23 +24,23 @@ const SHIPPED: [(&str, &str); 14] = [
     ("quaff-inner-user.toml", include_str!("../../tools/quaff-inner-user.toml")),
 ];
 
-/// All built-in capturers; `quaff` is the path of quaff.
+/// All built-in capturers; `quaff` is the path of the executable.
 pub fn shipped(quaff: &Path) -> Vec<Tool> {
-    // A test reads each of them.
+    // A test parses each of them.
     SHIPPED.iter().filter_map(|(name, text)| parse(name, text, quaff).ok()).collect()
 }
 
 /// Reads a user's description of a capturer.
 ///
 /// # Errors
-/// A file that cannot be read, that is not TOML, or that does not describe a capturer: with line and key.
+/// The file cannot be read, is not TOML, or does not describe a capturer; the message names line and key.
 pub fn read(path: &Path, quaff: &Path) -> Result<Tool> {
     let name = path.display().to_string();
     let text = fs::read_to_string(path).trying(|| format!("read {name}"))?;
     parse(&name, &text, quaff)
 }
 
-/// Parses `text`; `name` stands for it in errors.
+/// Parses `text`; errors call it `name`.
 pub(super) fn parse(name: &str, text: &str, quaff: &Path) -> Result<Tool> {
     let tool: Tool = toml::from_str(text).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start);
@@ -53,7 +53,7 @@ pub(super) fn parse(name: &str, text: &str, quaff: &Path) -> Result<Tool> {
     Ok(line::with_quaff(tool, quaff))
 }
 
-/// "mine.toml, line 3, key `ready`: the mistake".
+/// Formats "mine.toml, line 3, key `ready`: the mistake".
 pub(super) fn mistake(name: &str, text: &str, at: usize, what: &str) -> Error {
     let before = text.get(..at).unwrap_or(text);
     let number = before.matches('\n').count() + 1;

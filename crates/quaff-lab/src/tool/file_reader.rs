@@ -1,7 +1,7 @@
-//! Programs that read a capture file to its end, as plain data: how each is started. It runs as a [`Tool`] that keeps
-//! no packets. Runs nothing except a query of the version.
+//! Programs that read a capture file to its end, as plain data: how each is started. Each runs as a [`Tool`] that keeps
+//! no packets. Only a version query is run here.
 //!
-//! The built-in ones are files beside this crate (`readers/*.toml`):
+//! The built-in ones are in this crate (`readers/*.toml`):
 //!
 //! ```toml
 //! name = "tcptrace"                         # the name in tables
@@ -40,14 +40,14 @@ pub struct FileReader {
     /// Installation command or hint; empty for quaff.
     #[serde(default)]
     pub install: String,
-    /// A path, or a name in PATH. `{quaff}` is quaff.
+    /// A path, or a name in PATH. `{quaff}` is the quaff executable.
     pub program: PathBuf,
-    /// A command that prints the version; placeholder `{program}`. Empty: not queried.
+    /// A command that prints the version; placeholder `{program}`. Empty: the version is not queried.
     #[serde(default)]
     pub version: Vec<String>,
     /// Its arguments; placeholders `{input}` and `{dir}`.
     pub args: Vec<String>,
-    /// Exit statuses of success.
+    /// Exit statuses that mean success.
     #[serde(default = "exits_default")]
     pub exits: Vec<i32>,
     /// A property that explains its results, for the report; empty without one.
@@ -56,7 +56,7 @@ pub struct FileReader {
 }
 
 impl FileReader {
-    /// The program and the version, of one that is installed.
+    /// Path and version if it is installed.
     pub fn present(&self) -> Option<Present> {
         self.tool(Path::new("")).present()
     }
@@ -69,9 +69,9 @@ impl FileReader {
     }
 }
 
-/// All built-in readers of files; `quaff` is the path of quaff.
+/// All built-in readers; `quaff` is the path of the executable.
 pub fn shipped_readers(quaff: &Path) -> Vec<FileReader> {
-    // A test reads each of them.
+    // A test parses each of them.
     SHIPPED.iter().filter_map(|(name, text)| parse(name, text, quaff).ok()).collect()
 }
 
@@ -92,7 +92,7 @@ fn parse(name: &str, text: &str, quaff: &Path) -> Result<FileReader> {
     Ok(reader)
 }
 
-/// The readers of `names`, in that order, each with its program if it is installed.
+/// The readers in `names`, in that order, each with its program if it is installed.
 ///
 /// # Errors
 /// [`Error::UnknownReader`]: an unknown name.

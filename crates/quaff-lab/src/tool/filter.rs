@@ -2,7 +2,7 @@
 
 use super::Filter;
 
-/// Unused addresses. Source and destination alternate, so that libpcap's optimizer cannot keep a loaded address in a
+/// Unused addresses. Source and destination alternate, so that libpcap's optimiser cannot keep a loaded address in a
 /// register.
 const ACCEPT_ALL: &str = "not (\
     ether src 03:00:00:00:00:01 or ether dst 07:00:00:00:00:02 or ether src 03:00:01:00:00:01 or \
@@ -18,8 +18,8 @@ const ACCEPT_ALL: &str = "not (\
 const REJECT_ALL: &str = "len > 1000000";
 
 impl Filter {
-    /// The tcpdump expression; `None` for no filter. Like the filter of PAM 2007 that accepted everything,
-    /// `AcceptAll` executes about 50 instructions for each packet.
+    /// The tcpdump expression; `None` without a filter. Like the accept-all filter of PAM 2007, `AcceptAll` executes
+    /// about 50 instructions per packet.
     pub(super) fn expression(self) -> Option<&'static str> {
         match self {
             Self::None => None,
@@ -35,7 +35,7 @@ mod tests {
     use quaff_os::filter::compile_offline;
     use quaff_wire::linktype::ETHERNET;
 
-    /// Runs what these filters are compiled to (linux/filter.h): how many instructions, and what they return.
+    /// Executes the compiled filters (linux/filter.h); returns the number of instructions and the result.
     fn run(filter: Filter, frame: &[u8]) -> (usize, u32) {
         let expression = filter.expression().expect("a filter");
         let program = compile_offline(ETHERNET.dlt, expression, 65_535).expect("it compiles");
@@ -51,7 +51,7 @@ mod tests {
                 0x15 => at += usize::from(if a == insn.k { insn.jt } else { insn.jf }),
                 0x25 => at += usize::from(if a > insn.k { insn.jt } else { insn.jf }),
                 0x06 => return (steps, insn.k),
-                code => panic!("{code:#x} is not known here"),
+                code => panic!("{code:#x} is not supported by this test"),
             }
         }
     }

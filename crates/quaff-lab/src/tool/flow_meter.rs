@@ -1,7 +1,7 @@
-//! The flow meters under test, as plain data: how each is started on an interface and on a file, and where it exports
-//! to. A meter on an interface runs as a [`Tool`] that keeps no packets. Runs nothing except a query of the version.
+//! Flow meters under test as plain data: how each is started on an interface and on a file, and where it exports to. A
+//! meter on an interface runs as a [`Tool`] that keeps no packets. Only a version query is run here.
 //!
-//! The built-in ones are files beside this crate (`meters/*.toml`). A user describes one in the same format:
+//! The built-in ones are in this crate (`meters/*.toml`). Users describe theirs in the same format:
 //!
 //! ```toml
 //! name = "mine"                             # the name in tables
@@ -38,7 +38,7 @@ const SHIPPED: [(&str, &str); 6] = [
     ("fprobe.toml", include_str!("../../meters/fprobe.toml")),
     ("yaf.toml", include_str!("../../meters/yaf.toml")),
 ];
-/// Placeholders in arguments and in the file of settings.
+/// Placeholders in arguments and in the configuration file.
 const PLACES: [&str; 13] = [
     "interface",
     "input",
@@ -54,7 +54,7 @@ const PLACES: [&str; 13] = [
     "dir",
     "config",
 ];
-/// The name of the file of settings, in the directory of the run.
+/// Name of the configuration file in the directory of the run.
 const CONFIG: &str = "config";
 /// Limit of `patience_s`, s.
 const PATIENCE_S_MAX: u64 = 600;
@@ -68,33 +68,33 @@ pub struct FlowMeter {
     /// Installation command or hint; empty for quaff and for a user's meter.
     #[serde(default)]
     pub install: String,
-    /// A path, or a name in PATH. `{quaff}` is quaff.
+    /// A path, or a name in PATH. `{quaff}` is the quaff executable.
     pub program: PathBuf,
-    /// A command that prints the version; placeholder `{program}`. Empty: not queried.
+    /// A command that prints the version; placeholder `{program}`. Empty: the version is not queried.
     #[serde(default)]
     pub version: Vec<String>,
-    /// The protocol of its export, for the report.
+    /// Export protocol, for the report.
     pub protocol: String,
     /// A property that explains its results, for the report; empty without one.
     #[serde(default)]
     pub remark: String,
     /// First arguments on an interface.
     pub live: Vec<String>,
-    /// First arguments with a file; `None`: it reads none.
+    /// First arguments with a file; `None`: it cannot read files.
     #[serde(default)]
     pub file: Option<Vec<String>>,
-    /// Arguments in both cases, after those.
+    /// Arguments in both cases, after the first ones.
     #[serde(default)]
     pub export: Vec<String>,
-    /// The text of its file of settings; empty: it has none.
+    /// Text of its configuration file; empty: it has none.
     #[serde(default)]
     pub config: String,
-    /// The sign that it meters.
+    /// How to detect that it is metering.
     pub ready: Ready,
-    /// The signal that ends it; it then exports the flows that it still has.
+    /// The signal that stops it; it then exports its remaining flows.
     #[serde(default = "interrupt", deserialize_with = "stop_signal")]
     pub stop: Signal,
-    /// A command that ends it on an interface instead of the signal; empty: the signal does.
+    /// A command that stops it on an interface instead of the signal; empty: the signal does.
     #[serde(default)]
     pub stop_command: Vec<String>,
     /// Time limit to be ready, and to end, s.
@@ -114,7 +114,7 @@ pub struct MeterPlaces<'a> {
     /// Active and idle timeout, s.
     pub active_s: u32,
     pub idle_s: u32,
-    /// Most flows in the table.
+    /// Maximum number of flows in the table.
     pub flows_max: u64,
     /// Buffer between the kernel and the meter, MiB.
     pub buffer_mib: u64,
@@ -123,7 +123,7 @@ pub struct MeterPlaces<'a> {
 }
 
 impl FlowMeter {
-    /// The program and the version, of one that is installed.
+    /// Path and version if it is installed.
     pub fn present(&self) -> Option<Present> {
         self.tool(Vec::new()).present()
     }
@@ -131,7 +131,7 @@ impl FlowMeter {
     /// Its command line as a tool that keeps no packets, for [`MeterPlaces::interface`] or [`MeterPlaces::input`].
     ///
     /// # Errors
-    /// A sentence if it reads no files.
+    /// A sentence if it cannot read files.
     pub fn command(&self, places: &MeterPlaces<'_>) -> Result<Tool, String> {
         let first = match (places.input, &self.file) {
             (None, _) => &self.live,
@@ -144,7 +144,7 @@ impl FlowMeter {
         Ok(Tool { stop_command: fill(&mut self.stop_command.iter()), ..self.tool(args) })
     }
 
-    /// Writes its file of settings into the directory of the run.
+    /// Writes its configuration file into the directory of the run.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -189,16 +189,16 @@ impl MeterPlaces<'_> {
     }
 }
 
-/// All built-in flow meters; `quaff` is the path of quaff.
+/// All built-in flow meters; `quaff` is the path of the executable.
 pub fn shipped_meters(quaff: &Path) -> Vec<FlowMeter> {
-    // A test reads each of them.
+    // A test parses each of them.
     SHIPPED.iter().filter_map(|(name, text)| parse(name, text, quaff).ok()).collect()
 }
 
 /// Reads a user's description of a flow meter.
 ///
 /// # Errors
-/// A file that cannot be read, that is not TOML, or that does not describe a flow meter.
+/// The file cannot be read, is not TOML, or does not describe a flow meter.
 pub fn read_meter(path: &Path, quaff: &Path) -> Result<FlowMeter> {
     let name = path.display().to_string();
     let text = fs::read_to_string(path).trying(|| format!("read {name}"))?;
@@ -236,7 +236,7 @@ fn check(meter: &FlowMeter) -> Result<(), (String, String)> {
     let has = |text: &[&str], place: &str| text.iter().any(|text| text.contains(place));
     let live: Vec<&str> = meter.live.iter().map(String::as_str).chain([meter.config.as_str()]).collect();
     if !has(&live, "{interface}") {
-        return wrong("live", "{interface} is missing: the meter would not know where to capture".into());
+        return wrong("live", "{interface} is missing: the meter has no interface".into());
     }
     if !has(&texts, "{collector}") && !has(&texts, "{port}") {
         return wrong(
@@ -250,7 +250,8 @@ fn check(meter: &FlowMeter) -> Result<(), (String, String)> {
     Ok(())
 }
 
-/// The flow meters of `names`, in that order, each with its program if it is installed. The last one of a name counts,
+/// The flow meters in `names`, in that order, each with its program if it is installed. The last one with a name
+/// counts,
 /// so that a user's meter replaces a built-in one.
 ///
 /// # Errors
@@ -265,7 +266,7 @@ pub fn resolve_meters(names: &[String], all: &[FlowMeter]) -> Result<Vec<(FlowMe
     names.iter().map(find).collect()
 }
 
-/// Records that a meter has at its end take a while to export.
+/// Exporting the remaining records at the end takes a while.
 fn patience_s() -> u64 {
     120
 }

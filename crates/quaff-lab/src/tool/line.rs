@@ -1,13 +1,13 @@
-//! From a description to a command line: fills placeholders, and reports unsupported settings in a sentence.
+//! Builds a command line from a description: fills placeholders, and reports unsupported settings in a sentence.
 
 use super::{Counter, Output, Setting, Tool};
 use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
 
-/// Placeholders that every argument may have.
+/// Placeholders that every argument may contain.
 const COMMON: [&str; 6] = ["interface", "other", "file", "dir", "core", "quaff"];
 
-/// Reserved names: errors are reported under them.
+/// Names reserved for errors.
 const OTHERS: [&str; 2] = ["the generator", "the file"];
 /// Limit of `settle_ms`, ms.
 const SETTLE_MS_MAX: u64 = 60_000;
@@ -164,7 +164,7 @@ impl Tool {
     }
 }
 
-/// Replaces all placeholders in one pass, so that a value is never taken for a placeholder.
+/// Replaces all placeholders in one pass, so that a value is never parsed for placeholders.
 pub(super) fn filled(arg: &str, fill: &[(&str, String)]) -> String {
     let (mut filled, mut rest) = (String::new(), arg);
     while let Some(at) = rest.find('{') {
@@ -180,7 +180,7 @@ pub(super) fn filled(arg: &str, fill: &[(&str, String)]) -> String {
     filled + rest
 }
 
-/// Replaces `{quaff}` by the path of quaff.
+/// Replaces `{quaff}` by the path of the executable.
 pub(super) fn with_quaff(mut tool: Tool, quaff: &Path) -> Tool {
     let name = quaff.display().to_string();
     if tool.program == Path::new("{quaff}") {
@@ -219,7 +219,7 @@ pub(super) fn check(tool: &Tool) -> Result<(), (String, String)> {
     }
     let has = |args: &[String], place: &str| args.iter().any(|arg| arg.contains(place));
     if !has(&tool.args, "{interface}") {
-        return wrong("args", "{interface} is missing: the tool would not know where to capture".into());
+        return wrong("args", "{interface} is missing: the tool has no interface".into());
     }
     if let Some(dir) = tool.dirs.iter().find(|dir| !is_inside(dir)) {
         return wrong("dirs", format!("{dir:?} is not inside {{dir}}"));
@@ -234,7 +234,7 @@ pub(super) fn check(tool: &Tool) -> Result<(), (String, String)> {
     if let Some(disk) = &output.disk
         && ![disk, &tool.args].iter().any(|args| has(args, "{file}") || has(args, "{dir}"))
     {
-        return wrong("disk", "{file} or {dir} is missing: the tool would not know where to write".into());
+        return wrong("disk", "{file} or {dir} is missing: the tool has no output file".into());
     }
     if output.disk.is_none() && output.null.is_none() && output.pipe.is_none() && output.screen.is_none() {
         return wrong("[output]", "it has no output: disk, null, pipe or screen".into());
@@ -252,12 +252,12 @@ pub(super) fn check(tool: &Tool) -> Result<(), (String, String)> {
     Ok(())
 }
 
-/// Returns whether `dir` is a relative path below its base.
+/// True if `dir` is a relative path below its base.
 fn is_inside(dir: &str) -> bool {
     !dir.is_empty() && Path::new(dir).components().all(|part| matches!(part, Component::Normal(_)))
 }
 
-/// Every list of arguments, with the placeholders that only it may have.
+/// All lists of arguments, with the placeholders that only each of them may contain.
 fn lists_mut(tool: &mut Tool) -> Vec<(&'static [&'static str], &mut Vec<String>)> {
     let (output, options) = (&mut tool.output, &mut tool.options);
     let none: &[&str] = &[];
@@ -279,7 +279,7 @@ fn lists_mut(tool: &mut Tool) -> Vec<(&'static [&'static str], &mut Vec<String>)
     [(none, &mut tool.args)].into_iter().chain(optional).collect()
 }
 
-/// The placeholders of an argument: lower-case letters in braces, unlike a shell's `${NAME}`.
+/// The placeholders in an argument: lower-case letters in braces, unlike a shell's `${NAME}`.
 pub(super) fn places_in(arg: &str) -> impl Iterator<Item = &str> {
     arg.split('{').skip(1).filter_map(|rest| {
         let (word, _) = rest.split_once('}')?;

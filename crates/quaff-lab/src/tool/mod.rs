@@ -1,40 +1,40 @@
-//! The tools under test, as plain data: how each is started and stopped, and where it writes packets and counters.
-//! Runs nothing except a query of the version.
+//! Tools under test as plain data: how each is started and stopped, and where it writes packets and counters. Only a
+//! version query is run here.
 //!
-//! The built-in ones are files beside this crate (`tools/*.toml`). A user describes a tool in the same format:
+//! The built-in ones are in this crate (`tools/*.toml`). Users describe theirs in the same format:
 //!
 //! ```toml
 //! name = "mine"                             # the name in tables
 //! install = "apt-get install mine"          # printed when it is not installed
 //! program = "mine"                          # a path, or a name in PATH
 //! version = ["{program}", "--version"]
-//! args = ["-i", "{interface}"]              # then those of output and options; one that forwards has {other}
+//! args = ["-i", "{interface}"]              # followed by those of output and options; a forwarder has {other}
 //! ready = { says = "capturing" }            # on stderr; "socket" (bound and up), or { after_ms = 500 }
-//! settle_ms = 700                           # files unchanged for so long are complete
+//! settle_ms = 700                           # files unchanged for this time are complete
 //! patience_s = 30                           # time limit to be ready, and to end
 //! stop = "interrupt"                        # or "terminate", "kill"
-//! buffer_min_mib = 32                      # the smallest buffer that it accepts
+//! buffer_min_mib = 32                       # the smallest buffer that it accepts
 //! own_buffer = "2 MiB"                      # its default buffer, as text
 //! dirs = ["PKT0"]                           # directories that it needs in {dir}
 //! format = "capture"                        # pcap or pcapng; or "blocks" (TPACKET_V3, as Stenographer)
 //! drops = { before = "packets dropped" }    # its count of lost packets: a number before a text,
 //! captured = { after = "Captured:" }        # or after; before_or_none: absent is 0; json = ["field"]
-//! lane_packets = ["lanes[].received"]       # of each lane, in its JSON; several lists are added up
+//! lane_packets = ["lanes[].received"]       # per lane, in its JSON; several lists are summed
 //!
 //! [output]                                  # arguments for each output; an absent one is unsupported
 //! disk = ["-w", "{file}"]                   # or {dir}, the directory of the run
 //! null = ["-w", "/dev/null"]
 //! pipe = ["-w", "-"]                        # packets on stdout
-//! screen = ["-l"]                           # text on stdout, a line for each packet
+//! screen = ["-l"]                           # text on stdout, one line per packet
 //!
 //! [options]                                 # as above
 //! buffer = ["-B", "{mib}"]                  # {kib}; {half}; {quarter} and {rest}, which sum up to {mib}
 //! snaplen = ["-s", "{snaplen}"]             # bytes
 //! filter = ["{filter}"]                     # a tcpdump expression, one argument
-//! copies = ["--copies", "{copies}"]         # more copies of each packet in memory
+//! copies = ["--copies", "{copies}"]         # additional copies of each packet in memory
 //! compression = ["-z", "{compression}"]     # zlib's level
 //! lanes = ["--lanes", "{lanes}"]            # threads that share the interface
-//! spread = ["--spread", "{spread}"]         # the rule by which packets are dealt to them
+//! spread = ["--spread", "{spread}"]         # the rule that assigns packets to them
 //! via = ["--via", "{via}"]                  # the kernel's interface for receiving
 //! ```
 
@@ -67,14 +67,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// The name of `quaff tap` as a capturer, which forwards a line and records it.
+/// Name of `quaff tap` as a capturer, which forwards a line and records it.
 pub const OWN_TAP: &str = "quaff tap";
 /// Directories of administration tools, which may be missing in PATH.
 const ROOT_DIRS: [&str; 3] = ["/usr/sbin", "/sbin", "/usr/local/sbin"];
-/// Limit on the length of a version.
+/// Maximum length of a version, characters.
 const VERSION_CHARS_MAX: usize = 40;
 
-/// Time limit of the query: some tools would capture instead.
+/// Time limit of the version query: some tools would start capturing instead.
 const VERSION_MAX: Duration = Duration::from_secs(5);
 
 /// A capturer. Arguments have placeholders in braces, which [`Tool::command_line`] replaces.
@@ -86,15 +86,15 @@ pub struct Tool {
     /// Installation command or hint; empty for quaff and for a user's tool.
     #[serde(default)]
     pub install: String,
-    /// A variant of another tool, for a measurement that requests it by name.
+    /// True for a variant of another tool that must be requested by name.
     #[serde(default)]
     pub hidden: bool,
-    /// A path, or a name in PATH. `{quaff}` is quaff.
+    /// A path, or a name in PATH. `{quaff}` is the quaff executable.
     pub program: PathBuf,
-    /// A command that prints the version; placeholder `{program}`. Empty: not queried.
+    /// A command that prints the version; placeholder `{program}`. Empty: the version is not queried.
     #[serde(default)]
     pub version: Vec<String>,
-    /// The arguments in each case; placeholders `{interface}`, `{other}`, `{file}`, `{dir}`, `{core}`, `{quaff}`.
+    /// Arguments for all outputs; placeholders `{interface}`, `{other}`, `{file}`, `{dir}`, `{core}`, `{quaff}`.
     pub args: Vec<String>,
     pub output: Outputs,
     #[serde(default)]
@@ -108,9 +108,9 @@ pub struct Tool {
     /// Directories that it needs in `{dir}`.
     #[serde(default)]
     pub dirs: Vec<String>,
-    /// The sign that it captures.
+    /// How to detect that it is capturing.
     pub ready: Ready,
-    /// Files that have not changed for this time are complete, ms.
+    /// Files unchanged for this time are complete, ms.
     #[serde(default = "settle_ms")]
     pub settle_ms: u64,
     /// Time limit to be ready, and to end, s.
@@ -119,16 +119,16 @@ pub struct Tool {
     /// The signal that stops it; SIGKILL is sent once the files no longer change.
     #[serde(default = "interrupt", deserialize_with = "stop_signal")]
     pub stop: Signal,
-    /// A command that stops it instead of the signal; of flow meters only.
+    /// A command that stops it instead of the signal; for flow meters only.
     #[serde(skip)]
     pub stop_command: Vec<String>,
     /// The count of lost packets in its output; `None` if it reports none.
     #[serde(default)]
     pub drops: Option<Counter>,
-    /// The count of captured packets in its output: needed when no packet is kept.
+    /// The count of captured packets in its output; required if no packet is kept.
     #[serde(default)]
     pub captured: Option<Counter>,
-    /// The packets of each lane in its JSON output: paths of lists, which are added up.
+    /// The packets of each lane in its JSON output: paths of lists, which are summed element by element.
     #[serde(default)]
     pub lane_packets: Vec<String>,
     #[serde(default)]
@@ -145,7 +145,7 @@ pub struct Outputs {
     pub null: Option<Vec<String>>,
     /// Packets to stdout, which is a pipe.
     pub pipe: Option<Vec<String>>,
-    /// A line for each packet to stdout, which is a pipe.
+    /// One line per packet to stdout, which is a pipe.
     pub screen: Option<Vec<String>>,
 }
 
@@ -153,12 +153,13 @@ pub struct Outputs {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Options {
-    /// The buffer; placeholders `{mib}`, `{kib}`, `{half}`, and `{quarter}` and `{rest}` (MiB), whose sum is `{mib}`:
-    /// of several lanes, each has its part of the rest.
+    /// The buffer; placeholders `{mib}`, `{kib}`, `{half}`, and `{quarter}` and `{rest}` (MiB), whose sum is `{mib}`;
+    /// several
+    /// lanes share the rest equally.
     pub buffer: Option<Vec<String>>,
     /// The snaplen; placeholder `{snaplen}`, bytes.
     pub snaplen: Option<Vec<String>>,
-    /// Extra copies of each packet; placeholder `{copies}`.
+    /// Additional copies of each packet; placeholder `{copies}`.
     pub copies: Option<Vec<String>>,
     /// Compression of each packet; placeholder `{compression}`, the level of zlib.
     pub compression: Option<Vec<String>>,
@@ -166,21 +167,21 @@ pub struct Options {
     pub filter: Option<Vec<String>>,
     /// Lanes; placeholder `{lanes}`.
     pub lanes: Option<Vec<String>>,
-    /// The rule by which packets are dealt to lanes; placeholder `{spread}`.
+    /// The rule that assigns packets to lanes; placeholder `{spread}`.
     pub spread: Option<Vec<String>>,
     /// The kernel's interface for receiving; placeholder `{via}`.
     pub via: Option<Vec<String>>,
 }
 
-/// The sign that a capturer captures.
+/// How to detect that a capturer is capturing.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ready {
     /// A line on stderr that contains this text.
     Says(String),
-    /// Its packet socket is bound and up (`/proc/net/packet`).
+    /// Its packet socket is bound and running (`/proc/net/packet`).
     Socket,
-    /// There is none: wait for this time, ms.
+    /// No sign: wait for this time, ms.
     AfterMs(u64),
 }
 
@@ -228,7 +229,7 @@ impl Tool {
         }
     }
 
-    /// Returns whether it forwards between two ports of a line, instead of listening on one interface.
+    /// True if it forwards between two ports of a line, instead of listening on one interface.
     pub fn is_in_line(&self) -> bool {
         self.args.iter().any(|arg| arg.contains("{other}"))
     }
@@ -250,7 +251,7 @@ impl Tool {
         dirs.iter().map(|dir| dir.join(&self.program)).find(|file| file.is_file())
     }
 
-    /// The version that the tool prints; `None` if it prints none within the time limit.
+    /// The version that the tool prints; `None` without one within the time limit.
     fn version(&self, program: &Path) -> Option<String> {
         let (asked, args) = self.version.split_first()?;
         let mut command =
@@ -266,7 +267,7 @@ impl Tool {
     }
 }
 
-/// The first word that begins with a number and has a dot.
+/// The first word that starts with a number and contains a dot.
 fn version_in(text: &str) -> Option<&str> {
     text.split_whitespace()
         .map(|word| word.trim_end_matches(['.', ',']))
@@ -286,7 +287,7 @@ fn interrupt() -> Signal {
     Signal::SIGINT
 }
 
-/// Parses the word of a description for a signal.
+/// Parses the name of a signal in a description.
 fn stop_signal<'de, D: Deserializer<'de>>(from: D) -> Result<Signal, D::Error> {
     #[derive(Deserialize)]
     #[serde(rename_all = "snake_case")]

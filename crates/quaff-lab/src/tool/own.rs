@@ -1,4 +1,4 @@
-//! A command as a capturer: `NAME=COMMAND`, without a file.
+//! A capturer from a command, `NAME=COMMAND`, without a description file.
 
 use super::{Format, Options, Outputs, Ready, Tool, interrupt, line, patience_s, settle_ms};
 use crate::{Error, Result};
@@ -6,11 +6,11 @@ use std::path::Path;
 
 /// A capturer from `NAME=PROGRAM ARGUMENTS`, with the placeholders `{interface}`, and `{file}` or `{dir}`.
 ///
-/// Quotes and backslashes separate words as in a shell, but no shell runs the command. It is ready once it has bound
-/// a packet socket, SIGINT stops it, and its count of losses is not read.
+/// Quotes and backslashes separate words as in a shell, but no shell runs the command. It is ready once it has bound a
+/// packet socket, SIGINT stops it, and its count of losses is not read.
 ///
 /// # Errors
-/// No name, no command, an open quote, an unknown placeholder, or a missing one.
+/// No name, no command, an unclosed quote, or an unknown or missing placeholder.
 pub fn from_command(text: &str, quaff: &Path) -> Result<Tool> {
     let wrong = |what: &str| {
         Err(Error::Description { place: format!("the command {text:?}"), what: what.to_owned() })

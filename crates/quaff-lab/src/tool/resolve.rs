@@ -15,13 +15,13 @@ pub struct Present {
 /// The selected tools.
 #[derive(Debug, Clone, Default)]
 pub struct Resolved {
-    /// Installed ones, in the order of the selection.
+    /// Installed ones, in the order of selection.
     pub present: Vec<Present>,
     pub absent: Vec<Tool>,
 }
 
-/// Selects from `all` by `names`, in the order of `names`. The last one of a name counts, so that a user's tool
-/// replaces a built-in one.
+/// Selects tools of `all` by `names`, in that order. The last one with a name counts, so that a user's tool replaces a
+/// built-in one.
 ///
 /// # Errors
 /// [`Error::UnknownTool`]: an unknown name.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The settings of a capturer. The default keeps the tool's own defaults and writes whole frames to disk.
+/// The settings of a capturer. The default keeps the tool's own defaults and writes complete frames to disk.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Setting {
@@ -11,20 +11,21 @@ pub struct Setting {
     /// Number of simultaneous capturers.
     pub capturers: u32,
     pub filter: Filter,
-    /// Extra copies of each packet in memory, where supported (quaff, the built-in reader).
+    /// Additional copies of each packet in memory, where supported (quaff, the built-in reader).
     pub copies: u32,
-    /// zlib level at which each packet is compressed, where supported; 0 is none.
+    /// zlib level for compressing each packet, where supported; 0: no compression.
     pub compression: u32,
     /// Bytes kept of each packet; `None`: all.
     pub snaplen: Option<u32>,
     pub output: Output,
-    /// Cores for generator and capturer together: 2, or 1 for both on the same. Each lane beyond the first has one
-    /// more, as far as there are some.
+    /// Cores for generator and capturer together: 2, or 1 for both on the same. Each lane after the first gets one more
+    /// core
+    /// if available.
     pub cores: u32,
-    /// Lanes of the interface, where supported; a lab gives it as many receive queues. `None`: the tool's default.
+    /// Number of lanes, where supported; a lab creates as many receive queues. `None`: the tool's default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lanes: Option<u32>,
-    /// Rule by which packets are dealt to the lanes, as the tool names it; `None`: the tool's default.
+    /// Rule that assigns packets to lanes, as the tool names it; `None`: the tool's default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spread: Option<String>,
     /// The kernel's interface for receiving, as the tool names it; `None`: the tool's default.
@@ -32,7 +33,7 @@ pub struct Setting {
     pub via: Option<String>,
 }
 
-/// A filter, by its cost.
+/// A filter, named for its result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Filter {
@@ -44,18 +45,18 @@ pub enum Filter {
     RejectAll,
 }
 
-/// The destination of packets.
+/// Where packets are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Output {
     /// A file on a disk.
     #[default]
     Disk,
-    /// /dev/null: only the tool itself counts packets.
+    /// /dev/null; only the tool itself counts packets.
     Null,
     /// A pipe to a process that counts packets.
     Pipe,
-    /// A line of text for each packet, to a pipe whose lines are counted.
+    /// One line of text per packet to a pipe, where lines are counted.
     Screen,
 }
 
@@ -78,7 +79,7 @@ impl Default for Setting {
 }
 
 impl Setting {
-    /// The differences from the default: "1 MiB of buffer", "4 capturers at once".
+    /// Describes the differences from the default: "1 MiB of buffer", "4 capturers at once".
     pub fn describe(&self) -> Vec<String> {
         let default = Self::default();
         let mut words = Vec::new();

@@ -151,7 +151,7 @@ fn buffer_options_are_written_as_a_user_would() {
     assert_eq!(of("tcpdump").buffer_words(256), "-B 262144");
 }
 
-/// A valid description, for the tests of mistakes.
+/// A valid description for the tests of mistakes.
 const MINE: &str = r#"name = "mine"
 program = "mine"
 args = ["-i", "{interface}"]

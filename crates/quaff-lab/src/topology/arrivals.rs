@@ -1,4 +1,4 @@
-//! Frames that arrive at an interface, by its counters, and frames lost between it and a socket.
+//! Counts frames that arrive at an interface, and frames lost between it and a socket.
 
 use crate::Result;
 use quaff_os::link_counters::{LinkCounters, LinkDrops, Tap};
@@ -6,7 +6,7 @@ use quaff_os::rtnl::{Link, Rtnl};
 use quaff_os::softnet::SoftnetMeter;
 use std::time::{Duration, Instant};
 
-/// Time limit for counters, which some drivers update only every few seconds.
+/// Time limit for late counters: some drivers update them only every few seconds.
 const PATIENCE: Duration = Duration::from_millis(2500);
 const POLL: Duration = Duration::from_millis(20);
 
@@ -23,7 +23,8 @@ pub(super) struct Arrivals {
 pub(super) struct Arrived {
     /// Frames that reached the interface, including dropped ones.
     pub(super) frames: u64,
-    /// Of these, frames dropped before every packet socket: by the interface, below it, or by the kernel's backlog.
+    /// Frames of these that were dropped before every packet socket: by the interface, below it, or by the kernel's
+    /// backlog.
     pub(super) dropped: u64,
 }
 
@@ -35,7 +36,7 @@ impl Arrivals {
         Ok(Self { rtnl, counters, softnet: SoftnetMeter::open()? })
     }
 
-    /// The increase since the start; waits for late counters while fewer than `expected` frames are counted.
+    /// Returns the increase since the start; waits for late counters while fewer than `expected` frames are counted.
     pub(super) fn finish(mut self, expected: u64) -> Result<Arrived> {
         let end = Instant::now() + PATIENCE;
         let counted = |counters: &LinkCounters| counters.received() + counters.nic_dropped();
@@ -54,7 +55,7 @@ impl Arrivals {
 }
 
 /// The frames that no packet socket can have received. The rest of `rx_dropped` may be frames that the stack dropped
-/// after them, because no protocol handles them.
+/// later, because no protocol handles them.
 fn before_sockets(drops: &LinkDrops, backlog: u64) -> u64 {
     let tap = Tap { link: drops, other_protocols: drops.rx_dropped, hidden: 0 };
     drops.nic_dropped + tap.may_lack(backlog)
@@ -80,7 +81,7 @@ mod tests {
         let drops =
             LinkDrops { nic_dropped: 2, rx_dropped: 50, rx_dropped_by_driver: 5, ..LinkDrops::default() };
         assert_eq!((before_sockets(&drops, 0), before_sockets(&drops, 40)), (2 + 5, 2 + 5 + 40));
-        // Drops of a backlog that are of no known interface.
+        // Backlog drops that no interface accounts for.
         assert_eq!(before_sockets(&drops, 60), 2 + 50 + 15);
     }
 }

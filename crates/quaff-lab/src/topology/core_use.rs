@@ -1,14 +1,15 @@
 //! The load of each core while frames arrive (`/proc/stat`, proc_stat(5)).
 //!
-//! A sender needs some time before its first frame and after its last. So counters are sampled throughout, and the
-//! window of the frames is found afterwards: as long as the sender reports, where the cores were busiest.
+//! A sender needs some time before its first and after its last frame. Counters are therefore sampled throughout, and
+//! the
+//! window of the frames is found afterwards: the busiest one of the length that the sender reports.
 
 use super::site::Sampled;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::time::{Duration, Instant};
 
-/// The load of one core: shares of its time, 0 to 1.
+/// The load of one core as shares of its time, 0 to 1.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct CoreUse {
     pub core: usize,
@@ -23,9 +24,9 @@ pub struct CoreUse {
     pub idle: f64,
 }
 
-/// Sampling interval of reports, as in cpusage of PAM 2007.
+/// Sampling interval of reports, as in cpusage (PAM 2007).
 const SAMPLE: Duration = Duration::from_millis(500);
-/// The shortest useful window: the kernel counts in hundredths of a second.
+/// Shortest useful window: the kernel counts in hundredths of a second.
 const SPAN_MIN: Duration = Duration::from_millis(100);
 
 /// The time of a core since boot, in hundredths of a second.
@@ -52,7 +53,7 @@ impl Meter {
         meter
     }
 
-    /// Takes a sample, if there are counters.
+    /// Takes a sample if the counters are readable.
     pub(super) fn look(&mut self) {
         let text = fs::read_to_string("/proc/stat").unwrap_or_default();
         let ticks = read(&text);
@@ -61,7 +62,7 @@ impl Meter {
         }
     }
 
-    /// The load of each core, and samples of it, over the busiest window of length `span`.
+    /// Returns the load of each core, and samples of it, over the busiest window of length `span`.
     pub(super) fn finish(mut self, span: Duration) -> (Vec<CoreUse>, Vec<Sampled>) {
         self.look();
         let Some((from, to)) = busiest(&self.notes, span) else { return (Vec::new(), Vec::new()) };
@@ -70,7 +71,7 @@ impl Meter {
     }
 }
 
-/// The lines of single cores: `cpu0 user nice system idle iowait irq softirq steal …`.
+/// Parses the lines of single cores: `cpu0 user nice system idle iowait irq softirq steal …`.
 fn read(text: &str) -> Vec<Ticks> {
     let core = |line: &str| {
         let mut words = line.split_whitespace();
@@ -149,7 +150,7 @@ mod tests {
 
     #[test]
     fn the_time_in_which_frames_came_is_found() {
-        // Idle for a second, busy for a second, idle for a second, noted each 100 ms.
+        // Idle for a second, busy for a second, idle for a second, sampled every 100 ms.
         let note = |i: u64| {
             let busy = i.saturating_sub(10).min(10) * 10;
             (Duration::from_millis(i * 100), vec![ticks(0, busy, i * 10 - busy), ticks(1, 0, i * 10)])

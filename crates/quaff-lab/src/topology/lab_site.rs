@@ -1,6 +1,7 @@
 //! A lab as a site. [`Layout::Pair`]: frames are injected into the capturer's interface, as if from the wire. Layouts
-//! with two senders: half of the traffic comes from each end, with probe headers of its own, through a switch or a
-//! tap that copies both directions to the capturer.
+//! with
+//! two senders: half of the traffic comes from each end, with its own probe headers, through a switch or a tap that
+//! copies both directions to the capturer.
 
 use super::arrivals::Arrivals;
 use super::{Sent, Site, Watch, sending};
@@ -72,7 +73,7 @@ impl Site for LabSite {
     }
 }
 
-/// The senders of the two ends, each with its part of the traffic and a stream of its own.
+/// The sender commands of the two ends, each with its part of the traffic and its own stream number.
 pub(super) fn senders(ends: [&Netns; 2], quaff: &Path, parts: [Traffic; 2]) -> Result<Vec<Command>> {
     let mut commands = Vec::new();
     for (((end, interface), part), stream) in ends.into_iter().zip([TX, FAR]).zip(parts).zip(1..) {

@@ -1,6 +1,7 @@
-//! A line between two ends as a site, captured at one of its points: the port of an end, the mirror port of a switch in
-//! it, or a tap in it. The frames that came on the line, left it and reached the capturer are read from counters of
-//! interfaces; nothing here reads a frame, and the tap is the capturer's own.
+//! A line between two ends as a site, captured at one of its points: the port of an end, the mirror port of a switch,
+//! or a
+//! tap. Frames that entered the line, left it and reached the capturer are read from interface counters; no frame is
+//! read here, and the tap is the capturer's own.
 
 use super::lab_site::{halves, senders};
 use super::mirror_port::MirrorPort;
@@ -19,19 +20,19 @@ use std::time::{Duration, Instant};
 const STILL: Duration = Duration::from_secs(1);
 const POLL: Duration = Duration::from_millis(20);
 
-/// The point of a line at which it is captured.
+/// The point of a line at which frames are captured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CapturePoint {
     /// The port of an end, which receives all frames.
     Port,
-    /// The mirror port of a switch in the line, which has the frames of both directions; its link has a rate, Mbit/s.
+    /// The mirror port of a switch, with the frames of both directions; its link has a rate, Mbit/s.
     Span { mirror_mbps: u32 },
     /// Two ports in the line, between which the capturer forwards.
     Tap,
 }
 
 impl CapturePoint {
-    /// All of them, in the order of the tables.
+    /// All points in the order of the tables.
     pub fn all(mirror_mbps: u32) -> [Self; 3] {
         [Self::Port, Self::Span { mirror_mbps }, Self::Tap]
     }
@@ -72,12 +73,12 @@ struct Counts {
     delivered: u64,
     /// Received by the interface of the capturer.
     reached: u64,
-    /// Dropped by the mirror port, where there is one.
+    /// Dropped by the mirror port, if there is one.
     mirror_dropped: Option<u64>,
 }
 
 impl LineSite {
-    /// Creates the lab; `queues` are those of the mirror port.
+    /// Creates the lab; the mirror port gets `queues` receive queues.
     pub fn create(point: CapturePoint, quaff: &Path, queues: u32) -> Result<Self> {
         let lab = Lab::create(&LabPlan { layout: point.layout(), queues, ..LabPlan::default() })?;
         let mut site = Self { lab, quaff: quaff.to_owned(), point, mirror_port: None };
@@ -118,7 +119,7 @@ impl LineSite {
         Ok(Counts { offered, delivered: near + far, reached, mirror_dropped })
     }
 
-    /// The rise of the counters since `before`, once all `sent` frames are everywhere or no counter changes any more.
+    /// The increase of the counters since `before`, once all `sent` frames have arrived or no counter changes any more.
     fn settled(&self, before: Counts, sent: u64) -> Result<Counts> {
         let (mut last, mut changed) = (self.read()?.since(before), Instant::now());
         while !last.are_all(sent) && changed.elapsed() < STILL {
@@ -142,7 +143,7 @@ impl Counts {
         }
     }
 
-    /// Returns whether each of `sent` frames has passed the line, and has reached the capturer.
+    /// True if all `sent` frames have passed the line and reached the capturer.
     fn are_all(self, sent: u64) -> bool {
         [self.offered, self.delivered, self.reached].iter().all(|frames| *frames >= sent)
     }
@@ -172,7 +173,7 @@ impl Site for LineSite {
 
     fn send(&self, traffic: &Traffic, core: usize, watch: Watch<'_>, look: &mut dyn FnMut()) -> Result<Sent> {
         let parts = match self.point {
-            // An end that sends itself does not see the frames that bypass its packet sockets.
+            // A sending end does not see frames that bypass its packet sockets.
             CapturePoint::Port => [traffic.clone(), Traffic { count: 0, ..traffic.clone() }],
             CapturePoint::Span { .. } | CapturePoint::Tap => halves(traffic),
         };
@@ -191,7 +192,7 @@ impl Site for LineSite {
     }
 }
 
-/// In the namespace in the middle: frames that the ports of the line received.
+/// Frames received by the ports of the line; to be run in the middle namespace.
 fn received_by_ports() -> Result<u64> {
     let mut rtnl = Rtnl::open()?;
     MIDDLE_IFS.iter().try_fold(0, |sum, port| {

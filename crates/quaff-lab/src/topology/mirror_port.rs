@@ -1,20 +1,21 @@
-//! The mirror port of a switch: a program at its egress drops, and counts, what its rate and its room cannot carry.
-//! It keeps the account of a queue, and no frame waits in one: those that fit leave at once.
+//! The mirror port of a switch: an egress program drops and counts frames that exceed its rate and buffer. It only
+//! models
+//! the queue; frames that fit leave at once.
 
 use crate::Result;
 use quaff_os::bpf::{Alu, ArrayMap, Asm, Helper, Jmp, Program, Reg, Size, Verdict};
 use quaff_os::rtnl::{LinkChange, Rtnl};
 
-/// FCS, preamble, start of frame and gap; and the smallest frame with them, bytes (IEEE 802.3).
+/// FCS, preamble, start-of-frame delimiter and inter-packet gap; and the smallest frame with them, bytes (IEEE 802.3).
 const LINK_BYTES: i32 = 24;
 const LINK_FRAME_BYTES_MIN: i32 = 84;
-/// The room that a switch has for one port, about, bytes.
+/// Typical buffer of a switch per port, bytes.
 const ROOM_BYTES: u64 = 256 << 10;
-/// Times are in 1/256 ns, so that those of a byte are whole numbers: 2048 of them at 1 Gbit/s.
+/// Times are in 1/256 ns, so that the time of a byte is a whole number: 2048 at 1 Gbit/s.
 const UNITS_BITS: i32 = 8;
-/// Time that a byte takes at 1 Mbit/s.
+/// Time of a byte at 1 Mbit/s.
 const BYTE_UNITS: u64 = 8000 << UNITS_BITS;
-/// Words of the account: the time at which the queue would be empty, and the frames that had no room in it.
+/// Map indices: the time at which the queue becomes empty, and the number of dropped frames.
 const EMPTY_AT: usize = 0;
 const DROPPED: usize = 1;
 
@@ -25,7 +26,7 @@ pub(super) struct MirrorPort {
 }
 
 impl MirrorPort {
-    /// Limits the interface `name` of the thread's namespace to `mbps` Mbit/s of its link.
+    /// Limits the interface `name` in the thread's namespace to `mbps` Mbit/s at layer 1.
     pub(super) fn limit(name: &str, mbps: u32) -> Result<Self> {
         let account = ArrayMap::new("quaff_mirror", DROPPED + 1)?;
         let mut rtnl = Rtnl::open()?;
@@ -35,14 +36,15 @@ impl MirrorPort {
         Ok(Self { account })
     }
 
-    /// Frames that it has dropped.
+    /// Number of frames that it has dropped.
     pub(super) fn dropped(&self) -> u64 {
         self.account.load(DROPPED)
     }
 }
 
-/// Drops a frame that the queue has no room for (the generic cell rate algorithm, ITU-T I.371 annex A). Of two cores
-/// that send at the very same time, the frame of one may not be charged.
+/// Drops frames that do not fit in the queue (the generic cell rate algorithm, ITU-T I.371 annex A). If two cores send
+/// at
+/// the same time, one of the two frames may not be counted.
 fn police(account: &ArrayMap, mbps: u32) -> Asm {
     let byte_units = BYTE_UNITS / u64::from(mbps.max(1));
     let mut asm = Asm::default();
@@ -55,7 +57,7 @@ fn police(account: &ArrayMap, mbps: u32) -> Asm {
     asm.place(is_long);
     asm.ld_imm64(Reg::R1, byte_units);
     asm.alu64(Alu::Mul, Reg::R6, Reg::R1);
-    // R8: now. R7: the time at which the queue is empty.
+    // R8: now. R7: the time at which the queue becomes empty.
     asm.call(Helper::KtimeGetNs);
     asm.mov64(Reg::R8, Reg::R0);
     asm.alu64(Alu::Lsh, Reg::R8, UNITS_BITS);
@@ -65,7 +67,7 @@ fn police(account: &ArrayMap, mbps: u32) -> Asm {
     asm.mov64(Reg::R7, Reg::R8);
     asm.place(is_waiting);
     asm.alu64(Alu::Add, Reg::R7, Reg::R6);
-    // The last byte may leave so much later.
+    // The latest time by which the last byte may leave.
     asm.ld_imm64(Reg::R1, ROOM_BYTES * byte_units);
     asm.alu64(Alu::Add, Reg::R8, Reg::R1);
     asm.jmp(Jmp::Jgt, Reg::R7, Reg::R8, is_full);

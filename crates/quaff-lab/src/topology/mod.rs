@@ -3,7 +3,7 @@
 //! ```text
 //!    direct   quaff generate --inject ──▶ rx0
 //!    span     quaff generate -o tx0 ──▶ bridge ◀── quaff generate -o tx1; a port's mirror ──▶ rx0
-//!    tap      the same through a wire that shows both directions ──▶ rx0
+//!    tap      the same through a wire that copies both directions ──▶ rx0
 //!    line     quaff generate -o tx0 ──▶ a switch, or a tap ◀── quaff generate -o tx1; captured at tx1 (a port), at a
 //!             mirror port of limited rate, or by the tap itself
 //!    real     quaff generate -o eth1, here or by ssh ──▶ … ──▶ eth0

@@ -1,7 +1,7 @@
-//! Real interfaces. The sender is on this machine, or on another one that ssh reaches.
+//! Physical interfaces. The sender is on this machine, or on another one that ssh reaches.
 //!
-//! The sender is `quaff generate -o IF`, on the other machine found in PATH. There it gets SIGINT as soon as its
-//! stdin is closed: when this process ends in any way, and when the connection breaks.
+//! The sender is `quaff generate -o IF`, which the other machine finds in PATH. There it gets SIGINT when its stdin is
+//! closed: when this process ends in any way, or the connection breaks.
 
 use super::arrivals::Arrivals;
 use super::{Sent, Site, Watch, sending};
@@ -18,7 +18,7 @@ const REMOTE_QUAFF: &str = "quaff";
 /// ssh never prompts, and abandons an unreachable host after 10 s.
 const SSH: [&str; 5] = ["ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10"];
 
-/// One interface that sends, and one that receives.
+/// One sending and one receiving interface.
 #[derive(Debug)]
 pub struct Real {
     quaff: PathBuf,
@@ -28,10 +28,10 @@ pub struct Real {
 }
 
 impl Real {
-    /// Sends on `send_on` of `sender` (`user@host`), or of this machine, and captures on `receive_on` here.
+    /// Sends on `send_on` of `sender` (`user@host`) or of this machine, and captures on `receive_on` here.
     ///
     /// # Errors
-    /// The receiving interface does not exist; a name that ssh or its shell would misinterpret.
+    /// The receiving interface does not exist, or a name would be misinterpreted by ssh or its shell.
     pub fn new(quaff: PathBuf, send_on: &str, receive_on: &str, sender: Option<&str>) -> Result<Self> {
         rtnl::link(receive_on)?;
         match sender {
@@ -55,7 +55,7 @@ impl Real {
             return Err(Error::Tool { name: "the sender".into(), what });
         }
         let mut command = Command::new(SSH[0]);
-        // No word has special characters of the shell: sizes were parsed.
+        // No word contains special characters of the shell: sizes were parsed.
         let sends = format!("{REMOTE_QUAFF} {}", words.join(" "));
         let line = format!(
             "exec sh -c 'exec 3<&0; {sends} & p=$!; (cat <&3; kill -INT $p) >/dev/null 2>&1 & w=$!; wait $p; r=$?; \
@@ -86,13 +86,13 @@ impl Site for Real {
     fn send(&self, traffic: &Traffic, core: usize, watch: Watch<'_>, look: &mut dyn FnMut()) -> Result<Sent> {
         let command = self.sending(traffic)?;
         let link = rtnl::link(&self.receive_on)?;
-        // As capturers do; otherwise the card drops frames for other addresses.
+        // Capturers do this, too; otherwise the card drops frames for other addresses.
         let _all = hold_promiscuous(link.index)?;
         let arrivals = Arrivals::begin(&link)?;
         let core = self.sender.is_none().then_some(core);
         let sum = sending::send(vec![command], core, traffic, watch, look)?;
         let arrived = arrivals.finish(sum.offered)?;
-        // Other traffic on the wire arrives in addition.
+        // Other traffic on the wire arrives as well.
         let offered = arrived.frames.min(sum.offered);
         let others = arrived.frames.saturating_sub(sum.offered);
         Ok(Sent { offered, others, receiver_drops: arrived.dropped.min(offered), ..sum })

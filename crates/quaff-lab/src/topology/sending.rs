@@ -1,4 +1,4 @@
-//! Starts senders together, watches them, and reads their reports.
+//! Starts senders together, monitors them, and reads their reports.
 
 use super::core_use::Meter;
 use super::{Sent, Stage, Watch, pause};
@@ -11,9 +11,9 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Time limit for a sender to set up, and to report.
+/// Time limit for a sender to start, and to report.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The slowest unpaced sender, frames/s.
+/// Rate of the slowest unpaced sender, frames/s.
 const PPS_MIN: u64 = 10_000;
 
 /// The report of one sender (`quaff generate --json`, `quaff replay --json`).
@@ -23,10 +23,10 @@ struct Report {
     sent: u64,
     confirmed: u64,
     seconds: f64,
-    /// Of frames that user space sent.
+    /// Bytes of the frames that user space sent.
     bytes: Option<u64>,
     flows: Option<u64>,
-    /// Of a replay only.
+    /// Present for a replay only.
     #[serde(default)]
     skipped: Skipped,
 }
@@ -38,7 +38,7 @@ struct Skipped {
     too_short: u64,
 }
 
-/// Runs `commands` at the same time, on `core`, until all have ended. Sums their reports; all confirmed frames count as
+/// Runs `commands` at the same time on `core` until all have ended. Sums their reports; all confirmed frames count as
 /// offered.
 pub(super) fn send(
     commands: Vec<Command>,
@@ -53,7 +53,7 @@ pub(super) fn send(
     while !all_ended(&mut running)? {
         if Instant::now() > end {
             let _ = running.iter().try_for_each(|one| one.signal(Signal::SIGINT));
-            return Err(failed(format!("still runs {PATIENCE:?} after its expected end")));
+            return Err(failed(format!("is still running {PATIENCE:?} after its expected end")));
         }
         look();
         meter.look();
@@ -87,7 +87,7 @@ fn start(mut command: Command, core: Option<usize>) -> Result<ChildProcess> {
     }
     // Ctrl-C must reach this process only.
     command.process_group(0);
-    // A remote sender ends when its stdin is closed, so stdin stays open.
+    // stdin stays open: a remote sender ends when it is closed.
     ChildProcess::start_with(command, Stdio::piped(), None)
 }
 

@@ -1,4 +1,4 @@
-//! The place where a capturer runs and frames arrive, and the counts of these frames.
+//! Where a capturer runs and frames arrive, and the counts of these frames.
 
 use super::core_use::CoreUse;
 use crate::traffic::Traffic;
@@ -9,24 +9,24 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// Interval between two readings.
+/// Polling interval.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Called at each interval with the stage of the run; `false` ends the run.
+/// Called at each interval with the stage of the run; returning `false` ends the run.
 pub type Watch<'a> = &'a mut dyn FnMut(Stage) -> bool;
 
 /// The stage of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
-    /// The capturer is started.
+    /// The capturer is starting.
     Starting,
-    /// Frames arrive.
+    /// Frames are being sent.
     Sending,
-    /// The last frame has arrived; files still grow.
+    /// The last frame has arrived; files are still growing.
     Settling,
-    /// The capturer ends.
+    /// The capturer is stopping.
     Stopping,
-    /// Frames are counted in the file.
+    /// Frames in the file are being counted.
     Counting,
 }
 
@@ -35,7 +35,7 @@ pub trait Site {
     /// The interface to capture from.
     fn interface(&self) -> &str;
 
-    /// The other port of a line in which the capturer forwards; `None` where it only listens.
+    /// The second port of a line in which the capturer forwards; `None` if it only listens.
     fn other(&self) -> Option<&str> {
         None
     }
@@ -46,15 +46,15 @@ pub trait Site {
     /// Facts by name and value: driver, offloads, rings.
     fn facts(&self) -> BTreeMap<String, String>;
 
-    /// Sends `traffic` from `core`. Returns when the last frame has arrived and the senders have ended. Calls `look`
-    /// repeatedly meanwhile.
+    /// Sends `traffic` from `core`. Returns once the last frame has arrived and the senders have ended. Calls `look`
+    /// repeatedly in the meantime.
     ///
     /// # Errors
     /// A sender fails, or the watch ends the run.
     fn send(&self, traffic: &Traffic, core: usize, watch: Watch<'_>, look: &mut dyn FnMut()) -> Result<Sent>;
 }
 
-/// The load of each core between two times.
+/// The load of each core in one interval.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sampled {
     pub from: Instant,
@@ -65,33 +65,34 @@ pub struct Sampled {
 /// The result of sending.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Sent {
-    /// Frames to send.
+    /// Number of frames to send.
     pub intended: u64,
     /// Frames accepted by the sending kernel.
     pub sent: u64,
-    /// Frames of one pass through a replayed capture that cannot be sent: too large or too short.
+    /// Frames per pass of a replayed capture that cannot be sent: too large or too short.
     pub skipped: u64,
-    /// Bytes of the frames sent, without FCS, and their flows: each direction of addresses, ports and protocol. `None`
-    /// where the sender does not count them, which made them in the kernel.
+    /// Bytes of the sent frames, without FCS, and their flows: each direction of addresses, ports and protocol. `None`
+    /// if
+    /// the kernel generated them, which does not count bytes.
     pub bytes: Option<u64>,
     pub flows: Option<u64>,
-    /// Frames that reached the receiving interface, or came on the line, and were offered to capturers.
+    /// Frames that reached the receiving interface or entered the line, and were offered to capturers.
     pub offered: u64,
-    /// Time from the first frame to the last, s.
+    /// Time from the first to the last frame, s.
     pub seconds: f64,
     /// Offered frames that the mirror port, the interface or the kernel's backlog dropped before the capturer's socket.
     pub receiver_drops: u64,
-    /// Of a line only.
+    /// Counters of a line; `None` for other topologies.
     pub line: Option<LineCounts>,
-    /// Frames of other senders.
+    /// Frames from other senders.
     pub others: u64,
-    /// The load of each core while frames arrived; empty if that was too short.
+    /// The load of each core while frames arrived; empty if that time was too short.
     pub cores: Vec<CoreUse>,
-    /// The same for each 0.5 s.
+    /// The same for each interval of 0.5 s.
     pub samples: Vec<Sampled>,
 }
 
-/// The frames of a line, whatever is captured of them.
+/// Counters of a line, independent of what is captured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LineCounts {
     /// Frames that reached the other end.
@@ -101,19 +102,19 @@ pub struct LineCounts {
 }
 
 impl Stage {
-    /// The activity of the capturer, as the predicate of a sentence.
+    /// The capturer's action, as the predicate of a sentence.
     pub fn describe(self) -> &'static str {
         match self {
             Self::Starting => "starts",
             Self::Sending => "captures",
-            Self::Settling => "writes what it still has",
+            Self::Settling => "writes its remaining packets",
             Self::Stopping => "ends",
             Self::Counting => "has ended; counting the frames in its file",
         }
     }
 }
 
-/// Reports the stage, and waits for the interval between two readings.
+/// Reports the stage, and waits for one polling interval.
 pub fn pause(watch: Watch<'_>, stage: Stage) -> Result<()> {
     if !watch(stage) {
         return Err(Error::Interrupted);

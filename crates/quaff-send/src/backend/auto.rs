@@ -9,7 +9,7 @@ use quaff_os::rtnl::Link;
 use quaff_os::xdp::FRAME_BYTES_MAX;
 use quaff_os::{Error, Result};
 
-/// Time in the calls of each backend that is measured, ns.
+/// Duration of a trial, counting time inside the backend's calls, ns.
 const TRIAL_NS: u64 = 100_000_000;
 /// Factor by which a backend must be faster than a simpler one to be preferred.
 const MARGIN: f64 = 1.05;
@@ -21,7 +21,7 @@ struct Trial {
     backend: Box<dyn Backend>,
     frames: u64,
     busy_ns: u64,
-    /// The backend refused a frame that another one accepts.
+    /// True if the backend refused a frame that another one accepts.
     is_out: bool,
 }
 
@@ -29,7 +29,7 @@ struct Trial {
 pub(super) struct AutoBackend {
     trials: Vec<Trial>,
     current: usize,
-    /// Time since which the current backend has had no room, ns.
+    /// Time since which the current backend has had no room, ns; waiting counts as its time.
     full_ns: Option<u64>,
     is_decided: bool,
     remarks: Vec<String>,

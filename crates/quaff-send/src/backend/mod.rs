@@ -1,5 +1,5 @@
-//! The transmit backends in user space: sendmmsg(2) and TX_RING, each past or through the queueing discipline, and
-//! AF_XDP. The fastest one depends on the driver; `auto` measures. No backend waits, paces or counts for its owner.
+//! The transmit backends in user space: sendmmsg(2) and TX_RING, each with or without the queueing discipline, and
+//! AF_XDP. The fastest one depends on the driver; `auto` measures. A backend never waits or paces.
 
 mod auto;
 
@@ -15,15 +15,15 @@ use std::net::IpAddr;
 
 /// A transmit backend of one interface.
 pub(crate) trait Backend: Send {
-    /// Accepts frames, in order, and returns how many; 0 when there is no room now.
+    /// Accepts frames in order and returns their number; 0 if there is no room now.
     fn send(&mut self, frames: &mut dyn Iterator<Item = &[u8]>) -> Result<usize>;
 
-    /// Accepts one frame; returns 0 when there is no room now.
+    /// Accepts one frame; returns 0 if there is no room now.
     fn send_one(&mut self, frame: &[u8]) -> Result<usize> {
         self.send(&mut std::iter::once(frame))
     }
 
-    /// Waits until the accepted frames have left, or until no more of them leave.
+    /// Waits until the accepted frames have been sent, or until no further frame is sent.
     fn flush(&mut self) -> Result<()>;
 
     /// Counts since the start.
@@ -39,16 +39,16 @@ const QUEUES_MAX: u32 = 64;
 pub enum TxBackend {
     /// The fastest of those that keep the order, measured on the first frames of the run.
     Auto,
-    /// Packet socket, many frames for each system call, past the queueing discipline.
+    /// Packet socket, many frames per system call, bypassing the queueing discipline.
     Sendmmsg,
-    /// As `Sendmmsg`, through the queueing discipline.
+    /// Like `Sendmmsg`, through the queueing discipline.
     SendmmsgQdisc,
-    /// Transmit ring of a packet socket, past the queueing discipline.
+    /// Transmit ring of a packet socket, bypassing the queueing discipline.
     TxRing,
-    /// As `TxRing`, through the queueing discipline.
+    /// Like `TxRing`, through the queueing discipline.
     TxRingQdisc,
-    /// AF_XDP: one socket for each queue if the driver supports zero-copy, which keeps the order between the same two
-    /// addresses only; otherwise one socket.
+    /// AF_XDP: one socket per queue if the driver supports zero-copy, which keeps the order only between the same two
+    /// addresses; otherwise one socket.
     AfXdp,
     /// One AF_XDP socket on the first queue, which keeps the order of all frames.
     AfXdpQueue0,
@@ -58,11 +58,11 @@ pub enum TxBackend {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct BackendReport {
     pub name: String,
-    /// The reason of the choice.
+    /// Why it was chosen.
     pub remark: Option<String>,
     /// Frames that were accepted and later refused or dropped.
     pub refused: u64,
-    /// Frames that were accepted and not completed by the driver at the end.
+    /// Frames that were accepted but not completed by the driver at the end.
     pub pending: u64,
     /// Bytes of the refused and pending frames.
     pub unsent_bytes: u64,
@@ -143,7 +143,7 @@ impl SocketBackend {
         Ok(Self { socket, report: BackendReport::new(name) })
     }
 
-    /// Turns errors that mean that there is no room into 0 frames.
+    /// Turns errors that mean a full queue into 0 frames.
     fn taken(&mut self, sent: Result<usize>) -> Result<usize> {
         let refused = match sent {
             Ok(taken) => return Ok(taken),
@@ -208,7 +208,7 @@ impl Backend for RingBackend {
 /// AF_XDP, one socket for each queue in use.
 struct XdpBackend {
     queues: Vec<XdpTx>,
-    /// For each queue: frames were pushed since its last kick.
+    /// For each queue: true if frames were pushed since its last kick.
     pushed: Vec<bool>,
     mtu: u32,
     name: String,

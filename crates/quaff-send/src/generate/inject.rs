@@ -1,7 +1,8 @@
 //! Injection of frames into the receive path: runs the BPF program of `program` on live frames.
 //!
 //! A call takes some 20 ms to set up, so a run is one call, in which the program keeps the pace. Only frames that are
-//! too far apart to spin for get one call each. It never makes frames itself.
+//! too
+//! far apart to spin get one call each. It never builds frames itself.
 
 use super::plan::Pacing;
 use super::program::{self, Constants, Template};
@@ -13,15 +14,15 @@ use quaff_os::bpf::{ArrayMap, LiveRun, Program};
 use quaff_os::clock;
 use quaff_os::rtnl::Link;
 
-/// Frames that the kernel collects before it passes them on, if unpaced; their pages fit into the cache of a core.
+/// Frames that the kernel collects per batch, if unpaced; their pages fit in the cache of a core.
 const BATCH_UNPACED: u32 = 16;
-/// Interval from which on each frame gets a call of its own (20 pps), ns.
+/// Minimum interval at which each frame gets a call of its own (20 pps), ns.
 const SLOW_NS: u64 = 50_000_000;
-/// Time before its frame is due at which such a call is made: the setup may take some ms, ns.
+/// Lead time of such a call before its frame is due: the setup may take some ms, ns.
 const LEAD_NS: u64 = 20_000_000;
-/// Invocations of the program in such a call; each spins at least 20 µs while its frame is not due.
+/// Invocations of the program in such a call; each spins for at least 20 µs while its frame is not due.
 const LEAD_REPEAT: u32 = 1000;
-/// Distance of the next deadline at which the remaining invocations of the call return immediately, ns.
+/// Distance of the next deadline above which the remaining invocations of the call return immediately, ns.
 const FAR_NS: i32 = 25_000_000;
 
 /// A program, ready to run.
@@ -65,7 +66,8 @@ impl Injector {
     }
 
     /// Invocations of the program in one call. A paced one may be idle in any number of them, so it is repeated until
-    /// the watcher interrupts it.
+    /// the
+    /// supervisor interrupts it.
     fn repeat(&self, left: u64) -> u32 {
         match self.pacing.interval {
             0 => left.min(u64::from(u32::MAX)) as u32,

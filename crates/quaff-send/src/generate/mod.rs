@@ -1,7 +1,8 @@
 //! Generation: sends or injects probe frames as a [`SendPlan`] describes, and returns a [`SendReport`].
 //!
-//! Frames are injected into the receive path of an interface, by a BPF program on live frames that also keeps the pace,
-//! or sent from an interface, paced in user space. Nothing here prints or reads arguments.
+//! Frames are either injected into the receive path of an interface by a BPF program on live frames, which also keeps
+//! the
+//! pace, or sent from an interface, paced in user space. Nothing here prints or reads arguments.
 
 mod inject;
 mod plan;

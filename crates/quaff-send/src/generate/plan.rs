@@ -10,7 +10,7 @@ use quaff_wire::synth::{New, Recipe, Synth};
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-/// A ns in the unit of intervals, 2^-16 ns.
+/// Units of intervals (2^-16 ns) per ns.
 const FRACTIONS_PER_NS: f64 = 65_536.0;
 
 /// The length of a run.
@@ -18,7 +18,7 @@ const FRACTIONS_PER_NS: f64 = 65_536.0;
 pub enum Length {
     /// Number of frames.
     Count(u64),
-    /// Time; if paced, a fixed number of frames.
+    /// Duration; a paced run sends a fixed number of frames.
     Duration(Duration),
     /// Until the watcher stops the run.
     Endless,
@@ -30,16 +30,17 @@ pub struct SendPlan {
     /// Inject the frames into the receive path of the interface, as if from the wire, instead of sending them from it.
     pub inject: bool,
     pub interface: String,
-    /// Bytes of a frame, with VLAN tags, without FCS.
+    /// Frame size, bytes, with VLAN tags, without FCS.
     pub frame_bytes: usize,
-    /// Frames per second, at a constant interval; `None` is as fast as possible.
+    /// Frames per second, at constant intervals; `None`: as fast as possible.
     pub pps: Option<f64>,
     pub length: Length,
     /// Stream id, which is also the UDP source port.
     pub stream: u16,
-    /// Destination MAC. The receiving stack drops frames to other hosts early, which leaves more CPU time to a capture.
+    /// Destination MAC. The receiving stack drops frames to other hosts early, which leaves more CPU time for a
+    /// capture.
     pub dst_mac: [u8; 6],
-    /// Source MAC; `None` is that of the interface, and an invented one for injected frames.
+    /// Source MAC; `None`: that of the interface, or a generated one for injected frames.
     pub src_mac: Option<[u8; 6]>,
     pub src_ip: Ipv4Addr,
     pub dst_ip: Ipv4Addr,
@@ -47,8 +48,9 @@ pub struct SendPlan {
     pub tags: Vec<VlanTag>,
     /// Send the frames inside ERSPAN type II with this session id, as a mirror port does.
     pub mirror: Option<u16>,
-    /// Inject frames of this recipe instead, which must differ only by their flow
-    /// ([`Recipe::differs_only_by_flow`]) and match the fields above.
+    /// Inject the frames of this recipe instead; they must differ only by their flow ([`Recipe::differs_only_by_flow`])
+    /// and
+    /// match the fields above.
     pub made: Option<Box<Recipe>>,
     /// Core of the sending thread.
     pub core: Option<usize>,
@@ -57,13 +59,13 @@ pub struct SendPlan {
 /// The checked rate and length of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Pacing {
-    /// Interval between two frames, 2^-16 ns; 0 is unpaced.
+    /// Interval between two frames, 2^-16 ns; 0: unpaced.
     pub(crate) interval: u64,
-    /// The rate, for user space.
+    /// The same rate for user space.
     pub(crate) rate: Rate,
     /// Number of frames, if known from the start.
     pub(crate) count: Option<u64>,
-    /// End of a run that has no count, ns after its first frame.
+    /// End of a run without a count, ns after its first frame.
     pub(crate) stop_after_ns: Option<u64>,
 }
 

@@ -1,4 +1,4 @@
-//! The BPF program that completes probe frames and keeps the pace. It never chooses the frames.
+//! The BPF program that completes probe frames and keeps the pace. It never selects the frames.
 //!
 //! Constants of a run are compiled in; variables are the words of the state. One invocation sends at most one frame.
 //! Equivalent C:
@@ -69,8 +69,8 @@ use steps::step_tuple;
 
 use Reg::{R0, R1, R2, R3, R4, R5, R6, R7, R8, R9};
 
-/// Clock reads of one invocation, 20 to 50 µs; between invocations the kernel handles signals and other work. The
-/// verifier walks every turn, so this also bounds the time of loading.
+/// Maximum clock reads of one invocation, 20 to 50 µs; between invocations the kernel handles signals and other work.
+/// The verifier simulates every turn, so this also bounds the loading time.
 const SPIN_TURNS: i32 = 1000;
 
 /// The registers that keep their values during the wait.
@@ -81,9 +81,9 @@ const REGISTERS: Registers = Registers { now: R8, due: R9, state: R6 };
 pub(super) struct Constants<'a> {
     /// Headers and partial checksums of the frames.
     pub(super) template: &'a Template,
-    /// Interval between two frames, 2^-16 ns; 0 is as fast as possible.
+    /// Interval between two frames, 2^-16 ns; 0: as fast as possible.
     pub(super) interval: u64,
-    /// Distance of a deadline from which on the program does not spin, ns; `None` always spins.
+    /// Distance above which the program does not spin for a deadline, ns; `None`: it always spins.
     pub(super) far_ns: Option<i32>,
     /// Number of frames, if known from the start.
     pub(super) count: Option<u64>,
@@ -111,7 +111,7 @@ pub(super) fn assemble(constants: &Constants<'_>, state: &ArrayMap) -> Asm {
     asm
 }
 
-/// R7 = frame. Exits if all frames are sent.
+/// R7 = frame. Exits if all frames have been sent.
 fn check_bounds(asm: &mut Asm, constants: &Constants<'_>, state: &ArrayMap, drop: Label) {
     asm.ld_frame(R7, R2);
     asm.mov64(R3, R7);
@@ -123,7 +123,7 @@ fn check_bounds(asm: &mut Asm, constants: &Constants<'_>, state: &ArrayMap, drop
     asm.jmp(Jmp::Jge, R1, R2, drop);
 }
 
-/// R8 = now, R9 = due, R6 = the state. Exits if the frame is not due for a while.
+/// R8 = now, R9 = due, R6 = the state. Exits if the frame is not due soon.
 fn wait(asm: &mut Asm, constants: &Constants<'_>, state: &ArrayMap, drop: Label) {
     let started = asm.label();
     asm.call(Helper::KtimeGetNs);

@@ -13,14 +13,14 @@ pub struct SendReport {
     pub intended: u64,
     /// Frames handed to the kernel.
     pub sent: u64,
-    /// Frames counted by the witness.
+    /// Frames counted by the kernel's counter, see `witness`.
     pub confirmed: u64,
     pub witness: Witness,
     #[serde(flatten)]
     pub drops: SendDrops,
-    /// From the first frame to the last, s.
+    /// Time from the first to the last frame, s.
     pub seconds: f64,
-    /// Frames per second: the intervals from the first frame to the last, over `seconds`.
+    /// Frames/s: the number of intervals between the first and the last frame over `seconds`.
     pub pps: Option<f64>,
     /// Bits per second of the frames, without FCS.
     pub bits_per_second: Option<f64>,
@@ -30,7 +30,7 @@ pub struct SendReport {
     pub lateness: Option<Lateness>,
     /// Offers that found no room and were repeated.
     pub retried: u64,
-    /// The watcher stopped the run before all frames were sent.
+    /// True if the watcher stopped the run before all frames were sent.
     pub interrupted: bool,
     /// `inject` or `send`.
     pub via: &'static str,
@@ -38,7 +38,7 @@ pub struct SendReport {
     /// Bytes of a frame, without FCS.
     pub frame_bytes: usize,
     pub stream: u16,
-    /// Frames of other senders that the witness counted.
+    /// Frames from other senders that the counter included.
     #[serde(skip)]
     pub others: u64,
 }
@@ -80,8 +80,9 @@ impl SendReport {
         }
     }
 
-    /// Returns `true` if the frames intended, sent and confirmed agree. Of a run that was stopped, only the
-    /// confirmation counts. A counter of the interface may include frames of other senders.
+    /// Returns `true` if the frames intended, sent and confirmed agree. For a stopped run only the confirmation counts.
+    /// A
+    /// counter of the interface may include frames from other senders.
     pub fn agrees(&self) -> bool {
         let complete = self.interrupted || self.sent == self.intended;
         complete && (self.confirmed == self.sent || self.others > 0)

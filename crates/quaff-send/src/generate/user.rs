@@ -1,5 +1,6 @@
-//! Generation in user space: sends probe frames, several in each call, and completes each right before its offer.
-//! It never chooses a backend.
+//! Generation in user space: sends probe frames, several per call, and completes each right before it is offered. It
+//! never
+//! chooses a backend.
 
 use super::plan::{Pacing, SendPlan};
 use crate::arena::FrameMeta;
@@ -25,7 +26,7 @@ pub(super) struct PacketSender {
     schedule: Schedule,
     stream: u16,
     epoch_offset_ns: u64,
-    /// The frames of a call.
+    /// The frames of one call.
     frames: Vec<ProbeFrame>,
     /// Deadlines of the frames of a call, ns; empty if unpaced.
     due_ns: Vec<u64>,
@@ -86,7 +87,7 @@ impl PacketSender {
     }
 }
 
-/// Frames that leave together.
+/// Frames that are sent together.
 struct StampedCall<'a> {
     frames: &'a mut [ProbeFrame],
     due_ns: &'a [u64],
@@ -142,7 +143,7 @@ impl TxCall for StampedCall<'_> {
 }
 
 impl StampedCall<'_> {
-    /// Adds the MTU that the frame needs, if it exceeds that of the interface.
+    /// Adds the MTU that the frame needs if it exceeds that of the interface.
     fn explain(&self, at: usize, error: Error) -> Error {
         let Link { name, mtu, .. } = self.link;
         let frame = self.frame(at);

@@ -1,4 +1,4 @@
-//! The choice of the counter that confirms the frames of a run. It never reads it.
+//! Chooses the counter that confirms the frames of a run. It never reads it.
 
 use super::plan::{Pacing, SendPlan};
 use crate::confirm::{Confirm, Witness};
@@ -7,7 +7,7 @@ use quaff_os::rtnl::Link;
 use quaff_wire::net::{TAG_BYTES, UDP_BYTES};
 use quaff_wire::probe::{MIRROR_BYTES, PAYLOAD_OFFSET, ProbeHeader};
 
-/// Shortest interval of frames that a tap counts, ns.
+/// Shortest interval between frames for which a tap is used, ns.
 const TAP_INTERVAL_NS: u64 = 2_000;
 
 /// Opens the counter.
@@ -41,8 +41,8 @@ fn is_dropped_as_foreign(plan: &SendPlan, link: &Link) -> bool {
     plan.dst_mac != link.mac && !is_multicast && !is_tagged && link.master.is_none()
 }
 
-/// Offset of the UDP ports in a frame as a tap sees it: the kernel has removed the outermost VLAN tag by then, except
-/// inside the headers of a mirror port.
+/// Offset of the UDP ports in a frame as a tap sees it: without the outermost VLAN tag, which the kernel has removed,
+/// except inside mirror headers.
 fn ports_offset(plan: &SendPlan) -> usize {
     let ports = PAYLOAD_OFFSET - UDP_BYTES;
     match plan.mirror {

@@ -1,7 +1,8 @@
-//! Replay in the kernel: frames are put into a map ahead, and the BPF program of `program` sends them from there.
+//! Replay in the kernel: frames are written into a map in advance, and the BPF program of `program` sends them from
+//! there.
 //!
-//! A pass that fits into the map is put there once, and the program restarts it by itself, so nothing is copied but
-//! the frames. Otherwise a thread fills the map as a ring, and rewinds the source at its end. It never paces.
+//! A pass that fits in the map is written once, and the program restarts it by itself, so that only the frames are
+//! copied. Otherwise a thread fills the map as a ring, and rewinds the source at its end. It never paces.
 
 use super::passes::Passes;
 use super::program::{self, Constants};
@@ -25,22 +26,22 @@ use std::time::Duration;
 /// Maximum number of bytes and frames to read from the source at once.
 const ARENA_BYTES: usize = 1 << 20;
 const ARENA_FRAMES: usize = 8192;
-/// Size of the map for a source that does not fit.
+/// Map size for a source that does not fit.
 const RING_BYTES: usize = 64 << 20;
-/// Time after which a source that has not ended is sent while it is read, ns.
+/// Time after which a source that has not ended is sent while it is being read, ns.
 const PATIENCE_NS: u64 = 500_000_000;
 /// Interval at which a full ring is checked.
 const LOOK: Duration = Duration::from_micros(200);
-/// Frames that the kernel collects before it passes them on, if unpaced.
+/// Frames that the kernel collects per batch, if unpaced.
 const BATCH_INJECT: u32 = 8;
 const BATCH_REDIRECT: u32 = 32;
-/// The same while a packet socket listens: it would receive frames of protocols unknown to the kernel at the end of
-/// their batch. Costs a quarter of the speed.
+/// The same while a packet socket is listening: it would receive frames of protocols unknown to the kernel only at the
+/// end of their batch. Costs a quarter of the speed.
 const BATCH_WITH_LISTENER: u32 = 1;
-/// Clock reads for a frame that is not due yet, 20 to 50 µs; fewer if frames of the same batch wait meanwhile.
+/// Clock reads for a frame that is not yet due, 20 to 50 µs; fewer if frames of the same batch are waiting.
 const SPIN_TURNS: u32 = 1000;
 const SPIN_TURNS_MIN: u32 = 20;
-/// Time before its frame is due at which a call is made, which takes some ms to set up, ns.
+/// Lead time of a call, which takes some ms to set up, ns.
 const LEAD_NS: u64 = 40_000_000;
 
 /// The result of filling the ring.
@@ -64,7 +65,7 @@ struct Filler {
     /// Index of the next frame of the arena.
     next: usize,
     more: bool,
-    /// The ring holds a whole pass, whose addresses the program shifts itself.
+    /// True if the ring holds a whole pass, whose addresses the program shifts itself.
     whole: bool,
     /// The longest frame so far.
     longest_bytes: usize,
@@ -93,7 +94,7 @@ pub(super) fn play(shared: &Shared<'_>, passes: Passes, schedule: Schedule) -> R
 fn ring_bytes(shared: &Shared<'_>, passes: &Passes) -> usize {
     let most = shared.plan.memory_bytes as u64;
     let bytes = match passes.feed.bytes_hint() {
-        // The header of an item is some bytes longer than that of a packet in a file.
+        // The header of an item is slightly longer than that of a packet in a file.
         Some(hint) if hint.saturating_mul(3) / 2 < most => hint * 3 / 2 + (64 << 10),
         None if shared.plan.loops != Some(1) => most,
         _ => most.min(RING_BYTES as u64),
@@ -154,7 +155,7 @@ impl Filler {
         }
     }
 
-    /// Puts frames into the ring until there is no room, or no frame at the moment.
+    /// Fills the ring until there is no room, or no frame available at the moment.
     fn fill(&mut self, ring: &mut Ring, state: &State) -> Result<Filled, SendError> {
         while self.next < self.arena.len() {
             let (frame, meta) = self.arena.frame(self.next);
@@ -240,13 +241,13 @@ impl Filler {
         };
         let insns = program::assemble(&constants, state, &ring.map);
         let program = Program::load_xdp("quaff_replay", insns)?;
-        // A program whose invocations may send nothing is repeated without end, and interrupted.
+        // A program whose invocations may send nothing is repeated endlessly, and interrupted.
         let exact = !paced && self.whole && constants.stop_after_ns.is_none();
         Ok((program, Run { first_bytes, batch, exact }))
     }
 }
 
-/// Number of frames that leave together, for this mean interval; `None` is unpaced.
+/// Number of frames per batch for this mean interval; `None`: unpaced.
 fn batch(shared: &Shared<'_>, mean_ns: Option<u64>) -> u32 {
     let at_once = match shared.plan.via {
         ReplayVia::Inject if has_listener(shared.link().index) => BATCH_WITH_LISTENER,
@@ -256,18 +257,19 @@ fn batch(shared: &Shared<'_>, mean_ns: Option<u64>) -> u32 {
     bpf_live::batch(mean_ns.unwrap_or(0), at_once)
 }
 
-/// Returns whether a packet socket, such as a capture, receives what arrives on an interface of the calling thread's
-/// network namespace; `true` where /proc does not show it.
+/// True if a packet socket, such as a capture, receives frames that arrive on an interface of the calling thread's
+/// network
+/// namespace, or if /proc does not show that.
 fn has_listener(ifindex: u32) -> bool {
     packet_sockets(Path::new("/")).map_or(true, |sockets| sockets.iter().any(|it| receives_on(it, ifindex)))
 }
 
-/// Returns whether a socket receives frames of interface `ifindex`.
+/// True if a socket receives frames of interface `ifindex`.
 fn receives_on(socket: &PacketSocket, ifindex: u32) -> bool {
     socket.protocol != 0 && socket.is_running && [0, ifindex].contains(&socket.ifindex)
 }
 
-/// Ends the run if its thread panics: the program would wait forever.
+/// Ends the run if its thread panics: otherwise the program would wait forever.
 struct Alarm<'a>(&'a Shared<'a>);
 
 impl Drop for Alarm<'_> {
@@ -285,7 +287,7 @@ struct Run {
     first_bytes: usize,
     /// Frames that the kernel collects before it passes them on.
     batch: u32,
-    /// Each invocation of the program sends a frame.
+    /// True if each invocation of the program sends a frame.
     exact: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Replay: sends the frames of a [`Feed`] by an interface, each when it is due, and returns a [`ReplayReport`].
+//! Replay: sends the frames of a [`Feed`] through an interface, each when it is due, and returns a [`ReplayReport`].
 //!
 //! [`passes`] repeats the source and skips frames that cannot be sent, [`Schedule`] computes the deadlines, and a BPF
 //! program ([`kernel`]) sends the frames from a map, or user space ([`user`]) sends them; [`to_file`] writes them into
@@ -40,7 +40,7 @@ use std::time::Duration;
 
 /// Highest rate at which a tap counts the frames, per second.
 const TAP_PPS_MAX: f64 = 500_000.0;
-/// Longest wait for the counters of a run that was stopped.
+/// Longest wait for the counters of a stopped run.
 const PATIENCE_STOPPED: Duration = Duration::from_millis(60);
 
 /// The transmit path of a replay.
@@ -51,7 +51,7 @@ pub enum ReplayVia {
     Auto,
     /// Injected into the receive path of the interface, as if from the wire.
     Inject,
-    /// Sent from the interface by its driver, from an XDP program, past the stack.
+    /// Sent from the interface by its driver from an XDP program, bypassing the stack.
     XdpRedirect,
     /// Sent from the interface by a backend in user space.
     #[serde(untagged)]
@@ -63,7 +63,7 @@ pub enum ReplayVia {
 pub struct ReplayPlan {
     pub via: ReplayVia,
     pub interface: String,
-    /// The interface of frames whose [`crate::FrameMeta::out`] is 1; user-space backends only.
+    /// The interface for frames whose [`crate::FrameMeta::out`] is 1; user-space backends only.
     pub interface2: Option<String>,
     pub rate: Rate,
     /// Longest gap between frames of the captured rate; longer ones are shortened.
@@ -77,7 +77,7 @@ pub struct ReplayPlan {
     /// Send only frames that are due within this time of the first one.
     pub duration: Option<Duration>,
     pub late: LatePolicy,
-    /// Each frame waits for the watcher's [`Control::Step`].
+    /// True if each frame waits for the watcher's [`Control::Step`].
     pub stepwise: bool,
     /// Core of the sending thread.
     pub core: Option<usize>,
@@ -90,7 +90,7 @@ struct Shared<'a> {
     plan: &'a ReplayPlan,
     /// The interface and the optional second one.
     links: &'a [Link],
-    /// The reason for the transmit path, if the plan left it open.
+    /// Why the transmit path was chosen, if the plan left it open.
     why: Option<String>,
     /// Totals of each interface of a user-space backend.
     outlets: OnceLock<Vec<Outlet>>,
@@ -98,7 +98,7 @@ struct Shared<'a> {
     stop: Stop,
     /// Number of frames to send; [`u64::MAX`] until that is known.
     total: AtomicU64,
-    /// The end of the run: no more frames are sent.
+    /// True at the end of the run: no more frames are sent.
     over: AtomicBool,
     /// The source with its counts, after the end of the sending thread.
     passes: Mutex<Option<Passes>>,
@@ -184,8 +184,8 @@ fn confirm(
     Ok((who, counted.collect::<Result<_, _>>()?))
 }
 
-/// Chooses the transmit path, with the reason, if the plan leaves it open. The driver is preferred if the kernel
-/// reports that it accepts frames from XDP programs now, which is faster than any user-space backend.
+/// Chooses the transmit path, and gives the reason if the plan leaves it open. The driver is preferred if the kernel
+/// reports that it accepts frames from XDP programs now; it is faster than any user-space backend.
 fn choose(plan: &ReplayPlan, links: &[Link]) -> (ReplayVia, Option<String>) {
     if plan.via != ReplayVia::Auto {
         return (plan.via, None);
@@ -205,7 +205,7 @@ fn choose(plan: &ReplayPlan, links: &[Link]) -> (ReplayVia, Option<String>) {
     (ReplayVia::User(TxBackend::Auto), Some(format!("not by XDP: {obstacle}")))
 }
 
-/// The reason why a BPF program should not send by this interface.
+/// Why a BPF program should not send through this interface.
 fn redirect_obstacle(link: &Link) -> Option<&'static str> {
     if backend::frame_bytes_max(link) > bpf_live::FRAME_BYTES_MAX {
         return Some("frames of the interface may be larger than a page");
@@ -314,7 +314,7 @@ mod tests {
         }
     }
 
-    /// A frame that a transmit path cannot take is too large before it is offered, and not refused afterwards.
+    /// A frame that a transmit path cannot take is detected as too large before it is offered.
     #[test]
     fn each_transmit_path_has_its_longest_frame() {
         for (via, max) in [

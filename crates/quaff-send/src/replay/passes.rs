@@ -32,9 +32,9 @@ pub struct Skipped {
 pub(super) struct Passes {
     pub(super) feed: Box<dyn Feed>,
     sizes: Sizes,
-    /// Number of passes; `None` is endless.
+    /// Number of passes; `None`: endless.
     pub(super) loops: Option<u64>,
-    /// Number of frames up to the limit.
+    /// Remaining frames up to the limit.
     left: u64,
     unique: bool,
     /// Completed passes.
@@ -47,10 +47,10 @@ pub(super) struct Passes {
     frames: u64,
 }
 
-/// Maximum number of flows to distinguish: each takes about 60 bytes.
+/// Maximum number of flows that are distinguished: each takes about 60 bytes.
 const FLOWS_MAX: usize = 4_000_000;
 
-/// Different flows of the first pass, in order of appearance.
+/// Distinct flows of the first pass, in order of appearance.
 #[derive(Debug, Default)]
 pub(super) struct Flows {
     pub(super) count: FlowCount,
@@ -87,12 +87,12 @@ impl Passes {
         }
     }
 
-    /// Number of passes that the first `sent` frames belong to.
+    /// Number of passes that contain the first `sent` frames.
     pub(super) fn begun(&self, sent: u64) -> u64 {
         sent.div_ceil(self.frames.max(1))
     }
 
-    /// Number of different flows in the first `sent` frames.
+    /// Number of distinct flows in the first `sent` frames.
     pub(super) fn flows(&self, sent: u64) -> u64 {
         if let Some(flows) = self.feed.flows() {
             return flows;
@@ -152,13 +152,13 @@ impl Feed for Passes {
         self.pass_has_ended = true;
         arena.ends_pass = true;
         let is_last = self.loops.is_some_and(|loops| self.pass + 1 >= loops);
-        // A pass without frames would have none in the next pass either.
+        // If a pass has no frames, the next one has none either.
         Ok(!is_last && self.left > 0 && self.frames > 0)
     }
 }
 
 impl Flows {
-    /// Returns `true` if further flows are not distinguished.
+    /// Returns `true` if the limit of distinguished flows is reached.
     pub(super) fn is_full(&self) -> bool {
         self.begin.len() >= FLOWS_MAX
     }

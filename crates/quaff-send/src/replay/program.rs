@@ -74,9 +74,9 @@ use quaff_os::bpf::{Alu, ArrayMap, Asm, Helper, Jmp, Label, Reg, Size, Verdict};
 
 use Reg::{R0, R1, R2, R3, R4, R5, R6, R7, R8, R9};
 
-/// Distance of a deadline from which on user space sleeps, which costs about 30 ms, ns.
+/// Minimum distance of a deadline for which user space sleeps, which costs about 30 ms, ns.
 const FAR_NS: i32 = 120_000_000;
-/// Unpaced, the clock is read once in this number of frames (a power of 2) and at the last one: a read takes a
+/// Interval of clock reads of an unpaced run, frames (a power of 2); also read at the last frame. A read takes a
 /// twentieth of the time of a frame.
 const CLOCK_FRAMES: i32 = 32;
 /// The registers that keep their values through the wait.
@@ -85,22 +85,22 @@ const REGISTERS: Registers = Registers { now: R0, due: R9, state: R7 };
 /// Values that are compiled into the program.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Constants {
-    /// Frames have deadlines.
+    /// True if frames have deadlines.
     pub(super) paced: bool,
-    /// Frames are put into the ring while the program runs.
+    /// True if frames are written into the ring while the program runs.
     pub(super) streamed: bool,
-    /// Addresses change from pass to pass.
+    /// True if addresses change from pass to pass.
     pub(super) unique: bool,
     pub(super) late: LatePolicy,
     /// Lateness above which the policy applies, ns.
     pub(super) late_ns: i32,
     /// End of the run, ns after the first frame.
     pub(super) stop_after_ns: Option<u64>,
-    /// Index of the interface that frames leave by; `None` injects them.
+    /// Index of the interface that frames leave through; `None` injects them.
     pub(super) redirect: Option<u32>,
     /// Length of a frame as passed to the program, bytes.
     pub(super) first_bytes: usize,
-    /// Clock reads of one invocation; between invocations the kernel handles signals and passes on its batch.
+    /// Clock reads of one invocation; between invocations the kernel handles signals and forwards its batch.
     pub(super) spin_turns: i32,
 }
 
@@ -182,7 +182,7 @@ fn wait_for_item(asm: &mut Asm, drop: Label) {
     asm.place(there);
 }
 
-/// R9 = due, R0 = now. Exits if the frame is not due yet, or after the end of the run.
+/// R9 = due, R0 = now. Exits if the frame is not yet due, or after the end of the run.
 fn wait(asm: &mut Asm, constants: &Constants, state: &ArrayMap, drop: Label) {
     asm.mov64(R0, R9);
     if constants.paced {
@@ -232,7 +232,7 @@ fn measure(asm: &mut Asm, constants: &Constants) {
     }
 }
 
-/// Counts late frames in a row; R1 is the lateness of this one.
+/// Counts consecutive late frames; R1 is the lateness of this one.
 fn count_burst(asm: &mut Asm) {
     let in_time = asm.label();
     asm.mov64(R2, 0);
@@ -303,7 +303,7 @@ fn shift_addresses(asm: &mut Asm) {
         asm.alu64(Alu::Add, R2, R1);
         asm.ldx_mem(Size::W, R3, R2, ring::HEADER_BYTES);
         asm.to_be(R3, 32);
-        // In arithmetic modulo 2^32 - 1, where 0 and 2^32 - 1 are the same.
+        // Arithmetic modulo 2^32 - 1, in which 0 and 2^32 - 1 are the same number.
         if change < 0 {
             asm.jmp(Jmp::Jne, R3, 0, in_range);
             asm.ld_imm64(R3, 0xffff_ffff);
@@ -339,7 +339,7 @@ fn advance(asm: &mut Asm, streamed: bool) {
     asm.ldx_mem(Size::W, R1, R8, field::NEXT);
     asm.st_mem(Size::Dw, R7, R1, at(word::AT));
     if streamed {
-        // A full barrier: the thread that fills the ring reuses the room of this item.
+        // A full barrier: the thread that fills the ring reuses the space of this item.
         asm.mov64(R1, 1);
         asm.atomic_fetch_add64(R7, at(word::SENT), R1);
     } else {

@@ -15,24 +15,27 @@ use serde::Serialize;
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ReplayReport {
     /// Packets read from the files in one pass: all of them unless a limit or a signal ended the run. Reading is
-    /// somewhat ahead of sending.
+    /// slightly
+    /// ahead of sending.
     pub in_file: u64,
-    /// Frames to send: all loops, without excluded packets and frames that cannot be sent. Equals the frames handled if
-    /// the run had no planned end.
+    /// Frames to send: all loops, without excluded packets and frames that cannot be sent. Equals the handled frames if
+    /// the
+    /// run had no planned end.
     pub intended: u64,
     /// Frames handed to the kernel.
     pub sent: u64,
-    /// Frames counted by the witness.
+    /// Frames counted by the kernel's counter.
     pub confirmed: u64,
     pub witness: Witness,
     /// Bytes of the frames sent, without FCS.
     pub bytes: u64,
-    /// From the first frame to the last, s.
+    /// Time from the first to the last frame, s.
     pub seconds: f64,
-    /// Different flows among the frames sent: 5-tuples, each direction separately. With addresses of their own for each
-    /// pass, the flows of a pass times the passes; some may coincide.
+    /// Distinct flows among the sent frames: 5-tuples, each direction separately. If each pass has its own addresses:
+    /// the
+    /// flows of a pass times the passes; some may coincide.
     pub flows: u64,
-    /// There may be more flows: the limit of distinguished flows was reached.
+    /// True if there may be more flows: the limit of distinguished flows was reached.
     pub more_flows: bool,
     /// Frames of the first pass that belong to a flow.
     pub flow_packets: u64,
@@ -40,7 +43,7 @@ pub struct ReplayReport {
     pub non_flow_packets: u64,
     /// Frames of the first pass whose headers cannot be read.
     pub invalid_packets: u64,
-    /// Frames per second: the intervals from the first frame to the last, over `seconds`.
+    /// Frames/s: the number of intervals between the first and the last frame over `seconds`.
     pub pps: Option<f64>,
     /// Bits per second of the frames, without FCS.
     pub bits_per_second: Option<f64>,
@@ -50,13 +53,13 @@ pub struct ReplayReport {
     pub pace_error: Option<f64>,
     /// Lateness of the frames; `None` for an unpaced run.
     pub lateness: Option<Lateness>,
-    /// Largest number of frames in a row that were more than 16 µs late.
+    /// Largest number of consecutive frames that were more than 16 µs late.
     pub longest_burst: u64,
     /// Frames dropped because they were late (`late` is `drop`).
     pub late_dropped: u64,
     /// Sum of the shifts because frames were late (`late` is `shift`), ns.
     pub shifted_ns: u64,
-    /// Number of times that no frame was ready, because the files were not read fast enough.
+    /// Number of times that no frame was ready because the files were not read fast enough.
     pub starved: u64,
     pub feed: FeedTally,
     /// Frames of a pass that cannot be sent.
@@ -65,13 +68,13 @@ pub struct ReplayReport {
     pub damage: Option<String>,
     /// The error that ended the run.
     pub error: Option<String>,
-    /// The watcher stopped the run before all frames were sent.
+    /// True if the watcher stopped the run before all frames were sent.
     pub interrupted: bool,
     pub via: ReplayVia,
-    /// The reason for `via`, if the plan left it open.
+    /// Why `via` was chosen, if the plan left it open.
     pub why: Option<String>,
     pub interfaces: Vec<InterfaceCount>,
-    /// Frames of other senders that the witness counted.
+    /// Frames from other senders that the counter included.
     #[serde(skip)]
     pub others: u64,
 }
@@ -82,7 +85,7 @@ pub struct InterfaceCount {
     pub name: String,
     /// Frames handed to the kernel.
     pub sent: u64,
-    /// Frames counted by the witness.
+    /// Frames counted by the kernel's counter.
     pub confirmed: u64,
     #[serde(flatten)]
     pub drops: SendDrops,
@@ -170,8 +173,9 @@ impl ReplayReport {
         }
     }
 
-    /// Returns `true` if all intended frames were sent and confirmed, and none had to be skipped. Of a run that was
-    /// stopped, only the confirmation counts. A counter may include frames of other senders.
+    /// Returns `true` if all intended frames were sent and confirmed, and none had to be skipped. For a stopped run
+    /// only the
+    /// confirmation counts. A counter may include frames from other senders.
     pub fn agrees(&self) -> bool {
         let skipped = self.skipped.too_large
             + self.skipped.too_short
@@ -205,7 +209,7 @@ fn interfaces(shared: &Shared<'_>, confirmed: &[Confirmed]) -> Vec<InterfaceCoun
             name: shared.link().name.clone(),
             sent: sent(state),
             confirmed: confirmed.iter().map(|one| one.frames).sum(),
-            // There is one interface.
+            // There is only one interface.
             drops: confirmed.first().map(|one| one.drops).unwrap_or_default(),
             bytes: state.load(word::BYTES),
             failed: state.load(word::FAILED),
@@ -216,14 +220,14 @@ fn interfaces(shared: &Shared<'_>, confirmed: &[Confirmed]) -> Vec<InterfaceCoun
     }
 }
 
-/// The reason for the transmit path and for the backend.
+/// Why the transmit path and the backend were chosen.
 fn why(shared: &Shared<'_>) -> Option<String> {
     let measured = shared.outlets.get().and_then(|outlets| outlets.first()?.backend.remark.clone());
     let words: Vec<_> = shared.why.iter().cloned().chain(measured).collect();
     (!words.is_empty()).then(|| words.join("; "))
 }
 
-/// The actual duration from the first frame to the last over the planned one, minus 1.
+/// The actual duration between the first and the last frame over the planned one, minus 1.
 fn pace_error(state: &State, span_ns: u64) -> Option<f64> {
     let due_ns = state.load(word::DUE_NS).saturating_sub(state.load(word::FIRST_NS));
     let planned_ns = due_ns.saturating_sub(state.load(word::SHIFTED_NS));

@@ -1,8 +1,9 @@
 //! The ring of frames in a BPF map, in the order in which the program reads them. It never runs the program.
 //!
-//! An item never straddles the end of the map, and holds the offset of the next one. Either all frames of a run are
-//! put in before it starts, and the last item leads to the first; or frames are put in while others are read, as far
-//! as [`Ring::has_room`] allows it.
+//! An item never crosses the end of the map, and holds the offset of the next one. Either all frames of a run are
+//! written
+//! before it starts, and the last item points to the first; or frames are written while others are read, as far as
+//! [`Ring::has_room`] allows.
 
 use super::unique::Places;
 use crate::bpf_live::FRAME_BYTES_MAX;
@@ -13,14 +14,14 @@ use std::collections::VecDeque;
 
 /// The shortest frame that kernels accept (`ETH_HLEN`).
 pub(super) const FRAME_BYTES_MIN: usize = 14;
-/// Bytes of the header before each frame.
+/// Bytes of the header that precedes each frame.
 pub(super) const HEADER_BYTES: usize = 24;
 /// Latest deadline, ns: the sum with the time of the first frame does not overflow.
 const DUE_NS_MAX: u64 = u64::MAX / 2;
 /// Largest item, bytes: each item starts at least this far before the end of the map.
 pub(super) const ITEM_BYTES_MAX: usize = HEADER_BYTES + FRAME_BYTES_MAX;
 
-/// Offsets of the fields of the header before each frame.
+/// Offsets of the fields of that header.
 pub(super) mod field {
     /// Deadline after the start of the pass: u64, ns.
     pub(crate) const DUE_NS: usize = 0;
@@ -42,11 +43,11 @@ pub(super) mod field {
 #[derive(Debug)]
 pub(super) struct Ring {
     pub(super) map: ArrayMap,
-    /// Offset at which the next item is put in.
+    /// Offset of the next item to write.
     at: usize,
-    /// Offsets of the items that the program has not read yet, the oldest first.
+    /// Offsets of the items that the program has not yet read, oldest first.
     starts: VecDeque<u32>,
-    /// Frames put in so far.
+    /// Number of frames written so far.
     pub(super) pushed: u64,
     taken: u64,
 }
@@ -66,22 +67,22 @@ impl Ring {
         }
     }
 
-    /// Returns `true` if a frame of `frame_bytes` bytes can be put in now.
+    /// Returns `true` if a frame of `frame_bytes` bytes can be written now.
     pub(super) fn has_room(&self, frame_bytes: usize) -> bool {
         let Some(&oldest) = self.starts.front() else { return true };
         let (oldest, (end, next)) = (oldest as usize, self.end_and_next(frame_bytes));
-        // The next item must not start at the oldest one: a full ring would look empty.
+        // The next item must not start at the oldest one, or a full ring would look empty.
         if oldest < self.at { next != 0 || oldest != 0 } else { end < oldest }
     }
 
-    /// End of an item put in now, and offset of the following one.
+    /// End of an item written now, and offset of the next one.
     fn end_and_next(&self, frame_bytes: usize) -> (usize, usize) {
         let end = (self.at + HEADER_BYTES + frame_bytes).next_multiple_of(8);
         let fits = end + ITEM_BYTES_MAX <= self.map.bytes();
         (end, if fits { end } else { 0 })
     }
 
-    /// Puts a frame of [`FRAME_BYTES_MIN`] to [`FRAME_BYTES_MAX`] bytes in, for which there is room.
+    /// Writes a frame of [`FRAME_BYTES_MIN`] to [`FRAME_BYTES_MAX`] bytes, for which there must be room.
     pub(super) fn push(&mut self, frame: &[u8], due: Deadline, places: Places) {
         let (_, next) = self.end_and_next(frame.len());
         let mut header = [0; HEADER_BYTES];
@@ -98,7 +99,7 @@ impl Ring {
         self.pushed += 1;
     }
 
-    /// Makes the first item follow the latest one, in a new pass.
+    /// Makes the first item follow the last one, in a new pass.
     pub(super) fn close(&mut self) {
         if let Some(latest) = self.starts.back() {
             self.map.write(*latest as usize + field::NEXT, &0u32.to_ne_bytes());
@@ -128,7 +129,7 @@ mod tests {
         for number in 0..5000u64 {
             let frame = vec![number as u8; len(number)];
             while !ring.has_room(frame.len()) {
-                // The reader takes up to three.
+                // The reader takes up to three frames.
                 for _ in 0..=taken % 3 {
                     if taken < number {
                         let mut header = [0; HEADER_BYTES];

@@ -1,4 +1,4 @@
-//! Writes the frames of a replay into a capture file instead of sending them. It never waits and opens no file.
+//! Writes the frames of a replay to a capture file instead of sending them. It never waits and opens no file.
 
 use super::passes::{Passes, Sizes};
 use crate::arena::{Arena, FrameMeta};
@@ -14,7 +14,7 @@ use serde::Serialize;
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-/// Room for frames between the source and the file.
+/// Buffer for frames between the source and the file.
 const ARENA_BYTES: usize = 4 << 20;
 const ARENA_FRAMES: usize = 1 << 14;
 
@@ -22,8 +22,9 @@ const ARENA_FRAMES: usize = 1 << 14;
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToFilePlan {
     pub format: Format,
-    /// Frames keep their times at the captured rate and at top speed. Otherwise they have the times at which they would
-    /// be sent, counted from that of the first one.
+    /// Frames keep their times at the captured rate and at top speed. Otherwise they get the times at which they would
+    /// be
+    /// sent, relative to the first one.
     pub rate: Rate,
     /// Longest gap between frames of the captured rate.
     pub gap_max: Option<Duration>,
@@ -66,24 +67,24 @@ pub struct ToFileReport {
     pub written: u64,
     /// Bytes of these frames.
     pub bytes: u64,
-    /// Passes begun.
+    /// Passes that were started.
     pub loops: u64,
     pub feed: FeedTally,
-    /// Damage of an input file, before which all packets are written.
+    /// Damage of an input file; all packets before it are written.
     pub damage: Option<String>,
-    /// The watcher ended it.
+    /// True if the watcher ended the writing.
     pub interrupted: bool,
 }
 
 impl ToFileReport {
-    /// Returns `true` if no packet was left out unasked.
+    /// Returns `true` if every packet was written, except those that the plan excludes.
     pub fn is_whole(&self) -> bool {
         self.damage.is_none() && self.feed.link_type + self.feed.rewritten.mtu_skipped == 0
     }
 }
 
-/// Writes the frames of `feed` to `out`, which `name` names in errors. `watch` is called periodically; its answer
-/// continues or ends the writing.
+/// Writes the frames of `feed` to `out`; errors call it `name`. `watch` is called periodically; its answer continues or
+/// ends the writing.
 pub fn replay_to_file(
     plan: &ToFilePlan,
     feed: Box<dyn Feed>,
@@ -99,7 +100,7 @@ pub fn replay_to_file(
     let mut records = Records::new(plan)?;
     let mut report = ToFileReport::default();
     let (mut more, mut put) = (true, |bytes: &[u8]| put(out, bytes, name));
-    // Before the first frame is read: a file of no frames has a header.
+    // Written before the first frame is read, so that a file without frames has a header.
     put(&records.file.bytes)?;
     records.file.bytes.clear();
     while more {
@@ -133,14 +134,14 @@ fn failed(name: &str, errno: std::io::Error) -> SendError {
     quaff_os::Error::new(format!("write {name}"), errno).into()
 }
 
-/// Frames on their way into the file.
+/// State of the frames on their way into the file.
 struct Records {
     file: FileRecords,
     schedule: Option<Schedule>,
     duration_ns: Option<u64>,
     /// Time of the first frame, ns.
     first_ns: Option<u64>,
-    /// The next frame is due after the end.
+    /// True once the next frame is due after the end.
     has_ended: bool,
     frames: u64,
     bytes: u64,
@@ -200,7 +201,7 @@ mod tests {
         ToFilePlan { format, rate, gap_max, loops: Some(1), unique_ip: false, limit, duration }
     }
 
-    /// The times and bytes of the frames of a file with one frame for each of `times`.
+    /// The times and bytes of the frames in a file written from one frame for each of `times`.
     fn written(plan: &ToFilePlan, times: &[u64]) -> (Vec<(u64, Vec<u8>)>, ToFileReport) {
         let frames = times
             .iter()

@@ -1,9 +1,10 @@
 //! `--unique-ip`, new flows in each pass: shifts the addresses of every frame without invalidating its checksums.
 //!
-//! In each pass the lower address of a frame decreases by one and the higher one increases by one, so both directions
-//! of a conversation stay together and the sum of both addresses is constant. The arithmetic is modulo 2^32 - 1, as
-//! that of one's complement checksums (RFC 1071), in which 0 and 2^32 - 1 are the same number. Of an IPv6 address the
-//! last 32 bits change. No other field is edited. Addresses under MPLS labels, PPPoE and backbone headers count too.
+//! In each pass the lower address of a frame decreases by one and the higher one increases by one, so that both
+//! directions
+//! of a conversation stay together and the sum of both addresses is constant. The arithmetic is modulo 2^32 - 1, like
+//! that of one's complement checksums (RFC 1071), in which 0 and 2^32 - 1 are the same number. In an IPv6 address the
+//! last 32 bits change. No other field is edited. Addresses below MPLS, PPPoE and backbone headers are shifted as well.
 
 use quaff_wire::net;
 
@@ -33,7 +34,7 @@ pub(super) fn places(frame: &[u8]) -> Places {
     if is_lower { Places { down: src, up: dst } } else { Places { down: dst, up: src } }
 }
 
-/// Shifts the addresses by `passes` passes, with the result of the BPF program.
+/// Shifts the addresses by `passes` passes, as the BPF program does.
 pub(super) fn shift(frame: &mut [u8], places: Places, passes: u64) {
     let by = (passes % u64::from(MODULUS)) as u32;
     if places == Places::default() || passes == 0 {
@@ -105,7 +106,7 @@ mod tests {
         let there = places(&frame(client, server, ports));
         let back = places(&frame(server, client, [53, 40_000]));
         assert_eq!((there, back), (Places { down: 30, up: 26 }, Places { down: 26, up: 30 }));
-        // Where both addresses are the same, the ports decide.
+        // If both addresses are equal, the ports decide.
         let there = places(&frame(client, client, ports));
         let back = places(&frame(client, client, [53, 40_000]));
         assert_eq!((there, back), (Places { down: 30, up: 26 }, Places { down: 26, up: 30 }));

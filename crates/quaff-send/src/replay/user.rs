@@ -1,7 +1,8 @@
 //! Replay from user space: frames are read ahead into arenas and sent from there by the [`Pump`].
 //!
-//! A source that is repeated stays in memory if it fits; otherwise a thread reads ahead into a fixed number of arenas
-//! that are reused. It never computes deadlines.
+//! A repeated source stays in memory if it fits; otherwise a thread reads ahead into a fixed number of reused arenas.
+//! It
+//! never computes deadlines.
 
 use super::Shared;
 use super::passes::Passes;
@@ -17,7 +18,7 @@ use crate::transmitter::Transmitter;
 use quaff_os::{Interrupt, Reason};
 use std::time::Duration;
 
-/// Size of an arena: large enough to pass it between threads at no cost, small enough for a cache.
+/// Size of an arena: large enough to pass between threads cheaply, small enough for a cache.
 const ARENA_BYTES: usize = 2 << 20;
 const ARENA_FRAMES: usize = 16_384;
 /// Number of arenas that the reader and the sender share.
@@ -45,7 +46,7 @@ pub(super) fn play(
         if is_kept(shared, &passes) { read_pass(shared, &mut passes)? } else { (vec![], false) };
     let source = match is_all {
         true => Source::Kept(kept, passes),
-        // The reader starts before this thread is pinned, or it would be pinned as well.
+        // The reader starts before this thread is pinned; otherwise it would inherit the pinning.
         false => Source::Read(kept, ReadAhead::start(passes, arenas())),
     };
     plan.core.map_or(Ok(()), quaff_os::cpu::pin)?;
@@ -86,7 +87,7 @@ fn is_kept(shared: &Shared<'_>, passes: &Passes) -> bool {
     passes.loops != Some(1) && passes.feed.bytes_hint().is_none_or(fits)
 }
 
-/// Reads as much of one pass as fits into memory. Returns the arenas, and `true` if they hold the whole pass.
+/// Reads as much of one pass as fits in memory. Returns the arenas, and `true` if they hold the whole pass.
 fn read_pass(shared: &Shared<'_>, passes: &mut Passes) -> Result<(Vec<Arena>, bool), SendError> {
     let mut arenas = Vec::new();
     let mut bytes = 0;
@@ -109,7 +110,7 @@ fn read_pass(shared: &Shared<'_>, passes: &mut Passes) -> Result<(Vec<Arena>, bo
     Ok((Vec::new(), true))
 }
 
-/// Sends a pass that is in memory, as often as planned.
+/// Sends a pass from memory, as often as planned.
 fn send_kept(
     shared: &Shared<'_>,
     mut arenas: Vec<Arena>,
@@ -139,7 +140,7 @@ fn send_kept(
     Ok(())
 }
 
-/// Sends the arenas that were read first, then those that are read ahead.
+/// Sends the arenas that were read first, then those read ahead.
 fn send_read(
     shared: &Shared<'_>,
     first: Vec<Arena>,

@@ -1,15 +1,16 @@
 //! Arrival patterns: constant, Poisson, bursts, ramp, on-off.
 //!
-//! A pattern transforms the deadlines of a constant rate. These are computed from the sum of what precedes them, in
-//! integers, so rounding errors do not accumulate. Reads no clock.
+//! A pattern transforms the deadlines of a constant rate. These are computed from the sum of all preceding frames or
+//! bits,
+//! in integers, so that rounding errors do not accumulate. Reads no clock.
 
 use crate::error::PlanError;
 use quaff_wire::synth::Rng;
 
 const SECOND_NS: f64 = 1e9;
-/// Rates are integers in this fraction, so that 0.5 frames per second are an integer.
+/// Rates are integers in parts of this size, so that 0.5 frames/s is an integer.
 const PARTS: f64 = 1e6;
-/// The sequence of random numbers for intervals.
+/// The random sequence that intervals use.
 const PURPOSE: u64 = 4;
 
 /// The offered rate.
@@ -33,7 +34,7 @@ pub enum ArrivalPattern {
     Poisson,
     /// Bursts of this number of frames, at the mean rate.
     Bursts(u64),
-    /// Linear change from the rate `from`, in the unit of the rate, over `rise_ns`; constant after that.
+    /// Linear change from the rate `from`, in the unit of the rate, over `rise_ns`; then constant.
     Ramp { from: f64, rise_ns: u64 },
     /// Alternates between the rate and silence.
     OnOff { on_ns: u64, off_ns: u64 },
@@ -44,7 +45,7 @@ pub enum ArrivalPattern {
 pub(super) struct ArrivalClock {
     offered: OfferedRate,
     shape: ArrivalPattern,
-    /// Frames or bits per second, times [`PARTS`].
+    /// Frames/s or bits/s, times [`PARTS`].
     rate: u128,
     /// Frames or bits before the next frame.
     done: u64,
@@ -80,7 +81,7 @@ impl ArrivalClock {
         Ok(Self { offered, shape, rate, done: 0, frames: 0, rng, due_ns: 0, random_ns: 0.0 })
     }
 
-    /// Continues with the following frame, after one of `frame_bytes` bytes.
+    /// Continues with the next frame, after one of `frame_bytes` bytes.
     pub(super) fn advance(&mut self, frame_bytes: usize) {
         let work = match self.offered {
             OfferedRate::Unpaced => return,
@@ -113,7 +114,7 @@ impl ArrivalClock {
         u64::try_from(scaled / self.rate).unwrap_or(u64::MAX)
     }
 
-    /// Deadline of the next frame in a ramp, ns: after t of T from rate a to rate b, a t + (b - a) t² / 2T is done.
+    /// Deadline of the next frame in a ramp, ns: at time t of T from rate a to rate b, a t + (b - a) t² / 2T is done.
     fn ramp_ns(&self, from: f64, rise_ns: u64) -> u64 {
         let (done, to) = (self.done as f64, self.rate as f64 / PARTS);
         let rise = rise_ns as f64 / SECOND_NS;

@@ -10,16 +10,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Frames of a recipe; the times of their [`FrameMeta`] are their deadlines, from 0.
 struct SynthFeed {
-    /// The maker before its first frame.
+    /// The maker in its initial state.
     first: Maker,
     maker: Maker,
-    /// Deadline of the frame for which the last arena had no room.
+    /// Deadline of the frame that did not fit in the last arena.
     held_ns: Option<u64>,
     made: Arc<Mutex<Made>>,
 }
 
 impl Maker {
-    /// A feed of the frames, and the counts of those made so far, which are somewhat ahead of those sent.
+    /// A feed of the frames, and the counts of the frames made so far, slightly ahead of those sent.
     pub fn into_feed(self) -> (Box<dyn Feed>, Arc<Mutex<Made>>) {
         let made = Arc::<Mutex<Made>>::default();
         let feed = SynthFeed { first: self.clone(), maker: self, held_ns: None, made: made.clone() };

@@ -1,4 +1,4 @@
-//! Sizes of frames, from a capture or from a file of sizes saved by an earlier run. It never writes one.
+//! Learns frame sizes from a capture or from a size file saved by an earlier run. It never writes one.
 
 use crate::error::{PlanError, SendError};
 use quaff_file::read::CaptureFile;
@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
 
-/// Maximum length of a file of sizes, bytes.
+/// Maximum length of a size file, bytes.
 const TEXT_BYTES_MAX: u64 = 4 << 20;
 
 /// Returns the distribution of sizes on the wire (without FCS) and, for a capture, the number of packets. Only the
@@ -40,14 +40,14 @@ pub fn learn_sizes(path: &Path) -> Result<(Sizes, Option<u64>), SendError> {
     }
 }
 
-/// The text of a file of sizes; `None` if it is another kind of file.
+/// The text of a size file; `None` if it is another kind of file.
 fn text_of(path: &Path) -> Result<Option<String>, SendError> {
     let reading = || format!("read {}", path.display());
     let mut file = File::open(path).trying(reading)?;
     let mut bytes = vec![0; HEADING.len()];
     match file.read_exact(&mut bytes) {
         Ok(()) if bytes == HEADING.as_bytes() => {}
-        // Too short, or cannot be read twice: the reader of captures returns the error.
+        // Too short, or cannot be read twice: the capture reader returns the error.
         _ => return Ok(None),
     }
     file.take(TEXT_BYTES_MAX).read_to_end(&mut bytes).trying(reading)?;

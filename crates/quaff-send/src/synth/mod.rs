@@ -1,7 +1,7 @@
 //! Synthetic traffic: frames of a recipe, each with its deadline.
 //!
-//! [`quaff_wire::synth`] makes the frames; here they get their deadlines ([`ArrivalPattern`]) and go to a sender
-//! ([`Maker::into_feed`]) or into a file ([`Maker::write`]). [`learn_sizes`] reads sizes from a capture. Nothing here
+//! [`quaff_wire::synth`] builds the frames; here they get their deadlines ([`ArrivalPattern`]) and go to a sender
+//! ([`Maker::into_feed`]) or to a file ([`Maker::write`]). [`learn_sizes`] reads sizes from a capture. Nothing here
 //! sends.
 
 mod arrival;
@@ -18,7 +18,7 @@ use crate::generate::Length;
 use arrival::ArrivalClock;
 use quaff_wire::synth::{Recipe, Synth};
 
-/// Makes the frames of a recipe with their deadlines.
+/// Builds the frames of a recipe with their deadlines.
 #[derive(Debug, Clone)]
 pub struct Maker {
     pub synth: Synth,
@@ -38,7 +38,7 @@ impl Maker {
         Ok(Self { synth: Synth::new(recipe)?, clock, length })
     }
 
-    /// Makes the next frame. Returns its deadline, ns after the first one; `None` at the end.
+    /// Builds the next frame. Returns its deadline, ns after the first one; `None` at the end.
     fn make(&mut self) -> Option<(u64, &[u8])> {
         let frames = self.synth.frames();
         let due_ns = self.clock.due_ns;

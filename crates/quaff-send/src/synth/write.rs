@@ -9,32 +9,33 @@ use serde::Serialize;
 use std::io::{self, Write};
 use std::time::Instant;
 
-/// Bytes to collect for one write.
+/// Bytes collected per write.
 const WRITE_BYTES: usize = 1 << 20;
 
 /// The result of writing a file.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct WriteReport {
-    /// Frames to write; equals `sent` if the number is not planned.
+    /// Frames to write; equals `sent` if the plan has no count.
     pub intended: u64,
-    /// Frames made.
+    /// Frames built.
     pub sent: u64,
     /// Frames written.
     pub confirmed: u64,
     /// Bytes of the frames.
     pub bytes: u64,
-    /// From the deadline of the first frame to that of the last, s.
+    /// Time between the deadlines of the first and the last frame, s.
     pub seconds: f64,
     /// Duration of the writing, s.
     pub took_seconds: f64,
-    /// The watcher stopped the writing.
+    /// True if the watcher stopped the writing.
     pub interrupted: bool,
 }
 
 impl Maker {
-    /// Writes a capture file; `start_ns` is the time of the first frame. A deliberately truncated frame is as long as
-    /// what is left of it. `watch` is called periodically; its answer continues or ends the writing. Fails with the
-    /// errors of `out`.
+    /// Writes a capture file; `start_ns` is the time of the first frame. The recorded length of a deliberately
+    /// truncated
+    /// frame is that of the remaining bytes. `watch` is called periodically; its answer continues or ends the writing.
+    /// Fails with the errors of `out`.
     pub fn write(
         &mut self,
         out: &mut impl Write,

@@ -1,8 +1,8 @@
-//! Frames of conversations, byte by byte after their standards.
+//! Frames of conversations, built byte by byte from their standards.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Numbers that look random and are the same in each run (Knuth's MMIX).
+/// Deterministic pseudo-random numbers (Knuth's MMIX).
 pub(super) struct Numbers(pub(super) u64);
 
 impl Numbers {
@@ -34,7 +34,7 @@ struct End {
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 
-/// The conversation of this number, with so many requests, each of them answered.
+/// The conversation with this number, with `requests` answered requests.
 pub(super) fn conversation(number: u64, requests: u64) -> Conversation {
     let mut numbers = Numbers(number.wrapping_mul(0x9e37_79b9_7f4a_7c15) + 1);
     let is_v6 = number % 5 == 4;
@@ -141,7 +141,7 @@ impl Conversation {
         }
     }
 
-    /// SCTP with chunks of DATA, without a CRC, at ports that no other protocol here has.
+    /// SCTP with DATA chunks, without a CRC, on ports that no other protocol uses here.
     fn sctp(&mut self, requests: u64) {
         for from in (0..requests).flat_map(|_| [0, 1]) {
             let [source, to] = [self.ends[from], self.ends[1 - from]];
@@ -155,7 +155,7 @@ impl Conversation {
         }
     }
 
-    /// ARP and Spanning Tree, and one request by UDP.
+    /// ARP and Spanning Tree, and one UDP request.
     fn neighbours(&mut self, requests: u64) {
         let [client, server] = self.ends;
         let four = |ip: IpAddr| match ip {
@@ -183,7 +183,7 @@ impl Conversation {
         self.udp(requests);
     }
 
-    /// The checksum of a transport header; one in seven is wrong, as that of a frame that was to be completed by a
+    /// The checksum of a transport header; one in seven is wrong, like that of a frame whose checksum is left to the
     /// card.
     fn sum(&mut self, from: IpAddr, to: IpAddr, protocol: u8, transport: &[u8]) -> u16 {
         let right = transport_sum(from, to, protocol, transport);
@@ -204,7 +204,7 @@ fn transport_sum(from: IpAddr, to: IpAddr, protocol: u8, transport: &[u8]) -> u1
     if sum == 0 { 0xffff } else { sum }
 }
 
-/// The Internet checksum (RFC 1071) of parts, all but the last of even length.
+/// The Internet checksum (RFC 1071) of several parts, all but the last of even length.
 fn checksum(parts: &[&[u8]]) -> u16 {
     let words = parts.iter().flat_map(|part| part.chunks(2));
     let mut sum: u32 =

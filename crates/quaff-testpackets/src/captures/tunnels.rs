@@ -3,7 +3,7 @@
 use crate::{Erspan, ErspanIii, Gre, ethernet, geneve, gre, gtp, ipv4, ipv6, mpls, udp, vxlan};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// The kinds that [`wrap`] knows.
+/// The kinds that [`wrap`] supports.
 pub(super) const KINDS: [&str; 14] = [
     "6in4",
     "erspan-1",
@@ -25,7 +25,7 @@ const ENDS: [Ipv4Addr; 2] = [Ipv4Addr::new(172, 16, 0, 1), Ipv4Addr::new(172, 16
 const ENDS_6: [Ipv6Addr; 2] =
     [Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1), Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 2)];
 
-/// `frame` inside a tunnel of this kind, as the `at`th of it. What a tunnel of packets cannot carry stays as it is.
+/// `frame` inside a tunnel of this kind; `at` is its index. Frames that an IP tunnel cannot carry stay unchanged.
 pub(super) fn wrap(kind: &str, at: u32, frame: &[u8]) -> Vec<u8> {
     let ethertype = u16::from_be_bytes([frame[12], frame[13]]);
     let packet = &frame[14..];

@@ -1,6 +1,6 @@
 //! The instructions for the 5-tuple of each frame: a counter whose digits are indices of ranges.
 //!
-//! Never divides: the digits count like those of an odometer. Equivalent C:
+//! Never divides: the digits count up like an odometer. Equivalent C:
 //!
 //! ```c
 //! for (i = 0; i < STEPS; i++) {                            // unrolled

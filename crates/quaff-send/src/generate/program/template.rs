@@ -1,4 +1,4 @@
-//! The template of the frames of a program: constant bytes, offsets of the others, partial checksums. It never emits
+//! The template of a program's frames: constant bytes, offsets of the variable ones, partial checksums. It never emits
 //! instructions.
 
 use quaff_wire::checksum;
@@ -22,7 +22,7 @@ pub(in crate::generate) struct Template {
     /// Offset of the sequence number of the mirror headers.
     pub(super) mirror_number: Option<usize>,
     pub(super) steps: Vec<Step>,
-    /// Number of flows after which they repeat.
+    /// Number of flows, after which they repeat.
     pub(super) cycle: u64,
     /// Sum of the constant part of the IP header.
     pub(super) ip_base_sum: u16,
@@ -34,7 +34,7 @@ pub(in crate::generate) struct Template {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::generate) struct Step {
     pub(super) offset: usize,
-    /// An IPv4 address; otherwise a port.
+    /// True for an IPv4 address; false for a port.
     pub(super) is_address: bool,
     pub(super) first: u32,
     /// Number of values.
@@ -50,7 +50,7 @@ impl Template {
         Some(template.summed())
     }
 
-    /// Frames of `cycle` flows in turn, with the probe header at `stamp`. `None` if the frames are of another kind.
+    /// Frames of `cycle` flows in turn, with the probe header at `stamp`; `None` for unsupported frames.
     pub(in crate::generate) fn of_flows(
         bytes: Vec<u8>,
         stamp: Option<usize>,
@@ -124,7 +124,7 @@ impl Template {
         (self.ip + usize::from(total)).min(self.bytes.len())
     }
 
-    /// The headers, which are written for each frame.
+    /// The headers, which are rewritten for each frame.
     pub(super) fn headers(&self) -> &[u8] {
         const TCP_BYTES: usize = 20;
         const UDP_BYTES: usize = 8;
