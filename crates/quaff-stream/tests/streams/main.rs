@@ -1,5 +1,6 @@
 //! Reassembly against models of single bytes: every short sequence, random long ones, and cases with a name.
 
+mod adversary;
 mod caps;
 mod cases;
 mod exhaustive;

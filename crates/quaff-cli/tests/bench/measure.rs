@@ -1,0 +1,130 @@
+//! `quaff lab demo` and `quaff bench promises` from outside, with few frames: their output, and that nothing is left.
+
+use crate::support::{Bench, PATIENCE, QUAFF};
+use quaff_bench::method::{self, Cores, Place};
+use quaff_lab::tool::{Tool, shipped};
+use quaff_lab::topology::LabSite;
+use quaff_lab::traffic::Traffic;
+use quaff_lab::{ChildProcess, Lab};
+use quaff_os::Signal;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+fn start(args: &[&str], dir: &Path) -> ChildProcess {
+    let mut command = Command::new(QUAFF);
+    command.args(args).arg("--dir").arg(dir);
+    ChildProcess::start(command).expect("quaff runs")
+}
+
+/// Nothing is in the directory, and no lab is held by process `pid`.
+fn assert_nothing_is_left(dir: &Path, pid: u32) {
+    let left: Vec<_> = dir.read_dir().expect("a directory").collect();
+    assert!(left.is_empty(), "{left:?}");
+    assert!(Lab::list().expect("a list").iter().all(|lab| lab.pid != pid));
+}
+
+#[test]
+fn an_interrupted_demo_leaves_nothing() {
+    let Some(bench) = Bench::new("an_interrupted_demo_leaves_nothing", 1 << 30) else { return };
+    let running = start(&["lab", "demo", "--sizes", "1500", "--against", ""], bench.dir.path());
+    let pid = running.pid();
+    let begun = Instant::now();
+    let has_lab = || Lab::list().expect("a list").iter().any(|lab| lab.pid == pid);
+    let is_at_work = || has_lab() && bench.dir.path().read_dir().expect("a directory").count() > 0;
+    while !is_at_work() {
+        assert!(begun.elapsed() < PATIENCE, "no lab, or no file of a capture");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    running.signal(Signal::SIGINT).expect("sent");
+    let finished = running.finish(Duration::from_secs(20)).expect("it ends soon");
+    assert_eq!(finished.status.code(), Some(2), "{}", finished.stderr);
+    assert!(finished.stderr.contains("interrupted"), "{}", finished.stderr);
+    assert_nothing_is_left(bench.dir.path(), pid);
+}
+
+#[test]
+fn an_unknown_capturer_is_refused() {
+    let Some(bench) = Bench::new("an_unknown_capturer_is_refused", 0) else { return };
+    let finished =
+        start(&["lab", "demo", "--against", "tcpdunp"], bench.dir.path()).finish(PATIENCE).expect("it ends");
+    assert_eq!(finished.status.code(), Some(2));
+    assert!(finished.stderr.contains("no capturer tcpdunp; there is quaff, tcpdump"), "{}", finished.stderr);
+}
+
+/// Also by its earlier name and number.
+#[test]
+fn each_promise_has_a_verdict() {
+    let Some(bench) = Bench::new("each_promise_has_a_verdict", 1 << 30) else { return };
+    for (command, count) in
+        [(["bench", "promises", "--only", "small-frames"], 2), (["lab", "bench", "--only", "2"], 1)]
+    {
+        let runs = count.to_string();
+        let args = [&command[..], &["--runs", &runs, "--count", "20000", "--json"]].concat();
+        let running = start(&args, bench.dir.path());
+        let pid = running.pid();
+        let finished = running.finish(PATIENCE * 2).expect("it ends");
+        assert_eq!(finished.status.code(), Some(0), "{}", finished.stderr);
+        let json: serde_json::Value = serde_json::from_slice(&finished.stdout).expect("JSON");
+        let checks = json["checks"].as_array().expect("checks");
+        assert_eq!(checks.len(), 2, "{json}");
+        assert!(
+            checks.iter().all(|check| check["name"] == "small-frames" && check["holds"] == true),
+            "{json}"
+        );
+        let runs = json["captures"]["cases"][0]["runs"].as_array().expect("runs");
+        assert_eq!(runs.len(), count);
+        assert!(runs.iter().all(|run| run["offered"] == 20_000 && run["captured"] == 20_000), "{json}");
+        assert_nothing_is_left(bench.dir.path(), pid);
+    }
+}
+
+#[test]
+fn promises_are_printed_with_their_limits() {
+    let Some(bench) = Bench::new("promises_are_printed_with_their_limits", 1 << 30) else { return };
+    let args = ["bench", "promises", "--only", "tunnels,tunnel-file", "--runs", "1", "--count", "20000"];
+    let finished = start(&args, bench.dir.path()).finish(PATIENCE * 2).expect("it ends");
+    let text = String::from_utf8_lossy(&finished.stdout).into_owned();
+    // So few frames decide nothing about rates and CPU time.
+    assert!(matches!(finished.status.code(), Some(0 | 1)), "{}", finished.stderr);
+    for part in [
+        "promise",
+        "limit",
+        "verdict",
+        "tunnels",
+        "no loss",
+        "20,000 × 64 B",
+        "pass",
+        "tunnel-file",
+        "editcap",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert!(text.lines().all(|line| line.chars().count() <= 120), "{text}");
+}
+
+#[test]
+fn frames_are_counted_in_the_file_whatever_the_tool_reports() {
+    let test = "frames_are_counted_in_the_file_whatever_the_tool_reports";
+    let Some(bench) = Bench::new(test, 1 << 30) else { return };
+    let place = Place::find(Some(bench.dir.path())).expect("a place");
+    let quaff = Path::new(QUAFF);
+    let cores = Cores::pick().expect("a core");
+    let site = LabSite { lab: bench.lab, quaff: quaff.to_owned() };
+    let method = method::Bench { site: &site, quaff, place: &place, cores, start_wait: Duration::ZERO };
+    let traffic = Traffic::bytes(512, Some(50_000), 20_000);
+    let whole = shipped(quaff).swap_remove(0);
+    // It cuts frames before their stamps, and reports no loss.
+    let args = ["capture", "-i", "{interface}", "--json", "-s", "48"].map(str::to_owned).to_vec();
+    let cutting = Tool { name: "cutting".into(), args, ..whole.clone() };
+    for (rival, in_file) in [(whole, 20_000), (cutting, 0)] {
+        let (outcome, files) =
+            method.capture(&rival, quaff, &traffic, Some(64), &mut |_| true).expect("a run");
+        assert_eq!(outcome.offered, 20_000);
+        assert_eq!((outcome.captured, outcome.lost()), (Some(in_file), 20_000 - in_file), "{}", rival.name);
+        assert_eq!(outcome.tool_drops, Some(0));
+        assert!(outcome.cpu_user_s + outcome.cpu_system_s > 0.0 && outcome.bytes > 20_000 * 48);
+        assert!(outcome.seconds > 0.35, "{}", outcome.seconds);
+        assert_eq!(files.files().expect("listed").len(), 1);
+    }
+}

@@ -1,0 +1,26 @@
+//! Commands that read capture files, and files of other programs.
+//!
+//! `scripts/test` runs each module in a process of its own; shared parts are compiled once.
+
+mod decap_files;
+mod edit;
+mod files_of_others;
+mod hostile;
+mod info;
+#[path = "../../../quaff-wire/tests/tunnels/mod.rs"]
+mod made;
+mod made_files;
+mod merge;
+mod print;
+mod read;
+#[path = "../stamped/mod.rs"]
+mod stamped;
+#[path = "../support/mod.rs"]
+mod support;
+#[path = "../traffic/mod.rs"]
+mod traffic;
+mod tunnels;
+mod verify;
+mod verify_against;
+mod verify_numbers;
+mod verify_tcp;

@@ -1,0 +1,12 @@
+//! Flows: metered, sent to collectors, stored as Parquet, shown.
+//!
+//! `scripts/test` runs each module in a process of its own; shared parts are compiled once.
+
+mod flows;
+mod flows_live;
+mod flows_output;
+mod flows_parquet;
+mod flows_shown;
+mod made;
+#[path = "../support/mod.rs"]
+mod support;

@@ -1,0 +1,13 @@
+//! TCP streams: followed, extracted, given to scripts, compared with other programs.
+//!
+//! `scripts/test` runs each module in a process of its own; shared parts are compiled once.
+
+mod capture;
+mod kernel_tcp;
+mod streams;
+mod streams_bodies;
+mod streams_scripts;
+mod streams_scripts_live;
+mod streams_tshark;
+#[path = "../support/mod.rs"]
+mod support;

@@ -1,0 +1,197 @@
+//! `quaff streams extract` against tshark's `follow`: the same bytes of each side of every connection, for real
+//! captures. In the place of a gap tshark writes a sentence, or it stops there: what it has otherwise must be what the
+//! file begins with. Differences that are known are in `differences.txt`, each with its reason; a line that no
+//! longer differs is a failure as well.
+
+use crate::support::{QUAFF, folder, tool};
+use quaff_testkit as testing;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Streams that tshark is asked for at first, and then at a time: its start is slow, and most captures have few.
+const AT_ONCE: [usize; 2] = [60, 500];
+
+/// Two ends in any order.
+type Ends = BTreeSet<String>;
+
+/// The bytes of each side, by its end.
+type Sides = BTreeMap<String, Vec<u8>>;
+
+/// A connection with data.
+#[derive(Debug)]
+struct Connection {
+    sides: Sides,
+    /// Bytes of it are not in the capture.
+    has_gaps: bool,
+}
+
+/// The connections of a capture, in the order of their first packets, by their ends.
+type Streams = BTreeMap<Ends, Vec<Connection>>;
+
+fn add(streams: &mut Streams, sides: Sides, has_gaps: bool) {
+    if sides.values().any(|bytes| !bytes.is_empty()) {
+        streams.entry(sides.keys().cloned().collect()).or_default().push(Connection { sides, has_gaps });
+    }
+}
+
+/// The connections that quaff extracts.
+fn extracted(capture: &Path) -> Streams {
+    let dir = folder();
+    let out = dir.path().join("out");
+    let mut quaff = Command::new(QUAFF);
+    quaff.args(["streams", "extract", "-q", "--decap", "auto", "--read"]).arg(capture).arg("--dir").arg(&out);
+    let done = quaff.output().expect("quaff runs");
+    assert!(matches!(done.status.code(), Some(0 | 1)), "{}: {done:?}", capture.display());
+    let index = std::fs::read_to_string(out.join("index.jsonl")).expect("an index");
+    let mut lines: Vec<Value> = index.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    lines.sort_by_key(|line| line["number"].as_u64());
+    let mut streams = Streams::new();
+    for line in lines {
+        let side = |host: &str, stream: &str| {
+            let address: IpAddr = line[host].as_str().and_then(|text| text.parse().ok()).expect("an address");
+            let port = line[format!("{host}_port")].as_u64().expect("a port");
+            let end = SocketAddr::new(address, port as u16).to_string();
+            let file = line[stream]["file"].as_str();
+            (end, file.map_or(Vec::new(), |file| std::fs::read(out.join(file)).expect("a file")))
+        };
+        let has_gap = |side: &str| line[side]["gap_bytes"] != 0;
+        let has_gaps = has_gap("from_client") || has_gap("from_server");
+        add(&mut streams, [side("client", "from_client"), side("server", "from_server")].into(), has_gaps);
+    }
+    streams
+}
+
+/// The connections that tshark follows.
+fn followed(capture: &Path) -> Streams {
+    let mut streams = Streams::new();
+    let (mut first, mut at_once) = (0, AT_ONCE[0]);
+    loop {
+        let mut tshark = Command::new("tshark");
+        tshark.arg("-r").arg(capture).arg("-q");
+        for stream in first..first + at_once {
+            tshark.args(["-z", &format!("follow,tcp,raw,{stream}")]);
+        }
+        let done = tshark.output().expect("tshark runs");
+        let found = parsed(&String::from_utf8_lossy(&done.stdout));
+        // Streams without data have none of the numbers.
+        let is_last = found.is_empty();
+        // Taps are printed in any order.
+        found.into_values().for_each(|sides| add(&mut streams, sides, false));
+        if is_last {
+            return streams;
+        }
+        (first, at_once) = (first + at_once, AT_ONCE[1]);
+    }
+}
+
+/// The streams of tshark's output, by number. Lines of the second node are indented.
+fn parsed(text: &str) -> BTreeMap<usize, Sides> {
+    let mut found = BTreeMap::new();
+    for part in text.split("Filter: tcp.stream eq ").skip(1) {
+        let mut lines = part.lines().take_while(|line| !line.starts_with("==="));
+        let number: usize = lines.next().and_then(|line| line.trim().parse().ok()).expect("a number");
+        let mut node = || lines.next().and_then(|line| line.split_once(": ")).map(|(_, end)| end.to_owned());
+        let [Some(one), Some(other)] = [node(), node()] else { panic!("{part}") };
+        if one == ":0" {
+            continue;
+        }
+        let mut sides = Sides::from([(one.clone(), Vec::new()), (other.clone(), Vec::new())]);
+        for line in lines {
+            let end = if line.starts_with('\t') { &other } else { &one };
+            let digits = line.trim();
+            let bytes = (0..digits.len()).step_by(2).map(|at| u8::from_str_radix(&digits[at..at + 2], 16));
+            sides.get_mut(end).expect("a side").extend(bytes.map(|byte| byte.expect("a digit")));
+        }
+        sides.values_mut().for_each(|bytes| *bytes = without_sentences(bytes));
+        found.insert(number, sides);
+    }
+    found
+}
+
+/// The bytes without the sentences that stand for gaps.
+fn without_sentences(bytes: &[u8]) -> Vec<u8> {
+    const WORDS: &[u8] = b" bytes missing in capture file]";
+    let (mut rest, mut kept) = (bytes, Vec::new());
+    while let Some(at) = rest.windows(WORDS.len()).position(|window| window == WORDS) {
+        let digits = rest[..at].iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
+        kept.extend_from_slice(&rest[..at - digits - 1]);
+        let after = &rest[at + WORDS.len()..];
+        rest = after.strip_prefix(b"\0").unwrap_or(after);
+    }
+    kept.extend_from_slice(rest);
+    kept
+}
+
+/// Returns true if both have the same bytes; of a connection with gaps, if theirs are the first ones.
+fn agree(ours: &Connection, theirs: &Connection) -> bool {
+    let begins = |(end, bytes): (&String, &Vec<u8>)| bytes.starts_with(&theirs.sides[end]);
+    ours.sides == theirs.sides || ours.has_gaps && ours.sides.iter().all(begins)
+}
+
+/// The connections that differ, `FILE END END`.
+fn differences(capture: &Path) -> (BTreeSet<String>, usize) {
+    let (ours, theirs) = (extracted(capture), followed(capture));
+    let name = capture.file_name().expect("a name").to_string_lossy();
+    let both: BTreeSet<&Ends> = ours.keys().chain(theirs.keys()).collect();
+    let none = Vec::new();
+    let differs = |ends: &&&Ends| {
+        let [ours, theirs] = [&ours, &theirs].map(|all| all.get(**ends).unwrap_or(&none));
+        ours.len() != theirs.len() || !ours.iter().zip(theirs).all(|(ours, theirs)| agree(ours, theirs))
+    };
+    let words = |ends: &Ends| format!("{name} {}", ends.iter().cloned().collect::<Vec<_>>().join(" "));
+    let all = both.iter().filter(differs).map(|ends| words(ends)).collect();
+    (all, both.len())
+}
+
+/// The known differences: three words, and the reason after them.
+fn known() -> BTreeSet<String> {
+    let lines = include_str!("differences.txt").lines();
+    let lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
+    lines.map(|line| line.split(" | ").next().unwrap_or_default().trim().to_owned()).collect()
+}
+
+fn captures() -> Vec<PathBuf> {
+    let dir = testing::captures();
+    let listed = std::fs::read_dir(dir.join("protocols")).into_iter().flatten().flatten();
+    let is_capture = |path: &PathBuf| path.extension().is_some_and(|suffix| suffix != "txt");
+    let mut all: Vec<_> = listed.map(|entry| entry.path()).filter(is_capture).collect();
+    all.push(dir.join("mix.pcap"));
+    all.sort();
+    all
+}
+
+#[test]
+fn streams_are_those_that_tshark_follows() {
+    let test = "streams_are_those_that_tshark_follows";
+    let Some(_) = tool(test, "tshark") else { return };
+    let captures = captures();
+    if captures.len() < 100 {
+        testing::skip(test, "there are no real captures; QUAFF_CAPTURES says where to look");
+        return;
+    }
+    let next = std::sync::atomic::AtomicUsize::new(0);
+    let work = || {
+        let (mut found, mut connections) = (BTreeSet::new(), 0);
+        // Each thread takes the next capture: a number only, so Relaxed.
+        while let Some(capture) = captures.get(next.fetch_add(1, std::sync::atomic::Ordering::Relaxed)) {
+            let (differing, compared) = differences(capture);
+            found.extend(differing);
+            connections += compared;
+        }
+        (found, connections)
+    };
+    let all: Vec<_> = std::thread::scope(|scope| {
+        let threads = [0; 2].map(|_| scope.spawn(work));
+        threads.map(|thread| thread.join().expect("no panic")).into()
+    });
+    let connections: usize = all.iter().map(|(_, connections)| connections).sum();
+    let found: BTreeSet<String> = all.into_iter().flat_map(|(found, _)| found).collect();
+    let known = known();
+    let [new, gone] =
+        [found.difference(&known), known.difference(&found)].map(|lines| lines.collect::<Vec<_>>());
+    assert!(new.is_empty(), "{} of {connections} differ from tshark: {new:#?}", new.len());
+    assert!(gone.is_empty(), "these do not differ any more: {gone:#?}");
+}
