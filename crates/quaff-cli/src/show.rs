@@ -354,11 +354,6 @@ pub(crate) fn wrap(columns: usize, text: &str) -> String {
     wrapped + "\n"
 }
 
-/// A word quoted for a shell.
-pub(crate) fn quote(word: &std::ffi::OsStr) -> String {
-    quaff::format::quote(&word.to_string_lossy())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -36,6 +36,18 @@ pub fn json(text: &str) -> Cow<'_, str> {
     Cow::Owned(escaped)
 }
 
+/// A word quoted for a shell.
+pub fn quote(word: &str) -> String {
+    // A shell expands braces around a comma or two dots.
+    let expands = word.contains(',') || word.contains("..");
+    let signs = if expands { "-_./=:,+@%" } else { "-_./=:+@%{}" };
+    if !word.is_empty() && word.chars().all(|char| char.is_ascii_alphanumeric() || signs.contains(char)) {
+        word.into()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
 /// A terminal, a log or a page obeys this character instead of showing it.
 pub fn is_obeyed(c: char) -> bool {
     c.is_control()
@@ -103,6 +115,12 @@ mod tests {
             let read: Vec<String> = serde_json::from_str(&shown).expect("JSON");
             prop_assert_eq!(&read[0], &text);
         }
+    }
+
+    #[test]
+    fn words_are_quoted_for_a_shell() {
+        assert_eq!(["a b", "{file}", "{a,b}", "/data"].map(quote), ["'a b'", "{file}", "'{a,b}'", "/data"]);
+        assert_eq!(["it's", ""].map(quote), [r"'it'\''s'", "''"]);
     }
 
     #[test]

@@ -125,18 +125,6 @@ pub fn span_ns(ns: u64) -> String {
     fixed(ns as f64, 1000.0, TIMES)
 }
 
-/// A word quoted for a shell.
-pub fn quote(word: &str) -> String {
-    // A shell expands braces around a comma or two dots.
-    let expands = word.contains(',') || word.contains("..");
-    let signs = if expands { "-_./=:,+@%" } else { "-_./=:+@%{}" };
-    if !word.is_empty() && word.chars().all(|char| char.is_ascii_alphanumeric() || signs.contains(char)) {
-        word.into()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
-    }
-}
-
 /// Three digits in the unit that fits, each `step` of the one before it; whole numbers in the first.
 fn fixed(value: f64, step: f64, units: &[&str]) -> String {
     let (value, unit) = in_unit(value, step, step, units.len());
@@ -222,10 +210,5 @@ mod tests {
         assert_eq!(pps(400_000.0), "400 kpps");
         assert_eq!(bits(4.8e9), "4.80 Gb/s");
         assert_eq!([31_000, 7_200_000_000_000].map(span_ns), ["31.0 µs", "7200 s"]);
-    }
-
-    #[test]
-    fn words_are_quoted_for_a_shell() {
-        assert_eq!(["a b", "{file}", "{a,b}", "/data"].map(quote), ["'a b'", "{file}", "'{a,b}'", "/data"]);
     }
 }

@@ -7,7 +7,8 @@ use super::palette;
 use super::table::{Table, or_none};
 use crate::experiment::{Machine, Report, Source, SourceRow};
 use crate::report::escape::{clean, plain, sentence, slug};
-use quaff::format::{percent, quote, span};
+use quaff::format::{percent, span};
+use quaff_wire::printable::quote;
 use std::fmt::Write;
 
 const STYLE: &str = include_str!("page.css");

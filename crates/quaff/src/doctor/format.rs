@@ -1,7 +1,7 @@
 //! Numbers and shell words in the text of findings.
 
-pub(super) use crate::format::quote;
 use crate::format::{BIT_RATES, BYTE_RATES, BYTES, TIMES, short};
+pub(super) use quaff_wire::printable::quote;
 
 /// A bit rate: "10 Gb/s".
 pub(super) fn bits(bps: f64) -> String {

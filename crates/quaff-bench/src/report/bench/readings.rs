@@ -4,7 +4,8 @@ use super::view::{View, distinct};
 use crate::bench::result::ReadCase;
 use crate::report::table::{Table, or_none};
 use crate::stats::spread;
-use quaff::format::{bytes, count, quote, rate, significant};
+use quaff::format::{bytes, count, rate, significant};
+use quaff_wire::printable::quote;
 
 /// Name prefix of quaff's readers: the others are compared with the one of their series.
 const OURS: &str = "quaff ";

@@ -13,8 +13,9 @@ use crate::method::Sample;
 use crate::report::document::{method_words, source_table};
 use crate::report::table::{NONE, Table, or_none};
 use crate::stats::median;
-use quaff::format::{count, percent, percents, quote, rate, significant, span};
+use quaff::format::{count, percent, percents, rate, significant, span};
 use quaff_lab::topology::CoreUse;
+use quaff_wire::printable::quote;
 
 /// Note of tables with mean losses: the runs that the mean excludes.
 const MEANS: &str =

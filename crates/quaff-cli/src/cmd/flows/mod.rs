@@ -12,7 +12,6 @@ mod top;
 
 pub(crate) use args::Args;
 use args::FlowsCommand;
-pub(crate) use sinks::{has_fields, unknown_fields};
 
 use crate::cmd::receiving::{self, Asked, LOOK_END, ReadProgress};
 use crate::exit::Exit;

@@ -9,7 +9,7 @@ use quaff_flow::collector::{
 };
 use quaff_flow::export::{
     AsTable, BiflowPolicy, EncoderPlan, Names, NextHops, Routes, SamplingView, Scene, TEMPLATE_ID, Template,
-    TemplateError, Timeouts, Version,
+    Timeouts, Version,
 };
 use quaff_flow::plan::{ExtrasPlan, MeterPlan};
 use std::fs::File;
@@ -289,18 +289,4 @@ fn separator(text: &str) -> Result<u8, String> {
         [byte] if byte.is_ascii() && !matches!(byte, b'"' | b'\n' | b'\r') => Ok(*byte),
         _ => Err(format!("'{text}' is not one character of ASCII")),
     }
-}
-
-/// The names of a template that are unknown.
-pub(crate) fn unknown_fields(text: &str) -> Vec<String> {
-    let unknown = match Template::parse_known(text) {
-        Ok((_, unknown)) | Err(TemplateError::Unknown(unknown)) => unknown,
-        Err(_) => Vec::new(),
-    };
-    unknown.into_iter().map(|unknown| unknown.name).collect()
-}
-
-/// Returns whether a template names any field.
-pub(crate) fn has_fields(text: &str) -> bool {
-    Template::parse_known(text).is_ok()
 }

@@ -1,11 +1,11 @@
 //! Parses nProbe's command line as nProbe does: getopt_long(3), and a file of options instead. No translation.
 
+use crate::getopt::{self, Program, Takes};
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 /// An option of nProbe: its letter (0 without one), its name, and whether it takes a value.
 #[derive(Debug)]
-struct Spec {
+pub(super) struct Spec {
     letter: u8,
     name: &'static str,
     has_value: bool,
@@ -20,7 +20,7 @@ const fn value(letter: u8, name: &'static str) -> Spec {
 }
 
 /// The options that a probe has; those of nProbe's other tasks (collector, proxy, databases) are in [`ELSEWHERE`].
-const KNOWN: [Spec; 62] = [
+static KNOWN: [Spec; 62] = [
     value(b'n', "collector"),
     value(b'i', "interface"),
     value(b't', "lifetime-timeout"),
@@ -109,16 +109,8 @@ impl Options {
     /// # Errors
     /// All mistakes.
     pub(super) fn read(args: &[OsString]) -> Result<Self, Vec<String>> {
-        let (mut options, mut mistakes) = (Self::default(), Vec::new());
-        let mut args = args.iter();
-        while let Some(arg) = args.next() {
-            let taken = match arg.as_bytes() {
-                [b'-', b'-', name @ ..] if !name.is_empty() => options.long(name, &mut args),
-                [b'-', letters @ ..] if !letters.is_empty() => options.short(letters, &mut args),
-                _ => Err(format!("'{}' is not an option", arg.display())),
-            };
-            mistakes.extend(taken.err());
-        }
+        let mut options = Self::default();
+        let mistakes = getopt::read(&mut options, args);
         if mistakes.is_empty() { Ok(options) } else { Err(mistakes) }
     }
 
@@ -156,44 +148,46 @@ impl Options {
         let digits: String = text.trim().chars().take_while(char::is_ascii_digit).collect();
         Some(digits.parse().unwrap_or(0))
     }
+}
 
-    /// `--name`, `--name=value`, `--name value`; names may be abbreviated as long as they are unique.
-    fn long<'a>(&mut self, word: &[u8], args: &mut impl Iterator<Item = &'a OsString>) -> Result<(), String> {
-        let (name, attached) = match word.iter().position(|byte| *byte == b'=') {
-            Some(at) => (&word[..at], Some(OsString::from_vec(word[at + 1..].to_vec()))),
-            None => (word, None),
-        };
-        let spec = by_name(&String::from_utf8_lossy(name))?;
-        let value = match (spec.has_value, attached) {
-            (false, Some(_)) => return Err(format!("--{} takes no value", spec.name)),
-            (false, None) => OsString::new(),
-            (true, Some(value)) => value,
-            (true, None) => args.next().cloned().ok_or_else(|| format!("--{} needs a value", spec.name))?,
-        };
+impl getopt::Spec for Spec {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn letter(&self) -> Option<u8> {
+        Some(self.letter).filter(|letter| *letter != 0)
+    }
+
+    fn takes(&self) -> Takes {
+        if self.has_value { Takes::Value } else { Takes::Nothing }
+    }
+}
+
+impl Program for Options {
+    type Spec = Spec;
+
+    const LETTER_EQUALS: bool = true;
+    const DASHES_END: bool = false;
+
+    fn by_name(name: &str) -> Result<&'static Spec, String> {
+        let is_known = KNOWN.iter().any(|spec| spec.name == name);
+        let refusal = elsewhere(name).filter(|_| !is_known);
+        refusal.map_or_else(|| getopt::named(&KNOWN, name, name), Err)
+    }
+
+    fn by_letter(letter: u8) -> Result<&'static Spec, String> {
+        let refusal = |unknown| elsewhere(&char::from(letter).to_string()).unwrap_or(unknown);
+        getopt::lettered(&KNOWN, letter).map_err(refusal)
+    }
+
+    fn take(&mut self, spec: &'static Spec, value: OsString) -> Result<(), String> {
         self.given.push((spec.name, value));
         Ok(())
     }
 
-    /// `-aG`, `-i eth0`, `-ieth0`, and `-i=eth0` as in a file of options.
-    fn short<'a>(
-        &mut self,
-        mut letters: &[u8],
-        args: &mut impl Iterator<Item = &'a OsString>,
-    ) -> Result<(), String> {
-        while let [letter, rest @ ..] = letters {
-            letters = rest;
-            let spec = by_letter(*letter)?;
-            let mut value = OsString::new();
-            if spec.has_value {
-                letters = b"";
-                let rest = rest.strip_prefix(b"=").unwrap_or(rest);
-                let attached = (!rest.is_empty()).then(|| OsString::from_vec(rest.to_vec()));
-                let taken = attached.or_else(|| args.next().cloned());
-                value = taken.ok_or_else(|| format!("-{} needs a value", char::from(*letter)))?;
-            }
-            self.given.push((spec.name, value));
-        }
-        Ok(())
+    fn operand(&mut self, word: &OsStr) -> Result<(), String> {
+        Err(format!("'{}' is not an option", word.display()))
     }
 }
 
@@ -212,30 +206,6 @@ pub(super) fn words(file: &str) -> Vec<OsString> {
         }
     });
     words.map(OsString::from).collect()
-}
-
-fn by_letter(letter: u8) -> Result<&'static Spec, String> {
-    let name = char::from(letter);
-    let known = KNOWN.iter().find(|spec| spec.letter == letter && letter != 0);
-    known.ok_or_else(|| elsewhere(&name.to_string()).unwrap_or_else(|| format!("there is no option -{name}")))
-}
-
-fn by_name(name: &str) -> Result<&'static Spec, String> {
-    if let Some(spec) = KNOWN.iter().find(|spec| spec.name == name) {
-        return Ok(spec);
-    }
-    if let Some(refusal) = elsewhere(name) {
-        return Err(refusal);
-    }
-    let near: Vec<_> = KNOWN.iter().filter(|spec| spec.name.starts_with(name)).collect();
-    match near[..] {
-        [] => Err(format!("there is no option --{name}")),
-        [spec] => Ok(spec),
-        _ => {
-            let names: Vec<_> = near.iter().map(|spec| format!("--{}", spec.name)).collect();
-            Err(format!("--{name} could be {}", names.join(", ")))
-        }
-    }
 }
 
 /// The error for an option of another task.

@@ -1,8 +1,7 @@
 //! Translates nProbe's options to a native command line of `quaff`.
 
 use super::options::Options;
-use crate::cmd::native::Native;
-use anyhow::{Context, anyhow};
+use crate::{Error, Native};
 use std::path::Path;
 
 /// The collector that nProbe exports to without `-n`, and the port of a collector that is named without one.
@@ -51,20 +50,15 @@ impl Native {
     ///
     /// # Errors
     /// A list of files cannot be read.
-    pub(super) fn nprobe(options: &Options, template: Option<&str>) -> anyhow::Result<Self> {
-        let mut native = Self::default();
-        native.add(["flows"]);
-        native.input(options)?;
-        native.meter(options);
-        native.collectors(options);
-        native.format(options, template);
-        native.files(options);
-        for (name, why) in IDLE {
-            if options.has(name) {
-                native.note(format!("--{name} has no effect: {why}"));
-            }
-        }
-        Ok(native)
+    pub(super) fn nprobe(&mut self, options: &Options, template: Option<&str>) -> Result<(), Error> {
+        self.add(["flows"]);
+        self.input(options)?;
+        self.meter(options);
+        self.collectors(options);
+        self.format(options, template);
+        self.files(options);
+        self.without_effect(&IDLE, |name| options.has(name));
+        Ok(())
     }
 
     /// The value of an option that is a number above 0; nProbe's default stays without one.
@@ -78,7 +72,7 @@ impl Native {
     }
 
     /// The sources of packets.
-    fn input(&mut self, options: &Options) -> anyhow::Result<()> {
+    fn input(&mut self, options: &Options) -> Result<(), Error> {
         let given = options.parts("interface");
         for name in &given {
             // nProbe takes an interface for a file if there is a file of that name.
@@ -86,10 +80,9 @@ impl Native {
             self.value(if is_file { "--read" } else { "-i" }, name);
         }
         for list in options.values("pcap-file-list") {
-            let text = std::fs::read_to_string(list);
-            let text = text.with_context(|| format!("read --pcap-file-list {}", list.display()))?;
+            let text = std::fs::read_to_string(list).map_err(Error::io("read --pcap-file-list", list))?;
             let mut files = text.lines().map(str::trim).filter(|line| !line.is_empty()).peekable();
-            let empty = || anyhow!("--pcap-file-list {} names no file", list.display());
+            let empty = || Error::Missing(format!("--pcap-file-list {} names no file", list.display()));
             files.peek().ok_or_else(empty)?;
             files.for_each(|file| self.value("--read", file));
         }
@@ -254,10 +247,15 @@ mod tests {
     use super::*;
     use std::ffi::OsString;
 
-    fn native(line: &str) -> Native {
+    fn translated(line: &str, template: Option<&str>) -> Result<Native, Error> {
         let args: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
-        let options = Options::read(&args).expect("nProbe accepts it");
-        Native::nprobe(&options, None).expect("its files are there")
+        let mut native = Native::default();
+        native.nprobe(&Options::read(&args).expect("nProbe accepts it"), template)?;
+        Ok(native)
+    }
+
+    fn native(line: &str) -> Native {
+        translated(line, None).expect("its files are there")
     }
 
     #[test]
@@ -322,13 +320,9 @@ mod tests {
             let notes = native(&format!("-i eth0 {given}")).notes;
             assert!(notes.iter().any(|note| note.starts_with(words)), "{given}: {notes:?}");
         }
-        let options = |line: &str| {
-            let args: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
-            Options::read(&args).expect("nProbe accepts it")
-        };
-        let five = Native::nprobe(&options("-i eth0 -V 5"), Some("%IN_BYTES")).expect("no file");
+        let five = translated("-i eth0 -V 5", Some("%IN_BYTES")).expect("no file");
         assert!(five.notes[0].starts_with("-T has no effect") && !five.line().contains("-T"), "{five:?}");
-        let none = Native::nprobe(&options("--pcap-file-list /nowhere/list"), None);
+        let none = translated("--pcap-file-list /nowhere/list", None);
         assert!(none.is_err_and(|error| error.to_string().contains("/nowhere/list")));
     }
 

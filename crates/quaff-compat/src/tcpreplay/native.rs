@@ -1,7 +1,7 @@
 //! Translates tcpreplay's options to a native command line of `quaff`.
 
 use super::options::Options;
-use crate::cmd::native::Native;
+use crate::Native;
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
@@ -30,11 +30,7 @@ impl Native {
             Some(file) => native.write(options, file, files),
             None => native.replay(options, files),
         }
-        for (name, why) in IDLE {
-            if options.has(name) {
-                native.note(format!("--{name} has no effect: {why}"));
-            }
-        }
+        native.without_effect(&IDLE, |name| options.has(name));
         native
     }
 

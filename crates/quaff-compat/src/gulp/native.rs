@@ -1,8 +1,8 @@
 //! Translates Gulp's options to a native command line of `quaff`.
 
 use super::options::{Options, Status};
-use crate::cmd::native::Native;
-use crate::show::quote;
+use crate::Native;
+use quaff_wire::printable::quote;
 use std::ffi::OsStr;
 
 /// Smallest file of a rotation, MB.
@@ -64,7 +64,7 @@ impl Native {
             self.add(["--wrap"]);
         }
         // Gulp's command is the name of a program, not a line for a shell.
-        self.given("--exec", options.command.as_deref().map(quote));
+        self.given("--exec", options.command.as_deref().map(|name| quote(&name.to_string_lossy())));
     }
 
     /// The options that `capture` and `pipe` share; `pipe` does not rotate by time.
@@ -163,11 +163,5 @@ mod tests {
         assert!(notes[1].starts_with("-Y has no effect"), "{notes:?}");
         assert!(native("-o d -C 1 -r 1 -W 1").notes.len() == 2);
         assert!(native("-i eth0 -d -s 5 -r 7 -o d -C 2").notes.is_empty());
-    }
-
-    #[test]
-    fn words_can_be_typed() {
-        assert_eq!(quote("it's".as_ref()), r"'it'\''s'");
-        assert_eq!(quote("".as_ref()), "''");
     }
 }

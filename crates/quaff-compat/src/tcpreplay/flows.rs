@@ -12,9 +12,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Flows after which no more are counted: each takes about 30 bytes, and each frame of a file may be a new one.
 const FLOWS_MAX: u64 = 16 << 20;
 
+/// Flow statistics of one run.
+#[derive(Debug)]
+pub struct Counts {
+    /// `None` with `--no-flow-stats`.
+    shared: Option<Shared>,
+}
+
 /// The counts, shared with the sending thread.
 #[derive(Debug, Clone)]
-pub(super) struct Shared {
+struct Shared {
     counted: Arc<Mutex<Counted>>,
     expiry_s: u64,
     /// Largest number of frames to count: those that are sent.
@@ -31,7 +38,7 @@ struct Counted {
 }
 
 /// A feed whose first pass is counted.
-pub(super) struct Counting {
+struct Counting {
     feed: Box<dyn Feed>,
     count: FlowCount,
     counted: Counted,
@@ -39,37 +46,49 @@ pub(super) struct Counting {
     shared: Shared,
 }
 
-impl Shared {
+impl Counts {
     pub(super) fn new(options: &Options) -> Self {
         // Preloaded files are counted completely.
         let limit = options.number("limit").filter(|_| !options.has("preload-pcap"));
-        Self {
+        let shared = (!options.has("no-flow-stats")).then(|| Shared {
             counted: Arc::default(),
             expiry_s: options.number("flow-expiry").unwrap_or(0),
             limit: limit.unwrap_or(u64::MAX),
             is_unique: options.has("unique-ip"),
+        });
+        Self { shared }
+    }
+
+    /// A feed of the same frames whose flows are counted.
+    pub fn wrap(&self, feed: Box<dyn Feed>) -> Box<dyn Feed> {
+        match &self.shared {
+            Some(shared) => Box::new(Counting::new(feed, shared)),
+            None => feed,
         }
     }
 
     /// The figures of the whole run.
-    pub(super) fn figures(&self, options: &Options, report: &ReplayReport) -> Flows {
-        let counted = self.counted();
-        let unique = self.unique(report);
+    pub(super) fn figures(&self, options: &Options, report: &ReplayReport) -> Option<Flows> {
+        let shared = self.shared.as_ref()?;
+        let (counted, unique) = (shared.counted(), shared.unique(report));
         let counts = if options.has("preload-pcap") {
             scaled(counted.counts, unique, |packets| packets.saturating_mul(unique))
         } else {
             scaled(counted.counts, unique, |packets| counted.of_all(packets, report))
         };
-        Flows { counts, expiry: self.expiry_s > 0 }
+        Some(Flows { counts, expiry: shared.expiry_s > 0 })
     }
 
     /// The figures of one of two interfaces.
-    pub(super) fn of_device(&self, place: usize, report: &ReplayReport) -> FlowCounts {
-        let counted = self.counted();
+    pub(super) fn of_device(&self, place: usize, report: &ReplayReport) -> Option<FlowCounts> {
+        let shared = self.shared.as_ref()?;
+        let counted = shared.counted();
         let counts = counted.sides.get(place).copied().unwrap_or_default();
-        scaled(counts, self.unique(report), |packets| counted.of_all(packets, report))
+        Some(scaled(counts, shared.unique(report), |packets| counted.of_all(packets, report)))
     }
+}
 
+impl Shared {
     fn counted(&self) -> Counted {
         *self.counted.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -81,7 +100,7 @@ impl Shared {
 }
 
 impl Counting {
-    pub(super) fn new(feed: Box<dyn Feed>, shared: &Shared) -> Self {
+    fn new(feed: Box<dyn Feed>, shared: &Shared) -> Self {
         let count = FlowCount::like_tcpreplay(shared.expiry_s);
         Self { feed, count, counted: Counted::default(), is_first_pass: true, shared: shared.clone() }
     }

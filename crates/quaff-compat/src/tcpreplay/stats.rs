@@ -1,13 +1,12 @@
-//! `--stats`: tcpreplay's progress lines, on stdout.
+//! `--stats`: tcpreplay's progress lines.
 
 use super::options::Options;
 use super::text;
-use crate::show::print;
 use quaff_send::{ReplayReport, Snapshot};
 
 /// Schedule of the progress lines.
 #[derive(Debug)]
-pub(super) struct Stats {
+pub struct Stats {
     when: Option<When>,
     loops: Option<u64>,
     has_begun: bool,
@@ -31,19 +30,21 @@ impl Stats {
         Self { when, loops, has_begun: false, reported: 0 }
     }
 
-    /// Prints the lines that are due.
-    pub(super) fn look(&mut self, snapshot: &Snapshot) {
-        let Some(when) = self.when.filter(|_| snapshot.sent > 0) else { return };
-        self.begin(when);
-        let report = |packets, bytes, us| print(text::rated(packets, bytes, us).trim_end_matches('\n'));
+    /// The lines that are due.
+    pub fn look(&mut self, snapshot: &Snapshot) -> Vec<String> {
+        let Some(when) = self.when.filter(|_| snapshot.sent > 0) else { return Vec::new() };
+        let mut lines = self.begin(when);
+        let rated = || {
+            let text = text::rated(snapshot.sent, snapshot.bytes, snapshot.elapsed_ns / 1000);
+            text.trim_end_matches('\n').to_owned()
+        };
         match when {
             When::EachLoop => {
                 while self.reported < snapshot.passes
                     && self.loops.is_none_or(|loops| self.reported + 1 < loops)
                 {
                     self.reported += 1;
-                    report(snapshot.sent, snapshot.bytes, snapshot.elapsed_ns / 1000);
-                    self.name_loop(self.reported + 1);
+                    lines.extend([rated(), self.name_of(self.reported + 1)]);
                 }
             }
             When::Every { ns } => {
@@ -51,39 +52,43 @@ impl Stats {
                     self.reported = ns;
                 }
                 if snapshot.elapsed_ns >= self.reported {
-                    report(snapshot.sent, snapshot.bytes, snapshot.elapsed_ns / 1000);
+                    lines.push(rated());
                     self.reported = (snapshot.elapsed_ns / ns + 1) * ns;
                 }
             }
         }
+        lines
     }
 
-    /// Prints the remaining lines.
-    pub(super) fn end(&mut self, report: &ReplayReport) {
-        let Some(when) = self.when.filter(|_| report.sent > 0) else { return };
+    /// The remaining lines.
+    pub fn end(&mut self, report: &ReplayReport) -> Vec<String> {
+        let Some(when) = self.when.filter(|_| report.sent > 0) else { return Vec::new() };
         let (passes, us) = (report.loops.saturating_sub(1), (report.seconds * 1e6) as u64);
         let (sent, bytes) = (report.sent, report.bytes);
+        let mut lines = Vec::new();
         if matches!(when, When::EachLoop) {
-            self.look(&Snapshot { sent, bytes, passes, elapsed_ns: us * 1000, ..Snapshot::default() });
+            lines =
+                self.look(&Snapshot { sent, bytes, passes, elapsed_ns: us * 1000, ..Snapshot::default() });
         }
-        self.begin(when);
-        print(&format!("Test complete: {}", now()));
+        lines.extend(self.begin(when));
+        lines.push(format!("Test complete: {}", now()));
+        lines
     }
 
-    fn begin(&mut self, when: When) {
+    /// The lines before the first progress; none a second time.
+    fn begin(&mut self, when: When) -> Vec<String> {
         if std::mem::replace(&mut self.has_begun, true) {
-            return;
+            return Vec::new();
         }
-        if matches!(when, When::EachLoop) && self.loops != Some(1) {
-            self.name_loop(1);
-        }
-        print(&format!("Test start: {} ...", now()));
+        let is_named = matches!(when, When::EachLoop) && self.loops != Some(1);
+        let first = is_named.then(|| self.name_of(1));
+        first.into_iter().chain([format!("Test start: {} ...", now())]).collect()
     }
 
-    fn name_loop(&self, number: u64) {
+    fn name_of(&self, number: u64) -> String {
         match self.loops {
-            Some(loops) => print(&format!("Loop {number} of {loops}...")),
-            None => print(&format!("Loop {number}...")),
+            Some(loops) => format!("Loop {number} of {loops}..."),
+            None => format!("Loop {number}..."),
         }
     }
 }

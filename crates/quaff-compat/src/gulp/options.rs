@@ -62,7 +62,7 @@ pub(super) struct Options {
 
 /// Gulp's lock among its own instances.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum Lock {
+pub enum Lock {
     /// Other instances may run, unless one runs exclusively.
     #[default]
     Shared,

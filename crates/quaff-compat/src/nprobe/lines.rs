@@ -1,47 +1,76 @@
 //! nProbe's periodic lines, as version 6.7 printed them. It reads no counter itself.
 
 use jiff::Zoned;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// Interval of nProbe's lines.
+const EACH: Duration = Duration::from_secs(30);
 
 /// The counters of a run so far.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Counters {
+pub struct Counters {
     /// Packets that were metered or ignored, and their bytes on the wire.
-    pub(super) packets: u64,
-    pub(super) bytes: u64,
+    pub packets: u64,
+    pub bytes: u64,
     /// Flows given to the sinks, with their packets and bytes.
-    pub(super) exported: Totals,
+    pub exported: Totals,
     /// Records that sinks have sent, and missed, as each of them makes them.
-    pub(super) sent: Totals,
-    pub(super) missed: Totals,
+    pub sent: Totals,
+    pub missed: Totals,
     /// Flows in the table, and places in it.
-    pub(super) active: u64,
-    pub(super) allocated: u64,
+    pub active: u64,
+    pub allocated: u64,
     /// Fragments that wait for their first one.
-    pub(super) fragments: u64,
+    pub fragments: u64,
     /// Flows that had to end because the table was full.
-    pub(super) evicted: u64,
+    pub evicted: u64,
     /// Flows that wait for a sink, and the most that may.
-    pub(super) queued: u64,
-    pub(super) queue_max: u64,
+    pub queued: u64,
+    pub queue_max: u64,
     /// The most places of the table that a packet had to look at.
-    pub(super) probes_max: u64,
+    pub probes_max: u64,
     /// Packets that the kernel received, and dropped.
-    pub(super) received: u64,
-    pub(super) dropped: u64,
+    pub received: u64,
+    pub dropped: u64,
 }
 
 /// Flows, and the packets and bytes in them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Totals {
-    pub(super) flows: u64,
-    pub(super) packets: u64,
-    pub(super) bytes: u64,
+pub struct Totals {
+    pub flows: u64,
+    pub packets: u64,
+    pub bytes: u64,
+}
+
+/// nProbe's lines, at their times and at the end.
+#[derive(Debug)]
+pub struct Periodic {
+    lines: Lines,
+    begun: Instant,
+    shown: Instant,
+}
+
+impl Periodic {
+    pub(super) fn new() -> Self {
+        let now = Instant::now();
+        Self { lines: Lines::default(), begun: now, shown: now }
+    }
+
+    /// Takes the counters of now. Returns the lines that are due, all at the end of the run.
+    pub fn look(&mut self, counters: &Counters, is_last: bool) -> Vec<String> {
+        let now = self.begun.elapsed();
+        self.lines.see(now, counters);
+        if self.shown.elapsed() < EACH && !is_last {
+            return Vec::new();
+        }
+        self.shown = Instant::now();
+        self.lines.report(now, counters)
+    }
 }
 
 /// The lines of one run, which show what has changed since those before.
 #[derive(Debug, Default)]
-pub(super) struct Lines {
+struct Lines {
     last: Counters,
     last_at: Duration,
     /// Time of the look before the first packet was seen.
@@ -51,7 +80,7 @@ pub(super) struct Lines {
 
 impl Lines {
     /// Notes the first packet.
-    pub(super) fn see(&mut self, now: Duration, counters: &Counters) {
+    fn see(&mut self, now: Duration, counters: &Counters) {
         if counters.packets > 0 {
             self.begun.get_or_insert(self.seen_at);
         }
@@ -59,7 +88,7 @@ impl Lines {
     }
 
     /// The lines at `now`, a time since the start of the run.
-    pub(super) fn report(&mut self, now: Duration, counters: &Counters) -> Vec<String> {
+    fn report(&mut self, now: Duration, counters: &Counters) -> Vec<String> {
         self.see(now, counters);
         let (last, seconds) = (self.last, (now.saturating_sub(self.last_at)).as_secs_f64().max(1e-3));
         let all_seconds = now.saturating_sub(self.begun.unwrap_or(now)).as_secs_f64().max(1e-3);

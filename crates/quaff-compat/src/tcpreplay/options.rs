@@ -1,12 +1,11 @@
 //! Parses tcpreplay's command line as AutoOpts does. No translation.
 //!
-//! Names may be abbreviated as long as they are unique, `_` equals `-`, a value follows `=` or is the next word,
-//! letters may share a dash.
+//! Names may be abbreviated as long as they are unique, `_` equals `-`, and files may stand between the options.
 
 use super::table::{self, Kind, Spec};
+use crate::getopt::{self, Program};
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
 /// A parsed command line of tcpreplay.
@@ -24,23 +23,8 @@ impl Options {
     /// # Errors
     /// All mistakes.
     pub(super) fn read(args: &[OsString]) -> Result<Self, Vec<String>> {
-        let (mut options, mut mistakes) = (Self::default(), Vec::new());
-        let mut args = args.iter();
-        while let Some(arg) = args.next() {
-            let taken = match arg.as_bytes() {
-                b"--" => {
-                    options.files.extend(args.by_ref().cloned());
-                    Ok(())
-                }
-                [b'-', b'-', name @ ..] => options.long(name, &mut args),
-                [b'-', letters @ ..] if !letters.is_empty() => options.short(letters, &mut args),
-                _ => {
-                    options.files.push(arg.clone());
-                    Ok(())
-                }
-            };
-            mistakes.extend(taken.err());
-        }
+        let mut options = Self::default();
+        let mut mistakes = getopt::read(&mut options, args);
         mistakes.extend(options.load());
         mistakes.extend(options.mistakes());
         if mistakes.is_empty() { Ok(options) } else { Err(mistakes) }
@@ -106,64 +90,6 @@ impl Options {
         self.value(name).and_then(fraction)
     }
 
-    /// `--name`, `--name=value`, `--name value`
-    fn long<'a>(&mut self, word: &[u8], args: &mut impl Iterator<Item = &'a OsString>) -> Result<(), String> {
-        let (name, attached) = match word.iter().position(|byte| *byte == b'=') {
-            Some(at) => (&word[..at], Some(OsString::from_vec(word[at + 1..].to_vec()))),
-            None => (word, None),
-        };
-        let spec = table::by_name(&String::from_utf8_lossy(name))?;
-        let value = match (spec.kind, attached) {
-            (Kind::Flag, Some(_)) => return Err(format!("--{} takes no value", spec.name)),
-            (Kind::Flag | Kind::Perhaps, None) => OsString::new(),
-            (_, Some(value)) => value,
-            (_, None) => args.next().cloned().ok_or_else(|| format!("--{} needs a value", spec.name))?,
-        };
-        self.take(spec, value)
-    }
-
-    /// `-tK`, `-i eth0`, `-ieth0`
-    fn short<'a>(
-        &mut self,
-        mut letters: &[u8],
-        args: &mut impl Iterator<Item = &'a OsString>,
-    ) -> Result<(), String> {
-        while let [letter, rest @ ..] = letters {
-            let spec = table::by_letter(*letter)?;
-            letters = rest;
-            let value = match spec.kind {
-                Kind::Flag | Kind::Perhaps => OsString::new(),
-                _ => {
-                    letters = b"";
-                    let attached = (!rest.is_empty()).then(|| OsString::from_vec(rest.to_vec()));
-                    let value = attached.or_else(|| args.next().cloned());
-                    value.ok_or_else(|| format!("-{} needs a value", char::from(*letter)))?
-                }
-            };
-            self.take(spec, value)?;
-        }
-        Ok(())
-    }
-
-    fn take(&mut self, spec: &'static Spec, value: OsString) -> Result<(), String> {
-        let shown = value.display();
-        match spec.kind {
-            Kind::Number { least, most } if !whole(&value).is_some_and(|n| (least..=most).contains(&n)) => {
-                let range =
-                    if most == u64::MAX { format!("{least} or more") } else { format!("{least} to {most}") };
-                return Err(format!("--{}: '{shown}' is not a number of {range}", spec.name));
-            }
-            Kind::Fraction if fraction(&value).is_none() => {
-                return Err(format!("--{}: '{shown}' is not a number", spec.name));
-            }
-            _ => {}
-        }
-        if self.given.insert(spec.name, value).is_some() && spec.once {
-            return Err(format!("--{} was given twice", spec.name));
-        }
-        Ok(())
-    }
-
     /// The conflicts between options.
     fn mistakes(&self) -> Vec<String> {
         let given = self.given.keys().filter_map(|name| table::by_name(name).ok());
@@ -189,6 +115,45 @@ impl Options {
             mistakes.push("--unique-ip-loops: at least 1".into());
         }
         mistakes
+    }
+}
+
+impl Program for Options {
+    type Spec = Spec;
+
+    const LETTER_EQUALS: bool = false;
+    const DASHES_END: bool = true;
+
+    fn by_name(name: &str) -> Result<&'static Spec, String> {
+        table::by_name(name)
+    }
+
+    fn by_letter(letter: u8) -> Result<&'static Spec, String> {
+        table::by_letter(letter)
+    }
+
+    fn take(&mut self, spec: &'static Spec, value: OsString) -> Result<(), String> {
+        let shown = value.display();
+        match spec.kind {
+            Kind::Number { least, most } if !whole(&value).is_some_and(|n| (least..=most).contains(&n)) => {
+                let range =
+                    if most == u64::MAX { format!("{least} or more") } else { format!("{least} to {most}") };
+                return Err(format!("--{}: '{shown}' is not a number of {range}", spec.name));
+            }
+            Kind::Fraction if fraction(&value).is_none() => {
+                return Err(format!("--{}: '{shown}' is not a number", spec.name));
+            }
+            _ => {}
+        }
+        if self.given.insert(spec.name, value).is_some() && spec.once {
+            return Err(format!("--{} was given twice", spec.name));
+        }
+        Ok(())
+    }
+
+    fn operand(&mut self, word: &OsStr) -> Result<(), String> {
+        self.files.push(word.to_owned());
+        Ok(())
     }
 }
 
