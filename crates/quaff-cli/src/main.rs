@@ -8,6 +8,7 @@ mod cmd;
 mod exit;
 mod flags;
 mod folder;
+mod groups;
 mod owner;
 mod screen;
 mod show;
@@ -17,7 +18,7 @@ mod units;
 mod version;
 
 use clap::error::ErrorKind;
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use exit::Exit;
 use quaff_os::privilege::{self, Need};
 use std::ffi::OsString;
@@ -61,7 +62,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let cli = match parse(std::env::args_os()) {
         Ok(cli) => cli,
         Err(error) => return refused(&error),
     };
@@ -189,12 +190,19 @@ fn run(command: Command) -> anyhow::Result<Exit> {
 
 /// The definition of all commands and arguments.
 fn command() -> clap::Command {
-    Cli::command()
+    groups::grouped(Cli::command())
+}
+
+/// Parses a command line, whose first word is `quaff`.
+fn parse(line: impl Iterator<Item = OsString>) -> Result<Cli, clap::Error> {
+    let mut command = command();
+    let mut matches = command.try_get_matches_from_mut(line)?;
+    Cli::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
 }
 
 /// Parses a native command line without the word `quaff`, as translated from another program's.
 fn read(line: &[OsString]) -> anyhow::Result<Command> {
     let line = std::iter::once(OsString::from("quaff")).chain(line.iter().cloned());
-    let cli = Cli::try_parse_from(line).map_err(|error| anyhow::anyhow!("{}", sentence(&error)))?;
+    let cli = parse(line).map_err(|error| anyhow::anyhow!("{}", sentence(&error)))?;
     Ok(cli.command)
 }

@@ -1,6 +1,7 @@
 //! `quaff man`: manual pages in section 1, one for each command, from the definitions of the arguments.
 
 use crate::exit::Exit;
+use crate::groups::{self, Group};
 use anyhow::Context;
 use clap::Command;
 use clap_mangen::Man;
@@ -59,10 +60,12 @@ fn page(command: &Command, name: &str) -> anyhow::Result<Vec<u8>> {
     man.render_synopsis_section(&mut page)?;
     man.render_description_section(&mut page)?;
     man.render_options_section(&mut page)?;
-    if command.get_subcommands().any(|sub| !sub.is_hide_set()) {
+    let mut rest = String::new();
+    if name == "quaff" {
+        groups::of(command).iter().for_each(|group| commands(&mut rest, group));
+    } else if command.get_subcommands().any(|sub| !sub.is_hide_set()) {
         man.render_subcommands_section(&mut page)?;
     }
-    let mut rest = String::new();
     for paragraph in status {
         exit_status(&mut rest, &paragraph[EXIT_STATUS.len()..]);
     }
@@ -75,6 +78,14 @@ fn page(command: &Command, name: &str) -> anyhow::Result<Vec<u8>> {
     }
     page.extend(rest.bytes());
     Ok(page)
+}
+
+/// The section of a group of commands, as the help has it.
+fn commands(page: &mut String, group: &Group) {
+    let _ = writeln!(page, ".SH \"{}\"", escaped(&group.title.to_uppercase()));
+    for (name, about) in &group.commands {
+        let _ = writeln!(page, ".TP\n\\fBquaff\\-{}(1)\\fR\n{}", escaped(name), escaped(about));
+    }
 }
 
 /// The section about the exit status, an item for each clause that starts with a number.
