@@ -6,6 +6,9 @@
 //! fail. While the disk is late, buffers fill; when none is free, packets wait in the kernel's ring;
 //! when that is nearly full too, the oldest batch is dropped here, where it can be counted at its
 //! place in time, and the ring never freezes.
+//!
+//! Chunks of several lanes are written by the time of their first packet, and none spans more than the flush interval.
+//! Nothing is allocated on a lane after its start, but for new interfaces, fragments, flows and lists of their records.
 
 use crate::Result;
 use crate::batch::{BATCH_FRAMES, Batch, Frame, Memory};

@@ -1,4 +1,6 @@
 //! A folder of rotated files: opens and names the next file, and removes old ones by the retention rules.
+//!
+//! Names show the state: a file is `.part` until it is complete and on disk, and one with a failed sync stays so.
 
 use super::file_opener::{FileOpener, JobDone, NewFile, OpenPlan, remove_hidden};
 use super::finisher::{Finish, FinishJob, FinisherDone, SyncFile, SyncJob, part_of};

@@ -1,5 +1,5 @@
 //! The assignment of frames to the members of a split: each to a member of a bundle, so that all frames of a
-//! conversation go to the same member.
+//! conversation go to the same member. The same file is split the same way, in whatever pieces it is read.
 //!
 //! A frame is marked with its member ([`Frame::set_member`]) and not changed otherwise. Fragments that arrive before
 //! the first one of their datagram are held back and passed directly before it.
