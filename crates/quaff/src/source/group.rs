@@ -6,9 +6,9 @@
 //!   the first lane that ends: closes all, then the tap      the last one: compares the tap with all rings
 //! ```
 //!
-//! The tap sees each packet once, before any ring, so it is of the interface and not of a lane. No counter of the kernel
-//! is `offered` (`rx_packets` counts before GRO, and not what is injected): it is the sum of the interface's drops, the
-//! rings' count, and the packets that only the tap saw.
+//! The tap sees each packet once, before any ring, so it is of the interface and not of a lane. No counter of the
+//! kernel is `offered` (`rx_packets` counts before GRO, and not what is injected): it is the sum of the interface's
+//! drops, the rings' count, and the packets that only the tap saw.
 
 use crate::{Error, Result};
 use nix::libc;

@@ -8,8 +8,8 @@
 //!
 //! Packet sockets see a frame before tc does, so the capture is passive: the redirect is the kernel's, and neither
 //! waits for the capture nor ends with it. The same holds for a redirect by XDP, whose program copies frames to a ring.
-//! [`Tap::start`] records the settings of the ports and changes them, [`Tap::finish`] restores them in reverse order and
-//! counts what passed. This module captures nothing, and never reads a frame.
+//! [`Tap::start`] records the settings of the ports and changes them, [`Tap::finish`] restores them in reverse order
+//! and counts what passed. This module captures nothing, and never reads a frame.
 
 mod account;
 mod follow;
