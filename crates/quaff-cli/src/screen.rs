@@ -23,7 +23,7 @@ static IS_OPEN: AtomicBool = AtomicBool::new(false);
 /// The panic hook is installed.
 static HOOK: Once = Once::new();
 
-/// Signals that end a process which does not wait for them, besides those of `receiving`: they too must not leave the
+/// Signals that end a process which does not wait for them, besides those of the shell: they too must not leave the
 /// terminal in raw mode. SIGKILL and the real-time signals stay.
 pub(crate) const ENDING: [Signal; 9] = [
     Signal::SIGQUIT,

@@ -6,7 +6,7 @@
 //! pass here.
 
 use crate::flags;
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 pub(crate) use quaff::format::{bits, byte_rate, bytes, count, pps, span_ns};
 use quaff_os::{stderr_columns, terminal_columns};
 use quaff_wire::printable;
@@ -14,7 +14,7 @@ pub(crate) use quaff_wire::printable::name;
 use serde::Serialize;
 use std::fmt::Display;
 use std::fs::File;
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind, IsTerminal as _, Write};
 use std::os::fd::AsFd;
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -30,6 +30,13 @@ static STDOUT_ERROR: OnceLock<io::Error> = OnceLock::new();
 pub(crate) enum Stream {
     Stdout,
     Stderr,
+}
+
+impl Stream {
+    /// The stream of a report, beside packets or records that may take stdout.
+    pub(crate) fn of_report(is_stdout_taken: bool) -> Self {
+        if is_stdout_taken { Self::Stderr } else { Self::Stdout }
+    }
 }
 
 /// Prints a line on stderr, with settings written as flags. A closed stderr is not an error.
@@ -130,6 +137,15 @@ pub(crate) fn stdout_error() -> Option<String> {
 /// Stdout for a screen: what is drawn on it is harmless because a cell of a screen holds no control character.
 pub(crate) fn screen() -> io::Stdout {
     io::stdout()
+}
+
+/// Refuses a stdout that packets cannot go to: a terminal, or one that was closed.
+pub(crate) fn check_stdout(takes_packets: bool) -> anyhow::Result<()> {
+    let is_closed = takes_packets && quaff_os::was_stdout_closed();
+    ensure!(!is_closed, "stdout is closed: name a file with -w, or use a pipe");
+    let is_text = takes_packets && io::stdout().is_terminal();
+    ensure!(!is_text, "stdout is a terminal, and packets are not text: name a file with -w, or use a pipe");
+    Ok(())
 }
 
 /// Writes to stdout, and keeps the first error.
@@ -236,7 +252,7 @@ fn styled(text: &str) -> String {
 
 /// A part of a progress line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Part {
+pub struct Part {
     text: String,
     /// Its short form, where there is no room; empty: it is left out.
     short: String,
@@ -245,7 +261,8 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    pub(crate) fn new(text: impl Into<String>, short: impl Into<String>, rank: u8) -> Self {
+    /// A part and its short form. Where there is no room, parts of a low rank are shortened first.
+    pub fn new(text: impl Into<String>, short: impl Into<String>, rank: u8) -> Self {
         Self { text: text.into(), short: short.into(), rank }
     }
 }

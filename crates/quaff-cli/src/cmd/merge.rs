@@ -1,9 +1,10 @@
 //! `quaff merge`: captures of any program into one, by time. The work is that of `quaff capture --read`; here are the
 //! arguments, and the report on the order.
 
-use crate::cmd::{capture, capture_files, receiving};
+use crate::cmd::{capture, capture_files};
 use crate::exit::Exit;
 use crate::owner::OwnerArgs;
+use crate::shell::ReportArgs;
 use crate::show::{self, Stream, name};
 use crate::{Command, units};
 use anyhow::{bail, ensure};
@@ -63,9 +64,8 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "BYTES", default_value_t = 0, help_heading = "Output")]
     snaplen: u32,
 
-    /// Print the report as JSON on stdout (on stderr with -w -)
-    #[arg(long, help_heading = "Report")]
-    json: bool,
+    #[command(flatten)]
+    report: ReportArgs,
     /// Print only errors
     #[arg(short, long, help_heading = "Report")]
     quiet: bool,
@@ -123,14 +123,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     process::raise_open_files().ok();
     let native = args.native(&files)?;
     let plan = args.plan(&native)?.validate()?;
-    let Some(ledger) = capture::capture(&native, &plan)? else { return Ok(Exit::Failed) };
+    let ledger = capture::capture(&native, &plan)?;
     let input = ledger.input.clone().unwrap_or_default();
     let merge = input.merge.clone().unwrap_or_default();
-    if args.json {
-        let stream = if plan.takes_stdout() { Stream::Stderr } else { Stream::Stdout };
-        show::json(stream, &report(&ledger, &input, &merge))?;
+    let is_json = args.report.json;
+    if is_json {
+        show::json(Stream::of_report(plan.takes_stdout()), &report(&ledger, &input, &merge))?;
     }
-    let is_stdout_taken = args.json && plan.takes_stdout();
+    let is_stdout_taken = is_json && plan.takes_stdout();
     if !args.quiet && !is_stdout_taken {
         let text = capture::ledger_text(&ledger) + &order_words(&input, &merge, args.reorder);
         show::report(Stream::Stderr, text.trim_end());
@@ -168,7 +168,7 @@ impl Args {
         if let Some(read) = &mut plan.input.read {
             read.order = if self.reorder { ReadOrder::Reordered } else { ReadOrder::ByTime };
         }
-        receiving::check_stdout(plan.takes_stdout())?;
+        show::check_stdout(plan.takes_stdout())?;
         Ok(plan)
     }
 }

@@ -19,7 +19,6 @@ pub(crate) mod man;
 pub(crate) mod merge;
 mod packet_file;
 pub(crate) mod pipe;
-mod receiving;
 pub(crate) mod replay;
 mod sending;
 pub(crate) mod service;

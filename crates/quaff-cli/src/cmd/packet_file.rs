@@ -1,7 +1,6 @@
 //! The file that `generate -w` and `replay -w` write: its name decides the format and the compression. Its bytes are
 //! the only thing that reaches stdout past `show.rs`.
 
-use super::receiving;
 use anyhow::Context as _;
 use quaff_file::write::{Codec, CompressedWriter, Format, Suffix};
 use std::fs::File;
@@ -16,7 +15,7 @@ pub(super) fn format(path: &Path, asked: Option<Format>) -> Format {
 /// Creates the file, or takes stdout for `-`. What is written is complete after a flush.
 pub(super) fn create(path: &Path) -> anyhow::Result<Box<dyn Write>> {
     let is_stdout = path.as_os_str() == "-";
-    receiving::check_stdout(is_stdout)?;
+    crate::show::check_stdout(is_stdout)?;
     if is_stdout {
         return Ok(Box::new(stdout().lock()));
     }

@@ -1,18 +1,16 @@
 //! `quaff pipe`: buffers any bytes from stdin to stdout or files in a large ring.
 
-use crate::cmd::receiving::{self, SAME_SIGNAL};
 use crate::exit::Exit;
-use crate::show::{self, LiveLine, Stream, message, name, say};
+use crate::shell::{Part, Product, ReportArgs, Settings, Shell, WatchArgs};
+use crate::show::{self, Stream, message, name, say};
 use crate::units;
 use anyhow::bail;
 use quaff::cores::{Topology, advise};
 use quaff::memory;
-use quaff::pipe::{Pipe, PipeGauges, PipeOutput, PipePlan, PipeReport, default_size_bytes};
-use quaff_os::{Reason, Signal, SignalInfo, Signals, Stop, cpu, was_stdout_closed};
-use std::io::IsTerminal;
+use quaff::pipe::{Pipe, PipeOutput, PipePlan, PipeReport, default_size_bytes};
+use quaff_os::{Reason, SignalInfo, Wakeup, cpu, was_stdout_closed};
 use std::os::fd::AsFd;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Buffer any byte stream between two programs in a large locked ring
@@ -60,15 +58,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "R,W|auto", value_parser = cores, help_heading = "Performance")]
     cpu: Option<Cores>,
 
-    /// Print the report as JSON on stderr (on stdout with --dir)
-    #[arg(long, help_heading = "Report")]
-    json: bool,
-    /// Print only errors
-    #[arg(short, long, help_heading = "Report")]
-    quiet: bool,
-    /// Print a progress line every INTERVAL
-    #[arg(long, value_name = "INTERVAL", value_parser = units::duration, help_heading = "Report")]
-    stats: Option<Duration>,
+    #[command(flatten)]
+    report: ReportArgs,
+    #[command(flatten)]
+    watch: WatchArgs,
     /// Show a live progress line on a terminal
     #[arg(long, hide = true, conflicts_with = "stats")]
     rate: bool,
@@ -80,10 +73,6 @@ Examples:
   tcpdump -i eth0 -w - | quaff pipe --dir /data --rotate-size 1G
   quaff capture -i eth0 -w - | quaff pipe --buffer 4G --stats 1 | ssh store dd";
 
-/// Longest wait between two looks at the gauges.
-const LOOK: Duration = Duration::from_millis(250);
-/// Period over which the live line measures its rates, s.
-const RATE_SECONDS: f64 = 0.5;
 /// Time for the upstream program's last output after the same ^C.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
@@ -139,8 +128,10 @@ impl Args {
 
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let plan = args.plan()?;
+    let mut settings = Settings::new(&args.watch, None);
+    settings.has_line &= args.rate;
     // Before the first thread: from here on a signal is something to read.
-    let signals = receiving::signals(&[Signal::SIGUSR1])?;
+    let mut shell = Shell::new(settings)?;
     let is_stdout_taken = plan.output == PipeOutput::Stdout;
     anyhow::ensure!(
         !is_stdout_taken || !was_stdout_closed(),
@@ -148,103 +139,75 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     );
     let stdin = std::io::stdin().as_fd().try_clone_to_owned()?;
     let stdout = std::io::stdout().as_fd().try_clone_to_owned()?;
-    let pipe = Pipe::start(plan, stdin, stdout, Stop::default())?;
-    if !args.quiet {
-        pipe.notes.iter().for_each(|note| message(note));
-    }
-    watch(&args, &pipe, &signals)?;
-    let report = pipe.finish();
+    let pipe = Pipe::start(plan, stdin, stdout, shell.stop().clone())?;
+    shell.notes(&pipe.notes);
+    let report = shell.run(Running { pipe, last: Instant::now(), read: 0, written: 0 })?;
     tell(&report, &args, is_stdout_taken)?;
     Ok(exit(&report))
 }
 
-/// Waits for the end.
-fn watch(args: &Args, pipe: &Pipe, signals: &Signals) -> anyhow::Result<()> {
-    let mut asked: Option<Instant> = None;
-    let is_live = args.rate && !args.quiet && std::io::stderr().is_terminal();
-    let mut live = Live::new(pipe.gauges.clone(), is_live, args.stats);
-    while !pipe.ends.all() {
-        match signals.next_or(&pipe.ends.wakeup, LOOK)? {
-            Some(SignalInfo { signal: Signal::SIGUSR1, .. }) => live.print(),
-            Some(_) if asked.is_some_and(|asked| asked.elapsed() > SAME_SIGNAL) => {
-                live.end();
-                message("ended immediately; the data still in the ring is lost");
-                std::process::exit(2);
-            }
-            Some(SignalInfo { by_kernel, .. }) => {
-                if asked.is_none() {
-                    pipe.end(if by_kernel { LAST_WORDS } else { Duration::ZERO });
-                }
-                asked.get_or_insert_with(Instant::now);
-            }
-            None => {}
-        }
-        live.draw();
-    }
-    live.end();
-    Ok(())
-}
-
-/// The progress line.
-struct Live {
-    gauges: Arc<PipeGauges>,
-    shown: LiveLine,
-    /// Interval of `--stats`.
-    every: Option<Duration>,
+/// A pipe, as the shell watches it.
+struct Running {
+    pipe: Pipe,
+    /// The time and the counters of the last progress line.
     last: Instant,
     read: u64,
     written: u64,
 }
 
-impl Live {
-    fn new(gauges: Arc<PipeGauges>, is_live: bool, every: Option<Duration>) -> Self {
-        Self { gauges, shown: LiveLine { is_live }, every, last: Instant::now(), read: 0, written: 0 }
+impl Product for Running {
+    const LOSS: &'static str = "the data still in the ring is lost";
+    type Report = PipeReport;
+
+    fn is_over(&self) -> bool {
+        self.pipe.ends.all()
     }
 
-    /// Redraws the line on a terminal, or prints it when `--stats` is due.
-    fn draw(&mut self) {
-        if self.shown.is_live && self.last.elapsed().as_secs_f64() >= RATE_SECONDS {
-            self.shown.draw(&self.line());
-        }
-        if self.every.is_some_and(|every| self.last.elapsed() >= every) {
-            self.print();
-        }
+    fn finish(self) -> PipeReport {
+        self.pipe.finish()
     }
 
-    /// Prints the line permanently.
-    fn print(&mut self) {
-        self.shown.print(&self.line());
-    }
-
-    /// Erases the line.
-    fn end(&self) {
-        self.shown.draw("");
-    }
-
-    fn line(&mut self) -> String {
+    fn progress(&mut self) -> Vec<Part> {
         let seconds = self.last.elapsed().as_secs_f64().max(1e-3);
-        let (read, written) = (self.gauges.read.get(), self.gauges.written.get());
+        let gauges = &self.pipe.gauges;
+        let (read, written) = (gauges.read.get(), gauges.written.get());
         let rate = |now: u64, before: u64| show::bytes(((now - before) as f64 / seconds) as u64);
-        let line = format!(
-            "in {}/s out {}/s | written {} | waiting {} max {}",
-            rate(read, self.read),
-            rate(written, self.written),
-            show::bytes(written),
-            show::bytes(self.gauges.buffered_bytes()),
-            show::bytes(self.gauges.high.get()),
-        );
+        let (read_rate, written_rate) = (rate(read, self.read), rate(written, self.written));
+        let parts = vec![
+            Part::new(format!("in {read_rate}/s out {written_rate}/s"), "", 4),
+            Part::new(format!("written {}", show::bytes(written)), "", 2),
+            Part::new(
+                format!(
+                    "waiting {} max {}",
+                    show::bytes(gauges.buffered_bytes()),
+                    show::bytes(gauges.high.get())
+                ),
+                "",
+                3,
+            ),
+        ];
         (self.read, self.written, self.last) = (read, written, Instant::now());
-        line
+        parts
+    }
+
+    /// After ^C on a terminal, the upstream program has received the signal too.
+    fn end(&mut self, signal: &SignalInfo) {
+        self.pipe.end(if signal.by_kernel { LAST_WORDS } else { Duration::ZERO });
+    }
+
+    fn wakeup(&self) -> anyhow::Result<Wakeup> {
+        Ok(self.pipe.ends.wakeup.clone())
     }
 }
 
 fn tell(report: &PipeReport, args: &Args, is_stdout_taken: bool) -> anyhow::Result<()> {
-    if args.json {
-        show::json(if is_stdout_taken { Stream::Stderr } else { Stream::Stdout }, report)?;
+    let is_json = args.report.json;
+    if is_json {
+        show::json(Stream::of_report(is_stdout_taken), report)?;
     }
     let is_failed = report.failure.is_some();
-    if args.quiet || (args.json && is_stdout_taken) {
-        if let Some(failure) = report.failure.as_ref().filter(|_| !args.json) {
+    if args.watch.quiet > 0 || (is_json && is_stdout_taken) {
+        if let Some(failure) = report.failure.as_ref().filter(|_| !is_json) {
             message(failure);
         }
         return Ok(());

@@ -1,85 +1,75 @@
 //! The supervision and the report lines that `generate` and `replay` share. It never sends.
 
-use crate::show::{self, LiveLine};
-use quaff_os::Signals;
+use crate::shell::{Part, Product, Settings, Shell, WatchArgs};
+use crate::show;
 use quaff_send::{Control, Lateness, ReplayReport, SendDrops, Snapshot, Witness};
-use std::io::{BufRead as _, IsTerminal as _};
+use std::io::BufRead as _;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::time::{Duration, Instant};
 
-/// Shortest interval between two updates of the progress line.
-const PROGRESS: Duration = Duration::from_millis(250);
-
-/// Signals, progress and Enter of a run.
+/// The shell of a run that the sender's loop drives, and Enter.
 pub(super) struct Watch {
-    signals: Signals,
-    is_stopping: bool,
-    line: LiveLine,
-    every: Option<Duration>,
-    last: Option<(Instant, u64)>,
+    shell: Shell,
+    sending: Sending,
     /// Lines of stdin, each of which releases a frame.
     lines: Option<Receiver<()>>,
 }
 
 impl Watch {
-    /// A progress line on a terminal unless `is_quiet`, or lines every `stats`.
-    pub(super) fn new(signals: Signals, stats: Option<Duration>, is_quiet: bool, is_stepwise: bool) -> Self {
-        let is_line = stats.is_none() && !is_quiet && std::io::stderr().is_terminal();
-        Self {
-            signals,
-            is_stopping: false,
-            line: LiveLine { is_live: is_line },
-            every: stats.map(|every| every.max(PROGRESS)).or(is_line.then_some(PROGRESS)),
-            last: None,
-            lines: is_stepwise.then(stdin_lines),
-        }
+    /// Blocks the signals: call it before the first thread. Each line of stdin releases a frame if `is_stepwise`.
+    pub(super) fn new(args: &WatchArgs, is_stepwise: bool) -> anyhow::Result<Self> {
+        let shell = Shell::new(Settings::new(args, None))?;
+        let sending = Sending { now: Snapshot::default(), last: (Instant::now(), 0) };
+        Ok(Self { shell, sending, lines: is_stepwise.then(stdin_lines) })
     }
 
     pub(super) fn look(&mut self, snapshot: &Snapshot, wait: Duration) -> Control {
-        self.show_progress(snapshot);
-        // Without a readable signalfd no signal could end the run; better to end it with a report.
-        let is_signalled = !matches!(self.signals.next(wait), Ok(None));
-        if is_signalled && self.is_stopping {
-            self.clear_line();
-            show::message("ended immediately, without a report");
-            std::process::exit(2);
-        }
-        self.is_stopping |= is_signalled;
+        self.sending.now = *snapshot;
+        let is_stopping = self.shell.turn(&mut self.sending, wait);
         match self.lines.as_ref().map(Receiver::try_recv) {
-            _ if self.is_stopping => Control::Stop,
+            _ if is_stopping => Control::Stop,
             Some(Ok(())) => Control::Step,
             Some(Err(TryRecvError::Disconnected)) => Control::Stop,
             Some(Err(TryRecvError::Empty)) | None => Control::Go,
         }
     }
 
-    fn show_progress(&mut self, snapshot: &Snapshot) {
-        let Some(every) = self.every else { return };
-        let now = Instant::now();
-        let (then, sent) = *self.last.get_or_insert((now, snapshot.sent));
-        let passed = now - then;
-        if passed < every {
-            return;
-        }
-        let rate = (snapshot.sent - sent) as f64 / passed.as_secs_f64();
-        let seconds = snapshot.elapsed_ns as f64 / 1e9;
-        let mut line = format!("{seconds:.1} s  sent {}  {}", show::count(snapshot.sent), show::pps(rate));
-        if snapshot.late_max_ns > 0 {
-            line += &format!("  latest {}", show::span_ns(snapshot.late_max_ns));
-        }
-        if snapshot.retried > 0 {
-            line += &format!("  retried {}", show::count(snapshot.retried));
-        }
-        if self.line.is_live {
-            self.line.draw(&line)
-        } else {
-            show::say(&line)
-        }
-        self.last = Some((now, snapshot.sent));
+    pub(super) fn clear_line(&self) {
+        self.shell.end_line();
+    }
+}
+
+/// A sending run, as the shell watches it.
+struct Sending {
+    now: Snapshot,
+    /// The time and the frames of the last progress line.
+    last: (Instant, u64),
+}
+
+impl Product for Sending {
+    const LOSS: &'static str = "there is no report";
+    type Report = ();
+
+    fn is_over(&self) -> bool {
+        false
     }
 
-    pub(super) fn clear_line(&self) {
-        self.line.draw("");
+    fn finish(self) {}
+
+    fn progress(&mut self) -> Vec<Part> {
+        let (Snapshot { sent, elapsed_ns, late_max_ns, retried, .. }, (at, before)) = (self.now, self.last);
+        let rate = sent.saturating_sub(before) as f64 / at.elapsed().as_secs_f64().max(1e-3);
+        self.last = (Instant::now(), sent);
+        let rate = show::pps(rate);
+        let some =
+            |count: u64, words: String| Part::new(if count > 0 { words } else { String::new() }, "", 2);
+        vec![
+            Part::new(format!("{:.1} s", elapsed_ns as f64 / 1e9), "", 1),
+            Part::new(format!("sent {}", show::count(sent)), "", 4),
+            Part::new(rate, "", 3),
+            some(late_max_ns, format!("latest {}", show::span_ns(late_max_ns))),
+            some(retried, format!("retried {}", show::count(retried))),
+        ]
     }
 }
 

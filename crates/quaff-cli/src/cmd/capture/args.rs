@@ -5,6 +5,7 @@ use super::printer::PROGRAM;
 use super::stop::AutoStop;
 use crate::cmd::lanes::{self, SpreadArgs};
 use crate::owner::OwnerArgs;
+use crate::shell::{DurationArgs, ReportArgs, WatchArgs};
 use crate::units::{self, CLOCKS, Choice, FORMATS, choice};
 use anyhow::bail;
 use quaff::cores::{Nic, Topology, advise};
@@ -114,9 +115,8 @@ pub(crate) struct Args {
     /// Stop after N packets, such as 1000 or 3M
     #[arg(short, long, value_name = "N", value_parser = units::packets, help_heading = "Input")]
     pub(super) count: Option<u64>,
-    /// Stop after TIME, such as 30s, 5m or 2h
-    #[arg(short, long, value_name = "TIME", value_parser = units::duration, help_heading = "Input")]
-    pub(super) duration: Option<Duration>,
+    #[command(flatten)]
+    pub(super) end: DurationArgs,
     /// Stop at a condition of dumpcap: duration:SECONDS, packets:N, filesize:KB (1000 bytes; with --dir the next
     /// file starts then) or files:N; repeat it for more
     #[arg(short = 'a', long, value_name = "CONDITION", help_heading = "Input")]
@@ -299,15 +299,10 @@ pub(crate) struct Args {
     /// the report, and in the last statistics of the file
     #[arg(long, help_heading = "Report")]
     pub(crate) prove: bool,
-    /// Print the ledger as JSON on stdout (on stderr with -w -)
-    #[arg(long, help_heading = "Report")]
-    pub(crate) json: bool,
-    /// Print only errors and "capturing"; twice: only errors
-    #[arg(short, long, action = clap::ArgAction::Count, help_heading = "Report")]
-    pub(crate) quiet: u8,
-    /// Print a progress line every INTERVAL, also without a terminal
-    #[arg(long, value_name = "INTERVAL", value_parser = units::duration, help_heading = "Report")]
-    pub(crate) stats: Option<Duration>,
+    #[command(flatten)]
+    pub(super) report: ReportArgs,
+    #[command(flatten)]
+    pub(super) watch: WatchArgs,
     /// Show progress as the process name (ps -o comm, top) instead: digits of the number of lost packets,
     /// percent of the buffer in use, highest percent so far
     #[arg(long, requires = "stats", help_heading = "Report")]

@@ -3,6 +3,7 @@
 //! can, when it has ended. This module reads gauges; the verdict is the ledger's.
 
 use super::report::{PLACES, target};
+use crate::shell::Incident;
 use quaff::plan::CapturePlan;
 use quaff::{LaneGauges, Status};
 use quaff_os::clock::wall_ns;
@@ -23,24 +24,6 @@ pub(super) struct Incidents {
     removed_file: u64,
     /// Interfaces without a lane that were reported.
     missed: usize,
-}
-
-/// A sentence about an incident.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Incident {
-    pub(super) words: String,
-    /// Packets will be missing unless the user acts.
-    pub(super) is_severe: bool,
-}
-
-impl Incident {
-    fn note(words: String) -> Self {
-        Self { words, is_severe: false }
-    }
-
-    fn severe(words: String) -> Self {
-        Self { words, is_severe: true }
-    }
 }
 
 impl Incidents {
@@ -217,7 +200,7 @@ mod tests {
     use super::*;
 
     fn words(found: impl IntoIterator<Item = Incident>) -> Vec<String> {
-        found.into_iter().map(|incident| incident.words).collect()
+        found.into_iter().map(|incident| incident.words().to_owned()).collect()
     }
 
     #[test]

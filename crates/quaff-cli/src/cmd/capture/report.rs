@@ -1,10 +1,10 @@
 //! The output of `quaff capture`: the progress line, the ledger, the plan.
 
 use crate::cmd::lanes;
-use crate::cmd::receiving::{self, ReadProgress};
 use crate::exit::Exit;
 use crate::flags;
-use crate::show::{self, LiveLine, Part, Stream, name};
+use crate::shell::{Part, ReadProgress, resident_part};
+use crate::show::{self, Stream, name};
 use quaff::LaneGauges;
 use quaff::Status;
 use quaff::plan::{CapturePlan, PREFAULT, RETIRE_MS, SNAPLEN_MAX};
@@ -18,36 +18,16 @@ use std::time::Instant;
 /// The progress line.
 pub(super) struct Live {
     status: Status,
-    shown: LiveLine,
     last: Instant,
     received: u64,
     wire_bytes: u64,
     progress: ReadProgress,
-    parts: Vec<Part>,
 }
 
-/// Interval over which rates are measured, s.
-const RATE_SECONDS: f64 = 0.5;
-
 impl Live {
-    pub(super) fn new(status: Status, plan: &CapturePlan, is_live: bool) -> Self {
-        let (shown, progress) = (LiveLine { is_live }, ReadProgress::new(&plan.input));
-        let (received, wire_bytes, parts) = (0, 0, Vec::new());
-        Self { status, shown, last: Instant::now(), received, wire_bytes, progress, parts }
-    }
-
-    /// Redraws the line on a terminal.
-    pub(super) fn draw(&mut self) {
-        if self.shown.is_live && self.last.elapsed().as_secs_f64() >= RATE_SECONDS {
-            self.measure();
-            self.shown.draw_parts(&self.parts);
-        }
-    }
-
-    /// Prints the line permanently.
-    pub(super) fn print(&mut self) {
-        self.measure();
-        self.shown.print(&show::joined(&self.parts));
+    pub(super) fn new(status: Status, plan: &CapturePlan) -> Self {
+        let progress = ReadProgress::new(&plan.input);
+        Self { status, last: Instant::now(), received: 0, wire_bytes: 0, progress }
     }
 
     /// Shows the progress in the name of the process: `0 3,17%`.
@@ -66,12 +46,8 @@ impl Live {
         process::set_name(&format!("{digits} {now},{high}%"));
     }
 
-    /// Erases the line.
-    pub(super) fn end(&self) {
-        self.shown.draw("");
-    }
-
-    fn measure(&mut self) {
+    /// The line's parts; rates are those since the call before.
+    pub(super) fn parts(&mut self) -> Vec<Part> {
         let seconds = self.last.elapsed().as_secs_f64().max(1e-3);
         let lanes = &self.status.lanes;
         let sum = |of: fn(&LaneGauges) -> u64| lanes.iter().map(|lane| of(lane)).sum::<u64>();
@@ -95,7 +71,7 @@ impl Live {
         let missing = |count: u64, words: &str| {
             if count == 0 { String::new() } else { format!("{words} {}", show::count(count)) }
         };
-        self.parts = vec![
+        let parts = vec![
             self.progress.part(sum(|lane| lane.input_bytes.get())),
             Part::new(format!("{pps} {bits}"), pps, 4),
             Part::new(format!("written {} {}", show::count(packets), show::bytes(bytes)), "", 1),
@@ -107,9 +83,10 @@ impl Live {
             ),
             Part::new(missing(sum(|lane| lane.missing.get()), "before capture"), "", 2),
             Part::new(missing(self.status.writer.copy_lost.get(), "live copy missed"), "", 2),
-            Part::new(receiving::resident_words(buffer), "", 0),
+            resident_part(buffer),
         ];
         (self.received, self.wire_bytes, self.last) = (received, wire_bytes, Instant::now());
+        parts
     }
 }
 
@@ -153,7 +130,7 @@ fn print(lines: &str) {
 /// Prints the ledger: text on stderr, JSON on stdout unless stdout has the packets.
 pub(super) fn ledger(ledger: &Ledger, json: bool, quiet: bool, is_stdout_taken: bool) -> anyhow::Result<()> {
     if json {
-        show::json(if is_stdout_taken { Stream::Stderr } else { Stream::Stdout }, ledger)?;
+        show::json(Stream::of_report(is_stdout_taken), ledger)?;
     }
     let is_printed = quiet || (json && is_stdout_taken);
     if !is_printed {

@@ -51,7 +51,7 @@ impl Args {
             AutoStop::Duration(time) => Some(*time),
             _ => None,
         });
-        given.chain(self.duration).min()
+        given.chain(self.end.duration).min()
     }
 
     /// The number of packets after which it ends.

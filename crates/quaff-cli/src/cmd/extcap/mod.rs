@@ -9,6 +9,7 @@ mod sentences;
 use super::capture;
 use crate::Command;
 use crate::exit::Exit;
+use crate::shell::EndedEarly;
 use crate::show::{count, message, name, print};
 use anyhow::{Context, bail};
 use quaff_os::filter;
@@ -208,7 +209,12 @@ fn capture_into(fifo: &Path, args: &Args, link: &Link) -> anyhow::Result<Exit> {
     line.extend(["-w".into(), fifo.into()]);
     line.extend(args.options.native(args.extcap_capture_filter.as_deref()));
     let Command::Capture(native) = crate::read(&line)? else { bail!("'{line:?}' is not a capture") };
-    let Some(ledger) = capture::capture(&native, &native.plan()?.validate()?)? else { return Ok(Exit::Done) };
+    let ledger = match capture::capture(&native, &native.plan()?.validate()?) {
+        Ok(ledger) => ledger,
+        // Wireshark ended it before the first packet.
+        Err(error) if error.is::<EndedEarly>() => return Ok(Exit::Done),
+        Err(error) => return Err(error),
+    };
     // Wireshark shows each line on stderr in a window, so only loss is reported.
     if ledger.failure.is_none() && !ledger.lossless {
         let lost = ledger.nic_dropped + ledger.kernel_dropped + ledger.lost;

@@ -2,7 +2,8 @@
 
 use super::input::{InputArgs, LaneArgs};
 use super::sinks::SinkArgs;
-use super::{Pulse, breakdown, top};
+use super::{breakdown, top};
+use crate::shell::{Settings, WatchArgs};
 use crate::show;
 use crate::units;
 use anyhow::bail;
@@ -81,12 +82,8 @@ pub(crate) struct Args {
     /// Write the counters as JSON to FILE at the end; '-' is stdout
     #[arg(long, value_name = "FILE", help_heading = "Report")]
     pub(super) ledger: Option<PathBuf>,
-    /// Print only errors and "capturing"; twice: only errors
-    #[arg(short, long, action = clap::ArgAction::Count, help_heading = "Report")]
-    pub(super) quiet: u8,
-    /// Print a progress line every INTERVAL, also without a terminal
-    #[arg(long, value_name = "INTERVAL", value_parser = units::duration, help_heading = "Report")]
-    pub(super) stats: Option<Duration>,
+    #[command(flatten)]
+    pub(super) watch: WatchArgs,
 }
 
 /// Commands that look at flows instead of exporting them.
@@ -126,10 +123,9 @@ impl Args {
         }
     }
 
-    /// Output and end of the run.
-    pub(super) fn pulse(&self, has_line: bool) -> Pulse {
-        let Self { quiet, stats, .. } = *self;
-        Pulse { quiet, has_line, duration: self.input.duration, stats, counts_only: self.sinks.is_none() }
+    /// What is shown of the run, and its end.
+    pub(super) fn settings(&self) -> Settings {
+        Settings::new(&self.watch, self.input.end.duration)
     }
 
     /// Records or the counters go to stdout.

@@ -1,5 +1,6 @@
 //! Incidents of a running meter: a sink that fails, an end that waits for sinks. Each is reported once.
 
+use crate::shell::Incident;
 use quaff_flow::collector::{SinkReport, Transport};
 use std::time::{Duration, Instant};
 
@@ -13,14 +14,6 @@ pub(super) struct Incidents {
     failed: Vec<bool>,
     ending: Option<Instant>,
     is_waiting: bool,
-}
-
-/// A sentence about an incident.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Incident {
-    pub(super) words: String,
-    /// Records will be missing.
-    pub(super) is_severe: bool,
 }
 
 impl Incidents {
@@ -43,8 +36,10 @@ impl Incidents {
                 _ => continue,
             };
             if !std::mem::replace(was_failed, true) {
+                let words = format!("{}: {words}", sink.name);
+                // Records will be missing in a file.
                 let is_severe = sink.transport.is_none();
-                found.push(Incident { words: format!("{}: {words}", sink.name), is_severe });
+                found.push(if is_severe { Incident::severe(words) } else { Incident::note(words) });
             }
         }
         found
@@ -60,11 +55,10 @@ impl Incidents {
             [] => "the sinks".to_owned(),
             names => names.join(", "),
         };
-        is_due.then(|| Incident {
-            words: format!(
+        is_due.then(|| {
+            Incident::note(format!(
                 "waiting for {words}, until nothing is taken for 10 s; a second ^C ends it immediately"
-            ),
-            is_severe: false,
+            ))
         })
     }
 }
@@ -83,8 +77,8 @@ mod tests {
         let closed = SinkReport { is_closed: true, ..failed.clone() };
         assert!(incidents.failures(&[fine.clone(), fine.clone(), closed]).is_empty());
         let found = incidents.failures(&[fine.clone(), unheard.clone(), failed.clone()]);
-        assert_eq!(found.iter().map(|incident| incident.is_severe).collect::<Vec<_>>(), [false, true]);
-        assert_eq!(found[1].words, "a: the disk is full");
+        assert_eq!(found.iter().map(|incident| incident.is_severe()).collect::<Vec<_>>(), [false, true]);
+        assert_eq!(found[1].words(), "a: the disk is full");
         assert!(incidents.failures(&[fine, unheard, failed]).is_empty());
     }
 
@@ -94,7 +88,8 @@ mod tests {
         let busy = [SinkReport { name: "tcp://h:1".into(), queued: 5, ..SinkReport::default() }];
         assert_eq!(incidents.waiting(&busy, start), None);
         assert_eq!(incidents.waiting(&busy, start + PATIENCE / 2), None);
-        let words = incidents.waiting(&busy, start + PATIENCE).expect("an incident").words;
+        let found = incidents.waiting(&busy, start + PATIENCE).expect("an incident");
+        let words = found.words();
         assert!(words.starts_with("waiting for tcp://h:1, until"), "{words}");
         assert_eq!(incidents.waiting(&busy, start + 2 * PATIENCE), None);
     }

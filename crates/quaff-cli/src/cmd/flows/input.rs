@@ -1,13 +1,13 @@
 //! The input of flow metering and of scripts as arguments: interfaces or files, filters, tunnels, lanes.
 
 use crate::cmd::lanes::{self, SpreadArgs};
+use crate::shell::DurationArgs;
 use crate::units;
 use quaff::memory;
 use quaff::plan::{DecapPlan, InnerPlan, InputPlan, ReadPlan, SNAPLEN_MAX, default_rings_bytes};
 use quaff::source::interfaces_named;
 use quaff_wire::tunnel::TunnelKinds;
 use std::path::PathBuf;
-use std::time::Duration;
 
 /// Interfaces or files, filters, tunnels.
 #[derive(Debug, clap::Args)]
@@ -43,9 +43,8 @@ pub(in crate::cmd) struct InputArgs {
     /// Stop after N packets, such as 1000 or 3M
     #[arg(short, long, value_name = "N", value_parser = units::packets, help_heading = "Input")]
     count: Option<u64>,
-    /// Stop after TIME, such as 30s, 5m or 2h
-    #[arg(short, long, value_name = "TIME", value_parser = units::duration, help_heading = "Input")]
-    pub(in crate::cmd) duration: Option<Duration>,
+    #[command(flatten)]
+    pub(in crate::cmd) end: DurationArgs,
 
     /// Read only packets that match a tcpdump expression; evaluated in the kernel for interfaces
     #[arg(short, long, value_name = "EXPR", help_heading = "Filter")]

@@ -13,24 +13,21 @@ mod top;
 pub(crate) use args::Args;
 use args::FlowsCommand;
 
-use crate::cmd::receiving::{self, Asked, LOOK_END, ReadProgress};
 use crate::exit::Exit;
-use crate::show::{self, LiveLine, message, say};
+use crate::shell::{Incident, Part, Product, ReadProgress, Settings, Shell};
+use crate::show::message;
 use anyhow::ensure;
 use incidents::Incidents;
 use quaff::LaneGauges;
 use quaff::flows::{FlowReport, Flows, FlowsPlan};
-use quaff::plan::InputPlan;
 use quaff_flow::collector::SinkReport;
 use quaff_flow::ledger::FlowLedger;
-use quaff_os::{Reason, Signal, Signals, Stop, Wakeup, was_stdout_closed};
+use quaff_os::was_stdout_closed;
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 /// Interval of looks at a running meter.
 const LOOK: Duration = Duration::from_millis(250);
-/// Interval of the progress line on a terminal.
-const DRAW: Duration = Duration::from_millis(500);
 
 /// The counters of a running meter.
 #[derive(Debug, Clone, Copy, Default)]
@@ -71,59 +68,42 @@ pub(crate) struct Totals {
     pub(crate) bytes: u64,
 }
 
-/// Output and end of a run.
-#[derive(Debug, Clone, Copy, Default)]
-struct Pulse {
-    /// 1: only errors and "capturing", 2: only errors.
-    quiet: u8,
-    /// A progress line is drawn.
-    has_line: bool,
-    duration: Option<Duration>,
-    /// Interval of progress lines without a terminal.
-    stats: Option<Duration>,
-    /// There is no sink.
-    counts_only: bool,
-}
+/// Receives the progress of a run.
+pub(crate) type Look<'a> = &'a mut dyn FnMut(&Progress);
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     match &args.command {
-        None => run_with(args, std::io::stderr().is_terminal() && args.quiet == 0, &mut |_| {}),
+        None => run_with(args, true, &mut |_| {}),
         Some(FlowsCommand::Top(args)) => top::run(args),
         Some(FlowsCommand::Report(args)) => breakdown::run(args),
     }
 }
 
-/// Runs the meter for another command line too: `look` receives the progress. `has_line`: a progress line is drawn.
-pub(crate) fn run_with(args: &Args, has_line: bool, look: &mut dyn FnMut(&Progress)) -> anyhow::Result<Exit> {
+/// Runs the meter for another command line too: `look` receives the progress. `has_line`: a progress line may be drawn.
+pub(crate) fn run_with(args: &Args, has_line: bool, look: Look<'_>) -> anyhow::Result<Exit> {
     check_stdout(args)?;
     let plan = args.plan()?.validate()?;
-    if let Some(note) = args.note(&plan.meter).filter(|_| args.quiet == 0) {
-        message(&note);
+    let mut settings = args.settings();
+    settings.has_line &= has_line;
+    if args.watch.quiet == 0 {
+        let no_sink = "no collector and no file is named: flows are counted only";
+        let no_sink = args.sinks.is_none().then(|| no_sink.to_owned());
+        args.note(&plan.meter).into_iter().chain(no_sink).for_each(|note| message(&note));
     }
-    let Some(report) = meter(plan, args.pulse(has_line), look)? else { return Ok(Exit::Failed) };
+    let report = meter(plan, settings, look)?;
     report::print(&report, args)?;
     Ok(report::exit(&report))
 }
 
-/// Meters until the end of the input, of the duration, or a signal. `None`: a signal ended the start.
-fn meter(
-    plan: FlowsPlan,
-    pulse: Pulse,
-    look: &mut dyn FnMut(&Progress),
-) -> anyhow::Result<Option<FlowReport>> {
+/// Meters until the end of the input, of the duration, or a signal.
+fn meter(plan: FlowsPlan, settings: Settings, look: Look<'_>) -> anyhow::Result<FlowReport> {
     let plan = plan.validate()?;
-    let (signals, stop) = (receiving::signals(&[Signal::SIGUSR1])?, Stop::default());
-    let input = plan.input.clone();
-    let start = |stop| Flows::start(plan, stop);
-    let started = receiving::start(&signals, &stop, start)?;
-    let Some(flows) = started else { return Ok(None) };
-    greet(pulse, &input, &flows);
-    watch(pulse, &input, &flows, (&signals, &stop), look)?;
-    let mut last = progress(&flows);
-    let report = flows.finish();
-    last.end(&report);
-    look(&last);
-    Ok(Some(report))
+    let mut shell = Shell::new(settings)?;
+    let (is_live, read) = (plan.input.read.is_none(), ReadProgress::new(&plan.input));
+    let flows = shell.start(|stop| Flows::start(plan, stop))?;
+    shell.notes(&flows.notes);
+    shell.begun(is_live);
+    shell.run(Running { flows, line: report::Line::new(read), incidents: Incidents::default(), shown: look })
 }
 
 /// Refuses a stdout that records cannot go to: one that was closed, or a terminal for bytes.
@@ -135,71 +115,43 @@ fn check_stdout(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn greet(pulse: Pulse, input: &InputPlan, flows: &Flows) {
-    if pulse.quiet == 0 {
-        flows.notes.iter().for_each(|note| message(note));
-        if pulse.counts_only {
-            message("no collector and no file is named: flows are counted only");
-        }
-    }
-    if input.read.is_none() && pulse.quiet < 2 {
-        // Scripts wait for this word: from now on every packet is metered.
-        say("capturing");
-    }
+/// A meter, as the shell watches it.
+struct Running<'a> {
+    flows: Flows,
+    line: report::Line,
+    incidents: Incidents,
+    shown: Look<'a>,
 }
 
-/// Waits for the end: a signal, the duration, or the meter itself.
-fn watch(
-    pulse: Pulse,
-    input: &InputPlan,
-    flows: &Flows,
-    (signals, stop): (&Signals, &Stop),
-    look: &mut dyn FnMut(&Progress),
-) -> anyhow::Result<()> {
-    let started = Instant::now();
-    let ending = Wakeup::new()?;
-    stop.wake(ending.clone());
-    let (mut asked, read) = (Asked::new(stop), ReadProgress::new(input));
-    let live = LiveLine { is_live: pulse.has_line };
-    let mut incidents = Incidents::default();
-    let (mut line, mut drawn, mut printed) = (report::Line::new(read), started, started);
-    while !flows.is_over() {
-        let left = pulse.duration.map_or(LOOK, |time| time.saturating_sub(started.elapsed()).min(LOOK));
-        let wait = if stop.raised() { LOOK_END } else { left };
-        let heard = signals.next_or(&ending, wait)?.map(|heard| heard.signal);
-        let now = progress(flows);
-        look(&now);
-        for incident in incidents.look(&flows.sinks(), stop.raised(), Instant::now()) {
-            if incident.is_severe || pulse.quiet == 0 {
-                live.draw("");
-                show::incident(&incident.words);
-            }
-        }
-        match heard {
-            Some(Signal::SIGUSR1) => live.print(&show::joined(&line.parts(flows, &now))),
-            Some(signal) if asked.is_second(signal, stop) => {
-                live.draw("");
-                message("ended immediately; flows in the table are not exported");
-                show::close();
-                std::process::exit(2);
-            }
-            _ => {}
-        }
-        if !stop.raised() && pulse.duration.is_some_and(|duration| started.elapsed() >= duration) {
-            stop.raise(Reason::Duration);
-        }
-        if pulse.stats.is_some_and(|each| printed.elapsed() >= each) {
-            printed = Instant::now();
-            live.print(&show::joined(&line.parts(flows, &now)));
-        }
-        if live.is_live && drawn.elapsed() >= DRAW {
-            drawn = Instant::now();
-            live.draw_parts(&line.parts(flows, &now));
-        }
-        ending.clear();
+impl Product for Running<'_> {
+    const LOSS: &'static str = "flows in the table are not exported";
+    type Report = FlowReport;
+
+    fn is_over(&self) -> bool {
+        self.flows.is_over()
     }
-    live.draw("");
-    Ok(())
+
+    fn finish(self) -> FlowReport {
+        let mut last = progress(&self.flows);
+        let report = self.flows.finish();
+        last.end(&report);
+        (self.shown)(&last);
+        report
+    }
+
+    fn progress(&mut self) -> Vec<Part> {
+        let now = progress(&self.flows);
+        self.line.parts(&self.flows, &now)
+    }
+
+    fn look(&mut self, is_ending: bool) -> Vec<Incident> {
+        (self.shown)(&progress(&self.flows));
+        self.incidents.look(&self.flows.sinks(), is_ending, Instant::now())
+    }
+
+    fn look_interval(&self) -> Duration {
+        LOOK
+    }
 }
 
 /// The counters of a running meter, of all lanes and sinks.

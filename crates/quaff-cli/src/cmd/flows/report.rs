@@ -2,9 +2,9 @@
 
 use super::{Args, Progress, Totals};
 use crate::cmd::capture::{PLACES, decap_words};
-use crate::cmd::receiving::ReadProgress;
 use crate::exit::Exit;
-use crate::show::{self, Part, Stream, name};
+use crate::shell::{Part, ReadProgress};
+use crate::show::{self, Stream, name};
 use anyhow::Context;
 use quaff::flows::{FlowReport, Flows};
 use quaff::tally::Verdict;
@@ -94,7 +94,7 @@ pub(super) fn print(report: &FlowReport, args: &Args) -> anyhow::Result<()> {
             std::fs::write(path, text + "\n").with_context(|| format!("write {}", path.display()))?;
         }
     }
-    match args.quiet {
+    match args.watch.quiet {
         0 => show::say(words(report).trim_end()),
         _ => reasons(report),
     }

@@ -1,5 +1,6 @@
 //! The arguments of `quaff generate`, and the parsers of their values.
 
+use crate::shell::{DurationArgs, ReportArgs, WatchArgs};
 use crate::units::{self, Choice, FORMATS, choice};
 use quaff_file::write::Format;
 use quaff_send::ArrivalPattern;
@@ -31,6 +32,7 @@ use std::time::Duration;
 #[derive(Debug, clap::Args)]
 #[command(
     group = clap::ArgGroup::new("interface").required(true),
+    mut_arg("duration", |arg| arg.help_heading("Rate").help(DURATION_HELP)),
     after_help = "Examples:\n  \
         quaff generate --inject eth0 --size 1500 --pps 400k --count 3M\n  \
         quaff generate -o eth1 --size 512 --mbps 900 --duration 1m\n  \
@@ -109,9 +111,8 @@ pub(crate) struct Args {
     /// Stop after N frames, such as 1000 or 3M [default: run until SIGINT]
     #[arg(short, long, value_name = "N", value_parser = units::whole, conflicts_with = "duration", help_heading = "Rate")]
     pub(super) count: Option<u64>,
-    /// Stop after TIME, such as 5s, 1.5m or 250ms; with a rate this is a fixed number of frames
-    #[arg(short, long, value_name = "TIME", value_parser = units::duration, help_heading = "Rate")]
-    pub(super) duration: Option<Duration>,
+    #[command(flatten)]
+    pub(super) end: DurationArgs,
 
     /// Stream id, by which 'quaff verify' separates streams; also the UDP source port
     #[arg(long, value_name = "ID", default_value_t = 1, help_heading = "Content")]
@@ -208,13 +209,15 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", help_heading = "Performance")]
     pub(super) cpu: Option<usize>,
 
-    /// Print the report as one JSON object
-    #[arg(long, help_heading = "Report")]
-    pub(super) json: bool,
-    /// Print only errors
-    #[arg(short, long, help_heading = "Report")]
-    pub(super) quiet: bool,
+    #[command(flatten)]
+    pub(super) report: ReportArgs,
+    #[command(flatten)]
+    pub(super) watch: WatchArgs,
 }
+
+/// A rate gives frames their times.
+const DURATION_HELP: &str =
+    "Stop after TIME, such as 5s, 1.5m or 250ms; with a rate this is a fixed number of frames";
 
 /// Payload of the frames.
 const CONTENTS: [Choice<Content>; 4] = [

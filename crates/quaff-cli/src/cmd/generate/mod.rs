@@ -15,7 +15,7 @@ use crate::exit::Exit;
 use crate::show::{self, Stream};
 use anyhow::{Context as _, ensure};
 use quaff_os::packet::{PacketSocket, packet_sockets};
-use quaff_os::{Signal, Signals, Stop, clock, rtnl};
+use quaff_os::{Stop, clock, rtnl};
 use quaff_send::{
     ArrivalPattern, Control, LatePolicy, Length, Maker, OfferedRate, Rate, Ratio, ReplayPlan, ReplayVia,
     SendPlan, Snapshot, WriteReport,
@@ -36,8 +36,7 @@ const LOOK: Duration = Duration::from_millis(10);
 const SRC_MAC: [u8; 6] = [0x02, b'q', b'u', b'a', b'f', 1];
 
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
-    let signals = Signals::block(&[Signal::SIGINT, Signal::SIGTERM])?;
-    let mut watch = Watch::new(signals, None, args.quiet, false);
+    let mut watch = Watch::new(&args.watch, false)?;
     if let Some(path) = &args.write {
         return write(&args, path, &mut watch);
     }
@@ -119,7 +118,7 @@ fn replay_plan(args: &Args) -> ReplayPlan {
         unique_ip: false,
         limit: None,
         // Unpaced frames have no deadlines, so the duration is that of the run.
-        duration: args.duration.filter(|_| !is_paced),
+        duration: args.end.duration.filter(|_| !is_paced),
         late: LatePolicy::Burst,
         stepwise: false,
         core: args.cpu,
@@ -147,25 +146,26 @@ fn send(args: &Args, recipe: Option<Recipe>, watch: &mut Watch) -> anyhow::Resul
     Ok(if report.agrees() { Exit::Done } else { Exit::Loss })
 }
 
-/// Prints a report, with the counts of the frames made if given.
+/// Prints a report, with the counts of the frames made if given; on stderr where stdout has the frames.
 fn print<R: serde::Serialize>(
     args: &Args,
     report: &R,
     made: Option<&Made>,
     describe: impl FnOnce(&R) -> String,
 ) -> anyhow::Result<()> {
-    if args.json {
+    let stream = Stream::of_report(args.write.as_deref().is_some_and(|path| path.as_os_str() == "-"));
+    if args.report.json {
         let mut value = serde_json::to_value(report).context("write the report")?;
         if let (Some(fields), Some(made)) = (value.as_object_mut(), made) {
             fields.insert("made".into(), report::made_as_json(made));
         }
-        return show::json(Stream::Stdout, &value);
+        return show::json(stream, &value);
     }
-    if args.quiet {
+    if args.watch.quiet > 0 {
         return Ok(());
     }
     let text = describe(report) + &made.map_or_else(String::new, report::describe_made);
-    show::report(Stream::Stdout, text.trim_end());
+    show::report(stream, text.trim_end());
     Ok(())
 }
 
@@ -206,13 +206,13 @@ fn plan(args: &Args, recipe: Option<Recipe>) -> SendPlan {
 fn write(args: &Args, path: &Path, watch: &mut Watch) -> anyhow::Result<Exit> {
     let is_paced = args.pps.is_some() || args.mbps.is_some();
     ensure!(
-        args.count.is_some() || args.duration.is_some(),
+        args.count.is_some() || args.end.duration.is_some(),
         "a file needs an end: set --count or --duration"
     );
     ensure!(args.count.is_some() || is_paced, "frames in a file need times: set --pps, --mbps or --count");
     let start_ns = now_ns();
     let mut maker = maker(args, recipe::recipe(args, SRC_MAC, start_ns)?)?;
-    let (is_stdout, name) = (path.as_os_str() == "-", path.display().to_string());
+    let name = path.display().to_string();
     let (mut out, format) = (packet_file::create(path)?, packet_file::format(path, args.format));
     let look = |report: &WriteReport| {
         let elapsed_ns = (report.took_seconds * 1e9) as u64;
@@ -223,12 +223,7 @@ fn write(args: &Args, path: &Path, watch: &mut Watch) -> anyhow::Result<Exit> {
     watch.clear_line();
     let written = written.with_context(|| format!("write {name}"))?;
     let (text, made) = (report::describe_write(&written, &name), maker.synth.made());
-    match is_stdout {
-        // stdout has the packets.
-        true if args.quiet => {}
-        true => show::report(Stream::Stderr, (text + &report::describe_made(&made)).trim_end()),
-        false => print(args, &written, Some(&made), |_| text)?,
-    }
+    print(args, &written, Some(&made), |_| text)?;
     Ok(Exit::Done)
 }
 

@@ -120,7 +120,7 @@ pub(super) fn shape(args: &Args) -> ArrivalPattern {
 
 /// The length of the traffic.
 pub(super) fn length(args: &Args) -> Length {
-    match (args.count, args.duration) {
+    match (args.count, args.end.duration) {
         (Some(count), _) => Length::Count(count),
         (None, Some(duration)) => Length::Duration(duration),
         (None, None) => Length::Endless,

@@ -8,11 +8,12 @@ pub(crate) use to_file::write;
 
 use crate::cmd::sending::{Watch, destination};
 use crate::exit::Exit;
+use crate::shell::{DurationArgs, ReportArgs, WatchArgs};
 use crate::show::{self, Stream};
 use crate::units::{self, Choice, FORMATS, choice};
 use anyhow::{Context as _, bail};
 use quaff_file::write::Format;
-use quaff_os::{Signal, Signals, Stop, rtnl};
+use quaff_os::{Stop, rtnl};
 use quaff_send::{
     Feed, FilePlan, LatePolicy, Layer, Ranges, Rate, Ratio, ReplayPlan, ReplayReport, ReplayVia, Snapshot,
     TxBackend, merge,
@@ -45,6 +46,7 @@ use std::time::Duration;
 #[command(
     group = clap::ArgGroup::new("interface").required(true),
     group = clap::ArgGroup::new("rate"),
+    mut_arg("quiet", |arg| arg.help("Do not show progress")),
     after_help = "Examples:\n  \
         quaff replay -o eth1 trace.pcap\n  \
         quaff replay -o eth1 --pps 100k --loop 10 trace.pcapng.zst\n  \
@@ -84,9 +86,8 @@ pub(crate) struct Args {
     /// Stop after N frames, such as 1000 or 3M
     #[arg(short, long, alias = "limit", value_name = "N", value_parser = units::whole, help_heading = "Input")]
     pub(crate) count: Option<u64>,
-    /// Stop after TIME, such as 5s, 1.5m or 250ms
-    #[arg(short, long, value_name = "TIME", value_parser = units::duration, help_heading = "Input")]
-    pub(crate) duration: Option<Duration>,
+    #[command(flatten)]
+    end: DurationArgs,
 
     /// Send the frames from this interface
     #[arg(short = 'o', long = "out", value_name = "IF", group = "interface", help_heading = "Output")]
@@ -157,15 +158,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", help_heading = "Performance")]
     pub(crate) cpu: Option<usize>,
 
-    /// Print the report as one JSON object
-    #[arg(long, help_heading = "Report")]
-    pub(crate) json: bool,
-    /// Do not show progress
-    #[arg(short, long, help_heading = "Report")]
-    pub(crate) quiet: bool,
-    /// Print a progress line every INTERVAL
-    #[arg(long, value_name = "INTERVAL", value_parser = units::duration, help_heading = "Report")]
-    pub(crate) stats: Option<Duration>,
+    #[command(flatten)]
+    report: ReportArgs,
+    #[command(flatten)]
+    watch: WatchArgs,
 }
 
 /// The transmit backends for `-o`.
@@ -218,17 +214,15 @@ const LATE: [Choice<LatePolicy>; 3] = [
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     if let Some(path) = &args.write {
         let written = write(args, path)?;
-        let stdout_has_frames = path.as_os_str() == "-";
-        match (args.json, stdout_has_frames) {
-            (true, false) => show::json(Stream::Stdout, &written)?,
-            (true, true) => show::json(Stream::Stderr, &written)?,
-            (false, false) => show::report(Stream::Stdout, report::written(&written, args, path).trim_end()),
-            (false, true) => show::report(Stream::Stderr, report::written(&written, args, path).trim_end()),
+        let stream = Stream::of_report(path.as_os_str() == "-");
+        match args.report.json {
+            true => show::json(stream, &written)?,
+            false => show::report(stream, report::written(&written, args, path).trim_end()),
         }
         return Ok(if written.is_whole() { Exit::Done } else { Exit::Loss });
     }
     let report = execute(args)?;
-    if args.json {
+    if args.report.json {
         show::json(Stream::Stdout, &report)?;
     } else {
         show::report(Stream::Stdout, report::text(&report, args).trim_end());
@@ -255,10 +249,9 @@ pub(crate) fn execute_with(
     if args.one_at_a_time && args.files.iter().any(|file| file.as_os_str() == "-") {
         bail!("stdin can be the input file or trigger the frames (--one-at-a-time), not both");
     }
-    let signals = Signals::block(&[Signal::SIGINT, Signal::SIGTERM])?;
+    let mut watch = Watch::new(&args.watch, args.one_at_a_time)?;
     let (plan, stop) = (plan(args)?, Stop::default());
     let feed = wrap(rewritten(source(args, &stop)?, args)?);
-    let mut watch = Watch::new(signals, args.stats, args.quiet, args.one_at_a_time);
     let report = quaff_send::replay(&plan, feed, stop, |snapshot, wait| {
         look(snapshot);
         watch.look(snapshot, wait)
@@ -306,7 +299,7 @@ fn plan(args: &Args) -> anyhow::Result<ReplayPlan> {
         loops: (args.r#loop > 0).then_some(args.r#loop),
         unique_ip: args.unique_ip,
         limit: args.count,
-        duration: args.duration,
+        duration: args.end.duration,
         late: args.late,
         stepwise: args.one_at_a_time,
         core: args.cpu,

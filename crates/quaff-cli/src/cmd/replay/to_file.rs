@@ -4,7 +4,7 @@ use super::{Args, rate, rewritten, source};
 use crate::cmd::packet_file;
 use crate::cmd::sending::Watch;
 use anyhow::bail;
-use quaff_os::{Signal, Signals, Stop};
+use quaff_os::Stop;
 use quaff_send::{Snapshot, ToFilePlan, ToFileReport, replay_to_file};
 use std::fs::canonicalize;
 use std::path::{Path, PathBuf};
@@ -24,13 +24,12 @@ pub(crate) fn write(args: &Args, path: &Path) -> anyhow::Result<ToFileReport> {
         loops: (args.r#loop > 0).then_some(args.r#loop),
         unique_ip: args.unique_ip,
         limit: args.count,
-        duration: args.duration,
+        duration: args.end.duration,
     };
     plan.check()?;
-    let signals = Signals::block(&[Signal::SIGINT, Signal::SIGTERM])?;
+    let mut watch = Watch::new(&args.watch, false)?;
     let feed = rewritten(source(args, &Stop::default())?, args)?;
     let mut out = packet_file::create(path)?;
-    let mut watch = Watch::new(signals, args.stats, args.quiet, false);
     let look = |snapshot: &Snapshot| watch.look(snapshot, Duration::ZERO);
     let written = replay_to_file(&plan, feed, &mut out, &path.display().to_string(), look);
     watch.clear_line();

@@ -2,6 +2,7 @@
 
 use crate::cmd::lanes::{self, SpreadArgs};
 use crate::owner::OwnerArgs;
+use crate::shell::{DurationArgs, ReportArgs, WatchArgs};
 use crate::units::{self, FORMATS, choice};
 use anyhow::{Context, bail};
 use quaff::Sorting;
@@ -62,9 +63,8 @@ pub(crate) struct Args {
     /// Stop after N packets, such as 1000 or 3M
     #[arg(short, long, value_name = "N", value_parser = units::packets, help_heading = "Input")]
     count: Option<u64>,
-    /// Stop after TIME, such as 30s, 5m or 2h
-    #[arg(short, long, value_name = "TIME", value_parser = units::duration, help_heading = "Input")]
-    pub(super) duration: Option<Duration>,
+    #[command(flatten)]
+    pub(super) end: DurationArgs,
 
     /// Keep only packets that match a tcpdump expression
     #[arg(short, long, value_name = "EXPR", help_heading = "Filter")]
@@ -132,12 +132,10 @@ pub(crate) struct Args {
     /// Report how the capture would be split; write nothing
     #[arg(long, requires = "read", conflicts_with_all = ["dir", "write", "output", "exec"], help_heading = "Report")]
     dry_run: bool,
-    /// Print the report as JSON on stdout (on stderr with -w -)
-    #[arg(long, help_heading = "Report")]
-    pub(super) json: bool,
-    /// Print only errors and "capturing"; twice: only errors
-    #[arg(short, long, action = clap::ArgAction::Count, help_heading = "Report")]
-    pub(super) quiet: u8,
+    #[command(flatten)]
+    pub(super) report: ReportArgs,
+    #[command(flatten)]
+    pub(super) watch: WatchArgs,
 }
 
 const EXAMPLES: &str = "\

@@ -1,8 +1,8 @@
 //! The report of `quaff split`: the shares as bars, then details.
 
-use crate::cmd::receiving::{self, ReadProgress};
 use crate::exit::Exit;
-use crate::show::{self, Part, Stream, name};
+use crate::shell::{Part, ReadProgress, resident_part};
+use crate::show::{self, Stream, name};
 use quaff::LaneGauges;
 use quaff::split::{Largest, MemberReport, PeakReport, Report, Split, SplitPlan};
 use quaff_os::{Reason, stderr_columns, terminal_columns};
@@ -17,10 +17,9 @@ const NAME_CHARS_MAX: usize = 28;
 
 pub(super) fn print(report: &Report, plan: &SplitPlan, is_json: bool, is_quiet: bool) -> anyhow::Result<()> {
     if is_json {
-        let stream = if plan.takes_stdout() { Stream::Stderr } else { Stream::Stdout };
-        return show::json(stream, report);
+        return show::json(Stream::of_report(plan.takes_stdout()), report);
     }
-    let stream = if plan.takes_stdout() || is_quiet { Stream::Stderr } else { Stream::Stdout };
+    let stream = Stream::of_report(plan.takes_stdout() || is_quiet);
     let columns = if stream == Stream::Stdout { terminal_columns() } else { stderr_columns() };
     let text = match is_quiet {
         true => report.failure.iter().map(|failure| format!("FAILED: {}", name(failure))).collect(),
@@ -58,7 +57,7 @@ pub(super) fn progress(split: &Split, read: &ReadProgress) -> Vec<Part> {
         parts.push(Part::new(format!("buffer {used}% max {high}%"), "", 0));
         let all = format!("lost {}", show::count(lost.iter().sum()));
         parts.push(Part::new(format!("lost: nic {nic} kernel {kernel} buffer {in_buffer}"), all, 3));
-        parts.push(Part::new(receiving::resident_words(buffer), "", 0));
+        parts.push(resident_part(buffer));
     }
     parts
 }

@@ -3,6 +3,7 @@
 use super::input::{RuleArgs, SelectArgs};
 use super::report;
 use crate::exit::Exit;
+use crate::shell::{ReportArgs, WatchArgs};
 use crate::show::{self, Stream};
 use crate::units;
 use anyhow::{bail, ensure};
@@ -58,12 +59,10 @@ pub(super) struct Args {
     #[arg(long, help_heading = "Privileges")]
     no_sandbox: bool,
 
-    /// Print the sums as JSON on stdout
-    #[arg(long, help_heading = "Report")]
-    json: bool,
-    /// Print neither progress nor sums
-    #[arg(short, long, help_heading = "Report")]
-    quiet: bool,
+    #[command(flatten)]
+    report: ReportArgs,
+    #[command(flatten)]
+    watch: WatchArgs,
 }
 
 const EXAMPLES: &str = "\
@@ -75,17 +74,17 @@ Examples:
   quaff streams extract --read day.pcapng --dir out --print-index | jq .client";
 
 pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
-    let Some(report) = super::read(args.plan()?, args.quiet)? else { return Ok(Exit::Failed) };
-    if args.json {
-        show::json(Stream::Stdout, &report)?;
+    let report = super::read(args.plan()?, &args.watch, args.print_index)?;
+    if args.report.json {
+        show::json(Stream::of_report(args.print_index), &report)?;
     }
-    report::print(&report, args.quiet || args.json);
+    report::print(&report, args.watch.quiet > 0 || args.report.json);
     Ok(report::exit(&report))
 }
 
 impl Args {
     fn plan(&self) -> anyhow::Result<StreamsPlan> {
-        let takes_stdout = self.print_index || self.json;
+        let takes_stdout = self.print_index || self.report.json;
         ensure!(!takes_stdout || !was_stdout_closed(), "stdout is closed: use a pipe or a file");
         if self.max_files == 0 {
             bail!("--max-files: at least 1");

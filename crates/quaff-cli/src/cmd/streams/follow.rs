@@ -4,6 +4,7 @@ use super::input::{RuleArgs, SelectArgs};
 use super::printer::{Form, Printer};
 use super::report;
 use crate::exit::Exit;
+use crate::shell::WatchArgs;
 use crate::show::{self, message};
 use crate::units::choice;
 use anyhow::ensure;
@@ -53,9 +54,8 @@ pub(super) struct Args {
     /// Keep the privileges and the paths that the run does not need after its start
     #[arg(long, help_heading = "Privileges")]
     no_sandbox: bool,
-    /// Print no remarks on stderr
-    #[arg(short, long, help_heading = "Report")]
-    quiet: bool,
+    #[command(flatten)]
+    watch: WatchArgs,
 }
 
 const EXAMPLES: &str = "\
@@ -80,7 +80,7 @@ struct Connection(Ends);
 
 pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     check_stdout(args.raw)?;
-    let Some(report) = super::read(args.plan(), args.quiet)? else { return Ok(Exit::Failed) };
+    let report = super::read(args.plan(), &args.watch, true)?;
     let found = report.connections.with_data;
     let [one, other] = args.ends.0;
     if report.failure.is_none() && found < args.nth {
@@ -91,7 +91,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
         ));
         return Ok(Exit::Failed);
     }
-    if !args.quiet {
+    if args.watch.quiet == 0 {
         if found > 1 {
             message(&format!("this is connection {} of {found} between these ends: see --nth", args.nth));
         }

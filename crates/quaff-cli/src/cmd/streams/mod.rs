@@ -8,19 +8,14 @@ mod report;
 mod script;
 mod script_report;
 
-use crate::cmd::receiving::{self, Asked, LOOK_END, ReadProgress};
 use crate::exit::Exit;
-use crate::show::{self, LiveLine, message};
+use crate::shell::{Part, Product, ReadProgress, Settings, Shell, WatchArgs};
+use crate::show;
 use quaff::LaneGauges;
-use quaff::plan::InputPlan;
 use quaff::streams::{Streams, StreamsPlan, StreamsReport};
-use quaff_os::{Reason, Signals, Stop, Wakeup};
 use std::io::IsTerminal as _;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
-
-/// Interval of looks at a run, and of its progress line.
-const LOOK: Duration = Duration::from_millis(250);
+use std::time::Duration;
 
 /// Run Lua scripts on packets, flows and TCP streams, or reassemble the connections of capture files
 ///
@@ -56,58 +51,50 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     }
 }
 
-/// Reads the files to their end, or to a signal. `None`: a signal ended the start.
-fn read(plan: StreamsPlan, is_quiet: bool) -> anyhow::Result<Option<StreamsReport>> {
-    let (signals, stop) = (receiving::signals(&[])?, Stop::default());
-    let input = plan.input.clone();
-    let started = receiving::start(&signals, &stop, |stop| Streams::start(plan, stop))?;
-    let Some(streams) = started else { return Ok(None) };
-    if !is_quiet {
-        streams.notes.iter().for_each(|note| message(note));
-    }
-    let line = LiveLine { is_live: !is_quiet && std::io::stderr().is_terminal() };
-    let running = Running { lanes: &streams.lanes, is_over: &|| streams.is_over(), duration: None };
-    watch(&running, &input, line, (&signals, &stop))?;
-    Ok(Some(streams.finish()))
+/// Reads the files to their end, or to a signal.
+fn read(plan: StreamsPlan, watch: &WatchArgs, takes_stdout: bool) -> anyhow::Result<StreamsReport> {
+    let mut shell = Shell::new(settings(watch, None, takes_stdout))?;
+    let read = ReadProgress::new(&plan.input);
+    let streams = shell.start(|stop| Streams::start(plan, stop))?;
+    shell.notes(&streams.notes);
+    shell.run(Running { streams, read })
 }
 
-/// A run that is watched.
-struct Running<'a> {
-    lanes: &'a [Arc<LaneGauges>],
-    is_over: &'a dyn Fn() -> bool,
-    /// The time after which it ends.
-    duration: Option<Duration>,
+/// What is shown of a run. On one terminal, the output would be printed into the progress line.
+fn settings(watch: &WatchArgs, duration: Option<Duration>, takes_stdout: bool) -> Settings {
+    let mut settings = Settings::new(watch, duration);
+    settings.has_line &= !(takes_stdout && std::io::stdout().is_terminal());
+    settings
 }
 
-/// Waits for the end: a signal, the duration, or the end of the input.
-fn watch(
-    running: &Running,
-    input: &InputPlan,
-    line: LiveLine,
-    (signals, stop): (&Signals, &Stop),
-) -> anyhow::Result<()> {
-    let ending = Wakeup::new()?;
-    stop.wake(ending.clone());
-    let (mut asked, read) = (Asked::new(stop), ReadProgress::new(input));
-    let started = Instant::now();
-    while !(running.is_over)() {
-        let left = running.duration.map_or(LOOK, |time| time.saturating_sub(started.elapsed()).min(LOOK));
-        let wait = if stop.raised() { LOOK_END } else { left };
-        let heard = signals.next_or(&ending, wait)?;
-        if heard.is_some_and(|heard| asked.is_second(heard.signal, stop)) {
-            line.draw("");
-            message("ended immediately; bytes in memory are not written");
-            show::close();
-            std::process::exit(2);
-        }
-        if line.is_live {
-            line.draw_parts(&[read.part(running.lanes.iter().map(|lane| lane.input_bytes.get()).sum())]);
-        }
-        if !stop.raised() && running.duration.is_some_and(|duration| started.elapsed() >= duration) {
-            stop.raise(Reason::Duration);
-        }
-        ending.clear();
+/// The reassembly, as the shell watches it.
+struct Running {
+    streams: Streams,
+    read: ReadProgress,
+}
+
+impl Product for Running {
+    const LOSS: &'static str = "bytes in memory are not written";
+    type Report = StreamsReport;
+
+    fn is_over(&self) -> bool {
+        self.streams.is_over()
     }
-    line.draw("");
-    Ok(())
+
+    fn finish(self) -> StreamsReport {
+        self.streams.finish()
+    }
+
+    fn progress(&mut self) -> Vec<Part> {
+        progress(&self.streams.lanes, &self.read)
+    }
+}
+
+/// The parts of a progress line of these lanes.
+fn progress(lanes: &[Arc<LaneGauges>], read: &ReadProgress) -> Vec<Part> {
+    let sum = |of: fn(&LaneGauges) -> u64| lanes.iter().map(|lane| of(lane)).sum::<u64>();
+    let packets = Part::new(format!("{} packets", show::count(sum(|lane| lane.received.get()))), "", 4);
+    let lost = sum(|lane| lane.nic_dropped.get() + lane.kernel_dropped.get());
+    let lost = Part::new(format!("lost {}", show::count(lost)), "", 3);
+    vec![read.part(sum(|lane| lane.input_bytes.get())), packets, lost]
 }

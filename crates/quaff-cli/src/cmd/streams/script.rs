@@ -1,21 +1,21 @@
 //! `quaff streams --script`: its arguments, plan and exit.
 
 use super::input::RuleArgs;
-use super::{Running, script_report, watch};
+use super::{progress, script_report, settings};
 use crate::cmd::flows::input::{InputArgs, LaneArgs};
-use crate::cmd::receiving;
 use crate::exit::Exit;
-use crate::show::{self, LiveLine, Stream, message, say};
+use crate::shell::{Part, Product, ReadProgress, ReportArgs, Shell, WatchArgs};
+use crate::show::{self, Stream};
 use crate::units;
 use anyhow::{Context, bail, ensure};
 use quaff::plan::SandboxPlan;
-use quaff::streams::{RecordFolder, RecordTarget, Scripts, ScriptsPlan};
+use quaff::streams::{RecordFolder, RecordTarget, Scripts, ScriptsPlan, ScriptsReport};
 use quaff_file::write::Output;
 use quaff_os::sandbox::User;
-use quaff_os::{Stop, was_stdout_closed};
+use quaff_os::was_stdout_closed;
 use quaff_script::{DEFAULT, Limits, Source, TEXT_BYTES_MAX};
 use std::collections::BTreeMap;
-use std::io::{self, IsTerminal as _, Read as _};
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -64,12 +64,10 @@ pub(super) struct ScriptArgs {
     #[arg(long, help_heading = "Privileges")]
     no_sandbox: bool,
 
-    /// Print the sums as JSON on stdout, with --out
-    #[arg(long, requires = "out", help_heading = "Report")]
-    json: bool,
-    /// Print neither progress nor sums
-    #[arg(short, long, help_heading = "Report")]
-    quiet: bool,
+    #[command(flatten)]
+    report: ReportArgs,
+    #[command(flatten)]
+    watch: WatchArgs,
 }
 
 const FORMATS: [&str; 2] = ["jsonl", "csv"];
@@ -84,32 +82,47 @@ Examples:
 
 pub(super) fn run(args: &ScriptArgs) -> anyhow::Result<Exit> {
     let plan = args.plan()?;
-    let (signals, stop) = (receiving::signals(&[])?, Stop::default());
-    let input = plan.input.clone();
-    let started = receiving::start(&signals, &stop, |stop| Scripts::start(plan, stop))?;
-    let Some(scripts) = started else { return Ok(Exit::Failed) };
-    if !args.quiet {
-        scripts.notes.iter().for_each(|note| message(note));
+    let takes_stdout = args.out.is_none();
+    let settings = settings(&args.watch, args.input.end.duration, takes_stdout);
+    let mut shell = Shell::new(settings)?;
+    let read = ReadProgress::new(&plan.input);
+    let scripts = shell.start(|stop| Scripts::start(plan, stop))?;
+    shell.notes(&scripts.notes);
+    shell.begun(args.input.is_live());
+    let report = shell.run(Running { scripts, read })?;
+    if args.report.json {
+        show::json(Stream::of_report(takes_stdout), &report)?;
     }
-    if args.input.is_live() {
-        // Programs wait for this word: from now on scripts see every packet.
-        say("capturing");
-    }
-    let line = LiveLine { is_live: !args.quiet && args.out.is_some() && io::stderr().is_terminal() };
-    let duration = args.input.duration;
-    let running = Running { lanes: &scripts.lanes, is_over: &|| scripts.is_over(), duration };
-    watch(&running, &input, line, (&signals, &stop))?;
-    let report = scripts.finish();
-    if args.json {
-        show::json(Stream::Stdout, &report)?;
-    }
-    script_report::print(&report, args.quiet || args.json);
+    script_report::print(&report, args.watch.quiet > 0 || args.report.json);
     Ok(script_report::exit(&report))
+}
+
+/// Scripts, as the shell watches them.
+struct Running {
+    scripts: Scripts,
+    read: ReadProgress,
+}
+
+impl Product for Running {
+    const LOSS: &'static str = "rows in memory are not written";
+    type Report = ScriptsReport;
+
+    fn is_over(&self) -> bool {
+        self.scripts.is_over()
+    }
+
+    fn finish(self) -> ScriptsReport {
+        self.scripts.finish()
+    }
+
+    fn progress(&mut self) -> Vec<Part> {
+        progress(&self.scripts.lanes, &self.read)
+    }
 }
 
 impl ScriptArgs {
     fn plan(&self) -> anyhow::Result<ScriptsPlan> {
-        let takes_stdout = self.out.is_none() || self.json;
+        let takes_stdout = self.out.is_none() || self.report.json;
         ensure!(!takes_stdout || !was_stdout_closed(), "stdout is closed: use a pipe, a file, or --out");
         let has = |format: &str| self.format.iter().any(|of| of == format);
         let target = match &self.out {

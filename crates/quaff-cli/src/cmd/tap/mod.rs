@@ -11,8 +11,9 @@ mod report;
 pub(crate) use args::Args;
 
 use crate::Command;
-use crate::cmd::{capture, receiving};
+use crate::cmd::capture;
 use crate::exit::Exit;
+use crate::shell;
 use crate::show::{self, Stream, message, name, print, say};
 use anyhow::bail;
 use args::{Forward, OnExit};
@@ -41,7 +42,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let Command::Capture(native) = crate::read(&line)? else { bail!("'{line:?}' is not a capture") };
     let plan = native.plan()?.validate()?;
     let forwarder = forwarder(args.forward, plan.input.ring_bytes);
-    let signals = receiving::signals(&[Signal::SIGUSR1, Signal::SIGCHLD])?;
+    let signals = shell::block(&[Signal::SIGUSR1, Signal::SIGCHLD])?;
     let tap = forwarder.map(|forwarder| Tap::start(&ports, forwarder)).transpose()?;
     if tap.is_some() && !args.recorder.is_quiet() {
         let by = if args.forward == Forward::Xdp { ", by XDP" } else { "" };

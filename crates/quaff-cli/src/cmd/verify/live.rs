@@ -2,14 +2,14 @@
 
 use super::{Args, conclude, print, write_page};
 use crate::cmd::lanes;
-use crate::cmd::receiving::{self, Asked, LOOK_END};
 use crate::exit::Exit;
-use crate::show::{self, message, say};
+use crate::shell::{Part, Product, Settings, Shell};
+use crate::show;
 use quaff::plan::{InputPlan, SandboxPlan, default_rings_bytes};
 use quaff::proof::{Proof, ProofPlan};
 use quaff::{LaneGauges, memory};
+use quaff_file::verify::Report;
 use quaff_file::write::Output;
-use quaff_os::{Reason, Signals, Stop, Wakeup};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -65,16 +65,14 @@ impl Seen {
 
 /// Watches an interface until the end of the duration, or a signal.
 pub(super) fn run(args: &Args, interface: &str) -> anyhow::Result<Exit> {
-    let (signals, stop) = (receiving::signals(&[])?, Stop::default());
+    let mut shell =
+        Shell::new(Settings { stats: Some(LINE), duration: args.end.duration, ..Settings::default() })?;
     let plan = plan(args, interface);
-    let started = receiving::start(&signals, &stop, |stop| Proof::start(plan, stop))?;
-    let Some(proof) = started else { return Ok(Exit::Failed) };
-    proof.notes.iter().for_each(|note| message(note));
-    // Scripts wait for this word: from now on every packet is evidence.
-    say("capturing");
-    watch(args, &proof, &signals, &stop)?;
-    let report = proof.finish();
-    let exit = conclude(&report, &report.outcome, args.json, |out| print(out, &report))?;
+    let proof = shell.start(|stop| Proof::start(plan, stop))?;
+    shell.notes(&proof.notes);
+    shell.begun(true);
+    let report = shell.run(Running { proof, last: Instant::now(), before: Seen::default() })?;
+    let exit = conclude(&report, &report.outcome, args.report.json, |out| print(out, &report))?;
     write_page(args.html.as_deref(), &[PathBuf::from(interface)], &report)?;
     Ok(if report.outcome.error.is_some() { Exit::Failed } else { exit })
 }
@@ -96,34 +94,32 @@ fn plan(args: &Args, interface: &str) -> ProofPlan {
     }
 }
 
-/// Prints a line each second, until the end.
-fn watch(args: &Args, proof: &Proof, signals: &Signals, stop: &Stop) -> anyhow::Result<()> {
-    let started = Instant::now();
-    let ending = Wakeup::new()?;
-    stop.wake(ending.clone());
-    let (mut asked, mut shown, mut before) = (Asked::new(stop), started, Seen::default());
-    while !proof.is_over() {
-        let left = args.duration.map_or(LINE, |time| time.saturating_sub(started.elapsed()));
-        let wait = LINE.saturating_sub(shown.elapsed()).min(left);
-        let wait = if stop.raised() { LOOK_END } else { wait };
-        if let Some(heard) = signals.next_or(&ending, wait)?
-            && asked.is_second(heard.signal, stop)
-        {
-            message("ended immediately, without a report");
-            show::close();
-            std::process::exit(2);
-        }
-        if !stop.raised() && args.duration.is_some_and(|duration| started.elapsed() >= duration) {
-            stop.raise(Reason::Duration);
-        }
-        if shown.elapsed() >= LINE {
-            let now = Seen::of(&proof.lanes);
-            say(&now.words(&before, shown.elapsed().as_secs_f64()));
-            (shown, before) = (Instant::now(), now);
-        }
-        ending.clear();
+/// The evidence of an interface, as the shell watches it.
+struct Running {
+    proof: Proof,
+    /// The time and the counters of the last line.
+    last: Instant,
+    before: Seen,
+}
+
+impl Product for Running {
+    const LOSS: &'static str = "there is no report";
+    type Report = Report;
+
+    fn is_over(&self) -> bool {
+        self.proof.is_over()
     }
-    Ok(())
+
+    fn finish(self) -> Report {
+        self.proof.finish()
+    }
+
+    fn progress(&mut self) -> Vec<Part> {
+        let now = Seen::of(&self.proof.lanes);
+        let words = now.words(&self.before, self.last.elapsed().as_secs_f64());
+        (self.last, self.before) = (Instant::now(), now);
+        vec![Part::new(words, "", 0)]
+    }
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ mod tcp;
 use crate::cmd::lanes::SpreadArgs;
 use crate::exit::Exit;
 use crate::flags;
+use crate::shell::{DurationArgs, Part, Product, ReportArgs, Settings, Shell};
 use crate::show::{self, Stream, name};
 use crate::units;
 use anyhow::Context;
@@ -17,11 +18,11 @@ use quaff_file::read;
 use quaff_file::verify::against::{Matched, Options as Against};
 use quaff_file::verify::{self, Gap, Injection, Ledger, Options, Outcome, Progress, Report, StreamEnd};
 use quaff_os::sandbox::{Limits, Phase, Sandbox};
-use quaff_os::{Reason, Signal, Signals, Stop};
 use quaff_wire::fingerprint::Mask;
 use std::fmt::Write;
 use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// Check whether a capture is complete: generated and replayed traffic packet by packet, any other by its TCP
@@ -51,7 +52,7 @@ use std::time::Duration;
 /// Exit status: 0 complete, as far as can be known; 1 not complete; 2 a file could not be read, or holds nothing to
 /// judge by: no probe headers, no acknowledged TCP data, no recorded loss.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, mut_arg("duration", |arg| arg.requires("interface")))]
 pub(crate) struct Args {
     /// Capture files, pcap or pcapng; '-' is stdin
     #[arg(id = "read", required_unless_present = "interface", value_name = "FILE")]
@@ -69,9 +70,8 @@ pub(crate) struct Args {
     /// Watch only packets that match a tcpdump expression
     #[arg(short, long, value_name = "EXPR", requires = "interface", help_heading = "Input")]
     filter: Option<String>,
-    /// Stop watching after TIME, such as 30s, 5m or 2h
-    #[arg(short, long, value_name = "TIME", value_parser = units::duration, requires = "interface", help_heading = "Input")]
-    duration: Option<Duration>,
+    #[command(flatten)]
+    end: DurationArgs,
     /// After damage, search for the next plausible packet and continue
     #[arg(long, help_heading = "Input")]
     salvage: bool,
@@ -128,9 +128,8 @@ pub(crate) struct Args {
     #[command(flatten)]
     lanes: SpreadArgs,
 
-    /// Print the result as one JSON object
-    #[arg(long, help_heading = "Report")]
-    json: bool,
+    #[command(flatten)]
+    report: ReportArgs,
     /// Write a page with pictures to FILE as well: loss over time, by interface and by connection
     #[arg(long, value_name = "FILE", conflicts_with = "against", help_heading = "Report")]
     html: Option<PathBuf>,
@@ -139,6 +138,9 @@ pub(crate) struct Args {
     #[arg(long, help_heading = "Privileges")]
     no_sandbox: bool,
 }
+
+/// Interval of checks for the end of the reader.
+const LOOK: Duration = Duration::from_millis(50);
 
 const EXAMPLES: &str = "\
 Examples:
@@ -165,10 +167,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     if let Some(interface) = &args.interface {
         return live::run(&args, interface);
     }
-    let stop = Stop::default();
     let follow = args.follow;
-    let reading = read::Options { salvage: args.salvage, follow, stop: stop.clone(), buffer_bytes: None };
-    let signals = follow.then(|| Signals::block(&[Signal::SIGINT, Signal::SIGTERM])).transpose()?;
+    let shell = follow.then(|| Shell::new(Settings::default())).transpose()?;
+    let stop = shell.as_ref().map(|shell| shell.stop().clone()).unwrap_or_default();
+    let reading = read::Options { salvage: args.salvage, follow, stop, buffer_bytes: None };
     if !args.no_sandbox {
         confine_with([&args.files[..], &args.against].concat(), args.html.as_deref())?;
     }
@@ -179,24 +181,40 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
                 Injection { share, burst, seed }
             });
             let options = Options { from_first: args.from_first, expect: args.expect, inject, reading };
-            return check(&args.files, options, args.json, args.html.as_deref());
+            return check(&args.files, options, args.report.json, args.html.as_deref());
         }
         let mask = Mask { macs: args.ignore_macs, ttl: args.ignore_ttl, snaplen: args.snaplen };
         let options = Against { turns: args.turns, expect: args.expect, mask, reading };
-        compare(&args.against, &args.files, options, args.json)
+        compare(&args.against, &args.files, options, args.report.json)
     };
-    let Some(signals) = signals else { return work() };
-    let checking = std::thread::spawn(work);
-    while !checking.is_finished() {
-        if signals.next(Duration::from_millis(50))?.is_some() {
-            // A second signal ends it without waiting for the end of the file.
-            if stop.raised() {
-                return Ok(Exit::Failed);
-            }
-            stop.raise(Reason::Signal);
-        }
+    match shell {
+        Some(mut shell) => shell.run(Checking(std::thread::spawn(work)))?,
+        None => work(),
     }
-    checking.join().map_err(|_| anyhow::anyhow!("internal error: the reader panicked"))?
+}
+
+/// A check of files that grow, as the shell watches it.
+struct Checking(JoinHandle<anyhow::Result<Exit>>);
+
+impl Product for Checking {
+    const LOSS: &'static str = "there is no report";
+    type Report = anyhow::Result<Exit>;
+
+    fn is_over(&self) -> bool {
+        self.0.is_finished()
+    }
+
+    fn finish(self) -> anyhow::Result<Exit> {
+        self.0.join().map_err(|_| anyhow::anyhow!("a defect of quaff: the reader panicked"))?
+    }
+
+    fn progress(&mut self) -> Vec<Part> {
+        Vec::new()
+    }
+
+    fn look_interval(&self) -> Duration {
+        LOOK
+    }
 }
 
 /// Restricts the process to reading `files`, before it parses them.

@@ -5,9 +5,10 @@ mod inputs;
 mod output;
 mod segments;
 
+use super::report;
 use super::sums::BY;
-use super::{Pulse, report};
 use crate::exit::Exit;
+use crate::shell::Settings;
 use crate::show::{self, LiveLine};
 use crate::units::{self, choice};
 use anyhow::{Context as _, bail, ensure};
@@ -124,8 +125,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
 fn of_captures(args: &Args, files: &[PathBuf]) -> anyhow::Result<Exit> {
     let summary = Arc::new(Mutex::new(Summary::new(args.summary()?)));
     let plan = args.plan(files.to_owned(), &summary);
-    let pulse = Pulse { quiet: u8::from(args.quiet), has_line: args.has_line(), ..Pulse::default() };
-    let Some(report) = super::meter(plan, pulse, &mut |_| {})? else { return Ok(Exit::Failed) };
+    let quiet = u8::from(args.quiet);
+    let settings = Settings { quiet, has_line: args.has_line(), ..Settings::default() };
+    let report = super::meter(plan, settings, &mut |_| {})?;
     let summary = summary.lock().unwrap_or_else(PoisonError::into_inner);
     check(&summary, &report)?;
     present(&Shown { files, is_metered: true, summary: &summary, report: &report, args })

@@ -10,23 +10,23 @@ mod view;
 use super::input::{InputArgs, LaneArgs};
 use super::report;
 use super::sums::{BY, GroupsJson, ORDERS, Rates, SumJson, columns, together};
-use super::{LOOK, Progress, Pulse, progress};
-use crate::cmd::receiving::{self, Asked, LOOK_END, ReadProgress};
+use super::{LOOK, Progress, progress};
 use crate::exit::Exit;
 use crate::screen::{DRAWING, ENDING, Keyboard, Pressed, Screen};
-use crate::show::{self, Part, Stream, message};
+use crate::shell::{Part, Product, ReadProgress, Settings, Shell};
+use crate::show::{self, Stream};
 use crate::terminal_table;
 use crate::units::{self, choice};
 use anyhow::ensure;
 use draw::Picture;
-use quaff::flows::{Flows, FlowsPlan};
+use quaff::flows::{FlowReport, Flows, FlowsPlan};
 use quaff::plan::SandboxPlan;
 use quaff_file::write::Output;
 use quaff_flow::collector::SinkPlan;
 use quaff_flow::plan::{ExtrasPlan, MeterPlan};
 use quaff_flow::summary::{By, Order, Query, Ranked, Row, Summary, SummaryPlan};
 use quaff_os::clock::wall_ns;
-use quaff_os::{Reason, Signal, Signals, Stop, Wakeup};
+use quaff_os::{Reason, Signal, Wakeup};
 use serde::Serialize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -189,9 +189,9 @@ struct OnceJson {
 /// Meters until the end, and prints the largest rows.
 fn once(args: &Args, plan: FlowsPlan, summary: &Shared) -> anyhow::Result<Exit> {
     let interval = args.is_live().then_some(args.interval);
-    let duration = args.input.duration.or(interval);
-    let pulse = Pulse { quiet: 1 + u8::from(args.quiet), duration, ..Pulse::default() };
-    let Some(report) = super::meter(plan, pulse, &mut |_| {})? else { return Ok(Exit::Failed) };
+    let duration = args.input.end.duration.or(interval);
+    let settings = Settings { quiet: 1 + u8::from(args.quiet), duration, ..Settings::default() };
+    let report = super::meter(plan, settings, &mut |_| {})?;
     let summary = lock(summary);
     let seconds = if args.is_live() { report.seconds } else { mean_seconds(&summary) };
     let view = args.view();
@@ -237,33 +237,41 @@ fn live(args: &Args, plan: FlowsPlan, summary: Shared) -> anyhow::Result<Exit> {
     let keyboard = Keyboard::open()?;
     let plan = plan.validate()?;
     let extra: Vec<_> = ENDING.into_iter().chain(DRAWING).collect();
-    let (signals, stop) = (receiving::signals(&extra)?, Stop::default());
+    let mut shell = Shell::with_signals(Settings::default(), &extra)?;
     let read = ReadProgress::new(&plan.input);
-    let start = |stop| Flows::start(plan, stop);
-    let started = receiving::start(&signals, &stop, start)?;
-    let Some(flows) = started else { return Ok(Exit::Failed) };
+    let flows = shell.start(|stop| Flows::start(plan, stop))?;
     let shown = Top::new(args, summary, flows, (keyboard, read)).map(|mut top| {
-        let shown = top.run(&signals, &stop);
+        let shown = top.run(&shell);
         // The terminal is restored before anything is printed.
         drop(top.screen);
         (top.flows, shown)
     });
     let (flows, shown) = shown?;
-    stop.raise(Reason::Signal);
-    let mut asked = Asked::new(&stop);
-    while !flows.is_over() {
-        let heard = signals.next(LOOK_END)?.map(|heard| heard.signal);
-        let is_end = |signal: &Signal| !DRAWING.contains(signal);
-        if heard.filter(is_end).is_some_and(|signal| asked.is_second(signal, &stop)) {
-            message("ended immediately");
-            show::close();
-            std::process::exit(2);
-        }
-    }
-    let report = flows.finish();
+    shell.ask();
+    let report = shell.run(Ending(flows))?;
     report::sum_up(&report, false);
     shown?;
     Ok(report::exit(&report))
+}
+
+/// The end of a meter whose screen is closed.
+struct Ending(Flows);
+
+impl Product for Ending {
+    const LOSS: &'static str = "there is no report";
+    type Report = FlowReport;
+
+    fn is_over(&self) -> bool {
+        self.0.is_over()
+    }
+
+    fn finish(self) -> FlowReport {
+        self.0.finish()
+    }
+
+    fn progress(&mut self) -> Vec<Part> {
+        Vec::new()
+    }
 }
 
 /// A running top.
@@ -315,10 +323,10 @@ impl<'a> Top<'a> {
     }
 
     /// Runs until a key or a signal ends it, or the duration.
-    fn run(&mut self, signals: &Signals, stop: &Stop) -> anyhow::Result<()> {
+    fn run(&mut self, shell: &Shell) -> anyhow::Result<()> {
         let mut refreshed: Option<Instant> = None;
         // A signal may have come during the start. At the end of a file the table stays on the screen.
-        while stop.reason() != Some(Reason::Signal) {
+        while shell.stop().reason() != Some(Reason::Signal) {
             let since = refreshed.map_or(self.args.interval, |refreshed| refreshed.elapsed());
             if since >= self.args.interval {
                 refreshed = Some(Instant::now());
@@ -326,7 +334,7 @@ impl<'a> Top<'a> {
             }
             self.draw()?;
             let left = self.args.interval.saturating_sub(since).clamp(Duration::from_millis(1), LOOK);
-            let heard = signals.next_or(&self.wakeup, left)?.map(|heard| heard.signal);
+            let heard = shell.signals().next_or(&self.wakeup, left)?.map(|heard| heard.signal);
             self.wakeup.clear();
             match heard {
                 None | Some(Signal::SIGWINCH) => {}
@@ -334,7 +342,8 @@ impl<'a> Top<'a> {
                 Some(Signal::SIGCONT) => self.screen.resume()?,
                 Some(_) => return Ok(()),
             }
-            let is_late = self.args.input.duration.is_some_and(|duration| self.begun.elapsed() >= duration);
+            let is_late =
+                self.args.input.end.duration.is_some_and(|duration| self.begun.elapsed() >= duration);
             if is_late || !self.screen.is_open() || !self.press_keys()? {
                 return Ok(());
             }

@@ -1,0 +1,211 @@
+//! The `quaff` command: turns arguments into a plan, shows progress and reports, and sets the exit status.
+//!
+//! This crate is the only one that prints, and all text passes `show`. Each subcommand is a file or a folder in `cmd/`.
+//! A program with a product of its own uses [`shell`], as `examples/count_by_port.rs` does.
+
+#![forbid(unsafe_code)]
+
+mod cmd;
+mod exit;
+mod flags;
+mod folder;
+mod groups;
+mod owner;
+mod screen;
+pub mod shell;
+mod show;
+mod stored_result;
+mod terminal_table;
+mod units;
+mod version;
+
+use clap::error::ErrorKind;
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use exit::Exit;
+use quaff_os::privilege::{self, Need};
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+/// Lossless packet capture, replay and measurement for Linux
+///
+/// Exit status: 0 done without loss; 1 done with loss; 2 failed.
+#[derive(Debug, Parser)]
+#[command(name = "quaff", version, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Capture(Box<cmd::capture::Args>),
+    Generate(cmd::generate::Args),
+    Replay(Box<cmd::replay::Args>),
+    Tcpreplay(cmd::compat::tcpreplay::Args),
+    Gulp(cmd::compat::gulp::Args),
+    Extcap(cmd::extcap::Args),
+    Verify(cmd::verify::Args),
+    Info(cmd::info::Args),
+    Merge(cmd::merge::Args),
+    Interfaces(cmd::interfaces::Args),
+    Pipe(cmd::pipe::Args),
+    Tap(Box<cmd::tap::Args>),
+    Split(cmd::split::Args),
+    Flows(Box<cmd::flows::Args>),
+    Streams(cmd::streams::Args),
+    Nprobe(cmd::compat::nprobe::Args),
+    Bench(cmd::bench::Args),
+    Service(Box<cmd::service::Args>),
+    Cores(cmd::cores::Args),
+    Doctor(cmd::doctor::Args),
+    Lab(cmd::lab::Args),
+    Man(cmd::man::Args),
+    Completions(cmd::completions::Args),
+}
+
+/// Runs the command of this process.
+pub fn main() -> ExitCode {
+    let cli = match parse(std::env::args_os()) {
+        Ok(cli) => cli,
+        Err(error) => return refused(&error),
+    };
+    // Before the first thread, which would keep what it inherits.
+    let exit = cli.command.settle_capabilities().and_then(|()| run(cli.command)).unwrap_or_else(|error| {
+        show::message(&format!("{error:#}"));
+        Exit::Failed
+    });
+    finished(exit)
+}
+
+/// Ends the output. What stdout did not take is an error of the command.
+fn finished(exit: Exit) -> ExitCode {
+    let error = show::stdout_error();
+    if let Some(error) = &error {
+        show::message(error);
+    }
+    show::close();
+    error.map_or(exit, |_| Exit::Failed).into()
+}
+
+impl Command {
+    /// Puts the capabilities of the program file into effect if this command needs them, and drops them otherwise:
+    /// the files that it reads may come from anywhere.
+    fn settle_capabilities(&self) -> anyhow::Result<()> {
+        let live = |is_live| if is_live { Need::Everything } else { Need::Nothing };
+        Ok(privilege::settle(match self {
+            Self::Capture(args) => live(args.is_live()),
+            Self::Split(args) => live(args.is_live()),
+            Self::Flows(args) => live(args.is_live()),
+            Self::Generate(args) => live(args.is_live()),
+            Self::Replay(_) | Self::Tcpreplay(_) | Self::Gulp(_) | Self::Extcap(_) | Self::Tap(_) => {
+                Need::Everything
+            }
+            Self::Nprobe(args) => live(args.is_live()),
+            Self::Service(_) | Self::Doctor(_) | Self::Lab(_) => Need::Everything,
+            Self::Pipe(_) | Self::Cores(_) => Need::Memory,
+            Self::Verify(_) | Self::Info(_) | Self::Merge(_) => Need::Nothing,
+            Self::Interfaces(_) | Self::Streams(_) => Need::Nothing,
+            // A bench needs root, and its results may be those of others.
+            Self::Bench(_) | Self::Man(_) | Self::Completions(_) => Need::Nothing,
+        })?)
+    }
+}
+
+/// Prints the help, or the error of a command line. A shell puts names of files into it, in the place of a `*`.
+fn refused(error: &clap::Error) -> ExitCode {
+    let is_plain = |word: OsString| word.to_str().is_some_and(|word| show::name(word) == word);
+    match error.kind() {
+        ErrorKind::DisplayVersion => {
+            show::print(&version::text());
+            finished(Exit::Done)
+        }
+        ErrorKind::DisplayHelp => {
+            match std::env::args_os().all(is_plain) {
+                // In colour, on a terminal.
+                true => show::out(|_| error.print()),
+                false => show::print(error.render().to_string().trim_end()),
+            }
+            finished(Exit::Done)
+        }
+        // A command group without its command: the list of its commands.
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            show::say(error.render().to_string().trim_end());
+            finished(Exit::Failed)
+        }
+        _ => {
+            let command = command_of(std::env::args_os().skip(1));
+            show::message(&format!("{}; '{command} --help' lists the options", sentence(error)));
+            finished(Exit::Failed)
+        }
+    }
+}
+
+/// The error of a command line as one sentence, without its usage.
+fn sentence(error: &clap::Error) -> String {
+    let rendered = error.render().to_string();
+    let is_wanted = |paragraph: &&str| {
+        !["Usage:", "For more information"].iter().any(|start| paragraph.trim_start().starts_with(start))
+    };
+    let words = |paragraph: &str| paragraph.split_whitespace().collect::<Vec<_>>().join(" ");
+    let paragraphs: Vec<_> = rendered.split("\n\n").filter(is_wanted).map(words).collect();
+    let text = paragraphs.join("; ");
+    text.strip_prefix("error: ").unwrap_or(&text).replace("; tip: ", "; ").trim_end().to_owned()
+}
+
+/// The command that a command line calls, as far as its words name commands: `quaff bench list`.
+fn command_of(words: impl Iterator<Item = OsString>) -> String {
+    let (mut at, mut called) = (command(), "quaff".to_owned());
+    for word in words {
+        let Some(sub) = word.to_str().and_then(|word| at.find_subcommand(word)) else { break };
+        called += &format!(" {}", sub.get_name());
+        at = sub.clone();
+    }
+    called
+}
+
+fn run(command: Command) -> anyhow::Result<Exit> {
+    match command {
+        Command::Capture(args) => cmd::capture::run(*args),
+        Command::Generate(args) => cmd::generate::run(args),
+        Command::Replay(args) => cmd::replay::run(&args),
+        Command::Tcpreplay(args) => cmd::compat::tcpreplay::run(&args),
+        Command::Gulp(args) => cmd::compat::gulp::run(&args),
+        Command::Extcap(args) => cmd::extcap::run(args),
+        Command::Verify(args) => cmd::verify::run(args),
+        Command::Info(args) => cmd::info::run(&args),
+        Command::Merge(args) => cmd::merge::run(&args),
+        Command::Interfaces(args) => cmd::interfaces::run(&args),
+        Command::Pipe(args) => cmd::pipe::run(args),
+        Command::Tap(args) => cmd::tap::run(&args),
+        Command::Split(args) => cmd::split::run(args),
+        Command::Flows(args) => cmd::flows::run(&args),
+        Command::Streams(args) => cmd::streams::run(args),
+        Command::Nprobe(args) => cmd::compat::nprobe::run(&args),
+        Command::Bench(args) => cmd::bench::run(&args),
+        Command::Service(args) => cmd::service::run(&args),
+        Command::Cores(args) => cmd::cores::run(args),
+        Command::Doctor(args) => cmd::doctor::run(&args),
+        Command::Lab(args) => cmd::lab::run(args),
+        Command::Man(args) => cmd::man::run(&args),
+        Command::Completions(args) => Ok(cmd::completions::run(&args)),
+    }
+}
+
+/// The definition of all commands and arguments.
+fn command() -> clap::Command {
+    groups::grouped(Cli::command())
+}
+
+/// Parses a command line, whose first word is `quaff`.
+fn parse(line: impl Iterator<Item = OsString>) -> Result<Cli, clap::Error> {
+    let mut command = command();
+    let mut matches = command.try_get_matches_from_mut(line)?;
+    Cli::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
+}
+
+/// Parses a native command line without the word `quaff`, as translated from another program's.
+fn read(line: &[OsString]) -> anyhow::Result<Command> {
+    let line = std::iter::once(OsString::from("quaff")).chain(line.iter().cloned());
+    let cli = parse(line).map_err(|error| anyhow::anyhow!("{}", sentence(&error)))?;
+    Ok(cli.command)
+}
