@@ -1,6 +1,6 @@
-//! Messages of applications as tables of Lua, and the readers of one flow that find them.
+//! Converts application messages to Lua tables; holds the readers of one flow that find them.
 //!
-//! A flow has a reader only for what a script asks for. Reading is the work of `quaff-stream`.
+//! A flow has a reader only for messages that a script requests. Reading is done by `quaff-stream`.
 
 use crate::script::ScriptScope;
 use crate::trigger::Event;
@@ -11,7 +11,7 @@ use quaff_stream::application::http::{HttpEvent, HttpMessage, HttpReader};
 use quaff_stream::application::tls::{HelloReader, TlsHello, version_name};
 use std::collections::BTreeMap;
 
-/// Something that a reader found.
+/// A message that a reader has found.
 #[derive(Clone, Copy)]
 pub(crate) enum Found<'a> {
     Http(&'a HttpMessage),
@@ -19,7 +19,7 @@ pub(crate) enum Found<'a> {
     Hello(&'a TlsHello),
 }
 
-/// The readers of a flow of TCP.
+/// The application readers of one TCP flow.
 #[derive(Default)]
 pub(crate) struct Applications {
     http: Option<HttpReader>,
@@ -30,7 +30,7 @@ pub(crate) struct Applications {
 type Sink<'a> = &'a mut dyn FnMut(Sender, Found<'_>);
 
 impl Applications {
-    /// Readers for these events.
+    /// Creates the readers for these events.
     pub(crate) fn new(events: impl Iterator<Item = Event>) -> Self {
         let mut all = Self::default();
         for event in events {
@@ -56,7 +56,7 @@ impl Applications {
         }
     }
 
-    /// Bytes are missing.
+    /// Notes that bytes are missing.
     pub(crate) fn gap(&mut self, sender: Sender, lost_bytes: u64, sink: Sink<'_>) {
         if let Some(http) = &mut self.http {
             http.gap(sender, lost_bytes, &mut |sender, event| pass_on(sender, &event, sink));
@@ -72,7 +72,7 @@ impl Applications {
     }
 }
 
-/// A message of HTTP is found at its end.
+/// Passes an HTTP message on at its end.
 fn pass_on(sender: Sender, event: &HttpEvent<'_>, sink: Sink<'_>) {
     if let HttpEvent::End(message) = event {
         sink(sender, Found::Http(message));
@@ -80,7 +80,7 @@ fn pass_on(sender: Sender, event: &HttpEvent<'_>, sink: Sink<'_>) {
 }
 
 impl Found<'_> {
-    /// The event that it is.
+    /// The event that it triggers.
     pub(crate) fn event(&self) -> Event {
         match self {
             Self::Http(message) if message.head.status().is_some() => Event::HttpResponse,
@@ -90,7 +90,7 @@ impl Found<'_> {
         }
     }
 
-    /// Its table; `from` is the side that sent it.
+    /// Its Lua table; `from` is the side that sent it.
     pub(crate) fn table(&self, scope: &ScriptScope, from: &str) -> Result<Table> {
         match self {
             Self::Http(message) => http(scope, message, from),
@@ -121,7 +121,7 @@ fn http(scope: &ScriptScope, message: &HttpMessage, from: &str) -> Result<Table>
             table.raw_set("host", scope.text(head.field("host").unwrap_or_default())?)?;
         }
     }
-    // Names do not depend on case (RFC 9110, 5.1); a field that is repeated is a list (5.3).
+    // Field names are case-insensitive (RFC 9110, 5.1); a repeated field is joined to a list (5.3).
     let mut fields: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
     for (name, value) in head.fields() {
         let known = fields.entry(name.to_ascii_lowercase()).or_default();

@@ -1,7 +1,8 @@
-//! The budget of a script: processor time of one call, and the memory of its state.
+//! The budget of a script: CPU time per call, and memory of its Lua state.
 //!
-//! Lua runs a hook every [`HOOK_STEPS`] instructions, and what is written in Rust for scripts counts steps; both look
-//! at the clock here. Time is that of the thread's processor: a script is not stopped because the machine was busy.
+//! Lua runs a hook every [`HOOK_STEPS`] instructions, and the Rust functions for scripts count steps; both check the
+//! clock
+//! here. Time is the thread's CPU time: a script is not stopped because the machine was busy.
 
 use crate::pace::{FAILED_OF, FAILED_RUN};
 use quaff_os::clock::thread_cpu_ns;
@@ -9,12 +10,12 @@ use std::cell::Cell;
 use std::fmt;
 use std::time::Duration;
 
-/// Instructions of Lua between two looks at the clock. Few, because one of them may be a function on a long string.
+/// Lua instructions between two checks of the clock. Few, because one of them may call a function on a long string.
 pub(crate) const HOOK_STEPS: u32 = 1000;
-/// Steps of a pattern between two looks.
+/// Steps of a pattern between two checks of the clock.
 const LOOK_STEPS: u32 = 4096;
 
-/// Functions of Rust inside each other that call functions of Lua.
+/// Maximum nesting of Rust functions that call Lua functions.
 const NESTED_MAX: u32 = 16;
 
 /// The part of the budget that was exceeded.
@@ -22,7 +23,7 @@ const NESTED_MAX: u32 = 16;
 pub enum Exceeded {
     Time,
     Memory,
-    /// Too many of its calls failed.
+    /// Too many calls failed.
     Errors,
 }
 
@@ -38,24 +39,25 @@ impl fmt::Display for Exceeded {
     }
 }
 
-/// The time of a call.
+/// The time budget of a call.
 #[derive(Debug)]
 pub(crate) struct Budget {
     limit_ns: u64,
-    /// Processor time at the first look of this call, ns; 0 before it. The look is within some µs of the call's begin,
-    /// and most calls end before it: they cost no system call.
+    /// CPU time at the first check in this call, ns; 0 before it. The check follows the start of the call by some µs,
+    /// and
+    /// most calls end before it: they cost no system call.
     begun_ns: Cell<u64>,
-    /// A call took more time than its budget by the clock of the machine. From then on each call begins with a look.
+    /// A call exceeded its budget in wall-clock time. From then on each call starts with a check.
     is_watched: Cell<bool>,
     steps: Cell<u32>,
     exceeded: Cell<Option<Exceeded>>,
-    /// The line of the script at the last look of Lua's hook; 0 before it. An error of memory has no trace.
+    /// Line of the script at the last hook; 0 before it. Used for memory errors, which have no traceback.
     line: Cell<u32>,
-    /// Functions of Rust inside each other that call functions of Lua.
+    /// Current nesting of Rust functions that call Lua functions.
     nested: Cell<u32>,
 }
 
-/// A function of Rust that calls functions of Lua.
+/// Guard of a Rust function that calls Lua functions.
 pub(crate) struct Nested<'a>(&'a Budget);
 
 impl Drop for Nested<'_> {
@@ -78,47 +80,49 @@ impl Budget {
         }
     }
 
-    /// Begins a call.
+    /// Starts a call.
     #[inline]
     pub(crate) fn begin(&self) {
         self.begun_ns.set(if self.is_watched.get() { thread_cpu_ns().max(1) } else { 0 });
         self.line.set(0);
     }
 
-    /// Begins a call with a look, whatever it costs: the one that loads the script.
+    /// Starts a call with a check of the clock, whatever it costs: the call that loads the script.
     pub(crate) fn begin_exactly(&self) {
         self.begun_ns.set(thread_cpu_ns().max(1));
         self.line.set(0);
     }
 
-    /// Ends a call that took `took_ns` by the clock of the machine. One of few instructions may have had no look: its
-    /// functions of C were busy for long, or the machine was.
+    /// Ends a call that took `took_ns` of wall-clock time. A call of few instructions may have had no check: its C
+    /// functions,
+    /// or the machine, were busy for long.
     #[inline]
     pub(crate) fn end(&self, took_ns: u64) {
         if took_ns > self.limit_ns && self.is_watched.replace(true) {
-            // The result is that of `exceeded`.
+            // `exceeded` returns the result.
             let _ = self.look();
         }
     }
 
-    /// Notes the line that the script has reached.
+    /// Records the line that the script has reached.
     pub(crate) fn note_line(&self, line: u32) {
         self.line.set(line);
     }
 
-    /// The line that was noted last in this call.
+    /// The line recorded last in this call.
     pub(crate) fn line(&self) -> Option<u32> {
         Some(self.line.get()).filter(|line| *line > 0)
     }
 
-    /// The part that was exceeded since the script was loaded: no error handler of the script may hide it.
+    /// The limit that was exceeded since the script was loaded: no error handler of the script can hide it.
     #[inline]
     pub(crate) fn exceeded(&self) -> Option<Exceeded> {
         self.exceeded.get()
     }
 
-    /// Enters a function that calls functions of Lua; `None` if there are too many: each needs stack of the thread, and
-    /// Lua's own limit of 200 is for functions of C.
+    /// Enters a function that calls Lua functions; `None` if the nesting is too deep: each level needs stack of the
+    /// thread,
+    /// and Lua's own limit of 200 covers C functions only.
     pub(crate) fn nest(&self) -> Option<Nested<'_>> {
         let is_deep = self.nested.get() >= NESTED_MAX;
         (!is_deep).then(|| {
@@ -127,12 +131,12 @@ impl Budget {
         })
     }
 
-    /// Notes that Lua's allocator refused memory.
+    /// Records that Lua's allocator refused memory.
     pub(crate) fn note_memory(&self) {
         self.exceeded.set(self.exceeded.get().or(Some(Exceeded::Memory)));
     }
 
-    /// Looks at the clock.
+    /// Checks the clock.
     pub(crate) fn look(&self) -> Result<(), Exceeded> {
         let (now_ns, begun_ns) = (thread_cpu_ns(), self.begun_ns.get());
         if begun_ns == 0 {
@@ -143,13 +147,13 @@ impl Budget {
         self.exceeded.get().map_or(Ok(()), Err)
     }
 
-    /// Counts a step.
+    /// Counts one step.
     #[inline]
     pub(crate) fn step(&self) -> Result<(), Exceeded> {
         self.steps(1)
     }
 
-    /// Counts the steps of a piece of work.
+    /// Counts several steps.
     #[inline]
     pub(crate) fn steps(&self, steps: usize) -> Result<(), Exceeded> {
         let steps = self.steps.get().saturating_add(u32::try_from(steps).unwrap_or(u32::MAX));
@@ -166,7 +170,7 @@ impl Budget {
 mod tests {
     use super::*;
 
-    /// A few instructions may be many functions of C on long texts, between two looks at the clock.
+    /// A few instructions may be many C functions on long texts between two checks of the clock.
     #[test]
     fn a_call_without_a_look_is_stopped_when_it_comes_again() {
         const LONG_NS: u64 = 3_000_000;

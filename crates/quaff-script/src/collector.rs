@@ -1,35 +1,36 @@
-//! Collects the garbage of a script between its calls, in steps: never in a call, whose time is limited.
+//! Collects the garbage of a script between its calls, in steps; never inside a call, whose time is limited.
 //!
-//! Lua's own collector works while a script allocates. After a large allocation, such as that of a table that grows, it
-//! does so much at once that a script with some 100,000 objects takes 50 ms: as long as a call may take on an
-//! interface. It stays stopped here; only an allocation beyond the limit of memory makes Lua collect all in a call.
+//! Lua's own collector works while a script allocates. After a large allocation, such as that of a growing table, it
+//! does
+//! so much at once that a script with some 100,000 objects takes 50 ms: as long as a call may take on an interface. It
+//! stays stopped here; only an allocation beyond the memory limit makes Lua run a full collection inside a call.
 
 use mlua::Lua;
 
-/// Bytes that are allocated for each step of the collector. A step looks at some 50,000 objects and entries of tables,
-/// but at a table as a whole, however large it is.
+/// Allocated bytes per step of the collector. A step visits some 50,000 objects and table entries, but always a whole
+/// table, however large it is.
 const STEP_BYTES: usize = 64 << 10;
-/// Fewest bytes that are allocated between two collections, unless the limit is near.
+/// Minimum number of bytes allocated between two collections, unless the limit is near.
 const BEGIN_BYTES_MIN: usize = 1 << 20;
 
 /// The collector of one script.
 #[derive(Debug)]
 pub(crate) struct Collector {
     limit_bytes: usize,
-    /// The next step is due when so many bytes are in use.
+    /// Bytes in use at which the next step is due.
     due_bytes: usize,
-    /// Bytes in use after the last step, of a collection that has not ended.
+    /// Bytes in use after the last step of a running collection.
     stepped_bytes: Option<usize>,
 }
 
 impl Collector {
-    /// Takes the place of Lua's own collector in `lua`, which may use `limit_bytes`.
+    /// Replaces Lua's own collector in `lua`, which may use `limit_bytes`.
     pub(crate) fn new(lua: &Lua, limit_bytes: usize) -> Self {
         lua.gc_stop();
         Self { limit_bytes, due_bytes: begin_bytes(lua.used_memory(), limit_bytes), stepped_bytes: None }
     }
 
-    /// Does the steps that are due after a call; returns whether there were any.
+    /// Runs the steps that are due after a call; returns whether there were any.
     #[inline]
     pub(crate) fn collect(&mut self, lua: &Lua) -> bool {
         let used_bytes = lua.used_memory();
@@ -44,7 +45,7 @@ impl Collector {
     fn step(&mut self, lua: &Lua, used_bytes: usize) {
         let allocated_bytes = self.stepped_bytes.map_or(0, |stepped| used_bytes.saturating_sub(stepped));
         for _ in 0..=allocated_bytes / STEP_BYTES {
-            // An error is one of a finalizer, which scripts cannot have: the collection ends with it.
+            // Errors come from finalizers, which scripts cannot define: the collection ends with one.
             if lua.gc_step().unwrap_or(true) {
                 self.due_bytes = begin_bytes(lua.used_memory(), self.limit_bytes);
                 self.stepped_bytes = None;
@@ -56,9 +57,10 @@ impl Collector {
     }
 }
 
-/// The bytes in use at which the next collection begins, if so many are in use after one. Objects of Rust, such as
-/// flows, are freed by the collection after the one that found them: with half as much again they are at most half of
-/// what is in use. Half of what is left up to the limit is enough to end before it.
+/// Bytes in use at which the next collection starts, given the bytes in use after the last one. Rust objects, such as
+/// flows,
+/// are freed by the collection after the one that found them: with an increase by half they are at most half of the
+/// memory in use. Half of what remains up to the limit suffices to finish before it.
 fn begin_bytes(used_bytes: usize, limit_bytes: usize) -> usize {
     let left_bytes = limit_bytes.saturating_sub(used_bytes);
     let more_bytes = (used_bytes / 2).max(BEGIN_BYTES_MIN);
@@ -104,7 +106,7 @@ mod tests {
             collector.collect(&lua);
             most_bytes = most_bytes.max(lua.used_memory());
         }
-        // The same of 50 MB that are freed in two steps.
+        // The same for 50 MB that are freed in two steps.
         assert!(most_bytes < LIMIT_BYTES / 2, "{most_bytes}");
         let sum: i64 =
             lua.load("local n = 0 for _, t in ipairs(kept) do n = n + t[1] end return n").eval().unwrap();

@@ -1,7 +1,6 @@
-//! The default set of scripts, which the program has in it: short files of Lua in the folder `default`, listed here.
-//! Each has a test in `tests/default_set`.
+//! The built-in set of scripts: short Lua files in the folder `default`, each with a test in `tests/default_set`.
 
-/// Name and text of each.
+/// Name and text of each script.
 pub const DEFAULT: &[(&str, &str)] = &[
     ("arp-changes", include_str!("../default/arp-changes.lua")),
     ("dns-log", include_str!("../default/dns-log.lua")),

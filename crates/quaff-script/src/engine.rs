@@ -1,7 +1,8 @@
-//! From packets to the calls of scripts.
+//! Turns packets into calls of scripts.
 //!
-//! Scripts decide about the work by their declarations: headers always, flows for events of flows, reassembly for those
-//! of streams. A script that is stopped costs a counter for each event, and so does one without time.
+//! The declarations of scripts determine the work: headers always, flows for flow events, reassembly for stream events.
+//! A
+//! stopped script costs one counter per event, and so does a script without remaining time.
 
 use crate::application::{Applications, Found};
 use crate::flow::Flow;
@@ -27,16 +28,16 @@ use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
 use std::rc::Rc;
 
-/// Triggers of flows of all scripts: a bit each.
+/// Maximum number of flow triggers of all scripts: one bit each.
 const FLOW_TRIGGERS_MAX: usize = 64;
-/// Bytes of each version of differing data that a script sees.
+/// Bytes of each version of differing data that a script receives.
 const VERSION_BYTES: usize = 256;
 
-/// The sides of a flow, and what readers of applications call them.
+/// Names of the two sides of a flow, and the same for the application readers.
 const SIDES: [&str; 2] = ["client", "server"];
 const SENDERS: [Sender; 2] = [Sender::A, Sender::B];
 
-/// The trigger of a script.
+/// Identifies a trigger: script and index.
 #[derive(Debug, Clone, Copy)]
 struct Id {
     script: usize,
@@ -44,7 +45,7 @@ struct Id {
     event: Event,
 }
 
-/// A timer and the packet time at which it is due, ns.
+/// A timer, with the packet time at which it is due, ns.
 #[derive(Debug, Clone, Copy)]
 struct Timer {
     id: Id,
@@ -60,24 +61,24 @@ pub struct Tracked {
     pub fragments: FragmentTally,
 }
 
-/// The results of a lane, or the sums of several.
+/// The results of one lane, or the sums of several.
 #[derive(Debug, Clone, Default)]
 pub struct EngineEnd {
     pub scripts: Vec<ScriptTally>,
     pub packets: u64,
-    /// Flows that triggers of flows saw.
+    /// Number of flows that flow triggers have seen.
     pub flows: u64,
-    /// `None` without a trigger of streams.
+    /// `None` without a stream trigger.
     pub tracked: Option<Tracked>,
-    /// Packets of flows that were saved, and those without room.
+    /// Packets of saved flows, and those dropped for lack of memory.
     pub saved_packets: u64,
     pub saved_packets_dropped: u64,
-    /// Counts that are not rows yet.
+    /// Histogram counts that are not yet rows.
     pub histograms: Histograms,
 }
 
 impl EngineEnd {
-    /// Adds the results of another lane, which had the same scripts.
+    /// Adds the results of another lane, which ran the same scripts.
     pub fn add(&mut self, other: Self) {
         let Self { scripts, packets, flows, tracked, saved_packets, saved_packets_dropped, histograms } =
             other;
@@ -103,27 +104,27 @@ impl EngineEnd {
     }
 }
 
-/// Scripts and what they need.
+/// Scripts and their shared state.
 pub struct Engine {
     tracker: Option<Tracker>,
     core: Core,
 }
 
-/// A flow.
+/// The state of a flow.
 struct Slot {
     flow: Rc<Flow>,
-    /// Triggers of flows whose filters took its first packet.
+    /// Flow triggers whose filters accepted the first packet.
     mask: u64,
-    /// The client is A, the lower end.
+    /// True if the client is A, the lower endpoint.
     is_client_a: bool,
-    /// Its first packet is counted already.
+    /// True until the first packet has been counted.
     is_fresh: bool,
     sides: Option<Box<[Side; 2]>>,
     applications: Option<Box<Applications>>,
     kept: Option<Box<Kept>>,
 }
 
-/// One direction, as triggers of streams need it.
+/// The state of one direction for stream triggers.
 #[derive(Default)]
 struct Side {
     lines: Lines,
@@ -136,33 +137,33 @@ struct Core {
     common: Common,
     saves: Saves,
     by_packet: Vec<Id>,
-    /// By bit.
+    /// Flow triggers by bit.
     of_flows: Vec<Id>,
     timers: Vec<Timer>,
-    /// The earliest of them.
+    /// Packet time of the earliest timer, ns.
     timer_ns: u64,
-    /// Bits of triggers that need bytes of streams, and of `line` among them.
+    /// Bits of triggers that need stream bytes, and those of `line` triggers.
     streams_mask: u64,
     lines_mask: u64,
     applications_mask: u64,
-    /// Of triggers of streams; `None` if one of them wants all.
+    /// Ports of stream triggers; `None` if any of them accepts all ports.
     stream_ports: Option<Vec<u16>>,
-    /// Connections of the tracker, by place.
+    /// Connections by the tracker's index.
     connections: Vec<Option<Slot>>,
     table: FlowTable<Slot>,
     keeps_packets: bool,
     flows: u64,
-    /// The number of the first flow, and the step to the next one: lanes of one run have different numbers.
+    /// Number of the first flow, and the increment to the next one, which keep the numbers of lanes distinct.
     first_flow: u64,
     flow_step: u64,
     packets: u64,
 }
 
 impl Engine {
-    /// Loads the scripts. `secret` keys a table: random, and unknown to the senders of packets.
+    /// Loads the scripts. `secret` keys a hash table: random, and unknown to the senders of packets.
     ///
     /// # Errors
-    /// A script that cannot be loaded, with its line.
+    /// A script cannot be loaded; the message names its line.
     pub fn new(plan: &EnginePlan, secret: u64) -> Result<Self, String> {
         let common = Common {
             records: Rc::new(RefCell::new(Records::new(plan.formats))),
@@ -179,20 +180,19 @@ impl Engine {
         Ok(Self { tracker, core })
     }
 
-    /// An engine for lane `lane` of `lanes`, counted from 0: its flows have numbers that those of other lanes do not
-    /// have.
+    /// An engine for lane `lane` of `lanes`, from 0: its flow numbers differ from those of other lanes.
     #[must_use]
     pub fn for_lane(mut self, lane: u64, lanes: u64) -> Self {
         (self.core.first_flow, self.core.flow_step) = (lane + 1, lanes.max(1));
         self
     }
 
-    /// Returns whether streams are reassembled.
+    /// True if streams are reassembled.
     pub fn has_streams(&self) -> bool {
         self.tracker.is_some()
     }
 
-    /// Takes a packet.
+    /// Processes a packet.
     pub fn packet(&mut self, packet: &Packet) {
         let core = &mut self.core;
         core.packets += 1;
@@ -214,18 +214,19 @@ impl Engine {
         }
     }
 
-    /// Notes whether packets wait for the lane: if so, scripts that have used their share of its time miss events.
+    /// Records whether packets are waiting for the lane: then scripts that have used up their share of time miss
+    /// events.
     pub fn note_late(&mut self, is_late: bool) {
         self.core.scripts.iter_mut().for_each(|script| script.note_late(is_late));
     }
 
-    /// Notes the time of a source without packets.
+    /// Advances the time of a source without packets.
     pub fn tick(&mut self, now_ns: u64) {
         self.core.pass_time(now_ns);
         self.core.scripts.iter_mut().for_each(Script::free);
     }
 
-    /// Ends all flows. Histograms are no rows yet: those of several lanes are added first.
+    /// Ends all flows. Histograms are converted to rows later, after those of several lanes are added.
     pub fn finish(&mut self) -> EngineEnd {
         let core = &mut self.core;
         let packet = &Packet { time_ns: core.common.now_ns.get(), ..Packet::default() };
@@ -253,7 +254,7 @@ impl Engine {
         }
     }
 
-    /// Bytes of rows and packets that wait to be taken.
+    /// Bytes of rows and packets that are not yet taken.
     pub fn pending_bytes(&self) -> usize {
         self.core.common.records.borrow().pending_bytes() + self.core.saves.pending_bytes()
     }
@@ -263,13 +264,13 @@ impl Engine {
         self.core.common.records.borrow_mut().take(take);
     }
 
-    /// Passes packets of saved flows on.
+    /// Returns packets of saved flows.
     pub fn take_packets(&mut self) -> Vec<SavedPiece> {
         self.core.saves.take()
     }
 }
 
-/// Returns whether a text has a word of its own.
+/// True if a text contains `word` as a separate word.
 fn has_word(text: &str, word: &str) -> bool {
     let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
     text.match_indices(word).any(|(at, _)| {
@@ -278,7 +279,7 @@ fn has_word(text: &str, word: &str) -> bool {
     })
 }
 
-/// The bits that are set.
+/// Indices of the set bits.
 fn bits(mask: u64) -> impl Iterator<Item = usize> {
     let mut left = mask;
     std::iter::from_fn(move || {
@@ -347,7 +348,7 @@ impl Core {
         })
     }
 
-    /// Calls timers that are due, and ends flows that are over.
+    /// Calls due timers, and ends expired flows.
     #[inline]
     fn pass_time(&mut self, now_ns: u64) {
         self.common.now_ns.set(now_ns);
@@ -366,7 +367,7 @@ impl Core {
             if now_ns < next_ns {
                 continue;
             }
-            // A pause of several intervals is one call, at the last of them.
+            // A pause of several intervals causes one call, for the last of them.
             let passed = if next_ns == 0 { 0 } else { (now_ns - next_ns) / every_ns };
             let due_ns = if next_ns == 0 { now_ns } else { next_ns + passed * every_ns };
             self.timers[at].next_ns = due_ns.saturating_add(every_ns);
@@ -377,7 +378,7 @@ impl Core {
         self.timer_ns = self.timers.iter().map(|timer| timer.next_ns).min().unwrap_or(u64::MAX);
     }
 
-    /// Returns true for a packet that reassembly needs: a segment of a port that a script asks for, or a fragment.
+    /// True for a packet that reassembly needs: a segment with a port that a script requests, or a fragment.
     #[inline]
     fn is_of_streams(&self, read: &FlowPacket) -> bool {
         let is_of = |ports: &Vec<u16>| read.ports.iter().any(|port| ports.contains(port));
@@ -405,7 +406,7 @@ impl Core {
         }
     }
 
-    /// Takes a packet of a flow whose bytes are not reassembled.
+    /// Processes a packet of a flow that is not reassembled.
     fn flow_packet(&mut self, packet: &Packet, read: &FlowPacket) {
         let ends = [0, 1].map(|end| SocketAddr::new(read.addresses[end], read.ports[end]));
         let key = (read.protocol, sorted(ends));
@@ -416,7 +417,7 @@ impl Core {
                 if let Some(left) = self.table.take_for(&key) {
                     self.end_flow(left);
                 }
-                // The answer to a SYN came first: the client is its receiver.
+                // If the answer to a SYN comes first, its receiver is the client.
                 let is_answer = read.protocol == TCP && read.tcp_flags & 0x12 == 0x12;
                 let [client, server] = if is_answer { [ends[1], ends[0]] } else { ends };
                 let slot = self.begin_flow((client, server, read.protocol), client == key.1[0], packet);
@@ -447,7 +448,7 @@ impl Core {
         }
     }
 
-    /// Begins a flow with its first packet.
+    /// Creates a flow with its first packet.
     fn begin_flow(
         &mut self,
         (client, server, protocol): (SocketAddr, SocketAddr, u8),
@@ -489,7 +490,7 @@ impl Core {
         Slot { flow, mask, is_client_a, is_fresh: true, sides, applications, kept }
     }
 
-    /// The state of a direction for these triggers.
+    /// The state of a direction for the triggers in `mask`.
     fn side(&self, mask: u64) -> Side {
         let mut side = Side::default();
         for bit in bits(mask & self.streams_mask) {
@@ -523,7 +524,7 @@ impl Core {
         }
     }
 
-    /// Passes an event of a stream to the triggers that want it.
+    /// Passes a stream event to the triggers that request it.
     fn stream_event(&mut self, slot: &mut Slot, side: usize, event: &StreamEvent) {
         match *event {
             StreamEvent::Data { offset, bytes } => self.stream_bytes(slot, side, offset, bytes, false),
@@ -561,7 +562,7 @@ impl Core {
         });
     }
 
-    /// Passes on the messages that end in `step`.
+    /// Passes on the messages that are completed by `step`.
     fn messages(
         &mut self,
         slot: &mut Slot,
@@ -574,7 +575,7 @@ impl Core {
         });
     }
 
-    /// Passes on the lines that end in `step`.
+    /// Passes on the lines that are completed by `step`.
     fn lines(
         &mut self,
         slot: &mut Slot,
@@ -705,7 +706,7 @@ impl Core {
     }
 }
 
-/// Calls the triggers of a mask that want a message.
+/// Calls the triggers in a mask that request a message.
 fn call_found(
     scripts: &mut [Script],
     of_flows: &[Id],
@@ -738,7 +739,7 @@ fn call_data(
     });
 }
 
-/// The events of one packet, passed to the core with it.
+/// Passes the events of one packet to the core.
 struct Passing<'a> {
     core: &'a mut Core,
     packet: &'a Packet<'a>,

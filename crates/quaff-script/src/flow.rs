@@ -1,4 +1,4 @@
-//! The flow that a script sees: an object that lasts as long as the script keeps it, with a table of the script's own.
+//! The flow object of scripts: it lives as long as the script keeps it, and has a table for the script's own values.
 
 use crate::packet::protocol_name;
 use mlua::{AnyUserData, Error, MetaMethod, Result, String as Text, UserData, UserDataMethods, Value};
@@ -6,27 +6,27 @@ use std::cell::Cell;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
-/// A flow of TCP or UDP: a connection, or the datagrams between two ends.
+/// A TCP or UDP flow: a connection, or the datagrams between two endpoints.
 #[derive(Debug)]
 pub(crate) struct Flow {
-    /// By first packet of all flows, from 1 on.
+    /// Number in the order of first packets, from 1.
     pub(crate) number: u64,
     pub(crate) client: SocketAddr,
     pub(crate) server: SocketAddr,
     pub(crate) protocol: u8,
-    /// ns since 1970.
+    /// Time of the first packet, ns since 1970.
     pub(crate) start_ns: u64,
     pub(crate) last_ns: Cell<u64>,
     pub(crate) packets: Cell<u64>,
     /// Bytes on the wire.
     pub(crate) bytes: Cell<u64>,
-    /// A script asked for its packets.
+    /// True if a script has requested its packets.
     pub(crate) is_saved: Cell<bool>,
     pub(crate) has_ended: Cell<bool>,
 }
 
 impl Flow {
-    /// The name of the flow: `tcp 10.0.0.1:4711 10.0.0.2:80`, as `quaff streams follow` takes it.
+    /// The name of the flow as in `quaff streams follow`: `tcp 10.0.0.1:4711 10.0.0.2:80`.
     pub(crate) fn key(&self) -> String {
         format!("{} {} {}", protocol_name(self.protocol), self.client, self.server)
     }
@@ -40,7 +40,7 @@ impl Flow {
     }
 }
 
-/// The flow as an object of Lua.
+/// The flow as a Lua object.
 pub(crate) struct FlowObject(pub(crate) Rc<Flow>);
 
 const FIELDS: &str =
@@ -80,7 +80,7 @@ impl UserData for FlowObject {
                 }
             }
         });
-        // A plain field would be lost: `flow.state` is the place for it.
+        // A plain field would be lost: values belong in `flow.state`.
         methods.add_meta_function(
             MetaMethod::NewIndex,
             |_, (_, key, _): (AnyUserData, Value, Value)| -> Result<()> {

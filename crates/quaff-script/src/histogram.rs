@@ -1,6 +1,6 @@
-//! The counts of histograms at the end of a run: a key has one row, with the sum of all lanes.
+//! The histogram counts at the end of a run: one row per key, with the sum over all lanes.
 //!
-//! Counts become text here, piece by piece. No I/O, and nothing of Lua.
+//! Converts counts to text in pieces. No I/O, and independent of Lua.
 
 use crate::record::{Formats, Recorder, Rows, Scalar};
 use std::collections::HashMap;
@@ -34,7 +34,7 @@ impl Histograms {
         }
     }
 
-    /// Passes on all counts as rows, the highest counts of each histogram first.
+    /// Passes all counts on as rows, the highest counts of each histogram first.
     pub fn rows(self, mut take: impl FnMut(&Recorder, Rows)) {
         for (recorder, counts) in self.all {
             let mut counts: Vec<_> = counts.into_iter().collect();

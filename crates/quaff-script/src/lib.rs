@@ -1,4 +1,4 @@
-//! Lua scripts on packets, flows and streams: what a script asks for is computed, and nothing else.
+//! Lua scripts on packets, flows and streams: only what a script requests is computed.
 //!
 //! ```text
 //!   packet → filters → on("packet")
@@ -8,19 +8,20 @@
 //! | module | task |
 //! |---|---|
 //! | [`engine`](Engine) | from packets to calls |
-//! | `script`, `budget`, `pace` | one script, its state, its limits |
+//! | `script`, `budget`, `pace` | one script, its Lua state, its limits |
 //! | `collector` | the garbage of a script |
 //! | `trigger`, `stream` | what scripts declare; first bytes and matches of a direction |
-//! | `application` | messages of HTTP, DNS and TLS as tables |
+//! | `application` | HTTP, DNS and TLS messages as tables |
 //! | [`DEFAULT`] | the default set of scripts |
 //! | `packet`, `flow` | the objects that scripts see |
-//! | `table` | flows that are not reassembled |
+//! | `table` | flows without reassembly |
 //! | `record`, `save` | rows, and packets of flows, until the caller takes them |
-//! | `histogram` | counts at the end, of one lane or of several |
+//! | `histogram` | counts at the end, of one or several lanes |
 //! | `pattern`, `text`, `prelude.lua` | Lua's library with bounded work |
 //!
-//! No I/O: rows and packets are bytes that the caller takes. The clock is read for budgets only. An engine belongs to
-//! one thread, as Lua does.
+//! No I/O: the caller takes rows and packets as bytes. The clock is read for budgets only. Like Lua, an engine belongs
+//! to
+//! one thread.
 
 #![forbid(unsafe_code)]
 
@@ -59,16 +60,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Bytes of a script's text.
+/// Maximum length of a script, bytes.
 pub const TEXT_BYTES_MAX: usize = 1 << 20;
 
-/// A script as it was read.
+/// The text of a script.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Source {
-    /// Its name in messages and files: letters, digits, `-`, `_` and `.`.
+    /// Name in messages and files: letters, digits, `-`, `_` and `.`.
     pub name: String,
     pub text: String,
-    /// Values of `argument`.
+    /// Values for the function `argument`.
     pub arguments: BTreeMap<String, String>,
 }
 
@@ -82,12 +83,13 @@ impl Source {
 /// The budget of each script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Processor time of one call.
+    /// CPU time per call.
     pub call_time: Duration,
-    /// Memory of its state.
+    /// Memory of its Lua state, bytes.
     pub memory_bytes: usize,
-    /// The share of the lane's time that all scripts together may use while packets wait for the lane; `None` of
-    /// files, which wait for the scripts.
+    /// Share of the lane's time that all scripts together may use while packets are waiting for the lane; `None` for
+    /// files,
+    /// which wait for the scripts.
     pub lane_percent: Option<u32>,
 }
 
@@ -97,13 +99,13 @@ impl Default for Limits {
     }
 }
 
-/// A test of packets, such as a tcpdump expression.
+/// A packet filter, such as a tcpdump expression.
 pub trait Test {
     /// Returns true for a packet that passes.
     fn wants(&mut self, packet: &Packet) -> bool;
 }
 
-/// Makes the test of a tcpdump expression, or says why it is none.
+/// Compiles a tcpdump expression; the error is a sentence.
 pub type Compile = Arc<dyn Fn(&str) -> Result<Box<dyn Test>, String> + Send + Sync>;
 
 /// Scripts and their limits.
@@ -111,10 +113,10 @@ pub type Compile = Arc<dyn Fn(&str) -> Result<Box<dyn Test>, String> + Send + Sy
 pub struct EnginePlan {
     pub scripts: Vec<Source>,
     pub limits: Limits,
-    /// Of the reassembly, if a script needs it.
+    /// Settings of the reassembly, if a script needs it.
     pub track: TrackPlan,
     pub formats: Formats,
-    /// Scripts may save packets.
+    /// True if scripts may save packets.
     pub can_save: bool,
     pub compile: Compile,
 }

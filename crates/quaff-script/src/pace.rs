@@ -1,43 +1,44 @@
-//! The share of a lane's time that a script may use while packets wait for the lane, and the failures after which it
-//! gets no more of it.
+//! The share of a lane's time that a script may use while packets are waiting for the lane, and the limit of failed
+//! calls
+//! after which it is stopped.
 //!
-//! All times are given: this file reads no clock.
+//! All times are arguments: this module reads no clock.
 
-/// Time that a script may use at once after it has used little, ns.
+/// Maximum unused time that a script may accumulate, ns.
 const BURST_NS: i64 = 20_000_000;
-/// The debt that is remembered of a script that used more than its share, ns.
+/// Maximum debt of a script that used more than its share, ns.
 const DEBT_NS: i64 = 100_000_000;
 
-/// Failed calls in a row after which a script is stopped.
+/// Consecutive failed calls after which a script is stopped.
 pub(crate) const FAILED_RUN: u32 = 100;
-/// Calls of which more than half may not fail.
+/// Window, calls: a script is stopped if more than half of them fail.
 pub(crate) const FAILED_OF: u64 = 1000;
 
-/// The time that a script has left, refilled by its share of the time that passes.
+/// The remaining time of a script, which its share of the elapsed time refills.
 #[derive(Debug)]
 pub(crate) struct Pace {
-    /// Its share is `percent` of the time that passes, divided by `scripts`.
+    /// Its share is `percent` of the elapsed time, divided by `scripts`.
     percent: u64,
     scripts: u64,
     left_ns: i64,
-    /// The time up to which it was refilled, ns; 0 before the first time.
+    /// Time of the last refill, ns; 0 before the first.
     seen_ns: u64,
 }
 
 impl Pace {
-    /// The pace of one of `scripts` scripts that may use `percent` of the lane together.
+    /// The pace of one of `scripts` scripts that together may use `percent` of the lane's time.
     pub(crate) fn new(percent: u32, scripts: usize) -> Self {
         let scripts = (scripts as u64).max(1);
         Self { percent: percent.into(), scripts, left_ns: BURST_NS, seen_ns: 0 }
     }
 
-    /// Returns whether the script has time left.
+    /// True if the script has time left.
     pub(crate) fn has_time(&mut self, now_ns: u64) -> bool {
         self.refill(now_ns);
         self.left_ns > 0
     }
 
-    /// Takes the time of a call that began at `begun_ns`.
+    /// Subtracts the time of a call that started at `begun_ns`.
     #[inline]
     pub(crate) fn spend(&mut self, begun_ns: u64, took_ns: u64) {
         self.refill(begun_ns);
@@ -49,7 +50,7 @@ impl Pace {
     fn refill(&mut self, now_ns: u64) {
         let passed_ns = if self.seen_ns == 0 { 0 } else { now_ns.saturating_sub(self.seen_ns) };
         let share_ns = passed_ns.saturating_mul(self.percent) / (100 * self.scripts);
-        // Less than 1 ns of share is left to the next refill.
+        // A share below 1 ns is left for the next refill.
         if share_ns > 0 || self.seen_ns == 0 {
             self.seen_ns = now_ns;
             let share_ns = i64::try_from(share_ns).unwrap_or(i64::MAX);
@@ -58,23 +59,23 @@ impl Pace {
     }
 }
 
-/// The failures among the last calls of a script.
+/// Counts the failures among the latest calls of a script.
 #[derive(Debug, Default)]
 pub(crate) struct Failing {
     in_a_row: u32,
-    /// The calls before those that are looked at, and the failures since.
+    /// Number of calls before the current window, and failures in it.
     before: u64,
     failed: u64,
 }
 
 impl Failing {
-    /// Notes a call that did not fail.
+    /// Records a successful call.
     #[inline]
     pub(crate) fn succeed(&mut self) {
         self.in_a_row = 0;
     }
 
-    /// Notes that the last one of `calls` calls has failed; returns whether too many fail.
+    /// Records that the last of `calls` calls failed; returns true if too many fail.
     pub(crate) fn fail(&mut self, calls: u64) -> bool {
         if calls.saturating_sub(self.before) > FAILED_OF {
             (self.before, self.failed) = (calls - 1, 0);
@@ -91,7 +92,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// Calls as often as there is time; returns the time used in 10 s, and the calls that were skipped.
+    /// Makes calls while there is time; returns the time used in 10 s, and the number of skipped calls.
     fn used(pace: &mut Pace, call_ns: u64, idle_ns: u64) -> (u64, u64) {
         let (mut now_ns, mut used_ns, mut skipped) = (MS, 0, 0);
         while now_ns < 10_000 * MS {
@@ -119,7 +120,7 @@ mod tests {
 
     #[test]
     fn a_script_that_wants_less_than_its_share_misses_nothing() {
-        // 1 µs of each 10 is a tenth; its share is an eighth.
+        // 1 µs of every 10 is a tenth; its share is an eighth.
         assert_eq!(used(&mut Pace::new(25, 2), 1_000, 9_000).1, 0);
     }
 
@@ -133,7 +134,7 @@ mod tests {
         assert!(!pace.has_time(begun_ns));
     }
 
-    /// The call after which a script is stopped whose calls fail as `fails` says of their numbers, from 1 on.
+    /// The number of the call after which a script is stopped; `fails` decides by the call's number, from 1.
     fn stopped_at(fails: impl Fn(u64) -> bool) -> Option<u64> {
         let mut failing = Failing::default();
         (1..=100_000).find(|call| {

@@ -1,7 +1,7 @@
-//! The packet that a script sees: fields that are read when they are asked for.
+//! The packet object of scripts, whose fields are computed on access.
 //!
-//! One object serves all packets of a run. It has a copy of the bytes, so that nothing borrowed outlives the call; a
-//! script that keeps it finds it closed after the call.
+//! One object serves all packets of a run. It holds a copy of the bytes, so that nothing borrowed outlives the call; a
+//! script that keeps the object finds it closed after the call.
 
 use mlua::{Error, Lua, MetaMethod, Result, String as Text, UserData, UserDataMethods, Value};
 use quaff_wire::flow::{FlowPacket, is_icmp};
@@ -10,22 +10,22 @@ use quaff_wire::net::{Arp, ICMP, ICMPV6, TCP, UDP};
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// A packet on its way through the engine.
+/// A packet as the engine processes it.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Packet<'a> {
     /// The captured bytes, from the link header.
     pub bytes: &'a [u8],
-    /// Bytes on the wire.
+    /// Length on the wire, bytes.
     pub wire_bytes: u32,
-    /// LINKTYPE of the bytes.
+    /// LINKTYPE of `bytes`.
     pub linktype: u16,
-    /// A VLAN tag (TPID, TCI) that was taken out of them.
+    /// A VLAN tag (TPID, TCI) that was removed from `bytes`.
     pub tag: Option<(u16, u16)>,
-    /// ns since 1970.
+    /// Timestamp, ns since 1970.
     pub time_ns: u64,
 }
 
-/// The packet of the event, if there is one.
+/// The packet of the current event, if there is one.
 #[derive(Debug, Default)]
 pub(crate) struct PacketView {
     is_open: bool,
@@ -38,7 +38,7 @@ pub(crate) struct PacketView {
 }
 
 impl PacketView {
-    /// Opens it for the events of a packet.
+    /// Opens the view for the events of a packet.
     pub(crate) fn open(&mut self, packet: &Packet, read: Option<&FlowPacket>) {
         self.is_open = true;
         self.bytes.clear();
@@ -63,13 +63,13 @@ impl PacketView {
         beside.or_else(|| self.read.map(|read| read.vlan).filter(|vlan| *vlan != 0))
     }
 
-    /// Source or destination port; protocols without ports and later fragments have none.
+    /// Source or destination port; `None` for protocols without ports and for later fragments.
     fn port(&self, side: usize) -> Option<u16> {
         let has_ports = |read: &FlowPacket| !is_icmp(read.protocol) && !read.is_later_fragment();
         self.read.filter(has_ports).map(|read| read.ports[side]).filter(|port| *port != 0)
     }
 
-    /// The payload of the transport protocol, as captured; without one that of IP, or of the link.
+    /// The captured payload of the transport protocol; otherwise that of IP, or of the link layer.
     fn payload(&self) -> &[u8] {
         let Some(read) = self.read else { return &self.bytes };
         let header = match read.protocol {
@@ -101,7 +101,7 @@ pub(crate) fn protocol_name(protocol: u8) -> String {
     }
 }
 
-/// The packet as an object of Lua.
+/// The packet as a Lua object.
 pub(crate) struct PacketObject(pub(crate) Rc<RefCell<PacketView>>);
 
 const FIELDS: &str = "time, length, captured, link, source, destination, source_mac, destination_mac, vlan, protocol, \
@@ -165,7 +165,7 @@ fn field(lua: &Lua, view: &PacketView, key: &[u8]) -> Result<Value> {
     }
 }
 
-/// Type << 8 | code of ICMP.
+/// ICMP type << 8 | code.
 fn icmp(read: Option<&FlowPacket>) -> Option<i64> {
     let is_first = |read: &&FlowPacket| is_icmp(read.protocol) && !read.is_later_fragment();
     read.filter(is_first).map(|read| read.ports[0].into())
@@ -183,7 +183,7 @@ fn arp(lua: &Lua, view: &PacketView) -> Result<Value> {
     Ok(Value::Table(table))
 }
 
-/// The function `packet:payload(n)`, made once for a script.
+/// The method `packet:payload(n)`, created once per script.
 fn payload(lua: &Lua) -> Result<Value> {
     const KEY: &str = "packet.payload";
     let known: Value = lua.named_registry_value(KEY)?;

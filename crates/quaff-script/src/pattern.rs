@@ -1,22 +1,23 @@
-//! Lua's patterns (reference manual, 6.4.1) with a limit of work.
+//! Lua patterns (reference manual, 6.4.1) with bounded work.
 //!
 //! The pattern functions of Lua's own library run no hook, and a pattern such as `(.-)(.-)(.-)x` takes hours on a long
-//! text. Here each step is counted against the budget of the call. Nothing here knows Lua's values.
+//! text.
+//! Here each step counts against the budget of the call. This module knows no Lua values.
 
 use crate::budget::{Budget, Exceeded};
 use std::fmt;
 
-/// Most captures of a pattern (LUA_MAXCAPTURES).
+/// Maximum number of captures (LUA_MAXCAPTURES).
 const CAPTURES_MAX: usize = 32;
-/// Most matches inside each other (MAXCCALLS of lstrlib.c).
+/// Maximum recursion depth of a match (MAXCCALLS of lstrlib.c).
 const DEPTH_MAX: u32 = 200;
 
-/// The reason for which a match was not decided.
+/// Why a match was not decided.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// The pattern is wrong, in Lua's words.
+    /// The pattern is invalid; the text is Lua's own message.
     Pattern(&'static str),
-    /// The budget is spent.
+    /// The budget is exceeded.
     Exceeded(Exceeded),
 }
 
@@ -40,13 +41,13 @@ type Found<T> = Result<T, Fault>;
 /// A capture: a part of the text, or a position in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Capture {
-    /// Offsets of its first byte and after its last one.
+    /// Offset of its first byte, and offset after its last byte.
     Text(usize, usize),
     /// An offset.
     Position(usize),
 }
 
-/// A capture while the pattern is matched.
+/// A capture during matching.
 #[derive(Debug, Clone, Copy)]
 struct Open {
     start: usize,
@@ -64,7 +65,7 @@ pub(crate) struct Matcher<'a> {
     depth: u32,
 }
 
-/// Returns true for a pattern that is a plain text.
+/// True for a pattern without special characters.
 pub(crate) fn is_plain(pattern: &[u8]) -> bool {
     !pattern.iter().any(|byte| b"^$*+?.([%-".contains(byte))
 }
@@ -81,12 +82,12 @@ impl<'a> Matcher<'a> {
         self.run(at, 0)
     }
 
-    /// Returns true if the last match has captures of its own.
+    /// True if the pattern has explicit captures.
     pub(crate) fn has_captures(&self) -> bool {
         !self.captures.is_empty()
     }
 
-    /// The captures of the last match, which was from `start` to `end`: the whole match for a pattern without any.
+    /// The captures of the last match, from `start` to `end`: the whole match for a pattern without captures.
     pub(crate) fn captures(&self, start: usize, end: usize) -> Found<Vec<Capture>> {
         if self.captures.is_empty() {
             return Ok(vec![Capture::Text(start, end)]);
@@ -94,7 +95,7 @@ impl<'a> Matcher<'a> {
         self.captures.iter().map(closed).collect()
     }
 
-    /// Capture number `index` from 1 on of the last match; 0, and 1 in a pattern without captures, is the whole match.
+    /// Capture `index` of the last match, from 1; 0, and 1 in a pattern without captures, is the whole match.
     pub(crate) fn capture(&self, index: usize, start: usize, end: usize) -> Found<Capture> {
         match self.captures.get(index.wrapping_sub(1)) {
             _ if index == 0 => Ok(Capture::Text(start, end)),
@@ -114,7 +115,7 @@ impl<'a> Matcher<'a> {
         found
     }
 
-    /// Matches items one after another, from offset `p` of the pattern on.
+    /// Matches items in sequence, from offset `p` of the pattern on.
     fn items(&mut self, mut at: usize, mut p: usize) -> Found<Option<usize>> {
         loop {
             self.budget.step()?;
@@ -139,7 +140,7 @@ impl<'a> Matcher<'a> {
                 },
                 _ => {
                     let end = self.class_end(p)?;
-                    // A set is read to its end, here and for each byte.
+                    // The set is scanned to its end, here and for each byte.
                     self.budget.steps(end - p)?;
                     let is_single = self.is_single(at, p, end);
                     match self.pattern.get(end) {
@@ -185,7 +186,7 @@ impl<'a> Matcher<'a> {
         Ok(found)
     }
 
-    /// `%bxy`: from an x to the y that balances it.
+    /// `%bxy`: from an x to the balancing y.
     fn balanced(&mut self, at: usize, p: usize) -> Found<Option<usize>> {
         let [open, close] = match self.pattern.get(p..p + 2) {
             Some(&[open, close]) => [open, close],
@@ -209,7 +210,7 @@ impl<'a> Matcher<'a> {
         Ok(None)
     }
 
-    /// `%f[set]`: returns the offset of the item after it where a frontier is.
+    /// `%f[set]`: returns the offset of the next item if there is a frontier.
     fn frontier(&mut self, at: usize, p: usize) -> Found<Option<usize>> {
         if self.pattern.get(p) != Some(&b'[') {
             return Err(Fault::Pattern("missing '[' after '%f' in pattern"));
@@ -222,7 +223,7 @@ impl<'a> Matcher<'a> {
         Ok(is_frontier.then_some(end))
     }
 
-    /// `%1`: the text of a capture once more.
+    /// `%1`: matches the text of a capture again.
     fn repeated(&mut self, at: usize, digit: u8) -> Found<Option<usize>> {
         let index = usize::from(digit).wrapping_sub(usize::from(b'1'));
         let Some(&Open { start, end: Some(end), is_position: false }) = self.captures.get(index) else {
@@ -260,7 +261,7 @@ impl<'a> Matcher<'a> {
         }
     }
 
-    /// The offset after the single character class that begins at `p`.
+    /// The offset after the single character class at `p`.
     fn class_end(&self, p: usize) -> Found<usize> {
         let at = |p: usize| self.pattern.get(p).copied();
         match at(p) {
@@ -270,7 +271,7 @@ impl<'a> Matcher<'a> {
             Some(b'%') => Ok(p + 2),
             Some(b'[') => {
                 let mut p = if at(p + 1) == Some(b'^') { p + 2 } else { p + 1 };
-                // The first character of a set is its own, ']' too.
+                // The first character of a set is literal, even ']'.
                 loop {
                     let missing = || Fault::Pattern("malformed pattern (missing ']')");
                     p += if at(p).ok_or_else(missing)? == b'%' { 2 } else { 1 };
@@ -293,7 +294,7 @@ impl<'a> Matcher<'a> {
         }
     }
 
-    /// Returns true for a byte in the set from its bracket at `p` to the one at `end`.
+    /// True for a byte in the set whose brackets are at `p` and `end`.
     fn is_in_set(&self, byte: u8, p: usize, end: usize) -> bool {
         let is_negated = self.pattern.get(p + 1) == Some(&b'^');
         let mut at = if is_negated { p + 2 } else { p + 1 };
@@ -325,7 +326,7 @@ fn closed(open: &Open) -> Found<Capture> {
     }
 }
 
-/// The classes of ASCII, as in C's own locale; a capital letter is the complement.
+/// The ASCII classes of the C locale; a capital letter is the complement.
 fn is_in_class(byte: u8, class: u8) -> bool {
     let is_in = match class.to_ascii_lowercase() {
         b'a' => byte.is_ascii_alphabetic(),

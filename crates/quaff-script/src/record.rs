@@ -1,24 +1,25 @@
-//! The records of scripts: rows of lists, counts of histograms, alerts, as lines of JSON and of CSV.
+//! The records of scripts, namely rows of lists, histogram counts and alerts, as lines of JSON and CSV.
 //!
-//! Rows are text in memory until the caller takes them. Memory is bounded: a row without room is dropped and counted.
+//! Rows are text in memory until the caller takes them. Memory is bounded: a row that does not fit is dropped and
+//! counted.
 
 use mlua::{Error, Result, Value};
 use serde_json::{Map, Number, Value as Json};
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
-/// Bytes of rows that wait to be taken.
+/// Maximum bytes of rows that are not yet taken.
 const PENDING_BYTES: usize = 64 << 20;
-/// Bytes of a histogram's keys, of all scripts.
+/// Maximum bytes of histogram keys of all scripts.
 const KEYS_BYTES: usize = 64 << 20;
-/// Lists and histograms of a script.
+/// Maximum number of lists and histograms of a script.
 const RECORDERS_MAX: usize = 64;
-/// Columns of a list, fields of an alert.
+/// Maximum number of columns of a list, and of fields of an alert.
 pub(crate) const COLUMNS_MAX: usize = 64;
-/// Entries of a table in a column, and tables inside each other.
+/// Limits of a table in a column: entries, and nesting.
 const ENTRIES_MAX: usize = 1024;
 const DEPTH_MAX: usize = 4;
-/// Bytes of a row or a key, as its values are in memory. Tables and texts may be in it many times, at no cost of the
+/// Maximum size of a row or a key, bytes in memory. Tables and texts may occur in it many times at no cost in the
 /// script's own memory.
 const ROW_BYTES: usize = 1 << 20;
 /// Bytes of a value without its text.
@@ -38,20 +39,20 @@ pub struct Recorder {
 pub enum RecorderKind {
     List,
     Histogram,
-    /// Also what `print` has printed: its fields are those of each row.
+    /// Also the output of `print`; rows have individual fields.
     Alerts,
 }
 
-/// The texts that are made of a row.
+/// The formats in which rows are written.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Formats {
     pub json: bool,
     pub csv: bool,
-    /// Lines of JSON begin with the names of script and recorder.
+    /// True if lines of JSON start with the names of script and recorder.
     pub has_names: bool,
 }
 
-/// Rows that wait to be taken: of one recorder, or of all if lines have their names.
+/// Rows that are not yet taken: of one recorder, or of all if lines have names.
 #[derive(Debug, Default)]
 pub struct Rows {
     pub json: Vec<u8>,
@@ -68,7 +69,7 @@ pub(crate) struct Records {
     keys_bytes: usize,
 }
 
-/// A key of a histogram: ordered, and equal if it is the same text.
+/// A component of a histogram key; ordered, equal if the text is equal.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Scalar {
     Nil,
@@ -77,7 +78,7 @@ pub(crate) enum Scalar {
     Text(String),
 }
 
-/// Bytes that are left for a row.
+/// Remaining bytes of a row.
 struct Room(usize);
 
 impl Room {
@@ -95,7 +96,7 @@ impl Room {
 #[must_use]
 pub(crate) enum Fate {
     Kept,
-    /// There was no room.
+    /// Dropped for lack of memory.
     Dropped,
 }
 
@@ -111,7 +112,7 @@ impl Records {
         }
     }
 
-    /// The number of a recorder; the same for the same name.
+    /// The index of a recorder; the same for the same name.
     pub(crate) fn recorder(
         &mut self,
         script: &str,
@@ -126,11 +127,11 @@ impl Records {
             if (*known, names) == (kind, &columns) {
                 return Ok(number);
             }
-            return refuse(format!("{name:?} is another list or histogram already"));
+            return refuse(format!("{name:?} is already another list or histogram"));
         }
         let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
         if name.is_empty() || name.len() > 64 || !name.chars().all(is_name) {
-            return refuse(format!("{name:?} is no name: letters, digits, - and _, at most 64"));
+            return refuse(format!("{name:?} is not a name: letters, digits, - and _, at most 64"));
         }
         if self.recorders.iter().filter(of_script).count() >= RECORDERS_MAX {
             return refuse(format!("a script has at most {RECORDERS_MAX} lists and histograms"));
@@ -147,12 +148,12 @@ impl Records {
         self.formats
     }
 
-    /// Bytes that wait to be taken.
+    /// Bytes that are not yet taken.
     pub(crate) fn pending_bytes(&self) -> usize {
         self.pending_bytes
     }
 
-    /// Passes all rows that wait on, and forgets them.
+    /// Passes all waiting rows on, and removes them.
     pub(crate) fn take(&mut self, mut take: impl FnMut(&Recorder, &mut Rows)) {
         for (recorder, rows) in self.recorders.iter().zip(&mut self.pending) {
             if !rows.json.is_empty() || !rows.csv.is_empty() {
@@ -164,7 +165,7 @@ impl Records {
         self.pending_bytes = 0;
     }
 
-    /// Adds a row of a list: a table with values in the order of the columns, or by their names.
+    /// Adds a row to a list: a table with values in the order of the columns, or by name.
     pub(crate) fn add(&mut self, number: usize, row: &mlua::Table) -> Result<Fate> {
         let columns = self.recorders[number].columns.clone();
         let is_ordered = !matches!(row.raw_get(1)?, Value::Nil) || row.raw_len() > 0;
@@ -199,7 +200,7 @@ impl Records {
             for pair in more.pairs::<Value, Value>() {
                 let (key, value) = pair?;
                 let Some(key) = key.as_string() else {
-                    return refuse("a field of an alert has a name".into());
+                    return refuse("fields of an alert need names".into());
                 };
                 if fields.len() >= COLUMNS_MAX {
                     return refuse(format!("an alert has at most {COLUMNS_MAX} fields"));
@@ -208,13 +209,13 @@ impl Records {
                 fields.push((key.to_string_lossy(), json(&value, 0, &mut room)?));
             }
         }
-        // Lua's order of a table differs from run to run.
+        // Sorted because the order of a Lua table differs from run to run.
         fields.sort_by(|(one, _), (other, _)| one.cmp(other));
         let own = [("time".to_owned(), time_ns.into()), ("text".to_owned(), text.into())];
         Ok(self.put(number, own.into_iter().chain(fields).collect()))
     }
 
-    /// Counts a key of a histogram.
+    /// Increments the count of a histogram key.
     pub(crate) fn count(&mut self, number: usize, key: &Value, by: u64) -> Result<Fate> {
         let (columns, mut room) = (self.recorders[number].columns.len(), Room(ROW_BYTES));
         let key = match key {
@@ -246,7 +247,7 @@ impl Records {
         taken.into_iter().map(|(number, counts)| (self.recorders[number].clone(), counts)).collect()
     }
 
-    /// Adds the texts of a row.
+    /// Appends the texts of a row.
     fn put(&mut self, number: usize, fields: Vec<(String, Json)>) -> Fate {
         if self.pending_bytes > PENDING_BYTES {
             return Fate::Dropped;
@@ -260,15 +261,15 @@ impl Records {
 }
 
 impl Rows {
-    /// Bytes of the texts.
+    /// Length of the texts, bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.json.len() + self.csv.len()
     }
 
-    /// Adds the texts of a row of a recorder.
+    /// Appends the texts of a recorder's row.
     pub(crate) fn put(&mut self, recorder: &Recorder, formats: Formats, fields: &[(String, Json)]) {
         if formats.csv && recorder.kind == RecorderKind::Alerts {
-            // Fields differ from row to row: they are one column.
+            // Fields differ between rows: they are one column.
             let more: Map<String, Json> = fields[2..].iter().cloned().collect();
             let more =
                 if more.is_empty() { Json::Null } else { Json::String(Json::Object(more).to_string()) };
@@ -299,7 +300,7 @@ impl Rows {
 }
 
 impl Recorder {
-    /// The first line of its CSV.
+    /// The header line of its CSV.
     pub fn csv_head(&self) -> Vec<u8> {
         let mut names: Vec<Json> = self.columns.iter().map(|name| Json::from(name.as_str())).collect();
         match self.kind {
@@ -328,7 +329,7 @@ fn refuse<T>(words: String) -> Result<T> {
     Err(Error::RuntimeError(words))
 }
 
-/// Bytes of the text of a value.
+/// Length of a value's text, bytes.
 fn text_bytes(value: &Value) -> usize {
     if let Value::String(text) = value { text.as_bytes().len() } else { 0 }
 }
@@ -341,11 +342,11 @@ fn scalar(value: &Value, room: &mut Room) -> Result<Scalar> {
         Value::Integer(value) => Scalar::Integer(*value),
         Value::Number(value) => Scalar::Text(value.to_string()),
         Value::String(value) => Scalar::Text(value.to_string_lossy()),
-        other => return refuse(format!("a {} is no key of a histogram", other.type_name())),
+        other => return refuse(format!("a {} cannot be a histogram key", other.type_name())),
     })
 }
 
-/// A value as JSON: numbers that JSON has no word for are null, bytes that are no UTF-8 become U+FFFD.
+/// A value as JSON: numbers that JSON cannot represent become null, invalid UTF-8 becomes U+FFFD.
 fn json(value: &Value, depth: usize, room: &mut Room) -> Result<Json> {
     room.take(text_bytes(value))?;
     Ok(match value {
@@ -359,11 +360,11 @@ fn json(value: &Value, depth: usize, room: &mut Room) -> Result<Json> {
             let values: Result<Vec<Json>> = values.map(|value| json(&value?, depth + 1, room)).collect();
             Json::Array(values?)
         }
-        other => return refuse(format!("a {} is no value of a row", other.type_name())),
+        other => return refuse(format!("a {} cannot be a value of a row", other.type_name())),
     })
 }
 
-/// Adds a line of CSV (RFC 4180).
+/// Appends a line of CSV (RFC 4180).
 fn csv<'a>(values: impl IntoIterator<Item = &'a Json>, out: &mut Vec<u8>) {
     let mut text = String::new();
     for (at, value) in values.into_iter().enumerate() {

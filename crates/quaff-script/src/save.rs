@@ -1,4 +1,5 @@
-//! Packets of flows that a script asked for, as files of pcapng: from the begin of the flow, as far as memory has them.
+//! Packets of flows that a script has requested, as pcapng files: from the start of the flow, as far as memory holds
+//! them.
 
 use crate::Packet;
 use crate::flow::Flow;
@@ -6,19 +7,19 @@ use quaff_wire::Record;
 use quaff_wire::pcapng::{self, Interface, Section};
 use std::net::SocketAddr;
 
-/// Bytes of the first packets of a flow that are kept until a script asks for them.
+/// Maximum bytes of a flow's first packets that are kept until a script requests them.
 const KEPT_FLOW_BYTES: usize = 256 << 10;
-/// The same of all flows.
+/// The same for all flows together.
 const KEPT_BYTES: usize = 64 << 20;
-/// Bytes of a piece on its way to a file.
+/// Bytes of a piece that is passed on.
 const PIECE_BYTES: usize = 64 << 10;
-/// Bytes of pieces that wait to be taken.
+/// Maximum bytes of pieces that are not yet taken.
 const PENDING_BYTES: usize = 64 << 20;
 
-/// The next bytes of a file with the packets of a flow.
+/// The next bytes of a pcapng file with the packets of a flow.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SavedPiece {
-    /// Of the flow, by first packet.
+    /// Number of the flow, in the order of first packets.
     pub number: u64,
     pub client: SocketAddr,
     pub server: SocketAddr,
@@ -27,7 +28,7 @@ pub struct SavedPiece {
     pub is_last: bool,
 }
 
-/// The packets of a flow.
+/// The kept packets of a flow.
 #[derive(Debug, Default)]
 pub(crate) struct Kept {
     bytes: Vec<u8>,
@@ -36,18 +37,18 @@ pub(crate) struct Kept {
     is_begun: bool,
     /// Packets in `bytes`.
     packets: u64,
-    /// Packets were left out.
+    /// True if packets were dropped.
     is_full: bool,
 }
 
 /// The pieces of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Saves {
-    /// Bytes of all flows.
+    /// Bytes kept for all flows.
     kept_bytes: usize,
     pending: Vec<SavedPiece>,
     pending_bytes: usize,
-    /// Packets of flows that were asked for, without room.
+    /// Packets of requested flows that were dropped for lack of memory.
     pub(crate) packets_dropped: u64,
     pub(crate) packets: u64,
     pub(crate) flows: u64,
@@ -59,7 +60,7 @@ impl Saves {
         self.look(kept, flow);
         let has_room = kept.is_saved || kept.bytes.len() < KEPT_FLOW_BYTES && self.kept_bytes < KEPT_BYTES;
         let is_other_link = kept.linktype.is_some_and(|linktype| linktype != packet.linktype);
-        // A hole would look like a loss: a flow whose first packets had no room is saved up to there.
+        // A hole would look like a loss: a flow whose first packets did not fit is saved up to there.
         if kept.is_full || is_other_link || !has_room {
             kept.is_full |= !is_other_link;
             self.packets_dropped += u64::from(kept.is_saved);
@@ -85,7 +86,7 @@ impl Saves {
         }
     }
 
-    /// Looks whether a script has asked for the flow's packets.
+    /// Checks whether a script has requested the flow's packets.
     fn look(&mut self, kept: &mut Kept, flow: &Flow) {
         if flow.is_saved.get() && !kept.is_saved {
             kept.is_saved = true;
@@ -94,7 +95,7 @@ impl Saves {
         }
     }
 
-    /// The flow has ended.
+    /// Ends the flow.
     pub(crate) fn end(&mut self, kept: &mut Kept, flow: &Flow) {
         self.look(kept, flow);
         if kept.is_saved {

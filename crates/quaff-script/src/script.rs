@@ -1,8 +1,9 @@
-//! One script: its state of Lua, what it may use, and its calls.
+//! One script: its Lua state, its budget, and its calls.
 //!
-//! A call that fails costs its event. A script that exceeds its budget, or that fails all the time, is stopped for
-//! the rest of the run, and what it recorded stays. While packets wait for the lane, a script that has used its share
-//! of the time misses events. Nothing that a script does reaches another one.
+//! A failed call costs its event. A script that exceeds its budget, or that keeps failing, is stopped for the rest of
+//! the
+//! run; its records stay. While packets are waiting for the lane, a script that has used up its share of time misses
+//! events. Scripts cannot affect each other.
 
 use crate::budget::{Budget, Exceeded, HOOK_STEPS};
 use crate::collector::Collector;
@@ -23,17 +24,17 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
-/// Bytes of an error's text.
+/// Maximum length of an error's text, bytes.
 const TEXT_BYTES: usize = 400;
-/// Values of Lua to which Rust may refer at a time: those of arguments and results of nested calls.
+/// Lua values that Rust may reference at a time: arguments and results of nested calls.
 const REFERENCES: usize = 4096;
-/// Triggers of a script: each has a reference, and may have a regular expression.
+/// Maximum number of triggers of a script: each has a reference, and may have a regular expression.
 const TRIGGERS_MAX: usize = 256;
-/// Lua's words for a refused allocation.
+/// Lua's message for a refused allocation.
 const NO_MEMORY: &[u8] = b"not enough memory";
-/// Bytes of the name of a column.
+/// Maximum length of a column's name, bytes.
 const COLUMN_BYTES: usize = 256;
-/// Bytes of a line of `print`.
+/// Maximum length of a line of `print`, bytes.
 const PRINT_BYTES: usize = 64 << 10;
 
 /// The parts that all scripts of a run share.
@@ -43,7 +44,7 @@ pub(crate) struct Common {
     pub(crate) packet: Rc<RefCell<PacketView>>,
     /// Packet time, ns since 1970.
     pub(crate) now_ns: Rc<Cell<u64>>,
-    /// There is a place for packets.
+    /// True if packets can be saved.
     pub(crate) can_save: bool,
 }
 
@@ -59,26 +60,26 @@ struct Counts {
 /// A script.
 pub(crate) struct Script {
     name: String,
-    /// `None` once it is stopped.
+    /// `None` once the script is stopped.
     state: Option<State>,
     pub(crate) triggers: Vec<Trigger>,
     budget: Rc<Budget>,
     failing: Failing,
-    /// `None` of files.
+    /// `None` for files.
     pace: Option<Pace>,
-    /// Packets wait for the lane.
+    /// True if packets are waiting for the lane.
     is_late: bool,
-    /// The state of a stopped script of a lane without time to free it.
+    /// The state of a stopped script, while the lane has no time to free it.
     left: Option<State>,
     counts: Rc<Counts>,
     pub(crate) tally: ScriptTally,
 }
 
-/// The parts that need memory of Lua.
+/// The parts that use Lua's memory.
 struct State {
     lua: Lua,
     packet: AnyUserData,
-    /// Flows by number.
+    /// Flow objects by number.
     flows: Table,
     collector: Collector,
 }
@@ -94,7 +95,7 @@ impl Script {
         let budget = Rc::new(Budget::new(limits.call_time));
         let counts = Rc::new(Counts::default());
         let load = || load(source, limits, common, compile, (&budget, &counts));
-        // mlua panics if there is no room for a reference, as in a call.
+        // mlua panics if there is no memory for a reference, as in a call.
         let loaded = catch_unwind(AssertUnwindSafe(load)).unwrap_or_else(|_| {
             budget.note_memory();
             Err(Error::MemoryError("no room for references".into()))
@@ -117,7 +118,7 @@ impl Script {
         Ok(Self { name, state, triggers, budget, failing, pace, is_late: false, left: None, counts, tally })
     }
 
-    /// Calls the function of a trigger with the arguments that `build` makes.
+    /// Calls the function of a trigger with the arguments that `build` creates.
     pub(crate) fn call<A: IntoLuaMulti>(
         &mut self,
         trigger: usize,
@@ -137,8 +138,8 @@ impl Script {
         let function = &self.triggers[trigger].function;
         let call = || build(&scope).and_then(|arguments| function.call::<()>(arguments));
         let called = catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|_| {
-            // mlua has no other word for a script that holds more references than there is room for. Its state is left
-            // as it is: nothing of it is used again.
+            // mlua panics for a script that holds more references than fit. Its state is left as it is and never used
+            // again.
             self.budget.note_memory();
             self.state.take().into_iter().for_each(std::mem::forget);
             Ok(())
@@ -160,7 +161,7 @@ impl Script {
         }
     }
 
-    /// Notes whether packets wait for the lane.
+    /// Records whether packets are waiting for the lane.
     pub(crate) fn note_late(&mut self, is_late: bool) {
         self.is_late = is_late;
     }
@@ -170,7 +171,7 @@ impl Script {
         self.left = None;
     }
 
-    /// Forgets a flow that has ended.
+    /// Removes a flow that has ended.
     pub(crate) fn forget(&mut self, number: u64) {
         if let Some(state) = &self.state {
             // Setting nil needs no memory.
@@ -200,7 +201,7 @@ impl Script {
         self.tally.stopped_by = Some(stop_words(&self.name, exceeded, line));
         self.note_memory();
         let state = self.state.take();
-        // Millions of objects take a tenth of a second.
+        // Freeing millions of objects takes a tenth of a second.
         if self.pace.is_some() {
             self.left = state;
         }
@@ -221,7 +222,7 @@ impl Script {
         }
     }
 
-    /// The counters, at the end of a run.
+    /// Returns the counters at the end of a run.
     pub(crate) fn finish(&mut self) -> ScriptTally {
         self.note_memory();
         let Counts { rows, rows_dropped, alerts, saved } = &*self.counts;
@@ -232,13 +233,13 @@ impl Script {
         self.tally.clone()
     }
 
-    /// Its name in rows, and in names of files.
+    /// The name in rows and file names.
     pub(crate) fn stem(&self) -> &str {
         &self.tally.name
     }
 }
 
-/// The state of a script for the arguments of a call.
+/// Creates the arguments of a call in the script's state.
 pub(crate) struct ScriptScope<'a> {
     state: &'a State,
 }
@@ -248,7 +249,7 @@ impl ScriptScope<'_> {
         self.state.packet.clone()
     }
 
-    /// The object of a flow: the same as long as the flow lasts.
+    /// The object of a flow: the same as long as the flow exists.
     pub(crate) fn flow(&self, flow: &Rc<Flow>) -> Result<AnyUserData> {
         if let Value::UserData(known) = self.state.flows.raw_get(flow.number)? {
             return Ok(known);
@@ -317,8 +318,8 @@ fn load(
     Ok((State { lua, packet, flows, collector }, triggers))
 }
 
-/// Makes the function by which the prelude asks whether `pcall` caught the error of an exceeded budget, and for the
-/// text of another one.
+/// Creates the function with which the prelude checks whether `pcall` caught the error of an exceeded budget, and gets
+/// the text of any other error.
 fn is_over(lua: &Lua, budget: &Rc<Budget>) -> Result<Function> {
     let own = budget.clone();
     lua.create_function(move |_, error: Value| {
@@ -330,13 +331,13 @@ fn is_over(lua: &Lua, budget: &Rc<Budget>) -> Result<Function> {
         if is_memory {
             own.note_memory();
         }
-        // An error of a function of Rust is an object; scripts expect a text, as of functions of C.
+        // Errors of Rust functions are objects; scripts expect a text, as from C functions.
         let text = if let Value::Error(error) = &error { Some(first_line(error)) } else { None };
         Ok((own.exceeded().is_some(), text))
     })
 }
 
-/// Makes the function by which the prelude counts the work of functions of C.
+/// Creates the function with which the prelude counts the work of C functions.
 fn spend(lua: &Lua, budget: &Rc<Budget>) -> Result<Function> {
     let own = budget.clone();
     lua.create_function(move |_, steps: i64| {
@@ -345,7 +346,7 @@ fn spend(lua: &Lua, budget: &Rc<Budget>) -> Result<Function> {
     })
 }
 
-/// Makes room for references of Rust to values of Lua: without memory for one more mlua panics.
+/// Reserves references from Rust to Lua values: mlua panics without memory for one more.
 fn reserve_references(lua: &Lua) -> Result<()> {
     let references: Result<Vec<_>> = (0..REFERENCES).map(|_| lua.create_table()).collect();
     references.map(drop)
@@ -370,7 +371,7 @@ fn on_function(lua: &Lua, declared: &Rc<RefCell<Vec<Trigger>>>, compile: &Compil
     })
 }
 
-/// A list or a histogram as an object of Lua.
+/// A list or a histogram as a Lua object.
 struct RecorderObject {
     number: usize,
     records: Rc<RefCell<Records>>,
@@ -473,10 +474,10 @@ fn add_rest(
     counts: &Rc<Counts>,
 ) -> Result<()> {
     let arguments = arguments.clone();
-    // The type of the default is that of the result.
+    // The type of the default determines the type of the result.
     let argument = move |lua: &Lua, (name, default): (String, Value)| {
         let Some(text) = arguments.get(&name) else { return Ok(default) };
-        let wrong = |kind: &str| Error::RuntimeError(format!("argument {name}: {text:?} is no {kind}"));
+        let wrong = |kind: &str| Error::RuntimeError(format!("argument {name}: {text:?} is not a {kind}"));
         match default {
             Value::Integer(_) | Value::Number(_) => {
                 let text = Value::String(lua.create_string(text)?);
@@ -508,7 +509,7 @@ fn add_rest(
     globals.raw_set("save", lua.create_function(save)?)
 }
 
-/// The error that began it all.
+/// The original error in a chain of errors.
 fn root(error: &Error) -> &Error {
     match error {
         Error::CallbackError { cause, .. } | Error::BadArgument { cause, .. } => root(cause),
@@ -519,7 +520,7 @@ fn root(error: &Error) -> &Error {
 fn is_memory(error: &Error) -> bool {
     match root(error) {
         Error::MemoryError(_) => true,
-        // An error that went through Lua is a text.
+        // An error that passed through Lua is a text.
         Error::RuntimeError(text) => {
             text.starts_with("not enough memory") || text.contains(": not enough memory")
         }
@@ -527,7 +528,7 @@ fn is_memory(error: &Error) -> bool {
     }
 }
 
-/// The first line of an error's text, without the words of its type.
+/// The first line of an error's text, without the name of its type.
 fn first_line(error: &Error) -> String {
     let text = match root(error) {
         Error::RuntimeError(text) | Error::MemoryError(text) => text.clone(),
@@ -535,14 +536,14 @@ fn first_line(error: &Error) -> String {
         other => other.to_string(),
     };
     let line = text.lines().next().unwrap_or_default();
-    // An address differs from error to error.
+    // Addresses differ between errors.
     match line.split_once(": 0x") {
         Some((kind @ ("table" | "function" | "userdata"), _)) => format!("the error is a {kind}, not a text"),
         _ => line.chars().take(TEXT_BYTES).collect(),
     }
 }
 
-/// The words about an error: `name.lua:3: what`.
+/// Formats an error: `name.lua:3: what`.
 fn words(error: &Error, name: &str) -> String {
     let line = first_line(error);
     if line.starts_with(&format!("{name}:")) {
@@ -564,7 +565,7 @@ fn stop_words(name: &str, exceeded: Exceeded, line: Option<u32>) -> String {
     }
 }
 
-/// The line of the script that called what failed, by the error's trace.
+/// The line of the script that made the failed call, from the traceback.
 fn traced(error: &Error, name: &str) -> Option<u32> {
     let trace = match error {
         Error::CallbackError { traceback, cause } => {
@@ -573,7 +574,7 @@ fn traced(error: &Error, name: &str) -> Option<u32> {
             }
             traceback
         }
-        // The trace follows the text.
+        // The traceback follows the text.
         Error::RuntimeError(text) => text,
         _ => return None,
     };

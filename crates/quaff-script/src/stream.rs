@@ -1,20 +1,20 @@
-//! One direction of a stream as triggers see it: its first bytes, lines, and matches across segments.
+//! One direction of a stream for triggers: its first bytes, lines, and matches across segments.
 //!
-//! Memory of a direction is bounded by the constants below; a line or a match that is longer is cut.
+//! Memory per direction is bounded by the constants below; a longer line or match is cut.
 
 use regex_automata::Input;
 use regex_automata::meta::Regex;
 use std::borrow::Cow;
 
-/// First bytes that a prefix or a regex of `data` looks at.
+/// First bytes that a prefix or a regex of `data` examines.
 pub(crate) const FIRST_BYTES: usize = 1024;
-/// Longest match that is found whole where segments end in it.
+/// Longest match that is found completely if it spans segments.
 pub(crate) const MATCH_BYTES: usize = 4096;
 
 /// The decision about the first bytes of a direction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Gate {
-    /// Too few bytes came. They are kept, and passed on once it opens.
+    /// Too few bytes so far. They are kept, and passed on once the gate opens.
     Waiting(Vec<u8>),
     Open,
     Shut,
@@ -27,7 +27,7 @@ impl Default for Gate {
 }
 
 impl Gate {
-    /// Looks at the next bytes. Returns those to pass on, with their offset: all that came, once it opens.
+    /// Examines the next bytes. Returns those to pass on, with their offset: all bytes so far, once it opens.
     pub(crate) fn take<'a>(
         &mut self,
         (prefix, regex): (Option<&[u8]>, Option<&Regex>),
@@ -64,7 +64,7 @@ impl Gate {
         None
     }
 
-    /// Skips what is missing: the first bytes cannot be known any more.
+    /// Skips missing bytes: the first bytes can no longer be known.
     pub(crate) fn skip(&mut self) {
         if matches!(self, Self::Waiting(_)) {
             *self = Self::Shut;
@@ -72,19 +72,19 @@ impl Gate {
     }
 }
 
-/// Bytes before a match at which its expression looks: `^`, and `\b` of a character of UTF-8.
+/// Bytes before a match that its expression may examine: for `^`, and for `\b` after a UTF-8 character.
 const BEFORE_BYTES: usize = 4;
 
-/// Looks for matches in a direction, whose bytes come in pieces.
+/// Searches for matches in a direction whose bytes arrive in pieces.
 #[derive(Debug, Default)]
 pub(crate) struct Search {
-    /// Bytes in which a match may begin, or has begun, after `before` that are looked at only.
+    /// Bytes in which a match may start, or has started, after `before` bytes of context.
     kept: Vec<u8>,
     before: usize,
 }
 
 impl Search {
-    /// Looks at the next bytes, which begin at `offset`; `found` receives the offset and the text of each match.
+    /// Examines the next bytes, which start at `offset`; `found` receives the offset and the text of each match.
     pub(crate) fn take(
         &mut self,
         regex: &Regex,
@@ -100,7 +100,7 @@ impl Search {
         while at <= self.kept.len() {
             let input = Input::new(&self.kept).range(at..);
             let Some(span) = regex.search(&input).map(|found| found.span()) else { break };
-            // The next bytes may make it longer.
+            // The next bytes may extend it.
             let may_grow = !is_last && span.end == self.kept.len() && span.len() < MATCH_BYTES;
             if may_grow {
                 self.keep_from(span.start);
@@ -118,13 +118,13 @@ impl Search {
         self.keep_from(if is_last { self.kept.len() } else { keep_from });
     }
 
-    /// Keeps the bytes from an offset on, and those before it that are looked at.
+    /// Keeps the bytes from an offset on, and the context before it.
     fn keep_from(&mut self, at: usize) {
         self.before = at.min(BEFORE_BYTES);
         self.kept.drain(..at - self.before);
     }
 
-    /// Skips what is missing: the next byte is not the first one of the direction.
+    /// Skips missing bytes: the next byte is not the first one of the direction.
     pub(crate) fn skip(&mut self) {
         self.kept.clear();
         self.kept.push(0);

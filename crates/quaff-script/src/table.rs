@@ -1,20 +1,20 @@
-//! Flows of TCP that are not reassembled, and those of UDP: found by their ends, ended by time, FIN or reset.
+//! TCP flows that are not reassembled, and UDP flows: identified by their endpoints, ended by time, FIN or RST.
 //!
-//! Time is that of the packets. The table is bounded: when it is full, the flow that would end first ends early.
+//! Time is packet time. The table is bounded: if it is full, the flow that would expire first ends early.
 
 use quaff_stream::tracker::Ends;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
-/// Most flows at a time.
+/// Maximum number of concurrent flows.
 const FLOWS_MAX: usize = 1 << 18;
-/// Time without a packet after which a flow ends, ns: UDP (RFC 4787 asks NATs for 2 minutes), TCP (RFC 5382), and TCP
-/// that has ended, whose ports may be used again after it.
+/// Idle times after which a flow ends, ns: UDP (RFC 4787 requires 2 minutes of NATs), TCP (RFC 5382), and closed TCP,
+/// whose ports may then be reused.
 const UDP_IDLE_NS: u64 = 120_000_000_000;
 const TCP_IDLE_NS: u64 = 124 * 60 * 1_000_000_000;
 const CLOSED_NS: u64 = 60_000_000_000;
 
-/// Times of flows that have left, which are not looked for.
+/// Minimum number of stale timers before they are removed.
 const STALE_MIN: usize = 1024;
 
 const FIN: u8 = 1;
@@ -24,15 +24,15 @@ const ACK: u8 = 16;
 /// Both directions have ended.
 const CLOSED: u8 = 0b11;
 
-/// Protocol and ends, the lower one first.
+/// Protocol and endpoints, the lower one first.
 pub(crate) type FlowKey = (u8, Ends);
 
-/// The table; `T` is what the caller has for a flow.
+/// The table; `T` is the caller's value for a flow.
 pub(crate) struct FlowTable<T> {
     index: HashMap<FlowKey, u32>,
     slots: Vec<Option<Entry<T>>>,
     free: Vec<u32>,
-    /// Times at which flows may be over, with place and number. A flow has an entry at its time or before it.
+    /// Expiry times of flows, with index and number. A flow has an entry at its expiry time or earlier.
     due: BinaryHeap<Reverse<(u64, u32, u64)>>,
     added: u64,
 }
@@ -41,7 +41,7 @@ struct Entry<T> {
     key: FlowKey,
     number: u64,
     last_ns: u64,
-    /// Directions that have ended, from the lower end and from the other one.
+    /// Directions that have ended: from the lower endpoint, and from the other one.
     ended: u8,
     value: T,
 }
@@ -62,7 +62,7 @@ impl<T> FlowTable<T> {
         Self { index: HashMap::new(), slots: Vec::new(), free: Vec::new(), due: BinaryHeap::new(), added: 0 }
     }
 
-    /// Takes a flow out that is over at `now_ns`.
+    /// Removes and returns a flow that has expired at `now_ns`.
     pub(crate) fn take_over(&mut self, now_ns: u64) -> Option<T> {
         while let Some(Reverse((due_ns, place, number))) = self.due.peek().copied() {
             if due_ns >= now_ns {
@@ -79,7 +79,7 @@ impl<T> FlowTable<T> {
         None
     }
 
-    /// The place of a flow. A SYN after the end of a connection is another one's: that flow is not found.
+    /// The index of a flow. A SYN after the end of a connection belongs to a new one: the old flow is not found.
     pub(crate) fn find(&self, key: &FlowKey, flags: u8) -> Option<u32> {
         let place = *self.index.get(key)?;
         let entry = self.slots[place as usize].as_ref()?;
@@ -87,7 +87,7 @@ impl<T> FlowTable<T> {
         (!is_other).then_some(place)
     }
 
-    /// Notes a packet of a flow, and its flags of TCP; `is_high`: the higher end sent it.
+    /// Updates a flow with a packet and its TCP flags; `is_high`: the higher endpoint sent it.
     pub(crate) fn touch(&mut self, place: u32, flags: u8, is_high: bool, now_ns: u64) {
         let Some(entry) = self.slots[place as usize].as_mut() else { return };
         entry.last_ns = now_ns;
@@ -102,8 +102,9 @@ impl<T> FlowTable<T> {
         }
     }
 
-    /// Takes the flow out that leaves for a new one with this key: one between the same ends, or of a full table the
-    /// one that would end first.
+    /// Removes the flow that makes room for a new one with this key: one between the same endpoints, or in a full table
+    /// the
+    /// one that would expire first.
     pub(crate) fn take_for(&mut self, key: &FlowKey) -> Option<T> {
         if let Some(place) = self.index.get(key) {
             return self.remove(*place);
@@ -117,7 +118,7 @@ impl<T> FlowTable<T> {
         None
     }
 
-    /// Adds a flow. There is none with its key.
+    /// Adds a flow whose key is not in the table.
     pub(crate) fn insert(&mut self, key: FlowKey, now_ns: u64, value: T) -> u32 {
         self.added += 1;
         let entry = Entry { key, number: self.added, last_ns: now_ns, ended: 0, value };
@@ -132,8 +133,9 @@ impl<T> FlowTable<T> {
         place
     }
 
-    /// Removes the times of flows that have left, when they are the most: a flow of TCP that has ended leaves a minute
-    /// later, and its first time is two hours away. Each flow has two times at most.
+    /// Removes timers of removed flows once they are the majority: a closed TCP flow is removed a minute later, but its
+    /// first
+    /// timer is two hours ahead. Each flow has at most two timers.
     fn forget_stale(&mut self) {
         if self.due.len() > 4 * self.index.len() + STALE_MIN {
             let slots = &self.slots;
@@ -147,7 +149,7 @@ impl<T> FlowTable<T> {
         self.slots.get_mut(place as usize)?.as_mut().map(|entry| &mut entry.value)
     }
 
-    /// All flows, in the order of their first packets; the table is empty then.
+    /// Returns all flows in the order of their first packets, and empties the table.
     pub(crate) fn drain(&mut self) -> Vec<T> {
         let mut entries: Vec<_> = self.slots.drain(..).flatten().collect();
         entries.sort_by_key(|entry| entry.number);
@@ -195,7 +197,7 @@ mod tests {
     #[test]
     fn connections_that_have_left_need_no_memory() {
         let mut table = FlowTable::new();
-        // One in a second for two hours, each closed at once.
+        // One per second for two hours, each closed at once.
         for number in 0..7200u64 {
             let key = (6, [(u32::to_be_bytes(number as u32), 1).into(), ([255, 255, 255, 255], 80).into()]);
             while table.take_over(number * S).is_some() {}

@@ -3,7 +3,7 @@
 use crate::budget::Exceeded;
 use serde::{Serialize, Serializer};
 
-/// Errors with different texts that a report has.
+/// Maximum number of different error texts in a report.
 pub(crate) const FAILURES_MAX: usize = 8;
 
 /// The counters of a script.
@@ -12,29 +12,29 @@ pub struct ScriptTally {
     pub name: String,
     /// Events that it received.
     pub calls: u64,
-    /// Time of them.
+    /// Total time in calls, ns.
     pub ns: u64,
     /// Calls that failed.
     pub errors: u64,
-    /// Events that it did not receive because it had been stopped.
+    /// Events that it missed because it had been stopped.
     pub dropped: u64,
-    /// Events that it did not receive because packets waited for the lane, and it had used its share of the time.
+    /// Events that it missed because packets were waiting for the lane and it had used up its share of time.
     pub skipped: u64,
-    /// Rows of its lists, lines that it printed.
+    /// Rows of its lists, and lines that it printed.
     pub rows: u64,
-    /// Rows, alerts and keys without room.
+    /// Rows, alerts and keys dropped for lack of memory.
     pub rows_dropped: u64,
     pub alerts: u64,
-    /// Flows whose packets it asked for.
+    /// Number of flows whose packets it requested.
     pub saved: u64,
-    /// Memory of its state at the end.
+    /// Memory of its Lua state at the end, bytes.
     pub memory_bytes: u64,
-    /// The part of its budget that it exceeded.
+    /// The limit that it exceeded.
     #[serde(serialize_with = "exceeded")]
     pub stopped: Option<Exceeded>,
-    /// The words about it, with the line.
+    /// Description of that, with the line.
     pub stopped_by: Option<String>,
-    /// Errors by their text, the first ones.
+    /// The first errors, by their text.
     pub failures: Vec<Failure>,
 }
 
@@ -46,12 +46,12 @@ pub struct Failure {
 }
 
 impl ScriptTally {
-    /// Returns true if the script received each event, and kept each row.
+    /// Returns true if the script received every event and every row was kept.
     pub fn is_whole(&self) -> bool {
         self.errors + self.dropped + self.skipped + self.rows_dropped == 0 && self.stopped.is_none()
     }
 
-    /// Adds the work of the same script in another lane. The first one that was stopped is named.
+    /// Adds the work of the same script in another lane. The first one that was stopped is reported.
     pub fn add(&mut self, other: Self) {
         let Self { name: _, calls, ns, errors, dropped, skipped, rows, rows_dropped, .. } = other;
         let Self { alerts, saved, memory_bytes, stopped, stopped_by, failures, .. } = other;

@@ -1,4 +1,4 @@
-//! Scripts on packets, as a run has them.
+//! Tests of scripts on packets, as in a run.
 
 use crate::{Compile, Engine, EngineEnd, EnginePlan, Exceeded, Formats, Limits, Packet, Rows, Source, Test};
 use quaff_stream::tracker::TrackPlan;
@@ -11,7 +11,7 @@ const FIN: u8 = 1;
 const SYN: u8 = 2;
 const ACK: u8 = 16;
 
-/// A filter of tests: `port N`.
+/// A filter for tests: `port N`.
 struct Port(u16);
 
 impl Test for Port {
@@ -44,7 +44,7 @@ fn plan(texts: &[(&str, &str)]) -> EnginePlan {
     }
 }
 
-/// A frame of TCP from the client 10.0.0.1:4711 to 10.0.0.2:80, or back.
+/// A TCP frame from the client 10.0.0.1:4711 to 10.0.0.2:80, or back.
 fn segment(is_client: bool, flags: u8, [seq, ack]: [u32; 2], payload: &[u8]) -> Vec<u8> {
     let ends = [([10, 0, 0, 1].into(), 4711u16), ([10, 0, 0, 2].into(), 80)];
     let [from, to] = if is_client { ends } else { [ends[1], ends[0]] };
@@ -55,7 +55,7 @@ fn segment(is_client: bool, flags: u8, [seq, ack]: [u32; 2], payload: &[u8]) -> 
     build::ethernet(&[], 0x0800, &build::ipv4(from.0, to.0, 6, &[], &tcp))
 }
 
-/// A connection in which the client says `parts` and the server `answer`.
+/// A connection in which the client sends `parts` and the server `answer`.
 fn connection(parts: &[&[u8]], answer: &[u8]) -> Vec<Vec<u8>> {
     let mut frames = vec![
         segment(true, SYN, [99, 0], b""),
@@ -86,7 +86,7 @@ struct Run {
     packets: Vec<u8>,
 }
 
-/// Runs scripts on frames that come every 10 ms.
+/// Runs scripts on frames 10 ms apart.
 fn run_plan(plan: &EnginePlan, frames: &[Vec<u8>]) -> Run {
     let mut engine = Engine::new(plan, 7).unwrap_or_else(|error| panic!("{error}"));
     for (at, bytes) in frames.iter().enumerate() {
@@ -173,7 +173,7 @@ fn filters_and_ports_come_before_the_script() {
     assert!(refused("for i = 1, 1000 do on('packet', print) end").contains("at most 256 triggers"));
     assert!(refused("on('match', {regex = ('x'):rep(100000)}, print)").contains("at most 16 KiB"));
     assert!(refused("on('packet', {filter = ('x'):rep(100000)}, print)").contains("at most 16 KiB"));
-    // More references of Rust than there is memory for.
+    // More Rust references than fit in memory.
     let references = "local t = {} for i = 1, 1e7 do t[i] = string.gmatch('a', 'a') end";
     assert!(refused(references).contains("more memory"), "{}", refused(references));
     assert!(refused(&format!("on('data', {{prefix = '{}'}}, print)", "x".repeat(2000))).contains("at most"));
@@ -194,7 +194,7 @@ fn flows_begin_and_end_and_have_a_state() {
         "end\t2\t10.0.0.1\t5000\t10.0.0.2\t53\tudp\t2\t87\t1070000000",
     ];
     assert_eq!(printed(text, &frames), expected);
-    // The same with reassembly, but that connections end before other flows.
+    // The same with reassembly, but connections end before other flows.
     let with_data = format!("{text} on('data', {{}}, function() end)");
     assert_eq!(printed(&with_data, &frames), expected);
     let done = run("on('flow_start', {}, function(f) f.mine = 1 end)", &frames);
@@ -256,7 +256,7 @@ fn messages_of_applications_are_tables() {
     assert_eq!(printed(text, &frames), expected);
 }
 
-/// Nothing is computed that no script asks for: connections of other ports are not reassembled.
+/// Only requested work is done: connections on other ports are not reassembled.
 #[test]
 fn only_ports_that_are_asked_for_are_reassembled() {
     let frames = connection(&[b"GET /"], b"OK");
@@ -266,7 +266,7 @@ fn only_ports_that_are_asked_for_are_reassembled() {
     assert_eq!(packets("on('line', {ports = {21}}, print) on('dns', print)"), Some(0));
     assert_eq!(packets("on('line', {ports = {21}}, print) on('match', {regex = 'x'}, print)"), Some(7));
     assert_eq!(packets("on('flow_start', print) on('packet', print)"), None);
-    // Flows of other ports are flows all the same.
+    // Flows on other ports are still flows.
     let text = "on('line', {ports = {21}}, print) on('flow_end', {}, function(f) print(f.packets) end)";
     assert_eq!(printed(text, &frames), ["7"]);
 }
@@ -321,10 +321,10 @@ fn rows_are_json_and_csv() {
         ("list('a', {})", "needs columns"),
         ("list('a', {'x'}) histogram('a', {'x'})", "already"),
         ("list('a', {'x'}):add{y = 1}", "no column \"y\""),
-        ("list('a', {'x'}):add{print}", "a function is no value"),
+        ("list('a', {'x'}):add{print}", "a function cannot be a value"),
         ("list('a', {'x'}):count(1)", "count is for histograms"),
         ("histogram('a', {'x'}):count(1, -1)", "not less than 0"),
-        // Texts and tables that are in a row many times cost the script nothing.
+        // Texts and tables that occur many times in a row cost the script no memory.
         ("local s = ('x'):rep(700000) list('a', {'x', 'y'}):add{s, s}", "at most 1024 KiB"),
         ("local s = ('x'):rep(700000) histogram('a', {'x', 'y'}):count{s, s}", "at most 1024 KiB"),
         ("alert('a', {x = ('x'):rep(1100000)})", "at most 1024 KiB"),
@@ -340,7 +340,7 @@ fn rows_are_json_and_csv() {
     }
 }
 
-/// Two lanes of a run: what they count is one row for each key, and no two of their flows have the same number.
+/// Two lanes of a run: counts become one row per key, and flow numbers are unique.
 #[test]
 fn results_of_lanes_are_added() {
     let text = r#"
@@ -426,10 +426,10 @@ fn arguments_have_the_type_of_their_default() {
     assert_eq!(run_plan(&plan, &[]).rows[0]["text"], "11\tn\tfalse\t7");
     plan.scripts[0].arguments.insert("limit".into(), "many".into());
     let error = Engine::new(&plan, 0).err().unwrap_or_default();
-    assert_eq!(error, "a.lua:1: argument limit: \"many\" is no number");
+    assert_eq!(error, "a.lua:1: argument limit: \"many\" is not a number");
 }
 
-/// Calls that would never end, or take all memory: each is stopped, named with its line, and counted.
+/// Calls that would never end, or take all memory: each is stopped, reported with its line, and counted.
 #[test]
 fn a_script_that_exceeds_its_budget_is_stopped_and_the_others_continue() {
     let frames: Vec<_> = (0..5).map(|_| datagram(b"x")).collect();
@@ -468,7 +468,7 @@ fn a_script_that_exceeds_its_budget_is_stopped_and_the_others_continue() {
         let done = run_plan(&plan, &frames);
         let [bad, good] = &done.end.scripts[..] else { panic!("two scripts") };
         assert_eq!((bad.stopped, bad.calls, bad.dropped), (Some(part), 1, 4), "{text}: {bad:?}");
-        // An error of memory has no trace: its line is the last one that the hook saw, or the function's first.
+        // A memory error has no traceback: its line is the last one that the hook saw, or the function's first.
         let by = bad.stopped_by.clone().unwrap_or_default();
         let is_named =
             by.starts_with("bad.lua:2: ") || part == Exceeded::Memory && by.starts_with("bad.lua:1: ");
@@ -477,7 +477,7 @@ fn a_script_that_exceeds_its_budget_is_stopped_and_the_others_continue() {
     }
 }
 
-/// Lua's own collector works while a script allocates, for as long as it has objects.
+/// Lua's own collector works while a script allocates, as long as it has objects.
 #[test]
 fn garbage_is_collected_between_calls_and_not_in_them() {
     const TEXT: &str = "local weak = setmetatable({}, { __mode = 'v' })
@@ -488,14 +488,14 @@ fn garbage_is_collected_between_calls_and_not_in_them() {
             print(tostring(before) .. ' ' .. tostring(weak[1] ~= nil))
         end)";
     let frames: Vec<_> = (0..100).map(|_| datagram(b"x")).collect();
-    // A hundred times 1 MB, of the 8 MiB that it may have.
+    // A hundred times 1 MB, with a limit of 8 MiB.
     let rows = printed(TEXT, &frames);
     let count = |text: &str| rows.iter().filter(|row| *row == text).count();
     assert_eq!(count("false true") + count("true true"), 100, "{rows:?}");
     assert!(count("false true") > 10, "{rows:?}");
 }
 
-/// Each of `frames` packets fails in one script, most in a second, half in a third.
+/// Every one of `frames` packets fails in one script, most in a second, half in a third.
 #[test]
 fn a_script_that_fails_all_the_time_is_stopped_and_one_that_fails_half_of_the_time_is_not() {
     let frames: Vec<_> = (0..1200).map(|_| datagram(b"x")).collect();
@@ -518,7 +518,7 @@ fn a_script_that_fails_all_the_time_is_stopped_and_one_that_fails_half_of_the_ti
     }
 }
 
-/// A call of some ms for each packet, of which a hundredth of the time is allowed.
+/// A call of some ms per packet, of which a hundredth of the time is allowed.
 #[test]
 fn a_slow_script_misses_events_while_packets_wait_and_no_other_script_does() {
     const SLOW: &str = "on('packet', function(p) for i = 1, 1e6 do end end)";
@@ -541,7 +541,7 @@ fn a_slow_script_misses_events_while_packets_wait_and_no_other_script_does() {
     assert_eq!(run(true, None), [(60, 0); 2], "a file");
 }
 
-/// Objects whose text is made by the script, inside each other: each costs the stack of the thread.
+/// Nested objects whose text the script creates: each costs stack of the thread.
 #[test]
 fn a_field_that_a_flow_does_not_have_costs_no_stack() {
     let text = "on('flow_start', function(flow)
@@ -601,7 +601,7 @@ fn an_error_names_its_line_and_costs_one_event() {
     }
 }
 
-/// The functions of Lua's library, as the reference manual has them.
+/// The functions of Lua's library, as in the reference manual.
 #[test]
 fn the_library_is_that_of_lua() {
     let checks = r##"

@@ -1,4 +1,4 @@
-//! `string.find`, `match`, `gmatch` and `gsub` of scripts, on patterns with a limit of work.
+//! `string.find`, `match`, `gmatch` and `gsub` for scripts, on patterns with bounded work.
 
 use crate::budget::Budget;
 use crate::pattern::{Capture, Fault, Matcher, is_plain};
@@ -7,10 +7,10 @@ use mlua::{Error, Function, Lua, MultiValue, Result, String as Text, Table, Valu
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// Bytes in which a plain text is looked for in a step.
+/// Bytes of a plain-text search per step.
 const PLAIN_BYTES: usize = 64;
 
-/// Adds the functions to the table `string`. `limit_bytes` bounds a result while it is built.
+/// Adds the functions to the table `string`. `limit_bytes` bounds a result while it is being built.
 pub(crate) fn install(lua: &Lua, table: &Table, budget: &Rc<Budget>, limit_bytes: usize) -> Result<()> {
     let own = budget.clone();
     type Arguments = (Text, Text, Option<i64>, Option<Value>);
@@ -40,7 +40,7 @@ pub(crate) fn install(lua: &Lua, table: &Table, budget: &Rc<Budget>, limit_bytes
     table.raw_set("gsub", lua.create_function(gsub)?)
 }
 
-/// The offset of a position that counts from 1, or from the end if it is negative; `None` after the end.
+/// The offset of a position that counts from 1, or from the end if negative; `None` after the end.
 fn start(from: Option<i64>, bytes: usize) -> Option<usize> {
     let from = match from.unwrap_or(1) {
         from if from > 0 => usize::try_from(from - 1).unwrap_or(usize::MAX),
@@ -61,7 +61,7 @@ fn value(lua: &Lua, text: &[u8], capture: Capture) -> Result<Value> {
     }
 }
 
-/// `find` and `match`: with positions, and with the pattern as plain text.
+/// `find` and `match`, with a start position and optional plain text.
 fn find(
     lua: &Lua,
     text: &Text,
@@ -103,7 +103,7 @@ fn find(
     }
 }
 
-/// Returns true for a pattern that matches at the begin only, and the pattern without its anchor.
+/// True for a pattern anchored at the start, and the pattern without its anchor.
 fn anchored(pattern: &[u8]) -> (bool, &[u8]) {
     pattern.strip_prefix(b"^").map_or((false, pattern), |own| (true, own))
 }
@@ -152,7 +152,7 @@ impl Replacement {
         }
     }
 
-    /// Appends what stands for a match from `at` to `end`.
+    /// Appends the replacement of a match from `at` to `end`.
     fn append(
         &self,
         lua: &Lua,

@@ -1,5 +1,5 @@
-//! The declarations of a script, made with `on`: an event and its options, filters before the script, and the function
-//! to call.
+//! The declarations of a script, made with `on`: an event and its options, filters that run before the script, and
+//! the function to call.
 
 use crate::{Compile, Packet, Test};
 use mlua::{Error, Function, Result, Table, Value};
@@ -38,22 +38,22 @@ impl Event {
         ("timer", Self::Timer),
     ];
 
-    /// Returns true for events of flows.
+    /// True for flow events.
     pub(crate) fn is_of_flows(self) -> bool {
         !matches!(self, Self::Packet | Self::Timer)
     }
 
-    /// Returns true for events that need the bytes of TCP in order.
+    /// True for events that need TCP bytes in order.
     pub(crate) fn is_of_streams(self) -> bool {
         self.is_of_flows() && !matches!(self, Self::FlowStart | Self::FlowEnd)
     }
 
-    /// Returns true for messages of applications.
+    /// True for application messages.
     pub(crate) fn is_of_applications(self) -> bool {
         matches!(self, Self::HttpRequest | Self::HttpResponse | Self::Dns | Self::TlsHello)
     }
 
-    /// The options that the event has.
+    /// The options that the event supports.
     fn options(self) -> &'static [&'static str] {
         match self {
             Self::Data => &["filter", "ports", "prefix", "regex"],
@@ -64,32 +64,32 @@ impl Event {
     }
 }
 
-/// A declaration.
+/// A declaration of a script.
 pub(crate) struct Trigger {
     pub(crate) event: Event,
     pub(crate) function: Function,
     /// The first line of the function.
     pub(crate) line: Option<u32>,
     pub(crate) filter: Option<Box<dyn Test>>,
-    /// Either port is one of them; empty for all.
+    /// Source or destination port must be one of these; empty: all.
     pub(crate) ports: Vec<u16>,
-    /// The first bytes of a direction.
+    /// Required first bytes of a direction.
     pub(crate) prefix: Option<Vec<u8>>,
-    /// Of `data` in the first bytes of a direction, of `match` anywhere.
+    /// For `data` in the first bytes of a direction, for `match` anywhere.
     pub(crate) regex: Option<Regex>,
-    /// Of `timer`.
+    /// Interval of `timer`, ns.
     pub(crate) every_ns: u64,
 }
 
-/// Ports of DNS, mDNS (RFC 6762) and LLMNR (RFC 4795), if `dns` names none.
+/// Ports of DNS, mDNS (RFC 6762) and LLMNR (RFC 4795), used if a `dns` trigger has none.
 const DNS_PORTS: [u16; 3] = [53, 5353, 5355];
-/// The memory that a regular expression may take, compiled, bytes.
+/// Maximum size of a compiled regular expression, bytes.
 const REGEX_BYTES: usize = 1 << 20;
-/// Bytes of the text of a filter or a regular expression: what reads them needs many times that.
+/// Maximum length of a filter or a regular expression, bytes: compiling needs many times that.
 const TEXT_BYTES: usize = 16 << 10;
 
 impl Trigger {
-    /// Reads the arguments of `on`.
+    /// Parses the arguments of `on`.
     pub(crate) fn new(name: &str, options: &Table, function: Function, compile: &Compile) -> Result<Self> {
         let known = Event::NAMES.iter().find(|(known, _)| *known == name);
         let Some((_, event)) = known else {
@@ -132,7 +132,7 @@ impl Trigger {
         Ok(Self { event: *event, function, line, filter, ports, prefix, regex, every_ns })
     }
 
-    /// Returns true if the filters before the script take the packet, or the flow that begins with it.
+    /// True if the filters accept the packet, or the flow that starts with it.
     #[inline]
     pub(crate) fn wants(&mut self, packet: &Packet, ports: [u16; 2]) -> bool {
         (self.ports.is_empty() || ports.iter().any(|port| self.ports.contains(port)))
@@ -144,7 +144,7 @@ fn refuse<T>(words: &str) -> Result<T> {
     Err(Error::RuntimeError(words.to_owned()))
 }
 
-/// A regular expression on bytes, whose time is linear in them.
+/// Compiles a regular expression on bytes; matching takes linear time.
 fn compiled(text: &[u8]) -> Result<Regex> {
     if text.len() > TEXT_BYTES {
         return refuse(&format!("a regex has at most {} KiB", TEXT_BYTES >> 10));
@@ -172,7 +172,7 @@ fn ports(value: Value) -> Result<Vec<u16>> {
     }
 }
 
-/// `10`, `"10s"`, `"500ms"`, `"5m"`, `"1h"`, in ns.
+/// Parses `10`, `"10s"`, `"500ms"`, `"5m"`, `"1h"` to ns.
 fn interval(value: Value) -> Result<u64> {
     let wrong =
         || Error::RuntimeError("timer needs `every`: seconds, or a text such as 500ms, 10s, 5m, 1h".into());
@@ -193,7 +193,7 @@ fn interval(value: Value) -> Result<u64> {
         }
         _ => return Err(wrong()),
     };
-    // A shorter one would be called for each packet.
+    // A shorter interval would cause a call for each packet.
     if (1e-3..=1e9).contains(&seconds) { Ok((seconds * 1e9) as u64) } else { Err(wrong()) }
 }
 
