@@ -1,7 +1,8 @@
-//! A TCP connection as it is seen on the wire: handshake, data, acknowledgments, the ends of both directions.
+//! A TCP connection as seen on the wire: handshake, data, acknowledgments, the ends of both directions.
 //!
-//! The observer may see one direction only, begin in the middle, and miss any packet. What the endpoints would ignore
-//! is ignored: resets and acknowledgments that they do not accept, SYNs in an established connection, data after FIN.
+//! The observer may see only one direction, start midstream, and miss any packet. Segments that the endpoints ignore
+//! are
+//! ignored: resets and acknowledgments that they do not accept, SYNs in an established connection, data after FIN.
 
 use crate::event::{Cap, EndReason, Segment, Sender, StreamSink};
 use crate::half::{Context, HAS_SCALE, HalfStream, Output, SCALE_MAX, SYN_SEEN};
@@ -17,7 +18,7 @@ const RST: u8 = 4;
 const ACK: u8 = 16;
 const URG: u8 = 32;
 
-/// The connections' common state of one lane: rules, memory, counters.
+/// The state that all connections of a lane share: rules, memory, counters.
 #[derive(Debug)]
 pub struct StreamLane {
     plan: StreamPlan,
@@ -26,34 +27,34 @@ pub struct StreamLane {
 }
 
 impl StreamLane {
-    /// A lane with its own limit, and one that it shares with others.
+    /// Creates a lane with a limit of its own, and one that it shares with other lanes.
     pub fn new(plan: StreamPlan, shared: Option<Arc<SharedMemory>>) -> Self {
         let memory = Memory::new(plan.lane.limit_bytes, shared);
         Self { plan, memory, tally: StreamTally::default() }
     }
 
-    /// The counters.
     pub fn tally(&self) -> &StreamTally {
         &self.tally
     }
 
-    /// Bytes charged for what waits: at most the lane's limit, and some records.
+    /// Bytes charged for held data: at most the lane's limit, plus some records.
     pub fn used_bytes(&self) -> u64 {
         self.memory.used_bytes()
     }
 }
 
-/// The result for a segment.
+/// The outcome of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub enum Outcome {
     Taken,
-    /// The segment is a SYN of another connection with the same addresses and ports, and was not taken: the caller
-    /// finishes this one and begins a new one with it.
+    /// The segment is a SYN of a new connection with the same addresses and ports, and was not processed: the caller
+    /// ends
+    /// this connection and starts a new one with it.
     IsNewConnection,
 }
 
-/// A connection. The caller ends it with [`Conversation::finish`], which returns its memory to the lane.
+/// A connection. The caller must end it with [`Conversation::finish`], which returns its memory to the lane.
 #[derive(Debug)]
 pub struct Conversation {
     a: HalfStream,
@@ -62,35 +63,35 @@ pub struct Conversation {
 }
 
 impl Conversation {
-    /// A connection of two hosts, each with the policy by which it reassembles.
+    /// Creates a connection of two hosts, each with its reassembly policy.
     pub fn new(host_a: StreamPolicy, host_b: StreamPolicy) -> Self {
-        // The receiver's policy decides.
+        // The policy of the receiver applies.
         Self { a: HalfStream::new(host_b), b: HalfStream::new(host_a), client: None }
     }
 
-    /// The host that opened the connection, if its SYN or the answer was seen.
+    /// The host that opened the connection, if its SYN or the SYN-ACK was seen.
     pub fn client(&self) -> Option<Sender> {
         self.client
     }
 
-    /// Returns true if the SYN of this host was captured.
+    /// True if the SYN of this host was captured.
     pub fn has_syn(&self, sender: Sender) -> bool {
         let half = if sender == Sender::A { &self.a } else { &self.b };
         half.has(SYN_SEEN)
     }
 
-    /// Returns true if each direction of which a segment was seen has ended.
+    /// True if every direction in which a segment was seen has ended.
     pub fn is_closed(&self) -> bool {
         let is_over = |half: &HalfStream| half.end().is_some() || !half.is_started();
         (self.a.end().is_some() || self.b.end().is_some()) && is_over(&self.a) && is_over(&self.b)
     }
 
-    /// The time at which [`Self::tick`] has something to do, ns; `u64::MAX` if nothing waits.
+    /// Time at which [`Self::tick`] must be called, ns; `u64::MAX` if nothing is held.
     pub fn due_ns(&self, lane: &StreamLane) -> u64 {
         self.a.due_ns(&lane.plan).min(self.b.due_ns(&lane.plan))
     }
 
-    /// Takes a segment.
+    /// Processes a segment.
     pub fn segment<S: StreamSink + ?Sized>(
         &mut self,
         sender: Sender,
@@ -134,18 +135,18 @@ impl Conversation {
         Outcome::Taken
     }
 
-    /// Returns true for a SYN that cannot belong to this connection, which has ended.
+    /// True for a SYN that cannot belong to this connection, which has ended.
     fn is_new_connection(&self, sender: Sender, segment: &Segment) -> bool {
         let (own, other) = if sender == Sender::A { (&self.a, &self.b) } else { (&self.b, &self.a) };
         let is_known = own.is_started() && own.base() == segment.sequence.wrapping_add(1);
-        // A capture may have all of one direction before the other one. After a reset the answer is that to another
+        // A capture may contain one direction completely before the other. After a reset, a SYN-ACK answers another
         // SYN.
         let is_first = !own.is_started() && own.end().is_none();
         let is_answer = segment.flags & ACK != 0 && is_first && other.base() == segment.acknowledgment;
         self.is_closed() && !is_known && !is_answer
     }
 
-    /// The direction of `sender`, and the other one.
+    /// The half-streams of `sender` and of the other host.
     fn halves(&mut self, sender: Sender) -> (&mut HalfStream, &mut HalfStream) {
         match sender {
             Sender::A => (&mut self.a, &mut self.b),
@@ -153,7 +154,7 @@ impl Conversation {
         }
     }
 
-    /// Takes a SYN; returns false if the receiver ignores it.
+    /// Processes a SYN; returns false if the receiver ignores it.
     fn take_syn(&mut self, sender: Sender, segment: &Segment, lane: &mut StreamLane) -> bool {
         let (own, other) = self.halves(sender);
         let base = segment.sequence.wrapping_add(1);
@@ -167,13 +168,13 @@ impl Conversation {
             own.start(base, flags, &mut lane.memory, &mut lane.tally);
             own.scale = scale.unwrap_or(0).min(SCALE_MAX);
         } else if !own.has(SYN_SEEN) {
-            // The answer came first, and perhaps data that wait.
+            // The SYN-ACK came first, and perhaps held data.
             own.note_syn(flags);
             own.scale = scale.unwrap_or(0).min(SCALE_MAX);
         }
         let is_answer = segment.flags & ACK != 0;
         if is_answer {
-            // The SYN was not captured, or it was one of several attempts, and this is the one that counts.
+            // The SYN was not captured, or it was one of several attempts and this is the one that counts.
             let is_other_attempt = other.is_untouched() && !other.has_sent(segment.acknowledgment);
             if !other.is_started() || is_other_attempt {
                 let known = |flag| if other.has(flag) { flag } else { 0 };
@@ -186,7 +187,7 @@ impl Conversation {
         true
     }
 
-    /// Takes a reset, if the receiver accepts it. Its payload is no data of the stream.
+    /// Processes a reset if the receiver accepts it. Its payload is not stream data.
     fn take_reset<S: StreamSink + ?Sized>(
         &mut self,
         sender: Sender,
@@ -201,7 +202,7 @@ impl Conversation {
         let is_accepted = if own.is_started() {
             own.accepts_reset(own.offset(segment.sequence), is_exact, &lane.plan)
         } else {
-            // An answer to a SYN names its sequence number; otherwise the capture began here.
+            // A reset that answers a SYN acknowledges its number; otherwise the capture started here.
             !other.is_started() || segment.flags & ACK != 0 && other.has_sent(segment.acknowledgment)
         };
         if !is_accepted {
@@ -225,7 +226,7 @@ impl Conversation {
         own.finish(EndReason::Cutoff, &mut context(lane, sink, sender, 0, other.cost()));
     }
 
-    /// Passes on all that is held, with gaps between, and ends both directions.
+    /// Delivers all held bytes, with gaps in between, and ends both directions.
     pub fn finish<S: StreamSink + ?Sized>(&mut self, lane: &mut StreamLane, sink: &mut S) {
         self.end_both(EndReason::Finished, 0, lane, sink);
     }
@@ -255,8 +256,8 @@ fn context<'a, S: StreamSink + ?Sized>(
     Context { plan: &lane.plan, memory: &mut lane.memory, output, now_ns, other_cost }
 }
 
-/// The shift of the windows that `own` advertises: it counts if both SYNs have the option. Without its SYN the largest
-/// one is assumed.
+/// The shift of the windows that `own` advertises; it applies if both SYNs have the option. Without its SYN the largest
+/// shift is assumed.
 fn window_shift(own: &HalfStream, other: &HalfStream, is_syn: bool) -> u8 {
     let is_refused = |half: &HalfStream| half.has(SYN_SEEN) && !half.has(HAS_SCALE);
     match own.has(SYN_SEEN) {
@@ -266,7 +267,7 @@ fn window_shift(own: &HalfStream, other: &HalfStream, is_syn: bool) -> u8 {
     }
 }
 
-/// Takes payload, urgent pointer and FIN. Returns the cap that ends both directions.
+/// Processes payload, urgent pointer and FIN. Returns the cap that ends both directions, if any.
 #[inline]
 fn take_bytes<S: StreamSink + ?Sized>(
     own: &mut HalfStream,

@@ -1,27 +1,27 @@
-//! Different versions of the same bytes, kept within a limit.
+//! Stores different versions of the same bytes, within a limit.
 //!
 //! The first ones are kept: a flood of later ones cannot displace them.
 
 use crate::held::Difference;
 
-/// Bytes of memory for a record besides those of its versions.
+/// Memory of a record in addition to its versions, bytes.
 const RECORD_BYTES: usize = 128;
 
 /// Two versions of the same bytes: see [`Difference`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Evidence<K> {
-    /// The stream or the datagram.
+    /// The stream or the datagram that it concerns.
     pub subject: K,
     pub offset: u64,
     pub old: Vec<u8>,
     pub new: Vec<u8>,
     pub differing: u32,
     pub is_new_kept: bool,
-    /// ns since 1970.
+    /// Timestamp, ns since 1970.
     pub time_ns: u64,
 }
 
-/// Evidence of a lane. `K` names a stream or a datagram.
+/// The evidence of a lane. `K` identifies a stream or a datagram.
 #[derive(Debug, Clone)]
 pub struct EvidenceLog<K> {
     limit_bytes: usize,
@@ -31,12 +31,12 @@ pub struct EvidenceLog<K> {
 }
 
 impl<K> EvidenceLog<K> {
-    /// A log of at most so many bytes.
+    /// Creates a log with a limit in bytes.
     pub fn new(limit_bytes: usize) -> Self {
         Self { limit_bytes, used_bytes: 0, kept: Vec::new(), dropped: 0 }
     }
 
-    /// Keeps a difference if there is room.
+    /// Stores a difference if there is room.
     pub fn keep(&mut self, subject: K, difference: &Difference, time_ns: u64) {
         let Difference { offset, old, new, differing, is_new_kept } = *difference;
         let bytes = RECORD_BYTES + size_of::<Evidence<K>>() + old.len() + new.len();
@@ -49,12 +49,12 @@ impl<K> EvidenceLog<K> {
         self.kept.push(Evidence { subject, offset, old, new, differing, is_new_kept, time_ns });
     }
 
-    /// All that is kept, in the order in which it came.
+    /// All stored differences, oldest first.
     pub fn kept(&self) -> &[Evidence<K>] {
         &self.kept
     }
 
-    /// Differences without room.
+    /// Number of differences that did not fit.
     pub fn dropped(&self) -> u64 {
         self.dropped
     }

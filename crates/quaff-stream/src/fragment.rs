@@ -1,7 +1,8 @@
-//! Reassembly of IP fragments for streams: datagrams, within limits of memory, number and time.
+//! Reassembly of IP fragments for streams into datagrams, within limits of memory, number and time.
 //!
-//! Ranges that are held and the end, once it is known, are what RFC 815 keeps as a list of holes. An atomic fragment
-//! (RFC 6946) is a whole datagram and does not come here.
+//! The held ranges and the end, once known, are equivalent to the hole list of RFC 815. An atomic fragment (RFC 6946)
+//! is a
+//! complete datagram and is not passed here.
 
 use crate::held::{Arrival, Difference, Held, OVERLAPS_MAX};
 use crate::key::words;
@@ -14,15 +15,15 @@ use quaff_wire::net::{DatagramId, TCP, UDP};
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, RandomState};
 
-/// The end of the largest datagram.
+/// Largest possible end of a datagram, bytes.
 const PAYLOAD_BYTES_MAX: u64 = 65_535;
-/// Bytes of the first fragment's headers that are kept.
+/// Maximum number of kept header bytes of the first fragment.
 const HEADER_BYTES_MAX: usize = 256;
-/// Charged for a datagram besides its bytes: its record and the growth of their vector, its share of an index that is
-/// as sparse as it gets, its place in the order.
+/// Charge for a datagram in addition to its bytes: its record and the growth of the records' vector, its share of a
+/// maximally sparse index, its entry in the order.
 const DATAGRAM_COST: u64 = (2 * size_of::<Datagram>() + 24 + 2 * size_of::<Turn>() + HEADER_BYTES_MAX) as u64;
 
-/// A datagram, with its VLAN id and tunnel, since addresses may occur in several networks.
+/// Identifies a datagram, with VLAN id and tunnel, since addresses may occur in several networks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DatagramKey {
     pub datagram: DatagramId,
@@ -34,7 +35,7 @@ impl DatagramKey {
     fn hash(&self, secret: u64) -> u32 {
         let DatagramId { addresses, id, protocol } = self.datagram;
         let [[a, b], [c, d]] = addresses.map(words);
-        // Both addresses of IPv4 fit one word.
+        // Both IPv4 addresses fit in one word.
         let sum = match a | c {
             0 => mix(secret, b << 32 ^ d),
             _ => [a, b, c, d].into_iter().fold(secret, mix),
@@ -48,28 +49,28 @@ impl DatagramKey {
 /// One fragment.
 #[derive(Debug, Clone, Copy)]
 pub struct FragmentPacket<'a> {
-    /// Offset of the payload in that of the datagram.
+    /// Offset of the payload within the datagram's payload.
     pub offset: u16,
-    /// Set in all fragments but the last one.
+    /// More Fragments flag: set in all fragments but the last one.
     pub more: bool,
-    /// The protocol of the datagram's payload, as this fragment has it.
+    /// Protocol of the datagram's payload, according to this fragment.
     pub protocol: u8,
     /// The IP header, up to the payload.
     pub header: &'a [u8],
-    /// The captured bytes of the payload.
+    /// Captured bytes of the payload.
     pub payload: &'a [u8],
-    /// Bytes of the payload on the wire.
+    /// Length of the payload on the wire, bytes.
     pub wire_bytes: u32,
-    /// ns since 1970.
+    /// Timestamp, ns since 1970.
     pub time_ns: u64,
 }
 
-/// The reason for which a datagram is dropped.
+/// Why a datagram is dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DropReason {
-    /// Its fragments did not come in time.
+    /// Its fragments did not arrive in time.
     Expired,
-    /// It had to leave for younger ones, or no memory was left.
+    /// It was evicted for newer ones, or no memory was left.
     Capped,
     /// Two of its fragments overlap, and the policy drops it for that.
     Overlap,
@@ -80,25 +81,24 @@ pub enum DropReason {
 /// An event of a datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FragmentEvent<'a> {
-    /// The datagram is whole.
+    /// The datagram is complete.
     Whole {
-        /// The protocol of the first fragment.
+        /// Protocol according to the first fragment.
         protocol: u8,
-        /// The headers of the first fragment, up to 256 bytes of them.
+        /// The headers of the first fragment, at most 256 bytes.
         header: &'a [u8],
         payload: &'a [u8],
-        /// Time of its earliest fragment, ns since 1970.
+        /// Timestamp of its earliest fragment, ns since 1970.
         since_ns: u64,
     },
-    /// Two versions of the same bytes.
+    /// Two different versions of the same bytes.
     Difference(Difference<'a>),
-    /// A fragment that is cut so that a filter could miss ports or flags (RFC 1858, RFC 3128).
+    /// A fragment so short or placed such that a filter could miss ports or flags (RFC 1858, RFC 3128).
     Tiny { offset: u16, payload_bytes: u32 },
-    /// The datagram is dropped, with so many bytes that were held.
+    /// The datagram was dropped, with this number of held bytes.
     Dropped { reason: DropReason, bytes: u64 },
 }
 
-/// The reader of datagrams.
 pub trait FragmentSink {
     /// Receives the next event of a datagram.
     fn event(&mut self, datagram: &DatagramKey, event: FragmentEvent);
@@ -107,10 +107,10 @@ pub trait FragmentSink {
 /// The limits of a [`Defragmenter`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FragmentPlan {
-    /// Pages and records of datagrams that are not whole.
+    /// Memory for incomplete datagrams, bytes: pages and records.
     pub limit_bytes: u64,
     pub datagrams_max: usize,
-    /// Time from the earliest fragment of a datagram, ns.
+    /// Time limit from the earliest fragment of a datagram, ns.
     pub wait_ns: u64,
 }
 
@@ -120,25 +120,25 @@ impl Default for FragmentPlan {
     }
 }
 
-/// A datagram that is not whole, or a free record.
+/// An incomplete datagram, or a free record.
 #[derive(Debug)]
 struct Datagram {
     key: DatagramKey,
     hash: u32,
-    /// Tells datagrams in the same place apart; 0 in a free record.
+    /// Distinguishes successive datagrams in the same record; 0 in a free record.
     number: u64,
     held: Held,
-    /// The end of the payload, once the last fragment came.
+    /// The end of the payload, once the last fragment has arrived.
     total: Option<u64>,
     header: Vec<u8>,
     protocol: u8,
     has_first: bool,
     since_ns: u64,
-    /// An overlap killed it: its later fragments are dropped.
+    /// True if an overlap killed it: its later fragments are dropped.
     is_dead: bool,
 }
 
-/// A datagram in the order of the earliest fragments.
+/// An entry in the order of earliest fragments.
 #[derive(Debug, Clone, Copy)]
 struct Turn {
     place: u32,
@@ -147,11 +147,11 @@ struct Turn {
     since_ns: u64,
 }
 
-/// The datagrams that are not whole, by key.
+/// The incomplete datagrams by key.
 #[derive(Debug)]
 struct Open {
     index: FlowIndex,
-    /// Keys the hash: unknown to the senders of packets.
+    /// Secret key of the hash, unknown to the senders of packets.
     secret: u64,
     places: Vec<Datagram>,
     free: Vec<u32>,
@@ -171,11 +171,11 @@ impl Open {
         self.index.find(hash, |place| self.places[place as usize].key == *key)
     }
 
-    /// Adds a datagram that is not there, in a free record if there is one.
+    /// Adds a new datagram, in a free record if there is one.
     fn begin(&mut self, key: DatagramKey, hash: u32, since_ns: u64) -> Turn {
         let free = self.free.pop();
         let place = free.unwrap_or(self.places.len() as u32);
-        // A record keeps the memory of its header.
+        // A reused record keeps the memory of its header.
         let mut header = free.map_or_else(Vec::new, |place| std::mem::take(&mut self.get_mut(place).header));
         header.clear();
         self.number += 1;
@@ -191,7 +191,7 @@ impl Open {
         Turn { place, hash, number, since_ns }
     }
 
-    /// Frees the record of a datagram that holds nothing.
+    /// Frees the record of a datagram that holds no bytes.
     fn remove(&mut self, place: u32) {
         let datagram = self.get_mut(place);
         datagram.number = 0;
@@ -204,27 +204,27 @@ impl Open {
         self.places[turn.place as usize].number == turn.number
     }
 
-    /// Has the processor load what the datagram of this turn needs to leave.
+    /// Prefetches the datagram of this turn, which may be evicted next.
     fn prefetch(&self, turn: &Turn) {
         prefetch_value(&self.places[turn.place as usize]);
         prefetch_value(self.index.line(turn.hash));
     }
 }
 
-/// Puts datagrams together.
+/// Reassembles datagrams.
 #[derive(Debug)]
 pub struct Defragmenter {
     plan: FragmentPlan,
     memory: Memory,
     open: Open,
-    /// Oldest first. An entry may be stale.
+    /// Oldest first. Entries may be stale.
     order: VecDeque<Turn>,
     tally: FragmentTally,
     scratch: Vec<u8>,
 }
 
 impl Defragmenter {
-    /// Has no datagrams, and an index of 16 KiB.
+    /// Creates a defragmenter without datagrams and with an index of 16 KiB.
     pub fn new(plan: FragmentPlan) -> Self {
         let (index, secret) = (FlowIndex::default(), RandomState::new().hash_one(0));
         Self {
@@ -237,17 +237,16 @@ impl Defragmenter {
         }
     }
 
-    /// The counters.
     pub fn tally(&self) -> &FragmentTally {
         &self.tally
     }
 
-    /// Bytes charged for datagrams that are not whole.
+    /// Bytes charged for incomplete datagrams.
     pub fn used_bytes(&self) -> u64 {
         self.memory.used_bytes()
     }
 
-    /// Takes a fragment. `policy` is that of the destination.
+    /// Processes a fragment. `policy` is that of the destination.
     pub fn take<S: FragmentSink + ?Sized>(
         &mut self,
         key: DatagramKey,
@@ -276,7 +275,7 @@ impl Defragmenter {
         }
     }
 
-    /// Counts fragments that are cut in ways that hide headers.
+    /// Counts fragments that are cut such that they hide headers.
     fn note_oddities<S: FragmentSink + ?Sized>(
         &mut self,
         key: &DatagramKey,
@@ -298,7 +297,7 @@ impl Defragmenter {
         }
     }
 
-    /// The bytes that a receiver takes: whole units of eight bytes, unless they are the last ones.
+    /// The bytes that a receiver accepts: whole units of eight bytes, except in the last fragment.
     fn usable<'a>(&mut self, key: &DatagramKey, packet: &FragmentPacket<'a>) -> Option<&'a [u8]> {
         let bytes = packet.payload.len();
         let is_cut = bytes < packet.wire_bytes as usize;
@@ -307,12 +306,12 @@ impl Defragmenter {
             return None;
         }
         let whole_units = if packet.more { bytes / 8 * 8 } else { bytes };
-        // IPv4 receivers drop the rest of a unit, those of IPv6 the fragment (RFC 8200 section 4.5).
+        // IPv4 receivers drop the rest of a unit, IPv6 receivers the fragment (RFC 8200 section 4.5).
         let is_odd = whole_units != bytes && key.datagram.addresses[0].is_ipv6();
         (!is_cut && !is_odd && whole_units > 0).then(|| &packet.payload[..whole_units])
     }
 
-    /// The place of a datagram, which may begin here; `None` if no memory is left for one.
+    /// The index of a datagram, which is created if needed; `None` if no memory is left for one.
     fn place<S: FragmentSink + ?Sized>(
         &mut self,
         key: DatagramKey,
@@ -328,7 +327,7 @@ impl Defragmenter {
                 return None;
             }
         }
-        // Places of datagrams that are gone are removed when they are the most.
+        // Stale entries are removed once they are the majority.
         if self.order.len() > 2 * self.open.len() + 64 {
             self.order.retain(|turn| self.open.is_there(turn));
         }
@@ -338,7 +337,7 @@ impl Defragmenter {
         Some(turn.place)
     }
 
-    /// Adds bytes to a datagram, which may end with them.
+    /// Adds bytes to a datagram, which may complete it.
     fn add<S: FragmentSink + ?Sized>(
         &mut self,
         place: u32,
@@ -362,7 +361,7 @@ impl Defragmenter {
         let wins = |old, new| policy.new_wins(old, new);
         let need = datagram.held.need(new, &self.memory, wins);
         if need.overlaps > 0 {
-            // Without room the decision is moot.
+            // Without room the decision does not matter.
             let report = |difference: Difference| sink.event(&key, FragmentEvent::Difference(difference));
             let overlap = datagram.held.overlay(new, &mut self.memory, wins, report);
             self.tally.differences += overlap.differences;
@@ -399,7 +398,7 @@ impl Defragmenter {
         }
     }
 
-    /// Passes on a datagram that is whole.
+    /// Passes on a complete datagram.
     fn finish_datagram<S: FragmentSink + ?Sized>(&mut self, place: u32, sink: &mut S) {
         self.scratch.clear();
         let datagram = &mut self.open.places[place as usize];
@@ -414,7 +413,8 @@ impl Defragmenter {
         self.open.remove(place);
     }
 
-    /// Drops what is held of a datagram, and `bytes` that came last. It stays, to drop its later fragments.
+    /// Drops the held bytes of a datagram, and the `bytes` that arrived last. The record remains, to drop later
+    /// fragments.
     fn kill<S: FragmentSink + ?Sized>(&mut self, place: u32, bytes: u64, sink: &mut S) {
         let datagram = &mut self.open.places[place as usize];
         let held = datagram.held.truncate(0, &mut self.memory);
@@ -445,7 +445,7 @@ impl Defragmenter {
         sink.event(&key, FragmentEvent::Dropped { reason, bytes });
     }
 
-    /// Takes the next turn, and prepares the one after it. Returns true if its datagram is there.
+    /// Takes the next turn, and prefetches the one after it. Returns true if its datagram still exists.
     fn next_turn(&mut self) -> Option<(Turn, bool)> {
         let turn = self.order.pop_front()?;
         if let Some(next) = self.order.get(1) {
@@ -455,7 +455,7 @@ impl Defragmenter {
         Some((turn, is_there))
     }
 
-    /// Drops the oldest datagram; returns false if there is none, or if it is that of number `except`.
+    /// Drops the oldest datagram; returns false if there is none, or if its number is `except`.
     fn evict<S: FragmentSink + ?Sized>(&mut self, except: u64, sink: &mut S) -> bool {
         while self.order.front().is_some_and(|turn| turn.number != except) {
             if let Some((turn, true)) = self.next_turn() {
@@ -466,7 +466,7 @@ impl Defragmenter {
         false
     }
 
-    /// Drops datagrams whose time is over at `now_ns`.
+    /// Drops datagrams that have expired at `now_ns`.
     pub fn expire<S: FragmentSink + ?Sized>(&mut self, now_ns: u64, sink: &mut S) {
         self.drop_while(
             |since_ns, wait_ns| since_ns.saturating_add(wait_ns) <= now_ns,
@@ -475,12 +475,12 @@ impl Defragmenter {
         );
     }
 
-    /// Drops all datagrams that are not whole.
+    /// Drops all incomplete datagrams.
     pub fn finish<S: FragmentSink + ?Sized>(&mut self, sink: &mut S) {
         self.drop_while(|_, _| true, DropReason::Finished, sink);
     }
 
-    /// Drops the oldest datagrams as long as `is_over` holds for their time and the wait.
+    /// Drops the oldest datagrams while `is_over` holds for their time and the wait.
     fn drop_while<S: FragmentSink + ?Sized>(
         &mut self,
         is_over: impl Fn(u64, u64) -> bool,
@@ -495,7 +495,7 @@ impl Defragmenter {
     }
 }
 
-/// Returns true if a fragment that ends at `end` contradicts the end that others gave the datagram.
+/// True if a fragment that ends at `end` contradicts the end that other fragments determined.
 fn contradicts_end(datagram: &Datagram, end: u64, more: bool) -> bool {
     match datagram.total {
         Some(total) if more => end > total,

@@ -1,8 +1,9 @@
-//! Reassembly of TCP in one direction: bytes at sequence numbers become bytes at offsets, in order.
+//! Reassembly of TCP in one direction: turns bytes at sequence numbers into bytes at offsets, in order.
 //!
-//! Bytes in order are passed on as they lie in the packet; later ones are copied and wait. Bytes that the receiver may
-//! have refused, in a SYN or sent into a window of zero, are tentative: they wait too, until an acknowledgment or the
-//! next bytes confirm them, or others replace them.
+//! Bytes in order are delivered directly from the packet; later ones are copied and held. Bytes that the receiver may
+//! have
+//! refused, in a SYN or sent into a zero window, are tentative: they are held, too, until an acknowledgment or the next
+//! bytes confirm them, or other bytes replace them.
 
 use crate::event::{Cap, EndReason, Event, GapCause, Sender, StreamSink};
 use crate::held::{Arrival, Held, OVERLAPS_MAX};
@@ -11,15 +12,15 @@ use crate::plan::{CapAction, StreamPlan, UrgentRule};
 use crate::policy::{Extent, StreamPolicy};
 use crate::tally::StreamTally;
 
-/// Gaps that are remembered, so that late bytes are not counted as duplicates.
+/// Number of remembered gaps, so that late bytes are not counted as duplicates.
 const GAPS: usize = 4;
-/// Most ranges cut by the snaplen that are remembered beyond a hole, and the charge for one: its place in a list that
-/// is half full.
+/// Maximum number of remembered ranges after a hole that the snaplen cut off, and the charge for one: its entry in a
+/// half-full list.
 const SNAPPED_MAX: usize = 64;
 const SNAPPED_COST: u64 = 2 * size_of::<Extent>() as u64;
-/// Most urgent bytes of which the places are known ahead.
+/// Maximum number of urgent bytes whose offsets are known in advance.
 const URGENT_MAX: usize = 8;
-/// The largest shift of a window (RFC 7323).
+/// Largest window shift (RFC 7323).
 pub(crate) const SCALE_MAX: u8 = 14;
 
 /// The sequence number of offset 0 is known.
@@ -39,11 +40,11 @@ const FAR_ACK: u8 = 128;
 /// The state of one direction.
 #[derive(Debug)]
 pub(crate) struct HalfStream {
-    /// Offset of the next byte for the reader.
+    /// Offset of the next byte to deliver (like RCV.NXT).
     next: u64,
-    /// The highest acknowledgment.
+    /// Highest acknowledgment (like SND.UNA).
     acked: u64,
-    /// The right edge of the receiver's window, as far as it ever was.
+    /// Highest right edge of the receiver's window so far.
     edge: u64,
     /// See [`FAR_DATA`] and [`FAR_ACK`].
     far: u64,
@@ -53,18 +54,18 @@ pub(crate) struct HalfStream {
     flags: u8,
     /// Shift of the windows that this sender advertises.
     pub(crate) scale: u8,
-    /// Of the receiver.
+    /// The receiver's policy.
     policy: StreamPolicy,
     end: Option<EndReason>,
 }
 
-/// The state of a direction with a hole, and after one.
+/// The additional state of a direction that has, or has had, a hole.
 #[derive(Debug)]
 struct Waiting {
     held: Held,
     /// Offset of a FIN that waits for earlier bytes; `u64::MAX` without one.
     fin: u64,
-    /// Time since which the first hole waits, ns.
+    /// Time since which the first hole has been waiting, ns.
     since_ns: u64,
     gaps: [Extent; GAPS],
     gap_count: usize,
@@ -79,13 +80,13 @@ pub(crate) struct Output<'a, S: ?Sized> {
     pub(crate) sender: Sender,
 }
 
-/// All that a direction uses of its lane.
+/// The parts of the lane that a direction uses.
 pub(crate) struct Context<'a, S: ?Sized> {
     pub(crate) plan: &'a StreamPlan,
     pub(crate) memory: &'a mut Memory,
     pub(crate) output: Output<'a, S>,
     pub(crate) now_ns: u64,
-    /// The charge for the bytes that wait in the other direction.
+    /// Charge for the held bytes of the other direction.
     pub(crate) other_cost: u64,
 }
 
@@ -94,7 +95,7 @@ impl<S: StreamSink + ?Sized> Output<'_, S> {
         self.sink.event(self.sender, event);
     }
 
-    /// Passes on the bytes at `next`, and moves it.
+    /// Delivers the bytes at `next`, and advances it.
     #[inline]
     fn deliver(&mut self, next: &mut u64, urgent: &mut Vec<u64>, mut bytes: &[u8]) {
         self.tally.delivered_bytes += bytes.len() as u64;
@@ -118,30 +119,30 @@ impl<S: StreamSink + ?Sized> Output<'_, S> {
 }
 
 impl Waiting {
-    /// Bytes of a range that are in gaps.
+    /// Number of bytes in a range that lie in gaps.
     fn in_gaps(&self, start: u64, end: u64) -> u64 {
         let part = |gap: &Extent| gap.end.min(end).saturating_sub(gap.start.max(start));
         self.gaps.iter().map(part).sum()
     }
 
-    /// The first offset after a hole at `next` that is known to exist, other than by acknowledgment.
+    /// The first offset after a hole at `next` whose existence is known, other than by acknowledgment.
     fn above(&self) -> u64 {
         self.held.first().map_or(u64::MAX, |first| first.start).min(self.fin)
     }
 
-    /// Returns true if the first hole has waited for so long.
+    /// True if the first hole has waited for `wait_ns`.
     fn has_waited(&self, wait_ns: u64, now_ns: u64) -> bool {
         now_ns >= self.since_ns.saturating_add(wait_ns)
     }
 
-    /// Forgets the ranges cut by the snaplen up to `offset`.
+    /// Removes remembered snaplen ranges up to `offset`.
     fn forget_snapped(&mut self, offset: u64, memory: &mut Memory) {
         let before = self.snapped.len();
         self.snapped.retain(|range| range.end > offset);
         memory.discharge((before - self.snapped.len()) as u64 * SNAPPED_COST);
     }
 
-    /// The end of the range cut by the snaplen that `offset` is in, or the start of the next such range.
+    /// The end of the snaplen range that contains `offset`, or the start of the next one.
     fn snapped_at(&self, offset: u64) -> (bool, u64) {
         let later = self.snapped.iter().filter(|range| range.end > offset);
         let first = later.min_by_key(|range| range.start);
@@ -167,7 +168,7 @@ impl Default for Waiting {
 }
 
 impl HalfStream {
-    /// A direction to a receiver with this policy.
+    /// Creates a direction to a receiver with this policy.
     pub(crate) fn new(policy: StreamPolicy) -> Self {
         Self {
             next: 0,
@@ -199,24 +200,24 @@ impl HalfStream {
         self.base
     }
 
-    /// Returns true if no byte was passed on or acknowledged.
+    /// True if no byte has been delivered or acknowledged.
     pub(crate) fn is_untouched(&self) -> bool {
         self.next == 0 && self.acked == 0 && self.end.is_none()
     }
 
-    /// The charge for the bytes that wait.
+    /// Charge for the held bytes.
     pub(crate) fn cost(&self) -> u64 {
         self.waiting.as_ref().map_or(0, |waiting| waiting.held.cost())
     }
 
-    /// The offset of a sequence number, to within 2 GiB of the next byte.
+    /// The offset of a sequence number, which must be within 2 GiB of the next byte.
     #[inline]
     pub(crate) fn offset(&self, sequence: u32) -> i64 {
         let ahead = sequence.wrapping_sub(self.base.wrapping_add(self.next as u32)) as i32;
         self.next as i64 + i64::from(ahead)
     }
 
-    /// Begins, or begins again, at a sequence number that a handshake has named. Bytes that wait are dropped.
+    /// Starts, or restarts, at a sequence number that a handshake has named. Held bytes are dropped.
     pub(crate) fn start(&mut self, base: u32, flags: u8, memory: &mut Memory, tally: &mut StreamTally) {
         if let Some(mut waiting) = self.waiting.take() {
             waiting.forget_snapped(u64::MAX, memory);
@@ -228,19 +229,20 @@ impl HalfStream {
         self.flags = STARTED | flags;
     }
 
-    /// The SYN of a direction that has begun at its number came late.
+    /// Notes a late SYN of a direction that has started at its number.
     pub(crate) fn note_syn(&mut self, flags: u8) {
         self.flags = self.flags & !MIDSTREAM | flags;
     }
 
-    /// Begins at the first segment seen.
+    /// Starts at the first segment seen.
     pub(crate) fn start_midstream(&mut self, sequence: u32, tally: &mut StreamTally) {
         (self.base, self.flags) = (sequence, self.flags | STARTED | MIDSTREAM);
         tally.midstream_starts += 1;
     }
 
-    /// Takes the place of the first data of a direction that began before the capture: one byte after an empty segment,
-    /// which was a keep-alive.
+    /// Moves the start of a midstream direction to its first data if these follow an empty segment by one byte: that
+    /// was
+    /// a keep-alive.
     pub(crate) fn skip_keep_alive(&mut self, sequence: u32) {
         let is_new = self.has(MIDSTREAM) && self.is_untouched() && self.waiting.is_none();
         if is_new && self.offset(sequence) == 1 {
@@ -248,7 +250,7 @@ impl HalfStream {
         }
     }
 
-    /// The offset from which on nothing is taken.
+    /// The offset from which on nothing is accepted.
     fn limit(&self, plan: &StreamPlan) -> u64 {
         if !self.has(EDGE_KNOWN) {
             return u64::MAX;
@@ -256,13 +258,13 @@ impl HalfStream {
         self.edge.max(self.next).saturating_add(plan.window_slack_bytes)
     }
 
-    /// The offset after the last byte that came.
+    /// The offset after the highest byte received.
     fn highest(&self) -> u64 {
         let held = self.waiting.as_ref().and_then(|waiting| waiting.held.end());
         self.next.max(held.unwrap_or(0))
     }
 
-    /// Returns true if the receiver accepts a reset at this offset.
+    /// True if the receiver accepts a reset at this offset.
     pub(crate) fn accepts_reset(&self, offset: i64, is_exact: bool, plan: &StreamPlan) -> bool {
         let Ok(offset) = u64::try_from(offset) else { return false };
         let after_fin = self.next + u64::from(self.end == Some(EndReason::Fin));
@@ -270,18 +272,18 @@ impl HalfStream {
         is_at_end || !is_exact && offset >= self.next && offset < self.limit(plan)
     }
 
-    /// Returns true if an acknowledgment answers what this sender has sent.
+    /// True if an acknowledgment matches what this sender has sent.
     pub(crate) fn has_sent(&self, acknowledgment: u32) -> bool {
         (0..=self.highest() as i64).contains(&self.offset(acknowledgment))
     }
 
-    /// Returns true for the offset before the next byte, at which a sender probes an idle receiver.
+    /// True for the offset before the next byte, with which a sender probes an idle receiver.
     #[inline]
     pub(crate) fn is_keep_alive(&self, offset: i64) -> bool {
         offset == self.next as i64 - 1
     }
 
-    /// Takes an acknowledgment of these bytes, and the window advertised with it.
+    /// Processes an acknowledgment of these bytes, and the window advertised with it.
     pub(crate) fn acknowledge<S: StreamSink + ?Sized>(
         &mut self,
         acknowledgment: u32,
@@ -296,7 +298,7 @@ impl HalfStream {
                 cx.output.tally.acks_ignored += 1;
                 return;
             }
-            // The sender is there too: the capture lacks what lies between.
+            // The sender has reached it, too: the capture missed the bytes in between.
             self.flags &= !FAR_DATA;
         }
         if self.has(MIDSTREAM) && self.next == 0 && self.waiting.is_none() && self.end.is_none() {
@@ -319,7 +321,7 @@ impl HalfStream {
         self.flags |= EDGE_KNOWN;
     }
 
-    /// Takes the payload of a segment. Returns the cap that ends both directions.
+    /// Processes the payload of a segment. Returns the cap that ends both directions, if any.
     pub(crate) fn take<S: StreamSink + ?Sized>(
         &mut self,
         offset: i64,
@@ -355,7 +357,7 @@ impl HalfStream {
         stop
     }
 
-    /// Cuts off the bytes before the next one.
+    /// Removes bytes before the next one to deliver.
     fn without_known<'a>(&self, mut new: Arrival<'a>, tally: &mut StreamTally) -> Arrival<'a> {
         let known = self.next.saturating_sub(new.start).min(new.bytes.len() as u64);
         if known > 0 {
@@ -369,7 +371,7 @@ impl HalfStream {
         new
     }
 
-    /// Cuts off the bytes that the receiver does not take, and those that the reader does not want.
+    /// Removes bytes that the receiver does not accept, and those that the reader does not want.
     fn without_refused<'a, S: StreamSink + ?Sized>(
         &mut self,
         mut new: Arrival<'a>,
@@ -385,7 +387,7 @@ impl HalfStream {
         let fin = self.waiting.as_ref().map_or(u64::MAX, |waiting| waiting.fin);
         if new.start >= self.limit(cx.plan) {
             if self.has(FAR_ACK) && new.start <= self.far.saturating_add(cx.plan.window_slack_bytes) {
-                // The receiver was there before: the capture lacks what lies between.
+                // The receiver had reached it before: the capture missed the bytes in between.
                 self.edge = self.edge.max(self.far);
                 self.acked = self.acked.max(self.far.min(fin));
                 self.flags &= !FAR_ACK;
@@ -401,7 +403,7 @@ impl HalfStream {
         Some(new)
     }
 
-    /// Passes bytes on, or holds them. Returns the cap that ends both directions.
+    /// Delivers or holds bytes. Returns the cap that ends both directions, if any.
     fn place<S: StreamSink + ?Sized>(&mut self, mut new: Arrival, cx: &mut Context<S>) -> Option<Cap> {
         let mut is_hit = false;
         while !new.bytes.is_empty() {
@@ -440,7 +442,7 @@ impl HalfStream {
         None
     }
 
-    /// Passes on bytes that begin at the next one, and the held ones among them that win.
+    /// Delivers bytes that start at the next one, and held ones among them that win.
     fn place_in_order<S: StreamSink + ?Sized>(&mut self, new: &Arrival, cx: &mut Context<S>) {
         let Some(waiting) = self.waiting.as_deref_mut() else {
             cx.output.deliver(&mut self.next, &mut Vec::new(), new.bytes);
@@ -467,7 +469,7 @@ impl HalfStream {
         waiting.since_ns = cx.now_ns;
     }
 
-    /// Holds bytes that come early, or that are tentative; returns the cap that does not allow it.
+    /// Holds early or tentative bytes; returns the cap that forbids it.
     fn hold<S: StreamSink + ?Sized>(&mut self, new: &Arrival, cx: &mut Context<S>) -> Result<(), Cap> {
         let policy = self.policy;
         let waiting = self.waiting.get_or_insert_default();
@@ -490,7 +492,7 @@ impl HalfStream {
         if need.overlaps > 0 {
             overlay(&mut waiting.held, new, policy, cx);
         }
-        // All that is held lies below the highest byte, so what is new there lies in holes.
+        // All held bytes lie below the highest byte, so new bytes there lie in holes.
         let highest = waiting.held.end().unwrap_or(0);
         let below = new.end().min(highest).saturating_sub(new.start);
         cx.output.tally.filled_bytes += below.saturating_sub(new.bytes.len() as u64 - need.bytes);
@@ -505,7 +507,7 @@ impl HalfStream {
         Ok(())
     }
 
-    /// Notes bytes that the snaplen cut, from one offset to another.
+    /// Remembers a range that the snaplen cut off.
     fn note_snapped<S: StreamSink + ?Sized>(&mut self, from: i64, to: i64, cx: &mut Context<S>) {
         let fin = self.waiting.as_ref().map_or(u64::MAX, |waiting| waiting.fin);
         let end = (to.max(0) as u64).min(fin).min(cx.plan.cutoff_bytes).min(self.limit(cx.plan));
@@ -526,7 +528,7 @@ impl HalfStream {
         }
     }
 
-    /// Notes the urgent byte that the pointer of a segment at `offset` names.
+    /// Remembers the urgent byte that the pointer of a segment at `offset` names.
     pub(crate) fn note_urgent(&mut self, offset: i64, pointer: u16, plan: &StreamPlan) {
         let at = offset + i64::from(pointer) - 1;
         if plan.urgent == UrgentRule::Inline || pointer == 0 || at < self.next as i64 || self.end.is_some() {
@@ -540,7 +542,7 @@ impl HalfStream {
         }
     }
 
-    /// Takes a FIN after the byte before `offset`.
+    /// Processes a FIN after the byte before `offset`.
     pub(crate) fn take_fin<S: StreamSink + ?Sized>(&mut self, offset: i64, cx: &mut Context<S>) {
         if self.end.is_some() {
             return;
@@ -566,7 +568,7 @@ impl HalfStream {
         self.acked = self.acked.min(waiting.fin);
     }
 
-    /// Passes on all that can be known to be next; ends the stream at its FIN or at the cut-off.
+    /// Delivers everything that is known to be next; ends the stream at its FIN or at the cut-off.
     pub(crate) fn settle<S: StreamSink + ?Sized>(&mut self, cx: &mut Context<S>) {
         while self.end.is_none() {
             let is_at_fin = self.waiting.as_ref().is_some_and(|waiting| waiting.fin == self.next);
@@ -592,7 +594,7 @@ impl HalfStream {
         }
     }
 
-    /// Declares the bytes up to `to` missing; those that the snaplen cut are gaps of their own.
+    /// Declares the bytes up to `to` missing; those cut off by the snaplen are separate gaps.
     fn skip_to<S: StreamSink + ?Sized>(&mut self, to: u64, cause: GapCause, cx: &mut Context<S>) {
         let to = to.min(cx.plan.cutoff_bytes);
         while self.next < to {
@@ -619,7 +621,7 @@ impl HalfStream {
         self.next = to;
     }
 
-    /// Passes on the first bytes held, if they are next.
+    /// Delivers the first held bytes if they are next.
     fn deliver_first<S: StreamSink + ?Sized>(&mut self, cx: &mut Context<S>) {
         let Some(waiting) = self.waiting.as_deref_mut() else { return };
         if waiting.held.first().is_some_and(|first| first.start == self.next) {
@@ -627,7 +629,7 @@ impl HalfStream {
         }
     }
 
-    /// The time at which the first hole has waited long enough, ns; `u64::MAX` without one.
+    /// Time at which the first hole has waited long enough, ns; `u64::MAX` without one.
     pub(crate) fn due_ns(&self, plan: &StreamPlan) -> u64 {
         let waiting = self.waiting.as_ref().filter(|waiting| waiting.above() != u64::MAX);
         waiting.map_or(u64::MAX, |waiting| {
@@ -654,7 +656,7 @@ impl HalfStream {
         if is_acknowledged { GapCause::Acknowledged } else { cause }
     }
 
-    /// Passes on the first bytes after the hole, and the hole as a gap.
+    /// Declares the first hole a gap, and delivers the bytes after it.
     fn skip_hole<S: StreamSink + ?Sized>(&mut self, cause: GapCause, cx: &mut Context<S>) {
         let above = self.waiting.as_ref().map_or(self.next, |waiting| waiting.above());
         self.skip_to(above, cause, cx);
@@ -662,7 +664,7 @@ impl HalfStream {
         self.settle(cx);
     }
 
-    /// Passes on all that is held, with gaps between; then the stream ends.
+    /// Delivers all held bytes, with gaps in between; then ends the stream.
     pub(crate) fn flush<S: StreamSink + ?Sized>(&mut self, reason: EndReason, cx: &mut Context<S>) {
         if !self.is_started() {
             self.end = Some(reason);
@@ -681,7 +683,7 @@ impl HalfStream {
         self.finish(reason, cx);
     }
 
-    /// Ends the stream here. Bytes that are held are dropped.
+    /// Ends the stream here and drops held bytes.
     pub(crate) fn finish<S: StreamSink + ?Sized>(&mut self, reason: EndReason, cx: &mut Context<S>) {
         if self.end.is_some() {
             return;
@@ -697,7 +699,7 @@ impl HalfStream {
     }
 }
 
-/// The counter of bytes that come after an end.
+/// The counter of bytes that arrive after the end.
 fn fate_after(end: EndReason, tally: &mut StreamTally) -> &mut u64 {
     match end {
         EndReason::Fin | EndReason::Reset | EndReason::Finished => &mut tally.after_end_bytes,
@@ -706,14 +708,14 @@ fn fate_after(end: EndReason, tally: &mut StreamTally) -> &mut u64 {
     }
 }
 
-/// Cuts off the bytes from `offset` on, and counts them.
+/// Removes and counts the bytes from `offset` on.
 fn cut_at(new: &mut Arrival, offset: u64, count: &mut u64) {
     let kept = offset.saturating_sub(new.start).min(new.bytes.len() as u64);
     *count += new.bytes.len() as u64 - kept;
     new.bytes = &new.bytes[..kept as usize];
 }
 
-/// Decides about bytes of which a version is held.
+/// Decides about bytes of which another version is held.
 fn overlay<S: StreamSink + ?Sized>(
     held: &mut Held,
     new: &Arrival,
@@ -729,7 +731,7 @@ fn overlay<S: StreamSink + ?Sized>(
     output.tally.differences += overlap.differences;
 }
 
-/// Passes on the first chunk, which is next.
+/// Delivers the first chunk, which is next.
 fn pop<S: StreamSink + ?Sized>(held: &mut Held, next: &mut u64, urgent: &mut Vec<u64>, cx: &mut Context<S>) {
     let output = &mut cx.output;
     held.pop(cx.memory, |_, bytes| {
@@ -738,7 +740,7 @@ fn pop<S: StreamSink + ?Sized>(held: &mut Held, next: &mut u64, urgent: &mut Vec
     });
 }
 
-/// Returns true if the first chunk is ordinary, or is from now on. One that is acknowledged in part is cut there.
+/// True if the first chunk is, or has become, confirmed. A partly acknowledged chunk is split there.
 fn confirm(held: &mut Held, acked: u64, memory: &mut Memory) -> bool {
     let Some(first) = held.first().filter(|first| first.is_tentative) else { return true };
     let is_confirmed = acked > first.start || held.is_followed();

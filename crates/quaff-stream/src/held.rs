@@ -1,29 +1,30 @@
-//! Bytes that wait for earlier ones: disjoint chunks by offset, each with the extent of the segment it came in.
+//! Bytes that wait for earlier ones: disjoint chunks by offset, each with the extent of its segment.
 //!
-//! A search is O(log n) in the chunks. Bytes that the policy lets win are written over the old ones in place, so only
-//! bytes of new offsets need memory.
+//! A search takes O(log n) in the number of chunks. Bytes that win by policy overwrite the old ones in place, so that
+//! only
+//! bytes at new offsets need memory.
 
 use crate::memory::{Memory, PAGE_BYTES, PAGE_COST, Place};
 use crate::policy::Extent;
 use std::collections::BTreeMap;
 
-/// Charged for a chunk: its entry in a B-tree whose nodes are half full.
+/// Charge for a chunk: its entry in a B-tree whose nodes are half full.
 pub(crate) const CHUNK_COST: u64 = 2 * (size_of::<Chunk>() + size_of::<u64>()) as u64;
-/// An arrival that meets more chunks than this becomes the origin of all their bytes, which are then few chunks: a
-/// flood of segments over many small ones would be walked again and again.
+/// Number of overlapped chunks above which they are merged into few chunks with the origin of the arrival: otherwise a
+/// flood of segments over many small chunks would traverse them again and again.
 pub(crate) const OVERLAPS_MAX: usize = 64;
-/// Most bytes of each version in an event about different ones.
+/// Maximum bytes of each version in an event about a difference.
 pub(crate) const DIFFERENCE_BYTES_MAX: usize = 256;
 
-/// Bytes at consecutive offsets, of one segment and in one page.
+/// Bytes at consecutive offsets, from one segment and in one page.
 #[derive(Debug, Clone, Copy)]
 struct Chunk {
     end: u64,
-    /// The segment, or the fragment, whose bytes these are.
+    /// Extent of the segment or fragment that contained these bytes.
     origin: Extent,
     place: Place,
     time_ns: u64,
-    /// The receiver may not take these bytes: any others replace them.
+    /// True if the receiver may not have accepted these bytes: any other bytes replace them.
     is_tentative: bool,
 }
 
@@ -32,7 +33,7 @@ struct Chunk {
 pub(crate) struct Arrival<'a> {
     pub(crate) start: u64,
     pub(crate) bytes: &'a [u8],
-    /// The place of the segment they came in, as far as the receiver could take it.
+    /// Extent of their segment, as far as the receiver could accept it.
     pub(crate) origin: Extent,
     pub(crate) time_ns: u64,
     pub(crate) is_tentative: bool,
@@ -44,32 +45,32 @@ impl Arrival<'_> {
     }
 }
 
-/// Two versions of the same bytes: from the first that differs to the last one, cut at [`DIFFERENCE_BYTES_MAX`].
+/// Two versions of the same bytes: from the first to the last that differs, cut at [`DIFFERENCE_BYTES_MAX`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Difference<'a> {
     /// Offset of the first byte that differs.
     pub offset: u64,
-    /// The version that came first.
+    /// The version that arrived first.
     pub old: &'a [u8],
     pub new: &'a [u8],
-    /// Bytes that differ, those after the cut included.
+    /// Number of bytes that differ, including those after the cut.
     pub differing: u32,
-    /// The policy keeps the new version.
+    /// True if the policy keeps the new version.
     pub is_new_kept: bool,
 }
 
-/// The need of an arrival, before it is held.
+/// The memory that an arrival needs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Need {
     /// Bytes at offsets that are not held.
     pub(crate) bytes: u64,
-    /// Charge for pages and chunks, at most.
+    /// Upper bound of the charge for pages and chunks.
     pub(crate) cost: u64,
-    /// Chunks with bytes at these offsets.
+    /// Number of chunks with bytes at these offsets.
     pub(crate) overlaps: usize,
 }
 
-/// The fate of bytes of which two versions came.
+/// Counts of bytes that arrived in two versions.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Overlap {
     /// Pairs of equal bytes.
@@ -80,7 +81,7 @@ pub(crate) struct Overlap {
     pub(crate) differences: u64,
 }
 
-/// The first bytes that are held.
+/// The first held bytes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct First {
     pub(crate) start: u64,
@@ -88,7 +89,7 @@ pub(crate) struct First {
     pub(crate) is_tentative: bool,
 }
 
-/// The chunks of one stream or datagram. They are removed through the lane's memory before this is dropped.
+/// The chunks of one stream or datagram. They must be removed through the lane's memory before this is dropped.
 #[derive(Debug, Default)]
 pub(crate) struct Held {
     chunks: BTreeMap<u64, Chunk>,
@@ -99,12 +100,12 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    /// Bytes held.
+    /// Number of held bytes.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// The charge for these chunks.
+    /// Charge for these chunks.
     pub(crate) fn cost(&self) -> u64 {
         u64::from(self.pages) * PAGE_COST + self.chunks.len() as u64 * CHUNK_COST
     }
@@ -115,12 +116,12 @@ impl Held {
         Some(First { start: *start, time_ns, is_tentative })
     }
 
-    /// The offset after the last byte held.
+    /// The offset after the last held byte.
     pub(crate) fn end(&self) -> Option<u64> {
         self.chunks.last_key_value().map(|(_, chunk)| chunk.end)
     }
 
-    /// Returns true if bytes that are not tentative follow the first chunk without a hole.
+    /// True if confirmed bytes follow the first chunk without a hole.
     pub(crate) fn is_followed(&self) -> bool {
         let mut end = self.chunks.first_key_value().map_or(0, |(start, _)| *start);
         for (start, chunk) in &self.chunks {
@@ -132,7 +133,7 @@ impl Held {
         false
     }
 
-    /// The chunks with bytes from `start` to `end`, and their starts.
+    /// The chunks with bytes between `start` and `end`, and their starts.
     fn overlaps(&self, start: u64, end: u64) -> impl Iterator<Item = (u64, Chunk)> + '_ {
         let before = self.chunks.range(..start).next_back().filter(move |(_, chunk)| chunk.end > start);
         before.into_iter().chain(self.chunks.range(start..end.max(start))).map(|(at, chunk)| (*at, *chunk))
@@ -159,7 +160,7 @@ impl Held {
         Need { bytes, cost, overlaps }
     }
 
-    /// Decides about bytes of which a version is held: those of the new version that win are written over the old ones.
+    /// Decides about bytes of which another version is held: new bytes that win overwrite the old ones.
     pub(crate) fn overlay(
         &mut self,
         new: &Arrival,
@@ -198,7 +199,7 @@ impl Held {
         overlap
     }
 
-    /// Puts `changed`, which begins at `from`, in the place of a part of a chunk.
+    /// Replaces a part of a chunk by `changed`, which starts at `from`.
     fn replace(&mut self, start: u64, chunk: Chunk, from: u64, changed: Chunk, memory: &mut Memory) {
         let to = changed.end;
         if start < from {
@@ -217,7 +218,7 @@ impl Held {
         memory.charge(CHUNK_COST);
     }
 
-    /// Holds the bytes of an arrival at offsets that are not held. There is room for them: see [`Self::need`].
+    /// Holds the bytes of an arrival at offsets that are not held. There must be room, see [`Self::need`].
     pub(crate) fn insert(&mut self, new: &Arrival, memory: &mut Memory) {
         let (mut at, end) = (new.start, new.end());
         while at < end {
@@ -230,7 +231,7 @@ impl Held {
         }
     }
 
-    /// Copies the bytes of an arrival from `from` to `to` into pages.
+    /// Copies the bytes of an arrival between `from` and `to` into pages.
     fn put(&mut self, new: &Arrival, from: u64, to: u64, memory: &mut Memory) {
         let mut at = from;
         while at < to {
@@ -253,7 +254,7 @@ impl Held {
         }
     }
 
-    /// Removes the first chunk after `take` has seen its bytes.
+    /// Removes the first chunk after passing its bytes to `take`.
     pub(crate) fn pop<R>(&mut self, memory: &mut Memory, take: impl FnOnce(u64, &[u8]) -> R) -> Option<R> {
         let (start, chunk) = self.chunks.pop_first()?;
         let result = take(start, memory.bytes(chunk.place, (chunk.end - start) as usize));
@@ -261,7 +262,7 @@ impl Held {
         Some(result)
     }
 
-    /// Makes the chunk that `offset` lies within end there; another one begins.
+    /// Splits the chunk that contains `offset` there.
     pub(crate) fn cut(&mut self, offset: u64, memory: &mut Memory) {
         let before = self.chunks.range(..offset).next_back().map(|(start, chunk)| (*start, *chunk));
         if let Some((start, chunk)) = before.filter(|(_, chunk)| chunk.end > offset) {
@@ -271,12 +272,12 @@ impl Held {
         }
     }
 
-    /// The charge that [`Self::merge`] may need for a time.
+    /// The temporary charge of [`Self::merge`].
     pub(crate) fn merge_cost(new: &Arrival) -> u64 {
         (new.bytes.len() / PAGE_BYTES + 2) as u64 * PAGE_COST + 4 * CHUNK_COST
     }
 
-    /// Makes the offsets of an arrival, all of which are held, as few chunks as possible, of its origin.
+    /// Merges the offsets of an arrival, all of which are held, into as few chunks as possible, with its origin.
     pub(crate) fn merge(&mut self, new: &Arrival, memory: &mut Memory) {
         self.cut(new.start, memory);
         self.cut(new.end(), memory);
@@ -295,7 +296,7 @@ impl Held {
         self.put(&merged, new.start, new.end(), memory);
     }
 
-    /// The bytes of the first chunk are ordinary ones from now on.
+    /// Confirms the bytes of the first chunk.
     pub(crate) fn confirm_first(&mut self) {
         if let Some(mut first) = self.chunks.first_entry() {
             first.get_mut().is_tentative = false;
@@ -320,7 +321,7 @@ impl Held {
         before - self.bytes
     }
 
-    /// Returns the memory of a chunk that has been taken out.
+    /// Returns the memory of a removed chunk.
     fn forget(&mut self, start: u64, chunk: Chunk, memory: &mut Memory) {
         self.bytes -= chunk.end - start;
         memory.discharge(CHUNK_COST);
@@ -342,13 +343,13 @@ impl Held {
 }
 
 impl Chunk {
-    /// The place of the byte at `offset` of a chunk that begins at `start`.
+    /// The place of the byte at `offset` of a chunk that starts at `start`.
     fn place_of(&self, offset: u64, start: u64) -> Place {
         Place { page: self.place.page, at: self.place.at + (offset - start) as u16 }
     }
 }
 
-/// The part in which two versions differ.
+/// The range in which two versions differ.
 fn difference<'a>(offset: u64, old: &'a [u8], new: &'a [u8], is_new_kept: bool) -> Option<Difference<'a>> {
     if old == new {
         return None;

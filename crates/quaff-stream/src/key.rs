@@ -1,24 +1,24 @@
-//! The two ends of a connection, as text has them and as tables compare them.
+//! The two endpoints of a connection, as text and as a key that compares fast.
 
 use crate::event::Sender;
 use quaff_wire::flow::{FlowPacket, mix};
 use std::net::{IpAddr, SocketAddr};
 
-/// The two ends of a connection: A is the lower one.
+/// The two endpoints of a connection; the first (A) is the lower one.
 pub type Ends = [SocketAddr; 2];
 
-/// The lower one first.
+/// Sorts the endpoints.
 pub fn sorted(ends: Ends) -> Ends {
     let [one, other] = ends;
     if other < one { [other, one] } else { ends }
 }
 
-/// The ends in words that are quick to compare.
+/// The endpoints as words that compare fast.
 ///
-/// VLAN ids and interfaces are no part of it: the two directions of a tap may have different ones.
+/// VLAN ids and interfaces are not included: they may differ between the two directions of a tap.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Key {
-    /// IPv4 in the lower half of the second word.
+    /// IPv4 addresses are in the lower half of the second word.
     addresses: [[u64; 2]; 2],
     /// Ports, 16 bits each, and the IP version.
     ports: u64,
@@ -36,7 +36,7 @@ impl Key {
         (Self { addresses: [low.0, high.0], ports }, if is_from_high { Sender::B } else { Sender::A })
     }
 
-    /// The two ends, the lower one first.
+    /// The two endpoints, the lower one first.
     pub(crate) fn ends(&self) -> Ends {
         let is_v6 = self.ports >> 32 == 6;
         let address = |[high, low]: [u64; 2]| match is_v6 {
@@ -50,7 +50,7 @@ impl Key {
     #[inline]
     pub(crate) fn hash(&self, secret: u64) -> u32 {
         let [[a, b], [c, d]] = self.addresses;
-        // Both addresses of IPv4 fit one word.
+        // Both IPv4 addresses fit in one word.
         let sum = match a | c {
             0 => mix(secret, b << 32 ^ d),
             _ => [a, b, c, d].iter().fold(secret, |sum, word| mix(sum, *word)),
@@ -60,7 +60,7 @@ impl Key {
     }
 }
 
-/// The words of an address; of IPv4 the first is 0.
+/// The words of an address; the first is 0 for IPv4.
 #[inline]
 pub(crate) fn words(address: IpAddr) -> [u64; 2] {
     match address {

@@ -1,22 +1,23 @@
-//! Reassembly: IP fragments become datagrams, TCP segments become streams, and each byte is accounted for.
+//! Reassembly: turns IP fragments into datagrams and TCP segments into streams, and accounts for every byte.
 //!
 //! | module | task |
 //! |---|---|
 //! | [`fragment`] | datagrams from fragments |
 //! | [`conversation`] | both directions of a TCP connection; `half` is one of them |
-//! | [`event`] | segments as they come, events as readers see them |
-//! | [`plan`], [`policy`] | limits and rules; whose byte wins in an overlap, by subnet |
+//! | [`event`] | segments as input, stream events as output |
+//! | [`plan`], [`policy`] | limits and rules; which byte wins in an overlap, by subnet |
 //! | [`tally`], [`evidence`] | counters with an identity; different versions of bytes, kept within a limit |
-//! | [`tracker`] | packets become connections: their table, their begin and end |
-//! | [`application`] | lines, messages of HTTP and DNS, and hellos of TLS in streams and datagrams |
-//! | [`loss`] | capture loss, from the sequence numbers and acknowledgments of connections; it keeps no bytes |
-//! | [`proof`] | all evidence of a capture: TCP by [`loss`], numbers that senders give their packets, copies |
-//! | `held`, `memory` | bytes that wait, and the pages of a lane |
-//! | `key` | the two ends of a connection |
+//! | [`tracker`] | finds the connection of each packet; starts and ends connections |
+//! | [`application`] | lines, HTTP and DNS messages, and TLS hellos in streams and datagrams |
+//! | [`loss`] | capture loss from sequence numbers and acknowledgments; keeps no bytes |
+//! | [`proof`] | all evidence of a capture: TCP by [`loss`], sequence numbers of other protocols, copies |
+//! | `held`, `memory` | held bytes, and the pages of a lane |
+//! | `key` | the two endpoints of a connection |
 //!
-//! No I/O, no clock, nothing unsafe: time is packet time, in ns. State is that of a lane, which shares only a limit on
-//! memory with others. Headers are read by `quaff-wire`; [`tracker`] has a table of connections for those who have
-//! none, and [`loss`] one of its own, whose records are smaller.
+//! No I/O, no clock, no unsafe code: time is packet time, in ns. State belongs to a lane, which shares only a memory
+//! limit
+//! with other lanes. `quaff-wire` reads headers; [`tracker`] has a table of connections for callers without one, and
+//! [`loss`] a table of its own with smaller records.
 
 #![forbid(unsafe_code)]
 

@@ -1,16 +1,16 @@
-//! The memory of a lane for bytes that wait: pages of 2 KiB, a cap for the lane, and one for all lanes.
+//! The memory of a lane for held bytes: pages of 2 KiB, a cap for the lane, and one shared by all lanes.
 //!
-//! Pages return to the lane's own free list, so after a while nothing is allocated. A page belongs to one stream or
-//! datagram. Charged are pages and records of chunks, whether their bytes are few or many.
+//! Freed pages go to the lane's own free list, so that eventually nothing is allocated. A page belongs to one stream or
+//! datagram. The charge covers pages and records of chunks, however few bytes they hold.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Bytes of a page.
+/// Size of a page.
 pub(crate) const PAGE_BYTES: usize = 2048;
-/// Charged for a page: its bytes and its record.
+/// Charge for a page: its bytes and its record.
 pub(crate) const PAGE_COST: u64 = PAGE_BYTES as u64 + size_of::<Page>() as u64;
-/// Bytes that a lane leases from the memory of all lanes at once.
+/// Bytes that a lane leases at a time from the shared memory.
 const LEASE_BYTES: u64 = 64 << 10;
 
 /// The limit that all lanes share.
@@ -18,22 +18,23 @@ const LEASE_BYTES: u64 = 64 << 10;
 pub struct SharedMemory {
     limit_bytes: u64,
     /// Bytes leased to lanes. Each lane adds what it leases and subtracts what it returns; no other memory depends on
-    /// it, hence Relaxed.
+    /// it,
+    /// hence Relaxed.
     leased_bytes: AtomicU64,
 }
 
 impl SharedMemory {
-    /// A limit of so many bytes; lanes take them 64 KiB at a time.
+    /// Creates a limit in bytes; lanes lease 64 KiB at a time.
     pub fn new(limit_bytes: u64) -> Arc<Self> {
         Arc::new(Self { limit_bytes, leased_bytes: AtomicU64::new(0) })
     }
 
-    /// Bytes that the lanes have leased.
+    /// Bytes leased to lanes.
     pub fn leased_bytes(&self) -> u64 {
         self.leased_bytes.load(Ordering::Relaxed)
     }
 
-    /// Takes `bytes` if the limit allows it.
+    /// Leases `bytes` if the limit allows it.
     fn lease(&self, bytes: u64) -> bool {
         let before = self.leased_bytes.fetch_add(bytes, Ordering::Relaxed);
         let fits = before.saturating_add(bytes) <= self.limit_bytes;
@@ -48,7 +49,7 @@ impl SharedMemory {
     }
 }
 
-/// The number of a page, and an offset in it.
+/// A page number, and an offset in the page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) page: u32,
@@ -58,13 +59,13 @@ pub(crate) struct Place {
 #[derive(Debug)]
 struct Page {
     bytes: Box<[u8; PAGE_BYTES]>,
-    /// Bytes that were written since it was taken.
+    /// Bytes written since the page was taken.
     filled: u16,
-    /// Chunks whose bytes are in it.
+    /// Number of chunks whose bytes are in it.
     chunks: u16,
 }
 
-/// The reason for which memory is refused.
+/// Which limit refuses memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Full {
     Lane,
@@ -92,7 +93,7 @@ impl Memory {
         self.used_bytes
     }
 
-    /// Returns `None` if there is room for `bytes` more, leased if they are shared; otherwise the limit in the way.
+    /// Returns `None` if `bytes` more fit, and leases them if the memory is shared; otherwise the exceeded limit.
     pub(crate) fn refusal(&mut self, bytes: u64) -> Option<Full> {
         let wanted = self.used_bytes + bytes;
         if wanted > self.limit_bytes {
@@ -124,7 +125,7 @@ impl Memory {
         }
     }
 
-    /// Takes an empty page. The caller has charged for it.
+    /// Takes an empty page, for which the caller has charged.
     pub(crate) fn take_page(&mut self) -> u32 {
         self.free.pop().unwrap_or_else(|| {
             self.pages.push(Page { bytes: Box::new([0; PAGE_BYTES]), filled: 0, chunks: 0 });
@@ -132,7 +133,7 @@ impl Memory {
         })
     }
 
-    /// Takes a page back.
+    /// Frees a page.
     pub(crate) fn free_page(&mut self, page: u32) {
         let returned = &mut self.pages[page as usize];
         debug_assert_eq!(returned.chunks, 0, "a page with chunks was freed");
@@ -140,12 +141,12 @@ impl Memory {
         self.free.push(page);
     }
 
-    /// Bytes that a page has left.
+    /// Free bytes of a page.
     pub(crate) fn room(&self, page: u32) -> usize {
         PAGE_BYTES - usize::from(self.pages[page as usize].filled)
     }
 
-    /// Appends bytes for which a page has room, as a chunk.
+    /// Appends a chunk of bytes to a page that has room for them.
     pub(crate) fn append(&mut self, page: u32, bytes: &[u8]) -> Place {
         let Page { bytes: all, filled, chunks } = &mut self.pages[page as usize];
         let at = *filled;
@@ -155,12 +156,12 @@ impl Memory {
         Place { page, at }
     }
 
-    /// Notes that a chunk of a page was cut in two.
+    /// Notes that a chunk of a page was split.
     pub(crate) fn add_chunk(&mut self, page: u32) {
         self.pages[page as usize].chunks += 1;
     }
 
-    /// Notes that a chunk left a page; returns true if it was the last one.
+    /// Notes that a chunk was removed from a page; returns true if it was the last one.
     pub(crate) fn remove_chunk(&mut self, page: u32) -> bool {
         let page = &mut self.pages[page as usize];
         page.chunks -= 1;
@@ -176,7 +177,7 @@ impl Memory {
         &self.pages[place.page as usize].bytes[at..at + len]
     }
 
-    /// The same, to be overwritten.
+    /// The same, mutable.
     pub(crate) fn bytes_mut(&mut self, place: Place, len: usize) -> &mut [u8] {
         let at = usize::from(place.at);
         &mut self.pages[place.page as usize].bytes[at..at + len]

@@ -1,11 +1,11 @@
-//! The limits and rules of reassembly, as plain data.
+//! Limits and rules of reassembly as plain data.
 
 use crate::event::Cap;
 
-/// The action when a cap is hit.
+/// The action when a cap is reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CapAction {
-    /// Declare the earliest missing bytes a gap, and deliver those that wait for them.
+    /// Declare the earliest missing bytes a gap, and deliver the bytes held because of them.
     SkipGap,
     /// End this direction of the connection.
     CutStream,
@@ -13,28 +13,29 @@ pub enum CapAction {
     StopFlow,
 }
 
-/// A limit, and the action when it is hit.
+/// A limit, and the action when it is reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CapRule {
-    /// Pages and records of bytes that wait. The least that is useful is 4 KiB.
+    /// Limit of pages and records of held bytes, at least 4 KiB.
     pub limit_bytes: u64,
     pub action: CapAction,
 }
 
-/// The urgent byte's place (RFC 6093).
+/// How the urgent byte is handled (RFC 6093).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum UrgentRule {
-    /// In the stream, as with the socket option SO_OOBINLINE.
+    /// It stays in the stream, as with the socket option SO_OOBINLINE.
     #[default]
     Inline,
-    /// Outside of it, as sockets have it without that option: the byte before the one that the pointer names.
+    /// It is removed from the stream, as sockets do without that option: the byte before the one that the pointer
+    /// names.
     OutOfBand,
 }
 
-/// The resets that a receiver accepts.
+/// Which resets a receiver accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ResetRule {
-    /// At the next byte, or at the end of what was sent (RFC 5961).
+    /// At the next byte, or at the end of the sent data (RFC 5961).
     #[default]
     Exact,
     /// Anywhere in the window (RFC 793).
@@ -47,15 +48,15 @@ pub struct StreamPlan {
     pub direction: CapRule,
     pub flow: CapRule,
     pub lane: CapRule,
-    /// The limit itself is that of [`crate::SharedMemory`].
+    /// Action at the limit of [`crate::SharedMemory`].
     pub total_action: CapAction,
-    /// Time for which a hole waits for its bytes, ns.
+    /// Time that a hole waits for its bytes, ns.
     pub hole_wait_ns: u64,
-    /// The same for one whose bytes were acknowledged, ns: the acknowledgment may precede them in a capture.
+    /// The same for an acknowledged hole, ns: a capture may have the acknowledgment before the bytes.
     pub ack_wait_ns: u64,
     /// Offset from which on bytes are not delivered.
     pub cutoff_bytes: u64,
-    /// Distance beyond the window at which bytes are still taken: acknowledgments may be late in a capture, or missing.
+    /// Distance beyond the window up to which bytes are accepted: acknowledgments may be late or missing in a capture.
     pub window_slack_bytes: u64,
     pub urgent: UrgentRule,
     pub reset: ResetRule,

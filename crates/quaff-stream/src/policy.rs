@@ -1,33 +1,33 @@
-//! Overlap policies, and their table: the version of a byte that a receiver keeps when two are different, by its
-//! system and by subnet.
+//! Overlap policies, and their table: which version of a byte a receiver keeps if two differ, by its operating system
+//! and by subnet.
 //!
-//! A decision depends on the places of two segments, or fragments, as they were received: of the one whose byte is
-//! held, and of the new one. It never depends on contents.
+//! A decision depends only on the extents of two segments or fragments as received: the one whose byte is held, and the
+//! new one. It never depends on contents.
 
 use quaff_wire::rewrite::Cidr;
 use std::net::IpAddr;
 use std::str::FromStr;
 
-/// The place of a segment or a fragment as it was received: offsets of its first byte and after its last one.
+/// The extent of a segment or fragment as received: offset of its first byte, and offset after its last one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Extent {
     pub(crate) start: u64,
     pub(crate) end: u64,
 }
 
-/// The system whose reassembly of TCP is followed.
+/// The system whose TCP reassembly is modelled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum StreamPolicy {
-    /// The byte that came first stays.
+    /// The byte that arrived first stays.
     First,
-    /// The byte that came last replaces it.
+    /// The byte that arrived last replaces it.
     Last,
     #[default]
     Bsd,
     BsdRight,
     /// Linux since 2.4.
     Linux,
-    /// Linux 2.2 and before.
+    /// Linux up to 2.2.
     OldLinux,
     /// Windows up to 2000 and XP.
     Windows,
@@ -42,12 +42,12 @@ pub enum StreamPolicy {
     MacOs,
 }
 
-/// The system whose reassembly of IP fragments is followed.
+/// The system whose IP reassembly is modelled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum FragmentPolicy {
-    /// The byte that came first stays.
+    /// The byte that arrived first stays.
     First,
-    /// The byte that came last replaces it.
+    /// The byte that arrived last replaces it.
     Last,
     Bsd,
     BsdRight,
@@ -55,14 +55,15 @@ pub enum FragmentPolicy {
     OldLinux,
     Windows,
     Solaris,
-    /// Linux since 4.20, FreeBSD for IPv6, RFC 5722: a fragment that overlaps in part drops its datagram; one whose
-    /// bytes are all held is a duplicate.
+    /// Linux since 4.20, FreeBSD for IPv6, RFC 5722: a partly overlapping fragment drops its datagram; a fragment whose
+    /// bytes
+    /// are all held is a duplicate.
     #[default]
     Linux,
 }
 
 impl StreamPolicy {
-    /// Each policy, and its name in plans.
+    /// All policies, with their names in plans.
     pub const ALL: [(&str, Self); 15] = [
         ("first", Self::First),
         ("last", Self::Last),
@@ -81,7 +82,7 @@ impl StreamPolicy {
         ("macos", Self::MacOs),
     ];
 
-    /// Returns true if bytes of the segment `new` replace those of the segment `old`, which overlaps it.
+    /// True if bytes of the segment `new` replace those of the overlapping segment `old`.
     pub(crate) fn new_wins(self, old: Extent, new: Extent) -> bool {
         use StreamPolicy::*;
         let is_bsd = matches!(self, Bsd | Hpux10 | Irix | Windows | Windows2003 | OldLinux | Linux | MacOs);
@@ -104,7 +105,7 @@ impl StreamPolicy {
 }
 
 impl FragmentPolicy {
-    /// Each policy, and its name in plans.
+    /// All policies, with their names in plans.
     pub const ALL: [(&str, Self); 8] = [
         ("first", Self::First),
         ("last", Self::Last),
@@ -116,7 +117,7 @@ impl FragmentPolicy {
         ("linux", Self::Linux),
     ];
 
-    /// Returns true if bytes of the fragment `new` replace those of the fragment `old`, which overlaps it.
+    /// True if bytes of the fragment `new` replace those of the overlapping fragment `old`.
     pub(crate) fn new_wins(self, old: Extent, new: Extent) -> bool {
         match self {
             Self::First | Self::Linux => false,
@@ -140,8 +141,9 @@ pub struct HostPolicy {
 impl FromStr for HostPolicy {
     type Err = String;
 
-    /// `STREAM` or `STREAM/FRAGMENT`, such as `windows-vista/windows`. A stream policy alone takes the fragment policy
-    /// of the same name, or today's Linux if there is none.
+    /// `STREAM` or `STREAM/FRAGMENT`, such as `windows-vista/windows`. A stream policy alone implies the fragment
+    /// policy with
+    /// the same name, or current Linux if there is none.
     fn from_str(text: &str) -> Result<Self, String> {
         let (stream, fragment) = text.split_once('/').unwrap_or((text, ""));
         let of_stream = StreamPolicy::ALL.iter().find(|(name, _)| *name == stream);
@@ -153,8 +155,8 @@ impl FromStr for HostPolicy {
                 let fragment = same_name.map_or(FragmentPolicy::default(), |(_, policy)| *policy);
                 Ok(Self { stream: *stream, fragment })
             }
-            (None, _, _) => Err(format!("{stream:?} is no policy: try {}", names(&StreamPolicy::ALL))),
-            _ => Err(format!("{fragment:?} is no policy: try {}", names(&FragmentPolicy::ALL))),
+            (None, _, _) => Err(format!("{stream:?} is not a policy: try {}", names(&StreamPolicy::ALL))),
+            _ => Err(format!("{fragment:?} is not a policy: try {}", names(&FragmentPolicy::ALL))),
         }
     }
 }
@@ -163,23 +165,23 @@ fn names<P>(all: &[(&str, P)]) -> String {
     all.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
 }
 
-/// Policies by subnet; the longest prefix counts, and of equal networks the first.
+/// Policies by subnet; the longest prefix applies, and of equal networks the first.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PolicyMap {
-    /// For hosts in none of the subnets.
+    /// Policy of hosts outside all subnets.
     pub default: HostPolicy,
     /// Longest prefix first.
     subnets: Vec<(Cidr, HostPolicy)>,
 }
 
 impl PolicyMap {
-    /// A map of these subnets.
+    /// Creates a map of these subnets.
     pub fn new(default: HostPolicy, mut subnets: Vec<(Cidr, HostPolicy)>) -> Self {
         subnets.sort_by_key(|(subnet, _)| std::cmp::Reverse(subnet.prefix()));
         Self { default, subnets }
     }
 
-    /// The policies of the host that receives: of the destination of a packet.
+    /// The policies of the receiving host, which is the destination of a packet.
     pub fn of(&self, receiver: IpAddr) -> HostPolicy {
         let subnet = self.subnets.iter().find(|(subnet, _)| subnet.contains(receiver));
         subnet.map_or(self.default, |(_, policy)| *policy)

@@ -1,9 +1,9 @@
-//! The counters of a lane: the fate of each byte, with an identity, and events that a reader may ask about.
+//! The counters of a lane: every byte is counted exactly once, as an identity checks; and counters of events.
 
 use crate::event::{Cap, GapCause};
 use std::ops::AddAssign;
 
-/// A number or numbers that are added one by one.
+/// A number, or an array of numbers that are added element by element.
 pub(crate) trait Add {
     fn add(&mut self, other: Self);
 }
@@ -20,7 +20,7 @@ impl<const N: usize> Add for [u64; N] {
     }
 }
 
-/// Adds all fields of a tally, such as those of several lanes. A field that is not listed does not compile.
+/// Adds all fields of a tally, for example those of several lanes. An unlisted field does not compile.
 macro_rules! add_fields {
     ($tally:ident: $($field:ident),+ $(,)?) => {
         impl AddAssign for $tally {
@@ -33,26 +33,26 @@ macro_rules! add_fields {
 }
 pub(crate) use add_fields;
 
-/// Bytes of TCP payload by their fate, and counters of what was seen. Each byte is in exactly one term.
+/// Bytes of TCP payload by their fate, and event counters. Every byte is in exactly one term.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StreamTally {
-    /// Bytes of payload that came, as captured.
+    /// Captured payload bytes.
     pub seen_bytes: u64,
-    /// Passed to the reader.
+    /// Delivered to the reader.
     pub delivered_bytes: u64,
-    /// At an offset of which the same byte is held, or one was delivered.
+    /// At an offset where the same byte is held or was delivered.
     pub duplicate_bytes: u64,
-    /// Of two different bytes at one offset, the one that lost.
+    /// The losing byte of two different ones at one offset.
     pub overlapped_bytes: u64,
-    /// In a gap that had been declared: see [`crate::Event::Gap`].
+    /// In a gap that had been declared, see [`crate::Event::Gap`].
     pub late_bytes: u64,
-    /// Before the first segment that was seen, or of an attempt to connect that was abandoned.
+    /// Before the first segment seen, or of an abandoned connection attempt.
     pub before_start_bytes: u64,
     /// At or after the cut-off.
     pub beyond_cutoff_bytes: u64,
-    /// Outside of the window that the receiver advertised, and segments that no receiver takes.
+    /// Outside the window that the receiver advertised, and in segments that no receiver accepts.
     pub out_of_window_bytes: u64,
-    /// After FIN, or after a reset.
+    /// After FIN or RST.
     pub after_end_bytes: u64,
     /// Dropped because of a cap, by [`Cap`].
     pub capped_bytes: [u64; Cap::COUNT],
@@ -60,30 +60,30 @@ pub struct StreamTally {
     pub held_bytes: u64,
 
     pub segments: u64,
-    /// Bytes that came after later ones, before their hole was declared: a retransmission, or another order.
+    /// Bytes that arrived after later ones before their hole was declared: retransmitted, or out of order.
     pub filled_bytes: u64,
-    /// Bytes of gaps, by [`GapCause`]. Snapped ones are missing in the capture alone.
+    /// Bytes of gaps, by [`GapCause`]. Snapped ones are missing only in the capture.
     pub gap_bytes: [u64; GapCause::COUNT],
     pub gaps: [u64; GapCause::COUNT],
-    /// Times that a cap was hit, by [`Cap`].
+    /// Number of times that a cap was reached, by [`Cap`].
     pub cap_hits: [u64; Cap::COUNT],
     /// Overlaps with different bytes.
     pub differences: u64,
     /// Segments just before the next byte, with at most one byte.
     pub keep_alives: u64,
-    /// Single bytes sent into a window of zero.
+    /// Single bytes sent into a zero window.
     pub window_probes: u64,
     /// Resets that the receiver does not accept.
     pub resets_ignored: u64,
-    /// SYNs with another sequence number in a connection that is established.
+    /// SYNs with another sequence number in an established connection.
     pub syns_ignored: u64,
-    /// FINs before the next byte, or outside of the window.
+    /// FINs before the next byte, or outside the window.
     pub fins_ignored: u64,
-    /// Streams that were acknowledged by one more than their bytes: their FIN was not captured.
+    /// Streams acknowledged one beyond their bytes: their FIN was not captured.
     pub fins_unseen: u64,
-    /// Acknowledgments of data that no sender could have sent.
+    /// Acknowledgments of data that the sender cannot have sent.
     pub acks_ignored: u64,
-    /// Urgent bytes that were taken out of their stream.
+    /// Urgent bytes that were removed from their stream.
     pub urgent_bytes: u64,
     /// Streams whose first segment was not a SYN.
     pub midstream_starts: u64,
@@ -134,30 +134,30 @@ impl StreamTally {
             + self.held_bytes
     }
 
-    /// Returns true if each byte that came has a fate.
+    /// True if every captured byte is counted exactly once.
     pub fn is_balanced(&self) -> bool {
         self.seen_bytes == self.accounted_bytes()
     }
 }
 
-/// Bytes of IP payload in fragments by their fate. Each byte is in exactly one term.
+/// Bytes of IP payload in fragments by their fate. Every byte is in exactly one term.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct FragmentTally {
-    /// Bytes of payload that came in fragments, as captured.
+    /// Captured payload bytes of fragments.
     pub seen_bytes: u64,
-    /// In datagrams that were put together.
+    /// In datagrams that were reassembled.
     pub whole_bytes: u64,
-    /// At an offset of which the same byte is held.
+    /// At an offset where the same byte is held.
     pub duplicate_bytes: u64,
-    /// Of two different bytes at one offset, the one that lost.
+    /// The losing byte of two different ones at one offset.
     pub overlapped_bytes: u64,
-    /// In fragments that no receiver takes: empty, snapped, over the limit, or past the end of their datagram.
+    /// In fragments that no receiver accepts: empty, truncated, over the limit, or past the end of their datagram.
     pub refused_bytes: u64,
     /// In datagrams that an overlap killed.
     pub killed_bytes: u64,
-    /// In datagrams whose time was over.
+    /// In datagrams that expired.
     pub expired_bytes: u64,
-    /// In datagrams that had to leave for younger ones, or that no memory was left for.
+    /// In datagrams that were evicted for newer ones, or for which there was no memory.
     pub capped_bytes: u64,
     /// Held now.
     pub held_bytes: u64,
@@ -171,9 +171,9 @@ pub struct FragmentTally {
     pub differences: u64,
     /// First fragments too short for the ports and flags of their protocol (RFC 1858).
     pub tiny: u64,
-    /// Fragments of TCP at offset 8, which could replace flags (RFC 1858, RFC 3128).
+    /// TCP fragments at offset 8, which could overwrite flags (RFC 1858, RFC 3128).
     pub tcp_at_eight: u64,
-    /// Fragments that would end after 65,535 bytes.
+    /// Fragments that end after 65,535 bytes.
     pub oversized: u64,
     /// Fragments that contradict the end of their datagram.
     pub end_conflicts: u64,
@@ -203,7 +203,7 @@ add_fields!(
 );
 
 impl FragmentTally {
-    /// Returns true if each byte that came has a fate.
+    /// True if every captured byte is counted exactly once.
     pub fn is_balanced(&self) -> bool {
         let accounted = self.whole_bytes
             + self.duplicate_bytes

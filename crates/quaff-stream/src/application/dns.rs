@@ -1,8 +1,7 @@
-//! Messages of DNS: those of UDP, which are datagrams, and those of TCP, which have a length before them.
+//! DNS messages: datagrams over UDP, and length-prefixed messages over TCP.
 //!
-//! Names and data are texts as zone files have them (RFC 1035, section 5.1): bytes that are not printable are `\DDD`, a
-//! dot within a label is `\.`. A message has an upper limit on records, and one that is damaged keeps what was read
-//! before.
+//! Names and data are texts in zone-file syntax (RFC 1035, section 5.1): unprintable bytes are `\DDD`, a dot within a
+//! label is `\.`. The number of records is limited, and a damaged message keeps what was read before the damage.
 
 use crate::event::Sender;
 use quaff_wire::application::{FieldReader, dns};
@@ -10,11 +9,11 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// Questions and records of a message that are read.
+/// Maximum number of questions and records that are read.
 const RECORDS_MAX: usize = 256;
-/// Bytes of data of other types that are shown.
+/// Maximum bytes of unknown data that are shown.
 const DATA_BYTES_MAX: usize = 256;
-/// Bytes of the length before a message of TCP (RFC 1035, section 4.2.2).
+/// Size of the length prefix over TCP, bytes (RFC 1035, section 4.2.2).
 const LENGTH_BYTES: usize = 2;
 
 const A: u16 = 1;
@@ -28,7 +27,7 @@ const AAAA: u16 = 28;
 const SRV: u16 = 33;
 const DNAME: u16 = 39;
 
-/// Types of records (IANA, DNS parameters).
+/// Names of record types (IANA, DNS parameters).
 static KINDS: [(u16, &str); 27] = [
     (A, "A"),
     (NS, "NS"),
@@ -59,7 +58,7 @@ static KINDS: [(u16, &str); 27] = [
     (257, "CAA"),
 ];
 
-/// Response codes, from 0 on.
+/// Names of response codes, from 0.
 static CODES: [&str; 11] = [
     "NOERROR", "FORMERR", "SERVFAIL", "NXDOMAIN", "NOTIMP", "REFUSED", "YXDOMAIN", "YXRRSET", "NXRRSET",
     "NOTAUTH", "NOTZONE",
@@ -70,10 +69,10 @@ static CODES: [&str; 11] = [
 pub struct DnsMessage {
     pub id: u16,
     pub is_response: bool,
-    /// 0 for a query, 5 for an update.
+    /// Opcode: 0 for a query, 5 for an update.
     pub operation: u8,
     pub is_authoritative: bool,
-    /// The rest did not fit; it is asked for again over TCP.
+    /// True if the rest did not fit; the client repeats the query over TCP.
     pub is_truncated: bool,
     pub recursion_desired: bool,
     pub recursion_available: bool,
@@ -83,7 +82,7 @@ pub struct DnsMessage {
     pub answers: Vec<DnsRecord>,
     pub authorities: Vec<DnsRecord>,
     pub additionals: Vec<DnsRecord>,
-    /// All that its header counts was read.
+    /// True if everything that the header counts was read.
     pub is_whole: bool,
 }
 
@@ -104,11 +103,11 @@ pub struct DnsRecord {
     pub kind: u16,
     pub class: u16,
     pub ttl_s: u32,
-    /// As a zone file has it; of types that are not known as RFC 3597 has it, up to a limit.
+    /// In zone-file syntax; for unknown types in that of RFC 3597, up to a limit.
     pub data: String,
 }
 
-/// The name of a type of records, such as `AAAA` or `TYPE4711`.
+/// The name of a record type, such as `AAAA` or `TYPE4711`.
 pub fn kind_name(kind: u16) -> Cow<'static, str> {
     let known = KINDS.iter().find(|(number, _)| *number == kind);
     known.map_or_else(|| format!("TYPE{kind}").into(), |(_, name)| (*name).into())
@@ -120,7 +119,7 @@ pub fn code_name(code: u8) -> Cow<'static, str> {
 }
 
 impl DnsMessage {
-    /// Reads a datagram; `None` for one that is no message: its header is cut, or its first question is none.
+    /// Reads a datagram; `None` if its header is truncated, or its first question is invalid.
     pub fn read(bytes: &[u8]) -> Option<Self> {
         let mut header = FieldReader(bytes);
         let (id, flags) = (header.short()?, header.short()?);
@@ -180,10 +179,10 @@ fn record(bytes: &[u8], at: usize) -> Option<(DnsRecord, usize)> {
     Some((DnsRecord { name, kind, class, ttl_s, data: text }, end))
 }
 
-/// The data of a record of a known type, which begin at this offset; `None` if they are not what the type says.
+/// The data of a known record type that start at this offset; `None` if they do not match the type.
 fn data_text(bytes: &[u8], kind: u16, at: usize, data: &[u8]) -> Option<String> {
     let mut fields = FieldReader(data);
-    // Names in data are compressed with the whole message, and end where the data end.
+    // Names in data are compressed relative to the whole message, and end where the data end.
     let ending = |from: usize| name(bytes, at + from).filter(|(_, end)| *end == at + data.len());
     let ending = |from: usize| ending(from).map(|(name, _)| name);
     Some(match kind {
@@ -207,7 +206,7 @@ fn data_text(bytes: &[u8], kind: u16, at: usize, data: &[u8]) -> Option<String> 
     })
 }
 
-/// Strings with quotes around them.
+/// Strings, each in quotes.
 fn strings(mut data: FieldReader<'_>) -> Option<String> {
     let mut text = String::new();
     while !data.0.is_empty() {
@@ -245,7 +244,7 @@ fn name(bytes: &[u8], at: usize) -> Option<(String, usize)> {
     Some((text, end))
 }
 
-/// Adds a byte, after a backslash if it is one of `escaped`.
+/// Appends a byte, escaped by a backslash if it is in `escaped`.
 fn push(text: &mut String, byte: u8, escaped: &[u8], is_space_plain: bool) {
     let is_plain = byte.is_ascii_graphic() || byte == b' ' && is_space_plain;
     if escaped.contains(&byte) {
@@ -257,23 +256,23 @@ fn push(text: &mut String, byte: u8, escaped: &[u8], is_space_plain: bool) {
     }
 }
 
-/// The messages of a connection of TCP: at most 64 KiB wait for each side.
+/// Reads the messages of a TCP connection; buffers at most 64 KiB per side.
 #[derive(Debug, Default)]
 pub struct DnsStream {
     halves: [DnsHalf; 2],
 }
 
-/// The bytes of one side.
+/// The state of one side.
 #[derive(Debug, Default)]
 struct DnsHalf {
-    /// A message, with its length, that is not whole.
+    /// An incomplete message with its length prefix.
     waiting: Vec<u8>,
-    /// Bytes are missing, or it is not DNS: nothing can be found again.
+    /// True if bytes are missing or the data are not DNS: message boundaries cannot be found again.
     is_over: bool,
 }
 
 impl DnsStream {
-    /// Takes the next bytes.
+    /// Processes the next bytes.
     pub fn data(&mut self, sender: Sender, bytes: &[u8], sink: &mut dyn FnMut(Sender, &DnsMessage)) {
         let half = &mut self.halves[sender.index()];
         let mut rest = bytes;
@@ -289,7 +288,7 @@ impl DnsStream {
         }
     }
 
-    /// Bytes of this side are missing.
+    /// Notes that bytes of this side are missing.
     pub fn gap(&mut self, sender: Sender) {
         self.halves[sender.index()].stop();
     }
@@ -301,7 +300,7 @@ impl DnsStream {
 }
 
 impl DnsHalf {
-    /// Passes the message on if it is whole.
+    /// Passes the message on if it is complete.
     fn take_message(&mut self, sender: Sender, sink: &mut dyn FnMut(Sender, &DnsMessage)) {
         let Some((length, message)) = self.waiting.split_first_chunk() else { return };
         if message.len() < usize::from(u16::from_be_bytes(*length)) {

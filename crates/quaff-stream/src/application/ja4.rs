@@ -1,22 +1,23 @@
-//! JA4, the fingerprint of a TLS client (FoxIO, `technical_details/JA4.md`): one of the client's software, as far as
-//! ciphers, extensions and signature algorithms of its ClientHello differ from others'.
+//! JA4, the fingerprint of a TLS client (FoxIO, `technical_details/JA4.md`): it identifies client software by the
+//! ciphers,
+//! extensions and signature algorithms of its ClientHello.
 //!
-//! Values of GREASE (RFC 8701) count nowhere.
+//! GREASE values (RFC 8701) are ignored.
 
 use ring::digest::{SHA256, digest};
 use std::fmt::Write as _;
 
-/// Characters of a hash that are printed.
+/// Printed characters of a hash.
 const HASH_CHARACTERS: usize = 12;
-/// The extensions that the first part has already.
+/// Extensions that the first part already covers: server_name and ALPN.
 const IN_FIRST_PART: [u16; 2] = [0, 16];
-/// The highest count that two digits have.
+/// Highest count that fits two digits.
 const COUNT_MAX: usize = 99;
 
-/// The fields of a ClientHello that the fingerprint is made of, in their order.
+/// The fields of a ClientHello that the fingerprint covers, in order.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ja4Fields<'a> {
-    /// The highest version that the client supports.
+    /// Highest version that the client supports.
     pub(super) version: u16,
     pub(super) has_server_name: bool,
     pub(super) first_alpn: Option<&'a [u8]>,
@@ -25,7 +26,7 @@ pub(super) struct Ja4Fields<'a> {
     pub(super) signature_algorithms: &'a [u16],
 }
 
-/// Returns whether a number of two bytes is one of GREASE.
+/// True for a GREASE value.
 pub(super) fn is_grease(number: u16) -> bool {
     let [high, low] = number.to_be_bytes();
     high == low && low & 15 == 10
@@ -76,8 +77,7 @@ fn version(version: u16) -> &'static str {
     }
 }
 
-/// The first and the last character of a protocol id; if one of them is neither letter nor digit, those of the id in
-/// hexadecimal digits.
+/// The first and last character of a protocol id; if either is not alphanumeric, those of the id in hexadecimal.
 fn first_and_last(id: &[u8]) -> String {
     let [Some(first), Some(last)] = [id.first(), id.last()] else { return "00".to_owned() };
     match first.is_ascii_alphanumeric() && last.is_ascii_alphanumeric() {
@@ -86,7 +86,7 @@ fn first_and_last(id: &[u8]) -> String {
     }
 }
 
-/// Numbers as four hexadecimal digits each, with commas between.
+/// Formats numbers as four hexadecimal digits each, separated by commas.
 fn list(numbers: &[u16]) -> String {
     let mut text = String::with_capacity(5 * numbers.len());
     for (at, number) in numbers.iter().enumerate() {
@@ -129,7 +129,7 @@ mod tests {
         }
     }
 
-    /// The example of the rules, with GREASE in each list, and each rule for what is not there.
+    /// The specification's example with GREASE in each list, and its rules for absent fields.
     #[test]
     fn the_published_vectors_hold() {
         assert_eq!(fields().text('t'), "t13d1516h2_8daaf6152771_e5627efa2ab1");

@@ -1,11 +1,11 @@
-//! Lines of FTP, SMTP, telnet and their like, in what one side sent.
+//! Lines of text protocols such as FTP, SMTP and telnet, in one direction.
 //!
-//! A line ends with LF, CR LF or, as telnet has it, CR NUL. Commands of telnet are removed (RFC 854, RFC 855): no
-//! UTF-8 text has their first byte. A line that is longer than the limit is cut, and its rest is skipped.
+//! A line ends with LF, CR LF or, in telnet, CR NUL. Telnet commands are removed (RFC 854, RFC 855): UTF-8 text never
+//! contains their first byte. A line above the limit is cut, and its rest skipped.
 
-/// Bytes of a line that are kept, without its end.
+/// Maximum length of a line without its end, bytes.
 pub const LINE_BYTES_MAX: usize = 8192;
-/// Bytes of a subnegotiation of telnet, after which it has no end.
+/// Maximum length of a telnet subnegotiation, bytes; a longer one counts as unterminated.
 const SUBNEGOTIATION_BYTES_MAX: u16 = 1024;
 
 const SUBNEGOTIATION_END: u8 = 240;
@@ -19,28 +19,28 @@ const IAC: u8 = 255;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Line<'a> {
     pub text: &'a [u8],
-    /// From 1 on.
+    /// Number of the line, from 1.
     pub number: u64,
-    /// Bytes are missing: it was too long, there was a gap, or the stream ended.
+    /// True if bytes are missing: the line was too long, there was a gap, or the stream ended.
     pub is_cut: bool,
 }
 
-/// The place within a command of telnet.
+/// The parser state within a telnet command.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum Telnet {
     #[default]
     Text,
     Command,
     Option,
-    /// Bytes of a subnegotiation, and whether the last one was IAC.
+    /// Number of bytes in a subnegotiation, and whether the last one was IAC.
     Subnegotiation(u16, bool),
 }
 
-/// The reader of one side: at most [`LINE_BYTES_MAX`] bytes and one.
+/// The reader of one direction; buffers at most [`LINE_BYTES_MAX`] + 1 bytes.
 #[derive(Debug, Default)]
 pub struct Lines {
     line: Vec<u8>,
-    /// The last byte of the line, kept or not; 0 at its begin.
+    /// The last byte of the line, kept or not; 0 at its start.
     last: u8,
     has_text: bool,
     is_cut: bool,
@@ -49,7 +49,7 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// Takes the next bytes.
+    /// Processes the next bytes.
     pub fn data(&mut self, bytes: &[u8], sink: &mut dyn FnMut(Line<'_>)) {
         let mut rest = bytes;
         while let Some((first, after)) = rest.split_first() {
@@ -81,13 +81,13 @@ impl Lines {
         }
     }
 
-    /// Bytes are missing here: the line before them and the one after them are cut.
+    /// Notes missing bytes: the lines before and after them are cut.
     pub fn gap(&mut self, sink: &mut dyn FnMut(Line<'_>)) {
         self.finish(sink);
         (self.telnet, self.is_cut) = (Telnet::Text, true);
     }
 
-    /// The stream has ended: passes on a line without an end.
+    /// Notes the end of the stream: passes on an incomplete line.
     pub fn finish(&mut self, sink: &mut dyn FnMut(Line<'_>)) {
         if self.has_text {
             self.is_cut = true;
@@ -98,13 +98,13 @@ impl Lines {
     fn keep(&mut self, bytes: &[u8]) {
         let Some(last) = bytes.last() else { return };
         (self.last, self.has_text) = (*last, true);
-        // One more, which may be the CR of the end.
+        // One more byte, which may be the CR of the line end.
         let room = LINE_BYTES_MAX + 1 - self.line.len();
         self.is_cut |= bytes.len() > room;
         self.line.extend_from_slice(&bytes[..bytes.len().min(room)]);
     }
 
-    /// Ends a line, of which `rest` has not been kept.
+    /// Ends a line; `rest` has not been kept.
     fn end_line(&mut self, rest: &[u8], sink: &mut dyn FnMut(Line<'_>)) {
         let text = if self.line.is_empty() {
             rest
@@ -120,7 +120,7 @@ impl Lines {
         (self.last, self.has_text, self.is_cut) = (0, false, false);
     }
 
-    /// Takes a byte of a command; returns true if it was a byte 255 of the text.
+    /// Processes a byte of a command; returns true if it is a literal byte 255.
     fn command(&mut self, byte: u8) -> bool {
         let before = self.telnet;
         self.telnet = match (before, byte) {
@@ -144,7 +144,7 @@ mod tests {
 
     type Found = Vec<(Vec<u8>, bool)>;
 
-    /// The lines of a stream that comes in these pieces; an empty piece is a gap.
+    /// The lines of a stream in these pieces; an empty piece is a gap.
     fn lines(pieces: &[&[u8]]) -> Found {
         let (mut lines, mut found) = (Lines::default(), Vec::new());
         let mut sink = |line: Line<'_>| {

@@ -1,6 +1,6 @@
-//! ClientHello and ServerHello at the begin of a connection, with the fingerprint of the client.
+//! ClientHello and ServerHello at the start of a connection, and the fingerprint of the client.
 //!
-//! Only the first message of each side is read: nothing after it, and nothing is decrypted.
+//! Only the first message of each side is read; nothing is decrypted.
 
 use super::ja4::{Ja4Fields, is_grease};
 use crate::event::Sender;
@@ -8,30 +8,30 @@ use quaff_wire::application::tls::{
     self, ALPN, HANDSHAKE_BYTES, HelloFields, RECORD, SERVER_NAME, SIGNATURE_ALGORITHMS, SUPPORTED_VERSIONS,
 };
 
-/// Bytes of a message that is read: one with keys of the largest algorithms after today's has less.
+/// Maximum length of a message, bytes: hellos with the largest post-quantum keys are shorter.
 const HELLO_BYTES_MAX: usize = 32 << 10;
-/// Bytes of the header of a record.
+/// Length of a record header, bytes.
 const RECORD_BYTES: usize = 5;
 
-/// A hello.
+/// A ClientHello or ServerHello.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TlsHello {
     pub is_client: bool,
-    /// The highest version that the client supports, or the one that the server chose.
+    /// Highest version that the client supports, or the version that the server chose.
     pub version: u16,
     pub server_name: Option<String>,
-    /// Protocols that the client offers, or the one that the server chose, which TLS 1.3 hides.
+    /// ALPN protocols that the client offers, or the one that the server chose, which TLS 1.3 encrypts.
     pub alpn: Vec<String>,
-    /// Ciphers that the client offers, or the one that the server chose.
+    /// Cipher suites that the client offers, or the one that the server chose.
     pub ciphers: Vec<u16>,
-    /// Types of the extensions, in their order.
+    /// Extension types, in order.
     pub extensions: Vec<u16>,
     pub signature_algorithms: Vec<u16>,
     /// The fingerprint of a client.
     pub ja4: Option<String>,
 }
 
-/// The name of a version, such as `TLS 1.3`; `unknown` for another one.
+/// The name of a version, such as `TLS 1.3`; `unknown` for unknown versions.
 pub fn version_name(version: u16) -> &'static str {
     match version {
         0x0304 => "TLS 1.3",
@@ -44,8 +44,9 @@ pub fn version_name(version: u16) -> &'static str {
 }
 
 impl TlsHello {
-    /// Reads a message from its handshake header on; `None` for other messages. `transport` is that of JA4: `t` for
-    /// TCP, `q` for QUIC.
+    /// Reads a message from its handshake header on; `None` for other messages. `transport` is JA4's: `t` for TCP, `q`
+    /// for
+    /// QUIC.
     pub fn read(message: &[u8], transport: char) -> Option<Self> {
         let fields = HelloFields::read(message)?;
         let mut hello = Self {
@@ -89,27 +90,27 @@ impl TlsHello {
     }
 }
 
-/// The first protocol id that is not of GREASE.
+/// The first protocol id that is not a GREASE value.
 fn first_id(data: &[u8]) -> Option<&[u8]> {
     let is_real = |id: &&[u8]| !<[u8; 2]>::try_from(*id).is_ok_and(|id| is_grease(u16::from_be_bytes(id)));
     tls::protocol_ids(data)?.find(is_real)
 }
 
-/// The bytes after a length of so many bytes.
+/// The bytes after a length field of `length_bytes` bytes.
 fn list(data: &[u8], length_bytes: usize) -> &[u8] {
     quaff_wire::application::FieldReader(data).whole_vector(length_bytes).unwrap_or_default()
 }
 
-/// The hellos of a connection of TCP. At most 32 KiB wait for each side, until its first message is whole.
+/// The hellos of a TCP connection. Buffers at most 32 KiB per side until its first message is complete.
 #[derive(Debug, Default)]
 pub struct HelloReader {
     halves: [HelloHalf; 2],
 }
 
-/// The bytes of one side.
+/// The state of one side.
 #[derive(Debug, Default)]
 struct HelloHalf {
-    /// The header of a record that is not whole, and its bytes that are to come after the header.
+    /// An incomplete record header, and the remaining bytes of a record.
     header: Vec<u8>,
     record_bytes: usize,
     message: Vec<u8>,
@@ -117,7 +118,7 @@ struct HelloHalf {
 }
 
 impl HelloReader {
-    /// Takes the next bytes.
+    /// Processes the next bytes.
     pub fn data(&mut self, sender: Sender, bytes: &[u8], sink: &mut dyn FnMut(Sender, &TlsHello)) {
         let half = &mut self.halves[sender.index()];
         let mut rest = bytes;
@@ -130,12 +131,12 @@ impl HelloReader {
         }
     }
 
-    /// Bytes of this side are missing.
+    /// Notes that bytes of this side are missing.
     pub fn gap(&mut self, sender: Sender) {
         self.halves[sender.index()].stop();
     }
 
-    /// Returns true if both sides have been read, or are not TLS.
+    /// True if both sides have been read, or are not TLS.
     pub fn is_over(&self) -> bool {
         self.halves.iter().all(|half| half.is_over)
     }
@@ -146,7 +147,7 @@ impl HelloHalf {
         *self = Self { is_over: true, ..Self::default() };
     }
 
-    /// Takes bytes of one header or of one record, and returns the rest.
+    /// Processes one header or the bytes of one record, and returns the rest.
     fn take<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
         if self.record_bytes > 0 {
             let (taken, rest) = bytes.split_at(bytes.len().min(self.record_bytes));
@@ -168,7 +169,7 @@ impl HelloHalf {
         rest
     }
 
-    /// The message, if it is whole.
+    /// The message, if it is complete.
     fn hello(&mut self) -> Option<TlsHello> {
         let header = self.message.first_chunk::<HANDSHAKE_BYTES>()?;
         let length = header[1..].iter().fold(0, |sum, byte| sum << 8 | usize::from(*byte));

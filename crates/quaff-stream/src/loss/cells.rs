@@ -1,9 +1,10 @@
-//! Sums along an axis, time or the order of segments: up to 64 cells of equal width, which doubles when all are used.
+//! Sums along an axis (time, or the order of segments) in up to 64 cells of equal width, which doubles when all are
+//! used.
 
-/// Most cells; at least half of them are in use once the width has doubled.
+/// Maximum number of cells; after a doubling of the width at least half of them are in use.
 pub(super) const CELLS_MAX: usize = 64;
 
-/// Lost packets: with each run of bytes as few as are likely, and by the mean size of segments.
+/// Lost packets: with the minimum for each run of bytes, and by the mean segment size.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Lost {
     pub(super) few: f64,
@@ -16,31 +17,31 @@ pub(super) struct Cell {
     /// Data segments of directions whose acknowledgments were captured.
     pub(super) segments: u64,
     pub(super) lost: Lost,
-    /// Those of directions without any captured data.
+    /// Losses of directions without any captured data.
     pub(super) bare: Lost,
-    /// Drops that the file records at this place.
+    /// Drops that the file records in this part.
     pub(super) recorded_drops: u64,
-    /// Numbers of packets that a counter of their sender passed and that are missing.
+    /// Missing numbers of packets that their senders numbered.
     pub(super) numbered_lost: u64,
 }
 
-/// Cells from 0 on.
+/// Cells from position 0.
 #[derive(Debug, Clone)]
 pub(super) struct Cells {
     pub(super) width: u64,
     pub(super) cells: Vec<Cell>,
-    /// The cell of the last call, and where it begins.
+    /// The cell of the last call, and its start.
     current: usize,
     from: u64,
 }
 
 impl Cells {
-    /// Cells that are `width` wide at first.
+    /// Creates cells with this initial width.
     pub(super) fn new(width: u64) -> Self {
         Self { width, cells: vec![Cell::default()], current: 0, from: 0 }
     }
 
-    /// The cell of a place.
+    /// The cell at a position.
     #[inline]
     pub(super) fn at(&mut self, place: u64) -> &mut Cell {
         if place.wrapping_sub(self.from) >= self.width {
@@ -49,7 +50,7 @@ impl Cells {
         &mut self.cells[self.current]
     }
 
-    /// Adds cells of which number n has `place(n)` here.
+    /// Adds other cells, of which cell n lies at position `place(n)` here.
     pub(super) fn add(&mut self, cells: &[Cell], place: impl Fn(u64) -> u64) {
         for (number, cell) in (0..).zip(cells) {
             let sum = self.at(place(number));
@@ -76,14 +77,14 @@ impl Lost {
         Self { few: self.few + other.few, by_mean: self.by_mean + other.by_mean }
     }
 
-    /// One of the two.
+    /// The selected one of the two counts.
     pub(super) fn packets(self, is_by_mean: bool) -> f64 {
         if is_by_mean { self.by_mean } else { self.few }
     }
 }
 
 impl Cell {
-    /// Counts lost packets; `is_bare` says that none of the direction's data were captured.
+    /// Counts lost packets; `is_bare`: none of the direction's data were captured.
     pub(super) fn lose(&mut self, packets: Lost, is_bare: bool) {
         let lost = if is_bare { &mut self.bare } else { &mut self.lost };
         *lost = lost.plus(packets);
@@ -115,7 +116,7 @@ mod tests {
         let (last, whole) = cells.cells.split_last().unwrap();
         assert!(whole.iter().all(|cell| cell.segments == 192), "{whole:?}");
         assert_eq!(whole.len() as u64 * 192 + last.segments, 10_000);
-        // Time may go back, and leap.
+        // Time may go backwards, and jump.
         cells.at(5).segments += 1;
         assert_eq!(cells.cells[0].segments, 193);
         cells.at(u64::MAX).lost.few += 1.0;

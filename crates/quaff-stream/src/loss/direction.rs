@@ -1,38 +1,40 @@
-//! One direction of a connection by sequence numbers alone: the bytes that came, the holes between them, and the
-//! acknowledgments of the receiver. It keeps no byte, and does not know the other direction.
+//! One direction of a connection by sequence numbers alone: received bytes, holes between them, and the receiver's
+//! acknowledgments. It stores no payload, and does not know the other direction.
 //!
-//! Two witnesses prove a loss. The sender named a number at or after the end of the missing bytes, in a packet that
-//! was captured, so it has sent them. The receiver's latest acknowledgment covers them: one that a later, lower one
-//! refutes was a stray, and one beyond everything that the sender has named waits until it names that place too.
-//! Between the two and the claim lie 100 ms, or the end of the connection: files of several queues are not in order.
+//! Two witnesses prove a loss. The sender named a number at or after the end of the missing bytes in a captured packet,
+//! so
+//! it has sent them. The receiver's latest acknowledgment covers them: one that a later, lower one contradicts was a
+//! stray, and one beyond all numbers that the sender has named waits until the sender reaches it. A loss is declared
+//! 100 ms after both, or at the end of the connection, since files of several queues are not in order.
 //!
 //! | state | entered by | evidence |
 //! |---|---|---|
-//! | unknown | the first packet of either end | none |
-//! | settled | SYN, or the answer to one | all from here on |
-//! | unsettled | another first segment, or a leap | none: older segments may be on their way |
-//! | settled | new data, after a time without signs of recovery | all from here on |
-//! | another connection | data after FIN, new data after RST | `LossMeter` begins anew |
+//! | unknown | the first packet of either endpoint | none |
+//! | settled | SYN or SYN-ACK | everything from here on |
+//! | unsettled | another first segment, or a leap | none: older segments may be in flight |
+//! | settled | new data, after a time without signs of recovery | everything from here on |
+//! | another connection | data after FIN, new data after RST | `LossMeter` starts again |
 
 use super::holes::{Hole, HoleList, Holes, LIST_MAX, ahead};
 use super::sums::{Run, SEGMENT_BYTES, Sums};
 
-/// Bytes by which sequence numbers and acknowledgments may leap. Beyond, the direction begins anew.
+/// Maximum step of sequence numbers and acknowledgments, bytes. After a larger one the direction starts again.
 const JUMP_MAX: i64 = 128 << 20;
-/// Bytes after the last acknowledgment from which on it no longer says anything: numbers wrap at 4 GiB.
+/// Bytes after the last acknowledgment from which on it proves nothing: numbers wrap at 4 GiB.
 const STALE_BYTES: i64 = 1 << 30;
-/// Time for which a hole that is acknowledged waits: packets of several queues may be stored out of order.
+/// Time that an acknowledged hole waits: packets of several queues may be stored out of order.
 const HOLE_WAIT_NS: u64 = 100_000_000;
-/// Segments after which the longest of a direction is known, and those by which the mean of the file counts before.
+/// Segments from which on a direction's longest segment is known; and weight of the file's mean size before, in
+/// segments.
 const SEGMENTS_KNOWN: u32 = 64;
 const SEGMENTS_PRIOR: f64 = 4.0;
 
-/// Times for which a direction without SYN waits: at first, after a sign of recovery, and in all. The last one is for
-/// captures that lose packets all the time, whose gaps look like recovery.
+/// Times that a direction without SYN waits before it settles: initially, after a sign of recovery, and at most. The
+/// maximum is for captures that lose packets constantly, whose gaps look like recovery.
 const SETTLE_NS: u64 = 1_000_000_000;
 const RECOVERY_NS: u64 = 3_000_000_000;
 const SETTLE_NS_MAX: u64 = 10_000_000_000;
-/// Segments with new data that it takes as well: at first, and after the time in all.
+/// Segments with new data that settling also requires: initially, and after the maximum time.
 const SETTLE_SEGMENTS: u32 = 8;
 const SETTLE_SEGMENTS_MAX: u32 = 100;
 
@@ -41,9 +43,9 @@ const SYN: u8 = 2;
 
 /// The number of the first byte is known.
 const STARTED: u16 = 1;
-/// SYN was captured.
+/// The SYN was captured.
 pub(super) const SYN_SEEN: u16 = 2;
-/// Segments from now on count.
+/// Segments count from now on.
 const SETTLED: u16 = 4;
 /// `fin` is known.
 const FIN_SEEN: u16 = 8;
@@ -51,24 +53,24 @@ const FIN_SEEN: u16 = 8;
 const ACK_SEEN: u16 = 16;
 /// `far` is the end of a segment that leapt.
 const FAR: u16 = 32;
-/// A part of it was lost by the capture.
+/// The capture lost a part of it.
 const LOST: u16 = 64;
-/// It began with a segment that was no SYN.
+/// Its first segment was not a SYN.
 const MIDSTREAM: u16 = 128;
 /// A segment of its sender was captured.
 const SENT: u16 = 256;
-/// `acked` is beyond everything that the sender has named.
+/// `acked` is beyond all numbers that the sender has named.
 const BEYOND: u16 = 512;
-/// `acked` follows `top` at a distance: no acknowledgment came for 1 GiB.
+/// `acked` follows `top` at a distance: there was no acknowledgment for 1 GiB.
 const STALE: u16 = 1024;
 /// `far_acked` is an acknowledgment that leapt.
 const FAR_ACKED: u16 = 2048;
-/// Its numbers have leapt; and the receiver has not confirmed that.
+/// Its numbers have leapt; the second flag: the receiver has not confirmed it.
 const LEAPT: u16 = 4096;
 const LEAP_OPEN: u16 = 8192;
-/// `named` is the number in an empty segment of the sender.
+/// `named` is the number of an empty segment of the sender.
 const NAMED: u16 = 1 << 14;
-/// Data were captured in a segment that is neither SYN nor FIN.
+/// Data were captured in a segment without SYN and FIN.
 const DATA: u16 = 1 << 15;
 
 /// The state of one direction.
@@ -76,40 +78,40 @@ const DATA: u16 = 1 << 15;
 pub(super) struct Direction {
     /// Number of the first byte that counts.
     base: u32,
-    /// Number after the highest byte that came.
+    /// Number after the highest byte received.
     top: u32,
-    /// The latest acknowledgment.
+    /// Latest acknowledgment.
     acked: u32,
     far: u32,
     far_acked: u32,
     named: u32,
     fin: u32,
     flags: u16,
-    /// The interface of its latest segment.
+    /// Interface of its latest segment.
     interface: u16,
     holes: HoleList,
-    /// Segments with new bytes, those of them that came before the latest acknowledgment, and those that came again.
+    /// Segments with new bytes, those of them before the latest acknowledgment, and retransmitted ones.
     segments: u32,
     acked_segments: u32,
     repeated_segments: u32,
     largest_bytes: u32,
     bytes: u64,
-    /// Time at which `top` was set, ns since 1970; before it is settled, the time from which on that may be.
+    /// Time at which `top` was set, ns since 1970; while unsettled, the time from which on it may settle.
     top_ns: u64,
-    /// Time of the latest acknowledgment beyond `top`; before it is settled, the time at which it began.
+    /// Time of the latest acknowledgment beyond `top`; while unsettled, the time since which it is unsettled.
     since_ns: u64,
-    /// The place of the first acknowledgment beyond `top` in the order of all segments.
+    /// Position of the first acknowledgment beyond `top` in the order of all segments.
     beyond_place: u32,
 }
 
-/// All that a direction uses of its meter.
+/// The parts of the meter that a direction uses.
 pub(super) struct Context<'a> {
     pub(super) holes: &'a mut Holes,
     pub(super) sums: &'a mut Sums,
     pub(super) now_ns: u64,
-    /// The segment is a copy of one that came before: a mirror port saw it twice.
+    /// True if the segment is a copy of an earlier one, which a mirror port saw twice.
     pub(super) is_copy: bool,
-    /// Bytes declared lost, of directions with data.
+    /// Bytes declared lost in directions with data.
     pub(super) lost_bytes: u32,
 }
 
@@ -122,20 +124,20 @@ impl<'a> Context<'a> {
 /// The evidence of a direction that has ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Ended {
-    /// Segments of which a loss would have been seen.
+    /// Segments whose loss would have been seen.
     pub(super) segments: u64,
     pub(super) has_evidence: bool,
-    /// Acknowledged data are missing, and none of its data were captured.
+    /// True if acknowledged data are missing and none of its data were captured.
     pub(super) is_bare: bool,
-    /// Data were captured and acknowledgments were not, or the other way round.
+    /// True if data were captured without acknowledgments, or the reverse.
     pub(super) is_one_sided: bool,
     pub(super) is_midstream: bool,
-    /// More than a fifth of its segments came twice: the capture has copies.
+    /// True if more than a fifth of its segments arrived twice: the capture has copies.
     pub(super) has_copies: bool,
-    /// Captured segments with new bytes, and those bytes.
+    /// Captured segments with new bytes, and these bytes.
     pub(super) captured: u64,
     pub(super) bytes: u64,
-    /// Bytes between SYN and FIN that did not come, as tcptrace counts them.
+    /// Bytes between SYN and FIN that did not arrive, as tcptrace counts them.
     pub(super) missed_bytes: Option<u32>,
 }
 
@@ -156,7 +158,7 @@ impl Direction {
         self.has(SETTLED)
     }
 
-    /// Returns true if a SYN before `base` may be that of this direction: it is, or it comes late.
+    /// True if a SYN before `base` may belong to this direction, as its SYN or a late one.
     pub(super) fn begins_at(&self, base: u32) -> bool {
         match self.has(SETTLED) && self.segments == 0 || self.has(SYN_SEEN) {
             true => self.base == base,
@@ -164,8 +166,9 @@ impl Direction {
         }
     }
 
-    /// Returns true for data of another connection with the same ends: after FIN, or new data after RST. A keep-alive
-    /// has a byte at the number of the FIN.
+    /// True for data of another connection between the same endpoints: after FIN, or new data after RST. A keep-alive
+    /// has a
+    /// byte at the number of the FIN.
     #[inline]
     pub(super) fn is_after_end(&self, sequence: u32, bytes: u32, is_reset: bool) -> bool {
         let is_after_fin = self.has(FIN_SEEN) && ahead(sequence, self.fin) >= 0;
@@ -173,26 +176,25 @@ impl Direction {
         bytes > 1 && self.is_settled() && (is_after_fin || is_after_reset)
     }
 
-    /// A segment of the sender was captured. Without one, acknowledgments are from a tap of one direction.
+    /// Notes a captured segment of the sender. Without one, acknowledgments come from a tap of one direction.
     #[inline]
     pub(super) fn note_sent(&mut self, interface: u16) {
         self.flags |= SENT;
         self.interface = interface;
     }
 
-    /// The SYN of a direction that has begun came late, or again.
+    /// Notes a late or repeated SYN of a direction that has started.
     pub(super) fn note_syn(&mut self) {
         self.flags |= if self.has(MIDSTREAM) { 0 } else { SYN_SEEN };
     }
 
-    /// Begins at a number that a SYN, or the answer to one, has named. Acknowledgments from before may be of another
-    /// connection.
+    /// Starts at a number that a SYN or SYN-ACK has named. Earlier acknowledgments may belong to another connection.
     pub(super) fn begin(&mut self, base: u32, flags: u16, now_ns: u64) {
         let flags = STARTED | SETTLED | flags;
         *self = Self { base, top: base, acked: base, flags, top_ns: now_ns, ..Self::default() };
     }
 
-    /// Begins at the first segment seen.
+    /// Starts at the first segment seen.
     pub(super) fn begin_midstream(&mut self, sequence: u32, now_ns: u64) {
         let is_later = self.has(ACK_SEEN) && (0..=JUMP_MAX).contains(&ahead(self.acked, sequence));
         let base = if is_later { self.acked } else { sequence };
@@ -201,14 +203,14 @@ impl Direction {
         self.unsettle(now_ns);
     }
 
-    /// From here on nothing counts until it settles.
+    /// Nothing counts from here on until it settles.
     fn unsettle(&mut self, now_ns: u64) {
         self.flags &= !(SETTLED | BEYOND | STALE | NAMED | FIN_SEEN);
         (self.since_ns, self.top_ns) = (now_ns, now_ns.saturating_add(SETTLE_NS));
         self.acked_segments = self.segments;
     }
 
-    /// Takes an acknowledgment of these bytes. `is_established` says that Zeek would look at it.
+    /// Processes an acknowledgment of these bytes. `is_established`: Zeek would examine it.
     pub(super) fn acknowledge(&mut self, acknowledgment: u32, is_established: bool, cx: &mut Context) {
         if !self.is_started() {
             (self.acked, self.flags) = (acknowledgment, self.flags | ACK_SEEN);
@@ -220,7 +222,7 @@ impl Direction {
             return;
         }
         self.flags |= ACK_SEEN;
-        // FIN has a number of its own. Beyond it is another connection.
+        // The FIN occupies one number. A number beyond it belongs to another connection.
         let after_fin = if self.has(FIN_SEEN) { ahead(acknowledgment, self.fin) } else { 0 };
         if after_fin > 1 {
             return;
@@ -232,14 +234,14 @@ impl Direction {
         }
     }
 
-    /// An acknowledgment beyond the data shows that segments from before are missing, or were sent again.
+    /// An acknowledgment beyond the data shows that earlier segments are missing, or were retransmitted.
     fn acknowledge_unsettled(&mut self, acknowledgment: u32, cx: &mut Context) {
         if self.has(LEAP_OPEN) {
             cx.sums.leaps_confirmed += 1;
             self.flags &= !LEAP_OPEN;
         }
         let is_beyond = ahead(acknowledgment, self.top) > 0;
-        // A lower one refutes the place that a higher one has set.
+        // A lower acknowledgment refutes the place that a higher one set.
         let is_back = self.top == self.acked && ahead(acknowledgment, self.acked) < 0;
         if is_beyond || is_back {
             self.top = acknowledgment;
@@ -276,7 +278,7 @@ impl Direction {
         }
     }
 
-    /// Takes a segment with so many bytes of payload on the wire.
+    /// Processes a segment with `bytes` bytes of payload on the wire.
     #[inline]
     pub(super) fn take(&mut self, sequence: u32, bytes: u32, flags: u8, cx: &mut Context) {
         let end = sequence.wrapping_add(bytes);
@@ -294,7 +296,7 @@ impl Direction {
             self.flags |= if flags & (SYN | FIN) == 0 { DATA } else { 0 };
             self.place(sequence, end, cx);
         } else if flags & (SYN | FIN) == 0 {
-            // The latest counts, as with acknowledgments.
+            // The latest one counts, as for acknowledgments.
             let is_after = (1..=JUMP_MAX).contains(&ahead(sequence, self.top));
             self.flags = if is_after { self.flags | NAMED } else { self.flags & !NAMED };
             self.named = sequence;
@@ -307,7 +309,7 @@ impl Direction {
         }
     }
 
-    /// Takes a segment of a direction whose place is not known for certain; returns true if it is from here on.
+    /// Processes a segment while unsettled; returns true if the direction has settled with it.
     fn take_unsettled(&mut self, sequence: u32, bytes: u32, cx: &mut Context) -> bool {
         if bytes == 0 {
             return false;
@@ -315,12 +317,12 @@ impl Direction {
         let (end, now_ns) = (sequence.wrapping_add(bytes), cx.now_ns);
         let distance = ahead(sequence, self.top);
         if !(0..=JUMP_MAX).contains(&distance) {
-            // Sent again, or another place. A single byte is a probe.
+            // A retransmission, or another place. A single byte is a probe.
             if bytes > 1 {
                 self.top_ns = self.top_ns.max(now_ns.saturating_add(RECOVERY_NS));
             }
             if !(-JUMP_MAX..=0).contains(&ahead(end, self.top)) {
-                // A leap was not the receiver's.
+                // The receiver did not make that leap.
                 self.flags &= if distance.abs() > JUMP_MAX { !LEAP_OPEN } else { u16::MAX };
                 self.top = end;
             }
@@ -351,7 +353,7 @@ impl Direction {
         }
         cx.sums.jumps += 1;
         self.end_holes(cx);
-        // The receiver may have named the place already.
+        // The receiver may already have named that place.
         let is_confirmed = self.has(FAR_ACKED) && ahead(self.far_acked, sequence).abs() <= JUMP_MAX;
         cx.sums.leaps_confirmed += u64::from(is_confirmed);
         self.flags |= LEAPT | if is_confirmed { 0 } else { LEAP_OPEN };
@@ -360,7 +362,7 @@ impl Direction {
         self.unsettle(cx.now_ns);
     }
 
-    /// Places bytes among those that came.
+    /// Adds bytes to the received ones.
     #[inline]
     fn place(&mut self, sequence: u32, end: u32, cx: &mut Context) {
         let bytes = end.wrapping_sub(sequence);
@@ -384,7 +386,7 @@ impl Direction {
         }
     }
 
-    /// The sender has named a higher number.
+    /// Processes a higher number that the sender has named.
     #[inline]
     fn advance(&mut self, top: u32, cx: &mut Context) {
         (self.top, self.top_ns) = (top, cx.now_ns);
@@ -397,7 +399,7 @@ impl Direction {
         }
     }
 
-    /// Moves `acked` along, so that its distance never wraps, and drops the holes that are as old.
+    /// Moves `acked` along, so that its distance never wraps, and drops holes that are as old.
     fn note_stale(&mut self, cx: &mut Context) {
         self.acked = self.top.wrapping_sub(STALE_BYTES as u32);
         self.flags |= STALE;
@@ -407,7 +409,7 @@ impl Direction {
         }
     }
 
-    /// Places bytes that begin before the highest; returns the number of those that did not come before.
+    /// Adds bytes that start before the highest one; returns the number of new ones.
     fn place_again(&mut self, sequence: u32, end: u32, cx: &mut Context) -> u32 {
         let bytes = end.wrapping_sub(sequence);
         let beyond = ahead(end, self.top).max(0) as u32;
@@ -418,7 +420,7 @@ impl Direction {
         };
         let repeated = bytes - beyond - filled;
         cx.sums.filled_bytes += u64::from(filled);
-        // A single byte is a probe: of an idle connection, or of a window of zero.
+        // A single byte probes an idle connection or a zero window.
         if bytes > 1 {
             let bytes = if cx.is_copy { &mut cx.sums.copied_bytes } else { &mut cx.sums.repeated_bytes };
             *bytes += u64::from(repeated);
@@ -451,7 +453,7 @@ impl Direction {
         (self.fin, self.flags) = (fin, self.flags | FIN_SEEN);
         match ahead(self.acked, fin) {
             1 => self.acked = fin,
-            // A stray.
+            // A stray acknowledgment.
             2.. => (self.acked, self.flags) = (self.top, self.flags & !BEYOND),
             _ => {}
         }
@@ -461,7 +463,7 @@ impl Direction {
         self.advance(fin, cx);
     }
 
-    /// Declares the holes lost that have been acknowledged for long enough.
+    /// Declares holes lost that have been acknowledged for long enough.
     fn declare(&mut self, cx: &mut Context) {
         let now_ns = cx.now_ns;
         let is_due =
@@ -481,8 +483,8 @@ impl Direction {
     }
 
     fn end_holes(&mut self, cx: &mut Context) {
-        // A hole that was filled in part may be acknowledged by now. So are all where an empty segment of the sender
-        // has the place of an acknowledgment beyond its data.
+        // A partly filled hole may be acknowledged by now. All are if an empty segment of the sender has reached the
+        // place of an acknowledgment beyond its data.
         let is_named = !self.has(BEYOND) || self.has(NAMED) && ahead(self.named, self.acked) >= 0;
         if !self.holes.is_empty() && self.is_settled() && is_named && !self.has(STALE) {
             cx.holes.acknowledge(&self.holes, self.acked, cx.now_ns);
@@ -496,12 +498,12 @@ impl Direction {
         self.flags |= LOST;
         let run = self.run(hole.bytes(), cx.sums);
         cx.sums.lose(hole, &run, !self.has(DATA), self.interface);
-        // A direction without data may be filtered out.
+        // A direction without data may have been filtered out.
         let lost_bytes = if self.has(DATA) { hole.bytes() } else { 0 };
         cx.lost_bytes = cx.lost_bytes.saturating_add(lost_bytes);
     }
 
-    /// The packets that a run of lost bytes was, by the sizes of segments so far.
+    /// The packets that a run of lost bytes may have been, from the segment sizes so far.
     fn run(&self, bytes: u32, sums: &Sums) -> Run {
         let largest = match self.segments >= SEGMENTS_KNOWN {
             true => self.largest_bytes,
@@ -513,7 +515,7 @@ impl Direction {
         Run { bytes: bytes.into(), least, by_mean: f64::from(bytes) / mean }
     }
 
-    /// Ends the direction: what both ends have named and did not come is lost.
+    /// Ends the direction: bytes that both endpoints have named and that did not arrive are lost.
     pub(super) fn finish(&mut self, cx: &mut Context) -> Ended {
         self.end_holes(cx);
         let has_data = self.segments > 0 || !self.is_settled() && self.top != self.base;
@@ -528,8 +530,8 @@ impl Direction {
             true => u64::from(self.acked_segments),
             false => 0,
         };
-        // Of bytes that were sent twice the loss of one copy is not seen: they are no evidence. Where it is
-        // more than a fifth, the capture has two copies, and the loss of both would be seen.
+        // Bytes that were sent twice are no evidence: the loss of one copy is not seen. Above a fifth the capture has
+        // two copies of each packet, and the loss of both would be seen.
         let repeated = u64::from(self.repeated_segments);
         let has_copies = segments > 0 && repeated > segments / 4;
         let segments = if has_copies { segments } else { segments.saturating_sub(repeated) };
@@ -549,7 +551,7 @@ impl Direction {
         }
     }
 
-    /// Declares the end lost as far as the sender has named it too; one number is a FIN, or a byte.
+    /// Declares the end lost as far as the sender has also named it; a single number is a FIN, or a byte.
     fn finish_beyond(&mut self, cx: &mut Context) {
         let missing = ahead(self.acked, self.top).max(0) as u32;
         let named = if self.has(NAMED) { ahead(self.named, self.top).max(0) as u32 } else { 0 };
@@ -563,11 +565,11 @@ impl Direction {
                 self.lose(&hole, cx);
             }
         }
-        // A byte that the receiver alone has named is a FIN like any other.
+        // A byte that only the receiver has named is a FIN.
         cx.sums.undecided_bytes += u64::from(if missing - proven > 1 { missing - proven } else { 0 });
     }
 
-    /// Ends the direction; its evidence is set aside.
+    /// Ends the direction and discards its evidence.
     pub(super) fn discard(&mut self, cx: &mut Context) {
         while cx.holes.pop(&mut self.holes).is_some() {}
     }

@@ -1,28 +1,28 @@
-//! The share of packets that a capture lacks, with an interval: decision 0054.
+//! Estimates the share of packets that a capture missed, with an interval: decision 0054.
 
 use super::cells::{Cell, Lost};
 
-/// Half of the width of an interval of 95 %, in standard deviations.
+/// Half the width of a 95 % interval, in standard deviations.
 const Z: f64 = 1.96;
-/// Fewest cells whose spread is an estimate of a variance.
+/// Minimum number of cells for an estimate of their variance.
 const CELLS_MIN: usize = 8;
 
-/// The losses of a capture, and the segments that could have been among them.
+/// The losses of a capture, and the segments whose loss would have been seen.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Losses {
-    /// Data segments that were captured, and whose loss would have been seen.
+    /// Captured data segments whose loss would have been seen.
     pub(super) segments: u64,
     pub(super) packets: Lost,
-    /// The fewest packets that the runs of lost bytes can be.
+    /// Minimum number of packets in the runs of lost bytes.
     pub(super) least: f64,
-    /// The variance of `packets.by_mean` if each run that may be one packet is one.
+    /// Variance of `packets.by_mean` if each run that may be one packet is one.
     pub(super) noise: f64,
-    /// The sums of the squares of the packets in each run.
+    /// Sum of the squares of the packets in each run.
     pub(super) few_squares: f64,
     pub(super) by_mean_squares: f64,
 }
 
-/// A ratio and its bounds, and the number of lost packets.
+/// A ratio with its bounds, and the number of lost packets.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Estimate {
     pub(super) packets: f64,
@@ -32,8 +32,9 @@ pub(super) struct Estimate {
 }
 
 impl Losses {
-    /// Returns true if the runs are too long in all to be one packet each: then the mean size counts. A single run may
-    /// be one long packet, or some short ones; the sum of many shows which.
+    /// True if the runs are too long in total to be one packet each: then the mean size counts. A single run may be one
+    /// long
+    /// packet or several short ones; the sum of many runs shows which.
     pub(super) fn is_by_mean(&self) -> bool {
         self.packets.by_mean > self.packets.few + self.noise.sqrt()
     }
@@ -41,8 +42,8 @@ impl Losses {
 
 /// Estimates the share of lost packets; `None` without evidence. `cells` are sums along the order of segments.
 ///
-/// Losses come in runs, and runs in bursts. The larger of two spreads counts: that of a Poisson process of runs of the
-/// sizes seen, and that between parts of the capture.
+/// Losses come in runs, and runs in bursts. The larger of two variances counts: that of a Poisson process of runs with
+/// the observed sizes, and that between parts of the capture.
 pub(super) fn estimate(losses: &Losses, cells: &[Cell]) -> Option<Estimate> {
     let is_by_mean = losses.is_by_mean();
     let packets = losses.packets.packets(is_by_mean);
@@ -56,12 +57,12 @@ pub(super) fn estimate(losses: &Losses, cells: &[Cell]) -> Option<Estimate> {
         _ => (squares / packets).max(spread_of(cells, is_by_mean) / packets).max(1.0),
     };
     let events = packets / spread;
-    // Runs may have fewer packets than the estimate, or more.
+    // Runs may have fewer packets than estimated, or more.
     let fewer = (packets - losses.least).max(0.0);
     let more = (losses.packets.by_mean - packets).max(0.0);
     let low = (poisson_bound(events, -Z) * spread - fewer).max(0.0);
     let high = poisson_bound(events + 1.0, Z) * spread + more;
-    // Few captured segments are a sample as well.
+    // A small number of captured segments is a sample as well.
     let segments_high = poisson_bound(segments + 1.0, Z);
     Some(Estimate {
         packets,
@@ -71,7 +72,7 @@ pub(super) fn estimate(losses: &Losses, cells: &[Cell]) -> Option<Estimate> {
     })
 }
 
-/// A bound of the mean of a Poisson process of which `count` events were seen (Wilson and Hilferty, 1931).
+/// A bound of the mean of a Poisson process with `count` observed events (Wilson and Hilferty, 1931).
 fn poisson_bound(count: f64, z: f64) -> f64 {
     if count <= 0.0 {
         return 0.0;
@@ -83,7 +84,7 @@ fn all(cell: &Cell, is_by_mean: bool) -> f64 {
     cell.segments as f64 + cell.lost.packets(is_by_mean)
 }
 
-/// The variance of the number of lost packets, by the differences between cells; 0 if there are too few.
+/// Variance of the number of lost packets, from the differences between cells; 0 if there are too few.
 fn spread_of(cells: &[Cell], is_by_mean: bool) -> f64 {
     let all = |cell: &Cell| all(cell, is_by_mean);
     let lost_of = |cell: &Cell| cell.lost.packets(is_by_mean);
@@ -95,7 +96,7 @@ fn spread_of(cells: &[Cell], is_by_mean: bool) -> f64 {
     let ratio = lost / used.iter().map(|cell| all(cell)).sum::<f64>();
     let squares: f64 = used.iter().map(|cell| (lost_of(cell) - ratio * all(cell)).powi(2)).sum();
     let count = used.len() as f64;
-    // Few cells: the quantile of Student's distribution is wider than that of the normal one.
+    // For few cells Student's quantile is larger than the normal one.
     let student = 1.0 + 2.5 / (count - 1.0);
     squares * count / (count - 1.0) * student
 }
@@ -106,7 +107,7 @@ mod tests {
 
     #[test]
     fn bounds_are_those_of_the_tables() {
-        // Exact bounds of 95 % of a Poisson mean: 0 of 3.689, 10 of 4.795 and 18.39, 100 of 81.36 and 121.63.
+        // Exact 95 % bounds of a Poisson mean: for 0 3.689, for 10 4.795 and 18.39, for 100 81.36 and 121.63.
         for (count, low, high) in [(0.0, 0.0, 3.689), (10.0, 4.795, 18.39), (100.0, 81.36, 121.63)] {
             let bounds = [poisson_bound(count, -Z), poisson_bound(count + 1.0, Z)];
             assert!((bounds[0] - low).abs() < 0.03 && (bounds[1] - high).abs() < 0.03, "{count}: {bounds:?}");
@@ -137,7 +138,7 @@ mod tests {
             let found = estimate(&losses(0, lost, 1.0, 1.0), &[]).unwrap();
             assert!(found.ratio == 1.0 && found.high == 1.0 && found.low < 0.995, "{lost}: {found:?}");
         }
-        // Of one lost packet out of one, the exact bound is 0.025.
+        // For one lost packet of one, the exact lower bound is 0.025.
         assert!(estimate(&losses(0, 1.0, 1.0, 1.0), &[]).unwrap().low < 0.025);
         let found = estimate(&Losses { least: 1.0, ..losses(0, 1.0, 8.0, 13.0) }, &[]).unwrap();
         assert!(found.low >= 0.0 && found.low < 0.1 && found.high == 1.0, "{found:?}");
@@ -145,11 +146,11 @@ mod tests {
 
     #[test]
     fn runs_that_are_too_long_in_all_are_packets_of_the_mean_size() {
-        // 20 runs of 8 short segments, of which each is shorter than the longest one.
+        // 20 runs of 8 short segments, each run shorter than the longest segment.
         let bursts = losses(1000, 20.0, 1.0, 8.0);
         let found = estimate(&bursts, &[]).unwrap();
         assert!((found.packets - 160.0).abs() < 0.01 && found.low < 20.0 / 1020.0, "{found:?}");
-        // One run may be one long packet, which the upper bound does not rule out to be 8.
+        // One run may be one long packet; the upper bound must include 8.
         let found = estimate(&losses(1000, 1.0, 1.0, 8.0), &[]).unwrap();
         assert!((found.packets - 1.0).abs() < 0.01 && found.high > 8.0 / 1008.0, "{found:?}");
     }

@@ -1,18 +1,18 @@
-//! Holes in sequence numbers: a sorted list for each direction, all in one arena with a limit.
+//! Holes in sequence numbers: a sorted list per direction, all in one bounded arena.
 //!
-//! Sequence numbers wrap: of two, the later one is less than 2 GiB ahead.
+//! Sequence numbers wrap: of two numbers, the later one is less than 2 GiB ahead.
 
 /// No hole.
 const NONE: u32 = u32::MAX;
-/// Most holes of all directions: 3 MiB.
+/// Maximum number of holes of all directions: 3 MiB.
 const HOLES_MAX: usize = 1 << 16;
-/// Most holes of a direction: the time for which a segment looks for its place is that of so many.
+/// Maximum number of holes of a direction, which bounds the time of a segment's search.
 pub(super) const LIST_MAX: u16 = 64;
 
-/// Bytes from `behind` to `sequence`; negative if that comes first.
+/// Bytes from `from` to `sequence`; negative if that comes first.
 #[inline]
-pub(super) fn ahead(sequence: u32, behind: u32) -> i64 {
-    i64::from(sequence.wrapping_sub(behind) as i32)
+pub(super) fn ahead(sequence: u32, from: u32) -> i64 {
+    i64::from(sequence.wrapping_sub(from) as i32)
 }
 
 /// Bytes that were not seen, between others.
@@ -21,16 +21,16 @@ pub(super) struct Hole {
     pub(super) start: u32,
     pub(super) end: u32,
     next: u32,
-    /// Place of the loss in the order of all segments.
+    /// Position of the loss in the order of all segments.
     pub(super) place: u32,
-    /// Times of the segment before the hole, and of the packet that showed it, ns since 1970.
+    /// Times of the segment before the hole, and of the packet that revealed it, ns since 1970.
     pub(super) before_ns: u64,
     pub(super) after_ns: u64,
     /// Time since which the receiver's acknowledgments cover all of it; 0 before.
     pub(super) acked_ns: u64,
 }
 
-/// The holes of one direction, in the order of sequence numbers.
+/// The holes of one direction in the order of sequence numbers.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct HoleList {
     first: u32,
@@ -60,7 +60,7 @@ impl Hole {
         Self { start, end, next: NONE, ..Self::default() }
     }
 
-    /// The same hole with its place in the order of segments, and the times around it.
+    /// Adds the position in the order of segments, and the times around the hole.
     pub(super) fn at(self, place: u32, before_ns: u64, after_ns: u64) -> Self {
         Self { place, before_ns, after_ns, ..self }
     }
@@ -74,13 +74,13 @@ impl Hole {
 #[derive(Debug, Default)]
 pub(super) struct Holes {
     all: Vec<Hole>,
-    /// The first free one; free ones are linked by `next`.
+    /// The first free entry; free entries are linked by `next`.
     free: Option<u32>,
-    /// Bytes of holes for which there was no room in the arena.
+    /// Bytes of holes that did not fit in the arena.
     pub(super) untracked_bytes: u64,
     /// Bytes of the smaller parts of holes that were split in a full list.
     pub(super) split_bytes: u64,
-    /// Holes that were looked at.
+    /// Number of holes visited.
     #[cfg(test)]
     looks: u64,
 }
@@ -107,7 +107,7 @@ impl Holes {
         self.free = Some(at);
     }
 
-    /// Adds a hole after all others of its list.
+    /// Appends a hole to its list.
     pub(super) fn push(&mut self, list: &mut HoleList, hole: Hole) {
         let Some(at) = self.store(hole) else { return };
         match list.last {
@@ -131,7 +131,7 @@ impl Holes {
         Some(hole)
     }
 
-    /// Takes a hole out of its list, after the one at `previous`.
+    /// Removes a hole from its list, after the one at `previous`.
     fn unlink(&mut self, list: &mut HoleList, previous: u32, at: u32) {
         let next = self.all[at as usize].next;
         match previous {
@@ -145,7 +145,7 @@ impl Holes {
         self.release(at);
     }
 
-    /// Notes that all before `acknowledgment` was acknowledged; returns the number of holes for which that is new.
+    /// Marks holes before `acknowledgment` as acknowledged; returns the number of newly marked ones.
     pub(super) fn acknowledge(&mut self, list: &HoleList, acknowledgment: u32, now_ns: u64) -> usize {
         let (mut at, mut new) = (list.first, 0);
         while let Some(hole) =
@@ -160,7 +160,7 @@ impl Holes {
         new
     }
 
-    /// Notes that nothing at or after `acknowledgment` was acknowledged, whatever an earlier packet said.
+    /// Unmarks holes at or after `acknowledgment`, whatever an earlier packet acknowledged.
     pub(super) fn take_back(&mut self, list: &HoleList, acknowledgment: u32) {
         let mut at = list.first;
         while let Some(hole) = self.all.get_mut(at as usize) {
@@ -171,7 +171,7 @@ impl Holes {
         }
     }
 
-    /// Fills the holes from `start` to `end`; returns the number of bytes that were missing.
+    /// Fills the holes between `start` and `end`; returns the number of bytes that were missing.
     pub(super) fn fill(&mut self, list: &mut HoleList, start: u32, end: u32) -> u32 {
         let (mut previous, mut at, mut filled) = (NONE, list.first, 0);
         while let Some(hole) = self.all.get(at as usize).copied().filter(|hole| ahead(hole.start, end) < 0) {
@@ -199,13 +199,13 @@ impl Holes {
         filled
     }
 
-    /// Splits a hole around bytes that came. A full list keeps the larger part.
+    /// Splits a hole around received bytes. A full list keeps only the larger part.
     fn split(&mut self, list: &mut HoleList, at: u32, from: u32, to: u32) {
         let whole = self.all[at as usize];
         let [first, second] = [Hole { end: from, ..whole }, Hole { start: to, ..whole }];
         if list.count < LIST_MAX {
             self.all[at as usize] = first;
-            // The second has the `next` of the whole.
+            // The second part takes over `next`.
             let Some(new) = self.store(second) else { return };
             self.all[at as usize].next = new;
             if list.last == at {
@@ -238,7 +238,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against a map of single bytes, with numbers that wrap.
+        /// Compared with a map of single bytes, with wrapping numbers.
         #[test]
         fn holes_are_those_of_a_map_of_bytes(base: u32, steps in prop::collection::vec((any::<bool>(), 1u32..30, 1u32..30), 1..60)) {
             let (mut holes, mut list, mut top) = (Holes::default(), HoleList::default(), 0u32);

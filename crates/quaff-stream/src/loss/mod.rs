@@ -1,4 +1,4 @@
-//! Capture loss from the evidence of TCP: a receiver acknowledged bytes that the capture lacks.
+//! Measures capture loss from TCP's own evidence: a receiver acknowledged bytes that the capture missed.
 //!
 //! | module | task |
 //! |---|---|
@@ -7,12 +7,12 @@
 //! | `holes` | the holes of all directions |
 //! | `sums`, `cells` | counters, over time and over the order of segments |
 //! | `estimate` | the share of lost packets with an interval |
-//! | `report` | all of it as plain data |
+//! | `report` | the results as plain data |
 //!
-//! No byte of a stream is kept. Memory has limits (68 MiB); nothing is allocated for a packet of a known connection.
-//! A loss has two witnesses, the sender and the receiver: see `direction`. Bytes that came late filled a hole of the
-//! network. Set aside is what proves nothing: directions without acknowledgments, or without any data, bytes from
-//! before the capture, bytes cut by the snaplen, connections with fragments.
+//! No payload is stored. Memory is limited (68 MiB); a packet of a known connection allocates nothing. A loss has two
+//! witnesses, the sender and the receiver: see `direction`. Late bytes filled a hole of the network. Excluded is what
+//! proves nothing: directions without acknowledgments or without data, bytes from before the capture, bytes cut off by
+//! the snaplen, connections with fragments.
 
 mod cells;
 mod direction;
@@ -39,20 +39,20 @@ const ACK: u8 = 16;
 
 /// Time by which the packets of a connection may be out of order.
 const DISORDER_NS: u64 = 1_000_000_000;
-/// Most connections that a report lists.
+/// Maximum number of connections that a report lists.
 const WORST_MAX: usize = 16;
-/// Longest payload that is believed.
+/// Longest plausible payload, bytes.
 const PAYLOAD_BYTES_MAX: u32 = 1 << 20;
-/// Packets that are read before the first of them is taken: the processor loads their connections side by side.
+/// Packets that are read before the first of them is processed, so that their connections are loaded in parallel.
 const BATCH: usize = 32;
 
-/// A TCP segment as far as it is evidence.
+/// A TCP segment, reduced to its evidence.
 #[derive(Debug, Clone, Copy)]
 struct Segment {
     sequence: u32,
     acknowledgment: u32,
     flags: u8,
-    /// Of its payload, on the wire.
+    /// Length of its payload on the wire.
     bytes: u32,
     time_ns: u64,
     origin: Origin,
@@ -61,18 +61,18 @@ struct Segment {
 /// The origin of a packet.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Origin {
-    /// The number of its interface.
+    /// Number of its interface.
     interface: u16,
-    /// It is a copy of a packet that came before.
+    /// True if it is a copy of an earlier packet.
     is_copy: bool,
 }
 
-/// A packet of a connection, read and not yet taken.
+/// A packet of a connection that was read but not yet processed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Read {
     key: Key,
     hash: u32,
-    /// The likely place of its connection, once it is being loaded.
+    /// The likely index of its connection, once that has been prefetched.
     likely: u32,
     sender: Sender,
     time_ns: u64,
@@ -84,12 +84,12 @@ pub(crate) struct Read {
 enum Evidence {
     Segment {
         segment: Segment,
-        /// Of its payload, cut by the snaplen.
+        /// Bytes of its payload that the snaplen cut off.
         snapped_bytes: u32,
     },
-    /// Its receiver drops it.
+    /// The receiver drops the packet.
     None,
-    /// A fragment, or a header that was cut: evidence of its connection would mislead.
+    /// A fragment, or a truncated header: the connection is excluded, since its evidence would mislead.
     SetAside,
 }
 
@@ -100,7 +100,7 @@ pub struct LossMeter {
     table: Table,
     holes: Holes,
     sums: Sums,
-    /// The counters of connections that have ended.
+    /// Counters of connections that have ended.
     ended: LossReport,
     /// Directions with evidence, and connections whose only evidence is that of directions without data.
     directions: u64,
@@ -108,7 +108,7 @@ pub struct LossMeter {
 }
 
 impl LossMeter {
-    /// A meter without packets. `secret` keys the hash of its table: random, and unknown to the senders of packets.
+    /// Creates an empty meter. `secret` keys the hash of its table: random, and unknown to the senders of packets.
     pub fn new(secret: u64) -> Self {
         Self {
             batch: Vec::with_capacity(BATCH),
@@ -121,7 +121,7 @@ impl LossMeter {
         }
     }
 
-    /// Takes a packet of link type `linktype`, of which `bytes` were captured and that had `wire_bytes`.
+    /// Processes a packet of link type `linktype` with `bytes` captured of `wire_bytes`.
     #[inline]
     pub fn packet(&mut self, bytes: &[u8], wire_bytes: u32, linktype: u16, time_ns: u64) {
         match FlowPacket::read(bytes, wire_bytes, linktype) {
@@ -133,7 +133,7 @@ impl LossMeter {
         }
     }
 
-    /// Reads a packet of an interface, whose headers were read from `bytes`; `None` if it is of no connection.
+    /// Reads a packet of an interface whose headers were parsed from `bytes`; `None` if it belongs to no connection.
     #[inline]
     pub(crate) fn read(
         &self,
@@ -160,23 +160,23 @@ impl LossMeter {
         }
     }
 
-    /// Returns the data segments so far whose loss would be seen, and the lost packets: an estimate.
+    /// Returns the data segments so far whose loss would be seen, and the estimated lost packets.
     pub fn so_far(&self) -> [u64; 2] {
         self.sums.so_far()
     }
 
-    /// Notes drops that the file records at a packet.
+    /// Adds drops that the file records at a packet.
     pub fn note_drops(&mut self, time_ns: u64, drops: u64, interface: u16) {
         self.take_batch();
         self.sums.note_drops(time_ns, drops, interface);
     }
 
-    /// Notes numbers of packets that are missing at a time; negative if late ones came.
+    /// Adds missing packet numbers at a time; negative if late ones arrived.
     pub fn note_numbers(&mut self, time_ns: u64, lost: i64) {
         self.sums.note_numbers(time_ns, lost);
     }
 
-    /// Takes the packets that were read, in their order.
+    /// Processes the packets of the batch in order.
     fn take_batch(&mut self) {
         let mut batch = std::mem::take(&mut self.batch);
         batch.iter_mut().for_each(|read| self.prefetch(read));
@@ -185,13 +185,13 @@ impl LossMeter {
         self.batch = batch;
     }
 
-    /// Has the processor load the connection of a packet that was read.
+    /// Prefetches the connection of a packet.
     #[inline]
     pub(crate) fn prefetch(&self, read: &mut Read) {
         read.likely = self.table.prefetch(read.hash);
     }
 
-    /// Takes a packet that was read; `is_copy` says that it came before.
+    /// Processes a packet that was read; `is_copy`: it is a copy of an earlier one.
     #[inline]
     pub(crate) fn take(&mut self, read: &mut Read, is_copy: bool) {
         let Read { key, hash, likely, sender, time_ns, evidence } = read;
@@ -215,7 +215,7 @@ impl LossMeter {
         }
     }
 
-    /// Begins a connection, and ends those whose time is over.
+    /// Starts a connection, and ends expired ones.
     #[cold]
     fn begin(&mut self, key: Key, time_ns: u64) -> u32 {
         let (leaving, is_full) = self.table.leaving(time_ns);
@@ -239,7 +239,7 @@ impl LossMeter {
             return;
         }
         if segment.flags & RST != 0 {
-            // Its numbers are those of what it answers, or made up.
+            // The numbers of a reset are those of what it answers, or arbitrary.
             connection.is_reset = true;
             return;
         }
@@ -249,7 +249,7 @@ impl LossMeter {
         connection.lost_bytes = connection.lost_bytes.saturating_add(cx.lost_bytes);
     }
 
-    /// Returns false for a SYN of another connection with the same ends, or for data after the end of this one.
+    /// False for a SYN of another connection between the same endpoints, or for data after the end of this one.
     #[inline]
     fn is_of_connection(&self, place: u32, sender: usize, segment: &Segment) -> bool {
         let connection = self.table.get(place);
@@ -289,7 +289,7 @@ impl LossMeter {
         self.end_all().report()
     }
 
-    /// Ends all connections, and returns what was found.
+    /// Ends all connections, and returns the sums.
     pub(crate) fn end_all(mut self) -> LossSums {
         self.take_batch();
         for place in 0..self.table.places() {
@@ -304,7 +304,7 @@ impl LossMeter {
     }
 }
 
-/// The evidence of connections that have ended, of one meter or of several that had different connections.
+/// The evidence of connections that have ended, from one meter or from several with different connections.
 #[derive(Debug, Clone)]
 pub(crate) struct LossSums {
     ended: LossReport,
@@ -366,7 +366,7 @@ impl LossSums {
 }
 
 impl LossReport {
-    /// Adds a connection to the worst ones, if it is one of them.
+    /// Adds a connection to the worst ones if it is one of them.
     fn rank(&mut self, flow: FlowLoss) {
         let at = self.worst.partition_point(|other| other.lost_packets >= flow.lost_packets);
         if at < WORST_MAX {
@@ -414,7 +414,7 @@ fn flow_loss(key: &Key, both: &[Ended; 2], lost_bytes: u64) -> FlowLoss {
     }
 }
 
-/// The segment of a packet; `None` if its header makes no sense.
+/// The segment of a packet; `None` if its header is invalid.
 #[inline]
 fn segment(packet: &FlowPacket, header: &TcpFields, time_ns: u64, origin: Origin) -> Option<Segment> {
     let before = packet.transport - packet.ip_offset + header.header_bytes;
@@ -427,7 +427,7 @@ fn segment(packet: &FlowPacket, header: &TcpFields, time_ns: u64, origin: Origin
 }
 
 impl Connection {
-    /// Takes a segment of its own.
+    /// Processes one of its segments.
     #[inline]
     fn take(&mut self, sender: usize, segment: &Segment, cx: &mut Context) {
         let is_syn = segment.flags & SYN != 0;
@@ -444,7 +444,7 @@ impl Connection {
             false => own.begin_midstream(sequence, segment.time_ns),
         }
         own.note_sent(segment.origin.interface);
-        // The answer to a SYN names its number, as does the first segment after it.
+        // A SYN-ACK names the number of the SYN, as does the first segment after it.
         if is_ack && !other.is_started() && (is_syn || is_client) {
             other.begin(segment.acknowledgment, 0, segment.time_ns);
         }
@@ -454,7 +454,7 @@ impl Connection {
         own.take(sequence, segment.bytes, segment.flags, cx);
     }
 
-    /// Returns true where Zeek looks at acknowledgments: both SYNs were captured, and no end.
+    /// True if Zeek would examine acknowledgments: both SYNs were captured, and no end.
     #[inline]
     fn is_established(&self) -> bool {
         let is_open = |direction: &Direction| direction.has(SYN_SEEN) && !direction.has_ended();

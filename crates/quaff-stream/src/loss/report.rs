@@ -3,82 +3,83 @@
 use crate::key::Ends;
 use serde::Serialize;
 
-/// The evidence that the TCP connections of a capture hold.
+/// The evidence in the TCP connections of a capture.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct LossReport {
-    /// TCP connections, those begun before the capture included.
+    /// TCP connections, including those that started before the capture.
     pub flows: u64,
     /// Connections with acknowledged data.
     pub flows_with_evidence: u64,
-    /// Directions of which data or acknowledgments were captured, and not both.
+    /// Directions with either data or acknowledgments captured, but not both.
     pub one_sided: u64,
     /// Directions whose SYN was not captured.
     pub midstream: u64,
-    /// Connections with fragments, with headers that the snaplen has cut, or with packets out of the order of time.
+    /// Connections with fragments, truncated headers, or packets out of time order; excluded.
     pub set_aside: u64,
-    /// Directions whose data were acknowledged, and of which no segment of data was captured, where they are more than
-    /// half as many as those with data: a capture filter is more likely than a loss, and they count for nothing.
+    /// Directions whose data were acknowledged but not captured, if they are more than half as many as those with data:
+    /// then
+    /// a capture filter is more likely than a loss, and they are excluded.
     pub bare: u64,
-    /// Directions of which more than a fifth of the segments came twice: the capture has copies.
+    /// Directions in which more than a fifth of the segments arrived twice: the capture has copies.
     pub copied: u64,
-    /// Connections that left a full table early.
+    /// Connections that were evicted from a full table.
     pub evicted: u64,
     /// Captured data segments whose loss would have been seen.
     pub segments: u64,
-    /// Acknowledged by the receiver, and never captured.
+    /// Bytes acknowledged by the receiver and never captured.
     pub acked_unseen_bytes: u64,
-    /// Runs of such bytes: a packet each, or more.
+    /// Runs of such bytes: one packet each, or several.
     pub acked_unseen_runs: u64,
     pub acked_unseen_packets_estimate: u64,
-    /// The share of data segments that the capture lacks, and an interval of 95 %; `None` without evidence.
+    /// Share of data segments that the capture missed, and a 95 % interval; `None` without evidence.
     pub loss_ratio: Option<f64>,
     pub loss_low: Option<f64>,
     pub loss_high: Option<f64>,
     /// Times before the first loss and after the last one, ns since 1970.
     pub first_loss_ns: Option<u64>,
     pub last_loss_ns: Option<u64>,
-    /// Bytes that came after later ones: lost before the capture and sent again, or out of order.
+    /// Bytes that arrived after later ones: lost before the capture and retransmitted, or out of order.
     pub filled_bytes: u64,
-    /// Bytes that came again, without those of copies.
+    /// Bytes that arrived again, without copies.
     pub retransmitted_bytes: u64,
-    /// Bytes that came again in a copy of a packet: a mirror port saw it twice.
+    /// Bytes that arrived again in a copy of a packet, which a mirror port saw twice.
     pub copied_bytes: u64,
-    /// Bytes of payload that the snaplen cut.
+    /// Payload bytes that the snaplen cut off.
     pub snapped_bytes: u64,
-    /// Bytes that are missing, and that one of the two ends alone has named.
+    /// Missing bytes that only one of the endpoints has named.
     pub undecided_bytes: u64,
-    /// Those for which there was no room.
+    /// Missing bytes that did not fit in the arena.
     pub untracked_bytes: u64,
     /// Leaps of sequence numbers over more than 128 MiB.
     pub jumps: u64,
-    /// Those that acknowledgments confirm: a gap of the capture, or another connection.
+    /// Leaps that acknowledgments confirm: a gap of the capture, or another connection.
     pub leaps_confirmed: u64,
-    /// FINs that both ends have named, and that were not captured.
+    /// FINs that both endpoints have named but that were not captured.
     pub fins_unseen: u64,
     /// Acknowledgments more than 128 MiB away.
     pub acks_ignored: u64,
-    /// As `capture-loss.zeek` counts: acknowledgments, those of bytes that were not seen, and their ratio.
+    /// As `capture-loss.zeek` counts: acknowledgments, those of bytes not seen, and their ratio.
     pub zeek_acks: u64,
     pub zeek_gaps: u64,
     pub zeek_ratio: Option<f64>,
-    /// Directions with SYN and FIN, and the sum of their "missed data", as tcptrace counts it.
+    /// Directions with SYN and FIN, and the sum of their "missed data", as tcptrace counts them.
     pub tcptrace_directions: u64,
     pub tcptrace_missed_bytes: u64,
     /// Parts of the capture with segments or drops: at most 64, of equal length.
     pub intervals: Vec<Interval>,
-    /// By interface of the sender's packets, in the order of their numbers: at most 64, the last one with all others.
+    /// By interface of the sender's packets, in the order of their numbers: at most 64, the last one for all others.
     pub interfaces: Vec<InterfaceLoss>,
-    /// The connections with the most lost packets: at most 16, the worst first.
+    /// The connections with the most lost packets, worst first, at most 16.
     pub worst: Vec<FlowLoss>,
 }
 
 /// The evidence of one interface.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct InterfaceLoss {
-    /// Empty where the file has no name.
+    /// Empty if the file has no name.
     pub name: String,
     pub segments: u64,
-    /// An estimate.
+    /// Estimated number.
     pub lost_packets: u64,
     pub loss_ratio: Option<f64>,
     /// Drops that the file records at packets (`epb_dropcount`).
@@ -88,11 +89,11 @@ pub struct InterfaceLoss {
 /// A connection with losses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct FlowLoss {
-    /// The lower end first.
+    /// The endpoints, the lower one first.
     pub ends: Ends,
     /// Captured data segments of both directions whose loss would have been seen.
     pub segments: u64,
-    /// An estimate, by the mean size of its segments.
+    /// Estimated number, by the mean size of its segments.
     pub lost_packets: u64,
     pub lost_bytes: u64,
 }
@@ -100,16 +101,16 @@ pub struct FlowLoss {
 /// A part of the capture.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Interval {
-    /// ns since 1970.
+    /// Start, ns since 1970.
     pub from_ns: u64,
     pub to_ns: u64,
     /// Captured data segments of directions with acknowledgments.
     pub segments: u64,
-    /// An estimate.
+    /// Estimated number.
     pub lost_packets: u64,
     pub loss_ratio: Option<f64>,
     /// Drops that the file records at packets (`epb_dropcount`).
     pub recorded_drops: u64,
-    /// Numbers of mirrored packets that are missing here.
+    /// Missing numbers of mirrored packets.
     pub numbered_lost: u64,
 }

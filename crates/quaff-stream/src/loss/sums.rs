@@ -5,22 +5,22 @@ use super::estimate::{Losses, estimate};
 use super::holes::Hole;
 use super::report::{InterfaceLoss, Interval, LossReport};
 
-/// Width of the first cells of time, ns.
+/// Initial width of time cells, ns.
 const TIME_CELL_NS: u64 = 1_000_000;
 
-/// Most interfaces with sums of their own; the last one has those of all others.
+/// Maximum number of interfaces with separate sums; the last one is for all others.
 const INTERFACES_MAX: usize = 64;
 
-/// Bytes of a segment where none was seen.
+/// Assumed segment size while none was seen, bytes.
 pub(super) const SEGMENT_BYTES: u32 = 1448;
 
-/// Lost bytes that follow each other.
+/// A run of consecutive lost bytes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Run {
     pub(super) bytes: u64,
-    /// The fewest packets that they can be: of the longest segments. One is a packet, or several short ones.
+    /// Minimum number of packets, with the longest segments. One is a packet, or several short ones.
     pub(super) least: f64,
-    /// Their packets if they had the mean size.
+    /// Number of packets with the mean size.
     pub(super) by_mean: f64,
 }
 
@@ -48,17 +48,17 @@ pub(super) struct Sums {
     pub(super) leaps_confirmed: u64,
     pub(super) fins_unseen: u64,
     lost: Runs,
-    /// The losses of directions without any captured data.
+    /// The losses of directions without captured data.
     bare: Runs,
-    /// Segments seen: the place in `order`; their bytes, and the longest.
+    /// Segments seen, which is the position in `order`; their bytes, and the longest.
     seen: u64,
     seen_bytes: u64,
     largest_bytes: u32,
     order: Cells,
     time: Cells,
-    /// By interface.
+    /// Sums per interface.
     interfaces: Vec<Cell>,
-    /// The time of the first packet, ns since 1970; `None` before it.
+    /// Time of the first packet, ns since 1970; `None` before it.
     begin_ns: Option<u64>,
 }
 
@@ -121,8 +121,7 @@ impl Runs {
 }
 
 impl Sums {
-    /// Adds what was seen beside this, at the same time. The orders of the two are one beside the other: the middle of
-    /// one is at the middle of the other.
+    /// Adds the sums of another meter at the same time. The orders of the two are parallel: their midpoints coincide.
     pub(super) fn add(&mut self, other: &Self) {
         for (sum, one) in [
             (&mut self.acknowledgments_ignored, other.acknowledgments_ignored),
@@ -181,7 +180,7 @@ impl Sums {
         &mut self.interfaces[at]
     }
 
-    /// The place of the next segment in the order of all.
+    /// The position of the next segment in the order of all.
     pub(super) fn place(&self) -> u32 {
         u32::try_from(self.seen).unwrap_or(u32::MAX)
     }
@@ -190,7 +189,7 @@ impl Sums {
         self.largest_bytes
     }
 
-    /// The mean size of segments so far.
+    /// Mean segment size so far.
     pub(super) fn mean_bytes(&self) -> f64 {
         match self.seen {
             0 => f64::from(SEGMENT_BYTES),
@@ -198,7 +197,7 @@ impl Sums {
         }
     }
 
-    /// Counts a loss, at the place where it occurred. `is_bare` says that none of the direction's data were captured.
+    /// Counts a loss at its position. `is_bare`: none of the direction's data were captured.
     pub(super) fn lose(&mut self, hole: &Hole, run: &Run, is_bare: bool, interface: u16) {
         let packets = match run.least > 1.0 {
             true => {
@@ -227,7 +226,7 @@ impl Sums {
         cell.recorded_drops = cell.recorded_drops.saturating_add(drops);
     }
 
-    /// Counts numbers that are missing at this time, or takes them back.
+    /// Counts missing numbers at this time, or revokes them.
     pub(super) fn note_numbers(&mut self, time_ns: u64, lost: i64) {
         let cell = self.time_cell(time_ns);
         cell.numbered_lost = cell.numbered_lost.saturating_add_signed(lost);
@@ -239,8 +238,9 @@ impl Sums {
         self.time.at(now_ns.saturating_sub(begin_ns))
     }
 
-    /// The report, with `segments` of which a loss would have been seen. `is_bare_lost` says that directions without
-    /// any captured data are few enough to be lost ones.
+    /// The report, with `segments` whose loss would have been seen. `is_bare_lost`: directions without captured data
+    /// are few
+    /// enough to count as lost.
     pub(super) fn report(mut self, segments: u64, is_bare_lost: bool) -> LossReport {
         let mut lost = self.lost;
         if is_bare_lost {
@@ -317,7 +317,7 @@ impl Sums {
     }
 }
 
-/// The orders of two, one beside the other.
+/// Merges two parallel orders.
 fn orders(one: &Sums, other: &Sums) -> Cells {
     let all = u128::from(one.seen + other.seen);
     let scaled = |of: &Sums, place: u64| (u128::from(place) * all / u128::from(of.seen.max(1))) as u64;

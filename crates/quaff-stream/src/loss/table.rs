@@ -1,21 +1,21 @@
 //! The connections of a meter by address and port, within a limit.
 //!
-//! No timer: each new connection looks at the next two of the table, and ends those that have been idle for long
-//! enough. In a full table the one of sixteen leaves that was idle longest.
+//! There is no timer: each new connection examines the next two in the table, and ends them if they have been idle long
+//! enough. In a full table the longest-idle one of sixteen is evicted.
 
 use super::direction::Direction;
 use crate::key::Key;
 use quaff_os::prefetch_value;
 use quaff_wire::flow::FlowIndex;
 
-/// Most connections: 64 MiB with the index.
+/// Maximum number of connections: 64 MiB with the index.
 const CONNECTIONS_MAX: u32 = 1 << 18;
-/// Connections of a block, which never moves.
+/// Connections per block, which never moves.
 const BLOCK: usize = 1 << 10;
-/// Time after which an idle connection ends, ns; and one that was closed.
+/// Idle times after which a connection ends, ns: open, and closed.
 const IDLE_NS: u64 = 900_000_000_000;
 const CLOSED_NS: u64 = 10_000_000_000;
-/// Connections that a new one looks at, and those of a full table from which one leaves.
+/// Connections that a new one examines: normally, and in a full table.
 const LOOKS: usize = 2;
 const LOOKS_FULL: usize = 16;
 
@@ -25,13 +25,13 @@ pub(super) struct Connection {
     pub(super) key: Key,
     /// Time of its latest packet, ns since 1970.
     pub(super) last_ns: u64,
-    /// The bytes that the lower end sent, and those of the higher one.
+    /// The directions of the lower and of the higher endpoint.
     pub(super) directions: [Direction; 2],
-    /// Bytes declared lost, of directions with data.
+    /// Bytes declared lost in directions with data.
     pub(super) lost_bytes: u32,
     pub(super) is_used: bool,
     pub(super) is_reset: bool,
-    /// It has fragments, headers that were cut, or packets out of the order of time: its evidence would mislead.
+    /// True if it has fragments, truncated headers or packets out of time order: its evidence would mislead.
     pub(super) is_set_aside: bool,
 }
 
@@ -56,10 +56,10 @@ impl Connection {
 }
 
 impl Table {
-    /// The place of no connection.
+    /// Index of no connection.
     pub(super) const NONE: u32 = FlowIndex::NONE;
 
-    /// An empty table. `secret` keys its hash: random, and unknown to the senders of packets.
+    /// Creates an empty table. `secret` keys its hash: random, and unknown to the senders of packets.
     pub(super) fn new(secret: u64) -> Self {
         Self { secret, ..Self::default() }
     }
@@ -79,8 +79,9 @@ impl Table {
         key.hash(self.secret)
     }
 
-    /// The connection with this key, whose hash is `hash`; [`Self::prefetch`] found that `likely` is its place. A place
-    /// that was left since then has the key of no packet.
+    /// The connection with this key and hash; `likely` is the index that [`Self::prefetch`] returned. The key of an
+    /// index that
+    /// was freed since then matches no packet.
     #[inline]
     pub(super) fn find(&self, key: &Key, hash: u32, likely: u32) -> Option<u32> {
         if likely != Self::NONE && self.get(likely).key == *key {
@@ -89,13 +90,13 @@ impl Table {
         self.index.find(hash, |place| self.get(place).key == *key)
     }
 
-    /// Has the processor load the line of the index for this hash.
+    /// Prefetches the line of the index for this hash.
     #[inline]
     pub(super) fn prefetch_line(&self, hash: u32) {
         prefetch_value(self.index.line(hash));
     }
 
-    /// Has the processor load the connection that likely has this hash, and returns its place, or [`Self::NONE`].
+    /// Prefetches the connection that likely has this hash, and returns its index, or [`Self::NONE`].
     #[inline]
     pub(super) fn prefetch(&self, hash: u32) -> u32 {
         let place = self.index.first(hash);
@@ -105,14 +106,13 @@ impl Table {
         place
     }
 
-    /// Places that were ever used.
+    /// Number of indices ever used.
     pub(super) fn places(&self) -> u32 {
         let whole = self.blocks.len().saturating_sub(1) * BLOCK;
         (whole + self.blocks.last().map_or(0, Vec::len)) as u32
     }
 
-    /// The next connections of the table that have been idle for long enough; in a full one the one that must leave,
-    /// and true.
+    /// The next connections that have been idle long enough; in a full table the one to evict, and true.
     pub(super) fn leaving(&mut self, now_ns: u64) -> ([Option<u32>; LOOKS], bool) {
         let places = self.places();
         let mut leaving = [None; LOOKS];
@@ -130,13 +130,14 @@ impl Table {
             leaving[0] = looked.into_iter().min_by_key(|place| self.get(*place).last_ns);
         }
         self.prefetch_looks(places);
-        // Both looks may have met the same connection.
+        // Both examinations may have hit the same connection.
         let [one, other] = leaving;
         ([one, other.filter(|_| other != one)], is_full)
     }
 
-    /// Has the processor load the next connections to look at, and the lines of the index for those of them that an
-    /// earlier call loaded; in a full table also the times of all that a packet may look at.
+    /// Prefetches the next connections to examine, and the index lines for those that an earlier call prefetched; in a
+    /// full
+    /// table also the times of all that a packet may examine.
     fn prefetch_looks(&self, places: u32) {
         let mut place = self.cursor;
         for ahead in 0..2 * LOOKS {
@@ -195,7 +196,7 @@ impl Table {
     }
 }
 
-/// The place after this one, in a circle.
+/// The index after this one, cyclic.
 fn after(place: u32, places: u32) -> u32 {
     if place + 1 < places { place + 1 } else { 0 }
 }

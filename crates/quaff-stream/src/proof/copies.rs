@@ -1,9 +1,9 @@
-//! Packets that a capture has twice because a mirror port, or a second tap, saw them twice.
+//! Packets that a capture contains twice because a mirror port, or a second tap, saw them twice.
 //!
-//! A copy has the length of the first and its bytes from the IP header on, 96 of them, but for TTL and header checksum,
-//! and comes within 1 ms: the checksum of TCP or UDP covers the others. At another place (interface, VLAN, MAC
-//! addresses or TTL differ) that is enough. At the same place it is one if its IPv4 header has an identification: a
-//! sender gives what it sends again another one.
+//! A copy arrives within 1 ms, with the same length and the same 96 bytes from the IP header on, except TTL and header
+//! checksum: the checksum of TCP or UDP covers the rest. At another place (interface, VLAN, MAC addresses or TTL
+//! differ)
+//! that suffices. At the same place it also needs an IPv4 identification, which a sender changes when it retransmits.
 
 use quaff_os::prefetch_value;
 use quaff_wire::fingerprint;
@@ -11,26 +11,26 @@ use quaff_wire::flow::{FlowPacket, mix};
 use quaff_wire::net::TCP;
 use serde::Serialize;
 
-/// Sets of the table, a power of two; a set has two packets. 384 KiB.
+/// Number of sets of the table, a power of two; a set has two packets. 384 KiB.
 const SETS: usize = 1 << 13;
 /// Bytes of a datagram that are compared.
 const BYTES_MAX: usize = 96;
-/// Time between a packet and its copy, ns.
+/// Maximum time between a packet and its copy, ns.
 const WINDOW_NS: u64 = 1_000_000;
 
-/// Copies of packets.
+/// Counts of copies.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct CopyReport {
-    /// Copies that came by another interface, VLAN, MAC address or TTL.
+    /// Copies on another interface, or with another VLAN, MAC address or TTL.
     pub elsewhere: u64,
     /// Copies at the same place: TCP over IPv4 with an identification.
     pub same_place: u64,
-    /// Packets that left the full table before the time was over: their copies were not recognised.
+    /// Packets evicted from the full table before the time limit: their copies were not recognised.
     pub unchecked: u64,
 }
 
 impl CopyReport {
-    /// Adds the copies of other packets.
+    /// Adds the counts of other packets.
     pub(super) fn add(&mut self, other: Self) {
         let Self { elsewhere, same_place, unchecked } = other;
         self.elsewhere += elsewhere;
@@ -39,21 +39,21 @@ impl CopyReport {
     }
 }
 
-/// A packet.
+/// A packet in the table.
 #[derive(Debug, Clone, Copy, Default)]
 struct Seen {
-    /// Of its bytes; 0 for none.
+    /// Hash of its bytes; 0 for none.
     hash: u64,
     time_ns: u64,
-    /// Of its interface, VLAN, MAC addresses and TTL.
+    /// Hash of its interface, VLAN, MAC addresses and TTL.
     place: u32,
 }
 
-/// A packet by which its copies are known.
+/// The values of a packet that identify its copies.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Digest {
     seen: Seen,
-    /// TCP over IPv4 with an identification.
+    /// True for TCP over IPv4 with an identification.
     is_identified: bool,
 }
 
@@ -70,7 +70,7 @@ impl Copies {
         Self { sets: vec![[Seen::default(); 2]; SETS], secret, report: CopyReport::default() }
     }
 
-    /// Reads a packet; `None` if no byte of it was captured.
+    /// Reads a packet; `None` if none of its bytes were captured.
     #[inline]
     pub(super) fn read(
         &self,
@@ -114,13 +114,13 @@ fn set_of(hash: u64) -> usize {
     (hash >> 32) as usize % SETS
 }
 
-/// A hash of where the packet was seen.
+/// A hash of the place where the packet was seen.
 #[inline]
 fn place(packet: &FlowPacket, bytes: &[u8], interface: u16) -> u32 {
     let word = |at: usize| {
         bytes.get(at..at + 8).and_then(<[u8]>::first_chunk).map_or(0, |word| u64::from_le_bytes(*word))
     };
-    // MAC addresses and tags; of other links their header.
+    // MAC addresses and tags; the link header of other links.
     let words = packet.ip_offset as usize / 8;
     let first = if words > 0 { word(0) } else { 0 };
     let link = (1..words).fold(first, |sum, at| mix(sum, word(at * 8)));

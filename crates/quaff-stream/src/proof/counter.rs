@@ -1,45 +1,45 @@
-//! The numbers that one sender gives its packets, in the order of a capture: which came, and which are missing.
+//! The numbers that one sender gives its packets, in the order of a capture: received ones, and missing ones.
 //!
-//! A number is missing when higher ones came: expected are all from the first to the highest, and each number that came
-//! counts once (RFC 3550, appendix A.3). A late one takes its place, however late it is, so order proves nothing.
+//! A number is missing if higher ones arrived: all from the first to the highest are expected, and each received number
+//! counts once (RFC 3550, appendix A.3). A late one takes its place, however late it is, so reordering proves nothing.
 //!
-//! Missing numbers are declared lost when 16 more have come one after the other, and 100 ms have passed, of a sender
-//! whose numbers run as those of a counter do: half of the steps are by one, and at most an eighth came late. Two
-//! counters under one name, or a counter that others share, do not run like that. A leap of more than 64 is a loss only
-//! if there was time for as many packets; otherwise the sender has begun anew, as after one backward.
+//! Missing numbers are declared lost after 16 more consecutive ones and 100 ms, if the sender's numbers behave like a
+//! counter: half of the steps are by one, and at most an eighth arrived late. Two counters with one identity, or a
+//! counter shared with others, do not behave like that. A leap of more than 64 is a loss only if there was time for as
+//! many packets; otherwise the sender has restarted, as after a backward leap.
 
 /// Numbers whose copies are recognised.
 const RECENT: i64 = 64;
-/// Numbers by which a packet may be late while some are missing.
+/// Maximum lateness of a packet in numbers while some are missing.
 const LATE_MAX: i64 = 4096;
-/// Numbers in a row after a gap before it counts, and the time that has to pass, ns.
+/// Consecutive numbers after a gap before it counts, and the time that must pass, ns.
 const CONFIRM: u16 = 16;
 const CONFIRM_NS: u64 = 100_000_000;
-/// Leaps up to this are losses; longer ones if the mean time between packets allows this many times as many.
+/// Leaps up to this are losses; longer ones if the mean packet interval, divided by `HURRY`, allows them.
 const NEAR: i64 = 64;
 const HURRY: u64 = 8;
 
-/// A kind of counter.
+/// The properties of a kind of counter.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Rules {
     /// Bits of a number.
     pub(super) bits: u32,
-    /// Numbers in a row from which on it is one.
+    /// Minimum number of consecutive numbers for a counter.
     pub(super) steps_min: u32,
-    /// Parts of sixteen of all steps that have to be by one.
+    /// Required share of steps by one, in sixteenths.
     pub(super) steady: u64,
-    /// The largest leap that may be a loss.
+    /// Largest leap that may be a loss.
     pub(super) leap_max: i64,
 }
 
-/// Missing numbers that were declared lost at a time; negative if they came after all.
+/// Missing numbers declared lost at a time; negative if they arrived after all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Change {
     pub(super) time_ns: u64,
     pub(super) lost: i64,
 }
 
-/// The sums of a kind of counter.
+/// The sums over counters of one kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Totals {
     pub(super) sources: u64,
@@ -54,15 +54,15 @@ pub(super) struct Totals {
     pub(super) last_ns: Option<u64>,
 }
 
-/// The state of one counter: one run of numbers.
+/// The state of one counter, for one run of numbers.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Counter {
-    /// The first number, and the highest so far, with the wraps.
+    /// The first number, and the highest so far, unwrapped.
     base: u64,
     top: u64,
-    /// Bit n: the number n below `top` came.
+    /// Bit n: the number n below `top` arrived.
     recent: u64,
-    /// Different numbers that came; those one above the highest; those below it.
+    /// Distinct received numbers; those that followed the highest directly; those below it.
     came: u64,
     steps: u32,
     late: u32,
@@ -71,16 +71,16 @@ pub(super) struct Counter {
     declared: u32,
     /// The number after the last one that was far from all others.
     stray: Option<u32>,
-    /// Numbers in a row since the latest gap.
+    /// Consecutive numbers since the latest gap.
     quiet: u16,
-    /// It has begun anew.
+    /// True after a restart.
     is_again: bool,
     first_ns: u64,
     top_ns: u64,
-    /// Times before and after the missing numbers that are not declared yet; 0 without any.
+    /// Times before and after the missing numbers that are not yet declared; 0 without any.
     before_ns: u64,
     gap_ns: u64,
-    /// Time at which numbers were declared lost last.
+    /// Time of the last declaration.
     declared_ns: u64,
 }
 
@@ -95,7 +95,7 @@ impl Rules {
 
 impl Counter {
     fn begin(&mut self, number: u32, time_ns: u64, is_again: bool) {
-        // Room below it.
+        // Leaves room for numbers below it.
         let base = (1 << 33) + u64::from(number);
         *self = Self {
             base,
@@ -109,12 +109,12 @@ impl Counter {
         };
     }
 
-    /// Returns true if the number before this one came last.
+    /// True if the number before this one arrived last.
     pub(super) fn is_before(&self, number: u32, rules: &Rules) -> bool {
         self.came > 0 && rules.ahead(number, self.top) == 1
     }
 
-    /// Takes the next number.
+    /// Processes the next number.
     pub(super) fn take(
         &mut self,
         number: u32,
@@ -128,7 +128,7 @@ impl Counter {
         }
         let distance = rules.ahead(number, self.top);
         if distance == 1 && self.gap_ns == 0 {
-            // Nothing is missing that is not declared.
+            // No undeclared number is missing.
             self.forward(1, time_ns);
             return None;
         }
@@ -141,7 +141,7 @@ impl Counter {
                 self.copies = self.copies.saturating_add(1);
                 None
             }
-            // What came before the first number has no place.
+            // Numbers before the first one have no place.
             ..=0 if -distance < RECENT && self.top.saturating_add_signed(distance) < self.base => None,
             ..=0 if -distance < RECENT => {
                 self.recent |= 1 << -distance;
@@ -152,7 +152,7 @@ impl Counter {
         }
     }
 
-    /// Returns true if so many packets may have passed since the latest one.
+    /// True if `distance` packets may have passed since the latest one.
     fn is_plausible(&self, distance: i64, time_ns: u64, rules: &Rules) -> bool {
         if distance <= NEAR {
             return true;
@@ -179,7 +179,7 @@ impl Counter {
         (self.came, self.top_ns) = (self.came + 1, time_ns);
     }
 
-    /// A number that was missing came late.
+    /// Processes a missing number that arrived late.
     fn fill(&mut self, totals: &mut Totals) -> Option<Change> {
         self.late = self.late.saturating_add(1);
         self.came += 1;
@@ -191,23 +191,23 @@ impl Counter {
         Some(Change { time_ns: self.declared_ns, lost: -1 })
     }
 
-    /// Numbers that did not come.
+    /// Number of missing packets.
     fn missing(&self) -> u64 {
         (self.top - self.base + 1).saturating_sub(self.came)
     }
 
-    /// Returns true if its numbers run as those of a counter of this sender alone.
+    /// True if the numbers behave like a counter of this sender alone.
     fn is_counter(&self, rules: &Rules) -> bool {
         let is_steady = u64::from(self.steps) * 16 >= self.came * rules.steady;
         self.steps >= rules.steps_min && is_steady && u64::from(self.late) * 8 <= self.came
     }
 
-    /// Returns true if its numbers are evidence so far.
+    /// True if the numbers are evidence so far.
     pub(super) fn has_evidence(&self, rules: &Rules) -> bool {
         self.came > 0 && self.is_counter(rules)
     }
 
-    /// Declares missing numbers lost, if enough have come after them.
+    /// Declares missing numbers lost if enough numbers have followed them.
     fn declare(&mut self, time_ns: u64, rules: &Rules, totals: &mut Totals) -> Option<Change> {
         let is_quiet = self.quiet >= CONFIRM && time_ns.saturating_sub(self.gap_ns) >= CONFIRM_NS;
         if self.gap_ns == 0 || !is_quiet || !self.is_counter(rules) {
@@ -230,7 +230,7 @@ impl Counter {
         Some(Change { time_ns: gap_ns, lost: lost as i64 })
     }
 
-    /// A number far from all others: the second one in a row begins anew.
+    /// Processes a number far from all others: the second consecutive one is a restart.
     #[cold]
     fn leap(&mut self, number: u32, time_ns: u64, rules: &Rules, totals: &mut Totals) -> Option<Change> {
         if self.stray != Some(number) {
@@ -243,7 +243,7 @@ impl Counter {
         change
     }
 
-    /// Ends the run. Numbers of a sender that was no counter are taken back.
+    /// Ends the run. Losses of a sender without a counter are revoked.
     pub(super) fn finish(&mut self, rules: &Rules, totals: &mut Totals) -> Option<Change> {
         let is_counter = self.is_counter(rules);
         let mut change = None;
@@ -312,7 +312,7 @@ mod tests {
         assert_eq!((found.sources, found.lost, found.packets), (1, 0, 400), "{found:?}");
         let twice = totals(&HALF, (0..400).flat_map(|n| [n, n]), MS);
         assert_eq!((twice.lost, twice.copies, twice.packets), (0, 400, 400));
-        // A part of another queue comes 300 numbers and 300 ms late: what was declared is taken back.
+        // Numbers from another queue arrive 300 numbers and 300 ms late: the declared loss is revoked.
         let late = (0..2000).filter(|n| !(500..560).contains(n));
         let late =
             late.flat_map(|n| if n == 900 { (500..560).chain(900..901) } else { (n..n + 1).chain(0..0) });
@@ -324,7 +324,7 @@ mod tests {
     fn a_counter_that_begins_anew_has_lost_nothing() {
         for second in [0, 7, 100, 480, 530, 563, 700, 3000, 50_000] {
             let found = totals(&HALF, (0..500).chain(second..second + 500), MS);
-            // Up to 64 ahead it cannot be known from a loss.
+            // Up to 64 ahead a restart cannot be distinguished from a loss.
             let expected = if (500..=563).contains(&second) { u64::from(second) - 500 } else { 0 };
             assert_eq!(found.lost, expected, "{second}: {found:?}");
         }

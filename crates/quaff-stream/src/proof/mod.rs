@@ -1,16 +1,17 @@
-//! The evidence of a capture, packet by packet: TCP, numbers that senders give their packets, and copies.
+//! The evidence of a capture, packet by packet: TCP, sequence numbers of other protocols, and copies.
 //!
 //! | module | task |
 //! |---|---|
 //! | `counter` | the numbers of one sender |
 //! | `sources` | all senders of a kind, within a limit |
 //! | `rtp` | datagrams that may be RTP |
-//! | `copies` | packets that the capture has twice |
-//! | `report` | all of it as plain data |
+//! | `copies` | packets that the capture contains twice |
+//! | `report` | the results as plain data |
 //!
-//! A number that is missing was lost between its sender and the file. ERSPAN is the way of a capture, so its numbers
-//! are as good as acknowledged data. RTP and other GRE cross networks that lose packets. IPv4 identifications support
-//! the other evidence, and prove nothing. QUIC encrypts its numbers. Memory: 68 MiB for TCP, 2 MiB for all others.
+//! A missing number was lost between its sender and the file. ERSPAN belongs to the capture's own path, so its numbers
+//! are
+//! as good as acknowledged data. RTP and other GRE cross networks that lose packets. IPv4 identifications support other
+//! evidence, and prove nothing alone. QUIC encrypts its numbers. Memory: 68 MiB for TCP, 2 MiB for the others.
 
 mod copies;
 mod counter;
@@ -34,7 +35,7 @@ use std::net::IpAddr;
 const GRE: u8 = 47;
 const QUIC_PORT: u16 = 443;
 
-/// Tunnels, RTP sources and pairs of hosts: sets of four.
+/// Table sizes for tunnels, RTP sources and pairs of hosts, in sets of four.
 const TUNNEL_SETS: usize = 1 << 8;
 const RTP_SETS: usize = 1 << 10;
 const HOST_SETS: usize = 1 << 11;
@@ -43,10 +44,10 @@ const GRE_RULES: Rules = Rules { bits: 32, steps_min: 16, steady: 8, leap_max: 1
 const RTP_RULES: Rules = Rules { bits: 16, steps_min: 32, steady: 8, leap_max: 3000 };
 const HOST_RULES: Rules = Rules { bits: 16, steps_min: 64, steady: 15, leap_max: 3000 };
 
-/// Packets that are read before the first of them is taken: the processor loads what they need side by side.
+/// Packets that are read before the first of them is processed, so that their data are loaded in parallel.
 const BATCH: usize = 32;
 
-/// A packet, read and not yet taken.
+/// A packet that was read but not yet processed.
 #[derive(Debug)]
 struct Read {
     time_ns: u64,
@@ -62,7 +63,7 @@ struct Read {
 enum Numbered {
     Gre(u64, GreSequence),
     Rtp(u64, u16),
-    /// A port of it is that of QUIC.
+    /// One of its ports is that of QUIC.
     Quic,
     None,
 }
@@ -76,7 +77,7 @@ pub struct ProofSums {
 }
 
 impl ProofSums {
-    /// Adds the evidence of a meter that had other pairs of hosts at the same time.
+    /// Adds the evidence of a meter with other pairs of hosts at the same time.
     pub fn add(&mut self, other: Self) {
         self.tcp.add(other.tcp);
         self.numbers.add(&other.numbers);
@@ -101,14 +102,14 @@ pub struct ProofMeter {
     rtp: Sources,
     hosts: Sources,
     quic_packets: u64,
-    /// Packets of ERSPAN with a number.
+    /// ERSPAN packets with a number.
     erspan_packets: u64,
     has_begun: bool,
     secret: u64,
 }
 
 impl ProofMeter {
-    /// A meter without packets. `secret` keys the hashes of its tables: random, and unknown to the senders of packets.
+    /// Creates an empty meter. `secret` keys the hashes of its tables: random, and unknown to the senders of packets.
     pub fn new(secret: u64) -> Self {
         Self {
             batch: Vec::with_capacity(BATCH),
@@ -125,10 +126,10 @@ impl ProofMeter {
         }
     }
 
-    /// Takes a packet of link type `linktype`, of which `bytes` were captured and that had `wire_bytes`.
+    /// Processes a packet of link type `linktype` with `bytes` captured of `wire_bytes`.
     #[inline]
     pub fn packet(&mut self, bytes: &[u8], wire_bytes: u32, linktype: u16, time_ns: u64, interface: u16) {
-        // Of a plain packet the compiler knows most fields.
+        // For a plain packet most fields are known at compile time.
         match FlowPacket::plain(bytes, linktype) {
             Some(packet) => self.read(&packet, bytes, time_ns, interface),
             None => self.walk(bytes, (wire_bytes, linktype), time_ns, interface),
@@ -145,7 +146,7 @@ impl ProofMeter {
     #[inline(always)]
     fn read(&mut self, packet: &FlowPacket, bytes: &[u8], time_ns: u64, interface: u16) {
         if !self.has_begun {
-            // Times count from the first packet.
+            // Times are relative to the first packet.
             self.tcp.note_numbers(time_ns, 0);
             self.has_begun = true;
         }
@@ -164,7 +165,7 @@ impl ProofMeter {
         }
     }
 
-    /// Takes the packets that were read, in their order.
+    /// Processes the packets of the batch in order.
     fn take_batch(&mut self) {
         let mut batch = std::mem::take(&mut self.batch);
         for Read { tcp, host, .. } in &mut batch {
@@ -203,13 +204,13 @@ impl ProofMeter {
         }
     }
 
-    /// Notes drops that the file records at a packet.
+    /// Adds drops that the file records at a packet.
     pub fn note_drops(&mut self, time_ns: u64, drops: u64, interface: u16) {
         self.take_batch();
         self.tcp.note_drops(time_ns, drops, interface);
     }
 
-    /// Returns the packets so far whose loss would be seen, and the lost ones, of TCP and of mirrors: an estimate.
+    /// Returns the packets so far whose loss would be seen, and the estimated lost ones, of TCP and of mirrors.
     pub fn so_far(&self) -> [u64; 2] {
         let [segments, lost] = self.tcp.so_far();
         [segments + self.erspan_packets, lost + self.erspan.totals.lost]
@@ -257,7 +258,7 @@ impl ProofMeter {
     fn pair(&self, packet: &FlowPacket, id: u64) -> u64 {
         let begun = if id == 0 { self.secret } else { mix(self.secret, id) };
         match packet.addresses {
-            // Both fit one word.
+            // Both fit in one word.
             [IpAddr::V4(from), IpAddr::V4(to)] => {
                 mix(begun, u64::from(from.to_bits()) << 32 | u64::from(to.to_bits()))
             }
@@ -265,12 +266,12 @@ impl ProofMeter {
         }
     }
 
-    /// Ends all, and returns the report.
+    /// Ends everything, and returns the report.
     pub fn finish(self) -> ProofReport {
         self.end_all().report()
     }
 
-    /// Ends all, and returns what was found, which may be added to that of other lanes.
+    /// Ends everything, and returns the sums, which may be added to those of other lanes.
     pub fn end_all(mut self) -> ProofSums {
         self.take_batch();
         let tcp = &mut self.tcp;

@@ -1,4 +1,4 @@
-//! The evidence of a capture besides its TCP, as plain data.
+//! The evidence of a capture other than TCP, as plain data.
 
 use super::copies::CopyReport;
 use super::counter::Totals;
@@ -13,41 +13,41 @@ pub struct ProofReport {
     pub copies: CopyReport,
 }
 
-/// Numbers that senders give their packets.
+/// Sequence numbers by protocol.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Numbers {
-    /// GRE sequence numbers of ERSPAN, which counts the packets of a mirror session.
+    /// GRE sequence numbers of ERSPAN, which count the packets of a mirror session.
     pub erspan: NumberReport,
-    /// Those of other GRE tunnels (RFC 2890).
+    /// GRE sequence numbers of other tunnels (RFC 2890).
     pub gre: NumberReport,
     /// RTP (RFC 3550).
     pub rtp: NumberReport,
-    /// IPv4 identifications of pairs of hosts whose sender counts by one. They prove nothing alone.
+    /// IPv4 identifications of pairs of hosts whose sender counts by one; they prove nothing alone.
     pub ip_id: NumberReport,
-    /// Datagrams of UDP port 443 that may be QUIC: its numbers are encrypted (RFC 9001, section 5.4).
+    /// Datagrams on UDP port 443 that may be QUIC, whose numbers are encrypted (RFC 9001, section 5.4).
     pub quic_packets: u64,
 }
 
 /// The numbers of one kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct NumberReport {
-    /// Senders whose numbers run as those of a counter do.
+    /// Senders whose numbers behave like a counter.
     pub sources: u64,
-    /// Their packets, each once.
+    /// Their packets, without copies.
     pub packets: u64,
     pub lost: u64,
     /// `lost / (packets + lost)`; `None` without sources.
     pub ratio: Option<f64>,
-    /// Missing numbers after which too few came.
+    /// Missing numbers that too few numbers followed.
     pub undecided: u64,
-    /// Packets whose number had come before, and packets that came late.
+    /// Packets whose number had arrived before, and packets that arrived late.
     pub copies: u64,
     pub late: u64,
-    /// Times that a sender has begun anew.
+    /// Number of restarts of senders.
     pub restarts: u64,
-    /// Senders whose numbers do not run: two counters, or one that others share.
+    /// Senders whose numbers do not behave like a counter: two counters, or a shared one; excluded.
     pub set_aside: u64,
-    /// Senders that left a full table early.
+    /// Senders evicted from a full table.
     pub evicted: u64,
     /// Times before the first loss and after the last one, ns since 1970.
     pub first_loss_ns: Option<u64>,
@@ -108,7 +108,7 @@ impl Numbers {
         self.quic_packets += other.quic_packets;
     }
 
-    /// Senders whose missing numbers are packets that someone has lost; hosts that count are no witnesses.
+    /// Senders whose missing numbers are lost packets; hosts that count identifications are no witnesses.
     pub fn sources(&self) -> u64 {
         self.erspan.sources + self.gre.sources + self.rtp.sources
     }

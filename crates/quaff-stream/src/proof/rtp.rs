@@ -1,6 +1,7 @@
-//! RTP as far as its numbers go (RFC 3550, section 5.1), recognised with caution: nothing in a datagram says that it is
-//! RTP. The version, a payload type that RTCP does not use (RFC 5761) and ports above 1023 make a candidate; numbers
-//! that run make it a source.
+//! Sequence numbers of RTP (RFC 3550, section 5.1), recognised with caution: nothing in a datagram identifies it as
+//! RTP.
+//! The version, a payload type that RTCP does not use (RFC 5761) and ports above 1023 make a candidate; consecutive
+//! numbers make it a source.
 
 use quaff_wire::flow::FlowPacket;
 use quaff_wire::net::UDP;
@@ -8,7 +9,7 @@ use quaff_wire::net::UDP;
 const HEADER_BYTES: usize = 12;
 const UDP_BYTES: usize = 8;
 const PORT_MIN: u16 = 1024;
-/// Payload types of RTCP, or not assigned.
+/// Payload types that RTCP uses, or that are unassigned.
 const NO_PAYLOAD: std::ops::RangeInclusive<u8> = 64..=95;
 
 /// The number of a packet that may be RTP, and its source.

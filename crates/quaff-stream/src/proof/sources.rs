@@ -1,5 +1,6 @@
-//! Senders of numbered packets within a limit: sets of four. A new sender takes the place of the one that was idle
-//! longest, of those that prove nothing first.
+//! Senders of numbered packets within a limit, in sets of four. A new sender replaces the longest-idle one, preferably
+//! one
+//! without evidence.
 
 use super::counter::{Change, Counter, Rules, Totals};
 use quaff_os::prefetch_value;
@@ -16,13 +17,13 @@ struct Source {
 #[derive(Debug)]
 pub(super) struct Sources {
     rules: Rules,
-    /// A power of two.
+    /// Number of sets, a power of two.
     sets: usize,
-    /// Keyed hashes of what the senders of a set are known by; 0 for none. Empty before the first sender.
+    /// Keyed hashes of the senders in each set; 0 for none. Empty before the first sender.
     keys: Vec<[u64; WAYS]>,
     all: Vec<[Source; WAYS]>,
     pub(super) totals: Totals,
-    /// Senders that left a full set.
+    /// Number of senders evicted from a full set.
     pub(super) evicted: u64,
 }
 
@@ -31,13 +32,13 @@ impl Sources {
         Self { rules, sets, keys: Vec::new(), all: Vec::new(), totals: Totals::default(), evicted: 0 }
     }
 
-    /// The set of a key. A mask: the processor needs as long for a remainder as for many other steps.
+    /// The set of a key, by a mask: a remainder takes the processor as long as many other steps.
     #[inline]
     fn place(&self, key: u64) -> usize {
         (key >> 32) as usize & (self.sets - 1)
     }
 
-    /// Takes the number of a packet.
+    /// Processes the number of a packet.
     #[inline]
     pub(super) fn take(&mut self, key: u64, number: u32, time_ns: u64) -> Option<Change> {
         let (key, rules) = (key | 1, self.rules);
@@ -67,7 +68,7 @@ impl Sources {
         change.or(next)
     }
 
-    /// Has the processor load the keys among which `key` is.
+    /// Prefetches the keys of the set that contains `key`.
     #[inline]
     pub(super) fn prefetch_keys(&self, key: u64) {
         if let Some(keys) = self.keys.get(self.place(key)) {
@@ -75,7 +76,7 @@ impl Sources {
         }
     }
 
-    /// Has the processor load the sender with this key; of a new one all whose place it may take.
+    /// Prefetches the sender with this key; for a new one all that it may replace.
     #[inline]
     pub(super) fn prefetch(&self, key: u64) {
         let place = self.place(key);
@@ -86,14 +87,14 @@ impl Sources {
         }
     }
 
-    /// Returns true if a known sender's next number would be this one.
+    /// True if this is the next number of a known sender.
     pub(super) fn expects(&self, key: u64, number: u32) -> bool {
         let place = self.place(key);
         let at = self.keys.get(place).and_then(|keys| keys.iter().position(|known| *known == key | 1));
         at.is_some_and(|at| self.all[place][at].counter.is_before(number, &self.rules))
     }
 
-    /// Ends all of them; passes on what that changes.
+    /// Ends all senders; passes on the resulting changes.
     pub(super) fn finish(&mut self, mut each: impl FnMut(Change)) {
         let known =
             self.keys.iter().flatten().zip(self.all.iter_mut().flatten()).filter(|(key, _)| **key != 0);

@@ -1,13 +1,12 @@
-//! Packets become connections: finds the connection of each segment, also of fragmented ones, and ends those that are
-//! over.
+//! Finds the connection of each segment, also of fragmented ones; starts connections, and ends expired ones.
 //!
 //! | module | task |
 //! |---|---|
 //! | `table` | connections by key, and by the time of their last packets |
 //! | `tally` | packets and connections by their fate |
 //!
-//! Time is that of the packets. A connection ends when it is idle, a while after both its directions have ended, when
-//! another one begins between the same ends, and, the one that was idle longest, when the table is full.
+//! Time is packet time. A connection ends when it is idle, some time after both directions have ended, when another one
+//! starts between the same endpoints, or when the table is full and it is the longest-idle one.
 
 mod table;
 mod tally;
@@ -30,34 +29,36 @@ use table::{Attempt, State, Table, Tracked};
 const SYN: u8 = 2;
 const RST: u8 = 4;
 const ACK: u8 = 16;
-/// Bytes of a TCP header without options.
+/// Length of a TCP header without options.
 const TCP_BYTES: u32 = 20;
-/// Entries of connections that have ended, and that may stay among those that wait.
+/// Maximum number of entries of ended connections that may stay in the wait queues.
 const DUE_SPARE: usize = 1024;
-/// Entries between the connection whose holes are skipped and the one that the processor loads meanwhile.
+/// Distance in the queue between the connection whose holes are skipped and the prefetched one.
 const DUE_AHEAD: usize = 4;
 
-/// The limits and rules of a [`Tracker`].
+/// Limits and rules of a [`Tracker`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct TrackPlan {
     pub stream: StreamPlan,
     pub fragment: FragmentPlan,
     /// Policies by the receiver's address.
     pub policies: PolicyMap,
-    /// Most connections at a time: 240 bytes each, and 200 for each direction that has had a hole.
+    /// Maximum number of connections: 240 bytes each, plus 200 for each direction that has had a hole.
     pub connections_max: u32,
-    /// Time without a packet after which a connection ends, ns.
+    /// Idle time after which a connection ends, ns.
     pub idle_ns: u64,
-    /// The same once both directions have ended, ns: late packets are still its own.
+    /// The same once both directions have ended, ns: late packets still belong to it.
     pub closed_ns: u64,
-    /// Take the packets between these ends only.
+    /// Process only packets between these endpoints.
     pub only: Option<Ends>,
 }
 
 impl Default for TrackPlan {
-    /// For files, which can wait: a hole waits for as long as a sender repeats at most (120 s, Linux), an acknowledged
-    /// one for what queues and interfaces may be apart, a connection that has ended for as long as its ports may not be
-    /// used again (60 s, Linux), and an idle one for as long as a NAT must know it (RFC 5382).
+    /// Defaults for files, which can wait: a hole waits as long as a sender retransmits (120 s, Linux), an acknowledged
+    /// one as
+    /// long as queues and interfaces may differ, an ended connection as long as its ports may not be reused (60 s,
+    /// Linux),
+    /// and an idle one as long as a NAT must keep it (RFC 5382).
     fn default() -> Self {
         Self {
             stream: StreamPlan {
@@ -75,62 +76,62 @@ impl Default for TrackPlan {
     }
 }
 
-/// One packet.
+/// A packet.
 #[derive(Debug, Clone, Copy)]
 pub struct TrackPacket<'a> {
-    /// The captured bytes, from the link header.
+    /// Captured bytes, from the link header on.
     pub bytes: &'a [u8],
-    /// Bytes on the wire.
+    /// Length on the wire, bytes.
     pub wire_bytes: u32,
-    /// LINKTYPE of the bytes.
+    /// LINKTYPE of `bytes`.
     pub linktype: u16,
-    /// ns since 1970.
+    /// Timestamp, ns since 1970.
     pub time_ns: u64,
 }
 
-/// A connection at its begin.
+/// A connection at its start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Opened {
-    /// By first packet, from 1 on.
+    /// Number in the order of first packets, from 1.
     pub number: u64,
-    /// A and B.
+    /// Endpoints A and B.
     pub ends: Ends,
-    /// The host that opened it, as far as its first segment shows: the sender, but for the answer to a SYN.
+    /// The host that opened it, judging by its first segment: the sender, except for a SYN-ACK.
     pub client: Sender,
-    /// ns since 1970.
+    /// Time of the first packet, ns since 1970.
     pub first_ns: u64,
 }
 
 /// A connection at its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Closed {
-    /// The host that opened it, if its SYN or the answer was captured.
+    /// The host that opened it, if its SYN or the SYN-ACK was captured.
     pub client: Option<Sender>,
-    /// Whose SYN was captured: A's, B's.
+    /// True for each endpoint whose SYN was captured: A, B.
     pub syns: [bool; 2],
-    /// Time of its last packet, ns since 1970.
+    /// Time of the last packet, ns since 1970.
     pub last_ns: u64,
     pub reason: CloseReason,
 }
 
-/// The reader of connections. `place` is that of a connection while it lasts, a number below
+/// Receives connections and their events. `place` is the index of a connection while it exists, below
 /// [`TrackPlan::connections_max`].
 pub trait ConnectionSink {
-    /// A connection begins.
+    /// A connection starts.
     fn begin(&mut self, place: u32, opened: &Opened);
 
-    /// A segment of the connection came; its events follow.
+    /// A segment of the connection arrived; its events follow.
     #[inline]
     fn segment(&mut self, _place: u32, _sender: Sender) {}
 
-    /// Receives the next event of the bytes that `sender` sent, which a packet of this time caused.
+    /// Receives the next event of the bytes that `sender` sent, caused by a packet at `time_ns`.
     fn event(&mut self, place: u32, sender: Sender, time_ns: u64, event: Event);
 
-    /// A connection ends, after the last event of both directions.
+    /// A connection ends, after the last events of both directions.
     fn end(&mut self, place: u32, closed: &Closed);
 }
 
-/// Passes the events of a connection on.
+/// Passes on the events of a connection.
 struct Passing<'a, S: ?Sized> {
     place: u32,
     time_ns: u64,
@@ -161,17 +162,17 @@ impl FragmentSink for Whole {
     }
 }
 
-/// A connection with bytes that wait.
+/// A wait-queue entry of a connection with held bytes.
 #[derive(Debug, Clone, Copy)]
 struct Due {
     due_ns: u64,
-    /// The connection there has to have this number: otherwise it is another one.
+    /// Number of the connection; at this index there may be another one by now.
     place: u32,
     number: u64,
 }
 
 impl Due {
-    /// Returns false for a stale entry: of another connection, or of one that has an earlier entry.
+    /// False for a stale entry: of another connection, or of one with an earlier entry.
     fn is_of(&self, tracked: &Tracked) -> bool {
         tracked.number == self.number && tracked.due_ns == self.due_ns
     }
@@ -185,15 +186,16 @@ pub struct Tracker {
     defragmenter: Defragmenter,
     whole: Whole,
     table: Table,
-    /// Connections with bytes that wait, by the time at which they have waited long enough: those whose hole was
-    /// acknowledged, and the others, which wait longer. An entry may be stale.
+    /// Connections with held bytes, by the time at which they have waited long enough: those with an acknowledged hole,
+    /// and
+    /// the others, which wait longer. Entries may be stale.
     due: [VecDeque<Due>; 2],
     tally: TrackTally,
     last_ns: u64,
 }
 
 impl Tracker {
-    /// A tracker without connections. `secret` keys the hash of its table: random, and unknown to senders.
+    /// Creates an empty tracker. `secret` keys the hash of its table: random, and unknown to senders.
     pub fn new(plan: TrackPlan, secret: u64) -> Self {
         Self {
             lane: StreamLane::new(plan.stream, None),
@@ -207,22 +209,22 @@ impl Tracker {
         }
     }
 
-    /// Packets and connections.
+    /// Counters of packets and connections.
     pub fn tally(&self) -> &TrackTally {
         &self.tally
     }
 
-    /// Bytes of streams.
+    /// Counters of stream bytes.
     pub fn streams(&self) -> &StreamTally {
         self.lane.tally()
     }
 
-    /// Bytes of fragments.
+    /// Counters of fragment bytes.
     pub fn fragments(&self) -> &FragmentTally {
         self.defragmenter.tally()
     }
 
-    /// Takes a packet.
+    /// Processes a packet.
     #[inline]
     pub fn packet<S: ConnectionSink + ?Sized>(&mut self, packet: &TrackPacket, sink: &mut S) {
         let TrackPacket { bytes, wire_bytes, linktype, time_ns } = *packet;
@@ -257,10 +259,10 @@ impl Tracker {
         }
     }
 
-    /// Ends all connections. What waits is passed on, with gaps between.
+    /// Ends all connections. Held bytes are delivered, with gaps in between.
     pub fn finish<S: ConnectionSink + ?Sized>(&mut self, sink: &mut S) {
         self.defragmenter.finish(&mut self.whole);
-        // In the order of their first packets, so that the same input gives the same output.
+        // In the order of first packets, so that the same input gives the same output.
         let mut places: Vec<(u64, u32)> = Vec::with_capacity(self.table.len());
         for place in 0..self.table.places() {
             places.extend(self.table.get(place).map(|tracked| (tracked.number, place)));
@@ -271,7 +273,7 @@ impl Tracker {
         }
     }
 
-    /// Returns false for a packet of another connection than the one asked for.
+    /// False for a packet of a connection that is not selected.
     #[inline]
     fn is_wanted(&self, read: &FlowPacket) -> bool {
         self.plan.only.is_none_or(|only| sorted(ends_of(read)) == only)
@@ -308,7 +310,7 @@ impl Tracker {
         self.whole.payload = payload;
     }
 
-    /// Takes the segment of a datagram that was put together. `last` is the packet that completed it.
+    /// Processes the segment of a reassembled datagram. `last` is the packet that completed it.
     fn datagram<S: ConnectionSink + ?Sized>(
         &mut self,
         last: &FlowPacket,
@@ -346,7 +348,7 @@ impl Tracker {
         }
     }
 
-    /// Ends a connection, and begins another one between the same ends: with the segment, or with the SYN that it
+    /// Ends a connection, and starts another one between the same endpoints: with the segment, or with the SYN that it
     /// answers.
     #[cold]
     fn begin_again<S: ConnectionSink + ?Sized>(
@@ -419,7 +421,7 @@ impl Tracker {
         outcome
     }
 
-    /// Begins a connection.
+    /// Starts a connection.
     #[cold]
     fn begin<S: ConnectionSink + ?Sized>(
         &mut self,
@@ -452,7 +454,7 @@ impl Tracker {
         place
     }
 
-    /// Ends a connection: for `reason`, or because the input ended, unless it had ended itself.
+    /// Ends a connection: for `reason`, or because the input ended, unless both directions had ended.
     #[cold]
     fn end<S: ConnectionSink + ?Sized>(
         &mut self,
@@ -474,7 +476,7 @@ impl Tracker {
         sink.end(place, &Closed { client: conversation.client(), syns, last_ns, reason });
     }
 
-    /// Ends what is over at `now_ns`, and skips holes that have waited long enough.
+    /// Ends connections that have expired at `now_ns`, and skips holes that have waited long enough.
     #[inline]
     fn end_old<S: ConnectionSink + ?Sized>(&mut self, now_ns: u64, sink: &mut S) {
         let waits = [(State::Open, self.plan.idle_ns), (State::Closed, self.plan.closed_ns)];
@@ -493,7 +495,7 @@ impl Tracker {
         }
     }
 
-    /// Skips the holes of the first connection that waits in a queue.
+    /// Skips the holes of the first connection in a queue.
     #[cold]
     fn skip_holes<S: ConnectionSink + ?Sized>(&mut self, queue: usize, now_ns: u64, sink: &mut S) {
         let Some(due) = self.due[queue].pop_front() else { return };
@@ -511,7 +513,7 @@ impl Tracker {
         }
     }
 
-    /// Adds a connection to those that wait. Stale entries are removed when they are the most.
+    /// Adds a connection to a wait queue. Stale entries are removed once they are the majority.
     #[cold]
     fn wait(&mut self, due: Due, now_ns: u64) {
         let is_soon = due.due_ns.saturating_sub(now_ns) <= self.plan.stream.ack_wait_ns;
@@ -524,7 +526,7 @@ impl Tracker {
     }
 }
 
-/// A and B of a packet that `sender` sent.
+/// Endpoints A and B of a packet that `sender` sent.
 fn ends_by(read: &FlowPacket, sender: Sender) -> Ends {
     let [source, destination] = ends_of(read);
     match sender {
@@ -533,12 +535,12 @@ fn ends_by(read: &FlowPacket, sender: Sender) -> Ends {
     }
 }
 
-/// The host that opened the connection that begins with this segment.
+/// The host that opened the connection that starts with this segment.
 fn client_of(sender: Sender, segment: &Segment) -> Sender {
     if segment.flags & (SYN | ACK) == SYN | ACK { sender.other() } else { sender }
 }
 
-/// Returns true if the segment is the next one of a handshake after this SYN, or after this answer.
+/// True if the segment is the next one of a handshake after this SYN or SYN-ACK.
 fn answers(segment: &Segment, sender: Sender, attempt: &Attempt) -> bool {
     let is_next = segment.acknowledgment == attempt.sequence.wrapping_add(1) && segment.flags & ACK != 0;
     let is_kind = match attempt.flags & ACK {
@@ -548,13 +550,13 @@ fn answers(segment: &Segment, sender: Sender, attempt: &Attempt) -> bool {
     segment.flags & RST == 0 && sender == attempt.sender.other() && is_next && is_kind
 }
 
-/// The reason for which a packet is no segment.
+/// Why a packet is not a segment.
 enum Unusable {
     Truncated,
     Damaged,
 }
 
-/// The segment of a packet that is no fragment.
+/// The segment of an unfragmented packet.
 #[inline]
 fn segment<'a>(read: &FlowPacket, bytes: &'a [u8], time_ns: u64) -> Result<Segment<'a>, Unusable> {
     let header = read.tcp(bytes).ok_or(Unusable::Truncated)?;
@@ -582,7 +584,7 @@ fn segment<'a>(read: &FlowPacket, bytes: &'a [u8], time_ns: u64) -> Result<Segme
 mod tests {
     use super::*;
 
-    /// LINKTYPE_RAW: the packet begins with the IP header.
+    /// LINKTYPE_RAW: the packet starts with the IP header.
     const RAW: u16 = 101;
 
     struct Nothing;
@@ -593,7 +595,7 @@ mod tests {
         fn end(&mut self, _: u32, _: &Closed) {}
     }
 
-    /// Each connection has a hole, and leaves for the next one long before its time.
+    /// Each connection has a hole, and is replaced by the next one long before its time limit.
     #[test]
     fn connections_that_wait_and_leave_are_forgotten() {
         const CONNECTIONS: usize = 16;

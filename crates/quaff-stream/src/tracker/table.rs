@@ -1,7 +1,8 @@
-//! The connections of a lane by key, and two lists by the time of their last packets: open ones, and closed ones.
+//! The connections of a lane by key, in two lists (open, closed) by the time of their last packets.
 //!
-//! A connection moves to the end of its list when it has been idle for a second, so the order is exact to within one,
-//! and most packets touch no neighbour.
+//! A connection moves to the end of its list once it has been idle for a second, so the order is accurate to a second,
+//! and
+//! most packets touch no neighbour.
 
 use crate::conversation::Conversation;
 use crate::event::Sender;
@@ -9,17 +10,17 @@ use crate::key::Key;
 use quaff_os::prefetch_value;
 use quaff_wire::flow::FlowIndex;
 
-/// No connection.
+/// Index of no connection.
 const NONE: u32 = u32::MAX;
 /// Idle time after which a connection moves in its list, ns.
 const STEP_NS: u64 = 1_000_000_000;
 
-/// A SYN, or the answer to one, in a connection that has not ended: the next one of the handshake decides whether it
-/// began another one.
+/// A SYN or SYN-ACK in a connection that has not ended: the next segment of the handshake decides whether it started
+/// another connection.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Attempt {
     pub(super) sender: Sender,
-    /// With or without ACK.
+    /// Flags, with or without ACK.
     pub(super) flags: u8,
     pub(super) sequence: u32,
     pub(super) acknowledgment: u32,
@@ -33,15 +34,15 @@ pub(super) struct Attempt {
 pub(super) struct Tracked {
     pub(super) key: Key,
     pub(super) conversation: Conversation,
-    /// By first packet, from 1 on.
+    /// Number in the order of first packets, from 1.
     pub(super) number: u64,
     pub(super) last_ns: u64,
     pub(super) attempt: Option<Attempt>,
-    /// The time of its entry among those that wait for bytes, ns; `u64::MAX` without one.
+    /// Time of its entry in a wait queue, ns; `u64::MAX` without one.
     pub(super) due_ns: u64,
 }
 
-/// The state of an idle connection.
+/// The list of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
     Open = 0,
@@ -52,13 +53,13 @@ pub(super) enum State {
 struct Slot {
     tracked: Option<Tracked>,
     state: State,
-    /// Time by which it stands in its list, ns.
+    /// Time by which it is sorted in its list, ns.
     touched_ns: u64,
     before: u32,
     after: u32,
 }
 
-/// First and last of a list.
+/// First and last entry of a list.
 #[derive(Debug, Clone, Copy)]
 struct List {
     first: u32,
@@ -76,7 +77,7 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// An empty table. `secret` keys its hash: random, and unknown to the senders of packets.
+    /// Creates an empty table. `secret` keys its hash: random, and unknown to the senders of packets.
     pub(super) fn new(secret: u64) -> Self {
         let lists = [List { first: NONE, last: NONE }; 2];
         Self { index: FlowIndex::default(), slots: Vec::new(), free: Vec::new(), lists, secret }
@@ -97,23 +98,23 @@ impl Table {
         self.slots.get_mut(place as usize)?.tracked.as_mut()
     }
 
-    /// Connections.
+    /// Number of connections.
     pub(super) fn len(&self) -> usize {
         self.slots.len() - self.free.len()
     }
 
-    /// Places that were ever used.
+    /// Number of indices ever used.
     pub(super) fn places(&self) -> u32 {
         self.slots.len() as u32
     }
 
-    /// The connection that has been idle for longest in this state, and the time of its last packet to within a second.
+    /// The longest-idle connection in this state, and the time of its last packet to within a second.
     pub(super) fn oldest(&self, state: State) -> Option<(u32, u64)> {
         let place = self.lists[state as usize].first;
         self.slots.get(place as usize).map(|slot| (place, slot.touched_ns))
     }
 
-    /// Adds a connection, open.
+    /// Adds an open connection.
     pub(super) fn insert(&mut self, tracked: Tracked) -> u32 {
         let (hash, touched_ns) = (tracked.key.hash(self.secret), tracked.last_ns);
         let slot = Slot { tracked: Some(tracked), state: State::Open, touched_ns, before: NONE, after: NONE };
@@ -132,7 +133,7 @@ impl Table {
         place
     }
 
-    /// Notes a packet of a connection, which is in this state now.
+    /// Updates a connection with a packet at `time_ns`; `state` is its current state.
     #[inline]
     pub(super) fn touch(&mut self, place: u32, state: State, time_ns: u64) {
         let slot = &mut self.slots[place as usize];
@@ -145,7 +146,7 @@ impl Table {
         self.link(place);
     }
 
-    /// Has the processor load a connection.
+    /// Prefetches a connection.
     #[inline]
     pub(super) fn prefetch(&self, place: u32) {
         if let Some(slot) = self.slots.get(place as usize) {
@@ -153,8 +154,9 @@ impl Table {
         }
     }
 
-    /// Has the processor load what the end of the next connection of a list needs: its line of the index, and the
-    /// record of the one after it.
+    /// Prefetches the data for ending the next connection of a list: its line of the index, and the record of the one
+    /// after
+    /// it.
     #[inline]
     fn prefetch_after(&self, place: u32) {
         let Some(next) = self.slots.get(self.slots[place as usize].after as usize) else { return };
@@ -164,7 +166,7 @@ impl Table {
         self.prefetch(next.after);
     }
 
-    /// Takes a connection out.
+    /// Removes and returns a connection.
     pub(super) fn remove(&mut self, place: u32) -> Option<Tracked> {
         self.slots.get(place as usize)?;
         self.prefetch_after(place);
@@ -175,7 +177,7 @@ impl Table {
         Some(tracked)
     }
 
-    /// Puts a connection at the end of the list of its state.
+    /// Appends a connection to the list of its state.
     fn link(&mut self, place: u32) {
         let list = &mut self.lists[self.slots[place as usize].state as usize];
         let last = std::mem::replace(&mut list.last, place);

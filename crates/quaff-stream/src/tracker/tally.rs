@@ -7,26 +7,26 @@ use std::ops::AddAssign;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TrackTally {
     pub packets: u64,
-    /// Segments of a connection, those of whole datagrams left out.
+    /// Segments of connections, without those of reassembled datagrams.
     pub segments: u64,
-    /// Fragments of TCP.
+    /// TCP fragments.
     pub fragments: u64,
-    /// No IP header.
+    /// Packets without an IP header.
     pub not_ip: u64,
     pub not_tcp: u64,
-    /// The capture ends before the payload.
+    /// Packets truncated before the payload.
     pub truncated: u64,
-    /// Headers that no receiver takes: too short, or longer than the packet.
+    /// Packets with headers that no receiver accepts: too short, or longer than the packet.
     pub damaged: u64,
-    /// Of other connections than the one asked for.
+    /// Packets of connections that were not selected.
     pub unselected: u64,
 
-    /// Datagrams that were put together from fragments, and were segments.
+    /// Reassembled datagrams that were segments.
     pub segments_whole: u64,
     pub connections: u64,
-    /// Connections by the reason of their end, by [`CloseReason`].
+    /// Ended connections, by [`CloseReason`].
     pub ended: [u64; CloseReason::COUNT],
-    /// Most connections at a time.
+    /// Maximum number of concurrent connections.
     pub connections_high: u64,
 }
 
@@ -47,14 +47,14 @@ add_fields!(
 );
 
 impl TrackTally {
-    /// Returns true if each packet has a fate.
+    /// True if every packet is counted exactly once.
     pub fn is_balanced(&self) -> bool {
         let Self { segments, fragments, not_ip, not_tcp, truncated, damaged, unselected, .. } = *self;
         self.packets == segments + fragments + not_ip + not_tcp + truncated + damaged + unselected
     }
 }
 
-/// The reason for which a connection left the table.
+/// Why a connection was removed from the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CloseReason {
     /// Both directions had ended.
@@ -62,7 +62,7 @@ pub enum CloseReason {
     Idle,
     /// The table was full.
     Evicted,
-    /// Another connection began between the same ends.
+    /// Another connection started between the same endpoints.
     Reused,
     InputEnded,
 }
@@ -70,6 +70,6 @@ pub enum CloseReason {
 impl CloseReason {
     /// Number of reasons.
     pub const COUNT: usize = 5;
-    /// Their names, in the order of [`TrackTally::ended`].
+    /// The names in the order of [`TrackTally::ended`].
     pub const NAMES: [&str; Self::COUNT] = ["closed", "idle", "evicted", "reused", "input_ended"];
 }

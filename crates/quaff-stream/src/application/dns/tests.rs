@@ -1,4 +1,4 @@
-//! Messages of each type, damaged ones, streams in any pieces.
+//! Messages of each type, damaged messages, streams in arbitrary pieces.
 
 use super::*;
 use crate::event::Sender::{A as CLIENT, B as SERVER};
@@ -14,8 +14,7 @@ fn labels(name: &str) -> Vec<u8> {
     bytes
 }
 
-/// A response to a question about `a.example`, with an answer of each type and these data; its name is that of the
-/// question.
+/// A response to a question about `a.example`, with one answer per type and data; its name is that of the question.
 fn response(records: &[(u16, &[u8])]) -> Vec<u8> {
     let mut bytes = vec![0x12, 0x34, 0x84, 0x83, 0, 1, 0, records.len() as u8, 0, 0, 0, 0];
     bytes.extend(labels("a.example"));
@@ -32,7 +31,7 @@ fn response(records: &[(u16, &[u8])]) -> Vec<u8> {
 
 #[test]
 fn records_are_texts_as_in_zone_files() {
-    // `example` is at 14.
+    // `example` is at offset 14.
     let soa = [
         &b"\x02ns\xc0\x0e\x04host\xc0\x0c"[..],
         &[0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 4, 0, 0, 0, 5],

@@ -1,33 +1,33 @@
-//! One side of a connection of HTTP: bytes in order become heads and bodies.
+//! One side of an HTTP connection: turns bytes in order into heads and bodies.
 
 use super::head::{Framing, HEAD_BYTES_MAX, HttpHead, chunk_bytes};
 use super::{HttpEvent, HttpMessage, HttpSink, HttpTally, Pending};
 use crate::event::Sender;
 
-/// Bytes of a line of a head.
+/// Maximum length of a head's line, bytes.
 const LINE_BYTES_MAX: usize = 16 << 10;
-/// Bytes in which a start line is searched.
+/// Bytes after which the search for a start line is abandoned.
 const SEARCH_BYTES_MAX: u64 = 256 << 10;
 
-/// The place in the bytes of a side.
+/// The parser state of a side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Phase {
-    /// A start line is next.
+    /// Expects a start line.
     #[default]
     Start,
     Fields,
-    /// So many bytes of a body are to come.
+    /// Remaining bytes of a body.
     Length(u64),
     UntilEnd,
     ChunkSize,
     Chunk(u64),
-    /// The end of line after a chunk.
+    /// Expects the line end after a chunk.
     ChunkEnd,
-    /// So many bytes of trailers have come.
+    /// Reads trailers, of which this number of bytes has arrived.
     Trailers(usize),
-    /// Start lines are searched; so many bytes were skipped.
+    /// Searches for a start line; holds the number of skipped bytes.
     Search(u64),
-    /// Something else is spoken.
+    /// Another protocol is spoken.
     Tunnel,
     Abandoned,
 }
@@ -36,23 +36,23 @@ enum Phase {
 #[derive(Debug, Default)]
 pub(super) struct Half {
     phase: Phase,
-    /// A line that has no end yet.
+    /// An incomplete line.
     line: Vec<u8>,
     line_is_long: bool,
-    /// The message that begins at a start line and ends with its body.
+    /// The message from its start line to the end of its body.
     message: Option<Box<HttpMessage>>,
-    /// Messages with a head.
+    /// Number of messages with a complete head.
     messages: u64,
 }
 
-/// A side, and all that it shares with the other one.
+/// A side, and the state that it shares with the other one.
 pub(super) struct Context<'a, 's> {
     pub(super) half: &'a mut Half,
     pub(super) pending: &'a mut [Pending; 2],
     pub(super) tally: &'a mut HttpTally,
     pub(super) sender: Sender,
     pub(super) sink: HttpSink<'s>,
-    /// Both sides are a tunnel from here on.
+    /// True if both sides are a tunnel from here on.
     pub(super) begins_tunnel: bool,
 }
 
@@ -65,7 +65,7 @@ impl Half {
         *self = Self { phase: Phase::Tunnel, messages: self.messages, ..Self::default() };
     }
 
-    /// Adds bytes up to the end of a line; returns those after it, if it has ended.
+    /// Adds bytes up to the end of a line; returns the bytes used, and the rest if the line is complete.
     fn take_line<'b>(&mut self, bytes: &'b [u8]) -> (usize, Option<&'b [u8]>) {
         let end = bytes.iter().position(|byte| *byte == b'\n');
         let taken = end.unwrap_or(bytes.len());
@@ -80,7 +80,7 @@ impl Half {
 }
 
 impl Context<'_, '_> {
-    /// Takes bytes of one line or of one part of a body, and returns the rest.
+    /// Processes one line or one part of a body, and returns the rest.
     pub(super) fn step<'b>(&mut self, bytes: &'b [u8]) -> &'b [u8] {
         match self.half.phase {
             Phase::Length(left) | Phase::Chunk(left) => {
@@ -156,7 +156,7 @@ impl Context<'_, '_> {
         }
     }
 
-    /// Takes a start line. Empty lines before it are skipped (RFC 9112, section 2.2).
+    /// Processes a start line. Empty lines before it are skipped (RFC 9112, section 2.2).
     fn start(&mut self, line: &[u8]) {
         if line.is_empty() {
             return;
@@ -164,7 +164,7 @@ impl Context<'_, '_> {
         match HttpHead::start(line, false) {
             Some(head) => self.begin(head),
             None => {
-                // The first line of a side that is not HTTP is no damage.
+                // The first line of a side that is not HTTP is not damage.
                 self.tally.malformed += u64::from(self.half.messages > 0);
                 self.half.phase = Phase::Search(0);
             }
@@ -188,7 +188,7 @@ impl Context<'_, '_> {
         self.half.phase = Phase::Fields;
     }
 
-    /// The head is whole: finds the request of a response, and the length of the body.
+    /// Completes the head: finds the request of a response, and the length of the body.
     fn end_head(&mut self) {
         let Some(mut message) = self.half.message.take() else { return };
         self.half.messages += 1;
@@ -236,7 +236,7 @@ impl Context<'_, '_> {
         }
     }
 
-    /// So many of `left` bytes came, or are missing.
+    /// Subtracts bytes that arrived, or are missing, from the `left` bytes of a body.
     fn advance(&mut self, left: u64, bytes: u64) {
         let is_chunk = matches!(self.half.phase, Phase::Chunk(_));
         match (left - bytes, is_chunk) {
@@ -247,7 +247,7 @@ impl Context<'_, '_> {
         }
     }
 
-    /// The body has its last byte, or a gap where it would be.
+    /// Ends a body after its last byte, or after a gap in its place.
     fn end_body(&mut self) {
         self.half.phase = Phase::Start;
         if let Some(mut message) = self.half.message.take() {
@@ -256,13 +256,13 @@ impl Context<'_, '_> {
         }
     }
 
-    /// The frames of a message make no sense.
+    /// Handles invalid framing of a message.
     fn fail(&mut self) {
         self.tally.malformed += 1;
         self.break_off();
     }
 
-    /// Ends a message before its end, and searches the next one.
+    /// Ends a message early, and searches for the next one.
     fn break_off(&mut self) {
         let has_head = self.has_head();
         self.half.phase = Phase::Search(0);
@@ -273,7 +273,7 @@ impl Context<'_, '_> {
         }
     }
 
-    /// Returns true within a message whose head was passed on.
+    /// True inside a message whose head was passed on.
     fn has_head(&self) -> bool {
         self.half.message.is_some() && self.half.phase != Phase::Fields
     }

@@ -1,14 +1,14 @@
-//! The head of a message: its start line and its header (RFC 9112, sections 2 to 6).
+//! The head of a message: start line and header fields (RFC 9112, sections 2 to 6).
 
 use quaff_wire::application::http;
 
-/// Bytes of a head, without ends of lines.
+/// Maximum length of a head without line ends, bytes.
 pub(super) const HEAD_BYTES_MAX: usize = 64 << 10;
-/// Fields of a header.
+/// Maximum number of header fields.
 const FIELDS_MAX: usize = 256;
-/// Bytes of a method that no list has.
+/// Maximum length of an unregistered method, bytes.
 const METHOD_BYTES_MAX: usize = 32;
-/// Methods that a message is recognised by where nothing else shows that one begins (IANA, HTTP methods).
+/// Registered methods (IANA, HTTP methods), by which the search for a start line recognises a request.
 const METHODS: [&[u8]; 16] = [
     b"GET",
     b"POST",
@@ -28,28 +28,27 @@ const METHODS: [&[u8]; 16] = [
     b"SUBSCRIBE",
 ];
 
-/// The head of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HttpHead {
-    /// Of a response.
+    /// `None` for a request.
     status: Option<u16>,
     /// The digit after `HTTP/1.`.
     minor: u8,
-    /// Words of the start line, names and values of fields, one after the other.
+    /// Parts of the start line, then names and values of the fields, concatenated.
     bytes: Vec<u8>,
-    /// The end of the method; 0 in a response.
+    /// End of the method in `bytes`; 0 in a response.
     method_end: u32,
-    /// The end of the target, or of the reason.
+    /// End of the target, or of the reason.
     start_end: u32,
-    /// Begin of the name, of the value, and its end.
+    /// Start of the name, start of the value, end of the value.
     fields: Vec<[u32; 3]>,
 }
 
-/// A head that is longer than the limit, or has more fields.
+/// A head that exceeds a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TooLong;
 
-/// The bytes after a head.
+/// How the end of the body is determined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Framing {
     Length(u64),
@@ -58,7 +57,7 @@ pub(super) enum Framing {
 }
 
 impl HttpHead {
-    /// Reads a start line. `is_known`: a request has a method that is registered.
+    /// Parses a start line. `is_known`: a request must have a registered method.
     pub(super) fn start(line: &[u8], is_known: bool) -> Option<Self> {
         if let Some(rest) = line.strip_prefix(b"HTTP/1.") {
             let (minor, rest) = rest.split_first_chunk::<2>()?;
@@ -92,8 +91,8 @@ impl HttpHead {
         Self { status, minor, bytes, method_end, start_end, fields: Vec::new() }
     }
 
-    /// Adds a line of the header. One that begins with a space continues the value before it; one without a colon is
-    /// left out.
+    /// Adds a header line. A line that starts with a space continues the previous value; a line without a colon is
+    /// ignored.
     pub(super) fn add(&mut self, line: &[u8]) -> Result<(), TooLong> {
         if self.fields.len() >= FIELDS_MAX || self.bytes.len() + line.len() > HEAD_BYTES_MAX {
             return Err(TooLong);
@@ -115,27 +114,27 @@ impl HttpHead {
         Ok(())
     }
 
-    /// The status of a response; `None` of a request.
+    /// The status of a response; `None` for a request.
     pub fn status(&self) -> Option<u16> {
         self.status
     }
 
-    /// The second number of the version: 1 of HTTP/1.1.
+    /// The minor version: 1 for HTTP/1.1.
     pub fn minor_version(&self) -> u8 {
         self.minor
     }
 
-    /// The method of a request; of a response nothing.
+    /// The method of a request; empty for a response.
     pub fn method(&self) -> &[u8] {
         &self.bytes[..self.method_end as usize]
     }
 
-    /// The target of a request, as it was sent; of a response nothing.
+    /// The target of a request, as sent; empty for a response.
     pub fn target(&self) -> &[u8] {
         if self.status.is_some() { &[] } else { self.after_method() }
     }
 
-    /// The reason of a response; of a request nothing.
+    /// The reason of a response; empty for a request.
     pub fn reason(&self) -> &[u8] {
         if self.status.is_some() { self.after_method() } else { &[] }
     }
@@ -144,7 +143,7 @@ impl HttpHead {
         &self.bytes[self.method_end as usize..self.start_end as usize]
     }
 
-    /// Names and values, in their order.
+    /// Names and values of the fields, in order.
     pub fn fields(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         self.fields.iter().map(|[begin, middle, end]| {
             let [begin, middle, end] = [begin, middle, end].map(|at| *at as usize);
@@ -152,7 +151,7 @@ impl HttpHead {
         })
     }
 
-    /// The value of the first field of this name, in any case.
+    /// The value of the first field with this name, case-insensitive.
     pub fn field(&self, name: &str) -> Option<&[u8]> {
         self.fields().find(|field| field.0.eq_ignore_ascii_case(name.as_bytes())).map(|(_, value)| value)
     }
@@ -162,12 +161,12 @@ impl HttpHead {
         self.fields().filter(is_its).map(|(_, value)| value)
     }
 
-    /// The body's length as the header has it (RFC 9112, section 6.3); `None` if that makes no sense.
+    /// The body's length according to the header (RFC 9112, section 6.3); `None` if it is invalid.
     pub(super) fn framing(&self) -> Option<Framing> {
         if let Some(codings) = self.values("transfer-encoding").last() {
             let last = codings.rsplit(|byte| *byte == b',').next().unwrap_or_default().trim_ascii();
             let is_chunked = last.eq_ignore_ascii_case(b"chunked");
-            // Of a request it would have no end.
+            // A request cannot be delimited by the end of the connection.
             let is_response = self.status.is_some();
             return if is_chunked {
                 Some(Framing::Chunked)
@@ -188,13 +187,13 @@ impl HttpHead {
     }
 }
 
-/// The size in the line before a chunk (RFC 9112, section 7.1).
+/// Parses the size line of a chunk (RFC 9112, section 7.1).
 pub(super) fn chunk_bytes(line: &[u8]) -> Option<u64> {
     let size = line.split(|byte| *byte == b';').next()?;
     number(size.trim_ascii(), 16)
 }
 
-/// A number of digits alone.
+/// Parses a number that consists of digits only.
 fn number(text: &[u8], radix: u32) -> Option<u64> {
     let is_number = !text.is_empty() && text.iter().all(u8::is_ascii_hexdigit);
     is_number.then(|| u64::from_str_radix(std::str::from_utf8(text).ok()?, radix).ok())?
@@ -205,7 +204,7 @@ fn split_at_last_space(line: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((&line[..space], &line[space + 1..]))
 }
 
-/// A character of a method (RFC 9110, section 5.6.2).
+/// True for a character of a method (token, RFC 9110, section 5.6.2).
 fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }

@@ -1,14 +1,15 @@
-//! Requests and responses of HTTP/1.x in what both sides of a connection sent (RFC 9112).
+//! HTTP/1.x requests and responses in both directions of a connection (RFC 9112).
 //!
 //! | module | task |
 //! |---|---|
-//! | `head` | start line, header, and the length of the body that they announce |
-//! | `half` | one side: heads, bodies, chunks, and the search for a message after a gap |
+//! | `head` | start line, header fields, and the body length that they declare |
+//! | `half` | one side: heads, bodies, chunks, and the search for the next message after a gap |
 //!
-//! A response belongs to the oldest request that has none. A gap within a body whose length is known is one of the
-//! body; after any other one the next start line is searched, and the requests before the last one are taken as
-//! answered: a client that does not pipeline waits for each response. Bodies are passed on as they come, without the
-//! frames of chunks; encodings of their content are left. After CONNECT and Upgrade nothing is read.
+//! A response belongs to the oldest unanswered request. A gap inside a body of known length belongs to the body; after
+//! any
+//! other gap the next start line is searched, and all requests but the last count as answered: a client that does not
+//! pipeline waits for each response. Bodies are passed on as they arrive, without chunk framing; content encodings are
+//! left as they are. Nothing is read after CONNECT and Upgrade.
 
 mod half;
 mod head;
@@ -19,78 +20,78 @@ use crate::event::Sender;
 use half::Half;
 use std::collections::VecDeque;
 
-/// Requests of a connection that wait for their responses, and the bytes of their lines.
+/// Limits of unanswered requests of a connection: number, and bytes of their request lines.
 const PENDING_MAX: usize = 256;
 const PENDING_BYTES_MAX: usize = 64 << 10;
 
-/// A message, with what is known of it so far.
+/// A message, as far as it is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HttpMessage {
-    /// Among the messages of its sender, from 1 on.
+    /// Number among the messages of its sender, from 1.
     pub number: u64,
     pub head: HttpHead,
-    /// Bytes of the body that came, without the frames of chunks.
+    /// Bytes of the body that arrived, without chunk framing.
     pub body_bytes: u64,
-    /// Bytes of the body that are missing, as far as that is known.
+    /// Missing bytes of the body, as far as known.
     pub lost_bytes: u64,
-    /// The body has come to its last byte.
+    /// True once the last byte of the body has arrived.
     pub is_whole: bool,
-    /// The request of a response, if it is known.
+    /// The request of a response, if known.
     pub request: Option<RequestLine>,
 }
 
 /// The request that a response answers.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RequestLine {
-    /// As that of its message.
+    /// Number of the request, as in its message.
     pub number: u64,
     pub method: Vec<u8>,
     pub target: Vec<u8>,
     pub host: Vec<u8>,
 }
 
-/// A part of a message. A message has one `Head`, then parts of its body, then one `End`.
+/// A part of a message: one `Head`, then parts of its body, then one `End`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HttpEvent<'a> {
     Head(&'a HttpMessage),
     /// The next bytes of the body.
     Body(&'a HttpMessage, &'a [u8]),
-    /// So many bytes of the body are missing here, or more if its end is missing too.
+    /// Number of missing bytes of the body at this place; more if its end is missing, too.
     Gap(&'a HttpMessage, u64),
     End(&'a HttpMessage),
 }
 
-/// The function that takes what is found in the bytes of a side.
+/// Receives the events of a side.
 pub type HttpSink<'a> = &'a mut dyn FnMut(Sender, HttpEvent<'_>);
 
-/// Counters of a connection, or of many. Each byte has one fate.
+/// Counters of one connection or of many. Each byte is counted exactly once.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct HttpTally {
     pub requests: u64,
     pub responses: u64,
     /// Responses without a known request.
     pub unpaired: u64,
-    /// Messages that broke off, or whose frames make no sense.
+    /// Messages that were broken off, or have invalid framing.
     pub malformed: u64,
-    /// Messages whose head was too long.
+    /// Messages with a head above a limit.
     pub oversized: u64,
-    /// Searches for a message that found one.
+    /// Searches that found a message.
     pub resumed: u64,
-    /// Sides that are not HTTP, or in which no message was found again.
+    /// Sides that are not HTTP, or on which no further message was found.
     pub abandoned: u64,
-    /// Sides that something else is spoken on after CONNECT or Upgrade.
+    /// Sides that switched to another protocol after CONNECT or Upgrade.
     pub tunnels: u64,
     pub seen_bytes: u64,
     pub head_bytes: u64,
     pub body_bytes: u64,
-    /// Sizes and ends of chunks, trailers.
+    /// Chunk sizes, chunk ends and trailers.
     pub frame_bytes: u64,
-    /// Bytes that are no part of a message.
+    /// Bytes outside of any message.
     pub skipped_bytes: u64,
 }
 
 impl HttpTally {
-    /// Returns true if each byte that was seen has a fate.
+    /// True if every byte is counted exactly once.
     pub fn is_balanced(&self) -> bool {
         self.seen_bytes == self.head_bytes + self.body_bytes + self.frame_bytes + self.skipped_bytes
     }
@@ -115,12 +116,12 @@ impl HttpTally {
     }
 }
 
-/// The requests of a side that have no response.
+/// The unanswered requests of a side.
 #[derive(Debug, Default)]
 struct Pending {
     requests: VecDeque<RequestLine>,
     bytes: usize,
-    /// There were too many: which response belongs to which is not known any more.
+    /// True after an overflow: responses can no longer be assigned to requests.
     is_lost: bool,
 }
 
@@ -154,7 +155,7 @@ impl Pending {
         }
     }
 
-    /// The request of the next response; after an interim one it stays.
+    /// The request of the next response; an interim response does not consume it.
     fn answered(&mut self, is_interim: bool) -> Option<RequestLine> {
         if is_interim {
             return self.requests.front().cloned();
@@ -164,7 +165,7 @@ impl Pending {
         Some(request)
     }
 
-    /// Responses are missing: all but the last request have had theirs.
+    /// Responses are missing: all requests but the last one count as answered.
     fn keep_last(&mut self) {
         while self.requests.len() > 1 {
             let _ = self.answered(false);
@@ -172,17 +173,17 @@ impl Pending {
     }
 }
 
-/// The reader of a connection. Some 160 KiB of heads wait for each side at most.
+/// The reader of a connection. It buffers at most some 160 KiB of heads per side.
 #[derive(Debug, Default)]
 pub struct HttpReader {
     halves: [Half; 2],
-    /// Requests of each side.
+    /// Unanswered requests of each side.
     pending: [Pending; 2],
     tally: HttpTally,
 }
 
 impl HttpReader {
-    /// Takes the next bytes of a side.
+    /// Processes the next bytes of a side.
     pub fn data(&mut self, sender: Sender, bytes: &[u8], sink: HttpSink<'_>) {
         self.tally.seen_bytes += bytes.len() as u64;
         let mut rest = bytes;
@@ -191,17 +192,16 @@ impl HttpReader {
         }
     }
 
-    /// So many bytes of a side are missing.
+    /// Notes that `lost_bytes` bytes of a side are missing.
     pub fn gap(&mut self, sender: Sender, lost_bytes: u64, sink: HttpSink<'_>) {
         self.with(sender, sink).gap(lost_bytes);
     }
 
-    /// A side has ended.
+    /// Notes the end of a side.
     pub fn end(&mut self, sender: Sender, sink: HttpSink<'_>) {
         self.with(sender, sink).end();
     }
 
-    /// The counters.
     pub fn tally(&self) -> &HttpTally {
         &self.tally
     }

@@ -1,4 +1,4 @@
-//! Messages of real shapes, gaps at each place, and any bytes in any pieces.
+//! Realistic messages, gaps at every place, and arbitrary bytes in arbitrary pieces.
 
 use super::*;
 use crate::event::Sender::{A, B};
@@ -20,11 +20,11 @@ fn b(bytes: &str) -> Step {
     Step::Data(B, bytes.as_bytes().to_vec())
 }
 
-/// A message as a line of words.
+/// Found messages, each as one line of text.
 #[derive(Debug, Default)]
 struct Found {
     lines: Vec<String>,
-    /// With marks for gaps, and the number of marks.
+    /// With marks for gaps; and the number of marks.
     bodies: [Vec<u8>; 2],
     missing: [usize; 2],
     open: [Option<u64>; 2],
@@ -260,7 +260,7 @@ fn fields_are_found_in_any_case_and_folds_are_joined() {
     assert_eq!(seen, expected);
 }
 
-/// Pieces of messages, in any order.
+/// Pieces of messages in any order.
 fn piece() -> impl Strategy<Value = Vec<u8>> {
     let texts = [
         "GET / HTTP/1.1\r\n",
@@ -293,7 +293,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// The same messages whether bytes come one by one or together.
+    /// The messages do not depend on how the bytes are split.
     #[test]
     fn any_bytes_in_any_pieces(steps in prop::collection::vec(step(), 0..40)) {
         let together = read(&steps);

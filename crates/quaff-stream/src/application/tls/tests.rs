@@ -1,4 +1,4 @@
-//! Hellos in records of any sizes, and any bytes.
+//! Hellos in records of any size, and arbitrary bytes.
 
 use super::*;
 use crate::event::Sender::{A, B};
@@ -27,7 +27,7 @@ fn message(
     [&[kind, 0][..], &sized(&body)].concat()
 }
 
-/// The ClientHello of the example of JA4, in its order, with values of GREASE.
+/// The ClientHello of JA4's example, in its order, with GREASE values.
 fn client_hello() -> Vec<u8> {
     let ciphers = [
         0x4a4a, 0x1301, 0x1302, 0x1303, 0xc02b, 0xc02f, 0xc02c, 0xc030, 0xcca9, 0xcca8, 0xc013, 0xc014, 0x9c,
@@ -58,7 +58,7 @@ fn server_hello() -> Vec<u8> {
     message(2, 0x0303, &[0x13, 1], &[0], &extensions)
 }
 
-/// The bytes of a stream, in records of at most so many bytes.
+/// The bytes of a stream, in records of at most `bytes` bytes.
 fn records(message: &[u8], bytes: usize) -> Vec<u8> {
     message.chunks(bytes).flat_map(|part| [&[22, 3, 1][..], &sized(part)].concat()).collect()
 }
