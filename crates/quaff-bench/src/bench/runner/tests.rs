@@ -255,7 +255,7 @@ fn a_generator_that_is_too_slow_alone_is_noted() {
     let slow = calibration(&traffic, &sent);
     assert_eq!((slow.offered_pps, slow.lost), (800.0, 0.0));
     assert!((slow.pace_error.expect("paced") - 0.2).abs() < 1e-12);
-    assert!(doubt(&traffic, &slow).is_some_and(|note| note.contains("20.0 % off")));
+    assert!(doubt(&traffic, &slow).is_some_and(|note| note.contains("deviates from that rate by 20.0 %")));
     let lossy = calibration(&traffic, &Sent { offered: 1000, seconds: 2.0, ..sent });
     assert!(doubt(&traffic, &lossy).is_some_and(|note| note.contains("50.00 % of the frames")));
 }

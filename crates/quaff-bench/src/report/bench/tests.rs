@@ -111,7 +111,7 @@ fn a_count_that_only_the_tool_made_is_marked() {
     let mut report = report_of("one", &[(Some(900), Some(100)); 5]);
     let said = |report: &Report| text::method(report)[2].clone();
     assert!(
-        said(&report).starts_with("In every case what was captured is counted by us"),
+        said(&report).starts_with("In every case captured packets are counted by us"),
         "{}",
         said(&report)
     );

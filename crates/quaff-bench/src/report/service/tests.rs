@@ -175,7 +175,7 @@ fn a_limit_of_the_instrument_is_not_called_the_paths() {
         "the path was the limit",
         "the line was the limit",
         "irregular: loss at every rate",
-        "irregular: not as close as wanted",
+        "irregular: not as close as requested",
         "not found: the instrument was the limit",
     ];
     assert_eq!(results, expected);

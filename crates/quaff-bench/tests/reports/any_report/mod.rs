@@ -125,7 +125,7 @@ pub(crate) fn refuses_what_is_no_result<R: Reported + Debug>(report: &R, wrong: 
     let refused = |path: &Path| read::<R>(path).unwrap_err().to_string();
     assert!(refused(dir.path()).contains("result.json"));
     fs::write(&file, "{\"format\":").unwrap();
-    assert!(refused(&file).contains(&format!("no result of a {}", R::KIND)));
+    assert!(refused(&file).contains(&format!("not a result of a {}", R::KIND)));
     let mut later = serde_json::to_value(report).unwrap();
     later["format"] = 99.into();
     fs::write(&file, serde_json::to_vec(&later).unwrap()).unwrap();
