@@ -1,57 +1,58 @@
-//! Fields of application protocols that more than one reader takes: flow metering, which has the first bytes of a
-//! conversation, and the readers of whole streams.
+//! Fields of application protocols that several readers need: flow metering, which has the first bytes of a
+//! conversation,
+//! and the readers of whole streams.
 //!
 //! | module | task |
 //! |---|---|
 //! | [`dns`] | the labels of a name, compressed or not |
-//! | [`http`] | a line of the header |
+//! | [`http`] | a header line |
 //! | [`tls`] | ClientHello and ServerHello |
 //!
-//! Nothing is kept, and nothing is decrypted. Fields that are cut end the reading; none panics.
+//! Nothing is stored or decrypted. Reading ends at a truncated field and never panics.
 
 pub mod dns;
 pub mod http;
 pub mod tls;
 
-/// The longest name that is reported (RFC 1035, section 2.3.4).
+/// Maximum length of a reported name (RFC 1035, section 2.3.4).
 pub const NAME_BYTES_MAX: usize = 255;
 
-/// Reads fields one after the other; the bytes are those that are left.
+/// Reads fields in sequence; holds the remaining bytes.
 #[derive(Debug, Clone, Copy)]
 pub struct FieldReader<'a>(pub &'a [u8]);
 
 impl<'a> FieldReader<'a> {
-    /// So many bytes.
+    /// The next `bytes` bytes.
     pub fn take(&mut self, bytes: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.0.split_at_checked(bytes)?;
         self.0 = rest;
         Some(taken)
     }
 
-    /// A big-endian number of so many bytes, at most 8.
+    /// A big-endian number of `bytes` bytes, at most 8.
     pub fn number(&mut self, bytes: usize) -> Option<usize> {
         Some(self.take(bytes)?.iter().fold(0, |sum, byte| sum << 8 | usize::from(*byte)))
     }
 
-    /// A big-endian number of two bytes.
+    /// A big-endian 16-bit number.
     pub fn short(&mut self) -> Option<u16> {
         let bytes = self.take(2)?.first_chunk()?;
         Some(u16::from_be_bytes(*bytes))
     }
 
-    /// The bytes after a length of so many bytes, as far as they are there.
+    /// The bytes after a length field of `length_bytes` bytes, as far as present.
     pub fn vector(&mut self, length_bytes: usize) -> Option<FieldReader<'a>> {
         let bytes = self.number(length_bytes)?;
         self.take(bytes.min(self.0.len())).map(FieldReader)
     }
 
-    /// The bytes after a length of so many bytes, if all are there.
+    /// The bytes after a length field of `length_bytes` bytes, if all are present.
     pub fn whole_vector(&mut self, length_bytes: usize) -> Option<&'a [u8]> {
         let bytes = self.number(length_bytes)?;
         self.take(bytes)
     }
 
-    /// An integer of variable length (RFC 9000, section 16).
+    /// A variable-length integer (RFC 9000, section 16).
     pub fn variable(&mut self) -> Option<usize> {
         let bytes = 1_usize << (self.0.first()? >> 6);
         Some(self.number(bytes)? & (usize::MAX >> 2 >> (8 * (8 - bytes))))

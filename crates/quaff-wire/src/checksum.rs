@@ -1,16 +1,17 @@
-//! The Internet checksum (RFC 1071), as a sum that can be taken in parts.
+//! The Internet checksum (RFC 1071) as a sum that can be computed in parts.
 //!
-//! A sum here is the folded one's complement sum of big-endian 16-bit words, *before* it is
-//! complemented. Sums of parts that begin at even offsets are combined by [`add`]. This file
-//! knows no header: the callers know the bytes under a checksum.
+//! A sum here is the folded one's complement sum of big-endian 16-bit words, *before* it is complemented. [`add`]
+//! combines
+//! sums of parts that start at even offsets. This module knows no headers: callers select the bytes.
 
-/// Bytes that one turn of the loop sums; a multiple of every vector register's size.
+/// Bytes per loop iteration; a multiple of every vector register's size.
 const STEP: usize = 64;
 
 /// The one's complement sum of `bytes`; an odd last byte is the high half of its word.
 ///
-/// Words are summed as the machine has them, 32 bits at a time, and the result is swapped once
-/// (RFC 1071 section 2 B and C), so that the compiler can use vector registers.
+/// Words are summed in native byte order, 32 bits at a time, and the result is swapped once (RFC 1071 section 2 B and
+/// C),
+/// so that the compiler can use vector registers.
 pub fn sum(bytes: &[u8]) -> u16 {
     let mut lanes = [0u64; STEP / 8];
     let mut steps = bytes.chunks_exact(STEP);
@@ -32,17 +33,17 @@ pub fn sum(bytes: &[u8]) -> u16 {
     u16::from_be(fold(total))
 }
 
-/// The sum of two parts, the second of which begins at an even offset.
+/// The sum of two parts, the second of which starts at an even offset.
 pub fn add(a: u16, b: u16) -> u16 {
     fold(u64::from(a) + u64::from(b))
 }
 
-/// The sum without a part `b` that was in it (RFC 1624: adds its complement).
+/// Removes a part `b` from a sum (RFC 1624: adds its complement).
 pub(crate) fn subtract(a: u16, b: u16) -> u16 {
     add(a, !b)
 }
 
-/// Folds the carries in until 16 bits are left.
+/// Folds carries until 16 bits are left.
 pub(crate) fn fold(mut total: u64) -> u16 {
     while total > 0xffff {
         total = (total & 0xffff) + (total >> 16);
@@ -55,7 +56,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// RFC 1071 section 1, to the letter.
+    /// RFC 1071 section 1, literally.
     fn plain(bytes: &[u8]) -> u16 {
         fold(bytes.chunks(2).map(|w| u64::from(w[0]) << 8 | u64::from(*w.get(1).unwrap_or(&0))).sum())
     }
@@ -81,7 +82,7 @@ mod tests {
 
         #[test]
         fn an_added_word_can_be_subtracted(a in any::<u16>(), b in any::<u16>()) {
-            // Zero has two spellings in one's complement.
+            // Zero has two representations in one's complement.
             prop_assert_eq!(subtract(add(a, b), b) % 0xffff, a % 0xffff);
         }
     }

@@ -1,9 +1,12 @@
-//! Classification of senders as clients and servers, so that each side leaves by an interface of its own.
+//! Classifies senders as clients and servers, so that each side is sent through its own interface.
 //!
-//! Decided on the fly, from what was seen so far: the rules are those of tcpprep, but without a first
-//! pass over the file and without a cache beside it. Output 0 is for frames of clients, output 1 for
-//! frames of servers. A host stays on its side, so that a bridge or a router between the two outputs
-//! never sees it move, but for one change of mind when a guess is followed by evidence.
+//! Decided on the fly from the frames so far: the rules are those of tcpprep, but without a first pass over the file
+//! and
+//! without a cache file. Output 0 is for frames of clients, output 1 for frames of servers. A host stays on its side,
+//! so
+//! that a bridge or router between the two outputs never sees it move, except for one change when evidence contradicts
+//! a
+//! guess.
 
 use crate::flow::{HashTable, hash_bytes};
 use crate::net::tcp::{ACK, FLAGS_OFFSET, SYN};
@@ -14,26 +17,26 @@ use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
-/// So many hosts are remembered; of those beyond it, each packet is judged by itself.
+/// Maximum number of remembered hosts; packets of further hosts are judged individually.
 const HOSTS_MAX: usize = 1 << 22;
 
-/// The rule that distinguishes client and server; by default `auto`.
+/// The rule that distinguishes clients and servers; `auto` by default.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RoleRule(Rule);
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 enum Rule {
-    /// A host that opens a connection, asks a service (ports under 1024) or sends an echo request is a client,
-    /// and so is, without evidence, the host that sends first. The peer of a client is a server.
+    /// Clients: hosts that open a connection, contact a service (ports below 1024) or send an echo request; without
+    /// evidence, the host that sends first. The peer of a client is a server.
     #[default]
     Auto,
-    /// A host that is first seen as a sender is a client, one first seen as a receiver is a server.
+    /// A host first seen as a sender is a client, one first seen as a receiver a server.
     First,
-    /// A packet to one of these ports of TCP or UDP comes from a client, any other from a server.
+    /// A packet to one of these TCP or UDP ports comes from a client, any other from a server.
     Ports(Vec<RangeInclusive<u16>>),
-    /// A packet with its source in one of these networks comes from a server.
+    /// A packet whose source is in one of these networks comes from a server.
     Cidrs(Vec<Cidr>),
-    /// A frame with its source MAC in this list comes from a server.
+    /// A frame whose source MAC is in this list comes from a server.
     Macs(Vec<[u8; 6]>),
 }
 
@@ -68,34 +71,33 @@ fn mac(word: &str) -> Option<[u8; 6]> {
     parts.next().is_none().then_some(mac)
 }
 
-/// Sorts frames by the side of their sender.
+/// Assigns frames to the side of their sender.
 #[derive(Debug)]
 pub struct RoleClassifier {
     rule: Rule,
-    /// The output for frames that the rule does not classify.
+    /// Output for frames that the rule does not classify.
     other: u8,
-    /// By a hash of its address.
+    /// Hosts by a hash of their address.
     hosts: HashTable<Host>,
     /// The side of each MAC address, for frames that have no other address.
     macs: HashTable<bool>,
 }
 
-/// The side of a host, and the certainty of that.
+/// The side of a host, and its certainty.
 #[derive(Debug, Clone, Copy)]
 struct Host {
     is_server: bool,
-    /// Not only guessed.
+    /// True if evidence, not only a guess, determined it.
     is_sure: bool,
 }
 
 impl RoleClassifier {
-    /// By this rule; frames of which it says nothing, such as those that are not IP, go to output
-    /// `other`.
+    /// Creates a classifier; unclassified frames, such as those that are not IP, go to output `other`.
     pub fn new(rule: RoleRule, other: u8) -> Self {
         Self { rule: rule.0, other, hosts: HashTable::default(), macs: HashTable::default() }
     }
 
-    /// The output for an Ethernet frame: 0 when a client sent it, 1 when a server did.
+    /// The output for an Ethernet frame: 0 if a client sent it, 1 if a server did.
     pub fn output(&mut self, frame: &[u8]) -> u8 {
         let Some(layers) = net::layers(frame) else { return self.other };
         match &self.rule {
@@ -147,7 +149,7 @@ impl RoleClassifier {
         is_server
     }
 
-    /// `evidence`: true if the packet shows that the sender is a server.
+    /// `evidence`: `Some(true)` if the packet shows that its sender is a server.
     fn auto(&mut self, addresses: [IpAddr; 2], evidence: Option<bool>) -> bool {
         let [source, destination] = addresses.map(hash);
         let is_one = is_one_host(addresses[1]);
@@ -175,7 +177,7 @@ impl RoleClassifier {
     }
 }
 
-/// The side of the sender as the packet shows it: true for a server.
+/// The side of the sender according to the packet: true for a server.
 fn evidence(ip: &Ip, frame: &[u8]) -> Option<bool> {
     const SERVICES: RangeInclusive<u16> = 1..=1023;
     if let Some([from, to]) = tcp_or_udp(ip, frame) {
@@ -197,7 +199,7 @@ fn tcp_or_udp(ip: &Ip, frame: &[u8]) -> Option<[u16; 2]> {
     ip.ports(frame).filter(|_| ip.protocol != net::SCTP)
 }
 
-/// The addresses of ARP, sender first.
+/// The IP addresses of an ARP message, sender first.
 fn arp_addresses(frame: &[u8], layers: &net::Layers) -> Option<[IpAddr; 2]> {
     let message = frame.get(layers.network..).filter(|_| layers.ethertype == net::ETHERTYPE_ARP)?;
     net::arp::addresses(message).map(|ends| ends.map(IpAddr::V4))

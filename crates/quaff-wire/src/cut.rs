@@ -1,26 +1,25 @@
-//! The places where a stream of bytes may be cut into files: between packets for pcap and pcapng, so that
-//! each file can be opened by itself, and anywhere otherwise.
+//! Cuts a stream of bytes into files: pcap and pcapng between packets, so that each file can be opened by itself; other
+//! streams anywhere.
 //!
-//! A [`Cutter`] passes every byte on once, in order. At a cut it gives what the next file has to begin
-//! with: the file header of pcap; of pcapng the Section Header Block and the Interface Description
-//! Blocks of the section so far. (A Section Header Block that says how long its section is would be
-//! wrong in a file that ends earlier, so that length becomes "unknown".) It looks at lengths only:
-//! packets themselves are not looked at.
+//! A [`Cutter`] passes on every byte once, in order. At a cut it returns the start of the next file: the pcap file
+//! header;
+//! for pcapng the Section Header Block and the Interface Description Blocks of the section so far. (A section length
+//! would be wrong in a file that ends earlier, so it becomes "unknown".) Only lengths are examined, never packets.
 
 use crate::item::ByteOrder;
 use crate::pcap::{self, FILE_HEADER_BYTES, RECORD_HEADER_BYTES, RecordLayout, Resolution};
 use crate::pcapng::{self, BLOCK_BYTES_MIN, EPB, IDB, SHB};
 
-/// Bytes of a record header as patched by Alexey Kuznetzov.
+/// Length of a record header with Alexey Kuznetzov's patch.
 const KUZNETZOV_HEADER_BYTES: u64 = 24;
-/// No record and no block is larger than this, or the stream is damaged.
+/// Maximum length of a record or block; a larger one means damage.
 const UNIT_BYTES_MAX: u32 = 256 << 20;
-/// The most bytes of file and section headers that are repeated in each file; a stream with more is not cut.
+/// Maximum bytes of file and section headers that are repeated in each file; a stream with more is not cut.
 const REPEATED_BYTES_MAX: usize = 1 << 20;
 /// Offset of the section length in a Section Header Block.
 const SECTION_LENGTH_AT: std::ops::Range<usize> = 16..24;
 
-/// The extension of a file name for a stream that begins with these bytes.
+/// The file-name extension for a stream that starts with these bytes.
 pub fn extension(stream: &[u8]) -> &'static str {
     match stream.first_chunk().map(|first| layout(*first)) {
         Some(Layout::Pcapng { .. }) => "pcapng",
@@ -29,8 +28,9 @@ pub fn extension(stream: &[u8]) -> &'static str {
     }
 }
 
-/// The whole blocks of pcapng, or records of pcap, at the start of `bytes`, in the byte order of this machine: the
-/// offset of the end of each, and the number of the interface if it holds a packet (0 in pcap).
+/// The complete pcapng blocks, or pcap records, at the start of `bytes`, in native byte order: the end offset of each,
+/// and
+/// the interface number if it holds a packet (0 in pcap).
 pub fn whole_units(bytes: &[u8], is_pcapng: bool) -> impl Iterator<Item = (usize, Option<u32>)> {
     let word = |at: usize| Some(u32::from_ne_bytes(*bytes.get(at..)?.first_chunk()?));
     let mut at = 0usize;
@@ -46,8 +46,9 @@ pub fn whole_units(bytes: &[u8], is_pcapng: bool) -> impl Iterator<Item = (usize
     })
 }
 
-/// The time of a unit of [`whole_units`] that holds a packet, ns since 1970; `resolution` is that of pcap, and `None`
-/// for pcapng with times in ns.
+/// The timestamp of a unit of [`whole_units`] that holds a packet, ns since 1970; `resolution` is pcap's, and `None`
+/// for
+/// pcapng with timestamps in ns.
 pub fn packet_time_ns(unit: &[u8], resolution: Option<Resolution>) -> Option<u64> {
     let word = |at: usize| Some(u64::from(u32::from_ne_bytes(*unit.get(at..)?.first_chunk()?)));
     Some(match resolution {
@@ -57,68 +58,67 @@ pub fn packet_time_ns(unit: &[u8], resolution: Option<Resolution>) -> Option<u64
     })
 }
 
-/// An action of the caller.
+/// An instruction to the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Out<'a> {
-    /// These bytes of the stream belong to the present file.
+    /// These bytes belong to the current file.
     Bytes(&'a [u8]),
-    /// The present file ends, and the next one begins with these bytes, which the stream had before.
+    /// The current file ends; the next one starts with these bytes, which repeat earlier ones of the stream.
     Cut(&'a [u8]),
 }
 
-/// Finds the cuts. Files get no larger than a limit, except for one that holds a single unit.
+/// Finds the cuts. Files do not exceed a limit, unless a single unit does.
 #[derive(Debug)]
 pub struct Cutter {
     limit_bytes: u64,
     layout: Layout,
-    /// Bytes of the stream that have been passed on, or are held.
+    /// Bytes of the stream that were passed on or are held.
     seen_bytes: u64,
-    /// Bytes of the present file, with those of its last unit that are still to come.
+    /// Bytes of the current file, including the outstanding bytes of its last unit.
     file_bytes: u64,
-    /// Set when the present file holds more than its headers.
+    /// True if the current file holds more than its headers.
     has_units: bool,
-    /// The headers that the next file has to begin with.
+    /// The headers that the next file must start with.
     repeated: Vec<u8>,
-    /// The first bytes of a unit of which more has to be seen.
+    /// The first bytes of a unit that is not yet recognised.
     held: Vec<u8>,
-    /// Bytes of a unit that are still to come; after damage that is all.
+    /// Outstanding bytes of the current unit; after damage, all further bytes.
     left_bytes: u64,
-    /// Offset in the stream of the first unit that cannot be parsed. From there on all of it goes to one file.
+    /// Offset in the stream of the first invalid unit. The stream is not cut after it.
     pub damaged_at: Option<u64>,
 }
 
 /// The framing of units in a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Layout {
-    /// Nothing has been seen.
+    /// No bytes so far.
     Unknown,
-    /// The file header of pcap comes next.
+    /// Expects the pcap file header.
     Pcap { order: ByteOrder, header_bytes: u64 },
-    /// Records of pcap.
+    /// pcap records.
     Records { order: ByteOrder, header_bytes: u64 },
-    /// Blocks of pcapng.
+    /// pcapng blocks.
     Pcapng { order: ByteOrder },
-    /// Bytes of an unknown format: cut anywhere.
+    /// An unknown format, which may be cut anywhere.
     Bytes,
 }
 
-/// A unit at whose first bytes we look.
+/// The result of examining the first bytes of a unit.
 enum Look {
-    /// So many of its bytes have to be seen first.
+    /// This number of bytes is needed.
     More(usize),
-    /// It has so many bytes in all.
+    /// The unit has this length.
     Packet(u64),
-    /// A header of the present file; all of its bytes were seen.
+    /// A header of the current file; all of its bytes are present.
     Head,
-    /// A header of the present file and of those that follow; all of its bytes were seen.
+    /// A header of the current and the following files; all of its bytes are present.
     Interface,
-    /// It is invalid.
+    /// The unit is invalid.
     Damaged,
 }
 
 impl Cutter {
-    /// Cuts a stream into files of at most `limit_bytes`; with `u64::MAX` it is not cut, and no byte
-    /// is changed.
+    /// Cuts a stream into files of at most `limit_bytes`; with `u64::MAX` the stream is neither cut nor changed.
     pub fn new(limit_bytes: u64) -> Self {
         Self {
             limit_bytes,
@@ -133,9 +133,9 @@ impl Cutter {
         }
     }
 
-    /// Takes the next bytes of the stream. An error of `out` ends it.
+    /// Processes the next bytes of the stream. Fails with the errors of `out`.
     pub fn feed<E>(&mut self, bytes: &[u8], out: &mut dyn FnMut(Out<'_>) -> Result<(), E>) -> Result<(), E> {
-        // Of `bytes`, those before `run` have been passed on, those before `at` have been looked at.
+        // In `bytes`, everything before `run` has been passed on, everything before `at` examined.
         let (mut run, mut at) = (0, 0);
         while at < bytes.len() {
             if self.left_bytes > 0 {
@@ -153,7 +153,7 @@ impl Cutter {
                 }
                 continue;
             }
-            // Its first bytes are looked at by themselves.
+            // Its first bytes are collected separately.
             pass(&bytes[run..at], out)?;
             at = self.hold(bytes, at, out)?;
             run = at;
@@ -162,14 +162,14 @@ impl Cutter {
         pass(&bytes[run..], out)
     }
 
-    /// Ends the stream: what is still held is passed on.
+    /// Ends the stream: passes on the held bytes.
     pub fn finish<E>(&mut self, out: &mut dyn FnMut(Out<'_>) -> Result<(), E>) -> Result<(), E> {
         let held = std::mem::take(&mut self.held);
         pass(&held, out)
     }
 
-    /// Collects the first bytes of a unit, from `at` on, until its kind is known. Returns up to
-    /// where it took them.
+    /// Collects the first bytes of a unit, from `at` on, until it is recognised. Returns the offset up to which it took
+    /// bytes.
     fn hold<E>(
         &mut self,
         bytes: &[u8],
@@ -190,7 +190,7 @@ impl Cutter {
         }
     }
 
-    /// Passes the unit on that is held, up to `at`, now that it is known what it is.
+    /// Passes on the held unit, up to `at`, after it was recognised.
     fn let_go<E>(
         &mut self,
         look: &Look,
@@ -209,7 +209,7 @@ impl Cutter {
                 if self.begin(held_bytes) {
                     self.cut(held_bytes, out)?;
                 }
-                // A file that begins with it holds no packet yet.
+                // A file that starts with it does not yet hold a packet.
                 self.has_units = self.file_bytes > held_bytes;
                 self.repeated.extend_from_slice(&held);
             }
@@ -222,7 +222,7 @@ impl Cutter {
                 self.has_units = had_units && !is_cut;
                 self.repeated.extend_from_slice(&held);
             }
-            // The first four bytes said that there are no units: they may go to several files.
+            // The first four bytes showed an unknown format: they may be split between files.
             Look::Packet(_) if self.layout == Layout::Bytes => return self.feed(&held, out),
             Look::Packet(unit_bytes) => {
                 if self.begin(*unit_bytes) {
@@ -238,10 +238,10 @@ impl Cutter {
         pass(&held, out)
     }
 
-    /// Begins a unit of so many bytes; `true` when the file has to be cut before it.
+    /// Starts a unit of `unit_bytes` bytes; `true` if the file must be cut before it.
     fn begin(&mut self, unit_bytes: u64) -> bool {
         self.left_bytes = unit_bytes;
-        // Files that would be mostly heads are larger than they were asked to be.
+        // Raises the limit for files that would consist mostly of headers.
         let limit_bytes = self.limit_bytes.max(4 * self.repeated.len() as u64);
         let is_cut = self.has_units && self.file_bytes.saturating_add(unit_bytes) > limit_bytes;
         if !is_cut {
@@ -257,7 +257,7 @@ impl Cutter {
         out(Out::Cut(&self.repeated))
     }
 
-    /// Looks at the first bytes of a unit.
+    /// Examines the first bytes of a unit.
     #[inline]
     fn look(&mut self, head: &[u8]) -> Look {
         if self.layout == Layout::Unknown {
@@ -269,7 +269,7 @@ impl Cutter {
             Layout::Pcap { .. } => Look::Head,
             Layout::Records { order, header_bytes } => record(head, order, header_bytes),
             Layout::Pcapng { order } => self.block(head, order),
-            // A file takes what still fits. One byte at least, so that there is progress.
+            // Fills the file up to the limit, by at least one byte to ensure progress.
             Layout::Bytes if self.file_bytes >= self.limit_bytes => {
                 Look::Packet(self.limit_bytes.clamp(1, 1 << 62))
             }

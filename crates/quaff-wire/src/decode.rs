@@ -1,9 +1,10 @@
-//! Reads capture files of either format from slices, in the order of the file.
+//! Decodes capture files of either format from slices, in file order.
 //!
-//! The bytes arrive in parts. [`Decoder::next`] takes one [`Item`] from the front of a slice, or returns the number
-//! of bytes that must be there to continue. Frames borrow from the slice: nothing is copied, and only a few words
-//! are kept for each interface. It never panics, whatever the bytes, and never asks for more than
-//! 16 MiB at once.
+//! The bytes arrive in parts. [`Decoder::next`] takes one [`Item`] from the front of a slice, or returns the number of
+//! bytes
+//! needed to continue. Frames borrow from the slice: nothing is copied, and only a few words per interface are stored.
+//! It
+//! never panics on any input, and never requests more than 16 MiB at once.
 
 use crate::item::{Cursor, Find, Reason};
 pub use crate::item::{
@@ -11,12 +12,12 @@ pub use crate::item::{
 };
 use crate::{pcap, pcapng};
 
-/// Reads a file of either format, as its first bytes decide. By default it stops at damage.
+/// Decodes a file of either format, which its first bytes determine. By default it stops at damage.
 #[derive(Debug, Clone, Default)]
 pub struct Decoder {
     cursor: Cursor,
     state: State,
-    /// The damage whose end is searched for; only when salvaging.
+    /// The damage whose end is searched for; used by a salvaging decoder only.
     damage: Option<Damage>,
 }
 
@@ -29,19 +30,18 @@ enum State {
 }
 
 impl Decoder {
-    /// A decoder that continues after damage: it searches for the next record or block that others follow, and
-    /// reports the bytes skipped as [`Item::Jump`]. Only a file whose first bytes belong to no capture format is an
-    /// error.
+    /// A decoder that continues after damage: it searches for the next record or block that others follow, and reports
+    /// the skipped bytes as [`Item::Jump`]. Only a file whose first bytes match no capture format is an error.
     ///
-    /// It reads a file without damage as the plain decoder does. A pcap record whose header is implausible is damage
-    /// only if the lengths of the records from there on lead to something that cannot be a record.
+    /// It decodes an undamaged file as the plain decoder does. A pcap record with an implausible header is damage only
+    /// if the record lengths from there on lead to something that cannot be a record.
     pub fn salvaging() -> Self {
         Self { cursor: Cursor { is_strict: true, ..Cursor::default() }, ..Self::default() }
     }
 
-    /// Takes the next item from the front of `bytes`, which advances by what was consumed.
+    /// Takes the next item from the front of `bytes`, and advances `bytes` past it.
     ///
-    /// After an error nothing more can be read; the same call returns the same error.
+    /// After an error nothing more can be read; the call returns the same error again.
     #[inline]
     pub fn next<'a>(&mut self, bytes: &mut &'a [u8]) -> Result<Step<'a>, Damage> {
         if self.cursor.offset >= self.cursor.stop_at && !self.is_within_unit() {
@@ -50,8 +50,8 @@ impl Decoder {
         if self.cursor.is_strict { self.next_salvaged(bytes) } else { self.step(bytes) }
     }
 
-    /// Takes the packet at the front of `bytes` if it is one of a pcap file, whole, and nothing about it is unusual: as
-    /// [`Decoder::next`] would, in less time. Otherwise nothing is consumed, and only `next` tells why.
+    /// Takes the packet at the front of `bytes` if it is a complete pcap record without peculiarities, as
+    /// [`Decoder::next`] would, but faster. Otherwise it consumes nothing, and `next` must be called.
     #[inline]
     pub fn usual_frame<'a>(&mut self, bytes: &mut &'a [u8]) -> Option<Frame<'a>> {
         match &self.state {
@@ -62,23 +62,23 @@ impl Decoder {
         }
     }
 
-    /// Returns whether the next byte belongs to a block that is being skipped.
+    /// True if the next byte belongs to a block that is being skipped.
     fn is_within_unit(&self) -> bool {
         matches!(&self.state, State::Pcapng(decoder) if decoder.is_skipping())
     }
 
-    /// Announces that no bytes follow those of the last call. Some of them may have waited for others to be
-    /// recognised: call [`Decoder::next`] again.
+    /// Announces that the last call had the final bytes. Some of them may have waited for more to be recognised: call
+    /// [`Decoder::next`] again.
     pub fn no_more(&mut self) {
         self.cursor.no_more = true;
     }
 
-    /// Decodes no unit that begins at `offset` or after it: there [`Decoder::next`] returns `NeedMore(0)`.
+    /// Stops before units that start at `offset` or later: there [`Decoder::next`] returns `NeedMore(0)`.
     pub fn stop_at(&mut self, offset: u64) {
         self.cursor.stop_at = offset;
     }
 
-    /// Continues at `offset`, where a unit begins that belongs to the same section.
+    /// Continues at `offset`, where a unit of the same section starts.
     pub fn move_to(&mut self, offset: u64) {
         (self.cursor.offset, self.cursor.no_more) = (offset, false);
         if let State::Pcapng(decoder) = &mut self.state {
@@ -86,14 +86,15 @@ impl Decoder {
         }
     }
 
-    /// Moves to the first plausible unit in `bytes`, which are those at `offset` of the file, and returns the number of
-    /// bytes before it; `None` if there is none.
+    /// Moves to the first plausible unit in `bytes`, which start at `offset` of the file, and returns the number of
+    /// bytes
+    /// before it; `None` if there is none.
     ///
-    /// It is a guess: a packet may contain what looks like a unit. Whoever reads a file from several places has to
-    /// check that the bytes before this place end at it.
+    /// It is a guess: a packet may contain something that looks like a unit. A caller that decodes a file from several
+    /// places must check that decoding the bytes before this place ends exactly there.
     pub fn guess_unit(&mut self, offset: u64, bytes: &[u8]) -> Option<usize> {
         self.move_to(offset);
-        // What begins here and ends after `bytes` is none, so that the search continues.
+        // A unit that ends after `bytes` does not count, so that the search continues.
         let cursor = Cursor { no_more: true, ..self.cursor.clone() };
         let found = match &mut self.state {
             State::Pcap(decoder) => decoder.find(&cursor, bytes)?,
@@ -105,7 +106,7 @@ impl Decoder {
         Some(at)
     }
 
-    /// Checks after the last byte that a file may end there; `rest` is the rest of the slice.
+    /// Checks that the file may end here; `rest` is the rest of the slice.
     pub fn end(&self, rest: &[u8]) -> Result<(), Damage> {
         match &self.state {
             State::Pcap(decoder) => decoder.end(&self.cursor, rest),
@@ -115,12 +116,12 @@ impl Decoder {
         }
     }
 
-    /// Offset in the file of the next byte to be consumed.
+    /// File offset of the next byte to consume.
     pub fn offset(&self) -> u64 {
         self.cursor.offset
     }
 
-    /// The format, once the first bytes were seen.
+    /// The format, once the first bytes have been read.
     pub fn format(&self) -> Option<Format> {
         match &self.state {
             State::Unknown => None,
@@ -129,7 +130,7 @@ impl Decoder {
         }
     }
 
-    /// The layout of a pcap file's records, once it is known.
+    /// The record layout of a pcap file, once it is known.
     pub fn layout(&self) -> Option<pcap::RecordLayout> {
         match &self.state {
             State::Pcap(decoder) => decoder.layout(),
@@ -166,7 +167,7 @@ impl Decoder {
         let damage = match self.step(bytes) {
             Err(damage) => damage,
             Ok(Step::NeedMore(needed)) => match self.end(bytes) {
-                // The bytes of a unit that is cut off could hold a whole one.
+                // A truncated unit may contain a complete one.
                 Err(damage) if self.cursor.no_more => damage,
                 _ => return Ok(Step::NeedMore(needed)),
             },
@@ -181,13 +182,13 @@ impl Decoder {
             State::Unknown => false,
         };
         if bytes.is_empty() && has_header && damage.offset < self.cursor.offset {
-            // All of it went by, as a block to be skipped.
+            // Everything was skipped, as a block.
             return Ok(Step::Item(Item::Jump(self.jumped(damage))));
         }
         if bytes.is_empty() || !has_header {
             return Err(damage);
         }
-        // The first byte of damage is no beginning of a unit.
+        // The first byte of damage cannot start a unit.
         self.jump(bytes, 1);
         self.damage = Some(damage);
         self.search(damage, bytes)
@@ -212,7 +213,7 @@ impl Decoder {
         Ok(Step::Item(Item::Jump(self.jumped(damage))))
     }
 
-    /// The bytes from `damage` to here.
+    /// The bytes between `damage` and here.
     fn jumped(&self, damage: Damage) -> Jump {
         Jump { damage, bytes: self.cursor.offset - damage.offset }
     }

@@ -1,15 +1,16 @@
-//! Recognition of a frame at the far end of a wire: a hash of its bytes, and a sketch for
-//! frames whose bytes were changed on the way.
+//! Recognises a frame at the far end of a link: a hash of its bytes, and a sketch for frames whose bytes were changed
+//! on
+//! the way.
 //!
-//! Short Ethernet frames count as padded with zeros, since cards pad them (IEEE 802.3, 3.2.8). No
-//! defence against frames made to collide: both files are the user's own.
+//! Short Ethernet frames count as padded with zeros, since cards pad them (IEEE 802.3, 3.2.8). There is no protection
+//! against crafted collisions: both files belong to the user.
 
 use crate::linktype;
 use crate::net;
 
-/// The shortest Ethernet frame without its checksum; shorter ones are padded.
+/// Minimum length of an Ethernet frame without FCS; shorter ones are padded.
 const ETHERNET_BYTES_MIN: usize = 60;
-/// MAC addresses, tags and the fields of the IP header that a router changes lie before this offset.
+/// Offset before which MAC addresses, tags and the IP header fields that a router changes lie.
 const HEAD_BYTES: usize = 128;
 /// Odd 64-bit numbers with as many ones as zeros.
 const KEYS: [u64; 4] =
@@ -22,22 +23,22 @@ pub struct Mask {
     pub macs: bool,
     /// TTL and header checksum (RFC 791), or hop limit (RFC 8200), of the outermost IP header.
     pub ttl: bool,
-    /// All bytes after so many.
+    /// All bytes after this offset.
     pub snaplen: Option<usize>,
 }
 
-/// A summary of a frame without an equal, enough to find the frame that it was.
+/// A summary of an unmatched frame, with which its changed counterpart can be found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sketch {
-    /// Hash of addresses, protocol and ports; of MAC addresses and EtherType where it is not IP.
+    /// Hash of addresses, protocol and ports; of MAC addresses and EtherType if it is not IP.
     pub flow: u32,
     /// Hash of the second half of its bytes.
     pub half: u16,
-    /// Bytes, at most 65,535.
+    /// Length, bytes, at most 65,535.
     pub len: u16,
 }
 
-/// Hash of the bytes of a frame, but for what `mask` leaves out.
+/// Hash of the bytes of a frame without the parts in `mask`.
 pub fn content(frame: &[u8], linktype: u16, mask: &Mask) -> u64 {
     let is_ethernet = linktype == linktype::ETHERNET.linktype;
     let is_short = is_ethernet && frame.len() < ETHERNET_BYTES_MIN;
@@ -60,11 +61,12 @@ pub fn content(frame: &[u8], linktype: u16, mask: &Mask) -> u64 {
     hash(&head[..padded], &bytes[head_bytes..], linktype.into())
 }
 
-/// Hash of the first bytes of an IP packet that has `length` bytes, but for TTL and header checksum, or hop limit.
-/// `secret` is unknown to its sender.
+/// Hash of the first bytes of an IP packet of `length` bytes, without TTL and header checksum, or hop limit. `secret`
+/// must
+/// be unknown to its sender.
 #[inline]
 pub fn packet(bytes: &[u8], length: usize, secret: u64) -> u64 {
-    // Most packets are longer than what their user compares, which the compiler knows then.
+    // Most packets are longer than the compared part, whose length the compiler then knows.
     match bytes.first_chunk::<USUAL_BYTES>() {
         Some(usual) if bytes.len() == USUAL_BYTES => masked(usual, length, secret),
         _ if bytes.len() >= 2 * BLOCK_BYTES => masked(bytes, length, secret),
@@ -76,16 +78,16 @@ pub fn packet(bytes: &[u8], length: usize, secret: u64) -> u64 {
     }
 }
 
-/// Bytes of a packet that are hashed at once, and of most packets in all.
+/// Bytes hashed per step, and compared bytes of most packets.
 const BLOCK_BYTES: usize = 16;
 const USUAL_BYTES: usize = 96;
 
-/// The hash of two blocks or more. The last one may overlap the one before it, and never the first.
+/// The hash of two or more blocks. The last one may overlap the one before it, but never the first.
 #[inline]
 fn masked(bytes: &[u8], length: usize, secret: u64) -> u64 {
     let keys = [secret ^ KEYS[1], secret.rotate_left(32) ^ KEYS[2]];
     let is_v4 = bytes.first().is_some_and(|first| first >> 4 == 4);
-    // TTL and checksum are bytes 8, 10 and 11 of IPv4, the hop limit is byte 7 of IPv6.
+    // TTL and checksum are bytes 8, 10 and 11 in IPv4, the hop limit is byte 7 in IPv6.
     let masks = if is_v4 { [u64::MAX, !0xffff_00ff] } else { [u64::MAX >> 8, u64::MAX] };
     let first = mix(word(bytes, 0) & masks[0] ^ keys[0], word(bytes, 8) & masks[1] ^ keys[1]);
     let mut blocks = bytes[BLOCK_BYTES..].chunks_exact(BLOCK_BYTES);
@@ -132,7 +134,7 @@ fn ip_flow(ip: &net::Ip, frame: &[u8]) -> u64 {
     hash(&[], &key, 2)
 }
 
-/// Blanks what each router changes, in a copy of the frame's first bytes.
+/// Clears the fields that routers change, in a copy of the frame's first bytes.
 fn blank_ttl(head: &mut [u8; HEAD_BYTES], frame: &[u8], is_ethernet: bool) {
     let network = if is_ethernet { net::layers(frame).map(|layers| layers.ip_offset) } else { Some(0) };
     let Some(network) = network.filter(|at| net::ip_at(frame, *at).is_some()) else { return };
@@ -148,7 +150,7 @@ fn blank_ttl(head: &mut [u8; HEAD_BYTES], frame: &[u8], is_ethernet: bool) {
     }
 }
 
-/// A hash of two parts; an empty one makes no difference. Frames that are compared are cut alike.
+/// A hash of two parts; an empty one has no effect. Compared frames are split alike.
 fn hash(head: &[u8], rest: &[u8], seed: u64) -> u64 {
     let mut state = mix(seed ^ KEYS[0], KEYS[1]);
     for part in [head, rest] {
@@ -179,7 +181,7 @@ fn word(bytes: &[u8], at: usize) -> u64 {
     bytes[at..].first_chunk().map_or(0, |word| u64::from_le_bytes(*word))
 }
 
-/// Both halves of a product, one over the other.
+/// XOR of both halves of a product.
 #[inline]
 fn mix(a: u64, b: u64) -> u64 {
     let product = u128::from(a) * u128::from(b);

@@ -1,18 +1,18 @@
-//! The content of a capture file as data: items, and the damage that ends them. Both decoders produce these types;
-//! nothing here reads.
+//! The contents of a capture file as data: items, and the damage that ends them. Both decoders produce these types;
+//! nothing
+//! is decoded here.
 
 use thiserror::Error;
 
-/// The longest block or record that is read as a whole (Wireshark has the same limit).
-/// Blocks that are only skipped may be longer.
+/// Maximum length of a block or record that is read as a whole, as in Wireshark. Skipped blocks may be longer.
 pub(crate) const UNIT_BYTES_MAX: u32 = 16 << 20;
 
 /// One item of a capture file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Item<'a> {
-    /// A section begins, and the interfaces of the one before it are forgotten (pcapng only).
+    /// The start of a section (pcapng only); interfaces of the previous one are no longer valid.
     Section(Section<'a>),
-    /// An interface is described. A pcap file has one, which comes first.
+    /// The description of an interface. A pcap file has one, which comes first.
     Interface(Interface<'a>),
     /// A packet.
     Frame(Frame<'a>),
@@ -20,7 +20,7 @@ pub enum Item<'a> {
     Statistics(Statistics),
     /// Names of addresses (pcapng only).
     Names(RawNames<'a>),
-    /// Damaged bytes were skipped (only by a salvaging decoder).
+    /// Skipped damaged bytes (only from a salvaging decoder).
     Jump(Jump),
 }
 
@@ -33,14 +33,14 @@ pub struct Jump {
     pub bytes: u64,
 }
 
-/// The origin of a section, as its writer describes it.
+/// The description of a section by its writer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Section<'a> {
-    /// `shb_hardware`: the machine.
+    /// `shb_hardware`.
     pub hardware: Option<&'a [u8]>,
     /// `shb_os`.
     pub os: Option<&'a [u8]>,
-    /// `shb_userappl`: the program.
+    /// `shb_userappl`: the writing program.
     pub userappl: Option<&'a [u8]>,
     /// The first `opt_comment`.
     pub comment: Option<&'a [u8]>,
@@ -51,17 +51,17 @@ pub struct Section<'a> {
 /// The description of an interface.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Interface<'a> {
-    /// Its number in this section, from 0 in order of description. With number 0 a section begins, also where salvaging
-    /// has skipped its damaged header.
+    /// Number in this section, from 0 in order of description. Number 0 starts a section, even if salvaging skipped its
+    /// damaged header.
     pub id: u32,
     /// LINKTYPE_ number (1 is Ethernet).
     pub linktype: u16,
-    /// The most bytes kept of a packet; 0 is no limit.
+    /// Maximum number of bytes kept of a packet; 0: no limit.
     pub snaplen: u32,
-    /// Resolution of its times as `if_tsresol` has it: a negative power of 10, or of 2 with the highest bit set.
+    /// Timestamp resolution as in `if_tsresol`: a negative power of 10, or of 2 if the highest bit is set.
     pub tsresol: u8,
     pub name: Option<&'a [u8]>,
-    /// `if_filter`, without the byte for its kind.
+    /// `if_filter`, without the byte that gives its kind.
     pub filter: Option<&'a [u8]>,
     pub description: Option<&'a [u8]>,
     /// `if_MACaddr`.
@@ -69,14 +69,14 @@ pub struct Interface<'a> {
     /// `if_speed`, bit/s.
     pub speed_bps: Option<u64>,
     pub os: Option<&'a [u8]>,
-    /// `if_fcslen`, or what the link type of a pcap file says: length of the frame check sequence, bits. Some programs
-    /// mean bytes.
+    /// `if_fcslen`, or the value in a pcap file's link type: length of the frame check sequence, bits. Some programs
+    /// write bytes.
     pub fcs_len: Option<u8>,
     /// All options of the block.
     pub options: RawOptions<'a>,
 }
 
-/// The options of a block as they stand in the file, for a copy of them.
+/// The options of a block as they are in the file, for copying.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RawOptions<'a> {
     pub(crate) bytes: &'a [u8],
@@ -84,58 +84,58 @@ pub struct RawOptions<'a> {
 }
 
 impl RawOptions<'_> {
-    /// Returns whether there are none.
+    /// True if there are no options.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 }
 
-/// A Name Resolution Block as it stands in the file, for a copy of it.
+/// A Name Resolution Block as it is in the file, for copying.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RawNames<'a> {
-    /// The records, and the options after them.
+    /// The records, followed by the options.
     pub(crate) bytes: &'a [u8],
     pub(crate) order: ByteOrder,
 }
 
-/// A packet as it was captured.
+/// A captured packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Frame<'a> {
-    /// The bytes that were captured.
+    /// The captured bytes.
     pub data: &'a [u8],
-    /// ns since 1970; 0 in a Simple Packet Block, which has no time.
+    /// Timestamp, ns since 1970; 0 for a Simple Packet Block, which has none.
     pub time_ns: u64,
-    /// Bytes that it had on the wire.
+    /// Length on the wire, bytes.
     pub wire_len: u32,
-    /// The interface that it was seen on, as numbered in this section.
+    /// The interface that captured it, numbered in this section.
     pub interface: u32,
     /// LINKTYPE_ number of that interface.
     pub linktype: u16,
-    /// `epb_flags`, 0 where absent.
+    /// `epb_flags`, 0 if absent.
     pub flags: u32,
-    /// `epb_dropcount`: packets lost since the one before it on this interface, 0 where absent.
+    /// `epb_dropcount`: packets lost since the previous one on this interface, 0 if absent.
     pub dropcount: u64,
-    /// The options of the packet, if there are others than these two: comments, hashes, numbers. Nearly always empty.
+    /// All other options of the packet: comments, hashes, numbers. Nearly always empty.
     pub options: RawOptions<'a>,
 }
 
-/// Counters of one interface since the capture began; `None` where the file has none.
+/// Counters of one interface since the start of the capture; `None` if absent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Statistics {
-    /// The interface, as numbered in this section.
+    /// The interface, numbered in this section.
     pub interface: u32,
     /// Time at which they were read, ns since 1970.
     pub time_ns: u64,
-    /// `isb_starttime`: when the capture began, ns since 1970.
+    /// `isb_starttime`: start of the capture, ns since 1970.
     pub starttime_ns: Option<u64>,
-    /// `isb_endtime`: when the capture ended, ns since 1970.
+    /// `isb_endtime`: end of the capture, ns since 1970.
     pub endtime_ns: Option<u64>,
     /// `isb_ifrecv`: packets received by the interface.
     pub ifrecv: Option<u64>,
     /// `isb_ifdrop`: packets dropped by the interface.
     pub ifdrop: Option<u64>,
-    /// `isb_filteraccept`: packets that the filter let pass.
+    /// `isb_filteraccept`: packets that the filter accepted.
     pub filteraccept: Option<u64>,
     /// `isb_osdrop`: packets dropped by the operating system.
     pub osdrop: Option<u64>,
@@ -143,108 +143,108 @@ pub struct Statistics {
     pub usrdeliv: Option<u64>,
 }
 
-/// The result of one call of a decoder.
+/// The result of a call to a decoder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step<'a> {
-    /// The next thing in the file; its bytes are consumed.
+    /// The next item of the file; its bytes are consumed.
     Item(Item<'a>),
-    /// At least this many bytes must be there (those left in the slice included) to continue. It is
-    /// never more than the unit at hand needs, so a caller that adds just so much wastes nothing.
+    /// At least this many bytes are needed, including those left in the slice. It is never more than the current unit
+    /// needs, so a caller may provide exactly that.
     NeedMore(usize),
 }
 
-/// Damage in a capture file. All items before it were delivered.
+/// Damage in a capture file. All items before it were returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("{unit} at offset {offset}: {reason}")]
 pub struct Damage {
-    /// Offset in the file of the first byte of the unit.
+    /// File offset of the first byte of the damaged unit.
     pub offset: u64,
     pub(crate) unit: Unit,
     pub(crate) reason: Reason,
 }
 
-/// The parts that capture files are made of.
+/// The units of a capture file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub(crate) enum Unit {
-    /// The head of a file, before its format is known, or of a pcap file.
+    /// The file header, of unknown format or of pcap.
     #[error("file header")]
     FileHeader,
-    /// A pcapng block, with the length that it gives.
+    /// A pcapng block with its declared length.
     #[error("block of {0} bytes")]
     Block(u32),
-    /// A pcapng block whose length is cut off.
+    /// A pcapng block with a truncated length.
     #[error("block")]
     BlockHead,
-    /// A pcap record, with the captured length that it gives.
+    /// A pcap record with its declared captured length.
     #[error("record with {0} bytes of packet")]
     Record(u32),
-    /// A pcap record whose length is cut off.
+    /// A pcap record with a truncated length.
     #[error("record")]
     RecordHead,
 }
 
-/// The reasons for damage.
+/// Why a unit is damaged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub(crate) enum Reason {
-    /// The first bytes are those of no capture file.
+    /// The first bytes match no capture format.
     #[error("this is neither pcap nor pcapng, it begins with {0:02x?}")]
     NotCapture([u8; 4]),
-    /// The file has no bytes at all.
+    /// The file is empty.
     #[error("the file is empty")]
     Empty,
-    /// The file ends within the unit.
+    /// The file ends inside the unit.
     #[error("the file ends after {0} bytes of it")]
     CutOff(u64),
-    /// A version that no program is known to write.
+    /// An unknown version.
     #[error("version {0}.{1} is not known")]
     Version(u16, u16),
-    /// The length of a block.
+    /// The length of a block is not a multiple of 4.
     #[error("length not a multiple of 4")]
     NotMultipleOf4,
-    /// Less than its fixed fields need.
+    /// The length is less than the fixed fields need.
     #[error("too short, at least {0} bytes are needed")]
     TooShort(u32),
-    /// More than [`UNIT_BYTES_MAX`], or than the file's snaplen allows.
+    /// The length exceeds [`UNIT_BYTES_MAX`], or the file's snaplen.
     #[error("too long, the limit is {0} bytes")]
     TooLong(u32),
-    /// Zeros, as a hole in a file has them.
+    /// Zeros, as in a hole of a file.
     #[error("nothing but zeros")]
     Zeros,
-    /// A record header that no packet has, before damage; only when salvaging.
+    /// An implausible record header, followed by damage; only when salvaging.
     #[error("its header is not plausible")]
     Header,
     /// A record of odd length that no plausible unit follows; only when salvaging.
     #[error("no plausible record follows it")]
     NextHeader,
-    /// The length at the end of a block.
+    /// The length at the end of a block differs.
     #[error("the length at its end is {0}")]
     Trailer(u32),
-    /// The byte-order magic of a section.
+    /// The byte-order magic of a section is invalid.
     #[error("byte-order magic {0:#010x} is not known")]
     ByteOrder(u32),
-    /// The captured length of a packet.
+    /// The captured length of a packet is invalid.
     #[error("{0} captured bytes do not fit in it")]
     Captured(u32),
-    /// A packet or a counter of an interface that was not described.
+    /// A packet or statistics of an undescribed interface.
     #[error("it is of interface {id}, but the section describes only {described}")]
     Interface {
         id: u32,
         /// Number of interfaces described before it.
         described: u32,
     },
-    /// More interfaces than a section may have.
+    /// A section has too many interfaces.
     #[error("a section may describe {0} interfaces, and this is one more")]
     Interfaces(u32),
-    /// An option that does not fit, or whose length its kind forbids.
+    /// An option that exceeds its block, or has an invalid length.
     #[error("option {code} cannot have {bytes} bytes here")]
     Option {
         code: u16,
-        /// The length that it gives.
+        /// Its declared length.
         bytes: u16,
     },
 }
 
-/// The two formats.
+/// The capture formats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// draft-ietf-opsawg-pcap
@@ -253,11 +253,11 @@ pub enum Format {
     Pcapng,
 }
 
-/// The progress of a search for the next plausible unit.
+/// The progress of the search for the next plausible unit.
 pub(crate) enum Find {
-    /// It begins after so many bytes.
+    /// It starts after this number of bytes.
     At(usize),
-    /// It does not begin in the first `at` bytes; `needed` have to be there after them to continue.
+    /// It does not start in the first `at` bytes; `needed` bytes after them are required to continue.
     NotBefore { at: usize, needed: usize },
 }
 
@@ -270,14 +270,15 @@ impl Damage {
 /// The position of a decoder in its file.
 #[derive(Debug, Clone)]
 pub(crate) struct Cursor {
-    /// Offset of the next byte to be consumed.
+    /// File offset of the next byte to consume.
     pub(crate) offset: u64,
-    /// No unit is decoded that begins at this offset or after it.
+    /// No unit that starts at this offset or later is decoded.
     pub(crate) stop_at: u64,
-    /// No bytes follow those in the slice.
+    /// True if no bytes follow those in the slice.
     pub(crate) no_more: bool,
-    /// Doubt a pcap record whose header is not plausible, and believe the length of a pcapng block only if all of it is
-    /// there, so that the first damaged byte is known.
+    /// Doubt a pcap record with an implausible header, and trust the length of a pcapng block only if the whole block
+    /// is
+    /// present, so that the first damaged byte is found.
     pub(crate) is_strict: bool,
 }
 
@@ -302,7 +303,7 @@ pub(crate) enum ByteOrder {
 }
 
 impl ByteOrder {
-    /// That of this machine.
+    /// The machine's byte order.
     pub(crate) const NATIVE: Self = if cfg!(target_endian = "big") { Self::Big } else { Self::Little };
 
     #[inline]
@@ -329,7 +330,7 @@ impl ByteOrder {
         }
     }
 
-    /// Takes a word from the front of `bytes`, or leaves them as they are.
+    /// Takes a word from the front of `bytes`; leaves them unchanged if they are too short.
     #[inline]
     pub(crate) fn take_u16(self, bytes: &mut &[u8]) -> Option<u16> {
         let (word, rest) = bytes.split_first_chunk()?;
@@ -337,7 +338,7 @@ impl ByteOrder {
         Some(self.u16(*word))
     }
 
-    /// Takes a word from the front of `bytes`, or leaves them as they are.
+    /// Takes a word from the front of `bytes`; leaves them unchanged if they are too short.
     #[inline]
     pub(crate) fn take_u32(self, bytes: &mut &[u8]) -> Option<u32> {
         let (word, rest) = bytes.split_first_chunk()?;

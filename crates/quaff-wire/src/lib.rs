@@ -1,6 +1,7 @@
-//! Bytes and their meaning: headers, tunnels, flows, applications, probes, pcap, pcapng. No I/O, no clock, no unsafe.
+//! Formats and protocols: headers, tunnels, flows, applications, probes, pcap, pcapng. No I/O, no clock, no unsafe
+//! code.
 //!
-//! Every function here works on slices that the caller owns. Parsing never panics, whatever the bytes.
+//! All functions work on slices of the caller. Parsing never panics on any input.
 
 #![forbid(unsafe_code)]
 

@@ -1,6 +1,6 @@
-//! Link types: the first header of a packet, as the kernel, libpcap and capture files number it.
+//! Link types: the type of a packet's first header, in the numbering of the kernel, libpcap and capture files.
 
-/// A link type, by both of its numbers.
+/// A link type in both numberings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LinkType {
     /// LINKTYPE_* of capture files (tcpdump.org/linktypes).
@@ -16,10 +16,10 @@ pub const RAW: LinkType = LinkType { linktype: 101, dlt: 12 };
 /// LINKTYPE_IPV4, LINKTYPE_IPV6.
 const IPV4: u16 = 228;
 const IPV6: u16 = 229;
-/// IEEE 802.11 after a radiotap header.
+/// IEEE 802.11 with a radiotap header.
 pub const RADIOTAP: LinkType = LinkType { linktype: 127, dlt: 127 };
 
-/// The name of a LINKTYPE_ number; `None` for the rare ones.
+/// The name of a LINKTYPE_ number; `None` for rare ones.
 pub fn name(linktype: u16) -> Option<&'static str> {
     Some(match linktype {
         0 => "BSD loopback",
@@ -54,13 +54,12 @@ pub fn name(linktype: u16) -> Option<&'static str> {
     })
 }
 
-/// Returns true for the link types (LINKTYPE_*) of packets that begin with an IP header.
+/// True for link types (LINKTYPE_*) of packets that start with an IP header.
 pub fn is_bare_ip(linktype: u16) -> bool {
     [RAW.linktype, IPV4, IPV6].contains(&linktype)
 }
 
-/// The link type of the kernel's ARPHRD_* (linux/if_arp.h); `None` for those that quaff cannot
-/// describe.
+/// The link type of a kernel ARPHRD_* value (linux/if_arp.h); `None` for unsupported ones.
 pub fn of_arphrd(arphrd: u16) -> Option<LinkType> {
     match arphrd {
         1 | 772 => Some(ETHERNET),                        // ETHER, LOOPBACK

@@ -1,8 +1,8 @@
-//! Parsing of the texts that users write: the one error, and ranges. Each format is parsed beside its type.
+//! Parsing of texts from users: the common error, and ranges. Other formats are parsed next to their types.
 
 use std::str::FromStr;
 
-/// A text or a file that cannot be parsed. The message quotes it and shows what is accepted.
+/// A text or file that cannot be parsed. The message quotes it and shows the accepted form.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ParseError(String);
@@ -12,19 +12,19 @@ impl ParseError {
         Self(message.into())
     }
 
-    /// "'`text`' `why`".
+    /// Formats "'`text`' `why`".
     pub(crate) fn of(text: &str, why: &str) -> Self {
         Self(format!("'{text}' {why}"))
     }
 }
 
-/// Both ends of `first-last`; of a single value, that value twice. They may be in any order.
+/// Parses `first-last`, in either order; a single value is both ends.
 pub(crate) fn range<T: FromStr>(text: &str) -> Option<(T, T)> {
     let (first, last) = text.split_once('-').unwrap_or((text, text));
     Some((first.trim().parse().ok()?, last.trim().parse().ok()?))
 }
 
-/// As [`range`]; `None` when the first port is above the last.
+/// Like [`range`]; `None` if the first port is above the last.
 pub(crate) fn ports(text: &str) -> Option<std::ops::RangeInclusive<u16>> {
     range(text).filter(|(first, last)| first <= last).map(|(first, last)| first..=last)
 }

@@ -1,24 +1,25 @@
-//! Text of others made harmless: names in capture files, names of interfaces and files, messages of programs.
+//! Makes foreign text harmless: names in capture files, names of interfaces and files, messages of programs.
 //!
-//! A terminal obeys control characters (ECMA-48: C0, DEL, C1), and some characters of Unicode change the order in which
-//! text is shown (UAX 9, section 2) or break a line. Here they become U+FFFD; in JSON they are escaped, so that a
-//! program still reads the text as it is. Text that goes into a capture file is never changed.
+//! A terminal obeys control characters (ECMA-48: C0, DEL, C1), and some Unicode characters change the order of
+//! displayed
+//! text (UAX 9, section 2) or break a line. They become U+FFFD; in JSON they are escaped, so that a program still reads
+//! the original text. Text for a capture file is never changed.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// A text of several lines for a terminal. Ends of lines and tabs stay.
+/// Multi-line text for a terminal. Line ends and tabs are kept.
 pub fn lines(text: &str) -> Cow<'_, str> {
     replaced(text, |c| is_obeyed(c) && !matches!(c, '\n' | '\t'))
 }
 
-/// A name, or another text of one line, for a terminal or a log: it cannot begin a line of its own.
+/// A name, or other single-line text, for a terminal or a log: it cannot start a new line.
 pub fn name(text: &str) -> Cow<'_, str> {
     replaced(text, is_obeyed)
 }
 
-/// JSON for a terminal. Outside of strings JSON has only ASCII, so an escape sequence fits wherever such a character
-/// is.
+/// JSON for a terminal. Outside of strings JSON is ASCII, so an escape sequence is valid wherever such a character
+/// occurs.
 pub fn json(text: &str) -> Cow<'_, str> {
     let is_escaped = |c: char| is_obeyed(c) && !matches!(c, '\n' | '\t');
     if !text.contains(is_escaped) {
@@ -27,7 +28,7 @@ pub fn json(text: &str) -> Cow<'_, str> {
     let mut escaped = String::with_capacity(text.len() + 64);
     for c in text.chars() {
         if is_escaped(c) {
-            // All of them are in the basic plane: one UTF-16 unit each.
+            // All of them are in the basic multilingual plane: one UTF-16 unit each.
             write!(escaped, "\\u{:04x}", u32::from(c)).expect("a String takes all");
         } else {
             escaped.push(c);
@@ -36,7 +37,7 @@ pub fn json(text: &str) -> Cow<'_, str> {
     Cow::Owned(escaped)
 }
 
-/// A word quoted for a shell.
+/// Quotes a word for a shell.
 pub fn quote(word: &str) -> String {
     // A shell expands braces around a comma or two dots.
     let expands = word.contains(',') || word.contains("..");
@@ -48,14 +49,14 @@ pub fn quote(word: &str) -> String {
     }
 }
 
-/// A terminal, a log or a page obeys this character instead of showing it.
+/// True for characters that a terminal, a log or a page obeys instead of showing.
 pub fn is_obeyed(c: char) -> bool {
     c.is_control()
         || is_direction(c)
         || matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}')
 }
 
-/// Sets the writing direction of the following text: the property Bidi_Control, and its deprecated relatives.
+/// True for characters that set the writing direction: the property Bidi_Control, and its deprecated relatives.
 fn is_direction(c: char) -> bool {
     let marks = matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}');
     marks || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{206f}')
@@ -74,7 +75,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Any text, with many of the characters that matter.
+    /// Arbitrary text with many critical characters.
     fn hostile() -> impl Strategy<Value = String> {
         let one = prop_oneof![
             any::<char>(),
@@ -87,7 +88,7 @@ mod tests {
         prop::collection::vec(one, 0..60).prop_map(|chars| chars.into_iter().collect())
     }
 
-    /// Written down a second time, by their numbers: C0, DEL and C1, marks, separators, directions, annotations.
+    /// Independent second list, by code points: C0, DEL and C1, marks, separators, directions, annotations.
     fn is_dangerous(c: char) -> bool {
         matches!(u32::from(c), 0..=0x1f | 0x7f..=0x9f | 0x61c | 0x200e | 0x200f | 0x2028..=0x202e | 0x2066..=0x206f
             | 0xfeff | 0xfff9..=0xfffb)
@@ -99,7 +100,7 @@ mod tests {
             prop_assert!(!name(&text).contains(is_dangerous), "{text:?}");
             let shown = lines(&text);
             prop_assert!(!shown.replace(['\n', '\t'], "").contains(is_dangerous), "{text:?}");
-            // All others stay, at their places.
+            // All other characters stay in place.
             prop_assert_eq!(name(&text).chars().count(), text.chars().count());
             for (before, after) in text.chars().zip(shown.chars()) {
                 let is_replaced = is_dangerous(before) && after == char::REPLACEMENT_CHARACTER;

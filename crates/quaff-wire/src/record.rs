@@ -1,59 +1,58 @@
-//! A captured packet on its way into a file, whatever the file's format.
+//! A captured packet to be written to a file of either format.
 
 use crate::net::{MACS_BYTES, TAG_BYTES};
 
 /// Offset of a VLAN tag: after the two MAC addresses (IEEE 802.1Q, 9.3).
 pub(crate) const TAG_OFFSET: usize = MACS_BYTES;
 
-/// Direction of a received packet, as `epb_flags` of pcapng has it.
+/// Direction of a received packet, as in pcapng's `epb_flags`.
 pub const INBOUND: u32 = 0b01;
-/// Direction of a sent packet, as `epb_flags` of pcapng has it.
+/// Direction of a sent packet, as in pcapng's `epb_flags`.
 pub const OUTBOUND: u32 = 0b10;
 
-/// A packet to be written.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Record<'a> {
-    /// ns since 1970.
+    /// Timestamp, ns since 1970.
     pub time_ns: u64,
-    /// The captured bytes, without `tag`.
+    /// Captured bytes, without `tag`.
     pub bytes: &'a [u8],
-    /// Bytes on the wire, without `tag`.
+    /// Length on the wire, without `tag`, bytes.
     pub len: u32,
-    /// A VLAN tag (TPID, TCI) that the kernel had taken out and that goes back in. It counts in
-    /// [`Record::captured`] and [`Record::wire_len`].
+    /// A VLAN tag (TPID, TCI) that the kernel removed, to be restored. It counts in [`Record::captured`] and
+    /// [`Record::wire_len`].
     pub tag: Option<(u16, u16)>,
-    /// [`INBOUND`], [`OUTBOUND`], or 0 when unknown.
+    /// [`INBOUND`], [`OUTBOUND`], or 0 if unknown.
     pub direction: u32,
-    /// Packets lost between the packet before this one and this one.
+    /// Packets lost between the previous packet and this one.
     pub dropped: u64,
-    /// Write no more than this many bytes; 0 is no limit.
+    /// Maximum number of bytes to write; 0: no limit.
     pub snaplen: u32,
 }
 
 impl Record<'_> {
-    /// Bytes that go into the file.
+    /// Number of bytes that go into the file.
     #[inline]
     pub fn captured(&self) -> usize {
         let whole = self.bytes.len() + self.tag_bytes();
         if self.snaplen == 0 { whole } else { whole.min(self.snaplen as usize) }
     }
 
-    /// Bytes on the wire, tag included.
+    /// Length on the wire including the tag.
     #[inline]
     pub(crate) fn wire_len(&self) -> u32 {
         self.len + self.tag_bytes() as u32
     }
 
-    /// A tag can only go back into a frame whose addresses are there.
+    /// A tag can be restored only if the MAC addresses are present.
     #[inline]
     fn tag_bytes(&self) -> usize {
         if self.tag.is_some() && self.bytes.len() >= TAG_OFFSET { TAG_BYTES } else { 0 }
     }
 }
 
-/// The place where a record is written: bytes are appended.
+/// The destination of records: bytes are appended.
 pub trait Append {
-    /// Appends bytes around a packet, which the caller sets. They have any value before.
+    /// Appends uninitialised space around a packet, which the caller must fill.
     fn take(&mut self, bytes: usize) -> &mut [u8];
 
     /// Appends bytes of a packet.
@@ -79,7 +78,7 @@ impl Append for Room<'_> {
     }
 }
 
-/// Appends the packet, with its tag restored; `captured` is [`Record::captured`].
+/// Appends the packet with its tag restored; `captured` is [`Record::captured`].
 #[inline(always)]
 pub(crate) fn append(out: &mut impl Append, record: &Record<'_>, captured: usize) {
     match record.tag {
@@ -114,7 +113,7 @@ mod tests {
     proptest! {
         #[test]
         fn a_tag_goes_back_where_it_was(frame in prop::collection::vec(any::<u8>(), 16..200), snaplen in 0u32..220) {
-            // As the kernel does: the four bytes after the addresses leave the frame.
+            // As the kernel does: the four bytes after the MAC addresses are removed.
             let stripped: Vec<u8> = [&frame[..12], &frame[16..]].concat();
             let tpid = u16::from_be_bytes([frame[12], frame[13]]);
             let tci = u16::from_be_bytes([frame[14], frame[15]]);

@@ -1,8 +1,10 @@
-//! Cache files of tcpprep: for each packet of a capture, which of two interfaces it leaves by.
+//! Cache files of tcpprep: for each packet of a capture, the interface through which it is sent.
 //!
-//! As tcpprep 3 and 4 write them (file version 04): a header of 24 bytes in network order, a comment,
-//! and two bits a packet, the first packet in the lowest bits: the upper one says that it is sent, the
-//! lower one that it leaves by the primary interface.
+//! The format of tcpprep 3 and 4 (file version 04): a header of 24 bytes in network byte order, a comment, and two bits
+//! per
+//! packet, the first packet in the lowest bits: the upper bit means that it is sent, the lower one that it is sent
+//! through
+//! the primary interface.
 
 use crate::ParseError;
 
@@ -11,12 +13,12 @@ const VERSION: u32 = 4;
 const HEADER_BYTES: usize = 24;
 const PACKETS_PER_BYTE: u16 = 4;
 
-/// The interface that a packet leaves by.
+/// The interface through which a packet is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Assignment {
-    /// From the client.
+    /// The client's interface.
     Primary,
-    /// From the server.
+    /// The server's interface.
     Secondary,
     NotSent,
 }
@@ -24,13 +26,13 @@ pub enum Assignment {
 /// A cache file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cache {
-    /// Packets that it has an entry for.
+    /// Number of packets with an entry.
     pub packets: u64,
     assignments: Vec<u8>,
 }
 
 impl Cache {
-    /// Reads the bytes of a file.
+    /// Parses a cache file.
     pub fn read(file: &[u8]) -> Result<Self, ParseError> {
         let short = |packet: u64| ParseError::new(format!("it ends before the entry of packet {packet}"));
         if !file.starts_with(MAGIC) {
@@ -56,7 +58,7 @@ impl Cache {
         Ok(Self { packets, assignments: assignments[..bytes as usize].to_vec() })
     }
 
-    /// The assignment of a packet, counted from 1; `None` after the last.
+    /// The assignment of a packet, from 1; `None` after the last.
     pub fn side(&self, number: u64) -> Option<Assignment> {
         let place = number.checked_sub(1).filter(|place| *place < self.packets)?;
         let bits = self.assignments.get((place / 4) as usize)? >> (place % 4 * 2) & 3;
@@ -68,7 +70,7 @@ impl Cache {
     }
 }
 
-/// Digits, as far as they go.
+/// Parses leading digits.
 fn version(text: &[u8]) -> Option<u32> {
     let end = text.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(text.len());
     std::str::from_utf8(&text[..end]).ok()?.parse().ok()
@@ -83,7 +85,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// As tcpprep 4.4.3 wrote it for eleven packets, of which 1, 4, 7 and 10 are a server's.
+    /// Written by tcpprep 4.4.3 for eleven packets, of which 1, 4, 7 and 10 are a server's.
     const FILE: &[u8] = b"tcpprep\0\x30\x34\0\0\0\0\0\0\0\0\0\x0b\0\x04\0\x09-a client\xbe\xef\x3b";
 
     fn file(packets: u64, comment: &[u8], assignments: &[u8]) -> Vec<u8> {
@@ -110,7 +112,7 @@ mod tests {
 
     #[test]
     fn packets_that_are_not_sent() {
-        // tcpprep --include=P:1-4 left these out.
+        // tcpprep --include=P:1-4 excludes the others.
         let cache = Cache::read(&file(11, b"", &[0xbe, 0, 0])).unwrap();
         assert_eq!((cache.side(4), cache.side(5)), (Some(Assignment::Secondary), Some(Assignment::NotSent)));
     }

@@ -2,15 +2,16 @@
 
 use super::NAME_BYTES_MAX;
 
-/// Bytes of the header of a message; no name is in it.
+/// Length of the message header, which contains no name.
 pub const HEADER_BYTES: usize = 12;
-/// Pointers that are followed for one name: a writer needs one, or two.
+/// Maximum number of pointers followed for one name; writers use one or two.
 const POINTERS_MAX: usize = 64;
 
-/// Passes the labels of the name at this offset of a message on, and returns the offset after it.
+/// Passes on the labels of the name at this offset of a message, and returns the offset after it.
 ///
-/// A pointer leads to an earlier place than the part of the name that it ends, so no name is endless. A name has at
-/// most 255 bytes with the lengths of its labels.
+/// A pointer must lead to an earlier place than the part of the name that it ends, so that no name is endless. A name
+/// has
+/// at most 255 bytes including the lengths of its labels.
 pub fn name<'a>(message: &'a [u8], at: usize, mut label: impl FnMut(&'a [u8])) -> Option<usize> {
     let (mut at, mut begin, mut end) = (at, at, None);
     let (mut name_bytes, mut pointers) = (1, 0);

@@ -1,4 +1,4 @@
-//! A line of the header of HTTP/1.x (RFC 9112, section 5).
+//! A header line of HTTP/1.x (RFC 9112, section 5).
 
 /// Name and value of a line, which may end with CR; `None` without a colon or a name.
 pub fn field(line: &[u8]) -> Option<(&[u8], &[u8])> {

@@ -1,31 +1,31 @@
-//! ClientHello and ServerHello, as far as they are there (RFC 8446, sections 4.1.2 and 4.1.3, and its predecessors).
+//! ClientHello and ServerHello, as far as present (RFC 8446, sections 4.1.2 and 4.1.3, and its predecessors).
 
 use super::{FieldReader, NAME_BYTES_MAX, name_text};
 
-/// The first bytes of a record of the handshake: its type, and the first half of its version (RFC 8446, section 5.1).
+/// The first bytes of a handshake record: its type, and the first half of its version (RFC 8446, section 5.1).
 pub const RECORD: [u8; 2] = [22, 3];
-/// The messages that a handshake begins with (RFC 8446, section 4).
+/// Message type ClientHello (RFC 8446, section 4).
 pub const CLIENT_HELLO: u8 = 1;
-/// See [`CLIENT_HELLO`].
+/// Message type ServerHello.
 pub const SERVER_HELLO: u8 = 2;
-/// Bytes of the header of a message of the handshake: its type, and its length in three bytes.
+/// Length of a handshake header: type, and length in three bytes.
 pub const HANDSHAKE_BYTES: usize = 4;
-/// Extensions: server name (RFC 6066, section 3).
+/// Extension server_name (RFC 6066, section 3).
 pub const SERVER_NAME: u16 = 0;
-/// Signature algorithms (RFC 8446, section 4.2.3).
+/// Extension signature_algorithms (RFC 8446, section 4.2.3).
 pub const SIGNATURE_ALGORITHMS: u16 = 13;
-/// Application-layer protocols (RFC 7301, section 3.1).
+/// Extension application_layer_protocol_negotiation (RFC 7301, section 3.1).
 pub const ALPN: u16 = 16;
-/// Supported versions (RFC 8446, section 4.2.1).
+/// Extension supported_versions (RFC 8446, section 4.2.1).
 pub const SUPPORTED_VERSIONS: u16 = 43;
 
-/// A ClientHello or a ServerHello. Fields after a cut are empty.
+/// A ClientHello or a ServerHello. Fields after a truncation are empty.
 #[derive(Debug, Clone, Copy)]
 pub struct HelloFields<'a> {
     pub is_client: bool,
-    /// The version in the message, which that in an extension replaces.
+    /// The version field of the message, which the supported_versions extension overrides.
     pub version: u16,
-    /// Those that the client offers, or the one that the server chose: two bytes each.
+    /// Cipher suites that the client offers, or the one that the server chose: two bytes each.
     pub ciphers: &'a [u8],
     pub extensions: Extensions<'a>,
 }
@@ -38,7 +38,7 @@ impl<'a> HelloFields<'a> {
         let hello = message.vector(3).filter(|_| matches!(kind, CLIENT_HELLO | SERVER_HELLO))?;
         let extensions = Extensions(FieldReader(&[]));
         let mut found = Self { is_client: kind == CLIENT_HELLO, version: 0, ciphers: &[], extensions };
-        // What is cut ends the reading, with what was found before.
+        // A truncation ends the reading; the fields before it are kept.
         let _ = found.read_fields(hello);
         Some(found)
     }
@@ -59,7 +59,7 @@ impl<'a> HelloFields<'a> {
     }
 }
 
-/// The extensions of a message: type and data, up to one that is cut.
+/// The extensions of a message as type and data, up to a truncated one.
 #[derive(Debug, Clone, Copy)]
 pub struct Extensions<'a>(FieldReader<'a>);
 
@@ -71,7 +71,7 @@ impl<'a> Iterator for Extensions<'a> {
     }
 }
 
-/// The messages in the records that a stream begins with, as far as they are there: a message may be in several.
+/// The messages in the first records of a stream, as far as present: a message may span records.
 pub fn handshake(stream: &[u8]) -> Vec<u8> {
     let (mut stream, mut messages) = (FieldReader(stream), Vec::new());
     while stream.0.starts_with(&RECORD) {
@@ -81,17 +81,17 @@ pub fn handshake(stream: &[u8]) -> Vec<u8> {
     messages
 }
 
-/// Returns whether a message of the handshake is a ClientHello.
+/// True for a ClientHello.
 pub fn is_client_hello(bytes: &[u8]) -> bool {
     bytes.first() == Some(&CLIENT_HELLO)
 }
 
-/// The numbers of two bytes in a list.
+/// The 16-bit numbers of a list.
 pub fn numbers(list: &[u8]) -> impl Iterator<Item = u16> + '_ {
     list.chunks_exact(2).map(|pair| u16::from_be_bytes([pair[0], pair[1]]))
 }
 
-/// The name in the data of [`SERVER_NAME`].
+/// The host name in the data of [`SERVER_NAME`].
 pub fn server_name(data: &[u8]) -> Option<String> {
     let mut names = FieldReader(data).vector(2)?;
     let kind = names.number(1)?;
@@ -99,14 +99,14 @@ pub fn server_name(data: &[u8]) -> Option<String> {
     name_text(name).filter(|_| kind == 0)
 }
 
-/// The protocol ids in the data of [`ALPN`], whatever bytes they have; `None` if the list is cut.
+/// The protocol ids in the data of [`ALPN`], of any bytes; `None` if the list is truncated.
 pub fn protocol_ids(data: &[u8]) -> Option<impl Iterator<Item = &[u8]>> {
     let mut list = FieldReader(FieldReader(data).whole_vector(2)?);
     Some(std::iter::from_fn(move || list.whole_vector(1)))
 }
 
-/// Those that are texts, in the order of preference: ids of GREASE (RFC 8701), and those with a comma, which stands
-/// between ids, are left out.
+/// The textual protocol ids in order of preference, without GREASE values (RFC 8701) and ids with a comma, which
+/// separates ids.
 pub fn alpn(data: &[u8]) -> Vec<String> {
     let (mut ids, mut bytes) = (Vec::new(), 0);
     let texts = protocol_ids(data).into_iter().flatten().filter_map(name_text);

@@ -1,8 +1,8 @@
-//! Puts instructions together: labels, and jumps that reach further than a test's eight bits.
+//! Assembles instructions: labels, and jumps that exceed the eight bits of a test.
 
 use super::insn::{Insn, code};
 
-/// A place to jump to.
+/// A jump target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Label(usize);
 
@@ -12,16 +12,16 @@ enum Item {
     Jump(Label),
 }
 
-/// A program in the making. All jumps go forward.
+/// A program under construction. All jumps go forward.
 #[derive(Default)]
 pub(super) struct Asm {
     items: Vec<Item>,
-    /// Before which item each label stands.
+    /// The item that each label precedes.
     labels: Vec<Option<usize>>,
 }
 
 impl Asm {
-    /// A new label, to be placed later.
+    /// Creates a label, to be placed later.
     pub(super) fn label(&mut self) -> Label {
         self.labels.push(None);
         Label(self.labels.len() - 1)
@@ -32,36 +32,35 @@ impl Asm {
         self.labels[label.0] = Some(self.items.len());
     }
 
-    /// An instruction that does not jump.
+    /// Appends an instruction that does not jump.
     pub(super) fn put(&mut self, code: u16, k: u32) {
         self.items.push(Item::Plain(Insn { code, jt: 0, jf: 0, k }));
     }
 
-    /// Continues at `yes` or at `no`. `code` is that of a test, with its operand.
+    /// Appends a test, `code` with its operand, that continues at `yes` or `no`.
     pub(super) fn branch(&mut self, code: u16, k: impl Into<u32>, yes: Label, no: Label) {
         self.items.push(Item::Branch { code: code | code::JMP, k: k.into(), yes, no });
     }
 
-    /// Continues after this instruction when the test of A against `k` holds, else at `no`.
+    /// Continues after this instruction if the test of A against `k` holds, otherwise at `no`.
     pub(super) fn expect(&mut self, test: u16, k: impl Into<u32>, no: Label) {
         let next = self.label();
         self.branch(test | code::K, k, next, no);
         self.place(next);
     }
 
-    /// Continues after this instruction when the test of A against `k` does not hold, else at `yes`.
+    /// Continues after this instruction if the test of A against `k` does not hold, otherwise at `yes`.
     pub(super) fn refuse(&mut self, test: u16, k: impl Into<u32>, yes: Label) {
         let next = self.label();
         self.branch(test | code::K, k, yes, next);
         self.place(next);
     }
 
-    /// Continues at `label`.
     pub(super) fn jump(&mut self, label: Label) {
         self.items.push(Item::Jump(label));
     }
 
-    /// The program. A test whose target is out of its reach becomes a test and two jumps.
+    /// Returns the program. A test with a distant target becomes a test and two jumps.
     pub(super) fn finish(&self) -> Vec<Insn> {
         let mut sizes = vec![1usize; self.items.len()];
         loop {
@@ -98,7 +97,7 @@ impl Asm {
         insns
     }
 
-    /// Instructions between the one `offset` places after the start of item `at`, and a label.
+    /// Number of instructions between `offset` after the start of item `at`, and a label.
     fn distance(&self, starts: &[usize], at: usize, offset: usize, label: Label) -> usize {
         let target = self.labels[label.0].expect("every label that is used has been placed");
         let from = starts[at] + offset;
@@ -106,7 +105,7 @@ impl Asm {
     }
 }
 
-/// Offset of each item, and the end of the last one.
+/// Start of each item, and the end of the last one.
 fn starts(sizes: &[usize]) -> Vec<usize> {
     let mut at = 0;
     let mut starts = vec![0];

@@ -1,11 +1,11 @@
-//! The program that spreads packets over lanes by their addresses (PACKET_FANOUT_CBPF): both directions of a
+//! The program that distributes packets to lanes by their addresses (PACKET_FANOUT_CBPF): both directions of a
 //! conversation go to one lane, and so do all fragments of a datagram.
 //!
-//! The outermost IP addresses decide, after up to two VLAN tags in the frame; a tag that the kernel keeps beside the
-//! frame is no matter. Without IP the MAC addresses decide. A frame that ends before its addresses goes to the first
-//! lane.
+//! The outermost IP addresses decide, after up to two VLAN tags in the frame; a tag in the kernel's metadata does not
+//! matter. Without IP the MAC addresses decide. A frame that is truncated before its addresses goes to the first lane.
 //!
-//! The kernel runs the program on a received frame after its link header, and on a sent one with it.
+//! The kernel runs the program on received frames from their network header on, and on sent frames from their link
+//! header.
 
 use super::asm::{Asm, Label};
 use super::insn::code::{
@@ -14,23 +14,23 @@ use super::insn::code::{
 use super::insn::{ANCILLARY, Insn};
 use crate::net::{TAG_BYTES, TPID_CUSTOMER, TPID_SERVICE};
 
-/// EtherType, and the direction, of a packet (`SKF_AD_PROTOCOL`, `SKF_AD_PKTTYPE`, linux/filter.h).
+/// EtherType and direction of a packet (`SKF_AD_PROTOCOL`, `SKF_AD_PKTTYPE`, linux/filter.h).
 const PROTOCOL: u32 = ANCILLARY;
 const DIRECTION: u32 = ANCILLARY + 4;
 /// PACKET_OUTGOING, linux/if_packet.h.
 const OUTGOING: u32 = 4;
-/// Loads from here on are from the link header (`SKF_LL_OFF`, linux/filter.h).
+/// Base of loads relative to the link header (`SKF_LL_OFF`, linux/filter.h).
 const LINK_HEADER: u32 = 0xffe0_0000;
 const ETHERTYPE_AT: u32 = 12;
 const ETHERNET_BYTES: u32 = 14;
 const IPV4: u32 = 0x0800;
 const IPV6: u32 = 0x86dd;
-/// VLAN tags in a frame after which addresses are looked for.
+/// Maximum number of VLAN tags in a frame that are skipped.
 const TAGS: u32 = 2;
-/// The place of what one address leaves.
+/// Scratch slot M[0]: hash of the first address.
 const FIRST: u32 = 0;
 
-/// The program, for an interface with Ethernet headers or with none (bare IP).
+/// The program for an interface with Ethernet headers, or without link headers (bare IP).
 pub fn by_addresses(has_ethernet: bool) -> Vec<Insn> {
     let mut asm = Asm::default();
     if has_ethernet {
@@ -50,7 +50,7 @@ pub fn by_addresses(has_ethernet: bool) -> Vec<Insn> {
     asm.finish()
 }
 
-/// Returns by the headers from offset `network` on, whose EtherType is in A. The MAC addresses are at `link`.
+/// Emits the decision for headers at offset `network`, whose EtherType is in A; the MAC addresses are at `link`.
 fn put_headers(asm: &mut Asm, network: u32, link: u32) {
     let other = asm.label();
     for tags in 0..=TAGS {
@@ -67,15 +67,15 @@ fn put_headers(asm: &mut Asm, network: u32, link: u32) {
         place(asm, ipv6, &[at + 8, at + 12, at + 16, at + 20], &[at + 24, at + 28, at + 32, at + 36]);
         asm.place(tagged);
         if tags < TAGS {
-            // After the two bytes of the tag.
+            // The EtherType follows the two bytes of the TCI.
             asm.put(LD | H | ABS, at + 2);
         }
     }
-    // The last four bytes of each address.
+    // The last four bytes of each MAC address.
     place(asm, other, &[link + 2], &[link + 8]);
 }
 
-/// Returns the sum of what two addresses leave, which are the words at these offsets.
+/// Emits: return hash(source) + hash(destination) of the words at these offsets.
 fn place(asm: &mut Asm, label: Label, source: &[u32], destination: &[u32]) {
     asm.place(label);
     put_address(asm, source);
@@ -86,8 +86,9 @@ fn place(asm: &mut Asm, label: Label, source: &[u32], destination: &[u32]) {
     asm.put(RET | A, 0);
 }
 
-/// Leaves a number in A that differs for addresses that are alike. Their plain sum, or their difference, would be the
-/// same for many conversations of a subnet.
+/// Emits: A = hash of an address, which differs for similar addresses. Their plain sum or difference would be the same
+/// for
+/// many conversations of a subnet.
 fn put_address(asm: &mut Asm, words: &[u32]) {
     for (number, word) in words.iter().enumerate() {
         if number == 0 {
@@ -109,7 +110,7 @@ fn put_address(asm: &mut Asm, words: &[u32]) {
 
 /// Odd, with about as many ones as zeros: a change of any bit reaches the upper half.
 const FACTORS: [u32; 2] = [0x9e37_79b1, 0x85eb_ca77];
-/// They bring the upper half down.
+/// Shifts that mix the upper half into the lower one.
 const SHIFTS: [u32; 2] = [16, 15];
 
 #[cfg(test)]
@@ -186,10 +187,10 @@ mod tests {
         }
     }
 
-    /// The addresses of a conversation, by its number.
+    /// The addresses of a conversation, by its index.
     type Pair = fn(u32) -> (u32, u32);
 
-    /// Conversations of hosts whose addresses are alike, as they are in a subnet, a cloud and a lab.
+    /// Conversations of hosts with similar addresses, as in a subnet, a cloud or a lab.
     #[test]
     fn lanes_get_alike_shares() {
         let count = 4096u32;

@@ -1,20 +1,21 @@
-//! Instructions of classic BPF (linux/filter.h, linux/bpf_common.h; McCanne and Jacobson 1993), as
-//! the kernel takes them and as the rest of this folder reads them.
+//! Instructions of classic BPF (linux/filter.h, linux/bpf_common.h; McCanne and Jacobson 1993), encoded as for the
+//! kernel
+//! and decoded for the rest of this folder.
 
 /// One instruction (`struct sock_filter`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Insn {
     /// Class, size, mode, operation.
     pub code: u16,
-    /// Instructions to skip when a test holds.
+    /// Number of instructions to skip if a test holds.
     pub jt: u8,
-    /// Instructions to skip when it does not.
+    /// Number of instructions to skip if it does not.
     pub jf: u8,
     /// The operand.
     pub k: u32,
 }
 
-/// Parts of [`Insn::code`].
+/// Components of [`Insn::code`].
 pub(super) mod code {
     pub(crate) const LD: u16 = 0x00;
     pub(crate) const LDX: u16 = 0x01;
@@ -62,9 +63,9 @@ pub(super) mod code {
     pub(crate) const TXA: u16 = 0x80;
 }
 
-/// Words of scratch memory (`BPF_MEMWORDS`).
+/// Number of scratch words (`BPF_MEMWORDS`).
 pub(super) const MEMORY_WORDS: usize = 16;
-/// Loads from here on are not from the packet (`SKF_AD_OFF`).
+/// Base of loads that do not read the packet (`SKF_AD_OFF`).
 pub(super) const ANCILLARY: u32 = 0xffff_f000;
 
 /// Width of a load.
@@ -76,7 +77,7 @@ pub(super) enum Size {
 }
 
 impl Size {
-    /// Bytes that it loads.
+    /// Number of bytes loaded.
     #[inline]
     pub(super) fn bytes(self) -> u32 {
         match self {
@@ -102,7 +103,7 @@ pub(super) enum Alu {
     Rsh,
 }
 
-/// The other side of arithmetic or of a test.
+/// The second operand of arithmetic or a test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Operand {
     K(u32),
@@ -118,7 +119,7 @@ pub(super) enum Test {
     Set,
 }
 
-/// An instruction, read. Jumps are relative to the next one, and always forward.
+/// A decoded instruction. Jumps are relative to the next one, and always forward.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Op {
     Load(Size, u32),
@@ -150,8 +151,7 @@ pub(super) enum Op {
 }
 
 impl Op {
-    /// Reads an instruction; `None` for one that the kernel does not know, or that is aside and not
-    /// known to us.
+    /// Decodes an instruction; `None` if the kernel does not know it, or for an unsupported ancillary load.
     pub(super) fn read(insn: &Insn) -> Option<Self> {
         if insn.code > 0xff {
             return None;
@@ -208,7 +208,7 @@ fn read_load(code: u16, k: u32) -> Option<Op> {
     };
     match code & 0xe0 {
         code::ABS if k >= ANCILLARY => {
-            // Protocol, packet type, interface, VLAN tag, whether there is one, TPID: what libpcap asks for.
+            // The ancillary loads that libpcap emits: protocol, packet type, interface, VLAN tag, its presence, TPID.
             matches!(k - ANCILLARY, 0 | 4 | 8 | 44 | 48 | 60).then_some(Op::Ancillary)
         }
         code::ABS => Some(Op::Load(size, k)),

@@ -1,8 +1,9 @@
-//! Match of the outer headers that a relocated filter may decide about: tunnels of fixed length over plain
-//! IPv4 on Ethernet, recognised by every field that decapsulation looks at.
+//! Matches the outer headers that a relocated filter may decide about: tunnels of fixed length over plain IPv4 on
+//! Ethernet, recognised by every field that decapsulation examines.
 //!
-//! The rule of this file: when in doubt, pass the packet up. A load that could lie outside of a
-//! packet must not be reached, because it would reject the packet instead.
+//! The rule of this file: when in doubt, accept the packet for user space. A load that could lie outside of a packet
+//! must
+//! not be reached, because it would reject the packet instead.
 
 use super::asm::{Asm, Label};
 use super::insn::code::{
@@ -14,16 +15,16 @@ use crate::net::{
 use crate::tunnel::{TunnelKind, TunnelKinds};
 use std::fmt;
 
-/// A tunnel whose headers always have the same length: where its inner frame begins is known.
+/// A tunnel with headers of constant length, so that the offset of the inner frame is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TunnelLayout {
     /// GRE without options: 14 + 20 + 4.
     Erspan1,
-    /// GRE with a sequence number and the header of type II: 14 + 20 + 8 + 8.
+    /// GRE with a sequence number, and a type II header: 14 + 20 + 8 + 8.
     Erspan2,
-    /// The same, and the header says that a VLAN tag was removed, which is restored in the frame.
+    /// The same, with a removed VLAN tag in the header, which is restored in the frame.
     Erspan2Tagged,
-    /// GRE with a sequence number and the header of type III: 14 + 20 + 8 + 12.
+    /// GRE with a sequence number, and a type III header: 14 + 20 + 8 + 12.
     Erspan3,
     /// The same with the platform subheader.
     Erspan3Platform,
@@ -32,7 +33,7 @@ pub enum TunnelLayout {
 }
 
 impl TunnelLayout {
-    /// All of them, those that are seen most first.
+    /// All layouts, most frequent first.
     const ALL: [Self; 6] = [
         Self::Erspan2,
         Self::Vxlan,
@@ -42,7 +43,7 @@ impl TunnelLayout {
         Self::Erspan3Platform,
     ];
 
-    /// The layouts of these kinds of tunnel, those that are seen most first.
+    /// The layouts of these kinds of tunnel, most frequent first.
     pub(super) fn of(kinds: TunnelKinds) -> Vec<Self> {
         let is_wanted = |layout: &Self| match layout {
             Self::Vxlan => kinds.contains(TunnelKind::Vxlan),
@@ -90,11 +91,11 @@ mod at {
     pub(super) const GRE: u32 = 34;
     pub(super) const UDP_DESTINATION: u32 = 36;
     pub(super) const UDP_LENGTH: u32 = 38;
-    /// The header of ERSPAN II and III after GRE with a sequence number; that of VXLAN after UDP.
+    /// The header of ERSPAN II and III after GRE with a sequence number; the VXLAN header after UDP.
     pub(super) const HEADER: u32 = 42;
     /// The lower half of its first word: COS, En or BSO, T, session.
     pub(super) const HEADER_LOW: u32 = 44;
-    /// The inner frame in ERSPAN II: its EtherType, or the TPID of its first tag, and the TCI of that.
+    /// The inner frame in ERSPAN II: its EtherType, or the TPID of its first tag, and that tag's TCI.
     pub(super) const ERSPAN2_ETHERTYPE: u32 = 50 + 12;
     pub(super) const ERSPAN2_TCI: u32 = 50 + 14;
     /// ERSPAN III: P, frame type, hardware, direction, granularity, O.
@@ -103,24 +104,24 @@ mod at {
 
 const ETHERNET_BYTES: u32 = net::ETHERNET_BYTES as u32;
 const IPV4_BYTES: u32 = net::IPV4_BYTES as u32;
-/// More fragments, or an offset: all but "don't fragment" and the reserved bit.
+/// More Fragments or a fragment offset: all bits but Don't Fragment and the reserved one.
 const IS_FRAGMENT: u32 = 0x3fff;
 /// IPv4 without options.
 const VERSION_IHL: u32 = 0x45;
 const VXLAN_PORT: u32 = 4789;
-/// The shortest packet of any layout, with an Ethernet header inside.
+/// Shortest packet of any layout with an inner Ethernet header, bytes.
 const OUTER_BYTES_MIN: u32 = 38 + ETHERNET_BYTES;
-/// Inner UDP packets from or to these ports can be tunnels: L2TP, GTP-U, MPLS, Geneve, VXLAN (and
-/// Linux's old port), VXLAN-GPE, TZSP, GRE.
+/// UDP ports by which an inner packet may be a tunnel: L2TP, GTP-U, MPLS, Geneve, VXLAN (and Linux's old port),
+/// VXLAN-GPE, TZSP, GRE.
 pub(super) const TUNNEL_PORTS: [u32; 9] = [1701, 2152, 6635, 6081, 4789, 8472, 4790, 37008, 4754];
 
-/// Places that a match leads to.
+/// The jump targets of a match.
 pub(super) struct Targets<'a> {
-    /// The packet is none that can be decided here.
+    /// The packet cannot be decided here.
     pub(super) up: Label,
     /// The code that decides, for each layout.
     pub(super) bodies: &'a [(TunnelLayout, Label)],
-    /// Pass packets up whose original length the mirror cut: the program asks for the length.
+    /// Leave packets whose original length the mirror truncated to user space: the program loads the length.
     pub(super) asks_len: bool,
 }
 
@@ -134,7 +135,7 @@ impl Targets<'_> {
     }
 }
 
-/// Recognises the layouts. Falls through nowhere.
+/// Recognises the layouts. Always ends in a jump.
 pub(super) fn match_layouts(asm: &mut Asm, targets: &Targets<'_>) {
     let (gre, udp) = (asm.label(), asm.label());
     asm.put(LD | LEN, 0);
@@ -145,7 +146,7 @@ pub(super) fn match_layouts(asm: &mut Asm, targets: &Targets<'_>) {
     asm.expect(JEQ, VERSION_IHL, targets.up);
     asm.put(LD | H | ABS, at::FRAGMENT);
     asm.refuse(JSET, IS_FRAGMENT, targets.up);
-    // If the datagram ends before the frame does (padding, an FCS), so does the inner frame.
+    // If the datagram ends before the frame (padding, an FCS), so does the inner frame.
     expect_length(asm, at::TOTAL_LENGTH, ETHERNET_BYTES, targets.up);
     asm.put(LD | B | ABS, at::PROTOCOL);
     let not_gre = asm.label();
@@ -158,7 +159,7 @@ pub(super) fn match_layouts(asm: &mut Asm, targets: &Targets<'_>) {
     match_gre(asm, targets);
 }
 
-/// Continues if the 16-bit length at `offset` and `extra` are the whole packet, else at `up`.
+/// Continues if the 16-bit length at `offset` plus `extra` equals the packet's length, otherwise at `up`.
 fn expect_length(asm: &mut Asm, offset: u32, extra: u32, up: Label) {
     asm.put(LD | H | ABS, offset);
     asm.put(MISC | TAX, 0);
@@ -200,7 +201,7 @@ fn match_gre(asm: &mut Asm, targets: &Targets<'_>) {
 }
 
 fn match_erspan2(asm: &mut Asm, targets: &Targets<'_>) {
-    /// The trunk's encapsulation; 2 is 802.1Q: the tag was removed, and is in the header.
+    /// The trunk encapsulation; 2 is 802.1Q: the tag was removed, and is in the header.
     const EN: u32 = 0x1800;
     const EN_TAG_REMOVED: u32 = 0x1000;
     const VLAN: u32 = 0x0fff;
@@ -248,8 +249,9 @@ fn match_erspan3(asm: &mut Asm, targets: &Targets<'_>) {
     }
 }
 
-/// The version of an ERSPAN header, and its T bit where the length matters: what a mirror cut off
-/// has an original length that is not ours to know.
+/// Matches the version of an ERSPAN header, and its T bit if the length matters: the original length of a truncated
+/// frame is
+/// unknown.
 fn match_version(asm: &mut Asm, version: u32, targets: &Targets<'_>) {
     const TRUNCATED: u32 = 0x0400;
     asm.put(LD | B | ABS, at::HEADER);
@@ -261,27 +263,27 @@ fn match_version(asm: &mut Asm, version: u32, targets: &Targets<'_>) {
     }
 }
 
-/// Enters the body of a layout if it has one and there is an Ethernet header inside.
+/// Jumps to the body of a layout if it has one and the inner Ethernet header is complete.
 fn enter(asm: &mut Asm, layout: TunnelLayout, targets: &Targets<'_>) {
     let Some(body) = targets.body(layout) else { return asm.jump(targets.up) };
     asm.put(LD | LEN, 0);
     asm.branch(JGE, layout.bytes() + ETHERNET_BYTES, body, targets.up);
 }
 
-/// The part of a match that looks at the inner frame's own headers, for `--decap-depth` above 1.
+/// The part of a match that examines the inner frame's own headers, for `--decap-depth` above 1.
 ///
-/// It continues at a body only if the inner frame cannot be a tunnel itself, after one VLAN tag at
-/// most: ARP; TCP and ICMP over IPv4 without options or IPv6 without extension headers; unfragmented
-/// UDP over these that is neither from nor to a port of a tunnel.
+/// It continues at a body only if the inner frame cannot be a tunnel, after at most one VLAN tag: ARP; TCP and ICMP
+/// over
+/// IPv4 without options or IPv6 without extension headers; unfragmented UDP over these without a tunnel port.
 pub(super) struct NestedMatch {
-    /// The labels that the outer match leads to.
+    /// The targets of the outer match.
     pub(super) entries: Vec<(TunnelLayout, Label)>,
     bodies: Vec<(TunnelLayout, Label)>,
     slot: u32,
     up: Label,
 }
 
-/// Offsets in an inner frame, from X.
+/// Offsets in an inner frame, relative to X.
 mod inner {
     pub(super) const ETHERTYPE: u32 = 12;
     pub(super) const VERSION_IHL: u32 = 14;
@@ -295,13 +297,13 @@ mod inner {
 }
 
 impl NestedMatch {
-    /// A match before `bodies`. `slot` is a word of scratch memory.
+    /// Creates a match before `bodies`. `slot` is a scratch word.
     pub(super) fn new(asm: &mut Asm, bodies: Vec<(TunnelLayout, Label)>, slot: u32, up: Label) -> Self {
         let entries = bodies.iter().map(|(layout, _)| (*layout, asm.label())).collect();
         Self { entries, bodies, slot, up }
     }
 
-    /// Writes it.
+    /// Emits the match.
     pub(super) fn write(&self, asm: &mut Asm) {
         let (look, decide) = (asm.label(), asm.label());
         for (number, (layout, entry)) in self.entries.iter().enumerate() {
@@ -339,7 +341,7 @@ impl NestedMatch {
         self.look_ipv6(asm, decide);
     }
 
-    /// X goes to where the frame would begin if it had no tag.
+    /// Sets X to the start of an equivalent frame without its tag.
     fn step_over_tag(&self, asm: &mut Asm) {
         asm.put(MISC | TXA, 0);
         asm.put(ALU | ADD, 4);
@@ -347,7 +349,7 @@ impl NestedMatch {
         self.expect_bytes(asm, ETHERNET_BYTES);
     }
 
-    /// Passes up what has fewer bytes from X on.
+    /// Leaves packets with fewer bytes after X to user space.
     fn expect_bytes(&self, asm: &mut Asm, bytes: u32) {
         asm.put(MISC | TXA, 0);
         asm.put(ALU | ADD, bytes);

@@ -1,10 +1,10 @@
-//! tcpdump filters (`-f`) as libpcap compiles them (classic BPF): run on a frame, and relocated so that the
-//! kernel decides about what is inside a tunnel (`--inner`).
+//! tcpdump filters (`-f`) as compiled by libpcap (classic BPF): run on frames, and relocated so that the kernel decides
+//! about frames inside tunnels (`--inner`).
 //!
-//! A [`Program`] is verified once and then run per frame. It decides as `tcpdump -r` would on a file
-//! with that frame in it. Where that differs from the kernel's arithmetic (an indirect load that
-//! wraps, a shift by 32 or more), [`relocate`] writes programs that decide as tcpdump all the same.
-//! Nothing here compiles expressions: that is libpcap's work, in `quaff-os`.
+//! A [`Program`] is verified once and then run per frame. It decides as `tcpdump -r` would on a file with that frame.
+//! Where
+//! that differs from the kernel's arithmetic (an indirect load that wraps, a shift by 32 or more), programs by
+//! [`relocate`] still decide as tcpdump does. Expressions are compiled by libpcap, in `quaff-os`.
 
 mod asm;
 mod by_addresses;

@@ -1,41 +1,40 @@
-//! Verifies a program, as the kernel does before it lets one in (`bpf_check_classic`).
+//! Verifies a program as the kernel does (`bpf_check_classic`).
 
 use super::insn::{Insn, MEMORY_WORDS, Op};
 use super::run::Step;
 
-/// The reason why a program is refused.
+/// Why a program is rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ProgramError {
     #[error("the filter's program is empty")]
     Empty,
-    /// An instruction that does not exist, divides by zero, shifts by more than there are bits, or
-    /// loads from outside of a packet.
+    /// An instruction that does not exist, divides by zero, shifts by 32 or more, or loads from outside the packet.
     #[error("instruction {at} of the filter's program ({code:#06x}, {k:#x}) is none that can be run")]
     Unknown {
-        /// Its number.
+        /// Index of the instruction.
         at: usize,
         code: u16,
         /// Its operand.
         k: u32,
     },
-    /// A jump backwards or past the end: libpcap writes loops for `protochain`.
+    /// A jump backwards or past the end: libpcap emits loops for `protochain`.
     #[error("instruction {at} of the filter's program jumps backwards: 'protochain' cannot be used here")]
     Jump {
-        /// Its number.
+        /// Index of the instruction.
         at: usize,
     },
-    /// The last instruction does not return.
+    /// The last instruction is not a return.
     #[error("the filter's program runs past its end")]
     NoReturn,
-    /// Scratch memory is read that was not written.
+    /// A scratch word is read before it is written.
     #[error("instruction {at} of the filter's program reads memory that nothing was written to")]
     Unwritten {
-        /// Its number.
+        /// Index of the instruction.
         at: usize,
     },
 }
 
-/// A verified program: it ends, stays inside itself, and reads no memory that it did not write.
+/// A verified program: it terminates, stays within its bounds, and reads no scratch word that it did not write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Program {
     pub(super) insns: Box<[Insn]>,
@@ -44,7 +43,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// Verifies a program. Its length is not limited here; the kernel takes 4096 instructions.
+    /// Verifies a program. Its length is not limited here; the kernel accepts 4096 instructions.
     pub fn new(insns: &[Insn]) -> Result<Self, ProgramError> {
         let Some(last) = insns.len().checked_sub(1) else { return Err(ProgramError::Empty) };
         let mut ops = Vec::with_capacity(insns.len());
@@ -68,17 +67,16 @@ impl Program {
         Ok(Self { insns: insns.into(), ops: ops.into(), steps })
     }
 
-    /// Its instructions.
     pub fn insns(&self) -> &[Insn] {
         &self.insns
     }
 
-    /// Returns true if it loads the packet's length on the wire.
+    /// True if it loads the packet's length on the wire.
     pub(super) fn asks_len(&self) -> bool {
         self.ops.iter().any(|op| matches!(op, Op::Len | Op::LenX))
     }
 
-    /// The words of scratch memory that it uses, one bit each.
+    /// The scratch words that it uses, one bit each.
     pub(super) fn memory(&self) -> u16 {
         let slots = self.ops.iter().map(|op| match *op {
             Op::Memory(slot) | Op::MemoryX(slot) | Op::Store(slot) | Op::StoreX(slot) => 1 << slot,
@@ -88,10 +86,10 @@ impl Program {
     }
 }
 
-/// Follows what is written on every way to each instruction; jumps only go forward, so one pass does.
+/// Tracks which words are written on every path to each instruction; one pass suffices, since jumps go forward.
 fn check_memory(ops: &[Op]) -> Result<(), ProgramError> {
     const _: () = assert!(MEMORY_WORDS == u16::BITS as usize);
-    // One bit for each word that is written whichever way leads here.
+    // One bit for each word that is written on all paths to the instruction.
     let mut written = vec![u16::MAX; ops.len() + 1];
     written[0] = 0;
     for (at, op) in ops.iter().enumerate() {

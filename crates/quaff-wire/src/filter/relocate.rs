@@ -1,8 +1,9 @@
-//! Relocation of a filter on inner frames to the outer ones, so that the kernel decides about packets of tunnels.
+//! Relocates a filter on inner frames to outer ones, so that the kernel decides about packets in tunnels.
 //!
-//! The program is written once for each place where an inner frame can begin, after a match
-//! ([`super::layout_match`]) that recognises the tunnels. A packet that it does not recognise is passed up, to
-//! be decided after decapsulation by the same program, so both ways keep the same packets.
+//! The program is emitted once for each possible offset of an inner frame, after a match ([`super::layout_match`]) that
+//! recognises the tunnels. An unrecognised packet is accepted, and the same program decides about it after
+//! decapsulation,
+//! so that both paths keep the same packets.
 
 use super::Program;
 use super::asm::{Asm, Label};
@@ -17,53 +18,53 @@ use crate::net::{TAG_BYTES, TPID_CUSTOMER};
 use crate::record::TAG_OFFSET;
 use crate::tunnel::TunnelKinds;
 
-/// The most instructions that the kernel takes (`BPF_MAXINSNS`).
+/// Maximum number of instructions that the kernel accepts (`BPF_MAXINSNS`).
 pub(crate) const INSNS_MAX: usize = 4096;
-/// No frame is this long: a load from here on never succeeds.
+/// An offset beyond any frame: a load from here always fails.
 const FAR: u32 = 0x00ff_ffff;
 
-/// A filter to relocate, and the packets that it is for.
+/// The parameters of a relocation.
 #[derive(Debug, Clone, Copy)]
 pub struct Relocation<'a> {
-    /// The filter on inner frames, compiled for Ethernet as it is in a file.
+    /// The filter on inner frames, compiled for Ethernet as for a file.
     pub inner: &'a Program,
-    /// The filter on outer packets, compiled for the interface; it has to hold as well.
+    /// The filter on outer packets, compiled for the interface; both must accept.
     pub outer: Option<&'a [Insn]>,
-    /// The tunnels that are taken off.
+    /// The tunnels that are decapsulated.
     pub kinds: TunnelKinds,
-    /// The most tunnels inside each other that are taken off. Above 1, packets whose inner frame may be a
-    /// tunnel itself are passed up.
+    /// Maximum nesting of tunnels that are decapsulated. Above 1, packets whose inner frame may be a tunnel are left to
+    /// user space.
     pub depth: u8,
-    /// The return value for packets whose inner frame matches: the bytes to keep.
+    /// Return value for packets whose inner frame matches: the bytes to keep.
     pub matched: u32,
-    /// The return value for packets that it cannot decide.
+    /// Return value for packets that the program cannot decide.
     pub undecided: u32,
 }
 
-/// A program for the kernel.
+/// A relocated program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Relocated {
-    /// The program, [`INSNS_MAX`] instructions at the most.
+    /// The program, at most [`INSNS_MAX`] instructions.
     pub insns: Vec<Insn>,
     /// The tunnels that it decides about.
     pub layouts: Vec<TunnelLayout>,
-    /// The tunnels with a fixed layout for which it had no room; they are passed up.
+    /// The tunnels with a fixed layout that did not fit; they are left to user space.
     pub left: Vec<TunnelLayout>,
 }
 
-/// The reason why a filter on inner frames cannot run in the kernel.
+/// Why a filter on inner frames cannot run in the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NotRelocatable {
-    /// No tunnel that is taken off has a fixed layout.
+    /// No decapsulated tunnel has a fixed layout.
     #[error("only ERSPAN and VXLAN have headers of a fixed length")]
     NoLayout,
     /// The program is too long.
     #[error("the kernel takes {INSNS_MAX} instructions, and it needs {0}")]
     TooLong(usize),
-    /// The program uses all scratch memory, and relocating it needs some.
+    /// The program uses all scratch words, and relocation needs some.
     #[error("it needs more scratch memory than the kernel has")]
     Memory,
-    /// The program loads metadata that the kernel has of the outer packet, not of the inner frame.
+    /// The program loads metadata that the kernel has for the outer packet only.
     #[error("it loads metadata that only the kernel has of a packet")]
     Ancillary,
     /// The filter on outer packets jumps past its end.
@@ -71,7 +72,7 @@ pub enum NotRelocatable {
     Outer,
 }
 
-/// Moves a filter. Programs that get too long lose the layouts that are seen least, one by one.
+/// Relocates a filter. If the program gets too long, the least frequent layouts are dropped one by one.
 pub fn relocate(relocation: &Relocation<'_>) -> Result<Relocated, NotRelocatable> {
     let mut layouts = TunnelLayout::of(relocation.kinds);
     if layouts.is_empty() {
@@ -95,12 +96,12 @@ pub fn relocate(relocation: &Relocation<'_>) -> Result<Relocated, NotRelocatable
     }
 }
 
-/// Words of scratch memory that the program does not use.
+/// Scratch words that the program does not use.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Spare {
-    /// To save A or X for a moment.
+    /// Temporarily saves A or X.
     save: u32,
-    /// For the tag that goes back into the frame.
+    /// Holds the tag that is restored in the frame.
     tci: Option<u32>,
 }
 
@@ -131,7 +132,7 @@ fn assemble(
     if let Some(outer) = relocation.outer {
         chain(&mut asm, outer)?;
     }
-    // Layouts whose frames begin at the same place share a body.
+    // Layouts with the same frame offset share a body.
     let mut places: Vec<(TunnelLayout, Label)> = Vec::new();
     let mut bodies = Vec::new();
     for &layout in layouts {
@@ -163,7 +164,7 @@ fn assemble(
     Ok(asm.finish())
 }
 
-/// Writes a program so that execution continues after it for a packet that it accepts.
+/// Emits a program such that execution continues after it if it accepts the packet.
 pub(super) fn chain(asm: &mut Asm, program: &[Insn]) -> Result<(), NotRelocatable> {
     let labels: Vec<_> = program.iter().map(|_| asm.label()).collect();
     let after = asm.label();
@@ -190,16 +191,16 @@ pub(super) fn chain(asm: &mut Asm, program: &[Insn]) -> Result<(), NotRelocatabl
     Ok(())
 }
 
-/// The place of the VLAN tag that a frame lacks and gets back in the file.
+/// Where the VLAN tag is stored that the frame gets back in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TagPlace {
-    /// In the header of ERSPAN II before the frame.
+    /// In the ERSPAN II header before the frame.
     Erspan,
-    /// Beside the packet, in the metadata of the kernel.
+    /// In the kernel's metadata of the packet.
     Metadata,
 }
 
-/// The program for frames that begin at `base`.
+/// The program for frames that start at `base`.
 pub(super) struct Body<'a> {
     pub(super) relocation: &'a Relocation<'a>,
     pub(super) base: u32,
@@ -235,7 +236,7 @@ impl Body<'_> {
                 Op::Return(0) => asm.jump(ends.rejected),
                 Op::Return(_) => asm.jump(ends.matched),
                 Op::ReturnA => asm.branch(JGT, 0u32, ends.matched, ends.rejected),
-                // Of the packet that the kernel has, which is the frame itself.
+                // Metadata of the packet that the kernel has, which is the frame itself.
                 Op::Ancillary if self.tag == Some(TagPlace::Metadata) => asm.put(insn.code, insn.k),
                 Op::Ancillary => return Err(NotRelocatable::Ancillary),
                 _ => self.op(asm, *op, *insn, &ends),
@@ -252,8 +253,9 @@ impl Body<'_> {
         Ok(())
     }
 
-    /// An instruction that neither jumps nor returns: as it is, unless it reads the packet or its length, or
-    /// shifts by X.
+    /// Emits an instruction that neither jumps nor returns: unchanged, unless it loads from the packet, loads its
+    /// length,
+    /// or shifts by X.
     fn op(&self, asm: &mut Asm, op: Op, insn: Insn, ends: &Ends) {
         match op {
             Op::Load(size, k) => self.load(asm, insn.code, (size, k), ends),
@@ -275,8 +277,8 @@ impl Body<'_> {
         }
     }
 
-    /// The TCI that goes back into the frame, from the first word of the header of ERSPAN II:
-    /// version 4, VLAN 12, COS 3, En 2, T 1, session 10 bits.
+    /// Computes the TCI to restore from the first word of the ERSPAN II header: version 4, VLAN 12, COS 3, En 2, T 1,
+    /// session 10 bits.
     fn keep_tag(&self, asm: &mut Asm) {
         let (Some(slot), header) = (self.spare.tci, self.base - 8) else { return };
         asm.put(LD | H | ABS, header);
@@ -292,12 +294,12 @@ impl Body<'_> {
         if self.tag.is_some() { TAG_BYTES as u32 } else { 0 }
     }
 
-    /// Bytes of the packet before the frame, less those of the tag: below 0 as a number that wraps, as in the kernel.
+    /// Bytes before the frame minus those of the tag; a negative number wraps, as in the kernel.
     fn before(&self) -> u32 {
         self.base.wrapping_sub(self.tag_bytes())
     }
 
-    /// Offset of byte `k` of a frame, if it is there and no part of the restored tag.
+    /// Offset of byte `k` of a frame if it is present and not part of the restored tag.
     fn place_of(&self, k: u32, bytes: u32) -> Option<u32> {
         let (tag, after) = (TAG_OFFSET as u32, (TAG_OFFSET + TAG_BYTES) as u32);
         match self.tag.is_some() {
@@ -318,7 +320,7 @@ impl Body<'_> {
         }
     }
 
-    /// A load from the tag that goes back, which lies nowhere in the packet.
+    /// Emits a load from the restored tag, which is not in the packet.
     fn load_tag(&self, asm: &mut Asm, size: Size, k: u32, ends: &Ends) {
         const TPID: u32 = TPID_CUSTOMER as u32;
         if self.tag == Some(TagPlace::Metadata) {
@@ -339,12 +341,12 @@ impl Body<'_> {
                 };
                 asm.put(ALU | operation, with);
             }
-            // Half in the tag and half beside it.
+            // Partly in the tag and partly outside.
             _ => asm.jump(ends.undecided),
         }
     }
 
-    /// A load from the tag beside the packet.
+    /// Emits a load from the tag in the metadata.
     fn load_metadata(asm: &mut Asm, size: Size, k: u32, ends: &Ends) {
         let place = if k < TAG_OFFSET as u32 + 2 { TAG_TPID } else { TAG_TCI };
         match (size, k) {
@@ -361,7 +363,7 @@ impl Body<'_> {
         }
     }
 
-    /// A load from X + k. The kernel would let the sum wrap around to a byte that is there.
+    /// Emits a load from X + k, without the wrap-around to an existing byte that the kernel would do.
     fn load_x(&self, asm: &mut Asm, Insn { code, k, .. }: Insn, ends: &Ends) {
         let after = (TAG_OFFSET + TAG_BYTES) as u32;
         if k > FAR {
@@ -386,7 +388,7 @@ impl Body<'_> {
         }
     }
 
-    /// A shift by X. The kernel would take X modulo 32.
+    /// Emits a shift by X. The kernel would take X modulo 32.
     fn shift_x(&self, asm: &mut Asm, shift: Insn) {
         let (small, large, next) = (asm.label(), asm.label(), asm.label());
         asm.put(ST, self.spare.save);

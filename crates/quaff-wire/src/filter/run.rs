@@ -1,8 +1,8 @@
-//! Runs a verified program on a frame: the loop, and the two views of its bytes.
+//! Runs a verified program on a frame: the interpreter loop, and two views of the frame's bytes.
 //!
-//! Arithmetic is that of libpcap's `bpf_filter`, which `tcpdump -r` uses: a load outside of what was
-//! captured and a division by zero end the program with 0, X + k does not wrap, a shift by 32 or more
-//! leaves 0.
+//! Arithmetic follows libpcap's `bpf_filter`, which `tcpdump -r` uses: a load outside the captured bytes and a division
+//! by
+//! zero end the program with 0, X + k does not wrap, a shift by 32 or more gives 0.
 
 use super::Program;
 use super::insn::{Alu, MEMORY_WORDS, Op, Operand, Size, Test};
@@ -12,17 +12,18 @@ use crate::record::TAG_OFFSET;
 /// The input of a program: a frame as it will be in the file.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Subject<'a> {
-    /// The captured bytes, without `tag`.
+    /// Captured bytes, without `tag`.
     pub bytes: &'a [u8],
-    /// Bytes on the wire, without `tag`.
+    /// Length on the wire, without `tag`.
     pub wire_len: u32,
-    /// A VLAN tag (TPID, TCI) that was taken out and is restored after the addresses: the
-    /// program sees it there, and it counts in the length.
+    /// A VLAN tag (TPID, TCI) that was removed and is restored after the MAC addresses: the program sees it there, and
+    /// it
+    /// counts in the length.
     pub tag: Option<(u16, u16)>,
 }
 
-/// An instruction, as the loop takes it: what filters are made of mostly has a step of its own, so
-/// that one lookup decides.
+/// An instruction in the form for the loop: frequent instructions have a variant of their own, so that one lookup
+/// decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
     Byte(u32),
@@ -57,7 +58,7 @@ impl From<Op> for Step {
 }
 
 impl Program {
-    /// Runs it: 0 is "not wanted", anything else the bytes to keep.
+    /// Runs the program: 0 rejects the frame, any other value is the number of bytes to keep.
     #[inline]
     pub fn run(&self, subject: &Subject<'_>) -> u32 {
         match subject.tag {
@@ -73,7 +74,7 @@ impl Program {
     fn run_on<B: Bytes + ?Sized>(&self, bytes: &B, wire_len: u32) -> u32 {
         let mut machine = Machine { a: 0, x: 0, memory: [0; MEMORY_WORDS], wire_len };
         let mut next = 0usize;
-        // Verified: every way ends in a return, so running out of instructions does not happen.
+        // Verified: every path ends in a return, so this loop always returns inside.
         while let Some(step) = self.steps.get(next) {
             next += 1;
             let a = machine.a;
@@ -98,7 +99,7 @@ impl Program {
     }
 }
 
-/// The next instruction of a program: so many further, or none.
+/// The next instruction of a program: skip this many, or end.
 enum Flow {
     Skip(usize),
     Return(u32),
@@ -109,7 +110,7 @@ fn skip(holds: bool, yes: u8, no: u8) -> Flow {
     Flow::Skip(usize::from(if holds { yes } else { no }))
 }
 
-/// The two registers, the scratch memory, and what does not change.
+/// The registers, the scratch memory, and constant inputs.
 struct Machine {
     a: u32,
     x: u32,
@@ -118,7 +119,7 @@ struct Machine {
 }
 
 impl Machine {
-    /// Sets A; without a value the program ends.
+    /// Sets A; a missing value ends the program.
     #[inline]
     fn set(&mut self, value: Option<u32>) -> Flow {
         let Some(value) = value else { return Flow::Return(0) };
@@ -202,7 +203,7 @@ fn compute(alu: Alu, a: u32, with: u32) -> Option<u32> {
     })
 }
 
-/// Bytes that can be loaded from, in network order; `None` outside of them.
+/// Bytes to load from in network order; `None` outside of them.
 trait Bytes {
     fn load(&self, size: Size, at: u32) -> Option<u32>;
 }
@@ -219,7 +220,7 @@ impl Bytes for [u8] {
     }
 }
 
-/// A frame into which a tag goes back. At least the addresses are there.
+/// A frame with a restored tag. At least the MAC addresses are present.
 struct Tagged<'a> {
     bytes: &'a [u8],
     tag: [u8; TAG_BYTES],
@@ -304,7 +305,7 @@ mod tests {
         assert_eq!(with_x(0, code::ALU | code::MOD, 7), 0);
         assert_eq!(with_x(4, code::ALU | code::MOD, 7), 3);
         assert_eq!(with_x(9, code::ALU | code::SUB, 7), u32::MAX - 1);
-        // X + k is no address when it wraps, though 3 would be one.
+        // X + k that wraps is not an address, although 3 would be one.
         let wraps = [(code::LDX | code::IMM, u32::MAX - 3), (code::LD | code::B | code::IND, 7), RET_A];
         assert_eq!(run(&wraps, &frame), 0);
         assert_eq!(run(&[(code::LD | code::LEN, 0), RET_A], &frame), 1000);

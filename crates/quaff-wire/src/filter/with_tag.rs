@@ -1,5 +1,6 @@
-//! Filters on frames as a file has them, for the kernel: it takes the outer VLAN tag off a frame before a filter sees
-//! it, and keeps the tag beside the frame. The program is written twice: for frames without a tag, and with one.
+//! Filters on frames as in a file, for the kernel, which removes the outer VLAN tag before a filter sees the frame and
+//! keeps
+//! it in metadata. The program is emitted twice: for frames without a tag, and with one.
 
 use super::Program;
 use super::asm::Asm;
@@ -10,7 +11,7 @@ use crate::net::TAG_BYTES;
 use crate::record::TAG_OFFSET;
 use crate::tunnel::TunnelKinds;
 
-/// The tag beside a frame, and whether there is one (`SKF_AD_VLAN_*`, linux/filter.h).
+/// The tag in the metadata, and its presence (`SKF_AD_VLAN_*`, linux/filter.h).
 pub(super) const TAG_TCI: u32 = ANCILLARY + 44;
 const TAG_PRESENT: u32 = ANCILLARY + 48;
 pub(super) const TAG_TPID: u32 = ANCILLARY + 60;
@@ -19,11 +20,11 @@ pub(super) const TAG_TPID: u32 = ANCILLARY + 60;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WithTag {
     pub insns: Vec<Insn>,
-    /// It decides about all frames. Otherwise it accepts those with a tag, to be decided in user space.
+    /// True if it decides about all frames. Otherwise it accepts tagged frames, to be decided in user space.
     pub is_exact: bool,
 }
 
-/// The program for frames whose tag is beside them that decides as `program` does with the tag in its place. Accepts
+/// The program for frames with their tag in metadata that decides as `program` does with the tag in place. Accepts
 /// `snaplen` bytes.
 pub fn with_tag(program: &Program, snaplen: u32) -> WithTag {
     match exact(program, snaplen) {
@@ -32,13 +33,13 @@ pub fn with_tag(program: &Program, snaplen: u32) -> WithTag {
     }
 }
 
-/// Returns whether the program reads the tag beside the frame itself.
+/// True if the program loads the tag from the metadata itself.
 pub fn reads_tag(program: &[Insn]) -> bool {
     let is_tag = |insn: &Insn| [TAG_TCI, TAG_PRESENT, TAG_TPID].contains(&insn.k);
     program.iter().any(|insn| insn.code & 0xe7 == LD | ABS && is_tag(insn))
 }
 
-/// Half of the load is in the tag and half beside it, or the program computes the place of a load in the link header.
+/// True for a load that is partly in the tag, or whose offset in the link header is computed.
 fn is_undecidable(op: &Op) -> bool {
     let (tag, after) = (TAG_OFFSET as u32, (TAG_OFFSET + TAG_BYTES) as u32);
     match *op {
@@ -53,7 +54,7 @@ fn exact(program: &Program, snaplen: u32) -> Option<Vec<Insn>> {
     if program.ops.iter().any(is_undecidable) {
         return None;
     }
-    // No frame is left undecided: what a program can read of a tag, it reads here.
+    // No frame is left undecided: everything that a program can load from a tag is handled here.
     let (kinds, matched) = (TunnelKinds::NONE, snaplen);
     let relocation = Relocation { inner: program, outer: None, kinds, depth: 1, matched, undecided: 0 };
     let spare = Spare::of(&relocation).ok()?;
@@ -63,7 +64,7 @@ fn exact(program: &Program, snaplen: u32) -> Option<Vec<Insn>> {
     Some(asm.finish()).filter(|insns| insns.len() <= INSNS_MAX)
 }
 
-/// Accepts all frames with a tag; without room for that, all frames.
+/// Accepts all tagged frames; if that does not fit, all frames.
 fn passing(program: &Program, snaplen: u32) -> Vec<Insn> {
     let accept = Insn { code: RET | K, jt: 0, jf: 0, k: snaplen };
     let insns = head(program, snaplen).map(|mut asm| {
@@ -73,7 +74,7 @@ fn passing(program: &Program, snaplen: u32) -> Vec<Insn> {
     insns.filter(|insns| insns.len() <= INSNS_MAX).unwrap_or_else(|| vec![accept])
 }
 
-/// The program as it is for frames without a tag. What follows is for those with one.
+/// The unchanged program for untagged frames. The part for tagged frames follows.
 fn head(program: &Program, snaplen: u32) -> Option<Asm> {
     let mut asm = Asm::default();
     let (tagged, plain) = (asm.label(), asm.label());

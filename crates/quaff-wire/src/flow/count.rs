@@ -1,13 +1,12 @@
-//! The number of flows as tcpreplay counts them, so that the figures can be compared.
+//! Counts flows as tcpreplay does, so that the figures are comparable.
 //!
-//! A flow is one direction of a 5-tuple; for ICMP and ICMPv6 type and code stand in the place of the
-//! ports. Tags and MPLS labels are stepped over. What is not IP is no flow; what is too short for the
-//! headers that it announces is invalid. As there, fragments of a datagram are not distinguished from whole
-//! ones, and of IPv6 extensions only the first hop-by-hop header is read. A table keeps a hash of 64
-//! bits for each flow, so two flows in some billions could be taken for one.
+//! A flow is one direction of a 5-tuple; ICMP and ICMPv6 use type and code in place of ports. Tags and MPLS labels are
+//! skipped. A frame that is not IP is not a flow; one that is too short for its headers is invalid. As in tcpreplay,
+//! fragments are not distinguished from whole datagrams, and only the first hop-by-hop header of IPv6 is read. A table
+//! stores a 64-bit hash per flow, so that two flows in some billions could be confused.
 //!
-//! tcpreplay 4.4 takes most IPv6 for no flow, some frames of IEEE 802.3 for one, and short ICMP for
-//! invalid (docs/decisions, 0019). [`FlowCount::like_tcpreplay`] reproduces that.
+//! tcpreplay 4.4 does not count most IPv6 as flows, counts some IEEE 802.3 frames as flows, and short ICMP as invalid
+//! (docs/decisions, 0019). [`FlowCount::like_tcpreplay`] reproduces that.
 
 use super::{FlowKey, HashTable};
 use crate::net::ipv4::Ipv4;
@@ -20,14 +19,14 @@ use crate::net::{
     LENGTH_MAX, MACS_BYTES, TCP, UDP, UDP_BYTES, be16, link,
 };
 
-/// Flows and packets.
+/// Counts of flows and packets.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct FlowCounts {
-    /// Flows; one that comes again after it has expired counts again.
+    /// Flows; one that returns after its expiry counts again.
     pub flows: u64,
-    /// Different flows.
+    /// Distinct flows.
     pub unique: u64,
-    /// Flows that came again after they had expired.
+    /// Flows that returned after their expiry.
     pub expired: u64,
     pub flow_packets: u64,
     /// Packets that are not IP.
@@ -36,7 +35,7 @@ pub struct FlowCounts {
     pub invalid_packets: u64,
 }
 
-/// Counts flows, one Ethernet frame after the other.
+/// Counts flows, frame by frame.
 #[derive(Debug, Default)]
 pub struct FlowCount {
     /// Time at which each flow was last seen, s.
@@ -48,12 +47,12 @@ pub struct FlowCount {
 }
 
 impl FlowCount {
-    /// Flows that were silent for more than `expiry_s` have expired; 0: they never do.
+    /// Flows that were silent for more than `expiry_s` have expired; 0: never.
     fn new(expiry_s: u64) -> Self {
         Self { expiry_s, ..Self::default() }
     }
 
-    /// The same, with the three mistakes of tcpreplay 4.4.
+    /// The same with the three mistakes of tcpreplay 4.4.
     pub fn like_tcpreplay(expiry_s: u64) -> Self {
         Self { is_like_tcpreplay: true, ..Self::new(expiry_s) }
     }
@@ -88,7 +87,7 @@ impl FlowCount {
     }
 }
 
-/// The reason for a packet without a flow.
+/// Why a packet has no flow.
 #[derive(Debug, PartialEq, Eq)]
 enum Not {
     Ip,
@@ -99,8 +98,9 @@ fn key(frame: &[u8], is_like_tcpreplay: bool) -> Result<FlowKey, Not> {
     let (mut ethertype, network) = network(frame)?;
     let bytes = frame.get(network..).ok_or(Not::Valid)?;
     if is_like_tcpreplay {
-        // In place of the type there may be a length (IEEE 802.3): tcpreplay looks for an IP version
-        // after it; the version of IPv6 it looks for in the first byte of the frame.
+        // The EtherType may be a length (IEEE 802.3): tcpreplay then looks for an IP version after it; for that of IPv6
+        // it
+        // looks in the first byte of the frame.
         ethertype = match (ethertype, bytes.first().ok_or(Not::Valid)? >> 4) {
             (..=LENGTH_MAX, 4) => ETHERTYPE_IPV4,
             (..=LENGTH_MAX, 6) => ETHERTYPE_IPV6,
@@ -133,7 +133,7 @@ fn key(frame: &[u8], is_like_tcpreplay: bool) -> Result<FlowKey, Not> {
     Ok(FlowKey::flow(protocol, addresses.ok_or(Not::Ip)?, ports(header, protocol, is_like_tcpreplay)?))
 }
 
-/// The EtherType after tags and labels, and the offset of what it names.
+/// The EtherType after tags and labels, and the offset of its packet.
 fn network(frame: &[u8]) -> Result<(u16, usize), Not> {
     let mut network = link::ethernet(frame).ok_or(Not::Valid)?;
     loop {
@@ -173,9 +173,9 @@ fn skip_labels(frame: &[u8], mut at: usize) -> Result<(u16, usize), Not> {
     }
 }
 
-/// Ports, or what stands for them, of the transport header at the front of `header`.
+/// Ports, or their substitutes, of the transport header at the front of `header`.
 fn ports(header: &[u8], protocol: u8, is_like_tcpreplay: bool) -> Result<[u16; 2], Not> {
-    // tcpreplay asks for the longest header that there is, whatever the message.
+    // tcpreplay requires the longest ICMP header for every message.
     let icmp_bytes = if is_like_tcpreplay { 28 } else { 4 };
     let bytes = match protocol {
         TCP => TCP_BYTES,

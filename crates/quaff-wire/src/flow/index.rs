@@ -1,54 +1,55 @@
-//! The index of a table of flows: linear hashing over cache lines of seven tags and record numbers. The records are
-//! the owner's.
+//! The index of a flow table: linear hashing over cache lines of seven tags and record numbers. The caller owns the
+//! records.
 //!
-//! A line is chosen by the lower bits of a hash. When the index is fuller than [`FLOWS_PER_LINE`], one line is split
-//! in two by the next bit, which its tags have: growth costs each insertion a little and never stops, and touches no
-//! record. A line with more than seven entries is continued by another one, so an insertion cannot fail.
+//! The low bits of a hash select a line. If the index is fuller than [`FLOWS_PER_LINE`], one line is split in two by
+//! the next
+//! bit, which its tags contain: growth costs each insertion a little, never pauses, and touches no record. A line with
+//! more than seven entries continues in an overflow line, so that an insertion cannot fail.
 
 use std::mem::MaybeUninit;
 
-/// Entries of a line.
+/// Entries per line.
 const ENTRIES: usize = 7;
-/// The place of the number of the continuing line plus one, in [`IndexLine::tags`].
+/// Index in [`IndexLine::tags`] of the overflow line's number plus one.
 const NEXT: usize = ENTRIES;
-/// Mean number of entries per line, overflowing ones not counted, beyond which a line is split.
+/// Mean number of entries per line, excluding overflow, above which a line is split.
 const FLOWS_PER_LINE: u64 = 4;
-/// Lines of a block: 4 MiB, of which the kernel provides pages as they are first used.
+/// Lines per block: 4 MiB, whose pages the kernel provides on first use.
 const BLOCK: usize = 1 << 16;
-/// Lines at the beginning, as a power of two.
+/// Initial number of lines, as a power of two.
 const BITS_MIN: u32 = 8;
 
-/// A cache line of the index. All eight tags are compared at once, the last in vain.
+/// A cache line of the index. All eight tags are compared at once; the last comparison is unused.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C, align(64))]
 pub struct IndexLine {
     tags: [u32; ENTRIES + 1],
     flows: [u32; ENTRIES],
-    /// A bit for each entry.
+    /// One bit per entry.
     used: u32,
 }
 
 const _: () = assert!(size_of::<IndexLine>() == 64);
 
-/// Tags and record numbers of flows, by a keyed hash of 32 bits.
+/// Tags and record numbers of flows, by a keyed 32-bit hash.
 #[derive(Debug)]
 pub struct FlowIndex {
     blocks: Vec<Vec<IndexLine>>,
     /// Prepares the memory of a block.
     prepare: fn(&mut [MaybeUninit<IndexLine>]),
-    /// Lines: at least 2^bits, and below 2^(bits + 1).
+    /// Number of lines: at least 2^bits, and below 2^(bits + 1).
     lines: u32,
     bits: u32,
     entries: u64,
-    /// Continuing lines, and the free ones of them, linked by [`NEXT`].
+    /// Overflow lines; the free ones are linked by [`NEXT`].
     more: Vec<IndexLine>,
     free: u32,
-    /// Most lines that an insertion has passed.
+    /// Largest number of lines that an insertion visited.
     probes_max: u32,
 }
 
 impl IndexLine {
-    /// A bit for each entry with this tag.
+    /// One bit for each entry with this tag.
     #[inline]
     fn matching(&self, tag: u32) -> u32 {
         let mut matching = 0;
@@ -93,7 +94,7 @@ impl FlowIndex {
     /// The number of no record.
     pub const NONE: u32 = u32::MAX;
 
-    /// An empty index, of 16 KiB. `prepare` gets the memory of each block of 4 MiB before it is used.
+    /// An empty index of 16 KiB. `prepare` gets the memory of each 4 MiB block before its first use.
     pub fn new(prepare: fn(&mut [MaybeUninit<IndexLine>])) -> Self {
         let mut index = Self {
             blocks: Vec::new(),
@@ -138,25 +139,25 @@ impl FlowIndex {
         &mut self.blocks[at / BLOCK][at % BLOCK]
     }
 
-    /// The line of a hash, to be loaded ahead of need.
+    /// The line of a hash, to be prefetched.
     #[inline]
     pub fn line(&self, hash: u32) -> &IndexLine {
         self.line_at(self.line_of(hash))
     }
 
-    /// The first flow with this tag in its first line, or [`Self::NONE`].
+    /// The first flow with this tag in the first line of a hash, or [`Self::NONE`].
     #[inline]
     pub fn first(&self, hash: u32) -> u32 {
         self.line(hash).first(hash)
     }
 
-    /// The line that continues the first one of a hash, to be loaded ahead of need.
+    /// The overflow line after the first one of a hash, to be prefetched.
     #[inline]
     pub fn second_line(&self, hash: u32) -> Option<&IndexLine> {
         self.more.get(self.line(hash).next()?)
     }
 
-    /// As [`Self::first`], in the second line.
+    /// Like [`Self::first`], in the second line.
     #[inline]
     pub fn second(&self, hash: u32) -> u32 {
         self.second_line(hash).map_or(Self::NONE, |line| line.first(hash))
@@ -179,7 +180,6 @@ impl FlowIndex {
         }
     }
 
-    /// Adds a flow.
     pub fn insert(&mut self, hash: u32, flow: u32) {
         self.add(self.line_of(hash), hash, flow);
         self.entries += 1;
@@ -215,12 +215,12 @@ impl FlowIndex {
         self.probes_max = self.probes_max.max(probes);
     }
 
-    /// Most lines that an insertion has passed.
+    /// Largest number of lines that an insertion visited.
     pub fn probes_max(&self) -> u32 {
         self.probes_max
     }
 
-    /// An empty line to continue another one.
+    /// Returns an empty overflow line.
     fn take_line(&mut self) -> usize {
         match (self.free as usize).checked_sub(1) {
             Some(at) => {
@@ -240,7 +240,7 @@ impl FlowIndex {
         self.free = at as u32 + 1;
     }
 
-    /// Removes a flow, and a continuing line that it leaves empty.
+    /// Removes a flow, and an overflow line that becomes empty.
     pub fn remove(&mut self, hash: u32, flow: u32) {
         let first = self.line_of(hash);
         let mut at = None;
@@ -295,7 +295,7 @@ impl FlowIndex {
         }
     }
 
-    /// Bytes of memory.
+    /// Memory use, bytes.
     pub fn memory_bytes(&self) -> u64 {
         let lines = u64::from(self.lines) + self.more.capacity() as u64;
         lines * size_of::<IndexLine>() as u64
@@ -306,7 +306,7 @@ impl FlowIndex {
 mod tests {
     use super::*;
 
-    /// The longest chain of continuing lines.
+    /// Length of the longest chain of overflow lines.
     fn longest(index: &FlowIndex) -> usize {
         let chain = |at: u32| {
             std::iter::successors(index.line_at(at as usize).next(), |next| index.more[*next].next()).count()
@@ -323,7 +323,7 @@ mod tests {
             assert!(index.entries <= u64::from(index.lines) * FLOWS_PER_LINE + 1);
         }
         assert!((0..200_000).all(|flow| index.find(hash(flow), |found| found == flow) == Some(flow)));
-        // Some are in a third line, or have the tag of another one.
+        // Some are in a third line, or share the tag of another flow.
         let in_first = (0..200_000).filter(|flow| index.first(hash(*flow)) == *flow).count();
         let in_second = (0..200_000).filter(|flow| index.second(hash(*flow)) == *flow).count();
         assert!(in_second > 100 && in_first + in_second > 199_900, "{in_first} and {in_second}");

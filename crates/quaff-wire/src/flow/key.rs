@@ -1,17 +1,17 @@
-//! The key of a flow or of a conversation, and its hash, which is the same on every machine and for ever.
+//! The key of a flow or conversation, and its hash, which is the same on every machine and must never change.
 
 use crate::net::{ICMP, ICMPV6, SCTP, TCP, UDP};
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
-/// A flow, with its source first, or a conversation, with the lower end first so that both directions have one key.
+/// A flow, with its source first, or a conversation, with the lower end first, so that both directions have one key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FlowKey {
-    /// A frame that says nothing of an end. All of these are one.
+    /// A frame without addresses. All of them share this key.
     Nothing,
     Macs([[u8; 6]; 2]),
     Addresses([IpAddr; 2]),
-    /// IP addresses, and ports where the protocol has them (otherwise 0).
+    /// IP addresses, and ports if the protocol has them (otherwise 0).
     Ports {
         protocol: u8,
         ends: [(IpAddr, u16); 2],
@@ -19,22 +19,22 @@ pub enum FlowKey {
 }
 
 impl FlowKey {
-    /// Of two IP addresses.
+    /// The key of two IP addresses.
     pub(crate) fn addresses(ends: [IpAddr; 2]) -> Self {
         Self::Addresses(sorted(ends))
     }
 
-    /// One direction: source first.
+    /// The key of one direction, source first.
     pub(crate) fn flow(protocol: u8, addresses: [IpAddr; 2], ports: [u16; 2]) -> Self {
         Self::Ports { protocol, ends: [(addresses[0], ports[0]), (addresses[1], ports[1])] }
     }
 
-    /// Of two IP addresses with ports.
+    /// The key of two IP addresses with ports.
     pub(crate) fn ports(protocol: u8, ends: [(IpAddr, u16); 2]) -> Self {
         Self::Ports { protocol, ends: sorted(ends) }
     }
 
-    /// 64 bits of it, any of which depends on all of it. The same on every machine.
+    /// A 64-bit hash in which every bit depends on the whole key. The same on every machine.
     #[inline]
     pub fn hash(&self, seed: u64) -> u64 {
         match self {
@@ -64,13 +64,14 @@ fn of_mac(mac: &[u8; 6]) -> u64 {
     mac.iter().fold(0, |bits, byte| bits << 8 | u64::from(*byte))
 }
 
-/// The lower one first.
+/// Sorts two values.
 pub(crate) fn sorted<T: Ord>([one, other]: [T; 2]) -> [T; 2] {
     if other < one { [other, one] } else { [one, other] }
 }
 
-/// One word of two: Stafford's variant 13 of the finalizer of MurmurHash3, over their sum with an odd
-/// constant between, as SplitMix64 has it.
+/// Mixes a word into a sum: variant 13 by Stafford of the MurmurHash3 finalizer over their sum plus an odd constant, as
+/// in
+/// SplitMix64.
 #[inline]
 pub fn mix(sum: u64, word: u64) -> u64 {
     let mut z = (sum ^ word.wrapping_mul(0xd6e8_feb8_6659_fd93)).wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -80,7 +81,7 @@ pub fn mix(sum: u64, word: u64) -> u64 {
 }
 
 impl fmt::Display for FlowKey {
-    /// For instance `tcp 10.0.0.1:80 – 10.0.0.2:4711`.
+    /// For example `tcp 10.0.0.1:80 – 10.0.0.2:4711`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Nothing => f.write_str("frames without addresses"),
@@ -147,7 +148,7 @@ mod tests {
         assert_ne!(key.hash(0), key.hash(1));
     }
 
-    /// Machines that share a feed have to agree, so a hash is for ever.
+    /// Machines that share a feed must agree, so the hash must never change.
     #[test]
     fn the_hash_is_a_fixed_one() {
         let key = FlowKey::ports(TCP, [([10, 0, 0, 1].into(), 80), ([10, 0, 0, 2].into(), 4711)]);

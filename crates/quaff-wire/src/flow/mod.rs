@@ -1,8 +1,10 @@
-//! The flow or conversation that a packet belongs to, as one key with one hash, and tables by it.
+//! The flow or conversation of a packet as one key with one hash, and tables indexed by it.
 //!
-//! A [`FlowKey`] is the same on every machine and in every run, so that frames spread by its hash are spread alike
-//! everywhere. [`FlowPacket`] is what a meter reads off a packet, and [`FlowIndex`] finds its record. [`FlowCount`]
-//! counts flows as tcpreplay does. Nothing here keeps a packet.
+//! A [`FlowKey`] is the same on every machine and in every run, so that frames are distributed by its hash alike
+//! everywhere.
+//! [`FlowPacket`] holds the headers that a meter needs, and [`FlowIndex`] finds its record. [`FlowCount`] counts flows
+//! as
+//! tcpreplay does. Nothing here stores packets.
 
 mod count;
 mod index;
@@ -18,10 +20,10 @@ pub use packet::{FlowPacket, NoFlow, TcpFields, icmp_request, is_icmp};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// A table by a number that is a hash already.
+/// A table indexed by numbers that are hashes already.
 pub(crate) type HashTable<V> = HashMap<u64, V, BuildHasherDefault<PassThrough>>;
 
-/// A hash of any bytes, as stable as that of a key.
+/// A hash of arbitrary bytes, as stable as that of a key.
 pub(crate) fn hash_bytes(bytes: &[u8]) -> u64 {
     bytes.chunks(8).fold(mix(0, bytes.len() as u64), |sum, chunk| {
         let mut word = [0; 8];
@@ -30,7 +32,7 @@ pub(crate) fn hash_bytes(bytes: &[u8]) -> u64 {
     })
 }
 
-/// Uses a 64-bit hash as it is.
+/// Uses a 64-bit hash unchanged.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct PassThrough(u64);
 

@@ -1,6 +1,6 @@
-//! The headers of one packet as a flow meter needs them, of any link type, by the one walk over headers.
+//! The headers of a packet that a flow meter needs, for any link type, from one traversal.
 //!
-//! An ICMP error is a packet of its own here, whatever it quotes. Tunnels are not entered.
+//! An ICMP error is a packet in its own right, whatever it quotes. Tunnels are not entered.
 
 use crate::linktype::ETHERNET;
 use crate::net::ipv4::Ipv4;
@@ -18,14 +18,14 @@ use std::net::IpAddr;
 pub struct FlowPacket {
     /// Source and destination.
     pub addresses: [IpAddr; 2],
-    /// Source and destination port of TCP, UDP and SCTP; type << 8 | code of ICMP, twice; otherwise 0.
+    /// Source and destination port of TCP, UDP and SCTP; ICMP type << 8 | code, twice; otherwise 0.
     pub ports: [u16; 2],
     pub protocol: u8,
     /// Type of service or traffic class.
     pub tos: u8,
     /// Time to live or hop limit.
     pub ttl: u8,
-    /// Flags of TCP; 0 for other protocols, and where they are not captured.
+    /// TCP flags; 0 for other protocols, and if not captured.
     pub tcp_flags: u8,
     /// Outermost VLAN id; 0 without a tag.
     pub vlan: u16,
@@ -33,23 +33,23 @@ pub struct FlowPacket {
     pub inner_vlan: u16,
     /// Top label of the MPLS stack; 0 without one.
     pub mpls_label: u32,
-    /// Bytes of the IP packet: by its own length, or those on the wire where that is 0.
+    /// Length of the IP packet, bytes: by its own length field, or the length on the wire if that is 0.
     pub ip_bytes: u32,
-    /// The place of a fragment in its datagram. A later fragment has no ports.
+    /// The position of a fragment in its datagram. A later fragment has no ports.
     pub fragment: Option<Fragment>,
     /// Offset of the IP header.
     pub ip_offset: u32,
-    /// The captured bytes of the transport header and its payload.
+    /// Captured bytes of the transport header and its payload.
     pub transport: u32,
     pub end: u32,
 }
 
-/// The reason for a packet without a flow.
+/// Why a packet has no flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoFlow {
-    /// No IP header where one would be.
+    /// No IP header at the expected place.
     NotIp,
-    /// The capture ends before the ports, or a header is damaged.
+    /// The packet is truncated before the ports, or a header is damaged.
     Truncated,
 }
 
@@ -58,14 +58,14 @@ pub enum NoFlow {
 pub struct TcpFields {
     pub sequence: u32,
     pub acknowledgment: u32,
-    /// Unscaled.
+    /// Window, unscaled.
     pub window: u16,
-    /// Bytes of the header, with its options.
+    /// Length of the header with options, bytes.
     pub header_bytes: u32,
 }
 
 impl FlowPacket {
-    /// Reads the headers of a frame of link type `linktype`, of which `bytes` were captured and that had `wire_bytes`.
+    /// Reads the headers of a frame of link type `linktype` with `bytes` captured of `wire_bytes`.
     #[inline]
     pub fn read(bytes: &[u8], wire_bytes: u32, linktype: u16) -> Result<Self, NoFlow> {
         match Self::plain(bytes, linktype).or_else(|| Self::plain_ipv6(bytes, linktype)) {
@@ -74,8 +74,9 @@ impl FlowPacket {
         }
     }
 
-    /// Reads as [`Self::walk`] does, for most packets: Ethernet without tags, an IPv4 header without options, no
-    /// fragment, the ports of TCP or UDP. Where this is inlined the compiler knows the other fields.
+    /// A fast path of [`Self::walk`] for most packets: Ethernet without tags, IPv4 without options, not a fragment, TCP
+    /// or
+    /// UDP. Where it is inlined, the compiler knows the other fields.
     #[inline]
     pub fn plain(bytes: &[u8], linktype: u16) -> Option<Self> {
         const TRANSPORT: usize = ETHERNET_BYTES + IPV4_BYTES;
@@ -110,8 +111,7 @@ impl FlowPacket {
         })
     }
 
-    /// Reads as [`Self::walk`] does, for most packets of IPv6: Ethernet without tags, no extension headers, the ports
-    /// of TCP or UDP.
+    /// A fast path of [`Self::walk`] for most IPv6 packets: Ethernet without tags, no extension headers, TCP or UDP.
     #[inline]
     pub fn plain_ipv6(bytes: &[u8], linktype: u16) -> Option<Self> {
         const TRANSPORT: usize = ETHERNET_BYTES + ipv6::IPV6_BYTES;
@@ -146,7 +146,7 @@ impl FlowPacket {
         })
     }
 
-    /// Reads the headers whatever they are.
+    /// Reads any supported headers.
     pub fn walk(bytes: &[u8], wire_bytes: u32, linktype: u16) -> Result<Self, NoFlow> {
         let (network, place) = network(bytes, linktype)?;
         let at = place.offset;
@@ -155,7 +155,7 @@ impl FlowPacket {
         let (tos, ttl, length) = match (ip.is_v6(), bytes.get(at..).and_then(<[u8]>::first_chunk::<8>)) {
             (_, None) => return Err(NoFlow::Truncated),
             (false, Some(header)) => {
-                // A header of IPv4 has 20 bytes, of which `ip_at` has seen all.
+                // `ip_at` has checked the 20 bytes of an IPv4 header.
                 (
                     header[1],
                     bytes.get(at + 8).copied().unwrap_or(0),
@@ -195,7 +195,7 @@ impl FlowPacket {
         })
     }
 
-    /// Returns true for a fragment that is not the first one of its datagram.
+    /// True for a fragment that is not the first of its datagram.
     #[inline]
     pub fn is_later_fragment(&self) -> bool {
         self.fragment.is_some_and(|fragment| fragment.offset_bytes > 0)
@@ -207,7 +207,7 @@ impl FlowPacket {
         self.fragment.map(|fragment| DatagramId { addresses: self.addresses, id: fragment.id, protocol })
     }
 
-    /// The fields of the TCP header in the same `bytes`; `None` for other protocols, and where it is not captured.
+    /// The fields of the TCP header in the same `bytes`; `None` for other protocols, and if not captured.
     #[inline]
     pub fn tcp(&self, bytes: &[u8]) -> Option<TcpFields> {
         if self.protocol != TCP || self.is_later_fragment() {
@@ -225,7 +225,7 @@ impl FlowPacket {
         })
     }
 
-    /// The shift of the option "window scale" of TCP (RFC 7323) in the same `bytes`; only SYNs have it.
+    /// The window scale of TCP (RFC 7323) in the same `bytes`; present in SYNs only.
     pub fn window_scale(&self, bytes: &[u8]) -> Option<u8> {
         let header_bytes = self.tcp(bytes)?.header_bytes as usize;
         let captured = bytes.get(self.transport as usize..self.end as usize)?;
@@ -235,7 +235,7 @@ impl FlowPacket {
 }
 
 /// The request that an ICMP or ICMPv6 message belongs to: its own type << 8 | code, or for a reply that of the request
-/// (RFC 792, RFC 4443, RFC 4620). `None` for messages that are neither.
+/// (RFC 792, RFC 4443, RFC 4620). `None` for other messages.
 pub fn icmp_request(protocol: u8, type_code: u16) -> Option<u16> {
     let [kind, code] = type_code.to_be_bytes();
     let request = match (protocol, kind) {
@@ -247,7 +247,7 @@ pub fn icmp_request(protocol: u8, type_code: u16) -> Option<u16> {
     Some(u16::from_be_bytes([request, code]))
 }
 
-/// Returns true for ICMP and ICMPv6.
+/// True for ICMP and ICMPv6.
 #[inline]
 pub fn is_icmp(protocol: u8) -> bool {
     matches!(protocol, ICMP | ICMPV6)
@@ -256,7 +256,7 @@ pub fn is_icmp(protocol: u8) -> bool {
 #[inline]
 fn network(bytes: &[u8], linktype: u16) -> Result<(Untagged, IpPlace), NoFlow> {
     if matches!(linktype, link::NULL | link::LOOP) {
-        // The family in these headers has the sender's byte order: the version of IP is in the next byte.
+        // The address family in these headers is in the sender's byte order; the next byte has the IP version.
         let offset = 4;
         let is_ip = matches!(bytes.get(offset).ok_or(NoFlow::Truncated)? >> 4, 4 | 6);
         let network = Untagged { ethertype: 0, offset, tags: 0 };
@@ -270,7 +270,7 @@ fn network(bytes: &[u8], linktype: u16) -> Result<(Untagged, IpPlace), NoFlow> {
 /// The two outermost VLAN ids and the top MPLS label.
 #[inline]
 fn labels(bytes: &[u8], network: Untagged) -> ([u16; 2], u32) {
-    // The TCI of the first tag stands where the network header of an untagged frame would begin.
+    // The TCI of the first tag is where the network header of an untagged frame would start.
     let vlan = |from_end: usize| be16(bytes, network.offset - TAG_BYTES * from_end).unwrap_or(0) & 0xfff;
     let vlans = match network.tags {
         0 => [0; 2],
@@ -287,7 +287,7 @@ fn labels(bytes: &[u8], network: Untagged) -> ([u16; 2], u32) {
     (vlans, mpls_label)
 }
 
-/// The ports, or what stands for them; `None` where they should be and are not.
+/// The ports, or their substitutes; `None` if they are missing.
 #[inline]
 fn ports(ip: &Ip, bytes: &[u8]) -> Option<[u16; 2]> {
     if ip.is_later_fragment() {
@@ -409,7 +409,7 @@ mod tests {
     }
 
     proptest! {
-        /// Plain frames, most with one byte changed, and cut anywhere.
+        /// Plain frames, most with one byte changed, truncated anywhere.
         #[test]
         fn plain_packets_are_read_as_by_the_walk(is_tcp: bool, at in 0usize..70, value: u8, len in 30usize..60, linktype in prop::sample::select(vec![1u16, 1, 101])) {
             let transport = [0, 80, 1, 0, 0, 0, 0, 5, 0, 0, 0, 6, 0x50, 0x12, 1, 2, 0, 0, 0, 0, b'x'];

@@ -1,20 +1,20 @@
-//! ARP of IPv4 on Ethernet (RFC 826): questions and answers, read and written as whole frames.
+//! ARP for IPv4 over Ethernet (RFC 826): requests and replies, read and written as complete frames.
 
 use super::ethernet::push_header;
 use super::vlan::VlanTag;
 use super::{ETHERNET_BYTES, ETHERNET_FRAME_BYTES_MIN, ETHERTYPE_ARP, MACS_BYTES};
 use std::net::Ipv4Addr;
 
-/// Hardware and protocol of a message: Ethernet and IPv4, with addresses of 6 and 4 bytes.
+/// Hardware and protocol fields of a message: Ethernet and IPv4, with addresses of 6 and 4 bytes.
 pub(crate) const IPV4_ON_ETHERNET: [u8; 6] = [0, 1, 8, 0, 6, 4];
-/// Bytes of a message.
+/// Length of a message.
 pub(crate) const ARP_BYTES: usize = 28;
-/// Offsets of the sender's and the target's IP address.
+/// Offset of the sender's IP address, and of the target's.
 pub(crate) const SENDER_IP: usize = 14;
 pub(crate) const TARGET_IP: usize = 24;
 const BROADCAST: [u8; 6] = [0xff; 6];
 
-/// Sender and target address of a message of ARP for IPv4 at the front of `bytes`.
+/// Sender and target address of an ARP message for IPv4 at the front of `bytes`.
 pub(crate) fn addresses(bytes: &[u8]) -> Option<[Ipv4Addr; 2]> {
     let message =
         bytes.first_chunk().filter(|message: &&[u8; ARP_BYTES]| message[..6] == IPV4_ON_ETHERNET)?;
@@ -26,25 +26,25 @@ pub(crate) fn ipv4(message: &[u8; ARP_BYTES], at: usize) -> Ipv4Addr {
     Ipv4Addr::from(std::array::from_fn::<u8, 4, _>(|i| message[at + i]))
 }
 
-/// A message.
+/// An ARP message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Arp {
-    /// False in a question, which asks for `target_ip`.
+    /// False for a request, which asks for `target_ip`.
     pub is_reply: bool,
     pub sender_mac: [u8; 6],
     pub sender_ip: Ipv4Addr,
-    /// Zeros in a question.
+    /// Zeros in a request.
     pub(crate) target_mac: [u8; 6],
     pub target_ip: Ipv4Addr,
 }
 
 impl Arp {
-    /// A question for the MAC address of `target_ip`.
+    /// Creates a request for the MAC address of `target_ip`.
     pub fn question(sender_mac: [u8; 6], sender_ip: Ipv4Addr, target_ip: Ipv4Addr) -> Self {
         Self { is_reply: false, sender_mac, sender_ip, target_mac: [0; 6], target_ip }
     }
 
-    /// The answer to this question: `mac` has the address.
+    /// Creates the reply to this request: `mac` owns the address.
     pub fn answer(&self, mac: [u8; 6]) -> Self {
         Self {
             is_reply: true,
@@ -55,7 +55,7 @@ impl Arp {
         }
     }
 
-    /// The frame, without FCS: a question is broadcast, an answer is not.
+    /// The frame without FCS; a request is broadcast, a reply is unicast.
     pub fn frame(&self, tag: Option<VlanTag>) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(ETHERNET_FRAME_BYTES_MIN);
         let receiver = if self.is_reply { self.target_mac } else { BROADCAST };
@@ -70,7 +70,7 @@ impl Arp {
         bytes
     }
 
-    /// The message in an untagged frame; `None` where there is no message of ARP for IPv4.
+    /// The message in an untagged frame; `None` if it is not an ARP message for IPv4.
     pub fn read(frame: &[u8]) -> Option<Self> {
         let ethertype = frame.get(MACS_BYTES..ETHERNET_BYTES)?;
         let packet: &[u8; ARP_BYTES] = frame.get(ETHERNET_BYTES..)?.first_chunk()?;

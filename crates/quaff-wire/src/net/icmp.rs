@@ -6,10 +6,10 @@ pub const ICMP: u8 = 1;
 pub const ICMPV6: u8 = 58;
 /// Offset of the checksum in the header.
 pub(crate) const CHECKSUM_OFFSET: usize = 2;
-/// Bytes before the packet that an error quotes.
+/// Length of the header before the packet that an error quotes.
 pub(crate) const HEADER_BYTES: usize = 8;
 
-/// Returns true for a message type that quotes the packet which caused it.
+/// True for a message type that quotes the packet that caused it.
 pub(crate) fn is_error(protocol: u8, message: u8) -> bool {
     match protocol {
         ICMP => matches!(message, 3 | 4 | 5 | 11 | 12),

@@ -1,4 +1,4 @@
-//! IP of either version as one set of offsets: addresses, end of the datagram, transport header.
+//! IP of either version as a common set of offsets: addresses, end of the datagram, transport header.
 
 use super::ipv4::{IPV4_BYTES, Ipv4};
 use super::ipv6::{self, EXTENSIONS_MAX, FRAGMENT, IPV6_BYTES, Ipv6};
@@ -6,45 +6,46 @@ use super::{SCTP, TCP, UDP, be16};
 use crate::checksum;
 use std::net::IpAddr;
 
-/// An IP header (RFC 791, RFC 8200), and where its payload lies.
+/// An IP header (RFC 791, RFC 8200), and the place of its payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ip {
     /// Source and destination.
     pub addresses: [IpAddr; 2],
-    /// End of the datagram: by its own length, or the end of the bytes where that is earlier.
+    /// End of the datagram: by its length field, or the end of the bytes if that is earlier.
     pub end: usize,
     /// The protocol after the header and its extensions.
     pub protocol: u8,
-    /// Offset of that protocol's header; of data in the middle in a fragment that is not the first one.
+    /// Offset of that protocol's header; in a later fragment, of its data.
     pub transport: usize,
     pub fragment: Option<Fragment>,
 }
 
-/// The place of a fragment in its datagram.
+/// The position of a fragment in its datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fragment {
-    /// The same in each fragment of a datagram.
+    /// Identification, equal in all fragments of a datagram.
     pub id: u32,
-    /// Offset of its payload in that of the datagram.
+    /// Offset of its payload within the datagram's payload.
     pub offset_bytes: u16,
-    /// Set in all fragments but the last one.
+    /// More Fragments flag: set in all fragments but the last one.
     pub more: bool,
 }
 
-/// The fields that all fragments of a datagram share (RFC 791 section 3.2, RFC 8200 section 4.5).
+/// The fields shared by all fragments of a datagram (RFC 791 section 3.2, RFC 8200 section 4.5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct DatagramId {
     /// Source and destination.
     pub addresses: [IpAddr; 2],
-    /// IPv4: 16 bits. IPv6: 32 bits.
+    /// 16 bits in IPv4, 32 bits in IPv6.
     pub id: u32,
-    /// IPv4: the protocol. IPv6: 44, since only the first fragment is sure to name it.
+    /// IPv4: the protocol. IPv6: 44, since only the first fragment names the protocol reliably.
     pub protocol: u8,
 }
 
 impl Ip {
-    /// Source and destination port of TCP, UDP and SCTP; `None` for other protocols, and where the header is not
-    /// captured or is in another fragment.
+    /// Source and destination port of TCP, UDP and SCTP; `None` for other protocols, and if the header is not captured
+    /// or is
+    /// in another fragment.
     #[inline]
     pub fn ports(&self, frame: &[u8]) -> Option<[u16; 2]> {
         if !matches!(self.protocol, TCP | UDP | SCTP) || self.is_later_fragment() {
@@ -54,18 +55,18 @@ impl Ip {
         Some([be16(bytes, 0)?, be16(bytes, 2)?])
     }
 
-    /// Returns true for IPv6.
+    /// True for IPv6.
     pub fn is_v6(&self) -> bool {
         self.addresses[0].is_ipv6()
     }
 
-    /// Returns true for a fragment that is not the first one of its datagram.
+    /// True for a fragment that is not the first of its datagram.
     #[inline]
     pub(crate) fn is_later_fragment(&self) -> bool {
         self.fragment.is_some_and(|fragment| fragment.offset_bytes > 0)
     }
 
-    /// Skips one extension header (RFC 8200, section 4); returns false where there is none.
+    /// Skips one extension header (RFC 8200, section 4); returns false if there is none.
     #[inline]
     fn skip_extension(&mut self, frame: &[u8]) -> bool {
         if !ipv6::is_extension(self.protocol) || self.is_later_fragment() {
@@ -86,7 +87,7 @@ impl Ip {
     }
 }
 
-/// The IP header at offset `at`, of either version, as in a frame without a link header.
+/// The IP header of either version at offset `at`, as in a frame without a link header.
 #[inline]
 pub(crate) fn ip_at(frame: &[u8], at: usize) -> Option<Ip> {
     match frame.get(at)? >> 4 {
@@ -96,7 +97,7 @@ pub(crate) fn ip_at(frame: &[u8], at: usize) -> Option<Ip> {
     }
 }
 
-/// Source and destination of the IP header at the front of `bytes`, whose lengths may make no sense.
+/// Source and destination of the IP header at the front of `bytes`, whose length fields may be invalid.
 pub(crate) fn addresses(bytes: &[u8]) -> Option<[IpAddr; 2]> {
     match bytes.first()? >> 4 {
         4 => Ipv4::new(bytes).map(|header| [header.source().into(), header.destination().into()]),
@@ -151,7 +152,8 @@ pub(super) fn ipv6_at(frame: &[u8], at: usize) -> Option<Ip> {
     Some(ip)
 }
 
-/// The sum of the pseudo header under a transport checksum (RFC 768, RFC 8200 section 8.1); `bytes` has the transport
+/// The pseudo-header sum of a transport checksum (RFC 768, RFC 8200 section 8.1); `bytes` is the length of the
+/// transport
 /// header and its payload.
 pub(crate) fn pseudo_header_sum(addresses: [IpAddr; 2], protocol: u8, bytes: usize) -> u16 {
     let [source, destination] = addresses.map(|address| match address {

@@ -1,18 +1,18 @@
-//! IPv4 (RFC 791): the fixed header, read field by field.
+//! IPv4 (RFC 791): access to the fields of the fixed header.
 
 use super::ip::Fragment;
 use crate::checksum;
 use std::net::Ipv4Addr;
 
-/// Bytes of a header without options.
+/// Length of a header without options.
 pub(crate) const IPV4_BYTES: usize = 20;
 
-/// The fixed part of an IPv4 header. No field is checked against another one.
+/// The fixed part of an IPv4 header. Fields are not validated against each other.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ipv4<'a>(&'a [u8; IPV4_BYTES]);
 
 impl<'a> Ipv4<'a> {
-    /// The header at the front of `bytes`, where all of its fixed part is.
+    /// The header at the front of `bytes`, if its fixed part is complete.
     #[inline]
     pub(crate) fn new(bytes: &'a [u8]) -> Option<Self> {
         bytes.first_chunk().map(Self)
@@ -23,19 +23,19 @@ impl<'a> Ipv4<'a> {
         self.0[0] >> 4 == 4
     }
 
-    /// Bytes of the header with its options; below 20 in a broken one.
+    /// Length of the header with options; below 20 in a damaged one.
     #[inline]
     pub(crate) fn header_bytes(self) -> usize {
         usize::from(self.0[0] & 15) * 4
     }
 
-    /// Bytes of header and payload; 0 in a packet that the card or the kernel has yet to segment.
+    /// Length of header and payload; 0 in a packet that the card or the kernel has yet to segment.
     #[inline]
     pub(crate) fn total_bytes(self) -> u16 {
         u16::from_be_bytes([self.0[2], self.0[3]])
     }
 
-    /// The fields that make it a fragment; `None` for a whole datagram.
+    /// The fragment fields; `None` for an unfragmented datagram.
     #[inline]
     pub(crate) fn fragment(self) -> Option<Fragment> {
         let flags = u16::from_be_bytes([self.0[6], self.0[7]]);
@@ -63,13 +63,14 @@ impl<'a> Ipv4<'a> {
     }
 }
 
-/// A header without options before `payload_bytes`, with identification 1 and TTL 64. The total length is 0 when it
-/// does not fit.
+/// A header without options before `payload_bytes`, with identification 1 and TTL 64. The total length is 0 if it does
+/// not
+/// fit.
 pub(crate) fn header(ends: [Ipv4Addr; 2], protocol: u8, payload_bytes: usize) -> [u8; IPV4_BYTES] {
     header_with(ends, protocol, payload_bytes, 0, Some(1))
 }
 
-/// The same with a type of service, and without an identification "don't fragment".
+/// The same with a type of service; without an identification, Don't Fragment is set.
 pub(crate) fn header_with(
     [source, destination]: [Ipv4Addr; 2],
     protocol: u8,
@@ -89,7 +90,7 @@ pub(crate) fn header_with(
     header
 }
 
-/// Computes the checksum of a header anew.
+/// Recomputes the checksum of a header.
 pub(crate) fn set_checksum(header: &mut [u8]) {
     header[10..12].fill(0);
     let sum = !checksum::sum(header);

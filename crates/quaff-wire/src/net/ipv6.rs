@@ -1,13 +1,13 @@
-//! IPv6 (RFC 8200): the fixed header, read field by field, and its extension headers.
+//! IPv6 (RFC 8200): access to the fields of the fixed header, and its extension headers.
 
 use super::ip::Fragment;
 use std::net::Ipv6Addr;
 
-/// Bytes of the header without extensions.
+/// Length of the header without extensions.
 pub(crate) const IPV6_BYTES: usize = 40;
-/// Extension headers beyond these are not followed.
+/// Maximum number of extension headers that are followed.
 pub(crate) const EXTENSIONS_MAX: usize = 12;
-/// The fragment header's number, and its bytes.
+/// Number and length of the fragment header.
 pub(crate) const FRAGMENT: u8 = 44;
 pub(crate) const FRAGMENT_BYTES: usize = 8;
 /// Hop-by-hop options.
@@ -21,12 +21,12 @@ const MOBILITY: u8 = 135;
 const HIP: u8 = 139;
 const SHIM6: u8 = 140;
 
-/// An IPv6 header. No field is checked against another one.
+/// An IPv6 header. Fields are not validated against each other.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ipv6<'a>(&'a [u8; IPV6_BYTES]);
 
 impl<'a> Ipv6<'a> {
-    /// The header at the front of `bytes`, where all of it is.
+    /// The header at the front of `bytes`, if it is complete.
     #[inline]
     pub(crate) fn new(bytes: &'a [u8]) -> Option<Self> {
         bytes.first_chunk().map(Self)
@@ -37,7 +37,7 @@ impl<'a> Ipv6<'a> {
         self.0[0] >> 4 == 6
     }
 
-    /// Bytes after this header; 0 in a jumbogram (RFC 2675) and in a packet that is yet to be segmented.
+    /// Length after this header; 0 in a jumbogram (RFC 2675) and in a packet that is yet to be segmented.
     #[inline]
     pub(crate) fn payload_bytes(self) -> u16 {
         u16::from_be_bytes([self.0[4], self.0[5]])
@@ -65,13 +65,13 @@ impl<'a> Ipv6<'a> {
     }
 }
 
-/// Returns true for the extension headers of IANA's registry (RFC 7045) whose length can be read.
+/// True for the extension headers of IANA's registry (RFC 7045) whose length can be read.
 #[inline]
 pub(crate) fn is_extension(next: u8) -> bool {
     matches!(next, HOP_BY_HOP | ROUTING | FRAGMENT | AUTHENTICATION | DESTINATION | MOBILITY | HIP | SHIM6)
 }
 
-/// Bytes of extension header `number` whose length field is `len` (RFC 8200; RFC 4302 for authentication).
+/// Length of extension header `number` with length field `len` (RFC 8200; RFC 4302 for authentication).
 #[inline]
 pub(crate) fn extension_bytes(number: u8, len: u8) -> usize {
     match number {
@@ -81,7 +81,7 @@ pub(crate) fn extension_bytes(number: u8, len: u8) -> usize {
     }
 }
 
-/// Reads a fragment header; `None` for an atomic fragment (RFC 6946), which is a whole datagram.
+/// Reads a fragment header; `None` for an atomic fragment (RFC 6946), which is a complete datagram.
 #[inline]
 pub(crate) fn fragment(header: &[u8; FRAGMENT_BYTES]) -> Option<Fragment> {
     let word = u16::from_be_bytes([header[2], header[3]]);

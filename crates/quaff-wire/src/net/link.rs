@@ -1,5 +1,5 @@
-//! The network header of a frame, for each link type that quaff parses, and the IP header under labels, PPPoE, SNAP and
-//! the Ethernet headers of a backbone.
+//! The network header of a frame, for each supported link type, and the IP header after MPLS labels, PPPoE, SNAP and
+//! backbone Ethernet headers.
 
 use super::be16;
 use super::ethernet::{
@@ -10,14 +10,14 @@ use super::mpls::skip_labels;
 use super::vlan::{TAG_BYTES, Untagged, skip_tags};
 use crate::linktype;
 
-/// LINKTYPE_NULL, LINKTYPE_LOOP: BSD's loopback, an address family of 4 bytes.
+/// LINKTYPE_NULL, LINKTYPE_LOOP: BSD loopback with an address family of 4 bytes.
 pub(crate) const NULL: u16 = 0;
 pub(crate) const LOOP: u16 = 108;
 /// LINKTYPE_PPP.
 const PPP: u16 = 9;
-/// LINKTYPE_PPP_HDLC: PPP in frames as of HDLC (RFC 1662), or Cisco's.
+/// LINKTYPE_PPP_HDLC: PPP in HDLC-like framing (RFC 1662), or Cisco HDLC.
 const PPP_HDLC: u16 = 50;
-/// LINKTYPE_C_HDLC: Cisco's framing: address, control, EtherType.
+/// LINKTYPE_C_HDLC: Cisco HDLC: address, control, EtherType.
 const C_HDLC: u16 = 104;
 /// LINKTYPE_LINUX_SLL.
 pub(crate) const LINUX_SLL: u16 = 113;
@@ -28,36 +28,37 @@ pub(crate) const IPV4: u16 = 228;
 /// LINKTYPE_IPV6.
 pub(crate) const IPV6: u16 = 229;
 
-/// An Ethernet frame that lies deeper in others is not looked into.
+/// Maximum nesting of Ethernet headers that is followed.
 const ETHERNETS_MAX: u8 = 2;
-/// Bytes of PPPoE before PPP: version and type, code, session, length (RFC 2516, section 4); the offset of the length.
+/// Length of the PPPoE header: version and type, code, session, length (RFC 2516, section 4); offset of the length.
 const PPPOE_BYTES: usize = 6;
 const PPPOE_LENGTH: usize = 4;
-/// The address and control fields of PPP (RFC 1662), which a link may leave out.
+/// The PPP address and control fields (RFC 1662), which a link may omit.
 const PPP_ADDRESS: [u8; 2] = [0xff, 3];
-/// Cisco's address fields: unicast, multicast.
+/// Address fields of Cisco HDLC: unicast, multicast.
 const HDLC_ADDRESSES: [u8; 2] = [0x0f, 0x8f];
-/// LLC and SNAP before an EtherType (RFC 1042).
+/// LLC and SNAP headers before an EtherType (RFC 1042).
 const SNAP: [u8; 6] = [0xaa, 0xaa, 3, 0, 0, 0];
 
-/// The place of the IP header of a frame.
+/// The place of a frame's IP header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct IpPlace {
     pub(crate) offset: usize,
     pub(crate) length: Option<LengthField>,
 }
 
-/// A field before the IP header that counts bytes up to the end of the packet: that of PPPoE, or of IEEE 802.3.
+/// A length field before the IP header that counts bytes up to the end of the packet, of PPPoE or IEEE 802.3.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LengthField {
-    /// Offset of its 16 bits.
+    /// Offset of the 16-bit field.
     pub(crate) at: usize,
     /// Offset of the first byte that it counts.
     pub(crate) from: usize,
 }
 
-/// Finds the network header of a frame of link type `linktype`: Ethernet, Linux cooked 1 and 2, PPP, Cisco's HDLC, bare
-/// IP; `None` for others, and where the link header is cut.
+/// Finds the network header of a frame of link type `linktype`: Ethernet, Linux cooked 1 and 2, PPP, Cisco HDLC, bare
+/// IP;
+/// `None` for others, and if the link header is truncated.
 #[inline]
 pub(crate) fn network(bytes: &[u8], linktype: u16) -> Option<Untagged> {
     if linktype == linktype::ETHERNET.linktype { ethernet(bytes) } else { not_ethernet(bytes, linktype) }
@@ -83,7 +84,7 @@ fn not_ethernet(bytes: &[u8], linktype: u16) -> Option<Untagged> {
     }
 }
 
-/// The bytes of the VLAN tags of a frame (Ethernet, Linux cooked 1), which can be cut out; empty without tags.
+/// The range of a frame's VLAN tags (Ethernet, Linux cooked 1), which may be cut out; empty without tags.
 pub fn tags_range(bytes: &[u8], linktype: u16) -> std::ops::Range<usize> {
     let at = match linktype {
         linktype if linktype == linktype::ETHERNET.linktype => MACS_BYTES,
@@ -100,7 +101,7 @@ pub(crate) fn ethernet(bytes: &[u8]) -> Option<Untagged> {
     Some(skip_tags(bytes, be16(bytes, MACS_BYTES)?, ETHERNET_BYTES))
 }
 
-/// The packet after the protocol field of PPP at `at` (RFC 1332, 5072, 3032), by its EtherType.
+/// The packet after the PPP protocol field at `at` (RFC 1332, 5072, 3032), by its EtherType.
 fn ppp(bytes: &[u8], at: usize) -> Option<Untagged> {
     let ethertype = match be16(bytes, at)? {
         0x0021 => ETHERTYPE_IPV4,
@@ -121,7 +122,7 @@ pub(crate) fn ip_place(bytes: &[u8], network: Untagged) -> Option<IpPlace> {
     }
 }
 
-/// The IP header under other ones, of which `deeper` may be those of whole Ethernet frames.
+/// Finds the IP header after other headers; up to `deeper` Ethernet headers are followed.
 #[cold]
 fn ip_under(bytes: &[u8], network: Untagged, deeper: u8) -> Option<IpPlace> {
     let (at, found) = (network.offset, |offset, length| Some(IpPlace { offset, length }));
@@ -150,7 +151,7 @@ fn ip_under(bytes: &[u8], network: Untagged, deeper: u8) -> Option<IpPlace> {
     }
 }
 
-/// Offset of the Ethernet frame that follows a header of this EtherType.
+/// Offset of the Ethernet frame after a header of this EtherType.
 fn inner_frame(ethertype: u16) -> usize {
     match ethertype {
         ETHERTYPE_PBB => 4,

@@ -1,9 +1,9 @@
-//! The headers of a frame: one file per protocol, each fact once, and one walk over them.
+//! The headers of a frame: one file per protocol, and one traversal over them.
 //!
-//! [`layers`] goes from the MAC addresses and VLAN tags to the transport header by offsets into bytes that stay where
-//! they are, under MPLS labels, PPPoE, SNAP and the Ethernet headers of a backbone (PBB) too; rewriting, splitting,
-//! decapsulation, flow counting, probes and fingerprints use the same steps. Tunnels are not entered: `tunnel` does
-//! that. A frame that is cut or damaged has the layers before the damage. Nothing here panics, copies or allocates.
+//! [`layers`] goes from the MAC addresses and VLAN tags to the transport header, also after MPLS labels, PPPoE, SNAP
+//! and backbone Ethernet headers (PBB), and returns offsets. Rewriting, splitting, decapsulation, flow counting, probes
+//! and fingerprints share it. Tunnels are not entered: `tunnel` does that. A truncated or damaged frame has the layers
+//! before the damage. Nothing here panics, copies or allocates.
 
 pub(crate) mod arp;
 pub(crate) mod ethernet;
@@ -43,18 +43,18 @@ pub(crate) const GRE: u8 = 47;
 pub struct Layers {
     /// Number of VLAN tags.
     pub tags: usize,
-    /// The EtherType after the tags; still a TPID where the frame ends inside a tag.
+    /// The EtherType after the tags; a TPID if the frame ends inside a tag.
     pub ethertype: u16,
     /// Offset of the network header.
     pub network: usize,
     /// Offset of the IP header: that of the network header, unless labels or other headers precede it.
     pub ip_offset: usize,
     pub ip: Option<Ip>,
-    /// A length between them, which the length of the IP packet determines.
+    /// A length field in between that depends on the length of the IP packet.
     pub length: Option<LengthField>,
 }
 
-/// Finds the layers of an Ethernet frame; `None` when its header is cut.
+/// Finds the layers of an Ethernet frame; `None` if its header is truncated.
 #[inline]
 pub fn layers(frame: &[u8]) -> Option<Layers> {
     let network = link::ethernet(frame)?;
@@ -69,7 +69,7 @@ pub fn layers(frame: &[u8]) -> Option<Layers> {
     Some(Layers { tags, ethertype, network, ip_offset, ip, length })
 }
 
-/// The big-endian word at offset `at`.
+/// The big-endian 16-bit word at offset `at`.
 #[inline]
 pub(crate) fn be16(bytes: &[u8], at: usize) -> Option<u16> {
     bytes.get(at..)?.first_chunk().map(|word| u16::from_be_bytes(*word))

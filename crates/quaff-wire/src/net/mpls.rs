@@ -1,17 +1,17 @@
-//! MPLS labels (RFC 3032). Nothing in a stack names what follows it: each reader decides by the first bits.
+//! MPLS labels (RFC 3032). A stack does not name its payload: each reader decides by the payload's first bits.
 
-/// Bytes of a label stack entry.
+/// Length of a label stack entry.
 pub(crate) const LABEL_BYTES: usize = 4;
-/// Labels in a row that are followed.
+/// Maximum number of labels that are followed.
 pub(crate) const LABELS_MAX: usize = 16;
 /// Reserved labels (RFC 3032, 6790, 5586).
 pub(crate) const IPV4_EXPLICIT_NULL: u32 = 0;
 pub(crate) const IPV6_EXPLICIT_NULL: u32 = 2;
 pub(crate) const ENTROPY_INDICATOR: u32 = 7;
-/// The Generic Associated Channel.
+/// Generic Associated Channel label.
 pub(crate) const ASSOCIATED_CHANNEL: u32 = 13;
 
-/// One entry of a label stack.
+/// An entry of a label stack.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Label(u32);
 
@@ -21,21 +21,22 @@ impl Label {
         Self(u32::from_be_bytes(bytes))
     }
 
-    /// The label itself, 20 bits.
+    /// The label value, 20 bits.
     #[inline]
     pub(crate) fn value(self) -> u32 {
         self.0 >> 12
     }
 
-    /// Set in the last entry of a stack.
+    /// True for the last entry of a stack (S bit).
     #[inline]
     pub(crate) fn is_bottom(self) -> bool {
         self.0 & 0x100 != 0
     }
 }
 
-/// Offset of the first byte after the label stack at the front of `bytes`, and its bottom label; `None` where the
-/// stack is cut or deeper than [`LABELS_MAX`].
+/// Offset after the label stack at the front of `bytes`, and its bottom label; `None` if the stack is truncated or
+/// deeper
+/// than [`LABELS_MAX`].
 pub(crate) fn skip_labels(bytes: &[u8]) -> Option<(usize, Label)> {
     let mut offset = 0;
     for _ in 0..LABELS_MAX {
@@ -48,7 +49,7 @@ pub(crate) fn skip_labels(bytes: &[u8]) -> Option<(usize, Label)> {
     None
 }
 
-/// Appends a stack of these labels, the outermost first, with TTL 64.
+/// Appends a stack of these labels, outermost first, with TTL 64.
 pub(crate) fn push_labels(bytes: &mut Vec<u8>, labels: &[u32]) {
     for (at, label) in labels.iter().enumerate() {
         let entry = label << 12 | u32::from(at + 1 == labels.len()) << 8 | 64;

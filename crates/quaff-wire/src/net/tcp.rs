@@ -1,8 +1,8 @@
-//! TCP (RFC 9293): the header's size, its flags, and one of its options.
+//! TCP (RFC 9293): header length, flags, and the window scale option.
 
 /// Protocol number (IANA).
 pub const TCP: u8 = 6;
-/// Bytes of a header without options.
+/// Length of a header without options.
 pub(crate) const TCP_BYTES: usize = 20;
 /// Offset of the flags in the header.
 pub(crate) const FLAGS_OFFSET: usize = 13;
@@ -13,12 +13,12 @@ pub(crate) const SYN: u8 = 0x02;
 pub(crate) const PSH: u8 = 0x08;
 pub(crate) const ACK: u8 = 0x10;
 
-/// Kinds of options (RFC 9293 section 3.2, RFC 7323).
+/// Option kinds (RFC 9293 section 3.2, RFC 7323).
 const END_OF_LIST: u8 = 0;
 const NO_OPERATION: u8 = 1;
 const WINDOW_SCALE: u8 = 3;
 
-/// The shift of the option "window scale" among `options`, which may be cut or damaged.
+/// The window scale in `options`, which may be truncated or damaged.
 pub(crate) fn window_scale(mut options: &[u8]) -> Option<u8> {
     loop {
         options = match *options {

@@ -1,12 +1,12 @@
-//! UDP (RFC 768): the header, read field by field.
+//! UDP (RFC 768): access to the fields of the header.
 
 use super::be16;
 
 /// Protocol number (IANA).
 pub const UDP: u8 = 17;
-/// Bytes of a header.
+/// Length of the header.
 pub const UDP_BYTES: usize = 8;
-/// Offset of the checksum in the header; 0 there means that the sender made none.
+/// Offset of the checksum in the header; 0 there means no checksum.
 pub(crate) const CHECKSUM_OFFSET: usize = 6;
 
 /// Source port, destination port and length of the header at the front of `bytes`.
@@ -15,7 +15,7 @@ pub(crate) fn fields(bytes: &[u8; UDP_BYTES]) -> [u16; 3] {
     [0, 2, 4].map(|at| be16(bytes, at).unwrap_or_default())
 }
 
-/// The checksum for the sum over pseudo header, header and payload; one that computes to zero is sent as all ones.
+/// The checksum for the sum over pseudo-header, header and payload; a computed zero is sent as all ones.
 #[inline]
 pub(crate) fn checksum(sum: u16) -> u16 {
     if sum == 0xffff { sum } else { !sum }

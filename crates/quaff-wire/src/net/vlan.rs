@@ -1,15 +1,15 @@
-//! VLAN tags (IEEE 802.1Q): their TPIDs, and the one loop that skips them.
+//! VLAN tags (IEEE 802.1Q): their TPIDs, and the loop that skips them.
 
 use super::be16;
 
-/// Bytes of a VLAN tag: TPID and TCI.
+/// Length of a VLAN tag: TPID and TCI.
 pub const TAG_BYTES: usize = 4;
 /// TPID of a customer tag (IEEE 802.1Q).
 pub const TPID_CUSTOMER: u16 = 0x8100;
 /// TPID of a service tag (IEEE 802.1ad).
 pub const TPID_SERVICE: u16 = 0x88a8;
 
-/// One VLAN tag.
+/// A VLAN tag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct VlanTag {
     pub tpid: u16,
@@ -20,19 +20,19 @@ pub struct VlanTag {
 /// The EtherType after the tags of a frame, and the offset of the first byte after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Untagged {
-    /// Still a TPID where the capture ends inside a tag.
+    /// A TPID if the capture ends inside a tag.
     pub(crate) ethertype: u16,
     pub(crate) offset: usize,
     pub(crate) tags: usize,
 }
 
-/// Returns true for the TPID of a VLAN tag: those of the standards, and two of switches older than 802.1ad.
+/// True for the TPID of a VLAN tag: the standard ones, and two of switches older than 802.1ad.
 #[inline]
 pub(crate) fn is_tpid(ethertype: u16) -> bool {
     matches!(ethertype, TPID_CUSTOMER | TPID_SERVICE | 0x9100 | 0x9200)
 }
 
-/// Skips any number of tags. `ethertype` is the first EtherType or TPID, and `offset` the first byte after it.
+/// Skips all tags. `ethertype` is the first EtherType or TPID, `offset` the first byte after it.
 #[inline]
 pub(crate) fn skip_tags(bytes: &[u8], mut ethertype: u16, mut offset: usize) -> Untagged {
     let mut tags = 0;

@@ -1,4 +1,4 @@
-//! Reads pcap files from slices: µs and ns, both byte orders, and historical layouts.
+//! Decodes pcap files from slices: µs and ns, both byte orders, and historical layouts.
 
 use super::layout::{self, Chain, Follow, Form, Head, Oddities, RecordLayout, of_magic};
 use super::{FILE_HEADER_BYTES, RECORD_HEADER_BYTES};
@@ -6,24 +6,24 @@ use crate::item::{
     ByteOrder, Cursor, Damage, Find, Frame, Interface, Item, RawOptions, Reason, Step, UNIT_BYTES_MAX, Unit,
 };
 
-/// libpcap's and Wireshark's own limit; a record may exceed the snaplen of its file up to this.
+/// The limit of libpcap and Wireshark; a record may exceed the snaplen of its file up to this.
 const CAPTURED_BYTES_USUAL: u32 = 256 << 10;
-/// Records that have to follow one another before bytes after damage are plausible.
+/// Number of consecutive plausible records that end a search after damage.
 const CHAIN_RECORDS: usize = 3;
 
-/// Reads one pcap file. Gives its only interface first, then its frames.
+/// Decodes one pcap file. Returns its only interface first, then its frames.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Decoder {
     form: Option<Form>,
-    /// Set once the layout of the records is known.
+    /// True once the record layout is known.
     is_decided: bool,
-    /// Set while records are read the fast way.
+    /// True while records are read on the fast path.
     is_usual: bool,
-    /// Time of the last packet that was believed, s.
+    /// Time of the last trusted packet, s.
     last_s: Option<u64>,
-    /// The usual values in this file; only when salvaging.
+    /// Peculiarities seen in this file; only when salvaging.
     odd: Oddities,
-    /// Up to here records were followed by their lengths, offset in the file; only when salvaging.
+    /// File offset up to which records were followed by their lengths; only when salvaging.
     followed_to: u64,
 }
 
@@ -60,7 +60,7 @@ impl Decoder {
         Ok(Step::Item(Item::Frame(frame(form, fields, data))))
     }
 
-    /// Takes a record that is whole, in the layout of nearly all files, and of plausible length; nothing otherwise.
+    /// Takes a complete record of plausible length in the standard layout; otherwise nothing.
     #[inline]
     pub(crate) fn usual<'a>(&self, cursor: &mut Cursor, bytes: &mut &'a [u8]) -> Option<Frame<'a>> {
         let form = self.form.as_ref().filter(|_| self.is_usual)?;
@@ -88,7 +88,7 @@ impl Decoder {
         Err(cursor.damage(unit, Reason::CutOff(rest.len() as u64)))
     }
 
-    /// The layout of the records, once it is known.
+    /// The record layout, once it is known.
     pub(crate) fn layout(&self) -> Option<RecordLayout> {
         self.form.filter(|_| self.is_decided).map(|form| form.layout)
     }
@@ -97,7 +97,7 @@ impl Decoder {
         self.form.is_some()
     }
 
-    /// Offset in `bytes` of a record that others follow. `None` before there was a file header.
+    /// Offset in `bytes` of a record that others follow; `None` before the file header was read.
     pub(crate) fn find(&self, cursor: &Cursor, bytes: &[u8]) -> Option<Find> {
         let form = self.form?;
         for at in 0..bytes.len() {
@@ -155,9 +155,9 @@ impl Decoder {
         Ok(Step::Item(Item::Frame(frame)))
     }
 
-    /// Judges, when salvaging, the record at the front of `bytes`, whose head is `head`. It is doubtful if it is not
-    /// plausible, or if its length is an odd one and the next record is not plausible. A doubtful one is damage only if
-    /// the records that follow it lead to something that cannot be a record: many programs write odd ones.
+    /// When salvaging, judges the record at the front of `bytes`, whose header is `head`. It is doubtful if it is
+    /// implausible, or if its length is odd and the next record is implausible. A doubtful record is damage only if the
+    /// following records lead to something that cannot be a record: many programs write peculiar ones.
     fn believe(&mut self, cursor: &Cursor, form: &Form, head: &Head, bytes: &[u8]) -> Result<(), Doubt> {
         let Some(reason) = self.doubt(cursor, form, head, bytes)? else { return Ok(()) };
         let mut odd = self.odd;
@@ -180,7 +180,7 @@ impl Decoder {
         if !form.is_plausible(head, None, self.odd) {
             return Ok(Some(Reason::Header));
         }
-        // Without an original length, which is usual in this file then, none is odd.
+        // If original lengths are missing, as is usual in that file, they show nothing.
         if head.captured == head.wire_len || head.captured == form.snaplen || head.wire_len == 0 {
             return Ok(None);
         }
@@ -224,8 +224,9 @@ impl Decoder {
     }
 }
 
-/// Judges a record of zeros at the front of `bytes`: an empty packet, or a hole, which is damage. So many bytes are
-/// needed to decide.
+/// Judges a record of zeros at the front of `bytes`: an empty packet, or a hole, which is damage. `Some`: this number
+/// of
+/// bytes is needed to decide.
 #[cold]
 fn zeros(cursor: &Cursor, bytes: &[u8]) -> Result<Option<usize>, Damage> {
     match layout::hole(bytes, cursor.no_more) {
@@ -235,13 +236,13 @@ fn zeros(cursor: &Cursor, bytes: &[u8]) -> Result<Option<usize>, Damage> {
     }
 }
 
-/// The reason to doubt a record, or the bytes needed to judge it.
+/// The reason to doubt a record, or the number of bytes needed to judge it.
 enum Doubt {
     Because(Reason),
     NeedMore(usize),
 }
 
-/// The packet of a record of the usual layout.
+/// The packet of a record in the standard layout.
 #[inline]
 fn frame<'a>(form: &Form, fields: [u32; 4], data: &'a [u8]) -> Frame<'a> {
     let [seconds, fraction, _, wire_len] = fields;

@@ -1,15 +1,15 @@
-//! Writing pcap into memory that the caller owns (draft-ietf-opsawg-pcap), for tools that read no pcapng.
+//! Encodes pcap into memory of the caller (draft-ietf-opsawg-pcap), for tools that do not read pcapng.
 
 use super::layout::{FCS_IS_KNOWN, FCS_WORDS_SHIFT};
 use super::*;
 use crate::record::{self, Append, Record, Room};
 
-/// The unit of the times in a file.
+/// The timestamp unit of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Resolution {
-    /// ns; readers since about 2013 know it.
+    /// ns; readers since about 2013 support it.
     Nanoseconds,
-    /// µs; every reader knows it. Times are cut, not rounded.
+    /// µs; every reader supports it. Timestamps are truncated.
     Microseconds,
 }
 
@@ -28,8 +28,9 @@ pub fn file_header(resolution: Resolution, snaplen: u32, linktype: u16) -> [u8; 
     header
 }
 
-/// Sets the length of the frame check sequence at the end of each packet, bits, in a file header. As in pcapng, where
-/// some programs mean bytes, less than 16 are bytes.
+/// Sets the length of the frame check sequence of each packet in a file header. `fcs_len` is in bits; values below 16
+/// are
+/// bytes, as some programs write in pcapng.
 pub fn set_fcs_len(header: &mut [u8; FILE_HEADER_BYTES], fcs_len: u8) {
     let words = u32::from(if fcs_len < 16 { fcs_len / 2 } else { fcs_len / 16 });
     let [.., a, b, c, d] = *header;
@@ -37,12 +38,12 @@ pub fn set_fcs_len(header: &mut [u8; FILE_HEADER_BYTES], fcs_len: u8) {
     header[20..24].copy_from_slice(&network.to_ne_bytes());
 }
 
-/// Bytes that [`record`] writes for a packet of `captured` bytes.
+/// Number of bytes that [`record`] writes for a packet of `captured` bytes.
 pub const fn record_bytes(captured: usize) -> usize {
     RECORD_HEADER_BYTES + captured
 }
 
-/// Writes one packet as [`append_record`] does, from the start of `out`. Returns its length.
+/// Writes a packet like [`append_record`], at the start of `out`. Returns its length.
 #[inline]
 pub fn record(out: &mut [u8], resolution: Resolution, record: &Record<'_>) -> usize {
     let mut room = Room { out, len: 0 };
@@ -50,7 +51,7 @@ pub fn record(out: &mut [u8], resolution: Resolution, record: &Record<'_>) -> us
     room.len
 }
 
-/// Appends one packet with its header. `out` must have room for [`record_bytes`].
+/// Appends a packet with its header. `out` must have room for [`record_bytes`].
 #[inline(always)]
 pub fn append_record(out: &mut impl Append, resolution: Resolution, record: &Record<'_>) {
     let fraction = match resolution {

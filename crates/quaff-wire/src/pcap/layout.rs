@@ -1,7 +1,8 @@
-//! The layouts of pcap records over the years, and detection of the one that a file has.
+//! The historical layouts of pcap records, and the detection of a file's layout.
 //!
-//! The magic leaves that open in two cases: Kuznetzov's patches share one, and hosts whose
-//! `struct timeval` has 16 bytes wrote it out under the usual one. There the first records decide.
+//! The magic leaves it open in two cases: Kuznetzov's patches share one magic, and hosts whose `struct timeval` has 16
+//! bytes
+//! used the standard one. There the first records decide.
 
 use super::{MAGIC_IXIA_HARDWARE, MAGIC_IXIA_SOFTWARE, MAGIC_KUZNETZOV, MAGIC_MICROSECONDS};
 use super::{MAGIC_NANOSECONDS, RECORD_HEADER_BYTES};
@@ -12,17 +13,17 @@ use std::fmt;
 /// The layout of the records of a pcap file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RecordLayout {
-    /// The one of draft-ietf-opsawg-pcap: 16 bytes before each packet.
+    /// The layout of draft-ietf-opsawg-pcap: a 16-byte header per packet.
     Standard,
-    /// Alexey Kuznetzov's patch of 1999-10-29: interface, protocol and kind of packet after the 16.
+    /// Alexey Kuznetzov's patch of 1999-10-29: interface, protocol and packet type after the 16 bytes.
     Kuznetzov,
-    /// His patch of 1999-09-15 under the same magic, which SuSE 6.3 had: 4 bytes more.
+    /// His patch of 1999-09-15 with the same magic, as in SuSE 6.3: 4 bytes more.
     Suse,
-    /// A `struct timeval` of two 64-bit words, as some 64-bit hosts once wrote it.
+    /// A `struct timeval` of two 64-bit words, as some 64-bit hosts wrote it.
     Wide,
-    /// AIX: version 2.2, numbers of its own for kinds of links, and ns where others have µs.
+    /// AIX: version 2.2, its own link-type numbers, and ns instead of µs.
     Aix,
-    /// Ixia's lcap: the file header has one word more, the length of all records.
+    /// Ixia lcap: the file header has one more word, the total length of all records.
     Ixia,
 }
 
@@ -42,64 +43,65 @@ impl fmt::Display for RecordLayout {
 /// The order of the two lengths in a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Lengths {
-    /// Captured, then original.
+    /// Captured length first.
     Captured,
-    /// Original, then captured: before version 2.3, and in DG/UX.
+    /// Original length first: before version 2.3, and in DG/UX.
     Original,
-    /// Version 2.3 was written in either order; the captured length is the smaller one.
+    /// Version 2.3 was written in both orders; the captured length is the smaller one.
     Smaller,
 }
 
-/// All that is needed to read the records of a file.
+/// The parameters for reading the records of a file.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Form {
     pub(super) order: ByteOrder,
     pub(super) layout: RecordLayout,
-    /// 1,000 or 1.
+    /// 1,000 for µs, 1 for ns.
     pub(super) ns_per_fraction: u64,
     pub(super) linktype: u16,
-    /// Bits of frame check sequence at the end of each packet.
+    /// Length of the frame check sequence of each packet, bits.
     pub(super) fcs_len: Option<u8>,
     pub(super) snaplen: u32,
     pub(super) captured_bytes_max: u32,
     lengths: Lengths,
 }
 
-/// The head of a record, in whatever layout it was.
+/// The header of a record, independent of the layout.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Head {
     seconds: u64,
     fraction: u64,
     pub(super) captured: u32,
     pub(super) wire_len: u32,
-    /// `epb_flags`.
+    /// Flags as in `epb_flags`.
     pub(super) flags: u32,
 }
 
-/// The ways in which whole records of a file were not plausible: its writer made them so. They are no sign of damage
-/// there.
+/// The implausible properties of a file's complete records, which its writer produced. They are no sign of damage in
+/// that
+/// file.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Oddities {
-    /// A second or more in the fraction.
+    /// The fraction is a second or more.
     fraction: bool,
-    /// No original length.
+    /// The original length is missing.
     no_length: bool,
-    /// More bytes captured than there were.
+    /// The captured length exceeds the original one.
     longer: bool,
-    /// No seconds.
+    /// The seconds are zero.
     no_time: bool,
 }
 
-/// The result of reading several records in a row.
+/// The result of reading several consecutive records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Chain {
     Holds,
     Breaks,
-    /// At least so many bytes are needed to decide.
+    /// At least this many bytes are needed to decide.
     NeedMore(usize),
 }
 
-/// Byte order, layout (as far as the magic decides it), and ns in a unit of a record's time.
+/// Byte order, layout (as far as the magic determines it), and ns per unit of a record's timestamp.
 pub(crate) fn of_magic(magic: [u8; 4]) -> Option<(ByteOrder, RecordLayout, u64)> {
     [ByteOrder::Little, ByteOrder::Big].into_iter().find_map(|order| match order.u32(magic) {
         MAGIC_MICROSECONDS => Some((order, RecordLayout::Standard, 1000)),
@@ -112,7 +114,7 @@ pub(crate) fn of_magic(magic: [u8; 4]) -> Option<(ByteOrder, RecordLayout, u64)>
 }
 
 impl Form {
-    /// From the fields of a file header. `None` for a version that no program is known to write.
+    /// Created from the fields of a file header; `None` for an unknown version.
     pub(super) fn new(
         (order, layout, ns_per_fraction): (ByteOrder, RecordLayout, u64),
         version: (u16, u16),
@@ -127,7 +129,7 @@ impl Form {
             _ => return None,
         };
         let linktype = network as u16;
-        // The upper bits: the length in words of 16 bits, if one bit says that it is known.
+        // The upper bits: the length in 16-bit words, valid if a flag bit is set.
         let fcs_len = (network & FCS_IS_KNOWN != 0).then_some((network >> FCS_WORDS_SHIFT) as u8 * 16);
         let form =
             Self { order, layout, ns_per_fraction, linktype, fcs_len, snaplen, captured_bytes_max, lengths };
@@ -139,13 +141,13 @@ impl Form {
         })
     }
 
-    /// Returns true for the layout of nearly all files.
+    /// True for the standard layout.
     pub(super) fn is_usual(&self) -> bool {
         matches!(self.layout, RecordLayout::Standard | RecordLayout::Ixia)
             && self.lengths == Lengths::Captured
     }
 
-    /// Bytes before each packet.
+    /// Length of a record header.
     pub(super) fn head_bytes(&self) -> usize {
         match self.layout {
             RecordLayout::Standard | RecordLayout::Aix | RecordLayout::Ixia => RECORD_HEADER_BYTES,
@@ -154,7 +156,7 @@ impl Form {
         }
     }
 
-    /// The head at the front of `bytes`; `None` when they are too few.
+    /// The header at the front of `bytes`; `None` if they are too short.
     pub(super) fn head(&self, bytes: &[u8]) -> Option<Head> {
         let mut bytes = bytes.get(..self.head_bytes())?;
         let (seconds, fraction) = match self.layout {
@@ -167,7 +169,7 @@ impl Form {
             Lengths::Original => (second, first),
             Lengths::Smaller => (first.min(second), first.max(second)),
         };
-        // After them: the interface's index, 4 bytes; the protocol, 2; the kind of packet.
+        // After them: interface index, 4 bytes; protocol, 2; packet type.
         let flags = match self.layout {
             RecordLayout::Kuznetzov | RecordLayout::Suse => {
                 bytes.get(6).map_or(0, |pkttype| flags_of(*pkttype))
@@ -177,9 +179,9 @@ impl Form {
         Some(Head { seconds, fraction, captured, wire_len, flags })
     }
 
-    /// Checks that so many records follow one another from the front of `bytes`, the first of them from
-    /// about the time `near_s`. The last one's packet need not be there. At the end of a file
-    /// (`no_more`) a record that ends with it is as good as a chain.
+    /// Checks that `bytes` start with this number of consecutive records, the first of them near the time `near_s`. The
+    /// last
+    /// record's packet may be missing. At the end of a file (`no_more`) a record that ends there completes a chain.
     pub(super) fn chain(
         &self,
         bytes: &[u8],
@@ -207,7 +209,7 @@ impl Form {
         Chain::Holds
     }
 
-    /// Returns true if a head could be that of a packet, from about the time `near_s`, in a file of these oddities.
+    /// True if a header may belong to a packet near the time `near_s`, in a file with these oddities.
     pub(super) fn is_plausible(&self, head: &Head, near_s: Option<u64>, odd: Oddities) -> bool {
         let found = self.oddities(head);
         (!found.fraction || odd.fraction)
@@ -220,7 +222,7 @@ impl Form {
                 || near_s.map_or(!found.no_time, |near_s| head.seconds.abs_diff(near_s) <= NEAR_S))
     }
 
-    /// The ways in which a head is not plausible.
+    /// The implausible properties of a header.
     pub(super) fn oddities(&self, head: &Head) -> Oddities {
         Oddities {
             fraction: head.fraction.saturating_mul(self.ns_per_fraction) >= NS_PER_S,
@@ -230,8 +232,9 @@ impl Form {
         }
     }
 
-    /// Follows records by their lengths, whatever else they say: returns how far they hold, or that one of them cannot
-    /// be. A few that are plausible in a file of these oddities are enough, and the last one of a file may be cut off.
+    /// Follows records by their lengths only: returns how far they reach, or that one of them is impossible. A few that
+    /// are
+    /// plausible given the file's oddities suffice, and the last one of a file may be truncated.
     pub(super) fn follow(&self, bytes: &[u8], odd: Oddities, no_more: bool) -> Follow {
         let (mut at, mut seen, mut plausible) = (0, 0, 0);
         while seen < FOLLOWED_RECORDS && plausible < PLAUSIBLE_RECORDS && at < FOLLOWED_BYTES {
@@ -254,7 +257,7 @@ impl Form {
                 return Follow::Holds(at);
             }
             plausible += usize::from(is_plausible && plausible == seen);
-            // Zeros follow each other whatever they are.
+            // Zeros form consecutive records without proving anything.
             seen += usize::from(!head.is_zero());
             at += length;
         }
@@ -282,8 +285,9 @@ impl Form {
         }
     }
 
-    /// A record with 64-bit times reads, in the usual layout, as a packet of which more was captured
-    /// than there was, or whose time has more µs than a second has: one record is enough to decide.
+    /// In the standard layout a record with 64-bit timestamps looks like a packet with more bytes captured than it had,
+    /// or with
+    /// too many µs: one record suffices to decide.
     fn decide_wide(&self, bytes: &[u8], no_more: bool) -> Result<RecordLayout, usize> {
         let Some(usual) = self.head(bytes) else {
             return if no_more { Ok(RecordLayout::Standard) } else { Err(self.head_bytes()) };
@@ -313,20 +317,20 @@ impl Form {
 }
 
 impl Head {
-    /// ns since 1970.
+    /// Timestamp, ns since 1970.
     pub(super) fn time_ns(&self, form: &Form) -> u64 {
         let fraction_ns = self.fraction.saturating_mul(form.ns_per_fraction);
         self.seconds.saturating_mul(NS_PER_S).saturating_add(fraction_ns)
     }
 
-    /// Nothing but zeros: an empty packet, or the beginning of a hole.
+    /// True for zeros only: an empty packet, or the start of a hole.
     pub(super) fn is_zero(&self) -> bool {
         self.seconds == 0 && self.fraction == 0 && self.captured == 0 && self.wire_len == 0
     }
 }
 
 impl Oddities {
-    /// Adds those of another record.
+    /// Adds the oddities of another record.
     pub(super) fn add(&mut self, other: Self) {
         self.fraction |= other.fraction;
         self.no_length |= other.no_length;
@@ -335,9 +339,9 @@ impl Oddities {
     }
 }
 
-/// Returns whether `bytes`, which begin with a record of zeros, are a hole: a page of zeros, or zeros to the end of the
-/// file. A few records of zeros are packets, as other readers take them. An error: so many bytes are
-/// needed to decide.
+/// True if `bytes`, which start with a record of zeros, are a hole: a page of zeros, or zeros to the end of the file.
+/// Fewer
+/// records of zeros are packets, as for other readers. The error is the number of bytes needed to decide.
 pub(super) fn hole(bytes: &[u8], no_more: bool) -> Result<bool, usize> {
     let page = bytes.get(..HOLE_BYTES).unwrap_or(bytes);
     let is_zero = page.iter().all(|byte| *byte == 0);
@@ -348,33 +352,32 @@ pub(super) fn hole(bytes: &[u8], no_more: bool) -> Result<bool, usize> {
     }
 }
 
-/// In the word of the link type (draft-ietf-opsawg-pcap, section 4).
+/// Bits in the link-type word (draft-ietf-opsawg-pcap, section 4).
 pub(super) const FCS_IS_KNOWN: u32 = 1 << 26;
 pub(super) const FCS_WORDS_SHIFT: u32 = 28;
 
 /// The result of following records by their lengths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Follow {
-    /// For so many bytes.
+    /// They reach this far, bytes.
     Holds(usize),
     Breaks,
-    /// At least so many bytes are needed to decide.
+    /// At least this many bytes are needed to decide.
     NeedMore(usize),
 }
 
 const NS_PER_S: u64 = 1_000_000_000;
-/// Records, and bytes, that are followed from one that is not plausible; those that are plausible by its oddities are
-/// enough if none is between them that is not.
+/// Limits for following an implausible record: records, and bytes; and the number of plausible ones, given the file's
+/// oddities, that suffice if no implausible one is among them.
 const FOLLOWED_RECORDS: usize = 64;
 const PLAUSIBLE_RECORDS: usize = 8;
 const FOLLOWED_BYTES: usize = 4 << 20;
-/// Zeros that are a hole: a page of a file system.
+/// Number of zeros that make a hole: a page of a file system.
 const HOLE_BYTES: usize = 4096;
-/// Packets that follow one another in a file are no further apart than this, s, where it is a guess
-/// whether they are packets at all: twelve days.
+/// Maximum time between consecutive packets where it must be guessed whether they are packets, s: twelve days.
 const NEAR_S: u64 = 1 << 20;
 
-/// AIX has the numbers of RFC 1573 for kinds of links.
+/// Maps AIX's link-type numbers, which are those of RFC 1573.
 fn aix_linktype(network: u32) -> Option<u16> {
     match network {
         6 => Some(1),
@@ -385,7 +388,7 @@ fn aix_linktype(network: u32) -> Option<u16> {
     }
 }
 
-/// `epb_flags` from PACKET_HOST and its like (linux/if_packet.h): direction, and kind of reception.
+/// `epb_flags` from PACKET_HOST and similar values (linux/if_packet.h): direction, and kind of reception.
 fn flags_of(pkttype: u8) -> u32 {
     match pkttype {
         0 => INBOUND | 1 << 2,

@@ -1,4 +1,4 @@
-//! The pcap file format (draft-ietf-opsawg-pcap): its constants, shared by reader and writer.
+//! The pcap file format (draft-ietf-opsawg-pcap): constants for decoder and encoder.
 
 mod decode;
 mod encode;
@@ -9,21 +9,21 @@ pub use encode::{Resolution, append_record, file_header, record, record_bytes, s
 pub use layout::RecordLayout;
 pub(crate) use layout::of_magic;
 
-/// First word of a file whose times are in microseconds, in the byte order of the file.
+/// First word of a file with timestamps in µs, in the file's byte order.
 pub(crate) const MAGIC_MICROSECONDS: u32 = 0xA1B2_C3D4;
-/// First word of a file whose times are in nanoseconds, in the byte order of the file.
+/// First word of a file with timestamps in ns, in the file's byte order.
 pub(crate) const MAGIC_NANOSECONDS: u32 = 0xA1B2_3C4D;
-/// First word of a file whose record headers Alexey Kuznetzov's patches made longer (1999).
+/// First word of a file with the longer record headers of Alexey Kuznetzov's patches (1999).
 pub(crate) const MAGIC_KUZNETZOV: u32 = 0xA1B2_CD34;
-/// First word of a hardware capture of Ixia's, in ns.
+/// First word of an Ixia hardware capture, in ns.
 pub(crate) const MAGIC_IXIA_HARDWARE: u32 = 0x1C00_01AC;
-/// First word of a software capture of Ixia's, in µs.
+/// First word of an Ixia software capture, in µs.
 pub(crate) const MAGIC_IXIA_SOFTWARE: u32 = 0x1C00_01AB;
-/// The version that all programs write: 2.4.
+/// Major version that all programs write.
 pub(crate) const VERSION_MAJOR: u16 = 2;
-/// The version that all programs write: 2.4.
+/// Minor version that all programs write.
 pub(crate) const VERSION_MINOR: u16 = 4;
-/// Bytes of the file header.
+/// Length of the file header.
 pub(crate) const FILE_HEADER_BYTES: usize = 24;
-/// Bytes of the header before each packet.
+/// Length of a record header.
 pub(crate) const RECORD_HEADER_BYTES: usize = 16;

@@ -1,33 +1,34 @@
-//! The options and names of other programs' files that are kept: copied from a file that is read to one that is written
-//! (sections 3.5 and 4.5 of the draft), in the machine's byte order.
+//! Copies the options and names of other programs' files that are kept, from a file that is read to a file that is
+//! written (sections 3.5 and 4.5 of the draft), in native byte order.
 //!
-//! Options that quaff writes itself are left out. An option whose layout is not known is only copied from a section of
-//! the machine's order; one that says that it must not be copied never is.
+//! Options that quaff writes itself are omitted. An option of unknown layout is copied only from a section in native
+//! byte
+//! order; an option marked as not to be copied never is.
 
 use super::encode::block;
 use super::option::Options;
 use super::*;
 use crate::item::{ByteOrder, RawNames, RawOptions};
 
-/// The most bytes of options that are kept of one block.
+/// Maximum bytes of options that are kept of one block.
 pub(super) const COPIED_BYTES_MAX: usize = 64 << 10;
 
-/// Options of a packet that only packets of files have.
+/// Options that only packets from files have.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PacketOptions {
-    /// `epb_flags`, the direction included.
+    /// `epb_flags`, including the direction.
     pub flags: u32,
-    /// All others but the drop count, as they stand in the block.
+    /// All other options except the drop count, as they are in the block.
     pub bytes: Vec<u8>,
 }
 
 impl PacketOptions {
-    /// Those of a packet that was read.
+    /// The options of a packet that was read.
     pub fn new(flags: u32, options: RawOptions<'_>) -> Self {
         Self { flags, bytes: copied(options, of_packet) }
     }
 
-    /// The same options with this `epb_packetid` in the place of any other.
+    /// The same options with `epb_packetid` set to `id`.
     pub fn bytes_with_id(&self, id: u64) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.bytes.len() + encode::PACKET_ID_BYTES);
         let known = Options::new(&self.bytes, ByteOrder::NATIVE).map_while(Result::ok);
@@ -39,7 +40,7 @@ impl PacketOptions {
     }
 }
 
-/// The options of an interface that no field of [`Interface`] has: addresses, rates of each direction, comments.
+/// The options of an interface that have no field in [`Interface`]: addresses, speeds per direction, comments.
 pub fn interface_options(options: RawOptions<'_>) -> Vec<u8> {
     copied(options, of_interface)
 }
@@ -51,10 +52,10 @@ pub fn comments(options: RawOptions<'_>) -> Vec<String> {
     texts.map(|(_, text)| String::from_utf8_lossy(text).into_owned()).collect()
 }
 
-/// A Name Resolution Block (section 4.5) with the records and options of one that was read, as it is written; empty
-/// without a record.
+/// A Name Resolution Block (section 4.5) for writing, with the records and options of one that was read; empty without
+/// records.
 pub fn names(raw: RawNames<'_>) -> Vec<u8> {
-    // Records are laid out like options, and end like them.
+    // Records have the layout of options, and the same end.
     let mut list = Options::new(raw.bytes, raw.order);
     let mut records = Vec::new();
     for (kind, value) in list.by_ref().map_while(Result::ok).filter(|(kind, value)| is_record(*kind, value)) {
@@ -73,11 +74,10 @@ pub fn names(raw: RawNames<'_>) -> Vec<u8> {
     out
 }
 
-/// Ends the records of a Name Resolution Block.
+/// Marks the end of the records of a Name Resolution Block.
 const NRB_RECORD_END: u16 = 0;
 
-/// Returns whether readers accept a record: an address, and names that end in zeros. Kinds that are not known are
-/// skipped by readers.
+/// True if readers accept a record: an address, and zero-terminated names. Readers skip unknown kinds.
 fn is_record(kind: u16, value: &[u8]) -> bool {
     let address_bytes = match kind {
         1 => 4,
@@ -90,16 +90,16 @@ fn is_record(kind: u16, value: &[u8]) -> bool {
     value.len() > address_bytes + 1 && value.ends_with(&[0])
 }
 
-/// The parts of an option's value.
+/// The layout of an option's value.
 enum Value {
-    /// Bytes in any order of the machine.
+    /// Bytes without byte order.
     Bytes,
-    /// Words of so many bytes, after so many single ones. What is left over is not swapped.
+    /// Words of `bytes` bytes after `first` single ones. A remainder is not swapped.
     Words {
         first: usize,
         bytes: usize,
     },
-    /// A word of 4 bytes, then bytes.
+    /// A 4-byte word, then bytes.
     Word,
     Unknown,
     /// Not to be copied.
@@ -115,7 +115,7 @@ fn of_packet(code: u16, value: &[u8]) -> Value {
         // epb_packetid, epb_queue, epb_verdict, epb_processid_threadid
         EPB_PACKETID => Value::Words { first: 0, bytes: 8 },
         6 | 8 => Value::Words { first: 0, bytes: 4 },
-        // The verdict of hardware is a string of bytes, those of eBPF programs (TC, XDP) are numbers.
+        // A hardware verdict is a byte string, eBPF verdicts (TC, XDP) are numbers.
         7 => match value.first() {
             Some(0) => Value::Bytes,
             Some(1 | 2) => Value::Words { first: 1, bytes: 8 },
@@ -131,7 +131,7 @@ fn of_interface(code: u16, value: &[u8]) -> Value {
         IF_NAME | IF_DESCRIPTION | IF_MACADDR | IF_SPEED | IF_TSRESOL | IF_OS | IF_FCSLEN | IF_TSOFFSET => {
             Value::None
         }
-        // Another kind, such as a BPF program, is no text, and no field has it.
+        // Other kinds, such as a BPF program, are not text and have no field.
         IF_FILTER => match value.first() {
             Some(&FILTER_TEXT) | None => Value::None,
             Some(_) => Value::Unknown,
@@ -156,7 +156,7 @@ fn of_names(code: u16, _: &[u8]) -> Value {
 fn of_any(code: u16) -> Value {
     match code {
         OPT_COMMENT => Value::Bytes,
-        // A custom option that is text: the number of an enterprise, then UTF-8.
+        // Custom option with text: an enterprise number, then UTF-8.
         2988 => Value::Word,
         // Custom options that must not be copied.
         19372 | 19373 => Value::None,
@@ -191,7 +191,7 @@ fn copied(options: RawOptions<'_>, kind: fn(u16, &[u8]) -> Value) -> Vec<u8> {
 mod tests {
     use super::*;
 
-    /// An option, or a record of names.
+    /// An option, or a name record.
     fn option(code: u16, value: &[u8], big: bool) -> Vec<u8> {
         let word = |word: u16| if big { word.to_be_bytes() } else { word.to_le_bytes() };
         let mut option = [&word(code)[..], &word(value.len() as u16), value].concat();
@@ -199,7 +199,7 @@ mod tests {
         option
     }
 
-    /// The options that `copy` keeps, which it gets in both byte orders.
+    /// The options that `copy` keeps from input in both byte orders.
     fn kept(
         all: impl Fn(bool) -> Vec<Vec<u8>>,
         copy: fn(RawOptions<'_>) -> Vec<u8>,
@@ -247,7 +247,7 @@ mod tests {
         assert_eq!(found, [(1, &b"a comment"[..]), (EPB_PACKETID, &0x0102u64.to_ne_bytes()[..])]);
     }
 
-    /// Bytes and text have no order, and parts of words are none.
+    /// Bytes and text have no byte order; incomplete words are not swapped.
     #[test]
     fn strings_of_bytes_are_never_swapped() {
         let enterprise = |big: bool| if big { [0, 0, 0x7e, 0xd9] } else { [0xd9, 0x7e, 0, 0] };

@@ -1,7 +1,7 @@
-//! Reads pcapng files from slices: several sections, each in its own byte order.
+//! Decodes pcapng files from slices: several sections, each in its own byte order.
 //!
-//! Packets, interfaces, statistics and section headers are read whole, and names up to the same limit. All other blocks
-//! are skipped as their bytes go by, whatever their length; only the length at both ends is compared.
+//! Packets, interfaces, statistics and section headers are read as a whole, and names up to the same limit. All other
+//! blocks are skipped, whatever their length; only the lengths at both ends are compared.
 
 use super::option::{self, Options};
 use super::time::TimeScale;
@@ -11,25 +11,25 @@ use crate::item::{
     Step, UNIT_BYTES_MAX, Unit,
 };
 
-/// More interfaces than this in one section are not believed.
+/// Maximum number of interfaces of a section; more mean damage.
 const INTERFACES_MAX: u32 = 1 << 16;
 
-/// Longer blocks are not skipped when salvaging: their length is more likely to be damaged.
+/// Maximum length of a skipped block when salvaging: a larger length is more likely damaged.
 const SKIPPED_BYTES_MAX: u32 = 256 << 20;
 
 /// Type and length.
 const HEAD_BYTES: u32 = 8;
 const TRAILER_BYTES: u32 = 4;
 
-/// Reads one pcapng file.
+/// Decodes one pcapng file.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Decoder {
     pub(super) order: ByteOrder,
     interfaces: Vec<Known>,
     skip: Skip,
-    /// End of the damaged block, by both of its lengths.
+    /// End of the damaged block, if both of its lengths agree.
     pub(super) claimed_end: u64,
-    /// The head of a section is damaged: what follows may be in either order.
+    /// True if the header of a section is damaged: its byte order is unknown.
     pub(super) is_order_lost: bool,
 }
 
@@ -41,7 +41,7 @@ struct Known {
     scale: TimeScale,
 }
 
-/// The block that is being skipped: how many bytes are still to come, its trailer included.
+/// The block that is being skipped: outstanding bytes, including its trailer.
 #[derive(Debug, Clone, Copy, Default)]
 struct Skip {
     left: u32,
@@ -56,7 +56,7 @@ struct Head {
     order: ByteOrder,
 }
 
-/// Either what was asked for, or how many bytes it needs.
+/// The result, or the number of bytes needed.
 enum Got<T> {
     This(T),
     NeedMore(usize),
@@ -99,7 +99,7 @@ impl Decoder {
             let item = match self.block(head, block) {
                 Ok(item) => item,
                 Err(reason) => {
-                    // A length that is not repeated at the end says nothing.
+                    // A length that is not repeated at the end proves nothing.
                     let is_length = !matches!(reason, Reason::Trailer(_));
                     self.claimed_end = if is_length { cursor.offset + u64::from(head.length) } else { 0 };
                     return Err(self.failed(block, cursor.damage(Unit::Block(head.length), reason)));
@@ -134,7 +134,7 @@ impl Decoder {
         self.skip.left > 0
     }
 
-    /// Forgets the block that was being skipped: the next byte begins another one.
+    /// Abandons the block that was being skipped: the next byte starts another one.
     pub(crate) fn begin_block(&mut self) {
         self.skip = Skip::default();
     }
@@ -146,7 +146,7 @@ impl Decoder {
         };
         let (kind, mut order) = (self.order.u32([t0, t1, t2, t3]), self.order);
         if kind == SHB {
-            // A section brings its own byte order, and its length is in it already.
+            // A section determines its own byte order, which also applies to its length.
             let Some(magic) = rest.first_chunk() else { return Ok(Got::NeedMore(BLOCK_BYTES_MIN as usize)) };
             let unknown = |magic| cursor.damage(Unit::BlockHead, Reason::ByteOrder(magic));
             order = byte_order(*magic).map_err(unknown)?;
@@ -161,7 +161,7 @@ impl Decoder {
         Ok(Got::This(Head { kind, length, order }))
     }
 
-    /// Moves past what is there of the block that is being skipped, and compares its trailer.
+    /// Skips the present bytes of the current block, and compares its trailer.
     fn skip(&mut self, cursor: &mut Cursor, bytes: &mut &[u8]) -> Result<Got<()>, Damage> {
         let before_trailer = (self.skip.left.saturating_sub(TRAILER_BYTES) as usize).min(bytes.len());
         *bytes = &bytes[before_trailer..];
@@ -185,7 +185,7 @@ impl Decoder {
         Ok(Got::This(()))
     }
 
-    /// `bytes` is one whole block, from its type to its trailer.
+    /// Decodes `bytes`, a complete block from its type to its trailer.
     #[inline]
     fn block<'a>(&mut self, head: Head, bytes: &'a [u8]) -> Result<Option<Item<'a>>, Reason> {
         let inner = bytes.get(HEAD_BYTES as usize..).ok_or(Reason::TooShort(BLOCK_BYTES_MIN))?;
@@ -207,8 +207,7 @@ impl Decoder {
         item.map(Some)
     }
 
-    /// Section Header Block (section 4.1 of the draft). Its section length is of no use to a reader
-    /// that goes through all blocks.
+    /// Section Header Block (section 4.1 of the draft). The section length is not needed by a reader of all blocks.
     fn section<'a>(&mut self, order: ByteOrder, body: &'a [u8]) -> Result<Section<'a>, Reason> {
         let ([_, _, _, _, v0, v1, v2, v3, ..], options) = fixed::<16>(body)?;
         let (major, minor) = (order.u16([*v0, *v1]), order.u16([*v2, *v3]));
@@ -289,7 +288,7 @@ impl Decoder {
         Ok(frame)
     }
 
-    /// Simple Packet Block (section 4.4): of interface 0, without a time, cut at its snaplen.
+    /// Simple Packet Block (section 4.4): on interface 0, without a timestamp, truncated at its snaplen.
     fn simple_packet<'a>(&self, body: &'a [u8]) -> Result<Frame<'a>, Reason> {
         let (wire_len, rest) = fixed::<4>(body)?;
         let wire_len = self.order.u32(*wire_len);
@@ -301,7 +300,7 @@ impl Decoder {
         Ok(Frame { data, time_ns: 0, wire_len, interface: 0, linktype, flags: 0, dropcount: 0, options })
     }
 
-    /// Packet Block (appendix A). Its drop count is 0xFFFF where it is not known.
+    /// Packet Block (appendix A). A drop count of 0xFFFF means unknown.
     fn packet<'a>(&self, body: &'a [u8]) -> Result<Frame<'a>, Reason> {
         let ([i0, i1, d0, d1, fields @ ..], rest) = fixed::<20>(body)?;
         let interface = u32::from(self.order.u16([*i0, *i1]));
@@ -365,7 +364,7 @@ impl Decoder {
         self.interfaces.get(id as usize).ok_or_else(unknown)
     }
 
-    /// Blocks after the damaged head of a section belong to interfaces that are not known yet.
+    /// Blocks after a damaged section header belong to interfaces that are not yet described.
     #[cold]
     fn failed(&mut self, block: &[u8], damage: Damage) -> Damage {
         if block.first_chunk().is_some_and(|kind| u32::from_le_bytes(*kind) == SHB) {
@@ -376,7 +375,7 @@ impl Decoder {
     }
 }
 
-/// The byte order in which this is the byte-order magic, or the word that it is instead.
+/// The byte order for which `magic` is the byte-order magic; the error is its value.
 #[cold]
 pub(crate) fn byte_order(magic: [u8; 4]) -> Result<ByteOrder, u32> {
     let orders = [ByteOrder::Little, ByteOrder::Big];
@@ -384,7 +383,7 @@ pub(crate) fn byte_order(magic: [u8; 4]) -> Result<ByteOrder, u32> {
     found.ok_or(u32::from_le_bytes(magic))
 }
 
-/// The fixed fields at the front of a body, and what follows them.
+/// The fixed fields at the front of a block body, and the bytes after them.
 #[inline]
 fn fixed<const BYTES: usize>(body: &[u8]) -> Result<(&[u8; BYTES], &[u8]), Reason> {
     body.split_first_chunk().ok_or(Reason::TooShort(BLOCK_BYTES_MIN + BYTES as u32))

@@ -1,8 +1,8 @@
-//! Writing pcapng into memory that the caller owns (draft-ietf-opsawg-pcapng, section 4).
+//! Encodes pcapng into memory of the caller (draft-ietf-opsawg-pcapng, section 4).
 //!
-//! Packets are appended by [`append_epb`], the hot path, which allocates nothing and expects room for
-//! [`epb_bytes`]. The few other blocks are appended to a `Vec`. Integers are in the machine's order,
-//! as the format allows; times are ns (`if_tsresol` 9).
+//! [`append_epb`] appends packets; it is the hot path, allocates nothing, and expects room for [`epb_bytes`]. The other
+//! blocks are appended to a `Vec`. Integers are in native byte order, as the format allows; timestamps are in ns
+//! (`if_tsresol` 9).
 
 use super::option::Options;
 use super::*;
@@ -10,27 +10,27 @@ use crate::item::ByteOrder;
 use crate::record::{self, Append, Record, Room};
 use std::io::Write;
 
-/// The type of a padding block, from the range for local use (bit 31 set), which readers skip. A
-/// Custom Block would be the obvious choice, but Wireshark lists those among the packets.
+/// The type of a padding block, from the range for local use (bit 31 set), which readers skip. A Custom Block would be
+/// obvious, but Wireshark lists those among the packets.
 pub(crate) const PADDING_BLOCK: u32 = 0x8071_7561;
-/// The smallest padding: type, length, length.
+/// Length of the smallest padding block: type, length, length.
 pub const PADDING_BYTES_MIN: usize = BLOCK_BYTES_MIN as usize;
-/// The longest options that [`epb`] writes: flags, drop count, end.
+/// Maximum length of the options that [`epb`] writes: flags, drop count, end.
 const EPB_OPTIONS_BYTES_MAX: usize = 8 + LOSS_BYTES_MAX + 4;
-/// A drop count, and a comment of up to 56 bytes.
+/// Maximum length of a drop count and a comment of up to 56 bytes.
 const LOSS_BYTES_MAX: usize = 12 + 4 + 56;
-/// Bytes of an `epb_packetid`, which [`epb_bytes`] does not include.
+/// Length of an `epb_packetid`, which [`epb_bytes`] does not include.
 pub const PACKET_ID_BYTES: usize = 12;
-/// The bytes after a packet and its padding in a block without a drop count: flags, end of the options, total.
+/// Length after a packet and its padding in a block without a drop count: flags, end of options, total length.
 const EPB_TAIL_BYTES: usize = 8 + 4 + 4;
 
-/// The origin of a section.
+/// The description of a section.
 #[derive(Debug, Clone, Default)]
 pub struct Section {
     pub hardware: String,
     pub os: String,
     pub userappl: String,
-    /// `opt_comment`, several.
+    /// Values of `opt_comment`.
     pub comments: Vec<String>,
 }
 
@@ -39,7 +39,7 @@ pub struct Section {
 pub struct Interface {
     /// LINKTYPE_*, not DLT_*.
     pub linktype: u16,
-    /// The longest a stored packet can be; 0 is no limit.
+    /// Maximum length of a stored packet; 0: no limit.
     pub snaplen: u32,
     pub name: String,
     pub description: String,
@@ -52,11 +52,11 @@ pub struct Interface {
     pub os: String,
     /// `if_fcslen`.
     pub fcs_len: Option<u8>,
-    /// Options of a file that was read, as they stand in the block; see [`interface_options`].
+    /// Options of a file that was read, as they are in the block; see [`interface_options`].
     pub others: Vec<u8>,
 }
 
-/// The counters of an interface since the capture began, as an Interface Statistics Block has them.
+/// The counters of an interface since the start of the capture, for an Interface Statistics Block.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Statistics {
     /// The interface, by its position in the section.
@@ -79,12 +79,12 @@ pub struct Statistics {
     pub comment: Option<String>,
 }
 
-/// The most that [`epb`] writes for a record of `captured` bytes.
+/// Maximum number of bytes that [`epb`] writes for a record of `captured` bytes.
 pub const fn epb_bytes(captured: usize) -> usize {
     28 + captured.next_multiple_of(4) + EPB_OPTIONS_BYTES_MAX + 4
 }
 
-/// Writes an Enhanced Packet Block as [`append_epb`] does, from the start of `out`.
+/// Writes an Enhanced Packet Block like [`append_epb`], at the start of `out`.
 #[inline]
 pub fn epb(out: &mut [u8], interface: u32, record: &Record<'_>) -> usize {
     let mut room = Room { out, len: 0 };
@@ -92,14 +92,15 @@ pub fn epb(out: &mut [u8], interface: u32, record: &Record<'_>) -> usize {
     room.len
 }
 
-/// Appends an Enhanced Packet Block with its direction, and with `epb_dropcount` and a comment when packets were lost
-/// before it. `out` must have room for [`epb_bytes`].
+/// Appends an Enhanced Packet Block with its direction, and with `epb_dropcount` and a comment if packets were lost
+/// before it.
+/// `out` must have room for [`epb_bytes`].
 #[inline(always)]
 pub fn append_epb(out: &mut impl Append, interface: u32, record: &Record<'_>) {
     append_epb_plain(out, interface, record, []);
 }
 
-/// Appends a block as [`append_epb`] does, with this `epb_packetid`. `out` must have room for [`PACKET_ID_BYTES`] more.
+/// Like [`append_epb`], with this `epb_packetid`. `out` must have room for [`PACKET_ID_BYTES`] more.
 #[inline(always)]
 pub fn append_epb_with_id(out: &mut impl Append, interface: u32, record: &Record<'_>, id: u64) {
     append_epb_plain(out, interface, record, option64(EPB_PACKETID, id));
@@ -122,19 +123,20 @@ fn append_epb_plain<const BYTES: usize>(
     append_epb_head(out, interface, record, captured, total);
 
     let tail = out.take(padding + EPB_TAIL_BYTES + BYTES);
-    // The padding, whose last bytes the first option overwrites.
+    // Clears the padding; the first option overwrites its last bytes.
     tail[..4].fill(0);
     let tail = &mut tail[padding..];
     tail[..8].copy_from_slice(&option32(EPB_FLAGS, record.direction));
     tail[8..8 + BYTES].copy_from_slice(&options);
-    // opt_endofopt, and the total.
+    // opt_endofopt, and the total length.
     let tail = &mut tail[8 + BYTES..];
     tail[..4].fill(0);
     tail[4..].copy_from_slice(&total.to_ne_bytes());
 }
 
-/// Appends a block as [`append_epb`] does, with these `epb_flags` and further options as they stand in a block. `out`
-/// must have room for those too.
+/// Like [`append_epb`], with these `epb_flags` and further options as they are in a block, for which `out` must have
+/// room,
+/// too.
 #[cold]
 pub fn append_epb_with(
     out: &mut impl Append,
@@ -160,13 +162,13 @@ pub fn append_epb_with(
     out.take(4).copy_from_slice(&total.to_ne_bytes());
 }
 
-/// Writes an `opt_comment` on the packets lost, which Wireshark shows in its list, unless `options` have it already;
-/// returns its length.
+/// Writes an `opt_comment` about lost packets, which Wireshark lists, unless `options` already contain it; returns its
+/// length.
 fn loss_comment(out: &mut [u8], dropped: u64, options: &[u8]) -> usize {
     let (head, text) = out.split_at_mut(4);
     let mut room = &mut text[..];
     let left = room.len();
-    // It fits: 20 digits are the most.
+    // It fits: a number has at most 20 digits.
     let _ = write!(room, "{dropped} packets were lost before this one");
     let length = left - room.len();
     let is_comment = |known| known == Ok((OPT_COMMENT, &text[..length]));
@@ -181,8 +183,8 @@ fn loss_comment(out: &mut [u8], dropped: u64, options: &[u8]) -> usize {
 /// Appends the fields before the options, and the packet.
 #[inline(always)]
 fn append_epb_head(out: &mut impl Append, interface: u32, record: &Record<'_>, captured: usize, total: u32) {
-    // Fields go to their places, and never through an array: a load of what several stores have just written waits for
-    // all stores before it.
+    // Fields are stored in place and not through an array: loading what several stores have just written waits for all
+    // earlier stores.
     let head = out.take(28);
     head[0..4].copy_from_slice(&EPB.to_ne_bytes());
     head[4..8].copy_from_slice(&total.to_ne_bytes());
@@ -210,14 +212,13 @@ fn option64(code: u16, value: u64) -> [u8; 12] {
     option
 }
 
-/// Bytes of padding that bring a length of `len` to a multiple of `align`: 0, or enough for a block.
+/// Length of padding that aligns `len` to `align`: 0, or enough for a block.
 pub fn padding_bytes(len: usize, align: usize) -> usize {
     let gap = len.next_multiple_of(align) - len;
     if gap == 0 || gap >= PADDING_BYTES_MIN { gap } else { gap + align.max(PADDING_BYTES_MIN) }
 }
 
-/// Fills `out`, whose length must be a multiple of 4 and at least [`PADDING_BYTES_MIN`], with one
-/// block that means nothing.
+/// Fills `out`, whose length must be a multiple of 4 and at least [`PADDING_BYTES_MIN`], with one padding block.
 pub fn padding(out: &mut [u8]) {
     let total = out.len() as u32;
     assert!(out.len() >= PADDING_BYTES_MIN && out.len().is_multiple_of(4));
@@ -228,7 +229,7 @@ pub fn padding(out: &mut [u8]) {
     out[end..].copy_from_slice(&total.to_ne_bytes());
 }
 
-/// Appends a Section Header Block; the section's length is not known yet (-1).
+/// Appends a Section Header Block of unknown length (-1).
 pub fn shb(out: &mut Vec<u8>, section: &Section) {
     block(out, SHB, |out| {
         out.extend(BYTE_ORDER_MAGIC.to_ne_bytes());
@@ -243,7 +244,7 @@ pub fn shb(out: &mut Vec<u8>, section: &Section) {
     });
 }
 
-/// Appends an Interface Description Block. Times of its packets are in ns.
+/// Appends an Interface Description Block with timestamps in ns.
 pub fn idb(out: &mut Vec<u8>, interface: &Interface) {
     block(out, IDB, |out| {
         out.extend(interface.linktype.to_ne_bytes());

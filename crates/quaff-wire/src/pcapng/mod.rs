@@ -1,8 +1,8 @@
-//! The pcapng file format (draft-ietf-opsawg-pcapng): its constants, shared by reader and writer.
+//! The pcapng file format (draft-ietf-opsawg-pcapng): constants for decoder and encoder.
 //!
-//! The names are those of the draft. A file is one section or more; a section is a Section Header
-//! Block, the descriptions of its interfaces, and packets and statistics in any order. Each block
-//! says its type and length first, and its length once more at its end.
+//! The names are those of the draft. A file has one or more sections; a section is a Section Header Block, followed by
+//! interface descriptions, packets and statistics in any order. A block starts with its type and length, and ends with
+//! its length.
 
 mod copy;
 mod decode;
@@ -18,7 +18,7 @@ pub use encode::{
     append_epb_with_id, epb, epb_bytes, idb, isb, padding, padding_bytes, shb,
 };
 
-/// Section Header Block; the value reads the same in both byte orders.
+/// Section Header Block; the value is a palindrome in both byte orders.
 pub(crate) const SHB: u32 = 0x0A0D_0D0A;
 /// Interface Description Block.
 pub(crate) const IDB: u32 = 0x0000_0001;
@@ -32,32 +32,32 @@ pub(crate) const NRB: u32 = 0x0000_0004;
 pub(crate) const ISB: u32 = 0x0000_0005;
 /// Enhanced Packet Block.
 pub(crate) const EPB: u32 = 0x0000_0006;
-/// Block of the systemd journal's export format.
+/// systemd Journal Export Block.
 pub(crate) const JOURNAL: u32 = 0x0000_0009;
 /// Decryption Secrets Block.
 pub(crate) const DSB: u32 = 0x0000_000A;
-/// Custom Block that tools may copy to another file.
+/// Custom Block that tools may copy to other files.
 pub(crate) const CB: u32 = 0x0000_0BAD;
 /// Custom Block that tools must not copy.
 pub(crate) const CB_NO_COPY: u32 = 0x4000_0BAD;
 
-/// The first field of a section, in the byte order of the section.
+/// First field of a section, in the section's byte order.
 pub(crate) const BYTE_ORDER_MAGIC: u32 = 0x1A2B_3C4D;
-/// The version of the format: 1.0 (1.2 is the same thing under another number).
+/// Format version 1.0 (1.2 is the same format).
 pub(crate) const VERSION_MAJOR: u16 = 1;
-/// Block type, and total length at both ends.
+/// Length of block type and both total lengths.
 pub(crate) const BLOCK_BYTES_MIN: u32 = 12;
 
-/// Ends a list of options.
+/// End of the options.
 pub(crate) const OPT_ENDOFOPT: u16 = 0;
-/// UTF-8 text about the block that it is in.
+/// UTF-8 comment on its block.
 pub(crate) const OPT_COMMENT: u16 = 1;
 
-/// SHB: the hardware that made the section.
+/// SHB: hardware that created the section.
 pub(crate) const SHB_HARDWARE: u16 = 2;
-/// SHB: the operating system that made the section.
+/// SHB: operating system that created the section.
 pub(crate) const SHB_OS: u16 = 3;
-/// SHB: the program that made the section.
+/// SHB: program that created the section.
 pub(crate) const SHB_USERAPPL: u16 = 4;
 
 /// IDB: name of the interface.
@@ -68,37 +68,37 @@ pub(crate) const IF_DESCRIPTION: u16 = 3;
 pub(crate) const IF_MACADDR: u16 = 6;
 /// IDB: speed in bits per second, 64 bits.
 pub(crate) const IF_SPEED: u16 = 8;
-/// IDB: resolution of times, 1 byte, see [`time::TimeScale`].
+/// IDB: timestamp resolution, 1 byte, see [`time::TimeScale`].
 pub(crate) const IF_TSRESOL: u16 = 9;
-/// IDB: the capture filter: one byte for its kind, then the filter.
+/// IDB: capture filter: one byte for its kind, then the filter.
 pub(crate) const IF_FILTER: u16 = 11;
-/// The kind of a filter that is a libpcap string.
+/// Filter kind of a libpcap expression.
 pub(crate) const FILTER_TEXT: u8 = 0;
 /// IDB: operating system of the machine that has the interface.
 pub(crate) const IF_OS: u16 = 12;
-/// IDB: length of the frame check sequence of its packets, 1 byte.
+/// IDB: length of the packets' frame check sequence, 1 byte.
 pub(crate) const IF_FCSLEN: u16 = 13;
-/// IDB: seconds to add to each time, signed 64 bits.
+/// IDB: seconds to add to each timestamp, signed 64 bits.
 pub(crate) const IF_TSOFFSET: u16 = 14;
 
 /// EPB: link-layer flags, 32 bits: direction in bits 0-1.
 pub(crate) const EPB_FLAGS: u16 = 2;
-/// EPB: packets lost between this packet and the one before it on the interface, 64 bits.
+/// EPB: packets lost between this packet and the previous one on the interface, 64 bits.
 pub(crate) const EPB_DROPCOUNT: u16 = 4;
-/// EPB: a number that all sightings of one packet have, 64 bits.
+/// EPB: identifies a packet across interfaces, 64 bits.
 pub(crate) const EPB_PACKETID: u16 = 5;
 /// PB: the same flags as [`EPB_FLAGS`].
 pub(crate) const PACK_FLAGS: u16 = 2;
 
-/// ISB: when the capture began, high and low half of a 64-bit time.
+/// ISB: start of the capture, high and low half of a 64-bit timestamp.
 pub(crate) const ISB_STARTTIME: u16 = 2;
-/// ISB: when the capture ended.
+/// ISB: end of the capture.
 pub(crate) const ISB_ENDTIME: u16 = 3;
-/// ISB: packets received by the interface, 64 bits, since the capture began, as all that follow.
+/// ISB: packets received by the interface since the start of the capture, 64 bits, like the following.
 pub(crate) const ISB_IFRECV: u16 = 4;
-/// ISB: packets dropped by the interface for want of resources.
+/// ISB: packets dropped by the interface for lack of resources.
 pub(crate) const ISB_IFDROP: u16 = 5;
-/// ISB: packets that the filter let pass.
+/// ISB: packets that the filter accepted.
 pub(crate) const ISB_FILTERACCEPT: u16 = 6;
 /// ISB: packets dropped by the operating system.
 pub(crate) const ISB_OSDROP: u16 = 7;

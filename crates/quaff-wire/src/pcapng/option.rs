@@ -1,9 +1,9 @@
-//! The options of a pcapng block (section 3.5 of the draft): a code, a length, a padded value.
+//! The options of a pcapng block (section 3.5 of the draft): code, length, padded value.
 
 use super::OPT_ENDOFOPT;
 use crate::item::{ByteOrder, Reason};
 
-/// Goes over the options of one block; ends at `opt_endofopt` or at the end of the block.
+/// Iterates over the options of a block; ends at `opt_endofopt` or at the end of the block.
 pub(super) struct Options<'a> {
     bytes: &'a [u8],
     order: ByteOrder,
@@ -15,7 +15,7 @@ impl<'a> Options<'a> {
         Self { bytes, order }
     }
 
-    /// The bytes after the end of the options; none after an error.
+    /// The bytes after the end of the options; empty after an error.
     pub(super) fn rest(&self) -> &'a [u8] {
         self.bytes
     }
@@ -40,7 +40,7 @@ impl<'a> Iterator for Options<'a> {
     }
 }
 
-/// The value of an option that has a fixed length.
+/// The value of an option of fixed length.
 #[inline]
 pub(super) fn exactly<const BYTES: usize>(code: u16, value: &[u8]) -> Result<[u8; BYTES], Reason> {
     value.try_into().map_err(|_| Reason::Option { code, bytes: value.len() as u16 })
@@ -75,7 +75,7 @@ mod tests {
         #[test]
         fn noise_is_read_without_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..60), big in any::<bool>()) {
             let order = if big { ByteOrder::Big } else { ByteOrder::Little };
-            // A value that is cut off is an error, and nothing follows it.
+            // A truncated value is an error that ends the iteration.
             let found: Vec<_> = Options::new(&bytes, order).collect();
             prop_assert!(found.iter().rev().skip(1).all(Result::is_ok));
         }

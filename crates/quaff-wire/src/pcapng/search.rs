@@ -1,7 +1,8 @@
-//! Search for the next block after damage.
+//! Searches for the next block after damage.
 //!
-//! A block is believed when its type is one that is in use, when the length at its end is that at
-//! its beginning, and when another one follows it, or the end of the file.
+//! A block is plausible if its type is in use, its two lengths are equal, and another block, or the end of the file,
+//! follows
+//! it.
 
 use super::decode::Decoder;
 use super::encode::PADDING_BLOCK;
@@ -11,12 +12,12 @@ use crate::item::{ByteOrder, Cursor, Find, UNIT_BYTES_MAX};
 /// Type and length.
 const HEAD_BYTES: usize = 8;
 
-/// The result of parsing the front of some bytes.
+/// The result of examining the front of some bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Look {
     Block,
     No,
-    /// At least so many bytes are needed to decide.
+    /// At least this many bytes are needed to decide.
     NeedMore(usize),
 }
 
@@ -27,7 +28,7 @@ impl Decoder {
             return found;
         }
         for at in 0..bytes.len() {
-            // Three bytes off, one order reads much like the other.
+            // At an offset of three bytes one byte order resembles the other.
             let is_aligned = (cursor.offset + at as u64).is_multiple_of(4);
             let known = [self.order];
             let orders = match (self.is_order_lost, is_aligned) {
@@ -50,8 +51,9 @@ impl Decoder {
         Find::NotBefore { at: bytes.len(), needed: HEAD_BYTES }
     }
 
-    /// The end that the damaged block gives is the best guess, if a block is there: then what
-    /// is in it, which could be a capture file itself, is not looked at.
+    /// The end that the damaged block declares is the best guess if a block starts there: then its contents, which may
+    /// be a
+    /// capture file, are not searched.
     fn find_claimed(&self, cursor: &Cursor, bytes: &[u8]) -> Option<Find> {
         if self.is_order_lost {
             return None;
@@ -69,7 +71,7 @@ impl Decoder {
     }
 }
 
-/// Returns true if a block of a kind that `is_kind` knows begins here, and one follows it.
+/// Tests whether a block of a kind accepted by `is_kind` starts here, and another one follows it.
 fn look(cursor: &Cursor, bytes: &[u8], order: ByteOrder, is_kind: impl Fn(u32) -> bool) -> Look {
     let short = |needed| if cursor.no_more { Look::No } else { Look::NeedMore(needed) };
     let Some(kind) = bytes.first_chunk::<4>() else { return short(HEAD_BYTES) };
@@ -96,8 +98,9 @@ fn look(cursor: &Cursor, bytes: &[u8], order: ByteOrder, is_kind: impl Fn(u32) -
     }
 }
 
-/// Byte order and length that the block at the front of `bytes` says it has, in a section of this
-/// order; `None` when they are too few to decide.
+/// The byte order and length that the block at the front of `bytes` declares, in a section of byte order `order`;
+/// `None` if
+/// there are too few bytes to decide.
 fn length_of(bytes: &[u8], order: ByteOrder) -> Option<Result<(ByteOrder, u32), ()>> {
     let ([k0, k1, k2, k3, l0, l1, l2, l3, rest @ ..], _) =
         bytes.split_first_chunk::<{ BLOCK_BYTES_MIN as usize }>()?;
@@ -111,7 +114,7 @@ fn length_of(bytes: &[u8], order: ByteOrder) -> Option<Result<(ByteOrder, u32), 
     Some(if is_length { Ok((order, length)) } else { Err(()) })
 }
 
-/// Types of blocks that are found in files (section 10.1 of the draft), and our padding.
+/// Block types that occur in files (section 10.1 of the draft), and quaff's padding.
 pub(super) fn is_in_use(kind: u32) -> bool {
     matches!(kind, SHB | IDB | PB | SPB | NRB | ISB | EPB | JOURNAL | DSB | CB | CB_NO_COPY | PADDING_BLOCK)
 }

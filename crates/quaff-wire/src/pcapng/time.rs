@@ -1,12 +1,11 @@
-//! Times in a pcapng file: `if_tsresol` and `if_tsoffset` to ns since 1970, exactly or rounded down.
+//! Timestamps of a pcapng file: converts by `if_tsresol` and `if_tsoffset` to ns since 1970, exactly or rounded down.
 
 const NS_PER_S: i128 = 1_000_000_000;
 
-/// Conversion of the times of one interface to nanoseconds.
+/// Converts the timestamps of one interface to ns.
 ///
-/// `if_tsresol` is one byte: a negative power of 10, or of 2 when its highest bit is set; 6
-/// (microseconds) where the option is absent. `if_tsoffset` are seconds to add to each time.
-/// Times outside 1970 to 2554 become the nearer limit.
+/// `if_tsresol` is one byte: a negative power of 10, or of 2 if its highest bit is set; 6 (µs) if the option is absent.
+/// `if_tsoffset` are seconds to add. Times outside 1970 to 2554 become the nearer limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TimeScale {
     unit: Unit,
@@ -15,11 +14,11 @@ pub(crate) struct TimeScale {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Unit {
-    /// A tick is this many ns.
+    /// A tick has this many ns.
     Ns(u64),
-    /// This many ticks are a ns; `None` when no 64-bit count of ticks makes one.
+    /// This many ticks are a ns; `None` if no 64-bit count of ticks reaches one.
     PerNs(Option<u64>),
-    /// 2 to this many ticks are a second.
+    /// 2 to the power of this number is the number of ticks per second.
     PerSecondLog2(u32),
 }
 
@@ -30,7 +29,7 @@ impl Default for TimeScale {
 }
 
 impl TimeScale {
-    /// From the bytes of the two options.
+    /// Created from the values of the two options.
     pub(crate) fn new(tsresol: u8, tsoffset_s: i64) -> Self {
         let power = u32::from(tsresol & 0x7F);
         let unit = match (tsresol & 0x80 != 0, power) {
@@ -41,7 +40,7 @@ impl TimeScale {
         Self { unit, offset_ns: i128::from(tsoffset_s) * NS_PER_S }
     }
 
-    /// A count of ticks as ns since 1970.
+    /// Converts a count of ticks to ns since 1970.
     #[inline]
     pub(crate) fn ns(&self, ticks: u64) -> u64 {
         match (self.unit, self.offset_ns) {

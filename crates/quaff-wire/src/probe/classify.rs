@@ -1,10 +1,12 @@
-//! Classification of frames that may carry a probe header: UDP datagrams to a port of ours that begin with a magic of
-//! ours, have both checksums, and are filled up with a pattern. What the probe header says is read elsewhere.
+//! Classifies frames that may carry a probe header: UDP datagrams to quaff's port that start with quaff's magic, have
+//! both
+//! checksums, and are filled with a pattern. The contents of the probe header are read elsewhere.
 //!
-//! A flipped byte is noticed wherever a checksum covers it, that is everywhere after the EtherType; in the EtherType
-//! and in the TPID of a VLAN tag too, because port and magic still stand where they must. The MAC addresses and the TCI
-//! of a tag have no checksum of their own (the FCS is gone by then): a flip there stays unseen, as it does in class,
-//! flow label and hop limit of IPv6.
+//! A flipped byte is detected wherever a checksum covers it, that is everywhere after the EtherType; also in the
+//! EtherType
+//! and in the TPID of a VLAN tag, because port and magic are still in place. The MAC addresses and the TCI of a tag
+//! have
+//! no checksum (the FCS is gone by then): a flip there goes undetected, as in class, flow label and hop limit of IPv6.
 
 use super::outer::TAGS_MAX;
 use crate::checksum;
@@ -15,43 +17,42 @@ use crate::net::{
     link,
 };
 
-/// Offset of the UDP payload, which begins with the probe header, in an untagged frame of IPv4.
+/// Offset of the UDP payload, which starts with the probe header, in an untagged IPv4 frame.
 pub const PAYLOAD_OFFSET: usize = MACS_BYTES + 2 + IPV4_BYTES + UDP_BYTES;
 
-/// The layout of a kind of probe header. It begins the UDP payload; byte `i` of the payload after it has the value
-/// `i mod 256`.
+/// The layout of a kind of probe header. It starts the UDP payload; byte `i` of the payload after it is `i mod 256`.
 #[derive(Debug)]
 pub struct ProbeLayout {
-    /// The UDP destination port.
+    /// UDP destination port.
     pub port: u16,
-    /// The first two bytes of the header.
+    /// First two bytes of the header.
     pub magic: u16,
-    /// Bytes of the header.
+    /// Length of the header, bytes.
     pub bytes: usize,
-    /// The smallest untagged frame that carries it, without FCS.
+    /// Smallest untagged frame that carries it, bytes without FCS.
     pub frame_bytes_min: usize,
 }
 
-/// The result of classifying a frame, with its probe header `H`.
+/// The class of a frame, with its probe header `H`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Classified<H> {
-    /// Without a probe header of this layout.
+    /// No probe header of this layout.
     Foreign,
-    /// With a probe header, and as it was sent.
+    /// A probe header, unchanged since it was sent.
     Intact(H),
-    /// With a probe header, but with other bytes or lengths than were sent, or cut too short to know.
+    /// A probe header, but changed bytes or lengths, or truncated too much to tell.
     Corrupt,
 }
 
 /// The UDP payload of an intact frame.
 pub(super) struct Payload<'a> {
-    /// The UDP source port.
+    /// UDP source port.
     pub(super) stream: u16,
-    /// As far as it was captured; [`ProbeLayout::bytes`] or more.
+    /// As far as captured; at least [`ProbeLayout::bytes`].
     pub(super) bytes: &'a [u8],
 }
 
-/// Classifies `frame`, the captured bytes (perhaps cut by a snaplen) of a frame that had `wire_len` bytes on the wire.
+/// Classifies `frame`, the captured bytes, perhaps cut by a snaplen, of a frame with `wire_len` bytes on the wire.
 #[inline]
 pub(super) fn classify_payload<H>(
     frame: &[u8],
@@ -86,7 +87,7 @@ fn corrupt_if<H>(damaged: bool) -> Classified<H> {
     if damaged { Classified::Corrupt } else { Classified::Foreign }
 }
 
-/// The offsets at which a magic may stand: without and with tags, of IPv4 and of IPv6.
+/// Possible offsets of a magic: without and with tags, in IPv4 and in IPv6.
 const MAGIC_OFFSETS: [usize; 2 * (TAGS_MAX + 1)] = {
     let mut offsets = [0; 2 * (TAGS_MAX + 1)];
     let mut tags = 0;
@@ -98,8 +99,9 @@ const MAGIC_OFFSETS: [usize; 2 * (TAGS_MAX + 1)] = {
     offsets
 };
 
-/// Returns true only for a frame that [`classify_any`] would find foreign: one of untagged IP without options, with
-/// neither port nor magic of ours where they would stand. Nearly all foreign frames are found here.
+/// A fast test that recognises nearly all foreign frames: true only if [`classify_any`] would return foreign, for
+/// untagged
+/// IP without options, with neither quaff's port nor its magic in place.
 #[inline]
 fn is_plainly_foreign(frame: &[u8], layout: &ProbeLayout) -> bool {
     const IP: usize = MACS_BYTES + 2;
@@ -120,7 +122,7 @@ fn is_plainly_foreign(frame: &[u8], layout: &ProbeLayout) -> bool {
     }
 }
 
-/// Port and magic stand where they would in a frame of ours, whatever the headers say.
+/// True if port and magic are in place, whatever the headers contain.
 fn resembles(frame: &[u8], layout: &ProbeLayout) -> bool {
     let is_ours =
         |magic| be16(frame, magic) == Some(layout.magic) && be16(frame, magic - 6) == Some(layout.port);
@@ -137,18 +139,18 @@ struct Datagram<'a> {
     /// UDP header and payload, as far as both the capture and the IP length reach.
     udp: &'a [u8],
     is_v4: bool,
-    /// UDP length by the IP header: header and payload.
+    /// Length of UDP header and payload according to the IP header.
     length: usize,
     /// Bytes of it that were on the wire.
     on_wire: usize,
 }
 
 impl<'a> Datagram<'a> {
-    /// An unfragmented UDP datagram whose header is in the captured bytes.
+    /// Finds an unfragmented UDP datagram whose header was captured.
     #[inline]
     fn find(frame: &'a [u8], wire_len: usize) -> Option<Self> {
         let network = link::ethernet(frame)?;
-        // Only the TPIDs that the generator writes: in a flipped one, a frame of ours is damaged.
+        // Only the TPIDs that the generator writes: another one means a damaged frame of ours.
         let has_our_tags = (0..network.tags).all(|tag| {
             matches!(be16(frame, MACS_BYTES + tag * TAG_BYTES), Some(TPID_CUSTOMER | TPID_SERVICE))
         });
@@ -186,7 +188,7 @@ impl<'a> Datagram<'a> {
         be16(self.udp, UDP_BYTES)
     }
 
-    /// The whole datagram was on the wire, and its lengths and both checksums agree.
+    /// True if the whole datagram was on the wire, and its lengths and both checksums agree.
     fn is_intact(&self) -> bool {
         self.lengths_agree() && self.has_checksum() && self.udp_sum() == 0xffff
     }
@@ -197,12 +199,12 @@ impl<'a> Datagram<'a> {
         udp_length == self.length && self.on_wire >= self.length && has_good_header
     }
 
-    /// RFC 768: zero means that the sender made none.
+    /// RFC 768: zero means no checksum.
     fn has_checksum(&self) -> bool {
         self.udp[6..8] != [0, 0]
     }
 
-    /// The sum under the UDP checksum; bytes that a snaplen cut are taken from the pattern.
+    /// The sum for the UDP checksum; bytes that a snaplen cut off are taken from the pattern.
     fn udp_sum(&self) -> u16 {
         let addresses = if self.is_v4 { &self.ip[12..20] } else { &self.ip[8..40] };
         let words = addresses.chunks_exact(2).map(|word| u64::from(u16::from_be_bytes([word[0], word[1]])));
@@ -211,7 +213,7 @@ impl<'a> Datagram<'a> {
         checksum::add(checksum::add(pseudo, checksum::fold(cut)), checksum::sum(self.udp))
     }
 
-    /// Returns true where only one of port and magic is ours, because the other one was damaged in transit.
+    /// True if only one of port and magic is ours because the other one was damaged in transit.
     fn was_ours(&self, layout: &ProbeLayout) -> bool {
         let (found, meant) = match (self.port(), self.magic()) {
             (port, Some(found)) if port == layout.port => (found, layout.magic),
@@ -223,13 +225,13 @@ impl<'a> Datagram<'a> {
         if self.has_checksum() && restored == 0xffff && self.lengths_agree() {
             return true;
         }
-        // A foreign datagram to our port is whole; ours would be, but for the damage.
+        // A foreign datagram to our port is intact; ours is not, because of the damage.
         let whole = !self.has_checksum() || self.udp.len() < self.length || self.udp_sum() == 0xffff;
         self.port() == layout.port && !whole
     }
 }
 
-/// Bytes of the header and of the payload of an IPv4 packet that is an unfragmented UDP datagram.
+/// Length of header and payload of an IPv4 packet that is an unfragmented UDP datagram.
 fn udp_in_ipv4(ip: &[u8]) -> Option<(usize, usize)> {
     let header = Ipv4::new(ip)?;
     let header_bytes = header.header_bytes();
@@ -240,7 +242,7 @@ fn udp_in_ipv4(ip: &[u8]) -> Option<(usize, usize)> {
     Some((header_bytes, usize::from(header.total_bytes()).checked_sub(header_bytes)?))
 }
 
-/// The same of an IPv6 packet without extension headers.
+/// The same for an IPv6 packet without extension headers.
 fn udp_in_ipv6(ip: &[u8]) -> Option<(usize, usize)> {
     let header = Ipv6::new(ip)?;
     (header.is_v6() && header.next_header() == UDP).then(|| (IPV6_BYTES, header.payload_bytes().into()))
@@ -249,8 +251,8 @@ fn udp_in_ipv6(ip: &[u8]) -> Option<(usize, usize)> {
 /// The sum of the big-endian words of a payload of `len` bytes whose byte `i` is `i mod 256`.
 fn pattern_sum(len: usize) -> u64 {
     let (periods, rest) = ((len / 256) as u64, (len % 256) as u64);
-    // The first n bytes hold ceil(n/2) even ones (high halves) and floor(n/2) odd ones (low halves);
-    // the even ones sum to e(e-1), the odd ones to o*o.
+    // The first n bytes hold ceil(n/2) even values (high halves) and floor(n/2) odd values (low halves); the even ones
+    // sum to e(e-1), the odd ones to o*o.
     let sum = |n: u64| {
         let (even, odd) = (n.div_ceil(2), n / 2);
         ((even * even.saturating_sub(1)) << 8) + odd * odd
@@ -269,7 +271,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(20_000))]
 
-        /// Headers with a few of their bytes changed, often to bytes of port and magic, in frames cut anywhere.
+        /// Headers with a few changed bytes, often to bytes of port and magic, in frames truncated anywhere.
         #[test]
         fn a_frame_that_is_foreign_at_sight_is_foreign(
             is_v6: bool,

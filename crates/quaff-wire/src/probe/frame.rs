@@ -1,7 +1,8 @@
-//! The frames that carry probe headers: outer headers, a probe header, a pattern.
+//! Frames with probe headers: outer headers, a probe header, a pattern.
 //!
-//! A [`ProbeFrame`] is built once; per packet only its probe header and its UDP checksum change, so it keeps the sum
-//! of all that does not. Nothing here parses: [`super::classify`] reads a frame.
+//! A [`ProbeFrame`] is built once; per packet only its probe header and its UDP checksum change, so it stores the sum
+//! of
+//! everything else. Nothing is parsed here: [`super::classify`] reads frames.
 
 use super::classify::{PAYLOAD_OFFSET, ProbeLayout};
 use super::header::ProbeHeader;
@@ -11,19 +12,19 @@ use crate::net::{ETHERNET_BYTES, GRE, IPV4_BYTES, TAG_BYTES, ipv4};
 use crate::tunnel::write::{self, ERSPAN_II_BYTES, ERSPAN_II_SEQUENCE};
 use std::marker::PhantomData;
 
-/// Bytes that a mirror port puts before a frame: Ethernet, IPv4, GRE and ERSPAN type II.
+/// Length of the headers of a mirror port: Ethernet, IPv4, GRE and ERSPAN type II.
 pub const MIRROR_BYTES: usize = ETHERNET_BYTES + IPV4_BYTES + ERSPAN_II_BYTES;
 
-/// A frame with a place for a probe header: that of `generate` or, as `ProbeFrame<TrialHeader>`, that of a trial.
+/// A frame with a place for a probe header: of `generate` or, as `ProbeFrame<TrialHeader>`, of a trial.
 #[derive(Debug, Clone)]
 pub struct ProbeFrame<H = ProbeHeader> {
     /// The frame, without FCS.
     pub bytes: Vec<u8>,
     /// Offset of the probe header; the UDP checksum is in the two bytes before it.
     pub header_offset: usize,
-    /// Offset of the sequence number of a mirror port, which is the lower half of the probe header's.
+    /// Offset of the ERSPAN sequence number, which is the lower half of the probe header's.
     pub sequence_offset: Option<usize>,
-    /// The sum under the UDP checksum of all but probe header and checksum, pseudo header included.
+    /// Sum for the UDP checksum without probe header and checksum, including the pseudo-header.
     base_sum: u16,
     kind: PhantomData<H>,
 }
@@ -48,13 +49,13 @@ impl<H> ProbeFrame<H> {
 }
 
 impl ProbeFrame {
-    /// A frame of `frame_bytes` (without FCS, tags included) whose probe header is all zero.
+    /// A frame of `frame_bytes` (without FCS, with tags) with a zero probe header.
     pub fn new(headers: &OuterHeaders, frame_bytes: usize) -> Result<Self, ProbeFrameError> {
         Self::build(headers, 0, frame_bytes, &ProbeHeader::LAYOUT)
     }
 
-    /// The frame as a switch's mirror port sends it: inside ERSPAN type II with this session id (10
-    /// bits), numbered by its probe header, with the outer addresses of `headers`.
+    /// The frame as a mirror port sends it: inside ERSPAN type II with this session id (10 bits), numbered by its probe
+    /// header, with the outer addresses of `headers`.
     pub fn mirrored(self, headers: &OuterHeaders, session: u16) -> Self {
         let mut bytes = Vec::with_capacity(MIRROR_BYTES + self.bytes.len());
         headers.push_ethernet(&mut bytes, &[]);
@@ -66,7 +67,7 @@ impl ProbeFrame {
         Self { bytes, header_offset: self.header_offset + MIRROR_BYTES, sequence_offset, ..self }
     }
 
-    /// Writes `header` and the UDP checksum that goes with it. The stream id stays that of the frame.
+    /// Writes `header` and the matching UDP checksum. The stream id stays that of the frame.
     pub fn set(&mut self, header: &ProbeHeader) {
         self.put(&header.encode());
         if let Some(at) = self.sequence_offset {
@@ -76,13 +77,14 @@ impl ProbeFrame {
 }
 
 impl ProbeFrame<TrialHeader> {
-    /// A frame of a trial, of `frame_bytes` (without FCS, tags included), whose probe header is all zero, with a
-    /// differentiated services code point (RFC 2474, 0 to 63).
+    /// A frame of a trial of `frame_bytes` (without FCS, with tags) with a zero probe header, and a differentiated
+    /// services
+    /// code point (RFC 2474, 0 to 63).
     pub fn trial(headers: &OuterHeaders, dscp: u8, frame_bytes: usize) -> Result<Self, ProbeFrameError> {
         Self::build(headers, dscp, frame_bytes, &TrialHeader::LAYOUT)
     }
 
-    /// Writes `header` and the UDP checksum that goes with it. The stream id stays that of the frame.
+    /// Writes `header` and the matching UDP checksum. The stream id stays that of the frame.
     #[inline]
     pub fn set(&mut self, header: &TrialHeader) {
         self.put(&header.encode());
@@ -148,7 +150,7 @@ mod tests {
     fn a_checksum_of_zero_is_sent_as_ones() {
         let mut frame = ProbeFrame::new(&headers(vec![]), 64).unwrap();
         let mut seen = false;
-        // One of 65536 consecutive low words makes the sum come out as 0xffff.
+        // For one of 65536 consecutive low words the sum is 0xffff.
         for seq in 0..=0xffff {
             frame.set(&ProbeHeader {
                 stream: 7,

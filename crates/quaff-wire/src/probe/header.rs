@@ -1,54 +1,55 @@
 //! The probe header in each generated frame, which `verify` recognises.
 //!
 //! A generated frame is Ethernet, IPv4 or IPv6, UDP; the probe header is the first [`HEADER_BYTES`] bytes of the UDP
-//! payload, so that it fits the smallest frame (64 B without FCS = 14 + 20 + 8 + 22; 84 B in IPv6):
+//! payload, so that it fits in the smallest frame (64 B without FCS = 14 + 20 + 8 + 22; 84 B in IPv6):
 //!
 //! | offset | bytes | meaning |
 //! |---|---|---|
 //! | 0 | 2 | magic, [`MAGIC`] |
 //! | 2 | 8 | sequence number, from 0 |
 //! | 10 | 8 | intended send time, ns since 1970 (UTC) |
-//! | 18 | 4 | bit 31 [`LAST`], bit 30 [`BOUNDED`], bits 0-29: ns by which it was sent late (saturates at 1.07 s) |
+//! | 18 | 4 | bit 31 [`LAST`], bit 30 [`BOUNDED`], bits 0-29: lateness of sending, ns (saturates at 1.07 s) |
 //!
-//! All integers are in network order. The stream id is the UDP source port, the destination port is
-//! [`PORT`]; the checksum over probe header and stream id is the UDP checksum (RFC 768), which is never
-//! zero here. After the probe header payload byte `i` has the value `i mod 256`, so that the checksum of
-//! a frame that was cut by a snaplen can still be verified.
+//! All integers are in network byte order. The stream id is the UDP source port, the destination port is [`PORT`]; the
+//! UDP
+//! checksum (RFC 768) covers probe header and stream id, and is never zero here. Payload byte `i` after the probe
+//! header
+//! is `i mod 256`, so that the checksum of a frame cut by a snaplen can still be verified.
 
 use super::classify::{Classified, PAYLOAD_OFFSET, ProbeLayout, classify_payload};
 
-/// Bytes of a probe header.
+/// Length of a probe header.
 pub(crate) const HEADER_BYTES: usize = 22;
 /// The first two bytes of the UDP payload: "qu".
 pub(crate) const MAGIC: u16 = 0x7175;
-/// The UDP destination port of generated frames.
+/// UDP destination port of generated frames.
 pub(crate) const PORT: u16 = 29045;
-/// Set on the last frame of a stream whose length was known from the start.
+/// Flag of the last frame of a stream of known length.
 pub const LAST: u32 = 1 << 31;
-/// Set on every frame of a stream whose length was known from the start.
+/// Flag of every frame of a stream of known length.
 pub const BOUNDED: u32 = 1 << 30;
-/// The largest lateness that a probe header can give, ns.
+/// Largest lateness that a probe header can express, ns.
 pub const LATE_NS_MAX: u32 = BOUNDED - 1;
 
 /// The probe header of `generate` and of `replay --stamp`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProbeHeader {
-    /// The stream id: the UDP source port, not a part of the header's own bytes.
+    /// Stream id: the UDP source port, not part of the header's own bytes.
     pub stream: u16,
-    /// From 0.
+    /// Sequence number, from 0.
     pub seq: u64,
-    /// The due time, ns since 1970 (UTC).
+    /// Intended send time, ns since 1970 (UTC).
     pub intended_ns: u64,
-    /// Delay of the actual send after it, ns; at most [`LATE_NS_MAX`].
+    /// Delay of the actual send time, ns; at most [`LATE_NS_MAX`].
     pub late_ns: u32,
-    /// Set in the last frame of a bounded stream.
+    /// True in the last frame of a bounded stream.
     pub last: bool,
-    /// Set when the length of the stream was known from the start, so that a frame with `last` must come.
+    /// True if the length of the stream was known in advance, so that a frame with `last` must arrive.
     pub bounded: bool,
 }
 
 impl ProbeHeader {
-    /// Its layout: the smallest frame has 64 bytes.
+    /// Its layout; the smallest frame has 64 bytes.
     pub const LAYOUT: ProbeLayout = ProbeLayout {
         port: PORT,
         magic: MAGIC,
@@ -56,7 +57,7 @@ impl ProbeHeader {
         frame_bytes_min: PAYLOAD_OFFSET + HEADER_BYTES,
     };
 
-    /// The header's bytes, as in the table above.
+    /// Encodes the header as in the table above.
     pub fn encode(&self) -> [u8; HEADER_BYTES] {
         let mut word = self.late_ns.min(LATE_NS_MAX);
         if self.last {
@@ -73,7 +74,7 @@ impl ProbeHeader {
         out
     }
 
-    /// The probe header in the first [`HEADER_BYTES`] of a UDP payload; `None` when the magic is not there.
+    /// Decodes the first [`HEADER_BYTES`] of a UDP payload; `None` without the magic.
     pub(crate) fn decode(stream: u16, payload: &[u8]) -> Option<Self> {
         let header = payload.first_chunk::<HEADER_BYTES>()?;
         let (magic, rest) = header.split_first_chunk()?;
@@ -91,10 +92,11 @@ impl ProbeHeader {
     }
 }
 
-/// Classifies `frame`, the captured bytes (perhaps cut by a snaplen) of a frame that had `wire_len` bytes on the wire.
+/// Classifies `frame`, the captured bytes, perhaps cut by a snaplen, of a frame with `wire_len` bytes on the wire.
 ///
-/// Up to two VLAN tags, IP options and bytes after the datagram (padding, an FCS) are accepted. A frame that carries
-/// our port, but was cut before the end of its probe header, is [`Classified::Corrupt`].
+/// Up to two VLAN tags, IP options and bytes after the datagram (padding, an FCS) are accepted. A frame to our port
+/// that was
+/// truncated before the end of its probe header is [`Classified::Corrupt`].
 pub fn classify(frame: &[u8], wire_len: usize) -> Classified<ProbeHeader> {
     classify_payload(frame, wire_len, &ProbeHeader::LAYOUT, |payload| {
         ProbeHeader::decode(payload.stream, payload.bytes)

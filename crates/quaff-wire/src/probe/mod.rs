@@ -1,8 +1,9 @@
 //! Frames that quaff sends to itself: a probe header in a UDP datagram, in two layouts.
 //!
-//! [`ProbeHeader`] is that of `generate`, which `verify` reads; [`trial`] has the shorter one of service tests. Both
-//! are written into frames that are built once, and found again by [`classify`]. No clock, no counters: what a loss or
-//! a delay is, is decided by the callers.
+//! [`ProbeHeader`] is written by `generate` and read by `verify`; [`trial`] has the shorter one of service tests. Both
+//! are
+//! written into frames that are built once, and recognised by [`classify`]. No clock, no counters: callers define loss
+//! and delay.
 
 mod classify;
 mod frame;

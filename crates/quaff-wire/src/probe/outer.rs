@@ -1,4 +1,4 @@
-//! The headers around a probe header: Ethernet, up to two VLAN tags, IPv4 (RFC 791), UDP (RFC 768).
+//! The outer headers of a probe header: Ethernet, up to two VLAN tags, IPv4 (RFC 791), UDP (RFC 768).
 
 use crate::checksum;
 use crate::net::{
@@ -6,25 +6,25 @@ use crate::net::{
 };
 use std::net::{IpAddr, Ipv4Addr};
 
-/// The largest frame, without FCS, that `generate` sends.
+/// Largest frame that `generate` sends, bytes without FCS.
 pub const FRAME_BYTES_MAX: usize = 9000;
-/// The most VLAN tags: an outer (service) and an inner (customer) one.
+/// Maximum number of VLAN tags: an outer (service) and an inner (customer) one.
 pub(crate) const TAGS_MAX: usize = 2;
 
-/// Addresses, tags and stream of a frame of probes.
+/// Addresses, tags and stream of a probe frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OuterHeaders {
     pub dst_mac: [u8; 6],
     pub src_mac: [u8; 6],
-    /// The outer one first; at most two.
+    /// Outermost first; at most two.
     pub tags: Vec<VlanTag>,
     pub src_ip: Ipv4Addr,
     pub dst_ip: Ipv4Addr,
-    /// Sent as UDP source port.
+    /// Stream id, sent as UDP source port.
     pub stream: u16,
 }
 
-/// A frame of probes that cannot be built.
+/// Why a probe frame cannot be built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ProbeFrameError {
     #[error(
@@ -33,7 +33,7 @@ pub enum ProbeFrameError {
     Small {
         frame_bytes: usize,
         tags: usize,
-        /// The smallest size that has room.
+        /// Smallest possible size.
         min: usize,
     },
     #[error("a frame of {0} bytes is too large; the largest is {FRAME_BYTES_MAX}")]
@@ -43,7 +43,7 @@ pub enum ProbeFrameError {
 }
 
 impl OuterHeaders {
-    /// Refuses a frame of `frame_bytes` that has no room for `min` bytes and its tags, or is too large.
+    /// Rejects a frame of `frame_bytes` that cannot hold `min` bytes and its tags, or is too large.
     pub(super) fn check(&self, frame_bytes: usize, min: usize) -> Result<(), ProbeFrameError> {
         let tags = self.tags.len();
         if tags > TAGS_MAX {
@@ -58,8 +58,9 @@ impl OuterHeaders {
         Ok(())
     }
 
-    /// A frame of `frame_bytes` whose probe header of `header_bytes` is zero, the offset of that header, and the sum
-    /// under the UDP checksum of all but the probe header and the checksum, pseudo header included.
+    /// Returns a frame of `frame_bytes` with a zero probe header of `header_bytes`, the offset of that header, and the
+    /// sum for
+    /// the UDP checksum of everything else, including the pseudo-header.
     pub(super) fn frame(
         &self,
         (dscp, port): (u8, u16),
@@ -81,7 +82,7 @@ impl OuterHeaders {
         (bytes, header_offset, base_sum)
     }
 
-    /// Appends the Ethernet header, with these tags.
+    /// Appends the Ethernet header with these tags.
     pub(super) fn push_ethernet(&self, bytes: &mut Vec<u8>, tags: &[VlanTag]) {
         ethernet::push_header(bytes, [self.dst_mac, self.src_mac], tags, ETHERTYPE_IPV4);
     }

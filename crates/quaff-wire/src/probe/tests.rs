@@ -1,4 +1,4 @@
-//! Probe headers written, damaged and classified.
+//! Probe headers that are written, damaged and classified.
 
 use super::header::LATE_NS_MAX;
 use super::outer::TAGS_MAX;
@@ -39,7 +39,7 @@ fn some_header() -> ProbeHeader {
     }
 }
 
-/// Makes both checksums right again after a test has changed a header on purpose.
+/// Recomputes both checksums after a test has changed a header deliberately.
 fn repair(frame: &mut [u8], ip: usize) {
     frame[ip + 10..ip + 12].fill(0);
     let sum = !checksum::sum(&frame[ip..ip + 20]);
@@ -90,7 +90,7 @@ proptest! {
         frame[at] ^= xor;
         let has_no_checksum = at < MACS_BYTES
             || (0..tags).any(|tag| (at - MACS_BYTES) / TAG_BYTES == tag && at % TAG_BYTES >= 2);
-        // A service TPID and a customer TPID differ in both bytes: one flip never makes the other.
+        // A service TPID and a customer TPID differ in both bytes: a single flip cannot convert them.
         let expected = if has_no_checksum { Classified::Intact(header) } else { Classified::Corrupt };
         prop_assert_eq!(classify(&frame, size), expected, "byte {} ^ {:#x}", at, xor);
     }

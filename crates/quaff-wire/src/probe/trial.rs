@@ -1,40 +1,42 @@
 //! The probe header in each frame of a trial, which its meter recognises.
 //!
-//! RFC 2544's shortest frame has 64 bytes with its FCS, so 60 are left for all headers, a VLAN tag and the probe
-//! header: that is less than [`ProbeHeader`](super::ProbeHeader) needs. A frame of a trial is Ethernet, IPv4, UDP; the
-//! probe header is the first [`HEADER_BYTES`] bytes of the UDP payload:
+//! RFC 2544's shortest frame has 64 bytes with FCS, which leaves 60 for all headers, a VLAN tag and the probe header:
+//! less
+//! than [`ProbeHeader`](super::ProbeHeader) needs. A frame of a trial is Ethernet, IPv4, UDP; the probe header is the
+//! first [`HEADER_BYTES`] bytes of the UDP payload:
 //!
 //! | offset | bytes | meaning |
 //! |---|---|---|
 //! | 0 | 2 | magic, [`MAGIC`] |
 //! | 2 | 5 | sequence number, from 0 |
-//! | 7 | 7 | send time, ns since 1970 (UTC) modulo 2^56, that is 2.3 years |
+//! | 7 | 7 | send time, ns since 1970 (UTC) modulo 2^56 (2.3 years) |
 //!
-//! All integers are in network order. The stream's id is the UDP source port, the destination port is [`PORT`]. The UDP
-//! checksum (RFC 768) is never zero; after the probe header payload byte `i` has the value `i mod 256`.
+//! All integers are in network byte order. The stream id is the UDP source port, the destination port is [`PORT`]. The
+//! UDP
+//! checksum (RFC 768) is never zero; payload byte `i` after the probe header is `i mod 256`.
 
 use super::classify::{Classified, ProbeLayout, classify_payload};
 
-/// Bytes of a probe header.
+/// Length of a probe header.
 const HEADER_BYTES: usize = 14;
 /// The first two bytes of the UDP payload: "qm".
 const MAGIC: u16 = 0x716d;
-/// The UDP destination port of a trial's frames.
+/// UDP destination port of a trial's frames.
 const PORT: u16 = 29046;
-/// The shortest frame, without FCS: that of Ethernet. A probe header and one VLAN tag fill it.
+/// Shortest Ethernet frame without FCS. A probe header and one VLAN tag fill it.
 const FRAME_BYTES_MIN: usize = 60;
-/// Sequence numbers of 40 bits last for 12 days of a million frames a second.
+/// Length of a sequence number: 40 bits last for 12 days at a million frames/s.
 const SEQ_BYTES: usize = 5;
 const TIME_BYTES: usize = 7;
 
 /// The probe header of a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TrialHeader {
-    /// The stream's id: the UDP source port, not a part of the header's own bytes.
+    /// Stream id: the UDP source port, not part of the header's own bytes.
     pub stream: u16,
     /// Sequence number in the stream, below 2^40.
     pub seq: u64,
-    /// Send time, ns since 1970 (UTC). Only the lower 56 bits are sent.
+    /// Send time, ns since 1970 (UTC). Only the lower 56 bits are transmitted.
     pub sent_ns: u64,
 }
 
@@ -43,7 +45,7 @@ impl TrialHeader {
     pub const LAYOUT: ProbeLayout =
         ProbeLayout { port: PORT, magic: MAGIC, bytes: HEADER_BYTES, frame_bytes_min: FRAME_BYTES_MIN };
 
-    /// The header's bytes, as in the table above.
+    /// Encodes the header as in the table above.
     pub(super) fn encode(&self) -> [u8; HEADER_BYTES] {
         let mut out = [0; HEADER_BYTES];
         out[..2].copy_from_slice(&MAGIC.to_be_bytes());
@@ -52,8 +54,9 @@ impl TrialHeader {
         out
     }
 
-    /// The probe header in the first [`HEADER_BYTES`] of a UDP payload that arrived at `arrived_ns`, which gives the
-    /// upper bits of the send time: the two are less than 1.1 years apart. `None` when the magic is not there.
+    /// Decodes the first [`HEADER_BYTES`] of a UDP payload that arrived at `arrived_ns`, which supplies the upper bits
+    /// of the
+    /// send time: both times must be within 1.1 years. `None` without the magic.
     fn decode(stream: u16, payload: &[u8], arrived_ns: u64) -> Option<Self> {
         let header = payload.first_chunk::<HEADER_BYTES>()?;
         let word = |at: usize| u64::from_be_bytes(std::array::from_fn(|i| header[at + i]));
@@ -61,13 +64,14 @@ impl TrialHeader {
             return None;
         }
         let (seq, sent) = (word(2) >> 24, word(6));
-        // The difference of the lower 56 bits, as a signed number; the upper byte of `sent` is the number's.
+        // The signed difference of the lower 56 bits; the upper byte of `sent` belongs to the sequence number.
         let delay_ns = (arrived_ns.wrapping_sub(sent) << 8) as i64 >> 8;
         Some(Self { stream, seq, sent_ns: arrived_ns.wrapping_sub_signed(delay_ns) })
     }
 
-    /// Classifies `frame`, the captured bytes of a frame that had `wire_len` bytes on the wire and arrived at
-    /// `arrived_ns` since 1970. VLAN tags, IP options and bytes after the datagram are accepted.
+    /// Classifies `frame`, the captured bytes of a frame with `wire_len` bytes on the wire that arrived at `arrived_ns`
+    /// since
+    /// 1970. VLAN tags, IP options and bytes after the datagram are accepted.
     #[inline]
     pub fn classify(frame: &[u8], wire_len: usize, arrived_ns: u64) -> Classified<Self> {
         classify_payload(frame, wire_len, &Self::LAYOUT, |payload| {

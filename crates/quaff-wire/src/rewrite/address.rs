@@ -1,28 +1,29 @@
-//! Maps of addresses to addresses.
+//! Maps addresses to addresses.
 //!
-//! Maps go from network to network and keep the bits of the host; the first that fits counts. What no
-//! map names can be scattered by a seed: a permutation, so that different addresses stay different,
-//! and the same one is the same in each packet and each run.
+//! A map replaces one network by another and keeps the host bits; the first matching map applies. Other addresses can
+//! be
+//! scattered by a seed: a permutation, so that distinct addresses stay distinct, and an address is the same in each
+//! packet and each run.
 
 use crate::ParseError;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
-/// A network: an address and how many of its bits count (RFC 4632).
+/// A network: an address and a prefix length (RFC 4632).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cidr {
-    /// An address in it.
+    /// An address in the network.
     address: IpAddr,
     prefix: u8,
 }
 
 impl Cidr {
-    /// The network of `address` with this prefix; `None` when an address has fewer bits.
+    /// The network of `address` with this prefix length; `None` if the prefix is longer than an address.
     fn new(address: IpAddr, prefix: u8) -> Option<Self> {
         (u32::from(prefix) <= bits(address).1).then_some(Self { address, prefix })
     }
 
-    /// Bits of the network's own part.
+    /// Prefix length.
     pub fn prefix(&self) -> u8 {
         self.prefix
     }
@@ -37,7 +38,7 @@ impl Cidr {
 impl FromStr for Cidr {
     type Err = ParseError;
 
-    /// `10.0.0.0/8`, `fd00::/8`, `[fd00::/8]`, or an address alone.
+    /// Parses `10.0.0.0/8`, `fd00::/8`, `[fd00::/8]`, or a single address.
     fn from_str(word: &str) -> Result<Self, ParseError> {
         let bare = word.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(word);
         let no = |why| ParseError::of(word, why);
@@ -45,7 +46,8 @@ impl FromStr for Cidr {
             Some((address, prefix)) => (address, Some(prefix)),
             None => (bare, None),
         };
-        let address: IpAddr = address.parse().map_err(|_| no("is no address: try 10.0.0.0/8 or fd00::/8"))?;
+        let address: IpAddr =
+            address.parse().map_err(|_| no("is not an address: try 10.0.0.0/8 or fd00::/8"))?;
         let prefix = match prefix {
             None => bits(address).1 as u8,
             Some(prefix) => prefix.parse().map_err(|_| no("has no number of bits after the slash"))?,
@@ -54,7 +56,7 @@ impl FromStr for Cidr {
     }
 }
 
-/// A network whose addresses are moved into another one.
+/// Maps the addresses of one network into another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AddressMap {
     from: Cidr,
@@ -62,7 +64,7 @@ pub struct AddressMap {
 }
 
 impl AddressMap {
-    /// `None` when one is of IPv4 and the other of IPv6.
+    /// `None` if the networks differ in IP version.
     fn new(from: Cidr, to: Cidr) -> Option<Self> {
         (from.address.is_ipv4() == to.address.is_ipv4()).then_some(Self { from, to })
     }
@@ -71,24 +73,24 @@ impl AddressMap {
 impl FromStr for AddressMap {
     type Err = ParseError;
 
-    /// `10.0.0.0/8:192.168.0.0/16`, `[fd00::/8]:[2001:db8::/32]`, or the latter without brackets.
+    /// Parses `10.0.0.0/8:192.168.0.0/16`, `[fd00::/8]:[2001:db8::/32]`, or the latter without brackets.
     fn from_str(word: &str) -> Result<Self, ParseError> {
         let no = |why| ParseError::of(word, why);
         let colon = if word.starts_with('[') {
             word.find("]:").map(|at| at + 1)
         } else {
-            // After the prefix of the first network, since an IPv6 address has colons of its own.
+            // Searches after the first prefix length, since an IPv6 address contains colons.
             let start = word.find('/').unwrap_or(0);
             word[start..].find(':').map(|at| start + at)
         };
         let at =
-            colon.ok_or(no("is no map: try 10.0.0.0/8:192.168.0.0/16, or [fd00::/8]:[2001:db8::/32]"))?;
+            colon.ok_or(no("is not a map: try 10.0.0.0/8:192.168.0.0/16, or [fd00::/8]:[2001:db8::/32]"))?;
         let (from, to) = (word[..at].parse()?, word[at + 1..].parse()?);
         Self::new(from, to).ok_or(no("is of IPv4 on one side and of IPv6 on the other"))
     }
 }
 
-/// Maps in the order in which they are tried, and the seed that scatters all other addresses.
+/// The maps in the order in which they are tried, and the seed that scatters other addresses.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AddressMaps {
     v4: Vec<Map>,
@@ -96,7 +98,7 @@ pub struct AddressMaps {
     seed: Option<u64>,
 }
 
-/// The bits of a network and its mask, from and to.
+/// Bits and mask of the source network, and of the target network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Map {
     from: u128,
@@ -106,7 +108,7 @@ struct Map {
 }
 
 impl AddressMaps {
-    /// These maps; with a seed, all other addresses are scattered.
+    /// Creates these maps; with a seed all other addresses are scattered.
     pub fn new(maps: &[AddressMap], seed: Option<u64>) -> Self {
         let mut these = Self { seed, ..Self::default() };
         for AddressMap { from, to } in maps {
@@ -139,7 +141,7 @@ impl AddressMaps {
     }
 }
 
-/// An address as a number, and the number of its bits.
+/// An address as a number, and its width in bits.
 fn bits(address: IpAddr) -> (u128, u32) {
     match address {
         IpAddr::V4(v4) => (u32::from(v4).into(), 32),
@@ -147,13 +149,13 @@ fn bits(address: IpAddr) -> (u128, u32) {
     }
 }
 
-/// The upper `prefix` of `width` bits.
+/// A mask of the upper `prefix` of `width` bits.
 fn mask(prefix: u8, width: u32) -> u128 {
     let ones = |count: u32| u128::MAX.checked_shr(128 - count).unwrap_or(0);
     ones(width) & !ones(width - u32::from(prefix))
 }
 
-/// Permutes until the address is again one of a host: a permutation of the addresses of hosts.
+/// Permutes until the result is a host address again, which makes it a permutation of host addresses.
 fn scatter(address: u128, half: u32, seed: u64, is_host: impl Fn(u128) -> bool) -> u128 {
     let mut bits = address;
     loop {
@@ -165,18 +167,18 @@ fn scatter(address: u128, half: u32, seed: u64, is_host: impl Fn(u128) -> bool) 
     }
 }
 
-/// Not this network, loopback, link-local, multicast, reserved or broadcast (RFC 6890).
+/// True unless this network, loopback, link-local, multicast, reserved or broadcast (RFC 6890).
 fn is_host4(address: Ipv4Addr) -> bool {
     let first = address.octets()[0];
     first != 0 && first != 127 && first < 224 && !address.is_link_local()
 }
 
-/// Neither special (::/8: unspecified, loopback, mapped) nor link-local nor multicast (RFC 4291).
+/// True unless special (::/8: unspecified, loopback, mapped), link-local or multicast (RFC 4291).
 fn is_host6(address: Ipv6Addr) -> bool {
     address.octets()[0] != 0 && !address.is_multicast() && !address.is_unicast_link_local()
 }
 
-/// A permutation of two halves of `half` bits (Luby and Rackoff), another one for each seed.
+/// A permutation of two halves of `half` bits (Luby and Rackoff), which the seed selects.
 fn feistel(mut left: u64, mut right: u64, half: u32, seed: u64) -> u128 {
     const ROUNDS: u64 = 4;
     for round in 0..ROUNDS {

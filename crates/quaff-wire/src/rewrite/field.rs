@@ -3,7 +3,7 @@
 use crate::ParseError;
 use std::str::FromStr;
 
-/// A new TTL or hop limit, never under 1 nor over 255.
+/// A change of TTL or hop limit, with a result from 1 to 255.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ttl {
     Set(u8),
@@ -26,16 +26,16 @@ impl Ttl {
 impl FromStr for Ttl {
     type Err = ParseError;
 
-    /// `64`, `+1`, `-1`.
+    /// Parses `64`, `+1`, `-1`.
     fn from_str(word: &str) -> Result<Self, ParseError> {
         let number = word.strip_prefix(['+', '-']).unwrap_or(word);
         let digits = number.bytes().all(|byte| byte.is_ascii_digit());
-        let no = ParseError::of(word, "is no TTL: try 64, +1 or -1, up to 255");
+        let no = ParseError::of(word, "is not a TTL: try 64, +1 or -1, up to 255");
         let number = number.parse().ok().filter(|_| digits).ok_or(no)?;
         Ok(match word.as_bytes()[0] {
             b'+' => Self::Add(number),
             b'-' => Self::Subtract(number),
-            _ if number == 0 => return Err(ParseError::of(word, "would let no packet arrive")),
+            _ if number == 0 => return Err(ParseError::of(word, "lets no packet arrive")),
             _ => Self::Set(number),
         })
     }
@@ -54,7 +54,7 @@ impl TrafficClass {
         Self { bits, mask: 0xff }
     }
 
-    /// The upper six bits (RFC 2474); those of explicit congestion notification stay.
+    /// The upper six bits (RFC 2474); the ECN bits stay.
     fn dscp(dscp: u8) -> Self {
         Self { bits: dscp << 2, mask: 0xfc }
     }
@@ -68,7 +68,7 @@ impl TrafficClass {
 impl FromStr for TrafficClass {
     type Err = ParseError;
 
-    /// A DSCP, by number (0 to 63) or by name: `ef`, `va`, `le`, `be`, `cs0` to `cs7`, `af11` to `af43`.
+    /// Parses a DSCP by number (0 to 63) or name: `ef`, `va`, `le`, `be`, `cs0` to `cs7`, `af11` to `af43`.
     fn from_str(word: &str) -> Result<Self, ParseError> {
         let lower = word.to_ascii_lowercase();
         let dscp = match lower.as_str() {
@@ -78,7 +78,7 @@ impl FromStr for TrafficClass {
             "va" => Some(44),
             _ => named(lower.as_bytes()).or_else(|| lower.parse().ok().filter(|dscp| *dscp < 64)),
         };
-        dscp.map(Self::dscp).ok_or(ParseError::of(word, "is no DSCP: try 0 to 63, ef, cs1 or af21"))
+        dscp.map(Self::dscp).ok_or(ParseError::of(word, "is not a DSCP: try 0 to 63, ef, cs1 or af21"))
     }
 }
 

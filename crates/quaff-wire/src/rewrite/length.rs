@@ -1,24 +1,25 @@
-//! Frames cut by the capture: padded, or with corrected lengths.
+//! Frames that the capture truncated: padded, or with corrected lengths.
 
 use super::sums;
 use crate::net::{self, Ip, LengthField, UDP};
 
-/// The treatment of a frame of which the capture kept only the beginning.
+/// The treatment of a truncated frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FixLength {
-    /// Filled up with zeros to its length on the wire; the transport's checksum is computed anew. One
-    /// that claims to have been longer than any link carries is not sent.
+    /// Pad it with zeros to its length on the wire, and recompute the transport checksum. A frame that claims an
+    /// impossible
+    /// length is not sent.
     Pad,
-    /// The lengths in its headers become those of what is there, and the checksums with them.
+    /// Set the lengths in its headers to the captured bytes, and update the checksums.
     Cut,
     /// Skip it.
     Drop,
 }
 
-/// The largest IP packet, and room for what is before it: a file may claim any length.
+/// Limit of padding: the largest IP packet and its preceding headers; a file may claim any length.
 pub(super) const PAD_BYTES_MAX: usize = (1 << 16) + 64;
 
-/// Pads to `wire_len`.
+/// Pads to `wire_len` bytes.
 pub(super) fn pad(frame: &mut Vec<u8>, wire_len: usize) {
     frame.resize(wire_len, 0);
     if let Some(layers) = net::layers(frame) {
@@ -26,7 +27,7 @@ pub(super) fn pad(frame: &mut Vec<u8>, wire_len: usize) {
     }
 }
 
-/// Shortens to `bytes`, corrects the lengths in the headers, and returns the new length.
+/// Truncates to `bytes`, corrects the lengths in the headers, and returns the new length.
 pub(super) fn cut(frame: &mut Vec<u8>, bytes: usize) -> usize {
     frame.truncate(bytes);
     let Some(layers) = net::layers(frame) else { return frame.len() };
@@ -47,7 +48,7 @@ pub(super) fn cut(frame: &mut Vec<u8>, bytes: usize) -> usize {
     end
 }
 
-/// Sets a length before the IP header to that of a frame that ends with its packet.
+/// Sets a length field before the IP header for a frame that ends with its packet.
 pub(super) fn put_length(frame: &mut [u8], field: Option<LengthField>) {
     if let Some(LengthField { at, from }) = field {
         put16(frame, at, frame.len().saturating_sub(from));
@@ -58,8 +59,9 @@ fn put16(frame: &mut [u8], at: usize, value: usize) {
     frame[at..at + 2].copy_from_slice(&(value as u16).to_be_bytes());
 }
 
-/// Checksums after a change of length. That of the first fragment of a UDP datagram over IPv4 cannot
-/// be known; none (RFC 768) is better than a wrong one.
+/// Updates the checksums after a change of length. That of the first fragment of a UDP datagram over IPv4 cannot be
+/// computed;
+/// no checksum (RFC 768) is better than a wrong one.
 fn settle(frame: &mut [u8], network: usize, ip: Option<Ip>) {
     let Some(ip) = ip else { return };
     sums::recompute(frame, network);

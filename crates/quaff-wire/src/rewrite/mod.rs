@@ -1,11 +1,12 @@
-//! Changes frames on their way: addresses, ports, tags, hop limits, lengths, and the checksums with them.
+//! Rewrites frames before they are sent: addresses, ports, tags, hop limits, lengths, and their checksums.
 //!
-//! A [`Rewrite`] is a plan; [`Rewrite::apply`] carries it out on one Ethernet frame. A checksum follows
-//! what was changed under it (RFC 1624), so one that was wrong stays as wrong as it was, a fragment
-//! is as right as a whole datagram, and a frame without anything to change keeps every byte. IP under MPLS
-//! labels, PPPoE and provider backbone headers is changed too, so that both directions of a conversation are. Bytes of
-//! a tunnel's inside, and addresses that a payload speaks of, are left as they are. [`mtu`] makes
-//! frames fit a link.
+//! A [`Rewrite`] is a plan; [`Rewrite::apply`] carries it out on one Ethernet frame. Checksums are updated
+//! incrementally
+//! (RFC 1624), so that a wrong one stays as wrong as it was, a fragment is handled like a whole datagram, and a frame
+//! without changes keeps every byte. IP after MPLS labels, PPPoE and provider backbone headers is rewritten, too, so
+//! that
+//! both directions of a conversation are. The contents of tunnels, and addresses within payloads, are not changed.
+//! [`mtu`] makes frames fit a link.
 
 mod address;
 mod arp;
@@ -30,43 +31,44 @@ pub use tag::TagEdit;
 
 use crate::net;
 
-/// The changes to make to each frame.
+/// The changes to each frame.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Rewrite {
-    /// Destination MAC, for output 0 and for output 1.
+    /// Destination MAC for output 0 and output 1.
     pub dst_mac: [Option<[u8; 6]>; 2],
-    /// Source MAC, for output 0 and for output 1.
+    /// Source MAC for output 0 and output 1.
     pub src_mac: [Option<[u8; 6]>; 2],
-    /// Source addresses, inside ARP too.
+    /// Maps of source addresses, also in ARP.
     pub src_ip: AddressMaps,
-    /// Destination addresses, inside ARP too.
+    /// Maps of destination addresses, also in ARP.
     pub dst_ip: AddressMaps,
-    /// Ports of TCP, UDP and SCTP, both of them.
+    /// Maps of source and destination ports of TCP, UDP and SCTP.
     pub ports: Vec<PortMap>,
-    /// Edits of VLAN tags, in this order.
+    /// Edits of VLAN tags, in order.
     pub tags: Vec<TagEdit>,
-    /// TTL of IPv4, hop limit of IPv6.
+    /// IPv4 TTL, IPv6 hop limit.
     pub ttl: Option<Ttl>,
-    /// Type of service of IPv4, traffic class of IPv6.
+    /// IPv4 type of service, IPv6 traffic class.
     pub traffic_class: Option<TrafficClass>,
-    /// Flow label of IPv6, 20 bits.
+    /// IPv6 flow label, 20 bits.
     pub flow_label: Option<u32>,
-    /// The treatment of a frame that the capture has cut.
+    /// The treatment of truncated frames.
     pub length: Option<FixLength>,
-    /// Compute checksums anew, of every packet that was captured as a whole.
+    /// Recompute the checksums of every completely captured packet.
     pub fix_checksums: bool,
 }
 
 impl Rewrite {
-    /// Returns true if frames keep their length, so that [`Self::edit`] is enough.
+    /// True if frames keep their length, so that [`Self::edit`] suffices.
     pub fn keeps_length(&self) -> bool {
         self.tags.iter().all(TagEdit::keeps_length) && self.length.is_none()
     }
 
-    /// Changes a frame that goes out of output 0 or 1 and was `wire_len` bytes long on the wire.
+    /// Rewrites a frame for output 0 or 1 whose length on the wire was `wire_len`.
     ///
-    /// Returns its new length there, without FCS; more than is there of it when it is still cut. `None` when it is not
-    /// to be sent, since it was cut, or longer than any frame can be.
+    /// Returns its new length on the wire, without FCS; more than its bytes if it is still truncated. `None` if it must
+    /// not be
+    /// sent, since it was truncated, or is longer than any frame can be.
     pub fn apply(&self, frame: &mut Vec<u8>, wire_len: u32, out: u8) -> Option<u32> {
         let before = frame.len();
         for edit in &self.tags {
@@ -88,7 +90,7 @@ impl Rewrite {
         Some(wire_len as u32)
     }
 
-    /// Changes a frame where it lies, by a plan that keeps lengths; of another one, all but the lengths.
+    /// Rewrites a frame in place with a plan that keeps lengths; with another plan, everything but the lengths.
     pub fn edit(&self, frame: &mut [u8], out: u8) {
         for edit in &self.tags {
             edit.set(frame);
@@ -96,7 +98,7 @@ impl Rewrite {
         self.edit_rest(frame, out);
     }
 
-    /// All but tags and lengths.
+    /// Everything except tags and lengths.
     fn edit_rest(&self, frame: &mut [u8], out: u8) {
         self.set_macs(frame, usize::from(out & 1));
         let Some(layers) = net::layers(frame) else { return };

@@ -1,9 +1,10 @@
-//! Frames longer than the MTU of a link: skipped, cut, or sent as several fragments.
+//! Frames longer than the MTU of a link: skipped, truncated, or sent as fragments.
 //!
-//! The MTU is that of the kernel: bytes after an Ethernet header of 14, and a VLAN tag is
-//! free. IPv4 is fragmented as RFC 791 says (only options with the copied flag are repeated, a fragment
-//! can be fragmented again), IPv6 as RFC 8200, section 4.5, with the header a router would need. The
-//! checksum of the transport covers the whole datagram, so it stays.
+//! The MTU is the kernel's: bytes after an Ethernet header of 14, without one VLAN tag. IPv4 is fragmented as in RFC
+//! 791 (only
+//! options with the copied flag are repeated, fragments can be fragmented again), IPv6 as in RFC 8200, section 4.5,
+//! with
+//! the fragment header that a router would need. The transport checksum covers the whole datagram, so it stays.
 
 use super::{length, sums};
 use crate::ParseError;
@@ -16,7 +17,7 @@ use std::str::FromStr;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MtuPolicy {
     Skip,
-    /// Cut it, and correct the lengths in its headers.
+    /// Truncate it, and correct the lengths in its headers.
     Cut,
     /// Send it in fragments; skip it if it is not IP or not complete.
     Fragment,
@@ -38,7 +39,7 @@ impl FromStr for MtuPolicy {
     }
 }
 
-/// The result for one frame.
+/// The outcome for one frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fit {
     /// It fits.
@@ -46,24 +47,24 @@ pub enum Fit {
     Cut,
     /// Its fragments are in [`Mtu::fragments`].
     Fragmented,
-    /// It is left out.
+    /// It was skipped.
     Skipped,
-    /// It does not fit, and that is an error.
+    /// It does not fit, which is an error.
     Failed,
 }
 
-/// Frames that did not fit, by treatment.
+/// Counts of frames that did not fit, by treatment.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct MtuCounts {
     pub skipped: u64,
     pub cut: u64,
-    /// Sent as fragments.
+    /// Frames sent as fragments.
     pub fragmented: u64,
-    /// Those fragments.
+    /// Number of these fragments.
     pub fragments: u64,
 }
 
-/// Frames in one buffer, one after the other.
+/// Frames, concatenated in one buffer.
 #[derive(Debug, Default)]
 struct Fragments {
     bytes: Vec<u8>,
@@ -76,7 +77,7 @@ impl Fragments {
         self.ends.clear();
     }
 
-    /// A frame of these parts; gives its bytes.
+    /// Appends a frame of these parts; returns its bytes.
     fn push(&mut self, parts: &[&[u8]]) -> &mut [u8] {
         let start = self.bytes.len();
         parts.iter().for_each(|part| self.bytes.extend_from_slice(part));
@@ -85,12 +86,12 @@ impl Fragments {
     }
 }
 
-/// Makes frames fit.
+/// Makes frames fit the MTU.
 #[derive(Debug)]
 pub struct Mtu {
     bytes: usize,
     policy: MtuPolicy,
-    /// For datagrams that have none.
+    /// Identification for datagrams that have none.
     next_id: u32,
     /// The counts so far.
     pub counts: MtuCounts,
@@ -98,24 +99,24 @@ pub struct Mtu {
 }
 
 impl Mtu {
-    /// For a link with an MTU of so many bytes.
+    /// Creates one for an MTU in bytes.
     pub fn new(bytes: usize, policy: MtuPolicy) -> Self {
         Self { bytes, policy, next_id: 1, counts: MtuCounts::default(), fragments: Fragments::default() }
     }
 
-    /// The fragments of the frame for which [`Self::fit`] returned [`Fit::Fragmented`], in their order.
+    /// The fragments of the frame for which [`Self::fit`] returned [`Fit::Fragmented`], in order.
     pub fn fragments(&self) -> impl Iterator<Item = &[u8]> {
         let Fragments { bytes, ends } = &self.fragments;
         let starts = std::iter::once(0).chain(ends.iter().copied());
         starts.zip(ends).map(|(start, end)| &bytes[start..*end])
     }
 
-    /// Returns true if a frame fits unchanged.
+    /// True if a frame fits unchanged.
     pub(crate) fn takes(&self, frame: &[u8]) -> bool {
         frame.len() <= self.bytes + ETHERNET_BYTES || frame.len() <= self.longest(frame)
     }
 
-    /// Makes a frame fit that was `wire_len` bytes long on the wire.
+    /// Makes a frame fit whose length on the wire was `wire_len`.
     pub fn fit(&mut self, frame: &mut Vec<u8>, wire_len: u32) -> Fit {
         if self.takes(frame) {
             return Fit::Whole;
@@ -141,7 +142,7 @@ impl Mtu {
         }
     }
 
-    /// The longest frame with the tags of this one.
+    /// Maximum length of a frame with the tags of this one.
     fn longest(&self, frame: &[u8]) -> usize {
         net::frame_bytes_max(frame, self.bytes)
     }
@@ -167,7 +168,7 @@ impl Mtu {
         let rest = repeated_options(header);
         let flags = u16::from_be_bytes([header[6], header[7]]);
         let id = match u16::from_be_bytes([header[4], header[5]]) {
-            // One that must not be fragmented needs no number (RFC 6864); now it does.
+            // A datagram with Don't Fragment needs no identification (RFC 6864); a fragment does.
             0 if ip.fragment.is_none() => self.id() as u16,
             id => id,
         };
@@ -218,8 +219,9 @@ impl Mtu {
     }
 }
 
-/// The payload ranges of fragments, so that each with its header fits `room`: all but the last are a multiple of
-/// 8 bytes. The first header may be longer than the others.
+/// The payload ranges of fragments such that each with its header fits in `room`: all but the last are a multiple of 8
+/// bytes.
+/// The first header may be longer than the others.
 fn ranges(payload: Range<usize>, room: usize, headers: [usize; 2]) -> Option<Vec<Range<usize>>> {
     let bytes = |header: usize| room.checked_sub(header).map(|bytes| bytes & !7).filter(|bytes| *bytes > 0);
     let (mut size, rest) = (bytes(headers[0])?, bytes(headers[1])?);
@@ -235,7 +237,7 @@ fn ranges(payload: Range<usize>, room: usize, headers: [usize; 2]) -> Option<Vec
     }
 }
 
-/// The header for all fragments but the first: options without the copied flag are left out (RFC 791).
+/// The header of all fragments but the first, without options that lack the copied flag (RFC 791).
 fn repeated_options(header: &[u8]) -> Vec<u8> {
     let mut rest = header[..20].to_vec();
     let mut options = &header[20..];
@@ -256,10 +258,10 @@ fn repeated_options(header: &[u8]) -> Vec<u8> {
     rest
 }
 
-/// A fragment header of IPv6, or the place where it belongs.
+/// An IPv6 fragment header, or its future place.
 struct Place {
     at: usize,
-    /// Offset of the next-header field that names it.
+    /// Offset of the next-header field that announces it.
     next_at: usize,
     /// The protocol after it.
     next: u8,
@@ -269,8 +271,8 @@ struct Place {
     id: Option<u32>,
 }
 
-/// After the headers that each router reads: hop-by-hop options, destination options before a routing header, and
-/// that (RFC 8200, section 4.5).
+/// Finds the place after the headers that each router reads: hop-by-hop options, destination options before a routing
+/// header, and the routing header (RFC 8200, section 4.5).
 fn fragment_header(frame: &[u8], network: usize, ip: &Ip) -> Option<Place> {
     let (mut next_at, mut at) = (network + 6, network + 40);
     let mut place = None;
@@ -292,7 +294,7 @@ fn fragment_header(frame: &[u8], network: usize, ip: &Ip) -> Option<Place> {
                 });
             }
             (HOP_BY_HOP | ROUTING | DESTINATION, Some(header)) => {
-                // Destination options at the end belong to what is fragmented.
+                // Final destination options belong to the fragmentable part.
                 if next == DESTINATION {
                     place = place.or(Some(fresh));
                 } else {
@@ -326,7 +328,7 @@ mod tests {
         maker.fragments().map(<[u8]>::to_vec).collect()
     }
 
-    /// The payload that the fragments carry together, and true if that is all of it.
+    /// The reassembled payload of the fragments, and true if it is complete.
     fn together(fragments: &[Vec<u8>]) -> (Vec<u8>, bool) {
         let (mut bytes, mut is_all) = (Vec::new(), false);
         for frame in fragments {
@@ -347,7 +349,7 @@ mod tests {
         let fragments = fragments(&frame, 1500);
         assert_eq!(fragments.iter().map(Vec::len).collect::<Vec<_>>(), [18 + 1500, 18 + 1500, 18 + 20 + 48]);
         assert_eq!(together(&fragments), (payload(3000), true));
-        // As the builder of the tests does it, but for the id and what goes with it.
+        // Equals the result of the test builder, except for the id and what depends on it.
         let theirs = build::ipv4_fragments(&packet, 1480);
         for (ours, theirs) in fragments.iter().zip(&theirs) {
             assert_eq!(&ours[18..], &theirs[..]);
@@ -382,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn ipv6_is_fragmented_behind_what_routers_read() {
+    fn ipv6_is_fragmented_after_what_routers_read() {
         let inner = build::ipv6_options(17, &payload(300));
         let packet =
             build::ipv6(Ipv6Addr::LOCALHOST, Ipv6Addr::LOCALHOST, 0, &build::ipv6_options(60, &inner));

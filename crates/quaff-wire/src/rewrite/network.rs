@@ -1,11 +1,11 @@
-//! Edits an IP packet and updates its checksums (RFC 1624).
+//! Edits an IP packet and updates its checksums incrementally (RFC 1624).
 
 use super::{PortMap, Rewrite, sctp, sums};
 use crate::checksum;
 use crate::net::{Ip, SCTP, TCP, UDP};
 use std::net::IpAddr;
 
-/// The effect of changed bytes on a sum over them: the sum of the new bytes less that of the old ones.
+/// The effect of changed bytes on a checksum: the sum of the new bytes minus that of the old ones.
 #[derive(Debug, Default, Clone, Copy)]
 struct Change {
     sum: u16,
@@ -13,7 +13,7 @@ struct Change {
 }
 
 impl Change {
-    /// Writes `new` at `at`, which lies at an even distance from where the sum begins.
+    /// Writes `new` at `at`, which must be at an even offset from where the checksum starts.
     fn put(&mut self, frame: &mut [u8], at: usize, new: &[u8]) {
         let old = &mut frame[at..at + new.len()];
         if old == new {
@@ -25,7 +25,7 @@ impl Change {
         old.copy_from_slice(new);
     }
 
-    /// Combines two changes under one checksum.
+    /// Combines two changes under the same checksum.
     fn and(self, other: Self) -> Self {
         Self { sum: checksum::add(self.sum, other.sum), is_any: self.is_any || other.is_any }
     }
@@ -54,7 +54,7 @@ impl Rewrite {
             [IpAddr::V6(source), IpAddr::V6(destination)] => {
                 let addresses = [(8, self.src_ip.v6(source)), (24, self.dst_ip.v6(destination))];
                 self.edit_v6(frame, at);
-                // No sum of its own.
+                // IPv6 headers have no checksum.
                 (Change::default(), put_addresses(frame, at, addresses.map(|(at, ip)| (at, ip.octets()))))
             }
             _ => return,
@@ -111,7 +111,7 @@ impl Rewrite {
         let Some(&[high, low]) = frame.get(sum..ip.end).and_then(|bytes| bytes.first_chunk()) else { return };
         let is_udp = ip.protocol == UDP;
         if is_udp && [high, low] == [0, 0] {
-            return; // There is none (RFC 768).
+            return; // No checksum (RFC 768).
         }
         change.settle(frame, sum);
         if is_udp && frame[sum..sum + 2] == [0, 0] {

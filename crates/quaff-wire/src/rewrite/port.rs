@@ -1,20 +1,20 @@
-//! Maps of ports to ports.
+//! Maps ports to ports.
 
 use crate::parse::{self, ParseError};
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
-/// A rule for ports; the first that fits counts.
+/// A rule for ports; the first matching rule applies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PortMap {
     from: Vec<RangeInclusive<u16>>,
-    /// The new port; with a width of more than one, each port of a range keeps its place in it.
+    /// The new port; for a range of new ports the first, and each port keeps its offset.
     to: u16,
     is_range: bool,
 }
 
 impl PortMap {
-    /// The port in the place of this one, if the rule is about it.
+    /// The new port, if the rule matches this one.
     pub(crate) fn get(&self, port: u16) -> Option<u16> {
         let range = self.from.iter().find(|range| range.contains(&port))?;
         Some(if self.is_range { self.to + (port - range.start()) } else { self.to })
@@ -24,12 +24,12 @@ impl PortMap {
 impl FromStr for PortMap {
     type Err = ParseError;
 
-    /// `80:8080`, `8000,8080:80`, `8000-8999:80`, `8000-8999:9000-9999`.
+    /// Parses `80:8080`, `8000,8080:80`, `8000-8999:80`, `8000-8999:9000-9999`.
     fn from_str(word: &str) -> Result<Self, ParseError> {
         let no = |why| ParseError::of(word, why);
         let (from, to) =
-            word.rsplit_once(':').ok_or(no("is no map of ports: try 80:8080, or 8000-8999:9000-9999"))?;
-        let range = |word| parse::ports(word).ok_or(no("has what is no port and no range of ports"));
+            word.rsplit_once(':').ok_or(no("is not a map of ports: try 80:8080, or 8000-8999:9000-9999"))?;
+        let range = |word| parse::ports(word).ok_or(no("has an invalid port or range of ports"));
         let from = from.split(',').map(range).collect::<Result<Vec<_>, _>>()?;
         let to = range(to)?;
         let is_range = to.start() != to.end();

@@ -1,18 +1,20 @@
-//! Replaces the payload of any frame by a probe header, so that `verify` can follow what is replayed.
+//! Replaces the payload of a frame by a probe header, so that `verify` can follow replayed frames.
 
 use crate::checksum;
 use crate::net::{self, ETHERTYPE_IPV4, IPV4_BYTES, UDP, UDP_BYTES, ipv4, udp};
 use crate::probe::{HEADER_BYTES, PORT, ProbeHeader, TAGS_MAX};
 use std::net::{IpAddr, Ipv4Addr};
 
-/// Addresses for frames without any of IPv4 (RFC 2544, section C.2.2).
+/// Addresses for frames without IPv4 (RFC 2544, section C.2.2).
 const OTHERS: [Ipv4Addr; 2] = [Ipv4Addr::new(198, 18, 0, 1), Ipv4Addr::new(198, 18, 0, 2)];
 
-/// Turns the frame into one of the generator. MACs, tags and addresses of IPv4 stay; so does the length,
-/// unless the probe header would not fit. All else is new: IPv4, UDP, probe header, pattern.
+/// Turns the frame into a generated one. MAC addresses, tags and IPv4 addresses stay; so does the length, unless the
+/// probe
+/// header would not fit. The rest is new: IPv4, UDP, probe header, pattern.
 ///
-/// Returns false, and changes nothing, when the frame is too short for Ethernet, too long for IPv4, or has more
-/// tags than a generated frame.
+/// Returns false, and changes nothing, if the frame is too short for Ethernet, too long for IPv4, or has more tags than
+/// a
+/// generated frame.
 pub fn insert_probe(frame: &mut Vec<u8>, header: &ProbeHeader) -> bool {
     let Some(layers) = net::layers(frame) else { return false };
     let at = layers.network;

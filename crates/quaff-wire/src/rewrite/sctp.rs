@@ -1,23 +1,24 @@
-//! The checksum of SCTP: CRC32c over the packet, itself taken as zero (RFC 9260, section 6.8).
+//! The SCTP checksum: CRC32c over the packet with a zero checksum field (RFC 9260, section 6.8).
 
-/// Offset of the checksum in the common header, least significant byte first.
+/// Offset of the checksum in the common header; little-endian.
 const AT: usize = 8;
 const TABLE: [u32; 256] = table();
 
-/// Recomputes it.
+/// Recomputes the checksum.
 pub(super) fn recompute(packet: &mut [u8]) {
     if packet.len() < AT + 4 || packet[AT..AT + 4] == [0; 4] {
-        return; // There is none (RFC 9653), or it was cut off.
+        return; // No checksum (RFC 9653), or it is truncated.
     }
     packet[AT..AT + 4].fill(0);
     let crc = !feed(u32::MAX, packet);
     packet[AT..AT + 4].copy_from_slice(&crc.to_le_bytes());
 }
 
-/// Writes ports into the packet of `bytes` at `at`, though not all of them need be there, and lets the
-/// checksum follow: it is linear, so the change of both is the CRC of the difference.
+/// Writes ports into the packet of `bytes` bytes at `at`, which may be truncated, and updates the checksum: CRC is
+/// linear, so
+/// its change is the CRC of the difference.
 ///
-/// The length of the packet is not known from a fragment, whose checksum stays.
+/// The packet length is unknown for a fragment, whose checksum stays.
 pub(super) fn put_ports(frame: &mut [u8], at: usize, new: [u8; 4], bytes: usize, is_fragment: bool) {
     let old = [frame[at], frame[at + 1], frame[at + 2], frame[at + 3]];
     frame[at..at + 4].copy_from_slice(&new);

@@ -4,15 +4,15 @@ use super::sctp;
 use crate::checksum;
 use crate::net::{self, ICMP, ICMPV6, Ip, SCTP, TCP, UDP, icmp, ipv4, tcp, udp};
 
-/// UDP-Lite (RFC 3828) and DCCP (RFC 4340) have theirs where UDP has it.
+/// UDP-Lite (RFC 3828) and DCCP (RFC 4340) have their checksum at UDP's offset.
 const DCCP: u8 = 33;
 const UDP_LITE: u8 = 136;
-/// Over IPv6 these cover addresses too: OSPF (RFC 5340), PIM (RFC 7761), VRRP (RFC 9568).
+/// Protocols whose checksum covers the addresses over IPv6: OSPF (RFC 5340), PIM (RFC 7761), VRRP (RFC 9568).
 const OSPF: u8 = 89;
 const PIM: u8 = 103;
 const VRRP: u8 = 112;
 
-/// Offset in the transport header of a checksum that covers addresses too.
+/// Offset in the transport header of a checksum that also covers the addresses.
 pub(super) fn offset(ip: &Ip) -> Option<usize> {
     match ip.protocol {
         TCP => Some(tcp::CHECKSUM_OFFSET),
@@ -24,15 +24,16 @@ pub(super) fn offset(ip: &Ip) -> Option<usize> {
     }
 }
 
-/// End of the packet at `at` by its own length, though its bytes may end before.
+/// End of the packet at `at` according to its length field, although its bytes may end earlier.
 pub(super) fn declared_end(frame: &[u8], at: usize) -> usize {
     let word = |offset: usize| usize::from(u16::from_be_bytes([frame[at + offset], frame[at + offset + 1]]));
     let (length, header) = if frame[at] >> 4 == 4 { (word(2), 0) } else { (word(4), 40) };
     if length == 0 { frame.len() } else { at + header + length }
 }
 
-/// All of the packet at `at`: that of IPv4, and, when all bytes are there and it is no fragment, that of
-/// TCP, UDP (where there is one), ICMP, ICMPv6 or SCTP.
+/// Recomputes all checksums of the packet at `at`: that of IPv4, and for a complete unfragmented packet that of TCP,
+/// UDP (if
+/// present), ICMP, ICMPv6 or SCTP.
 pub(super) fn recompute(frame: &mut [u8], at: usize) {
     let Some(ip) = net::ip_at(frame, at) else { return };
     if !ip.is_v6() {
@@ -43,7 +44,7 @@ pub(super) fn recompute(frame: &mut [u8], at: usize) {
     }
 }
 
-/// The checksum of the IPv4 header at `at`.
+/// Recomputes the checksum of the IPv4 header at `at`.
 pub(super) fn recompute_header(frame: &mut [u8], at: usize) {
     let end = at + usize::from(frame[at] & 15) * 4;
     ipv4::set_checksum(&mut frame[at..end]);
@@ -65,7 +66,7 @@ fn recompute_transport(frame: &mut [u8], ip: &Ip) {
     };
     let Some(old) = bytes.get_mut(offset..offset + 2) else { return };
     if ip.protocol == UDP && old == [0, 0] {
-        return; // There is none (RFC 768).
+        return; // No checksum (RFC 768).
     }
     old.fill(0);
     let pseudo =
@@ -75,7 +76,7 @@ fn recompute_transport(frame: &mut [u8], ip: &Ip) {
     bytes[offset..offset + 2].copy_from_slice(&sum.to_be_bytes());
 }
 
-/// The length in a UDP header, when the datagram is not longer than what is there.
+/// The length in a UDP header, if the datagram is complete.
 fn udp_length(bytes: &[u8]) -> Option<usize> {
     let length = usize::from(u16::from_be_bytes([*bytes.get(4)?, *bytes.get(5)?]));
     (8..=bytes.len()).contains(&length).then_some(length)

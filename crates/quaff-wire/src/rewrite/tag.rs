@@ -14,16 +14,17 @@ pub struct TagEdit(Edit);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Edit {
-    /// Put one in front of all others. The TPID is 0x88a8 before another tag and 0x8100 otherwise, and
-    /// all other fields are 0, unless given.
+    /// Push a tag in front of all others. The TPID is 0x88a8 before another tag and otherwise 0x8100, other fields are
+    /// 0,
+    /// unless given.
     Push(TagFields),
-    /// Take it off, if there is one.
+    /// Remove the tag, if present.
     Pop,
-    /// Change it, if there is one.
+    /// Change the tag, if present.
     Set(TagFields),
 }
 
-/// The parts of a tag; what is `None` stays.
+/// The fields of a tag; `None` keeps a field.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 struct TagFields {
     tpid: Option<u16>,
@@ -36,7 +37,7 @@ struct TagFields {
 }
 
 impl TagFields {
-    /// Tag control information with these parts in the place of its own.
+    /// The TCI with these fields replaced.
     fn of(&self, tci: u16) -> u16 {
         let vid = self.vid.map_or(tci & 0xfff, |vid| vid & 0xfff);
         let pcp = self.pcp.map_or(tci >> 13, |pcp| u16::from(pcp & 7));
@@ -46,12 +47,12 @@ impl TagFields {
 }
 
 impl TagEdit {
-    /// Returns true for an edit that keeps the length of the frame.
+    /// True for an edit that keeps the length of the frame.
     pub(super) fn keeps_length(&self) -> bool {
         matches!(self.0, Edit::Set(_))
     }
 
-    /// Applies the edits that change the length of the frame.
+    /// Applies an edit that changes the length of the frame.
     pub(super) fn resize(&self, frame: &mut Vec<u8>) {
         if frame.len() < ETHERNET_BYTES {
             return;
@@ -70,7 +71,7 @@ impl TagEdit {
         }
     }
 
-    /// Applies the others.
+    /// Applies an edit that keeps the length of the frame.
     pub(super) fn set(&self, frame: &mut [u8]) {
         let Edit::Set(fields) = self.0 else { return };
         if !is_tagged(frame) {
@@ -84,7 +85,7 @@ impl TagEdit {
     }
 }
 
-/// Returns true if there is a tag, and an EtherType after it.
+/// True if there is a tag, followed by an EtherType.
 fn is_tagged(frame: &[u8]) -> bool {
     frame.len() >= ETHERNET_BYTES + TAG_BYTES && is_tpid(u16::from_be_bytes([frame[AT], frame[AT + 1]]))
 }
@@ -92,7 +93,7 @@ fn is_tagged(frame: &[u8]) -> bool {
 impl FromStr for TagEdit {
     type Err = ParseError;
 
-    /// `pop`, `push:100`, `push:vid=100,pcp=5,dei=1,tpid=0x88a8`, `set:pcp=3`.
+    /// Parses `pop`, `push:100`, `push:vid=100,pcp=5,dei=1,tpid=0x88a8`, `set:pcp=3`.
     fn from_str(word: &str) -> Result<Self, ParseError> {
         let no = |why| ParseError::of(word, why);
         let Some((verb, fields)) = word.split_once(':') else {

@@ -1,11 +1,12 @@
-//! The fields that decide about a split, by their names on the command line.
+//! The fields by which frames are split, with their command-line names.
 
 use crate::ParseError;
 use std::fmt;
 use std::str::FromStr;
 
 /// The fields of a frame that select its member. A frame that lacks a field is assigned by those it has: by its MAC
-/// addresses if it is not IP.
+/// addresses
+/// if it is not IP.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SplitFields {
     /// The MAC addresses.
@@ -17,7 +18,7 @@ pub struct SplitFields {
 }
 
 impl SplitFields {
-    /// Returns true when IP packets go by more than their MAC addresses.
+    /// True if IP packets are split by more than their MAC addresses.
     pub(super) fn has_addresses(self) -> bool {
         self.addresses || self.ports
     }
@@ -26,7 +27,7 @@ impl SplitFields {
 impl FromStr for SplitFields {
     type Err = ParseError;
 
-    /// Words with commas between them; upper and lower case are the same.
+    /// Parses words separated by commas, case-insensitive.
     fn from_str(words: &str) -> Result<Self, ParseError> {
         words.split(',').try_fold(Self::default(), |by, word| {
             match word.trim().to_ascii_lowercase().as_str() {
@@ -34,7 +35,7 @@ impl FromStr for SplitFields {
                 "addresses" => Ok(Self { addresses: true, ..by }),
                 "ports" => Ok(Self { ports: true, ..by }),
                 other => Err(ParseError::new(format!(
-                    "\"{other}\" is nothing to split by; there are macs, addresses, ports (with addresses), and several with commas"
+                    "\"{other}\" is not a field to split by; there are macs, addresses, ports (with addresses), and several with commas"
                 ))),
             }
         })
@@ -42,7 +43,7 @@ impl FromStr for SplitFields {
 }
 
 impl fmt::Display for SplitFields {
-    /// As [`FromStr`] reads it.
+    /// Formats the fields as [`FromStr`] parses them.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let fields = [(self.macs, "macs"), (self.addresses, "addresses"), (self.ports, "ports")];
         let names: Vec<_> = fields.iter().filter(|(is_in, _)| *is_in).map(|(_, name)| *name).collect();

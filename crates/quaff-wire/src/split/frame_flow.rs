@@ -1,8 +1,9 @@
-//! The conversation that a frame belongs to, by its headers.
+//! The conversation of a frame, from its headers.
 //!
-//! A frame without an IP header goes by its MAC addresses. An ICMP error belongs to the conversation of the
-//! packet that it quotes (RFC 792; RFC 4443 section 2.4). A fragment that is not its datagram's first
-//! names that datagram; if only the first one has the key, it has to wait for it.
+//! A frame without an IP header is assigned by its MAC addresses. An ICMP error belongs to the conversation of the
+//! packet that
+//! it quotes (RFC 792; RFC 4443 section 2.4). A later fragment names its datagram; if only the first fragment has the
+//! key, the later one must wait for it.
 
 use super::SplitFields;
 use crate::flow::{FlowKey, sorted};
@@ -12,35 +13,35 @@ use crate::net::{self, DatagramId, ICMP, ICMPV6, Ip, icmp, link};
 use crate::tunnel::{self, Outcome, TunnelKinds, strip, strip_datagram};
 use std::net::IpAddr;
 
-/// A packet quoted in one that is quoted is not looked for: no error is sent about an error.
+/// Maximum nesting of quotes: no error is sent about an error.
 const QUOTES_MAX: u8 = 1;
 
 /// The conversation of a frame, as far as its own bytes identify it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FrameFlow {
     pub key: FlowKey,
-    /// The MAC addresses, the lower one first, if the frame has some and they count as well.
+    /// The MAC addresses, the lower one first, if the frame has any and they are split fields.
     pub macs: Option<[[u8; 6]; 2]>,
-    /// Another frame may know more.
+    /// Whether another frame is needed to complete the key.
     pub what: Completeness,
 }
 
-/// Completeness of the key that a frame has.
+/// Completeness of a frame's key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Completeness {
-    /// The key is final.
+    /// The key is complete.
     Whole,
-    /// The key is final, also for the other fragments of this datagram.
+    /// The key is complete, also for the other fragments of this datagram.
     First(DatagramId),
-    /// The first fragment of this datagram has the key: the frame has to wait for it.
+    /// The first fragment of this datagram has the key: the frame must wait for it.
     Later(DatagramId),
-    /// The frame quotes such a fragment and need not wait: the first one was long ago.
+    /// The frame quotes a later fragment and need not wait: the first fragment was long ago.
     Quoted(DatagramId),
 }
 
-/// Finds the conversation of a frame of link type `linktype`, of which `bytes` were captured and that
-/// had `wire_len`. Tunnels of `kinds` are looked into, at most `depth` in each other: it is what is
-/// inside that counts.
+/// Finds the conversation of a frame of link type `linktype` with `bytes` captured of `wire_len`. Tunnels of `kinds`
+/// are
+/// entered, up to `depth` levels: the inner packet counts.
 pub fn frame_flow(
     bytes: &[u8],
     wire_len: u32,
@@ -70,14 +71,14 @@ impl Finder {
         }
     }
 
-    /// The conversation inside a tunnel; `bytes` holds the inner frame.
+    /// The conversation inside a tunnel; `bytes` contains the inner frame.
     fn inside(self, bytes: &[u8], inner: &tunnel::Inner, quotes: u8) -> FrameFlow {
         let start = inner.start as usize;
         let bytes = bytes.get(start..start + inner.len as usize).unwrap_or_default();
         Self { kinds: TunnelKinds::NONE, ..self }.outside(bytes, inner.linktype, quotes)
     }
 
-    /// The conversation of a fragment that may be a tunnel's. Only the first one has the inner headers.
+    /// The conversation of a fragment that may belong to a tunnel. Only the first fragment has the inner headers.
     fn fragment(
         self,
         bytes: &[u8],
@@ -98,7 +99,7 @@ impl Finder {
         }
     }
 
-    /// The conversation by the outer headers, whatever is in the packet.
+    /// The conversation by the outer headers.
     fn outside(self, bytes: &[u8], linktype: u16, quotes: u8) -> FrameFlow {
         let macs = (linktype == linktype::ETHERNET.linktype).then(|| macs(bytes)).flatten();
         let found = |key, what| FrameFlow { key, macs: macs.filter(|_| self.by.macs), what };

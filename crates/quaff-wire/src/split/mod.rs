@@ -1,10 +1,12 @@
-//! Conversations of frames, for a split over the members of a bundle.
+//! Conversations of frames, for splitting traffic among the members of a bundle.
 //!
-//! A bundle of links carries one feed, as a switch's does: each frame goes by fields of its headers
-//! ([`SplitFields`]), so that all of a conversation stays on one link. [`frame_flow`] reads the
-//! [`FlowKey`](crate::flow::FlowKey) of a frame, the same in both directions; the engine assigns it to a member.
-//! Nothing is remembered here between two frames, and none is changed; a fragment without ports names its datagram
-//! ([`Completeness`]), and the caller has to remember the first fragment of that datagram.
+//! A bundle of links carries one feed, as a switch's link aggregation does: each frame is assigned by fields of its
+//! headers
+//! ([`SplitFields`]), so that a conversation stays on one link. [`frame_flow`] reads the
+//! [`FlowKey`](crate::flow::FlowKey) of a frame, equal in both directions; the engine assigns it to a member. Nothing
+//! is
+//! stored between frames, and no frame is changed; a fragment without ports names its datagram ([`Completeness`]), and
+//! the caller must remember the first fragment of that datagram.
 
 mod fields;
 mod frame_flow;

@@ -1,26 +1,26 @@
-//! Drawing by weight in constant time, however many there are to choose from.
+//! Weighted random selection in constant time, independent of the number of items.
 //!
-//! Walker's alias method, with the tables built as Vose (1991) does it, in whole numbers: a thing of
-//! weight w out of W is drawn with probability w / W exactly, but for the generator's own bias.
+//! Walker's alias method with Vose's construction (1991), in integers: an item of weight w out of W is drawn with
+//! probability
+//! w / W exactly, except for the generator's own bias.
 
 use super::rng::Rng;
 
-/// The tables of the method.
 #[derive(Debug, Clone)]
 pub(super) struct Alias {
-    /// Below this a column stands for itself, from there on for its alias; out of `total`.
+    /// Values below this select the column itself, others its alias; out of `total`.
     limits: Vec<u64>,
     aliases: Vec<u32>,
     total: u64,
 }
 
 impl Alias {
-    /// Tables for these weights; `None` when all are 0, their sum is over 2^64 - 1, or there are more
-    /// than 2^32 of them.
+    /// Creates the tables; `None` if all weights are 0, their sum exceeds 2^64 - 1, or there are more than 2^32 of
+    /// them.
     pub(super) fn new(weights: &[u64]) -> Option<Self> {
         let total = weights.iter().try_fold(0u64, |sum, weight| sum.checked_add(*weight))?;
         let count = u32::try_from(weights.len()).ok().filter(|_| total > 0)?;
-        // Scaled so that a column of average weight is `total` high.
+        // Scaled such that a column of average weight has the height `total`.
         let mut heights: Vec<u128> =
             weights.iter().map(|weight| u128::from(*weight) * u128::from(count)).collect();
         let is_small = |height: u128| height < u128::from(total);
@@ -39,7 +39,7 @@ impl Alias {
         Some(Self { limits, aliases, total })
     }
 
-    /// The place of one of the weights.
+    /// Draws the index of a weight.
     pub(super) fn draw(&self, rng: &mut Rng) -> usize {
         let column = rng.below(self.limits.len() as u64) as usize;
         if rng.below(self.total) < self.limits[column] { column } else { self.aliases[column] as usize }

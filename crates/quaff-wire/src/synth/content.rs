@@ -1,22 +1,23 @@
-//! Payloads of frames: slices of a pool of bytes, whose checksum is known.
+//! Payloads of frames: slices of a byte pool with known checksums.
 //!
-//! All content is one pool, filled once. A frame takes a slice of it, whose sum under a checksum is the difference
-//! of two precomputed sums. So a frame costs one copy, and random content costs no more than zeros.
+//! All content is one pool, filled once. A frame takes a slice of it, whose checksum sum is the difference of two
+//! precomputed
+//! sums. A frame therefore costs one copy, and random content costs no more than zeros.
 
 use super::rng::Rng;
 use crate::checksum;
 
-/// The largest pool that is kept, bytes; of a longer file only the beginning is sent.
+/// Maximum size of the pool, bytes; of a longer file only the start is sent.
 pub const POOL_BYTES_MAX: usize = 1 << 20;
-/// Random content repeats after so many bytes, but begins anywhere in them.
+/// Length of random content before it repeats, bytes; slices start anywhere in it.
 const RANDOM_BYTES: usize = 1 << 16;
-/// No slice is longer.
+/// Maximum length of a slice, bytes.
 const PIECE_BYTES_MAX: usize = 1 << 16;
 
 /// The content of payloads.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Content {
-    /// Byte i has the value i mod 256, from the beginning of each payload.
+    /// Byte i is i mod 256, from the start of each payload.
     #[default]
     Counting,
     /// 0x00.
@@ -25,16 +26,16 @@ pub enum Content {
     Ones,
     /// Random bytes.
     Random,
-    /// These bytes, repeated; each frame continues at the end of the last one.
+    /// These bytes, repeated; each frame continues where the previous one ended.
     Bytes(Vec<u8>),
 }
 
-/// Content, prepared for frames.
+/// Prepared content.
 #[derive(Debug, Clone)]
 pub(super) struct Pool {
-    /// The pool, and its beginning once more, so that no slice has to be put together of two.
+    /// The pool, followed by its start again, so that every slice is contiguous.
     bytes: Vec<u8>,
-    /// The sum of the bytes before each place, high and low bytes of words by their place.
+    /// Sum of the bytes before each position, with high and low bytes by position.
     sums: Vec<u64>,
     period: usize,
     next: Next,
@@ -50,7 +51,7 @@ enum Next {
 }
 
 impl Pool {
-    /// `seed` is for random content. Bytes of a file that is empty count as zeros.
+    /// Prepares content; `seed` is for random content. An empty file counts as zeros.
     pub(super) fn new(content: &Content, seed: u64) -> Self {
         let (mut bytes, next) = match content {
             Content::Counting => ((0..=255).collect(), Next::Beginning),
@@ -80,13 +81,14 @@ impl Pool {
         Self { bytes, sums, period, next, at: 0 }
     }
 
-    /// Takes the slice of the next payload: a payload of `len` bytes (below 64 KiB) whose first
-    /// `skip` bytes (an even number) have another origin.
+    /// Takes the slice for the next payload of `len` bytes (below 64 KiB), whose first `skip` bytes (an even number)
+    /// come from
+    /// elsewhere.
     pub(super) fn take(&mut self, len: usize, skip: usize, rng: &mut Rng) -> PayloadSlice {
         let len = len.min(PIECE_BYTES_MAX);
         let skip = skip.min(len);
         let start = match self.next {
-            // Places in the payload and in the pool agree.
+            // Positions in the payload and in the pool agree.
             Next::Beginning => skip % self.period,
             Next::Anywhere => rng.below(self.period as u64) as usize,
             Next::After => self.at,
@@ -102,10 +104,10 @@ impl Pool {
         &self.bytes[slice.start..slice.start + slice.len]
     }
 
-    /// Their sum under a checksum, when they begin at an even place in it.
+    /// Its sum for a checksum, if it starts at an even position.
     pub(super) fn sum(&self, slice: PayloadSlice) -> u16 {
         let sum = checksum::fold(self.sums[slice.start + slice.len] - self.sums[slice.start]);
-        // RFC 1071, section 2 (B): at an odd place high and low bytes have changed sides.
+        // RFC 1071, section 2 (B): at an odd position high and low bytes are swapped.
         if slice.start.is_multiple_of(2) { sum } else { sum.swap_bytes() }
     }
 }
@@ -120,11 +122,11 @@ pub(super) struct PayloadSlice {
 impl PayloadSlice {
     /// The slice one byte later in the pool.
     pub(super) fn next(self) -> Self {
-        // One place is always left: no slice that is moved has full length.
+        // Slices that are moved are shorter than the maximum, so this stays inside the pool.
         Self { start: self.start + 1, len: self.len }
     }
 
-    /// Bytes of it.
+    /// Length of the slice, bytes.
     pub(super) fn len(&self) -> usize {
         self.len
     }

@@ -1,4 +1,4 @@
-//! Deliberate damage, to test receivers: a share of the frames for each kind.
+//! Deliberate damage to test receivers: a share of the frames for each kind.
 
 use super::packet::Layout;
 use super::rng::Rng;
@@ -8,29 +8,29 @@ use std::str::FromStr;
 /// A kind of damage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Harm {
-    /// One bit of the checksum of UDP, TCP or ICMP is flipped.
+    /// Flips one bit of the UDP, TCP or ICMP checksum.
     Checksum,
-    /// One bit of the checksum of the IPv4 header is flipped.
+    /// Flips one bit of the IPv4 header checksum.
     IpChecksum,
-    /// A bit after the IP header, but not of the checksum, is flipped.
+    /// Flips one bit after the IP header, outside the checksum.
     Flip,
-    /// The frame ends somewhere after the beginning of its IP header.
+    /// Truncates the frame somewhere after the start of its IP header.
     Cut,
 }
 
-/// The kinds of damage, by their names on the command line and in reports.
+/// Names of the kinds, on the command line and in reports.
 pub const HARMS: [&str; 4] = ["checksum", "ip-checksum", "flip", "cut"];
 /// The same as values.
 const ALL: [Harm; HARMS.len()] = [Harm::Checksum, Harm::IpChecksum, Harm::Flip, Harm::Cut];
 
-/// The share of the frames, from 0 to 1, for each kind of damage.
+/// The share of the frames with each kind of damage, 0 to 1.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Damage {
     shares: [f64; HARMS.len()],
 }
 
 impl Damage {
-    /// Nothing is damaged.
+    /// True if no frame is damaged.
     pub(super) fn is_none(&self) -> bool {
         self.shares.iter().all(|share| *share == 0.0)
     }
@@ -56,7 +56,7 @@ impl FromStr for Damage {
     type Err = ParseError;
 
     fn from_str(text: &str) -> Result<Self, ParseError> {
-        const WHY: &str = "is no damage; write shares that are 100 % at most together, such as checksum=1%,cut=0.1%; there are checksum, ip-checksum, flip and cut";
+        const WHY: &str = "is not a kind of damage with its share; the shares add up to at most 100 %, such as checksum=1%,cut=0.1%; there are checksum, ip-checksum, flip and cut";
         let wrong = || ParseError::of(text, WHY);
         let mut damage = Self::default();
         for part in text.split(',') {
@@ -73,7 +73,7 @@ impl FromStr for Damage {
 }
 
 impl Harm {
-    /// Damages a frame; returns false if it has nothing that could be damaged in this way.
+    /// Damages a frame; returns false if it cannot be damaged in this way.
     pub(super) fn apply(self, frame: &mut Vec<u8>, layout: &Layout, rng: &mut Rng) -> bool {
         match self {
             Self::Checksum => layout.checksum.is_some_and(|at| flip_checksum(frame, at, rng)),

@@ -1,4 +1,4 @@
-//! The headers before the IP header: MAC addresses, VLAN tags, MPLS labels, and a tunnel around the frame.
+//! The headers before the IP header: MAC addresses, VLAN tags, MPLS labels, and a tunnel.
 
 use crate::net::{
     ETHERNET_BYTES, ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_MPLS, GRE, IPV4_BYTES, UDP, UDP_BYTES, VlanTag,
@@ -7,27 +7,27 @@ use crate::net::{
 use crate::tunnel::write::{self, ERSPAN_II_SEQUENCE};
 use std::net::Ipv4Addr;
 
-/// The UDP port of VXLAN (RFC 7348).
+/// UDP port of VXLAN (RFC 7348).
 const VXLAN_PORT: u16 = 4789;
-/// Places in the outer headers, which are Ethernet, IPv4 without options, and then GRE or UDP.
+/// Offsets in the outer headers: Ethernet, IPv4 without options, then GRE or UDP.
 const OUTER_IP: usize = ETHERNET_BYTES;
 const OUTER_TRANSPORT: usize = OUTER_IP + IPV4_BYTES;
 
-/// Headers of the link.
+/// The link headers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LinkHeaders {
-    /// Destination of frames that go there; the source of those that come back.
+    /// Destination in the forward direction, source in the reverse direction.
     pub dst_mac: [u8; 6],
-    /// The other one.
+    /// Source in the forward direction, destination in the reverse direction.
     pub src_mac: [u8; 6],
-    /// VLAN tags, the outer one first.
+    /// VLAN tags, outermost first.
     pub tags: Vec<VlanTag>,
-    /// MPLS labels (20 bits), the outer one first.
+    /// MPLS labels (20 bits), outermost first.
     pub labels: Vec<u32>,
 }
 
 impl LinkHeaders {
-    /// All bytes before the IP header of a frame.
+    /// All headers before the IP header of a frame.
     pub(super) fn header(&self, is_v4: bool, is_back: bool) -> Vec<u8> {
         let macs = if is_back { [self.src_mac, self.dst_mac] } else { [self.dst_mac, self.src_mac] };
         let ip = if is_v4 { ETHERTYPE_IPV4 } else { ETHERTYPE_IPV6 };
@@ -42,13 +42,13 @@ impl LinkHeaders {
 /// A tunnel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Encapsulation {
-    /// As a mirror port sends frames: ERSPAN type II of this session (10 bits), frames numbered.
+    /// ERSPAN type II with this session id (10 bits) and numbered frames, as a mirror port sends it.
     Erspan(u16),
-    /// VXLAN with this network identifier (24 bits); the outer source port follows the flow.
+    /// VXLAN with this network identifier (24 bits); the outer source port depends on the flow.
     Vxlan(u32),
 }
 
-/// The headers of a tunnel, all but what changes.
+/// The constant headers of a tunnel.
 #[derive(Debug, Clone)]
 pub(super) struct Outer {
     tunnel: Encapsulation,
@@ -73,7 +73,7 @@ impl Outer {
         Self { tunnel, header, numbered: 0 }
     }
 
-    /// Appends the headers of a frame of `bytes` that belongs to `flow`.
+    /// Appends the headers for a frame of `bytes` bytes that belongs to `flow`.
     pub(super) fn push(&mut self, out: &mut Vec<u8>, bytes: usize, flow: u64) {
         let start = out.len();
         out.extend(&self.header);

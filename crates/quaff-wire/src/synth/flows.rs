@@ -1,24 +1,25 @@
-//! The flow of each frame, by the number of concurrent flows and the rate of new ones.
+//! Selects the flow of each frame, from the number of concurrent flows and the rate of new ones.
 //!
-//! Flows take turns, a frame each. Each has a slot; when one ends, its slot is given to the next. The
-//! number of a flow is that of its 5-tuple.
+//! Flows are sent in turn, one frame each. Each has a slot, which the next flow takes when it ends. The number of a
+//! flow is
+//! that of its 5-tuple.
 
-/// Begin and end of flows.
+/// Number and lifetime of flows.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Flows {
-    /// Flows at a time.
+    /// Number of concurrent flows.
     pub concurrent: u64,
-    /// New ones.
+    /// Rate of new flows.
     pub new: New,
 }
 
-/// The time at which a flow replaces another.
+/// When a flow replaces another.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum New {
     Never,
-    /// So many each second, evenly; the oldest ones end for them.
+    /// This number of new flows per second, evenly; the oldest ones end.
     PerSecond(f64),
-    /// With every frame.
+    /// A new flow with every frame.
     EachFrame,
 }
 
@@ -36,14 +37,14 @@ impl Flows {
             New::Never => number % self.concurrent,
             New::PerSecond(rate) => {
                 let slot = number % self.concurrent;
-                // Slots are renewed in turn: slot 0 by the first birth, and so on.
+                // Slots are renewed in turn: slot 0 by the first new flow, and so on.
                 let renewed = (births(rate, due_ns) + self.concurrent - 1 - slot) / self.concurrent;
                 slot + renewed * self.concurrent
             }
         }
     }
 
-    /// Flows that have begun when `frames` were made, the last of which was due at `due_ns`.
+    /// Number of flows in the first `frames` frames, the last of which was due at `due_ns`.
     pub fn begun(&self, frames: u64, due_ns: u64) -> u64 {
         match self.new {
             New::EachFrame => frames,
@@ -53,7 +54,7 @@ impl Flows {
     }
 }
 
-/// In whole numbers: a rate of 1000 has one birth each ms, not one after nearly each.
+/// Computed in integers: a rate of 1000 has exactly one new flow per ms.
 fn births(rate: f64, due_ns: u64) -> u64 {
     const PARTS: f64 = 1e6;
     let scaled = u128::from(due_ns) * (rate * PARTS).round() as u128;

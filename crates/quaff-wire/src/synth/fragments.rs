@@ -3,7 +3,7 @@
 use crate::net::ipv4::set_checksum;
 use crate::net::ipv6::{FRAGMENT, FRAGMENT_BYTES, IPV6_BYTES};
 
-/// An IPv4 packet in fragments whose payload is at most `fragment` bytes (a multiple of 8).
+/// Splits an IPv4 packet into fragments whose payload is at most `fragment` bytes (a multiple of 8).
 pub(super) fn ipv4_fragments(packet: &[u8], fragment: usize) -> Vec<Vec<u8>> {
     let (header, payload) = packet.split_at(usize::from(packet[0] & 15) * 4);
     let count = payload.chunks(fragment).count();
@@ -19,8 +19,9 @@ pub(super) fn ipv4_fragments(packet: &[u8], fragment: usize) -> Vec<Vec<u8>> {
     payload.chunks(fragment).enumerate().map(build).collect()
 }
 
-/// An IPv6 packet without extension headers in fragments whose payload is at most `fragment` bytes (a
-/// multiple of 8).
+/// Splits an IPv6 packet without extension headers into fragments whose payload is at most `fragment` bytes (a multiple
+/// of
+/// 8).
 pub(super) fn ipv6_fragments(packet: &[u8], id: u32, fragment: usize) -> Vec<Vec<u8>> {
     let (header, payload) = packet.split_at(IPV6_BYTES);
     let count = payload.chunks(fragment).count();

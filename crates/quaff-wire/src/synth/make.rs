@@ -1,4 +1,4 @@
-//! The maker: one frame after the other.
+//! Generates frames, one after the other.
 
 use super::encapsulation::Outer;
 use super::fragments;
@@ -10,52 +10,52 @@ use crate::net::tcp::SYN;
 use crate::probe::{HEADER_BYTES, MAGIC, ProbeHeader};
 use std::collections::VecDeque;
 
-/// A frame without FCS is padded to that (IEEE 802.3); sizes that were asked for are not.
+/// Minimum length to which frames without FCS are padded (IEEE 802.3), unless their size was requested.
 const PADDED_BYTES: usize = 60;
-/// The header that IPv6 has in each fragment (RFC 8200, section 4.5).
+/// Length of the IPv6 fragment header (RFC 8200, section 4.5).
 const FRAGMENT_HEADER_BYTES: usize = 8;
 
-/// The counts of made frames.
+/// Counts of generated frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Made {
     pub frames: u64,
-    /// Their bytes, tunnels around them included, FCS not.
+    /// Bytes of the frames, including tunnels, without FCS.
     pub bytes: u64,
     /// Frames with a probe header.
     pub stamped: u64,
-    /// Flows begun.
+    /// Number of flows.
     pub flows: u64,
-    /// Frames damaged, in the order of [`HARMS`].
+    /// Damaged frames, in the order of [`HARMS`].
     pub damaged: [u64; HARMS.len()],
 }
 
-/// A source of frames.
+/// A source of generated frames.
 #[derive(Debug, Clone)]
 pub struct Synth {
     recipe: Recipe,
     sizes: SizeSource,
     pool: Pool,
-    /// Before the IP header, for each direction.
+    /// The headers before the IP header, per direction.
     links: [Vec<u8>; 2],
     header_bytes: usize,
     limits: (u32, u32),
     outer: Option<Outer>,
     conversations: Option<TcpConversations>,
-    /// Every frame will carry a probe header, so the last one can say that it is the last.
+    /// True if every frame carries a probe header, so that the last one can be marked.
     all_probes: bool,
     random: Random,
-    /// Datagrams made, and when the last one was due.
+    /// Number of datagrams, and due time of the last one.
     datagrams: u64,
     due_ns: u64,
     made: Made,
-    /// Fragments of a datagram that are still to come, and their flow.
+    /// Pending fragments of a datagram, and their flow.
     fragments: VecDeque<Vec<u8>>,
     fragment_of: (u64, bool),
     packet: Vec<u8>,
     frame: Vec<u8>,
 }
 
-/// A row of random numbers for each purpose.
+/// An independent random sequence for each purpose.
 #[derive(Debug, Clone)]
 struct Random {
     sizes: Rng,
@@ -74,7 +74,7 @@ struct Next {
 }
 
 impl Synth {
-    /// Checks a recipe and gets ready.
+    /// Validates a recipe and prepares the source.
     pub fn new(recipe: Recipe) -> Result<Self, RecipeError> {
         recipe.check()?;
         let fork = |purpose| Rng::fork(recipe.seed, purpose);
@@ -107,7 +107,7 @@ impl Synth {
         })
     }
 
-    /// The counts of made frames.
+    /// The counts of generated frames.
     pub fn made(&self) -> Made {
         let begun = match &self.conversations {
             Some(conversations) => conversations.begun(),
@@ -116,17 +116,17 @@ impl Synth {
         Made { flows: begun.min(self.recipe.tuples.count()), ..self.made }
     }
 
-    /// Frames made so far.
+    /// Number of frames generated so far.
     pub fn frames(&self) -> u64 {
         self.made.frames
     }
 
-    /// The frame that was made last.
+    /// The frame generated last.
     pub fn frame(&self) -> &[u8] {
         &self.frame
     }
 
-    /// Makes the next frame, due so long after the first, ns.
+    /// Generates the next frame, which is due `due_ns` after the first.
     pub fn make(&mut self, due_ns: u64) -> &[u8] {
         self.frame.clear();
         let layout = match self.fragments.pop_front() {
@@ -139,7 +139,7 @@ impl Synth {
         &self.frame
     }
 
-    /// A new datagram, or the first fragment of it.
+    /// Generates a new datagram, or its first fragment.
     fn datagram(&mut self, due_ns: u64) -> Layout {
         let (min, max) = self.limits;
         let size = self.sizes.next(&mut self.random.sizes).clamp(min, max) as usize;
@@ -161,7 +161,7 @@ impl Synth {
         layout
     }
 
-    /// Plans the next datagram, for a frame of `size` bytes.
+    /// Plans the next datagram for a frame of `size` bytes.
     fn next(&self, size: usize, due_ns: u64) -> Next {
         let room = size - self.header_bytes;
         if let Some(conversations) = &self.conversations {
@@ -178,7 +178,7 @@ impl Synth {
                 let id = (number >> 16) as u16 ^ self.recipe.stream.unwrap_or(1);
                 Transport::Icmp { id, seq: number as u16 }
             }
-            // Each SYN begins elsewhere, as those of real hosts do.
+            // Initial sequence numbers vary, as those of real hosts do.
             PacketKind::TcpSyn | PacketKind::TcpConversation { .. } => {
                 Transport::Tcp { seq: number.wrapping_mul(0x9e37_79b1) as u32, ack: 0, flags: SYN }
             }
@@ -188,18 +188,18 @@ impl Synth {
         Next { flow, is_back: false, transport, payload_bytes, segment: None }
     }
 
-    /// Bytes of a fragment, when the datagram has to be cut.
+    /// Payload length of fragments, if the datagram must be fragmented.
     fn fragment_of(&self, next: &Next) -> Option<usize> {
         let bytes = self.recipe.fragment? as usize;
         let datagram = next.transport.header_bytes() + next.payload_bytes;
         (datagram > bytes).then_some(bytes / FRAGMENT_UNIT * FRAGMENT_UNIT)
     }
 
-    /// A frame with a whole datagram in it.
+    /// Generates a frame with an unfragmented datagram.
     fn whole(&mut self, size: usize, next: &Next, due_ns: u64) -> Layout {
         let link = &self.links[usize::from(next.is_back)];
         let datagram = self.header_bytes + next.payload_bytes;
-        // Segments of a conversation without data are as small as a frame can be.
+        // Segments without data are as small as a frame can be.
         let padded = if next.segment.is_some() { datagram.max(PADDED_BYTES) } else { datagram.max(size) };
         if let Some(outer) = &mut self.outer {
             outer.push(&mut self.frame, padded, next.flow);
@@ -227,7 +227,7 @@ impl Synth {
         let tuple = if next.is_back { tuple.reversed() } else { tuple };
         let skip = if probe.is_some() { HEADER_BYTES } else { 0 };
         let mut slice = self.pool.take(next.payload_bytes, skip, &mut self.random.content);
-        // No other payload begins as a probe header does.
+        // No other payload may start like a probe header.
         if probe.is_none()
             && self.recipe.may_carry_probes()
             && self.pool.bytes(slice).starts_with(&MAGIC.to_be_bytes())
@@ -238,7 +238,7 @@ impl Synth {
         packet::push(out, &tuple, next.transport, &payload, id)
     }
 
-    /// The probe header, if there is room.
+    /// The probe header, if it fits.
     fn probe_header(&self, next: &Next, due_ns: u64) -> Option<[u8; HEADER_BYTES]> {
         let stream = self.recipe.stream?;
         if self.recipe.kind != PacketKind::Udp || next.payload_bytes < HEADER_BYTES {
@@ -257,7 +257,7 @@ impl Synth {
         Some(probe.encode())
     }
 
-    /// Cuts the datagram into fragments.
+    /// Splits the datagram into fragments.
     fn cut_up(&mut self, next: &Next, fragment_bytes: usize) {
         let mut packet = std::mem::take(&mut self.packet);
         packet.clear();
@@ -272,7 +272,7 @@ impl Synth {
         self.packet = packet;
     }
 
-    /// A frame around a fragment.
+    /// Generates a frame with a fragment.
     fn wrap(&mut self, fragment: &[u8]) -> Layout {
         let (flow, is_back) = self.fragment_of;
         let link = &self.links[usize::from(is_back)];

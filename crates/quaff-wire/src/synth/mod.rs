@@ -1,11 +1,12 @@
-//! Synthetic traffic: frames of any sizes, flows, contents, protocols and damage, one after the other.
+//! Synthetic traffic: frames of any sizes, flows, contents, protocols and damage, in sequence.
 //!
-//! A [`Recipe`] says what is wanted, as plain data; a [`Synth`] makes frame after frame of it. The same
-//! recipe makes the same frames: what is random comes from its seed, and when a frame is due is for
-//! the caller to say. How fast frames leave is not the business of this room.
+//! A [`Recipe`] describes the traffic as plain data; a [`Synth`] generates its frames. The same recipe gives the same
+//! frames:
+//! randomness comes from its seed, and the caller supplies the due times. Sending and pacing are done elsewhere.
 //!
-//! UDP frames on the port of [`crate::probe`] carry a probe header wherever it fits. Their numbers
-//! count these frames, so that what is too small for a probe header is not missed.
+//! UDP frames to the port of [`crate::probe`] carry a probe header if it fits. Sequence numbers count only these
+//! frames, so
+//! that frames too small for a probe header do not appear lost.
 
 mod alias;
 mod content;

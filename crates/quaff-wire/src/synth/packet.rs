@@ -1,4 +1,4 @@
-//! One IP packet, from a 5-tuple and a payload: IPv4 or IPv6; UDP, TCP or ICMP; right checksums.
+//! Builds an IP packet from a 5-tuple and a payload: IPv4 or IPv6; UDP, TCP or ICMP; with correct checksums.
 //!
 //! IPv4 is RFC 791, IPv6 RFC 8200, UDP RFC 768, TCP RFC 9293, ICMP RFC 792 and RFC 4443.
 
@@ -11,7 +11,7 @@ use crate::net::{ICMP, ICMPV6, TCP, UDP, UDP_BYTES, ipv4, pseudo_header_sum, udp
 use crate::probe::HEADER_BYTES;
 use std::net::IpAddr;
 
-/// The transport header, without its payload.
+/// The transport header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Transport {
     Udp,
@@ -20,14 +20,14 @@ pub(super) enum Transport {
         ack: u32,
         flags: u8,
     },
-    /// An echo request.
+    /// An ICMP or ICMPv6 echo request.
     Icmp {
         id: u16,
         seq: u16,
     },
 }
 
-/// The payload after it.
+/// The transport payload.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Payload<'a> {
     pub(super) probe: Option<[u8; HEADER_BYTES]>,
@@ -35,21 +35,21 @@ pub(super) struct Payload<'a> {
     pub(super) slice: PayloadSlice,
 }
 
-/// Offsets from the beginning of the bytes that the packet was appended to.
+/// Offsets relative to the start of the buffer that the packet was appended to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Layout {
-    /// The IP header.
+    /// Offset of the IP header.
     pub(super) ip: usize,
-    /// The header and payload after it.
+    /// Offset of the transport header.
     pub(super) transport: usize,
-    /// The checksum of that; not in a fragment.
+    /// Offset of the transport checksum; `None` in a fragment.
     pub(super) checksum: Option<usize>,
-    /// After the last byte of the datagram.
+    /// Offset after the last byte of the datagram.
     pub(super) end: usize,
 }
 
 impl Transport {
-    /// Bytes of its header.
+    /// Length of the header.
     pub(super) fn header_bytes(self) -> usize {
         match self {
             Self::Udp => UDP_BYTES,
@@ -67,7 +67,7 @@ impl Transport {
         }
     }
 
-    /// The header, with a checksum of 0, and where that is.
+    /// The header with a zero checksum, and the checksum's offset.
     fn header(self, tuple: &Tuple, bytes: usize) -> ([u8; TCP_BYTES], usize) {
         let mut header = [0; TCP_BYTES];
         let mut put = |at: usize, value: &[u8]| header[at..at + value.len()].copy_from_slice(value);
@@ -84,7 +84,7 @@ impl Transport {
                 put(2, &dst.to_be_bytes());
                 put(4, &seq.to_be_bytes());
                 put(8, &ack.to_be_bytes());
-                // Five words of header; the largest window without scaling.
+                // Data offset of five words; largest window without scaling.
                 put(12, &[5 << 4, flags, 0xff, 0xff]);
                 16
             }
@@ -105,7 +105,7 @@ impl Payload<'_> {
     }
 }
 
-/// Appends a packet. With an `id` it may be fragmented, without one it must not be.
+/// Appends a packet. With an `id` it may be fragmented; without one it has Don't Fragment.
 pub(super) fn push(
     out: &mut Vec<u8>,
     tuple: &Tuple,
@@ -122,7 +122,7 @@ pub(super) fn push(
     let at = out.len();
     let (header, checksum_at) = transport.header(tuple, bytes);
     let header = &header[..header_bytes];
-    // RFC 792: no pseudo header.
+    // RFC 792: ICMP has no pseudo-header.
     let mut sum = if protocol == ICMP { 0 } else { pseudo_header_sum(tuple.addresses, protocol, bytes) };
     sum = checksum::add(sum, checksum::sum(header));
     out.extend(header);
@@ -152,7 +152,7 @@ fn push_ip(out: &mut Vec<u8>, addresses: [IpAddr; 2], protocol: u8, bytes: usize
     }
 }
 
-/// The 16 bytes of an IPv6 address. (One of the other family would come out mapped.)
+/// The 16 bytes of an IPv6 address; an IPv4 address is mapped.
 fn octets(address: IpAddr) -> [u8; 16] {
     match address {
         IpAddr::V4(address) => address.to_ipv6_mapped().octets(),

@@ -1,4 +1,4 @@
-//! The recipe of synthetic traffic, as plain data, and its errors.
+//! The description of synthetic traffic as plain data, and its errors.
 
 use super::{Content, Damage, Encapsulation, Flows, Harm, LinkHeaders, New, Sizes, Tuples};
 use crate::net::ipv6::IPV6_BYTES;
@@ -7,58 +7,58 @@ use crate::net::{IPV4_BYTES, UDP_BYTES, icmp};
 use crate::probe::HEADER_BYTES;
 use std::net::{IpAddr, Ipv4Addr};
 
-/// The largest frame that is made, before a tunnel is put around it.
+/// Largest generated frame without a tunnel, bytes.
 pub(super) const FRAME_BYTES_MAX: u32 = 65_000;
-/// Conversations are kept in memory, 24 bytes each.
+/// Maximum number of conversations: each takes 24 bytes of memory.
 const CONVERSATIONS_MAX: u64 = 1 << 22;
-/// Pieces of a datagram are a multiple of that (RFC 791).
+/// Fragment payloads are a multiple of this (RFC 791).
 pub(super) const FRAGMENT_UNIT: usize = 8;
 
-/// The protocol of frames.
+/// The protocol of the frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PacketKind {
     Udp,
-    /// TCP: the first segment of a connection that never comes about.
+    /// TCP: only the SYN of each connection.
     TcpSyn,
-    /// TCP: whole conversations, with so many segments of data.
+    /// TCP: complete conversations.
     TcpConversation {
-        /// From client and server in turn.
+        /// Number of data segments per conversation, from client and server in turn.
         segments: u32,
     },
     /// ICMP or ICMPv6 echo requests.
     Icmp,
 }
 
-/// A recipe.
+/// A description of synthetic traffic.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Recipe {
-    /// Sizes of frames, without a tunnel around them.
+    /// Sizes of frames, excluding a tunnel.
     pub sizes: Sizes,
-    /// No frame is smaller or larger, bytes; nor smaller than its headers.
+    /// Limits of the frame size, bytes; never smaller than the headers.
     pub size_limits: (u32, u32),
     pub content: Content,
     /// The headers before the IP header.
     pub link: LinkHeaders,
-    /// A tunnel around each frame.
+    /// A tunnel for each frame.
     pub tunnel: Option<Encapsulation>,
     pub tuples: Tuples,
-    /// Flows at a time.
+    /// Number and lifetime of flows.
     pub flows: Flows,
     pub kind: PacketKind,
-    /// IP packets with more bytes than that after the IP header are fragmented.
+    /// Maximum number of bytes after the IP header; larger packets are fragmented.
     pub fragment: Option<u32>,
     pub damage: Damage,
-    /// UDP frames to the port of probes carry probe headers of this stream.
+    /// Stream id of the probe headers in UDP frames to the probe port; `None`: no probe headers.
     pub stream: Option<u16>,
-    /// Of the random numbers.
+    /// Seed of all random numbers.
     pub seed: u64,
-    /// Due time of the first frame, ns since 1970; for probe headers.
+    /// Due time of the first frame, ns since 1970, for probe headers.
     pub start_ns: u64,
-    /// Frames in all, where that is known.
+    /// Number of frames, if known.
     pub count: Option<u64>,
 }
 
-/// The reason why traffic cannot be made by a recipe.
+/// Why a recipe is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it")]
 pub enum RecipeError {
@@ -85,29 +85,29 @@ pub enum RecipeError {
 }
 
 impl Recipe {
-    /// Bytes of the headers of a frame.
+    /// Length of a frame's headers, bytes.
     pub fn header_bytes(&self) -> u32 {
         let link = self.link.header(self.is_v4(), false).len();
         (link + self.ip_bytes() + self.transport_bytes()) as u32
     }
 
-    /// Bytes of the smallest frame that has room for a probe header.
+    /// Smallest frame that can carry a probe header, bytes.
     pub(crate) fn probe_frame_bytes(&self) -> u32 {
         self.header_bytes() + HEADER_BYTES as u32
     }
 
-    /// Bytes of the smallest and the largest frame.
+    /// Smallest and largest frame, bytes.
     pub(super) fn frame_bytes(&self) -> (u32, u32) {
         let min = self.size_limits.0.max(self.header_bytes()).min(FRAME_BYTES_MAX);
         (min, self.size_limits.1.clamp(min, FRAME_BYTES_MAX))
     }
 
-    /// Returns true if frames are of a kind that carries probe headers, when there is room.
+    /// True if frames of this kind carry probe headers where they fit.
     pub(crate) fn may_carry_probes(&self) -> bool {
         self.kind == PacketKind::Udp && self.stream.is_some()
     }
 
-    /// Every frame will carry a probe header, whatever sizes are drawn.
+    /// True if every frame carries a probe header, whatever sizes are drawn.
     pub fn all_carry_probes(&self) -> bool {
         let (min, max) = self.frame_bytes();
         let (smallest, largest) = self.sizes.bounds();
@@ -116,8 +116,9 @@ impl Recipe {
         self.may_carry_probes() && smallest.clamp(min, max) >= self.probe_frame_bytes() && !may_fragment
     }
 
-    /// Frames are all alike but for addresses, ports, checksums and probe headers: IPv4 with UDP or a SYN, of
-    /// one size, with the same content in each, not damaged; and flows take turns by counting up.
+    /// True if frames differ only in addresses, ports, checksums and probe headers: IPv4 with UDP or a SYN, of one
+    /// size, with
+    /// the same content, undamaged, with flows in numeric turn.
     pub fn differs_only_by_flow(&self) -> bool {
         self.sizes.single().is_some()
             && matches!(self.kind, PacketKind::Udp | PacketKind::TcpSyn)
@@ -169,7 +170,7 @@ impl Recipe {
         }
     }
 
-    /// Both ends of a tunnel: the first addresses, or those of the benchmark's network (RFC 2544).
+    /// Endpoints of a tunnel: the first addresses, or those of the benchmark network (RFC 2544).
     pub(super) fn tunnel_ends(&self) -> [Ipv4Addr; 2] {
         let end = |address, other| match address {
             IpAddr::V4(address) => address,

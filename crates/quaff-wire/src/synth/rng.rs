@@ -1,21 +1,20 @@
-//! Random numbers that repeat: the same seed gives the same run, on every machine.
+//! Reproducible random numbers: a seed gives the same sequence on every machine.
 //!
-//! xoshiro256++ seeded by SplitMix64 (Blackman and Vigna, <https://prng.di.unimi.it>). Good for drawing
-//! sizes and flipping bits; nothing here is secret.
+//! xoshiro256++ seeded by SplitMix64 (Blackman and Vigna, <https://prng.di.unimi.it>). Suitable for drawing sizes and
+//! flipping bits; not cryptographic.
 
-/// A generator of random numbers.
+/// A random number generator.
 #[derive(Debug, Clone)]
 pub struct Rng([u64; 4]);
 
 impl Rng {
-    /// The numbers that belong to `seed`.
+    /// The generator for `seed`.
     pub(crate) fn new(seed: u64) -> Self {
         let mut state = seed;
         Self(std::array::from_fn(|_| split_mix(&mut state)))
     }
 
-    /// Another row of numbers for the same seed, so that what is drawn for one purpose does not
-    /// move what is drawn for another.
+    /// An independent sequence for the same seed, so that draws for one purpose do not affect another.
     pub fn fork(seed: u64, purpose: u64) -> Self {
         let mut state = purpose;
         Self::new(seed ^ split_mix(&mut state))
@@ -35,12 +34,12 @@ impl Rng {
         result
     }
 
-    /// A number below `end`, which is not 0. Its bias is below `end` / 2^64.
+    /// A number below `end`, which must not be 0. Its bias is below `end` / 2^64.
     pub(crate) fn below(&mut self, end: u64) -> u64 {
         ((u128::from(self.bits()) * u128::from(end)) >> 64) as u64
     }
 
-    /// A number from 0 up to, but not including, 1.
+    /// A number in [0, 1).
     pub fn unit(&mut self) -> f64 {
         (self.bits() >> 11) as f64 / (1u64 << 53) as f64
     }

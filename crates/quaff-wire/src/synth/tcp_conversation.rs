@@ -1,23 +1,25 @@
-//! TCP conversations, as many at a time as there are flows, a segment of each in turn.
+//! TCP conversations, as many at a time as there are concurrent flows, with one segment of each in turn.
 //!
-//! A conversation is SYN, SYN-ACK, ACK; data, from client and server in turn, each acknowledging all that
-//! came before; FIN of the client, FIN of the server, and the last ACK. Then the slot is given to the
-//! next 5-tuple. Nothing is lost, repeated or out of order.
+//! A conversation is SYN, SYN-ACK, ACK; data from client and server in turn, each acknowledging everything before; FIN
+//! of the
+//! client, FIN of the server, and the last ACK. The slot is then given to the next 5-tuple. Nothing is lost, repeated
+//! or
+//! reordered.
 
 use super::packet::Transport;
 use crate::net::tcp::{ACK, FIN, PSH, SYN};
 
-/// One end's place in a conversation is its index here.
+/// Indices of the two endpoints.
 const CLIENT: usize = 0;
 const SERVER: usize = 1;
 
-/// The present conversations.
+/// The current conversations.
 #[derive(Debug, Clone)]
 pub(super) struct TcpConversations {
     slots: Vec<Slot>,
     at: usize,
     next_flow: u64,
-    /// Segments with data in each.
+    /// Number of data segments per conversation.
     segments: u32,
     salt: u64,
 }
@@ -26,11 +28,11 @@ pub(super) struct TcpConversations {
 struct Slot {
     flow: u64,
     step: u32,
-    /// The next sequence number of each end.
+    /// Next sequence number of each endpoint.
     seq: [u32; 2],
 }
 
-/// The next segment, before its payload.
+/// The next segment, without its payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Segment {
     pub(super) flow: u64,
@@ -46,7 +48,7 @@ impl TcpConversations {
         conversations
     }
 
-    /// Conversations begun, but for those whose first segment is still to come.
+    /// Conversations whose first segment has been generated.
     pub(super) fn begun(&self) -> u64 {
         let waiting = self.slots.iter().filter(|slot| slot.step == 0).count();
         self.next_flow - waiting as u64
@@ -55,12 +57,12 @@ impl TcpConversations {
     fn begin(&mut self) -> Slot {
         let flow = self.next_flow;
         self.next_flow += 1;
-        // Initial sequence numbers that differ, and repeat with the seed.
+        // Initial sequence numbers that vary, but are reproducible by the seed.
         let mixed = (flow ^ self.salt).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         Slot { flow, step: 0, seq: [mixed as u32, (mixed >> 32) as u32] }
     }
 
-    /// The next segment. [`TcpConversations::sent`] must be called with the bytes of data that it got.
+    /// Returns the next segment. [`TcpConversations::sent`] must then be called with the length of its data.
     pub(super) fn segment(&self) -> Segment {
         let slot = &self.slots[self.at];
         let data_end = 3 + self.segments;
@@ -78,10 +80,10 @@ impl TcpConversations {
         Segment { flow: slot.flow, is_back: from == SERVER, has_data, transport }
     }
 
-    /// The segment was made, with so many bytes of data; the next slot has its turn.
+    /// Records that the segment was generated with `bytes` of data; advances to the next slot.
     pub(super) fn sent(&mut self, segment: &Segment, bytes: usize) {
         let Transport::Tcp { flags, .. } = segment.transport else { return };
-        // RFC 9293, section 3.4: SYN and FIN take up a number each.
+        // RFC 9293, section 3.4: SYN and FIN occupy one sequence number each.
         let taken = bytes as u32 + u32::from(flags & (SYN | FIN) != 0);
         let slot = &mut self.slots[self.at];
         let seq = &mut slot.seq[usize::from(segment.is_back)];

@@ -1,4 +1,4 @@
-//! Made traffic is what the recipe asks for, and other parsers find nothing wrong in it.
+//! Synthetic traffic matches its recipe, and other parsers accept it.
 
 use super::*;
 use crate::net;
@@ -52,7 +52,7 @@ fn frames(recipe: Recipe, count: u64) -> Vec<Vec<u8>> {
     (0..count).map(|n| synth.make(n * 1000).to_vec()).collect()
 }
 
-/// All checksums of a frame are right, and it is as long as its headers say, but for padding.
+/// Asserts that all checksums are correct, and the length matches the headers except for padding.
 fn assert_whole(frame: &[u8]) {
     let packet = SlicedPacket::from_ethernet(frame).unwrap_or_else(|error| panic!("{error}: {frame:02x?}"));
     let transport = packet.transport.as_ref().expect("a transport header");

@@ -1,33 +1,33 @@
-//! The 5-tuples of synthetic traffic: ranges of addresses and ports, numbered.
+//! The 5-tuples of synthetic traffic: numbered combinations of address and port ranges.
 //!
-//! Flow 0 has the first of each range. Source addresses change first, then destination addresses, then
-//! source ports, then destination ports: as a counter whose lowest digit is on the left.
+//! Flow 0 has the first value of each range. Source addresses vary fastest, then destination addresses, source ports,
+//! destination ports: a counter with its lowest digit on the left.
 
 use crate::parse::{self, ParseError};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
-/// More addresses of a range are never used: 2^32.
+/// Maximum number of addresses used from a range: 2^32.
 const ADDRESSES_MAX: u64 = 1 << 32;
 
-/// Addresses that follow each other.
+/// A range of consecutive addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Addresses {
     pub first: IpAddr,
-    /// 1 to 2^32.
+    /// Number of addresses, 1 to 2^32.
     pub count: u64,
 }
 
-/// Ports that follow each other.
+/// A range of consecutive ports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ports {
     pub first: u16,
-    /// 1 to 65536.
+    /// Number of ports, 1 to 65536.
     pub count: u64,
 }
 
-/// All 5-tuples of a run, but for the protocol.
+/// All 5-tuples of a run, without the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tuples {
     pub src: Addresses,
@@ -36,17 +36,17 @@ pub struct Tuples {
     pub dst_ports: Ports,
 }
 
-/// One of them.
+/// One 5-tuple.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Tuple {
-    /// Source and destination, both of one family.
+    /// Source and destination, of the same IP version.
     pub addresses: [IpAddr; 2],
     /// Source and destination.
     pub ports: [u16; 2],
 }
 
 impl Addresses {
-    /// Just this one.
+    /// A range of a single address.
     fn one(address: impl Into<IpAddr>) -> Self {
         Self { first: address.into(), count: 1 }
     }
@@ -64,7 +64,7 @@ impl FromStr for Addresses {
 
     fn from_str(text: &str) -> Result<Self, ParseError> {
         const WHY: &str =
-            "is no range of addresses; write 10.0.0.1, 10.0.0.0/16, 10.0.0.1-10.0.0.9 or the same in IPv6";
+            "is not a range of addresses; write 10.0.0.1, 10.0.0.0/16, 10.0.0.1-10.0.0.9 or the same in IPv6";
         let wrong = || ParseError::of(text, WHY);
         let address = |text: &str| text.trim().parse::<IpAddr>().map_err(|_| wrong());
         if let Some((base, bits)) = text.split_once('/') {
@@ -91,7 +91,7 @@ impl FromStr for Addresses {
     }
 }
 
-/// The address with its `free` lowest bits zero.
+/// The address with its `free` lowest bits cleared.
 fn network(address: IpAddr, free: u32) -> IpAddr {
     match address {
         IpAddr::V4(address) => {
@@ -131,24 +131,24 @@ impl FromStr for Ports {
 
     fn from_str(text: &str) -> Result<Self, ParseError> {
         let ports = parse::ports(text)
-            .ok_or_else(|| ParseError::of(text, "is no range of ports; write 5000 or 1024-65535"))?;
+            .ok_or_else(|| ParseError::of(text, "is not a range of ports; write 5000 or 1024-65535"))?;
         Ok(Self { first: *ports.start(), count: ports.len() as u64 })
     }
 }
 
 impl Tuples {
-    /// The number of 5-tuples, at most 2^64 - 1.
+    /// Number of 5-tuples, at most 2^64 - 1.
     pub fn count(&self) -> u64 {
         let ports = self.src_ports.count.saturating_mul(self.dst_ports.count);
         self.src.count.saturating_mul(self.dst.count).saturating_mul(ports)
     }
 
-    /// Both ends have addresses of one family.
+    /// True if both ends have the same IP version.
     pub(crate) fn are_of_one_family(&self) -> bool {
         self.src.first.is_ipv4() == self.dst.first.is_ipv4()
     }
 
-    /// The tuple of flow `index`; after the last they repeat.
+    /// The tuple of flow `index`; they repeat after the last one.
     pub(super) fn at(&self, index: u64) -> Tuple {
         let mut left = index;
         let mut digit = |count: u64| {
@@ -167,7 +167,7 @@ impl Tuples {
 }
 
 impl Tuple {
-    /// The opposite direction.
+    /// The reverse direction.
     pub(crate) fn reversed(self) -> Self {
         let ([src, dst], [src_port, dst_port]) = (self.addresses, self.ports);
         Self { addresses: [dst, src], ports: [dst_port, src_port] }

@@ -5,20 +5,20 @@ use super::session::tick_ns;
 use super::{Direction, ErspanTime, Reason, TunnelKind, Upper};
 use crate::net::TPID_CUSTOMER;
 
-/// The En field of type II: the frame had an 802.1Q tag, which should not be in it any more.
+/// En field of type II: the frame had an 802.1Q tag, which should have been removed.
 const ENCAPSULATION_8021Q: u16 = 2;
-/// T and the session id, in the second word of both types.
+/// T bit and session id, in the second word of both types.
 const TRUNCATED: u16 = 0x0400;
 pub(super) const SESSION: u16 = 0x03ff;
 /// The FT field of type III.
 const FRAME_ETHERNET: u16 = 0;
 const FRAME_IP: u16 = 2;
 
-/// Takes off ERSPAN, whose GRE header was read.
+/// Decapsulates ERSPAN after its GRE header was read.
 ///
-/// Type I has no header: that is when GRE has no sequence number and is not of type III's
-/// protocol. Else the version says the type, as Wireshark has it too: type III is also seen
-/// without a sequence number.
+/// Type I has no header: it is recognised by GRE without a sequence number and without type III's protocol. Otherwise
+/// the
+/// version decides, as in Wireshark: type III also occurs without a sequence number.
 #[inline]
 pub(super) fn strip(walk: &mut Walk<'_>, is_iii: bool) -> Result<(), Stop> {
     if walk.found.sequence.is_none() && !is_iii {
@@ -38,15 +38,16 @@ fn type_ii(head: &[u8; 8], walk: &mut Walk<'_>) -> Result<(), Stop> {
     if rest & TRUNCATED != 0 {
         walk.packet.truncated(None);
     }
-    // COS has the place in the second word that it has in a TCI. An ISL header (En 1) was
-    // removed too, but that is no 802.1Q tag, and a frame is not given one that it never had.
+    // COS has the same place in the second word as in a TCI. A removed ISL header (En 1) is not an 802.1Q tag, so none
+    // is
+    // restored.
     if rest >> 11 & 3 == ENCAPSULATION_8021Q && !has_tag(walk, vlan & 0x0fff) {
         walk.found.tag = Some((TPID_CUSTOMER, rest & 0xe000 | vlan & 0x0fff));
     }
     walk.ethernet(TunnelKind::Erspan, Some(u32::from(rest & SESSION)))
 }
 
-/// True if the mirrored frame begins with a tag of `vlan`: some devices set En to 2 and leave the tag in the frame. Its
+/// True if the mirrored frame starts with a tag of `vlan`: some devices set En to 2 and leave the tag in the frame. The
 /// priority is not compared, because the header has no DEI; the frame keeps its own.
 fn has_tag(walk: &Walk<'_>, vlan: u16) -> bool {
     walk.packet.peek::<16>().is_some_and(|frame| {
@@ -55,8 +56,9 @@ fn has_tag(walk: &Walk<'_>, vlan: u16) -> bool {
     })
 }
 
-/// Ver 4, VLAN 12, COS 3, BSO 2, T 1, session 10; timestamp 32; SGT 16, P 1, FT 5, hardware 6, D 1,
-/// Gra 2, O 1. No field says whether a tag was removed, so none is restored.
+/// Ver 4, VLAN 12, COS 3, BSO 2, T 1, session 10; timestamp 32; SGT 16, P 1, FT 5, hardware 6, D 1, Gra 2, O 1. No
+/// field
+/// shows whether a tag was removed, so none is restored.
 fn type_iii(head: &[u8; 8], walk: &mut Walk<'_>) -> Result<(), Stop> {
     let &[_, _, high, low] = walk.packet.take(TunnelKind::Erspan)?;
     let [first, last] = [[head[2], head[3]], [high, low]].map(u16::from_be_bytes);
@@ -79,7 +81,7 @@ fn type_iii(head: &[u8; 8], walk: &mut Walk<'_>) -> Result<(), Stop> {
     }
 }
 
-/// The platform subheader: platform 6 bits, 26 bits of its own, and 32 bits of time in some.
+/// The platform subheader: platform 6 bits, 26 platform-specific bits, and 32 bits of time on some platforms.
 fn upper_of(subheader: &[u8; 8]) -> Option<Upper> {
     let word = u32::from_be_bytes([subheader[4], subheader[5], subheader[6], subheader[7]]);
     match subheader[0] >> 2 {

@@ -4,10 +4,10 @@ use super::packet::{Stop, Walk, damaged};
 use super::{Reason, TunnelKind, mpls};
 use crate::net::{ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_MPLS, ETHERTYPE_TEB};
 
-/// O: the packet carries a control message.
+/// O flag: the packet carries a control message.
 const CONTROL: u8 = 0x80;
 
-/// Takes off Geneve with its options, whatever they are.
+/// Decapsulates Geneve; options are ignored.
 #[inline]
 pub(super) fn strip(walk: &mut Walk<'_>) -> Result<(), Stop> {
     let head = walk.packet.take::<8>(TunnelKind::Geneve)?;

@@ -4,7 +4,7 @@ use super::packet::{Stop, Walk, damaged};
 use super::{Reason, TunnelKind, TunnelKinds, erspan, mpls};
 use crate::net::{ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_MPLS, ETHERTYPE_MPLS_UPSTREAM, ETHERTYPE_TEB};
 
-/// Tunnels on GRE.
+/// Tunnels over GRE.
 pub(super) const KINDS: TunnelKinds =
     TunnelKinds::NONE.with(TunnelKind::Erspan).with(TunnelKind::Gre).with(TunnelKind::Mpls);
 
@@ -20,29 +20,30 @@ const ERSPAN: u16 = 0x88be;
 const ERSPAN_III: u16 = 0x22eb;
 /// An IPv4 packet that a router redirects to a cache (WCCP: draft-mclaggan-wccp-v2rev1, section 4.12.1).
 const WCCP: u16 = 0x883e;
-/// Bytes of the redirect header that version 2 puts before the packet, and version 1 does not.
+/// Length of the redirect header before the packet in WCCP version 2; version 1 has none.
 const REDIRECT_BYTES: usize = 4;
 
-/// More source route entries than this are damage.
+/// Maximum number of source route entries; more mean damage.
 const ROUTES_MAX: usize = 16;
 
-/// VSIDs that RFC 7637 section 3.2 lets a network use.
+/// VSIDs available to networks (RFC 7637 section 3.2).
 const VSIDS: std::ops::RangeInclusive<u32> = 0x00_1000..=0xff_fffe;
 
-/// The sequence number of a GRE header, and the counter that it is of.
+/// The sequence number of a GRE header, and the counter that it belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GreSequence {
     pub sequence: u32,
     pub is_erspan: bool,
-    /// ERSPAN: the session. Otherwise the key; 0 without one.
+    /// The ERSPAN session; otherwise the key, 0 without one.
     pub id: u32,
 }
 
 impl GreSequence {
-    /// Reads the header at the front of `bytes`; `None` without a sequence number, or where it is cut.
+    /// Reads the header at the front of `bytes`; `None` without a sequence number, or if it is truncated.
     ///
-    /// Whatever the packet carries: keepalives and ERSPAN's markers have numbers too. Not of PPTP, whose numbers
-    /// acknowledgments skip (RFC 2637), and not with source routes.
+    /// The payload does not matter: keepalives and ERSPAN markers are numbered, too. PPTP is excluded, since
+    /// acknowledgments
+    /// skip its numbers (RFC 2637), and so are source routes.
     pub fn read(bytes: &[u8]) -> Option<Self> {
         let &[flags, version, high, low] = bytes.first_chunk::<4>()?;
         if flags & SEQUENCE == 0 || flags & ROUTING != 0 || version & 7 != 0 {
@@ -63,7 +64,7 @@ impl GreSequence {
     }
 }
 
-/// Takes off GRE and what it carries.
+/// Decapsulates GRE and its payload.
 #[inline]
 pub(super) fn strip(walk: &mut Walk<'_>) -> Result<(), Stop> {
     let &[flags, version, high, low] = walk.packet.take(TunnelKind::Gre)?;
@@ -93,8 +94,9 @@ pub(super) fn strip(walk: &mut Walk<'_>) -> Result<(), Stop> {
     }
 }
 
-/// The fields that the flags announce: checksum and offset, key, sequence, source routes.
-/// Returns the key.
+/// Skips the optional fields that the flags announce: checksum and offset, key, sequence number, source routes. Returns
+/// the
+/// key.
 #[inline]
 fn optional(walk: &mut Walk<'_>, flags: u8, kind: TunnelKind) -> Result<Option<u32>, Stop> {
     let mut key = None;
@@ -113,7 +115,7 @@ fn optional(walk: &mut Walk<'_>, flags: u8, kind: TunnelKind) -> Result<Option<u
     Ok(key)
 }
 
-/// Source route entries (RFC 1701): address family, offset, length, data; the last is all zero.
+/// Skips source route entries (RFC 1701): address family, offset, length, data; the last one is all zero.
 fn routes(walk: &mut Walk<'_>, kind: TunnelKind) -> Result<(), Stop> {
     for _ in 0..ROUTES_MAX {
         let &[high, low, _, len] = walk.packet.take(kind)?;
@@ -125,8 +127,9 @@ fn routes(walk: &mut Walk<'_>, kind: TunnelKind) -> Result<(), Stop> {
     Err(damaged(kind, Reason::Stack))
 }
 
-/// The packet of WCCP. Only version 2 has a redirect header, and nothing announces it: no such header begins as
-/// IPv4 does, with a version and a length that makes sense.
+/// Decapsulates WCCP. Only version 2 has a redirect header, and nothing announces it: no such header starts like IPv4,
+/// with a
+/// version and a valid length.
 fn redirected(walk: &mut Walk<'_>, key: Option<u32>) -> Result<(), Stop> {
     if !matches!(walk.packet.peek(), Some([0x45..=0x4f])) {
         walk.packet.skip(REDIRECT_BYTES, TunnelKind::Gre)?;
@@ -134,8 +137,9 @@ fn redirected(walk: &mut Walk<'_>, key: Option<u32>) -> Result<(), Stop> {
     walk.ip(Some(4), TunnelKind::Gre, key)
 }
 
-/// NVGRE is GRE with Ethernet in it, a key, and neither checksum nor sequence; its key is 24 bits
-/// of VSID and 8 of flow. Keys whose VSID is reserved are GRE's own.
+/// NVGRE is GRE with an Ethernet payload and a key, without checksum and sequence number; the key has 24 bits of VSID
+/// and 8 of
+/// flow. Keys with a reserved VSID are plain GRE.
 fn ethernet(walk: &mut Walk<'_>, flags: u8, key: Option<u32>) -> Result<(), Stop> {
     match key {
         Some(key) if flags == KEY && VSIDS.contains(&(key >> 8)) => {

@@ -3,20 +3,20 @@
 use super::packet::{Stop, Walk, damaged};
 use super::{Reason, TunnelKind};
 
-/// The message that carries a user's packet.
+/// Message type of a user packet.
 const T_PDU: u8 = 255;
 /// Any of E, S, PN: four more bytes follow.
 const OPTIONAL: u8 = 0x07;
-/// E: the last of those bytes names an extension header.
+/// E: the last of those bytes is the type of an extension header.
 const EXTENSION: u8 = 0x04;
-/// Extension headers in a row that are followed.
+/// Maximum number of extension headers that are followed.
 const EXTENSIONS_MAX: usize = 16;
 
-/// Takes off GTP-U; every message but a T-PDU is a signal.
+/// Decapsulates GTP-U; all messages but a T-PDU are signalling.
 #[inline]
 pub(super) fn strip(walk: &mut Walk<'_>) -> Result<(), Stop> {
     let head = walk.packet.take::<8>(TunnelKind::Gtp)?;
-    // Version 1, and protocol type GTP; a charging record (GTP') has another one.
+    // Version 1, and protocol type GTP; charging records (GTP') have another protocol type.
     if head[0] & 0xf0 != 0x30 {
         return Err(damaged(TunnelKind::Gtp, Reason::Version));
     }
@@ -34,7 +34,7 @@ pub(super) fn strip(walk: &mut Walk<'_>) -> Result<(), Stop> {
     walk.ip(None, TunnelKind::Gtp, Some(teid))
 }
 
-/// Extension headers: a length in units of 4 bytes, content, and the type of the next one.
+/// Skips extension headers: a length in units of 4 bytes, content, and the type of the next one.
 fn extensions(mut next: u8, walk: &mut Walk<'_>) -> Result<(), Stop> {
     for _ in 0..EXTENSIONS_MAX {
         if next == 0 {

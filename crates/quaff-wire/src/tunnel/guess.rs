@@ -1,15 +1,15 @@
-//! Plausibility of an Ethernet frame, for tunnels whose headers do not name their payload.
+//! Tests whether bytes may be an Ethernet frame, for tunnels whose headers do not name their payload.
 
 use crate::net::{
     ETHERNET_FRAME_BYTES_MIN, ETHERTYPE_ARP, ETHERTYPE_IPV4, ETHERTYPE_IPV6, LENGTH_MAX, be16, link,
 };
 
-/// More tags than these are not plausible.
+/// Maximum plausible number of tags.
 const TAGS_MAX: usize = 3;
 
-/// Returns true if a frame could begin here that had `wire_left` bytes on the wire.
+/// True if a frame with `wire_left` bytes on the wire may start here.
 ///
-/// Its EtherType must be one that is in use, and what follows must not contradict it.
+/// Its EtherType must be in use, and the following bytes must not contradict it.
 pub(super) fn is_ethernet(bytes: &[u8], wire_left: Option<u32>) -> bool {
     let Some(network) = link::ethernet(bytes).filter(|network| network.tags <= TAGS_MAX) else {
         return false;
@@ -19,21 +19,22 @@ pub(super) fn is_ethernet(bytes: &[u8], wire_left: Option<u32>) -> bool {
         0..=LENGTH_MAX => is_length(network.ethertype, at as u32, wire_left),
         ETHERTYPE_IPV4 => first.is_none_or(|first| (0x45..=0x4f).contains(first)),
         ETHERTYPE_IPV6 => first.is_none_or(|first| first >> 4 == 6),
-        // The hardware type of ARP is Ethernet.
+        // The hardware type in ARP must be Ethernet.
         ETHERTYPE_ARP => be16(bytes, at).is_none_or(|hardware| hardware == 1),
         ethertype => is_in_use(ethertype),
     }
 }
 
-/// Returns true if a control word (RFC 4448 section 4.6, RFC 4385 section 3) could stand here: no flags, no
-/// fragmentation, and a length only for a frame of less than 64 bytes.
+/// True if a control word (RFC 4448 section 4.6, RFC 4385 section 3) may start here: no flags, no fragmentation, and a
+/// length
+/// only for a frame of less than 64 bytes.
 pub(super) fn is_control_word(bytes: &[u8]) -> bool {
     let Some(&[0, second]) = bytes.first_chunk::<2>() else { return false };
     let frame_bytes = bytes.len().saturating_sub(4);
     second & 0xc0 == 0 && (second == 0 || usize::from(second) <= frame_bytes + 4)
 }
 
-/// An 802.3 length has to be that of the frame, unless the frame is padded.
+/// An 802.3 length must match the frame, unless the frame is padded.
 fn is_length(length: u16, header_len: u32, wire_left: Option<u32>) -> bool {
     let frame_len = header_len + u32::from(length);
     length >= 3
@@ -42,7 +43,7 @@ fn is_length(length: u16, header_len: u32, wire_left: Option<u32>) -> bool {
         })
 }
 
-/// EtherTypes (IANA, IEEE) that are common in practice besides IP and ARP.
+/// EtherTypes (IANA, IEEE) that are common in practice, other than IP and ARP.
 fn is_in_use(ethertype: u16) -> bool {
     matches!(
         ethertype,

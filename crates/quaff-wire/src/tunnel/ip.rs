@@ -1,6 +1,6 @@
-//! IPv4 and IPv6 around a tunnel: where the payload is, how long, of which protocol.
+//! The outer IPv4 or IPv6 header of a tunnel: offset, length and protocol of its payload.
 //!
-//! A broken outer IP header is no broken tunnel: such a packet is plain.
+//! An invalid outer IP header is not a damaged tunnel: such a packet is plain.
 
 use super::packet::{Stop, Walk};
 use super::{TunnelFragment, TunnelKind, TunnelKinds, gre, l2tp, mpls, udp};
@@ -24,7 +24,7 @@ pub(super) fn v4(walk: &mut Walk<'_>) -> Result<(), Stop> {
         return Err(Stop::Plain);
     }
     let (header_bytes, total_bytes) = (header.header_bytes(), header.total_bytes());
-    // A total length of 0 is a large packet that the kernel has not segmented yet (big TCP).
+    // A total length of 0 means a large packet that the kernel has not yet segmented (BIG TCP).
     if total_bytes != 0 {
         walk.packet.limit(total_bytes.into());
     }
@@ -49,7 +49,7 @@ pub(super) fn v6(walk: &mut Walk<'_>) -> Result<(), Stop> {
     if !(could_carry(next, walk.kinds) || is_extension(next)) || !header.is_v6() {
         return Err(Stop::Plain);
     }
-    // A payload length of 0 is a jumbogram (RFC 2675), or a packet not segmented yet.
+    // A payload length of 0 means a jumbogram (RFC 2675), or a packet not yet segmented.
     let payload_bytes = header.payload_bytes();
     if payload_bytes != 0 {
         walk.packet.limit(IPV6_BYTES as u32 + u32::from(payload_bytes));
@@ -64,10 +64,11 @@ pub(super) fn v6(walk: &mut Walk<'_>) -> Result<(), Stop> {
     extensions(next, Some((start, [source, header.destination().into()])), walk)
 }
 
-/// Follows extension headers to what they precede.
+/// Skips extension headers.
 ///
-/// `header` is where the IPv6 header begins, and its addresses. In a datagram that was fragmented
-/// there is none, and a fragment header in it has no meaning.
+/// `header` is the offset of the IPv6 header, and its addresses. A reassembled datagram has none, and a fragment header
+/// in it
+/// is meaningless.
 fn extensions(mut next: u8, header: Option<(usize, [IpAddr; 2])>, walk: &mut Walk<'_>) -> Result<(), Stop> {
     for _ in 0..EXTENSIONS_MAX {
         if !is_extension(next) {
@@ -90,12 +91,12 @@ fn extensions(mut next: u8, header: Option<(usize, [IpAddr; 2])>, walk: &mut Wal
     Err(Stop::Plain)
 }
 
-/// The payload of a reassembled datagram.
+/// Decapsulates the payload of a reassembled datagram.
 pub(super) fn datagram(protocol: u8, walk: &mut Walk<'_>) -> Result<(), Stop> {
     extensions(protocol, None, walk)
 }
 
-/// Returns true if a tunnel of these kinds could be in this protocol. A marker packet is UDP too.
+/// True if a tunnel of these kinds may be in this protocol. A marker packet is UDP, too.
 #[inline]
 fn could_carry(protocol: u8, kinds: TunnelKinds) -> bool {
     match protocol {
@@ -108,7 +109,7 @@ fn could_carry(protocol: u8, kinds: TunnelKinds) -> bool {
     }
 }
 
-/// Takes off a tunnel that is the payload of an IP packet.
+/// Decapsulates a tunnel in the payload of an IP packet.
 #[inline]
 fn payload(protocol: u8, walk: &mut Walk<'_>) -> Result<(), Stop> {
     match protocol {
@@ -128,7 +129,7 @@ fn ipip(walk: &mut Walk<'_>, version: u8) -> Result<(), Stop> {
     walk.ip(Some(version), TunnelKind::Ipip, None)
 }
 
-/// A fragment, unless nothing of the wanted kinds can come of it.
+/// Stops at a fragment, unless it cannot belong to a wanted tunnel.
 #[cold]
 fn stop_at_fragment(
     walk: &mut Walk<'_>,
@@ -160,7 +161,7 @@ fn stop_at_fragment(
     Stop::Fragment
 }
 
-/// Returns true if the first fragment shows that no wanted tunnel is in the datagram; the others show nothing.
+/// True if the first fragment shows that the datagram has no wanted tunnel; later fragments show nothing.
 fn is_plain(protocol: u8, mut walk: Walk<'_>) -> bool {
     matches!(datagram(protocol, &mut walk), Err(Stop::Plain | Stop::Control | Stop::Marker))
 }

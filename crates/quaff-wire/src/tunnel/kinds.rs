@@ -1,18 +1,19 @@
-//! The kinds of tunnel, and sets of them by their names on the command line.
+//! Kinds of tunnels, and sets of them, with their command-line names.
 
 use crate::ParseError;
 use std::fmt;
 use std::str::FromStr;
 
-/// A kind of tunnel. Its `Display` is its name on the command line.
+/// A kind of tunnel. `Display` writes its command-line name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum TunnelKind {
     /// ERSPAN type I, II, III (draft-foschiano-erspan-03).
     Erspan,
-    /// GRE version 0 with an IPv4, IPv6 or Ethernet payload (RFC 2784, 2890, 1701), on IP or UDP (RFC 8086), and WCCP.
+    /// GRE version 0 with an IPv4, IPv6 or Ethernet payload (RFC 2784, 2890, 1701), over IP or UDP (RFC 8086), and
+    /// WCCP.
     Gre,
-    /// NVGRE (RFC 7637): GRE whose key is a VSID and a flow. A set that contains GRE contains it too.
+    /// NVGRE (RFC 7637): GRE whose key is a VSID and a flow id. A set that contains GRE also contains NVGRE.
     Nvgre,
     /// VXLAN (RFC 7348) and VXLAN-GPE (draft-ietf-nvo3-vxlan-gpe).
     Vxlan,
@@ -20,18 +21,18 @@ pub enum TunnelKind {
     Geneve,
     /// IPv4 or IPv6 directly in IPv4 or IPv6 (RFC 2003, 2473, 4213).
     Ipip,
-    /// MPLS on Ethernet, PPP and HDLC (RFC 3032), in IP and GRE (RFC 4023), in UDP (RFC 7510).
+    /// MPLS over Ethernet, PPP and HDLC (RFC 3032), over IP and GRE (RFC 4023), over UDP (RFC 7510).
     Mpls,
     /// GTP-U version 1 (3GPP TS 29.281).
     Gtp,
-    /// L2TPv3 with Ethernet in it, on IP and on UDP (RFC 3931, 4719).
+    /// L2TPv3 with an Ethernet payload, over IP and UDP (RFC 3931, 4719).
     L2tp,
     /// TaZmen Sniffer Protocol.
     Tzsp,
 }
 
 impl TunnelKind {
-    /// All of them, in the order of their numbers.
+    /// All kinds in numeric order.
     pub const ALL: [Self; 10] = [
         Self::Erspan,
         Self::Gre,
@@ -50,13 +51,13 @@ impl TunnelKind {
         NAMES[self as usize].0
     }
 
-    /// The name of the number that identifies a session of this kind.
+    /// Name of the number that identifies a session of this kind.
     pub(super) fn id_name(self) -> &'static str {
         NAMES[self as usize].1
     }
 }
 
-/// The names of the kinds and of their sessions' numbers, in the order of [`TunnelKind::ALL`].
+/// Names of the kinds and of their session numbers, in the order of [`TunnelKind::ALL`].
 const NAMES: [(&str, &str); TunnelKind::ALL.len()] = [
     ("erspan", "session"),
     ("gre", "key"),
@@ -76,18 +77,18 @@ impl fmt::Display for TunnelKind {
     }
 }
 
-/// A set of kinds. Empty by default: then nothing is a tunnel.
+/// A set of kinds. The default is empty: nothing is a tunnel.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct TunnelKinds(u16);
 
 impl TunnelKinds {
-    /// No kind.
+    /// The empty set.
     pub(crate) const NONE: Self = Self(0);
 
-    /// Every kind: `auto`.
+    /// All kinds: `auto`.
     pub const ALL: Self = Self((1 << TunnelKind::ALL.len()) - 1);
 
-    /// The set with `kind` in it as well; GRE and NVGRE come together.
+    /// The set including `kind`; GRE and NVGRE always come together.
     #[must_use]
     pub(crate) const fn with(self, kind: TunnelKind) -> Self {
         let bits = match kind {
@@ -97,19 +98,18 @@ impl TunnelKinds {
         Self(self.0 | bits)
     }
 
-    /// Returns true if `kind` is in the set.
+    /// True if `kind` is in the set.
     #[inline]
     pub const fn contains(self, kind: TunnelKind) -> bool {
         self.0 & (1 << kind as u8) != 0
     }
 
-    /// Returns true if any kind of `other` is in the set.
+    /// True if any kind of `other` is in the set.
     #[inline]
     pub(super) const fn intersects(self, other: Self) -> bool {
         self.0 & other.0 != 0
     }
 
-    /// Returns true for the empty set.
     pub(crate) const fn is_empty(self) -> bool {
         self.0 == 0
     }
@@ -124,7 +124,7 @@ impl FromIterator<TunnelKind> for TunnelKinds {
 impl FromStr for TunnelKinds {
     type Err = ParseError;
 
-    /// `auto`, or names with commas between them; upper and lower case are the same.
+    /// Parses `auto`, or names separated by commas, case-insensitive.
     fn from_str(words: &str) -> Result<Self, ParseError> {
         words.split(',').try_fold(Self::default(), |kinds, word| {
             let word = word.trim().to_ascii_lowercase();
@@ -138,8 +138,8 @@ impl FromStr for TunnelKinds {
 
 fn unknown(word: &str) -> ParseError {
     ParseError::new(format!(
-        "\"{word}\" is no kind of tunnel; there are auto, erspan, gre (nvgre), vxlan (vxlan-gpe), geneve, ipip (6in4), \
-         mpls, gtp (gtp-u), l2tp (l2tpv3), tzsp"
+        "\"{word}\" is not a kind of tunnel; there are auto, erspan, gre (nvgre), vxlan (vxlan-gpe), geneve, \
+         ipip (6in4), mpls, gtp (gtp-u), l2tp (l2tpv3), tzsp"
     ))
 }
 
@@ -154,7 +154,7 @@ fn kind_of(word: &str) -> Option<TunnelKind> {
 }
 
 impl fmt::Display for TunnelKinds {
-    /// As [`FromStr`] reads it.
+    /// Formats the set as [`FromStr`] parses it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if *self == Self::ALL {
             return f.write_str("auto");

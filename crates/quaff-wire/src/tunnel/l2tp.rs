@@ -1,21 +1,21 @@
-//! L2TPv3 with Ethernet in it (RFC 3931, RFC 4719), on IP and on UDP.
+//! L2TPv3 with an Ethernet payload (RFC 3931, RFC 4719), over IP and UDP.
 //!
-//! The presence and length of a cookie, and the presence of an L2-specific sublayer, were
-//! agreed on by control messages and are in no data packet. So the layouts are tried, the
-//! commonest first: what Linux makes by default is no cookie and the default sublayer of 4 bytes.
-//! The first layout after which an Ethernet frame could begin is taken.
+//! Control messages negotiate the presence and length of a cookie and the presence of an L2-specific sublayer; data
+//! packets do
+//! not contain this. The layouts are therefore tried, most common first: Linux's default is no cookie and the default
+//! sublayer of 4 bytes. The first layout after which an Ethernet frame may start is used.
 
 use super::packet::{Stop, Walk, damaged};
 use super::{Reason, TunnelKind, guess};
 
-/// T: a control message.
+/// T flag: a control message.
 const CONTROL: u16 = 0x8000;
 
-/// Bytes between session id and frame, and where in them a default sublayer has to stand.
+/// Bytes between session id and frame, and the offset of a default sublayer in them.
 const LAYOUTS: [(usize, Option<usize>); 6] =
     [(4, Some(0)), (0, None), (8, Some(4)), (12, Some(8)), (4, None), (8, None)];
 
-/// On IP (RFC 3931 section 4.1.1): session 0 is the control channel.
+/// Over IP (RFC 3931 section 4.1.1): session 0 is the control channel.
 pub(super) fn on_ip(walk: &mut Walk<'_>) -> Result<(), Stop> {
     walk.wants(TunnelKind::L2tp)?;
     match u32::from_be_bytes(*walk.packet.take(TunnelKind::L2tp)?) {
@@ -24,7 +24,7 @@ pub(super) fn on_ip(walk: &mut Walk<'_>) -> Result<(), Stop> {
     }
 }
 
-/// On UDP (RFC 3931 section 4.1.2). Version 2 carries PPP and is no tunnel that we know.
+/// Over UDP (RFC 3931 section 4.1.2). Version 2 carries PPP and is not supported.
 pub(super) fn on_udp(walk: &mut Walk<'_>) -> Result<(), Stop> {
     let &[high, low, _, _] = walk.packet.take(TunnelKind::L2tp)?;
     let flags = u16::from_be_bytes([high, low]);
@@ -54,7 +54,7 @@ fn frame(walk: &mut Walk<'_>, session: u32) -> Result<(), Stop> {
     Err(damaged(TunnelKind::L2tp, Reason::Payload))
 }
 
-/// RFC 3931 section 4.6: an S bit, other bits 0, and 24 bits of sequence if S is set.
+/// RFC 3931 section 4.6: an S bit, other bits 0, and a 24-bit sequence number if S is set.
 fn is_default_sublayer(bytes: &[u8]) -> bool {
     match bytes.first_chunk::<4>() {
         Some([0x40, ..]) => true,

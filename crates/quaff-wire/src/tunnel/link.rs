@@ -1,10 +1,10 @@
-//! From the first byte of a frame to its network layer: Ethernet, VLAN tags, Linux cooked, PPP, HDLC, bare IP.
+//! The link header of a frame: Ethernet, VLAN tags, Linux cooked, PPP, HDLC, bare IP.
 
 use super::packet::{Stop, Walk};
 use super::{ip, mpls};
 use crate::net::{ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_MPLS, ETHERTYPE_MPLS_UPSTREAM, link};
 
-/// Takes one tunnel off a frame of link type `linktype`.
+/// Decapsulates one tunnel of a frame of link type `linktype`.
 #[inline]
 pub(super) fn strip(walk: &mut Walk<'_>, linktype: u16) -> Result<(), Stop> {
     let network = link::network(walk.packet.rest(), linktype).ok_or(Stop::Plain)?;

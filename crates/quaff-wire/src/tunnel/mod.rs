@@ -1,12 +1,12 @@
-//! Tunnels: from the bytes of a frame to the place of the inner frame in them.
+//! Decapsulation: from the bytes of a frame to the place of its inner frame.
 //!
-//! [`strip`] reads headers and nothing else: it allocates nothing, verifies no checksum, keeps
-//! nothing between two calls, and does not panic whatever the bytes. It never returns a frame
-//! that it had to invent: if a header is cut, broken, or does not name its payload, the answer
-//! is [`Outcome::Damaged`]. The stages decide about the answer.
+//! [`strip`] only reads headers: it allocates nothing, verifies no checksum, stores nothing between calls, and never
+//! panics on
+//! any input. It never returns a frame that it had to invent: if a header is truncated, invalid, or does not name its
+//! payload, the outcome is [`Outcome::Damaged`]. The stages decide about outcomes.
 //!
-//! One file for each family of known tunnels. `link`, `ip` and `udp` lead to them; `packet` is the place in
-//! the bytes that all of them move along.
+//! One file per family of known tunnels. `link`, `ip` and `udp` lead to them; `packet` is the position in the bytes
+//! that all of them advance.
 
 mod erspan;
 mod fragment;
@@ -36,16 +36,19 @@ pub use session::{Direction, ErspanTime, Session, Upper};
 use packet::{Packet, Stop, Walk};
 use std::net::IpAddr;
 
-/// Takes tunnels of the wanted `kinds` off a frame, at most `depth` of them.
+/// Decapsulates tunnels of the wanted `kinds` in a frame, at most `depth` of them.
 ///
-/// `bytes` are the captured bytes of the outer frame, of link type `linktype` (LINKTYPE_*: Ethernet, Linux cooked
-/// 1 and 2, PPP, HDLC, bare IP; any other is plain), and `wire_len` is its length on the wire. VLAN tags are skipped.
+/// `bytes` are the captured bytes of the outer frame, of link type `linktype` (LINKTYPE_*: Ethernet, Linux cooked 1 and
+/// 2, PPP,
+/// HDLC, bare IP; others are plain), and `wire_len` is its length on the wire. VLAN tags are skipped.
 ///
-/// Lengths come from the outer IP header, so that padding after a short packet is no part of the
-/// inner frame, and a frame that the capture cut keeps its own original length.
+/// Lengths come from the outer IP header, so that padding after a short packet is not part of the inner frame, and a
+/// frame
+/// that the capture truncated keeps its original length.
 ///
-/// A tunnel inside a tunnel is taken off as well. If it cannot be, because it is a fragment, carries no frame, or is
-/// damaged, the frame that holds it is the inner frame.
+/// Nested tunnels are decapsulated, too. If one cannot be, because it is a fragment, carries no frame, or is damaged,
+/// the frame
+/// that contains it is the inner frame.
 #[inline]
 pub fn strip(bytes: &[u8], wire_len: u32, linktype: u16, kinds: TunnelKinds, depth: u8) -> Outcome {
     if depth == 0 || kinds.is_empty() {
@@ -56,10 +59,11 @@ pub fn strip(bytes: &[u8], wire_len: u32, linktype: u16, kinds: TunnelKinds, dep
     outcome(first, &mut walk, depth)
 }
 
-/// Takes tunnels off a datagram that was reassembled from fragments.
+/// Decapsulates tunnels in a datagram that was reassembled from fragments.
 ///
-/// `payload` is what the IP fragments carried, without IP headers; `protocol` is that of the first
-/// [`TunnelFragment`] and `source` that of the key. [`Inner::start`] counts from the payload's first byte.
+/// `payload` is the payload of the IP fragments, without IP headers; `protocol` is that of the first
+/// [`TunnelFragment`], and
+/// `source` that of the key. [`Inner::start`] is relative to the payload.
 pub fn strip_datagram(
     payload: &[u8],
     wire_len: u32,
@@ -77,7 +81,7 @@ pub fn strip_datagram(
     outcome(first, &mut walk, depth)
 }
 
-/// The outcome of the first tunnel and of those inside it.
+/// The outcome of the first tunnel and of those nested in it.
 #[inline]
 fn outcome(first: Result<(), Stop>, walk: &mut Walk<'_>, depth: u8) -> Outcome {
     match first {
@@ -90,7 +94,7 @@ fn outcome(first: Result<(), Stop>, walk: &mut Walk<'_>, depth: u8) -> Outcome {
     }
 }
 
-/// Takes off the tunnels inside the one that was found.
+/// Decapsulates the tunnels nested in the one that was found.
 fn descend(walk: &mut Walk<'_>, depth: u8) -> Inner {
     let mut inner = inner(walk);
     let mut rank = walk.rank();
@@ -115,7 +119,7 @@ fn descend(walk: &mut Walk<'_>, depth: u8) -> Inner {
     inner
 }
 
-/// The frame of the tunnel that was just taken off.
+/// The frame of the tunnel that was decapsulated last.
 #[inline]
 fn inner(walk: &Walk<'_>) -> Inner {
     Inner {

@@ -1,9 +1,8 @@
 //! MPLS label stacks (RFC 3032) and what is under them: IP, or an Ethernet pseudowire (RFC 4448).
 //!
-//! Nothing in a label stack names its payload; the label's meaning is known to its routers only.
-//! So it is guessed, as routers do for load balancing (RFC 4928): 4 and 6 in the first four
-//! bits are IP if the lengths fit, and Ethernet must begin with something that Ethernet begins
-//! with. Anything else is damaged and not returned as a frame.
+//! A label stack has no payload type; only the routers know the meaning of a label. So the payload is guessed, as
+//! routers do for load balancing (RFC 4928): 4 or 6 in the first four bits is IP if the lengths fit, and Ethernet must
+//! look like Ethernet ([`guess`]). Anything else counts as damaged.
 
 use super::packet::{Packet, Stop, Walk, damaged};
 use super::{Reason, TunnelKind, guess};
@@ -14,7 +13,7 @@ use crate::net::mpls::{
 /// Bytes of a pseudowire's control word.
 const CONTROL_WORD: usize = 4;
 
-/// Takes off a label stack. The session is the bottom label; an entropy label names no session.
+/// Decapsulates a label stack. The session is the bottom label; an entropy label does not identify a session.
 pub(super) fn strip(walk: &mut Walk<'_>) -> Result<(), Stop> {
     walk.wants(TunnelKind::Mpls)?;
     let (mut service, mut above) = (None, None);
@@ -32,7 +31,7 @@ pub(super) fn strip(walk: &mut Walk<'_>) -> Result<(), Stop> {
     Err(damaged(TunnelKind::Mpls, Reason::Stack))
 }
 
-/// A label stack right inside another tunnel, whose session it is.
+/// Decapsulates a label stack directly inside another tunnel, which provides the session.
 pub(super) fn inside(walk: &mut Walk<'_>, kind: TunnelKind, id: Option<u32>) -> Result<(), Stop> {
     strip(walk)?;
     (walk.found.kind, walk.found.id) = (kind, id);
@@ -50,7 +49,7 @@ fn payload(walk: &mut Walk<'_>, bottom: u32, label: Option<u32>) -> Result<(), S
     }
 }
 
-/// An IP packet without the padding of a short Ethernet frame.
+/// Decapsulates an IP packet, without the padding of a short Ethernet frame.
 fn ip(walk: &mut Walk<'_>, label: Option<u32>) -> Result<(), Stop> {
     if let Some(len) = ip_len(walk.packet.rest()) {
         walk.packet.limit(len);
@@ -58,7 +57,7 @@ fn ip(walk: &mut Walk<'_>, label: Option<u32>) -> Result<(), Stop> {
     walk.ip(None, TunnelKind::Mpls, label)
 }
 
-/// The length that an IP header gives; `None` if it gives none, as in big TCP, or is not all there.
+/// The length from an IP header; `None` if it is 0 (big TCP) or the header is incomplete.
 fn ip_len(bytes: &[u8]) -> Option<u32> {
     let (header_len, field) = match *bytes.first_chunk::<6>()? {
         [0x40..=0x4f, _, high, low, ..] => (0, [high, low]),
@@ -70,14 +69,14 @@ fn ip_len(bytes: &[u8]) -> Option<u32> {
     }
 }
 
-/// Returns true if the bytes, which begin with 4 or 6, can be an IP packet.
+/// Returns true if the rest, which begins with 4 or 6, can be an IP packet.
 fn ip_fits(packet: &Packet<'_>) -> bool {
     let bytes = packet.rest();
     let left = packet.wire_left().unwrap_or(u32::MAX);
     !matches!(bytes.first(), Some(0x40..=0x44)) && ip_len(bytes).is_none_or(|len| (20..=left).contains(&len))
 }
 
-/// Ethernet, with or without a control word, or the associated channel of a pseudowire.
+/// Decapsulates a pseudowire: Ethernet, with or without a control word, or an associated channel.
 fn pseudowire(walk: &mut Walk<'_>, label: Option<u32>) -> Result<(), Stop> {
     let (bytes, left) = (walk.packet.rest(), walk.packet.wire_left());
     let after_word = bytes.get(CONTROL_WORD..).filter(|_| guess::is_control_word(bytes));

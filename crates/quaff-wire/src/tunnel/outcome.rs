@@ -1,67 +1,68 @@
-//! The types that `strip` returns.
+//! The result types of `strip`.
 
 use super::{Direction, ErspanTime, Session, TunnelFragment, TunnelKind};
 use std::fmt;
 use std::net::IpAddr;
 
-/// The result of looking for a tunnel in one frame.
+/// The result of decapsulating one frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// No tunnel of the wanted kinds, or one whose payload is not a known kind of frame.
+    /// No tunnel of the wanted kinds, or one with an unsupported payload.
     Plain,
-    /// A tunnel, and where the inner frame is.
+    /// A tunnel with an inner frame.
     Inner(Inner),
-    /// A fragment of an IP packet that may be a tunnel: reassemble the datagram first.
+    /// A fragment of an IP packet that may be a tunnel: the datagram must be reassembled first.
     Fragment(TunnelFragment),
-    /// A tunnel with an invalid header. Nothing was taken off.
+    /// A tunnel with an invalid header. Nothing was decapsulated.
     Damaged(Damage),
-    /// A packet of a tunnel that carries no frame: keepalive, control, OAM, signal.
+    /// A packet of a tunnel without a frame: keepalive, control, OAM, signalling.
     Control,
-    /// An ERSPAN type III marker, which ties a switch's counter to UTC, and carries no frame either.
+    /// An ERSPAN type III marker, which relates a switch's counter to UTC, without a frame.
     Marker(Marker),
 }
 
-/// An inner frame.
 ///
-/// `session`, `sequence`, `time` and `direction` belong together and come from one tunnel header:
-/// of nested tunnels it is the outermost one with a sequence number, since that is what a mirror
-/// port adds; if none has one, the outermost one whose session has a number; else the outermost.
-/// `tag` comes from the innermost, because it belongs to the frame that is left.
+/// `session`, `sequence`, `time` and `direction` come from one tunnel header: of nested tunnels the outermost one with
+/// a
+/// sequence number, since a mirror port adds that; otherwise the outermost one with a session number; otherwise the
+/// outermost. `tag` comes from the innermost header, because it belongs to the inner frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Inner {
-    /// Offset of the inner frame in the bytes that were given.
+    /// Offset of the inner frame in the input.
     pub start: u32,
     /// Captured bytes of the inner frame.
     pub len: u32,
-    /// Its length before a capture cut it. `None` when a mirror truncated it (ERSPAN's T bit) and
-    /// no length further in gives its original length.
+    /// Its length before the capture truncated it. `None` if a mirror truncated it (ERSPAN's T bit) and no inner length
+    /// gives the
+    /// original length.
     pub wire_len: Option<u32>,
-    /// LINKTYPE_* of the inner frame: Ethernet, RAW for bare IP, and those of TZSP.
+    /// LINKTYPE_* of the inner frame: Ethernet, RAW for bare IP, or those of TZSP.
     pub linktype: u16,
-    /// The VLAN tag (TPID, TCI) that ERSPAN type II says was removed: belongs after the MAC addresses.
-    /// Neither `len` nor `wire_len` count it.
+    /// The VLAN tag (TPID, TCI) that was removed according to ERSPAN type II: it belongs after the MAC addresses. `len`
+    /// and
+    /// `wire_len` exclude it.
     pub tag: Option<(u16, u16)>,
-    /// The tunnel that it came through.
+    /// The tunnel's session.
     pub session: Session,
-    /// GRE sequence number; ERSPAN has one per session, that counts packets.
+    /// GRE sequence number; in ERSPAN one per session, which counts packets.
     pub sequence: Option<u32>,
-    /// ERSPAN type III hardware time.
+    /// Hardware timestamp of ERSPAN type III.
     pub time: Option<ErspanTime>,
-    /// ERSPAN type III direction.
+    /// Direction of ERSPAN type III.
     pub direction: Option<Direction>,
-    /// Number of tunnels that were taken off.
+    /// Number of decapsulated tunnels.
     pub depth: u8,
-    /// A tunnel in the inner frame that was left in place because its header is invalid.
+    /// A nested tunnel that was left in place because its header is invalid.
     pub damage: Option<Damage>,
 }
 
-/// The reason why a tunnel header is invalid.
+/// Why a tunnel header is invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Reason {
-    /// The capture kept too few bytes of the packet.
+    /// The capture truncated the packet in the header.
     Cut,
-    /// The packet ends before its header does.
+    /// The packet ends in its header.
     Short,
     /// An unknown version.
     Version,
@@ -71,12 +72,12 @@ pub enum Reason {
     Length,
     /// The payload contradicts the header, or is not recognised.
     Payload,
-    /// More headers in a row than any sender writes.
+    /// Too many consecutive headers of one kind.
     Stack,
 }
 
 impl Reason {
-    /// All of them, in the order of their numbers.
+    /// All reasons in numeric order.
     const ALL: [Self; 7] =
         [Self::Cut, Self::Short, Self::Version, Self::Flags, Self::Length, Self::Payload, Self::Stack];
 }
@@ -95,7 +96,7 @@ impl fmt::Display for Reason {
     }
 }
 
-/// An invalid tunnel header.
+/// An invalid tunnel header: the kind of tunnel, and the reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Damage {
     pub kind: TunnelKind,
@@ -103,15 +104,15 @@ pub struct Damage {
 }
 
 impl Damage {
-    /// The number of reasons: the length of an array of counters.
+    /// Number of values, for arrays of counters.
     pub const COUNT: usize = TunnelKind::ALL.len() * Reason::ALL.len();
 
-    /// Its place in an array of counters, below [`Damage::COUNT`].
+    /// Index in an array of counters, below [`Damage::COUNT`].
     pub fn index(self) -> usize {
         self.kind as usize * Reason::ALL.len() + self.reason as usize
     }
 
-    /// All of them, each at its [`Damage::index`].
+    /// All values, each at its [`Damage::index`].
     pub fn all() -> impl Iterator<Item = Self> {
         TunnelKind::ALL
             .into_iter()
@@ -120,29 +121,28 @@ impl Damage {
 }
 
 impl fmt::Display for Damage {
-    /// For instance `erspan: unknown version`.
+    /// For example `erspan: unknown version`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.kind, self.reason)
     }
 }
 
-/// An ERSPAN type III marker packet: at `utc_s` and `utc_us` the switch's counter stood at
-/// `timestamp`. There is no public specification; this is the layout that Wireshark's dissector
-/// (`erspan-marker`) found in real packets.
+/// An ERSPAN type III marker packet: at `utc_s` and `utc_us` the switch's counter was `timestamp`. There is no public
+/// specification; this is the layout that Wireshark's dissector (`erspan-marker`) found in real packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Marker {
     /// The sender, as in [`Session::source`].
     pub source: IpAddr,
-    /// The lower 8 bits of the session id.
+    /// Lower 8 bits of the session id.
     pub session: u8,
-    /// The unit of the counter, ns; `None` when only the switch knows.
+    /// Unit of the counter, ns; `None` if only the switch knows it.
     pub tick_ns: Option<u32>,
-    /// Seconds that the sender's time is ahead of UTC.
+    /// Offset of the sender's time from UTC, s; positive if ahead.
     pub utc_offset_s: u8,
-    /// The counter, 48 bits; frames carry its lower 32.
+    /// The 48-bit counter; frames carry its lower 32 bits.
     pub timestamp: u64,
     /// Seconds since 1970.
     pub utc_s: u32,
-    /// Microseconds on top.
+    /// Additional microseconds.
     pub utc_us: u32,
 }

@@ -1,8 +1,8 @@
-//! A packet whose tunnels are being taken off: its bytes, the current offset, and its end on the wire.
+//! A packet during decapsulation: its bytes, the current offset, and its end on the wire.
 //!
-//! Nothing here knows a protocol. All positions count from the first byte that was given to `strip`.
-//! One [`Walk`] is moved along from header to header, and errors are a few bytes: with results
-//! that carry what was found, most of the time went into copying them.
+//! This module knows no protocol. All positions are relative to the input of `strip`. One [`Walk`] advances from header
+//! to
+//! header, and errors are a few bytes long: with results that carried the findings, most of the time went into copying.
 
 use super::{
     Damage, Direction, ErspanTime, Marker, Reason, Session, TunnelFragment, TunnelKind, TunnelKinds,
@@ -10,24 +10,24 @@ use super::{
 use crate::linktype;
 use std::net::IpAddr;
 
-/// The reason why unwrapping ends without an inner frame.
+/// Why decapsulation ends without an inner frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stop {
     Plain,
-    /// It is in [`Walk::fragment`].
+    /// The fragment is in [`Walk::fragment`].
     Fragment,
-    /// It is in [`Walk::marker`].
+    /// The marker is in [`Walk::marker`].
     Marker,
     Damaged(Damage),
     Control,
 }
 
-/// Shorthand for a damaged header.
+/// Shorthand for an invalid header.
 pub(super) fn damaged(kind: TunnelKind, reason: Reason) -> Stop {
     Stop::Damaged(Damage { kind, reason })
 }
 
-/// The bytes of a packet. `at` is never past their end.
+/// The bytes of a packet. `at` never exceeds their length.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Packet<'a> {
     bytes: &'a [u8],
@@ -37,7 +37,7 @@ pub(super) struct Packet<'a> {
 }
 
 impl<'a> Packet<'a> {
-    /// All of `bytes`, of which there were `wire_len` on the wire.
+    /// A packet of all of `bytes`, with `wire_len` bytes on the wire.
     #[inline]
     pub(super) fn new(bytes: &'a [u8], wire_len: u32) -> Self {
         let bytes = bytes.get(..u32::MAX as usize).unwrap_or(bytes);
@@ -56,19 +56,19 @@ impl<'a> Packet<'a> {
         self.bytes.get(self.at..).unwrap_or_default()
     }
 
-    /// Bytes that were on the wire from here on.
+    /// Number of bytes from here on that were on the wire.
     #[inline]
     pub(super) fn wire_left(&self) -> Option<u32> {
         self.wire_end.map(|end| end.saturating_sub(self.at as u32))
     }
 
-    /// The next `N` bytes, if they are captured.
+    /// The next `N` bytes, if captured.
     #[inline]
     pub(super) fn peek<const N: usize>(&self) -> Option<&'a [u8; N]> {
         self.rest().first_chunk()
     }
 
-    /// Skips the next `N` bytes and returns them, or the reason why `kind` cannot be read.
+    /// Skips the next `N` bytes and returns them; the error is why `kind` cannot be read.
     #[inline]
     pub(super) fn take<const N: usize>(&mut self, kind: TunnelKind) -> Result<&'a [u8; N], Stop> {
         let Some(head) = self.peek() else { return Err(damaged(kind, self.missing(N))) };
@@ -76,13 +76,13 @@ impl<'a> Packet<'a> {
         Ok(head)
     }
 
-    /// Skips the next `len` bytes, or returns the reason why `kind` cannot be read.
+    /// Skips the next `len` bytes; the error is why `kind` cannot be read.
     #[inline]
     pub(super) fn skip(&mut self, len: usize, kind: TunnelKind) -> Result<(), Stop> {
         self.skip_outer(len).map_err(|_| damaged(kind, self.missing(len)))
     }
 
-    /// As [`Packet::skip`], for headers that are no tunnel's: without them there is none.
+    /// Like [`Packet::skip`], for headers outside of tunnels: a packet without them is plain.
     #[inline]
     pub(super) fn skip_outer(&mut self, len: usize) -> Result<(), Stop> {
         if len > self.rest().len() {
@@ -92,7 +92,7 @@ impl<'a> Packet<'a> {
         Ok(())
     }
 
-    /// Distinguishes a capture from a packet that is too short for `len` more bytes.
+    /// Distinguishes a truncated capture from a packet that is too short for `len` more bytes.
     #[cold]
     fn missing(&self, len: usize) -> Reason {
         match self.wire_left() {
@@ -101,7 +101,7 @@ impl<'a> Packet<'a> {
         }
     }
 
-    /// The packet ends `len` bytes from here, and the bytes after that are padding.
+    /// Ends the packet `len` bytes from here: the bytes after that are padding.
     #[inline]
     pub(super) fn limit(&mut self, len: u32) {
         let end = (self.at as u32).saturating_add(len);
@@ -110,7 +110,7 @@ impl<'a> Packet<'a> {
         self.bytes = self.bytes.get(..end as usize).unwrap_or(self.bytes);
     }
 
-    /// A mirror cut the packet, and how long it was is known, or not.
+    /// Marks the packet as truncated by a mirror, with its original length if known.
     #[inline]
     pub(super) fn truncated(&mut self, wire_len: Option<u32>) {
         let captured = self.rest().len() as u32;
@@ -131,7 +131,7 @@ pub(super) struct Found {
 }
 
 impl Found {
-    /// Before a tunnel was found.
+    /// No tunnel found yet.
     const NOTHING: Self = Self {
         linktype: linktype::RAW.linktype,
         kind: TunnelKind::Ipip,
@@ -146,7 +146,7 @@ impl Found {
 /// The progress from an outer frame to the inner one.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Walk<'a> {
-    /// Stands at the inner frame when a tunnel was taken off.
+    /// At the inner frame once a tunnel was decapsulated.
     pub(super) packet: Packet<'a>,
     pub(super) kinds: TunnelKinds,
     /// Source of the packet that carries the tunnel.
@@ -162,18 +162,18 @@ impl<'a> Walk<'a> {
         Self { packet, kinds, source: None, found: Found::NOTHING, fragment: None, marker: None }
     }
 
-    /// Before the next tunnel: nothing of the last one is left but where its frame begins.
+    /// Prepares for the next tunnel: clears the last one's fields except the position.
     pub(super) fn forget(&mut self) {
         self.found = Found::NOTHING;
     }
 
-    /// A tunnel of a kind that is not wanted is a plain packet.
+    /// Stops with a plain packet if a kind of tunnel is not wanted.
     #[inline]
     pub(super) fn wants(&self, kind: TunnelKind) -> Result<(), Stop> {
         if self.kinds.contains(kind) { Ok(()) } else { Err(Stop::Plain) }
     }
 
-    /// Here is an Ethernet frame; anything shorter than its header is none.
+    /// Requires an Ethernet frame here, with a complete header.
     #[inline]
     pub(super) fn ethernet(&mut self, kind: TunnelKind, id: Option<u32>) -> Result<(), Stop> {
         match self.packet.wire_left() {
@@ -182,7 +182,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Here is an IP packet whose version has to be `version`, or 4 or 6 if that is `None`.
+    /// Requires an IP packet here of version `version`, or of either version if that is `None`.
     #[inline]
     pub(super) fn ip(&mut self, version: Option<u8>, kind: TunnelKind, id: Option<u32>) -> Result<(), Stop> {
         let Some(&[first]) = self.packet.peek() else { return self.packet.take::<1>(kind).map(|_| ()) };
@@ -194,20 +194,20 @@ impl<'a> Walk<'a> {
         self.frame(linktype::RAW.linktype, kind, id)
     }
 
-    /// Here is a frame of any kind of link.
+    /// Requires a frame of any link type here.
     #[inline]
     pub(super) fn frame(&mut self, linktype: u16, kind: TunnelKind, id: Option<u32>) -> Result<(), Stop> {
         (self.found.linktype, self.found.kind, self.found.id) = (linktype, kind, id);
         Ok(())
     }
 
-    /// The session that the frame came through.
+    /// The session of the frame.
     #[inline]
     pub(super) fn session(&self) -> Session {
         Session { kind: self.found.kind, source: self.source, id: self.found.id }
     }
 
-    /// Quality of the session's name; see [`super::Inner`].
+    /// Rank of the session's name; see [`super::Inner`].
     #[inline]
     pub(super) fn rank(&self) -> u8 {
         if self.found.sequence.is_some() { 2 } else { self.found.id.is_some().into() }

@@ -4,19 +4,19 @@ use super::TunnelKind;
 use std::fmt;
 use std::net::IpAddr;
 
-/// The tunnel that a frame came through: its kind, its sender, and the number in its header.
+/// The tunnel of a frame: its kind, its sender, and the number in its header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Session {
     pub kind: TunnelKind,
-    /// The source address of the IP packet that carried it; `None` for MPLS on Ethernet.
+    /// Source address of the carrying IP packet; `None` for MPLS over Ethernet.
     pub source: Option<IpAddr>,
-    /// ERSPAN session, GRE key, NVGRE VSID, VNI, GTP TEID, L2TPv3 session, MPLS label; `None`
-    /// where the header has no such number.
+    /// ERSPAN session, GRE key, NVGRE VSID, VNI, GTP TEID, L2TPv3 session, MPLS label; `None` if the header has no such
+    /// number.
     pub id: Option<u32>,
 }
 
 impl fmt::Display for Session {
-    /// For instance `erspan 10.0.0.1 session 5`.
+    /// For example `erspan 10.0.0.1 session 5`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.kind.fmt(f)?;
         if let Some(source) = self.source {
@@ -38,8 +38,9 @@ pub enum Direction {
     Egress,
 }
 
-/// The unit of an ERSPAN type III timestamp, ns, by the two bits of its Gra field or the byte of a marker packet;
-/// `None` when only the switch knows.
+/// Unit of an ERSPAN type III timestamp, ns, from its Gra field or the byte of a marker packet; `None` if only the
+/// switch knows
+/// it.
 pub(super) fn tick_ns(granularity: u8) -> Option<u32> {
     match granularity {
         0 => Some(100_000),
@@ -49,22 +50,22 @@ pub(super) fn tick_ns(granularity: u8) -> Option<u32> {
     }
 }
 
-/// The upper bits of the timestamp in the platform subheader of ERSPAN type III.
+/// The upper bits of the timestamp in an ERSPAN type III platform subheader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Upper {
     /// Platforms 3 and 7: the upper 32 bits of the same counter.
     Ticks(u32),
-    /// Platforms 5 and 6: UTC seconds, whose fraction the timestamp is.
+    /// Platforms 5 and 6: UTC seconds; the timestamp is their fraction.
     Seconds(u32),
 }
 
-/// The hardware time of ERSPAN type III.
+/// The hardware timestamp of ERSPAN type III.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ErspanTime {
-    /// A counter that wraps; its zero is unknown without `upper` or a marker packet.
+    /// A wrapping counter; its origin is unknown without `upper` or a marker packet.
     pub timestamp: u32,
-    /// Its unit, ns; `None` when only the switch knows.
+    /// Its unit, ns; `None` if only the switch knows it.
     pub tick_ns: Option<u32>,
-    /// More of it, where a platform subheader has more.
+    /// Upper bits, if a platform subheader has them.
     pub upper: Option<Upper>,
 }

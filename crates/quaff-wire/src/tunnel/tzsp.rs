@@ -1,30 +1,30 @@
-//! TZSP, the TaZmen Sniffer Protocol, sent by wireless sensors and by MikroTik's sniffer.
+//! TZSP, the TaZmen Sniffer Protocol, used by wireless sensors and MikroTik's sniffer.
 
 use super::packet::{Packet, Stop, Walk, damaged};
 use super::{Reason, TunnelKind};
 
-/// Types of packet.
+/// Packet types.
 const RECEIVED: u8 = 0;
 const FOR_TRANSMIT: u8 = 1;
 const CONFIGURATION: u8 = 3;
 const KEEPALIVE: u8 = 4;
 const PORT_OPENER: u8 = 5;
 
-/// Tags: padding and the end have no length.
+/// Tags without a length: padding and end.
 const TAG_PADDING: u8 = 0;
 const TAG_END: u8 = 1;
 /// Tag with the original length of the frame, two bytes.
 const TAG_FRAME_LENGTH: u8 = 41;
-/// Tags in a row that are followed.
+/// Maximum number of tags that are followed.
 const TAGS_MAX: usize = 64;
 
-/// Encapsulated protocols, and their LINKTYPE_*.
+/// Encapsulated protocols with their LINKTYPE_*.
 const ETHERNET: u16 = 1;
 const IEEE802_11: (u16, u16) = (18, 105);
 const PRISM: (u16, u16) = (119, 119);
 const AVS: (u16, u16) = (127, 163);
 
-/// Takes off TZSP and its tags.
+/// Decapsulates TZSP.
 pub(super) fn strip(walk: &mut Walk<'_>) -> Result<(), Stop> {
     let &[version, kind, high, low] = walk.packet.take(TunnelKind::Tzsp)?;
     if version != 1 {

@@ -1,12 +1,13 @@
-//! UDP (RFC 768): the tunnels by their ports.
+//! UDP (RFC 768): tunnels by port.
 
 use super::packet::{Stop, Walk, damaged};
 use super::session::tick_ns;
 use super::{Marker, Reason, TunnelKind, TunnelKinds, geneve, gre, gtp, l2tp, mpls, tzsp, vxlan};
 use crate::net::{UDP_BYTES, udp};
 
-/// Tunnels on UDP whose fragments are put together. ERSPAN in GRE in UDP is too rare for all fragments of UDP to wait
-/// for it, and no marker packet is so large.
+/// Tunnels over UDP whose fragments are reassembled. ERSPAN in GRE in UDP is too rare to make all UDP fragments wait
+/// for it, and
+/// marker packets are never that large.
 pub(super) const KINDS: TunnelKinds = TunnelKinds::NONE
     .with(TunnelKind::Gre)
     .with(TunnelKind::Mpls)
@@ -16,26 +17,27 @@ pub(super) const KINDS: TunnelKinds = TunnelKinds::NONE
     .with(TunnelKind::L2tp)
     .with(TunnelKind::Tzsp);
 
-/// Destination ports (IANA; 8472 is Linux's before there was an assigned one, 37008 is TZSP's habit).
+/// Destination ports (IANA; 8472 is Linux's from before the assignment, 37008 is customary for TZSP).
 const VXLAN: u16 = 4789;
 const VXLAN_LINUX: u16 = 8472;
 const VXLAN_GPE: u16 = 4790;
 const GENEVE: u16 = 6081;
 const MPLS: u16 = 6635;
-/// GRE-in-UDP (RFC 8086). The port for DTLS, 4755, shows nothing.
+/// GRE-in-UDP (RFC 8086). The DTLS port, 4755, is encrypted.
 const GRE: u16 = 4754;
 const GTP: u16 = 2152;
 const L2TP: u16 = 1701;
 const TZSP: u16 = 37008;
 
-/// Bytes of a marker packet after the UDP header, and the signature at their end.
+/// Length of a marker packet after the UDP header, and the signature at its end.
 const MARKER_BYTES: usize = 58;
 const MARKER_SIGNATURE: [u8; 4] = [0xa5; 4];
 
-/// Takes off a tunnel on UDP.
+/// Decapsulates a tunnel over UDP.
 ///
-/// The destination port decides, since senders choose the source port for its entropy. Only
-/// L2TP answers to the port that it was asked from (RFC 3931 section 4.1.2.2).
+/// The destination port decides, since senders use the source port for entropy. Only L2TP replies to the port of the
+/// request
+/// (RFC 3931 section 4.1.2.2).
 #[inline]
 pub(super) fn strip(walk: &mut Walk<'_>) -> Result<(), Stop> {
     let Some(head) = walk.packet.peek() else { return Err(Stop::Plain) };
@@ -67,12 +69,12 @@ pub(super) fn strip(walk: &mut Walk<'_>) -> Result<(), Stop> {
     }
 }
 
-/// Skips the header of a datagram whose length field is `len`, and what follows the datagram.
+/// Skips the header of a datagram whose length field is `len`, and drops the bytes after the datagram.
 #[inline]
 fn take_header(walk: &mut Walk<'_>, len: u16, kind: TunnelKind) -> Result<(), Stop> {
     walk.packet.skip_outer(UDP_BYTES)?;
     match len {
-        // A large packet that the kernel has not segmented yet, as in IPv4.
+        // A large packet that the kernel has not yet segmented, as in IPv4.
         0 => {}
         1..8 => return Err(damaged(kind, Reason::Length)),
         _ => walk.packet.limit(u32::from(len) - 8),
@@ -80,7 +82,7 @@ fn take_header(walk: &mut Walk<'_>, len: u16, kind: TunnelKind) -> Result<(), St
     Ok(())
 }
 
-/// An ERSPAN type III marker, which has no port of its own but a signature; else a plain packet.
+/// Recognises an ERSPAN type III marker, which has no port but a signature; other packets are plain.
 #[inline]
 fn marker(walk: &mut Walk<'_>, len: u16) -> Stop {
     let Some(bytes) = walk.packet.rest().get(8..8 + MARKER_BYTES) else { return Stop::Plain };

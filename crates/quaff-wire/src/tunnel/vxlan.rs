@@ -3,16 +3,16 @@
 use super::packet::{Stop, Walk, damaged};
 use super::{Reason, TunnelKind, mpls};
 
-/// I: the VNI is valid.
+/// I flag: the VNI is valid.
 const INSTANCE: u8 = 0x08;
-/// GPE, P: there is a next protocol; without it, it is Ethernet.
+/// GPE, P flag: there is a next protocol; otherwise the payload is Ethernet.
 const NEXT_PROTOCOL: u8 = 0x04;
-/// GPE, O: the packet is for operations, and not for a tenant.
+/// GPE, O flag: an OAM packet.
 const OAM: u8 = 0x01;
-/// GPE: the two bits of the version.
+/// GPE: the version bits.
 const VERSION: u8 = 0x30;
 
-/// VXLAN. All bits but I are to be ignored on receipt.
+/// Decapsulates VXLAN. All flags but I are ignored on receipt.
 #[inline]
 pub(super) fn strip(walk: &mut Walk<'_>) -> Result<(), Stop> {
     let head = walk.packet.take::<8>(TunnelKind::Vxlan)?;
@@ -22,7 +22,7 @@ pub(super) fn strip(walk: &mut Walk<'_>) -> Result<(), Stop> {
     walk.ethernet(TunnelKind::Vxlan, vni(head))
 }
 
-/// VXLAN-GPE.
+/// Decapsulates VXLAN-GPE.
 pub(super) fn gpe(walk: &mut Walk<'_>) -> Result<(), Stop> {
     let head = walk.packet.take::<8>(TunnelKind::Vxlan)?;
     let flags = head[0];

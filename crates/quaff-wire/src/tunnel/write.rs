@@ -1,11 +1,11 @@
-//! Tunnel headers that `generate` writes, all but what changes from frame to frame.
+//! The constant tunnel headers that `generate` writes.
 
-/// Bytes of [`erspan_ii`]: GRE with its sequence number (RFC 2890), ERSPAN type II.
+/// Length of [`erspan_ii`]: GRE with a sequence number (RFC 2890), ERSPAN type II.
 pub(crate) const ERSPAN_II_BYTES: usize = 16;
 /// Offset of the sequence number in it.
 pub(crate) const ERSPAN_II_SEQUENCE: usize = 4;
 
-/// GRE with sequence number 0, and ERSPAN type II of this session (10 bits; draft-foschiano-erspan-03).
+/// GRE with sequence number 0, and ERSPAN type II with this session id (10 bits; draft-foschiano-erspan-03).
 pub(crate) fn erspan_ii(session: u16) -> [u8; ERSPAN_II_BYTES] {
     let [high, low] = session.to_be_bytes();
     [0x10, 0, 0x88, 0xbe, 0, 0, 0, 0, 0x10, 0, high, low, 0, 0, 0, 0]

@@ -26,7 +26,7 @@ fn inner(frame: &[u8], words: &str) -> FrameFlow {
     frame_flow(frame, frame.len() as u32, 1, by(words), ALL)
 }
 
-/// A packet of UDP, without a link header.
+/// A UDP packet without a link header.
 fn packet(from: (Ipv4Addr, u16), to: (Ipv4Addr, u16), bytes: usize) -> Vec<u8> {
     build::ipv4(from.0, to.0, UDP, &[], &build::udp(from.1, to.1, &vec![7; bytes]))
 }
@@ -39,7 +39,7 @@ fn conversation() -> FlowKey {
     FlowKey::ports(UDP, [(A.into(), 53), (B.into(), 4711)])
 }
 
-/// An ICMP error of ROUTER's that quotes so much of a packet of A's.
+/// An ICMP error from ROUTER that quotes this part of a packet from A.
 fn error(quote: &[u8]) -> Vec<u8> {
     let icmp = [&[3, 1, 0, 0, 0, 0, 0, 0], quote].concat();
     ethernet(&[], 0x0800, &build::ipv4(ROUTER, A, ICMP, &[], &icmp))
@@ -140,13 +140,13 @@ fn an_icmp_error_belongs_to_what_it_quotes() {
         assert_eq!(ports(&error(&quote[..bytes])).key, conversation());
         assert_eq!(addresses(&error(&quote[..bytes])).key, FlowKey::addresses([A.into(), B.into()]));
     }
-    // Without ports, without a packet, and where it is no error.
+    // Without ports, without a packet, and in a message that is not an error.
     assert_eq!(ports(&error(&quote[..20])).key, FlowKey::ports(UDP, [(A.into(), 0), (B.into(), 0)]));
     assert_eq!(addresses(&error(&[])).key, FlowKey::addresses([A.into(), ROUTER.into()]));
     let mut echo = error(&quote);
     echo[34] = 8;
     assert_eq!(ports(&echo).key, FlowKey::ports(ICMP, [(A.into(), 0), (ROUTER.into(), 0)]));
-    // An error about an error belongs to the router's conversation with A.
+    // An error about an error belongs to the conversation of the router with A.
     assert_eq!(addresses(&error(&error(&quote)[14..])).key, FlowKey::addresses([A.into(), ROUTER.into()]));
     let later = &ipv4_fragments(&packet((A, 53), (B, 4711), 3000), 1480)[1];
     assert!(matches!(ports(&error(&later[..28])).what, Completeness::Quoted(_)));
@@ -171,7 +171,7 @@ fn a_tunnel_is_looked_into_on_request() {
         assert_eq!(inner(frame, "addresses").key, FlowKey::addresses([A.into(), B.into()]));
         assert!(inner(frame, "macs,ports").macs.is_some());
     }
-    // In fragments the first one shows what is inside.
+    // In a fragmented tunnel packet the first fragment shows the inner headers.
     let large = ethernet(&[], 0x0800, &packet((A, 53), (B, 4711), 1450));
     let fragments = ipv4_fragments(&vxlan(outer, other, 50_000, &large), 1480);
     let fragments: Vec<_> = fragments.iter().map(|ip| ethernet(&[], 0x0800, ip)).collect();
@@ -180,7 +180,7 @@ fn a_tunnel_is_looked_into_on_request() {
         assert_eq!(inner(&fragments[1], words).what, Completeness::Later(datagram));
     }
     assert_eq!(inner(&fragments[0], "ports").key, conversation());
-    // A fragment inside is one all the same.
+    // An inner fragment is a fragment, too.
     let fragment = ethernet(&[], 0x0800, &ipv4_fragments(&large[14..], 800)[1]);
     let frame = ethernet(&[], 0x0800, &vxlan(outer, other, 50_000, &fragment));
     assert!(matches!(inner(&frame, "ports").what, Completeness::Later(_)));
@@ -194,7 +194,7 @@ fn addresses_count_where_lengths_make_no_sense() {
     assert_eq!(addresses(&frame[..33]).key, FlowKey::Macs([[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]]));
 }
 
-/// Swaps the addresses and ports of a frame of `ipv4` without options.
+/// Swaps the addresses and ports of an IPv4 frame without options.
 fn turned(frame: &[u8]) -> Vec<u8> {
     let mut back = frame.to_vec();
     back[..12].rotate_left(6);

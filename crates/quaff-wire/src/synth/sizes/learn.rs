@@ -1,21 +1,21 @@
-//! The sizes of a capture, made small enough to be kept: frequent sizes exactly, the rest in bins.
+//! Frame sizes of a capture in compact form: frequent sizes exactly, the rest in bins.
 //!
-//! That is how createDist of the PAM 2007 study ("Packet capture in 10-Gigabit Ethernet environments
-//! using contemporary commodity hardware") described traffic to its generator.
+//! This is how createDist of the PAM 2007 study ("Packet capture in 10-Gigabit Ethernet environments using contemporary
+//! commodity hardware") described traffic for its generator.
 
 use super::{SIZE_MAX, SizeClass, Sizes};
 use crate::ParseError;
 
-/// A size that is at least so large a share of all frames is kept exactly: 1 in 500.
+/// A size with at least this share of all frames is kept exactly: 1 in 500.
 const EXACT_ONE_IN: u64 = 500;
-/// Resolution of other sizes, bytes.
+/// Bin width of other sizes, bytes.
 const BIN_BYTES: u32 = 20;
 
-/// The frequency of each size.
+/// The number of frames of each size.
 #[derive(Debug, Clone)]
 pub struct Histogram {
     counts: Vec<u64>,
-    /// Frames counted.
+    /// Number of frames counted.
     pub frames: u64,
 }
 
@@ -26,7 +26,7 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// Counts a frame. What is larger than any frame counts as the largest, what is empty not at all.
+    /// Counts a frame. Sizes above the maximum count as the maximum, empty frames are ignored.
     pub fn add(&mut self, bytes: u32) {
         if bytes > 0 {
             self.counts[bytes.min(SIZE_MAX) as usize] += 1;
@@ -34,14 +34,14 @@ impl Histogram {
         }
     }
 
-    /// The distribution to draw from. An error when nothing was counted.
+    /// The distribution; an error if no frame was counted.
     pub fn sizes(&self) -> Result<Sizes, ParseError> {
         let mut classes: Vec<SizeClass> = Vec::new();
         let mut bin = None;
         for (size, count) in (0..).zip(&self.counts).filter(|(_, count)| **count > 0) {
             if u128::from(*count) * u128::from(EXACT_ONE_IN) >= u128::from(self.frames) {
                 classes.push(SizeClass::exact(size, *count));
-                // A bin does not reach over a size that is kept exactly.
+                // A bin does not extend across an exactly kept size.
                 bin = None;
                 continue;
             }

@@ -1,7 +1,8 @@
-//! Sizes of frames: one size, several in turn, or drawn from a distribution.
+//! Frame sizes: a single size, several in turn, or drawn from a distribution.
 //!
-//! A size is that of a frame as captures have it: MAC addresses and VLAN tags are counted, the FCS is
-//! not. The named sets have the figures that are commonly printed for them, read in that same way.
+//! Sizes are those in captures: with MAC addresses and VLAN tags, without FCS. The named sets have their commonly
+//! printed
+//! values, interpreted in the same way.
 
 mod learn;
 mod text;
@@ -14,15 +15,15 @@ use super::rng::Rng;
 use crate::parse::{self, ParseError};
 use std::str::FromStr;
 
-/// No frame is larger.
+/// Maximum frame size, bytes.
 pub const SIZE_MAX: u32 = 65_535;
 
-/// Sizes from `first` to `last`, each as likely as the other.
+/// Equally likely sizes from `first` to `last`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SizeClass {
-    /// The smallest, bytes.
+    /// Smallest size, bytes.
     pub first: u32,
-    /// The largest, bytes.
+    /// Largest size, bytes.
     pub last: u32,
     /// Relative frequency.
     pub weight: u64,
@@ -33,7 +34,7 @@ impl SizeClass {
         Self { first: size, last: size, weight }
     }
 
-    /// Sizes in it.
+    /// Number of sizes.
     pub(crate) fn width(&self) -> u64 {
         u64::from(self.last - self.first) + 1
     }
@@ -43,21 +44,20 @@ impl SizeClass {
     }
 }
 
-/// The sizes of frames.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sizes {
     classes: Vec<SizeClass>,
-    /// One class after the other, and each the same number of times, instead of drawn by weight.
+    /// True to use the classes in turn, equally often, instead of drawing by weight.
     in_turn: bool,
 }
 
-/// Sets by their names: size and weight. With weight 0 they come in turn.
+/// Named sets as (size, weight). Weights of 0 mean in turn.
 ///
-/// RFC 2544 section 9.1 has the first; the mixes are those that traffic generators print.
+/// The first set is from RFC 2544 section 9.1; the mixes are those that traffic generators print.
 const SETS: [(&str, &[(u32, u64)]); 7] = [
     ("rfc2544", &[(64, 0), (128, 0), (256, 0), (512, 0), (1024, 0), (1280, 0), (1518, 0)]),
     ("imix", &[(64, 7), (570, 4), (1518, 1)]),
-    // Its largest as large as an MTU of 1500 lets it be.
+    // Its largest frame fits an MTU of 1500.
     ("imix1500", &[(64, 7), (570, 4), (1514, 1)]),
     ("tolly", &[(64, 55), (78, 5), (576, 17), (1518, 23)]),
     ("cisco", &[(64, 7), (594, 4), (1518, 1)]),
@@ -66,7 +66,7 @@ const SETS: [(&str, &[(u32, u64)]); 7] = [
 ];
 
 impl Sizes {
-    /// Drawn from classes by their weights.
+    /// Creates sizes drawn from classes by their weights.
     pub(crate) fn drawn(classes: Vec<SizeClass>) -> Result<Self, ParseError> {
         let weights: Vec<_> = classes.iter().map(|class| class.weight).collect();
         if let Some(class) = classes.iter().find(|class| !class.is_valid()) {
@@ -78,7 +78,7 @@ impl Sizes {
         Ok(Self { classes, in_turn: false })
     }
 
-    /// The same without so many bytes of each, 1 at least.
+    /// The same with each size reduced by `bytes`, to at least 1.
     pub fn smaller_by(&self, bytes: u32) -> Self {
         let less = |size: u32| size.saturating_sub(bytes).max(1);
         let smaller =
@@ -86,13 +86,13 @@ impl Sizes {
         Self { classes: self.classes.iter().map(smaller).collect(), in_turn: self.in_turn }
     }
 
-    /// The size, where there is only one.
+    /// The size, if there is only one.
     pub fn single(&self) -> Option<u32> {
         let first = self.classes[0].first;
         self.classes.iter().all(|class| class.first == first && class.last == first).then_some(first)
     }
 
-    /// The mean size when none is below `min` or above `max`, bytes.
+    /// Mean size with all sizes limited to `min` to `max`, bytes.
     pub fn mean(&self, min: u32, max: u32) -> f64 {
         let weight = |class: &SizeClass| if self.in_turn { 1.0 } else { class.weight as f64 };
         let mean = |class: &SizeClass| {
@@ -103,13 +103,13 @@ impl Sizes {
         self.classes.iter().map(|class| weight(class) * mean(class)).sum::<f64>() / total
     }
 
-    /// The smallest and the largest of them, bytes.
+    /// Smallest and largest size, bytes.
     pub fn bounds(&self) -> (u32, u32) {
         let used = self.classes.iter().filter(|class| self.in_turn || class.weight > 0);
         used.fold((SIZE_MAX, 1), |(min, max), class| (min.min(class.first), max.max(class.last)))
     }
 
-    /// A source of these sizes, one after the other.
+    /// A source that returns these sizes one after the other.
     pub(crate) fn source(&self) -> SizeSource {
         let weights: Vec<_> = self.classes.iter().map(|class| class.weight).collect();
         let alias = if self.in_turn { None } else { Alias::new(&weights) };
@@ -120,7 +120,7 @@ impl Sizes {
 impl FromStr for Sizes {
     type Err = ParseError;
 
-    /// The name of a set; `64,128,256` in turn; `64:7,570:4,1518:1` drawn by weight; `64-1518` drawn evenly.
+    /// Parses the name of a set; `64,128,256` in turn; `64:7,570:4,1518:1` by weight; `64-1518` uniformly.
     fn from_str(text: &str) -> Result<Self, ParseError> {
         if let Some((_, set)) = SETS.iter().find(|(name, _)| name.eq_ignore_ascii_case(text)) {
             let classes: Vec<_> = set.iter().map(|(size, weight)| SizeClass::exact(*size, *weight)).collect();
@@ -153,11 +153,11 @@ fn wrong_range(text: &str) -> ParseError {
     ParseError::new(format!("a frame has 1 to {SIZE_MAX} bytes, and {why}: '{text}'"))
 }
 
-/// One size after the other.
+/// Returns sizes one after the other.
 #[derive(Debug, Clone)]
 pub(crate) struct SizeSource {
     classes: Vec<SizeClass>,
-    /// `None`: in turn.
+    /// `None`: the classes are used in turn.
     alias: Option<Alias>,
     at: usize,
 }
@@ -209,8 +209,9 @@ mod tests {
         assert_eq!(sizes, [64, 128, 256, 512, 1024, 1280, 1518, 64]);
     }
 
-    /// Chi-square of what was drawn, in standard deviations from its mean (for many classes it is
-    /// nearly normal; for few, 5 is still far out).
+    /// Chi-square of the drawn sizes, in standard deviations from its mean (nearly normal for many classes; for few, 5
+    /// is still
+    /// extreme).
     #[test]
     fn drawn_sizes_have_the_requested_distribution() {
         for set in ["imix", "tolly", "cisco", "rpr3", "rpr4", "64-1518", "40-59:3,60:50,61-99:7"] {

@@ -1,4 +1,4 @@
-//! A distribution of sizes as a small text file, for people and for the next run.
+//! A distribution of sizes as a small text file, for readers and for later runs.
 //!
 //! ```text
 //! # quaff sizes 1
@@ -7,9 +7,10 @@
 //! 1514 4000
 //! ```
 //!
-//! The first line is [`HEADING`]. A line has a size or a range of sizes (bytes of a frame without FCS,
-//! 1 to 65535), and how often, beside the other lines; sizes of a range are equally likely. Empty
-//! lines and all text after a `#` are comments. Order does not matter.
+//! The first line is [`HEADING`]. A line has a size or a range of sizes (bytes of a frame without FCS, 1 to 65535) and
+//! its
+//! relative frequency; sizes of a range are equally likely. Empty lines and text after a `#` are comments. The order
+//! does not matter.
 
 use super::{SIZE_MAX, SizeClass, Sizes};
 use crate::parse::{self, ParseError};
@@ -17,11 +18,11 @@ use std::fmt::Write as _;
 
 /// The first line of such a file.
 pub const HEADING: &str = "# quaff sizes 1";
-/// More lines than there are sizes are a mistake.
+/// Maximum number of lines: there are no more sizes.
 const CLASSES_MAX: usize = SIZE_MAX as usize;
 
 impl Sizes {
-    /// Reads such a file.
+    /// Parses such a file.
     pub fn from_text(text: &str) -> Result<Self, ParseError> {
         let mut lines = text.lines().enumerate();
         if lines.next().is_none_or(|(_, first)| first.trim_end() != HEADING) {
@@ -47,7 +48,7 @@ impl Sizes {
         Self::drawn(classes)
     }
 
-    /// Such a file, with `remark` for people in its second line.
+    /// Formats such a file, with `remark` in its second line.
     pub fn to_text(&self, remark: &str) -> String {
         let mut text = format!("{HEADING}\n");
         if !remark.is_empty() {
@@ -69,7 +70,7 @@ fn parse_line(line: &str) -> Option<SizeClass> {
     words.next().is_none().then_some(SizeClass { first, last, weight })
 }
 
-/// Foreign text in a message stays short.
+/// Shortens foreign text for a message.
 fn shortened(text: &str) -> String {
     text.chars().take(40).collect()
 }
