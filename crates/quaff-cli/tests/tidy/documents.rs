@@ -240,6 +240,16 @@ fn the_index_of_decisions_is_that_of_the_pages() {
 }
 
 #[test]
+fn the_changelog_has_the_version_below_what_is_unreleased() {
+    let manifest = read("Cargo.toml");
+    let version = manifest.lines().find_map(|line| line.strip_prefix("version = \"")?.strip_suffix('"'));
+    let changelog = read("CHANGELOG.md");
+    let mut parts = changelog.lines().filter_map(|line| line.strip_prefix("## "));
+    assert_eq!(parts.next(), Some("Unreleased"));
+    assert_eq!(parts.next().and_then(|part| part.split(' ').next()), version);
+}
+
+#[test]
 fn claims_of_documents_are_seen() {
     let map = "| `quaff-wire` | bytes | I/O, a clock, `unsafe` |\n| `quaff-flow` | x | I/O and a clock but in `collector` |\n";
     let rows = crates_of_the_map(map);
