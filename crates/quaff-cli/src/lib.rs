@@ -19,9 +19,10 @@ mod terminal_table;
 mod units;
 mod version;
 
+pub use exit::Exit;
+
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
-use exit::Exit;
 use quaff_os::privilege::{self, Need};
 use std::ffi::OsString;
 use std::process::ExitCode;

@@ -115,7 +115,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     } else {
         print_all(&found, &fixed, args.verbose);
     }
-    Ok(if found.findings.is_empty() { Exit::Done } else { Exit::Loss })
+    Ok(Exit::judged(found.findings.is_empty()))
 }
 
 fn rate(text: &str) -> Result<f64, String> {
@@ -221,5 +221,5 @@ fn restore(args: &Args) -> anyhow::Result<Exit> {
         }
     }
     let is_all = undone.iter().all(|done| done.refused.is_none());
-    Ok(if is_all { Exit::Done } else { Exit::Loss })
+    Ok(Exit::judged(is_all))
 }

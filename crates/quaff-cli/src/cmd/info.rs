@@ -77,15 +77,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     }
     let errors = files.iter().filter_map(|file| file.error.as_deref());
     errors.for_each(show::message);
-    Ok(exit(&files, &total))
+    Ok(Exit::judged(judged(&files, &total)))
 }
 
-fn exit(files: &[FileInfo], total: &Total) -> Exit {
-    match () {
-        () if files.iter().any(|file| file.unreadable) => Exit::Failed,
-        () if total.damaged > 0 || total.drops > 0 => Exit::Loss,
-        () => Exit::Done,
-    }
+/// Returns whether nothing is damaged or dropped; `None` if a file is unreadable.
+fn judged(files: &[FileInfo], total: &Total) -> Option<bool> {
+    let is_readable = files.iter().all(|file| !file.unreadable);
+    is_readable.then_some(total.damaged == 0 && total.drops == 0)
 }
 
 /// Prints the files that have something to show, with an empty line between two.
@@ -416,10 +414,10 @@ mod tests {
             error: damaged.then(|| "damage".to_owned()),
             ..FileInfo::default()
         };
-        let exit_of = |files: &[FileInfo]| exit(files, &Total::of(files));
-        assert_eq!(exit_of(&[file(false, false)]), Exit::Done);
-        assert_eq!(exit_of(&[file(false, false), file(false, true)]), Exit::Loss);
-        assert_eq!(exit_of(&[file(true, true), file(false, true)]), Exit::Failed);
+        let judged = |files: &[FileInfo]| judged(files, &Total::of(files));
+        assert_eq!(judged(&[file(false, false)]), Some(true));
+        assert_eq!(judged(&[file(false, false), file(false, true)]), Some(false));
+        assert_eq!(judged(&[file(true, true), file(false, true)]), None);
     }
 
     #[test]

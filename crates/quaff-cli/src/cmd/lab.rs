@@ -133,7 +133,7 @@ fn down(args: DownArgs) -> anyhow::Result<Exit> {
 }
 
 fn down_all() -> anyhow::Result<Exit> {
-    let mut exit = Exit::Done;
+    let mut failures = 0;
     for LabInfo { name, .. } in Lab::list()? {
         match Lab::take_down(&name) {
             Ok(()) => show::print(&format!("The lab {name} is down.")),
@@ -141,11 +141,11 @@ fn down_all() -> anyhow::Result<Exit> {
             Err(quaff_lab::Error::Unknown { .. }) => {}
             Err(error) => {
                 show::message(&error.to_string());
-                exit = Exit::Failed;
+                failures += 1;
             }
         }
     }
-    Ok(exit)
+    Ok(Exit::judged((failures == 0).then_some(true)))
 }
 
 fn list(args: &ListArgs) -> anyhow::Result<Exit> {

@@ -2,7 +2,7 @@
 //! arguments, and the report on the order.
 
 use crate::cmd::{capture, capture_files};
-use crate::exit::Exit;
+use crate::exit::{Exit, RunEnd};
 use crate::owner::OwnerArgs;
 use crate::shell::ReportArgs;
 use crate::show::{self, Stream, name};
@@ -135,7 +135,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         let text = capture::ledger_text(&ledger) + &order_words(&input, &merge, args.reorder);
         show::report(Stream::Stderr, text.trim_end());
     }
-    Ok(exit(&ledger, &merge))
+    let mut end = RunEnd::from(&ledger);
+    // The output is not sorted, or lacks the end.
+    end.has_defect |= merge.backward > 0 || ledger.ended_by != Some(Reason::InputEnded);
+    Ok(Exit::of(end))
 }
 
 impl Args {
@@ -224,13 +227,4 @@ fn order_words(input: &InputTally, merge: &MergeTally, is_reordered: bool) -> St
         text += &format!("  {bytes} of late packets went through a temporary file\n");
     }
     text
-}
-
-/// The exit status: also 1 for an output that is not sorted, or lacks the end.
-fn exit(ledger: &Ledger, merge: &MergeTally) -> Exit {
-    match capture::exit(ledger) {
-        Exit::Done if merge.backward > 0 => Exit::Loss,
-        Exit::Done if ledger.ended_by != Some(Reason::InputEnded) => Exit::Loss,
-        exit => exit,
-    }
 }

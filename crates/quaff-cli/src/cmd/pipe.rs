@@ -8,7 +8,7 @@ use anyhow::bail;
 use quaff::cores::{Topology, advise};
 use quaff::memory;
 use quaff::pipe::{Pipe, PipeOutput, PipePlan, PipeReport, default_size_bytes};
-use quaff_os::{Reason, SignalInfo, Wakeup, cpu, was_stdout_closed};
+use quaff_os::{SignalInfo, Wakeup, cpu, was_stdout_closed};
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -143,7 +143,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     shell.notes(&pipe.notes);
     let report = shell.run(Running { pipe, last: Instant::now(), read: 0, written: 0 })?;
     tell(&report, &args, is_stdout_taken)?;
-    Ok(exit(&report))
+    Ok(Exit::of(&report))
 }
 
 /// A pipe, as the shell watches it.
@@ -260,14 +260,6 @@ fn words(report: &PipeReport) -> String {
         text += &format!("  {}\n", name(failure));
     }
     text
-}
-
-fn exit(report: &PipeReport) -> Exit {
-    match report.ended_by {
-        Some(Reason::Failed(_)) => Exit::Failed,
-        _ if report.is_lossless() => Exit::Done,
-        _ => Exit::Failed,
-    }
 }
 
 #[cfg(test)]

@@ -38,7 +38,7 @@ fn metered(path: &Path, args: &[&str]) -> Metered {
     let dir = tempfile::tempdir().expect("a folder");
     let records = dir.path().join("flows.json").display().to_string();
     let file = path.display().to_string();
-    let mut all = vec!["flows", "--read", &file, "--json", &records, "--ledger", "-"];
+    let mut all = vec!["flows", "--read", &file, "--jsonl", &records, "--ledger", "-"];
     all.extend(args);
     let done = quaff(&all);
     let stderr = String::from_utf8_lossy(&done.stderr);
@@ -392,10 +392,10 @@ fn made_captures_give_the_flows_of_the_oracle() {
 fn the_same_packets_give_the_same_records_in_whatever_pieces_they_come() {
     let dir = tempfile::tempdir().expect("a folder");
     let path = silences().write(dir.path(), "silences.pcap");
-    let whole = quaff(&["flows", "--read", &path.display().to_string(), "--json", "-"]);
+    let whole = quaff(&["flows", "--read", &path.display().to_string(), "--jsonl", "-"]);
     assert!(whole.status.success() && !whole.stdout.is_empty(), "{whole:?}");
     let mut piped = Command::new(QUAFF)
-        .args(["flows", "--read", "-", "--json", "-"])
+        .args(["flows", "--read", "-", "--jsonl", "-"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
@@ -444,7 +444,7 @@ fn sampled_packets_are_counted_apart() {
 fn the_report_reads_as_that_of_a_capture() {
     let dir = tempfile::tempdir().expect("a folder");
     let path = headers().write(dir.path(), "headers.pcap").display().to_string();
-    let done = quaff(&["flows", "--read", &path, "--json", "/dev/null"]);
+    let done = quaff(&["flows", "--read", &path, "--jsonl", "/dev/null"]);
     let text = String::from_utf8_lossy(&done.stderr);
     assert!(done.status.success() && done.stdout.is_empty(), "{done:?}");
     let first = text.lines().next().unwrap_or_default();
@@ -500,7 +500,7 @@ fn mistakes_name_the_flag() {
         (&["flows"], "--interface"),
         (&["flows", "--read", "a", "--idle", "0"], "--idle"),
         (&["flows", "--read", "a", "--key", "colour"], "colour"),
-        (&["flows", "--read", "a", "--json", "b", "--csv", "b"], "b would be written twice"),
+        (&["flows", "--read", "a", "--jsonl", "b", "--csv", "b"], "b would be written twice"),
         (&["flows", "--read", "a", "--max-memory", "1k"], "--max-memory"),
         (&["flows", "--read", "a", "-n", "h:1", "-V", "5", "--domain", "300"], "--domain"),
         (&["nprobe", "-n", "none"], "no interface"),

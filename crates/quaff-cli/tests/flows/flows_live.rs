@@ -46,7 +46,7 @@ fn every_packet_of_an_interface_is_in_a_flow_and_every_record_in_the_file() {
         return;
     };
     let file = bench.path("flows.json");
-    let args = ["flows", "-i", "rx0", "--json", &file, "--ledger", "-", "--idle", "200ms"];
+    let args = ["flows", "-i", "rx0", "--jsonl", &file, "--ledger", "-", "--idle", "200ms"];
     let running = start(&bench, &args);
     bench.generate("--size 100 --count 30000 --pps 20000 --flows 300");
     // With nothing to receive, the clock of the machine ends them.
@@ -77,7 +77,7 @@ fn a_sink_that_stands_still_misses_records_and_costs_no_packet() {
     let reader = std::thread::spawn(move || File::open(path).expect("the pipe"));
     let file = bench.path("flows.csv");
     let args = [
-        "flows", "-i", "rx0", "--json", &pipe, "--csv", &file, "--ledger", "-", "--idle", "50ms", "--queue",
+        "flows", "-i", "rx0", "--jsonl", &pipe, "--csv", &file, "--ledger", "-", "--idle", "50ms", "--queue",
         "20000",
     ];
     let running = start(&bench, &args);

@@ -39,10 +39,10 @@ fn nothing_is_written_over_what_is_read_or_twice_into_one_file() {
     for args in [
         "flows --read \"$1\" --ledger \"$1\" -q",
         "flows --read \"$1\" --csv \"$1\" -q",
-        "flows --read \"$1\" --json - 1<>\"$1\"",
-        &format!("flows --read \"$1\" --json {other} --csv {other}"),
-        &format!("flows --read \"$1\" --json {other} --ledger {other}"),
-        "flows --read \"$1\" --json - >&-",
+        "flows --read \"$1\" --jsonl - 1<>\"$1\"",
+        &format!("flows --read \"$1\" --jsonl {other} --csv {other}"),
+        &format!("flows --read \"$1\" --jsonl {other} --ledger {other}"),
+        "flows --read \"$1\" --jsonl - >&-",
     ] {
         let done = redirected(args, &file);
         let text = String::from_utf8_lossy(&done.stderr);
@@ -50,7 +50,7 @@ fn nothing_is_written_over_what_is_read_or_twice_into_one_file() {
         assert_eq!(std::fs::read(&path).expect("the file"), before, "{args}");
     }
     // A device takes what comes.
-    let done = quaff(&["flows", "--read", &file, "--json", "/dev/null", "--csv", "/dev/null", "-q"]);
+    let done = quaff(&["flows", "--read", &file, "--jsonl", "/dev/null", "--csv", "/dev/null", "-q"]);
     assert!(done.status.success(), "{done:?}");
 }
 
@@ -62,13 +62,13 @@ fn an_output_that_fails_is_reported_and_one_that_is_closed_ends_the_run() {
         made.ip(number / 100, &udp([number as u16, 53], 4));
     }
     let file = made.write(dir.path(), "many.pcap").display().to_string();
-    let done = redirected("flows --read \"$1\" --json - -q | head -c 1", &file);
+    let done = redirected("flows --read \"$1\" --jsonl - -q | head -c 1", &file);
     assert!(done.status.code() == Some(0) && done.stderr.is_empty(), "{done:?}");
     let done = quaff(&["flows", "--read", &file, "--ipfix", "/dev/full", "-q"]);
     let text = String::from_utf8_lossy(&done.stderr);
     assert!(done.status.code() == Some(2) && text.contains("/dev/full"), "{done:?}");
     // One of two: the other has all.
-    let done = quaff(&["flows", "--read", &file, "--csv", "/dev/full", "--json", "/dev/null", "-q"]);
+    let done = quaff(&["flows", "--read", &file, "--csv", "/dev/full", "--jsonl", "/dev/null", "-q"]);
     assert_eq!(done.status.code(), Some(1), "{done:?}");
     assert!(String::from_utf8_lossy(&done.stderr).contains("/dev/full"), "{done:?}");
 }
@@ -156,7 +156,7 @@ fn a_run_that_cannot_start_leaves_old_files_as_they_are() {
     std::fs::write(&old, b"old").expect("a file");
     std::fs::set_permissions(&old, Permissions::from_mode(0o666)).expect("a mode");
     let mut flows = Command::new(program);
-    flows.args(["flows", "-i", "lo", "--json"]).arg(&old).uid(65_534).gid(65_534);
+    flows.args(["flows", "-i", "lo", "--jsonl"]).arg(&old).uid(65_534).gid(65_534);
     let done = flows.output().expect("quaff runs");
     assert_eq!(done.status.code(), Some(2), "{done:?}");
     assert_eq!(std::fs::read(&old).expect("the file"), b"old");
@@ -171,7 +171,7 @@ fn a_start_that_fails_late_leaves_old_files_as_they_are() {
     let [old, ledger] = ["old", "nowhere/ledger"].map(|name| dir.path().join(name).display().to_string());
     for _ in 0..5 {
         std::fs::write(&old, b"old").expect("a file");
-        let done = quaff(&["flows", "--read", &file, "--json", &old, "--ledger", &ledger]);
+        let done = quaff(&["flows", "--read", &file, "--jsonl", &old, "--ledger", &ledger]);
         if !String::from_utf8_lossy(&done.stderr).contains("cannot permit the use of") {
             return skip(test, "the kernel has no Landlock");
         }
@@ -197,7 +197,7 @@ fn a_reader_that_leaves_ends_a_run_without_loss() {
     let dir = tempfile::tempdir().expect("a folder");
     let ledger = dir.path().join("ledger");
     let mut running = Command::new(QUAFF)
-        .args(["flows", "--read", "-", "--json", "-", "--idle", "5ms", "--ledger"])
+        .args(["flows", "--read", "-", "--jsonl", "-", "--idle", "5ms", "--ledger"])
         .arg(&ledger)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -223,7 +223,7 @@ fn a_reader_that_stands_still_is_left_behind_at_the_end() {
     let dir = tempfile::tempdir().expect("a folder");
     let ledger = dir.path().join("ledger");
     let mut running = Command::new(QUAFF)
-        .args(["flows", "--read", "-", "--json", "-", "--idle", "5ms", "--queue", "2000", "--ledger"])
+        .args(["flows", "--read", "-", "--jsonl", "-", "--idle", "5ms", "--queue", "2000", "--ledger"])
         .arg(&ledger)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -313,7 +313,7 @@ fn files_that_take_nothing_fail_and_quiet_runs_say_why() {
     connections().write(dir.path(), "in.pcap");
     for (args, code, words) in [
         ("--csv /dev/full", 2, "/dev/full missed"),
-        ("--csv /dev/full --json x", 1, "/dev/full missed"),
+        ("--csv /dev/full --jsonl x", 1, "/dev/full missed"),
         ("--csv x", 0, ""),
     ] {
         for quiet in ["-q", "-qq"] {
@@ -438,7 +438,7 @@ fn next_hops_are_those_of_the_kernel_of_this_namespace() {
     let file = made.write(dir.path(), "made.pcap").display().to_string();
     let hops = |more: &[&str]| -> Vec<(String, Option<String>)> {
         let mut quaff = lab.rx.command(QUAFF).expect("a command in the lab");
-        quaff.args(["flows", "--read", &file, "--json", "-", "-q", "-T", "%IPV4_DST_ADDR %IPV4_NEXT_HOP"]);
+        quaff.args(["flows", "--read", &file, "--jsonl", "-", "-q", "-T", "%IPV4_DST_ADDR %IPV4_NEXT_HOP"]);
         let done = quaff.args(more).output().expect("quaff runs");
         assert!(done.status.success(), "{done:?}");
         let text = String::from_utf8(done.stdout).expect("a text");

@@ -111,7 +111,7 @@ fn run(test: &str, template: bool, more: &[&str]) -> Option<Run> {
         + " %flowStartNanoseconds %flowEndNanoseconds %sourceIPv4Address %destinationIPv4Address"
         + " %applicationName %quaffServerName %quaffApplicationProtocols %quaffIsContinued";
     let mut quaff = Command::new(QUAFF);
-    quaff.args(["flows", "--json", &json, "--parquet", &segments, "--ledger", "-", "--probe", "Köln 1"]);
+    quaff.args(["flows", "--jsonl", &json, "--parquet", &segments, "--ledger", "-", "--probe", "Köln 1"]);
     quaff.args(["--observation-point", "7", "--active", "5s", "--salvage"]).args(more);
     if template {
         quaff.args(["-T", &fields, "--as", &table]);

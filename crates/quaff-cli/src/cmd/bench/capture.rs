@@ -39,7 +39,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     let measure = |progress: &mut Progress| bench::run(&plan, &context, progress);
     let report =
         experiment::run(&args.report, signals, &stem, &introduction, measure, |report| report.has_figures())?;
-    Ok(verdict(&report))
+    Ok(Exit::judged(verdict(&report)))
 }
 
 /// The capturers that the user describes.
@@ -49,11 +49,11 @@ fn own(args: &Args, quaff: &Path) -> anyhow::Result<Vec<Tool>> {
     Ok(files.chain(commands).collect::<Result<_, _>>()?)
 }
 
-/// The exit status: loss when quaff lost frames that reached it, or failed in a run. The points of a loss curve are
+/// The verdict; `None` without a result: loss when quaff lost frames that reached it, or failed in a run. The points of a loss curve are
 /// not counted.
-pub(super) fn verdict(report: &Report) -> Exit {
+pub(super) fn verdict(report: &Report) -> Option<bool> {
     if report.interrupted || !report.has_figures() {
-        return Exit::Failed;
+        return None;
     }
     let is_asked = |case: &&Case| report.plan.sweeps.iter().any(|sweep| sweep.series == case.series);
     let ours = report.cases.iter().filter(|case| is_ours(case)).filter(is_asked);
@@ -65,7 +65,7 @@ pub(super) fn verdict(report: &Report) -> Exit {
         let has_failed = run.failed.is_some() && !run.failed_outside;
         has_failed || (run.loss.is_some_and(|loss| loss > 0.0) && lost > excused)
     };
-    if ours.flat_map(|case| &case.runs).any(is_bad) { Exit::Loss } else { Exit::Done }
+    Some(!ours.flat_map(|case| &case.runs).any(is_bad))
 }
 
 fn is_ours(case: &Case) -> bool {
@@ -96,25 +96,25 @@ mod tests {
             verdict(&report)
         };
         let series = report.cases[ours].series.clone();
-        assert_eq!(verdict(&Report { interrupted: true, ..report.clone() }), Exit::Failed, "half a bench");
-        assert_eq!(of(std::slice::from_ref(&lossless), &Topology::Direct, &series), Exit::Done);
+        assert_eq!(verdict(&Report { interrupted: true, ..report.clone() }), None, "half a bench");
+        assert_eq!(of(std::slice::from_ref(&lossless), &Topology::Direct, &series), Some(true));
         assert_eq!(
             of(&[lossless.clone(), lossy.clone()], &Topology::Direct, &series),
-            Exit::Loss,
+            Some(false),
             "one of them did"
         );
-        assert_eq!(of(std::slice::from_ref(&lossy), &Topology::Direct, "another"), Exit::Done, "a curve's");
+        assert_eq!(of(std::slice::from_ref(&lossy), &Topology::Direct, "another"), Some(true), "a curve's");
         let before = Run { receiver_drops: 10, ..lossy.clone() };
-        assert_eq!(of(std::slice::from_ref(&before), &Topology::Span, &series), Exit::Loss, "never offered");
+        assert_eq!(of(std::slice::from_ref(&before), &Topology::Span, &series), Some(false), "never offered");
         let real = Topology::Real { send_on: "a".into(), receive_on: vec!["b".into()], sender: None };
-        assert_eq!(of(std::slice::from_ref(&before), &real, &series), Exit::Done, "the card did");
-        assert_eq!(of(std::slice::from_ref(&lossy), &real, &series), Exit::Loss);
+        assert_eq!(of(std::slice::from_ref(&before), &real, &series), Some(true), "the card did");
+        assert_eq!(of(std::slice::from_ref(&lossy), &real, &series), Some(false));
         let line = Topology::Line { mirror_mbps: 1 };
-        assert_eq!(of(std::slice::from_ref(&before), &line, &series), Exit::Done, "the mirror port did");
-        assert_eq!(of(&[lossy], &line, &series), Exit::Loss);
+        assert_eq!(of(std::slice::from_ref(&before), &line, &series), Some(true), "the mirror port did");
+        assert_eq!(of(&[lossy], &line, &series), Some(false));
         let failed = Run { failed: Some("it crashed".into()), ..lossless };
         let outside = Run { failed_outside: true, ..failed.clone() };
-        assert_eq!(of(&[outside], &Topology::Direct, &series), Exit::Done);
-        assert_eq!(of(&[failed], &Topology::Direct, &series), Exit::Loss);
+        assert_eq!(of(&[outside], &Topology::Direct, &series), Some(true));
+        assert_eq!(of(&[failed], &Topology::Direct, &series), Some(false));
     }
 }

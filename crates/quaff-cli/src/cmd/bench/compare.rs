@@ -44,7 +44,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     } else {
         show::print(&in_words(&comparison, args.all));
     }
-    Ok(if comparison.is_worse() { Exit::Loss } else { Exit::Done })
+    Ok(Exit::judged(!comparison.is_worse()))
 }
 
 fn in_words(comparison: &Comparison, all: bool) -> String {

@@ -148,7 +148,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     let measure = |progress: &mut Progress| flow::run(&plan, &context, progress);
     let report =
         experiment::run(&args.report, signals, &stem, &introduction, measure, |report| report.has_figures())?;
-    Ok(verdict(&report))
+    Ok(Exit::judged(verdict(&report)))
 }
 
 /// The plan that the flags ask for; `own` are the names of the user's own meters.
@@ -211,14 +211,14 @@ fn seconds(flag: &str, time: Duration) -> anyhow::Result<u32> {
     Ok(seconds.unwrap_or_default())
 }
 
-/// The exit status: loss when quaff lost packets, when that is unknown, and when it failed in a run.
-pub(super) fn verdict(report: &Report) -> Exit {
+/// The verdict; `None` without a result: loss when quaff lost packets, when that is unknown, and when it failed in a run.
+pub(super) fn verdict(report: &Report) -> Option<bool> {
     if report.interrupted || !report.has_figures() {
-        return Exit::Failed;
+        return None;
     }
     let cases = report.cases.iter().chain(&report.files);
     let mut ours = cases.filter(|case| case.meter == OURS).flat_map(|case| &case.runs);
-    if ours.any(|run| run.verdict != Verdict::Lossless) { Exit::Loss } else { Exit::Done }
+    Some(ours.all(|run| run.verdict == Verdict::Lossless))
 }
 
 impl Events for Progress {
@@ -315,12 +315,12 @@ mod tests {
     #[test]
     fn only_a_lossless_quaff_is_a_success() {
         let mut report = sample_flow_report();
-        assert_eq!(verdict(&report), Exit::Done);
+        assert_eq!(verdict(&report), Some(true));
         let ours = report.body.cases.iter().position(|case| case.meter == OURS).expect("it is there");
         report.body.cases[ours].runs[0].verdict = Verdict::Unknown;
-        assert_eq!(verdict(&report), Exit::Loss);
+        assert_eq!(verdict(&report), Some(false));
         report.interrupted = true;
-        assert_eq!(verdict(&report), Exit::Failed);
+        assert_eq!(verdict(&report), None);
     }
 
     #[test]

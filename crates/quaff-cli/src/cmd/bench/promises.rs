@@ -143,7 +143,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         });
         show::print(&terminal_table::laid_out(&heads, std::iter::empty(), cells));
     }
-    Ok(if rows.iter().all(|row| row.holds != Some(false)) { Exit::Done } else { Exit::Loss })
+    Ok(Exit::judged(rows.iter().all(|row| row.holds != Some(false))))
 }
 
 /// A measurement of promises, and its results so far.

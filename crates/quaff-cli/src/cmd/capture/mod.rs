@@ -8,7 +8,7 @@ mod report;
 mod stop;
 
 pub(crate) use args::Args;
-pub(crate) use report::{PLACES, decap_words, exit, ledger_text};
+pub(crate) use report::{PLACES, decap_words, ledger_text};
 
 use incidents::Incidents;
 use printer::Printer;
@@ -51,7 +51,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     }
     let ledger = capture(&args, &plan)?;
     report::ledger(&ledger, args.report.json, args.watch.quiet > 0, plan.takes_stdout() || args.print)?;
-    Ok(report::exit(&ledger))
+    Ok(Exit::of(&ledger))
 }
 
 /// Captures until the end.

@@ -1,7 +1,6 @@
 //! The output of `quaff capture`: the progress line, the ledger, the plan.
 
 use crate::cmd::lanes;
-use crate::exit::Exit;
 use crate::flags;
 use crate::shell::{Part, ReadProgress, resident_part};
 use crate::show::{self, Stream, name};
@@ -407,28 +406,6 @@ fn ended(ledger: &Ledger) -> String {
         }
         _ => String::new(),
     }
-}
-
-/// The exit status for a ledger.
-pub(crate) fn exit(ledger: &Ledger) -> Exit {
-    if ledger.failure.is_some() {
-        return Exit::Failed;
-    }
-    match ledger.ended_by {
-        Some(Reason::WriteError(_) | Reason::InterfaceGone(_) | Reason::Failed(_)) => Exit::Failed,
-        _ if has_taken_nothing(ledger) => Exit::Failed,
-        Some(Reason::DiskFull) => Exit::Loss,
-        _ if ledger.input.as_ref().is_some_and(|input| !input.is_whole()) => Exit::Loss,
-        _ if ledger.commands_failed > 0 || ledger.late > 0 => Exit::Loss,
-        _ if ledger.lossless => Exit::Done,
-        _ => Exit::Loss,
-    }
-}
-
-/// Returns whether an output that failed took no packet, or not even the header of a file.
-fn has_taken_nothing(ledger: &Ledger) -> bool {
-    let is_empty = ledger.written == 0 && (ledger.lost_on_disk > 0 || ledger.bytes_written == 0);
-    is_empty && !ledger.write_failures.is_empty()
 }
 
 /// Prints the plan, the place of the inner filter, and the longest stall of the disk without loss.

@@ -51,7 +51,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         Some(path) => cmd::replay::write(&args, path)?.is_whole(),
         None => replay(&asked, &args)?,
     };
-    Ok(if is_whole { Exit::Done } else { Exit::Loss })
+    Ok(Exit::judged(is_whole))
 }
 
 /// Returns true if everything was sent.

@@ -232,7 +232,7 @@ fn capture_into(fifo: &Path, args: &Args, link: &Link) -> anyhow::Result<Exit> {
             count(copy.lost)
         ));
     }
-    Ok(capture::exit(&ledger))
+    Ok(Exit::of(&ledger))
 }
 
 impl Options {

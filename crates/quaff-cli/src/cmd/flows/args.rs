@@ -97,7 +97,7 @@ const EXAMPLES: &str = "\
 Examples:
   quaff flows -i eth0 -n udp://10.0.0.1:4739
   quaff flows -i eth0 -n udp://10.0.0.1:2055 -V 9 -T '%PROTOCOL %IN_BYTES'
-  quaff flows --read day.pcapng --json flows.json --ledger -
+  quaff flows --read day.pcapng --jsonl flows.json --json
   quaff flows -i eth0 --parquet /var/lib/flows --probe berlin-1
   quaff flows --read day.pcapng --decap vxlan --csv - --idle 10s
   quaff flows top -i eth0
@@ -128,7 +128,7 @@ impl Args {
         Settings::new(&self.watch, self.input.end.duration)
     }
 
-    /// Records or the counters go to stdout.
+    /// Records, or the counters of --ledger, go to stdout.
     pub(super) fn takes_stdout(&self) -> bool {
         let files = [self.ledger.as_deref()].into_iter().chain(self.sinks.files());
         files.flatten().any(|path| path.as_os_str() == "-")
@@ -145,7 +145,7 @@ impl Args {
         let (is_round_robin, queue_records) = (self.sinks.round_robin, self.sinks.queue_records());
         let also_written = self.ledger.as_deref().into_iter().filter(|path| path.as_os_str() != "-");
         let mut also_written: Vec<_> = also_written.map(|path| Output::File(path.to_owned())).collect();
-        if self.takes_stdout() {
+        if self.takes_stdout() || self.sinks.prints_json() {
             also_written.push(Output::Stdout);
         }
         let sandbox = (!self.no_sandbox).then(|| SandboxPlan { user: self.user.clone() });
@@ -153,8 +153,17 @@ impl Args {
         Ok(FlowsPlan { input, meter, sinks, is_round_robin, queue_records, also_written, sandbox, owner })
     }
 
+    /// Sentences about the flags.
+    pub(super) fn notes(&self, meter: &MeterPlan) -> impl Iterator<Item = String> {
+        let old = "--json FILE writes records: its name is now --jsonl FILE; --json alone prints the report";
+        let none = "no collector and no file is named: flows are counted only";
+        let words = [(self.sinks.has_old_name(), old), (self.sinks.is_none(), none)];
+        let words = words.into_iter().filter(|(is_so, _)| *is_so).map(|(_, words)| words.to_owned());
+        self.room_note(meter).into_iter().chain(words)
+    }
+
     /// A sentence about limits that are lower than what was asked for.
-    pub(super) fn note(&self, meter: &MeterPlan) -> Option<String> {
+    fn room_note(&self, meter: &MeterPlan) -> Option<String> {
         let (room, flows_max) = (room(meter), u64::from(meter.flows_max));
         let is_less = (self.max_flows.is_some() || self.max_memory.is_some()) && room < flows_max;
         is_less.then(|| {
@@ -262,7 +271,7 @@ mod tests {
         assert_eq!(snaplen("-i lo"), SNAPLEN_LIVE);
         assert_eq!(snaplen("-i lo -T %IN_BYTES%TLS_SERVER_NAME"), SNAPLEN_MAX);
         assert_eq!(snaplen("-i lo --zeek a"), SNAPLEN_MAX);
-        for columns in ["--zeek b", "--csv b --names zeek", "--json b --names ecs"] {
+        for columns in ["--zeek b", "--csv b --names zeek", "--jsonl b --names ecs"] {
             let extras = plan(&format!("--read a {columns} -T %IN_SRC_MAC")).unwrap().meter.extras;
             assert!(
                 extras.tcp && extras.statistics && extras.application && extras.macs,
@@ -280,7 +289,7 @@ mod tests {
         for (words, notes) in [(&words[..], 1), (&words[..5], 0), (&words[..3], 0)] {
             match crate::read(words) {
                 Ok(Command::Flows(args)) => {
-                    assert_eq!(args.note(&args.plan().unwrap().meter).iter().len(), notes)
+                    assert_eq!(args.room_note(&args.plan().unwrap().meter).iter().len(), notes)
                 }
                 other => panic!("{other:?}"),
             }
@@ -293,8 +302,17 @@ mod tests {
     #[test]
     fn stdout_has_one_output() {
         let error =
-            plan("--read a --json - --ledger -").err().map(|error| error.to_string()).unwrap_or_default();
+            plan("--read a --jsonl - --ledger -").err().map(|error| error.to_string()).unwrap_or_default();
         assert!(error.contains("--ledger"), "{error}");
-        assert!(plan("--read a --json - --ledger b").is_ok());
+        assert!(plan("--read a --jsonl - --ledger b").is_ok());
+    }
+
+    #[test]
+    fn json_without_a_file_is_the_report_and_with_one_an_old_name() {
+        let sinks = |line: &str| plan(line).unwrap().sinks.len();
+        let counts =
+            ["--read a --json", "--read a --jsonl b", "--read a --json b", "--json --read a --jsonl b"];
+        assert_eq!(counts.map(sinks), [0, 1, 1, 1]);
+        assert!(plan("--read a --json b --jsonl c").is_err());
     }
 }

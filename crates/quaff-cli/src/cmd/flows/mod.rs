@@ -86,13 +86,11 @@ pub(crate) fn run_with(args: &Args, has_line: bool, look: Look<'_>) -> anyhow::R
     let mut settings = args.settings();
     settings.has_line &= has_line;
     if args.watch.quiet == 0 {
-        let no_sink = "no collector and no file is named: flows are counted only";
-        let no_sink = args.sinks.is_none().then(|| no_sink.to_owned());
-        args.note(&plan.meter).into_iter().chain(no_sink).for_each(|note| message(&note));
+        args.notes(&plan.meter).for_each(|note| message(&note));
     }
     let report = meter(plan, settings, look)?;
     report::print(&report, args)?;
-    Ok(report::exit(&report))
+    Ok(Exit::of(&report))
 }
 
 /// Meters until the end of the input, of the duration, or a signal.
@@ -108,7 +106,7 @@ fn meter(plan: FlowsPlan, settings: Settings, look: Look<'_>) -> anyhow::Result<
 
 /// Refuses a stdout that records cannot go to: one that was closed, or a terminal for bytes.
 fn check_stdout(args: &Args) -> anyhow::Result<()> {
-    let is_closed = args.takes_stdout() && was_stdout_closed();
+    let is_closed = (args.takes_stdout() || args.sinks.prints_json()) && was_stdout_closed();
     ensure!(!is_closed, "stdout is closed: name a file instead of '-', or use a pipe");
     let is_binary = args.sinks.has_binary_stdout() && std::io::stdout().is_terminal();
     ensure!(!is_binary, "stdout is a terminal, and IPFIX is not text: name a file, or use a pipe");

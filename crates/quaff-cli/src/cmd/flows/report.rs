@@ -9,7 +9,6 @@ use anyhow::Context;
 use quaff::flows::{FlowReport, Flows};
 use quaff::tally::Verdict;
 use quaff_flow::collector::{FlowSum, Missed, SinkReport};
-use quaff_os::Reason;
 use std::time::Instant;
 
 /// The progress line.
@@ -84,7 +83,7 @@ impl Progress {
     }
 }
 
-/// Prints the report: text on stderr, and the JSON where --ledger says.
+/// Prints the report: text on stderr, and the JSON where --json and --ledger say.
 pub(super) fn print(report: &FlowReport, args: &Args) -> anyhow::Result<()> {
     match args.ledger.as_deref() {
         None => {}
@@ -94,7 +93,12 @@ pub(super) fn print(report: &FlowReport, args: &Args) -> anyhow::Result<()> {
             std::fs::write(path, text + "\n").with_context(|| format!("write {}", path.display()))?;
         }
     }
+    let is_taken = args.takes_stdout();
+    if args.sinks.prints_json() {
+        show::json(Stream::of_report(is_taken), report)?;
+    }
     match args.watch.quiet {
+        _ if args.sinks.prints_json() && is_taken => {}
         0 => show::say(words(report).trim_end()),
         _ => reasons(report),
     }
@@ -103,7 +107,7 @@ pub(super) fn print(report: &FlowReport, args: &Args) -> anyhow::Result<()> {
 
 /// The reasons of an exit status that is not 0, a sentence each.
 fn why(report: &FlowReport) -> Vec<String> {
-    if exit(report) == Exit::Done {
+    if Exit::of(report) == Exit::Done {
         return Vec::new();
     }
     let damages = report.input.iter().flat_map(|input| &input.damages);
@@ -111,27 +115,6 @@ fn why(report: &FlowReport) -> Vec<String> {
     let lost = lost_words(report);
     let lost = lost.lines().map(|line| line.trim().to_owned());
     report.failure.iter().cloned().chain(damages).chain(lost).collect()
-}
-
-/// The exit status for a report.
-pub(super) fn exit(report: &FlowReport) -> Exit {
-    match report.ended_by {
-        _ if report.failure.is_some() => Exit::Failed,
-        Some(Reason::WriteError(_) | Reason::InterfaceGone(_) | Reason::Failed(_)) => Exit::Failed,
-        _ if has_taken_nothing(report) => Exit::Failed,
-        _ if report.input.as_ref().is_some_and(|input| !input.is_whole()) => Exit::Loss,
-        _ if report.lossless => Exit::Done,
-        _ => Exit::Loss,
-    }
-}
-
-/// Returns whether every output is a file that failed before it took a record.
-fn has_taken_nothing(report: &FlowReport) -> bool {
-    let is_empty = |sink: &SinkReport| {
-        let has_failed = sink.transport.is_none() && sink.failure.is_some() && !sink.is_closed;
-        has_failed && sink.sent.records == 0 && sink.missed.errors.records > 0
-    };
-    !report.sinks.is_empty() && report.sinks.iter().all(is_empty)
 }
 
 fn words(report: &FlowReport) -> String {

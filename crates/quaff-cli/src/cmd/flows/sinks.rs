@@ -101,7 +101,7 @@ pub(crate) struct SinkArgs {
 
     /// Write each record to FILE as a line of JSON; '-' is stdout
     #[arg(long, value_name = "FILE", help_heading = "Files")]
-    json: Option<PathBuf>,
+    jsonl: Option<PathBuf>,
     /// Write records to FILE as CSV, with a line of names; '-' is stdout
     #[arg(long, value_name = "FILE", help_heading = "Files")]
     csv: Option<PathBuf>,
@@ -119,6 +119,10 @@ pub(crate) struct SinkArgs {
     separator: u8,
     #[command(flatten)]
     parquet: ParquetArgs,
+
+    /// Print the report as JSON on stdout; on stderr where stdout has records. With FILE it is the old name of --jsonl
+    #[arg(long, value_name = "FILE", num_args = 0..=1, help_heading = "Report")]
+    json: Option<Option<PathBuf>>,
 }
 
 /// Versions by the names of nProbe's `-V`.
@@ -134,7 +138,23 @@ const BIFLOWS: [Choice<BiflowPolicy>; 3] = [
 impl SinkArgs {
     /// The files of records.
     pub(super) fn files(&self) -> [Option<&Path>; 4] {
-        [&self.json, &self.csv, &self.zeek, &self.ipfix].map(Option::as_deref)
+        [self.jsonl(), self.csv.as_ref(), self.zeek.as_ref(), self.ipfix.as_ref()]
+            .map(|path| path.map(PathBuf::as_path))
+    }
+
+    /// The file of records as JSON.
+    fn jsonl(&self) -> Option<&PathBuf> {
+        self.jsonl.as_ref().or(self.json.as_ref().and_then(Option::as_ref))
+    }
+
+    /// The report is printed as JSON.
+    pub(super) fn prints_json(&self) -> bool {
+        self.json == Some(None)
+    }
+
+    /// `--json FILE`, the old name of --jsonl.
+    pub(super) fn has_old_name(&self) -> bool {
+        matches!(self.json, Some(Some(_)))
     }
 
     /// Records that may wait for a sink.
@@ -145,7 +165,7 @@ impl SinkArgs {
     /// The fields that the meter has to compute for the templates, and for the formats with columns of their own.
     pub(super) fn extras(&self) -> ExtrasPlan {
         let of_template = self.template.as_ref().map_or_else(ExtrasPlan::default, Template::extras);
-        let has_names = self.json.is_some() || self.csv.is_some();
+        let has_names = self.jsonl().is_some() || self.csv.is_some();
         let has_columns = has_names && matches!(self.names, Names::Zeek | Names::Ecs);
         let is_zeek = self.zeek.is_some() || has_columns;
         ExtrasPlan {
@@ -167,6 +187,9 @@ impl SinkArgs {
     }
 
     pub(super) fn plan(&self, meter: &MeterPlan) -> anyhow::Result<Vec<SinkPlan>> {
+        if self.jsonl.is_some() && self.has_old_name() {
+            bail!("--json FILE is the old name of --jsonl FILE: give one of them");
+        }
         let (mut sinks, scene) = (Vec::new(), self.scene(meter)?);
         for url in &self.collector {
             sinks.push(SinkPlan::Collector(Box::new(self.collector(url, meter, scene.clone())?)));
@@ -174,10 +197,10 @@ impl SinkArgs {
         let template = || self.template.clone().unwrap_or_else(Template::default_text);
         let names = self.names;
         let kinds = [
-            (&self.json, FileKind::Json { names, template: template() }),
-            (&self.csv, FileKind::Csv { names, template: template(), separator: self.separator }),
-            (&self.zeek, FileKind::Zeek),
-            (&self.ipfix, FileKind::Ipfix(Box::new(self.encoder(Version::Ipfix, meter)))),
+            (self.jsonl(), FileKind::Json { names, template: template() }),
+            (self.csv.as_ref(), FileKind::Csv { names, template: template(), separator: self.separator }),
+            (self.zeek.as_ref(), FileKind::Zeek),
+            (self.ipfix.as_ref(), FileKind::Ipfix(Box::new(self.encoder(Version::Ipfix, meter)))),
         ];
         for (path, kind) in kinds {
             let Some(path) = path else { continue };

@@ -43,7 +43,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     if let (Some(limit), Some(interface)) = (args.wait, &args.inject)
         && wait_for_capture(interface, limit, &mut watch)? == Control::Stop
     {
-        return Ok(Exit::Failed);
+        return Ok(Exit::judged(None));
     }
     if recipe::is_plain(&args) {
         return send(&args, None, &mut watch);
@@ -101,7 +101,7 @@ fn replay(args: &Args, recipe: Recipe, watch: &mut Watch) -> anyhow::Result<Exit
     let report = report?;
     let made = *made.lock().unwrap_or_else(PoisonError::into_inner);
     print(args, &report, Some(&made), report::describe_replay)?;
-    Ok(if report.agrees() { Exit::Done } else { Exit::Loss })
+    Ok(Exit::judged(report.agrees()))
 }
 
 fn replay_plan(args: &Args) -> ReplayPlan {
@@ -143,7 +143,7 @@ fn send(args: &Args, recipe: Option<Recipe>, watch: &mut Watch) -> anyhow::Resul
         ..Made::default()
     });
     print(args, &report, made.as_ref(), report::describe_send)?;
-    Ok(if report.agrees() { Exit::Done } else { Exit::Loss })
+    Ok(Exit::judged(report.agrees()))
 }
 
 /// Prints a report, with the counts of the frames made if given; on stderr where stdout has the frames.

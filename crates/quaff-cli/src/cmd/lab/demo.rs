@@ -86,13 +86,13 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
         Ok(()) => {}
         Err(error) if matches!(error.downcast_ref(), Some(Error::Interrupted)) => {
             show::message("interrupted; all files are removed");
-            return Ok(Exit::Failed);
+            return Ok(Exit::judged(None));
         }
         Err(error) => return Err(error),
     }
     demo.verify();
     show::print_styled(&demo.invitation());
-    Ok(demo.exit())
+    Ok(Exit::judged(demo.broken.is_empty()))
 }
 
 struct Demo {
@@ -282,10 +282,6 @@ impl Demo {
         let links: Vec<_> = links.iter().map(|link| (link.name.as_str(), link.running)).collect();
         let command = format!("{} capture -i {} -w all.pcapng", program(), interface(&links));
         format!("\nTo try it on a real interface\n  {}", self.style.strong(&command))
-    }
-
-    fn exit(&self) -> Exit {
-        if self.broken.is_empty() { Exit::Done } else { Exit::Loss }
     }
 }
 

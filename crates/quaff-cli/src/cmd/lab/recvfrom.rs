@@ -56,5 +56,5 @@ pub(super) fn run(args: Args) -> anyhow::Result<Exit> {
     let no_signal = || matches!(signals.next(Duration::ZERO), Ok(None) | Err(_));
     let report = recvfrom_sniffer::capture(&plan, || show::say("capturing"), no_signal)?;
     show::json(if takes_stdout { Stream::Stderr } else { Stream::Stdout }, &report)?;
-    Ok(if report.dropped == 0 { Exit::Done } else { Exit::Loss })
+    Ok(Exit::judged(report.dropped == 0))
 }

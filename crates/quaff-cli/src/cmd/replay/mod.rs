@@ -219,7 +219,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
             true => show::json(stream, &written)?,
             false => show::report(stream, report::written(&written, args, path).trim_end()),
         }
-        return Ok(if written.is_whole() { Exit::Done } else { Exit::Loss });
+        return Ok(Exit::judged(written.is_whole()));
     }
     let report = execute(args)?;
     if args.report.json {
@@ -227,11 +227,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     } else {
         show::report(Stream::Stdout, report::text(&report, args).trim_end());
     }
-    if let Some(error) = &report.error {
-        show::message(error);
-        return Ok(Exit::Failed);
-    }
-    Ok(if report.agrees() { Exit::Done } else { Exit::Loss })
+    report.error.iter().for_each(|error| show::message(error));
+    Ok(Exit::judged(report.error.is_none().then(|| report.agrees())))
 }
 
 /// Runs the replay and returns its report, without printing it.

@@ -25,15 +25,15 @@ pub(super) fn run(args: &TestArgs) -> anyhow::Result<Exit> {
     let measure = |progress: &mut Progress| service::run(&plan, &context, progress);
     let report =
         experiment::run(&args.report, signals, &stem, &introduction, measure, |report| report.has_figures())?;
-    Ok(verdict(&report))
+    Ok(Exit::judged(verdict(&report)))
 }
 
-/// The exit status: by the limits; without limits, by the loss of services. Losses in tests of RFC 2544 do not count.
+/// The verdict; `None` without a result: by the limits; without limits, by the loss of services. Losses in tests of RFC 2544 do not count.
 /// An incomplete test, or one that was not judged completely, has not passed.
 /// A tap whose recorder lost frames is a loss.
-pub(super) fn verdict(report: &Report) -> Exit {
+pub(super) fn verdict(report: &Report) -> Option<bool> {
     if report.interrupted || !report.has_figures() {
-        return Exit::Failed;
+        return None;
     }
     let lost =
         || report.performance.iter().any(|line| line.figures.lost > 0 || line.figures.unavailable_s > 0);
@@ -41,13 +41,10 @@ pub(super) fn verdict(report: &Report) -> Exit {
     let steps = report.configuration.iter().map(|step| &step.checks);
     let mut checks = steps.chain(report.performance.iter().map(|line| &line.checks));
     match report.passed {
-        Some(true) if is_recorded => Exit::Done,
-        Some(true) => Exit::Loss,
-        Some(false) => Exit::Loss,
+        Some(passed) => Some(passed && is_recorded),
         // Not every limit could be judged.
-        None if !report.unjudged.is_empty() || checks.any(|checks| !checks.is_empty()) => Exit::Failed,
-        None if lost() || !is_recorded => Exit::Loss,
-        None => Exit::Done,
+        None if !report.unjudged.is_empty() || checks.any(|checks| !checks.is_empty()) => None,
+        None => Some(!lost() && is_recorded),
     }
 }
 
@@ -66,19 +63,19 @@ mod tests {
             report.passed = passed;
             verdict(&report)
         };
-        assert_eq!(of(Some(true), false), Exit::Done);
-        assert_eq!(of(Some(false), false), Exit::Loss);
-        assert_eq!(of(Some(true), true), Exit::Failed, "half a test");
-        assert_eq!(of(None, false), Exit::Failed, "not all could be judged");
+        assert_eq!(of(Some(true), false), Some(true));
+        assert_eq!(of(Some(false), false), Some(false));
+        assert_eq!(of(Some(true), true), None, "half a test");
+        assert_eq!(of(None, false), None, "not all could be judged");
         let mut free = sample.clone();
         free.passed = None;
         free.configuration.clear();
         free.performance.iter_mut().for_each(|line| line.checks.clear());
-        assert_eq!(verdict(&free), Exit::Loss, "there were no limits, and an outage lost frames");
+        assert_eq!(verdict(&free), Some(false), "there were no limits, and an outage lost frames");
         for line in &mut free.performance {
             (line.figures.lost, line.figures.unavailable_s) = (0, 0);
         }
-        assert_eq!(verdict(&free), Exit::Done);
+        assert_eq!(verdict(&free), Some(true));
         let way = TapDirection {
             way: Way::There,
             received: 9,
@@ -89,11 +86,11 @@ mod tests {
             unrecorded: Some(0),
         };
         free.tap = vec![TapDirection { lost: 0, recorded: 9, ..way }];
-        assert_eq!(verdict(&free), Exit::Done);
+        assert_eq!(verdict(&free), Some(true));
         free.tap.push(way);
-        assert_eq!(verdict(&free), Exit::Loss, "all passed, but the recorder missed one");
+        assert_eq!(verdict(&free), Some(false), "all passed, but the recorder missed one");
         free.tap.clear();
         free.unjudged = vec!["the test of performance was ended".into()];
-        assert_eq!(verdict(&free), Exit::Failed);
+        assert_eq!(verdict(&free), None);
     }
 }

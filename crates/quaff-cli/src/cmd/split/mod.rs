@@ -25,7 +25,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let here = split.members().map(|_| true).collect();
     let report = shell.run(Running { split, here, read: ReadProgress::new(&plan.input) })?;
     report::print(&report, &plan, args.report.json, args.watch.quiet > 0)?;
-    Ok(report::exit(&report))
+    Ok(Exit::of(&report))
 }
 
 /// A split, as the shell watches it.

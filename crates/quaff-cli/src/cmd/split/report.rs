@@ -1,6 +1,5 @@
 //! The report of `quaff split`: the shares as bars, then details.
 
-use crate::exit::Exit;
 use crate::shell::{Part, ReadProgress, resident_part};
 use crate::show::{self, Stream, name};
 use quaff::LaneGauges;
@@ -60,25 +59,6 @@ pub(super) fn progress(split: &Split, read: &ReadProgress) -> Vec<Part> {
         parts.push(resident_part(buffer));
     }
     parts
-}
-
-/// The exit status for a report.
-pub(super) fn exit(report: &Report) -> Exit {
-    match &report.ended_by {
-        _ if report.failure.is_some() => Exit::Failed,
-        Some(Reason::InterfaceGone(_) | Reason::Failed(_)) => Exit::Failed,
-        _ if report.input.as_ref().is_some_and(|input| !input.is_whole()) => Exit::Loss,
-        _ if report.members.iter().any(|member| is_failure(member.gone.as_ref())) => match report.out {
-            0 => Exit::Failed,
-            _ => Exit::Loss,
-        },
-        _ if report.lossless => Exit::Done,
-        _ => Exit::Loss,
-    }
-}
-
-fn is_failure(gone: Option<&Reason>) -> bool {
-    matches!(gone, Some(Reason::DiskFull | Reason::WriteError(_) | Reason::Failed(_)))
 }
 
 fn words(report: &Report, is_dry: bool, columns: Option<u16>) -> String {

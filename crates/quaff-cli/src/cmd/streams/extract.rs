@@ -79,7 +79,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
         show::json(Stream::of_report(args.print_index), &report)?;
     }
     report::print(&report, args.watch.quiet > 0 || args.report.json);
-    Ok(report::exit(&report))
+    Ok(Exit::of(&report))
 }
 
 impl Args {

@@ -89,7 +89,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
             args.file.display(),
             if found > 0 { ": choose one of them by --nth" } else { ", at either end" }
         ));
-        return Ok(Exit::Failed);
+        return Ok(Exit::judged(None));
     }
     if args.watch.quiet == 0 {
         if found > 1 {
@@ -104,7 +104,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     if let Some(failure) = &report.failure {
         message(failure);
     }
-    Ok(report::exit(&report))
+    Ok(Exit::of(&report))
 }
 
 /// Refuses a stdout that bytes cannot go to: a terminal, or one that was closed.

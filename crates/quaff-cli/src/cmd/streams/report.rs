@@ -1,10 +1,7 @@
-//! The words about a run on streams, and its exit status.
+//! The words about a run on streams.
 
-use crate::exit::Exit;
 use crate::show::{self, name};
 use quaff::streams::{Gap, StreamsReport};
-use quaff::tally::Verdict;
-use quaff_os::Reason;
 
 /// Prints the sums on stderr; of a quiet run the failure.
 pub(super) fn print(report: &StreamsReport, is_quiet: bool) {
@@ -12,16 +9,6 @@ pub(super) fn print(report: &StreamsReport, is_quiet: bool) {
         show::say(words(report).trim_end());
     } else if let Some(failure) = &report.failure {
         show::message(failure);
-    }
-}
-
-/// The exit status for a report.
-pub(super) fn exit(report: &StreamsReport) -> Exit {
-    match report.ended_by {
-        _ if report.failure.is_some() => Exit::Failed,
-        Some(Reason::WriteError(_) | Reason::Failed(_)) => Exit::Failed,
-        _ if report.verdict == Verdict::Lossless => Exit::Done,
-        _ => Exit::Loss,
     }
 }
 

@@ -94,7 +94,7 @@ pub(super) fn run(args: &ScriptArgs) -> anyhow::Result<Exit> {
         show::json(Stream::of_report(takes_stdout), &report)?;
     }
     script_report::print(&report, args.watch.quiet > 0 || args.report.json);
-    Ok(script_report::exit(&report))
+    Ok(Exit::of(&report))
 }
 
 /// Scripts, as the shell watches them.

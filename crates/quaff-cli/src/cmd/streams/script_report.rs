@@ -1,10 +1,7 @@
-//! The words about a run of scripts, and its exit status.
+//! The words about a run of scripts.
 
-use crate::exit::Exit;
 use crate::show::{self, name};
 use quaff::streams::{ScriptsReport, StreamSums};
-use quaff::tally::Verdict;
-use quaff_os::Reason;
 use quaff_script::ScriptTally;
 
 /// Prints the sums on stderr; of a quiet run the failure, and the scripts that failed.
@@ -16,16 +13,6 @@ pub(super) fn print(report: &ScriptsReport, is_quiet: bool) {
     report.scripts.iter().flat_map(failures).for_each(|words| show::message(&words));
     if let Some(failure) = &report.failure {
         show::message(failure);
-    }
-}
-
-/// The exit status for a report.
-pub(super) fn exit(report: &ScriptsReport) -> Exit {
-    match report.ended_by {
-        _ if report.failure.is_some() => Exit::Failed,
-        Some(Reason::WriteError(_) | Reason::InterfaceGone(_) | Reason::Failed(_)) => Exit::Failed,
-        _ if report.verdict == Verdict::Lossless => Exit::Done,
-        _ => Exit::Loss,
     }
 }
 

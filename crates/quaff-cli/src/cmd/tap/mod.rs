@@ -93,7 +93,7 @@ fn finish(args: &Args, ports: &[String; 2], tap: Option<Tap>, outcome: Outcome) 
     ended.news.iter().for_each(|news| show::incident(news));
     if !outcome.has_begun() {
         report::undone(&ended);
-        return Ok(Exit::Failed);
+        return Ok(Exit::judged(None));
     }
     if args.json {
         let mut ledger = outcome.ledger.clone().unwrap_or_else(|| json!({}));
@@ -117,16 +117,15 @@ fn finish(args: &Args, ports: &[String; 2], tap: Option<Tap>, outcome: Outcome) 
              it and restores them"
         ));
     }
-    Ok(exit(&outcome, &ended))
+    Ok(Exit::judged(judged(&outcome, &ended)))
 }
 
-fn exit(outcome: &Outcome, ended: &Ended) -> Exit {
-    let is_clean = ended.directions.iter().all(Direction::is_clean);
-    match outcome.code {
-        Some(0) if is_clean && ended.left.is_empty() && ended.failures.is_empty() => Exit::Done,
-        Some(0 | 1) => Exit::Loss,
-        _ => Exit::Failed,
-    }
+/// Returns whether nothing is lost and all is restored; `None` if the recorder failed.
+fn judged(outcome: &Outcome, ended: &Ended) -> Option<bool> {
+    let is_restored = ended.left.is_empty() && ended.failures.is_empty();
+    let is_clean = ended.directions.iter().all(Direction::is_clean) && is_restored;
+    let code = outcome.code.filter(|code| matches!(code, 0 | 1))?;
+    Some(code == 0 && is_clean)
 }
 
 /// The end of a tap that forwards nothing: two feeds.
@@ -148,7 +147,7 @@ fn remove(ports: &[String; 2], is_json: bool) -> anyhow::Result<Exit> {
         }
     }
     let is_all = undone.iter().all(|done| done.refused.is_none());
-    Ok(if is_all { Exit::Done } else { Exit::Loss })
+    Ok(Exit::judged(is_all))
 }
 
 /// Prints what would be changed, then the plan of the recorder.

@@ -74,7 +74,7 @@ pub(super) fn run(args: &Args, interface: &str) -> anyhow::Result<Exit> {
     let report = shell.run(Running { proof, last: Instant::now(), before: Seen::default() })?;
     let exit = conclude(&report, &report.outcome, args.report.json, |out| print(out, &report))?;
     write_page(args.html.as_deref(), &[PathBuf::from(interface)], &report)?;
-    Ok(if report.outcome.error.is_some() { Exit::Failed } else { exit })
+    Ok(if report.outcome.error.is_some() { Exit::judged(None) } else { exit })
 }
 
 fn plan(args: &Args, interface: &str) -> ProofPlan {

@@ -289,13 +289,9 @@ fn conclude(
     if outcome.unreadable {
         let error = outcome.error.as_deref().unwrap_or("a file could not be read");
         show::message(error);
-        return Ok(Exit::Failed);
+        return Ok(Exit::judged(None));
     }
-    Ok(match (outcome.is_judged, outcome.complete) {
-        (false, _) => Exit::Failed,
-        (true, true) => Exit::Done,
-        (true, false) => Exit::Loss,
-    })
+    Ok(Exit::judged(outcome.is_judged.then_some(outcome.complete)))
 }
 
 /// Shown on a terminal only; of unknown length where a file has no size.

@@ -157,7 +157,7 @@ fn present(shown: &Shown<'_>) -> anyhow::Result<Exit> {
         show::print(shown.text().trim_end());
     }
     notes(args, shown.summary, shown.report);
-    Ok(report::exit(shown.report))
+    Ok(Exit::of(shown.report))
 }
 
 /// Every packet of a record is in the sums.

@@ -206,7 +206,7 @@ fn once(args: &Args, plan: FlowsPlan, summary: &Shared) -> anyhow::Result<Exit> 
         false => show::print(&table(&view, &ranked, rates)),
     }
     report::sum_up(&report, args.quiet);
-    Ok(report::exit(&report))
+    Ok(Exit::of(&report))
 }
 
 /// The rows as a table.
@@ -251,7 +251,7 @@ fn live(args: &Args, plan: FlowsPlan, summary: Shared) -> anyhow::Result<Exit> {
     let report = shell.run(Ending(flows))?;
     report::sum_up(&report, false);
     shown?;
-    Ok(report::exit(&report))
+    Ok(Exit::of(&report))
 }
 
 /// The end of a meter whose screen is closed.
