@@ -71,11 +71,15 @@ pub fn main() -> ExitCode {
         Err(error) => return refused(&error),
     };
     // Before the first thread, which would keep what it inherits.
-    let exit = cli.command.settle_capabilities().and_then(|()| run(cli.command)).unwrap_or_else(|error| {
+    ended(cli.command.settle_capabilities().and_then(|()| run(cli.command)))
+}
+
+/// Ends a command: prints its error, if it has one, and ends the output.
+pub fn ended(result: anyhow::Result<Exit>) -> ExitCode {
+    finished(result.unwrap_or_else(|error| {
         show::message(&format!("{error:#}"));
         Exit::Failed
-    });
-    finished(exit)
+    }))
 }
 
 /// Ends the output. What stdout did not take is an error of the command.

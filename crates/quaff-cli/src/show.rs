@@ -55,7 +55,7 @@ pub(crate) fn incident(words: &str) {
 }
 
 /// Prints a line on stdout. An error is kept for the end of the command, see [`stdout_error`].
-pub(crate) fn print(line: &str) {
+pub fn print(line: &str) {
     put(Stream::Stdout, &printable::lines(line));
 }
 

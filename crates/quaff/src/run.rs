@@ -169,7 +169,7 @@ impl Run {
     }
 
     /// Returns whether all lanes have ended.
-    pub(crate) fn is_over(&self) -> bool {
+    pub fn is_over(&self) -> bool {
         self.stop.raised() && self.lanes.iter().all(JoinHandle::is_finished)
     }
 

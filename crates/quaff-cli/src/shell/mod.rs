@@ -7,7 +7,7 @@ mod incident;
 mod read_progress;
 mod signals;
 
-pub use crate::show::Part;
+pub use crate::show::{Part, print};
 pub use args::{DurationArgs, ReportArgs, WatchArgs};
 pub use incident::Incident;
 pub use read_progress::ReadProgress;

@@ -477,3 +477,24 @@ fn nprobe_leaves_out_a_template_of_unknown_fields_and_reads_a_file_of_options() 
     let line = "quaff flows -i eth7 -n udp://127.0.0.1:2055 -V 10 -T '@NTOPNG@ %IN_BYTES'";
     assert_eq!((text.trim_end(), done.status.code()), (line, Some(0)), "{done:?}");
 }
+
+#[test]
+fn json_is_the_report_where_no_records_are_and_with_a_file_the_old_name_of_jsonl() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let mut made = Made::default();
+    made.ip(0, &udp([1, 53], 4));
+    let file = made.write(dir.path(), "a.pcap").display().to_string();
+    let old = dir.path().join("old.jsonl").display().to_string();
+    let report = |text: &[u8]| serde_json::from_slice::<Value>(text).expect("JSON")["packets_in_flows"] == 1;
+
+    let done = quaff(&["flows", "--read", &file, "--json"]);
+    let text = String::from_utf8_lossy(&done.stderr);
+    assert!(report(&done.stdout) && text.contains("1 packets in 1 flows"), "{done:?}");
+    let done = quaff(&["flows", "--read", &file, "--json", "--csv", "-", "-q"]);
+    let text = String::from_utf8_lossy(&done.stdout);
+    assert!(report(&done.stderr) && text.lines().count() == 2, "{done:?}");
+    let done = quaff(&["flows", "--read", &file, "--json", &old]);
+    let text = String::from_utf8_lossy(&done.stderr);
+    assert!(done.stdout.is_empty() && text.contains("its name is now --jsonl FILE"), "{done:?}");
+    assert_eq!(std::fs::read_to_string(&old).expect("records").lines().count(), 1);
+}

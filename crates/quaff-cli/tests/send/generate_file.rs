@@ -1,10 +1,14 @@
 //! `quaff generate -w`: what tshark, which knows nothing of us, finds in made-up traffic.
 
 use crate::support::{QUAFF, run, tool};
+use quaff_os::Signal;
+use quaff_os::process::send;
 use serde_json::Value;
 use std::collections::HashMap;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 /// Right or wrong, checksums are looked at (in both passes: what comes later counts for a conversation);
 /// and what is behind the headers is left alone, since content that was made up may look like anything.
@@ -202,4 +206,52 @@ fn class(line: &str) -> (u32, u32, f64) {
     let (range, weight) = line.split_once(' ').expect("two words");
     let (first, last) = range.split_once('-').unwrap_or((range, range));
     (first.parse().expect("a size"), last.parse().expect("a size"), weight.parse().expect("a weight"))
+}
+
+/// Waits for a line of `errors` with `words`.
+fn wait_for_line(errors: &mut impl BufRead, words: &str) {
+    let mut line = String::new();
+    while !line.contains(words) {
+        line.clear();
+        assert!(errors.read_line(&mut line).unwrap() > 0, "no line has '{words}'");
+    }
+}
+
+#[test]
+fn senders_print_progress_on_sigusr1_and_every_interval_and_end_with_a_report() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("a.pcap").display().to_string();
+    generate(Path::new(&file), "--count 100 --pps 1000");
+    let made = ["generate", "-w", "/dev/null", "--pps", "1000000", "--duration", "90d"].map(str::to_owned);
+    let replayed = ["replay", "-w", "/dev/null", "--pps", "1000000", "--loop", "0", &file].map(str::to_owned);
+    let sent = ["generate", "-o", "lo", "--size", "64", "--pps", "10", "--count", "1000"].map(str::to_owned);
+    for (line, code) in [(&made[..], 0), (&replayed[..], 0), (&sent[..], 0)] {
+        for more in [&[][..], &["--stats", "100ms"][..]] {
+            let mut command = Command::new(QUAFF);
+            command.args(line).args(more).arg("--json").stdout(Stdio::piped()).stderr(Stdio::piped());
+            let mut running = command.spawn().unwrap();
+            let mut errors = BufReader::new(running.stderr.take().unwrap());
+            if more.is_empty() {
+                wait_until_blocked(running.id(), Signal::SIGUSR1);
+                send(running.id(), Signal::SIGUSR1).unwrap();
+            }
+            wait_for_line(&mut errors, " s | sent ");
+            send(running.id(), Signal::SIGHUP).unwrap();
+            let ended = running.wait_with_output().unwrap();
+            let report: Value = serde_json::from_slice(&ended.stdout).expect("a report");
+            assert_eq!((ended.status.code(), &report["interrupted"]), (Some(code), &true.into()), "{line:?}");
+        }
+    }
+}
+
+/// Waits until the process has blocked `signal`, which would kill it before.
+fn wait_until_blocked(pid: u32, signal: Signal) {
+    let mask = || {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
+        let mask = status.lines().find_map(|line| line.strip_prefix("SigBlk:")).expect("a mask");
+        u64::from_str_radix(mask.trim(), 16).expect("hexadecimal digits")
+    };
+    while mask() & 1 << (signal as u32 - 1) == 0 {
+        std::thread::sleep(Duration::from_millis(2));
+    }
 }

@@ -1,0 +1,125 @@
+//! Counts packets by TCP and UDP destination port: `count_by_port FILE…`, or `count_by_port -i INTERFACE…`. A product
+//! of its own on the engine's lanes, live and from files, with the shell of quaff: signals, duration, progress, a
+//! ledger that adds up, and the exit status.
+
+use clap::Parser;
+use quaff::Run;
+use quaff::batch::{Frame, Memory};
+use quaff::output::{Now, Output, OutputTally};
+use quaff::plan::InputPlan;
+use quaff::tally::Ledger;
+use quaff_cli::Exit;
+use quaff_cli::shell::{DurationArgs, Part, Product, ReportArgs, Settings, Shell, WatchArgs, print};
+use quaff_file::tally::Counts;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// Count packets by TCP and UDP destination port
+#[derive(Parser)]
+struct Args {
+    /// Capture files
+    #[arg(required_unless_present = "interface")]
+    files: Vec<PathBuf>,
+    /// Count the packets of an interface
+    #[arg(short, long, conflicts_with = "files")]
+    interface: Vec<String>,
+    #[command(flatten)]
+    end: DurationArgs,
+    #[command(flatten)]
+    report: ReportArgs,
+    #[command(flatten)]
+    watch: WatchArgs,
+}
+
+type Ports = BTreeMap<u16, u64>;
+
+/// What all lanes share: packets so far, for the progress line, and the ports of lanes that have ended.
+#[derive(Default)]
+struct Sums {
+    taken: AtomicU64,
+    ports: Mutex<Ports>,
+}
+
+/// The output of one lane.
+#[derive(Default)]
+struct CountByPort {
+    ports: Ports,
+    taken: u64,
+    sums: Arc<Sums>,
+}
+
+impl Output for CountByPort {
+    fn take(&mut self, memory: Memory<'_>, frames: &mut [Frame], _: Now) -> usize {
+        for frame in frames.iter() {
+            let bytes = memory.of(frame);
+            let ip = quaff_wire::net::layers(bytes).and_then(|layers| layers.ip);
+            if let Some([_, destination]) = ip.and_then(|ip| ip.ports(bytes)) {
+                *self.ports.entry(destination).or_default() += 1;
+            }
+        }
+        self.taken += frames.len() as u64;
+        self.sums.taken.fetch_add(frames.len() as u64, Ordering::Relaxed);
+        frames.len()
+    }
+
+    fn finish(&mut self, _: u64, _: &dyn Fn(&mut Counts)) {
+        let mut sum = self.sums.ports.lock().expect("no lane panicked");
+        self.ports.iter().for_each(|(port, packets)| *sum.entry(*port).or_default() += packets);
+    }
+
+    fn tally(&self) -> OutputTally {
+        OutputTally { taken: self.taken, ..OutputTally::default() }
+    }
+}
+
+/// The run, as the shell watches it.
+struct Running(Run, Arc<Sums>);
+
+impl Product for Running {
+    const LOSS: &'static str = "the counts are lost";
+    type Report = Ledger;
+
+    fn is_over(&self) -> bool {
+        self.0.is_over()
+    }
+
+    fn finish(self) -> Ledger {
+        self.0.finish()
+    }
+
+    fn progress(&mut self) -> Vec<Part> {
+        vec![Part::new(format!("{} packets", self.1.taken.load(Ordering::Relaxed)), "", 0)]
+    }
+}
+
+fn run(args: Args) -> anyhow::Result<Exit> {
+    let is_live = !args.interface.is_empty();
+    let plan = if is_live { InputPlan::live(args.interface) } else { InputPlan::files(args.files) };
+    let sums = Arc::<Sums>::default();
+    let of_lanes = sums.clone();
+    let output =
+        move |_, _: &_| Box::new(CountByPort { sums: of_lanes.clone(), ..CountByPort::default() }) as _;
+    let mut shell = Shell::new(Settings::new(&args.watch, args.end.duration))?;
+    let run = shell.start(|stop| Run::start(plan, stop, output))?;
+    shell.begun(is_live);
+    let ledger = shell.run(Running(run, sums.clone()))?;
+    let ports = sums.ports.lock().expect("no lane panicked");
+    if args.report.json {
+        print(&serde_json::to_string(&(&*ports, &ledger))?);
+    } else {
+        ports.iter().for_each(|(port, packets)| print(&format!("{port} {packets}")));
+        print(&format!(
+            "offered {}, counted {}, lossless {}",
+            ledger.offered, ledger.written, ledger.lossless
+        ));
+    }
+    let exit = Exit::of(&ledger);
+    ledger.failure.map_or(Ok(exit), |failure| Err(anyhow::anyhow!(failure)))
+}
+
+fn main() -> ExitCode {
+    quaff_cli::ended(run(Args::parse()))
+}
