@@ -1,5 +1,6 @@
 //! The counters of a meter and their identity: packets seen = exported + live + held + ignored by reason.
 
+use quaff_wire::add_each;
 use std::iter::Sum;
 use std::ops::AddAssign;
 
@@ -101,23 +102,13 @@ impl FlowLedger {
 impl Sum for FlowLedger {
     fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
         all.fold(Self::default(), |mut sum, of| {
-            sum.seen += of.seen;
-            sum.exported += of.exported;
-            sum.live += of.live;
-            sum.held += of.held;
-            sum.ignored.not_ip += of.ignored.not_ip;
-            sum.ignored.truncated += of.ignored.truncated;
-            sum.ignored.not_sampled += of.ignored.not_sampled;
-            for (reason, flows) in of.flows_by_reason.iter().enumerate() {
-                sum.flows_by_reason[reason] += flows;
-            }
-            sum.flows_live += of.flows_live;
-            sum.flows_high += of.flows_high;
-            sum.fragments_unmatched += of.fragments_unmatched;
-            sum.quic_skipped += of.quic_skipped;
+            add_each!(sum, of;
+                seen, exported, live, held, flows_live, flows_high, fragments_unmatched, quic_skipped,
+                memory_bytes, memory_bytes_max
+            );
+            add_each!(sum.ignored, of.ignored; not_ip, truncated, not_sampled);
+            sum.flows_by_reason.iter_mut().zip(of.flows_by_reason).for_each(|(sum, flows)| *sum += flows);
             sum.probes_max = sum.probes_max.max(of.probes_max);
-            sum.memory_bytes += of.memory_bytes;
-            sum.memory_bytes_max += of.memory_bytes_max;
             sum
         })
     }

@@ -1,6 +1,7 @@
 //! The work of a script in numbers.
 
 use crate::budget::Exceeded;
+use quaff_wire::add_each;
 use serde::{Serialize, Serializer};
 
 /// Maximum number of different error texts in a report.
@@ -53,22 +54,13 @@ impl ScriptTally {
 
     /// Adds the work of the same script in another lane. The first one that was stopped is reported.
     pub fn add(&mut self, other: Self) {
-        let Self { name: _, calls, ns, errors, dropped, skipped, rows, rows_dropped, .. } = other;
-        let Self { alerts, saved, memory_bytes, stopped, stopped_by, failures, .. } = other;
-        self.calls += calls;
-        self.ns += ns;
-        self.errors += errors;
-        self.dropped += dropped;
-        self.skipped += skipped;
-        self.rows += rows;
-        self.rows_dropped += rows_dropped;
-        self.alerts += alerts;
-        self.saved += saved;
-        self.memory_bytes += memory_bytes;
+        add_each!(self, other;
+            calls, ns, errors, dropped, skipped, rows, rows_dropped, alerts, saved, memory_bytes
+        );
         if self.stopped.is_none() {
-            (self.stopped, self.stopped_by) = (stopped, stopped_by);
+            (self.stopped, self.stopped_by) = (other.stopped, other.stopped_by);
         }
-        for failure in failures {
+        for failure in other.failures {
             match self.failures.iter().position(|known| known.text == failure.text) {
                 Some(at) => self.failures[at].count += failure.count,
                 None if self.failures.len() < FAILURES_MAX => self.failures.push(failure),

@@ -89,34 +89,11 @@ pub struct StreamTally {
     pub midstream_starts: u64,
 }
 
-add_fields!(
-    StreamTally:
-    seen_bytes,
-    delivered_bytes,
-    duplicate_bytes,
-    overlapped_bytes,
-    late_bytes,
-    before_start_bytes,
-    beyond_cutoff_bytes,
-    out_of_window_bytes,
-    after_end_bytes,
-    capped_bytes,
-    held_bytes,
-    segments,
-    filled_bytes,
-    gap_bytes,
-    gaps,
-    cap_hits,
-    differences,
-    keep_alives,
-    window_probes,
-    resets_ignored,
-    syns_ignored,
-    fins_ignored,
-    fins_unseen,
-    acks_ignored,
-    urgent_bytes,
-    midstream_starts,
+add_fields!(StreamTally:
+    seen_bytes, delivered_bytes, duplicate_bytes, overlapped_bytes, late_bytes, before_start_bytes,
+    beyond_cutoff_bytes, out_of_window_bytes, after_end_bytes, capped_bytes, held_bytes, segments,
+    filled_bytes, gap_bytes, gaps, cap_hits, differences, keep_alives, window_probes, resets_ignored,
+    syns_ignored, fins_ignored, fins_unseen, acks_ignored, urgent_bytes, midstream_starts
 );
 
 impl StreamTally {
@@ -179,27 +156,10 @@ pub struct FragmentTally {
     pub end_conflicts: u64,
 }
 
-add_fields!(
-    FragmentTally:
-    seen_bytes,
-    whole_bytes,
-    duplicate_bytes,
-    overlapped_bytes,
-    refused_bytes,
-    killed_bytes,
-    expired_bytes,
-    capped_bytes,
-    held_bytes,
-    fragments,
-    wholes,
-    expired,
-    killed,
-    capped,
-    differences,
-    tiny,
-    tcp_at_eight,
-    oversized,
-    end_conflicts,
+add_fields!(FragmentTally:
+    seen_bytes, whole_bytes, duplicate_bytes, overlapped_bytes, refused_bytes, killed_bytes, expired_bytes,
+    capped_bytes, held_bytes, fragments, wholes, expired, killed, capped, differences, tiny, tcp_at_eight,
+    oversized, end_conflicts
 );
 
 impl FragmentTally {

@@ -24,6 +24,7 @@ pub mod probe;
 mod record;
 pub mod rewrite;
 pub mod split;
+mod sums;
 pub mod synth;
 pub mod tcpprep;
 pub mod tunnel;

@@ -1,6 +1,7 @@
 //! The tally of a time span: the sender counts sent frames, the meter arrivals; after joining both, the rest is lost.
 
 use super::delay_variation::Range;
+use quaff_wire::add_each;
 
 pub(super) const SECOND_NS: u64 = 1_000_000_000;
 /// Seconds that are kept beyond the planned ones, in case a clock is set during a trial.
@@ -60,18 +61,9 @@ impl Tally {
 
     /// Adds the counts and times of another tally, without delays, which are the meter's.
     pub(super) fn add(&mut self, other: &Self) {
-        for (sum, more) in [
-            (&mut self.sent, other.sent),
-            (&mut self.sent_bytes, other.sent_bytes),
-            (&mut self.received, other.received),
-            (&mut self.received_bytes, other.received_bytes),
-            (&mut self.refused, other.refused),
-            (&mut self.left_out, other.left_out),
-            (&mut self.duplicates, other.duplicates),
-            (&mut self.reordered, other.reordered),
-        ] {
-            *sum += more;
-        }
+        add_each!(self, other;
+            sent, sent_bytes, received, received_bytes, refused, left_out, duplicates, reordered
+        );
         let [first, last] = &mut self.arrived_ns;
         widen(first, last, other.arrived_ns);
         widen(&mut self.first_ns, &mut self.last_ns, [other.first_ns, other.last_ns]);

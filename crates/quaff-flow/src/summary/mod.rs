@@ -22,6 +22,7 @@ pub use ranking::{Order, Query, Ranked, Row};
 use crate::record::{Direction, FlowRecord, FlowSink};
 use cells::{Cells, longer_ns, spread};
 use group::Group;
+use quaff_wire::add_each;
 use std::collections::HashMap;
 use std::ops::AddAssign;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -85,14 +86,9 @@ impl Sum {
 
 impl AddAssign for Sum {
     fn add_assign(&mut self, other: Self) {
-        self.records += other.records;
-        self.flows += other.flows;
-        self.packets += other.packets;
-        self.bytes += other.bytes;
-        self.sent_packets += other.sent_packets;
-        self.sent_bytes += other.sent_bytes;
-        self.received_packets += other.received_packets;
-        self.received_bytes += other.received_bytes;
+        add_each!(self, other;
+            records, flows, packets, bytes, sent_packets, sent_bytes, received_packets, received_bytes
+        );
     }
 }
 

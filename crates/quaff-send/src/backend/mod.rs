@@ -8,6 +8,7 @@ use quaff_os::packet::{Qdisc, TxCounts, TxRing, TxSocket};
 use quaff_os::rtnl::Link;
 use quaff_os::xdp::{FRAME_BYTES_MAX, XdpMode, XdpTx};
 use quaff_os::{Errno, Error, Result};
+use quaff_wire::add_each;
 use quaff_wire::net;
 use serde::Serialize;
 use std::hash::{BuildHasher, RandomState};
@@ -91,11 +92,7 @@ impl BackendReport {
 
     /// Adds the counts of another backend.
     pub(crate) fn add(&mut self, other: &Self) {
-        self.refused += other.refused;
-        self.pending += other.pending;
-        self.unsent_bytes += other.unsent_bytes;
-        self.retried_enobufs += other.retried_enobufs;
-        self.retried_eagain += other.retried_eagain;
+        add_each!(self, other; refused, pending, unsent_bytes, retried_enobufs, retried_eagain);
     }
 }
 

@@ -6,6 +6,7 @@
 //! that suffices. At the same place it also needs an IPv4 identification, which a sender changes when it retransmits.
 
 use quaff_os::prefetch_value;
+use quaff_wire::add_each;
 use quaff_wire::fingerprint;
 use quaff_wire::flow::{FlowPacket, mix};
 use quaff_wire::net::TCP;
@@ -32,10 +33,7 @@ pub struct CopyReport {
 impl CopyReport {
     /// Adds the counts of other packets.
     pub(super) fn add(&mut self, other: Self) {
-        let Self { elsewhere, same_place, unchecked } = other;
-        self.elsewhere += elsewhere;
-        self.same_place += same_place;
-        self.unchecked += unchecked;
+        add_each!(self, other; elsewhere, same_place, unchecked);
     }
 }
 

@@ -30,20 +30,9 @@ pub struct TrackTally {
     pub connections_high: u64,
 }
 
-add_fields!(
-    TrackTally:
-    packets,
-    segments,
-    fragments,
-    not_ip,
-    not_tcp,
-    truncated,
-    damaged,
-    unselected,
-    segments_whole,
-    connections,
-    ended,
-    connections_high,
+add_fields!(TrackTally:
+    packets, segments, fragments, not_ip, not_tcp, truncated, damaged, unselected, segments_whole,
+    connections, ended, connections_high
 );
 
 impl TrackTally {

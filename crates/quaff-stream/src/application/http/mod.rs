@@ -18,6 +18,7 @@ pub use head::HttpHead;
 
 use crate::event::Sender;
 use half::Half;
+use quaff_wire::add_each;
 use std::collections::VecDeque;
 
 /// Limits of unanswered requests of a connection: number, and bytes of their request lines.
@@ -98,21 +99,10 @@ impl HttpTally {
 
     /// Adds the counters of another connection.
     pub fn add(&mut self, other: &Self) {
-        let Self { requests, responses, unpaired, malformed, oversized, resumed, abandoned, tunnels, .. } =
-            *other;
-        self.requests += requests;
-        self.responses += responses;
-        self.unpaired += unpaired;
-        self.malformed += malformed;
-        self.oversized += oversized;
-        self.resumed += resumed;
-        self.abandoned += abandoned;
-        self.tunnels += tunnels;
-        self.seen_bytes += other.seen_bytes;
-        self.head_bytes += other.head_bytes;
-        self.body_bytes += other.body_bytes;
-        self.frame_bytes += other.frame_bytes;
-        self.skipped_bytes += other.skipped_bytes;
+        add_each!(self, other;
+            requests, responses, unpaired, malformed, oversized, resumed, abandoned, tunnels, seen_bytes,
+            head_bytes, body_bytes, frame_bytes, skipped_bytes
+        );
     }
 }
 
