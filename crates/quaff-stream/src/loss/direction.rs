@@ -218,7 +218,7 @@ impl Direction {
         }
         if ahead(acknowledgment, self.top).abs() > JUMP_MAX {
             (self.far_acked, self.flags) = (acknowledgment, self.flags | FAR_ACKED);
-            cx.sums.acknowledgments_ignored += 1;
+            cx.sums.found.acks_ignored += 1;
             return;
         }
         self.flags |= ACK_SEEN;
@@ -237,7 +237,7 @@ impl Direction {
     /// An acknowledgment beyond the data shows that earlier segments are missing, or were retransmitted.
     fn acknowledge_unsettled(&mut self, acknowledgment: u32, cx: &mut Context) {
         if self.has(LEAP_OPEN) {
-            cx.sums.leaps_confirmed += 1;
+            cx.sums.found.leaps_confirmed += 1;
             self.flags &= !LEAP_OPEN;
         }
         let is_beyond = ahead(acknowledgment, self.top) > 0;
@@ -273,8 +273,8 @@ impl Direction {
             }
         }
         if is_established && step > 0 {
-            cx.sums.zeek_acknowledgments += 1;
-            cx.sums.zeek_gaps += u64::from(is_beyond || covered > 0);
+            cx.sums.found.zeek_acks += 1;
+            cx.sums.found.zeek_gaps += u64::from(is_beyond || covered > 0);
         }
     }
 
@@ -351,11 +351,11 @@ impl Direction {
             self.flags |= FAR;
             return;
         }
-        cx.sums.jumps += 1;
+        cx.sums.found.jumps += 1;
         self.end_holes(cx);
         // The receiver may already have named that place.
         let is_confirmed = self.has(FAR_ACKED) && ahead(self.far_acked, sequence).abs() <= JUMP_MAX;
-        cx.sums.leaps_confirmed += u64::from(is_confirmed);
+        cx.sums.found.leaps_confirmed += u64::from(is_confirmed);
         self.flags |= LEAPT | if is_confirmed { 0 } else { LEAP_OPEN };
         self.flags &= !(FAR | FAR_ACKED);
         (self.base, self.top, self.acked) = (sequence, end, sequence);
@@ -419,10 +419,14 @@ impl Direction {
             false => cx.holes.fill(&mut self.holes, sequence, known_end),
         };
         let repeated = bytes - beyond - filled;
-        cx.sums.filled_bytes += u64::from(filled);
+        cx.sums.found.filled_bytes += u64::from(filled);
         // A single byte probes an idle connection or a zero window.
         if bytes > 1 {
-            let bytes = if cx.is_copy { &mut cx.sums.copied_bytes } else { &mut cx.sums.repeated_bytes };
+            let bytes = if cx.is_copy {
+                &mut cx.sums.found.copied_bytes
+            } else {
+                &mut cx.sums.found.retransmitted_bytes
+            };
             *bytes += u64::from(repeated);
             self.repeated_segments = self.repeated_segments.saturating_add(u32::from(filled + beyond == 0));
         }
@@ -477,7 +481,7 @@ impl Direction {
     /// Declares a hole lost if it was acknowledged.
     fn end_hole(&mut self, hole: &Hole, cx: &mut Context) {
         match hole.acked_ns {
-            0 => cx.sums.undecided_bytes += u64::from(hole.bytes()),
+            0 => cx.sums.found.undecided_bytes += u64::from(hole.bytes()),
             _ => self.lose(hole, cx),
         }
     }
@@ -558,7 +562,7 @@ impl Direction {
         let proven = missing.min(named);
         match proven {
             0 => {}
-            1 => cx.sums.fins_unseen += 1,
+            1 => cx.sums.found.fins_unseen += 1,
             _ => {
                 let end = self.top.wrapping_add(proven);
                 let hole = Hole::new(self.top, end).at(self.beyond_place, self.top_ns, self.since_ns);
@@ -566,7 +570,7 @@ impl Direction {
             }
         }
         // A byte that only the receiver has named is a FIN.
-        cx.sums.undecided_bytes += u64::from(if missing - proven > 1 { missing - proven } else { 0 });
+        cx.sums.found.undecided_bytes += u64::from(if missing - proven > 1 { missing - proven } else { 0 });
     }
 
     /// Ends the direction and discards its evidence.

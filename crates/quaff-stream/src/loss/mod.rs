@@ -28,6 +28,7 @@ use crate::event::Sender;
 use crate::key::Key;
 use direction::{Context, Direction, Ended, SYN_SEEN};
 use holes::Holes;
+use quaff_wire::add_each;
 use quaff_wire::flow::{FlowPacket, NoFlow, TcpFields};
 use quaff_wire::net::TCP;
 use sums::{SEGMENT_BYTES, Sums};
@@ -100,8 +101,6 @@ pub struct LossMeter {
     table: Table,
     holes: Holes,
     sums: Sums,
-    /// Counters of connections that have ended.
-    ended: LossReport,
     /// Directions with evidence, and connections whose only evidence is that of directions without data.
     directions: u64,
     bare_flows: u64,
@@ -115,7 +114,6 @@ impl LossMeter {
             table: Table::new(secret),
             holes: Holes::default(),
             sums: Sums::default(),
-            ended: LossReport::default(),
             directions: 0,
             bare_flows: 0,
         }
@@ -207,7 +205,7 @@ impl LossMeter {
         connection.last_ns = connection.last_ns.max(*time_ns);
         match evidence {
             Evidence::Segment { segment, snapped_bytes } if !is_disordered => {
-                self.ended.snapped_bytes += u64::from(*snapped_bytes);
+                self.sums.found.snapped_bytes += u64::from(*snapped_bytes);
                 self.segment(place, sender.index(), segment);
             }
             Evidence::None if !is_disordered => {}
@@ -219,7 +217,7 @@ impl LossMeter {
     #[cold]
     fn begin(&mut self, key: Key, time_ns: u64) -> u32 {
         let (leaving, is_full) = self.table.leaving(time_ns);
-        self.ended.evicted += u64::from(is_full);
+        self.sums.found.evicted += u64::from(is_full);
         leaving.into_iter().flatten().for_each(|place| {
             self.end(place);
             self.table.remove(place);
@@ -265,22 +263,22 @@ impl LossMeter {
     fn end(&mut self, place: u32) {
         let connection = self.table.get_mut(place);
         let cx = &mut Context::new(&mut self.holes, &mut self.sums, connection.last_ns);
-        let ended = &mut self.ended;
-        ended.flows += 1;
+        cx.sums.found.flows += 1;
         if connection.is_set_aside {
-            ended.set_aside += 1;
+            cx.sums.found.set_aside += 1;
             connection.directions.iter_mut().for_each(|direction| direction.discard(cx));
             return;
         }
         let both = connection.directions.each_mut().map(|direction| direction.finish(cx));
         let has_evidence = both.iter().any(|one| one.has_evidence);
-        ended.flows_with_evidence += u64::from(has_evidence);
+        let found = &mut cx.sums.found;
+        found.flows_with_evidence += u64::from(has_evidence);
         self.bare_flows += u64::from(!has_evidence && both.iter().any(|one| one.is_bare));
         self.directions += both.iter().filter(|one| one.has_evidence).count() as u64;
-        both.iter().for_each(|one| ended.add(one));
+        both.iter().for_each(|one| found.add(one));
         let lost_bytes = connection.lost_bytes.saturating_add(cx.lost_bytes);
         if lost_bytes > 0 {
-            ended.rank(flow_loss(&connection.key, &both, lost_bytes.into()));
+            found.rank(flow_loss(&connection.key, &both, lost_bytes.into()));
         }
     }
 
@@ -297,71 +295,37 @@ impl LossMeter {
                 self.end(place);
             }
         }
-        let untracked_bytes = self.holes.untracked_bytes;
-        self.sums.undecided_bytes += untracked_bytes + self.holes.split_bytes;
-        let Self { ended, directions, bare_flows, sums, .. } = self;
-        LossSums { ended, directions, bare_flows, untracked_bytes, sums }
+        let (found, holes) = (&mut self.sums.found, &self.holes);
+        found.untracked_bytes += holes.untracked_bytes;
+        found.undecided_bytes += holes.untracked_bytes + holes.split_bytes;
+        LossSums { directions: self.directions, bare_flows: self.bare_flows, sums: self.sums }
     }
 }
 
 /// The evidence of connections that have ended, from one meter or from several with different connections.
 #[derive(Debug, Clone)]
 pub(crate) struct LossSums {
-    ended: LossReport,
     directions: u64,
     bare_flows: u64,
-    untracked_bytes: u64,
     sums: Sums,
 }
 
 impl LossSums {
     /// Adds the evidence of other connections at the same time, such as those of another lane.
-    pub(crate) fn add(&mut self, other: Self) {
-        let (sum, ended) = (&mut self.ended, other.ended);
-        for (sum, one) in [
-            (&mut sum.flows, ended.flows),
-            (&mut sum.flows_with_evidence, ended.flows_with_evidence),
-            (&mut sum.one_sided, ended.one_sided),
-            (&mut sum.midstream, ended.midstream),
-            (&mut sum.set_aside, ended.set_aside),
-            (&mut sum.bare, ended.bare),
-            (&mut sum.copied, ended.copied),
-            (&mut sum.evicted, ended.evicted),
-            (&mut sum.snapped_bytes, ended.snapped_bytes),
-            (&mut sum.segments, ended.segments),
-            (&mut sum.tcptrace_directions, ended.tcptrace_directions),
-            (&mut sum.tcptrace_missed_bytes, ended.tcptrace_missed_bytes),
-            (&mut self.directions, other.directions),
-            (&mut self.bare_flows, other.bare_flows),
-            (&mut self.untracked_bytes, other.untracked_bytes),
-        ] {
-            *sum += one;
-        }
-        ended.worst.into_iter().for_each(|flow| self.ended.rank(flow));
+    pub(crate) fn add(&mut self, other: &Self) {
+        add_each!(self, other; directions, bare_flows);
         self.sums.add(&other.sums);
     }
 
     /// The report on all of them.
     pub(crate) fn report(self) -> LossReport {
-        let Self { ended, directions, bare_flows, untracked_bytes, sums } = self;
-        let is_bare_lost = ended.bare * 2 <= directions;
-        let bare_flows = if is_bare_lost { bare_flows } else { 0 };
-        LossReport {
-            flows: ended.flows,
-            flows_with_evidence: ended.flows_with_evidence + bare_flows,
-            one_sided: ended.one_sided,
-            midstream: ended.midstream,
-            set_aside: ended.set_aside,
-            bare: if is_bare_lost { 0 } else { ended.bare },
-            copied: ended.copied,
-            evicted: ended.evicted,
-            snapped_bytes: ended.snapped_bytes,
-            untracked_bytes,
-            tcptrace_directions: ended.tcptrace_directions,
-            tcptrace_missed_bytes: ended.tcptrace_missed_bytes,
-            worst: ended.worst,
-            ..sums.report(ended.segments, is_bare_lost)
+        let Self { directions, bare_flows, mut sums } = self;
+        let is_bare_lost = sums.found.bare * 2 <= directions;
+        if is_bare_lost {
+            sums.found.flows_with_evidence += bare_flows;
+            sums.found.bare = 0;
         }
+        sums.report(is_bare_lost)
     }
 }
 

@@ -4,6 +4,7 @@ use super::cells::{CELLS_MAX, Cell, Cells, Lost};
 use super::estimate::{Losses, estimate};
 use super::holes::Hole;
 use super::report::{InterfaceLoss, Interval, LossReport};
+use quaff_wire::add_each;
 
 /// Initial width of time cells, ns.
 const TIME_CELL_NS: u64 = 1_000_000;
@@ -37,16 +38,8 @@ struct Runs {
 /// The counters.
 #[derive(Debug, Clone)]
 pub(super) struct Sums {
-    pub(super) acknowledgments_ignored: u64,
-    pub(super) zeek_acknowledgments: u64,
-    pub(super) zeek_gaps: u64,
-    pub(super) filled_bytes: u64,
-    pub(super) repeated_bytes: u64,
-    pub(super) copied_bytes: u64,
-    pub(super) undecided_bytes: u64,
-    pub(super) jumps: u64,
-    pub(super) leaps_confirmed: u64,
-    pub(super) fins_unseen: u64,
+    /// The counters of the report, and the connections with the most losses.
+    pub(super) found: LossReport,
     lost: Runs,
     /// The losses of directions without captured data.
     bare: Runs,
@@ -65,16 +58,7 @@ pub(super) struct Sums {
 impl Default for Sums {
     fn default() -> Self {
         Self {
-            acknowledgments_ignored: 0,
-            zeek_acknowledgments: 0,
-            zeek_gaps: 0,
-            filled_bytes: 0,
-            repeated_bytes: 0,
-            copied_bytes: 0,
-            undecided_bytes: 0,
-            jumps: 0,
-            leaps_confirmed: 0,
-            fins_unseen: 0,
+            found: LossReport::default(),
             lost: Runs::default(),
             bare: Runs::default(),
             seen: 0,
@@ -123,26 +107,17 @@ impl Runs {
 impl Sums {
     /// Adds the sums of another meter at the same time. The orders of the two are parallel: their midpoints coincide.
     pub(super) fn add(&mut self, other: &Self) {
-        for (sum, one) in [
-            (&mut self.acknowledgments_ignored, other.acknowledgments_ignored),
-            (&mut self.zeek_acknowledgments, other.zeek_acknowledgments),
-            (&mut self.zeek_gaps, other.zeek_gaps),
-            (&mut self.filled_bytes, other.filled_bytes),
-            (&mut self.repeated_bytes, other.repeated_bytes),
-            (&mut self.copied_bytes, other.copied_bytes),
-            (&mut self.undecided_bytes, other.undecided_bytes),
-            (&mut self.jumps, other.jumps),
-            (&mut self.leaps_confirmed, other.leaps_confirmed),
-            (&mut self.fins_unseen, other.fins_unseen),
-            (&mut self.seen_bytes, other.seen_bytes),
-        ] {
-            *sum += one;
-        }
+        add_each!(self.found, other.found;
+            flows, flows_with_evidence, one_sided, midstream, set_aside, bare, copied, evicted, segments, filled_bytes,
+            retransmitted_bytes, copied_bytes, snapped_bytes, undecided_bytes, untracked_bytes, jumps, leaps_confirmed,
+            fins_unseen, acks_ignored, zeek_acks, zeek_gaps, tcptrace_directions, tcptrace_missed_bytes
+        );
+        other.found.worst.iter().for_each(|flow| self.found.rank(*flow));
         self.lost = self.lost.plus(other.lost);
         self.bare = self.bare.plus(other.bare);
         self.largest_bytes = self.largest_bytes.max(other.largest_bytes);
         self.order = orders(self, other);
-        self.seen += other.seen;
+        add_each!(self, other; seen, seen_bytes);
         self.add_times(other);
         self.interfaces.resize(self.interfaces.len().max(other.interfaces.len()), Cell::default());
         let both = self.interfaces.iter_mut().zip(&other.interfaces);
@@ -238,23 +213,22 @@ impl Sums {
         self.time.at(now_ns.saturating_sub(begin_ns))
     }
 
-    /// The report, with `segments` whose loss would have been seen. `is_bare_lost`: directions without captured data
-    /// are few
-    /// enough to count as lost.
-    pub(super) fn report(mut self, segments: u64, is_bare_lost: bool) -> LossReport {
+    /// The report. `is_bare_lost`: directions without captured data are few enough to count as lost.
+    pub(super) fn report(mut self, is_bare_lost: bool) -> LossReport {
         let mut lost = self.lost;
         if is_bare_lost {
             lost = lost.plus(self.bare);
             let cells = self.order.cells.iter_mut().chain(&mut self.time.cells).chain(&mut self.interfaces);
             cells.for_each(|cell| cell.lost = cell.lost.plus(cell.bare));
         } else {
-            self.undecided_bytes += self.bare.bytes;
+            self.found.undecided_bytes += self.bare.bytes;
         }
-        lost.losses.segments = segments;
+        lost.losses.segments = self.found.segments;
         let found = estimate(&lost.losses, &self.order.cells);
         debug_assert!(self.time.cells.len() <= CELLS_MAX);
+        let is_by_mean = lost.losses.is_by_mean();
+        let (intervals, interfaces) = (self.intervals(is_by_mean), self.interfaces(is_by_mean));
         LossReport {
-            segments,
             acked_unseen_bytes: lost.bytes,
             acked_unseen_runs: lost.runs,
             acked_unseen_packets_estimate: found.map_or(0, |found| found.packets.round() as u64),
@@ -263,20 +237,10 @@ impl Sums {
             loss_high: found.map(|found| found.high),
             first_loss_ns: lost.first_ns,
             last_loss_ns: lost.last_ns,
-            filled_bytes: self.filled_bytes,
-            retransmitted_bytes: self.repeated_bytes,
-            copied_bytes: self.copied_bytes,
-            undecided_bytes: self.undecided_bytes,
-            jumps: self.jumps,
-            leaps_confirmed: self.leaps_confirmed,
-            fins_unseen: self.fins_unseen,
-            acks_ignored: self.acknowledgments_ignored,
-            zeek_acks: self.zeek_acknowledgments,
-            zeek_gaps: self.zeek_gaps,
-            zeek_ratio: share(self.zeek_gaps as f64, self.zeek_acknowledgments as f64),
-            intervals: self.intervals(lost.losses.is_by_mean()),
-            interfaces: self.interfaces(lost.losses.is_by_mean()),
-            ..LossReport::default()
+            zeek_ratio: share(self.found.zeek_gaps as f64, self.found.zeek_acks as f64),
+            intervals,
+            interfaces,
+            ..self.found
         }
     }
 

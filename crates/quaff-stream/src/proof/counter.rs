@@ -8,6 +8,8 @@
 //! counter shared with others, do not behave like that. A leap of more than 64 is a loss only if there was time for as
 //! many packets; otherwise the sender has restarted, as after a backward leap.
 
+use super::report::NumberReport;
+
 /// Numbers whose copies are recognised.
 const RECENT: i64 = 64;
 /// Maximum lateness of a packet in numbers while some are missing.
@@ -37,21 +39,6 @@ pub(super) struct Rules {
 pub(super) struct Change {
     pub(super) time_ns: u64,
     pub(super) lost: i64,
-}
-
-/// The sums over counters of one kind.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Totals {
-    pub(super) sources: u64,
-    pub(super) packets: u64,
-    pub(super) lost: u64,
-    pub(super) undecided: u64,
-    pub(super) copies: u64,
-    pub(super) late: u64,
-    pub(super) restarts: u64,
-    pub(super) set_aside: u64,
-    pub(super) first_ns: Option<u64>,
-    pub(super) last_ns: Option<u64>,
 }
 
 /// The state of one counter, for one run of numbers.
@@ -120,7 +107,7 @@ impl Counter {
         number: u32,
         time_ns: u64,
         rules: &Rules,
-        totals: &mut Totals,
+        totals: &mut NumberReport,
     ) -> Option<Change> {
         if self.came == 0 {
             self.begin(number, time_ns, false);
@@ -180,7 +167,7 @@ impl Counter {
     }
 
     /// Processes a missing number that arrived late.
-    fn fill(&mut self, totals: &mut Totals) -> Option<Change> {
+    fn fill(&mut self, totals: &mut NumberReport) -> Option<Change> {
         self.late = self.late.saturating_add(1);
         self.came += 1;
         if self.missing() >= u64::from(self.declared) {
@@ -208,7 +195,7 @@ impl Counter {
     }
 
     /// Declares missing numbers lost if enough numbers have followed them.
-    fn declare(&mut self, time_ns: u64, rules: &Rules, totals: &mut Totals) -> Option<Change> {
+    fn declare(&mut self, time_ns: u64, rules: &Rules, totals: &mut NumberReport) -> Option<Change> {
         let is_quiet = self.quiet >= CONFIRM && time_ns.saturating_sub(self.gap_ns) >= CONFIRM_NS;
         if self.gap_ns == 0 || !is_quiet || !self.is_counter(rules) {
             return None;
@@ -216,7 +203,7 @@ impl Counter {
         self.lose(totals)
     }
 
-    fn lose(&mut self, totals: &mut Totals) -> Option<Change> {
+    fn lose(&mut self, totals: &mut NumberReport) -> Option<Change> {
         let lost = self.missing().saturating_sub(self.declared.into());
         let (before_ns, gap_ns) = (self.before_ns, std::mem::take(&mut self.gap_ns));
         if lost == 0 {
@@ -225,14 +212,20 @@ impl Counter {
         self.declared = self.declared.saturating_add(u32::try_from(lost).unwrap_or(u32::MAX));
         self.declared_ns = gap_ns;
         totals.lost += lost;
-        totals.first_ns = Some(totals.first_ns.map_or(before_ns, |first| first.min(before_ns)));
-        totals.last_ns = totals.last_ns.max(Some(gap_ns));
+        totals.first_loss_ns = Some(totals.first_loss_ns.map_or(before_ns, |first| first.min(before_ns)));
+        totals.last_loss_ns = totals.last_loss_ns.max(Some(gap_ns));
         Some(Change { time_ns: gap_ns, lost: lost as i64 })
     }
 
     /// Processes a number far from all others: the second consecutive one is a restart.
     #[cold]
-    fn leap(&mut self, number: u32, time_ns: u64, rules: &Rules, totals: &mut Totals) -> Option<Change> {
+    fn leap(
+        &mut self,
+        number: u32,
+        time_ns: u64,
+        rules: &Rules,
+        totals: &mut NumberReport,
+    ) -> Option<Change> {
         if self.stray != Some(number) {
             let mask = u32::MAX >> (32 - rules.bits);
             self.stray = Some(number.wrapping_add(1) & mask);
@@ -244,7 +237,7 @@ impl Counter {
     }
 
     /// Ends the run. Losses of a sender without a counter are revoked.
-    pub(super) fn finish(&mut self, rules: &Rules, totals: &mut Totals) -> Option<Change> {
+    pub(super) fn finish(&mut self, rules: &Rules, totals: &mut NumberReport) -> Option<Change> {
         let is_counter = self.is_counter(rules);
         let mut change = None;
         if is_counter && self.quiet >= CONFIRM && self.gap_ns != 0 {
@@ -275,8 +268,8 @@ mod tests {
     const HALF: Rules = Rules { bits: 16, leap_max: 3000, ..WORD };
 
     /// The sums of these numbers, `step_ns` apart; each declared loss is in the changes.
-    fn totals(rules: &Rules, numbers: impl IntoIterator<Item = u32>, step_ns: u64) -> Totals {
-        let (mut counter, mut totals, mut changes) = (Counter::default(), Totals::default(), 0);
+    fn totals(rules: &Rules, numbers: impl IntoIterator<Item = u32>, step_ns: u64) -> NumberReport {
+        let (mut counter, mut totals, mut changes) = (Counter::default(), NumberReport::default(), 0);
         for (at, number) in (0..).zip(numbers) {
             let change = counter.take(number, 1 + at * step_ns, rules, &mut totals);
             changes += change.map_or(0, |change| change.lost);
@@ -293,7 +286,7 @@ mod tests {
             let numbers = (0..500u32).filter(|n| !(20..25).contains(n) && *n != 300);
             let found = totals(&rules, numbers.map(|n| first.wrapping_add(n) & mask), MS);
             assert_eq!((found.sources, found.lost, found.packets, found.undecided), (1, 6, 494, 0));
-            assert_eq!((found.first_ns, found.last_ns), (Some(1 + 19 * MS), Some(1 + 295 * MS)));
+            assert_eq!((found.first_loss_ns, found.last_loss_ns), (Some(1 + 19 * MS), Some(1 + 295 * MS)));
         }
     }
 
@@ -333,7 +326,7 @@ mod tests {
     #[test]
     fn a_long_gap_is_a_loss_if_there_was_time() {
         let mut counter = Counter::default();
-        let mut all = Totals::default();
+        let mut all = NumberReport::default();
         for number in (0..500).chain(1500..2000) {
             counter.take(number, u64::from(number) * MS, &WORD, &mut all);
         }

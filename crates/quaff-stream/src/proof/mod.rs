@@ -79,7 +79,7 @@ pub struct ProofSums {
 impl ProofSums {
     /// Adds the evidence of a meter with other pairs of hosts at the same time.
     pub fn add(&mut self, other: Self) {
-        self.tcp.add(other.tcp);
+        self.tcp.add(&other.tcp);
         self.numbers.add(&other.numbers);
         self.copies.add(other.copies);
     }
@@ -275,16 +275,11 @@ impl ProofMeter {
     pub fn end_all(mut self) -> ProofSums {
         self.take_batch();
         let tcp = &mut self.tcp;
-        self.erspan.finish(|Change { time_ns, lost }| tcp.note_numbers(time_ns, lost));
-        let report = |sources: &mut Sources| {
-            sources.finish(|_| {});
-            NumberReport::new(&sources.totals, sources.evicted)
-        };
         let numbers = Numbers {
-            erspan: report(&mut self.erspan),
-            gre: report(&mut self.gre),
-            rtp: report(&mut self.rtp),
-            ip_id: report(&mut self.hosts),
+            erspan: self.erspan.finish(|Change { time_ns, lost }| tcp.note_numbers(time_ns, lost)),
+            gre: self.gre.finish(|_| {}),
+            rtp: self.rtp.finish(|_| {}),
+            ip_id: self.hosts.finish(|_| {}),
             quic_packets: self.quic_packets,
         };
         ProofSums { tcp: self.tcp.end_all(), numbers, copies: self.copies.report }

@@ -1,8 +1,8 @@
 //! The evidence of a capture other than TCP, as plain data.
 
 use super::copies::CopyReport;
-use super::counter::Totals;
 use crate::loss::LossReport;
+use quaff_wire::add_each;
 use serde::Serialize;
 
 /// The evidence of a capture.
@@ -55,44 +55,26 @@ pub struct NumberReport {
 }
 
 impl NumberReport {
-    pub(super) fn new(totals: &Totals, evicted: u64) -> Self {
-        let all = totals.packets + totals.lost;
-        let is_lossy = totals.lost > 0;
+    /// With its ratio; without times if nothing was lost after all.
+    pub(super) fn finished(self) -> Self {
+        let is_lossy = |_: &u64| self.lost > 0;
         Self {
-            sources: totals.sources,
-            packets: totals.packets,
-            lost: totals.lost,
-            ratio: (all > 0).then(|| totals.lost as f64 / all as f64),
-            undecided: totals.undecided,
-            copies: totals.copies,
-            late: totals.late,
-            restarts: totals.restarts,
-            set_aside: totals.set_aside,
-            evicted,
-            first_loss_ns: totals.first_ns.filter(|_| is_lossy),
-            last_loss_ns: totals.last_ns.filter(|_| is_lossy),
+            ratio: self.ratio(),
+            first_loss_ns: self.first_loss_ns.filter(is_lossy),
+            last_loss_ns: self.last_loss_ns.filter(is_lossy),
+            ..self
         }
     }
-}
 
-impl NumberReport {
+    fn ratio(&self) -> Option<f64> {
+        let all = self.packets + self.lost;
+        (all > 0).then(|| self.lost as f64 / all as f64)
+    }
+
     /// Adds the numbers of other senders.
     fn add(&mut self, other: &Self) {
-        for (sum, one) in [
-            (&mut self.sources, other.sources),
-            (&mut self.packets, other.packets),
-            (&mut self.lost, other.lost),
-            (&mut self.undecided, other.undecided),
-            (&mut self.copies, other.copies),
-            (&mut self.late, other.late),
-            (&mut self.restarts, other.restarts),
-            (&mut self.set_aside, other.set_aside),
-            (&mut self.evicted, other.evicted),
-        ] {
-            *sum += one;
-        }
-        let all = self.packets + self.lost;
-        self.ratio = (all > 0).then(|| self.lost as f64 / all as f64);
+        add_each!(self, other; sources, packets, lost, undecided, copies, late, restarts, set_aside, evicted);
+        self.ratio = self.ratio();
         self.first_loss_ns = [self.first_loss_ns, other.first_loss_ns].into_iter().flatten().min();
         self.last_loss_ns = self.last_loss_ns.max(other.last_loss_ns);
     }

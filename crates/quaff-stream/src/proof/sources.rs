@@ -2,7 +2,8 @@
 //! one
 //! without evidence.
 
-use super::counter::{Change, Counter, Rules, Totals};
+use super::counter::{Change, Counter, Rules};
+use super::report::NumberReport;
 use quaff_os::prefetch_value;
 
 const WAYS: usize = 4;
@@ -22,14 +23,12 @@ pub(super) struct Sources {
     /// Keyed hashes of the senders in each set; 0 for none. Empty before the first sender.
     keys: Vec<[u64; WAYS]>,
     all: Vec<[Source; WAYS]>,
-    pub(super) totals: Totals,
-    /// Number of senders evicted from a full set.
-    pub(super) evicted: u64,
+    pub(super) totals: NumberReport,
 }
 
 impl Sources {
     pub(super) fn new(rules: Rules, sets: usize) -> Self {
-        Self { rules, sets, keys: Vec::new(), all: Vec::new(), totals: Totals::default(), evicted: 0 }
+        Self { rules, sets, keys: Vec::new(), all: Vec::new(), totals: NumberReport::default() }
     }
 
     /// The set of a key, by a mask: a remainder takes the processor as long as many other steps.
@@ -55,7 +54,7 @@ impl Sources {
                 let worth = |at: &usize| (set[*at].counter.has_evidence(&rules), set[*at].last_ns);
                 let at = (0..WAYS).min_by_key(worth).unwrap_or(0);
                 if keys[at] != 0 {
-                    self.evicted += 1;
+                    self.totals.evicted += 1;
                     change = set[at].counter.finish(&rules, &mut self.totals);
                 }
                 (keys[at], set[at]) = (key, Source::default());
@@ -94,8 +93,8 @@ impl Sources {
         at.is_some_and(|at| self.all[place][at].counter.is_before(number, &self.rules))
     }
 
-    /// Ends all senders; passes on the resulting changes.
-    pub(super) fn finish(&mut self, mut each: impl FnMut(Change)) {
+    /// Ends all senders and returns their report; passes on the resulting changes.
+    pub(super) fn finish(&mut self, mut each: impl FnMut(Change)) -> NumberReport {
         let known =
             self.keys.iter().flatten().zip(self.all.iter_mut().flatten()).filter(|(key, _)| **key != 0);
         for (_, source) in known {
@@ -103,5 +102,6 @@ impl Sources {
         }
         self.keys.clear();
         self.all.clear();
+        self.totals.finished()
     }
 }
