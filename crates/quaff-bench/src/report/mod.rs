@@ -12,17 +12,15 @@ mod document;
 mod escape;
 mod flow;
 mod folder;
-mod losses;
 mod palette;
 mod service;
 mod table;
-mod traffic;
+mod time_page;
 
 pub use document::{Brief, Document};
 pub use folder::{is_of, keep, read, write};
-pub use losses::Losses;
 pub use table::{Column, Row, Table};
-pub use traffic::{LINES_MAX, Traffic, TrafficPart};
+pub use time_page::{LINES_MAX, TimePage, TimePanel, TimeUnit};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;

@@ -3,7 +3,6 @@
 pub(super) mod curves;
 pub(super) mod heat;
 pub(super) mod mark;
-pub(super) mod over_time;
 pub(super) mod scale;
 pub(super) mod strips;
 pub(super) mod svg;

@@ -4,7 +4,7 @@ use super::numbers::number_words;
 use super::tcp::{flow_words, loss_words, network_words};
 use crate::show::{self, name};
 use quaff::format::percent_fine;
-use quaff_bench::report::{Column, Losses, Row, Table};
+use quaff_bench::report::{Column, Row, Table, TimePage, TimePanel, TimeUnit};
 use quaff_file::verify::Report;
 use quaff_stream::loss::Interval;
 use std::path::PathBuf;
@@ -14,12 +14,21 @@ pub(super) fn page(files: &[PathBuf], report: &Report) -> String {
     let intervals = dense(&report.tcp.loss.intervals);
     let times = report.tcp.loss.intervals.first();
     let width_ns = times.map_or(0, |interval| interval.to_ns - interval.from_ns);
-    let lost = |interval: &Interval| interval.lost_packets + interval.numbered_lost;
-    let losses = Losses {
+    let values = |of: fn(&Interval) -> f64| intervals.iter().map(of).collect::<Vec<_>>();
+    let lost = values(|it| (it.lost_packets + it.numbered_lost) as f64);
+    let recorded = values(|it| it.recorded_drops as f64);
+    let percents = values(|it| it.loss_ratio.unwrap_or(0.0) * 100.0);
+    let panel = |label, unit, lines| TimePanel { label, unit, lines };
+    let counts = vec![("lost".to_owned(), lost), ("recorded as dropped".to_owned(), recorded)];
+    let page = TimePage {
         maker: "quaff verify",
         name: files_name(files),
         title: name(&report.verdict).into_owned(),
-        is_complete: report.outcome.is_judged.then_some(report.outcome.complete),
+        verdict: Some(match report.outcome.is_judged.then_some(report.outcome.complete) {
+            Some(true) => ["pass", "✓ complete"],
+            Some(false) => ["fail", "✗ not complete"],
+            None => ["open", "unknown"],
+        }),
         byline: byline(files, report),
         findings: findings(report),
         warnings: warnings(report),
@@ -27,12 +36,16 @@ pub(super) fn page(files: &[PathBuf], report: &Report) -> String {
         command: std::env::args().collect(),
         interval_s: width_ns as f64 / 1e9,
         intervals: intervals.iter().map(|interval| show::time_ns(interval.from_ns)).collect(),
-        lost: intervals.iter().map(lost).collect(),
-        recorded: intervals.iter().map(|interval| interval.recorded_drops).collect(),
-        ratios: intervals.iter().map(|interval| interval.loss_ratio.unwrap_or(0.0)).collect(),
+        charts: vec![(
+            "Loss over time",
+            vec![
+                panel("each interval, ", TimeUnit::Packets, counts),
+                panel("lost data segments, ", TimeUnit::Percent, vec![("lost".to_owned(), percents)]),
+            ],
+        )],
         tables: vec![evidence(report), interfaces(report), connections(report)],
     };
-    losses.page()
+    page.page()
 }
 
 /// All intervals between the first and the last, which are those with packets of interest.

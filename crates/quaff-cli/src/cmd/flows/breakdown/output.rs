@@ -7,13 +7,15 @@ use crate::terminal_table;
 use quaff::flows::FlowReport;
 use quaff::format;
 use quaff::tally::Verdict;
-use quaff_bench::report::{Column, LINES_MAX, Row, Table, Traffic, TrafficPart};
+use quaff_bench::report::{Column, LINES_MAX, Row, Table, TimePage, TimePanel, TimeUnit};
 use quaff_flow::summary::{By, Cell, Ranked, Summary};
 use serde::Serialize;
 use std::path::PathBuf;
 
 /// Groups whose values over time are in a table.
 const SERIES: usize = 4;
+/// The label of a panel.
+const IP_BYTES: &str = "IP bytes, ";
 
 /// A summary on its way to a reader.
 pub(super) struct Shown<'a> {
@@ -234,15 +236,20 @@ impl Shown<'_> {
     pub(super) fn page(&self) -> String {
         let intervals = self.intervals();
         let (_, cells) = self.summary.total();
-        let values = |value: fn(&Cell) -> u64| {
-            intervals.map_or(Vec::new(), |intervals| dense(cells, intervals, value))
-        };
         let begins =
             intervals.map(|[first, last]| (first..=last).map(|at| time(at * self.summary.cell_ns())));
-        let traffic = Traffic {
+        let all = |label, unit, values| TimePanel { label, unit, lines: vec![("all".to_owned(), values)] };
+        let total = vec![
+            all(IP_BYTES, TimeUnit::BitsPerSecond, self.per_second(cells, 8.0, |cell| cell.bytes)),
+            all("", TimeUnit::PacketsPerSecond, self.per_second(cells, 1.0, |cell| cell.packets)),
+        ];
+        let ranked: Vec<_> = self.args.properties().into_iter().map(|by| (by, self.ranked(by))).collect();
+        let charts = ranked.iter().map(|(by, ranked)| (heading(*by), vec![self.largest(ranked)]));
+        let page = TimePage {
             maker: "quaff flows report",
             name: self.name(),
             title: format!("Traffic of {}", self.name()),
+            verdict: None,
             byline: self.headline(),
             findings: self.findings(),
             warnings: self.warnings(),
@@ -250,20 +257,25 @@ impl Shown<'_> {
             command: std::env::args().collect(),
             interval_s: self.interval_s(),
             intervals: begins.map_or(Vec::new(), Iterator::collect),
-            bytes: values(|cell| cell.bytes),
-            packets: values(|cell| cell.packets),
-            parts: self.args.properties().into_iter().map(|by| self.part(by)).collect(),
+            charts: std::iter::once(("Over time", total)).chain(charts).collect(),
+            tables: ranked.iter().map(|(by, ranked)| self.table(*by, ranked)).collect(),
         };
-        traffic.page()
+        page.page()
     }
 
-    fn part(&self, by: By) -> TrafficPart {
-        let ranked = self.ranked(by);
-        let lines = ranked.rows.iter().take(LINES_MAX).map(|row| {
-            let bytes = self.intervals().map_or(Vec::new(), |all| dense(&row.cells, all, |cell| cell.bytes));
-            (printable(&row.name), bytes)
-        });
-        TrafficPart { table: self.table(by, &ranked), heading: heading(by), lines: lines.collect() }
+    /// The largest groups of a property over time.
+    fn largest(&self, ranked: &Ranked) -> TimePanel {
+        let line = |row: &quaff_flow::summary::Row| {
+            (printable(&row.name), self.per_second(&row.cells, 8.0, |cell| cell.bytes))
+        };
+        let lines = ranked.rows.iter().take(LINES_MAX).map(line).collect();
+        TimePanel { label: IP_BYTES, unit: TimeUnit::BitsPerSecond, lines }
+    }
+
+    /// A rate in each interval: `factor` times the value of its cell, each second.
+    fn per_second(&self, cells: &[Cell], factor: f64, value: fn(&Cell) -> u64) -> Vec<f64> {
+        let values = self.intervals().map_or(Vec::new(), |all| dense(cells, all, value));
+        values.iter().map(|value| *value as f64 * factor / self.interval_s()).collect()
     }
 
     /// The largest group of each property, as a sentence.
