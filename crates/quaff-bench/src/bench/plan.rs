@@ -9,7 +9,7 @@ mod tests;
 pub use crate::experiment::{Method, Source, SourceRow};
 pub use rate::Rate;
 
-use crate::experiment::{PlanFile, Preset};
+use crate::experiment::{PlanFile, Preset, number};
 use quaff_lab::tool::Setting;
 use quaff_lab::traffic::{Content, Size};
 use serde::{Deserialize, Serialize};
@@ -21,14 +21,13 @@ pub struct Plan {
     pub name: String,
     /// The heading of the report.
     pub title: String,
-    #[serde(default)]
     pub source: Option<Source>,
     #[serde(default)]
     pub bed: Topology,
     /// Names of the capturers, in the order of the tables.
     pub rivals: Vec<String>,
     /// Number of runs of each case.
-    #[serde(default = "runs_default")]
+    #[serde(default = "number::<5, _>")]
     pub runs: u32,
     /// Random seed of the order within a round.
     #[serde(default)]
@@ -64,7 +63,7 @@ pub struct Sweep {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub mirrored: bool,
     /// Number of generated flows, sent in turn.
-    #[serde(default = "flows_default", skip_serializing_if = "is_one")]
+    #[serde(default = "number::<1, _>", skip_serializing_if = "is_one")]
     pub flows: u32,
     #[serde(default)]
     pub setting: Setting,
@@ -89,7 +88,7 @@ pub struct Find {
     pub rivals: Vec<String>,
     /// Duration of a full-length trial and of the longest burst, s. A buffer hides for a while that a rate is too high;
     /// longer trials reveal more.
-    #[serde(default = "find_seconds_default")]
+    #[serde(default = "number::<3, _>")]
     pub seconds: f64,
     /// Largest loss ratio that counts as no loss.
     #[serde(default)]
@@ -99,7 +98,6 @@ pub struct Find {
     pub width: f64,
     /// Independent searches for the highest rate; repetitions of a burst; runs at each rate of a curve. `None`: 2, 5
     /// and 1.
-    #[serde(default)]
     pub repeats: Option<u32>,
 }
 
@@ -112,10 +110,9 @@ pub struct Reading {
     /// Names of the readers, in the order of the table.
     pub readers: Vec<String>,
     /// A capture; `None`: generated TCP connections.
-    #[serde(default)]
     pub replay: Option<String>,
     /// Passes through the capture in the file, each with its own addresses.
-    #[serde(default = "loops_default")]
+    #[serde(default = "number::<40, _>")]
     pub loops: u32,
 }
 
@@ -197,24 +194,8 @@ impl PlanFile for Plan {
     }
 }
 
-fn flows_default() -> u32 {
-    1
-}
-
 fn is_one(flows: &u32) -> bool {
     *flows == 1
-}
-
-fn runs_default() -> u32 {
-    5
-}
-
-fn find_seconds_default() -> f64 {
-    3.0
-}
-
-fn loops_default() -> u32 {
-    40
 }
 
 fn find_width_default() -> f64 {

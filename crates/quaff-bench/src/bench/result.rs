@@ -86,7 +86,6 @@ pub struct Case {
     /// As requested: "400 kpps", "950 Mbit/s", "as fast as possible".
     pub rate: String,
     /// The receiving interface or capture point, if there are several.
-    #[serde(default)]
     pub interface: Option<String>,
     pub setting: Setting,
     /// All runs in chronological order.
@@ -131,7 +130,6 @@ pub struct Search {
     /// Mean frame size, bytes.
     pub size: u32,
     /// The name of the mix or file; `None` for frames of one size.
-    #[serde(default)]
     pub mix: Option<String>,
     #[serde(default)]
     pub setting: Setting,
@@ -153,7 +151,6 @@ pub struct Search {
     #[serde(default)]
     pub regular: bool,
     /// The first trial, as fast as possible: it measures the highest offered rate, and is not part of the search.
-    #[serde(default)]
     pub warm_up: Option<TrialRow>,
     /// All trials in chronological order.
     pub trials: Vec<TrialRow>,
@@ -163,10 +160,8 @@ pub struct Search {
     #[serde(default)]
     pub trials_again: Vec<TrialRow>,
     /// The search goal, which RFC 9971 requires to report; `None` where no rate was searched.
-    #[serde(default)]
     pub goal: Option<GoalRow>,
     /// Conditional throughput at `lower_pps` (RFC 9971): a typical rate of captured frames, frames/s.
-    #[serde(default)]
     pub throughput_pps: Option<f64>,
     pub notes: Vec<String>,
 }
@@ -221,7 +216,6 @@ pub struct Burst {
     /// Mean frame size, bytes.
     pub size: u32,
     /// The name of the mix or file; `None` for frames of one size.
-    #[serde(default)]
     pub mix: Option<String>,
     #[serde(default)]
     pub setting: Setting,

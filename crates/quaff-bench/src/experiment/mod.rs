@@ -13,5 +13,5 @@ pub use plan::{Method, PlanError, PlanFile, Source, SourceRow};
 pub use report::{Report, TrialRow};
 
 pub(crate) use check::{check_count, check_seconds, check_sizes, check_width, ensure, is_share};
-pub(crate) use plan::Preset;
+pub(crate) use plan::{Preset, number};
 pub(crate) use report::FORMAT;

@@ -90,6 +90,11 @@ pub trait PlanFile: Serialize + DeserializeOwned {
     }
 }
 
+/// The default of a field, by name in an attribute of serde.
+pub(crate) fn number<const N: u32, T: From<u32>>() -> T {
+    N.into()
+}
+
 /// The method of a search for the highest rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -1,6 +1,8 @@
 //! The plan of a bench of flow meters as plain data: traffic, rates, meters and their settings. Nothing runs here.
 
-use crate::experiment::{Method, PlanFile, Preset, Source, check_count, check_seconds, check_width, ensure};
+use crate::experiment::{
+    Method, PlanFile, Preset, Source, check_count, check_seconds, check_width, ensure, number,
+};
 use serde::{Deserialize, Serialize};
 
 /// Maxima of settings: a day; 10^9 flows; 1 GiB, since some meters hold the size in 31 bits.
@@ -25,41 +27,39 @@ pub struct Plan {
     pub name: String,
     /// The heading of the report.
     pub title: String,
-    #[serde(default)]
     pub source: Option<Source>,
     /// Names of the meters, in the order of the tables.
     pub meters: Vec<String>,
     /// Number of runs of each case.
-    #[serde(default = "runs_default")]
+    #[serde(default = "number::<5, _>")]
     pub runs: u32,
     /// Random seed of the order within a round.
     #[serde(default)]
     pub seed: u64,
     /// A capture that is replayed with new addresses in each pass; `None`: generated traffic.
-    #[serde(default)]
     pub replay: Option<String>,
     /// Flows/s, with each direction of addresses, ports and protocol as one flow; empty: no runs on an interface.
     #[serde(default)]
     pub rates: Vec<f64>,
-    /// Duration of a run on an interface, s; whole passes through the capture are sent.
-    #[serde(default = "seconds_default")]
+    /// Duration of a run on an interface, s; whole passes through the capture are sent. The default is that of the
+    /// how-to at 100,000 flows/s.
+    #[serde(default = "number::<20, _>")]
     pub seconds: f64,
     /// Passes through the capture in the file for the meters; 0: no runs on a file.
     #[serde(default)]
     pub file_loops: u32,
-    /// Timeouts of all meters, s.
-    #[serde(default = "active_default")]
+    /// Timeouts of all meters, s; the defaults are those of nProbe.
+    #[serde(default = "number::<120, _>")]
     pub active_s: u32,
-    #[serde(default = "idle_default")]
+    #[serde(default = "number::<30, _>")]
     pub idle_s: u32,
     /// Maximum number of flows in a meter's table.
-    #[serde(default = "flows_default")]
+    #[serde(default = "number::<4_000_000, _>")]
     pub flows_max: u64,
     /// Buffer between the kernel and a meter, MiB.
-    #[serde(default = "buffer_default")]
+    #[serde(default = "number::<256, _>")]
     pub buffer_mib: u64,
     /// A search for the highest rate without loss, run after the others.
-    #[serde(default)]
     pub find: Option<Find>,
     /// Notes for the reader: parts of a source that are missing or replaced, one sentence each.
     #[serde(default)]
@@ -73,7 +73,7 @@ pub struct Find {
     #[serde(default)]
     pub method: Method,
     /// Duration of a full-length trial, s.
-    #[serde(default = "trial_default")]
+    #[serde(default = "number::<5, _>")]
     pub seconds: f64,
     /// (upper − lower) / upper at which the search ends.
     #[serde(default = "width_default")]
@@ -134,36 +134,6 @@ impl Plan {
         let found = self.find.as_ref().map_or(0.0, |find| meters * TRIALS * (find.seconds + AROUND_S));
         live + files + found
     }
-}
-
-fn runs_default() -> u32 {
-    5
-}
-
-/// As long as the how-to's run at 100,000 flows/s.
-fn seconds_default() -> f64 {
-    20.0
-}
-
-/// As in nProbe.
-fn active_default() -> u32 {
-    120
-}
-
-fn idle_default() -> u32 {
-    30
-}
-
-fn flows_default() -> u64 {
-    4_000_000
-}
-
-fn buffer_default() -> u64 {
-    256
-}
-
-fn trial_default() -> f64 {
-    5.0
 }
 
 fn width_default() -> f64 {

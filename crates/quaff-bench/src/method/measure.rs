@@ -25,7 +25,6 @@ struct Piped {
     frames: u64,
     #[serde(default)]
     unreadable: bool,
-    #[serde(default)]
     error: Option<String>,
 }
 

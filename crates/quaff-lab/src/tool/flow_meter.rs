@@ -81,7 +81,6 @@ pub struct FlowMeter {
     /// First arguments on an interface.
     pub live: Vec<String>,
     /// First arguments with a file; `None`: it cannot read files.
-    #[serde(default)]
     pub file: Option<Vec<String>>,
     /// Arguments in both cases, after the first ones.
     #[serde(default)]

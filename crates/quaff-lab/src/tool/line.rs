@@ -1,6 +1,6 @@
 //! Builds a command line from a description: fills placeholders, and reports unsupported settings in a sentence.
 
-use super::{Counter, Output, Setting, Tool};
+use super::{Counter, Filter, Output, Setting, Tool};
 use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
 
@@ -65,32 +65,25 @@ impl Tool {
         if output == Output::Null && self.captured.is_none() {
             return not("does not report how many packets it captured, and no packet is kept");
         }
-        if setting.buffer_mib.is_some() && options.buffer.is_none() {
-            return not("has no option for the size of its buffer");
-        }
-        if setting.buffer_mib.is_some_and(|mib| mib < self.buffer_min_mib) {
+        if setting.buffer_mib.is_some_and(|mib| options.buffer.is_some() && mib < self.buffer_min_mib) {
             return not(&format!("does not accept a buffer of less than {} MiB", self.buffer_min_mib));
         }
-        if setting.filter.expression().is_some() && options.filter.is_none() {
-            return not("does not accept a tcpdump filter");
-        }
-        if setting.snaplen.is_some() && options.snaplen.is_none() {
-            return not("cannot cut packets to a snaplen");
-        }
-        if setting.copies > 0 && options.copies.is_none() {
-            return not("makes no extra copies of packets");
-        }
-        if setting.compression > 0 && options.compression.is_none() {
-            return not("does not compress each packet");
-        }
-        if setting.lanes.is_some() && options.lanes.is_none() {
-            return not("has no option for a number of lanes");
-        }
-        if setting.spread.is_some() && options.spread.is_none() {
-            return not("has no option for the rule by which packets are dealt to lanes");
-        }
-        if setting.via.is_some() && options.via.is_none() {
-            return not("has no option for the interface of the kernel");
+        let wanted = [
+            (setting.buffer_mib.is_some(), &options.buffer, "has no option for the size of its buffer"),
+            (setting.filter != Filter::None, &options.filter, "does not accept a tcpdump filter"),
+            (setting.snaplen.is_some(), &options.snaplen, "cannot cut packets to a snaplen"),
+            (setting.copies > 0, &options.copies, "makes no extra copies of packets"),
+            (setting.compression > 0, &options.compression, "does not compress each packet"),
+            (setting.lanes.is_some(), &options.lanes, "has no option for a number of lanes"),
+            (
+                setting.spread.is_some(),
+                &options.spread,
+                "has no option for the rule by which packets are dealt to lanes",
+            ),
+            (setting.via.is_some(), &options.via, "has no option for the interface of the kernel"),
+        ];
+        if let Some((_, _, what)) = wanted.iter().find(|(is_wanted, args, _)| *is_wanted && args.is_none()) {
+            return not(what);
         }
         Ok(())
     }

@@ -123,10 +123,8 @@ pub struct Tool {
     #[serde(skip)]
     pub stop_command: Vec<String>,
     /// The count of lost packets in its output; `None` if it reports none.
-    #[serde(default)]
     pub drops: Option<Counter>,
     /// The count of captured packets in its output; required if no packet is kept.
-    #[serde(default)]
     pub captured: Option<Counter>,
     /// The packets of each lane in its JSON output: paths of lists, which are summed element by element.
     #[serde(default)]
@@ -197,27 +195,21 @@ pub enum Format {
 }
 
 impl Tool {
-    /// A tool that keeps no packets and ends by itself, or by a signal.
-    fn keeping_nothing(
-        name: &str,
-        install: &str,
-        program: &Path,
-        version: &[String],
-        args: Vec<String>,
-    ) -> Self {
+    /// A tool without options, which SIGINT stops.
+    fn bare(name: &str, program: &Path, args: Vec<String>, output: Outputs, ready: Ready) -> Self {
         Self {
             name: name.to_owned(),
-            install: install.to_owned(),
+            install: String::new(),
             hidden: false,
             program: program.to_owned(),
-            version: version.to_owned(),
+            version: Vec::new(),
             args,
-            output: Outputs { null: Some(Vec::new()), ..Outputs::default() },
+            output,
             options: Options::default(),
             buffer_min_mib: 0,
             own_buffer: String::new(),
             dirs: Vec::new(),
-            ready: Ready::AfterMs(0),
+            ready,
             settle_ms: settle_ms(),
             patience_s: patience_s(),
             stop: interrupt(),
@@ -227,6 +219,19 @@ impl Tool {
             lane_packets: Vec::new(),
             format: Format::default(),
         }
+    }
+
+    /// A tool that keeps no packets and ends by itself, or by a signal.
+    fn keeping_nothing(
+        name: &str,
+        install: &str,
+        program: &Path,
+        version: &[String],
+        args: Vec<String>,
+    ) -> Self {
+        let output = Outputs { null: Some(Vec::new()), ..Outputs::default() };
+        let bare = Self::bare(name, program, args, output, Ready::AfterMs(0));
+        Self { install: install.to_owned(), version: version.to_owned(), ..bare }
     }
 
     /// True if it forwards between two ports of a line, instead of listening on one interface.

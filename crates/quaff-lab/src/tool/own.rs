@@ -1,6 +1,6 @@
 //! A capturer from a command, `NAME=COMMAND`, without a description file.
 
-use super::{Format, Options, Outputs, Ready, Tool, interrupt, line, patience_s, settle_ms};
+use super::{Outputs, Ready, Tool, line};
 use crate::{Error, Result};
 use std::path::Path;
 
@@ -22,29 +22,9 @@ pub fn from_command(text: &str, quaff: &Path) -> Result<Tool> {
     if words.is_empty() {
         return wrong("the command after the name is missing");
     }
-    let program = words.remove(0).into();
-    let tool = Tool {
-        name: name.trim().to_owned(),
-        install: String::new(),
-        hidden: false,
-        program,
-        version: Vec::new(),
-        args: words,
-        output: Outputs { disk: Some(Vec::new()), ..Outputs::default() },
-        options: Options::default(),
-        buffer_min_mib: 0,
-        own_buffer: String::new(),
-        dirs: Vec::new(),
-        ready: Ready::Socket,
-        settle_ms: settle_ms(),
-        patience_s: patience_s(),
-        stop: interrupt(),
-        stop_command: Vec::new(),
-        drops: None,
-        captured: None,
-        lane_packets: Vec::new(),
-        format: Format::default(),
-    };
+    let program = words.remove(0);
+    let output = Outputs { disk: Some(Vec::new()), ..Outputs::default() };
+    let tool = Tool::bare(name.trim(), program.as_ref(), words, output, Ready::Socket);
     match line::check(&tool) {
         Ok(()) => Ok(line::with_quaff(tool, quaff)),
         Err((_, what)) => wrong(&what),
