@@ -3,9 +3,6 @@
 
 #![forbid(unsafe_code)]
 
-#[cfg(test)]
-extern crate self as quaff_bench; // the samples of quaff-testkit are tests of this crate, too
-
 pub mod bench;
 pub mod experiment;
 pub mod flow;
@@ -15,7 +12,7 @@ pub mod report;
 mod search;
 pub mod service;
 pub mod stats;
-#[cfg(test)]
+#[cfg(any(test, feature = "testing"))]
 pub mod testing;
 mod trial;
 

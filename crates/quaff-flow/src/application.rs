@@ -22,6 +22,8 @@ use quaff_wire::net::{TCP, UDP};
 
 /// Bytes of payload that are kept for this: a ClientHello of today, whose key share of X25519MLKEM768 has 1,216 bytes.
 pub(crate) const PAYLOAD_BYTES: usize = 2048;
+/// The state of a flow of QUIC fits in the memory that two directions of other applications have.
+const _: () = assert!(size_of::<QuicClient>() + quic::CRYPTO_BYTES + 2 * 16 <= 2 * PAYLOAD_BYTES);
 const DNS_PORTS: [u16; 2] = [53, 5353];
 /// Protocols by their first bytes.
 const PROTOCOLS: [&str; 5] = ["tls", "quic", "dns", "http", "ssh"];

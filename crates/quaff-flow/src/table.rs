@@ -13,10 +13,10 @@ pub(crate) use hot::{Counters, Hot, State};
 
 use crate::key::{Keys, PacketKey};
 use crate::wheel::NONE;
+pub(crate) use pool::Pages;
 use pool::Pool;
-use quaff_os::{HUGE_BYTES, prefer_huge_pages, prefetch_value};
-use quaff_wire::flow::{FlowIndex, IndexLine};
-use std::mem::MaybeUninit;
+use quaff_os::prefetch_value;
+use quaff_wire::flow::FlowIndex;
 
 /// Bytes of a flow: its record, and its share of the index when that is as sparse as it gets.
 pub(crate) const FLOW_BYTES: u64 = 128 + 24;
@@ -25,48 +25,6 @@ pub(crate) const FLOW_BYTES: u64 = 128 + 24;
 pub(crate) const FIXED_BYTES: u64 = 64 << 10;
 
 const _: () = assert!(NONE == FlowIndex::NONE);
-
-/// Bytes of a table from which on it lies in huge pages: those that it has only begun to use are a small part then.
-const HUGE_FROM_BYTES: u64 = 64 << 20;
-
-/// The pages of a table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Pages {
-    Small,
-    Huge,
-}
-
-impl Pages {
-    /// The pages of a table that is allowed so many bytes.
-    pub(crate) fn of(bytes_max: u64) -> Self {
-        if bytes_max < HUGE_FROM_BYTES { Self::Small } else { Self::Huge }
-    }
-
-    /// The most that is used, but is no line of the index and no record yet.
-    pub(crate) fn spare_bytes(self) -> u64 {
-        match self {
-            Self::Small => 0,
-            Self::Huge => 2 * HUGE_BYTES as u64,
-        }
-    }
-
-    /// The preparation of the index's blocks.
-    fn of_index(self) -> fn(&mut [MaybeUninit<IndexLine>]) {
-        match self {
-            Self::Small => |_| {},
-            Self::Huge => prefer_huge_pages,
-        }
-    }
-
-    /// A block whose memory is provided in these pages as it is first used.
-    fn block<T>(self, capacity: usize) -> Vec<T> {
-        let mut block = Vec::with_capacity(capacity);
-        if self == Self::Huge {
-            prefer_huge_pages(block.spare_capacity_mut());
-        }
-        block
-    }
-}
 
 /// Flows by key.
 #[derive(Debug)]

@@ -6,119 +6,24 @@
 //! may add a second end, and a switch, a tap or a router between the two. This module prints nothing and runs no tools.
 
 mod layout;
+mod plan;
+mod rooms;
+
+pub(crate) use plan::MIRROR_IF;
+pub use plan::{FAR, LabEnd, LabPlan, Layout, MIDDLE_IFS, MTU_MAX, ROUTED, RX, TX};
 
 use crate::registry::{self, Entry, Found, Hold, Record};
 use crate::{Error, Result};
+use plan::MTU_MIN;
+use quaff_os::Netns;
 use quaff_os::rtnl::{LinkChange, LinkStats, Rtnl};
-use quaff_os::{Netns, Try};
+use rooms::{Rooms, netns_name};
 use serde::Serialize;
-use std::fs;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
-use std::net::Ipv4Addr;
-use std::time::{Duration, Instant};
 
-/// One end of a lab's link.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LabEnd {
-    /// The interface.
-    pub name: &'static str,
-    /// Its hardware address, locally administered.
-    pub mac: [u8; 6],
-    /// Its address in the benchmark network.
-    pub ip: Ipv4Addr,
-    /// Prefix length of its network.
-    pub prefix_bits: u8,
-}
-
-/// The end in the sending namespace.
-pub const TX: LabEnd = LabEnd::new("tx0", 1);
-/// The end in the receiving namespace.
-pub const RX: LabEnd = LabEnd::new("rx0", 2);
-/// The end in the second sending namespace, for a [`Layout`] with two.
-pub const FAR: LabEnd = LabEnd::new("tx1", 3);
-/// The ports of the middle namespace, for a [`Layout`] that has one: towards [`TX`], and towards [`FAR`].
-pub const MIDDLE_IFS: [&str; 2] = ["a0", "b0"];
-/// The port of the middle namespace towards [`RX`], through which copies leave.
-pub(crate) const MIRROR_IF: &str = "m0";
-/// The two networks of [`Layout::Router`], each one half of the benchmark network (RFC 2544 appendix C.2.2): the
-/// router's address, and an unassigned one for a host.
-pub const ROUTED: [(Ipv4Addr, Ipv4Addr); 2] = [
-    (Ipv4Addr::new(198, 18, 1, 1), Ipv4Addr::new(198, 18, 1, 2)),
-    (Ipv4Addr::new(198, 19, 1, 1), Ipv4Addr::new(198, 19, 1, 2)),
-];
-/// Prefix length of a lab's networks.
-const PREFIX_BITS: u8 = 24;
-/// The default MTU, bytes: veth refuses a native XDP program if the peer's MTU is above about 3500.
-const MTU_DEFAULT: u32 = 3000;
-/// Minimum MTU, bytes: that of IPv4 (RFC 791).
-const MTU_MIN: u32 = 68;
-/// Maximum MTU, bytes, common for jumbo frames.
-pub const MTU_MAX: u32 = 9216;
 /// Maximum length of a lab's name, bytes.
 const NAME_BYTES_MAX: usize = 64;
-
-/// Time limit for both ends to have a carrier.
-const LINK_WAIT: Duration = Duration::from_secs(2);
-/// sysctls that keep a namespace silent. New interfaces inherit those of `default`.
-const SILENCE: [(&str, &str); 9] = [
-    ("ipv6/conf/all/disable_ipv6", "1"),
-    ("ipv6/conf/default/disable_ipv6", "1"),
-    ("ipv6/conf/default/accept_dad", "0"),
-    ("ipv6/conf/default/accept_ra", "0"),
-    ("ipv6/conf/default/autoconf", "0"),
-    // One ICMP error per 23 days, ms: frames to a closed port are not answered.
-    ("ipv4/icmp_ratelimit", "2000000000"),
-    // A bridge bypasses the firewall.
-    ("bridge/bridge-nf-call-arptables", "0"),
-    ("bridge/bridge-nf-call-iptables", "0"),
-    ("bridge/bridge-nf-call-ip6tables", "0"),
-];
-/// sysctl trees that a kernel may lack.
-const OPTIONAL: [&str; 2] = ["ipv6", "bridge"];
-
-impl LabEnd {
-    const fn new(name: &'static str, number: u8) -> Self {
-        let mac = [0x02, 0x71, 0x75, 0, 0, number];
-        Self { name, mac, ip: Ipv4Addr::new(198, 18, 0, number), prefix_bits: PREFIX_BITS }
-    }
-}
-
-/// The lab to create.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LabPlan {
-    /// `None` chooses an unused name.
-    pub name: Option<String>,
-    /// MTU of both ends, bytes, [`MTU_MIN`] to [`MTU_MAX`].
-    pub mtu: u32,
-    /// Transmit and receive queues of each end; in a layout with a middle namespace, of the capturer's link.
-    pub queues: u32,
-    pub layout: Layout,
-}
-
-/// The connection between the senders and the receiver.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Layout {
-    /// A sender and a receiver, joined by a link.
-    #[default]
-    Pair,
-    /// Two senders joined by a bridge, which mirrors one of its ports to the receiver.
-    Span,
-    /// Two senders joined by a tap, which copies both directions to the receiver.
-    Tap,
-    /// Two ends joined by a bridge without a mirror: the receiving namespace is idle.
-    Bridge,
-    /// Two ends joined by a router, each in its own network ([`ROUTED`]).
-    Router,
-    /// Two ends whose links end at [`MIDDLE_IFS`] of the middle namespace. The caller forwards between them.
-    Apart,
-}
-
-impl Default for LabPlan {
-    fn default() -> Self {
-        Self { name: None, mtu: MTU_DEFAULT, queues: 1, layout: Layout::Pair }
-    }
-}
 
 /// The state of a lab.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -160,26 +65,6 @@ pub struct Lab {
     owned: Option<Entry>,
     /// Locks the lab of another process while this handle uses it.
     _used: Option<Entry>,
-}
-
-/// The open namespaces of a lab; [`Layout::Pair`] has neither `far` nor `mid`.
-#[derive(Debug)]
-struct Rooms {
-    tx: Netns,
-    far: Option<Netns>,
-    mid: Option<Netns>,
-    rx: Netns,
-}
-
-impl Rooms {
-    fn open(name: &str) -> Result<Self> {
-        Ok(Self {
-            tx: Netns::open(&netns_name(name, "tx"))?,
-            far: Netns::open(&netns_name(name, "far")).ok(),
-            mid: Netns::open(&netns_name(name, "mid")).ok(),
-            rx: Netns::open(&netns_name(name, "rx"))?,
-        })
-    }
 }
 
 impl Lab {
@@ -334,36 +219,6 @@ fn check_name(name: &str) -> Result<()> {
     if good { Ok(()) } else { Err(Error::Name { name: name.to_owned(), max: NAME_BYTES_MAX }) }
 }
 
-/// Disables background traffic in the calling thread's namespace, before it has a link.
-fn silence() -> Result<()> {
-    for (key, value) in SILENCE {
-        match fs::write(format!("/proc/sys/net/{key}"), value) {
-            Err(error)
-                if error.kind() == io::ErrorKind::NotFound
-                    && OPTIONAL.iter().any(|part| key.starts_with(part)) => {}
-            written => written.trying(|| format!("set /proc/sys/net/{key} to {value}"))?,
-        }
-    }
-    let mut rtnl = Rtnl::open()?;
-    let lo = rtnl.link("lo")?;
-    rtnl.change(lo.index, LinkChange::Up(true))?;
-    Ok(())
-}
-
-/// The kernel activates the second end slightly later than the first; frames sent before that are lost.
-fn wait_until_running(name: &str) -> Result<()> {
-    let mut rtnl = Rtnl::open()?;
-    let begun = Instant::now();
-    while !rtnl.link(name)?.running {
-        if begun.elapsed() > LINK_WAIT {
-            let late = io::Error::from(io::ErrorKind::TimedOut);
-            return Err(quaff_os::Error::new(format!("bring {name} up"), late).into());
-        }
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    Ok(())
-}
-
 /// Takes down all existing parts of a lab, the link first, so that remaining processes neither send nor receive.
 fn demolish(name: &str) -> Result<()> {
     let all = [
@@ -415,9 +270,4 @@ fn in_use(name: &str) -> Error {
 
 fn is_there(name: &str) -> bool {
     ["tx", "rx"].iter().all(|which| Netns::open(&netns_name(name, which)).is_ok())
-}
-
-/// The name of a namespace of a lab.
-fn netns_name(name: &str, which: &str) -> String {
-    format!("{name}-{which}")
 }

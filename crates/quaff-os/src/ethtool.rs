@@ -4,15 +4,16 @@
 
 pub(crate) mod counters;
 mod features;
+mod request;
 mod settings;
 mod strings;
 
-use crate::rtnl::NAME_BYTES_MAX;
-use crate::{Error, Result, Try};
-use nix::sys::socket::{AddressFamily, SockFlag, SockProtocol, SockType, socket};
+pub use features::Feature;
+pub use settings::{Channels, Coalescing, RxRingSize};
+
+use crate::Result;
+use request::{ask, ask_if_known, text};
 use std::collections::BTreeMap;
-use std::io;
-use std::os::fd::AsRawFd;
 
 const ETHTOOL_GDRVINFO: u32 = 0x03;
 const ETHTOOL_GLINK: u32 = 0x0a;
@@ -24,7 +25,6 @@ const ETHTOOL_SGRO: u32 = 0x2c;
 const ETHTOOL_GET_TS_INFO: u32 = 0x41;
 const ETHTOOL_GLINKSETTINGS: u32 = 0x4c;
 
-const SIOCETHTOOL: libc::Ioctl = 0x8946;
 /// `HWTSTAMP_FILTER_ALL` (linux/net_tstamp.h).
 const HWTSTAMP_FILTER_ALL: u32 = 1;
 /// `SPEED_UNKNOWN`.
@@ -48,42 +48,6 @@ pub struct Card {
     pub features: Result<BTreeMap<String, Feature>>,
     /// The card stamps every received frame by its own clock (`HWTSTAMP_FILTER_ALL`), not only PTP.
     pub stamps_all_frames: Result<bool>,
-}
-
-/// The size of a card's receive ring.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RxRingSize {
-    pub frames: u32,
-    pub frames_max: u32,
-}
-
-/// The receive queues of a card.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Channels {
-    /// Receive-only and combined channels in use.
-    pub receiving: u32,
-    pub receiving_max: u32,
-    /// The channels also send: their number is `combined` of ethtool(8).
-    pub is_combined: bool,
-}
-
-/// Interrupt coalescing of received frames.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Coalescing {
-    /// Delay of the interrupt after the first frame, µs.
-    pub rx_usecs: u32,
-    /// Frames that trigger the interrupt; 0 if it depends on time only.
-    pub rx_frames: u32,
-    /// The card adapts both.
-    pub is_adaptive: bool,
-}
-
-/// One feature of an interface.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Feature {
-    pub is_on: bool,
-    /// The driver does not permit a change.
-    pub is_fixed: bool,
 }
 
 /// A change of one setting. For `RxRing` and `Channels` many drivers take the link down briefly.
@@ -195,45 +159,6 @@ fn turn_off_offloads(name: &str) -> Result<()> {
         ask_if_known(name, command, what, &mut [0; 2])?;
     }
     Ok(())
-}
-
-/// As [`ask`]; `false` where the driver does not support the command.
-fn ask_if_known(name: &str, command: u32, what: &str, words: &mut [u32]) -> Result<bool> {
-    match ask(name, command, what, words) {
-        Ok(()) => Ok(true),
-        Err(error) if error.raw() == libc::EOPNOTSUPP => Ok(false),
-        Err(error) => Err(error),
-    }
-}
-
-/// Executes `command`. `words` is the whole structure of the command; this function sets its first word.
-fn ask(name: &str, command: u32, what: &str, words: &mut [u32]) -> Result<()> {
-    let tried = || format!("{what} of {name} (ethtool)");
-    if name.is_empty() || name.len() > NAME_BYTES_MAX {
-        return Err(Error::new(tried(), io::Error::from_raw_os_error(libc::ENODEV)));
-    }
-    // Any socket of the network namespace will do; the sandbox permits this one.
-    let socket =
-        socket(AddressFamily::Netlink, SockType::Raw, SockFlag::SOCK_CLOEXEC, SockProtocol::NetlinkRoute)
-            .trying(|| "open a socket for ethtool requests")?;
-    words[0] = command;
-    // SAFETY: ifreq is plain data; all zero is a valid value.
-    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
-        *to = from as libc::c_char;
-    }
-    request.ifr_ifru.ifru_data = words.as_mut_ptr().cast();
-    // SAFETY: each caller in this module passes the whole structure of its command, so the kernel writes
-    // within `words`, which outlives the call. The name is NUL-terminated: its length was checked above.
-    let result = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL, &mut request) };
-    if result < 0 { Err(Error::last(tried())) } else { Ok(()) }
-}
-
-/// A NUL-terminated string in the words of a structure.
-fn text(words: &[u32]) -> String {
-    let bytes: Vec<u8> =
-        words.iter().flat_map(|word| word.to_ne_bytes()).take_while(|&byte| byte != 0).collect();
-    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 #[cfg(test)]

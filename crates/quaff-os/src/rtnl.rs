@@ -4,7 +4,9 @@
 //! uses it. This module never interprets names or addresses.
 
 mod address;
+mod attribute;
 mod change;
+mod link;
 mod monitor;
 mod qdisc;
 mod reply;
@@ -15,6 +17,7 @@ mod tc;
 
 pub use address::Address;
 pub use change::{LinkChange, VethEnd, VethPlan};
+pub use link::{Link, LinkStats, LowerLink};
 pub use monitor::LinkMonitor;
 pub(crate) use qdisc::QdiscDrops;
 
@@ -23,9 +26,12 @@ use netlink_packet_core::DefaultNla;
 use netlink_packet_route::address::AddressMessage;
 use netlink_packet_route::link::{LinkAttribute, LinkMessage};
 use netlink_packet_route::route::{RouteAttribute, RouteMessage};
+use netlink_packet_route::tc::{TcHandle, TcMessage};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+use qdisc::Qdisc;
 use reply::Reply;
 use socket::Socket;
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 /// The longest name of an interface, without its NUL (`IFNAMSIZ` - 1).
@@ -37,67 +43,6 @@ const IFLA_ALT_IFNAME: u16 = 53;
 /// the kernel lacks.
 const NO_ROUTE: [i32; 6] =
     [libc::ENETUNREACH, libc::EHOSTUNREACH, libc::EACCES, libc::EINVAL, libc::EOPNOTSUPP, libc::EAFNOSUPPORT];
-
-/// A network interface, as `RTM_NEWLINK` describes it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Link {
-    pub index: u32,
-    pub name: String,
-    /// The hardware address; zeros where it does not have six bytes.
-    pub mac: [u8; 6],
-    /// The largest packet without the link header, bytes.
-    pub mtu: u32,
-    /// `ARPHRD_*` (linux/if_arp.h): 1 is Ethernet, 772 loopback, 65534 none.
-    pub arphrd: u16,
-    /// `IFF_UP`: administratively up.
-    pub up: bool,
-    /// `IFF_RUNNING`: operationally up, with carrier.
-    pub running: bool,
-    /// `IFF_PROMISC`, as the administrator set it: packet sockets do not show.
-    pub promiscuous: bool,
-    /// Without `IFF_NOARP`.
-    pub arp: bool,
-    /// `IFLA_INFO_KIND`, such as "vlan" or "veth"; empty for hardware.
-    pub kind: String,
-    /// `IFLA_MASTER`: the bridge, bond or other interface that it belongs to.
-    pub master: Option<u32>,
-    /// The interface that it is made on, such as that of a VLAN (`IFLA_LINK`, `IFLA_VXLAN_LINK`). Not the peer of a
-    /// veth.
-    pub lower: Option<LowerLink>,
-    /// The ID of its XDP program, if any; 0 where the kernel does not report the ID.
-    pub xdp_program: Option<u32>,
-}
-
-/// The interface that another one is made on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LowerLink {
-    /// Its index.
-    Here(u32),
-    /// It is in another network namespace.
-    Elsewhere,
-}
-
-/// The fields of `struct rtnl_link_stats64` (linux/if_link.h) that quaff reads.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct LinkStats {
-    pub rx_packets: u64,
-    pub rx_bytes: u64,
-    /// `rx_missed_errors`: frames for which the host had no receive buffer.
-    pub rx_missed: u64,
-    /// `rx_fifo_errors`: frames that the device's own queue dropped.
-    pub rx_fifo: u64,
-    /// `rx_over_errors`.
-    pub rx_over: u64,
-    /// `rx_dropped`: frames for which the driver or a core's backlog had no room, and frames that no protocol
-    /// handler of the stack accepts. Excludes `rx_nohandler` (backup links of a bond).
-    pub rx_dropped: u64,
-    /// IPv4 packets that the stack dropped because their destination MAC belongs to another host
-    /// (`rx_otherhost_dropped`, Linux 5.19; 0 on older kernels).
-    pub rx_otherhost: u64,
-    pub tx_packets: u64,
-    pub tx_bytes: u64,
-    pub tx_dropped: u64,
-}
 
 /// A route netlink socket of the namespace in which it was opened.
 #[derive(Debug)]
@@ -127,6 +72,35 @@ impl Rtnl {
         let mut addresses: Vec<_> = replies.into_iter().filter_map(|reply| reply.address).collect();
         addresses.sort_by_key(|address| address.index);
         Ok(addresses)
+    }
+
+    /// The drops of the queueing disciplines, by the index of their interface.
+    pub(crate) fn qdisc_drops(&mut self) -> Result<BTreeMap<u32, QdiscDrops>> {
+        Ok(qdisc::drops_by_interface(self.qdiscs()?))
+    }
+
+    /// Returns whether interface `index` has the queueing discipline `clsact` or `ingress`.
+    pub fn has_ingress(&mut self, index: u32) -> Result<bool> {
+        Ok(self.qdiscs()?.iter().any(|qdisc| qdisc.is_ingress_of(index)))
+    }
+
+    /// The queueing disciplines of all interfaces.
+    fn qdiscs(&mut self) -> Result<Vec<Qdisc>> {
+        let request = RouteNetlinkMessage::GetQueueDiscipline(TcMessage::default());
+        let replies = self.socket.dump(request, "list the queueing disciplines")?;
+        Ok(replies.into_iter().filter_map(|reply| reply.qdisc).collect())
+    }
+
+    /// The filters of interface `index` for frames that arrive, then those for frames that leave, by kind and name:
+    /// "bpf quaff", "flower".
+    pub fn filters(&mut self, index: u32) -> Result<Vec<String>> {
+        let mut found = Vec::new();
+        for minor in [TcHandle::MIN_INGRESS, TcHandle::MIN_EGRESS] {
+            let request = RouteNetlinkMessage::GetTrafficFilter(tc::place(index, minor));
+            let replies = self.socket.dump(request, "list the filters of an interface")?;
+            found.extend(replies.into_iter().filter_map(|reply| reply.filter?.label()));
+        }
+        Ok(found)
     }
 
     /// The next hop on the way to a destination, by the kernel's tables as they are now; `None` if it is on an own

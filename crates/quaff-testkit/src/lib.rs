@@ -1,24 +1,18 @@
 //! Resources that tests need of the machine: a lab, disk space, a disk that fails, captures; and the skips of tests
 //! that lack them.
 
-mod bench_sample;
 mod fault_disk;
-mod flow_sample;
 pub mod impaired_link;
 mod program;
 mod receiver;
-mod service_sample;
 
 use quaff_lab::{Error, Lab, LabPlan};
 use std::path::{Path, PathBuf};
 
-pub use bench_sample::sample_report;
 pub use fault_disk::{Fault, FaultDisk, HeldDisk};
-pub use flow_sample::sample_flow_report;
 pub use program::{copy_program, write_program};
 pub use quaff_os::testing::{is_refusal, skip};
 pub use receiver::Receiver;
-pub use service_sample::sample_service_report;
 
 /// A lab for `test`, or `None` after a skip if this machine permits none.
 pub fn lab(test: &str) -> Option<Lab> {

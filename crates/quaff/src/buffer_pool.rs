@@ -22,43 +22,24 @@
 
 mod common;
 mod filler;
+mod plan;
 mod stack;
 mod supply;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use plan::PoolPlan;
 pub(crate) use supply::{FreeBuffers, LanePool, Supply};
 
 use crate::Result;
 use crate::gauge::BufferGauges;
 use common::Common;
-use filler::{Filler, FillerThread, Fresh, Place};
+use filler::{Filler, FillerThread, Fresh, Place, smaller};
 use quaff_os::{Buffer, Stop, Wakeup};
 use rtrb::RingBuffer;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
-
-/// A lane never has more than so many equal parts of the pool: its rings have a place for each buffer that it can have,
-/// which costs memory where lanes are many.
-const EQUAL_PARTS_MAX: usize = 16;
-
-/// The size of the pool, and the lanes.
-pub(crate) struct PoolPlan {
-    /// Buffers of all lanes; one for each at least.
-    pub(crate) buffers: usize,
-    pub(crate) buffer_bytes: usize,
-    /// The part of the pool that is divided into the lanes' shares, %. A single lane has all of it.
-    pub(crate) shares_percent: usize,
-    /// The NUMA node of each lane, whose memory it prefers.
-    pub(crate) nodes: Vec<Option<usize>>,
-    /// Buffers of each lane that the start populates, however long that takes; one at least.
-    pub(crate) ready_buffers: usize,
-    /// Time within which the start populates more of them.
-    pub(crate) start_limit: Duration,
-    /// Cores that the thread avoids if there are others.
-    pub(crate) busy_cores: Vec<usize>,
-}
+use std::time::Instant;
 
 /// The threads that populate buffers.
 pub(crate) struct Pool {
@@ -75,23 +56,6 @@ struct Mapped {
     common: Vec<Buffer>,
     /// Warnings for the user.
     notes: Vec<String>,
-}
-
-impl PoolPlan {
-    /// Buffers of a lane's share.
-    fn share(&self) -> usize {
-        match self.nodes.len() {
-            1 => self.buffers,
-            lanes => (self.buffers * self.shares_percent / 100 / lanes).max(1),
-        }
-    }
-
-    /// The most buffers that a lane can have at a time.
-    fn most(&self) -> usize {
-        let (lanes, share) = (self.nodes.len(), self.share());
-        let common = self.buffers.saturating_sub(lanes * share);
-        (share + common).min(EQUAL_PARTS_MAX * self.buffers / lanes)
-    }
 }
 
 impl Pool {
@@ -143,10 +107,6 @@ fn map(plan: &PoolPlan) -> Result<Mapped> {
         if is_own { mapped.shares[lane].push(buffer) } else { mapped.common.push(buffer) }
     }
     Ok(mapped)
-}
-
-fn smaller(error: &quaff_os::Error) -> String {
-    format!("the buffer stays smaller than requested: {error}")
 }
 
 /// The ends of all rings: for the filler, and for the lanes and their writers.

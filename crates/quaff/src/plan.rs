@@ -1,8 +1,10 @@
 //! The plan of a run as plain data. Every size is a limit that is checked once.
 
 mod lanes;
+mod spread;
 
-pub use lanes::{LANES_MAX, Spread, Via, lanes_of};
+pub use lanes::{LANES_MAX, lanes_of};
+pub use spread::{Spread, Via};
 
 use crate::{Error, Result};
 use quaff_file::write::{CompressPlan, FileLimit, Format, Output, ROTATE_BYTES_MIN};

@@ -190,7 +190,7 @@ impl PlanFile for Plan {
     }
 
     fn validate(&self) -> Result<(), String> {
-        check::check(self)
+        self.check_all()
     }
 }
 

@@ -22,26 +22,12 @@ mod survey;
 
 pub use result::summarise;
 pub use rounds::Events;
+pub use session::Context;
 
 use crate::Result;
 use plan::Plan;
-use quaff_lab::tool::FlowMeter;
 use result::Report;
 use session::Session;
-use std::path::PathBuf;
-
-/// The environment of a bench of flow meters.
-#[derive(Debug, Clone, Default)]
-pub struct Context {
-    /// Path of the quaff executable, which sends and meters.
-    pub quaff: PathBuf,
-    /// Folder for capture files; `None`: the current one or `/var/tmp`.
-    pub dir: Option<PathBuf>,
-    /// The command line, for the report.
-    pub command: Vec<String>,
-    /// All known meters, including those of the user.
-    pub meters: Vec<FlowMeter>,
-}
 
 /// Runs a whole plan. An interrupted bench returns the results measured so far.
 ///

@@ -1,7 +1,6 @@
 //! The resources of a running bench of flow meters: a lab, a folder on a disk, the traffic, the installed meters.
 //! Dropping the session removes what it created.
 
-use super::Context;
 use super::plan::Plan;
 use super::result::{MeterFacts, TrafficFacts};
 use super::survey::survey;
@@ -15,6 +14,19 @@ use quaff_lab::traffic::{Size, Traffic};
 use quaff_lab::{Lab, LabPlan};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+/// The environment of a bench of flow meters.
+#[derive(Debug, Clone, Default)]
+pub struct Context {
+    /// Path of the quaff executable, which sends and meters.
+    pub quaff: PathBuf,
+    /// Folder for capture files; `None`: the current one or `/var/tmp`.
+    pub dir: Option<PathBuf>,
+    /// The command line, for the report.
+    pub command: Vec<String>,
+    /// All known meters, including those of the user.
+    pub meters: Vec<FlowMeter>,
+}
 
 /// Generated traffic of one pass: frames, flows, frames/s and mix. It has as many frames per flow as the how-to's
 /// bigFlows.pcap, in the sizes of the Internet mix up to an MTU of 1500; 40 passes are a file of 1.5 GB and 40 s.

@@ -18,6 +18,7 @@ mod count;
 mod delivery;
 pub(crate) mod expansion;
 pub mod fio;
+mod idle;
 mod measure;
 mod metering;
 mod pipeline;

@@ -1,14 +1,12 @@
 //! The equipment of a measurement, and the CPU use of an idle capturer.
 
-use super::capturer::{Capturer, on_core};
 use super::place::Place;
 use crate::Result;
-use quaff_lab::tool::{Setting, Tool};
-use quaff_lab::topology::{Site, Stage, Watch, pause};
+use quaff_lab::topology::Site;
 use quaff_os::cpu;
 use serde::Serialize;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 #[derive(Clone, Copy)]
 pub struct Bench<'a> {
@@ -37,24 +35,5 @@ impl Cores {
         let allowed = cpu::allowed()?;
         let generator = allowed.first().copied().unwrap_or(0);
         Ok(Self { generator, capturer: allowed.get(1).copied().unwrap_or(generator) })
-    }
-}
-
-impl Bench<'_> {
-    /// CPU time that `tool` uses during `idle` without frames, once it captures and has populated its memory.
-    pub fn idle(&self, tool: &Tool, program: &Path, idle: Duration, watch: Watch<'_>) -> Result<Duration> {
-        let setting = Setting::default();
-        let mut capturer = Capturer::start(self, tool, program, &setting, &[self.cores.capturer])?;
-        capturer.ready(self.start_wait, watch)?;
-        capturer.rest(watch)?;
-        let pid = capturer.pid()?;
-        let before = on_core(pid)?;
-        let end = Instant::now() + idle;
-        while Instant::now() < end {
-            pause(watch, Stage::Sending)?;
-        }
-        let used = on_core(pid)?.saturating_sub(before);
-        capturer.stop(watch)?;
-        Ok(used)
     }
 }

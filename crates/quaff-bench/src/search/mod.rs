@@ -16,13 +16,15 @@
 mod binary;
 mod burst;
 mod curve;
+mod goal;
 mod highest;
 mod mlr;
 mod select;
 
 pub(crate) use burst::{Burst, BurstPlan, buffer_s};
 pub(crate) use curve::Curve;
-pub(crate) use highest::{Goal, Highest, Input};
+pub(crate) use goal::{Goal, Input};
+pub(crate) use highest::Highest;
 
 /// A trial to run ("Trial Input", RFC 9971).
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -220,7 +220,7 @@ impl PlanFile for Plan {
     }
 
     fn validate(&self) -> Result<(), String> {
-        check::check(self)
+        self.check_all()
     }
 }
 

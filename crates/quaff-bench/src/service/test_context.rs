@@ -4,7 +4,7 @@ use super::events::{Events, Line, Now};
 use super::frames::{line_pps, way_words};
 use super::plan::{Plan, Ways};
 use super::prober::{Ask, Over, Prober};
-use super::result::{Report, Way};
+use super::result::{Check, Report, Way};
 use super::verdict::passed;
 use crate::experiment::Machine;
 use crate::trial::StreamPlan;
@@ -216,6 +216,14 @@ impl<'a> TestContext<'a> {
         if !self.unjudged.contains(&sentence) {
             self.note(sentence.clone());
             self.unjudged.push(sentence);
+        }
+    }
+
+    /// Reports each check as a result.
+    pub(super) fn checks(&mut self, test: &str, of: &str, way: Way, checks: &[Check]) {
+        for check in checks {
+            let what = format!("{}, {}", self.named(of, way), check.what);
+            self.line(test, what, format!("{} ({})", check.measured, check.limit), Some(check.passed));
         }
     }
 

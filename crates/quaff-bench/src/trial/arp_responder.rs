@@ -2,10 +2,9 @@
 //! host,
 //! which asks for its gateway's address and answers for its own.
 
-use super::TrialError;
-use super::ends::tag;
+use super::error::TrialError;
 use super::filter::LEARNING;
-use super::plan::StreamPlan;
+use super::plan::{StreamPlan, tag};
 use quaff_os::clock::steady_ns;
 use quaff_os::packet::{Qdisc, Receiver, TxSocket};
 use quaff_os::rtnl::Link;

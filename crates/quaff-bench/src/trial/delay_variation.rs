@@ -1,6 +1,7 @@
 //! Delays of one stream and their variation, with the definitions of RFC 5481, RFC 4689 and RFC 3550.
 
 use super::report::Delays;
+use super::tally::Range;
 use hdrhistogram::Histogram;
 
 /// Upper limit of delays in quantiles and the chart, ns; the maximum itself is exact.
@@ -10,49 +11,6 @@ const DIGITS: u8 = 3;
 const QUANTILES: [f64; 5] = [0.5, 0.9, 0.99, 0.999, 0.9999];
 /// Columns of the chart.
 const COLUMNS: usize = 200;
-
-/// Count, minimum, maximum and sum of values.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Range {
-    pub(super) count: u64,
-    min: i64,
-    max: i64,
-    sum: i128,
-}
-
-impl Default for Range {
-    fn default() -> Self {
-        Self { count: 0, min: i64::MAX, max: i64::MIN, sum: 0 }
-    }
-}
-
-impl Range {
-    #[inline]
-    pub(super) fn take(&mut self, value: i64) {
-        self.count += 1;
-        self.min = self.min.min(value);
-        self.max = self.max.max(value);
-        self.sum += i128::from(value);
-    }
-
-    pub(super) fn add(&mut self, other: &Self) {
-        self.count += other.count;
-        self.min = self.min.min(other.min);
-        self.max = self.max.max(other.max);
-        self.sum += other.sum;
-    }
-
-    /// Minimum, mean and maximum; `None` without values.
-    pub(super) fn figures(&self) -> Option<[f64; 3]> {
-        let mean = self.sum as f64 / self.count as f64;
-        (self.count > 0).then_some([self.min as f64, mean, self.max as f64])
-    }
-
-    /// Mean and maximum; 0 without values.
-    fn mean_max(&self) -> [f64; 2] {
-        self.figures().map_or([0.0; 2], |[_, mean, max]| [mean, max])
-    }
-}
 
 /// The delays of one stream.
 #[derive(Debug)]

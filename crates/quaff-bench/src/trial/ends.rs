@@ -4,10 +4,10 @@
 //! routes them, and its stack drops them at once. A switch on the path learns their ports from the frames of the other
 //! direction, or from a learning frame (RFC 2544 §23 b); a router asks for them by ARP (`arp_responder`).
 
-use super::TrialError;
 use super::arp_responder::{ArpResponder, Host};
+use super::error::TrialError;
 use super::filter;
-use super::plan::{Direction, PathEnd, PlanError, Route, StreamPlan, TrialPlan};
+use super::plan::{Direction, PathEnd, PlanError, Route, StreamPlan, TrialPlan, tag};
 use quaff::LaneGauges;
 use quaff::source::{AfPacket, Group, Links, Opening};
 use quaff_os::ethtool::Card;
@@ -15,7 +15,7 @@ use quaff_os::packet::{RingPlan, TimeSource};
 use quaff_os::rtnl::Link;
 use quaff_os::{Netns, Stop, Wakeup};
 use quaff_send::{Transmitter, TxBackend, usable_link};
-use quaff_wire::net::{ETHERNET_BYTES, TAG_BYTES, TPID_CUSTOMER, VlanTag};
+use quaff_wire::net::{ETHERNET_BYTES, TAG_BYTES};
 use quaff_wire::probe::{OuterHeaders, ProbeFrame, TrialHeader};
 use std::net::Ipv4Addr;
 
@@ -71,10 +71,6 @@ impl Ends {
         let frames = streams.iter().map(|stream| frames(stream, macs, ips)).collect::<Result<_, _>>()?;
         Ok(Self { tx, source, frames, responders })
     }
-}
-
-pub(super) fn tag((id, priority): (u16, u8)) -> VlanTag {
-    VlanTag { tpid: TPID_CUSTOMER, tci: u16::from(priority) << 13 | id }
 }
 
 /// Runs `work` in the namespace of an end.

@@ -2,9 +2,10 @@
 //!
 //! It ends when all frames have arrived, or after the residual time.
 
+use super::board::{Board, LaneBoard, START_NS};
+use super::error::TrialError;
 use super::filter::FOREIGN_BYTES;
 use super::rx_stats::RxStats;
-use super::{Board, LaneBoard, START_NS, TrialError};
 use quaff::batch::{BATCH_FRAMES, Frame, Memory};
 use quaff::source::AfPacket;
 use quaff::source::{Pull, Source};

@@ -11,8 +11,10 @@
 //! printed.
 
 mod arp_responder;
+mod board;
 mod delay_variation;
 mod ends;
+mod error;
 mod filter;
 mod meter;
 mod plan;
@@ -27,67 +29,32 @@ mod tx_log;
 mod window;
 
 use arp_responder::ArpResponder;
+use board::{Begin, Board, Done, LaneBoard, START_NS};
 use ends::Ends;
 use meter::{Arrivals, Meter};
 use quaff_os::clock::{steady_ns, wall_ns};
 use quaff_os::cpu;
-use quaff_send::SendError;
 use rx_stats::RxStats;
 use sender::{Sender, SentStream};
-use std::net::Ipv4Addr;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::ScopedJoinHandle;
 use std::time::Duration;
 use tally::Seconds;
 use tx_log::TxLog;
 
+pub(crate) use error::TrialError;
 pub use plan::PathEnd;
 pub use report::Delays;
 
-pub(crate) use plan::{Direction, Length, Phase, PlanError, Route, StreamPlan, TrialPlan};
+pub(crate) use plan::{Direction, Length, Phase, Route, StreamPlan, TrialPlan};
 pub(crate) use report::{DirectionReport, StreamReport, TrialReport};
 pub(crate) use tally::Tally;
 
-/// Time for all threads to start, ns: fixed part, and per stream for its memory.
-const START_NS: u64 = 20_000_000;
 const START_STREAM_NS: u64 = 2_000_000;
 /// Polling interval for the end of the threads.
 const LOOK: Duration = Duration::from_millis(10);
 /// Interval at which the watcher is called, ns.
 const WATCH_NS: u64 = 100_000_000;
-
-/// An error without a report.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum TrialError {
-    #[error(transparent)]
-    Plan(#[from] PlanError),
-    #[error(transparent)]
-    Interface(#[from] SendError),
-    #[error(transparent)]
-    Os(#[from] quaff_os::Error),
-    /// The meter's ring failed.
-    #[error(transparent)]
-    Ring(#[from] quaff::Error),
-    #[error("{0} does not stamp the frames that it receives ('ethtool -T {0}'); the kernel can")]
-    Clock(String),
-    #[error(
-        "{ip} is an address of the machine itself, as seen from {interface}: a test needs an unused address"
-    )]
-    Taken { ip: Ipv4Addr, interface: String },
-    #[error("no router answers for {gateway} at {interface}: is that its address there, and is it up?")]
-    Silent { gateway: Ipv4Addr, interface: String },
-    #[error("{0} went away in the middle of a trial")]
-    Gone(String),
-    /// More frames arrived than were sent.
-    #[error("the sums do not hold: {0}; does another trial with the same ids send to this interface?")]
-    Sums(String),
-}
-
-impl From<TrialError> for quaff_lab::Error {
-    fn from(error: TrialError) -> Self {
-        Self::Service(error.to_string())
-    }
-}
 
 /// Progress of a trial, summed over both directions.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -98,45 +65,6 @@ pub(crate) struct Progress {
     pub(crate) sent: u64,
     /// Frames that arrived, without duplicates.
     pub(crate) received: u64,
-}
-
-/// Flags that all threads read; no other data is published through them.
-#[derive(Default)]
-struct Board {
-    /// Tells senders to stop.
-    stopped: AtomicBool,
-    /// Tells meters not to wait for the last frames: a thread has failed.
-    abandoned: AtomicBool,
-}
-
-/// Counters of one direction, shared by its two threads and the progress.
-#[derive(Default)]
-struct LaneBoard {
-    sent: AtomicU64,
-    received: AtomicU64,
-    /// End time of the sender, CLOCK_MONOTONIC ns; 0 while it runs.
-    done_ns: AtomicU64,
-}
-
-impl Board {
-    fn is_stopped(&self) -> bool {
-        self.stopped.load(Ordering::Relaxed)
-    }
-
-    /// Makes all threads end soon.
-    fn fail(&self) {
-        self.abandoned.store(true, Ordering::Relaxed);
-        self.stopped.store(true, Ordering::Relaxed);
-    }
-}
-
-/// Stores the end time of a sender when dropped, for its meter.
-struct Done<'a>(&'a LaneBoard);
-
-impl Drop for Done<'_> {
-    fn drop(&mut self) {
-        self.0.done_ns.store(steady_ns(), Ordering::Release);
-    }
 }
 
 /// A direction and the data that its threads share.
@@ -153,13 +81,6 @@ type SendResult = quaff_os::Result<(Vec<SentStream>, u64)>;
 struct Threads<'scope, 'a> {
     sender: ScopedJoinHandle<'scope, SendResult>,
     meter: ScopedJoinHandle<'scope, Result<Arrivals<'a>, TrialError>>,
-}
-
-/// Start of a trial on both clocks.
-#[derive(Clone, Copy)]
-struct Begin {
-    steady_ns: u64,
-    wall_ns: u64,
 }
 
 /// Runs a trial. `watch` is called about ten times a second; `false` stops sending early, and the report covers what

@@ -1,5 +1,6 @@
 //! The plan of a trial, as plain data.
 
+use quaff_wire::net::{TPID_CUSTOMER, VlanTag};
 use quaff_wire::probe::{FRAME_BYTES_MAX, TrialHeader};
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
@@ -217,6 +218,11 @@ impl Phase {
                 Length::Frames(frames) => frames > 0 && self.pps != Some(0.0),
             }
     }
+}
+
+/// The VLAN tag of a stream: its id and its priority.
+pub(super) fn tag((id, priority): (u16, u8)) -> VlanTag {
+    VlanTag { tpid: TPID_CUSTOMER, tci: u16::from(priority) << 13 | id }
 }
 
 #[cfg(test)]

@@ -3,11 +3,11 @@
 //! A call takes only due frames, a few at most, and their send time is read right before the call: a sender without
 //! backlog sends single frames.
 
+use super::board::{Begin, Board, LaneBoard};
 use super::plan::StreamPlan;
 use super::schedule::{Due, Place, Schedule};
 use super::tally::{Seconds, Tally, at};
 use super::tx_log::TxLog;
-use super::{Begin, Board, LaneBoard};
 use quaff_os::Result;
 use quaff_os::clock::{self, steady_ns, wall_ns};
 use quaff_send::{Next, Obstacle, Transmitter, TxCall, wait_until};

@@ -1,7 +1,49 @@
 //! The tally of a time span: the sender counts sent frames, the meter arrivals; after joining both, the rest is lost.
 
-use super::delay_variation::Range;
 use quaff_wire::add_each;
+
+/// Count, minimum, maximum and sum of values.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Range {
+    pub(super) count: u64,
+    min: i64,
+    pub(super) max: i64,
+    sum: i128,
+}
+
+impl Default for Range {
+    fn default() -> Self {
+        Self { count: 0, min: i64::MAX, max: i64::MIN, sum: 0 }
+    }
+}
+
+impl Range {
+    #[inline]
+    pub(super) fn take(&mut self, value: i64) {
+        self.count += 1;
+        self.min = self.min.min(value);
+        self.max = self.max.max(value);
+        self.sum += i128::from(value);
+    }
+
+    pub(super) fn add(&mut self, other: &Self) {
+        self.count += other.count;
+        self.min = self.min.min(other.min);
+        self.max = self.max.max(other.max);
+        self.sum += other.sum;
+    }
+
+    /// Minimum, mean and maximum; `None` without values.
+    pub(super) fn figures(&self) -> Option<[f64; 3]> {
+        let mean = self.sum as f64 / self.count as f64;
+        (self.count > 0).then_some([self.min as f64, mean, self.max as f64])
+    }
+
+    /// Mean and maximum; 0 without values.
+    pub(super) fn mean_max(&self) -> [f64; 2] {
+        self.figures().map_or([0.0; 2], |[_, mean, max]| [mean, max])
+    }
+}
 
 pub(super) const SECOND_NS: u64 = 1_000_000_000;
 /// Seconds that are kept beyond the planned ones, in case a clock is set during a trial.

@@ -8,7 +8,7 @@ use crate::any_report;
 use quaff_bench::flow::result::Report;
 use quaff_bench::report::{is_of, write};
 use quaff_bench::service;
-use quaff_testkit::sample_flow_report;
+use quaff_bench::testing::sample_flow_report;
 
 #[test]
 fn a_folder_has_all_of_it() {
@@ -32,6 +32,6 @@ fn a_result_is_recognised_as_that_of_its_experiment() {
     assert!(is_of::<Report>(dir.path()) && is_of::<Report>(&dir.path().join("result.json")));
     assert!(!is_of::<quaff_bench::bench::result::Report>(dir.path()));
     assert!(!is_of::<service::result::Report>(dir.path()));
-    write(&quaff_testkit::sample_report(), dir.path()).unwrap();
+    write(&quaff_bench::testing::sample_report(), dir.path()).unwrap();
     assert!(!is_of::<Report>(dir.path()));
 }

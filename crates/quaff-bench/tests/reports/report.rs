@@ -6,7 +6,7 @@ use crate::any_report;
 use crate::any_report::EVIL;
 use quaff_bench::bench::result::Report;
 use quaff_bench::report;
-use quaff_testkit::sample_report;
+use quaff_bench::testing::sample_report;
 use std::fs;
 
 #[test]

@@ -7,7 +7,7 @@ use crate::any_report;
 use crate::any_report::EVIL;
 use quaff_bench::report::{read, write};
 use quaff_bench::service::result::{Report, Results};
-use quaff_testkit::{sample_report, sample_service_report};
+use quaff_bench::testing::{sample_report, sample_service_report};
 use std::fs;
 
 #[test]

@@ -1,7 +1,7 @@
 //! `quaff bench` from outside, without a lab: lists, plans that are only printed, results that are shown
 //! again, and what is refused.
 
-use quaff_testkit::sample_report;
+use quaff_bench::testing::sample_report;
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Output};

@@ -2,7 +2,7 @@
 //! again, and what is refused.
 
 use quaff_bench::report;
-use quaff_testkit::sample_service_report;
+use quaff_bench::testing::sample_service_report;
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Output};

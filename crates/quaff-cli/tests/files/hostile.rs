@@ -2,8 +2,8 @@
 //! the terminal, whatever the command.
 
 use crate::support::{Bench, PATIENCE, QUAFF, finish, folder, run};
+use quaff_bench::testing::{sample_report, sample_service_report};
 use quaff_lab::ChildProcess;
-use quaff_testkit::{sample_report, sample_service_report};
 use quaff_wire::decode::Item;
 use serde_json::Value;
 use std::path::Path;

@@ -2,9 +2,10 @@
 
 use crate::support::{Bench, QUAFF};
 use quaff::cores::Nic;
+use quaff_bench::testing::{sample_flow_report, sample_report, sample_service_report};
 use quaff_os::packet::CountingTap;
 use quaff_os::rtnl;
-use quaff_testkit::{sample_flow_report, sample_report, sample_service_report, skip};
+use quaff_testkit::skip;
 use quaff_wire::{Record, pcapng};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};

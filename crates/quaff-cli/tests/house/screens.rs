@@ -39,7 +39,8 @@ fn place() -> TempDir {
     file.dropped = 7;
     std::fs::write(dir.path().join("a.pcapng"), file.frames(17..20).statistics(13, 7).bytes).expect("a file");
     traffic::write(&dir.path().join("b.pcap"), 2000);
-    quaff_bench::report::write(&testing::sample_flow_report(), &dir.path().join("flows")).expect("a result");
+    quaff_bench::report::write(&quaff_bench::testing::sample_flow_report(), &dir.path().join("flows"))
+        .expect("a result");
     dir
 }
 

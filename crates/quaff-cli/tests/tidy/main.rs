@@ -4,6 +4,7 @@
 //! Reads files only. A number in [`ratchet`] and in `words.rs` is the most that is allowed: it may only be lowered.
 
 mod documents;
+mod graph;
 mod rooms;
 mod shape;
 mod source;
@@ -13,8 +14,9 @@ use source::{code_of, files, production, read};
 
 /// Counts that may only fall; 0 is the aim.
 mod ratchet {
-    /// Circles of imports between the top-level modules of a crate.
-    pub(crate) const CIRCLES: usize = 0;
+    /// Circles of names between the files of a crate, and between its top-level modules. One is left, of quaff-cli's
+    /// commands and its `lib.rs`.
+    pub(crate) const CIRCLES: usize = 1;
     /// Functions over 70 lines, tests included.
     pub(crate) const LONG_FUNCTIONS: usize = 0;
     /// Public items without a doc line.
@@ -44,7 +46,7 @@ fn crates_use_each_other_as_the_drawing_shows() {
 }
 
 #[test]
-fn modules_of_a_crate_import_without_circles() {
+fn files_of_a_crate_name_each_other_without_circles() {
     at_most(ratchet::CIRCLES, &rooms::circles(&production()));
 }
 

@@ -1,7 +1,8 @@
-//! Arrows: between crates as ARCHITECTURE.md draws them, between the modules of a crate without circles.
+//! Arrows: between crates as ARCHITECTURE.md draws them, between the files of a crate without circles.
 
+use crate::graph::{Graph, graph};
 use crate::source::{self, Source, is_word};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 type Arrows = BTreeMap<String, BTreeSet<String>>;
 
@@ -74,99 +75,79 @@ pub(crate) fn undrawn() -> Vec<String> {
     wrong
 }
 
-/// The groups of top-level modules that import each other in a circle, `crate: a b c`.
+/// Circles of files that name each other's items, and of top-level modules whose files do; the way around each, with
+/// the names that cause it.
 pub(crate) fn circles(sources: &[Source]) -> Vec<String> {
     let mut circles = Vec::new();
     for krate in source::crates() {
         let files: Vec<&Source> = sources.iter().filter(|source| source.krate == krate).collect();
-        let mut left = closed(&imports(&files));
-        while let Some((name, reached)) = left.pop_first() {
-            if reached.contains(&name) {
-                let mut group = vec![name.clone()];
-                group.extend(
-                    left.extract_if(.., |other, to| to.contains(&name) && reached.contains(other))
-                        .map(|(other, _)| other),
-                );
-                circles.push(format!("{krate}: {}", group.join(" ")));
-            }
-        }
+        let graph = graph(&files);
+        let of_files = circles_of(&graph);
+        let of_rooms = circles_of(&tops(&graph)).into_iter().map(|circle| format!("{circle} (modules)"));
+        circles.extend(of_files.into_iter().chain(of_rooms).map(|circle| format!("{krate}: {circle}")));
     }
     circles
 }
 
-/// Which top-level module of a crate uses which others.
-fn imports(files: &[&Source]) -> Arrows {
-    let mut arrows: Arrows = files
+/// The arrows between top-level modules, the root left out.
+fn tops(graph: &Graph) -> Graph {
+    let mut tops = Graph::new();
+    for (from, arrows) in graph.iter().filter(|(from, _)| !from.is_empty()) {
+        let top = tops.entry(from[..1].to_vec()).or_default();
+        for (to, names) in arrows.iter().filter(|(to, _)| !to.is_empty() && to[0] != from[0]) {
+            top.entry(to[..1].to_vec()).or_default().extend(names.iter().cloned());
+        }
+    }
+    tops
+}
+
+/// Of every group of nodes that reach each other, the shortest way around.
+fn circles_of(graph: &Graph) -> Vec<String> {
+    let name = |module: &[String]| if module.is_empty() { "lib".to_owned() } else { module.join("/") };
+    let arrows: Arrows =
+        graph.iter().map(|(from, to)| (name(from), to.keys().map(|to| name(to)).collect())).collect();
+    let causes: BTreeMap<(String, String), String> = graph
         .iter()
-        .filter_map(|file| file.module.first())
-        .map(|top| (top.clone(), BTreeSet::new()))
+        .flat_map(|(from, to)| to.iter().map(move |(to, names)| (from, to, names)))
+        .map(|(from, to, names)| ((name(from), name(to)), Vec::from_iter(names.iter().cloned()).join(", ")))
         .collect();
-    let root: String =
-        files.iter().filter(|file| file.module.is_empty()).map(|file| file.production.as_str()).collect();
-    let exported = exports(&root, &arrows);
-    for file in files {
-        let Some(top) = file.module.first() else { continue };
-        let mut names = after(&file.production, "crate::");
-        names.extend(after(&file.production, &"super::".repeat(file.module.len())));
-        for name in names {
-            let to = if arrows.contains_key(&name) { Some(&name) } else { exported.get(&name) };
-            if let Some(to) = to.filter(|to| *to != top).cloned() {
-                arrows.get_mut(top).expect("a module").insert(to);
-            }
-        }
-    }
-    arrows
-}
-
-/// The names that `lib.rs` re-exports, and the modules that they come from.
-fn exports(root: &str, modules: &Arrows) -> BTreeMap<String, String> {
-    let mut exported = BTreeMap::new();
-    for line in root.split(';').filter_map(|item| item.rsplit_once("use ").map(|(_, path)| path)) {
-        let path = line.trim_start_matches("crate::").trim_start_matches("self::");
-        let Some((module, names)) = path.split_once("::").filter(|(module, _)| modules.contains_key(*module))
-        else {
-            continue;
-        };
-        let names = names.split(|c: char| !is_word(c)).filter(|name| !name.is_empty());
-        exported.extend(names.map(|name| (name.to_owned(), module.to_owned())));
-    }
-    exported
-}
-
-/// The first name of each path that follows `prefix`, those in braces included.
-fn after(code: &str, prefix: &str) -> Vec<String> {
-    let mut names = Vec::new();
-    for (at, _) in code.match_indices(prefix) {
-        let before = code[..at].chars().next_back();
-        if before.is_some_and(|c| is_word(c) || c == ':') {
+    let mut left = closed(&arrows);
+    let mut circles = Vec::new();
+    while let Some((first, reached)) = left.pop_first() {
+        if !reached.contains(&first) {
             continue;
         }
-        let path = &code[at + prefix.len()..];
-        match path.strip_prefix('{') {
-            Some(group) => names.extend(of_group(group)),
-            None => names.push(path.chars().take_while(|c| is_word(*c)).collect()),
+        let others = left.extract_if(.., |other, to| to.contains(&first) && reached.contains(other));
+        let group: Vec<String> =
+            std::iter::once(first.clone()).chain(others.map(|(other, _)| other)).collect();
+        let ways = group.iter().map(|from| way_around(from, &arrows));
+        let way = ways.min_by_key(Vec::len).expect("a group has a member");
+        let mut circle = way[0].clone();
+        for pair in way.windows(2) {
+            circle += &format!(" –({})→ {}", causes[&(pair[0].clone(), pair[1].clone())], pair[1]);
         }
+        if group.len() + 1 > way.len() {
+            circle += &format!("; {} in all: {}", group.len(), group.join(" "));
+        }
+        circles.push(circle);
     }
-    names
+    circles
 }
 
-/// The first names of the paths of a group, up to the brace that closes it.
-fn of_group(group: &str) -> Vec<String> {
-    let (mut depth, mut names, mut name) = (0, Vec::new(), Some(String::new()));
-    for c in group.chars() {
-        match c {
-            '{' => depth += 1,
-            '}' if depth == 0 => break,
-            '}' => depth -= 1,
-            ',' if depth == 0 => names.extend(name.replace(String::new())),
-            c if is_word(c) && depth == 0 => name.iter_mut().for_each(|name| name.push(c)),
-            ':' if depth == 0 => names.extend(name.take()),
-            _ => {}
+/// A shortest way from a node of a circle back to it, both ends included.
+fn way_around(start: &String, arrows: &Arrows) -> Vec<String> {
+    let mut open = VecDeque::from([vec![start.clone()]]);
+    let mut seen = BTreeSet::new();
+    while let Some(way) = open.pop_front() {
+        let at = way.last().expect("a way has a begin");
+        if at == start && way.len() > 1 {
+            return way;
+        }
+        for to in arrows.get(at).into_iter().flatten().filter(|to| seen.insert((*to).clone())) {
+            open.push_back(way.iter().chain([to]).cloned().collect());
         }
     }
-    names.extend(name);
-    names.retain(|name| !name.is_empty());
-    names
+    Vec::new()
 }
 
 #[test]
@@ -185,9 +166,10 @@ fn a_drawing_is_read_and_so_are_imports() {
         ),
         ["quaff"]
     );
+}
 
-    let code = "use crate::a::x;\nuse crate::{\n    b::{c, d},\n    e,\n    F,\n};\nfn f() { crate::g::h(); mycrate::i(); }";
-    assert_eq!(after(code, "crate::"), ["a", "b", "e", "F", "g"]);
+#[test]
+fn circles_are_found_and_explained() {
     let file = |module: &str, text: &str| Source {
         path: String::new(),
         krate: "quaff-os".to_owned(),
@@ -197,12 +179,41 @@ fn a_drawing_is_read_and_so_are_imports() {
         production: text.to_owned(),
         test_lines: 0,
     };
+    // A re-export leads to the file behind it, and is no arrow itself.
     let files = [
-        file("", "pub use c::Thing;"),
-        file("a", "use super::b;"),
-        file("b x", "crate::Thing"),
-        file("c", "use crate::a;"),
+        file("", "mod a; mod b; mod c; pub use c::{Thing, deep::{Other, self}};"),
+        file("a", "use super::b; fn go() { b::x::run() }"),
+        file("b x", "pub fn run(t: crate::Thing) {}"),
+        file("b", "mod x; pub(crate) use x::run as start;"),
+        file("c", "use crate::a::{self as first, go as begin}; pub struct Thing;"),
     ];
-    assert_eq!(circles(&files), ["quaff-os: a b c"]);
-    assert_eq!(circles(&files[..3]), [""; 0]);
+    assert_eq!(
+        circles(&files),
+        [
+            "quaff-os: a –(run)→ b/x –(Thing)→ c –(go)→ a",
+            "quaff-os: a –(run)→ b –(Thing)→ c –(go)→ a (modules)"
+        ]
+    );
+    assert_eq!(circles(&files[..4]), [""; 0]);
+
+    // A parent that uses what its child defines, re-exported or not, and a child that uses its parent.
+    let child = file("a one", "use super::{Base, two::Two}; pub struct One; mod inner { use super::One; }");
+    let parent = |text: &str| [file("a", text), child.clone(), file("a two", "pub struct Two;")];
+    assert_eq!(circles(&parent("mod one; pub use one::One; pub struct Base;")), [""; 0]);
+    let around = ["quaff-os: a –(One)→ a/one –(Base)→ a"];
+    assert_eq!(circles(&parent("mod one; pub use one::One; pub struct Base; fn f(o: One) {}")), around);
+    assert_eq!(circles(&parent("mod one; pub struct Base; fn f() { one::One::new(); }")), around);
+    assert_eq!(
+        circles(&parent("mod one; pub struct Base; fn f(s: S) { s.one.One; std::one::f() }")),
+        [""; 0]
+    );
+    // Through globs, macros and names that are both a module and an item.
+    let files = [
+        file("", "mod a; mod b;"),
+        file("a", "pub(crate) use two::*; pub use two::two; mod two;"),
+        file("a two", "macro_rules! made { () => {} } pub use made; pub fn two() { crate::b::f() }"),
+        file("b", "use super::a::two; pub fn f() { crate::a::made!(); two(); }"),
+    ];
+    let around = "a/two –(f)→ b –(made, two)→ a/two";
+    assert_eq!(circles(&files)[0], format!("quaff-os: {around}"));
 }

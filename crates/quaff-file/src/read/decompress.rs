@@ -6,13 +6,14 @@
 
 mod gzip;
 mod lz4;
+mod step;
 #[cfg(test)]
 mod tests;
 mod zstd;
 
 use quaff_os::Buffer;
-use std::fmt;
 use std::io::{self, Read};
+use step::{CompressedInput, Step, StepError};
 
 /// A compression format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,19 +74,6 @@ pub enum Failure {
     Corrupt(Corruption),
 }
 
-/// The compressed bytes, in a buffer that is refilled when it is used up.
-struct CompressedInput {
-    input: Box<dyn Read + Send>,
-    buffer: Buffer,
-    /// The buffered bytes are `buffer[at..len]`.
-    at: usize,
-    len: usize,
-    /// File offset of `buffer[0]`.
-    offset: u64,
-    /// A read past the last byte was attempted.
-    is_at_end: bool,
-}
-
 /// A decompressor.
 #[derive(Debug)]
 pub struct Decompressor {
@@ -101,30 +89,6 @@ enum Codec {
     Zstd(Box<zstd::Zstd>),
     Lz4(Box<lz4::Lz4>),
 }
-
-/// The result of one step of a decompressor.
-#[derive(Debug)]
-enum Step {
-    /// This many bytes; more may follow.
-    Bytes(usize),
-    /// The regular end of the file.
-    End,
-}
-
-/// An error of one step.
-#[derive(Debug)]
-enum StepError {
-    Os(io::Error),
-    Data(String),
-}
-
-impl From<io::Error> for StepError {
-    fn from(error: io::Error) -> Self {
-        Self::Os(error)
-    }
-}
-
-const TRUNCATED: &str = "truncated";
 
 impl Decompressor {
     /// Creates a decompressor for a file whose first `len` bytes are in `buffer`; `input` has the rest.
@@ -194,48 +158,5 @@ impl Decompressor {
                 reason,
             }),
         }
-    }
-}
-
-impl CompressedInput {
-    /// Returns the buffered bytes, after a read if there are none; empty at the end of the file.
-    fn fill(&mut self) -> io::Result<&[u8]> {
-        if self.at == self.len {
-            self.offset += self.len as u64;
-            (self.at, self.len) = (0, 0);
-            self.len = self.input.read(&mut self.buffer)?;
-            self.is_at_end = self.len == 0;
-        }
-        Ok(&self.buffer[self.at..self.len])
-    }
-
-    /// Returns the buffered bytes without a read.
-    fn buffered(&self) -> &[u8] {
-        &self.buffer[self.at..self.len]
-    }
-
-    fn consume(&mut self, bytes: usize) {
-        self.at += bytes;
-    }
-
-    /// Returns the file offset of the next byte.
-    fn position(&self) -> u64 {
-        self.offset + self.at as u64
-    }
-}
-
-impl fmt::Debug for CompressedInput {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CompressedInput").field("position", &self.position()).finish_non_exhaustive()
-    }
-}
-
-impl Read for CompressedInput {
-    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        let there = self.fill()?;
-        let count = there.len().min(out.len());
-        out[..count].copy_from_slice(&there[..count]);
-        self.consume(count);
-        Ok(count)
     }
 }

@@ -3,7 +3,6 @@
 use super::injection::Injected;
 use super::ledger::Ledger;
 use super::sequence::{Gap, Sequence, StreamEnd};
-use super::verdict;
 use crate::read::SkippedBytes;
 use quaff_stream::LossReport;
 use quaff_stream::proof::{CopyReport, Numbers};
@@ -11,15 +10,15 @@ use serde::Serialize;
 
 /// The reasons of a capture that lacks what was sent to it.
 pub const LOST_HERE: [&str; 2] = [ACKNOWLEDGED_MISSING, MIRRORED_MISSING];
-const ACKNOWLEDGED_MISSING: &str = "data that TCP acknowledges are missing";
-const MIRRORED_MISSING: &str = "mirrored packets are missing, by their ERSPAN numbers";
+pub(super) const ACKNOWLEDGED_MISSING: &str = "data that TCP acknowledges are missing";
+pub(super) const MIRRORED_MISSING: &str = "mirrored packets are missing, by their ERSPAN numbers";
 /// The reasons of a capture that may lack packets.
-const FINS_MISSING: &str = "ends of connections are missing that both sides have named";
-const LEAPS: &str =
+pub(super) const FINS_MISSING: &str = "ends of connections are missing that both sides have named";
+pub(super) const LEAPS: &str =
     "sequence numbers leap by more than 128 MiB: data are missing, or another connection has the same ports";
-const NUMBERS_MISSING: &str =
+pub(super) const NUMBERS_MISSING: &str =
     "numbers of RTP or GRE are missing: their packets were lost before the capture, or by it";
-const UNTRACKED: &str = "too many data are missing at once to follow them all";
+pub(super) const UNTRACKED: &str = "too many data are missing at once to follow them all";
 
 /// The part that all reports have in common. Counts are of frames.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -178,46 +177,8 @@ impl Report {
         if is_decided { 0 } else { self.tcp.loss.acked_unseen_packets_estimate + self.numbers.erspan.lost }
     }
 
-    /// The report of a run that has failed.
-    pub fn failed(mut self, error: String) -> Self {
-        self.outcome.error = Some(error);
-        self.judge()
-    }
-
     /// Connections and senders that are evidence.
     pub fn witnesses(&self) -> u64 {
         self.tcp.loss.flows_with_evidence + self.numbers.sources()
-    }
-
-    /// Numbers of RTP and GRE are missing, which the network may have lost, and nothing else shows whether it has.
-    fn is_undecided(&self) -> bool {
-        let Numbers { erspan, gre, rtp, .. } = &self.numbers;
-        gre.lost + rtp.lost > 0 && self.tcp.loss.flows_with_evidence + erspan.sources == 0
-    }
-
-    /// Collects the reasons against completeness.
-    pub(super) fn judge(mut self) -> Self {
-        let (has_numbers, is_undecided, witnesses) =
-            (self.has_numbers(), self.is_undecided(), self.witnesses());
-        let (loss, mirrored) = (&self.tcp.loss, self.numbers.erspan.lost);
-        let by_tcp = |count: u64| !has_numbers && count > 0;
-        let it = &mut self.outcome;
-        it.judge(&[
-            (it.lost > 0, "frames are missing"),
-            (self.end == Some(StreamEnd::Missing), "the last frame of the stream is missing"),
-            (it.duplicates > 0, "frames are there more than once"),
-            (self.corrupt > 0, "frames are damaged"),
-            (by_tcp(loss.acked_unseen_bytes), ACKNOWLEDGED_MISSING),
-            (by_tcp(mirrored), MIRRORED_MISSING),
-            (!has_numbers && is_undecided, NUMBERS_MISSING),
-            (by_tcp(loss.fins_unseen), FINS_MISSING),
-            (by_tcp(loss.leaps_confirmed), LEAPS),
-            (by_tcp(loss.untracked_bytes), UNTRACKED),
-        ]);
-        // Frames without numbers prove nothing, unless something else does.
-        it.is_judged = it.received > 0 || self.corrupt > 0 || witnesses > 0 || !it.reasons.is_empty();
-        it.complete &= it.is_judged;
-        self.verdict = verdict::words(&self);
-        self
     }
 }

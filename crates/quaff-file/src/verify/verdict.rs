@@ -1,7 +1,11 @@
-//! The verdict of a verification in one line.
+//! The verdict of a verification: the reasons against completeness, and all of it in one line.
 
-use super::report::Report;
+use super::report::{
+    ACKNOWLEDGED_MISSING, FINS_MISSING, LEAPS, MIRRORED_MISSING, NUMBERS_MISSING, Report, UNTRACKED,
+};
+use super::sequence::StreamEnd;
 use jiff::Timestamp;
+use quaff_stream::proof::Numbers;
 
 /// The share of lost packets above which a capture filter is as likely.
 const FILTERED: f64 = 0.5;
@@ -47,8 +51,48 @@ impl Place {
     }
 }
 
+impl Report {
+    /// The report of a run that has failed.
+    pub fn failed(mut self, error: String) -> Self {
+        self.outcome.error = Some(error);
+        self.judge()
+    }
+
+    /// Numbers of RTP and GRE are missing, which the network may have lost, and nothing else shows whether it has.
+    fn is_undecided(&self) -> bool {
+        let Numbers { erspan, gre, rtp, .. } = &self.numbers;
+        gre.lost + rtp.lost > 0 && self.tcp.loss.flows_with_evidence + erspan.sources == 0
+    }
+
+    /// Collects the reasons against completeness.
+    pub(super) fn judge(mut self) -> Self {
+        let (has_numbers, is_undecided, witnesses) =
+            (self.has_numbers(), self.is_undecided(), self.witnesses());
+        let (loss, mirrored) = (&self.tcp.loss, self.numbers.erspan.lost);
+        let by_tcp = |count: u64| !has_numbers && count > 0;
+        let it = &mut self.outcome;
+        it.judge(&[
+            (it.lost > 0, "frames are missing"),
+            (self.end == Some(StreamEnd::Missing), "the last frame of the stream is missing"),
+            (it.duplicates > 0, "frames are there more than once"),
+            (self.corrupt > 0, "frames are damaged"),
+            (by_tcp(loss.acked_unseen_bytes), ACKNOWLEDGED_MISSING),
+            (by_tcp(mirrored), MIRRORED_MISSING),
+            (!has_numbers && is_undecided, NUMBERS_MISSING),
+            (by_tcp(loss.fins_unseen), FINS_MISSING),
+            (by_tcp(loss.leaps_confirmed), LEAPS),
+            (by_tcp(loss.untracked_bytes), UNTRACKED),
+        ]);
+        // Frames without numbers prove nothing, unless something else does.
+        it.is_judged = it.received > 0 || self.corrupt > 0 || witnesses > 0 || !it.reasons.is_empty();
+        it.complete &= it.is_judged;
+        self.verdict = words(&self);
+        self
+    }
+}
+
 /// The verdict of a report that has been judged.
-pub(super) fn words(report: &Report) -> String {
+fn words(report: &Report) -> String {
     let outcome = &report.outcome;
     let (loss, has_numbers) = (&report.tcp.loss, report.has_numbers());
     let lost = report.lost_here();

@@ -4,8 +4,9 @@
 use nix::fcntl::{FcntlArg, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::stat::{SFlag, fstat};
-use std::fs;
+use std::fs::{self, File};
 use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
 
 /// The kind of object that a descriptor refers to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,6 +61,11 @@ pub(super) fn is_closed(out: impl AsFd) -> bool {
     let mut fds = [PollFd::new(out.as_fd(), PollFlags::empty())];
     poll(&mut fds, PollTimeout::ZERO) == Ok(1)
         && fds[0].revents().is_some_and(|events| events.contains(PollFlags::POLLERR))
+}
+
+/// Returns whether a file has a name. One whose link count cannot be read counts as named.
+pub(in crate::write) fn has_name(file: &File) -> bool {
+    file.metadata().map_or(true, |meta| meta.nlink() > 0)
 }
 
 #[cfg(test)]

@@ -131,7 +131,7 @@ impl Folder {
         extension: &'static str,
         wakeup: Wakeup,
     ) -> Result<Self> {
-        let names = NameTemplate::of(plan, extension)?;
+        let names = plan.name_template(extension)?;
         let lock = lock(&plan.dir)?;
         let kept_files = KeptFiles::open(&plan.dir, &names, plan.retention)?;
         let rotate_bytes = plan.rotate_bytes.unwrap_or_else(|| kept_files.share_bytes());

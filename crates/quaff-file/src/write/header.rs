@@ -8,7 +8,7 @@ use crate::interfaces::Interfaces;
 use crate::read::Compression;
 use crate::tally::{Counts, SessionCounts, statistics};
 use crate::write::compress::stored;
-use crate::write::plan::Format;
+use crate::write::format::Format;
 use quaff_wire::pcap::{Resolution, file_header, set_fcs_len};
 use quaff_wire::pcapng::{Section, idb, isb, padding, padding_bytes, shb};
 use std::collections::btree_map::Entry;

@@ -2,10 +2,10 @@
 //!
 //! Retention deletes files, so only a name that matches the template field by field is recognised.
 
-use super::suffix::plain;
-use crate::write::plan::DirPlan;
+use super::suffix::{Suffix, plain};
 use crate::{Error, Result};
 use jiff::{Timestamp, tz::TimeZone};
+use std::path::Path;
 
 /// The suffix of a file that is still being written.
 pub(super) const PART: &str = ".part";
@@ -35,12 +35,6 @@ enum Field {
 }
 
 impl NameTemplate {
-    /// The template of a folder, in the time zone that it asks for.
-    pub(super) fn of(plan: &DirPlan, extension: &str) -> Result<Self> {
-        let names = Self::new(&plan.name, extension)?;
-        Ok(if plan.utc { Self { zone: TimeZone::UTC, ..names } } else { names })
-    }
-
     /// Parses an strftime template with the fields `%Y %y %m %d %H %M %S %j %F %T %s %%`, which can be
     /// recognised in a name. A template with `%i` (or `%3i`: at least three digits) is the whole name, with
     /// the file's number there, but for the suffix of a compression in `extension`; to any other the number and
@@ -74,6 +68,11 @@ impl NameTemplate {
             return refuse("%i and %s must not touch other digits");
         }
         Ok(Self { before, digits, after, pattern, zone: TimeZone::system() })
+    }
+
+    /// The same with names in UTC instead of local time.
+    pub(super) fn in_utc(self) -> Self {
+        Self { zone: TimeZone::UTC, ..self }
     }
 
     /// A warning if names are to be in local time, and the time zone is not known.
@@ -133,9 +132,12 @@ impl Field {
     }
 }
 
-/// Returns whether a template has `%i`.
-pub(super) fn places_number(template: &str) -> bool {
-    split(template).is_some()
+impl Suffix {
+    /// Reads the suffix of a template that is the whole name of a file, with `%i` for its number. Any other template
+    /// gets the extension of the format.
+    pub fn of_template(template: &str) -> Self {
+        if split(template).is_some() { Self::of(Path::new(template)) } else { Self::default() }
+    }
 }
 
 /// Splits a template at its `%i`; `None` without one.
@@ -200,6 +202,7 @@ fn number_in(pattern: &[Field], mut text: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::write::plan::DirPlan;
     use proptest::prelude::*;
 
     #[test]
@@ -255,7 +258,7 @@ mod tests {
     #[test]
     fn names_in_utc_do_not_follow_the_machine() {
         let plan = DirPlan { dir: ".".into(), name: "q%H".into(), utc: true, ..DirPlan::default() };
-        let names = NameTemplate::of(&plan, "pcap").unwrap();
+        let names = plan.name_template("pcap").unwrap();
         assert_eq!(names.name(3 * 3_600_000_000_000, 1), "q03-000001.pcap");
         assert_eq!((names.zone_offset_ns(0), names.zone_changes(0, 9)), (0, Vec::new()));
     }

@@ -9,7 +9,7 @@ mod waiting;
 
 use super::Sink;
 use super::chunk::Chunk;
-use super::plan::Format;
+use super::format::Format;
 use super::stream::Stream;
 use crate::Result;
 use crate::tally::{Counts, WriterTally};

@@ -1,7 +1,7 @@
 //! The plan of an output as plain data: format, target, rotation and retention.
 
-use crate::read::Compression;
 use crate::write::compress::Codec;
+use crate::write::format::Format;
 use crate::write::name_template::NameTemplate;
 use crate::{Error, Result};
 use std::fs::File;
@@ -15,41 +15,6 @@ pub(super) const CHUNK_BYTES_MIN: usize = 512 << 10;
 pub const ROTATE_BYTES_MIN: u64 = 2 << 20;
 /// Least number of chunks in a file of a rotation, so that it ends close to its size.
 const CHUNKS_PER_FILE: u64 = 16;
-
-/// The format of a capture file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Format {
-    /// pcapng: several interfaces, ns, direction, and the drop counters.
-    #[default]
-    Pcapng,
-    /// pcap with timestamps in ns.
-    Pcap,
-    /// pcap with timestamps in µs, for old readers.
-    PcapUs,
-}
-
-impl Format {
-    /// Returns the extension of file names, without the dot.
-    pub fn extension(self) -> &'static str {
-        match self {
-            Self::Pcapng => "pcapng",
-            Self::Pcap | Self::PcapUs => "pcap",
-        }
-    }
-
-    /// The same for compressed files.
-    pub fn extension_with(self, compression: Option<Compression>) -> &'static str {
-        match (self, compression) {
-            (_, None) => self.extension(),
-            (Self::Pcapng, Some(Compression::Zstd)) => "pcapng.zst",
-            (Self::Pcapng, Some(Compression::Lz4)) => "pcapng.lz4",
-            (Self::Pcapng, Some(Compression::Gzip)) => "pcapng.gz",
-            (_, Some(Compression::Zstd)) => "pcap.zst",
-            (_, Some(Compression::Lz4)) => "pcap.lz4",
-            (_, Some(Compression::Gzip)) => "pcap.gz",
-        }
-    }
-}
 
 /// Compression of an output, a frame for each chunk.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -201,6 +166,12 @@ impl Retention {
 }
 
 impl DirPlan {
+    /// The template of its files' names, in the time zone that it asks for.
+    pub(super) fn name_template(&self, extension: &str) -> Result<NameTemplate> {
+        let names = NameTemplate::new(&self.name, extension)?;
+        Ok(if self.utc { names.in_utc() } else { names })
+    }
+
     /// Checks the plan and fills in the size of files; returns the chunk size for it, bytes.
     pub fn validate(&mut self, chunk_bytes: usize) -> Result<usize> {
         let dir = self;

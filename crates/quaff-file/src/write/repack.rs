@@ -3,6 +3,11 @@
 
 use quaff_os::Buffer;
 
+/// Size of a buffer of [`Repack`], bytes.
+pub(super) const REPACK_BYTES: usize = 4 << 20;
+/// Number of spare buffers of [`Repack`].
+pub(super) const REPACK_BUFFERS: usize = 4;
+
 /// Collects bytes into buffers that begin at aligned offsets of the file.
 #[derive(Debug)]
 pub struct Repack {

@@ -1,7 +1,6 @@
 //! Suffixes of file names: the format and the compression that they stand for. No other place knows them.
 
-use super::name_template::places_number;
-use super::plan::Format;
+use super::format::Format;
 use crate::read::Compression;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -29,12 +28,6 @@ impl Suffix {
         let (rest, compression) = strip(&name, &COMPRESSIONS);
         let (_, format) = strip(rest, &FORMATS);
         Self { format, compression }
-    }
-
-    /// Reads the suffix of a template that is the whole name of a file, with `%i` for its number. Any other template
-    /// gets the extension of the format.
-    pub fn of_template(template: &str) -> Self {
-        if places_number(template) { Self::of(Path::new(template)) } else { Self::default() }
     }
 }
 

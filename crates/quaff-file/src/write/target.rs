@@ -2,30 +2,29 @@
 
 use crate::read::Compression;
 use crate::write::compress::Compress;
-use crate::write::descriptor::{FdKind, fd_kind};
 use crate::write::file::{Files, Parts};
 use crate::write::file_opener::probe_named;
 use crate::write::folder::Folder;
 use crate::write::folder_writer::{FolderRun, OpenFolder};
 use crate::write::folders::Folders;
+use crate::write::format::Format;
 use crate::write::header::Heading;
 use crate::write::live_copy::LiveCopy;
 use crate::write::name_template::NameTemplate;
 use crate::write::ordered::Ordered;
-use crate::write::plan::{CompressPlan, DirPlan, FileLimit, Format, Output, Pipe};
-use crate::write::repack::Repack;
+use crate::write::plan::{CompressPlan, DirPlan, FileLimit, Output, Pipe};
+use crate::write::repack::{REPACK_BUFFERS, REPACK_BYTES, Repack};
 use crate::write::slots::Slots;
+use crate::write::stdout::{STDOUT, reopen, stdout, without_blocking};
 use crate::write::stream::{Patience, Stream};
 use crate::write::tee::Tee;
 use crate::write::{Sink, WriterGauges};
 use crate::{Error, Result};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
-use nix::sys::stat::fstat;
 use quaff_os::disk::{Disk, FileAccess, direct_align, open_unnamed, sync_folder};
 use quaff_os::{Stop, Wakeup};
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{self, ErrorKind, Seek, SeekFrom};
-use std::os::fd::{AsFd, AsRawFd};
+use std::io::{self, ErrorKind, Seek};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -33,13 +32,6 @@ use std::time::Duration;
 
 /// Description of an output without seeking.
 const STREAM: &str = "a stream";
-/// The path of stdout as a file, in messages and to leave its offset at the end.
-const STDOUT: &str = "/dev/stdout";
-/// Size of a buffer of [`Repack`], bytes.
-pub(super) const REPACK_BYTES: usize = 4 << 20;
-/// Number of spare buffers of [`Repack`].
-pub(super) const REPACK_BUFFERS: usize = 4;
-
 /// An opened output.
 pub struct Target {
     kind: TargetKind,
@@ -95,7 +87,7 @@ impl Target {
                 make_folder(&dir.dir)?;
                 let align = folder_align(&dir.dir, access)?;
                 let folder = Folder::open(dir, extension, align > 1, access, wakeup.clone())?;
-                let names = NameTemplate::of(dir, extension)?;
+                let names = dir.name_template(extension)?;
                 (TargetKind::Folder(Box::new(folder), dir.rotate_time, Box::new(names)), align)
             }
             Output::Dirs(dirs) => open_folders(dirs, extension, access)?,
@@ -346,34 +338,6 @@ fn open_stdout() -> Result<(TargetKind, usize)> {
     }
 }
 
-/// Opens the pipe on stdout again, non-blocking: a reader that stands still can be abandoned, and other programs that
-/// write to the pipe keep their own mode. `None` for what is no pipe, or cannot be opened.
-fn without_blocking(stdout: &File) -> Option<File> {
-    if fd_kind(stdout) != FdKind::Pipe {
-        return None;
-    }
-    let path = format!("/proc/self/fd/{}", stdout.as_raw_fd());
-    File::options().write(true).custom_flags(nix::libc::O_NONBLOCK).open(path).ok()
-}
-
-/// Moves the offset of a file on stdout to its end when it is dropped, for the next program that writes there.
-#[derive(Debug)]
-pub(super) struct StdoutEnd;
-
-impl Drop for StdoutEnd {
-    fn drop(&mut self) {
-        if let Ok(mut stdout) = stdout() {
-            // A failure does no harm to what was written.
-            let _ = stdout.seek(SeekFrom::End(0));
-        }
-    }
-}
-
-fn stdout() -> Result<File> {
-    let fd = io::stdout().as_fd().try_clone_to_owned();
-    fd.map(File::from).map_err(|errno| Error::path("write to", "stdout", errno))
-}
-
 /// Returns `true` for a pipe, a socket or a device.
 fn is_stream(path: &Path) -> bool {
     path.metadata().is_ok_and(|meta| !meta.is_file() && !meta.is_dir())
@@ -444,7 +408,7 @@ fn open_folders(
         let (align, wakeup, dir) = (folder_align(&plan.dir, access)?, Wakeup::new()?, plan.dir.clone());
         let folder = Folder::open(plan, extension, align > 1, access, wakeup.clone())?;
         folders.push(OpenFolder { dir, folder, align, wakeup, disk: Box::new(Disk::new) });
-        names = Some(NameTemplate::of(plan, extension)?);
+        names = Some(plan.name_template(extension)?);
         rotate_time = plan.rotate_time;
     }
     let align = folders.iter().map(|open| open.align).max().unwrap_or(1);
@@ -504,32 +468,5 @@ pub(super) fn folder_align(dir: &Path, access: FileAccess) -> Result<usize> {
             probe_named(dir).map_err(|errno| Error::path("write to the folder", dir, errno))
         }
         Err(error) => Err(Error::path("write to the folder", dir, error)),
-    }
-}
-
-/// Reopens the file on stdout with O_DIRECT; returns it with its alignment. `None` where stdout is not a
-/// file, is appended to, is also stderr, or is on a file system without O_DIRECT.
-pub(super) fn reopen(stdout: &File) -> Option<(File, usize)> {
-    let flags = OFlag::from_bits_retain(fcntl(stdout, FcntlArg::F_GETFL).ok()?);
-    let is_writable = flags & OFlag::O_ACCMODE != OFlag::O_RDONLY;
-    if !stdout.metadata().is_ok_and(|found| found.is_file())
-        || !is_writable
-        || flags.contains(OFlag::O_APPEND)
-        || is_stderr(stdout)
-    {
-        return None;
-    }
-    let path = format!("/proc/self/fd/{}", stdout.as_raw_fd());
-    let file = File::options().write(true).custom_flags(OFlag::O_DIRECT.bits()).open(path).ok()?;
-    let align = direct_align(&file)?;
-    Some((file, align))
-}
-
-/// Returns `true` if stderr is the same file: its messages would be overwritten.
-fn is_stderr(file: &File) -> bool {
-    let stderr = io::stderr();
-    match (fstat(file), fstat(stderr.as_fd())) {
-        (Ok(one), Ok(other)) => (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino),
-        _ => false,
     }
 }

@@ -5,7 +5,7 @@
 //! Bytes that come twice count once. Nothing else of QUIC is followed. Anyone can send packets that only look like
 //! those of a client: what a meter tries in a second is limited, and what it skips is counted.
 
-use super::{Application, PAYLOAD_BYTES};
+use super::Application;
 use quaff_wire::application::{FieldReader, tls};
 use rustls::Side;
 use rustls::crypto::ring::cipher_suite::TLS13_AES_128_GCM_SHA256;
@@ -22,16 +22,13 @@ const DATAGRAM_BYTES_MIN: usize = 1200;
 /// A packet that is longer is not tried: an Initial packet fits into a frame.
 const PACKET_BYTES_MAX: usize = 4096;
 /// Bytes of CRYPTO frames that are put together, a multiple of 64: what a flow keeps for its application otherwise.
-const CRYPTO_BYTES: usize = 3520;
+pub(super) const CRYPTO_BYTES: usize = 3520;
 /// The longest connection ID (RFC 9000, section 17.2), and the shortest of a first packet (section 7.2).
 const ID_BYTES_MAX: usize = 20;
 const FIRST_ID_BYTES: usize = 8;
 /// Bytes of the sample for header protection, and the most of a packet number (RFC 9001, section 5.4.2).
 const SAMPLE_BYTES: usize = 16;
 const NUMBER_BYTES_MAX: usize = 4;
-
-/// The memory of a flow is what two directions of other applications have.
-const _: () = assert!(size_of::<QuicClient>() + CRYPTO_BYTES + 2 * 16 <= 2 * PAYLOAD_BYTES);
 
 /// Returns whether a datagram begins with a long header of a version that is known (RFC 9000, section 17.2).
 pub(super) fn is_long(bytes: &[u8]) -> bool {

@@ -1,7 +1,6 @@
 //! One connection to a collector over TCP or TLS: bytes to write, and the messages that the peer has not acknowledged.
 
 use super::spool::SpoolHead;
-use super::stream::has_room;
 use super::tls::{TlsClient, TlsStream};
 use crate::export::{Message, Session};
 use quaff_os::socket::{end_when_peer_is_gone, unacknowledged_bytes};
@@ -13,6 +12,8 @@ use std::time::{Duration, Instant};
 
 /// A collector that acknowledges nothing for so long is away.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
+/// Bytes that may wait to be written: a connection that has more is slow.
+const PENDING_BYTES_MAX: usize = 256 << 10;
 /// Reads of one call: a peer that sends without an end gets no more of the sink's time.
 const READS_MAX: usize = 64;
 
@@ -106,7 +107,7 @@ impl Connection {
 
     /// Returns `true` while another message may be queued.
     pub(super) fn has_room(&self) -> bool {
-        self.ended.is_none() && has_room(self.pending.len() - self.at)
+        self.ended.is_none() && self.pending.len() - self.at < PENDING_BYTES_MAX
     }
 
     /// Returns `true` when the peer has acknowledged all.

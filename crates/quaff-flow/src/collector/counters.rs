@@ -2,6 +2,7 @@
 
 use super::Transport;
 use crate::export::Carried;
+use crate::record::FlowRecord;
 use serde::Serialize;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -223,4 +224,17 @@ impl Counters {
             transport: None,
         }
     }
+}
+
+/// Records, packets and bytes of a batch, as a sink would have sent them: of a conversation one record, or one for
+/// each of its directions.
+pub(super) fn carried_by(records: &[FlowRecord], is_biflow: bool) -> Carried {
+    let mut sum = Carried::default();
+    for record in records {
+        let directions = [&record.forward, &record.reverse];
+        let directions = directions.into_iter().filter(|direction| direction.packets > 0).count() as u64;
+        let records = if is_biflow { 1 } else { directions };
+        sum += Carried { records, packets: record.packets(), bytes: record.bytes() };
+    }
+    sum
 }

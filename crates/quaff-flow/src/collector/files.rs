@@ -1,8 +1,8 @@
 //! Sinks that are files or streams of text: JSON lines, CSV, Zeek's conn.log, IPFIX files.
 
-use super::counters::Counters;
+use super::counters::{Counters, carried_by};
 use super::queue::Popped;
-use super::sink::{ExportClock, Shared};
+use super::shared::{CLOSED, ExportClock, FAILED, Shared};
 use crate::export::{Carried, FileEncoder, Scene, Statistics, TextEncoder};
 use crate::ledger::FlowLedger;
 use crate::record::FlowRecord;
@@ -14,10 +14,6 @@ use std::time::{Duration, Instant};
 
 /// Bytes that are gathered for one write.
 const BUFFER_BYTES: usize = 256 << 10;
-
-/// The states of [`Shared::ended`].
-pub(super) const CLOSED: u8 = 1;
-pub(super) const FAILED: u8 = 2;
 
 /// The encoder of a file.
 #[derive(Debug)]
@@ -98,7 +94,7 @@ impl FileSink {
 
     /// Counts records for which there was no time.
     fn miss_at_end(&self, records: &[FlowRecord]) {
-        self.shared.counters.missed_end.add(super::sum(records, self.shared.is_biflow));
+        self.shared.counters.missed_end.add(carried_by(records, self.shared.is_biflow));
     }
 
     /// Templates carry the time of the first records, so that the same input makes the same file.

@@ -1,8 +1,8 @@
 //! A sink in this process: it gets the records as they are, and nothing is encoded.
 
+use super::counters::carried_by;
 use super::queue::Popped;
-use super::sink::Shared;
-use super::sum;
+use super::shared::Shared;
 use crate::record::FlowSink;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -27,11 +27,11 @@ impl MemorySink {
             };
             let counters = &self.shared.counters;
             if Instant::now() > self.shared.deadline() {
-                counters.missed_end.add(sum(&batch.records, true));
+                counters.missed_end.add(carried_by(&batch.records, true));
                 continue;
             }
             self.sink.take(&batch.records);
-            counters.sent.add(sum(&batch.records, true));
+            counters.sent.add(carried_by(&batch.records, true));
         }
     }
 }

@@ -4,6 +4,8 @@
 //! |---|---|
 //! | `url` | the address of a collector |
 //! | `queue` | the bounded queue before a sink |
+//! | `plan` | what is exported, in which form, to where |
+//! | `handle`, `shared` | a sink as the thread of the meter sees it; the state that both share |
 //! | `sink` | the thread of a collector: templates, options, rate |
 //! | `udp` | messages over UDP |
 //! | `stream`, `connection`, `tls` | messages over TCP and TLS, kept until they are acknowledged; reconnection |
@@ -23,11 +25,14 @@
 mod connection;
 mod counters;
 mod files;
+mod handle;
 mod memory;
 mod next_hops;
 mod pace;
+mod plan;
 mod queue;
 mod segment;
+mod shared;
 mod sink;
 mod spool;
 mod start;
@@ -42,135 +47,22 @@ mod url;
 pub use counters::{FlowSum, Missed, SinkReport};
 pub use next_hops::KernelNextHops;
 pub use pace::RateLimit;
+pub use plan::{CollectorPlan, FileKind, Pressure, SinkPlan, SinksPlan, SpoolPlan, Target};
 pub use segment::parse_segment;
 pub use sink::TemplateRefresh;
 pub use store::{RecordStore, StoreOutcome};
 pub use tls::TlsPlan;
 pub use url::{CollectorUrl, Transport};
 
-use crate::export::{Carried, EncoderPlan, Names, Scene, Template};
 use crate::ledger::FlowLedger;
-use crate::record::{FlowRecord, FlowSink};
-use quaff_os::{Result, Stop};
-use sink::{Batch, Shared};
-use std::io::Write;
-use std::net::IpAddr;
-use std::path::PathBuf;
+use crate::record::FlowRecord;
+use counters::carried_by;
+use handle::Sink;
+use quaff_os::Result;
+use shared::{Batch, CLOSED};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-
-/// The plan of a collector.
-#[derive(Debug, Clone)]
-pub struct CollectorPlan {
-    pub url: CollectorUrl,
-    /// `bytes_max` limits messages further; the path's MTU limits them over UDP.
-    pub encoder: EncoderPlan,
-    pub scene: Scene,
-    /// Own address, over UDP.
-    pub source: Option<IpAddr>,
-    pub refresh: TemplateRefresh,
-    pub rate: RateLimit,
-    /// A message that is not full leaves after this time; in a live run only.
-    pub linger: Duration,
-    /// Options of the moment are sent this often.
-    pub statistics: Duration,
-    /// Between two attempts to connect; a minute at least, unless configured (RFC 7011, 10.4.5).
-    pub reconnect: Duration,
-    pub connect_timeout: Duration,
-    pub spool: Option<SpoolPlan>,
-    pub tls: TlsPlan,
-}
-
-impl CollectorPlan {
-    /// The plan of a collector with all defaults.
-    pub fn new(url: CollectorUrl, encoder: EncoderPlan) -> Self {
-        Self {
-            url,
-            encoder,
-            scene: Scene::default(),
-            source: None,
-            refresh: TemplateRefresh::default(),
-            rate: RateLimit::default(),
-            linger: Duration::from_secs(1),
-            statistics: Duration::from_secs(60),
-            reconnect: Duration::from_secs(60),
-            connect_timeout: Duration::from_secs(3),
-            spool: None,
-            tls: TlsPlan::default(),
-        }
-    }
-}
-
-/// A spool on disk.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SpoolPlan {
-    pub folder: PathBuf,
-    /// Most bytes of it.
-    pub bytes_max: u64,
-}
-
-/// The contents of a file.
-#[derive(Debug, Clone)]
-pub enum FileKind {
-    Ipfix(Box<EncoderPlan>),
-    Json { names: Names, template: Template },
-    Csv { names: Names, template: Template, separator: u8 },
-    Zeek,
-}
-
-/// The place of a file's bytes.
-pub enum Target {
-    /// Created or truncated.
-    Path(PathBuf),
-    /// A stream, with its name for reports.
-    Writer(String, Box<dyn Write + Send>),
-}
-
-/// The plan of one sink.
-pub enum SinkPlan {
-    Collector(Box<CollectorPlan>),
-    File {
-        target: Target,
-        kind: FileKind,
-        scene: Scene,
-    },
-    /// Kept by another crate.
-    Store {
-        store: Box<dyn RecordStore>,
-        scene: Scene,
-    },
-    /// The sink gets the records themselves, on a thread of its own.
-    Memory {
-        name: String,
-        sink: Box<dyn FlowSink + Send>,
-    },
-}
-
-/// The fate of records for which a sink has no room.
-#[derive(Debug, Clone)]
-pub enum Pressure {
-    /// They are missed, and counted: live input does not wait.
-    Drop,
-    /// The meter waits, until 10 s after the flag was raised; for a collector that is away, as long as two attempts to
-    /// connect take.
-    Wait(Stop),
-}
-
-/// Settings that all sinks of a run share.
-#[derive(Debug, Clone)]
-pub struct SinksPlan {
-    pub pressure: Pressure,
-    /// Deal batches to the collectors in turn instead of sending all to each. Files get all.
-    pub is_round_robin: bool,
-    /// Records that may wait for a sink.
-    pub queue_records: usize,
-    /// Records leave within a second, in messages and buffers that are not full: others wait for them.
-    pub is_prompt: bool,
-    /// The time of the start, ns since 1970: the clock's, or of a file its first packet's.
-    pub now_ns: u64,
-}
 
 /// The sinks of a run.
 #[derive(Debug)]
@@ -192,21 +84,6 @@ pub enum AllEnded {
     Failed(String),
 }
 
-/// A sink, seen from the thread of the meter.
-#[derive(Debug)]
-struct Sink {
-    name: String,
-    kind: &'static str,
-    /// `None` of a file.
-    transport: Option<Transport>,
-    shared: Arc<Shared>,
-    thread: Option<JoinHandle<()>>,
-}
-
-/// After the end of a run was requested, the meter waits for a sink no longer than this.
-const END_WAIT: Duration = Duration::from_secs(10);
-/// Interval of looks at a thread that is to end.
-const LOOK: Duration = Duration::from_millis(1);
 /// A sink that has not ended so long after its deadline stands still: a pipe without a reader, a dead file server.
 const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -227,7 +104,7 @@ impl Sinks {
                 continue;
             }
             let batch = Batch { records: records.clone(), now_ns };
-            let carried = sum(records, sink.shared.is_biflow);
+            let carried = carried_by(records, sink.shared.is_biflow);
             if sink.push(batch, &self.plan.pressure, &mut self.end) {
                 sink.shared.counters.given.add(carried);
             } else {
@@ -272,7 +149,7 @@ impl Sinks {
     pub fn all_ended(&self) -> Option<AllEnded> {
         let ended = |sink: &Sink| match sink.shared.ended.load(Ordering::Relaxed) {
             0 => None,
-            files::CLOSED => Some(AllEnded::Closed),
+            CLOSED => Some(AllEnded::Closed),
             _ => Some(AllEnded::Failed(format!("{}: {}", sink.name, sink.failure().unwrap_or_default()))),
         };
         let ends: Option<Vec<_>> = self.sinks.iter().map(ended).collect();
@@ -309,91 +186,4 @@ impl Drop for Sinks {
             sink.join(PATIENCE);
         }
     }
-}
-
-impl Sink {
-    /// Queues records; `false` if there is no room for them until `end`, which the first wait after the stop sets.
-    fn push(&self, batch: Batch, pressure: &Pressure, end: &mut Option<Instant>) -> bool {
-        let records = batch.records.len();
-        let mut refused = match self.shared.queue.push(batch, records) {
-            Ok(()) => return true,
-            Err(batch) => batch,
-        };
-        let Pressure::Wait(stop) = pressure else { return false };
-        loop {
-            if stop.raised() && *end.get_or_insert_with(|| Instant::now() + END_WAIT) <= Instant::now() {
-                return false;
-            }
-            if self.shared.queue.is_closed() {
-                return false;
-            }
-            self.shared.queue.wait_for_room(records, Duration::from_millis(100));
-            match self.shared.queue.push(refused, records) {
-                Ok(()) => return true,
-                Err(batch) => refused = batch,
-            }
-        }
-    }
-
-    fn is_ready(&self, records: usize, limit: usize) -> bool {
-        // Relaxed: the sink's thread writes it; a batch may still go to a collector that has just gone.
-        let is_up = self.shared.counters.is_up.load(Ordering::Relaxed) != 0;
-        let queued = self.shared.queue.records();
-        is_up && (queued == 0 || queued + records <= limit)
-    }
-
-    fn report(&self, queue_records: usize) -> SinkReport {
-        let mut report = self.shared.counters.report(&self.name, self.kind);
-        report.queued = self.shared.queue.records() as u64;
-        report.queue_max = queue_records as u64;
-        report.transport = self.transport;
-        report.failure = self.failure();
-        report.is_closed = self.shared.ended.load(Ordering::Relaxed) == files::CLOSED;
-        report
-    }
-
-    fn failure(&self) -> Option<String> {
-        self.shared.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// Closes the queue.
-    fn end(&self, wait: Duration) {
-        let end_ms = (self.shared.start.elapsed() + wait).as_millis() as u64;
-        self.shared.deadline_ms.fetch_min(end_ms, Ordering::Relaxed);
-        self.shared.queue.close();
-    }
-
-    /// Waits for the thread until its deadline and `patience`; `false` if it stands still, or has panicked.
-    fn join(&mut self, patience: Duration) -> bool {
-        let end = self.shared.deadline() + patience;
-        let Some(thread) = self.thread.take() else { return true };
-        while !thread.is_finished() {
-            if Instant::now() >= end {
-                return false;
-            }
-            std::thread::sleep(LOOK);
-        }
-        let has_panicked = thread.join().is_err();
-        if has_panicked {
-            self.shared.fail(Some("a defect of quaff: the sink's thread panicked".to_owned()));
-        }
-        // Batches that the sink did not take before its deadline.
-        while let queue::Popped::Item(batch) = self.shared.queue.pop(Instant::now()) {
-            self.shared.counters.missed_end.add(sum(&batch.records, self.shared.is_biflow));
-        }
-        !has_panicked
-    }
-}
-
-/// Records, packets and bytes of a batch, as a sink would have sent them: of a conversation one record, or one for
-/// each of its directions.
-fn sum(records: &[FlowRecord], is_biflow: bool) -> Carried {
-    let mut sum = Carried::default();
-    for record in records {
-        let directions = [&record.forward, &record.reverse];
-        let directions = directions.into_iter().filter(|direction| direction.packets > 0).count() as u64;
-        let records = if is_biflow { 1 } else { directions };
-        sum += Carried { records, packets: record.packets(), bytes: record.bytes() };
-    }
-    sum
 }

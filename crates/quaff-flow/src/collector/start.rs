@@ -3,17 +3,19 @@
 use super::connection::Connector;
 use super::counters::Counters;
 use super::files::{FileFormat, FileSink};
+use super::handle::Sink;
 use super::memory::MemorySink;
 use super::pace::Pace;
+use super::plan::{CollectorPlan, FileKind, Pressure, SinkPlan, SinksPlan, Target};
 use super::queue::{CloseAtEnd, Queue};
-use super::sink::{CollectorSink, ExportClock, Link, Pulse, Shared};
+use super::shared::{ExportClock, Shared};
+use super::sink::{CollectorSink, Link, Pulse};
 use super::spool::Spool;
 use super::store::{RecordStore, StoreSink};
 use super::stream::StreamLink;
 use super::tls::TlsClient;
 use super::udp::UdpLink;
 use super::url::{CollectorUrl, Transport};
-use super::{CollectorPlan, FileKind, Pressure, Sink, SinkPlan, SinksPlan, Target};
 use crate::export::{
     Encoder, EncoderPlan, FileEncoder, Names, Scene, Template, TemplateError, TextEncoder, TextFormat,
     Version,

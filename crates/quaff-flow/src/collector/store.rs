@@ -1,8 +1,8 @@
 //! The thread of a store: records that another crate keeps on disk. Here are queue and counters, never a format.
 
-use super::counters::{Counters, FlowSum};
+use super::counters::{Counters, FlowSum, carried_by};
 use super::queue::Popped;
-use super::sink::Shared;
+use super::shared::Shared;
 use crate::export::{Carried, Scene};
 use crate::ledger::FlowLedger;
 use crate::record::FlowRecord;
@@ -91,7 +91,7 @@ impl StoreSink {
 
     fn take(&mut self, records: &[FlowRecord], now_ns: u64) {
         if Instant::now() > self.shared.deadline() {
-            return self.shared.counters.missed_end.add(super::sum(records, true));
+            return self.shared.counters.missed_end.add(carried_by(records, true));
         }
         let outcome = self.store.take(records, now_ns);
         self.count(outcome);

@@ -10,7 +10,7 @@ use super::connection::{Connection, Connector, Origin, Outgoing};
 use super::counters::Counters;
 use super::pace::{Pace, RateLimit};
 use super::segment::template_records;
-use super::sink::Shared;
+use super::shared::Shared;
 use super::spool::{Spool, SpoolHead};
 use crate::export::{Message, Session, Version, withdrawal};
 use quaff_os::Stop;
@@ -18,8 +18,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Bytes that may wait in memory: of a connection that is slow, and without a spool of a collector that is away.
-const PENDING_BYTES_MAX: usize = 256 << 10;
+/// Bytes of messages that wait in memory for a collector that is away, without a spool.
 const WAITING_BYTES_MAX: usize = 16 << 20;
 /// After the end of a run was requested, a sink waits for its collector no longer than this.
 const END_WAIT: Duration = Duration::from_secs(10);
@@ -347,9 +346,4 @@ impl StreamLink {
 /// The templates of a session.
 fn templates(announce: Announce<'_>) -> Vec<Message> {
     announce().into_iter().filter(|message| message.has_templates).collect()
-}
-
-/// Returns `true` while a connection with so many bytes to write takes another message.
-pub(super) fn has_room(pending_bytes: usize) -> bool {
-    pending_bytes < PENDING_BYTES_MAX
 }

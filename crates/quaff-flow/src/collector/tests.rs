@@ -2,10 +2,12 @@
 
 use super::*;
 use crate::export::samples::{START_NS, biflow, record};
-use crate::export::{Encoder, Version};
+use crate::export::{Carried, Encoder, EncoderPlan, Names, Scene, Template, Version};
+use crate::record::FlowSink;
 use netflow_parser::NetflowPacket;
 use netflow_parser::variable_versions::ipfix::FlowSetBody;
-use std::io::Read;
+use quaff_os::Stop;
+use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 
 mod ends;

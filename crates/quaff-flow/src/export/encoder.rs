@@ -1,11 +1,11 @@
 //! An encoder: records in, messages of one format out. It has no socket, no clock and no sequence number.
 
 use super::encode::{VARIABLE_BYTES_MAX, append_record};
-use super::file::WINDOW_TEMPLATE;
 use super::image::RecordImage;
-use super::message::{Carried, Entry, Message, Oversize, Packer, Stamp, Uptime, Version};
+use super::message::{Carried, Entry, Message, Oversize, Packer, Version};
 use super::options::{self, Statistics, Table, Timeouts};
-use super::template::{CopyPlan, Dialect, Template, TemplateError};
+use super::template::{CopyPlan, Dialect, TEMPLATE_ID_MIN, Template, TemplateError};
+use super::time_base::{Stamp, Uptime};
 use super::value::{Scene, View};
 use super::{ipfix, v5, v9};
 use crate::plan::KeyPlan;
@@ -13,8 +13,8 @@ use crate::record::FlowRecord;
 
 /// The number of the first template unless the user sets one, as in nProbe.
 pub const TEMPLATE_ID: u16 = 257;
-/// Numbers below this are those of sets (RFC 7011, 3.4.1).
-pub(crate) const TEMPLATE_ID_MIN: u16 = 256;
+/// The place of the template of a file's time window after the first template; options stay below.
+pub(crate) const WINDOW_TEMPLATE: u16 = 32;
 /// The last number from which those of all templates, and of a file's time window, fit 16 bits.
 const TEMPLATE_ID_MAX: u16 = u16::MAX - WINDOW_TEMPLATE;
 /// Templates of records: both families, with and without the reverse direction. Options follow.

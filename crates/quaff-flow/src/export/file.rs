@@ -2,18 +2,17 @@
 //!
 //! Bytes only: a writer that is given them keeps the file. A file that is cut at any message is a valid shorter one.
 
-use super::encoder::{Encoder, EncoderPlan};
+use super::encoder::{Encoder, EncoderPlan, WINDOW_TEMPLATE};
 use super::ipfix::{self, FieldSpec};
-use super::message::{Carried, Entry, Message, Packer, Session, Stamp, Uptime, Version};
+use super::message::{Carried, Entry, Message, Packer, Session, Version};
 use super::options::Statistics;
 use super::template::{Dialect, TemplateError};
+use super::time_base::{Stamp, Uptime};
 use super::value::Scene;
 use crate::record::FlowRecord;
 
 /// The longest message of a file: its length has 16 bits.
 const BYTES_MAX: usize = 65_535;
-/// The place of the time window's template after the exporter's first one; options of the encoder stay below.
-pub(crate) const WINDOW_TEMPLATE: u16 = 32;
 
 /// Encodes one file.
 #[derive(Debug)]

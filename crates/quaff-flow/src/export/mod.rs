@@ -8,6 +8,7 @@
 //! | `encode` | one field as bytes |
 //! | `image` | records of fixed length as lists of stores |
 //! | `message` | packing into sets and messages; the sequence of a session |
+//! | `time_base` | the base of 32-bit times |
 //! | `v5`, `v9`, `ipfix` | the wire formats |
 //! | `options` | the records that describe the exporter |
 //! | `encoder` | records in, messages out |
@@ -34,6 +35,7 @@ mod routes;
 pub(crate) mod samples;
 mod template;
 mod text;
+mod time_base;
 mod v5;
 mod v9;
 mod value;

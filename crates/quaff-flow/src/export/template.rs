@@ -6,7 +6,6 @@
 //! the plan for IPv6 has the twins of the fields that the plan for IPv4 has.
 
 use super::element::{self, DataType, Element, REVERSE, REVERSE_BIT, VARIABLE, Value};
-use super::encoder::TEMPLATE_ID_MIN;
 use super::value::FlowSide;
 use crate::plan::{ExtrasPlan, KeyPlan};
 use std::fmt;
@@ -44,6 +43,8 @@ const ALIASES: &[(&str, &str)] = &[
     ("SRC_TO_DST_BYTES", "IN_BYTES"),
     ("DST_TO_SRC_BYTES", "OUT_BYTES"),
 ];
+/// Numbers below this are those of sets (RFC 7011, 3.4.1).
+pub(crate) const TEMPLATE_ID_MIN: u16 = 256;
 /// The longest template text, after which a file was meant.
 const TEXT_BYTES_MAX: usize = 64 << 10;
 

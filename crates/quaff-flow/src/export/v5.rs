@@ -1,7 +1,8 @@
 //! NetFlow v5: a fixed record of IPv4, up to 30 in a message. Its encoder is pure; IPv6 is counted, not sent.
 
 use super::element::Value;
-use super::message::{Carried, Message, Stamp, Uptime};
+use super::message::{Carried, Message};
+use super::time_base::{Stamp, Uptime};
 use super::value::{Datum, EndRoutes, FlowSide, Route, Scene, View, input_index, read};
 use std::collections::VecDeque;
 use std::net::IpAddr;

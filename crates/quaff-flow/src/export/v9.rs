@@ -1,7 +1,7 @@
 //! NetFlow v9 (RFC 3954): its header, templates and options templates.
 
-use super::message::Stamp;
 use super::template::CopyPlan;
+use super::time_base::Stamp;
 
 /// Bytes of a message's header.
 pub(crate) const HEADER_BYTES: usize = 20;
@@ -48,8 +48,8 @@ pub(crate) fn append_options_template(out: &mut Vec<u8>, id: u16, scope: (u16, u
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::export::message::Uptime;
     use crate::export::template::{Dialect, Template};
+    use crate::export::time_base::Uptime;
 
     /// The layout of RFC 3954, 5.1: version, count, sysUpTime, seconds, sequence, source.
     #[test]

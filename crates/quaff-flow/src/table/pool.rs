@@ -1,9 +1,52 @@
-//! The records of a table, in blocks that are allocated one by one and never move.
+//! The records of a table, in blocks of small or huge pages that are allocated one by one and never move.
 
-use super::Pages;
 use super::hot::Hot;
 use crate::wheel::{Link, Links, NONE};
-use quaff_os::prefetch_value;
+use quaff_os::{HUGE_BYTES, prefer_huge_pages, prefetch_value};
+use quaff_wire::flow::IndexLine;
+use std::mem::MaybeUninit;
+
+/// Bytes of a table from which on it lies in huge pages: those that it has only begun to use are a small part then.
+const HUGE_FROM_BYTES: u64 = 64 << 20;
+
+/// The pages of a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pages {
+    Small,
+    Huge,
+}
+
+impl Pages {
+    /// The pages of a table that is allowed so many bytes.
+    pub(crate) fn of(bytes_max: u64) -> Self {
+        if bytes_max < HUGE_FROM_BYTES { Self::Small } else { Self::Huge }
+    }
+
+    /// The most that is used, but is no line of the index and no record yet.
+    pub(crate) fn spare_bytes(self) -> u64 {
+        match self {
+            Self::Small => 0,
+            Self::Huge => 2 * HUGE_BYTES as u64,
+        }
+    }
+
+    /// The preparation of the index's blocks.
+    pub(super) fn of_index(self) -> fn(&mut [MaybeUninit<IndexLine>]) {
+        match self {
+            Self::Small => |_| {},
+            Self::Huge => prefer_huge_pages,
+        }
+    }
+
+    /// A block whose memory is provided in these pages as it is first used.
+    pub(super) fn block<T>(self, capacity: usize) -> Vec<T> {
+        let mut block = Vec::with_capacity(capacity);
+        if self == Self::Huge {
+            prefer_huge_pages(block.spare_capacity_mut());
+        }
+        block
+    }
+}
 
 /// Records of a block: 8 MiB, of which the kernel provides pages as they are first used.
 const BLOCK: usize = 1 << 16;

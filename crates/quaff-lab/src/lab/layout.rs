@@ -13,10 +13,8 @@
 //! through that port; like a tap, of frames that enter on either side. A plain bridge makes none. For
 //! [`Layout::Apart`] the caller forwards between the ports.
 
-use super::{
-    FAR, LabEnd, LabPlan, Layout, MIDDLE_IFS, MIRROR_IF, PREFIX_BITS, ROUTED, RX, Rooms, TX, netns_name,
-    silence, wait_until_running,
-};
+use super::plan::{FAR, LabEnd, LabPlan, Layout, MIDDLE_IFS, MIRROR_IF, PREFIX_BITS, ROUTED, RX, TX};
+use super::rooms::{Rooms, netns_name, silence, wait_until_running};
 use crate::{Error, Result};
 use quaff_os::bpf::{Asm, Helper, Program, Reg, Verdict};
 use quaff_os::ethtool::{Card, Change};

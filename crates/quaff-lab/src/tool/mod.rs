@@ -57,25 +57,12 @@ pub use own::from_command;
 pub use resolve::{Present, Resolved, resolve};
 pub use setting::{Filter, Output, Setting};
 
-use crate::ProcessMark;
-use crate::child_process::{ChildProcess, Finished};
 use quaff_os::Signal;
 use serde::{Deserialize, Deserializer};
-use std::env;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::time::Duration;
 
 /// Name of `quaff tap` as a capturer, which forwards a line and records it.
 pub const OWN_TAP: &str = "quaff tap";
-/// Directories of administration tools, which may be missing in PATH.
-const ROOT_DIRS: [&str; 3] = ["/usr/sbin", "/sbin", "/usr/local/sbin"];
-/// Maximum length of a version, characters.
-const VERSION_CHARS_MAX: usize = 40;
-
-/// Time limit of the version query: some tools would start capturing instead.
-const VERSION_MAX: Duration = Duration::from_secs(5);
 
 /// A capturer. Arguments have placeholders in braces, which [`Tool::command_line`] replaces.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -238,46 +225,6 @@ impl Tool {
     pub fn is_in_line(&self) -> bool {
         self.args.iter().any(|arg| arg.contains("{other}"))
     }
-
-    /// Finds the program and queries its version; `None` if it is not installed.
-    pub fn present(&self) -> Option<Present> {
-        let program = self.find()?;
-        let version = self.version(&program);
-        Some(Present { rival: self.clone(), program, version })
-    }
-
-    /// The path of the program; `None` if it is not installed.
-    fn find(&self) -> Option<PathBuf> {
-        if self.program.components().count() > 1 {
-            return self.program.is_file().then(|| self.program.clone());
-        }
-        let path = env::var_os("PATH").unwrap_or_default();
-        let dirs: Vec<_> = env::split_paths(&path).chain(ROOT_DIRS.iter().map(PathBuf::from)).collect();
-        dirs.iter().map(|dir| dir.join(&self.program)).find(|file| file.is_file())
-    }
-
-    /// The version that the tool prints; `None` without one within the time limit.
-    fn version(&self, program: &Path) -> Option<String> {
-        let (asked, args) = self.version.split_first()?;
-        let mut command =
-            Command::new(if asked == "{program}" { program.as_os_str() } else { asked.as_ref() });
-        let mark = ProcessMark::put_on(command.args(args));
-        // Ctrl-C must reach this process only.
-        command.process_group(0);
-        let finished = ChildProcess::start(command).and_then(|running| running.finish(VERSION_MAX));
-        mark.kill_all();
-        let Finished { stdout, stderr, .. } = finished.ok()?;
-        let output = String::from_utf8_lossy(&stdout).into_owned() + &stderr;
-        version_in(&output).map(str::to_owned)
-    }
-}
-
-/// The first word that starts with a number and contains a dot.
-fn version_in(text: &str) -> Option<&str> {
-    text.split_whitespace()
-        .map(|word| word.trim_end_matches(['.', ',']))
-        .find(|word| word.starts_with(|c: char| c.is_ascii_digit()) && word.contains('.'))
-        .filter(|word| word.len() <= VERSION_CHARS_MAX)
 }
 
 fn settle_ms() -> u64 {

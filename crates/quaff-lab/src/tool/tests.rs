@@ -1,5 +1,6 @@
 //! Real output of the tools, placeholders in arguments, and errors in descriptions.
 
+use super::resolve::{VERSION_MAX, version_in};
 use super::*;
 
 fn of(name: &str) -> Tool {

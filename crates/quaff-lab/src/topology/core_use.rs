@@ -4,10 +4,17 @@
 //! the
 //! window of the frames is found afterwards: the busiest one of the length that the sender reports.
 
-use super::site::Sampled;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::time::{Duration, Instant};
+
+/// The load of each core in one interval.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sampled {
+    pub from: Instant,
+    pub to: Instant,
+    pub cores: Vec<CoreUse>,
+}
 
 /// The load of one core as shares of its time, 0 to 1.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]

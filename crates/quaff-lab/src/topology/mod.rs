@@ -18,8 +18,8 @@ mod real;
 mod sending;
 mod site;
 
-pub use core_use::CoreUse;
+pub use core_use::{CoreUse, Sampled};
 pub use lab_site::LabSite;
 pub use line_site::{CapturePoint, LineSite};
 pub use real::Real;
-pub use site::{LineCounts, Sampled, Sent, Site, Stage, Watch, pause};
+pub use site::{LineCounts, Sent, Site, Stage, Watch, pause};

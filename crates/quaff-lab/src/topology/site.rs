@@ -1,13 +1,13 @@
 //! Where a capturer runs and frames arrive, and the counts of these frames.
 
-use super::core_use::CoreUse;
+use super::core_use::{CoreUse, Sampled};
 use crate::traffic::Traffic;
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Polling interval.
 const LOOK: Duration = Duration::from_millis(20);
@@ -52,14 +52,6 @@ pub trait Site {
     /// # Errors
     /// A sender fails, or the watch ends the run.
     fn send(&self, traffic: &Traffic, core: usize, watch: Watch<'_>, look: &mut dyn FnMut()) -> Result<Sent>;
-}
-
-/// The load of each core in one interval.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Sampled {
-    pub from: Instant,
-    pub to: Instant,
-    pub cores: Vec<CoreUse>,
 }
 
 /// The result of sending.

@@ -1,7 +1,6 @@
 //! Loaded programs and their maps, found by ID: those of another process, or of one that has ended. It changes nothing.
 
-use super::prog::read_info;
-use super::sys;
+use super::sys::{self, read_info};
 use crate::Result;
 use std::os::fd::{AsRawFd, OwnedFd};
 

@@ -1,8 +1,7 @@
 //! A BPF link: an XDP program on an interface while a descriptor is open, so that it never outlives its process.
 
 use super::Program;
-use super::prog::read_info;
-use super::sys::{self, ById, LinkCreate, LinkDetach, LinkUpdate};
+use super::sys::{self, ById, LinkCreate, LinkDetach, LinkUpdate, read_info};
 use crate::Result;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 

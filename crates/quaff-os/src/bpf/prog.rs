@@ -1,7 +1,7 @@
 //! BPF programs: loads them, and runs XDP programs on frames from user space.
 
 use super::asm::{Asm, Insn};
-use super::sys::{self, ProgLoad, ProgRun, XdpMd};
+use super::sys::{self, ProgLoad, ProgRun, XdpMd, read_info};
 use crate::Result;
 use std::mem::size_of;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -113,22 +113,6 @@ fn load(prog_type: u32, name: &str, insns: &[Insn], log: &mut [u8]) -> Result<Ow
     // SAFETY: instructions, licence and log outlive the call, the counts are those of the slices, and
     // BPF_PROG_LOAD returns a new descriptor.
     unsafe { sys::bpf_fd(sys::BPF_PROG_LOAD, &mut attr, || format!("load the BPF program {name:?}")) }
-}
-
-/// The first `BYTES` of what the kernel knows of a program or a link (`struct bpf_prog_info`, `struct bpf_link_info`).
-pub(super) fn read_info<const BYTES: usize>(
-    fd: &OwnedFd,
-    tried: impl FnOnce() -> String,
-) -> Result<[u8; BYTES]> {
-    let mut info = [0u8; BYTES];
-    let mut attr = sys::InfoByFd {
-        bpf_fd: fd.as_raw_fd() as u32,
-        info_len: info.len() as u32,
-        info: info.as_mut_ptr() as u64,
-    };
-    // SAFETY: `info` outlives the call, which writes at most its length; all zero asks for no further arrays.
-    unsafe { sys::bpf(sys::BPF_OBJ_GET_INFO_BY_FD, &mut attr, tried) }?;
-    Ok(info)
 }
 
 /// The last lines of a log that ends at its first zero byte.

@@ -2,7 +2,7 @@
 
 use crate::{Error, Result};
 use std::mem::size_of;
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 pub(super) const BPF_MAP_CREATE: i32 = 0;
 pub(super) const BPF_MAP_UPDATE_ELEM: i32 = 2;
@@ -195,4 +195,20 @@ pub(super) fn name(text: &str) -> [u8; 16] {
         *to = from;
     }
     out
+}
+
+/// The first `BYTES` of what the kernel knows of a program or a link (`struct bpf_prog_info`, `struct bpf_link_info`).
+pub(super) fn read_info<const BYTES: usize>(
+    fd: &OwnedFd,
+    tried: impl FnOnce() -> String,
+) -> Result<[u8; BYTES]> {
+    let mut info = [0u8; BYTES];
+    let mut attr = InfoByFd {
+        bpf_fd: fd.as_raw_fd() as u32,
+        info_len: info.len() as u32,
+        info: info.as_mut_ptr() as u64,
+    };
+    // SAFETY: `info` outlives the call, which writes at most its length; all zero asks for no further arrays.
+    unsafe { bpf(BPF_OBJ_GET_INFO_BY_FD, &mut attr, tried) }?;
+    Ok(info)
 }

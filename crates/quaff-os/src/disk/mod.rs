@@ -8,6 +8,7 @@ mod access;
 mod file;
 mod read;
 mod uring;
+mod write;
 
 pub use access::FileAccess;
 pub use file::{
@@ -15,41 +16,12 @@ pub use file::{
     preallocate, rename_new, space, sync_all, sync_folder, write_behind,
 };
 pub use read::Reader;
+pub use write::{Write, Written};
 
-use crate::mem::Buffer;
 use crate::wakeup::Wakeup;
 use std::collections::VecDeque;
-use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::sync::Arc;
-
-/// One write: the first `len` bytes of `buffer` to `offset` of `file`.
-#[derive(Debug)]
-pub struct Write {
-    pub file: Arc<File>,
-    /// Returned with the result.
-    pub buffer: Buffer,
-    /// Bytes to write from the start of `buffer`; a multiple of the alignment if the file is O_DIRECT.
-    pub len: usize,
-    /// Offset in the file.
-    pub offset: u64,
-}
-
-impl Write {
-    /// Returns whether it begins where `before` ends.
-    fn follows(&self, before: &Self) -> bool {
-        Arc::ptr_eq(&self.file, &before.file) && self.offset == before.offset + before.len as u64
-    }
-}
-
-/// A completed write.
-#[derive(Debug)]
-pub struct Written {
-    pub write: Write,
-    /// After an error no later write has been started.
-    pub result: io::Result<()>,
-}
 
 /// A queue of writes and the kernel interface that executes them.
 #[derive(Debug)]
@@ -166,7 +138,10 @@ fn pwrite(write: Write) -> Written {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mem::Buffer;
     use proptest::prelude::*;
+    use std::fs::File;
+    use std::sync::Arc;
     use std::time::Duration;
 
     fn write(file: &Arc<File>, byte: u8, offset: u64) -> Write {

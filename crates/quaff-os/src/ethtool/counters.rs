@@ -1,6 +1,6 @@
 //! The counters of a driver, which `ethtool -S` prints.
 
-use super::ask;
+use super::request::ask;
 use super::strings::{StringSet, names};
 use crate::Result;
 

@@ -2,11 +2,19 @@
 //!
 //! The names are read from the kernel; a name that it does not have is not in the result.
 
+use super::request::ask;
 use super::strings::{StringSet, names};
-use super::{Feature, ask};
 use crate::{Error, Result};
 use std::collections::BTreeMap;
 use std::io;
+
+/// One feature of an interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Feature {
+    pub is_on: bool,
+    /// The driver does not permit a change.
+    pub is_fixed: bool,
+}
 
 const ETHTOOL_GFEATURES: u32 = 0x3a;
 const ETHTOOL_SFEATURES: u32 = 0x3b;

@@ -1,8 +1,36 @@
 //! Settings of a network card: receive ring, channels, interrupt coalescing, RSS table (linux/ethtool.h).
 
-use super::{Channels, Coalescing, RxRingSize, ask, ask_if_known};
+use super::request::{ask, ask_if_known};
 use crate::{Error, Result};
 use std::io;
+
+/// The size of a card's receive ring.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RxRingSize {
+    pub frames: u32,
+    pub frames_max: u32,
+}
+
+/// The receive queues of a card.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Channels {
+    /// Receive-only and combined channels in use.
+    pub receiving: u32,
+    pub receiving_max: u32,
+    /// The channels also send: their number is `combined` of ethtool(8).
+    pub is_combined: bool,
+}
+
+/// Interrupt coalescing of received frames.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Coalescing {
+    /// Delay of the interrupt after the first frame, µs.
+    pub rx_usecs: u32,
+    /// Frames that trigger the interrupt; 0 if it depends on time only.
+    pub rx_frames: u32,
+    /// The card adapts both.
+    pub is_adaptive: bool,
+}
 
 const ETHTOOL_GRINGPARAM: u32 = 0x10;
 const ETHTOOL_GCOALESCE: u32 = 0x0e;

@@ -1,6 +1,6 @@
 //! Sets of names: features, counters (`ETHTOOL_GSSET_INFO`, `ETHTOOL_GSTRINGS`, linux/ethtool.h).
 
-use super::{ask, text};
+use super::request::{ask, text};
 use crate::{Error, Result};
 use std::io;
 

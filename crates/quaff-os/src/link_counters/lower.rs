@@ -4,27 +4,12 @@
 //! drop what an interface receives do so after its own packet sockets, and before the interfaces above. What a drop
 //! means is not decided here.
 
-use super::LinkDrops;
+use super::drops::{LinkDrops, LowerDrops};
 use super::meter::{Meter, Wrapping};
 use crate::Result;
 use crate::rtnl::{Link, LowerLink, QdiscDrops, Rtnl};
 use std::collections::BTreeMap;
 use std::time::Duration;
-
-/// The rise of the drop counters of an interface below.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct LowerDrops {
-    pub interface: String,
-    /// Its drops without `rx_dropped`: of the interface and its driver, of filters (tc), and of XDP programs.
-    pub dropped: u64,
-    pub rx_dropped: u64,
-    /// The part of `rx_dropped` that its driver counts.
-    pub rx_dropped_by_driver: u64,
-    /// The rest of `rx_dropped` is of backlogs, and frames that nothing handled, which are not for an interface above.
-    pub is_listed: bool,
-    /// The counters that rose, by name.
-    pub counters: BTreeMap<String, u64>,
-}
 
 /// The interfaces of `links` below `link`, at any depth, and `true` if there are others, in another network namespace.
 pub fn interfaces_below<'a>(link: &Link, links: &'a [Link]) -> (Vec<&'a Link>, bool) {

@@ -1,7 +1,7 @@
 //! The counters of one interface: read, compared, and added up as its driver counts. It never reads another interface.
 
-use super::LinkDrops;
 use super::drivers::{self, Driver, Meaning, NicSum, RxDropped};
+use super::drops::LinkDrops;
 use crate::Result;
 use crate::ethtool;
 use crate::rtnl::{Link, LinkStats, Rtnl};

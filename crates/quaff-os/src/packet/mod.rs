@@ -27,11 +27,11 @@ pub use block::{Cursor, Packet};
 pub use fanout::{FANOUT_MAX, Fan, Fanout};
 pub use receive::Receiver;
 pub use ring::{RingPlan, RxRing, WaitOutcome};
-pub use socket::{DownWatch, PacketStats, TimeSource, hold_promiscuous};
+pub use socket::{DownWatch, PacketStats, Qdisc, TimeSource, hold_promiscuous};
 pub use sockets::{PacketSocket, packet_sockets};
 pub use tap::CountingTap;
 pub(crate) use tx::wait_until_sent;
-pub use tx::{BATCH_FRAMES, Qdisc, TxCounts, TxSocket};
+pub use tx::{BATCH_FRAMES, TxCounts, TxSocket};
 pub use tx_ring::TxRing;
 
 /// One instruction of classic BPF (`struct sock_filter`, linux/filter.h).

@@ -1,12 +1,22 @@
 //! The packet socket: one function for each socket option.
 
-use super::{AdapterClock, Insn, Qdisc, REJECT_ALL};
+use super::{AdapterClock, Insn, REJECT_ALL};
 use crate::mem::page_bytes;
 use crate::privilege::FILE_CAPABILITIES;
 use crate::shared_memory::SharedMemory;
 use crate::{Error, Result};
 use std::mem::{size_of, size_of_val};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+/// The path of sent frames to the driver.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Qdisc {
+    /// Directly (PACKET_QDISC_BYPASS). Captures on the sending interface do not see the frames.
+    #[default]
+    Bypass,
+    /// Through the queueing discipline, which may delay or drop frames; captures see them.
+    Through,
+}
 
 /// The clock that stamps packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

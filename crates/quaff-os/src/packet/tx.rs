@@ -1,22 +1,12 @@
 //! Sends frames by sendmmsg(2), with or without the queueing discipline of the interface.
 
-use super::socket;
+use super::socket::{self, Qdisc};
 use crate::clock::{sleep_until, steady_ns};
 use crate::{Error, Result};
 use std::os::fd::{AsRawFd, OwnedFd};
 
 /// The most frames that one call sends.
 pub const BATCH_FRAMES: usize = 64;
-
-/// The path of sent frames to the driver.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Qdisc {
-    /// Directly (PACKET_QDISC_BYPASS). Captures on the sending interface do not see the frames.
-    #[default]
-    Bypass,
-    /// Through the queueing discipline, which may delay or drop frames; captures see them.
-    Through,
-}
 
 /// The fate of the frames that a transmit ring has accepted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! Parser of messages about addresses of interfaces (RTM_NEWADDR, linux/if_addr.h).
 
-use super::reply::word;
+use super::attribute::word;
 use netlink_packet_core::{DecodeError, NlasIterator};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

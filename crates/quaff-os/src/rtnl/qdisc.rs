@@ -1,11 +1,7 @@
 //! The drops of queueing disciplines (linux/pkt_sched.h, linux/gen_stats.h). It never changes one.
 
-use super::Rtnl;
-use super::reply::word;
-use crate::Result;
+use super::attribute::word;
 use netlink_packet_core::{DecodeError, NlasIterator};
-use netlink_packet_route::RouteNetlinkMessage;
-use netlink_packet_route::tc::TcMessage;
 use std::collections::BTreeMap;
 
 /// Bytes of `struct tcmsg`: family, padding, index, handle, parent, info.
@@ -37,27 +33,18 @@ pub(super) struct Qdisc {
     drops: u32,
 }
 
-impl Rtnl {
-    /// The drops of the queueing disciplines, by the index of their interface.
-    pub(crate) fn qdisc_drops(&mut self) -> Result<BTreeMap<u32, QdiscDrops>> {
-        let mut found: BTreeMap<u32, QdiscDrops> = BTreeMap::new();
-        for Qdisc { index, parent, drops } in self.qdiscs()? {
-            let of_interface = found.entry(index).or_default();
-            match parent {
-                ROOT => of_interface.queue = drops,
-                FILTERS => of_interface.filters = drops,
-                _ => {}
-            }
+/// The drops by the index of their interface.
+pub(super) fn drops_by_interface(qdiscs: Vec<Qdisc>) -> BTreeMap<u32, QdiscDrops> {
+    let mut found: BTreeMap<u32, QdiscDrops> = BTreeMap::new();
+    for Qdisc { index, parent, drops } in qdiscs {
+        let of_interface = found.entry(index).or_default();
+        match parent {
+            ROOT => of_interface.queue = drops,
+            FILTERS => of_interface.filters = drops,
+            _ => {}
         }
-        Ok(found)
     }
-
-    /// The queueing disciplines of all interfaces.
-    pub(super) fn qdiscs(&mut self) -> Result<Vec<Qdisc>> {
-        let request = RouteNetlinkMessage::GetQueueDiscipline(TcMessage::default());
-        let replies = self.socket.dump(request, "list the queueing disciplines")?;
-        Ok(replies.into_iter().filter_map(|reply| reply.qdisc).collect())
-    }
+    found
 }
 
 impl Qdisc {
@@ -68,7 +55,7 @@ impl Qdisc {
 }
 
 /// Parses RTM_NEWQDISC.
-pub(super) fn parse(payload: &[u8]) -> std::result::Result<Qdisc, DecodeError> {
+pub(super) fn parse(payload: &[u8]) -> Result<Qdisc, DecodeError> {
     let (head, attributes) = payload
         .split_at_checked(HEADER_BYTES)
         .ok_or_else(|| DecodeError::buffer_too_small(payload.len(), HEADER_BYTES))?;
@@ -88,6 +75,7 @@ pub(super) fn parse(payload: &[u8]) -> std::result::Result<Qdisc, DecodeError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rtnl::Rtnl;
 
     #[test]
     fn a_message_cut_anywhere_never_panics() {

@@ -1,12 +1,9 @@
 //! Traffic control: BPF programs that see each frame of an interface (tc-bpf(8), `clsact`), the list of them, and the
 //! limit of an interface's rate.
 
-use super::Rtnl;
-use super::reply::{text, word};
-use crate::Result;
+use super::attribute::{text, word};
 use crate::bpf::Program;
 use netlink_packet_core::{DecodeError, NlasIterator};
-use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::tc::{TcAttribute, TcBpfFlags, TcFilterBpfOption, TcHandle, TcMessage, TcOption};
 use std::os::fd::{AsFd, AsRawFd};
 
@@ -30,32 +27,16 @@ pub(super) struct Filter {
     name: String,
 }
 
-impl Rtnl {
-    /// Returns whether interface `index` has the queueing discipline `clsact` or `ingress`.
-    pub fn has_ingress(&mut self, index: u32) -> Result<bool> {
-        Ok(self.qdiscs()?.iter().any(|qdisc| qdisc.is_ingress_of(index)))
-    }
-
-    /// The filters of interface `index` for frames that arrive, then those for frames that leave, by kind and name:
-    /// "bpf quaff", "flower".
-    pub fn filters(&mut self, index: u32) -> Result<Vec<String>> {
-        let mut found = Vec::new();
-        for minor in [TcHandle::MIN_INGRESS, TcHandle::MIN_EGRESS] {
-            let request = RouteNetlinkMessage::GetTrafficFilter(place(index, minor));
-            let replies = self.socket.dump(request, "list the filters of an interface")?;
-            // Each kind is listed a second time, without a handle, for the protocol that it is asked for.
-            let filters = replies.into_iter().filter_map(|reply| reply.filter);
-            let filters = filters.filter(|filter| filter.handle != 0);
-            found.extend(
-                filters.map(|Filter { kind, name, .. }| format!("{kind} {name}").trim_end().to_owned()),
-            );
-        }
-        Ok(found)
+impl Filter {
+    /// Kind and name, "bpf quaff"; `None` for the second mention of a kind, which has no handle: it stands for the
+    /// protocol that was asked for.
+    pub(super) fn label(&self) -> Option<String> {
+        (self.handle != 0).then(|| format!("{} {}", self.kind, self.name).trim_end().to_owned())
     }
 }
 
 /// Parses RTM_NEWTFILTER.
-pub(super) fn parse(payload: &[u8]) -> std::result::Result<Filter, DecodeError> {
+pub(super) fn parse(payload: &[u8]) -> Result<Filter, DecodeError> {
     let (head, attributes) = payload
         .split_at_checked(HEADER_BYTES)
         .ok_or_else(|| DecodeError::buffer_too_small(payload.len(), HEADER_BYTES))?;
@@ -122,6 +103,7 @@ fn tc(index: u32) -> TcMessage {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rtnl::Rtnl;
 
     #[test]
     fn a_message_cut_anywhere_never_panics() {

@@ -8,12 +8,14 @@
 
 mod calls;
 mod capabilities;
+mod limits;
 mod paths;
 mod threads;
 mod user;
 
 pub use calls::Phase;
 pub(crate) use capabilities::clear_ambient;
+pub use limits::Limits;
 pub(crate) use user::become_owner_of_files;
 pub use user::{FileRights, User, group_id};
 
@@ -24,27 +26,6 @@ use nix::unistd::{AccessFlags, faccessat};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use threads::Order;
-
-/// The rights of a process after [`Sandbox::confine`], beyond those of its open descriptors.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Limits {
-    /// The user that it becomes; `None` leaves it who it is.
-    pub user: Option<User>,
-    /// Files that it opens for reading; those that do not exist are left out.
-    pub read: Vec<PathBuf>,
-    /// Folders in which it opens, makes, renames and removes files.
-    pub write: Vec<PathBuf>,
-    /// Folders of `write` in which it makes folders too.
-    pub make_folders: Vec<PathBuf>,
-    /// TCP ports to which it connects.
-    pub connect: Vec<u16>,
-    /// It changes the settings of a network card at its end (CAP_NET_ADMIN).
-    pub changes_card: bool,
-    /// It gives this to files that it makes.
-    pub access: FileAccess,
-    /// It binds packet sockets, which are open already, to interfaces, and makes these promiscuous.
-    pub binds: bool,
-}
 
 /// The restrictions that are in force in all threads of this process.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]

@@ -3,7 +3,7 @@
 //! Each backend sends the next frames of the run for 100 ms. It is flushed before the next one starts, so the order of
 //! frames is kept. It never sends frames that are not of the run.
 
-use super::{Backend, BackendReport, TxBackend, frame_bytes_max};
+use super::kind::{Backend, BackendReport, TxBackend, frame_bytes_max};
 use quaff_os::clock::steady_ns;
 use quaff_os::rtnl::Link;
 use quaff_os::xdp::FRAME_BYTES_MAX;
@@ -15,6 +15,9 @@ const TRIAL_NS: u64 = 100_000_000;
 const MARGIN: f64 = 1.05;
 /// The candidates, simplest first; each keeps the order of all frames.
 const KINDS: [TxBackend; 3] = [TxBackend::Sendmmsg, TxBackend::AfXdpQueue0, TxBackend::TxRing];
+
+/// Opens a backend on an interface.
+type Open = fn(TxBackend, &Link) -> Result<Box<dyn Backend>>;
 
 /// A backend with its measurement.
 struct Trial {
@@ -38,15 +41,15 @@ pub(super) struct AutoBackend {
 }
 
 impl AutoBackend {
-    /// Opens all backends that the interface supports.
-    pub(super) fn open(link: &Link) -> Result<Self> {
-        let mut auto = Self::of(vec![KINDS[0].open(link)?]);
+    /// Opens all backends that the interface supports, each by `open`.
+    pub(super) fn open(link: &Link, open: Open) -> Result<Self> {
+        let mut auto = Self::of(vec![open(KINDS[0], link)?]);
         for kind in &KINDS[1..] {
             if *kind == TxBackend::AfXdpQueue0 && frame_bytes_max(link) > FRAME_BYTES_MAX {
                 auto.remarks.push(format!("{} carries no frames over {FRAME_BYTES_MAX} bytes", kind.name()));
                 continue;
             }
-            match kind.open(link) {
+            match open(*kind, link) {
                 Ok(backend) => auto.add(backend),
                 Err(error) => {
                     auto.remarks.push(format!("{} is not available ({})", kind.name(), error.errno))

@@ -65,7 +65,7 @@ use crate::bpf_live::{Far, Registers, at, count_lateness, wait_until_due};
 use crate::state::word;
 use quaff_os::bpf::{Alu, ArrayMap, Asm, Helper, Jmp, Label, Reg, Size, Verdict};
 use quaff_wire::probe::{BOUNDED, LAST, LATE_NS_MAX, ProbeHeader};
-use steps::step_tuple;
+use steps::{complement, step_tuple};
 
 use Reg::{R0, R1, R2, R3, R4, R5, R6, R7, R8, R9};
 
@@ -225,18 +225,6 @@ fn sum(asm: &mut Asm, template: &Template) {
     asm.jmp(Jmp::Jne, R2, 0, not_zero);
     asm.mov64(R2, 0xffff);
     asm.place(not_zero);
-}
-
-/// R2 = 16-bit complement of the sum in R2, which is below 2^35. Clobbers R3.
-fn complement(asm: &mut Asm) {
-    // Three folds leave 16 bits.
-    for _ in 0..3 {
-        asm.mov64(R3, R2);
-        asm.alu64(Alu::And, R3, 0xffff);
-        asm.alu64(Alu::Rsh, R2, 16);
-        asm.alu64(Alu::Add, R2, R3);
-    }
-    asm.alu64(Alu::Xor, R2, 0xffff);
 }
 
 /// Writes the checksum, the sequence number of the mirror headers and the probe header.

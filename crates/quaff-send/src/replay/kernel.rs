@@ -5,10 +5,11 @@
 //! copied. Otherwise a thread fills the map as a ring, and rewinds the source at its end. It never paces.
 
 use super::passes::Passes;
+use super::plan::ReplayVia;
 use super::program::{self, Constants};
 use super::ring::{FRAME_BYTES_MIN, Ring};
+use super::shared::Shared;
 use super::unique::{self, Places};
-use super::{ReplayVia, Shared};
 use crate::arena::Arena;
 use crate::bpf_live;
 use crate::error::{PlanError, SendError};

@@ -6,14 +6,17 @@
 
 mod kernel;
 mod passes;
+mod plan;
 mod program;
 mod report;
 mod ring;
+mod shared;
 mod to_file;
 mod unique;
 mod user;
 
 pub use passes::Skipped;
+pub use plan::{ReplayPlan, ReplayVia};
 pub use report::{InterfaceCount, ReplayReport};
 pub use to_file::{ToFilePlan, ToFileReport, replay_to_file};
 
@@ -24,17 +27,16 @@ use crate::confirm::{self, Confirm, Confirmed, Witness};
 use crate::error::{PlanError, SendError};
 use crate::feed::Feed;
 use crate::link;
-use crate::schedule::{LatePolicy, Rate, Schedule};
+use crate::schedule::{Rate, Schedule};
 use crate::state::{Snapshot, State, WORDS, word};
 use crate::supervise::{Control, Run, supervise};
-use crate::transmitter::Outlet;
 use passes::{Passes, Sizes};
 use quaff_os::bpf::ArrayMap;
 use quaff_os::clock::steady_ns;
 use quaff_os::rtnl::Link;
-use quaff_os::{Interrupt, Reason, Stop};
-use serde::Serialize;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use quaff_os::{Reason, Stop};
+use shared::Shared;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -42,68 +44,6 @@ use std::time::Duration;
 const TAP_PPS_MAX: f64 = 500_000.0;
 /// Longest wait for the counters of a stopped run.
 const PATIENCE_STOPPED: Duration = Duration::from_millis(60);
-
-/// The transmit path of a replay.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ReplayVia {
-    /// Sent from the interface by the fastest backend that works: see [`replay()`].
-    Auto,
-    /// Injected into the receive path of the interface, as if from the wire.
-    Inject,
-    /// Sent from the interface by its driver from an XDP program, bypassing the stack.
-    XdpRedirect,
-    /// Sent from the interface by a backend in user space.
-    #[serde(untagged)]
-    User(TxBackend),
-}
-
-/// The plan of a replay.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ReplayPlan {
-    pub via: ReplayVia,
-    pub interface: String,
-    /// The interface for frames whose [`crate::FrameMeta::out`] is 1; user-space backends only.
-    pub interface2: Option<String>,
-    pub rate: Rate,
-    /// Longest gap between frames of the captured rate; longer ones are shortened.
-    pub gap_max: Option<Duration>,
-    /// Number of passes; `None` repeats until the watcher stops the run.
-    pub loops: Option<u64>,
-    /// Give each pass its own addresses.
-    pub unique_ip: bool,
-    /// Maximum number of frames.
-    pub limit: Option<u64>,
-    /// Send only frames that are due within this time of the first one.
-    pub duration: Option<Duration>,
-    pub late: LatePolicy,
-    /// True if each frame waits for the watcher's [`Control::Step`].
-    pub stepwise: bool,
-    /// Core of the sending thread.
-    pub core: Option<usize>,
-    /// Memory for frames, bytes; input that exceeds it is streamed.
-    pub memory_bytes: usize,
-}
-
-/// The state that the threads of a run share.
-struct Shared<'a> {
-    plan: &'a ReplayPlan,
-    /// The interface and the optional second one.
-    links: &'a [Link],
-    /// Why the transmit path was chosen, if the plan left it open.
-    why: Option<String>,
-    /// Totals of each interface of a user-space backend.
-    outlets: OnceLock<Vec<Outlet>>,
-    state: State,
-    stop: Stop,
-    /// Number of frames to send; [`u64::MAX`] until that is known.
-    total: AtomicU64,
-    /// True at the end of the run: no more frames are sent.
-    over: AtomicBool,
-    /// The source with its counts, after the end of the sending thread.
-    passes: Mutex<Option<Passes>>,
-    interrupt: OnceLock<Interrupt>,
-}
 
 /// Sends the frames of `feed` as planned. `watch` is called periodically with the progress and the longest time that it
 /// may wait; its answer continues or ends the run. `stop` should be the one that the feed checks.
@@ -254,47 +194,10 @@ fn witness(plan: &ReplayPlan, link: &Link) -> Result<Confirm, SendError> {
     })
 }
 
-impl Shared<'_> {
-    fn link(&self) -> &Link {
-        &self.links[0]
-    }
-
-    /// Sets the number of frames to send, which also releases them unless the run is stepwise.
-    fn set_total(&self, total: u64) {
-        self.total.store(total, Ordering::Relaxed);
-        if !self.plan.stepwise && !self.stop.raised() {
-            self.state.store(word::LIMIT, total);
-        }
-    }
-
-    /// Stores the source, for its counts.
-    fn keep(&self, passes: Passes) {
-        *self.passes.lock().unwrap_or_else(PoisonError::into_inner) = Some(passes);
-    }
-
-    /// Returns `true` at the end of the run, when no thread sends or prepares frames.
-    fn is_over(&self) -> bool {
-        self.stop.raised() || self.over.load(Ordering::Relaxed)
-    }
-
-    fn end(&self) {
-        self.over.store(true, Ordering::Relaxed);
-        self.state.store(word::LIMIT, 0);
-    }
-
-    fn total(&self) -> u64 {
-        self.total.load(Ordering::Relaxed)
-    }
-
-    fn step(&self) {
-        let next = self.state.load(word::LIMIT).saturating_add(1);
-        self.state.store(word::LIMIT, next.min(self.total()));
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::schedule::LatePolicy;
 
     fn plan(via: ReplayVia) -> ReplayPlan {
         ReplayPlan {

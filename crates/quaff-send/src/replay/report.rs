@@ -1,7 +1,8 @@
 //! The report of a replay: packets in the files, intended, sent, confirmed, and the timing. It never prints.
 
 use super::passes::{Passes, Skipped};
-use super::{ReplayVia, Shared};
+use super::plan::ReplayVia;
+use super::shared::Shared;
 use crate::backend::BackendReport;
 use crate::confirm::{Confirmed, SendDrops, Witness};
 use crate::error::SendError;

@@ -4,8 +4,8 @@
 //! It
 //! never computes deadlines.
 
-use super::Shared;
 use super::passes::Passes;
+use super::shared::Shared;
 use super::unique::{self, Places};
 use crate::arena::Arena;
 use crate::backend::TxBackend;

@@ -67,6 +67,10 @@ pub(super) mod code {
 pub(super) const MEMORY_WORDS: usize = 16;
 /// Base of loads that do not read the packet (`SKF_AD_OFF`).
 pub(super) const ANCILLARY: u32 = 0xffff_f000;
+/// The tag in the metadata, and its presence (`SKF_AD_VLAN_*`, linux/filter.h).
+pub(super) const TAG_TCI: u32 = ANCILLARY + 44;
+pub(super) const TAG_PRESENT: u32 = ANCILLARY + 48;
+pub(super) const TAG_TPID: u32 = ANCILLARY + 60;
 
 /// Width of a load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,7 +1,6 @@
 //! Verifies a program as the kernel does (`bpf_check_classic`).
 
-use super::insn::{Insn, MEMORY_WORDS, Op};
-use super::run::Step;
+use super::insn::{Alu, Insn, MEMORY_WORDS, Op, Operand, Size, Test};
 
 /// Why a program is rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -113,6 +112,41 @@ fn check_memory(ops: &[Op]) -> Result<(), ProgramError> {
         }
     }
     Ok(())
+}
+
+/// An instruction in the form for the loop: frequent instructions have a variant of their own, so that one lookup
+/// decides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Step {
+    Byte(u32),
+    Half(u32),
+    Word(u32),
+    Equal { k: u32, yes: u8, no: u8 },
+    Greater { k: u32, yes: u8, no: u8 },
+    GreaterEqual { k: u32, yes: u8, no: u8 },
+    Set { k: u32, yes: u8, no: u8 },
+    And(u32),
+    Return(u32),
+    Other(Op),
+}
+
+impl From<Op> for Step {
+    fn from(op: Op) -> Self {
+        match op {
+            Op::Load(Size::Byte, k) => Self::Byte(k),
+            Op::Load(Size::Half, k) => Self::Half(k),
+            Op::Load(Size::Word, k) => Self::Word(k),
+            Op::Branch { test, with: Operand::K(k), yes, no } => match test {
+                Test::Equal => Self::Equal { k, yes, no },
+                Test::Greater => Self::Greater { k, yes, no },
+                Test::GreaterEqual => Self::GreaterEqual { k, yes, no },
+                Test::Set => Self::Set { k, yes, no },
+            },
+            Op::Alu(Alu::And, Operand::K(k)) => Self::And(k),
+            Op::Return(k) => Self::Return(k),
+            _ => Self::Other(op),
+        }
+    }
 }
 
 #[cfg(test)]

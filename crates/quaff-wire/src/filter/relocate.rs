@@ -11,9 +11,8 @@ use super::insn::code::{
     A, ABS, ALU, AND, B, H, IMM, JGE, JGT, JMP, K, LD, LDX, LEN, MEM, MISC, MSH, OR, RET, RSH, ST, SUB, TAX,
     TXA, X,
 };
-use super::insn::{Alu, Insn, MEMORY_WORDS, Op, Operand, Size};
+use super::insn::{Alu, Insn, MEMORY_WORDS, Op, Operand, Size, TAG_TCI, TAG_TPID};
 use super::layout_match::{NestedMatch, Targets, TunnelLayout, match_layouts};
-use super::with_tag::{TAG_TCI, TAG_TPID};
 use crate::net::{TAG_BYTES, TPID_CUSTOMER};
 use crate::record::TAG_OFFSET;
 use crate::tunnel::TunnelKinds;

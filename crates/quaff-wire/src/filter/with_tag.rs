@@ -5,16 +5,11 @@
 use super::Program;
 use super::asm::Asm;
 use super::insn::code::{ABS, JEQ, K, LD, RET, W};
-use super::insn::{ANCILLARY, Insn, Op, Size};
+use super::insn::{Insn, Op, Size, TAG_PRESENT, TAG_TCI, TAG_TPID};
 use super::relocate::{Body, INSNS_MAX, Relocation, Spare, TagPlace, chain};
 use crate::net::TAG_BYTES;
 use crate::record::TAG_OFFSET;
 use crate::tunnel::TunnelKinds;
-
-/// The tag in the metadata, and its presence (`SKF_AD_VLAN_*`, linux/filter.h).
-pub(super) const TAG_TCI: u32 = ANCILLARY + 44;
-const TAG_PRESENT: u32 = ANCILLARY + 48;
-pub(super) const TAG_TPID: u32 = ANCILLARY + 60;
 
 /// A program for the kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,5 +1,6 @@
 //! IP of either version as a common set of offsets: addresses, end of the datagram, transport header.
 
+use super::fragment::Fragment;
 use super::ipv4::{IPV4_BYTES, Ipv4};
 use super::ipv6::{self, EXTENSIONS_MAX, FRAGMENT, IPV6_BYTES, Ipv6};
 use super::{SCTP, TCP, UDP, be16};
@@ -18,17 +19,6 @@ pub struct Ip {
     /// Offset of that protocol's header; in a later fragment, of its data.
     pub transport: usize,
     pub fragment: Option<Fragment>,
-}
-
-/// The position of a fragment in its datagram.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Fragment {
-    /// Identification, equal in all fragments of a datagram.
-    pub id: u32,
-    /// Offset of its payload within the datagram's payload.
-    pub offset_bytes: u16,
-    /// More Fragments flag: set in all fragments but the last one.
-    pub more: bool,
 }
 
 /// The fields shared by all fragments of a datagram (RFC 791 section 3.2, RFC 8200 section 4.5).

@@ -1,6 +1,6 @@
 //! IPv4 (RFC 791): access to the fields of the fixed header.
 
-use super::ip::Fragment;
+use super::fragment::Fragment;
 use crate::checksum;
 use std::net::Ipv4Addr;
 

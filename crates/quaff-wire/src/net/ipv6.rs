@@ -1,6 +1,6 @@
 //! IPv6 (RFC 8200): access to the fields of the fixed header, and its extension headers.
 
-use super::ip::Fragment;
+use super::fragment::Fragment;
 use std::net::Ipv6Addr;
 
 /// Length of the header without extensions.

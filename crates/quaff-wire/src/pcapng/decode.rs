@@ -3,9 +3,10 @@
 //! Packets, interfaces, statistics and section headers are read as a whole, and names up to the same limit. All other
 //! blocks are skipped, whatever their length; only the lengths at both ends are compared.
 
+use super::encode::PADDING_BLOCK;
 use super::option::{self, Options};
 use super::time::TimeScale;
-use super::{search, *};
+use super::*;
 use crate::item::{
     ByteOrder, Cursor, Damage, Frame, Interface, Item, RawNames, RawOptions, Reason, Section, Statistics,
     Step, UNIT_BYTES_MAX, Unit,
@@ -86,7 +87,7 @@ impl Decoder {
                 _ => false,
             };
             let is_long = head.length > UNIT_BYTES_MAX && head.length <= SKIPPED_BYTES_MAX;
-            if !is_read && (!cursor.is_strict || is_long && search::is_in_use(head.kind)) {
+            if !is_read && (!cursor.is_strict || is_long && is_in_use(head.kind)) {
                 self.skip = Skip { left: head.length, length: head.length };
                 continue;
             }
@@ -408,4 +409,8 @@ fn packet_bytes(rest: &[u8], captured: u32) -> Result<(&[u8], &[u8]), Reason> {
     // The body is a multiple of 4 bytes long, so the padding fits if the packet does.
     let options = rest.get(data.len().next_multiple_of(4)..).unwrap_or_default();
     Ok((data, options))
+}
+/// Block types that occur in files (section 10.1 of the draft), and quaff's padding.
+pub(super) fn is_in_use(kind: u32) -> bool {
+    matches!(kind, SHB | IDB | PB | SPB | NRB | ISB | EPB | JOURNAL | DSB | CB | CB_NO_COPY | PADDING_BLOCK)
 }

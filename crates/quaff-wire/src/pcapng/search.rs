@@ -4,8 +4,7 @@
 //! follows
 //! it.
 
-use super::decode::Decoder;
-use super::encode::PADDING_BLOCK;
+use super::decode::{Decoder, is_in_use};
 use super::*;
 use crate::item::{ByteOrder, Cursor, Find, UNIT_BYTES_MAX};
 
@@ -112,9 +111,4 @@ fn length_of(bytes: &[u8], order: ByteOrder) -> Option<Result<(ByteOrder, u32), 
     let length = order.u32([*l0, *l1, *l2, *l3]);
     let is_length = (BLOCK_BYTES_MIN..=UNIT_BYTES_MAX).contains(&length) && length.is_multiple_of(4);
     Some(if is_length { Ok((order, length)) } else { Err(()) })
-}
-
-/// Block types that occur in files (section 10.1 of the draft), and quaff's padding.
-pub(super) fn is_in_use(kind: u32) -> bool {
-    matches!(kind, SHB | IDB | PB | SPB | NRB | ISB | EPB | JOURNAL | DSB | CB | CB_NO_COPY | PADDING_BLOCK)
 }

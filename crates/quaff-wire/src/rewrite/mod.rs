@@ -109,7 +109,7 @@ impl Rewrite {
                     sums::recompute(frame, layers.ip_offset);
                 }
             }
-            (None, net::ETHERTYPE_ARP) => arp::edit(self, frame, layers.network),
+            (None, net::ETHERTYPE_ARP) => arp::edit(frame, layers.network, &self.src_ip, &self.dst_ip),
             (None, _) => {}
         }
     }

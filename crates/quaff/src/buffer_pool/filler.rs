@@ -4,7 +4,7 @@
 //! lane might wait for the lock of all memory.
 
 use super::common::Common;
-use super::{PoolPlan, smaller};
+use super::plan::PoolPlan;
 use crate::gauge::BufferGauges;
 use crate::{Result, memory};
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -278,6 +278,11 @@ impl Place {
     fn has_quiet(&self) -> bool {
         self.quiet != CpuSet::new()
     }
+}
+
+/// The note about buffers that could not be populated.
+pub(super) fn smaller(error: &quaff_os::Error) -> String {
+    format!("the buffer stays smaller than requested: {error}")
 }
 
 #[cfg(test)]

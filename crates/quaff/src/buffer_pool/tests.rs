@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use quaff_os::Reason;
 use std::collections::BTreeSet;
 use std::sync::mpsc::channel;
+use std::time::Duration;
 
 pub(super) const BYTES: usize = 64 << 10;
 

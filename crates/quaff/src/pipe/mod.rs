@@ -19,18 +19,19 @@
 
 mod descriptor;
 mod ends;
+mod gauges;
 mod read;
 mod write;
 
 pub use ends::Ends;
+pub use gauges::{PipeGauges, Stalls};
 
 use crate::buffer_pool::{LanePool, Pool, PoolPlan};
 use crate::run::{cpu_seconds, join, start_thread};
 use crate::{Error, Result};
 use ends::End;
 use quaff_file::write::{DirPlan, Retention, open_bytes};
-use quaff_os::clock::steady_ns;
-use quaff_os::{Gauge, Reason, Stop, Wakeup, cpu};
+use quaff_os::{Reason, Stop, Wakeup, cpu};
 use read::{ReadTally, Reader};
 use serde::Serialize;
 use std::fs::File;
@@ -114,43 +115,6 @@ impl PipePlan {
     /// The number of buffers in the ring.
     pub(crate) fn buffers(&self) -> usize {
         self.size_bytes / BUFFER_BYTES
-    }
-}
-
-/// The state of a running pipe.
-#[derive(Debug, Default)]
-pub struct PipeGauges {
-    /// Bytes read; set by the reader.
-    pub read: Gauge,
-    /// Maximum of the bytes read and not yet written; set by the reader.
-    pub high: Gauge,
-    /// Bytes in the output; set by the writer.
-    pub written: Arc<Gauge>,
-    /// Time for which stdin is still read after the stop, ns; set before the stop is raised.
-    grace_ns: Gauge,
-}
-
-impl PipeGauges {
-    /// Bytes in the ring.
-    pub fn buffered_bytes(&self) -> u64 {
-        // Both gauges change meanwhile: `written` is read first, so the result is never too small.
-        let written = self.written.get();
-        self.read.get().saturating_sub(written)
-    }
-}
-
-/// Waits of one side for the other.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
-pub struct Stalls {
-    pub count: u64,
-    /// Total time, s.
-    pub seconds: f64,
-}
-
-impl Stalls {
-    fn add(&mut self, since_ns: u64) {
-        self.count += 1;
-        self.seconds += (steady_ns() - since_ns) as f64 / 1e9;
     }
 }
 

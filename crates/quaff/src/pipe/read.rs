@@ -4,7 +4,7 @@
 //! buffers, or a partial one after 0.3 s. So a backlog consists of full buffers, and without one no byte is delayed.
 
 use super::descriptor::wait_readable;
-use super::{PipeGauges, Stalls};
+use super::gauges::{PipeGauges, Stalls};
 use crate::buffer_pool::Supply;
 use crate::{Error, Result};
 use nix::errno::Errno;

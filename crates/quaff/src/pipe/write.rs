@@ -1,6 +1,6 @@
 //! The writer: passes filled buffers to the sink in order, and returns free ones to the reader.
 
-use super::Stalls;
+use super::gauges::Stalls;
 use crate::buffer_pool::FreeBuffers;
 use crate::{Error, Result};
 use quaff_file::write::{ByteSink, FilledBuffer, SeriesTally};

@@ -1,58 +1,13 @@
 //! The lanes of interfaces: their number, their cores, and the rule by which packets are dealt to them.
 
+use super::spread::Spread;
 use super::{InputPlan, InterfacePlan};
 use crate::{Error, Result};
 use quaff_os::ethtool::Card;
 use quaff_os::packet::TimeSource;
-use std::fmt;
 
 /// Most lanes of an interface. Each has a ring and a thread.
 pub const LANES_MAX: usize = 64;
-
-/// The rule by which the packets of an interface are dealt to its lanes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Spread {
-    /// The kernel's flow hash of addresses and ports. Fragments have no ports, and may go to another lane.
-    Hash,
-    /// The receive queue of the adapter.
-    Queue,
-    /// The core that receives the packet.
-    Cpu,
-    /// The IP addresses: fragments, and both directions, are in one lane. Of other packets the MAC addresses.
-    Addresses,
-}
-
-impl fmt::Display for Spread {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Hash => "hash",
-            Self::Queue => "queue",
-            Self::Cpu => "cpu",
-            Self::Addresses => "addresses",
-        })
-    }
-}
-
-/// The way by which packets come from interfaces.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Via {
-    /// AF_PACKET: a copy of each packet, which the host receives as well.
-    #[default]
-    Packet,
-    /// AF_XDP, in the driver where that runs XDP programs, else in the stack. The host does not receive the packets.
-    Xdp,
-    /// AF_XDP in the stack, whatever the driver.
-    XdpGeneric,
-    /// The ring of the XDP program of a tap, which the tap has attached.
-    Tap,
-}
-
-impl Via {
-    /// Returns whether an XDP program hands the packets over.
-    pub fn is_xdp(self) -> bool {
-        self != Self::Packet
-    }
-}
 
 /// The lanes that interface `name` can use: one for each receive queue, but no more than `cores`, and at least one.
 pub fn lanes_of(name: &str, cores: usize) -> usize {
@@ -184,6 +139,7 @@ impl InputPlan {
 
 #[cfg(test)]
 mod tests {
+    use super::super::spread::Via;
     use super::*;
     use crate::plan::{DecapPlan, HotplugPlan};
     use quaff_wire::tunnel::TunnelKinds;

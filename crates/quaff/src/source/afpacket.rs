@@ -10,21 +10,20 @@
 //! A loopback interface offers each packet twice, sent and received. The sent one is excluded, as by libpcap.
 
 use super::group::Group;
-use super::{Pull, Source, SourceTally, count_link};
+use super::live_link::{Links, LiveLink};
+use super::{Pull, Source, SourceTally};
 use crate::batch::{BATCH_FRAMES, Frame};
 use crate::gauge::LaneGauges;
 use crate::plan::SNAPLEN_MAX;
-use crate::tally::LaneTally;
 use crate::{Error, Result};
 use nix::libc;
 use quaff_file::tally::Counts;
-use quaff_os::clock::{steady_ns, wall_ns};
+use quaff_os::clock::steady_ns;
 use quaff_os::link_counters::LinkCounters;
 use quaff_os::packet::{Cursor, Packet, RingPlan, RxRing, TimeSource, WaitOutcome};
 use quaff_os::rtnl::{Link, Rtnl};
-use quaff_os::{Reason, Stop, Wakeup};
+use quaff_os::{Stop, Wakeup};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -33,20 +32,14 @@ const SECOND_NS: u64 = 1_000_000_000;
 const DRAIN_NS: u64 = 2 * SECOND_NS;
 /// PACKET_OUTGOING, linux/if_packet.h.
 const PACKET_OUTGOING: u8 = 4;
-/// Ethernet header and two VLAN tags: what a frame may have beyond the MTU.
-const OVER_MTU_BYTES: u32 = 14 + 8;
 
 /// A lane of a live interface.
 #[derive(Debug)]
 pub struct AfPacket {
     ring: RxRing,
     wakeup: Wakeup,
-    link: Link,
-    rtnl: Rtnl,
+    live: LiveLink,
     group: Group,
-    stop: Stop,
-    links: Links,
-    gauges: Arc<LaneGauges>,
     /// Bytes wanted of each packet.
     wanted_bytes: u32,
     /// The number of the lane's interface.
@@ -61,40 +54,8 @@ pub struct AfPacket {
     polled_ns: u64,
     /// The time at which receiving was stopped or, if that was later, the last block was taken.
     closing_ns: Option<u64>,
-    down_since_ns: Option<u64>,
-    /// Those of the interface; `None` for the lanes before the last one.
-    counters: Option<LinkCounters>,
     packets: u64,
     walked: u64,
-    tally: LaneTally,
-}
-
-/// The interfaces of a run, of which some may be removed before the run ends. Clones share the count.
-#[derive(Debug, Clone)]
-pub struct Links {
-    /// Lanes whose interfaces exist. Each subtracts itself, at most once; a number only: Relaxed.
-    left: Arc<AtomicUsize>,
-    least: usize,
-}
-
-impl Links {
-    /// `count` lanes, of which the run needs `least`.
-    pub fn new(count: usize, least: usize) -> Self {
-        Self { left: Arc::new(AtomicUsize::new(count)), least }
-    }
-
-    /// Takes one away; returns whether the run must end.
-    pub(super) fn lose(&self) -> bool {
-        let left = self.left.fetch_sub(1, Ordering::Relaxed).saturating_sub(1);
-        left < self.least
-    }
-}
-
-impl Default for Links {
-    /// One interface, which the run needs.
-    fn default() -> Self {
-        Self::new(1, 1)
-    }
 }
 
 /// The parameters of [`AfPacket::open`].
@@ -116,17 +77,8 @@ pub struct Opening<'a> {
     pub stop: Stop,
     pub links: Links,
     pub gauges: Arc<LaneGauges>,
-    /// See [`LaneTally::came_ns`].
+    /// See [`crate::tally::LaneTally::came_ns`].
     pub came_ns: u64,
-}
-
-/// The sockets of a lane, and the counters of its interface.
-#[derive(Debug)]
-pub(super) struct Bound {
-    pub(super) ring: RxRing,
-    pub(super) rtnl: Rtnl,
-    /// `None` for the lanes before the last one.
-    pub(super) counters: Option<LinkCounters>,
 }
 
 impl AfPacket {
@@ -142,37 +94,31 @@ impl AfPacket {
         if let Some(counters) = &mut counters {
             counters.restart_rx_dropped(&mut rtnl)?;
         }
-        Ok(Self::with(opening, Bound { ring, rtnl, counters }, wakeup))
+        Ok(Self::with(opening, (ring, rtnl, counters), wakeup))
     }
 
-    pub(super) fn with(opening: Opening<'_>, bound: Bound, wakeup: Wakeup) -> Self {
-        let (link, Bound { ring, rtnl, counters }) = (opening.link, bound);
-        let tally = LaneTally {
-            interface: link.name.clone(),
-            ring_blocks: opening.ring.block_count as u64,
-            came_ns: opening.came_ns,
-            ..LaneTally::default()
-        };
+    /// A lane whose sockets are bound, with the counters of its interface; `None` for the lanes before the last one.
+    pub(super) fn with(
+        opening: Opening<'_>,
+        (ring, rtnl, counters): (RxRing, Rtnl, Option<LinkCounters>),
+        wakeup: Wakeup,
+    ) -> Self {
+        let Opening { link, group, number, snaplen, stop, links, gauges, came_ns, .. } = opening;
+        let mut live = LiveLink::new(link, rtnl, counters, gauges, links, stop);
+        (live.tally.ring_blocks, live.tally.came_ns) = (opening.ring.block_count as u64, came_ns);
         Self {
             ring,
             wakeup,
-            link,
-            rtnl,
-            group: opening.group,
-            tally,
-            counters,
-            stop: opening.stop,
-            links: opening.links,
-            gauges: opening.gauges,
-            wanted_bytes: wanted_bytes(opening.snaplen),
-            number: opening.number,
+            live,
+            group,
+            wanted_bytes: wanted_bytes(snaplen),
+            number,
             wants_adapter_time: opening.ring.time_source == TimeSource::Adapter,
             cursor: None,
             unreported: 0,
             known_blocks: 0,
             polled_ns: steady_ns(),
             closing_ns: None,
-            down_since_ns: None,
             packets: 0,
             walked: 0,
         }
@@ -182,9 +128,10 @@ impl AfPacket {
     fn poll_counters(&mut self) -> Result<()> {
         self.poll_ring()?;
         self.group.poll()?;
-        let read = match &mut self.counters {
-            Some(counters) => counters.read(&mut self.rtnl),
-            None if self.down_since_ns.is_some() => self.rtnl.stats(self.link.index).map(drop),
+        let LiveLink { link, rtnl, counters, down_since_ns, .. } = &mut self.live;
+        let read = match counters {
+            Some(counters) => counters.read(rtnl),
+            None if down_since_ns.is_some() => rtnl.stats(link.index).map(drop),
             None => Ok(()),
         };
         match read {
@@ -192,10 +139,11 @@ impl AfPacket {
             Err(error) if error.raw() == libc::ENODEV => self.gone("it was removed"),
             Ok(()) | Err(_) => {}
         }
-        if self.down_since_ns.is_some() && self.rtnl.link(&self.link.name).is_ok_and(|link| link.up) {
-            self.note_up();
+        let LiveLink { link, rtnl, down_since_ns, .. } = &mut self.live;
+        if down_since_ns.is_some() && rtnl.link(&link.name).is_ok_and(|link| link.up) {
+            self.live.note_up();
         }
-        self.gauges.nic_dropped.set(self.counters.as_ref().map_or(0, LinkCounters::nic_dropped));
+        self.live.show_drops();
         self.polled_ns = steady_ns();
         Ok(())
     }
@@ -212,9 +160,9 @@ impl AfPacket {
         let drops = self.ring.statistics()?;
         self.packets += drops.packets;
         self.unreported += drops.drops;
-        self.tally.kernel_dropped += drops.drops;
-        self.tally.ring_freezes += drops.freezes;
-        self.gauges.kernel_dropped.set(self.tally.kernel_dropped);
+        self.live.tally.kernel_dropped += drops.drops;
+        self.live.tally.ring_freezes += drops.freezes;
+        self.live.gauges.kernel_dropped.set(self.live.tally.kernel_dropped);
         Ok(())
     }
 
@@ -225,7 +173,7 @@ impl AfPacket {
         self.cursor = Some(cursor);
         self.closing_ns = self.closing_ns.map(|_| steady_ns());
         // Packets from before it went down may reach us after that.
-        let is_up_again = self.down_since_ns.is_some_and(|since_ns| cursor.last_ns > since_ns);
+        let is_up_again = self.live.down_since_ns.is_some_and(|since_ns| cursor.last_ns > since_ns);
         let waiting = self.ring.ready_blocks() as u64;
         if self.known_blocks > 0 {
             self.known_blocks -= 1;
@@ -233,10 +181,10 @@ impl AfPacket {
             self.known_blocks = waiting - 1;
             self.poll_ring()?;
         }
-        self.tally.ring_high_blocks = self.tally.ring_high_blocks.max(waiting);
-        self.gauges.ring_high.set(self.tally.ring_high_blocks);
+        self.live.tally.ring_high_blocks = self.live.tally.ring_high_blocks.max(waiting);
+        self.live.gauges.ring_high.set(self.live.tally.ring_high_blocks);
         if is_up_again {
-            self.note_up();
+            self.live.note_up();
         }
         Ok(true)
     }
@@ -244,7 +192,7 @@ impl AfPacket {
     /// Describes the next frames of the current block; `false` at its end.
     fn walk(&mut self, frames: &mut Vec<Frame>) -> bool {
         let (Some(cursor), Some(block)) = (&mut self.cursor, self.ring.block()) else { return false };
-        let (largest, number) = (self.link.mtu + OVER_MTU_BYTES, self.number);
+        let (largest, number) = (self.live.frame_bytes_max(), self.number);
         let wanted_bytes = self.wanted_bytes;
         let (mut wire_bytes, mut unusual) = (0u64, Unusual::default());
         // Not pushed one by one: no packet asks for room, and the places of the batch before are taken as they are.
@@ -263,15 +211,15 @@ impl AfPacket {
         let unused = places.len();
         frames.truncate(frames.len() - unused);
         self.walked += frames.len() as u64;
-        self.tally.truncated += unusual.truncated;
-        self.tally.oversize += unusual.oversize;
-        self.tally.other_protocols += unusual.other_protocols;
+        self.live.tally.truncated += unusual.truncated;
+        self.live.tally.oversize += unusual.oversize;
+        self.live.tally.other_protocols += unusual.other_protocols;
         if self.wants_adapter_time {
             let without = |frame: &&Frame| frame.flags & Frame::HARDWARE_TIME == 0;
-            self.tally.without_adapter_time += frames.iter().filter(without).count() as u64;
+            self.live.tally.without_adapter_time += frames.iter().filter(without).count() as u64;
         }
-        self.gauges.received.set(self.walked);
-        self.gauges.wire_bytes.set(self.gauges.wire_bytes.get() + wire_bytes);
+        self.live.gauges.received.set(self.walked);
+        self.live.gauges.wire_bytes.set(self.live.gauges.wire_bytes.get() + wire_bytes);
         !frames.is_empty()
     }
 
@@ -287,22 +235,13 @@ impl AfPacket {
     }
 
     fn note_down(&mut self) -> Result<()> {
-        if self.rtnl.stats(self.link.index).is_err() {
+        if self.live.rtnl.stats(self.live.link.index).is_err() {
             self.gone("it was removed");
             return Ok(());
         }
-        self.tally.downs += 1;
-        let since_ns = *self.down_since_ns.get_or_insert_with(wall_ns);
-        self.gauges.down_since_ns.set(since_ns);
-        self.gauges.downs.set(self.tally.downs);
+        self.live.count_down();
+        self.live.note_down();
         Ok(())
-    }
-
-    fn note_up(&mut self) {
-        if let Some(since) = self.down_since_ns.take() {
-            self.tally.down_ns += wall_ns().saturating_sub(since);
-            self.gauges.down_since_ns.set(0);
-        }
     }
 
     /// Ends the lane, and the run if it needs the interface. One that is removed while the run ends changes nothing.
@@ -310,11 +249,7 @@ impl AfPacket {
         if self.closing_ns.is_some() {
             return;
         }
-        self.tally.removed_ns = wall_ns();
-        self.gauges.removed_ns.set(self.tally.removed_ns);
-        if self.links.lose() {
-            self.stop.raise(Reason::InterfaceGone(format!("{}: {why}", self.link.name)));
-        }
+        self.live.note_removed(why);
         // Nothing can arrive any more; receiving is stopped all the same, so that the counts are final.
         let _ = self.close();
     }
@@ -328,15 +263,15 @@ impl AfPacket {
 
     /// Packets that the kernel has accepted and not handed over.
     fn unread(&self) -> u64 {
-        self.packets.saturating_sub(self.walked + self.tally.kernel_dropped)
+        self.packets.saturating_sub(self.walked + self.live.tally.kernel_dropped)
     }
 
     /// Counts the packets that the kernel did not hand over in time as dropped by it.
     fn abandon_unread(&mut self) {
-        self.tally.ring_unread = self.unread();
-        self.unreported += self.tally.ring_unread;
-        self.tally.kernel_dropped += self.tally.ring_unread;
-        self.gauges.kernel_dropped.set(self.tally.kernel_dropped);
+        self.live.tally.ring_unread = self.unread();
+        self.unreported += self.live.tally.ring_unread;
+        self.live.tally.kernel_dropped += self.live.tally.ring_unread;
+        self.live.gauges.kernel_dropped.set(self.live.tally.kernel_dropped);
     }
 }
 
@@ -367,9 +302,7 @@ impl Source for AfPacket {
                     continue;
                 }
                 self.abandon_unread();
-                if let Some(counters) = &mut self.counters {
-                    counters.settle(&mut self.rtnl);
-                }
+                self.live.settle();
                 return Ok(Pull::End);
             }
             self.wait(Duration::from_millis(5))?;
@@ -404,24 +337,23 @@ impl Source for AfPacket {
     }
 
     fn count(&self, counts: &mut Counts) {
-        count_link(counts, self.counters.as_ref(), &self.tally);
+        self.live.count(counts);
     }
 
     /// The kernel must have counted exactly the packets that were walked and those that it dropped.
-    fn finish(mut self: Box<Self>) -> Result<SourceTally> {
-        let accounted = self.walked + self.tally.kernel_dropped;
-        if self.packets != accounted {
+    fn finish(self: Box<Self>) -> Result<SourceTally> {
+        let Self { mut live, group, packets, walked, .. } = *self;
+        let accounted = walked + live.tally.kernel_dropped;
+        if packets != accounted {
             return Err(Error::Defect(format!(
-                "the kernel counted {} packets on {}, we saw {} and it dropped {}",
-                self.packets, self.link.name, self.walked, self.tally.kernel_dropped
+                "the kernel counted {packets} packets on {}, we saw {walked} and it dropped {}",
+                live.link.name, live.tally.kernel_dropped
             )));
         }
-        self.tally.filtered = self.group.finish(self.packets, self.tally.downs, &self.link.name)?;
-        self.tally.link = self.counters.as_ref().map(LinkCounters::drops).unwrap_or_default();
-        self.tally.nic_dropped = self.tally.link.nic_dropped;
-        self.tally.offered = self.tally.nic_dropped + self.tally.filtered + accounted;
-        self.note_up();
-        Ok(SourceTally { lane: self.tally, input: None })
+        live.tally.filtered = group.finish(packets, live.tally.downs, &live.link.name)?;
+        live.take_drops();
+        let filtered = live.tally.filtered;
+        Ok(live.finish(filtered + accounted))
     }
 }
 
@@ -478,14 +410,6 @@ fn describe(packet: &Packet, interface: u16) -> Frame {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_run_ends_with_the_interface_that_it_needs() {
-        let any = Links::new(3, 1);
-        let lane = any.clone();
-        assert_eq!([any.lose(), lane.lose(), any.lose()], [false, false, true]);
-        assert!(Links::new(3, 3).lose() && Links::default().lose());
-    }
 
     #[test]
     fn only_a_smaller_snaplen_asks_for_a_part() {

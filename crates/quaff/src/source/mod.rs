@@ -1,12 +1,14 @@
 //! Sources of batches.
 //!
-//! [`open`] turns a plan into sources; [`afpacket`] is a lane of a live interface, [`group`] what its lanes share,
-//! [`xdp`] a lane that receives past the stack, [`files`] are capture files one after another, [`merge`] the same by
-//! time.
+//! [`open`] turns a plan into sources; [`afpacket`] is a lane of a live interface, [`xdp`] one that receives past the
+//! stack, [`group`] what the lanes of an interface share, [`live_link`] the state of their interface, [`files`] are
+//! capture files one after another, [`merge`] the same by time.
 
 mod afpacket;
 mod files;
 mod group;
+mod link;
+mod live_link;
 mod merge;
 mod names;
 mod open;
@@ -14,10 +16,12 @@ mod spare;
 mod watch;
 mod xdp;
 
-pub use afpacket::{AfPacket, Links, Opening};
+pub use afpacket::{AfPacket, Opening};
 pub use group::Group;
+pub(crate) use link::os_name;
+pub use live_link::Links;
 pub use names::{interfaces_named, interfaces_now};
-pub(crate) use open::{Declaration, LaneSource, Sources, os_name};
+pub(crate) use open::{Declaration, LaneSource, Sources};
 pub use watch::Missed;
 pub(crate) use watch::Watch;
 
@@ -25,7 +29,6 @@ use crate::Result;
 use crate::batch::Frame;
 use crate::tally::{InputTally, LaneTally};
 use quaff_file::tally::Counts;
-use quaff_os::link_counters::LinkCounters;
 use quaff_wire::pcapng::PacketOptions;
 use std::time::Duration;
 
@@ -83,17 +86,6 @@ pub trait Source: Send {
 
     /// Ends the source and returns its counts; an error when they contradict each other.
     fn finish(self: Box<Self>) -> Result<SourceTally>;
-}
-
-/// Sets the part of an interface in a lane's counts: the counters of its link, which one lane of the interface has, and
-/// the times without the interface.
-fn count_link(counts: &mut Counts, counters: Option<&LinkCounters>, tally: &LaneTally) {
-    if let Some(counters) = counters {
-        counts.nic_received = counters.received();
-        counts.nic_dropped = counters.nic_dropped();
-    }
-    counts.down_ns = tally.down_ns;
-    counts.removed_ns = tally.removed_ns;
 }
 
 /// The counters of a source.

@@ -5,29 +5,29 @@
 //! the output has the start time of the capture.
 
 use super::Source;
-use super::afpacket::{AfPacket, Links, Opening};
+use super::afpacket::{AfPacket, Opening};
 use super::files::Files;
 use super::group::Group;
+use super::link::{describe, find_link, kind_of, offload_notes};
+use super::live_link::Links;
 use super::merge::Merge;
 use super::spare::{KindFilters, Mailbox, Spare, SparePlan};
 use super::watch::Watch;
 use super::xdp::{self, Xdp, XdpGroup};
 use crate::filter::{FilterPlace, FrameFilter, KernelFilter, kernel_filter, to_kernel};
 use crate::gauge::LaneGauges;
-use crate::plan::{HotplugPlan, InputPlan, InterfacePlan, RETIRE_MS, ReadOrder, ReadPlan, Spread};
+use crate::plan::{HotplugPlan, InputPlan, RETIRE_MS, ReadOrder, ReadPlan, Spread};
 use crate::{Error, Result};
 use quaff_file::Interfaces;
 use quaff_file::write::{Format, Output};
 use quaff_os::clock::wall_ns;
 use quaff_os::disk::open_unnamed;
-use quaff_os::ethtool::Card;
 use quaff_os::packet::{Fan, Insn, RingPlan, accept};
-use quaff_os::rtnl::{self, Link};
+use quaff_os::rtnl::Link;
 use quaff_os::{Stop, Try, Wakeup};
 use quaff_wire::filter::by_addresses;
 use quaff_wire::linktype;
 use quaff_wire::pcapng::{Interface, Section};
-use quaff_wire::printable::quote;
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -102,6 +102,28 @@ pub(crate) struct LaneSource {
 }
 
 impl Sources {
+    /// Live ones, without spare lanes and notes.
+    fn new(
+        interfaces: Interfaces,
+        lanes: Vec<LaneSource>,
+        (format, start_ns): (Format, u64),
+        (filter, inner): (Option<FrameFilter>, Option<FrameFilter>),
+    ) -> Self {
+        Self {
+            interfaces,
+            section: None,
+            lanes,
+            watch: None,
+            format,
+            start_ns,
+            filter,
+            inner,
+            is_live: true,
+            is_at_once: false,
+            notes: Vec::new(),
+        }
+    }
+
     /// Does what needs privileges or other files than the inputs: finds the interfaces, compiles filters, which may
     /// look up names, and checks that no file is read and written at once. `outputs`, in `format`, are the outputs of
     /// the run.
@@ -232,22 +254,8 @@ fn find_interfaces(
         let found = Found { link: links[at].clone(), filter: filters[at].clone(), group: groups[at].clone() };
         live_lane(plan, found, (at, lane), stop, &all)
     });
-    let (lanes, start_ns, is_at_once) = (lanes.collect(), wall_ns(), false);
-    let (is_live, section) = (true, None);
-    let watch = None;
-    let mut sources = Sources {
-        interfaces,
-        section,
-        lanes,
-        watch,
-        format,
-        start_ns,
-        filter,
-        inner,
-        is_live,
-        is_at_once,
-        notes,
-    };
+    let sources = Sources::new(interfaces, lanes.collect(), (format, wall_ns()), (filter, inner));
+    let mut sources = Sources { notes, ..sources };
     if let Some(hotplug) = &plan.hotplug {
         add_spares(plan, hotplug, &known, &kinds, &mut sources, stop);
     }
@@ -448,7 +456,6 @@ fn open_files(plan: &InputPlan, prepared: PreparedFiles, stop: &Stop) -> Result<
         }
     };
     filter.as_ref().map_or(Ok(()), |filter| refuse_meaningless(filter, &interfaces))?;
-    let section = Some(section);
     let lane = LaneSource {
         name,
         thread: "quaff-read".into(),
@@ -460,20 +467,8 @@ fn open_files(plan: &InputPlan, prepared: PreparedFiles, stop: &Stop) -> Result<
         hides_gaps: false,
         gauges,
     };
-    let (lanes, watch, notes, is_live) = (vec![lane], None, Vec::new(), false);
-    Ok(Sources {
-        interfaces,
-        section,
-        lanes,
-        watch,
-        format,
-        start_ns,
-        filter,
-        inner,
-        is_live,
-        is_at_once,
-        notes,
-    })
+    let sources = Sources::new(interfaces, vec![lane], (format, start_ns), (filter, inner));
+    Ok(Sources { section: Some(section), is_live: false, is_at_once, ..sources })
 }
 
 fn inner_filter(plan: &InputPlan) -> Result<Option<FrameFilter>> {
@@ -556,68 +551,10 @@ fn refuse_followed_pipe(read: &ReadPlan) -> Result<()> {
     }
 }
 
-fn find_link(interface: &InterfacePlan) -> Result<Link> {
-    let link = rtnl::link(&interface.name)?;
-    match linktype::of_arphrd(link.arphrd) {
-        Some(_) => Ok(link),
-        None => Err(Error::Plan(format!(
-            "{}: quaff does not know its kind of link (ARPHRD {}); it knows Ethernet, loopback, IP tunnels and radiotap",
-            link.name, link.arphrd
-        ))),
-    }
-}
-
-pub(crate) fn kind_of(link: &Link) -> linktype::LinkType {
-    linktype::of_arphrd(link.arphrd).unwrap_or(linktype::ETHERNET)
-}
-
 fn gap_note(filter: &KernelFilter) -> Option<String> {
     let is_hidden = filter.inner.as_ref().is_some_and(FilterPlace::hides_gaps);
     is_hidden.then(|| {
         "gaps in ERSPAN sequence numbers are not counted, because the kernel filters packets; `inner-user` counts them"
             .to_owned()
     })
-}
-
-pub(super) fn describe(plan: &InputPlan, link: &Link) -> Interface {
-    Interface {
-        linktype: kind_of(link).linktype,
-        snaplen: plan.snaplen,
-        name: link.name.clone(),
-        description: String::new(),
-        filter: plan.filter.clone(),
-        mac: (link.mac != [0; 6]).then_some(link.mac),
-        speed_bps: speed_bps(&link.name),
-        os: os_name(),
-        fcs_len: None,
-        others: Vec::new(),
-    }
-}
-
-/// `Linux` and its release.
-pub(crate) fn os_name() -> String {
-    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    format!("Linux {}", release.trim())
-}
-
-fn speed_bps(name: &str) -> Option<u64> {
-    let mbps = Card::read(name).speed_mbps.ok()??;
-    Some(u64::from(mbps) * 1_000_000)
-}
-
-fn offload_notes(link: &Link) -> Option<String> {
-    let features = Card::read(&link.name).features.unwrap_or_default();
-    let is_on = |name: &str| features.get(name).is_some_and(|feature| feature.is_on);
-    let (gro, lro) = (is_on("rx-gro"), is_on("rx-lro"));
-    let (what, feature) = match (gro, lro) {
-        (false, false) => return None,
-        (true, false) => ("GRO is", "gro off"),
-        (false, true) => ("LRO is", "lro off"),
-        (true, true) => ("GRO and LRO are", "gro off lro off"),
-    };
-    Some(format!(
-        "{what} on at {}: frames may be captured larger than they were on the wire; 'ethtool -K {} {feature}' fixes it",
-        link.name,
-        quote(&link.name)
-    ))
 }

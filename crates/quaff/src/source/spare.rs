@@ -3,9 +3,10 @@
 //!
 //! Packets between the appearance of the interface and the bind are not seen, and not counted.
 
-use super::afpacket::{AfPacket, Bound, Links, Opening};
+use super::afpacket::{AfPacket, Opening};
 use super::group::Group;
-use super::open::{describe, kind_of};
+use super::link::{describe, kind_of};
+use super::live_link::Links;
 use super::{Pull, Source, SourceTally};
 use crate::batch::Frame;
 use crate::filter::KernelFilter;
@@ -196,8 +197,8 @@ impl Spare {
             gauges: self.plan.gauges.clone(),
             came_ns: wall_ns(),
         };
-        let bound = Bound { ring, rtnl, counters: Some(counters) };
-        self.bound = Some(Box::new(AfPacket::with(opening, bound, self.wakeup.clone())));
+        let sockets = (ring, rtnl, Some(counters));
+        self.bound = Some(Box::new(AfPacket::with(opening, sockets, self.wakeup.clone())));
         Ok(())
     }
 }

@@ -22,12 +22,12 @@
 
 mod receiver;
 
-use super::afpacket::Links;
-use super::{Pull, Source, SourceTally, count_link};
+use super::live_link::{Links, LiveLink, OVER_MTU_BYTES};
+use super::{Pull, Source, SourceTally};
 use crate::batch::{BATCH_FRAMES, Frame};
 use crate::gauge::LaneGauges;
 use crate::plan::{InputPlan, Via};
-use crate::tally::{LaneTally, XdpTally};
+use crate::tally::XdpTally;
 use crate::{Error, Result};
 use nix::libc;
 use quaff_file::tally::Counts;
@@ -50,8 +50,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 const SECOND_NS: u64 = 1_000_000_000;
-/// Ethernet header and two VLAN tags: what a frame may have beyond the MTU.
-const OVER_MTU_BYTES: usize = 14 + 8;
 /// Fewest and most chunks of a socket.
 const CHUNKS: std::ops::RangeInclusive<usize> = 256..=1 << 20;
 /// Pause of a lane that has read all frames, in which more come: cheaper than a wakeup for each.
@@ -116,13 +114,13 @@ impl Setup {
                  queues to {lanes} with 'ethtool -L {name} combined {lanes}'"
             )));
         }
-        let frame_bytes = link.mtu as usize + OVER_MTU_BYTES;
+        let frame_bytes = (link.mtu + OVER_MTU_BYTES) as usize;
         let chunk_bytes = chunk_bytes(frame_bytes).ok_or_else(|| {
             Error::Plan(format!(
                 "{name} has an MTU of {}: `via` xdp stores frames up to {RX_FRAME_BYTES_MAX} bytes, and cuts none: lower \
                  the MTU to {} or capture by `via` packet",
                 link.mtu,
-                RX_FRAME_BYTES_MAX - OVER_MTU_BYTES
+                RX_FRAME_BYTES_MAX - OVER_MTU_BYTES as usize
             ))
         })?;
         if link.kind != "veth" && takes_tags_off(name) {
@@ -374,15 +372,10 @@ pub(super) struct Xdp {
     group: XdpGroup,
     setup: Setup,
     number: u16,
-    stop: Stop,
-    links: Links,
-    gauges: Arc<LaneGauges>,
+    live: LiveLink,
     wakeup: Wakeup,
-    rtnl: Rtnl,
     watch: DownWatch,
     queue: u32,
-    /// Those of the interface; `None` for the lanes before the last one.
-    counters: Option<LinkCounters>,
     /// From monotonic to wall-clock time, to be added with wrapping.
     offset_ns: u64,
     /// Frames that were read, and the drops that are in the counts so far.
@@ -396,8 +389,6 @@ pub(super) struct Xdp {
     is_closed: bool,
     has_read: bool,
     was_starved: bool,
-    down_since_ns: Option<u64>,
-    tally: LaneTally,
 }
 
 impl Xdp {
@@ -415,24 +406,17 @@ impl Xdp {
             group.start(&setup.link)?;
             counters.restart_rx_dropped(&mut rtnl)?;
         }
-        let tally = LaneTally {
-            interface: setup.link.name.clone(),
-            ring_blocks: (receiver.memory_bytes() / setup.block_bytes) as u64,
-            ..LaneTally::default()
-        };
+        let mut live = LiveLink::new(setup.link.clone(), rtnl, counters, gauges, links, stop);
+        live.tally.ring_blocks = (receiver.memory_bytes() / setup.block_bytes) as u64;
         Ok(Self {
             receiver,
             group,
             setup,
             number,
-            stop,
-            links,
-            gauges,
+            live,
             wakeup,
-            rtnl,
             watch,
             queue,
-            counters,
             offset_ns: epoch_offset_ns(),
             read: 0,
             counted: 0,
@@ -442,8 +426,6 @@ impl Xdp {
             is_closed: false,
             has_read: false,
             was_starved: false,
-            down_since_ns: None,
-            tally,
         })
     }
 
@@ -478,19 +460,19 @@ impl Xdp {
             });
         })?;
         self.read += frames.len() as u64;
-        let largest = (self.setup.link.mtu as usize + OVER_MTU_BYTES) as u32;
-        self.tally.oversize += frames.iter().filter(|frame| frame.len > largest).count() as u64;
-        self.gauges.received.set(self.read);
-        self.gauges.wire_bytes.set(self.gauges.wire_bytes.get() + wire_bytes);
+        let largest = self.live.frame_bytes_max();
+        self.live.tally.oversize += frames.iter().filter(|frame| frame.len > largest).count() as u64;
+        self.live.gauges.received.set(self.read);
+        self.live.gauges.wire_bytes.set(self.live.gauges.wire_bytes.get() + wire_bytes);
         Ok(!frames.is_empty())
     }
 
     /// Notes how much memory is in use.
     fn note_level(&mut self) {
         let blocks = self.receiver.used_bytes().div_ceil(self.setup.block_bytes) as u64;
-        if blocks > self.tally.ring_high_blocks {
-            self.tally.ring_high_blocks = blocks;
-            self.gauges.ring_high.set(blocks);
+        if blocks > self.live.tally.ring_high_blocks {
+            self.live.tally.ring_high_blocks = blocks;
+            self.live.gauges.ring_high.set(blocks);
         }
     }
 
@@ -499,8 +481,8 @@ impl Xdp {
         let all = lost(&self.receiver.drops()?);
         let new = all - self.counted;
         self.counted = all;
-        self.tally.kernel_dropped = all;
-        self.gauges.kernel_dropped.set(all);
+        self.live.tally.kernel_dropped = all;
+        self.live.gauges.kernel_dropped.set(all);
         Ok(new)
     }
 
@@ -508,7 +490,7 @@ impl Xdp {
     fn place_drops(&mut self) -> Result<()> {
         let drops = self.new_drops()?;
         if drops > 0 {
-            self.tally.ring_freezes += 1;
+            self.live.tally.ring_freezes += 1;
             let before = self.read + u64::from(self.receiver.ready());
             self.places.push_back((before, drops));
         }
@@ -525,23 +507,24 @@ impl Xdp {
             self.offset_ns = offset_ns;
         }
         self.look_at_link();
-        self.gauges.nic_dropped.set(self.counters.as_ref().map_or(0, LinkCounters::nic_dropped));
+        self.live.show_drops();
         self.polled_ns = steady_ns();
         Ok(())
     }
 
     /// The socket reports neither that the interface is down nor, without a wait, that it is gone.
     fn look_at_link(&mut self) {
-        if let Some(counters) = &mut self.counters {
+        let LiveLink { rtnl, counters, .. } = &mut self.live;
+        if let Some(counters) = counters {
             // An interface that is gone is found below.
-            let _ = counters.read(&mut self.rtnl);
+            let _ = counters.read(rtnl);
         }
         if self.queue == 0 {
-            self.gauges.added_queues.set(self.group.note_queues(&self.setup) as u64);
+            self.live.gauges.added_queues.set(self.group.note_queues(&self.setup) as u64);
         }
         // Before the state, so that what is found between the two is cleared there.
         let went_down = self.watch.take_down();
-        match self.rtnl.link(&self.setup.link.name) {
+        match self.live.rtnl.link(&self.setup.link.name) {
             Ok(link) if link.index != self.setup.link.index => self.gone(),
             Ok(link) => self.look_at(&link, went_down),
             Err(error) if error.raw() == libc::ENODEV => self.gone(),
@@ -550,26 +533,18 @@ impl Xdp {
     }
 
     fn look_at(&mut self, now: &Link, went_down: bool) {
-        if went_down || (!now.up && self.down_since_ns.is_none()) {
-            self.tally.downs += 1;
-            self.gauges.downs.set(self.tally.downs);
+        if went_down || (!now.up && self.live.down_since_ns.is_none()) {
+            self.live.count_down();
         }
         match now.up {
-            true => self.note_up(),
+            true => self.live.note_up(),
             false => {
                 self.watch.take_down();
-                self.gauges.down_since_ns.set(*self.down_since_ns.get_or_insert_with(wall_ns));
+                self.live.note_down();
             }
         }
         if let Some(words) = self.group.displaced(now) {
             self.end_displaced(words);
-        }
-    }
-
-    fn note_up(&mut self) {
-        if let Some(since) = self.down_since_ns.take() {
-            self.tally.down_ns += wall_ns().saturating_sub(since);
-            self.gauges.down_since_ns.set(0);
         }
     }
 
@@ -580,10 +555,8 @@ impl Xdp {
         }
         let reason = Reason::Failed(format!("{}: {words}", self.setup.link.name));
         // Set once.
-        let _ = self.gauges.displaced.set(words);
-        if self.links.lose() {
-            self.stop.raise(reason);
-        }
+        let _ = self.live.gauges.displaced.set(words);
+        self.live.lose(reason);
         let _ = self.close();
     }
 
@@ -592,11 +565,7 @@ impl Xdp {
         if self.is_closed {
             return;
         }
-        self.tally.removed_ns = wall_ns();
-        self.gauges.removed_ns.set(self.tally.removed_ns);
-        if self.links.lose() {
-            self.stop.raise(Reason::InterfaceGone(format!("{}: it was removed", self.setup.link.name)));
-        }
+        self.live.note_removed("it was removed");
         let _ = self.close();
     }
 
@@ -624,9 +593,7 @@ impl Source for Xdp {
                 if !self.is_closed {
                     return Ok(Pull::Idle);
                 }
-                if let Some(counters) = &mut self.counters {
-                    counters.settle(&mut self.rtnl);
-                }
+                self.live.settle();
                 self.unreported += self.new_drops()?;
                 return Ok(Pull::End);
             }
@@ -670,27 +637,26 @@ impl Source for Xdp {
     }
 
     fn count(&self, counts: &mut Counts) {
-        count_link(counts, self.counters.as_ref(), &self.tally);
+        self.live.count(counts);
     }
 
     /// The program must have counted the frames that were read, those that the sockets dropped, and those that passed.
     fn finish(mut self: Box<Self>) -> Result<SourceTally> {
-        self.note_up();
         self.new_drops()?;
         let drops = self.receiver.drops()?;
-        let all = self.group.finish(self.read, drops, &self.setup)?;
-        self.tally.link = self.counters.as_ref().map(LinkCounters::drops).unwrap_or_default();
+        let Self { mut live, group, setup, read, .. } = *self;
+        let all = group.finish(read, drops, &setup)?;
+        live.take_drops();
         if let Some(xdp) = &all {
             // Neither is in a counter of a socket.
-            self.tally.kernel_dropped += xdp.unexplained + xdp.passed;
-            if self.setup.link.kind == "veth" && !self.setup.is_tap {
-                explain(&mut self.tally.link, xdp.lost());
+            live.tally.kernel_dropped += xdp.unexplained + xdp.passed;
+            if setup.link.kind == "veth" && !setup.is_tap {
+                explain(&mut live.tally.link, xdp.lost());
             }
         }
-        self.tally.nic_dropped = self.tally.link.nic_dropped;
-        self.tally.offered = self.tally.nic_dropped + self.read + self.tally.kernel_dropped;
-        self.tally.xdp = all;
-        Ok(SourceTally { lane: self.tally, input: None })
+        live.tally.xdp = all;
+        let dropped = live.tally.kernel_dropped;
+        Ok(live.finish(read + dropped))
     }
 }
 

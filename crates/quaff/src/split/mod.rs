@@ -32,10 +32,6 @@ use quaff_os::{Reason, Stop};
 use quaff_wire::linktype::ETHERNET;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::time::Duration;
-
-/// Longest delay of a frame to an interface, unless the interface is late.
-const SEND_FLUSH: Duration = Duration::from_millis(1);
 
 /// A running split.
 pub struct Split {

@@ -5,6 +5,10 @@ use crate::stage::{MEMBERS_MAX, Rendezvous, Sorting, WEIGHTS_MAX};
 use crate::{Error, Result};
 use quaff_file::write::{Format, Output};
 use std::path::PathBuf;
+use std::time::Duration;
+
+/// Longest delay of a frame to an interface, unless the interface is late.
+const SEND_FLUSH: Duration = Duration::from_millis(1);
 
 /// The plan of a split.
 #[derive(Debug, Clone)]
@@ -131,7 +135,7 @@ impl SplitPlan {
         let is_file =
             matches!(&member.goal, Goal::File(path) if !path.metadata().is_ok_and(|meta| !meta.is_file()));
         let flush = match &member.goal {
-            Goal::Interface(_) => super::SEND_FLUSH,
+            Goal::Interface(_) => SEND_FLUSH,
             _ if is_at_once && is_file => crate::capture::NEVER,
             _ => plan.flush,
         };

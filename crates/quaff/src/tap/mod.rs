@@ -17,6 +17,7 @@ mod ports;
 mod redirect;
 
 pub use account::{Direction, Recorded};
+pub use redirect::Forwarder;
 
 use crate::doctor::{self, Change, Done, STATE};
 use crate::{Error, Result};
@@ -27,16 +28,6 @@ use quaff_os::link_counters::LinkCounters;
 use quaff_os::rtnl::{Link, Rtnl};
 use redirect::Redirect;
 use std::path::{Path, PathBuf};
-
-/// The part of the kernel that forwards.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Forwarder {
-    /// tc, after packet sockets.
-    Tc,
-    /// An XDP program in the driver, which copies frames to a ring of so many bytes for each port, rounded down to a
-    /// power of two.
-    Xdp { ring_bytes: usize },
-}
 
 /// A tap that forwards.
 #[derive(Debug)]

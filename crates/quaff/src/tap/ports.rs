@@ -1,7 +1,7 @@
 //! The checks of the two ports, and the settings under which frames pass as they came and the host is silent. It
 //! changes nothing itself.
 
-use super::{Forwarder, redirect};
+use super::redirect::{self, Forwarder};
 use crate::doctor::{Change, LinkFlag, Setting};
 use crate::{Error, Result};
 use quaff_os::ethtool::Card;

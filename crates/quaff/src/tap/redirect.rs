@@ -1,11 +1,20 @@
 //! The programs that pass each frame of a port to the other one, and count it: at tc, or at XDP. They never look at a
 //! frame.
 
-use super::Forwarder;
 use crate::{Error, Result};
 use quaff_os::bpf::{Alu, ArrayMap, Asm, Helper, Program, Reg};
 use quaff_os::rtnl::{Link, LinkChange, Rtnl};
 use quaff_os::xdp::{XdpTap, forwards_by_xdp, takes_redirected};
+
+/// The part of the kernel that forwards.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Forwarder {
+    /// tc, after packet sockets.
+    Tc,
+    /// An XDP program in the driver, which copies frames to a ring of so many bytes for each port, rounded down to a
+    /// power of two.
+    Xdp { ring_bytes: usize },
+}
 
 /// Counters, a cache line apart, so that cores do not wait for each other. Cores share one if there are more.
 const COUNTERS: usize = 64;

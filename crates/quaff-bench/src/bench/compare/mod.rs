@@ -1,20 +1,17 @@
 //! Compares two benches: which figures differ, and whether by more than their spread.
 //!
-//! Runs of a case are compared by rank ([`mann_whitney`]); searches differ if the ranges of their bounds do not
-//! overlap.
-//! Only measurements of the same rival, series, size, rate and setting are compared.
+//! Runs of a case are compared by rank ([`crate::stats::mann_whitney`]); searches differ if the ranges of their bounds
+//! do not overlap. Only measurements of the same rival, series, size, rate and setting are compared.
 
 mod rows;
 
+pub use rows::{Figure, Row, Side, Subject, Verdict};
+
 use super::plan::{Amount, Find, Plan, Topology, Wanted};
 use super::result::Report;
-use crate::stats::mann_whitney;
-use quaff_lab::tool::Setting;
+use rows::CHANCE_MAX;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
-
-/// Significance level.
-const CHANCE_MAX: f64 = 0.05;
 
 /// The differences between two benches, A and B.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -37,81 +34,6 @@ pub struct Fact {
     /// Value in A; `None` if A does not report it.
     pub a: Option<String>,
     pub b: Option<String>,
-}
-
-/// The identity of a measurement: equal in two benches for the same measurement.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct Subject {
-    pub rival: String,
-    /// The sweep's series; for a search its method; empty for a burst.
-    pub series: String,
-    /// Mean frame size, bytes.
-    pub size: u32,
-    pub mix: Option<String>,
-    /// The rate as text; empty if rates were searched.
-    pub rate: String,
-    /// The interface, on a topology with several.
-    pub interface: Option<String>,
-    pub setting: Setting,
-}
-
-/// One figure, measured in both benches.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Row {
-    pub what: Figure,
-    #[serde(flatten)]
-    pub subject: Subject,
-    pub a: Side,
-    pub b: Side,
-    /// Probability of such uneven ranks without a difference; `None` if bounds are compared instead of runs.
-    pub p: Option<f64>,
-    pub verdict: Verdict,
-}
-
-/// A figure that is compared.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Figure {
-    /// Lost frames / offered frames, 0 to 1.
-    Loss,
-    /// CPU time per second of traffic; 1 is one core.
-    Cpu,
-    /// The highest rate without loss, frames/s.
-    HighestRate,
-    /// The longest burst without loss, frames.
-    Burst,
-}
-
-/// One bench's value of a figure.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Side {
-    /// Median of the runs; for a search the highest rate that met the goal.
-    pub value: f64,
-    /// Minimum and maximum of the runs; for a search its bounds.
-    pub spread: [f64; 2],
-    /// Number of runs or searches.
-    pub runs: usize,
-    /// True if the value is a lower bound, because the generator was the limit.
-    pub at_least: bool,
-}
-
-/// The significance of a difference, from B's point of view.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Verdict {
-    /// No larger than the spread.
-    Same,
-    /// B is better by more than the spread.
-    Better,
-    /// B is worse by more than the spread.
-    Worse,
-    TooFew,
-}
-
-impl Figure {
-    fn less_is_better(self) -> bool {
-        matches!(self, Self::Loss | Self::Cpu)
-    }
 }
 
 impl Comparison {
@@ -218,21 +140,6 @@ fn notes(a: &Report, b: &Report, rows: &[Row]) -> Vec<String> {
         );
     }
     notes
-}
-
-/// The significance of the difference between two series of runs.
-fn ranked(what: Figure, a: &[f64], b: &[f64]) -> (Option<f64>, Verdict) {
-    let Some(ranked) = mann_whitney(a, b) else { return (None, Verdict::TooFew) };
-    let verdict = if ranked.p_min > CHANCE_MAX {
-        Verdict::TooFew
-    } else if ranked.p > CHANCE_MAX {
-        Verdict::Same
-    } else {
-        // Above half of all pairs A is the larger one.
-        let b_is_less = ranked.u > (a.len() * b.len()) as f64 / 2.0;
-        if b_is_less == what.less_is_better() { Verdict::Better } else { Verdict::Worse }
-    };
-    (Some(ranked.p), verdict)
 }
 
 #[cfg(test)]

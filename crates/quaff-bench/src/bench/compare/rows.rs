@@ -1,9 +1,88 @@
 //! The figures that two benches share, and those that only one of them has.
 
-use super::{Figure, Row, Side, Subject, Verdict, ranked};
 use crate::bench::result::{Burst, Case, LimitedBy, Report, Search};
 use crate::bench::summary::{cpu, losses};
-use crate::stats::{median, spread};
+use crate::stats::{mann_whitney, median, spread};
+use quaff_lab::tool::Setting;
+use serde::Serialize;
+
+/// Significance level.
+pub(super) const CHANCE_MAX: f64 = 0.05;
+
+/// The identity of a measurement: equal in two benches for the same measurement.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Subject {
+    pub rival: String,
+    /// The sweep's series; for a search its method; empty for a burst.
+    pub series: String,
+    /// Mean frame size, bytes.
+    pub size: u32,
+    pub mix: Option<String>,
+    /// The rate as text; empty if rates were searched.
+    pub rate: String,
+    /// The interface, on a topology with several.
+    pub interface: Option<String>,
+    pub setting: Setting,
+}
+
+/// One figure, measured in both benches.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Row {
+    pub what: Figure,
+    #[serde(flatten)]
+    pub subject: Subject,
+    pub a: Side,
+    pub b: Side,
+    /// Probability of such uneven ranks without a difference; `None` if bounds are compared instead of runs.
+    pub p: Option<f64>,
+    pub verdict: Verdict,
+}
+
+/// A figure that is compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Figure {
+    /// Lost frames / offered frames, 0 to 1.
+    Loss,
+    /// CPU time per second of traffic; 1 is one core.
+    Cpu,
+    /// The highest rate without loss, frames/s.
+    HighestRate,
+    /// The longest burst without loss, frames.
+    Burst,
+}
+
+/// One bench's value of a figure.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Side {
+    /// Median of the runs; for a search the highest rate that met the goal.
+    pub value: f64,
+    /// Minimum and maximum of the runs; for a search its bounds.
+    pub spread: [f64; 2],
+    /// Number of runs or searches.
+    pub runs: usize,
+    /// True if the value is a lower bound, because the generator was the limit.
+    pub at_least: bool,
+}
+
+/// The significance of a difference, from B's point of view.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// No larger than the spread.
+    Same,
+    /// B is better by more than the spread.
+    Better,
+    /// B is worse by more than the spread.
+    Worse,
+    TooFew,
+}
+
+impl Figure {
+    fn less_is_better(self) -> bool {
+        matches!(self, Self::Loss | Self::Cpu)
+    }
+}
 
 /// One figure of a subject in one bench.
 #[derive(Debug, Clone, PartialEq)]
@@ -147,4 +226,19 @@ impl Subject {
         words.extend(self.setting.describe());
         words.join(", ")
     }
+}
+
+/// The significance of the difference between two series of runs.
+fn ranked(what: Figure, a: &[f64], b: &[f64]) -> (Option<f64>, Verdict) {
+    let Some(ranked) = mann_whitney(a, b) else { return (None, Verdict::TooFew) };
+    let verdict = if ranked.p_min > CHANCE_MAX {
+        Verdict::TooFew
+    } else if ranked.p > CHANCE_MAX {
+        Verdict::Same
+    } else {
+        // Above half of all pairs A is the larger one.
+        let b_is_less = ranked.u > (a.len() * b.len()) as f64 / 2.0;
+        if b_is_less == what.less_is_better() { Verdict::Better } else { Verdict::Worse }
+    };
+    (Some(ranked.p), verdict)
 }

@@ -3,6 +3,7 @@
 use super::*;
 use crate::bench::result::{Burst, Case, LimitedBy, Results, Search, ToolFacts};
 use crate::method::Run;
+use quaff_lab::tool::Setting;
 
 fn report(cases: Vec<Case>) -> Report {
     let plan = serde_json::json!({ "name": "test", "title": "A test", "rivals": ["one"] });

@@ -1,8 +1,8 @@
 //! The highest rate without loss, searched several times. This is the Manager of RFC 9971: it measures the highest
 //! offered rate in a warm-up, sets the goal, and reports both.
 
-use super::line::{Line, Stop, Tried, words};
-use super::{Measurer, each};
+use super::Measurer;
+use super::line::{Line, Stop, Tried, each, words};
 use crate::Result;
 use crate::bench::plan::{Find, Method};
 use crate::bench::result::{GoalRow, LimitedBy, Report, Search as SearchRow, TrialRow};

@@ -2,7 +2,7 @@
 
 use super::{Measurer, Workload};
 use crate::bench::plan::{Find, Rate};
-use crate::bench::result::{LimitedBy, TrialRow};
+use crate::bench::result::{LimitedBy, Report, TrialRow};
 use crate::method::Run;
 use crate::{Error, Result};
 use quaff_lab::traffic::Size;
@@ -181,4 +181,26 @@ impl From<Error> for Stop {
             error => Self::Failed(format!("It could not be measured: {error}.")),
         }
     }
+}
+
+/// Calls `search` for each size and rival in the order of a table; it adds its result to the report. An interrupted
+/// search
+/// ends all.
+pub(super) fn each(
+    find: &Find,
+    rivals: &[String],
+    measurer: &mut dyn Measurer,
+    report: &mut Report,
+    mut search: impl FnMut(Line<'_>, &mut Report) -> Result<(), Stop>,
+) -> Result<()> {
+    for size in &find.sizes {
+        for rival in rivals {
+            let ended = search(Line::new(rival, size, find, measurer), report);
+            measurer.found(report);
+            if let Err(Stop::Interrupted) = ended {
+                return Err(Error::Interrupted);
+            }
+        }
+    }
+    Ok(())
 }

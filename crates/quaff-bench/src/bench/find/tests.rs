@@ -2,8 +2,10 @@
 
 use super::fake::{Ability, Machine, machine, plan, report, wanted};
 use super::*;
+use crate::Error;
 use crate::bench::plan::Method;
 use crate::bench::result::{LimitedBy, ToolFacts};
+use quaff_lab::tool::Setting;
 
 fn found(machine: &mut Machine, finds: Vec<Find>) -> (Report, Result<()>) {
     let plan = plan(machine, finds);

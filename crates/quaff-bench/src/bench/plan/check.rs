@@ -26,30 +26,32 @@ const SECONDS_MAX: f64 = 86_400.0;
 /// Highest level of zlib.
 const LEVEL_MAX: u32 = 9;
 
-/// Checks a plan. The error is one sentence that names the fault.
-pub(super) fn check(plan: &Plan) -> Result<(), String> {
-    let Plan { rivals, sweeps, finds, .. } = plan;
-    ensure(!rivals.is_empty(), || "the plan has no capturers to measure".into())?;
-    let twice = rivals.iter().enumerate().find(|(at, name)| rivals[..*at].contains(name));
-    ensure(twice.is_none(), || format!("{} is named twice", twice.map_or("", |(_, name)| name)))?;
-    check_count("each case is run", plan.runs)?;
-    check_bed(plan)?;
-    let has_work = !sweeps.is_empty() || !finds.is_empty() || !plan.readings.is_empty();
-    ensure(has_work, || "the plan has nothing to run".into())?;
-    plan.readings.iter().try_for_each(check_reading)?;
-    finds.iter().try_for_each(check_find)?;
-    for sweep in sweeps {
-        check_sweep(sweep).map_err(|what| match sweep.series.as_str() {
-            "" => what,
-            series => format!("in the series {series:?}, {what}"),
-        })?;
-    }
-    let parts = sweeps.iter().map(|sweep| &sweep.rivals).chain(finds.iter().map(|find| &find.rivals));
-    match parts.flatten().find(|name| !rivals.contains(name)) {
-        Some(name) => {
-            Err(format!("{name} is measured in a part of the plan, but missing from its list of capturers"))
+impl Plan {
+    /// Checks a self. The error is one sentence that names the fault.
+    pub(super) fn check_all(&self) -> Result<(), String> {
+        let Plan { rivals, sweeps, finds, .. } = self;
+        ensure(!rivals.is_empty(), || "the self has no capturers to measure".into())?;
+        let twice = rivals.iter().enumerate().find(|(at, name)| rivals[..*at].contains(name));
+        ensure(twice.is_none(), || format!("{} is named twice", twice.map_or("", |(_, name)| name)))?;
+        check_count("each case is run", self.runs)?;
+        check_bed(self)?;
+        let has_work = !sweeps.is_empty() || !finds.is_empty() || !self.readings.is_empty();
+        ensure(has_work, || "the self has nothing to run".into())?;
+        self.readings.iter().try_for_each(check_reading)?;
+        finds.iter().try_for_each(check_find)?;
+        for sweep in sweeps {
+            check_sweep(sweep).map_err(|what| match sweep.series.as_str() {
+                "" => what,
+                series => format!("in the series {series:?}, {what}"),
+            })?;
         }
-        None => Ok(()),
+        let parts = sweeps.iter().map(|sweep| &sweep.rivals).chain(finds.iter().map(|find| &find.rivals));
+        match parts.flatten().find(|name| !rivals.contains(name)) {
+            Some(name) => Err(format!(
+                "{name} is measured in a part of the self, but missing from its list of capturers"
+            )),
+            None => Ok(()),
+        }
     }
 }
 

@@ -8,6 +8,7 @@ use super::view::{
 use crate::bench::plan::SourceRow;
 use crate::bench::result::{Burst, Case, LimitedBy, Search};
 use crate::bench::summary;
+use crate::report::chart::bars;
 use crate::report::chart::curves::{Curves, Line, Panel, Point};
 use crate::report::chart::heat::{Cell, Heat, Map};
 use crate::report::chart::mark::SOURCE;
@@ -299,7 +300,7 @@ fn loss_bars(view: &View, groups: &[Group]) -> Vec<Chart> {
     );
     let caption = caption_of(&caption, groups.iter().flat_map(|group| group.cases.iter().copied()));
     let panels = panels.into_iter().map(|(panel, _)| panel).collect();
-    strips::bars("Loss", "lost of what was offered, %", &caption, Unit::Loss, panels)
+    bars("Loss", "lost of what was offered, %", &caption, Unit::Loss, panels)
 }
 
 /// The loss, and the rate if it differs from the heading's: capturers take different shares of the generator's CPU
@@ -350,7 +351,7 @@ fn cpu_bars(view: &View, groups: &[Group]) -> Vec<Chart> {
     let caption = "CPU time of the capturer's processes for each second of traffic: dark in their own code, light in the \
                    kernel. Soft interrupts, which no process is charged with, are in the table of cases.";
     let panels = panels(view, groups, bar).into_iter().map(|(panel, _)| panel).collect();
-    strips::bars("CPU of the capturer", "CPU of the capturer, % of a core", caption, Unit::Percent, panels)
+    bars("CPU of the capturer", "CPU of the capturer, % of a core", caption, Unit::Percent, panels)
 }
 
 fn search_bars(view: &View) -> Vec<Chart> {
@@ -382,7 +383,7 @@ fn search_bars(view: &View) -> Vec<Chart> {
     let caption = "Bar: the highest rate at which nothing was lost. Dots: two independent searches. Dashed: the most that \
                    the generator sends without a capturer. Hollow: that was the limit, and not the capturer.";
     let panels = distinct(searches.iter().map(found)).into_iter().map(panel).collect();
-    strips::bars("Highest rate without loss", "Mpps", caption, Unit::Number, panels)
+    bars("Highest rate without loss", "Mpps", caption, Unit::Number, panels)
 }
 
 fn burst_bars(view: &View) -> Vec<Chart> {
@@ -405,7 +406,7 @@ fn burst_bars(view: &View) -> Vec<Chart> {
     let caption = "Bar: the median of the longest bursts, sent at the smallest gap, of which nothing was lost. Line: from \
                    the shortest to the longest. Hollow: longer ones were not tried.";
     let panels = distinct(bursts.iter().map(frames_of)).into_iter().map(panel).collect();
-    strips::bars("Longest burst without loss", "thousand frames", caption, Unit::Number, panels)
+    bars("Longest burst without loss", "thousand frames", caption, Unit::Number, panels)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The table of cases with lanes: loss, CPU time, fairness, and the rule that assigns packets to lanes.
 
-use super::tables::pivot_loss;
-use super::view::{View, cpu_per_packet, offered_pps, size_words, whole};
+use super::cells::pivot_loss;
+use super::view::{View, cpu_per_packet, has_lanes, offered_pps, size_words, whole};
 use crate::bench::result::Case;
 use crate::report::table::{NONE, Table, or_none};
 use crate::stats::median;
@@ -34,11 +34,6 @@ pub(super) fn table(view: &View) -> Table {
                   the same, 1/lanes if one has everything. Smallest lane: its packets of those of the largest one."
         .into();
     table.without_empty()
-}
-
-/// True if the plan sets the number of lanes of a case.
-pub(super) fn has_lanes(case: &Case) -> bool {
-    case.setting.lanes.is_some()
 }
 
 /// Packets of the smallest lane as a share of the largest lane's: the median of the runs.

@@ -1,5 +1,6 @@
 //! The report of a bench: sentences, tables and charts of its cases, searches and bursts.
 
+mod cells;
 mod charts;
 mod lanes;
 mod points;

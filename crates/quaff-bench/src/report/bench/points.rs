@@ -1,20 +1,13 @@
 //! The table of a line: for each load the loss at each capture point, the drops of the mirror port and the frames that
 //! did not pass. It judges nothing.
 
-use super::tables::{end_note, load_words, pivot_loss};
-use super::text::{lost_words, worst};
-use super::view::{View, distinct, offered_words, whole};
-use crate::bench::plan::Topology;
+use super::cells::{end_note, load_words, lost_words, pivot_loss, worst};
+use super::view::{View, distinct, is_line, offered_words, whole};
 use crate::bench::result::Case;
 use crate::report::table::{Table, or_none};
 use crate::stats::median;
 use quaff::format::percent;
 use quaff_lab::topology::LineCounts;
-
-/// True if the cases are those of a line.
-pub(super) fn is_line(view: &View) -> bool {
-    matches!(view.report.plan.bed, Topology::Line { .. })
-}
 
 /// One row per load, one column per capturer and capture point, like the whitepaper's tables side by side.
 pub(super) fn table(view: &View) -> Table {

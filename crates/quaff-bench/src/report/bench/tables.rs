@@ -1,11 +1,10 @@
 //! The tables of a bench.
 
-use super::lanes::has_lanes;
-use super::points::is_line;
+use super::cells::{end_note, load_words, pivot_loss};
 use super::view::{
     View, bits, buffer_words, can_lose, cpu_per_packet, distinct, drop_counter, failure, fell_short,
-    found_words, frames_words, is_lossless, kept_losses, limit_words, offered_pps, offered_words, parse_rate,
-    size_words, softirq, whole,
+    found_words, frames_words, has_lanes, is_line, is_lossless, kept_losses, limit_words, offered_pps,
+    offered_words, parse_rate, size_words, softirq, whole,
 };
 use crate::bench::plan::SourceRow;
 use crate::bench::result::{Case, GoalRow, LimitedBy, Report, Search};
@@ -20,9 +19,6 @@ use quaff_wire::printable::quote;
 /// Note of tables with mean losses: the runs that the mean excludes.
 const MEANS: &str =
     "Mean: of the runs of a case without the best and the worst. Best and worst run: of all runs.";
-/// Mark of a figure that the generator limited.
-const LIMITED: &str = " *";
-
 /// Formats a cell of a pivot table.
 type Cell<'a> = &'a dyn Fn(&Case) -> String;
 
@@ -64,57 +60,6 @@ pub(super) fn pivot(title: &str, cases: &[&Case], cell: Cell<'_>) -> Table {
     }
     end_note(&mut table, cases);
     table
-}
-
-/// Frames and requested rate of a case: the row's name in a table of losses.
-pub(super) fn load_words(case: &Case) -> (String, &str) {
-    let file = |mix: &String| mix.rsplit('/').next().unwrap_or(mix).to_owned();
-    (case.mix.as_ref().map_or_else(|| format!("{} B", case.size), file), &case.rate)
-}
-
-/// Sets the note of a table of losses: the buffers, and the marks of its cells.
-pub(super) fn end_note(table: &mut Table, cases: &[&Case]) {
-    table.note = buffers_note(cases);
-    if table.rows.iter().flat_map(|row| &row.cells).any(|cell| cell.contains("%)")) {
-        table.note += "; the mean is without the best and the worst run, which are in brackets";
-    }
-    if table.rows.iter().flat_map(|row| &row.cells).any(|cell| cell.ends_with(LIMITED)) {
-        table.note +=
-            "; * frames could not be sent at the requested rate: the figure says nothing about that rate";
-    }
-}
-
-/// The buffers of a table of losses: "buffer: 256 MiB each", "buffer: quaff its own, stenographer 256 MiB".
-fn buffers_note(cases: &[&Case]) -> String {
-    let of =
-        |name: &str| distinct(cases.iter().filter(|case| case.rival == name).map(|case| buffer_words(case)));
-    match &distinct(cases.iter().map(|case| buffer_words(case)))[..] {
-        [same] if same == "its own" => "buffer: each capturer's own".into(),
-        [same] => format!("buffer: {same} each"),
-        _ => {
-            let names = distinct(cases.iter().map(|case| case.rival.as_str()));
-            let words: Vec<_> =
-                names.iter().map(|name| format!("{name} {}", of(name).join(" and "))).collect();
-            format!("buffer: {}", words.join(", "))
-        }
-    }
-}
-
-/// "12.3 % (10.1–14.0 %)": the mean without best and worst run, and both of them if they differ.
-pub(super) fn pivot_loss(case: &Case) -> String {
-    let failed = case.runs.iter().filter(|run| run.failed.is_some()).count();
-    let Some(mean) = case.loss_trimmed else { return if failed > 0 { "failed" } else { NONE }.into() };
-    let mut cell = percent(mean);
-    if let Some(spread) = case.loss_spread.filter(|[low, high]| low != high) {
-        cell += &format!(" ({})", percents(spread));
-    }
-    if failed > 0 {
-        cell += &format!(", {failed} failed");
-    }
-    if case.limited_by == LimitedBy::Generator && case.pps.is_some() {
-        cell += LIMITED;
-    }
-    cell
 }
 
 /// One row per capturer: its loss, its CPU time, and the accuracy of its own drop counter.

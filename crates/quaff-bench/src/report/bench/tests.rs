@@ -1,5 +1,6 @@
 //! Tables and sentences of hand-computed cases.
 
+use super::cells::pivot_loss;
 use super::view::View;
 use super::{charts, points, tables, text};
 use crate::bench::plan::{SourceRow, Topology};
@@ -178,9 +179,8 @@ fn buffers_and_offered_rates_are_beside_losses() {
     );
     let other = Case { rival: "two".into(), ..report.cases[0].clone() };
     report.cases.push(other);
-    let pivot = |report: &Report| {
-        tables::pivot("Lost", &report.cases.iter().collect::<Vec<_>>(), &tables::pivot_loss)
-    };
+    let pivot =
+        |report: &Report| tables::pivot("Lost", &report.cases.iter().collect::<Vec<_>>(), &pivot_loss);
     assert_eq!(cell(&pivot(&report), "offered"), "500 pps");
     assert_eq!(pivot(&report).note, "buffer: each capturer's own");
     report.cases.iter_mut().for_each(|case| case.setting.buffer_mib = Some(256));
@@ -449,7 +449,7 @@ fn loads_are_rows_and_capturers_are_columns() {
     failed.runs[0].failed = Some("it crashed".into());
     let quaff = measured("quaff", 1500, Some(0.0), None);
     let tcpdump = measured("tcpdump", 64, Some(0.125), Some([0.1, 0.25]));
-    let pivot = tables::pivot("Lost", &[&limited, &tcpdump, &quaff, &failed], &tables::pivot_loss);
+    let pivot = tables::pivot("Lost", &[&limited, &tcpdump, &quaff, &failed], &pivot_loss);
     let heads: Vec<&str> = pivot.columns.iter().map(|column| column.head.as_str()).collect();
     assert_eq!(heads, ["frames", "asked", "offered", "quaff", "tcpdump"]);
     let without_offered = |row: usize| {
@@ -467,7 +467,7 @@ fn loads_are_rows_and_capturers_are_columns() {
 fn a_capturer_without_the_case_has_a_dash() {
     let (quaff, tcpdump) =
         (measured("quaff", 64, Some(0.0), None), measured("tcpdump", 512, Some(0.0), None));
-    let pivot = tables::pivot("Lost", &[&quaff, &tcpdump], &tables::pivot_loss);
+    let pivot = tables::pivot("Lost", &[&quaff, &tcpdump], &pivot_loss);
     assert_eq!((pivot.rows[0].cells[4].as_str(), pivot.rows[1].cells[3].as_str()), ("–", "–"));
     assert!(pivot.note.starts_with("buffer: "), "{pivot:?}");
 }

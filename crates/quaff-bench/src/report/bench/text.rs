@@ -1,19 +1,20 @@
 //! The sentences of a bench's report.
 
+use super::cells::{loss, lost_words, worst};
 use super::points;
 use super::tables;
-use super::view::{View, can_lose, distinct, failure, is_lossless, is_own_word};
+use super::view::{View, can_lose, distinct, failure, is_line, is_lossless, is_own_word};
 use crate::bench::plan::Topology;
 use crate::bench::result::{Case, LimitedBy, Report, Search};
 use crate::report::document::sentences;
-use quaff::format::{count, percent, rate, significant, span};
+use quaff::format::{count, rate, significant, span};
 
 /// Maximum number of capturers in the headline after the first.
 const HEADLINE_OTHERS: usize = 3;
 
 /// The result in one line: quaff's loss, then that of the others, the highest first. `None` if no case can show loss.
 pub(super) fn headline(view: &View) -> Option<String> {
-    if points::is_line(view) {
+    if is_line(view) {
         return points::headline(view);
     }
     let names = view.names.iter().copied();
@@ -34,29 +35,6 @@ pub(super) fn headline(view: &View) -> Option<String> {
         .collect();
     let beside = if beside.is_empty() { String::new() } else { format!("; {}", beside.join(", ")) };
     Some(format!("{first} lost {}{beside}", lost_words(*worst)))
-}
-
-/// The case with the highest loss, `Some(None)` if none had loss; `None` if no case can show loss.
-pub(super) fn worst<'a>(cases: impl Iterator<Item = &'a Case>) -> Option<Option<&'a Case>> {
-    let cases: Vec<&Case> = cases.filter(|case| can_lose(case)).collect();
-    let lossy = cases.iter().copied().filter(|case| !is_lossless(case));
-    (!cases.is_empty()).then(|| lossy.max_by(|a, b| loss(a).total_cmp(&loss(b))))
-}
-
-fn loss(case: &Case) -> f64 {
-    case.loss_trimmed.unwrap_or_default()
-}
-
-/// The loss of a capturer's worst case: "61 % at 1500 B".
-pub(super) fn lost_words(worst: Option<&Case>) -> String {
-    let Some(case) = worst else { return "nothing".into() };
-    let frames = case.mix.as_ref().map_or_else(|| format!("{} B", case.size), Clone::clone);
-    match (loss(case), failure(case)) {
-        (0.0, Some(_)) => format!("nothing, but failed at {frames}"),
-        // The mean excludes the worst run.
-        (0.0, None) => format!("frames in one run at {frames}"),
-        (lost, _) => format!("{} at {frames}", percent(lost)),
-    }
 }
 
 pub(super) fn findings(view: &View) -> Vec<String> {

@@ -1,5 +1,6 @@
 //! Figures of cases and their texts, for the tables and the charts of a bench.
 
+use crate::bench::plan::Topology;
 use crate::bench::result::{Case, LimitedBy, Report};
 use crate::bench::summary;
 use crate::method::Run;
@@ -305,6 +306,16 @@ pub(super) fn rate_words(case: &Case) -> String {
         (None, Some(came)) => format!("{} ({})", case.rate, rate(came)),
         _ => case.rate.clone(),
     }
+}
+
+/// True if the plan sets the number of lanes of a case.
+pub(super) fn has_lanes(case: &Case) -> bool {
+    case.setting.lanes.is_some()
+}
+
+/// True if the cases are those of a line.
+pub(super) fn is_line(view: &View) -> bool {
+    matches!(view.report.plan.bed, Topology::Line { .. })
 }
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
 //! Lines in panels above each other on one axis: loss and CPU over the rate, or values of each second with the
 //! unavailable time shaded.
 
+use super::drawing::{Drawn, Target, open_column, open_mark};
 use super::mark::{SOURCE, class, sign};
 use super::scale::Scale;
 use super::svg::{Anchor, BOLD, Svg, fitted, n, width_of};
-use super::{Drawn, Target, open_column, open_mark};
 
 /// Panels over one axis.
 #[derive(Debug, Clone, PartialEq)]

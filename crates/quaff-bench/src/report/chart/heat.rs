@@ -1,7 +1,7 @@
 //! Heat maps, one for each capturer: a shade and a number in every cell. Zero loss has a colour of its own.
 
+use super::drawing::{Drawn, Target, across, open_column, open_mark};
 use super::svg::{Anchor, Svg, fitted, width_of};
-use super::{Drawn, Target, open_column, open_mark};
 
 /// Maps over the same rows and columns.
 #[derive(Debug, Clone, PartialEq)]
@@ -78,7 +78,7 @@ fn grid(heat: &Heat, width: f64) -> Grid {
         .rev()
         .map(fit)
         .find(|grid| grid.cell >= 30.0)
-        .map(|grid| fit(super::across(heat.maps.len(), grid.across)))
+        .map(|grid| fit(across(heat.maps.len(), grid.across)))
         .unwrap_or_else(|| fit(1))
 }
 

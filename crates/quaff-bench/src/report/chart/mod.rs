@@ -1,6 +1,7 @@
 //! Charts as plain data, and their drawing as SVG at any width. They know nothing of a bench or of a service.
 
 pub(super) mod curves;
+mod drawing;
 pub(super) mod heat;
 pub(super) mod mark;
 pub(super) mod scale;
@@ -9,9 +10,12 @@ pub(super) mod svg;
 
 use crate::report::escape::slug;
 use curves::Curves;
+use drawing::Drawn;
+pub(super) use drawing::Target;
 use heat::Heat;
-use strips::Strips;
-use svg::{Svg, escape, n};
+use scale::{Scale, Unit};
+use strips::{Panel, Row, Strips};
+use svg::{escape, n};
 
 /// A chart with its texts.
 #[derive(Debug, Clone, PartialEq)]
@@ -36,21 +40,6 @@ pub(super) enum Shape {
 pub(super) struct Section {
     pub(super) title: &'static str,
     pub(super) charts: Vec<Chart>,
-}
-
-/// The place of a drawing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Target {
-    /// A file, with its colours, its heading, and a title on each mark.
-    File,
-    /// The page, whose script shows the values.
-    Page,
-}
-
-/// The drawing of a chart.
-pub(super) struct Drawn {
-    height: f64,
-    svg: Svg,
 }
 
 /// Margin of a file, px.
@@ -128,31 +117,34 @@ impl Chart {
     }
 }
 
-/// The number of `n` things in a row, at most `most`, so that the rows are as even as possible.
-fn across(n: usize, most: usize) -> usize {
-    let rows = n.max(1).div_ceil(most.max(1));
-    n.max(1).div_ceil(rows)
+/// Panels of bars in one chart.
+const PANELS_MAX: usize = 9;
+
+/// Charts of bars on one scale, as many as keep the panels readable. Panels without rows are omitted.
+pub(super) fn bars(
+    title: &str,
+    label: &str,
+    caption: &str,
+    unit: Unit,
+    mut panels: Vec<Panel>,
+) -> Vec<Chart> {
+    panels.retain(|panel| !panel.rows.is_empty());
+    let tops = panels.iter().flat_map(|panel| panel.rows.iter().map(Row::top));
+    let limits = panels.iter().flat_map(|panel| panel.limits.iter().map(|limit| limit.0));
+    let x = Scale::over(tops.chain(limits).fold(0.0, f64::max), unit);
+    let count = panels.len().div_ceil(PANELS_MAX);
+    let each = panels.len().div_ceil(count.max(1)).max(1);
+    let sheet = |(i, panels): (usize, &[Panel])| {
+        let part = if count > 1 { format!(" · {} of {count}", i + 1) } else { String::new() };
+        let strips = Strips { label: label.into(), x, panels: panels.into() };
+        Chart::new(format!("{title}{part}"), caption, Shape::Strips(strips))
+    };
+    panels.chunks(each).enumerate().map(sheet).collect()
 }
 
-/// Opens the group of one value or one column; a pointer near to `x` and `y` shows it.
-fn open_column(svg: &mut Svg, target: Target, [x, y]: [Option<f64>; 2], heading: &str) {
-    let (x, y) = (x.map(n), y.map(n));
-    let mut attributes = vec![("data-h", heading)];
-    attributes.extend(x.as_deref().map(|x| ("data-x", x)));
-    attributes.extend(y.as_deref().map(|y| ("data-y", y)));
-    match target {
-        Target::Page => svg.open("col", &attributes),
-        Target::File => svg.open("col", &[]),
-    }
-}
-
-/// Opens the group of a mark that shows `value` of `name`.
-fn open_mark(svg: &mut Svg, target: Target, class: &str, [heading, name, value]: [&str; 3]) {
-    match target {
-        Target::Page => svg.open(class, &[("data-n", name), ("data-v", value)]),
-        Target::File => {
-            svg.open(class, &[]);
-            svg.title(&format!("{heading} · {name}: {value}"));
-        }
-    }
+/// The chart of ranges of a delay; none without rows.
+pub(super) fn ranges(title: &str, caption: &str, x: Scale, mut panels: Vec<Panel>) -> Option<Chart> {
+    panels.retain(|panel| !panel.rows.is_empty());
+    let strips = Strips { label: "one-way delay".into(), x, panels };
+    (!strips.panels.is_empty()).then(|| Chart::new(title, caption, Shape::Strips(strips)))
 }

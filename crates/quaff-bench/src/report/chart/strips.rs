@@ -1,10 +1,10 @@
 //! Panels of rows that share one axis. A row is a bar from zero with its spread and its runs, or a range from the
 //! smallest value to the largest, lighter from quantile to quantile.
 
+use super::drawing::{Drawn, Target, across, open_column, open_mark};
 use super::mark::{SOURCE, class, sign};
-use super::scale::{Scale, Unit};
+use super::scale::Scale;
 use super::svg::{Anchor, BOLD, Svg, fitted, n, width_of};
-use super::{Chart, Drawn, Shape, Target, open_column, open_mark};
 
 /// Panels on one scale.
 #[derive(Debug, Clone, PartialEq)]
@@ -72,9 +72,6 @@ const GAP: f64 = 28.0;
 /// Runs closer than this, px, are not drawn: they would be a blot.
 const DOTS_APART: f64 = 40.0;
 const SHADES: [&str; 4] = ["q0", "q1", "q2", "q3"];
-/// Panels of bars in one chart.
-const PANELS_MAX: usize = 9;
-
 /// Sizes of one kind of row, px; the shares are of the panel.
 struct Layout {
     row: f64,
@@ -118,41 +115,12 @@ impl Row {
     }
 
     /// The largest value that is drawn.
-    fn top(&self) -> f64 {
+    pub(super) fn top(&self) -> f64 {
         match &self.mark {
             Mark::Bar(bar) => bar.spread.map_or(0.0, |[_, high]| high).max(bar.parts.iter().sum()),
             Mark::Range { largest, .. } => *largest,
         }
     }
-}
-
-/// Charts of bars on one scale, as many as keep the panels readable. Panels without rows are omitted.
-pub(crate) fn bars(
-    title: &str,
-    label: &str,
-    caption: &str,
-    unit: Unit,
-    mut panels: Vec<Panel>,
-) -> Vec<Chart> {
-    panels.retain(|panel| !panel.rows.is_empty());
-    let tops = panels.iter().flat_map(|panel| panel.rows.iter().map(Row::top));
-    let limits = panels.iter().flat_map(|panel| panel.limits.iter().map(|limit| limit.0));
-    let x = Scale::over(tops.chain(limits).fold(0.0, f64::max), unit);
-    let count = panels.len().div_ceil(PANELS_MAX);
-    let each = panels.len().div_ceil(count.max(1)).max(1);
-    let sheet = |(i, panels): (usize, &[Panel])| {
-        let part = if count > 1 { format!(" · {} of {count}", i + 1) } else { String::new() };
-        let strips = Strips { label: label.into(), x, panels: panels.into() };
-        Chart::new(format!("{title}{part}"), caption, Shape::Strips(strips))
-    };
-    panels.chunks(each).enumerate().map(sheet).collect()
-}
-
-/// The chart of ranges of a delay; none without rows.
-pub(crate) fn ranges(title: &str, caption: &str, x: Scale, mut panels: Vec<Panel>) -> Option<Chart> {
-    panels.retain(|panel| !panel.rows.is_empty());
-    let strips = Strips { label: "one-way delay".into(), x, panels };
-    (!strips.panels.is_empty()).then(|| Chart::new(title, caption, Shape::Strips(strips)))
 }
 
 pub(super) fn draw(strips: &Strips, width: f64, target: Target) -> Drawn {
@@ -188,7 +156,7 @@ impl Plot {
         let rows = || strips.panels.iter().flat_map(|panel| &panel.rows);
         let is_range = rows().any(|row| matches!(row.mark, Mark::Range { .. }));
         let layout = if is_range { &RANGES } else { &BARS };
-        let across = super::across(strips.panels.len(), (layout.across)(width).clamp(1.0, 3.0) as usize);
+        let across = across(strips.panels.len(), (layout.across)(width).clamp(1.0, 3.0) as usize);
         let width = (width - GAP * (across - 1) as f64) / across as f64;
         let names = rows().map(|row| width_of(&row.name, NAME_PX)).fold(0.0, f64::max);
         let [label_max, value_max] = layout.share_max;
@@ -331,6 +299,8 @@ fn cross([x, y]: [f64; 2], r: f64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::scale::Unit;
+    use super::super::{Shape, bars};
     use super::*;
 
     fn drawn(bar: Bar, words: &str) -> String {

@@ -1,12 +1,12 @@
 //! The charts of a bench of flow meters: bars of loss, CPU time, and speed on a file.
 
-use super::style;
-use super::text::{asked, flow_rate};
+use super::text::{asked, flow_rate, style};
 use crate::flow::result::{FlowCase, Report};
 use crate::method::MeterRun;
 use crate::report::chart::Chart;
+use crate::report::chart::bars;
 use crate::report::chart::scale::Unit;
-use crate::report::chart::strips::{self, Bar, Mark, Panel, Row};
+use crate::report::chart::strips::{Bar, Mark, Panel, Row};
 use crate::stats::spread;
 use quaff::format::{percent, rate, significant};
 
@@ -48,10 +48,6 @@ pub(super) fn charts(report: &Report) -> [(&'static str, Vec<Chart>); 3] {
 
 /// Returns the value of a bar, its text, and the values of the runs.
 type Value<'a> = &'a dyn Fn(&FlowCase) -> Option<(f64, String, Vec<f64>)>;
-
-fn bars(title: &str, label: &str, caption: &str, unit: Unit, panels: Vec<Panel>) -> Vec<Chart> {
-    strips::bars(title, label, caption, unit, panels)
-}
 
 /// One panel per rate.
 fn panels(report: &Report, value: Value<'_>) -> Vec<Panel> {

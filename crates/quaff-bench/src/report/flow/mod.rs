@@ -62,8 +62,3 @@ impl Reported for Report {
         }
     }
 }
-
-/// Index of a meter's colour and sign.
-fn style(report: &Report, meter: &str) -> usize {
-    report.plan.meters.iter().position(|name| name == meter).unwrap_or(0)
-}

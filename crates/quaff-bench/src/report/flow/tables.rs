@@ -1,7 +1,6 @@
 //! The tables of a bench of flow meters.
 
-use super::style;
-use super::text::{asked, flow_rate, verdict_word};
+use super::text::{asked, flow_rate, style, verdict_word};
 use crate::flow::result::{FlowCase, Report};
 use crate::method::MeterRun;
 use crate::report::document::source_table;

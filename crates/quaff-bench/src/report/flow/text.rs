@@ -154,3 +154,8 @@ pub(super) fn method(report: &Report) -> Vec<String> {
     ));
     out
 }
+
+/// Index of a meter's colour and sign.
+pub(super) fn style(report: &Report, meter: &str) -> usize {
+    report.plan.meters.iter().position(|name| name == meter).unwrap_or(0)
+}

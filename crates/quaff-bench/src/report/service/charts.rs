@@ -4,6 +4,7 @@ use super::trials::latency_ms;
 use super::view::{View, lost_words};
 use super::{rates, second};
 use crate::report::chart::curves::{Curves, Line, Panel, Point};
+use crate::report::chart::ranges;
 use crate::report::chart::scale::{Scale, Unit};
 use crate::report::chart::strips::{self, Mark, Row};
 use crate::report::chart::{Chart, Shape};
@@ -47,7 +48,7 @@ fn latency_strips(view: &View) -> Option<Chart> {
     };
     let caption = "Each strip goes from the smallest delay to the largest; it gets lighter at the median (the gap), at 90 %, \
                    99 % and 99.9 % of the frames. Dashed: the median of the instrument alone, which is in every delay.";
-    strips::ranges("Latency by frame size", caption, x, view.ways().into_iter().map(panel).collect())
+    ranges("Latency by frame size", caption, x, view.ways().into_iter().map(panel).collect())
 }
 
 fn strip(view: &View, found: &Latency) -> Row {
@@ -153,5 +154,5 @@ fn run_strips(view: &View) -> Option<Chart> {
     let panels = view.services_and_ways().map(panel).collect();
     let caption = "From the smallest delay to the largest of the available seconds; dark up to the mean, whose number stands \
                    beside.";
-    strips::ranges("Delay of each run", caption, x, panels)
+    ranges("Delay of each run", caption, x, panels)
 }

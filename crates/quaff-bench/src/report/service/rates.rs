@@ -3,6 +3,7 @@
 
 use super::trials::{counts, fell_short, is_all, throughput_words};
 use super::view::{Verdict, View, distinct, lost_words, mbps, mean_and_ends};
+use crate::report::chart::bars;
 use crate::report::chart::curves::{Curves, Line, Panel, Point};
 use crate::report::chart::mark::SOURCE;
 use crate::report::chart::scale::{Scale, Unit};
@@ -127,7 +128,7 @@ pub(super) fn bursts(view: &View) -> Vec<Chart> {
     let caption = "Bar: the mean of the longest bursts, sent at the smallest gap, of which nothing was lost. Line: from the \
                    shortest to the longest. Hollow: longer ones were not tried.";
     let panels = panels(view, "Bursts", rows);
-    strips::bars("Back-to-back frames", "thousand frames", caption, Unit::Number, panels)
+    bars("Back-to-back frames", "thousand frames", caption, Unit::Number, panels)
 }
 
 /// Time of loss after an overload.
@@ -141,7 +142,7 @@ pub(super) fn recoveries(view: &View) -> Vec<Chart> {
     let rows = |way| view.report.recovery.iter().filter(|found| found.way == way).filter_map(row).collect();
     let caption = "From the moment at which the rate was halved to the last frame that was lost. Line: from the shortest to \
                    the longest of the repetitions. Hollow: the table says what has to be known.";
-    strips::bars("System recovery", "ms", caption, Unit::Number, panels(view, "Recovery", rows))
+    bars("System recovery", "ms", caption, Unit::Number, panels(view, "Recovery", rows))
 }
 
 /// Received rate of each step of the service configuration test as a share of the CIR.
@@ -163,7 +164,7 @@ pub(super) fn steps(view: &View) -> Vec<Chart> {
     let caption = "Bar: what arrived, the mean of the seconds. Line: from the least second to the most. Dashed: the \
                    committed rate. Hollow: a limit did not hold.";
     let panels = view.services_and_ways().map(panel).collect();
-    strips::bars("Service configuration", "received, % of the committed rate", caption, Unit::Percent, panels)
+    bars("Service configuration", "received, % of the committed rate", caption, Unit::Percent, panels)
 }
 
 fn step_bar(view: &View, step: &Step, cir: f64) -> Row {

@@ -1,7 +1,7 @@
 //! Multiple Loss Ratio search (RFC 9971): the highest load that meets a goal, which tolerates a share of lossy trials;
 //! short trials are used where they suffice.
 //!
-//! The caller of [`Highest`] is the Manager and the Measurer. Choices that the RFC leaves to the implementation:
+//! The caller of [`super::Highest`] is the Manager and the Measurer. Choices that the RFC leaves to the implementation:
 //! coarser targets (shorter trials, twice the width) precede the goal; smaller loads are measured first; without a
 //! bound
 //! on one side the load moves in doubling steps.
@@ -11,17 +11,16 @@ mod classify;
 pub(super) use classify::conditional_throughput;
 
 use super::select::{Range, Seen};
-use super::{Goal, Highest, Measured, Trial};
+use super::{Goal, Input, Measured, Trial};
 use classify::classify;
 
-/// The next trial; `None` at the end of the search.
-pub(super) fn next(search: &Highest) -> Option<Trial> {
-    let Highest { input, results, preceding, trials_max } = search;
-    if results.len() >= *trials_max {
+/// The next trial; `None` at the end of the search, and after `trials_max` trials.
+pub(super) fn next(input: &Input, results: &[Measured], preceding: u32, trials_max: usize) -> Option<Trial> {
+    if results.len() >= trials_max {
         return None;
     }
     let mut hints: Vec<f64> = input.start.into_iter().collect();
-    for target in targets(&input.goal, *preceding) {
+    for target in targets(&input.goal, preceding) {
         let seen = seen(&target, results);
         let range = Range { min: input.min, max: input.max, width: target.width };
         if let Some(load) = seen.next(&hints, &range) {

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::experiment::Method;
-use crate::search::{Bounds, Input, Search};
+use crate::search::{Bounds, Highest, Search};
 
 const GOAL: Goal = Goal {
     final_s: 4.0,

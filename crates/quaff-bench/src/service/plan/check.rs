@@ -20,22 +20,24 @@ const VLAN_MAX: u16 = 4094;
 const PRIORITY_MAX: u8 = 7;
 const DSCP_MAX: u8 = 63;
 
-/// Checks a plan. The error is one sentence that names the fault.
-pub(super) fn check(plan: &Plan) -> Result<(), String> {
-    ensure(!plan.tests.is_empty(), || "the plan has no tests".into())?;
-    check_count("the performance test is done", plan.runs)?;
-    ensure((0.0..=PAUSE_MAX_S).contains(&plan.pause_s), || {
-        format!("a pause is 0 to {PAUSE_MAX_S} s, not {}", plan.pause_s)
-    })?;
-    plan.link_mbps.map_or(Ok(()), |mbps| rate("the link", mbps))?;
-    plan.path.check()?;
-    ensure(plan.services.len() <= SERVICES_MAX, || format!("more than {SERVICES_MAX} services"))?;
-    for (at, service) in plan.services.iter().enumerate() {
-        service.check().map_err(|what| format!("service {:?}: {what}", service.name))?;
-        let twice = plan.services[..at].iter().any(|other| other.name == service.name);
-        ensure(!twice, || format!("two services are called {:?}", service.name))?;
+impl Plan {
+    /// Checks a self. The error is one sentence that names the fault.
+    pub(super) fn check_all(&self) -> Result<(), String> {
+        ensure(!self.tests.is_empty(), || "the self has no tests".into())?;
+        check_count("the performance test is done", self.runs)?;
+        ensure((0.0..=PAUSE_MAX_S).contains(&self.pause_s), || {
+            format!("a pause is 0 to {PAUSE_MAX_S} s, not {}", self.pause_s)
+        })?;
+        self.link_mbps.map_or(Ok(()), |mbps| rate("the link", mbps))?;
+        self.path.check()?;
+        ensure(self.services.len() <= SERVICES_MAX, || format!("more than {SERVICES_MAX} services"))?;
+        for (at, service) in self.services.iter().enumerate() {
+            service.check().map_err(|what| format!("service {:?}: {what}", service.name))?;
+            let twice = self.services[..at].iter().any(|other| other.name == service.name);
+            ensure(!twice, || format!("two services are called {:?}", service.name))?;
+        }
+        self.tests.iter().try_for_each(|test| test.check(&self.services))
     }
-    plan.tests.iter().try_for_each(|test| test.check(&plan.services))
 }
 
 impl Path {

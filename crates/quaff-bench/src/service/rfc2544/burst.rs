@@ -1,7 +1,7 @@
 //! Back-to-back frames (RFC 2544 §26.4, RFC 9004): the longest line-rate burst without loss, over several repetitions,
 //! and the buffer time derived from it.
 
-use super::OfSize;
+use super::of_size::OfSize;
 use crate::Result;
 use crate::search::{Burst, BurstPlan, buffer_s};
 use crate::service::frames::{frames_at, id, pps_words, stream};

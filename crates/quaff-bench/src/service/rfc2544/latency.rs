@@ -2,7 +2,8 @@
 //! frames.
 //! The tagged frame is a separate stream of one frame.
 
-use super::{OfSize, delays};
+use super::delays;
+use super::of_size::OfSize;
 use crate::Result;
 use crate::service::frames::{for_s, frames_at, id, stream};
 use crate::service::look::{Limit, OFFERED_TOLERANCE, look};

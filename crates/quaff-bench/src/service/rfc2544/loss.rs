@@ -1,6 +1,6 @@
 //! Frame loss rate (RFC 2544 §26.3): from the line rate downwards, until two consecutive loads lose nothing.
 
-use super::OfSize;
+use super::of_size::OfSize;
 use crate::Result;
 use crate::search::{Curve, Search};
 use crate::service::frames::{for_s, id, number, stream};

@@ -1,7 +1,7 @@
 //! System recovery (RFC 2544 §26.5): the time during which frames are still lost after 110 % of the throughput falls to
 //! half. Both rates are phases of one stream; the change is the first frame of the second phase.
 
-use super::OfSize;
+use super::of_size::OfSize;
 use crate::Result;
 use crate::service::frames::{for_s, id, stream};
 use crate::service::look::{meter_lost, path_lost};

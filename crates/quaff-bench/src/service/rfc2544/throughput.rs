@@ -1,7 +1,7 @@
 //! Throughput (RFC 2544 §26.1; RFC 9971): the highest rate without loss, for each size. Each direction is searched
 //! independently, at the same time; finally both results are sent together once more.
 
-use super::OfSize;
+use super::of_size::OfSize;
 use crate::experiment::{Method, TrialRow};
 use crate::search::{Bounds, Goal, Highest, Input, Search, Trial};
 use crate::service::frames::{for_s, id, number, pps_words, stream};

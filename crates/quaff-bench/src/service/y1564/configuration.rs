@@ -1,7 +1,6 @@
 //! The service configuration test (ITU-T Y.1564 §8.1): steps up to the CIR, CIR + EIR, more than both (policing), and
 //! bursts of the committed and the excess size.
 
-use super::lines;
 use crate::Result;
 use crate::service::figures;
 use crate::service::frames::{
@@ -100,7 +99,7 @@ fn step(
             let of = ctx.named(&format!("{name}, {words}"), way);
             ctx.unjudged(format!("{of}: {note}"));
         }
-        lines("configuration", &format!("{name}, {words}"), way, &verdict.checks, ctx);
+        ctx.checks("configuration", &format!("{name}, {words}"), way, &verdict.checks);
         let (service, what) = (name.clone(), words.clone());
         report.configuration.push(Step { service, way, what, figures, checks: verdict.checks });
     }

@@ -5,7 +5,7 @@ mod configuration;
 mod performance;
 
 use super::plan::Test;
-use super::result::{Check, Report, Way};
+use super::result::Report;
 use super::test_context::TestContext;
 use crate::Result;
 
@@ -19,14 +19,6 @@ pub(super) fn run(test: &Test, ctx: &mut TestContext<'_>, report: &mut Report) -
 }
 
 pub(super) use configuration::Kind;
-
-/// Reports each check as a result.
-fn lines(test: &str, of: &str, way: Way, checks: &[Check], ctx: &mut TestContext<'_>) {
-    for check in checks {
-        let what = format!("{}, {}", ctx.named(of, way), check.what);
-        ctx.line(test, what, format!("{} ({})", check.measured, check.limit), Some(check.passed));
-    }
-}
 
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,5 @@
 //! The service performance test (ITU-T Y.1564 §8.2): all services at once at their CIR, once per run of the plan.
 
-use super::lines;
 use crate::service::figures;
 use crate::service::frames::{for_s, id, line_pps, mean_size, number, pps, service_stream};
 use crate::service::look::{OFFERED_MIN, caught_up, meter_lost};
@@ -36,7 +35,7 @@ pub(super) fn all(seconds: f64, ctx: &mut TestContext<'_>, report: &mut Report) 
                 let row = row((run, &begun), (service, *way), asked_s, direction, stream, ctx);
                 let of =
                     if plan.runs > 1 { format!("{}, run {run}", service.name) } else { service.name.clone() };
-                lines("performance", &of, *way, &row.checks, ctx);
+                ctx.checks("performance", &of, *way, &row.checks);
                 report.performance.push(row);
             }
         }

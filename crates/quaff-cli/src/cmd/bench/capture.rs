@@ -75,7 +75,7 @@ fn is_ours(case: &Case) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quaff_testkit::sample_report;
+    use quaff_bench::testing::sample_report;
 
     #[test]
     fn only_what_quaff_lost_itself_is_a_loss() {

@@ -140,7 +140,7 @@ fn fact(fact: &Fact) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quaff_testkit::sample_report;
+    use quaff_bench::testing::sample_report;
 
     #[test]
     fn a_case_that_got_worse_is_named_with_both_figures() {

@@ -279,7 +279,7 @@ fn laid_out(cells: [String; 9]) -> String {
 mod tests {
     use super::*;
     use clap::Parser;
-    use quaff_testkit::sample_flow_report;
+    use quaff_bench::testing::sample_flow_report;
 
     #[derive(Debug, Parser)]
     struct Line {

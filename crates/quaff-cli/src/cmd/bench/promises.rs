@@ -2,6 +2,7 @@
 //! verdict. The captures are the preset `presets/promises.toml` of quaff-bench.
 
 mod captures;
+mod promise;
 mod senders;
 mod setup;
 mod streams;
@@ -13,7 +14,7 @@ use crate::exit::Exit;
 use crate::show::{self, Stream};
 use crate::terminal_table;
 use anyhow::bail;
-use clap::ValueEnum;
+use promise::Promise;
 use quaff_bench::bench::result::Report;
 use quaff_lab::Error;
 use std::path::PathBuf;
@@ -59,63 +60,6 @@ Examples:
   quaff bench promises --only 400kpps,cpu --runs 3
   quaff bench promises --only large-frames --long --dir /data
   quaff bench promises --json | jq '.checks[] | select(.holds == false)'";
-
-/// The promises. Aliases are the numbers that `quaff lab bench` had.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Promise {
-    /// Capture 1500 B at 400 kpps without loss, beside tcpdump and dumpcap
-    #[value(name = "400kpps", alias = "1")]
-    Paced,
-    /// Capture 64 B and 512 B as fast as they can be sent, without loss
-    #[value(alias = "2")]
-    SmallFrames,
-    /// Capture 1500 B as fast as they can be sent, without loss, beside stenographer
-    #[value(alias = "3")]
-    LargeFrames,
-    /// A quarter of the CPU time per frame of tcpdump or dumpcap
-    #[value(alias = "4")]
-    Cpu,
-    /// 1.3 times the CPU time per frame of stenographer, which copies no packets
-    CpuStenographer,
-    /// No more CPU time per frame into /dev/null than tcpdump
-    CpuNull,
-    /// Under 1 % of a core without traffic
-    #[value(alias = "8")]
-    Idle,
-    /// Decapsulate ERSPAN at 500 kpps without loss; filter its contents in the kernel for a fifth of the CPU time
-    #[value(alias = "32")]
-    Tunnels,
-    /// Decapsulate a file twice as fast as editcap
-    #[value(alias = "33")]
-    TunnelFile,
-    /// Pipe 1.5 times the bytes per second of mbuffer and buffer; halve the loss of tcpdump
-    #[value(alias = "34")]
-    Pipe,
-    /// Replay 2.5 times as fast as tcpreplay to a network stack, 5 times to an XDP program
-    #[value(alias = "41")]
-    ReplaySpeed,
-    /// Replay every byte in order, at the times of the file
-    #[value(alias = "42")]
-    ReplayFidelity,
-    /// Keep the mean rate of a replay within 0.1 %
-    #[value(alias = "43")]
-    ReplayPace,
-    /// Generate frames that are each a new flow, 5 times as fast as tcpreplay sends
-    #[value(alias = "44")]
-    NewFlows,
-    /// Replay a file of 30 GB at 95 % of the read rate of the disk, in 1 GB of memory
-    #[value(alias = "45")]
-    LargeFile,
-    /// End a replay within 0.2 s of an interrupt, with a true report
-    #[value(alias = "48")]
-    Interrupts,
-}
-
-impl Promise {
-    fn name(self) -> String {
-        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
-    }
-}
 
 impl Args {
     fn wants(&self, promise: Promise) -> bool {

@@ -52,7 +52,7 @@ pub(super) fn verdict(report: &Report) -> Option<bool> {
 mod tests {
     use super::*;
     use quaff_bench::service::result::{TapDirection, Way};
-    use quaff_testkit::sample_service_report;
+    use quaff_bench::testing::sample_service_report;
 
     #[test]
     fn it_ends_by_limits_and_without_them_by_what_was_lost() {

@@ -74,7 +74,7 @@ Examples:
   quaff streams extract --read day.pcapng --dir out --print-index | jq .client";
 
 pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
-    let report = super::read(args.plan()?, &args.watch, args.print_index)?;
+    let report = super::run::read(args.plan()?, &args.watch, args.print_index)?;
     if args.report.json {
         show::json(Stream::of_report(args.print_index), &report)?;
     }

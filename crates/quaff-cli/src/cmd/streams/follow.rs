@@ -1,7 +1,7 @@
 //! `quaff streams follow`: its arguments, plan and exit.
 
 use super::input::{RuleArgs, SelectArgs};
-use super::printer::{Form, Printer};
+use super::printer::{Form, Printer, Side};
 use super::report;
 use crate::exit::Exit;
 use crate::shell::WatchArgs;
@@ -64,13 +64,6 @@ Examples:
   quaff streams follow day.pcapng '10.0.0.1:4711 10.0.0.2:80' --hex
   quaff streams follow a.pcap '10.0.0.1:4711 10.0.0.2:80' --raw --side server";
 
-/// One end of a connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Side {
-    Client,
-    Server,
-}
-
 const SIDES: [(&str, Side, &str); 2] =
     [("client", Side::Client, "who opened it"), ("server", Side::Server, "the other end")];
 
@@ -80,7 +73,7 @@ struct Connection(Ends);
 
 pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     check_stdout(args.raw)?;
-    let report = super::read(args.plan(), &args.watch, true)?;
+    let report = super::run::read(args.plan(), &args.watch, true)?;
     let found = report.connections.with_data;
     let [one, other] = args.ends.0;
     if report.failure.is_none() && found < args.nth {

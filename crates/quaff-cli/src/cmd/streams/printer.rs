@@ -1,10 +1,16 @@
 //! The bytes of a connection as text, in hexadecimal digits, or as they are.
 
-use super::follow::Side;
 use crate::show;
 use quaff_stream::tracker::{Closed, ConnectionSink, Opened};
 use quaff_stream::{Event, GapCause, Sender};
 use std::fmt::Write as _;
+
+/// One end of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Side {
+    Client,
+    Server,
+}
 
 /// Bytes of a line in hexadecimal digits.
 const LINE_BYTES: usize = 16;

@@ -1,7 +1,8 @@
 //! `quaff streams --script`: its arguments, plan and exit.
 
 use super::input::RuleArgs;
-use super::{progress, script_report, settings};
+use super::run::{progress, settings};
+use super::script_report;
 use crate::cmd::flows::input::{InputArgs, LaneArgs};
 use crate::exit::Exit;
 use crate::shell::{Part, Product, ReadProgress, ReportArgs, Shell, WatchArgs};

@@ -1,6 +1,6 @@
 //! The report of a comparison with the file that was sent, as text.
 
-use super::{ledger_words, line, print_end, row, verdict};
+use super::words::{ledger_words, line, print_end, row, verdict};
 use crate::show;
 use quaff_file::verify::Gaps;
 use quaff_file::verify::against::{Matched, Quantiles, Run};

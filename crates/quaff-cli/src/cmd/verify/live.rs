@@ -1,6 +1,8 @@
 //! `quaff verify -i`: the evidence of an interface's packets, a line each second, and the report at the end.
 
-use super::{Args, conclude, print, write_page};
+use super::args::Args;
+use super::conclusion::{conclude, write_page};
+use super::text::print;
 use crate::cmd::lanes;
 use crate::exit::Exit;
 use crate::shell::{Part, Product, Settings, Shell};

@@ -1,6 +1,6 @@
 //! The numbers of packets, and copies, in the report of `quaff verify`, as text.
 
-use super::line;
+use super::words::line;
 use crate::show;
 use quaff_stream::proof::{CopyReport, NumberReport, Numbers};
 use std::fmt::{Result, Write};

@@ -128,7 +128,7 @@ fn evidence(report: &Report) -> Table {
             rows.push([name.to_owned(), show::count(kind.sources), number_words(kind, "")]);
         }
     }
-    let drops = super::drop_words(report.outcome.ledger.as_ref());
+    let drops = super::words::drop_words(report.outcome.ledger.as_ref());
     rows.push(["Counters in the file".to_owned(), String::new(), drops]);
     Table {
         title: "Evidence".to_owned(),

@@ -1,6 +1,6 @@
 //! The evidence of TCP in the report of `quaff verify`, as text.
 
-use super::{line, row};
+use super::words::{line, row};
 use crate::show;
 use quaff::format::percent_fine;
 use quaff_file::verify::{Injected, Tcp};

@@ -1,6 +1,6 @@
 //! gzip (RFC 1952): a sequence of members, each deflated data between a header and a checksum.
 
-use super::{CompressedInput, Step, StepError, TRUNCATED};
+use super::step::{CompressedInput, Step, StepError, TRUNCATED};
 use flate2::{Crc, Decompress, FlushDecompress, Status};
 
 /// FHCRC, FEXTRA, FNAME, FCOMMENT: the optional fields of a header.

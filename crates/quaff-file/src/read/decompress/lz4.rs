@@ -1,6 +1,6 @@
 //! lz4: a sequence of frames, or the legacy format.
 
-use super::{CompressedInput, Step, StepError, TRUNCATED};
+use super::step::{CompressedInput, Step, StepError, TRUNCATED};
 use lz4_flex::frame::FrameDecoder;
 use std::io::{ErrorKind, Read};
 

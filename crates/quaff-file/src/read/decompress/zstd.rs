@@ -1,6 +1,6 @@
 //! zstd (RFC 8878): a sequence of frames.
 
-use super::{CompressedInput, Step, StepError, TRUNCATED};
+use super::step::{CompressedInput, Step, StepError, TRUNCATED};
 use std::{fmt, io};
 use zstd::stream::raw::{Decoder, InBuffer, Operation, OutBuffer};
 

@@ -5,7 +5,8 @@
 
 use super::{ByteSink, FilledBuffer};
 use crate::write::set_aside::SetAside;
-use crate::write::target::{disk_name, reopen};
+use crate::write::stdout::reopen;
+use crate::write::target::disk_name;
 use crate::{Error, Result};
 use quaff_os::disk::{Disk, Write, Written};
 use quaff_os::{Buffer, Gauge, Wakeup};

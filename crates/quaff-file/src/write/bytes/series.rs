@@ -5,7 +5,6 @@ use super::{ByteSink, FilledBuffer, SeriesTally};
 use crate::write::file::write_through_cache;
 use crate::write::finisher::FinishJob;
 use crate::write::folder::{Ending, Folder};
-use crate::write::name_template::NameTemplate;
 use crate::write::plan::DirPlan;
 use crate::write::repack::Repack;
 use crate::write::target::{disk_name, folder_align};
@@ -66,7 +65,7 @@ struct Current {
 
 impl FileSeries {
     pub(super) fn open(plan: DirPlan, wakeup: Wakeup, gauge: Arc<Gauge>) -> Result<Self> {
-        NameTemplate::of(&plan, extension(&[]))?;
+        plan.name_template(extension(&[]))?;
         let align = folder_align(&plan.dir, FileAccess::default())?;
         let cutter = Cutter::new(plan.rotate_bytes.unwrap_or(u64::MAX));
         let series = Series {

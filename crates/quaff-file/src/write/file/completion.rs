@@ -1,7 +1,9 @@
 //! Completions of writes: packets are counted, buffers are freed, and files end. After a failed write its
 //! file is truncated to the last valid byte, and its unwritten chunks wait for the next file.
 
-use super::{ChunkTag, Files, Tag, WAIT_MAX, write_through_cache};
+use super::WAIT_MAX;
+use super::records::write_through_cache;
+use super::state::{ChunkTag, Files, Tag};
 use crate::error::is_full;
 use crate::write::chunk::Chunk;
 use crate::write::finisher::FinishJob;

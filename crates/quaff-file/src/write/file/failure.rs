@@ -4,7 +4,7 @@
 //! written goes into the next one. Without a success in between, the third failure ends the output. The same holds for
 //! syncs, but that all writes of the file are in it, and count.
 
-use super::Files;
+use super::state::Files;
 use crate::Result;
 use crate::error::is_full;
 use crate::write::folder::Folder;
@@ -12,7 +12,7 @@ use nix::libc;
 use quaff_os::Reason;
 use quaff_os::clock::steady_ns;
 use std::io::{self, ErrorKind};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 /// Failures without a successful write in between that end the output.
@@ -25,21 +25,6 @@ const PAUSE: Duration = Duration::from_millis(500);
 /// buffer.
 const ROOM_WAIT_NS: u64 = 3_000_000_000;
 const ROOM_CHECK: Duration = Duration::from_millis(100);
-
-/// The failures of an output.
-#[derive(Debug, Default)]
-pub(super) struct Failures {
-    /// Failures since the last successful write.
-    pub(super) in_a_row: u32,
-    /// Failed syncs, and files without a final name, since the last success.
-    pub(super) syncs_in_a_row: u32,
-    /// The output has ended: later packets are lost.
-    pub(super) is_final: bool,
-    /// The last failure was a full disk.
-    pub(super) is_full: bool,
-    /// Path of the last failure.
-    path: PathBuf,
-}
 
 impl Files {
     /// Records a failure at `path`. It ends the output, unless the next file of a folder may succeed.

@@ -7,7 +7,7 @@ use super::records::{Records, through_cache};
 use super::{ChunkTag, Files, Tag};
 use crate::error::is_full;
 use crate::tally::Counts;
-use crate::write::plan::Format;
+use crate::write::format::Format;
 use quaff_os::disk::{Write, sync_all};
 use quaff_wire::cut::whole_units;
 use std::collections::{BTreeMap, VecDeque};

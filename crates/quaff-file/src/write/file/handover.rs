@@ -4,33 +4,13 @@
 //! proves itself: the first chunk of a lane that comes begins a file, with the counters that its other chunks have
 //! reached ([`Chunk::before`]).
 
-use super::{Current, Described, Files, Parts};
-use crate::tally::Counts;
-use crate::write::chunk::Chunk;
+use super::state::{Current, Files, HandedBack, Parts};
 use crate::write::folder::Folder;
+use crate::write::header::Described;
 use crate::{Error, Result};
-use std::collections::BTreeSet;
 use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
-
-/// The rest of a folder that has ended.
-#[derive(Debug, Default)]
-pub(in crate::write) struct HandedBack {
-    /// Unwritten chunks with their lanes, oldest first.
-    pub chunks: Vec<(usize, Chunk)>,
-    /// The counts of each lane's last written chunk.
-    pub written: Vec<Counts>,
-}
-
-/// The state of a folder among several.
-#[derive(Debug, Default)]
-pub(super) struct Sharing {
-    /// Chunks that are not written, oldest first, while another folder can take them.
-    pub(super) handed_back: Option<Vec<(usize, Chunk)>>,
-    /// Lanes whose counters the next file leaves out. The last file, which has not ended yet, has them.
-    pub(super) leaving: BTreeSet<usize>,
-}
 
 impl Files {
     /// Creates a sink that takes the chunks of `lanes`, which may be none for now. It hands back what it cannot write.

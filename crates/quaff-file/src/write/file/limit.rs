@@ -1,11 +1,14 @@
 //! The end of an output by its size or its number of files. What comes after it is neither written nor lost.
 
-use super::{Files, Heading};
+use super::records::Records;
+use super::state::{Files, Limit};
 use crate::read::{Compression, Decompressor};
 use crate::tally::Counts;
 use crate::write::chunk::Chunk;
 use crate::write::compress::framed;
-use crate::write::plan::{FileLimit, Format};
+use crate::write::format::Format;
+use crate::write::header::Heading;
+use crate::write::plan::FileLimit;
 use quaff_os::{Buffer, Reason};
 use quaff_wire::pcapng::{padding, padding_bytes};
 use std::io;
@@ -20,17 +23,6 @@ const INTERFACE_AT: usize = 8;
 const BLOCK_BYTES_MIN: usize = 12;
 /// Bytes that are decompressed at once.
 const PIECE_BYTES: usize = 1 << 20;
-
-/// The limits of an output, and what they are compared with.
-#[derive(Debug, Default)]
-pub(super) struct Limit {
-    pub(super) most: FileLimit,
-    /// Files begun, and bytes of those that have ended.
-    pub(super) files: u64,
-    pub(super) ended_bytes: u64,
-    /// Nothing more is written.
-    pub(super) is_reached: bool,
-}
 
 impl Files {
     /// Ends the output at `most`.
@@ -72,7 +64,7 @@ impl Files {
         let most = self.limit.most.bytes?;
         let described = self.current.described;
         let last = self.heading.last(&self.counts, &self.counts, described).len() as u64;
-        let carried = self.records.as_ref().map_or(0, super::Records::carried);
+        let carried = self.records.as_ref().map_or(0, Records::carried);
         // The last blocks have those that precede the packets so far.
         let known = self.heading.names_before(&self.counts).max(described.names);
         let names = self.heading.names_bytes(known..names);

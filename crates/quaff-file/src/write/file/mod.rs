@@ -18,7 +18,8 @@
 //! | [`handover`] | lanes that come and go, where there are several folders |
 //! | [`removed`] | files that another process removes while they are written |
 //! | [`limit`] | the end of the output by its size or its number of files |
-//! | [`records`] | pcap, whose records straddle the edges of aligned writes |
+//! | [`state`] | the state that all of these work on |
+//! | [`records`], [`repacking`] | pcap, whose records straddle the edges of aligned writes |
 
 mod completion;
 mod failure;
@@ -28,34 +29,29 @@ mod limit;
 mod records;
 mod regular_sync;
 mod removed;
+mod repacking;
+mod state;
 #[cfg(test)]
 mod tests;
 
 use super::Sink;
 use super::folder::{Ending, Folder};
 use super::header::{Described, Heading};
-use super::repack::Repack;
 use crate::tally::{Counts, WriterTally};
 use crate::write::WriterGauges;
 use crate::write::chunk::Chunk;
-use crate::write::set_aside::SetAside;
-use crate::write::slots::Slots;
-use crate::write::target::StdoutEnd;
+use crate::write::stdout::StdoutEnd;
 use crate::{Error, Result};
-use failure::Failures;
-pub(super) use handover::HandedBack;
-use handover::Sharing;
-use limit::Limit;
 use quaff_os::clock::steady_ns;
-use quaff_os::disk::{Disk, Write};
-use quaff_os::{Buffer, Reason, Stop, Wakeup};
+use quaff_os::disk::Write;
+use quaff_os::{Buffer, Reason};
 use records::Records;
 pub(super) use records::write_through_cache;
-use regular_sync::RegularSync;
-use removed::has_name;
+pub(super) use state::HandedBack;
+use state::{ChunkTag, Current, Failures, Limit, RegularSync, Sharing, Tag};
+pub use state::{Files, Parts};
 use std::collections::VecDeque;
 use std::fs::File;
-use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -64,142 +60,6 @@ use std::time::Duration;
 const INTERFACE_BYTES: u64 = 512;
 /// Longest wait between two calls of `tick`, and for a completion.
 const WAIT_MAX: Duration = Duration::from_millis(250);
-
-/// One file in place, or a folder of files.
-#[derive(Debug)]
-pub struct Files {
-    /// `None` for one file in place.
-    folder: Option<Folder>,
-    current: Current,
-    heading: Heading,
-    disk: Disk,
-    /// The purpose of each pending write, oldest first, and the ends of files between them.
-    tags: VecDeque<Tag>,
-    /// pcap on an aligned disk.
-    records: Option<Records>,
-    free_buffers: VecDeque<(usize, Buffer)>,
-    counts: Vec<Counts>,
-    /// The counts of each lane's last written chunk.
-    written: Vec<Counts>,
-    /// Unwritten chunks of files that failed, oldest first, and the chunk that is being taken. They go into the next
-    /// file.
-    waiting: VecDeque<(usize, Chunk)>,
-    /// Counts of lanes to be taken over after `waiting`.
-    noted: Vec<(usize, Counts)>,
-    /// The current file takes nothing more, because of a failure.
-    broken: bool,
-    failures: Failures,
-    limit: Limit,
-    regular_sync: RegularSync,
-    sharing: Sharing,
-    /// The file with the failed write, and its valid length. Files after it hold nothing.
-    damaged: Option<(Arc<File>, u64)>,
-    /// The file in place could not be synced, and the error.
-    sync_failure: Option<(PathBuf, io::Error)>,
-    /// Steady time of the last look at the link count of the current file.
-    name_looked_ns: u64,
-    /// For a file on stdout. Declared, and so dropped, after `disk`, which waits for its writes.
-    _stdout_end: Option<StdoutEnd>,
-    /// The end of the current file is queued.
-    ended: bool,
-    slots: Slots,
-    /// Steady time of the last completion, or of the first pending write.
-    progress_ns: u64,
-    tally: WriterTally,
-    wakeup: Wakeup,
-    stop: Stop,
-    gauges: Arc<WriterGauges>,
-}
-
-/// The parts that [`Files`] are made of.
-pub struct Parts {
-    pub heading: Heading,
-    pub disk: Disk,
-    /// Needed for pcap with aligned writes.
-    pub repack: Option<Repack>,
-    pub slots: Slots,
-    /// Signalled by completed writes.
-    pub wakeup: Wakeup,
-    /// Raised when the output fails.
-    pub stop: Stop,
-    pub gauges: Arc<WriterGauges>,
-}
-
-/// The file that is being written.
-#[derive(Debug)]
-struct Current {
-    file: Arc<File>,
-    path: PathBuf,
-    /// Bytes submitted.
-    offset: u64,
-    /// None in a folder, which does it.
-    set_aside: SetAside,
-    packets: u64,
-    /// The interfaces and names described in the file.
-    described: Described,
-    /// It had a name when it began: stdout may be a file without one.
-    had_name: bool,
-    /// Bytes that the folder wrote before the file had a name.
-    begun: u64,
-    /// Bytes written, by completed writes.
-    written: u64,
-    /// The part of `written` that a sync has begun for, and the part that syncs have completed for.
-    sync_begun: u64,
-    synced: u64,
-    /// A sync has failed: the next chunk goes into the next file.
-    is_suspect: bool,
-}
-
-#[derive(Debug)]
-enum Tag {
-    /// A chunk in the lane's own buffer.
-    Chunk(ChunkTag),
-    /// Blocks written by the sink itself: section header, interfaces, counters.
-    FileBlocks,
-    /// A buffer of [`Repack`].
-    Repacked,
-    /// No write: all writes of the file have been submitted; its length is `bytes`, of which `synced` are on disk.
-    End { file: Arc<File>, path: PathBuf, packets: u64, bytes: u64, begun: u64, synced: u64 },
-}
-
-/// A [`Chunk`] without its buffer.
-#[derive(Debug)]
-struct ChunkTag {
-    lane: usize,
-    packets: u64,
-    slot: u64,
-    first_ns: u64,
-    counts: Counts,
-    interfaces: usize,
-    before: Option<Arc<Counts>>,
-}
-
-impl Current {
-    /// An empty file.
-    fn new(file: Arc<File>, path: PathBuf) -> Self {
-        Self {
-            had_name: has_name(&file),
-            file,
-            path,
-            offset: 0,
-            set_aside: SetAside::default(),
-            packets: 0,
-            described: Described::default(),
-            begun: 0,
-            written: 0,
-            sync_begun: 0,
-            synced: 0,
-            is_suspect: false,
-        }
-    }
-
-    /// A file of a folder that begins with `first`.
-    fn begun(file: Arc<File>, path: PathBuf, first: &[u8], described: Described) -> Self {
-        let begun = first.len() as u64;
-        let current = Self::new(file, path);
-        Self { offset: begun, written: begun, begun, set_aside: SetAside::none(), described, ..current }
-    }
-}
 
 impl Files {
     /// Creates a sink that writes one file in place.

@@ -3,35 +3,17 @@
 //! A sync never delays a write: it runs on a thread, for what was written when it began. A file with a failed sync
 //! takes no further chunk, because no later sync of it proves anything.
 
-use super::Files;
-use super::removed::has_name;
+use super::state::{Files, InPlace, RegularSync};
 use crate::Result;
+use crate::write::descriptor::has_name;
 use crate::write::finisher::{Finisher, FinisherDone, SyncJob};
 use crate::write::folder::{FileEvent, Folder};
 use quaff_os::clock::steady_ns;
 use std::fs::File;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::channel;
 use std::time::Duration;
-
-/// The interval, and the sync in flight.
-#[derive(Debug, Default)]
-pub(super) struct RegularSync {
-    /// Least time between the beginnings of two syncs, ns; `None` without regular syncs.
-    interval_ns: Option<u64>,
-    /// Steady time of the beginning of the last one.
-    begun_ns: u64,
-    pub(super) is_running: bool,
-    /// For one file in place; a folder has a thread of its own.
-    in_place: Option<InPlace>,
-}
-
-#[derive(Debug)]
-struct InPlace {
-    finisher: Finisher,
-    done: Receiver<FinisherDone>,
-}
 
 impl Files {
     /// Syncs the file that is being written every `interval`; without one only at its end.

@@ -1,20 +1,14 @@
 //! Files that another process removes while they are written. The kernel frees such a file with the last descriptor, so
 //! its packets are lost when the run ends; until then another process can copy it from /proc/PID/fd.
 
-use super::Files;
+use super::state::Files;
+use crate::write::descriptor::has_name;
 use quaff_os::clock::steady_ns;
-use std::fs::File;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
 /// Interval of looks at the link count of the file that is being written, ns.
 const LOOK_NS: u64 = 1_000_000_000;
-
-/// Returns whether a file has a name. One whose link count cannot be read counts as named.
-pub(in crate::write) fn has_name(file: &File) -> bool {
-    file.metadata().map_or(true, |meta| meta.nlink() > 0)
-}
 
 impl Files {
     /// Shows the descriptor of the file that is being written once it has lost its name.

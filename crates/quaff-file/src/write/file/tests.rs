@@ -3,10 +3,13 @@
 use super::*;
 use crate::interfaces::Interfaces;
 use crate::write::finisher::SyncFile;
-use crate::write::plan::{DirPlan, Format, Retention};
-use quaff_os::Errno;
-use quaff_os::disk::FileAccess;
+use crate::write::format::Format;
+use crate::write::plan::{DirPlan, Retention};
+use crate::write::repack::Repack;
+use crate::write::slots::Slots;
+use quaff_os::disk::{Disk, FileAccess};
 use quaff_os::testing::skip;
+use quaff_os::{Errno, Stop, Wakeup};
 use quaff_wire::decode::{Decoder, Item, Step};
 use quaff_wire::pcapng::{Interface, Section};
 use std::os::unix::fs::FileExt;

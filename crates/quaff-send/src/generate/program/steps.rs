@@ -16,7 +16,6 @@
 //! }
 //! ```
 
-use super::complement;
 use super::template::Template;
 use crate::bpf_live::at;
 use crate::state::word;
@@ -76,4 +75,16 @@ fn count_up(asm: &mut Asm, template: &Template) {
         asm.st_mem(Size::Dw, R6, 0, at(word::DIGITS + digit));
     }
     asm.place(done);
+}
+
+/// R2 = 16-bit complement of the sum in R2, which is below 2^35. Clobbers R3.
+pub(super) fn complement(asm: &mut Asm) {
+    // Three folds leave 16 bits.
+    for _ in 0..3 {
+        asm.mov64(R3, R2);
+        asm.alu64(Alu::And, R3, 0xffff);
+        asm.alu64(Alu::Rsh, R2, 16);
+        asm.alu64(Alu::Add, R2, R3);
+    }
+    asm.alu64(Alu::Xor, R2, 0xffff);
 }

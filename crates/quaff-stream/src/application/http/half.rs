@@ -1,7 +1,7 @@
 //! One side of an HTTP connection: turns bytes in order into heads and bodies.
 
 use super::head::{Framing, HEAD_BYTES_MAX, HttpHead, chunk_bytes};
-use super::{HttpEvent, HttpMessage, HttpSink, HttpTally, Pending};
+use super::message::{HttpEvent, HttpMessage, HttpSink, HttpTally, Pending};
 use crate::event::Sender;
 
 /// Maximum length of a head's line, bytes.

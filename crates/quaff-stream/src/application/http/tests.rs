@@ -1,5 +1,6 @@
 //! Realistic messages, gaps at every place, and arbitrary bytes in arbitrary pieces.
 
+use super::message::PENDING_MAX;
 use super::*;
 use crate::event::Sender::{A, B};
 use proptest::prelude::*;

@@ -4,7 +4,8 @@ use super::super::format::{bits, cores as list, span};
 use super::super::machine::{Frequency, IdleState, Power};
 use super::super::readings::{InterfaceReadings, MachineReadings, Readings};
 use super::interface::ring_wanted;
-use super::{Change, Diagnosis, Setting, Severity, frames_per_second, known, rate_bps};
+use super::rate::{frames_per_second, rate_bps};
+use super::{Change, Diagnosis, Setting, Severity, known};
 use crate::cores::{Irq, Sharing, Topology};
 
 /// Wake-up latency of idle states that are acceptable, µs.

@@ -2,7 +2,8 @@
 
 use super::super::format::{bits, count, span};
 use super::super::readings::InterfaceReadings;
-use super::{Change, Diagnosis, Setting, Severity, frames_per_second, known};
+use super::rate::frames_per_second;
+use super::{Change, Diagnosis, Setting, Severity, known};
 use quaff_os::ethtool::RxRingSize;
 
 /// Time that a ring should bridge while its core is busy, s.

@@ -5,6 +5,7 @@ mod cores;
 mod frames;
 mod interface;
 mod permits;
+mod rate;
 mod softnet;
 mod target;
 #[cfg(test)]
@@ -13,9 +14,7 @@ mod tests;
 use super::format::quote;
 use super::readings::{InterfaceReadings, Readings};
 use super::{Change, Diagnosis, Setting, Severity, known};
-
-/// Bits of the smallest frame on an Ethernet link: 64 bytes, preamble, gap (IEEE 802.3).
-const FRAME_BITS_MIN: f64 = 84.0 * 8.0;
+use rate::rate_bps;
 
 /// Derives the findings from the readings, the most severe first.
 pub fn judge(readings: &Readings) -> Diagnosis {
@@ -47,14 +46,4 @@ pub(super) fn judge_interface(it: &InterfaceReadings, readings: &Readings, found
         // The name of an interface may contain shell metacharacters.
         finding.fix = finding.fix.replace(&it.name, &quote(&it.name));
     }
-}
-
-/// The highest rate of an interface, b/s.
-fn rate_bps(it: &InterfaceReadings, readings: &Readings) -> Option<f64> {
-    readings.wanted.rate_bps.or(known(&it.speed_mbps).map(|mbps| f64::from(mbps) * 1e6))
-}
-
-/// The smallest frames per second at a rate.
-fn frames_per_second(rate_bps: f64) -> f64 {
-    rate_bps / FRAME_BITS_MIN
 }

@@ -2,7 +2,8 @@
 
 use super::super::format::{bits, byte_rate, bytes, quote, span};
 use super::super::readings::{Readings, TargetReadings};
-use super::{Diagnosis, Severity, known, rate_bps};
+use super::rate::rate_bps;
+use super::{Diagnosis, Severity, known};
 
 /// Free space below which a file system is full: a few chunks.
 const FULL_BYTES: u64 = 64 << 20;

@@ -1,6 +1,6 @@
 //! Packets of one interface that follow one another in a file, counted together. It never looks at their bytes.
 
-use super::{InterfaceCounts, Translation, counts_of};
+use super::translation::{InterfaceCounts, Translation, counts_of};
 use quaff_file::verify::LedgerBuilder;
 use quaff_wire::decode::Frame;
 

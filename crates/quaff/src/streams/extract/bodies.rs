@@ -4,13 +4,15 @@
 //! nothing. Text of strangers is printable ASCII in the index: other bytes are `%XX`.
 
 use super::files::{Files, Owner, StreamFile};
-use super::index::LISTED_MAX;
 use crate::Error;
 use crate::output::BodyTally;
 use quaff_stream::Sender;
 use quaff_stream::application::http::{HttpEvent, HttpMessage, HttpReader, RequestLine};
 use serde::Serialize;
 use std::fmt::Write as _;
+
+/// Gaps, differences and bodies of a stream that are listed.
+pub(super) const LISTED_MAX: usize = 1000;
 
 /// Bytes of a text of strangers that the index has.
 const TEXT_BYTES_MAX: usize = 1024;

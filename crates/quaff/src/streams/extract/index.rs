@@ -2,15 +2,13 @@
 //!
 //! Lists of gaps and of differing bytes have limits; what a line does not list it counts.
 
-use super::bodies::{BodyLine, BodySide};
+use super::bodies::{BodyLine, BodySide, LISTED_MAX};
 use quaff_stream::tracker::{CloseReason, Closed, Opened};
 use quaff_stream::{Difference, EndReason, GapCause, Sender};
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::net::{IpAddr, SocketAddr};
 
-/// Gaps, differences and bodies of a stream that are listed.
-pub(super) const LISTED_MAX: usize = 1000;
 /// Bytes of the lists of all connections that have not ended.
 pub(super) const LISTS_BYTES_MAX: usize = 64 << 20;
 

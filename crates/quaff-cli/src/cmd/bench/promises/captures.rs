@@ -155,7 +155,7 @@ fn describe(case: &Case) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quaff_testkit::sample_report;
+    use quaff_bench::testing::sample_report;
 
     fn report(series: &str, cases: &[(&str, f64, f64)]) -> Report {
         let case = |(rival, loss, cpu_user_s): &(&str, f64, f64)| {

@@ -1,6 +1,6 @@
 //! Samples, limits and verdicts of promises. Nothing runs here.
 
-use super::Promise;
+use super::promise::Promise;
 use quaff::format;
 use quaff_bench::bench::result::{Case, Report};
 use quaff_bench::method::Run;

@@ -1,13 +1,13 @@
 //! An invented report with all possible contents, for tests of pages and tables; always the same.
 
-use quaff_bench::bench::plan::{Amount, Plan, Rate, Source, SourceRow, Sweep};
-use quaff_bench::bench::result::{
+use crate::bench::plan::{Amount, Plan, Rate, Source, SourceRow, Sweep};
+use crate::bench::result::{
     Burst, Calibration, Case, GoalRow, LimitedBy, Machine, ReadCase, Report, Results, Search, ToolFacts,
     TrialRow,
 };
-use quaff_bench::bench::summary::summarise;
-use quaff_bench::method::{Contents, ReadRun, Run, Sample};
-use quaff_bench::stats::loss_ratio;
+use crate::bench::summary::summarise;
+use crate::method::{Contents, ReadRun, Run, Sample};
+use crate::stats::loss_ratio;
 use quaff_lab::tool::Setting;
 use quaff_lab::topology::{CoreUse, LineCounts};
 use quaff_lab::traffic::{Content, Size};
@@ -294,7 +294,7 @@ fn searches(size: u32, dice: &mut Dice) -> Vec<Search> {
                 loss: 0.2,
             }),
             trials: (1..=7).map(|i| trial(found, i)).collect(),
-            again: Some([second, quaff_bench::stats::difference(found, second)]),
+            again: Some([second, crate::stats::difference(found, second)]),
             trials_again: (1..=5).map(|i| trial(second, i)).collect(),
             goal: (size != 60).then_some(GOAL),
             throughput_pps: (size != 60).then_some(found * 0.999),
@@ -411,7 +411,7 @@ fn plan() -> Plan {
             what: "A laptop with a built-in 1 Gbit/s adapter captured one million frames; the lost ones in percent".into(),
             rows,
         }),
-        bed: quaff_bench::bench::plan::Topology::Direct,
+        bed: crate::bench::plan::Topology::Direct,
         rivals: MODELS.iter().map(|model| model.name.into()).collect(),
         runs: 5,
         seed: 7,

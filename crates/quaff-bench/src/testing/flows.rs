@@ -1,13 +1,13 @@
 //! An invented report of flow meters with all possible contents, for tests of pages and tables; always the same.
 
-use quaff_bench::experiment::PlanFile as _;
-use quaff_bench::experiment::{Machine, Method};
-use quaff_bench::flow::plan::{Find, Plan};
-use quaff_bench::flow::result::{
+use crate::experiment::PlanFile as _;
+use crate::experiment::{Machine, Method};
+use crate::flow::plan::{Find, Plan};
+use crate::flow::result::{
     FlowCalibration, FlowCase, FlowSearch, FlowTrial, MeterFacts, Report, Results, TrafficFacts,
 };
-use quaff_bench::flow::summarise;
-use quaff_bench::method::{Load, MeterRun, Verdict};
+use crate::flow::summarise;
+use crate::method::{Load, MeterRun, Verdict};
 
 /// One pass through the traffic.
 const PASS: Load = Load { frames: 44_974, packets: 44_642, bytes: 15_229_364, flows: 6_008 };

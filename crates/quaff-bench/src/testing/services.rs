@@ -1,10 +1,10 @@
 //! An invented service test with all possible contents, for tests of pages, tables and the command line; always the
 //! same.
 
-use super::bench_sample::Dice;
-use quaff_bench::experiment::{Machine, Method, Source, SourceRow, TrialRow};
-use quaff_bench::service::plan::{Limits, Path, Plan, Service, Test, Ways};
-use quaff_bench::service::result::{
+use super::captures::Dice;
+use crate::experiment::{Machine, Method, Source, SourceRow, TrialRow};
+use crate::service::plan::{Limits, Path, Plan, Service, Test, Ways};
+use crate::service::result::{
     BackToBack, Check, Delays, Figures, FrameLoss, Latency, Null, Performance, Recovery, Report, Results,
     Second, Step, TapDirection, Throughput, Way,
 };

@@ -1,0 +1,37 @@
+//! The end of a check: its report as JSON, words or a page, and its exit status.
+
+use super::page;
+use crate::exit::Exit;
+use crate::show::{self, Stream};
+use anyhow::Context;
+use quaff_file::verify::{Outcome, Report};
+use std::path::{Path, PathBuf};
+
+/// Writes the page, if one is wanted, after the report: a page that cannot be written costs no report.
+pub(super) fn write_page(html: Option<&Path>, files: &[PathBuf], report: &Report) -> anyhow::Result<()> {
+    html.map_or(Ok(()), |path| {
+        std::fs::write(path, page::page(files, report)).with_context(|| format!("write {}", path.display()))
+    })
+}
+
+/// Prints a report as JSON, or in `words` if anything was read, and returns its exit status.
+pub(super) fn conclude(
+    report: &impl serde::Serialize,
+    outcome: &Outcome,
+    json: bool,
+    words: impl FnOnce(&mut String) -> std::fmt::Result,
+) -> anyhow::Result<Exit> {
+    if json {
+        show::json(Stream::Stdout, report)?;
+    } else if !outcome.unreadable || outcome.frames > 0 {
+        let mut text = String::new();
+        words(&mut text)?;
+        show::report(Stream::Stdout, text.trim_end());
+    }
+    if outcome.unreadable {
+        let error = outcome.error.as_deref().unwrap_or("a file could not be read");
+        show::message(error);
+        return Ok(Exit::judged(None));
+    }
+    Ok(Exit::judged(outcome.is_judged.then_some(outcome.complete)))
+}

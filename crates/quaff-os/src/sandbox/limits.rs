@@ -1,0 +1,26 @@
+//! The rights of a process after it confined itself, as plain data.
+
+use super::user::User;
+use crate::disk::FileAccess;
+use std::path::PathBuf;
+
+/// The rights of a process after [`super::Sandbox::confine`], beyond those of its open descriptors.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// The user that it becomes; `None` leaves it who it is.
+    pub user: Option<User>,
+    /// Files that it opens for reading; those that do not exist are left out.
+    pub read: Vec<PathBuf>,
+    /// Folders in which it opens, makes, renames and removes files.
+    pub write: Vec<PathBuf>,
+    /// Folders of `write` in which it makes folders too.
+    pub make_folders: Vec<PathBuf>,
+    /// TCP ports to which it connects.
+    pub connect: Vec<u16>,
+    /// It changes the settings of a network card at its end (CAP_NET_ADMIN).
+    pub changes_card: bool,
+    /// It gives this to files that it makes.
+    pub access: FileAccess,
+    /// It binds packet sockets, which are open already, to interfaces, and makes these promiscuous.
+    pub binds: bool,
+}
