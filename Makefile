@@ -1,17 +1,20 @@
 # Bare `make` lists the verbs.
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
-QUAFF := $(or $(CARGO_TARGET_DIR),target)/release/quaff
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+QUAFF := $(TARGET)/release/quaff
+COMMIT = QUAFF_COMMIT=$$(git rev-parse --short=12 HEAD 2>/dev/null)
 
 help: ## this list
 	@echo "quaff: captures every packet on a Linux machine, and proves that it did"; echo
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | while IFS=$$'\t' read -r verb words; do printf '  make %-9s %s\n' "$$verb" "$$words"; done
 
-demo: deps-demo build ## measure the disk, then capture beside tcpdump and dumpcap in a lab (root, 3 minutes)
-	$(QUAFF) lab demo
+demo: deps-demo ## measure the disk, then capture beside tcpdump and dumpcap in a lab (root, 3 minutes)
+	$(COMMIT) cargo build --profile demo -p quaff-cli
+	$(TARGET)/demo/quaff lab demo
 
-test: deps-test ## all tests, with real packets in network namespaces (root)
-	scripts/test
+test: deps-test ## all tests, with real packets in network namespaces (root; TEST=tidy for one module)
+	scripts/test $(TEST)
 
 interop: deps-interop ## one folder of Parquet segments read by pyarrow, DuckDB, chDB (ClickHouse), Polars and PySpark, each row compared
 	cargo test -p quaff-cli --test flows -- --nocapture --ignored flows_parquet::
@@ -43,7 +46,7 @@ deny: ## licences, duplicates and advisories of what the project depends on
 	scripts/deny
 
 build: deps-build
-	QUAFF_COMMIT=$$(git rev-parse --short=12 HEAD 2>/dev/null) cargo build --release
+	$(COMMIT) cargo build --release -p quaff-cli
 
 install: build deps-install ## quaff for the group quaff, manual pages, completions, into /usr/local (PREFIX=…, GROUP=…)
 	QUAFF=$(QUAFF) scripts/install # PREFIX, DESTDIR, GROUP and CAPABILITIES reach it in the environment

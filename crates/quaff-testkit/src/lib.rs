@@ -14,6 +14,21 @@ pub use program::{copy_program, write_program};
 pub use quaff_os::testing::{is_refusal, skip};
 pub use receiver::Receiver;
 
+/// The name of the test that it stands in, also inside closures.
+#[macro_export]
+macro_rules! test_name {
+    () => {
+        $crate::function_of(|| ())
+    };
+}
+
+/// The function that `_closure` stands in, without its path.
+#[doc(hidden)]
+pub fn function_of<F: Fn()>(_closure: F) -> &'static str {
+    let path = std::any::type_name::<F>().trim_end_matches("::{{closure}}");
+    path.rsplit("::").next().unwrap_or(path)
+}
+
 /// A lab for `test`, or `None` after a skip if this machine permits none.
 pub fn lab(test: &str) -> Option<Lab> {
     lab_of(test, &LabPlan::default())
@@ -64,4 +79,13 @@ pub fn capture(test: &str, name: &str) -> Option<PathBuf> {
 /// The folder with captures: real ones where there are some, or else made ones.
 pub fn captures() -> PathBuf {
     quaff_testpackets::captures::folder()
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_test_knows_its_name() {
+        let inside = || test_name!();
+        assert_eq!([test_name!(), inside()], ["a_test_knows_its_name"; 2]);
+    }
 }

@@ -7,7 +7,7 @@ use quaff_os::rtnl::link;
 use quaff_os::testing::assert_when_quiet;
 use quaff_os::{Netns, cpu};
 use quaff_testkit::impaired_link::{Bucket, Counts, ImpairedLink, ImpairedLinkPlan, Outage, Rules};
-use quaff_testkit::{Receiver, lab_of};
+use quaff_testkit::{Receiver, lab_of, test_name};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -89,7 +89,7 @@ fn frame(number: u32) -> Vec<u8> {
 
 #[test]
 fn each_frame_meets_the_fate_of_its_number() {
-    let Some(path) = Path::new("each_frame_meets_the_fate_of_its_number") else { return };
+    let Some(path) = Path::new(test_name!()) else { return };
     let rules = Rules {
         drop_every: 10,
         duplicate_every: 7,
@@ -115,7 +115,7 @@ fn each_frame_meets_the_fate_of_its_number() {
         overtaken.len()
     };
     // No frame follows the last of the nine, and none follows in time where the sender loses its core for 30 ms.
-    assert_when_quiet("each_frame_meets_the_fate_of_its_number", run, |overtaken| *overtaken == 8);
+    assert_when_quiet(test_name!(), run, |overtaken| *overtaken == 8);
 }
 
 /// Frames that came after one that was sent later.
@@ -132,7 +132,7 @@ fn overtaken(came: &[Came]) -> Vec<u32> {
 
 #[test]
 fn all_frames_are_held_as_long_as_was_wanted() {
-    let Some(path) = Path::new("all_frames_are_held_as_long_as_was_wanted") else { return };
+    let Some(path) = Path::new(test_name!()) else { return };
     let sorted_delays = |hold| {
         let (came, counts) = path.send(Rules { hold, ..Rules::default() }, 400, 1000);
         let mut delays_ns: Vec<_> = came.iter().map(|came| came.delay_ns).collect();
@@ -150,7 +150,7 @@ fn all_frames_are_held_as_long_as_was_wanted() {
         };
         // The path itself, two system calls and two links, takes what this machine needs for it, with and without. By
         // how much the device let frames go late, it counts.
-        let test = "all_frames_are_held_as_long_as_was_wanted";
+        let test = test_name!();
         assert_when_quiet(test, run, |(_, path_ns, over_ns, late_ns)| {
             *over_ns < path_ns + late_ns[0] + 30_000
         });
@@ -159,7 +159,7 @@ fn all_frames_are_held_as_long_as_was_wanted() {
 
 #[test]
 fn an_outage_takes_as_long_as_was_wanted() {
-    let Some(path) = Path::new("an_outage_takes_as_long_as_was_wanted") else { return };
+    let Some(path) = Path::new(test_name!()) else { return };
     let outage = Outage { after: Duration::from_millis(100), lasts: Duration::from_millis(200) };
     let run = || {
         let (came, counts) = path.send(Rules { outage: Some(outage), ..Rules::default() }, 500, 1000);
@@ -168,12 +168,12 @@ fn an_outage_takes_as_long_as_was_wanted() {
         counts.in_outage
     };
     // One frame each ms.
-    assert_when_quiet("an_outage_takes_as_long_as_was_wanted", run, |lost| lost.abs_diff(200) <= 1);
+    assert_when_quiet(test_name!(), run, |lost| lost.abs_diff(200) <= 1);
 }
 
 #[test]
 fn no_more_than_the_rate_passes() {
-    let Some(path) = Path::new("no_more_than_the_rate_passes") else { return };
+    let Some(path) = Path::new(test_name!()) else { return };
     let bucket = Bucket { pps: 2000, burst: 10, queue: 200 };
     let rules = Rules { bucket: Some(bucket), ..Rules::default() };
     let (came, counts) = path.send(rules.clone(), 1500, 3000);
@@ -188,7 +188,7 @@ fn no_more_than_the_rate_passes() {
 
 #[test]
 fn both_ways_pass_frames_as_they_are() {
-    let Some(path) = Path::new("both_ways_pass_frames_as_they_are") else { return };
+    let Some(path) = Path::new(test_name!()) else { return };
     let forwarder = path.forwarder(Rules::default());
     let ends = [(&path.lab.tx, TX.name), (path.far(), FAR.name)];
     // A tag with a priority, two tags, the shortest and the longest frame.
@@ -211,7 +211,7 @@ fn both_ways_pass_frames_as_they_are() {
 
 #[test]
 fn a_missing_interface_is_reported() {
-    let Some(path) = Path::new("a_missing_interface_is_reported") else { return };
+    let Some(path) = Path::new(test_name!()) else { return };
     let mid = path.lab.mid.as_ref().expect("a middle");
     let error =
         ImpairedLink::start(mid, ["a0", "no-such0"], &ImpairedLinkPlan::default()).expect_err("refused");

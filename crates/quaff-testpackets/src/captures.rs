@@ -7,37 +7,52 @@ mod frames;
 mod tunnels;
 
 use frames::{Conversation, Numbers, conversation};
-use std::io::Result;
+use std::io::{Result, Write};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 /// Number of conversation files, and of conversations in each.
 const FILES: u64 = 136;
 const CONVERSATIONS: u64 = 20;
 /// Number of conversations in `mix.pcap`.
 const MIX: u64 = 1800;
+/// Number of connections in `http.pcap`, and of exchanges in each.
+const HTTP: [u64; 2] = [40, 3];
 /// Time of the first packet, s since 1970.
 const BEGIN_S: u64 = 1_700_000_000;
 
-/// The folder with captures for tests: `QUAFF_CAPTURES`, or `../shared/captures` next to the workspace, or generated
-/// ones.
+/// The folder with captures for tests: `QUAFF_CAPTURES` if that is a folder, or `../shared/captures` next to the
+/// workspace if the variable is not set, or generated ones.
+///
+/// Appends the name of the calling thread, which is the test's, to the file `QUAFF_CAPTURES_LOG`: `scripts/test` finds
+/// the tests that read captures by it. Each test calls this itself and keeps no result of another.
 ///
 /// # Panics
 /// If captures must be generated and cannot be written.
 pub fn folder() -> PathBuf {
+    static MADE: OnceLock<PathBuf> = OnceLock::new();
+    log_reader().expect("QUAFF_CAPTURES_LOG can be written");
     let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/captures");
     match std::env::var_os("QUAFF_CAPTURES") {
-        Some(dir) => dir.into(),
+        Some(dir) if Path::new(&dir).is_dir() => dir.into(),
         None if beside.is_dir() => beside,
-        None => made().unwrap_or_else(|error| panic!("captures cannot be made: {error}")),
+        _ => MADE.get_or_init(|| made().expect("captures can be made")).clone(),
     }
+}
+
+fn log_reader() -> Result<()> {
+    let Some(path) = std::env::var_os("QUAFF_CAPTURES_LOG") else { return Ok(()) };
+    let mut log = std::fs::OpenOptions::new().create(true).append(true).open(path)?;
+    let line = format!("{}\n", std::thread::current().name().unwrap_or_default());
+    log.write_all(line.as_bytes())
 }
 
 /// The folder with generated captures below `target`; generates missing ones.
 ///
 /// `mix.pcap` has thousands of concurrent conversations, `protocols/` a few per file, `tunnels/` one kind of tunnel
-/// per file.
+/// per file, `http.pcap` requests and answers with bodies.
 fn made() -> Result<PathBuf> {
-    let dir = target().join("made-captures-2");
+    let dir = target().join("made-captures-3");
     if dir.is_dir() {
         return Ok(dir);
     }
@@ -73,6 +88,7 @@ fn write_all(dir: &Path) -> Result<()> {
         let packets = in_tunnels(kind);
         std::fs::write(dir.join(format!("tunnels/{kind}.pcap")), pcap(&packets, Clock::Microseconds))?;
     }
+    std::fs::write(dir.join("http.pcap"), pcap(&http_packets(), Clock::Microseconds))?;
     // The conversations of the files again, longer and overlapping; padded as a card receives them.
     let mut all = Vec::new();
     for number in 0..MIX {
@@ -113,6 +129,12 @@ fn packets(numbers: std::ops::Range<u64>) -> Vec<Packet> {
         }
     }
     packets
+}
+
+/// Connections with HTTP in sequence, no frame cut.
+fn http_packets() -> Vec<Packet> {
+    let frames = (0..HTTP[0]).flat_map(|number| Conversation::http(number, HTTP[1]).frames);
+    (0..).zip(frames).map(|(at, bytes)| Packet::whole((BEGIN_S * 1000 + at) * 1_000_000, bytes)).collect()
 }
 
 /// Frames of a dozen conversations inside one kind of tunnel.

@@ -1,9 +1,8 @@
 //! The report of a bench of flow meters: files that say the same as the result.
 //!
-//! `QUAFF_SAMPLE_OUT=DIR cargo test -p quaff-bench --test reports -- flow_report::` leaves the sample's report in DIR, to be looked
-//! at.
+//! `QUAFF_SAMPLE_OUT=DIR cargo test -p quaff-bench --test reports -- flow_report::` leaves the sample's report in
+//! DIR, to be looked at.
 
-#[allow(dead_code, reason = "the browser is for the pages with all kinds of charts")]
 use crate::any_report;
 use quaff_bench::flow::result::Report;
 use quaff_bench::report::{is_of, write};

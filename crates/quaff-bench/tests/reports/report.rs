@@ -1,12 +1,13 @@
 //! The report of a bench: files that say the same as the result, and a page that a browser draws.
 //!
-//! `QUAFF_SAMPLE_OUT=DIR cargo test -p quaff-bench --test reports -- report::` leaves the sample's report in DIR, to be looked at.
+//! `QUAFF_SAMPLE_OUT=DIR cargo test -p quaff-bench --test reports -- report::` leaves the sample's report in
+//! DIR, to be looked at.
 
-use crate::any_report;
-use crate::any_report::EVIL;
+use crate::any_report::{self, EVIL};
 use quaff_bench::bench::result::Report;
 use quaff_bench::report;
 use quaff_bench::testing::sample_report;
+use quaff_testkit::test_name;
 use std::fs;
 
 #[test]
@@ -61,7 +62,7 @@ fn texts_of_other_programs_stay_text() {
 
 #[test]
 fn a_browser_runs_nothing_of_what_others_say() {
-    any_report::runs_no_evil("a_browser_runs_nothing_of_what_others_say", &evil_report());
+    any_report::runs_no_evil(test_name!(), &evil_report());
 }
 
 #[test]
@@ -76,7 +77,7 @@ fn the_first_screen_has_the_finding_and_its_figures() {
 
 #[test]
 fn a_browser_draws_the_page_and_shows_values() {
-    let test = "a_browser_draws_the_page_and_shows_values";
+    let test = test_name!();
     any_report::is_drawn(test, &sample_report(), 8.0, PROBE, |seen| {
         let curve = seen.line("hover-curve");
         assert!(curve.contains("quaff") && curve.contains("0 % (5 runs) lost"), "{seen:?}");

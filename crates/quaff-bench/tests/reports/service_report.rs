@@ -1,13 +1,13 @@
 //! The report of a service test: files that say the same as the result, and a page that a browser draws.
 //!
-//! `QUAFF_SAMPLE_OUT=DIR cargo test -p quaff-bench --test reports -- service_report::` leaves the sample's report in DIR, to be
-//! looked at.
+//! `QUAFF_SAMPLE_OUT=DIR cargo test -p quaff-bench --test reports -- service_report::` leaves the sample's report in
+//! DIR, to be looked at.
 
-use crate::any_report;
-use crate::any_report::EVIL;
+use crate::any_report::{self, EVIL};
 use quaff_bench::report::{read, write};
 use quaff_bench::service::result::{Report, Results};
 use quaff_bench::testing::{sample_report, sample_service_report};
+use quaff_testkit::test_name;
 use std::fs;
 
 #[test]
@@ -94,7 +94,7 @@ fn the_page_asks_nothing_of_a_network_and_its_fragments_are_there_once() {
 
 #[test]
 fn a_browser_runs_nothing_of_what_others_say() {
-    any_report::runs_no_evil("a_browser_runs_nothing_of_what_others_say", &evil_report());
+    any_report::runs_no_evil(test_name!(), &evil_report());
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn the_first_screen_has_the_finding_and_its_figures() {
 
 #[test]
 fn a_browser_draws_the_page_and_shows_values() {
-    let test = "a_browser_draws_the_page_and_shows_values";
+    let test = test_name!();
     any_report::is_drawn(test, &sample_service_report(), 12.0, PROBE, |seen| {
         assert_eq!(seen.line("verdict"), "✗ Failed", "{seen:?}");
         let second = seen.line("hover-second");

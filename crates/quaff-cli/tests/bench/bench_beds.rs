@@ -1,7 +1,6 @@
 //! A bench on each of its beds, with few frames: what is offered, what is captured, and that nothing is left.
 
-use crate::support;
-use crate::support::{Bench, PATIENCE, QUAFF};
+use crate::support::{self, Bench, PATIENCE, QUAFF, lab_bench};
 use quaff_bench::bench::plan::{Amount, Plan, Rate, Sweep, Topology};
 use quaff_bench::bench::result::{Case, LimitedBy, Report};
 use quaff_bench::bench::{Context, Events, run};
@@ -15,6 +14,7 @@ use quaff_lab::traffic::Size;
 use quaff_lab::traffic::Traffic;
 use quaff_lab::{ChildProcess, Finished, Lab, TX};
 use quaff_testkit as testing;
+use quaff_testkit::test_name;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -107,7 +107,7 @@ fn assert_complete(report: &Report) {
 
 #[test]
 fn each_bed_of_the_lab_offers_all_that_is_sent() {
-    let Some(bench) = Bench::new("each_bed_of_the_lab_offers_all_that_is_sent", 1 << 30) else { return };
+    let bench = lab_bench!(1 << 30);
     for bed in [Topology::Direct, Topology::Span, Topology::Tap] {
         let report = run(&plan(bed, &["quaff"]), &context(bench.dir.path()), &mut Ear::default());
         let report = report.expect("a report");
@@ -122,7 +122,7 @@ fn each_bed_of_the_lab_offers_all_that_is_sent() {
 
 #[test]
 fn mixes_and_small_frames_are_counted_too() {
-    let Some(bench) = Bench::new("mixes_and_small_frames_are_counted_too", 1 << 30) else { return };
+    let bench = lab_bench!(1 << 30);
     let mut plan = plan(Topology::Direct, &["quaff"]);
     plan.sweeps[0].sizes = vec![Size::Bytes(60), Size::Mix("imix".into())];
     plan.sweeps[0].amount = Amount::Seconds(0.25);
@@ -145,8 +145,7 @@ fn mixes_and_small_frames_are_counted_too() {
 
 #[test]
 fn a_replayed_capture_has_its_bytes_and_flows_in_the_file() {
-    let test = "a_replayed_capture_has_its_bytes_and_flows_in_the_file";
-    let Some(bench) = Bench::new(test, 1 << 30) else { return };
+    let bench = lab_bench!(1 << 30);
     let files = support::folder();
     let file = files.path().join("made.pcap");
     let made = "generate -q --size 64-300 --flows 250 --count 5000 --pps 5k -w";
@@ -163,7 +162,7 @@ fn a_replayed_capture_has_its_bytes_and_flows_in_the_file() {
 
 #[test]
 fn runs_before_an_interruption_are_kept() {
-    let Some(bench) = Bench::new("runs_before_an_interruption_are_kept", 1 << 30) else { return };
+    let bench = lab_bench!(1 << 30);
     let plan = Plan { runs: 5, ..plan(Topology::Span, &["quaff"]) };
     let mut ear = Ear { runs_max: Some(2), ..Ear::default() };
     let report = run(&plan, &context(bench.dir.path()), &mut ear).expect("a report all the same");
@@ -175,7 +174,7 @@ fn runs_before_an_interruption_are_kept() {
 
 #[test]
 fn one_that_cannot_or_does_not_work_is_reported_and_the_others_continue() {
-    let test = "one_that_cannot_or_does_not_work_is_reported_and_the_others_continue";
+    let test = test_name!();
     let Some(bench) = Bench::new(test, 1 << 30) else { return };
     let mut context = context(bench.dir.path());
     let broken = from_command("broken=false {interface} {file}", Path::new(QUAFF)).expect("a command");
@@ -227,7 +226,7 @@ fn behind_ssh(bench: &Bench, test: &str) -> Finished {
 
 #[test]
 fn a_sender_behind_ssh_is_asked_for_its_frames() {
-    let Some(bench) = Bench::new("a_sender_behind_ssh_is_asked_for_its_frames", 1 << 30) else { return };
+    let bench = lab_bench!(1 << 30);
     let path = bench.dir.path();
     let finished = behind_ssh(&bench, "as_a_receiver");
     let said = String::from_utf8_lossy(&finished.stdout).into_owned();
@@ -244,7 +243,7 @@ fn a_sender_behind_ssh_is_asked_for_its_frames() {
 /// The script that stands for ssh is killed with us, and the sender behind it has to notice by itself.
 #[test]
 fn a_sender_behind_ssh_ends_when_the_line_does() {
-    let Some(bench) = Bench::new("a_sender_behind_ssh_ends_when_the_line_does", 1 << 20) else { return };
+    let bench = lab_bench!(1 << 20);
     let before = bench.lab.stats(TX).expect("counters").tx_packets;
     let finished = behind_ssh(&bench, "as_an_impatient_receiver");
     assert!(finished.status.success(), "{}{}", String::from_utf8_lossy(&finished.stdout), finished.stderr);

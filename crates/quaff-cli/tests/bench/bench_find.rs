@@ -9,6 +9,7 @@ use quaff_lab::tool;
 use quaff_lab::tool::Setting;
 use quaff_lab::traffic::Size;
 use quaff_testkit as testing;
+use quaff_testkit::test_name;
 use std::path::Path;
 
 const QUAFF: &str = env!("CARGO_BIN_EXE_quaff");
@@ -71,7 +72,7 @@ fn found(test: &str, names: &[&str], finds: Vec<Find>, watcher: &mut Watcher) ->
 fn a_highest_rate_is_bracketed_by_trials() {
     let mut watcher = Watcher { stages_max: usize::MAX, stages: Vec::new() };
     let finds = vec![Find { repeats: Some(2), width: 0.3, ..find(Wanted::Max) }];
-    let Some(report) = found("a_highest_rate_is_bracketed_by_trials", &["quaff"], finds, &mut watcher) else {
+    let Some(report) = found(test_name!(), &["quaff"], finds, &mut watcher) else {
         return;
     };
     let search = &report.searches[0];
@@ -95,7 +96,7 @@ fn a_highest_rate_is_bracketed_by_trials() {
 fn bursts_and_curves_are_measured() {
     let mut watcher = Watcher { stages_max: usize::MAX, stages: Vec::new() };
     let finds = vec![find(Wanted::Burst), find(Wanted::Curve)];
-    let Some(report) = found("bursts_and_curves_are_measured", &["quaff"], finds, &mut watcher) else {
+    let Some(report) = found(test_name!(), &["quaff"], finds, &mut watcher) else {
         return;
     };
     let burst = &report.bursts[0];
@@ -109,7 +110,7 @@ fn bursts_and_curves_are_measured() {
 
 #[test]
 fn an_interrupted_search_keeps_its_trials() {
-    let test = "an_interrupted_search_keeps_its_trials";
+    let test = test_name!();
     let mut watcher = Watcher { stages_max: 60, stages: Vec::new() };
     let Some(report) = found(test, &["quaff"], vec![find(Wanted::Max)], &mut watcher) else { return };
     assert!(report.interrupted);

@@ -1,8 +1,7 @@
 //! `quaff bench flow` in a lab, with few packets: every packet that is sent is in a record that the bench received,
 //! and a meter that fails is a line.
 
-use crate::support;
-use crate::support::{Bench, PATIENCE, QUAFF, run};
+use crate::support::{self, PATIENCE, QUAFF, lab_bench, run};
 use quaff_lab::ChildProcess;
 use serde_json::Value;
 use std::path::Path;
@@ -53,8 +52,7 @@ fn assert_all_reported(run: &Value, passes: u64, flows_of_a_pass: u64) {
 
 #[test]
 fn every_packet_sent_is_in_a_record_that_was_received() {
-    let test = "every_packet_sent_is_in_a_record_that_was_received";
-    let Some(bench) = Bench::new(test, 64 << 20) else { return };
+    let bench = lab_bench!(64 << 20);
     let args = "--meters quaff,softflowd --fps 2500 --duration 2s --file-loops 4 --runs 2";
     let (code, report, said) = measured(bench.dir.path(), &args.split(' ').collect::<Vec<_>>());
     assert_eq!(code, 0, "{report} {said}");
@@ -86,8 +84,7 @@ fn every_packet_sent_is_in_a_record_that_was_received() {
 
 #[test]
 fn a_meter_that_fails_or_reports_nothing_is_a_line_and_the_others_are_measured() {
-    let test = "a_meter_that_fails_or_reports_nothing_is_a_line_and_the_others_are_measured";
-    let Some(bench) = Bench::new(test, 64 << 20) else { return };
+    let bench = lab_bench!(64 << 20);
     let dir = bench.dir.path();
     let describe = |name: &str, script: &str, ready: &str| {
         let path = dir.join(format!("{name}.toml"));
@@ -122,8 +119,7 @@ fn a_meter_that_fails_or_reports_nothing_is_a_line_and_the_others_are_measured()
 
 #[test]
 fn a_capture_that_would_be_sent_in_part_is_refused() {
-    let test = "a_capture_that_would_be_sent_in_part_is_refused";
-    let Some(bench) = Bench::new(test, 64 << 20) else { return };
+    let bench = lab_bench!(64 << 20);
     let dir = bench.dir.path();
     let file = dir.join("long.pcap");
     // Frames of a host with segmentation offload; injected ones have at most a page of memory.

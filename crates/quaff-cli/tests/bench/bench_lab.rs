@@ -1,8 +1,7 @@
 //! `quaff bench capture` in a lab, with few frames: what is in the folder, what an interruption leaves, and
 //! capturers that do not do what they should.
 
-use crate::support;
-use crate::support::{Bench, PATIENCE, QUAFF};
+use crate::support::{self, PATIENCE, QUAFF, lab_bench};
 use quaff_lab::ChildProcess;
 use quaff_os::Signal;
 use quaff_testkit::write_program;
@@ -50,7 +49,7 @@ fn script(dir: &Path, name: &str, text: &str) -> String {
 
 #[test]
 fn a_bench_leaves_a_folder_with_everything() {
-    let Some(bench) = Bench::new("a_bench_leaves_a_folder_with_everything", 1 << 30) else { return };
+    let bench = lab_bench!(1 << 30);
     let dir = bench.dir.path();
     let args = ["--rivals", "quaff", "--sizes", "64,512", "--pps", "100k", "--count", "20k", "--runs", "3"];
     let running = start(dir, &args);
@@ -79,8 +78,7 @@ fn a_bench_leaves_a_folder_with_everything() {
 
 #[test]
 fn runs_before_an_interruption_are_kept_and_shown() {
-    let test = "runs_before_an_interruption_are_kept_and_shown";
-    let Some(bench) = Bench::new(test, 1 << 30) else { return };
+    let bench = lab_bench!(1 << 30);
     let dir = bench.dir.path();
     let args = ["--rivals", "quaff", "--sizes", "64", "--pps", "20k", "--count", "20k", "--runs", "500"];
     let mut running = start(dir, &args);
@@ -100,8 +98,7 @@ fn runs_before_an_interruption_are_kept_and_shown() {
 
 #[test]
 fn interrupted_before_the_first_run_it_leaves_nothing() {
-    let test = "interrupted_before_the_first_run_it_leaves_nothing";
-    let Some(bench) = Bench::new(test, 1 << 30) else { return };
+    let bench = lab_bench!(1 << 30);
     let dir = bench.dir.path();
     let mut running = start(dir, &["--rivals", "quaff", "--sizes", "64", "--pps", "10k", "--count", "100k"]);
     let pid = running.pid();
@@ -118,8 +115,7 @@ fn interrupted_before_the_first_run_it_leaves_nothing() {
 /// A capturer that does not do what it should is a line, and the others are measured.
 #[test]
 fn a_capturer_that_fails_is_reported_and_the_run_continues() {
-    let test = "a_capturer_that_fails_is_reported_and_the_run_continues";
-    let Some(bench) = Bench::new(test, 1 << 30) else { return };
+    let bench = lab_bench!(1 << 30);
     let dir = bench.dir.path();
     let crash = script(dir, "crash", "#!/bin/sh\necho oh no >&2\nexit 3\n");
     let command = format!("crash={crash} {{interface}} {{file}}");
@@ -164,7 +160,7 @@ fn an_unknown_capturer_is_refused() {
 /// Every tenth packet is discarded without a report: the figures and the table show the difference.
 #[test]
 fn a_loss_that_a_capturer_hides_is_in_the_tables() {
-    let Some(bench) = Bench::new("a_loss_that_a_capturer_hides_is_in_the_tables", 1 << 30) else { return };
+    let bench = lab_bench!(1 << 30);
     let dir = bench.dir.path();
     let file = script(
         dir,
@@ -190,7 +186,7 @@ fn a_loss_that_a_capturer_hides_is_in_the_tables() {
 
 #[test]
 fn whenever_it_is_interrupted_nothing_is_left() {
-    let Some(bench) = Bench::new("whenever_it_is_interrupted_nothing_is_left", 1 << 30) else { return };
+    let bench = lab_bench!(1 << 30);
     for delay_ms in [0, 300, 700, 1200, 1800, 2500, 3500] {
         let dir = tempfile::tempdir_in(bench.dir.path()).expect("a folder");
         let args = ["--rivals", "quaff,tcpdump", "--sizes", "64", "--pps", "50k", "--count", "20k"];
@@ -209,9 +205,7 @@ fn whenever_it_is_interrupted_nothing_is_left() {
 /// not installed.
 #[test]
 fn programs_that_read_a_file_are_measured_beside_each_other() {
-    let Some(bench) = Bench::new("programs_that_read_a_file_are_measured_beside_each_other", 1 << 30) else {
-        return;
-    };
+    let bench = lab_bench!(1 << 30);
     let dir = bench.dir.path();
     let preset = "bench capture --preset nfr1999 --series TCP,sessions --runs 1 --dry-run";
     let text = support::run(Command::new(QUAFF).args(preset.split(' ')));
@@ -256,7 +250,7 @@ fn programs_that_read_a_file_are_measured_beside_each_other() {
 /// report names.
 #[test]
 fn lanes_are_measured_with_the_packets_of_each() {
-    let Some(bench) = Bench::new("lanes_are_measured_with_the_packets_of_each", 1 << 30) else { return };
+    let bench = lab_bench!(1 << 30);
     let dir = bench.dir.path();
     let series = "1 lane,2 lanes by hash,4 lanes by cpu,4 lanes via xdp";
     let args = ["--preset", "lanes", "--series", series, "--sizes", "64", "--pps", "20k", "--count", "20k"];
@@ -294,8 +288,7 @@ fn lanes_are_measured_with_the_packets_of_each() {
 /// ports, of the capturer's interface and of the mirror port.
 #[test]
 fn port_and_tap_have_all_frames_of_a_line_and_a_mirror_port_what_it_carries() {
-    let test = "port_and_tap_have_all_frames_of_a_line_and_a_mirror_port_what_it_carries";
-    let Some(bench) = Bench::new(test, 1 << 30) else { return };
+    let bench = lab_bench!(1 << 30);
     let dir = bench.dir.path();
     let traffic = ["--sizes", "1500", "--pps", "20k", "--count", "10k", "--runs", "1", "--dry-run"];
     let preset = ["bench", "capture", "--preset", "port-span-tap", "--rivals", "quaff,quaff tap"];

@@ -1,6 +1,6 @@
 //! `quaff lab demo` and `quaff bench promises` from outside, with few frames: their output, and that nothing is left.
 
-use crate::support::{Bench, PATIENCE, QUAFF};
+use crate::support::{PATIENCE, QUAFF, lab_bench};
 use quaff_bench::method::{self, Cores, Place};
 use quaff_lab::tool::{Tool, shipped};
 use quaff_lab::topology::LabSite;
@@ -26,7 +26,7 @@ fn assert_nothing_is_left(dir: &Path, pid: u32) {
 
 #[test]
 fn an_interrupted_demo_leaves_nothing() {
-    let Some(bench) = Bench::new("an_interrupted_demo_leaves_nothing", 1 << 30) else { return };
+    let bench = lab_bench!(1 << 30);
     let running = start(&["lab", "demo", "--sizes", "1500", "--against", ""], bench.dir.path());
     let pid = running.pid();
     let begun = Instant::now();
@@ -45,7 +45,7 @@ fn an_interrupted_demo_leaves_nothing() {
 
 #[test]
 fn an_unknown_capturer_is_refused() {
-    let Some(bench) = Bench::new("an_unknown_capturer_is_refused", 0) else { return };
+    let bench = lab_bench!(0);
     let finished =
         start(&["lab", "demo", "--against", "tcpdunp"], bench.dir.path()).finish(PATIENCE).expect("it ends");
     assert_eq!(finished.status.code(), Some(2));
@@ -55,7 +55,7 @@ fn an_unknown_capturer_is_refused() {
 /// Also by its earlier name and number.
 #[test]
 fn each_promise_has_a_verdict() {
-    let Some(bench) = Bench::new("each_promise_has_a_verdict", 1 << 30) else { return };
+    let bench = lab_bench!(1 << 30);
     for (command, count) in
         [(["bench", "promises", "--only", "small-frames"], 2), (["lab", "bench", "--only", "2"], 1)]
     {
@@ -81,7 +81,7 @@ fn each_promise_has_a_verdict() {
 
 #[test]
 fn promises_are_printed_with_their_limits() {
-    let Some(bench) = Bench::new("promises_are_printed_with_their_limits", 1 << 30) else { return };
+    let bench = lab_bench!(1 << 30);
     let args = ["bench", "promises", "--only", "tunnels,tunnel-file", "--runs", "1", "--count", "20000"];
     let finished = start(&args, bench.dir.path()).finish(PATIENCE * 2).expect("it ends");
     let text = String::from_utf8_lossy(&finished.stdout).into_owned();
@@ -105,8 +105,7 @@ fn promises_are_printed_with_their_limits() {
 
 #[test]
 fn frames_are_counted_in_the_file_whatever_the_tool_reports() {
-    let test = "frames_are_counted_in_the_file_whatever_the_tool_reports";
-    let Some(bench) = Bench::new(test, 1 << 30) else { return };
+    let bench = lab_bench!(1 << 30);
     let place = Place::find(Some(bench.dir.path())).expect("a place");
     let quaff = Path::new(QUAFF);
     let cores = Cores::pick().expect("a core");

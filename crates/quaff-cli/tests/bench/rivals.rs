@@ -9,7 +9,7 @@ use quaff_lab::topology::LabSite;
 use quaff_lab::traffic::Content;
 use quaff_lab::traffic::Traffic;
 use quaff_os::testing::assert_when_quiet;
-use quaff_testkit::skip;
+use quaff_testkit::{skip, test_name};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -65,7 +65,7 @@ fn installed(test: &str, names: &[&str]) -> Vec<Tool> {
 
 #[test]
 fn a_loss_that_a_capturer_hides_is_counted() {
-    let Some(stand) = Stand::new("a_loss_that_a_capturer_hides_is_counted") else { return };
+    let Some(stand) = Stand::new(test_name!()) else { return };
     // It throws every tenth packet away, and says that it has lost none.
     let script = stand.dir.path().join("liar");
     let text =
@@ -84,7 +84,7 @@ fn a_loss_that_a_capturer_hides_is_counted() {
 
 #[test]
 fn each_rival_is_measured_in_each_way_that_it_knows() {
-    let test = "each_rival_is_measured_in_each_way_that_it_knows";
+    let test = test_name!();
     let Some(stand) = Stand::new(test) else { return };
     let names = [
         "quaff",
@@ -125,7 +125,7 @@ fn each_rival_is_measured_in_each_way_that_it_knows() {
 
 #[test]
 fn quaff_and_recvfrom_obey_each_setting() {
-    let test = "quaff_and_recvfrom_obey_each_setting";
+    let test = test_name!();
     let Some(stand) = Stand::new(test) else { return };
     let all = shipped(Path::new(QUAFF));
     for name in ["quaff", "recvfrom"] {

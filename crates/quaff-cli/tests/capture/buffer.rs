@@ -1,6 +1,6 @@
 //! The buffer between the kernel and the output: all interfaces share it, and none is refused its part.
 
-use crate::support::{Bench, PATIENCE, finish, interrupt, run, verify, wait_until_resident};
+use crate::support::{Bench, PATIENCE, finish, interrupt, lab_bench, run, verify, wait_until_resident};
 use quaff_lab::ChildProcess;
 use quaff_os::{Signal, process};
 use serde_json::Value;
@@ -43,8 +43,7 @@ fn one_link_of_four_may_use_three_quarters_of_the_buffer() {
     /// Frames on each of the others.
     const TRICKLE: u64 = 1000;
     const { assert!(FLOOD * (1500 + BLOCK_BYTES) > BUFFER_BYTES * 3 / 4) };
-    let test = "one_link_of_four_may_use_three_quarters_of_the_buffer";
-    let Some(bench) = Bench::new(test, 1 << 28) else { return };
+    let bench = lab_bench!(1 << 28);
     add_links(&bench);
     let mut args = vec!["capture", "-f", "udp", "--buffer", "128M", "--ring", "32M", "--flush", "200ms"];
     args.extend(["--json", "-w", "-"]);
@@ -83,9 +82,7 @@ fn one_link_of_four_may_use_three_quarters_of_the_buffer() {
 
 #[test]
 fn a_split_reports_how_much_of_its_buffer_is_resident() {
-    let Some(bench) = Bench::new("a_split_reports_how_much_of_its_buffer_is_resident", 1 << 28) else {
-        return;
-    };
+    let bench = lab_bench!(1 << 28);
     let dir = bench.path("parts");
     let args = ["split", "-i", "rx0", "--members", "2", "--dir", &dir, "--ring", "16M", "--buffer", "256M"];
     let mut running = ChildProcess::start(bench.quaff(&[&args[..], &["--json"]].concat())).expect("it runs");

@@ -1,10 +1,11 @@
 //! `quaff capture` with real packets: nothing lost, bytes as sent, and files that others read.
 
 use crate::support::{
-    Bench, PATIENCE, assert_lossless, finish, interrupt, run, tool, verify, wait_until_resident,
+    Bench, PATIENCE, assert_lossless, finish, interrupt, lab_bench, run, tool, verify, wait_until_resident,
 };
 use quaff_lab::ChildProcess;
 use quaff_os::Signal;
+use quaff_testkit::test_name;
 use quaff_wire::net::VlanTag;
 use quaff_wire::probe::{self, Classified};
 use quaff_wire::probe::{OuterHeaders, ProbeFrame};
@@ -15,7 +16,7 @@ const MANY: u64 = 1_000_000;
 
 #[test]
 fn every_frame_at_full_speed() {
-    let Some(bench) = Bench::new("every_frame_at_full_speed", 2 << 30) else { return };
+    let bench = lab_bench!(2 << 30);
     for size in [64, 512, 1500] {
         let file = bench.path("all.pcapng");
         let ended =
@@ -26,7 +27,7 @@ fn every_frame_at_full_speed() {
 
 #[test]
 fn every_frame_in_every_format() {
-    let Some(bench) = Bench::new("every_frame_in_every_format", 1 << 30) else { return };
+    let bench = lab_bench!(1 << 30);
     for format in ["pcapng", "pcap", "pcap-us"] {
         let file = bench.path("all");
         let ended =
@@ -67,7 +68,7 @@ fn counted_by_others(test: &str, file: &str) -> Vec<(&'static str, u64)> {
 
 #[test]
 fn other_programs_count_the_same_packets_in_the_files() {
-    let test = "other_programs_count_the_same_packets_in_the_files";
+    let test = test_name!();
     let Some(bench) = Bench::new(test, 1 << 28) else { return };
     for format in ["pcapng", "pcap", "pcap-us"] {
         let file = bench.path("all");
@@ -83,7 +84,7 @@ fn other_programs_count_the_same_packets_in_the_files() {
 
 #[test]
 fn frames_are_byte_identical_tags_included() {
-    let Some(bench) = Bench::new("frames_are_byte_identical_tags_included", 1 << 28) else { return };
+    let bench = lab_bench!(1 << 28);
     let tags = [
         vec![],
         vec![(0x8100, 0xb064)],
@@ -155,7 +156,7 @@ fn a_filter_runs_in_the_kernel_and_what_it_keeps_out_is_counted() {
 
 #[test]
 fn a_snaplen_cuts_and_is_reported() {
-    let Some(bench) = Bench::new("a_snaplen_cuts_and_is_reported", 1 << 28) else { return };
+    let bench = lab_bench!(1 << 28);
     let file = bench.path("short.pcapng");
     for (snaplen, captured) in [("96", 96), ("0", 1500)] {
         let ended = bench.capture_of(&["-w", &file, "-s", snaplen], "--size 1500 --count 100 --vlan 5");
@@ -174,7 +175,7 @@ fn a_snaplen_cuts_and_is_reported() {
 
 #[test]
 fn count_and_duration_end_it() {
-    let Some(bench) = Bench::new("count_and_duration_end_it", 1 << 28) else { return };
+    let bench = lab_bench!(1 << 28);
     let file = bench.path("some.pcapng");
     let running = bench.capture(&["-w", &file, "--count", "777"]);
     bench.generate("--size 64 --count 5000 --pps 50000");
@@ -196,7 +197,7 @@ fn count_and_duration_end_it() {
 
 #[test]
 fn the_half_filled_block_is_on_disk_after_sigterm() {
-    let Some(bench) = Bench::new("the_half_filled_block_is_on_disk_after_sigterm", 1 << 28) else { return };
+    let bench = lab_bench!(1 << 28);
     let file = bench.path("few.pcapng");
     for _ in 0..5 {
         let running = bench.capture(&["-w", &file]);
@@ -208,7 +209,7 @@ fn the_half_filled_block_is_on_disk_after_sigterm() {
 
 #[test]
 fn a_file_can_be_read_while_it_grows() {
-    let Some(bench) = Bench::new("a_file_can_be_read_while_it_grows", 1 << 28) else { return };
+    let bench = lab_bench!(1 << 28);
     let file = bench.path("growing.pcapng");
     let running = bench.capture(&["-w", &file, "--flush", "200ms"]);
     let generator = ChildProcess::start(bench.quaff(&[
@@ -241,7 +242,7 @@ fn a_file_can_be_read_while_it_grows() {
 
 #[test]
 fn two_interfaces_go_into_one_file() {
-    let Some(bench) = Bench::new("two_interfaces_go_into_one_file", 1 << 28) else { return };
+    let bench = lab_bench!(1 << 28);
     let file = bench.path("two.pcapng");
     let running = bench.capture(&["-i", "lo", "-w", &file]);
     bench.generate("--size 100 --count 1000 --pps 10000");
@@ -258,7 +259,7 @@ fn two_interfaces_go_into_one_file() {
 /// The kernel offers a packet on lo twice: when it is sent, and when it is received.
 #[test]
 fn loopback_gives_each_packet_once() {
-    let Some(bench) = Bench::new("loopback_gives_each_packet_once", 1 << 28) else { return };
+    let bench = lab_bench!(1 << 28);
     let script = "import socket
 socks = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(2)]
 socks[0].bind(('127.0.0.1', 0))
@@ -283,7 +284,7 @@ for _ in range(700):
 
 #[test]
 fn both_directions_are_marked() {
-    let test = "both_directions_are_marked";
+    let test = test_name!();
     let Some(bench) = Bench::new(test, 1 << 28) else { return };
     let Some(mut tshark) = tool(test, "tshark") else { return };
     let file = bench.path("directions.pcapng");
@@ -322,7 +323,7 @@ fn the_whole_buffer_becomes_resident_although_nothing_arrives() {
 
 #[test]
 fn an_idle_capture_uses_at_most_1_percent_of_a_core() {
-    let Some(bench) = Bench::new("an_idle_capture_uses_at_most_1_percent_of_a_core", 1 << 28) else { return };
+    let bench = lab_bench!(1 << 28);
     let mut running = bench.capture(&["-w", &bench.path("idle.pcapng"), "--ring", "16M", "--buffer", "512M"]);
     wait_until_resident(&mut running);
     let cpu = || {

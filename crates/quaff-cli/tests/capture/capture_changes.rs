@@ -6,6 +6,7 @@ use crate::support::{
 };
 use quaff_lab::{ChildProcess, LabPlan};
 use quaff_os::Signal;
+use quaff_testkit::test_name;
 use std::process::Stdio;
 
 /// Asks for the numbers of the last groups of the namespace, with two sets of flags, and stays in the groups that
@@ -40,7 +41,7 @@ fn assert_has_all(ended: &Ended, count: u64) {
 
 #[test]
 fn another_program_with_the_same_group_number_takes_no_packets() {
-    let test = "another_program_with_the_same_group_number_takes_no_packets";
+    let test = test_name!();
     let (Some(bench), Some(_)) = (Bench::new(test, 1 << 27), tool(test, "python3")) else { return };
     let running = bench.capture(&["--lanes", "2", "--spread", "hash", "-w", &bench.path("x.pcapng")]);
     let mut command = bench.lab.rx.command("python3").expect("a command");
@@ -60,7 +61,7 @@ fn another_program_with_the_same_group_number_takes_no_packets() {
 
 #[test]
 fn lanes_have_all_packets_when_the_number_of_queues_changes() {
-    let test = "lanes_have_all_packets_when_the_number_of_queues_changes";
+    let test = test_name!();
     if tool(test, "ethtool").is_none() {
         return;
     }

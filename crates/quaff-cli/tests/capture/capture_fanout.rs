@@ -1,10 +1,9 @@
 //! Several lanes of one interface: which packets each gets, their start and end, their folders, other groups. Flows,
 //! scripts and evidence in them: `capture_fanout_same.rs`.
 
-use crate::support;
 use crate::support::disk::Disk;
 use crate::support::{
-    Bench, Ended, PATIENCE, fails, finish, interrupt, ours, run, verify, wait_until_resident,
+    self, Bench, Ended, PATIENCE, fails, finish, interrupt, lab_bench, ours, run, verify, wait_until_resident,
 };
 use quaff_file::read::CaptureFile;
 use quaff_lab::ChildProcess;
@@ -114,7 +113,7 @@ fn lanes_share_the_packets_of_one_interface() {
     let count = std::env::var("QUAFF_LANES_PACKETS").ok().and_then(|count| count.parse().ok());
     let count: u32 = count.unwrap_or(PACKETS);
     let room = (u64::from(count) * 800).max(1 << 28);
-    let Some(bench) = Bench::new("lanes_share_the_packets_of_one_interface", room) else { return };
+    let bench = lab_bench!(room);
     let (file, dirs) = (traffic(&bench, count), ["d0", "d1", "d2", "d3"].map(|name| bench.path(name)));
     for (lanes, spread) in [(2, "hash"), (2, "addresses"), (4, "hash"), (4, "addresses")] {
         // A folder for each lane.
@@ -170,7 +169,7 @@ fn delivered(file: &str) -> Vec<u64> {
 
 #[test]
 fn lanes_of_one_file_are_one_interface_in_it() {
-    let Some(bench) = Bench::new("lanes_of_one_file_are_one_interface_in_it", 1 << 27) else { return };
+    let bench = lab_bench!(1 << 27);
     let (source, file) = (traffic(&bench, 50_000), bench.path("one.pcapng"));
     let running = bench.capture(&["--lanes", "3", "-w", &file]);
     // For so long that a single lane would write counters between its packets.
@@ -189,7 +188,7 @@ fn lanes_of_one_file_are_one_interface_in_it() {
 /// start; sums that differ by one packet are a failure of the run.
 #[test]
 fn all_starts_and_stops_add_up() {
-    let Some(bench) = Bench::new("all_starts_and_stops_add_up", 1 << 28) else { return };
+    let bench = lab_bench!(1 << 28);
     let runs = std::env::var("QUAFF_RUNS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(RUNS);
     let args = "generate --inject rx0 --size 64 --pps 200k --flows 5000 --duration 600s";
     let generator =
@@ -215,7 +214,7 @@ fn all_starts_and_stops_add_up() {
 /// A signal that comes while lanes open ends those that are open, and those that open after it, in full traffic too.
 #[test]
 fn a_signal_during_the_start_ends_all_lanes() {
-    let Some(bench) = Bench::new("a_signal_during_the_start_ends_all_lanes", 1 << 28) else { return };
+    let bench = lab_bench!(1 << 28);
     let args = "generate --inject rx0 --size 64 --pps 200k --flows 5000 --duration 600s";
     let generator =
         ChildProcess::start(bench.quaff(&args.split(' ').collect::<Vec<_>>())).expect("quaff runs");
@@ -290,7 +289,7 @@ fn a_link_that_goes_down_and_comes_up_has_all_lanes() {
 
 #[test]
 fn an_interface_that_is_removed_ends_all_its_lanes() {
-    let Some(bench) = Bench::new("an_interface_that_is_removed_ends_all_its_lanes", 1 << 27) else { return };
+    let bench = lab_bench!(1 << 27);
     let source = traffic(&bench, 5_000);
     let running = bench.capture(&["--lanes", "2", "-w", &bench.path("x.pcapng")]);
     replay(&bench, &source, 50_000);
@@ -303,7 +302,7 @@ fn an_interface_that_is_removed_ends_all_its_lanes() {
 /// Each has all packets: no group takes some from another.
 #[test]
 fn two_captures_with_lanes_have_all_packets_each() {
-    let Some(bench) = Bench::new("two_captures_with_lanes_have_all_packets_each", 1 << 27) else { return };
+    let bench = lab_bench!(1 << 27);
     let source = traffic(&bench, 20_000);
     let files = ["one.pcapng", "other.pcapng"].map(|name| bench.path(name));
     let running = files.each_ref().map(|file| bench.capture(&["--lanes", "2", "-w", file]));
@@ -342,7 +341,7 @@ fn spreads_that_part_conversations_are_refused_with_the_reason() {
 
 #[test]
 fn a_dry_run_shows_the_lanes() {
-    let Some(bench) = Bench::new("a_dry_run_shows_the_lanes", 1 << 20) else { return };
+    let bench = lab_bench!(1 << 20);
     let args = ["capture", "-i", "rx0", "--dry-run", "--lanes", "2", "--spread", "cpu", "--cpu", "0"];
     let shown = run(&mut bench.quaff(&[&args[..], &["--dir", "/tmp", "--dir", "/"]].concat()));
     assert!(shown.contains("lanes      rx0 lane 0 on core 0, rx0 lane 1 on core 0\n"), "{shown}");

@@ -1,7 +1,7 @@
 //! Flows, scripts and evidence are the same in several lanes of an interface as in one: runs with 1, 2 and 4 lanes
 //! see the same packets.
 
-use crate::support::{Bench, Ended, PATIENCE, QUAFF, capture, finish, interrupt};
+use crate::support::{Bench, Ended, PATIENCE, QUAFF, capture, finish, interrupt, lab_bench};
 use quaff_file::read::CaptureFile;
 use quaff_lab::ChildProcess;
 use quaff_testpackets::ipv4_fragments;
@@ -73,7 +73,7 @@ fn words(args: &[&str]) -> Vec<String> {
 
 #[test]
 fn flows_are_the_same_in_many_lanes_as_in_one() {
-    let Some(bench) = Bench::new("flows_are_the_same_in_many_lanes_as_in_one", 1 << 27) else { return };
+    let bench = lab_bench!(1 << 27);
     let file = talk(&bench, 2000);
     let csv = |lanes: &str| bench.path(&format!("{lanes}.csv"));
     let ended =
@@ -105,7 +105,7 @@ const SCRIPT: &str = r#"
 
 #[test]
 fn scripts_record_the_same_in_many_lanes_as_in_one() {
-    let Some(bench) = Bench::new("scripts_record_the_same_in_many_lanes_as_in_one", 1 << 27) else { return };
+    let bench = lab_bench!(1 << 27);
     let (file, script) = (talk(&bench, 500), bench.path("all.lua"));
     std::fs::write(&script, SCRIPT).expect("a script");
     let out = |lanes: &str| bench.path(&format!("out{lanes}"));
@@ -183,7 +183,7 @@ fn evidence(ended: &Ended) -> Vec<Value> {
 
 #[test]
 fn evidence_is_the_same_in_many_lanes_as_in_one() {
-    let Some(bench) = Bench::new("evidence_is_the_same_in_many_lanes_as_in_one", 1 << 27) else { return };
+    let bench = lab_bench!(1 << 27);
     let [tcp, probes, cut] = ["tcp.pcap", "probes.pcap", "cut.pcap"].map(|name| bench.path(name));
     generate(&tcp, "--tcp talk --segments 4 --flows 200 --size 200 --pps 20k --count 20k");
     generate(&probes, "--size 100 --flows 1000 --pps 20k --count 20k");

@@ -3,11 +3,13 @@
 
 use crate::support::disk::Disk;
 use crate::support::{
-    Bench, PATIENCE, QUAFF, assert_lossless, fails, finish, folder, interrupt, names, ours, run, tool, verify,
+    Bench, PATIENCE, QUAFF, assert_lossless, fails, finish, folder, interrupt, lab_bench, names, ours, run,
+    tool, verify,
 };
 use quaff_lab::ChildProcess;
 use quaff_os::Signal;
 use quaff_testkit as testing;
+use quaff_testkit::test_name;
 use std::io::BufRead;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -15,10 +17,7 @@ use std::time::{Duration, Instant};
 
 #[test]
 fn a_failed_start_reports_the_reason_and_keeps_existing_files() {
-    let Some(bench) = Bench::new("a_failed_start_reports_the_reason_and_keeps_existing_files", 1 << 20)
-    else {
-        return;
-    };
+    let bench = lab_bench!(1 << 20);
     let file = &bench.path("precious.pcapng");
     std::fs::write(file, b"do not touch").unwrap();
     for (args, words) in [
@@ -60,7 +59,7 @@ fn without_privilege_it_names_the_capability() {
 
 #[test]
 fn an_interface_that_goes_down_and_comes_back() {
-    let Some(bench) = Bench::new("an_interface_that_goes_down_and_comes_back", 1 << 27) else { return };
+    let bench = lab_bench!(1 << 27);
     let file = bench.path("gap.pcapng");
     let running = bench.capture(&["-w", &file]);
     let link = |state: &str| run(bench.lab.rx.command("ip").unwrap().args(["link", "set", "rx0", state]));
@@ -140,7 +139,7 @@ fn one_of_two_interfaces_that_is_removed_leaves_the_other() {
 
 #[test]
 fn a_link_that_goes_down_is_reported_at_once() {
-    let Some(bench) = Bench::new("a_link_that_goes_down_is_reported_at_once", 1 << 27) else { return };
+    let bench = lab_bench!(1 << 27);
     let mut running = bench.capture(&["-w", &bench.path("down.pcapng")]);
     let link = |state: &str| run(bench.lab.rx.command("ip").unwrap().args(["link", "set", "rx0", state]));
     link("down");
@@ -318,7 +317,7 @@ fn a_disk_that_stalls_for_three_seconds_costs_memory_only() {
 
 #[test]
 fn a_closed_stdout_is_success() {
-    let Some(bench) = Bench::new("a_closed_stdout_is_success", 1 << 27) else { return };
+    let bench = lab_bench!(1 << 27);
     for traffic in [true, false] {
         let mut command = bench.quaff(&["capture", "-i", "rx0", "-w", "-"]);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -378,7 +377,7 @@ fn stuck(
 
 #[test]
 fn a_second_signal_ends_it_at_once() {
-    let Some(bench) = Bench::new("a_second_signal_ends_it_at_once", 1 << 27) else { return };
+    let bench = lab_bench!(1 << 27);
     // Freeing the default buffer would take seconds.
     let capture = ["capture", "-i", "rx0", "-w", "-", "--flush", "100ms", "--buffer", "64M"];
     let reader = "exec sleep 10 >/dev/null 2>&1";
@@ -406,8 +405,7 @@ fn a_second_signal_ends_it_at_once() {
 /// Every buffer is full when the end comes, so that the lane waits for one.
 #[test]
 fn a_signal_and_the_duration_end_a_capture_whose_reader_stands_still() {
-    let test = "a_signal_and_the_duration_end_a_capture_whose_reader_stands_still";
-    let Some(bench) = Bench::new(test, 1 << 27) else { return };
+    let bench = lab_bench!(1 << 27);
     let capture = ["capture", "-i", "rx0", "-w", "-", "--json", "--buffer", "16M"];
     let (mut signalled, said_first) = stuck(&bench, &capture);
     let (mut limited, said_second) = stuck(&bench, &[&capture[..], &["--duration", "5s"]].concat());
@@ -437,7 +435,7 @@ fn a_signal_and_the_duration_end_a_capture_whose_reader_stands_still() {
 
 #[test]
 fn sigusr1_prints_a_line_and_continues() {
-    let Some(bench) = Bench::new("sigusr1_prints_a_line_and_continues", 1 << 27) else { return };
+    let bench = lab_bench!(1 << 27);
     let mut running = bench.capture(&["-w", &bench.path("x.pcapng")]);
     bench.generate("--size 100 --count 500");
     std::thread::sleep(Duration::from_millis(1500));
@@ -496,7 +494,7 @@ impl Drop for Umount<'_> {
 
 #[test]
 fn a_full_disk_cuts_pcap_at_a_whole_record() {
-    let test = "a_full_disk_cuts_pcap_at_a_whole_record";
+    let test = test_name!();
     let Some(bench) = Bench::new(test, 1 << 27) else { return };
     let Some(disk) = Disk::new(test, 64) else { return };
     let (file, dir) = (disk.file("x.pcap"), disk.path().display().to_string());
@@ -525,7 +523,7 @@ fn a_full_disk_cuts_pcap_at_a_whole_record() {
 
 #[test]
 fn a_file_and_a_folder_have_one_capture() {
-    let Some(bench) = Bench::new("a_file_and_a_folder_have_one_capture", 1 << 27) else { return };
+    let bench = lab_bench!(1 << 27);
     let dir = bench.path("dir");
     std::fs::create_dir(&dir).unwrap();
     let file = bench.path("one.pcapng");
@@ -570,7 +568,7 @@ fn a_limit_on_the_size_of_files_removes_no_other_file() {
 
 #[test]
 fn a_full_disk_with_a_rule_has_room_for_names_too() {
-    let test = "a_full_disk_with_a_rule_has_room_for_names_too";
+    let test = test_name!();
     let Some(bench) = Bench::new(test, 1 << 27) else { return };
     let Some(disk) = Disk::new(test, 64) else { return };
     let dir = disk.path().display().to_string();
@@ -591,7 +589,7 @@ fn a_full_disk_with_a_rule_has_room_for_names_too() {
 
 #[test]
 fn a_failed_writeback_of_the_page_cache_is_a_failure() {
-    let test = "a_failed_writeback_of_the_page_cache_is_a_failure";
+    let test = test_name!();
     let Some(bench) = Bench::new(test, 1 << 27) else { return };
     // A disk that fails: its image lies in memory that is smaller than it says.
     let memory = folder();

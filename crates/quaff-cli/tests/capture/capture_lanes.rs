@@ -1,10 +1,11 @@
 //! Several interfaces: the order of their packets in one file, and several folders.
 
-use crate::support::{Bench, Ended, PATIENCE, QUAFF, fails, folder, interrupt, ours, run, verify};
+use crate::support::{Bench, Ended, PATIENCE, QUAFF, fails, folder, interrupt, lab_bench, ours, run, verify};
 use quaff_file::read::CaptureFile;
 use quaff_lab::ChildProcess;
 use quaff_os::Signal;
 use quaff_testkit as testing;
+use quaff_testkit::test_name;
 use quaff_wire::decode::Item;
 use serde_json::Value;
 use std::path::Path;
@@ -93,7 +94,7 @@ fn after_a_stall_interfaces_are_out_of_order_by_the_flush_interval_at_most() {
 
 #[test]
 fn each_interface_has_its_folder() {
-    let Some(bench) = Bench::new("each_interface_has_its_folder", 1 << 28) else { return };
+    let bench = lab_bench!(1 << 28);
     bench.add_link();
     let dirs = ["d0", "d1"].map(|name| bench.path(name));
     dirs.iter().for_each(|dir| std::fs::create_dir(dir).unwrap());
@@ -175,7 +176,7 @@ impl Drop for SmallDisk {
 
 #[test]
 fn a_folder_whose_disk_is_full_is_replaced() {
-    let test = "a_folder_whose_disk_is_full_is_replaced";
+    let test = test_name!();
     let Some(bench) = Bench::new(test, 1 << 28) else { return };
     let Some(disk) = SmallDisk::new(test, "24m") else { return };
     let dirs = [bench.path("d0"), disk.path()];
@@ -193,7 +194,7 @@ fn a_folder_whose_disk_is_full_is_replaced() {
 
 #[test]
 fn folders_that_contradict_each_other_are_refused() {
-    let Some(bench) = Bench::new("folders_that_contradict_each_other_are_refused", 1 << 20) else { return };
+    let bench = lab_bench!(1 << 20);
     let dir = bench.path("");
     let twice = fails(&bench, &["capture", "-i", "rx0", "--dir", &dir, "--dir", &bench.path(".")]);
     assert!(twice.contains("same folder"), "{twice}");
@@ -205,7 +206,7 @@ fn folders_that_contradict_each_other_are_refused() {
 
 #[test]
 fn a_dry_run_names_the_folder_of_each_interface() {
-    let Some(bench) = Bench::new("a_dry_run_names_the_folder_of_each_interface", 1 << 20) else { return };
+    let bench = lab_bench!(1 << 20);
     let dry =
         |args: &[&str]| run(&mut bench.quaff(&[&["capture", "--dry-run", "--buffer", "64M"], args].concat()));
     let shown = dry(&["-i", "rx0", "-i", "lo", "--dir", "/tmp", "--dir", "/"]);

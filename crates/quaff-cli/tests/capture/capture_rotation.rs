@@ -1,9 +1,10 @@
 //! Rotation, retention, and files that survive `kill -9`.
 
 use crate::support::canary::Canary;
-use crate::support::{Bench, PATIENCE, finish, interrupt, names, run, tool, verify};
+use crate::support::{Bench, PATIENCE, finish, interrupt, lab_bench, names, run, tool, verify};
 use quaff_lab::ChildProcess;
 use quaff_os::Signal;
+use quaff_testkit::test_name;
 use std::process::Command;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -23,7 +24,7 @@ fn verify_all(bench: &Bench, flags: &[&str]) -> serde_json::Value {
 
 #[test]
 fn no_packet_is_lost_or_repeated_across_seams() {
-    let Some(bench) = Bench::new("no_packet_is_lost_or_repeated_across_seams", 2 << 30) else { return };
+    let bench = lab_bench!(2 << 30);
     let dir = bench.path("");
     for (size, rotate, files) in [(512, "256M", 4), (64, "8M", 10)] {
         let running = bench.capture(&["--dir", &dir, "--rotate-size", rotate, "--cpu", "1"]);
@@ -48,7 +49,7 @@ fn no_packet_is_lost_or_repeated_across_seams() {
 
 #[test]
 fn an_idle_link_rotates_by_the_clock() {
-    let Some(bench) = Bench::new("an_idle_link_rotates_by_the_clock", 1 << 27) else { return };
+    let bench = lab_bench!(1 << 27);
     let running = bench.capture(&[
         "--dir",
         &bench.path(""),
@@ -73,7 +74,7 @@ fn an_idle_link_rotates_by_the_clock() {
 
 #[test]
 fn packets_lie_in_the_file_of_their_time() {
-    let Some(bench) = Bench::new("packets_lie_in_the_file_of_their_time", 1 << 27) else { return };
+    let bench = lab_bench!(1 << 27);
     let running = bench.capture(&["--dir", &bench.path(""), "--name", "q-%s", "--rotate-time", "1s"]);
     bench.generate("--size 100 --pps 20000 --count 70000");
     assert_eq!(interrupt(running).code, 0);
@@ -95,7 +96,7 @@ fn packets_lie_in_the_file_of_their_time() {
 
 #[test]
 fn keep_files_holds_over_kill_9_and_restart() {
-    let Some(bench) = Bench::new("keep_files_holds_over_kill_9_and_restart", 1 << 28) else { return };
+    let bench = lab_bench!(1 << 28);
     std::fs::write(bench.path("holiday.pcapng"), b"not ours").unwrap();
     let args = ["--dir", &bench.path(""), "--rotate-size", "4M", "--keep-files", "3", "--flush", "100ms"];
     for round in 0..4 {
@@ -133,7 +134,7 @@ fn reported(stderr: &str) -> u64 {
 
 #[test]
 fn kill_9_leaves_a_file_that_everybody_reads() {
-    let test = "kill_9_leaves_a_file_that_everybody_reads";
+    let test = test_name!();
     let Some(bench) = Bench::new(test, 2 << 30) else { return };
     let readers = [tool(test, "capinfos"), tool(test, "tshark")].map(|tool| tool.is_some());
     let file = bench.path("killed.pcapng");

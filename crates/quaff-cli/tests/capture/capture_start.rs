@@ -1,6 +1,6 @@
 //! The start and stop of a capture in the presence of obstacles.
 
-use crate::support::{Bench, PATIENCE, QUAFF, finish, interrupt, run, verify};
+use crate::support::{Bench, PATIENCE, QUAFF, finish, interrupt, lab_bench, run, verify};
 use quaff_lab::ChildProcess;
 use quaff_os::Signal;
 use std::process::{Command, Stdio};
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 #[test]
 fn a_start_that_fails_under_load_ends() {
-    let Some(bench) = Bench::new("a_start_that_fails_under_load_ends", 1 << 27) else { return };
+    let bench = lab_bench!(1 << 27);
     let generate = ["generate", "--inject", "rx0", "--size", "1500", "--pps", "100000", "--duration", "4s"];
     let generator = ChildProcess::start(bench.quaff(&generate)).unwrap();
     std::thread::sleep(Duration::from_millis(300));
@@ -26,7 +26,7 @@ fn a_start_that_fails_under_load_ends() {
 
 #[test]
 fn an_interrupt_is_heard_before_it_begins() {
-    let Some(bench) = Bench::new("an_interrupt_is_heard_before_it_begins", 1 << 27) else { return };
+    let bench = lab_bench!(1 << 27);
     let pipe = bench.path("pipe");
     run(Command::new("mkfifo").arg(&pipe));
     for signal in [Signal::SIGINT, Signal::SIGTERM] {
@@ -70,7 +70,7 @@ fn an_interrupt_at_any_moment_of_the_start_leaves_a_whole_file() {
 
 #[test]
 fn a_named_pipe_gets_the_packets() {
-    let Some(bench) = Bench::new("a_named_pipe_gets_the_packets", 1 << 27) else { return };
+    let bench = lab_bench!(1 << 27);
     let (pipe, file) = (bench.path("pipe"), bench.path("file.pcapng"));
     run(Command::new("mkfifo").arg(&pipe));
     let mut reader = Command::new("sh").args(["-c", &format!("cat {pipe} > {file}")]).spawn().unwrap();

@@ -2,6 +2,7 @@
 
 use crate::support::{Bench, Ended, PATIENCE, QUAFF, finish, names, tool, verify};
 use quaff_lab::ChildProcess;
+use quaff_testkit::test_name;
 use std::path::Path;
 
 /// Packets of each capture, sent within three seconds; three files of 2 MiB hold them.
@@ -61,7 +62,7 @@ fn in_folder<'a>(dir: &'a str, more: &[&'a str]) -> Vec<&'a str> {
 
 #[test]
 fn files_are_synced_at_the_interval_and_at_their_ends() {
-    let test = "files_are_synced_at_the_interval_and_at_their_ends";
+    let test = test_name!();
     let Some(bench) = Bench::new(test, 64 << 20) else { return };
     if tool(test, "strace").is_none() {
         return;
@@ -92,7 +93,7 @@ fn files_are_synced_at_the_interval_and_at_their_ends() {
 
 #[test]
 fn a_failed_sync_costs_its_file_the_name_and_no_packet() {
-    let test = "a_failed_sync_costs_its_file_the_name_and_no_packet";
+    let test = test_name!();
     let Some(bench) = Bench::new(test, 64 << 20) else { return };
     if tool(test, "strace").is_none() {
         return;

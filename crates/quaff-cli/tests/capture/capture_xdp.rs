@@ -1,9 +1,8 @@
 //! Capture by AF_XDP: what the program saw is received or lost at a named place, in the driver and in the stack; the
 //! program of another is left alone, and ours never outlives the capture.
 
-use crate::support;
 use crate::support::{
-    Bench, Ended, PATIENCE, QUAFF, assert_lossless, bpf_lab, fails, finish, interrupt, run,
+    self, Bench, Ended, PATIENCE, QUAFF, assert_lossless, bpf_lab, fails, finish, interrupt, run,
     send_by_each_core, set_queues, tool,
 };
 use quaff_file::read::CaptureFile;
@@ -11,6 +10,7 @@ use quaff_lab::{ChildProcess, LabPlan};
 use quaff_os::bpf::{Asm, Program, Reg, Verdict, take_over};
 use quaff_os::rtnl::{self, LinkChange, Rtnl};
 use quaff_os::{Signal, clock};
+use quaff_testkit::test_name;
 use quaff_wire::decode::Item;
 use quaff_wire::probe::{Classified, classify};
 use serde_json::Value;
@@ -55,7 +55,7 @@ fn assert_identity(ended: &Ended, seen: u64) -> u64 {
 
 #[test]
 fn every_frame_is_captured_in_the_driver_and_in_the_stack() {
-    let Some(bench) = bench("every_frame_is_captured_in_the_driver_and_in_the_stack") else { return };
+    let Some(bench) = bench(test_name!()) else { return };
     let file = bench.path("all.pcapng");
     for (via, mode) in WAYS.into_iter().zip(["native, copy", "generic, copy"]) {
         for size in [64, 512, 1500] {
@@ -155,7 +155,7 @@ fn of_another() -> Program {
 
 #[test]
 fn the_program_of_another_is_named_and_left_alone() {
-    let Some(bench) = bench("the_program_of_another_is_named_and_left_alone") else { return };
+    let Some(bench) = bench(test_name!()) else { return };
     let attach = || {
         let program = of_another();
         let mut rtnl = Rtnl::open().expect("a socket");
@@ -178,7 +178,7 @@ fn the_program_of_another_is_named_and_left_alone() {
 
 #[test]
 fn the_program_is_gone_after_kill_9() {
-    let Some(bench) = bench("the_program_is_gone_after_kill_9") else { return };
+    let Some(bench) = bench(test_name!()) else { return };
     for via in WAYS {
         let running = bench.capture(&["--via", via, "--take-from-host", "-w", &bench.path("killed.pcapng")]);
         assert!(program(&bench).is_some());
@@ -315,7 +315,7 @@ fn a_link_that_goes_down_and_comes_up_is_captured_further_and_each_time_is_count
 /// The kernel refuses to take away a queue that has a lane. One that is added has none.
 #[test]
 fn added_queues_are_reported_and_queues_of_lanes_stay() {
-    let test = "added_queues_are_reported_and_queues_of_lanes_stay";
+    let test = test_name!();
     let plan = LabPlan { queues: 2, ..LabPlan::default() };
     if bpf_lab(test, &plan).is_none() || tool(test, "ethtool").is_none() {
         return;

@@ -1,13 +1,14 @@
 //! Compressed output: what is in it, what other programs read of it, also after kill -9, and that it costs no packet.
 
 use crate::stamped::{File, Format};
-use crate::support;
 use crate::support::{
-    Bench, PATIENCE, QUAFF, capture, finish, folder, interrupt, names, ours, run, tool, verify,
+    self, Bench, PATIENCE, QUAFF, capture, finish, folder, interrupt, lab_bench, names, ours, run, tool,
+    verify,
 };
 use quaff_lab::ChildProcess;
 use quaff_os::Signal;
 use quaff_testkit as testing;
+use quaff_testkit::test_name;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -85,7 +86,7 @@ fn a_compressed_file_holds_what_a_plain_one_does() {
 
 #[test]
 fn tshark_reads_the_files() {
-    let test = "tshark_reads_the_files";
+    let test = test_name!();
     let Some(_) = tool(test, "tshark") else { return };
     let dir = folder();
     let from = path(&dir, "few.pcap");
@@ -209,7 +210,7 @@ fn kills() -> u32 {
 
 #[test]
 fn kill_9_leaves_whole_frames() {
-    let Some(bench) = Bench::new("kill_9_leaves_whole_frames", 1 << 30) else { return };
+    let bench = lab_bench!(1 << 30);
     for kill in 0..kills() {
         let (_, suffix, program) = TYPES[kill as usize % 3];
         let format = ["pcapng", "pcap"][kill as usize / 3 % 2];
@@ -239,9 +240,7 @@ fn kill_9_leaves_whole_frames() {
 
 #[test]
 fn compression_that_does_not_keep_up_costs_no_packet() {
-    let Some(bench) = Bench::new("compression_that_does_not_keep_up_costs_no_packet", 1 << 30) else {
-        return;
-    };
+    let bench = lab_bench!(1 << 30);
     let dir = bench.path("data");
     std::fs::create_dir(&dir).unwrap();
     // Level 19 compresses a few MB/s; 40 arrive.
@@ -271,7 +270,7 @@ fn compression_that_does_not_keep_up_costs_no_packet() {
 
 #[test]
 fn real_traffic_at_1_gbps_is_compressed_without_a_loss() {
-    let test = "real_traffic_at_1_gbps_is_compressed_without_a_loss";
+    let test = test_name!();
     let Some(mix) = testing::capture(test, "mix.pcap") else { return };
     let Some(bench) = Bench::new(test, 1 << 30) else { return };
     let file = bench.path("real.pcapng.zst");

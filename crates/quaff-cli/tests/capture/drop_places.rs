@@ -7,6 +7,7 @@ use quaff_lab::{ChildProcess, RX, TX};
 use quaff_os::bpf::{Asm, Program, Reg, Verdict};
 use quaff_os::rtnl::{LinkChange, Rtnl};
 use quaff_testkit as testing;
+use quaff_testkit::test_name;
 use serde_json::Value;
 
 /// `TC_ACT_SHOT` (linux/pkt_cls.h).
@@ -140,7 +141,7 @@ fn on_xdp(program: &Program) -> LinkChange<'_> {
 /// Filters of tc(8) see a frame after the packet sockets of its interface, and before the interfaces above.
 #[test]
 fn filters_drop_after_the_socket_and_below_a_bridge() {
-    let test = "filters_drop_after_the_socket_and_below_a_bridge";
+    let test = test_name!();
     let Some(bench) = Bench::new(test, 1 << 27) else { return };
     let clsact = || {
         let mut rtnl = Rtnl::open()?;
@@ -171,7 +172,7 @@ fn filters_drop_after_the_socket_and_below_a_bridge() {
 
 #[test]
 fn drops_of_an_xdp_program_are_unknown() {
-    let test = "drops_of_an_xdp_program_are_unknown";
+    let test = test_name!();
     let Some(bench) = Bench::new(test, 1 << 27) else { return };
     let load = |asm| Program::load_xdp("quaff_drop", asm);
     let verdict = Verdict::XdpDrop.number();
@@ -192,7 +193,7 @@ fn drops_of_an_xdp_program_are_unknown() {
 /// The veth that sends counts in `tx_dropped` what the backlog of its peer had no room for.
 #[test]
 fn a_sender_reports_what_its_driver_dropped() {
-    let Some(bench) = backlog::bench("a_sender_reports_what_its_driver_dropped") else { return };
+    let Some(bench) = backlog::bench(test_name!()) else { return };
     let (sent, dropped) = overflow(&bench);
     assert!(dropped > 0, "the backlog did not overflow");
     assert_eq!(sent.json["tx_dropped"], dropped, "{}", sent.json);
@@ -202,7 +203,7 @@ fn a_sender_reports_what_its_driver_dropped() {
 /// Frames that are injected into an interface pass the backlogs of RPS.
 #[test]
 fn injected_frames_that_a_backlog_drops_are_reported() {
-    let test = "injected_frames_that_a_backlog_drops_are_reported";
+    let test = test_name!();
     let Some(bench) = backlog::bench(test) else { return };
     let before = bench.lab.stats(RX).expect("counters").rx_dropped;
     let args = ["generate", "--inject", "rx0", "--pps", "400k", "--count", "300000", "--cpu", "0"];
@@ -232,7 +233,7 @@ fn injected_frames_that_a_backlog_drops_are_reported() {
 /// A queue that drops at its head accepts every frame, and the sender learns nothing.
 #[test]
 fn frames_that_the_queueing_discipline_drops_are_reported() {
-    let test = "frames_that_the_queueing_discipline_drops_are_reported";
+    let test = test_name!();
     let Some(bench) = Bench::new(test, 1 << 27) else { return };
     let shape = format!(
         "tc qdisc add dev {0} root handle 1: tbf rate 20mbit burst 10kb limit 30kb; \

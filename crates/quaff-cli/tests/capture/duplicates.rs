@@ -4,6 +4,7 @@ use crate::support::packets::{Packet, packets_of};
 use crate::support::{Bench, Ended, capture, interrupt, run, tool};
 use quaff_os::packet::{Qdisc, TxSocket};
 use quaff_os::rtnl;
+use quaff_testkit::test_name;
 use quaff_testpackets as build;
 use quaff_wire::Record;
 use quaff_wire::pcap::{self, Resolution};
@@ -73,7 +74,7 @@ fn holds(path: &str, text: &str) -> bool {
 
 #[test]
 fn marks_of_a_file_are_those_of_each_run() {
-    let test = "marks_of_a_file_are_those_of_each_run";
+    let test = test_name!();
     let dir = tempfile::tempdir().unwrap();
     let path = |name: &str| dir.path().join(name).display().to_string();
     let (from, first, second, again) = (

@@ -1,6 +1,6 @@
 //! `-f` has one meaning, that of `tcpdump -r` on the file: with `--read`, and live, where the kernel takes tags off.
 
-use crate::support::{Bench, QUAFF, interrupt, run};
+use crate::support::{QUAFF, interrupt, lab_bench, run};
 use serde_json::Value;
 use std::process::Command;
 
@@ -18,9 +18,7 @@ const EXPRESSIONS: [&str; 7] = [
 
 #[test]
 fn a_filter_keeps_the_same_frames_live_and_of_a_file() {
-    let Some(bench) = Bench::new("a_filter_keeps_the_same_frames_live_and_of_a_file", 1 << 26) else {
-        return;
-    };
+    let bench = lab_bench!(1 << 26);
     let file = |name: &str| bench.path(name);
     let names = (0..EXPRESSIONS.len()).map(|at| file(&format!("live-{at}.pcapng"))).collect::<Vec<_>>();
     let start = |(expression, name): (&&str, &String)| bench.capture(&["-f", expression, "-w", name]);

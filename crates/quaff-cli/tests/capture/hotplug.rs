@@ -1,7 +1,6 @@
 //! `quaff capture --hotplug`: interfaces that come, go and come back while it runs.
 
-use crate::support;
-use crate::support::{Bench, PATIENCE, finish, interrupt, names, run, verify};
+use crate::support::{self, Bench, PATIENCE, finish, interrupt, lab_bench, names, run, verify};
 use quaff_lab::ChildProcess;
 use serde_json::Value;
 use std::time::{Duration, Instant};
@@ -148,7 +147,7 @@ fn an_interface_without_a_lane_is_named_and_a_filter_counts_on_one_that_comes() 
 
 #[test]
 fn a_capture_can_begin_without_an_interface() {
-    let Some(bench) = Bench::new("a_capture_can_begin_without_an_interface", 1 << 27) else { return };
+    let bench = lab_bench!(1 << 27);
     let file = bench.path("later.pcapng");
     let args = ["capture", "-i", "rx1", "--hotplug", RING, BUFFER, "--json", "-w", &file];
     let mut running = ChildProcess::start(bench.quaff(&args)).expect("quaff runs");
@@ -165,7 +164,7 @@ fn a_capture_can_begin_without_an_interface() {
 
 #[test]
 fn contradictions_of_hotplug_are_refused() {
-    let Some(bench) = Bench::new("contradictions_of_hotplug_are_refused", 1 << 20) else { return };
+    let bench = lab_bench!(1 << 20);
     let file = bench.path("x");
     for (args, words) in [
         (&["--hotplug", "--format", "pcap"][..], "pcap holds a single interface"),

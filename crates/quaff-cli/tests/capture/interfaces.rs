@@ -1,15 +1,15 @@
 //! `quaff interfaces` in a network namespace: its links, their addresses, and a capture that runs there.
 
-use crate::support;
-use crate::support::{Bench, PATIENCE, QUAFF, finish, interrupt, run};
+use crate::support::{self, PATIENCE, QUAFF, finish, interrupt, lab_bench, run};
 use quaff_lab::ChildProcess;
 use quaff_testkit as testing;
+use quaff_testkit::test_name;
 use serde_json::Value;
 
 #[test]
 fn links_addresses_and_captures_are_listed() {
     let _turn = support::alone();
-    let Some(lab) = testing::lab("links_addresses_and_captures_are_listed") else { return };
+    let Some(lab) = testing::lab(test_name!()) else { return };
     let quaff = || lab.rx.command(QUAFF).expect("a command in the lab");
     run(lab.rx.command("ip").expect("a command").args(["address", "add", "192.0.2.7/24", "dev", "rx0"]));
     let mut capture = quaff();
@@ -51,9 +51,7 @@ fn links_addresses_and_captures_are_listed() {
 /// Each packet is in the file under the interface that it came by, whether that was named or not.
 #[test]
 fn any_and_patterns_capture_each_interface_by_itself() {
-    let Some(bench) = Bench::new("any_and_patterns_capture_each_interface_by_itself", 64 << 20) else {
-        return;
-    };
+    let bench = lab_bench!(64 << 20);
     bench.add_link();
     for (pattern, names) in [("any", &["lo", "rx0", "rx1"][..]), ("rx?", &["rx0", "rx1"]), ("*1", &["rx1"])] {
         let file = bench.path(&format!("{}.pcapng", names.len()));

@@ -1,6 +1,6 @@
 //! Packets that the kernel's ring loses: their number and their place, in the ledger and in the file.
 
-use crate::support::{Bench, Ended, interrupt};
+use crate::support::{Bench, Ended, interrupt, lab_bench};
 use quaff::LaneGauges;
 use quaff::source::{AfPacket, Group, Links, Opening, Pull, Source};
 use quaff_os::packet::{RingPlan, TimeSource, accept};
@@ -139,9 +139,7 @@ fn a_lane_that_is_held_loses_in_the_ring_and_the_place_is_in_the_file() {
 #[test]
 fn losses_under_load_stand_where_numbers_are_missing() {
     const COUNT: u64 = 260_000;
-    let Some(bench) = Bench::new("losses_under_load_stand_where_numbers_are_missing", 1 << 28) else {
-        return;
-    };
+    let bench = lab_bench!(1 << 28);
     let file = bench.path("held.pcapng");
     let running = bench.capture(&["-w", &file, "--ring", RING]);
     let pid = running.pid();

@@ -1,9 +1,10 @@
 //! `quaff capture -w - --ordered`: packets of several lanes in the order of their times.
 
-use crate::support::{Bench, Ended, PATIENCE, QUAFF, fails, run, tool, verify};
+use crate::support::{Bench, Ended, PATIENCE, QUAFF, fails, lab_bench, run, tool, verify};
 use quaff_file::read::CaptureFile;
 use quaff_lab::ChildProcess;
 use quaff_os::Signal;
+use quaff_testkit::test_name;
 use quaff_wire::decode::Item;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -71,9 +72,7 @@ fn ends(generator: ChildProcess) {
 
 #[test]
 fn packets_of_two_interfaces_leave_sorted_and_complete() {
-    let Some(bench) = Bench::new("packets_of_two_interfaces_leave_sorted_and_complete", 1 << 28) else {
-        return;
-    };
+    let bench = lab_bench!(1 << 28);
     bench.add_link();
     for is_ordered in [true, false] {
         let file = bench.path(&format!("ordered-{is_ordered}.pcapng"));
@@ -124,7 +123,7 @@ fn lanes_of_one_interface_leave_sorted_and_a_reader_of_pcap_agrees() {
 /// The packets of one interface arrive at a reader soon, though the other one sends nothing.
 #[test]
 fn an_idle_interface_does_not_hold_the_output_back() {
-    let test = "an_idle_interface_does_not_hold_the_output_back";
+    let test = test_name!();
     let Some(bench) = Bench::new(test, 1 << 28) else { return };
     bench.add_link();
     let file = bench.path("live.pcapng");
@@ -148,7 +147,7 @@ fn an_idle_interface_does_not_hold_the_output_back() {
 
 #[test]
 fn an_output_that_cannot_be_ordered_is_refused() {
-    let Some(bench) = Bench::new("an_output_that_cannot_be_ordered_is_refused", 1 << 20) else { return };
+    let bench = lab_bench!(1 << 20);
     let (dir, folder, file) = (bench.path(""), bench.path("folder"), bench.path("file.pcapng"));
     for (args, words) in [
         (&["-i", "rx0", "-w", &file][..], "quaff merge"),

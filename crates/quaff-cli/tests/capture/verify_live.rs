@@ -1,6 +1,6 @@
 //! The evidence of packets that are not in files yet: `quaff verify -i` and `quaff capture --prove`.
 
-use crate::support::{Bench, PATIENCE, QUAFF, capture, finish, interrupt, run};
+use crate::support::{PATIENCE, QUAFF, capture, finish, interrupt, lab_bench, run};
 use quaff_lab::ChildProcess;
 use std::process::Command;
 
@@ -40,7 +40,7 @@ fn the_verdict_of_a_lane_is_in_its_report_and_in_the_file() {
 
 #[test]
 fn an_interface_is_watched_until_the_end() {
-    let Some(bench) = Bench::new("an_interface_is_watched_until_the_end", 16 << 20) else { return };
+    let bench = lab_bench!(16 << 20);
     let [whole, cut] = ["talk.pcap", "cut.pcap"].map(|name| bench.path(name));
     talk(&whole);
     let made = capture(&["--read", &whole, "--exclude", "5211-5220", "-w", &cut]);
@@ -66,7 +66,7 @@ fn an_interface_is_watched_until_the_end() {
 
 #[test]
 fn an_interface_that_is_removed_fails_the_watch() {
-    let Some(bench) = Bench::new("an_interface_that_is_removed_fails_the_watch", 16 << 20) else { return };
+    let bench = lab_bench!(16 << 20);
     let mut running =
         ChildProcess::start(bench.quaff(&["verify", "-i", "rx0", "--json"])).expect("quaff runs");
     assert!(running.hears("capturing", PATIENCE), "{}", running.heard);

@@ -3,7 +3,7 @@
 
 use crate::made;
 use crate::support::{QUAFF, folder, run, tool};
-use quaff_testkit::{captures, skip};
+use quaff_testkit::{captures, skip, test_name};
 use quaff_testpackets::{self as build, Erspan};
 use quaff_wire::decode::{Decoder, Item, Step};
 use std::path::Path;
@@ -47,7 +47,7 @@ fn expected(line: &str, outer: Found) -> Found {
 
 #[test]
 fn real_tunnels_come_out_as_the_reference_has_them() {
-    let test = "real_tunnels_come_out_as_the_reference_has_them";
+    let test = test_name!();
     let dir = captures().join("tunnels");
     let Ok(entries) = std::fs::read_dir(&dir) else {
         return skip(test, &format!("there is no {}; QUAFF_CAPTURES says where to look", dir.display()));

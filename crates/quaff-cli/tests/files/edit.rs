@@ -1,6 +1,7 @@
 //! Editing of capture files beside editcap and tcprewrite, and decapsulated packets in tcpdump.
 
 use crate::support::{QUAFF, run, tool};
+use quaff_testkit::test_name;
 use quaff_testpackets as build;
 use quaff_wire::Record;
 use quaff_wire::decode::{Decoder, Item, Step};
@@ -78,7 +79,7 @@ type Case = (&'static [&'static str], &'static [&'static str], &'static [&'stati
 
 #[test]
 fn edits_are_those_of_editcap() {
-    let test = "edits_are_those_of_editcap";
+    let test = test_name!();
     if tool(test, "editcap").is_none() {
         return;
     }
@@ -150,7 +151,7 @@ fn edits_combine_and_need_a_file() {
 
 #[test]
 fn vlan_tags_are_removed_as_tcprewrite_does() {
-    let test = "vlan_tags_are_removed_as_tcprewrite_does";
+    let test = test_name!();
     let dir = tempfile::tempdir().unwrap();
     let tagged = |tags: &[(u16, u16)], number| build::ethernet(tags, 0x0800, &udp(number, 30));
     let packets = [tagged(&[(0x8100, 5)], 1), tagged(&[], 2), tagged(&[(0x8100, 0x6fff)], 3)];
@@ -185,7 +186,7 @@ fn tunnels() -> Vec<(u64, Vec<u8>)> {
 
 #[test]
 fn inner_ip_reaches_programs_of_libpcap() {
-    let test = "inner_ip_reaches_programs_of_libpcap";
+    let test = test_name!();
     let dir = tempfile::tempdir().unwrap();
     let from = write(&dir, "in.pcap", ETHERNET, &tunnels());
     let expected: Vec<_> = (0..8).map(|number| udp(number, 30)).collect();
@@ -251,7 +252,7 @@ fn a_run_without_a_packet_leaves_a_valid_file() {
         let to = dir.path().join(name);
         captured(&from, &to, &["-f", "tcp port 1", "--format", format]);
         assert_eq!(read(&to).1, 1, "{format}");
-        if let Some(mut capinfos) = tool("a_run_without_a_packet_leaves_a_valid_file", "capinfos") {
+        if let Some(mut capinfos) = tool(test_name!(), "capinfos") {
             run(capinfos.arg(&to));
         }
     }
@@ -285,7 +286,7 @@ fn a_filter_that_means_nothing_is_refused_with_libpcaps_reason() {
 
 #[test]
 fn both_directions_of_a_labelled_conversation_are_rewritten_into_a_file() {
-    let test = "both_directions_of_a_labelled_conversation_are_rewritten_into_a_file";
+    let test = test_name!();
     let dir = tempfile::tempdir().unwrap();
     let there = build::ipv4(A, B, 17, &[], &build::udp(4000, 53, b"question"));
     let back = build::ipv4(B, A, 17, &[], &build::udp(53, 4000, b"answer"));

@@ -1,8 +1,8 @@
 //! `quaff capture --read` and `quaff verify` on files as other programs write them: their records are kept, and count.
 
-use crate::support;
-use crate::support::{QUAFF, capture, folder, names, run, tool, verify};
+use crate::support::{self, QUAFF, capture, folder, names, run, tool, verify};
 use quaff_file::read::CaptureFile;
+use quaff_testkit::test_name;
 use quaff_wire::decode::{Interface, Item, Statistics};
 use quaff_wire::pcapng::comments;
 use std::path::Path;
@@ -295,7 +295,7 @@ fn interfaces_with_one_name_or_none_stay_apart() {
     }
     let found = verify(&[&to]);
     assert_eq!(found["ledger"]["consistent"], true, "{found}");
-    let Some(mut capinfos) = tool("interfaces_with_one_name_or_none_stay_apart", "capinfos") else { return };
+    let Some(mut capinfos) = tool(test_name!(), "capinfos") else { return };
     let printed = run(capinfos.arg(&to));
     assert!(printed.contains("Number of interfaces in file: 4\n"), "{printed}");
     assert_eq!(printed.matches("Number of packets = 6\n").count(), 4, "{printed}");
@@ -409,7 +409,7 @@ fn flags_and_options_of_packets_are_kept() {
     };
     file.pull(each).expect("a file");
     assert_eq!(described, Some((Some(4), option(4, &[192, 0, 2, 1, 255, 255, 255, 0]))));
-    let Some(mut tshark) = tool("flags_and_options_of_packets_are_kept", "tshark") else { return };
+    let Some(mut tshark) = tool(test_name!(), "tshark") else { return };
     let printed =
         run(tshark.args(["-r", &to, "-T", "fields", "-e", "frame.comment", "-e", "frame.packet_flags"]));
     let line = printed.lines().nth(600).expect("a line");
@@ -429,7 +429,7 @@ fn a_loss_is_a_comment_on_the_packet_after_it() {
     for path in [&to, &again] {
         assert_eq!(options(path), [(0, vec![]), (0, vec![]), (0, comment.clone())], "once in {path}");
     }
-    let Some(mut tshark) = tool("a_loss_is_a_comment_on_the_packet_after_it", "tshark") else { return };
+    let Some(mut tshark) = tool(test_name!(), "tshark") else { return };
     let printed = run(tshark.args(["-r", &to, "-Y", "frame.comment", "-T", "fields", "-e", "frame.comment"]));
     assert_eq!(printed, "3 packets were lost before this one\n");
 }
@@ -511,7 +511,7 @@ fn names_of_addresses_are_kept() {
         .args([support::QUAFF, &from, &to]));
     assert!(piped.is_empty());
     assert_eq!(names_in(&to), found(&once));
-    let Some(mut capinfos) = tool("names_of_addresses_are_kept", "capinfos") else { return };
+    let Some(mut capinfos) = tool(test_name!(), "capinfos") else { return };
     let printed = run(capinfos.args(["-n", &to]));
     assert!(printed.contains("Number of resolved IPv4 addresses in file: 3"), "{printed}");
 }

@@ -1,7 +1,7 @@
 //! Names that an attacker chose, in capture files, of files, of interfaces and in stored results: none of them reaches
 //! the terminal, whatever the command.
 
-use crate::support::{Bench, PATIENCE, QUAFF, finish, folder, run};
+use crate::support::{PATIENCE, QUAFF, finish, folder, lab_bench, run};
 use quaff_bench::testing::{sample_report, sample_service_report};
 use quaff_lab::ChildProcess;
 use quaff_wire::decode::Item;
@@ -272,7 +272,7 @@ fn files_whose_lengths_lie_are_refused_with_harmless_words() {
 
 #[test]
 fn a_hostile_file_is_replayed_with_harmless_words() {
-    let Some(bench) = Bench::new("a_hostile_file_is_replayed_with_harmless_words", 64 << 20) else { return };
+    let bench = lab_bench!(64 << 20);
     let mut files = liars(bench.dir.path());
     files.push(hostile(bench.dir.path()));
     for file in &files {
@@ -289,8 +289,7 @@ fn a_hostile_file_is_replayed_with_harmless_words() {
 
 #[test]
 fn a_hostile_name_of_an_interface_does_not_reach_the_terminal() {
-    let test = "a_hostile_name_of_an_interface_does_not_reach_the_terminal";
-    let Some(bench) = Bench::new(test, 64 << 20) else { return };
+    let bench = lab_bench!(64 << 20);
     let ip = |args: &[&str]| bench.lab.rx.command("ip").expect("ip").args(args).output().expect("ip runs");
     // A veth pair, because labs need it in any case, and not every kernel has dummies.
     let made = ip(&["link", "add", "name", EVIL_INTERFACE, "type", "veth", "peer", "name", "other0"]);

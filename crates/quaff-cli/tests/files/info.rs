@@ -1,9 +1,8 @@
 //! `quaff info`: what it finds in files is what capinfos finds; damage and recorded drops are in its exit status.
 
 use crate::stamped::{File, Format, START_NS};
-use crate::support;
-use crate::support::{QUAFF, folder, run, tool};
-use quaff_testkit::{captures, skip};
+use crate::support::{self, QUAFF, folder, run, tool};
+use quaff_testkit::{captures, skip, test_name};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -116,7 +115,7 @@ fn assert_as_capinfos(file: &Value, row: &Row) {
 
 #[test]
 fn each_field_is_that_of_capinfos() {
-    let test = "each_field_is_that_of_capinfos";
+    let test = test_name!();
     let Some(mut command) = tool(test, "capinfos") else { return };
     let mut files = Vec::new();
     files_below(&captures(), &mut files);
@@ -141,7 +140,7 @@ fn each_field_is_that_of_capinfos() {
 
 #[test]
 fn packets_of_interfaces_are_those_of_capinfos() {
-    let Some(mut command) = tool("packets_of_interfaces_are_those_of_capinfos", "capinfos") else { return };
+    let Some(mut command) = tool(test_name!(), "capinfos") else { return };
     let dir = folder();
     let mut merged = Command::new("mergecap");
     let sources = ["a", "b"].map(|name| {
@@ -204,7 +203,7 @@ fn compressed_files_and_pipes_are_read_like_plain_ones() {
     assert_eq!((code, &plain["files"][0]["packets"]), (Some(0), &3000.into()));
     let plain = strip(plain);
     for name in ["gzip", "zstd", "lz4"] {
-        let Some(mut packer) = tool("compressed_files_and_pipes_are_read_like_plain_ones", name) else {
+        let Some(mut packer) = tool(test_name!(), name) else {
             continue;
         };
         let packed = format!("{path}.{name}");
@@ -279,7 +278,7 @@ fn several_files_have_a_line_each_or_a_screen_each() {
 /// A file of some 100 MB, so that several threads read it: the sums are those of the packets that were made.
 #[test]
 fn a_large_file_is_counted_whole_by_several_threads() {
-    let test = "a_large_file_is_counted_whole_by_several_threads";
+    let test = test_name!();
     let dir = folder();
     if !quaff_testkit::space(test, dir.path(), 200 << 20) {
         return;

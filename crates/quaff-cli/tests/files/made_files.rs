@@ -3,6 +3,7 @@
 
 use crate::support::{QUAFF, folder, tool, verify};
 use quaff_file::read::CaptureFile;
+use quaff_testkit::test_name;
 use quaff_wire::decode::Item;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -69,7 +70,7 @@ fn the_name_decides_the_format_and_the_compression() {
     // Payloads that count up shrink.
     let size = |name: &str| dir.path().join(name).metadata().expect("a file").len();
     assert!(size("a.pcap.zst") < size("a.pcap") / 2, "{} of {}", size("a.pcap.zst"), size("a.pcap"));
-    let Some(mut capinfos) = tool("the_name_decides_the_format_and_the_compression", "capinfos") else {
+    let Some(mut capinfos) = tool(test_name!(), "capinfos") else {
         return;
     };
     for name in ["a.pcapng", "a.pcapng.gz", "a.pcap.zst"] {

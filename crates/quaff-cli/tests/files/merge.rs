@@ -1,9 +1,9 @@
 //! `quaff merge`: the packets of all files in the order of time, as a stable sort and mergecap have them.
 
-use crate::support;
 use crate::support::draw::{Draw, runs};
-use crate::support::{QUAFF, folder, run, tool};
+use crate::support::{self, QUAFF, folder, run, tool};
 use quaff_file::read::CaptureFile;
+use quaff_testkit::test_name;
 use quaff_wire::Record;
 use quaff_wire::decode::Item;
 use quaff_wire::pcap::{self, Resolution};
@@ -232,7 +232,7 @@ fn packets_without_a_time_stay_where_they_are_in_their_file() {
 /// Packets of one time are in the order of their files; mergecap takes the last file first.
 #[test]
 fn the_order_is_that_of_mergecap_but_for_equal_times() {
-    let test = "the_order_is_that_of_mergecap_but_for_equal_times";
+    let test = test_name!();
     let (dir, files) = (folder(), random_files(&mut Draw::new(), true));
     let put = |(number, packets): (usize, &Vec<Packet>)| {
         put(&dir, &format!("{number}.pcapng"), &pcapng_file(packets))

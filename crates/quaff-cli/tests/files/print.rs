@@ -3,7 +3,7 @@
 
 use crate::support::packets::packets_in;
 use crate::support::{PATIENCE, QUAFF, folder, run, tool};
-use quaff_testkit::write_program;
+use quaff_testkit::{test_name, write_program};
 use serde_json::Value;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -211,7 +211,7 @@ fn a_tcpdump_that_stands_still_is_ended_and_the_file_has_all() {
 /// A pager shows the last lines long after the input has ended.
 #[test]
 fn a_reader_of_the_lines_may_take_its_time() {
-    if tool("a_reader_of_the_lines_may_take_its_time", "tcpdump").is_none() {
+    if tool(test_name!(), "tcpdump").is_none() {
         return;
     }
     let dir = source(3000);

@@ -1,14 +1,13 @@
 //! `quaff capture --read` on files that the tests make, and on real ones: what goes in comes out.
 
 use crate::stamped::{File, Format, START_NS};
-use crate::support;
 use crate::support::{
-    Bench, Ended, PATIENCE, QUAFF, capture, finish, folder, interrupt, names, run, tool, verify,
+    self, Ended, PATIENCE, QUAFF, capture, finish, folder, interrupt, lab_bench, names, run, tool, verify,
 };
 use quaff_file::read::CaptureFile;
 use quaff_lab::ChildProcess;
 use quaff_os::Signal;
-use quaff_testkit::{captures, skip};
+use quaff_testkit::{captures, skip, test_name};
 use quaff_wire::decode::Item;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -170,7 +169,7 @@ fn the_same_file_gives_the_same_bytes() {
     assert!(rotated[0].0.starts_with("quaff-20231114T"), "{}", rotated[0].0);
     assert!(read(&from, &path(&dir, "b")) == file && read(&from, "dir") == rotated);
     for packer in ["gzip", "zstd", "lz4"] {
-        let Some(mut command) = tool("the_same_file_gives_the_same_bytes", packer) else { continue };
+        let Some(mut command) = tool(test_name!(), packer) else { continue };
         let packed = command.args(["-c", "-q", &from]).output().expect("it packs").stdout;
         // The name has no extension for the compression.
         let packed = put(&dir, "packed", &packed);
@@ -232,7 +231,7 @@ fn several_files_are_one_capture() {
     let ended = capture(&["-r", &parts[0], "-r", &parts[1], "-r", &parts[2], "-w", &to]);
     assert_done(&ended, 1500);
     assert_eq!(verify(&[&to])["complete"], true);
-    let Some(mut capinfos) = tool("several_files_are_one_capture", "capinfos") else { return };
+    let Some(mut capinfos) = tool(test_name!(), "capinfos") else { return };
     let printed = run(capinfos.arg(&to));
     assert!(printed.contains("Number of interfaces in file: 1\n"), "{printed}");
 }
@@ -296,7 +295,7 @@ fn first_packet(format: Format) -> usize {
 
 #[test]
 fn a_torn_archive_gives_what_is_in_it() {
-    let Some(mut gzip) = tool("a_torn_archive_gives_what_is_in_it", "gzip") else { return };
+    let Some(mut gzip) = tool(test_name!(), "gzip") else { return };
     let dir = tempfile::tempdir().unwrap();
     let from = put(&dir, "in.pcapng", &File::new(Format::Pcapng).frames(0..20_000).bytes);
     let mut packed = gzip.args(["-c", &from]).output().expect("it packs").stdout;
@@ -347,7 +346,7 @@ fn count_and_snaplen_hold_for_files_too() {
 /// Every packet of every real file that is at hand, as quaff reads it; and as capinfos counts it.
 #[test]
 fn real_files_come_through_as_they_are() {
-    const TEST: &str = "real_files_come_through_as_they_are";
+    let test = test_name!();
     let (dir, captures) = (support::folder(), captures());
     let mut files: Vec<PathBuf> = [".", "protocols", "tunnels"]
         .iter()
@@ -358,7 +357,7 @@ fn real_files_come_through_as_they_are() {
     files.sort();
     if files.is_empty() {
         return skip(
-            TEST,
+            test,
             &format!("no captures in {}; QUAFF_CAPTURES says where to look", captures.display()),
         );
     }
@@ -373,7 +372,7 @@ fn real_files_come_through_as_they_are() {
         assert!(packets(&to) == expected, "{}", from.display());
         outputs.push((to, expected.len()));
     }
-    let Some(mut capinfos) = tool(TEST, "capinfos") else { return };
+    let Some(mut capinfos) = tool(test, "capinfos") else { return };
     let printed = run(capinfos.args(["-T", "-r", "-c", "-M"]).args(outputs.iter().map(|(path, _)| path)));
     for ((path, count), line) in outputs.iter().zip(printed.lines()) {
         assert_eq!(line.split_once(['\t', ',']), Some((&path[..], &count.to_string()[..])));
@@ -499,7 +498,7 @@ fn a_pipe_without_a_writer_can_be_interrupted() {
 /// killed, all that it had written does.
 #[test]
 fn a_capture_in_progress_is_followed() {
-    let Some(bench) = Bench::new("a_capture_in_progress_is_followed", 1 << 28) else { return };
+    let bench = lab_bench!(1 << 28);
     for is_killed in [false, true] {
         let (live, copy) = (bench.path("live.pcapng"), bench.path("copy.pcapng"));
         let running = bench.capture(&["-w", &live, "--flush", "100ms"]);
@@ -531,11 +530,11 @@ fn a_capture_in_progress_is_followed() {
 
 #[test]
 fn filters_and_tunnels_work_on_files() {
-    const TEST: &str = "filters_and_tunnels_work_on_files";
+    let test = test_name!();
     let dir = support::folder();
-    let Some(from) = quaff_testkit::capture(TEST, "mix.pcap") else { return };
+    let Some(from) = quaff_testkit::capture(test, "mix.pcap") else { return };
     let (from, to) = (from.display().to_string(), path(&dir, "out.pcapng"));
-    let Some(mut tcpdump) = tool(TEST, "tcpdump") else { return };
+    let Some(mut tcpdump) = tool(test, "tcpdump") else { return };
     let expected = run(tcpdump.args(["-r", &from, "--count", "tcp port 443"]));
     let expected: u64 = expected.split_whitespace().next().unwrap().parse().unwrap();
     let ended = capture(&["--read", &from, "-f", "tcp port 443", "-w", &to]);

@@ -2,7 +2,7 @@
 //! (`reference/decap.py`): real captures, and everything that the tests of quaff-wire make.
 
 use crate::made;
-use quaff_testkit::{captures, skip};
+use quaff_testkit::{captures, skip, test_name};
 use quaff_testpackets::{self as build, Erspan};
 use quaff_wire::decode::{Decoder, Item, Step};
 use quaff_wire::tunnel::{Inner, Outcome, TunnelKinds, strip};
@@ -14,12 +14,12 @@ const DEPTH: u8 = 4;
 
 #[test]
 fn real_tunnels_are_stripped_as_the_reference_does() {
-    compare_folder("real_tunnels_are_stripped_as_the_reference_does", "tunnels", 13);
+    compare_folder(test_name!(), "tunnels", 13);
 }
 
 #[test]
 fn other_real_traffic_is_stripped_as_the_reference_does() {
-    compare_folder("other_real_traffic_is_stripped_as_the_reference_does", "protocols", 100);
+    compare_folder(test_name!(), "protocols", 100);
 }
 
 /// Compares all pcap files of a folder of captures, which must be at least so many.
@@ -47,7 +47,7 @@ fn is_pcap(path: &Path) -> bool {
 
 #[test]
 fn made_and_damaged_tunnels_are_stripped_as_the_reference_does() {
-    if !has_python("made_and_damaged_tunnels_are_stripped_as_the_reference_does") {
+    if !has_python(test_name!()) {
         return;
     }
     let dir = tempfile::tempdir().unwrap();

@@ -2,7 +2,7 @@
 
 use crate::stamped::{File, Format, START_NS};
 use assert_cmd::Command;
-use quaff_testkit::{captures, skip};
+use quaff_testkit::{captures, skip, test_name};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -334,7 +334,7 @@ fn capinfos(dir: &Path, names: &[String]) -> Option<BTreeMap<String, u64>> {
 
 #[test]
 fn real_traffic_is_read_to_its_end() {
-    const TEST: &str = "real_traffic_is_read_to_its_end";
+    let test = test_name!();
     let dir = captures();
     let mut names = Vec::new();
     for folder in [".", "protocols", "tunnels"] {
@@ -344,11 +344,11 @@ fn real_traffic_is_read_to_its_end() {
     }
     names.retain(|name| !name.ends_with(".txt"));
     if names.is_empty() {
-        return skip(TEST, &format!("no captures in {}; QUAFF_CAPTURES says where to look", dir.display()));
+        return skip(test, &format!("no captures in {}; QUAFF_CAPTURES says where to look", dir.display()));
     }
     let counted = capinfos(&dir, &names);
     if counted.is_none() {
-        skip(TEST, "capinfos is not installed: files are read, their packets not compared");
+        skip(test, "capinfos is not installed: files are read, their packets not compared");
     }
     for name in &names {
         let output = quaff(&["--json", name]).current_dir(&dir).output().unwrap();

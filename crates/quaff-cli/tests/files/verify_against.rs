@@ -1,9 +1,8 @@
 //! The real `quaff verify --against`, on files that the tests make, on real traffic, and in a lab.
 
 use crate::support::{Bench, QUAFF, interrupt, run, tool};
-use crate::traffic;
-use crate::traffic::{frame, pcap, time_ns};
-use quaff_testkit::{captures, skip};
+use crate::traffic::{self, frame, pcap, time_ns};
+use quaff_testkit::{captures, skip, test_name};
 use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
@@ -160,10 +159,10 @@ fn the_text_report_is_as_recorded() {
 
 #[test]
 fn real_traffic_equals_itself() {
-    const TEST: &str = "real_traffic_equals_itself";
+    let test = test_name!();
     let mix = captures().join("mix.pcap");
     if !mix.exists() {
-        return skip(TEST, "no mix.pcap; QUAFF_CAPTURES says where to look");
+        return skip(test, "no mix.pcap; QUAFF_CAPTURES says where to look");
     }
     let mut command = Command::new(QUAFF);
     let mix = mix.to_str().unwrap();
@@ -177,9 +176,9 @@ fn real_traffic_equals_itself() {
 /// tcpreplay sends, quaff captures, and the capture is the file.
 #[test]
 fn frames_sent_by_tcpreplay_arrive() {
-    const TEST: &str = "frames_sent_by_tcpreplay_arrive";
-    let Some(bench) = Bench::new(TEST, 64 << 20) else { return };
-    if tool(TEST, "tcpreplay").is_none() {
+    let test = test_name!();
+    let Some(bench) = Bench::new(test, 64 << 20) else { return };
+    if tool(test, "tcpreplay").is_none() {
         return;
     }
     let (file, came) = (bench.path("sent.pcap"), bench.path("came.pcapng"));

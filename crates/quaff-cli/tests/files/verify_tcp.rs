@@ -2,7 +2,7 @@
 //! packets are missing, and real traffic.
 
 use assert_cmd::Command;
-use quaff_testkit::{captures, skip};
+use quaff_testkit::{captures, skip, test_name};
 use quaff_testpackets::{ethernet, ipv4, ipv6};
 use quaff_wire::Record;
 use quaff_wire::pcap::{self, Resolution};
@@ -321,13 +321,13 @@ const LACKING: [&str; 8] = [
 
 #[test]
 fn real_captures_have_no_loss_but_for_known_ones() {
-    const TEST: &str = "real_captures_have_no_loss_but_for_known_ones";
+    let test = test_name!();
     let dir = captures().join("protocols");
     let files: Vec<_> = dir.read_dir().into_iter().flatten().flatten().map(|entry| entry.path()).collect();
     let files: Vec<_> =
         files.into_iter().filter(|path| path.extension().is_some_and(|end| end != "txt")).collect();
     if files.is_empty() {
-        return skip(TEST, &format!("no captures in {}; QUAFF_CAPTURES says where to look", dir.display()));
+        return skip(test, &format!("no captures in {}; QUAFF_CAPTURES says where to look", dir.display()));
     }
     let (mut judged, mut unexpected, mut found) = (0, Vec::new(), Vec::new());
     for path in &files {

@@ -2,7 +2,7 @@
 
 use crate::made::{A, B, Made, UDP, connections, udp};
 use jiff::Timestamp;
-use quaff_testkit::skip;
+use quaff_testkit::{captures, skip, test_name};
 use quaff_testpackets as build;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -10,7 +10,6 @@ use std::io::Write;
 use std::net::Ipv6Addr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::sync::OnceLock;
 
 const QUAFF: &str = env!("CARGO_BIN_EXE_quaff");
 const ORACLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/flows/oracle.py");
@@ -234,12 +233,6 @@ fn difference(path: &Path, found: &Metered, expected: &Metered) -> String {
     )
 }
 
-/// The folder with captures, which the first test that asks makes where there are none.
-fn captures() -> &'static Path {
-    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
-    FOLDER.get_or_init(quaff_testkit::captures)
-}
-
 fn files(folder: &str) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(captures().join(folder)).into_iter().flatten().flatten();
     let mut files: Vec<_> = entries.map(|entry| entry.path()).filter(|path| is_capture(path)).collect();
@@ -253,7 +246,7 @@ fn is_capture(path: &Path) -> bool {
 
 #[test]
 fn real_captures_give_the_flows_of_the_oracle() {
-    let test = "real_captures_give_the_flows_of_the_oracle";
+    let test = test_name!();
     let mut all = files("protocols");
     if all.is_empty() {
         return skip(
@@ -267,7 +260,7 @@ fn real_captures_give_the_flows_of_the_oracle() {
 
 #[test]
 fn short_timeouts_and_uniflows_are_those_of_the_oracle() {
-    let test = "short_timeouts_and_uniflows_are_those_of_the_oracle";
+    let test = test_name!();
     let mix = captures().join("mix.pcap");
     if !mix.is_file() {
         return skip(test, "there is no mix.pcap; QUAFF_CAPTURES says where to look");
@@ -374,7 +367,7 @@ fn headers() -> Made {
 
 #[test]
 fn made_captures_give_the_flows_of_the_oracle() {
-    let test = "made_captures_give_the_flows_of_the_oracle";
+    let test = test_name!();
     let dir = tempfile::tempdir().expect("a folder");
     let files = [
         connections().write(dir.path(), "connections.pcap"),

@@ -1,8 +1,7 @@
 //! `quaff flows` and `quaff nprobe` on an interface: no packet is lost, each is in one count, and a slow sink costs its
 //! own records only.
 
-use crate::support;
-use crate::support::{Bench, Ended, PATIENCE, interrupt, run};
+use crate::support::{self, Bench, Ended, PATIENCE, interrupt, lab_bench, run};
 use quaff_lab::ChildProcess;
 use quaff_os::Signal;
 use serde_json::Value;
@@ -40,11 +39,7 @@ fn whole(ended: &Ended, count: u64) -> &Value {
 
 #[test]
 fn every_packet_of_an_interface_is_in_a_flow_and_every_record_in_the_file() {
-    let Some(bench) =
-        Bench::new("every_packet_of_an_interface_is_in_a_flow_and_every_record_in_the_file", 64 << 20)
-    else {
-        return;
-    };
+    let bench = lab_bench!(64 << 20);
     let file = bench.path("flows.json");
     let args = ["flows", "-i", "rx0", "--jsonl", &file, "--ledger", "-", "--idle", "200ms"];
     let running = start(&bench, &args);
@@ -66,10 +61,7 @@ fn every_packet_of_an_interface_is_in_a_flow_and_every_record_in_the_file() {
 
 #[test]
 fn a_sink_that_stands_still_misses_records_and_costs_no_packet() {
-    let Some(bench) = Bench::new("a_sink_that_stands_still_misses_records_and_costs_no_packet", 64 << 20)
-    else {
-        return;
-    };
+    let bench = lab_bench!(64 << 20);
     let pipe = bench.path("pipe");
     run(Command::new("mkfifo").arg(&pipe));
     let path = pipe.clone();
@@ -105,7 +97,7 @@ fn a_sink_that_stands_still_misses_records_and_costs_no_packet() {
 
 #[test]
 fn the_command_of_the_how_to_runs_as_it_stands() {
-    let Some(bench) = Bench::new("the_command_of_the_how_to_runs_as_it_stands", 64 << 20) else { return };
+    let bench = lab_bench!(64 << 20);
     let socket =
         bench.lab.rx.run(|| UdpSocket::bind("127.0.0.1:2055")).expect("the namespace").expect("a socket");
     socket.set_read_timeout(Some(PATIENCE)).expect("a timeout");

@@ -2,7 +2,7 @@
 
 use crate::made::{BEGIN_NS, Made, SECOND, connections, udp};
 use quaff_os::Signal;
-use quaff_testkit::{copy_program, skip};
+use quaff_testkit::{copy_program, skip, test_name};
 use quaff_testpackets as build;
 use serde_json::Value;
 use std::fs::Permissions;
@@ -143,7 +143,7 @@ fn options_of_nprobe_may_come_from_a_pipe() {
 
 #[test]
 fn a_run_that_cannot_start_leaves_old_files_as_they_are() {
-    let test = "a_run_that_cannot_start_leaves_old_files_as_they_are";
+    let test = test_name!();
     let dir = tempfile::tempdir().expect("a folder");
     if dir.path().metadata().expect("a folder").uid() != 0 {
         return skip(test, "not root: rights cannot be given away");
@@ -165,7 +165,7 @@ fn a_run_that_cannot_start_leaves_old_files_as_they_are() {
 /// The last step of a start, after the lanes: the folder of the ledger cannot be permitted, as there is none.
 #[test]
 fn a_start_that_fails_late_leaves_old_files_as_they_are() {
-    let test = "a_start_that_fails_late_leaves_old_files_as_they_are";
+    let test = test_name!();
     let dir = tempfile::tempdir().expect("a folder");
     let file = connections().write(dir.path(), "connections.pcap").display().to_string();
     let [old, ledger] = ["old", "nowhere/ledger"].map(|name| dir.path().join(name).display().to_string());
@@ -417,7 +417,7 @@ fn a_meter_keeps_no_rights_and_still_reaches_its_collector() {
 /// Through a gateway, on an own link, into a black hole, and without a route.
 #[test]
 fn next_hops_are_those_of_the_kernel_of_this_namespace() {
-    let Some(lab) = quaff_testkit::lab("next_hops_are_those_of_the_kernel_of_this_namespace") else { return };
+    let Some(lab) = quaff_testkit::lab(test_name!()) else { return };
     for words in [
         "address add 192.0.2.7/24 dev rx0",
         "route add 198.51.100.0/24 via 192.0.2.1",

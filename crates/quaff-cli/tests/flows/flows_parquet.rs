@@ -1,13 +1,12 @@
 //! `quaff flows --parquet`: other programs read the rows that `--json` has, and a crash leaves no half segment.
 
 use jiff::Timestamp;
-use quaff_testkit::skip;
+use quaff_testkit::{skip, test_name};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 const QUAFF: &str = env!("CARGO_BIN_EXE_quaff");
@@ -71,15 +70,9 @@ fn python(test: &str, purpose: &str) -> Option<PathBuf> {
     Some(PathBuf::from(String::from_utf8_lossy(&done.stdout).trim()))
 }
 
-/// The folder with captures, which the first test that asks makes where there are none.
-fn folder() -> &'static Path {
-    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
-    FOLDER.get_or_init(quaff_testkit::captures)
-}
-
 /// Captures with TCP, UDP, ICMP, IPv6, VLAN and names of servers: at most 4 MB of them.
 fn captures(test: &str) -> Vec<PathBuf> {
-    let folder = folder();
+    let folder = quaff_testkit::captures();
     let mut found = vec![folder.join("mix.pcap")];
     let entries = std::fs::read_dir(folder.join("protocols")).into_iter().flatten().flatten();
     found.extend(entries.map(|entry| entry.path()));
@@ -227,7 +220,7 @@ fn compare(engine: &str, python: &Path, run: &Run) -> Value {
 
 #[test]
 fn pyarrow_and_duckdb_read_the_rows_of_the_json() {
-    let test = "pyarrow_and_duckdb_read_the_rows_of_the_json";
+    let test = test_name!();
     let (Some(python), Some(run)) = (python(test, "test"), run(test, true, &[])) else { return };
     let seen = compare("pyarrow", &python, &run);
     let types = &seen["types"];
@@ -264,7 +257,7 @@ fn pyarrow_and_duckdb_read_the_rows_of_the_json() {
 /// Without fields that the meter has to compute, their columns have no values.
 #[test]
 fn columns_that_no_template_asks_for_have_no_values() {
-    let test = "columns_that_no_template_asks_for_have_no_values";
+    let test = test_name!();
     let (Some(python), Some(run)) = (python(test, "test"), run(test, false, &["--segment-size", "1"])) else {
         return;
     };
@@ -280,7 +273,7 @@ fn columns_that_no_template_asks_for_have_no_values() {
 #[ignore = "interop: `make interop` installs the readers"]
 #[allow(clippy::print_stderr, reason = "`make interop` lists the engines")]
 fn interop_each_engine_reads_the_rows_of_the_json() {
-    let test = "interop_each_engine_reads_the_rows_of_the_json";
+    let test = test_name!();
     let python = python(test, "interop").expect("the readers: scripts/readers interop");
     let run = run(test, true, &[]).expect("captures");
     for engine in ["pyarrow", "duckdb", "chdb", "polars", "pyspark"] {
@@ -314,8 +307,8 @@ impl Drop for Fed {
 /// kill -9 in the middle of a segment: no file has the name of one, and the next run is not disturbed.
 #[test]
 fn a_crash_in_mid_segment_leaves_no_segment() {
-    let test = "a_crash_in_mid_segment_leaves_no_segment";
-    let mix = folder().join("mix.pcap");
+    let test = test_name!();
+    let mix = quaff_testkit::captures().join("mix.pcap");
     if !mix.is_file() {
         return skip(test, "there is no mix.pcap; QUAFF_CAPTURES says where to look");
     }

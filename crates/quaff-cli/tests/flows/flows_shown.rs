@@ -4,7 +4,7 @@
 use quaff_flow::collector::RecordStore;
 use quaff_flow::export::Scene;
 use quaff_parquet::{ParquetPlan, SegmentReader, SegmentStore};
-use quaff_testkit::skip;
+use quaff_testkit::{skip, test_name};
 use serde_json::Value;
 use std::net::UdpSocket;
 use std::os::unix::fs::MetadataExt;
@@ -93,7 +93,7 @@ fn assert_whole(report: &Value) {
 
 #[test]
 fn sums_of_a_report_are_those_of_the_ledger_and_of_the_oracle() {
-    let test = "sums_of_a_report_are_those_of_the_ledger_and_of_the_oracle";
+    let test = test_name!();
     let files = captures();
     if files.is_empty() {
         return skip(test, "there are no captures; QUAFF_CAPTURES says where to look");
@@ -188,7 +188,7 @@ fn all_rows(path: &str, more: &[&str]) -> Value {
 
 #[test]
 fn a_report_of_segments_is_that_of_their_capture() {
-    let test = "a_report_of_segments_is_that_of_their_capture";
+    let test = test_name!();
     let dir = tempfile::tempdir().expect("a folder");
     let mut files: Vec<_> = captures().iter().map(|path| path.display().to_string()).collect();
     if files.is_empty() {
@@ -360,7 +360,7 @@ fn on_terminal(test: &str, end: &str, expected: &str, command: &[&str]) -> Optio
 
 #[test]
 fn the_terminal_is_restored_whatever_ends_top() {
-    let test = "the_terminal_is_restored_whatever_ends_top";
+    let test = test_name!();
     let dir = tempfile::tempdir().expect("a folder");
     let file = made(dir.path());
     let command = ["flows", "top", "--read", &file, "--interval", "200ms"];
@@ -394,7 +394,7 @@ fn the_terminal_is_restored_whatever_ends_top() {
 
 #[test]
 fn keys_change_what_top_shows() {
-    let test = "keys_change_what_top_shows";
+    let test = test_name!();
     let dir = tempfile::tempdir().expect("a folder");
     let file = made(dir.path());
     let top = ["flows", "top", "--read", &file, "--interval", "100ms", "--by", "protocol"];
@@ -435,7 +435,7 @@ impl Drop for Sender {
 
 #[test]
 fn top_shows_the_rates_of_an_interface() {
-    let test = "top_shows_the_rates_of_an_interface";
+    let test = test_name!();
     if std::fs::metadata("/proc/self").map_or(true, |found| found.uid() != 0) {
         return skip(test, "it needs root to capture");
     }

@@ -2,7 +2,7 @@
 //! be written, a number that is none. Each ends with one sentence and status 2, and none panics. No network.
 
 use crate::support::{QUAFF, run};
-use quaff_testkit::skip;
+use quaff_testkit::{skip, test_name};
 use std::fs::{File, Permissions, set_permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
@@ -174,7 +174,7 @@ impl Place {
         let place = Self { dir, is_root: std::fs::metadata("/proc/self").is_ok_and(|me| me.uid() == 0) };
         let mode = |path: &Path, mode| set_permissions(path, Permissions::from_mode(mode)).expect("a mode");
         mode(place.dir.path(), 0o755);
-        std::fs::copy(QUAFF, place.at("quaff")).expect("the program");
+        quaff_testkit::copy_program(QUAFF, place.at("quaff"));
         run(Command::new(QUAFF).args(["generate", "--count", "20", "-w"]).arg(place.at("IN")));
         mode(&place.at("IN"), 0o644);
         std::fs::write(place.at("SECRET"), "{}").expect("a file");
@@ -287,7 +287,7 @@ fn a_user_without_rights_reads_one_sentence() {
     const WORDS: [&str; 5] = ["ermission denied", "not permitted", "root", "CAP_", "capabilit"];
     let place = Place::new();
     if !place.is_root {
-        skip("a_user_without_rights_reads_one_sentence", "not root: SECRET would be readable");
+        skip(test_name!(), "not root: SECRET would be readable");
         return;
     }
     let found = FORBIDDEN.map(|line| Found::of(line, &place.as_unprivileged(line)));

@@ -1,6 +1,7 @@
 //! `quaff lab demo`, short: it ends with 0, prints all parts on 80 columns, and removes its files.
 
 use quaff_testkit as testing;
+use quaff_testkit::test_name;
 use std::process::{Command, Output};
 
 const QUAFF: &str = env!("CARGO_BIN_EXE_quaff");
@@ -11,7 +12,7 @@ fn demo(args: &[&str]) -> Output {
 
 #[test]
 fn a_short_demo_ends_with_0_and_prints_all_parts() {
-    let test = "a_short_demo_ends_with_0_and_prints_all_parts";
+    let test = test_name!();
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
     if testing::lab(test).is_none() || !testing::space(test, dir.path(), 2 << 30) {
         return;
@@ -44,7 +45,7 @@ fn a_short_demo_ends_with_0_and_prints_all_parts() {
 
 #[test]
 fn a_disk_without_room_is_named_at_once() {
-    let test = "a_disk_without_room_is_named_at_once";
+    let test = test_name!();
     let Some(_lab) = testing::lab(test) else { return };
     let done = demo(&["--dir", "/proc"]);
     let text = String::from_utf8_lossy(&done.stderr).into_owned();
@@ -60,7 +61,7 @@ fn a_size_that_the_demo_does_not_have_is_refused() {
 
 #[test]
 fn a_capturer_that_crashes_is_named_and_ends_it_with_1() {
-    let test = "a_capturer_that_crashes_is_named_and_ends_it_with_1";
+    let test = test_name!();
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
     if testing::lab(test).is_none() || !testing::space(test, dir.path(), 1 << 30) {
         return;

@@ -1,6 +1,6 @@
 //! Manual pages, shell completions and the pages in `docs/` say what the commands do, and nothing else.
 
-use crate::support::{Bench, QUAFF};
+use crate::support::{QUAFF, lab_bench};
 use quaff::cores::Nic;
 use quaff_bench::testing::{sample_flow_report, sample_report, sample_service_report};
 use quaff_os::packet::CountingTap;
@@ -225,7 +225,7 @@ const OF_CAPTURE: [(bool, &str); 9] = [
 
 #[test]
 fn pages_have_the_fields_of_the_json() {
-    let Some(bench) = Bench::new("pages_have_the_fields_of_the_json", 64 << 20) else { return };
+    let bench = lab_bench!(64 << 20);
     let dir = bench.dir.path();
     let alone = || Command::new(QUAFF);
     let receiving = || bench.lab.rx.command(QUAFF).expect("a command in the lab");
@@ -419,9 +419,7 @@ fn card() -> Option<String> {
 /// Of the two that write reports also by what an invented report shows: a search takes minutes.
 #[test]
 fn pages_of_what_measures_have_the_fields_of_the_json() {
-    let Some(bench) = Bench::new("pages_of_what_measures_have_the_fields_of_the_json", 1 << 30) else {
-        return;
-    };
+    let bench = lab_bench!(1 << 30);
     let dir = bench.dir.path();
     let own = || Command::new(QUAFF);
     let receiving = || bench.lab.rx.command(QUAFF).expect("a command in the lab");

@@ -3,8 +3,7 @@
 //! The doctor runs in a lab's namespace, with files of /proc that are the test's own mounted over the machine's,
 //! so that nothing of the machine itself is changed.
 
-use crate::support;
-use crate::support::{Bench, QUAFF, folder, interrupt, run, tool};
+use crate::support::{self, Bench, QUAFF, folder, interrupt, lab_bench, run, tool};
 use quaff::doctor::{Change, Setting, fix, undo};
 use quaff_lab::{ChildProcess, LabPlan};
 use quaff_os::bpf::{Asm, Program, Reg, Verdict};
@@ -12,6 +11,7 @@ use quaff_os::ethtool::{self, Card};
 use quaff_os::packet::CountingTap;
 use quaff_os::rtnl::{self, LinkChange, Rtnl};
 use quaff_testkit as testing;
+use quaff_testkit::test_name;
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -113,7 +113,7 @@ impl Answer {
 
 #[test]
 fn a_healthy_machine_is_silent() {
-    let Some(ward) = Ward::new("a_healthy_machine_is_silent") else { return };
+    let Some(ward) = Ward::new(test_name!()) else { return };
     let answer =
         ward.run("", QUAFF, &["-i", "rx0", "--dir", &ward.dir(), "--rate", "8k", "--ignore", OF_THE_MACHINE]);
     assert_eq!((answer.code, answer.stdout.as_str(), answer.stderr.as_str()), (0, "", ""));
@@ -129,7 +129,7 @@ fn a_healthy_machine_is_silent() {
 
 #[test]
 fn gro_is_turned_off_and_on_again() {
-    let Some(ward) = Ward::new("gro_is_turned_off_and_on_again") else { return };
+    let Some(ward) = Ward::new(test_name!()) else { return };
     ward.bench
         .lab
         .rx
@@ -164,7 +164,7 @@ fn gro_is_turned_off_and_on_again() {
 
 #[test]
 fn a_backlog_that_is_too_small_is_raised_and_restored() {
-    let Some(ward) = Ward::new("a_backlog_that_is_too_small_is_raised_and_restored") else { return };
+    let Some(ward) = Ward::new(test_name!()) else { return };
     let file = ward.core().join("netdev_max_backlog");
     fs::write(&file, "1000\n").unwrap();
     let answer = ward.doctor(&["-i", "rx0"]);
@@ -189,7 +189,7 @@ fn a_backlog_that_is_too_small_is_raised_and_restored() {
 
 #[test]
 fn governors_sleep_and_clocks_are_fixed_and_restored() {
-    let Some(ward) = Ward::new("governors_sleep_and_clocks_are_fixed_and_restored") else { return };
+    let Some(ward) = Ward::new(test_name!()) else { return };
     let online = fs::read_to_string("/sys/devices/system/cpu/online").unwrap();
     let settings = [
         ("cpu/cpu0/cpufreq/scaling_governor", "powersave\n", "performance"),
@@ -232,9 +232,7 @@ fn governors_sleep_and_clocks_are_fixed_and_restored() {
 
 #[test]
 fn settings_that_a_namespace_hides_are_reported_as_not_read() {
-    let Some(bench) = Bench::new("settings_that_a_namespace_hides_are_reported_as_not_read", 0) else {
-        return;
-    };
+    let bench = lab_bench!(0);
     let args = ["doctor", "-i", "rx0", "--time", "0s", "--ignore", OF_THE_MACHINE];
     let done = bench.quaff(&args).output().expect("quaff runs");
     let stderr = String::from_utf8_lossy(&done.stderr);
@@ -245,7 +243,7 @@ fn settings_that_a_namespace_hides_are_reported_as_not_read() {
 
 #[test]
 fn another_reader_is_named_and_reported_at_the_start_of_a_capture() {
-    let test = "another_reader_is_named_and_reported_at_the_start_of_a_capture";
+    let test = test_name!();
     let Some(ward) = Ward::new(test) else { return };
     let open = || CountingTap::open(rtnl::link("rx0")?.index, "rx0", None);
     let reader = ward.bench.lab.rx.run(open).expect("entered").expect("a socket");
@@ -273,7 +271,7 @@ fn another_reader_is_named_and_reported_at_the_start_of_a_capture() {
 
 #[test]
 fn a_program_before_the_sockets_is_found_and_its_fix_takes_it_off() {
-    let test = "a_program_before_the_sockets_is_found_and_its_fix_takes_it_off";
+    let test = test_name!();
     let Some(ward) = Ward::new(test) else { return };
     if tool(test, "ip").is_none() {
         return;
@@ -297,7 +295,7 @@ fn a_program_before_the_sockets_is_found_and_its_fix_takes_it_off() {
 
 #[test]
 fn an_interface_that_is_down_is_critical() {
-    let Some(ward) = Ward::new("an_interface_that_is_down_is_critical") else { return };
+    let Some(ward) = Ward::new(test_name!()) else { return };
     let set = |up: bool| {
         let change = move || {
             let mut rtnl = Rtnl::open()?;
@@ -318,7 +316,7 @@ fn an_interface_that_is_down_is_critical() {
 fn the_channels_of_a_driver_are_changed_and_restored() {
     // A veth has channels; the driver refuses what it does not have: a ring, an RSS table.
     let plan = LabPlan { queues: 4, ..LabPlan::default() };
-    let Some(lab) = testing::lab_of("the_channels_of_a_driver_are_changed_and_restored", &plan) else {
+    let Some(lab) = testing::lab_of(test_name!(), &plan) else {
         return;
     };
     let dir = tempfile::tempdir().unwrap();
@@ -359,7 +357,7 @@ fn for_all(test: &str) -> Option<(tempfile::TempDir, String)> {
 
 #[test]
 fn without_capabilities_and_locked_memory_the_fixes_give_them() {
-    let test = "without_capabilities_and_locked_memory_the_fixes_give_them";
+    let test = test_name!();
     let (Some(ward), Some((_dir, quaff))) = (Ward::new(test), for_all(test)) else { return };
     let unprivileged = "ulimit -l 8192; exec setpriv --reuid 65534 --clear-groups";
     let args = ["--json", "--ignore", OF_THE_MACHINE];
@@ -393,14 +391,14 @@ fn without_capabilities_and_locked_memory_the_fixes_give_them() {
 
 #[test]
 fn a_full_disk_and_one_in_memory_are_reported() {
-    let Some(ward) = Ward::new("a_full_disk_and_one_in_memory_are_reported") else { return };
+    let Some(ward) = Ward::new(test_name!()) else { return };
     let place = ward.bench.path("mnt");
     fs::create_dir(&place).unwrap();
     let mount = format!("mount -t tmpfs -o size=1m none {place} || exit 99;");
     let args = ["--json", "--ignore", OF_THE_MACHINE, "--dir", &place];
     let answer = ward.run(&mount, QUAFF, &args);
     if answer.code == 99 {
-        return testing::skip("a_full_disk_and_one_in_memory_are_reported", "this machine mounts no tmpfs");
+        return testing::skip(test_name!(), "this machine mounts no tmpfs");
     }
     assert_eq!((answer.code, answer.ids()), (1, vec!["space", "memory-fs"]), "{}", answer.stderr);
     assert_eq!(answer.finding("space")["severity"], "critical");
@@ -445,7 +443,7 @@ impl Drop for Throttle {
 
 #[test]
 fn a_slow_disk_is_measured_and_set_against_the_rate() {
-    let test = "a_slow_disk_is_measured_and_set_against_the_rate";
+    let test = test_name!();
     let dir = folder();
     if !testing::space(test, dir.path(), 64 << 20) {
         return;

@@ -1,7 +1,7 @@
 //! The example of a product, `count_by_port`: the same counts live and from a file, a ledger that adds up, and the
 //! shell of all commands.
 
-use crate::support::{Bench, run};
+use crate::support::{lab_bench, run};
 use quaff_os::Signal;
 use quaff_os::process::send;
 use std::io::{BufRead, BufReader, Read};
@@ -24,7 +24,7 @@ fn example() -> PathBuf {
 
 #[test]
 fn an_output_of_its_own_counts_live_and_from_files() {
-    let Some(bench) = Bench::new("an_output_of_its_own_counts_live_and_from_files", 1 << 27) else { return };
+    let bench = lab_bench!(1 << 27);
     let file = bench.path("sent.pcapng");
     let expected = format!("offered {PACKETS}, counted {PACKETS}, lossless true");
     let ended = bench.capture_of(&["-w", &file], &format!("--size 100 --count {PACKETS} --pps 50000"));

@@ -8,7 +8,7 @@ use crate::support::{Bench, PATIENCE, QUAFF, below, finish, names, run, tool, ve
 use quaff_lab::ChildProcess;
 use quaff_os::Signal;
 use quaff_os::process::send;
-use quaff_testkit::write_program;
+use quaff_testkit::{copy_program, test_name, write_program};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -83,7 +83,7 @@ fn assert_complete(bench: &Bench, files: &[&str]) {
 
 #[test]
 fn example_1_tcpdump_loses_less_before_a_file() {
-    let Some(bench) = prepare("example_1_tcpdump_loses_less_before_a_file", &["tcpdump"]) else { return };
+    let Some(bench) = prepare(test_name!(), &["tcpdump"]) else { return };
     for line in [
         "tcpdump -i eth1 -w - udp | gulp -c > pcapfile",
         "taskset -c 2 tcpdump -i eth1 -w - udp | gulp -c > pcapfile",
@@ -103,7 +103,7 @@ fn example_1_tcpdump_loses_less_before_a_file() {
 
 #[test]
 fn a_copied_stream_is_cut_into_gulps_files() {
-    let Some(bench) = prepare("a_copied_stream_is_cut_into_gulps_files", &[]) else { return };
+    let Some(bench) = prepare(test_name!(), &[]) else { return };
     std::fs::create_dir(bench.path("pcapdir")).unwrap();
     example(&bench, "gulp -i eth1 > pcapfile", "--size 1000 --count 5000 --pps 20000");
     let line = "gulp -c -r 1 -C 2 -o pcapdir < pcapfile";
@@ -120,7 +120,7 @@ fn a_copied_stream_is_cut_into_gulps_files() {
 
 #[test]
 fn example_2_gulp_captures_itself() {
-    let Some(bench) = prepare("example_2_gulp_captures_itself", &["tcpdump"]) else { return };
+    let Some(bench) = prepare(test_name!(), &["tcpdump"]) else { return };
     example(&bench, r#"gulp -i eth1 -f "udp and len > 100" > pcapfile"#, PLAIN);
     assert_complete(&bench, &["pcapfile"]);
     // As Gulp's: pcap with µs, in this machine's byte order.
@@ -159,14 +159,14 @@ fn a_file_on_stdout_is_written_past_the_page_cache_and_left_as_it_was_found() {
 
 #[test]
 fn example_3_an_erspan_feed_is_unpacked_and_saved() {
-    let Some(bench) = prepare("example_3_an_erspan_feed_is_unpacked_and_saved", &[]) else { return };
+    let Some(bench) = prepare(test_name!(), &[]) else { return };
     example(&bench, "gulp -i eth1 -d > pcapfile", MIRRORED);
     assert_complete(&bench, &["pcapfile"]);
 }
 
 #[test]
 fn example_4_and_then_filtered_by_tcpdump() {
-    let Some(bench) = prepare("example_4_and_then_filtered_by_tcpdump", &["tcpdump"]) else { return };
+    let Some(bench) = prepare(test_name!(), &["tcpdump"]) else { return };
     for line in [
         "gulp -i eth1 -d | tcpdump -r - -s0 -w pcapfile udp src port 1",
         "gulp -i eth1 -d | taskset -c 2 tcpdump -r - -s0 -w pcapfile udp src port 1",
@@ -178,7 +178,7 @@ fn example_4_and_then_filtered_by_tcpdump() {
 
 #[test]
 fn example_5_everything_to_disk_and_unpacked_offline() {
-    let Some(bench) = prepare("example_5_everything_to_disk_and_unpacked_offline", &[]) else { return };
+    let Some(bench) = prepare(test_name!(), &[]) else { return };
     let line = "gulp -i eth1 > pcapfile1; gulp -d -i - < pcapfile1 > pcapfile2";
     example(&bench, line, MIRRORED);
     assert_eq!(verify(&[&bench.path("pcapfile1")])["received"], 0, "its frames are mirrored ones");
@@ -187,7 +187,7 @@ fn example_5_everything_to_disk_and_unpacked_offline() {
 
 #[test]
 fn example_6_ngrep_looks_inside() {
-    let Some(bench) = prepare("example_6_ngrep_looks_inside", &["ngrep"]) else { return };
+    let Some(bench) = prepare(test_name!(), &["ngrep"]) else { return };
     // Each stamp begins with "qu".
     example(&bench, "gulp -i eth1 -d | ngrep -q -I - -O pcapfile qu", MIRRORED);
     assert_complete(&bench, &["pcapfile"]);
@@ -195,7 +195,7 @@ fn example_6_ngrep_looks_inside() {
 
 #[test]
 fn example_7_a_meter_reads_the_pipe() {
-    let Some(bench) = prepare("example_7_a_meter_reads_the_pipe", &["tshark"]) else { return };
+    let Some(bench) = prepare(test_name!(), &["tshark"]) else { return };
     for line in [
         "gulp -i eth1 -d | tshark -r /dev/stdin -q -z conv,ip",
         "mkfifo pipe; chmod 644 pipe; gulp -i eth1 -d > pipe & tshark -r pipe -q -z conv,ip; wait $!",
@@ -209,14 +209,14 @@ fn example_7_a_meter_reads_the_pipe() {
 
 #[test]
 fn example_8_wireshark_reads_the_pipe() {
-    let Some(bench) = prepare("example_8_wireshark_reads_the_pipe", &["tshark"]) else { return };
+    let Some(bench) = prepare(test_name!(), &["tshark"]) else { return };
     example(&bench, "gulp -i eth1 -d | tshark -i - -q -w pcapfile", MIRRORED);
     assert_complete(&bench, &["pcapfile"]);
 }
 
 #[test]
 fn example_9_files_of_a_size_and_the_newest_of_them() {
-    let Some(bench) = prepare("example_9_files_of_a_size_and_the_newest_of_them", &["tcpdump"]) else {
+    let Some(bench) = prepare(test_name!(), &["tcpdump"]) else {
         return;
     };
     std::fs::create_dir(bench.path("pcapdir")).unwrap();
@@ -231,7 +231,7 @@ fn example_9_files_of_a_size_and_the_newest_of_them() {
 
 #[test]
 fn small_rings_make_small_files_and_few_of_them_stay() {
-    let Some(bench) = prepare("small_rings_make_small_files_and_few_of_them_stay", &[]) else { return };
+    let Some(bench) = prepare(test_name!(), &[]) else { return };
     std::fs::create_dir(bench.path("pcapdir")).unwrap();
     let line = "gulp -i eth1 -r 1 -C 2 -W 3 -n tap -o pcapdir -Z 'echo'";
     let said = example(&bench, line, "--size 1000 --count 10000 --pps 20000");
@@ -263,7 +263,7 @@ fn each_rotated_file_is_given_to_z_and_t_puts_the_time_into_names() {
 
 #[test]
 fn g_begins_a_file_each_so_many_seconds() {
-    let Some(bench) = prepare("g_begins_a_file_each_so_many_seconds", &[]) else { return };
+    let Some(bench) = prepare(test_name!(), &[]) else { return };
     std::fs::create_dir(bench.path("pcapdir")).unwrap();
     let line = "gulp -i eth1 -G 1 -o pcapdir";
     example(&bench, line, "--size 100 --count 60000 --pps 20000");
@@ -273,7 +273,7 @@ fn g_begins_a_file_each_so_many_seconds() {
 
 #[test]
 fn the_environment_names_the_interface_and_snaplen_cuts() {
-    let Some(bench) = prepare("the_environment_names_the_interface_and_snaplen_cuts", &["tcpdump"]) else {
+    let Some(bench) = prepare(test_name!(), &["tcpdump"]) else {
         return;
     };
     example(&bench, "CAP_IFACE=eth1; export CAP_IFACE; gulp -s 60 -BYq -p 5 -z 4096 > pcapfile", PLAIN);
@@ -293,7 +293,7 @@ fn the_environment_names_the_interface_and_snaplen_cuts() {
 
 #[test]
 fn the_first_interrupt_drains_and_the_second_ends_at_once() {
-    let Some(bench) = prepare("the_first_interrupt_drains_and_the_second_ends_at_once", &[]) else { return };
+    let Some(bench) = prepare(test_name!(), &[]) else { return };
     // No process reads the pipe: the first ^C cannot end the run.
     let mut running = shell(&bench, "mkfifo pipe; exec 3<>pipe; gulp -i eth1 > pipe; echo $? > code");
     assert!(running.hears("capturing", PATIENCE), "{}", running.heard);
@@ -310,9 +310,9 @@ fn the_first_interrupt_drains_and_the_second_ends_at_once() {
 
 #[test]
 fn x_keeps_others_out_unless_they_insist() {
-    let Some(bench) = prepare("x_keeps_others_out_unless_they_insist", &[]) else { return };
+    let Some(bench) = prepare(test_name!(), &[]) else { return };
     // The lock is on the program itself, which other tests run too: a copy is locked.
-    std::fs::copy(QUAFF, bench.path("quaff")).unwrap();
+    copy_program(QUAFF, bench.path("quaff"));
     let start = |args: &str| shell(&bench, &format!("exec ./quaff gulp -i eth1 {args} > /dev/null"));
     let mut alone = start("-x");
     assert!(alone.hears("capturing", PATIENCE), "{}", alone.heard);
@@ -339,7 +339,7 @@ fn x_keeps_others_out_unless_they_insist() {
 
 #[test]
 fn v_shows_how_it_goes_twice_a_second() {
-    let Some(bench) = prepare("v_shows_how_it_goes_twice_a_second", &[]) else { return };
+    let Some(bench) = prepare(test_name!(), &[]) else { return };
     let mut running = shell(&bench, "exec gulp -i eth1 -V x > /dev/null");
     assert!(running.hears("capturing", PATIENCE), "{}", running.heard);
     std::thread::sleep(Duration::from_millis(2400));
@@ -362,7 +362,7 @@ fn v_shows_how_it_goes_twice_a_second() {
 
 #[test]
 fn arguments_that_gulp_refuses_are_refused() {
-    let Some(bench) = prepare("arguments_that_gulp_refuses_are_refused", &[]) else { return };
+    let Some(bench) = prepare(test_name!(), &[]) else { return };
     run(bench.lab.rx.command("ip").unwrap().args(["tuntap", "add", "mode", "tun", "name", "tun7"]));
     for (line, code, words) in [
         ("gulp -i tun7 > /dev/null", 2, "is not an Ethernet interface; -F captures it anyway"),

@@ -4,6 +4,7 @@ use crate::support::{Bench, PATIENCE, QUAFF, finish, run, tool, verify};
 use quaff_lab::ChildProcess;
 use quaff_os::privilege::FILE_CAPABILITIES;
 use quaff_testkit as testing;
+use quaff_testkit::test_name;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
@@ -84,7 +85,7 @@ impl Installed {
 
 #[test]
 fn only_root_and_members_of_the_group_may_run_the_installed_program() {
-    let Some(installed) = install("only_root_and_members_of_the_group_may_run_the_installed_program") else {
+    let Some(installed) = install(test_name!()) else {
         return;
     };
     let found = fs::metadata(&installed.program).expect("installed");
@@ -106,7 +107,7 @@ fn only_root_and_members_of_the_group_may_run_the_installed_program() {
 
 #[test]
 fn a_member_of_the_group_captures_without_root() {
-    let test = "a_member_of_the_group_captures_without_root";
+    let test = test_name!();
     let Some(installed) = install(test).filter(|installed| installed.has_capabilities) else { return };
     let Some(bench) = Bench::new(test, 1 << 27) else { return };
     let out = installed.dir.path().join("out");
@@ -144,7 +145,7 @@ fn capabilities(pid: u32, name: &str) -> u64 {
 
 #[test]
 fn a_command_drops_the_capabilities_that_it_does_not_need() {
-    let test = "a_command_drops_the_capabilities_that_it_does_not_need";
+    let test = test_name!();
     let Some(installed) = install(test).filter(|installed| installed.has_capabilities) else { return };
     let words = installed.unprivileged(true);
     let memory = 1 << 14 | 1 << 23;

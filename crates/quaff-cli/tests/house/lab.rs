@@ -3,6 +3,7 @@
 use quaff_lab::{ChildProcess, Lab};
 use quaff_os::Signal;
 use quaff_testkit as testing;
+use quaff_testkit::test_name;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -61,7 +62,7 @@ impl Drop for DownAtLast<'_> {
 
 #[test]
 fn a_lab_is_up_until_it_is_taken_down() {
-    if !permitted("a_lab_is_up_until_it_is_taken_down") {
+    if !permitted(test_name!()) {
         return;
     }
     let name = &format!("quaff-test-{}", std::process::id());
@@ -102,7 +103,7 @@ fn a_lab_is_up_until_it_is_taken_down() {
 
 #[test]
 fn a_command_runs_in_its_namespace() {
-    if !permitted("a_command_runs_in_its_namespace") {
+    if !permitted(test_name!()) {
         return;
     }
     let receiving = output(&["run", "--new", "--", "ls", "/sys/class/net"]);
@@ -113,7 +114,7 @@ fn a_command_runs_in_its_namespace() {
 
 #[test]
 fn the_exit_code_of_a_command_is_passed_on() {
-    if !permitted("the_exit_code_of_a_command_is_passed_on") {
+    if !permitted(test_name!()) {
         return;
     }
     for (script, code) in [("exit 0", 0), ("exit 1", 1), ("exit 77", 77), ("kill -9 $$", 128 + 9)] {
@@ -129,7 +130,7 @@ fn the_exit_code_of_a_command_is_passed_on() {
 
 #[test]
 fn a_command_in_a_lab_finds_the_same_lab_again() {
-    if !permitted("a_command_in_a_lab_finds_the_same_lab_again") {
+    if !permitted(test_name!()) {
         return;
     }
     let again = "lab run --tx -- sh -c 'echo $QUAFF_LAB; ls /sys/class/net'";
@@ -143,7 +144,7 @@ fn a_command_in_a_lab_finds_the_same_lab_again() {
 
 #[test]
 fn two_labs_at_once_do_not_hear_each_other() {
-    if !permitted("two_labs_at_once_do_not_hear_each_other") {
+    if !permitted(test_name!()) {
         return;
     }
     let count = "cat /sys/class/net/rx0/statistics/rx_packets";
@@ -158,7 +159,7 @@ fn two_labs_at_once_do_not_hear_each_other() {
 
 #[test]
 fn nothing_arrives_on_an_idle_link() {
-    if !permitted("nothing_arrives_on_an_idle_link") {
+    if !permitted(test_name!()) {
         return;
     }
     let script = "sleep 3; cd /sys/class/net/rx0/statistics; cat rx_packets tx_packets";
@@ -167,7 +168,7 @@ fn nothing_arrives_on_an_idle_link() {
 
 #[test]
 fn an_interrupt_ends_the_command_and_takes_the_lab_down() {
-    if !permitted("an_interrupt_ends_the_command_and_takes_the_lab_down") {
+    if !permitted(test_name!()) {
         return;
     }
     let run = ["run", "--new", "--", "sh", "-c", "echo ready >&2; exec sleep 60"];
@@ -190,7 +191,7 @@ fn an_interrupt_ends_the_command_and_takes_the_lab_down() {
 
 #[test]
 fn a_signal_reaches_the_command_once() {
-    if !permitted("a_signal_reaches_the_command_once") {
+    if !permitted(test_name!()) {
         return;
     }
     let script = "trap 'echo signalled >&2' INT; echo group $(cut -d' ' -f5 /proc/$$/stat) of $$ >&2
@@ -211,7 +212,7 @@ fn a_signal_reaches_the_command_once() {
 
 #[test]
 fn a_signal_reaches_what_the_command_has_started() {
-    if !permitted("a_signal_reaches_what_the_command_has_started") {
+    if !permitted(test_name!()) {
         return;
     }
     let mut running = start("sleep 60 & echo $! >&2; wait");
@@ -224,7 +225,7 @@ fn a_signal_reaches_what_the_command_has_started() {
 
 #[test]
 fn the_lab_of_a_killed_run_is_removed_by_the_next_run() {
-    if !permitted("the_lab_of_a_killed_run_is_removed_by_the_next_run") {
+    if !permitted(test_name!()) {
         return;
     }
     let mut running = start("echo $$ >&2; exec sleep 60");
@@ -290,7 +291,7 @@ fn impossible_labs_are_refused_with_the_reason() {
 /// With a lab of the test's own, and fewer frames.
 #[test]
 fn the_lines_of_the_readme_can_be_pasted() {
-    if !permitted("the_lines_of_the_readme_can_be_pasted") {
+    if !permitted(test_name!()) {
         return;
     }
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md");
@@ -315,7 +316,7 @@ fn the_lines_of_the_readme_can_be_pasted() {
 
 #[test]
 fn a_lab_that_stays_up_names_the_process_that_uses_it() {
-    if !permitted("a_lab_that_stays_up_names_the_process_that_uses_it") {
+    if !permitted(test_name!()) {
         return;
     }
     let name = format!("used{}", std::process::id());

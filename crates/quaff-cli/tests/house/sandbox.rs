@@ -1,11 +1,12 @@
 //! The sandbox of the real binary: every thread of it, whatever it reads and writes, hostile files, and what it can
 //! no longer reach.
 
-use crate::support;
-use crate::support::{Bench, Ended, PATIENCE, QUAFF, finish, interrupt, names, ours, run, tool, verify};
+use crate::support::{
+    self, Bench, Ended, PATIENCE, QUAFF, finish, interrupt, lab_bench, names, ours, run, tool, verify,
+};
 use crate::traffic;
 use quaff_lab::ChildProcess;
-use quaff_testkit::skip;
+use quaff_testkit::{skip, test_name};
 use serde_json::{Value, json};
 use std::fs::{self, Permissions};
 use std::io::Write;
@@ -70,8 +71,7 @@ fn assert_in_force(report: &Value, capabilities: &[&str]) {
 
 #[test]
 fn every_thread_of_a_live_capture_is_confined_whatever_it_writes() {
-    let test = "every_thread_of_a_live_capture_is_confined_whatever_it_writes";
-    let Some(bench) = Bench::new(test, 1 << 28) else { return };
+    let bench = lab_bench!(1 << 28);
     let (file, dir, pipe) = (bench.path("file"), bench.path("dir"), bench.path("pipe"));
     fs::create_dir(&dir).unwrap();
     run(Command::new("mkfifo").arg(&pipe));
@@ -106,7 +106,7 @@ fn every_thread_of_a_live_capture_is_confined_whatever_it_writes() {
 
 #[test]
 fn stdout_and_a_split_are_confined() {
-    let Some(bench) = Bench::new("stdout_and_a_split_are_confined", 1 << 28) else { return };
+    let bench = lab_bench!(1 << 28);
     let file = bench.path("file");
     let script = format!("exec {QUAFF} capture -i rx0 -w - --json >'{file}'");
     let mut command = bench.lab.rx.command("sh").unwrap();
@@ -129,7 +129,7 @@ fn stdout_and_a_split_are_confined() {
 
 #[test]
 fn a_capture_without_a_sandbox_reports_it() {
-    let Some(bench) = Bench::new("a_capture_without_a_sandbox_reports_it", 1 << 27) else { return };
+    let bench = lab_bench!(1 << 27);
     let running = bench.capture(&["-w", &bench.path("x"), "--no-sandbox"]);
     assert!(threads(running.pid(), &["Seccomp"]).iter().all(|(_, values)| values[0] == "0"));
     let ended = interrupt(running);
@@ -145,7 +145,7 @@ fn mentions(ended: &Ended, what: &str) -> [usize; 2] {
 
 #[test]
 fn a_kernel_that_lacks_it_all_captures_and_says_it_once() {
-    let test = "a_kernel_that_lacks_it_all_captures_and_says_it_once";
+    let test = test_name!();
     let Some(bench) = Bench::new(test, 1 << 28) else { return };
     if tool(test, "strace").is_none() {
         return;
@@ -238,7 +238,7 @@ fn files_are_read_by_a_confined_process_from_the_first_byte_on() {
 
 #[test]
 fn a_folder_that_is_swapped_leads_nowhere() {
-    let Some(bench) = Bench::new("a_folder_that_is_swapped_leads_nowhere", 1 << 28) else { return };
+    let bench = lab_bench!(1 << 28);
     let [dir, moved, other] = ["dir", "moved", "other"].map(|name| bench.path(name));
     fs::create_dir(&dir).unwrap();
     fs::create_dir(&other).unwrap();
@@ -250,7 +250,7 @@ fn a_folder_that_is_swapped_leads_nowhere() {
     let done = running.finish(PATIENCE).expect("it cannot continue");
     let ledger: Value = serde_json::from_slice(&done.stdout).expect("a ledger");
     if ledger["sandbox"]["landlock_abi"] == 0 {
-        return skip("a_folder_that_is_swapped_leads_nowhere", "no Landlock in this kernel");
+        return skip(test_name!(), "no Landlock in this kernel");
     }
     assert_eq!(names(other.as_ref()), [""; 0], "{ledger}");
     assert_ne!(done.status.code(), Some(0), "{ledger}");
@@ -272,7 +272,7 @@ fn shared_folder(owner: u32, mode: u32) -> (tempfile::TempDir, String) {
 
 #[test]
 fn another_user_captures_rotates_and_runs_commands() {
-    let Some(bench) = Bench::new("another_user_captures_rotates_and_runs_commands", 1 << 28) else { return };
+    let bench = lab_bench!(1 << 28);
     let (shared, dir) = shared_folder(DAEMON, 0o755);
     let list = shared.path().join("list");
     fs::write(&list, b"").unwrap();
@@ -300,7 +300,7 @@ fn another_user_captures_rotates_and_runs_commands() {
 
 #[test]
 fn a_user_who_may_not_write_is_named_at_the_start() {
-    let Some(bench) = Bench::new("a_user_who_may_not_write_is_named_at_the_start", 1 << 27) else { return };
+    let bench = lab_bench!(1 << 27);
     let (_shared, dir) = shared_folder(0, 0o755);
     let file = format!("{dir}/file");
     for output in [["--dir", &dir], ["-w", &file]] {
@@ -318,8 +318,7 @@ fn a_user_who_may_not_write_is_named_at_the_start() {
 
 #[test]
 fn root_writes_and_reads_in_folders_of_others() {
-    let test = "root_writes_and_reads_in_folders_of_others";
-    let Some(bench) = Bench::new(test, 1 << 28) else { return };
+    let bench = lab_bench!(1 << 28);
     let (shared, dir) = shared_folder(DAEMON, 0o755);
     let running = bench.capture(&["--dir", &dir, "--rotate-size", "4M", "--keep-files", "2"]);
     // CAP_DAC_OVERRIDE, within the folder.
@@ -420,7 +419,7 @@ fn parse(args: &[&str], file: &Path) -> i32 {
 
 #[test]
 fn five_parsers_stay_inside_with_hostile_files() {
-    let test = "five_parsers_stay_inside_with_hostile_files";
+    let test = test_name!();
     let dir = support::folder();
     let Some(files) = five_formats(test, dir.path()) else { return };
     let (file, parts) = (dir.path().join("hostile"), dir.path().join("parts"));

@@ -1,10 +1,10 @@
 //! The screens of commands on terminals of 40, 80 and 200 columns, in colour and without, and on no terminal.
 
 use crate::stamped::{File, Format};
-use crate::support;
-use crate::support::{QUAFF, folder, run, tool};
+use crate::support::{self, QUAFF, folder, run, tool};
 use crate::traffic;
 use quaff_testkit as testing;
+use quaff_testkit::test_name;
 use std::path::Path;
 use std::process::{Command, Output};
 use tempfile::TempDir;
@@ -102,7 +102,7 @@ fn assert_fits(name: &str, text: &str, columns: usize) {
 
 #[test]
 fn screens_fit_terminals_of_40_80_and_200_columns() {
-    let test = "screens_fit_terminals_of_40_80_and_200_columns";
+    let test = test_name!();
     if tool(test, "script").is_none() {
         return;
     }
@@ -121,7 +121,7 @@ fn screens_fit_terminals_of_40_80_and_200_columns() {
 
 #[test]
 fn the_list_of_interfaces_fits_the_terminal() {
-    let test = "the_list_of_interfaces_fits_the_terminal";
+    let test = test_name!();
     if tool(test, "script").is_none() {
         return;
     }
@@ -150,7 +150,7 @@ fn styles(text: &str) -> usize {
 
 #[test]
 fn no_color_is_obeyed_on_a_terminal() {
-    let test = "no_color_is_obeyed_on_a_terminal";
+    let test = test_name!();
     if tool(test, "script").is_none() {
         return;
     }

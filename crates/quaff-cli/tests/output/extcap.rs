@@ -1,10 +1,11 @@
 //! `quaff extcap` with the real tshark: it lists our interfaces, and a capture that it starts is
 //! complete, on the disk also when tshark stands still.
 
-use crate::support::{Bench, PATIENCE, below, finish, interrupt, names, run, tool, verify};
+use crate::support::{Bench, PATIENCE, below, finish, interrupt, lab_bench, names, run, tool, verify};
 use quaff_lab::ChildProcess;
 use quaff_os::Signal;
 use quaff_os::process::send;
+use quaff_testkit::test_name;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -50,7 +51,7 @@ fn await_capture(bench: &Bench, running: &ChildProcess) -> u32 {
 
 #[test]
 fn tshark_lists_our_interfaces_and_their_options() {
-    let Some(bench) = prepare("tshark_lists_our_interfaces_and_their_options", 1 << 20) else { return };
+    let Some(bench) = prepare(test_name!(), 1 << 20) else { return };
     let listed = run(&mut tshark(&bench, &["-D"]));
     assert!(listed.contains("quaff-rx0 (quaff on rx0)") && listed.contains("quaff-lo"), "{listed}");
     let dlts = run(&mut tshark(&bench, &["-i", "quaff-rx0", "-L"]));
@@ -64,7 +65,7 @@ fn tshark_lists_our_interfaces_and_their_options() {
 
 #[test]
 fn a_filter_is_right_or_wrong_in_a_line() {
-    let Some(bench) = Bench::new("a_filter_is_right_or_wrong_in_a_line", 1 << 20) else { return };
+    let bench = lab_bench!(1 << 20);
     let printed = |filter: &str| {
         let args = ["extcap", "--extcap-capture-filter", filter, "--extcap-interface", "quaff-rx0"];
         run(&mut bench.quaff(&args))
@@ -79,7 +80,7 @@ fn a_filter_is_right_or_wrong_in_a_line() {
 
 #[test]
 fn a_capture_that_tshark_starts_is_complete() {
-    let Some(bench) = prepare("a_capture_that_tshark_starts_is_complete", 1 << 28) else { return };
+    let Some(bench) = prepare(test_name!(), 1 << 28) else { return };
     let file = bench.path("shark.pcapng");
     let args =
         ["-i", "quaff-rx0", "-q", "-f", "udp", "-o", "extcap.quaff_rx0.filter:src port 1", "-w", &file];
@@ -99,7 +100,7 @@ fn a_capture_that_tshark_starts_is_complete() {
 
 #[test]
 fn options_of_the_dialog_are_those_of_the_capture() {
-    let Some(bench) = prepare("options_of_the_dialog_are_those_of_the_capture", 1 << 28) else { return };
+    let Some(bench) = prepare(test_name!(), 1 << 28) else { return };
     let file = bench.path("shark.pcapng");
     let options =
         ["decap:erspan", "inner:src port 3", "snaplen:80"].map(|option| format!("extcap.quaff_rx0.{option}"));
@@ -124,7 +125,7 @@ fn options_of_the_dialog_are_those_of_the_capture() {
 
 #[test]
 fn a_stalled_tshark_costs_the_disk_nothing() {
-    let Some(bench) = prepare("a_stalled_tshark_costs_the_disk_nothing", 2 << 30) else { return };
+    let Some(bench) = prepare(test_name!(), 2 << 30) else { return };
     let (file, disk) = (bench.path("shark.pcapng"), bench.path("disk"));
     std::fs::create_dir(&disk).unwrap();
     let tee = format!("extcap.quaff_rx0.tee:{disk}");

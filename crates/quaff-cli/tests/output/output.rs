@@ -1,11 +1,10 @@
 //! The files of `quaff capture`: formats by suffix, names and boundaries in local time, finished files and
 //! commands, retention on a disk that others fill. The packets come from files, so no lab is needed.
 
-use crate::support;
 use crate::support::disk::Disk;
 use crate::support::packets::{packets_in, packets_in_all};
-use crate::support::{Ended, PATIENCE, QUAFF, folder, names, ours, tool};
-use quaff_testkit::skip;
+use crate::support::{self, Ended, PATIENCE, QUAFF, folder, names, ours, tool};
+use quaff_testkit::{skip, test_name};
 use serde_json::Value;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -195,7 +194,7 @@ fn a_command_that_fails_shows_in_the_exit_status() {
 
 #[test]
 fn the_newest_files_stay_on_a_disk_that_others_fill() {
-    let test = "the_newest_files_stay_on_a_disk_that_others_fill";
+    let test = test_name!();
     let Some(disk) = Disk::new(test, 64) else { return };
     let dir = folder();
     let source = path(dir.path(), "in");

@@ -3,6 +3,7 @@
 
 use crate::support::{QUAFF, names, tool};
 use crate::traffic;
+use quaff_testkit::test_name;
 use serde_json::{Value, json};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
@@ -96,7 +97,7 @@ const ROTATION: &str = "--rotate-size 2M --dir";
 
 #[test]
 fn files_belong_to_who_called_sudo() {
-    if !is_root("files_belong_to_who_called_sudo") {
+    if !is_root(test_name!()) {
         return;
     }
     let place = Place::new();
@@ -131,7 +132,7 @@ fn files_belong_to_who_called_sudo() {
 
 #[test]
 fn a_file_that_exists_keeps_its_owner_and_a_command_root() {
-    if !is_root("a_file_that_exists_keeps_its_owner_and_a_command_root") {
+    if !is_root(test_name!()) {
         return;
     }
     let place = Place::new();
@@ -152,7 +153,7 @@ fn a_file_that_exists_keeps_its_owner_and_a_command_root() {
 
 #[test]
 fn a_group_and_a_mode_are_exact() {
-    if !is_root("a_group_and_a_mode_are_exact") {
+    if !is_root(test_name!()) {
         return;
     }
     let place = Place::new();
@@ -179,7 +180,7 @@ fn a_group_and_a_mode_are_exact() {
 
 #[test]
 fn a_user_gives_files_to_groups_of_the_user_only() {
-    let test = "a_user_gives_files_to_groups_of_the_user_only";
+    let test = test_name!();
     if !is_root(test) || tool(test, "setpriv").is_none() {
         return;
     }
@@ -206,7 +207,7 @@ fn a_user_gives_files_to_groups_of_the_user_only() {
 
 #[test]
 fn a_split_makes_its_folder_for_the_same_user() {
-    if !is_root("a_split_makes_its_folder_for_the_same_user") {
+    if !is_root(test_name!()) {
         return;
     }
     let place = Place::new();

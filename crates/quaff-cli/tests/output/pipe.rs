@@ -1,10 +1,10 @@
 //! `quaff pipe` as a process: no byte is lost or changed, whatever program precedes or follows it.
 
-use crate::support;
-use crate::support::{Bench, PATIENCE, QUAFF, finish, folder, names, verify};
+use crate::support::{self, Bench, PATIENCE, QUAFF, finish, folder, lab_bench, names, verify};
 use quaff_lab::ChildProcess;
 use quaff_os::Signal;
 use quaff_testkit as testing;
+use quaff_testkit::test_name;
 use serde_json::Value;
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -346,8 +346,7 @@ fn impossible_pipes_are_rejected() {
 
 #[test]
 fn packets_of_a_lab_go_through_it_into_files() {
-    const TEST: &str = "packets_of_a_lab_go_through_it_into_files";
-    let Some(bench) = Bench::new(TEST, 200 << 20) else { return };
+    let bench = lab_bench!(200 << 20);
     let files = bench.dir.path().join("files");
     fs::create_dir(&files).unwrap();
     let line = format!(
@@ -364,11 +363,11 @@ fn packets_of_a_lab_go_through_it_into_files() {
 
 #[test]
 fn packets_of_tcpdump_go_through_it_into_a_file() {
-    const TEST: &str = "packets_of_tcpdump_go_through_it_into_a_file";
-    if support::tool(TEST, "tcpdump").is_none() {
+    let test = test_name!();
+    if support::tool(test, "tcpdump").is_none() {
         return;
     }
-    let Some(bench) = Bench::new(TEST, 100 << 20) else { return };
+    let Some(bench) = Bench::new(test, 100 << 20) else { return };
     let line = format!(
         "tcpdump -i rx0 -s0 -n -Z root -B 65536 -w - 2>{dir}/said | {QUAFF} pipe --json 2>&1 > {dir}/file",
         dir = bench.dir.path().display()
@@ -439,7 +438,7 @@ fn cores_are_measured_and_advised() {
     let done = Command::new(QUAFF).args(["cores", "--cores", "1000"]).output().unwrap();
     assert_eq!(done.status.code(), Some(2));
     if allowed.len() < 2 {
-        testing::skip("cores_are_measured_and_advised", "there is one core only");
+        testing::skip(test_name!(), "there is one core only");
     }
 }
 

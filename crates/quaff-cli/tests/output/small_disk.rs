@@ -1,10 +1,10 @@
 //! Small file systems: what fits on a disk that becomes full is written, to the last packet, and space that is set
 //! aside for files is never missing elsewhere. Files are read, so no lab is needed.
 
-use crate::support;
 use crate::support::disk::Disk;
-use crate::support::{QUAFF, folder, names};
+use crate::support::{self, QUAFF, folder, names};
 use crate::traffic;
+use quaff_testkit::test_name;
 use serde_json::Value;
 use std::fs::{self, File};
 use std::io::Write;
@@ -124,7 +124,7 @@ const OUTPUTS: [&str; 4] = [
 
 #[test]
 fn a_full_disk_holds_every_packet_that_fits() {
-    let test = "a_full_disk_holds_every_packet_that_fits";
+    let test = test_name!();
     let scratch = folder();
     traffic::write(&scratch.path().join("input"), FRAMES);
     for output in OUTPUTS {
@@ -135,7 +135,7 @@ fn a_full_disk_holds_every_packet_that_fits() {
 
 #[test]
 fn full_memory_holds_every_packet_that_fits() {
-    let test = "full_memory_holds_every_packet_that_fits";
+    let test = test_name!();
     let scratch = folder();
     traffic::write(&scratch.path().join("input"), FRAMES);
     for output in OUTPUTS {
@@ -146,7 +146,7 @@ fn full_memory_holds_every_packet_that_fits() {
 
 #[test]
 fn many_files_leave_room_for_each_other() {
-    let Some(disk) = Disk::new("many_files_leave_room_for_each_other", 1024) else { return };
+    let Some(disk) = Disk::new(test_name!(), 1024) else { return };
     let scratch = folder();
     let input = scratch.path().join("input");
     traffic::write(&input, FRAMES);

@@ -1,9 +1,11 @@
 //! `quaff split`: every frame comes out once and unchanged, and no conversation at two members, as tshark
 //! reads the headers; members that go away are replaced.
 
-use crate::support::{Bench, PATIENCE, QUAFF, finish, folder, interrupt, names, run, tool, verify};
+use crate::support::{
+    Bench, PATIENCE, QUAFF, finish, folder, interrupt, lab_bench, names, run, tool, verify,
+};
 use quaff_lab::ChildProcess;
-use quaff_testkit::{captures, skip};
+use quaff_testkit::{captures, skip, test_name};
 use quaff_testpackets as build;
 use quaff_wire::decode::{Decoder, Item, Step};
 use serde_json::Value;
@@ -342,7 +344,7 @@ fn interfaces_get_their_shares_and_one_that_goes_down_is_replaced() {
 
 #[test]
 fn an_interface_is_split_into_files() {
-    let Some(bench) = Bench::new("an_interface_is_split_into_files", 1 << 28) else { return };
+    let bench = lab_bench!(1 << 28);
     let dir = bench.path("parts");
     let args = ["split", "-i", "rx0", "--members", "3", "--by", "ports", "--dir", &dir, "--json"];
     let mut running = ChildProcess::start(bench.quaff(&args)).expect("quaff runs");
@@ -372,9 +374,7 @@ fn an_interface_is_split_into_files() {
 
 #[test]
 fn a_member_that_stands_still_costs_the_others_nothing() {
-    let Some(bench) = Bench::new("a_member_that_stands_still_costs_the_others_nothing", 1 << 28) else {
-        return;
-    };
+    let bench = lab_bench!(1 << 28);
     let args = ["split", "-i", "rx0", "--by", "ports", "--buffer", "32M", "--ring", "16M", "--json"];
     let file = bench.path("one.pcapng");
     // The name decides the assignment.
@@ -462,7 +462,7 @@ fn conversation(line: &str, has_ports: bool) -> Option<String> {
 
 #[test]
 fn no_conversation_of_real_traffic_is_at_two_members() {
-    let test = "no_conversation_of_real_traffic_is_at_two_members";
+    let test = test_name!();
     let (captures, dir) = (captures().join("protocols"), folder());
     if !captures.is_dir() {
         return skip(test, &format!("there is no {}; QUAFF_CAPTURES says where to look", captures.display()));

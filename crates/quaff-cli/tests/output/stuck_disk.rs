@@ -7,6 +7,7 @@ use crate::support::{Bench, PATIENCE, tool, verify};
 use quaff_os::Signal;
 use quaff_os::process::send;
 use quaff_testkit as testing;
+use quaff_testkit::test_name;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Stdio};
@@ -124,7 +125,7 @@ fn assert_abandoned(ledger: &Value, ended_by: &str) {
 
 #[test]
 fn a_signal_and_the_duration_end_a_capture_whose_disk_does_not_answer() {
-    let test = "a_signal_and_the_duration_end_a_capture_whose_disk_does_not_answer";
+    let test = test_name!();
     let Some((bench, disk)) = prepare(test) else { return };
     let (file, dir) = (disk.file("one.pcapng"), disk.file("many"));
     std::fs::create_dir(&dir).unwrap();
@@ -159,7 +160,7 @@ fn a_signal_and_the_duration_end_a_capture_whose_disk_does_not_answer() {
 
 #[test]
 fn a_second_signal_ends_a_capture_whose_disk_does_not_answer_at_once() {
-    let test = "a_second_signal_ends_a_capture_whose_disk_does_not_answer_at_once";
+    let test = test_name!();
     let Some((bench, disk)) = prepare(test) else { return };
     let file = disk.file("one.pcapng");
     let mut running = Running::start(&bench, &["capture", "-i", "rx0", "-w", &file]);
@@ -182,7 +183,7 @@ fn a_second_signal_ends_a_capture_whose_disk_does_not_answer_at_once() {
 
 #[test]
 fn a_disk_that_answers_again_before_the_end_costs_nothing() {
-    let test = "a_disk_that_answers_again_before_the_end_costs_nothing";
+    let test = test_name!();
     let Some((bench, disk)) = prepare(test) else { return };
     let file = disk.file("one.pcapng");
     let mut running = Running::start(&bench, &["capture", "-i", "rx0", "-w", &file]);
@@ -200,7 +201,7 @@ fn a_disk_that_answers_again_before_the_end_costs_nothing() {
 /// The other member of a split is complete, and the report counts what the first has not confirmed.
 #[test]
 fn a_split_ends_without_the_member_whose_disk_does_not_answer() {
-    let test = "a_split_ends_without_the_member_whose_disk_does_not_answer";
+    let test = test_name!();
     let Some((bench, disk)) = prepare(test) else { return };
     if !testing::space(test, bench.dir.path(), 1 << 20) {
         return;

@@ -11,17 +11,18 @@ use quaff_os::rtnl::{LinkChange, Rtnl};
 use quaff_os::testing::assert_when_quiet;
 use quaff_os::{Netns, Signal, ethtool, process};
 use quaff_testkit as testing;
+use quaff_testkit::test_name;
 use quaff_wire::pcap::{Resolution, file_header};
 use std::time::{Duration, Instant};
 
 #[test]
 fn all_frames_pass_in_order_and_are_recorded() {
-    assert_all_pass("all_frames_pass_in_order_and_are_recorded", KERNEL, "quaff-tap-");
+    assert_all_pass(test_name!(), KERNEL, "quaff-tap-");
 }
 
 #[test]
 fn by_xdp_all_frames_pass_in_order_and_are_recorded() {
-    assert_all_pass("by_xdp_all_frames_pass_in_order_and_are_recorded", XDP, "prog/xdp");
+    assert_all_pass(test_name!(), XDP, "prog/xdp");
 }
 
 fn assert_all_pass(test: &str, forward: &str, attached: &str) {
@@ -52,12 +53,12 @@ fn assert_all_pass(test: &str, forward: &str, attached: &str) {
 
 #[test]
 fn a_recorder_that_hangs_or_is_killed_stops_no_frame() {
-    assert_none_stopped("a_recorder_that_hangs_or_is_killed_stops_no_frame", KERNEL);
+    assert_none_stopped(test_name!(), KERNEL);
 }
 
 #[test]
 fn by_xdp_a_recorder_that_hangs_or_is_killed_stops_no_frame() {
-    assert_none_stopped("by_xdp_a_recorder_that_hangs_or_is_killed_stops_no_frame", XDP);
+    assert_none_stopped(test_name!(), XDP);
 }
 
 fn assert_none_stopped(test: &str, forward: &str) {
@@ -167,7 +168,7 @@ fn assert_taken_over(test: &str, forward: &str) {
 
 #[test]
 fn the_line_stays_up_when_asked() {
-    let Some(line) = Line::new("the_line_stays_up_when_asked") else { return };
+    let Some(line) = Line::new(test_name!()) else { return };
     let before = line.settings();
     let ended = interrupt(line.tap(&["--on-exit", "forward"]));
     assert_eq!((ended.code, &ended.json["still_forwarding"]), (0, &true.into()), "{}", ended.stderr);
@@ -214,12 +215,12 @@ fn special() -> Vec<Vec<u8>> {
 
 #[test]
 fn frames_of_every_kind_pass_and_the_host_is_silent() {
-    assert_special_pass("frames_of_every_kind_pass_and_the_host_is_silent", KERNEL);
+    assert_special_pass(test_name!(), KERNEL);
 }
 
 #[test]
 fn by_xdp_frames_of_every_kind_pass_and_the_host_is_silent() {
-    assert_special_pass("by_xdp_frames_of_every_kind_pass_and_the_host_is_silent", XDP);
+    assert_special_pass(test_name!(), XDP);
 }
 
 fn assert_special_pass(test: &str, forward: &str) {
@@ -273,7 +274,7 @@ fn time_until(netns: &Netns, interface: &str, has: bool) -> Duration {
 
 #[test]
 fn a_lost_link_is_handed_on_and_back_within_half_a_second() {
-    let test = "a_lost_link_is_handed_on_and_back_within_half_a_second";
+    let test = test_name!();
     let Some(line) = Line::new(test) else { return };
     let before = line.settings();
     let tap = line.tap(&[]);
@@ -347,7 +348,7 @@ fn attach_foreign(port: &str) -> quaff_os::Result<()> {
 
 #[test]
 fn ports_that_others_use_are_refused_and_not_touched() {
-    let Some(line) = Line::new("ports_that_others_use_are_refused_and_not_touched") else { return };
+    let Some(line) = Line::new(test_name!()) else { return };
     let rec = line.path("rec");
     std::fs::create_dir(&rec).expect("a folder");
     let refused = |ports: [&str; 2], why: &str| {
@@ -417,7 +418,7 @@ fn by_xdp_what_cannot_forward_is_refused_and_nothing_stays() {
 
 #[test]
 fn two_feeds_are_recorded_and_nothing_is_changed() {
-    let Some(line) = Line::new("two_feeds_are_recorded_and_nothing_is_changed") else { return };
+    let Some(line) = Line::new(test_name!()) else { return };
     let before = line.settings();
     let tap = line.tap(&["--forward", "none"]);
     // Packet sockets make a port promiscuous without the flag.
@@ -444,7 +445,7 @@ fn a_service_test_goes_through_the_tap_and_has_its_account() {
     const PLAN: &str = "name = 'mine'\ntitle = 'A tap'\npath = 'tap'\nways = 'both'\nlink_mbps = 1000.0\nruns = 1\n\
         [[services]]\nname = 'data'\nsizes = [512]\ncir_mbps = 8.0\n\
         [[tests]]\nperformance = { seconds = 5.0 }\n";
-    let test = "a_service_test_goes_through_the_tap_and_has_its_account";
+    let test = test_name!();
     let Some(line) = Line::new(test) else { return };
     let plan = line.path("plan.toml");
     std::fs::write(&plan, PLAN).expect("written");

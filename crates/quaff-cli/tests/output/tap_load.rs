@@ -9,6 +9,7 @@ use quaff_lab::{ChildProcess, FAR, LabPlan, TX};
 use quaff_os::ethtool::{Card, Change};
 use quaff_os::testing::assert_when_quiet;
 use quaff_os::{Netns, Signal, process};
+use quaff_testkit::test_name;
 use quaff_wire::decode::Frame;
 use quaff_wire::fingerprint::{Mask, content};
 use quaff_wire::linktype::ETHERNET;
@@ -241,12 +242,12 @@ fn assert_reported(ended: &Ended, fault: Fault, arrived: [u64; 2]) {
 
 #[test]
 fn the_tap_adds_at_most_twenty_microseconds() {
-    assert_added_delay("the_tap_adds_at_most_twenty_microseconds", KERNEL);
+    assert_added_delay(test_name!(), KERNEL);
 }
 
 #[test]
 fn by_xdp_the_tap_adds_at_most_twenty_microseconds() {
-    assert_added_delay("by_xdp_the_tap_adds_at_most_twenty_microseconds", XDP);
+    assert_added_delay(test_name!(), XDP);
 }
 
 /// Against a veth of the same ends without a tap, whose frames take turns with those through it.

@@ -1,7 +1,7 @@
 //! `--tee`: the disk has every packet, whatever the reader of the copy does; and what is done with
 //! files of a rotation: their names, and `--exec`.
 
-use crate::support::{Bench, Ended, PATIENCE, finish, interrupt, names, run, verify};
+use crate::support::{Bench, Ended, PATIENCE, finish, interrupt, lab_bench, names, run, verify};
 use quaff_lab::ChildProcess;
 use quaff_os::Signal;
 use serde_json::Value;
@@ -61,9 +61,7 @@ fn assert_disk_has_all(bench: &Bench, ended: &Ended, count: u64) {
 
 #[test]
 fn a_reader_that_keeps_up_has_all_and_so_has_the_disk() {
-    let Some(bench) = Bench::new("a_reader_that_keeps_up_has_all_and_so_has_the_disk", 1 << 29) else {
-        return;
-    };
+    let bench = lab_bench!(1 << 29);
     for format in ["pcapng", "pcap-us"] {
         let disk = bench.path("disk");
         std::fs::create_dir(&disk).unwrap();
@@ -104,9 +102,7 @@ fn a_reader_that_keeps_up_has_all_and_so_has_the_disk() {
 
 #[test]
 fn a_reader_that_stands_still_costs_the_disk_nothing() {
-    let Some(bench) = Bench::new("a_reader_that_stands_still_costs_the_disk_nothing", 2 << 30) else {
-        return;
-    };
+    let bench = lab_bench!(2 << 30);
     let disk = bench.path("disk");
     std::fs::create_dir(&disk).unwrap();
     let _reader = reader(&bench, "exec sleep 600");
@@ -123,9 +119,7 @@ fn a_reader_that_stands_still_costs_the_disk_nothing() {
 
 #[test]
 fn packets_missed_by_a_slow_reader_are_recorded_in_the_copy() {
-    let Some(bench) = Bench::new("packets_missed_by_a_slow_reader_are_recorded_in_the_copy", 2 << 30) else {
-        return;
-    };
+    let bench = lab_bench!(2 << 30);
     let disk = bench.path("disk");
     std::fs::create_dir(&disk).unwrap();
     let copy = bench.path("copy.pcapng");
@@ -166,7 +160,7 @@ fn the_capture_ends_with_its_reader_and_the_disk_has_what_there_was() {
 
 #[test]
 fn a_copy_into_a_file_is_refused() {
-    let Some(bench) = Bench::new("a_copy_into_a_file_is_refused", 1 << 20) else { return };
+    let bench = lab_bench!(1 << 20);
     let args = ["capture", "-i", "rx0", "-w", &bench.path("file"), "--tee", &bench.path("")];
     let done = bench.quaff(&args).output().expect("quaff runs");
     assert_eq!(done.status.code(), Some(2));
@@ -175,7 +169,7 @@ fn a_copy_into_a_file_is_refused() {
 
 #[test]
 fn each_finished_file_is_given_to_the_command() {
-    let Some(bench) = Bench::new("each_finished_file_is_given_to_the_command", 1 << 29) else { return };
+    let bench = lab_bench!(1 << 29);
     let (disk, list) = (bench.path("disk"), bench.path("list"));
     std::fs::create_dir(&disk).unwrap();
     let exec = format!("sleep 0.1; nice >>'{list}'; test -f \"$1\" && echo >>'{list}'");
@@ -191,7 +185,7 @@ fn each_finished_file_is_given_to_the_command() {
 
 #[test]
 fn wrapped_numbers_name_the_newest_files() {
-    let Some(bench) = Bench::new("wrapped_numbers_name_the_newest_files", 1 << 29) else { return };
+    let bench = lab_bench!(1 << 29);
     let disk = bench.path("disk");
     std::fs::create_dir(&disk).unwrap();
     let args = ["--dir", &disk, "--rotate-size", "4M", "--name", "pcap%3i", "--keep-files", "3", "--wrap"];

@@ -7,7 +7,7 @@ use quaff_os::packet::CountingTap;
 use quaff_os::rtnl::{self, LinkChange, Rtnl};
 use quaff_os::testing::assert_when_quiet;
 use quaff_os::{Netns, Signal};
-use quaff_testkit::{self as testing, Receiver};
+use quaff_testkit::{self as testing, Receiver, test_name};
 use quaff_wire::net::{TPID_CUSTOMER, TPID_SERVICE, VlanTag};
 use quaff_wire::probe::{Classified, ProbeHeader, classify};
 use quaff_wire::probe::{OuterHeaders, ProbeFrame};
@@ -62,7 +62,7 @@ fn tap(netns: &Netns, interface: &str) -> CountingTap {
 #[test]
 fn injected_frames_are_counted_by_all_alike() {
     let _alone = alone();
-    let Some(lab) = bpf_lab("injected_frames_are_counted_by_all_alike", &LabPlan::default()) else { return };
+    let Some(lab) = bpf_lab(test_name!(), &LabPlan::default()) else { return };
     for (args, count, witness) in [
         ("--size 64 --count 300k --cpu 0", 300_000, "rx_otherhost_dropped"),
         ("--size 512 --count 100001", 100_001, "rx_otherhost_dropped"),
@@ -84,7 +84,7 @@ fn injected_frames_are_counted_by_all_alike() {
 fn sent_frames_are_counted_by_both_ends_alike() {
     let _alone = alone();
     let plan = LabPlan { mtu: 9000, ..LabPlan::default() };
-    let Some(lab) = testing::lab_of("sent_frames_are_counted_by_both_ends_alike", &plan) else { return };
+    let Some(lab) = testing::lab_of(test_name!(), &plan) else { return };
     for (args, count) in [
         ("--size 64 --count 200k --cpu 0", 200_000),
         ("--size 1500 --count 20k --pps 50k", 20_000),
@@ -102,8 +102,7 @@ fn sent_frames_are_counted_by_both_ends_alike() {
 #[test]
 fn a_receiver_gets_the_frames_of_the_template_to_the_byte() {
     let _alone = alone();
-    let Some(lab) = bpf_lab("a_receiver_gets_the_frames_of_the_template_to_the_byte", &LabPlan::default())
-    else {
+    let Some(lab) = bpf_lab(test_name!(), &LabPlan::default()) else {
         return;
     };
     let tag = |tpid, tci| VlanTag { tpid, tci };
@@ -150,7 +149,7 @@ fn assert_as_sent(frames: &[Vec<u8>], mut template: ProbeFrame, args: &str) {
 #[test]
 fn the_pace_is_kept() {
     let _alone = alone();
-    let Some(lab) = bpf_lab("the_pace_is_kept", &LabPlan::default()) else { return };
+    let Some(lab) = bpf_lab(test_name!(), &LabPlan::default()) else { return };
     let rates = ["--inject rx0 --pps 10k", "--inject rx0 --pps 100k", "--inject rx0 --pps 500k"];
     for args in rates.into_iter().chain(["-o tx0 --pps 10k", "-o tx0 --pps 100k"]) {
         let netns = if args.starts_with("-o") { &lab.tx } else { &lab.rx };
@@ -166,7 +165,7 @@ fn the_pace_is_kept() {
             assert!(seconds > planned * 0.998, "{args}: faster than its pace: {report}");
             report
         };
-        assert_when_quiet("the_pace_is_kept", run, |report| is_pace_kept(report, rate(args)));
+        assert_when_quiet(test_name!(), run, |report| is_pace_kept(report, rate(args)));
     }
 }
 
@@ -193,7 +192,7 @@ fn rate(args: &str) -> f64 {
 #[test]
 fn a_signal_ends_a_run_early_with_a_report() {
     let _alone = alone();
-    let Some(lab) = bpf_lab("a_signal_ends_a_run_early_with_a_report", &LabPlan::default()) else { return };
+    let Some(lab) = bpf_lab(test_name!(), &LabPlan::default()) else { return };
     for (args, netns, planned) in [
         ("--inject rx0 --size 64", &lab.rx, None),
         ("--inject rx0 --size 64 --pps 50k --duration 1h", &lab.rx, Some(180_000_000)),
@@ -225,7 +224,7 @@ fn a_signal_ends_a_run_early_with_a_report() {
 #[test]
 fn an_unpaced_run_ends_after_its_duration() {
     let _alone = alone();
-    let Some(lab) = bpf_lab("an_unpaced_run_ends_after_its_duration", &LabPlan::default()) else { return };
+    let Some(lab) = bpf_lab(test_name!(), &LabPlan::default()) else { return };
     for (args, netns) in [("--inject rx0", &lab.rx), ("-o tx0", &lab.tx)] {
         let (report, code) = generate(netns, &format!("{args} --duration 500ms"));
         let seconds = report["seconds"].as_f64().expect("a number");
@@ -238,7 +237,7 @@ fn an_unpaced_run_ends_after_its_duration() {
 #[test]
 fn impossible_plans_are_rejected_with_advice() {
     let _alone = alone();
-    let Some(lab) = bpf_lab("impossible_plans_are_rejected_with_advice", &LabPlan::default()) else { return };
+    let Some(lab) = bpf_lab(test_name!(), &LabPlan::default()) else { return };
     let large = refusal(&lab.rx, "--inject rx0 --size 5000 --count 1");
     assert!(large.contains("-o"), "{large}");
     let mtu = refusal(&lab.tx, "-o tx0 --size 5000 --count 1");

@@ -3,6 +3,7 @@
 use crate::support::{QUAFF, run, tool};
 use quaff_os::Signal;
 use quaff_os::process::send;
+use quaff_testkit::test_name;
 use serde_json::Value;
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader};
@@ -42,8 +43,8 @@ fn read(tshark: &str, file: &Path, filter: &str, fields: &[&str]) -> Vec<String>
 
 #[test]
 fn tshark_finds_nothing_wrong() {
-    const TEST: &str = "tshark_finds_nothing_wrong";
-    if tool(TEST, "tshark").is_none() {
+    let test = test_name!();
+    if tool(test, "tshark").is_none() {
         return;
     }
     let dir = tempfile::tempdir().expect("a folder");
@@ -83,8 +84,8 @@ fn tshark_finds_nothing_wrong() {
 
 #[test]
 fn conversations_are_whole_and_datagrams_come_together() {
-    const TEST: &str = "conversations_are_whole_and_datagrams_come_together";
-    if tool(TEST, "tshark").is_none() {
+    let test = test_name!();
+    if tool(test, "tshark").is_none() {
         return;
     }
     let dir = tempfile::tempdir().expect("a folder");
@@ -104,8 +105,8 @@ fn conversations_are_whole_and_datagrams_come_together() {
 
 #[test]
 fn damage_is_as_much_as_the_report_says() {
-    const TEST: &str = "damage_is_as_much_as_the_report_says";
-    if tool(TEST, "tshark").is_none() {
+    let test = test_name!();
+    if tool(test, "tshark").is_none() {
         return;
     }
     let dir = tempfile::tempdir().expect("a folder");
@@ -163,9 +164,9 @@ fn the_same_line_makes_the_same_frames() {
 
 #[test]
 fn learned_sizes_are_drawn_as_they_were() {
-    const TEST: &str = "learned_sizes_are_drawn_as_they_were";
-    let Some(capture) = quaff_testkit::capture(TEST, "mix.pcap") else { return };
-    if tool(TEST, "tshark").is_none() {
+    let test = test_name!();
+    let Some(capture) = quaff_testkit::capture(test, "mix.pcap") else { return };
+    if tool(test, "tshark").is_none() {
         return;
     }
     let dir = tempfile::tempdir().expect("a folder");

@@ -4,7 +4,7 @@
 use crate::support::{PATIENCE, QUAFF, alone, bpf_lab};
 use quaff_lab::{ChildProcess, LabPlan, RX, TX};
 use quaff_os::Netns;
-use quaff_testkit::Receiver;
+use quaff_testkit::{Receiver, test_name};
 use quaff_wire::checksum;
 use quaff_wire::net::{self, Ip};
 use quaff_wire::probe::{self, Classified};
@@ -50,9 +50,7 @@ fn whole(frame: &[u8]) -> Ip {
 #[test]
 fn the_program_makes_every_flow_in_turn() {
     let _alone = alone();
-    let Some(lab) =
-        bpf_lab("the_program_makes_every_flow_in_turn", &LabPlan { mtu: 3000, ..LabPlan::default() })
-    else {
+    let Some(lab) = bpf_lab(test_name!(), &LabPlan { mtu: 3000, ..LabPlan::default() }) else {
         return;
     };
     for (args, count, flows) in [
@@ -95,10 +93,7 @@ fn the_program_makes_every_flow_in_turn() {
 #[test]
 fn flows_of_the_program_are_those_that_are_written() {
     let _alone = alone();
-    let Some(lab) = bpf_lab(
-        "flows_of_the_program_are_those_that_are_written",
-        &LabPlan { mtu: 3000, ..LabPlan::default() },
-    ) else {
+    let Some(lab) = bpf_lab(test_name!(), &LabPlan { mtu: 3000, ..LabPlan::default() }) else {
         return;
     };
     let args = "--size 90 --no-stamp --src-ip 10.0.0.0/25 --dst-ip 10.1.0.0/28 --src-port 7-9 --flows 5000";
@@ -131,10 +126,7 @@ fn frames_of(path: &Path) -> Vec<Vec<u8>> {
 #[test]
 fn frames_that_are_made_one_by_one_arrive_to_the_byte() {
     let _alone = alone();
-    let Some(lab) = bpf_lab(
-        "frames_that_are_made_one_by_one_arrive_to_the_byte",
-        &LabPlan { mtu: 3000, ..LabPlan::default() },
-    ) else {
+    let Some(lab) = bpf_lab(test_name!(), &LabPlan { mtu: 3000, ..LabPlan::default() }) else {
         return;
     };
     for args in [
@@ -159,9 +151,7 @@ fn frames_that_are_made_one_by_one_arrive_to_the_byte() {
 #[test]
 fn frames_that_are_sent_arrive_to_the_byte() {
     let _alone = alone();
-    let Some(lab) =
-        bpf_lab("frames_that_are_sent_arrive_to_the_byte", &LabPlan { mtu: 3000, ..LabPlan::default() })
-    else {
+    let Some(lab) = bpf_lab(test_name!(), &LabPlan { mtu: 3000, ..LabPlan::default() }) else {
         return;
     };
     for args in [
@@ -178,10 +168,7 @@ fn frames_that_are_sent_arrive_to_the_byte() {
 #[test]
 fn stamps_of_mixed_frames_are_numbered_and_new_flows_come_at_their_rate() {
     let _alone = alone();
-    let Some(lab) = bpf_lab(
-        "stamps_of_mixed_frames_are_numbered_and_new_flows_come_at_their_rate",
-        &LabPlan { mtu: 3000, ..LabPlan::default() },
-    ) else {
+    let Some(lab) = bpf_lab(test_name!(), &LabPlan { mtu: 3000, ..LabPlan::default() }) else {
         return;
     };
     let receiver = Receiver::at(&lab, RX.name);

@@ -8,7 +8,7 @@ use quaff_os::bpf::{Asm, Program, Reg, Verdict};
 use quaff_os::rtnl::{LinkChange, Rtnl};
 use quaff_os::testing::{Noise, assert_when_quiet};
 use quaff_os::{Netns, Signal};
-use quaff_testkit::{self as testing, Receiver};
+use quaff_testkit::{self as testing, Receiver, test_name};
 use quaff_wire::checksum;
 use quaff_wire::decode::Item;
 use serde_json::Value;
@@ -123,7 +123,7 @@ fn accept_redirected(lab: &Lab) -> Program {
 #[test]
 fn real_traffic_arrives_byte_by_byte_in_order() {
     let _alone = alone();
-    let test = "real_traffic_arrives_byte_by_byte_in_order";
+    let test = test_name!();
     let (Some(lab), Some(mix)) =
         (bpf_lab(test, &LabPlan { mtu: 3000, ..LabPlan::default() }), testing::capture(test, "mix.pcap"))
     else {
@@ -153,10 +153,7 @@ fn real_traffic_arrives_byte_by_byte_in_order() {
 #[test]
 fn each_loop_has_flows_of_its_own_and_right_checksums() {
     let _alone = alone();
-    let Some(lab) = bpf_lab(
-        "each_loop_has_flows_of_its_own_and_right_checksums",
-        &LabPlan { mtu: 3000, ..LabPlan::default() },
-    ) else {
+    let Some(lab) = bpf_lab(test_name!(), &LabPlan { mtu: 3000, ..LabPlan::default() }) else {
         return;
     };
     let frames: Vec<_> = (0..2000).map(|number| udp(number, 18 + number as usize % 1200)).collect();
@@ -188,9 +185,7 @@ fn each_loop_has_flows_of_its_own_and_right_checksums() {
 #[test]
 fn captured_times_and_rates_are_kept() {
     let _alone = alone();
-    let Some(lab) =
-        bpf_lab("captured_times_and_rates_are_kept", &LabPlan { mtu: 3000, ..LabPlan::default() })
-    else {
+    let Some(lab) = bpf_lab(test_name!(), &LabPlan { mtu: 3000, ..LabPlan::default() }) else {
         return;
     };
     let frames: Vec<_> = (0..1000).map(|number| udp(number, 100)).collect();
@@ -224,9 +219,7 @@ fn captured_times_and_rates_are_kept() {
 #[test]
 fn limits_and_skipped_frames_are_reported() {
     let _alone = alone();
-    let Some(lab) =
-        bpf_lab("limits_and_skipped_frames_are_reported", &LabPlan { mtu: 3000, ..LabPlan::default() })
-    else {
+    let Some(lab) = bpf_lab(test_name!(), &LabPlan { mtu: 3000, ..LabPlan::default() }) else {
         return;
     };
     let mut frames: Vec<_> = (0..100).map(|number| udp(number, 100)).collect();
@@ -257,10 +250,7 @@ fn limits_and_skipped_frames_are_reported() {
 #[test]
 fn late_frames_are_sent_shifted_or_dropped_as_asked_for() {
     let _alone = alone();
-    let Some(lab) = bpf_lab(
-        "late_frames_are_sent_shifted_or_dropped_as_asked_for",
-        &LabPlan { mtu: 3000, ..LabPlan::default() },
-    ) else {
+    let Some(lab) = bpf_lab(test_name!(), &LabPlan { mtu: 3000, ..LabPlan::default() }) else {
         return;
     };
     let frames: Vec<_> = (0..1000).map(|number| udp(number, 100)).collect();
@@ -281,8 +271,7 @@ fn late_frames_are_sent_shifted_or_dropped_as_asked_for() {
 #[test]
 fn packets_before_damage_are_sent() {
     let _alone = alone();
-    let Some(lab) = bpf_lab("packets_before_damage_are_sent", &LabPlan { mtu: 3000, ..LabPlan::default() })
-    else {
+    let Some(lab) = bpf_lab(test_name!(), &LabPlan { mtu: 3000, ..LabPlan::default() }) else {
         return;
     };
     let frames: Vec<_> = (0..100).map(|number| udp(number, 100)).collect();
@@ -297,10 +286,7 @@ fn packets_before_damage_are_sent() {
 #[test]
 fn a_signal_ends_a_run_at_once_with_a_true_report() {
     let _alone = alone();
-    let Some(lab) = bpf_lab(
-        "a_signal_ends_a_run_at_once_with_a_true_report",
-        &LabPlan { mtu: 3000, ..LabPlan::default() },
-    ) else {
+    let Some(lab) = bpf_lab(test_name!(), &LabPlan { mtu: 3000, ..LabPlan::default() }) else {
         return;
     };
     let frames: Vec<_> = (0..1000).map(|number| udp(number, 100)).collect();
@@ -327,9 +313,7 @@ fn a_signal_ends_a_run_at_once_with_a_true_report() {
 #[test]
 fn a_signal_is_heard_whatever_is_waited_for() {
     let _alone = alone();
-    let Some(lab) =
-        bpf_lab("a_signal_is_heard_whatever_is_waited_for", &LabPlan { mtu: 3000, ..LabPlan::default() })
-    else {
+    let Some(lab) = bpf_lab(test_name!(), &LabPlan { mtu: 3000, ..LabPlan::default() }) else {
         return;
     };
     let frames: Vec<_> = (0..100).map(|number| udp(number, 100)).collect();
@@ -370,9 +354,7 @@ fn a_signal_is_heard_whatever_is_waited_for() {
 #[test]
 fn an_interface_that_goes_down_leaves_a_ledger() {
     let _alone = alone();
-    let Some(lab) =
-        bpf_lab("an_interface_that_goes_down_leaves_a_ledger", &LabPlan { mtu: 3000, ..LabPlan::default() })
-    else {
+    let Some(lab) = bpf_lab(test_name!(), &LabPlan { mtu: 3000, ..LabPlan::default() }) else {
         return;
     };
     let frames: Vec<_> = (0..100).map(|number| udp(number, 100)).collect();
@@ -396,9 +378,7 @@ fn an_interface_that_goes_down_leaves_a_ledger() {
 #[test]
 fn frames_go_one_at_a_time_and_come_from_a_pipe() {
     let _alone = alone();
-    let Some(lab) =
-        bpf_lab("frames_go_one_at_a_time_and_come_from_a_pipe", &LabPlan { mtu: 3000, ..LabPlan::default() })
-    else {
+    let Some(lab) = bpf_lab(test_name!(), &LabPlan { mtu: 3000, ..LabPlan::default() }) else {
         return;
     };
     let frames: Vec<_> = (0..100).map(|number| udp(number, 100)).collect();
@@ -438,10 +418,7 @@ fn frames_go_one_at_a_time_and_come_from_a_pipe() {
 #[test]
 fn impossible_replays_are_rejected_before_the_first_frame() {
     let _alone = alone();
-    let Some(lab) = bpf_lab(
-        "impossible_replays_are_rejected_before_the_first_frame",
-        &LabPlan { mtu: 3000, ..LabPlan::default() },
-    ) else {
+    let Some(lab) = bpf_lab(test_name!(), &LabPlan { mtu: 3000, ..LabPlan::default() }) else {
         return;
     };
     let frames: Vec<_> = (0..3).map(|number| udp(number, 100)).collect();

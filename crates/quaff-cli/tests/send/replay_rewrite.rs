@@ -1,7 +1,6 @@
 //! `quaff replay` with rewriting, from outside: what arrives at the other end of a link, or at both ends.
 
-use crate::support;
-use crate::support::{Bench, QUAFF};
+use crate::support::{self, Bench, QUAFF, lab_bench};
 use quaff_lab::ChildProcess;
 use quaff_testpackets as build;
 use quaff_wire::decode::{Decoder, Item, Step};
@@ -79,7 +78,7 @@ fn arrived(bench: &Bench, frames: &[Vec<u8>], options: &str) -> (Vec<Vec<u8>>, V
 
 #[test]
 fn rewritten_frames_arrive_as_they_were_rewritten() {
-    let Some(bench) = Bench::new("rewritten_frames_arrive_as_they_were_rewritten", 1 << 28) else { return };
+    let bench = lab_bench!(1 << 28);
     let frames = frames(&[20, 500, 0, 1400]);
     let maps = AddressMaps::new(&["10.0.0.0/8:172.16.0.0/16".parse().unwrap()], None);
     let plan = Rewrite {
@@ -108,7 +107,7 @@ fn rewritten_frames_arrive_as_they_were_rewritten() {
 
 #[test]
 fn frames_above_the_mtu_are_fragmented_and_counted() {
-    let Some(bench) = Bench::new("frames_above_the_mtu_are_fragmented_and_counted", 1 << 28) else { return };
+    let bench = lab_bench!(1 << 28);
     let frames = frames(&[20, 2500, 100]);
     let (there, report, code) = arrived(&bench, &frames, "--mtu 1500 --mtu-policy fragment -t");
     let rewritten = &report["feed"]["rewritten"];
@@ -128,7 +127,7 @@ fn frames_above_the_mtu_are_fragmented_and_counted() {
 
 #[test]
 fn verify_follows_stamped_frames() {
-    let Some(bench) = Bench::new("verify_follows_stamped_frames", 1 << 28) else { return };
+    let bench = lab_bench!(1 << 28);
     let sizes: Vec<usize> = (0..500).map(|at| at * 37 % 1400).collect();
     let (there, report, code) = arrived(&bench, &frames(&sizes), "--stamp=9 --pps 20000");
     assert_eq!((code, there.len()), (0, 500), "{report}");
@@ -139,7 +138,7 @@ fn verify_follows_stamped_frames() {
 
 #[test]
 fn clients_and_servers_leave_by_an_interface_each() {
-    let Some(bench) = Bench::new("clients_and_servers_leave_by_an_interface_each", 1 << 28) else { return };
+    let bench = lab_bench!(1 << 28);
     bench.add_link();
     let (from, to) = (bench.path("from.pcap"), bench.path("to.pcapng"));
     let frames = frames(&[10, 20, 30, 40, 50]);

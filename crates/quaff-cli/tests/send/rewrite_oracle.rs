@@ -1,7 +1,7 @@
 //! Rewriting, sides and flow figures, held against tcprewrite, tcpprep and tcpreplay on the same files,
 //! where the meaning is the same. docs/decisions/0019 says where it is not.
 
-use quaff_testkit::{self as testing, captures, skip};
+use quaff_testkit::{self as testing, captures, skip, test_name};
 use quaff_testpackets as build;
 use quaff_wire::RoleClassifier;
 use quaff_wire::decode::{Decoder, Item, Step};
@@ -140,7 +140,7 @@ fn maps(words: &[&str]) -> AddressMaps {
 
 #[test]
 fn headers_are_rewritten_as_tcprewrite_does() {
-    let Some((frames, dir)) = corpus("headers_are_rewritten_as_tcprewrite_does", "tcprewrite", 40) else {
+    let Some((frames, dir)) = corpus(test_name!(), "tcprewrite", 40) else {
         return;
     };
     let mac = Rewrite {
@@ -173,7 +173,7 @@ fn headers_are_rewritten_as_tcprewrite_does() {
 
 #[test]
 fn lengths_are_fixed_as_tcprewrite_does() {
-    let Some((frames, dir)) = corpus("lengths_are_fixed_as_tcprewrite_does", "tcprewrite", 40) else {
+    let Some((frames, dir)) = corpus(test_name!(), "tcprewrite", 40) else {
         return;
     };
     let cut = |(frame, wire_len): &Frame| (frame[..frame.len().min(90)].to_vec(), *wire_len);
@@ -192,7 +192,7 @@ fn lengths_are_fixed_as_tcprewrite_does() {
 
 #[test]
 fn checksums_are_computed_as_tcprewrite_does() {
-    let Some((frames, dir)) = corpus("checksums_are_computed_as_tcprewrite_does", "tcprewrite", 40) else {
+    let Some((frames, dir)) = corpus(test_name!(), "tcprewrite", 40) else {
         return;
     };
     compare(&dir, &frames, &Rewrite::default(), "");
@@ -200,7 +200,7 @@ fn checksums_are_computed_as_tcprewrite_does() {
 
 #[test]
 fn sides_are_those_of_tcpprep() {
-    let Some((frames, dir)) = corpus("sides_are_those_of_tcpprep", "tcpprep", 40) else { return };
+    let Some((frames, dir)) = corpus(test_name!(), "tcpprep", 40) else { return };
     let ip = |(frame, _): &Frame| net::layers(frame).and_then(|layers| layers.ip);
     let compare = |rule: &str, option: &str, flip: u8, is_meant: &dyn Fn(&Ip) -> bool| {
         let frames: Vec<Frame> =
@@ -239,9 +239,9 @@ fn tcpprep(dir: &TempDir, frames: &[Frame], option: &str) -> Vec<u8> {
 
 #[test]
 fn flows_are_counted_as_tcpreplay_does() {
-    const TEST: &str = "flows_are_counted_as_tcpreplay_does";
-    let Some((_, dir)) = corpus(TEST, "tcpreplay", 40) else { return };
-    let Some(lab) = testing::lab(TEST) else { return };
+    let test = test_name!();
+    let Some((_, dir)) = corpus(test, "tcpreplay", 40) else { return };
+    let Some(lab) = testing::lab(test) else { return };
     let (mut compared, mut different) = (0, Vec::new());
     let made = made(dir.path());
     let real = files().into_iter().chain([captures().join("mix.pcap")]);

@@ -3,7 +3,7 @@
 
 use crate::support::{Bench, QUAFF, run, tool};
 use crate::traffic;
-use quaff_testkit::{captures, skip};
+use quaff_testkit::{captures, skip, test_name};
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -72,7 +72,7 @@ fn shape(text: &str) -> String {
 
 #[test]
 fn the_lines_of_the_how_to_work_with_quaff_in_front() {
-    let Some(bench) = bench("the_lines_of_the_how_to_work_with_quaff_in_front") else { return };
+    let Some(bench) = bench(test_name!()) else { return };
     for line in HOW_TO {
         let (out, err) = said(&bench, QUAFF, line);
         let frames: u64 = if line.contains("small") { 500 } else { 3000 };
@@ -95,9 +95,9 @@ fn the_lines_of_the_how_to_work_with_quaff_in_front() {
 
 #[test]
 fn the_final_text_is_tcpreplays() {
-    const TEST: &str = "the_final_text_is_tcpreplays";
-    let Some(bench) = bench(TEST) else { return };
-    if tool(TEST, "tcpreplay").is_none() {
+    let test = test_name!();
+    let Some(bench) = bench(test) else { return };
+    if tool(test, "tcpreplay").is_none() {
         return;
     }
     for args in [
@@ -127,9 +127,9 @@ fn the_final_text_is_tcpreplays() {
 
 #[test]
 fn statistics_come_as_tcpreplay_has_them() {
-    const TEST: &str = "statistics_come_as_tcpreplay_has_them";
-    let Some(bench) = bench(TEST) else { return };
-    if tool(TEST, "tcpreplay").is_none() {
+    let test = test_name!();
+    let Some(bench) = bench(test) else { return };
+    if tool(test, "tcpreplay").is_none() {
         return;
     }
     let args = "-i tx0 -K -p 50000 -l 3 --stats 0 bigFlows.pcap";
@@ -148,9 +148,9 @@ fn statistics_come_as_tcpreplay_has_them() {
 /// The figures of both, without those that tcpreplay has wrong: see docs/tcpreplay.md.
 #[test]
 fn two_interfaces_as_tcpreplay_has_them() {
-    const TEST: &str = "two_interfaces_as_tcpreplay_has_them";
-    let Some(bench) = bench(TEST) else { return };
-    if tool(TEST, "tcpreplay").is_none() || tool(TEST, "tcpprep").is_none() {
+    let test = test_name!();
+    let Some(bench) = bench(test) else { return };
+    if tool(test, "tcpreplay").is_none() || tool(test, "tcpprep").is_none() {
         return;
     }
     // A second way out of the lab's namespace.
@@ -177,14 +177,14 @@ fn two_interfaces_as_tcpreplay_has_them() {
 
 #[test]
 fn flow_figures_of_real_traffic_are_tcpreplays() {
-    const TEST: &str = "flow_figures_of_real_traffic_are_tcpreplays";
-    let Some(bench) = bench(TEST) else { return };
-    if tool(TEST, "tcpreplay").is_none() {
+    let test = test_name!();
+    let Some(bench) = bench(test) else { return };
+    if tool(test, "tcpreplay").is_none() {
         return;
     }
     let mix = captures().join("mix.pcap");
     if !mix.exists() {
-        return skip(TEST, "no mix.pcap; QUAFF_CAPTURES says where to look");
+        return skip(test, "no mix.pcap; QUAFF_CAPTURES says where to look");
     }
     let mix = mix.canonicalize().expect("a path");
     let args = format!("-i tx0 -tK {}", mix.display());

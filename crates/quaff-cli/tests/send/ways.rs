@@ -5,7 +5,7 @@ use crate::support::{PATIENCE, QUAFF, alone};
 use quaff_lab::{ChildProcess, Lab, LabPlan, RX, TX};
 use quaff_os::Signal;
 use quaff_os::rtnl::{self, LinkChange, Rtnl};
-use quaff_testkit::{self as testing, Receiver};
+use quaff_testkit::{self as testing, Receiver, test_name};
 use serde_json::Value;
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
@@ -85,7 +85,7 @@ fn number(report: &Value, key: &str) -> u64 {
 #[test]
 fn a_file_arrives_to_the_byte_by_each_way() {
     let _alone = alone();
-    let Some(lab) = lab("a_file_arrives_to_the_byte_by_each_way") else { return };
+    let Some(lab) = lab(test_name!()) else { return };
     let dir = TempDir::new().expect("a folder");
     let frames: Vec<_> = (0..4000).map(|at| frame(at, 60 + at as usize * 37 % 1454)).collect();
     let file = pcap(dir.path(), &frames, 20);
@@ -110,7 +110,7 @@ fn a_file_arrives_to_the_byte_by_each_way() {
 #[test]
 fn auto_measures_on_the_frames_of_the_run_and_reports_it() {
     let _alone = alone();
-    let Some(lab) = lab("auto_measures_on_the_frames_of_the_run_and_reports_it") else { return };
+    let Some(lab) = lab(test_name!()) else { return };
     let dir = TempDir::new().expect("a folder");
     let frames: Vec<_> = (0..1000).map(|at| frame(at, 200)).collect();
     let file = pcap(dir.path(), &frames, 20);
@@ -141,7 +141,7 @@ fn auto_measures_on_the_frames_of_the_run_and_reports_it() {
 #[test]
 fn frames_dropped_by_a_full_queue_are_sent_again() {
     let _alone = alone();
-    let test = "frames_dropped_by_a_full_queue_are_sent_again";
+    let test = test_name!();
     let Some(lab) = lab(test) else { return };
     let shape =
         ["qdisc", "add", "dev", TX.name, "root", "tbf", "rate", "20mbit", "burst", "10kb", "limit", "30kb"];
@@ -168,7 +168,7 @@ fn frames_dropped_by_a_full_queue_are_sent_again() {
 #[test]
 fn a_large_file_streams_through_little_memory() {
     let _alone = alone();
-    let test = "a_large_file_streams_through_little_memory";
+    let test = test_name!();
     let Some(lab) = lab(test) else { return };
     let dir = TempDir::new().expect("a folder");
     if !testing::space(test, dir.path(), 400 << 20) {
@@ -207,7 +207,7 @@ fn a_large_file_streams_through_little_memory() {
 #[test]
 fn auto_sends_frames_that_af_xdp_cannot_carry() {
     let _alone = alone();
-    let test = "auto_sends_frames_that_af_xdp_cannot_carry";
+    let test = test_name!();
     let Some(lab) = testing::lab_of(test, &LabPlan { mtu: 9000, ..LabPlan::default() }) else { return };
     let dir = TempDir::new().expect("a folder");
     let frames: Vec<_> = (0..1000).map(|at| frame(at, if at % 2 == 0 { 100 } else { 9000 })).collect();
@@ -223,7 +223,7 @@ fn auto_sends_frames_that_af_xdp_cannot_carry() {
 #[test]
 fn an_interrupt_ends_the_reading_of_what_is_to_be_kept() {
     let _alone = alone();
-    let Some(lab) = lab("an_interrupt_ends_the_reading_of_what_is_to_be_kept") else { return };
+    let Some(lab) = lab(test_name!()) else { return };
     let dir = TempDir::new().expect("a folder");
     let file = pcap(dir.path(), &[frame(0, 100)], 20);
     let mut command = command(&lab, "-o tx0 -t --loop 0 --via sendmmsg", Path::new("-"));
@@ -250,7 +250,7 @@ fn an_interrupt_ends_the_reading_of_what_is_to_be_kept() {
 #[test]
 fn an_interrupt_ends_each_way_at_once_with_a_true_report() {
     let _alone = alone();
-    let Some(lab) = lab("an_interrupt_ends_each_way_at_once_with_a_true_report") else { return };
+    let Some(lab) = lab(test_name!()) else { return };
     let dir = TempDir::new().expect("a folder");
     let frames: Vec<_> = (0..1000).map(|at| frame(at, 200)).collect();
     let file = pcap(dir.path(), &frames, 20);
@@ -284,7 +284,7 @@ fn an_interrupt_ends_each_way_at_once_with_a_true_report() {
 #[test]
 fn an_interface_that_goes_away_ends_the_run_with_a_word() {
     let _alone = alone();
-    let Some(lab) = lab("an_interface_that_goes_away_ends_the_run_with_a_word") else { return };
+    let Some(lab) = lab(test_name!()) else { return };
     let dir = TempDir::new().expect("a folder");
     let file = pcap(dir.path(), &[frame(0, 200)], 20);
     for way in ["sendmmsg", "tx-ring", "af-xdp"] {

@@ -1,7 +1,7 @@
 //! `quaff streams -i IF --script FILE`: scripts see every packet of an interface, rows reach their files while it runs,
 //! and a script that never returns, allocates without end, fails at each packet, or is slow costs itself only.
 
-use crate::support::{Bench, PATIENCE, interrupt};
+use crate::support::{PATIENCE, interrupt, lab_bench};
 use quaff_lab::ChildProcess;
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ const GOOD: &str = r#"
 
 #[test]
 fn scripts_see_every_packet_of_an_interface() {
-    let Some(bench) = Bench::new("scripts_see_every_packet_of_an_interface", 64 << 20) else { return };
+    let bench = lab_bench!(64 << 20);
     let script = |name: &str, text: &str| {
         let path = bench.path(name);
         std::fs::write(&path, text).expect("a script");
@@ -69,7 +69,7 @@ fn scripts_see_every_packet_of_an_interface() {
 #[test]
 fn bad_scripts_cost_the_capture_no_packet() {
     const PACKETS: u64 = 200_000;
-    let Some(bench) = Bench::new("bad_scripts_cost_the_capture_no_packet", 64 << 20) else { return };
+    let bench = lab_bench!(64 << 20);
     let script = |name: &str, text: &str| {
         let path = bench.path(name);
         std::fs::write(&path, format!("on('packet', {{}}, function(p)\n  {text}\nend)")).expect("a script");

@@ -1,10 +1,11 @@
 //! `quaff streams extract` against tshark's `follow`: the same bytes of each side of every connection, for real
 //! captures. In the place of a gap tshark writes a sentence, or it stops there: what it has otherwise must be what the
-//! file begins with. Differences that are known are in `differences.txt`, each with its reason; a line that no
-//! longer differs is a failure as well.
+//! file begins with. Differences that are known are in `differences.txt`, each with its reason; a line whose
+//! connection is in a capture and no longer differs is a failure as well.
 
 use crate::support::{QUAFF, folder, tool};
 use quaff_testkit as testing;
+use quaff_testkit::test_name;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
@@ -131,8 +132,8 @@ fn agree(ours: &Connection, theirs: &Connection) -> bool {
     ours.sides == theirs.sides || ours.has_gaps && ours.sides.iter().all(begins)
 }
 
-/// The connections that differ, `FILE END END`.
-fn differences(capture: &Path) -> (BTreeSet<String>, usize) {
+/// The connections that differ, and all that are in the capture, each `FILE END END`.
+fn differences(capture: &Path) -> [BTreeSet<String>; 2] {
     let (ours, theirs) = (extracted(capture), followed(capture));
     let name = capture.file_name().expect("a name").to_string_lossy();
     let both: BTreeSet<&Ends> = ours.keys().chain(theirs.keys()).collect();
@@ -142,8 +143,10 @@ fn differences(capture: &Path) -> (BTreeSet<String>, usize) {
         ours.len() != theirs.len() || !ours.iter().zip(theirs).all(|(ours, theirs)| agree(ours, theirs))
     };
     let words = |ends: &Ends| format!("{name} {}", ends.iter().cloned().collect::<Vec<_>>().join(" "));
-    let all = both.iter().filter(differs).map(|ends| words(ends)).collect();
-    (all, both.len())
+    [
+        both.iter().filter(differs).map(|ends| words(ends)).collect(),
+        both.iter().map(|ends| words(ends)).collect(),
+    ]
 }
 
 /// The known differences: three words, and the reason after them.
@@ -158,40 +161,43 @@ fn captures() -> Vec<PathBuf> {
     let listed = std::fs::read_dir(dir.join("protocols")).into_iter().flatten().flatten();
     let is_capture = |path: &PathBuf| path.extension().is_some_and(|suffix| suffix != "txt");
     let mut all: Vec<_> = listed.map(|entry| entry.path()).filter(is_capture).collect();
-    all.push(dir.join("mix.pcap"));
+    all.extend(
+        ["mix.pcap", "http.pcap"].map(|name| dir.join(name)).into_iter().filter(|path| path.is_file()),
+    );
     all.sort();
     all
 }
 
 #[test]
 fn streams_are_those_that_tshark_follows() {
-    let test = "streams_are_those_that_tshark_follows";
+    let test = test_name!();
     let Some(_) = tool(test, "tshark") else { return };
     let captures = captures();
-    if captures.len() < 100 {
-        testing::skip(test, "there are no real captures; QUAFF_CAPTURES says where to look");
+    if captures.is_empty() {
+        testing::skip(test, "there are no captures; QUAFF_CAPTURES says where to look");
         return;
     }
     let next = std::sync::atomic::AtomicUsize::new(0);
     let work = || {
-        let (mut found, mut connections) = (BTreeSet::new(), 0);
+        let [mut found, mut compared] = [BTreeSet::new(), BTreeSet::new()];
         // Each thread takes the next capture: a number only, so Relaxed.
         while let Some(capture) = captures.get(next.fetch_add(1, std::sync::atomic::Ordering::Relaxed)) {
-            let (differing, compared) = differences(capture);
+            let [differing, all] = differences(capture);
             found.extend(differing);
-            connections += compared;
+            compared.extend(all);
         }
-        (found, connections)
+        [found, compared]
     };
-    let all: Vec<_> = std::thread::scope(|scope| {
+    let [one, other] = std::thread::scope(|scope| {
         let threads = [0; 2].map(|_| scope.spawn(work));
-        threads.map(|thread| thread.join().expect("no panic")).into()
+        threads.map(|thread| thread.join().expect("no panic"))
     });
-    let connections: usize = all.iter().map(|(_, connections)| connections).sum();
-    let found: BTreeSet<String> = all.into_iter().flat_map(|(found, _)| found).collect();
-    let known = known();
-    let [new, gone] =
-        [found.difference(&known), known.difference(&found)].map(|lines| lines.collect::<Vec<_>>());
-    assert!(new.is_empty(), "{} of {connections} differ from tshark: {new:#?}", new.len());
+    let all = |at: usize| one[at].union(&other[at]).cloned().collect::<BTreeSet<String>>();
+    let ([found, compared], known) = ([all(0), all(1)], known());
+    assert!(compared.len() > 500, "only {} connections", compared.len());
+    let new: Vec<_> = found.difference(&known).collect();
+    assert!(new.is_empty(), "{} of {} differ from tshark: {new:#?}", new.len(), compared.len());
+    // Of the connections that are in these captures: others may have none of the real ones.
+    let gone: Vec<_> = known.intersection(&compared).filter(|line| !found.contains(*line)).collect();
     assert!(gone.is_empty(), "these do not differ any more: {gone:#?}");
 }

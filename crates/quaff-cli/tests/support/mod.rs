@@ -68,6 +68,21 @@ pub(crate) fn capture(args: &[&str]) -> Ended {
     }
 }
 
+/// The [`Bench`] of the test that it stands in, with room for these bytes; a second argument is the plan of the lab. The
+/// test returns after a skip if this machine permits no lab or has no room.
+macro_rules! lab_bench {
+    ($bytes:expr) => {
+        $crate::support::lab_bench!($bytes, &quaff_lab::LabPlan::default())
+    };
+    ($bytes:expr, $plan:expr) => {
+        match $crate::support::Bench::of(quaff_testkit::test_name!(), $bytes, $plan) {
+            Some(bench) => bench,
+            None => return,
+        }
+    };
+}
+pub(crate) use lab_bench;
+
 impl Bench {
     /// `None` after a skip that says why. `bytes` is the room that the test needs on the disk.
     pub(crate) fn new(test: &str, bytes: u64) -> Option<Self> {

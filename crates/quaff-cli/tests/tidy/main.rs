@@ -5,6 +5,7 @@
 
 mod documents;
 mod graph;
+mod programs;
 mod rooms;
 mod shape;
 mod source;
@@ -59,6 +60,12 @@ fn files_and_functions_fit_their_limits() {
     let long: Vec<String> =
         all.iter().flat_map(|(path, text)| shape::long_functions(path, &code_of(text))).collect();
     at_most(ratchet::LONG_FUNCTIONS, &long);
+}
+
+#[test]
+fn tests_write_programs_by_another_process() {
+    let all = all_rust();
+    at_most(0, &all.iter().flat_map(|(path, text)| programs::made_programs(path, text)).collect::<Vec<_>>());
 }
 
 #[test]

@@ -6,7 +6,7 @@ use quaff_os::bpf::{Asm, Program, Reg, Verdict};
 use quaff_os::ethtool::Card;
 use quaff_os::packet::{CountingTap, Qdisc, TxSocket};
 use quaff_os::rtnl::{LinkChange, Rtnl, link};
-use quaff_testkit::{lab, lab_of};
+use quaff_testkit::{lab, lab_of, test_name};
 use std::net::UdpSocket;
 use std::path::Path;
 use std::time::Duration;
@@ -21,7 +21,7 @@ fn frame(bytes: usize) -> Vec<u8> {
 #[test]
 fn both_ends_are_there_as_planned() {
     let plan = LabPlan { mtu: 9216, queues: 2, ..LabPlan::default() };
-    let Some(lab) = lab_of("both_ends_are_there_as_planned", &plan) else { return };
+    let Some(lab) = lab_of(test_name!(), &plan) else { return };
     for (netns, name, mac) in [(&lab.tx, TX.name, TX.mac), (&lab.rx, RX.name, RX.mac)] {
         let (link, card) = netns.run(|| (link(name).unwrap(), Card::read(name))).expect("entered");
         assert_eq!((link.mtu, link.mac, link.up, link.running), (9216, mac, true, true));
@@ -38,7 +38,7 @@ fn both_ends_are_there_as_planned() {
 
 #[test]
 fn the_two_sides_can_talk() {
-    let Some(lab) = lab("the_two_sides_can_talk") else { return };
+    let Some(lab) = lab(test_name!()) else { return };
     let to = lab.rx.run(|| UdpSocket::bind((RX.ip, 0)).unwrap()).unwrap();
     let from = lab.tx.run(|| UdpSocket::bind((TX.ip, 0)).unwrap()).unwrap();
     to.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
@@ -50,7 +50,7 @@ fn the_two_sides_can_talk() {
 
 #[test]
 fn only_sent_frames_are_on_the_wire() {
-    let Some(lab) = lab("only_sent_frames_are_on_the_wire") else { return };
+    let Some(lab) = lab(test_name!()) else { return };
     let from = lab.tx.run(|| UdpSocket::bind((TX.ip, 0)).unwrap()).unwrap();
     for _ in 0..10 {
         // No socket listens there, and no ICMP error reports it.
@@ -64,7 +64,7 @@ fn only_sent_frames_are_on_the_wire() {
 
 #[test]
 fn sent_frames_are_counted_at_the_other_end() {
-    let Some(lab) = lab("sent_frames_are_counted_at_the_other_end") else { return };
+    let Some(lab) = lab(test_name!()) else { return };
     let sender = lab
         .tx
         .run(|| TxSocket::open(link(TX.name).unwrap().index, "the end", Qdisc::Through))
@@ -83,7 +83,7 @@ fn sent_frames_are_counted_at_the_other_end() {
 
 #[test]
 fn nothing_is_left_of_a_lab_that_was_dropped() {
-    let Some(lab) = lab("nothing_is_left_of_a_lab_that_was_dropped") else { return };
+    let Some(lab) = lab(test_name!()) else { return };
     let names = [lab.tx.name.clone(), lab.rx.name.clone()];
     let name = lab.name.clone();
     assert!(Lab::list().unwrap().iter().any(|info| info.name == name && info.in_use && !info.persistent));
@@ -104,7 +104,7 @@ impl Drop for DownAtLast {
 
 #[test]
 fn a_lab_that_is_kept_stays_until_it_is_taken_down() {
-    let Some(lab) = lab("a_lab_that_is_kept_stays_until_it_is_taken_down") else { return };
+    let Some(lab) = lab(test_name!()) else { return };
     let kept = lab.keep().unwrap();
     let _down = DownAtLast(kept.name.clone());
     // A new lab sweeps those that were left behind.
@@ -127,7 +127,7 @@ fn a_lab_that_is_kept_stays_until_it_is_taken_down() {
 
 #[test]
 fn labs_made_at_once_do_not_collide() {
-    let Some(first) = lab("labs_made_at_once_do_not_collide") else { return };
+    let Some(first) = lab(test_name!()) else { return };
     let mut names: Vec<_> = std::thread::scope(|scope| {
         let make = || Lab::create(&LabPlan::default()).map(|lab| lab.name.clone());
         let threads: Vec<_> = (0..6).map(|_| scope.spawn(make)).collect();
@@ -144,7 +144,7 @@ fn plans_that_cannot_be_are_refused_before_anything_is_made() {
     for mtu in [0, 67, 9217, u32::MAX] {
         assert!(matches!(Lab::create(&LabPlan { mtu, ..LabPlan::default() }), Err(Error::Mtu { .. })));
     }
-    let test = "plans_that_cannot_be_are_refused_before_anything_is_made";
+    let test = test_name!();
     if lab(test).is_none() {
         return;
     }
@@ -158,7 +158,7 @@ fn plans_that_cannot_be_are_refused_before_anything_is_made() {
 
 #[test]
 fn the_link_takes_a_native_xdp_program_unless_its_frames_are_too_large() {
-    let test = "the_link_takes_a_native_xdp_program_unless_its_frames_are_too_large";
+    let test = test_name!();
     let Some(lab) = lab(test) else { return };
     let mut asm = Asm::default();
     asm.mov64(Reg::R0, Verdict::XdpDrop);
@@ -190,7 +190,7 @@ fn the_link_takes_a_native_xdp_program_unless_its_frames_are_too_large() {
 
 #[test]
 fn each_topology_passes_frames_and_shows_them_as_its_layout_describes() {
-    let test = "each_topology_passes_frames_and_shows_them_as_its_layout_describes";
+    let test = test_name!();
     // What is counted at either end and at the third, where one end sends 30 frames and the other 12. A counter
     // on a sender's interface has what it has sent, too.
     for (layout, expected) in [

@@ -6,7 +6,7 @@ use quaff_os::packet::TxCounts;
 use quaff_os::packet::{Qdisc, TxRing, TxSocket};
 use quaff_os::rtnl::{self, Link, LinkChange, Rtnl};
 use quaff_os::xdp::{XdpMode, XdpTx};
-use quaff_testkit::{self as testing, Receiver};
+use quaff_testkit::{self as testing, Receiver, test_name};
 use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -113,7 +113,7 @@ fn frame(number: u32, bytes: usize) -> Vec<u8> {
 
 #[test]
 fn all_arrives_to_the_byte_in_order_and_is_confirmed() {
-    let Some(lab) = testing::lab("all_arrives_to_the_byte_in_order_and_is_confirmed") else { return };
+    let Some(lab) = testing::lab(test_name!()) else { return };
     // Several times what the rings hold, of all sizes.
     let frames: Vec<_> = (0..5000).map(|at| frame(at, 60 + (at as usize * 37) % (MTU - 60))).collect();
     for (name, mut tx) in Tx::all(&lab) {
@@ -133,7 +133,7 @@ fn all_arrives_to_the_byte_in_order_and_is_confirmed() {
 
 #[test]
 fn frames_that_the_interface_cannot_carry_are_counted_and_the_others_arrive() {
-    let test = "frames_that_the_interface_cannot_carry_are_counted_and_the_others_arrive";
+    let test = test_name!();
     let Some(lab) = testing::lab(test) else { return };
     // Every seventh is longer than the MTU permits, but fits a slot of a ring.
     let bytes = |at: u32| if at % 7 == 3 { MTU + 15 } else { 100 };
@@ -154,7 +154,7 @@ fn frames_that_the_interface_cannot_carry_are_counted_and_the_others_arrive() {
 
 #[test]
 fn a_frame_too_long_for_a_slot_is_refused_alone() {
-    let Some(lab) = testing::lab("a_frame_too_long_for_a_slot_is_refused_alone") else { return };
+    let Some(lab) = testing::lab(test_name!()) else { return };
     let frames = [frame(0, 100), frame(1, 9000), frame(2, 100)];
     for (name, mut tx) in Tx::all(&lab) {
         let receiver = Receiver::at(&lab, RX.name);
@@ -165,7 +165,7 @@ fn a_frame_too_long_for_a_slot_is_refused_alone() {
 
 #[test]
 fn an_interface_that_goes_down_ends_it_with_an_error() {
-    let Some(lab) = testing::lab("an_interface_that_goes_down_ends_it_with_an_error") else { return };
+    let Some(lab) = testing::lab(test_name!()) else { return };
     let mut all = Tx::all(&lab);
     let index = link(&lab).index;
     let down = || Rtnl::open()?.change(index, LinkChange::Up(false));
@@ -180,13 +180,13 @@ fn an_interface_that_goes_down_ends_it_with_an_error() {
 
 #[test]
 fn veth_has_no_zero_copy_and_one_program_has_a_queue() {
-    let Some(lab) = testing::lab("veth_has_no_zero_copy_and_one_program_has_a_queue") else { return };
+    let Some(lab) = testing::lab(test_name!()) else { return };
     let index = link(&lab).index;
     let open = |mode| XdpTx::open(index, TX.name, 0, FRAME_BYTES_MAX, Some(mode));
     let try_all = || {
         let copy = match open(XdpMode::Copy) {
             Err(error) if testing::is_refusal(&error) => {
-                testing::skip("veth_has_no_zero_copy_and_one_program_has_a_queue", &error.to_string());
+                testing::skip(test_name!(), &error.to_string());
                 return;
             }
             copy => copy.expect("a socket"),

@@ -7,7 +7,7 @@ use quaff_send::{
     Arena, Control, Feed, FrameMeta, LatePolicy, Rate, Ratio, ReplayPlan, ReplayVia, SendError, TxBackend,
     replay,
 };
-use quaff_testkit::{self as testing, Receiver};
+use quaff_testkit::{self as testing, Receiver, test_name};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
@@ -89,7 +89,7 @@ fn plan(via: ReplayVia, rate: Rate) -> ReplayPlan {
 
 #[test]
 fn frames_leave_in_one_order_by_whichever_interface() {
-    let Some(lab) = testing::lab("frames_leave_in_one_order_by_whichever_interface") else { return };
+    let Some(lab) = testing::lab(test_name!()) else { return };
     add_link(&lab);
     let paced = Rate::Frames(Ratio { num: 50_000, den: 1 });
     for (kind, rate) in [
@@ -134,7 +134,7 @@ fn frames_leave_in_one_order_by_whichever_interface() {
 
 #[test]
 fn ways_in_the_kernel_have_one_interface() {
-    let Some(lab) = testing::lab("ways_in_the_kernel_have_one_interface") else { return };
+    let Some(lab) = testing::lab(test_name!()) else { return };
     add_link(&lab);
     let plan = plan(ReplayVia::XdpRedirect, Rate::Topspeed);
     let replay = || replay(&plan, Box::new(Mixed(0)), Stop::default(), |_, _| Control::Stop);

@@ -2,8 +2,7 @@
 //! interpreter on the frames inside, and tcpdump on the file with these frames agree. Random frames,
 //! random expressions, each tunnel whose headers have a fixed length; and other packets too.
 
-use crate::programs;
-use crate::programs::UNDECIDED;
+use crate::programs::{self, UNDECIDED};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;

@@ -1,7 +1,6 @@
 //! A folder with two sides, one for the usual tool and one for quaff, the packets for both, and a comparison.
 
-use crate::support;
-use crate::support::{QUAFF, tool};
+use crate::support::{self, QUAFF, tool};
 use quaff_file::read::CaptureFile;
 use quaff_os::Netns;
 use quaff_testkit::write_program;
