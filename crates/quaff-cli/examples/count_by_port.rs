@@ -3,11 +3,11 @@
 //! ledger that adds up, and the exit status.
 
 use clap::Parser;
-use quaff::Run;
 use quaff::batch::{Frame, Memory};
 use quaff::output::{Now, Output, OutputTally};
-use quaff::plan::InputPlan;
+use quaff::plan::{InputPlan, SandboxPlan};
 use quaff::tally::Ledger;
+use quaff::{Run, RunPlan};
 use quaff_cli::Exit;
 use quaff_cli::shell::{DurationArgs, Part, Product, ReportArgs, Settings, Shell, WatchArgs, print};
 use quaff_file::tally::Counts;
@@ -97,7 +97,8 @@ impl Product for Running {
 
 fn run(args: Args) -> anyhow::Result<Exit> {
     let is_live = !args.interface.is_empty();
-    let plan = if is_live { InputPlan::live(args.interface) } else { InputPlan::files(args.files) };
+    let input = if is_live { InputPlan::live(args.interface) } else { InputPlan::files(args.files) };
+    let plan = RunPlan { input, also_written: Vec::new(), sandbox: Some(SandboxPlan::default()) };
     let sums = Arc::<Sums>::default();
     let of_lanes = sums.clone();
     let output =

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod cmd;
+mod confined;
 mod exit;
 mod flags;
 mod folder;

@@ -1,9 +1,11 @@
 //! Results of benches and service tests on the terminal: as text, or as JSON.
 
+use crate::confined;
 use crate::show::{self, Stream};
 use crate::terminal_table::{report_table, wrapped};
 use anyhow::Context;
 use quaff_bench::report::{self, Reported};
+use quaff_os::sandbox::Limits;
 use std::path::PathBuf;
 
 #[derive(Debug, clap::Args)]
@@ -22,6 +24,17 @@ pub(crate) struct ShowArgs {
 }
 
 impl ShowArgs {
+    /// Restricts the process to reading the result and writing the report, before it reads.
+    pub(crate) fn confine(&self) -> anyhow::Result<()> {
+        let written: Vec<PathBuf> = self.write.iter().cloned().collect();
+        for dir in &written {
+            std::fs::create_dir_all(dir).with_context(|| format!("make the folder {}", dir.display()))?;
+        }
+        let (read, make_folders) = (vec![self.dir.clone()], written.clone());
+        confined::to(&Limits { read, make_folders, write: written, ..Limits::default() })?;
+        Ok(())
+    }
+
     /// Returns whether the folder holds a result of this kind.
     pub(crate) fn is_of<R: Reported>(&self) -> bool {
         report::is_of::<R>(&self.dir)

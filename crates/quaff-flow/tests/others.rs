@@ -1,7 +1,7 @@
 //! Other programs' decoders: nfcapd, nfacctd and tshark read v5, v9 and IPFIX to the same records. Skipped where they
 //! are missing.
 
-use quaff_flow::collector::{CollectorPlan, Pressure, SinkPlan, Sinks, SinksPlan};
+use quaff_flow::collector::{CollectorPlan, InputStart, OpenSinks, Pressure, SinkPlan, SinksPlan};
 use quaff_flow::export::{
     DEFAULT_IPFIX, DEFAULT_V9, Encoder, EncoderPlan, Scene, Session, Template, Version,
 };
@@ -221,10 +221,10 @@ fn send(version: Version, place: SocketAddr, records: Vec<FlowRecord>) {
         pressure: Pressure::Drop,
         is_round_robin: false,
         queue_records: 100_000,
-        now_ns: START_NS,
         is_prompt: true,
     };
-    let mut sinks = Sinks::start(vec![SinkPlan::Collector(Box::new(plan))], sinks_plan).unwrap();
+    let sinks = OpenSinks::open(vec![SinkPlan::Collector(Box::new(plan))], sinks_plan).unwrap();
+    let mut sinks = sinks.start(InputStart { now_ns: START_NS, boot_ns: None }).unwrap();
     sinks.send(&Arc::new(records), START_NS + 10_000_000_000);
     let report = sinks.stop(Duration::from_secs(30)).remove(0);
     assert_eq!(report.missed.total().records, 0, "{report:?}");

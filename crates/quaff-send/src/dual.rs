@@ -49,6 +49,10 @@ impl Side {
 }
 
 impl Feed for DualFeed {
+    fn begin(&mut self, loads_programs: bool) -> Result<(), SendError> {
+        self.sides.iter_mut().try_for_each(|side| side.feed.begin(loads_programs))
+    }
+
     fn fill(&mut self, arena: &mut Arena) -> Result<bool, SendError> {
         loop {
             let [first, second] = &mut self.sides;

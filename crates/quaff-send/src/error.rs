@@ -57,6 +57,8 @@ pub enum PlanError {
     TwoInterfaces,
     #[error("{interface} cannot be both output interfaces")]
     SameInterface { interface: String },
+    #[error("read {}: {problem}", .path.display())]
+    Cache { path: PathBuf, problem: String },
     #[error("the tcpprep cache covers {packets} packets, and a file has more")]
     Sides { packets: u64 },
     #[error("the rate must be above 0")]

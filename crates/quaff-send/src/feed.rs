@@ -8,6 +8,10 @@ use std::thread::JoinHandle;
 
 /// A source of frames, which are streamed through arenas of fixed size.
 pub trait Feed: Send {
+    /// Called once before the first fill, when the sockets that send are open: nothing of the input is read earlier.
+    /// With `loads_programs` the sender loads a BPF program when it knows the frames.
+    fn begin(&mut self, loads_programs: bool) -> Result<(), SendError>;
+
     /// Appends frames until the arena is full or no frame is available at the moment. Returns `false` at the end of
     /// the source; the frames appended until then still count.
     fn fill(&mut self, arena: &mut Arena) -> Result<bool, SendError>;
@@ -135,6 +139,10 @@ pub(crate) mod testing {
     }
 
     impl Feed for Frames {
+        fn begin(&mut self, _: bool) -> Result<(), SendError> {
+            Ok(())
+        }
+
         fn fill(&mut self, arena: &mut Arena) -> Result<bool, SendError> {
             let most = if self.burst == 0 { usize::MAX } else { self.burst };
             let fitting = |(frame, meta): &&(Vec<u8>, FrameMeta)| arena.push(frame, *meta);

@@ -15,7 +15,6 @@ use quaff_wire::linktype;
 use quaff_wire::tcpprep::{Assignment, Cache};
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
@@ -34,13 +33,15 @@ pub struct FilePlan {
     pub include: Option<Ranges>,
     /// Skip these packets.
     pub exclude: Option<Ranges>,
-    /// Output interface of each packet, numbered from 1 in each file.
-    pub sides: Option<Arc<Cache>>,
+    /// Cache file of tcpprep: the output interface of each packet, numbered from 1 in each file.
+    pub cache: Option<PathBuf>,
 }
 
 /// The feed of the frames in files.
 struct FileFeed {
     plan: FilePlan,
+    /// The contents of the cache file.
+    sides: Option<Cache>,
     stop: Stop,
     left: VecDeque<PathBuf>,
     file: Option<CaptureFile>,
@@ -68,17 +69,16 @@ struct Clock {
 }
 
 impl FilePlan {
-    /// Opens the files as a feed; checks that each exists and can be sent. `stop` ends the reading of a file that may
-    /// never
-    /// end.
+    /// The files as a feed; checks that each exists. `stop` ends the reading of a file that may have no end.
     pub fn open(self, stop: Stop) -> Result<Box<dyn Feed>, SendError> {
         let mut bytes = Some(0);
         for path in &self.files {
-            bytes = bytes.zip(check(path, &stop)?).map(|(sum, more)| sum + more);
+            bytes = bytes.zip(length(path)?).map(|(sum, more)| sum + more);
         }
         let left = self.files.iter().cloned().collect();
         Ok(Box::new(FileFeed {
             plan: self,
+            sides: None,
             stop,
             left,
             file: None,
@@ -104,6 +104,7 @@ impl FileFeed {
     /// Copies the frames that have been read. Returns `false` if the arena is full.
     fn walk(&mut self, arena: &mut Arena) -> Result<bool, SendError> {
         let Some(file) = &mut self.file else { return Ok(true) };
+        let sides = self.sides.as_ref();
         let (plan, tally, clock, held) = (&self.plan, &mut self.tally, &mut self.clock, &mut self.held);
         let (number, count) = (&mut self.number, u64::from(self.is_first_pass));
         let (in_file, mut beyond) = (&mut self.in_file, None);
@@ -112,7 +113,7 @@ impl FileFeed {
             (*number, *in_file) = (*number + 1, *in_file + 1);
             tally.seen += count;
             let mut meta = clock.meta(&frame);
-            let side = match plan.sides.as_ref().map(|sides| sides.side(*in_file).ok_or(sides.packets)) {
+            let side = match sides.map(|sides| sides.side(*in_file).ok_or(sides.packets)) {
                 Some(Err(packets)) => {
                     beyond = Some(packets);
                     return false;
@@ -180,6 +181,11 @@ impl FileFeed {
 }
 
 impl Feed for FileFeed {
+    fn begin(&mut self, _: bool) -> Result<(), SendError> {
+        self.sides = self.plan.cache.as_deref().map(read_cache).transpose()?;
+        self.plan.files.iter().try_for_each(|path| check(path, &self.stop))
+    }
+
     fn fill(&mut self, arena: &mut Arena) -> Result<bool, SendError> {
         if let Some((frame, meta)) = self.held.take()
             && !arena.push(&frame, meta)
@@ -255,14 +261,25 @@ fn options(stop: &Stop) -> Options {
     Options { stop: stop.clone(), ..Options::default() }
 }
 
-/// Checks that a file can be sent. Returns its length if known; a pipe is not opened.
-fn check(path: &Path, stop: &Stop) -> Result<Option<u64>, SendError> {
+fn read_cache(path: &Path) -> Result<Cache, SendError> {
+    let bytes = std::fs::read(path).trying(|| format!("read {}", path.display()))?;
+    Cache::read(&bytes)
+        .map_err(|error| PlanError::Cache { path: path.into(), problem: error.to_string() }.into())
+}
+
+/// The length of a file; `None` of a pipe.
+fn length(path: &Path) -> Result<Option<u64>, SendError> {
     if path.as_os_str() == "-" {
         return Ok(None);
     }
     let found = path.metadata().trying(|| format!("open {}", path.display()))?;
-    if !found.is_file() {
-        return Ok(None);
+    Ok(found.is_file().then(|| found.len()))
+}
+
+/// Checks that the packets of a file can be sent; a pipe is not opened.
+fn check(path: &Path, stop: &Stop) -> Result<(), SendError> {
+    if length(path)?.is_none() {
+        return Ok(());
     }
     let mut file = CaptureFile::open_with(path, options(stop))?;
     let mut found_type = None;
@@ -281,7 +298,7 @@ fn check(path: &Path, stop: &Stop) -> Result<Option<u64>, SendError> {
         Some(linktype) if linktype != linktype::ETHERNET.linktype => {
             Err(PlanError::LinkType { path: path.into(), linktype }.into())
         }
-        _ => Ok(Some(found.len())),
+        _ => Ok(()),
     }
 }
 
@@ -313,8 +330,8 @@ mod tests {
     fn feed(files: &[&tempfile::NamedTempFile], include: &str, exclude: &str) -> Box<dyn Feed> {
         let ranges = |text: &str| (!text.is_empty()).then(|| text.parse().unwrap());
         let files = files.iter().map(|file| file.path().to_owned()).collect();
-        let plan = FilePlan { files, include: ranges(include), exclude: ranges(exclude), sides: None };
-        plan.open(Stop::default()).unwrap()
+        let plan = FilePlan { files, include: ranges(include), exclude: ranges(exclude), cache: None };
+        begun(plan)
     }
 
     #[test]
@@ -353,20 +370,28 @@ mod tests {
     }
 
     /// A cache file whose packets have these bits.
-    fn cache(packets: u64, sides: u8) -> Option<Arc<Cache>> {
-        let mut file = b"tcpprep\x0004\0\0".to_vec();
-        file.extend(packets.to_be_bytes());
-        file.extend([0, 4, 0, 0, sides]);
-        Some(Arc::new(Cache::read(&file).unwrap()))
+    fn begun(plan: FilePlan) -> Box<dyn Feed> {
+        let mut feed = plan.open(Stop::default()).unwrap();
+        feed.begin(false).unwrap();
+        feed
+    }
+
+    fn cache(packets: u64, sides: u8) -> tempfile::NamedTempFile {
+        let mut bytes = b"tcpprep\x0004\0\0".to_vec();
+        bytes.extend(packets.to_be_bytes());
+        bytes.extend([0, 4, 0, 0, sides]);
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(&bytes).unwrap();
+        file
     }
 
     #[test]
     fn a_tcpprep_cache_selects_the_interface() {
         let file = file(1, &[(1, b"a"), (2, b"b"), (3, b"c")]);
         let files = vec![file.path().to_owned(), file.path().to_owned()];
-        let open = |sides| {
-            let plan = FilePlan { files: files.clone(), sides, ..FilePlan::default() };
-            plan.open(Stop::default()).unwrap()
+        let open = |cache: tempfile::NamedTempFile| {
+            let cache = Some(cache.path().to_owned());
+            begun(FilePlan { files: files.clone(), cache, ..FilePlan::default() })
         };
         let mut feed = open(cache(3, 0b10_00_11));
         for _ in 0..2 {
@@ -383,13 +408,13 @@ mod tests {
     }
 
     #[test]
-    fn other_link_types_are_rejected_on_open() {
+    fn other_link_types_are_rejected_before_the_first_frame() {
         let files = vec![file(1, &[]).path().to_owned(), file(101, &[(1, b"a")]).path().to_owned()];
         let gone = FilePlan { files, ..FilePlan::default() }.open(Stop::default()).err();
         assert!(matches!(gone, Some(SendError::Os(_))), "the files were removed: {gone:?}");
         let raw = file(101, &[(1, b"a")]);
         let plan = FilePlan { files: vec![raw.path().to_owned()], ..FilePlan::default() };
-        let error = plan.open(Stop::default()).err().unwrap();
+        let error = plan.open(Stop::default()).unwrap().begin(false).err().unwrap();
         assert!(error.to_string().contains("link type 101"), "{error}");
     }
 }

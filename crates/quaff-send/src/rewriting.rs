@@ -205,6 +205,10 @@ impl Rewriting {
 }
 
 impl Feed for Rewriting {
+    fn begin(&mut self, loads_programs: bool) -> Result<(), SendError> {
+        self.feed.begin(loads_programs)
+    }
+
     fn fill(&mut self, arena: &mut Arena) -> Result<bool, SendError> {
         if self.plan.keeps_length() {
             let from = arena.len();

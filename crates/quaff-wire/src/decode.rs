@@ -12,6 +12,13 @@ pub use crate::item::{
 };
 use crate::{pcap, pcapng};
 
+/// Returns whether a file that begins so has the magic number of pcap or pcapng.
+pub fn has_magic(head: &[u8]) -> bool {
+    let is_known =
+        |magic: &[u8; 4]| u32::from_le_bytes(*magic) == pcapng::SHB || pcap::of_magic(*magic).is_some();
+    head.first_chunk().is_some_and(is_known)
+}
+
 /// Decodes a file of either format, which its first bytes determine. By default it stops at damage.
 #[derive(Debug, Clone, Default)]
 pub struct Decoder {

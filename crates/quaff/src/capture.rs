@@ -8,14 +8,14 @@ use crate::gauge::{BufferGauges, LaneGauges};
 use crate::plan::CapturePlan;
 use crate::run::end_watch::EndWatch;
 use crate::run::file_output::FileOutput;
-use crate::run::{LaneEnd, Run, join, start_pool};
-use crate::sandbox::Seal;
-use crate::source::{Declaration, Missed, Sources, Watch};
+use crate::run::{LaneEnd, Run, Setup, Starting, join, start_pool};
+use crate::sandbox::Rights;
+use crate::source::{Declaration, Missed, Watch};
 use crate::tally::{Ledger, sum};
 use crate::{Error, Result};
 use quaff_file::tally::WriterTally;
 use quaff_file::write::{CompressPlan, Patience, Target, WriterGauges};
-use quaff_os::sandbox::Sandbox;
+use quaff_os::sandbox::Limits;
 use quaff_os::{Stop, Wakeup, cpu};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -50,7 +50,6 @@ pub struct Capture {
     pool: Pool,
     plan: CapturePlan,
     stop: Stop,
-    sandbox: Option<Sandbox>,
     /// The gauges and sizes, for a status line.
     pub status: Status,
     /// The method of writing, such as `io_uring, O_DIRECT`.
@@ -80,8 +79,16 @@ impl Capture {
             true => Declaration::ByPacket,
             false => Declaration::AsDescribed,
         };
-        let prepared = Sources::prepare(&plan.input, &[&plan.output], plan.write.format, declaration, &stop)?;
-        let mut seal = Seal::new(plan.sandbox.as_ref(), &plan.input, &plan.write, [&plan.output])?;
+        let CapturePlan { input, output, write, .. } = &plan;
+        let folders = output.folders().iter().map(|dir| dir.dir.clone()).collect();
+        let setup = Setup {
+            format: write.format,
+            declaration,
+            rights: Rights::of(plan.sandbox.as_ref(), write),
+            limits: Limits { write: folders, ..Limits::default() },
+            ..Setup::new(input.clone(), std::slice::from_ref(output))
+        };
+        let starting = Starting::prepare(setup, &stop)?;
         let wakeup = Wakeup::new()?;
         let compress = plan.write.compress.clone().map(|compress| place(compress, &plan));
         let open = || {
@@ -95,13 +102,13 @@ impl Capture {
             target.sync_every(plan.write.fsync)?;
             Ok(target)
         };
-        let mut target = seal.as_user(open)?;
+        let mut target = starting.as_user(open)?;
         target.limit = plan.write.limit;
         target.patience =
             Some(Patience { run: stop.clone(), timeout: READER_TIMEOUT, is_limited_on_request: true });
         let (pool, lane_pools) = start_pool(&plan.input, &plan.write, 1, &stop)?;
-        seal.before_files()?;
-        let sources = prepared.open(&plan.input, &stop)?;
+        let mut ready = starting.open()?;
+        let sources = &ready.sources;
         if sources.is_at_once {
             plan.write.flush = NEVER;
         }
@@ -112,28 +119,16 @@ impl Capture {
             buffer: pool.gauges.clone(),
             missed: sources.watch.as_ref().map(Watch::missed).unwrap_or_default(),
         };
-        let mut run = Run::new(&plan.input, &sources, &stop);
-        run.notes.extend_from_slice(&pool.notes);
-        run.notes.extend(target.notes().into_iter().chain(plan.turn_note()));
+        let notes = pool.notes.iter().cloned().chain(target.notes()).chain(plan.turn_note());
+        ready.run.notes.extend(notes);
         let writing = target.describe();
         let reader_timeout = (!target.is_on_disk()).then_some(READER_TIMEOUT);
-        let mut output = FileOutput::new(&plan.write, &sources, target, wakeup);
+        let mut output = FileOutput::new(&plan.write, &ready.sources, target, wakeup);
         let end = EndWatch::new(status.writer.clone(), stop.clone(), output.abandoned(), reader_timeout);
-        let lane_end = |pool| LaneEnd { stages: Vec::new(), output: Box::new(output.packer(pool)) };
-        let ends = lane_pools.into_iter().map(lane_end).collect();
-        // On failure the output is dropped first, so that no lane waits for its writer.
-        let started = run
-            .start_lanes(sources, ends)
-            .and_then(|()| seal.after_sockets())
-            .and_then(|()| output.start(&stop, status.writer.clone()));
-        let writer = match started {
-            Ok(writer) => writer,
-            Err(error) => return Err(run.abandon(error)),
-        };
-        let sandbox = seal.close();
-        run.notes.extend(sandbox.iter().flat_map(|sandbox| sandbox.notes.clone()));
+        let ends = lane_pools.into_iter().map(|pool| LaneEnd::of(output.packer(pool))).collect();
+        let (run, writer) = ready.start(ends, || output.start(&stop, status.writer.clone()))?;
         let notes = run.notes.clone();
-        Ok(Self { run, writer, end, pool, plan, stop, sandbox, status, writing, notes })
+        Ok(Self { run, writer, end, pool, plan, stop, status, writing, notes })
     }
 
     /// Returns whether all threads have ended, or those that have not are waited for no longer. Call it often after the
@@ -153,8 +148,6 @@ impl Capture {
             }),
         };
         ended.notes.extend(self.pool.finish());
-        let mut sandbox = self.sandbox;
-        ended.notes.extend(sandbox.as_mut().and_then(Sandbox::count_refused));
         if self.end.has_abandoned() {
             ended.notes.push(EndWatch::NOTE.into());
             if writer.lost == 0 {
@@ -166,10 +159,9 @@ impl Capture {
                 "the reader of the output has stopped reading; it was abandoned {seconds} s after the end"
             ));
         }
-        let (buffer, block_bytes) = (&self.status.buffer, self.plan.input.block_bytes as u64);
-        let mut ledger = ended.ledger(&writer, buffer.high_bytes(), block_bytes, self.stop.reason());
+        let buffer = &self.status.buffer;
+        let mut ledger = ended.ledger(&writer, buffer.high_bytes());
         (ledger.writing, ledger.resident_bytes) = (self.writing, buffer.resident.get());
-        ledger.sandbox = sandbox;
         ledger.has_retention = self.plan.output.folders().iter().any(|dir| dir.retention.is_any());
         ledger
     }

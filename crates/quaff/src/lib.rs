@@ -50,5 +50,5 @@ pub use dry_run::{DryRun, dry_run};
 pub use error::{Error, Result};
 pub use filter::{CompiledFilter, FilterPlace, compiled_filters};
 pub use gauge::{BufferGauges, LaneGauges, MeterGauges};
-pub use run::Run;
+pub use run::{Run, RunPlan};
 pub use stage::{Load, Sorting};

@@ -8,15 +8,15 @@
 use crate::gauge::LaneGauges;
 use crate::output::Discard;
 use crate::plan::{InputPlan, SandboxPlan};
-use crate::run::{LaneEnd, Run};
-use crate::source::{Declaration, Sources};
+use crate::run::{LaneEnd, Run, Setup, Starting};
+use crate::sandbox::{Rights, folders_of};
 use crate::{Error, Result};
 use quaff_file::verify::Report;
-use quaff_file::write::{Format, Output};
-use quaff_os::sandbox::{Limits, Sandbox, User};
+use quaff_file::write::Output;
+use quaff_os::sandbox::Limits;
 use quaff_os::{Reason, Stop};
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Instant;
 
 /// The plan of a run.
 #[derive(Debug, Clone, PartialEq)]
@@ -33,8 +33,7 @@ pub struct ProofPlan {
 /// A run.
 pub struct Proof {
     run: Run,
-    stop: Stop,
-    started: std::time::Instant,
+    started: Instant,
     pub lanes: Vec<Arc<LaneGauges>>,
     /// Warnings for the user.
     pub notes: Vec<String>,
@@ -51,24 +50,14 @@ impl Proof {
         if input.interfaces.len() != 1 || input.hotplug.is_some() {
             return Err(Error::Plan("one interface can be watched: name it".into()));
         }
-        let outputs: Vec<_> = also_written.iter().collect();
-        let described = Declaration::AsDescribed;
-        let sources = Sources::prepare(&input, &outputs, Format::default(), described, &stop)?;
-        let sources = sources.open(&input, &stop)?;
-        let (mut run, lanes) = (Run::new(&input, &sources, &stop), sources.gauges());
-        let end = |_| LaneEnd { stages: Vec::new(), output: Box::new(Discard::default()) };
-        let ends = sources.lanes.iter().map(end).collect();
-        let started = run.start_lanes(sources, ends).and_then(|()| {
-            let limits = sandbox.as_ref().map(|plan| limits(plan, &also_written)).transpose()?;
-            Ok(limits.as_ref().map(Sandbox::confine).transpose()?)
-        });
-        let sandbox = match started {
-            Ok(sandbox) => sandbox,
-            Err(error) => return Err(run.abandon(error)),
-        };
-        run.notes.extend(sandbox.iter().flat_map(|sandbox| sandbox.notes.clone()));
-        let notes = run.notes.clone();
-        Ok(Self { run, stop, started: std::time::Instant::now(), lanes, notes })
+        let rights = Rights { sandbox: sandbox.as_ref(), ..Rights::default() };
+        let limits = Limits { write: folders_of(&also_written), ..Limits::default() };
+        let setup = Setup { rights, limits, ..Setup::new(input, &also_written) };
+        let ready = Starting::prepare(setup, &stop)?.open()?;
+        let ends = ready.sources.lanes.iter().map(|_| LaneEnd::of(Discard::default())).collect();
+        let (run, ()) = ready.start(ends, || Ok(()))?;
+        let (lanes, notes) = (run.lanes.clone(), run.notes.clone());
+        Ok(Self { run, started: Instant::now(), lanes, notes })
     }
 
     /// Returns whether all lanes have ended.
@@ -80,8 +69,9 @@ impl Proof {
     /// be a part that was not read.
     pub fn finish(self) -> Report {
         let mut ended = self.run.join();
+        ended.count_refused();
         let proven = ended.proofs.pop();
-        let failure = ended.failure.as_ref().map(Error::to_string).or_else(|| match self.stop.reason() {
+        let failure = ended.failure.as_ref().map(Error::to_string).or_else(|| match ended.ended_by.take() {
             Some(Reason::InterfaceGone(interface)) => Some(format!("interface {interface} disappeared")),
             Some(Reason::Failed(failure)) => Some(failure),
             _ => None,
@@ -94,17 +84,4 @@ impl Proof {
             None => report,
         }
     }
-}
-
-/// The needs of the run after its start.
-fn limits(plan: &SandboxPlan, also_written: &[Output]) -> Result<Limits> {
-    let folder = |output: &Output| match output {
-        Output::File(path) => {
-            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-            Some(folder.map_or_else(|| PathBuf::from("."), Path::to_path_buf))
-        }
-        _ => None,
-    };
-    let user = plan.user.as_deref().map(User::find).transpose()?;
-    Ok(Limits { user, write: also_written.iter().filter_map(folder).collect(), ..Limits::default() })
 }

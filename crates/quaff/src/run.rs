@@ -1,23 +1,25 @@
-//! Starts lanes from sources, stages and outputs, each on its own thread.
-//!
-//! Capture, split and any other product start here, live and from files. The order is fixed: the caller opens
-//! its outputs first, because they fail most often; then the lanes start and capture into memory; writers start
-//! last, so that a run that cannot start destroys nothing.
+//! A run: lanes of sources, stages and outputs, each on its own thread, and their end. [`start`] has the order of the
+//! start, which all products share.
 
 pub(crate) mod end_watch;
 pub(crate) mod file_output;
+mod pool;
+mod stages;
+mod start;
+mod thread;
 
-use crate::buffer_pool::{LanePool, Pool, PoolPlan};
-use crate::cores::Topology;
+pub(crate) use pool::start_pool;
+pub(crate) use start::{Setup, Starting};
+pub(crate) use thread::{join, start_thread};
+
 use crate::filter::FrameFilter;
+use crate::gauge::LaneGauges;
 use crate::lane::{self, Lane};
 use crate::output::Output;
-use crate::plan::{Duplicates, EditPlan, InputPlan, LoadPlan, PREFAULT, SNAPLEN_MAX, WritePlan};
-use crate::source::{Declaration, LaneSource, Missed, SourceTally, Sources, Watch};
-use crate::stage::{
-    Compare, Decap, Declare, Dedup, Ethernet, Filter, Limit, Load, Numbered, Prove, ProveEnd, Quota,
-    RecentPackets, Shift, SingleLink, Slice, Stage, Untag, Window, name_losses,
-};
+use crate::plan::{InputPlan, SandboxPlan};
+use crate::sandbox::{Rights, folders_of};
+use crate::source::{LaneSource, Missed, SourceTally, Sources, Watch};
+use crate::stage::{Compare, Limit, Prove, ProveEnd, Quota, RecentPackets, Stage, name_losses};
 use crate::tally::{BelowTap, InputTally, LaneTally, LaneVerdict, Ledger, Reasons, sum};
 use crate::verdict;
 use crate::{Error, Result};
@@ -26,21 +28,17 @@ use nix::sys::time::TimeValLike;
 use quaff_file::Interfaces;
 use quaff_file::tally::{FolderTally, WriterTally};
 use quaff_file::verify::{LaneDrops, LaneEvidence, Report};
-use quaff_file::write::Format;
+use quaff_file::write::Output as OutputPlan;
 use quaff_os::clock::steady_ns;
+use quaff_os::sandbox::{Limits, Sandbox};
 use quaff_os::softnet::SoftnetMeter;
 use quaff_os::{Reason, Stop, Wakeup, cpu};
+use stages::{Last, stages};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
-
-/// The part of the buffer that is divided into the shares of lanes, %. The rest is for the one that needs it: while the
-/// output is late, one interface of several may use more than three quarters of the buffer.
-const LANES_SHARES_PERCENT: usize = 25;
-/// The same for the members of a split. A member that stands still for good must leave the others enough.
-const OUTPUTS_SHARES_PERCENT: usize = 50;
 
 /// The end of a lane: stages of the product, and the output.
 pub(crate) struct LaneEnd {
@@ -48,13 +46,24 @@ pub(crate) struct LaneEnd {
     pub(crate) output: Box<dyn Output>,
 }
 
+impl LaneEnd {
+    /// An output without stages of the product.
+    pub(crate) fn of(output: impl Output + 'static) -> Self {
+        Self { stages: Vec::new(), output: Box::new(output) }
+    }
+}
+
 /// Running lanes.
 pub struct Run {
     plan: InputPlan,
-    stop: Stop,
-    lanes: Vec<JoinHandle<Result<SourceTally>>>,
+    pub(crate) stop: Stop,
+    threads: Vec<JoinHandle<Result<SourceTally>>>,
     filters: Vec<FrameFilter>,
-    pub(crate) notes: Vec<String>,
+    sandbox: Option<Sandbox>,
+    /// The gauges of the lanes.
+    pub lanes: Vec<Arc<LaneGauges>>,
+    /// Warnings for the user.
+    pub notes: Vec<String>,
     started_ns: u64,
     /// `None` for files.
     softnet: Option<SoftnetMeter>,
@@ -74,6 +83,7 @@ pub(crate) struct Proven {
 }
 
 /// The results of the lanes.
+#[derive(Default)]
 pub(crate) struct Ended {
     pub(crate) lanes: Vec<LaneTally>,
     pub(crate) input: Option<InputTally>,
@@ -83,35 +93,50 @@ pub(crate) struct Ended {
     pub(crate) below_tap: BelowTap,
     pub(crate) reasons: Reasons,
     pub(crate) proofs: Vec<Proven>,
+    pub(crate) sandbox: Option<Sandbox>,
+    pub(crate) ended_by: Option<Reason>,
+    pub(crate) block_bytes: u64,
+}
+
+/// The plan of a run whose outputs are the caller's.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct RunPlan {
+    pub input: InputPlan,
+    /// Files of the caller, which are opened after the start too: none of them may be an input.
+    pub also_written: Vec<OutputPlan>,
+    /// The process gives away its capabilities, and all paths but those that it needs. For a process that does nothing
+    /// else; `None` keeps them.
+    pub sandbox: Option<SandboxPlan>,
 }
 
 impl Run {
     /// Starts lanes with the caller's outputs, one for each lane by its number. When this returns, every packet that
     /// arrives is captured.
     pub fn start(
-        plan: InputPlan,
+        plan: RunPlan,
         stop: Stop,
         mut output: impl FnMut(usize, &Interfaces) -> Box<dyn Output>,
     ) -> Result<Self> {
-        let plan = plan.validate()?;
-        let described = Declaration::AsDescribed;
-        let sources =
-            Sources::prepare(&plan, &[], Format::default(), described, &stop)?.open(&plan, &stop)?;
-        let end = |lane| LaneEnd { stages: Vec::new(), output: output(lane, &sources.interfaces) };
-        let ends = (0..sources.lanes.len()).map(end).collect();
-        let mut run = Self::new(&plan, &sources, &stop);
-        match run.start_lanes(sources, ends) {
-            Ok(()) => Ok(run),
-            Err(error) => Err(run.abandon(error)),
-        }
+        let RunPlan { input, also_written, sandbox } = plan;
+        let limits = Limits { write: folders_of(&also_written), ..Limits::default() };
+        let rights = Rights { sandbox: sandbox.as_ref(), ..Rights::default() };
+        let setup = Setup { limits, rights, ..Setup::new(input.validate()?, &also_written) };
+        let ready = Starting::prepare(setup, &stop)?.open()?;
+        let interfaces = ready.sources.interfaces.clone();
+        let ends = (0..ready.sources.lanes.len())
+            .map(|lane| LaneEnd { stages: Vec::new(), output: output(lane, &interfaces) });
+        let ends = ends.collect();
+        Ok(ready.start(ends, || Ok(()))?.0)
     }
 
-    pub(crate) fn new(plan: &InputPlan, sources: &Sources, stop: &Stop) -> Self {
+    fn new(plan: &InputPlan, sources: &Sources, stop: &Stop) -> Self {
         Self {
             plan: plan.clone(),
             stop: stop.clone(),
-            lanes: Vec::new(),
+            threads: Vec::new(),
             filters: sources.filters(),
+            sandbox: None,
+            lanes: sources.gauges(),
             notes: sources.notes.clone(),
             started_ns: steady_ns(),
             softnet: None,
@@ -123,7 +148,7 @@ impl Run {
     }
 
     /// Starts a lane for each source. They capture at once.
-    pub(crate) fn start_lanes(&mut self, mut sources: Sources, ends: Vec<LaneEnd>) -> Result<()> {
+    fn start_lanes(&mut self, mut sources: Sources, ends: Vec<LaneEnd>) -> Result<()> {
         let watch = sources.watch.take();
         let quota = self.plan.count.map(Quota::new);
         let limit = || quota.as_ref().map(|quota| Limit::new(quota.clone(), self.stop.clone()));
@@ -152,7 +177,7 @@ impl Run {
                 let kind = (is_live, is_alone);
                 stages.push(Box::new(Prove::new(lane, interfaces.clone(), kind, gauges, proofs.clone())));
             }
-            self.lanes.push(start_lane(source, stages, end.output, &self.stop)?);
+            self.threads.push(start_lane(source, stages, end.output, &self.stop)?);
         }
         self.watch = watch.map(|watch| watch.start(&self.stop)).transpose()?;
         self.started_ns = steady_ns();
@@ -162,30 +187,28 @@ impl Run {
 
     /// Ends the running lanes after the rest of the run could not be started. Nothing has been written yet. The
     /// caller must have dropped everything that the lanes wait for.
-    pub(crate) fn abandon(self, error: Error) -> Error {
+    fn abandon(self, error: Error) -> Error {
         self.stop.raise(Reason::Failed(error.to_string()));
-        self.lanes.into_iter().for_each(|lane| drop(lane.join()));
+        self.threads.into_iter().for_each(|lane| drop(lane.join()));
         error
     }
 
     /// Returns whether all lanes have ended.
     pub fn is_over(&self) -> bool {
-        self.stop.raised() && self.lanes.iter().all(JoinHandle::is_finished)
+        self.stop.raised() && self.threads.iter().all(JoinHandle::is_finished)
     }
 
     /// Waits for the end, after the stop or the end of the input, and returns the ledger.
     pub fn finish(self) -> Ledger {
-        let (block_bytes, reason) = (self.plan.block_bytes as u64, self.stop.clone());
         let ended = self.join();
         let written = sum(&ended.lanes, |lane| lane.packed);
-        let writer = WriterTally { written, ..WriterTally::default() };
-        ended.ledger(&writer, 0, block_bytes, reason.reason())
+        ended.ledger(&WriterTally { written, ..WriterTally::default() }, 0)
     }
 
     pub(crate) fn join(self) -> Ended {
         let (mut tallies, mut input, mut failure) = (BTreeMap::<_, Vec<_>>::new(), None, None);
         let (mut places, interfaces) = (BTreeMap::new(), self.plan.places());
-        for (number, lane) in self.lanes.into_iter().enumerate() {
+        for (number, lane) in self.threads.into_iter().enumerate() {
             match join(lane) {
                 // A spare lane that was never used.
                 Ok(of) if of.lane.interface.is_empty() && self.plan.hotplug.is_some() => {}
@@ -218,7 +241,21 @@ impl Run {
         reasons.unknown.extend(self.missed.since(0));
         reasons.lossy.extend(input.as_ref().and_then(verdict::recorded));
         reasons.lossy.extend(input.as_ref().and_then(verdict::late));
-        Ended { lanes, input, failure, notes, seconds, below_tap, reasons, proofs }
+        let (sandbox, ended_by, block_bytes) =
+            (self.sandbox, self.stop.reason(), self.plan.block_bytes as u64);
+        Ended {
+            lanes,
+            input,
+            failure,
+            notes,
+            seconds,
+            below_tap,
+            reasons,
+            proofs,
+            sandbox,
+            ended_by,
+            block_bytes,
+        }
     }
 }
 
@@ -270,30 +307,30 @@ fn proven(
 
 impl Ended {
     /// The ledger of a run with one writer, with its sums checked.
-    pub(crate) fn ledger(
-        mut self,
-        writer: &WriterTally,
-        buffer_high_bytes: u64,
-        block_bytes: u64,
-        ended_by: Option<Reason>,
-    ) -> Ledger {
+    pub(crate) fn ledger(mut self, writer: &WriterTally, buffer_high_bytes: u64) -> Ledger {
+        self.count_refused();
         self.reasons.unknown.extend(verdict::unsynced(writer));
         self.reasons.lossy.extend(verdict::removed(writer));
         self.reasons.notes.extend(writer.notes.iter().cloned());
-        let mut ledger = Ledger::new(self.lanes.clone(), writer, buffer_high_bytes, block_bytes);
+        let mut ledger = Ledger::new(self.lanes.clone(), writer, buffer_high_bytes, self.block_bytes);
         ledger.seconds = self.seconds;
         // The end of the input may come while what precedes the limit is written.
-        ledger.ended_by = writer.limit.clone().or(ended_by);
+        ledger.ended_by = writer.limit.clone().or(self.ended_by.clone());
         ledger.notes = self.notes();
         ledger.notes.extend(ledger.write_failures.iter().map(|failure| format!("writing failed: {failure}")));
         ledger.notes.extend(ended_folders(&ledger));
         ledger.cpu_seconds = cpu_seconds();
         ledger.failure = self.failure(ledger.check());
         ledger.judge(self.reasons);
-        (ledger.below_tap, ledger.input) = (self.below_tap, self.input);
+        (ledger.below_tap, ledger.input, ledger.sandbox) = (self.below_tap, self.input, self.sandbox);
         ledger.proof =
             self.proofs.iter().map(|proven| LaneVerdict::new(&proven.interface, &proven.report)).collect();
         ledger
+    }
+
+    /// Counts the system calls that the sandbox refused, when all threads of the run have ended.
+    pub(crate) fn count_refused(&mut self) {
+        self.notes.extend(self.sandbox.as_mut().and_then(Sandbox::count_refused));
     }
 
     /// All warnings for the user.
@@ -322,79 +359,6 @@ fn ended_folders(ledger: &Ledger) -> Vec<String> {
     ledger.outputs.iter().filter_map(note).collect()
 }
 
-/// The stages of a lane, in the order in which a batch passes them.
-fn stages(plan: &InputPlan, sources: &Sources, lane: &LaneSource, mut last: Last) -> Vec<Box<dyn Stage>> {
-    let (edit, interfaces) = (&plan.edit, || sources.interfaces.clone());
-    let filter = |filter: &FrameFilter| Box::new(Filter::new(filter.clone(), interfaces()));
-    let mut stages = selecting(edit, sources);
-    if let Some(outer) = &sources.filter {
-        stages.push(filter(outer));
-    }
-    if let Some(decap) = &plan.decap {
-        let decap = Decap::new(decap, sources.format, interfaces(), lane.gauges.clone());
-        let decap = decap.with_ethernet(edit.ethernet);
-        stages.push(Box::new(if lane.hides_gaps { decap.without_gaps() } else { decap }));
-    }
-    if edit.ethernet {
-        stages.push(Box::new(Ethernet::new(interfaces())));
-    }
-    if let Some(inner) = &sources.inner {
-        stages.push(filter(inner));
-    }
-    if edit.strip_vlan {
-        stages.push(Box::new(Untag::new(interfaces())));
-    }
-    if plan.snaplen < SNAPLEN_MAX {
-        stages.push(Box::new(Slice { snaplen: plan.snaplen }));
-    }
-    stages.extend(edit.dedup.map(|window| Box::new(Dedup::new(window)) as Box<dyn Stage>));
-    if edit.duplicates == Some(Duplicates::Remove) {
-        stages.extend(last.compare.take().map(|compare| Box::new(compare) as Box<dyn Stage>));
-    }
-    if edit.shift_ns != 0 {
-        stages.push(Box::new(Shift { by_ns: edit.shift_ns }));
-    }
-    if plan.load != LoadPlan::default() {
-        stages.push(Box::new(Load::new(plan.load, SNAPLEN_MAX as usize)));
-    }
-    stages.extend(numbering(sources, last));
-    stages
-}
-
-/// The stages that go by the numbers and times of packets in files.
-fn selecting(edit: &EditPlan, sources: &Sources) -> Vec<Box<dyn Stage>> {
-    let mut stages: Vec<Box<dyn Stage>> = Vec::new();
-    if edit.include.is_some() || edit.exclude.is_some() {
-        stages.push(Box::new(Numbered::new(edit.include.clone(), edit.exclude.clone())));
-    }
-    if edit.from.is_some() || edit.to.is_some() {
-        stages.push(Box::new(Window::new(edit.from, edit.to, sources.start_ns)));
-    }
-    stages
-}
-
-/// Stages that come last.
-struct Last {
-    limit: Option<Limit>,
-    compare: Option<Compare>,
-}
-
-/// The last stages: what the output cannot hold is dropped before packets are counted, only those that remain are
-/// compared with each other, and declare their interfaces.
-fn numbering(sources: &Sources, last: Last) -> Vec<Box<dyn Stage>> {
-    let (interfaces, mut stages) = (sources.interfaces.clone(), Vec::<Box<dyn Stage>>::new());
-    let declares = interfaces.waits_for_packets();
-    if declares && sources.format != Format::Pcapng {
-        stages.push(Box::new(SingleLink::new(interfaces.clone())));
-    }
-    stages.extend(last.limit.map(|limit| Box::new(limit) as Box<dyn Stage>));
-    stages.extend(last.compare.map(|compare| Box::new(compare) as Box<dyn Stage>));
-    if declares {
-        stages.push(Box::new(Declare::new(interfaces)));
-    }
-    stages
-}
-
 /// Starts a lane's thread and waits until its source is open.
 fn start_lane(
     source: LaneSource,
@@ -421,86 +385,6 @@ fn start_lane(
         }
         Ok(tally)
     })
-}
-
-/// Starts the buffer pool: `outputs` of each lane have buffers of their own, and those are ordered by lane.
-pub(crate) fn start_pool(
-    input: &InputPlan,
-    write: &WritePlan,
-    outputs: usize,
-    stop: &Stop,
-) -> Result<(Pool, Vec<LanePool>)> {
-    let nodes = nodes(input).into_iter().flat_map(|node| std::iter::repeat_n(node, outputs));
-    let nodes: Vec<_> = nodes.collect();
-    let pool = PoolPlan {
-        buffers: write.buffers(nodes.len()),
-        buffer_bytes: write.chunk_bytes,
-        shares_percent: if outputs > 1 { OUTPUTS_SHARES_PERCENT } else { LANES_SHARES_PERCENT },
-        nodes,
-        ready_buffers: 1,
-        start_limit: PREFAULT,
-        busy_cores: input.cpus().flatten().collect(),
-    };
-    Pool::start(&pool, stop)
-}
-
-/// The NUMA node of each lane: that of its core, where the machine has several.
-fn nodes(input: &InputPlan) -> Vec<Option<usize>> {
-    let cores = match &input.read {
-        Some(read) => vec![read.cpu],
-        None => {
-            let (cores, last) = (input.cpus(), input.cpus().last().flatten());
-            cores.chain(std::iter::repeat(last)).take(input.lanes()).collect()
-        }
-    };
-    let is_pinned = cores.iter().any(Option::is_some);
-    let topology = if is_pinned { Topology::here().ok() } else { None };
-    cores.into_iter().map(|core| topology.as_ref()?.local_node(core?)).collect()
-}
-
-/// A guard that ends the run when its thread panics.
-struct Alarm(Stop);
-
-impl Drop for Alarm {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            self.0.raise(Reason::Failed("a thread panicked".into()));
-        }
-    }
-}
-
-/// Starts a thread on its core, and waits until `open` has succeeded there. A failure or a panic of `work` raises the
-/// stop.
-pub(crate) fn start_thread<T, R: Default + Send + 'static>(
-    name: &str,
-    stop: &Stop,
-    core: Option<usize>,
-    open: impl FnOnce() -> Result<T> + Send + 'static,
-    work: impl FnOnce(T) -> Result<R> + Send + 'static,
-) -> Result<JoinHandle<Result<R>>> {
-    let (ready, is_ready) = channel();
-    let (alarm, on_failure) = (Alarm(stop.clone()), stop.clone());
-    let body = move || {
-        let _alarm = alarm;
-        let opened = match core.map_or(Ok(()), cpu::pin).map_err(Error::from).and_then(|()| open()) {
-            Ok(opened) => opened,
-            Err(error) => {
-                let _ = ready.send(Err(error));
-                return Ok(R::default());
-            }
-        };
-        let _ = ready.send(Ok(()));
-        work(opened).inspect_err(|error| on_failure.raise(Reason::Failed(error.to_string())))
-    };
-    let thread = std::thread::Builder::new().name(name.chars().take(15).collect());
-    let thread = thread.spawn(body);
-    let thread = thread.map_err(|errno| Error::Os(quaff_os::Error::new("start a thread", errno)))?;
-    is_ready.recv().map_err(|_| Error::Defect("a thread ended at its start".into()))??;
-    Ok(thread)
-}
-
-pub(crate) fn join<T>(thread: JoinHandle<Result<T>>) -> Result<T> {
-    thread.join().unwrap_or_else(|_| Err(Error::Defect("a thread panicked".into())))
 }
 
 /// User and system time of this process, s.

@@ -12,10 +12,50 @@
 use crate::plan::{InputPlan, SandboxPlan, WritePlan};
 use crate::{Error, Result};
 use quaff_file::write::Output;
+use quaff_os::disk::FileAccess;
 use quaff_os::packet::TimeSource;
 use quaff_os::sandbox::{Limits, Phase, Sandbox, User};
 use std::io::ErrorKind;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+/// The rights of a run and of its files.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Rights<'a> {
+    /// `None` keeps all rights.
+    pub(crate) sandbox: Option<&'a SandboxPlan>,
+    /// To whom new files belong, unless the sandbox names a user; `None`: to the user of this process.
+    pub(crate) owner: Option<&'a User>,
+    pub(crate) access: FileAccess,
+}
+
+impl<'a> Rights<'a> {
+    /// Those of a run that writes as in `write`.
+    pub(crate) fn of(sandbox: Option<&'a SandboxPlan>, write: &'a WritePlan) -> Self {
+        Self { sandbox, owner: write.owner.as_ref(), access: write.access }
+    }
+
+    /// The user who makes the files of a run.
+    fn user(&self) -> Result<Option<User>> {
+        let named = self.sandbox.and_then(|plan| plan.user.as_deref()).map(User::find).transpose()?;
+        let owner = named.or(self.owner.cloned());
+        let Some(group) = self.access.group else { return Ok(owner) };
+        let owner = owner.map(|user| user.with_group(group));
+        // Without the right to become a member of the group, the user is one, or an error follows.
+        Ok(owner.or_else(|| User::current_with_group(group)))
+    }
+}
+
+/// The folders of files that are opened after the start.
+pub(crate) fn folders_of(outputs: &[Output]) -> Vec<PathBuf> {
+    let folder = |output: &Output| match output {
+        Output::File(path) => {
+            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+            Some(folder.unwrap_or(Path::new(".")).to_owned())
+        }
+        _ => None,
+    };
+    outputs.iter().filter_map(folder).collect()
+}
 
 /// The sandbox while a run starts; without a plan it does nothing.
 pub(crate) struct Seal {
@@ -28,15 +68,17 @@ pub(crate) struct Seal {
 }
 
 impl Seal {
-    /// A sandbox in which a run from `input` to `outputs`, written as in `write`, works.
-    pub(crate) fn new<'a>(
-        plan: Option<&SandboxPlan>,
-        input: &InputPlan,
-        write: &WritePlan,
-        outputs: impl IntoIterator<Item = &'a Output>,
-    ) -> Result<Self> {
-        let owner = owner(plan, write)?;
-        let limits = plan.map(|_| limits(owner.clone(), input, write, outputs));
+    /// A sandbox in which a run from `input` works that needs `limits` beyond its inputs.
+    pub(crate) fn new(rights: &Rights<'_>, input: &InputPlan, limits: Limits) -> Result<Self> {
+        let owner = rights.user()?;
+        let limits = rights.sandbox.map(|_| Limits {
+            user: owner.clone(),
+            access: rights.access,
+            read: inputs(input),
+            changes_card: input.read.is_none() && input.time_source == TimeSource::Adapter,
+            binds: input.hotplug.is_some(),
+            ..limits
+        });
         Ok(Self { limits, owner, is_early: input.read.is_some(), sandbox: None })
     }
 
@@ -80,34 +122,10 @@ impl Seal {
     }
 }
 
-/// The user who makes the files of a run.
-fn owner(plan: Option<&SandboxPlan>, write: &WritePlan) -> Result<Option<User>> {
-    let named = plan.and_then(|plan| plan.user.as_deref()).map(User::find).transpose()?;
-    let Some(group) = write.access.group else { return Ok(named.or(write.owner.clone())) };
-    let owner = named.or(write.owner.clone()).map(|user| user.with_group(group));
-    // Without the right to become a member of the group, the user is one, or an error follows.
-    Ok(owner.or_else(|| User::current_with_group(group)))
-}
-
-fn limits<'a>(
-    user: Option<User>,
-    input: &InputPlan,
-    write: &WritePlan,
-    outputs: impl IntoIterator<Item = &'a Output>,
-) -> Limits {
+/// The files that a run opens for reading.
+fn inputs(input: &InputPlan) -> Vec<PathBuf> {
     let is_path = |path: &&PathBuf| path.as_os_str() != "-";
-    let read = input.read.iter().flat_map(|read| &read.files).filter(is_path).cloned();
-    Limits {
-        user,
-        access: write.access,
-        read: read.collect(),
-        // Files are opened there later; other outputs are open.
-        write: outputs.into_iter().flat_map(Output::folders).map(|dir| dir.dir.clone()).collect(),
-        make_folders: Vec::new(),
-        connect: Vec::new(),
-        changes_card: input.read.is_none() && input.time_source == TimeSource::Adapter,
-        binds: input.hotplug.is_some(),
-    }
+    input.read.iter().flat_map(|read| &read.files).filter(is_path).cloned().collect()
 }
 
 /// Names the user who has no permission.
@@ -124,25 +142,30 @@ fn of_user(error: Error, user: &User) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quaff_file::write::DirPlan;
+
+    fn limits_of(input: &InputPlan, write: Vec<PathBuf>) -> Limits {
+        let plan = SandboxPlan::default();
+        let rights = Rights { sandbox: Some(&plan), ..Rights::default() };
+        let seal = Seal::new(&rights, input, Limits { write, ..Limits::default() }).unwrap();
+        seal.limits.unwrap()
+    }
 
     #[test]
     fn only_folders_stay_writable_and_only_inputs_readable() {
-        let dir = DirPlan { dir: "/data".into(), name: "q".into(), ..DirPlan::default() };
-        let outputs = [Output::Dir(dir), Output::File("/tmp/file".into()), Output::Stdout];
         let input = InputPlan::files(["/in/a.pcap".into(), "-".into()]);
-        let limits = limits(None, &input, &WritePlan::with_buffer(None, 0, true), &outputs);
-        assert_eq!(limits.write, [PathBuf::from("/data")]);
-        assert_eq!(limits.read, [PathBuf::from("/in/a.pcap")]);
+        let limits = limits_of(&input, vec!["/data".into()]);
+        assert_eq!((limits.write, limits.read), (vec!["/data".into()], vec!["/in/a.pcap".into()]));
         assert_eq!((limits.user, limits.changes_card), (None, false));
+        let later = [Output::File("/ledger/file".into()), Output::File("here".into()), Output::Stdout];
+        assert_eq!(folders_of(&later), [PathBuf::from("/ledger"), ".".into()]);
     }
 
     #[test]
     fn adapter_time_keeps_the_right_to_restore_the_adapter() {
         let input = InputPlan { time_source: TimeSource::Adapter, ..InputPlan::live(["eth0".to_owned()]) };
-        let write = WritePlan::with_buffer(None, 0, true);
-        assert!(limits(None, &input, &write, []).changes_card);
+        assert!(limits_of(&input, Vec::new()).changes_card);
         let plan = SandboxPlan { user: Some("no-such-user".into()) };
-        assert!(Seal::new(Some(&plan), &input, &write, []).is_err());
+        let rights = Rights { sandbox: Some(&plan), ..Rights::default() };
+        assert!(Seal::new(&rights, &input, Limits::default()).is_err());
     }
 }

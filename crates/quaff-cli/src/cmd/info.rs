@@ -1,6 +1,6 @@
 //! `quaff info`: a summary of capture files on one screen, or a line for each of many.
 
-use crate::cmd::verify;
+use crate::confined;
 use crate::exit::Exit;
 use crate::show::{self, Stream, name};
 use crate::terminal_table;
@@ -65,7 +65,7 @@ struct Report<'a> {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     if !args.no_sandbox {
-        verify::confine(args.files.clone())?;
+        confined::to_files(args.files.clone(), &[])?;
     }
     let files = info::survey(&args.files, args.salvage);
     let total = Total::of(&files);

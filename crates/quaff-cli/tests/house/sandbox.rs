@@ -6,14 +6,16 @@ use crate::support::{
 };
 use crate::traffic;
 use quaff_lab::ChildProcess;
+use quaff_os::Signal;
 use quaff_testkit::{skip, test_name};
 use serde_json::{Value, json};
-use std::fs::{self, Permissions};
+use std::collections::BTreeSet;
+use std::fs::{self, File, Permissions};
 use std::io::Write;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// The user daemon and its group, on Debian.
@@ -193,46 +195,263 @@ fn a_kernel_that_lacks_it_all_captures_and_says_it_once() {
     assert!(verified.stderr.contains("restricts no paths"), "{}", verified.stderr);
 }
 
-/// Runs quaff with a pipe as its stdin.
-fn with_stdin(args: &[&str]) -> Child {
-    let mut command = Command::new(QUAFF);
-    command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command.spawn().expect("quaff runs")
+/// The files that an argument of a command names.
+enum Files {
+    /// Of strangers, and parsed: a command line that reads the pipe `@`, which has a capture. `%` is a folder, `!` an
+    /// interface of a lab.
+    Parsed(&'static str),
+    /// The same of a file that must be a regular one: `@` is that file, made by this function in a folder.
+    Regular(&'static str, fn(&Path) -> PathBuf),
+    /// Of the user who runs the command: plans, keys, tables, scripts.
+    Own,
+    /// They are written.
+    Written,
+    /// Read, but not parsed.
+    Raw,
+}
+use Files::{Own, Parsed, Raw, Regular, Written};
+
+/// All arguments that name files, by the page of their command. A positional argument has an empty name.
+const ARGUMENTS: &[(&str, &str, Files)] = &[
+    ("capture", "--read", Parsed("capture --read @ -w %/out --json")),
+    ("capture", "--write", Written),
+    ("capture", "--dir", Written),
+    ("capture", "--tee", Written),
+    ("split", "--read", Parsed("split --read @ --dir %/parts --members 2 --json")),
+    ("split", "--dir", Written),
+    ("split", "--write", Written),
+    ("merge", "", Parsed("merge @ -w %/merged --json")),
+    ("merge", "--write", Written),
+    ("verify", "", Parsed("verify @ --json")),
+    ("verify", "--against", Parsed("verify --against @ %/capture --json")),
+    ("verify", "--html", Written),
+    ("info", "", Parsed("info @ --json")),
+    ("flows", "--read", Parsed("flows --read @ --json %/flows --ledger %/ledger")),
+    ("flows", "--json", Written),
+    ("flows", "--csv", Written),
+    ("flows", "--zeek", Written),
+    ("flows", "--ipfix", Written),
+    ("flows", "--ledger", Written),
+    ("flows", "--parquet", Written),
+    ("flows", "--spool", Written),
+    ("flows", "--as", Own),
+    ("flows", "--tls-ca", Own),
+    ("flows", "--tls-cert", Own),
+    ("flows", "--tls-key", Own),
+    ("flows-top", "--read", Parsed("flows top --once --json --read @")),
+    ("flows-report", "", Parsed("flows report @ --json")),
+    ("flows-report", "", Regular("flows report @ --json", segment)),
+    ("flows-report", "--html", Written),
+    ("streams", "--read", Parsed("streams --script default --out %/rows --read @")),
+    ("streams", "--script", Own),
+    ("streams", "--out", Written),
+    ("streams-extract", "--read", Parsed("streams extract --dir %/streams --json --read @")),
+    ("streams-extract", "--dir", Written),
+    ("streams-follow", "", Parsed("streams follow @ 10.0.0.1:1000,10.0.0.2:80")),
+    ("replay", "", Parsed("replay -w %/replayed @ --json")),
+    ("replay", "", Parsed("replay -o ! --via auto @ --json")),
+    ("replay", "", Parsed("replay -o ! --via sendmmsg @ --json")),
+    ("replay", "", Parsed("replay -o ! --via tx-ring @ --json")),
+    ("replay", "", Parsed("replay -o ! --via af-xdp @ --json")),
+    ("replay", "", Parsed("replay --inject ! @ --json")),
+    ("replay", "--tcpprep", Parsed("replay -o ! --out2 lo --via sendmmsg --tcpprep @ %/capture")),
+    ("replay", "--dual", Parsed("replay -o ! --out2 lo --via sendmmsg --dual @ %/capture")),
+    ("replay", "--write", Written),
+    ("generate", "--sizes-from", Parsed("generate -w %/made --count 9 --sizes-from @")),
+    ("generate", "--sizes-save", Written),
+    ("generate", "--content-from", Raw),
+    ("generate", "--write", Written),
+    ("gulp", "", Parsed("gulp -i - -o %/gulped")),
+    ("tcpreplay", "", Parsed("tcpreplay -i ! -t @")),
+    ("tcpreplay", "", Parsed("tcpreplay -w %/sent @")),
+    ("nprobe", "", Regular("nprobe -i @ -n none", capture_file)),
+    // Wireshark names a pipe that quaff writes.
+    ("extcap", "--fifo", Written),
+    ("extcap", "--extcap-control-in", Own),
+    ("extcap", "--extcap-control-out", Written),
+    ("extcap", "--tee", Written),
+    // Any bytes, which are not looked at.
+    ("pipe", "--dir", Written),
+    ("tap", "--dir", Written),
+    ("tap", "--write", Written),
+    ("bench-capture", "--plan", Own),
+    ("bench-capture", "--rival-file", Own),
+    // Passed on to other commands of quaff.
+    ("bench-capture", "--sizes-from", Own),
+    ("bench-capture", "--replay", Own),
+    ("bench-capture", "--dir", Written),
+    ("bench-capture", "--out", Written),
+    ("bench-flow", "--plan", Own),
+    ("bench-flow", "--meter-file", Own),
+    ("bench-flow", "--replay", Own),
+    ("bench-flow", "--dir", Written),
+    ("bench-flow", "--out", Written),
+    ("bench-promises", "--file", Own),
+    ("bench-promises", "--dir", Written),
+    ("bench-compare", "", Regular("bench compare @ @", stored_result)),
+    ("bench-show", "", Regular("bench show @", stored_result)),
+    ("bench-show", "--write", Written),
+    ("service", "--plan", Own),
+    ("service", "--out", Written),
+    ("service-show", "", Regular("service show @", stored_result)),
+    ("service-show", "--write", Written),
+    ("lab-demo", "--dir", Written),
+    ("lab-probe", "--dir", Written),
+    ("doctor", "--dir", Written),
+    ("man", "", Written),
+];
+
+/// Commands whose words are another program's: the pages do not show their files, so they are in [`ARGUMENTS`] once.
+const OTHERS_WORDS: [&str; 3] = ["gulp", "tcpreplay", "nprobe"];
+
+/// What keeps capabilities: a BPF program that depends on the frames is loaded after they are read.
+const LOADS_PROGRAMS: u64 = 1 << 39 | 1 << 38 | 1 << 12;
+
+/// A stored result: damaged, which is found when it is parsed.
+fn stored_result(dir: &Path) -> PathBuf {
+    let path = dir.join("result.json");
+    fs::write(&path, "{\"kind\": 1}").unwrap();
+    path
+}
+
+fn capture_file(dir: &Path) -> PathBuf {
+    let path = dir.join("capture.pcap");
+    traffic::write(&path, 100);
+    path
+}
+
+/// A segment of flow records: damaged, which is found when it is parsed.
+fn segment(dir: &Path) -> PathBuf {
+    let path = dir.join("some.parquet");
+    fs::write(&path, b"PAR1PAR1").unwrap();
+    path
+}
+
+/// The arguments that name files, of all commands, as the manual pages have them.
+fn arguments_of_pages() -> BTreeSet<(String, String)> {
+    let dir = support::folder();
+    run(Command::new(QUAFF).arg("man").arg(dir.path()));
+    let mut found = BTreeSet::new();
+    for page in names(dir.path()) {
+        let text = fs::read_to_string(dir.path().join(&page)).unwrap();
+        let name = page.trim_end_matches(".1").trim_start_matches("quaff").trim_start_matches('-').to_owned();
+        let options = text.split("\n.TP\n").skip(1).filter_map(|option| option.lines().next());
+        for option in options {
+            let plain =
+                ["\\fB", "\\fI", "\\fR"].iter().fold(option.to_owned(), |text, mark| text.replace(mark, ""));
+            let plain = plain.replace("\\-", "-");
+            let long = plain.split([' ', ',']).find(|word| word.starts_with("--")).unwrap_or("");
+            let is_positional = plain.starts_with(['<', '[']);
+            let named = plain.split_once(['<', '[']).map_or("", |(_, name)| name);
+            let is_file = ["FILE", "DIR", "CACHE", "PIPE", "PATH"].iter().any(|word| named.contains(word));
+            if is_file && (is_positional || !long.is_empty()) {
+                found.insert((name.clone(), long.to_owned()));
+            }
+        }
+    }
+    found
+}
+
+/// A command that reads files is in no list by itself: a new one fails here until it is in [`ARGUMENTS`].
+#[test]
+fn every_argument_that_names_a_file_is_known() {
+    let found = arguments_of_pages();
+    assert!(found.len() > 40, "{found:?}");
+    let known: BTreeSet<_> =
+        ARGUMENTS.iter().map(|(command, name, _)| ((*command).to_owned(), (*name).to_owned())).collect();
+    let missing: Vec<_> = found.difference(&known).collect();
+    assert!(missing.is_empty(), "not in ARGUMENTS: {missing:?}");
+    let is_hidden = |(command, name): &&(String, String)| {
+        OTHERS_WORDS.contains(&command.as_str()) || (command.starts_with("bench-") && name.is_empty())
+    };
+    let gone: Vec<_> = known.difference(&found).filter(|one| !is_hidden(one)).collect();
+    assert!(gone.is_empty(), "in ARGUMENTS, and in no page: {gone:?}");
+}
+
+/// Waits until all threads of the process are confined.
+#[track_caller]
+fn wait_until_confined(line: &str, child: &mut ChildProcess, kept: u64) {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let found = threads(child.pid(), &["Seccomp", "CapEff"]);
+        if !found.is_empty() && found.iter().all(|(_, values)| values[0] == "2") {
+            return assert_confined(child.pid(), kept);
+        }
+        assert!(Instant::now() < until && !child.has_ended().unwrap(), "{line}: {found:?} {}", child.heard);
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }
 
 #[test]
 fn files_are_read_by_a_confined_process_from_the_first_byte_on() {
-    let dir = support::folder();
-    let path = |name: &str| dir.path().join(name).display().to_string();
-    let (out, parts) = (path("out"), path("parts"));
-    let file = traffic::pcap((0..1000).map(|n| (traffic::time_ns(n), traffic::frame(n))));
-    for args in [
-        &["capture", "--read", "-", "-w", &out, "--json"][..],
-        &["split", "--read", "-", "--dir", &parts, "--members", "2", "--json"],
-        &["verify", "-", "--json"],
-        &["info", "-", "--json"],
-    ] {
-        let mut child = with_stdin(args);
-        let mut stdin = child.stdin.take().unwrap();
+    let test = "files_are_read_by_a_confined_process_from_the_first_byte_on";
+    let Some(bench) = Bench::new(test, 1 << 28) else { return };
+    let capture = traffic::pcap((0..1000).map(|n| (traffic::time_ns(n), traffic::frame(n))));
+    fs::write(bench.path("capture"), &capture).unwrap();
+    for (at, (_, _, files)) in ARGUMENTS.iter().enumerate() {
+        let Parsed(line) = files else { continue };
+        let is_injected = line.contains("--inject");
+        let pipe = bench.path(&format!("pipe{at}"));
+        run(Command::new("mkfifo").arg(&pipe));
+        let folder = bench.path("");
+        let (at_stdin, interface) = (line.starts_with("gulp"), if is_injected { "rx0" } else { "tx0" });
+        let words = line.split(' ').map(|word| match word {
+            "@" => pipe.clone(),
+            "!" => interface.to_owned(),
+            word => word.replace('%', folder.trim_end_matches('/')),
+        });
+        let mut command = if is_injected { &bench.lab.rx } else { &bench.lab.tx }.command(QUAFF).unwrap();
+        command.args(words);
+        // Both ends, or the opening would wait.
+        let both_ends = || File::options().read(true).write(true).open(&pipe).unwrap();
+        let stdin = if at_stdin { both_ends().into() } else { Stdio::null() };
+        let mut child = ChildProcess::start_with(command, stdin, None).unwrap();
         // Not a byte yet: it waits for the first one.
-        let until = Instant::now() + PATIENCE;
-        let is_waiting = || threads(child.id(), &["Seccomp"]).iter().all(|(_, values)| values[0] == "2");
-        while !is_waiting() {
-            assert!(Instant::now() < until, "{args:?}: {:?}", threads(child.id(), &["Seccomp", "CapEff"]));
-            std::thread::sleep(Duration::from_millis(10));
+        wait_until_confined(line, &mut child, if is_injected { LOADS_PROGRAMS } else { 0 });
+        let mut input = if at_stdin { both_ends() } else { File::options().write(true).open(&pipe).unwrap() };
+        input.write_all(&capture[..capture.len() / 2]).unwrap();
+        std::thread::sleep(Duration::from_millis(100));
+        if !child.has_ended().unwrap() {
+            assert_confined(child.pid(), if is_injected { LOADS_PROGRAMS } else { 0 });
         }
-        assert_confined(child.id(), 0);
-        stdin.write_all(&file[..file.len() / 2]).unwrap();
-        std::thread::sleep(Duration::from_millis(200));
-        assert_confined(child.id(), 0);
-        stdin.write_all(&file[file.len() / 2..]).unwrap();
-        drop(stdin);
-        let done = child.wait_with_output().unwrap();
-        let report: Value = serde_json::from_slice(&done.stdout).expect("a report");
-        if !["verify", "info"].contains(&args[0]) {
-            assert_eq!(done.status.code(), Some(0), "{args:?} {}", String::from_utf8_lossy(&done.stderr));
+        // One that refuses what it has read so far has closed the pipe.
+        let _ = input.write_all(&capture[capture.len() / 2..]);
+        drop(input);
+        if at_stdin {
+            child.signal(Signal::SIGINT).unwrap();
+        }
+        let done = child.finish(PATIENCE).expect("it ends");
+        let stderr = &done.stderr;
+        assert_eq!(done.status.signal(), None, "{line}: {stderr}");
+        assert!(!stderr.contains("panicked") && !stderr.contains("refused"), "{line}: {stderr}");
+        if let Ok(report) = serde_json::from_slice::<Value>(&done.stdout)
+            && report.get("sandbox").is_some()
+        {
             assert_in_force(&report, &[]);
         }
+    }
+}
+
+/// A regular file cannot be held back, so the order of the system calls shows it.
+#[test]
+fn regular_files_are_parsed_after_the_filter_of_system_calls() {
+    let test = "regular_files_are_parsed_after_the_filter_of_system_calls";
+    if tool(test, "strace").is_none() {
+        return;
+    }
+    let dir = support::folder();
+    for (_, _, files) in ARGUMENTS {
+        let Regular(line, make) = files else { continue };
+        let (file, log) = (make(dir.path()).display().to_string(), dir.path().join("log"));
+        let mut command = Command::new("strace");
+        command.args(["-f", "-qq", "-e", "trace=seccomp,openat,open", "-o"]).arg(&log).arg(QUAFF);
+        command.args(line.split(' ').map(|word| if word == "@" { file.as_str() } else { word }));
+        command.output().expect("it runs");
+        let log = fs::read_to_string(&log).unwrap();
+        let calls: Vec<_> = log.lines().collect();
+        let filter = calls.iter().position(|call| call.contains("SECCOMP_SET_MODE_FILTER"));
+        let opened = calls.iter().rposition(|call| call.contains(&format!("\"{file}\"")));
+        assert!(filter.is_some() && opened > filter, "{line}: {log}");
     }
 }
 

@@ -142,6 +142,10 @@ fn scaled(counts: FlowCounts, unique: u64, of_all: impl Fn(u64) -> u64) -> FlowC
 }
 
 impl Feed for Counting {
+    fn begin(&mut self, loads_programs: bool) -> Result<(), SendError> {
+        self.feed.begin(loads_programs)
+    }
+
     fn fill(&mut self, arena: &mut Arena) -> Result<bool, SendError> {
         let before = arena.frames().len();
         let more = self.feed.fill(arena)?;

@@ -19,7 +19,7 @@
 //!
 //! A sink never stops the meter: with [`Pressure::Drop`] a batch for which its queue has no room is counted as missed
 //! by this sink alone. Reading files, [`Pressure::Wait`] waits instead. Names are resolved, and sockets, files and
-//! folders opened, before [`Sinks::start`] returns; later a sink opens only connections to the addresses it knows, and
+//! folders opened, before [`OpenSinks::open`] returns; later a sink opens only connections to the addresses it knows, and
 //! segments in its spool.
 
 mod connection;
@@ -47,7 +47,7 @@ mod url;
 pub use counters::{FlowSum, Missed, SinkReport};
 pub use next_hops::KernelNextHops;
 pub use pace::RateLimit;
-pub use plan::{CollectorPlan, FileKind, Pressure, SinkPlan, SinksPlan, SpoolPlan, Target};
+pub use plan::{CollectorPlan, FileKind, InputStart, Pressure, SinkPlan, SinksPlan, SpoolPlan, Target};
 pub use segment::parse_segment;
 pub use sink::TemplateRefresh;
 pub use store::{RecordStore, StoreOutcome};
@@ -60,9 +60,31 @@ use counters::carried_by;
 use handle::Sink;
 use quaff_os::Result;
 use shared::{Batch, CLOSED};
+use start::OpenSink;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
+
+/// Sinks that are open, and whose threads have not begun.
+pub struct OpenSinks {
+    sinks: Vec<OpenSink>,
+    plan: SinksPlan,
+}
+
+impl OpenSinks {
+    /// Resolves names, and opens sockets, files and folders.
+    pub fn open(sinks: Vec<SinkPlan>, plan: SinksPlan) -> Result<Self> {
+        let sinks = sinks.into_iter().map(|sink| start::open(sink, &plan)).collect::<Result<_>>()?;
+        Ok(Self { sinks, plan })
+    }
+
+    /// Starts the threads of all sinks.
+    pub fn start(self, start: InputStart) -> Result<Sinks> {
+        let Self { sinks, plan } = self;
+        let sinks = sinks.into_iter().map(|open| open(&plan, start)).collect::<Result<_>>()?;
+        Ok(Sinks { sinks, plan, turn: 0, end: None })
+    }
+}
 
 /// The sinks of a run.
 #[derive(Debug)]
@@ -88,12 +110,6 @@ pub enum AllEnded {
 const PATIENCE: Duration = Duration::from_secs(1);
 
 impl Sinks {
-    /// Opens all sinks and starts their threads.
-    pub fn start(sinks: Vec<SinkPlan>, plan: SinksPlan) -> Result<Self> {
-        let sinks = sinks.into_iter().map(|sink| start::start(sink, &plan)).collect::<Result<_>>()?;
-        Ok(Self { sinks, plan, turn: 0, end: None })
-    }
-
     /// Gives records to the sinks. `now_ns` is the time of it: the clock's in a live run, packet time otherwise. Each
     /// sink drops its reference when it has encoded them.
     pub fn send(&mut self, records: &Arc<Vec<FlowRecord>>, now_ns: u64) {

@@ -120,6 +120,13 @@ pub struct SinksPlan {
     pub queue_records: usize,
     /// Records leave within a second, in messages and buffers that are not full: others wait for them.
     pub is_prompt: bool,
-    /// The time of the start, ns since 1970: the clock's, or of a file its first packet's.
+}
+
+/// The start of the input, which is known when its first packet is.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct InputStart {
+    /// The clock's time, or of a file its first packet's, ns since 1970.
     pub now_ns: u64,
+    /// The start of the exporter, ns since 1970; `None` is that of each plan.
+    pub boot_ns: Option<u64>,
 }

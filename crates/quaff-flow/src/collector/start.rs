@@ -1,4 +1,5 @@
-//! Starting a sink: names resolved, sockets and files opened, the thread begun.
+//! Opening a sink: names resolved, sockets and files opened. Its thread begins later, when the time of the input is
+//! known.
 
 use super::connection::Connector;
 use super::counters::Counters;
@@ -6,7 +7,7 @@ use super::files::{FileFormat, FileSink};
 use super::handle::Sink;
 use super::memory::MemorySink;
 use super::pace::Pace;
-use super::plan::{CollectorPlan, FileKind, Pressure, SinkPlan, SinksPlan, Target};
+use super::plan::{CollectorPlan, FileKind, InputStart, Pressure, SinkPlan, SinksPlan, Target};
 use super::queue::{CloseAtEnd, Queue};
 use super::shared::{ExportClock, Shared};
 use super::sink::{CollectorSink, Link, Pulse};
@@ -35,8 +36,11 @@ use std::time::{Duration, Instant};
 /// The longest message over a stream.
 const STREAM_BYTES_MAX: usize = 16 << 10;
 
-/// Starts one sink.
-pub(super) fn start(sink: SinkPlan, plan: &SinksPlan) -> Result<Sink> {
+/// Starts the thread of a sink that is open.
+pub(super) type OpenSink = Box<dyn FnOnce(&SinksPlan, InputStart) -> Result<Sink>>;
+
+/// Opens one sink.
+pub(super) fn open(sink: SinkPlan, plan: &SinksPlan) -> Result<OpenSink> {
     let is_biflow = match &sink {
         SinkPlan::Collector(collector) => is_biflow_of(&collector.encoder),
         SinkPlan::File { kind, .. } => match kind {
@@ -62,10 +66,13 @@ pub(super) fn start(sink: SinkPlan, plan: &SinksPlan) -> Result<Sink> {
         start: Instant::now(),
     });
     match sink {
-        SinkPlan::Collector(collector) => start_collector(*collector, plan, shared),
-        SinkPlan::File { target, kind, scene } => start_file(target, kind, scene, plan, shared),
-        SinkPlan::Store { store, scene } => start_store(store, scene, shared),
-        SinkPlan::Memory { name, sink } => start_memory(name, sink, shared),
+        SinkPlan::Collector(collector) => open_collector(*collector, shared),
+        SinkPlan::File { target, kind, scene } => open_export(target, kind, scene, plan, shared),
+        SinkPlan::Store { mut store, scene } => {
+            store.open(scene)?;
+            Ok(Box::new(move |_, _| start_store(store, shared)))
+        }
+        SinkPlan::Memory { name, sink } => Ok(Box::new(move |_, _| start_memory(name, sink, shared))),
     }
 }
 
@@ -106,13 +113,7 @@ fn resolve(url: &CollectorUrl) -> Result<Vec<SocketAddr>> {
     Ok(found)
 }
 
-fn start_collector(collector: CollectorPlan, plan: &SinksPlan, shared: Arc<Shared>) -> Result<Sink> {
-    let name = collector.url.to_string();
-    let kind = match collector.encoder.version {
-        Version::V5 => "netflow5",
-        Version::V9 => "netflow9",
-        Version::Ipfix => "ipfix",
-    };
+fn open_collector(mut collector: CollectorPlan, shared: Arc<Shared>) -> Result<OpenSink> {
     let addresses = resolve(&collector.url)?;
     let (link, bytes_max) = match collector.url.transport {
         Transport::Udp => {
@@ -122,10 +123,30 @@ fn start_collector(collector: CollectorPlan, plan: &SinksPlan, shared: Arc<Share
         }
         Transport::Tcp | Transport::Tls => open_stream(&collector, addresses, &shared)?,
     };
-    let encoder_plan =
-        EncoderPlan { bytes_max: bytes_max.min(collector.encoder.bytes_max), ..collector.encoder };
-    let encoder = Encoder::new(encoder_plan, collector.scene)
-        .map_err(|error| refused(format!("export to {name}"), &error))?;
+    collector.encoder.bytes_max = bytes_max.min(collector.encoder.bytes_max);
+    // A plan that cannot be encoded ends the start before any input is read.
+    drop(encoder_of(&collector)?);
+    Ok(Box::new(move |plan, start| start_collector(collector, link, (plan, start), shared)))
+}
+
+fn encoder_of(collector: &CollectorPlan) -> Result<Encoder> {
+    Encoder::new(collector.encoder.clone(), collector.scene.clone())
+        .map_err(|error| refused(format!("export to {}", collector.url), &error))
+}
+
+fn start_collector(
+    mut collector: CollectorPlan,
+    link: Link,
+    (plan, start): (&SinksPlan, InputStart),
+    shared: Arc<Shared>,
+) -> Result<Sink> {
+    collector.encoder.boot_ns = start.boot_ns.unwrap_or(collector.encoder.boot_ns);
+    let encoder = encoder_of(&collector)?;
+    let kind = match collector.encoder.version {
+        Version::V5 => "netflow5",
+        Version::V9 => "netflow9",
+        Version::Ipfix => "ipfix",
+    };
     let now = Instant::now();
     let sink = CollectorSink {
         encoder,
@@ -137,7 +158,7 @@ fn start_collector(collector: CollectorPlan, plan: &SinksPlan, shared: Arc<Share
             statistics: collector.statistics,
             is_prompt: plan.is_prompt,
         },
-        clock: ExportClock::new(plan.now_ns, is_live(plan)),
+        clock: ExportClock::new(start.now_ns, is_live(plan)),
         wait: match &plan.pressure {
             Pressure::Drop => None,
             Pressure::Wait(stop) => Some(stop.clone()),
@@ -150,7 +171,7 @@ fn start_collector(collector: CollectorPlan, plan: &SinksPlan, shared: Arc<Share
         statistics_sent: now,
     };
     let thread = spawn("quaff-export", &shared, move || sink.run())?;
-    let transport = Some(collector.url.transport);
+    let (name, transport) = (collector.url.to_string(), Some(collector.url.transport));
     Ok(Sink { name, kind, transport, shared, thread: Some(thread) })
 }
 
@@ -236,41 +257,69 @@ pub(super) fn open_pipe(path: &Path, pressure: &Pressure) -> io::Result<File> {
     }
 }
 
-fn start_file(
+/// A file or a stream that is open.
+struct OpenExport {
+    name: String,
+    out: Box<dyn Write + Send>,
+    file: Option<File>,
+}
+
+fn open_export(
     target: Target,
     kind: FileKind,
     scene: Scene,
     plan: &SinksPlan,
     shared: Arc<Shared>,
-) -> Result<Sink> {
-    let (name, out, file): (String, Box<dyn Write + Send>, Option<File>) = match target {
-        Target::Writer(name, out) => (name, out, None),
+) -> Result<OpenSink> {
+    let open = match target {
+        Target::Writer(name, out) => OpenExport { name, out, file: None },
         Target::Path(path) => {
             let tried = || format!("create {}", path.display());
             let out = open_file(&path, &plan.pressure).trying(tried)?;
             let is_file = out.metadata().trying(tried)?.is_file();
             let file = is_file.then(|| out.try_clone()).transpose().trying(tried)?;
-            (path.display().to_string(), Box::new(out), file)
+            OpenExport { name: path.display().to_string(), out: Box::new(out), file }
         }
     };
+    drop(format_of(&open.name, kind.clone(), scene.clone(), None)?);
+    Ok(Box::new(move |plan, start| start_file(open, (kind, scene), (plan, start), shared)))
+}
+
+/// The name of a format, and its encoder.
+fn format_of(
+    name: &str,
+    kind: FileKind,
+    scene: Scene,
+    boot_ns: Option<u64>,
+) -> Result<(&'static str, FileFormat)> {
     let text = |format: TextFormat, names: Names, template: &Template, scene: Scene| {
         FileFormat::Text(TextEncoder::new(format, names, template), Box::new(scene))
     };
-    let (kind, format) = match kind {
+    Ok(match kind {
         FileKind::Json { names, template } => ("json", text(TextFormat::Json, names, &template, scene)),
         FileKind::Csv { names, template, separator } => {
             ("csv", text(TextFormat::Csv { separator }, names, &template, scene))
         }
         FileKind::Zeek => ("zeek", text(TextFormat::Zeek, Names::Zeek, &Template::default_text(), scene)),
-        FileKind::Ipfix(encoder) => {
+        FileKind::Ipfix(mut encoder) => {
+            encoder.boot_ns = boot_ns.unwrap_or(encoder.boot_ns);
             let encoder = FileEncoder::new(*encoder, scene);
             let encoder = encoder.map_err(|error| refused(format!("export to {name}"), &error))?;
             ("ipfix", FileFormat::Ipfix(Box::new(encoder)))
         }
-    };
+    })
+}
+
+fn start_file(
+    OpenExport { name, out, file }: OpenExport,
+    (kind, scene): (FileKind, Scene),
+    (plan, start): (&SinksPlan, InputStart),
+    shared: Arc<Shared>,
+) -> Result<Sink> {
+    let (kind, format) = format_of(&name, kind, scene, start.boot_ns)?;
     // Relaxed: written before the thread that reads it starts.
     shared.counters.is_up.store(1, Ordering::Relaxed);
-    let clock = ExportClock::new(plan.now_ns, is_live(plan));
+    let clock = ExportClock::new(start.now_ns, is_live(plan));
     let linger = Duration::from_secs(1);
     let is_prompt = plan.is_prompt;
     let is_emptied = false;
@@ -279,8 +328,7 @@ fn start_file(
     Ok(Sink { name, kind, transport: None, shared, thread: Some(thread) })
 }
 
-fn start_store(mut store: Box<dyn RecordStore>, scene: Scene, shared: Arc<Shared>) -> Result<Sink> {
-    store.open(scene)?;
+fn start_store(store: Box<dyn RecordStore>, shared: Arc<Shared>) -> Result<Sink> {
     let (name, kind) = (store.folder().display().to_string(), store.kind());
     // Relaxed: written before the thread that reads it starts.
     shared.counters.is_up.store(1, Ordering::Relaxed);

@@ -42,12 +42,17 @@ fn collector(scheme: &str, address: SocketAddr) -> CollectorPlan {
 
 fn sinks(plans: Vec<CollectorPlan>, pressure: Pressure) -> Sinks {
     let plans = plans.into_iter().map(|plan| SinkPlan::Collector(Box::new(plan))).collect();
-    Sinks::start(plans, plan(pressure)).unwrap()
+    start(plans, plan(pressure)).unwrap()
+}
+
+/// Opens sinks, and starts them at [`START_NS`].
+fn start(sinks: Vec<SinkPlan>, plan: SinksPlan) -> Result<Sinks> {
+    OpenSinks::open(sinks, plan)?.start(InputStart { now_ns: START_NS, boot_ns: None })
 }
 
 fn plan(pressure: Pressure) -> SinksPlan {
     let is_prompt = matches!(pressure, Pressure::Drop);
-    SinksPlan { pressure, is_round_robin: false, queue_records: 100_000, now_ns: START_NS, is_prompt }
+    SinksPlan { pressure, is_round_robin: false, queue_records: 100_000, is_prompt }
 }
 
 fn waiting() -> Pressure {
@@ -331,7 +336,7 @@ fn collectors_in_turn_share_the_records_and_replace_each_other() {
     let mut plans: Vec<SinkPlan> = plans.into();
     let (_port, gone) = closed_port();
     plans.push(SinkPlan::Collector(Box::new(collector("tcp", gone))));
-    let mut sinks = Sinks::start(plans, SinksPlan { is_round_robin: true, ..plan(Pressure::Drop) }).unwrap();
+    let mut sinks = start(plans, SinksPlan { is_round_robin: true, ..plan(Pressure::Drop) }).unwrap();
     while !sinks.counters()[..2].iter().all(|report| report.is_up) {
         std::thread::sleep(Duration::from_millis(2));
     }
@@ -359,7 +364,7 @@ fn each_kind_of_file_has_every_record() {
         file("zeek", FileKind::Zeek),
         file("ipfix", FileKind::Ipfix(Box::new(encoder(TEMPLATE)))),
     ];
-    let mut sinks = Sinks::start(plans, plan(waiting())).unwrap();
+    let mut sinks = start(plans, plan(waiting())).unwrap();
     for _ in 0..10 {
         sinks.send(&Arc::new(vec![biflow(1); 100]), START_NS);
     }
@@ -380,7 +385,7 @@ fn a_file_that_cannot_be_written_is_counted() {
     let target = Target::Writer("full".to_owned(), Box::new(file));
     let kind = FileKind::Zeek;
     let sink = SinkPlan::File { target, kind, scene: Scene::default() };
-    let mut sinks = Sinks::start(vec![sink], plan(waiting())).unwrap();
+    let mut sinks = start(vec![sink], plan(waiting())).unwrap();
     sinks.send(&numbered(0..100), START_NS);
     let report = sinks.stop(PATIENCE).remove(0);
     assert_eq!((report.missed.errors.records, report.sent.records), (100, 0));
@@ -502,7 +507,7 @@ fn missed_records_are_a_hole_in_the_sequence() {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
     let collector = SinkPlan::Collector(Box::new(collector("udp", socket.local_addr().unwrap())));
-    let mut sinks = Sinks::start(vec![collector], plan(Pressure::Drop)).unwrap();
+    let mut sinks = start(vec![collector], plan(Pressure::Drop)).unwrap();
     sinks.sinks[0].shared.lost.fetch_add(1000, Ordering::Relaxed);
     sinks.send(&numbered(0..1), START_NS);
     sinks.stop(PATIENCE);
@@ -532,7 +537,7 @@ fn a_sink_in_memory_gets_the_records_themselves() {
         }
     }
     let memory = SinkPlan::Memory { name: "sums".to_owned(), sink: Box::new(Taker(taken.clone())) };
-    let mut sinks = Sinks::start(vec![memory], plan(waiting())).unwrap();
+    let mut sinks = start(vec![memory], plan(waiting())).unwrap();
     let all = numbered(0..1000);
     sinks.send(&all, START_NS);
     sinks.ledger(&FlowLedger::default(), START_NS);

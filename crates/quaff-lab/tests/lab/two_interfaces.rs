@@ -22,6 +22,10 @@ fn out(number: u32) -> u8 {
 }
 
 impl Feed for Mixed {
+    fn begin(&mut self, _: bool) -> Result<(), SendError> {
+        Ok(())
+    }
+
     fn fill(&mut self, arena: &mut Arena) -> Result<bool, SendError> {
         while self.0 < FRAMES {
             let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x88, 0xb5];

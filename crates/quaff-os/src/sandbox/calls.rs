@@ -12,6 +12,7 @@
 //! Operations of an io_uring pass no filter: its opcodes are restricted where it is made (`disk`), and no new one can
 //! be.
 
+use super::Limits;
 use crate::disk::FileAccess;
 use crate::{Error, Result};
 use libc::{c_long, sock_filter, sock_fprog};
@@ -29,6 +30,68 @@ pub enum Phase {
     Starting,
     /// Packets flow.
     Running,
+}
+
+/// The calls that a process needs beyond those that every process has.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Needs {
+    access: FileAccess,
+    binds: bool,
+    connects: bool,
+    sends_datagrams: bool,
+    makes_folders: bool,
+    draws: bool,
+    loads_programs: bool,
+}
+
+impl Needs {
+    pub(super) fn of(limits: &Limits) -> Self {
+        Self {
+            access: limits.access,
+            binds: limits.binds,
+            connects: !limits.connect.is_empty(),
+            sends_datagrams: limits.sends_datagrams,
+            makes_folders: !limits.make_folders.is_empty(),
+            draws: limits.draws,
+            loads_programs: limits.loads_programs,
+        }
+    }
+
+    /// Calls of [`INTRUDERS`] and of [`INTRUDERS_OLD`] that this process makes itself.
+    fn own(self) -> Vec<c_long> {
+        let mut own = Vec::new();
+        if self.connects {
+            own.push(libc::SYS_connect);
+        }
+        if self.makes_folders {
+            own.push(libc::SYS_mkdirat);
+            #[cfg(target_arch = "x86_64")]
+            own.push(libc::SYS_mkdir);
+        }
+        if self.loads_programs {
+            own.push(libc::SYS_bpf);
+        }
+        own
+    }
+
+    /// The options that it sets at its sockets, by level.
+    fn socket_options(self) -> BTreeMap<i32, Vec<i32>> {
+        // The end of a capture is a filter that rejects everything.
+        let mut options = BTreeMap::from([(libc::SOL_SOCKET, vec![libc::SO_ATTACH_FILTER])]);
+        if self.binds {
+            options.insert(libc::SOL_PACKET, vec![libc::PACKET_ADD_MEMBERSHIP]);
+        }
+        if self.connects {
+            options.entry(libc::SOL_SOCKET).or_default().push(libc::SO_KEEPALIVE);
+            let ends = [libc::TCP_USER_TIMEOUT, libc::TCP_KEEPIDLE, libc::TCP_KEEPINTVL];
+            options.insert(libc::IPPROTO_TCP, ends.to_vec());
+        }
+        if self.sends_datagrams {
+            options.insert(libc::IPPROTO_IP, vec![libc::IP_MTU_DISCOVER]);
+            options.insert(libc::IPPROTO_IPV6, vec![libc::IPV6_MTU_DISCOVER]);
+        }
+        options
+    }
 }
 
 /// Allowed with any arguments. Paths are the matter of Landlock, descriptors of those who have opened them.
@@ -88,6 +151,7 @@ const ALLOWED: &[c_long] = &[
     libc::SYS_sendmmsg,
     libc::SYS_getsockopt,
     libc::SYS_getsockname,
+    libc::SYS_shutdown,
     // Memory and threads.
     libc::SYS_munmap,
     libc::SYS_mremap,
@@ -236,11 +300,12 @@ const PROCESSES: &[c_long] = &[libc::SYS_fork, libc::SYS_vfork];
 #[cfg(not(target_arch = "x86_64"))]
 const PROCESSES: &[c_long] = &[];
 
-/// Requests of ioctl(2): the kind of a terminal and its size, bytes in a pipe, non-blocking mode, and the counters
-/// and clock of a network card.
-const IOCTLS: [u64; 8] = [
+/// Requests of ioctl(2): the kind of a terminal and its size, bytes in a pipe or that a peer has not acknowledged,
+/// non-blocking mode, and the counters and clock of a network card.
+const IOCTLS: [u64; 9] = [
     0x5401,      // TCGETS
     0x802c_542a, // TCGETS2
+    0x5411,      // TIOCOUTQ
     0x5413,      // TIOCGWINSZ
     0x541b,      // FIONREAD
     0x5421,      // FIONBIO
@@ -249,16 +314,25 @@ const IOCTLS: [u64; 8] = [
     0x89b1,      // SIOCGHWTSTAMP
 ];
 
+/// Requests that set the modes of a terminal.
+const IOCTLS_TO_DRAW: [u64; 2] = [
+    0x5402,      // TCSETS
+    0x402c_542b, // TCSETS2
+];
+
 /// `NETLINK_ROUTE` (linux/netlink.h).
 const NETLINK_ROUTE: u64 = 0;
+/// `SOCK_TYPE_MASK` (linux/net.h): the rest of the type are flags.
+const SOCK_TYPE_MASK: u64 = 0xf;
 
 /// The rules of each call; without rules any arguments match.
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
 /// Calls that some arguments make an intruder's.
-fn conditional() -> Result<Rules> {
+fn conditional(needs: Needs) -> Result<Rules> {
     let code = |argument| has_bits(argument, libc::PROT_EXEC as u64);
-    let others: Vec<_> = IOCTLS.iter().map(|request| is_not(1, *request)).collect::<Result<_>>()?;
+    let requests = IOCTLS.iter().chain(IOCTLS_TO_DRAW.iter().filter(|_| needs.draws));
+    let others: Vec<_> = requests.map(|request| is_not(1, *request)).collect::<Result<_>>()?;
     let conditional = [
         (libc::SYS_mmap, vec![vec![code(2)?]]),
         (libc::SYS_mprotect, vec![vec![code(2)?]]),
@@ -268,30 +342,41 @@ fn conditional() -> Result<Rules> {
         // Limits are read, not set.
         (libc::SYS_prlimit64, vec![vec![is_not_null(2)?]]),
         (libc::SYS_ioctl, vec![others]),
-        // Route netlink: to read the counters of a card, which any socket can.
-        (libc::SYS_socket, vec![vec![is_not(0, libc::AF_NETLINK as u64)?], vec![is_not(2, NETLINK_ROUTE)?]]),
+        (libc::SYS_socket, of_new_sockets(needs)?),
     ];
     conditional.into_iter().map(|(call, chains)| Ok((call, rules(chains)?))).collect()
 }
 
+/// Sockets are those of route netlink, to read the counters of a card, which any socket can, and with `connects` those
+/// of TCP. Both have protocol 0.
+fn of_new_sockets(needs: Needs) -> Result<Vec<Vec<SeccompCondition>>> {
+    let is_no_netlink = || is_not(0, libc::AF_NETLINK as u64);
+    let mut chains = vec![vec![is_not(2, NETLINK_ROUTE)?]];
+    if !needs.connects {
+        chains.push(vec![is_no_netlink()?]);
+        return Ok(chains);
+    }
+    chains.push(vec![is_no_netlink()?, is_not(0, libc::AF_INET as u64)?, is_not(0, libc::AF_INET6 as u64)?]);
+    for kind in (0..=SOCK_TYPE_MASK).filter(|kind| *kind != libc::SOCK_STREAM as u64) {
+        chains.push(vec![is_no_netlink()?, has(1, SOCK_TYPE_MASK, kind)?]);
+    }
+    Ok(chains)
+}
+
 /// Without `binds`, no socket is bound. With it, one to an interface (`struct sockaddr_ll`, of which only the length
 /// can be seen here), and a packet socket can make that promiscuous. Filters can be replaced in both cases.
-fn of_sockets(binds: bool) -> Result<Rules> {
-    let is_no_filter = || is_not(2, libc::SO_ATTACH_FILTER as u64);
-    let (is_no_socket, is_no_packet) =
-        (|| is_not(1, libc::SOL_SOCKET as u64), || is_not(1, libc::SOL_PACKET as u64));
-    let (bind, options) = match binds {
-        false => (Vec::new(), vec![vec![is_no_socket()?], vec![is_no_filter()?]]),
-        true => (
-            vec![vec![is_not(2, size_of::<libc::sockaddr_ll>() as u64)?]],
-            vec![
-                vec![is_no_socket()?, is_no_packet()?],
-                vec![is_no_packet()?, is_no_filter()?],
-                vec![is_no_socket()?, is_not(2, libc::PACKET_ADD_MEMBERSHIP as u64)?],
-            ],
-        ),
+fn of_sockets(needs: Needs) -> Result<Rules> {
+    let bind = match needs.binds {
+        false => Vec::new(),
+        true => vec![vec![is_not(2, size_of::<libc::sockaddr_ll>() as u64)?]],
     };
-    // The end of a capture is a filter that rejects everything.
+    let all = needs.socket_options();
+    let other_level: Result<Vec<_>> = all.keys().map(|level| is_not(1, *level as u64)).collect();
+    let mut options = vec![other_level?];
+    for (level, names) in &all {
+        let others = names.iter().map(|name| is_not(2, *name as u64));
+        options.push(std::iter::once(is(1, *level as u64)).chain(others).collect::<Result<_>>()?);
+    }
     Ok(Rules::from([(libc::SYS_bind, rules(bind)?), (libc::SYS_setsockopt, rules(options)?)]))
 }
 
@@ -305,13 +390,15 @@ fn of_access(access: FileAccess) -> Result<Rules> {
     Ok(Rules::from([(libc::SYS_fchown, rules(group)?), (libc::SYS_fchmod, rules(mode)?)]))
 }
 
-/// The calls of an intruder, in a process that writes files with `access`, and binds sockets with `binds`.
-fn intruders(phase: Phase, access: FileAccess, binds: bool) -> Result<Rules> {
+/// The calls of an intruder, in a process with these needs.
+fn intruders(phase: Phase, needs: Needs) -> Result<Rules> {
     let late = if phase == Phase::Running { ALLOWED_AT_START } else { &[] };
-    let mut all = conditional()?;
-    all.extend(of_access(access)?);
-    all.extend(of_sockets(binds)?);
-    all.extend(INTRUDERS.iter().chain(INTRUDERS_OLD).chain(late).map(|call| (*call, Vec::new())));
+    let mut all = conditional(needs)?;
+    all.extend(of_access(needs.access)?);
+    all.extend(of_sockets(needs)?);
+    let own = needs.own();
+    let others = INTRUDERS.iter().chain(INTRUDERS_OLD).chain(late).filter(|call| !own.contains(call));
+    all.extend(others.map(|call| (*call, Vec::new())));
     Ok(all)
 }
 
@@ -319,7 +406,8 @@ fn intruders(phase: Phase, access: FileAccess, binds: bool) -> Result<Rules> {
 fn known() -> Result<Rules> {
     let lists = [ALLOWED, ALLOWED_OLD, ALLOWED_AT_START, INTRUDERS, INTRUDERS_OLD, PROCESSES].concat();
     let lists = [lists, vec![libc::SYS_clone3]].concat();
-    let conditional = [conditional()?, of_access(FileAccess::default())?, of_sockets(true)?];
+    let none = Needs::default();
+    let conditional = [conditional(none)?, of_access(none.access)?, of_sockets(none)?];
     let conditional = conditional.into_iter().flat_map(Rules::into_keys);
     Ok(lists.into_iter().chain(conditional).map(|call| (call, Vec::new())).collect())
 }
@@ -340,17 +428,26 @@ fn is_not(argument: u8, value: u64) -> Result<SeccompCondition> {
     SeccompCondition::new(argument, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, value).map_err(defect)
 }
 
+fn is(argument: u8, value: u64) -> Result<SeccompCondition> {
+    has(argument, u64::from(u32::MAX), value)
+}
+
 fn is_not_null(argument: u8) -> Result<SeccompCondition> {
     SeccompCondition::new(argument, SeccompCmpArgLen::Qword, SeccompCmpOp::Ne, 0).map_err(defect)
 }
 
 fn has_bits(argument: u8, bits: u64) -> Result<SeccompCondition> {
-    SeccompCondition::new(argument, SeccompCmpArgLen::Qword, SeccompCmpOp::MaskedEq(bits), bits)
-        .map_err(defect)
+    has(argument, bits, bits)
 }
 
 fn without_bits(argument: u8, bits: u64) -> Result<SeccompCondition> {
-    SeccompCondition::new(argument, SeccompCmpArgLen::Qword, SeccompCmpOp::MaskedEq(bits), 0).map_err(defect)
+    has(argument, bits, 0)
+}
+
+/// The bits of `mask` are `value`.
+fn has(argument: u8, mask: u64, value: u64) -> Result<SeccompCondition> {
+    SeccompCondition::new(argument, SeccompCmpArgLen::Dword, SeccompCmpOp::MaskedEq(mask), value)
+        .map_err(defect)
 }
 
 fn defect(error: impl std::error::Error + Send + Sync + 'static) -> Error {
@@ -365,19 +462,18 @@ fn program(rules: Rules, matching: SeccompAction, other: SeccompAction) -> Resul
 }
 
 /// The programs of a phase. The kernel runs all of them for a call and takes the strictest result.
-fn programs(phase: Phase, access: FileAccess, binds: bool) -> Result<[BpfProgram; 3]> {
+fn programs(phase: Phase, needs: Needs) -> Result<[BpfProgram; 3]> {
     let fails = |errno: i32| SeccompAction::Errno(errno as u32);
     Ok([
         program(known()?, SeccompAction::Allow, fails(libc::ENOSYS))?,
         program(processes()?, fails(libc::EPERM), SeccompAction::Allow)?,
-        program(intruders(phase, access, binds)?, SeccompAction::Trap, SeccompAction::Allow)?,
+        program(intruders(phase, needs)?, SeccompAction::Trap, SeccompAction::Allow)?,
     ])
 }
 
-/// Restricts all threads to the calls of `phase`, for good; files are written with `access`, sockets are bound with
-/// `binds`.
-pub(super) fn restrict(phase: Phase, access: FileAccess, binds: bool) -> Result<()> {
-    let programs = programs(phase, access, binds)?;
+/// Restricts all threads to the calls of `phase` and to `needs`, for good.
+pub(super) fn restrict(phase: Phase, needs: Needs) -> Result<()> {
+    let programs = programs(phase, needs)?;
     // Each start of a thread tries it first, which the audit log need not know.
     let clone3 = Rules::from([(libc::SYS_clone3, Vec::new())]);
     let clone3 = program(clone3, SeccompAction::Errno(libc::ENOSYS as u32), SeccompAction::Allow)?;
@@ -456,19 +552,31 @@ mod tests {
     #[test]
     fn no_list_contradicts_another() {
         let allowed = [ALLOWED, ALLOWED_OLD].concat();
-        for phase in [Phase::Starting, Phase::Running] {
-            let refused = intruders(phase, FileAccess::default(), false).unwrap();
+        let all_needs = Needs {
+            binds: true,
+            connects: true,
+            sends_datagrams: true,
+            makes_folders: true,
+            draws: true,
+            loads_programs: true,
+            ..Needs::default()
+        };
+        for (phase, needs) in [Phase::Starting, Phase::Running]
+            .into_iter()
+            .flat_map(|phase| [Needs::default(), all_needs].map(|needs| (phase, needs)))
+        {
+            let refused = intruders(phase, needs).unwrap();
             let both: Vec<_> = allowed.iter().filter(|call| refused.contains_key(call)).collect();
             assert!(both.is_empty(), "{both:?}");
             let is_refused = |call: &&c_long| refused.get(call).is_some_and(Vec::is_empty);
             let late = ALLOWED_AT_START.iter().filter(is_refused).count();
             assert_eq!(late, if phase == Phase::Running { ALLOWED_AT_START.len() } else { 0 });
+            let own = [libc::SYS_connect, libc::SYS_mkdirat, libc::SYS_bpf];
+            assert!(own.iter().all(|call| refused.contains_key(call) != (needs == all_needs)));
             // In pthread_create(3) signals are blocked, so nothing there may be refused by one.
             assert!([libc::SYS_clone, libc::SYS_rseq].iter().all(|call| !refused.contains_key(call)));
-            for binds in [false, true] {
-                for program in programs(phase, FileAccess::default(), binds).unwrap() {
-                    assert!(program.len() < libc::BPF_MAXINSNS as usize, "{} instructions", program.len());
-                }
+            for program in programs(phase, needs).unwrap() {
+                assert!(program.len() < libc::BPF_MAXINSNS as usize, "{} instructions", program.len());
             }
         }
     }

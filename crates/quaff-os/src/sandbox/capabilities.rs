@@ -12,6 +12,8 @@ pub(super) struct Capability {
 pub(super) const DAC_OVERRIDE: Capability = Capability { number: 1, name: "CAP_DAC_OVERRIDE" };
 pub(super) const DAC_READ_SEARCH: Capability = Capability { number: 2, name: "CAP_DAC_READ_SEARCH" };
 pub(super) const NET_ADMIN: Capability = Capability { number: 12, name: "CAP_NET_ADMIN" };
+pub(super) const PERFMON: Capability = Capability { number: 38, name: "CAP_PERFMON" };
+pub(super) const BPF: Capability = Capability { number: 39, name: "CAP_BPF" };
 
 impl Capability {
     /// Its bit in a set.

@@ -17,6 +17,12 @@ pub struct Limits {
     pub make_folders: Vec<PathBuf>,
     /// TCP ports to which it connects.
     pub connect: Vec<u16>,
+    /// It sends datagrams by sockets that are connected already, and decides about fragments of them.
+    pub sends_datagrams: bool,
+    /// It sets the modes of its terminal.
+    pub draws: bool,
+    /// It loads and runs BPF programs at network interfaces (CAP_BPF, CAP_PERFMON, CAP_NET_ADMIN).
+    pub loads_programs: bool,
     /// It changes the settings of a network card at its end (CAP_NET_ADMIN).
     pub changes_card: bool,
     /// It gives this to files that it makes.

@@ -19,8 +19,8 @@ pub use limits::Limits;
 pub(crate) use user::become_owner_of_files;
 pub use user::{FileRights, User, group_id};
 
-use crate::disk::FileAccess;
 use crate::{Result, Try};
+use calls::Needs;
 use nix::fcntl::{AT_FDCWD, AtFlags};
 use nix::unistd::{AccessFlags, faccessat};
 use serde::Serialize;
@@ -41,11 +41,8 @@ pub struct Sandbox {
     /// Warnings for the user: what the kernel lacks, and what was kept.
     #[serde(skip)]
     pub notes: Vec<String>,
-    /// As in [`Limits`].
     #[serde(skip)]
-    access: FileAccess,
-    #[serde(skip)]
-    binds: bool,
+    needs: Needs,
 }
 
 impl Sandbox {
@@ -55,8 +52,7 @@ impl Sandbox {
     /// # Errors
     /// The kernel refused, or a thread did not answer. Some threads may be restricted then: the process must end.
     pub fn confine(limits: &Limits) -> Result<Self> {
-        let Limits { access, binds, .. } = *limits;
-        let mut sandbox = Self { landlock_abi: paths::abi(), access, binds, ..Self::default() };
+        let mut sandbox = Self { landlock_abi: paths::abi(), needs: Needs::of(limits), ..Self::default() };
         let ruleset = match sandbox.landlock_abi {
             0 => None,
             _ => paths::ruleset(limits)?,
@@ -81,7 +77,7 @@ impl Sandbox {
 
     /// Restricts the system calls of all threads to those of `phase`; a later phase restricts them further.
     pub fn restrict_calls(&mut self, phase: Phase) {
-        match calls::restrict(phase, self.access, self.binds) {
+        match calls::restrict(phase, self.needs) {
             Ok(()) => self.seccomp = true,
             Err(error) => {
                 self.seccomp = false;
@@ -105,8 +101,11 @@ impl Sandbox {
     /// Returns the capabilities that `limits` need, and records them.
     fn capabilities_for(&mut self, limits: &Limits) -> u64 {
         let mut wanted = Vec::new();
-        if limits.changes_card {
+        if limits.changes_card || limits.loads_programs {
             wanted.push(capabilities::NET_ADMIN);
+        }
+        if limits.loads_programs {
+            wanted.extend([capabilities::BPF, capabilities::PERFMON]);
         }
         let denied = if overrides(limits) { denied_paths(limits) } else { Denied::default() };
         if let Some(path) = denied.write {

@@ -2,6 +2,7 @@
 //! everything, and prints what it got.
 
 use super::*;
+use crate::disk::FileAccess;
 use crate::process::Prepare;
 use nix::errno::Errno;
 use std::collections::BTreeMap;
@@ -85,9 +86,8 @@ fn inside() {
         read: vec![path("in"), path("missing")],
         write: vec![path("out"), path("tree")],
         make_folders: vec![path("tree")],
-        connect: Vec::new(),
-        changes_card: false,
         access: FileAccess { group: None, mode: Some(0o664) },
+        ..Limits::default()
     };
     let mut sandbox = Sandbox::confine(&limits).unwrap();
     // Later no process may that restricts its calls.

@@ -86,7 +86,8 @@ pub(super) fn play(shared: &Shared<'_>, passes: Passes, schedule: Schedule) -> R
         whole: true,
         longest_bytes: FRAME_BYTES_MIN,
     };
-    let played = filler.play(shared, ring, here);
+    // The program depends on the frames, so it is loaded later.
+    let played = filler.passes.begin(true).and_then(|()| filler.play(shared, ring, here));
     shared.keep(filler.passes);
     played
 }

@@ -134,6 +134,10 @@ impl Passes {
 }
 
 impl Feed for Passes {
+    fn begin(&mut self, loads_programs: bool) -> Result<(), SendError> {
+        self.feed.begin(loads_programs)
+    }
+
     fn fill(&mut self, arena: &mut Arena) -> Result<bool, SendError> {
         if std::mem::take(&mut self.pass_has_ended) {
             self.pass += 1;

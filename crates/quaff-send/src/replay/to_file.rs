@@ -83,8 +83,8 @@ impl ToFileReport {
     }
 }
 
-/// Writes the frames of `feed` to `out`; errors call it `name`. `watch` is called periodically; its answer continues or
-/// ends the writing.
+/// Writes the frames of `feed`, which has begun, to `out`; errors call it `name`. `watch` is called periodically; its
+/// answer continues or ends the writing.
 pub fn replay_to_file(
     plan: &ToFilePlan,
     feed: Box<dyn Feed>,

@@ -42,6 +42,7 @@ pub(super) fn play(
     let outs = shared.links.iter().map(|link| Transmitter::open(link.clone(), kind));
     let outs = outs.collect::<Result<_, quaff_os::Error>>()?;
     let mut pump = Pump::new(outs, plan.rate.is_paced(), plan.late, plan.duration);
+    passes.begin(false)?;
     let (kept, is_all) =
         if is_kept(shared, &passes) { read_pass(shared, &mut passes)? } else { (vec![], false) };
     let source = match is_all {

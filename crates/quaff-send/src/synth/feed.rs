@@ -34,6 +34,10 @@ impl SynthFeed {
 }
 
 impl Feed for SynthFeed {
+    fn begin(&mut self, _: bool) -> Result<(), SendError> {
+        Ok(())
+    }
+
     fn fill(&mut self, arena: &mut Arena) -> Result<bool, SendError> {
         let more = loop {
             let due_ns = self.held_ns.take().or_else(|| self.maker.make().map(|(due_ns, _)| due_ns));

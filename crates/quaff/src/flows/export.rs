@@ -262,7 +262,9 @@ impl Exporter {
 mod tests {
     use super::*;
     use crate::output::record;
-    use quaff_flow::collector::{FileKind, FlowSum, Pressure, SinkPlan, SinksPlan, Target};
+    use quaff_flow::collector::{
+        FileKind, FlowSum, InputStart, OpenSinks, Pressure, SinkPlan, SinksPlan, Target,
+    };
     use quaff_flow::export::Scene;
     use rtrb::RingBuffer;
     use std::io::{self, Write};
@@ -296,9 +298,9 @@ mod tests {
             is_round_robin: false,
             queue_records: 2 * LIST,
             is_prompt: true,
-            now_ns: 1,
         };
-        let sinks = Sinks::start(sinks, plan).expect("sinks");
+        let sinks =
+            OpenSinks::open(sinks, plan).and_then(|sinks| sinks.start(InputStart::default())).expect("sinks");
         let (mut lane, inbound) = RingBuffer::new(4);
         let (free, mut empty) = RingBuffer::new(2);
         let inlets = vec![RecordsInlet { inbound, free }];
@@ -370,9 +372,9 @@ mod tests {
             is_round_robin: false,
             queue_records: LIST,
             is_prompt: true,
-            now_ns: 1,
         };
-        let mut sinks = Sinks::start(sinks, plan).expect("sinks");
+        let mut sinks =
+            OpenSinks::open(sinks, plan).and_then(|sinks| sinks.start(InputStart::default())).expect("sinks");
         stop.raise(Reason::Signal);
         let begun = Instant::now();
         sinks.end_waiting();

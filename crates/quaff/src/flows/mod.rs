@@ -17,16 +17,18 @@ pub use report::{Ended, FlowReport, Ignored};
 use crate::gauge::{LaneGauges, MeterGauges};
 use crate::output::{Meter, MeterEnd};
 use crate::plan::{InputPlan, SandboxPlan};
-use crate::run::{LaneEnd, Run, join, start_thread};
-use crate::source::{Declaration, Sources};
+use crate::run::{LaneEnd, Run, Setup, Starting, join, start_thread};
+use crate::sandbox::{Rights, folders_of};
 use crate::{Error, Result};
 use export::{Exported, Exporter, SharedCounters};
 use quaff_file::Interfaces;
-use quaff_file::write::{Format, Output};
-use quaff_flow::collector::{FileKind, Pressure, SinkPlan, SinkReport, Sinks, SinksPlan, Target, Transport};
+use quaff_file::write::Output;
+use quaff_flow::collector::{
+    CollectorPlan, InputStart, OpenSinks, Pressure, SinkPlan, SinkReport, SinksPlan, Target, Transport,
+};
 use quaff_flow::export::Interface;
 use quaff_flow::plan::MeterPlan;
-use quaff_os::sandbox::{Limits, Sandbox, User};
+use quaff_os::sandbox::{Limits, User};
 use quaff_os::{Stop, Wakeup, rtnl};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -41,7 +43,7 @@ const BYTES_LEAST: u64 = 1 << 20;
 pub struct FlowsPlan {
     pub input: InputPlan,
     pub meter: MeterPlan,
-    /// May be empty: flows are then counted only. The start of the exporter and the interfaces are filled in.
+    /// May be empty: flows are then counted only. The interfaces are filled in.
     pub sinks: Vec<SinkPlan>,
     /// Collectors get lists of records in turns, instead of all of them each.
     pub is_round_robin: bool,
@@ -49,6 +51,8 @@ pub struct FlowsPlan {
     pub queue_records: usize,
     /// The outputs of the caller beside the sinks, and stdout if a sink has it: none of them may be an input.
     pub also_written: Vec<Output>,
+    /// The caller draws on its terminal while flows are metered.
+    pub draws: bool,
     /// The process gives away its capabilities, and all paths and TCP ports but those that it needs, when all has
     /// started. For a process that does nothing else; `None` keeps them.
     pub sandbox: Option<SandboxPlan>,
@@ -61,10 +65,7 @@ pub struct Flows {
     run: Run,
     exporter: JoinHandle<Result<Exported>>,
     ends: Receiver<MeterEnd>,
-    stop: Stop,
-    block_bytes: u64,
     is_round_robin: bool,
-    sandbox: Option<Sandbox>,
     /// The gauges of the lanes and of their meters, in the same order.
     pub lanes: Vec<Arc<LaneGauges>>,
     pub meters: Vec<Arc<MeterGauges>>,
@@ -101,11 +102,8 @@ impl FlowsPlan {
         self.sinks.iter().filter_map(path).chain(self.also_written.clone()).collect()
     }
 
-    /// The needs of the run after its start; sockets and files are open then. System calls are not restricted:
-    /// collectors over TCP are connected again.
-    fn limits(&self, user: Option<User>) -> Limits {
-        let is_path = |path: &&PathBuf| path.as_os_str() != "-";
-        let read = self.input.read.iter().flat_map(|read| &read.files).filter(is_path).cloned();
+    /// The needs of the run after its start, when sockets and files are open; its inputs are added.
+    fn limits(&self) -> Limits {
         let collectors = self.sinks.iter().filter_map(|sink| match sink {
             SinkPlan::Collector(collector) => Some(collector),
             SinkPlan::File { .. } | SinkPlan::Store { .. } | SinkPlan::Memory { .. } => None,
@@ -116,57 +114,40 @@ impl FlowsPlan {
         });
         let spools =
             collectors.clone().filter_map(|plan| plan.spool.as_ref().map(|spool| spool.folder.clone()));
-        let folder = |output: &Output| match output {
-            Output::File(path) => {
-                let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-                Some(folder.unwrap_or(Path::new(".")).to_owned())
-            }
-            _ => None,
-        };
+        let is_datagram = |plan: &&Box<CollectorPlan>| plan.url.transport == Transport::Udp;
         Limits {
-            user,
-            read: read.collect(),
-            write: spools.chain(stores.clone()).chain(self.also_written.iter().filter_map(folder)).collect(),
+            write: spools.chain(stores.clone()).chain(folders_of(&self.also_written)).collect(),
             make_folders: stores.collect(),
-            connect: collectors
-                .filter(|plan| plan.url.transport != Transport::Udp)
-                .map(|plan| plan.url.port)
-                .collect(),
+            connect: collectors.clone().filter(|plan| !is_datagram(plan)).map(|plan| plan.url.port).collect(),
+            sends_datagrams: collectors.clone().any(|plan| is_datagram(&plan)),
+            draws: self.draws,
             ..Limits::default()
         }
     }
-
-    /// To whom new files belong.
-    fn owner(&self) -> Result<Option<User>> {
-        let named = self.sandbox.as_ref().and_then(|sandbox| sandbox.user.as_deref());
-        Ok(named.map(User::find).transpose()?.or_else(|| self.owner.clone()))
-    }
-}
-
-/// Opens sinks so that their files belong to `user`.
-fn as_user<T>(user: Option<&User>, open: impl FnOnce() -> Result<T>) -> Result<T> {
-    let _rights = user.map(User::use_files).transpose()?;
-    open()
 }
 
 impl Flows {
     /// Starts the lanes and the exporter. When this returns, every packet that arrives is metered.
     pub fn start(plan: FlowsPlan, stop: Stop) -> Result<Self> {
         let plan = plan.validate()?;
-        let (described, files) = (Declaration::AsDescribed, plan.files());
-        let outputs: Vec<_> = files.iter().collect();
-        refuse_one_file_twice(&outputs)?;
-        let prepared = Sources::prepare(&plan.input, &outputs, Format::default(), described, &stop)?;
-        // Before the sinks: the exporter starts at the time of the first packet.
-        let sources = prepared.open(&plan.input, &stop)?;
-        let owner = plan.owner()?;
-        let limits = plan.sandbox.as_ref().map(|_| plan.limits(owner.clone()));
-        let FlowsPlan { input, meter, mut sinks, is_round_robin, queue_records, .. } = plan;
-        describe(&mut sinks, &sources);
-        let pressure = if sources.is_live { Pressure::Drop } else { Pressure::Wait(stop.clone()) };
-        let (is_prompt, now_ns) = (!sources.is_at_once, sources.start_ns);
-        let shared = SinksPlan { pressure, is_round_robin, queue_records, now_ns, is_prompt };
-        let sinks = as_user(owner.as_ref(), || Ok(Sinks::start(sinks, shared)?))?;
+        let (files, limits) = (plan.files(), plan.limits());
+        refuse_one_file_twice(&files)?;
+        let FlowsPlan { input, meter, mut sinks, is_round_robin, queue_records, sandbox, owner, .. } = plan;
+        let rights = Rights { sandbox: sandbox.as_ref(), owner: owner.as_ref(), ..Rights::default() };
+        let setup = Setup { rights, limits, ..Setup::new(input, &files) };
+        let starting = Starting::prepare(setup, &stop)?;
+        if let Some(interfaces) = starting.interfaces() {
+            describe(&mut sinks, interfaces);
+        }
+        let is_live = starting.interfaces().is_some();
+        let pressure = if is_live { Pressure::Drop } else { Pressure::Wait(stop.clone()) };
+        let shared = SinksPlan { pressure, is_round_robin, queue_records, is_prompt: !starting.is_at_once() };
+        let sinks = starting.as_user(|| Ok(OpenSinks::open(sinks, shared)?))?;
+        let ready = starting.open()?;
+        let sources = &ready.sources;
+        // Before the first packet: a time of 0 ms since the start is none for some collectors.
+        let boot_ns = Some(sources.start_ns.saturating_sub(1_000_000_000));
+        let sinks = sinks.start(InputStart { now_ns: sources.start_ns, boot_ns })?;
         let (wakeup, (end, ends)) = (Wakeup::new()?, channel());
         let (mut meters, mut inlets, mut lane_ends) = (Vec::new(), Vec::new(), Vec::new());
         for _ in &sources.lanes {
@@ -175,37 +156,15 @@ impl Flows {
             let (output, inlet) = Meter::new(&meter, interfaces, kind, wakeup.clone(), end.clone());
             meters.push(output.gauges());
             inlets.push(inlet);
-            lane_ends.push(LaneEnd { stages: Vec::new(), output: Box::new(output) });
+            lane_ends.push(LaneEnd::of(output));
         }
-        let (mut run, lanes) = (Run::new(&input, &sources, &stop), sources.gauges());
-        let exporter = Exporter::new(inlets, sinks, meters.clone(), wakeup, stop.clone(), sources.is_live);
+        let exporter = Exporter::new(inlets, sinks, meters.clone(), wakeup, stop.clone(), is_live);
         let counters = exporter.counters();
-        // On failure the exporter is dropped first, so that no lane waits for it. Its thread starts last: if it has not
-        // run, its sinks leave their files as they were.
-        let started = run.start_lanes(sources, lane_ends).and_then(|()| {
-            let sandbox = limits.as_ref().map(Sandbox::confine).transpose()?;
-            let exporter = start_thread("quaff-export", &stop, None, || Ok(exporter), Exporter::run)?;
-            Ok((exporter, sandbox))
-        });
-        let (exporter, sandbox) = match started {
-            Ok(started) => started,
-            Err(error) => return Err(run.abandon(error)),
-        };
-        run.notes.extend(sandbox.iter().flat_map(|sandbox| sandbox.notes.clone()));
-        let (notes, block_bytes) = (run.notes.clone(), input.block_bytes as u64);
-        Ok(Self {
-            run,
-            exporter,
-            ends,
-            stop,
-            block_bytes,
-            is_round_robin,
-            sandbox,
-            lanes,
-            meters,
-            counters,
-            notes,
-        })
+        // Its thread starts last: if it has not run, its sinks leave their files as they were.
+        let export = || start_thread("quaff-export", &stop, None, || Ok(exporter), Exporter::run);
+        let (run, exporter) = ready.start(lane_ends, export)?;
+        let (lanes, notes) = (run.lanes.clone(), run.notes.clone());
+        Ok(Self { run, exporter, ends, is_round_robin, lanes, meters, counters, notes })
     }
 
     /// The counters of the sinks, in the order of the plan.
@@ -226,13 +185,13 @@ impl Flows {
             Exported::default()
         });
         let meters: Vec<_> = self.ends.try_iter().collect();
-        let end = report::FlowsEnd { run: ended, meters, sinks: exported.sinks, sandbox: self.sandbox };
-        report::sum_up(end, self.is_round_robin, self.block_bytes, self.stop.reason())
+        let end = report::FlowsEnd { run: ended, meters, sinks: exported.sinks };
+        report::sum_up(end, self.is_round_robin)
     }
 }
 
 /// Refuses a file that two outputs would write.
-fn refuse_one_file_twice(outputs: &[&Output]) -> Result<()> {
+fn refuse_one_file_twice(outputs: &[Output]) -> Result<()> {
     let mut known = Vec::new();
     for path in outputs.iter().map(|output| match output {
         Output::Stdout => Path::new("/dev/stdout"),
@@ -262,24 +221,13 @@ enum Place {
     New(PathBuf),
 }
 
-/// Fills in the start of the exporter and the interfaces.
-fn describe(sinks: &mut [SinkPlan], sources: &Sources) {
-    // Before the first packet: a time of 0 ms since the start is none for some collectors.
-    let boot_ns = sources.start_ns.saturating_sub(1_000_000_000);
-    let interfaces = if sources.is_live { indexed(&sources.interfaces) } else { Vec::new() };
+/// Fills in the interfaces.
+fn describe(sinks: &mut [SinkPlan], interfaces: &Interfaces) {
+    let interfaces = indexed(interfaces);
     for sink in sinks {
         let scene = match sink {
-            SinkPlan::Collector(collector) => {
-                collector.encoder.boot_ns = boot_ns;
-                &mut collector.scene
-            }
-            SinkPlan::File { kind, scene, .. } => {
-                if let FileKind::Ipfix(encoder) = kind {
-                    encoder.boot_ns = boot_ns;
-                }
-                scene
-            }
-            SinkPlan::Store { scene, .. } => scene,
+            SinkPlan::Collector(collector) => &mut collector.scene,
+            SinkPlan::File { scene, .. } | SinkPlan::Store { scene, .. } => scene,
             SinkPlan::Memory { .. } => continue,
         };
         scene.interfaces.clone_from(&interfaces);
@@ -339,6 +287,7 @@ mod tests {
             is_round_robin: false,
             queue_records: 1,
             also_written: vec![Output::File("/ledger/file".into())],
+            draws: false,
             sandbox: None,
             owner: None,
         }
@@ -350,10 +299,9 @@ mod tests {
         let mut collector = CollectorPlan::new(url, EncoderPlan::new(Version::Ipfix));
         collector.spool = Some(SpoolPlan { folder: "/spool".into(), bytes_max: 1 << 20 });
         let store = SinkPlan::Store { store: Box::new(Folder), scene: Scene::default() };
-        let limits = plan(vec![SinkPlan::Collector(Box::new(collector)), store]).limits(None);
+        let limits = plan(vec![SinkPlan::Collector(Box::new(collector)), store]).limits();
         assert_eq!(limits.write, ["/spool", "/store", "/ledger"].map(PathBuf::from));
         assert_eq!(limits.make_folders, [PathBuf::from("/store")]);
-        assert_eq!(limits.read, [PathBuf::from("/in/a.pcap")]);
         assert_eq!((limits.connect, limits.binds), (vec![4739], false));
     }
 

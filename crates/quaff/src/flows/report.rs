@@ -118,16 +118,10 @@ pub(super) struct FlowsEnd {
     pub(super) run: run::Ended,
     pub(super) meters: Vec<MeterEnd>,
     pub(super) sinks: Vec<SinkReport>,
-    pub(super) sandbox: Option<Sandbox>,
 }
 
-pub(super) fn sum_up(
-    end: FlowsEnd,
-    is_round_robin: bool,
-    block_bytes: u64,
-    ended_by: Option<Reason>,
-) -> FlowReport {
-    let FlowsEnd { run: mut end, meters, sinks, sandbox } = end;
+pub(super) fn sum_up(end: FlowsEnd, is_round_robin: bool) -> FlowReport {
+    let FlowsEnd { run: mut end, meters, sinks } = end;
     let ledger: FlowLedger = meters.iter().map(|meter| meter.ledger).sum();
     let missed = not_queued(&meters);
     end.reasons.lossy.extend(sinks.iter().filter_map(missed_words));
@@ -139,7 +133,7 @@ pub(super) fn sum_up(
     let writer = WriterTally { written: sum(&lanes, |lane| lane.packed), ..WriterTally::default() };
     let (input, below_tap, reasons) = (end.input.clone(), end.below_tap.clone(), end.reasons.clone());
     // The sums of the lanes are those of any run; its verdict knows no meter.
-    let run = end.ledger(&writer, 0, block_bytes, ended_by);
+    let run = end.ledger(&writer, 0);
     let ignored = ledger.ignored.total();
     let mut report = FlowReport {
         packets: ledger.seen.packets,
@@ -177,7 +171,7 @@ pub(super) fn sum_up(
         cpu_seconds: run.cpu_seconds,
         ended_by: run.ended_by,
         input,
-        sandbox,
+        sandbox: run.sandbox,
         failure: run.failure,
         notes: run.notes,
         interfaces: lanes,
@@ -306,7 +300,6 @@ fn unsuited_words(sink: &SinkReport) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tally::BelowTap;
     use quaff_flow::collector::Missed;
     use quaff_flow::ledger::Count;
 
@@ -332,18 +325,9 @@ mod tests {
             ..FlowLedger::default()
         };
         let lane = LaneTally { offered: 100, received: 100, packed: 100, ..LaneTally::default() };
-        let run = run::Ended {
-            lanes: vec![lane],
-            input: None,
-            failure: None,
-            notes: Vec::new(),
-            seconds: 1.0,
-            below_tap: BelowTap::default(),
-            reasons: Reasons::default(),
-            proofs: Vec::new(),
-        };
+        let run = run::Ended { lanes: vec![lane], seconds: 1.0, ..run::Ended::default() };
         let meters = vec![MeterEnd { ledger, missed: FlowSum::default() }];
-        sum_up(FlowsEnd { run, meters, sinks, sandbox: None }, is_round_robin, 1, None)
+        sum_up(FlowsEnd { run, meters, sinks }, is_round_robin)
     }
 
     #[test]

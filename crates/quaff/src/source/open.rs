@@ -175,6 +175,14 @@ impl Prepared {
         matches!(self, Self::Files(files) if !may_grow(&files.read))
     }
 
+    /// The interfaces that are captured; `None` for files.
+    pub(crate) fn interfaces(&self) -> Option<&Interfaces> {
+        match self {
+            Self::Interfaces(sources) => Some(&sources.interfaces),
+            Self::Files(_) => None,
+        }
+    }
+
     /// Opens the sources.
     pub(crate) fn open(self, plan: &InputPlan, stop: &Stop) -> Result<Sources> {
         match self {

@@ -21,13 +21,14 @@ use crate::buffer_pool::{LanePool, Pool};
 use crate::gauge::{BufferGauges, LaneGauges};
 use crate::output::{Discard, Spread};
 use crate::run::file_output::FileOutput;
-use crate::run::{LaneEnd, Run, start_pool};
-use crate::sandbox::Seal;
-use crate::source::{Declaration, Sources};
+use crate::run::{LaneEnd, Run, Setup, Starting, start_pool};
+use crate::sandbox::Rights;
+use crate::source::Sources;
 use crate::stage::{Knowledge, Presence, Split as Sorter, Stage};
 use crate::{Error, Result};
 use member::{Member, Opened};
-use quaff_os::sandbox::Sandbox;
+use quaff_file::write::Output;
+use quaff_os::sandbox::Limits;
 use quaff_os::{Reason, Stop};
 use quaff_wire::linktype::ETHERNET;
 use std::sync::Arc;
@@ -36,7 +37,6 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 /// A running split.
 pub struct Split {
     plan: SplitPlan,
-    stop: Stop,
     run: Run,
     /// Empty in a dry run.
     members: Vec<Member>,
@@ -47,7 +47,6 @@ pub struct Split {
     knowledge: Arc<Knowledge>,
     /// Packets that each lane lost because no buffer was free, by member.
     lost: Receiver<Vec<u64>>,
-    sandbox: Option<Sandbox>,
     /// Warnings for the user.
     pub notes: Vec<String>,
 }
@@ -57,43 +56,37 @@ impl Split {
     pub fn start(plan: SplitPlan, stop: Stop) -> Result<Self> {
         let plan = plan.validate()?;
         let outputs: Vec<_> = plan.members.iter().map(|member| member.goal.output()).collect();
-        let goals: Vec<_> = outputs.iter().collect();
-        let prepared = Sources::prepare(&plan.input, &goals, plan.format(), Declaration::AsDescribed, &stop)?;
-        let mut seal = Seal::new(plan.sandbox.as_ref(), &plan.input, &plan.write, &outputs)?;
-        let opened = seal.as_user(|| open_members(&plan, prepared.is_at_once(), &stop))?;
+        let SplitPlan { input, write, sandbox, .. } = &plan;
+        let folders = outputs.iter().flat_map(Output::folders).map(|dir| dir.dir.clone()).collect();
+        let setup = Setup {
+            format: plan.format(),
+            rights: Rights::of(sandbox.as_ref(), write),
+            limits: Limits { write: folders, ..Limits::default() },
+            ..Setup::new(input.clone(), &outputs)
+        };
+        let starting = Starting::prepare(setup, &stop)?;
+        let opened = starting.as_user(|| open_members(&plan, starting.is_at_once(), &stop))?;
         let (pool, lane_pools) = match plan.is_dry() {
             true => (None, Vec::new()),
             false => {
-                let (pool, lane_pools) = start_pool(&plan.input, &plan.write, opened.len(), &stop)?;
+                let (pool, lane_pools) = start_pool(input, write, opened.len(), &stop)?;
                 (Some(pool), lane_pools)
             }
         };
-        seal.before_files()?;
-        let sources = prepared.open(&plan.input, &stop)?;
-        refuse_headless(&plan, &sources)?;
-        let mut run = Run::new(&plan.input, &sources, &stop);
-        run.notes.extend(opened.iter().filter_map(Opened::note).take(1));
-        run.notes.extend(pool.iter().flat_map(|pool| pool.notes.clone()));
-        let (lanes, buffer) = (sources.gauges(), pool.as_ref().map(|pool| pool.gauges.clone()));
+        let mut ready = starting.open()?;
+        refuse_headless(&plan, &ready.sources)?;
+        ready.run.notes.extend(opened.iter().filter_map(Opened::note).take(1));
+        ready.run.notes.extend(pool.iter().flat_map(|pool| pool.notes.clone()));
+        let buffer = pool.as_ref().map(|pool| pool.gauges.clone());
         let knowledge = Arc::new(Knowledge::new(plan.members.len()));
-        let sorters = sorters(&plan, &sources, &opened, &knowledge)?;
-        let mut outputs: Vec<_> = opened.into_iter().map(|member| member.output(&sources)).collect();
+        let sorters = sorters(&plan, &ready.sources, &opened, &knowledge)?;
+        let mut outputs: Vec<_> = opened.into_iter().map(|member| member.output(&ready.sources)).collect();
         let (lost_of_lane, lost) = channel();
-        let ends = ends(sorters, &mut outputs, lane_pools, &lost_of_lane, sources.is_live);
+        let ends = ends(sorters, &mut outputs, lane_pools, &lost_of_lane, ready.sources.is_live);
         drop(lost_of_lane);
-        // On failure the outputs are dropped first, so that no lane waits for their writers.
-        let started = run
-            .start_lanes(sources, ends)
-            .and_then(|()| seal.after_sockets())
-            .and_then(|()| start_members(outputs));
-        let members = match started {
-            Ok(members) => members,
-            Err(error) => return Err(run.abandon(error)),
-        };
-        let sandbox = seal.close();
-        run.notes.extend(sandbox.iter().flat_map(|sandbox| sandbox.notes.clone()));
-        let notes = run.notes.clone();
-        Ok(Self { plan, stop, run, members, pool, lanes, buffer, knowledge, lost, sandbox, notes })
+        let (run, members) = ready.start(ends, || start_members(outputs))?;
+        let (lanes, notes) = (run.lanes.clone(), run.notes.clone());
+        Ok(Self { plan, run, members, pool, lanes, buffer, knowledge, lost, notes })
     }
 
     /// The name of each member, its availability, and the packets that it has written.
@@ -105,8 +98,8 @@ impl Split {
     /// Returns whether all threads have ended. The end of the last member ends the run.
     pub fn is_over(&self) -> bool {
         let is_gone = |member: &Member| member.presence.stop.raised();
-        if !self.members.is_empty() && self.members.iter().all(is_gone) && !self.stop.raised() {
-            self.stop.raise(Reason::OutputClosed);
+        if !self.members.is_empty() && self.members.iter().all(is_gone) && !self.run.stop.raised() {
+            self.run.stop.raise(Reason::OutputClosed);
         }
         // Each is asked, so that members that do not answer are abandoned together.
         self.run.is_over() && self.members.iter().filter(|member| !member.is_finished()).count() == 0
@@ -119,11 +112,9 @@ impl Split {
         let failures = members.iter_mut().filter_map(|member| member.failure.take());
         ended.failure = ended.failure.into_iter().chain(failures).next();
         ended.notes.extend(self.pool.and_then(Pool::finish));
-        let mut sandbox = self.sandbox;
-        ended.notes.extend(sandbox.as_mut().and_then(Sandbox::count_refused));
         let lost = self.lost.try_iter().collect();
-        let end = report::SplitEnd { run: ended, members, lost, buffer: self.buffer, sandbox };
-        report::sum_up(&self.plan, &self.knowledge.balance(), self.stop.reason(), end)
+        let end = report::SplitEnd { run: ended, members, lost, buffer: self.buffer };
+        report::sum_up(&self.plan, &self.knowledge.balance(), end)
     }
 }
 

@@ -162,15 +162,11 @@ pub(super) struct SplitEnd {
     pub(super) lost: Vec<Vec<u64>>,
     /// `None` in a dry run.
     pub(super) buffer: Option<Arc<BufferGauges>>,
-    pub(super) sandbox: Option<Sandbox>,
 }
 
-pub(super) fn sum_up(
-    plan: &SplitPlan,
-    balance: &Balance,
-    ended_by: Option<Reason>,
-    mut end: SplitEnd,
-) -> Report {
+pub(super) fn sum_up(plan: &SplitPlan, balance: &Balance, mut end: SplitEnd) -> Report {
+    end.run.count_refused();
+    let ended_by = end.run.ended_by.clone();
     let members: Vec<_> =
         (0..plan.members.len()).map(|number| member_report(plan, balance, number, &end)).collect();
     let skipped_by = skipped(&end.run.lanes, &members);
@@ -199,7 +195,7 @@ pub(super) fn sum_up(
         seconds: end.run.seconds,
         cpu_seconds: cpu_seconds(),
         ended_by,
-        sandbox: end.sandbox.clone(),
+        sandbox: end.run.sandbox.clone(),
         notes: end.run.notes(),
         below_tap: end.run.below_tap.clone(),
         reasons: end.run.reasons.clone(),

@@ -28,14 +28,14 @@ pub use scripts::{Scripts, ScriptsPlan};
 use crate::gauge::LaneGauges;
 use crate::output::{Reassembly, ReassemblyEnd, StreamReader};
 use crate::plan::{InputPlan, SandboxPlan};
-use crate::run::{LaneEnd, Run};
-use crate::source::{Declaration, Sources};
+use crate::run::{LaneEnd, Run, Setup, Starting};
+use crate::sandbox::Rights;
 use crate::{Error, Result};
 use extract::{Extract, index_file};
 use follow::Follow;
-use quaff_file::write::{Format, Output};
+use quaff_file::write::Output;
 use quaff_os::Stop;
-use quaff_os::sandbox::{Limits, Sandbox, User};
+use quaff_os::sandbox::{Limits, User};
 use quaff_stream::tracker::TrackPlan;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -66,9 +66,6 @@ pub struct StreamsPlan {
 pub struct Streams {
     run: Run,
     end: Receiver<ReassemblyEnd>,
-    sandbox: Option<Sandbox>,
-    block_bytes: u64,
-    stop: Stop,
     pub lanes: Vec<Arc<LaneGauges>>,
     /// Warnings for the user.
     pub notes: Vec<String>,
@@ -84,21 +81,12 @@ impl StreamsPlan {
         index.map(Output::File).into_iter().chain(self.also_written.clone()).collect()
     }
 
-    /// The needs of the run after its start.
-    fn limits(&self, user: Option<User>) -> Limits {
-        let is_path = |path: &&PathBuf| path.as_os_str() != "-";
-        let read = self.input.read.iter().flat_map(|read| &read.files).filter(is_path).cloned();
-        let write = match &self.reader {
-            ReaderPlan::Extract(plan) => vec![plan.dir.clone()],
-            ReaderPlan::Follow(_) => Vec::new(),
-        };
-        Limits { user, read: read.collect(), write, ..Limits::default() }
-    }
-
-    /// To whom new files belong.
-    fn owner(&self) -> Result<Option<User>> {
-        let named = self.sandbox.as_ref().and_then(|sandbox| sandbox.user.as_deref());
-        Ok(named.map(User::find).transpose()?.or_else(|| self.owner.clone()))
+    /// The folder in which files are made.
+    fn folder(&self) -> Option<PathBuf> {
+        match &self.reader {
+            ReaderPlan::Extract(plan) => Some(plan.dir.clone()),
+            ReaderPlan::Follow(_) => None,
+        }
     }
 }
 
@@ -108,24 +96,19 @@ impl Streams {
         if plan.input.read.is_none() {
             return Err(Error::Plan("streams are those of files: `read` is missing".into()));
         }
-        let (input, outputs, owner) = (plan.input.clone().validate()?, plan.outputs(), plan.owner()?);
-        let outputs: Vec<_> = outputs.iter().collect();
-        let described = Declaration::AsDescribed;
-        let prepared = Sources::prepare(&input, &outputs, Format::default(), described, &stop)?;
-        let limits = plan.sandbox.as_ref().map(|_| plan.limits(owner.clone()));
-        let reader = open(plan.reader, owner.as_ref(), &stop)?;
-        let sandbox = limits.as_ref().map(Sandbox::confine).transpose()?;
-        let sources = prepared.open(&input, &stop)?;
+        let (outputs, write) = (plan.outputs(), plan.folder().into_iter().collect());
+        let StreamsPlan { input, track, reader, sandbox, owner, .. } = plan;
+        let rights = Rights { sandbox: sandbox.as_ref(), owner: owner.as_ref(), ..Rights::default() };
+        let limits = Limits { write, ..Limits::default() };
+        let setup = Setup { rights, limits, ..Setup::new(input.validate()?, &outputs) };
+        let starting = Starting::prepare(setup, &stop)?;
+        let reader = starting.as_user(|| open(reader, &stop))?;
+        let ready = starting.open()?;
         let (end, ended) = channel();
-        let output = Reassembly::new(plan.track, sources.interfaces.clone(), reader, end);
-        let (mut run, lanes) = (Run::new(&input, &sources, &stop), sources.gauges());
-        let lane = LaneEnd { stages: Vec::new(), output: Box::new(output) };
-        if let Err(error) = run.start_lanes(sources, vec![lane]) {
-            return Err(run.abandon(error));
-        }
-        run.notes.extend(sandbox.iter().flat_map(|sandbox| sandbox.notes.clone()));
-        let (notes, block_bytes) = (run.notes.clone(), input.block_bytes as u64);
-        Ok(Self { run, end: ended, sandbox, block_bytes, stop, lanes, notes })
+        let output = Reassembly::new(track, ready.sources.interfaces.clone(), reader, end);
+        let (run, ()) = ready.start(vec![LaneEnd::of(output)], || Ok(()))?;
+        let (lanes, notes) = (run.lanes.clone(), run.notes.clone());
+        Ok(Self { run, end: ended, lanes, notes })
     }
 
     /// Returns whether the lane has ended.
@@ -135,15 +118,12 @@ impl Streams {
 
     /// Waits for the end, and returns the report, which includes a failure.
     pub fn finish(self) -> StreamsReport {
-        let ended = self.run.join();
-        let lane = self.end.try_recv().ok();
-        report::sum_up(ended, lane, self.sandbox, self.block_bytes, self.stop.reason())
+        report::sum_up(self.run.join(), self.end.try_recv().ok())
     }
 }
 
-/// Opens the outputs of a reader so that they belong to `user`.
-fn open(plan: ReaderPlan, user: Option<&User>, stop: &Stop) -> Result<Box<dyn StreamReader>> {
-    let _rights = user.map(User::use_files).transpose()?;
+/// Opens the outputs of a reader.
+fn open(plan: ReaderPlan, stop: &Stop) -> Result<Box<dyn StreamReader>> {
     Ok(match plan {
         ReaderPlan::Extract(plan) => Box::new(Extract::open(plan, stop.clone())?),
         ReaderPlan::Follow(plan) => Box::new(Follow::new(plan)),

@@ -241,18 +241,12 @@ impl Datagrams {
 }
 
 /// The report of a run whose lane has ended.
-pub(super) fn sum_up(
-    ended: run::Ended,
-    lane: Option<ReassemblyEnd>,
-    sandbox: Option<Sandbox>,
-    block_bytes: u64,
-    ended_by: Option<Reason>,
-) -> StreamsReport {
+pub(super) fn sum_up(ended: run::Ended, lane: Option<ReassemblyEnd>) -> StreamsReport {
     let (lanes, has_failed) = (ended.lanes.clone(), ended.failure.is_some());
     let writer = WriterTally { written: sum(&lanes, |lane| lane.packed), ..WriterTally::default() };
     let (input, reasons) = (ended.input.clone(), ended.reasons.clone());
     // The sums of the lane are those of any run; its verdict knows no streams.
-    let run = ended.ledger(&writer, 0, block_bytes, ended_by);
+    let run = ended.ledger(&writer, 0);
     let mut report = match &lane {
         Some(lane) => of_lane(lane),
         None => StreamsReport::default(),
@@ -260,7 +254,7 @@ pub(super) fn sum_up(
     (report.filtered, report.after_count) = (run.filtered, run.after_count);
     (report.not_tunnel, report.merged) = (run.not_tunnel, run.merged);
     (report.seconds, report.cpu_seconds, report.ended_by) = (run.seconds, run.cpu_seconds, run.ended_by);
-    (report.input, report.sandbox, report.notes) = (input, sandbox, run.notes);
+    (report.input, report.sandbox, report.notes) = (input, run.sandbox, run.notes);
     let sums = match &lane {
         Some(lane) if !has_failed => check_streams(lane, run.received),
         _ => Ok(()),

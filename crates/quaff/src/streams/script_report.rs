@@ -101,18 +101,12 @@ impl StreamSums {
 }
 
 /// The report of a run whose lanes have ended, with the sums of what they have sent.
-pub(super) fn sum_up(
-    ended: run::Ended,
-    sums: Option<(EngineEnd, RecordTally)>,
-    sandbox: Option<Sandbox>,
-    block_bytes: u64,
-    ended_by: Option<Reason>,
-) -> ScriptsReport {
+pub(super) fn sum_up(ended: run::Ended, sums: Option<(EngineEnd, RecordTally)>) -> ScriptsReport {
     let (lanes, has_failed) = (ended.lanes.clone(), ended.failure.is_some());
     let writer = WriterTally { written: sum(&lanes, |lane| lane.packed), ..WriterTally::default() };
     let (input, below_tap, mut reasons) =
         (ended.input.clone(), ended.below_tap.clone(), ended.reasons.clone());
-    let run = ended.ledger(&writer, 0, block_bytes, ended_by);
+    let run = ended.ledger(&writer, 0);
     let mut report = sums.as_ref().map(of_lanes).unwrap_or_default();
     (report.offered, report.nic_dropped) = (run.offered, run.nic_dropped);
     (report.kernel_dropped, report.unsuited, report.below_tap) =
@@ -120,7 +114,7 @@ pub(super) fn sum_up(
     (report.filtered, report.after_count) = (run.filtered, run.after_count);
     (report.not_tunnel, report.merged) = (run.not_tunnel, run.merged);
     (report.seconds, report.cpu_seconds, report.ended_by) = (run.seconds, run.cpu_seconds, run.ended_by);
-    (report.input, report.sandbox, report.notes) = (input, sandbox, run.notes);
+    (report.input, report.sandbox, report.notes) = (input, run.sandbox, run.notes);
     let checked = match &sums {
         Some((engine, _)) if !has_failed => check(&report, engine, run.received),
         _ => Ok(()),

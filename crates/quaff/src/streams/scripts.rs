@@ -14,12 +14,12 @@ use crate::filter::FrameFilter;
 use crate::gauge::LaneGauges;
 use crate::output::{RecordSink, RecordTally, Recorded, Scripts as ScriptsOutput, ScriptsEnd};
 use crate::plan::{InputPlan, SandboxPlan};
-use crate::run::{LaneEnd, Run};
-use crate::source::{Declaration, Sources};
+use crate::run::{LaneEnd, Run, Setup, Starting};
+use crate::sandbox::Rights;
 use crate::{Error, Result};
-use quaff_file::write::{Format, Output};
+use quaff_file::write::Output;
 use quaff_os::Stop;
-use quaff_os::sandbox::{Limits, Sandbox, User};
+use quaff_os::sandbox::{Limits, User};
 use quaff_script::{
     Compile, Engine, EngineEnd, EnginePlan, Formats, Limits as ScriptLimits, Packet, Source, Test,
 };
@@ -58,9 +58,6 @@ pub struct Scripts {
     end: Receiver<ScriptsEnd>,
     /// `None` for files, whose lane writes itself.
     writer: Option<RecordsThread>,
-    sandbox: Option<Sandbox>,
-    block_bytes: u64,
-    stop: Stop,
     pub lanes: Vec<Arc<LaneGauges>>,
     /// Warnings for the user.
     pub notes: Vec<String>,
@@ -100,21 +97,12 @@ impl ScriptsPlan {
         }
     }
 
-    /// The needs of the run after its start.
-    fn sandbox_limits(&self, user: Option<User>) -> Limits {
-        let is_path = |path: &&PathBuf| path.as_os_str() != "-";
-        let read = self.input.read.iter().flat_map(|read| &read.files).filter(is_path).cloned();
-        let write = match &self.target {
-            RecordTarget::Folder(folder) => vec![folder.dir.clone()],
-            RecordTarget::Lines(_) => Vec::new(),
-        };
-        Limits { user, read: read.collect(), write, ..Limits::default() }
-    }
-
-    /// To whom new files belong.
-    fn owner(&self) -> Result<Option<User>> {
-        let named = self.sandbox.as_ref().and_then(|sandbox| sandbox.user.as_deref());
-        Ok(named.map(User::find).transpose()?.or_else(|| self.owner.clone()))
+    /// The folder in which files are made.
+    fn folder(&self) -> Option<PathBuf> {
+        match &self.target {
+            RecordTarget::Folder(folder) => Some(folder.dir.clone()),
+            RecordTarget::Lines(_) => None,
+        }
     }
 }
 
@@ -123,45 +111,32 @@ impl Scripts {
     pub fn start(mut plan: ScriptsPlan, stop: Stop) -> Result<Self> {
         plan.check()?;
         plan.input.keep_together("a run of scripts")?;
-        let (input, owner, engine) = (plan.input.clone().validate()?, plan.owner()?, plan.engine());
+        let (input, engine) = (plan.input.clone().validate()?, plan.engine());
         // The engine of the lane is another one: Lua stays on one thread. A script that is wrong ends the start.
         drop(Engine::new(&engine, 0).map_err(Error::Plan)?);
-        let outputs: Vec<_> = plan.also_written.iter().collect();
-        let described = Declaration::AsDescribed;
-        let prepared = Sources::prepare(&input, &outputs, Format::default(), described, &stop)?;
-        let limits = plan.sandbox.as_ref().map(|_| plan.sandbox_limits(owner.clone()));
-        let records = {
-            let _rights = owner.as_ref().map(User::use_files).transpose()?;
-            Records::open(plan.target, stop.clone())?
-        };
-        let is_live = input.read.is_none();
-        let confine = || limits.as_ref().map(Sandbox::confine).transpose();
-        // Files are opened without rights; an interface needs them until its lane runs.
-        let before = if is_live { None } else { confine()? };
-        let sources = prepared.open(&input, &stop)?;
+        let (is_live, write) = (input.read.is_none(), plan.folder().into_iter().collect());
+        let rights =
+            Rights { sandbox: plan.sandbox.as_ref(), owner: plan.owner.as_ref(), ..Rights::default() };
+        let limits = Limits { write, ..Limits::default() };
+        let setup = Setup { rights, limits, ..Setup::new(input, &plan.also_written) };
+        let starting = Starting::prepare(setup, &stop)?;
+        let records = starting.as_user(|| Records::open(plan.target, stop.clone()))?;
+        let mut ready = starting.open()?;
         let (end, ended) = channel();
-        let count = sources.lanes.len();
+        let (count, interfaces) = (ready.sources.lanes.len(), ready.sources.interfaces.clone());
+        let is_prompt = !ready.sources.is_at_once;
         let output = |(lane, sink): (usize, Box<dyn RecordSink>)| {
-            let kind = (!sources.is_at_once, stop.clone());
-            let interfaces = sources.interfaces.clone();
-            let output =
-                ScriptsOutput::new(engine.clone(), [lane, count], interfaces, sink, kind, end.clone());
-            LaneEnd { stages: Vec::new(), output: Box::new(output) }
+            let (kind, place) = ((is_prompt, stop.clone()), [lane, count]);
+            let (interfaces, end) = (interfaces.clone(), end.clone());
+            LaneEnd::of(ScriptsOutput::new(engine.clone(), place, interfaces, sink, kind, end))
         };
         let (writer, sinks) = sinks(records, is_live, count)?;
         let outputs = sinks.into_iter().enumerate().map(output).collect();
         drop(end);
-        let (mut run, lanes) = (Run::new(&input, &sources, &stop), sources.gauges());
-        run.notes.extend(note_on_lanes(count));
-        let started = run.start_lanes(sources, outputs);
-        let after = started.and_then(|()| if is_live { Ok(confine()?) } else { Ok(None) });
-        let sandbox = match after {
-            Ok(after) => before.or(after),
-            Err(error) => return Err(run.abandon(error)),
-        };
-        run.notes.extend(sandbox.iter().flat_map(|sandbox| sandbox.notes.clone()));
-        let (notes, block_bytes) = (run.notes.clone(), input.block_bytes as u64);
-        Ok(Self { run, end: ended, writer, sandbox, block_bytes, stop, lanes, notes })
+        ready.run.notes.extend(note_on_lanes(count));
+        let (run, ()) = ready.start(outputs, || Ok(()))?;
+        let (lanes, notes) = (run.lanes.clone(), run.notes.clone());
+        Ok(Self { run, end: ended, writer, lanes, notes })
     }
 
     /// Returns whether all lanes have ended.
@@ -173,7 +148,7 @@ impl Scripts {
     pub fn finish(self) -> ScriptsReport {
         let ended = self.run.join();
         let lanes = close(self.end.try_iter().collect(), self.writer);
-        script_report::sum_up(ended, lanes, self.sandbox, self.block_bytes, self.stop.reason())
+        script_report::sum_up(ended, lanes)
     }
 }
 

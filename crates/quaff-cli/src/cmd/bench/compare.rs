@@ -1,5 +1,6 @@
 //! `quaff bench compare`: differences between two results that exceed the spread of their runs.
 
+use crate::confined;
 use crate::exit::Exit;
 use crate::show::{self, Stream};
 use crate::terminal_table;
@@ -35,6 +36,7 @@ pub(crate) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
+    confined::to_files(vec![args.a.clone(), args.b.clone()], &[])?;
     let (a, b) = (report::read(&args.a)?, report::read(&args.b)?);
     let comparison = compare(&a, &b);
     anyhow::ensure!(!comparison.rows.is_empty(), "the two have no case and no search in common");

@@ -45,10 +45,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         Verb::Flow(args) => flow::run(args),
         Verb::Compare(args) => compare::run(args),
         Verb::Promises(args) => promises::run(args),
-        Verb::Show(args) if args.is_of::<FlowReport>() => {
-            Ok(Exit::judged(flow::verdict(&stored_result::show(args)?)))
+        Verb::Show(args) => {
+            args.confine()?;
+            Ok(Exit::judged(match args.is_of::<FlowReport>() {
+                true => flow::verdict(&stored_result::show(args)?),
+                false => capture::verdict(&stored_result::show(args)?),
+            }))
         }
-        Verb::Show(args) => Ok(Exit::judged(capture::verdict(&stored_result::show(args)?))),
         Verb::List(args) => list::run(args),
     }
 }

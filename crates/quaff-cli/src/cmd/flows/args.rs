@@ -150,7 +150,17 @@ impl Args {
         }
         let sandbox = (!self.no_sandbox).then(|| SandboxPlan { user: self.user.clone() });
         let owner = if self.user.is_some() { None } else { User::caller_of_sudo() };
-        Ok(FlowsPlan { input, meter, sinks, is_round_robin, queue_records, also_written, sandbox, owner })
+        Ok(FlowsPlan {
+            input,
+            meter,
+            sinks,
+            is_round_robin,
+            queue_records,
+            also_written,
+            draws: false,
+            sandbox,
+            owner,
+        })
     }
 
     /// Sentences about the flags.

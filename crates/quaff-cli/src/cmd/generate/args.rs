@@ -213,6 +213,10 @@ pub(crate) struct Args {
     pub(super) report: ReportArgs,
     #[command(flatten)]
     pub(super) watch: WatchArgs,
+
+    /// Do not restrict the process that reads the file of --sizes-from
+    #[arg(long, help_heading = "Privileges")]
+    pub(super) no_sandbox: bool,
 }
 
 /// A rate gives frames their times.

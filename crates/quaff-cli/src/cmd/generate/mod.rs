@@ -11,6 +11,7 @@ pub(crate) use args::{Args, mac};
 
 use crate::cmd::packet_file;
 use crate::cmd::sending::{Watch, destination};
+use crate::confined;
 use crate::exit::Exit;
 use crate::show::{self, Stream};
 use anyhow::{Context as _, ensure};
@@ -210,6 +211,11 @@ fn write(args: &Args, path: &Path, watch: &mut Watch) -> anyhow::Result<Exit> {
         "a file needs an end: set --count or --duration"
     );
     ensure!(args.count.is_some() || is_paced, "frames in a file need times: set --pps, --mbps or --count");
+    if args.sizes_from.is_some() && !args.no_sandbox {
+        let read = args.sizes_from.iter().chain(&args.content_from).cloned().collect();
+        let written = [Some(path).filter(|path| path.as_os_str() != "-"), args.sizes_save.as_deref()];
+        confined::to_files(read, &written.into_iter().flatten().collect::<Vec<_>>())?;
+    }
     let start_ns = now_ns();
     let mut maker = maker(args, recipe::recipe(args, SRC_MAC, start_ns)?)?;
     let name = path.display().to_string();

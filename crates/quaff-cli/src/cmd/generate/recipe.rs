@@ -2,7 +2,7 @@
 
 use super::args::{Args, Mac, TcpKind};
 use crate::show;
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use quaff_send::{ArrivalPattern, Length, OfferedRate, learn_sizes};
 use quaff_wire::net::TAG_BYTES;
 use quaff_wire::probe::ProbeHeader;
@@ -13,6 +13,7 @@ use quaff_wire::synth::{
 use std::io::Read as _;
 use std::net::IpAddr;
 use std::path::Path;
+use std::process::{Command, Stdio};
 
 /// The FCS of a frame, bytes.
 const FCS_BYTES: u32 = 4;
@@ -138,12 +139,33 @@ fn sizes(args: &Args) -> anyhow::Result<Sizes> {
         None if args.fcs => args.size.smaller_by(FCS_BYTES),
         None => args.size.clone(),
         // Frames in a capture have no FCS already.
+        Some(path) if args.is_live() && !args.no_sandbox => learned_apart(path)?,
         Some(path) => learn_sizes(path)?.0,
     };
     if let Some(path) = &args.sizes_save {
         save(&sizes, path, args.sizes_from.as_deref())?;
     }
     Ok(sizes)
+}
+
+/// The sizes in `path`, read by another process of this program, which is confined: this one keeps the right to send.
+fn learned_apart(path: &Path) -> anyhow::Result<Sizes> {
+    let (mut sizes, written) = std::io::pipe().context("make a pipe")?;
+    let mut reader = Command::new("/proc/self/exe");
+    reader.args(["generate", "--quiet", "--count", "1", "--write", "/dev/null", "--sizes-from"]).arg(path);
+    // Its report has stdout, and its errors have stderr.
+    reader.args(["--sizes-save", "/dev/stdin"]).stdin(written).stdout(Stdio::null()).stderr(Stdio::piped());
+    let child = reader.spawn().with_context(|| format!("start a process that reads {}", path.display()))?;
+    // The end of writing that this process has.
+    drop(reader);
+    let mut text = String::new();
+    sizes.read_to_string(&mut text).with_context(|| format!("read the sizes in {}", path.display()))?;
+    let done = child.wait_with_output().context("wait for the process that reads sizes")?;
+    if !done.status.success() {
+        let said = String::from_utf8_lossy(&done.stderr);
+        bail!("{}", said.trim().trim_start_matches("quaff: "));
+    }
+    Sizes::from_text(&text).with_context(|| format!("{}: no sizes", path.display()))
 }
 
 fn save(sizes: &Sizes, path: &Path, from: Option<&Path>) -> anyhow::Result<()> {

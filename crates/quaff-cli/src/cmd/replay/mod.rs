@@ -1,5 +1,6 @@
 //! `quaff replay`: sends capture files from an interface, each packet when it is due, or writes them into a file.
 
+mod confined;
 mod report;
 mod rewrite;
 mod to_file;
@@ -18,9 +19,7 @@ use quaff_send::{
     Feed, FilePlan, LatePolicy, Layer, Ranges, Rate, Ratio, ReplayPlan, ReplayReport, ReplayVia, Snapshot,
     TxBackend, merge,
 };
-use quaff_wire::tcpprep::Cache;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Send the packets of capture files, each exactly when it is due
@@ -162,6 +161,10 @@ pub(crate) struct Args {
     report: ReportArgs,
     #[command(flatten)]
     watch: WatchArgs,
+
+    /// Do not restrict the process before it reads: it keeps its privileges, and may use any file and system call
+    #[arg(long, help_heading = "Privileges")]
+    pub(crate) no_sandbox: bool,
 }
 
 /// The transmit backends for `-o`.
@@ -249,11 +252,13 @@ pub(crate) fn execute_with(
     let mut watch = Watch::new(&args.watch, args.one_at_a_time)?;
     let (plan, stop) = (plan(args)?, Stop::default());
     let feed = wrap(rewritten(source(args, &stop)?, args)?);
+    let (feed, sandbox) = confined::confined(feed, args);
     let report = quaff_send::replay(&plan, feed, stop, |snapshot, wait| {
         look(snapshot);
         watch.look(snapshot, wait)
     });
     watch.clear_line();
+    sandbox.finish();
     Ok(report?)
 }
 
@@ -272,17 +277,11 @@ fn rewritten(feed: Box<dyn Feed>, args: &Args) -> anyhow::Result<Box<dyn Feed>> 
 
 /// The feed of the files, or of both directions of a link.
 fn source(args: &Args, stop: &Stop) -> anyhow::Result<Box<dyn Feed>> {
-    let sides = args.tcpprep.as_deref().map(cache).transpose()?;
     let (include, exclude) = (args.include.clone(), args.exclude.clone());
-    let plan = FilePlan { files: args.files.clone(), include, exclude, sides };
+    let plan = FilePlan { files: args.files.clone(), include, exclude, cache: args.tcpprep.clone() };
     let other = FilePlan { files: args.dual.clone(), ..plan.clone() };
     let feed = plan.open(stop.clone())?;
     if args.dual.is_empty() { Ok(feed) } else { Ok(merge(feed, other.open(stop.clone())?)) }
-}
-
-fn cache(path: &Path) -> anyhow::Result<Arc<Cache>> {
-    let bytes = std::fs::read(path).with_context(|| format!("read {}", path.display()))?;
-    Ok(Arc::new(Cache::read(&bytes).with_context(|| format!("read {}", path.display()))?))
 }
 
 fn plan(args: &Args) -> anyhow::Result<ReplayPlan> {

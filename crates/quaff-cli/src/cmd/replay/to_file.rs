@@ -1,6 +1,6 @@
 //! `quaff replay -w`: the frames go into a file. It is created when nothing of the plan can be refused any more.
 
-use super::{Args, rate, rewritten, source};
+use super::{Args, confined, rate, rewritten, source};
 use crate::cmd::packet_file;
 use crate::cmd::sending::Watch;
 use anyhow::bail;
@@ -29,9 +29,12 @@ pub(crate) fn write(args: &Args, path: &Path) -> anyhow::Result<ToFileReport> {
     plan.check()?;
     let mut watch = Watch::new(&args.watch, false)?;
     let feed = rewritten(source(args, &Stop::default())?, args)?;
+    let (mut feed, sandbox) = confined::confined(feed, args);
+    feed.begin(false)?;
     let mut out = packet_file::create(path)?;
     let look = |snapshot: &Snapshot| watch.look(snapshot, Duration::ZERO);
     let written = replay_to_file(&plan, feed, &mut out, &path.display().to_string(), look);
     watch.clear_line();
+    sandbox.finish();
     Ok(written?)
 }

@@ -65,7 +65,10 @@ enum Verb {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     match &args.verb {
-        Some(Verb::Show(args)) => Ok(Exit::judged(run::verdict(&stored_result::show(args)?))),
+        Some(Verb::Show(args)) => {
+            args.confine()?;
+            Ok(Exit::judged(run::verdict(&stored_result::show(args)?)))
+        }
         Some(Verb::List(args)) => list::run(args),
         None => run::run(&args.run),
     }

@@ -12,6 +12,7 @@ mod words;
 
 pub(crate) use args::Args;
 
+use crate::confined;
 use crate::exit::Exit;
 use crate::shell::{Part, Product, Settings, Shell};
 use crate::show;
@@ -20,7 +21,6 @@ use indicatif::{ProgressBar, ProgressStyle};
 use quaff_file::read;
 use quaff_file::verify::against::{Matched, Options as Against};
 use quaff_file::verify::{self, Injection, Options, Progress};
-use quaff_os::sandbox::{Limits, Phase, Sandbox};
 use quaff_wire::fingerprint::Mask;
 use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
@@ -40,7 +40,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let stop = shell.as_ref().map(|shell| shell.stop().clone()).unwrap_or_default();
     let reading = read::Options { salvage: args.salvage, follow, stop, buffer_bytes: None };
     if !args.no_sandbox {
-        confine_with([&args.files[..], &args.against].concat(), args.html.as_deref())?;
+        let page: Vec<_> = args.html.iter().map(PathBuf::as_path).collect();
+        confined::to_files([&args.files[..], &args.against].concat(), &page)?;
     }
     let work = move || {
         if args.against.is_empty() {
@@ -83,31 +84,6 @@ impl Product for Checking {
     fn look_interval(&self) -> Duration {
         LOOK
     }
-}
-
-/// Restricts the process to reading `files`, before it parses them.
-pub(crate) fn confine(files: Vec<PathBuf>) -> anyhow::Result<()> {
-    confine_with(files, None)
-}
-
-/// As [`confine`]; it may write a page as well.
-pub(crate) fn confine_with(files: Vec<PathBuf>, page: Option<&Path>) -> anyhow::Result<()> {
-    let folder = |path: &Path| match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
-        _ => PathBuf::from("."),
-    };
-    let write = page.map(folder).into_iter().collect();
-    confine_to(&Limits { read: files, write, ..Limits::default() })
-}
-
-/// Restricts the process to `limits`, before it parses the first byte.
-pub(crate) fn confine_to(limits: &Limits) -> anyhow::Result<()> {
-    let mut sandbox = Sandbox::confine(limits)?;
-    sandbox.restrict_calls(Phase::Running);
-    if sandbox.landlock_abi == 0 || !sandbox.seccomp {
-        sandbox.notes.iter().for_each(|note| show::message(note));
-    }
-    Ok(())
 }
 
 /// Verifies `files` and prints the result.

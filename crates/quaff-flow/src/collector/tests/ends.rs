@@ -13,7 +13,7 @@ fn zeek(name: &str, out: Box<dyn Write + Send>) -> SinkPlan {
 #[test]
 fn a_file_whose_reader_stands_still_ends_with_its_deadline() {
     let (reader, writer) = std::io::pipe().unwrap();
-    let mut sinks = Sinks::start(vec![zeek("pipe", Box::new(writer))], plan(Pressure::Drop)).unwrap();
+    let mut sinks = start(vec![zeek("pipe", Box::new(writer))], plan(Pressure::Drop)).unwrap();
     for batch in 0..4 {
         sinks.send(&numbered(batch * 5000..batch * 5000 + 5000), START_NS);
     }
@@ -40,7 +40,7 @@ fn a_sink_that_panics_stops_neither_the_meter_nor_others() {
     let whole =
         SinkPlan::File { target: Target::Path(path.clone()), kind: FileKind::Zeek, scene: Scene::default() };
     let plan = SinksPlan { queue_records: 1000, ..plan(waiting()) };
-    let mut sinks = Sinks::start(vec![zeek("broken", Box::new(Broken)), whole], plan).unwrap();
+    let mut sinks = start(vec![zeek("broken", Box::new(Broken)), whole], plan).unwrap();
     let reports = in_time("send", move || {
         for batch in 0..20 {
             sinks.send(&numbered(batch * 1000..batch * 1000 + 1000), START_NS);
@@ -67,7 +67,7 @@ fn a_collector_that_is_away_does_not_stop_the_reading_of_files() {
     let batch = Arc::new(vec![long; 1000]);
     let report = in_time("send", move || {
         let sink = vec![SinkPlan::Collector(Box::new(away))];
-        let mut sinks = Sinks::start(sink, SinksPlan { queue_records: 1000, ..plan(waiting()) }).unwrap();
+        let mut sinks = start(sink, SinksPlan { queue_records: 1000, ..plan(waiting()) }).unwrap();
         for _ in 0..8 {
             sinks.send(&batch, START_NS);
         }
@@ -183,11 +183,11 @@ fn a_file_has_one_writer() {
     let path = folder.path().join("flows.json");
     let target = || Target::Path(path.clone());
     let sink = || SinkPlan::File { target: target(), kind: FileKind::Zeek, scene: Scene::default() };
-    let first = Sinks::start(vec![sink()], plan(waiting())).unwrap();
-    let error = Sinks::start(vec![sink()], plan(waiting())).unwrap_err().to_string();
+    let first = start(vec![sink()], plan(waiting())).unwrap();
+    let error = start(vec![sink()], plan(waiting())).unwrap_err().to_string();
     assert!(error.contains("another export is writing it"), "{error}");
     first.stop(PATIENCE);
-    assert!(Sinks::start(vec![sink()], plan(waiting())).is_ok());
+    assert!(start(vec![sink()], plan(waiting())).is_ok());
 }
 
 /// The newest ledger is exported; older ones take no room in a queue.
@@ -197,7 +197,7 @@ fn the_newest_ledger_is_in_the_file() {
     let path = folder.path().join("flows.ipfix");
     let kind = FileKind::Ipfix(Box::new(encoder(TEMPLATE)));
     let sink = SinkPlan::File { target: Target::Path(path.clone()), kind, scene: Scene::default() };
-    let mut sinks = Sinks::start(vec![sink], plan(waiting())).unwrap();
+    let mut sinks = start(vec![sink], plan(waiting())).unwrap();
     sinks.send(&numbered(0..10), START_NS);
     let marks = [0x1122_3344_5566_7788_u64, 0x0102_0304_0506_0708];
     for mark in marks {
@@ -221,7 +221,7 @@ fn a_file_is_emptied_when_the_run_has_begun_and_not_before() {
     let start = || {
         let target = Target::Path(path.clone());
         let sink = SinkPlan::File { target, kind: FileKind::Zeek, scene: Scene::default() };
-        Sinks::start(vec![sink], plan(Pressure::Drop)).unwrap()
+        start(vec![sink], plan(Pressure::Drop)).unwrap()
     };
     drop(start());
     assert!(std::fs::read_to_string(&path).unwrap().starts_with("of yesterday"));

@@ -175,7 +175,7 @@ fn a_second_exporter_with_the_same_spool_is_refused() {
     let (_port, address) = closed_port();
     let first = sinks(vec![spooling(address, folder.path())], waiting());
     let second = SinkPlan::Collector(Box::new(spooling(address, folder.path())));
-    let error = Sinks::start(vec![second], plan(waiting())).unwrap_err().to_string();
+    let error = start(vec![second], plan(waiting())).unwrap_err().to_string();
     assert!(
         error.contains("open the spool in") && error.contains("use a folder for each exporter"),
         "{error}"

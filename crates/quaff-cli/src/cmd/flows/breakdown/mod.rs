@@ -7,6 +7,7 @@ mod segments;
 
 use super::report;
 use super::sums::BY;
+use crate::confined;
 use crate::exit::Exit;
 use crate::shell::Settings;
 use crate::show::{self, LiveLine};
@@ -137,7 +138,8 @@ fn of_segments(args: &Args, files: &[PathBuf]) -> anyhow::Result<Exit> {
     args.refuse_choices_of_packets()?;
     let mut summary = Summary::new(args.summary()?);
     if !args.no_sandbox {
-        segments::confine(files, args.html.as_deref())?;
+        let page: Vec<_> = args.html.iter().map(PathBuf::as_path).collect();
+        confined::to_files(files.to_owned(), &page)?;
     }
     let read = segments::read(files, &mut summary, LiveLine { is_live: args.has_line() })?;
     let report = read.report(args.needs_applications());
@@ -276,6 +278,7 @@ impl Args {
             is_round_robin: false,
             queue_records: QUEUE_RECORDS,
             also_written: self.html.iter().cloned().map(Output::File).chain([Output::Stdout]).collect(),
+            draws: false,
             sandbox: (!self.no_sandbox).then(SandboxPlan::default),
             owner: None,
         }

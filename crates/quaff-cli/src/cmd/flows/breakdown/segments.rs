@@ -1,6 +1,5 @@
 //! The segments of a report: each counts whole and once, and their ledgers show what is missing. It meters nothing.
 
-use crate::cmd::verify;
 use crate::show::{self, LiveLine};
 use anyhow::bail;
 use quaff::flows::{FlowReport, Ignored};
@@ -55,11 +54,6 @@ struct Line {
     read: usize,
     all: usize,
     records: u64,
-}
-
-/// Restricts the process to reading the segments and writing the page.
-pub(super) fn confine(files: &[PathBuf], page: Option<&Path>) -> anyhow::Result<()> {
-    verify::confine_with(files.to_owned(), page)
 }
 
 /// Reads segments into sums. One that cannot be read is in none of them, and costs no other one.

@@ -159,6 +159,7 @@ impl Args {
             is_round_robin: false,
             queue_records: QUEUE_RECORDS,
             also_written: vec![Output::Stdout],
+            draws: !self.once,
             sandbox: (!self.no_sandbox).then(SandboxPlan::default),
             owner: None,
         })

@@ -1,0 +1,118 @@
+//! The start of a run, in the one order that fails early, confines the process in time and destroys nothing.
+//!
+//! ```text
+//!   prepare   interfaces are found, filters compiled, inputs compared with outputs
+//!   as_user   the product opens its outputs, because they fail most often
+//!   open      files: the process is confined, then the first byte is read
+//!   start     lanes capture into memory; interfaces: the process is confined; the product starts its writers, which
+//!             empty existing files; system calls are restricted to those of a running process
+//! ```
+
+use super::{LaneEnd, Run};
+use crate::Result;
+use crate::plan::InputPlan;
+use crate::sandbox::{Rights, Seal};
+use crate::source::{Declaration, Prepared, Sources};
+use quaff_file::Interfaces;
+use quaff_file::write::{Format, Output};
+use quaff_os::Stop;
+use quaff_os::sandbox::Limits;
+
+/// What a product decides about the start of its run.
+pub(crate) struct Setup<'a> {
+    /// Validated.
+    pub(crate) input: InputPlan,
+    /// None of them may be an input.
+    pub(crate) outputs: &'a [Output],
+    pub(crate) format: Format,
+    pub(crate) declaration: Declaration,
+    pub(crate) rights: Rights<'a>,
+    /// The needs of the run after its start, beyond its inputs.
+    pub(crate) limits: Limits,
+}
+
+impl<'a> Setup<'a> {
+    /// A run without files of captures as outputs, that needs nothing but its inputs.
+    pub(crate) fn new(input: InputPlan, outputs: &'a [Output]) -> Self {
+        Self {
+            input,
+            outputs,
+            format: Format::default(),
+            declaration: Declaration::AsDescribed,
+            rights: Rights::default(),
+            limits: Limits::default(),
+        }
+    }
+}
+
+/// A run whose product opens its outputs.
+pub(crate) struct Starting {
+    input: InputPlan,
+    stop: Stop,
+    prepared: Prepared,
+    seal: Seal,
+}
+
+impl Starting {
+    /// Does what needs privileges or other files than the inputs.
+    pub(crate) fn prepare(setup: Setup, stop: &Stop) -> Result<Self> {
+        let Setup { input, outputs, format, declaration, rights, limits } = setup;
+        let outputs: Vec<_> = outputs.iter().collect();
+        let prepared = Sources::prepare(&input, &outputs, format, declaration, stop)?;
+        let seal = Seal::new(&rights, &input, limits)?;
+        Ok(Self { input, stop: stop.clone(), prepared, seal })
+    }
+
+    /// As in [`Sources`].
+    pub(crate) fn is_at_once(&self) -> bool {
+        self.prepared.is_at_once()
+    }
+
+    /// The interfaces that are captured; `None` for files, of which none has been read yet.
+    pub(crate) fn interfaces(&self) -> Option<&Interfaces> {
+        self.prepared.interfaces()
+    }
+
+    /// Opens outputs so that their files belong to the user of the plan.
+    pub(crate) fn as_user<T>(&self, open: impl FnOnce() -> Result<T>) -> Result<T> {
+        self.seal.as_user(open)
+    }
+
+    /// Opens the sources: files up to their first packet, by a confined process.
+    pub(crate) fn open(mut self) -> Result<Ready> {
+        self.seal.before_files()?;
+        let sources = self.prepared.open(&self.input, &self.stop)?;
+        let run = Run::new(&self.input, &sources, &self.stop);
+        Ok(Ready { run, sources, seal: self.seal })
+    }
+}
+
+/// A run whose sources are open.
+pub(crate) struct Ready {
+    pub(crate) run: Run,
+    pub(crate) sources: Sources,
+    seal: Seal,
+}
+
+impl Ready {
+    /// Starts a lane with each end, and then the writers of the product. When this returns, every packet that arrives
+    /// is captured, and the process is confined.
+    ///
+    /// On failure `writers` is dropped before the lanes are waited for, so that none waits for its writer.
+    pub(crate) fn start<T>(
+        self,
+        ends: Vec<LaneEnd>,
+        writers: impl FnOnce() -> Result<T>,
+    ) -> Result<(Run, T)> {
+        let Self { mut run, sources, mut seal } = self;
+        let started =
+            run.start_lanes(sources, ends).and_then(|()| seal.after_sockets()).and_then(|()| writers());
+        let started = match started {
+            Ok(started) => started,
+            Err(error) => return Err(run.abandon(error)),
+        };
+        run.sandbox = seal.close();
+        run.notes.extend(run.sandbox.iter().flat_map(|sandbox| sandbox.notes.clone()));
+        Ok((run, started))
+    }
+}
