@@ -1,6 +1,15 @@
 //! Flags in messages of the other crates, which name a setting in backquotes. It never changes other words.
 
 use std::collections::BTreeSet;
+use std::sync::OnceLock;
+
+/// The definition of all commands, which the start of the program sets.
+static ALL: OnceLock<fn() -> clap::Command> = OnceLock::new();
+
+/// Makes the flags of all commands known.
+pub(crate) fn know(all: fn() -> clap::Command) {
+    let _ = ALL.set(all);
+}
 
 /// `text` with the settings that are flags written as flags: `` `keep-files` `` becomes `--keep-files`.
 ///
@@ -9,8 +18,11 @@ pub(crate) fn named(text: &str) -> String {
     if !text.contains('`') {
         return text.to_owned();
     }
+    #[cfg(test)]
+    know(crate::command);
+    let Some(all) = ALL.get() else { return text.to_owned() };
     let mut flags = BTreeSet::new();
-    collect(&crate::command(), &mut flags);
+    collect(&all(), &mut flags);
     let mut named = String::with_capacity(text.len());
     let mut rest = text;
     while let Some((before, word, after)) = quoted(rest) {

@@ -11,6 +11,7 @@ mod exit;
 mod flags;
 mod folder;
 mod groups;
+mod line;
 mod owner;
 mod screen;
 pub mod shell;
@@ -21,6 +22,7 @@ mod units;
 mod version;
 
 pub use exit::Exit;
+use line::{Commands, sentence};
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -67,6 +69,7 @@ enum Command {
 
 /// Runs the command of this process.
 pub fn main() -> ExitCode {
+    flags::know(command);
     let cli = match parse(std::env::args_os()) {
         Ok(cli) => cli,
         Err(error) => return refused(&error),
@@ -146,18 +149,6 @@ fn refused(error: &clap::Error) -> ExitCode {
     }
 }
 
-/// The error of a command line as one sentence, without its usage.
-fn sentence(error: &clap::Error) -> String {
-    let rendered = error.render().to_string();
-    let is_wanted = |paragraph: &&str| {
-        !["Usage:", "For more information"].iter().any(|start| paragraph.trim_start().starts_with(start))
-    };
-    let words = |paragraph: &str| paragraph.split_whitespace().collect::<Vec<_>>().join(" ");
-    let paragraphs: Vec<_> = rendered.split("\n\n").filter(is_wanted).map(words).collect();
-    let text = paragraphs.join("; ");
-    text.strip_prefix("error: ").unwrap_or(&text).replace("; tip: ", "; ").trim_end().to_owned()
-}
-
 /// The command that a command line calls, as far as its words name commands: `quaff bench list`.
 fn command_of(words: impl Iterator<Item = OsString>) -> String {
     let (mut at, mut called) = (command(), "quaff".to_owned());
@@ -174,8 +165,8 @@ fn run(command: Command) -> anyhow::Result<Exit> {
         Command::Capture(args) => cmd::capture::run(*args),
         Command::Generate(args) => cmd::generate::run(args),
         Command::Replay(args) => cmd::replay::run(&args),
-        Command::Tcpreplay(args) => cmd::compat::tcpreplay::run(&args),
-        Command::Gulp(args) => cmd::compat::gulp::run(&args),
+        Command::Tcpreplay(args) => cmd::compat::tcpreplay::run(&args, NATIVE),
+        Command::Gulp(args) => cmd::compat::gulp::run(&args, NATIVE),
         Command::Extcap(args) => cmd::extcap::run(args),
         Command::Verify(args) => cmd::verify::run(args),
         Command::Info(args) => cmd::info::run(&args),
@@ -186,16 +177,19 @@ fn run(command: Command) -> anyhow::Result<Exit> {
         Command::Split(args) => cmd::split::run(args),
         Command::Flows(args) => cmd::flows::run(&args),
         Command::Streams(args) => cmd::streams::run(args),
-        Command::Nprobe(args) => cmd::compat::nprobe::run(&args),
+        Command::Nprobe(args) => cmd::compat::nprobe::run(&args, NATIVE),
         Command::Bench(args) => cmd::bench::run(&args),
         Command::Service(args) => cmd::service::run(&args),
         Command::Cores(args) => cmd::cores::run(args),
         Command::Doctor(args) => cmd::doctor::run(&args),
         Command::Lab(args) => cmd::lab::run(args),
-        Command::Man(args) => cmd::man::run(&args),
-        Command::Completions(args) => Ok(cmd::completions::run(&args)),
+        Command::Man(args) => cmd::man::run(&args, (NATIVE.all)()),
+        Command::Completions(args) => Ok(cmd::completions::run(&args, (NATIVE.all)())),
     }
 }
+
+/// The native commands, for commands that translate the lines of other programs.
+const NATIVE: Commands = Commands { all: command, run: |line| run(read(line)?) };
 
 /// The definition of all commands and arguments.
 fn command() -> clap::Command {

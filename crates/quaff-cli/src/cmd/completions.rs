@@ -21,9 +21,10 @@ Examples:
   quaff completions zsh > /usr/share/zsh/site-functions/_quaff
   quaff completions fish > ~/.config/fish/completions/quaff.fish";
 
-pub(crate) fn run(args: &Args) -> Exit {
+/// `all` is the definition of all commands.
+pub(crate) fn run(args: &Args, mut all: clap::Command) -> Exit {
     let mut text = Vec::new();
-    clap_complete::generate(args.shell, &mut crate::command(), "quaff", &mut text);
+    clap_complete::generate(args.shell, &mut all, "quaff", &mut text);
     show::script(&text);
     Exit::Done
 }

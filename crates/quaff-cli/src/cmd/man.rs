@@ -27,9 +27,10 @@ Examples:
 /// Paragraph of a long description that becomes a section of its own.
 const EXIT_STATUS: &str = "Exit status: ";
 
-pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+/// `all` is the definition of all commands.
+pub(crate) fn run(args: &Args, all: Command) -> anyhow::Result<Exit> {
     std::fs::create_dir_all(&args.dir).with_context(|| format!("create {}", args.dir.display()))?;
-    let mut root = crate::command().disable_help_subcommand(true);
+    let mut root = all.disable_help_subcommand(true);
     root.build();
     write_pages(&root, "quaff", &args.dir)?;
     Ok(Exit::Done)

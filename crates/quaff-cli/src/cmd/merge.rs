@@ -6,7 +6,7 @@ use crate::exit::{Exit, RunEnd};
 use crate::owner::OwnerArgs;
 use crate::shell::ReportArgs;
 use crate::show::{self, Stream, name};
-use crate::{Command, units};
+use crate::{line, units};
 use anyhow::{bail, ensure};
 use quaff::plan::{CapturePlan, ReadOrder};
 use quaff::tally::{InputTally, Ledger, MergeTally, UnsortedFile, Verdict};
@@ -157,10 +157,7 @@ impl Args {
         if let Some(codec) = self.compress {
             line.push(format!("--compress={codec}").into());
         }
-        match crate::read(&line)? {
-            Command::Capture(native) => Ok(*native),
-            other => bail!("a defect of quaff: a merge became {other:?}"),
-        }
+        line::parse(&line)
     }
 
     fn plan(&self, native: &capture::Args) -> anyhow::Result<CapturePlan> {

@@ -1,6 +1,7 @@
 //! `quaff gulp`: Gulp's lock and its check that the interface is Ethernet, around a native command.
 
 use crate::exit::Exit;
+use crate::line::Commands;
 use crate::show::{message, say};
 use anyhow::{Context as _, bail};
 use quaff_compat::gulp::{self, Lock};
@@ -21,7 +22,7 @@ pub(crate) struct Args {
     options: Vec<OsString>,
 }
 
-pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+pub(crate) fn run(args: &Args, commands: Commands) -> anyhow::Result<Exit> {
     let asked = gulp::read(&args.options, std::env::var_os("CAP_IFACE"))?;
     if asked.is_version {
         say(concat!("quaff ", env!("CARGO_PKG_VERSION"), ", in the place of Gulp"));
@@ -42,7 +43,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
             bail!("{} is not an Ethernet interface; -F captures it anyway", link.name);
         }
     }
-    crate::run(crate::read(&asked.native.args)?)
+    (commands.run)(&asked.native.args)
 }
 
 /// Gulp's lock: on the program file, which all instances share.

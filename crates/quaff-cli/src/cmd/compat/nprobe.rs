@@ -1,8 +1,8 @@
 //! `quaff nprobe`: nProbe's lines around a native command.
 
-use crate::Command;
 use crate::cmd::flows::{self, Progress};
 use crate::exit::Exit;
+use crate::line::{self, Commands};
 use crate::show::print;
 use quaff_compat::nprobe::{self, Asked, Counters, Fields};
 use quaff_flow::export::{Template, TemplateError};
@@ -28,9 +28,9 @@ impl Args {
     }
 }
 
-pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+pub(crate) fn run(args: &Args, commands: Commands) -> anyhow::Result<Exit> {
     let probe = match nprobe::read(&args.options, &fields)? {
-        Asked::Help => return super::print_help("nprobe"),
+        Asked::Help => return super::print_help("nprobe", commands),
         Asked::Version => {
             print(concat!("quaff ", env!("CARGO_PKG_VERSION"), ", in the place of nProbe"));
             return Ok(Exit::Done);
@@ -38,7 +38,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         Asked::Probe(probe) => probe,
     };
     probe.discarded.iter().for_each(|line| print(line));
-    let Some(command) = super::command(&probe.native, probe.is_dry_run, false)? else {
+    let Some(line) = super::line(&probe.native, probe.is_dry_run, false) else {
         return Ok(Exit::Done);
     };
     probe.greeting.iter().for_each(|line| print(line));
@@ -47,11 +47,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         let lines = periodic.as_mut().map(|lines| lines.look(&counters(progress), progress.is_last));
         lines.into_iter().flatten().for_each(|line| print(&line));
     };
-    match command {
-        // Its own lines show the progress.
-        Command::Flows(flows) => flows::run_with(&flows, false, &mut look),
-        other => crate::run(other),
+    if line.first().is_none_or(|command| command != "flows") {
+        return (commands.run)(line);
     }
+    // Its own lines show the progress.
+    flows::run_with(&line::parse(line)?, false, &mut look)
 }
 
 /// The fields of a template that the exporter knows.

@@ -1,8 +1,9 @@
 //! `quaff tcpreplay`: tcpreplay's lines, and decoding by tcpdump, around a native command.
 
+use crate::cmd;
 use crate::exit::Exit;
+use crate::line::{self, Commands};
 use crate::show::{print, say};
-use crate::{Command, cmd};
 use anyhow::Context as _;
 use quaff_compat::tcpreplay::{self, Asked, Replay};
 use quaff_os::rtnl::Rtnl;
@@ -24,9 +25,9 @@ pub(crate) struct Args {
     options: Vec<OsString>,
 }
 
-pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+pub(crate) fn run(args: &Args, commands: Commands) -> anyhow::Result<Exit> {
     let asked = match tcpreplay::read(&args.options)? {
-        Asked::Help => return super::print_help("tcpreplay"),
+        Asked::Help => return super::print_help("tcpreplay", commands),
         Asked::Version => {
             say(tcpreplay::VERSION);
             return Ok(Exit::Done);
@@ -38,7 +39,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         }
         Asked::Replay(asked) => asked,
     };
-    let Some(command) = super::command(&asked.native, asked.is_dry_run, asked.is_quiet)? else {
+    let Some(line) = super::line(&asked.native, asked.is_dry_run, asked.is_quiet) else {
         return Ok(Exit::Done);
     };
     asked.greeting().iter().for_each(|line| say(line));
@@ -46,7 +47,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         let mut tcpdump = process::Command::new("tcpdump");
         tcpdump.args(words).status().context("run tcpdump, which decodes for --verbose")?;
     }
-    let Command::Replay(args) = command else { return crate::run(command) };
+    if line.first().is_none_or(|command| command != "replay") {
+        return (commands.run)(line);
+    }
+    let args: cmd::replay::Args = line::parse(line)?;
     let is_whole = match &args.write {
         Some(path) => cmd::replay::write(&args, path)?.is_whole(),
         None => replay(&asked, &args)?,

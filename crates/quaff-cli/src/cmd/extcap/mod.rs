@@ -7,8 +7,8 @@ mod install;
 mod sentences;
 
 use super::capture;
-use crate::Command;
 use crate::exit::Exit;
+use crate::line;
 use crate::shell::EndedEarly;
 use crate::show::{count, message, name, print};
 use anyhow::{Context, bail};
@@ -208,7 +208,7 @@ fn capture_into(fifo: &Path, args: &Args, link: &Link) -> anyhow::Result<Exit> {
     let mut line: Vec<OsString> = ["capture", "-qq", "-i", &link.name].map(OsString::from).into();
     line.extend(["-w".into(), fifo.into()]);
     line.extend(args.options.native(args.extcap_capture_filter.as_deref()));
-    let Command::Capture(native) = crate::read(&line)? else { bail!("'{line:?}' is not a capture") };
+    let native: capture::Args = line::parse(&line)?;
     let ledger = match capture::capture(&native, &native.plan()?.validate()?) {
         Ok(ledger) => ledger,
         // Wireshark ended it before the first packet.

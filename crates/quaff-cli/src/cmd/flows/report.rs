@@ -1,6 +1,6 @@
 //! The output of `quaff flows`: the progress line, and the report in the form of capture's.
 
-use super::{Args, Progress, Totals};
+use super::progress::{Progress, Totals};
 use crate::cmd::capture::{PLACES, decap_words};
 use crate::exit::Exit;
 use crate::shell::{Part, ReadProgress};
@@ -9,6 +9,7 @@ use anyhow::Context;
 use quaff::flows::{FlowReport, Flows};
 use quaff::tally::Verdict;
 use quaff_flow::collector::{FlowSum, Missed, SinkReport};
+use std::path::Path;
 use std::time::Instant;
 
 /// The progress line.
@@ -83,9 +84,13 @@ impl Progress {
     }
 }
 
-/// Prints the report: text on stderr, and the JSON where --json and --ledger say.
-pub(super) fn print(report: &FlowReport, args: &Args) -> anyhow::Result<()> {
-    match args.ledger.as_deref() {
+/// Writes the report as JSON: into a file or to stdout, as --ledger says, and to `json`.
+pub(super) fn write_json(
+    report: &FlowReport,
+    ledger: Option<&Path>,
+    json: Option<Stream>,
+) -> anyhow::Result<()> {
+    match ledger {
         None => {}
         Some(path) if path.as_os_str() == "-" => show::json(Stream::Stdout, report)?,
         Some(path) => {
@@ -93,16 +98,15 @@ pub(super) fn print(report: &FlowReport, args: &Args) -> anyhow::Result<()> {
             std::fs::write(path, text + "\n").with_context(|| format!("write {}", path.display()))?;
         }
     }
-    let is_taken = args.takes_stdout();
-    if args.sinks.prints_json() {
-        show::json(Stream::of_report(is_taken), report)?;
+    json.map_or(Ok(()), |stream| show::json(stream, report))
+}
+
+/// Prints the report in words, on stderr; when quiet, only why it is not a good one.
+pub(super) fn print(report: &FlowReport, is_quiet: bool) {
+    match is_quiet {
+        false => show::say(words(report).trim_end()),
+        true => reasons(report),
     }
-    match args.watch.quiet {
-        _ if args.sinks.prints_json() && is_taken => {}
-        0 => show::say(words(report).trim_end()),
-        _ => reasons(report),
-    }
-    Ok(())
 }
 
 /// The reasons of an exit status that is not 0, a sentence each.

@@ -21,7 +21,7 @@ pub(super) fn read(
     shell.run(Running { streams, read })
 }
 
-/// What is shown of a run. On one terminal, the output would be printed into the progress line.
+/// The settings of the shell. On one terminal, the output would be printed into the progress line.
 pub(super) fn settings(watch: &WatchArgs, duration: Option<Duration>, takes_stdout: bool) -> Settings {
     let mut settings = Settings::new(watch, duration);
     settings.has_line &= !(takes_stdout && std::io::stdout().is_terminal());

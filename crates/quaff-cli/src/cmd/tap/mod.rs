@@ -10,9 +10,9 @@ mod report;
 
 pub(crate) use args::Args;
 
-use crate::Command;
 use crate::cmd::capture;
 use crate::exit::Exit;
+use crate::line;
 use crate::shell;
 use crate::show::{self, Stream, message, name, print, say};
 use anyhow::bail;
@@ -39,7 +39,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     if args.dry_run {
         return dry_run(args, &ports, line);
     }
-    let Command::Capture(native) = crate::read(&line)? else { bail!("'{line:?}' is not a capture") };
+    let native: capture::Args = line::parse(&line)?;
     let plan = native.plan()?.validate()?;
     let forwarder = forwarder(args.forward, plan.input.ring_bytes);
     let signals = shell::block(&[Signal::SIGUSR1, Signal::SIGCHLD])?;
@@ -164,6 +164,6 @@ fn dry_run(args: &Args, ports: &[String; 2], mut line: Vec<OsString>) -> anyhow:
     }
     line.retain(|word| word != "--json");
     line.push("--dry-run".into());
-    let Command::Capture(native) = crate::read(&line)? else { bail!("'{line:?}' is not a capture") };
-    capture::run(*native)
+    let native: capture::Args = line::parse(&line)?;
+    capture::run(native)
 }

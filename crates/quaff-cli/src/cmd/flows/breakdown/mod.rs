@@ -128,7 +128,7 @@ fn of_captures(args: &Args, files: &[PathBuf]) -> anyhow::Result<Exit> {
     let plan = args.plan(files.to_owned(), &summary);
     let quiet = u8::from(args.quiet);
     let settings = Settings { quiet, has_line: args.has_line(), ..Settings::default() };
-    let report = super::meter(plan, settings, &mut |_| {})?;
+    let report = super::metering::meter(plan, settings, &mut |_| {})?;
     let summary = summary.lock().unwrap_or_else(PoisonError::into_inner);
     check(&summary, &report)?;
     present(&Shown { files, is_metered: true, summary: &summary, report: &report, args })

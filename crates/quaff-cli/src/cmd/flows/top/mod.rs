@@ -8,9 +8,9 @@ mod screens;
 mod view;
 
 use super::input::{InputArgs, LaneArgs};
+use super::progress::{LOOK, Progress, progress};
 use super::report;
 use super::sums::{BY, GroupsJson, ORDERS, Rates, SumJson, columns, together};
-use super::{LOOK, Progress, progress};
 use crate::exit::Exit;
 use crate::screen::{DRAWING, ENDING, Keyboard, Pressed, Screen};
 use crate::shell::{Part, Product, ReadProgress, Settings, Shell};
@@ -192,7 +192,7 @@ fn once(args: &Args, plan: FlowsPlan, summary: &Shared) -> anyhow::Result<Exit> 
     let interval = args.is_live().then_some(args.interval);
     let duration = args.input.end.duration.or(interval);
     let settings = Settings { quiet: 1 + u8::from(args.quiet), duration, ..Settings::default() };
-    let report = super::meter(plan, settings, &mut |_| {})?;
+    let report = super::metering::meter(plan, settings, &mut |_| {})?;
     let summary = lock(summary);
     let seconds = if args.is_live() { report.seconds } else { mean_seconds(&summary) };
     let view = args.view();
