@@ -36,7 +36,7 @@ struct Args {
 
 type Ports = BTreeMap<u16, u64>;
 
-/// What all lanes share: packets so far, for the progress line, and the ports of lanes that have ended.
+/// The state that all lanes share: packets so far, for the progress line, and the ports of lanes that have ended.
 #[derive(Default)]
 struct Sums {
     taken: AtomicU64,

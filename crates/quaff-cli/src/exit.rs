@@ -56,7 +56,7 @@ impl Exit {
     }
 }
 
-/// What the exit status of a run depends on.
+/// The facts that the exit status of a run depends on.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RunEnd<'a> {
     failure: Option<&'a str>,

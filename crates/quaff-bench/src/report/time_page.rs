@@ -1,5 +1,5 @@
-//! A page of values over time: charts of lines, tables and sentences. It computes no values, and knows neither flows nor
-//! losses.
+//! A page of values over time: charts of lines, tables and sentences. It computes no values, and knows neither flows
+//! nor losses.
 
 use super::chart::curves::{Curves, Line, Panel, Point};
 use super::chart::scale::{Scale, Unit};

@@ -30,9 +30,9 @@ const DRAW: Duration = Duration::from_millis(500);
 
 /// A run, as the shell watches it.
 pub trait Product {
-    /// What an immediate end loses: the second part of a sentence.
+    /// The loss by an immediate end: the second part of a sentence.
     const LOSS: &'static str;
-    /// What the run has done.
+    /// The result of the run.
     type Report;
 
     /// Returns whether the run has ended, by itself or after it was asked to.
@@ -64,7 +64,7 @@ pub trait Product {
     }
 }
 
-/// What the user wants to see of a run, and its longest duration.
+/// The lines that a run shows, and its longest duration.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Settings {
     /// 1: only errors and "capturing", 2: only errors.

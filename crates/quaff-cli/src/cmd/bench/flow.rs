@@ -211,7 +211,8 @@ fn seconds(flag: &str, time: Duration) -> anyhow::Result<u32> {
     Ok(seconds.unwrap_or_default())
 }
 
-/// The verdict; `None` without a result: loss when quaff lost packets, when that is unknown, and when it failed in a run.
+/// The verdict; `None` without a result: loss when quaff lost packets, when that is unknown, and when it failed in a
+/// run.
 pub(super) fn verdict(report: &Report) -> Option<bool> {
     if report.interrupted || !report.has_figures() {
         return None;

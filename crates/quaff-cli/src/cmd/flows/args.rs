@@ -123,7 +123,7 @@ impl Args {
         }
     }
 
-    /// What is shown of the run, and its end.
+    /// The lines that the run shows, and its duration.
     pub(super) fn settings(&self) -> Settings {
         Settings::new(&self.watch, self.input.end.duration)
     }
