@@ -49,8 +49,8 @@ fn own(args: &Args, quaff: &Path) -> anyhow::Result<Vec<Tool>> {
     Ok(files.chain(commands).collect::<Result<_, _>>()?)
 }
 
-/// The verdict; `None` without a result: loss when quaff lost frames that reached it, or failed in a run. The points of a
-/// loss curve are not counted.
+/// The verdict; `None` without a result: loss when quaff lost frames that reached it, or failed in a run. The points
+/// of a loss curve are not counted.
 pub(super) fn verdict(report: &Report) -> Option<bool> {
     if report.interrupted || !report.has_figures() {
         return None;

@@ -29,7 +29,8 @@ pub(super) fn run(args: &TestArgs) -> anyhow::Result<Exit> {
 }
 
 /// The verdict; `None` without a result: by the limits; without limits, by the loss of services. Losses in tests of
-/// RFC 2544 do not count. An incomplete test, or one that was not judged completely, has not passed. A tap whose recorder lost frames is a loss.
+/// RFC 2544 do not count. An incomplete test, or one that was not judged completely, has not passed. A tap whose
+/// recorder lost frames is a loss.
 pub(super) fn verdict(report: &Report) -> Option<bool> {
     if report.interrupted || !report.has_figures() {
         return None;
