@@ -528,3 +528,46 @@ fn commands_and_flags_in_documents_exist() {
     }
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
+
+/// The groups of commands by a heading, `None` for a line of a command: the names below each.
+fn grouped(
+    text: &str,
+    heading: impl Fn(&str) -> Option<String>,
+    names: impl Fn(&str) -> Vec<String>,
+) -> BTreeMap<String, BTreeSet<String>> {
+    let mut groups = BTreeMap::<_, BTreeSet<_>>::new();
+    let mut group = String::new();
+    for line in text.lines() {
+        match heading(line) {
+            Some(title) => group = title,
+            None => groups.entry(group.clone()).or_default().extend(names(line)),
+        }
+    }
+    groups.remove("");
+    groups
+}
+
+#[test]
+fn the_readme_has_the_commands_of_the_help_in_the_same_groups() {
+    let help = quaff("--help");
+    let commands = help.split("\nOptions:").next().and_then(|text| Some(text.split_once("Usage:")?.1));
+    let title = |line: &str| Some(line.strip_suffix(':')?.to_lowercase());
+    let name = |line: &str| {
+        let word = line.strip_prefix("  ").filter(|line| !line.starts_with(' '));
+        Vec::from_iter(word.and_then(|line| line.split_whitespace().next()).map(str::to_owned))
+    };
+    let mut of_help = grouped(commands.expect("commands"), title, name);
+    // They are for installers, and have no page.
+    let machine = of_help.get_mut("this machine").expect("a group");
+    assert!(machine.remove("man") && machine.remove("completions"));
+
+    let readme = document("README.md");
+    let table =
+        readme.split("| record | |").nth(1).and_then(|rest| rest.split("\n\n").next()).expect("a table");
+    let table = format!("| **record** | |{table}");
+    let title = |line: &str| Some(line.strip_prefix("| **")?.split("**").next()?.to_owned());
+    let names = |line: &str| {
+        line.split("[`quaff ").skip(1).filter_map(|after| Some(after.split('`').next()?.to_owned())).collect()
+    };
+    assert_eq!(grouped(&table, title, names), of_help);
+}
