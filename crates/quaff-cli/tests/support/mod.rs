@@ -68,8 +68,8 @@ pub(crate) fn capture(args: &[&str]) -> Ended {
     }
 }
 
-/// The [`Bench`] of the test that it stands in, with room for these bytes; a second argument is the plan of the lab. The
-/// test returns after a skip if this machine permits no lab or has no room.
+/// The [`Bench`] of the test that it stands in, with room for these bytes; a second argument is the plan of the lab.
+/// The test returns after a skip if this machine permits no lab or has no room.
 macro_rules! lab_bench {
     ($bytes:expr) => {
         $crate::support::lab_bench!($bytes, &quaff_lab::LabPlan::default())
