@@ -1,7 +1,7 @@
-//! The chunk of a column with a dictionary: its pages, statistics, bloom filter and indexes. Every row has a value.
+//! Writes a dictionary column chunk: pages, statistics, bloom filter and indexes. Every row has a value.
 //!
-//! The parquet crate's writer looks each value up and counts it; here whole parts of rows have one value. Formats,
-//! headers and metadata are the crate's.
+//! The parquet crate's writer looks up and counts each value; here whole runs of rows share one value. Formats,
+//! headers and metadata come from the crate.
 
 use crate::dictionary::{Entries, Places};
 use crate::hybrid;
@@ -23,13 +23,13 @@ use std::cmp::Ordering;
 use std::io::Write;
 use zstd::bulk::Compressor;
 
-/// Makes chunks, one after the other.
+/// Writes chunks one after the other.
 pub(crate) struct Chunks {
-    /// `None` before the first one.
+    /// `None` before the first chunk.
     compressor: Option<Compressor<'static>>,
 }
 
-/// The pages of a chunk while they are written.
+/// The pages of a chunk that is being written.
 struct Pages<'a> {
     compressor: &'a mut Compressor<'static>,
     writer: SerializedPageWriter<'a, Vec<u8>>,
@@ -37,7 +37,7 @@ struct Pages<'a> {
     uncompressed_bytes: u64,
 }
 
-/// Places of the smallest and the largest value, of which statistics are made.
+/// Indexes of the smallest and the largest value, for the statistics.
 type Ends = [u32; 2];
 
 impl std::fmt::Debug for Chunks {
@@ -51,7 +51,7 @@ impl Chunks {
         Self { compressor: None }
     }
 
-    /// Writes the next column of a row group, which has rows.
+    /// Writes the next column of a row group with at least one row.
     pub(crate) fn write<W: Write + Send>(
         &mut self,
         group: &mut SerializedRowGroupWriter<'_, W>,
@@ -115,7 +115,7 @@ impl Pages<'_> {
         })
     }
 
-    /// Writes the places of `rows` rows. The bits of a place are those that all entries need.
+    /// Writes the dictionary indexes of `rows` rows, in as few bits as the dictionary allows.
     fn write_places(&mut self, part: Option<&[u32]>, rows: usize, entries: usize) -> Result<PageWriteSpec> {
         let width = hybrid::width(entries);
         let mut plain = vec![width as u8];
@@ -127,7 +127,7 @@ impl Pages<'_> {
             buf,
             num_values: rows as u32,
             encoding: Encoding::RLE_DICTIONARY,
-            // There are no levels; readers expect this name.
+            // There are no levels; readers expect this encoding.
             def_level_encoding: Encoding::RLE,
             rep_level_encoding: Encoding::RLE,
             statistics: None,
@@ -143,7 +143,7 @@ impl Pages<'_> {
     }
 }
 
-/// The smallest and the largest value of the rows of a page: each distinct one is compared once.
+/// Smallest and largest value of a page's rows; compares each distinct value once.
 fn ends_of(entries: &dyn Entries, part: &[u32]) -> Ends {
     let mut is_used = vec![false; entries.len()];
     part.iter().for_each(|place| is_used[*place as usize] = true);
@@ -161,7 +161,7 @@ fn wider(entries: &dyn Entries, all: Ends, one: Ends) -> Ends {
     [least, most]
 }
 
-/// The index of the pages: their smallest and largest values.
+/// The column index: smallest and largest value of each page.
 fn index(kind: Type, entries: &dyn Entries, ends: &[Ends]) -> ColumnIndexBuilder {
     let mut index = ColumnIndexBuilder::new(kind);
     for [least, most] in ends {
@@ -178,7 +178,7 @@ fn index(kind: Type, entries: &dyn Entries, ends: &[Ends]) -> ColumnIndexBuilder
     index
 }
 
-/// The statistics of the chunk. Those of numbers are in the format's older fields too.
+/// The statistics of the chunk. Numbers fill the deprecated fields, too.
 fn statistics(kind: Type, entries: &dyn Entries, ends: Ends) -> Result<Statistics> {
     let ends = ends.map(|place| entries.bytes(place));
     Ok(match kind {
@@ -196,6 +196,6 @@ fn statistics(kind: Type, entries: &dyn Entries, ends: Ends) -> Result<Statistic
             let [least, most] = ends.map(|end| Some(ByteArray::from(end)));
             ValueStatistics::new(least, most, None, Some(0), false).into()
         }
-        _ => return Err(ParquetError::General(format!("no column has a dictionary of {kind}"))),
+        _ => return Err(ParquetError::General(format!("columns of {kind} have no dictionary"))),
     })
 }

@@ -1,4 +1,4 @@
-//! Rows that wait for their row group, column by column. It never opens a file.
+//! Buffers rows for the next row group, column by column. Never opens a file.
 
 use crate::chunk::Chunks;
 use crate::dictionary::{Entries, Numbers, Texts};
@@ -11,7 +11,7 @@ use quaff_flow::record::FlowRecord;
 use std::io::Write;
 use std::net::IpAddr;
 
-/// Rows that are taken apart at a time: as many records as the first-level cache holds.
+/// Records that are split into columns at a time; they fit into the first-level cache.
 const PART_ROWS: usize = 128;
 
 /// The rows of a row group.
@@ -21,11 +21,11 @@ pub(crate) struct Columns {
     rows: usize,
     lists: Lists,
     chunks: Chunks,
-    /// The levels of a column without values.
+    /// Definition levels of a column without values.
     nulls: Vec<i16>,
 }
 
-/// The values of a column.
+/// The buffered values of a column.
 #[derive(Debug)]
 enum Buffer {
     Int { values: Vec<i32>, levels: Levels },
@@ -36,14 +36,15 @@ enum Buffer {
     Probe(Texts),
 }
 
-/// Of an optional column: 1 for each row with a value, and 0 for the others. While no row has one, it is a number only.
+/// Definition levels of an optional column: 1 for a row with a value, otherwise 0. Only a count while no row has a
+/// value.
 #[derive(Debug, Default)]
 struct Levels {
     rows: usize,
     all: Vec<i16>,
 }
 
-/// Values of a part of the rows on their way, reused.
+/// Reused buffers for the values of one part of the rows.
 #[derive(Debug, Default)]
 struct Lists {
     ints: Vec<i32>,
@@ -63,7 +64,7 @@ impl Columns {
         self.rows
     }
 
-    /// Adds rows: a column after the other, so that each loop is short.
+    /// Adds rows one column after the other, so that each loop is short.
     pub(crate) fn push(&mut self, records: &[FlowRecord], facts: &Facts, probe: &[u8]) {
         self.rows += records.len();
         for part in records.chunks(PART_ROWS) {
@@ -78,7 +79,7 @@ impl Columns {
         }
     }
 
-    /// Writes the rows as a row group, and forgets them.
+    /// Writes the rows as a row group and clears the buffers.
     pub(crate) fn write<W: Write + Send>(&mut self, file: &mut SerializedFileWriter<W>) -> Result<()> {
         let columns = file.schema_descr().columns().to_vec();
         let mut group = file.next_row_group()?;
@@ -115,7 +116,7 @@ impl Columns {
     }
 }
 
-/// The bloom filter of all texts, as large as their number needs.
+/// A bloom filter of all texts, sized by their number.
 fn bloom_filter(texts: &Texts) -> Result<Sbbf> {
     let mut filter = Sbbf::new_with_ndv_fpp(texts.len() as u64, BLOOM_FALSE)?;
     texts.all().for_each(|text| filter.insert(text));
@@ -123,7 +124,7 @@ fn bloom_filter(texts: &Texts) -> Result<Sbbf> {
 }
 
 impl Levels {
-    /// Adds the values that are there, and the level of each row.
+    /// Adds the values that exist, and the level of each row.
     fn push<T, V>(&mut self, found: &[Option<T>], values: &mut Vec<V>)
     where
         T: Copy + Into<V>,
@@ -140,7 +141,7 @@ impl Levels {
         }
     }
 
-    /// The levels for the writer; a required column has none.
+    /// The levels for the writer; `None` for a required column.
     fn given<'a>(&'a self, nulls: &'a [i16]) -> Option<&'a [i16]> {
         match (self.rows, self.all.is_empty()) {
             (0, _) => None,
@@ -202,10 +203,10 @@ impl Buffer {
                 let found: Vec<_> = records.iter().map(read).collect();
                 levels.push(&found, values);
             }
-            // Its rows are added together.
+            // Written for all rows at once.
             (Self::Probe(_), Values::Probe) => {}
-            // `new` made each buffer for its values.
-            _ => unreachable!("a buffer of another type"),
+            // `new` created each buffer for its type of values.
+            _ => unreachable!("buffer and values differ in type"),
         }
     }
 

@@ -1,7 +1,6 @@
-//! The distinct values of a column in a row group, and for each row the place of its value among them. It encodes
-//! nothing but the values.
+//! The distinct values of a column in a row group, and the dictionary index of each row. Encodes only the values.
 //!
-//! Most columns have one value in all rows of a group, or few: those rows cost a comparison.
+//! Most columns have one or few values in a row group: their rows cost one comparison.
 
 use quaff_wire::flow::mix;
 use std::cmp::Ordering;
@@ -10,24 +9,24 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::Write;
 use std::net::IpAddr;
 
-/// Numbers below this have a table of their own: ports, flags, protocols.
+/// Numbers below this use a direct table: ports, flags, protocols.
 const SMALL: usize = 1 << 16;
 
-/// The distinct values, by their places.
+/// The distinct values, by dictionary index.
 pub(crate) trait Entries {
     fn len(&self) -> usize;
     fn compare(&self, one: u32, other: u32) -> Ordering;
-    /// A value in Parquet's PLAIN encoding, a text without its length.
+    /// A value in Parquet's PLAIN encoding; a text without its length.
     fn bytes(&self, place: u32) -> Vec<u8>;
-    /// All values in the PLAIN encoding.
+    /// The dictionary page: all values in PLAIN encoding.
     fn page(&self) -> Vec<u8>;
 }
 
-/// The places of the rows. While all rows have the first value they are a number only.
+/// The dictionary indexes of the rows. Only a count while all rows have the first value.
 #[derive(Debug, Default)]
 pub(crate) struct Places {
     rows: usize,
-    /// Empty, or one for each row.
+    /// Empty, or one index per row.
     all: Vec<u32>,
 }
 
@@ -36,7 +35,7 @@ impl Places {
         self.rows
     }
 
-    /// The places of some rows; `None` if all are the first one.
+    /// The indexes of a range of rows; `None` if all are the first value.
     pub(crate) fn part(&self, rows: std::ops::Range<usize>) -> Option<&[u32]> {
         self.all.get(rows)
     }
@@ -69,12 +68,12 @@ impl Places {
 /// Distinct numbers.
 #[derive(Debug, Default)]
 pub(crate) struct Numbers {
-    /// They are INT64, and otherwise INT32.
+    /// INT64, otherwise INT32.
     is_wide: bool,
     numbers: Vec<i64>,
-    /// For each small number its place and 1; 0 for none.
+    /// For each small number its index plus 1; 0 if absent.
     small: Vec<u32>,
-    /// Those of the other numbers. The hash has a key of this process, because packets choose some of them.
+    /// Indexes of the larger numbers. The hash has a random key, because packets choose some of the numbers.
     others: HashMap<i64, u32>,
     places: Places,
 }
@@ -88,7 +87,7 @@ impl Numbers {
         &self.places
     }
 
-    /// Adds a row for each number.
+    /// Adds one row per number.
     pub(crate) fn push<T: Copy + Into<i64>>(&mut self, numbers: &[T]) {
         if let [only] = self.numbers[..]
             && numbers.iter().all(|number| (*number).into() == only)
@@ -130,7 +129,7 @@ impl Numbers {
 
     pub(crate) fn clear(&mut self) {
         for number in self.numbers.drain(..) {
-            // Not every number is a small one.
+            // Larger numbers are not in the table.
             let known = usize::try_from(number).ok().and_then(|at| self.small.get_mut(at));
             known.into_iter().for_each(|known| *known = 0);
         }
@@ -161,10 +160,10 @@ impl Entries for Numbers {
     }
 }
 
-/// Distinct texts: of addresses, or one of all rows. Each text is made once.
+/// Distinct texts: of addresses, or one for all rows. Each text is formatted once.
 #[derive(Debug, Default)]
 pub(crate) struct Texts {
-    /// The texts in the PLAIN encoding, and the begin of each in it.
+    /// The texts in PLAIN encoding, and the start of each.
     page: Vec<u8>,
     begins: Vec<u32>,
     v4: HashMap<u32, u32, Keyed>,
@@ -172,7 +171,7 @@ pub(crate) struct Texts {
     places: Places,
 }
 
-/// Bytes of the length before a text.
+/// Length of the prefix that holds a text's length.
 const LENGTH: usize = 4;
 
 impl Texts {
@@ -180,7 +179,7 @@ impl Texts {
         &self.places
     }
 
-    /// Adds a row for each address.
+    /// Adds one row per address.
     pub(crate) fn push(&mut self, addresses: &[IpAddr]) {
         for address in addresses {
             let next = self.begins.len() as u32;
@@ -190,7 +189,7 @@ impl Texts {
             };
             if place == next {
                 self.add(|page| {
-                    // A Vec takes all bytes.
+                    // Writing to a Vec cannot fail.
                     let _ = write!(page, "{address}");
                 });
             }
@@ -198,7 +197,7 @@ impl Texts {
         }
     }
 
-    /// Adds rows that all have `text`, which is the only one.
+    /// Adds rows with `text`, the only value of the column.
     pub(crate) fn push_only(&mut self, text: &[u8], rows: usize) {
         if self.begins.is_empty() {
             self.add(|page| page.extend_from_slice(text));
@@ -221,7 +220,7 @@ impl Texts {
         &self.page[begin as usize + LENGTH..end]
     }
 
-    /// The texts in the order of their places.
+    /// The texts in the order of their indexes.
     pub(crate) fn all(&self) -> impl Iterator<Item = &[u8]> {
         (0..self.begins.len() as u32).map(|place| self.text(place))
     }
@@ -253,7 +252,7 @@ impl Entries for Texts {
     }
 }
 
-/// A hash of addresses with a random key of its own, so that a sender cannot choose addresses that collide.
+/// A hash of addresses with a random key, so that a sender cannot choose colliding addresses.
 #[derive(Debug, Clone)]
 struct Keyed(u64);
 
@@ -329,7 +328,7 @@ mod tests {
             addresses in prop::collection::vec(
                 prop_oneof![
                     (0..9_u32).prop_map(|bits| IpAddr::from(bits.to_be_bytes())),
-                    // Mapped ones have another text.
+                    // IPv4-mapped addresses have a different text.
                     (0..9_u128).prop_map(|bits| IpAddr::from((bits | 0xffff << 32).to_be_bytes())),
                     any::<[u8; 16]>().prop_map(IpAddr::from),
                 ],

@@ -1,16 +1,16 @@
-//! The errors of segments. It never prints.
+//! The errors of Parquet segments. Never prints.
 
 use parquet::errors::ParquetError;
 use std::path::{Path, PathBuf};
 
-/// A segment that cannot be written or read.
+/// A segment cannot be written or read.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error(transparent)]
     Os(#[from] quaff_os::Error),
     #[error("cannot {tried}: {source}")]
     Parquet { tried: String, source: ParquetError },
-    /// A file of another program, of a later version, or a damaged one.
+    /// The file is from another program, has a later version, or is damaged.
     #[error("{} is not a segment of flows that this quaff can read: {words}", path.display())]
     Foreign { path: PathBuf, words: String },
 }
@@ -24,7 +24,7 @@ impl Error {
     }
 }
 
-/// Adds the failed operation to errors of the format.
+/// Adds the failed operation to errors of the parquet crate.
 pub(crate) trait TryParquet<T> {
     fn trying_parquet(self, tried: impl FnOnce() -> String) -> Result<T>;
 }

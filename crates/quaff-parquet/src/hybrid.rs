@@ -1,22 +1,22 @@
-//! Parquet's hybrid of runs and packed bits, in which places in a dictionary are stored. It knows nothing of values.
+//! Parquet's RLE / bit-packing hybrid encoding, for dictionary indexes.
 //!
 //! Format: parquet-format, Encodings.md, "Run Length Encoding / Bit-Packing Hybrid".
 
-/// Numbers that are packed together.
+/// Numbers per bit-packed group.
 const GROUP: usize = 8;
 
-/// The bits that the places of `entries` need.
+/// Bits of an index into `entries` entries.
 pub(crate) fn width(entries: usize) -> u32 {
     usize::BITS - entries.saturating_sub(1).leading_zeros()
 }
 
-/// Adds a run of one number.
+/// Appends a run of one number.
 pub(crate) fn repeat(number: u32, count: usize, width: u32, out: &mut Vec<u8>) {
     varint((count as u64) << 1, out);
     out.extend_from_slice(&number.to_le_bytes()[..width.div_ceil(8) as usize]);
 }
 
-/// Adds numbers of at most `width` bits: as runs where there are eight or more of one, and packed otherwise.
+/// Appends numbers of at most `width` bits: runs where eight or more are equal, otherwise bit-packed.
 pub(crate) fn encode(numbers: &[u32], width: u32, out: &mut Vec<u8>) {
     let (mut packed, mut at) = (0, 0);
     while let Some(group) = numbers.get(at..at + GROUP) {
@@ -34,7 +34,7 @@ pub(crate) fn encode(numbers: &[u32], width: u32, out: &mut Vec<u8>) {
     pack(&numbers[packed..], width, out);
 }
 
-/// Adds packed numbers, the first in the lowest bits; the last group is filled with zeros.
+/// Appends bit-packed numbers, the first in the lowest bits; pads the last group with zeros.
 fn pack(numbers: &[u32], width: u32, out: &mut Vec<u8>) {
     if numbers.is_empty() {
         return;
@@ -52,11 +52,11 @@ fn pack(numbers: &[u32], width: u32, out: &mut Vec<u8>) {
             held -= 32;
         }
     }
-    // A group has whole bytes.
+    // A group is a whole number of bytes.
     out.extend_from_slice(&bits.to_le_bytes()[..held as usize / 8]);
 }
 
-/// Adds an unsigned LEB128 number.
+/// Appends an unsigned LEB128 number.
 fn varint(mut number: u64, out: &mut Vec<u8>) {
     while number >= 0x80 {
         out.push(number as u8 | 0x80);
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Another reading of the format, bit by bit.
+    /// An independent decoder that reads bit by bit.
     fn decode(bytes: &[u8], width: u32, count: usize) -> Vec<u32> {
         let (mut found, mut at) = (Vec::new(), 0);
         while found.len() < count {
@@ -114,7 +114,7 @@ mod tests {
         assert_eq!(out, [200, 1, 5]);
         out.clear();
         encode(&[1, 2, 3, 0, 1, 2, 3, 0, 7], 3, &mut out);
-        // parquet-format's example of packed bits has the numbers from 0 to 7 as 0x88c6fa.
+        // The example of parquet-format: 0 to 7 bit-packed are 0x88c6fa.
         assert_eq!((out[0], out.len()), (5, 7));
         out.clear();
         encode(&[0, 1, 2, 3, 4, 5, 6, 7], 3, &mut out);

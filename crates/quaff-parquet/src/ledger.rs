@@ -1,5 +1,5 @@
-//! The counters of a segment, as they stand in the metadata of its file. They let a reader prove that nothing is
-//! missing: the sequence of a probe has no gaps, and rows, packets and bytes add up.
+//! The counters of a segment, stored in the metadata of its file. With them a reader can prove that nothing is missing:
+//! the sequence numbers of a probe have no gaps, and rows, packets and bytes add up.
 
 use crate::schema::SCHEMA_VERSION;
 use parquet::file::metadata::KeyValue;
@@ -10,34 +10,34 @@ use quaff_flow::ledger::{Count, Ignored};
 /// The counters of a segment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SegmentLedger {
-    /// The names of the columns.
+    /// The scheme of the column names.
     pub names: Names,
     pub probe: String,
-    /// The start of the run, µs since 1970.
+    /// Start of the run, µs since 1970.
     pub boot: u64,
-    /// The number of the segment in its run, from 1 without a gap.
+    /// Number of the segment in its run, from 1 without gaps.
     pub sequence: u64,
-    /// Rows, and the packets and IP bytes in them.
+    /// Rows, and their packets and IP bytes.
     pub kept: FlowSum,
-    /// Times of the earliest and the latest packet, µs since 1970; 0 without rows.
+    /// Time of the first and of the last packet, µs since 1970; 0 without rows.
     pub first_packet_us: u64,
     pub last_packet_us: u64,
-    /// Records that should be in this segment or in the gap before it, and are in none.
+    /// Records that are lost: they belong in this segment or in the gap before it.
     pub missed: FlowSum,
-    /// Packets in no flow, since the segment before.
+    /// Packets without a flow, since the previous segment.
     pub ignored: Ignored,
-    /// The counters of the meter added up when the segment was closed.
+    /// The meter's counters added up when the segment was closed.
     pub is_conserved: bool,
     /// SHA-256 of the first `hashed_bytes` bytes of the file, which are all row groups; hexadecimal.
     pub sha256: String,
     pub hashed_bytes: u64,
 }
 
-/// The key of the schema's version, which every segment has.
+/// The metadata key of the schema version; every segment has it.
 pub(crate) const VERSION_KEY: &str = "quaff.schema";
 
 impl SegmentLedger {
-    /// The metadata of the file.
+    /// The key-value metadata of the file.
     pub(crate) fn entries(&self) -> Vec<KeyValue> {
         let mut entries = vec![
             (VERSION_KEY.to_owned(), SCHEMA_VERSION.to_string()),
@@ -53,19 +53,19 @@ impl SegmentLedger {
         entries.into_iter().map(|(key, value)| KeyValue::new(key, value)).collect()
     }
 
-    /// Reads the metadata of a file.
+    /// Parses the key-value metadata of a file.
     pub(crate) fn parse(entries: &[KeyValue]) -> Result<Self, String> {
         let find = |key: &str| {
             let found =
                 entries.iter().find(|entry| entry.key == key).and_then(|entry| entry.value.as_deref());
-            found.ok_or_else(|| format!("it has no key {key}"))
+            found.ok_or_else(|| format!("the key {key} is missing"))
         };
         match find(VERSION_KEY)?.parse::<u32>() {
             Ok(SCHEMA_VERSION) => {}
             _ => {
                 let version = find(VERSION_KEY)?;
                 return Err(format!(
-                    "its schema has version {version}, and this quaff reads {SCHEMA_VERSION}"
+                    "the schema version is {version}; this quaff reads version {SCHEMA_VERSION}"
                 ));
             }
         }
@@ -78,12 +78,12 @@ impl SegmentLedger {
         };
         for (key, number) in ledger.numbers() {
             let text = find(&format!("quaff.{key}"))?;
-            *number = text.parse().map_err(|_| format!("its key quaff.{key} is not a number: {text:?}"))?;
+            *number = text.parse().map_err(|_| format!("the key quaff.{key} is not a number: {text:?}"))?;
         }
         Ok(ledger)
     }
 
-    /// The numbers with their keys, for writing and for reading.
+    /// The numbers with their keys, to write and to parse.
     fn numbers(&mut self) -> [(&'static str, &mut u64); 17] {
         let Ignored { not_ip, truncated, not_sampled } = &mut self.ignored;
         [
@@ -108,7 +108,7 @@ impl SegmentLedger {
     }
 }
 
-/// Packets that were ignored since an earlier moment.
+/// Packets that were ignored since `before`.
 pub(crate) fn ignored_since(now: Ignored, before: Ignored) -> Ignored {
     let since = |now: Count, before: Count| Count {
         packets: now.packets.saturating_sub(before.packets),
@@ -121,7 +121,7 @@ pub(crate) fn ignored_since(now: Ignored, before: Ignored) -> Ignored {
     }
 }
 
-/// Records that were missed since an earlier moment.
+/// Records that were lost since `before`.
 pub(crate) fn missed_since(now: FlowSum, before: FlowSum) -> FlowSum {
     FlowSum {
         records: now.records.saturating_sub(before.records),

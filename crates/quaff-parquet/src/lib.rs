@@ -1,16 +1,17 @@
-//! Flow records as segments of Parquet: files that are whole or absent, each with its own ledger. No sockets, no meter.
+//! Flow records as Parquet segments: files that are complete or absent, each with its own counters. No sockets, no
+//! meter.
 //!
 //! | module | contents |
 //! |---|---|
-//! | `schema` | the columns: names, types, encodings, and the value of a record that each has |
-//! | `columns` | rows that wait for their row group |
-//! | `dictionary` | the distinct values of a column, and the place of each row's among them |
-//! | `hybrid` | places as runs and packed bits |
-//! | `chunk` | a column with a dictionary as pages |
-//! | `segment` | one file: written aside, synced, renamed |
-//! | `store` | the sink: when a segment begins and ends, and what it loses |
+//! | `schema` | the columns: names, types, encodings, and how each value comes from a record |
+//! | `columns` | buffers the rows of the next row group |
+//! | `dictionary` | the distinct values of a column, and the dictionary index of each row |
+//! | `hybrid` | dictionary indexes as runs and packed bits |
+//! | `chunk` | writes a dictionary column chunk |
+//! | `segment` | one file: written under a temporary name, synced, renamed |
+//! | `store` | the sink: starts and ends segments, counts what is lost |
 //! | `ledger` | the counters of a segment, in its metadata |
-//! | `read` | segments back into records |
+//! | `read` | reads segments back into records |
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Segments back into records: those of this program only. A file of another schema is refused.
+//! Reads segments of this program back into records. Refuses files with another schema.
 
 use crate::error::{Error, Result, TryParquet};
 use crate::ledger::SegmentLedger;
@@ -23,16 +23,16 @@ const BATCH_ROWS: usize = 4096;
 
 /// A segment, opened for reading.
 ///
-/// A record that was read has what the columns have: both of its directions have the times of the whole, and extras
-/// only where a column has a value.
+/// A record from a segment has only what the columns have: both directions have the times of the whole flow, and it has
+/// extras only where a column has a value.
 pub struct SegmentReader {
     path: PathBuf,
     file: SerializedFileReader<File>,
     ledger: SegmentLedger,
 }
 
-/// The segments of a folder and of the folders in it, in the order of their paths, which is that of time for each
-/// probe. Names that begin with a dot are skipped.
+/// The segments below a folder, sorted by path, which is the order of time for each probe. Skips names that begin with
+/// a dot.
 pub fn segments(folder: &Path) -> Result<Vec<PathBuf>> {
     let (mut found, mut open) = (Vec::new(), vec![folder.to_owned()]);
     while let Some(folder) = open.pop() {
@@ -44,7 +44,7 @@ pub fn segments(folder: &Path) -> Result<Vec<PathBuf>> {
             let is_hidden = path.file_name().is_none_or(|name| name.as_encoded_bytes().starts_with(b"."));
             match () {
                 () if is_hidden => {}
-                // No symbolic link to a folder is followed: it may lead back.
+                // Symbolic links to folders are not followed: they may form a loop.
                 () if entry.file_type().is_ok_and(|kind| kind.is_dir()) => open.push(path),
                 () if path.extension().is_some_and(|end| end == "parquet") => found.push(path),
                 () => {}
@@ -56,7 +56,7 @@ pub fn segments(folder: &Path) -> Result<Vec<PathBuf>> {
 }
 
 impl SegmentReader {
-    /// Opens a segment. Files of other schemas and versions are refused.
+    /// Opens a segment. Refuses files of other schemas and versions.
     pub fn open(path: &Path) -> Result<Self> {
         let file = File::open(path).trying(|| format!("open {}", path.display()))?;
         let tried = || format!("read {}", path.display());
@@ -76,7 +76,7 @@ impl SegmentReader {
         &self.ledger
     }
 
-    /// Gives all records to a sink, in their order.
+    /// Passes all records to a sink, in order.
     pub fn read(&self, sink: &mut dyn FlowSink) -> Result<()> {
         for number in 0..self.file.num_row_groups() {
             self.read_group(number, sink)?;
@@ -109,7 +109,7 @@ impl SegmentReader {
         Ok(())
     }
 
-    /// Compares the row groups with their digest in the ledger.
+    /// Compares the row groups with the digest in the metadata.
     pub fn verify(&self) -> Result<()> {
         let tried = || format!("read {}", self.path.display());
         let mut file = File::open(&self.path).trying(tried)?.take(self.ledger.hashed_bytes);
@@ -124,18 +124,18 @@ impl SegmentReader {
         if found == self.ledger.sha256 {
             return Ok(());
         }
-        Err(Error::foreign(&self.path, "its row groups are not those that were written: the SHA-256 differs"))
+        Err(Error::foreign(&self.path, "the row groups were changed: the SHA-256 differs"))
     }
 }
 
-/// Compares a file's columns with the schema.
+/// Compares the columns of a file with the schema.
 fn check(metadata: &FileMetaData, ledger: &SegmentLedger) -> Result<(), String> {
     let expected = schema(ledger.names).map_err(|error| error.to_string())?;
     let expected = SchemaDescriptor::new(expected);
     let found = metadata.schema_descr();
     for (number, expected) in expected.columns().iter().enumerate() {
         let Some(found) = found.columns().get(number) else {
-            return Err(format!("it has no column {}", words(expected)));
+            return Err(format!("the column {} is missing", words(expected)));
         };
         let is_same = found.name() == expected.name()
             && found.physical_type() == expected.physical_type()
@@ -143,30 +143,30 @@ fn check(metadata: &FileMetaData, ledger: &SegmentLedger) -> Result<(), String> 
             && found.max_rep_level() == expected.max_rep_level()
             && found.logical_type_ref() == expected.logical_type_ref();
         if !is_same {
-            return Err(format!("its column {} is {}, not {}", number + 1, words(found), words(expected)));
+            return Err(format!("column {} is {}, not {}", number + 1, words(found), words(expected)));
         }
     }
     if found.columns().len() > expected.columns().len() {
-        return Err(format!("it has {} columns, not {}", found.columns().len(), expected.columns().len()));
+        return Err(format!("there are {} columns, not {}", found.columns().len(), expected.columns().len()));
     }
     Ok(())
 }
 
-/// Runs the parquet crate, which panics at some damaged metadata: these are in no digest.
+/// Calls the parquet crate, which panics at some damaged metadata; metadata are not covered by a digest.
 fn guarded<T>(path: &Path, read: impl FnOnce() -> Result<T>) -> Result<T> {
-    // What it has changed is not used again.
+    // Nothing that it changed is used after a panic.
     let ended = catch_unwind(AssertUnwindSafe(read));
-    ended.unwrap_or_else(|_| Err(Error::foreign(path, "its metadata are damaged")))
+    ended.unwrap_or_else(|_| Err(Error::foreign(path, "the metadata are damaged")))
 }
 
-/// A column in a message.
+/// Describes a column for a message.
 fn words(column: &ColumnDescriptor) -> String {
     let optional = if column.max_def_level() > 0 { "optional " } else { "" };
     let logical = column.logical_type_ref().map_or(String::new(), |logical| format!(" ({logical:?})"));
     format!("{} ({optional}{}{logical})", column.name(), column.physical_type())
 }
 
-/// Reads the values of the next rows, and to which row each belongs; an optional column has none for some.
+/// Reads the values of the next rows, and the definition level of each row if the column is optional.
 fn next<T: DataType>(reader: &mut ColumnReaderImpl<T>, rows: usize) -> FormatResult<(Vec<T::T>, Vec<i16>)> {
     let (mut values, mut levels) = (Vec::with_capacity(rows), Vec::new());
     let (read, ..) = reader.read_records(rows, Some(&mut levels), None, &mut values)?;
@@ -176,7 +176,7 @@ fn next<T: DataType>(reader: &mut ColumnReaderImpl<T>, rows: usize) -> FormatRes
     Ok((values, levels))
 }
 
-/// Puts values into their rows.
+/// Sets a field of each row that has a value.
 fn put<T>(rows: &mut [Row], values: (Vec<T>, Vec<i16>), set: impl Fn(&mut Row, T)) {
     let (values, levels) = values;
     if levels.is_empty() {
@@ -186,7 +186,7 @@ fn put<T>(rows: &mut [Row], values: (Vec<T>, Vec<i16>), set: impl Fn(&mut Row, T
     filled.zip(values).for_each(|((row, _), value)| set(row, value));
 }
 
-/// Puts a text into a row.
+/// Sets a text field of a row.
 fn put_text(row: &mut Row, text: &ByteArray, set: impl Fn(&mut Row, &str)) {
     match text.as_utf8() {
         Ok(text) => set(row, text),
@@ -216,9 +216,9 @@ impl Column {
             (ColumnReader::ByteArrayColumnReader(reader), Values::MaybeText(_, set)) => {
                 put(rows, next(reader, count)?, |row, text| put_text(row, &text, set));
             }
-            // The ledger has it.
+            // The probe is in the metadata.
             (_, Values::Probe) => {}
-            _ => return Err(ParquetError::General("a column of another type".into())),
+            _ => return Err(ParquetError::General("a column has the wrong type".into())),
         }
         Ok(())
     }

@@ -1,5 +1,5 @@
-//! Schema v1 of `--parquet`: the columns of a segment, their names, types and encodings, and the values of records
-//! that each has. One table serves writing and reading. It never touches a file.
+//! Schema v1 of `--parquet`: names, types and encodings of the columns of a segment, and how each value comes from a
+//! record. One table serves writing and reading. Never touches a file.
 
 use parquet::basic::{
     Compression, Encoding, LogicalType, Repetition, TimeUnit, TimestampType, Type, ZstdLevel,
@@ -13,51 +13,52 @@ use quaff_flow::record::{Application, EndReason, Extras, FlowRecord, InitiatorRu
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// The version in the metadata of a segment.
+/// The schema version in the metadata of a segment.
 pub const SCHEMA_VERSION: u32 = 1;
-/// Rows of a row group: all of its columns are in memory until it is written, 25 MB and at most 75 beside texts.
+/// Rows of a row group. All its columns stay in memory until it is written: 25 MB, at most 75 MB, plus texts.
 pub(crate) const GROUP_ROWS: usize = 1 << 18;
-/// Rows of a page, the unit of skipping in a row group.
+/// Rows of a page, the smallest unit that a reader can skip.
 pub(crate) const PAGE_ROWS: usize = 1 << 16;
-/// Most bytes of a dictionary of texts that may be missing; required columns have one whatever its size.
+/// Maximum size of the dictionary of an optional text column; required columns always have a dictionary.
 const DICTIONARY_BYTES: usize = 8 << 20;
-/// Addresses that are not there and pass a bloom filter.
+/// False positive rate of a bloom filter.
 pub(crate) const BLOOM_FALSE: f64 = 0.01;
-/// The level of zstd. The third one is slower and makes these columns no smaller.
+/// Compression level of zstd. Level 3 is slower and not smaller for these columns.
 pub(crate) const ZSTD_LEVEL: i32 = 1;
 const TCP: u8 = 6;
 
-/// The facts that all rows of a segment share.
+/// What all rows of a segment share.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Facts {
     pub(crate) scene: Scene,
-    /// The extras that the meter computes: a column of others has no values.
+    /// The extras that the meter computes; columns of other extras stay empty.
     pub(crate) extras: ExtrasPlan,
     pub(crate) observation_point: u32,
-    /// Start of the run, µs since 1970, and the number of the segment in it.
+    /// Start of the run, µs since 1970, and number of the segment in the run.
     pub(crate) boot: i64,
     pub(crate) sequence: i64,
 }
 
-/// A row on its way back into a record.
+/// A row that becomes a record again.
 #[derive(Debug, Clone)]
 pub(crate) struct Row {
     pub(crate) record: FlowRecord,
     pub(crate) start_ns: u64,
     pub(crate) end_ns: u64,
-    /// A value is outside the range of its field.
+    /// A value is out of range for its field.
     pub(crate) is_wrong: bool,
 }
 
-/// Adds the values of records to a list. A loop of its own for each column, into which the compiler puts what it reads.
+/// Appends one column's values of records to a list. A separate loop per column, so that the compiler inlines the
+/// access.
 type Fill<T> = fn(&[FlowRecord], &Facts, &mut Vec<T>);
 
-/// Reads values of records, and puts one into a row.
+/// How to read the values of a column from records, and how to set one in a row.
 pub(crate) enum Values {
-    /// INT64, µs since 1970 in UTC.
+    /// INT64, µs since 1970 UTC.
     Time(Fill<i64>, fn(&mut Row, i64)),
     Address(Fill<IpAddr>, fn(&mut Row, IpAddr)),
-    /// Of the segment.
+    /// The probe's name, the same for the whole segment.
     Probe,
     MaybeText(fn(&FlowRecord) -> Option<&str>, fn(&mut Row, &str)),
     Int(Fill<i32>, fn(&mut Row, i32)),
@@ -75,14 +76,14 @@ fn fill<T>(
     values.extend(records.iter().map(|record| read(record, facts)));
 }
 
-/// Values of a kind, by the one of a record and the change of a row.
+/// Values of one kind, from a getter for records and a setter for rows.
 macro_rules! each {
     ($kind:ident, $read:expr, $set:expr) => {
         $kind(|records, facts, values| fill(records, facts, values, $read), $set)
     };
 }
 
-/// The encoding of a column's values; all are then compressed.
+/// The encoding of a column before compression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Coding {
     Delta,
@@ -90,7 +91,7 @@ enum Coding {
     Plain,
 }
 
-/// A column: its names by IPFIX, nProbe, Zeek and ECS. Where one has no name for it, it is empty.
+/// A column, with its names in IPFIX, nProbe, Zeek and ECS; an empty name means that the scheme has none.
 pub(crate) struct Column {
     names: [&'static str; 4],
     coding: Coding,
@@ -120,7 +121,7 @@ impl Column {
         }
     }
 
-    /// Every row has a value, and the distinct ones are stored once: [`crate::chunk`] writes it.
+    /// True if every row has a value and distinct values are stored once; [`crate::chunk`] writes such columns.
     pub(crate) fn is_dictionary(&self) -> bool {
         self.coding == Coding::Dictionary && !self.is_optional()
     }
@@ -160,7 +161,7 @@ pub(crate) fn compression() -> Result<Compression> {
     Ok(Compression::ZSTD(ZstdLevel::try_new(ZSTD_LEVEL)?))
 }
 
-/// The encodings of the columns that [`crate::chunk`] does not write.
+/// The writer properties: encodings of the columns that [`crate::chunk`] does not write.
 pub(crate) fn properties(names: Names) -> Result<WriterProperties> {
     let mut properties = WriterProperties::builder()
         .set_created_by(concat!("quaff version ", env!("CARGO_PKG_VERSION")).to_owned())
@@ -170,7 +171,7 @@ pub(crate) fn properties(names: Names) -> Result<WriterProperties> {
         .set_dictionary_page_size_limit(DICTIONARY_BYTES)
         .set_max_row_group_row_count(Some(GROUP_ROWS));
     for column in &COLUMNS {
-        // A name of ECS has dots, which are no path here.
+        // The dots in ECS names do not separate path elements here.
         let path = || ColumnPath::new(vec![column.name(names).to_owned()]);
         let has_dictionary = column.coding == Coding::Dictionary;
         properties = properties.set_column_dictionary_enabled(path(), has_dictionary);
@@ -181,7 +182,7 @@ pub(crate) fn properties(names: Names) -> Result<WriterProperties> {
     Ok(properties.build())
 }
 
-/// A count in a signed column.
+/// A count for a signed column.
 fn signed(count: u64) -> i64 {
     count.try_into().unwrap_or(i64::MAX)
 }
@@ -190,7 +191,7 @@ fn int(number: impl TryInto<i32>) -> i32 {
     number.try_into().unwrap_or(i32::MAX)
 }
 
-/// A number of a column in the type of its field.
+/// Converts a column's number to the type of its field.
 fn narrow<T: Default>(row: &mut Row, number: impl TryInto<T>) -> T {
     number.try_into().unwrap_or_else(|_| {
         row.is_wrong = true;
@@ -198,7 +199,7 @@ fn narrow<T: Default>(row: &mut Row, number: impl TryInto<T>) -> T {
     })
 }
 
-/// A time of a column, in ns.
+/// Converts a column's time to ns.
 fn time_ns(row: &mut Row, us: i64) -> u64 {
     let us: u64 = narrow(row, us);
     us.checked_mul(1000).unwrap_or_else(|| {
@@ -207,7 +208,7 @@ fn time_ns(row: &mut Row, us: i64) -> u64 {
     })
 }
 
-/// The extras of a TCP flow whose segments are followed.
+/// The extras of a TCP flow, if the meter follows segments.
 fn tcp<'a>(record: &'a FlowRecord, facts: &Facts) -> Option<&'a Extras> {
     record.extras.as_deref().filter(|_| facts.extras.tcp && record.key.protocol == TCP)
 }
@@ -220,7 +221,7 @@ fn extras(row: &mut Row) -> &mut Extras {
     row.record.extras.get_or_insert_default()
 }
 
-/// From the SYN to the ACK that follows the SYN-ACK, µs: once there and back between both ends.
+/// Round-trip time in µs, from the SYN to the ACK of the SYN-ACK.
 fn round_trip_us(record: &FlowRecord, facts: &Facts) -> Option<i32> {
     let extras = tcp(record, facts)?;
     Some(int((extras.server_rtt_ns? + extras.client_rtt_ns?) / 1000))
@@ -270,18 +271,18 @@ fn set_application(row: &mut Row, name: &str) {
     (application.protocol, application.name) = (protocol, name);
 }
 
-/// The value follows from others, or is of the segment.
+/// The value follows from other columns, or belongs to the segment.
 fn ignore<T>(_: &mut Row, _: T) {}
 
 use Coding::{Delta, Dictionary, Plain};
 use Values::{Address, Int, Long, MaybeInt, MaybeLong, MaybeText, Probe, Time};
 
-/// A time of a record as columns have it.
+/// Converts a record's time to µs for a column.
 fn us(ns: u64) -> i64 {
     (ns / 1000) as i64
 }
 
-/// The columns of schema v1, in this order. A later version may add columns at the end.
+/// The columns of schema v1, in this order. Later versions may append columns.
 #[rustfmt::skip]
 pub(crate) static COLUMNS: [Column; 41] = [
     Column::new(["flowStart", "FLOW_START_MICROSECONDS", "ts", "event.start"], Delta,
@@ -351,7 +352,7 @@ pub(crate) static COLUMNS: [Column; 41] = [
     Column::new(["serverName", "", "", ""], Dictionary,
         MaybeText(|record| application(record).and_then(|application| application.server_name.as_deref()),
             |row, name| extras(row).application.get_or_insert_default().server_name = Some(name.to_owned()))),
-    // A number of four bytes has no room in a signed INT32.
+    // An unsigned 32-bit number does not fit into INT32.
     Column::new(["sourceAS", "SRC_AS", "", "source.as.number"], Dictionary,
         each!(MaybeLong, |record, facts| autonomous_system(record.key.source, facts), ignore)),
     Column::new(["destinationAS", "DST_AS", "", "destination.as.number"], Dictionary,

@@ -1,5 +1,5 @@
-//! One file: written aside, synced, renamed to its name, and never over another file. After a crash there is a file
-//! with its name that is whole, or none.
+//! One file: written under a temporary name, synced, then renamed, and never over another file. After a crash the final
+//! name is complete or absent.
 
 use crate::columns::Columns;
 use crate::error::{Result, TryParquet};
@@ -17,9 +17,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The end of a file's name while it is written. It begins with a dot too: no reader takes it for a segment.
+/// Suffix of a file that is being written. Its name also begins with a dot, so that readers skip it.
 pub(crate) const PART: &str = ".part";
-/// A file that no process has locked for this time is the rest of a crash.
+/// An unlocked file that is older than this was left by a crash.
 const ABANDONED: Duration = Duration::from_secs(60);
 
 /// A file that is being written.
@@ -29,7 +29,7 @@ pub(crate) struct Segment {
     writer: SerializedFileWriter<HashedFile>,
 }
 
-/// A file, and the digest of what was written to it.
+/// A file, with a digest of everything that was written.
 struct HashedFile {
     file: File,
     digest: Context,
@@ -56,7 +56,7 @@ impl std::fmt::Debug for Segment {
 }
 
 impl Segment {
-    /// Begins a file that will be `path`; its folder is made.
+    /// Creates the temporary file for `path`, and its folder.
     pub(crate) fn create(path: PathBuf, names: Names) -> Result<Self> {
         let folder = path.parent().unwrap_or(Path::new("."));
         make_folder(folder)?;
@@ -65,7 +65,7 @@ impl Segment {
         let tried = || format!("create {}", part.display());
         let mut options = File::options();
         let file = options.write(true).create_new(true).mode(0o640).open(&part).trying(tried)?;
-        // Only files of crashed processes are not locked. A file system without locks has no such files removed either.
+        // Abandoned files are recognized by the missing lock. Without locks on this file system none are removed.
         let _ = file.try_lock();
         let file = HashedFile { file, digest: Context::new(&SHA256), bytes: 0 };
         let writer = schema(names)
@@ -79,18 +79,18 @@ impl Segment {
         }
     }
 
-    /// Bytes so far, without the rows that wait.
+    /// Bytes so far, without buffered rows.
     pub(crate) fn bytes(&self) -> u64 {
         self.writer.bytes_written() as u64
     }
 
-    /// Writes the rows that wait as a row group.
+    /// Writes the buffered rows as a row group.
     pub(crate) fn write(&mut self, columns: &mut Columns) -> Result<()> {
         let tried = || format!("write {}", self.part.display());
         columns.write(&mut self.writer).trying_parquet(tried)
     }
 
-    /// Ends the file: after this it has its name, on disk. Returns its bytes.
+    /// Completes the file: syncs it and gives it its final name. Returns its length.
     pub(crate) fn commit(mut self, ledger: &mut SegmentLedger) -> Result<u64> {
         let committed = self.end(ledger);
         if committed.is_err() {
@@ -119,14 +119,14 @@ impl Segment {
         Ok(hashed.bytes)
     }
 
-    /// Removes the file, which has no name yet.
+    /// Removes the temporary file.
     pub(crate) fn abandon(self) {
-        // It may be that there is no such file any more: the folder was removed.
+        // The file may be gone already: somebody may have removed the folder.
         drop(std::fs::remove_file(&self.part));
     }
 }
 
-/// Makes a folder and those above it, and syncs the name of each new one.
+/// Creates a folder and its parents, and syncs each new directory entry.
 pub(crate) fn make_folder(folder: &Path) -> Result<()> {
     if folder.is_dir() {
         return Ok(());
@@ -134,15 +134,15 @@ pub(crate) fn make_folder(folder: &Path) -> Result<()> {
     let above = folder.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
     make_folder(above)?;
     match DirBuilder::new().mode(0o750).create(folder) {
-        // Another process has just made it.
+        // Another process has just created it.
         Err(_) if folder.is_dir() => return Ok(()),
-        made => made.trying(|| format!("make the folder {}", folder.display()))?,
+        made => made.trying(|| format!("create the folder {}", folder.display()))?,
     }
     Ok(sync_folder(above).trying(|| format!("sync {}", above.display()))?)
 }
 
-/// Removes files that a crash left: those of this probe that no process has locked, and that have not changed for a
-/// minute. Other errors than those of the folder itself are ignored: what is left costs space only.
+/// Removes files that a crash left: those of this probe that are unlocked and unchanged for a minute. Only errors with
+/// the folder itself are returned, as a leftover costs nothing but space.
 pub(crate) fn remove_abandoned(folder: &Path, probe: &str) -> Result<()> {
     let entries = std::fs::read_dir(folder).trying(|| format!("read the folder {}", folder.display()))?;
     let days = entries.flatten().map(|entry| entry.path()).filter(|path| path.is_dir());

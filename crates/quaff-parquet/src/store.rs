@@ -1,4 +1,4 @@
-//! The sink: when a segment begins and ends, and what is lost with one that fails. It never meters.
+//! The sink: starts and ends segments, and counts what is lost with a failed segment. Never meters.
 
 use crate::columns::Columns;
 use crate::error::Result;
@@ -15,29 +15,29 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 const HOUR_NS: u64 = 3_600_000_000_000;
-/// The plan of a folder of segments.
+/// Configuration of a folder of segments.
 #[derive(Debug, Clone)]
 pub struct ParquetPlan {
     pub folder: PathBuf,
-    /// The name of the probe, which begins the names of its files.
+    /// Name of the probe; file names begin with it.
     pub probe: String,
-    /// The start of the run, µs since 1970: with the probe and a number it names a segment for ever.
+    /// Start of the run, µs since 1970; with probe and number it identifies a segment for ever.
     pub boot_us: u64,
-    /// The place of the probe in the network (observationPointId).
+    /// The probe's location in the network (observationPointId).
     pub observation_point: u32,
     pub names: Names,
     /// The extras that the meter computes.
     pub extras: ExtrasPlan,
-    /// A segment ends with so many rows, so many bytes, or after this time.
+    /// A segment ends at this number of rows or bytes, or after this time.
     pub rows_max: u64,
     pub bytes_max: u64,
     pub every: Duration,
-    /// After an error nothing is tried for this time: its records are missed.
+    /// After an error nothing is written for this time; the records are lost.
     pub retry: Duration,
 }
 
 impl ParquetPlan {
-    /// A plan with the default limits.
+    /// A plan with default limits.
     pub fn new(folder: PathBuf, probe: String, boot_us: u64) -> Self {
         Self {
             folder,
@@ -53,23 +53,23 @@ impl ParquetPlan {
         }
     }
 
-    /// The probe in a file's name: any other character is an underscore.
+    /// The probe's name for file names: other characters become underscores.
     fn probe_in_names(&self) -> String {
         let is_plain = |letter: &char| letter.is_ascii_alphanumeric() || "._-".contains(*letter);
         self.probe.chars().map(|letter| if is_plain(&letter) { letter } else { '_' }).collect()
     }
 }
 
-/// Keeps records as segments in a folder.
+/// Stores records as segments in a folder.
 #[derive(Debug)]
 pub struct SegmentStore {
     plan: ParquetPlan,
     facts: Facts,
     columns: Columns,
     open: Option<Open>,
-    /// Segments that were begun.
+    /// Number of segments that were started.
     sequence: u64,
-    /// The counters of the meter, and what this sink missed, now and when the last whole segment was closed.
+    /// Counters of the meter and losses of this sink, now and when the last complete segment was closed.
     meter: FlowLedger,
     meter_closed: FlowLedger,
     missed: FlowSum,
@@ -83,7 +83,7 @@ pub struct SegmentStore {
 struct Open {
     segment: Segment,
     since: Instant,
-    /// Hours since 1970, by the clock of the records.
+    /// Hours since 1970, by the records' clock.
     hour: u64,
     kept: FlowSum,
     first_us: u64,
@@ -91,7 +91,7 @@ struct Open {
 }
 
 impl SegmentStore {
-    /// A store that has not touched the folder yet.
+    /// Creates a store without touching the folder.
     pub fn new(plan: ParquetPlan) -> Self {
         let facts = Facts {
             extras: plan.extras,
@@ -114,7 +114,7 @@ impl SegmentStore {
         }
     }
 
-    /// The path of the segment `sequence` of an hour.
+    /// The path of segment `sequence` in an hour.
     fn path(&self, hour: u64) -> PathBuf {
         let (year, month, day) = date_utc(hour * HOUR_NS);
         let folder = format!("dt={year:04}-{month:02}-{day:02}/hour={:02}", hour % 24);
@@ -122,7 +122,7 @@ impl SegmentStore {
         self.plan.folder.join(folder).join(format!("{probe}-{boot}-{:06}.parquet", self.sequence))
     }
 
-    /// Begins a segment. Its number is used up, whatever its fate: a lost one leaves a gap.
+    /// Starts a segment. Its number is never used again: a lost segment leaves a gap.
     fn begin(&mut self, hour: u64) -> Result<()> {
         self.sequence += 1;
         self.facts.sequence = self.sequence as i64;
@@ -132,7 +132,7 @@ impl SegmentStore {
         Ok(())
     }
 
-    /// Adds records to the segment of their hour, ending those that are full.
+    /// Adds records to the segment of their hour; ends segments that are full.
     fn add(&mut self, mut records: &[FlowRecord], hour: u64) -> Result<(), (FlowSum, String)> {
         if self.open.as_ref().is_some_and(|open| open.hour != hour) {
             self.close().map_err(|error| (sum(records), error))?;
@@ -159,7 +159,7 @@ impl SegmentStore {
         Ok(())
     }
 
-    /// Ends the segment, if there is one.
+    /// Ends the open segment, if any.
     fn close(&mut self) -> Result<(), String> {
         let Some(mut open) = self.open.take() else { return Ok(()) };
         if self.columns.rows() > 0
@@ -196,7 +196,7 @@ impl SegmentStore {
         }
     }
 
-    /// Counts a failure: the rows of the open segment are lost, and those of `rest` with it.
+    /// Counts a failure: the rows of the open segment and of `rest` are lost.
     fn fail(&mut self, rest: FlowSum, failure: String) {
         if let Some(open) = self.open.take() {
             add_to(&mut self.outcome.missed, open.kept);
@@ -260,7 +260,7 @@ impl RecordStore for SegmentStore {
         self.missed = missed;
     }
 
-    /// Ends with a segment also where there are no rows for it: its ledger has what was missed and ignored.
+    /// Ends with a segment even without rows: its metadata have what was lost and ignored.
     fn finish(&mut self) -> StoreOutcome {
         let is_counted = self.sequence > 0
             && self.meter.ignored == self.meter_closed.ignored
@@ -276,7 +276,7 @@ impl RecordStore for SegmentStore {
 }
 
 impl SegmentStore {
-    /// The hour of a segment without rows: that of the start.
+    /// The hour of a segment without rows: the hour of the start.
     fn hour(&self) -> u64 {
         self.plan.boot_us / (HOUR_NS / 1000)
     }
@@ -292,7 +292,7 @@ impl Open {
     }
 }
 
-/// Records, and the packets and bytes in them.
+/// Number of records, packets and bytes.
 fn sum(records: &[FlowRecord]) -> FlowSum {
     records.iter().fold(FlowSum::default(), |sum, record| FlowSum {
         records: sum.records + 1,

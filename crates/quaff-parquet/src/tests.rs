@@ -1,4 +1,4 @@
-//! Segments written and read again, at their limits and when the disk fails.
+//! Writes segments and reads them again: at their limits, and with a failing disk.
 
 use crate::schema::COLUMNS;
 use crate::{Error, ParquetPlan, SegmentReader, SegmentStore, segments};
@@ -94,7 +94,7 @@ fn added(outcomes: &[StoreOutcome]) -> (u64, u64, u64) {
     })
 }
 
-/// The record that the columns keep of another.
+/// The part of a record that the columns keep.
 fn kept(record: &FlowRecord, plan: ExtrasPlan) -> FlowRecord {
     let mut kept = record.clone();
     let us = |ns: u64| ns / 1000 * 1000;
@@ -232,7 +232,7 @@ proptest! {
     }
 }
 
-/// A row group is full in the middle of a batch, and more than one is in the file.
+/// A row group fills up in the middle of a batch, and the file has several.
 #[test]
 fn several_row_groups_are_one_segment() {
     let dir = tempfile::tempdir().expect("a folder");
@@ -283,7 +283,8 @@ fn relative(dir: &TempDir, path: &Path) -> String {
     path.strip_prefix(dir.path()).expect("in the folder").display().to_string()
 }
 
-/// Ledgers of segments add up to the counters of the meter and of the sink, also when there are no rows for the last.
+/// The counters of all segments add up to those of the meter and the sink, also if no rows are left for the last
+/// one.
 #[test]
 fn ledgers_have_what_was_missed_and_ignored() {
     let dir = tempfile::tempdir().expect("a folder");
@@ -313,7 +314,7 @@ fn ledgers_have_what_was_missed_and_ignored() {
     assert_eq!((ledgers[0].probe.as_str(), ledgers[0].boot), ("probe 7", BOOT_US));
 }
 
-/// A lost segment leaves a gap in the numbers, its records are counted, and the next one is tried.
+/// A lost segment leaves a gap in the numbers, its records are counted, and writing is retried.
 #[test]
 fn a_file_is_never_replaced_and_the_loss_is_counted() {
     let dir = tempfile::tempdir().expect("a folder");
@@ -328,9 +329,9 @@ fn a_file_is_never_replaced_and_the_loss_is_counted() {
     let failure = first.failure.expect("a failure");
     assert!(failure.contains("rename") && failure.contains("File exists"), "{failure}");
     assert_eq!(std::fs::read_to_string(&taken).expect("the file"), "another file");
-    // Within the wait records are missed without a try.
+    // During the wait records are lost without an attempt.
     assert_eq!(added(&[store.take(&records(1), START_NS)]), (0, 1, 0));
-    // Without a wait the next segment is tried at once.
+    // Without a wait the next segment is attempted at once.
     let mut store = opened(ParquetPlan { rows_max: 2, retry: Duration::ZERO, ..plan(&dir) });
     assert_eq!(added(&[store.take(&records(3), START_NS)]), (0, 3, 0));
     store.missed(FlowSum { records: 4, packets: 20, bytes: 1 });
@@ -342,7 +343,8 @@ fn a_file_is_never_replaced_and_the_loss_is_counted() {
     assert_eq!(left.len(), 1, "{left:?}");
 }
 
-/// The rest of a crash has no name of a segment, and the next run of the probe removes it, unless it is being written.
+/// A file left by a crash does not look like a segment, and the probe's next run removes it unless it is being
+/// written.
 #[test]
 fn the_rest_of_a_crash_is_no_segment_and_is_removed() {
     let dir = tempfile::tempdir().expect("a folder");
@@ -367,7 +369,7 @@ fn the_rest_of_a_crash_is_no_segment_and_is_removed() {
     assert!(!part.is_file());
 }
 
-/// Numbers that no meter has made are no overflow, and no value.
+/// Values that no meter produces neither overflow nor pass.
 #[test]
 fn numbers_outside_the_range_of_their_field_are_wrong() {
     use crate::schema::{COLUMNS, Row, Values};
@@ -417,11 +419,14 @@ fn files_of_others_and_damaged_ones_are_refused() {
         changed
     };
     let found = words(&changed("quaff.schema", "other.schema"));
-    assert!(found.contains("no key quaff.schema") && found.contains("written by quaff version"), "{found}");
+    assert!(
+        found.contains("key quaff.schema is missing") && found.contains("written by quaff version"),
+        "{found}"
+    );
     let found = words(&changed("flowEndReason", "flowEndSeason"));
     assert!(found.contains("column 8 is flowEndSeason (INT32), not flowEndReason (INT32)"), "{found}");
     let found = words(&changed("\u{c}quaff.schema\u{18}\u{1}1", "\u{c}quaff.schema\u{18}\u{1}2"));
-    assert!(found.contains("version 2, and this quaff reads 1"), "{found}");
+    assert!(found.contains("version is 2; this quaff reads version 1"), "{found}");
 
     let short = dir.path().join("short.parquet");
     std::fs::write(&short, &ours[..ours.len() - 9]).expect("written");
@@ -434,7 +439,7 @@ fn files_of_others_and_damaged_ones_are_refused() {
     assert!(error.to_string().contains("SHA-256 differs"), "{error}");
 }
 
-/// Whatever a byte of a segment becomes, the file is refused or has its records: it ends nothing.
+/// If any byte of a segment changes, it is refused or its records are unchanged; nothing panics.
 #[test]
 fn a_changed_byte_is_refused_or_changes_nothing() {
     let dir = tempfile::tempdir().expect("a folder");
@@ -460,12 +465,13 @@ fn a_changed_byte_is_refused_or_changes_nothing() {
     assert!(refused > ours.len() / 2, "{refused} of {}", ours.len());
 }
 
-/// The number of a column.
+/// The index of a column.
 fn place(name: &str) -> usize {
     COLUMNS.iter().position(|column| column.name(Names::Ipfix) == name).expect("a column")
 }
 
-/// Two pages of rows: of each, the smallest and the largest value are known; absent addresses are mostly known to be.
+/// Two pages of rows: smallest and largest value are known for each page, and the bloom filter rejects most absent
+/// addresses.
 #[test]
 fn dictionaries_have_statistics_indexes_and_bloom_filters() {
     let dir = tempfile::tempdir().expect("a folder");
@@ -518,7 +524,7 @@ fn dictionaries_have_statistics_indexes_and_bloom_filters() {
     let source = group.get_column_bloom_filter(place("sourceAddress")).expect("a filter");
     assert!(rows.iter().all(|row| source.check(&row.key.source.to_string().as_str())));
     let absent = (0..10_000).filter(|number| source.check(&format!("192.0.2.{number}").as_str())).count();
-    assert!(absent < 300, "{absent} of 10,000 addresses pass that are not there");
+    assert!(absent < 300, "{absent} of 10,000 absent addresses pass");
     assert!(group.get_column_bloom_filter(place("destinationAddress")).is_some());
     assert!(group.get_column_bloom_filter(place("probe")).is_none());
 }

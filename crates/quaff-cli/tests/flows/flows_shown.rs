@@ -285,7 +285,7 @@ fn a_segment_that_cannot_be_read_costs_its_own_records_only() {
     let foreign = [&ours[..foreign], b"other.schema", &ours[foreign + 12..]].concat();
     let cases: [(&str, &[u8], &str); 5] = [
         ("damaged rows", &flipped, "the SHA-256 differs"),
-        ("of another schema", &foreign, "no key quaff.schema"),
+        ("of another schema", &foreign, "the key quaff.schema is missing"),
         ("cut", &ours[..ours.len() / 2], "cannot read"),
         ("overwritten", b"no Parquet at all", "cannot read"),
         ("empty", b"", "cannot read"),
