@@ -1,8 +1,7 @@
 //! The budget of a script: CPU time per call, and memory of its Lua state.
 //!
 //! Lua runs a hook every [`HOOK_STEPS`] instructions, and the Rust functions for scripts count steps; both check the
-//! clock
-//! here. Time is the thread's CPU time: a script is not stopped because the machine was busy.
+//! clock here. Time is the thread's CPU time: a script is not stopped because the machine was busy.
 
 use crate::pace::{FAILED_OF, FAILED_RUN};
 use quaff_os::clock::thread_cpu_ns;
@@ -44,8 +43,7 @@ impl fmt::Display for Exceeded {
 pub(crate) struct Budget {
     limit_ns: u64,
     /// CPU time at the first check in this call, ns; 0 before it. The check follows the start of the call by some µs,
-    /// and
-    /// most calls end before it: they cost no system call.
+    /// and most calls end before it: they cost no system call.
     begun_ns: Cell<u64>,
     /// A call exceeded its budget in wall-clock time. From then on each call starts with a check.
     is_watched: Cell<bool>,
@@ -94,8 +92,7 @@ impl Budget {
     }
 
     /// Ends a call that took `took_ns` of wall-clock time. A call of few instructions may have had no check: its C
-    /// functions,
-    /// or the machine, were busy for long.
+    /// functions, or the machine, were busy for long.
     #[inline]
     pub(crate) fn end(&self, took_ns: u64) {
         if took_ns > self.limit_ns && self.is_watched.replace(true) {
@@ -121,8 +118,7 @@ impl Budget {
     }
 
     /// Enters a function that calls Lua functions; `None` if the nesting is too deep: each level needs stack of the
-    /// thread,
-    /// and Lua's own limit of 200 covers C functions only.
+    /// thread, and Lua's own limit of 200 covers C functions only.
     pub(crate) fn nest(&self) -> Option<Nested<'_>> {
         let is_deep = self.nested.get() >= NESTED_MAX;
         (!is_deep).then(|| {

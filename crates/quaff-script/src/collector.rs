@@ -1,9 +1,9 @@
 //! Collects the garbage of a script between its calls, in steps; never inside a call, whose time is limited.
 //!
 //! Lua's own collector works while a script allocates. After a large allocation, such as that of a growing table, it
-//! does
-//! so much at once that a script with some 100,000 objects takes 50 ms: as long as a call may take on an interface. It
-//! stays stopped here; only an allocation beyond the memory limit makes Lua run a full collection inside a call.
+//! does so much at once that a script with some 100,000 objects takes 50 ms: as long as a call may take on an
+//! interface. It stays stopped here; only an allocation beyond the memory limit makes Lua run a full collection inside
+//! a call.
 
 use mlua::Lua;
 
@@ -58,9 +58,8 @@ impl Collector {
 }
 
 /// Bytes in use at which the next collection starts, given the bytes in use after the last one. Rust objects, such as
-/// flows,
-/// are freed by the collection after the one that found them: with an increase by half they are at most half of the
-/// memory in use. Half of what remains up to the limit suffices to finish before it.
+/// flows, are freed by the collection after the one that found them: with an increase by half they are at most half of
+/// the memory in use. Half of what remains up to the limit suffices to finish before it.
 fn begin_bytes(used_bytes: usize, limit_bytes: usize) -> usize {
     let left_bytes = limit_bytes.saturating_sub(used_bytes);
     let more_bytes = (used_bytes / 2).max(BEGIN_BYTES_MIN);

@@ -1,8 +1,7 @@
 //! Turns packets into calls of scripts.
 //!
 //! The declarations of scripts determine the work: headers always, flows for flow events, reassembly for stream events.
-//! A
-//! stopped script costs one counter per event, and so does a script without remaining time.
+//! A stopped script costs one counter per event, and so does a script without remaining time.
 
 use crate::application::{Applications, Found};
 use crate::flow::Flow;

@@ -20,8 +20,7 @@
 //! | `pattern`, `text`, `prelude.lua` | Lua's library with bounded work |
 //!
 //! No I/O: the caller takes rows and packets as bytes. The clock is read for budgets only. Like Lua, an engine belongs
-//! to
-//! one thread.
+//! to one thread.
 
 #![forbid(unsafe_code)]
 
@@ -88,8 +87,7 @@ pub struct Limits {
     /// Memory of its Lua state, bytes.
     pub memory_bytes: usize,
     /// Share of the lane's time that all scripts together may use while packets are waiting for the lane; `None` for
-    /// files,
-    /// which wait for the scripts.
+    /// files, which wait for the scripts.
     pub lane_percent: Option<u32>,
 }
 

@@ -1,6 +1,5 @@
 //! The share of a lane's time that a script may use while packets are waiting for the lane, and the limit of failed
-//! calls
-//! after which it is stopped.
+//! calls after which it is stopped.
 //!
 //! All times are arguments: this module reads no clock.
 

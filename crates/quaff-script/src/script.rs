@@ -1,9 +1,8 @@
 //! One script: its Lua state, its budget, and its calls.
 //!
 //! A failed call costs its event. A script that exceeds its budget, or that keeps failing, is stopped for the rest of
-//! the
-//! run; its records stay. While packets are waiting for the lane, a script that has used up its share of time misses
-//! events. Scripts cannot affect each other.
+//! the run; its records stay. While packets are waiting for the lane, a script that has used up its share of time
+//! misses events. Scripts cannot affect each other.
 
 use crate::budget::{Budget, Exceeded, HOOK_STEPS};
 use crate::collector::Collector;

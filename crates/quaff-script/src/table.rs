@@ -103,8 +103,7 @@ impl<T> FlowTable<T> {
     }
 
     /// Removes the flow that makes room for a new one with this key: one between the same endpoints, or in a full table
-    /// the
-    /// one that would expire first.
+    /// the one that would expire first.
     pub(crate) fn take_for(&mut self, key: &FlowKey) -> Option<T> {
         if let Some(place) = self.index.get(key) {
             return self.remove(*place);
@@ -134,8 +133,7 @@ impl<T> FlowTable<T> {
     }
 
     /// Removes timers of removed flows once they are the majority: a closed TCP flow is removed a minute later, but its
-    /// first
-    /// timer is two hours ahead. Each flow has at most two timers.
+    /// first timer is two hours ahead. Each flow has at most two timers.
     fn forget_stale(&mut self) {
         if self.due.len() > 4 * self.index.len() + STALE_MIN {
             let slots = &self.slots;

@@ -60,8 +60,7 @@ pub(crate) const fn at(word: usize) -> usize {
 }
 
 /// Spins until `now` reaches `due`, at most `turns` times, and restores the state register. Jumps to `drop` if the
-/// frame
-/// is not due by then, or if its deadline is far. Clobbers R0 to R5.
+/// frame is not due by then, or if its deadline is far. Clobbers R0 to R5.
 pub(crate) fn wait_until_due(
     asm: &mut Asm,
     registers: Registers,

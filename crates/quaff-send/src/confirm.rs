@@ -1,11 +1,9 @@
 //! Confirms the number of sent frames with a kernel counter. It never counts frames itself.
 //!
 //! Injected frames bypass the device, so `rx_packets` does not count them. Two other counters do. A counting tap sees
-//! the
-//! same frames as every capture on the interface and counts only the stream; it costs about 80 ns per frame.
+//! the same frames as every capture on the interface and counts only the stream; it costs about 80 ns per frame.
 //! `rx_otherhost_dropped` is free: the stack counts each IPv4 packet for another host's MAC there, right after the
-//! taps.
-//! The tap is used if the rate allows it, or if frames may not reach the stack.
+//! taps. The tap is used if the rate allows it, or if frames may not reach the stack.
 //!
 //! Missing frames may be in a drop counter on their way: of the queueing discipline, the driver, or a backlog.
 

@@ -33,8 +33,7 @@ fn end_ns(bucket: usize) -> u64 {
 }
 
 /// The lateness that `share` (0 to 1) of the counted frames did not exceed, ns: the upper end of its bucket, but at
-/// most
-/// `max_ns`.
+/// most `max_ns`.
 pub(crate) fn quantile_ns(counts: &[u64], share: f64, max_ns: u64) -> u64 {
     let total: u64 = counts.iter().sum();
     let wanted = (total as f64 * share).ceil() as u64;

@@ -1,8 +1,7 @@
 //! The loop that sends frames of arenas from user space, each when it is due, through one or two interfaces.
 //!
 //! One thread serves both interfaces, so frames keep their order across them. Only due frames share a call. It never
-//! reads
-//! files.
+//! reads files.
 
 use crate::arena::{Arena, FrameMeta};
 use crate::pacer::wait_until;
@@ -72,9 +71,8 @@ impl Pump {
     }
 
     /// Sends the frames of one arena from `from` on. Returns the index of the first frame that was not handled: less
-    /// than
-    /// the length at the end of the run or after a stop. Fails with errors that do not concern a single frame, such as
-    /// ENETDOWN and ENXIO.
+    /// than the length at the end of the run or after a stop. Fails with errors that do not concern a single frame,
+    /// such as ENETDOWN and ENXIO.
     pub(crate) fn send(
         &mut self,
         arena: &Arena,
@@ -158,8 +156,7 @@ impl Pump {
     }
 
     /// Collects the deadlines of the frames after `start` that are also due and leave through the same interface.
-    /// Returns the
-    /// end of these frames.
+    /// Returns the end of these frames.
     fn take_due(&mut self, arena: &Arena, start: usize, schedule: &mut Schedule, state: &State) -> usize {
         let left = state.left().unwrap_or(0).min(BATCH_FRAMES as u64) as usize;
         let most = arena.len().min(start + left);

@@ -1,8 +1,7 @@
 //! The transmitter of one interface, used by all frames that user space sends.
 //!
 //! It offers the frames of a [`TxCall`] to a backend until each is sent or skipped, and waits while the interface has
-//! no
-//! room. It has no schedule: the owner of the frames completes and counts them, and decides about obstacles.
+//! no room. It has no schedule: the owner of the frames completes and counts them, and decides about obstacles.
 
 use crate::backend::{Backend, BackendReport, TxBackend};
 use crate::state::{State, word};
@@ -102,8 +101,7 @@ impl Transmitter {
     }
 
     /// Sends the frames of a call. Returns the number of frames sent or skipped, which is less than all if the owner of
-    /// the
-    /// frames ended the call. Fails with the owner's errors.
+    /// the frames ended the call. Fails with the owner's errors.
     pub fn send(&mut self, call: &mut impl TxCall) -> Result<usize> {
         let (mut at, mut tries) = (0, 0);
         while at < call.len() {

@@ -1,8 +1,7 @@
 //! A TCP connection as seen on the wire: handshake, data, acknowledgments, the ends of both directions.
 //!
 //! The observer may see only one direction, start midstream, and miss any packet. Segments that the endpoints ignore
-//! are
-//! ignored: resets and acknowledgments that they do not accept, SYNs in an established connection, data after FIN.
+//! are ignored: resets and acknowledgments that they do not accept, SYNs in an established connection, data after FIN.
 
 use crate::event::{Cap, EndReason, Segment, Sender, StreamSink};
 use crate::half::{Context, HAS_SCALE, HalfStream, Output, SCALE_MAX, SYN_SEEN};
@@ -49,8 +48,7 @@ impl StreamLane {
 pub enum Outcome {
     Taken,
     /// The segment is a SYN of a new connection with the same addresses and ports, and was not processed: the caller
-    /// ends
-    /// this connection and starts a new one with it.
+    /// ends this connection and starts a new one with it.
     IsNewConnection,
 }
 

@@ -1,8 +1,7 @@
 //! Reassembly of IP fragments for streams into datagrams, within limits of memory, number and time.
 //!
 //! The held ranges and the end, once known, are equivalent to the hole list of RFC 815. An atomic fragment (RFC 6946)
-//! is a
-//! complete datagram and is not passed here.
+//! is a complete datagram and is not passed here.
 
 use crate::held::{Arrival, Difference, Held, OVERLAPS_MAX};
 use crate::key::words;

@@ -1,9 +1,8 @@
 //! Reassembly of TCP in one direction: turns bytes at sequence numbers into bytes at offsets, in order.
 //!
 //! Bytes in order are delivered directly from the packet; later ones are copied and held. Bytes that the receiver may
-//! have
-//! refused, in a SYN or sent into a zero window, are tentative: they are held, too, until an acknowledgment or the next
-//! bytes confirm them, or other bytes replace them.
+//! have refused, in a SYN or sent into a zero window, are tentative: they are held, too, until an acknowledgment or the
+//! next bytes confirm them, or other bytes replace them.
 
 use crate::event::{Cap, EndReason, Event, GapCause, Sender, StreamSink};
 use crate::held::{Arrival, Held, OVERLAPS_MAX};
@@ -241,8 +240,7 @@ impl HalfStream {
     }
 
     /// Moves the start of a midstream direction to its first data if these follow an empty segment by one byte: that
-    /// was
-    /// a keep-alive.
+    /// was a keep-alive.
     pub(crate) fn skip_keep_alive(&mut self, sequence: u32) {
         let is_new = self.has(MIDSTREAM) && self.is_untouched() && self.waiting.is_none();
         if is_new && self.offset(sequence) == 1 {

@@ -1,8 +1,7 @@
 //! Bytes that wait for earlier ones: disjoint chunks by offset, each with the extent of its segment.
 //!
 //! A search takes O(log n) in the number of chunks. Bytes that win by policy overwrite the old ones in place, so that
-//! only
-//! bytes at new offsets need memory.
+//! only bytes at new offsets need memory.
 
 use crate::memory::{Memory, PAGE_BYTES, PAGE_COST, Place};
 use crate::policy::Extent;

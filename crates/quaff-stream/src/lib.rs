@@ -15,9 +15,8 @@
 //! | `key` | the two endpoints of a connection |
 //!
 //! No I/O, no clock, no unsafe code: time is packet time, in ns. State belongs to a lane, which shares only a memory
-//! limit
-//! with other lanes. `quaff-wire` reads headers; [`tracker`] has a table of connections for callers without one, and
-//! [`loss`] a table of its own with smaller records.
+//! limit with other lanes. `quaff-wire` reads headers; [`tracker`] has a table of connections for callers without one,
+//! and [`loss`] a table of its own with smaller records.
 
 #![forbid(unsafe_code)]
 

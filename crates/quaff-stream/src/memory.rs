@@ -18,8 +18,7 @@ const LEASE_BYTES: u64 = 64 << 10;
 pub struct SharedMemory {
     limit_bytes: u64,
     /// Bytes leased to lanes. Each lane adds what it leases and subtracts what it returns; no other memory depends on
-    /// it,
-    /// hence Relaxed.
+    /// it, hence Relaxed.
     leased_bytes: AtomicU64,
 }
 

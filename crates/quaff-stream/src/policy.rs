@@ -56,8 +56,7 @@ pub enum FragmentPolicy {
     Windows,
     Solaris,
     /// Linux since 4.20, FreeBSD for IPv6, RFC 5722: a partly overlapping fragment drops its datagram; a fragment whose
-    /// bytes
-    /// are all held is a duplicate.
+    /// bytes are all held is a duplicate.
     #[default]
     Linux,
 }
@@ -142,8 +141,7 @@ impl FromStr for HostPolicy {
     type Err = String;
 
     /// `STREAM` or `STREAM/FRAGMENT`, such as `windows-vista/windows`. A stream policy alone implies the fragment
-    /// policy with
-    /// the same name, or current Linux if there is none.
+    /// policy with the same name, or current Linux if there is none.
     fn from_str(text: &str) -> Result<Self, String> {
         let (stream, fragment) = text.split_once('/').unwrap_or((text, ""));
         let of_stream = StreamPolicy::ALL.iter().find(|(name, _)| *name == stream);

@@ -1,6 +1,5 @@
 //! Fields of application protocols that several readers need: flow metering, which has the first bytes of a
-//! conversation,
-//! and the readers of whole streams.
+//! conversation, and the readers of whole streams.
 //!
 //! | module | task |
 //! |---|---|

@@ -1,8 +1,7 @@
 //! The Internet checksum (RFC 1071) as a sum that can be computed in parts.
 //!
 //! A sum here is the folded one's complement sum of big-endian 16-bit words, *before* it is complemented. [`add`]
-//! combines
-//! sums of parts that start at even offsets. This module knows no headers: callers select the bytes.
+//! combines sums of parts that start at even offsets. This module knows no headers: callers select the bytes.
 
 /// Bytes per loop iteration; a multiple of every vector register's size.
 const STEP: usize = 64;
@@ -10,8 +9,7 @@ const STEP: usize = 64;
 /// The one's complement sum of `bytes`; an odd last byte is the high half of its word.
 ///
 /// Words are summed in native byte order, 32 bits at a time, and the result is swapped once (RFC 1071 section 2 B and
-/// C),
-/// so that the compiler can use vector registers.
+/// C), so that the compiler can use vector registers.
 pub fn sum(bytes: &[u8]) -> u16 {
     let mut lanes = [0u64; STEP / 8];
     let mut steps = bytes.chunks_exact(STEP);

@@ -1,12 +1,9 @@
 //! Classifies senders as clients and servers, so that each side is sent through its own interface.
 //!
 //! Decided on the fly from the frames so far: the rules are those of tcpprep, but without a first pass over the file
-//! and
-//! without a cache file. Output 0 is for frames of clients, output 1 for frames of servers. A host stays on its side,
-//! so
-//! that a bridge or router between the two outputs never sees it move, except for one change when evidence contradicts
-//! a
-//! guess.
+//! and without a cache file. Output 0 is for frames of clients, output 1 for frames of servers. A host stays on its
+//! side, so that a bridge or router between the two outputs never sees it move, except for one change when evidence
+//! contradicts a guess.
 
 use crate::flow::{HashTable, hash_bytes};
 use crate::net::tcp::{ACK, FLAGS_OFFSET, SYN};

@@ -29,8 +29,7 @@ pub fn extension(stream: &[u8]) -> &'static str {
 }
 
 /// The complete pcapng blocks, or pcap records, at the start of `bytes`, in native byte order: the end offset of each,
-/// and
-/// the interface number if it holds a packet (0 in pcap).
+/// and the interface number if it holds a packet (0 in pcap).
 pub fn whole_units(bytes: &[u8], is_pcapng: bool) -> impl Iterator<Item = (usize, Option<u32>)> {
     let word = |at: usize| Some(u32::from_ne_bytes(*bytes.get(at..)?.first_chunk()?));
     let mut at = 0usize;
@@ -47,8 +46,7 @@ pub fn whole_units(bytes: &[u8], is_pcapng: bool) -> impl Iterator<Item = (usize
 }
 
 /// The timestamp of a unit of [`whole_units`] that holds a packet, ns since 1970; `resolution` is pcap's, and `None`
-/// for
-/// pcapng with timestamps in ns.
+/// for pcapng with timestamps in ns.
 pub fn packet_time_ns(unit: &[u8], resolution: Option<Resolution>) -> Option<u64> {
     let word = |at: usize| Some(u64::from(u32::from_ne_bytes(*unit.get(at..)?.first_chunk()?)));
     Some(match resolution {

@@ -1,10 +1,8 @@
 //! Decodes capture files of either format from slices, in file order.
 //!
 //! The bytes arrive in parts. [`Decoder::next`] takes one [`Item`] from the front of a slice, or returns the number of
-//! bytes
-//! needed to continue. Frames borrow from the slice: nothing is copied, and only a few words per interface are stored.
-//! It
-//! never panics on any input, and never requests more than 16 MiB at once.
+//! bytes needed to continue. Frames borrow from the slice: nothing is copied, and only a few words per interface are
+//! stored. It never panics on any input, and never requests more than 16 MiB at once.
 
 use crate::item::{Cursor, Find, Reason};
 pub use crate::item::{
@@ -94,8 +92,7 @@ impl Decoder {
     }
 
     /// Moves to the first plausible unit in `bytes`, which start at `offset` of the file, and returns the number of
-    /// bytes
-    /// before it; `None` if there is none.
+    /// bytes before it; `None` if there is none.
     ///
     /// It is a guess: a packet may contain something that looks like a unit. A caller that decodes a file from several
     /// places must check that decoding the bytes before this place ends exactly there.

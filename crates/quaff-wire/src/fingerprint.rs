@@ -1,6 +1,5 @@
 //! Recognises a frame at the far end of a link: a hash of its bytes, and a sketch for frames whose bytes were changed
-//! on
-//! the way.
+//! on the way.
 //!
 //! Short Ethernet frames count as padded with zeros, since cards pad them (IEEE 802.3, 3.2.8). There is no protection
 //! against crafted collisions: both files belong to the user.
@@ -62,8 +61,7 @@ pub fn content(frame: &[u8], linktype: u16, mask: &Mask) -> u64 {
 }
 
 /// Hash of the first bytes of an IP packet of `length` bytes, without TTL and header checksum, or hop limit. `secret`
-/// must
-/// be unknown to its sender.
+/// must be unknown to its sender.
 #[inline]
 pub fn packet(bytes: &[u8], length: usize, secret: u64) -> u64 {
     // Most packets are longer than the compared part, whose length the compiler then knows.

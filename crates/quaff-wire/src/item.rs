@@ -1,6 +1,5 @@
 //! The contents of a capture file as data: items, and the damage that ends them. Both decoders produce these types;
-//! nothing
-//! is decoded here.
+//! nothing is decoded here.
 
 use thiserror::Error;
 
@@ -277,8 +276,7 @@ pub(crate) struct Cursor {
     /// True if no bytes follow those in the slice.
     pub(crate) no_more: bool,
     /// Doubt a pcap record with an implausible header, and trust the length of a pcapng block only if the whole block
-    /// is
-    /// present, so that the first damaged byte is found.
+    /// is present, so that the first damaged byte is found.
     pub(crate) is_strict: bool,
 }
 

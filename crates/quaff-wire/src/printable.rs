@@ -1,9 +1,8 @@
 //! Makes foreign text harmless: names in capture files, names of interfaces and files, messages of programs.
 //!
 //! A terminal obeys control characters (ECMA-48: C0, DEL, C1), and some Unicode characters change the order of
-//! displayed
-//! text (UAX 9, section 2) or break a line. They become U+FFFD; in JSON they are escaped, so that a program still reads
-//! the original text. Text for a capture file is never changed.
+//! displayed text (UAX 9, section 2) or break a line. They become U+FFFD; in JSON they are escaped, so that a program
+//! still reads the original text. Text for a capture file is never changed.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;

@@ -1,10 +1,8 @@
 //! Cache files of tcpprep: for each packet of a capture, the interface through which it is sent.
 //!
 //! The format of tcpprep 3 and 4 (file version 04): a header of 24 bytes in network byte order, a comment, and two bits
-//! per
-//! packet, the first packet in the lowest bits: the upper bit means that it is sent, the lower one that it is sent
-//! through
-//! the primary interface.
+//! per packet, the first packet in the lowest bits: the upper bit means that it is sent, the lower one that it is sent
+//! through the primary interface.
 
 use crate::ParseError;
 

@@ -88,8 +88,7 @@ impl Jobs {
     }
 
     /// The order of a round: workloads in random order from the seed, and for each of them the tools in random order,
-    /// so
-    /// that competing tools are measured within the same minutes.
+    /// so that competing tools are measured within the same minutes.
     pub(super) fn order(&self, seed: u64, round: u32) -> Vec<usize> {
         let mut draw = Draw(seed ^ (u64::from(round) << 32));
         let mut groups: Vec<Vec<usize>> = Vec::new();

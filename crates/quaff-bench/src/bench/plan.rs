@@ -149,8 +149,7 @@ pub enum Topology {
     /// Two endpoints through a forwarder that copies both directions.
     Tap,
     /// A line between two endpoints, captured at each of its points in turn: the port of an endpoint, the mirror port
-    /// of
-    /// a switch, a tap that is itself the capturer.
+    /// of a switch, a tap that is itself the capturer.
     Line {
         /// Rate of the mirror port, Mbit/s.
         mirror_mbps: u32,
@@ -178,8 +177,7 @@ impl PlanFile for Plan {
     ];
 
     /// The captures of `quaff bench promises`; and the load of `quaff bench flow` in front of capturers, which formerly
-    /// had
-    /// the name.
+    /// had the name.
     const UNLISTED: &'static [Preset] = &[
         ("promises", include_str!("../../presets/promises.toml"), None),
         ("flow-appliance", include_str!("../../presets/flow-appliance.toml"), None),

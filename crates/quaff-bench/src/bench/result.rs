@@ -1,8 +1,7 @@
 //! The result of a bench as plain data: the body of `result.json`. Nothing is computed here.
 //!
 //! Losses are ratios, 0 to 1. Times are s, sizes bytes without FCS, rates 1/s. A value that could not be measured is
-//! null,
-//! and a note gives the reason.
+//! null, and a note gives the reason.
 
 pub use crate::experiment::{Machine, TrialRow};
 
@@ -146,8 +145,7 @@ pub struct Search {
     /// The generator, if the goal was met at the highest rate that could be sent.
     pub limited_by: LimitedBy,
     /// True if both bounds exist and are as close as requested. Otherwise the result is irregular (RFC 9971) and must
-    /// be
-    /// marked as such wherever it is shown.
+    /// be marked as such wherever it is shown.
     #[serde(default)]
     pub regular: bool,
     /// The first trial, as fast as possible: it measures the highest offered rate, and is not part of the search.

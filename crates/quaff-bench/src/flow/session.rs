@@ -126,8 +126,7 @@ impl Session {
     }
 
     /// The traffic at `fps` flows/s (`None`: as fast as possible), in whole passes that take `seconds` at `passes_fps`;
-    /// and
-    /// its load.
+    /// and its load.
     pub(super) fn traffic(&self, fps: Option<f64>, passes_fps: f64, seconds: f64) -> Result<(Traffic, Load)> {
         let passes = (passes_fps * seconds / self.pass.flows as f64).ceil().max(1.0) as u64;
         let load = self.pass.times(passes);

@@ -30,8 +30,7 @@ pub(super) struct Collector {
 }
 
 /// Stops the thread on drop, also after a failed run. The collector's owner sets the flag, the thread reads it.
-/// Relaxed:
-/// the join returns the datagrams.
+/// Relaxed: the join returns the datagrams.
 #[derive(Debug)]
 struct Stop(Arc<AtomicBool>);
 

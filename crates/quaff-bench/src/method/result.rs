@@ -51,8 +51,7 @@ pub struct Run {
     #[serde(default)]
     pub each_loss: Vec<f64>,
     /// Frames of `offered` that were lost before the capturer's socket: at the mirror port of a line, on the interface
-    /// or
-    /// in the kernel's queue (softnet). Frames that did not reach the interface are `sent` − `offered`.
+    /// or in the kernel's queue (softnet). Frames that did not reach the interface are `sent` − `offered`.
     #[serde(default)]
     pub receiver_drops: u64,
     /// Frames that the sending kernel accepted; 0 in older results.

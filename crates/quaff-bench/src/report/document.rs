@@ -15,8 +15,7 @@ const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 
 /// Widths at which each chart is drawn, px: full page, half a page, phone. The page shows the one that fits, so that
-/// text
-/// is never scaled.
+/// text is never scaled.
 const WIDTHS: [f64; 3] = [1100.0, 600.0, 356.0];
 /// The last heading of every page.
 const METHOD: &str = "How it was measured";
@@ -100,8 +99,7 @@ impl Document {
         let nonce = nonce(&body);
         let beside = if self.is_alone { "" } else { BESIDE };
         // Only elements with the nonce may run or style, and nothing may be fetched: the page also contains output of
-        // the
-        // tools.
+        // the tools.
         let policy = format!(
             "default-src 'none'; style-src 'nonce-{nonce}'; script-src 'nonce-{nonce}'; base-uri 'none'; form-action 'none'"
         );

@@ -1,6 +1,5 @@
 //! The folder of a report: writes files completely or not at all, and removes control characters on reading. It does
-//! not
-//! know benches or services.
+//! not know benches or services.
 
 use super::Reported;
 use super::chart::Target;

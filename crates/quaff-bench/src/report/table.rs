@@ -62,8 +62,7 @@ impl Table {
     }
 
     /// Adds a row of cells with headings; the first row defines the columns. A leading `>` in a heading marks a column
-    /// of
-    /// numbers, the number of `?` before it is the rank, and text before a `|` is the group.
+    /// of numbers, the number of `?` before it is the rank, and text before a `|` is the group.
     pub(super) fn push<H: AsRef<str>>(
         &mut self,
         style: Option<usize>,

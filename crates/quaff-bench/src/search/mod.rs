@@ -58,8 +58,7 @@ impl Bounds {
     }
 
     /// True if both exist and are as close as `width`. Otherwise the result is irregular (RFC 9971) and must be marked
-    /// as
-    /// such wherever it is shown.
+    /// as such wherever it is shown.
     pub(crate) fn are_close(&self, width: f64) -> bool {
         self.width().is_some_and(|found| found <= width)
     }

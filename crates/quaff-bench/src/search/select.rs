@@ -1,6 +1,5 @@
 //! The bounds of a search, and its next value: outwards in growing steps until both bounds exist, then the middle.
-//! Shared
-//! by the searches for loads and for bursts.
+//! Shared by the searches for loads and for bursts.
 
 use super::Bounds;
 
@@ -47,8 +46,7 @@ impl Seen {
     }
 
     /// The next whole number to try: the first undecided hint, then a step; `None` if the bounds are close enough, or
-    /// at
-    /// the end of the range.
+    /// at the end of the range.
     pub(super) fn next(&self, hints: &[f64], range: &Range) -> Option<f64> {
         let bounds = self.bounds();
         if bounds.are_close(range.width) {

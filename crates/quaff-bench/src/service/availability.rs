@@ -1,7 +1,6 @@
 //! Availability (ITU-T Y.1563 §9, Y.1564 §8.5): the service becomes unavailable with the first of ten consecutive
-//! seconds
-//! in which more than half of the frames were lost, and available with the first of ten consecutive seconds without
-//! that.
+//! seconds in which more than half of the frames were lost, and available with the first of ten consecutive seconds
+//! without that.
 
 /// Consecutive seconds that change the state (Y.1564).
 const SECONDS: usize = 10;

@@ -75,8 +75,7 @@ impl Verdict {
     }
 
     /// Checks the received information rate. `most_mbps`, the highest rate that may have left the path, is compared
-    /// with
-    /// the maximum.
+    /// with the maximum.
     pub(super) fn rate(&mut self, rates: Rates, figures: &Figures, doubt: &Doubt) {
         let [_, received, _] = figures.received_mbps;
         let Rates { min_mbps, max_mbps, most_mbps, frame_mbps } = rates;

@@ -1,8 +1,7 @@
 //! The rank-sum test of Mann and Whitney (1947): do two series of runs differ by more than their spread?
 //!
 //! It assumes no distribution: losses are zero in most runs and large in a few. The probability is exact, including
-//! ties,
-//! since five runs are too few for an approximation.
+//! ties, since five runs are too few for an approximation.
 
 /// Maximum count of numbers in both series together.
 pub(crate) const RANKED_MAX: usize = 200;

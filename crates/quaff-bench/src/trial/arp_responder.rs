@@ -1,6 +1,5 @@
 //! Address learning on the path. Switches learn from a learning frame. Routers use ARP (RFC 826): an end acts as a
-//! host,
-//! which asks for its gateway's address and answers for its own.
+//! host, which asks for its gateway's address and answers for its own.
 
 use super::error::TrialError;
 use super::filter::LEARNING;

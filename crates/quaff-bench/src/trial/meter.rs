@@ -20,8 +20,7 @@ const WAIT: Duration = Duration::from_millis(10);
 /// Time to wait for duplicates after all frames have arrived, ns.
 const LINGER_NS: u64 = 25_000_000;
 /// Tolerance for a send time before the trial's start, in case a clock is adjusted, ns. Nothing is sent within twice
-/// that
-/// time before a start.
+/// that time before a start.
 const SLACK_NS: u64 = START_NS / 2;
 
 /// The meter of one direction.

@@ -62,8 +62,7 @@ pub(crate) struct Direction {
 }
 
 /// IP addresses of the ends and of their routers. The ends answer ARP requests (RFC 826) themselves: the interfaces
-/// need
-/// not own these addresses, and should not.
+/// need not own these addresses, and should not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Route {
     pub(crate) src_ip: Ipv4Addr,
@@ -101,8 +100,7 @@ pub(crate) struct Phase {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Length {
     /// Duration, s. Frames that a delayed sender cannot send in time are omitted, so that the rate is never exceeded
-    /// and
-    /// the phase never prolonged.
+    /// and the phase never prolonged.
     Seconds(f64),
     /// Number of frames, sent regardless of the time it takes.
     Frames(u64),

@@ -21,22 +21,18 @@ pub(crate) struct DirectionReport {
     /// Clock of the arrival timestamps: `kernel` or `hardware`.
     pub(crate) rx_clock: String,
     /// Other frames that arrived at the receiving interface: from other programs, from earlier trials, and those of
-    /// this
-    /// trial that came more than two million frames after later ones of their stream (these count as lost).
+    /// this trial that came more than two million frames after later ones of their stream (these count as lost).
     pub(crate) foreign: u64,
     /// Damaged frames of this trial.
     pub(crate) corrupt: u64,
     /// Frames that arrived and were dropped by the meter's socket (`PACKET_STATISTICS`). They count as lost, although
-    /// the
-    /// path did not lose them.
+    /// the path did not lose them.
     pub(crate) meter_dropped: u64,
     /// The same for frames that the receiving interface or its driver dropped, and for those that may have been
-    /// dropped:
-    /// on the interfaces below it, or by a backlog of its cores (`softnet_stat`, `netdev_max_backlog`).
+    /// dropped: on the interfaces below it, or by a backlog of its cores (`softnet_stat`, `netdev_max_backlog`).
     pub(crate) nic_dropped: u64,
     /// Maximum lateness of the sender, ns, including omitted frames; without a rate, its longest pause. Times in which
-    /// the
-    /// interface accepted no frames do not count.
+    /// the interface accepted no frames do not count.
     pub(crate) late_max_ns: u64,
 }
 

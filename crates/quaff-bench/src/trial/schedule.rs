@@ -144,8 +144,7 @@ impl Interval {
 
 impl Schedule {
     /// Phases from `begin_ns` on, with frames offset by `stagger`, 0 to 1 interval, so that streams of equal rates do
-    /// not
-    /// collide.
+    /// not collide.
     pub(super) fn new(phases: Vec<Phase>, stagger: f64, begin_ns: u64) -> Self {
         let place = Place { phase: 0, begun_ns: begin_ns, taken: 0, next: Span::default(), gaps: 0 };
         let phases = phases.into_iter().map(|phase| Pace::new(phase, stagger)).collect();

@@ -51,8 +51,7 @@ impl TxLog {
         }
         self.newest_ns.store(sent_ns, Ordering::Relaxed);
         // Written by the sender before it sends the frame, read by the meter after its arrival: Release, so that a
-        // reader
-        // that sees the number also sees the times above.
+        // reader that sees the number also sees the times above.
         self.end.store(seq + 1, Ordering::Release);
     }
 

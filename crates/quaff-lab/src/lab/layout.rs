@@ -1,6 +1,5 @@
 //! The namespaces and links of a lab: a plain pair, or two ends with a device between them, which may copy the traffic
-//! to
-//! a third end, the capturer.
+//! to a third end, the capturer.
 //!
 //! ```text
 //!    NAME-tx      NAME-mid                       NAME-far

@@ -250,8 +250,7 @@ fn check(meter: &FlowMeter) -> Result<(), (String, String)> {
 }
 
 /// The flow meters in `names`, in that order, each with its program if it is installed. The last one with a name
-/// counts,
-/// so that a user's meter replaces a built-in one.
+/// counts, so that a user's meter replaces a built-in one.
 ///
 /// # Errors
 /// [`Error::UnknownMeter`]: an unknown name.

@@ -139,8 +139,7 @@ pub struct Outputs {
 #[serde(deny_unknown_fields, default)]
 pub struct Options {
     /// The buffer; placeholders `{mib}`, `{kib}`, `{half}`, and `{quarter}` and `{rest}` (MiB), whose sum is `{mib}`;
-    /// several
-    /// lanes share the rest equally.
+    /// several lanes share the rest equally.
     pub buffer: Option<Vec<String>>,
     /// The snaplen; placeholder `{snaplen}`, bytes.
     pub snaplen: Option<Vec<String>>,

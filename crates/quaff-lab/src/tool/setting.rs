@@ -19,8 +19,7 @@ pub struct Setting {
     pub snaplen: Option<u32>,
     pub output: Output,
     /// Cores for generator and capturer together: 2, or 1 for both on the same. Each lane after the first gets one more
-    /// core
-    /// if available.
+    /// core if available.
     pub cores: u32,
     /// Number of lanes, where supported; a lab creates as many receive queues. `None`: the tool's default.
     #[serde(skip_serializing_if = "Option::is_none")]

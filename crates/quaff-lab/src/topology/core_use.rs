@@ -1,8 +1,7 @@
 //! The load of each core while frames arrive (`/proc/stat`, proc_stat(5)).
 //!
 //! A sender needs some time before its first and after its last frame. Counters are therefore sampled throughout, and
-//! the
-//! window of the frames is found afterwards: the busiest one of the length that the sender reports.
+//! the window of the frames is found afterwards: the busiest one of the length that the sender reports.
 
 use serde::{Deserialize, Serialize};
 use std::fs;

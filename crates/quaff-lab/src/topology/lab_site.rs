@@ -1,7 +1,6 @@
 //! A lab as a site. [`Layout::Pair`]: frames are injected into the capturer's interface, as if from the wire. Layouts
-//! with
-//! two senders: half of the traffic comes from each end, with its own probe headers, through a switch or a tap that
-//! copies both directions to the capturer.
+//! with two senders: half of the traffic comes from each end, with its own probe headers, through a switch or a tap
+//! that copies both directions to the capturer.
 
 use super::arrivals::Arrivals;
 use super::{Sent, Site, Watch, sending};

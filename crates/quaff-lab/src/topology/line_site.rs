@@ -1,7 +1,6 @@
 //! A line between two ends as a site, captured at one of its points: the port of an end, the mirror port of a switch,
-//! or a
-//! tap. Frames that entered the line, left it and reached the capturer are read from interface counters; no frame is
-//! read here, and the tap is the capturer's own.
+//! or a tap. Frames that entered the line, left it and reached the capturer are read from interface counters; no frame
+//! is read here, and the tap is the capturer's own.
 
 use super::lab_site::{halves, senders};
 use super::mirror_port::MirrorPort;

@@ -1,6 +1,5 @@
 //! The mirror port of a switch: an egress program drops and counts frames that exceed its rate and buffer. It only
-//! models
-//! the queue; frames that fit leave at once.
+//! models the queue; frames that fit leave at once.
 
 use crate::Result;
 use quaff_os::bpf::{Alu, ArrayMap, Asm, Helper, Jmp, Program, Reg, Size, Verdict};
@@ -43,8 +42,7 @@ impl MirrorPort {
 }
 
 /// Drops frames that do not fit in the queue (the generic cell rate algorithm, ITU-T I.371 annex A). If two cores send
-/// at
-/// the same time, one of the two frames may not be counted.
+/// at the same time, one of the two frames may not be counted.
 fn police(account: &ArrayMap, mbps: u32) -> Asm {
     let byte_units = BYTE_UNITS / u64::from(mbps.max(1));
     let mut asm = Asm::default();

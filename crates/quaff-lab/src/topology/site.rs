@@ -64,8 +64,7 @@ pub struct Sent {
     /// Frames per pass of a replayed capture that cannot be sent: too large or too short.
     pub skipped: u64,
     /// Bytes of the sent frames, without FCS, and their flows: each direction of addresses, ports and protocol. `None`
-    /// if
-    /// the kernel generated them, which does not count bytes.
+    /// if the kernel generated them, which does not count bytes.
     pub bytes: Option<u64>,
     pub flows: Option<u64>,
     /// Frames that reached the receiving interface or entered the line, and were offered to capturers.

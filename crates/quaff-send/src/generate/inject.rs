@@ -1,8 +1,7 @@
 //! Injection of frames into the receive path: runs the BPF program of `program` on live frames.
 //!
 //! A call takes some 20 ms to set up, so a run is one call, in which the program keeps the pace. Only frames that are
-//! too
-//! far apart to spin get one call each. It never builds frames itself.
+//! too far apart to spin get one call each. It never builds frames itself.
 
 use super::plan::Pacing;
 use super::program::{self, Constants, Template};
@@ -66,8 +65,7 @@ impl Injector {
     }
 
     /// Invocations of the program in one call. A paced one may be idle in any number of them, so it is repeated until
-    /// the
-    /// supervisor interrupts it.
+    /// the supervisor interrupts it.
     fn repeat(&self, left: u64) -> u32 {
         match self.pacing.interval {
             0 => left.min(u64::from(u32::MAX)) as u32,

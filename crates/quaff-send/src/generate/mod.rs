@@ -1,8 +1,7 @@
 //! Generation: sends or injects probe frames as a [`SendPlan`] describes, and returns a [`SendReport`].
 //!
 //! Frames are either injected into the receive path of an interface by a BPF program on live frames, which also keeps
-//! the
-//! pace, or sent from an interface, paced in user space. Nothing here prints or reads arguments.
+//! the pace, or sent from an interface, paced in user space. Nothing here prints or reads arguments.
 
 mod inject;
 mod plan;

@@ -49,8 +49,7 @@ pub struct SendPlan {
     /// Send the frames inside ERSPAN type II with this session id, as a mirror port does.
     pub mirror: Option<u16>,
     /// Inject the frames of this recipe instead; they must differ only by their flow ([`Recipe::differs_only_by_flow`])
-    /// and
-    /// match the fields above.
+    /// and match the fields above.
     pub made: Option<Box<Recipe>>,
     /// Core of the sending thread.
     pub core: Option<usize>,

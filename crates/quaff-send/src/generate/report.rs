@@ -81,8 +81,7 @@ impl SendReport {
     }
 
     /// Returns `true` if the frames intended, sent and confirmed agree. For a stopped run only the confirmation counts.
-    /// A
-    /// counter of the interface may include frames from other senders.
+    /// A counter of the interface may include frames from other senders.
     pub fn agrees(&self) -> bool {
         let complete = self.interrupted || self.sent == self.intended;
         complete && (self.confirmed == self.sent || self.others > 0)

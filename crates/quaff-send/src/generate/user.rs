@@ -1,6 +1,5 @@
 //! Generation in user space: sends probe frames, several per call, and completes each right before it is offered. It
-//! never
-//! chooses a backend.
+//! never chooses a backend.
 
 use super::plan::{Pacing, SendPlan};
 use crate::arena::FrameMeta;

@@ -260,8 +260,7 @@ fn batch(shared: &Shared<'_>, mean_ns: Option<u64>) -> u32 {
 }
 
 /// True if a packet socket, such as a capture, receives frames that arrive on an interface of the calling thread's
-/// network
-/// namespace, or if /proc does not show that.
+/// network namespace, or if /proc does not show that.
 fn has_listener(ifindex: u32) -> bool {
     packet_sockets(Path::new("/")).map_or(true, |sockets| sockets.iter().any(|it| receives_on(it, ifindex)))
 }

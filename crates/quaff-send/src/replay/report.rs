@@ -16,12 +16,10 @@ use serde::Serialize;
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ReplayReport {
     /// Packets read from the files in one pass: all of them unless a limit or a signal ended the run. Reading is
-    /// slightly
-    /// ahead of sending.
+    /// slightly ahead of sending.
     pub in_file: u64,
     /// Frames to send: all loops, without excluded packets and frames that cannot be sent. Equals the handled frames if
-    /// the
-    /// run had no planned end.
+    /// the run had no planned end.
     pub intended: u64,
     /// Frames handed to the kernel.
     pub sent: u64,
@@ -33,8 +31,7 @@ pub struct ReplayReport {
     /// Time from the first to the last frame, s.
     pub seconds: f64,
     /// Distinct flows among the sent frames: 5-tuples, each direction separately. If each pass has its own addresses:
-    /// the
-    /// flows of a pass times the passes; some may coincide.
+    /// the flows of a pass times the passes; some may coincide.
     pub flows: u64,
     /// True if there may be more flows: the limit of distinguished flows was reached.
     pub more_flows: bool,
@@ -175,8 +172,7 @@ impl ReplayReport {
     }
 
     /// Returns `true` if all intended frames were sent and confirmed, and none had to be skipped. For a stopped run
-    /// only the
-    /// confirmation counts. A counter may include frames from other senders.
+    /// only the confirmation counts. A counter may include frames from other senders.
     pub fn agrees(&self) -> bool {
         let skipped = self.skipped.too_large
             + self.skipped.too_short

@@ -1,9 +1,8 @@
 //! The ring of frames in a BPF map, in the order in which the program reads them. It never runs the program.
 //!
 //! An item never crosses the end of the map, and holds the offset of the next one. Either all frames of a run are
-//! written
-//! before it starts, and the last item points to the first; or frames are written while others are read, as far as
-//! [`Ring::has_room`] allows.
+//! written before it starts, and the last item points to the first; or frames are written while others are read, as far
+//! as [`Ring::has_room`] allows.
 
 use super::unique::Places;
 use crate::bpf_live::FRAME_BYTES_MAX;

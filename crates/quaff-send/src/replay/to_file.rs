@@ -23,8 +23,7 @@ const ARENA_FRAMES: usize = 1 << 14;
 pub struct ToFilePlan {
     pub format: Format,
     /// Frames keep their times at the captured rate and at top speed. Otherwise they get the times at which they would
-    /// be
-    /// sent, relative to the first one.
+    /// be sent, relative to the first one.
     pub rate: Rate,
     /// Longest gap between frames of the captured rate.
     pub gap_max: Option<Duration>,

@@ -1,8 +1,7 @@
 //! Replay from user space: frames are read ahead into arenas and sent from there by the [`Pump`].
 //!
 //! A repeated source stays in memory if it fits; otherwise a thread reads ahead into a fixed number of reused arenas.
-//! It
-//! never computes deadlines.
+//! It never computes deadlines.
 
 use super::passes::Passes;
 use super::shared::Shared;

@@ -1,8 +1,7 @@
 //! Arrival patterns: constant, Poisson, bursts, ramp, on-off.
 //!
 //! A pattern transforms the deadlines of a constant rate. These are computed from the sum of all preceding frames or
-//! bits,
-//! in integers, so that rounding errors do not accumulate. Reads no clock.
+//! bits, in integers, so that rounding errors do not accumulate. Reads no clock.
 
 use crate::error::PlanError;
 use quaff_wire::synth::Rng;

@@ -33,9 +33,8 @@ pub struct WriteReport {
 
 impl Maker {
     /// Writes a capture file; `start_ns` is the time of the first frame. The recorded length of a deliberately
-    /// truncated
-    /// frame is that of the remaining bytes. `watch` is called periodically; its answer continues or ends the writing.
-    /// Fails with the errors of `out`.
+    /// truncated frame is that of the remaining bytes. `watch` is called periodically; its answer continues or ends the
+    /// writing. Fails with the errors of `out`.
     pub fn write(
         &mut self,
         out: &mut impl Write,

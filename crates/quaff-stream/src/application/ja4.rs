@@ -1,6 +1,5 @@
 //! JA4, the fingerprint of a TLS client (FoxIO, `technical_details/JA4.md`): it identifies client software by the
-//! ciphers,
-//! extensions and signature algorithms of its ClientHello.
+//! ciphers, extensions and signature algorithms of its ClientHello.
 //!
 //! GREASE values (RFC 8701) are ignored.
 

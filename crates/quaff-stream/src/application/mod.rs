@@ -10,8 +10,7 @@
 //!
 //! A reader belongs to one connection and receives both directions in order, with gaps for missing bytes. Its memory is
 //! limited, it never panics, and it passes what it finds to a function. What it cannot parse it counts and skips.
-//! Fields
-//! that flow metering also reads are those of `quaff_wire::application`.
+//! Fields that flow metering also reads are those of `quaff_wire::application`.
 
 pub mod dns;
 pub mod http;

@@ -45,8 +45,7 @@ pub fn version_name(version: u16) -> &'static str {
 
 impl TlsHello {
     /// Reads a message from its handshake header on; `None` for other messages. `transport` is JA4's: `t` for TCP, `q`
-    /// for
-    /// QUIC.
+    /// for QUIC.
     pub fn read(message: &[u8], transport: char) -> Option<Self> {
         let fields = HelloFields::read(message)?;
         let mut hello = Self {

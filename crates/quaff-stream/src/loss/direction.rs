@@ -2,8 +2,7 @@
 //! acknowledgments. It stores no payload, and does not know the other direction.
 //!
 //! Two witnesses prove a loss. The sender named a number at or after the end of the missing bytes in a captured packet,
-//! so
-//! it has sent them. The receiver's latest acknowledgment covers them: one that a later, lower one contradicts was a
+//! so it has sent them. The receiver's latest acknowledgment covers them: one that a later, lower one contradicts was a
 //! stray, and one beyond all numbers that the sender has named waits until the sender reaches it. A loss is declared
 //! 100 ms after both, or at the end of the connection, since files of several queues are not in order.
 //!
@@ -167,8 +166,7 @@ impl Direction {
     }
 
     /// True for data of another connection between the same endpoints: after FIN, or new data after RST. A keep-alive
-    /// has a
-    /// byte at the number of the FIN.
+    /// has a byte at the number of the FIN.
     #[inline]
     pub(super) fn is_after_end(&self, sequence: u32, bytes: u32, is_reset: bool) -> bool {
         let is_after_fin = self.has(FIN_SEEN) && ahead(sequence, self.fin) >= 0;

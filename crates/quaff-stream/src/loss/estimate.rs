@@ -33,8 +33,7 @@ pub(super) struct Estimate {
 
 impl Losses {
     /// True if the runs are too long in total to be one packet each: then the mean size counts. A single run may be one
-    /// long
-    /// packet or several short ones; the sum of many runs shows which.
+    /// long packet or several short ones; the sum of many runs shows which.
     pub(super) fn is_by_mean(&self) -> bool {
         self.packets.by_mean > self.packets.few + self.noise.sqrt()
     }

@@ -17,8 +17,7 @@ pub struct LossReport {
     /// Connections with fragments, truncated headers, or packets out of time order; excluded.
     pub set_aside: u64,
     /// Directions whose data were acknowledged but not captured, if they are more than half as many as those with data:
-    /// then
-    /// a capture filter is more likely than a loss, and they are excluded.
+    /// then a capture filter is more likely than a loss, and they are excluded.
     pub bare: u64,
     /// Directions in which more than a fifth of the segments arrived twice: the capture has copies.
     pub copied: u64,

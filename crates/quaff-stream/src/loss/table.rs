@@ -80,8 +80,7 @@ impl Table {
     }
 
     /// The connection with this key and hash; `likely` is the index that [`Self::prefetch`] returned. The key of an
-    /// index that
-    /// was freed since then matches no packet.
+    /// index that was freed since then matches no packet.
     #[inline]
     pub(super) fn find(&self, key: &Key, hash: u32, likely: u32) -> Option<u32> {
         if likely != Self::NONE && self.get(likely).key == *key {
@@ -136,8 +135,7 @@ impl Table {
     }
 
     /// Prefetches the next connections to examine, and the index lines for those that an earlier call prefetched; in a
-    /// full
-    /// table also the times of all that a packet may examine.
+    /// full table also the times of all that a packet may examine.
     fn prefetch_looks(&self, places: u32) {
         let mut place = self.cursor;
         for ahead in 0..2 * LOOKS {

@@ -2,8 +2,8 @@
 //!
 //! A copy arrives within 1 ms, with the same length and the same 96 bytes from the IP header on, except TTL and header
 //! checksum: the checksum of TCP or UDP covers the rest. At another place (interface, VLAN, MAC addresses or TTL
-//! differ)
-//! that suffices. At the same place it also needs an IPv4 identification, which a sender changes when it retransmits.
+//! differ) that suffices. At the same place it also needs an IPv4 identification, which a sender changes when it
+//! retransmits.
 
 use quaff_os::prefetch_value;
 use quaff_wire::add_each;

@@ -9,9 +9,8 @@
 //! | `report` | the results as plain data |
 //!
 //! A missing number was lost between its sender and the file. ERSPAN belongs to the capture's own path, so its numbers
-//! are
-//! as good as acknowledged data. RTP and other GRE cross networks that lose packets. IPv4 identifications support other
-//! evidence, and prove nothing alone. QUIC encrypts its numbers. Memory: 68 MiB for TCP, 2 MiB for the others.
+//! are as good as acknowledged data. RTP and other GRE cross networks that lose packets. IPv4 identifications support
+//! other evidence, and prove nothing alone. QUIC encrypts its numbers. Memory: 68 MiB for TCP, 2 MiB for the others.
 
 mod copies;
 mod counter;

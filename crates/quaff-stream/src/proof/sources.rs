@@ -1,6 +1,5 @@
 //! Senders of numbered packets within a limit, in sets of four. A new sender replaces the longest-idle one, preferably
-//! one
-//! without evidence.
+//! one without evidence.
 
 use super::counter::{Change, Counter, Rules};
 use super::report::NumberReport;

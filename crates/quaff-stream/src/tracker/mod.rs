@@ -55,10 +55,8 @@ pub struct TrackPlan {
 
 impl Default for TrackPlan {
     /// Defaults for files, which can wait: a hole waits as long as a sender retransmits (120 s, Linux), an acknowledged
-    /// one as
-    /// long as queues and interfaces may differ, an ended connection as long as its ports may not be reused (60 s,
-    /// Linux),
-    /// and an idle one as long as a NAT must keep it (RFC 5382).
+    /// one as long as queues and interfaces may differ, an ended connection as long as its ports may not be reused (60
+    /// s, Linux), and an idle one as long as a NAT must keep it (RFC 5382).
     fn default() -> Self {
         Self {
             stream: StreamPlan {
@@ -187,8 +185,7 @@ pub struct Tracker {
     whole: Whole,
     table: Table,
     /// Connections with held bytes, by the time at which they have waited long enough: those with an acknowledged hole,
-    /// and
-    /// the others, which wait longer. Entries may be stale.
+    /// and the others, which wait longer. Entries may be stale.
     due: [VecDeque<Due>; 2],
     tally: TrackTally,
     last_ns: u64,

@@ -1,8 +1,7 @@
 //! The connections of a lane by key, in two lists (open, closed) by the time of their last packets.
 //!
 //! A connection moves to the end of its list once it has been idle for a second, so the order is accurate to a second,
-//! and
-//! most packets touch no neighbour.
+//! and most packets touch no neighbour.
 
 use crate::conversation::Conversation;
 use crate::event::Sender;
@@ -155,8 +154,7 @@ impl Table {
     }
 
     /// Prefetches the data for ending the next connection of a list: its line of the index, and the record of the one
-    /// after
-    /// it.
+    /// after it.
     #[inline]
     fn prefetch_after(&self, place: u32) {
         let Some(next) = self.slots.get(self.slots[place as usize].after as usize) else { return };

@@ -10,8 +10,7 @@ const POINTERS_MAX: usize = 64;
 /// Passes on the labels of the name at this offset of a message, and returns the offset after it.
 ///
 /// A pointer must lead to an earlier place than the part of the name that it ends, so that no name is endless. A name
-/// has
-/// at most 255 bytes including the lengths of its labels.
+/// has at most 255 bytes including the lengths of its labels.
 pub fn name<'a>(message: &'a [u8], at: usize, mut label: impl FnMut(&'a [u8])) -> Option<usize> {
     let (mut at, mut begin, mut end) = (at, at, None);
     let (mut name_bytes, mut pointers) = (1, 0);

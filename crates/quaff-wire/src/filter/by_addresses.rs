@@ -87,8 +87,7 @@ fn place(asm: &mut Asm, label: Label, source: &[u32], destination: &[u32]) {
 }
 
 /// Emits: A = hash of an address, which differs for similar addresses. Their plain sum or difference would be the same
-/// for
-/// many conversations of a subnet.
+/// for many conversations of a subnet.
 fn put_address(asm: &mut Asm, words: &[u32]) {
     for (number, word) in words.iter().enumerate() {
         if number == 0 {

@@ -1,6 +1,5 @@
 //! Instructions of classic BPF (linux/filter.h, linux/bpf_common.h; McCanne and Jacobson 1993), encoded as for the
-//! kernel
-//! and decoded for the rest of this folder.
+//! kernel and decoded for the rest of this folder.
 
 /// One instruction (`struct sock_filter`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -2,8 +2,7 @@
 //! Ethernet, recognised by every field that decapsulation examines.
 //!
 //! The rule of this file: when in doubt, accept the packet for user space. A load that could lie outside of a packet
-//! must
-//! not be reached, because it would reject the packet instead.
+//! must not be reached, because it would reject the packet instead.
 
 use super::asm::{Asm, Label};
 use super::insn::code::{
@@ -250,8 +249,7 @@ fn match_erspan3(asm: &mut Asm, targets: &Targets<'_>) {
 }
 
 /// Matches the version of an ERSPAN header, and its T bit if the length matters: the original length of a truncated
-/// frame is
-/// unknown.
+/// frame is unknown.
 fn match_version(asm: &mut Asm, version: u32, targets: &Targets<'_>) {
     const TRUNCATED: u32 = 0x0400;
     asm.put(LD | B | ABS, at::HEADER);
@@ -273,8 +271,7 @@ fn enter(asm: &mut Asm, layout: TunnelLayout, targets: &Targets<'_>) {
 /// The part of a match that examines the inner frame's own headers, for `--decap-depth` above 1.
 ///
 /// It continues at a body only if the inner frame cannot be a tunnel, after at most one VLAN tag: ARP; TCP and ICMP
-/// over
-/// IPv4 without options or IPv6 without extension headers; unfragmented UDP over these without a tunnel port.
+/// over IPv4 without options or IPv6 without extension headers; unfragmented UDP over these without a tunnel port.
 pub(super) struct NestedMatch {
     /// The targets of the outer match.
     pub(super) entries: Vec<(TunnelLayout, Label)>,

@@ -2,8 +2,7 @@
 //! about frames inside tunnels (`--inner`).
 //!
 //! A [`Program`] is verified once and then run per frame. It decides as `tcpdump -r` would on a file with that frame.
-//! Where
-//! that differs from the kernel's arithmetic (an indirect load that wraps, a shift by 32 or more), programs by
+//! Where that differs from the kernel's arithmetic (an indirect load that wraps, a shift by 32 or more), programs by
 //! [`relocate`] still decide as tcpdump does. Expressions are compiled by libpcap, in `quaff-os`.
 
 mod asm;

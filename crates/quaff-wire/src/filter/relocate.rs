@@ -2,8 +2,7 @@
 //!
 //! The program is emitted once for each possible offset of an inner frame, after a match ([`super::layout_match`]) that
 //! recognises the tunnels. An unrecognised packet is accepted, and the same program decides about it after
-//! decapsulation,
-//! so that both paths keep the same packets.
+//! decapsulation, so that both paths keep the same packets.
 
 use super::Program;
 use super::asm::{Asm, Label};
@@ -253,8 +252,7 @@ impl Body<'_> {
     }
 
     /// Emits an instruction that neither jumps nor returns: unchanged, unless it loads from the packet, loads its
-    /// length,
-    /// or shifts by X.
+    /// length, or shifts by X.
     fn op(&self, asm: &mut Asm, op: Op, insn: Insn, ends: &Ends) {
         match op {
             Op::Load(size, k) => self.load(asm, insn.code, (size, k), ends),

@@ -1,8 +1,7 @@
 //! Runs a verified program on a frame: the interpreter loop, and two views of the frame's bytes.
 //!
 //! Arithmetic follows libpcap's `bpf_filter`, which `tcpdump -r` uses: a load outside the captured bytes and a division
-//! by
-//! zero end the program with 0, X + k does not wrap, a shift by 32 or more gives 0.
+//! by zero end the program with 0, X + k does not wrap, a shift by 32 or more gives 0.
 
 use super::insn::{Alu, MEMORY_WORDS, Op, Operand, Size, Test};
 use super::program::{Program, Step};
@@ -17,8 +16,7 @@ pub struct Subject<'a> {
     /// Length on the wire, without `tag`.
     pub wire_len: u32,
     /// A VLAN tag (TPID, TCI) that was removed and is restored after the MAC addresses: the program sees it there, and
-    /// it
-    /// counts in the length.
+    /// it counts in the length.
     pub tag: Option<(u16, u16)>,
 }
 

@@ -1,6 +1,5 @@
 //! Filters on frames as in a file, for the kernel, which removes the outer VLAN tag before a filter sees the frame and
-//! keeps
-//! it in metadata. The program is emitted twice: for frames without a tag, and with one.
+//! keeps it in metadata. The program is emitted twice: for frames without a tag, and with one.
 
 use super::Program;
 use super::asm::Asm;

@@ -99,8 +99,7 @@ fn key(frame: &[u8], is_like_tcpreplay: bool) -> Result<FlowKey, Not> {
     let bytes = frame.get(network..).ok_or(Not::Valid)?;
     if is_like_tcpreplay {
         // The EtherType may be a length (IEEE 802.3): tcpreplay then looks for an IP version after it; for that of IPv6
-        // it
-        // looks in the first byte of the frame.
+        // it looks in the first byte of the frame.
         ethertype = match (ethertype, bytes.first().ok_or(Not::Valid)? >> 4) {
             (..=LENGTH_MAX, 4) => ETHERTYPE_IPV4,
             (..=LENGTH_MAX, 6) => ETHERTYPE_IPV6,

@@ -2,9 +2,8 @@
 //! records.
 //!
 //! The low bits of a hash select a line. If the index is fuller than [`FLOWS_PER_LINE`], one line is split in two by
-//! the next
-//! bit, which its tags contain: growth costs each insertion a little, never pauses, and touches no record. A line with
-//! more than seven entries continues in an overflow line, so that an insertion cannot fail.
+//! the next bit, which its tags contain: growth costs each insertion a little, never pauses, and touches no record. A
+//! line with more than seven entries continues in an overflow line, so that an insertion cannot fail.
 
 use std::mem::MaybeUninit;
 

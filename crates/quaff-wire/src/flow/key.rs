@@ -70,8 +70,7 @@ pub(crate) fn sorted<T: Ord>([one, other]: [T; 2]) -> [T; 2] {
 }
 
 /// Mixes a word into a sum: variant 13 by Stafford of the MurmurHash3 finalizer over their sum plus an odd constant, as
-/// in
-/// SplitMix64.
+/// in SplitMix64.
 #[inline]
 pub fn mix(sum: u64, word: u64) -> u64 {
     let mut z = (sum ^ word.wrapping_mul(0xd6e8_feb8_6659_fd93)).wrapping_add(0x9e37_79b9_7f4a_7c15);

@@ -1,10 +1,8 @@
 //! The flow or conversation of a packet as one key with one hash, and tables indexed by it.
 //!
 //! A [`FlowKey`] is the same on every machine and in every run, so that frames are distributed by its hash alike
-//! everywhere.
-//! [`FlowPacket`] holds the headers that a meter needs, and [`FlowIndex`] finds its record. [`FlowCount`] counts flows
-//! as
-//! tcpreplay does. Nothing here stores packets.
+//! everywhere. [`FlowPacket`] holds the headers that a meter needs, and [`FlowIndex`] finds its record. [`FlowCount`]
+//! counts flows as tcpreplay does. Nothing here stores packets.
 
 mod count;
 mod index;

@@ -75,8 +75,7 @@ impl FlowPacket {
     }
 
     /// A fast path of [`Self::walk`] for most packets: Ethernet without tags, IPv4 without options, not a fragment, TCP
-    /// or
-    /// UDP. Where it is inlined, the compiler knows the other fields.
+    /// or UDP. Where it is inlined, the compiler knows the other fields.
     #[inline]
     pub fn plain(bytes: &[u8], linktype: u16) -> Option<Self> {
         const TRANSPORT: usize = ETHERNET_BYTES + IPV4_BYTES;

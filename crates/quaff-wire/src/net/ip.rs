@@ -34,8 +34,7 @@ pub struct DatagramId {
 
 impl Ip {
     /// Source and destination port of TCP, UDP and SCTP; `None` for other protocols, and if the header is not captured
-    /// or is
-    /// in another fragment.
+    /// or is in another fragment.
     #[inline]
     pub fn ports(&self, frame: &[u8]) -> Option<[u16; 2]> {
         if !matches!(self.protocol, TCP | UDP | SCTP) || self.is_later_fragment() {
@@ -143,8 +142,7 @@ pub(super) fn ipv6_at(frame: &[u8], at: usize) -> Option<Ip> {
 }
 
 /// The pseudo-header sum of a transport checksum (RFC 768, RFC 8200 section 8.1); `bytes` is the length of the
-/// transport
-/// header and its payload.
+/// transport header and its payload.
 pub(crate) fn pseudo_header_sum(addresses: [IpAddr; 2], protocol: u8, bytes: usize) -> u16 {
     let [source, destination] = addresses.map(|address| match address {
         IpAddr::V4(v4) => checksum::sum(&v4.octets()),

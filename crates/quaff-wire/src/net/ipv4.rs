@@ -64,8 +64,7 @@ impl<'a> Ipv4<'a> {
 }
 
 /// A header without options before `payload_bytes`, with identification 1 and TTL 64. The total length is 0 if it does
-/// not
-/// fit.
+/// not fit.
 pub(crate) fn header(ends: [Ipv4Addr; 2], protocol: u8, payload_bytes: usize) -> [u8; IPV4_BYTES] {
     header_with(ends, protocol, payload_bytes, 0, Some(1))
 }

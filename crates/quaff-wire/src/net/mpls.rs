@@ -35,8 +35,7 @@ impl Label {
 }
 
 /// Offset after the label stack at the front of `bytes`, and its bottom label; `None` if the stack is truncated or
-/// deeper
-/// than [`LABELS_MAX`].
+/// deeper than [`LABELS_MAX`].
 pub(crate) fn skip_labels(bytes: &[u8]) -> Option<(usize, Label)> {
     let mut offset = 0;
     for _ in 0..LABELS_MAX {

@@ -225,8 +225,7 @@ impl Decoder {
 }
 
 /// Judges a record of zeros at the front of `bytes`: an empty packet, or a hole, which is damage. `Some`: this number
-/// of
-/// bytes is needed to decide.
+/// of bytes is needed to decide.
 #[cold]
 fn zeros(cursor: &Cursor, bytes: &[u8]) -> Result<Option<usize>, Damage> {
     match layout::hole(bytes, cursor.no_more) {

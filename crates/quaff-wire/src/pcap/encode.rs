@@ -29,8 +29,7 @@ pub fn file_header(resolution: Resolution, snaplen: u32, linktype: u16) -> [u8; 
 }
 
 /// Sets the length of the frame check sequence of each packet in a file header. `fcs_len` is in bits; values below 16
-/// are
-/// bytes, as some programs write in pcapng.
+/// are bytes, as some programs write in pcapng.
 pub fn set_fcs_len(header: &mut [u8; FILE_HEADER_BYTES], fcs_len: u8) {
     let words = u32::from(if fcs_len < 16 { fcs_len / 2 } else { fcs_len / 16 });
     let [.., a, b, c, d] = *header;

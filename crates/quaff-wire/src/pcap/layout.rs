@@ -1,8 +1,7 @@
 //! The historical layouts of pcap records, and the detection of a file's layout.
 //!
 //! The magic leaves it open in two cases: Kuznetzov's patches share one magic, and hosts whose `struct timeval` has 16
-//! bytes
-//! used the standard one. There the first records decide.
+//! bytes used the standard one. There the first records decide.
 
 use super::{MAGIC_IXIA_HARDWARE, MAGIC_IXIA_SOFTWARE, MAGIC_KUZNETZOV, MAGIC_MICROSECONDS};
 use super::{MAGIC_NANOSECONDS, RECORD_HEADER_BYTES};
@@ -78,8 +77,7 @@ pub(super) struct Head {
 }
 
 /// The implausible properties of a file's complete records, which its writer produced. They are no sign of damage in
-/// that
-/// file.
+/// that file.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Oddities {
     /// The fraction is a second or more.
@@ -180,8 +178,8 @@ impl Form {
     }
 
     /// Checks that `bytes` start with this number of consecutive records, the first of them near the time `near_s`. The
-    /// last
-    /// record's packet may be missing. At the end of a file (`no_more`) a record that ends there completes a chain.
+    /// last record's packet may be missing. At the end of a file (`no_more`) a record that ends there completes a
+    /// chain.
     pub(super) fn chain(
         &self,
         bytes: &[u8],
@@ -233,8 +231,7 @@ impl Form {
     }
 
     /// Follows records by their lengths only: returns how far they reach, or that one of them is impossible. A few that
-    /// are
-    /// plausible given the file's oddities suffice, and the last one of a file may be truncated.
+    /// are plausible given the file's oddities suffice, and the last one of a file may be truncated.
     pub(super) fn follow(&self, bytes: &[u8], odd: Oddities, no_more: bool) -> Follow {
         let (mut at, mut seen, mut plausible) = (0, 0, 0);
         while seen < FOLLOWED_RECORDS && plausible < PLAUSIBLE_RECORDS && at < FOLLOWED_BYTES {
@@ -286,8 +283,7 @@ impl Form {
     }
 
     /// In the standard layout a record with 64-bit timestamps looks like a packet with more bytes captured than it had,
-    /// or with
-    /// too many µs: one record suffices to decide.
+    /// or with too many µs: one record suffices to decide.
     fn decide_wide(&self, bytes: &[u8], no_more: bool) -> Result<RecordLayout, usize> {
         let Some(usual) = self.head(bytes) else {
             return if no_more { Ok(RecordLayout::Standard) } else { Err(self.head_bytes()) };
@@ -340,8 +336,7 @@ impl Oddities {
 }
 
 /// True if `bytes`, which start with a record of zeros, are a hole: a page of zeros, or zeros to the end of the file.
-/// Fewer
-/// records of zeros are packets, as for other readers. The error is the number of bytes needed to decide.
+/// Fewer records of zeros are packets, as for other readers. The error is the number of bytes needed to decide.
 pub(super) fn hole(bytes: &[u8], no_more: bool) -> Result<bool, usize> {
     let page = bytes.get(..HOLE_BYTES).unwrap_or(bytes);
     let is_zero = page.iter().all(|byte| *byte == 0);

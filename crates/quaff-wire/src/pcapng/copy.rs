@@ -2,8 +2,7 @@
 //! written (sections 3.5 and 4.5 of the draft), in native byte order.
 //!
 //! Options that quaff writes itself are omitted. An option of unknown layout is copied only from a section in native
-//! byte
-//! order; an option marked as not to be copied never is.
+//! byte order; an option marked as not to be copied never is.
 
 use super::encode::block;
 use super::option::Options;

@@ -135,8 +135,7 @@ fn append_epb_plain<const BYTES: usize>(
 }
 
 /// Like [`append_epb`], with these `epb_flags` and further options as they are in a block, for which `out` must have
-/// room,
-/// too.
+/// room, too.
 #[cold]
 pub fn append_epb_with(
     out: &mut impl Append,

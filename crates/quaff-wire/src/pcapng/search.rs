@@ -1,8 +1,7 @@
 //! Searches for the next block after damage.
 //!
 //! A block is plausible if its type is in use, its two lengths are equal, and another block, or the end of the file,
-//! follows
-//! it.
+//! follows it.
 
 use super::decode::{Decoder, is_in_use};
 use super::*;
@@ -51,8 +50,7 @@ impl Decoder {
     }
 
     /// The end that the damaged block declares is the best guess if a block starts there: then its contents, which may
-    /// be a
-    /// capture file, are not searched.
+    /// be a capture file, are not searched.
     fn find_claimed(&self, cursor: &Cursor, bytes: &[u8]) -> Option<Find> {
         if self.is_order_lost {
             return None;
@@ -98,8 +96,7 @@ fn look(cursor: &Cursor, bytes: &[u8], order: ByteOrder, is_kind: impl Fn(u32) -
 }
 
 /// The byte order and length that the block at the front of `bytes` declares, in a section of byte order `order`;
-/// `None` if
-/// there are too few bytes to decide.
+/// `None` if there are too few bytes to decide.
 fn length_of(bytes: &[u8], order: ByteOrder) -> Option<Result<(ByteOrder, u32), ()>> {
     let ([k0, k1, k2, k3, l0, l1, l2, l3, rest @ ..], _) =
         bytes.split_first_chunk::<{ BLOCK_BYTES_MIN as usize }>()?;

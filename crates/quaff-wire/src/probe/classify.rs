@@ -1,12 +1,10 @@
 //! Classifies frames that may carry a probe header: UDP datagrams to quaff's port that start with quaff's magic, have
-//! both
-//! checksums, and are filled with a pattern. The contents of the probe header are read elsewhere.
+//! both checksums, and are filled with a pattern. The contents of the probe header are read elsewhere.
 //!
 //! A flipped byte is detected wherever a checksum covers it, that is everywhere after the EtherType; also in the
-//! EtherType
-//! and in the TPID of a VLAN tag, because port and magic are still in place. The MAC addresses and the TCI of a tag
-//! have
-//! no checksum (the FCS is gone by then): a flip there goes undetected, as in class, flow label and hop limit of IPv6.
+//! EtherType and in the TPID of a VLAN tag, because port and magic are still in place. The MAC addresses and the TCI of
+//! a tag have no checksum (the FCS is gone by then): a flip there goes undetected, as in class, flow label and hop
+//! limit of IPv6.
 
 use super::outer::TAGS_MAX;
 use crate::checksum;
@@ -100,8 +98,7 @@ const MAGIC_OFFSETS: [usize; 2 * (TAGS_MAX + 1)] = {
 };
 
 /// A fast test that recognises nearly all foreign frames: true only if [`classify_any`] would return foreign, for
-/// untagged
-/// IP without options, with neither quaff's port nor its magic in place.
+/// untagged IP without options, with neither quaff's port nor its magic in place.
 #[inline]
 fn is_plainly_foreign(frame: &[u8], layout: &ProbeLayout) -> bool {
     const IP: usize = MACS_BYTES + 2;

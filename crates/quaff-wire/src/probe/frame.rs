@@ -1,8 +1,7 @@
 //! Frames with probe headers: outer headers, a probe header, a pattern.
 //!
 //! A [`ProbeFrame`] is built once; per packet only its probe header and its UDP checksum change, so it stores the sum
-//! of
-//! everything else. Nothing is parsed here: [`super::classify`] reads frames.
+//! of everything else. Nothing is parsed here: [`super::classify`] reads frames.
 
 use super::classify::{PAYLOAD_OFFSET, ProbeLayout};
 use super::header::ProbeHeader;
@@ -78,8 +77,7 @@ impl ProbeFrame {
 
 impl ProbeFrame<TrialHeader> {
     /// A frame of a trial of `frame_bytes` (without FCS, with tags) with a zero probe header, and a differentiated
-    /// services
-    /// code point (RFC 2474, 0 to 63).
+    /// services code point (RFC 2474, 0 to 63).
     pub fn trial(headers: &OuterHeaders, dscp: u8, frame_bytes: usize) -> Result<Self, ProbeFrameError> {
         Self::build(headers, dscp, frame_bytes, &TrialHeader::LAYOUT)
     }

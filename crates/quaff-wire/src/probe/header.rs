@@ -11,10 +11,8 @@
 //! | 18 | 4 | bit 31 [`LAST`], bit 30 [`BOUNDED`], bits 0-29: lateness of sending, ns (saturates at 1.07 s) |
 //!
 //! All integers are in network byte order. The stream id is the UDP source port, the destination port is [`PORT`]; the
-//! UDP
-//! checksum (RFC 768) covers probe header and stream id, and is never zero here. Payload byte `i` after the probe
-//! header
-//! is `i mod 256`, so that the checksum of a frame cut by a snaplen can still be verified.
+//! UDP checksum (RFC 768) covers probe header and stream id, and is never zero here. Payload byte `i` after the probe
+//! header is `i mod 256`, so that the checksum of a frame cut by a snaplen can still be verified.
 
 use super::classify::{Classified, PAYLOAD_OFFSET, ProbeLayout, classify_payload};
 
@@ -95,8 +93,7 @@ impl ProbeHeader {
 /// Classifies `frame`, the captured bytes, perhaps cut by a snaplen, of a frame with `wire_len` bytes on the wire.
 ///
 /// Up to two VLAN tags, IP options and bytes after the datagram (padding, an FCS) are accepted. A frame to our port
-/// that was
-/// truncated before the end of its probe header is [`Classified::Corrupt`].
+/// that was truncated before the end of its probe header is [`Classified::Corrupt`].
 pub fn classify(frame: &[u8], wire_len: usize) -> Classified<ProbeHeader> {
     classify_payload(frame, wire_len, &ProbeHeader::LAYOUT, |payload| {
         ProbeHeader::decode(payload.stream, payload.bytes)

@@ -1,9 +1,8 @@
 //! Frames that quaff sends to itself: a probe header in a UDP datagram, in two layouts.
 //!
 //! [`ProbeHeader`] is written by `generate` and read by `verify`; [`trial`] has the shorter one of service tests. Both
-//! are
-//! written into frames that are built once, and recognised by [`classify`]. No clock, no counters: callers define loss
-//! and delay.
+//! are written into frames that are built once, and recognised by [`classify`]. No clock, no counters: callers define
+//! loss and delay.
 
 mod classify;
 mod frame;

@@ -59,8 +59,7 @@ impl OuterHeaders {
     }
 
     /// Returns a frame of `frame_bytes` with a zero probe header of `header_bytes`, the offset of that header, and the
-    /// sum for
-    /// the UDP checksum of everything else, including the pseudo-header.
+    /// sum for the UDP checksum of everything else, including the pseudo-header.
     pub(super) fn frame(
         &self,
         (dscp, port): (u8, u16),

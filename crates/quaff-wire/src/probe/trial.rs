@@ -1,9 +1,8 @@
 //! The probe header in each frame of a trial, which its meter recognises.
 //!
 //! RFC 2544's shortest frame has 64 bytes with FCS, which leaves 60 for all headers, a VLAN tag and the probe header:
-//! less
-//! than [`ProbeHeader`](super::ProbeHeader) needs. A frame of a trial is Ethernet, IPv4, UDP; the probe header is the
-//! first [`HEADER_BYTES`] bytes of the UDP payload:
+//! less than [`ProbeHeader`](super::ProbeHeader) needs. A frame of a trial is Ethernet, IPv4, UDP; the probe header is
+//! the first [`HEADER_BYTES`] bytes of the UDP payload:
 //!
 //! | offset | bytes | meaning |
 //! |---|---|---|
@@ -12,8 +11,7 @@
 //! | 7 | 7 | send time, ns since 1970 (UTC) modulo 2^56 (2.3 years) |
 //!
 //! All integers are in network byte order. The stream id is the UDP source port, the destination port is [`PORT`]. The
-//! UDP
-//! checksum (RFC 768) is never zero; payload byte `i` after the probe header is `i mod 256`.
+//! UDP checksum (RFC 768) is never zero; payload byte `i` after the probe header is `i mod 256`.
 
 use super::classify::{Classified, ProbeLayout, classify_payload};
 
@@ -55,8 +53,7 @@ impl TrialHeader {
     }
 
     /// Decodes the first [`HEADER_BYTES`] of a UDP payload that arrived at `arrived_ns`, which supplies the upper bits
-    /// of the
-    /// send time: both times must be within 1.1 years. `None` without the magic.
+    /// of the send time: both times must be within 1.1 years. `None` without the magic.
     fn decode(stream: u16, payload: &[u8], arrived_ns: u64) -> Option<Self> {
         let header = payload.first_chunk::<HEADER_BYTES>()?;
         let word = |at: usize| u64::from_be_bytes(std::array::from_fn(|i| header[at + i]));

@@ -1,8 +1,7 @@
 //! Maps addresses to addresses.
 //!
 //! A map replaces one network by another and keeps the host bits; the first matching map applies. Other addresses can
-//! be
-//! scattered by a seed: a permutation, so that distinct addresses stay distinct, and an address is the same in each
+//! be scattered by a seed: a permutation, so that distinct addresses stay distinct, and an address is the same in each
 //! packet and each run.
 
 use crate::ParseError;

@@ -7,8 +7,7 @@ use crate::net::{self, Ip, LengthField, UDP};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FixLength {
     /// Pad it with zeros to its length on the wire, and recompute the transport checksum. A frame that claims an
-    /// impossible
-    /// length is not sent.
+    /// impossible length is not sent.
     Pad,
     /// Set the lengths in its headers to the captured bytes, and update the checksums.
     Cut,

@@ -1,12 +1,10 @@
 //! Rewrites frames before they are sent: addresses, ports, tags, hop limits, lengths, and their checksums.
 //!
 //! A [`Rewrite`] is a plan; [`Rewrite::apply`] carries it out on one Ethernet frame. Checksums are updated
-//! incrementally
-//! (RFC 1624), so that a wrong one stays as wrong as it was, a fragment is handled like a whole datagram, and a frame
-//! without changes keeps every byte. IP after MPLS labels, PPPoE and provider backbone headers is rewritten, too, so
-//! that
-//! both directions of a conversation are. The contents of tunnels, and addresses within payloads, are not changed.
-//! [`mtu`] makes frames fit a link.
+//! incrementally (RFC 1624), so that a wrong one stays as wrong as it was, a fragment is handled like a whole datagram,
+//! and a frame without changes keeps every byte. IP after MPLS labels, PPPoE and provider backbone headers is
+//! rewritten, too, so that both directions of a conversation are. The contents of tunnels, and addresses within
+//! payloads, are not changed. [`mtu`] makes frames fit a link.
 
 mod address;
 mod arp;
@@ -67,8 +65,7 @@ impl Rewrite {
     /// Rewrites a frame for output 0 or 1 whose length on the wire was `wire_len`.
     ///
     /// Returns its new length on the wire, without FCS; more than its bytes if it is still truncated. `None` if it must
-    /// not be
-    /// sent, since it was truncated, or is longer than any frame can be.
+    /// not be sent, since it was truncated, or is longer than any frame can be.
     pub fn apply(&self, frame: &mut Vec<u8>, wire_len: u32, out: u8) -> Option<u32> {
         let before = frame.len();
         for edit in &self.tags {

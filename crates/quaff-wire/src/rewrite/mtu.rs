@@ -1,10 +1,9 @@
 //! Frames longer than the MTU of a link: skipped, truncated, or sent as fragments.
 //!
 //! The MTU is the kernel's: bytes after an Ethernet header of 14, without one VLAN tag. IPv4 is fragmented as in RFC
-//! 791 (only
-//! options with the copied flag are repeated, fragments can be fragmented again), IPv6 as in RFC 8200, section 4.5,
-//! with
-//! the fragment header that a router would need. The transport checksum covers the whole datagram, so it stays.
+//! 791 (only options with the copied flag are repeated, fragments can be fragmented again), IPv6 as in RFC 8200,
+//! section 4.5, with the fragment header that a router would need. The transport checksum covers the whole datagram, so
+//! it stays.
 
 use super::{length, sums};
 use crate::ParseError;

@@ -9,12 +9,10 @@ use std::net::{IpAddr, Ipv4Addr};
 const OTHERS: [Ipv4Addr; 2] = [Ipv4Addr::new(198, 18, 0, 1), Ipv4Addr::new(198, 18, 0, 2)];
 
 /// Turns the frame into a generated one. MAC addresses, tags and IPv4 addresses stay; so does the length, unless the
-/// probe
-/// header would not fit. The rest is new: IPv4, UDP, probe header, pattern.
+/// probe header would not fit. The rest is new: IPv4, UDP, probe header, pattern.
 ///
 /// Returns false, and changes nothing, if the frame is too short for Ethernet, too long for IPv4, or has more tags than
-/// a
-/// generated frame.
+/// a generated frame.
 pub fn insert_probe(frame: &mut Vec<u8>, header: &ProbeHeader) -> bool {
     let Some(layers) = net::layers(frame) else { return false };
     let at = layers.network;

@@ -15,8 +15,7 @@ pub(super) fn recompute(packet: &mut [u8]) {
 }
 
 /// Writes ports into the packet of `bytes` bytes at `at`, which may be truncated, and updates the checksum: CRC is
-/// linear, so
-/// its change is the CRC of the difference.
+/// linear, so its change is the CRC of the difference.
 ///
 /// The packet length is unknown for a fragment, whose checksum stays.
 pub(super) fn put_ports(frame: &mut [u8], at: usize, new: [u8; 4], bytes: usize, is_fragment: bool) {

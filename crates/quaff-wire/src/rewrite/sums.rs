@@ -32,8 +32,7 @@ pub(super) fn declared_end(frame: &[u8], at: usize) -> usize {
 }
 
 /// Recomputes all checksums of the packet at `at`: that of IPv4, and for a complete unfragmented packet that of TCP,
-/// UDP (if
-/// present), ICMP, ICMPv6 or SCTP.
+/// UDP (if present), ICMP, ICMPv6 or SCTP.
 pub(super) fn recompute(frame: &mut [u8], at: usize) {
     let Some(ip) = net::ip_at(frame, at) else { return };
     if !ip.is_v6() {

@@ -15,8 +15,7 @@ pub struct TagEdit(Edit);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Edit {
     /// Push a tag in front of all others. The TPID is 0x88a8 before another tag and otherwise 0x8100, other fields are
-    /// 0,
-    /// unless given.
+    /// 0, unless given.
     Push(TagFields),
     /// Remove the tag, if present.
     Pop,

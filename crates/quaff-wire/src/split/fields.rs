@@ -5,8 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 
 /// The fields of a frame that select its member. A frame that lacks a field is assigned by those it has: by its MAC
-/// addresses
-/// if it is not IP.
+/// addresses if it is not IP.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SplitFields {
     /// The MAC addresses.

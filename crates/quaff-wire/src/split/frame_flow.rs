@@ -1,9 +1,8 @@
 //! The conversation of a frame, from its headers.
 //!
 //! A frame without an IP header is assigned by its MAC addresses. An ICMP error belongs to the conversation of the
-//! packet that
-//! it quotes (RFC 792; RFC 4443 section 2.4). A later fragment names its datagram; if only the first fragment has the
-//! key, the later one must wait for it.
+//! packet that it quotes (RFC 792; RFC 4443 section 2.4). A later fragment names its datagram; if only the first
+//! fragment has the key, the later one must wait for it.
 
 use super::SplitFields;
 use crate::flow::{FlowKey, sorted};
@@ -40,8 +39,7 @@ pub enum Completeness {
 }
 
 /// Finds the conversation of a frame of link type `linktype` with `bytes` captured of `wire_len`. Tunnels of `kinds`
-/// are
-/// entered, up to `depth` levels: the inner packet counts.
+/// are entered, up to `depth` levels: the inner packet counts.
 pub fn frame_flow(
     bytes: &[u8],
     wire_len: u32,

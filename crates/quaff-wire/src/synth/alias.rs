@@ -1,8 +1,7 @@
 //! Weighted random selection in constant time, independent of the number of items.
 //!
 //! Walker's alias method with Vose's construction (1991), in integers: an item of weight w out of W is drawn with
-//! probability
-//! w / W exactly, except for the generator's own bias.
+//! probability w / W exactly, except for the generator's own bias.
 
 use super::rng::Rng;
 

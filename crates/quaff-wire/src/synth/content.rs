@@ -1,8 +1,7 @@
 //! Payloads of frames: slices of a byte pool with known checksums.
 //!
 //! All content is one pool, filled once. A frame takes a slice of it, whose checksum sum is the difference of two
-//! precomputed
-//! sums. A frame therefore costs one copy, and random content costs no more than zeros.
+//! precomputed sums. A frame therefore costs one copy, and random content costs no more than zeros.
 
 use super::rng::Rng;
 use crate::checksum;
@@ -82,8 +81,7 @@ impl Pool {
     }
 
     /// Takes the slice for the next payload of `len` bytes (below 64 KiB), whose first `skip` bytes (an even number)
-    /// come from
-    /// elsewhere.
+    /// come from elsewhere.
     pub(super) fn take(&mut self, len: usize, skip: usize, rng: &mut Rng) -> PayloadSlice {
         let len = len.min(PIECE_BYTES_MAX);
         let skip = skip.min(len);

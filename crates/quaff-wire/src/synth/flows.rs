@@ -1,8 +1,7 @@
 //! Selects the flow of each frame, from the number of concurrent flows and the rate of new ones.
 //!
 //! Flows are sent in turn, one frame each. Each has a slot, which the next flow takes when it ends. The number of a
-//! flow is
-//! that of its 5-tuple.
+//! flow is that of its 5-tuple.
 
 /// Number and lifetime of flows.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -20,8 +20,7 @@ pub(super) fn ipv4_fragments(packet: &[u8], fragment: usize) -> Vec<Vec<u8>> {
 }
 
 /// Splits an IPv6 packet without extension headers into fragments whose payload is at most `fragment` bytes (a multiple
-/// of
-/// 8).
+/// of 8).
 pub(super) fn ipv6_fragments(packet: &[u8], id: u32, fragment: usize) -> Vec<Vec<u8>> {
     let (header, payload) = packet.split_at(IPV6_BYTES);
     let count = payload.chunks(fragment).count();

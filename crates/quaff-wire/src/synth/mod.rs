@@ -1,12 +1,11 @@
 //! Synthetic traffic: frames of any sizes, flows, contents, protocols and damage, in sequence.
 //!
 //! A [`Recipe`] describes the traffic as plain data; a [`Synth`] generates its frames. The same recipe gives the same
-//! frames:
-//! randomness comes from its seed, and the caller supplies the due times. Sending and pacing are done elsewhere.
+//! frames: randomness comes from its seed, and the caller supplies the due times. Sending and pacing are done
+//! elsewhere.
 //!
 //! UDP frames to the port of [`crate::probe`] carry a probe header if it fits. Sequence numbers count only these
-//! frames, so
-//! that frames too small for a probe header do not appear lost.
+//! frames, so that frames too small for a probe header do not appear lost.
 
 mod alias;
 mod content;

@@ -117,8 +117,7 @@ impl Recipe {
     }
 
     /// True if frames differ only in addresses, ports, checksums and probe headers: IPv4 with UDP or a SYN, of one
-    /// size, with
-    /// the same content, undamaged, with flows in numeric turn.
+    /// size, with the same content, undamaged, with flows in numeric turn.
     pub fn differs_only_by_flow(&self) -> bool {
         self.sizes.single().is_some()
             && matches!(self.kind, PacketKind::Udp | PacketKind::TcpSyn)

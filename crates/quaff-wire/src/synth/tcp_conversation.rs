@@ -1,10 +1,8 @@
 //! TCP conversations, as many at a time as there are concurrent flows, with one segment of each in turn.
 //!
 //! A conversation is SYN, SYN-ACK, ACK; data from client and server in turn, each acknowledging everything before; FIN
-//! of the
-//! client, FIN of the server, and the last ACK. The slot is then given to the next 5-tuple. Nothing is lost, repeated
-//! or
-//! reordered.
+//! of the client, FIN of the server, and the last ACK. The slot is then given to the next 5-tuple. Nothing is lost,
+//! repeated or reordered.
 
 use super::packet::Transport;
 use crate::net::tcp::{ACK, FIN, PSH, SYN};

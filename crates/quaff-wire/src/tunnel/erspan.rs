@@ -17,8 +17,7 @@ const FRAME_IP: u16 = 2;
 /// Decapsulates ERSPAN after its GRE header was read.
 ///
 /// Type I has no header: it is recognised by GRE without a sequence number and without type III's protocol. Otherwise
-/// the
-/// version decides, as in Wireshark: type III also occurs without a sequence number.
+/// the version decides, as in Wireshark: type III also occurs without a sequence number.
 #[inline]
 pub(super) fn strip(walk: &mut Walk<'_>, is_iii: bool) -> Result<(), Stop> {
     if walk.found.sequence.is_none() && !is_iii {
@@ -39,8 +38,7 @@ fn type_ii(head: &[u8; 8], walk: &mut Walk<'_>) -> Result<(), Stop> {
         walk.packet.truncated(None);
     }
     // COS has the same place in the second word as in a TCI. A removed ISL header (En 1) is not an 802.1Q tag, so none
-    // is
-    // restored.
+    // is restored.
     if rest >> 11 & 3 == ENCAPSULATION_8021Q && !has_tag(walk, vlan & 0x0fff) {
         walk.found.tag = Some((TPID_CUSTOMER, rest & 0xe000 | vlan & 0x0fff));
     }
@@ -57,8 +55,7 @@ fn has_tag(walk: &Walk<'_>, vlan: u16) -> bool {
 }
 
 /// Ver 4, VLAN 12, COS 3, BSO 2, T 1, session 10; timestamp 32; SGT 16, P 1, FT 5, hardware 6, D 1, Gra 2, O 1. No
-/// field
-/// shows whether a tag was removed, so none is restored.
+/// field shows whether a tag was removed, so none is restored.
 fn type_iii(head: &[u8; 8], walk: &mut Walk<'_>) -> Result<(), Stop> {
     let &[_, _, high, low] = walk.packet.take(TunnelKind::Erspan)?;
     let [first, last] = [[head[2], head[3]], [high, low]].map(u16::from_be_bytes);

@@ -26,7 +26,6 @@ pub struct TunnelFragment {
     /// Length of that header with options and extension headers, up to `start`.
     pub header_len: u32,
     /// True only for the first fragment, if it shows that the datagram has no wanted tunnel, so that its other
-    /// fragments
-    /// may pass unchanged.
+    /// fragments may pass unchanged.
     pub plain: bool,
 }

@@ -42,8 +42,7 @@ impl GreSequence {
     /// Reads the header at the front of `bytes`; `None` without a sequence number, or if it is truncated.
     ///
     /// The payload does not matter: keepalives and ERSPAN markers are numbered, too. PPTP is excluded, since
-    /// acknowledgments
-    /// skip its numbers (RFC 2637), and so are source routes.
+    /// acknowledgments skip its numbers (RFC 2637), and so are source routes.
     pub fn read(bytes: &[u8]) -> Option<Self> {
         let &[flags, version, high, low] = bytes.first_chunk::<4>()?;
         if flags & SEQUENCE == 0 || flags & ROUTING != 0 || version & 7 != 0 {
@@ -95,8 +94,7 @@ pub(super) fn strip(walk: &mut Walk<'_>) -> Result<(), Stop> {
 }
 
 /// Skips the optional fields that the flags announce: checksum and offset, key, sequence number, source routes. Returns
-/// the
-/// key.
+/// the key.
 #[inline]
 fn optional(walk: &mut Walk<'_>, flags: u8, kind: TunnelKind) -> Result<Option<u32>, Stop> {
     let mut key = None;
@@ -128,8 +126,7 @@ fn routes(walk: &mut Walk<'_>, kind: TunnelKind) -> Result<(), Stop> {
 }
 
 /// Decapsulates WCCP. Only version 2 has a redirect header, and nothing announces it: no such header starts like IPv4,
-/// with a
-/// version and a valid length.
+/// with a version and a valid length.
 fn redirected(walk: &mut Walk<'_>, key: Option<u32>) -> Result<(), Stop> {
     if !matches!(walk.packet.peek(), Some([0x45..=0x4f])) {
         walk.packet.skip(REDIRECT_BYTES, TunnelKind::Gre)?;
@@ -138,8 +135,7 @@ fn redirected(walk: &mut Walk<'_>, key: Option<u32>) -> Result<(), Stop> {
 }
 
 /// NVGRE is GRE with an Ethernet payload and a key, without checksum and sequence number; the key has 24 bits of VSID
-/// and 8 of
-/// flow. Keys with a reserved VSID are plain GRE.
+/// and 8 of flow. Keys with a reserved VSID are plain GRE.
 fn ethernet(walk: &mut Walk<'_>, flags: u8, key: Option<u32>) -> Result<(), Stop> {
     match key {
         Some(key) if flags == KEY && VSIDS.contains(&(key >> 8)) => {

@@ -26,8 +26,7 @@ pub(super) fn is_ethernet(bytes: &[u8], wire_left: Option<u32>) -> bool {
 }
 
 /// True if a control word (RFC 4448 section 4.6, RFC 4385 section 3) may start here: no flags, no fragmentation, and a
-/// length
-/// only for a frame of less than 64 bytes.
+/// length only for a frame of less than 64 bytes.
 pub(super) fn is_control_word(bytes: &[u8]) -> bool {
     let Some(&[0, second]) = bytes.first_chunk::<2>() else { return false };
     let frame_bytes = bytes.len().saturating_sub(4);

@@ -67,8 +67,7 @@ pub(super) fn v6(walk: &mut Walk<'_>) -> Result<(), Stop> {
 /// Skips extension headers.
 ///
 /// `header` is the offset of the IPv6 header, and its addresses. A reassembled datagram has none, and a fragment header
-/// in it
-/// is meaningless.
+/// in it is meaningless.
 fn extensions(mut next: u8, header: Option<(usize, [IpAddr; 2])>, walk: &mut Walk<'_>) -> Result<(), Stop> {
     for _ in 0..EXTENSIONS_MAX {
         if !is_extension(next) {

@@ -1,9 +1,8 @@
 //! L2TPv3 with an Ethernet payload (RFC 3931, RFC 4719), over IP and UDP.
 //!
 //! Control messages negotiate the presence and length of a cookie and the presence of an L2-specific sublayer; data
-//! packets do
-//! not contain this. The layouts are therefore tried, most common first: Linux's default is no cookie and the default
-//! sublayer of 4 bytes. The first layout after which an Ethernet frame may start is used.
+//! packets do not contain this. The layouts are therefore tried, most common first: Linux's default is no cookie and
+//! the default sublayer of 4 bytes. The first layout after which an Ethernet frame may start is used.
 
 use super::packet::{Stop, Walk, damaged};
 use super::{Reason, TunnelKind, guess};

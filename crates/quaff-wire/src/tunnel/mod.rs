@@ -1,9 +1,8 @@
 //! Decapsulation: from the bytes of a frame to the place of its inner frame.
 //!
 //! [`strip`] only reads headers: it allocates nothing, verifies no checksum, stores nothing between calls, and never
-//! panics on
-//! any input. It never returns a frame that it had to invent: if a header is truncated, invalid, or does not name its
-//! payload, the outcome is [`Outcome::Damaged`]. The stages decide about outcomes.
+//! panics on any input. It never returns a frame that it had to invent: if a header is truncated, invalid, or does not
+//! name its payload, the outcome is [`Outcome::Damaged`]. The stages decide about outcomes.
 //!
 //! One file per family of known tunnels. `link`, `ip` and `udp` lead to them; `packet` is the position in the bytes
 //! that all of them advance.
@@ -39,16 +38,13 @@ use std::net::IpAddr;
 /// Decapsulates tunnels of the wanted `kinds` in a frame, at most `depth` of them.
 ///
 /// `bytes` are the captured bytes of the outer frame, of link type `linktype` (LINKTYPE_*: Ethernet, Linux cooked 1 and
-/// 2, PPP,
-/// HDLC, bare IP; others are plain), and `wire_len` is its length on the wire. VLAN tags are skipped.
+/// 2, PPP, HDLC, bare IP; others are plain), and `wire_len` is its length on the wire. VLAN tags are skipped.
 ///
 /// Lengths come from the outer IP header, so that padding after a short packet is not part of the inner frame, and a
-/// frame
-/// that the capture truncated keeps its original length.
+/// frame that the capture truncated keeps its original length.
 ///
 /// Nested tunnels are decapsulated, too. If one cannot be, because it is a fragment, carries no frame, or is damaged,
-/// the frame
-/// that contains it is the inner frame.
+/// the frame that contains it is the inner frame.
 #[inline]
 pub fn strip(bytes: &[u8], wire_len: u32, linktype: u16, kinds: TunnelKinds, depth: u8) -> Outcome {
     if depth == 0 || kinds.is_empty() {
@@ -62,8 +58,7 @@ pub fn strip(bytes: &[u8], wire_len: u32, linktype: u16, kinds: TunnelKinds, dep
 /// Decapsulates tunnels in a datagram that was reassembled from fragments.
 ///
 /// `payload` is the payload of the IP fragments, without IP headers; `protocol` is that of the first
-/// [`TunnelFragment`], and
-/// `source` that of the key. [`Inner::start`] is relative to the payload.
+/// [`TunnelFragment`], and `source` that of the key. [`Inner::start`] is relative to the payload.
 pub fn strip_datagram(
     payload: &[u8],
     wire_len: u32,

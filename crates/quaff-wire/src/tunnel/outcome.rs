@@ -23,8 +23,7 @@ pub enum Outcome {
 
 ///
 /// `session`, `sequence`, `time` and `direction` come from one tunnel header: of nested tunnels the outermost one with
-/// a
-/// sequence number, since a mirror port adds that; otherwise the outermost one with a session number; otherwise the
+/// a sequence number, since a mirror port adds that; otherwise the outermost one with a session number; otherwise the
 /// outermost. `tag` comes from the innermost header, because it belongs to the inner frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Inner {
@@ -33,14 +32,12 @@ pub struct Inner {
     /// Captured bytes of the inner frame.
     pub len: u32,
     /// Its length before the capture truncated it. `None` if a mirror truncated it (ERSPAN's T bit) and no inner length
-    /// gives the
-    /// original length.
+    /// gives the original length.
     pub wire_len: Option<u32>,
     /// LINKTYPE_* of the inner frame: Ethernet, RAW for bare IP, or those of TZSP.
     pub linktype: u16,
     /// The VLAN tag (TPID, TCI) that was removed according to ERSPAN type II: it belongs after the MAC addresses. `len`
-    /// and
-    /// `wire_len` exclude it.
+    /// and `wire_len` exclude it.
     pub tag: Option<(u16, u16)>,
     /// The tunnel's session.
     pub session: Session,

@@ -1,8 +1,8 @@
 //! A packet during decapsulation: its bytes, the current offset, and its end on the wire.
 //!
 //! This module knows no protocol. All positions are relative to the input of `strip`. One [`Walk`] advances from header
-//! to
-//! header, and errors are a few bytes long: with results that carried the findings, most of the time went into copying.
+//! to header, and errors are a few bytes long: with results that carried the findings, most of the time went into
+//! copying.
 
 use super::{
     Damage, Direction, ErspanTime, Marker, Reason, Session, TunnelFragment, TunnelKind, TunnelKinds,

@@ -39,8 +39,7 @@ pub enum Direction {
 }
 
 /// Unit of an ERSPAN type III timestamp, ns, from its Gra field or the byte of a marker packet; `None` if only the
-/// switch knows
-/// it.
+/// switch knows it.
 pub(super) fn tick_ns(granularity: u8) -> Option<u32> {
     match granularity {
         0 => Some(100_000),

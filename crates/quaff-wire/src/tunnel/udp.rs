@@ -6,8 +6,7 @@ use super::{Marker, Reason, TunnelKind, TunnelKinds, geneve, gre, gtp, l2tp, mpl
 use crate::net::{UDP_BYTES, udp};
 
 /// Tunnels over UDP whose fragments are reassembled. ERSPAN in GRE in UDP is too rare to make all UDP fragments wait
-/// for it, and
-/// marker packets are never that large.
+/// for it, and marker packets are never that large.
 pub(super) const KINDS: TunnelKinds = TunnelKinds::NONE
     .with(TunnelKind::Gre)
     .with(TunnelKind::Mpls)
@@ -36,8 +35,7 @@ const MARKER_SIGNATURE: [u8; 4] = [0xa5; 4];
 /// Decapsulates a tunnel over UDP.
 ///
 /// The destination port decides, since senders use the source port for entropy. Only L2TP replies to the port of the
-/// request
-/// (RFC 3931 section 4.1.2.2).
+/// request (RFC 3931 section 4.1.2.2).
 #[inline]
 pub(super) fn strip(walk: &mut Walk<'_>) -> Result<(), Stop> {
     let Some(head) = walk.packet.peek() else { return Err(Stop::Plain) };

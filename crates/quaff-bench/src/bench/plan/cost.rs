@@ -7,8 +7,7 @@ use quaff_lab::traffic::Size;
 /// Assumed rate "as fast as possible", frames/s.
 const PPS_MAX: f64 = 1_500_000.0;
 /// Overhead of a run, s: start, flush and stop of a capturer, and reading its file. `quick` took 1.5 s on a machine
-/// with
-/// two busy cores, Stenographer takes 3.
+/// with two busy cores, Stenographer takes 3.
 const RUN_SECONDS: f64 = 2.0;
 /// Assumed mean frame size of a file, bytes: the file is not read here.
 const FILE_BYTES: f64 = 500.0;

@@ -304,8 +304,7 @@ fn loss_bars(view: &View, groups: &[Group]) -> Vec<Chart> {
 }
 
 /// The loss, and the rate if it differs from the heading's: capturers take different shares of the generator's CPU
-/// time,
-/// which changes the offered rate. "0 %, generator's limit 1.64 Mpps" if the generator was the limit.
+/// time, which changes the offered rate. "0 %, generator's limit 1.64 Mpps" if the generator was the limit.
 fn bar_words(case: &Case, loss: f64) -> String {
     let of = offered_pps(case).filter(|_| case.pps.is_none() || fell_short(case));
     let before = if loss == 0.0 && fell_short(case) { ", generator's limit" } else { " of" };

@@ -405,8 +405,7 @@ pub(super) fn trials(view: &View) -> Table {
 }
 
 /// The result of a search. A rate that the generator limited is shown as a lower bound, and an irregular result is
-/// marked
-/// (RFC 9971).
+/// marked (RFC 9971).
 pub(super) fn highest_words(search: &Search) -> String {
     match (search.lower_pps, search.limited_by) {
         (None, _) => "irregular: at none".into(),

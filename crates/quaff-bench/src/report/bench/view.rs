@@ -169,8 +169,7 @@ pub(super) struct DropCounter {
 }
 
 /// Judges the counter in all runs that have one and whose captured frames were counted independently; `None` if there
-/// is
-/// no such run.
+/// is no such run.
 pub(super) fn drop_counter<'a>(runs: impl Iterator<Item = &'a Run>) -> Option<DropCounter> {
     let counted = runs.filter(|run| run.failed.is_none() && run.counted_by != "tool");
     let mut sum = DropCounter::default();

@@ -3,8 +3,7 @@
 //!
 //! The caller of [`super::Highest`] is the Manager and the Measurer. Choices that the RFC leaves to the implementation:
 //! coarser targets (shorter trials, twice the width) precede the goal; smaller loads are measured first; without a
-//! bound
-//! on one side the load moves in doubling steps.
+//! bound on one side the load moves in doubling steps.
 
 mod classify;
 

@@ -7,10 +7,9 @@
 //! | `half` | one side: heads, bodies, chunks, and the search for the next message after a gap |
 //!
 //! A response belongs to the oldest unanswered request. A gap inside a body of known length belongs to the body; after
-//! any
-//! other gap the next start line is searched, and all requests but the last count as answered: a client that does not
-//! pipeline waits for each response. Bodies are passed on as they arrive, without chunk framing; content encodings are
-//! left as they are. Nothing is read after CONNECT and Upgrade.
+//! any other gap the next start line is searched, and all requests but the last count as answered: a client that does
+//! not pipeline waits for each response. Bodies are passed on as they arrive, without chunk framing; content encodings
+//! are left as they are. Nothing is read after CONNECT and Upgrade.
 
 mod half;
 mod head;

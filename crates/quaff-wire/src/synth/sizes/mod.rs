@@ -1,8 +1,7 @@
 //! Frame sizes: a single size, several in turn, or drawn from a distribution.
 //!
 //! Sizes are those in captures: with MAC addresses and VLAN tags, without FCS. The named sets have their commonly
-//! printed
-//! values, interpreted in the same way.
+//! printed values, interpreted in the same way.
 
 mod learn;
 mod text;
@@ -210,8 +209,7 @@ mod tests {
     }
 
     /// Chi-square of the drawn sizes, in standard deviations from its mean (nearly normal for many classes; for few, 5
-    /// is still
-    /// extreme).
+    /// is still extreme).
     #[test]
     fn drawn_sizes_have_the_requested_distribution() {
         for set in ["imix", "tolly", "cisco", "rpr3", "rpr4", "64-1518", "40-59:3,60:50,61-99:7"] {

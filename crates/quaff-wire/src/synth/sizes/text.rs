@@ -8,9 +8,8 @@
 //! ```
 //!
 //! The first line is [`HEADING`]. A line has a size or a range of sizes (bytes of a frame without FCS, 1 to 65535) and
-//! its
-//! relative frequency; sizes of a range are equally likely. Empty lines and text after a `#` are comments. The order
-//! does not matter.
+//! its relative frequency; sizes of a range are equally likely. Empty lines and text after a `#` are comments. The
+//! order does not matter.
 
 use super::{SIZE_MAX, SizeClass, Sizes};
 use crate::parse::{self, ParseError};
