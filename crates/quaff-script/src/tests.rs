@@ -317,7 +317,7 @@ fn rows_are_json_and_csv() {
     let tally = &done.end.scripts[0];
     assert_eq!((tally.rows, tally.alerts, tally.errors), (4, 1, 0));
     for (wrong, words) in [
-        ("list('a/b', {'x'})", "no name"),
+        ("list('a/b', {'x'})", "is not a name"),
         ("list('a', {})", "needs columns"),
         ("list('a', {'x'}) histogram('a', {'x'})", "already"),
         ("list('a', {'x'}):add{y = 1}", "no column \"y\""),
