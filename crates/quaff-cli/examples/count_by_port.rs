@@ -1,6 +1,5 @@
-//! Counts packets by TCP and UDP destination port: `count_by_port FILE…`, or `count_by_port -i INTERFACE…`. A product
-//! of its own on the engine's lanes, live and from files, with the shell of quaff: signals, duration, progress, a
-//! ledger that adds up, and the exit status.
+//! Counts packets by TCP and UDP destination port: `count_by_port FILE…`, or `count_by_port -i INTERFACE`. A product of
+//! its own on the engine's lanes, with the shell of quaff: signals, duration, progress, ledger, exit status.
 
 use clap::Parser;
 use quaff::batch::{Frame, Memory};
@@ -44,7 +43,7 @@ struct Sums {
 }
 
 /// The output of one lane.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct CountByPort {
     ports: Ports,
     taken: u64,
@@ -100,9 +99,8 @@ fn run(args: Args) -> anyhow::Result<Exit> {
     let input = if is_live { InputPlan::live(args.interface) } else { InputPlan::files(args.files) };
     let plan = RunPlan { input, also_written: Vec::new(), sandbox: Some(SandboxPlan::default()) };
     let sums = Arc::<Sums>::default();
-    let of_lanes = sums.clone();
-    let output =
-        move |_, _: &_| Box::new(CountByPort { sums: of_lanes.clone(), ..CountByPort::default() }) as _;
+    let lane = CountByPort { sums: sums.clone(), ..CountByPort::default() };
+    let output = move |_, _: &_| Box::new(lane.clone()) as _;
     let mut shell = Shell::new(Settings::new(&args.watch, args.end.duration))?;
     let run = shell.start(|stop| Run::start(plan, stop, output))?;
     shell.begun(is_live);
@@ -112,13 +110,11 @@ fn run(args: Args) -> anyhow::Result<Exit> {
         print(&serde_json::to_string(&(&*ports, &ledger))?);
     } else {
         ports.iter().for_each(|(port, packets)| print(&format!("{port} {packets}")));
-        print(&format!(
-            "offered {}, counted {}, lossless {}",
-            ledger.offered, ledger.written, ledger.lossless
-        ));
+        let Ledger { offered, written, lossless, .. } = ledger;
+        print(&format!("offered {offered}, counted {written}, lossless {lossless}"));
     }
-    let exit = Exit::of(&ledger);
-    ledger.failure.map_or(Ok(exit), |failure| Err(anyhow::anyhow!(failure)))
+    ledger.failure.iter().for_each(|failure| print(&format!("failed: {failure}")));
+    Ok(Exit::of(&ledger))
 }
 
 fn main() -> ExitCode {

@@ -257,10 +257,12 @@ impl Shell {
                 self.end_line();
                 end_now(&format!("ended immediately; {}", P::LOSS));
             }
-            Some(heard) => {
+            Some(heard) if !self.stop.raised() => {
                 product.end(&heard);
                 self.stop.raise(Reason::Signal);
             }
+            // A signal that is no second one: that of timeout(1), or SIGHUP.
+            Some(_) => {}
         }
         if !self.stop.raised() && self.settings.duration.is_some_and(|time| self.started.elapsed() >= time) {
             self.stop.raise(Reason::Duration);
@@ -303,4 +305,63 @@ fn end_now(words: &str) -> ! {
     message(words);
     show::close();
     std::process::exit(2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A run that ends after its stop, and counts what the shell asks.
+    struct Counted {
+        stop: Stop,
+        looks: u64,
+        lines: u64,
+    }
+
+    impl Product for Counted {
+        const LOSS: &'static str = "nothing is lost";
+        type Report = [u64; 2];
+
+        fn is_over(&self) -> bool {
+            self.stop.raised()
+        }
+
+        fn finish(self) -> [u64; 2] {
+            [self.looks, self.lines]
+        }
+
+        fn progress(&mut self) -> Vec<Part> {
+            self.lines += 1;
+            Vec::new()
+        }
+
+        fn look(&mut self, _: bool) -> Vec<Incident> {
+            self.looks += 1;
+            Vec::new()
+        }
+
+        fn look_interval(&self) -> Duration {
+            Duration::from_millis(10)
+        }
+    }
+
+    #[test]
+    fn a_run_is_looked_at_until_its_duration_has_passed() {
+        let (duration, stats) = (Some(Duration::from_millis(100)), Some(Duration::from_millis(30)));
+        let mut shell = Shell::new(Settings { duration, stats, ..Settings::default() }).unwrap();
+        let counted = shell.start(|stop| anyhow::Ok(Counted { stop, looks: 0, lines: 0 })).unwrap();
+        let [looks, lines] = shell.run(counted).unwrap();
+        assert_eq!(shell.stop().reason(), Some(Reason::Duration));
+        assert!((2..=20).contains(&looks) && (1..=3).contains(&lines), "{looks} looks, {lines} lines");
+    }
+
+    #[test]
+    fn a_start_that_a_signal_ends_is_no_error_of_its_own() {
+        let mut shell = Shell::new(Settings::default()).unwrap();
+        let failed = || Err::<(), _>(anyhow::anyhow!("no such file"));
+        assert_eq!(shell.start(move |_| failed()).unwrap_err().to_string(), "no such file");
+        shell.ask();
+        assert!(shell.start(move |_| failed()).unwrap_err().is::<EndedEarly>());
+        assert!(shell.start(|_| anyhow::Ok(())).is_ok(), "a run that was started has a report");
+    }
 }

@@ -37,7 +37,7 @@ use std::time::Duration;
 ///
 /// The report compares the packets in the files, the frames intended, the frames handed to the kernel, and
 /// the frames confirmed by a counter that quaff does not keep itself. SIGINT or SIGTERM ends the run with a
-/// report; a second SIGINT ends it immediately, without one.
+/// report; a second SIGINT ends it immediately, without one. SIGUSR1 prints a progress line.
 ///
 /// Exit status: 0 the counts agree, or every frame sent before a signal is confirmed; 1 they differ, or frames
 /// were skipped; 2 nothing could be sent.
