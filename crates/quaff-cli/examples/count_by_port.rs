@@ -3,7 +3,7 @@
 
 use clap::Parser;
 use quaff::batch::{Frame, Memory};
-use quaff::output::{Now, Output, OutputTally};
+use quaff::output::{Arrival, Output, OutputTally};
 use quaff::plan::{InputPlan, SandboxPlan};
 use quaff::tally::Ledger;
 use quaff::{Run, RunPlan};
@@ -13,7 +13,6 @@ use quaff_file::tally::Counts;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// Count packets by TCP and UDP destination port
@@ -35,23 +34,16 @@ struct Args {
 
 type Ports = BTreeMap<u16, u64>;
 
-/// The state that all lanes share: packets so far, for the progress line, and the ports of lanes that have ended.
-#[derive(Default)]
-struct Sums {
-    taken: AtomicU64,
-    ports: Mutex<Ports>,
-}
-
-/// The output of one lane.
+/// The output of one lane. It shares nothing until it ends.
 #[derive(Clone, Default)]
 struct CountByPort {
     ports: Ports,
     taken: u64,
-    sums: Arc<Sums>,
+    sum: Arc<Mutex<Ports>>,
 }
 
 impl Output for CountByPort {
-    fn take(&mut self, memory: Memory<'_>, frames: &mut [Frame], _: Now) -> usize {
+    fn take(&mut self, memory: Memory<'_>, frames: &mut [Frame], _: Arrival) -> usize {
         for frame in frames.iter() {
             let bytes = memory.of(frame);
             let ip = quaff_wire::net::layers(bytes).and_then(|layers| layers.ip);
@@ -60,12 +52,11 @@ impl Output for CountByPort {
             }
         }
         self.taken += frames.len() as u64;
-        self.sums.taken.fetch_add(frames.len() as u64, Ordering::Relaxed);
         frames.len()
     }
 
     fn finish(&mut self, _: u64, _: &dyn Fn(&mut Counts)) {
-        let mut sum = self.sums.ports.lock().expect("no lane panicked");
+        let mut sum = self.sum.lock().expect("no lane panicked");
         self.ports.iter().for_each(|(port, packets)| *sum.entry(*port).or_default() += packets);
     }
 
@@ -75,7 +66,7 @@ impl Output for CountByPort {
 }
 
 /// The run, as the shell watches it.
-struct Running(Run, Arc<Sums>);
+struct Running(Run);
 
 impl Product for Running {
     const LOSS: &'static str = "the counts are lost";
@@ -90,7 +81,8 @@ impl Product for Running {
     }
 
     fn progress(&mut self) -> Vec<Part> {
-        vec![Part::new(format!("{} packets", self.1.taken.load(Ordering::Relaxed)), "", 0)]
+        let packets: u64 = self.0.lanes.iter().map(|lane| lane.received.get()).sum();
+        vec![Part::new(format!("{packets} packets"), "", 0)]
     }
 }
 
@@ -98,19 +90,19 @@ fn run(args: Args) -> anyhow::Result<Exit> {
     let is_live = !args.interface.is_empty();
     let input = if is_live { InputPlan::live(args.interface) } else { InputPlan::files(args.files) };
     let plan = RunPlan { input, also_written: Vec::new(), sandbox: Some(SandboxPlan::default()) };
-    let sums = Arc::<Sums>::default();
-    let lane = CountByPort { sums: sums.clone(), ..CountByPort::default() };
+    let sum = Arc::<Mutex<Ports>>::default();
+    let lane = CountByPort { sum: sum.clone(), ..CountByPort::default() };
     let output = move |_, _: &_| Box::new(lane.clone()) as _;
     let mut shell = Shell::new(Settings::new(&args.watch, args.end.duration))?;
     let run = shell.start(|stop| Run::start(plan, stop, output))?;
     shell.begun(is_live);
-    let ledger = shell.run(Running(run, sums.clone()))?;
-    let ports = sums.ports.lock().expect("no lane panicked");
+    let ledger = shell.run(Running(run))?;
+    let ports = sum.lock().expect("no lane panicked");
     if args.report.json {
         print(&serde_json::to_string(&(&*ports, &ledger))?);
     } else {
         ports.iter().for_each(|(port, packets)| print(&format!("{port} {packets}")));
-        let Ledger { offered, written, lossless, .. } = ledger;
+        let (offered, written, lossless) = (ledger.offered, ledger.written, ledger.lossless);
         print(&format!("offered {offered}, counted {written}, lossless {lossless}"));
     }
     ledger.failure.iter().for_each(|failure| print(&format!("failed: {failure}")));

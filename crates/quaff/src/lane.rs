@@ -14,11 +14,11 @@ use crate::Result;
 use crate::batch::{BATCH_FRAMES, Batch, Frame, Memory};
 use crate::buffer_pool::FreeBuffers;
 use crate::gauge::LaneGauges;
-use crate::output::{Now, Output};
+use crate::output::{Arrival, Now, Output, Pause};
 use crate::plan::GRACE_NS;
 use crate::source::{Pull, Source, SourceTally};
 use crate::stage::Stage;
-use crate::tally::LaneTally;
+use crate::tally::{LaneTally, Terms};
 use quaff_file::tally::{Counts, WriterTally};
 use quaff_file::write::{Chunk, LaneMessage, Sink};
 use quaff_os::clock::steady_ns;
@@ -67,10 +67,6 @@ fn pump(lane: &mut Lane, state: &mut LaneState) -> Result<()> {
         let look_ns = if is_holding { HOLDING_NS } else { LOOK_NS };
         let wait_ns = lane.output.patience_ns(now(lane)).min(look_ns);
         let pulled = lane.source.pull(&mut state.frames, Duration::from_nanos(wait_ns))?;
-        if pulled == Pull::Batch {
-            lane.output.note_dropped(lane.source.take_dropped());
-            lane.output.note_names(lane.source.names());
-        }
         let is_last = pulled == Pull::End;
         if pulled == Pull::Batch || is_last || is_holding {
             work(lane, state, is_last)?;
@@ -81,22 +77,25 @@ fn pump(lane: &mut Lane, state: &mut LaneState) -> Result<()> {
         if is_last {
             return Ok(());
         }
-        if !lane.stages.iter().any(|stage| stage.is_holding()) {
-            lane.output.note_passed(state.passed_ns(pulled == Pull::Idle, lane.source.wall_ns()));
-        }
-        tick(lane, pulled == Pull::Idle);
+        let is_idle = pulled == Pull::Idle;
+        let is_holding = lane.stages.iter().any(|stage| stage.is_holding());
+        let passed_ns = (!is_holding).then(|| state.passed_ns(is_idle, lane.source.wall_ns()));
+        tick(lane, is_idle, passed_ns);
     }
 }
 
 /// Periodic work of the output, and the gauges.
-fn tick(lane: &mut Lane, is_idle: bool) {
-    let (now, source, stages) = (now(lane), &lane.source, &lane.stages);
-    lane.output.tick(now, is_idle, &|counts| count(source.as_ref(), stages, counts));
+fn tick(lane: &mut Lane, is_idle: bool, passed_ns: Option<u64>) {
+    let (pause, source, stages) = (Pause { now: now(lane), is_idle, passed_ns }, &lane.source, &lane.stages);
+    lane.output.tick(pause, &|counts| count(source.as_ref(), stages, counts));
     show(lane);
 }
 
 fn finish_output(lane: &mut Lane) {
-    lane.output.note_dropped(lane.source.take_dropped());
+    let last = arrival(lane);
+    if last.dropped > 0 {
+        lane.output.take(Memory::default(), &mut [], last);
+    }
     let wall_ns = lane.source.wall_ns();
     let (source, stages) = (&lane.source, &lane.stages);
     lane.output.finish(wall_ns, &|counts| count(source.as_ref(), stages, counts));
@@ -108,15 +107,8 @@ fn sum_up(mut lane: Lane, mut tally: LaneTally) -> Result<SourceTally> {
     let output = lane.output.tally();
     let SourceTally { lane: source, input } = lane.source.finish()?;
     let lane = LaneTally {
-        filtered: source.filtered + tally.filtered,
+        terms: Terms::of([&source.terms, &tally.terms]),
         received: tally.received,
-        after_count: tally.after_count,
-        not_tunnel: tally.not_tunnel,
-        merged: tally.merged,
-        unsuited: source.unsuited + tally.unsuited,
-        out_of_time: tally.out_of_time,
-        out_of_range: tally.out_of_range,
-        duplicates: tally.duplicates,
         sightings: tally.sightings,
         untagged: tally.untagged,
         ethernet_made: tally.ethernet_made,
@@ -165,6 +157,12 @@ fn now(lane: &Lane) -> Now {
     Now { steady_ns: steady_ns(), wall_ns: lane.source.wall_ns() }
 }
 
+/// What arrived with the batch pulled last, as far as no call before has reported it.
+fn arrival(lane: &mut Lane) -> Arrival {
+    let (dropped, now) = (lane.source.take_dropped(), now(lane));
+    Arrival { now, is_late: lane.source.is_nearly_full(), dropped, names: lane.source.names() }
+}
+
 /// Passes a batch through the stages, and the remaining frames to the output.
 fn work(lane: &mut Lane, state: &mut LaneState, is_last: bool) -> Result<()> {
     let now_ns = state.now_ns(lane.source.wall_ns());
@@ -191,11 +189,10 @@ fn count(source: &dyn Source, stages: &[Box<dyn Stage>], counts: &mut Counts) {
 fn pack_all(lane: &mut Lane, frames: &mut [Frame], scratch: &[u8], ids: &[u64]) -> Result<()> {
     let mut left = frames;
     loop {
+        let arrival = arrival(lane);
         let memory = Memory { bytes: lane.source.bytes(), scratch, options: lane.source.options(), ids };
-        let now = Now { steady_ns: steady_ns(), wall_ns: lane.source.wall_ns() };
-        lane.output.note_late(lane.source.is_nearly_full());
         let offered = left.len().min(lane.output.frames_at_once());
-        let taken = lane.output.take(memory, &mut left[..offered], now);
+        let taken = lane.output.take(memory, &mut left[..offered], arrival);
         left = &mut std::mem::take(&mut left)[taken..];
         if left.is_empty() {
             return Ok(());
@@ -211,7 +208,7 @@ fn pack_all(lane: &mut Lane, frames: &mut [Frame], scratch: &[u8], ids: &[u64]) 
             // A failure costs none of the frames in hand.
             lane.source.close().inspect_err(|_| lane.output.lose(left))?;
         }
-        tick(lane, false);
+        tick(lane, false, None);
         std::thread::sleep(ROOM_WAIT);
     }
 }
@@ -500,7 +497,7 @@ mod tests {
     }
 
     impl Output for Narrow {
-        fn take(&mut self, _: Memory<'_>, frames: &mut [Frame], _: Now) -> usize {
+        fn take(&mut self, _: Memory<'_>, frames: &mut [Frame], _: Arrival) -> usize {
             let is_open = self.opens.as_ref().is_none_or(|opens| opens.load(Ordering::Relaxed));
             let taken = if is_open { frames.len().min(self.room) } else { 0 };
             self.tally.taken += taken as u64;
@@ -515,8 +512,8 @@ mod tests {
             self.tally.lost += frames.len() as u64;
         }
 
-        fn tick(&mut self, _: Now, is_idle: bool, _: &dyn Fn(&mut Counts)) {
-            assert!(!is_idle, "packets wait");
+        fn tick(&mut self, pause: Pause, _: &dyn Fn(&mut Counts)) {
+            assert!(!pause.is_idle, "packets wait");
             self.ticks += 1;
             if self.ticks == 10 {
                 self.stop.raise(Reason::Duration);

@@ -8,7 +8,7 @@ use crate::buffer_pool::LanePool;
 use crate::lane::{self, Inlet, Lane, Writer};
 use crate::output::{PackPlan, Packer};
 use crate::source::{Pull, Source, SourceTally};
-use crate::tally::{LaneTally, Ledger, Reasons};
+use crate::tally::{LaneTally, Ledger, RunSummary};
 use nix::fcntl::OFlag;
 use proptest::prelude::*;
 use quaff_file::Interfaces;
@@ -347,9 +347,9 @@ fn steady(batches: usize) -> Vec<Batch> {
 
 fn check(lane: LaneTally, writer: &WriterTally) -> Ledger {
     let lane = LaneTally { offered: lane.received + lane.after_count, ..lane };
-    let mut ledger = Ledger::new(vec![lane], writer, 1, 1);
+    let mut ledger = Ledger::new(RunSummary::of(vec![lane]), writer, 1, 1);
     assert_eq!(ledger.check(), Ok(()));
-    ledger.judge(Reasons::default());
+    ledger.judge();
     ledger
 }
 

@@ -69,16 +69,17 @@ impl Proof {
     /// be a part that was not read.
     pub fn finish(self) -> Report {
         let mut ended = self.run.join();
-        ended.count_refused();
         let proven = ended.proofs.pop();
-        let failure = ended.failure.as_ref().map(Error::to_string).or_else(|| match ended.ended_by.take() {
+        let failure = ended.failures().of_run;
+        let run = ended.summary();
+        let failure = failure.or(match run.ended_by {
             Some(Reason::InterfaceGone(interface)) => Some(format!("interface {interface} disappeared")),
             Some(Reason::Failed(failure)) => Some(failure),
             _ => None,
         });
         let mut report = proven.map_or_else(Report::default, |proven| proven.report);
         report.outcome.seconds = self.started.elapsed().as_secs_f64();
-        report.outcome.notes.extend(ended.notes());
+        report.outcome.notes.extend(run.notes);
         match failure {
             Some(failure) => report.failed(failure),
             None => report,

@@ -20,7 +20,9 @@ use crate::plan::{InputPlan, SandboxPlan};
 use crate::sandbox::{Rights, folders_of};
 use crate::source::{LaneSource, Missed, SourceTally, Sources, Watch};
 use crate::stage::{Compare, Limit, Prove, ProveEnd, Quota, RecentPackets, Stage, name_losses};
-use crate::tally::{BelowTap, InputTally, LaneTally, LaneVerdict, Ledger, Reasons, sum};
+use crate::tally::{
+    self, BelowTap, IDENTITY, InputTally, LaneTally, LaneVerdict, Ledger, Reasons, RunSummary, sum,
+};
 use crate::verdict;
 use crate::{Error, Result};
 use nix::sys::resource::{UsageWho, getrusage};
@@ -99,7 +101,7 @@ pub(crate) struct Ended {
 }
 
 /// The plan of a run whose outputs are the caller's.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct RunPlan {
     pub input: InputPlan,
     /// Files of the caller, which are opened after the start too: none of them may be an input.
@@ -269,9 +271,10 @@ struct Place {
 
 impl Place {
     fn of(tally: &SourceTally, key: (bool, usize)) -> Self {
-        let LaneTally { interface, nic_dropped, kernel_dropped, .. } = &tally.lane;
-        let drops = LaneDrops { interface: *nic_dropped, kernel: *kernel_dropped, ..LaneDrops::default() };
-        Self { key, interface: interface.clone(), drops: tally.input.is_none().then_some(drops) }
+        let lane = &tally.lane;
+        let (interface, kernel) = (lane.nic_dropped, lane.kernel_dropped);
+        let drops = LaneDrops { interface, kernel, ..LaneDrops::default() };
+        Self { key, interface: lane.interface.clone(), drops: tally.input.is_none().then_some(drops) }
     }
 }
 
@@ -308,44 +311,80 @@ fn proven(
 impl Ended {
     /// The ledger of a run with one writer, with its sums checked.
     pub(crate) fn ledger(mut self, writer: &WriterTally, buffer_high_bytes: u64) -> Ledger {
-        self.count_refused();
         self.reasons.unknown.extend(verdict::unsynced(writer));
         self.reasons.lossy.extend(verdict::removed(writer));
         self.reasons.notes.extend(writer.notes.iter().cloned());
-        let mut ledger = Ledger::new(self.lanes.clone(), writer, buffer_high_bytes, self.block_bytes);
-        ledger.seconds = self.seconds;
         // The end of the input may come while what precedes the limit is written.
-        ledger.ended_by = writer.limit.clone().or(self.ended_by.clone());
-        ledger.notes = self.notes();
-        ledger.notes.extend(ledger.write_failures.iter().map(|failure| format!("writing failed: {failure}")));
-        ledger.notes.extend(ended_folders(&ledger));
-        ledger.cpu_seconds = cpu_seconds();
-        ledger.failure = self.failure(ledger.check());
-        ledger.judge(self.reasons);
-        (ledger.below_tap, ledger.input, ledger.sandbox) = (self.below_tap, self.input, self.sandbox);
+        self.ended_by = writer.limit.clone().or(self.ended_by);
+        let proofs = std::mem::take(&mut self.proofs);
+        let (block_bytes, failures) = (self.block_bytes, self.failures());
+        let mut ledger = Ledger::new(self.summary(), writer, buffer_high_bytes, block_bytes);
+        let write_failures = ledger.write_failures.iter().map(|failure| format!("writing failed: {failure}"));
+        let notes: Vec<_> = write_failures.chain(ended_folders(&ledger)).collect();
+        ledger.notes.extend(notes);
+        ledger.failure = failures.with(ledger.check());
+        ledger.judge();
         ledger.proof =
-            self.proofs.iter().map(|proven| LaneVerdict::new(&proven.interface, &proven.report)).collect();
+            proofs.iter().map(|proven| LaneVerdict::new(&proven.interface, &proven.report)).collect();
         ledger
     }
 
-    /// Counts the system calls that the sandbox refused, when all threads of the run have ended.
-    pub(crate) fn count_refused(&mut self) {
+    /// The common part of a report whose product checks its own sums, with those of the lanes checked. The product
+    /// judges it.
+    pub(crate) fn checked_summary(mut self, own: impl FnOnce(u64) -> Result<(), String>) -> RunSummary {
+        let packed = sum(&self.lanes, |lane| lane.packed + lane.lost_in_buffer);
+        let (received, failures) = (sum(&self.lanes, |lane| lane.received), self.failures());
+        let mut run = self.summary();
+        let identities = [
+            (IDENTITY, run.offered, received + run.terms.sum()),
+            ("received = written + lost", received, packed),
+        ];
+        run.failure = failures.with(tally::check(identities).and_then(|()| own(received)));
+        run
+    }
+
+    /// The common part of a report, without its failure and its verdict. All threads of the run have ended.
+    pub(crate) fn summary(mut self) -> RunSummary {
         self.notes.extend(self.sandbox.as_mut().and_then(Sandbox::count_refused));
+        let notes = self.notes();
+        RunSummary {
+            below_tap: self.below_tap,
+            reasons: self.reasons,
+            seconds: self.seconds,
+            cpu_seconds: cpu_seconds(),
+            ended_by: self.ended_by,
+            input: self.input,
+            sandbox: self.sandbox,
+            notes,
+            ..RunSummary::of(self.lanes)
+        }
     }
 
     /// All warnings for the user.
-    pub(crate) fn notes(&self) -> Vec<String> {
+    fn notes(&self) -> Vec<String> {
         let of_input = self.input.iter().flat_map(|input| &input.notes);
         let Reasons { lossy, unknown, notes } = &self.reasons;
         let reasons = lossy.iter().chain(unknown).chain(notes);
         self.notes.iter().chain(reasons).chain(of_input).cloned().collect()
     }
 
-    /// The first failure of the run, of its sums, or of its input. After a failure of the run the sums may differ.
-    pub(crate) fn failure(&self, sums: Result<(), String>) -> Option<String> {
-        let of_run = self.failure.as_ref().map(Error::to_string);
-        let of_input = || self.input.as_ref().and_then(|input| input.failure.clone());
-        of_run.or(sums.err()).or_else(of_input)
+    /// Takes the failures of the run and of its input.
+    pub(crate) fn failures(&mut self) -> Failures {
+        let of_input = self.input.as_ref().and_then(|input| input.failure.clone());
+        Failures { of_run: self.failure.take().map(|error| error.to_string()), of_input }
+    }
+}
+
+/// The failures of a run and of its input.
+pub(crate) struct Failures {
+    pub(crate) of_run: Option<String>,
+    of_input: Option<String>,
+}
+
+impl Failures {
+    /// The first failure: of the run, of its sums, or of its input. After a failure of the run the sums may differ.
+    pub(crate) fn with(self, sums: Result<(), String>) -> Option<String> {
+        self.of_run.or(sums.err()).or(self.of_input)
     }
 }
 

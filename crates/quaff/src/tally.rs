@@ -1,22 +1,28 @@
 //! The account of every packet. Each packet ends in exactly one tally, and the sums are checked.
 //!
 //! ```text
-//!   offered  = nic_dropped + filtered + kernel_dropped + received + after_count
-//!            + not_tunnel + merged + unsuited + out_of_time + out_of_range + duplicates
+//!   offered  = received + all terms of `terms`
 //!   received = written + lost
 //!   lost     = lost_in_buffer + lost_on_disk
 //!   of AF_XDP: seen = received + ring_full + fill_empty + dropped + invalid + passed
 //!   of a copy: written + lost_on_disk = tee.written + tee.lost + tee.after_close
 //! ```
 
+mod summary;
+mod terms;
+
+pub use summary::RunSummary;
+pub(crate) use summary::has_summary;
+pub(crate) use terms::IDENTITY;
+pub use terms::{Fate, TERMS, Term, Terms};
+
 use quaff_file::read::SkippedBytes;
 use quaff_file::tally::{CompressionTally, CopyTally, FolderTally, Sightings, WriterTally};
 use quaff_file::verify;
-use quaff_os::Reason;
 use quaff_os::link_counters::{LinkDrops, Tap};
-use quaff_os::sandbox::Sandbox;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::ops::{Deref, DerefMut};
 
 /// The counters of a lane at its end, in packets unless stated.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -24,28 +30,10 @@ pub struct LaneTally {
     pub interface: String,
     /// Packets that reached the interface during the capture.
     pub offered: u64,
-    /// Dropped by the interface (`rx_missed`, `rx_fifo`, `rx_over` of its counters).
-    pub nic_dropped: u64,
-    /// Dropped because the kernel's ring was full.
-    pub kernel_dropped: u64,
-    /// Excluded by filters.
-    pub filtered: u64,
+    #[serde(flatten)]
+    pub terms: Terms,
     /// Received from the kernel and kept.
     pub received: u64,
-    /// After the limit of `--count`.
-    pub after_count: u64,
-    /// Not in a tunnel (`--decap-only`).
-    pub not_tunnel: u64,
-    /// Fragments that became part of another packet.
-    pub merged: u64,
-    /// Of a link type that the output's format cannot hold together with the others (pcap).
-    pub unsuited: u64,
-    /// Outside the times asked for, by the times in the file.
-    pub out_of_time: u64,
-    /// Outside the packet numbers asked for.
-    pub out_of_range: u64,
-    /// Equal to a packet before them.
-    pub duplicates: u64,
     /// The comparison with earlier packets (`--duplicates`); in none of the sums.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sightings: Option<Sightings>,
@@ -155,8 +143,8 @@ impl LaneTally {
     /// The tally of an interface, of those of its lanes. The last lane has the counters of the interface.
     pub(crate) fn of_interface(mut lanes: Vec<Self>) -> Self {
         let share = |lane: &Self| {
-            let Self { received, kernel_dropped, lost_in_buffer, .. } = *lane;
-            LaneShare { received, kernel_dropped, lost_in_buffer }
+            let (received, lost_in_buffer) = (lane.received, lane.lost_in_buffer);
+            LaneShare { received, kernel_dropped: lane.kernel_dropped, lost_in_buffer }
         };
         let shares = lanes.iter().map(share).collect();
         let Some(last) = lanes.pop() else { return Self::default() };
@@ -170,17 +158,7 @@ impl LaneTally {
     fn add_lane(mut self, lane: Self) -> Self {
         let sums = [
             (&mut self.offered, lane.offered),
-            (&mut self.nic_dropped, lane.nic_dropped),
-            (&mut self.kernel_dropped, lane.kernel_dropped),
-            (&mut self.filtered, lane.filtered),
             (&mut self.received, lane.received),
-            (&mut self.after_count, lane.after_count),
-            (&mut self.not_tunnel, lane.not_tunnel),
-            (&mut self.merged, lane.merged),
-            (&mut self.unsuited, lane.unsuited),
-            (&mut self.out_of_time, lane.out_of_time),
-            (&mut self.out_of_range, lane.out_of_range),
-            (&mut self.duplicates, lane.duplicates),
             (&mut self.packed, lane.packed),
             (&mut self.lost_in_buffer, lane.lost_in_buffer),
             (&mut self.untagged, lane.untagged),
@@ -196,6 +174,7 @@ impl LaneTally {
             (&mut self.other_protocols, lane.other_protocols),
         ];
         sums.into_iter().for_each(|(sum, of_lane)| *sum += of_lane);
+        self.terms.add(&lane.terms);
         // Each lane sees the same link, and may use the same common buffers.
         let highest = [
             (&mut self.pool_buffers, lane.pool_buffers),
@@ -218,6 +197,20 @@ impl LaneTally {
     /// The lane's packet socket, for the comparison of its counters with those of the backlogs.
     pub fn tap(&self) -> Tap<'_> {
         Tap { link: &self.link, other_protocols: self.other_protocols, hidden: self.filtered }
+    }
+}
+
+impl Deref for LaneTally {
+    type Target = Terms;
+
+    fn deref(&self) -> &Terms {
+        &self.terms
+    }
+}
+
+impl DerefMut for LaneTally {
+    fn deref_mut(&mut self) -> &mut Terms {
+        &mut self.terms
     }
 }
 
@@ -424,21 +417,11 @@ pub struct Reasons {
 }
 
 /// The sums of all tallies of a run, in packets unless stated. [`LaneTally`] describes the fields of the same names.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub struct Ledger {
-    pub offered: u64,
+    #[serde(flatten)]
+    pub run: RunSummary,
     pub received: u64,
-    pub nic_dropped: u64,
-    pub kernel_dropped: u64,
-    pub filtered: u64,
-    /// After the limit of `--count`, or after the reader of the output had closed it.
-    pub after_count: u64,
-    pub not_tunnel: u64,
-    pub merged: u64,
-    pub unsuited: u64,
-    pub out_of_time: u64,
-    pub out_of_range: u64,
-    pub duplicates: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sightings: Option<Sightings>,
     /// Lost before the capture, by the sequence numbers of tunnels; in none of the sums.
@@ -453,16 +436,6 @@ pub struct Ledger {
     /// Written after a packet of a later time, by an output that orders packets.
     pub late: u64,
     pub bytes_written: u64,
-    /// In none of the sums.
-    pub below_tap: BelowTap,
-    pub verdict: Verdict,
-    /// The verdict is [`Verdict::Lossless`].
-    pub lossless: bool,
-    /// Reasons of the verdict beside the sums; `notes` has them too.
-    #[serde(skip)]
-    pub reasons: Reasons,
-    /// Duration of the run.
-    pub seconds: f64,
     /// Files finished.
     pub files: u64,
     /// Files that end before a failed write, or that could not be synced or named.
@@ -502,103 +475,62 @@ pub struct Ledger {
     /// Post-rotate commands, and those of them that failed.
     pub commands: u64,
     pub commands_failed: u64,
-    pub ended_by: Option<Reason>,
     /// The method of writing.
     pub writing: String,
-    /// The restrictions of the process; `None` without.
-    pub sandbox: Option<Sandbox>,
-    /// User and system time of this process.
-    pub cpu_seconds: f64,
-    /// The files read; `None` for a live capture.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub input: Option<InputTally>,
-    /// After a failure the sums may differ.
-    pub failure: Option<String>,
-    /// Warnings for the user.
-    pub notes: Vec<String>,
-    /// The tallies of the lanes.
-    pub interfaces: Vec<LaneTally>,
 }
 
+has_summary!(Ledger);
+
 impl Ledger {
-    /// Adds up the tallies. `buffer_high_bytes` is the maximum of the buffer in use, `block_bytes` the size of a
-    /// block of the rings.
+    /// Adds up the tallies of the lanes of `run` and of the writer. `buffer_high_bytes` is the maximum of the buffer in
+    /// use, `block_bytes` the size of a block of the rings.
     pub(crate) fn new(
-        lanes: Vec<LaneTally>,
+        mut run: RunSummary,
         writer: &WriterTally,
         buffer_high_bytes: u64,
         block_bytes: u64,
     ) -> Self {
-        let sum = |of: fn(&LaneTally) -> u64| sum(&lanes, of);
-        let lost_in_buffer = sum(|lane| lane.lost_in_buffer);
-        let lost = lost_in_buffer + writer.lost;
-        let (nic_dropped, kernel_dropped) = (sum(|lane| lane.nic_dropped), sum(|lane| lane.kernel_dropped));
+        let lanes = &run.interfaces;
+        let (lost_in_buffer, received) =
+            (sum(lanes, |lane| lane.lost_in_buffer), sum(lanes, |lane| lane.received));
+        let missing = lanes.iter().flat_map(|lane| &lane.decap).flat_map(|decap| &decap.sessions);
+        let missing_before = missing.map(|of| of.missing).sum();
+        let sightings = all_sightings(lanes.iter().filter_map(|lane| lane.sightings.as_ref()));
+        let ring_high_bytes = sum(lanes, |lane| lane.ring_high_blocks) * block_bytes;
+        run.after_count += writer.after_close;
         Self {
-            offered: sum(|lane| lane.offered),
-            received: sum(|lane| lane.received).saturating_sub(writer.after_close),
-            nic_dropped,
-            kernel_dropped,
-            filtered: sum(|lane| lane.filtered),
-            after_count: sum(|lane| lane.after_count) + writer.after_close,
-            not_tunnel: sum(|lane| lane.not_tunnel),
-            merged: sum(|lane| lane.merged),
-            unsuited: sum(|lane| lane.unsuited),
-            out_of_time: sum(|lane| lane.out_of_time),
-            out_of_range: sum(|lane| lane.out_of_range),
-            duplicates: sum(|lane| lane.duplicates),
-            sightings: all_sightings(lanes.iter().filter_map(|lane| lane.sightings.as_ref())),
-            missing_before: lanes
-                .iter()
-                .flat_map(|lane| &lane.decap)
-                .flat_map(|decap| &decap.sessions)
-                .map(|of| of.missing)
-                .sum(),
+            run,
+            received: received.saturating_sub(writer.after_close),
+            sightings,
+            missing_before,
             written: writer.written,
-            lost,
+            lost: lost_in_buffer + writer.lost,
             lost_in_buffer,
             lost_on_disk: writer.lost,
             late: writer.late,
             bytes_written: writer.bytes,
-            verdict: Verdict::Unknown,
-            lossless: false,
-            below_tap: BelowTap::default(),
-            reasons: Reasons::default(),
-            seconds: 0.0,
             files: writer.files,
             failed_files: writer.failed_files,
             write_failures: writer.failures.clone(),
             pruned: writer.pruned,
             pruned_earlier: writer.pruned_earlier,
-            has_retention: false,
             outputs: writer.folders.clone(),
             buffer_high_bytes,
-            resident_bytes: 0,
-            ring_high_bytes: sum(|lane| lane.ring_high_blocks) * block_bytes,
+            ring_high_bytes,
             write_high_seconds: writer.write_high_ns as f64 / 1e9,
             synced_bytes: writer.synced_bytes,
             sync_high_seconds: writer.sync_high_ns as f64 / 1e9,
             compression: writer.compression.clone(),
-            proof: Vec::new(),
             tee: writer.copy,
             commands: writer.commands,
             commands_failed: writer.commands_failed,
-            ended_by: None,
-            writing: String::new(),
-            sandbox: None,
-            cpu_seconds: 0.0,
-            input: None,
-            failure: None,
-            notes: Vec::new(),
-            interfaces: lanes,
+            ..Self::default()
         }
     }
 
-    /// Sets the verdict, by the sums, the reasons beside them, and the failure.
-    pub(crate) fn judge(&mut self, reasons: Reasons) {
-        let lost = self.nic_dropped + self.kernel_dropped + self.lost + self.unsuited;
-        self.verdict = Verdict::new(lost > 0, &reasons, self.failure.is_some());
-        self.lossless = self.verdict == Verdict::Lossless;
-        self.reasons = reasons;
+    /// Sets the verdict.
+    pub(crate) fn judge(&mut self) {
+        self.run.judge(self.lost > 0);
     }
 
     /// Records that the program to which packets were written has failed, which is a failure of the run unless that had
@@ -616,16 +548,8 @@ impl Ledger {
 
     /// Checks the sums. A difference is a defect of quaff.
     pub(crate) fn check(&self) -> Result<(), String> {
-        let kept_out = self.nic_dropped + self.filtered + self.kernel_dropped + self.after_count;
-        let kept_out = kept_out + self.not_tunnel + self.merged + self.unsuited;
-        let kept_out = kept_out + self.out_of_time + self.out_of_range + self.duplicates;
         let identities = [
-            (
-                "offered = nic_dropped + filtered + kernel_dropped + received + after_count + not_tunnel + merged + unsuited \
-                 + out_of_time + out_of_range + duplicates",
-                self.offered,
-                kept_out + self.received,
-            ),
+            (IDENTITY, self.offered, self.received + self.terms.sum()),
             ("received = written + lost", self.received, self.written + self.lost),
         ];
         let copy = self.tee.map(|copy| {
@@ -681,13 +605,14 @@ mod tests {
             interface: "eth0".into(),
             offered: received + 1,
             received,
-            kernel_dropped: 1,
+            terms: Terms { kernel_dropped: 1, ..Terms::default() },
             downs,
             decap,
             ..LaneTally::default()
         };
         let link = LinkDrops { rx_dropped: 7, ..LinkDrops::default() };
-        let last = LaneTally { link: link.clone(), filtered: 3, ..lane(20, 1, decap(5, 2)) };
+        let mut last = LaneTally { link: link.clone(), ..lane(20, 1, decap(5, 2)) };
+        last.filtered = 3;
         let one = LaneTally::of_interface(vec![last.clone()]);
         assert_eq!(one, last, "a single lane is its interface");
         let all = LaneTally::of_interface(vec![lane(10, 2, decap(4, 1)), lane(5, 0, None), last]);
@@ -699,52 +624,37 @@ mod tests {
 
     #[test]
     fn the_identity_catches_a_packet_that_ended_nowhere() {
+        let terms = Terms::numbered();
         let lane = LaneTally {
-            offered: 113,
-            nic_dropped: 1,
-            kernel_dropped: 4,
-            filtered: 2,
-            received: 99,
-            after_count: 1,
-            not_tunnel: 1,
-            merged: 1,
-            unsuited: 1,
-            out_of_time: 1,
-            out_of_range: 1,
-            duplicates: 1,
+            offered: 94 + terms.sum(),
+            terms,
+            received: 94,
             lost_in_buffer: 5,
             ..LaneTally::default()
         };
-        let writer = WriterTally { written: 89, lost: 5, ..WriterTally::default() };
-        let mut ledger = Ledger::new(vec![lane], &writer, 1, 1);
+        let writer = WriterTally { written: 84, lost: 5, ..WriterTally::default() };
+        let mut ledger = Ledger::new(RunSummary::of(vec![lane]), &writer, 1, 1);
         assert_eq!(ledger.check(), Ok(()));
-        ledger.judge(Reasons::default());
+        ledger.judge();
         assert_eq!((ledger.verdict, ledger.lossless), (Verdict::Lossy, false));
-        for broken in [
-            Ledger { offered: 114, ..ledger.clone() },
-            Ledger { written: 88, ..ledger.clone() },
-            Ledger { kernel_dropped: 5, ..ledger.clone() },
-            Ledger { merged: 0, ..ledger.clone() },
-            Ledger { out_of_time: 0, ..ledger.clone() },
-            Ledger { out_of_range: 0, ..ledger.clone() },
-            Ledger { duplicates: 0, ..ledger.clone() },
-            Ledger {
-                interfaces: vec![LaneTally {
-                    xdp: Some(XdpTally { seen: 3, received: 2, ..XdpTally::default() }),
-                    ..LaneTally::default()
-                }],
-                ..ledger.clone()
-            },
-            Ledger {
-                outputs: vec![FolderTally { written: 88, lost: 5, ..FolderTally::default() }],
-                ..ledger.clone()
-            },
-            Ledger {
-                tee: Some(CopyTally { written: 50, lost: 1, ..CopyTally::default() }),
-                ..ledger.clone()
-            },
-        ] {
+        let broken = |change: &dyn Fn(&mut Ledger)| {
+            let mut broken = ledger.clone();
+            change(&mut broken);
             assert!(broken.check().is_err());
+        };
+        broken(&|ledger| ledger.offered += 1);
+        broken(&|ledger| ledger.written -= 1);
+        for term in 0..TERMS.len() {
+            let without = |ledger: &mut Ledger| ledger.run.terms = terms.without(term);
+            broken(&without);
         }
+        broken(&|ledger| {
+            let xdp = Some(XdpTally { seen: 3, received: 2, ..XdpTally::default() });
+            ledger.interfaces = vec![LaneTally { xdp, ..LaneTally::default() }];
+        });
+        broken(&|ledger| {
+            ledger.outputs = vec![FolderTally { written: 83, lost: 5, ..FolderTally::default() }];
+        });
+        broken(&|ledger| ledger.tee = Some(CopyTally { written: 50, lost: 1, ..CopyTally::default() }));
     }
 }

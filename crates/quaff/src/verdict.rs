@@ -305,6 +305,7 @@ fn listed<'a>(counters: impl IntoIterator<Item = (&'a String, &'a u64)>) -> Stri
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tally::Terms;
     use Verdict::{Lossless, Lossy, Unknown};
     use quaff_os::link_counters::LinkDrops;
     use quaff_os::softnet::SoftnetRise;
@@ -315,7 +316,8 @@ mod tests {
     }
 
     fn of_interface(interface: &str, other_protocols: u64, filtered: u64) -> LaneTally {
-        LaneTally { interface: interface.into(), other_protocols, filtered, ..LaneTally::default() }
+        let terms = Terms { filtered, ..Terms::default() };
+        LaneTally { interface: interface.into(), other_protocols, terms, ..LaneTally::default() }
     }
 
     /// Drops of core 0.
@@ -502,7 +504,7 @@ mod tests {
         let rises = [(0, SoftnetRise { squeezed: 3, ..SoftnetRise::default() })].into_iter().collect();
         let (found, reasons) = of(&[lane(0, 0, 0)], &rises);
         assert_eq!((found.softnet_squeezed, reasons), (3, Reasons::default()));
-        let lossy = LaneTally { nic_dropped: 2, ..lane(0, 0, 0) };
+        let lossy = LaneTally { terms: Terms { nic_dropped: 2, ..Terms::default() }, ..lane(0, 0, 0) };
         let (_, reasons) = of(&[lossy], &rises);
         assert!(reasons.unknown.is_empty() && reasons.notes[0].contains("3 times"), "{reasons:?}");
     }

@@ -2,6 +2,7 @@
 
 use crate::support::{QUAFF, lab_bench};
 use quaff::cores::Nic;
+use quaff::tally::{RunSummary, TERMS};
 use quaff_bench::testing::{sample_flow_report, sample_report, sample_service_report};
 use quaff_os::packet::CountingTap;
 use quaff_os::rtnl;
@@ -189,18 +190,46 @@ fn compare(page: &str, shown: &BTreeSet<String>) {
     compare_section(page, "JSON", shown);
 }
 
+/// The row of a page for the common part of all reports, which is on the page of capture.
+const SUMMARY: &str = "\n| each field of a [summary](capture.md#json) |";
+
+/// The fields of a summary, as the page of capture has them.
+fn of_summary() -> BTreeSet<String> {
+    let summary = serde_json::to_value(RunSummary::default()).expect("JSON");
+    let is_in = |name: &String| {
+        let first = name.split(['.', '[']).next().unwrap_or_default();
+        summary.get(first).is_some() || first == "input"
+    };
+    documented("capture", "JSON").into_iter().filter(is_in).collect()
+}
+
+/// A term of the identity has one row on the page of capture, wherever it is in a report. So a new term is in three
+/// files: the table, the stage that counts it, and that page.
+#[test]
+fn each_term_has_a_row_on_the_page_of_capture() {
+    let rows = documented("capture", "JSON");
+    let missing: Vec<_> = TERMS.iter().filter(|term| !rows.contains(term.name)).collect();
+    assert!(missing.is_empty() && TERMS.len() > 9, "docs/capture.md lacks {missing:?}");
+}
+
 fn compare_section(page: &str, section: &str, shown: &BTreeSet<String>) {
-    let documented = documented(page, section);
+    let mut documented = documented(page, section);
+    let own = documented.clone();
+    if document(&format!("docs/{page}.md")).contains(SUMMARY) {
+        documented.extend(of_summary());
+    }
+    let terms: Vec<_> = TERMS.iter().map(|term| term.name).collect();
+    let is_term = |name: &str| name.rsplit('.').next().is_some_and(|last| terms.contains(&last));
     let holds = |name: &str, other: &String| {
         other.strip_prefix(name).is_some_and(|rest| rest.starts_with(['.', '[']))
     };
     let is_documented =
         |name: &&String| documented.contains(*name) || documented.iter().any(|other| holds(name, other));
+    let is_documented = |name: &&String| is_documented(name) || is_term(name);
     let missing: Vec<_> = shown.iter().filter(|name| !is_documented(name)).collect();
     assert!(missing.is_empty(), "docs/{page}.md lacks {missing:?}");
     let is_shown = |name: &&String| shown.contains(*name) || shown.iter().any(|other| holds(name, other));
-    let gone: Vec<_> =
-        documented.iter().filter(|name| !is_shown(name) && !RARE.contains(&name.as_str())).collect();
+    let gone: Vec<_> = own.iter().filter(|name| !is_shown(name) && !RARE.contains(&name.as_str())).collect();
     assert!(gone.is_empty(), "docs/{page}.md has {gone:?}, which no run shows");
 }
 

@@ -267,8 +267,6 @@ const ARGUMENTS: &[(&str, &str, Files)] = &[
     ("nprobe", "", Regular("nprobe -i @ -n none", capture_file)),
     // Wireshark names a pipe that quaff writes.
     ("extcap", "--fifo", Written),
-    ("extcap", "--extcap-control-in", Own),
-    ("extcap", "--extcap-control-out", Written),
     ("extcap", "--tee", Written),
     // Any bytes, which are not looked at.
     ("pipe", "--dir", Written),

@@ -1,7 +1,7 @@
 //! The report of a run of flow metering, with its sums checked.
 //!
 //! ```text
-//!   offered = nic_dropped + filtered + kernel_dropped + received + after_count + not_tunnel + merged + unsuited + …
+//!   offered = received + all terms
 //!   received = packets = packets_in_flows + packets_live + packets_held + packets_ignored
 //!   packets_in_flows = those of each sink: sent - from_earlier + missed + unsuited + those left in its spool,
 //!                      and those of `missed`
@@ -9,12 +9,9 @@
 
 use crate::output::MeterEnd;
 use crate::run;
-use crate::tally::{self, BelowTap, InputTally, LaneTally, Reasons, Verdict, sum};
-use quaff_file::tally::WriterTally;
+use crate::tally::{self, RunSummary, has_summary};
 use quaff_flow::collector::{FlowSum, SinkReport, Transport};
 use quaff_flow::ledger::FlowLedger;
-use quaff_os::Reason;
-use quaff_os::sandbox::Sandbox;
 use serde::Serialize;
 
 /// The result of a run of flow metering, in packets unless stated.
@@ -53,42 +50,11 @@ pub struct FlowReport {
     /// Records that no sink got, because the queue to the exporter was full, and the packets and IP bytes in them.
     pub missed: FlowSum,
     pub sinks: Vec<SinkReport>,
-    /// Packets that reached the interfaces.
-    pub offered: u64,
-    pub nic_dropped: u64,
-    pub kernel_dropped: u64,
-    /// Excluded by filters.
-    pub filtered: u64,
-    pub after_count: u64,
-    pub not_tunnel: u64,
-    pub merged: u64,
-    pub unsuited: u64,
-    /// In none of the sums.
-    pub below_tap: BelowTap,
-    pub verdict: Verdict,
-    /// The verdict is [`Verdict::Lossless`]: every wanted packet is in a flow, or ignored by a counted reason, and
-    /// every sink got every record.
-    pub lossless: bool,
-    /// Reasons of the verdict beside the sums; `notes` has them too.
-    #[serde(skip)]
-    pub reasons: Reasons,
-    /// Duration of the run.
-    pub seconds: f64,
-    /// User and system time of this process.
-    pub cpu_seconds: f64,
-    pub ended_by: Option<Reason>,
-    /// The files read; `None` for interfaces.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub input: Option<InputTally>,
-    /// The restrictions of the process; `None` without.
-    pub sandbox: Option<Sandbox>,
-    /// After a failure the sums may differ.
-    pub failure: Option<String>,
-    /// Warnings for the user.
-    pub notes: Vec<String>,
-    /// The tallies of the lanes.
-    pub interfaces: Vec<LaneTally>,
+    #[serde(flatten)]
+    pub run: RunSummary,
 }
+
+has_summary!(FlowReport);
 
 /// Packets that are in no flow, by reason.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
@@ -129,11 +95,6 @@ pub(super) fn sum_up(end: FlowsEnd, is_round_robin: bool) -> FlowReport {
     end.reasons.unknown.extend(sinks.iter().filter_map(refused_words));
     end.reasons.notes.extend(sinks.iter().filter_map(unsuited_words));
     end.reasons.notes.extend(sinks.iter().filter_map(left_words));
-    let (lanes, has_failed) = (end.lanes.clone(), end.failure.is_some());
-    let writer = WriterTally { written: sum(&lanes, |lane| lane.packed), ..WriterTally::default() };
-    let (input, below_tap, reasons) = (end.input.clone(), end.below_tap.clone(), end.reasons.clone());
-    // The sums of the lanes are those of any run; its verdict knows no meter.
-    let run = end.ledger(&writer, 0);
     let ignored = ledger.ignored.total();
     let mut report = FlowReport {
         packets: ledger.seen.packets,
@@ -155,30 +116,9 @@ pub(super) fn sum_up(end: FlowsEnd, is_round_robin: bool) -> FlowReport {
         probes_max: ledger.probes_max,
         missed,
         sinks,
-        offered: run.offered,
-        nic_dropped: run.nic_dropped,
-        kernel_dropped: run.kernel_dropped,
-        filtered: run.filtered,
-        after_count: run.after_count,
-        not_tunnel: run.not_tunnel,
-        merged: run.merged,
-        unsuited: run.unsuited,
-        below_tap,
-        verdict: Verdict::Unknown,
-        lossless: false,
-        reasons,
-        seconds: run.seconds,
-        cpu_seconds: run.cpu_seconds,
-        ended_by: run.ended_by,
-        input,
-        sandbox: run.sandbox,
-        failure: run.failure,
-        notes: run.notes,
-        interfaces: lanes,
+        run: RunSummary::default(),
     };
-    // A failure of the input changes no sum, and weighs less than one of the sums.
-    let sums = if has_failed { Ok(()) } else { report.check(&ledger, run.received, is_round_robin) };
-    report.failure = sums.err().or(report.failure);
+    report.run = end.checked_summary(|received| report.check(&ledger, received, is_round_robin));
     report.judge();
     report
 }
@@ -243,9 +183,7 @@ impl FlowReport {
     /// Sets the verdict, by the sums, the reasons beside them, and the failure.
     fn judge(&mut self) {
         let missed = self.sinks.iter().map(lost_records).sum::<u64>() + self.missed.records;
-        let lost = self.nic_dropped + self.kernel_dropped + self.unsuited + missed;
-        self.verdict = Verdict::new(lost > 0, &self.reasons, self.failure.is_some());
-        self.lossless = self.verdict == Verdict::Lossless;
+        self.run.judge(missed > 0);
     }
 }
 
@@ -300,6 +238,7 @@ fn unsuited_words(sink: &SinkReport) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tally::{LaneTally, Verdict};
     use quaff_flow::collector::Missed;
     use quaff_flow::ledger::Count;
 

@@ -6,7 +6,7 @@
 //! such a lane takes no packets; it waits here only for the records of flows that all end at once. What sinks do is
 //! not known here.
 
-use super::{Now, Output, OutputTally};
+use super::{Arrival, Now, Output, OutputTally, Pause};
 use crate::batch::{Frame, Memory};
 use crate::gauge::MeterGauges;
 use crate::links::{Link, Links};
@@ -138,7 +138,8 @@ impl Meter {
 }
 
 impl Output for Meter {
-    fn take(&mut self, memory: Memory<'_>, frames: &mut [Frame], now: Now) -> usize {
+    fn take(&mut self, memory: Memory<'_>, frames: &mut [Frame], arrival: Arrival) -> usize {
+        let now = arrival.now;
         self.outbound.opened_ns = match self.outbound.open.is_empty() {
             true => now.steady_ns,
             false => self.outbound.opened_ns,
@@ -171,7 +172,8 @@ impl Output for Meter {
         taken
     }
 
-    fn tick(&mut self, now: Now, is_idle: bool, _: &dyn Fn(&mut Counts)) {
+    fn tick(&mut self, pause: Pause, _: &dyn Fn(&mut Counts)) {
+        let Pause { now, is_idle, .. } = pause;
         // The clock of this machine means nothing for a file. A card's clock may be ahead of it.
         let past_ns = now.wall_ns.saturating_sub(GRACE_NS);
         // Packets may arrive of which no stage leaves one: flows end all the same.
@@ -379,8 +381,8 @@ pub(crate) mod tests {
         meter.meter.take(&[Packet { now, ..packet }], &mut meter.outbound);
         meter.taken_ns = at(1000).steady_ns;
         for ms in 1001..1600 {
-            assert_eq!(meter.take(Memory::default(), &mut [], at(ms)), 0);
-            meter.tick(at(ms), false, &|_| ());
+            assert_eq!(meter.take(Memory::default(), &mut [], Arrival::at(at(ms))), 0);
+            meter.tick(Pause { now: at(ms), is_idle: false, passed_ns: None }, &|_| ());
         }
         assert_eq!(lists(&mut inlet), [1]);
     }
@@ -397,9 +399,9 @@ pub(crate) mod tests {
         let memory = Memory { bytes: &bytes, ..Memory::default() };
         let mut frames = [Frame { time_ns: 1, len: 64, wire_len: 64, ..Frame::default() }; 3];
         let now = Now { steady_ns: 1, wall_ns: 1 };
-        assert_eq!((meter.take(memory, &mut frames, now), meter.tally().taken), (0, 0));
+        assert_eq!((meter.take(memory, &mut frames, Arrival::at(now)), meter.tally().taken), (0, 0));
         // The reader is gone: records are counted as missed, and the lane continues.
         drop((narrow, inlet));
-        assert_eq!((meter.take(memory, &mut frames, now), meter.tally().taken), (3, 3));
+        assert_eq!((meter.take(memory, &mut frames, Arrival::at(now)), meter.tally().taken), (3, 3));
     }
 }

@@ -44,6 +44,35 @@ pub struct Now {
     pub wall_ns: u64,
 }
 
+/// What arrived at a lane, beside the frames.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Arrival {
+    pub now: Now,
+    /// The source will soon have to drop packets.
+    pub is_late: bool,
+    /// Packets that the kernel dropped before these frames, and that no call before has had.
+    pub dropped: u64,
+    /// The number of the blocks of names that precede these frames; only files have some.
+    pub names: usize,
+}
+
+impl Arrival {
+    /// Nothing but a time.
+    pub fn at(now: Now) -> Self {
+        Self { now, is_late: false, dropped: 0, names: 0 }
+    }
+}
+
+/// A moment at which no frame is offered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pause {
+    pub now: Now,
+    /// The source had no packets within its wait.
+    pub is_idle: bool,
+    /// No packet before this time follows those that were taken, ns since 1970; `None` while a stage holds some back.
+    pub passed_ns: Option<u64>,
+}
+
 /// The counters of an output, so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct OutputTally {
@@ -67,35 +96,36 @@ impl Sum for OutputTally {
     }
 }
 
-/// Takes the packets of one lane. Called per batch, never per packet. Every packet that reaches it ends in
-/// [`OutputTally::taken`] or [`OutputTally::lost`].
+/// Takes the packets of one lane. Every packet that reaches it ends in [`OutputTally::taken`] or
+/// [`OutputTally::lost`].
+///
+/// All calls are made by the lane's thread, per batch and never per packet, in this order:
+///
+/// ```text
+///   for each batch:  take, and again for the frames it left    (or lose, when the source is nearly full, or the
+///                    with tick between two attempts             receiver is gone, or the source cannot be closed)
+///   then, and without a batch at least once a second, or when patience_ns is over:  tick
+///   at the end:      take without frames, if packets were dropped after the last batch; finish; tally
+/// ```
+///
+/// No call returns an error. An output that fails counts what it loses, or raises the stop of the run; it is called
+/// until the end all the same. After an error of the source the frames taken before are still to be written: `finish`
+/// and `tally` follow, and no further batch. After a panic nothing follows.
 pub trait Output: Send {
     /// Takes the frames for which there is room, and returns their number. The others must be at the end of
-    /// `frames` then: they are offered again, or reported to [`Output::lose`].
-    fn take(&mut self, memory: Memory<'_>, frames: &mut [Frame], now: Now) -> usize;
+    /// `frames` then: they are offered again, or reported to [`Output::lose`]. There may be no frames.
+    fn take(&mut self, memory: Memory<'_>, frames: &mut [Frame], arrival: Arrival) -> usize;
 
     /// The most frames that it is to take at once, when each of them may take long.
     fn frames_at_once(&self) -> usize {
         usize::MAX
     }
 
-    /// Notes whether the source will soon have to drop packets, before frames are taken.
-    fn note_late(&mut self, _is_late: bool) {}
-
     /// Counts frames for which there was no room until the kernel's ring was nearly full.
     fn lose(&mut self, _frames: &[Frame]) {}
 
-    /// Notes that the kernel dropped packets before the next one taken.
-    fn note_dropped(&mut self, _packets: u64) {}
-
-    /// Notes the number of the blocks of names that precede the next packets.
-    fn note_names(&mut self, _names: usize) {}
-
-    /// Notes that no packet before `until_ns` follows those that were taken, ns since 1970.
-    fn note_passed(&mut self, _until_ns: u64) {}
-
     /// Does periodic work; `count` adds the counts of source and stages.
-    fn tick(&mut self, _now: Now, _is_idle: bool, _count: &dyn Fn(&mut Counts)) {}
+    fn tick(&mut self, _pause: Pause, _count: &dyn Fn(&mut Counts)) {}
 
     /// Time until periodic work is due, ns.
     fn patience_ns(&self, _now: Now) -> u64 {
@@ -121,7 +151,7 @@ pub(crate) struct Discard {
 }
 
 impl Output for Discard {
-    fn take(&mut self, _: Memory<'_>, frames: &mut [Frame], _: Now) -> usize {
+    fn take(&mut self, _: Memory<'_>, frames: &mut [Frame], _: Arrival) -> usize {
         self.taken += frames.len() as u64;
         frames.len()
     }

@@ -4,7 +4,7 @@
 //! file is valid after each completed write, and chunks of several lanes can share one file.
 
 use super::backlog::Backlog;
-use super::{Now, Output, OutputTally};
+use super::{Arrival, Now, Output, OutputTally, Pause};
 use crate::batch::{Frame, Memory};
 use crate::buffer_pool::Supply;
 use quaff_file::Interfaces;
@@ -313,6 +313,13 @@ impl Packer {
 
     /// Updates the backlog after a batch, of which `waiting` had no room. Once packets are recent again, they are sent
     /// at once, and the backlog ends.
+    /// Notes what precedes the next packets, for the counters at their place in the file.
+    pub(crate) fn note(&mut self, arrival: &Arrival) {
+        self.dropped += arrival.dropped;
+        self.counts.kernel_dropped += arrival.dropped;
+        self.counts.names = arrival.names;
+    }
+
     fn note_backlog(&mut self, waiting: &[Frame], now: Now) {
         self.has_waiting = !waiting.is_empty();
         if let Some(first) = waiting.first() {
@@ -583,8 +590,9 @@ impl Packer {
 }
 
 impl Output for Packer {
-    fn take(&mut self, memory: Memory<'_>, frames: &mut [Frame], now: Now) -> usize {
-        self.pack(memory, frames, now)
+    fn take(&mut self, memory: Memory<'_>, frames: &mut [Frame], arrival: Arrival) -> usize {
+        self.note(&arrival);
+        self.pack(memory, frames, arrival.now)
     }
 
     fn lose(&mut self, frames: &[Frame]) {
@@ -596,22 +604,11 @@ impl Output for Packer {
         self.has_waiting = false;
     }
 
-    fn note_dropped(&mut self, packets: u64) {
-        self.dropped += packets;
-        self.counts.kernel_dropped += packets;
-    }
-
-    fn note_names(&mut self, names: usize) {
-        self.counts.names = names;
-    }
-
-    fn note_passed(&mut self, until_ns: u64) {
-        self.marks.passed_ns = until_ns;
-    }
-
     /// Writes statistics, flushes, and enters the next slot on an idle link.
-    fn tick(&mut self, now: Now, is_idle: bool, count: &dyn Fn(&mut Counts)) {
+    fn tick(&mut self, pause: Pause, count: &dyn Fn(&mut Counts)) {
+        let Pause { now, is_idle, passed_ns } = pause;
         let Now { steady_ns: now_ns, wall_ns } = now;
+        self.marks.passed_ns = passed_ns.unwrap_or(self.marks.passed_ns);
         if !self.plan.by_packet_time {
             self.plan.slots.follow(self.slot, wall_ns);
         }

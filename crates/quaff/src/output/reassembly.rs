@@ -4,7 +4,7 @@
 //! has this output. What readers do is not known here.
 
 use super::meter::secret;
-use super::{Now, Output, OutputTally};
+use super::{Arrival, Output, OutputTally};
 use crate::batch::{Frame, Memory};
 use crate::links::Links;
 use quaff_file::Interfaces;
@@ -83,7 +83,7 @@ impl Reassembly {
 }
 
 impl Output for Reassembly {
-    fn take(&mut self, memory: Memory<'_>, frames: &mut [Frame], _: Now) -> usize {
+    fn take(&mut self, memory: Memory<'_>, frames: &mut [Frame], _: Arrival) -> usize {
         for frame in frames.iter() {
             let bytes = memory.of(frame);
             let packet = TrackPacket {

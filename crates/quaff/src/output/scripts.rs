@@ -4,7 +4,7 @@
 //! there, and this output only has its plan.
 
 use super::meter::secret;
-use super::{Now, Output, OutputTally};
+use super::{Arrival, Now, Output, OutputTally, Pause};
 use crate::batch::{Frame, Memory};
 use crate::links::Links;
 use quaff_file::Interfaces;
@@ -138,8 +138,12 @@ impl Scripts {
 }
 
 impl Output for Scripts {
-    fn take(&mut self, memory: Memory<'_>, frames: &mut [Frame], _: Now) -> usize {
+    fn take(&mut self, memory: Memory<'_>, frames: &mut [Frame], arrival: Arrival) -> usize {
+        let is_prompt = self.is_prompt;
         self.with(|this, engine| {
+            if is_prompt {
+                engine.note_late(arrival.is_late);
+            }
             for frame in frames.iter() {
                 let bytes = memory.of(frame);
                 engine.packet(&Packet {
@@ -162,13 +166,8 @@ impl Output for Scripts {
         if self.is_prompt { FRAMES_AT_ONCE } else { usize::MAX }
     }
 
-    fn note_late(&mut self, is_late: bool) {
-        if self.is_prompt {
-            self.with(|_, engine| engine.note_late(is_late));
-        }
-    }
-
-    fn tick(&mut self, now: Now, is_idle: bool, _: &dyn Fn(&mut Counts)) {
+    fn tick(&mut self, pause: Pause, _: &dyn Fn(&mut Counts)) {
+        let Pause { now, is_idle, .. } = pause;
         if !self.is_prompt || now.steady_ns.saturating_sub(self.passed_ns) < FLUSH_NS {
             return;
         }

@@ -1,7 +1,7 @@
 //! The output of a lane of a split: a packer for each member.
 
 use super::packer::Packer;
-use super::{Now, Output, OutputTally};
+use super::{Arrival, Now, Output, OutputTally, Pause};
 use crate::batch::{BATCH_FRAMES, Frame, Memory};
 use quaff_file::tally::Counts;
 use std::sync::mpsc::Sender;
@@ -29,7 +29,9 @@ impl Spread {
 }
 
 impl Output for Spread {
-    fn take(&mut self, memory: Memory<'_>, frames: &mut [Frame], now: Now) -> usize {
+    fn take(&mut self, memory: Memory<'_>, frames: &mut [Frame], arrival: Arrival) -> usize {
+        // The members of dropped packets are unknown, so each member records them.
+        self.packers.iter_mut().for_each(|packer| packer.note(&arrival));
         self.lists.iter_mut().for_each(Vec::clear);
         for frame in frames.iter() {
             self.lists[frame.member()].push(*frame);
@@ -39,7 +41,7 @@ impl Output for Spread {
             if list.is_empty() {
                 continue;
             }
-            let packed = packer.pack(memory, list, now);
+            let packed = packer.pack(memory, list, arrival.now);
             if packer.is_closed() || self.is_live && packed < list.len() && packer.is_full() {
                 packer.lose(&list[packed..]);
             } else {
@@ -57,17 +59,8 @@ impl Output for Spread {
         }
     }
 
-    /// The members of dropped packets are unknown, so each member records them.
-    fn note_dropped(&mut self, packets: u64) {
-        self.packers.iter_mut().for_each(|packer| packer.note_dropped(packets));
-    }
-
-    fn note_names(&mut self, names: usize) {
-        self.packers.iter_mut().for_each(|packer| packer.note_names(names));
-    }
-
-    fn tick(&mut self, now: Now, is_idle: bool, count: &dyn Fn(&mut Counts)) {
-        self.packers.iter_mut().for_each(|packer| packer.tick(now, is_idle, count));
+    fn tick(&mut self, pause: Pause, count: &dyn Fn(&mut Counts)) {
+        self.packers.iter_mut().for_each(|packer| packer.tick(pause, count));
     }
 
     fn patience_ns(&self, now: Now) -> u64 {

@@ -13,7 +13,7 @@ use super::{Pull, Source, SourceTally};
 use crate::batch::{BATCH_FRAMES, Frame};
 use crate::gauge::LaneGauges;
 use crate::plan::{ReadPlan, SNAPLEN_MAX};
-use crate::tally::{InputTally, LaneTally};
+use crate::tally::{InputTally, LaneTally, Terms};
 use crate::{Error, Result};
 use interface_run::InterfaceRun;
 use quaff_file::read::{Advance, CaptureFile, Error as FileError, Options};
@@ -494,7 +494,7 @@ impl Source for Files {
             interface: self.plan.name(),
             offered: self.frames,
             truncated: if self.is_part_wanted { 0 } else { self.truncated },
-            unsuited: self.translation.unsuited,
+            terms: Terms { unsuited: self.translation.unsuited, ..Terms::default() },
             ..LaneTally::default()
         };
         Ok(SourceTally { lane, input: Some(self.input) })

@@ -17,7 +17,7 @@ use super::{Pull, Source, SourceTally};
 use crate::batch::{BATCH_FRAMES, Frame};
 use crate::gauge::LaneGauges;
 use crate::plan::{ReadOrder, ReadPlan, SNAPLEN_MAX};
-use crate::tally::{InputTally, LaneTally, MergeTally, UnsortedFile};
+use crate::tally::{InputTally, LaneTally, MergeTally, Terms, UnsortedFile};
 use crate::{Error, Result};
 use heap::{Heap, Key};
 use input::{Input, Opening};
@@ -438,7 +438,7 @@ impl Source for Merge {
             interface: self.opening.plan.name(),
             offered: self.merged.packets + unsuited,
             truncated: if self.is_part_wanted { 0 } else { self.merged.truncated },
-            unsuited,
+            terms: Terms { unsuited, ..Terms::default() },
             ..LaneTally::default()
         };
         Ok(SourceTally { lane, input: Some(input) })

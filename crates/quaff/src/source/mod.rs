@@ -45,6 +45,19 @@ pub enum Pull {
 
 /// A source of batches. The bytes of a batch belong to the source and are borrowed until
 /// they are released: in order, one batch at a time.
+///
+/// It is opened and called by its lane's thread, in this order:
+///
+/// ```text
+///   until End:            pull
+///   after a Batch:        bytes, options, take_dropped, names, while it is passed on; release
+///   after Batch or Idle:  count, wall_ns, is_nearly_full, at any time
+///   after the stop:       close, before each pull; pull until End
+///   at last:              take_dropped, count, finish
+/// ```
+///
+/// After an error of `pull` or `close` no batch follows, and none is released: the counters are still read, and the
+/// error ends the run; `finish` is not called then.
 pub trait Source: Send {
     /// Waits at most `wait` for a batch, and describes its frames.
     fn pull(&mut self, frames: &mut Vec<Frame>, wait: Duration) -> Result<Pull>;

@@ -8,11 +8,10 @@
 use super::member::{self, Ended};
 use super::plan::{MemberPlan, SplitPlan};
 use crate::gauge::BufferGauges;
-use crate::run::{self, cpu_seconds};
+use crate::run;
 use crate::stage::{Balance, Conversation, PEAK_WINDOWS_NS, Share};
-use crate::tally::{self, BelowTap, InputTally, LaneTally, Reasons, Verdict, sum};
+use crate::tally::{self, LaneTally, RunSummary, Terms, Verdict, has_summary, sum};
 use quaff_os::Reason;
-use quaff_os::sandbox::Sandbox;
 use serde::Serialize;
 use std::sync::Arc;
 
@@ -23,20 +22,12 @@ pub struct Report {
     pub by: String,
     /// Packets received.
     #[serde(rename = "in")]
-    pub offered: u64,
+    pub arrived: u64,
     /// Packets written; in a dry run, those that would have been.
     pub out: u64,
     /// Packets received and not written.
     pub skipped: u64,
     pub skipped_by: Skipped,
-    pub verdict: Verdict,
-    /// The verdict is [`Verdict::Lossless`]: every wanted packet was written.
-    pub lossless: bool,
-    /// In none of the sums.
-    pub below_tap: BelowTap,
-    /// Reasons of the verdict beside the sums; `notes` has them too.
-    #[serde(skip)]
-    pub reasons: Reasons,
     /// Time between the first packet and the last, by their time stamps.
     pub span_seconds: f64,
     /// Bytes of all assigned packets on the wire.
@@ -56,37 +47,18 @@ pub struct Report {
     pub buffer_high_bytes: u64,
     /// Bytes of the buffer that were populated at the end.
     pub resident_bytes: u64,
-    /// Duration of the run.
-    pub seconds: f64,
-    /// User and system time of this process.
-    pub cpu_seconds: f64,
-    pub ended_by: Option<Reason>,
-    /// The restrictions of the process; `None` without.
-    pub sandbox: Option<Sandbox>,
-    /// The files read.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub input: Option<InputTally>,
-    /// After a failure the sums may differ.
-    pub failure: Option<String>,
-    /// Warnings for the user.
-    pub notes: Vec<String>,
-    /// The tallies of the lanes.
-    pub interfaces: Vec<LaneTally>,
+    #[serde(flatten)]
+    pub run: RunSummary,
 }
+
+has_summary!(Report);
 
 /// Packets received and not written, by reason.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Skipped {
-    /// Dropped by the interface.
-    pub nic_dropped: u64,
-    /// Dropped because the kernel's ring was full.
-    pub kernel_dropped: u64,
-    /// Excluded by `-f`.
-    pub filtered: u64,
-    /// After the limit of `--count`, or when no member was left.
-    pub after_count: u64,
-    /// Of a link type that the output cannot hold together with the others.
-    pub unsuited: u64,
+    /// `after_count` has those for which no member was left, too.
+    #[serde(flatten)]
+    pub terms: Terms,
     /// A member was too slow or could not write.
     pub lost: u64,
     /// Assigned to a member that had just ended.
@@ -165,23 +137,20 @@ pub(super) struct SplitEnd {
 }
 
 pub(super) fn sum_up(plan: &SplitPlan, balance: &Balance, mut end: SplitEnd) -> Report {
-    end.run.count_refused();
-    let ended_by = end.run.ended_by.clone();
     let members: Vec<_> =
         (0..plan.members.len()).map(|number| member_report(plan, balance, number, &end)).collect();
     let skipped_by = skipped(&end.run.lanes, &members);
     end.run.reasons.unknown.extend(unread(&end.members, &members));
-    let loss = lost(&skipped_by, &members, ended_by.as_ref());
+    let lost = is_lost(&skipped_by, &members, end.run.ended_by.as_ref());
+    let (failures, all_failed) = (end.run.failures(), all_failed(&end.members));
     let (conversations, conversations_exact) = balance.conversations();
     let (first_ns, last_ns) = balance.span_ns.unwrap_or_default();
     let mut report = Report {
         by: plan.sorting.by.to_string(),
-        offered: sum(&end.run.lanes, |lane| lane.offered),
+        arrived: sum(&end.run.lanes, |lane| lane.offered),
         out: sum(&members, |member| member.written),
         skipped: skipped_by.sum(),
         skipped_by,
-        verdict: Verdict::Unknown,
-        lossless: false,
         span_seconds: (last_ns - first_ns) as f64 / 1e9,
         bytes: balance.all.bytes,
         conversations,
@@ -192,37 +161,26 @@ pub(super) fn sum_up(plan: &SplitPlan, balance: &Balance, mut end: SplitEnd) -> 
         peaks: peaks(&balance.all),
         buffer_high_bytes: end.buffer.as_ref().map_or(0, |buffer| buffer.high_bytes()),
         resident_bytes: end.buffer.as_ref().map_or(0, |buffer| buffer.resident.get()),
-        seconds: end.run.seconds,
-        cpu_seconds: cpu_seconds(),
-        ended_by,
-        sandbox: end.run.sandbox.clone(),
-        notes: end.run.notes(),
-        below_tap: end.run.below_tap.clone(),
-        reasons: end.run.reasons.clone(),
-        failure: None,
-        interfaces: end.run.lanes.clone(),
-        input: end.run.input.clone(),
         members,
+        run: end.run.summary(),
     };
-    report.failure = end.run.failure(report.check()).or_else(|| all_failed(&end.members));
-    report.verdict = Verdict::new(loss.sum() > 0, &report.reasons, report.failure.is_some());
-    report.lossless = report.verdict == Verdict::Lossless;
+    report.failure = failures.with(report.check()).or(all_failed);
+    let (run, is_counted_lost) = (&mut report.run, lost);
+    run.verdict = Verdict::new(is_counted_lost, &run.reasons, run.failure.is_some());
+    run.lossless = run.verdict == Verdict::Lossless;
     report
 }
 
-/// The packets that are lost: those that were wanted and not written. After the readers of all members have ended with
+/// Returns whether packets are lost that were wanted and not written. After the readers of all members have ended with
 /// what they wanted, no packet is wanted; after their commands have failed, each is.
-fn lost(skipped: &Skipped, members: &[MemberReport], ended_by: Option<&Reason>) -> Skipped {
+fn is_lost(skipped: &Skipped, members: &[MemberReport], ended_by: Option<&Reason>) -> bool {
     let has_failed = members.iter().any(|member| matches!(member.gone, Some(Reason::Failed(_))));
-    let of = |count: u64, is_lost: bool| if is_lost { count } else { 0 };
     let has_closed = |member: &MemberReport| member.gone == Some(Reason::OutputClosed);
     let is_closed = ended_by == Some(&Reason::OutputClosed) || members.iter().all(has_closed);
-    Skipped {
-        filtered: 0,
-        after_count: of(skipped.after_count, is_closed && has_failed),
-        after_close: of(skipped.after_close, !is_closed || has_failed),
-        ..*skipped
-    }
+    let of = |count: u64, is_lost: bool| if is_lost { count } else { 0 };
+    let after_end = of(skipped.terms.after_count, is_closed && has_failed)
+        + of(skipped.after_close, !is_closed || has_failed);
+    skipped.terms.lost() + skipped.lost + skipped.unsendable + after_end > 0
 }
 
 /// Sentences about commands that failed after they had been given all their packets.
@@ -242,14 +200,9 @@ fn all_failed(ended: &[Ended]) -> Option<String> {
 }
 
 fn skipped(lanes: &[LaneTally], members: &[MemberReport]) -> Skipped {
-    let lanes = |of: fn(&LaneTally) -> u64| sum(lanes, of);
     let members = |of: fn(&MemberReport) -> u64| sum(members, of);
     Skipped {
-        nic_dropped: lanes(|lane| lane.nic_dropped),
-        kernel_dropped: lanes(|lane| lane.kernel_dropped),
-        filtered: lanes(|lane| lane.filtered),
-        after_count: lanes(|lane| lane.after_count),
-        unsuited: lanes(|lane| lane.unsuited),
+        terms: Terms::of(lanes.iter().map(|lane| &lane.terms)),
         lost: members(|member| member.lost),
         after_close: members(|member| member.after_close),
         unsendable: members(|member| member.unsendable),
@@ -258,9 +211,7 @@ fn skipped(lanes: &[LaneTally], members: &[MemberReport]) -> Skipped {
 
 impl Skipped {
     fn sum(&self) -> u64 {
-        let before =
-            self.nic_dropped + self.kernel_dropped + self.filtered + self.after_count + self.unsuited;
-        before + self.lost + self.after_close + self.unsendable
+        self.terms.sum() + self.lost + self.after_close + self.unsendable
     }
 }
 
@@ -271,7 +222,7 @@ impl Report {
             let ended = member.written + member.lost + member.after_close + member.unsendable;
             ("packets of a member = written + lost + after_close + unsendable", member.packets, ended)
         });
-        let whole = ("in = out + skipped", self.offered, self.out + self.skipped);
+        let whole = ("in = out + skipped", self.arrived, self.out + self.skipped);
         tally::check(std::iter::once(whole).chain(of_members))
     }
 }

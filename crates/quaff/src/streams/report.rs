@@ -9,10 +9,7 @@
 
 use crate::output::{BodyTally, ReaderTally, ReassemblyEnd};
 use crate::run;
-use crate::tally::{self, InputTally, Reasons, Verdict, sum};
-use quaff_file::tally::WriterTally;
-use quaff_os::Reason;
-use quaff_os::sandbox::Sandbox;
+use crate::tally::{self, RunSummary, has_summary};
 use quaff_stream::GapCause;
 use quaff_stream::tally::{FragmentTally, StreamTally};
 use quaff_stream::tracker::{CloseReason, TrackTally};
@@ -44,25 +41,11 @@ pub struct StreamsReport {
     pub skipped_bytes: u64,
     /// Bodies of HTTP, if they are asked for.
     pub bodies: BodyTally,
-    /// Excluded by filters.
-    pub filtered: u64,
-    pub after_count: u64,
-    pub not_tunnel: u64,
-    pub merged: u64,
-    pub verdict: Verdict,
-    /// Duration of the run.
-    pub seconds: f64,
-    /// User and system time of this process.
-    pub cpu_seconds: f64,
-    pub ended_by: Option<Reason>,
-    pub input: Option<InputTally>,
-    /// The restrictions of the process; `None` without.
-    pub sandbox: Option<Sandbox>,
-    /// After a failure the sums may differ.
-    pub failure: Option<String>,
-    /// Warnings for the user.
-    pub notes: Vec<String>,
+    #[serde(flatten)]
+    pub run: RunSummary,
 }
+
+has_summary!(StreamsReport);
 
 /// Packets that are no segments, by reason.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
@@ -242,26 +225,15 @@ impl Datagrams {
 
 /// The report of a run whose lane has ended.
 pub(super) fn sum_up(ended: run::Ended, lane: Option<ReassemblyEnd>) -> StreamsReport {
-    let (lanes, has_failed) = (ended.lanes.clone(), ended.failure.is_some());
-    let writer = WriterTally { written: sum(&lanes, |lane| lane.packed), ..WriterTally::default() };
-    let (input, reasons) = (ended.input.clone(), ended.reasons.clone());
-    // The sums of the lane are those of any run; its verdict knows no streams.
-    let run = ended.ledger(&writer, 0);
-    let mut report = match &lane {
-        Some(lane) => of_lane(lane),
-        None => StreamsReport::default(),
-    };
-    (report.filtered, report.after_count) = (run.filtered, run.after_count);
-    (report.not_tunnel, report.merged) = (run.not_tunnel, run.merged);
-    (report.seconds, report.cpu_seconds, report.ended_by) = (run.seconds, run.cpu_seconds, run.ended_by);
-    (report.input, report.sandbox, report.notes) = (input, run.sandbox, run.notes);
-    let sums = match &lane {
-        Some(lane) if !has_failed => check_streams(lane, run.received),
-        _ => Ok(()),
-    };
+    let mut report = lane.as_ref().map(of_lane).unwrap_or_default();
+    report.run = ended.checked_summary(|received| match &lane {
+        Some(lane) => check_streams(lane, received),
+        None => Ok(()),
+    });
     let of_reader = lane.and_then(|lane| lane.reader.failure);
-    report.failure = of_reader.or(sums.err()).or(run.failure);
-    report.verdict = judge(&report, &reasons);
+    report.failure = of_reader.or(report.failure.take());
+    let is_lost = report.lacks_bytes() || !report.is_input_whole();
+    report.judge(is_lost);
     report
 }
 
@@ -308,9 +280,4 @@ pub(super) fn check_streams(lane: &ReassemblyEnd, received: u64) -> Result<(), S
         return Err("bytes of streams or of fragments have no fate".into());
     }
     tally::check(sums)
-}
-
-fn judge(report: &StreamsReport, reasons: &Reasons) -> Verdict {
-    let is_whole = report.input.as_ref().is_none_or(InputTally::is_whole);
-    Verdict::new(report.lacks_bytes() || !is_whole, reasons, report.failure.is_some())
 }

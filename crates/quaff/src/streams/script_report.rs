@@ -8,10 +8,7 @@
 use super::report::{Bytes, Connections, Datagrams, Gaps, Ignored, check_streams};
 use crate::output::{ReaderTally, ReassemblyEnd, RecordTally};
 use crate::run;
-use crate::tally::{self, BelowTap, InputTally, Reasons, Verdict, sum};
-use quaff_file::tally::WriterTally;
-use quaff_os::Reason;
-use quaff_os::sandbox::Sandbox;
+use crate::tally::{self, RunSummary, has_summary};
 use quaff_script::{EngineEnd, ScriptTally, Tracked};
 use serde::Serialize;
 
@@ -35,32 +32,11 @@ pub struct ScriptsReport {
     /// Packets of flows that were saved, and those without room.
     pub saved_packets: u64,
     pub saved_packets_dropped: u64,
-    /// Packets that reached the interface.
-    pub offered: u64,
-    pub nic_dropped: u64,
-    pub kernel_dropped: u64,
-    /// Excluded by filters.
-    pub filtered: u64,
-    pub after_count: u64,
-    pub not_tunnel: u64,
-    pub merged: u64,
-    pub unsuited: u64,
-    /// In none of the sums.
-    pub below_tap: BelowTap,
-    pub verdict: Verdict,
-    /// Duration of the run.
-    pub seconds: f64,
-    /// User and system time of this process.
-    pub cpu_seconds: f64,
-    pub ended_by: Option<Reason>,
-    pub input: Option<InputTally>,
-    /// The restrictions of the process; `None` without.
-    pub sandbox: Option<Sandbox>,
-    /// After a failure the sums may differ.
-    pub failure: Option<String>,
-    /// Warnings for the user.
-    pub notes: Vec<String>,
+    #[serde(flatten)]
+    pub run: RunSummary,
 }
+
+has_summary!(ScriptsReport);
 
 /// The sums of the reassembly, as in the report of `extract`.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -102,26 +78,14 @@ impl StreamSums {
 
 /// The report of a run whose lanes have ended, with the sums of what they have sent.
 pub(super) fn sum_up(ended: run::Ended, sums: Option<(EngineEnd, RecordTally)>) -> ScriptsReport {
-    let (lanes, has_failed) = (ended.lanes.clone(), ended.failure.is_some());
-    let writer = WriterTally { written: sum(&lanes, |lane| lane.packed), ..WriterTally::default() };
-    let (input, below_tap, mut reasons) =
-        (ended.input.clone(), ended.below_tap.clone(), ended.reasons.clone());
-    let run = ended.ledger(&writer, 0);
     let mut report = sums.as_ref().map(of_lanes).unwrap_or_default();
-    (report.offered, report.nic_dropped) = (run.offered, run.nic_dropped);
-    (report.kernel_dropped, report.unsuited, report.below_tap) =
-        (run.kernel_dropped, run.unsuited, below_tap);
-    (report.filtered, report.after_count) = (run.filtered, run.after_count);
-    (report.not_tunnel, report.merged) = (run.not_tunnel, run.merged);
-    (report.seconds, report.cpu_seconds, report.ended_by) = (run.seconds, run.cpu_seconds, run.ended_by);
-    (report.input, report.sandbox, report.notes) = (input, run.sandbox, run.notes);
-    let checked = match &sums {
-        Some((engine, _)) if !has_failed => check(&report, engine, run.received),
-        _ => Ok(()),
-    };
+    report.run = ended.checked_summary(|received| match &sums {
+        Some((engine, _)) => check(&report, engine, received),
+        None => Ok(()),
+    });
     let of_records = sums.and_then(|(_, records)| records.failure);
-    report.failure = of_records.or(checked.err()).or(run.failure);
-    report.verdict = judge(&report, &mut reasons);
+    report.failure = of_records.or(report.failure.take());
+    judge(&mut report);
     report
 }
 
@@ -153,13 +117,12 @@ fn check(report: &ScriptsReport, engine: &EngineEnd, received: u64) -> Result<()
     }
 }
 
-fn judge(report: &ScriptsReport, reasons: &mut Reasons) -> Verdict {
-    let is_whole = report.input.as_ref().is_none_or(InputTally::is_whole);
-    let dropped = report.nic_dropped + report.kernel_dropped + report.unsuited;
+fn judge(report: &mut ScriptsReport) {
     let recorded = report.files_refused + report.dropped_bytes + report.saved_packets_dropped;
     let rows: u64 = report.scripts.iter().map(|script| script.rows_dropped).sum();
-    let lacks = report.streams.as_ref().is_some_and(StreamSums::lacks_bytes);
+    let lacks = report.streams.as_ref().is_some_and(StreamSums::lacks_bytes) || !report.is_input_whole();
     let failed = report.scripts.iter().filter(|script| !script.is_whole());
-    reasons.unknown.extend(failed.map(|script| format!("{} did not see or keep all", script.name)));
-    Verdict::new(dropped + recorded + rows > 0 || lacks || !is_whole, reasons, report.failure.is_some())
+    let failed: Vec<_> = failed.map(|script| format!("{} did not see or keep all", script.name)).collect();
+    report.reasons.unknown.extend(failed);
+    report.run.judge(recorded + rows > 0 || lacks);
 }

@@ -2,7 +2,7 @@
 //! off, queues without a lane, losses, a file that another process removes. Each is reported when it begins and, if it
 //! can, when it has ended. This module reads gauges; the verdict is the ledger's.
 
-use super::report::{PLACES, target};
+use super::report::{loss_places, target};
 use crate::shell::Incident;
 use quaff::plan::CapturePlan;
 use quaff::{LaneGauges, Status};
@@ -16,7 +16,7 @@ const QUIET: Duration = Duration::from_secs(5);
 pub(super) struct Incidents {
     /// Of each lane; `None` if another lane of the interface reports it.
     links: Vec<Option<Link>>,
-    /// Of each lane: the first three of [`PLACES`].
+    /// Of each lane: the first three of [`loss_places`].
     losses: Vec<[Loss; 3]>,
     on_disk: Loss,
     output: String,
@@ -28,14 +28,14 @@ pub(super) struct Incidents {
 
 impl Incidents {
     pub(super) fn new(plan: &CapturePlan) -> Self {
-        let (names, lanes) = (plan.input.lane_names(), plan.input.lanes());
+        let (names, lanes, places) = (plan.input.lane_names(), plan.input.lanes(), loss_places());
         // The first lane of an interface reports its link.
         let interface =
             |(at, lane): (usize, usize)| (lane == 0).then(|| plan.input.interfaces[at].name.clone());
         let links = plan.input.places().into_iter().map(interface);
         let place = |lane: usize, place: usize| {
             let of = names.get(lane).map(|name| format!("{name}: ")).unwrap_or_default();
-            Loss::new(of, PLACES[place])
+            Loss::new(of, &places[place])
         };
         Self {
             losses: (0..lanes).map(|lane| [0, 1, 2].map(|of| place(lane, of))).collect(),
@@ -45,7 +45,7 @@ impl Incidents {
                 .take(lanes)
                 .map(|name| name.map(Link::new))
                 .collect(),
-            on_disk: Loss::new(String::new(), PLACES[3]),
+            on_disk: Loss::new(String::new(), &places[3]),
             output: target(plan),
             removed_file: 0,
             missed: 0,
@@ -151,7 +151,7 @@ impl Link {
 struct Loss {
     /// The interface, if it is of one.
     of: String,
-    place: &'static str,
+    place: String,
     count: u64,
     current: Option<CurrentLoss>,
 }
@@ -165,13 +165,13 @@ struct CurrentLoss {
 }
 
 impl Loss {
-    fn new(of: String, place: &'static str) -> Self {
-        Self { of, place, count: 0, current: None }
+    fn new(of: String, place: &str) -> Self {
+        Self { of, place: place.to_owned(), count: 0, current: None }
     }
 
     fn look(&mut self, count: u64, now: Instant) -> Option<Incident> {
         let before = std::mem::replace(&mut self.count, count);
-        let (of, place) = (&self.of, self.place);
+        let (of, place) = (&self.of, self.place.as_str());
         match &mut self.current {
             None if count > before => {
                 self.current = Some(CurrentLoss { begun: now, last: now, before });
@@ -205,7 +205,7 @@ mod tests {
 
     #[test]
     fn a_loss_is_reported_when_it_begins_and_when_it_has_ended() {
-        let mut loss = Loss::new("eth0: ".into(), PLACES[1]);
+        let mut loss = Loss::new("eth0: ".into(), &loss_places()[1]);
         let start = Instant::now();
         let mut look = |count, seconds| words(loss.look(count, start + Duration::from_secs(seconds)));
         assert!(look(0, 0).is_empty());

@@ -8,7 +8,7 @@ mod report;
 mod stop;
 
 pub(crate) use args::Args;
-pub(crate) use report::{PLACES, decap_words, ledger_text};
+pub(crate) use report::{decap_words, ledger_text, places, terms};
 
 use incidents::Incidents;
 use printer::Printer;

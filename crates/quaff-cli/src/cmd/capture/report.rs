@@ -7,7 +7,9 @@ use crate::show::{self, Stream, name};
 use quaff::LaneGauges;
 use quaff::Status;
 use quaff::plan::{CapturePlan, PREFAULT, RETIRE_MS, SNAPLEN_MAX};
-use quaff::tally::{DecapTally, InputTally, LaneShare, LaneTally, Ledger, Verdict};
+use quaff::tally::{
+    DecapTally, Fate, InputTally, LaneShare, LaneTally, Ledger, RunSummary, TERMS, Term, Verdict,
+};
 use quaff::{CompiledFilter, DryRun};
 use quaff_file::tally::{CompressionTally, Sightings};
 use quaff_file::write::{DirPlan, Output};
@@ -217,22 +219,54 @@ fn pruned_words(ledger: &Ledger) -> String {
     show::present(counts).map(|words| format!(", {words}")).collect()
 }
 
-/// The places of losses, with what helps: those of an interface first.
-pub(crate) const PLACES: [&str; 4] = [
-    "at the interface (its ring was full: 'ethtool -g' shows its size)",
-    "in the kernel's ring (raise --ring, or give the lane a core with --cpu)",
+/// The places of losses after the lanes, with what helps.
+const PLACES: [&str; 2] = [
     "because the buffer was full (the output was too slow: raise --buffer)",
     "because writing failed, the file was removed, or the reader of the output had stopped reading",
 ];
 
+/// The places of all losses: an interface, the ring of its lane, the buffer, and the output.
+pub(super) fn loss_places() -> [String; 4] {
+    let of = |name: &str| {
+        let term = TERMS.iter().find(|term| term.name == name);
+        flags::named(term.map_or(name, |term| term.words))
+    };
+    let [buffer, output] = PLACES.map(str::to_owned);
+    [of("nic_dropped"), of("kernel_dropped"), buffer, output]
+}
+
+/// The terms of a ledger that have lost packets or have not, each with its words; `own` are words of the product, by
+/// the names of terms.
+pub(crate) fn terms(
+    run: &RunSummary,
+    is_lost: bool,
+    own: &[(&str, &'static str)],
+) -> impl Iterator<Item = (u64, String)> {
+    let of_fate = run.terms.each().filter(|(term, _)| (term.fate == Fate::Lost) == is_lost);
+    let some = of_fate.filter(|(_, packets)| *packets > 0);
+    let words = |term: &Term| {
+        let own = own.iter().find(|(name, _)| *name == term.name);
+        own.map_or_else(|| flags::named(term.words), |(_, words)| (*words).to_owned())
+    };
+    some.map(|(term, packets)| (packets, words(term))).collect::<Vec<_>>().into_iter()
+}
+
+/// Lost packets by place, each with its share of what the filter left.
+pub(crate) fn places(
+    run: &RunSummary,
+    more: impl Iterator<Item = (u64, String)>,
+) -> impl Iterator<Item = (u64, String)> {
+    let total = (run.offered - run.filtered).max(1) as f64;
+    let share = move |packets: u64| 100.0 * packets as f64 / total;
+    terms(run, true, &[])
+        .chain(more)
+        .map(move |(packets, place)| (packets, format!("({:.2} %) {place}", share(packets))))
+}
+
 /// Lost packets by place.
 fn lost_words(ledger: &Ledger) -> String {
-    let total = (ledger.offered - ledger.filtered).max(1) as f64;
-    let share = |packets| 100.0 * packets as f64 / total;
-    let counts = [ledger.nic_dropped, ledger.kernel_dropped, ledger.lost_in_buffer, ledger.lost_on_disk];
-    let places = counts.into_iter().zip(PLACES);
-    let places = places.map(|(packets, place)| (packets, format!("({:.2} %) {place}", share(packets))));
-    let mut text = show::counted("  lost ", places);
+    let more = [ledger.lost_in_buffer, ledger.lost_on_disk].into_iter().zip(PLACES.map(str::to_owned));
+    let mut text = show::counted("  lost ", places(ledger, more));
     for reason in &ledger.reasons.lossy {
         text += &format!("  lossy: {}\n", name(reason));
     }
@@ -249,22 +283,10 @@ fn lost_words(ledger: &Ledger) -> String {
 fn other_words(ledger: &Ledger) -> String {
     let sum = |of: fn(&LaneTally) -> u64| ledger.interfaces.iter().map(of).sum();
     let counts = [
-        (ledger.filtered, "rejected by the filter"),
-        (ledger.after_count, "arrived after the end"),
         (
             ledger.late,
             "NOT IN ORDER: they came later than the limit of --ordered, and are after packets of later times",
         ),
-        (ledger.not_tunnel, "dropped: not in a tunnel"),
-        (ledger.merged, "fragments reassembled into other packets"),
-        (
-            ledger.unsuited,
-            "dropped: of another link type (pcap has one: --ethernet or --decap-only may help), or of more interfaces \
-             than the output can have",
-        ),
-        (ledger.out_of_time, "outside the times of --from and --to"),
-        (ledger.out_of_range, "left out by --include or --exclude"),
-        (ledger.duplicates, "duplicates dropped"),
         (sum(|lane| lane.untagged), "without their VLAN tags"),
         (sum(|lane| lane.ethernet_made), "bare IP packets after a made Ethernet header"),
         (
@@ -273,7 +295,7 @@ fn other_words(ledger: &Ledger) -> String {
         ),
         (sum(|lane| lane.oversize), "larger than the MTU: merged by GRO or TSO"),
     ];
-    show::counted("  ", counts)
+    show::counted("  ", terms(ledger, false, &[])) + &show::counted("  ", counts)
 }
 
 /// Packets that were compared with earlier ones.

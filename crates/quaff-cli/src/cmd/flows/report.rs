@@ -1,7 +1,7 @@
 //! The output of `quaff flows`: the progress line, and the report in the form of capture's.
 
 use super::progress::{Progress, Totals};
-use crate::cmd::capture::{PLACES, decap_words};
+use crate::cmd::capture::{decap_words, places, terms};
 use crate::exit::Exit;
 use crate::shell::{Part, ReadProgress};
 use crate::show::{self, Stream, name};
@@ -182,11 +182,7 @@ fn remarks(report: &FlowReport) -> String {
 
 /// Lost packets by place, and the reasons of the verdict.
 fn lost_words(report: &FlowReport) -> String {
-    let total = (report.offered - report.filtered).max(1) as f64;
-    let share = |packets| 100.0 * packets as f64 / total;
-    let places = [report.nic_dropped, report.kernel_dropped].into_iter().zip(PLACES);
-    let places = places.map(|(packets, place)| (packets, format!("({:.2} %) {place}", share(packets))));
-    let mut text = show::counted("  lost ", places);
+    let mut text = show::counted("  lost ", places(report, std::iter::empty()));
     text += &show::counted(
         "  ",
         [(report.missed.records, "records missed by all sinks: the queue to the exporter was full")],
@@ -204,11 +200,6 @@ fn lost_words(report: &FlowReport) -> String {
 fn ignored_words(report: &FlowReport) -> String {
     let ignored = &report.ignored;
     let counts = [
-        (report.filtered, "rejected by the filter"),
-        (report.after_count, "arrived after the end"),
-        (report.not_tunnel, "dropped: not in a tunnel"),
-        (report.merged, "fragments reassembled into other packets"),
-        (report.unsuited, "of more interfaces than a run can have"),
         (ignored.not_ip, "ignored: not IP"),
         (ignored.truncated, "ignored: cut before the ports, or damaged"),
         (ignored.not_sampled, "ignored: not sampled"),
@@ -219,7 +210,8 @@ fn ignored_words(report: &FlowReport) -> String {
             "larger than the MTU: merged by GRO or TSO, and counted as one packet each",
         ),
     ];
-    show::counted("  ", counts)
+    let own = [("unsuited", "of more interfaces than a run can have")];
+    show::counted("  ", terms(report, false, &own)) + &show::counted("  ", counts)
 }
 
 /// Records by the reason of their end.

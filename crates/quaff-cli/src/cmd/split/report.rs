@@ -1,5 +1,6 @@
 //! The report of `quaff split`: the shares as bars, then details.
 
+use crate::cmd::capture::terms;
 use crate::shell::{Part, ReadProgress, resident_part};
 use crate::show::{self, Stream, name};
 use quaff::LaneGauges;
@@ -189,16 +190,20 @@ fn peak_words(all: &PeakReport, member: &PeakReport, name: &str) -> String {
 fn skipped_words(report: &Report) -> String {
     let skipped = &report.skipped_by;
     let counts = [
-        (skipped.nic_dropped, "LOST: the interface dropped them"),
-        (skipped.kernel_dropped, "LOST: the kernel's ring was full"),
         (skipped.lost, "LOST: a member was too slow or failed"),
         (skipped.after_close, "LOST on the way to a member that had just failed"),
         (skipped.unsendable, "not sent: larger than the interface's MTU allows"),
-        (skipped.unsuited, "dropped: pcap holds a single link type"),
-        (skipped.filtered, "rejected by the filter"),
-        (skipped.after_count, "not read, or arrived after the end"),
     ];
-    show::counted("  ", counts)
+    let lost = [
+        ("nic_dropped", "LOST: the interface dropped them"),
+        ("kernel_dropped", "LOST: the kernel's ring was full"),
+    ];
+    let other = [
+        ("unsuited", "dropped: pcap holds a single link type"),
+        ("after_count", "not read, or arrived after the end"),
+    ];
+    let of_run = |is_lost, own: &[_]| show::counted("  ", terms(report, is_lost, own));
+    of_run(true, &lost) + &show::counted("  ", counts) + &of_run(false, &other)
 }
 
 fn gone_words(member: &MemberReport) -> String {

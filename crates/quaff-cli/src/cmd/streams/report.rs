@@ -1,5 +1,6 @@
 //! The words about a run on streams.
 
+use crate::cmd::capture::terms;
 use crate::show::{self, name};
 use quaff::streams::{Gap, StreamsReport};
 
@@ -67,8 +68,6 @@ pub(super) fn missing_words(report: &StreamsReport) -> String {
 fn other_words(report: &StreamsReport) -> String {
     let (ignored, bytes) = (&report.ignored, &report.bytes);
     let counts = [
-        (report.filtered, "packets rejected by the filter"),
-        (report.not_tunnel, "packets dropped: not in a tunnel"),
         (ignored.not_ip, "packets ignored: not IP"),
         (ignored.not_tcp, "packets ignored: not TCP"),
         (ignored.damaged, "packets ignored: damaged headers"),
@@ -82,5 +81,7 @@ fn other_words(report: &StreamsReport) -> String {
         (report.connections.midstream, "directions began before the capture"),
         (report.connections.evicted, "connections ended early: too many at a time"),
     ];
-    show::counted("  ", counts)
+    let own =
+        [("filtered", "packets rejected by the filter"), ("not_tunnel", "packets dropped: not in a tunnel")];
+    show::counted("  ", terms(report, false, &own)) + &show::counted("  ", counts)
 }

@@ -1,5 +1,6 @@
 //! The words about a run of scripts.
 
+use crate::cmd::capture::terms;
 use crate::show::{self, name};
 use quaff::streams::{ScriptsReport, StreamSums};
 use quaff_script::ScriptTally;
@@ -86,10 +87,10 @@ fn missing_words(report: &ScriptsReport) -> String {
         (report.dropped_bytes, "bytes of rows and packets dropped: no room"),
         (report.files_refused, "flows without a file: raise --max-files"),
         (report.saved_packets_dropped, "packets of saved flows dropped: no room"),
-        (report.filtered, "packets rejected by the filter"),
-        (report.not_tunnel, "packets dropped: not in a tunnel"),
     ];
-    let text = show::counted("  ", counts);
+    let own =
+        [("filtered", "packets rejected by the filter"), ("not_tunnel", "packets dropped: not in a tunnel")];
+    let text = show::counted("  ", counts) + &show::counted("  ", terms(report, false, &own));
     text + &report.streams.as_ref().map(stream_words).unwrap_or_default()
 }
 
@@ -102,5 +103,7 @@ fn stream_words(streams: &StreamSums) -> String {
         (streams.connections.midstream, "directions began before the capture"),
         (streams.connections.evicted, "connections ended early: too many at a time"),
     ];
-    show::counted("  ", counts)
+    let own =
+        [("filtered", "packets rejected by the filter"), ("not_tunnel", "packets dropped: not in a tunnel")];
+    show::counted("  ", counts) + &show::counted("  ", terms(report, false, &own))
 }

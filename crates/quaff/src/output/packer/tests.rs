@@ -44,7 +44,11 @@ fn now(seconds: f64) -> Now {
 fn pack_len(packer: &mut Packer, len: usize, at_s: f64, now_s: f64) -> usize {
     let (bytes, len) = (vec![0; len], len as u32);
     let mut frames = [Frame { time_ns: at(at_s), len, wire_len: len, keep: u32::MAX, ..Frame::default() }];
-    packer.take(Memory { bytes: &bytes, scratch: &[], options: &[], ids: &[] }, &mut frames, now(now_s))
+    packer.take(
+        Memory { bytes: &bytes, scratch: &[], options: &[], ids: &[] },
+        &mut frames,
+        Arrival::at(now(now_s)),
+    )
 }
 
 /// The same, with a frame of three quarters of a buffer.
@@ -53,7 +57,7 @@ fn pack(packer: &mut Packer, at_s: f64, now_s: f64) -> usize {
 }
 
 fn tick(packer: &mut Packer, now_s: f64, is_idle: bool) {
-    packer.tick(now(now_s), is_idle, &|_: &mut Counts| {});
+    packer.tick(Pause { now: now(now_s), is_idle, passed_ns: None }, &|_: &mut Counts| {});
 }
 
 fn next_chunk(inbound: &mut Consumer<LaneMessage>) -> Chunk {
@@ -124,14 +128,17 @@ fn a_batch_goes_into_chunks_by_slots_and_room_and_a_loss_is_counted_once() {
     let mut frames =
         [58.0, 59.0, 60.0, 61.0, 62.0, 63.0, 64.0].map(|at_s| Frame { time_ns: at(at_s), ..frame });
     let memory = Memory { bytes: &bytes, scratch: &[], options: &[], ids: &[] };
-    packer.note_dropped(7);
-    assert_eq!(packer.take(memory, &mut frames, now(65.0)), 6, "there are two buffers");
+    assert_eq!(
+        packer.take(memory, &mut frames, Arrival { dropped: 7, ..Arrival::at(now(65.0)) }),
+        6,
+        "there are two buffers"
+    );
     let of = |chunk: &Chunk| (chunk.slot, chunk.first_ns, chunk.packets, chunk.len);
     let block = 28 + bytes.len() + 8 + 4 + 4;
     let first = next_chunk(&mut inbound);
     assert_eq!(of(&first), (0, at(58.0), 2, 2 * block + 12 + 40), "one drop count, and a comment");
     free_buffers.push(first.buffer);
-    assert_eq!(packer.take(memory, &mut frames[6..], now(65.0)), 1);
+    assert_eq!(packer.take(memory, &mut frames[6..], Arrival::at(now(65.0))), 1);
     assert_eq!(of(&next_chunk(&mut inbound)), (1, at(60.0), 4, 4 * block));
 }
 
@@ -171,8 +178,8 @@ fn a_lane_marks_its_time_only_while_it_has_no_packets() {
     let (mut packer, mut inbound, _free_buffers) = packer();
     packer.plan.mark_ns = Some(S / 4);
     let mut mark_at = |packer: &mut Packer, passed_s: f64, now_s: f64| {
-        packer.note_passed(at(passed_s));
-        tick(packer, now_s, true);
+        let pause = Pause { now: now(now_s), is_idle: true, passed_ns: Some(at(passed_s)) };
+        packer.tick(pause, &|_: &mut Counts| {});
         let messages = std::iter::from_fn(|| inbound.pop().ok());
         match messages.last() {
             Some(LaneMessage::Mark(until_ns)) => Some(until_ns),

@@ -3,7 +3,7 @@
 use crate::show::{self, LiveLine};
 use anyhow::bail;
 use quaff::flows::{FlowReport, Ignored};
-use quaff::tally::{Reasons, Verdict};
+use quaff::tally::{Reasons, RunSummary, Verdict};
 use quaff_flow::collector::FlowSum;
 use quaff_flow::ledger::Count;
 use quaff_flow::record::{FlowRecord, FlowSink};
@@ -181,10 +181,13 @@ impl ReadSegments {
             packets_ignored: ignored.packets,
             bytes_ignored: ignored.bytes,
             ignored: self.ignored,
-            verdict,
-            lossless: verdict == Verdict::Lossless,
-            reasons,
-            seconds: self.seconds,
+            run: RunSummary {
+                verdict,
+                lossless: verdict == Verdict::Lossless,
+                reasons,
+                seconds: self.seconds,
+                ..RunSummary::default()
+            },
             ..FlowReport::default()
         }
     }
