@@ -30,7 +30,9 @@ impl Database {
     /// The AS number and the prefix of an address.
     pub(super) fn find(&self, address: IpAddr) -> Option<(u32, u8)> {
         let found = self.reader.lookup(address).ok()?;
-        let number = found.decode_path(&[PathElement::Key(KEY)]).ok()??;
+        // An unsigned number of any width.
+        let number = found.decode_path::<serde_json::Value>(&[PathElement::Key(KEY)]).ok()??;
+        let number = u32::try_from(number.as_u64()?).ok()?;
         let network = found.network().ok()?;
         // An entry of an IPv6 database that is wider than ::/96 has all addresses of IPv4.
         let is_wider = address.is_ipv4() && network.is_ipv6();
@@ -65,6 +67,15 @@ mod tests {
         out
     }
 
+    fn short(number: u16) -> Vec<u8> {
+        [&[5 << 5 | 2][..], &number.to_be_bytes()].concat()
+    }
+
+    /// Its kind is above 7: it follows, less 7.
+    fn long(number: u64) -> Vec<u8> {
+        [&[8, 9 - 7][..], &number.to_be_bytes()].concat()
+    }
+
     fn map(entries: &[(&str, Vec<u8>)]) -> Vec<u8> {
         let mut out = vec![MAP << 5 | entries.len() as u8];
         for (key, value) in entries {
@@ -78,7 +89,7 @@ mod tests {
     fn database(record_bits: usize) -> Vec<u8> {
         let first = map(&[("autonomous_system_organization", text("one")), (KEY, number(64500))]);
         let organization = vec![POINTER << 5, 1];
-        let second = map(&[("autonomous_system_organization", organization), (KEY, number(64501))]);
+        let second = map(&[("autonomous_system_organization", organization), (KEY, short(64501))]);
         let nodes = 2;
         let place = |offset: usize| nodes + GAP + offset;
         let tree = [[place(0), 1], [place(first.len()), nodes]];
@@ -101,15 +112,15 @@ mod tests {
         bytes.extend(second);
         bytes.extend(MARKER);
         bytes.extend(map(&[
-            ("binary_format_major_version", number(2)),
-            ("binary_format_minor_version", number(0)),
-            ("build_epoch", number(1)),
+            ("binary_format_major_version", short(2)),
+            ("binary_format_minor_version", short(0)),
+            ("build_epoch", long(1)),
             ("database_type", text("ASN")),
             ("description", map(&[])),
             ("languages", vec![0, ARRAY - 7]),
             ("node_count", number(nodes as u32)),
-            ("record_size", number(record_bits as u32)),
-            ("ip_version", number(4)),
+            ("record_size", short(record_bits as u16)),
+            ("ip_version", short(4)),
         ]));
         bytes
     }
