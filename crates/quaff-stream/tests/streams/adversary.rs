@@ -335,7 +335,7 @@ fn wave() -> u64 {
 /// Runs a flood in a process of its own.
 fn in_process(who: &str, name: &str) -> Cost {
     let mut command = Command::new(std::env::current_exe().expect("this program"));
-    command.args(["--exact", "one_flood", "--nocapture"]).env(FLOOD, format!("{who} {name}"));
+    command.args(["--exact", "adversary::one_flood", "--nocapture"]).env(FLOOD, format!("{who} {name}"));
     let done = command.output().expect("it runs");
     let text = String::from_utf8_lossy(&done.stderr);
     assert!(done.status.success(), "{who} {name}: {text}");
