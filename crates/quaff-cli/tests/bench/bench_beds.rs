@@ -218,7 +218,7 @@ fn behind_ssh(bench: &Bench, test: &str) -> Finished {
     testing::write_program(bin.join("ssh"), script);
     std::os::unix::fs::symlink(QUAFF, bin.join("quaff")).expect("linked");
     let mut command = bench.lab.rx.command(std::env::current_exe().expect("this test")).expect("a command");
-    command.args(["--ignored", "--exact", test, "--nocapture"]);
+    command.args(["--ignored", "--exact", &format!("bench_beds::{test}"), "--nocapture"]);
     let others = std::env::var("PATH").unwrap_or_default();
     command.env("PATH", format!("{}:{others}", bin.display())).env(REPORT, path.join("report"));
     ChildProcess::start(command).expect("it runs").finish(PATIENCE).expect("it ends")
