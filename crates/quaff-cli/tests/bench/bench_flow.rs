@@ -3,6 +3,7 @@
 
 use crate::support::{self, PATIENCE, QUAFF, lab_bench, run};
 use quaff_lab::ChildProcess;
+use quaff_testkit::test_name;
 use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
@@ -70,7 +71,7 @@ fn every_packet_sent_is_in_a_record_that_was_received() {
         assert!(out.join(name).metadata().is_ok_and(|file| file.len() > 1000), "{name}");
     }
     if !report["meters"][1]["absent"].is_null() {
-        return quaff_testkit::skip("softflowd", "softflowd is not installed");
+        return quaff_testkit::skip(test_name!(), "softflowd is not installed");
     }
     for (part, passes) in [("cases", 20), ("files", 4)] {
         for run in runs(&report, part, "softflowd") {

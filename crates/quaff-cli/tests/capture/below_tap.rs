@@ -1,8 +1,9 @@
 //! Packets that the kernel drops below the capture socket: the verdict, and the reason with the number.
 
 use crate::support::backlog::{bench, flood};
-use crate::support::{Bench, Ended, PATIENCE, QUAFF, interrupt, run};
+use crate::support::{Ended, PATIENCE, QUAFF, interrupt, lab_bench, run};
 use quaff_lab::{ChildProcess, RX};
+use quaff_testkit::test_name;
 use std::fs;
 
 #[track_caller]
@@ -21,7 +22,7 @@ fn assert_reported(ended: &Ended, dropped: u64) {
 
 #[test]
 fn a_capture_that_the_backlog_starves_is_lossy() {
-    let Some(bench) = bench("a_capture_that_the_backlog_starves") else { return };
+    let Some(bench) = bench(test_name!()) else { return };
     let file = bench.path("all.pcapng");
     let (ended, dropped) = flood(&bench, || bench.capture(&["-w", &file]));
     assert_reported(&ended, dropped);
@@ -34,7 +35,7 @@ fn a_capture_that_the_backlog_starves_is_lossy() {
 
 #[test]
 fn a_split_that_the_backlog_starves_is_lossy() {
-    let Some(bench) = bench("a_split_that_the_backlog_starves") else { return };
+    let Some(bench) = bench(test_name!()) else { return };
     let dir = bench.path("parts");
     let (ended, dropped) = flood(&bench, || {
         let args = ["split", "-i", "rx0", "--members", "2", "--dir", &dir, "--json"];
@@ -48,7 +49,7 @@ fn a_split_that_the_backlog_starves_is_lossy() {
 /// The drops of rx0 are not of lo, but the backlogs' counter does not show the interface.
 #[test]
 fn drops_of_another_interface_are_unknown() {
-    let Some(bench) = bench("drops_of_another_interface") else { return };
+    let Some(bench) = bench(test_name!()) else { return };
     let file = bench.path("lo.pcapng");
     let (ended, dropped) = flood(&bench, || {
         let mut running = ChildProcess::start(bench.quaff(&["capture", "-i", "lo", "--json", "-w", &file]))
@@ -67,7 +68,7 @@ fn drops_of_another_interface_are_unknown() {
 /// A filter hides the frames, so those in `rx_dropped` may have been dropped after the socket, for want of a handler.
 #[test]
 fn drops_that_a_filter_may_explain_are_unknown() {
-    let Some(bench) = bench("drops_that_a_filter_may_explain") else { return };
+    let Some(bench) = bench(test_name!()) else { return };
     let file = bench.path("none.pcapng");
     let (ended, dropped) = flood(&bench, || bench.capture(&["-f", "tcp", "-w", &file]));
     assert!(dropped > 0, "the backlog did not overflow");
@@ -82,7 +83,7 @@ fn drops_that_a_filter_may_explain_are_unknown() {
 /// The kernel counts a tagged frame of a protocol that nothing handles in `rx_dropped`, after the sockets have had it.
 #[test]
 fn frames_that_the_stack_drops_after_the_socket_are_not_lost() {
-    let Some(bench) = Bench::new("frames_that_the_stack_drops_after_the_socket", 1 << 27) else { return };
+    let bench = lab_bench!(1 << 27);
     let pcap = bench.path("tagged.pcap");
     fs::write(&pcap, tagged_pcap(1000)).expect("a file");
     let file = bench.path("all.pcapng");

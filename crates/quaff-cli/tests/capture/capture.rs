@@ -134,7 +134,7 @@ fn assert_frames(file: &str, headers: &OuterHeaders, count: u64) {
 
 #[test]
 fn a_filter_runs_in_the_kernel_and_what_it_keeps_out_is_counted() {
-    let Some(bench) = Bench::new("a_filter_runs_in_the_kernel", 1 << 28) else { return };
+    let bench = lab_bench!(1 << 28);
     for (filter, kept) in
         [("udp src port 7", "--stream 7"), ("vlan 100", "--vlan 0x8100:0xb064"), ("len > 200", "--size 256")]
     {
@@ -306,8 +306,7 @@ fn both_directions_are_marked() {
 
 #[test]
 fn the_whole_buffer_becomes_resident_although_nothing_arrives() {
-    let test = "the_whole_buffer_becomes_resident";
-    let Some(bench) = Bench::new(test, 1 << 28) else { return };
+    let bench = lab_bench!(1 << 28);
     let mut running = bench.capture(&["-w", &bench.path("x.pcapng"), "--ring", "16M", "--buffer", "512M"]);
     wait_until_resident(&mut running);
     let status = std::fs::read_to_string(format!("/proc/{}/status", running.pid())).unwrap();

@@ -8,6 +8,7 @@ use crate::support::{
 use quaff_file::read::CaptureFile;
 use quaff_lab::ChildProcess;
 use quaff_os::Signal;
+use quaff_testkit::test_name;
 use quaff_wire::decode::Item;
 use quaff_wire::pcap::{Resolution, file_header};
 use serde_json::Value;
@@ -250,7 +251,7 @@ fn a_signal_during_the_start_ends_all_lanes() {
 #[test]
 fn a_disk_that_stands_still_holds_up_one_lane_of_two_and_costs_none_a_packet() {
     const COUNT: u64 = 200_000;
-    let test = "a_disk_that_stands_still_holds_up_one_lane";
+    let test = test_name!();
     let Some(bench) = Bench::new(test, 1 << 29) else { return };
     let Some(disk) = Disk::new(test, 300) else { return };
     let dirs = [bench.path("d0"), disk.file("d1")];
@@ -270,7 +271,7 @@ fn a_disk_that_stands_still_holds_up_one_lane_of_two_and_costs_none_a_packet() {
 
 #[test]
 fn a_link_that_goes_down_and_comes_up_has_all_lanes() {
-    let Some(bench) = Bench::new("a_link_that_goes_down_and_comes_up", 1 << 27) else { return };
+    let bench = lab_bench!(1 << 27);
     let source = traffic(&bench, 20_000);
     let mut running =
         bench.capture(&["--lanes", "3", "--spread", "addresses", "-w", &bench.path("x.pcapng")]);
@@ -312,7 +313,7 @@ fn two_captures_with_lanes_have_all_packets_each() {
 
 #[test]
 fn spreads_that_part_conversations_are_refused_with_the_reason() {
-    let Some(bench) = Bench::new("what_lanes_cannot_do_is_refused", 1 << 20) else { return };
+    let bench = lab_bench!(1 << 20);
     let file = bench.path("x.pcapng");
     let hash = ["--lanes", "2", "--spread", "hash"];
     let refused = |args: &[&str]| fails(&bench, &[args, &hash].concat());

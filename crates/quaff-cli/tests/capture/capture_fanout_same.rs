@@ -212,7 +212,7 @@ fn evidence_is_the_same_in_many_lanes_as_in_one() {
 
 #[test]
 fn the_verdict_of_an_interface_is_that_of_all_its_lanes() {
-    let Some(bench) = Bench::new("the_verdict_of_an_interface_is_that_of_all", 1 << 27) else { return };
+    let bench = lab_bench!(1 << 27);
     let [whole, cut] = ["talk.pcap", "cut.pcap"].map(|name| bench.path(name));
     generate(&whole, "--tcp talk --segments 4 --flows 200 --size 200 --pps 20k --count 20k");
     let made = capture(&["--read", &whole, "--exclude", "5211-5220", "-w", &cut]);

@@ -77,7 +77,7 @@ fn an_interface_that_goes_down_and_comes_back() {
 
 #[test]
 fn an_interface_that_is_removed_ends_it_with_the_file_complete() {
-    let Some(bench) = Bench::new("an_interface_that_is_removed", 1 << 27) else { return };
+    let bench = lab_bench!(1 << 27);
     let file = bench.path("gone.pcapng");
     let running = bench.capture(&["-w", &file]);
     bench.generate("--size 100 --count 1000");
@@ -96,7 +96,7 @@ fn generate_on_rx1(bench: &Bench) {
 
 #[test]
 fn one_of_two_interfaces_that_is_removed_leaves_the_other() {
-    let Some(bench) = Bench::new("one_of_two_interfaces_that_is_removed", 1 << 27) else { return };
+    let bench = lab_bench!(1 << 27);
     let delete = || run(bench.lab.rx.command("ip").unwrap().args(["link", "delete", "rx1"]));
     let file = bench.path("both.pcapng");
     for requires_all in [false, true] {
@@ -152,7 +152,7 @@ fn a_link_that_goes_down_is_reported_at_once() {
 
 #[test]
 fn a_full_disk_ends_it_cleanly_and_what_is_lost_is_counted() {
-    let test = "a_full_disk_ends_it_cleanly";
+    let test = test_name!();
     let Some(bench) = Bench::new(test, 1 << 27) else { return };
     let Some(disk) = Disk::new(test, 64) else { return };
     let dir = disk.path().display().to_string();
@@ -190,7 +190,7 @@ fn a_full_disk_ends_it_cleanly_and_what_is_lost_is_counted() {
 
 #[test]
 fn a_full_disk_with_a_rule_loses_the_oldest_and_nothing_else() {
-    let test = "a_full_disk_with_a_rule";
+    let test = test_name!();
     let Some(bench) = Bench::new(test, 1 << 27) else { return };
     let Some(disk) = Disk::new(test, 64) else { return };
     let dir = disk.path().display().to_string();
@@ -240,7 +240,7 @@ fn a_full_disk_with_a_rule_loses_the_oldest_and_nothing_else() {
 
 #[test]
 fn a_disk_that_is_full_for_a_moment_costs_nothing() {
-    let test = "a_disk_that_is_full_for_a_moment";
+    let test = test_name!();
     let Some(bench) = Bench::new(test, 1 << 27) else { return };
     let dir = folder();
     let mounted =
@@ -298,7 +298,7 @@ fn await_buffer(running: &mut ChildProcess) {
 #[test]
 fn a_disk_that_stalls_for_three_seconds_costs_memory_only() {
     const COUNT: u64 = 200_000;
-    let test = "a_disk_that_stalls_for_three_seconds";
+    let test = test_name!();
     let Some(bench) = Bench::new(test, 1 << 29) else { return };
     let Some(disk) = Disk::new(test, 300) else { return };
     let file = disk.file("stalled.pcapng");
@@ -335,7 +335,7 @@ fn a_closed_stdout_is_success() {
 
 #[test]
 fn a_slow_reader_costs_counted_packets_and_never_the_ring() {
-    let Some(bench) = Bench::new("a_slow_reader_costs_counted_packets", 1 << 28) else { return };
+    let bench = lab_bench!(1 << 28);
     let file = bench.path("slow.pcapng");
     let script = format!(
         "{QUAFF} capture -i rx0 --json --ring 64M --buffer 16M -w - | (sleep 4; cat) >{file}; exit ${{PIPESTATUS[0]}}"
@@ -446,7 +446,7 @@ fn sigusr1_prints_a_line_and_continues() {
 
 #[test]
 fn a_frame_larger_than_a_block_is_cut_and_lossy() {
-    let Some(bench) = Bench::new("a_frame_larger_than_a_block", 1 << 27) else { return };
+    let bench = lab_bench!(1 << 27);
     let file = bench.path("large.pcapng");
     let mut running =
         ChildProcess::start(bench.quaff(&["capture", "-i", "lo", "--json", "--ring", "256K", "-w", &file]))
@@ -468,7 +468,7 @@ fn a_frame_larger_than_a_block_is_cut_and_lossy() {
 
 #[test]
 fn without_o_direct_nothing_is_lost_and_a_note_reports_it() {
-    let test = "where_o_direct_is_refused";
+    let test = test_name!();
     let Some(bench) = Bench::new(test, 1 << 27) else { return };
     let dir = folder();
     let mounted =
@@ -542,7 +542,7 @@ fn a_file_and_a_folder_have_one_capture() {
 
 #[test]
 fn a_limit_on_the_size_of_files_removes_no_other_file() {
-    let test = "a_limit_on_the_size_of_files";
+    let test = test_name!();
     let Some(bench) = Bench::new(test, 1 << 27) else { return };
     if tool(test, "prlimit").is_none() {
         return;
@@ -618,7 +618,7 @@ fn a_failed_writeback_of_the_page_cache_is_a_failure() {
 
 #[test]
 fn a_disk_that_frees_late_loses_no_more_files_than_it_must() {
-    let test = "a_disk_that_frees_late";
+    let test = test_name!();
     let Some(bench) = Bench::new(test, 1 << 30) else { return };
     if tool(test, "mkfs.btrfs").is_none() {
         return;
@@ -645,7 +645,7 @@ fn a_disk_that_frees_late_loses_no_more_files_than_it_must() {
 
 #[test]
 fn a_rotation_without_o_tmpfile_keeps_all_packets() {
-    let test = "where_no_file_is_without_a_name";
+    let test = test_name!();
     let Some(bench) = Bench::new(test, 1 << 28) else { return };
     let Some(mut bindfs) = tool(test, "bindfs") else { return };
     let (real, seen) = (bench.dir.path().join("real"), bench.dir.path().join("seen"));

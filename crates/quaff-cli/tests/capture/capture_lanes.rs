@@ -78,7 +78,7 @@ fn stalled(bench: &Bench, buffer: &str, pps: u64) -> (String, Ended) {
 
 #[test]
 fn after_a_stall_interfaces_are_out_of_order_by_the_flush_interval_at_most() {
-    let Some(bench) = Bench::new("after_a_stall_interfaces_are_out_of_order", 2 << 30) else { return };
+    let bench = lab_bench!(2 << 30);
     bench.add_link();
     // All that comes in the stall fits into the first buffer. With the second, packets of both interfaces wait in the
     // kernel's rings for half of the time.
@@ -128,7 +128,7 @@ fn each_interface_has_its_folder() {
 
 #[test]
 fn files_of_one_interface_go_to_two_folders_in_turns() {
-    let Some(bench) = Bench::new("files_of_one_interface_go_to_two_folders", 1 << 28) else { return };
+    let bench = lab_bench!(1 << 28);
     let dirs = ["d0", "d1"].map(|name| bench.path(name));
     for format in ["pcapng", "pcap"] {
         dirs.iter().for_each(|dir| std::fs::create_dir(dir).unwrap());

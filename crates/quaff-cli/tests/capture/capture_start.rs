@@ -1,6 +1,6 @@
 //! The start and stop of a capture in the presence of obstacles.
 
-use crate::support::{Bench, PATIENCE, QUAFF, finish, interrupt, lab_bench, run, verify};
+use crate::support::{PATIENCE, QUAFF, finish, interrupt, lab_bench, run, verify};
 use quaff_lab::ChildProcess;
 use quaff_os::Signal;
 use std::process::{Command, Stdio};
@@ -42,7 +42,7 @@ fn an_interrupt_is_heard_before_it_begins() {
 
 #[test]
 fn an_interrupt_at_any_moment_of_the_start_leaves_a_whole_file() {
-    let Some(bench) = Bench::new("an_interrupt_at_any_moment", 1 << 28) else { return };
+    let bench = lab_bench!(1 << 28);
     let generate = ["generate", "--inject", "rx0", "--size", "1000", "--pps", "100000"];
     let generator = ChildProcess::start(bench.quaff(&generate)).unwrap();
     std::thread::sleep(Duration::from_millis(300));
@@ -86,7 +86,7 @@ fn a_named_pipe_gets_the_packets() {
 
 #[test]
 fn a_stdout_that_does_not_block_gets_every_packet() {
-    let Some(bench) = Bench::new("a_stdout_that_does_not_block", 1 << 27) else { return };
+    let bench = lab_bench!(1 << 27);
     let file = bench.path("file.pcapng");
     // Python makes its end of the pipe non-blocking, which is ours too, and reads slowly.
     let script = format!(
@@ -112,7 +112,7 @@ fn a_stdout_that_does_not_block_gets_every_packet() {
 
 #[test]
 fn nohup_is_respected_and_a_closed_stderr_is_no_failure() {
-    let Some(bench) = Bench::new("nohup_is_respected", 1 << 27) else { return };
+    let bench = lab_bench!(1 << 27);
     let script =
         format!("trap '' HUP; exec {QUAFF} capture -i rx0 -w {} --duration 3s 2>/dev/null", bench.path("x"));
     let mut command = bench.lab.rx.command("sh").unwrap();
@@ -133,7 +133,7 @@ fn nohup_is_respected_and_a_closed_stderr_is_no_failure() {
 
 #[test]
 fn an_interface_that_is_removed_while_it_is_down_ends_it() {
-    let Some(bench) = Bench::new("an_interface_that_is_removed_while_down", 1 << 27) else { return };
+    let bench = lab_bench!(1 << 27);
     let running = bench.capture(&["-w", &bench.path("x.pcapng")]);
     let ip = |args: &[&str]| run(bench.lab.rx.command("ip").unwrap().args(args));
     ip(&["link", "set", "rx0", "down"]);

@@ -126,7 +126,7 @@ fn a_failed_sync_costs_its_file_the_name_and_no_packet() {
 
 #[test]
 fn the_third_failed_sync_in_a_row_ends_a_capture_and_the_first_one_of_a_single_file() {
-    let test = "the_third_failed_sync_in_a_row_ends_a_capture";
+    let test = test_name!();
     let Some(bench) = Bench::new(test, 64 << 20) else { return };
     if tool(test, "strace").is_none() {
         return;

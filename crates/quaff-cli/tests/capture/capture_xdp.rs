@@ -108,7 +108,7 @@ fn numbers(file: &str) -> Vec<(u64, u64)> {
 #[test]
 fn a_lane_that_stands_still_loses_at_a_known_place_and_to_the_packet() {
     const COUNT: u64 = 100_000;
-    let Some(bench) = bench("a_lane_that_stands_still_loses_at_a_known_place") else { return };
+    let Some(bench) = bench(test_name!()) else { return };
     let file = bench.path("held.pcapng");
     for via in WAYS {
         // 512 chunks, which 50 ms at this rate fill ten times.
@@ -194,7 +194,7 @@ fn the_program_is_gone_after_kill_9() {
 
 #[test]
 fn a_filter_is_evaluated_in_the_lane_and_tags_stay_in_frames() {
-    let Some(bench) = bench("a_filter_is_evaluated_in_the_lane") else { return };
+    let Some(bench) = bench(test_name!()) else { return };
     let file = bench.path("some.pcapng");
     for via in WAYS {
         let running = bench.capture(&["--via", via, "--take-from-host", "-f", "vlan 7", "-w", &file]);
@@ -215,7 +215,7 @@ fn a_filter_is_evaluated_in_the_lane_and_tags_stay_in_frames() {
 
 #[test]
 fn settings_that_would_lose_packets_are_refused_with_the_way_out() {
-    let Some(bench) = bench("settings_that_would_lose_packets_are_refused") else { return };
+    let Some(bench) = bench(test_name!()) else { return };
     let refused = |args: &[&str]| {
         let file = bench.path("refused.pcapng");
         let said = fails(&bench, &[&["capture", "-i", "rx0", "--via", "xdp", "-w", &file], args].concat());
@@ -239,7 +239,7 @@ fn settings_that_would_lose_packets_are_refused_with_the_way_out() {
 
 #[test]
 fn a_capture_whose_program_is_detached_or_replaced_ends_and_reports_it() {
-    let Some(bench) = bench("a_capture_whose_program_is_detached_or_replaced_ends") else { return };
+    let Some(bench) = bench(test_name!()) else { return };
     let file = bench.path("displaced.pcapng");
     let (other, args) = (of_another(), "--size 64 --pps 20000 --count 1000");
     let id = other.id().expect("an ID");
@@ -277,7 +277,7 @@ fn a_capture_whose_program_is_detached_or_replaced_ends_and_reports_it() {
 
 #[test]
 fn a_link_that_goes_down_and_comes_up_is_captured_further_and_each_time_is_counted() {
-    let Some(bench) = bench("a_link_that_goes_down_and_comes_up_is_captured_further") else { return };
+    let Some(bench) = bench(test_name!()) else { return };
     let file = bench.path("downs.pcapng");
     let link = |state: &str| {
         run(bench.lab.rx.command("ip").unwrap().args(["link", "set", "rx0", state]));

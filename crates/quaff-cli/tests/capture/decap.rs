@@ -1,6 +1,6 @@
 //! Tunnels taken off live traffic: generated stamps inside ERSPAN, the file proved by `verify`.
 
-use crate::support::{Bench, fails, interrupt, ours, verify};
+use crate::support::{fails, interrupt, lab_bench, ours, verify};
 
 fn name(found: &serde_json::Value) -> &str {
     found["interfaces"][0]["decap"]["sessions"][0]["name"].as_str().unwrap_or_default()
@@ -8,7 +8,7 @@ fn name(found: &serde_json::Value) -> &str {
 
 #[test]
 fn mirrored_frames_are_captured_without_their_mirror() {
-    let Some(bench) = Bench::new("mirrored_frames_are_captured", 1 << 28) else { return };
+    let bench = lab_bench!(1 << 28);
     for (format, size) in [("pcapng", 64), ("pcapng", 512), ("pcap", 512)] {
         let file = bench.path(&format!("{size}.{format}"));
         let running = bench.capture(&["-w", &file, "--format", format, "--decap", "erspan", "--decap-only"]);
@@ -24,7 +24,7 @@ fn mirrored_frames_are_captured_without_their_mirror() {
 
 #[test]
 fn losses_before_the_capture_are_counted_separately_and_in_the_file() {
-    let Some(bench) = Bench::new("what_was_lost_before_us", 1 << 28) else { return };
+    let bench = lab_bench!(1 << 28);
     let file = bench.path("x.pcapng");
     // One in four is kept out before us, as a switch would lose it: by the number's last two bits.
     let filter = "not ip proto gre or ip[27] & 3 != 3";
@@ -44,7 +44,7 @@ fn losses_before_the_capture_are_counted_separately_and_in_the_file() {
 
 #[test]
 fn sessions_continue_over_the_files_of_a_rotation() {
-    let Some(bench) = Bench::new("sessions_continue_over_the_files", 1 << 28) else { return };
+    let bench = lab_bench!(1 << 28);
     let dir = bench.path("");
     let running = bench.capture(&["--dir", &dir, "--rotate-size", "2M", "--decap", "auto", "-s", "96"]);
     for session in 0..3 {
@@ -67,7 +67,7 @@ fn sessions_continue_over_the_files_of_a_rotation() {
 
 #[test]
 fn kinds_that_do_not_exist_are_named() {
-    let Some(bench) = Bench::new("kinds_that_do_not_exist", 1 << 26) else { return };
+    let bench = lab_bench!(1 << 26);
     let said = fails(&bench, &["capture", "-i", "rx0", "-w", "x", "--decap", "wireguard"]);
     assert!(said.contains("wireguard") && said.contains("vxlan"), "{said}");
     let said = fails(&bench, &["capture", "-i", "rx0", "-w", "x", "--decap-only"]);

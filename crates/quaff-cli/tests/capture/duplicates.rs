@@ -1,7 +1,7 @@
 //! Duplicates of mirrors: counted and marked while packets are captured, and removed when a file is read.
 
 use crate::support::packets::{Packet, packets_of};
-use crate::support::{Bench, Ended, capture, interrupt, run, tool};
+use crate::support::{Bench, Ended, capture, interrupt, lab_bench, run, tool};
 use quaff_os::packet::{Qdisc, TxSocket};
 use quaff_os::rtnl;
 use quaff_testkit::test_name;
@@ -188,7 +188,7 @@ fn by_number(packets: &[Packet]) -> [HashMap<u64, (u64, u64)>; 2] {
 
 #[test]
 fn both_ports_of_a_tap_are_marked_and_equal_packets_of_one_are_not() {
-    let Some(bench) = Bench::new("both_ports_of_a_tap_are_marked", 64 << 20) else { return };
+    let bench = lab_bench!(64 << 20);
     bench.add_link();
     const PACKETS: u64 = 20_000;
     // Fewer than a part of the table holds: however long a lane waits for its core, no packet is forgotten.

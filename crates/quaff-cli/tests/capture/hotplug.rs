@@ -57,7 +57,7 @@ fn described(path: &str) -> Vec<String> {
 
 #[test]
 fn an_interface_that_comes_is_captured_and_so_is_one_that_comes_back() {
-    let Some(bench) = Bench::new("an_interface_that_comes_is_captured", 1 << 27) else { return };
+    let bench = lab_bench!(1 << 27);
     let file = bench.path("all.pcapng");
     let mut running = bench.capture(&["-i", "rx*", "--hotplug=4", RING, BUFFER, "-w", &file]);
     bench.generate("--size 100 --count 1000");
@@ -92,9 +92,7 @@ fn an_interface_that_comes_is_captured_and_so_is_one_that_comes_back() {
 
 #[test]
 fn each_file_of_a_folder_proves_itself_with_interfaces_that_come() {
-    let Some(bench) = Bench::new("each_file_of_a_folder_proves_itself_with_interfaces", 1 << 28) else {
-        return;
-    };
+    let bench = lab_bench!(1 << 28);
     let dir = bench.path("d");
     let mut running =
         bench.capture(&["-i", "any", "--hotplug", RING, BUFFER, "--dir", &dir, "--rotate-size", "2M"]);
@@ -126,7 +124,7 @@ fn each_file_of_a_folder_proves_itself_with_interfaces_that_come() {
 
 #[test]
 fn an_interface_without_a_lane_is_named_and_a_filter_counts_on_one_that_comes() {
-    let Some(bench) = Bench::new("an_interface_without_a_lane_is_named", 1 << 27) else { return };
+    let bench = lab_bench!(1 << 27);
     let file = bench.path("one.pcapng");
     let mut running = bench.capture(&["-i", "rx1", "--hotplug=1", RING, BUFFER, "-f", "tcp", "-w", &file]);
     bench.add_link();

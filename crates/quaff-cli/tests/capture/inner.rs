@@ -1,6 +1,7 @@
 //! `--inner` on live traffic: the same packets and the same counts, whether the kernel decides or we.
 
-use crate::support::{Bench, Ended, fails, interrupt, run, tool, verify};
+use crate::support::{Bench, Ended, fails, interrupt, lab_bench, run, tool, verify};
+use quaff_testkit::test_name;
 
 /// The frames sent in each test: two streams in ERSPAN, one of them with a VLAN tag, and the first one without a
 /// tunnel.
@@ -16,7 +17,7 @@ fn captured(bench: &Bench, file: &str, options: &[&str]) -> Ended {
 
 #[test]
 fn kernel_and_user_space_keep_the_same_packets() {
-    let Some(bench) = Bench::new("kernel_and_user_space_keep_the_same", 1 << 28) else { return };
+    let bench = lab_bench!(1 << 28);
     for (expression, kept, depth) in [
         ("udp src port 7", 4000, "4"),
         ("vlan 100", 2000, "4"),
@@ -48,7 +49,7 @@ fn kernel_and_user_space_keep_the_same_packets() {
                 (None, "len = 200") => assert_eq!(stripped, 5000),
                 (None, _) => assert_eq!(stripped, kept - bare, "'{expression}': {}", ended.json),
             }
-            if let Some(mut tcpdump) = tool("kernel_and_user_space_keep_the_same", "tcpdump") {
+            if let Some(mut tcpdump) = tool(test_name!(), "tcpdump") {
                 let listed = run(tcpdump.args(["-nn", "-r", &file, expression]));
                 assert_eq!(listed.lines().count() as u64, kept, "'{expression}'");
             }
@@ -58,7 +59,7 @@ fn kernel_and_user_space_keep_the_same_packets() {
 
 #[test]
 fn an_outer_filter_has_to_hold_as_well() {
-    let Some(bench) = Bench::new("an_outer_filter_has_to_hold", 1 << 28) else { return };
+    let bench = lab_bench!(1 << 28);
     let file = bench.path("both.pcapng");
     for place in [None, Some("--inner-user")] {
         let options =
@@ -74,7 +75,7 @@ fn an_outer_filter_has_to_hold_as_well() {
 #[test]
 fn one_in_a_hundred_is_kept_and_the_others_are_counted() {
     const FRAMES: u64 = 200_000;
-    let Some(bench) = Bench::new("one_in_a_hundred_is_kept", 1 << 28) else { return };
+    let bench = lab_bench!(1 << 28);
     for place in [None, Some("--inner-user")] {
         let file = bench.path("one-percent.pcapng");
         // By the stamp's number.
@@ -92,7 +93,7 @@ fn one_in_a_hundred_is_kept_and_the_others_are_counted() {
 
 #[test]
 fn the_place_of_each_filter_is_reported_and_errors_are_marked() {
-    let Some(bench) = Bench::new("the_place_of_each_filter_is_reported", 1 << 26) else { return };
+    let bench = lab_bench!(1 << 26);
     let explained = |options: &str| {
         let mut args = vec!["capture", "-i", "rx0", "--explain"];
         args.extend(options.split('|'));

@@ -116,7 +116,7 @@ fn assert_losses_in_place(
 
 #[test]
 fn a_lane_that_is_held_loses_in_the_ring_and_the_place_is_in_the_file() {
-    let Some(bench) = Bench::new("a_lane_that_is_held_loses_in_the_ring", 1 << 28) else { return };
+    let bench = lab_bench!(1 << 28);
     let first = [0, BEFORE, BEFORE + FLOOD];
     for (filter, rejected) in [(&[][..], 0), (&["-f", "not udp src port 9"][..], 3 * UNWANTED)] {
         let file = bench.path("held.pcapng");
@@ -216,7 +216,7 @@ fn next_block(source: &mut AfPacket) -> Option<Vec<Numbered>> {
 #[test]
 fn a_loss_behind_a_block_that_already_waited_is_counted_behind_it() {
     const FLOOD: u64 = 500;
-    let Some(bench) = Bench::new("a_loss_behind_a_block_that_already_waited", 1 << 20) else { return };
+    let bench = lab_bench!(1 << 20);
     // Four blocks of about 60 frames.
     let mut source = open(&bench, 64 << 10, 600);
     let flood =
@@ -243,7 +243,7 @@ fn a_loss_behind_a_block_that_already_waited_is_counted_behind_it() {
 #[test]
 fn a_late_block_is_waited_for_and_one_that_does_not_come_is_counted() {
     const COUNT: u64 = 1000;
-    let Some(bench) = Bench::new("a_late_block_is_waited_for", 1 << 20) else { return };
+    let bench = lab_bench!(1 << 20);
     // The kernel hands over a block that is not full after one to two of these times.
     for (retire_ms, unread) in [(600, 0), (60_000, COUNT)] {
         let mut source = open(&bench, 1 << 20, retire_ms);

@@ -105,8 +105,8 @@ fn packets_of_two_interfaces_leave_sorted_and_complete() {
 
 #[test]
 fn lanes_of_one_interface_leave_sorted_and_a_reader_of_pcap_agrees() {
-    let Some(bench) = Bench::new("lanes_of_one_interface_leave_sorted", 1 << 28) else { return };
-    if tool("lanes_of_one_interface_leave_sorted", "tcpdump").is_none() {
+    let bench = lab_bench!(1 << 28);
+    if tool(test_name!(), "tcpdump").is_none() {
         return;
     }
     let args = "-i rx0 --lanes 3 --ordered --format pcap";

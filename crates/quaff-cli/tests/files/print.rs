@@ -72,7 +72,7 @@ fn text(bytes: &[u8]) -> String {
 
 #[test]
 fn packets_are_printed_as_tcpdump_prints_them_with_a_file_and_without() {
-    let Some(mut tcpdump) = tool("packets_are_printed_as_tcpdump_prints_them", "tcpdump") else { return };
+    let Some(mut tcpdump) = tool(test_name!(), "tcpdump") else { return };
     let dir = source(3000);
     let expected = run(tcpdump.env("TZ", "UTC").current_dir(dir.path()).args(["-nr", "in"]));
     assert_eq!(expected.lines().count(), 3000);
@@ -93,7 +93,7 @@ fn packets_are_printed_as_tcpdump_prints_them_with_a_file_and_without() {
 
 #[test]
 fn lines_come_while_the_capture_runs_and_their_reader_ends_it() {
-    if tool("lines_come_while_the_capture_runs", "tcpdump").is_none() {
+    if tool(test_name!(), "tcpdump").is_none() {
         return;
     }
     for args in ["-w out.pcapng --print", "--print"] {
@@ -133,7 +133,7 @@ fn lines_come_while_the_capture_runs_and_their_reader_ends_it() {
 #[test]
 fn a_missing_tcpdump_is_named_before_anything_is_done() {
     if ["/usr/sbin/tcpdump", "/sbin/tcpdump"].iter().any(|path| Path::new(path).exists()) {
-        return quaff_testkit::skip("a_missing_tcpdump_is_named", "tcpdump is found without PATH");
+        return quaff_testkit::skip(test_name!(), "tcpdump is found without PATH");
     }
     let dir = source(1);
     for args in ["-w out --print", "--print", "-w out --print --dry-run"] {

@@ -125,7 +125,7 @@ fn sections_interfaces_times_directions_and_drops_are_kept() {
     let ledger = &found["ledger"];
     assert_eq!((&ledger["consistent"], &ledger["epb_dropcount"]), (&true.into(), &20.into()), "{found}");
     assert_eq!(ledger["recorded_drops"], 20);
-    let Some(mut tshark) = tool("sections_interfaces_times", "tshark") else { return };
+    let Some(mut tshark) = tool(test_name!(), "tshark") else { return };
     let text =
         run(tshark.args(["-r", &to, "-T", "fields", "-e", "frame.interface_name", "-e", "frame.time_epoch"]));
     let lines: Vec<_> = text.lines().collect();

@@ -2,7 +2,7 @@
 //! network.
 
 use crate::support::{QUAFF, folder, run};
-use quaff_testkit::{copy_program, skip};
+use quaff_testkit::{copy_program, skip, test_name};
 use std::fs::{Permissions, set_permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
@@ -107,7 +107,7 @@ fn a_dry_run_changes_nothing_and_obeys_json() {
 fn a_dry_run_without_the_right_to_capture_or_to_write_is_refused() {
     let dir = prepare();
     if dir.path().metadata().expect("a folder").uid() != 0 {
-        return skip("a_dry_run_without_the_right_to_capture", "not root: rights cannot be given away");
+        return skip(test_name!(), "not root: rights cannot be given away");
     }
     std::fs::copy(dir.path().join("IN"), dir.path().join("READABLE")).expect("a file");
     for (name, mode) in [("", 0o755), ("there", 0o755), ("IN", 0o600), ("READABLE", 0o644)] {

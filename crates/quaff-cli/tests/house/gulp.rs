@@ -132,7 +132,7 @@ fn example_2_gulp_captures_itself() {
 
 #[test]
 fn a_file_on_stdout_is_written_past_the_page_cache_and_left_as_it_was_found() {
-    let Some(bench) = prepare("a_file_on_stdout_is_written_past_the_page_cache", &[]) else { return };
+    let Some(bench) = prepare(test_name!(), &[]) else { return };
     // What is written behind the capture stands behind it; a file that is appended to stays one.
     for (line, begin, is_direct) in [
         ("(gulp -i eth1 2> words; echo end) > pcapfile", "", true),
@@ -243,7 +243,7 @@ fn small_rings_make_small_files_and_few_of_them_stay() {
 
 #[test]
 fn each_rotated_file_is_given_to_z_and_t_puts_the_time_into_names() {
-    let Some(bench) = prepare("each_rotated_file_is_given_to_z", &[]) else { return };
+    let Some(bench) = prepare(test_name!(), &[]) else { return };
     std::fs::create_dir(bench.path("pcapdir")).unwrap();
     // Gulp's -Z takes the name of a command, not a line of the shell.
     let note = bench.path("no te");

@@ -119,7 +119,7 @@ fn options_of_the_dialog_are_those_of_the_capture() {
         "{found}"
     );
     let lengths =
-        run(tool("options", "tshark").unwrap().args(["-r", &file, "-T", "fields", "-e", "frame.cap_len"]));
+        run(tool(test_name!(), "tshark").unwrap().args(["-r", &file, "-T", "fields", "-e", "frame.cap_len"]));
     assert!(lengths.lines().all(|length| length == "80"), "{lengths}");
 }
 

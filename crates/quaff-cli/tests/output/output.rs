@@ -99,7 +99,7 @@ const AUTUMN_NS: u64 = 1_792_890_000 * SECOND_NS;
 #[test]
 fn names_and_days_are_in_local_time_and_in_utc_on_request() {
     if !Path::new("/usr/share/zoneinfo/Europe/Berlin").exists() {
-        return skip("names_and_days_are_in_local_time", "no time zones are installed here");
+        return skip(test_name!(), "no time zones are installed here");
     }
     let dir = folder();
     let source = path(dir.path(), "in");
@@ -134,7 +134,7 @@ fn names_and_days_are_in_local_time_and_in_utc_on_request() {
 #[test]
 fn the_hour_that_is_repeated_in_autumn_has_two_files() {
     if !Path::new("/usr/share/zoneinfo/Europe/Berlin").exists() {
-        return skip("the_hour_that_is_repeated_in_autumn", "no time zones are installed here");
+        return skip(test_name!(), "no time zones are installed here");
     }
     let dir = folder();
     let source = path(dir.path(), "in");
@@ -150,7 +150,7 @@ fn the_hour_that_is_repeated_in_autumn_has_two_files() {
 
 #[test]
 fn compressed_files_are_removed_in_their_turn_and_not_before_their_command() {
-    let test = "compressed_files_are_removed_in_their_turn";
+    let test = test_name!();
     if tool(test, "gzip").is_none() {
         return;
     }
@@ -225,7 +225,7 @@ fn the_newest_files_stay_on_a_disk_that_others_fill() {
 
 #[test]
 fn a_disk_that_others_fill_up_is_not_answered_with_the_flag_that_was_given() {
-    let test = "a_disk_that_others_fill_up";
+    let test = test_name!();
     let Some(disk) = Disk::new(test, 64) else { return };
     let dir = folder();
     let source = path(dir.path(), "in");

@@ -274,7 +274,7 @@ fn packets_of_commands_that_fail_are_lost() {
 #[test]
 fn interfaces_get_their_shares_and_one_that_goes_down_is_replaced() {
     const STREAMS: u64 = 8;
-    let test = "interfaces_get_their_shares";
+    let test = test_name!();
     let Some(bench) = Bench::new(test, 1 << 28) else { return };
     if tool(test, "ip").is_none() {
         return;

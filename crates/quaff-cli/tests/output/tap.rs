@@ -98,7 +98,7 @@ fn assert_none_stopped(test: &str, forward: &str) {
 #[test]
 fn by_xdp_frames_that_a_stopped_recorder_misses_pass_and_are_counted() {
     const COUNT: u64 = 300_000;
-    let Some(line) = Line::by("by_xdp_frames_that_a_stopped_recorder_misses_pass", XDP) else { return };
+    let Some(line) = Line::by(test_name!(), XDP) else { return };
     let before = line.settings();
     let tap = line.tap_with("1M", &["--forward", XDP]);
     let recorder = below(tap.pid()).into_iter().find(|(_, name)| name == "quaff").expect("a recorder").0;
@@ -312,7 +312,7 @@ fn a_lost_link_is_handed_on_and_back_within_half_a_second() {
 
 #[test]
 fn settings_are_as_before_after_the_end_and_after_a_failed_start() {
-    let Some(line) = Line::new("settings_are_as_before_after_the_end") else { return };
+    let Some(line) = Line::new(test_name!()) else { return };
     line.run(&format!("ethtool -K {A} gro on tso on gso on"));
     line.run(&format!("ip link set dev {B} down"));
     let before = line.settings();
@@ -387,7 +387,7 @@ fn ports_that_others_use_are_refused_and_not_touched() {
 
 #[test]
 fn by_xdp_what_cannot_forward_is_refused_and_nothing_stays() {
-    let Some(line) = Line::by("by_xdp_what_cannot_forward_is_refused", XDP) else { return };
+    let Some(line) = Line::by(test_name!(), XDP) else { return };
     let rec = line.path("rec");
     let before = line.settings();
     let refused = |forward: &str, why: &str| {

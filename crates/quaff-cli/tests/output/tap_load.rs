@@ -107,7 +107,7 @@ fn assert_whole(test: &str, forward: &str, plan: &LabPlan) {
 #[test]
 fn by_xdp_ports_for_jumbo_frames_are_refused_whole_and_nothing_stays() {
     let plan = LabPlan { mtu: JUMBO_MTU, ..LabPlan::default() };
-    let Some(line) = Line::of("by_xdp_ports_for_jumbo_frames_are_refused", XDP, &plan, 1 << 20) else {
+    let Some(line) = Line::of(test_name!(), XDP, &plan, 1 << 20) else {
         return;
     };
     let before = line.settings();

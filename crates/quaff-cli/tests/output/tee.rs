@@ -144,7 +144,7 @@ fn packets_missed_by_a_slow_reader_are_recorded_in_the_copy() {
 
 #[test]
 fn the_capture_ends_with_its_reader_and_the_disk_has_what_there_was() {
-    let Some(bench) = Bench::new("the_capture_ends_with_its_reader", 1 << 28) else { return };
+    let bench = lab_bench!(1 << 28);
     let disk = bench.path("disk");
     std::fs::create_dir(&disk).unwrap();
     let reader = reader(&bench, "exec sleep 600");
@@ -203,7 +203,7 @@ fn wrapped_numbers_name_the_newest_files() {
 
 #[test]
 fn sessions_are_described_in_a_copy_that_lacks_their_first_packets() {
-    let Some(bench) = Bench::new("sessions_are_described_in_a_copy", 2 << 30) else { return };
+    let bench = lab_bench!(2 << 30);
     let disk = bench.path("disk");
     std::fs::create_dir(&disk).unwrap();
     let copy = bench.path("copy.pcapng");
