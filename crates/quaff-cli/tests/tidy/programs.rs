@@ -48,14 +48,16 @@ fn arguments(rest: &str) -> Vec<String> {
     for c in rest.chars() {
         match c {
             ')' if depth == 0 => break,
-            ',' if depth == 0 => found.push(String::new()),
+            ',' if depth == 0 => {
+                found.push(String::new());
+                continue;
+            }
+            '&' | ' ' | '\n' => continue,
             '(' | '[' => depth += 1,
             ')' | ']' => depth -= 1,
             _ => {}
         }
-        if !matches!(c, '&' | ' ' | '\n') && !(c == ',' && depth == 0) {
-            found.last_mut().expect("one").push(c);
-        }
+        found.last_mut().expect("one").push(c);
     }
     found.truncate(2);
     found
