@@ -10,8 +10,7 @@ mod signals;
 pub use crate::show::{Part, print};
 pub use args::{DurationArgs, ReportArgs, WatchArgs};
 pub use incident::Incident;
-pub use read_progress::ReadProgress;
-pub(crate) use read_progress::resident_part;
+pub(crate) use read_progress::{ReadProgress, resident_part};
 pub(crate) use signals::block;
 
 use crate::show::{self, LiveLine, message, say};
@@ -87,7 +86,7 @@ impl Settings {
 
 /// A signal ended the start of a run.
 #[derive(Debug, Clone, Copy)]
-pub struct EndedEarly;
+pub(crate) struct EndedEarly;
 
 impl fmt::Display for EndedEarly {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -134,7 +133,7 @@ impl Shell {
     }
 
     /// The flag that ends the run.
-    pub fn stop(&self) -> &Stop {
+    pub(crate) fn stop(&self) -> &Stop {
         &self.stop
     }
 
@@ -170,7 +169,7 @@ impl Shell {
     }
 
     /// Prints notes about a start.
-    pub fn notes(&self, notes: &[String]) {
+    pub(crate) fn notes(&self, notes: &[String]) {
         if self.settings.quiet == 0 {
             notes.iter().for_each(|note| message(note));
         }
@@ -190,7 +189,7 @@ impl Shell {
     }
 
     /// Watches a run until it is over: a signal, the duration, or its own end.
-    pub fn watch<P: Product>(&mut self, product: &mut P) -> anyhow::Result<()> {
+    pub(crate) fn watch<P: Product>(&mut self, product: &mut P) -> anyhow::Result<()> {
         let wakeup = product.wakeup()?;
         self.stop.wake(wakeup.clone());
         self.begin();

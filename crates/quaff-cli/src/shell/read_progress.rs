@@ -9,14 +9,14 @@ use std::time::Instant;
 
 /// The progress of reading files whose sizes are known.
 #[derive(Debug)]
-pub struct ReadProgress {
+pub(crate) struct ReadProgress {
     total_bytes: Option<u64>,
     begun: Instant,
 }
 
 impl ReadProgress {
     /// The progress of `input` from now on.
-    pub fn new(input: &InputPlan) -> Self {
+    pub(crate) fn new(input: &InputPlan) -> Self {
         let size =
             |path: &PathBuf| path.metadata().ok().filter(|found| found.is_file()).map(|found| found.len());
         let files = input.read.as_ref().filter(|read| !read.follow);
@@ -25,7 +25,7 @@ impl ReadProgress {
     }
 
     /// The part of a progress line after `read_bytes`: the share, the total, and the time left. Empty for interfaces.
-    pub fn part(&self, read_bytes: u64) -> Part {
+    pub(crate) fn part(&self, read_bytes: u64) -> Part {
         let Some(total) = self.total_bytes.filter(|total| *total > 0) else { return Part::new("", "", 0) };
         let share = (read_bytes as f64 / total as f64).min(1.0);
         let percent = format!("{:.0} %", 100.0 * share);
