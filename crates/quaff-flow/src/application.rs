@@ -1,15 +1,15 @@
-//! The application of a conversation by the first bytes of its payload: TLS, HTTP, DNS, QUIC, SSH, and what is inside
-//! TLS and QUIC by the protocols that the client offers.
+//! Recognizes the application of a flow by the first bytes of its payload: TLS, HTTP, DNS, QUIC, SSH, and what runs
+//! over TLS and QUIC by the protocols that the client offers.
 //!
 //! | module | task |
 //! |---|---|
-//! | [`alpn`] | applications by the ids of those protocols |
-//! | [`quic`] | the ClientHello in the Initial packets of QUIC |
+//! | [`alpn`] | applications by ALPN protocol id |
+//! | [`quic`] | the ClientHello in QUIC Initial packets |
 //!
-//! Fields of TLS, HTTP and DNS are read by `quaff-wire`.
+//! `quaff-wire` parses TLS, HTTP and DNS.
 //!
-//! Bytes are those in the order of their arrival, cut at the plan's limit; what does not parse has no name. Nothing is
-//! decrypted but what the RFCs give everyone the keys of.
+//! The bytes are in the order of arrival, truncated at the plan's limit; what does not parse has no name. Nothing is
+//! decrypted, except packets whose keys are public by RFC.
 
 mod alpn;
 mod quic;
@@ -20,16 +20,16 @@ use crate::record::Application;
 use quaff_wire::application::{FieldReader, dns, http, name_text, tls};
 use quaff_wire::net::{TCP, UDP};
 
-/// Bytes of payload that are kept for this: a ClientHello of today, whose key share of X25519MLKEM768 has 1,216 bytes.
+/// Payload bytes kept per direction: enough for a ClientHello with a key share of X25519MLKEM768 (1,216 bytes).
 pub(crate) const PAYLOAD_BYTES: usize = 2048;
 /// The state of a flow of QUIC fits in the memory that two directions of other applications have.
 const _: () = assert!(size_of::<QuicClient>() + quic::CRYPTO_BYTES + 2 * 16 <= 2 * PAYLOAD_BYTES);
 const DNS_PORTS: [u16; 2] = [53, 5353];
-/// Protocols by their first bytes.
+/// Protocols that are recognized by their first bytes.
 const PROTOCOLS: [&str; 5] = ["tls", "quic", "dns", "http", "ssh"];
 
 impl Application {
-    /// An application by its name, of a flow of this IP protocol; `None` for a name that no application has.
+    /// The application with this name, in a flow of this IP protocol; `None` for an unknown name.
     pub fn of_name(name: &str, ip_protocol: u8) -> Option<Self> {
         if let Some(protocol) = PROTOCOLS.into_iter().find(|known| *known == name) {
             return Some(Self::new(protocol));
@@ -46,7 +46,7 @@ impl Application {
         Self { server_name, ..Self::new(protocol) }
     }
 
-    /// That of TLS or QUIC between these ports, of which `hello` is the ClientHello from its handshake header on.
+    /// The application over TLS or QUIC between these ports; `hello` starts at the handshake header of the ClientHello.
     fn encrypted(protocol: &'static str, ports: [u16; 2], hello: &[u8]) -> Self {
         let Some(hello) = tls::HelloFields::read(hello).filter(|hello| hello.is_client) else {
             return Self::new(protocol);
@@ -65,7 +65,7 @@ impl Application {
     }
 }
 
-/// Names the application of a conversation: `forward` is what its source sent.
+/// Recognizes the application of a flow; `forward` was sent by its source.
 pub(crate) fn application(
     protocol: u8,
     ports: [u16; 2],
@@ -77,7 +77,7 @@ pub(crate) fn application(
     match protocol {
         TCP if forward.starts_with(b"SSH-") || reverse.starts_with(b"SSH-") => found("ssh", None),
         TCP if is_tls(forward) || is_tls(reverse) => {
-            // Where the source is in doubt, the ClientHello may be in what the other end sent.
+            // If the source is uncertain, the ClientHello may be in the other direction.
             let handshakes = [forward, reverse].map(tls::handshake);
             let hello = handshakes.iter().find(|bytes| tls::is_client_hello(bytes));
             Some(Application::encrypted("tls", ports, hello.map_or(&[], Vec::as_slice)))
@@ -95,7 +95,7 @@ pub(crate) fn application(
     }
 }
 
-/// A record of the handshake, of TLS 1.0 to 1.3 (RFC 8446, section 5.1).
+/// True for a handshake record of TLS 1.0 to 1.3 (RFC 8446, section 5.1).
 fn is_tls(bytes: &[u8]) -> bool {
     matches!(bytes, [22, 3, 0..=4, _, _, 1 | 2, ..])
 }
@@ -106,11 +106,11 @@ fn is_http(bytes: &[u8]) -> bool {
     METHODS.iter().any(|method| bytes.starts_with(method))
 }
 
-/// The host that a request names (RFC 9112, section 3.2).
+/// The Host of a request (RFC 9112, section 3.2).
 fn http_host(bytes: &[u8]) -> Option<String> {
     let lines = bytes.split(|byte| *byte == b'\n').skip(1).take_while(|line| !line.trim_ascii().is_empty());
     let host = lines.filter_map(|line| {
-        // A line that the limit cut has no end: its host may be cut too.
+        // A line without an end was truncated by the limit, and its host may be, too.
         let (name, value) = http::field(line).filter(|_| line.ends_with(b"\r"))?;
         name.eq_ignore_ascii_case(b"host").then_some(value)
     });
@@ -123,7 +123,7 @@ fn dns_name(bytes: &[u8]) -> Option<String> {
     message.take(2)?;
     let flags = message.number(2)?;
     let questions = message.number(2)?;
-    // Operation code: query or update. One question is all that anything sends.
+    // Opcode: query or update. Nothing sends more than one question.
     if !matches!(flags >> 11 & 15, 0 | 5) || questions != 1 {
         return None;
     }
@@ -143,7 +143,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A ClientHello from its handshake header on, with the extensions that are given and one before them.
+    /// A ClientHello from its handshake header on, with `extensions` after another one.
     pub(super) fn client_hello_with(extensions: &[(u16, Vec<u8>)]) -> Vec<u8> {
         let mut all = [&[0, 43][..], &sized(&[2, 3, 4])].concat();
         for (kind, data) in extensions {
@@ -234,7 +234,7 @@ mod tests {
         );
     }
 
-    /// A sender may cut it anywhere (RFC 8446, section 5.1), also inside a name.
+    /// A sender may fragment it anywhere (RFC 8446, section 5.1), also inside a name.
     #[test]
     fn a_hello_in_several_records_is_read() {
         let hello = client_hello_with(&[server_name("a.example"), alpn(&[b"dot"])]);

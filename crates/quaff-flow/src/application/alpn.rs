@@ -1,6 +1,6 @@
 //! Applications by the protocol ids of a ClientHello (IANA, TLS ALPN Protocol IDs).
 
-/// Ids that begin so, the application, and the port of its own over TLS or QUIC, which says the same; 0: it has none.
+/// Prefix of the id, the application, and its own port over TLS or QUIC, which implies the same; 0 if there is none.
 static APPLICATIONS: [(&str, &str, u16); 26] = [
     ("h2", "https", 443),
     ("h3", "https", 443),
@@ -30,12 +30,12 @@ static APPLICATIONS: [(&str, &str, u16); 26] = [
     ("xmpp-", "xmpps", 5223),
 ];
 
-/// The names of all applications.
+/// The names of all applications in the table.
 pub(super) fn names() -> impl Iterator<Item = &'static str> {
     APPLICATIONS.iter().map(|(_, name, _)| *name)
 }
 
-/// The application of the first id that is known, unless one of the ports says the same.
+/// The application of the first known id, unless one of the ports implies the same.
 pub(super) fn application(ids: &[String], ports: [u16; 2]) -> Option<&'static str> {
     let known = |id: &String| APPLICATIONS.iter().find(|(begin, ..)| id.starts_with(begin));
     let (_, name, port) = ids.iter().find_map(known)?;

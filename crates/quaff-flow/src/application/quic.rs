@@ -1,9 +1,9 @@
-//! The ClientHello of QUIC: Initial packets are encrypted with keys that follow from the connection ID in them
-//! (RFC 9001, section 5.2; RFC 9369, section 3.3), so anyone on the path can read them.
+//! The ClientHello of QUIC: the keys of Initial packets are derived from the connection ID in them (RFC 9001,
+//! section 5.2; RFC 9369, section 3.3), so anyone on the path can read them.
 //!
-//! A few packets of a flow are tried, in the order of their arrival, and CRYPTO frames are put together up to a limit.
-//! Bytes that come twice count once. Nothing else of QUIC is followed. Anyone can send packets that only look like
-//! those of a client: what a meter tries in a second is limited, and what it skips is counted.
+//! Decrypts a few packets of a flow in the order of arrival, and reassembles CRYPTO frames up to a limit; repeated
+//! bytes count once. Nothing else of QUIC is followed. Anyone can forge packets that look like a client's, so a meter's
+//! decryptions per second are limited, and skipped packets are counted.
 
 use super::Application;
 use quaff_wire::application::{FieldReader, tls};
@@ -11,32 +11,32 @@ use rustls::Side;
 use rustls::crypto::ring::cipher_suite::TLS13_AES_128_GCM_SHA256;
 use rustls::quic::{DirectionalKeys, Version};
 
-/// Initial packets of a flow that are tried: the ClientHello has two or three, and some may be repeated.
+/// Maximum decryptions per flow: a ClientHello takes two or three Initial packets, and some may be repeated.
 const PACKETS_MAX: u8 = 8;
-/// Initial packets that a meter tries in a second of packet time, and the most at once: some percent of a core.
+/// Maximum decryptions of a meter per second of packet time, and in one burst: a few percent of a core.
 const TRIES_PER_SECOND: u64 = 10_000;
-/// Packet time after which one more is tried, ns.
+/// Packet time per decryption, ns.
 const TRY_NS: u64 = 1_000_000_000 / TRIES_PER_SECOND;
-/// Bytes of a datagram with Initial packets of a client, at least (RFC 9000, section 14.1): servers drop shorter ones.
+/// Minimum length of a client's datagram with an Initial packet (RFC 9000, section 14.1): servers drop shorter ones.
 const DATAGRAM_BYTES_MIN: usize = 1200;
-/// A packet that is longer is not tried: an Initial packet fits into a frame.
+/// Longer packets are not decrypted: an Initial packet fits into a frame.
 const PACKET_BYTES_MAX: usize = 4096;
-/// Bytes of CRYPTO frames that are put together, a multiple of 64: what a flow keeps for its application otherwise.
+/// Maximum reassembled bytes of CRYPTO frames, a multiple of 64: what other flows keep for their application.
 pub(super) const CRYPTO_BYTES: usize = 3520;
 /// The longest connection ID (RFC 9000, section 17.2), and the shortest of a first packet (section 7.2).
 const ID_BYTES_MAX: usize = 20;
 const FIRST_ID_BYTES: usize = 8;
-/// Bytes of the sample for header protection, and the most of a packet number (RFC 9001, section 5.4.2).
+/// Length of the sample for header protection, and maximum length of a packet number (RFC 9001, section 5.4.2).
 const SAMPLE_BYTES: usize = 16;
 const NUMBER_BYTES_MAX: usize = 4;
 
-/// Returns whether a datagram begins with a long header of a version that is known (RFC 9000, section 17.2).
+/// True if a datagram begins with a long header of a known version (RFC 9000, section 17.2).
 pub(super) fn is_long(bytes: &[u8]) -> bool {
     let Some((header, _)) = bytes.split_first_chunk::<6>() else { return false };
     header[0] & 0xc0 == 0xc0 && version(&header[1..5]).is_some() && usize::from(header[5]) <= ID_BYTES_MAX
 }
 
-/// Versions 1 and 2, and drafts of version 1, of which the last two have its keys.
+/// Versions 1 and 2, and drafts of version 1; the last two drafts use the keys of version 1.
 fn version(bytes: &[u8]) -> Option<Version> {
     match bytes {
         [0, 0, 0, 1] | [0xff, 0, 0, 33 | 34] => Some(Version::V1),
@@ -50,14 +50,14 @@ fn version(bytes: &[u8]) -> Option<Version> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Initial,
-    /// 0-RTT or Handshake, of which other keys are needed.
+    /// 0-RTT or Handshake, which need other keys.
     Other,
     Retry,
 }
 
 impl Kind {
     fn new(first: usize, version: Version) -> Self {
-        // Version 2 has other numbers (RFC 9369, section 3.2).
+        // Version 2 numbers the types differently (RFC 9369, section 3.2).
         let initial = if matches!(version, Version::V2) { 1 } else { 0 };
         match (first >> 4 & 3).wrapping_sub(initial) & 3 {
             0 => Self::Initial,
@@ -71,9 +71,9 @@ impl Kind {
 struct LongPacket<'a> {
     version: Version,
     kind: Kind,
-    /// Connection ID of the destination.
+    /// Destination connection ID.
     id: &'a [u8],
-    /// The packet without what follows in the datagram, and the offset of its number.
+    /// The packet without the rest of the datagram, and the offset of its packet number.
     bytes: &'a [u8],
     number_at: usize,
 }
@@ -101,8 +101,7 @@ impl<'a> LongPacket<'a> {
         Some((Self { version, kind, id, bytes, number_at }, rest))
     }
 
-    /// Decrypts a packet that a client sent, with the keys that follow from a connection ID; `None` if they are not its
-    /// own.
+    /// Decrypts a client's packet with the keys derived from a connection ID; `None` if these are not its keys.
     fn open<'s>(&self, id: &[u8], scratch: &'s mut Vec<u8>) -> Option<&'s [u8]> {
         let number_at = self.number_at;
         let sample_at = number_at + NUMBER_BYTES_MAX;
@@ -117,27 +116,27 @@ impl<'a> LongPacket<'a> {
         let number = rest.get_mut(..NUMBER_BYTES_MAX)?;
         keys.header.decrypt_in_place(&sample, header.first_mut()?, number).ok()?;
         let number_bytes = usize::from(header[0] & 3) + 1;
-        // The first packets have numbers that are not shortened.
+        // The packet numbers of the first packets are not truncated.
         let number = number[..number_bytes].iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte));
         let (header, payload) = scratch.split_at_mut(number_at + number_bytes);
         keys.packet.decrypt_in_place(number, header, payload).ok()
     }
 }
 
-/// The keys of the packets that a client sends to a connection ID.
+/// The keys of packets from a client to a connection ID.
 fn client_keys(version: Version, id: &[u8]) -> Option<DirectionalKeys> {
     let suite = TLS13_AES_128_GCM_SHA256.tls13()?.quic_suite()?;
     Some(suite.keys(id, Side::Server, version).remote)
 }
 
-/// The room in which packets are decrypted, and how many more may be: for all flows of a meter.
+/// The decryption buffer and the remaining decryptions of a meter, shared by its flows.
 #[derive(Debug)]
 pub(crate) struct Decrypter {
     scratch: Vec<u8>,
-    /// Packets that may be tried now, by the packet time that has passed until then, ns.
+    /// Decryptions allowed now, by the packet time up to `until_ns`.
     tries: u64,
     until_ns: u64,
-    /// Initial packets that were not tried, because of one of the limits.
+    /// Initial packets not decrypted because of a limit.
     skipped: u64,
 }
 
@@ -148,21 +147,21 @@ impl Default for Decrypter {
 }
 
 impl Decrypter {
-    /// Allows the tries that the packet time brings.
+    /// Adds the decryptions that the elapsed packet time allows.
     pub(crate) fn advance(&mut self, now_ns: u64) {
-        // The time of the input may have been set back.
+        // Packet time may go backwards.
         self.until_ns = self.until_ns.min(now_ns);
         let earned = (now_ns - self.until_ns) / TRY_NS;
         self.until_ns += earned * TRY_NS;
         self.tries = (self.tries + earned).min(TRIES_PER_SECOND);
     }
 
-    /// Initial packets that were not tried, because a flow or the meter had its share.
+    /// Initial packets not decrypted because the flow or the meter reached its limit.
     pub(crate) fn skipped(&self) -> u64 {
         self.skipped
     }
 
-    /// Takes one of the tries that a flow and the meter have; without one in both, counts a packet as skipped.
+    /// Takes one decryption if both the flow and the meter have one left; otherwise counts the packet as skipped.
     fn may_try(&mut self, flow_has_one: bool) -> bool {
         let may = flow_has_one && self.tries > 0;
         match may {
@@ -173,14 +172,14 @@ impl Decrypter {
     }
 }
 
-/// The client of a connection, until its ClientHello is whole.
+/// The client of a connection, until its ClientHello is complete.
 #[derive(Debug, Default)]
 pub(crate) struct QuicClient {
-    /// The connection ID whose keys fit.
+    /// The connection ID whose keys decrypted a packet.
     id: Option<ConnectionId>,
-    /// The end that sent the packets which they fit.
+    /// The endpoint that sent those packets.
     is_from_high: bool,
-    /// Packets that were tried.
+    /// Number of attempted decryptions.
     packets: u8,
     crypto: Crypto,
 }
@@ -204,14 +203,14 @@ impl ConnectionId {
 }
 
 impl QuicClient {
-    /// Returns whether a datagram may be the first one of a connection that is worth following.
+    /// True if a datagram may be the first of a connection, and long enough to follow.
     pub(crate) fn begins_with(datagram: &[u8]) -> bool {
         datagram.len() >= DATAGRAM_BYTES_MIN
             && is_long(datagram)
             && LongPacket::split(datagram).is_some_and(|(packet, _)| packet.kind == Kind::Initial)
     }
 
-    /// Reads the Initial packets of a datagram.
+    /// Processes the Initial packets of a datagram.
     pub(crate) fn add(&mut self, datagram: &[u8], is_from_high: bool, decrypter: &mut Decrypter) {
         if datagram.len() < DATAGRAM_BYTES_MIN || self.id.is_some() && self.is_from_high != is_from_high {
             return;
@@ -236,7 +235,7 @@ impl QuicClient {
             if let Some(frames) = packet.open(id.get(), scratch) {
                 return self.crypto.add_frames(frames);
             }
-            // After a Retry the keys follow from the connection ID that the server chose (RFC 9001, section 5.2).
+            // After a Retry the keys are derived from the connection ID that the server chose (RFC 9001, section 5.2).
             if id.get() == packet.id {
                 return;
             }
@@ -248,7 +247,7 @@ impl QuicClient {
         }
     }
 
-    /// Returns whether nothing more is to be learned.
+    /// True if the ClientHello is complete.
     pub(crate) fn is_whole(&self) -> bool {
         let hello = self.crypto.begin();
         let length = hello.get(1..tls::HANDSHAKE_BYTES);
@@ -256,17 +255,17 @@ impl QuicClient {
         length.is_some_and(|length| hello.len() >= tls::HANDSHAKE_BYTES + length)
     }
 
-    /// The application by what has come of the ClientHello.
+    /// The application by the part of the ClientHello that has arrived.
     pub(crate) fn application(&self, ports: [u16; 2]) -> Application {
         Application::encrypted("quic", ports, self.crypto.begin())
     }
 }
 
-/// The bytes of CRYPTO frames, which may come in any order.
+/// Reassembles the bytes of CRYPTO frames, which arrive in any order.
 #[derive(Debug)]
 struct Crypto {
     bytes: Vec<u8>,
-    /// A bit for each byte that has come.
+    /// A bit for each byte that has arrived.
     seen: [u64; CRYPTO_BYTES / 64],
 }
 
@@ -277,7 +276,7 @@ impl Default for Crypto {
 }
 
 impl Crypto {
-    /// Adds the CRYPTO frames of an Initial packet. Frames that are not allowed in one end the reading.
+    /// Adds the CRYPTO frames of an Initial packet; stops at a frame type that is not allowed in one.
     fn add_frames(&mut self, payload: &[u8]) {
         let mut frames = FieldReader(payload);
         while let Some(kind) = frames.number(1) {
@@ -318,7 +317,7 @@ impl Crypto {
         }
     }
 
-    /// The bytes from the first on, up to one that has not come.
+    /// The contiguous bytes from the start.
     fn begin(&self) -> &[u8] {
         let whole = self.seen.iter().take_while(|word| **word == u64::MAX).count();
         let more = self.seen.get(whole).map_or(0, |word| word.trailing_ones());
