@@ -1,4 +1,4 @@
-//! One connection to a collector over TCP or TLS: bytes to write, and the messages that the peer has not acknowledged.
+//! One connection to a collector over TCP or TLS, with its unsent bytes and unacknowledged messages.
 
 use super::spool::SpoolHead;
 use super::tls::{TlsClient, TlsStream};
@@ -10,19 +10,19 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A collector that acknowledges nothing for so long is away.
+/// A collector that acknowledges nothing for this time counts as down.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
-/// Bytes that may wait to be written: a connection that has more is slow.
+/// Maximum bytes that wait to be written; a connection with more is too slow.
 const PENDING_BYTES_MAX: usize = 256 << 10;
-/// Reads of one call: a peer that sends without an end gets no more of the sink's time.
+/// Maximum reads per call, so that a peer that sends endlessly cannot occupy the sink.
 const READS_MAX: usize = 64;
 
 /// Opens connections.
 #[derive(Debug)]
 pub(super) struct Connector {
-    /// All addresses of the collector's name; the first that answers is used.
+    /// All addresses of the collector's name; the first that accepts is used.
     pub(super) addresses: Vec<SocketAddr>,
-    /// Of a connection, and again of its handshake.
+    /// For the connection, and again for its handshake.
     pub(super) timeout: Duration,
     pub(super) tls: Option<TlsClient>,
     /// The collector as the user wrote it, for errors.
@@ -30,7 +30,7 @@ pub(super) struct Connector {
 }
 
 impl Connector {
-    /// Connects, with the handshake of TLS; at `end` at the latest all attempts are over.
+    /// Connects, with the TLS handshake; all attempts end by `end`.
     pub(super) fn connect(&self, session: Session, end: Instant) -> Result<Connection, String> {
         let mut failures = Vec::new();
         for address in &self.addresses {
@@ -44,7 +44,7 @@ impl Connector {
 
     fn connect_to(&self, address: &SocketAddr, end: Instant) -> io::Result<(TcpStream, Option<TlsStream>)> {
         let wait = || self.timeout.min(end.saturating_duration_since(Instant::now()));
-        // No time at all is an error of its own; a connection on the same host needs less than this.
+        // A timeout of zero is an error; a connection on the same host needs less than 1 ms.
         let mut stream = TcpStream::connect_timeout(address, wait().max(Duration::from_millis(1)))?;
         end_when_peer_is_gone(&stream, SILENCE_MAX)?;
         // Without this number it is unknown what has arrived, and every message would count as sent.
@@ -63,7 +63,7 @@ impl Connector {
     }
 }
 
-/// A message on its way, with what is needed to send it again in another session.
+/// A queued message, with what is needed to send it again in another session.
 #[derive(Debug)]
 pub(super) struct Outgoing {
     pub(super) message: Message,
@@ -73,29 +73,29 @@ pub(super) struct Outgoing {
 /// The origin of a message.
 #[derive(Debug, Clone)]
 pub(super) enum Origin {
-    /// Templates and options of a session: another session has its own.
+    /// Templates and options of this session; another session has its own.
     Announcement,
-    /// Of this run, and in no spool.
+    /// A message of this run that is not in the spool.
     Memory,
-    /// The spool, with the templates that it was made with.
+    /// A message from the spool, with the templates it was encoded with.
     Spool(Arc<SpoolHead>),
 }
 
-/// A connection that is up.
+/// An established connection.
 #[derive(Debug)]
 pub(super) struct Connection {
     stream: TcpStream,
     tls: Option<TlsStream>,
     pub(super) session: Session,
-    /// Bytes to write, as they go to the kernel; those before `at` are written.
+    /// Bytes for the kernel, encrypted for TLS; those before `at` are written.
     pending: Vec<u8>,
     at: usize,
-    /// Bytes that were ever queued, and written.
+    /// Total bytes queued, and written.
     queued: u64,
     written: u64,
-    /// Messages by the last of their bytes.
+    /// Messages, with the position of their last byte.
     unacknowledged: VecDeque<(u64, Outgoing)>,
-    /// The error after which no message can be encrypted.
+    /// The TLS error after which nothing can be encrypted.
     ended: Option<String>,
 }
 
@@ -105,12 +105,12 @@ impl Connection {
         Self { stream, tls, session, pending, at: 0, queued: 0, written: 0, unacknowledged, ended: None }
     }
 
-    /// Returns `true` while another message may be queued.
+    /// True while another message may be queued.
     pub(super) fn has_room(&self) -> bool {
         self.ended.is_none() && self.pending.len() - self.at < PENDING_BYTES_MAX
     }
 
-    /// Returns `true` when the peer has acknowledged all.
+    /// True if the peer has acknowledged everything.
     pub(super) fn is_idle(&self) -> bool {
         self.unacknowledged.is_empty() && self.at == self.pending.len()
     }
@@ -129,14 +129,14 @@ impl Connection {
         self.queued += (self.pending.len() - before) as u64;
         let mut last = self.queued;
         if let Err(error) = encrypted {
-            // No byte of it will ever be acknowledged; the next session sends it again.
+            // It will never be acknowledged; the next session sends it again.
             self.ended = Some(format!("TLS: {error}"));
             last = u64::MAX;
         }
         self.unacknowledged.push_back((last, outgoing));
     }
 
-    /// Writes as much as the kernel takes. An error ends the connection.
+    /// Writes as much as the kernel accepts. An error ends the connection.
     pub(super) fn write(&mut self) -> Result<(), String> {
         self.read_end()?;
         while self.at < self.pending.len() {
@@ -161,9 +161,9 @@ impl Connection {
         self.ended.clone().map_or(Ok(()), Err)
     }
 
-    /// Reads what a collector should not send, to see a reset. IPFIX has no messages in this direction. A collector may
-    /// end its own direction and continue to read; one that is gone resets the connection at the next write, and
-    /// acknowledges nothing of that. TLS has an end of its own.
+    /// Reads and discards, to detect a reset; IPFIX has no messages in this direction. A collector may close its
+    /// direction and continue to read; one that is gone resets the connection at the next write without acknowledging
+    /// it. With TLS an end of this direction ends the connection.
     fn read_end(&mut self) -> Result<(), String> {
         let mut bytes = [0; 1024];
         for _ in 0..READS_MAX {
@@ -183,7 +183,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Returns the messages that the peer has acknowledged since the last call, and keeps them no longer.
+    /// Removes and returns the messages that the peer has acknowledged.
     pub(super) fn take_acknowledged(&mut self) -> Result<Vec<Outgoing>, String> {
         if self.unacknowledged.is_empty() {
             return Ok(Vec::new());
@@ -195,13 +195,13 @@ impl Connection {
         Ok(self.unacknowledged.drain(..messages).map(|(_, outgoing)| outgoing).collect())
     }
 
-    /// The messages to send again, in their order.
+    /// The messages to send again, in order.
     pub(super) fn into_unacknowledged(self) -> impl DoubleEndedIterator<Item = Outgoing> {
         let messages = self.unacknowledged.into_iter().map(|(_, outgoing)| outgoing);
         messages.filter(|outgoing| !matches!(outgoing.origin, Origin::Announcement))
     }
 
-    /// Ends the connection in order.
+    /// Closes the connection gracefully.
     pub(super) fn close(&mut self) {
         if let Some(tls) = &mut self.tls {
             tls.close(&mut self.pending);

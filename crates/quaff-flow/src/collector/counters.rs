@@ -6,13 +6,12 @@ use crate::record::FlowRecord;
 use serde::Serialize;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Counters that the sink's thread and the thread that feeds it write, and that any thread reads.
+/// Counters that the sink's thread and its feeding thread write, and any thread reads.
 ///
-/// All are Relaxed: each is a sum of its own, nothing else is published by it, and the sums are exact after the sink's
-/// thread was joined.
+/// All are Relaxed: each is an independent sum that publishes nothing else, and exact once the sink's thread is joined.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
-    /// Records that the queue took.
+    /// Records that the queue accepted.
     pub(super) given: Sum,
     pub(super) sent: Sum,
     pub(super) messages: AtomicU64,
@@ -22,7 +21,7 @@ pub(super) struct Counters {
     pub(super) templates: AtomicU64,
     /// Connections after the first one.
     pub(super) reconnects: AtomicU64,
-    /// 1 while a connection is up, or where there is none to make.
+    /// 1 while connected, and for sinks without a connection.
     pub(super) is_up: AtomicU64,
     pub(super) spooled: Sum,
     pub(super) from_spool: Sum,
@@ -37,7 +36,7 @@ pub(super) struct Counters {
     pub(super) missed_spool: Sum,
     pub(super) missed_errors: Sum,
     pub(super) missed_end: Sum,
-    /// Not for this sink: by format or policy.
+    /// Records excluded by the sink's format or policy.
     pub(super) unsuited: Sum,
 }
 
@@ -56,7 +55,7 @@ impl Sum {
         self.bytes.fetch_add(carried.bytes, Ordering::Relaxed);
     }
 
-    /// Replaces the sums by those of a counter kept elsewhere.
+    /// Replaces the sums.
     pub(super) fn set(&self, carried: Carried) {
         self.records.store(carried.records, Ordering::Relaxed);
         self.packets.store(carried.packets, Ordering::Relaxed);
@@ -72,7 +71,7 @@ impl Sum {
     }
 }
 
-/// Records of flows, and the packets and IP bytes in them.
+/// Number of flow records, with their packets and IP bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct FlowSum {
     pub records: u64,
@@ -107,39 +106,39 @@ impl FlowSum {
 /// Records that a sink did not send, by reason.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Missed {
-    /// The sink's queue was full: it is slower than the meter.
+    /// The sink's queue was full, because the sink is slower than the meter.
     pub queue_full: FlowSum,
-    /// The collector was away or too slow, and there is no spool.
+    /// The collector was down or too slow, and there is no spool.
     pub away: FlowSum,
     /// The spool was full, or could not be written.
     pub spool: FlowSum,
     /// The kernel refused to send or to write.
     pub errors: FlowSum,
-    /// Still waiting when the run ended. Those in the spool stay there, and are not missed.
+    /// Still queued when the run ended. Records in the spool stay there and do not count as missed.
     pub at_end: FlowSum,
 }
 
 impl Missed {
-    /// All of them.
+    /// The sum over all reasons.
     pub fn total(&self) -> FlowSum {
         let reasons = [self.away, self.spool, self.errors, self.at_end];
         reasons.into_iter().fold(self.queue_full, FlowSum::plus)
     }
 }
 
-/// The counters of a sink at one moment, and at its end.
+/// A snapshot of a sink's counters, also at its end.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct SinkReport {
     /// `udp://HOST:PORT`, or the path of a file or a folder.
     pub name: String,
     /// `netflow5`, `netflow9`, `ipfix`, `json`, `csv`, `zeek`, `parquet`, `memory`.
     pub kind: &'static str,
-    /// Records on the wire or in the file; a conversation may be two.
+    /// Records sent or written; a bidirectional flow may be two.
     pub sent: FlowSum,
     pub missed: Missed,
-    /// Records that the format or the policy leaves out: IPv6 in NetFlow v5.
+    /// Records that the format or the policy excludes, such as IPv6 in NetFlow v5.
     pub unsuited: FlowSum,
-    /// Records that wait in the queue.
+    /// Records in the queue.
     pub queued: u64,
     pub queue_max: u64,
     pub messages: u64,
@@ -147,33 +146,33 @@ pub struct SinkReport {
     pub templates: u64,
     pub errors: u64,
     pub reconnects: u64,
-    /// The collector is connected; always true over UDP and for files.
+    /// True if the collector is connected; always true for UDP and files.
     pub is_up: bool,
-    /// Put into the spool by this run.
+    /// Records that this run put into the spool.
     pub spooled: FlowSum,
-    /// Sent from the spool, and acknowledged; also in `sent`.
+    /// Records sent from the spool and acknowledged; also in `sent`.
     pub from_spool: FlowSum,
     /// Part of `from_spool` that earlier runs spooled.
     pub from_earlier: FlowSum,
     pub spool_damaged_bytes: u64,
-    /// The error that ended the sink, or that the last attempt to connect had.
+    /// The error that ended the sink, or the error of the last attempt to connect.
     pub failure: Option<String>,
-    /// The reader of a pipe closed it.
+    /// True if the reader of a pipe closed it.
     #[serde(skip)]
     pub is_closed: bool,
-    /// The transport of a collector; `None` of a file.
+    /// The transport to a collector; `None` for a file.
     #[serde(skip)]
     pub transport: Option<Transport>,
 }
 
 impl SinkReport {
-    /// Records of this run that are in the spool. What a sink was given is `sent` without `from_earlier`, `missed`,
-    /// `unsuited` and these.
+    /// Records of this run that are in the spool. The records given to a sink are these plus `sent` without
+    /// `from_earlier`, `missed` and `unsuited`.
     pub fn left_in_spool(&self) -> FlowSum {
         self.spooled.minus(self.from_spool.minus(self.from_earlier))
     }
 
-    /// Counts all of `given` that is in no other sum as missed at the end: the thread stands still, or has panicked.
+    /// Counts the part of `given` that is in no other sum as missed at the end: the thread hangs or has panicked.
     pub(super) fn leave_behind(&mut self, given: FlowSum) {
         let missed = self.missed.total().minus(self.missed.queue_full);
         let sent = self.sent.minus(self.from_earlier);
@@ -187,7 +186,7 @@ impl Counters {
         counter.fetch_add(amount, Ordering::Relaxed);
     }
 
-    /// Records that the sink has missed so far, by reason.
+    /// Missed records so far, by reason.
     pub(super) fn missed(&self) -> Missed {
         Missed {
             queue_full: self.missed_queue.get(),
@@ -198,7 +197,7 @@ impl Counters {
         }
     }
 
-    /// Fills a report.
+    /// A snapshot of the counters.
     pub(super) fn report(&self, name: &str, kind: &'static str) -> SinkReport {
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         SinkReport {

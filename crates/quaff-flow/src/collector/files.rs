@@ -1,4 +1,4 @@
-//! Sinks that are files or streams of text: JSON lines, CSV, Zeek's conn.log, IPFIX files.
+//! Sinks that write files or text streams: JSON lines, CSV, Zeek's conn.log, IPFIX files.
 
 use super::counters::{Counters, carried_by};
 use super::queue::Popped;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// Bytes that are gathered for one write.
+/// Bytes collected for one write.
 const BUFFER_BYTES: usize = 256 << 10;
 
 /// The encoder of a file.
@@ -26,23 +26,23 @@ pub(super) enum FileFormat {
 pub(super) struct FileSink {
     pub(super) format: FileFormat,
     pub(super) out: Box<dyn Write + Send>,
-    /// The file, as far as it is one: locked until the end, and synced then.
+    /// The regular file, if the sink is one: locked until the end, then synced.
     pub(super) file: Option<File>,
-    /// The earlier contents of the file are gone: that is when the run has begun, not when it is opened.
+    /// True once the earlier contents are truncated: when the run starts, not when the file is opened.
     pub(super) is_emptied: bool,
     pub(super) shared: Arc<Shared>,
     pub(super) clock: ExportClock,
     pub(super) linger: Duration,
-    /// Others wait for the records: live input, or a file that grows.
+    /// True if somebody waits for the records: live input, or a growing file.
     pub(super) is_prompt: bool,
 }
 
-/// Bytes on their way to the file, and the flows in them.
+/// Buffered bytes, and the flows in them.
 #[derive(Debug, Default)]
 struct Buffer {
     bytes: Vec<u8>,
     carried: Carried,
-    /// The file ended with an error: everything is missed from then on.
+    /// True after a write error: all further records are missed.
     has_failed: bool,
 }
 
@@ -78,7 +78,7 @@ impl FileSink {
                 self.flush(&mut buffer);
             }
         }
-        // Relaxed: the lock of the queue, which was closed after it, orders it.
+        // Relaxed: ordered by the lock of the queue, which was closed afterwards.
         if self.shared.is_abandoned.load(Ordering::Relaxed) {
             return;
         }
@@ -92,12 +92,12 @@ impl FileSink {
         self.finish(buffer, ledger);
     }
 
-    /// Counts records for which there was no time.
+    /// Counts records for which no time was left.
     fn miss_at_end(&self, records: &[FlowRecord]) {
         self.shared.counters.missed_end.add(carried_by(records, self.shared.is_biflow));
     }
 
-    /// Templates carry the time of the first records, so that the same input makes the same file.
+    /// Templates carry the time of the first records, so that the same input produces the same file.
     fn begin(&mut self, buffer: &mut Buffer) {
         if let FileFormat::Ipfix(encoder) = &mut self.format {
             encoder.begin(self.clock.now_ns(), &mut buffer.bytes);
@@ -127,7 +127,7 @@ impl FileSink {
         }
     }
 
-    /// Writes the buffer. After an error the file is not touched any more, and what would be in it is counted.
+    /// Writes the buffer. After an error the file is not written any more, and the records are counted as missed.
     fn write(&mut self, buffer: &mut Buffer) {
         if let FileFormat::Ipfix(encoder) = &mut self.format {
             buffer.carried = encoder.take_carried();
@@ -183,7 +183,7 @@ impl FileSink {
         self.sync(&mut buffer);
     }
 
-    /// Has a file on disk written to it, so that an error of the disk is one of this run.
+    /// Syncs the file to disk, so that a disk error is reported by this run.
     fn sync(&mut self, buffer: &mut Buffer) {
         if let (Some(file), false) = (&self.file, buffer.has_failed)
             && let Err(error) = file.sync_data()
