@@ -27,7 +27,7 @@ pub(crate) const BLOOM_FALSE: f64 = 0.01;
 pub(crate) const ZSTD_LEVEL: i32 = 1;
 const TCP: u8 = 6;
 
-/// What all rows of a segment share.
+/// The values that all rows of a segment share.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Facts {
     pub(crate) scene: Scene,
@@ -53,7 +53,7 @@ pub(crate) struct Row {
 /// access.
 type Fill<T> = fn(&[FlowRecord], &Facts, &mut Vec<T>);
 
-/// How to read the values of a column from records, and how to set one in a row.
+/// The functions that read the values of a column from records, and set one in a row.
 pub(crate) enum Values {
     /// INT64, µs since 1970 UTC.
     Time(Fill<i64>, fn(&mut Row, i64)),

@@ -121,7 +121,7 @@ impl Segment {
 
     /// Removes the temporary file.
     pub(crate) fn abandon(self) {
-        // The file may be gone already: somebody may have removed the folder.
+        // The file may be gone already: another process may have removed the folder.
         drop(std::fs::remove_file(&self.part));
     }
 }

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+/// Counts of the packets of a source, taken before any frame is sent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct FeedTally {
     /// Packets in the source.

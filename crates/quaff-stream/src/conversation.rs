@@ -32,6 +32,7 @@ impl StreamLane {
         Self { plan, memory, tally: StreamTally::default() }
     }
 
+    /// The counters of all connections so far.
     pub fn tally(&self) -> &StreamTally {
         &self.tally
     }

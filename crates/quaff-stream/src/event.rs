@@ -125,6 +125,7 @@ pub enum Event<'a> {
     End { offset: u64, reason: EndReason },
 }
 
+/// A reader of streams: receives the events of both directions in their order.
 pub trait StreamSink {
     /// Receives the next event of the bytes that `sender` sent.
     fn event(&mut self, sender: Sender, event: Event);

@@ -98,6 +98,7 @@ pub enum FragmentEvent<'a> {
     Dropped { reason: DropReason, bytes: u64 },
 }
 
+/// A reader of datagrams: receives the events of each in their order.
 pub trait FragmentSink {
     /// Receives the next event of a datagram.
     fn event(&mut self, datagram: &DatagramKey, event: FragmentEvent);
@@ -236,6 +237,7 @@ impl Defragmenter {
         }
     }
 
+    /// The counters of all datagrams so far.
     pub fn tally(&self) -> &FragmentTally {
         &self.tally
     }

@@ -64,7 +64,7 @@ struct Page {
     chunks: u16,
 }
 
-/// Which limit refuses memory.
+/// The limit that refuses memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Full {
     Lane,

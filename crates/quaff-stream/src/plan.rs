@@ -21,7 +21,7 @@ pub struct CapRule {
     pub action: CapAction,
 }
 
-/// How the urgent byte is handled (RFC 6093).
+/// The treatment of the urgent byte (RFC 6093).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum UrgentRule {
     /// It stays in the stream, as with the socket option SO_OOBINLINE.
@@ -32,7 +32,7 @@ pub enum UrgentRule {
     OutOfBand,
 }
 
-/// Which resets a receiver accepts.
+/// The resets that a receiver accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ResetRule {
     /// At the next byte, or at the end of the sent data (RFC 5961).

@@ -10,6 +10,7 @@ pub const INBOUND: u32 = 0b01;
 /// Direction of a sent packet, as in pcapng's `epb_flags`.
 pub const OUTBOUND: u32 = 0b10;
 
+/// A packet to be written, with what the formats can store of it.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Record<'a> {
     /// Timestamp, ns since 1970.

@@ -34,7 +34,7 @@ pub(super) struct Workload {
     pub(super) interface: usize,
 }
 
-/// How a case is run.
+/// The method of a case.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Job {
     pub(super) workload: usize,

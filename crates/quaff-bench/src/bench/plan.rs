@@ -14,6 +14,7 @@ use quaff_lab::tool::Setting;
 use quaff_lab::traffic::{Content, Size};
 use serde::{Deserialize, Serialize};
 
+/// All that a bench measures and how, as a preset or a file has it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {

@@ -11,6 +11,7 @@ use crate::method::{ReadRun, Run};
 use quaff_lab::tool::Setting;
 use serde::{Deserialize, Serialize};
 
+/// The content of `result.json`: the header of an experiment, the plan, and the results.
 pub type Report = experiment::Report<Plan, Results>;
 
 /// The measured part of a [`Report`].

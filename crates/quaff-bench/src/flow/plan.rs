@@ -20,6 +20,7 @@ const NULL_S: f64 = 3.0;
 /// Estimated number of trials of a search.
 const TRIALS: f64 = 12.0;
 
+/// All that a bench of flow meters measures and how, as a preset or a file has it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {

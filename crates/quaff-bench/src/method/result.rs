@@ -14,7 +14,7 @@ pub struct Run {
     pub offered: u64,
     /// Frames counted in the file (or as in `counted_by`); the mean of several capturers.
     pub captured: Option<u64>,
-    /// Where frames were counted: `file`, `pipe`, `lines` (on a screen) or `tool`.
+    /// The place where frames were counted: `file`, `pipe`, `lines` (on a screen) or `tool`.
     pub counted_by: String,
     /// Drops that the tool reports; `None`: it reports none.
     pub tool_drops: Option<u64>,

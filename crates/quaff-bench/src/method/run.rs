@@ -8,6 +8,7 @@ use serde::Serialize;
 use std::path::Path;
 use std::time::Duration;
 
+/// The equipment that all runs of a bench share.
 #[derive(Clone, Copy)]
 pub struct Bench<'a> {
     /// The network in which the capturer runs and frames arrive.

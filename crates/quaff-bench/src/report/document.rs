@@ -22,6 +22,7 @@ const METHOD: &str = "How it was measured";
 /// Reference to the files next to a page.
 const BESIDE: &str = " Every number is in <code>result.json</code>, every picture as SVG beside this page.";
 
+/// A report before it is written as HTML, Markdown or SVG.
 #[derive(Debug, Default)]
 pub struct Document {
     /// The command that generated it.

@@ -21,6 +21,7 @@ pub(super) const SENTENCE: &str = "result";
 /// Minimum number of rows for a table that scrolls inside itself, below fixed headings.
 const LONG: usize = 40;
 
+/// A table of a report: its columns and rows as texts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Table {
     pub title: String,

@@ -31,6 +31,7 @@ pub struct Now {
     pub left_s: f64,
 }
 
+/// A result of a test as a line of text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
     /// The test's name: `throughput`, `latency`, `frame loss`, `back-to-back`, `recovery`, `configuration`,

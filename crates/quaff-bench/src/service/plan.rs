@@ -10,6 +10,7 @@ pub use crate::trial::PathEnd;
 use serde::{Deserialize, Serialize};
 use std::net::Ipv4Addr;
 
+/// All that a service test measures, its limits included, as a preset or a file has it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 /// The whole result of a service test.
 pub type Report = experiment::Report<Plan, Results>;
 
+/// The figures and verdicts of all tests.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Results {

@@ -302,7 +302,7 @@ const ARGUMENTS: &[(&str, &str, Files)] = &[
 /// Commands whose words are another program's: the pages do not show their files, so they are in [`ARGUMENTS`] once.
 const OTHERS_WORDS: [&str; 3] = ["gulp", "tcpreplay", "nprobe"];
 
-/// What keeps capabilities: a BPF program that depends on the frames is loaded after they are read.
+/// Commands that keep capabilities: a BPF program that depends on the frames is loaded after they are read.
 const LOADS_PROGRAMS: u64 = 1 << 39 | 1 << 38 | 1 << 12;
 
 /// A stored result: damaged, which is found when it is parsed.

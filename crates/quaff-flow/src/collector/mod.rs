@@ -19,8 +19,8 @@
 //!
 //! A sink never stops the meter: with [`Pressure::Drop`] a batch for which its queue has no room is counted as missed
 //! by this sink alone. Reading files, [`Pressure::Wait`] waits instead. Names are resolved, and sockets, files and
-//! folders opened, before [`OpenSinks::open`] returns; later a sink opens only connections to the addresses it knows, and
-//! segments in its spool.
+//! folders opened, before [`OpenSinks::open`] returns; later a sink opens only connections to the addresses it knows,
+//! and segments in its spool.
 
 mod connection;
 mod counters;

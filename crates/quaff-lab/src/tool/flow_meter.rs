@@ -88,7 +88,7 @@ pub struct FlowMeter {
     /// Text of its configuration file; empty: it has none.
     #[serde(default)]
     pub config: String,
-    /// How to detect that it is metering.
+    /// The sign that it is metering.
     pub ready: Ready,
     /// The signal that stops it; it then exports its remaining flows.
     #[serde(default = "interrupt", deserialize_with = "stop_signal")]

@@ -95,7 +95,7 @@ pub struct Tool {
     /// Directories that it needs in `{dir}`.
     #[serde(default)]
     pub dirs: Vec<String>,
-    /// How to detect that it is capturing.
+    /// The sign that it is capturing.
     pub ready: Ready,
     /// Files unchanged for this time are complete, ms.
     #[serde(default = "settle_ms")]
@@ -157,7 +157,7 @@ pub struct Options {
     pub via: Option<Vec<String>>,
 }
 
-/// How to detect that a capturer is capturing.
+/// The sign that a capturer is capturing.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ready {

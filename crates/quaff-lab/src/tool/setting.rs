@@ -44,7 +44,7 @@ pub enum Filter {
     RejectAll,
 }
 
-/// Where packets are written.
+/// The destination of packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Output {

@@ -1,4 +1,4 @@
-//! Where a capturer runs and frames arrive, and the counts of these frames.
+//! A site: the place where a capturer runs and frames arrive, and the counts of these frames.
 
 use super::core_use::{CoreUse, Sampled};
 use crate::traffic::Traffic;

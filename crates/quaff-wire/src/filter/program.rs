@@ -66,6 +66,7 @@ impl Program {
         Ok(Self { insns: insns.into(), ops: ops.into(), steps })
     }
 
+    /// The instructions, as they were verified.
     pub fn insns(&self) -> &[Insn] {
         &self.insns
     }

@@ -189,7 +189,7 @@ pub(super) fn chain(asm: &mut Asm, program: &[Insn]) -> Result<(), NotRelocatabl
     Ok(())
 }
 
-/// Where the VLAN tag is stored that the frame gets back in the file.
+/// The place of the VLAN tag that the frame gets back in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TagPlace {
     /// In the ERSPAN II header before the frame.

@@ -179,6 +179,7 @@ impl FlowIndex {
         }
     }
 
+    /// Adds a flow under its hash; grows the index when its lines are full.
     pub fn insert(&mut self, hash: u32, flow: u32) {
         self.add(self.line_of(hash), hash, flow);
         self.entries += 1;

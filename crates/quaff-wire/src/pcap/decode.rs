@@ -155,7 +155,7 @@ impl Decoder {
         Ok(Step::Item(Item::Frame(frame)))
     }
 
-    /// When salvaging, judges the record at the front of `bytes`, whose header is `head`. It is doubtful if it is
+    /// Judges, when salvaging, the record at the front of `bytes`, whose header is `head`. It is doubtful if it is
     /// implausible, or if its length is odd and the next record is implausible. A doubtful record is damage only if the
     /// following records lead to something that cannot be a record: many programs write peculiar ones.
     fn believe(&mut self, cursor: &Cursor, form: &Form, head: &Head, bytes: &[u8]) -> Result<(), Doubt> {

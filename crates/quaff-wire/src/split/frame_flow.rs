@@ -21,7 +21,7 @@ pub struct FrameFlow {
     pub key: FlowKey,
     /// The MAC addresses, the lower one first, if the frame has any and they are split fields.
     pub macs: Option<[[u8; 6]; 2]>,
-    /// Whether another frame is needed to complete the key.
+    /// The other frame that is needed to complete the key, if any.
     pub what: Completeness,
 }
 

@@ -12,7 +12,7 @@ pub struct Flows {
     pub new: New,
 }
 
-/// When a flow replaces another.
+/// The moment at which a flow replaces another.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum New {
     Never,

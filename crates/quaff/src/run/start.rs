@@ -18,7 +18,7 @@ use quaff_file::write::{Format, Output};
 use quaff_os::Stop;
 use quaff_os::sandbox::Limits;
 
-/// What a product decides about the start of its run.
+/// The decisions of a product about the start of its run.
 pub(crate) struct Setup<'a> {
     /// Validated.
     pub(crate) input: InputPlan,

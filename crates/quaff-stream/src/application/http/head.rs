@@ -28,6 +28,7 @@ const METHODS: [&[u8]; 16] = [
     b"SUBSCRIBE",
 ];
 
+/// The start line and the headers of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HttpHead {
     /// `None` for a request.
@@ -48,7 +49,7 @@ pub struct HttpHead {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TooLong;
 
-/// How the end of the body is determined.
+/// The rule for the end of the body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Framing {
     Length(u64),

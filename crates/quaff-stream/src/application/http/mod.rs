@@ -51,6 +51,7 @@ impl HttpReader {
         self.with(sender, sink).end();
     }
 
+    /// The counters of both directions so far.
     pub fn tally(&self) -> &HttpTally {
         &self.tally
     }

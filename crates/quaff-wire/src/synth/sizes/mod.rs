@@ -43,6 +43,7 @@ impl SizeClass {
     }
 }
 
+/// The distribution of the sizes of frames.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sizes {
     classes: Vec<SizeClass>,
