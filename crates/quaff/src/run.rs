@@ -17,7 +17,6 @@ use crate::gauge::LaneGauges;
 use crate::lane::{self, Lane};
 use crate::output::Output;
 use crate::plan::{InputPlan, SandboxPlan};
-use crate::sandbox::{Rights, folders_of};
 use crate::source::{LaneSource, Missed, SourceTally, Sources, Watch};
 use crate::stage::{Compare, Limit, Prove, ProveEnd, Quota, RecentPackets, Stage, name_losses};
 use crate::tally::{
@@ -32,7 +31,7 @@ use quaff_file::tally::{FolderTally, WriterTally};
 use quaff_file::verify::{LaneDrops, LaneEvidence, Report};
 use quaff_file::write::Output as OutputPlan;
 use quaff_os::clock::steady_ns;
-use quaff_os::sandbox::{Limits, Sandbox};
+use quaff_os::sandbox::Sandbox;
 use quaff_os::softnet::SoftnetMeter;
 use quaff_os::{Reason, Stop, Wakeup, cpu};
 use stages::{Last, stages};
@@ -112,25 +111,6 @@ pub struct RunPlan {
 }
 
 impl Run {
-    /// Starts lanes with the caller's outputs, one for each lane by its number. When this returns, every packet that
-    /// arrives is captured.
-    pub fn start(
-        plan: RunPlan,
-        stop: Stop,
-        mut output: impl FnMut(usize, &Interfaces) -> Box<dyn Output>,
-    ) -> Result<Self> {
-        let RunPlan { input, also_written, sandbox } = plan;
-        let limits = Limits { write: folders_of(&also_written), ..Limits::default() };
-        let rights = Rights { sandbox: sandbox.as_ref(), ..Rights::default() };
-        let setup = Setup { limits, rights, ..Setup::new(input.validate()?, &also_written) };
-        let ready = Starting::prepare(setup, &stop)?.open()?;
-        let interfaces = ready.sources.interfaces.clone();
-        let ends = (0..ready.sources.lanes.len())
-            .map(|lane| LaneEnd { stages: Vec::new(), output: output(lane, &interfaces) });
-        let ends = ends.collect();
-        Ok(ready.start(ends, || Ok(()))?.0)
-    }
-
     fn new(plan: &InputPlan, sources: &Sources, stop: &Stop) -> Self {
         Self {
             plan: plan.clone(),

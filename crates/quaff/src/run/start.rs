@@ -8,10 +8,11 @@
 //!             empty existing files; system calls are restricted to those of a running process
 //! ```
 
-use super::{LaneEnd, Run};
+use super::{LaneEnd, Run, RunPlan};
 use crate::Result;
+use crate::output::Output as LaneOutput;
 use crate::plan::InputPlan;
-use crate::sandbox::{Rights, Seal};
+use crate::sandbox::{Rights, Seal, folders_of};
 use crate::source::{Declaration, Prepared, Sources};
 use quaff_file::Interfaces;
 use quaff_file::write::{Format, Output};
@@ -114,5 +115,26 @@ impl Ready {
         run.sandbox = seal.close();
         run.notes.extend(run.sandbox.iter().flat_map(|sandbox| sandbox.notes.clone()));
         Ok((run, started))
+    }
+}
+
+impl Run {
+    /// Starts lanes with the caller's outputs, one for each lane by its number. When this returns, every packet that
+    /// arrives is captured.
+    pub fn start(
+        plan: RunPlan,
+        stop: Stop,
+        mut output: impl FnMut(usize, &Interfaces) -> Box<dyn LaneOutput>,
+    ) -> Result<Self> {
+        let RunPlan { input, also_written, sandbox } = plan;
+        let limits = Limits { write: folders_of(&also_written), ..Limits::default() };
+        let rights = Rights { sandbox: sandbox.as_ref(), ..Rights::default() };
+        let setup = Setup { limits, rights, ..Setup::new(input.validate()?, &also_written) };
+        let ready = Starting::prepare(setup, &stop)?.open()?;
+        let interfaces = ready.sources.interfaces.clone();
+        let ends = (0..ready.sources.lanes.len())
+            .map(|lane| LaneEnd { stages: Vec::new(), output: output(lane, &interfaces) });
+        let ends = ends.collect();
+        Ok(ready.start(ends, || Ok(()))?.0)
     }
 }
