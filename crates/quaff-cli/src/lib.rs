@@ -12,8 +12,8 @@ mod flags;
 mod folder;
 mod groups;
 mod line;
-mod owner;
 mod screen;
+mod settings;
 pub mod shell;
 mod show;
 mod stored_result;
@@ -69,7 +69,7 @@ enum Command {
 
 /// Runs the command of this process.
 pub fn main() -> ExitCode {
-    flags::know(command);
+    settings::know(command);
     let cli = match parse(std::env::args_os()) {
         Ok(cli) => cli,
         Err(error) => return refused(&error),

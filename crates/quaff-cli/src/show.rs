@@ -5,7 +5,7 @@
 //! writes them must not reach the terminal of the reader. Packets, and scripts for a shell, are not text and do not
 //! pass here.
 
-use crate::flags;
+use crate::settings;
 use anyhow::{Context as _, ensure};
 pub(crate) use quaff::format::{bits, byte_rate, bytes, count, pps, span_ns};
 use quaff_os::{stderr_columns, terminal_columns};
@@ -41,7 +41,7 @@ impl Stream {
 
 /// Prints a line on stderr, with settings written as flags. A closed stderr is not an error.
 pub(crate) fn say(line: &str) {
-    let _ = writeln!(io::stderr().lock(), "{}", printable::lines(&flags::named(line)));
+    let _ = writeln!(io::stderr().lock(), "{}", printable::lines(&settings::named(line)));
 }
 
 /// Prints a message of quaff on stderr. Its further lines are indented: no text of others in it looks like a message.
@@ -65,7 +65,7 @@ pub(crate) fn report(stream: Stream, text: &str) {
         Stream::Stdout => terminal_columns(),
         Stream::Stderr => stderr_columns(),
     };
-    let text = if stream == Stream::Stderr { flags::named(text) } else { text.into() };
+    let text = if stream == Stream::Stderr { settings::named(text) } else { text.into() };
     let text = match columns {
         Some(columns) => broken(&text, usize::from(columns).max(COLUMNS_MIN)),
         None => text,

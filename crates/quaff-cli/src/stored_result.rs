@@ -1,6 +1,8 @@
 //! Results of benches and service tests on the terminal: as text, or as JSON.
 
 use crate::confined;
+use crate::flags::{AllArg, WriteArg, of};
+use crate::shell::ReportArgs;
 use crate::show::{self, Stream};
 use crate::terminal_table::{report_table, wrapped};
 use anyhow::Context;
@@ -9,18 +11,21 @@ use quaff_os::sandbox::Limits;
 use std::path::PathBuf;
 
 #[derive(Debug, clap::Args)]
+#[command(
+    mut_args(of("all", |arg| arg.conflicts_with("json"))),
+    mut_args(of("write", |arg| arg.short(None).value_name("DIR").help_heading(None::<&str>).help(
+        "Also write the report and its charts into DIR, as rendered by this version"
+    )))
+)]
 pub(crate) struct ShowArgs {
     /// Folder of the result, or its result.json
     dir: PathBuf,
-    /// Also print the details: every run, trial and limit, and the machine
-    #[arg(long, conflicts_with = "json")]
-    all: bool,
-    /// Print result.json instead of the tables
-    #[arg(long)]
-    json: bool,
-    /// Also write the report and its charts into DIR, as rendered by this version
-    #[arg(long, value_name = "DIR")]
-    write: Option<PathBuf>,
+    #[command(flatten)]
+    all: AllArg,
+    #[command(flatten)]
+    report: ReportArgs,
+    #[command(flatten)]
+    write: WriteArg,
 }
 
 impl ShowArgs {
@@ -44,10 +49,10 @@ impl ShowArgs {
 /// Reads a stored result, prints it, and returns it.
 pub(crate) fn show<R: Reported>(args: &ShowArgs) -> anyhow::Result<R> {
     let result: R = report::read(&args.dir)?;
-    if let Some(dir) = &args.write {
+    if let Some(dir) = args.write.first() {
         report::write(&result, dir)?;
     }
-    print(&result, args.json, args.all)?;
+    print(&result, args.report.json, *args.all)?;
     Ok(result)
 }
 

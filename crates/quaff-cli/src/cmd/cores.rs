@@ -1,8 +1,11 @@
 //! `quaff cores`: shared caches and data rates between cores, and recommended cores.
 
 use crate::exit::Exit;
+use crate::flags::{CoreListArg, InterfaceArg, of};
+use crate::shell::ReportArgs;
 use crate::show::{self, Stream};
 use anyhow::bail;
+use clap::ArgAction;
 use comfy_table::{ContentArrangement, Table, presets};
 use indicatif::{ProgressBar, ProgressStyle};
 use quaff::cores::{Advice, Nic, Pair, Topology, advise, measure};
@@ -18,20 +21,22 @@ use std::time::Duration;
 /// reader and the writer of a capture and for the interface's interrupts; 'quaff capture --cpu auto' uses the
 /// same recommendation. On a busy machine the measured values are too low; the recommendation is the same.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(
+    after_help = EXAMPLES,
+    mut_args(of("interface", |arg| {
+        arg.action(ArgAction::Set).help("Recommend cores for this interface, and show its NUMA node and interrupts")
+    }))
+)]
 pub(crate) struct Args {
-    /// Recommend cores for this interface, and show its NUMA node and interrupts
-    #[arg(short, long, value_name = "IF", help_heading = "Input")]
-    interface: Option<String>,
-    /// Consider only these cores [default: all that the process may use]
-    #[arg(long, value_name = "N[,N]", value_delimiter = ',', help_heading = "Input")]
-    cores: Vec<usize>,
+    #[command(flatten)]
+    interface: InterfaceArg,
+    #[command(flatten, next_help_heading = "Input")]
+    cores: CoreListArg<Box<[u32]>>,
     /// Show shared caches and the recommendation without measuring
     #[arg(long, help_heading = "Report")]
     no_measure: bool,
-    /// Print the result as one JSON object
-    #[arg(long, help_heading = "Report")]
-    json: bool,
+    #[command(flatten)]
+    report: ReportArgs,
 }
 
 const EXAMPLES: &str = "\
@@ -50,15 +55,16 @@ type Cell = fn(&Pair) -> String;
 
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let mut topology = Topology::here()?;
-    if let Some(unknown) = args.cores.iter().find(|core| !topology.allowed().contains(core)) {
+    let cores: Vec<_> = args.cores.iter().flatten().map(|core| *core as usize).collect();
+    if let Some(unknown) = cores.iter().find(|core| !topology.allowed().contains(core)) {
         bail!("core {unknown} may not be used; allowed are {}", numbers(&topology.allowed()));
     }
-    if !args.cores.is_empty() {
+    if !cores.is_empty() {
         for core in &mut topology.cores {
-            core.is_allowed &= args.cores.contains(&core.id);
+            core.is_allowed &= cores.contains(&core.id);
         }
     }
-    let nic = match &args.interface {
+    let nic = match args.interface.first() {
         Some(name) => {
             rtnl::link(name)?;
             Some(Nic::read(Path::new("/"), name))
@@ -67,7 +73,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     };
     let Some(advice) = advise(&topology, nic.as_ref(), 1) else { bail!("no core may be used") };
     let pairs = if args.no_measure { Vec::new() } else { measure_all(&topology.allowed())? };
-    if args.json {
+    if args.report.json {
         show::json(Stream::Stdout, &as_json(&topology, nic.as_ref(), &pairs, &advice))?;
     } else {
         print_all(&topology, nic.as_ref(), &pairs, &advice);

@@ -1,6 +1,8 @@
 //! `quaff doctor`: finds causes of packet loss on this machine, and fixes them.
 
 use crate::exit::Exit;
+use crate::flags::{CoresArg, InterfaceArg, MbpsArg, of};
+use crate::shell::{DurationArgs, ReportArgs};
 use crate::show::{self, COLUMNS_MIN, Stream, name, print, say, wrap};
 use crate::units;
 use quaff::doctor::{
@@ -29,28 +31,36 @@ use std::time::Duration;
 ///
 /// Exit status: 0 no findings; 1 findings, or settings that could not be restored; 2 the check failed.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(
+    after_help = EXAMPLES,
+    mut_args(of("duration", |arg| {
+        arg.alias("time").help("Time to observe the kernel's counters and to write [default: 1s]")
+    })),
+    mut_args(of("interface", |arg| {
+        arg.help("Check this interface; repeat it for more [default: all network cards that are up]")
+    })),
+    mut_args(of("cpu", |arg| arg.help("Cores that 'quaff capture --cpu' will use, which interrupts should avoid"))),
+    mut_args(of("mbps", |arg| {
+        arg.help("Rate that a capture must sustain, in megabits per second (10^6) [default: the interfaces' link rates]")
+    }))
+)]
 pub(crate) struct Args {
-    /// Check this interface; repeat it for more [default: all network cards that are up]
-    #[arg(short, long = "interface", value_name = "IF", help_heading = "Input")]
-    interface: Vec<String>,
-    /// Cores that 'quaff capture --cpu' will use, which interrupts should avoid
-    #[arg(long, value_name = "N[,N]", value_delimiter = ',', help_heading = "Input")]
-    cpu: Vec<usize>,
+    #[command(flatten)]
+    interface: InterfaceArg,
+    #[command(flatten, next_help_heading = "Input")]
+    cpu: CoresArg,
     /// Also check this folder's file system, with test writes for a second
     ///
     /// They take at most 5 % of the free space and are removed.
     #[arg(long, value_name = "DIR", help_heading = "Input")]
     dir: Option<PathBuf>,
-    /// Rate that a capture must sustain, in megabits per second (10^6) [default: the interfaces' link rates]
-    #[arg(long, value_name = "RATE", value_parser = rate, help_heading = "Input")]
-    mbps: Option<f64>,
+    #[command(flatten, next_help_heading = "Input")]
+    mbps: MbpsArg<f64>,
     /// The same rate in bits per second, such as 10G
-    #[arg(long, value_name = "RATE", value_parser = rate, conflicts_with = "mbps", hide = true)]
+    #[arg(long, value_name = "RATE", value_parser = units::rate, conflicts_with = "mbps", hide = true)]
     rate: Option<f64>,
-    /// Time to observe the kernel's counters and to write
-    #[arg(short, long, alias = "time", value_name = "TIME", default_value = "1s", value_parser = units::duration, help_heading = "Input")]
-    duration: Duration,
+    #[command(flatten)]
+    end: DurationArgs,
     /// Ignore findings with these IDs ('id' in --json): neither report nor fix them
     #[arg(long, value_name = "ID[,ID]", value_delimiter = ',', help_heading = "Filter")]
     ignore: Vec<String>,
@@ -69,13 +79,15 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE", default_value = STATE, hide = true)]
     state: PathBuf,
 
-    /// Print the findings as one JSON object
-    #[arg(long, help_heading = "Report")]
-    json: bool,
+    #[command(flatten)]
+    report: ReportArgs,
     /// Also print the checks that passed
     #[arg(short, long, help_heading = "Report")]
     verbose: bool,
 }
+
+/// Time to observe the kernel's counters by default.
+const OBSERVED: Duration = Duration::from_secs(1);
 
 const EXAMPLES: &str = "\
 Examples:
@@ -92,14 +104,20 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     if args.undo {
         return restore(args);
     }
-    let interfaces = if args.interface.is_empty() { cards()? } else { args.interface.clone() };
+    let interfaces = if args.interface.is_empty() { cards()? } else { args.interface.to_vec() };
     let rate_bps = args.mbps.map(|mbps| mbps * 1e6).or(args.rate);
     let wanted = wanted(rate_bps, interfaces.len());
     if interfaces.is_empty() {
         say("no network card was checked: none is up; name another interface with -i");
     }
-    let cores = args.cpu.clone();
-    let wants = Look { interfaces, cores, dir: args.dir.clone(), time: args.duration, wanted };
+    let cores = args.cpu.to_vec();
+    let wants = Look {
+        interfaces,
+        cores,
+        dir: args.dir.clone(),
+        time: args.end.duration.unwrap_or(OBSERVED),
+        wanted,
+    };
     let readings = look(&wants, None)?;
     let mut found = conclude(&readings, args);
     let mut fixed = Vec::new();
@@ -110,19 +128,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
             found = conclude(&look(&wants, Some(readings))?, args);
         }
     }
-    if args.json {
+    if args.report.json {
         show::json(Stream::Stdout, &as_json(&found, args.fix.then_some(&fixed)))?;
     } else {
         print_all(&found, &fixed, args.verbose);
     }
     Ok(Exit::judged(found.findings.is_empty()))
-}
-
-fn rate(text: &str) -> Result<f64, String> {
-    match units::decimal(text)? {
-        rate if rate > 0.0 => Ok(rate),
-        _ => Err(format!("'{text}' is not a rate")),
-    }
 }
 
 /// The network cards that are up.
@@ -207,7 +218,7 @@ fn value(done: &Done) -> &str {
 
 fn restore(args: &Args) -> anyhow::Result<Exit> {
     let undone = undo(&args.state)?;
-    if args.json {
+    if args.report.json {
         show::json(Stream::Stdout, &json!({ "undone": undone }))?;
     } else {
         if undone.is_empty() {

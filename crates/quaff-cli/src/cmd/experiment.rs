@@ -3,6 +3,7 @@
 
 use crate::exit::Exit;
 use crate::folder::Folder;
+use crate::shell::{QuietArgs, ReportArgs};
 use crate::show;
 use crate::stored_result;
 use crate::terminal_table::about;
@@ -18,16 +19,14 @@ use std::time::Duration;
 const PARTS: f64 = 1000.0;
 
 #[derive(Debug, clap::Args)]
-pub(crate) struct ReportArgs {
+pub(crate) struct ResultArgs {
     /// New folder for the results [default: named after the plan and the time]
     #[arg(long, value_name = "DIR", help_heading = "Report")]
     out: Option<PathBuf>,
-    /// Print result.json instead of the tables
-    #[arg(long, help_heading = "Report")]
-    json: bool,
-    /// Do not print results while the test runs
-    #[arg(short, long, help_heading = "Report")]
-    pub(crate) quiet: bool,
+    #[command(flatten)]
+    report: ReportArgs,
+    #[command(flatten)]
+    quiet: QuietArgs,
 }
 
 /// Blocks the signals that end an experiment; call it before the first thread starts.
@@ -37,7 +36,7 @@ pub(crate) fn signals() -> anyhow::Result<Signals> {
 
 /// Runs `measure`, writes its result into a new folder, prints and returns it.
 pub(crate) fn run<P, B>(
-    args: &ReportArgs,
+    args: &ResultArgs,
     signals: Signals,
     stem: &str,
     introduction: &str,
@@ -49,7 +48,7 @@ where
 {
     let out = Folder::make(args.out.as_deref(), stem)?;
     show::say(&format!("{introduction}, into {}\n", out.path.display()));
-    let mut progress = Progress::new(signals, out.path.clone(), args.quiet);
+    let mut progress = Progress::new(signals, out.path.clone(), args.quiet.is_set());
     let result = measure(&mut progress);
     progress.bar.finish_and_clear();
     let result = result?;
@@ -58,7 +57,7 @@ where
     }
     let files = report::write(&result, &out.path)?;
     out.keep();
-    stored_result::print_new(&result, args.json, &files)?;
+    stored_result::print_new(&result, args.report.json, &files)?;
     Ok(result)
 }
 

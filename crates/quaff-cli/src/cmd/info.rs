@@ -2,6 +2,8 @@
 
 use crate::confined;
 use crate::exit::Exit;
+use crate::flags::{NoSandboxArg, SalvageArg};
+use crate::shell::ReportArgs;
 use crate::show::{self, Stream, name};
 use crate::terminal_table;
 use quaff_file::info::{self, DropPlace, Drops, FileInfo, Gap, InterfaceInfo, Origin, Total};
@@ -28,20 +30,17 @@ pub(crate) struct Args {
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
 
-    /// After damage, search for the next plausible packet and continue
-    #[arg(long, help_heading = "Input")]
-    salvage: bool,
+    #[command(flatten)]
+    salvage: SalvageArg,
 
     /// Show each of several files on a screen of its own; with --json, print one object per file and line
     #[arg(long, help_heading = "Report")]
     each: bool,
-    /// Print the result as one JSON object
-    #[arg(long, help_heading = "Report")]
-    json: bool,
+    #[command(flatten)]
+    report: ReportArgs,
 
-    /// Do not restrict the process before it reads: it keeps its privileges, and may use any file and system call
-    #[arg(long, help_heading = "Privileges")]
-    no_sandbox: bool,
+    #[command(flatten)]
+    no_sandbox: NoSandboxArg,
 }
 
 const EXAMPLES: &str = "\
@@ -64,12 +63,12 @@ struct Report<'a> {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
-    if !args.no_sandbox {
+    if !*args.no_sandbox {
         confined::to_files(args.files.clone(), &[])?;
     }
-    let files = info::survey(&args.files, args.salvage);
+    let files = info::survey(&args.files, *args.salvage);
     let total = Total::of(&files);
-    match (args.json, args.each || files.len() == 1) {
+    match (args.report.json, args.each || files.len() == 1) {
         (true, _) if args.each => files.iter().try_for_each(|file| show::json(Stream::Stdout, file))?,
         (true, _) => show::json(Stream::Stdout, &Report { files: &files, total: &total })?,
         (false, true) => screens(&files)?,

@@ -1,6 +1,7 @@
 //! `quaff interfaces`: the interfaces of this machine, and who captures there.
 
 use crate::exit::Exit;
+use crate::shell::ReportArgs;
 use crate::show::{self, Stream, name};
 use crate::terminal_table;
 use quaff::interfaces::{self, CaptureSocket, InterfaceInfo, State};
@@ -15,9 +16,8 @@ use quaff::interfaces::{self, CaptureSocket, InterfaceInfo, State};
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Print the result as one JSON object
-    #[arg(long, help_heading = "Report")]
-    json: bool,
+    #[command(flatten)]
+    report: ReportArgs,
 }
 
 const EXAMPLES: &str = "\
@@ -33,7 +33,7 @@ struct Report {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
-    list(args.json)
+    list(args.report.json)
 }
 
 /// Prints all interfaces.

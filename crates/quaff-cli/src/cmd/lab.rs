@@ -7,6 +7,8 @@ mod run;
 
 use super::bench::promises;
 use crate::exit::Exit;
+use crate::flags::{AllArg, MtuArg, of};
+use crate::shell::ReportArgs;
 use crate::show::{self, Stream};
 use quaff_lab::{Lab, LabEnd, LabInfo, LabPlan, RX, TX};
 
@@ -52,32 +54,40 @@ struct UpArgs {
     link: LinkArgs,
 }
 
+const MTU: &str =
+    "MTU of a new link [default: 3000], at most 9216; above about 3500 it does not support native XDP";
+
+impl LinkArgs {
+    fn mtu(&self) -> u32 {
+        self.mtu.unwrap_or(LabPlan::default().mtu)
+    }
+}
+
 /// Options of the link between the two namespaces.
 #[derive(Debug, clap::Args)]
+#[command(mut_args(of("mtu", |arg| arg.help(MTU))))]
 struct LinkArgs {
-    /// MTU of a new link, at most 9216; above about 3500 it does not support native XDP
-    #[arg(long, value_name = "BYTES", default_value_t = LabPlan::default().mtu)]
-    mtu: u32,
+    #[command(flatten)]
+    mtu: MtuArg,
 }
 
 /// Take a lab down
 ///
 /// Without a name it takes down the only lab that is up. A lab that is in use stays up.
 #[derive(Debug, clap::Args)]
+#[command(mut_args(of("all", |arg| arg.conflicts_with("name").help("Take down all labs that are not in use"))))]
 struct DownArgs {
     /// Lab to take down
     name: Option<String>,
-    /// Take down all labs that are not in use
-    #[arg(long, conflicts_with = "name")]
-    all: bool,
+    #[command(flatten)]
+    all: AllArg,
 }
 
 /// List the labs that are up
 #[derive(Debug, clap::Args)]
 struct ListArgs {
-    /// Print a JSON array
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    report: ReportArgs,
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
@@ -94,7 +104,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
 }
 
 fn up(args: UpArgs) -> anyhow::Result<Exit> {
-    let lab = Lab::create(&LabPlan { name: args.name, mtu: args.link.mtu, ..LabPlan::default() })?.keep()?;
+    let lab =
+        Lab::create(&LabPlan { name: args.name, mtu: args.link.mtu(), ..LabPlan::default() })?.keep()?;
     let LabInfo { name, tx, rx, mtu, .. } = &lab;
     let (width, receiver) = (tx.len(), RX.name);
     let [from, to] =
@@ -119,7 +130,7 @@ When you are done:
 }
 
 fn down(args: DownArgs) -> anyhow::Result<Exit> {
-    if args.all {
+    if *args.all {
         return down_all();
     }
     let name = match args.name {
@@ -150,7 +161,7 @@ fn down_all() -> anyhow::Result<Exit> {
 
 fn list(args: &ListArgs) -> anyhow::Result<Exit> {
     let labs = Lab::list()?;
-    if args.json {
+    if args.report.json {
         show::json(Stream::Stdout, &labs)?;
         return Ok(Exit::Done);
     }

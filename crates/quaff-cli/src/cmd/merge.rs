@@ -3,19 +3,19 @@
 
 use crate::cmd::{capture, capture_files};
 use crate::exit::{Exit, RunEnd};
-use crate::owner::OwnerArgs;
-use crate::shell::ReportArgs;
+use crate::flags::{CompressArg, FormatArg, OwnerArgs, SalvageArg, SnaplenArg, WriteArg, of};
+use crate::line;
+use crate::shell::{QuietArgs, ReportArgs};
 use crate::show::{self, Stream, name};
-use crate::{line, units};
 use anyhow::{bail, ensure};
 use quaff::plan::{CapturePlan, ReadOrder};
 use quaff::tally::{InputTally, Ledger, MergeTally, UnsortedFile, Verdict};
 use quaff_file::read::SkippedBytes;
-use quaff_file::write::{Codec, Format};
+use quaff_file::write::Codec;
 use quaff_os::{Reason, process};
 use serde::Serialize;
 use std::ffi::{OsStr, OsString};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Merge captures of any program into one, by time
 ///
@@ -34,15 +34,14 @@ use std::path::PathBuf;
 /// Exit status: 0 all packets are in the output, sorted by time; 1 the output is not sorted, the files record
 /// losses or are damaged, or the merge was interrupted; 2 failed.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, mut_args(of("write", |arg| arg.required(true))))]
 pub(crate) struct Args {
     /// Capture files, pcap or pcapng, or folders of them; '-' is stdin
     #[arg(required = true, value_name = "FILE|DIR")]
     inputs: Vec<PathBuf>,
 
-    /// After damage, search for the next plausible packet and continue
-    #[arg(long, help_heading = "Input")]
-    salvage: bool,
+    #[command(flatten)]
+    salvage: SalvageArg,
     /// Sort packets that are late in their file, too: files are read twice
     ///
     /// The first time to find late packets, which are kept in up to 64 MiB of memory, and beyond that in a temporary
@@ -50,25 +49,19 @@ pub(crate) struct Args {
     #[arg(long, help_heading = "Input")]
     reorder: bool,
 
-    /// Write to FILE; '-' is stdout
-    #[arg(short, long, value_name = "FILE", help_heading = "Output")]
-    write: PathBuf,
-    /// File format: pcapng, pcap (nanoseconds), or pcap-us (microseconds, for old readers) [default: by the
-    /// suffix of FILE, .pcap or .pcapng, else pcapng]
-    #[arg(long, value_name = "FORMAT", value_parser = units::choice(units::FORMATS), help_heading = "Output")]
-    format: Option<Format>,
-    /// Compress the output: zstd[:LEVEL], lz4 or gzip[:LEVEL] [default: by the suffix of -w: .zst, .lz4, .gz]
-    #[arg(long, value_name = "TYPE", value_parser = units::codec, help_heading = "Output")]
-    compress: Option<Codec>,
-    /// Bytes to keep of each packet; 0 keeps all
-    #[arg(short, long, value_name = "BYTES", default_value_t = 0, help_heading = "Output")]
-    snaplen: u32,
+    #[command(flatten)]
+    write: WriteArg,
+    #[command(flatten)]
+    format: FormatArg,
+    #[command(flatten, next_help_heading = "Output")]
+    compress: CompressArg<Codec>,
+    #[command(flatten)]
+    snaplen: SnaplenArg<u32>,
 
     #[command(flatten)]
     report: ReportArgs,
-    /// Print only errors
-    #[arg(short, long, help_heading = "Report")]
-    quiet: bool,
+    #[command(flatten)]
+    quiet: QuietArgs,
 
     #[command(flatten)]
     owner: OwnerArgs,
@@ -112,7 +105,7 @@ struct Report<'a> {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
-    let files = capture_files::find(&args.inputs, &args.write)?;
+    let files = capture_files::find(&args.inputs, args.output())?;
     if files.is_empty() {
         let named: Vec<_> = args.inputs.iter().map(|path| path.display().to_string()).collect();
         bail!("no capture files (pcap, pcapng) in {}", name(&named.join(", ")));
@@ -131,7 +124,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         show::json(Stream::of_report(plan.takes_stdout()), &report(&ledger, &input, &merge))?;
     }
     let is_stdout_taken = is_json && plan.takes_stdout();
-    if !args.quiet && !is_stdout_taken {
+    if !args.quiet.is_set() && !is_stdout_taken {
         let text = capture::ledger_text(&ledger) + &order_words(&input, &merge, args.reorder);
         show::report(Stream::Stderr, text.trim_end());
     }
@@ -142,6 +135,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
 }
 
 impl Args {
+    /// The file to write, which is required.
+    fn output(&self) -> &Path {
+        self.write.first().map_or(Path::new("-"), PathBuf::as_path)
+    }
+
     /// The arguments of `quaff capture --read` for the same files.
     fn native(&self, files: &[PathBuf]) -> anyhow::Result<capture::Args> {
         let joined = |option: &str, value: &OsStr| {
@@ -149,12 +147,12 @@ impl Args {
             word.push(value);
             word
         };
-        let mut line = vec![OsString::from("capture"), joined("--write=", self.write.as_os_str())];
+        let mut line = vec![OsString::from("capture"), joined("--write=", self.output().as_os_str())];
         line.extend(files.iter().map(|file| joined("--read=", file.as_os_str())));
-        line.extend(self.salvage.then(|| "--salvage".into()));
-        line.extend(self.quiet.then(|| "--quiet".into()));
-        line.push(format!("--snaplen={}", self.snaplen).into());
-        if let Some(codec) = self.compress {
+        line.extend((*self.salvage).then(|| "--salvage".into()));
+        line.extend(self.quiet.is_set().then(|| "--quiet".into()));
+        line.push(format!("--snaplen={}", self.snaplen.unwrap_or(0)).into());
+        if let Some(codec) = *self.compress {
             line.push(format!("--compress={codec}").into());
         }
         line::parse(&line)
@@ -163,8 +161,8 @@ impl Args {
     fn plan(&self, native: &capture::Args) -> anyhow::Result<CapturePlan> {
         let mut plan = native.plan()?;
         plan.write.format = self.format.unwrap_or(plan.write.format);
-        (plan.write.access, plan.write.owner) = (self.owner.access()?, self.owner.caller());
-        plan.sandbox = self.owner.sandbox();
+        (plan.write.access, plan.write.owner) = (self.owner.access()?, self.owner.user.caller());
+        plan.sandbox = self.owner.user.sandbox();
         if let Some(read) = &mut plan.input.read {
             read.order = if self.reorder { ReadOrder::Reordered } else { ReadOrder::ByTime };
         }

@@ -1,16 +1,16 @@
 //! `quaff pipe`: buffers any bytes from stdin to stdout or files in a large ring.
 
 use crate::exit::Exit;
+use crate::flags::{BufferArg, Bytes, FolderArgs, of, reworded};
 use crate::shell::{Part, Product, ReportArgs, Settings, Shell, WatchArgs};
 use crate::show::{self, Stream, message, name, say};
-use crate::units;
 use anyhow::bail;
+use clap::ArgAction;
 use quaff::cores::{Topology, advise};
 use quaff::memory;
 use quaff::pipe::{Pipe, PipeOutput, PipePlan, PipeReport, default_size_bytes};
 use quaff_os::{SignalInfo, Wakeup, cpu, was_stdout_closed};
 use std::os::fd::AsFd;
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// Buffer any byte stream between two programs in a large locked ring
@@ -27,32 +27,23 @@ use std::time::{Duration, Instant};
 ///
 /// Exit status: 0 all bytes are in the output; 2 the pipe failed.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(
+    after_help = EXAMPLES,
+    mut_args(of("dir", |arg| reworded(arg, DIR).action(ArgAction::Set))),
+    mut_args(of("name", |arg| arg.help("Template for file names: strftime fields, followed by a number"))),
+    mut_args(of("keep_files", |arg| arg.requires("rotate_size").help(
+        "Keep at most N files, including the one being written; remove the oldest and reuse its number"
+    ))),
+    mut_args(of("buffer", |arg| arg
+        .alias("size")
+        .help("Size of the ring between input and output [default: 1/8 of free memory, 16M to 1G]")))
+)]
 pub(crate) struct Args {
-    /// Write files into DIR instead of stdout; a file ends in .part until it is complete
-    ///
-    /// pcap and pcapng input is cut between packets, and each file starts with the headers it needs.
-    #[arg(long, value_name = "DIR", help_heading = "Rotation")]
-    dir: Option<PathBuf>,
-    /// Start the next file before this one exceeds SIZE, such as 256M or 1G [default: one file]
-    #[arg(long, value_name = "SIZE", value_parser = units::bytes, requires = "dir", help_heading = "Rotation")]
-    rotate_size: Option<u64>,
-    /// Keep at most N files, including the one being written; remove the oldest and reuse its number
-    #[arg(long, value_name = "N", requires = "rotate_size", help_heading = "Rotation")]
-    keep_files: Option<u64>,
-    /// Template for file names: strftime fields, followed by a number (NAME-000001.pcapng)
-    #[arg(
-        long,
-        value_name = "NAME",
-        default_value = "quaff-%Y%m%dT%H%M%S",
-        requires = "dir",
-        help_heading = "Rotation"
-    )]
-    name: String,
+    #[command(flatten)]
+    folder: FolderArgs,
 
-    /// Size of the ring between input and output [default: 1/8 of free memory, 16M to 1G]
-    #[arg(long, alias = "size", value_name = "SIZE", value_parser = units::bytes, help_heading = "Performance")]
-    buffer: Option<u64>,
+    #[command(flatten, next_help_heading = "Performance")]
+    buffer: BufferArg<Bytes>,
     /// Cores for reader and writer, such as 2,3; 'auto' takes those that 'quaff cores' recommends [default:
     /// auto on more than two cores, otherwise none]
     #[arg(long, value_name = "R,W|auto", value_parser = cores, help_heading = "Performance")]
@@ -66,6 +57,9 @@ pub(crate) struct Args {
     #[arg(long, hide = true, conflicts_with = "stats")]
     rate: bool,
 }
+
+const DIR: &str = "Write files into DIR instead of stdout; a file ends in .part until it is complete. pcap and pcapng input \
+                   is cut between packets, and each file starts with the headers it needs";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -96,19 +90,21 @@ fn cores(text: &str) -> Result<Cores, String> {
 impl Args {
     fn plan(&self) -> anyhow::Result<PipePlan> {
         let free_bytes = memory::free_bytes();
-        if self.buffer.is_some_and(|size| size > free_bytes) {
+        if self.buffer.is_some_and(|Bytes(size)| size > free_bytes) {
             bail!("--buffer: only {} are free", show::bytes(free_bytes));
         }
-        let output = match &self.dir {
+        let FolderArgs { dir, name, rotate_size, keep_files } = &self.folder;
+        let output = match dir.first() {
             None => PipeOutput::Stdout,
             Some(dir) if dir.is_dir() => {
-                let (name, rotate_bytes, keep_files) = (self.name.clone(), self.rotate_size, self.keep_files);
-                PipeOutput::Dir { dir: dir.clone(), name, rotate_bytes, keep_files }
+                let (dir, name, rotate_bytes) = (dir.clone(), name.clone(), *rotate_size);
+                PipeOutput::Dir { dir, name, rotate_bytes, keep_files: *keep_files }
             }
             Some(dir) => bail!("--dir {}: there is no such folder", dir.display()),
         };
         let (reader_cpu, writer_cpu) = self.place()?;
-        let size_bytes = self.buffer.map_or_else(|| default_size_bytes(free_bytes), |size| size as usize);
+        let size_bytes =
+            self.buffer.map_or_else(|| default_size_bytes(free_bytes), |Bytes(size)| size as usize);
         Ok(PipePlan { size_bytes, output, reader_cpu, writer_cpu }.validate()?)
     }
 
@@ -206,7 +202,7 @@ fn tell(report: &PipeReport, args: &Args, is_stdout_taken: bool) -> anyhow::Resu
         show::json(Stream::of_report(is_stdout_taken), report)?;
     }
     let is_failed = report.failure.is_some();
-    if args.watch.quiet > 0 || (is_json && is_stdout_taken) {
+    if args.watch.quiet.is_set() || (is_json && is_stdout_taken) {
         if let Some(failure) = report.failure.as_ref().filter(|_| !is_json) {
             message(failure);
         }

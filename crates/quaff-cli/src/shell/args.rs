@@ -19,12 +19,31 @@ pub struct ReportArgs {
     pub json: bool,
 }
 
+/// `--quiet`.
+#[derive(Debug, Clone, Copy, Default, clap::Args)]
+pub struct QuietArgs {
+    /// Print only errors and "capturing"; twice: only errors
+    #[arg(short, long, action = clap::ArgAction::Count, help_heading = "Report")]
+    quiet: u8,
+}
+
+impl QuietArgs {
+    /// The number of times that it was given.
+    pub(crate) fn count(self) -> u8 {
+        self.quiet
+    }
+
+    /// It was given.
+    pub(crate) fn is_set(self) -> bool {
+        self.quiet > 0
+    }
+}
+
 /// `--quiet` and `--stats`.
 #[derive(Debug, Clone, Copy, Default, clap::Args)]
 pub struct WatchArgs {
-    /// Print only errors and "capturing"; twice: only errors
-    #[arg(short, long, action = clap::ArgAction::Count, help_heading = "Report")]
-    pub quiet: u8,
+    #[command(flatten)]
+    pub(crate) quiet: QuietArgs,
     /// Print a progress line every INTERVAL, also without a terminal
     #[arg(long, value_name = "INTERVAL", value_parser = units::duration, help_heading = "Report")]
     pub stats: Option<Duration>,

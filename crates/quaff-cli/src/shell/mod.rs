@@ -8,7 +8,7 @@ mod read_progress;
 mod signals;
 
 pub use crate::show::{Part, print};
-pub use args::{DurationArgs, ReportArgs, WatchArgs};
+pub use args::{DurationArgs, QuietArgs, ReportArgs, WatchArgs};
 pub use incident::Incident;
 pub(crate) use read_progress::{ReadProgress, resident_part};
 pub(crate) use signals::block;
@@ -79,8 +79,8 @@ pub struct Settings {
 impl Settings {
     /// A progress line if stderr is a terminal and the user did not ask for quiet.
     pub fn new(args: &WatchArgs, duration: Option<Duration>) -> Self {
-        let has_line = args.quiet == 0 && std::io::stderr().is_terminal();
-        Self { quiet: args.quiet, has_line, stats: args.stats, duration }
+        let has_line = !args.quiet.is_set() && std::io::stderr().is_terminal();
+        Self { quiet: args.quiet.count(), has_line, stats: args.stats, duration }
     }
 }
 

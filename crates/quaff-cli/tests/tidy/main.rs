@@ -4,6 +4,7 @@
 //! Reads files only. A number in [`ratchet`] and in `words.rs` is the most that is allowed: it may only be lowered.
 
 mod documents;
+mod flags;
 mod graph;
 mod programs;
 mod rooms;
@@ -96,6 +97,12 @@ fn public_items_are_few_and_documented() {
         per_1000 <= allowed,
         "{items} public items in {lines} lines: {per_1000:.1} per 1,000, {allowed} allowed"
     );
+}
+
+#[test]
+fn a_flag_is_declared_once() {
+    let sources: Vec<_> = production().into_iter().filter(|source| source.krate == "quaff-cli").collect();
+    at_most(0, &flags::repeated(&sources));
 }
 
 #[test]

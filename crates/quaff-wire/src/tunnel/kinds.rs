@@ -46,29 +46,54 @@ impl TunnelKind {
         Self::Tzsp,
     ];
 
+    /// The kinds that can be chosen one by one: each with its name and a title.
+    pub fn choices() -> impl Iterator<Item = (&'static str, &'static str)> {
+        TEXTS.iter().filter(|text| !text.title.is_empty()).map(|text| (text.name, text.title))
+    }
+
     /// Its name on the command line and in reports.
     pub(crate) fn name(self) -> &'static str {
-        NAMES[self as usize].0
+        TEXTS[self as usize].name
     }
 
     /// Name of the number that identifies a session of this kind.
     pub(super) fn id_name(self) -> &'static str {
-        NAMES[self as usize].1
+        TEXTS[self as usize].id
     }
 }
 
-/// Names of the kinds and of their session numbers, in the order of [`TunnelKind::ALL`].
-const NAMES: [(&str, &str); TunnelKind::ALL.len()] = [
-    ("erspan", "session"),
-    ("gre", "key"),
-    ("nvgre", "vsid"),
-    ("vxlan", "vni"),
-    ("geneve", "vni"),
-    ("ipip", "id"),
-    ("mpls", "label"),
-    ("gtp", "teid"),
-    ("l2tp", "session"),
-    ("tzsp", "id"),
+/// The names of a kind.
+struct Text {
+    name: &'static str,
+    /// Name of a session's number.
+    id: &'static str,
+    /// Other names that are read.
+    aliases: &'static [&'static str],
+    /// Names with versions, for a list to choose from; empty for a kind that comes with another one.
+    title: &'static str,
+}
+
+const fn text(
+    name: &'static str,
+    id: &'static str,
+    aliases: &'static [&'static str],
+    title: &'static str,
+) -> Text {
+    Text { name, id, aliases, title }
+}
+
+/// The names of the kinds, in the order of [`TunnelKind::ALL`].
+const TEXTS: [Text; TunnelKind::ALL.len()] = [
+    text("erspan", "session", &[], "ERSPAN (I, II, III)"),
+    text("gre", "key", &["nvgre"], "GRE, NVGRE"),
+    text("nvgre", "vsid", &[], ""),
+    text("vxlan", "vni", &["vxlan-gpe"], "VXLAN, VXLAN-GPE"),
+    text("geneve", "vni", &[], "Geneve"),
+    text("ipip", "id", &["6in4"], "IP in IP, 6in4"),
+    text("mpls", "label", &[], "MPLS"),
+    text("gtp", "teid", &["gtp-u"], "GTP-U"),
+    text("l2tp", "session", &["l2tpv3"], "L2TPv3"),
+    text("tzsp", "id", &[], "TZSP"),
 ];
 
 impl fmt::Display for TunnelKind {
@@ -96,6 +121,16 @@ impl TunnelKinds {
             kind => 1 << kind as u8,
         };
         Self(self.0 | bits)
+    }
+
+    /// The names that can be in a list, with their other names in brackets: `erspan, gre (nvgre), …`.
+    pub fn words() -> String {
+        let word = |text: &Text| match text.aliases {
+            [] => text.name.to_owned(),
+            aliases => format!("{} ({})", text.name, aliases.join(", ")),
+        };
+        let listed = TEXTS.iter().filter(|text| !text.title.is_empty());
+        listed.map(word).collect::<Vec<_>>().join(", ")
     }
 
     /// True if `kind` is in the set.
@@ -137,20 +172,14 @@ impl FromStr for TunnelKinds {
 }
 
 fn unknown(word: &str) -> ParseError {
-    ParseError::new(format!(
-        "\"{word}\" is not a kind of tunnel; there are auto, erspan, gre (nvgre), vxlan (vxlan-gpe), geneve, \
-         ipip (6in4), mpls, gtp (gtp-u), l2tp (l2tpv3), tzsp"
-    ))
+    ParseError::new(format!("\"{word}\" is not a kind of tunnel; there are auto, {}", TunnelKinds::words()))
 }
 
 fn kind_of(word: &str) -> Option<TunnelKind> {
-    match word {
-        "vxlan-gpe" => Some(TunnelKind::Vxlan),
-        "6in4" => Some(TunnelKind::Ipip),
-        "gtp-u" => Some(TunnelKind::Gtp),
-        "l2tpv3" => Some(TunnelKind::L2tp),
-        _ => TunnelKind::ALL.into_iter().find(|kind| kind.name() == word),
-    }
+    TunnelKind::ALL.into_iter().zip(&TEXTS).find_map(|(kind, text)| {
+        let is_meant = text.name == word || text.aliases.contains(&word);
+        is_meant.then_some(kind)
+    })
 }
 
 impl fmt::Display for TunnelKinds {

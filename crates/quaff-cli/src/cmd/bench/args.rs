@@ -1,9 +1,14 @@
 //! The arguments of `quaff bench capture`.
 
-use super::values::{self, List};
-use crate::cmd::experiment::ReportArgs;
+use super::values::{self, Content, List};
+use crate::cmd::experiment::ResultArgs;
+use crate::flags::{
+    BedArg, BufferArg, CompressArg, ContentArg, CopiesArg, CoreListArg, CountArg, FilterArg, LinkArg,
+    MbpsArg, PlanArgs, PpsArg, ReplayArg, SearchArgs, SeedArg, SizeArgs, SnaplenArg, UtilArg, of, reworded,
+};
+use crate::shell::DurationArgs;
 use crate::units;
-use quaff_bench::bench::plan::{Method, Rate, Topology};
+use quaff_bench::bench::plan::{Rate, Topology};
 use quaff_lab::tool::{Filter, Output};
 use quaff_lab::traffic::Size;
 use std::path::PathBuf;
@@ -28,7 +33,7 @@ use std::time::Duration;
 /// completely.
 #[derive(Debug, clap::Args)]
 #[command(
-    group = clap::ArgGroup::new("rate"),
+    group = clap::ArgGroup::new("pace"),
     after_help = "Examples:\n  \
         quaff bench capture --preset quick\n  \
         quaff bench capture --preset whitepaper --rivals quaff,tshark --out laptop\n  \
@@ -36,15 +41,33 @@ use std::time::Duration;
         quaff bench capture --command 'mine=./mine -i {interface} -w {file}'\n  \
         quaff bench capture --find-max --size 64,512,1500 --rivals quaff,tcpdump\n  \
         quaff bench capture --preset quick --send-on eth0 --receive-on eth1,eth2\n  \
-        quaff bench capture --preset pam2007 --dry-run > mine.toml"
+        quaff bench capture --preset pam2007 --dry-run > mine.toml",
+    mut_args(of("duration", |arg| arg.help_heading("Traffic").help("Duration of each run, such as 10s or 1m"))),
+    mut_args(of("size", |arg| reworded(arg, SIZE).alias("sizes"))),
+    mut_args(of("fcs", |arg| arg.requires("size"))),
+    mut_args(of("replay", |arg| arg.conflicts_with_all(["size", "sizes_from"]))),
+    mut_args(of("pps", |arg| {
+        arg.help("Frames per second: 400k, several values, steps such as 100k-1M/100k, or max [default: max]")
+    })),
+    mut_args(of("link", |arg| arg.default_value("1G").requires("util"))),
+    mut_args(of("count", |arg| {
+        arg.value_parser(units::whole).conflicts_with("duration").help("Frames of each run [default: 1M]")
+    })),
+    mut_args(of("buffer", |arg| {
+        arg.help("Buffer of each capturer, such as 256M; 'own' leaves its default [default: 256M, or as the plan has it]")
+    })),
+    mut_args(of("compress", |arg| {
+        reworded(arg, "zlib level (0 to 9) for compressing each packet, for programs that support it [default: 0]").value_name("LEVEL")
+    })),
+    mut_args(of("filter", |arg| arg.short(None).value_name("KIND[,KIND]").help(
+        "Capture filter: none, accept (everything, after some 50 instructions), reject (everything) [default: none]"
+    ))),
+    mut_args(of("cores", |arg| arg.help("Cores for generator and capturer together, 1 or 2 [default: 2]"))),
+    mut_args(of("snaplen", |arg| arg.short(None).help("Bytes to keep of each packet; 'full' keeps all [default: full]")))
 )]
 pub(crate) struct Args {
-    /// Run a named test plan; 'quaff bench list' lists them, with the studies whose numbers they compare to
-    #[arg(long, value_name = "NAME", help_heading = "Test plan")]
-    pub(super) preset: Option<String>,
-    /// Read the test plan from FILE; --dry-run prints a template
-    #[arg(long, value_name = "FILE.toml", conflicts_with = "preset", help_heading = "Test plan")]
-    pub(super) plan: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) from: PlanArgs,
     /// Capturers to measure [default: quaff,tcpdump,dumpcap]; those not installed are reported and skipped
     #[arg(long, value_name = "NAME[,NAME]", value_delimiter = ',', help_heading = "Test plan")]
     pub(super) rivals: Vec<String>,
@@ -57,79 +80,49 @@ pub(crate) struct Args {
     /// Run only the series of the plan whose name contains one of these words
     #[arg(long, value_name = "WORD[,WORD]", value_delimiter = ',', help_heading = "Test plan")]
     pub(super) series: Vec<String>,
-    /// Runs of each case [default: 5]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Test plan")]
-    pub(super) runs: Option<u32>,
-    /// Random seed for the order of the runs in a round [default: 0]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32), help_heading = "Test plan")]
-    pub(super) seed: Option<u32>,
-    /// Print the plan as TOML for --plan, with its duration and disk space; run nothing
-    #[arg(long, alias = "print-plan", help_heading = "Test plan")]
-    pub(super) dry_run: bool,
+    #[command(flatten, next_help_heading = "Test plan")]
+    pub(super) seed: SeedArg,
 
-    /// Frame sizes in bytes without FCS, or named mixes: imix, imix1500, tolly, cisco, rpr3 [default: 64,512,1500]
-    #[arg(long = "size", alias = "sizes", value_name = "SIZE[,SIZE]", value_delimiter = ',', value_parser = values::size, help_heading = "Traffic")]
-    pub(super) sizes: Vec<Size>,
-    /// Count the FCS in --size, as RFC 2544 does: 64 is a frame of 60 bytes plus FCS
-    #[arg(long, requires = "sizes", help_heading = "Traffic")]
-    pub(super) fcs: bool,
-    /// Draw sizes from the distribution in this capture
-    #[arg(long, value_name = "FILE", conflicts_with = "sizes", help_heading = "Traffic")]
-    pub(super) sizes_from: Option<PathBuf>,
-    /// Replay the packets of this capture
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["sizes", "sizes_from"], help_heading = "Traffic")]
-    pub(super) replay: Option<PathBuf>,
-    /// Payload: counting, zeros or random [default: counting]
-    #[arg(long, value_name = "KIND", value_parser = values::content, help_heading = "Traffic")]
-    pub(super) content: Option<values::Content>,
-    /// Frames per second: 400k, several values, steps such as 100k-1M/100k, or max [default: max]
-    #[arg(long, value_name = "RATE[,RATE]", group = "rate", value_parser = values::pps, help_heading = "Traffic")]
-    pub(super) pps: Option<List<Rate>>,
-    /// Megabits per second (10^6) of frames without FCS: 950, 50-950/50, or max
-    #[arg(long, value_name = "RATE[,RATE]", group = "rate", value_parser = values::mbps, help_heading = "Traffic")]
-    pub(super) mbps: Option<List<Rate>>,
-    /// Percent of the --link rate, including preamble, FCS and gap: 37.2, 10-100/10, or max
-    #[arg(long, value_name = "PERCENT[,PERCENT]", group = "rate", value_parser = values::percent, help_heading = "Traffic")]
-    pub(super) util: Option<List<Rate>>,
-    /// Link rate for --util, in bits per second
-    #[arg(long, value_name = "RATE", default_value = "1G", value_parser = units::decimal, requires = "util", help_heading = "Traffic")]
-    pub(super) link: f64,
-    /// Frames of each run [default: 1M]
-    #[arg(short, long, value_name = "N", value_parser = units::whole, conflicts_with = "duration", help_heading = "Traffic")]
-    pub(super) count: Option<u64>,
-    /// Duration of each run, such as 10s or 1m
-    #[arg(short, long, value_name = "TIME", value_parser = units::duration, help_heading = "Traffic")]
-    pub(super) duration: Option<Duration>,
+    #[command(flatten, next_help_heading = "Traffic")]
+    pub(super) sizes: SizeArgs<List<Size>>,
+    #[command(flatten)]
+    pub(super) replay: ReplayArg,
+    #[command(flatten, next_help_heading = "Traffic")]
+    pub(super) content: ContentArg<Content>,
+    #[command(flatten, next_help_heading = "Traffic")]
+    pub(super) pps: PpsArg<List<Rate>>,
+    #[command(flatten, next_help_heading = "Traffic")]
+    pub(super) mbps: MbpsArg<List<Rate>>,
+    #[command(flatten, next_help_heading = "Traffic")]
+    pub(super) util: UtilArg<List<Rate>>,
+    #[command(flatten, next_help_heading = "Traffic")]
+    pub(super) link: LinkArg,
+    #[command(flatten, next_help_heading = "Traffic")]
+    pub(super) count: CountArg,
+    #[command(flatten)]
+    pub(super) end: DurationArgs,
 
-    /// Buffer of each capturer, such as 256M; 'own' leaves its default [default: 256M, or as the plan has it]
-    #[arg(long, value_name = "SIZE[,SIZE]", value_parser = values::buffers, help_heading = "Capturers")]
-    pub(super) buffer: Option<List<Option<u64>>>,
+    #[command(flatten, next_help_heading = "Capturers")]
+    pub(super) buffer: BufferArg<List<Option<u64>>>,
     /// Capturers that run at the same time [default: 1]
     #[arg(long, value_name = "N[,N]", value_parser = values::numbers, help_heading = "Capturers")]
     pub(super) capturers: Option<List<u32>>,
-    /// Capture filter: none, accept (everything, after some 50 instructions), reject (everything) [default: none]
-    #[arg(long, value_name = "KIND[,KIND]", value_parser = values::filters, help_heading = "Capturers")]
-    pub(super) filter: Option<List<Filter>>,
-    /// Additional memory copies of each packet, for capturers that support it: quaff, recvfrom [default: 0]
-    #[arg(long, value_name = "N[,N]", value_parser = values::numbers, help_heading = "Capturers")]
-    pub(super) copies: Option<List<u32>>,
-    /// zlib level (0 to 9) for compressing each packet, for capturers that support it [default: 0]
-    #[arg(long, value_name = "LEVEL[,LEVEL]", value_parser = values::numbers, help_heading = "Capturers")]
-    pub(super) compress: Option<List<u32>>,
-    /// Bytes to keep of each packet; 'full' keeps all [default: full]
-    #[arg(long, value_name = "BYTES[,BYTES]", value_parser = values::snaplens, help_heading = "Capturers")]
-    pub(super) snaplen: Option<List<Option<u32>>>,
+    #[command(flatten, next_help_heading = "Capturers")]
+    pub(super) filter: FilterArg<List<Filter>>,
+    #[command(flatten, next_help_heading = "Capturers")]
+    pub(super) copies: CopiesArg<List<u32>>,
+    #[command(flatten, next_help_heading = "Capturers")]
+    pub(super) compress: CompressArg<List<u32>>,
+    #[command(flatten, next_help_heading = "Capturers")]
+    pub(super) snaplen: SnaplenArg<List<Option<u32>>>,
     /// Output of the capturers: disk, null, pipe, screen [default: disk]
     #[arg(long, value_name = "KIND[,KIND]", value_parser = values::outputs, help_heading = "Capturers")]
     pub(super) output: Option<List<Output>>,
-    /// Cores for generator and capturer together, 1 or 2 [default: 2]
-    #[arg(long, value_name = "N[,N]", value_parser = values::numbers, help_heading = "Capturers")]
-    pub(super) cores: Option<List<u32>>,
+    #[command(flatten, next_help_heading = "Capturers")]
+    pub(super) cores: CoreListArg<List<u32>>,
 
-    /// Topology of the lab: direct, span (a bridge mirrors a port), tap (a forwarder copies) or line (captured at a
-    /// port, at a mirror port of 1 Gbit/s, and by 'quaff tap' in it, each in turn) [default: direct]
-    #[arg(long, value_name = "BED", value_parser = values::bed, help_heading = "Topology")]
-    pub(super) bed: Option<Topology>,
+    #[command(flatten, next_help_heading = "Topology")]
+    pub(super) bed: BedArg<Topology>,
     /// Interface to send from, instead of a lab
     #[arg(
         long,
@@ -155,33 +148,17 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DIR", help_heading = "Topology")]
     pub(super) dir: Option<PathBuf>,
 
-    /// Find the highest rate without loss, by MLRsearch (RFC 9971), or with =rfc2544 by RFC 2544, section 26.1
-    ///
-    /// Searches follow the cases of a preset or a file; alone, nothing else runs. Each capturer has the buffer that the
-    /// plan gives it, or 256 MiB, unless --buffer sets one.
-    #[arg(
-        long,
-        value_name = "METHOD",
-        num_args = 0..=1,
-        require_equals = true,
-        default_missing_value = "mlr",
-        value_parser = values::method,
-        help_heading = "Searches"
-    )]
-    pub(super) find_max: Option<Method>,
+    #[command(flatten)]
+    pub(super) search: SearchArgs,
     /// Find the longest burst without loss (RFC 2544, section 26.4; RFC 9004)
     #[arg(long, help_heading = "Searches")]
     pub(super) find_burst: bool,
     /// Measure loss at decreasing rates, from the highest until there is none (RFC 2544, section 26.3)
     #[arg(long, help_heading = "Searches")]
     pub(super) curve: bool,
-    /// Duration of a full-length trial; RFC 2544 has 60s [default: 3s]
-    #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = "Searches")]
-    pub(super) trial: Option<Duration>,
-    /// Loss that counts as none, in percent [default: 0]
-    #[arg(long, value_name = "PERCENT", help_heading = "Searches")]
-    pub(super) goal_loss: Option<f64>,
-
     #[command(flatten)]
-    pub(super) report: ReportArgs,
+    pub(super) report: ResultArgs,
 }
+
+/// One size after the other.
+const SIZE: &str = "Frame sizes in bytes without FCS, or named mixes: imix, imix1500, tolly, cisco, rpr3 [default: 64,512,1500]";

@@ -26,7 +26,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     let plan = plan(args, &names)?;
     let cost = plan.cost();
     let took = about(cost.seconds);
-    if args.dry_run {
+    if *args.from.dry_run {
         let room = show::bytes(cost.bytes_max as u64);
         let (cases, runs) = (show::count(cost.cases), show::count(cost.runs));
         let summary = format!("{cases} cases, {runs} runs, about {took}; room for files: {room}");

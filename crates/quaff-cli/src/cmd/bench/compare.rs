@@ -2,6 +2,8 @@
 
 use crate::confined;
 use crate::exit::Exit;
+use crate::flags::{AllArg, of};
+use crate::shell::ReportArgs;
 use crate::show::{self, Stream};
 use crate::terminal_table;
 use anyhow::Context;
@@ -22,17 +24,16 @@ const NONE: &str = "–";
 /// Exit status: 0 nothing is worse in B; 1 something is worse, by more than the spread; 2 the results could not
 /// be compared.
 #[derive(Debug, clap::Args)]
+#[command(mut_args(of("all", |arg| arg.conflicts_with("json"))))]
 pub(crate) struct Args {
     /// Folder of the earlier result, or its result.json
     a: PathBuf,
     /// Folder of the later result, or its result.json
     b: PathBuf,
-    /// Also print what did not change
-    #[arg(long, conflicts_with = "json")]
-    all: bool,
-    /// Print the comparison as one JSON object
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    all: AllArg,
+    #[command(flatten)]
+    report: ReportArgs,
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
@@ -40,11 +41,11 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     let (a, b) = (report::read(&args.a)?, report::read(&args.b)?);
     let comparison = compare(&a, &b);
     anyhow::ensure!(!comparison.rows.is_empty(), "the two have no case and no search in common");
-    if args.json {
+    if args.report.json {
         let text = serde_json::to_string_pretty(&comparison).context("write the comparison")?;
         show::json_text(Stream::Stdout, &text);
     } else {
-        show::print(&in_words(&comparison, args.all));
+        show::print(&in_words(&comparison, *args.all));
     }
     Ok(Exit::judged(!comparison.is_worse()))
 }

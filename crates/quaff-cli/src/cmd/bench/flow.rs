@@ -1,14 +1,18 @@
 //! `quaff bench flow`: flow meters side by side, from arguments to a folder with a report.
 
-use crate::cmd::experiment::{self, Progress, ReportArgs};
+use crate::cmd::experiment::{self, Progress, ResultArgs};
 use crate::exit::Exit;
+use crate::flags::{
+    BufferArg, Bytes, MaxFlowsArg, PlanArgs, ReplayArg, SearchArgs, SeedArg, TimeoutArgs, of,
+};
 use crate::folder::name_part;
+use crate::shell::DurationArgs;
 use crate::show;
 use crate::terminal_table::about;
 use crate::units;
 use anyhow::{Context as _, ensure};
 use quaff::format;
-use quaff_bench::experiment::{Method, PlanFile as _};
+use quaff_bench::experiment::PlanFile as _;
 use quaff_bench::flow::plan::{Find, Plan};
 use quaff_bench::flow::result::{FlowCase, Report};
 use quaff_bench::flow::{self, Context, Events};
@@ -40,48 +44,42 @@ const HEADS: [&str; 9] =
 /// report.html, and the charts. ^C ends the bench; what was measured until then is kept and shown. Needs root, except
 /// with --dry-run.
 ///
+/// Without --preset and --plan, the plan is flow-appliance.
+///
 /// Exit status: 0 measured, and quaff lost nothing; 1 measured, and quaff lost packets, or it is unknown; 2 not
 /// measured, or not completely.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  \
+#[command(
+    after_help = "Examples:\n  \
         quaff bench flow --preset flow-appliance\n  \
         quaff bench flow --replay bigFlows.pcap --meters quaff,softflowd\n  \
         quaff bench flow --offline --replay mix.pcap --runs 5\n  \
         quaff bench flow --fps 10k,200k --duration 60s --out laptop\n  \
         quaff bench flow --find-max --meters quaff,softflowd\n  \
-        quaff bench flow --dry-run > mine.toml")]
+        quaff bench flow --dry-run > mine.toml",
+    mut_args(of("duration", |arg| arg.help_heading("Traffic").help("Duration of a run on the interface, at least; whole passes through the capture are sent"))),
+    mut_args(of("trial", |arg| arg.requires("find_max"))),
+    mut_args(of("goal_loss", |arg| arg.requires("find_max")))
+)]
 pub(super) struct Args {
-    /// Run a named test plan; 'quaff bench list' lists them [default: flow-appliance]
-    #[arg(long, value_name = "NAME", help_heading = "Test plan")]
-    preset: Option<String>,
-    /// Read the test plan from FILE; --dry-run prints a template
-    #[arg(long, value_name = "FILE.toml", conflicts_with = "preset", help_heading = "Test plan")]
-    plan: Option<PathBuf>,
+    #[command(flatten)]
+    from: PlanArgs,
     /// Meters to measure [default: all]; those not installed are reported and skipped
     #[arg(long, value_name = "NAME[,NAME]", value_delimiter = ',', help_heading = "Test plan")]
     meters: Vec<String>,
     /// Also measure the meter that FILE describes
     #[arg(long, value_name = "FILE.toml", help_heading = "Test plan")]
     meter_file: Vec<PathBuf>,
-    /// Runs of each case [default: 5]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Test plan")]
-    runs: Option<u32>,
-    /// Random seed for the order of the runs in a round [default: 0]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32), help_heading = "Test plan")]
-    seed: Option<u32>,
-    /// Print the plan as TOML for --plan, with its duration; run nothing
-    #[arg(long, help_heading = "Test plan")]
-    dry_run: bool,
+    #[command(flatten, next_help_heading = "Test plan")]
+    seed: SeedArg,
 
-    /// Replay the packets of this capture [default: generated traffic]
-    #[arg(long, value_name = "FILE", help_heading = "Traffic")]
-    replay: Option<PathBuf>,
+    #[command(flatten)]
+    replay: ReplayArg,
     /// Flows per second: 50k, or several rates
     #[arg(long, value_name = "RATE[,RATE]", value_delimiter = ',', value_parser = units::rate, help_heading = "Traffic")]
     fps: Vec<f64>,
-    /// Duration of a run on the interface, at least; whole passes through the capture are sent
-    #[arg(short, long, value_name = "TIME", value_parser = units::duration, help_heading = "Traffic")]
-    duration: Option<Duration>,
+    #[command(flatten)]
+    end: DurationArgs,
     /// Passes through the capture in the file that meters read; 0 measures no file
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32), help_heading = "Traffic")]
     file_loops: Option<u32>,
@@ -92,41 +90,18 @@ pub(super) struct Args {
     #[arg(long, value_name = "DIR", help_heading = "Traffic")]
     dir: Option<PathBuf>,
 
-    /// Active timeout of all meters, in whole seconds
-    #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = "Meters")]
-    active: Option<Duration>,
-    /// Idle timeout of all meters, in whole seconds
-    #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = "Meters")]
-    idle: Option<Duration>,
-    /// Most flows in a meter's table
-    #[arg(long, value_name = "N", value_parser = units::whole, help_heading = "Meters")]
-    max_flows: Option<u64>,
-    /// Buffer between the kernel and a meter, in whole MiB such as 256M
-    #[arg(long, value_name = "SIZE", value_parser = units::bytes, help_heading = "Meters")]
-    buffer: Option<u64>,
-
-    /// Find the highest rate without loss, by MLRsearch (RFC 9971), or with =rfc2544 by RFC 2544, section 26.1
-    ///
-    /// Searches follow the runs of a plan; without --fps and --preset nothing else runs.
-    #[arg(
-        long,
-        value_name = "METHOD",
-        num_args = 0..=1,
-        require_equals = true,
-        default_missing_value = "mlr",
-        value_parser = super::values::method,
-        help_heading = "Searches"
-    )]
-    find_max: Option<Method>,
-    /// Duration of a full-length trial [default: 5s]
-    #[arg(long, value_name = "TIME", value_parser = units::duration, requires = "find_max", help_heading = "Searches")]
-    trial: Option<Duration>,
-    /// Loss that counts as none, in percent [default: 0]
-    #[arg(long, value_name = "PERCENT", value_parser = units::percent, requires = "find_max", help_heading = "Searches")]
-    goal_loss: Option<f64>,
+    #[command(flatten, next_help_heading = "Meters")]
+    timeouts: TimeoutArgs,
+    #[command(flatten, next_help_heading = "Meters")]
+    max_flows: MaxFlowsArg,
+    #[command(flatten, next_help_heading = "Meters")]
+    buffer: BufferArg<Bytes>,
 
     #[command(flatten)]
-    report: ReportArgs,
+    search: SearchArgs,
+
+    #[command(flatten)]
+    report: ResultArgs,
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
@@ -138,7 +113,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     meters.extend(own);
     let plan = plan(args, &names)?;
     let took = about(plan.cost_s());
-    if args.dry_run {
+    if *args.from.dry_run {
         let runs = show::count(plan.runs_total() as u64);
         return experiment::print_plan(&plan, &format!("{runs} runs, about {took}"));
     }
@@ -153,7 +128,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
 
 /// The plan that the flags ask for; `own` are the names of the user's own meters.
 fn plan(args: &Args, own: &[String]) -> anyhow::Result<Plan> {
-    let mut plan = match (&args.plan, &args.preset) {
+    let mut plan = match (args.from.plan.first(), &args.from.preset) {
         (Some(file), _) => Plan::read(file)?,
         (None, name) => Plan::preset(name.as_deref().unwrap_or(PRESET), false)?,
     };
@@ -163,17 +138,17 @@ fn plan(args: &Args, own: &[String]) -> anyhow::Result<Plan> {
     } else {
         plan.meters.clone_from(&args.meters);
     }
-    plan.runs = args.runs.unwrap_or(plan.runs);
-    plan.seed = args.seed.map_or(plan.seed, u64::from);
-    if let Some(file) = &args.replay {
+    plan.runs = args.from.runs.unwrap_or(plan.runs);
+    plan.seed = args.seed.unwrap_or(plan.seed);
+    if let Some(file) = &*args.replay {
         plan.replay = Some(file.to_str().context("the name of the capture is not UTF-8")?.to_owned());
     }
-    plan.seconds = args.duration.map_or(plan.seconds, |time| time.as_secs_f64());
+    plan.seconds = args.end.duration.map_or(plan.seconds, |time| time.as_secs_f64());
     plan.file_loops = args.file_loops.unwrap_or(plan.file_loops);
-    plan.active_s = args.active.map_or(Ok(plan.active_s), |time| seconds("--active", time))?;
-    plan.idle_s = args.idle.map_or(Ok(plan.idle_s), |time| seconds("--idle", time))?;
+    plan.active_s = args.timeouts.active.map_or(Ok(plan.active_s), |time| seconds("--active", time))?;
+    plan.idle_s = args.timeouts.idle.map_or(Ok(plan.idle_s), |time| seconds("--idle", time))?;
     plan.flows_max = args.max_flows.unwrap_or(plan.flows_max);
-    plan.buffer_mib = args.buffer.map_or(plan.buffer_mib, |bytes| bytes >> 20);
+    plan.buffer_mib = args.buffer.map_or(plan.buffer_mib, |Bytes(bytes)| bytes >> 20);
     parts(&mut plan, args);
     plan.check()?;
     Ok(plan)
@@ -188,16 +163,16 @@ fn parts(plan: &mut Plan, args: &Args) {
         plan.rates.clear();
         plan.find = None;
     }
-    let Some(method) = args.find_max else { return };
+    let Some(method) = args.search.find_max else { return };
     let known = plan.find.take();
     let (seconds, width) = known.map_or((5.0, 0.1), |find| (find.seconds, find.width));
     plan.find = Some(Find {
         method,
-        seconds: args.trial.map_or(seconds, |time| time.as_secs_f64()),
+        seconds: args.search.trial.map_or(seconds, |time| time.as_secs_f64()),
         width,
-        goal_loss: args.goal_loss.unwrap_or(0.0) / 100.0,
+        goal_loss: args.search.goal_loss.unwrap_or(0.0) / 100.0,
     });
-    if args.preset.is_none() && args.plan.is_none() {
+    if args.from.preset.is_none() && args.from.plan.is_empty() {
         plan.file_loops = args.file_loops.unwrap_or(0);
         if args.fps.is_empty() {
             plan.rates.clear();

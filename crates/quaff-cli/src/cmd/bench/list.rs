@@ -1,6 +1,7 @@
 //! `quaff bench list`: the presets, and the supported capturers and flow meters.
 
 use crate::exit::Exit;
+use crate::shell::ReportArgs;
 use crate::show::{self, Stream};
 use crate::terminal_table;
 use anyhow::Context;
@@ -15,9 +16,8 @@ use serde::Serialize;
 /// The duration of a preset is an estimate for a machine on which all its programs are installed.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Print one JSON object
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    report: ReportArgs,
 }
 
 /// A preset.
@@ -49,7 +49,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     let presets = presets.chain(flows).collect::<anyhow::Result<Vec<_>>>()?;
     let rivals: Vec<_> = shipped(&quaff).into_iter().filter(|rival| !rival.hidden).map(rival_row).collect();
     let meters: Vec<_> = shipped_meters(&quaff).into_iter().map(meter_row).collect();
-    if args.json {
+    if args.report.json {
         let all = serde_json::json!({ "presets": presets, "rivals": rivals, "meters": meters });
         show::json(Stream::Stdout, &all)?;
         return Ok(Exit::Done);

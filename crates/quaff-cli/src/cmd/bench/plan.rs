@@ -13,6 +13,8 @@ use std::path::Path;
 const RIVALS: [&str; 3] = ["quaff", "tcpdump", "dumpcap"];
 /// Frame size by default, bytes.
 const SIZES: [u32; 3] = [64, 512, 1500];
+/// Link rate by default, bits/s.
+const LINK_BPS: f64 = 1e9;
 /// Frames of a run by default.
 const FRAMES: u64 = 1_000_000;
 /// Runs of a case by default.
@@ -32,7 +34,7 @@ const WIDTH_CURVE: f64 = 0.1;
 
 /// The plan that the flags ask for; `own` are the names of the user's own capturers.
 pub(super) fn plan(args: &Args, own: &[String]) -> anyhow::Result<Plan> {
-    let mut plan = match (&args.preset, &args.plan) {
+    let mut plan = match (&args.from.preset, args.from.plan.first()) {
         (Some(name), _) => Plan::preset(name, false)?,
         (None, Some(file)) => Plan::read(file)?,
         (None, None) => custom(),
@@ -42,8 +44,8 @@ pub(super) fn plan(args: &Args, own: &[String]) -> anyhow::Result<Plan> {
     traffic(&mut plan, args)?;
     vary(&mut plan.sweeps, args);
     place(&mut plan, args);
-    plan.runs = args.runs.unwrap_or(plan.runs);
-    plan.seed = args.seed.map_or(plan.seed, u64::from);
+    plan.runs = args.from.runs.unwrap_or(plan.runs);
+    plan.seed = args.seed.unwrap_or(plan.seed);
     find(&mut plan, args);
     plan.check()?;
     Ok(plan)
@@ -134,7 +136,7 @@ fn traffic(plan: &mut Plan, args: &Args) -> anyhow::Result<()> {
         sweep.amount = amount.unwrap_or(sweep.amount);
         sweep.content = args.content.unwrap_or(sweep.content);
     }
-    if let Some(file) = &args.replay {
+    if let Some(file) = &*args.replay {
         let file = absolute(file)?;
         plan.readings.iter_mut().for_each(|reading| reading.replay = Some(file.clone()));
     }
@@ -142,17 +144,17 @@ fn traffic(plan: &mut Plan, args: &Args) -> anyhow::Result<()> {
 }
 
 fn sizes(args: &Args) -> anyhow::Result<Option<Vec<Size>>> {
-    if let Some(file) = &args.sizes_from {
+    if let Some(file) = &args.sizes.sizes_from {
         return Ok(Some(vec![Size::From(absolute(file)?)]));
     }
-    if let Some(file) = &args.replay {
+    if let Some(file) = &*args.replay {
         return Ok(Some(vec![Size::Replay(absolute(file)?)]));
     }
     let without_fcs = |size: &Size| match size {
-        Size::Bytes(bytes) if args.fcs => Size::Bytes(bytes.saturating_sub(FCS_BYTES)),
+        Size::Bytes(bytes) if args.sizes.fcs => Size::Bytes(bytes.saturating_sub(FCS_BYTES)),
         size => size.clone(),
     };
-    Ok(Some(args.sizes.iter().map(without_fcs).collect()).filter(|sizes: &Vec<_>| !sizes.is_empty()))
+    Ok(args.sizes.size.as_ref().map(|sizes| sizes.iter().map(without_fcs).collect()))
 }
 
 /// A file's path from the root: who reads it may stand elsewhere.
@@ -163,7 +165,9 @@ fn absolute(file: &Path) -> anyhow::Result<String> {
 
 fn rates(args: &Args) -> Option<Vec<Rate>> {
     let of_link = |rate: &Rate| match rate {
-        Rate::Util { percent, .. } => Rate::Util { percent: *percent, link_mbps: args.link / 1e6 },
+        Rate::Util { percent, .. } => {
+            Rate::Util { percent: *percent, link_mbps: args.link.unwrap_or(LINK_BPS) / 1e6 }
+        }
         rate => *rate,
     };
     let given = args.pps.as_ref().or(args.mbps.as_ref()).or(args.util.as_ref())?;
@@ -171,7 +175,7 @@ fn rates(args: &Args) -> Option<Vec<Rate>> {
 }
 
 fn amount(args: &Args) -> Option<Amount> {
-    let seconds = args.duration.map(|duration| Amount::Seconds(duration.as_secs_f64()));
+    let seconds = args.end.duration.map(|duration| Amount::Seconds(duration.as_secs_f64()));
     args.count.map(Amount::Frames).or(seconds)
 }
 
@@ -228,7 +232,7 @@ fn by<T>(sweeps: &mut Vec<Sweep>, values: Option<&List<T>>, usual: &str, set: im
 }
 
 fn place(plan: &mut Plan, args: &Args) {
-    if let Some(bed) = &args.bed {
+    if let Some(bed) = &*args.bed {
         plan.bed = bed.clone();
     }
     if let Some(send_on) = &args.send_on {
@@ -240,7 +244,7 @@ fn place(plan: &mut Plan, args: &Args) {
 /// The searches that are asked for, over the sizes and settings of the cases; with flags alone they take the
 /// place of the cases, unless rates were said.
 fn find(plan: &mut Plan, args: &Args) {
-    let max = args.find_max.map(|method| (Wanted::Max, method, WIDTH_MAX));
+    let max = args.search.find_max.map(|method| (Wanted::Max, method, WIDTH_MAX));
     let burst = args.find_burst.then_some((Wanted::Burst, Method::default(), WIDTH_MAX));
     let curve = args.curve.then_some((Wanted::Curve, Method::default(), WIDTH_CURVE));
     let wanted: Vec<_> = [max, burst, curve].into_iter().flatten().collect();
@@ -249,8 +253,8 @@ fn find(plan: &mut Plan, args: &Args) {
     }
     let buffer_mib = args.buffer.is_none().then_some(BUFFER_MIB);
     for (what, method, width) in wanted {
-        let seconds = args.trial.map_or(TRIAL_SECONDS, |trial| trial.as_secs_f64());
-        let goal_loss = args.goal_loss.unwrap_or(0.0) / 100.0;
+        let seconds = args.search.trial.map_or(TRIAL_SECONDS, |trial| trial.as_secs_f64());
+        let goal_loss = args.search.goal_loss.unwrap_or(0.0) / 100.0;
         let find = |sweep: &Sweep| Find {
             what,
             method,
@@ -264,7 +268,7 @@ fn find(plan: &mut Plan, args: &Args) {
         };
         plan.finds.extend(merged(plan.sweeps.iter().map(find)));
     }
-    let is_custom = args.preset.is_none() && args.plan.is_none();
+    let is_custom = args.from.preset.is_none() && args.from.plan.is_empty();
     if is_custom && rates(args).is_none() {
         plan.sweeps.clear();
         plan.title = "Searches".into();

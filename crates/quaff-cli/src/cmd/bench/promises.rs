@@ -11,6 +11,8 @@ mod verdict;
 pub(crate) use setup::Setup;
 
 use crate::exit::Exit;
+use crate::flags::{CountArg, RunsArg, of};
+use crate::shell::ReportArgs;
 use crate::show::{self, Stream};
 use crate::terminal_table;
 use anyhow::bail;
@@ -29,29 +31,32 @@ use verdict::{Row, Samples};
 ///
 /// Exit status: 0 no promise is broken; 1 a promise is broken; 2 the measurement failed.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, mut_args(of("count", |arg| arg.hide(true))))]
 pub(crate) struct Args {
     /// Promises to measure [default: all except large-file]
     #[arg(long, value_name = "NAME[,NAME]", value_delimiter = ',')]
     only: Vec<Promise>,
-    /// Runs of each program on each traffic
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    runs: u32,
+    #[command(flatten)]
+    runs: RunsArg,
     /// Also capture 20 GB (large-frames), and replay the whole file at its own times (replay-fidelity)
     #[arg(long)]
     long: bool,
     /// Capture to replay [default: mix.pcap of $QUAFF_CAPTURES, or generated traffic]
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
-    /// Print all results as one JSON object
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    report: ReportArgs,
     /// Folder for the files of the measurement, on a disk [default: the current folder or /var/tmp]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// Frames of each captured run
-    #[arg(long, value_name = "N", hide = true)]
-    count: Option<u64>,
+    #[command(flatten)]
+    count: CountArg,
+}
+
+impl Args {
+    fn runs(&self) -> u32 {
+        self.runs.unwrap_or(5)
+    }
 }
 
 const EXAMPLES: &str = "\
@@ -77,7 +82,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         done => done?,
     }
     let Bench { rows, samples, captures, .. } = bench;
-    if args.json {
+    if args.report.json {
         let all = serde_json::json!({ "checks": rows, "samples": samples, "captures": captures });
         show::json(Stream::Stdout, &all)?;
     } else {
@@ -141,8 +146,8 @@ impl<'a> Bench<'a> {
             .iter()
             .map(|name| Samples::new(&format!("{}: {title}", promise.name()), name, unit))
             .collect();
-        self.setup.expect(title, u64::from(self.args.runs) * names.len() as u64);
-        for _ in 0..self.args.runs {
+        self.setup.expect(title, u64::from(self.args.runs()) * names.len() as u64);
+        for _ in 0..self.args.runs() {
             for (at, samples) in all.iter_mut().enumerate() {
                 match run(&self.setup, at) {
                     Ok(value) => samples.values.push(value),

@@ -1,7 +1,9 @@
 //! Parsers of the values of `quaff bench capture`: lists, ranges in steps, names.
 
-use crate::units;
-use quaff_bench::bench::plan::{Method, Rate, Topology};
+use crate::flags::{RateValue, values};
+use crate::units::{self, Choice, choice};
+use clap::builder::ValueParser;
+use quaff_bench::bench::plan::{Rate, Topology};
 use quaff_lab::tool::{Filter, Output};
 pub(super) use quaff_lab::traffic::Content;
 use quaff_lab::traffic::Size;
@@ -14,7 +16,31 @@ const STEPS_MAX: f64 = 1000.0;
 /// The values of one flag. Boxed, because clap would treat a `Vec` as a repeatable flag.
 pub(super) type List<T> = Box<[T]>;
 
-pub(super) fn size(text: &str) -> Result<Size, String> {
+values! {
+    List<Size>: |text: &str| list(text, size);
+    List<Option<u64>>: buffers;
+    List<Option<u32>>: snaplens;
+    List<u32>: numbers;
+    List<Filter>: filters;
+    Content: choice(CONTENTS);
+    Topology: choice(BEDS);
+}
+
+impl RateValue for List<Rate> {
+    fn pps() -> ValueParser {
+        ValueParser::new(pps)
+    }
+
+    fn mbps() -> ValueParser {
+        ValueParser::new(mbps)
+    }
+
+    fn util() -> ValueParser {
+        ValueParser::new(percent)
+    }
+}
+
+fn size(text: &str) -> Result<Size, String> {
     match text.parse() {
         Ok(bytes) => Ok(Size::Bytes(bytes)),
         Err(_) => {
@@ -25,20 +51,20 @@ pub(super) fn size(text: &str) -> Result<Size, String> {
     }
 }
 
-pub(super) fn pps(text: &str) -> Result<List<Rate>, String> {
+fn pps(text: &str) -> Result<List<Rate>, String> {
     rates(text, |pps| Rate::Pps(pps.round() as u64))
 }
 
-pub(super) fn mbps(text: &str) -> Result<List<Rate>, String> {
+fn mbps(text: &str) -> Result<List<Rate>, String> {
     rates(text, Rate::Mbps)
 }
 
 /// Percent of a link whose rate another flag sets; until then 1 Gbit/s.
-pub(super) fn percent(text: &str) -> Result<List<Rate>, String> {
+fn percent(text: &str) -> Result<List<Rate>, String> {
     rates(text, |percent| Rate::Util { percent, link_mbps: 1000.0 })
 }
 
-pub(super) fn buffers(text: &str) -> Result<List<Option<u64>>, String> {
+fn buffers(text: &str) -> Result<List<Option<u64>>, String> {
     list(text, |word| match word {
         "own" => Ok(None),
         size => match units::bytes(size)? {
@@ -48,7 +74,7 @@ pub(super) fn buffers(text: &str) -> Result<List<Option<u64>>, String> {
     })
 }
 
-pub(super) fn snaplens(text: &str) -> Result<List<Option<u32>>, String> {
+fn snaplens(text: &str) -> Result<List<Option<u32>>, String> {
     list(text, |word| match word {
         "full" => Ok(None),
         bytes => number(bytes).map(Some),
@@ -59,7 +85,7 @@ pub(super) fn numbers(text: &str) -> Result<List<u32>, String> {
     list(text, number)
 }
 
-pub(super) fn filters(text: &str) -> Result<List<Filter>, String> {
+fn filters(text: &str) -> Result<List<Filter>, String> {
     let filters = [("none", Filter::None), ("accept", Filter::AcceptAll), ("reject", Filter::RejectAll)];
     list(text, |word| units::named(word, filters))
 }
@@ -70,22 +96,18 @@ pub(super) fn outputs(text: &str) -> Result<List<Output>, String> {
     list(text, |word| units::named(word, outputs))
 }
 
-pub(super) fn content(word: &str) -> Result<Content, String> {
-    let contents = [("counting", Content::Counting), ("zeros", Content::Zeros), ("random", Content::Random)];
-    units::named(word, contents)
-}
-
-/// A topology of the lab.
-pub(super) fn bed(word: &str) -> Result<Topology, String> {
-    let line = Topology::Line { mirror_mbps: MIRROR_MBPS };
-    let beds =
-        [("direct", Topology::Direct), ("span", Topology::Span), ("tap", Topology::Tap), ("line", line)];
-    units::named(word, beds).map_err(|error| format!("{error}; real interfaces are --send-on's"))
-}
-
-pub(super) fn method(word: &str) -> Result<Method, String> {
-    units::named(word, [("mlr", Method::Mlr), ("rfc2544", Method::Rfc2544)])
-}
+const CONTENTS: [Choice<Content>; 3] =
+    [("counting", Content::Counting, ""), ("zeros", Content::Zeros, ""), ("random", Content::Random, "")];
+const BEDS: [Choice<Topology>; 4] = [
+    ("direct", Topology::Direct, "generator and capturer"),
+    ("span", Topology::Span, "a bridge mirrors a port"),
+    ("tap", Topology::Tap, "a forwarder copies"),
+    (
+        "line",
+        Topology::Line { mirror_mbps: MIRROR_MBPS },
+        "captured at a port, at a mirror port of 1 Gbit/s, and by 'quaff tap' in it, each in turn",
+    ),
+];
 
 fn number(word: &str) -> Result<u32, String> {
     word.parse().map_err(|_| format!("'{word}' is not a whole number"))
@@ -146,9 +168,5 @@ mod tests {
         assert_eq!(filters("none,accept"), Ok([Filter::None, Filter::AcceptAll].into()));
         assert!(filters("all").is_err() && outputs("printer").is_err() && numbers("two").is_err());
         assert_eq!(outputs("null,pipe"), Ok([Output::Null, Output::Pipe].into()));
-        assert_eq!(content("zeros"), Ok(Content::Zeros));
-        assert_eq!(bed("tap"), Ok(Topology::Tap));
-        assert_eq!(bed("line"), Ok(Topology::Line { mirror_mbps: 1000 }));
-        assert!(bed("real").is_err() && method("guess").is_err() && content("noise").is_err());
     }
 }

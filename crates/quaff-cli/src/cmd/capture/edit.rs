@@ -1,15 +1,19 @@
 //! The editing flags of `quaff capture --read` (`--from`, `--dedup`, …), and the plan they make.
 
+use crate::flags::{RangesArgs, of};
 use crate::units::{self, Choice, choice};
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use quaff::plan::{DedupWindow, Duplicates, EditPlan, TimeBound};
-use quaff_send::Ranges;
 
 /// Options of editing.
 #[derive(Debug, Clone, clap::Args)]
-#[command(next_help_heading = "Editing")]
+#[command(
+    next_help_heading = "Editing",
+    mut_args(of("include", |arg| arg.requires("read"))),
+    mut_args(of("exclude", |arg| arg.requires("read")))
+)]
 pub(crate) struct EditArgs {
     /// Keep packets from TIME on: '2026-11-23 04:55:00' (local time), with Z or +01:00 at its end (UTC or that
     /// offset), @SECONDS since 1970, or +TIME after the first packet, such as +90s
@@ -18,12 +22,8 @@ pub(crate) struct EditArgs {
     /// Keep packets before TIME, written as for --from
     #[arg(long, value_name = "TIME", value_parser = bound, requires = "read")]
     to: Option<TimeBound>,
-    /// Keep only these packets, numbered from 1 across all files, such as 1-5,7,100-
-    #[arg(long, value_name = "RANGES", requires = "read")]
-    include: Option<Ranges>,
-    /// Drop these packets
-    #[arg(long, value_name = "RANGES", requires = "read")]
-    exclude: Option<Ranges>,
+    #[command(flatten)]
+    ranges: RangesArgs,
     /// Add TIME to the time of each packet, such as 1h or -250ms
     #[arg(long, value_name = "[-]TIME", value_parser = offset, allow_hyphen_values = true, requires = "read")]
     shift_time: Option<i64>,
@@ -70,8 +70,8 @@ impl EditArgs {
         EditPlan {
             from: self.from,
             to: self.to,
-            include: self.include.clone(),
-            exclude: self.exclude.clone(),
+            include: self.ranges.include.clone(),
+            exclude: self.ranges.exclude.clone(),
             shift_ns: self.shift_time.unwrap_or(0),
             strip_vlan: self.strip_vlan,
             ethernet: self.ethernet,
@@ -140,6 +140,7 @@ mod tests {
     use super::*;
     use crate::units::tests::{is_answered, texts};
     use proptest::prelude::*;
+    use quaff_send::Ranges;
 
     const NOON_NS: u64 = 1_795_435_200_000_000_000;
 

@@ -38,7 +38,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         report::dump(&quaff::compiled_filters(&plan.input)?);
         return Ok(Exit::Done);
     }
-    if args.dry_run {
+    if *args.dry_run {
         if args.print {
             printer::find()?;
         }
@@ -50,7 +50,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         return Ok(Exit::Done);
     }
     let ledger = capture(&args, &plan)?;
-    report::ledger(&ledger, args.report.json, args.watch.quiet > 0, plan.takes_stdout() || args.print)?;
+    report::ledger(&ledger, args.report.json, args.watch.quiet.is_set(), plan.takes_stdout() || args.print)?;
     Ok(Exit::of(&ledger))
 }
 
@@ -61,7 +61,7 @@ pub(crate) fn capture(args: &Args, plan: &CapturePlan) -> anyhow::Result<Ledger>
     // On one terminal, packets would be printed into the progress line.
     settings.has_line &= !(args.print && std::io::stdout().is_terminal());
     let mut shell = Shell::new(settings)?;
-    let finding = (args.watch.quiet == 0).then(|| worst_finding(plan));
+    let finding = (!args.watch.quiet.is_set()).then(|| worst_finding(plan));
     let planned = plan.clone();
     let user = plan.sandbox.as_ref().and_then(|sandbox| sandbox.user.as_deref());
     let printer = args.pipe(plan).map(|pipe| Printer::start(pipe, user, shell.stop())).transpose()?;
@@ -106,7 +106,7 @@ fn greet(shell: &Shell, args: &Args, plan: &CapturePlan, (capture, finding): (&C
         message(&format!("{what}; {command} ('quaff doctor{on}' has the reason)"));
     }
     shell.notes(&capture.notes);
-    if args.watch.quiet == 0 {
+    if !args.watch.quiet.is_set() {
         let (from, to) = (report::sources(plan), report::target(plan));
         say(&format!("{} → {} ({})", name(&from), name(&to), capture.writing));
     }

@@ -1,7 +1,7 @@
 //! The output of `quaff capture`: the progress line, the ledger, the plan.
 
 use crate::cmd::lanes;
-use crate::flags;
+use crate::settings;
 use crate::shell::{Part, ReadProgress, resident_part};
 use crate::show::{self, Stream, name};
 use quaff::LaneGauges;
@@ -465,7 +465,7 @@ pub(super) fn explain(plan: &CapturePlan, found: &DryRun) {
         false => explain_live(plan, found),
     }
     for note in &found.notes {
-        print(&format!("note       {}", flags::named(&name(note))));
+        print(&format!("note       {}", settings::named(&name(note))));
     }
 }
 

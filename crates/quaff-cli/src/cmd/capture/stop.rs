@@ -56,7 +56,7 @@ impl Args {
 
     /// The number of packets after which it ends.
     pub(super) fn count(&self) -> Option<u64> {
-        self.least(self.count, |stop| match stop {
+        self.least(*self.input.count, |stop| match stop {
             AutoStop::Packets(count) => Some(*count),
             _ => None,
         })
@@ -64,7 +64,7 @@ impl Args {
 
     /// The size and the number of files at which it ends.
     pub(super) fn limit(&self) -> FileLimit {
-        let files = self.least(self.stop_files, |stop| match stop {
+        let files = self.least(self.rotation.stop_files, |stop| match stop {
             AutoStop::Files(files) => Some(*files),
             _ => None,
         });
@@ -75,7 +75,7 @@ impl Args {
 
     /// The size at which the next file of a folder begins.
     pub(super) fn rotate_bytes(&self) -> Option<u64> {
-        self.rotate_size.into_iter().chain(self.file_bytes()).min()
+        self.rotation.folder.rotate_size.into_iter().chain(self.file_bytes()).min()
     }
 
     fn file_bytes(&self) -> Option<u64> {

@@ -51,7 +51,7 @@ pub(crate) fn run(args: &Args, commands: Commands) -> anyhow::Result<Exit> {
         return (commands.run)(line);
     }
     let args: cmd::replay::Args = line::parse(line)?;
-    let is_whole = match &args.write {
+    let is_whole = match args.send.write.first() {
         Some(path) => cmd::replay::write(&args, path)?.is_whole(),
         None => replay(&asked, &args)?,
     };

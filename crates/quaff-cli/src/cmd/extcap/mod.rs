@@ -12,9 +12,11 @@ use crate::line;
 use crate::shell::EndedEarly;
 use crate::show::{count, message, name, print};
 use anyhow::{Context, bail};
+use clap::{Arg, ArgAction, ArgMatches, FromArgMatches};
 use quaff_os::filter;
 use quaff_os::rtnl::{self, Link, Rtnl};
 use quaff_wire::linktype;
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::File;
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -86,40 +88,46 @@ pub(crate) struct Args {
     options: Options,
 }
 
-/// The options of Wireshark's dialog, with the meaning they have for 'quaff capture'. Empty means unset.
-#[derive(Debug, Default, clap::Args)]
-#[command(next_help_heading = "Capture options, as for 'quaff capture'")]
-struct Options {
-    /// Keep only packets that match a tcpdump expression, in addition to Wireshark's own filter
-    #[arg(long, value_name = "EXPR")]
-    filter: Option<String>,
-    /// Bytes to keep of each packet; 0 keeps all
-    #[arg(long, value_name = "BYTES")]
-    snaplen: Option<String>,
-    /// Remove tunnel headers: auto, or a list of kinds
-    #[arg(long, value_name = "KINDS")]
-    decap: Option<String>,
-    /// Keep only frames that match a tcpdump expression after decapsulation
-    #[arg(long, value_name = "EXPR")]
-    inner: Option<String>,
-    /// Do not put the interface into promiscuous mode
-    #[arg(long)]
-    no_promiscuous: bool,
-    /// Size of the kernel's receive ring
-    #[arg(long, value_name = "SIZE")]
-    ring: Option<String>,
-    /// Size of the buffer between kernel and output
-    #[arg(long, value_name = "SIZE")]
-    buffer: Option<String>,
-    /// Write every packet into files in DIR, including those that Wireshark misses
-    #[arg(long, value_name = "DIR")]
-    tee: Option<String>,
-    /// Size of each file there
-    #[arg(long, value_name = "SIZE")]
-    rotate_size: Option<String>,
-    /// Keep at most SIZE there
-    #[arg(long, value_name = "SIZE")]
-    keep_size: Option<String>,
+/// The options of Wireshark's dialog by the names of capture's flags, whose meaning they have. Empty means unset.
+#[derive(Debug, Default)]
+struct Options(BTreeMap<&'static str, String>);
+
+impl clap::Args for Options {
+    /// Adds the flags of capture that the dialog has, without their conflicts and as text, which may be empty.
+    fn augment_args(command: clap::Command) -> clap::Command {
+        let native = capture::Args::augment_args(clap::Command::new("capture"));
+        sentences::flags().fold(command, |command, (flag, help)| {
+            let Some(of) = native.get_arguments().find(|arg| arg.get_long() == Some(flag)) else {
+                return command;
+            };
+            let arg =
+                Arg::new(flag).long(flag).help(help).help_heading("Capture options, as for 'quaff capture'");
+            command.arg(match of.get_action() {
+                ArgAction::SetTrue => arg.action(ArgAction::SetTrue),
+                _ => arg.value_names(of.get_value_names().unwrap_or_default().iter().cloned()),
+            })
+        })
+    }
+
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for Options {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let value = |flag| match matches.try_get_one::<String>(flag) {
+            Ok(text) => text.cloned(),
+            // A flag without a value.
+            Err(_) => matches.get_flag(flag).then(|| "true".to_owned()),
+        };
+        Ok(Self(sentences::flags().filter_map(|(flag, _)| Some((flag, value(flag)?))).collect()))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
 }
 
 const EXAMPLES: &str = "\
@@ -224,7 +232,7 @@ fn capture_into(fifo: &Path, args: &Args, link: &Link) -> anyhow::Result<Exit> {
         let reasons = ledger.reasons.lossy.iter().chain(&ledger.reasons.unknown);
         reasons.for_each(|reason| message(reason));
     }
-    if let (Some(copy), Some(dir)) = (ledger.tee, &args.options.tee)
+    if let (Some(copy), Some(dir)) = (ledger.tee, args.options.get("tee"))
         && copy.lost > 0
     {
         message(&format!(
@@ -236,55 +244,39 @@ fn capture_into(fifo: &Path, args: &Args, link: &Link) -> anyhow::Result<Exit> {
 }
 
 impl Options {
+    /// The value of an option that is set.
+    fn get(&self, flag: &str) -> Option<&str> {
+        self.0.get(flag).map(|value| value.trim()).filter(|value| !value.is_empty())
+    }
+
     /// The options of `quaff capture`. A packet must match Wireshark's filter and this one.
     fn native(&self, wireshark_filter: Option<&str>) -> Vec<OsString> {
-        let filters: Vec<_> = [wireshark_filter, self.filter.as_deref()]
-            .into_iter()
-            .flatten()
-            .filter(|text| is_set(text))
-            .collect();
-        let filter = match filters[..] {
-            [] => None,
-            [one] => Some(one.to_owned()),
-            _ => Some(format!("({})", filters.join(") and ("))),
+        let wireshark = wireshark_filter.map(str::trim).filter(|text| !text.is_empty());
+        let filter = match (wireshark, self.get("filter")) {
+            (Some(one), Some(other)) => Some(format!("({one}) and ({other})")),
+            (one, other) => one.or(other).map(str::to_owned),
         };
-        let decap = self.decap.clone().filter(|kinds| kinds != sentences::NO_DECAP);
-        let mut line = Vec::new();
-        for (option, value) in [
-            ("--filter", &filter),
-            ("--snaplen", &self.snaplen),
-            ("--decap", &decap),
-            // Without decapsulation there are no inner frames.
-            ("--inner", if decap.as_deref().is_some_and(is_set) { &self.inner } else { &None }),
-            ("--ring", &self.ring),
-            ("--buffer", &self.buffer),
-            ("--tee", &self.tee),
-            // These need a folder.
-            ("--rotate-size", self.of_folder(&self.rotate_size)),
-            ("--keep-size", self.of_folder(&self.keep_size)),
-        ] {
-            if let Some(value) = value.as_deref().filter(|value| is_set(value)) {
-                line.push(format!("{option}={}", value.trim()).into());
-            }
-        }
-        if self.no_promiscuous {
-            line.push("--no-promiscuous".into());
-        }
-        line
+        let is_removing = self.get("decap").is_some_and(|kinds| kinds != sentences::NO_DECAP);
+        let word = |flag: &'static str| {
+            let value = match flag {
+                "filter" => filter.clone()?,
+                // Without decapsulation there are no inner frames.
+                "decap" | "inner" if !is_removing => return None,
+                // These need a folder.
+                "rotate-size" | "keep-size" if self.get("tee").is_none() => return None,
+                "no-promiscuous" => return self.get(flag).map(|_| "--no-promiscuous".into()),
+                _ => self.get(flag)?.to_owned(),
+            };
+            Some(format!("--{flag}={value}").into())
+        };
+        sentences::flags().filter_map(|(flag, _)| word(flag)).collect()
     }
-
-    fn of_folder<'a>(&self, value: &'a Option<String>) -> &'a Option<String> {
-        if self.tee.as_deref().is_some_and(is_set) { value } else { &None }
-    }
-}
-
-fn is_set(text: &str) -> bool {
-    !text.trim().is_empty()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::Args as _;
 
     fn native(options: Options, filter: Option<&str>) -> Vec<String> {
         options.native(filter).into_iter().map(|word| word.into_string().unwrap()).collect()
@@ -298,42 +290,49 @@ mod tests {
 
     #[test]
     fn options_become_those_of_capture() {
-        let some = |text: &str| Some(text.to_owned());
+        let options = |values: &[(&'static str, &str)]| {
+            Options(values.iter().map(|(flag, value)| (*flag, (*value).to_owned())).collect())
+        };
         assert_eq!(native(Options::default(), None), [""; 0]);
-        let empty = Options {
-            decap: some("none"),
-            inner: some("tcp"),
-            snaplen: some(""),
-            keep_size: some("1G"),
-            ..Options::default()
-        };
+        let empty = options(&[("decap", "none"), ("inner", "tcp"), ("snaplen", ""), ("keep-size", "1G")]);
         assert_eq!(native(empty, Some(" ")), [""; 0]);
-        let options = Options {
-            filter: some("udp"),
-            snaplen: some("96"),
-            decap: some("erspan,vxlan"),
-            inner: some("tcp"),
-            no_promiscuous: true,
-            ring: some("64M"),
-            buffer: some("1G"),
-            tee: some("/data"),
-            rotate_size: some("256M"),
-            keep_size: some("10G"),
-        };
+        let all = options(&[
+            ("filter", "udp"),
+            ("snaplen", "96"),
+            ("decap", "erspan,vxlan"),
+            ("inner", "tcp"),
+            ("no-promiscuous", "true"),
+            ("ring", "64M"),
+            ("buffer", "1G"),
+            ("tee", "/data"),
+            ("rotate-size", "256M"),
+            ("keep-size", "10G"),
+        ]);
         assert_eq!(
-            native(options, Some("port 53 or port 54")),
+            native(all, Some("port 53 or port 54")),
             [
                 "--filter=(port 53 or port 54) and (udp)",
                 "--snaplen=96",
                 "--decap=erspan,vxlan",
                 "--inner=tcp",
+                "--no-promiscuous",
                 "--ring=64M",
                 "--buffer=1G",
                 "--tee=/data",
                 "--rotate-size=256M",
                 "--keep-size=10G",
-                "--no-promiscuous"
             ]
         );
+    }
+
+    #[test]
+    fn the_flags_of_the_dialog_are_those_of_capture() {
+        let command = Options::augment_args(clap::Command::new("extcap"));
+        let flags: Vec<_> = command.get_arguments().filter_map(|arg| arg.get_long()).collect();
+        assert_eq!(flags, sentences::flags().map(|(flag, _)| flag).collect::<Vec<_>>());
+        let line = ["extcap", "--ring", "", "--decap", "gre", "--no-promiscuous"];
+        let options = Options::from_arg_matches(&command.get_matches_from(line)).unwrap();
+        let set = ["ring", "decap", "no-promiscuous", "snaplen"].map(|flag| options.get(flag));
+        assert_eq!(set, [None, Some("gre"), Some("true"), None]);
     }
 }

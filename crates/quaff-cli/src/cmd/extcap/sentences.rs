@@ -3,24 +3,17 @@
 use super::PREFIX;
 use quaff_os::rtnl::Link;
 use quaff_wire::linktype::{self, LinkType};
+use quaff_wire::tunnel::TunnelKind;
 
 /// The value for no decapsulation in Wireshark's dialog.
 pub(super) const NO_DECAP: &str = "none";
 
-/// The kinds of tunnels to choose from. Wireshark 4.0 has no selector that also accepts typed text (a list of kinds).
-const KINDS: [(&str, &str); 11] = [
-    (NO_DECAP, "None"),
-    ("auto", "All that quaff supports"),
-    ("erspan", "ERSPAN (I, II, III)"),
-    ("gre", "GRE, NVGRE"),
-    ("vxlan", "VXLAN, VXLAN-GPE"),
-    ("geneve", "Geneve"),
-    ("ipip", "IP in IP, 6in4"),
-    ("mpls", "MPLS"),
-    ("gtp", "GTP-U"),
-    ("l2tp", "L2TPv3"),
-    ("tzsp", "TZSP"),
-];
+/// The choices of tunnels: value and text. Wireshark 4.0 has no selector that also accepts typed text, such as a
+/// list of kinds.
+fn tunnels() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let all = [(NO_DECAP, "None"), ("auto", "All that quaff supports")];
+    all.into_iter().chain(TunnelKind::choices())
+}
 
 /// An option in Wireshark's dialog.
 struct Arg {
@@ -111,6 +104,11 @@ const ARGS: [Arg; 10] = [
     },
 ];
 
+/// The options, which are flags of `quaff capture`: each with its name and its help.
+pub(super) fn flags() -> impl Iterator<Item = (&'static str, &'static str)> {
+    ARGS.iter().map(|arg| (arg.call.trim_start_matches('-'), arg.tooltip))
+}
+
 /// `--extcap-interfaces`
 pub(super) fn interfaces(links: &[Link]) -> String {
     let mut lines = vec![format!(
@@ -149,8 +147,8 @@ pub(super) fn config(of: Option<&str>) -> String {
             ));
         }
         // Only tunnels are chosen from a list.
-        for (value, display) in KINDS.iter().filter(|_| is_meant && *call == "--decap") {
-            let is_default = *value == NO_DECAP;
+        for (value, display) in tunnels().filter(|_| is_meant && *call == "--decap") {
+            let is_default = value == NO_DECAP;
             lines.push(format!(
                 "value {{arg={number}}}{{value={value}}}{{display={display}}}{{default={is_default}}}"
             ));
@@ -172,7 +170,7 @@ mod tests {
             assert!(pairs.starts_with('{') && pairs.ends_with('}'), "{line}");
             assert!(pairs[1..pairs.len() - 1].split("}{").all(|pair| pair.contains('=')), "{line}");
         }
-        assert_eq!(config(Some("decap")).lines().count(), KINDS.len());
+        assert_eq!(config(Some("decap")).lines().count(), tunnels().count());
         assert_eq!(config(Some("--snaplen")), "");
     }
 }

@@ -1,18 +1,16 @@
 //! The arguments of `quaff flows`, and the plan they make.
 
-use super::input::{InputArgs, LaneArgs};
 use super::sinks::SinkArgs;
 use super::{breakdown, top};
+use crate::flags::{CoresArg, LaneArgs, MaxFlowsArg, MeteredArgs, TimeoutArgs, UserArgs, nanoseconds, of};
 use crate::shell::{Settings, WatchArgs};
 use crate::show;
 use crate::units;
 use anyhow::bail;
 use quaff::flows::FlowsPlan;
-use quaff::plan::SandboxPlan;
 use quaff_file::write::Output;
 use quaff_flow::meter::room;
 use quaff_flow::plan::{KeyPlan, MeterPlan, Sampling};
-use quaff_os::sandbox::User;
 use std::hash::{BuildHasher, RandomState};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -32,23 +30,25 @@ use std::time::Duration;
 ///
 /// Exit status: 0 nothing was lost; 1 packets or records were lost, or an input file is damaged; 2 it failed.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+#[command(
+    after_help = EXAMPLES,
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    mut_args(of("active", |arg| arg.default_value("120s"))),
+    mut_args(of("idle", |arg| arg.default_value("30s")))
+)]
 pub(crate) struct Args {
     #[command(subcommand)]
     pub(super) command: Option<FlowsCommand>,
 
     #[command(flatten)]
-    pub(super) input: InputArgs,
+    pub(super) input: MeteredArgs,
     /// Meter one packet of N: 1/N each N-th, ~1/N at random. Records count what was metered; the export has the N
     #[arg(long, value_name = "1/N", value_parser = sampling, help_heading = "Filter")]
     sample: Option<Sampling>,
 
-    /// Export a flow that lasts every TIME
-    #[arg(long, value_name = "TIME", default_value = "120s", value_parser = units::duration, help_heading = "Flows")]
-    active: Duration,
-    /// End a flow after TIME without a packet
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = units::duration, help_heading = "Flows")]
-    idle: Duration,
+    #[command(flatten, next_help_heading = "Flows")]
+    timeouts: TimeoutArgs,
     /// End a closed TCP connection after TIME without a packet; until then late packets are still its own
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = units::duration, help_heading = "Flows")]
     tcp_linger: Duration,
@@ -59,9 +59,8 @@ pub(crate) struct Args {
     /// Meter each direction as a flow of its own
     #[arg(long, help_heading = "Flows")]
     uniflow: bool,
-    /// Most flows in the table of a lane, such as 500k or 10M [default: 1M]
-    #[arg(long, value_name = "N", value_parser = units::whole, help_heading = "Flows")]
-    max_flows: Option<u64>,
+    #[command(flatten, next_help_heading = "Flows")]
+    max_flows: MaxFlowsArg,
     /// Most memory of the table of a lane, at least 1M [default: 1G, with --max-flows as much as that needs]
     #[arg(long, value_name = "SIZE", value_parser = units::bytes, help_heading = "Flows")]
     max_memory: Option<u64>,
@@ -72,12 +71,11 @@ pub(crate) struct Args {
     #[command(flatten)]
     lanes: LaneArgs,
 
-    /// Become the user NAME once all is open; files belong to NAME [default after sudo: they belong to who called it]
-    #[arg(long, value_name = "NAME", conflicts_with = "no_sandbox", help_heading = "Privileges")]
-    user: Option<String>,
-    /// Keep the privileges and the paths that the run does not need after its start
-    #[arg(long, help_heading = "Privileges")]
-    no_sandbox: bool,
+    #[command(flatten, next_help_heading = "Performance")]
+    cpu: CoresArg,
+
+    #[command(flatten)]
+    user: UserArgs,
 
     /// Write the counters as JSON to FILE at the end; '-' is stdout
     #[arg(long, value_name = "FILE", help_heading = "Report")]
@@ -90,7 +88,7 @@ pub(crate) struct Args {
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum FlowsCommand {
     Top(Box<top::Args>),
-    Report(breakdown::Args),
+    Report(Box<breakdown::Args>),
 }
 
 const EXAMPLES: &str = "\
@@ -140,7 +138,8 @@ impl Args {
         if files.flatten().filter(|path| path.as_os_str() == "-").count() > 1 {
             bail!("stdout can have one of --ledger and the files of records: name a file for the others");
         }
-        let (input, meter) = (self.input.plan(&self.lanes, self.snaplen_live())?, self.meter_plan()?);
+        let (input, meter) =
+            (self.input.plan(&self.lanes, &self.cpu, self.snaplen_live())?, self.meter_plan()?);
         let sinks = self.sinks.plan(&meter)?;
         let (is_round_robin, queue_records) = (self.sinks.round_robin, self.sinks.queue_records());
         let also_written = self.ledger.as_deref().into_iter().filter(|path| path.as_os_str() != "-");
@@ -148,8 +147,7 @@ impl Args {
         if self.takes_stdout() || self.sinks.prints_json() {
             also_written.push(Output::Stdout);
         }
-        let sandbox = (!self.no_sandbox).then(|| SandboxPlan { user: self.user.clone() });
-        let owner = if self.user.is_some() { None } else { User::caller_of_sudo() };
+        let (sandbox, owner) = (self.user.sandbox(), self.user.caller());
         Ok(FlowsPlan {
             input,
             meter,
@@ -190,7 +188,6 @@ impl Args {
 
     fn meter_plan(&self) -> anyhow::Result<MeterPlan> {
         let default = MeterPlan::default();
-        let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let flows_max = self.max_flows.unwrap_or(default.flows_max.into());
         let flows_max = u32::try_from(flows_max.min(FLOWS_MAX + 1)).unwrap_or(u32::MAX);
         if u64::from(flows_max) > FLOWS_MAX {
@@ -209,9 +206,9 @@ impl Args {
         Ok(MeterPlan {
             key: if self.key.is_some() { key } else { default.key },
             is_biflow: !self.uniflow,
-            active_ns: ns(self.active),
-            idle_ns: ns(self.idle),
-            linger_ns: ns(self.tcp_linger),
+            active_ns: self.timeouts.active_ns().unwrap_or(default.active_ns),
+            idle_ns: self.timeouts.idle_ns().unwrap_or(default.idle_ns),
+            linger_ns: nanoseconds(self.tcp_linger),
             flows_max,
             bytes_max: self.max_memory.unwrap_or(bytes_max),
             sampling: self.sample.unwrap_or(Sampling::All),

@@ -3,7 +3,6 @@
 mod args;
 mod breakdown;
 mod incidents;
-pub(super) mod input;
 mod metering;
 mod parquet;
 mod progress;
@@ -38,7 +37,7 @@ pub(crate) fn run_with(args: &Args, has_line: bool, look: Look<'_>) -> anyhow::R
     let plan = args.plan()?.validate()?;
     let mut settings = args.settings();
     settings.has_line &= has_line;
-    if args.watch.quiet == 0 {
+    if !args.watch.quiet.is_set() {
         args.notes(&plan.meter).for_each(|note| message(&note));
     }
     let report = meter(plan, settings, look)?;
@@ -47,7 +46,7 @@ pub(crate) fn run_with(args: &Args, has_line: bool, look: Look<'_>) -> anyhow::R
     report::write_json(&report, args.ledger.as_deref(), json)?;
     // On stderr the JSON is the report.
     if json.is_none() || !is_taken {
-        report::print(&report, args.watch.quiet > 0);
+        report::print(&report, args.watch.quiet.is_set());
     }
     Ok(Exit::of(&report))
 }

@@ -1,6 +1,7 @@
 //! The sinks of `quaff flows`: collectors and files, as arguments and as plans.
 
 use super::parquet::ParquetArgs;
+use crate::flags::{FlushArg, of};
 use crate::units::{self, Choice, choice};
 use anyhow::{Context, anyhow, bail};
 use quaff_flow::collector::{
@@ -22,6 +23,9 @@ use std::time::Duration;
 
 /// The collectors and files of a run, and their formats.
 #[derive(Debug, clap::Args)]
+#[command(mut_args(of("flush", |arg| {
+    arg.help_heading("Export").help("Longest time until a message leaves that is not full [default: 1s]")
+})))]
 pub(crate) struct SinkArgs {
     /// Export to a collector, such as udp://10.0.0.1:4739, tcp://[2001:db8::1]:4739 or tls://host; repeat it for more
     #[arg(short = 'n', long = "collector", value_name = "URL", help_heading = "Export")]
@@ -53,9 +57,8 @@ pub(crate) struct SinkArgs {
     /// Conversations to export: all, or those with packets of both directions (answered) or of one (unanswered)
     #[arg(long, value_name = "WHICH", default_value = "all", value_parser = choice(BIFLOWS), help_heading = "Export")]
     biflows: BiflowPolicy,
-    /// Longest time until a message leaves that is not full
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = units::duration, help_heading = "Export")]
-    flush: Duration,
+    #[command(flatten)]
+    flush: FlushArg,
     /// Send at most N records per second to each collector, such as 20k
     #[arg(long, value_name = "N", value_parser = units::packets, help_heading = "Export")]
     rate: Option<u64>,
@@ -125,6 +128,8 @@ pub(crate) struct SinkArgs {
     json: Option<Option<PathBuf>>,
 }
 
+/// Longest time until a message leaves, by default.
+const FLUSH: Duration = Duration::from_secs(1);
 /// Versions by the names of nProbe's `-V`.
 const VERSIONS: [Choice<Version>; 3] =
     [("5", Version::V5, ""), ("9", Version::V9, ""), ("10", Version::Ipfix, "")];
@@ -251,7 +256,7 @@ impl SinkArgs {
                 pause: self.pause.unwrap_or_default(),
                 pause_messages: self.pause_messages,
             },
-            linger: self.flush,
+            linger: self.flush.unwrap_or(FLUSH),
             spool,
             tls,
             ..plan

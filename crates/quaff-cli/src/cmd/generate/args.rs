@@ -1,8 +1,11 @@
 //! The arguments of `quaff generate`, and the parsers of their values.
 
+use crate::flags::{
+    ContentArg, CoreArg, CountArg, MacArgs, MbpsArg, NoSandboxArg, PpsArg, SeedArg, SendArgs, SizeArgs, of,
+    values,
+};
 use crate::shell::{DurationArgs, ReportArgs, WatchArgs};
-use crate::units::{self, Choice, FORMATS, choice};
-use quaff_file::write::Format;
+use crate::units::{self, Choice, choice};
 use quaff_send::ArrivalPattern;
 use quaff_wire::net::{TPID_CUSTOMER, TPID_SERVICE, VlanTag};
 use quaff_wire::synth::{Addresses, Content, Damage, New, Ports, Sizes};
@@ -21,7 +24,8 @@ use std::time::Duration;
 /// second: a capture can be tested on one machine without a cable or a second interface. With -o they leave
 /// by the interface. With -w they are written to a file.
 ///
-/// The same command always makes the same frames; random choices derive from --seed.
+/// The same command always makes the same frames; random choices derive from --seed, which is 1 by default. Without
+/// --pps and --mbps frames are sent as fast as possible, without --count and --duration until SIGINT.
 ///
 /// The report compares the frames intended, the frames handed to the kernel, and the frames that the
 /// interface counted. SIGINT or SIGTERM ends the run with a report; a second SIGINT ends it immediately,
@@ -41,25 +45,12 @@ use std::time::Duration;
         quaff generate -o eth1 --tcp syn --src-ip 10.0.0.0/8 --new-flows each\n  \
         quaff generate -o eth1 --size imix --pps 100k --shape poisson --flows 5000\n  \
         quaff generate -o eth1 --sizes-from office.pcap --tcp talk --vxlan 7\n  \
-        quaff generate -w try.pcap --size 64-1500 --damage checksum=1% --count 1M"
+        quaff generate -w try.pcap --size 64-1500 --damage checksum=1% --count 1M",
+    mut_args(of("count", |arg| arg.value_parser(units::whole).conflicts_with("duration")))
 )]
 pub(crate) struct Args {
-    /// Inject the frames into the receive path of this interface, as if they came from the wire
-    #[arg(long, value_name = "IF", group = "interface", help_heading = "Output")]
-    pub(super) inject: Option<String>,
-    /// Send the frames from this interface
-    #[arg(short = 'o', long = "out", value_name = "IF", group = "interface", help_heading = "Output")]
-    pub(super) out: Option<String>,
-    /// Write the frames to a capture file with the times at which they would be sent; '-' is stdout
-    ///
-    /// A name that ends in .zst, .lz4 or .gz gets a compressed file.
-    #[arg(short = 'w', long = "write", value_name = "FILE", group = "interface", help_heading = "Output")]
-    pub(super) write: Option<PathBuf>,
-    /// Format of that file: pcapng, pcap (nanoseconds) or pcap-us [default: by its suffix, .pcap or .pcapng, else
-    /// pcap]
-    #[arg(long, value_name = "FORMAT", value_parser = choice(FORMATS), requires = "write", help_heading = "Output")]
-    pub(super) format: Option<Format>,
-
+    #[command(flatten)]
+    pub(super) send: SendArgs,
     /// Before the first frame, wait until a program captures from the interface; fail if none does within TIME
     ///
     /// For scripts that start a capture in the background. A program that captures has a packet socket for all
@@ -67,20 +58,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TIME", value_parser = units::duration, requires = "inject", help_heading = "Output")]
     pub(super) wait: Option<Duration>,
 
-    /// Frame sizes in bytes: 64 (fixed), 64,128,256 (in turn), 64-1500 (random), 64:7,570:4 (weighted), or a
-    /// named mix
-    ///
-    /// Mixes: rfc2544 (64 to 1518 in turn), imix (64, 570, 1518 as 7:4:1), imix1500 (64, 570, 1514), cisco (64,
-    /// 594, 1518 as 7:4:1), tolly (64, 78, 576, 1518 as 55:5:17:23), rpr3 (64, 512, 1518 as 60:20:20), rpr4
-    /// (64, 512, 1518, 9218 as 50:15:15:20). Sizes include VLAN tags, but neither the FCS (see --fcs) nor
-    /// the outer headers of --erspan and --vxlan. Injected frames must fit a memory page: about 3400 bytes.
-    #[arg(long, value_name = "SIZES", default_value = "512", help_heading = "Sizes")]
-    pub(super) size: Sizes,
-    /// Draw sizes from the distribution in this capture, or in a file written by --sizes-save
-    ///
-    /// A size that at least 1 packet in 500 has is kept exactly; the others are grouped into bins of 20 bytes.
-    #[arg(long, value_name = "FILE", conflicts_with = "size", help_heading = "Sizes")]
-    pub(super) sizes_from: Option<PathBuf>,
+    #[command(flatten, next_help_heading = "Sizes")]
+    pub(super) sizes: SizeArgs<Sizes>,
     /// Write the size distribution to a text file; a line '64-79 12' holds sizes and their frequency
     #[arg(long, value_name = "FILE", help_heading = "Sizes")]
     pub(super) sizes_save: Option<PathBuf>,
@@ -90,27 +69,19 @@ pub(crate) struct Args {
     /// Largest frame [default: 1514 with --sizes-from]
     #[arg(long, value_name = "BYTES", help_heading = "Sizes")]
     pub(super) size_max: Option<u32>,
-    /// Count the FCS in all sizes and in --mbps, as RFC 2544 does: 64 is a frame of 60 bytes plus FCS
-    ///
-    /// Such a frame has no room for a probe header.
-    #[arg(long, help_heading = "Sizes")]
-    pub(super) fcs: bool,
 
-    /// Frames per second, such as 20, 0.5, 400k or 1.5M [default: as fast as possible]
-    #[arg(long, value_name = "RATE", value_parser = units::rate, conflicts_with = "mbps", help_heading = "Rate")]
-    pub(super) pps: Option<f64>,
-    /// Megabits per second (10^6) of frames without FCS [default: as fast as possible]
-    #[arg(long, value_name = "RATE", value_parser = units::rate, help_heading = "Rate")]
-    pub(super) mbps: Option<f64>,
+    #[command(flatten, next_help_heading = "Rate")]
+    pub(super) pps: PpsArg<f64>,
+    #[command(flatten, next_help_heading = "Rate")]
+    pub(super) mbps: MbpsArg<f64>,
     /// Distribution of the frames over time: constant, poisson, bursts=N, ramp=FROM:TIME, on-off=TIME:TIME
     ///
     /// --pps or --mbps sets the mean rate (poisson, bursts), the final rate (ramp, which starts at FROM), or the
     /// rate while sending (on-off).
     #[arg(long, value_name = "SHAPE", default_value = "constant", value_parser = shape, help_heading = "Rate")]
     pub(super) shape: ArrivalPattern,
-    /// Stop after N frames, such as 1000 or 3M [default: run until SIGINT]
-    #[arg(short, long, value_name = "N", value_parser = units::whole, conflicts_with = "duration", help_heading = "Rate")]
-    pub(super) count: Option<u64>,
+    #[command(flatten, next_help_heading = "Rate")]
+    pub(super) count: CountArg,
     #[command(flatten)]
     pub(super) end: DurationArgs,
 
@@ -120,17 +91,13 @@ pub(crate) struct Args {
     /// Send no probe headers
     #[arg(long, help_heading = "Content")]
     pub(super) no_stamp: bool,
-    /// Payload after the headers and the probe header
-    ///
-    /// With any but counting, 'quaff verify' reports a frame truncated by a snaplen as damaged.
-    #[arg(long, value_name = "KIND", value_parser = choice(CONTENTS), default_value = "counting", help_heading = "Content")]
-    pub(super) content: Content,
+    #[command(flatten, next_help_heading = "Content")]
+    pub(super) content: ContentArg<Content>,
     /// Take the payload from this file (its first MiB), repeated
     #[arg(long, value_name = "FILE", conflicts_with = "content", help_heading = "Content")]
     pub(super) content_from: Option<PathBuf>,
-    /// Random seed for sizes, content, damage and gaps
-    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Content")]
-    pub(super) seed: u64,
+    #[command(flatten, next_help_heading = "Content")]
+    pub(super) seed: SeedArg,
 
     /// Number of concurrent flows, which take turns
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = units::whole, help_heading = "Flows")]
@@ -180,12 +147,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SHARES", value_parser = damage, help_heading = "Protocol")]
     pub(super) damage: Option<Damage>,
 
-    /// Destination MAC; the default belongs to no host, so that the receiving stack drops the frames early
-    #[arg(long, value_name = "MAC", default_value = "02:71:75:61:66:02", value_parser = mac, help_heading = "Encapsulation")]
-    pub(super) dst_mac: Mac,
-    /// Source MAC [default: with -o the interface's, otherwise 02:71:75:61:66:01]
-    #[arg(long, value_name = "MAC", value_parser = mac, help_heading = "Encapsulation")]
-    pub(super) src_mac: Option<Mac>,
+    #[command(flatten, next_help_heading = "Encapsulation")]
+    pub(super) macs: MacArgs<Mac>,
     /// VLAN tags, outermost first: [TPID:]TCI[,[TPID:]TCI], such as 100 or 0x88a8:5,0x8100:100
     ///
     /// The TPID is 0x8100 or 0x88a8. By default the innermost tag has 0x8100, an outer one 0x88a8. A decimal TCI is a
@@ -205,18 +168,16 @@ pub(crate) struct Args {
     #[arg(long, value_name = "VNI", value_parser = clap::value_parser!(u32).range(0..1 << 24), conflicts_with = "erspan", help_heading = "Encapsulation")]
     pub(super) vxlan: Option<u32>,
 
-    /// Core for the sending thread
-    #[arg(long, value_name = "N", help_heading = "Performance")]
-    pub(super) cpu: Option<usize>,
+    #[command(flatten)]
+    pub(super) cpu: CoreArg,
 
     #[command(flatten)]
     pub(super) report: ReportArgs,
     #[command(flatten)]
     pub(super) watch: WatchArgs,
 
-    /// Do not restrict the process that reads the file of --sizes-from
-    #[arg(long, help_heading = "Privileges")]
-    pub(super) no_sandbox: bool,
+    #[command(flatten)]
+    pub(super) no_sandbox: NoSandboxArg,
 }
 
 /// A rate gives frames their times.
@@ -242,8 +203,36 @@ pub(super) enum TcpKind {
 
 pub(super) type Mac = [u8; 6];
 
+values! {
+    Content: choice(CONTENTS);
+    Sizes: |text: &str| text.parse::<Sizes>();
+    Mac: mac;
+}
+
+/// The destination by default, which belongs to no host.
+const DST_MAC: Mac = [0x02, 0x71, 0x75, 0x61, 0x66, 0x02];
+/// The size of frames by default, bytes.
+const SIZE: &str = "512";
+
 /// VLAN tags. Boxed, because clap would treat a `Vec` as a repeatable option.
 type Tags = Box<[VlanTag]>;
+
+impl Args {
+    /// The sizes of frames.
+    pub(super) fn size(&self) -> Sizes {
+        self.sizes.size.clone().unwrap_or_else(|| SIZE.parse().expect("a size"))
+    }
+
+    /// The payload.
+    pub(super) fn content(&self) -> Content {
+        self.content.as_ref().map_or(Content::Counting, Content::clone)
+    }
+
+    /// The destination.
+    pub(super) fn dst_mac(&self) -> Mac {
+        self.macs.dst_mac.unwrap_or(DST_MAC)
+    }
+}
 
 fn damage(text: &str) -> Result<Damage, String> {
     text.parse().map_err(|error: quaff_wire::ParseError| error.to_string())

@@ -38,10 +38,10 @@ const SRC_MAC: [u8; 6] = [0x02, b'q', b'u', b'a', b'f', 1];
 
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let mut watch = Watch::new(&args.watch, false)?;
-    if let Some(path) = &args.write {
+    if let Some(path) = args.send.write.first() {
         return write(&args, path, &mut watch);
     }
-    if let (Some(limit), Some(interface)) = (args.wait, &args.inject)
+    if let (Some(limit), Some(interface)) = (args.wait, &args.send.inject)
         && wait_for_capture(interface, limit, &mut watch)? == Control::Stop
     {
         return Ok(Exit::judged(None));
@@ -50,7 +50,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         return send(&args, None, &mut watch);
     }
     let recipe = recipe::recipe(&args, src_mac(&args)?, now_ns())?;
-    if args.inject.is_some() && recipe.differs_only_by_flow() && args.shape == ArrivalPattern::Constant {
+    if args.send.inject.is_some() && recipe.differs_only_by_flow() && args.shape == ArrivalPattern::Constant {
         return send(&args, Some(recipe), &mut watch);
     }
     replay(&args, recipe, &mut watch)
@@ -75,7 +75,7 @@ fn wait_for_capture(interface: &str, limit: Duration, watch: &mut Watch) -> anyh
 impl Args {
     /// Sends the frames, and does not write them to a file.
     pub(crate) fn is_live(&self) -> bool {
-        self.write.is_none()
+        self.send.write.is_empty()
     }
 }
 
@@ -86,7 +86,7 @@ fn now_ns() -> u64 {
 
 /// The default source MAC.
 fn src_mac(args: &Args) -> anyhow::Result<[u8; 6]> {
-    Ok(match &args.out {
+    Ok(match &args.send.out {
         Some(interface) => rtnl::link(interface)?.mac,
         None => SRC_MAC,
     })
@@ -107,7 +107,8 @@ fn replay(args: &Args, recipe: Recipe, watch: &mut Watch) -> anyhow::Result<Exit
 
 fn replay_plan(args: &Args) -> ReplayPlan {
     let is_paced = args.pps.is_some() || args.mbps.is_some();
-    let (via, interface) = destination(&args.inject, &args.out, [ReplayVia::Inject, ReplayVia::Auto]);
+    let (via, interface) =
+        destination(&args.send.inject, &args.send.out, [ReplayVia::Inject, ReplayVia::Auto]);
     ReplayPlan {
         via,
         interface,
@@ -122,7 +123,7 @@ fn replay_plan(args: &Args) -> ReplayPlan {
         duration: args.end.duration.filter(|_| !is_paced),
         late: LatePolicy::Burst,
         stepwise: false,
-        core: args.cpu,
+        core: *args.cpu,
         memory_bytes: MEMORY_BYTES,
     }
 }
@@ -154,7 +155,7 @@ fn print<R: serde::Serialize>(
     made: Option<&Made>,
     describe: impl FnOnce(&R) -> String,
 ) -> anyhow::Result<()> {
-    let stream = Stream::of_report(args.write.as_deref().is_some_and(|path| path.as_os_str() == "-"));
+    let stream = Stream::of_report(args.send.write.iter().any(|path| path.as_os_str() == "-"));
     if args.report.json {
         let mut value = serde_json::to_value(report).context("write the report")?;
         if let (Some(fields), Some(made)) = (value.as_object_mut(), made) {
@@ -162,7 +163,7 @@ fn print<R: serde::Serialize>(
         }
         return show::json(stream, &value);
     }
-    if args.watch.quiet > 0 {
+    if args.watch.quiet.is_set() {
         return Ok(());
     }
     let text = describe(report) + &made.map_or_else(String::new, report::describe_made);
@@ -180,26 +181,26 @@ fn plan(args: &Args, recipe: Option<Recipe>) -> SendPlan {
         }
     };
     // The argument group requires one of the two.
-    let interface = args.inject.as_ref().or(args.out.as_ref()).cloned().unwrap_or_default();
+    let interface = args.send.inject.as_ref().or(args.send.out.as_ref()).cloned().unwrap_or_default();
     let address = |given: Option<quaff_wire::synth::Addresses>, last| match given.map(|given| given.first) {
         Some(IpAddr::V4(address)) => address,
         _ => Ipv4Addr::new(198, 18, 0, last),
     };
     SendPlan {
-        inject: args.inject.is_some(),
+        inject: args.send.inject.is_some(),
         interface,
         frame_bytes,
         pps,
         length: recipe::length(args),
         stream: args.stream,
         mirror: args.erspan,
-        dst_mac: args.dst_mac,
-        src_mac: args.src_mac,
+        dst_mac: args.dst_mac(),
+        src_mac: args.macs.src_mac,
         src_ip: address(args.src_ip, 1),
         dst_ip: address(args.dst_ip, 2),
         tags: args.vlan.clone().unwrap_or_default().into_vec(),
         made: recipe.map(Box::new),
-        core: args.cpu,
+        core: *args.cpu,
     }
 }
 
@@ -211,15 +212,15 @@ fn write(args: &Args, path: &Path, watch: &mut Watch) -> anyhow::Result<Exit> {
         "a file needs an end: set --count or --duration"
     );
     ensure!(args.count.is_some() || is_paced, "frames in a file need times: set --pps, --mbps or --count");
-    if args.sizes_from.is_some() && !args.no_sandbox {
-        let read = args.sizes_from.iter().chain(&args.content_from).cloned().collect();
+    if args.sizes.sizes_from.is_some() && !*args.no_sandbox {
+        let read = args.sizes.sizes_from.iter().chain(&args.content_from).cloned().collect();
         let written = [Some(path).filter(|path| path.as_os_str() != "-"), args.sizes_save.as_deref()];
         confined::to_files(read, &written.into_iter().flatten().collect::<Vec<_>>())?;
     }
     let start_ns = now_ns();
     let mut maker = maker(args, recipe::recipe(args, SRC_MAC, start_ns)?)?;
     let name = path.display().to_string();
-    let (mut out, format) = (packet_file::create(path)?, packet_file::format(path, args.format));
+    let (mut out, format) = (packet_file::create(path)?, packet_file::format(path, *args.send.format));
     let look = |report: &WriteReport| {
         let elapsed_ns = (report.took_seconds * 1e9) as u64;
         let snapshot = Snapshot { sent: report.sent, elapsed_ns, ..Snapshot::default() };

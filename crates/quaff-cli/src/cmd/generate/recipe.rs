@@ -23,9 +23,9 @@ const LEARNED_BYTES: (u32, u32) = (60, 1514);
 /// The recipe of the frames. `src_mac` is the default source MAC.
 pub(super) fn recipe(args: &Args, src_mac: Mac, start_ns: u64) -> anyhow::Result<Recipe> {
     let is_own_port = args.src_port.is_some() || args.dst_port.is_some();
-    let learned = args.sizes_from.is_some();
+    let learned = args.sizes.sizes_from.is_some();
     let limits = |given: Option<u32>, learned_bytes, any| match given {
-        Some(bytes) if args.fcs => bytes.saturating_sub(FCS_BYTES),
+        Some(bytes) if args.sizes.fcs => bytes.saturating_sub(FCS_BYTES),
         Some(bytes) => bytes,
         None if learned => learned_bytes,
         None => any,
@@ -38,8 +38,8 @@ pub(super) fn recipe(args: &Args, src_mac: Mac, start_ns: u64) -> anyhow::Result
         ),
         content: content(args)?,
         link: LinkHeaders {
-            dst_mac: args.dst_mac,
-            src_mac: args.src_mac.unwrap_or(src_mac),
+            dst_mac: args.dst_mac(),
+            src_mac: args.macs.src_mac.unwrap_or(src_mac),
             tags: args.vlan.clone().unwrap_or_default().into_vec(),
             labels: args.mpls.clone(),
         },
@@ -50,9 +50,9 @@ pub(super) fn recipe(args: &Args, src_mac: Mac, start_ns: u64) -> anyhow::Result
         fragment: args.fragment,
         damage: args.damage.unwrap_or_default(),
         stream: (!args.no_stamp && !is_own_port).then_some(args.stream),
-        seed: args.seed,
+        seed: args.seed.unwrap_or(1),
         start_ns,
-        count: args.count,
+        count: *args.count,
     };
     check_size(args, &recipe)?;
     Ok(recipe)
@@ -60,8 +60,9 @@ pub(super) fn recipe(args: &Args, src_mac: Mac, start_ns: u64) -> anyhow::Result
 
 /// Refuses a size that the headers do not fit. Of several sizes the small ones are raised, and a note reports it.
 fn check_size(args: &Args, recipe: &Recipe) -> anyhow::Result<()> {
-    let (least, is_raised) = (recipe.header_bytes(), args.size_min.is_some() || args.sizes_from.is_some());
-    let added = if args.fcs { FCS_BYTES } else { 0 };
+    let (least, is_raised) =
+        (recipe.header_bytes(), args.size_min.is_some() || args.sizes.sizes_from.is_some());
+    let added = if args.sizes.fcs { FCS_BYTES } else { 0 };
     match (recipe.sizes.single(), recipe.sizes.bounds().0) {
         _ if is_raised => {}
         (Some(bytes), _) if bytes < least => anyhow::bail!(
@@ -84,16 +85,16 @@ pub(super) fn is_plain(args: &Args) -> bool {
     let is_v4 = |addresses: Option<Addresses>| addresses.is_none_or(|addresses| addresses.first.is_ipv4());
     let ends = [args.src_ip, args.dst_ip];
     let tags = args.vlan.as_ref().map_or(0, |tags| tags.len());
-    args.sizes_from.is_none()
-        && args.size.single().is_some()
+    args.sizes.sizes_from.is_none()
+        && args.size().single().is_some()
         && (args.size_min.is_none() && args.size_max.is_none() && !args.no_stamp)
         // Frames that --fcs makes too small have no probe header.
-        && (!args.fcs || single_bytes(args) as usize >= ProbeHeader::LAYOUT.frame_bytes_min + tags * TAG_BYTES)
+        && (!args.sizes.fcs || single_bytes(args) as usize >= ProbeHeader::LAYOUT.frame_bytes_min + tags * TAG_BYTES)
         && (args.src_port.is_none() && args.dst_port.is_none() && !args.ipv6)
         && (ends.into_iter().all(is_one) && ends.into_iter().all(is_v4))
         && args.flows == 1
         && args.new_flows == New::Never
-        && (args.content == Content::Counting && args.content_from.is_none())
+        && (args.content() == Content::Counting && args.content_from.is_none())
         && (kind(args) == PacketKind::Udp && args.fragment.is_none() && args.damage.is_none())
         && (args.mpls.is_empty() && args.vxlan.is_none())
         && args.shape == ArrivalPattern::Constant
@@ -101,8 +102,8 @@ pub(super) fn is_plain(args: &Args) -> bool {
 
 /// The pace, in frames or bits.
 pub(super) fn pace(args: &Args) -> OfferedRate {
-    let extra_bytes = if args.fcs { FCS_BYTES } else { 0 };
-    match (args.pps, args.mbps) {
+    let extra_bytes = if args.sizes.fcs { FCS_BYTES } else { 0 };
+    match (*args.pps, *args.mbps) {
         (Some(pps), _) => OfferedRate::Frames(pps),
         (None, Some(mbps)) => OfferedRate::Bits { per_second: mbps * 1e6, extra_bytes },
         (None, None) => OfferedRate::Unpaced,
@@ -121,7 +122,7 @@ pub(super) fn shape(args: &Args) -> ArrivalPattern {
 
 /// The length of the traffic.
 pub(super) fn length(args: &Args) -> Length {
-    match (args.count, args.end.duration) {
+    match (*args.count, args.end.duration) {
         (Some(count), _) => Length::Count(count),
         (None, Some(duration)) => Length::Duration(duration),
         (None, None) => Length::Endless,
@@ -130,20 +131,20 @@ pub(super) fn length(args: &Args) -> Length {
 
 /// The one size of a plain run, without FCS.
 pub(super) fn single_bytes(args: &Args) -> u32 {
-    let bytes = args.size.single().unwrap_or(SIZE_MAX);
-    if args.fcs { bytes.saturating_sub(FCS_BYTES) } else { bytes }
+    let bytes = args.size().single().unwrap_or(SIZE_MAX);
+    if args.sizes.fcs { bytes.saturating_sub(FCS_BYTES) } else { bytes }
 }
 
 fn sizes(args: &Args) -> anyhow::Result<Sizes> {
-    let sizes = match &args.sizes_from {
-        None if args.fcs => args.size.smaller_by(FCS_BYTES),
-        None => args.size.clone(),
+    let sizes = match &args.sizes.sizes_from {
+        None if args.sizes.fcs => args.size().smaller_by(FCS_BYTES),
+        None => args.size().clone(),
         // Frames in a capture have no FCS already.
-        Some(path) if args.is_live() && !args.no_sandbox => learned_apart(path)?,
+        Some(path) if args.is_live() && !*args.no_sandbox => learned_apart(path)?,
         Some(path) => learn_sizes(path)?.0,
     };
     if let Some(path) = &args.sizes_save {
-        save(&sizes, path, args.sizes_from.as_deref())?;
+        save(&sizes, path, args.sizes.sizes_from.as_deref())?;
     }
     Ok(sizes)
 }
@@ -183,7 +184,7 @@ fn content(args: &Args) -> anyhow::Result<Content> {
         anyhow::ensure!(!bytes.is_empty(), "{} is empty", path.display());
         return Ok(Content::Bytes(bytes));
     }
-    Ok(args.content.clone())
+    Ok(args.content())
 }
 
 fn kind(args: &Args) -> PacketKind {

@@ -9,6 +9,7 @@ mod table;
 use crate::cmd::bench::promises::Setup;
 use crate::cmd::verify;
 use crate::exit::Exit;
+use crate::flags::{AgainstArg, CountArg, of};
 use crate::show;
 use anyhow::Context;
 use finding::{Measured, Scene};
@@ -48,24 +49,24 @@ const SIZES: [u32; 3] = [64, 512, 1500];
 /// Exit status: 0 measured, with or without loss; 1 a capturer failed, or quaff's count of lost frames
 /// differs from the frames missing in its file; 2 the measurement failed.
 #[derive(Debug, clap::Args)]
+#[command(
+    mut_args(of("against", |arg| arg
+        .value_delimiter(',')
+        .default_value("tcpdump,dumpcap,netsniff-ng")
+        .help("Capturers to compare with, if installed; '' for none"))),
+    mut_args(of("count", |arg| arg.help("Largest number of frames of a run")))
+)]
 pub(crate) struct Args {
-    /// Capturers to compare with, if installed; '' for none
-    #[arg(
-        long,
-        value_name = "NAME[,NAME]",
-        value_delimiter = ',',
-        default_value = "tcpdump,dumpcap,netsniff-ng"
-    )]
-    against: Vec<String>,
+    #[command(flatten)]
+    against: AgainstArg<String>,
     /// Frame sizes: 512 and 1500 for the loads of the disk, 64 as fast as possible
     #[arg(long, value_name = "BYTES[,BYTES]", value_delimiter = ',', default_value = "1500,64")]
     sizes: Vec<u32>,
     /// Directory for the files during the demo, some GiB [default: here or /var/tmp]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// Largest number of frames of a run
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
-    count: Option<u64>,
+    #[command(flatten)]
+    count: CountArg,
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
@@ -109,7 +110,7 @@ impl Demo {
     fn measure(&mut self, args: &Args) -> anyhow::Result<()> {
         let disk = self.measure_disk()?;
         let able = self.warm_up(disk, args)?;
-        let loads = able.loads(&args.sizes, args.count);
+        let loads = able.loads(&args.sizes, *args.count);
         let scene = scene(&able);
         self.setup.expect("", (loads.len() * (self.setup.present.len() + 1)) as u64);
         self.setup.print(&format!("\n{}", self.style.heading()));

@@ -1,6 +1,7 @@
 //! `quaff lab probe`: checks which kernel features and permissions quaff can use here.
 
 use crate::exit::Exit;
+use crate::shell::ReportArgs;
 use crate::show::{self, Stream};
 use quaff_lab::{Permit, probe};
 use std::path::PathBuf;
@@ -17,14 +18,13 @@ pub(crate) struct Args {
     /// Folder in which to try direct writes
     #[arg(long, value_name = "DIR", default_value = ".")]
     dir: PathBuf,
-    /// Print a JSON array of objects with "what", "purpose", "permitted" and "detail"
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    report: ReportArgs,
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     let permits = probe(&args.dir);
-    if args.json {
+    if args.report.json {
         show::json(Stream::Stdout, &permits)?;
         return Ok(Exit::Done);
     }

@@ -1,12 +1,16 @@
 //! `quaff lab recvfrom`: a capturer without a ring, as a baseline for measurements.
 
 use crate::exit::Exit;
+use crate::flags::{
+    BufferArg, Bytes, CompressArg, CopiesArg, FilterArg, InterfaceArg, SnaplenArg, WriteArg, of, reworded,
+    values,
+};
 use crate::show::{self, Stream};
-use crate::units;
+use clap::ArgAction;
+use clap::builder::TypedValueParser as _;
 use quaff::plan::LoadPlan;
 use quaff_bench::recvfrom_sniffer::{self, SNAPLEN_MAX, SnifferPlan};
 use quaff_os::{Signal, Signals};
-use std::path::PathBuf;
 use std::time::Duration;
 
 /// Capture one packet per system call, as before rings
@@ -17,40 +21,51 @@ use std::time::Duration;
 ///
 /// Exit status: 0 nothing was dropped, 1 something was, 2 it failed.
 #[derive(Debug, clap::Args)]
+#[command(
+    mut_args(of("interface", |arg| arg.action(ArgAction::Set).required(true))),
+    mut_args(of("write", |arg| arg.required(true))),
+    mut_args(of("snaplen", |arg| arg.value_parser(clap::value_parser!(u32).range(1..=i64::from(SNAPLEN_MAX))))),
+    mut_args(of("compress", |arg| reworded(arg, "Compress each packet at zlib's LEVEL, and discard the result")))
+)]
 pub(crate) struct Args {
-    /// Interface to capture from
-    #[arg(short, long, value_name = "IF")]
-    interface: String,
-    /// Write to FILE; - is stdout
-    #[arg(short, long, value_name = "FILE")]
-    write: PathBuf,
-    /// Keep only packets that match a tcpdump expression
-    #[arg(short, long, value_name = "EXPR")]
-    filter: Option<String>,
-    /// Keep only the first BYTES of each packet
-    #[arg(short, long, value_name = "BYTES", default_value_t = SNAPLEN_MAX, value_parser = clap::value_parser!(u32).range(1..=i64::from(SNAPLEN_MAX)))]
-    snaplen: u32,
-    /// Size of the socket's buffer [default: net.core.rmem_default]
-    #[arg(long, value_name = "SIZE", value_parser = units::bytes)]
-    buffer: Option<u64>,
-    /// Copy each packet N additional times
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    copies: u32,
-    /// Compress each packet at zlib's LEVEL, and discard the result
-    #[arg(long, value_name = "LEVEL", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=9))]
-    compress: u32,
+    #[command(flatten)]
+    interface: InterfaceArg,
+    #[command(flatten)]
+    write: WriteArg,
+    #[command(flatten)]
+    filter: FilterArg<String>,
+    #[command(flatten)]
+    snaplen: SnaplenArg<u32>,
+    #[command(flatten)]
+    buffer: BufferArg<Bytes>,
+    #[command(flatten)]
+    copies: CopiesArg<u32>,
+    #[command(flatten)]
+    compress: CompressArg<Level>,
+}
+
+/// A level of zlib.
+#[derive(Debug, Clone, Copy)]
+struct Level(u32);
+
+values! {
+    Level: clap::value_parser!(u32).range(0..=9).map(Level);
 }
 
 pub(super) fn run(args: Args) -> anyhow::Result<Exit> {
     let signals = Signals::block(&[Signal::SIGINT, Signal::SIGTERM])?;
-    let takes_stdout = args.write.as_os_str() == "-";
+    let write = args.write.first().cloned().unwrap_or_default();
+    let takes_stdout = write.as_os_str() == "-";
     let plan = SnifferPlan {
-        interface: args.interface,
-        write: args.write,
-        filter: args.filter,
-        snaplen: args.snaplen,
-        buffer_bytes: args.buffer.map(|bytes| bytes as usize),
-        load: LoadPlan { copies: args.copies, compression: args.compress },
+        interface: args.interface.first().cloned().unwrap_or_default(),
+        write,
+        filter: (*args.filter).clone(),
+        snaplen: args.snaplen.unwrap_or(SNAPLEN_MAX),
+        buffer_bytes: args.buffer.map(|Bytes(bytes)| bytes as usize),
+        load: LoadPlan {
+            copies: args.copies.unwrap_or(0),
+            compression: args.compress.map_or(0, |Level(level)| level),
+        },
     };
     // An unreadable signal descriptor counts as no signal.
     let no_signal = || matches!(signals.next(Duration::ZERO), Ok(None) | Err(_));

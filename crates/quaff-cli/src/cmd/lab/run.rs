@@ -70,7 +70,7 @@ fn choose(args: &Args) -> anyhow::Result<Lab> {
             return Ok(Lab::attach(&name)?);
         }
     }
-    Ok(Lab::create(&LabPlan { mtu: args.link.mtu, ..LabPlan::default() })?)
+    Ok(Lab::create(&LabPlan { mtu: args.link.mtu(), ..LabPlan::default() })?)
 }
 
 fn run_in(lab: &Lab, args: &Args, signals: &Signals) -> anyhow::Result<Exit> {

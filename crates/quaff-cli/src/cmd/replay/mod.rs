@@ -9,15 +9,19 @@ pub(crate) use to_file::write;
 
 use crate::cmd::sending::{Watch, destination};
 use crate::exit::Exit;
+use crate::flags::{
+    BufferArg, CoreArg, CountArg, LinkArg, LoopArg, MbpsArg, NoSandboxArg, PpsArg, RangesArgs, RateValue,
+    SendArgs, UtilArg, ViaArg, of, values,
+};
 use crate::shell::{DurationArgs, ReportArgs, WatchArgs};
 use crate::show::{self, Stream};
-use crate::units::{self, Choice, FORMATS, choice};
+use crate::units::{self, Choice, choice};
 use anyhow::{Context as _, bail};
-use quaff_file::write::Format;
+use clap::builder::ValueParser;
 use quaff_os::{Stop, rtnl};
 use quaff_send::{
-    Feed, FilePlan, LatePolicy, Layer, Ranges, Rate, Ratio, ReplayPlan, ReplayReport, ReplayVia, Snapshot,
-    TxBackend, merge,
+    Feed, FilePlan, LatePolicy, Layer, Rate, Ratio, ReplayPlan, ReplayReport, ReplayVia, Snapshot, TxBackend,
+    merge,
 };
 use std::path::PathBuf;
 use std::time::Duration;
@@ -39,12 +43,16 @@ use std::time::Duration;
 /// the frames confirmed by a counter that quaff does not keep itself. SIGINT or SIGTERM ends the run with a
 /// report; a second SIGINT ends it immediately, without one. SIGUSR1 prints a progress line.
 ///
+/// Frames that are written keep their times; with a rate they have the times at which they would be sent, from
+/// that of the first one on. No MTU applies to them but that of --mtu. With --seed, loopback, link-local and
+/// multicast addresses stay as they are.
+///
 /// Exit status: 0 the counts agree, or every frame sent before a signal is confirmed; 1 they differ, or frames
 /// were skipped; 2 nothing could be sent.
 #[derive(Debug, Clone, clap::Args)]
 #[command(
     group = clap::ArgGroup::new("interface").required(true),
-    group = clap::ArgGroup::new("rate"),
+    group = clap::ArgGroup::new("pace"),
     mut_arg("quiet", |arg| arg.help("Do not show progress")),
     after_help = "Examples:\n  \
         quaff replay -o eth1 trace.pcap\n  \
@@ -52,7 +60,17 @@ use std::time::Duration;
         quaff replay --inject eth0 -t --loop 0 --unique-ip --duration 30s trace.pcap\n  \
         quaff replay -o eth1 --util 80 --link 1G day1.pcap day2.pcap\n  \
         quaff replay -o eth1 --out2 eth2 --map-ip 10.0.0.0/8:192.168.0.0/16 a.pcap\n  \
-        quaff replay -w anonymous.pcapng --seed 42 trace.pcap"
+        quaff replay -w anonymous.pcapng --seed 42 trace.pcap",
+    mut_args(of("count", |arg| arg.alias("limit").value_parser(units::whole))),
+    mut_args(of("write", |arg| arg.conflicts_with_all(["one_at_a_time", "cpu"]))),
+    mut_args(of("via", |arg| arg.conflicts_with("inject"))),
+    mut_args(of("mbps", |arg| arg.help("Megabits per second (10^6), counted at --layer"))),
+    mut_args(of("util", |arg| arg.requires("link"))),
+    mut_args(of("link", |arg| arg.requires("util"))),
+    mut_args(of("seed", |arg| {
+        arg.help("Randomize the addresses that no map covers; the same seed gives the same addresses")
+    })),
+    mut_args(of("buffer", |arg| arg.alias("memory").help("Memory for frames; input that exceeds it is streamed [default: 256M]")))
 )]
 pub(crate) struct Args {
     /// Capture files, in order; '-' is stdin
@@ -66,15 +84,10 @@ pub(crate) struct Args {
     /// other
     #[arg(long, value_name = "FILE", requires = "out2", conflicts_with = "tcpprep", help_heading = "Input")]
     pub(crate) dual: Vec<PathBuf>,
-    /// Send only these packets, numbered from 1 across all files, such as 1-5,7,100-
-    #[arg(long, value_name = "RANGES", help_heading = "Input")]
-    pub(crate) include: Option<Ranges>,
-    /// Skip these packets
-    #[arg(long, value_name = "RANGES", help_heading = "Input")]
-    pub(crate) exclude: Option<Ranges>,
-    /// Send the files N times; 0 repeats until SIGINT
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = units::whole, help_heading = "Input")]
-    pub(crate) r#loop: u64,
+    #[command(flatten, next_help_heading = "Input")]
+    pub(crate) ranges: RangesArgs,
+    #[command(flatten, next_help_heading = "Input")]
+    pub(crate) turns: LoopArg,
     /// Give each loop its own flows
     ///
     /// With every loop the lower address of each packet decreases by one and the higher one increases by one
@@ -82,66 +95,44 @@ pub(crate) struct Args {
     /// are updated.
     #[arg(long, help_heading = "Input")]
     pub(crate) unique_ip: bool,
-    /// Stop after N frames, such as 1000 or 3M
-    #[arg(short, long, alias = "limit", value_name = "N", value_parser = units::whole, help_heading = "Input")]
-    pub(crate) count: Option<u64>,
+    #[command(flatten, next_help_heading = "Input")]
+    pub(crate) count: CountArg,
     #[command(flatten)]
     end: DurationArgs,
 
-    /// Send the frames from this interface
-    #[arg(short = 'o', long = "out", value_name = "IF", group = "interface", help_heading = "Output")]
-    pub(crate) out: Option<String>,
-    /// Inject the frames into the receive path of this interface, as if they came from the wire
-    ///
-    /// Start captures first: while a capture starts, up to eight frames may arrive out of order.
-    #[arg(long, value_name = "IF", group = "interface", help_heading = "Output")]
-    pub(crate) inject: Option<String>,
-    /// Write the frames into FILE instead of sending them; '-' is stdout
-    ///
-    /// Frames keep their times; with a rate they have the times at which they would be sent, from that of the
-    /// first one on. No MTU applies but that of --mtu. A name that ends in .zst, .lz4 or .gz gets a compressed file.
-    #[arg(short, long, value_name = "FILE", group = "interface", conflicts_with_all = ["one_at_a_time", "cpu"], help_heading = "Output")]
-    pub(crate) write: Option<PathBuf>,
-    /// Format of that file: pcapng, pcap (nanoseconds) or pcap-us [default: by its suffix, .pcap or .pcapng, else
-    /// pcap]
-    #[arg(long, value_name = "FORMAT", value_parser = choice(FORMATS), requires = "write", help_heading = "Output")]
-    pub(crate) format: Option<Format>,
+    #[command(flatten)]
+    pub(crate) send: SendArgs,
     /// Second interface, for the other side of each conversation
     ///
     /// Frames leave in the order of the file at any rate, whichever interface they leave by.
     #[arg(long, value_name = "IF", requires = "out", help_heading = "Output")]
     pub(crate) out2: Option<String>,
-    /// Transmit backend for -o
-    #[arg(long, value_name = "BACKEND", default_value = "auto", value_parser = choice(BACKENDS), conflicts_with = "inject", help_heading = "Output")]
-    pub(crate) via: ReplayVia,
+    #[command(flatten, next_help_heading = "Output")]
+    pub(crate) via: ViaArg<ReplayVia>,
 
     /// Multiply the captured speed by FACTOR, such as 2 or 0.5
-    #[arg(short = 'x', long, value_name = "FACTOR", value_parser = ratio, group = "rate", help_heading = "Rate")]
+    #[arg(short = 'x', long, value_name = "FACTOR", value_parser = ratio, group = "pace", help_heading = "Rate")]
     pub(crate) multiplier: Option<Ratio>,
     /// Shorten gaps between packets to TIME at most, at the captured speed or its multiple
     #[arg(long, value_name = "TIME", value_parser = units::duration, conflicts_with_all = ["pps", "mbps", "util", "topspeed", "one_at_a_time"], help_heading = "Rate")]
     pub(crate) max_gap: Option<Duration>,
-    /// Frames per second, such as 20, 0.5, 400k or 1.5M
-    #[arg(long, value_name = "RATE", value_parser = ratio, group = "rate", help_heading = "Rate")]
-    pub(crate) pps: Option<Ratio>,
-    /// Megabits per second (10^6), counted at --layer
-    #[arg(long, value_name = "RATE", value_parser = ratio, group = "rate", help_heading = "Rate")]
-    pub(crate) mbps: Option<Ratio>,
+    #[command(flatten, next_help_heading = "Rate")]
+    pub(crate) pps: PpsArg<Ratio>,
+    #[command(flatten, next_help_heading = "Rate")]
+    pub(crate) mbps: MbpsArg<Ratio>,
     /// Bytes that --mbps counts: 1 everything on the wire (24 bytes more: preamble, FCS and gap), 2 the frame
     /// as captured, without FCS, 3 the payload of the Ethernet frame
     #[arg(long, value_name = "LAYER", default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=3), requires = "mbps", help_heading = "Rate")]
     pub(crate) layer: u8,
-    /// Percent of the --link rate, including preamble, FCS and gap
-    #[arg(long, value_name = "PERCENT", value_parser = units::decimal, group = "rate", requires = "link", help_heading = "Rate")]
-    pub(crate) util: Option<f64>,
-    /// Link rate in bits per second, such as 1G or 100M
-    #[arg(long, value_name = "RATE", value_parser = units::decimal, requires = "util", help_heading = "Rate")]
-    pub(crate) link: Option<f64>,
+    #[command(flatten, next_help_heading = "Rate")]
+    pub(crate) util: UtilArg<f64>,
+    #[command(flatten, next_help_heading = "Rate")]
+    pub(crate) link: LinkArg,
     /// Send as fast as possible
-    #[arg(short = 't', long, group = "rate", help_heading = "Rate")]
+    #[arg(short = 't', long, group = "pace", help_heading = "Rate")]
     pub(crate) topspeed: bool,
     /// Send one frame for each line on stdin (press Enter)
-    #[arg(long, group = "rate", help_heading = "Rate")]
+    #[arg(long, group = "pace", help_heading = "Rate")]
     pub(crate) one_at_a_time: bool,
     /// Handling of frames that are more than 1 ms late
     #[arg(long, value_name = "POLICY", default_value = "burst", value_parser = choice(LATE), help_heading = "Rate")]
@@ -150,21 +141,18 @@ pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) rewrite: rewrite::RewriteArgs,
 
-    /// Memory for frames; input that exceeds it is streamed
-    #[arg(long, alias = "memory", value_name = "SIZE", default_value = "256M", value_parser = memory, help_heading = "Performance")]
-    pub(crate) buffer: usize,
-    /// Core for the sending thread
-    #[arg(long, value_name = "N", help_heading = "Performance")]
-    pub(crate) cpu: Option<usize>,
+    #[command(flatten, next_help_heading = "Performance")]
+    pub(crate) buffer: BufferArg<Memory>,
+    #[command(flatten)]
+    pub(crate) cpu: CoreArg,
 
     #[command(flatten)]
     report: ReportArgs,
     #[command(flatten)]
     watch: WatchArgs,
 
-    /// Do not restrict the process before it reads: it keeps its privileges, and may use any file and system call
-    #[arg(long, help_heading = "Privileges")]
-    pub(crate) no_sandbox: bool,
+    #[command(flatten)]
+    pub(crate) no_sandbox: NoSandboxArg,
 }
 
 /// The transmit backends for `-o`.
@@ -207,6 +195,24 @@ const BACKENDS: [Choice<ReplayVia>; 8] = [
     ("af-xdp-queue0", ReplayVia::User(TxBackend::AfXdpQueue0), "AF_XDP on the first queue, in order"),
 ];
 
+impl Args {
+    /// Times that the files are sent; 0 is without end.
+    fn turns(&self) -> u64 {
+        self.turns.unwrap_or(1)
+    }
+}
+
+values! {
+    ReplayVia: choice(BACKENDS);
+    Memory: memory;
+}
+
+impl RateValue for Ratio {
+    fn pps() -> ValueParser {
+        ValueParser::new(ratio)
+    }
+}
+
 /// The handling of late frames.
 const LATE: [Choice<LatePolicy>; 3] = [
     ("burst", LatePolicy::Burst, "Send them immediately until the schedule has caught up"),
@@ -215,7 +221,7 @@ const LATE: [Choice<LatePolicy>; 3] = [
 ];
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
-    if let Some(path) = &args.write {
+    if let Some(path) = args.send.write.first() {
         let written = write(args, path)?;
         let stream = Stream::of_report(path.as_os_str() == "-");
         match args.report.json {
@@ -265,11 +271,11 @@ pub(crate) fn execute_with(
 /// Inserts the rewriting of the flags.
 fn rewritten(feed: Box<dyn Feed>, args: &Args) -> anyhow::Result<Box<dyn Feed>> {
     let mut mtu = u32::MAX;
-    for interface in [&args.inject, &args.out, &args.out2].into_iter().flatten() {
+    for interface in [&args.send.inject, &args.send.out, &args.out2].into_iter().flatten() {
         mtu = mtu.min(rtnl::link(interface)?.mtu);
     }
     let plan = args.rewrite.plan(mtu, args.out2.is_some() && args.tcpprep.is_none() && args.dual.is_empty());
-    if plan.stamp.is_some() && args.r#loop != 1 {
+    if plan.stamp.is_some() && args.turns() != 1 {
         bail!("--stamp numbers the frames of a single pass: omit --loop");
     }
     Ok(plan.apply(feed))
@@ -277,7 +283,7 @@ fn rewritten(feed: Box<dyn Feed>, args: &Args) -> anyhow::Result<Box<dyn Feed>> 
 
 /// The feed of the files, or of both directions of a link.
 fn source(args: &Args, stop: &Stop) -> anyhow::Result<Box<dyn Feed>> {
-    let (include, exclude) = (args.include.clone(), args.exclude.clone());
+    let (include, exclude) = (args.ranges.include.clone(), args.ranges.exclude.clone());
     let plan = FilePlan { files: args.files.clone(), include, exclude, cache: args.tcpprep.clone() };
     let other = FilePlan { files: args.dual.clone(), ..plan.clone() };
     let feed = plan.open(stop.clone())?;
@@ -285,21 +291,21 @@ fn source(args: &Args, stop: &Stop) -> anyhow::Result<Box<dyn Feed>> {
 }
 
 fn plan(args: &Args) -> anyhow::Result<ReplayPlan> {
-    let (via, interface) = destination(&args.inject, &args.out, [ReplayVia::Inject, args.via]);
+    let (via, interface) = destination(&args.send.inject, &args.send.out, [ReplayVia::Inject, *args.via]);
     Ok(ReplayPlan {
         via,
         interface,
         interface2: args.out2.clone(),
         rate: rate(args)?,
         gap_max: args.max_gap,
-        loops: (args.r#loop > 0).then_some(args.r#loop),
+        loops: Some(args.turns()).filter(|turns| *turns > 0),
         unique_ip: args.unique_ip,
-        limit: args.count,
+        limit: *args.count,
         duration: args.end.duration,
         late: args.late,
         stepwise: args.one_at_a_time,
-        core: args.cpu,
-        memory_bytes: args.buffer,
+        core: *args.cpu,
+        memory_bytes: args.buffer.map_or(MEMORY_BYTES, |Memory(bytes)| bytes),
     })
 }
 
@@ -313,14 +319,14 @@ fn rate(args: &Args) -> anyhow::Result<Rate> {
     if args.topspeed || args.one_at_a_time {
         return Ok(Rate::Topspeed);
     }
-    if let Some(pps) = args.pps {
+    if let Some(pps) = *args.pps {
         return Ok(Rate::Frames(pps));
     }
-    if let Some(mbps) = args.mbps {
+    if let Some(mbps) = *args.mbps {
         let bps = Ratio::of(mbps.value() * 1e6).context(too_fast)?;
         return Ok(Rate::Bits(bps, layer));
     }
-    if let Some((percent, bps)) = args.util.zip(args.link) {
+    if let Some((percent, bps)) = args.util.zip(*args.link) {
         let bps = Ratio::of(bps * percent / 100.0).context(too_fast)?;
         return Ok(Rate::Bits(bps, Layer::L1));
     }
@@ -333,11 +339,18 @@ fn ratio(text: &str) -> Result<Ratio, String> {
     Ratio::of(value).ok_or_else(|| format!("'{text}' is out of range"))
 }
 
+/// Memory for frames, bytes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Memory(usize);
+
+/// Memory for frames by default, bytes.
+const MEMORY_BYTES: usize = 256 << 20;
+
 /// A size that fits the kernel's BPF maps, which hold less than 512 MiB.
-fn memory(text: &str) -> Result<usize, String> {
+fn memory(text: &str) -> Result<Memory, String> {
     let bytes = units::bytes(text)?;
     if (1 << 20..=500 << 20).contains(&bytes) {
-        Ok(bytes as usize)
+        Ok(Memory(bytes as usize))
     } else {
         Err("between 1M and 500M".to_owned())
     }

@@ -1,6 +1,7 @@
 //! The rewriting options of `quaff replay`, and the plan they make.
 
 use crate::cmd::generate::mac;
+use crate::flags::{MacArgs, MtuArg, SeedArg, of, values};
 use crate::units::{Choice, choice};
 use quaff_send::{RewritePlan, SidesPlan};
 use quaff_wire::RoleRule;
@@ -10,14 +11,14 @@ use quaff_wire::rewrite::{
 
 /// Options of rewriting.
 #[derive(Debug, Clone, clap::Args)]
-#[command(next_help_heading = "Rewriting")]
+#[command(
+    next_help_heading = "Rewriting",
+    mut_args(of("dst_mac", |arg| arg.value_name("MAC[,MAC]").help("Destination MAC; a second one is for frames that leave by --out2"))),
+    mut_args(of("src_mac", |arg| arg.value_name("MAC[,MAC]").help("Source MAC; a second one is for frames that leave by --out2")))
+)]
 pub(crate) struct RewriteArgs {
-    /// Destination MAC; a second one is for frames that leave by --out2
-    #[arg(long, value_name = "MAC[,MAC]", value_parser = macs)]
-    pub(crate) dst_mac: Option<Macs>,
-    /// Source MAC; a second one is for frames that leave by --out2
-    #[arg(long, value_name = "MAC[,MAC]", value_parser = macs)]
-    pub(crate) src_mac: Option<Macs>,
+    #[command(flatten)]
+    macs: MacArgs<Macs>,
 
     /// Map one network to another, such as 10.0.0.0/8:192.168.0.0/16
     ///
@@ -31,11 +32,8 @@ pub(crate) struct RewriteArgs {
     /// As --map-ip, for destination addresses only
     #[arg(long, value_name = "NET:NET")]
     pub(crate) map_dst_ip: Vec<AddressMap>,
-    /// Randomize the addresses that no map covers; the same seed gives the same addresses
-    ///
-    /// Different addresses stay different. Loopback, link-local and multicast addresses stay as they are.
-    #[arg(long, value_name = "N")]
-    pub(crate) seed: Option<u64>,
+    #[command(flatten)]
+    seed: SeedArg,
     /// Map ports of TCP, UDP and SCTP, such as 80:8080 or 8000-8999:9000-9999
     #[arg(long, value_name = "PORT:PORT")]
     pub(crate) map_port: Vec<PortMap>,
@@ -71,9 +69,8 @@ pub(crate) struct RewriteArgs {
     /// Handling of frames that exceed the MTU [default: skip]
     #[arg(long, value_name = "POLICY", value_parser = choice(POLICIES))]
     pub(crate) mtu_policy: Option<MtuPolicy>,
-    /// MTU to apply [default: the interface's]
-    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(68..=65_535))]
-    pub(crate) mtu: Option<u32>,
+    #[command(flatten)]
+    mtu: MtuArg,
 
     /// Rule that separates clients (-o) from servers (--out2) [default: auto]
     ///
@@ -115,15 +112,15 @@ const POLICIES: [Choice<MtuPolicy>; 4] = [
 impl RewriteArgs {
     /// The plan, for links with this MTU, of which there may be two.
     pub(crate) fn plan(&self, link_mtu: u32, are_two: bool) -> RewritePlan {
-        let maps = |more: &[AddressMap]| AddressMaps::new(&[more, &self.map_ip[..]].concat(), self.seed);
+        let maps = |more: &[AddressMap]| AddressMaps::new(&[more, &self.map_ip[..]].concat(), *self.seed);
         let macs = |macs: Option<Macs>| macs.map_or([None; 2], |macs| macs.map(Some));
         let policy = self.mtu_policy.unwrap_or(MtuPolicy::Skip);
         // Without these flags the transmit backend skips what does not fit, and no frame is copied.
         let has_mtu = self.mtu_policy.is_some() || self.mtu.is_some() || self.stamp.is_some();
         RewritePlan {
             rewrite: Rewrite {
-                dst_mac: macs(self.dst_mac),
-                src_mac: macs(self.src_mac),
+                dst_mac: macs(self.macs.dst_mac),
+                src_mac: macs(self.macs.src_mac),
                 src_ip: maps(&self.map_src_ip),
                 dst_ip: maps(&self.map_dst_ip),
                 ports: self.map_port.clone(),
@@ -143,6 +140,10 @@ impl RewriteArgs {
             stamp: self.stamp,
         }
     }
+}
+
+values! {
+    Macs: macs;
 }
 
 fn macs(word: &str) -> Result<Macs, String> {

@@ -18,12 +18,12 @@ pub(crate) fn write(args: &Args, path: &Path) -> anyhow::Result<ToFileReport> {
         bail!("a file cannot be read and written at once: give another one to --write");
     }
     let plan = ToFilePlan {
-        format: packet_file::format(path, args.format),
+        format: packet_file::format(path, *args.send.format),
         rate: rate(args)?,
         gap_max: args.max_gap,
-        loops: (args.r#loop > 0).then_some(args.r#loop),
+        loops: Some(args.turns()).filter(|turns| *turns > 0),
         unique_ip: args.unique_ip,
-        limit: args.count,
+        limit: *args.count,
         duration: args.end.duration,
     };
     plan.check()?;

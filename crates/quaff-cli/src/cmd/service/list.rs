@@ -1,6 +1,7 @@
 //! `quaff service list`: the presets.
 
 use crate::exit::Exit;
+use crate::shell::ReportArgs;
 use crate::show::{self, Stream};
 use crate::terminal_table::{about, ranked};
 use quaff_bench::experiment::PlanFile as _;
@@ -12,9 +13,8 @@ use serde::Serialize;
 /// Durations are estimates: in full, and with --short.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Print a JSON array
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    report: ReportArgs,
 }
 
 /// A preset.
@@ -31,7 +31,7 @@ struct Row {
 
 pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     let rows = Plan::PRESETS.iter().map(|(name, ..)| row(name)).collect::<anyhow::Result<Vec<_>>>()?;
-    if args.json {
+    if args.report.json {
         show::json(Stream::Stdout, &rows)?;
         return Ok(Exit::Done);
     }

@@ -19,6 +19,8 @@ use crate::stored_result::{self, ShowArgs};
 /// NETNS/IF in a network namespace. Without --from and --to, the test makes a lab with a tap, a bridge, a router or
 /// a plain link between its ends.
 ///
+/// Without --preset and --plan, the test is y1564 if --service is given, otherwise rfc2544 with --short.
+///
 /// The tester is calibrated first, over a plain link: its own delay is reported beside every delay, and a rate
 /// that it limited is never attributed to the path. Between real interfaces this needs a cable of its own
 /// (--null-from, --null-to); without one, the report says what is unknown.

@@ -24,7 +24,7 @@ pub(super) fn plan(args: &TestArgs) -> anyhow::Result<Plan> {
     services(&mut plan, args)?;
     performance(&mut plan, args)?;
     plan.link_mbps = args.link.or(plan.link_mbps);
-    plan.hardware_time |= args.time_stamp_type == TimeSource::Adapter;
+    plan.hardware_time |= *args.clock == TimeSource::Adapter;
     if args.both {
         plan.ways = Ways::Both;
     }
@@ -34,10 +34,10 @@ pub(super) fn plan(args: &TestArgs) -> anyhow::Result<Plan> {
 
 /// The plan before the flags are applied.
 fn begun(args: &TestArgs) -> anyhow::Result<Plan> {
-    if let Some(file) = &args.plan {
+    if let Some(file) = args.from_plan.plan.first() {
         return Ok(Plan::read(file)?);
     }
-    let (name, is_short) = match &args.preset {
+    let (name, is_short) = match &args.from_plan.preset {
         Some(name) => (name.as_str(), args.short),
         None if args.service.is_empty() => (PRESET, true),
         None => (PRESET_OF_SERVICES, args.short),
@@ -46,13 +46,13 @@ fn begun(args: &TestArgs) -> anyhow::Result<Plan> {
 }
 
 fn place(plan: &mut Plan, args: &TestArgs) -> anyhow::Result<()> {
-    if let Some(bed) = &args.bed {
+    if let Some(bed) = &*args.bed {
         plan.path = bed.clone();
     }
     if let (Some(from), Some(to)) = (&args.from, &args.to) {
         let routed = args.from_ip.zip(args.to_ip).map(|(from, to)| Routed { from, to });
         plan.path = Path::Between { from: from.clone(), to: to.clone(), routed };
-        if args.plan.is_none() {
+        if args.from_plan.plan.is_empty() {
             leave_lab(plan);
         }
     }
@@ -100,16 +100,16 @@ fn performance(plan: &mut Plan, args: &TestArgs) -> anyhow::Result<()> {
     let mut has_any = false;
     for test in &mut plan.tests {
         if let Test::Performance { seconds } = test {
-            *seconds = args.duration.map_or(*seconds, |wanted| wanted.as_secs_f64());
+            *seconds = args.end.duration.map_or(*seconds, |wanted| wanted.as_secs_f64());
             has_any = true;
         }
     }
-    if args.duration.is_some() {
+    if args.end.duration.is_some() {
         plan.notes.retain(|note| !note.contains(OF_DURATION));
     }
-    plan.runs = args.runs.unwrap_or(plan.runs);
+    plan.runs = args.from_plan.runs.unwrap_or(plan.runs);
     ensure!(
-        has_any || (args.duration.is_none() && args.runs.is_none()),
+        has_any || (args.end.duration.is_none() && args.from_plan.runs.is_none()),
         "{} has no service performance test that --duration or --runs could be of",
         plan.name
     );

@@ -14,7 +14,7 @@ pub(super) fn run(args: &TestArgs) -> anyhow::Result<Exit> {
     let signals = experiment::signals()?;
     let plan = plan(args)?;
     let took = about(plan.seconds());
-    if args.dry_run {
+    if *args.from_plan.dry_run {
         return experiment::print_plan(&plan, &format!("about {took}"));
     }
     let null = args.null_from.clone().zip(args.null_to.clone()).map(|(from, to)| [from, to]);

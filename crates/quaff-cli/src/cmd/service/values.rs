@@ -1,6 +1,7 @@
 //! Parsers of the values of `quaff service`: ends, topologies, services.
 
-use crate::units;
+use crate::flags::values;
+use crate::units::{self, Choice, choice};
 use quaff_bench::service::plan::{Host, Path, PathEnd, Service};
 
 /// Bits/s below which a rate is taken for one whose unit was forgotten.
@@ -28,12 +29,17 @@ pub(super) fn host(text: &str) -> Result<Host, String> {
     Ok(Host { ip: address(ip)?, gateway: address(gateway)? })
 }
 
-/// The topology between the ends of a lab.
-pub(super) fn bed(word: &str) -> Result<Path, String> {
-    let beds = [("link", Path::Link), ("bridge", Path::Bridge), ("tap", Path::Tap), ("router", Path::Router)];
-    units::named(word, beds)
-        .map_err(|error| format!("{error}; interfaces that are there are --from's and --to's"))
+values! {
+    Path: choice(BEDS);
 }
+
+/// The topologies between the ends of a lab.
+const BEDS: [Choice<Path>; 4] = [
+    ("link", Path::Link, "a cable"),
+    ("bridge", Path::Bridge, ""),
+    ("tap", Path::Tap, ""),
+    ("router", Path::Router, ""),
+];
 
 /// Bits/s as Mbit/s.
 pub(super) fn rate_mbps(text: &str) -> Result<f64, String> {
@@ -122,9 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn beds_and_percents() {
-        assert_eq!(bed("bridge"), Ok(Path::Bridge));
-        assert!(bed("real").is_err());
+    fn percents_are_ratios() {
         assert_eq!(percent("0.3").map(|ratio| (ratio * 1e6).round()), Ok(3000.0));
         assert_eq!(percent("100%"), Ok(1.0));
         assert!(percent("101").is_err() && percent("few").is_err());

@@ -1,18 +1,19 @@
 //! The arguments of `quaff split`, and the plan they make.
 
-use crate::cmd::lanes::{self, SpreadArgs};
-use crate::owner::OwnerArgs;
+use crate::flags::{
+    BufferArg, Bytes, CoreArg, DecapArgs, DryRunArg, ExecArg, FormatArg, FsyncArg, InputArgs, LaneArgs,
+    OwnerArgs, PlanArg, SeedArg, WriteArg, of, reworded,
+};
 use crate::shell::{DurationArgs, ReportArgs, WatchArgs};
-use crate::units::{self, FORMATS, choice};
 use anyhow::{Context, bail};
+use clap::ArgAction;
 use quaff::Sorting;
 use quaff::memory;
-use quaff::plan::{InputPlan, ReadPlan, WritePlan, default_rings_bytes};
+use quaff::plan::{InputPlan, WritePlan};
 use quaff::source::interfaces_named;
 use quaff::split::{Goal, MemberPlan, SplitPlan};
 use quaff_file::write::{Format, Suffix};
 use quaff_wire::split::SplitFields;
-use quaff_wire::tunnel::TunnelKinds;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -36,39 +37,32 @@ use std::time::Duration;
 ///
 /// Exit status: 0 every packet went out; 1 packets were lost, or an input file is damaged; 2 the split failed.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(
+    after_help = EXAMPLES,
+    mut_args(of("interface", |arg| arg.required_unless_present("plan"))),
+    mut_args(of("plan", |arg| arg
+        .hide(true)
+        .conflicts_with_all(["interface", "read", "dir", "write", "output", "exec"])
+        .help("Read FILE and write nothing: --read FILE --dry-run"))),
+    mut_args(of("decap", |arg| reworded(arg, "Assign tunnelled frames by their inner headers; kinds as in 'quaff capture'")
+        .alias("inner")
+        .num_args(0..=1)
+        .default_missing_value("auto"))),
+    mut_args(of("decap_depth", |arg| arg.alias("inner-depth"))),
+    mut_args(of("seed", |arg| arg.help("Vary the assignment; cascaded splits need different seeds [default: 0]"))),
+    mut_args(of("write", |arg| arg
+        .action(ArgAction::Append)
+        .help("Member that is a file or a pipe; '-' is stdout; repeat it for more"))),
+    mut_args(of("exec", |arg| arg.help(EXEC))),
+    mut_args(of("dry_run", |arg| arg.requires("read").conflicts_with_all(["dir", "write", "output", "exec"])))
+)]
 pub(crate) struct Args {
-    /// Interface to read the feed from; repeat it for more. A pattern such as 'eth*' stands for several, and 'any'
-    /// for all that are up
-    #[arg(
-        short,
-        long = "interface",
-        value_name = "IF",
-        required_unless_present_any = ["read", "plan"],
-        help_heading = "Input"
-    )]
-    interface: Vec<String>,
-    /// Read FILE instead of an interface; '-' is stdin; repeat it to read several in order
-    #[arg(short, long, value_name = "FILE", conflicts_with = "interface", help_heading = "Input")]
-    read: Vec<PathBuf>,
-    /// Read FILE and write nothing: --read FILE --dry-run
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["interface", "read", "dir", "write", "output", "exec"], hide = true)]
-    plan: Vec<PathBuf>,
-    /// After damage in FILE, search for the next plausible packet and continue
-    #[arg(long, conflicts_with = "interface", help_heading = "Input")]
-    salvage: bool,
-    /// Do not put the interface into promiscuous mode
-    #[arg(short = 'p', long, help_heading = "Input")]
-    no_promiscuous: bool,
-    /// Stop after N packets, such as 1000 or 3M
-    #[arg(short, long, value_name = "N", value_parser = units::packets, help_heading = "Input")]
-    count: Option<u64>,
+    #[command(flatten)]
+    input: InputArgs,
+    #[command(flatten)]
+    plan: PlanArg,
     #[command(flatten)]
     pub(super) end: DurationArgs,
-
-    /// Keep only packets that match a tcpdump expression
-    #[arg(short, long, value_name = "EXPR", help_heading = "Filter")]
-    filter: Option<String>,
 
     /// Fields that select the member: macs, addresses, ports (addresses and ports), or a list of them
     ///
@@ -82,61 +76,46 @@ pub(crate) struct Args {
     /// Shares of the members, as whole numbers such as 2,1,1
     #[arg(long, value_name = "N,N,…", value_delimiter = ',', help_heading = "Assignment")]
     weights: Vec<u64>,
-    /// Assign tunnelled frames by their inner headers: auto, or a list of kinds as in 'quaff capture --decap'
-    #[arg(long, alias = "inner", value_name = "KINDS", num_args = 0..=1, default_missing_value = "auto", help_heading = "Assignment")]
-    decap: Option<TunnelKinds>,
-    /// Look into at most N nested tunnels
-    #[arg(long, alias = "inner-depth", value_name = "N", default_value_t = 4, requires = "decap", value_parser = clap::value_parser!(u8).range(1..=16), help_heading = "Assignment")]
-    decap_depth: u8,
-    /// Vary the assignment; cascaded splits need different seeds
-    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Assignment")]
-    seed: u64,
+    #[command(flatten, next_help_heading = "Assignment")]
+    tunnels: DecapArgs,
+    #[command(flatten, next_help_heading = "Assignment")]
+    seed: SeedArg,
 
     /// Write one file per member into DIR: member-1.pcapng and so on
     #[arg(long, value_name = "DIR", conflicts_with_all = ["write", "output", "exec"], help_heading = "Output")]
     dir: Option<PathBuf>,
-    /// Member that is a file or a pipe; '-' is stdout; repeat it for more
-    #[arg(short, long, value_name = "FILE", help_heading = "Output")]
-    write: Vec<PathBuf>,
+    #[command(flatten)]
+    write: WriteArg,
     /// Members that are interfaces, from which the frames are sent
     #[arg(short, long, value_name = "IF,IF,…", value_delimiter = ',', help_heading = "Output")]
     output: Vec<String>,
-    /// Member that is a command, which reads packets from stdin; repeat it for more
-    ///
-    /// A single command with --members N runs N times. $QUAFF_MEMBER is the member's number.
-    #[arg(long, value_name = "CMD", help_heading = "Output")]
-    exec: Vec<String>,
-    /// Format of files and pipes: pcapng, pcap (nanoseconds), or pcap-us (microseconds, for old readers)
-    /// [default: by the suffix of the first FILE, .pcap or .pcapng, else pcapng]
-    #[arg(long, value_name = "FORMAT", value_parser = choice(FORMATS), help_heading = "Output")]
-    format: Option<Format>,
-    /// Sync the files to disk every INTERVAL (fsync); without it a file is synced when it ends
-    #[arg(long, value_name = "INTERVAL", value_parser = units::duration, help_heading = "Output")]
-    fsync: Option<Duration>,
-
-    /// Size of the kernel's receive ring, per interface [default: 1/64 of free memory, 16M to 128M]
-    #[arg(long, value_name = "SIZE", value_parser = units::bytes, help_heading = "Performance")]
-    ring: Option<u64>,
-    /// Size of the buffers of all members together [default: 1/4 of free memory, 64M to 8G]
-    #[arg(long, value_name = "SIZE", value_parser = units::bytes, help_heading = "Performance")]
-    buffer: Option<u64>,
-    /// Core for the lane that assigns the frames
-    #[arg(long, value_name = "N", help_heading = "Performance")]
-    cpu: Option<usize>,
+    #[command(flatten, next_help_heading = "Output")]
+    exec: ExecArg,
     #[command(flatten)]
-    lanes: SpreadArgs,
+    format: FormatArg,
+    #[command(flatten)]
+    fsync: FsyncArg,
+
+    #[command(flatten)]
+    lanes: LaneArgs,
+    #[command(flatten, next_help_heading = "Performance")]
+    buffer: BufferArg<Bytes>,
+    #[command(flatten)]
+    cpu: CoreArg,
 
     #[command(flatten)]
     owner: OwnerArgs,
 
-    /// Report how the capture would be split; write nothing
-    #[arg(long, requires = "read", conflicts_with_all = ["dir", "write", "output", "exec"], help_heading = "Report")]
-    dry_run: bool,
+    #[command(flatten, next_help_heading = "Report")]
+    dry_run: DryRunArg,
     #[command(flatten)]
     pub(super) report: ReportArgs,
     #[command(flatten)]
     pub(super) watch: WatchArgs,
 }
+
+const EXEC: &str = "Member that is a command, which reads packets from stdin; repeat it for more, or give one with \
+                    --members N, which runs N times. $QUAFF_MEMBER is the member's number";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -156,7 +135,7 @@ const FLUSH: Duration = Duration::from_millis(200);
 impl Args {
     /// Captures from interfaces, or sends by some.
     pub(crate) fn is_live(&self) -> bool {
-        !self.interface.is_empty() || !self.output.is_empty()
+        self.input.is_live() || !self.output.is_empty()
     }
 
     /// The plan, with default sizes for this machine.
@@ -174,16 +153,16 @@ impl Args {
             write: self.write_plan(goals.len())?,
             sorting: Sorting {
                 by: self.by,
-                kinds: self.decap.unwrap_or_default(),
-                depth: self.decap_depth,
-                seed: self.seed,
+                kinds: self.tunnels.decap.unwrap_or_default(),
+                depth: self.tunnels.decap_depth,
+                seed: self.seed.unwrap_or(0),
             },
             members: goals
                 .into_iter()
                 .zip(weights)
                 .map(|(goal, weight)| MemberPlan { goal, weight })
                 .collect(),
-            sandbox: self.owner.sandbox(),
+            sandbox: self.owner.user.sandbox(),
         })
     }
 
@@ -195,7 +174,7 @@ impl Args {
             let count = counted.context("--dir needs --members N")?;
             return self.files(dir, count);
         }
-        if self.dry_run || !self.plan.is_empty() {
+        if *self.dry_run || !self.plan.is_empty() {
             let count = counted.context("--dry-run needs --members N")?;
             return Ok(vec![Goal::Nowhere; count]);
         }
@@ -238,30 +217,13 @@ impl Args {
 
     /// The files that are read, or analysed.
     fn input_files(&self) -> &[PathBuf] {
-        if self.plan.is_empty() { &self.read } else { &self.plan }
+        if self.plan.is_empty() { self.input.files() } else { &self.plan }
     }
 
     fn input_plan(&self) -> anyhow::Result<InputPlan> {
-        let (free_bytes, files) = (memory::free_bytes(), self.input_files());
-        let names = interfaces_named(&self.interface)?;
-        let counts = self.lanes.counts(&names);
-        let ring_bytes = default_rings_bytes(free_bytes, counts.iter().sum());
-        Ok(InputPlan {
-            interfaces: lanes::interfaces(names, &counts, self.cpu.as_slice()),
-            spread: self.lanes.spread(),
-            read: (!files.is_empty()).then(|| ReadPlan {
-                files: files.to_vec(),
-                salvage: self.salvage,
-                follow: false,
-                cpu: self.cpu,
-                ..ReadPlan::default()
-            }),
-            filter: self.filter.clone().filter(|filter| !filter.trim().is_empty()),
-            promiscuous: !self.no_promiscuous,
-            ring_bytes: self.ring.map_or(ring_bytes, |bytes| bytes as usize),
-            count: self.count,
-            ..InputPlan::default()
-        })
+        let cores = self.cpu.as_slice();
+        let lanes = self.lanes.plan(interfaces_named(self.input.interfaces())?, cores, 0);
+        Ok(self.input.add_to(lanes, self.input_files(), cores))
     }
 
     /// The format of --format, or of the suffix of the first file.
@@ -273,11 +235,12 @@ impl Args {
     fn write_plan(&self, members: usize) -> anyhow::Result<WritePlan> {
         let least_bytes = members * MEMBER_BYTES;
         let is_live = self.input_files().is_empty();
-        let plan = WritePlan::with_buffer(self.buffer, memory::free_bytes(), is_live);
+        let plan =
+            WritePlan::with_buffer(self.buffer.map(|Bytes(bytes)| bytes), memory::free_bytes(), is_live);
         let is_given = is_live || self.buffer.is_some();
         let buffer_bytes = if is_given { plan.buffer_bytes.max(least_bytes) } else { least_bytes };
-        let (format, fsync) = (self.file_format(), self.fsync);
-        let (access, owner) = (self.owner.access()?, self.owner.caller());
+        let (format, fsync) = (self.file_format(), *self.fsync);
+        let (access, owner) = (self.owner.access()?, self.owner.user.caller());
         let plan = WritePlan { access, owner, ..plan };
         Ok(WritePlan { format, flush: FLUSH, fsync, buffer_bytes, chunk_bytes: CHUNK_BYTES, ..plan })
     }

@@ -24,7 +24,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     shell.begun(plan.input.read.is_none());
     let here = split.members().map(|_| true).collect();
     let report = shell.run(Running { split, here, read: ReadProgress::new(&plan.input) })?;
-    report::print(&report, &plan, args.report.json, args.watch.quiet > 0)?;
+    report::print(&report, &plan, args.report.json, args.watch.quiet.is_set())?;
     Ok(Exit::of(&report))
 }
 

@@ -1,16 +1,14 @@
 //! `quaff streams extract`: its arguments, plan and exit.
 
-use super::input::{RuleArgs, SelectArgs};
+use super::input::RuleArgs;
 use super::report;
 use crate::exit::Exit;
+use crate::flags::{FileArgs, FilesArgs, ReadArg, UserArgs, of, reworded};
 use crate::shell::{ReportArgs, WatchArgs};
 use crate::show::{self, Stream};
-use crate::units;
 use anyhow::{bail, ensure};
-use quaff::plan::SandboxPlan;
 use quaff::streams::{ExtractPlan, IndexTarget, ReaderPlan, StreamsPlan};
 use quaff_file::write::Output;
-use quaff_os::sandbox::User;
 use quaff_os::was_stdout_closed;
 use std::io;
 use std::path::PathBuf;
@@ -25,13 +23,18 @@ use std::path::PathBuf;
 ///
 /// Exit status: 0 nothing is missing; 1 bytes are missing, or an input file is damaged; 2 it failed.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(
+    after_help = EXAMPLES,
+    mut_args(of("read", |arg| {
+        reworded(arg, "Capture file; '-' is stdin; repeat it to read several in order").required(true).num_args(1..)
+    })),
+    mut_args(of("max_files", |arg| arg.default_value("1M")))
+)]
 pub(super) struct Args {
-    /// Capture file; '-' is stdin; repeat it to read several in order
-    #[arg(short, long, value_name = "FILE", required = true, num_args = 1.., help_heading = "Input")]
-    read: Vec<PathBuf>,
     #[command(flatten)]
-    select: SelectArgs,
+    read: ReadArg,
+    #[command(flatten)]
+    packets: FileArgs,
     #[command(flatten)]
     rules: RuleArgs,
 
@@ -41,23 +44,14 @@ pub(super) struct Args {
     /// Print the index on stdout instead of writing DIR/index.jsonl
     #[arg(long, conflicts_with = "json", help_heading = "Output")]
     print_index: bool,
-    /// Replace files of the same names
-    #[arg(long, help_heading = "Output")]
-    overwrite: bool,
-    /// Write at most N files; streams beyond are counted as missing
-    #[arg(long, value_name = "N", default_value = "1M", value_parser = units::whole, help_heading = "Output")]
-    max_files: u64,
+    #[command(flatten)]
+    files: FilesArgs,
     /// Write the bodies of HTTP/1.x requests and responses to files too, without the frames of chunks
     #[arg(long, help_heading = "Output")]
     http_bodies: bool,
 
-    /// Become the user NAME before the first packet is read; files belong to NAME [default after sudo: they belong to
-    /// who called it]
-    #[arg(long, value_name = "NAME", conflicts_with = "no_sandbox", help_heading = "Privileges")]
-    user: Option<String>,
-    /// Keep the privileges and the paths that the run does not need after its start
-    #[arg(long, help_heading = "Privileges")]
-    no_sandbox: bool,
+    #[command(flatten)]
+    user: UserArgs,
 
     #[command(flatten)]
     report: ReportArgs,
@@ -78,7 +72,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     if args.report.json {
         show::json(Stream::of_report(args.print_index), &report)?;
     }
-    report::print(&report, args.watch.quiet > 0 || args.report.json);
+    report::print(&report, args.watch.quiet.is_set() || args.report.json);
     Ok(Exit::of(&report))
 }
 
@@ -86,23 +80,24 @@ impl Args {
     fn plan(&self) -> anyhow::Result<StreamsPlan> {
         let takes_stdout = self.print_index || self.report.json;
         ensure!(!takes_stdout || !was_stdout_closed(), "stdout is closed: use a pipe or a file");
-        if self.max_files == 0 {
+        let FilesArgs { overwrite: overwrites, max_files } = self.files;
+        let files_max = max_files.unwrap_or(u64::MAX);
+        if files_max == 0 {
             bail!("--max-files: at least 1");
         }
         let index = match self.print_index {
             true => IndexTarget::Writer(Box::new(Stdout)),
             false => IndexTarget::Folder,
         };
-        let (dir, overwrites) = (self.dir.clone(), self.overwrite);
-        let extract =
-            ExtractPlan { dir, index, overwrites, files_max: self.max_files, http_bodies: self.http_bodies };
+        let dir = self.dir.clone();
+        let extract = ExtractPlan { dir, index, overwrites, files_max, http_bodies: self.http_bodies };
         Ok(StreamsPlan {
-            input: self.select.plan(&self.read),
+            input: self.packets.plan(&self.read),
             track: self.rules.plan(None),
             reader: ReaderPlan::Extract(extract),
             also_written: if takes_stdout { vec![Output::Stdout] } else { Vec::new() },
-            sandbox: (!self.no_sandbox).then(|| SandboxPlan { user: self.user.clone() }),
-            owner: if self.user.is_some() { None } else { User::caller_of_sudo() },
+            sandbox: self.user.sandbox(),
+            owner: self.user.caller(),
         })
     }
 }

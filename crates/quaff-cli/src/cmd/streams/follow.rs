@@ -1,9 +1,10 @@
 //! `quaff streams follow`: its arguments, plan and exit.
 
-use super::input::{RuleArgs, SelectArgs};
+use super::input::RuleArgs;
 use super::printer::{Form, Printer, Side};
 use super::report;
 use crate::exit::Exit;
+use crate::flags::{FileArgs, NoSandboxArg};
 use crate::shell::WatchArgs;
 use crate::show::{self, message};
 use crate::units::choice;
@@ -37,7 +38,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..), help_heading = "Input")]
     nth: u64,
     #[command(flatten)]
-    select: SelectArgs,
+    packets: FileArgs,
     #[command(flatten)]
     rules: RuleArgs,
 
@@ -51,9 +52,8 @@ pub(super) struct Args {
     #[arg(long, help_heading = "Output")]
     raw: bool,
 
-    /// Keep the privileges and the paths that the run does not need after its start
-    #[arg(long, help_heading = "Privileges")]
-    no_sandbox: bool,
+    #[command(flatten)]
+    no_sandbox: NoSandboxArg,
     #[command(flatten)]
     watch: WatchArgs,
 }
@@ -84,7 +84,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
         ));
         return Ok(Exit::judged(None));
     }
-    if args.watch.quiet == 0 {
+    if !args.watch.quiet.is_set() {
         if found > 1 {
             message(&format!("this is connection {} of {found} between these ends: see --nth", args.nth));
         }
@@ -117,11 +117,11 @@ impl Args {
         };
         let follow = FollowPlan { nth: self.nth, sink: Box::new(Printer::new(form, self.side)) };
         StreamsPlan {
-            input: self.select.plan(std::slice::from_ref(&self.file)),
+            input: self.packets.plan(std::slice::from_ref(&self.file)),
             track: self.rules.plan(Some(self.ends.0)),
             reader: ReaderPlan::Follow(follow),
             also_written: vec![Output::Stdout],
-            sandbox: (!self.no_sandbox).then(SandboxPlan::default),
+            sandbox: (!*self.no_sandbox).then(SandboxPlan::default),
             owner: None,
         }
     }

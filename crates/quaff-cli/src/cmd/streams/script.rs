@@ -3,16 +3,14 @@
 use super::input::RuleArgs;
 use super::run::{progress, settings};
 use super::script_report;
-use crate::cmd::flows::input::{InputArgs, LaneArgs};
 use crate::exit::Exit;
+use crate::flags::{CoresArg, FilesArgs, LaneArgs, MeteredArgs, UserArgs, of};
 use crate::shell::{Part, Product, ReadProgress, ReportArgs, Shell, WatchArgs};
 use crate::show::{self, Stream};
 use crate::units;
 use anyhow::{Context, bail, ensure};
-use quaff::plan::SandboxPlan;
 use quaff::streams::{RecordFolder, RecordTarget, Scripts, ScriptsPlan, ScriptsReport};
 use quaff_file::write::Output;
-use quaff_os::sandbox::User;
 use quaff_os::was_stdout_closed;
 use quaff_script::{DEFAULT, Limits, Source, TEXT_BYTES_MAX};
 use std::collections::BTreeMap;
@@ -22,9 +20,13 @@ use std::time::Duration;
 
 /// Arguments of a run of scripts.
 #[derive(Debug, clap::Args)]
+#[command(
+    mut_args(of("overwrite", |arg| arg.requires("out"))),
+    mut_args(of("max_files", |arg| arg.default_value("10k").help("Write the packets of at most N flows, and count the others as dropped")))
+)]
 pub(super) struct ScriptArgs {
     #[command(flatten)]
-    input: InputArgs,
+    input: MeteredArgs,
     /// Run the Lua script FILE; name several to run them side by side. 'default' stands for the default set, and
     /// 'default/NAME' for one of it
     #[arg(long, value_name = "FILE", required = true, num_args = 1.., help_heading = "Scripts")]
@@ -48,22 +50,17 @@ pub(super) struct ScriptArgs {
     /// Formats of rows in DIR: jsonl, csv, or both
     #[arg(long, value_name = "FORMATS", value_delimiter = ',', default_value = "jsonl", value_parser = FORMATS, requires = "out", help_heading = "Output")]
     format: Vec<String>,
-    /// Replace files of the same names
-    #[arg(long, requires = "out", help_heading = "Output")]
-    overwrite: bool,
-    /// Write the packets of at most N flows; packets of others are counted as dropped
-    #[arg(long, value_name = "N", default_value = "10k", value_parser = units::whole, help_heading = "Output")]
-    max_files: u64,
+    #[command(flatten)]
+    files: FilesArgs,
 
     #[command(flatten)]
     lanes: LaneArgs,
 
-    /// Become the user NAME; files belong to NAME [default after sudo: they belong to who called it]
-    #[arg(long, value_name = "NAME", conflicts_with = "no_sandbox", help_heading = "Privileges")]
-    user: Option<String>,
-    /// Keep the privileges and the paths that the run does not need after its start
-    #[arg(long, help_heading = "Privileges")]
-    no_sandbox: bool,
+    #[command(flatten, next_help_heading = "Performance")]
+    cpu: CoresArg,
+
+    #[command(flatten)]
+    user: UserArgs,
 
     #[command(flatten)]
     report: ReportArgs,
@@ -94,7 +91,7 @@ pub(super) fn run(args: &ScriptArgs) -> anyhow::Result<Exit> {
     if args.report.json {
         show::json(Stream::of_report(takes_stdout), &report)?;
     }
-    script_report::print(&report, args.watch.quiet > 0 || args.report.json);
+    script_report::print(&report, args.watch.quiet.is_set() || args.report.json);
     Ok(Exit::of(&report))
 }
 
@@ -130,8 +127,8 @@ impl ScriptArgs {
             None => RecordTarget::Lines(Box::new(Stdout)),
             Some(dir) => RecordTarget::Folder(RecordFolder {
                 dir: dir.clone(),
-                overwrites: self.overwrite,
-                files_max: self.max_files,
+                overwrites: self.files.overwrite,
+                files_max: self.files.max_files.unwrap_or(u64::MAX),
                 has_json: has("jsonl"),
                 has_csv: has("csv"),
             }),
@@ -148,14 +145,14 @@ impl ScriptArgs {
             bail!("--script-time is more than 0, --script-memory at least 1M");
         }
         Ok(ScriptsPlan {
-            input: self.input.plan(&self.lanes, 0)?,
+            input: self.input.plan(&self.lanes, &self.cpu, 0)?,
             track: self.rules.plan(None),
             scripts,
             limits: Limits { call_time, memory_bytes, ..Limits::default() },
             target,
             also_written: if takes_stdout { vec![Output::Stdout] } else { Vec::new() },
-            sandbox: (!self.no_sandbox).then(|| SandboxPlan { user: self.user.clone() }),
-            owner: if self.user.is_some() { None } else { User::caller_of_sudo() },
+            sandbox: self.user.sandbox(),
+            owner: self.user.caller(),
         })
     }
 }

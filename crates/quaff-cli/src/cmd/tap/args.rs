@@ -1,9 +1,14 @@
 //! The arguments of `quaff tap`, and the command line of its recorder.
 
+use crate::flags::{
+    BufferArg, Bytes, CaptureCores, ClockArg, CompressArg, DryRunArg, Given, OwnerArgs, RingArg,
+    RotationArgs, SnaplenArg, WriteArg, of,
+};
+use crate::shell::{DurationArgs, ReportArgs, WatchArgs};
 use crate::units::{Choice, choice};
 use anyhow::ensure;
+use quaff_file::write::Codec;
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
 
 const FORWARDS: [Choice<Forward>; 3] = [
     ("kernel", Forward::Kernel, "tc in the kernel sends by each port what the other one receives"),
@@ -45,79 +50,45 @@ pub(crate) struct Args {
     /// Remove the redirect that an earlier tap has left between A and B, and restore the ports
     #[arg(long, help_heading = "Line")]
     pub(super) remove: bool,
-    /// Print what would be changed and the plan of the recorder, and do nothing
-    #[arg(long, help_heading = "Line")]
-    pub(super) dry_run: bool,
+    #[command(flatten, next_help_heading = "Line")]
+    pub(super) dry_run: DryRunArg,
 
     #[command(flatten)]
-    pub(super) recorder: RecorderArgs,
+    pub(super) recorder: Given<RecorderArgs>,
 
-    /// Print the ledger as JSON, with both directions
-    #[arg(long, help_heading = "Report")]
-    pub(super) json: bool,
+    #[command(flatten)]
+    pub(super) report: ReportArgs,
 }
 
-/// Options with the meaning that they have for 'quaff capture', which checks their values.
+/// The flags of the recorder, which are those of 'quaff capture'.
 #[derive(Debug, clap::Args)]
-#[command(next_help_heading = "Recording, as for 'quaff capture'")]
+#[command(
+    mut_args(of("write", |arg| arg.help("Write to FILE"))),
+    mut_args(of("dir", |arg| arg.required_unless_present_any(["write", "remove", "dry_run"])))
+)]
 pub(super) struct RecorderArgs {
-    /// Write a file for each rotation into DIR; with two, the files of a port each
-    #[arg(long, value_name = "DIR", required_unless_present_any = ["write", "remove", "dry_run"], conflicts_with = "write")]
-    dir: Vec<PathBuf>,
-    /// Write to FILE
-    #[arg(short, long, value_name = "FILE")]
-    write: Option<PathBuf>,
-    /// Name of files in DIR
-    #[arg(long, value_name = "TEMPLATE", requires = "dir")]
-    name: Option<String>,
-    /// Start a new file after SIZE
-    #[arg(long, value_name = "SIZE", requires = "dir")]
-    rotate_size: Option<String>,
-    /// Start a new file after TIME
-    #[arg(long, value_name = "TIME", requires = "dir")]
-    rotate_time: Option<String>,
-    /// Keep at most N files
-    #[arg(long, value_name = "N", requires = "dir")]
-    keep_files: Option<String>,
-    /// Keep at most SIZE
-    #[arg(long, value_name = "SIZE", requires = "dir")]
-    keep_size: Option<String>,
-    /// Keep at least PERCENT of the disk free
-    #[arg(long, value_name = "PERCENT", requires = "dir")]
-    keep_free: Option<String>,
-    /// Compress files
-    #[arg(long, value_name = "METHOD")]
-    compress: Option<String>,
-    /// Bytes to keep of each packet
-    #[arg(short, long, value_name = "BYTES")]
-    snaplen: Option<String>,
-    /// Stop after TIME
-    #[arg(short, long, value_name = "TIME")]
-    duration: Option<String>,
-    /// Clock that time-stamps the packets
-    #[arg(short = 'j', long, value_name = "TYPE")]
-    time_stamp_type: Option<String>,
-    /// Size of the kernel's receive ring of each port
-    #[arg(long, value_name = "SIZE")]
-    ring: Option<String>,
-    /// Size of the buffer between kernel and disk
-    #[arg(long, value_name = "SIZE")]
-    buffer: Option<String>,
-    /// Cores of the lanes, the first one for A
-    #[arg(long, value_name = "CORES")]
-    cpu: Option<String>,
-    /// Core of the writer
-    #[arg(long, value_name = "CORE")]
-    writer_cpu: Option<String>,
-    /// Have the recorder become the user NAME, who owns the files
-    #[arg(long, value_name = "NAME")]
-    user: Option<String>,
-    /// Interval of progress lines
-    #[arg(long, value_name = "TIME")]
-    stats: Option<String>,
-    /// Print only errors and "capturing"; twice: only errors
-    #[arg(short, long, action = clap::ArgAction::Count)]
-    quiet: u8,
+    #[command(flatten, next_help_heading = "Input")]
+    clock: ClockArg,
+    #[command(flatten)]
+    end: DurationArgs,
+    #[command(flatten, next_help_heading = "Filter")]
+    snaplen: SnaplenArg<u32>,
+    #[command(flatten)]
+    write: WriteArg,
+    #[command(flatten, next_help_heading = "Output")]
+    compress: CompressArg<Codec>,
+    #[command(flatten)]
+    rotation: RotationArgs,
+    #[command(flatten)]
+    ring: RingArg,
+    #[command(flatten, next_help_heading = "Performance")]
+    buffer: BufferArg<Bytes>,
+    #[command(flatten)]
+    cores: CaptureCores,
+    #[command(flatten)]
+    owner: OwnerArgs,
+    #[command(flatten)]
+    watch: WatchArgs,
 }
 
 const EXAMPLES: &str = "\
@@ -164,40 +135,40 @@ impl OnExit {
 
 impl RecorderArgs {
     pub(super) fn is_quiet(&self) -> bool {
-        self.quiet > 0
+        self.watch.quiet.is_set()
     }
+}
 
-    /// The command line of the recorder, without the word `quaff`.
-    pub(super) fn line(&self, ports: &[String; 2], forward: Forward) -> anyhow::Result<Vec<OsString>> {
-        let is_stdout = self.write.as_deref() == Some(Path::new("-"));
+impl Args {
+    /// The command line of the recorder of these ports, without the word `quaff`.
+    pub(super) fn line(&self, ports: &[String; 2]) -> anyhow::Result<Vec<OsString>> {
+        let is_stdout = self.recorder.write.first().is_some_and(|file| file.as_os_str() == "-");
         ensure!(!is_stdout, "a tap writes to files: -w - is for 'quaff capture'");
         let mut line: Vec<OsString> = ["capture", "--json", "--incoming"].map(OsString::from).into();
         line.extend(ports.iter().map(|port| format!("--interface={port}").into()));
-        line.extend((forward == Forward::Xdp).then(|| "--via=tap".into()));
-        let mut path = |option: &str, path: &Path| line.extend([option.into(), path.into()]);
-        self.dir.iter().for_each(|dir| path("--dir", dir));
-        self.write.iter().for_each(|file| path("--write", file));
-        for (option, value) in [
-            ("--name", &self.name),
-            ("--rotate-size", &self.rotate_size),
-            ("--rotate-time", &self.rotate_time),
-            ("--keep-files", &self.keep_files),
-            ("--keep-size", &self.keep_size),
-            ("--keep-free", &self.keep_free),
-            ("--compress", &self.compress),
-            ("--snaplen", &self.snaplen),
-            ("--duration", &self.duration),
-            ("--time-stamp-type", &self.time_stamp_type),
-            ("--ring", &self.ring),
-            ("--buffer", &self.buffer),
-            ("--cpu", &self.cpu),
-            ("--writer-cpu", &self.writer_cpu),
-            ("--user", &self.user),
-            ("--stats", &self.stats),
-        ] {
-            line.extend(value.iter().map(|value| format!("{option}={value}").into()));
-        }
-        line.extend(std::iter::repeat_n(OsString::from("--quiet"), self.quiet.into()));
+        line.extend((self.forward == Forward::Xdp).then(|| "--via=tap".into()));
+        line.extend_from_slice(&self.recorder.words);
         Ok(line)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Command;
+
+    #[test]
+    fn the_recorder_gets_the_flags_that_were_given() {
+        let words = "tap a b --dir /d --rotate-size 1M --cpu 0,1 -q -s 96 --exec gzip -d 5s --user nobody";
+        let words: Vec<_> = words.split(' ').map(OsString::from).collect();
+        let Command::Tap(args) = crate::read(&words).unwrap() else { panic!("{words:?}") };
+        let line = args.line(&["a".to_owned(), "b".to_owned()]).unwrap();
+        let expected = "capture --json --incoming --interface=a --interface=b --duration=5s --snaplen=96 --dir=/d \
+                        --rotate-size=1M --exec=gzip --cpu=0 --cpu=1 --user=nobody --quiet";
+        assert_eq!(line, expected.split(' ').map(OsString::from).collect::<Vec<_>>());
+        assert!(matches!(crate::read(&line), Ok(Command::Capture(_))));
+        let stdout = ["tap", "a", "b", "-w", "-"].map(OsString::from);
+        let Command::Tap(args) = crate::read(&stdout).unwrap() else { panic!("{stdout:?}") };
+        assert!(args.line(&["a".to_owned(), "b".to_owned()]).is_err(), "packets go to files");
     }
 }

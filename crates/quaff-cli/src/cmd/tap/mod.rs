@@ -33,10 +33,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     // An alternative name becomes the name.
     let ports = [rtnl::link(a)?.name, rtnl::link(b)?.name];
     if args.remove {
-        return remove(&ports, args.json);
+        return remove(&ports, args.report.json);
     }
-    let line = args.recorder.line(&ports, args.forward)?;
-    if args.dry_run {
+    let line = args.line(&ports)?;
+    if *args.dry_run {
         return dry_run(args, &ports, line);
     }
     let native: capture::Args = line::parse(&line)?;
@@ -95,7 +95,7 @@ fn finish(args: &Args, ports: &[String; 2], tap: Option<Tap>, outcome: Outcome) 
         report::undone(&ended);
         return Ok(Exit::judged(None));
     }
-    if args.json {
+    if args.report.json {
         let mut ledger = outcome.ledger.clone().unwrap_or_else(|| json!({}));
         ledger["directions"] = json!(ended.directions);
         ledger["forward"] = json!(args.forward.word());

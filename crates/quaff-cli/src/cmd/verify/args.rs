@@ -1,8 +1,12 @@
 //! The arguments of `quaff verify`.
 
-use crate::cmd::lanes::SpreadArgs;
+use crate::flags::{
+    AgainstArg, FilterArg, FollowArg, HtmlArg, InterfaceArg, LoopArg, NoSandboxArg, SalvageArg, SeedArg,
+    SnaplenArg, SpreadArgs, of,
+};
 use crate::shell::{DurationArgs, ReportArgs};
 use crate::units;
+use clap::ArgAction;
 use std::path::PathBuf;
 
 /// Check whether a capture is complete: generated and replayed traffic packet by packet, any other by its TCP
@@ -32,32 +36,38 @@ use std::path::PathBuf;
 /// Exit status: 0 complete, as far as can be known; 1 not complete; 2 a file could not be read, or holds nothing to
 /// judge by: no probe headers, no acknowledged TCP data, no recorded loss.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES, mut_arg("duration", |arg| arg.requires("interface")))]
+#[command(
+    after_help = EXAMPLES,
+    mut_args(of("interface", |arg| arg
+        .action(ArgAction::Set)
+        .conflicts_with_all(["read", "salvage", "from_first", "expect", "against", "inject_loss"])
+        .help("Watch an interface instead of a file: a line each second on stderr, and the report at the end"))),
+    mut_args(of("duration", |arg| arg.requires("interface"))),
+    mut_args(of("filter", |arg| arg.requires("interface"))),
+    mut_args(of("turns", |arg| {
+        arg.requires("against").conflicts_with("expect").help("The file was sent N times [default: 1]")
+    })),
+    mut_args(of("snaplen", |arg| {
+        arg.short(None).requires("against").help("Compare only the first BYTES of each frame, for captures taken with a snaplen")
+    })),
+    mut_args(of("seed", |arg| arg.requires("inject_loss"))),
+    mut_args(of("html", |arg| arg.conflicts_with("against")))
+)]
 pub(crate) struct Args {
     /// Capture files, pcap or pcapng; '-' is stdin
     #[arg(id = "read", required_unless_present = "interface", value_name = "FILE")]
     pub(super) files: Vec<PathBuf>,
 
-    /// Watch the packets of an interface instead of a file: a line each second on stderr, and the report at the end
-    #[arg(
-        short,
-        long,
-        value_name = "IF",
-        conflicts_with_all = ["read", "salvage", "follow", "from_first", "expect", "against", "inject_loss"],
-        help_heading = "Input"
-    )]
-    pub(super) interface: Option<String>,
-    /// Watch only packets that match a tcpdump expression
-    #[arg(short, long, value_name = "EXPR", requires = "interface", help_heading = "Input")]
-    pub(super) filter: Option<String>,
+    #[command(flatten)]
+    pub(super) interface: InterfaceArg,
+    #[command(flatten, next_help_heading = "Input")]
+    pub(super) filter: FilterArg<String>,
     #[command(flatten)]
     pub(super) end: DurationArgs,
-    /// After damage, search for the next plausible packet and continue
-    #[arg(long, help_heading = "Input")]
-    pub(super) salvage: bool,
-    /// At the end of a file, wait for more data until the file is renamed or removed, or until a signal
-    #[arg(long, help_heading = "Input")]
-    pub(super) follow: bool,
+    #[command(flatten)]
+    pub(super) salvage: SalvageArg,
+    #[command(flatten)]
+    pub(super) follow: FollowArg,
     /// Start each stream at the lowest sequence number found instead of 0, for captures whose oldest files
     /// were removed
     #[arg(long, conflicts_with = "against", help_heading = "Input")]
@@ -69,28 +79,18 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", help_heading = "Input")]
     pub(super) expect: Option<u64>,
 
-    /// Compare with the file that was sent; repeat it for files that were sent one after the other
-    #[arg(long, value_name = "FILE", help_heading = "Comparison")]
-    pub(super) against: Vec<PathBuf>,
-    /// The file was sent N times
-    #[arg(
-        long = "loop",
-        value_name = "N",
-        default_value_t = 1,
-        requires = "against",
-        conflicts_with = "expect",
-        help_heading = "Comparison"
-    )]
-    pub(super) turns: u64,
+    #[command(flatten, next_help_heading = "Comparison")]
+    pub(super) against: AgainstArg<PathBuf>,
+    #[command(flatten, next_help_heading = "Comparison")]
+    pub(super) turns: LoopArg,
     /// Ignore MAC addresses, which routers change
     #[arg(long, requires = "against", help_heading = "Comparison")]
     pub(super) ignore_macs: bool,
     /// Ignore TTL and header checksum of IPv4, and the hop limit of IPv6
     #[arg(long, requires = "against", help_heading = "Comparison")]
     pub(super) ignore_ttl: bool,
-    /// Compare only the first BYTES of each frame, for captures taken with a snaplen
-    #[arg(long, value_name = "BYTES", requires = "against", help_heading = "Comparison")]
-    pub(super) snaplen: Option<usize>,
+    #[command(flatten, next_help_heading = "Comparison")]
+    pub(super) snaplen: SnaplenArg<u32>,
 
     /// Remove PERCENT of all packets at random before judging, in bursts of BURST packets [default: 1]
     #[arg(
@@ -101,22 +101,19 @@ pub(crate) struct Args {
         help_heading = "Validation"
     )]
     pub(super) inject_loss: Option<(f64, u32)>,
-    /// Random seed of --inject-loss [default: a new one, which the report shows]
-    #[arg(long, value_name = "N", requires = "inject_loss", help_heading = "Validation")]
-    pub(super) seed: Option<u64>,
+    #[command(flatten, next_help_heading = "Validation")]
+    pub(super) seed: SeedArg,
 
     #[command(flatten)]
     pub(super) lanes: SpreadArgs,
 
     #[command(flatten)]
     pub(super) report: ReportArgs,
-    /// Write a page with pictures to FILE as well: loss over time, by interface and by connection
-    #[arg(long, value_name = "FILE", conflicts_with = "against", help_heading = "Report")]
-    pub(super) html: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) html: HtmlArg,
 
-    /// Do not restrict the process before it reads: it keeps its privileges, and may use any file and system call
-    #[arg(long, help_heading = "Privileges")]
-    pub(super) no_sandbox: bool,
+    #[command(flatten)]
+    pub(super) no_sandbox: NoSandboxArg,
 }
 
 const EXAMPLES: &str = "\

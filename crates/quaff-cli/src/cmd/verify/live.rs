@@ -3,13 +3,13 @@
 use super::args::Args;
 use super::conclusion::{conclude, write_page};
 use super::text::print;
-use crate::cmd::lanes;
 use crate::exit::Exit;
+use crate::flags::text;
 use crate::shell::{Part, Product, Settings, Shell};
 use crate::show;
-use quaff::plan::{InputPlan, SandboxPlan, default_rings_bytes};
+use quaff::LaneGauges;
+use quaff::plan::{InputPlan, SandboxPlan};
 use quaff::proof::{Proof, ProofPlan};
-use quaff::{LaneGauges, memory};
 use quaff_file::verify::Report;
 use quaff_file::write::Output;
 use std::path::PathBuf;
@@ -80,19 +80,11 @@ pub(super) fn run(args: &Args, interface: &str) -> anyhow::Result<Exit> {
 }
 
 fn plan(args: &Args, interface: &str) -> ProofPlan {
-    let filter = args.filter.clone().filter(|text| !text.trim().is_empty());
-    let names = vec![interface.to_owned()];
-    let counts = args.lanes.counts(&names);
+    let lanes = args.lanes.plan(vec![interface.to_owned()], &[], 0);
     ProofPlan {
-        input: InputPlan {
-            filter,
-            ring_bytes: default_rings_bytes(memory::free_bytes(), counts.iter().sum()),
-            interfaces: lanes::interfaces(names, &counts, &[]),
-            spread: args.lanes.spread(),
-            ..InputPlan::default()
-        },
+        input: InputPlan { filter: text(&args.filter), ..lanes },
         also_written: args.html.iter().cloned().map(Output::File).collect(),
-        sandbox: (!args.no_sandbox).then(SandboxPlan::default),
+        sandbox: (!*args.no_sandbox).then(SandboxPlan::default),
     }
 }
 

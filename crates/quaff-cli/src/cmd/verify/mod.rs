@@ -32,14 +32,14 @@ use text::print;
 const LOOK: Duration = Duration::from_millis(50);
 
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
-    if let Some(interface) = &args.interface {
+    if let Some(interface) = args.interface.first() {
         return live::run(&args, interface);
     }
-    let follow = args.follow;
+    let follow = *args.follow;
     let shell = follow.then(|| Shell::new(Settings::default())).transpose()?;
     let stop = shell.as_ref().map(|shell| shell.stop().clone()).unwrap_or_default();
-    let reading = read::Options { salvage: args.salvage, follow, stop, buffer_bytes: None };
-    if !args.no_sandbox {
+    let reading = read::Options { salvage: *args.salvage, follow, stop, buffer_bytes: None };
+    if !*args.no_sandbox {
         let page: Vec<_> = args.html.iter().map(PathBuf::as_path).collect();
         confined::to_files([&args.files[..], &args.against].concat(), &page)?;
     }
@@ -52,8 +52,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
             let options = Options { from_first: args.from_first, expect: args.expect, inject, reading };
             return check(&args.files, options, args.report.json, args.html.as_deref());
         }
-        let mask = Mask { macs: args.ignore_macs, ttl: args.ignore_ttl, snaplen: args.snaplen };
-        let options = Against { turns: args.turns, expect: args.expect, mask, reading };
+        let snaplen = args.snaplen.map(|bytes| bytes as usize);
+        let mask = Mask { macs: args.ignore_macs, ttl: args.ignore_ttl, snaplen };
+        let options = Against { turns: args.turns.unwrap_or(1), expect: args.expect, mask, reading };
         compare(&args.against, &args.files, options, args.report.json)
     };
     match shell {

@@ -1,6 +1,6 @@
 //! The lines and words that the reports of verify share.
 
-use crate::flags;
+use crate::settings;
 use crate::show::{self, name};
 use quaff_file::verify::{Ledger, Outcome};
 use std::fmt::Write;
@@ -37,7 +37,7 @@ pub(super) fn row(out: &mut impl Write, what: &str, count: u64, note: &str) -> s
 }
 
 pub(super) fn line(out: &mut impl Write, what: &str, words: &str) -> std::fmt::Result {
-    writeln!(out, "  {what:<12}  {}", flags::named(&name(words)))
+    writeln!(out, "  {what:<12}  {}", settings::named(&name(words)))
 }
 
 const NO_LEDGER: &str = "none: the files record no drop counts";

@@ -38,8 +38,8 @@ impl Bench<'_> {
             return Ok(());
         }
         plan.rivals.retain(|name| plan.sweeps.iter().any(|sweep| sweep.rivals.contains(name)));
-        plan.runs = self.args.runs;
-        if let Some(count) = self.args.count {
+        plan.runs = self.args.runs();
+        if let Some(count) = *self.args.count {
             plan.sweeps.iter_mut().for_each(|sweep| sweep.amount = Amount::Frames(count));
         }
         let quaff = self.setup.quaff.clone();

@@ -92,7 +92,7 @@ impl Bench<'_> {
 
     pub(super) fn replay_fidelity(&mut self) -> quaff_lab::Result<()> {
         let file = self.traffic_file()?;
-        let runs = self.args.runs;
+        let runs = self.args.runs();
         self.replay_and_capture(&file, "--pps 100k", runs)?;
         if self.args.long {
             return self.replay_and_capture(&file, "", 1);
@@ -132,7 +132,7 @@ impl Bench<'_> {
             let worst = errors[0].values.iter().copied().fold(0.0, f64::max);
             let measured = match &errors[0].failed {
                 Some(why) => why.clone(),
-                None => format!("worst of {}: {:.5} %", self.args.runs, worst * 100.0),
+                None => format!("worst of {}: {:.5} %", self.args.runs(), worst * 100.0),
             };
             let limit = format!("{pace}: mean rate at the receiver within {} %", PACE_ERROR_MAX * 100.0);
             let holds = Some(errors[0].failed.is_none() && worst <= PACE_ERROR_MAX);

@@ -9,19 +9,19 @@ use super::report;
 use super::sums::BY;
 use crate::confined;
 use crate::exit::Exit;
-use crate::shell::Settings;
+use crate::flags::{FileArgs, HtmlArg, MatchArg, NoSandboxArg, TimeoutArgs, nanoseconds};
+use crate::shell::{QuietArgs, ReportArgs, Settings};
 use crate::show::{self, LiveLine};
 use crate::units::{self, choice};
 use anyhow::{Context as _, bail, ensure};
 use inputs::Inputs;
 use output::Shown;
 use quaff::flows::{FlowReport, FlowsPlan};
-use quaff::plan::{DecapPlan, InputPlan, ReadPlan, SandboxPlan};
+use quaff::plan::SandboxPlan;
 use quaff_file::write::Output;
 use quaff_flow::collector::SinkPlan;
 use quaff_flow::plan::{ExtrasPlan, MeterPlan};
 use quaff_flow::summary::{By, Order, Query, Summary, SummaryPlan};
-use quaff_wire::tunnel::TunnelKinds;
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -34,7 +34,7 @@ use std::time::Duration;
 /// counts at both its hosts; a port is that of the service.
 ///
 /// The packets of a record are spread evenly over its time. A long flow has a record each --active: a smaller value
-/// shows its changes better.
+/// shows its changes better [default: --active 120s, --idle 30s].
 ///
 /// Exit status: 0 nothing was lost; 1 an input file is damaged, missing in its run or records losses; 2 it failed.
 #[derive(Debug, clap::Args)]
@@ -43,32 +43,13 @@ pub(crate) struct Args {
     /// Capture files, or segments of flow records, and folders with such files; '-' is stdin
     #[arg(required = true, value_name = "FILE|DIR")]
     paths: Vec<PathBuf>,
-    /// After damage in a file, search for the next plausible packet and continue
-    #[arg(long, help_heading = "Input")]
-    salvage: bool,
+    #[command(flatten)]
+    packets: FileArgs,
+    #[command(flatten, next_help_heading = "Filter")]
+    text: MatchArg,
 
-    /// Report only packets that match a tcpdump expression
-    #[arg(short, long, value_name = "EXPR", help_heading = "Filter")]
-    filter: Option<String>,
-    /// Remove tunnel headers: auto, or a list of kinds as in 'quaff capture --decap'
-    #[arg(long, value_name = "KINDS", help_heading = "Filter")]
-    decap: Option<TunnelKinds>,
-    /// Show only rows with TEXT in them, in upper or lower case
-    #[arg(
-        long = "match",
-        value_name = "TEXT",
-        default_value = "",
-        hide_default_value = true,
-        help_heading = "Filter"
-    )]
-    text: String,
-
-    /// A flow has a record each TIME while it lasts [default: 120s]
-    #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = "Flows")]
-    active: Option<Duration>,
-    /// A flow without a packet for TIME ends [default: 30s]
-    #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = "Flows")]
-    idle: Option<Duration>,
+    #[command(flatten, next_help_heading = "Flows")]
+    timeouts: TimeoutArgs,
 
     /// Properties to sum by
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "host,port,application,protocol", value_parser = choice(BY), help_heading = "Report")]
@@ -79,19 +60,15 @@ pub(crate) struct Args {
     /// Show values of each TIME, such as 1s, 5m or 1h [default: in JSON and pages, so that there are 24 to 120 of them]
     #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = "Report")]
     over: Option<Duration>,
-    /// Print JSON instead of tables
-    #[arg(long, help_heading = "Report")]
-    json: bool,
-    /// Write a page with pictures to FILE instead of tables
-    #[arg(long, value_name = "FILE", help_heading = "Report")]
-    html: Option<PathBuf>,
-    /// Print neither progress nor the sums of the run
-    #[arg(short, long, help_heading = "Report")]
-    quiet: bool,
+    #[command(flatten)]
+    report: ReportArgs,
+    #[command(flatten)]
+    html: HtmlArg,
+    #[command(flatten)]
+    quiet: QuietArgs,
 
-    /// Keep the privileges and the paths that the run does not need after its start
-    #[arg(long, help_heading = "Privileges")]
-    no_sandbox: bool,
+    #[command(flatten)]
+    no_sandbox: NoSandboxArg,
 }
 
 const EXAMPLES: &str = "\
@@ -125,8 +102,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
 
 fn of_captures(args: &Args, files: &[PathBuf]) -> anyhow::Result<Exit> {
     let summary = Arc::new(Mutex::new(Summary::new(args.summary()?)));
-    let plan = args.plan(files.to_owned(), &summary);
-    let quiet = u8::from(args.quiet);
+    let plan = args.plan(files, &summary);
+    let quiet = args.quiet.count();
     let settings = Settings { quiet, has_line: args.has_line(), ..Settings::default() };
     let report = super::metering::meter(plan, settings, &mut |_| {})?;
     let summary = summary.lock().unwrap_or_else(PoisonError::into_inner);
@@ -137,7 +114,7 @@ fn of_captures(args: &Args, files: &[PathBuf]) -> anyhow::Result<Exit> {
 fn of_segments(args: &Args, files: &[PathBuf]) -> anyhow::Result<Exit> {
     args.refuse_choices_of_packets()?;
     let mut summary = Summary::new(args.summary()?);
-    if !args.no_sandbox {
+    if !*args.no_sandbox {
         let page: Vec<_> = args.html.iter().map(PathBuf::as_path).collect();
         confined::to_files(files.to_owned(), &page)?;
     }
@@ -149,13 +126,13 @@ fn of_segments(args: &Args, files: &[PathBuf]) -> anyhow::Result<Exit> {
 /// Prints and writes what was asked for.
 fn present(shown: &Shown<'_>) -> anyhow::Result<Exit> {
     let args = shown.args;
-    if args.json {
+    if args.report.json {
         shown.json()?;
     }
-    if let Some(path) = &args.html {
+    if let Some(path) = &*args.html {
         std::fs::write(path, shown.page()).with_context(|| format!("write {}", path.display()))?;
     }
-    if !args.json && args.html.is_none() {
+    if !args.report.json && args.html.is_none() {
         show::print(shown.text().trim_end());
     }
     notes(args, shown.summary, shown.report);
@@ -190,25 +167,23 @@ fn notes(args: &Args, summary: &Summary, report: &FlowReport) {
             most[0], most[1]
         ));
     }
-    report::sum_up(report, args.quiet);
+    report::sum_up(report, args.quiet.is_set());
 }
 
 impl Args {
     /// A progress line is drawn.
     fn has_line(&self) -> bool {
-        std::io::stderr().is_terminal() && !self.quiet
+        std::io::stderr().is_terminal() && !self.quiet.is_set()
     }
 
     /// Options that choose packets or make records of them have no meaning where the records are there already.
     fn refuse_choices_of_packets(&self) -> anyhow::Result<()> {
         let given = [
-            ("--filter", self.filter.is_some()),
-            ("--decap", self.decap.is_some()),
-            ("--salvage", self.salvage),
-            ("--active", self.active.is_some()),
-            ("--idle", self.idle.is_some()),
+            self.packets.given(),
+            self.timeouts.active_ns().map(|_| "--active"),
+            self.timeouts.idle_ns().map(|_| "--idle"),
         ];
-        if let Some((name, _)) = given.iter().find(|(_, is_given)| *is_given) {
+        if let Some(name) = given.into_iter().flatten().next() {
             bail!(
                 "{name} is for packets, and segments have flow records: leave it out; --match chooses rows"
             );
@@ -222,12 +197,12 @@ impl Args {
     }
 
     fn active(&self) -> Duration {
-        self.active.unwrap_or(ACTIVE)
+        self.timeouts.active_ns().map_or(ACTIVE, Duration::from_nanos)
     }
 
     /// Values over time are asked for.
     fn has_values(&self) -> bool {
-        self.over.is_some() || self.json || self.html.is_some()
+        self.over.is_some() || self.report.json || self.html.is_some()
     }
 
     /// The properties, each once.
@@ -258,19 +233,13 @@ impl Args {
         })
     }
 
-    fn plan(&self, files: Vec<PathBuf>, summary: &Arc<Mutex<Summary>>) -> FlowsPlan {
-        let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+    fn plan(&self, files: &[PathBuf], summary: &Arc<Mutex<Summary>>) -> FlowsPlan {
         let application = self.needs_applications() || self.by.contains(&By::Flow);
         FlowsPlan {
-            input: InputPlan {
-                read: Some(ReadPlan { files, salvage: self.salvage, ..ReadPlan::default() }),
-                filter: self.filter.clone().filter(|text| !text.trim().is_empty()),
-                decap: self.decap.map(|kinds| DecapPlan { kinds, depth: 4, only: false, switch_time: false }),
-                ..InputPlan::files([])
-            },
+            input: self.packets.plan(files),
             meter: MeterPlan {
-                active_ns: ns(self.active()),
-                idle_ns: ns(self.idle.unwrap_or(IDLE)),
+                active_ns: nanoseconds(self.active()),
+                idle_ns: self.timeouts.idle_ns().unwrap_or(nanoseconds(IDLE)),
                 extras: ExtrasPlan { application, ..ExtrasPlan::default() },
                 ..MeterPlan::default()
             },
@@ -279,7 +248,7 @@ impl Args {
             queue_records: QUEUE_RECORDS,
             also_written: self.html.iter().cloned().map(Output::File).chain([Output::Stdout]).collect(),
             draws: false,
-            sandbox: (!self.no_sandbox).then(SandboxPlan::default),
+            sandbox: (!*self.no_sandbox).then(SandboxPlan::default),
             owner: None,
         }
     }

@@ -7,13 +7,13 @@ mod keys;
 mod screens;
 mod view;
 
-use super::input::{InputArgs, LaneArgs};
 use super::progress::{LOOK, Progress, progress};
 use super::report;
 use super::sums::{BY, GroupsJson, ORDERS, Rates, SumJson, columns, together};
 use crate::exit::Exit;
+use crate::flags::{CoresArg, LaneArgs, MatchArg, MeteredArgs, NoSandboxArg, of};
 use crate::screen::{DRAWING, ENDING, Keyboard, Pressed, Screen};
-use crate::shell::{Part, Product, ReadProgress, Settings, Shell};
+use crate::shell::{Part, Product, QuietArgs, ReadProgress, ReportArgs, Settings, Shell};
 use crate::show::{self, Stream};
 use crate::terminal_table;
 use crate::units::{self, choice};
@@ -44,10 +44,14 @@ use view::{Effect, Extent, View};
 ///
 /// Exit status: 0 nothing was lost; 1 packets were lost, or an input file is damaged; 2 it failed.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(
+    after_help = EXAMPLES,
+    mut_args(of("json", |arg| arg.requires("once"))),
+    mut_args(of("quiet", |arg| arg.requires("once")))
+)]
 pub(crate) struct Args {
     #[command(flatten)]
-    input: InputArgs,
+    input: MeteredArgs,
 
     /// View to begin with
     #[arg(long, value_name = "VIEW", default_value = "flow", value_parser = choice(BY), help_heading = "View")]
@@ -58,15 +62,8 @@ pub(crate) struct Args {
     /// Show the smallest rows first
     #[arg(long, help_heading = "View")]
     reverse: bool,
-    /// Show only rows with TEXT in them, in upper or lower case
-    #[arg(
-        long = "match",
-        value_name = "TEXT",
-        default_value = "",
-        hide_default_value = true,
-        help_heading = "View"
-    )]
-    text: String,
+    #[command(flatten, next_help_heading = "View")]
+    text: MatchArg,
     /// Refresh each TIME, at least 100ms
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = units::duration, help_heading = "View")]
     interval: Duration,
@@ -77,19 +74,18 @@ pub(crate) struct Args {
     /// Rows of that table
     #[arg(long, value_name = "N", default_value_t = 20, requires = "once", help_heading = "Report")]
     rows: usize,
-    /// Print it as JSON
-    #[arg(long, requires = "once", help_heading = "Report")]
-    json: bool,
-    /// Print nothing but the table and errors
-    #[arg(short, long, requires = "once", help_heading = "Report")]
-    quiet: bool,
+    #[command(flatten)]
+    report: ReportArgs,
+    #[command(flatten)]
+    quiet: QuietArgs,
 
     #[command(flatten)]
     lanes: LaneArgs,
+    #[command(flatten, next_help_heading = "Performance")]
+    cpu: CoresArg,
 
-    /// Keep the privileges and the paths that the run does not need after its start
-    #[arg(long, help_heading = "Privileges")]
-    no_sandbox: bool,
+    #[command(flatten)]
+    no_sandbox: NoSandboxArg,
 }
 
 const EXAMPLES: &str = "\
@@ -149,7 +145,7 @@ impl Args {
         let default = MeterPlan::default();
         let active_ns = if self.has_intervals() { self.piece().as_nanos() as u64 } else { default.active_ns };
         Ok(FlowsPlan {
-            input: self.input.plan(&self.lanes, SNAPLEN_LIVE)?,
+            input: self.input.plan(&self.lanes, &self.cpu, SNAPLEN_LIVE)?,
             meter: MeterPlan {
                 active_ns,
                 extras: ExtrasPlan { application: true, ..ExtrasPlan::default() },
@@ -160,7 +156,7 @@ impl Args {
             queue_records: QUEUE_RECORDS,
             also_written: vec![Output::Stdout],
             draws: !self.once,
-            sandbox: (!self.no_sandbox).then(SandboxPlan::default),
+            sandbox: (!*self.no_sandbox).then(SandboxPlan::default),
             owner: None,
         })
     }
@@ -191,14 +187,14 @@ struct OnceJson {
 fn once(args: &Args, plan: FlowsPlan, summary: &Shared) -> anyhow::Result<Exit> {
     let interval = args.is_live().then_some(args.interval);
     let duration = args.input.end.duration.or(interval);
-    let settings = Settings { quiet: 1 + u8::from(args.quiet), duration, ..Settings::default() };
+    let settings = Settings { quiet: 1 + u8::from(args.quiet.is_set()), duration, ..Settings::default() };
     let report = super::metering::meter(plan, settings, &mut |_| {})?;
     let summary = lock(summary);
     let seconds = if args.is_live() { report.seconds } else { mean_seconds(&summary) };
     let view = args.view();
     let ranked = summary.ranked(&Query { count: args.rows, ..query(&view, 0, None) });
     let rates = Rates::Mean(seconds);
-    match args.json {
+    match args.report.json {
         true => {
             let groups = GroupsJson::new(view.by, &ranked, rates, None);
             let total = summary.total().0.into();
@@ -206,7 +202,7 @@ fn once(args: &Args, plan: FlowsPlan, summary: &Shared) -> anyhow::Result<Exit> 
         }
         false => show::print(&table(&view, &ranked, rates)),
     }
-    report::sum_up(&report, args.quiet);
+    report::sum_up(&report, args.quiet.is_set());
     Ok(Exit::of(&report))
 }
 

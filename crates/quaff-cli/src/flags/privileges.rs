@@ -1,4 +1,5 @@
-//! The arguments of a command on the owner, the group and the mode of its files. It makes folders, and opens no file.
+//! Flags of the rights of a process and of its files: the user, the sandbox, the owner, the group and the mode. It
+//! makes folders, and opens no file.
 
 use anyhow::Context;
 use quaff::plan::SandboxPlan;
@@ -7,38 +8,52 @@ use quaff_os::sandbox::{User, group_id};
 use std::fs::{DirBuilder, File};
 use std::path::Path;
 
-/// Whose files are written, and with which rights the process does it.
+flags! {
+    /// Do not restrict the process after its start: it keeps its privileges, and may use any file and system call
+    #[arg(long, help_heading = "Privileges")]
+    NoSandboxArg { no_sandbox: bool }
+}
+
+/// The user that the process becomes, unless it is not restricted.
 #[derive(Debug, clap::Args)]
-pub(crate) struct OwnerArgs {
+pub(crate) struct UserArgs {
     /// Become the user NAME once the sockets are open; files belong to NAME, who must be able to write there
     /// [default after sudo: files belong to who called it]
     #[arg(long, value_name = "NAME", conflicts_with = "no_sandbox", help_heading = "Privileges")]
     user: Option<String>,
+    #[command(flatten)]
+    no_sandbox: NoSandboxArg,
+}
+
+/// Whose files are written, and with which rights the process does it.
+#[derive(Debug, clap::Args)]
+pub(crate) struct OwnerArgs {
+    #[command(flatten)]
+    pub(crate) user: UserArgs,
     /// Group of the files; their owner must be a member unless root starts this
     #[arg(long, value_name = "GROUP", help_heading = "Privileges")]
     group: Option<String>,
     /// Mode of the files, octal, whatever the umask is [default: 640 without the bits of the umask]
     #[arg(long, value_name = "MODE", value_parser = mode, help_heading = "Privileges")]
     mode: Option<u32>,
-    /// Do not restrict the process after its start: it keeps its privileges, and may use any file and system call
-    #[arg(long, help_heading = "Privileges")]
-    no_sandbox: bool,
 }
 
-impl OwnerArgs {
+impl UserArgs {
     /// `None` without a sandbox.
     pub(crate) fn sandbox(&self) -> Option<SandboxPlan> {
-        (!self.no_sandbox).then(|| SandboxPlan { user: self.user.clone() })
-    }
-
-    /// The group and the mode of files.
-    pub(crate) fn access(&self) -> anyhow::Result<FileAccess> {
-        Ok(FileAccess { group: self.group.as_deref().map(group_id).transpose()?, mode: self.mode })
+        (!*self.no_sandbox).then(|| SandboxPlan { user: self.user.clone() })
     }
 
     /// The owner of files if --user names none: who called sudo(8).
     pub(crate) fn caller(&self) -> Option<User> {
         if self.user.is_some() { None } else { User::caller_of_sudo() }
+    }
+}
+
+impl OwnerArgs {
+    /// The group and the mode of files.
+    pub(crate) fn access(&self) -> anyhow::Result<FileAccess> {
+        Ok(FileAccess { group: self.group.as_deref().map(group_id).transpose()?, mode: self.mode })
     }
 
     /// Makes a folder for files unless it exists, and none above it: a mistyped path is an error.
@@ -47,7 +62,7 @@ impl OwnerArgs {
             return Ok(());
         }
         let failed = || format!("cannot make the folder {}", dir.display());
-        let owner = self.user.as_deref().map(User::find).transpose()?.or_else(|| self.caller());
+        let owner = self.user.user.as_deref().map(User::find).transpose()?.or_else(|| self.user.caller());
         let rights = owner.as_ref().map(User::use_files).transpose()?;
         let made = DirBuilder::new().create(dir).and_then(|()| File::open(dir));
         let made = made.with_context(failed)?;

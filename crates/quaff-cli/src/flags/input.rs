@@ -1,0 +1,200 @@
+//! Flags of the packets that a command reads, of interfaces or of files, and the plan that they make: the only place
+//! where the plan of an input is built from flags.
+
+use super::{FlagValue, LaneArgs, TunnelArgs, of, text};
+use crate::shell::DurationArgs;
+use crate::units::{self, CLOCKS, choice};
+use quaff::plan::{InputPlan, ReadPlan, SNAPLEN_MAX};
+use quaff::source::interfaces_named;
+use quaff_os::packet::TimeSource;
+use quaff_send::Ranges;
+use std::path::PathBuf;
+
+flags! {
+    /// Interface to read packets from; repeat it for more, each gets its own lane (ring and thread), or several with
+    /// --lanes. A pattern such as 'eth*' stands for all interfaces with such names, and 'any' for all that are up
+    #[arg(short, long, value_name = "IF", help_heading = "Input")]
+    InterfaceArg { interface: Vec<String> }
+
+    /// Read FILE instead of an interface; '-' is stdin; repeat it to read several in order
+    ///
+    /// pcap and pcapng, also compressed with gzip, zstd or lz4; the format is detected from the content.
+    #[arg(short, long, value_name = "FILE", help_heading = "Input")]
+    ReadArg { read: Vec<PathBuf> }
+
+    /// After damage in a file, search for the next plausible packet and continue
+    #[arg(long, help_heading = "Input")]
+    SalvageArg { salvage: bool }
+
+    /// At the end of a file, wait for more data until the file is renamed or removed
+    #[arg(long, conflicts_with = "interface", help_heading = "Input")]
+    FollowArg { follow: bool }
+
+    /// Stop after N packets, such as 1000 or 3M
+    #[arg(short, long, value_name = "N", value_parser = units::packets)]
+    CountArg { count: Option<u64> }
+
+    /// Clock that time-stamps the packets; adapter needs a clock synchronized to the system's (phc2sys)
+    #[arg(short = 'j', long, value_name = "TYPE", default_value = "host", value_parser = choice(CLOCKS))]
+    ClockArg { time_stamp_type: TimeSource }
+
+    /// Compare with the file that was sent; repeat it for files that were sent one after the other
+    #[arg(long, value_name = "NAME", value_parser = A::parser())]
+    AgainstArg<A: FlagValue> { against: Vec<A> }
+
+    /// Keep only packets that match a tcpdump expression; evaluated in the kernel for interfaces
+    #[arg(short, long, value_name = "EXPR", value_parser = F::parser())]
+    FilterArg<F: FlagValue> { filter: Option<F> }
+
+    /// Bytes to keep of each packet; 0 keeps all
+    #[arg(short, long, value_name = "BYTES", value_parser = S::parser())]
+    SnaplenArg<S: FlagValue> { snaplen: Option<S> }
+}
+
+values! {
+    String: clap::builder::StringValueParser::new();
+    PathBuf: clap::builder::PathBufValueParser::new();
+}
+
+/// Packets to select by their numbers.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct RangesArgs {
+    /// Keep only these packets, numbered from 1 across all files, such as 1-5,7,100-
+    #[arg(long, value_name = "RANGES")]
+    pub(crate) include: Option<Ranges>,
+    /// Drop these packets
+    #[arg(long, value_name = "RANGES")]
+    pub(crate) exclude: Option<Ranges>,
+}
+
+/// The packets of files that are named elsewhere.
+#[derive(Debug, clap::Args)]
+pub(crate) struct FileArgs {
+    #[command(flatten)]
+    salvage: SalvageArg,
+    #[command(flatten, next_help_heading = "Filter")]
+    filter: FilterArg<String>,
+    #[command(flatten)]
+    tunnels: TunnelArgs,
+}
+
+/// Interfaces or files.
+#[derive(Debug, clap::Args)]
+#[command(
+    mut_args(of("interface", |arg| arg.required_unless_present("read").conflicts_with_all(["read", "salvage"])))
+)]
+pub(crate) struct InputArgs {
+    #[command(flatten)]
+    interface: InterfaceArg,
+    #[command(flatten)]
+    read: ReadArg,
+    #[command(flatten)]
+    salvage: SalvageArg,
+    /// Do not put the interface into promiscuous mode
+    #[arg(short = 'p', long, help_heading = "Input")]
+    no_promiscuous: bool,
+    #[command(flatten, next_help_heading = "Input")]
+    pub(crate) count: CountArg,
+    #[command(flatten, next_help_heading = "Filter")]
+    filter: FilterArg<String>,
+}
+
+/// Interfaces or files for metering and for scripts.
+#[derive(Debug, clap::Args)]
+#[command(
+    mut_args(of("no_promiscuous", |arg| arg.conflicts_with("read"))),
+    mut_args(of("snaplen", |arg| arg.help(SNAPLEN)))
+)]
+pub(crate) struct MeteredArgs {
+    #[command(flatten)]
+    input: InputArgs,
+    #[command(flatten)]
+    follow: FollowArg,
+    #[command(flatten)]
+    pub(crate) end: DurationArgs,
+    #[command(flatten, next_help_heading = "Filter")]
+    snaplen: SnaplenArg<u32>,
+    #[command(flatten)]
+    tunnels: TunnelArgs,
+}
+
+/// The default of `--snaplen` depends on the command.
+const SNAPLEN: &str = "Bytes to look at of each packet; 0 is all [default: all; 'flows': 256 of interfaces, 1600 with \
+                       'top', unless with --decap or for names of applications]";
+
+impl FileArgs {
+    /// The flag of this group that was given, if any.
+    pub(crate) fn given(&self) -> Option<&'static str> {
+        let given = [
+            ("--filter", self.filter.is_some()),
+            ("--decap", self.tunnels.is_given()),
+            ("--salvage", *self.salvage),
+        ];
+        given.into_iter().find(|(_, is_given)| *is_given).map(|(name, _)| name)
+    }
+
+    /// The plan for these files.
+    pub(crate) fn plan(&self, files: &[PathBuf]) -> InputPlan {
+        self.tunnels.add_to(of_files(files, &self.salvage, &self.filter))
+    }
+}
+
+/// The files, and the filter for any input.
+fn of_files(files: &[PathBuf], salvage: &SalvageArg, filter: &FilterArg<String>) -> InputPlan {
+    let read = ReadPlan { files: files.to_vec(), salvage: **salvage, ..ReadPlan::default() };
+    InputPlan { read: (!files.is_empty()).then_some(read), filter: text(filter), ..InputPlan::default() }
+}
+
+impl InputArgs {
+    /// Interfaces, not files.
+    pub(crate) fn is_live(&self) -> bool {
+        !self.interface.is_empty()
+    }
+
+    /// The interfaces, as they were given.
+    pub(crate) fn interfaces(&self) -> &[String] {
+        &self.interface
+    }
+
+    /// The files, as they were given.
+    pub(crate) fn files(&self) -> &[PathBuf] {
+        &self.read
+    }
+
+    /// The plan of these lanes with this input: `files`, by the first of `cores`, or the interfaces of `lanes`.
+    pub(crate) fn add_to(&self, lanes: InputPlan, files: &[PathBuf], cores: &[usize]) -> InputPlan {
+        let cpu = cores.first().copied();
+        let InputPlan { read, filter, .. } = of_files(files, &self.salvage, &self.filter);
+        let read = read.map(|read| ReadPlan { cpu, ..read });
+        InputPlan { read, filter, promiscuous: !self.no_promiscuous, count: *self.count, ..lanes }
+    }
+}
+
+impl MeteredArgs {
+    /// Interfaces, not files.
+    pub(crate) fn is_live(&self) -> bool {
+        self.input.is_live()
+    }
+
+    /// The interfaces or files as text.
+    pub(crate) fn names(&self) -> String {
+        let files = self.input.files().iter().map(|path| path.display().to_string());
+        self.input.interfaces().iter().cloned().chain(files).collect::<Vec<_>>().join(", ")
+    }
+
+    /// The plan. `snaplen_live` is the default of live packets, bytes.
+    pub(crate) fn plan(
+        &self,
+        lanes: &LaneArgs,
+        cores: &[usize],
+        snaplen_live: u32,
+    ) -> anyhow::Result<InputPlan> {
+        let names = interfaces_named(self.input.interfaces())?;
+        let mut plan = self.input.add_to(lanes.plan(names, cores, 0), self.input.files(), cores);
+        plan.read.iter_mut().for_each(|read| read.follow = *self.follow);
+        let is_part = !self.tunnels.is_removing() && self.is_live();
+        let snaplen = self.snaplen.unwrap_or(if is_part { snaplen_live } else { 0 });
+        plan.snaplen = if snaplen == 0 { SNAPLEN_MAX } else { snaplen };
+        Ok(self.tunnels.add_to(plan))
+    }
+}
