@@ -272,15 +272,15 @@ mod tests {
     #[test]
     fn each_sink_has_all_packets_and_collectors_in_turns_have_them_together() {
         let good = report(vec![sink("a", 10), collector("b", 10)], false);
-        assert_eq!((good.verdict, good.failure), (Verdict::Lossless, None));
+        assert_eq!((good.verdict, &good.failure), (Verdict::Lossless, &None));
         let turns = report(vec![sink("a", 10), collector("b", 4), collector("c", 6)], true);
-        assert_eq!((turns.verdict, turns.failure), (Verdict::Lossless, None));
+        assert_eq!((turns.verdict, &turns.failure), (Verdict::Lossless, &None));
         for (sinks, is_round_robin) in [
             (vec![sink("a", 9)], false),
             (vec![collector("b", 4), collector("c", 6)], false),
             (vec![collector("b", 4), collector("c", 5)], true),
         ] {
-            let failure = report(sinks, is_round_robin).failure.unwrap_or_default();
+            let failure = report(sinks, is_round_robin).run.failure.unwrap_or_default();
             assert!(failure.contains("packets_in_flows = sent + missed"), "{failure}");
         }
     }
@@ -290,14 +290,14 @@ mod tests {
         let missed = Missed { errors: flows(3), ..Missed::default() };
         let full = SinkReport { missed, failure: Some("full".into()), ..sink("a", 7) };
         let lossy = report(vec![full.clone()], false);
-        assert_eq!((lossy.verdict, lossy.failure), (Verdict::Lossy, None));
+        assert_eq!((lossy.verdict, &lossy.failure), (Verdict::Lossy, &None));
         assert_eq!(lossy.reasons.lossy, ["a missed 3 records: full"]);
         let left = report(vec![SinkReport { is_closed: true, ..full.clone() }], false);
-        assert_eq!((left.verdict, left.failure), (Verdict::Lossless, None));
+        assert_eq!((left.verdict, &left.failure), (Verdict::Lossless, &None));
         assert_eq!(left.reasons.notes, ["a: its reader left, after 7 records at most"]);
         let missed = Missed { errors: flows(1), queue_full: flows(2), ..Missed::default() };
         let slow = report(vec![SinkReport { is_closed: true, missed, ..full }], false);
-        assert_eq!((slow.verdict, slow.failure), (Verdict::Lossy, None));
+        assert_eq!((slow.verdict, &slow.failure), (Verdict::Lossy, &None));
         assert_eq!(slow.reasons.lossy, ["a missed 2 records: its reader was slower than the meter"]);
     }
 
@@ -313,7 +313,7 @@ mod tests {
         );
         let spooled = SinkReport { spooled: flows(10), ..collector("tcp://h:1", 0) };
         let spooled = report(vec![spooled], false);
-        assert_eq!((spooled.verdict, spooled.failure), (Verdict::Unknown, None));
+        assert_eq!((spooled.verdict, &spooled.failure), (Verdict::Unknown, &None));
         // It delivered as many records of an earlier run as it left of its own.
         let earlier = SinkReport {
             spooled: flows(10),
@@ -322,17 +322,17 @@ mod tests {
             ..collector("tcp://h:1", 30)
         };
         let both = report(vec![earlier.clone()], false);
-        assert_eq!((both.verdict, both.failure), (Verdict::Unknown, None));
+        assert_eq!((both.verdict, &both.failure), (Verdict::Unknown, &None));
         assert!(both.reasons.unknown[0].starts_with("10 records for tcp://h:1"), "{:?}", both.reasons);
         // A record too few, in the spool or out of it.
         for sink in
             [SinkReport { spooled: flows(9), ..earlier.clone() }, SinkReport { sent: flows(31), ..earlier }]
         {
-            let failure = report(vec![sink], false).failure.unwrap_or_default();
+            let failure = report(vec![sink], false).run.failure.unwrap_or_default();
             assert!(failure.contains("those in its spool"), "{failure}");
         }
         let v5 = SinkReport { unsuited: flows(2), kind: "netflow5", ..collector("udp://h:1", 8) };
         let v5 = report(vec![v5], false);
-        assert_eq!((v5.verdict, v5.failure), (Verdict::Lossless, None), "left out by the format");
+        assert_eq!((v5.verdict, &v5.failure), (Verdict::Lossless, &None), "left out by the format");
     }
 }

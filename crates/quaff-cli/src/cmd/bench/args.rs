@@ -12,7 +12,6 @@ use quaff_bench::bench::plan::{Rate, Topology};
 use quaff_lab::tool::{Filter, Output};
 use quaff_lab::traffic::Size;
 use std::path::PathBuf;
-use std::time::Duration;
 
 /// Measure packet capturers side by side, under controlled conditions
 ///

@@ -229,7 +229,7 @@ const PLACES: [&str; 2] = [
 pub(super) fn loss_places() -> [String; 4] {
     let of = |name: &str| {
         let term = TERMS.iter().find(|term| term.name == name);
-        flags::named(term.map_or(name, |term| term.words))
+        settings::named(term.map_or(name, |term| term.words))
     };
     let [buffer, output] = PLACES.map(str::to_owned);
     [of("nic_dropped"), of("kernel_dropped"), buffer, output]
@@ -246,7 +246,7 @@ pub(crate) fn terms(
     let some = of_fate.filter(|(_, packets)| *packets > 0);
     let words = |term: &Term| {
         let own = own.iter().find(|(name, _)| *name == term.name);
-        own.map_or_else(|| flags::named(term.words), |(_, words)| (*words).to_owned())
+        own.map_or_else(|| settings::named(term.words), |(_, words)| (*words).to_owned())
     };
     some.map(|(term, packets)| (packets, words(term))).collect::<Vec<_>>().into_iter()
 }

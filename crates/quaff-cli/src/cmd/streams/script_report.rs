@@ -103,7 +103,5 @@ fn stream_words(streams: &StreamSums) -> String {
         (streams.connections.midstream, "directions began before the capture"),
         (streams.connections.evicted, "connections ended early: too many at a time"),
     ];
-    let own =
-        [("filtered", "packets rejected by the filter"), ("not_tunnel", "packets dropped: not in a tunnel")];
-    show::counted("  ", counts) + &show::counted("  ", terms(report, false, &own))
+    show::counted("  ", counts)
 }
