@@ -273,7 +273,7 @@ fn length(path: &Path) -> Result<Option<u64>, SendError> {
         return Ok(None);
     }
     let found = path.metadata().trying(|| format!("open {}", path.display()))?;
-    Ok(found.is_file().then(|| found.len()))
+    Ok(found.is_file().then_some(found.len()))
 }
 
 /// Checks that the packets of a file can be sent; a pipe is not opened.

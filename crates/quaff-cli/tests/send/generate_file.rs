@@ -224,7 +224,8 @@ fn senders_print_progress_on_sigusr1_and_every_interval_and_end_with_a_report() 
     let file = dir.path().join("a.pcap").display().to_string();
     generate(Path::new(&file), "--count 100 --pps 1000");
     let made = ["generate", "-w", "/dev/null", "--pps", "1000000", "--duration", "90d"].map(str::to_owned);
-    let replayed = ["replay", "-w", "/dev/null", "--pps", "1000000", "--loop", "1000000000", &file].map(str::to_owned);
+    let replayed =
+        ["replay", "-w", "/dev/null", "--pps", "1000000", "--loop", "1000000000", &file].map(str::to_owned);
     let sent = ["generate", "-o", "lo", "--size", "64", "--pps", "10", "--count", "1000"].map(str::to_owned);
     for (line, code) in [(&made[..], 0), (&replayed[..], 0), (&sent[..], 0)] {
         for more in [&[][..], &["--stats", "100ms"][..]] {

@@ -1,10 +1,10 @@
 //! `--unique-ip`, new flows in each pass: shifts the addresses of every frame without invalidating its checksums.
 //!
 //! In each pass the lower address of a frame decreases by one and the higher one increases by one, so that both
-//! directions of a conversation stay together and the sum of both addresses is constant. The arithmetic is modulo 2^32
-//! - 1, like that of one's complement checksums (RFC 1071), in which 0 and 2^32 - 1 are the same number. In an IPv6
-//! address the last 32 bits change. No other field is edited. Addresses below MPLS, PPPoE and backbone headers are
-//! shifted as well.
+//! directions of a conversation stay together and the sum of both addresses is constant. The arithmetic is modulo
+//! 2^32 - 1, like that of one's complement checksums (RFC 1071), in which 0 and 2^32 - 1 are the same number. In an
+//! IPv6 address the last 32 bits change. No other field is edited. Addresses below MPLS, PPPoE and backbone headers
+//! are shifted as well.
 
 use quaff_wire::net;
 

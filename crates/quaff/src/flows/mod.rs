@@ -105,7 +105,7 @@ impl FlowsPlan {
     /// The needs of the run after its start, when sockets and files are open; its inputs are added.
     fn limits(&self) -> Limits {
         let collectors = self.sinks.iter().filter_map(|sink| match sink {
-            SinkPlan::Collector(collector) => Some(collector),
+            SinkPlan::Collector(collector) => Some(&**collector),
             SinkPlan::File { .. } | SinkPlan::Store { .. } | SinkPlan::Memory { .. } => None,
         });
         let stores = self.sinks.iter().filter_map(|sink| match sink {
@@ -114,12 +114,12 @@ impl FlowsPlan {
         });
         let spools =
             collectors.clone().filter_map(|plan| plan.spool.as_ref().map(|spool| spool.folder.clone()));
-        let is_datagram = |plan: &&Box<CollectorPlan>| plan.url.transport == Transport::Udp;
+        let is_datagram = |plan: &CollectorPlan| plan.url.transport == Transport::Udp;
         Limits {
             write: spools.chain(stores.clone()).chain(folders_of(&self.also_written)).collect(),
             make_folders: stores.collect(),
             connect: collectors.clone().filter(|plan| !is_datagram(plan)).map(|plan| plan.url.port).collect(),
-            sends_datagrams: collectors.clone().any(|plan| is_datagram(&plan)),
+            sends_datagrams: collectors.clone().any(is_datagram),
             draws: self.draws,
             ..Limits::default()
         }
