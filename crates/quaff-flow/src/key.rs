@@ -109,7 +109,8 @@ impl Key {
 /// A hash of the two addresses of a frame of link type `linktype`, the same for both directions and for all fragments:
 /// packets that are dealt to several meters by it meet their flow. `secret` is random, and the same for all packets, so
 /// that a sender cannot choose addresses that meet in one lane. 0 for packets that are in no flow.
-pub fn address_hash(secret: u64, bytes: &[u8], linktype: u16) -> u64 {
+#[cfg(test)]
+pub(crate) fn address_hash(secret: u64, bytes: &[u8], linktype: u16) -> u64 {
     let Ok(packet) = FlowPacket::read(bytes, bytes.len() as u32, linktype) else { return 0 };
     let [mut one, mut other] = packet.addresses.map(words);
     if other < one {

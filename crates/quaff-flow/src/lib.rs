@@ -36,5 +36,4 @@ pub mod summary;
 mod table;
 mod wheel;
 
-pub use key::address_hash;
 pub use meter::Meter;

@@ -143,7 +143,8 @@ impl Meter {
     }
 
     /// Moves the time on by the meter's own clock, to a packet time in ns.
-    pub fn nudge_to(&mut self, time_ns: u64, sink: &mut dyn FlowSink) {
+    #[cfg(test)]
+    pub(crate) fn nudge_to(&mut self, time_ns: u64, sink: &mut dyn FlowSink) {
         if time_ns > self.clock.now().ns {
             let now = self.clock.see(time_ns);
             self.nudge(now, sink);

@@ -31,5 +31,4 @@ mod tests;
 pub use error::{Error, Result};
 pub use ledger::SegmentLedger;
 pub use read::{SegmentReader, segments};
-pub use schema::SCHEMA_VERSION;
 pub use store::{ParquetPlan, SegmentStore};

@@ -14,7 +14,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 /// The schema version in the metadata of a segment.
-pub const SCHEMA_VERSION: u32 = 1;
+pub(crate) const SCHEMA_VERSION: u32 = 1;
 /// Rows of a row group. All its columns stay in memory until it is written: 25 MB, at most 75 MB, plus texts.
 pub(crate) const GROUP_ROWS: usize = 1 << 18;
 /// Rows of a page, the smallest unit that a reader can skip.

@@ -186,11 +186,6 @@ impl Engine {
         self
     }
 
-    /// True if streams are reassembled.
-    pub fn has_streams(&self) -> bool {
-        self.tracker.is_some()
-    }
-
     /// Processes a packet.
     pub fn packet(&mut self, packet: &Packet) {
         let core = &mut self.core;

@@ -74,7 +74,7 @@ impl Conversation {
     }
 
     /// True if the SYN of this host was captured.
-    pub fn has_syn(&self, sender: Sender) -> bool {
+    pub(crate) fn has_syn(&self, sender: Sender) -> bool {
         let half = if sender == Sender::A { &self.a } else { &self.b };
         half.has(SYN_SEEN)
     }

@@ -157,7 +157,7 @@ fn now(lane: &Lane) -> Now {
     Now { steady_ns: steady_ns(), wall_ns: lane.source.wall_ns() }
 }
 
-/// What arrived with the batch pulled last, as far as no call before has reported it.
+/// The arrival of the batch pulled last, as far as no call before has reported it.
 fn arrival(lane: &mut Lane) -> Arrival {
     let (dropped, now) = (lane.source.take_dropped(), now(lane));
     Arrival { now, is_late: lane.source.is_nearly_full(), dropped, names: lane.source.names() }

@@ -311,7 +311,7 @@ pub fn default_buffer_bytes(free_bytes: u64) -> usize {
 
 /// The time for which a disk may stall until buffer and rings are full and packets are lost, s, at
 /// `bits_per_second` of frames of `frame_bytes`.
-pub fn stall_seconds(plan: &CapturePlan, bits_per_second: f64, frame_bytes: f64) -> f64 {
+pub(crate) fn stall_seconds(plan: &CapturePlan, bits_per_second: f64, frame_bytes: f64) -> f64 {
     // Bytes of a pcapng block around a packet, and of a record in the kernel's ring.
     const BLOCK: f64 = 44.0;
     const RECORD: f64 = 84.0;

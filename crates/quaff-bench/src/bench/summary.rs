@@ -5,7 +5,7 @@ use crate::method::Run;
 use crate::stats::{median, spread, trimmed_mean};
 
 /// Computes a case's loss and CPU figures from its runs.
-pub fn summarise(case: &mut Case) {
+pub(crate) fn summarise(case: &mut Case) {
     let losses = losses(&case.runs);
     case.loss_trimmed = trimmed_mean(&losses);
     case.loss_median = median(&losses);

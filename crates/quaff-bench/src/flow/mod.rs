@@ -20,7 +20,7 @@ mod rounds;
 mod session;
 mod survey;
 
-pub use result::summarise;
+pub(crate) use result::summarise;
 pub use rounds::Events;
 pub use session::Context;
 

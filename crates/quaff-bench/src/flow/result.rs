@@ -147,7 +147,7 @@ impl FlowCase {
 }
 
 /// Summarises the runs of all cases.
-pub fn summarise(report: &mut Report) {
+pub(crate) fn summarise(report: &mut Report) {
     let Results { cases, files, .. } = &mut report.body;
     cases.iter_mut().chain(files).for_each(FlowCase::summarise);
 }

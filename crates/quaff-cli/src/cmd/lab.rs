@@ -4,13 +4,15 @@ mod demo;
 mod probe;
 mod recvfrom;
 mod run;
+mod selection;
 
 use super::bench::promises;
 use crate::exit::Exit;
-use crate::flags::{AllArg, MtuArg, of};
+use crate::flags::{AllArg, of};
 use crate::shell::ReportArgs;
 use crate::show::{self, Stream};
 use quaff_lab::{Lab, LabEnd, LabInfo, LabPlan, RX, TX};
+use selection::{LinkArgs, only_lab};
 
 /// Try quaff without a second machine: two network namespaces and a link between them
 ///
@@ -52,23 +54,6 @@ struct UpArgs {
     name: Option<String>,
     #[command(flatten)]
     link: LinkArgs,
-}
-
-const MTU: &str =
-    "MTU of a new link [default: 3000], at most 9216; above about 3500 it does not support native XDP";
-
-impl LinkArgs {
-    fn mtu(&self) -> u32 {
-        self.mtu.unwrap_or(LabPlan::default().mtu)
-    }
-}
-
-/// Options of the link between the two namespaces.
-#[derive(Debug, clap::Args)]
-#[command(mut_args(of("mtu", |arg| arg.help(MTU))))]
-struct LinkArgs {
-    #[command(flatten)]
-    mtu: MtuArg,
 }
 
 /// Take a lab down
@@ -199,12 +184,4 @@ fn state(lab: &LabInfo) -> String {
         (false, true) => format!("in use by process {}", lab.pid),
         (false, false) => "abandoned; the next lab removes it".into(),
     }
-}
-
-/// The name of the only persistent lab; an error that ends in `choice` if there are several.
-fn only_lab(choice: &str) -> anyhow::Result<Option<String>> {
-    let mut names: Vec<_> =
-        Lab::list()?.into_iter().filter(|lab| lab.persistent).map(|lab| lab.name).collect();
-    anyhow::ensure!(names.len() <= 1, "{} labs are up ({}); {choice}", names.len(), names.join(", "));
-    Ok(names.pop())
 }

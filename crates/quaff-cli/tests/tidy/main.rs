@@ -16,9 +16,8 @@ use source::{code_of, files, production, read};
 
 /// Counts that may only fall; 0 is the aim.
 mod ratchet {
-    /// Circles of names between the files of a crate, and between its top-level modules. Those that are left are of
-    /// commands whose arguments move now: replay, flows report, extcap, lab run, and the conditions of capture.
-    pub(crate) const CIRCLES: usize = 5;
+    /// Circles of names between the files of a crate, and between its top-level modules.
+    pub(crate) const CIRCLES: usize = 0;
     /// Functions over 70 lines, tests included.
     pub(crate) const LONG_FUNCTIONS: usize = 0;
     /// Public items without a doc line.

@@ -133,7 +133,7 @@ impl CaptureFile {
 
     /// As [`CaptureFile::pull`], in less time: `frame` gets the packets of pcap files but for unusual ones, `item` all
     /// else, and both get `to`.
-    pub fn pull_into<T>(
+    pub(crate) fn pull_into<T>(
         &mut self,
         to: &mut T,
         mut frame: impl FnMut(&mut T, &Frame<'_>),

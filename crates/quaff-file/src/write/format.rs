@@ -24,7 +24,7 @@ impl Format {
     }
 
     /// The same for compressed files.
-    pub fn extension_with(self, compression: Option<Compression>) -> &'static str {
+    pub(crate) fn extension_with(self, compression: Option<Compression>) -> &'static str {
         match (self, compression) {
             (_, None) => self.extension(),
             (Self::Pcapng, Some(Compression::Zstd)) => "pcapng.zst",

@@ -33,7 +33,7 @@ pub(super) struct FileSink {
     pub(super) shared: Arc<Shared>,
     pub(super) clock: ExportClock,
     pub(super) linger: Duration,
-    /// True if somebody waits for the records: live input, or a growing file.
+    /// True if a reader waits for the records: live input, or a growing file.
     pub(super) is_prompt: bool,
 }
 

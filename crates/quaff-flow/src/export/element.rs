@@ -9,12 +9,12 @@ use Unit::{Hops, Micro, Milli, Nano, Octet, Packet};
 use Value as V;
 
 /// ntop's private enterprise number.
-pub const NTOP: u32 = 35632;
+pub(crate) const NTOP: u32 = 35632;
 /// The enterprise number that marks the other direction of an IANA element (RFC 5103, 6.1).
-pub const REVERSE: u32 = 29305;
+pub(crate) const REVERSE: u32 = 29305;
 /// The enterprise number of elements that quaff alone defines. It is the one that RFC 5612 reserves for documents:
 /// quaff has none of its own.
-pub const PRIVATE: u32 = 32473;
+pub(crate) const PRIVATE: u32 = 32473;
 /// The bit of an element's number that marks the other direction under any other enterprise (RFC 5103, 6.2).
 pub(crate) const REVERSE_BIT: u16 = 0x4000;
 /// The length of a field that differs from record to record (RFC 7011, 7).

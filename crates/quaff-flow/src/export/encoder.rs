@@ -127,7 +127,7 @@ impl Encoder {
     }
 
     /// Counts of records that did not become part of a message.
-    pub fn unencoded(&self) -> Unencoded {
+    pub(crate) fn unencoded(&self) -> Unencoded {
         self.unencoded
     }
 

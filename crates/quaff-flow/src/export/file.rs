@@ -84,12 +84,12 @@ impl FileEncoder {
     }
 
     /// Records, packets and bytes that became messages since the last call.
-    pub fn take_carried(&mut self) -> Carried {
+    pub(crate) fn take_carried(&mut self) -> Carried {
         std::mem::take(&mut self.fresh)
     }
 
     /// Counts of records that did not become part of a message.
-    pub fn unencoded(&self) -> super::Unencoded {
+    pub(crate) fn unencoded(&self) -> super::Unencoded {
         self.encoder.unencoded()
     }
 

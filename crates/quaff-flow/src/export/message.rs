@@ -27,11 +27,6 @@ impl Version {
         }
     }
 
-    /// The version of that number.
-    pub fn from_number(number: u16) -> Option<Self> {
-        [Self::V5, Self::V9, Self::Ipfix].into_iter().find(|version| version.number() == number)
-    }
-
     /// The place of the sequence number in a header.
     fn sequence_at(self) -> usize {
         match self {

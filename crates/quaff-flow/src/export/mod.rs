@@ -40,13 +40,13 @@ mod v5;
 mod v9;
 mod value;
 
-pub use element::{DataType, Element, NTOP, PRIVATE, REVERSE};
+pub use element::{DataType, Element};
 pub use encoder::{BiflowPolicy, Encoder, EncoderPlan, TEMPLATE_ID, Unencoded};
 pub use file::FileEncoder;
 pub use message::{Carried, Message, Session, Version};
 pub use options::{Statistics, Timeouts};
 pub use routes::AsTable;
-pub use template::{DEFAULT_IPFIX, DEFAULT_TEXT, DEFAULT_V9, Dialect, Template, TemplateError, UnknownName};
+pub use template::{DEFAULT_IPFIX, DEFAULT_V9, Dialect, Template, TemplateError, UnknownName};
 pub use text::{Names, TextEncoder, TextFormat, date_utc};
 pub use value::{Interface, NextHops, Route, Routes, SamplingView, Scene};
 

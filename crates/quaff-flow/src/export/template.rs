@@ -19,7 +19,7 @@ pub const DEFAULT_IPFIX: &str = "%IPV4_SRC_ADDR %IPV4_DST_ADDR %IPV4_NEXT_HOP %I
     %FLOW_START_MILLISECONDS %FLOW_END_MILLISECONDS %L4_SRC_PORT %L4_DST_PORT %TCP_FLAGS %PROTOCOL %SRC_TOS \
     %SRC_AS %DST_AS %IPV4_SRC_MASK %IPV4_DST_MASK";
 /// The fields of texts unless a template names others: both directions, times to the nanosecond.
-pub const DEFAULT_TEXT: &str = "%flowStartNanoseconds %flowEndNanoseconds %sourceIPv4Address %destinationIPv4Address \
+pub(crate) const DEFAULT_TEXT: &str = "%flowStartNanoseconds %flowEndNanoseconds %sourceIPv4Address %destinationIPv4Address \
     %sourceTransportPort %destinationTransportPort %protocolIdentifier %icmpTypeCodeIPv4 %vlanId %ingressInterface \
     %ipClassOfService %tcpControlBits %reverseTcpControlBits %packetDeltaCount %octetDeltaCount \
     %reversePacketDeltaCount %reverseOctetDeltaCount %flowEndReason %quaffInitiatorRule %quaffIsContinued \
@@ -156,7 +156,7 @@ impl Template {
     }
 
     /// The template of a format unless the user names one.
-    pub fn default_for(dialect: Dialect) -> Self {
+    pub(crate) fn default_for(dialect: Dialect) -> Self {
         let text = match dialect {
             Dialect::V9 => DEFAULT_V9,
             Dialect::Ipfix => DEFAULT_IPFIX,

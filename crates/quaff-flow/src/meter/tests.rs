@@ -4,7 +4,7 @@ mod model;
 mod promises;
 
 use super::*;
-use crate::address_hash;
+use crate::key::address_hash;
 use crate::ledger::Count;
 use crate::plan::{KeyPlan, Sampling};
 use quaff_testpackets as build;

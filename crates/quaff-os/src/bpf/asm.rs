@@ -237,13 +237,13 @@ impl Asm {
     }
 
     /// `dst = map`, for a helper that takes one (two slots).
-    pub fn ld_socket_map(&mut self, dst: Reg, map: &super::SocketMap) {
+    pub(crate) fn ld_socket_map(&mut self, dst: Reg, map: &super::SocketMap) {
         self.push(LD_IMM64, dst, PSEUDO_MAP_FD, 0, map.raw_fd());
         self.insns.push(Insn { code: 0, registers: 0, off: 0, imm: 0 });
     }
 
     /// The same for a ring buffer.
-    pub fn ld_ring(&mut self, dst: Reg, ring: &super::RingMap) {
+    pub(crate) fn ld_ring(&mut self, dst: Reg, ring: &super::RingMap) {
         self.push(LD_IMM64, dst, PSEUDO_MAP_FD, 0, ring.raw_fd());
         self.insns.push(Insn { code: 0, registers: 0, off: 0, imm: 0 });
     }
@@ -261,7 +261,7 @@ impl Asm {
     }
 
     /// Loads the address of the bytes before an XDP program's frame from the context in `context`.
-    pub fn ld_meta(&mut self, meta: Reg, context: Reg) {
+    pub(crate) fn ld_meta(&mut self, meta: Reg, context: Reg) {
         self.ldx_mem(Size::W, meta, context, 8);
     }
 
@@ -271,7 +271,7 @@ impl Asm {
     }
 
     /// Loads the number of the receive queue of an XDP program's frame from the context in `context`.
-    pub fn ld_rx_queue(&mut self, queue: Reg, context: Reg) {
+    pub(crate) fn ld_rx_queue(&mut self, queue: Reg, context: Reg) {
         self.ldx_mem(Size::W, queue, context, 16);
     }
 

@@ -29,7 +29,7 @@ pub(super) struct MapInfo {
 ///
 /// # Errors
 /// ENOENT when it is gone.
-pub fn program_name(id: u32) -> Result<String> {
+pub(crate) fn program_name(id: u32) -> Result<String> {
     let tried = || format!("read the name of the BPF program with ID {id}");
     let info = program_info(id, None, tried)?;
     let name = info[NAME].split(|byte| *byte == 0).next().unwrap_or_default();
@@ -40,7 +40,7 @@ pub fn program_name(id: u32) -> Result<String> {
 ///
 /// # Errors
 /// ENOENT when it is gone.
-pub fn program_maps(id: u32) -> Result<Vec<u32>> {
+pub(crate) fn program_maps(id: u32) -> Result<Vec<u32>> {
     let mut ids = [0; MAPS_MAX];
     let tried = || format!("read the maps of the BPF program with ID {id}");
     let info = program_info(id, Some(&mut ids), tried)?;

@@ -13,7 +13,7 @@ mod socket_map;
 mod sys;
 
 pub use asm::{Alu, Asm, Helper, Jmp, Label, Operand, Reg, Size, Verdict};
-pub use by_id::{program_maps, program_name};
+pub(crate) use by_id::{program_maps, program_name};
 pub use link::{XdpHook, XdpLink, take_over};
 pub use map::ArrayMap;
 pub use prog::{LiveRun, Program};

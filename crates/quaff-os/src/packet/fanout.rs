@@ -26,7 +26,7 @@ const PACKET_FANOUT_FLAG_UNIQUEID: u16 = 0x2000;
 /// No member receives what the interface sends (Linux 5.18).
 const PACKET_FANOUT_FLAG_IGNORE_OUTGOING: u16 = 0x4000;
 /// The largest group (`PACKET_FANOUT_MAX`).
-pub const FANOUT_MAX: usize = 1 << 16;
+pub(crate) const FANOUT_MAX: usize = 1 << 16;
 
 /// The rule by which the kernel chooses the ring of a packet, by its position in the group.
 #[derive(Debug, Clone, PartialEq, Eq)]

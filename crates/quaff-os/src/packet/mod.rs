@@ -24,7 +24,7 @@ mod tx_slots;
 
 pub(crate) use adapter_clock::AdapterClock;
 pub use block::{Cursor, Packet};
-pub use fanout::{FANOUT_MAX, Fan, Fanout};
+pub use fanout::{Fan, Fanout};
 pub use receive::Receiver;
 pub use ring::{RingPlan, RxRing, WaitOutcome};
 pub use socket::{DownWatch, PacketStats, Qdisc, TimeSource, hold_promiscuous};

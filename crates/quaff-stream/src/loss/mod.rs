@@ -170,7 +170,7 @@ impl LossMeter {
     }
 
     /// Adds missing packet numbers at a time; negative if late ones arrived.
-    pub fn note_numbers(&mut self, time_ns: u64, lost: i64) {
+    pub(crate) fn note_numbers(&mut self, time_ns: u64, lost: i64) {
         self.sums.note_numbers(time_ns, lost);
     }
 

@@ -44,7 +44,7 @@ pub struct Now {
     pub wall_ns: u64,
 }
 
-/// What arrived at a lane, beside the frames.
+/// An arrival at a lane, beside its frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Arrival {
     pub now: Now,

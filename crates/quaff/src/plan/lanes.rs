@@ -63,7 +63,7 @@ impl InputPlan {
     }
 
     /// Returns whether an interface has several lanes.
-    pub fn has_shared(&self) -> bool {
+    pub(crate) fn has_shared(&self) -> bool {
         self.interfaces.iter().any(|interface| interface.cpus.len() > 1)
     }
 

@@ -42,7 +42,7 @@ pub enum Via {
 
 impl Via {
     /// Returns whether an XDP program hands the packets over.
-    pub fn is_xdp(self) -> bool {
+    pub(crate) fn is_xdp(self) -> bool {
         self != Self::Packet
     }
 }

@@ -18,7 +18,7 @@ mod script_report;
 mod scripts;
 
 pub use crate::output::BodyTally;
-pub use extract::{ExtractPlan, INDEX, IndexTarget};
+pub use extract::{ExtractPlan, IndexTarget};
 pub use follow::FollowPlan;
 pub use records::{RecordFolder, RecordTarget};
 pub use report::{Bytes, Connections, Datagrams, Gap, Gaps, Ignored, StreamsReport};

@@ -130,7 +130,7 @@ pub struct Datagrams {
 
 impl StreamsReport {
     /// Returns whether bytes are missing in what was delivered.
-    pub fn lacks_bytes(&self) -> bool {
+    pub(crate) fn lacks_bytes(&self) -> bool {
         self.gaps.total().bytes
             + self.bytes.capped
             + self.ignored.truncated

@@ -71,7 +71,7 @@ impl StreamSums {
     }
 
     /// Returns whether bytes are missing.
-    pub fn lacks_bytes(&self) -> bool {
+    pub(crate) fn lacks_bytes(&self) -> bool {
         self.gaps.total().bytes + self.bytes.capped + self.ignored.truncated + self.datagrams.incomplete > 0
     }
 }

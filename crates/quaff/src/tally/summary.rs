@@ -1,4 +1,4 @@
-//! What the report of every product has in common. It is flattened into each, so its fields are fields of the report.
+//! The common part of the report of every product. It is flattened into each, so its fields are fields of the report.
 
 use super::{BelowTap, InputTally, LaneTally, Reasons, Terms, Verdict};
 use quaff_os::Reason;
@@ -55,7 +55,7 @@ impl RunSummary {
     }
 
     /// Returns whether the files that were read are whole; interfaces are.
-    pub fn is_input_whole(&self) -> bool {
+    pub(crate) fn is_input_whole(&self) -> bool {
         self.input.as_ref().is_none_or(InputTally::is_whole)
     }
 }

@@ -1,8 +1,8 @@
 //! The arguments (flags) of `quaff capture`, made into a plan (`quaff::plan`).
 
+use super::auto_stop::AutoStop;
 use super::edit::EditArgs;
 use super::printer::PROGRAM;
-use super::stop::AutoStop;
 use crate::flags::{
     BufferArg, Bytes, CaptureCores, ClockArg, CompressArg, CopiesArg, DryRunArg, FlushArg, FollowArg,
     FormatArg, FsyncArg, InputArgs, LaneArgs, OwnerArgs, RotationArgs, SnaplenArg, TunnelArgs, ViaArg,

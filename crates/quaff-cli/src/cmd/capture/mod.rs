@@ -1,6 +1,7 @@
 //! `quaff capture`: captures packets of interfaces or files to files. It never edits or writes packets itself.
 
 mod args;
+mod auto_stop;
 mod edit;
 mod incidents;
 mod printer;

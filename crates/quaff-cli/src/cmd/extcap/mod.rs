@@ -27,8 +27,6 @@ use std::time::{Duration, Instant};
 const READER_PATIENCE: Duration = Duration::from_secs(5);
 /// linux/fcntl.h, which is the same on all architectures that quaff is built for.
 const O_NONBLOCK: i32 = 0o4000;
-/// Prefix of an interface's name in Wireshark.
-const PREFIX: &str = "quaff-";
 
 /// Let Wireshark and tshark capture with quaff
 ///
@@ -151,7 +149,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         bail!("Wireshark calls this command; 'quaff extcap --install' registers it");
     };
     // Wireshark passes its own name for the interface; a plain name is accepted too.
-    let link = rtnl::link(name.strip_prefix(PREFIX).unwrap_or(name))?;
+    let link = rtnl::link(name.strip_prefix(sentences::PREFIX).unwrap_or(name))?;
     if args.capture {
         return capture_into_pipe(&args, &link);
     }

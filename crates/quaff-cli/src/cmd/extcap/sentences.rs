@@ -1,10 +1,11 @@
 //! The sentences of extcap(4): `word {key=value}{key=value}`. No system calls.
 
-use super::PREFIX;
 use quaff_os::rtnl::Link;
 use quaff_wire::linktype::{self, LinkType};
 use quaff_wire::tunnel::TunnelKind;
 
+/// Prefix of an interface's name in Wireshark.
+pub(super) const PREFIX: &str = "quaff-";
 /// The value for no decapsulation in Wireshark's dialog.
 pub(super) const NO_DECAP: &str = "none";
 

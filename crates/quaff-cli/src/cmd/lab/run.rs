@@ -1,6 +1,6 @@
 //! `quaff lab run`: runs a command in a lab, and passes on signals and the exit status.
 
-use super::{LinkArgs, only_lab};
+use super::selection::{LinkArgs, only_lab};
 use crate::exit::Exit;
 use crate::show;
 use anyhow::Context;

@@ -3,7 +3,7 @@
 //! A backend in the kernel loads its BPF program when it knows the frames, so it keeps CAP_BPF, CAP_PERFMON and
 //! CAP_NET_ADMIN, and the system call bpf(2). All others keep nothing.
 
-use super::Args;
+use super::args::Args;
 use crate::{confined, show};
 use quaff_os::sandbox::{Limits, Sandbox};
 use quaff_send::{Arena, Feed, FeedTally, SendError};

@@ -1,6 +1,6 @@
 //! The report of a replay as text. It never prints.
 
-use super::Args;
+use super::args::Args;
 use crate::cmd::sending::{confirmation, dropped_of, lateness, pace, sent};
 use crate::show::{self, name};
 use quaff_send::{FeedTally, ReplayReport, ReplayVia, Skipped, ToFileReport};

@@ -1,6 +1,8 @@
 //! `quaff replay -w`: the frames go into a file. It is created when nothing of the plan can be refused any more.
 
-use super::{Args, confined, rate, rewritten, source};
+use super::args::Args;
+use super::confined;
+use super::feed::{rate, rewritten, source};
 use crate::cmd::packet_file;
 use crate::cmd::sending::Watch;
 use anyhow::bail;

@@ -159,12 +159,12 @@ mod tests {
 
     #[test]
     fn the_recorder_gets_the_flags_that_were_given() {
-        let words = "tap a b --dir /d --rotate-size 1M --cpu 0,1 -q -s 96 --exec gzip -d 5s --user nobody";
+        let words = "tap a b --dir /d --rotate-size 1M --cpu 0,1 -q -s 96 --exec gzip -d 5s --user daemon";
         let words: Vec<_> = words.split(' ').map(OsString::from).collect();
         let Command::Tap(args) = crate::read(&words).unwrap() else { panic!("{words:?}") };
         let line = args.line(&["a".to_owned(), "b".to_owned()]).unwrap();
         let expected = "capture --json --incoming --interface=a --interface=b --duration=5s --snaplen=96 --dir=/d \
-                        --rotate-size=1M --exec=gzip --cpu=0 --cpu=1 --user=nobody --quiet";
+                        --rotate-size=1M --exec=gzip --cpu=0 --cpu=1 --user=daemon --quiet";
         assert_eq!(line, expected.split(' ').map(OsString::from).collect::<Vec<_>>());
         assert!(matches!(crate::read(&line), Ok(Command::Capture(_))));
         let stdout = ["tap", "a", "b", "-w", "-"].map(OsString::from);

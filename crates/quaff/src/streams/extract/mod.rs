@@ -27,7 +27,7 @@ use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 
 /// The name of the index in the folder.
-pub const INDEX: &str = "index.jsonl";
+pub(crate) const INDEX: &str = "index.jsonl";
 
 /// Bytes of the index that are collected before they are written.
 const INDEX_BUFFER_BYTES: usize = 256 << 10;

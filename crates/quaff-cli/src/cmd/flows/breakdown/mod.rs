@@ -1,97 +1,26 @@
 //! `quaff flows report`: the traffic of files by host, port, application and others, and over time. Records are those
 //! of the meter or of segments; a summary makes their sums, and the report of benches the page.
 
+mod args;
 mod inputs;
 mod output;
 mod segments;
 
+pub(super) use args::Args;
+
 use super::report;
-use super::sums::BY;
 use crate::confined;
 use crate::exit::Exit;
-use crate::flags::{FileArgs, HtmlArg, MatchArg, NoSandboxArg, TimeoutArgs, nanoseconds};
-use crate::shell::{QuietArgs, ReportArgs, Settings};
+use crate::shell::Settings;
 use crate::show::{self, LiveLine};
-use crate::units::{self, choice};
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, bail};
+use args::{CELLS_MAX, INTERVALS_MAX};
 use inputs::Inputs;
 use output::Shown;
-use quaff::flows::{FlowReport, FlowsPlan};
-use quaff::plan::SandboxPlan;
-use quaff_file::write::Output;
-use quaff_flow::collector::SinkPlan;
-use quaff_flow::plan::{ExtrasPlan, MeterPlan};
-use quaff_flow::summary::{By, Order, Query, Summary, SummaryPlan};
-use std::io::IsTerminal as _;
+use quaff::flows::FlowReport;
+use quaff_flow::summary::Summary;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
-
-/// Report the traffic of files by host, port, application and others, and over time
-///
-/// Meters capture files as 'quaff flows --read' does, or reads segments of 'quaff flows --parquet', and sums the
-/// records: a table for each property of --by, JSON, or a page with pictures. Bytes are those of IP packets. A flow
-/// counts at both its hosts; a port is that of the service.
-///
-/// The packets of a record are spread evenly over its time. A long flow has a record each --active: a smaller value
-/// shows its changes better [default: --active 120s, --idle 30s].
-///
-/// Exit status: 0 nothing was lost; 1 an input file is damaged, missing in its run or records losses; 2 it failed.
-#[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
-pub(crate) struct Args {
-    /// Capture files, or segments of flow records, and folders with such files; '-' is stdin
-    #[arg(required = true, value_name = "FILE|DIR")]
-    paths: Vec<PathBuf>,
-    #[command(flatten)]
-    packets: FileArgs,
-    #[command(flatten, next_help_heading = "Filter")]
-    text: MatchArg,
-
-    #[command(flatten, next_help_heading = "Flows")]
-    timeouts: TimeoutArgs,
-
-    /// Properties to sum by
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "host,port,application,protocol", value_parser = choice(BY), help_heading = "Report")]
-    by: Vec<By>,
-    /// Rows of each property
-    #[arg(long, value_name = "N", default_value_t = 10, help_heading = "Report")]
-    top: usize,
-    /// Show values of each TIME, such as 1s, 5m or 1h [default: in JSON and pages, so that there are 24 to 120 of them]
-    #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = "Report")]
-    over: Option<Duration>,
-    #[command(flatten)]
-    report: ReportArgs,
-    #[command(flatten)]
-    html: HtmlArg,
-    #[command(flatten)]
-    quiet: QuietArgs,
-
-    #[command(flatten)]
-    no_sandbox: NoSandboxArg,
-}
-
-const EXAMPLES: &str = "\
-Examples:
-  quaff flows report day.pcapng
-  quaff flows report /data --by host,server --over 1m
-  quaff flows report /var/lib/flows/dt=2026-11-23 --by source --top 20
-  quaff flows report day.pcapng --by application --top 20 --json
-  quaff flows report day.pcapng --over 10s --html traffic.html";
-
-/// Defaults of `--active` and `--idle`.
-const ACTIVE: Duration = Duration::from_secs(120);
-const IDLE: Duration = Duration::from_secs(30);
-/// Most groups of a property.
-const GROUPS_MAX: usize = 1_000_000;
-/// Most values over time of all groups, 24 bytes each.
-const CELLS_MAX: usize = 1 << 24;
-/// Most intervals, with --over and without it.
-const INTERVALS_MAX: [u64; 2] = [10_000, 120];
-/// Shortest interval, ns.
-const INTERVAL_MIN_NS: u64 = 1_000_000;
-/// Records that may wait to be summed.
-const QUEUE_RECORDS: usize = 1 << 16;
 
 pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     match Inputs::find(&args.paths)? {
@@ -168,93 +97,4 @@ fn notes(args: &Args, summary: &Summary, report: &FlowReport) {
         ));
     }
     report::sum_up(report, args.quiet.is_set());
-}
-
-impl Args {
-    /// A progress line is drawn.
-    fn has_line(&self) -> bool {
-        std::io::stderr().is_terminal() && !self.quiet.is_set()
-    }
-
-    /// Options that choose packets or make records of them have no meaning where the records are there already.
-    fn refuse_choices_of_packets(&self) -> anyhow::Result<()> {
-        let given = [
-            self.packets.given(),
-            self.timeouts.active_ns().map(|_| "--active"),
-            self.timeouts.idle_ns().map(|_| "--idle"),
-        ];
-        if let Some(name) = given.into_iter().flatten().next() {
-            bail!(
-                "{name} is for packets, and segments have flow records: leave it out; --match chooses rows"
-            );
-        }
-        Ok(())
-    }
-
-    /// A property is asked for that only the application of a flow has.
-    fn needs_applications(&self) -> bool {
-        self.by.iter().any(|by| matches!(by, By::Application | By::Server))
-    }
-
-    fn active(&self) -> Duration {
-        self.timeouts.active_ns().map_or(ACTIVE, Duration::from_nanos)
-    }
-
-    /// Values over time are asked for.
-    fn has_values(&self) -> bool {
-        self.over.is_some() || self.report.json || self.html.is_some()
-    }
-
-    /// The properties, each once.
-    fn properties(&self) -> Vec<By> {
-        let mut all = Vec::new();
-        for by in &self.by {
-            if !all.contains(by) {
-                all.push(*by);
-            }
-        }
-        all
-    }
-
-    fn summary(&self) -> anyhow::Result<SummaryPlan> {
-        let over = self.over.map(|over| over.as_nanos() as u64);
-        ensure!(
-            over.is_none_or(|over_ns| over_ns >= INTERVAL_MIN_NS),
-            "--over: intervals are at least 1ms long"
-        );
-        let cell_ns = over.unwrap_or(if self.has_values() { INTERVAL_MIN_NS } else { 0 });
-        let intervals_max = INTERVALS_MAX[usize::from(over.is_none())];
-        Ok(SummaryPlan {
-            by: self.properties(),
-            cell_ns,
-            intervals_max,
-            groups_max: GROUPS_MAX,
-            cells_max: CELLS_MAX,
-        })
-    }
-
-    fn plan(&self, files: &[PathBuf], summary: &Arc<Mutex<Summary>>) -> FlowsPlan {
-        let application = self.needs_applications() || self.by.contains(&By::Flow);
-        FlowsPlan {
-            input: self.packets.plan(files),
-            meter: MeterPlan {
-                active_ns: nanoseconds(self.active()),
-                idle_ns: self.timeouts.idle_ns().unwrap_or(nanoseconds(IDLE)),
-                extras: ExtrasPlan { application, ..ExtrasPlan::default() },
-                ..MeterPlan::default()
-            },
-            sinks: vec![SinkPlan::Memory { name: "report".to_owned(), sink: Box::new(summary.clone()) }],
-            is_round_robin: false,
-            queue_records: QUEUE_RECORDS,
-            also_written: self.html.iter().cloned().map(Output::File).chain([Output::Stdout]).collect(),
-            draws: false,
-            sandbox: (!*self.no_sandbox).then(SandboxPlan::default),
-            owner: None,
-        }
-    }
-
-    fn query(&self, by: By) -> Query<'_> {
-        let (order, count) = (Order::Bytes, self.top);
-        Query { by, order, is_reversed: false, text: &self.text, first: 0, count, at: None }
-    }
 }

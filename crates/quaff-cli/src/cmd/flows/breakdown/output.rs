@@ -1,6 +1,6 @@
 //! The outputs of a report: tables for a terminal, JSON, and the data of a page.
 
-use super::Args;
+use super::args::Args;
 use crate::cmd::flows::sums::{GroupsJson, Rates, SumJson, by_name, columns, dense, heading, together};
 use crate::show::{self, Stream, name};
 use crate::terminal_table;
