@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_given_is_written_as_it_is_read() {
+    fn given_words_are_written_as_they_are_read() {
         let words = ["-d", "a b", "--other", "x", "--dir=-c", "-qq", "--cpu", "1,2", "--utc"];
         let first = given(&words.map(OsString::from));
         let expected = ["--dir=a b", "--dir=-c", "--quiet", "--quiet", "--cpu=1", "--cpu=2", "--utc"]
