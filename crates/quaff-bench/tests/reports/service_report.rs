@@ -26,7 +26,7 @@ fn a_file_that_is_no_result_is_refused_with_its_name_and_line() {
     let dir = tempfile::tempdir().unwrap();
     write(&sample_report(), dir.path()).unwrap();
     let refused = read::<Report>(dir.path()).unwrap_err().to_string();
-    assert!(refused.contains("no result of a service test"), "a bench's: {refused}");
+    assert!(refused.contains("is not a result of a service test"), "a bench's: {refused}");
 }
 
 /// A report in which nothing was measured yet.

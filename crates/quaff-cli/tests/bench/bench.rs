@@ -136,7 +136,7 @@ fn a_file_that_is_no_result_is_refused_by_show() {
     let path = dir.path().display().to_string();
     assert!(refused(&["show", &path]).contains("result.json"));
     std::fs::write(dir.path().join("result.json"), "{}").expect("written");
-    assert!(refused(&["show", &path]).contains("no result of a bench"));
+    assert!(refused(&["show", &path]).contains("is not a result of a bench"));
 }
 
 #[test]

@@ -186,7 +186,7 @@ fn contradictory_split_flags_are_rejected() {
         ),
         (&["--read", feed, "--weights", "0,2", "--dir", &same], "from 1 on"),
         (&["--read", feed, "--members", "3", "-w", &same], "1 outputs"),
-        (&["--read", feed, "--members", "2", "--by", "port", "--dir", &same], "nothing to split by"),
+        (&["--read", feed, "--members", "2", "--by", "port", "--dir", &same], "is not a field to split by"),
         (&["-i", "lo", "-o", "lo"], "captured from it again"),
         (&["--read", feed, "-o", "no-such-interface"], "no-such-interface"),
         (&["--read", feed, "--members", "2", "--dir", &other], "from another split"),

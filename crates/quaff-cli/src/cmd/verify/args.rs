@@ -50,6 +50,7 @@ use std::path::PathBuf;
     mut_args(of("snaplen", |arg| {
         arg.short(None).requires("against").help("Compare only the first BYTES of each frame, for captures taken with a snaplen")
     })),
+    mut_args(of("against", |arg| arg.value_name("FILE"))),
     mut_args(of("seed", |arg| arg.requires("inject_loss"))),
     mut_args(of("html", |arg| arg.conflicts_with("against")))
 )]
