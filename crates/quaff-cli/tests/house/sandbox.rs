@@ -226,8 +226,9 @@ const ARGUMENTS: &[(&str, &str, Files)] = &[
     ("verify", "--against", Parsed("verify --against @ %/capture --json")),
     ("verify", "--html", Written),
     ("info", "", Parsed("info @ --json")),
-    ("flows", "--read", Parsed("flows --read @ --json %/flows --ledger %/ledger")),
+    ("flows", "--read", Parsed("flows --read @ --jsonl %/flows --ledger %/ledger")),
     ("flows", "--json", Written),
+    ("flows", "--jsonl", Written),
     ("flows", "--csv", Written),
     ("flows", "--zeek", Written),
     ("flows", "--ipfix", Written),
@@ -257,7 +258,8 @@ const ARGUMENTS: &[(&str, &str, Files)] = &[
     ("replay", "--tcpprep", Parsed("replay -o ! --out2 lo --via sendmmsg --tcpprep @ %/capture")),
     ("replay", "--dual", Parsed("replay -o ! --out2 lo --via sendmmsg --dual @ %/capture")),
     ("replay", "--write", Written),
-    ("generate", "--sizes-from", Parsed("generate -w %/made --count 9 --sizes-from @")),
+    // Opened once for its kind and once for its packets, so a pipe is no input.
+    ("generate", "--sizes-from", Regular("generate -w /dev/null --count 9 --sizes-from @", capture_file)),
     ("generate", "--sizes-save", Written),
     ("generate", "--content-from", Raw),
     ("generate", "--write", Written),
@@ -407,7 +409,9 @@ fn files_are_read_by_a_confined_process_from_the_first_byte_on() {
         // Not a byte yet: it waits for the first one.
         wait_until_confined(line, &mut child, if is_injected { LOADS_PROGRAMS } else { 0 });
         let mut input = if at_stdin { both_ends() } else { File::options().write(true).open(&pipe).unwrap() };
-        input.write_all(&capture[..capture.len() / 2]).unwrap();
+        if let Err(error) = input.write_all(&capture[..capture.len() / 2]) {
+            panic!("{line}: {error}: {}", child.finish(PATIENCE).map(|done| done.stderr).unwrap_or_default());
+        }
         std::thread::sleep(Duration::from_millis(100));
         if !child.has_ended().unwrap() {
             assert_confined(child.pid(), if is_injected { LOADS_PROGRAMS } else { 0 });
