@@ -134,7 +134,7 @@ impl Screen {
     /// Stops the process as ^Z does, and draws again when it continues.
     pub(crate) fn suspend(&mut self) -> anyhow::Result<()> {
         leave();
-        process::send(std::process::id(), Signal::SIGSTOP)?;
+        process::stop_self()?;
         self.resume()
     }
 

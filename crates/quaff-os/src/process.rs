@@ -2,7 +2,7 @@
 
 use crate::{Result, Try, cpu, sandbox};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use nix::sys::signal::{Signal, kill, killpg};
+use nix::sys::signal::{Signal, kill, killpg, raise};
 use nix::unistd::{Pid, close, getpgrp, tcgetpgrp};
 use std::ffi::CString;
 use std::fs::File;
@@ -170,6 +170,11 @@ pub fn reap(pid: u32) -> Result<Option<(ExitStatus, Usage)>> {
 pub fn send(pid: u32, signal: Signal) -> Result<()> {
     let tried = || format!("send {signal} to process {pid}");
     kill(one_pid(pid).trying(tried)?, signal).trying(tried)
+}
+
+/// Stops this process, as ^Z does, until it is continued. A confined process may do it too (tgkill(2)).
+pub fn stop_self() -> Result<()> {
+    raise(Signal::SIGSTOP).trying(|| "stop this process".to_owned())
 }
 
 /// Sends `signal` to every process of the group that `leader` leads, as a terminal does.
