@@ -16,7 +16,7 @@ const BYTES_MAX: usize = 65_535;
 
 /// Encodes one file.
 #[derive(Debug)]
-pub struct FileEncoder {
+pub(crate) struct FileEncoder {
     encoder: Encoder,
     session: Session,
     window_id: u16,
@@ -38,7 +38,7 @@ struct Window {
 
 impl FileEncoder {
     /// An encoder whose file begins with the templates of `plan`, which is one of IPFIX.
-    pub fn new(plan: EncoderPlan, scene: Scene) -> Result<Self, TemplateError> {
+    pub(crate) fn new(plan: EncoderPlan, scene: Scene) -> Result<Self, TemplateError> {
         let plan = EncoderPlan { version: Version::Ipfix, bytes_max: BYTES_MAX, ..plan };
         let (template_id, domain) = (plan.template_id, plan.domain);
         let (encoder, session) = (Encoder::new(plan, scene)?, Session::new(Version::Ipfix));
@@ -48,14 +48,14 @@ impl FileEncoder {
     }
 
     /// Appends the messages that a file begins with.
-    pub fn begin(&mut self, now_ns: u64, out: &mut Vec<u8>) {
+    pub(crate) fn begin(&mut self, now_ns: u64, out: &mut Vec<u8>) {
         for message in self.encoder.announce(now_ns) {
             self.append(message, out);
         }
     }
 
     /// Takes a record; complete messages are appended.
-    pub fn push(&mut self, record: &FlowRecord, now_ns: u64, out: &mut Vec<u8>) {
+    pub(crate) fn push(&mut self, record: &FlowRecord, now_ns: u64, out: &mut Vec<u8>) {
         let (first_ns, last_ns) = (record.first_ns(), record.last_ns());
         let window = self.window.get_or_insert(Window { first_ns, last_ns });
         window.first_ns = window.first_ns.min(first_ns);
@@ -65,14 +65,14 @@ impl FileEncoder {
     }
 
     /// Appends the message that is being filled, for a reader who follows the file.
-    pub fn flush(&mut self, now_ns: u64, out: &mut Vec<u8>) {
+    pub(crate) fn flush(&mut self, now_ns: u64, out: &mut Vec<u8>) {
         self.encoder.flush(now_ns);
         self.drain(out);
     }
 
     /// Appends the last messages: records, statistics and the time window. `meter` is the ledger of the meter; the
     /// counts of the exporter are those of this file.
-    pub fn finish(&mut self, meter: Statistics, now_ns: u64, out: &mut Vec<u8>) {
+    pub(crate) fn finish(&mut self, meter: Statistics, now_ns: u64, out: &mut Vec<u8>) {
         self.flush(now_ns, out);
         let counts =
             Statistics { messages: self.messages, records: self.carried.records, bytes: self.bytes, ..meter };

@@ -42,7 +42,7 @@ mod value;
 
 pub use element::{DataType, Element};
 pub use encoder::{BiflowPolicy, Encoder, EncoderPlan, TEMPLATE_ID, Unencoded};
-pub use file::FileEncoder;
+pub(crate) use file::FileEncoder;
 pub use message::{Carried, Message, Session, Version};
 pub use options::{Statistics, Timeouts};
 pub use routes::AsTable;
