@@ -263,7 +263,7 @@ const ARGUMENTS: &[(&str, &str, Files)] = &[
     ("generate", "--sizes-save", Written),
     ("generate", "--content-from", Raw),
     ("generate", "--write", Written),
-    ("gulp", "", Parsed("gulp -i - -o %/gulped")),
+    ("gulp", "", Parsed("gulp -i - -o %")),
     ("tcpreplay", "", Parsed("tcpreplay -i ! -t @")),
     ("tcpreplay", "", Parsed("tcpreplay -w %/sent @")),
     ("nprobe", "", Regular("nprobe -i @ -n none", capture_file)),
