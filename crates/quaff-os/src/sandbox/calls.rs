@@ -110,7 +110,6 @@ const ALLOWED: &[c_long] = &[
     libc::SYS_lseek,
     libc::SYS_fstat,
     libc::SYS_fstatfs,
-    libc::SYS_fcntl,
     libc::SYS_flock,
     libc::SYS_dup,
     libc::SYS_dup3,
@@ -178,9 +177,7 @@ const ALLOWED: &[c_long] = &[
     libc::SYS_getcpu,
     libc::SYS_sched_yield,
     libc::SYS_sched_getaffinity,
-    libc::SYS_sched_setaffinity,
     libc::SYS_sched_getscheduler,
-    libc::SYS_sched_setscheduler,
     libc::SYS_sched_getparam,
     libc::SYS_getpriority,
     libc::SYS_exit,
@@ -320,6 +317,16 @@ const IOCTLS_TO_DRAW: [u64; 2] = [
     0x402c_542b, // TCSETS2
 ];
 
+/// Commands of fcntl(2) that make the kernel send signals: the owner of a descriptor can be any process, the signal any
+/// signal, and a process of root needs no CAP_KILL for it. Leases and directory notifications signal the caller.
+const SIGNALLING: [u64; 5] = [
+    8,    // F_SETOWN
+    10,   // F_SETSIG
+    15,   // F_SETOWN_EX
+    1024, // F_SETLEASE
+    1026, // F_NOTIFY
+];
+
 /// `NETLINK_ROUTE` (linux/netlink.h).
 const NETLINK_ROUTE: u64 = 0;
 /// `SOCK_TYPE_MASK` (linux/net.h): the rest of the type are flags.
@@ -339,6 +346,14 @@ fn conditional(needs: Needs) -> Result<Rules> {
         // Another thread of this process: Interrupt, abort(3).
         (libc::SYS_tgkill, vec![vec![is_not(0, u64::from(std::process::id()))?]]),
         (libc::SYS_prctl, vec![vec![is_not(0, libc::PR_SET_NAME as u64)?]]),
+        (
+            libc::SYS_fcntl,
+            SIGNALLING.iter().map(|command| Ok(vec![is(1, *command)?])).collect::<Result<_>>()?,
+        ),
+        // The core and the priority of the calling thread, not of another process of the same user.
+        (libc::SYS_sched_setaffinity, vec![vec![is_not(0, 0)?]]),
+        (libc::SYS_sched_setscheduler, vec![vec![is_not(0, 0)?]]),
+        (libc::SYS_setpriority, vec![vec![is_not(0, libc::PRIO_PROCESS as u64)?], vec![is_not(1, 0)?]]),
         // Limits are read, not set.
         (libc::SYS_prlimit64, vec![vec![is_not_null(2)?]]),
         (libc::SYS_ioctl, vec![others]),

@@ -150,6 +150,11 @@ fn try_calls(dir: &Path) {
     }
     tried("netfilter", call(libc::SYS_socket, [libc::AF_NETLINK as _, libc::SOCK_RAW as _, 12]));
     tried("io_uring", io_uring::IoUring::new(1));
+    // Without a descriptor or a mask, EBADF and EFAULT are what a call gets that passes the filter.
+    tried("signal by an owner", call(libc::SYS_fcntl, [-1, libc::F_SETOWN.into(), 1]));
+    tried("choice of a signal", call(libc::SYS_fcntl, [-1, 10, libc::SIGKILL.into()]));
+    tried("core of another", call(libc::SYS_sched_setaffinity, [1, 8, 0]));
+    tried("priority of another", call(libc::SYS_sched_setscheduler, [1, 0, 0]));
     tried("kill", call(libc::SYS_kill, [nix::unistd::getppid().as_raw() as _, 0, 0]));
     tried("executable memory", call(libc::SYS_mmap, [0, 4096, (libc::PROT_READ | libc::PROT_EXEC) as _]));
     tried("ptrace", call(libc::SYS_ptrace, [0, 0, 0]));
@@ -164,6 +169,8 @@ fn try_calls(dir: &Path) {
     tried("chmod", fs::set_permissions(dir.join("out/file"), Permissions::from_mode(0o777)));
     tried("unknown", call(libc::SYS_acct, [0, 0, 0]));
     say("refused", calls::refused().0 - before);
+    tried("flags of a file", call(libc::SYS_fcntl, [-1, libc::F_GETFL.into(), 0]));
+    tried("own core", call(libc::SYS_sched_setaffinity, [0, 8, 0]));
     tried("route", call(libc::SYS_socket, [libc::AF_NETLINK as _, libc::SOCK_RAW as _, 0]));
     tried("ethtool", crate::ethtool::Card::read("lo").features.map_err(|error| error.errno));
     // What passes the filter fails for want of a descriptor.
@@ -238,6 +245,10 @@ fn assert_calls_are_refused(found: &BTreeMap<String, String>) {
         "vsock",
         "netfilter",
         "io_uring",
+        "signal by an owner",
+        "choice of a signal",
+        "core of another",
+        "priority of another",
         "kill",
         "executable memory",
         "ptrace",
@@ -255,6 +266,7 @@ fn assert_calls_are_refused(found: &BTreeMap<String, String>) {
     assert_eq!(found["unknown"], "ENOSYS");
     // No signal counts the first two, and what is unknown.
     assert_eq!(found["refused"], (refused.len() - 2).to_string(), "{found:#?}");
+    assert_eq!((&*found["flags of a file"], &*found["own core"]), ("EBADF", "EFAULT"), "{found:#?}");
     for name in ["mode", "route", "ethtool", "a reader"] {
         assert_eq!(found[name], "done", "{name}: {found:#?}");
     }
