@@ -2,6 +2,7 @@
 //! to its result, and progress on stderr.
 
 use crate::exit::Exit;
+use crate::flags::of;
 use crate::folder::Folder;
 use crate::shell::{QuietArgs, ReportArgs};
 use crate::show;
@@ -19,6 +20,7 @@ use std::time::Duration;
 const PARTS: f64 = 1000.0;
 
 #[derive(Debug, clap::Args)]
+#[command(mut_args(of("quiet", |arg| arg.help("Do not print results while the test runs"))))]
 pub(crate) struct ResultArgs {
     /// New folder for the results [default: named after the plan and the time]
     #[arg(long, value_name = "DIR", help_heading = "Report")]

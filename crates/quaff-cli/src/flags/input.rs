@@ -127,7 +127,8 @@ impl FileArgs {
     pub(crate) fn given(&self) -> Option<&'static str> {
         let given = [
             ("--filter", self.filter.is_some()),
-            ("--decap", self.tunnels.is_given()),
+            ("--decap", self.tunnels.is_removing()),
+            ("--inner", self.tunnels.has_inner()),
             ("--salvage", *self.salvage),
         ];
         given.into_iter().find(|(_, is_given)| *is_given).map(|(name, _)| name)

@@ -1,6 +1,6 @@
 //! Flags of the lanes of interfaces, of their memory and of their cores, and the plan that they make.
 
-use super::FlagValue;
+use super::{FlagValue, of};
 use crate::units::{self, Choice, choice};
 use anyhow::bail;
 use quaff::cores::{Nic, Topology, advise};
@@ -126,6 +126,7 @@ impl CaptureCores {
 
 /// The lanes of each interface, and their rings.
 #[derive(Debug, clap::Args)]
+#[command(mut_args(of("ring", |arg| arg.conflicts_with("read"))))]
 pub(crate) struct LaneArgs {
     #[command(flatten)]
     spread: SpreadArgs,
@@ -214,6 +215,22 @@ mod tests {
         assert_eq!(plans(&[2, 1], &[4, 5]), [vec![Some(4), Some(5)], vec![Some(5)]]);
         assert_eq!(plans(&[1, 2], &[]), [vec![None], vec![None, None]]);
         assert_eq!(plans(&[1, 1], &[7]), [vec![Some(7)], vec![Some(7)]]);
+    }
+
+    #[test]
+    fn files_have_no_ring() {
+        for line in [
+            "flows --read a",
+            "flows top --read a",
+            "streams --read a --script b",
+            "split --read a --members 2",
+        ] {
+            let words = |line: &str| line.split(' ').map(std::ffi::OsString::from).collect::<Vec<_>>();
+            assert!(crate::read(&words(line)).is_ok(), "{line}");
+            let refused =
+                crate::read(&words(&format!("{line} --ring 64M"))).map(drop).unwrap_err().to_string();
+            assert!(refused.contains("--ring") && refused.contains("--read"), "{line}: {refused}");
+        }
     }
 
     #[test]

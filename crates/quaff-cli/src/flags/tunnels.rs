@@ -42,9 +42,9 @@ fn decap_long_help() -> String {
 }
 
 impl TunnelArgs {
-    /// Returns true if a flag was given.
-    pub(crate) fn is_given(&self) -> bool {
-        self.kinds.decap.is_some() || self.inner.is_some()
+    /// Frames inside tunnels are selected.
+    pub(crate) fn has_inner(&self) -> bool {
+        self.inner.is_some()
     }
 
     /// Tunnels are removed.

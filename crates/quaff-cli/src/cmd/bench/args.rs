@@ -43,7 +43,7 @@ use std::path::PathBuf;
         quaff bench capture --preset pam2007 --dry-run > mine.toml",
     mut_args(of("duration", |arg| arg.help_heading("Traffic").help("Duration of each run, such as 10s or 1m"))),
     mut_args(of("size", |arg| reworded(arg, SIZE).alias("sizes"))),
-    mut_args(of("fcs", |arg| arg.requires("size"))),
+    mut_args(of("fcs", |arg| reworded(arg, FCS).requires("size"))),
     mut_args(of("replay", |arg| arg.conflicts_with_all(["size", "sizes_from"]))),
     mut_args(of("pps", |arg| {
         arg.help("Frames per second: 400k, several values, steps such as 100k-1M/100k, or max [default: max]")
@@ -161,3 +161,5 @@ pub(crate) struct Args {
 
 /// One size after the other.
 const SIZE: &str = "Frame sizes in bytes without FCS, or named mixes: imix, imix1500, tolly, cisco, rpr3 [default: 64,512,1500]";
+/// `--mbps` never counts the FCS.
+const FCS: &str = "Count the FCS in --size, as RFC 2544 does: 64 is a frame of 60 bytes plus FCS";

@@ -59,7 +59,13 @@ const HEADS: [&str; 9] =
         quaff bench flow --dry-run > mine.toml",
     mut_args(of("duration", |arg| arg.help_heading("Traffic").help("Duration of a run on the interface, at least; whole passes through the capture are sent"))),
     mut_args(of("trial", |arg| arg.requires("find_max"))),
-    mut_args(of("goal_loss", |arg| arg.requires("find_max")))
+    mut_args(of("goal_loss", |arg| arg.requires("find_max"))),
+    mut_args(of("active", |arg| arg.help("Active timeout of all meters, in whole seconds [default: as the plan has it]"))),
+    mut_args(of("idle", |arg| arg.help("Idle timeout of all meters, in whole seconds [default: as the plan has it]"))),
+    mut_args(of("max_flows", |arg| arg.help("Most flows in the table of a meter [default: as the plan has it]"))),
+    mut_args(of("buffer", |arg| {
+        arg.help("Buffer between the kernel and a meter, in whole MiB such as 256M [default: as the plan has it]")
+    }))
 )]
 pub(super) struct Args {
     #[command(flatten)]

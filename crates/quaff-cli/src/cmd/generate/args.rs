@@ -46,7 +46,8 @@ use std::time::Duration;
         quaff generate -o eth1 --size imix --pps 100k --shape poisson --flows 5000\n  \
         quaff generate -o eth1 --sizes-from office.pcap --tcp talk --vxlan 7\n  \
         quaff generate -w try.pcap --size 64-1500 --damage checksum=1% --count 1M",
-    mut_args(of("count", |arg| arg.value_parser(units::whole).conflicts_with("duration")))
+    mut_args(of("count", |arg| arg.value_parser(units::whole).conflicts_with("duration"))),
+    mut_args(of("no_sandbox", |arg| arg.help("Do not restrict the process that reads the file of --sizes-from")))
 )]
 pub(crate) struct Args {
     #[command(flatten)]

@@ -12,7 +12,8 @@ use std::time::Duration;
 #[command(
     mut_args(of("duration", |arg| arg.help_heading("Test plan").help("Duration of a service performance test; Y.1564 has 15m, 2h and 24h [default: the preset's]"))),
     mut_args(of("bed", |arg| arg.conflicts_with("from"))),
-    mut_args(of("link", |arg| arg.value_parser(values::rate_mbps)))
+    mut_args(of("link", |arg| arg.value_parser(values::rate_mbps).help(LINK))),
+    mut_args(of("runs", |arg| arg.help("Repetitions of the service performance test [default: the preset's]")))
 )]
 pub(super) struct TestArgs {
     /// One end of the path: an interface, or NETNS/IF
@@ -73,3 +74,6 @@ pub(super) struct TestArgs {
     #[command(flatten)]
     pub(super) report: ResultArgs,
 }
+
+const LINK: &str =
+    "Link rate in bits per second, such as 1G, to which loads refer [default: the interface's, or 1G]";

@@ -54,7 +54,10 @@ use std::time::Duration;
         .action(ArgAction::Append)
         .help("Member that is a file or a pipe; '-' is stdout; repeat it for more"))),
     mut_args(of("exec", |arg| arg.help(EXEC))),
-    mut_args(of("dry_run", |arg| arg.requires("read").conflicts_with_all(["dir", "write", "output", "exec"])))
+    mut_args(of("dry_run", |arg| arg
+        .requires("read")
+        .conflicts_with_all(["dir", "write", "output", "exec"])
+        .help("Report how the capture would be split; write nothing")))
 )]
 pub(crate) struct Args {
     #[command(flatten)]

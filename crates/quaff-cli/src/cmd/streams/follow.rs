@@ -4,7 +4,7 @@ use super::input::RuleArgs;
 use super::printer::{Form, Printer, Side};
 use super::report;
 use crate::exit::Exit;
-use crate::flags::{FileArgs, NoSandboxArg};
+use crate::flags::{FileArgs, NoSandboxArg, of};
 use crate::shell::WatchArgs;
 use crate::show::{self, message};
 use crate::units::choice;
@@ -26,7 +26,7 @@ use std::path::PathBuf;
 /// Exit status: 0 nothing is missing; 1 bytes are missing between these ends, or FILE is damaged; 2 it failed, or there
 /// is no such connection.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, mut_args(of("quiet", |arg| arg.help("Print no remarks on stderr"))))]
 pub(super) struct Args {
     /// Capture file; '-' is stdin
     #[arg(value_name = "FILE")]

@@ -51,8 +51,12 @@ use std::path::PathBuf;
         arg.short(None).requires("against").help("Compare only the first BYTES of each frame, for captures taken with a snaplen")
     })),
     mut_args(of("against", |arg| arg.value_name("FILE"))),
-    mut_args(of("seed", |arg| arg.requires("inject_loss"))),
-    mut_args(of("html", |arg| arg.conflicts_with("against")))
+    mut_args(of("seed", |arg| {
+        arg.requires("inject_loss").help("Seed of --inject-loss [default: a new one, which the report shows]")
+    })),
+    mut_args(of("html", |arg| {
+        arg.conflicts_with("against").help("Write a page with pictures to FILE as well: loss over time, by interface and by connection")
+    }))
 )]
 pub(crate) struct Args {
     /// Capture files, pcap or pcapng; '-' is stdin

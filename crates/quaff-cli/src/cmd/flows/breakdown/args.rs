@@ -1,7 +1,7 @@
 //! The arguments of `quaff flows report`, and the plans that they make.
 
 use crate::cmd::flows::sums::BY;
-use crate::flags::{FileArgs, HtmlArg, MatchArg, NoSandboxArg, TimeoutArgs, nanoseconds};
+use crate::flags::{FileArgs, HtmlArg, MatchArg, NoSandboxArg, TimeoutArgs, nanoseconds, of};
 use crate::shell::{QuietArgs, ReportArgs};
 use crate::units::{self, choice};
 use anyhow::{bail, ensure};
@@ -27,7 +27,11 @@ use std::time::Duration;
 ///
 /// Exit status: 0 nothing was lost; 1 an input file is damaged, missing in its run or records losses; 2 it failed.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(
+    after_help = EXAMPLES,
+    mut_args(of("html", |arg| arg.help("Write a page with pictures to FILE instead of tables"))),
+    mut_args(of("quiet", |arg| arg.help("Print neither progress nor the sums of the run")))
+)]
 pub(in crate::cmd) struct Args {
     /// Capture files, or segments of flow records, and folders with such files; '-' is stdin
     #[arg(required = true, value_name = "FILE|DIR")]

@@ -47,7 +47,7 @@ use view::{Effect, Extent, View};
 #[command(
     after_help = EXAMPLES,
     mut_args(of("json", |arg| arg.requires("once"))),
-    mut_args(of("quiet", |arg| arg.requires("once")))
+    mut_args(of("quiet", |arg| arg.requires("once").help("Print nothing but the table and errors")))
 )]
 pub(crate) struct Args {
     #[command(flatten)]
