@@ -126,6 +126,12 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(number * seconds).map_err(|error| format!("'{text}': {error}"))
 }
 
+/// A time between two lines: as [`duration`], and 1 ms at least.
+pub(crate) fn interval(text: &str) -> Result<Duration, String> {
+    let is_long = |time: &Duration| *time >= Duration::from_millis(1);
+    duration(text).and_then(|time| Some(time).filter(is_long).ok_or_else(|| "1ms is the least".to_owned()))
+}
+
 fn split(text: &str) -> Result<(f64, &str), String> {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(end);
@@ -215,5 +221,7 @@ pub(crate) mod tests {
         assert_eq!(duration("1.5ms"), Ok(Duration::from_micros(1500)));
         assert_eq!(duration("2h"), Ok(Duration::from_secs(7200)));
         assert!(duration("5 parsecs").is_err());
+        assert_eq!(interval("1ms"), Ok(Duration::from_millis(1)));
+        assert!(["0", "1us", "x"].iter().all(|text| interval(text).is_err()));
     }
 }

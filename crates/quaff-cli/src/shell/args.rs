@@ -45,6 +45,6 @@ pub struct WatchArgs {
     #[command(flatten)]
     pub(crate) quiet: QuietArgs,
     /// Print a progress line every INTERVAL, also without a terminal
-    #[arg(long, value_name = "INTERVAL", value_parser = units::duration, help_heading = "Report")]
+    #[arg(long, value_name = "INTERVAL", value_parser = units::interval, help_heading = "Report")]
     pub stats: Option<Duration>,
 }

@@ -132,7 +132,7 @@ const NUMBERS: [(&str, &str, &[&str]); 43] = [
     ("capture -i lo -d 50ms --dir OUT", "--keep-size", &["x", "0"]),
     ("capture -i lo -d 50ms --dir OUT", "--keep-free", &["x", "-1", "101", "100", "1%%", "nan", "inf"]),
     ("capture -i lo -d 50ms -w OUT/r --decap auto", "--decap-depth", &["0", "17", "x"]),
-    ("capture -i lo -d 50ms -w OUT/r", "--stats", &["x"]),
+    ("capture -i lo -d 50ms -w OUT/r", "--stats", &["x", "0", "1ns"]),
     ("split --read IN", "--members", &["x", "0", "251"]),
     ("split --read IN --members 2 --dry-run", "--weights", &["x,1", "0,1", "1", "1,-1"]),
     ("split --read IN --members 2 --dry-run", "--seed", &["x"]),
