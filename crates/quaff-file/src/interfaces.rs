@@ -32,9 +32,9 @@ pub struct Interfaces(Arc<Mutex<Described>>);
 #[derive(Debug, Default)]
 struct Described {
     interfaces: Vec<Interface>,
-    /// The numbers of the declared ones, in the order of the output.
+    /// The numbers of the declared interfaces, in the order of the output.
     order: Vec<u16>,
-    /// The number in the output of each.
+    /// The number of each interface in the output.
     declared: Vec<Option<u16>>,
     waits_for_packets: bool,
     /// The interface of each lane that has one from the start; empty where each has one of its own.
@@ -42,7 +42,7 @@ struct Described {
     /// The interfaces of spare lanes, by lane, and the first of those lanes.
     of_spares: BTreeMap<usize, u16>,
     first_spare: Option<usize>,
-    /// Of an interface that is a session of a tunnel: the interface around it, and the session's number.
+    /// For each interface that is a session of a tunnel: the interface that received it, and the session's number.
     sessions: HashMap<u16, (u16, Option<u32>)>,
     /// The link type of a format that holds a single one, once it is decided.
     only_linktype: Option<u16>,
@@ -55,7 +55,7 @@ struct Described {
 struct Names {
     blocks: Vec<Arc<[u8]>>,
     known: HashSet<Arc<[u8]>>,
-    /// For each block the bytes up to its end, of it and those before.
+    /// For each block, the sum of its bytes and those of the blocks before it.
     ends: Vec<usize>,
     /// The number of those found before the first packet.
     first: usize,
@@ -173,7 +173,7 @@ impl Interfaces {
         self.all().declared.get(usize::from(id)).copied().flatten()
     }
 
-    /// Returns the link type of a format that holds a single one: `first`, if none was asked for before.
+    /// Returns the link type of a format that holds a single one: that of the first call.
     pub fn only_linktype(&self, first: u16) -> u16 {
         *self.all().only_linktype.get_or_insert(first)
     }

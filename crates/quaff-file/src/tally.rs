@@ -58,7 +58,7 @@ pub struct Sightings {
 }
 
 impl Sightings {
-    /// Adds those of another lane.
+    /// Adds the counts of another lane.
     pub fn add(&mut self, lane: &Self) {
         self.compared += lane.compared;
         self.elsewhere += lane.elsewhere;
@@ -81,7 +81,7 @@ pub struct SessionCounts {
     pub missing: u64,
     /// Packets dropped just before packets of the session; included in the lane's drops.
     pub dropped: u64,
-    /// As that of [`Counts`].
+    /// Packets recorded as dropped by the operating system, as in [`Counts`].
     pub recorded: u64,
 }
 
@@ -140,7 +140,7 @@ pub struct WriterTally {
     pub abandoned: bool,
     /// Packets that came after the reader had closed the output, or after its limit; not a loss.
     pub after_close: u64,
-    /// Packets that an output by time has after a packet of a later time.
+    /// Packets that an output ordered by time wrote after a packet of a later time.
     pub late: u64,
     /// The limit that ended the output.
     pub limit: Option<Reason>,
@@ -151,7 +151,7 @@ pub struct WriterTally {
     pub files: u64,
     /// Files that end before a failed write, or that could not be synced or named.
     pub failed_files: u64,
-    /// Those of them that could not be synced or named: their packets count as written, and may not be on disk.
+    /// Failed files that could not be synced or named: their packets count as written, and may not be on disk.
     pub unsynced_files: u64,
     /// Files that another process removed while they were written, and the number of packets in each, which are lost.
     pub removed: Vec<(String, u64)>,
@@ -196,7 +196,7 @@ pub struct FolderTally {
 }
 
 impl WriterTally {
-    /// Adds the counters of the folder `dir`, which ended because of `failure`, if of one.
+    /// Adds the counters of the folder `dir`, and the failure that ended it, if there was one.
     pub(crate) fn add_folder(&mut self, dir: String, of: Self, failure: Option<String>) {
         let Self { written, lost, bytes, files, failed_files, pruned, .. } = of;
         self.unsynced_files += of.unsynced_files;
@@ -225,10 +225,10 @@ pub struct CompressionTally {
     /// `zstd`, `lz4` or `gzip`, and its level.
     pub format: String,
     pub level: i32,
-    /// Bytes of chunks, and of the frames that were made of them.
+    /// Bytes of the chunks, and of their frames.
     pub plain_bytes: u64,
     pub bytes: u64,
-    /// One for each chunk.
+    /// Frames, one for each chunk.
     pub frames: u64,
     /// Frames stored uncompressed because compression did not keep up, and the bytes in them.
     pub stored_frames: u64,
@@ -263,7 +263,7 @@ pub struct CopyTally {
     pub bytes: u64,
 }
 
-/// A comment on an interface that was down, or was removed, the verdict on its packets, and duplicates.
+/// Returns the comment of an interface: its time down, its removal, the verdict on its packets, duplicates.
 fn comment(counts: &Counts) -> Option<String> {
     let proof = counts.proof.as_ref().map(|proof| format!("proof: {proof}"));
     let sightings = counts.sightings.as_ref().map(|of| {
@@ -292,9 +292,9 @@ fn link_comment(counts: &Counts) -> Option<String> {
 
 /// Converts a lane's counts into Interface Statistics Blocks: one for its interface, one for each session.
 ///
-/// An interface has received at least what the filter accepted: its own counter is read less often.
-/// `filter_accepted` less `os_dropped` and `delivered` is the number of packets lost for want of a buffer.
-/// `interface_dropped` of a session is its loss before the capture.
+/// An interface has received at least what the filter accepted: its own counter is read less often. `filter_accepted`
+/// less `os_dropped` and `delivered` is the number of packets lost because no buffer was free. `interface_dropped` of a
+/// session is its loss before the capture.
 pub fn statistics(
     interface: u32,
     start_ns: u64,

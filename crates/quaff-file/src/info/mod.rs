@@ -35,7 +35,7 @@ const THREADS_MIN: usize = 4;
 /// Threads for a file at most: memory is the limit before that.
 const THREADS_MAX: usize = 16;
 
-/// Threads, and the lengths in which a file is read; tests have smaller ones.
+/// Number of threads, and the sizes of the parts in which a file is read; smaller in tests.
 #[derive(Debug, Clone, Copy)]
 struct Layout {
     threads: usize,

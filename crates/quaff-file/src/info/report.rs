@@ -31,14 +31,14 @@ pub struct FileInfo {
     /// Time of the earliest and of the latest packet.
     pub first_ns: Option<u64>,
     pub last_ns: Option<u64>,
-    /// Time between them; `None` where there is none to compute a rate by.
+    /// Time between them, s; `None` without packets that have times.
     pub seconds: Option<f64>,
     pub pps: Option<f64>,
     /// Bits on the wire per second.
     pub bps: Option<f64>,
     /// Packets without a time.
     pub untimed: u64,
-    /// Packets of which the file lacks the end, and the bytes that it lacks.
+    /// Packets that were captured shorter than they were on the wire, and the bytes that are missing.
     pub cut_packets: u64,
     pub cut_bytes: u64,
     /// Packets that are earlier than the packet before them.
@@ -53,9 +53,9 @@ pub struct FileInfo {
     #[serde(flatten)]
     pub origin: Origin,
     pub interface_count: u64,
-    /// The first of them.
+    /// The first 1,024 interfaces.
     pub interfaces: Vec<InterfaceInfo>,
-    /// The place at which the file breaks.
+    /// The first damage, after which nothing was read.
     pub broken: Option<Break>,
     /// Damaged bytes that were skipped.
     pub skipped: SkippedBytes,
@@ -75,7 +75,7 @@ pub struct Origin {
     pub comment: Option<String>,
 }
 
-/// The place at which a file breaks.
+/// The damage that ends the reading of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Break {
     /// Offset of the damage; in the compressed file where that is damaged.
@@ -254,7 +254,7 @@ impl Total {
     }
 }
 
-/// Seconds between two times, and packets and bits per second; no rates for a single moment.
+/// Returns the seconds between two times, and packets and bits per second; no rates if the times are equal.
 fn rates(packets: u64, bytes: u64, first_ns: u64, last_ns: u64) -> (Option<f64>, Option<f64>, Option<f64>) {
     let seconds = (last_ns - first_ns) as f64 / 1e9;
     let rate = |count: f64| (seconds > 0.0).then(|| count / seconds);

@@ -20,7 +20,7 @@ pub(super) struct Survey {
     origin: Option<Origin>,
     /// The interfaces of the sections before the current one, and of the current one.
     interfaces: Vec<InterfaceInfo>,
-    /// The first of the current section in `interfaces`.
+    /// Index in `interfaces` of the first one of the current section.
     open_from: usize,
     interface_count: u64,
     sizes: Sizes,

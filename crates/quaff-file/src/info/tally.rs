@@ -15,7 +15,7 @@ pub(super) struct Tally {
     pub(super) places: DropPlaces,
     /// Of the current section.
     pub(super) interfaces: Vec<InterfaceTally>,
-    /// The time 0 is that of a packet without one, as in a Simple Packet Block.
+    /// A time of 0 means that the packet has none, as in a Simple Packet Block.
     pub(super) is_zero_no_time: bool,
 }
 
@@ -40,7 +40,7 @@ pub(super) struct Sizes {
     /// Length on the wire of the shortest and the longest packet.
     pub(super) min: u32,
     pub(super) max: u32,
-    /// Packets of which the file lacks the end, and the bytes that it lacks.
+    /// Packets that were captured shorter than they were on the wire, and the bytes that are missing.
     pub(super) cut_packets: u64,
     pub(super) cut_bytes: u64,
 }
@@ -62,12 +62,12 @@ pub struct DropPlaces {
     pub count: u64,
     pub first: Option<DropPlace>,
     pub last: Option<DropPlace>,
-    /// The one with the most drops; the first of equals.
+    /// The place with the most drops; the first of equal ones.
     pub largest: Option<DropPlace>,
 }
 
 impl Tally {
-    /// Counts a part of a file whose section describes so many interfaces, after the counters of `before`.
+    /// Counts a part of a file whose section describes so many interfaces.
     pub(super) fn of_part(interfaces: usize, floor_ns: u64, is_zero_no_time: bool) -> Self {
         let interfaces = vec![InterfaceTally::default(); interfaces];
         Self { order: Order::of_part(floor_ns), interfaces, is_zero_no_time, ..Self::default() }

@@ -2,7 +2,7 @@
 //!
 //! A part begins at a guess: the first bytes in it that look like a record or a block. Its counters are taken only if
 //! the part before it ended exactly there, and in the same section; otherwise that part is walked again from where it
-//! really begins. So a wrong guess costs time and never a wrong number.
+//! really begins. So a wrong guess costs time, and never makes a number wrong.
 
 use super::survey::Survey;
 use super::tally::Tally;
@@ -17,9 +17,9 @@ use std::sync::{Mutex, PoisonError};
 
 /// Length of a part.
 pub(super) const PART_BYTES: u64 = 8 << 20;
-/// With more interfaces in a section a file is walked by one thread: each part has counters for all of them.
+/// With more interfaces than this in a section, one thread walks the file: each part has counters for all of them.
 const INTERFACES_MAX: usize = 64;
-/// After so many wrong guesses, if they are most of all, no more are made.
+/// Wrong guesses after which no more are made, if more guesses were wrong than right.
 const REJECTED_MAX: u64 = 8;
 
 /// An error of a walk.
@@ -32,11 +32,11 @@ pub(super) enum WalkError {
 /// The end of a walk without an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Walked {
-    /// At the offset at which the decoder was to stop.
+    /// At the offset at which the decoder should stop.
     Stopped,
     /// At the end of the file.
     Ended,
-    /// At an item that the caller did not want.
+    /// At an item that the caller refused.
     Refused,
 }
 
@@ -73,17 +73,17 @@ struct Parts {
     template: Mutex<Template>,
 }
 
-/// A file on the way to its survey.
+/// The walk over one file, and its survey so far.
 pub(super) struct Walk<'a> {
     pub(super) window: &'a mut Window,
     pub(super) decoder: Decoder,
     pub(super) survey: Survey,
-    /// Number of the section at hand, and of its interfaces.
+    /// Number of the current section, and of its interfaces.
     section: u64,
 }
 
 impl<'a> Walk<'a> {
-    /// Begins at the front of a file.
+    /// A walk from the start of a file.
     pub(super) fn new(window: &'a mut Window) -> Self {
         Self { window, decoder: Decoder::default(), survey: Survey::default(), section: 0 }
     }
@@ -176,7 +176,7 @@ impl<'a> Walk<'a> {
             && self.survey.tally.order.can_absorb(&part.tally.order)
     }
 
-    /// Moves the window to the decoder's place.
+    /// Moves the window to the decoder's offset.
     fn seek(&mut self) -> Result<(), WalkError> {
         self.window.seek(self.decoder.offset()).map_err(WalkError::Io)
     }
@@ -190,7 +190,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Has the parts that are not begun yet begin with the state at hand.
+    /// Makes the current state the one that further parts begin with.
     fn publish(&self, parts: &Parts) {
         let mut template = parts.template.lock().unwrap_or_else(PoisonError::into_inner);
         template.floor_ns = self.survey.tally.order.floor_ns();
@@ -199,7 +199,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Walks from the decoder's place, where the window is, to the first unit from `stop` on.
+    /// Walks from the decoder's offset, at which the window is, to the first unit that begins at `stop` or after it.
     fn until(&mut self, stop: u64) -> Result<Walked, WalkError> {
         self.decoder.stop_at(stop);
         let (survey, section) = (&mut self.survey, &mut self.section);
@@ -255,7 +255,7 @@ fn count_part(range: Range<u64>, template: Template, window: &mut Window) -> Opt
     Some(Part { start, end: decoder.offset(), is_last: walked == Walked::Ended, section, tally })
 }
 
-/// Decodes from the front of the window until the decoder stops, the file ends, or `each` returns `false`.
+/// Decodes from the start of the window until the decoder stops, the file ends, or `each` returns `false`.
 fn walk(
     window: &mut Window,
     decoder: &mut Decoder,

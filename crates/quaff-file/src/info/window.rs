@@ -9,17 +9,17 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
-/// Bytes read at once from the page cache: with what was left over they fit the second cache of a core.
+/// Bytes read at once from the page cache: with what was left over they fit a core's second-level cache.
 pub(super) const CACHED_BYTES: usize = 256 << 10;
 /// Bytes read at once from the disk.
 const DISK_BYTES: usize = 4 << 20;
-/// Room before a piece for what was left over from the one before it.
+/// Room before a piece for the bytes left over from the previous one.
 const ROOM_BYTES: usize = 256 << 10;
 /// The same for units of up to 16 MiB, the longest that are decoded.
 const LARGE_BYTES: usize = 17 << 20;
 /// Offsets of reads are multiples of this, as O_DIRECT wants them; more than any disk asks for.
 const ALIGN: u64 = 64 << 10;
-/// The part of the file for which one look decides whether it is in the page cache.
+/// Bytes of the file for which one check decides whether they are in the page cache.
 const LOOK_BYTES: u64 = 8 << 20;
 
 /// The bytes of a file from some offset on.
@@ -29,7 +29,7 @@ pub(super) struct Window {
     buffer: Buffer,
     /// Pieces are read to this offset in the buffer.
     room: usize,
-    /// The bytes at hand are `buffer[start..end]`.
+    /// The current bytes are `buffer[start..end]`.
     start: usize,
     end: usize,
     /// File offset of the next piece.
@@ -37,7 +37,7 @@ pub(super) struct Window {
     /// Bytes of a piece in the page cache.
     cached_bytes: usize,
     is_cached: bool,
-    /// Up to this offset `is_cached` holds.
+    /// `is_cached` is valid up to this offset.
     looked: u64,
 }
 
@@ -76,7 +76,7 @@ impl Window {
         self.start += bytes;
     }
 
-    /// Reads on until `needed` bytes are at hand or a piece was read; `false` at the end of the file.
+    /// Reads until the window has `needed` bytes or a piece was read; `false` at the end of the file.
     pub(super) fn more(&mut self, needed: usize) -> io::Result<bool> {
         let left = self.end - self.start;
         if left > self.room || needed > self.buffer.len() - self.room {

@@ -1,8 +1,8 @@
 //! A thread that reads a file ahead of its decoder into a few reused buffers, and decompresses it.
 //!
-//! It never looks at packets. A slow decoder makes the thread wait for a free buffer, so memory stays at
-//! [`BUFFERS`] buffers. On one core, the decoder reads what is in the page cache itself: a thread has nothing to wait
-//! for there, and to change between both would cost more than the copy.
+//! It never looks at packets. A slow decoder makes the thread wait for a free buffer, so memory stays at [`BUFFERS`]
+//! buffers. On one core, the decoder itself reads what is in the page cache: a thread would not wait there, and
+//! switching between both would cost more than the copy.
 
 use super::Options;
 use super::decompress::{Compression, Decompressor, Failure, MAGIC_BYTES};
@@ -41,7 +41,7 @@ pub(super) enum Next {
 pub(super) struct ReadAhead {
     reading: Reading,
     state: Arc<FileState>,
-    /// Of a buffer.
+    /// Size of each buffer.
     bytes: usize,
 }
 
@@ -63,7 +63,7 @@ struct Here {
     buffer: Option<Buffer>,
 }
 
-/// The decoder's end of the reading thread.
+/// The decoder's side of the reading thread.
 #[derive(Debug)]
 struct Ahead {
     full: Receiver<Result<Part, Failure>>,
@@ -131,7 +131,7 @@ impl ReadAhead {
         }
     }
 
-    /// Gives the buffer of a part back.
+    /// Returns the buffer of a part.
     pub(super) fn recycle(&mut self, part: Part) {
         match &mut self.reading {
             Reading::Here(here) => here.buffer = Some(part.buffer),
@@ -155,7 +155,7 @@ impl ReadAhead {
 }
 
 impl Here {
-    /// Reads the next part; `None` where a thread reads better: what is not in the page cache, or is compressed.
+    /// Reads the next part; `None` where a thread reads better: bytes that are not in the page cache or are compressed.
     fn next(&mut self, state: &FileState) -> Result<Option<Next>, Failure> {
         let Some(bytes) = self.buffer.as_ref().map(|buffer| buffer.len()) else { return Ok(None) };
         if !self.feed.is_cached(bytes) {
@@ -209,7 +209,8 @@ fn run(
 ) {
     let mut unpopulated = BUFFERS;
     while let Ok(buffer) = empty.recv() {
-        // Buffers come in turn. Of the page cache, a buffer takes so little that all of it is not worth clearing.
+        // Buffers are used in turn. A read of the page cache fills so little of a buffer that clearing all of it is not
+        // worth it.
         if unpopulated > 0 && !feed.is_cached(buffer.len()) {
             unpopulated -= 1;
             // Huge pages are faster but not required.

@@ -65,7 +65,7 @@ pub struct CaptureFile {
     /// The current part of the file, and the number of its bytes decoded.
     part: Option<Part>,
     part_at: usize,
-    /// The beginning of an item whose end is in the next part, and the number of its bytes decoded.
+    /// The start of an item whose end is in the next part, and the number of its bytes decoded.
     straddler: Vec<u8>,
     straddler_at: usize,
     /// Number of bytes at the end of the straddler that belong to the current part.
@@ -131,8 +131,8 @@ impl CaptureFile {
         Ok(true)
     }
 
-    /// As [`CaptureFile::pull`], in less time: `frame` gets the packets of pcap files but for unusual ones, `item` all
-    /// else, and both get `to`.
+    /// As [`CaptureFile::pull`], but faster: `frame` gets the usual packets of pcap files, `item` everything else, and
+    /// both get `to`.
     pub(crate) fn pull_into<T>(
         &mut self,
         to: &mut T,
@@ -231,7 +231,7 @@ impl CaptureFile {
             match self.ahead.next(wait) {
                 Ok(Next::Idle) => return Ok(Advance::Idle),
                 Ok(Next::Part(part)) => (self.part, self.part_at) = (Some(part), 0),
-                // The position of a stop says nothing about the file.
+                // Where the stop was raised says nothing about the file.
                 Ok(Next::End) if self.options.stop.raised() => self.is_over = true,
                 Ok(Next::End) => self.end_input(None),
                 Err(_) if self.options.stop.raised() => self.is_over = true,
@@ -262,7 +262,7 @@ impl CaptureFile {
             (self.base, self.borrowed) = (Base::Part, 0);
             return part.len() - self.part_at >= self.needed || self.gather();
         }
-        // Only the missing bytes; a search for the next packet would ask for each byte.
+        // Only the missing bytes; a search for the next packet would ask for one byte at a time.
         let lacks = self.needed - self.straddler.len();
         let lacks = if self.options.salvage { lacks.max(SEARCH_BYTES) } else { lacks };
         let there = &part[self.part_at..];
@@ -337,7 +337,7 @@ impl CaptureFile {
     }
 }
 
-/// Bytes that a search gets at once at the seam of two parts.
+/// Bytes that a search gets at once where two parts meet.
 const SEARCH_BYTES: usize = 64 << 10;
 
 impl SkippedBytes {
@@ -349,7 +349,7 @@ impl SkippedBytes {
         self.bytes += bytes;
     }
 
-    /// Adds those of another file.
+    /// Adds the skipped bytes of another file.
     pub fn add(&mut self, other: Self) {
         if self.count == 0 {
             self.first_offset = other.first_offset;

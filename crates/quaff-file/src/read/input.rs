@@ -12,8 +12,8 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::Duration;
 
-/// Bytes that are read of the page cache at a time: a few such pieces fit the second-level cache, so the decoder finds
-/// there what was copied. From a disk, longer reads are faster.
+/// Bytes that are read from the page cache at a time: a few such pieces fit the second-level cache, where the decoder
+/// then finds them. From a disk, longer reads are faster.
 const CACHED_BYTES: usize = 256 << 10;
 /// Interval of the checks of a followed file, in addition to inotify.
 const LOOK: Duration = Duration::from_millis(200);

@@ -11,7 +11,7 @@ pub struct Options {
     pub follow: bool,
     /// Once raised, reading ends. The bytes that a followed file has by then are still read.
     pub stop: Stop,
-    /// Bytes of each of the buffers that a file is read into, [`BUFFERS`](super::BUFFERS) at most; without, the size
+    /// Size of each of the buffers, at most [`BUFFERS`](super::BUFFERS), that a file is read into; `None` is the size
     /// that is fastest for one file.
     pub buffer_bytes: Option<usize>,
 }

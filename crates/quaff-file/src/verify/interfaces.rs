@@ -19,7 +19,7 @@ pub(super) struct Interfaces {
 }
 
 impl Interfaces {
-    /// Takes the description of an interface. Those of one section with the same name stay apart.
+    /// Takes the description of an interface. Interfaces of one section stay apart even with the same name.
     pub(super) fn describe(&mut self, interface: &Interface<'_>) {
         if interface.id == 0 {
             self.section.clear();

@@ -39,12 +39,12 @@ impl LaneProof {
         self.count.frame(&frame, interface);
     }
 
-    /// Returns the packets so far whose loss would be seen, and the lost ones: an estimate.
+    /// Returns the number of packets so far whose loss would be noticed, and an estimate of the lost ones.
     pub fn so_far(&self) -> [u64; 2] {
         self.count.proof.so_far()
     }
 
-    /// Ends all, and returns what was found.
+    /// Ends all connections and streams, and returns the evidence.
     pub fn finish(self) -> LaneEvidence {
         let found = self.count.end();
         LaneEvidence { report: found.report(), found, frames: self.frames }
@@ -60,7 +60,7 @@ pub struct LaneEvidence {
 }
 
 impl LaneEvidence {
-    /// Adds the evidence of another lane, which had all packets of other pairs of hosts.
+    /// Adds the evidence of another lane. Each pair of hosts must have all its packets in one lane.
     pub fn add(&mut self, other: Self) {
         self.found.add(other.found);
         self.frames += other.frames;
@@ -72,7 +72,7 @@ impl LaneEvidence {
         name(&mut self.report.tcp.loss.interfaces);
     }
 
-    /// Judges it by the drops of the lane; `None`: they are not known.
+    /// Judges the evidence by the drops of the lane; `None` if these are not known.
     pub fn judge(&self, drops: Option<LaneDrops>) -> Report {
         let mut report = self.report.clone();
         report.outcome.frames = self.frames;
@@ -81,19 +81,19 @@ impl LaneEvidence {
     }
 }
 
-/// The drops of a lane before the packets that it proves.
+/// The drops of a lane while its evidence was collected.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LaneDrops {
     /// By the interface.
     pub interface: u64,
     /// By the kernel, because its ring was full.
     pub kernel: u64,
-    /// Counters below the socket have risen, which count packets of others as well.
+    /// Counters below the socket have risen that may count packets of other interfaces.
     pub may_be_more: bool,
 }
 
 impl LaneDrops {
-    /// The drops of two lanes.
+    /// Returns the sums of the drops of two lanes.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self {

@@ -1,9 +1,9 @@
 //! The ledger inside the files: the capturer's own counters, compared with the packets present.
 //!
-//! Counters of an Interface Statistics Block run from the start of the capture. quaff writes them at the
-//! start of each file, each second, and at the end. The difference of the last and the first block is the
-//! number of packets that a file should hold, and a gap between the counters of two files shows a missing
-//! file. Other programs write one block at the end (dumpcap) or none (pcap); they cannot be checked.
+//! Counters of an Interface Statistics Block run from the start of the capture. quaff writes them at the start of each
+//! file, each second, and at the end. The difference between the last and the first block is the number of packets that
+//! a file should hold, and a gap between the counters of two files shows a missing file. Other programs write one block
+//! at the end (dumpcap) or none (pcap); they cannot be checked.
 
 use quaff_wire::decode::{Frame, Interface, Item, Statistics};
 use serde::Serialize;
@@ -46,19 +46,20 @@ pub struct RecordedDrops {
     pub ifdrop: u64,
     /// Dropped by the operating system, or between it and the file.
     pub osdrop: u64,
-    /// The sum of the drops that stand with packets; normally parts of the other two.
+    /// The sum of the drop counts of packets; normally part of the other two.
     pub dropcount: u64,
 }
 
 impl RecordedDrops {
-    /// The parts of `ifdrop` and `osdrop` that do not stand with packets.
+    /// Returns the parts of `ifdrop` and `osdrop` that no drop count of a packet has.
     pub fn without_place(&self) -> (u64, u64) {
         let elsewhere = self.dropcount.saturating_sub(self.osdrop);
         (self.ifdrop.saturating_sub(elsewhere), self.osdrop.saturating_sub(self.dropcount))
     }
 }
 
-/// Name, start of the run in ns since 1970, and number among those of its section for which both are equal.
+/// The identity of an interface: name, start of the run in ns since 1970, and its number among those of its section
+/// that have the same two.
 type Key<'a> = (&'a [u8], u64, usize);
 
 /// Collects the ledger while files are read.
@@ -70,7 +71,7 @@ pub struct LedgerBuilder {
     previous: Vec<InterfaceCounters>,
     sum: Ledger,
     any: bool,
-    /// Packets lie outside of what the counters of drops cover.
+    /// Some packets are not covered by counters of drops.
     is_uncovered: bool,
 }
 
@@ -120,7 +121,7 @@ impl LedgerBuilder {
         self.previous = std::mem::take(&mut self.open);
     }
 
-    /// The places of interfaces, by what makes them the same in the next file of a run.
+    /// Returns the indices of interfaces by the identity that they have in each file of a run.
     fn places(interfaces: &[InterfaceCounters]) -> HashMap<Key<'_>, usize> {
         let mut counted = HashMap::new();
         let keys = interfaces.iter().map(|interface| interface.key(&mut counted));
@@ -241,8 +242,8 @@ impl InterfaceCounters {
         self.last.map(|block| block.statistics)
     }
 
-    /// The identity of an interface in one run of a capture, if its counters have the start of the run.
-    /// `counted` has the interfaces of its section before it: several may have one name, or none.
+    /// Returns the identity of an interface in one run of a capture, if its counters have the start of the run.
+    /// `counted` has the interfaces of its section before it: several may share a name, or have none.
     fn key<'a>(&'a self, counted: &mut HashMap<(&'a [u8], u64), usize>) -> Option<Key<'a>> {
         let began_ns = self.first.and_then(|block| block.statistics.starttime_ns)?;
         let same = counted.entry((&self.name, began_ns)).or_default();
@@ -292,7 +293,7 @@ impl InterfaceCounters {
         self.last.map_or(0, |last| self.now.frames - last.seen.frames)
     }
 
-    /// Returns true if its last counters are of drops, and follow its last packet.
+    /// Returns true if its last counters include drops, and follow its last packet.
     fn is_covered(&self) -> bool {
         let has_drops = |s: &Statistics| {
             s.ifdrop.is_some() || s.osdrop.is_some() || s.filteraccept.is_some() && s.usrdeliv.is_some()

@@ -1,11 +1,10 @@
 //! Completeness of a capture, and the verdict of `quaff verify`: sequence numbers show which frames are missing, the
 //! ledger shows why.
 //!
-//! Frames of ours carry numbers of their own; in any other capture the connections of TCP do, and their receivers
-//! acknowledge what came; mirrors, tunnels and RTP number their packets.
-//! The files are read in the given order as one capture, such as a rotation. A stream begins at number 0,
-//! so frames lost before the first file are counted too. This module reads files and counts; it never
-//! prints and never chooses an exit code.
+//! Frames of `quaff generate` carry sequence numbers. In any other capture, TCP segments do, and their receivers
+//! acknowledge what arrived; mirrors, tunnels and RTP number their packets. The files are read in the given order as
+//! one capture, such as a rotation. A stream begins at number 0, so frames lost before the first file are counted too.
+//! This module reads files and counts; it never prints and never chooses an exit code.
 
 pub mod against;
 mod injection;
@@ -119,7 +118,7 @@ impl Files {
         self.read_by(path, reading, pull, progress);
     }
 
-    /// Reads a file part by part: `pull` passes the items of a part on, and counts its frames.
+    /// Reads a file part by part: `pull` passes on the items of a part, and counts its frames.
     fn read_by(
         &mut self,
         path: &Path,
@@ -175,7 +174,7 @@ fn read_file(
 struct Count {
     options: Options,
     sequences: Vec<Sequence>,
-    /// Index in `sequences`, by stream.
+    /// Indices in `sequences`, by stream.
     places: BTreeMap<u16, usize>,
     /// Stream and index of the previous frame, nearly always those of the next one too.
     current: Option<(u16, usize)>,
@@ -273,7 +272,7 @@ impl Count {
         report
     }
 
-    /// Ends all, and returns what was found.
+    /// Ends all streams, and returns the counts.
     fn end(mut self) -> CountEnd {
         let expect = self.options.expect;
         self.sequences.iter_mut().for_each(|sequence| sequence.expect(expect.unwrap_or(0), &mut self.gaps));
@@ -300,7 +299,7 @@ struct CountEnd {
 }
 
 impl CountEnd {
-    /// Adds what another lane counted, whose packets are other ones.
+    /// Adds the counts of another lane, which received other packets.
     fn add(&mut self, other: Self) {
         for (stream, sequence) in other.sequences {
             match self.sequences.entry(stream) {

@@ -8,11 +8,11 @@ use quaff_stream::LossReport;
 use quaff_stream::proof::{CopyReport, Numbers};
 use serde::Serialize;
 
-/// The reasons of a capture that lacks what was sent to it.
+/// Reasons that prove that the capture lacks packets that were sent to it.
 pub const LOST_HERE: [&str; 2] = [ACKNOWLEDGED_MISSING, MIRRORED_MISSING];
 pub(super) const ACKNOWLEDGED_MISSING: &str = "data that TCP acknowledges are missing";
 pub(super) const MIRRORED_MISSING: &str = "mirrored packets are missing, by their ERSPAN numbers";
-/// The reasons of a capture that may lack packets.
+/// Reasons that packets may be missing.
 pub(super) const FINS_MISSING: &str = "ends of connections are missing that both sides have named";
 pub(super) const LEAPS: &str =
     "sequence numbers leap by more than 128 MiB: data are missing, or another connection has the same ports";
@@ -85,7 +85,7 @@ pub struct Report {
     pub corrupt: u64,
     /// Frames without a probe header.
     pub foreign: u64,
-    /// The worst end of a stream; `None` without streams.
+    /// The worst end of all streams; `None` without streams.
     pub end: Option<StreamEnd>,
     /// The gaps of all streams; the first and the last by time.
     pub gaps: Gaps<Gap>,
@@ -166,7 +166,7 @@ impl Stream {
 }
 
 impl Report {
-    /// The capture has frames with numbers, or should have: they decide, and TCP is a note.
+    /// The capture has numbered frames, or should have: these decide, and TCP is a note only.
     pub fn has_numbers(&self) -> bool {
         self.outcome.received > 0 || self.corrupt > 0 || self.outcome.lost > 0
     }
@@ -177,7 +177,7 @@ impl Report {
         if is_decided { 0 } else { self.tcp.loss.acked_unseen_packets_estimate + self.numbers.erspan.lost }
     }
 
-    /// Connections and senders that are evidence.
+    /// Returns the number of connections and senders that are evidence.
     pub fn witnesses(&self) -> u64 {
         self.tcp.loss.flows_with_evidence + self.numbers.sources()
     }

@@ -73,7 +73,7 @@ pub(super) struct GapRoom(u64);
 #[derive(Debug, Clone, Default)]
 struct Unkept {
     count: u64,
-    /// Those with the lowest and the highest numbers.
+    /// The gaps with the lowest and the highest numbers.
     ends: Option<[(u64, Missing); 2]>,
 }
 
@@ -181,7 +181,7 @@ impl Sequence {
         }
     }
 
-    /// Adds the frames of the same stream that another lane received: missing are those that both lack.
+    /// Adds the frames of the same stream that another lane received: only those that both lack are missing.
     pub(super) fn add(&mut self, other: &Self, room: &mut GapRoom) {
         let (lowest, highest) = (self.lowest.min(other.lowest), self.highest.max(other.highest));
         let both = [self.missing_in(lowest, highest), other.missing_in(lowest, highest)];
@@ -195,7 +195,7 @@ impl Sequence {
         }
         let span = (highest - lowest).saturating_add(1);
         if unkept > 0 {
-            // Which numbers are in gaps that were not kept is not known: all that came count as different ones.
+            // The numbers in gaps that were not kept are not known: all frames that arrived count as different ones.
             self.lost = span.saturating_sub(came);
             self.unkept.count = unkept;
         }

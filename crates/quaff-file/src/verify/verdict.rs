@@ -33,7 +33,7 @@ impl Place {
         let ratio = loss.loss_ratio.unwrap_or(0.0).max(mirrored);
         let low = loss.loss_low.unwrap_or(0.0);
         match drops {
-            // Of a file that lacks most of its packets they may have been filtered out.
+            // In a file that lacks most of its packets, they may have been filtered out.
             0 if ledger.covers_all && ratio <= FILTERED => Self::BeforeIt,
             0 => Self::Unknown,
             _ if share >= low && share >= ratio / 2.0 => Self::ThisMachine,
@@ -58,7 +58,7 @@ impl Report {
         self.judge()
     }
 
-    /// Numbers of RTP and GRE are missing, which the network may have lost, and nothing else shows whether it has.
+    /// Only numbers of RTP and GRE are missing: the network may have lost these packets, and no other evidence decides.
     fn is_undecided(&self) -> bool {
         let Numbers { erspan, gre, rtp, .. } = &self.numbers;
         gre.lost + rtp.lost > 0 && self.tcp.loss.flows_with_evidence + erspan.sources == 0
@@ -83,7 +83,7 @@ impl Report {
             (by_tcp(loss.leaps_confirmed), LEAPS),
             (by_tcp(loss.untracked_bytes), UNTRACKED),
         ]);
-        // Frames without numbers prove nothing, unless something else does.
+        // Frames without numbers prove nothing by themselves.
         it.is_judged = it.received > 0 || self.corrupt > 0 || witnesses > 0 || !it.reasons.is_empty();
         it.complete &= it.is_judged;
         self.verdict = words(&self);

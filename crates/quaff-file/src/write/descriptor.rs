@@ -32,7 +32,7 @@ pub(super) fn has_reader(fd: impl AsFd) -> bool {
     matches!(file_type(fd), SFlag::S_IFIFO | SFlag::S_IFSOCK)
 }
 
-/// Empty for one that cannot be looked at.
+/// Returns the type of a descriptor; empty if fstat(2) fails.
 fn file_type(fd: impl AsFd) -> SFlag {
     let mode = fstat(fd).map_or(SFlag::empty(), |found| SFlag::from_bits_truncate(found.st_mode));
     mode & SFlag::S_IFMT

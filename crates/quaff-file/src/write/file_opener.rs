@@ -42,7 +42,7 @@ pub(super) struct OpenPlan {
 #[derive(Debug)]
 pub(super) struct NewFile {
     pub file: Arc<File>,
-    /// Until it has a name.
+    /// Preallocated space, until the file has a name.
     set_aside: SetAside,
     /// Its hidden path, on file systems without O_TMPFILE.
     hidden: Option<PathBuf>,
@@ -74,7 +74,7 @@ impl NewFile {
         Ok(opened)
     }
 
-    /// Gives the space back that was set aside for it; returns whether there was any.
+    /// Frees the space that was preallocated for it; returns whether there was any.
     pub(super) fn give_back(&mut self) -> bool {
         let had = self.set_aside.ahead();
         self.set_aside = SetAside::none();
@@ -150,7 +150,8 @@ pub(super) fn probe_named(dir: &Path) -> io::Result<usize> {
     }
 }
 
-/// Some file systems of FUSE open a file with O_DIRECT, and refuse to write to it.
+/// Returns whether a direct write succeeds. Some FUSE file systems open a file with O_DIRECT and then refuse to write
+/// to it.
 fn takes(file: &File, align: usize) -> bool {
     Buffer::new(align).is_ok_and(|buffer| file.write_all_at(&buffer[..align], 0).is_ok())
 }
@@ -171,7 +172,7 @@ pub(super) fn remove_hidden(dir: &Path) {
 pub(super) enum JobDone {
     /// The next file is open.
     Opened(io::Result<NewFile>),
-    /// Of the finishing thread.
+    /// The finishing thread has done a job.
     Finisher(FinisherDone),
 }
 

@@ -2,7 +2,7 @@
 //! A slow sync delays neither the writer nor the next file.
 //!
 //! The kernel reports a failed writeback to one fsync(2) only, and drops the data: a later success proves nothing. So
-//! one thread does all syncs in order, and a file with a failed one keeps its `.part`.
+//! one thread does all syncs in order, and a file with a failed sync keeps its `.part`.
 
 use super::name_template::PART;
 use crate::error::is_full;
@@ -79,7 +79,7 @@ pub(super) enum Finish {
 /// A job that is done.
 #[derive(Debug)]
 pub(super) enum FinisherDone {
-    /// With the duration in ns.
+    /// A sync and its result, with the duration in ns.
     Synced(SyncJob, io::Result<()>, u64),
     Finished(FinishJob, Finish),
 }

@@ -1,5 +1,5 @@
-//! The thread that writes one of several folders. It does what it is ordered and returns the buffers; it never chooses
-//! which chunks it gets.
+//! The thread that writes one of several folders. It carries out orders and returns the buffers; it never chooses which
+//! chunks it gets.
 
 use crate::tally::{Counts, WriterTally};
 use crate::write::chunk::Chunk;
@@ -55,7 +55,7 @@ enum Order {
     Finish,
 }
 
-/// The writer of one folder, seen from the thread that deals the chunks.
+/// The writer of one folder, as the thread that distributes the chunks has it.
 #[derive(Debug)]
 pub(super) struct FolderWriter {
     pub dir: PathBuf,
@@ -108,7 +108,7 @@ impl FolderWriter {
         self.failure.is_none()
     }
 
-    /// The reason for which it has failed just now.
+    /// Returns the reason of a failure, as long as the thread has not been ended for it.
     pub(super) fn new_failure(&self) -> Option<Reason> {
         self.stop.reason().filter(|_| self.is_alive())
     }
@@ -166,7 +166,7 @@ impl FolderWriter {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
-    /// Has the writer end its files.
+    /// Orders the writer to end its files.
     pub(super) fn begin_finish(&mut self) -> Result<()> {
         self.order(Order::Finish)
     }
@@ -226,7 +226,7 @@ struct Thread {
     orders: Receiver<Order>,
     returns: Sender<(usize, Buffer)>,
     wakeup: Wakeup,
-    /// Wakes the thread that deals the chunks.
+    /// Wakes the thread that distributes the chunks.
     waken: Wakeup,
     stop: Stop,
 }
@@ -250,7 +250,7 @@ impl Thread {
                 self.wakeup.wait(self.files.max_wait())?;
             }
         }
-        // After the end an error of the last file is one of the run.
+        // After the end, an error of the last file is an error of the run.
         self.stop.raise(Reason::InputEnded);
         let tally = self.files.finish()?;
         self.return_buffers()?;

@@ -1,4 +1,4 @@
-//! Several folders as one sink: lanes are dealt to them, and each has a writer of its own.
+//! Several folders as one sink: lanes are distributed over them, and each folder has its own writer.
 //!
 //! ```text
 //!   chunks of lanes → Folders ─┬ orders → thread: Files → /d0
@@ -6,9 +6,9 @@
 //! ```
 //!
 //! With as many lanes as folders, or more, each lane has its folder. With fewer lanes, the files of a lane go to its
-//! folders in turns, so that each file holds a time without gaps, and the buffer holds what waits for the other disks.
-//! A folder that fails ends; what it has not written and all that follows goes to another one. This module writes
-//! nothing itself.
+//! folders in turn, so that each file covers a time without gaps, and the buffer holds what waits for the other disks.
+//! A folder that fails ends; what it has not written and all that follows goes to another folder. This module itself
+//! writes nothing.
 
 use super::Sink;
 use super::folder_writer::{FolderRun, FolderWriter, OpenFolder};
@@ -26,9 +26,9 @@ mod tests;
 
 /// Longest wait between two calls of `tick`.
 const WAIT_MAX: Duration = Duration::from_millis(250);
-/// Interval at which the writers' progress is shown at the end.
+/// Interval at which the gauges show the writers' progress at the end.
 const END_WAIT: Duration = Duration::from_millis(5);
-/// Bytes of a file for other blocks than those of chunks: header, interfaces, counters.
+/// Bytes of a file for blocks outside of chunks: header, interfaces, counters.
 const BLOCK_BYTES: u64 = 64 << 10;
 
 /// Several folders.
@@ -36,7 +36,7 @@ pub(super) struct Folders {
     writers: Vec<FolderWriter>,
     /// The folder of each lane.
     shares: Vec<Share>,
-    /// Bytes of a lane after which the next folder has its turn; `u64::MAX` if each lane has its folder.
+    /// Bytes of a lane after which the next folder has its turn; `u64::MAX` if each lane has its own folder.
     turn_bytes: u64,
     /// Raised when the last folder fails.
     stop: Stop,
@@ -75,8 +75,8 @@ impl Folders {
         Ok(Self { writers, shares, turn_bytes, stop, gauges })
     }
 
-    /// The folder whose turn is next: of those that share the lane, the one with the fewest chunks waiting, in their
-    /// order. May be the one that has the turn.
+    /// Returns the folder that has the next turn: of those that share the lane, the one with the fewest chunks waiting;
+    /// the first in order among equals. It may be the current one.
     fn next_folder(&self, lane: usize) -> usize {
         let (count, from) = (self.writers.len(), self.shares[lane].folder);
         let step = self.shares.len().min(count);
@@ -85,7 +85,7 @@ impl Folders {
         others.min_by_key(|folder| self.writers[*folder].pending).unwrap_or(from)
     }
 
-    /// Gives the turn to the next folder.
+    /// Ends the turn of the current folder of a lane; the next one begins.
     fn end_turn(&mut self, lane: usize) -> Result<()> {
         let (from, to) = (self.shares[lane].folder, self.next_folder(lane));
         if to != from {
@@ -113,7 +113,7 @@ impl Folders {
         Ok(())
     }
 
-    /// Moves the lanes of a failed folder, and what it has not written, to other ones.
+    /// Moves the lanes of a failed folder, and what it has not written, to other folders.
     fn relocate(&mut self, failed: usize) -> Result<()> {
         let HandedBack { mut chunks, written } = self.writers[failed].hand_back()?;
         for (lane, written) in written.into_iter().enumerate() {
@@ -131,7 +131,7 @@ impl Folders {
         Ok(())
     }
 
-    /// The folder that replaces a lane's failed one.
+    /// Returns the folder that replaces a lane's failed one.
     fn next_living(&self, lane: usize) -> usize {
         let next = self.next_folder(lane);
         if self.writers[next].is_alive() {
@@ -151,7 +151,7 @@ impl Folders {
         self.gauges
             .removed_file
             .set(self.writers.iter().map(|writer| writer.gauges.removed_file.get()).max().unwrap_or(0));
-        // Phases follow each other: that of the writer which has the most to do.
+        // Phases follow each other: the gauge shows that of the writer which has the most to do.
         let phases = self.writers.iter().map(|writer| writer.gauges.phase.get());
         self.gauges.phase.set(phases.min().unwrap_or(WriterGauges::WRITING));
     }
@@ -201,7 +201,7 @@ impl Sink for Folders {
         self.writers.iter().map(|writer| writer.pending).sum()
     }
 
-    /// A disk that stands still delays no lane of another folder.
+    /// False: a disk that stands still must not delay a lane of another folder.
     fn mixes_lanes(&self) -> bool {
         false
     }

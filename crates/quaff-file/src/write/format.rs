@@ -23,7 +23,7 @@ impl Format {
         }
     }
 
-    /// The same for compressed files.
+    /// Returns the extension of file names, with that of a compression.
     pub(crate) fn extension_with(self, compression: Option<Compression>) -> &'static str {
         match (self, compression) {
             (_, None) => self.extension(),

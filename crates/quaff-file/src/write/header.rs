@@ -24,13 +24,13 @@ pub struct Heading {
     pub interfaces: Interfaces,
     /// Number of lanes; their interfaces come first.
     pub lanes: usize,
-    /// Number of interfaces described in each file, even without packets.
+    /// Number of interfaces that each file describes, even without packets.
     pub known: usize,
     /// Start of the capture, ns since 1970.
     pub start_ns: u64,
     /// Alignment of writes in bytes; 1 is none.
     pub align: usize,
-    /// That of the files: blocks outside of chunks are stored frames.
+    /// The compression of the files: blocks outside of chunks are stored frames.
     pub compression: Option<Compression>,
     /// Lanes whose packets are in another folder: their counters are left out.
     pub absent: BTreeSet<usize>,
@@ -47,8 +47,7 @@ pub(super) struct Described {
 
 impl Heading {
     /// Returns the first bytes of a file, and what is described there. Interfaces and names that a lane has found are
-    /// included once a chunk has come after them, so that the contents of a file do not depend on how far ahead the
-    /// lane is.
+    /// included once a chunk follows them, so that the contents of a file do not depend on how far ahead the lane is.
     pub(super) fn first(&self, counts: &[Counts]) -> (Vec<u8>, Described) {
         let mut out = Vec::new();
         let mut known = self.interfaces.since(0);
@@ -82,7 +81,8 @@ impl Heading {
         }
     }
 
-    /// The same for the first file of a run, whose counters begin at zero, also when it begins after counts have come.
+    /// As [`Self::first`] for the first file of a run, whose counters begin at zero, even if it begins after counts
+    /// have come.
     pub(super) fn first_of_run(&self) -> (Vec<u8>, Described) {
         self.first(&vec![Counts::default(); self.lanes])
     }
@@ -92,14 +92,14 @@ impl Heading {
         !self.interfaces.waits_for_packets() || self.interfaces.count() > 0
     }
 
-    /// Makes a file without packets possible.
+    /// Makes a file without packets possible: the interface that waits for the first packet is described now.
     pub(super) fn make_ready(&self) {
         if !self.is_ready() {
             self.interfaces.declare(0);
         }
     }
 
-    /// The same for bytes that need no alignment: the last ones of a file.
+    /// The same heading for bytes that need no alignment: the last ones of a file.
     pub(super) fn unaligned(&self) -> Self {
         Self { align: 1, ..self.clone() }
     }
@@ -183,12 +183,12 @@ impl Heading {
         self.interfaces.of_lane(lane).filter(|_| is_counted)
     }
 
-    /// The lanes whose interfaces come first.
+    /// Returns the number of lanes whose interfaces come first.
     fn known_lanes(&self) -> usize {
         self.interfaces.first_spare().map_or(self.lanes, |first| first.min(self.lanes))
     }
 
-    /// The number of the interfaces of those lanes.
+    /// Returns the number of interfaces of those lanes.
     fn known_interfaces(&self) -> usize {
         let numbers = (0..self.known_lanes()).filter_map(|lane| self.interfaces.of_lane(lane));
         numbers.max().map_or(0, |last| usize::from(last) + 1)

@@ -31,7 +31,7 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(200);
 /// At the end, time without progress after which the reader is abandoned.
 const READER_TIMEOUT_NS: u64 = 2_000_000_000;
 
-/// The writer's end of the live copy.
+/// The writer's side of the live copy.
 #[derive(Debug)]
 pub(super) struct LiveCopy {
     bytes: Producer<u8>,
@@ -147,7 +147,7 @@ enum Closed {
     ByUs,
 }
 
-/// The thread's end of the live copy.
+/// The thread's side of the live copy.
 struct Copier {
     out: File,
     bytes: Consumer<u8>,

@@ -52,7 +52,7 @@ impl NameTemplate {
         };
         let appended = || (format!("{template}-"), NUMBER_DIGITS, format!(".{extension}"));
         let placed = split(template);
-        // Files of this name that are not compressed, or otherwise, are the folder's as well.
+        // Files of this name with another compression, or none, belong to the folder as well.
         let is_literal = placed.is_some() && !extension.contains('.');
         let (before, digits, after) = placed.map(whole).unwrap_or_else(appended);
         let plain_after = if is_literal { &after[..] } else { plain(&after) };
@@ -61,7 +61,7 @@ impl NameTemplate {
         };
         pattern.push(Field::Number(digits));
         pattern.extend(rest);
-        // Fields of any number of digits would take those of the next one.
+        // A field of any number of digits would take the digits of the next one.
         let touches =
             |pair: &[Field]| matches!(pair[0], Field::Seconds | Field::Number(_)) && pair[1].is_digit();
         if pattern.windows(2).any(touches) {
@@ -70,12 +70,12 @@ impl NameTemplate {
         Ok(Self { before, digits, after, pattern, zone: TimeZone::system() })
     }
 
-    /// The same with names in UTC instead of local time.
+    /// The same template with names in UTC instead of local time.
     pub(super) fn in_utc(self) -> Self {
         Self { zone: TimeZone::UTC, ..self }
     }
 
-    /// A warning if names are to be in local time, and the time zone is not known.
+    /// Returns a warning if names should be in local time and the time zone is not known.
     pub(super) fn unknown_zone(&self) -> Option<String> {
         // Without the variable and without /etc/localtime the time is UTC, as for all programs.
         let zone = std::env::var("TZ").ok()?;

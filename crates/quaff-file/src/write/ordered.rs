@@ -1,9 +1,9 @@
 //! A stream with the packets of all lanes in the order of their times (`--ordered`). Packets wait until each lane has
 //! shown that nothing older follows: by its packets, or by a mark while it is idle.
 //!
-//! The wait has two limits, of time and of memory. Packets that come after the wait for them has ended are written
-//! as they come, after later ones, and counted. What waits is a copy, so no lane waits for its buffer.
-//! This sink never drops a packet, and never asks for the time of day.
+//! The wait has two limits, of time and of memory. Packets that come after their wait has ended are written as they
+//! come, after later ones, and counted. Waiting packets are copies, so no lane waits for its buffer. This sink never
+//! drops a packet, and never reads the wall clock.
 
 mod waiting;
 
@@ -25,11 +25,11 @@ const WAIT_NS: u64 = 1_000_000_000;
 const HELD_BYTES_MAX: usize = 256 << 20;
 /// Bytes of one write.
 const WRITE_BYTES: usize = 256 << 10;
-/// A ring can have packets of several cores, whose times differ from the order in it by less than this, ns.
+/// A ring has packets of several cores: their times differ from their order in it by less than this, ns.
 const UNORDERED_NS: u64 = 10_000_000;
-/// Interval of looks at what waits.
+/// Interval of the checks of waiting packets.
 const LOOK: Duration = Duration::from_millis(20);
-/// The most by which the clock of the wait advances between two looks, ns: while this thread stands still, for the
+/// The most by which the clock of the wait advances between two checks, ns: while this thread itself waits, for the
 /// reader of the output or for a core, lanes are not late.
 const STEP_NS: u64 = 50_000_000;
 
@@ -44,7 +44,7 @@ pub(super) struct Ordered {
     /// The clock of the wait, and the steady time at which it was set, ns.
     clock_ns: u64,
     looked_ns: u64,
-    /// Lanes have sent something since the last look.
+    /// Lanes have sent something since the last check.
     has_news: bool,
     sorted: Sorted,
 }
@@ -52,14 +52,14 @@ pub(super) struct Ordered {
 /// The progress of a lane.
 #[derive(Debug, Clone, Copy, Default)]
 struct Lane {
-    /// Nothing older is expected, ns since 1970.
+    /// The lane will send no packet before this time, ns since 1970.
     until_ns: u64,
     /// Time of its last packet so far, ns since 1970.
     last_ns: u64,
 }
 
 impl Ordered {
-    /// Orders what goes to `stream`. A lane sends its packets at the latest after `flush`.
+    /// Orders the packets for `stream`. A lane sends its packets after `flush` at the latest.
     pub(super) fn new(stream: Stream, format: Format, lanes: usize, flush: Duration) -> Self {
         let resolution = match format {
             Format::Pcapng => None,
@@ -78,11 +78,11 @@ impl Ordered {
         }
     }
 
-    /// The time up to which all packets have come, or are waited for no longer, ns since 1970.
+    /// Returns the time up to which all packets have come, or are no longer waited for, ns since 1970.
     fn until_ns(&self) -> u64 {
         let of_lanes = self.lanes.iter().map(|lane| lane.until_ns).min().unwrap_or(u64::MAX);
         match self.clock_ns.checked_sub(self.wait_ns) {
-            // What lanes have sent is looked at first.
+            // What lanes have sent is handled first.
             Some(came_ns) if !self.has_news => of_lanes.max(self.waiting.latest_of(came_ns)),
             _ => of_lanes,
         }

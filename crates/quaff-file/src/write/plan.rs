@@ -69,7 +69,7 @@ impl Output {
         }
     }
 
-    /// The same, to change them.
+    /// Returns the folders, mutable; none for other outputs.
     pub fn folders_mut(&mut self) -> &mut [DirPlan] {
         match self {
             Self::Dir(dir) => std::slice::from_mut(dir),
@@ -89,12 +89,12 @@ pub struct Pipe {
 }
 
 impl Pipe {
-    /// A pipe that is still missing.
+    /// A pipe to `program`, whose end is set later.
     pub fn to(program: &'static str) -> Self {
         Self { program, end: Arc::default() }
     }
 
-    /// Puts in the end that is written to.
+    /// Sets the end that is written to.
     pub fn set(&self, end: File) {
         *self.end.lock().unwrap_or_else(PoisonError::into_inner) = Some(end);
     }
@@ -131,7 +131,7 @@ pub struct DirPlan {
     pub exec: Option<String>,
 }
 
-/// Limits at which an output ends. What comes later is not written, and not lost.
+/// Limits at which an output ends. Later packets are not written, and not lost.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct FileLimit {
     /// Largest number of files, in a folder.
@@ -166,7 +166,7 @@ impl Retention {
 }
 
 impl DirPlan {
-    /// The template of its files' names, in the time zone that it asks for.
+    /// Returns the template of its files' names, in the time zone of the plan.
     pub(super) fn name_template(&self, extension: &str) -> Result<NameTemplate> {
         let names = NameTemplate::new(&self.name, extension)?;
         Ok(if self.utc { names.in_utc() } else { names })

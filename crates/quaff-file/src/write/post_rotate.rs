@@ -17,9 +17,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 
-/// Reads a name a line and answers with the exit status of the command, `$1`, for that file of the folder `$2`. A
-/// name leads nowhere else. The file's path is an argument of the command and never part of the script, so no name
-/// can inject commands.
+/// Reads one name per line and answers with the exit status of the command, `$1`, for that file of the folder `$2`. A
+/// name cannot lead to another folder. The file's path is an argument of the command and never part of the script, so
+/// no name can inject commands.
 const SCRIPT: &str = r#"
 while IFS= read -r name; do
     case $name in

@@ -1,7 +1,7 @@
 //! Preallocation: space that files get before they need it, so that they lie in few pieces (fallocate(2)).
 //!
-//! It follows what is free: all files of this process together have at most an eighth of that ahead of their ends, so
-//! many files, and other programs, do not miss it. It never changes the length of a file.
+//! It depends on the free space: all files of this process together have at most an eighth of that preallocated, so
+//! that enough is left for many files and for other programs. It never changes the length of a file.
 
 use quaff_os::disk::{free_bytes, preallocate};
 use std::fs::File;
@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Largest and smallest step in which a file gets space, bytes: a smaller one is not worth the call.
 const STEP_BYTES_MAX: u64 = 256 << 20;
 const STEP_BYTES_MIN: u64 = 4 << 20;
-/// The part of the free space that all files may have ahead of their ends: one of so many.
+/// All files together may preallocate the free space divided by this.
 const SHARE: u64 = 8;
-/// The part of what is left of that share that one file gets.
+/// One file gets what is left of that share divided by this.
 const FILE_SHARE: u64 = 4;
 /// Bytes that a file grows until it asks again after it got nothing.
 const ASK_AGAIN_BYTES: u64 = 64 << 20;
@@ -28,7 +28,7 @@ pub(super) struct SetAside {
     until: u64,
     /// The file asks for more when it grows beyond.
     ask_at: u64,
-    /// Its part of [`AHEAD`].
+    /// Its share of [`AHEAD`].
     ahead: u64,
 }
 
@@ -44,7 +44,7 @@ impl SetAside {
         aside
     }
 
-    /// None, and none later.
+    /// No space, now or later.
     pub(super) fn none() -> Self {
         Self { ask_at: u64::MAX, ..Self::default() }
     }
@@ -86,7 +86,7 @@ impl Drop for SetAside {
     }
 }
 
-/// The rest of the share, when `free` bytes are free and files have `ahead`.
+/// Returns the rest of the share, if `free` bytes are free and files have preallocated `ahead`.
 fn left_bytes(free: u64, ahead: u64) -> u64 {
     (free.saturating_add(ahead) / SHARE).saturating_sub(ahead)
 }

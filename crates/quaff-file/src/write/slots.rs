@@ -8,7 +8,7 @@ use std::time::Duration;
 
 /// Changes of local time that are known ahead: two a year.
 const CHANGES: usize = 64;
-/// A clock set back by less does not number the slots anew, ns: the running slot ends as much later.
+/// A clock set back by less than this does not renumber the slots, ns: the current slot ends as much later.
 const TOLERANCE_NS: u64 = 1_000_000_000;
 
 /// The rotation slots of `rotate_time`. Clones share the clock's steps back, so that all lanes number alike.
@@ -22,7 +22,7 @@ pub struct Slots {
     shift: Arc<AtomicU64>,
 }
 
-/// A stretch of time with one offset of local time from UTC.
+/// A period with one offset of local time from UTC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Era {
     /// Start of its first slot, ns since 1970.

@@ -14,7 +14,7 @@ use std::os::unix::fs::OpenOptionsExt;
 pub(super) const STDOUT: &str = "/dev/stdout";
 
 /// Opens the pipe on stdout again, non-blocking: a reader that stands still can be abandoned, and other programs that
-/// write to the pipe keep their own mode. `None` for what is no pipe, or cannot be opened.
+/// write to the pipe keep their own mode. `None` if it is not a pipe, or cannot be opened.
 pub(super) fn without_blocking(stdout: &File) -> Option<File> {
     if fd_kind(stdout) != FdKind::Pipe {
         return None;

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 /// Interval of the checks that the pipe has a reader, ns.
 const CHECK_NS: u64 = 200_000_000;
-/// The longest wait of a writer without a reader to check.
+/// The longest wait of a writer that has no reader to check.
 const IDLE: Duration = Duration::from_secs(1);
 
 /// The end of a run, after which a reader that takes nothing is abandoned.
@@ -30,7 +30,8 @@ pub struct Patience {
     pub run: Stop,
     /// Time without progress after the end.
     pub timeout: Duration,
-    /// Only a signal and the time limit end the patience: what a pager shows is read long after the input has ended.
+    /// The reader is abandoned only after a signal or the time limit: what a pager shows is read long after the input
+    /// has ended.
     pub is_limited_on_request: bool,
 }
 
@@ -169,7 +170,7 @@ impl Stream {
             self.closed = true;
             self.closed_by_reader = error.kind() == ErrorKind::BrokenPipe;
             self.tally.abandoned = error.kind() == ErrorKind::TimedOut;
-            // A reader that takes nothing is its own business: `abandoned` says it.
+            // A reader that takes nothing is no failure of the output: `abandoned` records it.
             if !self.closed_by_reader && !self.tally.abandoned {
                 self.tally.failures.push(error.to_string());
             }

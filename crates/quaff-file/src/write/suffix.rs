@@ -1,4 +1,4 @@
-//! Suffixes of file names: the format and the compression that they stand for. No other place knows them.
+//! Suffixes of file names: the format and the compression that they stand for. No other file has a list of them.
 
 use super::format::Format;
 use crate::read::Compression;

@@ -41,7 +41,7 @@ pub struct Target {
     compress: Option<CompressPlan>,
     /// The pipe of the live copy, and whether the run ends with its reader.
     live_copy: Option<(File, bool)>,
-    /// Without it a reader that stands still is waited for.
+    /// `None` waits for a reader that stands still without a limit.
     pub patience: Option<Patience>,
     /// Limits of a file or a folder; see [`Self::check_limit`].
     pub limit: FileLimit,
@@ -54,9 +54,9 @@ pub struct Target {
 enum TargetKind {
     Stream(File),
     File(File, PathBuf),
-    /// With the length of its slots, and the template that knows the time zone.
+    /// A folder, the length of its slots, and the template with the time zone.
     Folder(Box<Folder>, Option<Duration>, Box<NameTemplate>),
-    /// Several folders, with the same.
+    /// Several folders, with the same two.
     Folders(Vec<OpenFolder>, Option<Duration>, Box<NameTemplate>),
     /// The caller's sink, and its description.
     Own(Box<dyn Sink>, &'static str),

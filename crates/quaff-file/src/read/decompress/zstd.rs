@@ -32,7 +32,7 @@ impl Zstd {
         &self.input
     }
 
-    /// Returns the number of bytes read that the decoder has not got yet.
+    /// Returns the number of bytes read but not yet passed to the decoder.
     pub(super) fn held(&self) -> usize {
         self.block.len()
     }

@@ -50,9 +50,9 @@ struct Unmatched {
     sketch: Sketch,
     /// Its expected positions, counted from the previous and from the next match.
     guesses: [u64; 2],
-    /// As many unmatched frames came between these matches as frames are missing there.
+    /// The number of unmatched frames between these matches equals that of the frames missing there.
     fits: bool,
-    /// Number of frames matched when it came.
+    /// Number of frames matched before it.
     at: u64,
 }
 
@@ -232,8 +232,8 @@ impl Arrivals {
         self.search_near(unmatched, |entry| entry.flow == sketch.flow).or_else(|| self.in_gap(unmatched))
     }
 
-    /// Searches for a frame of the same length between the matches before and after an unmatched one, which keeps its
-    /// place among the other unmatched ones there.
+    /// Searches for a frame of the same length between the matches before and after an unmatched one, at its place
+    /// among the other unmatched ones there.
     fn in_gap(&self, unmatched: &Unmatched) -> Option<u64> {
         let [first, last] = unmatched.guesses;
         let is_it = |at: &u64| self.is_unclaimed(*at) && self.sketch(*at).len == unmatched.sketch.len;

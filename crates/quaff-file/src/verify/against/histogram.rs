@@ -1,4 +1,4 @@
-//! Quantiles of many values, right to 1 %.
+//! Quantiles of many values, exact to 1 %.
 
 use hdrhistogram::Histogram as Counts;
 use serde::Serialize;

@@ -6,7 +6,7 @@
 //! | [`direct`] | stdout as a regular file, past the page cache |
 //! | [`series`] | a folder of files, cut between packets if the bytes are packets |
 //!
-//! This module never reads the bytes that it writes from anywhere.
+//! This module never reads a stream: its caller does.
 
 mod direct;
 mod series;

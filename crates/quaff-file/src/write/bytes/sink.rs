@@ -1,4 +1,4 @@
-//! The seam of outputs for any bytes: a sink takes filled buffers and returns them when they are written.
+//! The trait of outputs for any bytes: a sink takes filled buffers and returns them when they are written.
 
 use crate::Result;
 use quaff_os::Buffer;

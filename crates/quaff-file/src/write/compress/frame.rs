@@ -41,14 +41,14 @@ const GZIP_HEADER: [u8; 10] = [0x1F, 0x8B, 8, 0, 0, 0, 0, 0, 0, 255];
 const GZIP_EXTRA: u8 = 1 << 2;
 /// The largest stored block of deflate (RFC 1951 §3.2.4).
 const GZIP_BLOCK_BYTES: usize = 65_535;
-/// Identifies our subfield of the extra field.
+/// Identifies quaff's subfield of the extra field.
 const GZIP_SUBFIELD: [u8; 2] = *b"qp";
 /// An empty member with an empty subfield.
 const GZIP_EMPTY_BYTES: usize = 26;
 /// An empty deflate stream: one block of fixed codes.
 const GZIP_NOTHING: [u8; 2] = [3, 0];
 
-/// Bytes of a piece: before each it is asked whether the result is still wanted.
+/// Bytes of a piece; before each one, the encoder checks whether the result is still wanted.
 const PIECE_BYTES: usize = 64 << 10;
 /// Room of a buffer beyond the bytes of a chunk. The encoder of lz4 asks for a tenth of a block. That of deflate gets
 /// room for a piece at its worst and for all that it may hold back: some versions fail, or make damaged data, when
@@ -163,7 +163,7 @@ pub(super) fn pad(compression: Compression, out: &mut [u8], len: usize, align: u
     len + out.len
 }
 
-/// The least length from which on empty frames have any length.
+/// The least length from which on empty frames can have any length.
 fn empty_bytes_min(compression: Compression) -> usize {
     match compression {
         Compression::Zstd => 16,
@@ -296,8 +296,8 @@ impl Encoder {
         })
     }
 
-    /// Compresses `plain` into a frame; returns its length. `None` if the frame would be no shorter than a stored
-    /// one, or if it is not wanted any more, which is asked now and then.
+    /// Compresses `plain` into a frame; returns its length. `None` if the frame would be no shorter than a stored one,
+    /// or if it is no longer wanted, which is checked before each piece.
     pub(super) fn compress(
         &mut self,
         plain: &[u8],

@@ -6,9 +6,9 @@
 //!   rotation slots, counts ─────────┴──────────→ the sink that writes
 //! ```
 //!
-//! A chunk's buffer returns to its lane as soon as its frame is made. Compression never costs a packet: under
-//! pressure, when the threads do not keep up and too many buffers wait for them, chunks are stored, which costs a
-//! copy, until few wait. A disk that does not keep up is no reason for that: it would only have more to write.
+//! A chunk's buffer returns to its lane as soon as its frame is made. Compression never costs a packet: when the
+//! threads do not keep up and too many buffers wait for them, chunks are stored, which costs a copy, until few wait. A
+//! disk that does not keep up is no reason for that: it would only have more to write.
 //!
 //! | module | contents |
 //! |---|---|
@@ -39,7 +39,7 @@ use workers::{Job, Workers};
 
 /// Frames that may wait for the disk or be written, beside those in work.
 const FRAMES_MAX: usize = 6;
-/// Longest wait for a thread at the end.
+/// Longest single wait for a thread at the end.
 const WAIT_MAX: Duration = Duration::from_millis(250);
 
 /// A sink that compresses what it passes on.
@@ -47,11 +47,11 @@ pub(super) struct Compress {
     disk: Box<dyn Sink>,
     workers: Workers,
     align: usize,
-    /// Everything that has not been passed on yet, oldest first.
+    /// Everything not passed on yet, oldest first.
     queue: VecDeque<Entry>,
     /// Number of the next chunk for the threads.
     next_number: u64,
-    /// Chunks of the queue that are with the threads.
+    /// Chunks of the queue that the threads compress.
     in_work: usize,
     /// Buffers of the queue that wait for a thread, in bytes, and the most that may before chunks are stored.
     waiting_bytes: u64,
@@ -79,7 +79,7 @@ enum Entry {
 #[derive(Default)]
 struct FrameBuffers {
     free: Vec<Buffer>,
-    /// In use: with the threads, in the queue, or with the disk. The last is also counted alone.
+    /// Buffers in use by the threads, the queue or the disk; those of the disk are also counted alone.
     used: usize,
     on_disk: usize,
     most: usize,
@@ -111,8 +111,8 @@ impl FrameBuffers {
 }
 
 impl Compress {
-    /// Starts the threads. What they make is passed on to `disk`, whose writes are aligned to `align`; `wakeup` is
-    /// that of the thread that calls.
+    /// Starts the threads. Frames are passed on to `disk`, whose writes are aligned to `align`; `wakeup` belongs to the
+    /// calling thread.
     pub(super) fn start(
         disk: Box<dyn Sink>,
         plan: &CompressPlan,
@@ -138,7 +138,7 @@ impl Compress {
         })
     }
 
-    /// Moves everything on that can move.
+    /// Does everything that can be done without waiting.
     fn pump(&mut self) -> Result<()> {
         self.take_done();
         self.take_written()?;
@@ -168,7 +168,7 @@ impl Compress {
         Ok(())
     }
 
-    /// Passes on what nothing older holds up.
+    /// Passes on the entries that wait for no older one.
     fn pass_on(&mut self) -> Result<()> {
         let is_ready = |entry: &mut Entry| !matches!(entry, Entry::Plain(..) | Entry::InWork(_));
         while let Some(entry) = self.queue.pop_front_if(is_ready) {
@@ -185,7 +185,8 @@ impl Compress {
         Ok(())
     }
 
-    /// Decides whether chunks are stored: from when too many wait until a quarter of that does.
+    /// Decides whether chunks are stored: from the moment at which too many bytes wait until a quarter of that number
+    /// does.
     fn watch_backlog(&mut self) {
         let least = if self.is_late { self.backlog_bytes / 4 } else { self.backlog_bytes };
         let is_late = self.waiting_bytes > least && !self.frames.is_disk_late();
@@ -195,7 +196,7 @@ impl Compress {
         }
     }
 
-    /// Gives the threads one chunk each, and one more to begin with at once.
+    /// Gives each thread up to two chunks: one to compress, and one to continue with at once.
     fn give_work(&mut self) -> Result<()> {
         while self.in_work < 2 * self.workers.count() && self.frames.has_any() {
             let Some(at) = self.queue.iter().position(|entry| matches!(entry, Entry::Plain(..))) else {

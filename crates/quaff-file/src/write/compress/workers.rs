@@ -15,7 +15,7 @@ pub(super) struct Job {
     pub number: u64,
     pub lane: usize,
     pub chunk: Chunk,
-    /// For its frame.
+    /// The buffer for its frame.
     pub out: Buffer,
 }
 
@@ -47,8 +47,7 @@ struct Worker {
     align: usize,
     jobs: Arc<Mutex<Receiver<Job>>>,
     done: Sender<Done>,
-    /// Set by the thread that sends jobs, read by the threads: what is sent or in work is stored instead. A hint, so
-    /// Relaxed.
+    /// Set by the thread that sends jobs, read by the threads, which then store their jobs instead. A hint, so Relaxed.
     is_late: Arc<AtomicBool>,
     wakeup: Wakeup,
 }

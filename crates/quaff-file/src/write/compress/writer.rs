@@ -1,5 +1,5 @@
 //! A compressed file of a tool that makes its packets and can wait: complete frames, made on the thread that writes. It
-//! knows nothing of packets.
+//! never looks at packets.
 
 use super::frame::{Codec, Encoder, bound, store};
 use std::io::{self, Write};

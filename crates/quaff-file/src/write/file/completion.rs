@@ -31,7 +31,7 @@ impl Files {
         match result {
             Ok(()) => self.on_written(write),
             Err(error) if is_full(&error) && self.make_room(write.len) => {
-                // Each of them keeps a file open that may have been removed meanwhile.
+                // Each event keeps a file open that may have been removed meanwhile.
                 self.take_file_events();
                 let path = self.path_of(&write.file);
                 self.disk.retry(write).map_err(|errno| Error::path("write", path, errno))?;
@@ -90,12 +90,12 @@ impl Files {
         }
     }
 
-    /// After a write that failed for good: its file ends before it, files after that one hold nothing, and the
+    /// Handles a write that failed for good: its file ends before the write, later files hold nothing, and the
     /// unwritten chunks go into the next file, or are lost if there is none.
     fn on_failed(&mut self, error: &io::Error, write: Write) {
         let mut abandoned: VecDeque<_> = std::iter::once(write).chain(self.disk.abandon()).collect();
         let fits = self.write_what_fits(error, &mut abandoned);
-        // None is left if all of them fit.
+        // Nothing is left if all of them fit.
         let Some((failed, offset)) = abandoned.front().map(|write| (write.file.clone(), write.offset)) else {
             return;
         };

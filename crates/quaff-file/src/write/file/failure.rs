@@ -1,8 +1,8 @@
 //! After a failure of a file in a folder: the next file, or the end of the output.
 //!
-//! An error that may be of one file or one moment costs that file: it ends before the failed write, and what was not
-//! written goes into the next one. Without a success in between, the third failure ends the output. The same holds for
-//! syncs, but that all writes of the file are in it, and count.
+//! An error that may concern one file or one moment costs that file only: it ends before the failed write, and what was
+//! not written goes into the next one. Without a success in between, the third failure ends the output. The same holds
+//! for syncs, except that all writes of the file stay in it, and count.
 
 use super::state::Files;
 use crate::Result;
@@ -21,8 +21,8 @@ const FAILURES_MAX: u32 = 3;
 const NAMED_MAX: usize = 16;
 /// Pause before another file after the second failure.
 const PAUSE: Duration = Duration::from_millis(500);
-/// Time for which a full disk may get room for another file, ns, and the interval of checks. Packets wait in the
-/// buffer.
+/// Time for which a full disk is given to get room for another file, ns, and the interval of checks. Packets wait in
+/// the buffer.
 const ROOM_WAIT_NS: u64 = 3_000_000_000;
 const ROOM_CHECK: Duration = Duration::from_millis(100);
 
@@ -95,7 +95,7 @@ impl Files {
     pub(super) fn gets_room(&mut self) -> bool {
         let until_ns = steady_ns() + ROOM_WAIT_NS;
         while !self.folder.as_mut().is_some_and(Folder::has_room) {
-            // The end of the run is no reason to drop what is in memory.
+            // The end of the run is no reason to drop packets in memory.
             if self.folder.is_none() || steady_ns() >= until_ns {
                 return false;
             }
@@ -112,7 +112,7 @@ impl Files {
         }
     }
 
-    /// Takes over the counts that came after the last chunk.
+    /// Takes the counts that came after the last chunk.
     pub(super) fn take_noted(&mut self) {
         for (lane, counts) in self.noted.drain(..) {
             if counts.packed >= self.counts[lane].packed {
@@ -136,7 +136,7 @@ impl Files {
     }
 }
 
-/// Returns whether an error may be of one file or one moment, so that the next file can succeed.
+/// Returns whether an error may concern one file or one moment, so that the next file can succeed.
 fn may_pass(error: &io::Error) -> bool {
     let errno = error.raw_os_error();
     let device = [libc::EIO, libc::EREMOTEIO, libc::ENODATA, libc::EILSEQ, libc::ETIMEDOUT, libc::ESTALE];

@@ -29,7 +29,7 @@ struct Whole {
 }
 
 impl Whole {
-    /// Those within the first `bytes_max` of `bytes`.
+    /// Returns the packets within the first `bytes_max` of `bytes`.
     fn within(bytes: &[u8], bytes_max: usize, is_pcapng: bool) -> Self {
         let mut whole = Self::default();
         for (end, interface) in whole_units(bytes, is_pcapng).take_while(|(end, _)| *end <= bytes_max) {
@@ -44,8 +44,7 @@ impl Whole {
 }
 
 impl Files {
-    /// Returns whether a failed write has no other chance: the disk is full, stays so, and no other folder takes the
-    /// packets.
+    /// Returns whether trying again is useless: the disk is full and stays so, and no other folder takes the packets.
     pub(super) fn stays_full(&mut self, error: &io::Error) -> bool {
         is_full(error) && self.sharing.handed_back.is_none() && !self.gets_room()
     }
@@ -58,7 +57,7 @@ impl Files {
         if !self.stays_full(error) {
             return None;
         }
-        // Files that were begun after it have space ahead of their ends.
+        // Files that were begun after it have preallocated space.
         for file in writes.iter().map(|write| &write.file).chain([&self.current.file]) {
             if let Ok(found) = file.metadata() {
                 let _ = file.set_len(found.len());
@@ -151,7 +150,7 @@ fn write_some(file: &File, bytes: &[u8], offset: u64) -> usize {
     through_cache(file, write).unwrap_or(0)
 }
 
-/// In ever smaller pieces: a file system may refuse a large one as a whole.
+/// Writes in ever smaller pieces: a file system may refuse a large one as a whole.
 fn write_until_full(file: &File, bytes: &[u8], offset: u64) -> usize {
     let (mut done, mut piece) = (0, bytes.len());
     while done < bytes.len() && piece > 0 {
@@ -165,8 +164,8 @@ fn write_until_full(file: &File, bytes: &[u8], offset: u64) -> usize {
     done
 }
 
-/// The counts of a lane after `whole` of a chunk, of which `left` packets are not written: the chunk's, as to what was
-/// lost before; those before it and its packets, as to what is in the file.
+/// Returns the counts of a lane after `whole` of a chunk, of which `left` packets are not written: losses as in the
+/// chunk's counts, packets in the file as before it plus `whole`.
 fn counts_after(before: &Counts, chunk: &Counts, whole: &Whole, left: u64) -> Counts {
     let mut counts = chunk.clone();
     counts.packed = chunk.packed.saturating_sub(left);

@@ -1,8 +1,9 @@
-//! A folder among several: lanes come and go, and after its end the chunks that it has not written go elsewhere.
+//! A folder among several: lanes are added and released, and after its end the chunks that it has not written go to
+//! other folders.
 //!
-//! Each file describes the counters of those lanes alone whose chunks the folder takes, so a file of any of the folders
-//! proves itself: the first chunk of a lane that comes begins a file, with the counters that its other chunks have
-//! reached ([`Chunk::before`]).
+//! Each file has the counters of those lanes only whose chunks the folder takes, so a file of any folder proves itself:
+//! the first chunk of an added lane begins a file, with the counters that its other chunks have reached
+//! ([`Chunk::before`]).
 
 use super::state::{Current, Files, HandedBack, Parts};
 use crate::write::folder::Folder;
@@ -29,7 +30,7 @@ impl Files {
         Ok(files)
     }
 
-    /// A sink without a current file: the folder stands in for it, and nothing is written there.
+    /// A sink without a current file: the folder's descriptor takes its place, and nothing is written to it.
     fn resting(folder: Folder, dir: &Path, parts: Parts) -> Result<Self> {
         let file = File::open(dir).map_err(|errno| Error::path("read the folder", dir, errno))?;
         let mut current = Current::begun(Arc::new(file), dir.to_owned(), &[], Described::default());
@@ -62,7 +63,7 @@ impl Files {
         Ok(true)
     }
 
-    /// Takes no more chunks of `lane`. The current file ends; the next chunk of another lane begins one.
+    /// Takes no more chunks of `lane`. The current file ends; the next chunk of another lane begins a new one.
     pub(in crate::write) fn release(&mut self, lane: usize) -> Result<()> {
         self.rest()?;
         self.sharing.leaving.insert(lane);
@@ -74,7 +75,7 @@ impl Files {
         self.sharing.leaving.remove(&lane);
     }
 
-    /// After a failure: the next file has the rest of lanes that went to another folder meanwhile.
+    /// After a failure: the next file has the remaining chunks of lanes that went to another folder meanwhile.
     pub(super) fn readmit_waiting(&mut self) {
         for (lane, _) in &self.waiting {
             self.heading.absent.remove(lane);
@@ -115,7 +116,7 @@ impl Files {
         Ok(HandedBack { chunks, written: self.written.clone() })
     }
 
-    /// No other folder is left: from now on, what cannot be written is lost.
+    /// No other folder is left: from now on, chunks that cannot be written are lost.
     pub(in crate::write) fn keep_all(&mut self) {
         self.waiting.extend(self.sharing.handed_back.take().into_iter().flatten());
         if self.failures.is_final {

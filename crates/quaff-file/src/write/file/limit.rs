@@ -1,4 +1,4 @@
-//! The end of an output by its size or its number of files. What comes after it is neither written nor lost.
+//! The end of an output by its size or its number of files. Packets after it are neither written nor lost.
 
 use super::records::Records;
 use super::state::{Files, Limit};
@@ -59,7 +59,8 @@ impl Files {
         self.reach_limit(Reason::Size);
     }
 
-    /// Returns the bytes that the next chunk may take, which so many names precede; `None` without a limit.
+    /// Returns the bytes that the next chunk may take; `None` without a limit. `names` is the number of names before
+    /// it.
     fn room_to_limit(&self, names: usize) -> Option<usize> {
         let most = self.limit.most.bytes?;
         let described = self.current.described;
@@ -105,11 +106,12 @@ impl Chunk {
         cut
     }
 
-    /// The same for a chunk that is one frame: it becomes the frame of the packets that fit, at the fastest level.
+    /// As [`Self::keep`] for a chunk that is one compressed frame: it becomes a frame of the packets that fit, at the
+    /// fastest level.
     fn keep_of_frame(&mut self, room: usize, format: Format, compression: Compression, align: usize) -> u64 {
         let is_pcapng = format == Format::Pcapng;
         let frame = &self.buffer[..self.len];
-        // Without its contents, which would be a defect, none of it is kept.
+        // A frame that cannot be decompressed, which would be a defect, is dropped.
         let plain = unpack(compression, frame).unwrap_or_default();
         let ends = ends(&plain, is_pcapng);
         let (mut kept, mut kept_bytes) = (Vec::new(), 0);
@@ -131,8 +133,8 @@ impl Chunk {
     }
 }
 
-/// Returns the length of the records of `bytes` that end within `room`, and the number of packets after them, which
-/// `counts` has no more.
+/// Returns the length of the records of `bytes` that end within `room`, and the number of packets after them, which are
+/// removed from `counts`.
 fn cut(bytes: &[u8], room: usize, is_pcapng: bool, counts: &mut Counts) -> (usize, u64) {
     let (mut at, mut kept_bytes, mut cut) = (0, 0, 0);
     while let Some((block, packet)) = next_record(&bytes[at..], is_pcapng) {

@@ -33,7 +33,7 @@ impl Files {
         is_open && self.current.written > self.current.sync_begun
     }
 
-    /// Returns the time until the next sync; it may have come.
+    /// Returns the time until the next sync; zero if it is due.
     pub(super) fn sync_wait(&self) -> Duration {
         let RegularSync { interval_ns, begun_ns, is_running, .. } = self.regular_sync;
         let Some(interval_ns) = interval_ns.filter(|_| !is_running && self.is_unsynced()) else {
@@ -42,7 +42,7 @@ impl Files {
         Duration::from_nanos(begun_ns.saturating_add(interval_ns).saturating_sub(steady_ns()))
     }
 
-    /// Begins a sync of what has been written, at the latest one interval after it was.
+    /// Begins a sync of what has been written, if an interval has passed since the last one began.
     pub(super) fn sync_if_due(&mut self) {
         if !self.sync_wait().is_zero() {
             return;
@@ -62,7 +62,7 @@ impl Files {
         }
     }
 
-    /// Handles the syncs that have ended, and the files that are finished or could not be.
+    /// Handles the syncs that have ended, and the files that were finished or could not be finished.
     pub(super) fn take_file_events(&mut self) {
         let of_folder = self.folder.as_mut().map(Folder::take_file_events).unwrap_or_default();
         of_folder.into_iter().for_each(|event| self.on_file_event(event));
@@ -112,7 +112,8 @@ impl Files {
         }
     }
 
-    /// Counts a file that is on disk up to `bytes`, and was up to `before`, which may be more after a failed write.
+    /// Counts the bytes of a file that is on disk up to `bytes` and was up to `before`, which may be more after a
+    /// failed write.
     fn count_synced(&mut self, bytes: u64, before: u64) {
         self.failures.syncs_in_a_row = 0;
         self.tally.synced_bytes = (self.tally.synced_bytes + bytes).saturating_sub(before);

@@ -7,11 +7,11 @@ use quaff_os::clock::steady_ns;
 use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 
-/// Interval of looks at the link count of the file that is being written, ns.
+/// Interval of the checks of the link count of the file that is being written, ns.
 const LOOK_NS: u64 = 1_000_000_000;
 
 impl Files {
-    /// Shows the descriptor of the file that is being written once it has lost its name.
+    /// Sets the gauge of the removed file when the file that is being written has lost its name.
     pub(super) fn look_at_name(&mut self) {
         let now_ns = steady_ns();
         if now_ns - self.name_looked_ns < LOOK_NS || self.ended {

@@ -54,7 +54,7 @@ pub struct Files {
     pub(super) damaged: Option<(Arc<File>, u64)>,
     /// The file in place could not be synced, and the error.
     pub(super) sync_failure: Option<(PathBuf, io::Error)>,
-    /// Steady time of the last look at the link count of the current file.
+    /// Steady time of the last check of the link count of the current file.
     pub(super) name_looked_ns: u64,
     /// For a file on stdout. Declared, and so dropped, after `disk`, which waits for its writes.
     pub(super) _stdout_end: Option<StdoutEnd>,
@@ -69,7 +69,7 @@ pub struct Files {
     pub(super) gauges: Arc<WriterGauges>,
 }
 
-/// The parts that [`Files`] are made of.
+/// The parts of which [`Files`] is made.
 pub struct Parts {
     pub heading: Heading,
     pub disk: Disk,
@@ -90,12 +90,12 @@ pub(super) struct Current {
     pub(super) path: PathBuf,
     /// Bytes submitted.
     pub(super) offset: u64,
-    /// None in a folder, which does it.
+    /// Space for a file in place; none in a folder, which preallocates itself.
     pub(super) set_aside: SetAside,
     pub(super) packets: u64,
     /// The interfaces and names described in the file.
     pub(super) described: Described,
-    /// It had a name when it began: stdout may be a file without one.
+    /// The file had a name at its start: stdout may be a file without one.
     pub(super) had_name: bool,
     /// Bytes that the folder wrote before the file had a name.
     pub(super) begun: u64,
@@ -174,7 +174,7 @@ pub(super) struct Failures {
     pub(super) path: PathBuf,
 }
 
-/// The limits of an output, and what they are compared with.
+/// The limits of an output, and the sums that are compared with them.
 #[derive(Debug, Default)]
 pub(super) struct Limit {
     pub(super) most: FileLimit,
@@ -212,7 +212,7 @@ pub(super) struct Sharing {
     pub(super) leaving: BTreeSet<usize>,
 }
 
-/// The rest of a folder that has ended.
+/// The result of a folder that has ended.
 #[derive(Debug, Default)]
 pub(in crate::write) struct HandedBack {
     /// Unwritten chunks with their lanes, oldest first.

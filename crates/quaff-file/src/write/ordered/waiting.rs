@@ -1,5 +1,5 @@
 //! Packets of several lanes that wait for older ones, and leave in the order of their times: a heap of chunks, each
-//! sorted. It knows no clock and no output.
+//! sorted. It never reads a clock, and never writes.
 
 use crate::tally::Counts;
 use quaff_wire::cut::{packet_time_ns, whole_units};
@@ -14,16 +14,16 @@ const SPARE_MAX: usize = 8;
 /// The packets that wait.
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
-    /// Of pcap; `None` for pcapng.
+    /// The resolution of pcap; `None` for pcapng.
     resolution: Option<Resolution>,
     runs: BinaryHeap<Box<Run>>,
     #[expect(clippy::vec_box, reason = "the heap moves boxes")]
     spare: Vec<Box<Run>>,
     /// Number of the next chunk.
     number: u64,
-    /// Bytes that wait.
+    /// Bytes of waiting packets.
     pub(super) bytes: usize,
-    /// The latest time that has left, ns since 1970.
+    /// The latest time of a packet that has left, ns since 1970.
     latest_ns: u64,
     /// Packets that left after one of a later time.
     pub(super) late: u64,
@@ -38,7 +38,7 @@ struct Run {
     bytes: Vec<u8>,
     /// The packets.
     parts: Vec<Part>,
-    /// The next packet, and the offset of its begin.
+    /// The next packet, and its offset.
     next: usize,
     at: usize,
     /// The time at which it came, on the clock of the caller, ns.
@@ -58,7 +58,7 @@ struct Part {
 }
 
 impl Run {
-    /// The place of its next packet: by time, then by lane, then by arrival.
+    /// Returns the sort key of its next packet: by time, then by lane, then by arrival.
     fn key(&self) -> (u64, usize, u64) {
         (self.parts[self.next].time_ns, self.lane, self.number)
     }
@@ -119,7 +119,7 @@ impl Ord for Run {
     }
 }
 
-/// Whole blocks that have left together.
+/// Whole blocks that are written together.
 #[derive(Debug, Default)]
 pub(super) struct Sorted {
     pub(super) bytes: Vec<u8>,
