@@ -13,7 +13,7 @@ pub fn pin(core: usize) -> Result<()> {
     set_affinity(&[core]).trying(tried).map_err(|error| error.advise(advice()))
 }
 
-/// Lets the calling thread run on `cores` alone; all that it may run on now if there are none.
+/// Restricts the calling thread to `cores`; an empty list changes nothing.
 pub fn allow(cores: &[usize]) -> Result<()> {
     if cores.is_empty() {
         return Ok(());
@@ -26,7 +26,7 @@ pub fn allow(cores: &[usize]) -> Result<()> {
     done.trying(|| format!("put a thread on core {}", list())).map_err(|error| error.advise(advice()))
 }
 
-/// Lets the calling thread run on `cores` alone, without allocation.
+/// Restricts the calling thread to `cores`, without allocation.
 pub(crate) fn set_affinity(cores: &[usize]) -> nix::Result<()> {
     let mut set = CpuSet::new();
     cores.iter().try_for_each(|core| set.set(*core))?;
@@ -93,8 +93,8 @@ pub fn raise_priority() {
     unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -10) };
 }
 
-/// Has the calling thread run only while nothing else wants its core (SCHED_IDLE), for good: leaving that policy needs
-/// CAP_SYS_NICE or a high RLIMIT_NICE.
+/// Makes the calling thread run only while nothing else wants its core (SCHED_IDLE), for good: leaving that policy
+/// needs CAP_SYS_NICE or a high RLIMIT_NICE.
 pub fn idle_priority() {
     // SAFETY: sched_param is plain data; all zero is a valid value, and the one that the policy requires.
     let param: libc::sched_param = unsafe { std::mem::zeroed() };

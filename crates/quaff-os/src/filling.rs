@@ -38,7 +38,8 @@ pub struct Cursor<'a> {
 struct Fence;
 
 impl Filling {
-    /// An empty one. `is_past_cache`: the processor will not read the packets again, as before a write with O_DIRECT.
+    /// An empty filling. `is_past_cache`: the processor will not read the packets again, as before a write with
+    /// O_DIRECT.
     pub fn new(buffer: Buffer, is_past_cache: bool) -> Self {
         Self { fence: Fence, buffer, len: 0, is_past_cache }
     }
@@ -55,7 +56,7 @@ impl Filling {
         self.buffer.len() - self.len
     }
 
-    /// Has `write` append bytes.
+    /// Lets `write` append bytes.
     ///
     /// # Panics
     /// They do not fit, here and in [`Filling::append_with`].
@@ -103,14 +104,14 @@ impl Cursor<'_> {
         }
     }
 
-    /// The next bytes, each of which is given out once. They have any value.
+    /// Returns the next bytes, each of them once. They may have any value.
     #[inline(always)]
     pub fn take(&mut self, bytes: usize) -> &mut [u8] {
         if bytes > self.room {
             full(bytes, self.room);
         }
         // SAFETY: the range lies in the buffer (checked above), which the cursor borrows exclusively, and the next one
-        // begins behind it.
+        // begins after it.
         let taken = unsafe { std::slice::from_raw_parts_mut(self.next, bytes) };
         // SAFETY: as above.
         self.next = unsafe { self.next.add(bytes) };
@@ -129,7 +130,7 @@ impl Drop for Fence {
     }
 }
 
-/// Apart, because it would cost the callers registers.
+/// A function of its own: inlined, it would cost the callers registers.
 #[cold]
 #[inline(never)]
 fn full(bytes: usize, room: usize) -> ! {
@@ -139,7 +140,7 @@ fn full(bytes: usize, room: usize) -> ! {
 /// Copies `bytes` to `out`, its whole lines past the caches.
 ///
 /// Its last bytes and what follows it, the head of the next packet, are ordinary stores, which need their lines in the
-/// cache. Stores become visible in their order, so one that waits for memory holds up all behind it: those lines are
+/// cache. Stores become visible in their order, so one that waits for memory delays all later ones: those lines are
 /// fetched while the lines before them are copied.
 ///
 /// # Safety

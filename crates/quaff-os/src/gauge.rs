@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct Gauge(AtomicU64);
 
 impl Gauge {
-    /// Shows a value.
+    /// Sets the value.
     pub fn set(&self, value: u64) {
         self.0.store(value, Ordering::Relaxed);
     }
 
-    /// The value shown last.
+    /// The value that was set last.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }

@@ -27,9 +27,9 @@ use std::time::Duration;
 
 /// Readings before the first one that counts, of drivers that answer with old values (mlx5e).
 const PRIMINGS: usize = 2;
-/// The pause before each of them; it does not wait for drivers that refresh once a second.
+/// Longest pause before each of these readings: drivers that refresh once a second are not waited for.
 const PRIME_PAUSE_MAX: Duration = Duration::from_millis(20);
-/// Readings at the end until two of them must agree.
+/// Most readings at the end, until two in a row are equal.
 const READINGS_MAX: usize = 4;
 
 /// The counters of one interface, and of those below it, since a moment.
@@ -82,7 +82,7 @@ impl LinkCounters {
         self.lower.iter().map(Lower::refresh).fold(self.own.refresh(), Duration::max)
     }
 
-    /// `rx_dropped` counts from here on. Without a packet socket the kernel drops frames that no protocol handles; with
+    /// Counts `rx_dropped` from here on. Without a packet socket the kernel drops frames that no protocol handles; with
     /// one, the socket receives them first.
     pub fn restart_rx_dropped(&mut self, rtnl: &mut Rtnl) -> Result<()> {
         self.own.restart_rx_dropped(rtnl)
@@ -149,7 +149,7 @@ impl LinkCounters {
         }
     }
 
-    /// [`LinkDrops::nic_dropped`], which costs less than all.
+    /// [`LinkDrops::nic_dropped`] alone, which costs less than [`drops`](Self::drops).
     pub fn nic_dropped(&self) -> u64 {
         self.own.drops().nic_dropped
     }

@@ -84,7 +84,7 @@ impl Buffer {
         Ok(())
     }
 
-    /// Has the pages locked in memory: those that are present at once, others as soon as they are (mlock2(2)). Needs
+    /// Locks the pages in memory: those that are present at once, others as soon as they are (mlock2(2)). Needs
     /// CAP_IPC_LOCK or a sufficient RLIMIT_MEMLOCK.
     pub fn lock(&self) -> Result<()> {
         // SAFETY: the range is our own mapping.
@@ -95,8 +95,8 @@ impl Buffer {
         }
     }
 
-    /// Has pages that are not present yet come from the memory of the NUMA node `node` while that has some, otherwise
-    /// from that of other nodes (mbind(2), MPOL_PREFERRED).
+    /// Makes pages that are not present yet come from the NUMA node `node` while it has free memory, otherwise from
+    /// other nodes (mbind(2), MPOL_PREFERRED).
     pub fn prefer_node(&self, node: usize) -> Result<()> {
         let (mask, bits) = node_mask(node);
         let policy = libc::MPOL_PREFERRED as libc::c_ulong;

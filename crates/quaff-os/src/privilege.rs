@@ -1,5 +1,5 @@
-//! The capabilities of this process at its start, as `scripts/install` granted them: taken up where a command needs
-//! them, dropped where it does not.
+//! The capabilities of this process at its start, as `scripts/install` granted them: raised where a command needs them,
+//! dropped where it does not.
 //!
 //! `make install` marks the program file as permitted to have some (capabilities(7), `=p`). They take effect only by
 //! [`settle`], so a program that lacks one in its bounding set still starts. A command that only reads files needs
@@ -44,7 +44,7 @@ struct Sets {
     inheritable: u32,
 }
 
-/// Puts into effect what is needed of the permitted capabilities, and drops the others for good.
+/// Makes the needed ones of the permitted capabilities effective, and drops the others for good.
 ///
 /// Root keeps all: it would lose the right to read the files of users.
 pub fn settle(need: Need) -> Result<()> {

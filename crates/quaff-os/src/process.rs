@@ -41,9 +41,9 @@ pub trait Prepare {
     /// It has the lowest priority (nice 19, setpriority(2)).
     fn lower_priority(&mut self) -> &mut Self;
 
-    /// It is of the user whose file rights the calling thread has
-    /// ([`User::use_files`](crate::sandbox::User::use_files)), and gets none of the capabilities that a service
-    /// manager gave this process (the ambient ones).
+    /// It runs as the user whose file rights the calling thread has
+    /// ([`User::use_files`](crate::sandbox::User::use_files)), and gets none of the capabilities that a service manager
+    /// gave this process (the ambient ones).
     fn leave_privileges(&mut self) -> &mut Self;
 }
 
@@ -117,7 +117,7 @@ impl Prepare for Command {
 /// Names this process, as ps(1) and top(1) show it, by the first 15 bytes of `name`. Call it on the main thread.
 pub fn set_name(name: &str) {
     if let Ok(name) = CString::new(name) {
-        // It takes any text.
+        // prctl(2) takes any text.
         let _ = nix::sys::prctl::set_name(&name);
     }
 }

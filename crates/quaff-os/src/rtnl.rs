@@ -103,8 +103,8 @@ impl Rtnl {
         Ok(found)
     }
 
-    /// The next hop on the way to a destination, by the kernel's tables as they are now; `None` if it is on an own
-    /// link, or there is no way to it.
+    /// The next hop on the way to a destination, by the kernel's tables as they are now; `None` if it is on a link of
+    /// this machine, or there is no route to it.
     pub fn next_hop(&mut self, destination: IpAddr) -> Result<Option<IpAddr>> {
         let mut message = RouteMessage::default();
         (message.header.address_family, message.header.destination_prefix_length) = match destination {

@@ -62,7 +62,7 @@ fn memory(socket: &impl AsFd) -> io::Result<[u32; SK_MEMINFO_VARS]> {
     }
 }
 
-/// Has the kernel refuse a datagram that is longer than the path takes (EMSGSIZE) instead of sending it in fragments.
+/// Makes the kernel refuse a datagram that is longer than the path takes (EMSGSIZE) instead of sending it in fragments.
 pub fn never_fragment(socket: impl AsFd, is_ipv6: bool) -> io::Result<()> {
     match is_ipv6 {
         true => set(&socket, libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_DO),
@@ -70,7 +70,7 @@ pub fn never_fragment(socket: impl AsFd, is_ipv6: bool) -> io::Result<()> {
     }
 }
 
-/// Has the kernel send a datagram that is longer than the path takes in fragments, as it does by default.
+/// Makes the kernel send a datagram that is longer than the path takes in fragments, as it does by default.
 pub fn allow_fragments(socket: impl AsFd, is_ipv6: bool) -> io::Result<()> {
     match is_ipv6 {
         true => set(&socket, libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_WANT),

@@ -44,7 +44,7 @@ struct Inner {
 }
 
 impl Stop {
-    /// Has `wakeup` signalled when the flag is raised.
+    /// Signals `wakeup` when the flag is raised.
     pub fn wake(&self, wakeup: Wakeup) {
         self.inner.wakeups.lock().unwrap_or_else(PoisonError::into_inner).push(wakeup);
     }

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// thread, and read afterwards: Relaxed suffices.
 static STDOUT_CLOSED: AtomicBool = AtomicBool::new(false);
 
-/// The C library calls it before main. The runtime of Rust would open /dev/null in the place of a closed stdout, and
-/// what a user wanted to see or to pipe would vanish without a word.
+/// The C library calls it before main. The runtime of Rust would open /dev/null in place of a closed stdout, and what a
+/// user wanted to see or to pipe would vanish silently.
 #[used]
 // SAFETY: .init_array is a list of pointers to functions, and this one needs nothing that is not initialised by then.
 #[unsafe(link_section = ".init_array")]

@@ -93,7 +93,7 @@ pub enum Helper {
     XdpAdjustTail = 65,
     /// `void *bpf_ringbuf_reserve(struct bpf_map *, u64 size, u64 flags)`: room for a record, or 0 (Linux 5.8).
     RingbufReserve = 131,
-    /// `void bpf_ringbuf_submit(void *record, u64 flags)`: hands a reserved record to the reader.
+    /// `void bpf_ringbuf_submit(void *record, u64 flags)`: passes a reserved record to the reader.
     RingbufSubmit = 132,
     /// `void bpf_ringbuf_discard(void *record, u64 flags)`: the reader skips a reserved record.
     RingbufDiscard = 133,
@@ -115,7 +115,7 @@ pub enum Verdict {
     XdpDrop,
     /// The frame continues to the stack.
     XdpPass,
-    /// The frame goes where a helper of redirection has said.
+    /// The frame goes to the target that a redirecting helper has set.
     XdpRedirect,
 }
 
@@ -242,7 +242,7 @@ impl Asm {
         self.insns.push(Insn { code: 0, registers: 0, off: 0, imm: 0 });
     }
 
-    /// The same for a ring buffer.
+    /// `dst = map`, for a ring buffer (two slots).
     pub(crate) fn ld_ring(&mut self, dst: Reg, ring: &super::RingMap) {
         self.push(LD_IMM64, dst, PSEUDO_MAP_FD, 0, ring.raw_fd());
         self.insns.push(Insn { code: 0, registers: 0, off: 0, imm: 0 });

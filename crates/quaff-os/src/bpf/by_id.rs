@@ -36,7 +36,8 @@ pub(crate) fn program_name(id: u32) -> Result<String> {
     Ok(String::from_utf8_lossy(name).into_owned())
 }
 
-/// The IDs of its maps, at most 8, in the order in which its instructions first name them. Needs CAP_SYS_ADMIN.
+/// The IDs of the maps of the loaded program with that ID, at most 8, in the order in which its instructions first name
+/// them. Needs CAP_SYS_ADMIN.
 ///
 /// # Errors
 /// ENOENT when it is gone.

@@ -72,8 +72,8 @@ impl ArrayMap {
         self.word(index).load(Ordering::Acquire)
     }
 
-    /// Copies bytes to offset `at`, not atomically: a program that reads there meanwhile may see a mixture. The
-    /// caller keeps it away by [`store`](Self::store) and [`load`](Self::load).
+    /// Copies bytes to offset `at`, not atomically: a program that reads there meanwhile may see a mixture. The caller
+    /// prevents that by [`store`](Self::store) and [`load`](Self::load).
     ///
     /// # Panics
     /// When they reach beyond the end.

@@ -197,7 +197,8 @@ pub(super) fn name(text: &str) -> [u8; 16] {
     out
 }
 
-/// The first `BYTES` of what the kernel knows of a program or a link (`struct bpf_prog_info`, `struct bpf_link_info`).
+/// The first `BYTES` of the kernel's description of a program or a link (`struct bpf_prog_info`, `struct
+/// bpf_link_info`).
 pub(super) fn read_info<const BYTES: usize>(
     fd: &OwnedFd,
     tried: impl FnOnce() -> String,

@@ -28,7 +28,7 @@ impl FileAccess {
         }
     }
 
-    /// The same for folders: who may read a file there may also enter.
+    /// The access of a folder of such files: users who may read a file in it may also enter it.
     #[must_use]
     pub fn of_folder(self) -> Self {
         Self { mode: self.mode.map(|mode| mode | (mode & 0o444) >> 2), ..self }

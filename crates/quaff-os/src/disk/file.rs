@@ -16,7 +16,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// A file system: its capacity, and its place.
+/// The capacity of a file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Space {
     /// Bytes.
@@ -30,9 +30,8 @@ pub struct Space {
 /// Alignment where the kernel does not report one: no disk needs more than a page.
 const ASSUMED_ALIGN: usize = 4096;
 
-/// The alignment of offsets and lengths for writes to this file, opened with O_DIRECT (statx(2), STATX_DIOALIGN),
-/// bytes;
-/// `None` where its file system does not support direct writes or ignores the flag (tmpfs).
+/// The alignment of offsets and lengths for writes to this file, opened with O_DIRECT, in bytes (statx(2),
+/// STATX_DIOALIGN). `None` where its file system does not support direct writes or ignores the flag (tmpfs).
 pub fn direct_align(file: &File) -> Option<usize> {
     // SAFETY: statx is plain data; all zero is a valid value.
     let mut found: libc::statx = unsafe { std::mem::zeroed() };
@@ -95,7 +94,7 @@ pub fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
     }
 }
 
-/// A file that appears in between is replaced.
+/// Renames unless `to` exists. A file that appears between the check and the rename is replaced.
 fn rename_unless_seen(from: &Path, to: &Path) -> io::Result<()> {
     match to.symlink_metadata() {
         Ok(_) => Err(io::ErrorKind::AlreadyExists.into()),

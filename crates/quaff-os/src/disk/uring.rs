@@ -33,7 +33,7 @@ const SPAN_BYTES_MIN: usize = 1 << 20;
 /// often. One that takes a quarter of it doubles the limit.
 const SPAN_NS: u64 = 1_000_000_000;
 const QUICK_NS: u64 = SPAN_NS / 4;
-/// Most writes of a span.
+/// Largest number of writes in a span.
 const SPAN_WRITES: usize = 64;
 
 pub(super) struct Chain {
@@ -55,9 +55,9 @@ pub(super) struct Chain {
 
 /// Writes to one place of a file, in flight together.
 struct Span {
-    /// Its writes that have not been returned to the caller.
+    /// Number of its writes that have not been returned to the caller.
     writes: usize,
-    /// Their bytes, as the kernel reads them. Not read after the completion.
+    /// The bytes of all its writes, as the kernel reads them. Not read after the completion.
     parts: Box<[Part]>,
     /// Bytes written by the writes that have not been returned, or a negative errno; `None` before the completion.
     result: Option<i32>,

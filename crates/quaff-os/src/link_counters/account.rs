@@ -18,11 +18,11 @@ pub struct Tap<'a> {
 /// Packets of `rx_dropped` that were dropped before the socket.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct BeforeTap {
-    /// At most so many.
+    /// The upper bound.
     pub dropped: u64,
-    /// At least so many.
+    /// The lower bound.
     pub sure: u64,
-    /// Dropped by backlogs.
+    /// The part that backlogs dropped.
     pub in_backlog: u64,
 }
 
@@ -59,7 +59,7 @@ impl LowerDrops {
     }
 }
 
-/// Subtracts up to `most`; returns how many.
+/// Subtracts up to `most` from `from`; returns the number subtracted.
 fn take(from: &mut u64, most: u64) -> u64 {
     let taken = most.min(*from);
     *from -= taken;

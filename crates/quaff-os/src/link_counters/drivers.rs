@@ -41,7 +41,7 @@ pub(super) enum RxDropped {
     ListedWithXdp,
     /// The counters of the interfaces below it.
     Lower,
-    /// Not known.
+    /// The driver may add any packets.
     Unlisted,
 }
 
@@ -53,7 +53,7 @@ pub(super) struct Driver {
     pub(super) rx_dropped: RxDropped,
     /// The time until a drop is in the counters; 0 where a reading is exact.
     pub(super) refresh: Duration,
-    /// By name; `*` is a number.
+    /// The meanings by name; `*` is a number.
     counters: &'static [(&'static str, Meaning)],
 }
 

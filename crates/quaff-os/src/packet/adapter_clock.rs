@@ -37,15 +37,14 @@ pub(crate) struct AdapterClock {
 }
 
 impl AdapterClock {
-    /// Has the adapter of interface `name` stamp all received packets.
+    /// Makes the adapter of interface `name` stamp all received packets.
     pub(super) fn start(fd: &OwnedFd, name: &str) -> Result<Self> {
         let fd = fd.try_clone().map_err(|_| Error::last("duplicate a socket"))?;
         Self::of(Box::new(Interface { fd, name: name.to_owned() }))
     }
 
     fn of(adapter: Box<dyn Adapter>) -> Result<Self> {
-        // Some drivers can set it and not return it: then nothing that is sent was to be stamped, as far as one can
-        // see.
+        // Some drivers can set the configuration but not return it: sent packets are then taken as not stamped before.
         let before = adapter.get().ok();
         if before.is_some_and(|before| before.rx_filter == FILTER_ALL) {
             return Ok(Self { adapter, changed: None });

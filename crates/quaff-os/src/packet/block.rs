@@ -31,8 +31,8 @@ mod packet {
 }
 
 const ETH_P_8021Q: u16 = 0x8100;
-/// Bytes by which a block is prefetched. Not by headers: the next one's place is in the one before, and packets of
-/// different lengths make each a miss of the cache.
+/// Distance by which a block is prefetched ahead, bytes. Headers are not prefetched one by one: the offset of each is
+/// in the one before, so with packets of different lengths each would be a cache miss.
 const AHEAD_BYTES: usize = 2048;
 const LINE_BYTES: usize = 64;
 

@@ -4,12 +4,12 @@
 //!   bound, rejects all → joins → … → the last one joins → all are opened → … → all are closed
 //! ```
 //!
-//! The kernel changes the share of each member whenever one comes or goes. So every member rejects all packets until
-//! all have joined, and all are opened, and closed, one right after the other by one thread. Between, no packet of a
+//! The kernel changes the share of each member whenever one joins or leaves. So every member rejects all packets until
+//! all have joined, and all are opened, and closed, one right after the other by one thread. In between, no packet of a
 //! conversation changes its ring. A group takes as many members as it was made for, so that no other process can join
 //! it and take packets away.
 //!
-//! Never used: DEFRAG (the kernel puts fragments together to frames that were never sent), ROLLOVER and LB, which part
+//! Never used: DEFRAG (the kernel reassembles fragments into frames that were never sent), ROLLOVER and LB, which split
 //! conversations.
 
 use super::{Insn, REJECT_ALL, RxRing, socket};
@@ -82,8 +82,8 @@ impl Fanout {
         Self { fan, size, incoming_only, id: None, members: Vec::new() }
     }
 
-    /// Binds a ring, which receives nothing, to an interface and adds it to the group: its position is the number of
-    /// those before it.
+    /// Binds a ring that receives nothing to an interface and adds it to the group; its position is the number of rings
+    /// before it.
     pub fn join(&mut self, ring: &RxRing, ifindex: u32, name: &str) -> Result<()> {
         ring.stop_receiving()?;
         ring.bind(ifindex, name)?;

@@ -95,7 +95,7 @@ impl RxRing {
         &self.fd
     }
 
-    /// Forgets what the socket reports, such as that its interface is down; returns the errno, 0 without one.
+    /// Clears the pending error of the socket, such as that its interface went down; returns the errno, 0 without one.
     pub fn take_error(&self) -> Result<i32> {
         socket::take_error(&self.fd)
     }

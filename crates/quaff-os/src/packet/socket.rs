@@ -86,7 +86,7 @@ impl DownWatch {
         let fd = open()?;
         attach_filter(&fd, &[REJECT_ALL])?;
         bind_protocol(&fd, ifindex, name, ETH_P_802_EX1)?;
-        // One that is down now did not go down.
+        // An interface that is down already does not go down any more.
         take_error(&fd)?;
         Ok(Self { fd })
     }

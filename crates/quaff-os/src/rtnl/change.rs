@@ -59,7 +59,7 @@ pub enum LinkChange<'a> {
     /// Attaches an XDP program in the driver (`XDP_FLAGS_DRV_MODE`), or detaches it. It stays attached when its
     /// descriptor is closed.
     Xdp(Option<&'a Program>),
-    /// The same, in the place of an attached one: no frame passes between the two.
+    /// Attaches an XDP program in place of the attached one; no frame passes between the two.
     ReplaceXdp(&'a Program),
     /// Adds the queueing discipline `clsact`, which programs are attached to.
     Clsact,
@@ -68,10 +68,10 @@ pub enum LinkChange<'a> {
     /// Attaches a tc program ([`Program::load_tc`]) to `clsact`, for the frames that arrive. It stays attached when its
     /// descriptor is closed.
     OnIngress(&'a Program),
-    /// The same, under a name ([`Rtnl::filters`]), in the place of an earlier one if there is one: no frame passes
-    /// between the two.
+    /// As [`OnIngress`](Self::OnIngress), under a name ([`Rtnl::filters`]), in place of an earlier program, if there is
+    /// one; no frame passes between the two.
     ReplaceOnIngress(&'a Program, &'a str),
-    /// Detaches such a program.
+    /// Detaches the program for the frames that arrive.
     IngressOff,
     /// As [`OnIngress`](Self::OnIngress), for the frames that leave.
     OnEgress(&'a Program),

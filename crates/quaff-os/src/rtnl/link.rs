@@ -35,7 +35,7 @@ pub struct Link {
     pub up: bool,
     /// `IFF_RUNNING`: operationally up, with carrier.
     pub running: bool,
-    /// `IFF_PROMISC`, as the administrator set it: packet sockets do not show.
+    /// `IFF_PROMISC`, as the administrator set it; packet sockets do not change it.
     pub promiscuous: bool,
     /// Without `IFF_NOARP`.
     pub arp: bool,

@@ -9,7 +9,7 @@ use std::io::ErrorKind;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::time::Duration;
 
-/// A message is thrown away, so its end need not fit.
+/// Messages are discarded, so they need not fit.
 const MESSAGE_BYTES: usize = 4096;
 
 /// A socket that becomes readable when an interface is created, changed or removed.

@@ -11,7 +11,7 @@ const RTA_GATEWAY: u16 = 5;
 /// The route to one destination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Route {
-    /// `None` where the destination is on an own link, or the gateway is of another family (`RTA_VIA`).
+    /// `None` where the destination is on a link of this machine, or the gateway is of another family (`RTA_VIA`).
     pub(super) gateway: Option<IpAddr>,
 }
 

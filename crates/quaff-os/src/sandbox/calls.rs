@@ -74,7 +74,7 @@ impl Needs {
         own
     }
 
-    /// The options that it sets at its sockets, by level.
+    /// The options that it sets on its sockets, by level.
     fn socket_options(self) -> BTreeMap<i32, Vec<i32>> {
         // The end of a capture is a filter that rejects everything.
         let mut options = BTreeMap::from([(libc::SOL_SOCKET, vec![libc::SO_ATTACH_FILTER])]);
@@ -94,7 +94,7 @@ impl Needs {
     }
 }
 
-/// Allowed with any arguments. Paths are the matter of Landlock, descriptors of those who have opened them.
+/// Allowed with any arguments. Landlock restricts the paths; a descriptor was permitted when it was opened.
 const ALLOWED: &[c_long] = &[
     // Open descriptors.
     libc::SYS_read,
@@ -159,8 +159,8 @@ const ALLOWED: &[c_long] = &[
     libc::SYS_brk,
     libc::SYS_munlock,
     libc::SYS_futex,
-    // Threads; processes have a filter of their own. Of clone3(2) no filter sees the flags: without it glibc uses
-    // this.
+    // Threads; processes have a filter of their own. No filter can see the flags of clone3(2): where it fails, glibc
+    // uses clone(2).
     libc::SYS_clone,
     libc::SYS_set_robust_list,
     libc::SYS_get_robust_list,
@@ -335,7 +335,7 @@ const SOCK_TYPE_MASK: u64 = 0xf;
 /// The rules of each call; without rules any arguments match.
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
-/// Calls that some arguments make an intruder's.
+/// Calls that are refused with some arguments.
 fn conditional(needs: Needs) -> Result<Rules> {
     let code = |argument| has_bits(argument, libc::PROT_EXEC as u64);
     let requests = IOCTLS.iter().chain(IOCTLS_TO_DRAW.iter().filter(|_| needs.draws));
@@ -378,8 +378,9 @@ fn of_new_sockets(needs: Needs) -> Result<Vec<Vec<SeccompCondition>>> {
     Ok(chains)
 }
 
-/// Without `binds`, no socket is bound. With it, one to an interface (`struct sockaddr_ll`, of which only the length
-/// can be seen here), and a packet socket can make that promiscuous. Filters can be replaced in both cases.
+/// Without `binds`, no socket is bound. With it, a socket can be bound to an interface (`struct sockaddr_ll`, of which
+/// a filter sees only the length), and a packet socket can make that promiscuous. Filters can be replaced in both
+/// cases.
 fn of_sockets(needs: Needs) -> Result<Rules> {
     let bind = match needs.binds {
         false => Vec::new(),
@@ -489,7 +490,7 @@ fn programs(phase: Phase, needs: Needs) -> Result<[BpfProgram; 3]> {
 /// Restricts all threads to the calls of `phase` and to `needs`, for good.
 pub(super) fn restrict(phase: Phase, needs: Needs) -> Result<()> {
     let programs = programs(phase, needs)?;
-    // Each start of a thread tries it first, which the audit log need not know.
+    // Each start of a thread tries clone3(2) first, which need not be in the audit log.
     let clone3 = Rules::from([(libc::SYS_clone3, Vec::new())]);
     let clone3 = program(clone3, SeccompAction::Errno(libc::ENOSYS as u32), SeccompAction::Allow)?;
     listen()?;
@@ -542,7 +543,7 @@ fn listen() -> Result<()> {
     }
 }
 
-/// Has the refused call return an errno.
+/// Makes the refused call return EPERM.
 extern "C" fn refuse(_signal: i32, _info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     // SAFETY: the kernel passes a handler with SA_SIGINFO the context of the thread, a ucontext_t that lives until
     // the handler returns, and that nothing else refers to.

@@ -107,7 +107,7 @@ pub(crate) fn clear_ambient() {
     unsafe { libc::prctl(libc::PR_CAP_AMBIENT, libc::PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) };
 }
 
-/// Has setresuid(2) keep the permitted capabilities of the calling thread, or not. Async-signal-safe.
+/// Makes setresuid(2) keep the permitted capabilities of the calling thread, or not. Async-signal-safe.
 pub(super) fn keep_across_setuid(is_kept: bool) {
     // SAFETY: takes numbers only. Where it is locked (SECBIT_KEEP_CAPS_LOCKED) fewer capabilities are left.
     unsafe { libc::prctl(libc::PR_SET_KEEPCAPS, libc::c_ulong::from(is_kept), 0, 0, 0) };

@@ -25,7 +25,7 @@ pub struct Limits {
     pub loads_programs: bool,
     /// It changes the settings of a network card at its end (CAP_NET_ADMIN).
     pub changes_card: bool,
-    /// It gives this to files that it makes.
+    /// The group and the mode that it gives to files.
     pub access: FileAccess,
     /// It binds packet sockets, which are open already, to interfaces, and makes these promiscuous.
     pub binds: bool,

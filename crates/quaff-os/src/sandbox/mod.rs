@@ -2,7 +2,7 @@
 //! but those of its plan (Landlock), no system calls but those that it uses (seccomp).
 //!
 //! All of it holds for every thread. Credentials and Landlock belong to a thread, and only seccomp has a call for all
-//! of them (TSYNC), so [`threads`] has each thread restrict itself. Threads that start later inherit everything.
+//! of them (TSYNC), so [`threads`] makes each thread restrict itself. Threads that start later inherit everything.
 //!
 //! This module never decides what a program needs: that is in [`Limits`].
 
@@ -137,7 +137,7 @@ struct Denied<'a> {
     write: Option<&'a Path>,
 }
 
-/// Returns whether the process may use files that its user may not: another one was not asked for.
+/// Returns whether root's right to use the files of others is kept: no other user was asked for.
 fn overrides(limits: &Limits) -> bool {
     limits.user.as_ref().is_none_or(|user| user.is_caller || user.is_current())
 }

@@ -1,4 +1,4 @@
-//! Has each thread of this process restrict itself.
+//! Makes each thread of this process restrict itself.
 //!
 //! Credentials and Landlock domains belong to a thread and cannot be set for another one. A signal's handler runs in
 //! the thread that gets the signal, so a handler that makes system calls only can do it there, whatever the thread is
@@ -102,14 +102,14 @@ fn signal() -> i32 {
     libc::SIGRTMIN() + 3
 }
 
-/// Has all threads carry out `order`, the calling one last.
+/// Makes all threads carry out `order`, the calling one last.
 pub(super) fn in_all(order: Order) -> Result<()> {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     listen()?;
     order.post();
     let mut done = vec![gettid().as_raw()];
-    // A thread that has not got the signal yet may start others: until no new one is found.
+    // A thread that has not received the signal yet may start others: repeat until no new one is found.
     loop {
         let left: Vec<_> = ids()?.into_iter().filter(|thread| !done.contains(thread)).collect();
         if left.is_empty() {

@@ -35,8 +35,8 @@ impl User {
         Ok(Self { name: name.to_owned(), uid: found.uid, gid: found.gid, groups, is_caller: false })
     }
 
-    /// The user who called sudo(8) to run this process as root, if it is so and root can change users here. By the
-    /// variables that sudo sets; in a process of root no other user can have set them.
+    /// The user who called sudo(8) to run this process as root, if root can change users here. Known by the variables
+    /// that sudo sets; in a process of root no other user can have set them.
     pub fn caller_of_sudo() -> Option<Self> {
         let id = |name: &str| std::env::var(name).ok()?.parse::<u32>().ok();
         let (uid, gid) = (Uid::from_raw(id("SUDO_UID")?), Gid::from_raw(id("SUDO_GID")?));
@@ -74,13 +74,13 @@ impl User {
     }
 
     /// The calling thread makes files that belong to this user, and so do the threads that it starts, until the result
-    /// is dropped. It uses files with this user's rights, or with root's for who called sudo(8). Its other privileges
-    /// stay.
+    /// is dropped. It uses files with this user's rights, or with root's if this user called sudo(8). Its other
+    /// privileges stay.
     pub fn use_files(&self) -> Result<FileRights> {
         let before = capabilities::get().trying(|| "read the capabilities of a thread")?;
         let rights = self.use_own_files()?;
         if self.is_caller {
-            // The change of the ID has put out the ones on files.
+            // The change of the ID has cleared the capabilities on files.
             capabilities::set(before).trying(|| "set the capabilities of a thread")?;
         }
         Ok(rights)
@@ -168,7 +168,7 @@ pub(crate) fn become_owner_of_files() -> io::Result<()> {
     if (uid as libc::uid_t, gid as libc::gid_t) == (euid, egid) {
         return Ok(());
     }
-    // Root makes files for who called sudo(8): a command is root's.
+    // Root makes files for the caller of sudo(8), but a command runs as root.
     if capabilities::get()?.effective & capabilities::DAC_OVERRIDE.bit() != 0 {
         return Ok(());
     }

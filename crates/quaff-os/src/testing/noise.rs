@@ -28,7 +28,7 @@ struct Counters {
     stolen: u64,
     /// Time since boot in which at least one thread waited for a core, µs (Documentation/accounting/psi.rst).
     waited_us: Option<u64>,
-    /// The same as a share of the last ten seconds. The kernel brings both up to date every two seconds only, so a
+    /// That time as a share of the last ten seconds. The kernel brings both up to date every two seconds only, so a
     /// short run is judged by the time before it too.
     waited: f64,
 }

@@ -1,8 +1,8 @@
 //! The XDP program of a capture: counts each frame of an interface, stamps it, and redirects it to the AF_XDP socket of
 //! its receive queue. A frame of a queue without a socket continues to the stack, and is counted.
 //!
-//! No counter of every driver has the frames that the kernel failed to redirect, so the program counts what it sees:
-//! what no socket received is lost. It never looks at the contents of a frame.
+//! Not every driver counts the frames that the kernel failed to redirect, so the program counts what it sees: what no
+//! socket received is lost. It never looks at the contents of a frame.
 
 use super::rx::{STAMP_BYTES, STAMP_MAGIC, XdpRx};
 use crate::bpf::{
@@ -33,14 +33,14 @@ const RUN_MAX: Duration = Duration::from_millis(50);
 pub struct XdpCounts {
     /// Frames that it ran on.
     pub seen: u64,
-    /// Those of queues without a socket.
+    /// Frames of queues without a socket.
     pub passed: u64,
 }
 
-/// The program on an interface. Dropping it, or the end of the process, takes it away.
+/// The program on an interface. Dropping it, or the end of the process, detaches it.
 #[derive(Debug)]
 pub struct XdpRedirect {
-    // Before the maps, so that the program goes first.
+    // Before the maps, so that the program is detached first.
     _link: XdpLink,
     sockets: SocketMap,
     counters: ArrayMap,

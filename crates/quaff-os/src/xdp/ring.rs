@@ -70,7 +70,7 @@ impl Producer {
         self.written = self.written.wrapping_add(1);
     }
 
-    /// As [`Producer::pending`], for a look from outside.
+    /// As [`Producer::pending`], without updating the copy of the consumer index.
     #[inline]
     pub(super) fn level(&self) -> u32 {
         // Written by the kernel. Relaxed: the number alone counts, and nothing is overwritten on its account.

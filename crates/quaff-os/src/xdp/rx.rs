@@ -1,5 +1,5 @@
 //! Receives frames by an AF_XDP socket: the kernel takes chunks from the fill ring, stores frames in them, and
-//! announces them in the receive ring. What was read returns to the fill ring.
+//! announces them in the receive ring. Chunks that were read return to the fill ring.
 //!
 //! Both rings have a place for every chunk, so the receive ring is never full: a lane that is late runs out of
 //! chunks, which the kernel counts as an empty fill ring. It never interprets a frame.
@@ -149,12 +149,12 @@ impl XdpRx {
         }
     }
 
-    /// The way in which frames come into its memory.
+    /// The mode in which frames are written to its memory.
     pub fn mode(&self) -> XdpMode {
         self.mode
     }
 
-    /// Bytes of the memory, which is also the most that waits in it.
+    /// Bytes of the memory, the most that can wait in it.
     pub fn memory_bytes(&self) -> usize {
         self.umem.len()
     }

@@ -1,6 +1,6 @@
 //! The XDP program of a tap: it sends each frame of a port by another one, and while a recorder reads, copies it to a
-//! ring first. The frame's way depends on no process: a ring that is full, or that nothing reads, costs copies and no
-//! frame. It never looks at the contents of a frame.
+//! ring first. The path of a frame depends on no process: a ring that is full, or that nothing reads, costs copies and
+//! no frame. It never looks at the contents of a frame.
 //!
 //! [`XdpTap`] is the side of the process that sets the ports up. [`TapCounters`] and [`TapRing`] are the recorder's,
 //! which finds both by the program on the interface.
@@ -35,7 +35,7 @@ const TOO_LONG: usize = 3;
 const STAMP_BYTES: usize = 16;
 /// Bytes of a frame in the smaller records, which are 128 and 512 bytes with their headers.
 const SMALL: [usize; 2] = [128 - 24, 512 - 24];
-/// Less room than for the longest record.
+/// Free room in the ring below which a frame may find no room, bytes.
 const STARVED_BYTES: usize = 16 << 10;
 
 /// A loaded program. It stays attached when this is dropped.
@@ -58,7 +58,7 @@ impl XdpTap {
         Ok(Self { program, counters })
     }
 
-    /// Frames that it has passed on.
+    /// Frames that it has forwarded.
     pub fn forwarded(&self) -> u64 {
         sum(&self.counters, FORWARDED)
     }
