@@ -40,13 +40,13 @@ const _: () = assert!(size_of::<Frame>() == 32);
 /// The memory that holds the frames of a batch.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Memory<'a> {
-    /// The source's.
+    /// The bytes of the source.
     pub bytes: &'a [u8],
-    /// The lane's own, for frames with [`Frame::SCRATCH`].
+    /// The lane's own memory, for frames with [`Frame::SCRATCH`].
     pub scratch: &'a [u8],
-    /// Options of frames with [`Frame::OPTIONS`]; only of frames that were read from files.
+    /// The options of frames with [`Frame::OPTIONS`], which come from files only.
     pub options: &'a [PacketOptions],
-    /// Of each of the last frames of the batch its `epb_packetid`, 0 for none; empty where no stage gives them.
+    /// The `epb_packetid` of each of the last frames of the batch, 0 for none; empty where no stage sets them.
     pub ids: &'a [u64],
 }
 
@@ -60,9 +60,9 @@ pub(crate) struct Batch<'a> {
     pub frames: &'a mut Vec<Frame>,
     /// The `epb_packetid` of each frame, set by the last stage that drops or adds none; empty without one.
     pub ids: &'a mut Vec<u64>,
-    /// Time at the source of the frames, ns since 1970.
+    /// The present time on the clock of the frames, ns since 1970.
     pub now_ns: u64,
-    /// The last batch: stages must release the frames that they hold back.
+    /// True for the last batch: stages must release the frames that they hold back.
     pub is_last: bool,
 }
 
@@ -89,10 +89,10 @@ impl Frame {
     pub const HARDWARE_TIME: u16 = 2;
     /// The frame is in the scratch.
     pub(crate) const SCRATCH: u16 = 4;
-    /// Its direction is unknown.
+    /// The direction of the frame is unknown.
     pub(crate) const NO_DIRECTION: u16 = 8;
-    /// The frame has options of its own: `tci` is their number in the batch, `tpid` is 0. Only until it is copied into
-    /// the scratch.
+    /// The frame has options: `tci` is their index in the batch, `tpid` is 0. Valid until the frame is copied into the
+    /// scratch.
     pub(crate) const OPTIONS: u16 = 16;
     /// The upper byte of the flags.
     const MEMBER_SHIFT: u32 = 8;

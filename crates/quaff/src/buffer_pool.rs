@@ -12,8 +12,8 @@
 //!
 //! | module | task |
 //! |---|---|
-//! | [`supply`] | the buffers of a lane, and their way back from its writer |
-//! | [`common`] | the buffers that are of no lane at present |
+//! | [`supply`] | the buffers of a lane, and their return from its writer |
+//! | [`common`] | the buffers that no lane uses |
 //! | [`stack`] | the order of the common buffers |
 //! | [`filler`] | the threads that populate buffers |
 //!
@@ -51,7 +51,7 @@ pub(crate) struct Pool {
 
 /// Buffers that are mapped, but not populated.
 struct Mapped {
-    /// Of each lane.
+    /// The buffers of each lane's share.
     shares: Vec<Vec<Buffer>>,
     common: Vec<Buffer>,
     /// Warnings for the user.
@@ -73,7 +73,8 @@ impl Pool {
         Ok((Self { threads, gauges, notes }, lanes))
     }
 
-    /// The warning of a thread. One that has not ended yet is not waited for: at its priority that could take long.
+    /// Returns the warning of a thread. A thread that has not ended yet is not waited for: at its priority that could
+    /// take long.
     pub(crate) fn finish(self) -> Option<String> {
         let ended = self.threads.into_iter().filter(JoinHandle::is_finished);
         ended.filter_map(|thread| thread.join().ok().flatten()).next()
@@ -109,7 +110,7 @@ fn map(plan: &PoolPlan) -> Result<Mapped> {
     Ok(mapped)
 }
 
-/// The ends of all rings: for the filler, and for the lanes and their writers.
+/// Makes all rings: the sides of the filler, and those of the lanes and their writers.
 fn divide(plan: &PoolPlan, mapped: Mapped) -> (Filler, Vec<LanePool>, Arc<BufferGauges>) {
     let Mapped { shares, common: rest, .. } = mapped;
     let buffers = shares.iter().map(Vec::len).sum::<usize>() + rest.len();

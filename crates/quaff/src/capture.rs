@@ -28,8 +28,8 @@ pub(crate) const NEVER: Duration = Duration::from_secs(u32::MAX as u64);
 /// Compressors that work on large blocks pause for seconds.
 const READER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Gives the compressor the cores that no lane and no writer is pinned to; all if there are no others. Without, its
-/// threads would have those of the writer's thread, which starts them.
+/// Gives the compressor the cores to which no lane and no writer is pinned; all cores if there are no others. Otherwise
+/// its threads would inherit those of the writer's thread, which starts them.
 fn place(mut compress: CompressPlan, plan: &CapturePlan) -> CompressPlan {
     if compress.cores.is_empty() {
         let allowed = cpu::allowed().unwrap_or_default();
@@ -67,7 +67,7 @@ pub struct Status {
     /// Blocks in each kernel ring; 0 for files.
     pub ring_blocks: u64,
     pub buffer: Arc<BufferGauges>,
-    /// Interfaces that came and are not captured.
+    /// Interfaces that came during the run and are not captured.
     pub missed: Missed,
 }
 

@@ -32,7 +32,7 @@ pub struct DryRun {
     pub buffer_bytes: u64,
     pub chunk_bytes: u64,
     pub flush_seconds: f64,
-    /// Empty for files, which wait for the output.
+    /// Longest stalls by rate; empty for files, because reading them waits for the output.
     pub stalls: Vec<Stall>,
     /// Warnings for the user.
     pub notes: Vec<String>,
@@ -70,13 +70,13 @@ pub struct Stall {
     pub seconds: f64,
 }
 
-/// Checks a plan as far as that changes nothing: the interfaces, the permission to capture, the filters, the files that
-/// are read, and whether the output can be written.
+/// Checks everything in a plan that can be checked without a change: the interfaces, the permission to capture, the
+/// filters, the files that are read, and whether the output can be written.
 pub fn dry_run(plan: &CapturePlan) -> Result<DryRun> {
     let outputs: Vec<_> = std::iter::once(&plan.output).chain(&plan.live_copy).collect();
     let mut notes: Vec<_> = plan.turn_note().into_iter().collect();
     match plan.input.read.as_ref().is_some_and(has_stream) {
-        // Its packets can be read once.
+        // The packets of a stream can be read only once.
         true => drop(
             plan.input.filter.as_deref().map(|filter| FrameFilter::new(filter, "`filter`")).transpose()?,
         ),

@@ -1,6 +1,6 @@
 //! The errors of the engine, in words for the user.
 
-/// Why something could not be done.
+/// The reason why something could not be done.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The kernel refused.
@@ -15,7 +15,7 @@ pub enum Error {
     /// A file could not be opened, written or removed.
     #[error(transparent)]
     File(#[from] quaff_file::Error),
-    /// A thread of ours died. This is a defect of quaff.
+    /// A thread of quaff ended unexpectedly: a defect of quaff.
     #[error("a defect of quaff: {0}")]
     Defect(String),
 }

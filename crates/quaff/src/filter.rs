@@ -34,15 +34,15 @@ pub(crate) struct FrameFilter {
 /// The link types that occurred.
 #[derive(Debug, Default)]
 struct Occurred {
-    /// Those for which the expression does not compile, with libpcap's reason.
+    /// Link types for which the expression does not compile, with libpcap's reason.
     unsuited: BTreeMap<u16, FilterError>,
-    /// It does for another one.
+    /// The expression compiles for another link type that occurred.
     has_suited: bool,
 }
 
 impl FrameFilter {
     /// Compiles the expression for the link types that tunnels carry and the usual ones of files, because names of
-    /// hosts can be looked up at the start only; one of them must accept it.
+    /// hosts can be looked up at the start only; it must compile for at least one.
     pub(crate) fn new(expression: &str, name: &'static str) -> Result<Self> {
         let (mut ready, mut refused) = (Vec::new(), None);
         for linktype in [ETHERNET.linktype, RAW.linktype, IEEE802_11].into_iter().chain(LINUX_SLL) {
@@ -86,7 +86,7 @@ impl FrameFilter {
         Ok(compile(&self.expression, linktype).map(drop)?)
     }
 
-    /// The error of a filter that meant nothing for any frame.
+    /// The error of a filter that compiled for no link type that occurred.
     pub(crate) fn failure(&self) -> Option<Error> {
         let occurred = self.occurred();
         let (linktype, error) = occurred.unsuited.first_key_value().filter(|_| !occurred.has_suited)?;
@@ -119,7 +119,7 @@ impl FrameFilter {
 }
 
 fn compile(expression: &str, linktype: u16) -> Result<Program, FilterError> {
-    // libpcap's numbers are those of files, but for bare IP.
+    // libpcap's numbers are those of files, except for bare IP.
     let dlt = if linktype == RAW.linktype { RAW.dlt } else { linktype.into() };
     let insns = filter::compile_offline(dlt, expression, SNAPLEN_MAX)?;
     let refuse = |refused: quaff_wire::filter::ProgramError| {
@@ -136,7 +136,7 @@ pub(crate) struct KernelFilter {
     pub insns: Vec<packet::Insn>,
     /// It can reject packets.
     pub is_filtering: bool,
-    /// The filter on outer frames is decided in the kernel for all of them; otherwise again in user space.
+    /// The kernel decides the filter on outer frames for all frames; otherwise it is evaluated again in user space.
     pub is_exact: bool,
     /// The place of the filter on inner frames, if any.
     pub inner: Option<FilterPlace>,
@@ -148,7 +148,7 @@ pub enum FilterPlace {
     /// In the kernel for these tunnels, and after decapsulation for the others.
     Kernel {
         layouts: Vec<TunnelLayout>,
-        /// Inner frames that may be tunnels themselves are decided after decapsulation.
+        /// Inner frames that may themselves be tunnels are decided after decapsulation.
         is_nested: bool,
     },
     /// After decapsulation only, with the reason.
@@ -213,8 +213,8 @@ struct OuterFilter {
     is_exact: bool,
 }
 
-/// Compiles a filter on frames as the file will have them: with the VLAN tag that the kernel takes off. An expression
-/// on what only the kernel knows (`inbound`) and on tags at once is left to libpcap.
+/// Compiles a filter on frames as the file will have them: with the VLAN tag that the kernel removes. An expression on
+/// tags and on metadata of the kernel (`inbound`) is left to libpcap.
 fn outer_filter(name: &str, link: LinkType, expression: &str, snaplen: u32) -> Result<OuterFilter> {
     let of_kernel = || filter::compile(name, link.dlt, expression, snaplen);
     if link != ETHERNET {
@@ -280,13 +280,13 @@ pub(crate) fn explain(plan: &InputPlan) -> Result<Vec<(String, FilterPlace)>> {
 /// A compiled filter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CompiledFilter {
-    /// The interface and the side: kernel or user space.
+    /// The interface, and kernel or user space.
     pub place: String,
     /// Its instructions, a line each, as tcpdump prints them.
     pub listing: String,
 }
 
-/// The compiled filters of a plan: of each interface the kernel's part, then those in user space.
+/// The compiled filters of a plan: the kernel's part for each interface, then those in user space.
 pub fn compiled_filters(plan: &InputPlan) -> Result<Vec<CompiledFilter>> {
     let inner =
         plan.inner.as_ref().map(|inner| FrameFilter::new(&inner.expression, "`inner`")).transpose()?;

@@ -20,7 +20,7 @@ pub struct LaneGauges {
     pub lost: Gauge,
     /// Lost before the capture, by the sequence numbers of tunnels.
     pub missing: Gauge,
-    /// Packets whose loss would be seen, and the lost ones of them (`prove`).
+    /// Packets whose loss would be noticed, and those of them that were lost (`prove`).
     pub proof_seen: Gauge,
     pub proof_lost: Gauge,
     /// Maximum of the ring's blocks that waited.
@@ -33,7 +33,7 @@ pub struct LaneGauges {
     pub removed_ns: Gauge,
     /// AF_XDP: receive queues without a lane, the most so far; of the first lane of an interface.
     pub added_queues: Gauge,
-    /// AF_XDP: what another program did to that of the capture, by which the lane ended.
+    /// AF_XDP: the action by which another program displaced that of the capture and ended the lane.
     pub displaced: OnceLock<String>,
     /// The interface of a spare lane, once it has one.
     pub came: OnceLock<String>,
@@ -42,26 +42,26 @@ pub struct LaneGauges {
 /// The counters of the meter of one lane, as they were a moment ago.
 #[derive(Debug, Default)]
 pub struct MeterGauges {
-    /// The lane writes it, and skips that while another thread reads: it never waits.
+    /// Written by the lane, which skips an update while another thread reads: it never waits.
     ledger: Mutex<FlowLedger>,
     /// Records that no sink got, because the queue to the exporter was full.
     pub missed: Gauge,
 }
 
 impl MeterGauges {
-    /// Shows a value, unless another thread reads now.
+    /// Sets the value, unless another thread is reading it.
     pub(crate) fn show(&self, ledger: FlowLedger) {
         if let Ok(mut shown) = self.ledger.try_lock() {
             *shown = ledger;
         }
     }
 
-    /// Shows the last value.
+    /// Sets the last value.
     pub(crate) fn end(&self, ledger: FlowLedger) {
         *self.ledger.lock().unwrap_or_else(PoisonError::into_inner) = ledger;
     }
 
-    /// The value shown last.
+    /// The value that was set last.
     pub fn ledger(&self) -> FlowLedger {
         *self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -81,7 +81,7 @@ pub struct BufferGauges {
 }
 
 impl BufferGauges {
-    /// The gauges of a buffer of that size, of which nothing is in use.
+    /// The gauges of a buffer of `bytes`, all unused.
     pub(crate) fn new(bytes: u64) -> Self {
         Self { bytes, resident: Gauge::default(), used: AtomicU64::new(0), high: AtomicU64::new(0) }
     }

@@ -18,7 +18,7 @@ pub struct InterfaceInfo {
     pub index: u32,
     pub name: String,
     pub state: State,
-    /// Of the link, bit/s; `None` where its driver does not report it, or while it is down.
+    /// Link speed, bit/s; `None` where the driver does not report it, or while the link is down.
     pub speed_bps: Option<u64>,
     pub driver: Option<String>,
     /// The kind of a virtual interface, such as "vlan"; empty for hardware.
@@ -72,7 +72,7 @@ pub fn list() -> Result<Vec<InterfaceInfo>> {
     let mut rtnl = Rtnl::open()?;
     let (links, addresses) = (rtnl.links()?, rtnl.addresses()?);
     let root = Path::new("/");
-    // Without /proc there are no sockets to be seen.
+    // Without /proc no sockets can be listed.
     let sockets = packet_sockets(root).unwrap_or_default();
     let own = machine::own_sockets(root);
     let sockets: Vec<_> = sockets

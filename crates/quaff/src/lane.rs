@@ -30,11 +30,11 @@ use std::time::Duration;
 
 /// Interval at which a lane reads its counters even when nothing else is due.
 const LOOK_NS: u64 = 1_000_000_000;
-/// Time without progress after which older packets on another lane are not waited for.
+/// Time without progress after which a lane's older packets are no longer waited for.
 const BACKLOG_WAIT_NS: u64 = 1_000_000_000;
 /// The longest wait for packets while a stage holds some back for a limited time.
 const HOLDING_NS: u64 = 20_000_000;
-/// Wait of a lane without a buffer before it tries again. Its kernel ring holds much more.
+/// Wait of a lane without a buffer before it tries again. Its kernel's ring holds packets for much longer.
 const ROOM_WAIT: Duration = Duration::from_millis(1);
 
 /// One lane: a source, stages, an output.
@@ -127,7 +127,7 @@ fn sum_up(mut lane: Lane, mut tally: LaneTally) -> Result<SourceTally> {
 struct LaneState {
     frames: Vec<Frame>,
     scratch: Vec<u8>,
-    /// The numbers of the frames of the batch, if a stage gives them.
+    /// The numbers of the frames of the batch, if a stage sets them.
     ids: Vec<u64>,
     /// The counts of the stages, and of the packets that have passed them.
     tally: LaneTally,
@@ -136,8 +136,8 @@ struct LaneState {
 }
 
 impl LaneState {
-    /// Time at the source of the frames: that of the last one plus the time since it was seen; `wall_ns` before
-    /// the first.
+    /// Returns the present time on the clock of the frames: that of the last frame plus the time since it was seen;
+    /// `wall_ns` before the first.
     fn now_ns(&mut self, wall_ns: u64) -> u64 {
         let steady_ns = steady_ns();
         if let Some(frame) = self.frames.last() {
@@ -146,7 +146,8 @@ impl LaneState {
         self.last.map_or(wall_ns, |(time_ns, seen_ns)| time_ns.saturating_add(steady_ns - seen_ns))
     }
 
-    /// The time before which no frame follows: that of the last one, and on an idle source nearly the present one.
+    /// Returns the time before which no frame follows: that of the last frame; on an idle source, nearly the present
+    /// time.
     fn passed_ns(&mut self, is_idle: bool, wall_ns: u64) -> u64 {
         let last_ns = self.last.map_or(0, |(time_ns, _)| time_ns);
         if is_idle { last_ns.max(self.now_ns(wall_ns).saturating_sub(GRACE_NS)) } else { last_ns }
@@ -157,7 +158,7 @@ fn now(lane: &Lane) -> Now {
     Now { steady_ns: steady_ns(), wall_ns: lane.source.wall_ns() }
 }
 
-/// The arrival of the batch pulled last, as far as no call before has reported it.
+/// Returns the part of the last batch's arrival that no earlier call has reported.
 fn arrival(lane: &mut Lane) -> Arrival {
     let (dropped, now) = (lane.source.take_dropped(), now(lane));
     Arrival { now, is_late: lane.source.is_nearly_full(), dropped, names: lane.source.names() }
@@ -183,8 +184,8 @@ fn count(source: &dyn Source, stages: &[Box<dyn Stage>], counts: &mut Counts) {
     stages.iter().for_each(|stage| stage.count(counts));
 }
 
-/// Passes a batch to the output. Without room the lane waits while the kernel's ring fills; when
-/// the ring is nearly full the rest of the batch is dropped and counted. The wait hears the stop, after which no more
+/// Passes a batch to the output. Without room the lane waits while the kernel's ring fills; when the ring is nearly
+/// full the rest of the batch is dropped and counted. While it waits, the lane checks the stop, after which no more
 /// packets are received, and does the periodic work of the output.
 fn pack_all(lane: &mut Lane, frames: &mut [Frame], scratch: &[u8], ids: &[u64]) -> Result<()> {
     let mut left = frames;
@@ -205,7 +206,7 @@ fn pack_all(lane: &mut Lane, frames: &mut [Frame], scratch: &[u8], ids: &[u64]) 
             return Ok(());
         }
         if lane.stop.raised() {
-            // A failure costs none of the frames in hand.
+            // A failure loses the remaining frames of the batch, and counts them.
             lane.source.close().inspect_err(|_| lane.output.lose(left))?;
         }
         tick(lane, false, None);
@@ -217,12 +218,12 @@ fn show(lane: &Lane) {
     lane.gauges.lost.set(lane.output.tally().lost);
 }
 
-/// The writer's end of a lane.
+/// The writer's side of a lane.
 #[derive(Debug)]
 pub(crate) struct Inlet {
     /// Full chunks, from the lane.
     pub inbound: Consumer<LaneMessage>,
-    /// Takes empty buffers, for the lane or for all.
+    /// Takes empty buffers, for this lane or for all lanes.
     pub free_buffers: FreeBuffers,
     /// The rotation slot that the lane has reached.
     pub slot: u64,
@@ -232,7 +233,7 @@ pub(crate) struct Inlet {
     backlog: Arc<Gauge>,
     /// A chunk that was taken apart, oldest part first.
     pieces: VecDeque<Chunk>,
-    /// The addresses of buffers that were made for parts, and are not the lane's.
+    /// The addresses of buffers that were made for parts and do not belong to the lane.
     copies: HashSet<usize>,
     /// Chunks of the lane that the sink has.
     in_sink: usize,
@@ -243,9 +244,9 @@ pub(crate) struct Inlet {
 /// The writer: passes the chunks of all lanes to the sink, slot by slot, by the times of their first packets.
 ///
 /// A chunk spans at most the flush interval, so the packets of several lanes are out of order by no more than that,
-/// after a stall either.
+/// even after a stall.
 pub(crate) struct Writer {
-    /// One end of each lane.
+    /// The writer's side of each lane.
     pub inlets: Vec<Inlet>,
     pub sink: Box<dyn Sink>,
     /// Signalled by lanes and by the disk.
@@ -257,7 +258,7 @@ pub(crate) struct Writer {
 /// Runs the writer until all lanes have ended and all is written.
 pub(crate) fn write(mut writer: Writer) -> Result<WriterTally> {
     let written = write_all(&mut writer);
-    // After a failure, for other writers' lanes: what this one's lanes have sent it.
+    // After a failure: the buffers that this writer's lanes have sent, which lanes of other writers may need.
     writer.inlets.iter_mut().for_each(Inlet::abandon);
     written
 }
@@ -312,7 +313,8 @@ fn recycle(writer: &mut Writer) -> Result<usize> {
 }
 
 impl Writer {
-    /// The next message of the slot: the one with the oldest first packet, unless older packets are to be waited for.
+    /// Returns the next message of the slot: the one with the oldest first packet, unless older packets should be
+    /// waited for.
     fn next_message(&mut self) -> Result<Option<(usize, LaneMessage)>> {
         let mut next = None;
         for (lane, inlet) in self.inlets.iter_mut().enumerate() {
@@ -352,7 +354,7 @@ impl Inlet {
         if let Some(piece) = self.pieces.front() {
             return Ok(Some(piece.first_ns));
         }
-        // A lane that panicked sent no end; the chunks that it sent before are still here.
+        // A lane that panicked has sent no end; the chunks that it sent before are still in the ring.
         if self.inbound.is_abandoned() && self.inbound.is_empty() {
             self.ended = true;
         }
@@ -389,14 +391,14 @@ impl Inlet {
         Some(message)
     }
 
-    /// Returns a buffer to the lane, if it is the lane's.
+    /// Returns a buffer to the lane, if it belongs to the lane.
     fn recycle(&mut self, buffer: Buffer) {
         if !self.copies.remove(&address(&buffer)) {
             self.free_buffers.push(buffer);
         }
     }
 
-    /// Returns the buffers of what the lane has sent, after a failure: lanes of other writers may need them.
+    /// Returns the buffers of all chunks that the lane has sent, after a failure: lanes of other writers may need them.
     fn abandon(&mut self) {
         while let Some(message) = self.take() {
             if let LaneMessage::Chunk(chunk) | LaneMessage::Parts(chunk, _) = message {
@@ -405,8 +407,8 @@ impl Inlet {
         }
     }
 
-    /// Returns whether packets older than `first_ns` wait on the lane, which has a buffer for them, or gets one when
-    /// the sink has written what it has of the lane. That keeps the sink busy, so waiting for it costs no packet.
+    /// Returns whether packets older than `first_ns` wait on the lane, and a buffer for them is free or will be when
+    /// the sink has written the lane's chunks. That keeps the sink busy, so waiting for it costs no packet.
     fn owes_before(&mut self, first_ns: u64, now_ns: u64) -> bool {
         let backlog_ns = self.backlog.get();
         if backlog_ns != self.seen.0 || self.in_sink > 0 {

@@ -7,7 +7,7 @@ use quaff_wire::linktype::ETHERNET;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Link {
     pub(crate) linktype: u16,
-    /// The interface, of a session of a tunnel the one around it.
+    /// The interface; for a session of a tunnel, the one that received it.
     pub(crate) interface: u16,
     /// The number of the session; 0 without one.
     pub(crate) tunnel: u32,
@@ -16,7 +16,7 @@ pub(crate) struct Link {
 /// The links of all interfaces.
 pub(crate) struct Links {
     interfaces: Interfaces,
-    /// By number, once a frame of the interface has occurred.
+    /// The links by number, once a frame of the interface has occurred.
     known: Vec<Option<Link>>,
 }
 

@@ -1,4 +1,4 @@
-//! Memory that this process may still allocate: of the machine, or of its cgroup if that is less.
+//! Memory that this process may still allocate: that of the machine, or of its cgroup if that is less.
 
 use std::fs;
 use std::path::Path;

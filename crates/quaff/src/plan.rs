@@ -20,16 +20,16 @@ use std::time::Duration;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InterfacePlan {
     pub name: String,
-    /// The core of each of its lanes, of which it has at least one.
+    /// The core of each of its lanes; there is at least one.
     pub cpus: Vec<Option<usize>>,
 }
 
 /// Interfaces that come while the run lasts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HotplugPlan {
-    /// Their names, and patterns of names, as users write them.
+    /// Names and patterns of names, as users write them.
     pub names: Vec<String>,
-    /// Lanes for them, each with a ring from the start; each is used once.
+    /// Number of lanes for them, each with a ring from the start; each lane is used once.
     pub lanes: usize,
 }
 
@@ -90,13 +90,13 @@ pub enum ReadOrder {
     /// One file after another.
     #[default]
     AsGiven,
-    /// By time. A file is expected to be sorted; otherwise a late packet comes as soon as it is read.
+    /// By time. Files should be sorted; a late packet is passed on as soon as it is read.
     ByTime,
-    /// By time, packets that are late in their file too. Files are read twice, pipes once.
+    /// By time, including packets that are late in their file. Files are read twice, pipes once.
     Reordered,
 }
 
-/// Edits of packets. Those by time and number, and of times, are for packets that are read from files.
+/// Edits of packets. Edits that select by time or number, or change times, are for packets read from files.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EditPlan {
     /// Keep packets from this time on, in the times of the file.
@@ -115,11 +115,11 @@ pub struct EditPlan {
     pub ethernet: bool,
     /// Drop packets that occurred before in this window.
     pub dedup: Option<DedupWindow>,
-    /// Find packets that came before at another place.
+    /// Find packets that were seen before at another place.
     pub duplicates: Option<Duplicates>,
 }
 
-/// The use that is made of a packet's second sighting at another place.
+/// The action for a packet that was seen before at another place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Duplicates {
     Count,
@@ -144,9 +144,9 @@ pub(crate) const WINDOW_PACKETS_MAX: u32 = 1_000_000;
 /// The packets among which a duplicate is searched for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DedupWindow {
-    /// So many, with the packet itself, as editcap counts them.
+    /// This many packets, including the packet itself, as editcap counts them.
     Packets(u32),
-    /// Those of so many ns before it.
+    /// Packets up to this many ns earlier.
     Time(u64),
 }
 
@@ -187,8 +187,8 @@ pub struct LoadPlan {
 pub struct InputPlan {
     /// Empty where files are read.
     pub interfaces: Vec<InterfacePlan>,
-    /// The rule by which packets are dealt to several lanes of an interface; `None`: that which the stages need, or
-    /// [`Spread::Hash`].
+    /// The rule by which packets are distributed over several lanes of an interface; `None` is the rule that the stages
+    /// need, or [`Spread::Hash`].
     pub spread: Option<Spread>,
     pub via: Via,
     /// AF_XDP may take the packets of an interface by which this machine is reached.
@@ -205,7 +205,7 @@ pub struct InputPlan {
     pub load: LoadPlan,
     /// Receive frames addressed to other hosts too.
     pub promiscuous: bool,
-    /// Frames that the interfaces send are not captured.
+    /// Do not capture frames that the interfaces send.
     pub is_incoming: bool,
     /// The run ends when any of the interfaces is removed, instead of the last one.
     pub require_all: bool,
@@ -242,7 +242,7 @@ pub struct WritePlan {
     pub cpu: Option<usize>,
     /// The group and the mode of files.
     pub access: FileAccess,
-    /// To whom files belong if the sandbox names no user: who called sudo(8).
+    /// The owner of files if the sandbox names no user: the caller of sudo(8).
     pub owner: Option<User>,
     /// A comment in the header of each file; pcapng only.
     pub annotation: Option<String>,
@@ -261,8 +261,8 @@ pub struct CapturePlan {
     pub input: InputPlan,
     pub write: WritePlan,
     pub output: Output,
-    /// A live copy to stdout or a pipe, whose reader may miss packets. Only together with a folder, but for one to a
-    /// program that runs already: the run outlives that.
+    /// A live copy to stdout or a pipe, whose reader may miss packets. Only together with a folder, except for a copy
+    /// to a program that runs already, which the run outlives.
     pub live_copy: Option<Output>,
     /// `None` restricts nothing: for a process that does more than one capture.
     pub sandbox: Option<SandboxPlan>,
@@ -277,7 +277,7 @@ pub(crate) const CHUNK_BYTES: usize = 4 << 20;
 /// The part of the buffer that may wait for compression before packets are stored uncompressed: the rest is for the
 /// disk, and for the time until storing has made room.
 const BACKLOG_SHARE: u64 = 4;
-/// The most that may wait for it: the end of a capture waits for all of it.
+/// The most bytes that may wait for compression: the end of a capture waits for all of them.
 const BACKLOG_BYTES_MAX: u64 = 512 << 20;
 /// Room in a chunk beside its longest packet.
 const PACKET_ROOM_BYTES: usize = 128 << 10;
@@ -312,7 +312,7 @@ pub fn default_buffer_bytes(free_bytes: u64) -> usize {
 /// The time for which a disk may stall until buffer and rings are full and packets are lost, s, at
 /// `bits_per_second` of frames of `frame_bytes`.
 pub(crate) fn stall_seconds(plan: &CapturePlan, bits_per_second: f64, frame_bytes: f64) -> f64 {
-    // Bytes of a pcapng block around a packet, and of a record in the kernel's ring.
+    // Overhead per packet, bytes: of a pcapng block, and of a record in the kernel's ring.
     const BLOCK: f64 = 44.0;
     const RECORD: f64 = 84.0;
     let frames_per_second = bits_per_second / 8.0 / frame_bytes;
@@ -427,8 +427,8 @@ impl InputPlan {
 }
 
 impl WritePlan {
-    /// pcapng with a buffer of `given` bytes. Without, a live capture gets a share of the free memory, and files that
-    /// are read a small buffer, because both ends can wait.
+    /// A plan for pcapng with a buffer of `given` bytes. By default a live capture gets a share of the free memory, and
+    /// files that are read a small buffer, because input and output can wait.
     pub fn with_buffer(given: Option<u64>, free_bytes: u64, is_live: bool) -> Self {
         let default_bytes = if is_live { default_buffer_bytes(free_bytes) } else { READ_BUFFER_BYTES };
         Self {
@@ -447,13 +447,13 @@ impl WritePlan {
         }
     }
 
-    /// Buffers of all lanes; two for each at least.
+    /// Buffers of all lanes; at least two per lane.
     pub fn buffers(&self, lanes: usize) -> usize {
         (self.buffer_bytes / self.chunk_bytes).max(2 * lanes)
     }
 
-    /// Returns whether interfaces get their numbers in the output with their first packets: where packets of some may
-    /// all be dropped, readers of the output would meet link types that no packet has. The interface of a live capture
+    /// Returns whether interfaces get their numbers in the output with their first packets: where all packets of some
+    /// may be dropped, the output would otherwise have link types that no packet has. The interface of a live capture
     /// has the counters of the capture, which pcap does not hold.
     pub(crate) fn declares_by_packet(&self, input: &InputPlan) -> bool {
         let (is_pcap, is_inner) = (self.format != Format::Pcapng, input.decap.is_some());
@@ -505,7 +505,7 @@ impl CapturePlan {
             ));
         }
         if let Some(compress) = &mut self.write.compress {
-            // What reads files waits for the compressor, so that the same input makes the same output.
+            // A run from files waits for the compressor, so that the same input makes the same output.
             let backlog_bytes = (self.write.buffer_bytes as u64 / BACKLOG_SHARE).min(BACKLOG_BYTES_MAX);
             compress.backlog_bytes = self.input.read.is_none().then_some(backlog_bytes);
         }
@@ -526,7 +526,7 @@ impl CapturePlan {
         Ok(self)
     }
 
-    /// Refuses what cannot be ordered while it is captured. Whether a path is a pipe is seen when it is opened.
+    /// Refuses outputs that cannot be ordered during a capture. A path is known to be a pipe only when it is opened.
     fn check_order(&self) -> Result<()> {
         let words = if self.input.read.is_some() {
             "`ordered` is for interfaces, and `read` reads files: 'quaff merge' sorts those by time"
@@ -542,15 +542,15 @@ impl CapturePlan {
         Err(Error::Plan(words.into()))
     }
 
-    /// With more folders than lanes, the largest size of a file, bytes: folders are written in turns, a file each, and
-    /// the buffer holds what waits for all the other ones.
+    /// With more folders than lanes, the largest size of a file, bytes: folders are written in turn, a file each, and
+    /// the buffer holds what waits for all the other folders.
     fn turn_bytes(&self) -> Option<u64> {
         let folders = self.output.folders().len();
         let bytes = (self.write.buffer_bytes / (2 * folders.max(1))) as u64;
         (folders > self.input.lanes()).then(|| bytes.max(ROTATE_BYTES_MIN))
     }
 
-    /// A note on folders that are written in turns; `None` if each lane has its folder.
+    /// Returns a note on folders that are written in turn; `None` if each lane has its own folder.
     pub(crate) fn turn_note(&self) -> Option<String> {
         self.turn_bytes()?;
         let (lanes, folders) = (self.input.lanes(), self.output.folders().len());

@@ -25,8 +25,8 @@ pub struct ProofPlan {
     pub input: InputPlan,
     /// Files of the caller, written after the run.
     pub also_written: Vec<Output>,
-    /// The process gives away its capabilities, and all paths but those that it needs. For a process that does nothing
-    /// else; `None` keeps them.
+    /// The process drops its capabilities, and all paths but those that it needs. For a process that does nothing else;
+    /// `None` keeps them.
     pub sandbox: Option<SandboxPlan>,
 }
 
@@ -65,8 +65,7 @@ impl Proof {
         self.run.is_over()
     }
 
-    /// Waits for the end, after the stop, and returns the report. Its `error` is why the run failed; of files it would
-    /// be a part that was not read.
+    /// Waits for the end, after the stop, and returns the report. Its `error` is the reason why the run failed.
     pub fn finish(self) -> Report {
         let mut ended = self.run.join();
         let proven = ended.proofs.pop();

@@ -66,14 +66,14 @@ pub struct Run {
     /// Warnings for the user.
     pub notes: Vec<String>,
     started_ns: u64,
-    /// `None` for files.
+    /// The backlogs' counters; `None` for files.
     softnet: Option<SoftnetMeter>,
     /// Finds interfaces for spare lanes.
     watch: Option<JoinHandle<()>>,
     missed: Missed,
     /// The evidence of lanes; `None` where nothing is proven.
     proofs: Option<(Sender<ProveEnd>, Receiver<ProveEnd>)>,
-    /// Those of the lanes, with their names.
+    /// The interfaces of the lanes, with their names.
     interfaces: Interfaces,
 }
 
@@ -105,8 +105,8 @@ pub struct RunPlan {
     pub input: InputPlan,
     /// Files of the caller, which are opened after the start too: none of them may be an input.
     pub also_written: Vec<OutputPlan>,
-    /// The process gives away its capabilities, and all paths but those that it needs. For a process that does nothing
-    /// else; `None` keeps them.
+    /// The process drops its capabilities, and all paths but those that it needs. For a process that does nothing else;
+    /// `None` keeps them.
     pub sandbox: Option<SandboxPlan>,
 }
 
@@ -195,7 +195,7 @@ impl Run {
                 // A spare lane that was never used.
                 Ok(of) if of.lane.interface.is_empty() && self.plan.hotplug.is_some() => {}
                 Ok(of) => {
-                    // Spare lanes, and that of files, follow, and have an interface each.
+                    // Spare lanes, and the lane of files, come after these and have an interface each.
                     let interface = interfaces.get(number).map_or(number, |(interface, _)| *interface);
                     let key = (number >= interfaces.len(), interface);
                     places.insert(number, Place::of(&of, key));
@@ -243,7 +243,7 @@ impl Run {
 
 /// The interface of a lane, and its drops; those of files are not known.
 struct Place {
-    /// The same for all lanes of the interface.
+    /// Equal for all lanes of the interface.
     key: (bool, usize),
     interface: String,
     drops: Option<LaneDrops>,
@@ -294,7 +294,7 @@ impl Ended {
         self.reasons.unknown.extend(verdict::unsynced(writer));
         self.reasons.lossy.extend(verdict::removed(writer));
         self.reasons.notes.extend(writer.notes.iter().cloned());
-        // The end of the input may come while what precedes the limit is written.
+        // The input may end while packets before the limit are still being written.
         self.ended_by = writer.limit.clone().or(self.ended_by);
         let proofs = std::mem::take(&mut self.proofs);
         let (block_bytes, failures) = (self.block_bytes, self.failures());
@@ -309,8 +309,7 @@ impl Ended {
         ledger
     }
 
-    /// The common part of a report whose product checks its own sums, with those of the lanes checked. The product
-    /// judges it.
+    /// The common part of a report, with the sums of the lanes and those of `own` checked. The product judges it.
     pub(crate) fn checked_summary(mut self, own: impl FnOnce(u64) -> Result<(), String>) -> RunSummary {
         let packed = sum(&self.lanes, |lane| lane.packed + lane.lost_in_buffer);
         let (received, failures) = (sum(&self.lanes, |lane| lane.received), self.failures());

@@ -1,5 +1,5 @@
 //! The sandbox of a run: the rights that its plan needs after the start, the user that it becomes, and the moments at
-//! which everything else goes. The mechanisms are those of `quaff_os::sandbox`.
+//! which all other rights are dropped. The mechanisms are those of `quaff_os::sandbox`.
 //!
 //! ```text
 //!   interfaces: outputs open, lanes open │ after_sockets │ writers open                   │ close │ "capturing"
@@ -23,13 +23,13 @@ use std::path::{Path, PathBuf};
 pub(crate) struct Rights<'a> {
     /// `None` keeps all rights.
     pub(crate) sandbox: Option<&'a SandboxPlan>,
-    /// To whom new files belong, unless the sandbox names a user; `None`: to the user of this process.
+    /// The owner of new files, unless the sandbox names a user; `None` is the user of this process.
     pub(crate) owner: Option<&'a User>,
     pub(crate) access: FileAccess,
 }
 
 impl<'a> Rights<'a> {
-    /// Those of a run that writes as in `write`.
+    /// The rights of a run that writes as in `write`.
     pub(crate) fn of(sandbox: Option<&'a SandboxPlan>, write: &'a WritePlan) -> Self {
         Self { sandbox, owner: write.owner.as_ref(), access: write.access }
     }
@@ -40,7 +40,7 @@ impl<'a> Rights<'a> {
         let owner = named.or(self.owner.cloned());
         let Some(group) = self.access.group else { return Ok(owner) };
         let owner = owner.map(|user| user.with_group(group));
-        // Without the right to become a member of the group, the user is one, or an error follows.
+        // Without the right to become a member of the group, the user must be one already, or an error follows.
         Ok(owner.or_else(|| User::current_with_group(group)))
     }
 }
@@ -60,7 +60,7 @@ pub(crate) fn folders_of(outputs: &[Output]) -> Vec<PathBuf> {
 /// The sandbox while a run starts; without a plan it does nothing.
 pub(crate) struct Seal {
     limits: Option<Limits>,
-    /// To whom new files belong; `None`: to the user of this process.
+    /// The owner of new files; `None` is the user of this process.
     owner: Option<User>,
     /// Files are parsed before all writers are open.
     is_early: bool,

@@ -49,7 +49,7 @@ pub struct LaneTally {
     pub untagged: u64,
     /// Bare IP packets that got a made Ethernet header.
     pub ethernet_made: u64,
-    /// Cut though no snaplen asked for it: longer than 262,144 bytes or than a block of the kernel's ring.
+    /// Packets cut without a snaplen: longer than 262,144 bytes or than a block of the kernel's ring.
     pub truncated: u64,
     /// Frames that the adapter did not stamp although it was asked to: they have the kernel's time.
     pub without_adapter_time: u64,
@@ -58,7 +58,7 @@ pub struct LaneTally {
     pub ring_freezes: u64,
     /// Left in the kernel's ring at the end because a block came too late; included in `kernel_dropped`.
     pub ring_unread: u64,
-    /// Maximum of the ring's blocks that waited.
+    /// Largest number of the ring's blocks that waited.
     pub ring_high_blocks: u64,
     pub ring_blocks: u64,
     /// Maximum of the buffers in use, and the most that the lane may use: all but the shares of other lanes.
@@ -67,9 +67,9 @@ pub struct LaneTally {
     /// Times that the interface went down.
     pub downs: u64,
     pub down_ns: u64,
-    /// Time at which it was removed during the run, ns since 1970; 0 if it was not.
+    /// Time at which the interface was removed during the run, ns since 1970; 0 if it was not.
     pub removed_ns: u64,
-    /// Time from which it was captured, if it came during the run, ns since 1970; 0 if it was there before.
+    /// Time from which the interface was captured, if it came during the run, ns since 1970; 0 if it was there before.
     pub came_ns: u64,
     /// The drop counters of the interface, its driver and the interfaces below that rose while the socket was open.
     #[serde(flatten)]
@@ -106,15 +106,15 @@ pub struct XdpTally {
     pub dropped: u64,
     /// Redirected, but in no counter of a socket: the redirection failed. A part of `dropped`.
     pub unexplained: u64,
-    /// Lost to an entry of a fill ring that is no address. The kernel skips those, and one is a defect: always 0.
+    /// Lost to an invalid address in a fill ring. The kernel skips those, and one would be a defect: always 0.
     pub invalid: u64,
-    /// Of receive queues without a socket: the stack of this machine received them, and they are not captured.
+    /// Packets of receive queues without a socket: the stack of this machine received them, and they are not captured.
     pub passed: u64,
     /// Times that the driver found no memory of a socket (zero-copy). What it dropped for that is in its own counters,
     /// and in no sum here.
     pub starved: u64,
-    /// Time at which another program was found to have detached or replaced the XDP program, by which its lanes
-    /// ended, ns since 1970; 0 if none has. What arrived from up to a second before is in no sum.
+    /// Time at which another program was found to have detached or replaced the XDP program, which ended its lanes, ns
+    /// since 1970; 0 if none has. Packets that arrived up to a second before that are in no sum.
     pub displaced_ns: u64,
 }
 
@@ -142,7 +142,7 @@ pub struct LaneShare {
 }
 
 impl LaneTally {
-    /// The tally of an interface, of those of its lanes. The last lane has the counters of the interface.
+    /// Returns the tally of an interface, from those of its lanes. The last lane has the counters of the interface.
     pub(crate) fn of_interface(mut lanes: Vec<Self>) -> Self {
         let share = |lane: &Self| {
             let (received, lost_in_buffer) = (lane.received, lane.lost_in_buffer);
@@ -186,7 +186,7 @@ impl LaneTally {
             (&mut self.came_ns, lane.came_ns),
         ];
         highest.into_iter().for_each(|(most, of_lane)| *most = of_lane.max(*most));
-        // The lane that ended last has that of all.
+        // The lane that ended last has the XDP counters of all lanes.
         self.xdp = self.xdp.or(lane.xdp);
         self.sightings = all_sightings(self.sightings.iter().chain(&lane.sightings));
         match (&mut self.decap, lane.decap) {
@@ -220,7 +220,7 @@ impl DerefMut for LaneTally {
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct LaneVerdict {
     pub interface: String,
-    /// In one line.
+    /// The verdict in one line.
     pub verdict: String,
     /// Complete, as far as can be known.
     pub complete: bool,
@@ -313,7 +313,7 @@ pub struct InputTally {
     pub jumps: SkippedBytes,
     /// Drops recorded when the files were captured, with packets or in counters; in none of the sums. The run is lossy.
     pub recorded_drops: u64,
-    /// Packets of times that the output cannot have, which became the last one that it can: pcap ends in 2106, pcapng
+    /// Packets with times that the output cannot hold, which got the latest time that it can: pcap ends in 2106, pcapng
     /// with ns in 2554.
     pub late_times: u64,
     /// The first file that could not be read at all.
@@ -336,7 +336,7 @@ pub struct MergeTally {
     pub backward: u64,
     /// Late packets that were sorted in.
     pub reordered: u64,
-    /// Bytes of them that went through a temporary file.
+    /// Bytes of late packets that went through a temporary file.
     pub spilled_bytes: u64,
     /// Files that were open at once, at most.
     pub open_max: u64,
@@ -349,12 +349,12 @@ pub struct UnsortedFile {
     pub path: String,
     /// Packets that are earlier than one before them.
     pub late: u64,
-    /// The most by which one is, ns.
+    /// The largest lateness, ns.
     pub late_max_ns: u64,
 }
 
 impl InputTally {
-    /// Adds that of other files; a warning of several is there once.
+    /// Adds the tally of other files; equal warnings are kept once.
     pub(crate) fn add(&mut self, other: Self) {
         self.files += other.files;
         self.bytes += other.bytes;
@@ -410,15 +410,15 @@ pub enum Verdict {
 /// Sentences, with numbers, about packets that are in no sum of losses.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Reasons {
-    /// They were lost or cut.
+    /// Packets that were lost or cut.
     pub lossy: Vec<String>,
-    /// They may have been lost.
+    /// Packets that may have been lost.
     pub unknown: Vec<String>,
     /// Causes of losses that are in the sums.
     pub notes: Vec<String>,
 }
 
-/// The sum; `None` of none.
+/// Returns the sum of all comparisons; `None` without any.
 fn all_sightings<'a>(of: impl Iterator<Item = &'a Sightings>) -> Option<Sightings> {
     of.copied().reduce(|mut sum, of_lane| {
         sum.add(&of_lane);

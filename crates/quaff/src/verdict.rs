@@ -88,7 +88,7 @@ fn of(lanes: &[LaneTally], rises: &SoftnetRises) -> (BelowTap, Reasons) {
     (found, reasons)
 }
 
-/// The places of losses of AF_XDP, which are in the sums.
+/// Sentences about the places of AF_XDP losses, which are in the sums.
 fn of_xdp(lane: &LaneTally) -> Vec<String> {
     let (Some(xdp), name) = (&lane.xdp, &lane.interface) else { return Vec::new() };
     let places = [
@@ -166,13 +166,13 @@ fn below(lanes: &[LaneTally], unexplained: &mut u64, found: &mut BelowTap, reaso
     }
 }
 
-/// Packets that were lost when the files were captured, as these record.
+/// A sentence about packets that were lost when the files were captured, as the files record.
 pub(crate) fn recorded(input: &InputTally) -> Option<String> {
     let drops = input.recorded_drops;
     (drops > 0).then(|| format!("{drops} packets were lost during the original capture, as the files record"))
 }
 
-/// Packets whose times the output cannot have.
+/// A sentence about packets whose times the output cannot hold.
 pub(crate) fn late(input: &InputTally) -> Option<String> {
     let late = input.late_times;
     (late > 0).then(|| {
@@ -183,14 +183,14 @@ pub(crate) fn late(input: &InputTally) -> Option<String> {
     })
 }
 
-/// Files that may not be on disk.
+/// A sentence about files that may not be on disk.
 pub(crate) fn unsynced(writer: &WriterTally) -> Option<String> {
     let files = writer.unsynced_files;
     (files > 0)
         .then(|| format!("{files} files could not be synced or finished: packets in them may not be on disk"))
 }
 
-/// Files that were removed while they were written.
+/// Sentences about files that were removed while they were written.
 pub(crate) fn removed(writer: &WriterTally) -> impl Iterator<Item = String> {
     let sentence = |(path, packets): &(String, u64)| {
         format!("{path} was removed while it was written: its {packets} packets are lost")
@@ -198,7 +198,7 @@ pub(crate) fn removed(writer: &WriterTally) -> impl Iterator<Item = String> {
     writer.removed.iter().map(sentence)
 }
 
-/// Packets that are not whole in the output though no snaplen asked for it.
+/// A sentence about packets that were cut without a snaplen.
 fn cut(lane: &LaneTally) -> Option<String> {
     let LaneTally { truncated, interface, .. } = lane;
     (*truncated > 0).then(|| {
@@ -209,7 +209,7 @@ fn cut(lane: &LaneTally) -> Option<String> {
     })
 }
 
-/// An interface that was removed while others were captured.
+/// A sentence about an interface that was removed while others were captured.
 fn gone(lane: &LaneTally) -> String {
     let time = jiff::Timestamp::from_nanosecond(lane.removed_ns.into()).unwrap_or_default();
     format!(
@@ -218,7 +218,7 @@ fn gone(lane: &LaneTally) -> String {
     )
 }
 
-/// An interface that got receive queues without a lane. In generic mode the program runs on all of them, and counts.
+/// A sentence about receive queues without a lane. In generic mode the program runs on all of them, and counts.
 fn added_queues(lane: &LaneTally) -> Option<String> {
     let xdp = lane.xdp.as_ref().filter(|xdp| xdp.added_queues > 0 && xdp.mode.starts_with("native"))?;
     Some(format!(
@@ -228,7 +228,7 @@ fn added_queues(lane: &LaneTally) -> Option<String> {
     ))
 }
 
-/// An interface whose XDP program another one has detached or replaced.
+/// A sentence about an XDP program that another program has detached or replaced.
 fn displaced(lane: &LaneTally) -> Option<String> {
     let time_ns = lane.xdp.as_ref().map(|xdp| xdp.displaced_ns).filter(|time_ns| *time_ns > 0)?;
     let time = jiff::Timestamp::from_nanosecond(time_ns.into()).unwrap_or_default();
@@ -239,7 +239,7 @@ fn displaced(lane: &LaneTally) -> Option<String> {
     ))
 }
 
-/// Packets of `rx_dropped`.
+/// A sentence about the packets of `rx_dropped`.
 fn rx_dropped(lane: &LaneTally, before: BeforeTap) -> String {
     let BeforeTap { dropped, sure, in_backlog } = before;
     let mut text = format!(

@@ -1,5 +1,5 @@
-//! The common buffers: populated, and at present of no lane. Lanes borrow them, writers repay them, the pool's thread
-//! adds new ones; none of them waits for another one.
+//! The common buffers: populated, and not in use by any lane. Lanes borrow them, writers repay them, the pool's thread
+//! adds new ones; none of these threads waits for another.
 
 use super::stack::Stack;
 use quaff_os::Buffer;
@@ -9,8 +9,8 @@ use std::sync::{Mutex, PoisonError};
 /// A stack of buffers for any number of threads: the one that was put last is taken first.
 #[derive(Debug)]
 pub(super) struct Common {
-    /// One for each common buffer. The thread that has taken the number of a slot from a stack has the slot alone, so
-    /// the mutex is always free.
+    /// A slot for each common buffer. Only the thread that has taken the number of a slot from a stack uses the slot,
+    /// so the mutex is always free.
     slots: Box<[Mutex<Option<Buffer>>]>,
     full: Stack,
     empty: Stack,
@@ -23,7 +23,7 @@ pub(super) struct Common {
 }
 
 impl Common {
-    /// For `count` buffers, all of which are still to be populated.
+    /// Room for `count` buffers, none of which is populated yet.
     pub(super) fn new(count: usize) -> Self {
         let (full, empty) = (Stack::new(count), Stack::new(count));
         (0..count as u32).for_each(|slot| empty.push(slot));
@@ -31,7 +31,7 @@ impl Common {
         Self { slots, full, empty, ready: AtomicUsize::new(0), unready: AtomicUsize::new(count) }
     }
 
-    /// All common buffers, whoever has them.
+    /// Returns the number of all common buffers, whether they are in use or not.
     pub(super) fn count(&self) -> usize {
         self.slots.len()
     }
@@ -55,7 +55,7 @@ impl Common {
         buffer
     }
 
-    /// Buffers to take. It may change at once.
+    /// Returns the number of buffers that can be taken; it may change at any moment.
     pub(super) fn ready(&self) -> usize {
         self.ready.load(Ordering::Relaxed)
     }
@@ -65,7 +65,7 @@ impl Common {
         self.unready.store(buffers, Ordering::Release);
     }
 
-    /// Returns whether there is no buffer until one is repaid.
+    /// Returns whether the next buffer comes only when one is repaid.
     pub(super) fn is_empty(&self) -> bool {
         self.unready.load(Ordering::Acquire) == 0 && self.ready() == 0
     }

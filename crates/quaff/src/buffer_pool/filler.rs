@@ -1,7 +1,7 @@
-//! The threads that populate buffers, whether packets arrive or not. They take turns: one at the lowest priority
-//! while the lanes have enough, one at normal priority otherwise. A thread could not change to and fro: leaving the
-//! lowest priority needs a capability, which a process that captures gives away. They map and lock nothing, because a
-//! lane might wait for the lock of all memory.
+//! The threads that populate buffers, whether packets arrive or not. They take turns: one at the lowest priority while
+//! the lanes have enough, one at normal priority otherwise. A single thread could not change between both: leaving the
+//! lowest priority needs a capability, which a process that captures drops. They map and lock nothing, because a lane
+//! might wait for the lock of all memory.
 
 use super::common::Common;
 use super::plan::PoolPlan;
@@ -18,19 +18,19 @@ use std::time::{Duration, Instant};
 
 /// Interval at which the thread checks the free memory while that is scarce.
 const SCARCE_WAIT: Duration = Duration::from_millis(100);
-/// Free memory of the machine that is not populated ahead of need, at most.
+/// Free memory of the machine, at most, that is not populated ahead of need.
 const SPARE_BYTES_MAX: u64 = 512 << 20;
 /// With fewer ready buffers of a lane the thread leaves its low priority; with twice as many it returns to it.
 const FEW_BUFFERS: usize = 64;
 /// Bytes populated between two readings of the free memory.
 const GRANT_BYTES: usize = 64 << 20;
 
-/// A thread that populates buffers, and the warning that it returns.
+/// The handle of a thread that populates buffers and returns a warning.
 pub(super) type FillerThread = JoinHandle<Option<String>>;
 
 /// The fresh buffers of one lane's share.
 pub(super) struct Fresh {
-    /// Mapped, but not populated.
+    /// Buffers that are mapped, but not populated.
     pub(super) mapped: Vec<Buffer>,
     pub(super) to_lane: Producer<Buffer>,
 }
@@ -64,11 +64,11 @@ enum Manner {
     Urgent,
 }
 
-/// The present manner, and the cores that a thread may use.
+/// The current manner, and the cores that a thread may use.
 #[derive(Clone)]
 pub(super) struct Place {
     all: CpuSet,
-    /// Those without a lane; may be none.
+    /// The cores without a lane; may be empty.
     quiet: CpuSet,
     manner: Manner,
 }
@@ -77,7 +77,7 @@ pub(super) struct Place {
 struct Turn {
     /// It has the lowest priority.
     is_idle: bool,
-    /// The work, from the other thread and back to it.
+    /// Receives the work from the other thread.
     takes: Receiver<(Filler, Place)>,
     passes: Sender<(Filler, Place)>,
 }
@@ -86,7 +86,7 @@ struct Turn {
 enum Pause {
     /// The other thread has the right priority.
     Pass,
-    /// All is populated, or the run ends. With a warning.
+    /// All is populated, or the run ends; with a warning.
     Over(Option<String>),
 }
 
@@ -105,7 +105,7 @@ impl Filler {
         let lanes = self.lanes.len();
         for number in 0..plan.buffers {
             let round = number / lanes;
-            // At least one buffer circulates, with which a lane can end its work.
+            // At least one buffer is needed for a lane to end its work.
             let is_needed = round == 0 || round < plan.ready_buffers && !stop.raised();
             let has_time = !stop.raised() && started.elapsed() < plan.start_limit;
             let is_granted = is_needed || has_time && self.spare.grants(plan.buffer_bytes);
@@ -199,7 +199,7 @@ impl Turn {
             place.take_cores();
             match filler.fill(&mut place, self.is_idle, wakeup, stop) {
                 Pause::Over(warning) => {
-                    // Who waits for one has to know that no more is to come.
+                    // A lane that waits for a buffer must know that no more will be populated.
                     filler.common.set_unready(0);
                     return warning;
                 }
@@ -236,7 +236,7 @@ impl Spare {
 }
 
 impl Manner {
-    /// For lanes with `ready` populated buffers, after this manner.
+    /// Returns the next manner, for lanes with `ready` populated buffers.
     fn next(self, ready: usize) -> Self {
         match ready {
             0 => Self::Urgent,
@@ -248,7 +248,7 @@ impl Manner {
 }
 
 impl Place {
-    /// The cores of the calling thread, `busy` ones set apart.
+    /// The cores of the calling thread; the quiet ones are those without `busy`.
     pub(super) fn without(busy: &[usize]) -> Self {
         let all = sched_getaffinity(Pid::from_raw(0)).unwrap_or_default();
         let mut quiet = all;

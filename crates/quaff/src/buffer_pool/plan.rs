@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-/// A lane never has more than so many equal parts of the pool: its rings have a place for each buffer that it can have,
-/// which costs memory where lanes are many.
+/// A lane never has more buffers than this many equal shares of the pool: its rings have a place for each buffer that
+/// it can have, which costs memory if there are many lanes.
 const EQUAL_PARTS_MAX: usize = 16;
 
 /// The size of the pool, and the lanes.
 pub(crate) struct PoolPlan {
-    /// Buffers of all lanes; one for each at least.
+    /// Buffers of all lanes; at least one per lane.
     pub(crate) buffers: usize,
     pub(crate) buffer_bytes: usize,
     /// The part of the pool that is divided into the lanes' shares, %. A single lane has all of it.
@@ -17,9 +17,9 @@ pub(crate) struct PoolPlan {
     pub(crate) nodes: Vec<Option<usize>>,
     /// Buffers of each lane that the start populates, however long that takes; one at least.
     pub(crate) ready_buffers: usize,
-    /// Time within which the start populates more of them.
+    /// Time within which the start populates more buffers.
     pub(crate) start_limit: Duration,
-    /// Cores that the thread avoids if there are others.
+    /// Cores that the pool's thread avoids if there are others.
     pub(crate) busy_cores: Vec<usize>,
 }
 

@@ -1,7 +1,7 @@
-//! A stack of numbers for any number of threads, none of which waits for another one (R. K. Treiber 1986).
+//! A stack of numbers for any number of threads, none of which waits for another (R. K. Treiber 1986).
 //!
-//! A thread that loses its core in the middle of a call, such as one of the lowest priority, delays no other one. A
-//! mutex would.
+//! A thread that loses its core in the middle of a call, such as one of the lowest priority, delays no other thread, as
+//! it would with a mutex.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -12,11 +12,11 @@ use tests::step;
 #[cfg(not(test))]
 fn step() {}
 
-/// Numbers below a limit, each in the stack once at the most.
+/// Numbers below a limit, each at most once in the stack.
 #[derive(Debug)]
 pub(super) struct Stack {
     /// The low half is the top number plus one, 0 without one. The high half counts the changes, so that a number that
-    /// has left and returned is not taken for one that has stayed; it would be after 2^32 changes during one call.
+    /// has left and returned is not taken for one that has stayed, except after exactly 2^32 changes during one call.
     ///
     /// All threads read and write it. Acquire and release: the thread that takes a number sees all that the one that
     /// pushed it has done before.

@@ -1,4 +1,4 @@
-//! The buffers of a lane, and their way back from its writer.
+//! The buffers of a lane, and their return from its writer.
 
 use super::common::Common;
 use crate::gauge::BufferGauges;
@@ -8,15 +8,15 @@ use std::sync::Arc;
 
 /// The buffers of one lane.
 pub(crate) struct LanePool {
-    /// For the lane.
+    /// The lane's side.
     pub(crate) supply: Supply,
-    /// For its writer.
+    /// The writer's side.
     pub(crate) free_buffers: FreeBuffers,
 }
 
 /// The empty buffers of a lane: first the one that the writer returned last, which is in the cache, then fresh ones of
-/// its share, which the pool's thread populates ahead, then common ones. So while the output keeps up, a lane uses the
-/// same one or two again.
+/// its share, which the pool's thread populates ahead, then common ones. So while the output keeps up, a lane reuses
+/// the same one or two buffers.
 #[derive(Debug)]
 pub(crate) struct Supply {
     returned: Consumer<Buffer>,
@@ -27,14 +27,14 @@ pub(crate) struct Supply {
     pub(crate) share: usize,
     /// The most buffers that the lane can have at a time, and places in each of its rings.
     pub(crate) most: usize,
-    /// Fresh ones that this lane has taken.
+    /// Number of fresh buffers that this lane has taken.
     taken: usize,
     lease: Arc<Lease>,
     common: Arc<Common>,
     gauges: Arc<BufferGauges>,
 }
 
-/// The writer's end: returns buffers that are written.
+/// The writer's side: returns buffers that are written.
 #[derive(Debug)]
 pub(crate) struct FreeBuffers {
     to_lane: Producer<Buffer>,
@@ -52,7 +52,7 @@ struct Lease {
     repaid: Gauge,
 }
 
-/// The ends of a lane whose share comes through `fresh`.
+/// The two sides of a lane whose share comes through `fresh`.
 pub(super) fn ends(
     fresh: Consumer<Buffer>,
     share: usize,
@@ -70,8 +70,8 @@ pub(super) fn ends(
 }
 
 impl Lease {
-    /// Buffers borrowed and not repaid. Each side knows its own number and may see an earlier one of the other side, so
-    /// the lane may read too many, its writer too few.
+    /// Buffers borrowed and not repaid. Each side knows its own count and may see an earlier one of the other side, so
+    /// the lane may get too high a number, its writer too low a one.
     fn open(&self) -> u64 {
         self.borrowed.get() - self.repaid.get()
     }
@@ -112,14 +112,14 @@ impl Supply {
         self.lease.open() < (self.most - self.share) as u64
     }
 
-    /// Returns whether a buffer of the lane's own is empty.
+    /// Returns whether the lane has an empty buffer of its own.
     pub(crate) fn has_own(&self) -> bool {
         !(self.warm.is_empty() && self.returned.is_empty() && self.fresh.is_empty())
     }
 
     /// Returns whether all buffers that the lane can have are in use. Otherwise some are empty, or are being populated.
     pub(crate) fn is_exhausted(&self) -> bool {
-        // In this order: the last fresh one comes before the end of the thread that populates them.
+        // In this order: the last fresh buffer comes before the end of the thread that populates them.
         let is_populated = self.taken == self.share || self.fresh.is_abandoned();
         is_populated && !self.has_own() && (!self.may_borrow() || self.common.is_empty())
     }
@@ -131,8 +131,8 @@ impl Supply {
 }
 
 impl FreeBuffers {
-    /// Returns a buffer: a common one while the lane has borrowed any, whichever it is, so that the lane keeps no more
-    /// than its share when it needs no more.
+    /// Returns a buffer, to the common ones while the lane has borrowed any, so that the lane keeps no more than its
+    /// share when it needs no more.
     pub(crate) fn push(&mut self, buffer: Buffer) {
         self.gauges.put(buffer.len());
         if self.lease.open() > 0 {

@@ -60,7 +60,7 @@ pub fn measure(from: usize, to: usize, time: Duration) -> Result<Pair> {
     })
 }
 
-/// Runs both on their cores; returns the result of the second. If one thread cannot be pinned, the other ends.
+/// Runs both closures on their cores; returns the result of the second. If one thread cannot be pinned, the other ends.
 fn on_both<T: Send>(
     (from, to): (usize, usize),
     over: &AtomicBool,

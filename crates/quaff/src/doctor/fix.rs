@@ -187,7 +187,7 @@ fn undo_with(backend: &dyn Backend, path: &Path) -> Result<Vec<Done>> {
 struct Undone {
     now: Option<String>,
     refused: Option<String>,
-    /// Nothing is left to do.
+    /// Nothing is left to restore.
     is_over: bool,
 }
 
@@ -265,7 +265,7 @@ impl<'a> StateFile<'a> {
         Ok(Self { path, state, _folder: held })
     }
 
-    /// Records the previous value, unless it is known, and that a change begins.
+    /// Records that a change begins, and the previous value unless it is known.
     fn note(&mut self, place: Entry, was: &str) {
         match self.find(&place) {
             Some(at) => self.state.entries[at].set = None,

@@ -30,7 +30,7 @@ const TEST_PART: u64 = 20;
 pub struct Look {
     /// Interfaces of the calling thread's network namespace. The interfaces below them are checked too.
     pub interfaces: Vec<String>,
-    /// The cores of their lanes, in this order; the last one serves the rest.
+    /// The cores of their lanes, in this order; the last one serves all further lanes.
     pub cores: Vec<usize>,
     /// The output folder.
     pub dir: Option<PathBuf>,

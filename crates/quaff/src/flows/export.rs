@@ -1,4 +1,5 @@
-//! The exporter: takes the lists of all lanes, and passes them to the sinks. It never meters and never encodes.
+//! The exporter: takes the lists of all lanes, and passes them to the sinks. It never meters, and never encodes
+//! records.
 
 use crate::Result;
 use crate::gauge::MeterGauges;
@@ -19,7 +20,7 @@ const COUNT: Duration = Duration::from_millis(250);
 const ROOM_WAIT: Duration = Duration::from_millis(1);
 /// Sinks that have taken nothing for this time after the stop are waited for no longer.
 const END: Duration = Duration::from_secs(10);
-/// Time that they have for what is not in a queue, such as the end of a file.
+/// Least time for sinks to end what is not in a queue, such as a file.
 const END_LEAST: Duration = Duration::from_secs(1);
 
 /// The counters of the sinks, which the exporter updates and others read.
@@ -42,15 +43,15 @@ pub(super) struct Exported {
     pub(super) sinks: Vec<SinkReport>,
 }
 
-/// Waits at the end of a run as long as sinks take something: whoever reads an output may take their time.
+/// Waits at the end of a run as long as sinks take something: the reader of an output may be slow.
 #[derive(Debug, Default)]
 struct Patience {
-    /// The state of the sinks, and since when it has been that.
+    /// The last state of the sinks, and the time since which it is unchanged.
     last: Option<(Taken, Instant)>,
 }
 
 impl Patience {
-    /// Returns whether the sinks, which have taken so much, have had their time.
+    /// Returns whether the sinks, which have taken `taken`, have had their time.
     fn is_over(&mut self, taken: Taken, now: Instant) -> bool {
         match &mut self.last {
             Some((last, since)) if !taken.is_more_than(last) => {
@@ -64,13 +65,14 @@ impl Patience {
         }
     }
 
-    /// The rest of the time.
+    /// Returns the rest of the time.
     fn left(&self, now: Instant) -> Duration {
         self.last.as_ref().map_or(END, |(_, since)| END.saturating_sub(now.saturating_duration_since(*since)))
     }
 }
 
-/// The progress of the sinks. A store takes records long before it has kept them: its queue gets shorter only.
+/// The progress of the sinks. A store takes records long before it has written them: until then only its queue gets
+/// shorter.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 struct Taken {
     /// A number that changes when sinks send, write or leave out something, or count something as missed.
@@ -92,7 +94,7 @@ impl Taken {
         }
     }
 
-    /// Something was taken since `last`. A queue that gets longer is the meter's doing.
+    /// Returns whether something was taken since `last`. A longer queue comes from the meter, not from a sink.
     fn is_more_than(&self, last: &Self) -> bool {
         self.counted != last.counted || self.queued.iter().zip(&last.queued).any(|(now, last)| now < last)
     }
@@ -134,7 +136,7 @@ impl Exporter {
         self.counters.clone()
     }
 
-    /// Runs until all lanes have ended and the sinks have what they take.
+    /// Runs until all lanes have ended and the sinks have taken what they will take.
     pub(super) fn run(mut self) -> Result<Exported> {
         loop {
             let passed = self.pass_on();
@@ -157,7 +159,7 @@ impl Exporter {
         Ok(Exported { sinks: self.sinks.stop(left) })
     }
 
-    /// Passes a list of each lane on; returns whether there was one.
+    /// Passes on a list of each lane; returns whether there was one.
     fn pass_on(&mut self) -> bool {
         let mut passed = false;
         for lane in 0..self.inlets.len() {
@@ -186,8 +188,8 @@ impl Exporter {
         }
     }
 
-    /// Waits for the queues of the sinks after the stop: no packet can be lost by that any more, and the lanes end all
-    /// their flows at once.
+    /// Waits for room in the queues of the sinks after the stop: that can no longer cost a packet, and the lanes end
+    /// all their flows at once.
     fn wait_for_room(&mut self, records: u64) {
         let is_full = |sink: &SinkReport| sink.queued > 0 && sink.queued + records > sink.queue_max;
         if self.stop.raised() && !self.wait_while(is_full) {
@@ -211,14 +213,14 @@ impl Exporter {
         }
     }
 
-    /// Returns the lists that no sink reads any longer. One that stands still has only those that its queue took.
+    /// Returns the lists that no sink reads any longer. A sink that stands still keeps only those that its queue took.
     fn recycle(&mut self) {
         for _ in 0..self.lent.len() {
             let Some((lane, list)) = self.lent.pop_front() else { return };
             match Arc::try_unwrap(list) {
                 Ok(mut list) => {
                     list.clear();
-                    // The lane keeps a few only; others are freed.
+                    // The lane keeps only a few lists; others are freed.
                     drop(self.inlets[lane].free.push(list));
                 }
                 Err(list) => self.lent.push_back((lane, list)),
@@ -226,7 +228,7 @@ impl Exporter {
         }
     }
 
-    /// Shows the counters, and ends a run whose sums are wrong, or that has nowhere to write any more.
+    /// Publishes the counters, and ends a run whose sums are wrong, or whose sinks have all ended.
     fn count(&mut self) {
         self.counted = Instant::now();
         match self.sinks.all_ended() {
@@ -239,7 +241,7 @@ impl Exporter {
                 self.stop.raise(Reason::Failed(format!("a defect of quaff: {words}")));
             }
         }
-        // From files, the same packets give the same exports: only the end has counters.
+        // From files, the same packets give the same exports: counters are exported at the end only.
         if self.is_live {
             self.pass_ledger();
         }

@@ -45,18 +45,18 @@ pub struct FlowsPlan {
     pub meter: MeterPlan,
     /// May be empty: flows are then counted only. The interfaces are filled in.
     pub sinks: Vec<SinkPlan>,
-    /// Collectors get lists of records in turns, instead of all of them each.
+    /// Collectors get lists of records in turn, instead of all records each.
     pub is_round_robin: bool,
     /// Records that may wait for each sink.
     pub queue_records: usize,
-    /// The outputs of the caller beside the sinks, and stdout if a sink has it: none of them may be an input.
+    /// The caller's outputs beside the sinks, and stdout if a sink has it: none of them may be an input.
     pub also_written: Vec<Output>,
     /// The caller draws on its terminal while flows are metered.
     pub draws: bool,
-    /// The process gives away its capabilities, and all paths and TCP ports but those that it needs, when all has
+    /// The process drops its capabilities, and all paths and TCP ports but those that it needs, when everything has
     /// started. For a process that does nothing else; `None` keeps them.
     pub sandbox: Option<SandboxPlan>,
-    /// To whom new files belong, unless the sandbox names a user; `None`: to the user of this process.
+    /// The owner of new files, unless the sandbox names a user; `None` is the user of this process.
     pub owner: Option<User>,
 }
 
@@ -145,7 +145,7 @@ impl Flows {
         let sinks = starting.as_user(|| Ok(OpenSinks::open(sinks, shared)?))?;
         let ready = starting.open()?;
         let sources = &ready.sources;
-        // Before the first packet: a time of 0 ms since the start is none for some collectors.
+        // Before the first packet: some collectors take a time of 0 ms since the start for none.
         let boot_ns = Some(sources.start_ns.saturating_sub(1_000_000_000));
         let sinks = sinks.start(InputStart { now_ns: sources.start_ns, boot_ns })?;
         let (wakeup, (end, ends)) = (Wakeup::new()?, channel());
@@ -160,7 +160,7 @@ impl Flows {
         }
         let exporter = Exporter::new(inlets, sinks, meters.clone(), wakeup, stop.clone(), is_live);
         let counters = exporter.counters();
-        // Its thread starts last: if it has not run, its sinks leave their files as they were.
+        // Its thread starts last: until it runs, its sinks leave their files as they were.
         let export = || start_thread("quaff-export", &stop, None, || Ok(exporter), Exporter::run);
         let (run, exporter) = ready.start(lane_ends, export)?;
         let (lanes, notes) = (run.lanes.clone(), run.notes.clone());
@@ -213,7 +213,7 @@ fn refuse_one_file_twice(outputs: &[Output]) -> Result<()> {
     Ok(())
 }
 
-/// A file, as it can be recognised.
+/// The identity of a file.
 #[derive(Debug, PartialEq, Eq)]
 enum Place {
     /// Device and inode.

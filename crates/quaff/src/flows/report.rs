@@ -19,7 +19,7 @@ use serde::Serialize;
 pub struct FlowReport {
     /// Packets given to the meter.
     pub packets: u64,
-    /// Their bytes: IP header and payload, by the header's own length; on the wire of packets without one.
+    /// Their bytes: IP header and payload by the header's own length; for packets without one, bytes on the wire.
     pub bytes: u64,
     /// Records that left the table.
     pub flows_exported: u64,
@@ -45,7 +45,7 @@ pub struct FlowReport {
     /// Most bytes of memory of the tables, and what the plan allows.
     pub memory_bytes: u64,
     pub memory_bytes_max: u64,
-    /// The most places of a table that were looked at for a packet.
+    /// The most slots of a table that were probed for a packet.
     pub probes_max: u64,
     /// Records that no sink got, because the queue to the exporter was full, and the packets and IP bytes in them.
     pub missed: FlowSum,
@@ -164,8 +164,8 @@ impl FlowReport {
         tally::check(sums.into_iter().chain(self.sums_of_sinks(is_round_robin)))
     }
 
-    /// The sums of the sinks, each of which gets all records; in turns collectors get them together. What earlier runs
-    /// left in a spool is in no sum of this one.
+    /// The sums of the sinks, each of which gets all records; collectors that take turns get all records together.
+    /// Records that earlier runs left in a spool are in no sum of this run.
     fn sums_of_sinks(&self, is_round_robin: bool) -> Vec<(&'static str, u64, u64)> {
         let words =
             "packets_in_flows = sent + missed + unsuited of a sink, and those in its spool, and missed";
@@ -187,8 +187,8 @@ impl FlowReport {
     }
 }
 
-/// Records that a sink missed and wanted. A reader that left wanted those for which there was no room before, and none
-/// of the later ones.
+/// Returns the number of records that a sink wanted and missed. A reader that closed its output wanted those for which
+/// there was no room before, and none of the later ones.
 fn lost_records(sink: &SinkReport) -> u64 {
     if sink.is_closed { sink.missed.queue_full.records } else { sink.missed.total().records }
 }
@@ -204,7 +204,7 @@ fn missed_words(sink: &SinkReport) -> Option<String> {
     (missed > 0).then(|| format!("{name} missed {missed} records{reason}"))
 }
 
-/// A sentence about a reader that has gone.
+/// A sentence about a reader that has closed its output.
 fn left_words(sink: &SinkReport) -> Option<String> {
     let (name, sent) = (&sink.name, sink.sent.records);
     sink.is_closed.then(|| format!("{name}: its reader left, after {sent} records at most"))

@@ -1,7 +1,8 @@
 //! The reader: fills buffers from stdin.
 //!
 //! A buffer goes to the writer when it is full or when the writer is idle; a sink that writes whole blocks gets full
-//! buffers, or a partial one after 0.3 s. So a backlog consists of full buffers, and without one no byte is delayed.
+//! buffers, or a partial one after 0.3 s. So a backlog consists of full buffers, and without a backlog no byte is
+//! delayed.
 
 use super::descriptor::wait_readable;
 use super::gauges::{PipeGauges, Stalls};

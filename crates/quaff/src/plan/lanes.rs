@@ -1,4 +1,4 @@
-//! The lanes of interfaces: their number, their cores, and the rule by which packets are dealt to them.
+//! The lanes of interfaces: their number, their cores, and the rule by which packets are distributed over them.
 
 use super::spread::Spread;
 use super::{InputPlan, InterfacePlan};
@@ -24,7 +24,7 @@ impl InterfacePlan {
 }
 
 impl InputPlan {
-    /// Number of lanes: those of the interfaces, and of those that may come, or one for all files.
+    /// Number of lanes: those of the interfaces and of interfaces that may come, or one for all files.
     pub fn lanes(&self) -> usize {
         let spare = self.hotplug.as_ref().map_or(0, |hotplug| hotplug.lanes);
         (self.interfaces.iter().map(|interface| interface.cpus.len()).sum::<usize>() + spare).max(1)
@@ -67,7 +67,7 @@ impl InputPlan {
         self.interfaces.iter().any(|interface| interface.cpus.len() > 1)
     }
 
-    /// Has both directions of a conversation, and all fragments of a datagram, in one lane, as `what` needs it.
+    /// Keeps both directions of a conversation, and all fragments of a datagram, in one lane, as `what` needs.
     pub(crate) fn keep_together(&mut self, what: &str) -> Result<()> {
         match self.spread {
             None => self.spread = Some(Spread::Addresses),
@@ -83,7 +83,7 @@ impl InputPlan {
         Ok(())
     }
 
-    /// Refuses what AF_XDP does not do.
+    /// Refuses settings that AF_XDP does not support.
     pub(super) fn check_via(&self) -> Result<()> {
         if !self.via.is_xdp() {
             return match self.take_from_host {
@@ -126,7 +126,7 @@ impl InputPlan {
         if let Some(interface) = self.interfaces.iter().find(is_wrong) {
             return Err(Error::Plan(format!("{}: `lanes` are 1 to {LANES_MAX}", interface.name)));
         }
-        // Checked before: AF_XDP has the rule of the adapter, whatever that is.
+        // Checked before: with AF_XDP the adapter's rule applies, whatever it is.
         if self.decap.is_some() && !self.via.is_xdp() {
             self.keep_together("`decap`")?;
         }

@@ -1,8 +1,8 @@
-//! The way by which packets come from interfaces, and the rule by which they are dealt to lanes.
+//! The method of receiving packets from interfaces, and the rule by which they are distributed over lanes.
 
 use std::fmt;
 
-/// The rule by which the packets of an interface are dealt to its lanes.
+/// The rule by which the packets of an interface are distributed over its lanes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Spread {
     /// The kernel's flow hash of addresses and ports. Fragments have no ports, and may go to another lane.
@@ -11,7 +11,7 @@ pub enum Spread {
     Queue,
     /// The core that receives the packet.
     Cpu,
-    /// The IP addresses: fragments, and both directions, are in one lane. Of other packets the MAC addresses.
+    /// The IP addresses: fragments, and both directions, are in one lane. For other packets, the MAC addresses.
     Addresses,
 }
 
@@ -26,7 +26,7 @@ impl fmt::Display for Spread {
     }
 }
 
-/// The way by which packets come from interfaces.
+/// The method of receiving packets from interfaces.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Via {
     /// AF_PACKET: a copy of each packet, which the host receives as well.
@@ -41,7 +41,7 @@ pub enum Via {
 }
 
 impl Via {
-    /// Returns whether an XDP program hands the packets over.
+    /// Returns whether an XDP program delivers the packets.
     pub(crate) fn is_xdp(self) -> bool {
         self != Self::Packet
     }

@@ -15,7 +15,8 @@ use std::time::Duration;
 
 /// Time without an answer to a write after which a disk is abandoned.
 const DISK_TIMEOUT: Duration = Duration::from_secs(10);
-/// The same while the files, which have all packets, are synced and named: a busy file system takes long for that.
+/// The same timeout while the files, which have all packets, are synced and named: a busy file system takes long for
+/// that.
 const SYNC_TIMEOUT: Duration = Duration::from_secs(60);
 /// Grace for a writer that abandons the reader of a pipe itself, and counts more exactly.
 const STREAM_GRACE: Duration = Duration::from_secs(5);
@@ -47,8 +48,8 @@ impl EndWatch {
         Error::Os(quaff_os::Error::new("finish the output", late))
     }
 
-    /// `run` ends the run. `abandoned` is raised when the writer is waited for no longer: its lanes then lose what they
-    /// cannot pass on. `reader_timeout` is that of a writer to a pipe; `None` for a disk.
+    /// `run` is the stop of the run. `abandoned` is raised when the writer is no longer waited for: its lanes then lose
+    /// what they cannot pass on. `reader_timeout` is that of a writer to a pipe; `None` for a disk.
     pub(crate) fn new(
         gauges: Arc<WriterGauges>,
         run: Stop,

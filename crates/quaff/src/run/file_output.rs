@@ -18,7 +18,7 @@ use std::thread::JoinHandle;
 /// Places in the ring to the writer beyond one for each buffer: slot marks, and the end.
 const MARKS: usize = 64;
 
-/// Marks of a lane without packets, in a flush interval.
+/// Number of marks that a lane without packets sends in a flush interval.
 const MARKS_PER_FLUSH: u64 = 4;
 
 /// A target before the start of its writer.
@@ -105,7 +105,7 @@ impl FileOutput {
     }
 }
 
-/// The program that writes the file, and the machine that captured the packets.
+/// The section header: the program that writes the file, and the machine that captured the packets.
 fn section(input: Option<&Section>, plan: &WritePlan) -> Section {
     let this = || Section {
         hardware: std::env::consts::ARCH.to_owned(),

@@ -6,8 +6,8 @@ use crate::cores::Topology;
 use crate::plan::{InputPlan, PREFAULT, WritePlan};
 use quaff_os::Stop;
 
-/// The part of the buffer that is divided into the shares of lanes, %. The rest is for the one that needs it: while the
-/// output is late, one interface of several may use more than three quarters of the buffer.
+/// The part of the buffer that is divided into the shares of lanes, %. The rest is for any lane that needs it: while
+/// the output is late, one interface of several may use more than three quarters of the buffer.
 const LANES_SHARES_PERCENT: usize = 25;
 /// The same for the members of a split. A member that stands still for good must leave the others enough.
 const OUTPUTS_SHARES_PERCENT: usize = 50;

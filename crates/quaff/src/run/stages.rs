@@ -53,7 +53,7 @@ pub(super) fn stages(
     stages
 }
 
-/// The stages that go by the numbers and times of packets in files.
+/// The stages that select by the numbers and times of packets in files.
 fn selecting(edit: &EditPlan, sources: &Sources) -> Vec<Box<dyn Stage>> {
     let mut stages: Vec<Box<dyn Stage>> = Vec::new();
     if edit.include.is_some() || edit.exclude.is_some() {
@@ -65,14 +65,14 @@ fn selecting(edit: &EditPlan, sources: &Sources) -> Vec<Box<dyn Stage>> {
     stages
 }
 
-/// Stages that come last.
+/// The stages of a lane that come last.
 pub(super) struct Last {
     pub(super) limit: Option<Limit>,
     pub(super) compare: Option<Compare>,
 }
 
-/// The last stages: what the output cannot hold is dropped before packets are counted, only those that remain are
-/// compared with each other, and declare their interfaces.
+/// The last stages: packets that the output cannot hold are dropped before they count; the remaining ones are compared
+/// with each other and declare their interfaces.
 fn numbering(sources: &Sources, last: Last) -> Vec<Box<dyn Stage>> {
     let (interfaces, mut stages) = (sources.interfaces.clone(), Vec::<Box<dyn Stage>>::new());
     let declares = interfaces.waits_for_packets();

@@ -21,9 +21,9 @@ use quaff_os::sandbox::Limits;
 
 /// The decisions of a product about the start of its run.
 pub(crate) struct Setup<'a> {
-    /// Validated.
+    /// The input; it has been validated.
     pub(crate) input: InputPlan,
-    /// None of them may be an input.
+    /// The outputs, none of which may be an input.
     pub(crate) outputs: &'a [Output],
     pub(crate) format: Format,
     pub(crate) declaration: Declaration,
@@ -33,7 +33,7 @@ pub(crate) struct Setup<'a> {
 }
 
 impl<'a> Setup<'a> {
-    /// A run without files of captures as outputs, that needs nothing but its inputs.
+    /// A run whose outputs are no capture files, and that needs nothing but its inputs.
     pub(crate) fn new(input: InputPlan, outputs: &'a [Output]) -> Self {
         Self {
             input,
@@ -55,7 +55,7 @@ pub(crate) struct Starting {
 }
 
 impl Starting {
-    /// Does what needs privileges or other files than the inputs.
+    /// Does everything that needs privileges, or files other than the inputs.
     pub(crate) fn prepare(setup: Setup, stop: &Stop) -> Result<Self> {
         let Setup { input, outputs, format, declaration, rights, limits } = setup;
         let outputs: Vec<_> = outputs.iter().collect();
@@ -64,7 +64,7 @@ impl Starting {
         Ok(Self { input, stop: stop.clone(), prepared, seal })
     }
 
-    /// As in [`Sources`].
+    /// Returns whether all packets exist already, so that no reader waits for the output.
     pub(crate) fn is_at_once(&self) -> bool {
         self.prepared.is_at_once()
     }

@@ -63,11 +63,11 @@ pub(super) struct Ended {
     pub(super) tally: WriterTally,
     pub(super) reason: Option<Reason>,
     pub(super) failure: Option<Error>,
-    /// Its output has stopped answering: what it has not counted as written is lost.
+    /// The output has stopped answering: packets that it has not counted as written are lost.
     pub(super) is_stuck: bool,
     /// Exit status of its command; `None` without a command, or if a signal ended it.
     pub(super) exit: Option<i32>,
-    /// Its command did not end with status 0: a sentence about that.
+    /// A sentence about a command that did not end with status 0.
     pub(super) command_failure: Option<String>,
 }
 
@@ -119,11 +119,11 @@ fn run(command: &str, number: usize, is_stdout_taken: bool) -> Result<(Child, Fi
     if is_stdout_taken {
         shell.stdout(io::stderr().as_fd().try_clone_to_owned().map_err(failed)?);
     }
-    // ^C on a terminal ends only the split; its members read the rest and then end.
+    // ^C on a terminal ends only the split; its commands read the rest and then end.
     let mut child = shell.process_group(0).reset_signals().leave_privileges().spawn().map_err(failed)?;
     let stdin = child.stdin.take().ok_or(Error::Defect("a command has no stdin".into()))?;
     let pipe = File::from(OwnedFd::from(stdin));
-    // A reader that does not read can be abandoned at the end.
+    // Non-blocking: a reader that does not read can be abandoned at the end.
     fcntl(&pipe, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).map_err(|errno| failed(errno.into()))?;
     Ok((child, pipe))
 }
@@ -197,7 +197,7 @@ impl Member {
         let status = child.and_then(|mut child| child.wait().ok());
         let command_failure = status.and_then(command_failure);
         let reason = match (self.presence.stop.reason(), &command_failure) {
-            // It did not stop reading because it had what it wanted.
+            // A command that failed did not stop reading because it had all that it wanted.
             (Some(Reason::OutputClosed), Some(words)) => Some(Reason::Failed(words.clone())),
             (reason, _) => reason,
         };

@@ -38,10 +38,10 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 pub struct Split {
     plan: SplitPlan,
     run: Run,
-    /// Empty in a dry run.
+    /// The members; empty in a dry run.
     members: Vec<Member>,
     pool: Option<Pool>,
-    /// The gauges of the lanes, and of the buffer of all members, which a dry run has not.
+    /// The gauges of the lanes, and of the buffer of all members, which a dry run does not have.
     pub lanes: Vec<Arc<LaneGauges>>,
     pub buffer: Option<Arc<BufferGauges>>,
     knowledge: Arc<Knowledge>,
@@ -101,7 +101,7 @@ impl Split {
         if !self.members.is_empty() && self.members.iter().all(is_gone) && !self.run.stop.raised() {
             self.run.stop.raise(Reason::OutputClosed);
         }
-        // Each is asked, so that members that do not answer are abandoned together.
+        // All members are checked, so that those that do not answer are abandoned together.
         self.run.is_over() && self.members.iter().filter(|member| !member.is_finished()).count() == 0
     }
 
@@ -189,7 +189,7 @@ fn start_members(outputs: Vec<(FileOutput, member::Starting)>) -> Result<Vec<Mem
         match starting.start(output) {
             Ok(member) => members.push(member),
             Err(error) => {
-                // So that no lane, and thus no writer, waits for the missing writers.
+                // Dropped so that no lane, and thus no writer, waits for the missing writers.
                 drop(outputs);
                 return Err(error);
             }

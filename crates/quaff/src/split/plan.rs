@@ -45,7 +45,7 @@ pub enum Goal {
 }
 
 impl Goal {
-    /// Path, command or interface; `member 3` without one.
+    /// Returns the path, the command or the interface; `member 3` without one.
     pub(super) fn name(&self, number: usize) -> String {
         match self {
             Self::File(path) => path.display().to_string(),
@@ -56,7 +56,7 @@ impl Goal {
         }
     }
 
-    /// The file or stdout; stdout stands for the others.
+    /// Returns the file or stdout; stdout for all other goals.
     pub(super) fn output(&self) -> Output {
         match self {
             Self::File(path) => Output::File(path.clone()),

@@ -18,12 +18,12 @@ use std::sync::Arc;
 /// The result of a split.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
-    /// The fields that decide the member of a frame: `addresses`.
+    /// The fields that select the member of a frame, such as `addresses`.
     pub by: String,
     /// Packets received.
     #[serde(rename = "in")]
     pub arrived: u64,
-    /// Packets written; in a dry run, those that would have been.
+    /// Packets written; in a dry run, those that would have been written.
     pub out: u64,
     /// Packets received and not written.
     pub skipped: u64,
@@ -56,7 +56,7 @@ has_summary!(Report);
 /// Packets received and not written, by reason.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Skipped {
-    /// `after_count` has those for which no member was left, too.
+    /// The terms; `after_count` includes packets for which no member was left.
     #[serde(flatten)]
     pub terms: Terms,
     /// A member was too slow or could not write.
@@ -77,7 +77,7 @@ pub struct MemberReport {
     pub packets: u64,
     /// Their bytes on the wire.
     pub bytes: u64,
-    /// Its part of all packets, of all bytes, and of the weights: 0 to 1.
+    /// Its share of all packets, of all bytes, and of the weights: 0 to 1.
     pub share_packets: f64,
     pub share_bytes: f64,
     pub share_due: f64,
@@ -107,7 +107,7 @@ pub struct Largest {
     pub packets: u64,
     /// Bytes on the wire.
     pub bytes: u64,
-    /// Its part of all bytes: 0 to 1.
+    /// Its share of all bytes: 0 to 1.
     pub share_bytes: f64,
     /// Bytes that it may have had in addition, if there were too many conversations to count all.
     pub unsure_bytes: u64,
@@ -171,8 +171,8 @@ pub(super) fn sum_up(plan: &SplitPlan, balance: &Balance, mut end: SplitEnd) -> 
     report
 }
 
-/// Returns whether packets are lost that were wanted and not written. After the readers of all members have ended with
-/// what they wanted, no packet is wanted; after their commands have failed, each is.
+/// Returns whether wanted packets were not written. After the readers of all members have closed their outputs, no
+/// packet is wanted; after their commands have failed, every packet is.
 fn is_lost(skipped: &Skipped, members: &[MemberReport], ended_by: Option<&Reason>) -> bool {
     let has_failed = members.iter().any(|member| matches!(member.gone, Some(Reason::Failed(_))));
     let has_closed = |member: &MemberReport| member.gone == Some(Reason::OutputClosed);
@@ -183,7 +183,7 @@ fn is_lost(skipped: &Skipped, members: &[MemberReport], ended_by: Option<&Reason
     skipped.terms.lost() + skipped.lost + skipped.unsendable + after_end > 0
 }
 
-/// Sentences about commands that failed after they had been given all their packets.
+/// Sentences about commands that failed after they had received all their packets.
 fn unread(ended: &[Ended], members: &[MemberReport]) -> Vec<String> {
     let words = |(ended, member): (&Ended, &MemberReport)| {
         let failure = ended.command_failure.as_ref().filter(|_| member.gone.is_none())?;

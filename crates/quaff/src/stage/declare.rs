@@ -1,5 +1,5 @@
-//! Gives interfaces their numbers in the output with their first packets: none is declared without one, but the first
-//! of a run that has no packets.
+//! Gives interfaces their numbers in the output with their first packets. An interface without packets is not declared,
+//! except the first one of a run that has no packets.
 
 use super::Stage;
 use crate::batch::Batch;

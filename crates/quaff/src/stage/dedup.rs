@@ -11,17 +11,17 @@ use quaff_file::tally::Counts;
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
 
-/// A hash of the bytes of a packet, and their number.
+/// A hash of the bytes of a packet, and the number of bytes.
 type Key = (u64, u32);
 
-/// The stage that drops duplicates. A duplicate is in the window of the next packet as well.
+/// The stage that drops duplicates. A dropped duplicate stays in the window for later packets.
 #[derive(Debug)]
 pub(crate) struct Dedup {
     window: DedupWindow,
     hash: RandomState,
     /// The packets of the window with their times, ns, oldest first.
     recent: VecDeque<(Key, u64)>,
-    /// Of each of them, how often it is in the window, and the time of the last one, ns.
+    /// For each packet, its number of copies in the window, and the time of the last one, ns.
     seen: HashMap<Key, (u32, u64)>,
     removed: u64,
     is_over: bool,
@@ -93,7 +93,7 @@ impl Stage for Dedup {
         self.is_over |= batch.is_last;
     }
 
-    /// The number stands in the last counters of the lane.
+    /// Adds the number of duplicates to the lane's counters.
     fn count(&self, counts: &mut Counts) {
         counts.duplicates_removed = if self.is_over { self.removed } else { 0 };
     }

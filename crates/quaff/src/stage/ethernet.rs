@@ -11,11 +11,11 @@ use quaff_wire::pcapng::Interface;
 /// The description of an interface whose frames have a made header.
 const DESCRIPTION: &str = "bare IP packets after a made Ethernet header";
 
-/// The stage for packets as they are in files; decapsulation does the same for those inside tunnels.
+/// The stage for packets as they are in files; decapsulation does the same for packets inside tunnels.
 #[derive(Debug)]
 pub(crate) struct Ethernet {
     interfaces: Interfaces,
-    /// The interface of the frames of each one, by number, once a frame of it has occurred.
+    /// For each interface, by number, that of its frames after this stage, once a frame has occurred.
     twins: Vec<Option<Twin>>,
 }
 
@@ -24,7 +24,7 @@ pub(crate) struct Ethernet {
 enum Twin {
     /// The frames stay as they are.
     Same,
-    /// They get a header, and this interface.
+    /// The frames get a header, and this interface.
     Made(u16),
 }
 

@@ -5,7 +5,7 @@ use crate::batch::Batch;
 use crate::tally::LaneTally;
 use quaff_send::Ranges;
 
-/// The stage that keeps ranges of packets. It is the first one: each packet of the input has a number.
+/// The stage that keeps ranges of packets. It is the first stage, because each packet of the input has a number.
 #[derive(Debug)]
 pub(crate) struct Numbered {
     include: Option<Ranges>,

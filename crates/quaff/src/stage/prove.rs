@@ -1,7 +1,7 @@
 //! `quaff verify -i`, `quaff capture --prove`: looks at the packets of a lane as evidence of losses before it. It
 //! edits and drops nothing.
 //!
-//! All packets that reach the output pass, at a cost for each of a hash and a few look-ups: a packet that it skipped
+//! Every packet that reaches the output is looked at, which costs a hash and a few look-ups: a packet that was skipped
 //! would look like a loss. Memory is that of `quaff_stream::proof`.
 
 use super::Stage;
@@ -21,15 +21,15 @@ pub(crate) type ProveEnd = (usize, LaneEvidence);
 /// The stage of one lane.
 pub(crate) struct Prove {
     lane: usize,
-    /// Until the last batch.
+    /// The running collection, until the last batch.
     proof: Option<LaneProof>,
-    /// From then on.
+    /// The evidence, after the last batch.
     evidence: Option<LaneEvidence>,
     links: Links,
     interfaces: Interfaces,
-    /// The lane's own counters have all drops before it.
+    /// The lane's own counters include all drops before this stage.
     is_live: bool,
-    /// It has all packets of its interface: its verdict is that of the interface.
+    /// The lane has all packets of its interface: its verdict is that of the interface.
     is_alone: bool,
     gauges: Arc<LaneGauges>,
     end: Sender<ProveEnd>,
@@ -84,8 +84,8 @@ impl Stage for Prove {
         }
     }
 
-    /// The verdict stands in the last counters of the lane. Those below the socket are read later. A lane of several
-    /// has no verdict: its evidence is a part.
+    /// Adds the verdict to the last counters of the lane. Counters below the socket are read later. One lane of several
+    /// has no verdict: its evidence is only a part.
     fn count(&self, counts: &mut Counts) {
         if !self.is_alone {
             return;

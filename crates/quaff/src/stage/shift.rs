@@ -4,7 +4,7 @@ use super::Stage;
 use crate::batch::Batch;
 use crate::tally::LaneTally;
 
-/// The stage that adds to all times. One before 1970 becomes 1970, one after 2554 becomes 2554.
+/// The stage that adds to all times. A time before 1970 becomes 1970, one after 2554 becomes 2554.
 #[derive(Debug)]
 pub(crate) struct Shift {
     pub by_ns: i64,

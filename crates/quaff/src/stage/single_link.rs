@@ -1,4 +1,4 @@
-//! Drops frames of another link type than the first one's, for formats that hold a single one (pcap).
+//! Drops frames of another link type than the first frame's, for formats that hold a single link type (pcap).
 
 use super::Stage;
 use crate::batch::Batch;
@@ -9,7 +9,7 @@ use quaff_file::Interfaces;
 #[derive(Debug)]
 pub(crate) struct SingleLink {
     interfaces: Interfaces,
-    /// True for interfaces whose frames are kept, by number, once a frame of one has occurred.
+    /// True for interfaces whose frames are kept, by number; `None` until a frame has occurred.
     fits: Vec<Option<bool>>,
 }
 

@@ -7,7 +7,7 @@ use quaff_file::Interfaces;
 use quaff_wire::linktype::ETHERNET;
 use quaff_wire::net;
 
-/// The stage that removes tags: those that the kernel has taken out already, and those in the bytes.
+/// The stage that removes tags: those that the kernel has removed from the bytes already, and those still in the bytes.
 #[derive(Debug)]
 pub(crate) struct Untag {
     interfaces: Interfaces,

@@ -1,7 +1,7 @@
 //! The folder of extracted streams: names made of addresses alone, and files that are always new.
 //!
-//! Files are made relative to the open folder, never through a link, and an existing one is refused or removed first,
-//! so nothing is written to a file that another process put there.
+//! Files are created relative to the open folder, never through a link, and an existing file is refused or removed
+//! first, so nothing is written to a file that another process created there.
 
 use crate::{Error, Result};
 use nix::errno::Errno;
@@ -27,11 +27,11 @@ pub(super) struct Folder {
     overwrites: bool,
 }
 
-/// A file as it can be recognised: device and inode.
+/// The identity of a file: device and inode.
 pub(super) type Identity = (u64, u64);
 
 impl Folder {
-    /// Opens the folder, and makes it if it does not exist; the one around it must.
+    /// Opens the folder, and makes it if it does not exist; its parent must exist.
     pub(super) fn open(path: &Path, overwrites: bool) -> Result<Self> {
         match DirBuilder::new().mode(FOLDER_MODE).create(path) {
             Err(error) if error.kind() != ErrorKind::AlreadyExists => {
@@ -90,8 +90,8 @@ pub(super) fn identity_of(file: &File) -> io::Result<Identity> {
     file.metadata().map(|meta| (meta.dev(), meta.ino()))
 }
 
-/// The name of a stream: sender and receiver, each as address and port with leading zeros, so that names sort by
-/// them. From the second connection between the same ends on its number follows.
+/// The name of a stream: sender and receiver, each as address and port with leading zeros, so that names sort by them.
+/// From the second connection between the same ends on, its number is appended.
 pub(super) fn stream_name(sender: SocketAddr, receiver: SocketAddr, number: u32) -> String {
     let name = format!("{}-{}", end_name(sender), end_name(receiver));
     if number > 1 { format!("{name}.{number:06}") } else { name }

@@ -6,7 +6,7 @@ use quaff_stream::{Event, Sender};
 
 /// The connection to follow, and its receiver.
 pub struct FollowPlan {
-    /// Of the connections between the ends of the plan, by first packet, from 1 on.
+    /// Number of the connection among those between the ends of the plan, by first packet, from 1.
     pub nth: u64,
     pub sink: Box<dyn ConnectionSink + Send>,
 }
@@ -14,7 +14,7 @@ pub struct FollowPlan {
 /// The reader that passes one connection on.
 pub(super) struct Follow {
     plan: FollowPlan,
-    /// The place of the connection, while it lasts.
+    /// The connection's slot in the table, while it lasts.
     place: Option<u32>,
     tally: ReaderTally,
 }

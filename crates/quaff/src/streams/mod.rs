@@ -53,12 +53,12 @@ pub struct StreamsPlan {
     pub input: InputPlan,
     pub track: TrackPlan,
     pub reader: ReaderPlan,
-    /// Outputs of the caller: none of them may be an input.
+    /// The caller's outputs, none of which may be an input.
     pub also_written: Vec<Output>,
-    /// The process gives away its capabilities, and all paths but those that it needs, before the first file is read.
-    /// For a process that does nothing else; `None` keeps them.
+    /// The process drops its capabilities, and all paths but those that it needs, before the first file is read. For a
+    /// process that does nothing else; `None` keeps them.
     pub sandbox: Option<SandboxPlan>,
-    /// To whom new files belong, unless the sandbox names a user; `None`: to the user of this process.
+    /// The owner of new files, unless the sandbox names a user; `None` is the user of this process.
     pub owner: Option<User>,
 }
 
@@ -91,7 +91,7 @@ impl StreamsPlan {
 }
 
 impl Streams {
-    /// Opens the outputs, gives rights away, and starts the lane.
+    /// Opens the outputs, drops rights, and starts the lane.
     pub fn start(plan: StreamsPlan, stop: Stop) -> Result<Self> {
         if plan.input.read.is_none() {
             return Err(Error::Plan("streams are those of files: `read` is missing".into()));

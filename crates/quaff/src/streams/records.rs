@@ -1,7 +1,8 @@
-//! The destination of what scripts record: a folder with a file for each list, or lines of JSON on a stream.
+//! The destination of the rows and packets that scripts record: a folder with a file for each list, or lines of JSON on
+//! a stream.
 //!
-//! Files of a run wait for it on the lane. An interface does not: a thread writes for all of its lanes, and what has no
-//! place in its queue is dropped and counted.
+//! A run from files waits for it on the lane. A run from an interface does not: a thread writes for all lanes, and
+//! pieces without room in its queue are dropped and counted.
 
 use super::folder::{Folder, Identity, identity_of, stream_name};
 use crate::output::{RecordSink, RecordTally, Recorded};
@@ -26,7 +27,7 @@ const QUEUE_BYTES: u64 = 64 << 20;
 /// The destination of rows and packets.
 pub enum RecordTarget {
     Folder(RecordFolder),
-    /// Lines of JSON. Packets have no place.
+    /// Lines of JSON, without packets.
     Lines(Box<dyn Write + Send>),
 }
 
@@ -138,7 +139,7 @@ impl Flows {
         let SavedPiece { number, client, server, bytes, is_first, is_last } = piece;
         let known = match self.open.get(number) {
             Some(known) => known.clone(),
-            // Its first piece, with the header of the file, had no room.
+            // The first piece, with the header of the file, had no room.
             None if !is_first => None,
             None => {
                 let has_room = self.made < files_max;
@@ -201,7 +202,7 @@ impl RecordSink for Records {
 
     fn finish(&mut self) -> RecordTally {
         if let Target::Lines(writer) = &mut self.target {
-            // An error of stdout is that of the command.
+            // The command reports errors of stdout.
             let _ = writer.flush();
         }
         self.tally.clone()
@@ -217,11 +218,11 @@ pub(super) struct RecordsThread {
 
 /// Passes what one lane recorded to the thread.
 pub(super) struct QueuedRecords {
-    /// Until the end of the lane.
+    /// The queue, until the end of the lane.
     to: Option<SyncSender<Recorded>>,
     /// Bytes in the queue. The lanes add, the thread subtracts what it has written; a number only: Relaxed.
     queued_bytes: Arc<AtomicU64>,
-    /// Flows of which a piece had no room. The file of each ends there: a hole would look like a loss on the wire.
+    /// Flows of which a piece had no room. The file of each ends there: a gap would look like a loss on the wire.
     cut: HashSet<u64>,
     dropped_bytes: u64,
 }
@@ -243,14 +244,14 @@ impl RecordsThread {
         QueuedRecords { to, queued_bytes, cut: HashSet::new(), dropped_bytes: 0 }
     }
 
-    /// Passes on what follows the last packet: nothing is lost by waiting for room.
+    /// Passes on rows after the last packet: waiting for room costs nothing then.
     pub(super) fn put(&self, recorded: Recorded) {
         self.queued_bytes.fetch_add(recorded.bytes(), Ordering::Relaxed);
         // Only a thread that panicked does not receive it, which is reported at the end.
         let _ = self.to.send(recorded);
     }
 
-    /// Ends it after the sinks of all lanes: all that they passed on is written, or has failed.
+    /// Ends the thread after the sinks of all lanes: everything that they passed on is written, or has failed.
     pub(super) fn finish(self) -> RecordTally {
         drop(self.to);
         let lost =
@@ -269,12 +270,12 @@ fn write_all(mut records: Records, from: &Receiver<Recorded>, queued_bytes: &Ato
 }
 
 impl QueuedRecords {
-    /// Queues it; returns false if there is no room.
+    /// Queues a piece; returns false if there is no room.
     fn queue(&self, recorded: Recorded) -> bool {
         let Some(to) = &self.to else { return false };
         let bytes = recorded.bytes();
-        // Lanes add before they compare, so that they do not exceed the bound together. One that is larger than the
-        // queue has room in an empty one.
+        // Lanes add before they compare, so that they do not exceed the bound together. A piece that is larger than the
+        // queue has room in an empty queue.
         let before = self.queued_bytes.fetch_add(bytes, Ordering::Relaxed);
         let has_room = before == 0 || before + bytes <= QUEUE_BYTES;
         let is_queued = has_room && to.try_send(recorded).is_ok();
@@ -303,7 +304,7 @@ impl RecordSink for QueuedRecords {
         }
     }
 
-    /// The bytes that the lane could not pass on: the rest is counted by the thread.
+    /// Returns the bytes that the lane could not pass on; the thread counts all others.
     fn finish(&mut self) -> RecordTally {
         self.to = None;
         RecordTally { dropped_bytes: std::mem::take(&mut self.dropped_bytes), ..RecordTally::default() }

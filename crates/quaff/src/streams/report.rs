@@ -56,23 +56,23 @@ pub struct Ignored {
     pub truncated: u64,
     /// Headers that no receiver takes: too short, or longer than the packet.
     pub damaged: u64,
-    /// Of other connections than the one that is followed.
+    /// Packets of connections other than the one that is followed.
     pub unselected: u64,
 }
 
-/// Connections, by the reason of their end.
+/// Connections by the reason of their end.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Connections {
     pub seen: u64,
-    /// With bytes, gaps or differences: those of the index.
+    /// Connections with bytes, gaps or differences: those in the index.
     pub with_data: u64,
-    /// Most at a time.
+    /// Largest number at a time.
     pub high: u64,
     pub closed: u64,
     pub idle: u64,
     /// The table was full.
     pub evicted: u64,
-    /// Another one began between the same ends.
+    /// Another connection began between the same ends.
     pub reused: u64,
     pub input_ended: u64,
     /// Directions that began before the capture.
@@ -99,13 +99,13 @@ pub struct Bytes {
 pub struct Gaps {
     /// The receiver acknowledged the bytes: the capture lacks them.
     pub acknowledged: Gap,
-    /// They did not come in time.
+    /// The bytes did not arrive in time.
     pub time: Gap,
     /// Memory was needed.
     pub capped: Gap,
-    /// The snaplen cut them.
+    /// The snaplen cut the bytes off.
     pub snapped: Gap,
-    /// The connection, or the input, ended before they came.
+    /// The connection, or the input, ended before the bytes arrived.
     pub ended: Gap,
 }
 
@@ -120,9 +120,9 @@ pub struct Gap {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Datagrams {
     pub whole: u64,
-    /// Their fragments did not all come.
+    /// Datagrams of which some fragments did not arrive.
     pub incomplete: u64,
-    /// Dropped because fragments overlap.
+    /// Datagrams dropped because their fragments overlap.
     pub killed: u64,
     /// Overlaps with different bytes.
     pub differences: u64,
@@ -168,7 +168,7 @@ impl Gaps {
         }
     }
 
-    /// All of them.
+    /// Returns the sum of all causes.
     pub fn total(&self) -> Gap {
         let all = [self.acknowledged, self.time, self.capped, self.snapped, self.ended];
         all.iter().fold(Gap::default(), |sum, gap| Gap {

@@ -5,8 +5,8 @@
 //!     (a lane, with a state of its own for each script)
 //! ```
 //!
-//! Lanes keep a conversation and its fragments together. What they count is added at their end; what a script remembers
-//! is that of its lane.
+//! A conversation and its fragments stay on one lane. The counts of all lanes are added at their end; the state of a
+//! script is that of its lane.
 
 use super::records::{RecordTarget, Records, RecordsThread};
 use super::script_report::{self, ScriptsReport};
@@ -30,8 +30,8 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The share of the lane's time that scripts may use while the ring of an interface is nearly full, %: the rest
-/// empties it.
+/// The share of the lane's time that scripts may use while the ring of an interface is nearly full, %: the rest is for
+/// emptying it.
 const LANE_PERCENT: u32 = 25;
 
 /// The plan of a run of scripts.
@@ -43,12 +43,12 @@ pub struct ScriptsPlan {
     /// `lane_percent` is that of the run: `None` for files.
     pub limits: ScriptLimits,
     pub target: RecordTarget,
-    /// Outputs of the caller: none of them may be an input.
+    /// The caller's outputs, none of which may be an input.
     pub also_written: Vec<Output>,
-    /// The process gives away its capabilities, and all paths but those that it needs. For a process that does nothing
-    /// else; `None` keeps them.
+    /// The process drops its capabilities, and all paths but those that it needs. For a process that does nothing else;
+    /// `None` keeps them.
     pub sandbox: Option<SandboxPlan>,
-    /// To whom new files belong, unless the sandbox names a user; `None`: to the user of this process.
+    /// The owner of new files, unless the sandbox names a user; `None` is the user of this process.
     pub owner: Option<User>,
 }
 
@@ -56,7 +56,7 @@ pub struct ScriptsPlan {
 pub struct Scripts {
     run: Run,
     end: Receiver<ScriptsEnd>,
-    /// `None` for files, whose lane writes itself.
+    /// The thread that writes; `None` for files, whose lane writes itself.
     writer: Option<RecordsThread>,
     pub lanes: Vec<Arc<LaneGauges>>,
     /// Warnings for the user.
@@ -107,12 +107,12 @@ impl ScriptsPlan {
 }
 
 impl Scripts {
-    /// Loads the scripts, opens the outputs, gives rights away, and starts the lanes.
+    /// Loads the scripts, opens the outputs, drops rights, and starts the lanes.
     pub fn start(mut plan: ScriptsPlan, stop: Stop) -> Result<Self> {
         plan.check()?;
         plan.input.keep_together("a run of scripts")?;
         let (input, engine) = (plan.input.clone().validate()?, plan.engine());
-        // The engine of the lane is another one: Lua stays on one thread. A script that is wrong ends the start.
+        // Only a check: each lane makes its own engine, because Lua stays on one thread. A wrong script ends the start.
         drop(Engine::new(&engine, 0).map_err(Error::Plan)?);
         let (is_live, write) = (input.read.is_none(), plan.folder().into_iter().collect());
         let rights =
@@ -165,7 +165,7 @@ fn sinks(records: Records, is_live: bool, lanes: usize) -> Result<(Option<Record
     Ok((Some(thread), sinks))
 }
 
-/// A warning: what several lanes mean for scripts.
+/// Returns a warning about the effect of several lanes on scripts.
 fn note_on_lanes(lanes: usize) -> Option<String> {
     (lanes > 1).then(|| {
         format!(
@@ -193,7 +193,7 @@ fn close(mut ends: Vec<ScriptsEnd>, writer: Option<RecordsThread>) -> Option<(En
     });
     let mut tally = RecordTally::default();
     sinks.iter_mut().for_each(|sink| tally.add(sink.finish()));
-    // After the sinks: it ends when the last of them has.
+    // After the sinks: the thread ends when the last of them has ended.
     writer.into_iter().for_each(|writer| tally.add(writer.finish()));
     has_any.then_some((sum, tally))
 }
@@ -202,7 +202,7 @@ fn close(mut ends: Vec<ScriptsEnd>, writer: Option<RecordsThread>) -> Option<(En
 fn compiler() -> Compile {
     let known: Mutex<HashMap<String, FrameFilter>> = Mutex::default();
     Arc::new(move |expression| {
-        // Poisoning: the table is whole between any two statements.
+        // Ignores poisoning: the table is consistent between any two statements.
         let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
         if !known.contains_key(expression) {
             let made = FrameFilter::new(expression, "`filter`").map_err(|error| error.to_string())?;

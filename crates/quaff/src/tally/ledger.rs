@@ -124,8 +124,8 @@ impl Ledger {
         self.run.judge(self.lost > 0);
     }
 
-    /// Records that the program to which packets were written has failed, which is a failure of the run unless that had
-    /// a live copy.
+    /// Records that the program to which packets were written has failed. That is a failure of the run, unless the
+    /// program read a live copy.
     pub fn note_reader(&mut self, failure: &str, has_copy: bool) {
         self.notes.push(failure.to_owned());
         if !has_copy {

@@ -13,7 +13,7 @@ pub struct RunSummary {
     pub offered: u64,
     #[serde(flatten)]
     pub terms: Terms,
-    /// In none of the sums.
+    /// Packets dropped below the sockets; in none of the sums.
     pub below_tap: BelowTap,
     pub verdict: Verdict,
     /// The verdict is [`Verdict::Lossless`].
@@ -21,9 +21,9 @@ pub struct RunSummary {
     /// Reasons of the verdict beside the sums; `notes` has them too.
     #[serde(skip)]
     pub reasons: Reasons,
-    /// Duration of the run.
+    /// Duration of the run, s.
     pub seconds: f64,
-    /// User and system time of this process.
+    /// User and system time of this process, s.
     pub cpu_seconds: f64,
     pub ended_by: Option<Reason>,
     /// The files read; `None` for interfaces.
@@ -31,7 +31,7 @@ pub struct RunSummary {
     pub input: Option<InputTally>,
     /// The restrictions of the process; `None` without.
     pub sandbox: Option<Sandbox>,
-    /// After a failure the sums may differ.
+    /// The failure of the run, after which the sums may differ.
     pub failure: Option<String>,
     /// Warnings for the user.
     pub notes: Vec<String>,
@@ -40,7 +40,7 @@ pub struct RunSummary {
 }
 
 impl RunSummary {
-    /// The sums of lanes.
+    /// The sums of the lanes.
     pub(crate) fn of(interfaces: Vec<LaneTally>) -> Self {
         let offered = super::sum(&interfaces, |lane| lane.offered);
         let terms = Terms::of(interfaces.iter().map(|lane| &lane.terms));
@@ -54,7 +54,7 @@ impl RunSummary {
         self.lossless = self.verdict == Verdict::Lossless;
     }
 
-    /// Returns whether the files that were read are whole; interfaces are.
+    /// Returns whether the files that were read are whole; true for interfaces.
     pub(crate) fn is_input_whole(&self) -> bool {
         self.input.as_ref().is_none_or(InputTally::is_whole)
     }

@@ -7,11 +7,11 @@ use serde::Serialize;
 /// The fate of the packets of a term.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
-    /// They were wanted, and are missing.
+    /// Wanted packets that are missing.
     Lost,
-    /// They were wanted, and the output cannot hold them.
+    /// Wanted packets that the output cannot hold.
     Unsuited,
-    /// They were not asked for.
+    /// Packets that were not asked for.
     Unwanted,
 }
 
@@ -21,7 +21,7 @@ pub struct Term {
     /// The name in JSON.
     pub name: &'static str,
     pub fate: Fate,
-    /// After a number of packets; of lost ones, after "lost" and the number. Settings are in backquotes.
+    /// The words after a number of packets; for lost ones, after "lost" and the number. Settings are in backquotes.
     pub words: &'static str,
 }
 
@@ -51,7 +51,7 @@ macro_rules! terms {
                 [$(&mut self.$name,)+]
             }
 
-            /// Adds those of another lane.
+            /// Adds the counts of another lane.
             pub(crate) fn add(&mut self, other: &Self) {
                 $(self.$name += other.$name;)+
             }
@@ -116,7 +116,7 @@ impl Terms {
         without
     }
 
-    /// The sum of those of all lanes.
+    /// The sum of the terms of all lanes.
     pub(crate) fn of<'a>(all: impl IntoIterator<Item = &'a Self>) -> Self {
         all.into_iter().fold(Self::default(), |mut sum, terms| {
             sum.add(terms);

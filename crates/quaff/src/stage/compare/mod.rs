@@ -24,7 +24,7 @@ use recent::{Fate, Seen, Sighting};
 use std::hash::Hasher;
 use std::sync::Arc;
 
-/// Bits of a number that are the lane's own count of packets.
+/// Low bits of a packet's number that are the lane's own count.
 const COUNT_BITS: u32 = 48;
 /// The VLAN in the TCI of a tag.
 const VLAN_MASK: u16 = 0xfff;
@@ -138,7 +138,7 @@ impl Stage for Compare {
         self.is_over |= batch.is_last;
     }
 
-    /// The numbers stand in the last counters of the lane.
+    /// Adds the comparison to the lane's counters.
     fn count(&self, counts: &mut Counts) {
         if self.is_over {
             (counts.sightings, counts.duplicates_removed) = (Some(self.sightings), self.removed);

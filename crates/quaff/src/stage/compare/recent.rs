@@ -2,12 +2,12 @@
 //! decides what is done with a packet.
 //!
 //! Lanes take blocks from the kernel at different times, so a packet and its duplicate may be compared in any order,
-//! and many packets apart. Entries are therefore forgotten by their number and not by a clock: each shard is a ring of
-//! entries in the order of their arrival, with a chain for each bucket, newest first. What was forgotten too early is
-//! known by its time.
+//! and many packets apart. Entries are therefore overwritten by number and not by a clock: each shard is a ring of
+//! entries in the order of their arrival, with a chain for each bucket, newest first. The time of overwritten entries
+//! shows whether any was overwritten too early.
 //!
-//! This is the one thing that lanes of a capture share. A lane holds the lock of one of 64 shards for a look-up; a lane
-//! that needs the same shard at that moment waits for it, while its packets are in the kernel's ring.
+//! This is the only state that the lanes of a capture share. A lane holds the lock of one of 64 shards for a look-up; a
+//! lane that needs the same shard at that moment waits for it, while its packets are in the kernel's ring.
 
 use quaff_wire::flow::mix;
 use std::collections::hash_map::RandomState;
@@ -19,16 +19,16 @@ const WINDOW_NS: u64 = 1_000_000;
 /// Packets that are remembered for several lanes, and for files, in which those of several lanes are out of order:
 /// 29 MiB.
 const SHARED_ENTRIES: usize = 1 << 19;
-/// The same for a single live lane: 3.6 MiB.
+/// Packets that are remembered for a single live lane: 3.6 MiB.
 const OWN_ENTRIES: usize = 1 << 16;
 const SHARDS: usize = 64;
-/// Most entries of a chain that are looked at: so many equal packets in a window are compared exactly.
+/// Most entries of a chain that are compared: up to this many equal packets in a window are compared exactly.
 const WALK_MAX: usize = 512;
-/// Entries that are older than the window, after which no younger ones are expected in a chain.
+/// Number of entries older than the window after which no younger ones are expected in a chain.
 const OLD_MAX: usize = 16;
-/// Places of a packet that are known apart.
+/// Number of places that are distinguished for a packet.
 const PLACES: usize = 4;
-/// A step of the clock by which what was forgotten says nothing of later packets, ns.
+/// A step of the clock of this size makes overwritten entries irrelevant for later packets, ns.
 const STEP_NS: u64 = 10_000_000_000;
 
 /// A packet on a lane.
@@ -49,7 +49,7 @@ pub(super) enum Fate {
     Elsewhere,
     /// Seen before at the same place only.
     SamePlace,
-    /// Not found among those that are remembered, which are not all of the window.
+    /// Not found, but the table did not have all packets of the window.
     Unchecked,
 }
 
@@ -72,7 +72,7 @@ pub(crate) struct RecentPackets {
 }
 
 impl RecentPackets {
-    /// A table for so many lanes.
+    /// A table for `lanes` lanes.
     pub(crate) fn new(lanes: usize, is_live: bool) -> Self {
         let entries = if lanes == 1 && is_live { OWN_ENTRIES } else { SHARED_ENTRIES };
         Self::with(if lanes == 1 { 1 } else { SHARDS }, entries, is_live)
@@ -96,7 +96,7 @@ impl RecentPackets {
         self.secret
     }
 
-    /// The number of a new packet. Other captures have others, so that files can be merged.
+    /// Returns the number of a new packet. Other captures have other numbers, so that files can be merged.
     pub(super) fn id(&self, count: u64) -> u64 {
         mix(self.id_secret, count)
     }
@@ -125,7 +125,7 @@ impl Entry {
         self.places.contains(&place)
     }
 
-    /// Beyond the last one, places are not known apart.
+    /// Adds a place. Beyond the last slot, places are not distinguished.
     fn add(&mut self, place: u32) {
         if let Some(free) = self.places.iter_mut().find(|known| **known == 0) {
             *free = place;
@@ -133,7 +133,7 @@ impl Entry {
     }
 }
 
-/// Entries of a part of all keys. Cache lines of its own, so that lanes disturb each other less.
+/// The entries of a part of all keys, on cache lines of its own, so that lanes disturb each other less.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Shard {
@@ -143,7 +143,7 @@ struct Shard {
     newest: Vec<u64>,
     /// The number of the next entry.
     next: u64,
-    /// The latest time of those that were overwritten; 0 before the first.
+    /// The latest time of overwritten entries; 0 before the first.
     forgotten_ns: u64,
 }
 
@@ -153,7 +153,7 @@ struct Walk {
     /// The oldest equal packet of the window that was not seen at this place.
     elsewhere: Option<u64>,
     is_at_same_place: bool,
-    /// There are more entries of the window.
+    /// The walk ended before all entries of the window.
     is_cut: bool,
 }
 
@@ -218,7 +218,7 @@ impl Shard {
         self.next += 1;
     }
 
-    /// The place of a number in the ring, or of a key among the chains.
+    /// Returns the index of a number in the ring, or of a key among the chains.
     fn slot(&self, number: u64) -> usize {
         number as usize & (self.entries.len() - 1)
     }

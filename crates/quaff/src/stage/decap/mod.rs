@@ -42,7 +42,7 @@ pub(crate) struct Decap {
     plan: DecapPlan,
     /// The only link type of the output format; `None` for any.
     linktype: Option<u16>,
-    /// Every packet of a session arrives here, so a gap in its numbers is a loss.
+    /// Every packet of a session arrives at this lane, so a gap in its numbers is a loss.
     has_all: bool,
     /// Link types of the source's interfaces, by number.
     outer: Vec<u16>,
@@ -94,7 +94,7 @@ impl Decap {
         self
     }
 
-    /// Puts a made Ethernet header in front of bare IP packets.
+    /// Adds a made Ethernet header to bare IP packets.
     #[must_use]
     pub(crate) fn with_ethernet(mut self, makes_ethernet: bool) -> Self {
         self.makes_ethernet = makes_ethernet;
@@ -203,7 +203,7 @@ impl Decap {
         let linktype = if makes_ethernet { ETHERNET.linktype } else { inner.linktype };
         let fits = self.linktype.is_none_or(|only| only == linktype);
         let Some(at) = self.sessions.find(inner.session, linktype, outer.interface) else {
-            // The file cannot have more interfaces.
+            // The output cannot have more interfaces.
             self.stripped -= 1;
             return self.pass_outer(outer, batch, tally);
         };
@@ -281,7 +281,7 @@ impl Stage for Decap {
                 let start = ahead.start as usize;
                 (0..LINES_AHEAD).for_each(|line| prefetch(batch.bytes, start + line * 64));
             }
-            // At the time of each frame: those of a batch from a file may be minutes apart.
+            // By the time of each frame: those of a batch from a file may be minutes apart.
             self.expire((frame.time_ns, false), batch, tally);
             self.take(*frame, batch, tally);
         }

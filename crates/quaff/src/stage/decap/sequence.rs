@@ -5,7 +5,7 @@
 
 /// Largest distance ahead that counts as a gap.
 const AHEAD_MAX: u32 = 1 << 24;
-/// Largest distance behind that counts as late.
+/// Largest distance back that counts as late.
 const BEHIND_MAX: u32 = 1024;
 /// Length of a row of lower numbers, none of them missing, that counts as a restart.
 const ROW_MAX: u32 = 8;

@@ -10,9 +10,9 @@ use quaff_wire::flow::mix;
 
 /// Slots: a power of two, so many that the shares of few members are within a percent of their weights.
 const SLOTS: usize = 1 << 16;
-/// Members at the most: a number fits a byte.
+/// Largest number of members: a member's number fits a byte.
 pub(crate) const MEMBERS_MAX: usize = 250;
-/// The most that all weights together can be, in lowest terms.
+/// Largest sum of all weights, in lowest terms.
 pub(crate) const WEIGHTS_MAX: u64 = 4096;
 
 /// A slot without a member.
@@ -22,16 +22,16 @@ const NO_MEMBER: u8 = u8::MAX;
 #[derive(Debug, Clone)]
 pub(crate) struct Rendezvous {
     seed: u64,
-    /// In lowest terms.
+    /// The weights in lowest terms.
     weights: Vec<u64>,
     is_here: Vec<bool>,
     table: Vec<u8>,
 }
 
 impl Rendezvous {
-    /// A bundle of members with these weights, which all are there; `None` when there are none or too
-    /// many of them, when one weighs nothing, or all together too much. Bundles in series need
-    /// different seeds: frames that the first one has sorted, the same numbers would not sort any further.
+    /// A bundle of members with these weights, all of them present; `None` when there are none or too many, when a
+    /// weight is 0, or their sum is too large. Bundles in series need different seeds: the same numbers would assign
+    /// all frames of a member to one member again.
     pub(crate) fn new(weights: &[u64], seed: u64) -> Option<Self> {
         let common = weights.iter().copied().fold(0, common_divisor);
         let weights: Vec<_> = weights.iter().map(|weight| weight.checked_div(common).unwrap_or(0)).collect();
@@ -77,7 +77,7 @@ impl Rendezvous {
         best.map_or(NO_MEMBER, |(_, member)| member as u8)
     }
 
-    /// The highest number of a member.
+    /// Returns the highest number that a member draws for a slot.
     fn lot(&self, slot: u64, member: u64, weight: u64) -> u64 {
         let begin = mix(mix(self.seed, slot), member);
         (0..weight).map(|lot| mix(begin, lot)).max().unwrap_or(0)

@@ -1,7 +1,7 @@
 //! Bodies of HTTP, each in a file of its own beside the streams, and their lines in the index.
 //!
 //! A file has the bytes of the body without the frames of chunks, encoded as they were sent; a gap is written as
-//! nothing. Text of strangers is printable ASCII in the index: other bytes are `%XX`.
+//! nothing. Untrusted text is printable ASCII in the index: other bytes are `%XX`.
 
 use super::files::{Files, Owner, StreamFile};
 use crate::Error;
@@ -14,7 +14,7 @@ use std::fmt::Write as _;
 /// Gaps, differences and bodies of a stream that are listed.
 pub(super) const LISTED_MAX: usize = 1000;
 
-/// Bytes of a text of strangers that the index has.
+/// Bytes of an untrusted text that the index keeps.
 const TEXT_BYTES_MAX: usize = 1024;
 /// Sides of a connection: the owners of the files of bodies come after those of streams.
 pub(super) const SIDES: usize = 2;
@@ -36,11 +36,11 @@ pub(super) struct BodySide {
     /// The limit of files was reached in this message.
     is_refused: bool,
     pub(super) lines: Vec<BodyLine>,
-    /// Bodies without a line.
+    /// Bodies that the index does not list.
     pub(super) unlisted: u64,
 }
 
-/// A body in the index.
+/// The entry of a body in the index.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub(super) struct BodyLine {
     message: u64,
@@ -56,14 +56,14 @@ pub(super) struct BodyLine {
     content_encoding: String,
 }
 
-/// All that a connection shares with others while its bodies are written.
+/// The state that connections share while bodies are written.
 pub(super) struct BodyWriter<'a> {
     pub(super) files: &'a mut Files,
     pub(super) tally: &'a mut BodyTally,
     /// Files that may still be made.
     pub(super) room: u64,
     pub(super) place: u32,
-    /// Of the connection.
+    /// Number of the connection.
     pub(super) number: u64,
     /// The names of both streams.
     pub(super) names: &'a dyn Fn(Sender) -> String,
@@ -193,7 +193,7 @@ pub(super) fn body_name(stream: &str, message: u64) -> String {
     format!("{stream}.http-{message:06}")
 }
 
-/// Text of strangers as printable ASCII.
+/// Returns untrusted text as printable ASCII.
 fn shown(bytes: &[u8]) -> String {
     let mut text = String::new();
     for byte in &bytes[..bytes.len().min(TEXT_BYTES_MAX)] {

@@ -1,4 +1,4 @@
-//! Bytes on their way to the files of streams: a buffer for each stream, within a limit in all, and few open files.
+//! Writes the bytes of streams to files: a buffer for each stream, with a limit for all of them, and few open files.
 //!
 //! A small stream is opened, written and closed once, at its end. A file that is open for long may be closed for
 //! another one, and is opened again when its buffer is full.
@@ -16,13 +16,13 @@ const BUFFERS_BYTES_MAX: usize = 64 << 20;
 /// Files that stay open.
 const OPEN_MAX: usize = 256;
 
-/// A stream among those of a run.
+/// The identity of a stream in a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Owner {
     pub(super) place: u32,
     /// The side: 0 for A, 1 for B.
     pub(super) side: usize,
-    /// Of the connection.
+    /// Number of the connection.
     pub(super) number: u64,
 }
 
@@ -32,7 +32,7 @@ pub(super) struct StreamFile {
     buffer: Vec<u8>,
     /// The file, once it is made and may be opened again.
     identity: Option<Identity>,
-    /// The place among the open files that it had last.
+    /// Its last index among the open files.
     pen: Option<usize>,
     /// Bytes in the file and in the buffer.
     pub(super) bytes: u64,
@@ -49,7 +49,7 @@ impl StreamFile {
 struct Pen {
     owner: Owner,
     file: File,
-    /// Larger is later.
+    /// The time of the last use; larger is later.
     used: u64,
 }
 
@@ -115,7 +115,7 @@ impl Files {
         self.waiting.push_back(owner);
     }
 
-    /// Removes the entries of streams that have ended, when they are the most.
+    /// Removes the entries of streams that have ended, when most entries are stale.
     pub(super) fn forget_stale(&mut self, has_buffer: impl Fn(&Owner) -> bool) {
         if self.waiting.len() > 2 * self.buffers + 1024 {
             self.waiting.retain(has_buffer);
@@ -139,12 +139,12 @@ impl Files {
         flushed
     }
 
-    /// Ends a stream.
+    /// Ends a stream: writes its buffer and closes its file.
     pub(super) fn end(&mut self, owner: Owner, of: &mut StreamFile, name: impl Fn() -> String) -> Result<()> {
         let flushed = match (of.buffer.is_empty(), self.pen(owner, of)) {
             (true, _) => Ok(()),
             (false, Some(_)) => self.flush(owner, of, &name),
-            // It needs no place among the open files.
+            // A file that is written once needs no place among the open files.
             (false, None) => self.open(of, &name()).and_then(|mut file| {
                 file.write_all(&of.buffer).map_err(|error| self.folder.error("write to", &name(), error))
             }),
@@ -194,7 +194,7 @@ impl Files {
         self.pens[pen].file.write_all(bytes).map_err(|error| self.folder.error("write to", &name(), error))
     }
 
-    /// The place of a stream's open file. It changes when another file is closed.
+    /// Returns the index of a stream's open file; it changes when another file is closed.
     fn pen(&self, owner: Owner, of: &StreamFile) -> Option<usize> {
         let (last, is_its) = (of.pen?, |pen: &Pen| pen.owner == owner);
         match self.pens.get(last).is_some_and(is_its) {

@@ -15,10 +15,10 @@ pub(super) const LISTS_BYTES_MAX: usize = 64 << 20;
 /// A gap of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub(super) struct GapLine {
-    /// Of the stream.
+    /// Offset in the stream.
     offset: u64,
     bytes: u64,
-    /// The place in the file, which has no bytes for it.
+    /// Offset of the gap in the file, which has no bytes for it.
     file_offset: u64,
     cause: &'static str,
 }
@@ -27,7 +27,7 @@ pub(super) struct GapLine {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct DifferenceLine {
     offset: u64,
-    /// Bytes that differ.
+    /// Number of bytes that differ.
     bytes: u32,
     /// `first` or `second`.
     kept: &'static str,
@@ -41,7 +41,7 @@ pub(super) struct DifferenceLine {
 pub(super) struct Lists {
     gaps: Vec<GapLine>,
     differences: Vec<DifferenceLine>,
-    /// Memory of both, bytes.
+    /// Memory of both lists, bytes.
     pub(super) bytes: usize,
 }
 
@@ -52,7 +52,7 @@ pub(super) struct Stream {
     pub(super) gaps: u64,
     pub(super) gap_bytes: u64,
     pub(super) differences: u64,
-    /// Bytes that came, and for which there is no file.
+    /// Bytes that were delivered but have no file.
     pub(super) skipped_bytes: u64,
     /// The length with gaps, and the end.
     end: Option<(u64, EndReason)>,
@@ -94,7 +94,7 @@ impl Stream {
         self.end = Some((offset, reason));
     }
 
-    /// Returns true if there is something to say about it.
+    /// Returns true if the stream has bytes, gaps or differences.
     pub(super) fn is_worth_a_line(&self) -> bool {
         self.gaps + self.differences + self.skipped_bytes > 0
     }
@@ -128,7 +128,7 @@ pub(super) struct Line<'a> {
 #[derive(Debug, Serialize)]
 struct Side<'a> {
     file: Option<String>,
-    /// Of the file.
+    /// Bytes of the file.
     bytes: u64,
     /// The length with gaps.
     stream_bytes: u64,

@@ -6,8 +6,7 @@
 //! | `index` | the line of a connection |
 //! | `bodies` | bodies of HTTP, if they are asked for |
 //!
-//! A gap is written as nothing; the index has its place. The first failure ends the run: later bytes are counted as
-//! skipped.
+//! A gap is not written; the index has its offset. The first failure ends the run: later bytes are counted as skipped.
 
 mod bodies;
 mod files;
@@ -91,7 +90,7 @@ pub(super) struct Extract {
     files: Files,
     files_max: u64,
     has_bodies: bool,
-    /// Connections with files, by a hash of their ends. Two ends that share a hash leave a number out.
+    /// Connections with files, by a hash of their ends. If two pairs of ends share a hash, a number is skipped.
     names: HashMap<u64, u32>,
     index: BufWriter<Box<dyn Write + Send>>,
     lists_bytes: usize,
@@ -334,7 +333,7 @@ impl StreamReader for Extract {
     }
 }
 
-/// The index file beside streams, for those who look for it.
+/// Returns the path of the index beside the streams; `None` if the index goes elsewhere.
 pub(super) fn index_file(plan: &ExtractPlan) -> Option<PathBuf> {
     matches!(plan.index, IndexTarget::Folder).then(|| plan.dir.join(INDEX))
 }
