@@ -1,7 +1,7 @@
-//! Extras of flows, computed only if the plan asks for some: TCP's losses and times, sizes, gaps, first payload, the
+//! Extras of flows, computed only if the plan enables them: losses and times of TCP, sizes, gaps, first payload, the
 //! application.
 //!
-//! They lie beside the table, by the number of the record, so that a flow without them costs nothing.
+//! They are kept beside the table, indexed by the number of the record, so that flows without extras cost nothing.
 
 use crate::application::{Decrypter, PAYLOAD_BYTES, QuicClient, application};
 use crate::fragments::Held;
@@ -12,10 +12,11 @@ use crate::record::{Application, DirectionExtras, Extras, RecordKey};
 use quaff_wire::flow::{FlowPacket, TcpFields};
 use quaff_wire::net::{UDP, UDP_BYTES};
 
-/// Holes in the sequence numbers of a direction that are remembered; older ones are forgotten, and count as neither.
+/// Maximum known holes in the sequence numbers of a direction; others are forgotten, and count neither as lost nor as
+/// filled.
 const HOLES: usize = 8;
 
-/// Extras by the number of the flow's record.
+/// The extras, indexed by the number of the flow's record.
 #[derive(Debug)]
 pub(crate) struct ExtrasTable {
     plan: ExtrasPlan,
@@ -27,37 +28,37 @@ pub(crate) struct ExtrasTable {
 /// Extras of one flow.
 #[derive(Debug, Default)]
 struct FlowExtras {
-    /// Of the low end, of the high end.
+    /// Indexed by sender: the low end, the high end.
     directions: [Stream; 2],
     /// Time of the last SYN, ns.
     syn_ns: Option<u64>,
-    /// Time of the first SYN-ACK, ns, and whether the high end sent it.
+    /// Time of the first SYN-ACK, ns; true if the high end sent it.
     syn_ack: Option<(u64, bool)>,
     server_rtt_ns: Option<u64>,
     client_rtt_ns: Option<u64>,
-    /// Of the first piece with payload, in which the conversation begins.
+    /// Recognized in the first piece with payload, in which the conversation begins.
     application: Option<Application>,
     has_application: bool,
-    /// In place of kept payload, until the application is named.
+    /// Replaces the kept payload until the application is known.
     quic: Option<Box<QuicClient>>,
 }
 
-/// One direction.
+/// The state of one direction.
 #[derive(Debug, Default)]
 struct Stream {
     of_piece: DirectionExtras,
-    /// Packets of the piece, as far as three.
+    /// Number of packets in the piece; counting stops at three.
     packets: u8,
     last_ns: u64,
-    /// The sequence number after the highest that was seen.
+    /// The sequence number after the highest one seen.
     next: Option<u32>,
-    /// Bytes that were skipped: first sequence number and the one after the last.
+    /// Ranges of skipped bytes: first sequence number, and the one after the last.
     holes: Vec<(u32, u32)>,
-    /// A segment whose ACK is waited for: the sequence number after it, and its time, ns. One at a time.
+    /// The segment whose ACK is awaited: the sequence number after it, and its time, ns. One at a time.
     timed: Option<(u32, u64)>,
 }
 
-/// Bytes of payload that are kept of each direction. The application is named once, at the end of the first piece.
+/// Bytes of payload kept per direction. The application is recognized once, at the end of the first piece.
 fn kept_bytes(plan: ExtrasPlan, has_application: bool) -> usize {
     let application = if plan.application && !has_application { PAYLOAD_BYTES } else { 0 };
     application.max(plan.payload_bytes.into())
@@ -66,7 +67,7 @@ fn kept_bytes(plan: ExtrasPlan, has_application: bool) -> usize {
 /// The contents of a packet.
 pub(crate) enum Body<'a> {
     Captured(&'a Packet<'a>),
-    /// Those of a later fragment that waited: nothing is left of them but the number of bytes.
+    /// A later fragment that was held: only its number of payload bytes was kept.
     Held {
         payload_bytes: u32,
     },
@@ -79,7 +80,7 @@ impl Body<'_> {
     }
 }
 
-/// Returns whether sequence number `one` is before `other` (RFC 9293, section 3.4).
+/// True if sequence number `one` is before `other` (RFC 9293, section 3.4).
 fn is_before(one: u32, other: u32) -> bool {
     other.wrapping_sub(one).wrapping_sub(1) < 1 << 31
 }
@@ -89,13 +90,14 @@ impl ExtrasTable {
         Self { plan, flows: Vec::new(), used: 0, decrypter: Decrypter::default() }
     }
 
-    /// Bytes of one flow.
+    /// Bytes of memory per flow.
     pub(crate) fn flow_bytes(&self) -> u64 {
         let holes = 2 * HOLES * size_of::<(u32, u32)>();
-        // A client of QUIC has the room of what is kept for the application otherwise, beside the plan's payload.
+        // A client of QUIC uses the memory of the payload that is kept for other applications, beside the plan's
+        // payload.
         let quic = if self.plan.application { 2 * PAYLOAD_BYTES } else { 0 };
         let payload = (2 * kept_bytes(self.plan, false)).max(quic + 2 * usize::from(self.plan.payload_bytes));
-        // The allocator has 16 bytes for each of five allocations.
+        // The allocator needs 16 bytes for each of five allocations.
         (size_of::<FlowExtras>() + size_of::<Option<Box<FlowExtras>>>() + holes + payload + 5 * 16) as u64
     }
 
@@ -103,7 +105,7 @@ impl ExtrasTable {
         self.used * self.flow_bytes()
     }
 
-    /// Initial packets of QUIC that were not decrypted, because there were too many.
+    /// Initial packets of QUIC that were not decrypted because of a limit.
     pub(crate) fn quic_skipped(&self) -> u64 {
         self.decrypter.skipped()
     }
@@ -152,7 +154,7 @@ impl ExtrasTable {
         }
     }
 
-    /// The extras of a piece that ends; what concerns the whole conversation is kept.
+    /// Takes the extras of a piece that ends; those of the whole conversation are kept.
     pub(crate) fn take(&mut self, flow: u32, is_from_high: bool, key: &RecordKey) -> Option<Box<Extras>> {
         let plan = self.plan;
         let extras = self.flows.get_mut(flow as usize)?.as_mut()?;
@@ -179,14 +181,14 @@ impl ExtrasTable {
         Some(Box::new(Extras { forward, reverse, server_rtt_ns, client_rtt_ns, application }))
     }
 
-    /// Bytes of memory that payloads of the pieces have.
+    /// Bytes of memory of the kept payloads.
     #[cfg(test)]
     pub(crate) fn payload_memory_bytes(&self) -> usize {
         let streams = self.flows.iter().flatten().flat_map(|extras| &extras.directions);
         streams.map(|stream| stream.of_piece.payload.capacity()).sum()
     }
 
-    /// Drops what is known of a flow that has ended.
+    /// Removes the extras of a flow that has ended.
     pub(crate) fn forget(&mut self, flow: u32) {
         if self.flows.get_mut(flow as usize).and_then(Option::take).is_some() {
             self.used -= 1;
@@ -194,7 +196,7 @@ impl ExtrasTable {
     }
 }
 
-/// Payload of a packet: what was captured of it, and its bytes by the headers.
+/// The payload of a packet: its captured bytes, and its number of bytes by the headers.
 struct Payload<'a> {
     bytes: &'a [u8],
     wire_bytes: u32,
@@ -209,13 +211,13 @@ fn payload<'a>(read: &FlowPacket, tcp: Option<TcpFields>, ip_bytes: u32, packet:
     };
     let start = read.transport.saturating_add(header_bytes);
     let bytes = packet.bytes.get(start as usize..read.end as usize).unwrap_or_default();
-    // The end of the datagram on the wire may be beyond what was captured.
+    // The end of the datagram on the wire may be beyond the captured bytes.
     let wire_bytes = (read.ip_offset + ip_bytes).saturating_sub(start);
     Payload { bytes, wire_bytes }
 }
 
 impl FlowExtras {
-    /// Follows a client of QUIC, and names the application when its ClientHello is whole.
+    /// Follows a client of QUIC, and recognizes the application when its ClientHello is complete.
     fn add_datagram(
         &mut self,
         plan: ExtrasPlan,
@@ -240,7 +242,7 @@ impl FlowExtras {
         }
     }
 
-    /// Times of the handshake: SYN to SYN-ACK, SYN-ACK to the ACK that follows from the other side.
+    /// Measures the handshake: from SYN to SYN-ACK, and from SYN-ACK to the next ACK of the other side.
     fn add_times(&mut self, headers: &Headers) {
         let (time_ns, is_from_high) = (headers.time_ns, headers.of.is_from_high);
         match headers.tcp_flags & (SYN | ACK) {
@@ -281,16 +283,16 @@ impl Stream {
         }
         let room = kept_bytes.saturating_sub(of_piece.payload.len());
         if room > 0 && !payload.bytes.is_empty() {
-            // No more is reserved than is kept, which is what the table's limit counts.
+            // Reserves only what is kept, which is what the table's limit counts.
             of_piece.payload.reserve_exact(room.min(payload.bytes.len()));
             of_piece.payload.extend_from_slice(&payload.bytes[..room.min(payload.bytes.len())]);
         }
-        // A packet out of order makes no gap longer.
+        // The time of an out-of-order packet lengthens no gap.
         let before_ns = if self.packets == 0 { 0 } else { self.last_ns };
         (self.packets, self.last_ns) = ((self.packets + 1).min(3), before_ns.max(headers.time_ns));
     }
 
-    /// Follows the sequence numbers of one segment, and times it if its time is given, ns.
+    /// Processes the sequence numbers of a segment, and times it if its time, ns, is given.
     fn add_segment(&mut self, tcp: TcpFields, flags: u8, payload_bytes: u32, timed_ns: Option<u64>) {
         let of_piece = &mut self.of_piece;
         of_piece.window_max = of_piece.window_max.max(tcp.window);
@@ -311,7 +313,7 @@ impl Stream {
             }
             self.holes.push((next, start));
         } else if is_before(start, next) && payload_bytes > 0 {
-            // A keepalive repeats the last byte, or one that was never sent.
+            // A keepalive has the sequence number of the last byte, which may never have been sent.
             let is_keepalive = payload_bytes == 1 && next.wrapping_sub(start) == 1;
             match self.fill(start, end) {
                 true => self.of_piece.out_of_order_packets += 1,
@@ -324,9 +326,9 @@ impl Stream {
         }
     }
 
-    /// Waits for the ACK of new data, from `start` to `end`, where `next` is expected. An ACK of data that was sent
-    /// twice may be for either (Karn's rule), and one of data after a hole is withheld until that is filled: neither is
-    /// timed.
+    /// Awaits the ACK of new data, from `start` to `end`, if `next` is the expected sequence number. An ACK of data
+    /// that was sent twice may be for either copy (Karn's rule), and the ACK of data after a hole is delayed until the
+    /// hole is filled: neither is timed.
     fn time_data(&mut self, start: u32, end: u32, next: u32, time_ns: u64) {
         match self.timed {
             Some((timed_end, _)) if is_before(start, timed_end) => self.timed = None,
@@ -336,14 +338,14 @@ impl Stream {
         }
     }
 
-    /// Ends the time of the data that an ACK of the other end covers.
+    /// Measures the time of the awaited data, if an ACK of the other end covers it.
     fn time_ack(&mut self, acknowledgment: u32, time_ns: u64) {
         if let Some((_, sent_ns)) = self.timed.take_if(|(end, _)| !is_before(acknowledgment, *end)) {
             self.of_piece.ack_times.add(time_ns.saturating_sub(sent_ns));
         }
     }
 
-    /// Takes the bytes from `start` to `end` out of the holes; returns whether some were in one.
+    /// Removes the bytes from `start` to `end` from the holes; returns true if some were in one.
     fn fill(&mut self, start: u32, end: u32) -> bool {
         let mut left = Vec::with_capacity(self.holes.len() + 1);
         let mut fills = false;
@@ -361,7 +363,7 @@ impl Stream {
         fills
     }
 
-    /// Counts bytes that the other side has acknowledged and that were never seen here.
+    /// Counts bytes that the other side acknowledged although they were never seen here.
     fn acknowledge(&mut self, acknowledgment: u32) {
         let of_piece = &mut self.of_piece;
         self.holes.retain_mut(|(from, to)| {
@@ -376,7 +378,7 @@ impl Stream {
     }
 }
 
-/// Source and destination MAC address of an Ethernet frame.
+/// Source and destination MAC addresses of an Ethernet frame.
 fn macs(packet: &Packet<'_>) -> [[u8; 6]; 2] {
     match packet.bytes.first_chunk::<12>() {
         Some(bytes) if packet.linktype == quaff_wire::linktype::ETHERNET.linktype => {
@@ -396,7 +398,7 @@ mod tests {
         stream.add_segment(tcp, ACK, bytes, None);
     }
 
-    /// Sends data at a time, ns.
+    /// Adds a segment with data at a time, ns.
     fn timed(stream: &mut Stream, sequence: u32, bytes: u32, time_ns: u64) {
         let tcp = TcpFields { sequence, acknowledgment: 0, window: 10, header_bytes: 20 };
         stream.add_segment(tcp, ACK, bytes, Some(time_ns));
@@ -432,18 +434,18 @@ mod tests {
         timed(&mut stream, 0, 100, 1);
         stream.time_ack(100, 2);
         assert_eq!(samples(&stream), 0, "the first segment may be a repetition");
-        // Sent twice, and with data after it.
+        // Data that is sent twice, with data after it.
         for (sequence, bytes) in [(100, 100), (100, 100), (150, 10)] {
             timed(&mut stream, sequence, bytes, 10);
         }
         stream.time_ack(200, 20);
         assert_eq!(samples(&stream), 0);
-        // A hole before the timed data is filled: the ACK was withheld.
+        // A hole before the timed data is filled: its ACK was delayed.
         timed(&mut stream, 300, 100, 30);
         timed(&mut stream, 200, 100, 40);
         stream.time_ack(400, 50);
         assert_eq!(samples(&stream), 0);
-        // Data that was lost before the meter withholds nothing.
+        // Data that was lost before it reached the meter delays no ACK.
         timed(&mut stream, 500, 100, 60);
         stream.time_ack(600, 70);
         assert_eq!((samples(&stream), stream.of_piece.ack_times.max_ns), (1, 10));

@@ -1,22 +1,24 @@
-//! Later fragments of a datagram find the ports of its first one, before or after them. Payload is not reassembled.
+//! Gives later fragments of a datagram the ports of its first one, which may arrive before or after them. Payload is
+//! not reassembled.
 //!
-//! A later fragment that comes before its first is held for at most [`WAIT_NS`]; without it, or when too many are
-//! held, it is metered without ports. Both memories are bounded, and the oldest leaves first.
+//! A later fragment that arrives before the first one is held for at most [`WAIT_NS`]; if the first one does not
+//! arrive, or too many are held, it is metered without ports. Both lists are bounded, and lose their oldest entries
+//! first.
 
 use crate::ledger::Count;
 use quaff_wire::flow::FlowPacket;
 use quaff_wire::net::DatagramId;
 use std::collections::{HashMap, VecDeque};
 
-/// Time for which a later fragment waits for its first, and for which ports of a first one are known, ns. A fast
-/// sender uses the 65,536 ids of IPv4 again soon after.
+/// Time for which later fragments are held, and for which the ports of a first one are kept, ns. A fast sender reuses
+/// the 65,536 IDs of IPv4 soon after.
 pub(crate) const WAIT_NS: u64 = 1_000_000_000;
-/// Most later fragments that are held.
+/// Maximum held later fragments.
 const HELD_MAX: usize = 4096;
-/// Most first fragments whose ports are known.
+/// Maximum first fragments whose ports are kept.
 const KNOWN_MAX: usize = 16_384;
 
-/// Limits of both memories, powers of two.
+/// The limits of both lists, powers of two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FragmentLimits {
     held_max: usize,
@@ -24,7 +26,8 @@ pub(crate) struct FragmentLimits {
 }
 
 impl FragmentLimits {
-    /// The limits that need at most `bytes`: [`HELD_MAX`] and [`KNOWN_MAX`], or the same part of both, at least one.
+    /// The limits that need at most `bytes` of memory: [`HELD_MAX`] and [`KNOWN_MAX`], or the same fraction of both, at
+    /// least one.
     pub(crate) fn within(bytes: u64) -> Self {
         let parts = (0..=HELD_MAX.ilog2())
             .map(|halved| Self { held_max: HELD_MAX >> halved, known_max: KNOWN_MAX >> halved });
@@ -32,33 +35,33 @@ impl FragmentLimits {
         parts.into_iter().find(|limits| limits.memory_bytes() <= bytes).unwrap_or(least)
     }
 
-    /// Bytes of memory with these limits.
+    /// Bytes of memory needed with these limits.
     pub(crate) fn memory_bytes(self) -> u64 {
         let lists = self.held_max * size_of::<Place>() + self.known_max * size_of::<(Datagram, u64)>();
-        // A byte of each bucket is a tag.
+        // Each bucket has one byte for its tag.
         let maps = buckets(self.held_max) * (size_of::<(Datagram, Chain)>() + 1)
             + buckets(self.known_max) * (size_of::<(Datagram, (FirstFragment, u64))>() + 1);
         (lists + maps) as u64
     }
 }
 
-/// Buckets of a map that has so many entries and never grows: one in which more than half of the places are free
-/// removes the traces of old entries where it is, and seven of eight buckets may be full.
+/// Buckets of a map that has this number of entries and never grows: seven of eight buckets may be full, and a map that
+/// is at most half full removes the marks of deleted entries in place.
 fn buckets(entries: usize) -> usize {
     (2 * entries * 8 / 7).next_power_of_two().max(8)
 }
 
-/// A datagram, with its VLAN ids and tunnel, since addresses may occur in several networks.
+/// A datagram, with its VLAN IDs and tunnel, because the same addresses may occur in several networks.
 pub(crate) type Datagram = (DatagramId, [u16; 2], u32);
 
-/// The protocol and the ports that the first fragment has.
+/// The protocol and the ports of a first fragment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FirstFragment {
     pub(crate) protocol: u8,
     pub(crate) ports: [u16; 2],
 }
 
-/// A later fragment that waits.
+/// A held later fragment.
 #[derive(Debug, Clone)]
 pub(crate) struct Held {
     pub(crate) packet: FlowPacket,
@@ -70,18 +73,18 @@ pub(crate) struct Held {
 /// A place in the list of held fragments.
 #[derive(Debug)]
 struct Place {
-    /// The time at which the wait ends, ns.
+    /// The end of its wait, ns.
     due_ns: u64,
-    /// `None` once it was released.
+    /// `None` after it was released.
     held: Option<Held>,
-    /// The number of the place of the next fragment of the same datagram.
+    /// Number of the place of the next fragment of the same datagram.
     next: Option<u64>,
 }
 
-/// The numbers of the first and the last place of the held fragments of a datagram.
+/// Numbers of the first and the last place of the held fragments of a datagram.
 type Chain = (u64, u64);
 
-/// First fragments by datagram, and later ones that wait.
+/// The first fragments by datagram, and the held later ones.
 #[derive(Debug)]
 pub(crate) struct Fragments {
     limits: FragmentLimits,
@@ -98,7 +101,7 @@ pub(crate) struct Fragments {
 }
 
 impl Fragments {
-    /// Has no memory before the first fragment.
+    /// Allocates no memory before the first fragment.
     pub(crate) fn new(limits: FragmentLimits) -> Self {
         Self {
             limits,
@@ -111,12 +114,12 @@ impl Fragments {
         }
     }
 
-    /// Bytes of memory.
+    /// Bytes of allocated memory.
     pub(crate) fn memory_bytes(&self) -> u64 {
         if self.held.capacity() == 0 { 0 } else { self.limits.memory_bytes() }
     }
 
-    /// Has the whole memory from the first fragment on, so that nothing grows beyond it.
+    /// Allocates all memory at the first fragment, so that nothing grows later.
     fn allocate(&mut self) {
         if self.held.capacity() == 0 {
             let FragmentLimits { held_max, known_max } = self.limits;
@@ -127,7 +130,7 @@ impl Fragments {
         }
     }
 
-    /// Notes a first fragment, and releases the later ones that were held for it.
+    /// Adds a first fragment, and releases the later ones that were held for it.
     pub(crate) fn first(&mut self, datagram: Datagram, first: FirstFragment, now_ns: u64) -> Vec<Held> {
         self.allocate();
         while let Some((oldest, since_ns)) = self.known_order.front().copied() {
@@ -151,7 +154,7 @@ impl Fragments {
         released
     }
 
-    /// The ports of a datagram's first fragment, if it came less than [`WAIT_NS`] ago.
+    /// The ports of a datagram's first fragment, if it arrived less than [`WAIT_NS`] ago.
     pub(crate) fn known(&self, datagram: &Datagram, now_ns: u64) -> Option<FirstFragment> {
         let (first, since_ns) = self.known.get(datagram)?;
         (now_ns.saturating_sub(*since_ns) < WAIT_NS).then_some(*first)
@@ -178,14 +181,14 @@ impl Fragments {
         self.held.front().map_or(u64::MAX, |place| place.due_ns)
     }
 
-    /// Takes the oldest fragment, if its wait has ended.
+    /// Removes and returns the oldest fragment, if its wait has ended.
     pub(crate) fn pop_due(&mut self, now_ns: u64) -> Option<Held> {
         if self.next_due_ns() > now_ns { None } else { self.pop() }
     }
 
-    /// Takes the oldest fragment.
+    /// Removes and returns the oldest fragment.
     pub(crate) fn pop(&mut self) -> Option<Held> {
-        // The oldest of all is the oldest of its datagram.
+        // The oldest of all fragments is also the oldest of its datagram.
         let (held, next) = self.take(self.base)?;
         match (next, self.chains.get_mut(&held.datagram)) {
             (Some(next), Some(chain)) => chain.0 = next,
@@ -195,18 +198,18 @@ impl Fragments {
         Some(held)
     }
 
-    /// Forgets all first fragments: another era begins.
+    /// Removes all first fragments, because another era begins.
     pub(crate) fn forget(&mut self) {
         self.known.clear();
         self.known_order.clear();
     }
 
-    /// The fragments that are held.
+    /// The held fragments.
     pub(crate) fn count(&self) -> Count {
         self.count
     }
 
-    /// Takes the fragment of a place; returns the place after it in its chain, too.
+    /// Removes the fragment of a place; returns it, and the next place of its chain.
     fn take(&mut self, number: u64) -> Option<(Held, Option<u64>)> {
         let at = number.checked_sub(self.base)? as usize;
         let place = self.held.get_mut(at)?;
@@ -216,7 +219,7 @@ impl Fragments {
         Some((held, place.next))
     }
 
-    /// Drops empty places at the front, so that the first one is of a fragment.
+    /// Removes empty places at the front.
     fn trim(&mut self) {
         while self.held.front().is_some_and(|place| place.held.is_none()) {
             self.held.pop_front();
@@ -300,7 +303,7 @@ mod tests {
             assert!(limits.memory_bytes() <= bytes.max(4096), "{limits:?}: {} bytes", limits.memory_bytes());
             let mut fragments = Fragments::new(limits);
             assert_eq!(fragments.memory_bytes(), 0);
-            // Few datagrams of many fragments and many of few, and firsts in between.
+            // Few datagrams with many fragments, many with few, and first fragments in between.
             for number in 0..6 * known_max as u32 {
                 let id = if number / 1000 % 2 == 0 { number } else { number % 7 };
                 fragments.hold(held(id, 0), 0);

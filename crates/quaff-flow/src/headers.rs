@@ -1,4 +1,4 @@
-//! The headers of one packet on its way through a batch: its key, and the fields that its flow adds up.
+//! The headers of a packet in a batch: its key, and the fields that its flow sums up.
 
 use crate::key::{Keys, PacketKey};
 use crate::packet::{Instant, Packet};
@@ -14,14 +14,14 @@ pub(crate) const ACK: u8 = 0x10;
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Headers {
     pub(crate) of: PacketKey,
-    /// The flow that the index named first, or [`NONE`](crate::wheel::NONE).
+    /// The first flow that the index found, or [`NONE`](crate::wheel::NONE).
     pub(crate) candidate: u32,
     pub(crate) ip_bytes: u32,
     pub(crate) time_ns: u64,
     pub(crate) now: Instant,
     /// Sequence number of a TCP packet with SYN.
     pub(crate) sequence: u32,
-    /// Place of the packet in its batch.
+    /// Index of the packet in its batch.
     pub(crate) number: u32,
     pub(crate) tcp_flags: u8,
     pub(crate) tos: u8,
@@ -30,8 +30,8 @@ pub(crate) struct Headers {
 }
 
 impl Headers {
-    /// Makes them of what was read, for the place `number` of a batch. It is inlined, as the key is, because most of it
-    /// is known where the packet is plain.
+    /// Builds the headers from the parsed fields, for index `number` of a batch. Inlined, as the key is, because most
+    /// of it is constant for a plain packet.
     #[inline(always)]
     pub(crate) fn new(
         keys: &Keys,
@@ -67,7 +67,7 @@ pub(crate) fn read(packet: &Packet<'_>) -> Result<FlowPacket, NoFlow> {
     Ok(read)
 }
 
-/// Adds the VLAN tag that the kernel removed, which is the outermost one.
+/// Adds the VLAN tag that the kernel removed, which was the outermost one.
 #[inline]
 pub(crate) fn add_tag(read: &mut FlowPacket, packet: &Packet<'_>) {
     if let Some((_, tci)) = packet.tag {

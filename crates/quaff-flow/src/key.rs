@@ -13,9 +13,9 @@ const PORTS: [u32; 2] = [48, 32];
 const PROTOCOL: u32 = 24;
 const TOS: u32 = 16;
 
-/// The ends of a flow and its labels. In a biflow the lower end comes first, in a uniflow the sender.
+/// The ends of a flow and its labels. In a biflow the lower end is first, in a uniflow the sender.
 ///
-/// It has also the fields that the plan keeps out of the comparison, which are those of the first packet.
+/// Fields that the plan excludes from the comparison have the values of the first packet.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Key {
     /// Addresses, big-endian; IPv4 in the lower half of the second word.
@@ -24,8 +24,7 @@ pub(crate) struct Key {
     ports: u64,
 }
 
-/// The rest of a key, for which six words have no room: the IP version, 4 bits, and the inner VLAN id, 12 bits. 0 for
-/// none.
+/// The part of a key that does not fit six words: the IP version, 4 bits, and the inner VLAN ID, 12 bits; 0: none.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Network(u16);
 
@@ -45,7 +44,7 @@ impl Network {
     }
 }
 
-/// A key as a packet has it.
+/// The key of a packet, and its sender.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct PacketKey {
     pub(crate) key: Key,
@@ -58,7 +57,7 @@ pub(crate) struct PacketKey {
 }
 
 impl Key {
-    /// The fields of a record whose source is the second end if `is_from_high` is true.
+    /// The fields of a record; its source is the second end if `is_from_high` is true.
     pub(crate) fn record(&self, network: Network, is_from_high: bool) -> RecordKey {
         let (source, destination) = (usize::from(is_from_high), usize::from(!is_from_high));
         let protocol = self.protocol();
@@ -94,7 +93,7 @@ impl Key {
         if is_from_high { [high, low] } else { [low, high] }
     }
 
-    /// Returns whether both ends are one.
+    /// True if both ends are equal.
     pub(crate) fn has_equal_ends(&self) -> bool {
         let [one, other] = self.ports(false);
         self.addresses[0] == self.addresses[1] && one == other
@@ -107,8 +106,9 @@ impl Key {
 }
 
 /// A hash of the two addresses of a frame of link type `linktype`, the same for both directions and for all fragments:
-/// packets that are dealt to several meters by it meet their flow. `secret` is random, and the same for all packets, so
-/// that a sender cannot choose addresses that meet in one lane. 0 for packets that are in no flow.
+/// if it distributes packets to several meters, all packets of a flow reach the same one. `secret` is random, and the
+/// same for all packets, so that a sender cannot choose addresses that all fall into one lane. 0 for packets that are
+/// in no flow.
 #[cfg(test)]
 pub(crate) fn address_hash(secret: u64, bytes: &[u8], linktype: u16) -> u64 {
     let Ok(packet) = FlowPacket::read(bytes, bytes.len() as u32, linktype) else { return 0 };
@@ -119,11 +119,11 @@ pub(crate) fn address_hash(secret: u64, bytes: &[u8], linktype: u16) -> u64 {
     [one, other].as_flattened().iter().fold(secret, |sum, word| mix(sum, *word))
 }
 
-/// Makes, compares and hashes keys as a plan has them.
+/// Builds, compares and hashes keys with the fields of a plan.
 ///
-/// The hash is NH (Krovetz, UMAC; RFC 4418, section 5.2) over six words with secret ones, of which two different keys
-/// have the same with a probability of 2^-64 whatever an attacker chooses, mixed once more down to 32 bits. The network
-/// changes 13 bits of the sum before that: that of another key is equal then with a probability of at most 2^-51.
+/// The hash is NH (Krovetz, UMAC; RFC 4418, section 5.2) over six words and six secret ones, mixed once more down to 32
+/// bits. NH of two different keys is equal with a probability of 2^-64, whatever an attacker chooses. The network
+/// changes 13 bits of the sum before the mixing, which raises the probability to at most 2^-51.
 #[derive(Debug)]
 pub(crate) struct Keys {
     labels_mask: u64,
@@ -148,11 +148,11 @@ impl Keys {
         Self { labels_mask, ports_mask, network_mask, is_biflow, secrets }
     }
 
-    /// The key of a packet; `ports` are those of the packet, or what its datagram's first fragment had.
+    /// The key of a packet; `ports` are those of the packet, or of its datagram's first fragment.
     #[inline(always)]
     pub(crate) fn key(&self, packet: &FlowPacket, tunnel: u32, interface: u16) -> PacketKey {
         let (mut ports, mut is_icmp_reply) = (packet.ports.map(u64::from), None);
-        // A later fragment whose first is unknown has no type.
+        // A later fragment whose first one is unknown has no ICMP type.
         if self.is_biflow && is_icmp(packet.protocol) && !packet.is_later_fragment() {
             let request = icmp_request(packet.protocol, packet.ports[0]);
             is_icmp_reply = request.map(|request| request != packet.ports[0]);
@@ -178,13 +178,13 @@ impl Keys {
         PacketKey { key, network, hash: self.hash(&key, network), is_from_high, is_icmp_reply }
     }
 
-    /// Returns whether two networks are one: of the same IP version, and of one inner VLAN if that is in the key.
+    /// True if two networks are the same: equal IP version, and equal inner VLAN if that is in the key.
     #[inline]
     pub(crate) fn same_network(&self, one: Network, other: Network) -> bool {
         (one.0 ^ other.0) & self.network_mask == 0
     }
 
-    /// Returns whether two keys of one network are of the same flow.
+    /// True if two keys of the same network are of the same flow.
     #[inline]
     pub(crate) fn same(&self, one: &Key, other: &Key) -> bool {
         let labels = (one.labels ^ other.labels) & self.labels_mask;
@@ -250,7 +250,7 @@ mod tests {
         FlowPacket { addresses: [b, a], ports: [y, x], ..*packet }
     }
 
-    /// Customers of one service VLAN may have the same addresses; labels that would hide the difference do not.
+    /// Customers of one service VLAN may use the same addresses; no label may hide the difference.
     #[test]
     fn inner_vlans_are_networks_of_their_own() {
         let keys = Keys::new(KeyPlan::default(), true, [1, 2]);

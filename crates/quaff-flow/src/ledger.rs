@@ -1,4 +1,5 @@
-//! The counters of a meter and their identity: packets seen = exported + live + held + ignored by reason.
+//! The counters of a meter and their identity: packets seen = exported + live + held + ignored, which has a sum per
+//! reason.
 
 use quaff_wire::add_each;
 use std::iter::Sum;
@@ -8,7 +9,7 @@ use std::ops::AddAssign;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Count {
     pub packets: u64,
-    /// IP bytes by the header's own length; of ignored packets, the bytes on the wire.
+    /// IP bytes by the header's own length; for ignored packets, the bytes on the wire.
     pub bytes: u64,
 }
 
@@ -28,19 +29,19 @@ impl AddAssign for Count {
     }
 }
 
-/// Packets that are in no flow, by reason (ignoredPacketTotalCount is their sum without `not_sampled`).
+/// Packets that are in no flow, by reason (ignoredPacketTotalCount is the sum without `not_sampled`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Ignored {
-    /// No IP header: ARP, LLDP, a link type that is not parsed.
+    /// No IP header: ARP, LLDP, or an unsupported link type.
     pub not_ip: Count,
-    /// The capture ends before the ports, or the header is damaged.
+    /// The captured bytes end before the ports, or the header is damaged.
     pub truncated: Count,
     /// Not selected by the sampling.
     pub not_sampled: Count,
 }
 
 impl Ignored {
-    /// All of them.
+    /// The sum over all reasons.
     pub fn total(&self) -> Count {
         let mut total = self.not_ip;
         total += self.truncated;
@@ -49,36 +50,36 @@ impl Ignored {
     }
 }
 
-/// The counters of a meter, or of several in sum.
+/// The counters of a meter, or the sum of several.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct FlowLedger {
-    /// Packets that the meter was given.
+    /// Packets passed to the meter.
     pub seen: Count,
-    /// Packets of the records that sinks were given.
+    /// Packets of the records passed to sinks.
     pub exported: Count,
     /// Packets of flows in the table.
     pub live: Count,
-    /// Later fragments that wait for their first.
+    /// Held later fragments.
     pub held: Count,
     pub ignored: Ignored,
-    /// Records that sinks were given, by flowEndReason; index 0 is unused.
+    /// Records passed to sinks, by flowEndReason; index 0 is unused.
     pub flows_by_reason: [u64; 6],
-    /// Flows in the table, and the most so far.
+    /// Flows in the table, now and at most so far.
     pub flows_live: u64,
     pub flows_high: u64,
-    /// Later fragments that were metered without ports, because their first did not come in time.
+    /// Later fragments metered without ports, because their first one did not arrive in time.
     pub fragments_unmatched: u64,
-    /// Initial packets of QUIC that were not decrypted, because there were too many.
+    /// Initial packets of QUIC that were not decrypted because of a limit.
     pub quic_skipped: u64,
-    /// Most cache lines of the index that one packet needed.
+    /// Maximum cache lines of the index that one packet needed.
     pub probes_max: u64,
-    /// Bytes of memory of the table and of fragments, and the most that the plan allows them.
+    /// Bytes of memory of the table and the fragments, and their limit by the plan.
     pub memory_bytes: u64,
     pub memory_bytes_max: u64,
 }
 
 impl FlowLedger {
-    /// Records that sinks were given.
+    /// Records passed to sinks.
     pub fn flows_exported(&self) -> u64 {
         self.flows_by_reason.iter().sum()
     }

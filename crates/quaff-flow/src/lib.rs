@@ -1,13 +1,13 @@
-//! Flow metering: packets become flow records, and each packet is accounted for; records leave for collectors and
-//! files. Nothing unsafe. No I/O and no clock but in [`collector`].
+//! Flow metering: packets become flow records, and each packet is counted; records go to collectors and files. No
+//! unsafe code. Only [`collector`] does I/O and reads a clock.
 //!
 //! | module | task |
 //! |---|---|
-//! | [`record`] | one piece of a flow, as exports receive it, and the sink that takes it |
+//! | [`record`] | one piece of a flow, as exports receive it, and the trait of sinks |
 //! | [`plan`] | keys, timeouts, limits, sampling, and the extras to compute |
 //! | [`ledger`] | the counters of a meter, and their identity |
-//! | [`packet`] | one packet as a meter takes it, and the clock of its lane |
-//! | [`meter`] | the meter of a lane, and the rules in words |
+//! | [`packet`] | one packet for a meter, and the clock of its lane |
+//! | [`meter`] | the meter of a lane, and a description of the rules |
 //! | [`table`], [`wheel`], [`key`] | flows by key, flows by due time, the keyed hash |
 //! | [`rules`], [`fragments`], [`extras`], [`application`], [`sampling`] | parts of the meter |
 //! | [`summary`] | sums of records by host, port, application and others, and over time |

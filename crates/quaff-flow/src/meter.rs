@@ -1,11 +1,11 @@
 //! The meter of one lane: packets in batches, records out, every packet accounted for.
 //!
-//! A batch passes three loops: read the headers and hash the keys; look into the index, whose lines the processor
-//! fetches side by side, as it does the records then; meter the packets one after the other. Only the last changes
-//! anything, so the records are the same for any size of batch. The last two take turns, by groups of packets: while
-//! one group is metered, the records of the next are on their way.
+//! A batch passes three loops: the first reads the headers and hashes the keys; the second looks up the index, whose
+//! lines, and then the records, the processor loads in parallel; the third meters the packets one after the other. Only
+//! the third changes anything, so the records are the same for any size of batch. The last two alternate by groups of
+//! packets: while one group is metered, the records of the next one are being loaded.
 //!
-//! The rules, which `rules.rs`, `key.rs` and `fragments.rs` carry out:
+//! The rules, which `rules.rs`, `key.rs` and `fragments.rs` implement:
 //!
 //! - A packet whose IP header is not found is `not_ip`. One whose IP header is damaged, or whose ports (TCP, UDP, SCTP:
 //!   4 bytes; ICMP: type and code) are not in the captured bytes of its datagram, is `truncated`.
@@ -43,20 +43,20 @@ use crate::table::{Counters, FIXED_BYTES, FLOW_BYTES, Hot, Pages, State, Table};
 use crate::wheel::{NONE, WHEEL_BYTES, Wheel};
 use quaff_wire::flow::{FlowPacket, NoFlow};
 
-/// Packets whose headers are read, and whose lines of the index are loaded, before the first of them is metered.
+/// Maximum packets whose headers are read, and whose lines of the index are loaded, before the first is metered.
 const BATCH: usize = 64;
-/// Packets that are metered while the records of as many are loaded.
+/// Packets that are metered while the records of the next ones are loaded.
 const GROUP: usize = 16;
-/// Flows between the one that is looked at and the one whose line of the index is prefetched. The wheel prefetches
+/// Distance, in flows, at which lines of the index are prefetched before the end of a flow. The wheel prefetches
 /// records more than twice as far ahead.
 const LOOKS_AHEAD: usize = 3;
-/// Records that are given to a sink at a time.
+/// Maximum records passed to a sink at a time.
 const RECORDS: usize = 256;
 
-/// The part of its memory that a meter has for fragments at most: one of so many.
+/// At most the reciprocal of this, as a part of a meter's memory, is for fragments.
 const FRAGMENTS_PART: u64 = 8;
 
-/// The flows for which the memory of a plan has room.
+/// The number of flows for which the memory of a plan has room.
 pub fn room(plan: &MeterPlan) -> u64 {
     let needs = Needs::of(plan);
     plan.bytes_max.saturating_sub(needs.fixed_bytes) / needs.flow_bytes
@@ -67,7 +67,7 @@ struct Needs {
     extras: Option<ExtrasTable>,
     fragments: FragmentLimits,
     pages: Pages,
-    /// Bytes without flows, and of a flow.
+    /// Bytes without flows, and bytes per flow.
     fixed_bytes: u64,
     flow_bytes: u64,
 }
@@ -91,12 +91,12 @@ pub struct Meter {
     fragments: Fragments,
     sampler: Sampler,
     extras: Option<ExtrasTable>,
-    /// The clock of packets that have none.
+    /// The clock for packets without a time of the whole input.
     clock: Clock,
     now: Instant,
-    /// The record that is looked at first when there is no room.
+    /// The next record that is considered for leaving when there is no room.
     hand: u32,
-    /// Until this time nothing has to be looked at but what was filed in the wheel since, ns.
+    /// No flow or fragment is due before this time, ns.
     next_event_ns: u64,
     batch: Vec<Headers>,
     records: Vec<FlowRecord>,
@@ -104,7 +104,7 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// A meter by this plan. `secret` keys the hash of the table: random, and unknown to those who send packets.
+    /// A meter with this plan. `secret` is the key of the table's hash: random, and unknown to those who send packets.
     pub fn new(plan: MeterPlan, secret: [u64; 2]) -> Self {
         let needs = Needs::of(&plan);
         let flows_max = u64::from(plan.flows_max).min(room(&plan)).clamp(1, 1 << 30);
@@ -126,7 +126,7 @@ impl Meter {
         }
     }
 
-    /// Meters packets. What ends meanwhile goes to `sink`.
+    /// Meters packets. Records that end meanwhile go to `sink`.
     pub fn take(&mut self, packets: &[Packet<'_>], sink: &mut dyn FlowSink) {
         for packets in packets.chunks(BATCH) {
             let end = self.read_headers(packets);
@@ -136,13 +136,13 @@ impl Meter {
         self.flush(sink);
     }
 
-    /// Moves the time on while no packets arrive: to a moment of the clock that stamps the packets.
+    /// Advances the time while no packets arrive, to a moment of the clock that stamps the packets.
     pub fn nudge(&mut self, now: Instant, sink: &mut dyn FlowSink) {
         self.advance(now, sink);
         self.flush(sink);
     }
 
-    /// Moves the time on by the meter's own clock, to a packet time in ns.
+    /// Advances the time by the meter's own clock, to a packet time in ns.
     #[cfg(test)]
     pub(crate) fn nudge_to(&mut self, time_ns: u64, sink: &mut dyn FlowSink) {
         if time_ns > self.clock.now().ns {
@@ -191,7 +191,7 @@ impl Meter {
         end
     }
 
-    /// Adds a packet to the batch, by what was read of it.
+    /// Adds a packet, with its parsed headers, to the batch.
     #[inline(always)]
     fn add_headers(&mut self, read: &mut FlowPacket, packet: &Packet<'_>, now: Instant, number: u32) {
         add_tag(read, packet);
@@ -200,7 +200,7 @@ impl Meter {
         self.batch.push(headers);
     }
 
-    /// Reads the headers of a packet that is no plain one of IPv4.
+    /// Reads the headers of a packet that is not plain IPv4.
     #[inline(never)]
     fn read_others(&mut self, packet: &Packet<'_>, now: Instant, number: u32) {
         match FlowPacket::plain_ipv6(packet.bytes, packet.linktype) {
@@ -209,10 +209,10 @@ impl Meter {
         }
     }
 
-    /// Reads the headers of a packet that is not plain, and adds it to the batch or to those that are ignored.
+    /// Reads the headers of a packet that is not plain, and adds it to the batch or counts it as ignored.
     #[inline(never)]
     fn walk_headers(&mut self, packet: &Packet<'_>, now: Instant, number: u32) {
-        // What was read stays where it is: a copy costs as much as the rest of this.
+        // Not copied: a copy costs as much as the rest of this function.
         let mut read = FlowPacket::walk(packet.bytes, packet.wire_bytes, packet.linktype);
         let ignored = match &mut read {
             Ok(read) => return self.add_headers(read, packet, now, number),
@@ -244,9 +244,9 @@ impl Meter {
         self.batch = batch;
     }
 
-    /// Looks up the likely flow of each packet of a group, and has the processor load the records side by side. These
-    /// loops are short, so that it sees many of the loads at once: translating the address of each takes it as long as
-    /// the load where the table is large.
+    /// Looks up the likely flow of each packet of a group, and prefetches the records in parallel. The loops are short,
+    /// so that the processor sees many of the loads at once: in a large table, translating an address takes as long as
+    /// the load itself.
     #[inline(always)]
     fn find_candidates<'a>(&self, group: &'a mut [Headers]) -> &'a [Headers] {
         for headers in &mut *group {
@@ -258,7 +258,7 @@ impl Meter {
         group
     }
 
-    /// Moves the time on, and ends what is due.
+    /// Advances the time, and ends what is due.
     #[inline]
     fn advance(&mut self, now: Instant, sink: &mut dyn FlowSink) {
         if now.era != self.now.era {
@@ -292,15 +292,16 @@ impl Meter {
         self.next_event_ns = self.wheel.next_ns().min(self.fragments.next_due_ns());
     }
 
-    /// Has the processor load the line of the index that the end of a flow needs, if it is due. The wheel prefetched
-    /// its record.
+    /// Prefetches the line of the index that the end of a flow needs, if the flow is due. The wheel has prefetched its
+    /// record.
     fn prepare(&self, flow: u32) {
         if self.wheel.has_reached(Due::of(self.table.pool.hot(flow), &self.plan).ns()) {
             self.table.prefetch_line_of(flow);
         }
     }
 
-    /// Ends a flow whose slot of the wheel has begun, or its piece, or files it for the time at which it is due.
+    /// Handles a flow whose slot of the wheel has begun: ends the flow or its piece, or files it for the time at which
+    /// it is due.
     fn look_at(&mut self, flow: u32, sink: &mut dyn FlowSink) {
         let due = Due::of(self.table.pool.hot(flow), &self.plan);
         if !self.wheel.has_reached(due.ns()) {
@@ -312,12 +313,12 @@ impl Meter {
             self.remove(flow);
             return;
         }
-        // The conversation rests: its next packet begins a piece with the same source.
+        // The conversation continues: its next packet begins a piece with the same source.
         self.table.pool.hot_mut(flow).begin_piece();
         self.wheel.file(flow, due.idle_ns, &mut self.table.pool);
     }
 
-    /// Ends everything, and begins an earlier time.
+    /// Ends all flows and fragments, and sets the time to that of another era, which is earlier.
     #[cold]
     fn begin_era(&mut self, now: Instant, sink: &mut dyn FlowSink) {
         if now.era < self.now.era {
@@ -342,7 +343,7 @@ impl Meter {
         }
     }
 
-    /// Removes a flow that is in no list of the wheel.
+    /// Removes a flow that is not in the wheel.
     fn remove(&mut self, flow: u32) {
         self.table.remove(flow);
         if let Some(extras) = &mut self.extras {
@@ -399,7 +400,7 @@ impl Meter {
         self.count_held(held, None, Body::of_held(held), sink);
     }
 
-    /// Adds a packet to its flow. Extras are computed of `body`.
+    /// Adds a packet to its flow, and computes extras from `body`.
     #[inline]
     fn count(&mut self, headers: &Headers, body: Body<'_>, sink: &mut dyn FlowSink) {
         let is_added = match self.table.candidate_mut(&headers.of, headers.candidate) {
@@ -413,7 +414,8 @@ impl Meter {
         }
     }
 
-    /// Adds a packet to its flow, which the packet may begin or end before, or for which it is due at another time.
+    /// Adds a packet to its flow. The packet may begin the flow, end a piece before it, or change the time at which the
+    /// flow is due.
     #[inline(never)]
     fn count_unusual(&mut self, headers: &Headers, sink: &mut dyn FlowSink) -> u32 {
         let (flow, filed_ns) = match self.table.find(&headers.of, headers.candidate) {
@@ -424,7 +426,7 @@ impl Meter {
         rules::add(hot, headers, &self.plan);
         let due_ns = Due::of(hot, &self.plan).ns();
         match filed_ns {
-            // The wheel looks at the flow in time, and files it anew then.
+            // The wheel returns the flow in time, and the flow is filed again then.
             Some(filed_ns) if due_ns >= filed_ns => {
                 if !hot.standing.is_active() {
                     hot.standing.set_active();
@@ -441,7 +443,7 @@ impl Meter {
         flow
     }
 
-    /// Adds a flow, at the limit in place of the oldest one.
+    /// Adds a flow; at the limit, another one ends for it.
     fn open(&mut self, headers: &Headers, sink: &mut dyn FlowSink) -> u32 {
         loop {
             if let Some(flow) = self.table.insert(&headers.of) {
@@ -452,8 +454,8 @@ impl Meter {
         }
     }
 
-    /// Ends a piece, or the whole conversation, to which a packet does not belong any more. Returns the time at which
-    /// the flow was due; it is filed for no later one.
+    /// Ends a piece, or the whole conversation, if a packet does not belong to it any more. Returns the time at which
+    /// the flow was due; it is filed in the wheel for this time or an earlier one.
     #[inline]
     fn end_before(&mut self, flow: u32, headers: &Headers, sink: &mut dyn FlowSink) -> u64 {
         let hot = self.table.pool.hot(flow);
@@ -465,7 +467,7 @@ impl Meter {
             let reason = match (is_due, is_other) {
                 (true, _) => due.reason(),
                 (false, true) => EndReason::EndOfFlow,
-                // Its counters are full: it is reported, and continues.
+                // Its counters are full: the piece ends, and the flow continues.
                 (false, false) => EndReason::Active,
             };
             self.end_piece(flow, headers, reason, is_other || self.now.ns >= due.idle_ns, sink);
@@ -493,7 +495,7 @@ impl Meter {
         }
     }
 
-    /// Makes a record of a piece, unless it is without packets.
+    /// Emits the record of a piece, unless the piece has no packets.
     fn emit(&mut self, flow: u32, reason: EndReason, sink: &mut dyn FlowSink) {
         let hot = self.table.pool.hot(flow);
         if hot.packets() == 0 {
@@ -522,8 +524,8 @@ impl Meter {
     }
 }
 
-/// Adds a packet that neither ends nor begins anything, and after which its flow is due no earlier than before: most
-/// packets. `false` for another one, of which nothing was added.
+/// Adds a usual packet: one that neither ends nor begins anything, and after which its flow is due no earlier than
+/// before. Returns `false`, and adds nothing, for another one.
 #[inline(always)]
 fn add_usual(hot: &mut Hot, headers: &Headers, now_ns: u64, plan: &MeterPlan) -> bool {
     let is_usual = headers.tcp_flags & (SYN | FIN | RST) == 0

@@ -1,4 +1,4 @@
-//! One packet as a meter takes it, and the clock by which flows end.
+//! One packet for a meter, and the clock by which flows end.
 
 /// A packet of a batch.
 #[derive(Debug, Clone, Copy, Default)]
@@ -7,37 +7,37 @@ pub struct Packet<'a> {
     pub bytes: &'a [u8],
     /// ns since 1970.
     pub time_ns: u64,
-    /// The time of the whole input, if its packets are dealt to several lanes: see [`Clock`]. `None` in a single lane,
-    /// whose meter has a clock of its own.
+    /// The time of the whole input, if its packets are distributed to several lanes: see [`Clock`]. `None` with a
+    /// single lane, whose meter has a clock of its own.
     pub now: Option<Instant>,
     /// Bytes on the wire.
     pub wire_bytes: u32,
     /// LINKTYPE of the bytes.
     pub linktype: u16,
-    /// Number of the interface in the input's list.
+    /// Number of the interface in the input.
     pub interface: u16,
-    /// TPID and TCI of the VLAN tag that the kernel removed.
+    /// TPID and TCI of a VLAN tag that the kernel removed.
     pub tag: Option<(u16, u16)>,
-    /// VNI, TEID, key or session of the removed tunnel; 0 without one.
+    /// VNI, TEID, key or session of the removed tunnel; 0: none.
     pub tunnel: u32,
 }
 
 /// A moment of the input.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Instant {
-    /// Number of times that the input's time was set back.
+    /// Number of times that the input's time went back.
     pub era: u32,
     /// The latest packet time of the era, ns since 1970.
     pub ns: u64,
 }
 
-/// The time of an input: that of the latest packet so far. A time that goes back by more than the idle timeout, as
-/// in files that follow each other out of order, begins an era: all flows end, and timeouts count anew.
+/// The time of an input: that of the latest packet so far. A packet that is earlier by more than the idle timeout, as
+/// between files that are read out of order, begins an era: all flows end, and timeouts start again.
 ///
-/// Timeouts depend on this and on the packets of the flow only, so the records are the same however many lanes the
-/// packets are dealt to, if one clock stamps them first, and if every lane is nudged to the last moment of an era
-/// before it ends. Limits (flows, fragments that wait) and the sampling are those of each lane: a dealer that samples
-/// selects before it deals.
+/// Timeouts depend only on this and on the packets of the flow. So the records are the same for any number of lanes, if
+/// one clock stamps the packets before they are distributed, and if every lane is nudged to the last moment of an era
+/// before it ends. Limits (flows, held fragments) and the sampling apply to each lane by itself; to sample the whole
+/// input, select packets before they are distributed.
 #[derive(Debug, Clone, Copy)]
 pub struct Clock {
     now: Instant,
@@ -45,15 +45,15 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// A clock at the beginning of time; `idle_ns` is the meters' idle timeout.
+    /// A clock at time 0; `idle_ns` is the meters' idle timeout.
     pub fn new(idle_ns: u64) -> Self {
         Self { now: Instant::default(), back_ns: idle_ns }
     }
 
-    /// Takes the time of the next packet of the input, and returns the moment for its [`Packet::now`].
+    /// Advances to the time of the next packet of the input, and returns the moment for its [`Packet::now`].
     #[inline]
     pub fn see(&mut self, time_ns: u64) -> Instant {
-        // Due times saturate at the end of time, which the clock never reaches.
+        // Due times saturate at `u64::MAX`, which the clock never reaches.
         let time_ns = time_ns.min(u64::MAX - 1);
         if time_ns > self.now.ns {
             self.now.ns = time_ns;

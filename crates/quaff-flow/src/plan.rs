@@ -4,18 +4,18 @@
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MeterPlan {
     pub key: KeyPlan,
-    /// One record for both directions (RFC 5103); otherwise each direction is a flow of its own.
+    /// A record has both directions (RFC 5103); otherwise each direction is a flow of its own.
     pub is_biflow: bool,
-    /// A piece of a flow lasts no longer than this, ns.
+    /// Maximum duration of a piece of a flow, ns.
     pub active_ns: u64,
-    /// A flow without packets for this time ends, ns.
+    /// A flow ends after this time without packets, ns.
     pub idle_ns: u64,
-    /// A TCP flow that was closed ends after this time without packets, ns: late packets still belong to it.
+    /// A closed TCP flow ends after this time without packets, ns, so that late packets still belong to it.
     pub linger_ns: u64,
-    /// Most flows in the table.
+    /// Maximum flows in the table.
     pub flows_max: u32,
-    /// Most bytes of memory of the table and of fragments; lowers `flows_max` where that needs more. Fragments have at
-    /// most an eighth of it.
+    /// Maximum bytes of memory of the table and the fragments; lowers `flows_max` if that needs more. At most an eighth
+    /// of it is for fragments.
     pub bytes_max: u64,
     pub sampling: Sampling,
     pub extras: ExtrasPlan,
@@ -38,8 +38,8 @@ impl Default for MeterPlan {
     }
 }
 
-/// Fields in the key besides addresses, ports and protocol. A field that is not in the key is reported as it was in
-/// the first packet.
+/// Fields in the key besides addresses, ports and protocol. A field that is not in the key has the value of the first
+/// packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeyPlan {
     pub vlan: bool,
@@ -56,15 +56,15 @@ impl Default for KeyPlan {
     }
 }
 
-/// Selection of the packets that are metered (RFC 5475), by each meter of those that it is given.
+/// Selection of the packets that are metered (RFC 5475); each meter selects for itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sampling {
     All,
-    /// Systematic, count-based: the first of each `interval` packets (selectorAlgorithm 1).
+    /// Systematic, count-based: the first of every `interval` packets (selectorAlgorithm 1).
     Systematic {
         interval: u32,
     },
-    /// Uniform probabilistic: each packet with probability 1 / `interval`, from `seed` (selectorAlgorithm 4).
+    /// Uniform probabilistic: each packet with probability 1 / `interval`, by `seed` (selectorAlgorithm 4).
     Random {
         interval: u32,
         seed: u64,
@@ -72,7 +72,7 @@ pub enum Sampling {
 }
 
 impl Sampling {
-    /// Packets of the input for each that is metered, on average (samplingInterval, samplingPacketInterval).
+    /// Packets of the input per metered packet, on average (samplingInterval, samplingPacketInterval).
     pub fn interval(&self) -> u32 {
         match self {
             Self::All => 1,
@@ -91,15 +91,15 @@ pub struct ExtrasPlan {
     pub ack_times: bool,
     /// Packet sizes, gaps, payload bytes.
     pub statistics: bool,
-    /// First bytes of payload to keep of each direction.
+    /// Number of first bytes of payload to keep per direction.
     pub payload_bytes: u16,
-    /// Application, server name and offered protocols, by the first 2,048 bytes of payload of each direction, and by
+    /// Application, server name and offered protocols, from the first 2,048 bytes of payload per direction, and from
     /// the first Initial packets of QUIC.
     pub application: bool,
 }
 
 impl ExtrasPlan {
-    /// Returns whether any is asked for.
+    /// True if any extra is enabled.
     pub fn is_any(&self) -> bool {
         *self != Self::default()
     }

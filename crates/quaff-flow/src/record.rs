@@ -1,25 +1,26 @@
-//! One piece of a flow, as exports receive it, and the sink that takes it. Never a wire format: exports encode.
+//! One piece of a flow, as exports receive it, and the trait of sinks. Does not depend on a wire format: exports
+//! encode.
 //!
 //! Names of IPFIX elements (IANA, RFC 5103) are given where they differ from the field's name.
 
 use std::net::IpAddr;
 
-/// A flow, or one piece of a long one, that has left the table.
+/// A flow, or a piece of a long one, that has left the table.
 ///
-/// Source is the end that began the conversation (in a uniflow: the sender), as `initiator` decided it.
+/// The source is the end that began the conversation (in a uniflow: the sender), as decided by the rule `initiator`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FlowRecord {
     pub key: RecordKey,
-    /// From source to destination. May be empty: a later piece in which only the destination sent.
+    /// From source to destination. Without packets in a later piece in which only the destination sent.
     pub forward: Direction,
     /// From destination to source; without packets in a uniflow and in a conversation without an answer.
     pub reverse: Direction,
     /// The rule that chose the source (private element directionRule).
     pub initiator: InitiatorRule,
     pub end_reason: EndReason,
-    /// The piece follows another one of the same flow, which an active timeout or a full counter ended.
+    /// The piece continues another one of the same flow, which an active timeout or a full counter ended.
     pub is_continued: bool,
-    /// Fields of the plan's `extras`; `None` where the plan asks for none.
+    /// Fields enabled by the plan's `extras`; `None` if it enables none.
     pub extras: Option<Box<Extras>>,
 }
 
@@ -46,25 +47,25 @@ impl FlowRecord {
     }
 }
 
-/// The fields that packets of a flow share. Those that the plan keeps out of the key are of the first packet.
+/// The fields that the packets of a flow share. Those that the plan excludes from the key are of the first packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RecordKey {
     pub source: IpAddr,
     pub destination: IpAddr,
-    /// 0 for protocols without ports, and for fragments without their first one.
+    /// 0 for protocols without ports, and for later fragments without the first one.
     pub source_port: u16,
     pub destination_port: u16,
     /// IANA protocol number (protocolIdentifier).
     pub protocol: u8,
     /// ICMP and ICMPv6: type << 8 | code of the source's messages (icmpTypeCodeIPv4, icmpTypeCodeIPv6); otherwise 0.
     pub icmp_type_code: u16,
-    /// Outermost VLAN id; 0 without a tag (vlanId, dot1qVlanId).
+    /// Outermost VLAN ID; 0 without a tag (vlanId, dot1qVlanId).
     pub vlan: u16,
-    /// VLAN id of the tag after it; 0 without a second tag (dot1qCustomerVlanId).
+    /// VLAN ID of the second tag; 0 without one (dot1qCustomerVlanId).
     pub inner_vlan: u16,
-    /// Top label of the MPLS stack; 0 without one (mplsTopLabelStackSection, its 20 bits of label).
+    /// Top label of the MPLS stack; 0 without one (the 20 bits of label of mplsTopLabelStackSection).
     pub mpls_label: u32,
-    /// Number of the interface in the input's list (ingressInterface is made from it).
+    /// Number of the interface in the input (ingressInterface is derived from it).
     pub interface: u16,
     /// Type of service or traffic class of the first packet (ipClassOfService).
     pub tos: u8,
@@ -89,7 +90,7 @@ pub struct Direction {
     /// Times of the earliest and latest packet, ns since 1970; 0 without packets.
     pub first_ns: u64,
     pub last_ns: u64,
-    /// All flags that were seen (tcpControlBits).
+    /// Union of the flags of all packets (tcpControlBits).
     pub tcp_flags: u8,
     /// Type of service or traffic class of the direction's first packet.
     pub tos: u8,
@@ -104,17 +105,17 @@ pub struct Direction {
 pub enum EndReason {
     /// No packet for the idle timeout.
     Idle = 1,
-    /// The piece reached the active timeout.
+    /// The piece reached the active timeout, or one of its counters was full.
     Active = 2,
     /// FIN of both sides or RST, or a new SYN on the same ports.
     EndOfFlow = 3,
-    /// The meter ended, or its input began an earlier time.
+    /// The meter ended, or the time of its input went back.
     Forced = 4,
-    /// The table was full, and this was the flow that was idle for longest.
+    /// The table was full, and this flow was idle for long.
     LackOfResources = 5,
 }
 
-/// The rule that chose the source of a conversation. A lower number is the stronger evidence.
+/// The rule that chose the source of a conversation. A lower number is stronger evidence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum InitiatorRule {
@@ -133,14 +134,14 @@ pub enum InitiatorRule {
     First = 5,
 }
 
-/// Fields that are computed only when the plan asks for them.
+/// Fields that are computed only if the plan enables them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Extras {
     pub forward: DirectionExtras,
     pub reverse: DirectionExtras,
-    /// From SYN to SYN-ACK, ns: the way to the destination and back.
+    /// Time from SYN to SYN-ACK, ns: the round trip between meter and destination.
     pub server_rtt_ns: Option<u64>,
-    /// From SYN-ACK to the ACK that follows it, ns: the way to the source and back.
+    /// Time from SYN-ACK to the next ACK, ns: the round trip between meter and source.
     pub client_rtt_ns: Option<u64>,
     pub application: Option<Application>,
 }
@@ -148,38 +149,39 @@ pub struct Extras {
 /// Extras of one direction.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DirectionExtras {
-    /// MAC address of the sender and the receiver of the first packet; zeros where the link has none.
+    /// MAC addresses of the sender and the receiver of the first packet; zeros if the link has none.
     pub macs: [[u8; 6]; 2],
     /// Bytes of TCP or UDP payload, by the headers' lengths.
     pub payload_bytes: u64,
     /// TCP packets that repeat sequence numbers seen before.
     pub retransmitted_packets: u32,
-    /// TCP packets that fill a gap behind the highest sequence number, and that no packet had filled before.
+    /// TCP packets that fill a gap below the highest sequence number seen.
     pub out_of_order_packets: u32,
-    /// TCP bytes that the receiver acknowledged and this meter never saw: lost before it.
+    /// TCP bytes that the receiver acknowledged but this meter never saw: lost before they reached it.
     pub lost_bytes: u64,
     /// The largest window, unscaled.
     pub window_max: u16,
-    /// Smallest and largest packet, IP bytes.
+    /// Smallest and largest packet, in IP bytes.
     pub packet_bytes_min: u32,
     pub packet_bytes_max: u32,
     /// Shortest and longest time between two packets, ns; 0 with fewer than two.
     pub gap_min_ns: u64,
     pub gap_max_ns: u64,
-    /// The first bytes of payload, up to the plan's number.
+    /// The first bytes of payload, up to the plan's limit.
     pub payload: Vec<u8>,
-    /// From data of this direction to the ACK that covers it: the way to the other end and back, and its delay.
+    /// Times from data of this direction to the ACK that covers it: the round trip between meter and receiver, with the
+    /// receiver's delay.
     pub ack_times: AckTimes,
 }
 
-/// Times from data to its ACK, of data that was sent once.
+/// Times from data to its ACK, measured for data that was sent once.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct AckTimes {
-    /// Measured times. The others are 0 without any.
+    /// Number of samples. The other fields are 0 without samples.
     pub samples: u32,
     pub min_ns: u64,
     pub max_ns: u64,
-    /// Of all samples.
+    /// Sum of all samples.
     pub sum_ns: u64,
 }
 
@@ -203,15 +205,16 @@ impl AckTimes {
 pub struct Application {
     /// `tls`, `quic`, `dns`, `http`, `ssh`.
     pub protocol: &'static str,
-    /// The protocol, or what is inside TLS or QUIC where ALPN says more about that than the port (applicationName).
+    /// The protocol, or the application inside TLS or QUIC if ALPN identifies it better than the port
+    /// (applicationName).
     pub name: &'static str,
     /// Server name of TLS and QUIC, name of the DNS query, host of HTTP.
     pub server_name: Option<String>,
-    /// Protocols that the client offers inside TLS or QUIC (RFC 7301), in its order, with commas between them.
+    /// Protocols that the client offers inside TLS or QUIC (RFC 7301), in its order, separated by commas.
     pub alpn: Option<String>,
 }
 
-/// Takes records, of a meter on the thread of the lane. It never blocks: what it cannot take it counts itself.
+/// Takes the records of a meter, on the thread of the lane. Never blocks, and counts the records that it cannot take.
 pub trait FlowSink {
     /// Takes records in the order in which they left the table.
     fn take(&mut self, records: &[FlowRecord]);

@@ -1,14 +1,15 @@
 //! The rules of a flow, as functions of its record and of one packet: due times, connections, the initiator.
 //!
-//! They depend on nothing else, so a record does not depend on batches, lanes, or on the moment at which a timeout
-//! was noticed.
+//! They depend on nothing else, so records do not depend on batches, on lanes, or on the moment at which a timeout is
+//! noticed.
 
 use crate::headers::{ACK, FIN, Headers, RST, SYN};
 use crate::plan::MeterPlan;
 use crate::record::{EndReason, InitiatorRule};
 use crate::table::{Hot, State};
 
-/// Ports below this are services; those from the second on are ephemeral (Linux's default, and IANA's of 49152).
+/// Ports below this are services; ports from `EPHEMERAL_PORTS` on are ephemeral (Linux's default; IANA's 49152 is above
+/// it).
 const SERVICE_PORTS: u16 = 1024;
 const EPHEMERAL_PORTS: u16 = 32768;
 
@@ -40,12 +41,12 @@ impl Due {
         self.idle_ns.min(self.active_ns)
     }
 
-    /// Returns whether the conversation is due no later than the piece.
+    /// True if the conversation is due no later than the piece.
     pub(crate) fn is_idle_first(&self) -> bool {
         self.idle_ns <= self.active_ns
     }
 
-    /// The reason for a piece that is due.
+    /// The end reason of a piece that is due.
     pub(crate) fn reason(&self) -> EndReason {
         match (self.is_idle_first(), self.is_closed) {
             (false, _) => EndReason::Active,
@@ -54,7 +55,7 @@ impl Due {
         }
     }
 
-    /// The reason for a record that leaves at `now_ns` whether it is due or not.
+    /// The end reason of a record that leaves at `now_ns`; `otherwise` if it is neither due nor closed.
     pub(crate) fn reason_at(&self, now_ns: u64, otherwise: EndReason) -> EndReason {
         match (now_ns >= self.ns(), self.is_closed) {
             (true, _) => self.reason(),
@@ -64,8 +65,8 @@ impl Due {
     }
 }
 
-/// Returns whether a packet begins another TCP connection on the ports of a known one: a SYN that does not repeat the
-/// one before, after the connection was closed, or after its SYN was answered.
+/// True if a packet begins another TCP connection on the ports of a known one: a SYN that does not repeat the previous
+/// one, after the connection was closed or its SYN was answered.
 #[inline]
 pub(crate) fn is_new_connection(hot: &Hot, packet: &Headers) -> bool {
     if packet.tcp_flags & (SYN | ACK) != SYN {
@@ -80,7 +81,7 @@ pub(crate) fn is_new_connection(hot: &Hot, packet: &Headers) -> bool {
     state.has(State::CLOSED) || is_known && state.has(State::ANSWERED)
 }
 
-/// The rule by which a packet shows the initiator, and whether that is the high end.
+/// The rule by which a packet identifies the initiator, and true if that is the high end.
 pub(crate) fn initiator(packet: &Headers, plan: &MeterPlan) -> (InitiatorRule, bool) {
     let sender = packet.of.is_from_high;
     if !plan.is_biflow {
@@ -109,7 +110,7 @@ pub(crate) fn add(hot: &mut Hot, packet: &Headers, plan: &MeterPlan) {
     }
 }
 
-/// Adds a packet to its flow, but for the changes by SYN, FIN and RST.
+/// Adds a packet to its flow, except for the effects of SYN, FIN and RST.
 #[inline(always)]
 pub(crate) fn add_plain(hot: &mut Hot, packet: &Headers, plan: &MeterPlan) {
     let is_from_high = packet.of.is_from_high;
@@ -137,11 +138,11 @@ pub(crate) fn add_plain(hot: &mut Hot, packet: &Headers, plan: &MeterPlan) {
 fn set_initiator(hot: &mut Hot, packet: &Headers, plan: &MeterPlan) {
     let (rule, is_high) = initiator(packet, plan);
     hot.standing.set_rule(rule as u8);
-    // A host that talks to itself on one port has one direction only.
+    // A host that talks to itself on one port has only one direction.
     hot.state.set(State::FROM_HIGH, is_high && !hot.key.has_equal_ends());
 }
 
-/// Follows the connection by a packet with SYN, FIN or RST.
+/// Updates the state of the connection by a packet with SYN, FIN or RST.
 fn add_flags(hot: &mut Hot, packet: &Headers, plan: &MeterPlan) {
     let (flags, is_from_high) = (packet.tcp_flags, packet.of.is_from_high);
     if flags & SYN != 0 {

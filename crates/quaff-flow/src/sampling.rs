@@ -16,7 +16,7 @@ impl Sampler {
         Self { plan, seen: 0 }
     }
 
-    /// Returns whether the next packet is selected.
+    /// Counts the next packet; true if it is selected.
     #[inline]
     pub(crate) fn picks(&mut self) -> bool {
         let interval = u64::from(self.plan.interval());
@@ -54,7 +54,7 @@ mod tests {
         assert!((9_500..10_500).contains(&picks.len()), "{}", picks.len());
         assert_eq!(picks, picked(plan(1), 100_000));
         assert_ne!(picks, picked(plan(2), 100_000));
-        // No pattern of the count: of each residue of ten there is about a tenth.
+        // No pattern by number: about a tenth of the selected numbers has each residue modulo ten.
         let of = |residue| picks.iter().filter(|number| *number % 10 == residue).count();
         assert!((0..10).all(|residue| (850..1150).contains(&of(residue))));
     }

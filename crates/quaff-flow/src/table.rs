@@ -1,5 +1,5 @@
-//! The table of a lane: hot records by key, a hard limit, and growth in small steps. [`FlowIndex`] finds them by one
-//! hash for both directions.
+//! The table of a lane: records by key, with a hard limit, growing in small steps. [`FlowIndex`] finds them by one hash
+//! for both directions.
 //!
 //! | module | task |
 //! |---|---|
@@ -18,15 +18,15 @@ use pool::Pool;
 use quaff_os::prefetch_value;
 use quaff_wire::flow::FlowIndex;
 
-/// Bytes of a flow: its record, and its share of the index when that is as sparse as it gets.
+/// Bytes per flow: its record, and its share of the index when that is least full.
 pub(crate) const FLOW_BYTES: u64 = 128 + 24;
 
-/// Bytes of a meter without flows and without its wheel: the first lines of the index, a batch.
+/// Bytes of a meter without flows, and without its wheel: the first lines of the index, a batch.
 pub(crate) const FIXED_BYTES: u64 = 64 << 10;
 
 const _: () = assert!(NONE == FlowIndex::NONE);
 
-/// Flows by key.
+/// The flows, by key.
 #[derive(Debug)]
 pub(crate) struct Table {
     pub(crate) keys: Keys,
@@ -41,9 +41,9 @@ impl Table {
         Self { keys, index: FlowIndex::new(pages.of_index()), pool: Pool::new(flows_max, pages), pages }
     }
 
-    /// The first flow whose tag is that of `hash`, which is nearly always the flow of the packet if it is known: of
-    /// the first line of the index, which [`Self::prefetch_line`] had loaded. The processor loads what is needed next,
-    /// the record or the second line.
+    /// Looks up `hash` in the first line of the index, which [`Self::prefetch_line`] has loaded: returns the first flow
+    /// with its tag, which is nearly always that of the packet if it is known. Prefetches what is needed next: the
+    /// record or the second line.
     #[inline]
     pub(crate) fn candidate(&self, hash: u32) -> u32 {
         let flow = self.index.first(hash);
@@ -55,7 +55,7 @@ impl Table {
         flow
     }
 
-    /// As [`Self::candidate`], which found none: of the second line.
+    /// Looks up `hash` in the second line, if [`Self::candidate`] found none.
     #[inline]
     pub(crate) fn second_candidate(&self, hash: u32) -> u32 {
         let flow = self.index.second(hash);
@@ -63,7 +63,7 @@ impl Table {
         flow
     }
 
-    /// The flow of a packet. `candidate` is tried first; the full key is always compared.
+    /// Finds the flow of a packet. `candidate` is tried first; the full key is always compared.
     #[inline]
     pub(crate) fn find(&self, of: &PacketKey, candidate: u32) -> Option<u32> {
         if candidate != NONE && self.is_flow(candidate, of) {
@@ -94,7 +94,7 @@ impl Table {
         Some(flow)
     }
 
-    /// Removes a flow, which is in no list of the wheel any more.
+    /// Removes a flow, which must not be in the wheel any more.
     pub(crate) fn remove(&mut self, flow: u32) {
         self.index.remove(self.hash(flow), flow);
         self.pool.free(flow);
@@ -105,18 +105,18 @@ impl Table {
         self.keys.hash(&hot.key, hot.network)
     }
 
-    /// Flows in the table.
+    /// Number of flows in the table.
     pub(crate) fn flows(&self) -> u32 {
         self.pool.flows()
     }
 
-    /// Has the processor load the line of the index that [`Self::candidate`] will need.
+    /// Prefetches the line of the index that [`Self::candidate`] will need.
     #[inline]
     pub(crate) fn prefetch_line(&self, hash: u32) {
         prefetch_value(self.index.line(hash));
     }
 
-    /// Has the processor load a record, if there is one of this number.
+    /// Prefetches a record, if there is one with this number.
     #[inline]
     fn prefetch(&self, flow: u32) {
         if let Some(hot) = self.pool.get(flow) {
@@ -124,13 +124,13 @@ impl Table {
         }
     }
 
-    /// Has the processor load the line of the index that [`Self::remove`] will need.
+    /// Prefetches the line of the index that [`Self::remove`] will need.
     #[inline]
     pub(crate) fn prefetch_line_of(&self, flow: u32) {
         prefetch_value(self.index.line(self.hash(flow)));
     }
 
-    /// Most lines of the index that one insertion had to pass.
+    /// Maximum lines of the index that one insertion needed.
     pub(crate) fn probes_max(&self) -> u32 {
         self.index.probes_max()
     }
@@ -171,12 +171,12 @@ mod tests {
     }
 
     proptest! {
-        /// Insertions and removals of few and of many keys, against a map. Some hashes are made equal.
+        /// Inserts and removes few and many keys, and compares with a map. Some hashes are made equal.
         #[test]
         fn the_table_is_a_map(steps in prop::collection::vec((any::<bool>(), 0u32..900), 1..3000), bits in prop::sample::select(vec![2u32, 6, 32])) {
             let mut table = Table::new(Keys::new(KeyPlan::default(), true, [5, 6]), 700, Pages::Small);
             let mut model = BTreeMap::new();
-            // With few bits nearly all keys share lines and tags.
+            // With a hash of few bits nearly all keys share lines and tags.
             let key = |table: &Table, number| {
                 let of = packet_key(&table.keys, number);
                 PacketKey { hash: of.hash >> (32 - bits), ..of }

@@ -1,29 +1,29 @@
-//! A hierarchical timing wheel of 1 ms: six levels of 256 slots, which reach as far as ns in 64 bits.
+//! A hierarchical timing wheel with ticks of 1 ms: six levels of 256 slots, which cover all times of 64-bit ns.
 //!
-//! The level of an entry is the lowest one that reaches its tick, so at most 256 ms of entries 30 s ahead begin at
+//! An entry is in the lowest level that reaches its tick, so of entries 30 s ahead at most those of 256 ms begin at
 //! once.
 //!
-//! It is lazy: a packet does not move its flow. When the slot of an entry begins, the entry is handed out, and its
-//! owner computes when it is due: now, or at a later time, for which it files the entry again. Every slot that
-//! begins is drained, however far the time moves at once; empty stretches are skipped by bit maps. The owner need not
-//! move the time before [`Wheel::next_ns`]: nothing begins until then, and entries may be filed all the same.
+//! The wheel is lazy: a packet does not move its flow. When the slot of an entry begins, the entry is returned to its
+//! owner, who computes the time at which it is due: now, or later, and then files the entry again. Every slot that
+//! begins is emptied, however far the time moves at once; bit maps skip the empty slots. The owner need not advance the
+//! time before [`Wheel::next_ns`]: nothing begins until then, and entries may be filed nevertheless.
 //!
-//! Entries are numbers of records, which have the links: the wheel itself never grows. The next entry of a list is
-//! known only when its record has come from memory, so a slot deals its entries to [`CHAINS`] lists in turn, and hands
-//! them out in turn: while one is looked at, the records of the next ones are on their way. Entries leave a slot in the
-//! order in which they were filed; where one was removed, those of its chain move up.
+//! Entries are numbers of records, which contain the links, so the wheel itself never grows. The next entry of a list
+//! is known only when its record has been loaded from memory. So a slot distributes its entries to [`CHAINS`] lists in
+//! turn, and returns them in the same turn: while one is processed, the records of the next ones are being loaded.
+//! Entries leave a slot in the order in which they were filed; if one was removed, the later ones of its chain move up.
 
-/// ns of a tick.
+/// Length of a tick, ns.
 pub(crate) const TICK_NS: u64 = 1_000_000;
 /// No entry.
 pub(crate) const NONE: u32 = u32::MAX;
-/// Marks the end of a chain: the lower bits name the chain.
+/// Marks the end of a chain; the lower bits are the number of the chain.
 const END: u32 = 1 << 31;
 
 const SLOT_BITS: u32 = 8;
 const SLOTS: usize = 1 << SLOT_BITS;
 const LEVELS: usize = 6;
-/// Chains of a slot: records that are fetched side by side. Their ends are a cache line.
+/// Chains of a slot, whose records are loaded in parallel. Their ends are one cache line.
 const CHAINS: usize = 8;
 
 /// Bytes of a wheel.
@@ -41,7 +41,7 @@ pub(crate) trait Links {
     fn link(&self, entry: u32) -> Link;
     fn set_next(&mut self, entry: u32, next: u32);
     fn set_previous(&mut self, entry: u32, previous: u32);
-    /// The entry is handed out soon.
+    /// Prefetches an entry, which is returned soon.
     fn prefetch(&self, entry: u32);
 }
 
@@ -53,8 +53,7 @@ struct Slot {
     last: [u32; CHAINS],
 }
 
-/// The slot that has begun, of which nothing is left in its place: the next entry of each chain, and the chain whose
-/// turn it is.
+/// The slot that has begun, moved out of the wheel: the next entry of each chain, and the chain of the next entry.
 #[derive(Debug)]
 struct Begun {
     next: [u32; CHAINS],
@@ -68,7 +67,7 @@ pub(crate) struct Wheel {
     at: u64,
     /// No slot with entries begins before this tick.
     next: u64,
-    /// The first tick of the slot with entries that begins next in each level; `u64::MAX` in an empty one.
+    /// The first tick of the next slot with entries in each level; `u64::MAX` in an empty level.
     next_of: [u64; LEVELS],
     slots: Vec<Slot>,
     /// The chain that receives the next entry of each slot.
@@ -78,7 +77,7 @@ pub(crate) struct Wheel {
     occupied: [[u64; SLOTS / 64]; LEVELS],
 }
 
-/// The first tick at which something due at `due_ns` has to be looked at.
+/// The first tick at or after `due_ns`.
 #[inline]
 pub(crate) fn tick_of(due_ns: u64) -> u64 {
     due_ns.div_ceil(TICK_NS)
@@ -104,7 +103,7 @@ impl Wheel {
         self.next.saturating_mul(TICK_NS)
     }
 
-    /// Returns whether the tick of `due_ns` has begun.
+    /// True if the tick of `due_ns` has begun.
     #[inline]
     pub(crate) fn has_reached(&self, due_ns: u64) -> bool {
         tick_of(due_ns) <= self.at
@@ -126,8 +125,8 @@ impl Wheel {
         self.push(slot, entry, links);
     }
 
-    /// The slot of a later tick, and the slot's first tick: of the lowest level whose slots reach it from the current
-    /// one on. It is never the current slot of a level, which has begun.
+    /// The slot of a later tick, and the slot's first tick. The slot is in the lowest level that reaches the tick from
+    /// its current slot on, and is never that current slot, which has begun.
     #[inline]
     fn slot(&self, tick: u64) -> (usize, u64) {
         let digit = |ticks: u64, level: usize| ticks >> (level as u32 * SLOT_BITS);
@@ -153,7 +152,7 @@ impl Wheel {
         }
     }
 
-    /// Takes an entry out of its slot, which has not begun.
+    /// Removes an entry from its slot, which must not have begun.
     pub(crate) fn remove(&mut self, entry: u32, links: &mut impl Links) {
         debug_assert!(self.begun.is_empty(), "entries of a slot that has begun are out of it");
         let place = |chain: u32| ((chain & !END) as usize / CHAINS, chain as usize % CHAINS);
@@ -174,15 +173,15 @@ impl Wheel {
         }
     }
 
-    /// Makes an empty slot one that was never used.
+    /// Resets an empty slot to one that was never used.
     fn clear(&mut self, slot: usize) {
         self.turns[slot / SLOTS][slot % SLOTS] = 0;
         self.occupied[slot / SLOTS][slot % SLOTS / 64] &= !(1 << (slot % 64));
         self.find_next(slot / SLOTS);
     }
 
-    /// Moves the time to `now_ns` as far as no slot with entries begins, and takes the next entry of one that has
-    /// begun; `None` when the time has reached `now_ns`.
+    /// Returns the next entry of a slot that has begun; otherwise advances the time to the next slot with entries, at
+    /// most to `now_ns`. `None` when the time has reached `now_ns`.
     pub(crate) fn pop_begun(&mut self, now_ns: u64, links: &mut impl Links) -> Option<u32> {
         let now = now_ns / TICK_NS;
         loop {
@@ -203,8 +202,8 @@ impl Wheel {
         }
     }
 
-    /// Takes an entry that was filed for the earliest time, to within its slot, and leaves the time where it is. Only
-    /// for a wheel that is emptied: nothing is filed before this returns `None`.
+    /// Removes and returns an entry of the earliest slot, without advancing the time. Only to empty a wheel: nothing
+    /// may be filed before this returns `None`.
     pub(crate) fn pop_earliest(&mut self, links: &mut impl Links) -> Option<u32> {
         if self.begun.is_empty() {
             let (_, slot) = self.next_begin()?;
@@ -213,14 +212,14 @@ impl Wheel {
         self.begun.take(links)
     }
 
-    /// The entry that is taken `turns` after the next one, if it is known: at most [`CHAINS`] are.
+    /// The entry that is returned `turns` after the next one, if it is known: at most [`CHAINS`] are.
     #[inline]
     pub(crate) fn begun_ahead(&self, turns: usize) -> Option<u32> {
         let entry = self.begun.next[(self.begun.turn + turns) % CHAINS];
         (entry & END == 0).then_some(entry)
     }
 
-    /// Takes the chains out of a slot. Those of the one that began before are empty.
+    /// Begins a slot: moves its chains out of the wheel. Those of the previous one are empty.
     fn begin(&mut self, slot: usize, links: &mut impl Links) {
         let Slot { first, .. } = std::mem::replace(&mut self.slots[slot], Slot::empty(slot));
         first.iter().filter(|entry| *entry & END == 0).for_each(|entry| links.prefetch(*entry));
@@ -228,8 +227,8 @@ impl Wheel {
         self.clear(slot);
     }
 
-    /// The slot with entries that begins next, and its first tick. That is a tick which has begun where slots of
-    /// several levels begin at once.
+    /// The next slot with entries, and its first tick, which may have begun already if slots of several levels begin at
+    /// once.
     #[inline]
     fn next_begin(&self) -> Option<(u64, usize)> {
         let (mut first, mut level) = (self.next_of[0], 0);
@@ -242,7 +241,7 @@ impl Wheel {
         (first != u64::MAX).then_some((first, level * SLOTS + digit))
     }
 
-    /// Finds the slot with entries that begins next in a level.
+    /// Finds the next slot with entries in a level.
     fn find_next(&mut self, level: usize) {
         let shift = level as u32 * SLOT_BITS;
         let digit = (self.at >> shift) as usize % SLOTS;
@@ -253,7 +252,7 @@ impl Wheel {
         });
     }
 
-    /// The first slot of a level with entries, from `slot` on.
+    /// The first slot with entries in a level, from `slot` on.
     #[inline]
     fn occupied_from(&self, level: usize, slot: usize) -> Option<usize> {
         (slot / 64..SLOTS / 64).find_map(|word| {
@@ -276,8 +275,8 @@ impl Begun {
         self.next.iter().all(|entry| entry & END != 0)
     }
 
-    /// Takes the next entry, and has the one after it in its chain fetched, whose turn comes when those of the other
-    /// chains are over.
+    /// Removes and returns the next entry, and prefetches the one after it in its chain, which follows those of the
+    /// other chains.
     #[inline]
     fn take(&mut self, links: &impl Links) -> Option<u32> {
         let has_entry = |turn: &usize| self.next[turn % CHAINS] & END == 0;
@@ -330,7 +329,7 @@ mod tests {
         }
     }
 
-    /// An operation on wheel and model: file for so many ns ahead, remove one, move the time by ns.
+    /// An operation on the wheel and its model: file an entry so many ns ahead, remove one, advance the time by ns.
     #[derive(Debug, Clone)]
     enum Step {
         File(u64),
@@ -350,7 +349,7 @@ mod tests {
         ]
     }
 
-    /// Hands out what has begun, files again what is not due; returns the entries that were due.
+    /// Takes the entries that have begun, files those that are not due again; returns those that were due.
     fn drain(wheel: &mut Wheel, now_ns: u64, due: &BTreeMap<u32, u64>, links: &mut Records) -> Vec<u32> {
         let mut ended = Vec::new();
         while let Some(entry) = wheel.pop_begun(now_ns, links) {
@@ -384,11 +383,11 @@ mod tests {
                     Step::Move(ns) => {
                         let before_ns = now_ns;
                         now_ns = now_ns.saturating_add(ns);
-                        // As the meter does: the time of the wheel stands while nothing begins.
+                        // As in the meter, the time of the wheel stands still while nothing begins.
                         let ended = if now_ns < wheel.next_ns() { Vec::new() } else { drain(&mut wheel, now_ns, &model, &mut links) };
                         prop_assert!(ended.iter().all(|entry| model[entry] <= now_ns), "early");
-                        // What was due before the tick in which the time stands is late, unless it was filed in that
-                        // very tick for the past: then it is due in the next.
+                        // An entry that was due before the current tick is late, unless it was filed during this tick
+                        // for a past time: then it is due in the next one.
                         let is_ended = |due_ns: u64| due_ns <= now_ns / TICK_NS * TICK_NS && now_ns / TICK_NS > before_ns / TICK_NS;
                         ended.iter().for_each(|entry| _ = model.remove(entry));
                         prop_assert!(model.values().all(|due_ns| !is_ended(*due_ns)), "late");
@@ -396,7 +395,7 @@ mod tests {
                 }
                 let is_occupied = wheel.occupied.as_flattened().iter().any(|bits| *bits != 0);
                 prop_assert_eq!(is_occupied, !model.is_empty());
-                // The slots that begin next are those of the bit maps.
+                // The known next slots equal those of the bit maps.
                 let known = wheel.next_of;
                 (0..LEVELS).for_each(|level| wheel.find_next(level));
                 prop_assert_eq!(known, wheel.next_of);
@@ -412,7 +411,7 @@ mod tests {
         }
     }
 
-    /// An entry each ms, due 30 s later, for 70 s: most that begin at once are those of a slot of 256 ms.
+    /// An entry per ms, due 30 s later, for 70 s: at most those of a slot of 256 ms begin at once.
     #[test]
     fn entries_30_s_ahead_begin_a_few_at_a_time() {
         const AHEAD: u64 = 30_000;
@@ -442,7 +441,7 @@ mod tests {
         (0..99).for_each(|entry| wheel.file(entry, 7 * TICK_NS, &mut links));
         assert_eq!(wheel.pop_begun(6 * TICK_NS + 5, &mut links), None);
         assert!(begun(&mut wheel, 7, &mut links).into_iter().eq(0..99));
-        // The same slot again: those of a chain move up where one was removed.
+        // The same slot again: if an entry was removed, the later ones of its chain move up.
         assert!(begun(&mut wheel, 8, &mut links).is_empty());
         (0..99).for_each(|entry| wheel.file(entry, 263 * TICK_NS, &mut links));
         wheel.remove(2, &mut links);
@@ -454,7 +453,7 @@ mod tests {
         assert!(taken[..10].iter().eq(&[0, 1, 10, 3, 4, 5, 6, 7, 8, 9]));
     }
 
-    /// A slot whose entries are removed is as one that never had any, whatever is left of its chains in between.
+    /// A slot whose entries were all removed equals one that never had any.
     #[test]
     fn a_slot_may_lose_all_entries_in_any_order() {
         for step in [1, 7, 8, 13] {
@@ -474,7 +473,7 @@ mod tests {
         }
     }
 
-    /// The next entries of all chains are on their way when one is taken, so none waits for the one before it.
+    /// The next entries of all chains have been prefetched when one is taken, so none waits for the previous one.
     #[test]
     fn records_are_fetched_ahead_of_their_turns() {
         let (mut wheel, mut links) = (Wheel::new(0), Records::new(99));

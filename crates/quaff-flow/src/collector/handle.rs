@@ -1,4 +1,4 @@
-//! One sink as the meter's thread sees it: batches into its queue, its report, the end of its thread.
+//! One sink, as the meter's thread uses it: adds batches to its queue, reads its report, ends its thread.
 
 use super::counters::{SinkReport, carried_by};
 use super::plan::Pressure;
@@ -10,24 +10,24 @@ use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// A sink, seen from the thread of the meter.
+/// The meter's end of a sink.
 #[derive(Debug)]
 pub(super) struct Sink {
     pub(super) name: String,
     pub(super) kind: &'static str,
-    /// `None` of a file.
+    /// `None` for a file.
     pub(super) transport: Option<Transport>,
     pub(super) shared: Arc<Shared>,
     pub(super) thread: Option<JoinHandle<()>>,
 }
 
-/// After the end of a run was requested, the meter waits for a sink no longer than this.
+/// Maximum time for which the meter waits for a sink after the end of the run was requested.
 const END_WAIT: Duration = Duration::from_secs(10);
-/// Interval of looks at a thread that is to end.
+/// Interval between two checks for the end of a thread.
 const LOOK: Duration = Duration::from_millis(1);
 
 impl Sink {
-    /// Queues records; `false` if there is no room for them until `end`, which the first wait after the stop sets.
+    /// Queues records; `false` if there is no room for them by `end`, which the first wait after the stop sets.
     pub(super) fn push(&self, batch: Batch, pressure: &Pressure, end: &mut Option<Instant>) -> bool {
         let records = batch.records.len();
         let mut refused = match self.shared.queue.push(batch, records) {
@@ -51,7 +51,7 @@ impl Sink {
     }
 
     pub(super) fn is_ready(&self, records: usize, limit: usize) -> bool {
-        // Relaxed: the sink's thread writes it; a batch may still go to a collector that has just gone.
+        // Relaxed: written by the sink's thread. A batch may still be queued for a collector that has just failed.
         let is_up = self.shared.counters.is_up.load(Ordering::Relaxed) != 0;
         let queued = self.shared.queue.records();
         is_up && (queued == 0 || queued + records <= limit)
@@ -78,7 +78,7 @@ impl Sink {
         self.shared.queue.close();
     }
 
-    /// Waits for the thread until its deadline and `patience`; `false` if it stands still, or has panicked.
+    /// Waits for the thread until `patience` after its deadline; `false` if it has not ended by then, or has panicked.
     pub(super) fn join(&mut self, patience: Duration) -> bool {
         let end = self.shared.deadline() + patience;
         let Some(thread) = self.thread.take() else { return true };
@@ -92,7 +92,7 @@ impl Sink {
         if has_panicked {
             self.shared.fail(Some("a defect of quaff: the sink's thread panicked".to_owned()));
         }
-        // Batches that the sink did not take before its deadline.
+        // Counts the batches that the sink did not take before its deadline.
         while let Popped::Item(batch) = self.shared.queue.pop(Instant::now()) {
             self.shared.counters.missed_end.add(carried_by(&batch.records, self.shared.is_biflow));
         }

@@ -1,4 +1,4 @@
-//! A sink in this process: it gets the records as they are, and nothing is encoded.
+//! A sink in this process: it receives the records themselves, without encoding.
 
 use super::counters::carried_by;
 use super::queue::Popped;
@@ -7,10 +7,10 @@ use crate::record::FlowSink;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Longest wait for a batch.
+/// Maximum wait for a batch.
 const WAIT: Duration = Duration::from_secs(1);
 
-/// The thread of the sink.
+/// The state of the sink's thread.
 pub(super) struct MemorySink {
     pub(super) sink: Box<dyn FlowSink + Send>,
     pub(super) shared: Arc<Shared>,

@@ -5,7 +5,7 @@
 //! | `url` | the address of a collector |
 //! | `queue` | the bounded queue before a sink |
 //! | `plan` | what is exported, in which form, to where |
-//! | `handle`, `shared` | a sink as the thread of the meter sees it; the state that both share |
+//! | `handle`, `shared` | a sink, as the meter's thread uses it; the state that both share |
 //! | `sink` | the thread of a collector: templates, options, rate |
 //! | `udp` | messages over UDP |
 //! | `stream`, `connection`, `tls` | messages over TCP and TLS, kept until they are acknowledged; reconnection |
@@ -18,9 +18,9 @@
 //! | `counters` | what was sent, and what was not, by reason |
 //!
 //! A sink never stops the meter: with [`Pressure::Drop`] a batch for which its queue has no room is counted as missed
-//! by this sink alone. Reading files, [`Pressure::Wait`] waits instead. Names are resolved, and sockets, files and
-//! folders opened, before [`OpenSinks::open`] returns; later a sink opens only connections to the addresses it knows,
-//! and segments in its spool.
+//! by this sink alone. [`Pressure::Wait`], for input from files, waits instead. Names are resolved, and sockets, files
+//! and folders opened, before [`OpenSinks::open`] returns; later a sink opens only connections to the resolved
+//! addresses, and segments in its spool.
 
 mod connection;
 mod counters;
@@ -65,7 +65,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Sinks that are open, and whose threads have not begun.
+/// Open sinks whose threads have not started.
 pub struct OpenSinks {
     sinks: Vec<OpenSink>,
     plan: SinksPlan,
@@ -91,27 +91,27 @@ impl OpenSinks {
 pub struct Sinks {
     sinks: Vec<Sink>,
     plan: SinksPlan,
-    /// The collector whose turn it is.
+    /// Index of the collector that receives the next batch.
     turn: usize,
-    /// The end of all waiting for room, once the run is to end.
+    /// Time after which no call waits for room, once the end of the run was requested.
     end: Option<Instant>,
 }
 
-/// The reason for which no sink takes records any more.
+/// The reason why no sink accepts records any more.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AllEnded {
-    /// The readers of all outputs closed them.
+    /// All outputs were closed by their readers.
     Closed,
-    /// The last error.
+    /// The last error of a sink.
     Failed(String),
 }
 
-/// A sink that has not ended so long after its deadline stands still: a pipe without a reader, a dead file server.
+/// A sink that runs for this long after its deadline is blocked: by a pipe without a reader, or a dead file server.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 impl Sinks {
-    /// Gives records to the sinks. `now_ns` is the time of it: the clock's in a live run, packet time otherwise. Each
-    /// sink drops its reference when it has encoded them.
+    /// Passes records to the sinks. `now_ns` is the current time: the clock's in a live run, packet time otherwise.
+    /// Each sink drops its reference when it has encoded them.
     pub fn send(&mut self, records: &Arc<Vec<FlowRecord>>, now_ns: u64) {
         let dealt = self.plan.is_round_robin.then(|| self.next_collector(records.len())).flatten();
         for (at, sink) in self.sinks.iter().enumerate() {
@@ -130,7 +130,7 @@ impl Sinks {
         }
     }
 
-    /// The collector that takes the next batch: in turn, but one that is away or has no room is passed over.
+    /// The collector for the next batch: each in turn, but one that is disconnected or has no room is skipped.
     fn next_collector(&mut self, records: usize) -> Option<usize> {
         let collectors: Vec<usize> =
             (0..self.sinks.len()).filter(|at| self.sinks[*at].transport.is_some()).collect();
@@ -143,12 +143,12 @@ impl Sinks {
         at
     }
 
-    /// Ends all waiting for room once the run is to end: the caller has waited.
+    /// Ends all waiting for room, as soon as the end of the run is requested: the caller has already waited.
     pub fn end_waiting(&mut self) {
         self.end = Some(Instant::now());
     }
 
-    /// Gives the ledger of the meter to the sinks, which export it from time to time and at the end.
+    /// Passes the meter's ledger to the sinks, which export it from time to time and at the end.
     pub fn ledger(&mut self, ledger: &FlowLedger, now_ns: u64) {
         for sink in &self.sinks {
             let mut newest = sink.shared.ledger.lock().unwrap_or_else(PoisonError::into_inner);
@@ -161,7 +161,8 @@ impl Sinks {
         self.sinks.iter().map(|sink| sink.report(self.plan.queue_records)).collect()
     }
 
-    /// Returns a value if there are sinks, and none of them takes records any more. A collector may come back.
+    /// Returns a value if there are sinks and none of them accepts records any more. A collector that fails may
+    /// recover.
     pub fn all_ended(&self) -> Option<AllEnded> {
         let ended = |sink: &Sink| match sink.shared.ended.load(Ordering::Relaxed) {
             0 => None,
@@ -174,7 +175,8 @@ impl Sinks {
         ends.iter().find(|end| failed(end)).or(ends.first()).cloned()
     }
 
-    /// Ends all sinks: they send what they have for at most `wait`. A thread that stands still after it is left behind.
+    /// Ends all sinks: they send their remaining records for at most `wait`. A thread that is blocked then is
+    /// abandoned.
     pub fn stop(mut self, wait: Duration) -> Vec<SinkReport> {
         for sink in &self.sinks {
             sink.end(wait);
@@ -193,7 +195,7 @@ impl Sinks {
 }
 
 impl Drop for Sinks {
-    /// The run has not started, or failed: files are left as they were.
+    /// The run did not start, or failed: files stay as they are.
     fn drop(&mut self) {
         for sink in &mut self.sinks {
             // Relaxed: the queue's lock orders it.

@@ -1,4 +1,4 @@
-//! Next hops from the kernel's routing tables, on the threads of sinks, and remembered for a while. Never on a lane.
+//! Next hops from the kernel's routing tables, cached for a while. Used by the threads of sinks, never by a lane.
 
 use crate::export::NextHops;
 use quaff_os::rtnl::Rtnl;
@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Destinations of which the answer is remembered, at most twice as many.
+/// Maximum destinations in each half of the cache.
 const KNOWN_MAX: usize = 1 << 15;
 /// Time after which the kernel is asked again: routes change.
 const FRESH: Duration = Duration::from_secs(10);
@@ -21,7 +21,7 @@ impl KernelNextHops {
     /// Opens a socket of route netlink.
     pub fn open() -> quaff_os::Result<Self> {
         let mut rtnl = Rtnl::open()?;
-        // An answer that fails is none: the record has no next hop then.
+        // If the question fails, the record has no next hop.
         let ask = move |destination| rtnl.next_hop(destination).ok().flatten();
         Ok(Self { cache: Mutex::new(Cache::new(Box::new(ask))) })
     }
@@ -70,11 +70,11 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU32, Ordering};
 
-    /// A cache whose kernel answers with the number of questions so far.
+    /// A cache whose answers are the number of questions so far.
     fn counting() -> (Cache, Arc<AtomicU32>) {
         let asked = Arc::new(AtomicU32::new(0));
         let count = Arc::clone(&asked);
-        // One thread writes and reads it.
+        // Relaxed: only one thread uses it.
         let ask = move |_| Some(Ipv4Addr::from_bits(count.fetch_add(1, Ordering::Relaxed) + 1).into());
         (Cache::new(Box::new(ask)), asked)
     }

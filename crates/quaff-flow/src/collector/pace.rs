@@ -1,35 +1,35 @@
-//! The limit of a sink's rate: records a second, and a pause after so many messages (nProbe's `-e` and `-B`).
+//! The rate limits of a sink: records per second, and a pause after a number of messages (nProbe's `-e` and `-B`).
 
 use std::time::{Duration, Instant};
 
-/// Limits; none by default.
+/// Rate limits; none by default.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RateLimit {
-    /// Most records a second; 0 has no limit.
+    /// Maximum records per second; 0: no limit.
     pub records_per_s: u32,
     /// Pause after each `pause_messages` messages.
     pub pause: Duration,
     pub pause_messages: u32,
 }
 
-/// Keeps the limits. It says how long to wait; the caller waits.
+/// Computes the waits that keep the limits; the caller waits.
 #[derive(Debug)]
 pub(super) struct Pace {
     limit: RateLimit,
-    /// The records sent so far are within the limit at this time.
+    /// The time from which on the records sent so far are within the limit.
     due: Instant,
     messages: u32,
 }
 
 impl Pace {
-    /// Records that may leave at once, as a time of the limit.
+    /// Records that may be sent at once, as the time that they take at the limit.
     const BURST: Duration = Duration::from_millis(20);
 
     pub(super) fn new(limit: RateLimit, now: Instant) -> Self {
         Self { limit, due: now, messages: 0 }
     }
 
-    /// Counts a message of `records` that is to leave now; returns the time to wait before the next.
+    /// Counts a message with this number of records, to be sent now; returns the time to wait before the next one.
     pub(super) fn count(&mut self, records: u64, now: Instant) -> Duration {
         let mut wait = Duration::ZERO;
         if self.limit.records_per_s > 0 {

@@ -1,4 +1,4 @@
-//! The plans of sinks: what is exported, in which form, to where. Plain data; nothing is opened here.
+//! The plans of sinks: what is exported, in which format, to which destination. Plain data; nothing is opened here.
 
 use super::pace::RateLimit;
 use super::sink::TemplateRefresh;
@@ -17,18 +17,18 @@ use std::time::Duration;
 #[derive(Debug, Clone)]
 pub struct CollectorPlan {
     pub url: CollectorUrl,
-    /// `bytes_max` limits messages further; the path's MTU limits them over UDP.
+    /// Over UDP, the path's MTU limits messages beside its `bytes_max`.
     pub encoder: EncoderPlan,
     pub scene: Scene,
-    /// Own address, over UDP.
+    /// Source address, for UDP only.
     pub source: Option<IpAddr>,
     pub refresh: TemplateRefresh,
     pub rate: RateLimit,
-    /// A message that is not full leaves after this time; in a live run only.
+    /// A partly filled message is sent after this time; in a live run only.
     pub linger: Duration,
-    /// Options of the moment are sent this often.
+    /// Interval of the options with counters.
     pub statistics: Duration,
-    /// Between two attempts to connect; a minute at least, unless configured (RFC 7011, 10.4.5).
+    /// Interval of attempts to connect; at least one minute, unless configured (RFC 7011, 10.4.5).
     pub reconnect: Duration,
     pub connect_timeout: Duration,
     pub spool: Option<SpoolPlan>,
@@ -59,7 +59,7 @@ impl CollectorPlan {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SpoolPlan {
     pub folder: PathBuf,
-    /// Most bytes of it.
+    /// Maximum bytes on disk.
     pub bytes_max: u64,
 }
 
@@ -72,7 +72,7 @@ pub enum FileKind {
     Zeek,
 }
 
-/// The place of a file's bytes.
+/// The destination of a file's bytes.
 pub enum Target {
     /// Created or truncated.
     Path(PathBuf),
@@ -88,12 +88,12 @@ pub enum SinkPlan {
         kind: FileKind,
         scene: Scene,
     },
-    /// Kept by another crate.
+    /// Records go to a store of another crate.
     Store {
         store: Box<dyn RecordStore>,
         scene: Scene,
     },
-    /// The sink gets the records themselves, on a thread of its own.
+    /// A sink in this process receives the records, on a thread of its own.
     Memory {
         name: String,
         sink: Box<dyn FlowSink + Send>,
@@ -103,30 +103,31 @@ pub enum SinkPlan {
 /// The fate of records for which a sink has no room.
 #[derive(Debug, Clone)]
 pub enum Pressure {
-    /// They are missed, and counted: live input does not wait.
+    /// They are lost, and counted: live input does not wait.
     Drop,
-    /// The meter waits, until 10 s after the flag was raised; for a collector that is away, as long as two attempts to
+    /// The meter waits, until 10 s after the flag was set; for a disconnected collector, as long as two attempts to
     /// connect take.
     Wait(Stop),
 }
 
-/// Settings that all sinks of a run share.
+/// The settings of all sinks of a run.
 #[derive(Debug, Clone)]
 pub struct SinksPlan {
     pub pressure: Pressure,
-    /// Deal batches to the collectors in turn instead of sending all to each. Files get all.
+    /// Each batch goes to one of the collectors, in turn, instead of to all. Files receive all batches.
     pub is_round_robin: bool,
-    /// Records that may wait for a sink.
+    /// Maximum records in the queue of a sink.
     pub queue_records: usize,
-    /// Records leave within a second, in messages and buffers that are not full: others wait for them.
+    /// Records are sent within one second, in partly filled messages and buffers: the input is live, or a file that
+    /// grows.
     pub is_prompt: bool,
 }
 
-/// The start of the input, which is known when its first packet is.
+/// The start of the input, known from its first packet on.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct InputStart {
-    /// The clock's time, or of a file its first packet's, ns since 1970.
+    /// The clock's time, or the time of a file's first packet, ns since 1970.
     pub now_ns: u64,
-    /// The start of the exporter, ns since 1970; `None` is that of each plan.
+    /// The start of the exporter, ns since 1970; `None`: the one of each plan.
     pub boot_ns: Option<u64>,
 }

@@ -1,10 +1,10 @@
-//! The queue before a sink: bounded by records, one producer, one consumer. The producer never waits unless it asks to.
+//! The queue of a sink: bounded in records, one producer, one consumer. The producer waits only where it asks to.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A queue; clones share it.
+/// A handle of a queue; clones share the queue.
 #[derive(Debug)]
 pub(super) struct Queue<T> {
     shared: Arc<Shared<T>>,
@@ -16,7 +16,7 @@ impl<T> Clone for Queue<T> {
     }
 }
 
-/// Closes a queue when its consumer ends, however that is: no producer waits for room that is never made.
+/// Closes a queue when its consumer ends, also by a panic, so that no producer waits for room forever.
 #[derive(Debug)]
 pub(super) struct CloseAtEnd<T>(pub(super) Queue<T>);
 
@@ -29,11 +29,11 @@ impl<T> Drop for CloseAtEnd<T> {
 #[derive(Debug)]
 struct Shared<T> {
     state: Mutex<State<T>>,
-    /// Something was added, or the queue was closed.
+    /// Signalled when an item was added, or the queue was closed.
     filled: Condvar,
-    /// Something was taken.
+    /// Signalled when an item was taken.
     drained: Condvar,
-    /// Most records.
+    /// Maximum records.
     limit: usize,
 }
 
@@ -63,7 +63,7 @@ impl<T> Queue<T> {
         self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds an item of so many records, unless there is no room. An empty queue takes any item.
+    /// Adds an item with this number of records, if there is room. An empty queue accepts any item.
     pub(super) fn push(&self, item: T, records: usize) -> Result<(), T> {
         let mut state = self.lock();
         let has_room = state.records == 0 || state.records + records <= self.shared.limit;
@@ -77,7 +77,7 @@ impl<T> Queue<T> {
         Ok(())
     }
 
-    /// Waits until so many records have room, for at most `wait`.
+    /// Waits until there is room for this number of records, for at most `wait`.
     pub(super) fn wait_for_room(&self, records: usize, wait: Duration) {
         let is_full = |state: &mut State<T>| {
             state.records > 0 && state.records + records > self.shared.limit && !state.is_closed
@@ -85,7 +85,7 @@ impl<T> Queue<T> {
         drop(self.shared.drained.wait_timeout_while(self.lock(), wait, is_full));
     }
 
-    /// Takes an item, waiting until `deadline` at most. A closed queue is emptied first.
+    /// Takes an item, waiting at most until `deadline`. A closed queue still returns its remaining items.
     pub(super) fn pop(&self, deadline: Instant) -> Popped<T> {
         let mut state = self.lock();
         loop {
@@ -107,7 +107,7 @@ impl<T> Queue<T> {
         }
     }
 
-    /// Records that wait.
+    /// Number of queued records.
     pub(super) fn records(&self) -> usize {
         self.lock().records
     }
@@ -116,7 +116,7 @@ impl<T> Queue<T> {
         self.lock().is_closed
     }
 
-    /// Ends the queue: nothing is added any more.
+    /// Closes the queue: nothing can be added any more.
     pub(super) fn close(&self) {
         self.lock().is_closed = true;
         self.shared.filled.notify_all();

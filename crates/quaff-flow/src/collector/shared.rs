@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 pub(super) const CLOSED: u8 = 1;
 pub(super) const FAILED: u8 = 2;
 
-/// A batch of records, with the time of it, ns since 1970.
+/// A batch of records, and its time, ns since 1970.
 #[derive(Debug, Clone)]
 pub(super) struct Batch {
     pub(super) records: Arc<Vec<FlowRecord>>,
@@ -24,22 +24,22 @@ pub(super) struct Batch {
 pub(super) struct Shared {
     pub(super) queue: Queue<Batch>,
     pub(super) counters: Counters,
-    /// The newest counters of the meter, which the sink has not taken, and the time of them, ns since 1970.
+    /// The newest counters of the meter that the sink has not taken, and their time, ns since 1970.
     pub(super) ledger: Mutex<Option<(FlowLedger, u64)>>,
     /// The run did not start: nothing is written. The thread that started the sink sets it before it closes the queue,
     /// whose lock orders it.
     pub(super) is_abandoned: AtomicBool,
-    /// A file takes nothing more: 1 since its reader closed it, 2 since an error. The sink writes it, the exporter
-    /// reads it: Relaxed, as it is a fact of its own.
+    /// A file accepts nothing more: 1 after its reader closed it, 2 after an error. The sink writes it, the exporter
+    /// reads it: Relaxed, because no other data depends on it.
     pub(super) ended: AtomicU8,
     pub(super) failure: Mutex<Option<String>>,
-    /// A conversation is one record of this sink.
+    /// This sink exports a conversation as one record.
     pub(super) is_biflow: bool,
-    /// Records that were missed since the sink last counted them into its sequence. The thread of the meter adds, the
-    /// sink takes: Relaxed, as it is a number of its own.
+    /// Records lost since the sink last added them to its sequence numbers. The meter's thread adds, the sink takes:
+    /// Relaxed, because no other data depends on it.
     pub(super) lost: AtomicU64,
-    /// The end of all waiting, ms after `start`; `u64::MAX` until the run ends. The thread of the meter writes it, the
-    /// sink reads it: Relaxed, since the queue's lock orders the rest.
+    /// The end of all waiting, ms after `start`; `u64::MAX` until the run ends. The meter's thread writes it, the sink
+    /// reads it: Relaxed, because the queue's lock orders the rest.
     pub(super) deadline_ms: AtomicU64,
     pub(super) start: Instant,
 }
@@ -49,7 +49,7 @@ impl Shared {
         *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = failure;
     }
 
-    /// The newest counters of the meter, once.
+    /// Takes the newest counters of the meter; `None` if they were taken before.
     pub(super) fn take_ledger(&self) -> Option<(FlowLedger, u64)> {
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
@@ -60,7 +60,7 @@ impl Shared {
     }
 }
 
-/// The clock of exports: that of the batches, which in a live run continues between them.
+/// The clock of exports: the time of the last batch, which in a live run advances until the next one.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ExportClock {
     now_ns: u64,
@@ -73,7 +73,7 @@ impl ExportClock {
         Self { now_ns, at: Instant::now(), is_live }
     }
 
-    /// Sets the time; it never goes back.
+    /// Sets the time, unless that is earlier.
     pub(super) fn set(&mut self, now_ns: u64) {
         if now_ns >= self.now_ns() {
             (self.now_ns, self.at) = (now_ns, Instant::now());

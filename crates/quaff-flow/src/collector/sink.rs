@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 pub struct TemplateRefresh {
     /// Repeat after this time.
     pub every: Duration,
-    /// Repeat after so many messages; 0 never.
+    /// Repeat after this number of messages; 0: never.
     pub messages: u32,
     /// Announcements before the first record.
     pub copies: u32,
@@ -35,22 +35,22 @@ impl Default for TemplateRefresh {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pulse {
     pub(super) refresh: TemplateRefresh,
-    /// A message that is not full leaves after this time.
+    /// A partly filled message is sent after this time.
     pub(super) linger: Duration,
-    /// Options of the moment are sent this often.
+    /// Interval of the options with counters.
     pub(super) statistics: Duration,
-    /// Others wait for the records: live input, or a file that grows.
+    /// Records are sent within one second: the input is live, or a file that grows.
     pub(super) is_prompt: bool,
 }
 
-/// The way to a collector.
+/// The transport to a collector.
 #[derive(Debug)]
 pub(super) enum Link {
     Udp(UdpLink),
     Stream(Box<StreamLink>),
 }
 
-/// A collector's thread.
+/// The state of a collector's thread.
 #[derive(Debug)]
 pub(super) struct CollectorSink {
     pub(super) encoder: Encoder,
@@ -58,7 +58,7 @@ pub(super) struct CollectorSink {
     pub(super) shared: Arc<Shared>,
     pub(super) pulse: Pulse,
     pub(super) clock: ExportClock,
-    /// Waiting for room is allowed until this is raised; `None` never waits.
+    /// Waiting for room is allowed until this is set; `None`: never.
     pub(super) wait: Option<Stop>,
     pub(super) pace: Pace,
     pub(super) announced: Option<Instant>,
@@ -86,7 +86,7 @@ impl CollectorSink {
         self.finish();
     }
 
-    /// The longest wait: a connection with bytes to write is looked after more often.
+    /// Maximum wait for a batch; shorter if a connection has bytes to write.
     fn idle_wait(&self) -> Duration {
         match &self.link {
             Link::Udp(_) => Duration::from_millis(100),
@@ -112,21 +112,21 @@ impl CollectorSink {
         self.flush_link();
     }
 
-    /// Sends what the link has put aside to send it together.
+    /// Sends the messages that the link has collected.
     fn flush_link(&mut self) {
         if let Link::Udp(link) = &mut self.link {
             link.flush(&self.shared.counters);
         }
     }
 
-    /// Limits messages to the MTU of the path, which the kernel learns meanwhile, before they are made.
+    /// Limits the messages that are encoded from now on to the MTU of the path, which may have changed.
     fn fit_path(&mut self) {
         if let Link::Udp(link) = &self.link {
             self.encoder.limit(link.message_bytes_max());
         }
     }
 
-    /// Sends the messages that are complete.
+    /// Sends the complete messages.
     fn deliver(&mut self) {
         while let Some(message) = self.encoder.pop() {
             let now = Instant::now();
@@ -139,7 +139,7 @@ impl CollectorSink {
         }
     }
 
-    /// Sleeps in small parts: the end of the run may come meanwhile.
+    /// Sleeps until `end`, in short parts, because the run may end before.
     fn sleep_until(&self, end: Instant) {
         loop {
             let left = end.min(self.shared.deadline()).saturating_duration_since(Instant::now());
@@ -173,7 +173,7 @@ impl CollectorSink {
         }
     }
 
-    /// Repeats the templates over UDP; before the first record in several copies.
+    /// Sends the templates over UDP if that is due; before the first record, several copies.
     fn announce_if_due(&mut self) {
         let refresh = self.pulse.refresh;
         let copies = match self.announced {
@@ -192,7 +192,7 @@ impl CollectorSink {
         }
     }
 
-    /// Work that time brings: what lingers, templates, connections, statistics.
+    /// Does what is due by time: sends partly filled messages, templates and statistics, and reconnects.
     fn tick(&mut self) {
         self.take_ledger();
         let now_ns = self.clock.now_ns();

@@ -1,4 +1,4 @@
-//! Opening a sink: names resolved, sockets and files opened. Its thread begins later, when the time of the input is
+//! Opens a sink: resolves its name, opens its socket or file. Its thread starts later, when the time of the input is
 //! known.
 
 use super::connection::Connector;
@@ -33,10 +33,10 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// The longest message over a stream.
+/// Maximum bytes of a message over TCP and TLS.
 const STREAM_BYTES_MAX: usize = 16 << 10;
 
-/// Starts the thread of a sink that is open.
+/// Starts the thread of an open sink.
 pub(super) type OpenSink = Box<dyn FnOnce(&SinksPlan, InputStart) -> Result<Sink>>;
 
 /// Opens one sink.
@@ -102,7 +102,7 @@ fn spawn(
     thread.trying(|| "start a thread for an export".to_owned())
 }
 
-/// The addresses of a collector.
+/// Resolves the addresses of a collector.
 fn resolve(url: &CollectorUrl) -> Result<Vec<SocketAddr>> {
     let found = (url.host.as_str(), url.port).to_socket_addrs();
     let found: Vec<SocketAddr> = found.trying(|| format!("resolve the collector {url}"))?.collect();
@@ -124,7 +124,7 @@ fn open_collector(mut collector: CollectorPlan, shared: Arc<Shared>) -> Result<O
         Transport::Tcp | Transport::Tls => open_stream(&collector, addresses, &shared)?,
     };
     collector.encoder.bytes_max = bytes_max.min(collector.encoder.bytes_max);
-    // A plan that cannot be encoded ends the start before any input is read.
+    // A template that cannot be encoded fails here, before any input is read.
     drop(encoder_of(&collector)?);
     Ok(Box::new(move |plan, start| start_collector(collector, link, (plan, start), shared)))
 }
@@ -204,7 +204,7 @@ fn open_stream(
         None => None,
         Some(plan) => {
             let tried = || format!("open the spool in {}", plan.folder.display());
-            // Messages of another version or domain are not for this session.
+            // Spooled messages of another version or domain cannot be sent in this session.
             let (version, domain) = (collector.encoder.version, collector.encoder.domain);
             let name = format!("{url}-v{}-{domain}", version.number());
             Some(Spool::open(&plan.folder, &name, version, plan.bytes_max).trying(tried)?)
@@ -217,15 +217,15 @@ fn open_stream(
     Ok((Link::Stream(Box::new(link)), STREAM_BYTES_MAX))
 }
 
-/// Opens a file that no other export is writing; it keeps what it has. A named pipe is waited for until it has a
-/// reader, for at most [`READER_WAIT`].
+/// Opens a file that no other export is writing, without truncating it. Waits until a named pipe has a reader, for at
+/// most [`READER_WAIT`].
 fn open_file(path: &Path, pressure: &Pressure) -> io::Result<File> {
     let is_pipe = path.metadata().is_ok_and(|metadata| metadata.file_type().is_fifo());
     if is_pipe {
         return open_pipe(path, pressure);
     }
     let file = File::options().write(true).create(true).truncate(false).mode(0o640).open(path)?;
-    // Some file systems have no locks; that is no reason not to write.
+    // On a file system without locks, the file is written without one.
     let is_taken = file.metadata()?.is_file() && matches!(file.try_lock(), Err(TryLockError::WouldBlock));
     match is_taken {
         true => Err(io::Error::new(io::ErrorKind::ResourceBusy, "another export is writing it")),
@@ -233,7 +233,7 @@ fn open_file(path: &Path, pressure: &Pressure) -> io::Result<File> {
     }
 }
 
-/// A reader of a named pipe is waited for no longer than this.
+/// Maximum wait for the reader of a named pipe.
 const READER_WAIT: Duration = Duration::from_secs(10);
 
 pub(super) fn open_pipe(path: &Path, pressure: &Pressure) -> io::Result<File> {
@@ -248,7 +248,8 @@ pub(super) fn open_pipe(path: &Path, pressure: &Pressure) -> io::Result<File> {
                 std::thread::sleep(Duration::from_millis(50));
             }
             Ok(pipe) => {
-                // Writes block, as they should. A second opening would wait for a reader that has left meanwhile.
+                // From here on, writes block, as they should. Opening the pipe again instead could wait for a reader
+                // that has left.
                 fcntl(&pipe, FcntlArg::F_SETFL(OFlag::empty()))?;
                 return Ok(pipe);
             }
@@ -257,7 +258,7 @@ pub(super) fn open_pipe(path: &Path, pressure: &Pressure) -> io::Result<File> {
     }
 }
 
-/// A file or a stream that is open.
+/// An open file or stream.
 struct OpenExport {
     name: String,
     out: Box<dyn Write + Send>,

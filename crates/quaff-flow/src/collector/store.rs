@@ -1,4 +1,5 @@
-//! The thread of a store: records that another crate keeps on disk. Here are queue and counters, never a format.
+//! The thread of a store: another crate keeps the records on disk. This module has the queue and the counters; it knows
+//! no format.
 
 use super::counters::{Counters, FlowSum, carried_by};
 use super::queue::Popped;
@@ -11,40 +12,40 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// Longest time between two calls of [`RecordStore::tick`].
+/// Maximum time between two calls of [`RecordStore::tick`].
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Keeps records in a form that this crate does not know, such as segments of Parquet.
+/// Stores records in a format that this crate does not know, such as segments of Parquet.
 ///
 /// After [`RecordStore::open`] only the sink's own thread calls it, so it may wait for a disk. Each record that it
-/// takes is later in `kept` or in `missed` of one of its outcomes.
+/// takes is counted in `kept` or `missed` of one of its outcomes.
 pub trait RecordStore: Send {
     /// The kind of sink in reports.
     fn kind(&self) -> &'static str;
-    /// The folder in which it writes, makes folders and renames.
+    /// The folder in which it creates files and folders, and renames them.
     fn folder(&self) -> PathBuf;
-    /// Prepares the place, before the sink's thread starts.
+    /// Prepares the folder, before the sink's thread starts.
     fn open(&mut self, scene: Scene) -> quaff_os::Result<()>;
-    /// Takes records. `now_ns` is the time of it: the clock's in a live run, packet time otherwise.
+    /// Takes records. `now_ns` is the current time: the clock's in a live run, packet time otherwise.
     fn take(&mut self, records: &[FlowRecord], now_ns: u64) -> StoreOutcome;
-    /// Does what is due by the clock.
+    /// Does what is due by time.
     fn tick(&mut self) -> StoreOutcome;
-    /// Receives the counters of the meter so far.
+    /// Receives the current counters of the meter.
     fn ledger(&mut self, ledger: &FlowLedger);
-    /// Receives the sum of what this sink has missed so far.
+    /// Receives the sum of the records that this sink has lost so far.
     fn missed(&mut self, missed: FlowSum);
-    /// Keeps all that it has.
+    /// Writes all remaining records.
     fn finish(&mut self) -> StoreOutcome;
 }
 
-/// The events in a store since the call before.
+/// The events in a store since the previous call.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StoreOutcome {
-    /// On disk, whole.
+    /// Records in files that are complete on disk.
     pub kept: FlowSum,
-    /// Lost by an error.
+    /// Records that were lost because of an error.
     pub missed: FlowSum,
-    /// Files that were completed, and their bytes.
+    /// Completed files, and their bytes.
     pub files: u64,
     pub bytes: u64,
     pub errors: u64,
@@ -52,7 +53,7 @@ pub struct StoreOutcome {
     pub failure: Option<String>,
 }
 
-/// The thread of a store.
+/// The state of a store's thread.
 pub(super) struct StoreSink {
     pub(super) store: Box<dyn RecordStore>,
     pub(super) shared: Arc<Shared>,
@@ -72,7 +73,7 @@ impl StoreSink {
             let outcome = self.store.tick();
             self.count(outcome);
         }
-        // Relaxed: the lock of the queue, which was closed after it, orders it.
+        // Relaxed: set before the queue was closed, so the queue's lock orders it.
         if self.shared.is_abandoned.load(Ordering::Relaxed) {
             return;
         }
@@ -81,7 +82,7 @@ impl StoreSink {
         self.count(outcome);
     }
 
-    /// Passes the newest counters on.
+    /// Passes the newest counters to the store.
     fn learn(&mut self) {
         self.store.missed(self.shared.counters.missed().total());
         if let Some((ledger, _)) = self.shared.take_ledger() {

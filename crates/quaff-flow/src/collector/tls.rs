@@ -1,5 +1,5 @@
-//! TLS for a connection: certificates are read at the start, bytes are encrypted into memory. It never touches a socket
-//! after the handshake.
+//! TLS for a connection: certificates are read at the start, bytes are encrypted in memory. Uses no socket after the
+//! handshake.
 
 use quaff_os::{Error, Result};
 use rustls::crypto::CryptoProvider;
@@ -15,12 +15,13 @@ use std::time::Instant;
 /// Files of TLS. A collector over TLS needs `ca`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TlsPlan {
-    /// PEM of the certificates that sign the collector's.
+    /// PEM of the certificates that sign the collector's certificate.
     pub ca: Option<PathBuf>,
-    /// PEM of our certificate and its key, for collectors that ask for one (RFC 7011, 11.3 asks for both).
+    /// PEM of quaff's certificate and its key, for collectors that ask for one (RFC 7011, 11.3 requires it of both
+    /// ends).
     pub certificate: Option<PathBuf>,
     pub key: Option<PathBuf>,
-    /// The name in the collector's certificate, if it is not that of the URL.
+    /// The name in the collector's certificate, if it differs from the host in the URL.
     pub server_name: Option<String>,
 }
 
@@ -44,12 +45,12 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>> {
 }
 
 impl TlsClient {
-    /// Reads the files.
+    /// Reads the certificates and the key.
     pub(super) fn new(plan: &TlsPlan, host: &str) -> Result<Self> {
         Self::with_provider(plan, host, rustls::crypto::ring::default_provider())
     }
 
-    /// The same with other ciphers.
+    /// As [`Self::new`], with the ciphers of `provider`.
     pub(super) fn with_provider(plan: &TlsPlan, host: &str, provider: CryptoProvider) -> Result<Self> {
         let ca = plan.ca.as_deref().ok_or_else(|| {
             failed(format!("export to {host} over TLS"), "no certificate authority is given")
@@ -85,7 +86,7 @@ impl TlsClient {
         Ok(Self { config: Arc::new(config), name })
     }
 
-    /// The handshake on a blocking socket, until `end`.
+    /// Performs the handshake on a blocking socket; fails after `end`.
     pub(super) fn handshake(&self, stream: &mut TcpStream, end: Instant) -> io::Result<TlsStream> {
         let connection = ClientConnection::new(self.config.clone(), self.name.clone());
         let mut connection = connection.map_err(io::Error::other)?;
@@ -98,14 +99,14 @@ impl TlsClient {
     }
 }
 
-/// A blocking socket until a time: a peer that sends one byte now and then does not extend it.
+/// A blocking socket with a deadline, which a peer that sends a byte now and then does not extend.
 struct TimedStream<'a> {
     stream: &'a mut TcpStream,
     end: Instant,
 }
 
 impl TimedStream<'_> {
-    /// The time that is left, for a timeout of the socket, which cannot be 0.
+    /// The remaining time, as a timeout of the socket, which cannot be 0.
     fn left(&self) -> io::Result<Option<std::time::Duration>> {
         match self.end.saturating_duration_since(Instant::now()) {
             left if left.is_zero() => {
@@ -134,20 +135,20 @@ impl Write for TimedStream<'_> {
     }
 }
 
-/// TLS of one connection.
+/// The TLS session of a connection.
 #[derive(Debug)]
 pub(super) struct TlsStream {
     connection: ClientConnection,
 }
 
 impl TlsStream {
-    /// Appends the records of TLS for these bytes. An error ends the session: one of TLS 1.2 encrypts 2^24 records with
-    /// its keys, and no more.
+    /// Appends these bytes as TLS records. An error ends the session: TLS 1.2 encrypts at most 2^24 records with the
+    /// same keys.
     pub(super) fn encrypt(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
         let before = out.len();
         self.connection.writer().write_all(bytes)?;
         self.drain(out);
-        // rustls takes bytes also then, and sends the end of the session in their place.
+        // At that limit rustls still accepts bytes, but writes the end of the session instead of them.
         match out.len() - before >= bytes.len() {
             true => Ok(()),
             false => Err(io::Error::other("the session has encrypted as many messages as its keys may")),
@@ -162,7 +163,7 @@ impl TlsStream {
         }
     }
 
-    /// Takes bytes of the peer: tickets, alerts, and data, which is not read.
+    /// Processes bytes from the peer: tickets, alerts, and data, which is discarded.
     pub(super) fn take(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
             self.connection.read_tls(&mut bytes)?;
@@ -170,7 +171,8 @@ impl TlsStream {
             if state.peer_has_closed() {
                 return Err(io::Error::other("the collector closed the session"));
             }
-            // Data that is not read would fill its buffer, and hide the end of the session. It ends with WouldBlock.
+            // Unread data would fill the buffer of rustls and hide the end of the session. The copy ends with
+            // WouldBlock.
             let _ = io::copy(&mut self.connection.reader(), &mut io::sink());
         }
         Ok(())

@@ -1,7 +1,7 @@
-//! Messages over UDP: one socket, one session, nothing kept for long. A message that the kernel refuses is lost and
+//! Messages over UDP: one socket, one session, no retransmission. A message that the kernel refuses is lost and
 //! counted.
 //!
-//! Messages of a batch leave together: one walk through the stack costs less than a walk for each.
+//! The messages of a batch are sent together: one pass through the network stack costs less than one for each.
 
 use super::counters::Counters;
 use crate::export::{Message, Session, Version};
@@ -13,9 +13,9 @@ use quaff_os::{Result, Try};
 use std::io::{self, IoSlice};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
-/// The longest packet where the MTU of the path is unknown (RFC 7011, 10.3.3).
+/// Maximum bytes of a packet where the MTU of the path is unknown (RFC 7011, 10.3.3).
 const MTU_UNKNOWN: usize = 512;
-/// A wider path, such as loopback, is not used beyond Ethernet: collectors have buffers for that.
+/// Maximum used of a larger MTU, such as loopback's: the buffers of collectors are made for Ethernet.
 const MTU_MAX: usize = 1500;
 
 /// A collector over UDP.
@@ -24,12 +24,12 @@ pub(super) struct UdpLink {
     socket: UdpSocket,
     is_ipv6: bool,
     session: Session,
-    /// The user's own limit of a message.
+    /// Maximum bytes of a message, set by the user.
     bytes_max: usize,
-    /// Messages that leave next.
+    /// Messages that are sent next, together.
     waiting: Vec<Message>,
     waiting_bytes: usize,
-    /// The path takes several at a time.
+    /// The path accepts several messages in one call.
     sends_together: bool,
 }
 
@@ -46,29 +46,29 @@ impl UdpLink {
         let own = source.unwrap_or(any);
         let socket = UdpSocket::bind((own, 0)).trying(|| format!("open a UDP socket on {own}"))?;
         socket.connect(peer).trying(|| format!("connect a UDP socket to {peer}"))?;
-        // Without fragments the kernel learns the MTU of the path from its routers, and `message_bytes_max` follows.
+        // Without fragmentation the kernel learns the MTU of the path from routers, and `message_bytes_max` follows it.
         never_fragment(&socket, is_ipv6).trying(|| format!("learn the MTU of the path to {peer}"))?;
         let (session, waiting) = (Session::new(version), Vec::new());
         Ok(Self { socket, is_ipv6, session, bytes_max, waiting, waiting_bytes: 0, sends_together: true })
     }
 
-    /// The longest message, by the MTU of the path as far as it is known now.
+    /// Maximum bytes of a message, by the currently known MTU of the path.
     pub(super) fn message_bytes_max(&self) -> usize {
         message_bytes(path_mtu(&self.socket, self.is_ipv6), self.is_ipv6).min(self.bytes_max)
     }
 
-    /// Counts records that never became a message.
+    /// Advances the sequence by records that were lost before they were encoded.
     pub(super) fn lose(&mut self, records: u64) {
         self.session.lose(records);
     }
 
-    /// Takes a message, which leaves with the next ones or by [`Self::flush`]. The sequence advances also when it is
-    /// lost, so that the collector sees that.
+    /// Queues a message, which is sent with the next ones or by [`Self::flush`]. The sequence advances even if it is
+    /// lost, so that the collector notices the loss.
     pub(super) fn send(&mut self, mut message: Message, counters: &Counters) {
         self.session.seal(&mut message);
         let bytes = message.bytes.len();
         let is_full = self.waiting.len() == TOGETHER_MAX || self.waiting_bytes + bytes > TOGETHER_BYTES_MAX;
-        // All but the last have one length.
+        // Messages that are sent together have the same length; only the last may be shorter.
         let has_ended = match (self.waiting.first(), self.waiting.last()) {
             (Some(first), Some(last)) => bytes > first.bytes.len() || last.bytes.len() < first.bytes.len(),
             _ => false,
@@ -80,7 +80,7 @@ impl UdpLink {
         self.waiting.push(message);
     }
 
-    /// Sends what waits.
+    /// Sends the queued messages.
     pub(super) fn flush(&mut self, counters: &Counters) {
         self.waiting_bytes = 0;
         let messages = std::mem::take(&mut self.waiting);
@@ -91,7 +91,7 @@ impl UdpLink {
         self.waiting.clear();
     }
 
-    /// Sends messages together; `false` if none was sent.
+    /// Sends messages in one call; `false` if none was sent.
     fn send_all(&mut self, messages: &[Message], counters: &Counters) -> bool {
         let all: Vec<IoSlice<'_>> = messages.iter().map(|message| IoSlice::new(&message.bytes)).collect();
         let Err(error) = send_together(&self.socket, &all) else {
@@ -99,8 +99,8 @@ impl UdpLink {
             return true;
         };
         match error.raw_os_error().map(Errno::from_raw) {
-            // A device without checksums, or a path with IPsec (EIO); a message that no packet of the path has room for
-            // (EINVAL, EMSGSIZE), which may be so for this one only.
+            // EIO: the device computes no checksums, or the path has IPsec. EINVAL and EMSGSIZE: a message is longer
+            // than the path's packets, perhaps this one only.
             Some(Errno::EIO | Errno::EOPNOTSUPP) => self.sends_together = false,
             Some(Errno::EINVAL | Errno::EMSGSIZE) => {}
             _ => Counters::add(&counters.errors, 1),
@@ -113,14 +113,14 @@ impl UdpLink {
             let Err(error) = self.socket.send(&message.bytes) else { return sent(message, counters) };
             Counters::add(&counters.errors, 1);
             match error.raw_os_error().map(Errno::from_raw) {
-                // The path became narrower after the message was made: this one travels in fragments.
+                // The MTU of the path shrank after the message was encoded: this one is sent in fragments.
                 Some(Errno::EMSGSIZE) => {
                     if self.send_in_fragments(message).is_ok() {
                         return sent(message, counters);
                     }
                     break;
                 }
-                // The kernel reports the fate of an earlier message; this one was not sent yet.
+                // The error is of an earlier message; this one was not sent yet.
                 Some(Errno::ECONNREFUSED | Errno::EHOSTUNREACH | Errno::ENETUNREACH) if !is_retry => {}
                 _ => break,
             }
@@ -136,7 +136,7 @@ impl UdpLink {
     }
 }
 
-/// The bytes of a message in a packet of this MTU.
+/// Maximum bytes of a message in a packet of this MTU.
 fn message_bytes(mtu: Option<usize>, is_ipv6: bool) -> usize {
     let headers = if is_ipv6 { 48 } else { 28 };
     mtu.unwrap_or(MTU_UNKNOWN).min(MTU_MAX).saturating_sub(headers)
@@ -168,7 +168,8 @@ mod tests {
         (peer, link)
     }
 
-    /// The mode in which the kernel learns the MTU of the path: a message longer than any packet is refused, not cut.
+    /// In the mode in which the kernel learns the MTU of the path, a message longer than any packet is refused, not
+    /// fragmented.
     #[test]
     fn a_message_that_no_packet_has_room_for_is_counted() {
         let (peer, mut link) = link();
@@ -183,8 +184,8 @@ mod tests {
         assert_eq!(peer.recv(&mut [0; 65_536]).unwrap(), 60_000);
     }
 
-    /// A port that takes nothing of ours is reported with a later message: that one is sent again, and none counts
-    /// twice. The socket keeps its port, and has another peer meanwhile.
+    /// An error of a closed port is reported with a later message: that one is sent again, and none counts twice.
+    /// Meanwhile the socket is connected to another peer, and keeps its own port.
     #[test]
     fn a_collector_that_refuses_costs_no_message_of_its_own() {
         let (peer, mut link) = link();
@@ -224,7 +225,7 @@ mod tests {
         assert_eq!((sent.messages, sent.sent.records, sent.errors), (79, 79, 0));
         let mut bytes = [0; 2000];
         for (at, length) in lengths.iter().enumerate() {
-            // The sequence number stands in the middle.
+            // The sequence number is at an offset in between.
             assert_eq!((peer.recv(&mut bytes).unwrap(), bytes[0], bytes[20]), (*length, at as u8, at as u8));
         }
         assert!(link.sends_together);

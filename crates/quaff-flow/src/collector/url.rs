@@ -61,7 +61,7 @@ impl std::fmt::Display for CollectorUrl {
     }
 }
 
-/// Host and port; an address of IPv6 without brackets has no port.
+/// Splits off the port; an IPv6 address without brackets has none.
 fn split_port(text: &str) -> Option<(&str, Option<&str>)> {
     if let Some(rest) = text.strip_prefix('[') {
         let (host, after) = rest.split_once(']')?;

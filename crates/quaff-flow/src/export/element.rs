@@ -1,8 +1,8 @@
-//! The registry of information elements: what a field is called, how it is encoded, and which value of a record it has.
+//! The registry of information elements: the names of a field, its encoding, and the value of a record in it.
 //!
-//! One table serves all exports. Numbers, names and types of IANA elements are those of the registry that RFC 7012
-//! begins; labels are those of nProbe; elements of ntop (enterprise 35632) keep the numbers that collectors know.
-//! Nothing here touches a record: `value.rs` reads it.
+//! All exports use one table. Numbers, names and types of IANA elements are those of the registry that RFC 7012
+//! created; labels are those of nProbe; elements of ntop (enterprise 35632) keep the numbers that collectors know.
+//! Nothing here reads a record: `value.rs` does.
 
 use DataType::{Boolean, IpV4, IpV6, Mac, Micros, Millis, Nanos, Octets, Seconds, Text, U8, U16, U32, U64};
 use Unit::{Hops, Micro, Milli, Nano, Octet, Packet};
@@ -12,17 +12,17 @@ use Value as V;
 pub(crate) const NTOP: u32 = 35632;
 /// The enterprise number that marks the other direction of an IANA element (RFC 5103, 6.1).
 pub(crate) const REVERSE: u32 = 29305;
-/// The enterprise number of elements that quaff alone defines. It is the one that RFC 5612 reserves for documents:
-/// quaff has none of its own.
+/// The enterprise number of elements that quaff alone defines. It is the one that RFC 5612 reserves for documentation,
+/// because quaff has none of its own.
 pub(crate) const PRIVATE: u32 = 32473;
 /// The bit of an element's number that marks the other direction under any other enterprise (RFC 5103, 6.2).
 pub(crate) const REVERSE_BIT: u16 = 0x4000;
-/// The length of a field that differs from record to record (RFC 7011, 7).
+/// The length in a template that marks a field of variable length (RFC 7011, 7).
 pub(crate) const VARIABLE: u16 = 65535;
-/// The number in NetFlow v9 of ntop's element 0.
+/// The number of ntop's element 0 in NetFlow v9.
 const NTOP_V9: u16 = 57472;
 
-/// An abstract data type, by its number in RFC 5610, 3.1.
+/// An abstract data type, numbered as in RFC 5610, 3.1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum DataType {
@@ -42,7 +42,7 @@ pub enum DataType {
     IpV6 = 19,
 }
 
-/// The unit of a number, by its number in RFC 5610, 3.3.
+/// The unit of a value, numbered as in RFC 5610, 3.3.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u16)]
 pub(crate) enum Unit {
@@ -55,7 +55,7 @@ pub(crate) enum Unit {
     Hops = 11,
 }
 
-/// One value of a flow record, of a sampler or of an exporter. `value.rs` says where it is read.
+/// A value of a flow record, a sampler or an exporter. `value.rs` reads it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Value {
     Source,
@@ -101,7 +101,7 @@ pub(crate) enum Value {
     LostBytes,
     PayloadBytes,
     WindowMax,
-    /// Half of the round trip, as nProbe has it.
+    /// Half of the round-trip time, as in nProbe.
     ClientLatency,
     ServerLatency,
     ClientRoundTrip,
@@ -116,7 +116,7 @@ pub(crate) enum Value {
     AckTimeMin,
     AckTimeMean,
     AckTimeMax,
-    /// The server's name, in flows of the protocol that the element is for.
+    /// The server's name, in flows of these protocols only.
     ServerName(&'static [&'static str]),
     InitiatorRule,
     Continued,
@@ -126,13 +126,13 @@ pub(crate) enum Value {
     EngineId,
 }
 
-/// The name and the number of an element's other direction in nProbe's words.
+/// nProbe's label and number of an element's other direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Twin {
     pub(crate) label: &'static str,
-    /// 0: NetFlow v9 has none.
+    /// The field type in NetFlow v9; 0: none.
     pub(crate) v9: u16,
-    /// The IPFIX name under which nProbe lists it, if that is another element's.
+    /// The IPFIX name that nProbe gives it, if that is the name of another element.
     pub(crate) alias: &'static str,
 }
 
@@ -141,28 +141,28 @@ pub(crate) struct Twin {
 pub struct Element {
     /// The number within its enterprise.
     pub id: u16,
-    /// The enterprise; 0 is IANA.
+    /// The enterprise; 0: IANA.
     pub pen: u32,
-    /// The IPFIX name, `sourceIPv4Address`.
+    /// The IPFIX name, such as `sourceIPv4Address`.
     pub name: &'static str,
-    /// nProbe's label, `IPV4_SRC_ADDR`; empty without one.
+    /// nProbe's label, such as `IPV4_SRC_ADDR`; empty if there is none.
     pub label: &'static str,
     pub kind: DataType,
-    /// The length in IPFIX; 65535 is variable.
+    /// The length in IPFIX; 65535: variable.
     pub bytes: u16,
-    /// The field type in NetFlow v9; 0 has none.
+    /// The field type in NetFlow v9; 0: none.
     pub(crate) v9: u16,
-    /// The length in NetFlow v9, which has no variable one.
+    /// The length in NetFlow v9, which has no variable lengths.
     pub(crate) v9_bytes: u16,
     pub(crate) unit: Unit,
     pub(crate) semantics: u8,
-    /// The other direction may be asked for (RFC 5103, 6.1).
+    /// A template may name it for the other direction, too (RFC 5103, 6.1).
     pub(crate) reversible: bool,
     pub(crate) twin: Option<Twin>,
     pub(crate) value: Value,
-    /// The value is that of the reverse side, under a number of its own.
+    /// The value is that of the reverse direction, under a number of its own.
     pub(crate) of_reverse: bool,
-    /// The meaning, where no registry has it.
+    /// The meaning, if no registry has it.
     pub(crate) description: &'static str,
 }
 
@@ -212,7 +212,7 @@ impl Element {
         Self { pen: NTOP, v9: NTOP_V9 + n, reversible: false, ..new }
     }
 
-    /// An element of quaff, which NetFlow v9 cannot carry.
+    /// An element of quaff, which NetFlow v9 cannot have.
     const fn own(
         id: u16,
         name: &'static str,
@@ -231,7 +231,7 @@ impl Element {
         Self { semantics, ..self }
     }
 
-    /// The length in NetFlow v9.
+    /// Sets the length in NetFlow v9.
     const fn in_v9(self, v9_bytes: u16) -> Self {
         Self { v9_bytes, ..self }
     }
@@ -373,7 +373,7 @@ pub(crate) static ELEMENTS: &[Element] = &[
     Element::own(19, "quaffAckTimeMaxMicroseconds", U32, V::AckTimeMax, "longest time from TCP data to its ACK").unit(Micro),
 ];
 
-/// Finds an element by either name, exactly. The flag is `true` for the other direction of it.
+/// Finds an element by its exact IPFIX name or label. The flag is `true` for its other direction.
 pub(crate) fn find(name: &str) -> Option<(&'static Element, bool)> {
     let same =
         |element: &&Element| element.name == name || !element.label.is_empty() && element.label == name;
@@ -391,18 +391,18 @@ pub(crate) fn find(name: &str) -> Option<(&'static Element, bool)> {
     ELEMENTS.iter().find(same).map(|found| (found, true))
 }
 
-/// Finds an element by its numbers.
+/// Finds an element by enterprise and number.
 pub(crate) fn by_number(pen: u32, id: u16) -> Option<&'static Element> {
     ELEMENTS.iter().find(|element| element.pen == pen && element.id == id)
 }
 
-/// A name with a capital at its start, as it stands after `reverse`.
+/// Returns a name with a capital first letter, as it follows `reverse`.
 pub(crate) fn capital(name: &str) -> String {
     let mut letters = name.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
-/// The element that has the place of this one in records of IPv6, itself if it serves both.
+/// The element that replaces this one in records of IPv6; itself if it is used for both families.
 pub(crate) fn for_ipv6(element: &'static Element) -> &'static Element {
     let id = match (element.pen, element.id) {
         (0, 8) => 27,
@@ -418,7 +418,7 @@ pub(crate) fn for_ipv6(element: &'static Element) -> &'static Element {
     by_number(0, id).unwrap_or(element)
 }
 
-/// The element that has the place of this one in records of IPv4, itself if it serves both.
+/// The element that replaces this one in records of IPv4; itself if it is used for both families.
 pub(crate) fn for_ipv4(element: &'static Element) -> &'static Element {
     let id = match (element.pen, element.id) {
         (0, 27) => 8,
@@ -434,7 +434,7 @@ pub(crate) fn for_ipv4(element: &'static Element) -> &'static Element {
     by_number(0, id).unwrap_or(element)
 }
 
-/// The names nearest to one that is unknown, at most three, the best first.
+/// The names most similar to an unknown one, at most three, the best first.
 pub(crate) fn near(name: &str) -> Vec<&'static str> {
     let wanted = name.to_ascii_lowercase();
     let limit = 2 + wanted.len() / 5;
@@ -450,7 +450,7 @@ pub(crate) fn near(name: &str) -> Vec<&'static str> {
     near.into_iter().take(3).map(|(_, known)| known).collect()
 }
 
-/// The edits that turn one word into the other: insertions, deletions, substitutions. Only the first 64 bytes count.
+/// The edit distance of two words: insertions, deletions and substitutions. Only the first 64 bytes count.
 fn distance(one: &str, other: &str) -> usize {
     let (one, other) = (&one.as_bytes()[..one.len().min(64)], &other.as_bytes()[..other.len().min(64)]);
     let mut row: Vec<usize> = (0..=other.len()).collect();
@@ -486,7 +486,7 @@ mod tests {
         }
     }
 
-    /// Numbers of the registry as tshark and RFC 7012 have them, for the fields of nProbe's default template.
+    /// The numbers of the fields of nProbe's default template, as in tshark and RFC 7012.
     #[test]
     fn both_names_lead_to_one_element() {
         for (label, name, id) in [

@@ -1,4 +1,4 @@
-//! One field of a record as the bytes of NetFlow v9 or IPFIX (RFC 7011, 6). Messages and sets are not known here.
+//! Encodes the fields of a record for NetFlow v9 or IPFIX (RFC 7011, 6). Does not depend on messages and sets.
 
 use super::element::{DataType, Unit, VARIABLE, Value};
 use super::template::{CopyPlan, Step};
@@ -7,11 +7,11 @@ use std::net::IpAddr;
 
 /// Seconds from 1900, where NTP begins, to 1970.
 const NTP_OFFSET_S: u64 = 2_208_988_800;
-/// The longest variable field: a record has to fit a message of 64 KiB with others.
+/// Maximum length of a variable field: a record with other fields has to fit into a message of 64 KiB.
 pub(crate) const VARIABLE_BYTES_MAX: usize = 4096;
 
-/// Appends a record. `boot_ms` is the start of the device, ms since 1970, which times of 32 bits count from; each
-/// variable field has at most `variable_max` bytes.
+/// Appends a record. `boot_ms` is the start of the device, ms since 1970, from which 32-bit times count; each variable
+/// field has at most `variable_max` bytes.
 pub(crate) fn append_record(
     out: &mut Vec<u8>,
     plan: &CopyPlan,
@@ -57,7 +57,7 @@ fn append_field(out: &mut Vec<u8>, step: &Step, datum: Datum<'_>, boot_ms: u64, 
     }
 }
 
-/// Writes one field of fixed length, all of it.
+/// Writes a field of fixed length, with all its bytes.
 #[inline(always)]
 pub(super) fn put_field(place: &mut [u8], step: &Step, datum: Datum<'_>, boot_ms: u64) {
     match datum {
@@ -72,29 +72,29 @@ pub(super) fn put_field(place: &mut [u8], step: &Step, datum: Datum<'_>, boot_ms
     }
 }
 
-/// Writes octets as far as there is room, and zeros after them.
+/// Writes bytes, truncated or padded with zeros to the length of `place`.
 fn put_bytes(place: &mut [u8], bytes: &[u8]) {
     let (taken, rest) = place.split_at_mut(bytes.len().min(place.len()));
     taken.copy_from_slice(&bytes[..taken.len()]);
     rest.fill(0);
 }
 
-/// A number in the unit and the form of its element.
+/// Converts a number to the unit and the encoding of its element.
 fn converted(step: &Step, number: u64) -> u64 {
     match (step.element.value, step.element.unit) {
         (Value::Duration, Unit::Milli) => number / 1_000_000,
         (Value::Duration, Unit::Micro) => number / 1_000,
-        // 20 bits of label, 3 of traffic class, 1 for the bottom of the stack: the last two are unknown.
+        // 20 bits of label, 3 of traffic class, 1 for the bottom of the stack; the last two are unknown, and 0.
         (Value::MplsLabel, _) => number << 4,
-        // Type 11: 1 is true, 2 is false (RFC 7011, 6.1.5).
+        // 1 is true, 2 is false (RFC 7011, 6.1.5).
         _ if step.element.kind == DataType::Boolean => 2 - number.min(1),
-        // NetFlow v9 has the low eight flags, not a limit of a number.
+        // NetFlow v9 has the low eight flags; a larger number is not limited here but masked.
         (Value::TcpFlags, _) if step.bytes == 1 => number & 0xff,
         _ => number,
     }
 }
 
-/// Writes the low bytes; a number that does not fit them becomes the largest that does.
+/// Writes a number; one that does not fit becomes the largest that does.
 #[inline(always)]
 fn put_number(place: &mut [u8], number: u64) {
     let bytes = place.len();
@@ -125,14 +125,14 @@ fn put_time(place: &mut [u8], step: &Step, ns: u64, boot_ms: u64) {
     put_number(place, number);
 }
 
-/// A time in the format of NTP: seconds since 1900, and 2^-32 of a second. Rounded up, so that the ns it stands for,
-/// rounded down, are those that it was made of.
+/// A time in the format of NTP: seconds since 1900, and units of 2^-32 s. Rounded up, so that converting back to ns,
+/// rounded down, returns the same time.
 fn ntp(ns: u64) -> u64 {
     let fraction = ((ns % 1_000_000_000) << 32).div_ceil(1_000_000_000);
     ((ns / 1_000_000_000 + NTP_OFFSET_S) << 32) + fraction
 }
 
-/// A text cut to a length, between characters.
+/// Truncates a text to a number of bytes, between characters.
 fn cut(text: &str, most: usize) -> &str {
     let mut end = text.len().min(most);
     while !text.is_char_boundary(end) {
@@ -141,7 +141,7 @@ fn cut(text: &str, most: usize) -> &str {
     &text[..end]
 }
 
-/// Appends octets: of a fixed length with zeros after them, of a variable one after their length (RFC 7011, 7).
+/// Appends bytes: padded with zeros to a fixed length, or preceded by a variable one (RFC 7011, 7).
 pub(crate) fn append_bytes(out: &mut Vec<u8>, length: u16, bytes: &[u8]) {
     if length != VARIABLE {
         let bytes = &bytes[..bytes.len().min(usize::from(length))];

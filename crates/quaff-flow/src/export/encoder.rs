@@ -1,4 +1,4 @@
-//! An encoder: records in, messages of one format out. It has no socket, no clock and no sequence number.
+//! Encodes records as messages of one format. Uses no socket, no clock and no sequence numbers.
 
 use super::encode::{VARIABLE_BYTES_MAX, append_record};
 use super::image::RecordImage;
@@ -13,21 +13,22 @@ use crate::record::FlowRecord;
 
 /// The number of the first template unless the user sets one, as in nProbe.
 pub const TEMPLATE_ID: u16 = 257;
-/// The place of the template of a file's time window after the first template; options stay below.
+/// Number of the template of a file's time window, relative to the first template; those of options are lower.
 pub(crate) const WINDOW_TEMPLATE: u16 = 32;
-/// The last number from which those of all templates, and of a file's time window, fit 16 bits.
+/// The largest number of a first template with which the numbers of all templates, and of a file's time window, fit 16
+/// bits.
 const TEMPLATE_ID_MAX: u16 = u16::MAX - WINDOW_TEMPLATE;
-/// Templates of records: both families, with and without the reverse direction. Options follow.
+/// Number of templates of records: both families, with and without the reverse direction. Those of options follow.
 const RECORD_TEMPLATES: u16 = 4;
 
-/// The records that a conversation becomes, where a template has the reverse direction.
+/// The conversations that are exported, if a template has fields of the reverse direction.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum BiflowPolicy {
     #[default]
     All,
-    /// Only records with packets of both directions.
+    /// Only those with packets of both directions.
     Answered,
-    /// Only records with packets of one direction.
+    /// Only those with packets of one direction.
     Unanswered,
 }
 
@@ -37,11 +38,11 @@ pub struct EncoderPlan {
     pub version: Version,
     /// Not used by NetFlow v5.
     pub template: Template,
-    /// The number of the first template; the others follow it.
+    /// The number of the first template; the others have the next ones.
     pub template_id: u16,
-    /// Observation domain, source id of v9.
+    /// Observation domain of IPFIX, source ID of NetFlow v9.
     pub domain: u32,
-    /// The longest message; a transport limits it further.
+    /// Maximum bytes of a message; a transport may limit them further.
     pub bytes_max: usize,
     /// The start of the exporter, ns since 1970.
     pub boot_ns: u64,
@@ -75,11 +76,11 @@ pub struct Unencoded {
     pub not_in_v5: Carried,
     /// Longer than a message.
     pub too_long: Carried,
-    /// Left out by the policy on conversations.
+    /// Excluded by the policy on conversations.
     pub by_policy: Carried,
 }
 
-/// Encodes the records of one exporter.
+/// The encoder of one exporter.
 #[derive(Debug)]
 pub struct Encoder {
     plan: EncoderPlan,
@@ -99,14 +100,14 @@ struct Templated {
     dialect: Dialect,
     packer: Packer,
     uptime: Uptime,
-    /// By family (IPv4, IPv6), then without and with the reverse direction.
+    /// Indexed by family (IPv4, IPv6), then without (0) and with (1) the reverse direction.
     plans: [[CopyPlan; 2]; 2],
-    /// Those of their records, if these have one length: made with the first record.
+    /// Images of the records of each plan with records of fixed length, made with the first record.
     images: [[Option<RecordImage>; 2]; 2],
     is_biflow: bool,
-    /// Conversations without an answer have the template of the others, with zeros.
+    /// Conversations without an answer use the template of the others, with zeros.
     is_shared: bool,
-    /// Some field is ms since the start of the device.
+    /// A field counts ms since the start of the device.
     has_uptime: bool,
 }
 
@@ -131,7 +132,7 @@ impl Encoder {
         self.unencoded
     }
 
-    /// Takes a record. Without a field of the reverse direction, each direction becomes a record.
+    /// Encodes a record. If the template has no field of the reverse direction, each direction becomes a record.
     pub fn push(&mut self, record: &FlowRecord, now_ns: u64) {
         let is_answered = record.forward.packets > 0 && record.reverse.packets > 0;
         let is_wanted = match self.plan.biflows {
@@ -184,8 +185,8 @@ impl Encoder {
         }
     }
 
-    /// Returns the messages that begin a session, and that are repeated over UDP: templates, then the options that do
-    /// not change.
+    /// Returns the messages that begin a session, and are repeated over UDP: templates, then the options that do not
+    /// change.
     pub fn announce(&self, now_ns: u64) -> Vec<Message> {
         match &self.format {
             WireFormat::Templated(templated) => templated.announce(&self.plan, &self.scene, now_ns),
@@ -193,7 +194,7 @@ impl Encoder {
         }
     }
 
-    /// Limits further messages, after the path turned out to be narrower.
+    /// Limits the following messages, after the MTU of the path has changed.
     pub fn limit(&mut self, bytes_max: usize) {
         match &mut self.format {
             WireFormat::Templated(templated) => templated.packer.limit(bytes_max),
@@ -206,7 +207,7 @@ impl Encoder {
         self.plan.domain
     }
 
-    /// Makes the options of the moment.
+    /// Encodes the options with counters.
     pub fn statistics(&mut self, statistics: &Statistics, now_ns: u64) {
         if let WireFormat::Templated(templated) = &mut self.format {
             templated.statistics(&self.plan, statistics, now_ns);
@@ -214,7 +215,7 @@ impl Encoder {
     }
 }
 
-/// The share of a record in the sums of a message.
+/// The counts that a record adds to those of a message.
 fn carried(view: View<'_>, is_biflow: bool) -> Carried {
     let side = if is_biflow { super::value::FlowSide::Both } else { super::value::FlowSide::Forward };
     let (packets, bytes) = view.count(side);
@@ -228,8 +229,8 @@ impl Templated {
         }
         let is_biflow = plan.template.is_biflow();
         let compiled = |is_ipv6, with_reverse| plan.template.plan(dialect, is_ipv6, with_reverse);
-        // NetFlow v9 has one template for both, as its collectors know it; and without any forward field there is no
-        // other.
+        // NetFlow v9 has one template for both, as collectors expect it. A template without any forward field has only
+        // this one, too.
         let is_shared = is_biflow && (dialect == Dialect::V9 || compiled(false, false)?.steps.is_empty());
         let plans = [
             [compiled(false, is_shared)?, compiled(false, true)?],
@@ -258,15 +259,15 @@ impl Templated {
         })
     }
 
-    /// The plan of a record, and the place of its template.
+    /// The family and the direction of a record, as indices of its plan.
     fn plan_of(&self, view: View<'_>) -> (usize, usize) {
         let with_reverse = self.is_biflow && (view.record.reverse.packets > 0 || self.is_shared);
         (usize::from(view.source().is_ipv6()), usize::from(with_reverse))
     }
 
-    /// The number of a template of records.
+    /// The number of the template of a plan.
     fn template_id(plan: &EncoderPlan, family: usize, with_reverse: usize) -> u16 {
-        // Without a reverse direction the first two numbers are in use, as in nProbe.
+        // Without a reverse direction the first two numbers are used, as in nProbe.
         plan.template_id + (family + 2 * with_reverse) as u16
     }
 
@@ -278,7 +279,7 @@ impl Templated {
         Stamp { now_ns, uptime: self.uptime }
     }
 
-    /// The stamp of an announcement, which may have a time base of its own: no record of it counts from that.
+    /// The stamp of an announcement, which may have a time base of its own, because no record in it uses the base.
     fn announcing(&self, now_ns: u64) -> Stamp {
         let is_held = self.uptime.holds(now_ns, now_ns);
         Stamp { now_ns, uptime: if is_held { self.uptime } else { Uptime::moved_to(now_ns) } }
@@ -313,13 +314,14 @@ impl Templated {
         let write =
             |most: usize| move |out: &mut Vec<u8>| append_record(out, copy, view, scene, boot_ms, most);
         match self.packer.append(entry, stamp, write(VARIABLE_BYTES_MAX)) {
-            // Names are chosen by those who are metered: a long one is cut, and does not hide its flow.
+            // Names are chosen by the hosts that are metered: a long one is truncated, so that it cannot hide its flow.
             Err(Oversize) if fields_max > 0 => self.packer.append(entry, stamp, write(fields_max)),
             appended => appended,
         }
     }
 
-    /// Moves the time base to a flow that it does not hold. In NetFlow v9 the header has it, so the message ends.
+    /// Moves the time base if the times of a flow do not fit it. The header of NetFlow v9 has the base, so the message
+    /// ends.
     fn fit_uptime(&mut self, view: View<'_>, now_ns: u64) {
         let (first_ns, last_ns) = view.times(super::value::FlowSide::Both).unwrap_or_default();
         if self.uptime.holds(first_ns, last_ns) {
@@ -336,7 +338,7 @@ impl Templated {
         self.packer.flush(stamp);
     }
 
-    /// The templates of records that can occur: place of the family, place of the direction.
+    /// The templates of records that can occur: index of the family, index of the direction.
     fn used(&self) -> impl Iterator<Item = (usize, usize)> + use<> {
         let directions: &[usize] = match (self.is_biflow, self.is_shared) {
             (false, _) => &[0],
@@ -382,7 +384,7 @@ impl Templated {
         out.packer.ready.into()
     }
 
-    /// Options of IPFIX that do not change in a run.
+    /// Appends the options of IPFIX that do not change in a run.
     fn describe(&self, out: &mut Announcement<'_>) {
         let plan = out.plan;
         out.describe_interfaces(false);
@@ -423,7 +425,7 @@ impl Templated {
         self.flush(now_ns);
     }
 
-    /// Appends a record of options; those of the moment are shorter than any message.
+    /// Appends a record of options with counters; it is shorter than any message.
     fn append_options(&mut self, set: u16, now_ns: u64, write: impl Fn(&mut Vec<u8>)) {
         let stamp = self.stamp(now_ns);
         let entry = Entry { set, bytes_min: 4, units: 1, carried: Carried::default() };
@@ -440,7 +442,7 @@ struct Announcement<'a> {
 }
 
 impl Announcement<'_> {
-    /// Appends a record of templates or options. One that no message has room for is left out: a template of so many
+    /// Appends a record of templates or options. One that is longer than a message is omitted: a template with so many
     /// fields that [`Encoder::new`] refuses it, or the name of an interface.
     fn append(&mut self, set: u16, units: u32, write: impl Fn(&mut Vec<u8>)) {
         let entry = Entry { set, bytes_min: 4, units, carried: Carried::default() };
@@ -462,7 +464,7 @@ impl Announcement<'_> {
         }
     }
 
-    /// Options of NetFlow v9 that do not change in a run.
+    /// Appends the options of NetFlow v9 that do not change in a run.
     fn describe_v9(&mut self) {
         self.describe_interfaces(true);
         let (plan, scene) = (self.plan, self.scene);

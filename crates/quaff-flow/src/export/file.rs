@@ -1,6 +1,6 @@
 //! IPFIX files (RFC 5655): messages one after another, templates and descriptions first, the time window last.
 //!
-//! Bytes only: a writer that is given them keeps the file. A file that is cut at any message is a valid shorter one.
+//! Returns bytes; the caller writes them. A file that is cut between two messages is a valid shorter one.
 
 use super::encoder::{Encoder, EncoderPlan, WINDOW_TEMPLATE};
 use super::ipfix::{self, FieldSpec};
@@ -11,10 +11,10 @@ use super::time_base::{Stamp, Uptime};
 use super::value::Scene;
 use crate::record::FlowRecord;
 
-/// The longest message of a file: its length has 16 bits.
+/// Maximum bytes of a message in a file: its length has 16 bits.
 const BYTES_MAX: usize = 65_535;
 
-/// Encodes one file.
+/// The encoder of one file.
 #[derive(Debug)]
 pub(crate) struct FileEncoder {
     encoder: Encoder,
@@ -23,7 +23,7 @@ pub(crate) struct FileEncoder {
     domain: u32,
     window: Option<Window>,
     carried: Carried,
-    /// Part of `carried` that no call of `take_carried` has returned.
+    /// The part of `carried` that `take_carried` has not returned yet.
     fresh: Carried,
     messages: u64,
     bytes: u64,
@@ -37,7 +37,7 @@ struct Window {
 }
 
 impl FileEncoder {
-    /// An encoder whose file begins with the templates of `plan`, which is one of IPFIX.
+    /// An encoder whose file begins with the templates of `plan`, which must be one of IPFIX.
     pub(crate) fn new(plan: EncoderPlan, scene: Scene) -> Result<Self, TemplateError> {
         let plan = EncoderPlan { version: Version::Ipfix, bytes_max: BYTES_MAX, ..plan };
         let (template_id, domain) = (plan.template_id, plan.domain);
@@ -47,14 +47,14 @@ impl FileEncoder {
         Ok(Self { encoder, session, window_id, domain, window: None, carried, fresh, messages: 0, bytes: 0 })
     }
 
-    /// Appends the messages that a file begins with.
+    /// Appends the first messages of a file.
     pub(crate) fn begin(&mut self, now_ns: u64, out: &mut Vec<u8>) {
         for message in self.encoder.announce(now_ns) {
             self.append(message, out);
         }
     }
 
-    /// Takes a record; complete messages are appended.
+    /// Encodes a record, and appends complete messages.
     pub(crate) fn push(&mut self, record: &FlowRecord, now_ns: u64, out: &mut Vec<u8>) {
         let (first_ns, last_ns) = (record.first_ns(), record.last_ns());
         let window = self.window.get_or_insert(Window { first_ns, last_ns });
@@ -64,7 +64,7 @@ impl FileEncoder {
         self.drain(out);
     }
 
-    /// Appends the message that is being filled, for a reader who follows the file.
+    /// Appends the message that is being filled, for readers who follow the file.
     pub(crate) fn flush(&mut self, now_ns: u64, out: &mut Vec<u8>) {
         self.encoder.flush(now_ns);
         self.drain(out);

@@ -1,7 +1,7 @@
-//! Records of one length: a list of stores that is made once for a template.
+//! Encodes records of fixed length by a list of stores, which is made once for a template.
 //!
-//! Fields of numbers are stored as words of eight bytes, of which the fields that follow overwrite the rest. Fields
-//! that few templates have are encoded one by one. The bytes are those of [`append_record`](super::encode).
+//! Numbers are stored as words of eight bytes, whose unused bytes the next fields overwrite. Fields that few templates
+//! have are encoded one by one. The result equals that of [`append_record`](super::encode).
 
 use super::element::{DataType, Value};
 use super::encode::{datum, put_field};
@@ -17,28 +17,28 @@ const WORD_BYTES: usize = 8;
 pub(crate) struct RecordImage {
     bytes: usize,
     stores: Vec<Store>,
-    /// Sides whose values some store has: forward, reverse, both.
+    /// The sides whose values a store uses: forward, reverse, both.
     has_side: [bool; SIDES.len()],
 }
 
 /// One store, at an offset in the record.
 #[derive(Debug)]
 enum Store {
-    /// The number at a place of [`Numbers`], at most `limit`, shifted to the front of a word.
+    /// The number at index `place` of [`Numbers`], at most `limit`, shifted to the front of a word.
     Number { at: u32, place: u32, shift: u32, limit: u64 },
-    /// Bytes that all records share.
+    /// Bytes that are the same in all records.
     Constant { at: u32, word: u64 },
-    /// Any other field.
+    /// Another field, encoded by itself.
     Field { at: u32, step: Step },
 }
 
-/// Numbers of a record: its addresses, those of its key, those of each side.
+/// The numbers of a record: its addresses, its key, and the counters and times of each side.
 #[derive(Debug)]
 struct Numbers([u64; ADDRESS_WORDS + KEY.len() + SIDES.len() * SIDE_NUMBERS]);
 
-/// Words of two addresses, the high one of each first.
+/// Words of both addresses, each with the high word first.
 const ADDRESS_WORDS: usize = 4;
-/// Numbers that both sides share.
+/// The numbers that both sides share.
 const KEY: [Value; 8] = [
     Value::SourcePort,
     Value::DestinationPort,
@@ -50,7 +50,7 @@ const KEY: [Value; 8] = [
     Value::InitiatorRule,
 ];
 const SIDES: [FlowSide; 3] = [FlowSide::Forward, FlowSide::Reverse, FlowSide::Both];
-/// Numbers of a side.
+/// The numbers of one side.
 const SIDE: [Value; 6] =
     [Value::Packets, Value::Bytes, Value::TcpFlags, Value::ServiceClass, Value::MinTtl, Value::MaxTtl];
 /// Times of a side, which follow its numbers: first in ms since 1970, then in ms since the start of the device.
@@ -96,7 +96,7 @@ impl RecordImage {
             _ => None,
         };
         match (end, number_place(step)) {
-            // The address of the record's family, where it fits.
+            // Only an address of the record's family fits the field.
             (Some(end), _) if bytes == 4 && !is_ipv6 => self.add_number(at, 2 * end + 1, bytes),
             (Some(end), _) if bytes == 16 && is_ipv6 => {
                 self.add_number(at, 2 * end, WORD_BYTES);
@@ -152,7 +152,7 @@ impl RecordImage {
         out.truncate(begin + self.bytes);
     }
 
-    /// Reads the numbers of a record, of those sides that some store has.
+    /// Reads the numbers of a record, for those sides that a store uses.
     #[inline]
     fn numbers(&self, plan: &CopyPlan, view: View<'_>, scene: &Scene, boot_ms: u64) -> Numbers {
         let routes = EndRoutes::default();
@@ -162,7 +162,7 @@ impl RecordImage {
         for (words, address) in addresses.chunks_exact_mut(2).zip([view.source(), view.destination()]) {
             words.copy_from_slice(&address_words(address));
         }
-        // A macro, so that each is read by the code for this value alone.
+        // A macro, so that each value is read by code that is compiled for this value alone.
         macro_rules! of_key {
             ($value:expr) => {
                 number(read_common($value, FlowSide::Forward, view, scene, &routes, plan.icmp_in_port))
@@ -211,7 +211,7 @@ fn side_numbers(side: FlowSide, view: View<'_>, scene: &Scene, boot_ms: u64) -> 
     ]
 }
 
-/// A number, or a time in ns; 0 without one.
+/// A number, or a time in ns; 0 if there is none.
 #[inline(always)]
 fn number(datum: Datum<'_>) -> u64 {
     match datum {
@@ -220,7 +220,7 @@ fn number(datum: Datum<'_>) -> u64 {
     }
 }
 
-/// The place of a field in [`Numbers`]; `None` for one that is none of them.
+/// The index of a field in [`Numbers`]; `None` if it is not one of them.
 fn number_place(step: &Step) -> Option<usize> {
     let value = step.element.value;
     if let Some(place) = KEY.iter().position(|of_key| *of_key == value) {
@@ -240,7 +240,7 @@ fn number_place(step: &Step) -> Option<usize> {
     Some(of_side + SIDE.len() + form * TIMES.len() + time)
 }
 
-/// The high and the low word of an address; IPv4 is in the low one.
+/// The high and the low word of an address; an IPv4 address is in the low one.
 #[inline]
 fn address_words(address: IpAddr) -> [u64; 2] {
     match address {
@@ -259,7 +259,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Every element that an encoder can write, in one record after another.
+        /// With every element that an encoder can write.
         #[test]
         fn an_image_gives_the_same_bytes(
             records in proptest::collection::vec(any_record(), 1..20),

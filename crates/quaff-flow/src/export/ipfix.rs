@@ -2,19 +2,19 @@
 
 use super::template::{CopyPlan, Step};
 
-/// Bytes of a message's header.
+/// Bytes of a message header.
 pub(crate) const HEADER_BYTES: usize = 16;
-/// Set of templates, and of options templates.
+/// Set IDs of templates and of options templates.
 pub(crate) const TEMPLATES: u16 = 2;
 pub(crate) const OPTIONS_TEMPLATES: u16 = 3;
 
-/// Writes the header of a whole message.
+/// Writes the header of a complete message.
 pub(crate) fn write_header(bytes: &mut [u8], now_ns: u64, domain: u32) {
     let length = bytes.len() as u16;
     bytes[..2].copy_from_slice(&10_u16.to_be_bytes());
     bytes[2..4].copy_from_slice(&length.to_be_bytes());
     bytes[4..8].copy_from_slice(&((now_ns / 1_000_000_000) as u32).to_be_bytes());
-    // 8..12 is the sequence, which the session writes.
+    // Bytes 8..12 are the sequence number, which the session writes.
     bytes[12..16].copy_from_slice(&domain.to_be_bytes());
 }
 
@@ -26,7 +26,7 @@ pub(crate) struct FieldSpec {
     pub(crate) bytes: u16,
 }
 
-/// Appends a field specifier: the enterprise bit, number and length, and the enterprise if it is not IANA's.
+/// Appends a field specifier: enterprise bit, number, length, and the enterprise if it is not IANA.
 fn append_field(out: &mut Vec<u8>, id: u16, pen: u32, bytes: u16) {
     let bit = if pen == 0 { 0 } else { 0x8000 };
     out.extend((id | bit).to_be_bytes());
@@ -55,11 +55,11 @@ pub(crate) fn append_options_template(out: &mut Vec<u8>, id: u16, scopes: u16, f
     }
 }
 
-/// A message that withdraws all templates (RFC 7011, 8.1). Never over UDP.
+/// A message that withdraws all templates (RFC 7011, 8.1), which is never sent over UDP.
 pub(crate) fn withdrawal(now_ns: u64, domain: u32) -> Vec<u8> {
     let mut bytes = vec![0; HEADER_BYTES];
     for set in [TEMPLATES, OPTIONS_TEMPLATES] {
-        // A set with one record: the id of the set itself, and no field.
+        // A set with one record: the ID of the set itself, and no fields.
         for word in [set, 8, set, 0] {
             bytes.extend(word.to_be_bytes());
         }
@@ -95,7 +95,7 @@ mod tests {
         assert_eq!(out, expected);
     }
 
-    /// The example of RFC 7011, A.4.1 in its form: scope count after the count of all fields.
+    /// As in the example of RFC 7011, A.4.1: the number of scope fields follows the number of all fields.
     #[test]
     fn an_options_template_counts_fields() {
         let mut out = Vec::new();

@@ -1,7 +1,7 @@
-//! Messages: packing records into sets and sets into messages of a limited size, and the sequence numbers of a session.
+//! Packs records into sets, and sets into messages of limited size; assigns the sequence numbers of a session.
 //!
-//! The encoders leave the sequence number open. A [`Session`] writes it when a message is sent, so that messages that
-//! were kept back can be sent in another session. Nothing here reads a clock.
+//! The encoders do not write the sequence number. A [`Session`] writes it when a message is sent, so that unsent
+//! messages can be sent in another session. Nothing here reads a clock.
 
 use super::ipfix;
 use super::template::Dialect;
@@ -18,7 +18,7 @@ pub enum Version {
 }
 
 impl Version {
-    /// The number that a message begins with.
+    /// The version number, with which a message begins.
     pub fn number(self) -> u16 {
         match self {
             Self::V5 => 5,
@@ -27,7 +27,7 @@ impl Version {
         }
     }
 
-    /// The place of the sequence number in a header.
+    /// Offset of the sequence number in the header.
     fn sequence_at(self) -> usize {
         match self {
             Self::V5 => 16,
@@ -37,10 +37,10 @@ impl Version {
     }
 }
 
-/// Flows that a message carries, or that were not sent.
+/// Flows in a message, or flows that were not sent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Carried {
-    /// Records of flows, as they stand on the wire: a conversation may be two.
+    /// Records as encoded: a conversation may be two.
     pub records: u64,
     /// Packets and IP bytes of those flows.
     pub packets: u64,
@@ -55,14 +55,14 @@ impl std::ops::AddAssign for Carried {
     }
 }
 
-/// A message, complete but for its sequence number.
+/// A message, complete except for its sequence number.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Message {
     pub bytes: Vec<u8>,
     /// The number by which this message advances the sequence: v5 flows, v9 messages, IPFIX data records.
     pub units: u32,
     pub carried: Carried,
-    /// It defines templates.
+    /// True if it defines templates.
     pub has_templates: bool,
 }
 
@@ -79,7 +79,7 @@ impl Session {
         Self { version, sequence: 0 }
     }
 
-    /// Writes the sequence number of the message that is sent next, and counts it.
+    /// Writes the sequence number of the message that is sent next, and advances the sequence.
     pub fn seal(&mut self, message: &mut Message) {
         let at = self.version.sequence_at();
         if let Some(place) = message.bytes.get_mut(at..at + 4) {
@@ -88,20 +88,21 @@ impl Session {
         self.skip(message);
     }
 
-    /// Counts a message that is not sent, so that the collector sees the loss (RFC 7011, 10.4.4).
+    /// Advances the sequence by a message that is not sent, so that the collector notices the loss (RFC 7011, 10.4.4).
     pub fn skip(&mut self, message: &Message) {
         self.sequence = self.sequence.wrapping_add(message.units);
     }
 
-    /// Counts records that were lost before they were encoded. NetFlow v9 counts messages, which were never made.
+    /// Advances the sequence by records that were lost before they were encoded. NetFlow v9 counts messages, and these
+    /// records never became one.
     pub fn lose(&mut self, records: u64) {
         if self.version != Version::V9 {
             self.sequence = self.sequence.wrapping_add(records as u32);
         }
     }
 
-    /// Sets the export time of a message that leaves later than it was made. NetFlow keeps its time, which the times of
-    /// its flows count from.
+    /// Sets the export time of a message that is sent later than it was made. NetFlow keeps the time, because the times
+    /// of its flows are relative to it.
     pub fn delay(&self, message: &mut Message, now_ns: u64) {
         if self.version == Version::Ipfix
             && let Some(place) = message.bytes.get_mut(4..8)
@@ -111,34 +112,34 @@ impl Session {
     }
 }
 
-/// A record that no message has room for.
+/// The error for a record that is longer than a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Oversize;
 
-/// One record on its way into a set.
+/// The parameters of a record that is added to a set.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Entry {
-    /// A template's number, or the number of a set of templates.
+    /// The number of a template, or of a set of templates.
     pub(crate) set: u16,
-    /// The shortest record of the set: padding has to be shorter (RFC 3954, erratum 2096).
+    /// Minimum length of a record of the set: padding has to be shorter (RFC 3954, erratum 2096).
     pub(crate) bytes_min: usize,
-    /// Data records that it adds to the sequence of IPFIX.
+    /// Data records that it adds to the sequence number of IPFIX.
     pub(crate) units: u32,
     pub(crate) carried: Carried,
 }
 
-/// Number and length of a set.
+/// Bytes of the header of a set: its number and its length.
 const SET_HEADER_BYTES: usize = 4;
-/// Room after the record that a message has no place for, so that none moves in memory.
+/// Bytes reserved beyond the first record that does not fit a message, so that the buffer is never reallocated.
 const ROOM_BYTES: usize = 16;
-/// The shortest limit of a message: each options record fits.
+/// Minimum of the limit of a message: each options record fits.
 pub(crate) const BYTES_MIN: usize = 256;
 
 /// Packs records into messages.
 #[derive(Debug)]
 pub(crate) struct Packer {
     dialect: Dialect,
-    /// Observation domain or source id.
+    /// Observation domain or source ID.
     domain: u32,
     bytes_max: usize,
     open: Message,
@@ -169,7 +170,7 @@ impl Packer {
         }
     }
 
-    /// The longest record that an empty message has room for.
+    /// Maximum length of a record in an empty message.
     pub(crate) fn record_bytes_max(&self) -> usize {
         let padding_max = if self.dialect == Dialect::V9 { 3 } else { 0 };
         self.bytes_max - self.header_bytes() - SET_HEADER_BYTES - padding_max
@@ -180,12 +181,12 @@ impl Packer {
         Self::new(self.dialect, self.domain, self.bytes_max)
     }
 
-    /// Limits messages from the next one.
+    /// Limits the messages from the next one on.
     pub(crate) fn limit(&mut self, bytes_max: usize) {
         self.bytes_max = bytes_max.clamp(BYTES_MIN, 65_535);
     }
 
-    /// Appends a record, in another message if the open one has no room.
+    /// Appends a record, to a new message if the open one has no room.
     pub(crate) fn append(
         &mut self,
         entry: Entry,
@@ -194,7 +195,7 @@ impl Packer {
     ) -> Result<(), Oversize> {
         for is_retry in [false, true] {
             if self.open.bytes.is_empty() {
-                // The last record is written before its length is looked at.
+                // A record is written before its length is checked.
                 self.open.bytes.reserve(self.bytes_max + entry.bytes_min + ROOM_BYTES);
                 self.open.bytes.resize(self.header_bytes(), 0);
             }
@@ -223,7 +224,7 @@ impl Packer {
         Err(Oversize)
     }
 
-    /// Opens the set of an entry, unless it is open.
+    /// Opens the set of an entry, unless it is already open.
     fn enter_set(&mut self, entry: &Entry) {
         if self.set.is_some_and(|set| set.id == entry.set) {
             return;
@@ -307,7 +308,7 @@ mod tests {
         assert_eq!(ipfix[0].units, 2);
     }
 
-    /// A set of records of one byte would have three more of them (RFC 3954, erratum 2096).
+    /// With three bytes of padding, a set of one-byte records would have three more of them (RFC 3954, erratum 2096).
     #[test]
     fn padding_is_shorter_than_a_record() {
         let v9 = packed(Dialect::V9, &[(256, 1)], 1400);

@@ -1,11 +1,11 @@
-//! MaxMind databases, as far as AS numbers need them. Any bytes are answered without a panic.
+//! Reads AS numbers from MaxMind databases. Never panics, whatever the bytes are.
 
 use maxminddb::{PathElement, Reader};
 use std::net::IpAddr;
 
-/// Begins the metadata, near the end of the file.
+/// The marker before the metadata, near the end of the file.
 const MARKER: &[u8] = b"\xab\xcd\xefMaxMind.com";
-/// The metadata lies within these last bytes.
+/// The metadata is within this number of bytes before the end of the file.
 const METADATA_BYTES_MAX: usize = 128 << 10;
 const KEY: &str = "autonomous_system_number";
 
@@ -16,7 +16,7 @@ pub(super) struct Database {
 }
 
 impl Database {
-    /// Returns `true` if the bytes have the marker of a database.
+    /// True if the bytes contain the marker of a database.
     pub(super) fn is_one(bytes: &[u8]) -> bool {
         let from = bytes.len().saturating_sub(METADATA_BYTES_MAX);
         bytes[from..].windows(MARKER.len()).any(|window| window == MARKER)
@@ -34,7 +34,7 @@ impl Database {
         let number = found.decode_path::<serde_json::Value>(&[PathElement::Key(KEY)]).ok()??;
         let number = u32::try_from(number.as_u64()?).ok()?;
         let network = found.network().ok()?;
-        // An entry of an IPv6 database that is wider than ::/96 has all addresses of IPv4.
+        // An entry of an IPv6 database with a prefix shorter than ::/96 contains all IPv4 addresses.
         let is_wider = address.is_ipv4() && network.is_ipv6();
         Some((number, if is_wider { 0 } else { network.prefix() }))
     }
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Kinds of values, and the zero bytes between the tree and the data.
+    /// Types of values, and the number of zero bytes between the tree and the data.
     const POINTER: u8 = 1;
     const TEXT: u8 = 2;
     const MAP: u8 = 7;
@@ -71,7 +71,7 @@ mod tests {
         [&[5 << 5 | 2][..], &number.to_be_bytes()].concat()
     }
 
-    /// Its kind is above 7: it follows, less 7.
+    /// Its type is above 7, so it is in the next byte, minus 7.
     fn long(number: u64) -> Vec<u8> {
         [&[8, 9 - 7][..], &number.to_be_bytes()].concat()
     }

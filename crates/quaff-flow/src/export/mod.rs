@@ -11,13 +11,13 @@
 //! | `time_base` | the base of 32-bit times |
 //! | `v5`, `v9`, `ipfix` | the wire formats |
 //! | `options` | the records that describe the exporter |
-//! | `encoder` | records in, messages out |
+//! | `encoder` | records encoded as messages |
 //! | `routes`, `mmdb` | AS numbers of addresses, from a file |
 //! | `file` | IPFIX files (RFC 5655) |
 //! | `text` | JSON lines, CSV, Zeek's conn.log |
 //!
-//! `docs/flow-export.md` describes the formats for users. Everything here is pure: bytes out, no sockets, no clock.
-//! Sending is [`crate::collector`]'s.
+//! `docs/flow-export.md` describes the formats for users. All modules only compute bytes, without sockets and clocks;
+//! [`crate::collector`] sends them.
 
 mod element;
 mod encode;

@@ -1,8 +1,8 @@
-//! Options: the records that describe the exporter and not a flow. Which there are, their fields, and their values.
+//! Options, the records that describe the exporter and not a flow: their tables, fields and values.
 //!
-//! IPFIX has those of RFC 7011, 4 (statistics, reliability, flow keys), the sampler, interfaces, timeouts, the ledger
-//! of the meter, and the types of private elements (RFC 5610). NetFlow v9 has statistics, sampling with timeouts, and
-//! interfaces.
+//! IPFIX has the options of RFC 7011, 4 (statistics, reliability, flow keys), the sampler, interfaces, timeouts, the
+//! ledger of the meter, and the types of private elements (RFC 5610). NetFlow v9 has statistics, sampling with
+//! timeouts, and interfaces.
 
 use super::element::{ELEMENTS, Element, PRIVATE, REVERSE_BIT, Unit, VARIABLE, capital};
 use super::encode::append_bytes;
@@ -30,10 +30,10 @@ pub struct Timeouts {
     pub idle_s: u16,
 }
 
-/// A field of NetFlow v9: type and length.
+/// Type and length of a field of NetFlow v9.
 type V9Field = (u16, u16);
 
-/// A table of options. The number of its template is the base of the exporter plus its place.
+/// A table of options. The number of its template is the first one for options plus its index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u16)]
 pub(crate) enum Table {
@@ -61,7 +61,7 @@ impl Table {
         Self::Ledger,
     ];
 
-    /// The scope fields and all fields in IPFIX; (number, bytes), private from [`LEDGER_FIRST`].
+    /// The number of scope fields, and all fields, in IPFIX; (number, bytes), private from [`LEDGER_FIRST`] on.
     pub(crate) fn ipfix(self, sampling: SamplingView) -> (u16, Vec<FieldSpec>) {
         let iana = |fields: &[(u16, u16)]| -> Vec<FieldSpec> {
             fields.iter().map(|(id, bytes)| FieldSpec { id: *id, pen: 0, bytes: *bytes }).collect()
@@ -99,7 +99,7 @@ impl Table {
         }
     }
 
-    /// The scope and the fields in NetFlow v9; `None` where it has no such table.
+    /// The scope and the fields in NetFlow v9; `None` if it has no such table.
     pub(crate) fn v9(self) -> Option<(V9Field, &'static [V9Field])> {
         const SYSTEM: V9Field = (v9::SCOPE_SYSTEM, 4);
         match self {
@@ -119,7 +119,7 @@ const UNIFORM_PROBABILISTIC: u16 = 4;
 /// Lengths of names and descriptions in NetFlow v9, which has no variable ones.
 const V9_NAME_BYTES: u16 = 16;
 const V9_TEXT_BYTES: u16 = 64;
-/// Private elements of the ledger begin at this number.
+/// The first number of the private elements of the ledger.
 const LEDGER_FIRST: u16 = 64;
 
 /// A private element of the ledger: its name, its meaning, its value.
@@ -136,7 +136,7 @@ const fn ledger_field(name: &'static str, is_packets: bool, of: fn(&FlowLedger) 
     LedgerField { name, description, is_packets, of }
 }
 
-/// Packets seen = exported + live + held + not IP + truncated + not sampled, and the same in octets.
+/// Packets seen = exported + live + held + not IP + truncated + not sampled; the same holds for octets.
 static LEDGER_FIELDS: [LedgerField; 14] = [
     ledger_field("quaffSeenPacketTotalCount", true, |ledger| ledger.seen),
     ledger_field("quaffSeenOctetTotalCount", false, |ledger| ledger.seen),
@@ -160,19 +160,19 @@ fn append_u64(out: &mut Vec<u8>, numbers: &[u64]) {
     }
 }
 
-/// Appends the record of flow keys of one template.
+/// Appends the flow keys of one template.
 pub(crate) fn append_keys(out: &mut Vec<u8>, template: u16, key_bits: u64) {
     out.extend(template.to_be_bytes());
     append_u64(out, &[key_bits]);
 }
 
-/// Appends the statistics of the exporter; the same in both dialects but for the scope's value.
+/// Appends the statistics of the exporter, which differ between the dialects in the value of the scope only.
 pub(crate) fn append_metering(out: &mut Vec<u8>, domain: u32, statistics: &Statistics) {
     out.extend(domain.to_be_bytes());
     append_u64(out, &[statistics.bytes, statistics.messages, statistics.records]);
 }
 
-/// Appends the packets that the meter ignored; those that sampling left out are no fault.
+/// Appends the packets that the meter ignored, without those that sampling did not select.
 pub(crate) fn append_reliability(out: &mut Vec<u8>, domain: u32, ledger: &FlowLedger) {
     let mut ignored = ledger.ignored.not_ip;
     ignored += ledger.ignored.truncated;
@@ -195,8 +195,8 @@ pub(crate) fn append_ledger(out: &mut Vec<u8>, domain: u32, ledger: &FlowLedger)
     }
 }
 
-/// Appends the sampler of IPFIX: selector 0 takes one packet and leaves out those up to the next, or takes each with
-/// the same probability. All packets are 1 of 1, systematically.
+/// Appends the sampler of IPFIX, selector 0: it selects one packet and skips those before the next, or selects each
+/// with the same probability. Without sampling it is systematic, 1 of 1.
 pub(crate) fn append_sampler(out: &mut Vec<u8>, scene: &Scene) {
     let sampling = scene.sampling;
     append_u64(out, &[0]);
@@ -220,7 +220,7 @@ pub(crate) fn append_sampling_v9(out: &mut Vec<u8>, source: u32, scene: &Scene, 
     out.extend(timeouts.idle_s.to_be_bytes());
 }
 
-/// Appends timeouts and the start of the device.
+/// Appends the timeouts and the start of the device.
 pub(crate) fn append_timeouts(out: &mut Vec<u8>, domain: u32, timeouts: Timeouts, boot_ms: u64) {
     out.extend(domain.to_be_bytes());
     out.extend(timeouts.active_s.to_be_bytes());
@@ -228,12 +228,12 @@ pub(crate) fn append_timeouts(out: &mut Vec<u8>, domain: u32, timeouts: Timeouts
     append_u64(out, &[boot_ms]);
 }
 
-/// Appends the names of one interface.
+/// Appends the name and the description of an interface.
 pub(crate) fn append_interface(out: &mut Vec<u8>, index: u32, name: &str, description: &str, is_v9: bool) {
     let (name_bytes, text_bytes) = if is_v9 { (V9_NAME_BYTES, V9_TEXT_BYTES) } else { (VARIABLE, VARIABLE) };
     out.extend(index.to_be_bytes());
     append_bytes(out, name_bytes, name.as_bytes());
-    // Some collectors refuse a field without bytes, although RFC 7011, 7 allows it.
+    // Some collectors refuse an empty field, although RFC 7011, 7 allows it.
     let description = if description.is_empty() { name } else { description };
     append_bytes(out, text_bytes, description.as_bytes());
 }
@@ -249,7 +249,7 @@ pub(crate) struct TypeRow {
     description: &'static str,
 }
 
-/// The rows of all private elements: those of records, forward and reverse, and those of the ledger.
+/// The rows of all private elements: of records, forward and reverse, and of the ledger.
 pub(crate) fn type_rows() -> Vec<TypeRow> {
     let own = ELEMENTS.iter().filter(|element| element.pen == PRIVATE);
     let mut rows: Vec<TypeRow> = Vec::new();
@@ -282,7 +282,7 @@ fn element_row(element: &Element, is_reverse: bool) -> TypeRow {
     }
 }
 
-/// Appends one row of types.
+/// Appends the row of one element.
 pub(crate) fn append_type(out: &mut Vec<u8>, row: &TypeRow) {
     out.extend(PRIVATE.to_be_bytes());
     out.extend(row.id.to_be_bytes());
@@ -296,7 +296,7 @@ pub(crate) fn append_type(out: &mut Vec<u8>, row: &TypeRow) {
 mod tests {
     use super::*;
 
-    /// The bytes of fixed fields; variable ones have one byte of length each when empty.
+    /// The bytes of the fixed fields, and one byte for the length of each variable one.
     fn template_bytes(table: Table, sampling: SamplingView) -> usize {
         let (_, fields) = table.ipfix(sampling);
         fields.iter().map(|field| if field.bytes == VARIABLE { 1 } else { usize::from(field.bytes) }).sum()
@@ -322,7 +322,7 @@ mod tests {
         check(Table::Types, &|out| append_type(out, &row));
     }
 
-    /// RFC 5477, 8.2.6: uniform probabilistic sampling has a probability (311, float64), and no interval or space.
+    /// RFC 5477, 8.2.6: uniform probabilistic sampling has a probability (311, float64), but no interval and no space.
     #[test]
     fn random_sampling_has_a_probability() {
         let sampling = SamplingView::from(crate::plan::Sampling::Random { interval: 8, seed: 1 });

@@ -1,5 +1,4 @@
-//! The encoders against a decoder that others wrote (netflow_parser): random records, encoded, decoded, compared with
-//! what stands in the records.
+//! Tests the encoders with an independent decoder (netflow_parser): random records are encoded, decoded and compared.
 
 use super::samples::{START_NS, any_record, biflow, record};
 use super::*;
@@ -12,7 +11,7 @@ use std::net::IpAddr;
 
 const NTP_OFFSET_NS: u64 = 2_208_988_800_000_000_000;
 
-/// A flow as a collector has it: ends, protocol, counts, flags, times in ms, and the reverse direction.
+/// A decoded flow: ends, protocol, counts, flags, times in ms, and the reverse direction.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Flow {
     source: IpAddr,
@@ -65,7 +64,7 @@ fn messages(plan: EncoderPlan, records: &[FlowRecord]) -> Vec<Message> {
     messages
 }
 
-/// A decoder without limits of its own: a variable field counts 65535 bytes of a template there.
+/// A decoder whose limits are off: it counts a variable field as 65535 bytes of a template.
 pub(crate) fn parser() -> NetflowParser {
     let parser = NetflowParser::builder().with_max_records_per_flowset(usize::from(u16::MAX));
     parser.with_max_template_total_size(1 << 30).build().unwrap()
@@ -84,7 +83,7 @@ fn decoded(messages: &[Message]) -> Vec<NetflowPacket> {
     packets
 }
 
-/// A record of IPFIX by the place of its fields in [`TEMPLATE`].
+/// A record of IPFIX, whose fields are in the order of [`TEMPLATE`].
 fn flow_of_ipfix(fields: &[ipfix::IPFixFieldPair]) -> Flow {
     let value = |at: usize| &fields[at].1;
     Flow {
@@ -185,7 +184,8 @@ proptest! {
         }
     }
 
-    /// RFC 5103: one record of both directions, in a template with the reverse fields only where there is an answer.
+    /// RFC 5103: one record for both directions; only a conversation with an answer uses the template with reverse
+    /// fields.
     #[test]
     fn biflows_of_ipfix_come_back(records in proptest::collection::vec(any_record(), 1..60)) {
         let template = format!("{TEMPLATE} %OUT_PKTS %OUT_BYTES");
@@ -209,7 +209,7 @@ proptest! {
         prop_assert_eq!(flows, expected);
     }
 
-    /// NetFlow v9: 32-bit times are ms since a start that each header gives exactly.
+    /// NetFlow v9: 32-bit times are ms since a start that follows exactly from each header.
     #[test]
     fn flows_of_v9_come_back(records in proptest::collection::vec(any_record(), 1..60), bytes_max in 400..1500_usize) {
         let template = TEMPLATE.replace("FLOW_START_NANOSECONDS", "FIRST_SWITCHED").replace("flowEndMicroseconds", "LAST_SWITCHED");
@@ -255,7 +255,7 @@ proptest! {
         prop_assert_eq!(flows, expected);
     }
 
-    /// NetFlow v5: IPv4 only, counters of 32 bits, and no packet or byte lost by that.
+    /// NetFlow v5: IPv4 only, with 32-bit counters, which lose no packet or byte.
     #[test]
     fn flows_of_v5_keep_their_sums(records in proptest::collection::vec(any_record(), 1..20)) {
         let mut records = records;
@@ -303,7 +303,7 @@ fn with_extras(name: &'static str) -> FlowRecord {
     FlowRecord { extras: Some(Box::new(extras)), ..biflow(1) }
 }
 
-/// Each field that a template may name is decoded with its length: a wrong one shifts what follows.
+/// Each field that a template may name is decoded with its length: a wrong length would shift the fields that follow.
 #[test]
 fn each_field_is_decoded() {
     let mut refused = Vec::new();
@@ -366,7 +366,7 @@ fn a_long_as_number_is_as_trans_in_v5() {
     assert_eq!(flow.next_hop.octets(), [10, 9, 9, 9]);
 }
 
-/// The kernel's answer stands where a table has none, for addresses of the record's family.
+/// The kernel's answer is used if a table has none, for addresses of the record's family.
 #[test]
 fn the_next_hop_is_that_of_the_table_or_of_the_kernel() {
     struct Hops(IpAddr);
@@ -406,7 +406,7 @@ fn a_template_of_reverse_fields_alone_serves_all_conversations() {
     assert_eq!(bytes, [0, 900]);
 }
 
-/// IPv6 in NetFlow v5, and records that a policy leaves out, are counted and not silent.
+/// IPv6 in NetFlow v5, and records that a policy excludes, are counted.
 #[test]
 fn records_that_are_not_encoded_are_counted() {
     let mut six = biflow(1);
@@ -536,7 +536,7 @@ fn payload_and_application_fit_a_datagram() {
     assert_eq!(encoder.unencoded().too_long, Carried::default(), "payload_bytes {kept}");
 }
 
-/// A long name is cut to what a message has room for, between characters; its flow is not lost.
+/// A long name is truncated between characters to fit a message; its flow is not lost.
 #[test]
 fn a_name_that_no_message_has_room_for_is_cut() {
     let mut record = with_extras("tls");
@@ -560,7 +560,8 @@ fn a_name_that_no_message_has_room_for_is_cut() {
     }
 }
 
-/// Numbers below 256 are those of sets, and all templates of an exporter and a file have to fit 16 bits.
+/// Numbers below 256 are reserved for sets, and the numbers of all templates of an exporter and a file have to fit 16
+/// bits.
 #[test]
 fn template_ids_are_checked() {
     let with = |template_id| EncoderPlan { template_id, ..plan(Version::Ipfix, TEMPLATE) };
@@ -579,7 +580,7 @@ fn template_ids_are_checked() {
     }
 }
 
-/// A later piece in which only the destination sent: 0 would be a flow of 1970.
+/// In a later piece in which only the destination sent, 0 would mean a flow of 1970.
 #[test]
 fn a_piece_of_the_reverse_direction_has_a_start() {
     let mut record = biflow(1);
@@ -592,7 +593,7 @@ fn a_piece_of_the_reverse_direction_has_a_start() {
     assert_eq!(times, [reverse.first_ns, reverse.first_ns, reverse.last_ns].map(ms));
 }
 
-/// A table of the Internet is asked once for each end, however many fields want its answer.
+/// A routing table is searched once for each end, however many fields need the result.
 #[test]
 fn routes_are_looked_up_once_for_each_end() {
     use std::sync::atomic::{AtomicUsize, Ordering};

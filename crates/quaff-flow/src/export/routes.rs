@@ -1,11 +1,11 @@
 //! AS numbers and prefixes of addresses, from a file: IPASN text (`PREFIX/BITS<TAB>ASN` a line) or a MaxMind database.
-//! Bytes in, answers out; the caller reads the file.
+//! The caller reads the file.
 
 use super::mmdb::Database;
 use super::value::{Route, Routes};
 use std::net::IpAddr;
 
-/// Lines of IPASN that are kept; the whole Internet has about 1.3 million prefixes.
+/// Maximum prefixes of a file; the whole Internet has about 1.3 million.
 const PREFIXES_MAX: usize = 8 << 20;
 
 /// AS numbers by address.
@@ -16,13 +16,13 @@ pub struct AsTable {
 
 #[derive(Debug)]
 enum AsSource {
-    /// By family: IPv4, IPv6.
+    /// Indexed by family: IPv4, IPv6.
     Prefixes([Prefixes; 2]),
     Database(Box<Database>),
 }
 
 impl AsTable {
-    /// Reads a file of either kind.
+    /// Parses a file of either format.
     pub fn parse(bytes: Vec<u8>) -> Result<Self, String> {
         if Database::is_one(&bytes) {
             return Ok(Self { source: AsSource::Database(Box::new(Database::parse(bytes)?)) });
@@ -49,7 +49,7 @@ impl AsTable {
     }
 }
 
-/// `192.0.2.0/24<TAB>64496`; an ASN may begin with `AS`.
+/// Parses a line such as `192.0.2.0/24<TAB>64496`; the number may begin with `AS`.
 fn parse_line(line: &str) -> Option<(IpAddr, u8, u32)> {
     let mut words = line.split_whitespace();
     let (address, bits) = words.next()?.split_once('/')?;
@@ -75,7 +75,7 @@ impl Routes for AsTable {
     }
 }
 
-/// The bits of an address, and how many.
+/// The bits of an address, as a number.
 fn bits_of(address: IpAddr) -> u128 {
     match address {
         IpAddr::V4(address) => address.to_bits().into(),
@@ -83,7 +83,7 @@ fn bits_of(address: IpAddr) -> u128 {
     }
 }
 
-/// Prefixes of one family, in the order of their first address; the shorter first.
+/// The prefixes of one family, sorted by first address; of equal ones the shorter first.
 #[derive(Debug, Default)]
 struct Prefixes {
     entries: Vec<Entry>,
@@ -94,7 +94,7 @@ struct Entry {
     first: u128,
     last: u128,
     autonomous_system: u32,
-    /// The place of the prefix that contains this one; `u32::MAX` for none.
+    /// Index of the longest prefix that contains this one; `u32::MAX`: none.
     parent: u32,
     bits: u8,
 }
@@ -120,7 +120,8 @@ impl Prefixes {
         }
     }
 
-    /// The longest prefix: the last that begins at or before the address, or one that contains it.
+    /// Finds the longest prefix of an address: the last one that begins at or before it, or one that contains that
+    /// prefix.
     fn find(&self, address: IpAddr) -> Option<(u32, u8)> {
         let address = bits_of(address);
         let after = self.entries.partition_point(|entry| entry.first <= address);
@@ -171,7 +172,7 @@ mod tests {
     }
 
     proptest! {
-        /// As a search of all prefixes finds it.
+        /// Compares with a linear search.
         #[test]
         fn lookups_equal_a_search_of_all(
             prefixes in proptest::collection::btree_map((any::<u8>(), 0..=32_u8), 1..9_u32, 0..40),

@@ -1,4 +1,4 @@
-//! Records for the tests of exports: some made by number, others by chance.
+//! Records for the tests of exports: some by number, others random.
 
 use crate::record::{
     AckTimes, Direction, DirectionExtras, EndReason, Extras, FlowRecord, InitiatorRule, RecordKey,
@@ -9,7 +9,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 /// 2026-11-23 08:14:05 UTC, ns since 1970.
 pub(crate) const START_NS: u64 = 1_795_421_645_000_000_000;
 
-/// A uniflow of UDP from 10.0.0.N: three packets of 300 bytes in all.
+/// A uniflow of UDP from 10.0.0.N: three packets with 300 bytes in total.
 pub(crate) fn record(n: u8) -> FlowRecord {
     FlowRecord {
         key: RecordKey {
@@ -44,7 +44,7 @@ pub(crate) fn record(n: u8) -> FlowRecord {
     }
 }
 
-/// The same with an answer of five packets, 900 bytes.
+/// The same flow with an answer of five packets, 900 bytes.
 pub(crate) fn biflow(n: u8) -> FlowRecord {
     let mut record = record(n);
     record.reverse = Direction {
@@ -128,7 +128,7 @@ fn extras() -> impl Strategy<Value = Option<Box<Extras>>> {
     proptest::option::of(whole.prop_map(Box::new))
 }
 
-/// Any record with a packet.
+/// Any record with at least one packet.
 pub(crate) fn any_record() -> impl Strategy<Value = FlowRecord> {
     let directions = prop_oneof![
         (direction(), Just(Direction::default())),

@@ -1,31 +1,31 @@
-//! The template language of nProbe's `-T`, and the copy plans that it is compiled to. Names only: nothing is encoded
+//! The template language of nProbe's `-T`, and the copy plans into which templates are compiled. Nothing is encoded
 //! here.
 //!
-//! A name begins at `%` and ends at white space or at the next `%`; text outside of names is ignored. It is nProbe's
-//! label or the IPFIX name, exactly. A second mention of a field is skipped. One template serves both address families:
-//! the plan for IPv6 has the twins of the fields that the plan for IPv4 has.
+//! A name begins at `%` and ends at white space or at the next `%`; text outside of names is ignored. It has to be
+//! exactly nProbe's label or the IPFIX name. A repeated field is skipped. One template is used for both address
+//! families: the plan for IPv6 has the IPv6 elements in place of those of IPv4.
 
 use super::element::{self, DataType, Element, REVERSE, REVERSE_BIT, VARIABLE, Value};
 use super::value::FlowSide;
 use crate::plan::{ExtrasPlan, KeyPlan};
 use std::fmt;
 
-/// nProbe's template of NetFlow v9.
+/// nProbe's default template for NetFlow v9.
 pub const DEFAULT_V9: &str = "%IPV4_SRC_ADDR %IPV4_DST_ADDR %IPV4_NEXT_HOP %INPUT_SNMP %OUTPUT_SNMP %IN_PKTS %IN_BYTES \
     %FIRST_SWITCHED %LAST_SWITCHED %L4_SRC_PORT %L4_DST_PORT %TCP_FLAGS %PROTOCOL %SRC_TOS %SRC_AS %DST_AS \
     %IPV4_SRC_MASK %IPV4_DST_MASK";
-/// nProbe's template of IPFIX: times since 1970 instead of times since the start of the device.
+/// nProbe's default template for IPFIX: times since 1970 instead of times since the start of the device.
 pub const DEFAULT_IPFIX: &str = "%IPV4_SRC_ADDR %IPV4_DST_ADDR %IPV4_NEXT_HOP %INPUT_SNMP %OUTPUT_SNMP %IN_PKTS %IN_BYTES \
     %FLOW_START_MILLISECONDS %FLOW_END_MILLISECONDS %L4_SRC_PORT %L4_DST_PORT %TCP_FLAGS %PROTOCOL %SRC_TOS \
     %SRC_AS %DST_AS %IPV4_SRC_MASK %IPV4_DST_MASK";
-/// The fields of texts unless a template names others: both directions, times to the nanosecond.
+/// The default fields of text formats: both directions, times in nanoseconds.
 pub(crate) const DEFAULT_TEXT: &str = "%flowStartNanoseconds %flowEndNanoseconds %sourceIPv4Address %destinationIPv4Address \
     %sourceTransportPort %destinationTransportPort %protocolIdentifier %icmpTypeCodeIPv4 %vlanId %ingressInterface \
     %ipClassOfService %tcpControlBits %reverseTcpControlBits %packetDeltaCount %octetDeltaCount \
     %reversePacketDeltaCount %reverseOctetDeltaCount %flowEndReason %quaffInitiatorRule %quaffIsContinued \
     %dot1qCustomerVlanId";
 
-/// Fields in nProbe's words that stand for several.
+/// nProbe's names that stand for several fields.
 const MACROS: &[(&str, &str)] = &[(
     "@NTOPNG@",
     "%IN_SRC_MAC %OUT_DST_MAC %INPUT_SNMP %OUTPUT_SNMP %SRC_VLAN %IPV4_SRC_ADDR %IPV4_DST_ADDR %L4_SRC_PORT \
@@ -34,7 +34,7 @@ const MACROS: &[(&str, &str)] = &[(
      %RETRANSMITTED_OUT_PKTS %OOORDER_IN_PKTS %OOORDER_OUT_PKTS %L7_PROTO_NAME %DNS_QUERY %HTTP_HOST \
      %TLS_SERVER_NAME",
 )];
-/// Other names of nProbe's for a field that has one here.
+/// Further names of nProbe for known fields.
 const ALIASES: &[(&str, &str)] = &[
     ("SRC_MASK", "IPV4_SRC_MASK"),
     ("DST_MASK", "IPV4_DST_MASK"),
@@ -43,9 +43,9 @@ const ALIASES: &[(&str, &str)] = &[
     ("SRC_TO_DST_BYTES", "IN_BYTES"),
     ("DST_TO_SRC_BYTES", "OUT_BYTES"),
 ];
-/// Numbers below this are those of sets (RFC 7011, 3.4.1).
+/// Numbers below this are reserved for sets (RFC 7011, 3.4.1).
 pub(crate) const TEMPLATE_ID_MIN: u16 = 256;
-/// The longest template text, after which a file was meant.
+/// Maximum bytes of a template text; whoever passes more meant to pass the name of a file.
 const TEXT_BYTES_MAX: usize = 64 << 10;
 
 /// A wire format with templates.
@@ -55,20 +55,20 @@ pub enum Dialect {
     Ipfix,
 }
 
-/// A template, as the user wrote it.
+/// The fields of a template, in the user's order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Template {
     fields: Vec<Named>,
 }
 
-/// A field of a template: an element, and the direction that it is wanted of.
+/// A field of a template: an element and its direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Named {
     pub(crate) element: &'static Element,
     pub(crate) is_reverse: bool,
 }
 
-/// A mistake in a template.
+/// An error in a template.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TemplateError {
     #[error("the template names no field; a name begins with %, as in %IPV4_SRC_ADDR")]
@@ -87,7 +87,7 @@ pub enum TemplateError {
     Id { id: u16, max: u16 },
 }
 
-/// A name that no element has, and the nearest names.
+/// An unknown name, and the most similar known ones.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnknownName {
     pub name: String,
@@ -115,13 +115,13 @@ fn unknown_names(unknown: &[UnknownName]) -> String {
 }
 
 impl Template {
-    /// Reads a template. An unknown name is an error.
+    /// Parses a template. An unknown name is an error.
     pub fn parse(text: &str) -> Result<Self, TemplateError> {
         let (template, unknown) = Self::parse_known(text)?;
         if unknown.is_empty() { Ok(template) } else { Err(TemplateError::Unknown(unknown)) }
     }
 
-    /// Reads a template and skips unknown names, as nProbe does; they are returned. At least one has to be known.
+    /// Parses a template, skips unknown names, as nProbe does, and returns them. At least one name has to be known.
     pub fn parse_known(text: &str) -> Result<(Self, Vec<UnknownName>), TemplateError> {
         if text.len() > TEXT_BYTES_MAX {
             return Err(TemplateError::TooLong(text.len()));
@@ -155,7 +155,7 @@ impl Template {
         Ok((Self { fields }, unknown))
     }
 
-    /// The template of a format unless the user names one.
+    /// The default template of a format.
     pub(crate) fn default_for(dialect: Dialect) -> Self {
         let text = match dialect {
             Dialect::V9 => DEFAULT_V9,
@@ -164,7 +164,7 @@ impl Template {
         Self::parse(text).unwrap_or(Self { fields: Vec::new() })
     }
 
-    /// The fields of texts unless the user names others.
+    /// The default fields of text formats.
     pub fn default_text() -> Self {
         Self::parse(DEFAULT_TEXT).unwrap_or(Self { fields: Vec::new() })
     }
@@ -173,13 +173,13 @@ impl Template {
         &self.fields
     }
 
-    /// Returns `true` if a field is of the reverse direction: a record then is a conversation, otherwise each of its
-    /// directions is a record.
+    /// True if a field has the reverse direction: a conversation is then one record, otherwise each of its directions
+    /// is one.
     pub fn is_biflow(&self) -> bool {
         self.fields.iter().any(|field| field.is_reverse || field.element.of_reverse)
     }
 
-    /// The extras that a meter has to compute for these fields.
+    /// The extras that a meter must compute for these fields.
     pub fn extras(&self) -> ExtrasPlan {
         let mut plan = ExtrasPlan::default();
         for field in &self.fields {
@@ -196,7 +196,7 @@ impl Template {
                 Value::MinLength | Value::MaxLength | Value::GapMin | Value::GapMax => plan.statistics = true,
                 Value::PayloadBytes => plan.statistics = true,
                 Value::Payload => plan.payload_bytes = plan.payload_bytes.max(64),
-                // The meter reads the payload that it needs for this by itself, and keeps none of it.
+                // The meter reads the payload that this needs by itself, and keeps none of it.
                 Value::Application | Value::Alpn | Value::ServerName(_) => plan.application = true,
                 _ => {}
             }
@@ -204,7 +204,7 @@ impl Template {
         plan
     }
 
-    /// Compiles the plan for a format and an address family. `is_biflow` leaves the fields of the reverse direction in.
+    /// Compiles the plan for a format and an address family. `is_biflow` includes the fields of the reverse direction.
     pub(crate) fn plan(
         &self,
         dialect: Dialect,
@@ -215,7 +215,7 @@ impl Template {
             self.fields.iter().filter(|field| is_biflow || !(field.is_reverse || field.element.of_reverse));
         let mut steps = Vec::new();
         for field in wanted {
-            // ICMP_TYPE of NetFlow v9 is for both families; IPFIX has an element for each.
+            // ICMP_TYPE of NetFlow v9 is used for both families; IPFIX has an element for each.
             let is_shared = dialect == Dialect::V9 && field.element.value == Value::IcmpTypeCode;
             let has_twin = is_ipv6 && !is_shared;
             let element = if has_twin { element::for_ipv6(field.element) } else { field.element };
@@ -225,7 +225,7 @@ impl Template {
         let of_uptime = |step: &Step| matches!(step.element.id, 21 | 22) && step.element.pen == 0;
         let has_init_time = steps.iter().any(|step| step.element.value == Value::InitTime);
         if dialect == Dialect::Ipfix && steps.iter().any(of_uptime) && !has_init_time {
-            // Times since the start of a device mean nothing without that time (RFC 7012, 5.10).
+            // Times since the start of a device are meaningless without the time of that start (RFC 7012, 5.10).
             let init_time = element::by_number(0, 160).into_iter();
             for element in init_time {
                 steps.push(Step::new(element, FlowSide::Forward, false, dialect)?);
@@ -238,13 +238,13 @@ impl Template {
         Ok(CopyPlan { steps, icmp_in_port, bytes_min: usize::from(fixed), is_fixed })
     }
 
-    /// The side that a field of a text is read of.
+    /// The side from which a field of a text format is read.
     pub(crate) fn side_of_text(&self, field: &Named) -> FlowSide {
         self.side(field, self.is_biflow(), Dialect::Ipfix)
     }
 
-    /// The side that a field is read of. In a conversation, a value that has no field for the reverse direction covers
-    /// both: the first packet of either one, the last, and in NetFlow v9 the flags of both.
+    /// The side from which a field is read. In a conversation, a value without a field for the reverse direction covers
+    /// both directions: the earliest packet of both, the latest, and in NetFlow v9 the flags of both.
     fn side(&self, field: &Named, is_biflow: bool, dialect: Dialect) -> FlowSide {
         if field.is_reverse || field.element.of_reverse {
             return FlowSide::Reverse;
@@ -264,7 +264,7 @@ impl Template {
     }
 }
 
-/// The macro `@WORD@` in a word, with its marks: those that are known have been replaced.
+/// An unknown macro `@WORD@` in a word, with its marks; the known ones have been replaced before.
 fn macro_name(word: &str) -> Option<&str> {
     let (start, rest) = (word.find('@')?, word.split_once('@')?.1);
     let length = rest.find('@').filter(|length| *length > 0)?;
@@ -281,15 +281,15 @@ fn names(text: &str) -> impl Iterator<Item = &str> {
         .filter(|name| !name.is_empty())
 }
 
-/// A template compiled for one format and address family: which value to write where, and how long it is.
+/// A template compiled for one format and address family: the values to write, in order, with their lengths.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CopyPlan {
     pub(crate) steps: Vec<Step>,
-    /// The destination's port carries type and code of ICMP, as in NetFlow v5: no other field does.
+    /// The destination port has the type and code of ICMP, as in NetFlow v5, because no other field has them.
     pub(crate) icmp_in_port: bool,
-    /// The shortest record.
+    /// Minimum bytes of a record.
     pub(crate) bytes_min: usize,
-    /// All records have that length.
+    /// All records have the length `bytes_min`.
     pub(crate) is_fixed: bool,
 }
 
@@ -300,9 +300,9 @@ pub(crate) struct Step {
     pub(crate) side: FlowSide,
     /// The number on the wire, without the enterprise bit.
     pub(crate) id: u16,
-    /// The enterprise on the wire; 0 is IANA.
+    /// The enterprise on the wire; 0: IANA.
     pub(crate) pen: u32,
-    /// The length on the wire; 65535 is variable.
+    /// The length on the wire; 65535: variable.
     pub(crate) bytes: u16,
 }
 
@@ -334,7 +334,7 @@ impl Step {
     }
 }
 
-/// The number and the enterprise of an element on the wire of IPFIX.
+/// The number and the enterprise of an element in IPFIX.
 pub(crate) fn numbers(element: &Element, is_reverse: bool) -> (u16, u32) {
     match (is_reverse, element.pen) {
         (false, pen) => (element.id, pen),
@@ -344,16 +344,16 @@ pub(crate) fn numbers(element: &Element, is_reverse: bool) -> (u16, u32) {
 }
 
 impl CopyPlan {
-    /// The bytes that each variable field may have, so that a record has no more than `record_bytes`; 0 if there is no
-    /// such field, or no room.
+    /// Maximum bytes of each variable field with which a record has at most `record_bytes`; 0 if there is no such
+    /// field, or no room.
     pub(crate) fn variable_bytes_max(&self, record_bytes: usize) -> usize {
         let fields = self.steps.iter().filter(|step| step.bytes == VARIABLE).count();
-        // Three bytes of length each, of which `bytes_min` has one.
+        // Each length has up to three bytes, one of which `bytes_min` includes.
         let left = record_bytes.saturating_sub(self.bytes_min + 2 * fields);
         left.checked_div(fields).unwrap_or(0)
     }
 
-    /// The bits of flowKeyIndicator (IE 173): fields by their place, of which only the first 64 can be named.
+    /// The bits of flowKeyIndicator (IE 173), one for each of the first 64 fields.
     pub(crate) fn key_bits(&self, key: &KeyPlan) -> u64 {
         let is_key = |step: &&(usize, &Step)| match step.1.element.value {
             Value::Source | Value::Destination | Value::SourcePort | Value::DestinationPort => true,
@@ -411,7 +411,7 @@ mod tests {
         assert_eq!(Template::parse(one), Template::parse(other));
     }
 
-    /// `@WORD@` is a macro of nProbe's: one that is not known is not silence.
+    /// `@WORD@` is a macro of nProbe; an unknown one is not ignored.
     #[test]
     fn an_unknown_macro_is_an_error() {
         let error = Template::parse("@SIP@ %IN_BYTES").unwrap_err().to_string();
@@ -435,7 +435,8 @@ mod tests {
         assert!(matches!(Template::parse_known("%IN_BYTE"), Err(TemplateError::Unknown(_))));
     }
 
-    /// The default template has 49 bytes with ifIndex of 2 in nProbe 6.9, 53 with 4; both counters of 8 make 61.
+    /// The default template has 49 bytes in nProbe 6.9, with an ifIndex of 2 bytes; 53 with 4 bytes; 61 with both
+    /// counters of 8 bytes.
     #[test]
     fn the_default_record_has_61_bytes() {
         let template = Template::default_for(Dialect::V9);
@@ -506,7 +507,7 @@ mod tests {
     }
 
     proptest! {
-        /// Any text is read or refused, and what is read compiles for IPFIX.
+        /// Any text is parsed or refused, and any parsed template compiles for IPFIX.
         #[test]
         fn any_text_is_read_or_refused(text in "[%A-Za-z0-9_@ \r\n\u{e4}]{0,200}") {
             if let Ok((template, _)) = Template::parse_known(&text) {

@@ -1,4 +1,4 @@
-//! NetFlow v5: a fixed record of IPv4, up to 30 in a message. Its encoder is pure; IPv6 is counted, not sent.
+//! NetFlow v5: fixed records of IPv4, up to 30 per message. IPv6 is counted, but not sent.
 
 use super::element::Value;
 use super::message::{Carried, Message};
@@ -9,12 +9,12 @@ use std::net::IpAddr;
 
 const HEADER_BYTES: usize = 24;
 const RECORD_BYTES: usize = 48;
-/// Records in a message.
+/// Maximum records per message.
 const RECORDS_MAX: usize = 30;
-/// Stands for an AS number of 32 bits (RFC 6793).
+/// Replaces an AS number of 32 bits (RFC 6793).
 const AS_TRANS: u16 = 23456;
 
-/// Packs flows into messages of NetFlow v5.
+/// Encodes flows as messages of NetFlow v5.
 #[derive(Debug)]
 pub(crate) struct Encoder {
     uptime: Uptime,
@@ -39,8 +39,8 @@ impl Encoder {
         self.records_max = (bytes_max.saturating_sub(HEADER_BYTES) / RECORD_BYTES).clamp(1, RECORDS_MAX);
     }
 
-    /// Appends a flow; `false` for IPv6, which the format cannot carry. Beyond 2^32 - 1 packets or bytes a flow becomes
-    /// several records of equal shares.
+    /// Appends a flow; `false` for IPv6, which the format cannot express. A flow with more than 2^32 - 1 packets or
+    /// bytes becomes several records with equal shares.
     pub(crate) fn push(&mut self, view: View<'_>, scene: &Scene, now_ns: u64) -> bool {
         let (IpAddr::V4(_), IpAddr::V4(_)) = (view.source(), view.destination()) else { return false };
         let (packets, bytes) = view.count(FlowSide::Forward);
@@ -135,7 +135,7 @@ impl Encoder {
             &((time_ms - stamp.uptime.boot_ms) as u32).to_be_bytes(),
             &((time_ms / 1000) as u32).to_be_bytes(),
             &((time_ms % 1000 * 1_000_000) as u32).to_be_bytes(),
-            // The sequence, which the session writes.
+            // The sequence number, which the session writes.
             &[0; 4],
             &[scene.engine_type, scene.engine_id],
             &sampling.to_be_bytes(),

@@ -3,16 +3,17 @@
 use super::template::CopyPlan;
 use super::time_base::Stamp;
 
-/// Bytes of a message's header.
+/// Bytes of a message header.
 pub(crate) const HEADER_BYTES: usize = 20;
-/// FlowSet of templates, and of options templates.
+/// FlowSet IDs of templates and of options templates.
 pub(crate) const TEMPLATES: u16 = 0;
 pub(crate) const OPTIONS_TEMPLATES: u16 = 1;
 /// Scopes of options (RFC 3954, 6.1).
 pub(crate) const SCOPE_SYSTEM: u16 = 1;
 pub(crate) const SCOPE_INTERFACE: u16 = 2;
 
-/// Writes the header. Both times are of one reading: their difference is the start of the device, for every message.
+/// Writes the header. Both times come from one `stamp`, so their difference is the start of the device in every
+/// message.
 pub(crate) fn write_header(bytes: &mut [u8], records: u16, stamp: Stamp, source: u32) {
     let seconds = stamp.uptime.header_seconds(stamp.now_ns);
     let uptime_ms = seconds * 1000 - stamp.uptime.boot_ms;
@@ -20,7 +21,7 @@ pub(crate) fn write_header(bytes: &mut [u8], records: u16, stamp: Stamp, source:
     bytes[2..4].copy_from_slice(&records.to_be_bytes());
     bytes[4..8].copy_from_slice(&(uptime_ms as u32).to_be_bytes());
     bytes[8..12].copy_from_slice(&(seconds as u32).to_be_bytes());
-    // 12..16 is the sequence, which the session writes.
+    // Bytes 12..16 are the sequence number, which the session writes.
     bytes[16..20].copy_from_slice(&source.to_be_bytes());
 }
 
@@ -34,7 +35,7 @@ pub(crate) fn append_template(out: &mut Vec<u8>, id: u16, plan: &CopyPlan) {
     }
 }
 
-/// Appends an options template. Fields are type and length; both counts are in bytes.
+/// Appends an options template. Fields are (type, length); both counts in the template are in bytes.
 pub(crate) fn append_options_template(out: &mut Vec<u8>, id: u16, scope: (u16, u16), fields: &[(u16, u16)]) {
     out.extend(id.to_be_bytes());
     out.extend(4_u16.to_be_bytes());

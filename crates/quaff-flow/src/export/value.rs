@@ -1,4 +1,4 @@
-//! The values of a record: one place reads them for all wire formats and texts. It never encodes.
+//! Reads the values of a record for all wire formats and texts. Encodes nothing.
 
 use super::element::Value;
 use crate::plan::Sampling;
@@ -14,13 +14,13 @@ const ICMPV6: u8 = 58;
 /// An interface of the input.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Interface {
-    /// The number under which it is exported (ifIndex).
+    /// The exported number (ifIndex).
     pub index: u32,
     pub name: String,
     pub description: String,
 }
 
-/// Routing of an address, from a table that the caller has.
+/// The route to an address, from a table of the caller.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Route {
     /// 0: unknown.
@@ -30,43 +30,43 @@ pub struct Route {
     pub next_hop: Option<IpAddr>,
 }
 
-/// Looks up routes. It is asked only by templates that name such a field, once for each end of a record.
+/// Looks up routes; called only for templates with such a field, once for each end of a record.
 pub trait Routes: Send + Sync {
-    /// The route to this address.
+    /// Returns the route to this address.
     fn route(&self, address: IpAddr) -> Route;
 }
 
-/// Looks up next hops. It is asked only by templates that name such a field, and by NetFlow v5.
+/// Looks up next hops; called only for templates with such a field, and for NetFlow v5.
 pub trait NextHops: Send + Sync {
-    /// The next hop on the way to this address; `None` where it is unknown, or the address is on an own link.
+    /// Returns the next hop to this address; `None` if it is unknown, or the address is on a link of this machine.
     fn next_hop(&self, destination: IpAddr) -> Option<IpAddr>;
 }
 
-/// The facts of an exporter that records share.
+/// The properties of an exporter that are the same for all records.
 #[derive(Clone, Default)]
 pub struct Scene {
-    /// The interfaces, by their number in the input's list.
+    /// The interfaces, indexed by their number in the input.
     pub interfaces: Vec<Interface>,
-    /// Exported instead of the input's number, for every record.
+    /// Exported as the input interface of every record, instead of its number in the input.
     pub input_index: Option<u32>,
-    /// Exported as the output interface of every record; 0 is unknown.
+    /// Exported as the output interface of every record; 0: unknown.
     pub output_index: u32,
     pub sampling: SamplingView,
     pub routes: Option<Arc<dyn Routes>>,
-    /// Asked where `routes` knows no next hop.
+    /// Used if `routes` has no next hop.
     pub next_hops: Option<Arc<dyn NextHops>>,
-    /// Engine of the exporter in NetFlow v5 and in `%ENGINE_TYPE`, `%ENGINE_ID`.
+    /// Engine type and ID in NetFlow v5 and in `%ENGINE_TYPE`, `%ENGINE_ID`.
     pub engine_type: u8,
     pub engine_id: u8,
 }
 
 impl Scene {
-    /// The exported number of an interface of the input (ingressInterface).
+    /// The exported number of an input interface (ingressInterface).
     pub fn input_index(&self, interface: u16) -> u32 {
         input_index(interface, self)
     }
 
-    /// The route to an address; all unknown without a table.
+    /// The route to an address; unknown without a table.
     pub fn route(&self, address: IpAddr) -> Route {
         route(address, self)
     }
@@ -78,10 +78,10 @@ impl std::fmt::Debug for Scene {
     }
 }
 
-/// The sampling as exports describe it.
+/// The description of the sampling in exports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SamplingView {
-    /// Packets for each that is metered.
+    /// Packets of the input per metered packet.
     pub interval: u32,
     /// samplingAlgorithm (IE 35) and the mode in NetFlow v5: 1 systematic, 2 random.
     pub algorithm: u8,
@@ -106,19 +106,19 @@ impl From<Sampling> for SamplingView {
     }
 }
 
-/// The direction whose value a field has.
+/// The direction from which the value of a field is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum FlowSide {
     Forward,
     Reverse,
-    /// Both: the earliest, the latest, the union.
+    /// Both directions: the earliest, the latest, the union.
     Both,
 }
 
 /// One value, not yet encoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Datum<'a> {
-    /// No value in this record; encoded as 0 or as an empty string.
+    /// The record has no value; encoded as 0 or as an empty string.
     Absent,
     Number(u64),
     /// ns since 1970.
@@ -129,11 +129,11 @@ pub(crate) enum Datum<'a> {
     Text(&'a str),
 }
 
-/// A record, read from the end that a format wants as its source.
+/// A record, seen from the end that is exported as its source.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct View<'a> {
     pub(crate) record: &'a FlowRecord,
-    /// The source is the record's destination: the answer of a conversation as a flow of its own.
+    /// The source is the record's destination: the answer of a conversation is exported as a flow of its own.
     pub(crate) is_flipped: bool,
 }
 
@@ -143,7 +143,7 @@ impl<'a> View<'a> {
         Self { record, is_flipped: false }
     }
 
-    /// The directions with packets, each as a flow of its own.
+    /// The directions that have packets, each as a flow of its own.
     pub(crate) fn directions(record: &'a FlowRecord) -> impl Iterator<Item = Self> {
         let views = [false, true].map(|is_flipped| Self { record, is_flipped });
         views.into_iter().filter(|view| view.direction(FlowSide::Forward).packets > 0)
@@ -153,7 +153,7 @@ impl<'a> View<'a> {
         (side == FlowSide::Reverse) != self.is_flipped
     }
 
-    /// The counters of a side; of [`FlowSide::Both`] those of the forward one.
+    /// The counters of a side; for [`FlowSide::Both`] those of the forward direction.
     pub(crate) fn direction(&self, side: FlowSide) -> &'a Direction {
         if self.is_reverse(side) { &self.record.reverse } else { &self.record.forward }
     }
@@ -183,7 +183,7 @@ impl<'a> View<'a> {
         matches!(self.record.key.protocol, ICMP | ICMPV6)
     }
 
-    /// Type << 8 | code of the source's messages. Of an answer, the type that answers the request.
+    /// ICMP type << 8 | code of the source's messages; for an answer, the type that answers the request.
     pub(crate) fn icmp_type_code(&self) -> u16 {
         let code = self.record.key.icmp_type_code;
         if !self.is_flipped {
@@ -197,7 +197,7 @@ impl<'a> View<'a> {
         answer << 8
     }
 
-    /// Times, over both directions or of one: the first packet's, the last packet's.
+    /// Times of the first and the last packet, of one direction or of both.
     pub(crate) fn times(&self, side: FlowSide) -> Option<(u64, u64)> {
         if side == FlowSide::Both {
             return (self.record.packets() > 0).then(|| (self.record.first_ns(), self.record.last_ns()));
@@ -206,13 +206,13 @@ impl<'a> View<'a> {
         (direction.packets > 0).then_some((direction.first_ns, direction.last_ns))
     }
 
-    /// The times that a field has. A piece in which only the destination sent has those of both as its own: 0 would be
-    /// a flow of 1970.
+    /// The times for a field. For a piece in which only the destination sent, they are those of both directions: 0
+    /// would mean a flow of 1970.
     fn span(&self, side: FlowSide) -> Option<(u64, u64)> {
         self.times(side).or_else(|| self.times(FlowSide::Both).filter(|_| side == FlowSide::Forward))
     }
 
-    /// Packets and bytes of a side.
+    /// The packets and bytes of a side.
     pub(crate) fn count(&self, side: FlowSide) -> (u64, u64) {
         if side == FlowSide::Both {
             return (self.record.packets(), self.record.bytes());
@@ -257,7 +257,7 @@ impl<'a> View<'a> {
         ns.map_or(Datum::Absent, |ns| Datum::Number(ns / divisor))
     }
 
-    /// µs of a time to an ACK; none without a sample.
+    /// A time to an ACK in µs; absent without a sample.
     fn ack_time(&self, side: FlowSide, of: impl Fn(&AckTimes) -> u64) -> Datum<'a> {
         let times = self.extras(side).map(|extras| extras.ack_times).filter(|times| times.samples > 0);
         times.map_or(Datum::Absent, |times| Datum::Number(of(&times) / 1_000))
@@ -273,8 +273,8 @@ impl<'a> View<'a> {
         found.and_then(|app| app.server_name.as_deref()).map_or(Datum::Absent, Datum::Text)
     }
 
-    /// The MAC address of the sender or the receiver, as the first packet of this direction, or of the other one, had
-    /// them.
+    /// The MAC address of the sender or the receiver, from the first packet of this direction, otherwise of the other
+    /// one.
     fn mac(&self, at: usize) -> Datum<'a> {
         let of = |side, at: usize| {
             let seen = self.direction(side).packets > 0;
@@ -283,7 +283,7 @@ impl<'a> View<'a> {
         of(FlowSide::Forward, at).or_else(|| of(FlowSide::Reverse, 1 - at)).map_or(Datum::Absent, Datum::Mac)
     }
 
-    /// The number of the flow: the hash of its key, so that all pieces of it have the same.
+    /// The ID of the flow: a hash of its key, so that all its pieces have the same.
     pub(crate) fn flow_id(&self) -> u64 {
         let key = &self.record.key;
         let ends = [(key.source, key.source_port), (key.destination, key.destination_port)];
@@ -300,7 +300,7 @@ impl<'a> View<'a> {
     }
 }
 
-/// The routes of the ends of one record, each looked up when the first field wants it.
+/// The routes of both ends of a record, each looked up when the first field needs it.
 #[derive(Debug, Default)]
 pub(crate) struct EndRoutes {
     source: OnceCell<Route>,
@@ -329,8 +329,8 @@ pub(crate) fn read<'a>(
     read_common(value, side, view, scene, routes, icmp_port)
 }
 
-/// Reads one value. It is inlined for callers that know which. `icmp_port` is whether the type and code of ICMP are in
-/// the destination's port; `routes` is of this view alone.
+/// Reads one value; inlined for callers with a constant `value`. With `icmp_port`, the destination port has the type
+/// and code of ICMP; `routes` belongs to this view only.
 #[inline(always)]
 pub(crate) fn read_common<'a>(
     value: Value,
@@ -363,7 +363,7 @@ pub(crate) fn read_common<'a>(
         Value::IcmpType => number((view.icmp_type_code() >> 8).into()),
         Value::IcmpCode => number((view.icmp_type_code() & 0xff).into()),
         Value::Vlan => number(key.vlan.into()),
-        // Frames with two tags are rare: a text has the field for those only.
+        // Frames with two tags are rare, so texts omit the field for all others.
         Value::InnerVlan if key.inner_vlan == 0 => Datum::Absent,
         Value::InnerVlan => number(key.inner_vlan.into()),
         Value::MplsLabel => number(key.mpls_label.into()),
@@ -383,7 +383,7 @@ pub(crate) fn read_common<'a>(
     }
 }
 
-/// Returns whether a value is the same for all records of an address family, whatever [`read`] reads it of.
+/// True if a value is the same for all records of an address family, on any side.
 pub(crate) fn is_of_scene(value: Value, scene: &Scene) -> bool {
     match value {
         Value::IpVersion
@@ -402,7 +402,7 @@ pub(crate) fn is_of_scene(value: Value, scene: &Scene) -> bool {
     }
 }
 
-/// Values that need extras or tables.
+/// Reads values that need extras or tables.
 fn read_rare<'a>(
     value: Value,
     side: FlowSide,
@@ -453,8 +453,8 @@ fn read_rare<'a>(
     }
 }
 
-/// The exported number of an interface of the input: the kernel's, of a live one that came later 0. Files have numbers
-/// of their own.
+/// The exported number of an input interface: the kernel's number; 0 for a live interface that appeared later. Files
+/// have numbers of their own.
 pub(crate) fn input_index(interface: u16, scene: &Scene) -> u32 {
     let listed = || match scene.interfaces.get(usize::from(interface)) {
         Some(interface) => interface.index,

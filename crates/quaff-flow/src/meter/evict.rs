@@ -1,17 +1,17 @@
-//! Room at the limit: a flow that was idle for long leaves early.
+//! Makes room at the limit: a flow that was idle for long ends early.
 
 use super::Meter;
 use crate::record::{EndReason, FlowSink};
 use crate::rules::Due;
 
-/// Flows that are passed over before one of them has to leave.
+/// Maximum flows that are skipped before one of them has to leave.
 const LOOKS: u32 = 64;
 
 impl Meter {
-    /// Ends one flow. A hand goes round all records and passes those that had packets since it came by: the one that
-    /// leaves had none for a whole round, or, where none is found soon, it is the one of those passed whose last packet
-    /// is the oldest. A record that became free is the next to be taken, so flows of one packet leave in the order in
-    /// which they came.
+    /// Ends one flow, found by going round all records from `hand` on (the clock algorithm). Records that had packets
+    /// since the last round are skipped: the flow that leaves had none for a whole round, or, after [`LOOKS`] records,
+    /// its last packet is the oldest of all skipped ones. A record that was freed is the next to be used, so flows of
+    /// one packet leave in the order in which they came.
     #[cold]
     pub(super) fn make_room(&mut self, sink: &mut dyn FlowSink) {
         let (mut oldest, mut oldest_ns) = (self.hand, u64::MAX);

@@ -1,21 +1,21 @@
-//! Values over time: packets and bytes of intervals, which get longer where there would be too many.
+//! Values over time: packets and bytes per interval; the intervals get longer if there would be too many.
 
 use crate::record::Direction;
 
-/// Packets and bytes of one interval.
+/// The packets and bytes of one interval.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Cell {
-    /// The number of the interval: its begin since 1970 in units of its length.
+    /// Number of the interval: its begin since 1970, in units of its length.
     pub at: u64,
     pub packets: u64,
     pub bytes: u64,
 }
 
-/// The cells of a group with packets, in order of time.
+/// The cells of a group that have packets, in order of time.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Cells(Vec<Cell>);
 
-/// Lengths of intervals that people read easily, ns; each divides the next one.
+/// Lengths of intervals that are easy to read, ns; each divides the next one.
 const LENGTHS_NS: [u64; 17] = {
     const MS: u64 = 1_000_000;
     const S: u64 = 1000 * MS;
@@ -41,14 +41,14 @@ const LENGTHS_NS: [u64; 17] = {
     ]
 };
 
-/// The next longer interval, which is a multiple.
+/// The next longer length, a multiple of this one.
 pub(super) fn longer_ns(cell_ns: u64) -> u64 {
     let is_multiple = |length: &&u64| **length > cell_ns && length.is_multiple_of(cell_ns);
     LENGTHS_NS.iter().find(is_multiple).copied().unwrap_or(cell_ns.saturating_mul(2))
 }
 
 impl Cells {
-    /// Adds to a cell; returns whether it is a new one.
+    /// Adds to a cell; returns true if the cell is new.
     pub(super) fn add(&mut self, cell: Cell) -> bool {
         let place = match self.0.last() {
             Some(last) if last.at == cell.at => Ok(self.0.len() - 1),
@@ -65,7 +65,7 @@ impl Cells {
         place.is_err()
     }
 
-    /// Joins `factor` intervals to one.
+    /// Joins each `factor` intervals into one.
     pub(super) fn lengthen(&mut self, factor: u64) {
         let cells = std::mem::take(&mut self.0);
         for cell in cells {
@@ -74,7 +74,7 @@ impl Cells {
         self.0.shrink_to_fit();
     }
 
-    /// Drops the intervals before `at`, but `kept`.
+    /// Removes the intervals before `at`, except `kept`.
     pub(super) fn forget_before(&mut self, at: u64, kept: Option<u64>) {
         self.0.retain(|cell| cell.at >= at || Some(cell.at) == kept);
     }
@@ -90,7 +90,7 @@ impl Cells {
     }
 }
 
-/// Spreads the packets of a direction evenly over the time between its first and its last one. The sum of the cells is
+/// Spreads the packets of a direction evenly over the time from its first to its last packet. The sum of the cells is
 /// exact.
 pub(super) fn spread(direction: &Direction, cell_ns: u64) -> impl Iterator<Item = Cell> + use<> {
     let Direction { packets, bytes, first_ns, last_ns, .. } = *direction;

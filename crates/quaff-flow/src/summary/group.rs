@@ -1,4 +1,4 @@
-//! The groups into which flows are sorted: by host, port, application and others, with their texts.
+//! The groups of flows: by host, port, application and others, with their texts.
 
 use crate::record::{FlowRecord, RecordKey};
 use quaff_wire::flow::{Protocol, is_icmp};
@@ -14,14 +14,14 @@ const SCTP: u8 = 132;
 pub enum By {
     /// Addresses, ports, protocol, type of ICMP, VLAN and tunnel.
     Flow,
-    /// Either end: a flow counts at both.
+    /// Both ends: a flow counts for each.
     Host,
     Source,
     Destination,
-    /// The port of the destination, which is that of the service.
+    /// The destination port, which is that of the service.
     Port,
     Application,
-    /// The name that a client asked for: TLS, DNS, HTTP.
+    /// The name that a client requested: TLS, DNS, HTTP.
     Server,
     Protocol,
     Vlan,
@@ -42,12 +42,12 @@ pub(super) enum Group {
 }
 
 impl Group {
-    /// The group of a record; of [`By::Host`] that of its source.
+    /// The group of a record; for [`By::Host`] that of its source.
     pub(super) fn new(by: By, record: &FlowRecord) -> Self {
         let key = &record.key;
         let application = record.extras.as_deref().and_then(|extras| extras.application.as_ref());
         match by {
-            // What its text has not is that of the first packet, and may differ between the records of one flow.
+            // Fields that are not in the text are of the first packet, and may differ between the records of a flow.
             By::Flow => Self::Flow(RecordKey { mpls_label: 0, interface: 0, tos: 0, ..*key }),
             By::Host | By::Source => Self::Address(key.source),
             By::Destination => Self::Address(key.destination),
@@ -83,7 +83,7 @@ impl fmt::Display for Group {
     }
 }
 
-/// For instance `tcp 10.0.0.1:4711 → 10.0.0.2:80 vlan 5`.
+/// Writes, for example, `tcp 10.0.0.1:4711 → 10.0.0.2:80 vlan 5`.
 fn flow(f: &mut fmt::Formatter<'_>, key: &RecordKey) -> fmt::Result {
     let has_ports = matches!(key.protocol, TCP | UDP | SCTP);
     let end = |f: &mut fmt::Formatter<'_>, address: IpAddr, port: u16| match (has_ports, address) {

@@ -1,7 +1,7 @@
-//! Sums of flow records: by host, port, application and others, and over time. What people look at is made from these.
+//! Sums of flow records: by host, port, application and others, and over time. Views and reports show them.
 //!
-//! Memory is bounded: where a list of groups is full, its smaller half joins the row of the others, and intervals of
-//! time get longer where there are too many of them, or of values in them. The sums are exact all the same.
+//! Memory is bounded: if a list of groups is full, the smaller half of the groups is joined to one row, `others`; if
+//! there are too many intervals, or values in them, the intervals get longer. The totals remain exact.
 //!
 //! | module | contents |
 //! |---|---|
@@ -31,13 +31,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SummaryPlan {
     pub by: Vec<By>,
-    /// Length of an interval, ns; 0 keeps no values over time.
+    /// Length of an interval, ns; 0: no values over time.
     pub cell_ns: u64,
-    /// Most intervals from the first to the last one: where there would be more, they get longer.
+    /// Maximum intervals from the first to the last one; if there would be more, they get longer.
     pub intervals_max: u64,
-    /// Most groups of each property.
+    /// Maximum groups of each property.
     pub groups_max: usize,
-    /// Most values over time of all groups; one for each group has room in any case.
+    /// Maximum values over time of all groups; there is always room for one of each group.
     pub cells_max: usize,
 }
 
@@ -46,12 +46,12 @@ pub struct SummaryPlan {
 pub struct Sum {
     /// Records: a long flow has several.
     pub records: u64,
-    /// Records that are no continuation of another one.
+    /// Records that do not continue another one.
     pub flows: u64,
-    /// Of both directions.
+    /// Packets and bytes of both directions.
     pub packets: u64,
     pub bytes: u64,
-    /// Sent by the host, the source, the port; otherwise by the source of the flow.
+    /// Sent by the host, the source or the port; in other groups by the source of the flow.
     pub sent_packets: u64,
     pub sent_bytes: u64,
     pub received_packets: u64,
@@ -72,7 +72,7 @@ impl Sum {
         }
     }
 
-    /// The same, seen from the other end.
+    /// The same sums, seen from the other end.
     fn turned(self) -> Self {
         Self {
             sent_packets: self.received_packets,
@@ -102,7 +102,7 @@ struct Entry {
 }
 
 impl Entry {
-    /// Returns the number of values over time that are new.
+    /// Adds sums and values over time; returns the number of new values.
     fn add(&mut self, sum: Sum, cells: &[Cell]) -> usize {
         self.sum += sum;
         cells.iter().map(|cell| usize::from(self.cells.add(*cell))).sum()
@@ -114,10 +114,10 @@ impl Entry {
 struct Groups {
     by: By,
     entries: HashMap<Group, Entry>,
-    /// The groups that had no place any more, and their number.
+    /// The sums of the groups that were removed for lack of room, and their number.
     others: Entry,
     joined: u64,
-    /// The most bytes that a row may lack: those of its group when it joined the others.
+    /// Maximum bytes that a row may lack, which its group had when it was joined to the others.
     lacking_bytes_max: u64,
 }
 
@@ -125,15 +125,15 @@ struct Groups {
 #[derive(Debug)]
 pub struct Summary {
     plan: SummaryPlan,
-    /// Length of an interval by now, ns.
+    /// Current length of an interval, ns.
     cell_ns: u64,
     /// Times of the first and the last packet, ns.
     span_ns: Option<[u64; 2]>,
     total: Entry,
     groups: Vec<Groups>,
-    /// Values over time that were added since they were counted, and those that were there then.
+    /// Number of values over time: those at the last count, and those added since.
     cells_held: usize,
-    /// The number at which they are counted again.
+    /// Number of values at which they are counted again.
     cells_limit: usize,
     /// Reused for each record.
     cells: Vec<Cell>,
@@ -154,8 +154,8 @@ impl Summary {
         Self { plan, cell_ns, span_ns: None, total, groups, cells_held: 0, cells_limit, cells: Vec::new() }
     }
 
-    /// Adds a record. Its time is that of both directions, in whole µs, so that a record that was stored as a row has
-    /// the same values over time.
+    /// Adds a record. Its times are those of both directions, in whole µs, so that a record that was stored as a row
+    /// has the same values over time.
     pub fn add(&mut self, record: &FlowRecord) {
         let [first_ns, last_ns] = [record.first_ns(), record.last_ns()].map(|ns| ns - ns % 1000);
         self.see(first_ns, last_ns);
@@ -185,7 +185,7 @@ impl Summary {
         }
     }
 
-    /// Extends the time to a record's, with longer intervals where there are too many.
+    /// Extends the time span to that of a record; lengthens the intervals if there are too many.
     fn see(&mut self, first_ns: u64, last_ns: u64) {
         let [begin_ns, end_ns] = self.span_ns.unwrap_or([first_ns, last_ns]);
         let (begin_ns, end_ns) = (begin_ns.min(first_ns), end_ns.max(last_ns));
@@ -202,7 +202,7 @@ impl Summary {
         self.all_cells().into_iter().for_each(|cells| cells.lengthen(factor));
     }
 
-    /// Lengthens the intervals until half of the values have room, so that this is seldom.
+    /// Lengthens the intervals until at most half of the maximum values are left, so that this is rarely needed.
     #[cold]
     fn bound_cells(&mut self) {
         let count =
@@ -227,8 +227,8 @@ impl Summary {
         all
     }
 
-    /// Drops the intervals before number `at`, but `kept`: a summary of the present has the latest ones, and the one
-    /// that is shown.
+    /// Removes the intervals before number `at`, except `kept`: a live summary has the latest ones and the one that is
+    /// displayed.
     pub fn forget_before(&mut self, at: u64, kept: Option<u64>) {
         self.all_cells().into_iter().for_each(|cells| cells.forget_before(at, kept));
     }
@@ -250,7 +250,7 @@ impl Summary {
 }
 
 impl Groups {
-    /// Returns the number of values over time that are new.
+    /// Adds sums and values over time; returns the number of new values.
     fn add(&mut self, record: &FlowRecord, sum: Sum, cells: &[Cell]) -> usize {
         let key = &record.key;
         let seen_from_group = match self.by {
@@ -261,7 +261,7 @@ impl Groups {
         let mut added = entry.add(seen_from_group, cells);
         match self.by {
             By::Flow if entry.detail.is_none() => entry.detail = detail(record),
-            // A host that talks to itself: the flow counts once, and both directions are its own.
+            // A host that talks to itself: the flow counts once, and both directions are sent and received by it.
             By::Host if key.source == key.destination => {
                 entry.sum += Sum { records: 0, flows: 0, packets: 0, bytes: 0, ..sum.turned() };
             }
@@ -274,7 +274,8 @@ impl Groups {
         added
     }
 
-    /// Moves the half of the groups with fewer bytes to the others, those without packets of late first.
+    /// Joins the smaller half of the groups to the others: first those without recent packets, then those with fewer
+    /// bytes.
     fn join_smaller(&mut self) {
         let size = |entry: &Entry| (!entry.cells.all().is_empty(), entry.sum.bytes);
         let mut sizes: Vec<_> = self.entries.values().map(size).collect();

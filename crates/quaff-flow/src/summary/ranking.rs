@@ -3,10 +3,10 @@
 use super::{By, Cell, Entry, Group, Sum, Summary};
 use std::cmp::Ordering;
 
-/// The value by which rows are sorted, the largest first.
+/// The value by which rows are sorted, largest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
-    /// Bytes and packets of the interval asked for; of all time without one.
+    /// Bytes and packets of the requested interval; of the whole time without one.
     Rate,
     PacketRate,
     Bytes,
@@ -14,35 +14,35 @@ pub enum Order {
     Flows,
     Sent,
     Received,
-    /// In the order of addresses, ports, texts.
+    /// By address, port or text.
     Name,
 }
 
-/// A question to a summary.
+/// A query to a summary.
 #[derive(Debug, Clone, Copy)]
 pub struct Query<'a> {
     pub by: By,
     pub order: Order,
     pub is_reversed: bool,
-    /// Only rows whose text has this in it, in any case; empty for all.
+    /// Returns only rows whose text contains this, ignoring case; empty: all.
     pub text: &'a str,
-    /// The rows that are returned, of all that match.
+    /// Index of the first returned row among those that match, and number of returned rows.
     pub first: usize,
     pub count: usize,
     /// The interval of [`Row::cell`].
     pub at: Option<u64>,
 }
 
-/// The answer.
+/// The result of a query.
 #[derive(Debug, Clone, Default)]
 pub struct Ranked {
     pub rows: Vec<Row>,
-    /// Groups that are known, and those that match.
+    /// Number of known groups, and of those that match.
     pub groups: usize,
     pub matching: usize,
-    /// Groups that had no place, together.
+    /// The sum of the groups that were removed for lack of room.
     pub others: Option<Row>,
-    /// The most bytes that a row may lack because its group was one of the others for some time.
+    /// Maximum bytes that a row may lack, because its group was joined to the others for some time.
     pub lacking_bytes_max: u64,
 }
 
@@ -53,7 +53,7 @@ pub struct Row {
     /// Application and server of a flow.
     pub detail: String,
     pub sum: Sum,
-    /// The interval asked for.
+    /// The requested interval.
     pub cell: Cell,
     /// All intervals with packets.
     pub cells: Vec<Cell>,
@@ -82,7 +82,7 @@ impl Query<'_> {
         }
     }
 
-    /// The largest first, of equal ones the one with more bytes, then in the order of the groups.
+    /// Largest first; equal ones by bytes, then in the order of the groups.
     fn compare(&self, one: &Ranking<'_>, other: &Ranking<'_>) -> Ordering {
         let by_size = other.0.cmp(&one.0);
         let by_size = if self.is_reversed { by_size.reverse() } else { by_size };
@@ -97,11 +97,11 @@ impl Query<'_> {
     }
 }
 
-/// Values to compare, and the group with them.
+/// Values to compare, and their group.
 type Ranking<'a> = ((u64, u64), &'a Group, &'a Entry);
 
 impl Summary {
-    /// The rows of a property; none where the plan does not have it.
+    /// The rows of a property; none if the plan does not have it.
     pub fn ranked(&self, query: &Query<'_>) -> Ranked {
         let Some(groups) = self.groups.iter().find(|groups| groups.by == query.by) else {
             return Ranked::default();

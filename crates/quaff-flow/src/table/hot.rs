@@ -11,17 +11,17 @@ pub(crate) struct Hot {
     pub(crate) link: Link,
     /// Sequence number of the last SYN without ACK, if [`State::SYN_KNOWN`].
     pub(crate) syn_sequence: u32,
-    /// That of no flow in a record that is free.
+    /// The default, which no flow has, in a free record.
     pub(crate) network: Network,
     pub(crate) state: State,
     pub(crate) standing: Standing,
-    /// From the low end, from the high end.
+    /// Indexed by sender: the low end, the high end.
     pub(crate) directions: [Counters; 2],
 }
 
 const _: () = assert!(size_of::<Hot>() == 128 && size_of::<Counters>() == 32);
 
-/// The counters of one direction in the piece. A direction without packets keeps the time of its last one.
+/// The counters of one direction in the piece. A direction without packets keeps the time of its last packet.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
 pub(crate) struct Counters {
@@ -35,19 +35,19 @@ pub(crate) struct Counters {
     pub(crate) ttl_max: u8,
 }
 
-/// Bits of the state of a flow.
+/// The state of a flow, in bits.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct State(u8);
 
 impl State {
     /// The high end began the conversation.
     pub(crate) const FROM_HIGH: u8 = 1;
-    /// FIN of the low end, FIN of the high end.
+    /// FIN of the low end was seen; FIN of the high end.
     pub(crate) const FIN_LOW: u8 = 2;
     pub(crate) const FIN_HIGH: u8 = 4;
     /// Reset, or FIN of both ends: the flow ends after the linger time.
     pub(crate) const CLOSED: u8 = 8;
-    /// The piece follows another one.
+    /// The piece continues another one.
     pub(crate) const CONTINUED: u8 = 16;
     /// A SYN without ACK was seen, and it was from the high end.
     pub(crate) const SYN_KNOWN: u8 = 32;
@@ -66,8 +66,9 @@ impl State {
     }
 }
 
-/// The number of the [`InitiatorRule`](crate::record::InitiatorRule), 0 before the first packet, and whether the flow
-/// is active: packets came since [`Meter::make_room`](crate::meter::Meter) passed it, and another one leaves before it.
+/// The number of the [`InitiatorRule`](crate::record::InitiatorRule), 0 before the first packet, and a bit that the
+/// flow is active: packets came since [`Meter::make_room`](crate::meter::Meter) skipped it, so another one leaves
+/// before it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Standing(u8);
 
@@ -94,7 +95,7 @@ impl Standing {
         self.0 |= Self::ACTIVE;
     }
 
-    /// Returns whether the flow was active, which it is not any longer.
+    /// Clears the active bit; returns true if it was set.
     pub(crate) fn take_active(&mut self) -> bool {
         let was_active = self.is_active();
         self.0 &= Self::RULE;
@@ -107,7 +108,7 @@ impl Hot {
         Self { key, network, ..Self::default() }
     }
 
-    /// Packets of the piece. A flow without any rests between a piece that the active timeout ended and its end.
+    /// Packets of the piece; 0 after the active timeout ended a piece, until the next packet.
     #[inline]
     pub(crate) fn packets(&self) -> u64 {
         u64::from(self.directions[0].packets) + u64::from(self.directions[1].packets)
@@ -132,15 +133,15 @@ impl Hot {
         first(&self.directions[0]).min(first(&self.directions[1]))
     }
 
-    /// Returns whether a packet from one end moves neither the piece's first time back nor the flow's last one, which
-    /// a direction without packets keeps of the piece before.
+    /// True if a packet from one end is not earlier than the piece's first packet nor, if its direction has no packets
+    /// in the piece, than that direction's last packet in an earlier piece.
     #[inline]
     pub(crate) fn only_grows(&self, is_from_high: bool, time_ns: u64) -> bool {
         let counters = &self.directions[usize::from(is_from_high)];
         self.first_ns() <= time_ns && (counters.packets > 0 || counters.last_ns <= time_ns)
     }
 
-    /// Begins another piece: counters at zero, times of the last packets kept.
+    /// Begins another piece: resets the counters, and keeps the times of the last packets.
     pub(crate) fn begin_piece(&mut self) {
         for counters in &mut self.directions {
             *counters = Counters { last_ns: counters.last_ns, ..Counters::default() };
@@ -148,7 +149,7 @@ impl Hot {
         self.state.set(State::CONTINUED, true);
     }
 
-    /// Begins another conversation with the same key: nothing is kept but key and links.
+    /// Begins another conversation with the same key: keeps only the key and the links.
     pub(crate) fn begin_flow(&mut self, key: Key, network: Network) {
         *self = Self { key, network, link: self.link, ..Self::default() };
     }

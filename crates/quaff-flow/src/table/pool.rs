@@ -1,4 +1,4 @@
-//! The records of a table, in blocks of small or huge pages that are allocated one by one and never move.
+//! The records of a table, in blocks of small or huge pages, which are allocated one by one and never move.
 
 use super::hot::Hot;
 use crate::wheel::{Link, Links, NONE};
@@ -6,10 +6,10 @@ use quaff_os::{HUGE_BYTES, prefer_huge_pages, prefetch_value};
 use quaff_wire::flow::IndexLine;
 use std::mem::MaybeUninit;
 
-/// Bytes of a table from which on it lies in huge pages: those that it has only begun to use are a small part then.
+/// Minimum bytes of a table in huge pages: in a smaller one, partly used pages would be a large part.
 const HUGE_FROM_BYTES: u64 = 64 << 20;
 
-/// The pages of a table.
+/// The kind of pages of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pages {
     Small,
@@ -17,12 +17,12 @@ pub(crate) enum Pages {
 }
 
 impl Pages {
-    /// The pages of a table that is allowed so many bytes.
+    /// The pages for a table with this limit of bytes.
     pub(crate) fn of(bytes_max: u64) -> Self {
         if bytes_max < HUGE_FROM_BYTES { Self::Small } else { Self::Huge }
     }
 
-    /// The most that is used, but is no line of the index and no record yet.
+    /// Maximum memory that is provided but not yet used by the index or a record.
     pub(crate) fn spare_bytes(self) -> u64 {
         match self {
             Self::Small => 0,
@@ -30,7 +30,7 @@ impl Pages {
         }
     }
 
-    /// The preparation of the index's blocks.
+    /// The function that prepares the blocks of the index.
     pub(super) fn of_index(self) -> fn(&mut [MaybeUninit<IndexLine>]) {
         match self {
             Self::Small => |_| {},
@@ -38,7 +38,7 @@ impl Pages {
         }
     }
 
-    /// A block whose memory is provided in these pages as it is first used.
+    /// An empty block, whose memory the kernel provides in these pages at its first use.
     pub(super) fn block<T>(self, capacity: usize) -> Vec<T> {
         let mut block = Vec::with_capacity(capacity);
         if self == Self::Huge {
@@ -48,30 +48,30 @@ impl Pages {
     }
 }
 
-/// Records of a block: 8 MiB, of which the kernel provides pages as they are first used.
+/// Records of a block: 8 MiB, whose pages the kernel provides at their first use.
 const BLOCK: usize = 1 << 16;
 
-/// Records by number.
+/// The records, by number.
 #[derive(Debug)]
 pub(crate) struct Pool {
     blocks: Vec<Vec<Hot>>,
     pages: Pages,
-    /// The first of the free records, which are linked by `link.next`.
+    /// The first free record; free records are linked by `link.next`.
     free: u32,
-    /// Records in use, records ever used, and the most.
+    /// Records in use, records ever used, and the maximum.
     flows: u32,
     used: u32,
     flows_max: u32,
 }
 
 impl Pool {
-    /// At most `flows_max` records.
+    /// A pool of at most `flows_max` records.
     pub(super) fn new(flows_max: u32, pages: Pages) -> Self {
         let flows_max = flows_max.clamp(1, 1 << 30);
         Self { blocks: Vec::new(), pages, free: NONE, flows: 0, used: 0, flows_max }
     }
 
-    /// The record, if there is one of this number.
+    /// The record, if there is one with this number.
     #[inline]
     pub(super) fn get(&self, flow: u32) -> Option<&Hot> {
         self.blocks.get(flow as usize / BLOCK)?.get(flow as usize % BLOCK)
@@ -100,7 +100,7 @@ impl Pool {
             let place = self.hot_mut(flow);
             let next = std::mem::replace(place, hot).link.next;
             self.free = next;
-            // The next flow that begins is written there, and names the free record after it.
+            // The next new flow is written to that record, and its link is the free record after it.
             if let Some(next) = self.get(next) {
                 prefetch_value(next);
             }
@@ -131,7 +131,7 @@ impl Pool {
         self.flows
     }
 
-    /// The number after this one of all that were ever used, in a circle.
+    /// The next number of the records that were ever used; the first one after the last.
     pub(crate) fn after(&self, flow: u32) -> u32 {
         if flow + 1 < self.used { flow + 1 } else { 0 }
     }

@@ -1,9 +1,9 @@
-//! One value as text: for JSON, CSV and Zeek's tables.
+//! Formats one value as text: for JSON, CSV and Zeek's logs.
 
 use std::io::Write;
 use std::net::IpAddr;
 
-/// A value on its way into a text.
+/// A value that is formatted as text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Cell<'a> {
     Null,
@@ -15,14 +15,14 @@ pub(crate) enum Cell<'a> {
     Ip(IpAddr),
     Mac([u8; 6]),
     Hex(&'a [u8]),
-    /// ns since 1970, as RFC 3339 with so many digits of a second.
+    /// ns since 1970, formatted by RFC 3339 with this number of decimals.
     Iso(u64, u8),
-    /// ns, as seconds with so many digits.
+    /// ns, formatted as seconds with this number of decimals.
     Seconds(u64, u8),
 }
 
 impl Cell<'_> {
-    /// Appends it as a value of JSON.
+    /// Appends a JSON value.
     pub(crate) fn write_json(&self, out: &mut Vec<u8>) {
         match self {
             Self::Null => out.extend(b"null"),
@@ -42,7 +42,7 @@ impl Cell<'_> {
         }
     }
 
-    /// Appends it as it is; nothing for no value.
+    /// Appends the value without quoting; nothing if there is no value.
     pub(crate) fn write_plain(&self, out: &mut Vec<u8>) {
         // Writing to memory cannot fail.
         let _ = match self {
@@ -61,7 +61,7 @@ impl Cell<'_> {
         };
     }
 
-    /// Appends it as a field of CSV (RFC 4180): quoted where it has the separator, a quote or a line's end.
+    /// Appends a field of CSV (RFC 4180), quoted if it contains the separator, a quote or a line break.
     pub(crate) fn write_csv(&self, separator: u8, out: &mut Vec<u8>) {
         let start = out.len();
         self.write_plain(out);
@@ -79,7 +79,7 @@ impl Cell<'_> {
         }
     }
 
-    /// Appends it as a field of Zeek's tables: tabs and control bytes as \xNN, no value as `-`.
+    /// Appends a field of Zeek's logs: tabs and control bytes as \xNN, a missing value as `-`.
     pub(crate) fn write_zeek(&self, out: &mut Vec<u8>) {
         let start = out.len();
         match self {
@@ -122,8 +122,8 @@ fn write_fraction(out: &mut Vec<u8>, ns: u64, digits: u8) -> std::io::Result<()>
     write!(out, ".{part:0digits$}")
 }
 
-/// The date of a day since 1970 in the Gregorian calendar. Years begin in March here, so that a leap day is the last of
-/// its year; 400 of them have 146,097 days.
+/// The Gregorian date of a day, counted from 1970-01-01. In the computation years begin in March, so that a leap day is
+/// the last day of its year; 400 years have 146,097 days.
 pub(crate) fn civil(days: i64) -> (i64, u64, u64) {
     let shifted = days + 719_468;
     let (era, of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));

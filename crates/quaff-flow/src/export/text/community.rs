@@ -1,12 +1,12 @@
-//! Community ID version 1: a text that names a conversation in the logs of several tools.
+//! Community ID version 1: a text that identifies a conversation in the logs of different tools.
 //!
-//! `1:` and the base64 of the SHA-1 of seed, lower end first, protocol and ports
+//! `1:` and the base64 of the SHA-1 of the seed, the ends (the lower first), protocol and ports
 //! (github.com/corelight/community-id-spec).
 
 use crate::record::RecordKey;
 use std::net::IpAddr;
 
-/// The Community ID of a flow, with seed 0. The same for both directions.
+/// The Community ID of a flow with seed 0, the same for both directions.
 pub(crate) fn community_id(key: &RecordKey) -> String {
     let ((one_port, other_port), is_one_way) = ports(key);
     let (mut one, mut other) = ((bytes(key.source), one_port), (bytes(key.destination), other_port));
@@ -31,7 +31,7 @@ fn bytes(address: IpAddr) -> Vec<u8> {
     }
 }
 
-/// The ports; of ICMP the type and the type of its answer, or type and code of a message that has none.
+/// The ports; for ICMP the type and the type of its answer, or type and code if there is none.
 fn ports(key: &RecordKey) -> ((u16, u16), bool) {
     const ANSWERS_4: [(u16, u16); 5] = [(8, 0), (10, 9), (13, 14), (15, 16), (17, 18)];
     const ANSWERS_6: [(u16, u16); 6] =
@@ -53,7 +53,7 @@ fn ports(key: &RecordKey) -> ((u16, u16), bool) {
     ((kind, code), true)
 }
 
-/// SHA-1 (RFC 3174). Names only: nothing here relies on its strength.
+/// SHA-1 (RFC 3174). It is used for names only, so its weakness does no harm.
 fn sha1(input: &[u8]) -> [u8; 20] {
     let mut padded = input.to_vec();
     padded.push(0x80);
@@ -137,7 +137,7 @@ mod tests {
         assert_eq!(hex(sha1(long)), "84983e441c3bd26ebaae4aa1f95129e5e54670f1");
     }
 
-    /// The baseline of the specification.
+    /// The baseline test of the specification.
     #[test]
     fn a_conversation_has_the_id_of_the_specification_both_ways() {
         let ends = [("128.232.110.120", 34855), ("66.35.250.204", 80)];
@@ -164,7 +164,7 @@ mod tests {
         assert_eq!(community_id(&key(58, six, 0x8700)), "1:dGHyGvjMfljg6Bppwm3bg0LO8TY=");
     }
 
-    /// Router discovery of IPv4, and home agents of mobile IPv6: one conversation, from either end.
+    /// Router discovery of IPv4, and home agents of mobile IPv6: the same ID from either end.
     #[test]
     fn a_request_and_its_answer_have_one_id() {
         for (protocol, request, answer, ends) in [

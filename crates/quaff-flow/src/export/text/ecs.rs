@@ -6,7 +6,7 @@ use crate::export::value::{Scene, input_index};
 use crate::record::{Application, EndReason, FlowRecord};
 use std::borrow::Cow;
 
-/// The version of the schema whose fields these are.
+/// The version of the schema.
 const VERSION: &str = "8.11.0";
 
 /// The columns, in this order.
@@ -57,7 +57,7 @@ pub(crate) fn cell<'a>(name: &str, record: &'a FlowRecord, scene: &'a Scene) -> 
         "event.kind" => text("event"),
         "ecs.version" => text(VERSION),
         "event.category" => Cell::List("network"),
-        // A conversation as a whole, whose last packet was seen or whose time was over.
+        // The end of a conversation: its last packet was seen, or its time was over.
         "event.type" => Cell::List("connection"),
         "event.action" => text("network_flow"),
         "event.reason" => text(match record.end_reason {
@@ -111,7 +111,7 @@ fn network<'a>(name: &str, record: &'a FlowRecord, scene: &'a Scene) -> Cell<'a>
             132 => Cell::Text(Cow::Borrowed("sctp")),
             _ => Cell::Null,
         },
-        // A keyword in the schema, so a text.
+        // A keyword in the schema, so the number is a text.
         "network.iana_number" => Cell::Text(key.protocol.to_string().into()),
         "network.protocol" => application.map_or(Cell::Null, |app| Cell::Text(Cow::Borrowed(app.name))),
         "network.bytes" => Cell::Number(record.bytes()),
@@ -125,7 +125,7 @@ fn network<'a>(name: &str, record: &'a FlowRecord, scene: &'a Scene) -> Cell<'a>
             interface.map_or(Cell::Null, |interface| Cell::Text(Cow::Borrowed(&interface.name)))
         }
         "tls.client.server_name" => tls(application, |application| application.server_name.as_deref()),
-        // The server's choice is encrypted, but there is only one where the client offers one.
+        // The server's choice is encrypted; it is known if the client offers only one protocol.
         "tls.next_protocol" => {
             tls(application, |application| application.alpn.as_deref().filter(|ids| !ids.contains(',')))
         }

@@ -1,4 +1,4 @@
-//! Records as text: JSON lines, CSV and Zeek's conn.log, under the names of IPFIX, nProbe, Zeek or ECS. Bytes out only.
+//! Formats records as text: JSON lines, CSV and Zeek's conn.log, with field names of IPFIX, nProbe, Zeek or ECS.
 
 mod cell;
 mod community;
@@ -15,15 +15,15 @@ use std::borrow::Cow;
 /// A text format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TextFormat {
-    /// One object a line.
+    /// One object per line.
     Json,
-    /// A line of names, then one line a record.
+    /// A line of names, then one line per record.
     Csv { separator: u8 },
-    /// conn.log with its header; the columns are Zeek's.
+    /// conn.log with its header and Zeek's columns.
     Zeek,
 }
 
-/// The names of columns; those of Zeek and ECS have columns of their own.
+/// The names of columns; Zeek and ECS also define the columns.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Names {
     #[default]
@@ -48,7 +48,7 @@ impl std::str::FromStr for Names {
 }
 
 impl Names {
-    /// The word on a command line and in files.
+    /// The name on a command line and in files.
     pub fn word(self) -> &'static str {
         match self {
             Self::Ipfix => "ipfix",
@@ -59,22 +59,22 @@ impl Names {
     }
 }
 
-/// The date of a time, ns since 1970, in UTC: year, month, day.
+/// The UTC date of a time, ns since 1970: year, month, day.
 pub fn date_utc(ns: u64) -> (i64, u64, u64) {
     cell::civil((ns / 86_400_000_000_000) as i64)
 }
 
-/// Writes records as text.
+/// Encodes records as text.
 #[derive(Debug)]
 pub struct TextEncoder {
     format: TextFormat,
     columns: Vec<Column>,
-    /// A record of the meter is one line; otherwise each of its directions is.
+    /// A conversation is one line; otherwise each of its directions is.
     is_biflow: bool,
     icmp_in_port: bool,
 }
 
-/// A column: its name, also as the key of JSON, for IPv4 and IPv6.
+/// A column: its name, also as a JSON key, for IPv4 and IPv6.
 #[derive(Debug, Clone)]
 struct Column {
     names: [String; 2],
@@ -102,7 +102,7 @@ impl Column {
 }
 
 impl TextEncoder {
-    /// An encoder of the fields of `template`; Zeek and ECS have fields of their own.
+    /// An encoder of the fields of `template`, which Zeek and ECS ignore.
     pub fn new(format: TextFormat, names: Names, template: &Template) -> Self {
         let is_zeek = format == TextFormat::Zeek || names == Names::Zeek;
         let fixed = |name: &'static str, value| Column::new([name.to_owned(), name.to_owned()], value);
@@ -119,12 +119,12 @@ impl TextEncoder {
         Self { format, columns, is_biflow, icmp_in_port }
     }
 
-    /// Returns `true` if a conversation is one line.
+    /// True if a conversation is one line.
     pub(crate) fn is_biflow(&self) -> bool {
         self.is_biflow
     }
 
-    /// Appends the lines that a file begins with. `now_ns` is the time of its opening.
+    /// Appends the first lines of a file, opened at `now_ns`.
     pub fn begin(&self, now_ns: u64, out: &mut Vec<u8>) {
         match self.format {
             TextFormat::Json => {}
@@ -146,7 +146,7 @@ impl TextEncoder {
         }
     }
 
-    /// Appends the lines of a record; returns how many.
+    /// Appends the lines of a record; returns their number.
     pub fn push(&self, record: &FlowRecord, scene: &Scene, out: &mut Vec<u8>) -> u64 {
         if self.is_biflow {
             self.append(View::whole(record), scene, out);
@@ -221,7 +221,7 @@ fn field_column(template: &Template, field: &Named, names: Names) -> Column {
     Column::new(names, ColumnSource::Field(field.element, side))
 }
 
-/// A value in the form of its element's type (RFC 7373): times as dates, counts as numbers.
+/// Formats a value by the type of its element (RFC 7373): times as dates, counts as numbers.
 fn field_cell<'a>(element: &Element, datum: Datum<'a>) -> Cell<'a> {
     match datum {
         Datum::Absent => Cell::Null,
@@ -301,7 +301,7 @@ mod tests {
         }
     }
 
-    /// ECS: category and type are arrays, a MAC address has hyphens and capitals, the schema has a version.
+    /// ECS: category and type are arrays, a MAC address has hyphens and capitals, the version of the schema is a field.
     #[test]
     fn ecs_has_the_forms_of_its_schema() {
         let mut record = biflow(3);

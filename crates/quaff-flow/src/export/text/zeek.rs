@@ -1,7 +1,7 @@
-//! Zeek's conn.log: its columns, and the state and history of a connection as its flags tell them.
+//! Zeek's conn.log: its columns, and the state and history of a connection, derived from its flags.
 //!
-//! Zeek follows each connection packet by packet. A flow record has the union of the flags of each side, so the history
-//! has each letter at most once, in the order of a connection's life and not of the packets.
+//! Zeek follows each connection packet by packet. A flow record has only the union of the flags of each side, so the
+//! history has each letter at most once, in the usual order of a connection and not in that of the packets.
 
 use super::cell::Cell;
 use crate::export::value::{Scene, View};
@@ -40,7 +40,7 @@ pub(crate) const COLUMNS: [(&str, &str); 22] = [
     ("ip_proto", "count"),
 ];
 
-/// The lines that a log begins with.
+/// The first lines of a log.
 pub(crate) fn header(opened: &str) -> String {
     let names: Vec<&str> = COLUMNS.iter().map(|(name, _)| *name).collect();
     let types: Vec<&str> = COLUMNS.iter().map(|(_, kind)| *kind).collect();
@@ -67,7 +67,7 @@ pub(crate) fn cell<'a>(name: &str, record: &'a FlowRecord, _scene: &Scene) -> Ce
         "uid" => Cell::Text(uid(view.flow_id(), first_ns).into()),
         "id.orig_h" => Cell::Ip(key.source),
         "id.resp_h" => Cell::Ip(key.destination),
-        // Zeek has the type of ICMP as the originator's port, and the code as the responder's.
+        // In Zeek the ICMP type is the originator's port, and the code the responder's.
         "id.orig_p" if view.is_icmp() => Cell::Number((key.icmp_type_code >> 8).into()),
         "id.resp_p" if view.is_icmp() => Cell::Number((key.icmp_type_code & 0xff).into()),
         "id.orig_p" => Cell::Number(key.source_port.into()),
@@ -103,7 +103,7 @@ pub(crate) fn cell<'a>(name: &str, record: &'a FlowRecord, _scene: &Scene) -> Ce
     }
 }
 
-/// A name for the record: `C` and 64 bits in base 62.
+/// A unique ID of the record: `C` and 64 bits in base 62.
 fn uid(flow_id: u64, first_ns: u64) -> String {
     const LETTERS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
     let mut bits = mix(flow_id, first_ns);
@@ -148,7 +148,7 @@ fn tcp_state(orig: &Direction, resp: &Direction) -> &'static str {
     }
 }
 
-/// Letters of the history: upper case of the originator, `^` if the first packet was not the originator's.
+/// The history of a connection: letters of the originator in upper case; `^` if the responder's packet was the first.
 fn history(record: &FlowRecord) -> String {
     let mut history = String::new();
     if matches!(record.initiator, InitiatorRule::SynAck | InitiatorRule::Ports) {
