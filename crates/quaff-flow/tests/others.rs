@@ -1,5 +1,5 @@
-//! Other programs' decoders: nfcapd, nfacctd and tshark read v5, v9 and IPFIX to the same records. Skipped where they
-//! are missing.
+//! Decoders of other programs: nfcapd, nfacctd and tshark read the same records from v5, v9 and IPFIX. Skipped if they
+//! are not installed.
 
 use quaff_flow::collector::{CollectorPlan, InputStart, OpenSinks, Pressure, SinkPlan, SinksPlan};
 use quaff_flow::export::{
@@ -16,10 +16,10 @@ use std::time::{Duration, Instant};
 const START_NS: u64 = 1_795_421_645_000_000_000;
 const VERSIONS: [Version; 3] = [Version::V5, Version::V9, Version::Ipfix];
 
-/// A flow as every decoder shows it: ends, protocol, packets, bytes, start and end in ms.
+/// A flow as a decoder prints it: ends, protocol, packets, bytes, start and end in ms.
 type Row = (String, String, u16, u16, u8, u64, u64, u64, u64);
 
-/// Flows of TCP, UDP and ICMP, some with an answer; every tenth of IPv6 if asked for.
+/// Flows of TCP, UDP and ICMP, some with an answer; every tenth is of IPv6 if `with_ipv6` is true.
 fn records(with_ipv6: bool) -> Vec<FlowRecord> {
     let one = |n: u64| {
         let is_ipv6 = with_ipv6 && n % 10 == 9;
@@ -70,7 +70,7 @@ fn records(with_ipv6: bool) -> Vec<FlowRecord> {
     (0..300).map(one).collect()
 }
 
-/// The flows that a decoder has to show: one for each direction.
+/// The flows that a decoder must print: one for each direction.
 fn expected(records: &[FlowRecord]) -> Vec<Row> {
     let mut rows = Vec::new();
     for record in records {
@@ -103,7 +103,7 @@ fn expected(records: &[FlowRecord]) -> Vec<Row> {
 }
 
 fn encoder_plan(version: Version) -> EncoderPlan {
-    // nfcapd takes type and code of ICMP from the destination's port in NetFlow v5, and from this field otherwise.
+    // nfcapd reads the ICMP type and code from the destination port in NetFlow v5, otherwise from this field.
     let default = if version == Version::V9 { DEFAULT_V9 } else { DEFAULT_IPFIX };
     let template = Template::parse(&format!("{default} %ICMP_TYPE")).unwrap();
     EncoderPlan { boot_ns: START_NS - 60_000_000_000, bytes_max: 1400, template, ..EncoderPlan::new(version) }
@@ -132,29 +132,30 @@ fn wait_until(what: &str, is_true: impl Fn() -> bool) {
     }
 }
 
-/// The place of nfcapd: an address of loopback that no other process uses, and a port that the kernel gives to nothing.
+/// The address of nfcapd: a loopback address that no other process uses, and a port that the kernel assigns to no
+/// socket.
 fn place() -> SocketAddr {
     let [_, a, b, c] = std::process::id().to_be_bytes();
     (Ipv4Addr::new(127, a | 128, b, c), 22055).into()
 }
 
-/// The line of the UDP socket of nfcapd.
+/// The line of nfcapd's UDP socket in /proc.
 fn socket_line(place: SocketAddr) -> Option<String> {
     let SocketAddr::V4(place) = place else { return None };
-    // The kernel shows the address as a number of this machine.
+    // The kernel prints the address as a number in native byte order.
     let address = u32::from_ne_bytes(place.ip().octets());
     let sockets = std::fs::read_to_string("/proc/net/udp").unwrap_or_default();
     let start = format!("{address:08X}:{:04X}", place.port());
     sockets.lines().find(|line| line.split_whitespace().nth(1) == Some(&start)).map(str::to_owned)
 }
 
-/// No bytes wait in the socket of nfcapd.
+/// True if no bytes are queued in nfcapd's socket.
 fn is_drained(place: SocketAddr) -> bool {
     socket_line(place)
         .is_none_or(|line| line.split_whitespace().nth(4).is_some_and(|queues| queues.ends_with(":00000000")))
 }
 
-/// Starts nfcapd, has `send` send to it, and returns the flows it stored.
+/// Starts nfcapd, calls `send` to send to it, and returns the flows that it stored.
 fn nfcapd_rows(folder: &Path, send: impl FnOnce(SocketAddr)) -> Vec<Row> {
     let place = place();
     let mut command = Command::new("nfcapd");
@@ -185,7 +186,7 @@ fn nfcapd_rows(folder: &Path, send: impl FnOnce(SocketAddr)) -> Vec<Row> {
     parse_pipe(&String::from_utf8_lossy(&output.stdout))
 }
 
-/// Flows in nfdump's format for machines: family, first and last in ms, protocol, source in four words, port,
+/// Parses flows in nfdump's pipe format: family, first and last in ms, protocol, source in four words, port,
 /// destination in four words, port, two AS numbers, two interfaces, flags, ToS, packets, bytes.
 fn parse_pipe(text: &str) -> Vec<Row> {
     let mut rows = Vec::new();
@@ -247,7 +248,7 @@ fn nfcapd_stores_the_same_flows_of_each_version() {
     }
 }
 
-/// A capture of messages as datagrams to port 2055, with the time of their sending.
+/// A capture of messages as datagrams to port 2055, all at `START_NS`.
 fn capture(messages: &[Vec<u8>]) -> Vec<u8> {
     let mut file = Vec::new();
     for word in [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 65535, 1] {
@@ -283,7 +284,7 @@ fn sealed(plan: EncoderPlan, records: &[FlowRecord]) -> Vec<Vec<u8>> {
     messages.into_iter().map(seal).collect()
 }
 
-/// All values of some fields in tshark's dissection, and its complaints.
+/// All values of some fields in tshark's dissection, and its warnings.
 fn tshark_fields(capture: &[u8], fields: &[&str]) -> Option<Vec<Vec<String>>> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("messages.pcap");
@@ -311,8 +312,8 @@ fn tshark_fields(capture: &[u8], fields: &[&str]) -> Option<Vec<Vec<String>>> {
     Some(values)
 }
 
-/// The flows of a decoder that takes ports as they are: type and code of ICMP have a field of their own in NetFlow v9
-/// and IPFIX, and the port is 0.
+/// The flows of a decoder that does not interpret ports: ICMP type and code have a field of their own in NetFlow v9 and
+/// IPFIX, and the port is 0.
 fn expected_as_sent(version: Version, records: &[FlowRecord]) -> Vec<Row> {
     let mut rows = expected(records);
     for row in rows.iter_mut().filter(|row| version != Version::V5 && matches!(row.4, 1 | 58)) {
@@ -322,7 +323,7 @@ fn expected_as_sent(version: Version, records: &[FlowRecord]) -> Vec<Row> {
     rows
 }
 
-/// Each row is whole: its ends, ports, protocol and counts belong together, for both families.
+/// Compares whole rows: ends, ports, protocol and counts, for both families.
 #[test]
 fn tshark_decodes_the_same_flows_of_each_version() {
     if !is_installed("tshark", "-v") {
@@ -359,7 +360,7 @@ fn tshark_decodes_the_same_flows_of_each_version() {
     }
 }
 
-/// The flows that nfacctd of pmacct finds in a capture of messages. It ends by itself with the capture.
+/// The flows that nfacctd of pmacct finds in a capture of messages. It exits at the end of the capture.
 fn nfacctd_rows(capture: &[u8]) -> Vec<Row> {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
@@ -415,7 +416,7 @@ fn nfacctd_counts_the_same_flows_of_each_version() {
         let expected = expected_as_sent(version, &records);
         assert_eq!(rows.len(), expected.len(), "{version:?}");
         for (mut row, expected) in rows.into_iter().zip(expected) {
-            // It counts times of NetFlow in whole seconds before the header's.
+            // It computes times of NetFlow in whole seconds before that of the header.
             let most_ms = if version == Version::Ipfix { 0 } else { 999 };
             assert!(
                 row.7.abs_diff(expected.7) <= most_ms && row.8.abs_diff(expected.8) <= most_ms,
@@ -428,7 +429,7 @@ fn nfacctd_counts_the_same_flows_of_each_version() {
     }
 }
 
-/// Both directions in one record: tshark knows the reverse elements of RFC 5103 by their enterprise.
+/// Both directions are in one record: tshark recognizes the reverse elements of RFC 5103 by their enterprise.
 #[test]
 fn tshark_decodes_biflows_without_a_complaint() {
     if !is_installed("tshark", "-v") {

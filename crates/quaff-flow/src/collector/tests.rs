@@ -1,4 +1,4 @@
-//! Sinks against collectors in this process: everything arrives, or is counted, by each transport.
+//! Tests sinks with collectors in this process: all records arrive, or are counted, over each transport.
 
 use super::*;
 use crate::export::samples::{START_NS, biflow, record};
@@ -14,10 +14,10 @@ mod ends;
 mod spools;
 
 const TEMPLATE: &str = "%IN_BYTES %IPV4_SRC_ADDR %L4_SRC_PORT %IN_PKTS";
-/// Longer than anything here takes on a busy machine.
+/// Longer than any step takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Record N of a run: its number is its count of bytes.
+/// Records with these numbers; the number is their count of bytes.
 fn numbered(range: std::ops::Range<u64>) -> Arc<Vec<FlowRecord>> {
     let one = |number: u64| {
         let mut one = record(1);
@@ -59,7 +59,7 @@ fn waiting() -> Pressure {
     Pressure::Wait(Stop::default())
 }
 
-/// The messages in a stream, and the bytes of one that is not complete.
+/// Splits a stream into messages, and the bytes of an incomplete one.
 fn split(mut bytes: &[u8]) -> (Vec<&[u8]>, &[u8]) {
     let mut messages = Vec::new();
     while bytes.len() >= 4 {
@@ -73,7 +73,7 @@ fn split(mut bytes: &[u8]) -> (Vec<&[u8]>, &[u8]) {
     (messages, bytes)
 }
 
-/// Decodes one session; returns the numbers of its records. Sequence and templates have to be right.
+/// Decodes a session; returns the numbers of its records. Checks sequence numbers and templates.
 fn numbers<'a>(messages: impl IntoIterator<Item = &'a [u8]>) -> Vec<u64> {
     let (mut parser, mut numbers, mut sequence) = (crate::export::roundtrip::parser(), Vec::new(), 0);
     for message in messages {
@@ -102,7 +102,7 @@ fn numbers<'a>(messages: impl IntoIterator<Item = &'a [u8]>) -> Vec<u64> {
     numbers
 }
 
-/// Every record of a run is in one sum.
+/// Asserts that every record of a run is counted once.
 #[track_caller]
 fn assert_accounted(report: &SinkReport, records: u64) {
     let sent = report.sent.records - report.from_earlier.records;
@@ -110,15 +110,15 @@ fn assert_accounted(report: &SinkReport, records: u64) {
     assert_eq!(sent + report.missed.total().records + kept, records, "{report:#?}");
 }
 
-/// Runs something that must not wait for ever.
+/// Runs a function that must end within [`PATIENCE`].
 fn in_time<T: Send + 'static>(what: &str, run: impl FnOnce() -> T + Send + 'static) -> T {
     let (done, is_done) = std::sync::mpsc::channel();
     std::thread::spawn(move || done.send(run()));
     is_done.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("{what} does not end"))
 }
 
-/// A port of loopback that refuses connections, until it is opened, or another socket of the test listens there. The
-/// kernel gives it to nothing else meanwhile. Its connections take few bytes that are not read.
+/// A loopback port that refuses connections until it is opened, or another socket of the test listens there. Until
+/// then, the kernel assigns it to no other socket. Its connections buffer only few unread bytes.
 fn closed_port() -> (TcpListener, SocketAddr) {
     use nix::sys::socket::{
         AddressFamily, SockFlag, SockType, SockaddrIn, bind, setsockopt, socket, sockopt,
@@ -211,8 +211,8 @@ fn a_collector_on_tcp_receives_every_record_in_one_session() {
     assert_eq!(report.reconnects, 0);
 }
 
-/// The collector goes away with messages on their way, is away for a while, and comes back: what its kernel had not
-/// acknowledged and what was spooled arrives, in sessions that begin with templates.
+/// The collector disconnects while messages are in transit, and is back after a while: unacknowledged and spooled
+/// messages arrive, in sessions that begin with templates.
 #[test]
 fn a_collector_that_was_away_receives_all_from_the_spool() {
     let folder = tempfile::tempdir().unwrap();
@@ -253,7 +253,8 @@ fn a_collector_that_was_away_receives_all_from_the_spool() {
     assert_eq!(segments(folder.path()), 0);
 }
 
-/// A run without a collector leaves its records in the spool; a run with another template delivers them with theirs.
+/// A run without a collector leaves its records in the spool; a run with another template delivers them with their own
+/// template.
 #[test]
 fn a_later_run_delivers_the_spool_with_its_own_templates() {
     let folder = tempfile::tempdir().unwrap();
@@ -304,7 +305,7 @@ fn without_a_spool_what_does_not_fit_is_counted_and_nothing_waits() {
     assert!(report.sent.records == 0 && report.failure.is_some(), "{report:?}");
 }
 
-/// A collector that accepts and never reads: the meter is never held up, and each record is in one sum.
+/// A collector that accepts and never reads: the meter is not delayed, and each record is counted once.
 #[test]
 fn a_slow_collector_never_stops_the_meter() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -322,7 +323,7 @@ fn a_slow_collector_never_stops_the_meter() {
     drop(held);
     assert_accounted(&report, 200 * 20_000);
     assert!(report.missed.total().records > 0, "{report:?}");
-    // A canary and not a measurement: the queue's lock is held for a push.
+    // A coarse check, not a measurement: the queue's lock is held for a push.
     assert!(slowest < Duration::from_secs(5), "{slowest:?}");
 }
 
@@ -402,7 +403,7 @@ fn vectors_return_to_the_meter() {
     assert_eq!(Arc::into_inner(batch).map(|records| records.len()), Some(10));
 }
 
-/// Makes certificates with openssl; `None` where it is not installed.
+/// Makes certificates with openssl; `None` if that is not installed.
 fn certificates(folder: &std::path::Path) -> Option<()> {
     let script = r#"
         set -e
@@ -418,7 +419,7 @@ fn certificates(folder: &std::path::Path) -> Option<()> {
     output.status.success().then_some(())
 }
 
-/// A collector over TLS that asks for a certificate of its exporter.
+/// A collector over TLS that requires a certificate of the exporter.
 fn tls_server(folder: &std::path::Path) -> rustls::ServerConfig {
     use rustls::pki_types::pem::PemObject;
     use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -501,7 +502,7 @@ fn a_certificate_of_another_authority_is_refused() {
     assert_eq!(report.missed.at_end.records, 10);
 }
 
-/// Records for which a queue had no room are a hole in the sequence, which a collector sees.
+/// Records for which a queue had no room are a hole in the sequence numbers, which a collector notices.
 #[test]
 fn missed_records_are_a_hole_in_the_sequence() {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -518,7 +519,7 @@ fn missed_records_are_a_hole_in_the_sequence() {
     }
 }
 
-/// Encoding and sending agree on what a template without a reverse field makes of a conversation.
+/// Encoding and sending agree on the number of records of a conversation with a template without reverse fields.
 #[test]
 fn records_on_the_wire_are_counted() {
     let mut encoder = Encoder::new(encoder(TEMPLATE), Scene::default()).unwrap();

@@ -1,4 +1,5 @@
-//! The meter against a model of its rules, and its promises: conservation, lateness, limits, any batch, any lanes.
+//! Compares the meter with a model of its rules, and tests its guarantees: conservation, lateness, limits, any size of
+//! batch, any number of lanes.
 
 mod model;
 mod promises;
@@ -19,7 +20,7 @@ const SYN: u8 = 2;
 const RST: u8 = 4;
 const ACK: u8 = 16;
 
-/// One packet of a test, as plain fields.
+/// The fields of a packet in a test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Spec {
     time_ns: u64,
@@ -31,7 +32,7 @@ struct Spec {
     sequence: u32,
     payload: u8,
     vlan: u16,
-    /// Only inside another VLAN.
+    /// Used only inside another VLAN.
     inner_vlan: u16,
     tos: u8,
     is_v6: bool,
@@ -56,7 +57,7 @@ impl Default for Spec {
 }
 
 impl Spec {
-    /// So many ms after the first moment of the tests.
+    /// A packet at this number of ms after the start of the test.
     fn at(ms: u64) -> Self {
         let spec = Self::default();
         Self { time_ns: spec.time_ns + ms * MS, ..spec }
@@ -79,7 +80,7 @@ impl Spec {
         }
     }
 
-    /// The frame on the wire.
+    /// Builds the frame.
     fn frame(&self) -> Vec<u8> {
         let payload = vec![7; self.payload.into()];
         let words = |ports: [u16; 2]| ports.map(u16::to_be_bytes).concat();
@@ -113,7 +114,7 @@ impl Spec {
     }
 }
 
-/// The frames of packets, and the packets.
+/// Packets, as their times and frames.
 struct Frames(Vec<(u64, Vec<u8>)>);
 
 impl Frames {
@@ -130,7 +131,7 @@ fn packet(time_ns: u64, bytes: &[u8]) -> Packet<'_> {
     Packet { bytes, time_ns, wire_bytes: bytes.len() as u32, linktype: 1, ..Packet::default() }
 }
 
-/// The records of packets in batches of `batch`, with the ledger checked after each.
+/// Meters packets in batches of `batch`, and checks the ledger after each; returns the records.
 fn metered(plan: &MeterPlan, packets: &[Packet<'_>], batch: usize) -> Vec<FlowRecord> {
     let (mut meter, mut records) = (Meter::new(plan.clone(), SECRET), Vec::new());
     for packets in packets.chunks(batch) {
@@ -157,7 +158,7 @@ fn records_of(specs: &[Spec]) -> Vec<FlowRecord> {
     metered(&MeterPlan::default(), &Frames::of(specs).packets(), 3)
 }
 
-/// Reason, packets there and back, rule, and whether it is continued, of each record.
+/// For each record: reason, packets forward and reverse, rule, and true if it is continued.
 fn summary(records: &[FlowRecord]) -> Vec<(u8, u64, u64, u8, bool)> {
     let of = |record: &FlowRecord| {
         let (there, back) = (record.forward.packets, record.reverse.packets);
@@ -207,7 +208,7 @@ fn a_new_syn_on_the_same_ports_splits_and_a_repeated_one_does_not() {
 
 #[test]
 fn an_active_timeout_continues_the_conversation_with_the_same_source() {
-    // The answer is seen first, by a source that is a service; then packets each second.
+    // The answer is seen first, from the port of a service; then a packet every second.
     let specs: Vec<Spec> = (0..250u64)
         .map(|second| Spec { protocol: 17, ..Spec::at(second * 1000) })
         .map(|spec| if spec.time_ns % 2 == 0 { spec.back() } else { spec })
@@ -267,7 +268,7 @@ fn fragments_are_in_the_flow_of_their_first_in_any_order() {
             assert_eq!(records[0].bytes(), 98 + 4 * 20);
         }
     }
-    // Without their first they have no ports, after a second.
+    // Without the first fragment they are metered without ports, after a second.
     let (mut meter, mut records) = (Meter::new(MeterPlan::default(), SECRET), Vec::new());
     meter.take(&[packet(start, &pieces[1]), packet(start, &pieces[2])], &mut records);
     assert_eq!((meter.ledger().held.packets, meter.ledger().flows_live), (2, 0));
@@ -280,7 +281,7 @@ fn fragments_are_in_the_flow_of_their_first_in_any_order() {
     assert_eq!((summary(&records), records[0].key.source_port), (vec![(4, 3, 0, 5, false)], 0));
 }
 
-/// A later fragment of a ping whose first is lost is neither its request nor its answer.
+/// A later fragment of a ping whose first one is lost counts neither as a request nor as an answer.
 #[test]
 fn a_fragment_of_icmp_without_its_first_turns_no_flow_around() {
     let whole =
@@ -309,7 +310,7 @@ fn later_fragments_are_in_the_extras_of_their_flow() {
             (found.forward.payload_bytes, found.forward.packet_bytes_max, found.forward.packet_bytes_min);
         assert_eq!(of, (90, 52, 22), "{order:?}");
     }
-    // Without their first, too.
+    // Also without the first fragment.
     let records = metered(&plan, &[packet(5, &pieces[1])], 9);
     assert_eq!(records[0].extras.as_ref().unwrap().forward.payload_bytes, 32);
 }
@@ -350,7 +351,7 @@ fn tags_of_the_kernel_tunnels_and_interfaces_are_fields_of_the_key() {
     assert_eq!(metered(&MeterPlan::default(), &packets, 9).len(), 3, "interfaces are not in the key");
 }
 
-/// Customers with the same addresses in one service VLAN; the kernel may have removed its tag.
+/// Customers with the same addresses in one service VLAN, whose tag the kernel may have removed.
 #[test]
 fn the_inner_vlan_is_in_the_key_with_the_outer_one() {
     let frame = |vlan, inner_vlan| Spec { vlan, inner_vlan, ..Spec::default() }.frame();
@@ -370,7 +371,7 @@ fn the_inner_vlan_is_in_the_key_with_the_outer_one() {
     );
 }
 
-/// Two customers whose datagrams have one id: a later fragment has the ports of its own first one.
+/// Two customers whose datagrams have the same ID: a later fragment gets the ports of its own first one.
 #[test]
 fn fragments_of_another_customer_are_of_another_datagram() {
     let whole = |port| {
@@ -409,7 +410,7 @@ fn a_counter_that_is_full_ends_its_piece() {
 fn a_time_that_goes_far_back_begins_an_era() {
     let specs = [Spec::at(100_000), Spec::at(99_000), Spec::at(69_999), Spec::at(70_000)];
     assert_eq!(summary(&records_of(&specs)), [(4, 2, 0, 5, false), (4, 2, 0, 5, false)]);
-    // A damaged time far ahead ends what is idle by then, and the next packet begins an era.
+    // A wrong time far in the future ends all idle flows, and the next packet begins an era.
     let specs = [Spec::at(0), Spec { time_ns: u64::MAX, ..Spec::at(0) }, Spec::at(1), Spec::at(2)];
     assert_eq!(summary(&records_of(&specs)), [(1, 1, 0, 5, false), (4, 1, 0, 5, false), (4, 2, 0, 5, false)]);
 }
@@ -433,7 +434,7 @@ fn an_application_is_found_in_the_first_piece_with_payload() {
     assert_eq!(records.iter().map(name).collect::<Vec<_>>(), [None, Some("ssh"), Some("ssh")]);
 }
 
-/// A datagram that looks like the first one of a client, in a frame; no keys fit it.
+/// A frame with a datagram that looks like the first one of a client, but that no keys decrypt.
 fn forged_initial(port: u16) -> Vec<u8> {
     let header = [0xc3, 0, 0, 0, 1, 8, 1, 2, 3, 4, 5, 6, 7, 8, 0, 0, 0x44, 0x9e];
     let datagram = build::udp(port, 443, &[&header[..], &[9; 1182]].concat());
@@ -441,12 +442,12 @@ fn forged_initial(port: u16) -> Vec<u8> {
     build::ethernet(&[], 0x0800, &packet)
 }
 
-/// Its ClientHello is put together elsewhere, so that its payload is kept as far as the plan asks for it.
+/// The ClientHello is reassembled separately, so payload is kept only up to the plan's limit.
 #[test]
 fn a_flow_of_quic_keeps_no_more_than_its_room() {
     let extras = crate::plan::ExtrasPlan { application: true, payload_bytes: 3, ..Default::default() };
     let plan = MeterPlan { extras, ..MeterPlan::default() };
-    // The first packet is of something else.
+    // The first packet is not of QUIC.
     let first = Spec { protocol: 17, ports: [40_000, 443], payload: 118, ..Spec::at(10) };
     let mut frames = Frames::of(&[first]);
     frames.0.extend([20, 30].map(|ms| (Spec::at(ms).time_ns, forged_initial(40_000))));
@@ -464,7 +465,7 @@ fn a_flow_of_quic_keeps_no_more_than_its_room() {
     assert_eq!(found.forward.payload, [7; 3]);
 }
 
-/// A flow has eight tries, and the others are for other flows.
+/// A flow has at most eight attempts, so others are left for other flows.
 #[test]
 fn forged_packets_of_quic_that_are_not_decrypted_are_counted() {
     let extras = crate::plan::ExtrasPlan { application: true, ..Default::default() };

@@ -1,4 +1,4 @@
-//! Sums against those of the records themselves.
+//! Compares sums with those of the records.
 
 use super::*;
 use crate::record::{Application, EndReason, Extras, InitiatorRule, RecordKey};
@@ -11,7 +11,7 @@ fn host(number: u8) -> IpAddr {
     Ipv4Addr::new(10, 0, 0, number).into()
 }
 
-/// A TCP record of both directions, from `first_ns` on for a second.
+/// A TCP record with both directions, which lasts a second from `first_ns` on.
 fn record(hosts: [u8; 2], port: u16, packets: [u64; 2], first_ns: u64) -> FlowRecord {
     let [source, destination] = hosts.map(host);
     let direction = |packets: u64| Direction {
@@ -113,7 +113,7 @@ fn rows_are_sorted_filtered_and_cut() {
     assert_eq!(names(&summary, &Query { count: 1, order: Order::Name, ..all(by) }), ["10.0.0.1"]);
     let reversed = Query { count: 1, order: Order::Name, is_reversed: true, ..all(by) };
     assert_eq!(names(&summary, &reversed), ["10.0.0.5"]);
-    // Of those without packets then, the largest is first.
+    // Among groups without packets in that interval, the largest is first.
     let rates = Query { order: Order::Rate, at: Some(2), count: 2, ..all(by) };
     assert_eq!(names(&summary, &rates), ["10.0.0.2", "10.0.0.5"]);
     let found = summary.ranked(&Query { text: "H3.EX", ..all(By::Flow) });
@@ -155,7 +155,7 @@ fn groups_have_texts_that_tell_them_apart() {
     assert_eq!(sorted(By::Server), ["without a name"]);
 }
 
-/// A request at the begin and an answer at the end: a row of a store has one time for both.
+/// A request at the beginning and an answer at the end: a row of a store has only the times of both together.
 #[test]
 fn a_record_is_spread_over_the_time_of_both_directions_in_whole_us() {
     let mut one = record([1, 2], 443, [2, 2], SECOND + 999);
@@ -177,7 +177,7 @@ fn a_record_is_spread_over_the_time_of_both_directions_in_whole_us() {
     assert_eq!(packets, [(1, 1), (2, 1), (3, 1), (4, 1)]);
 }
 
-/// The first packet of a piece has another type of service than that of the piece before.
+/// The first packet of a piece has another type of service than that of the previous piece.
 #[test]
 fn pieces_of_a_flow_are_one_row() {
     let mut summary = summary(0, 1, 100);
@@ -203,7 +203,7 @@ fn a_full_list_keeps_the_largest_groups() {
     assert!(ranked.others.is_some_and(|others| others.sum.records >= 150));
 }
 
-/// A packet of 100 bytes from a host of its own, at a time.
+/// A packet of 100 bytes from host `number`, at a time.
 fn packet(number: u8, time_ns: u64) -> FlowRecord {
     let mut record = record([number, 250], 443, [1, 0], time_ns);
     record.forward.last_ns = time_ns;
@@ -214,7 +214,7 @@ fn values(summary: &mut Summary) -> usize {
     summary.all_cells().iter().map(|cells| cells.all().len()).sum()
 }
 
-/// A hundred hosts with a packet in each of 300 intervals have 30,000 values by source alone.
+/// A hundred hosts with a packet in each of 300 intervals have 30,000 values in the groups by source alone.
 #[test]
 fn values_over_time_have_a_limit_and_exact_sums() {
     let plan = SummaryPlan {
@@ -235,7 +235,7 @@ fn values_over_time_have_a_limit_and_exact_sums() {
     assert!(summary.ranked(&all(By::Source)).rows.iter().all(|row| of_cells(&row.cells) == 300));
 }
 
-/// One value for each group is the least, also where the limit is lower.
+/// Each group keeps one value, even if the limit is lower.
 #[test]
 fn a_limit_below_the_number_of_groups_ends_with_one_interval() {
     let plan =
@@ -248,7 +248,7 @@ fn a_limit_below_the_number_of_groups_ends_with_one_interval() {
     assert!(values(&mut summary) < 2 * 90 * ALL.len(), "{}", values(&mut summary));
 }
 
-/// The interval on the screen stays while it is paused, and those that follow do not pile up.
+/// The displayed interval is kept while the display is paused, and later ones do not accumulate.
 #[test]
 fn the_latest_intervals_are_held_and_the_one_that_is_shown() {
     let mut summary = summary(SECOND, u64::MAX, 1000);
@@ -264,7 +264,7 @@ fn the_latest_intervals_are_held_and_the_one_that_is_shown() {
 }
 
 proptest! {
-    /// Each property has all packets, whatever was joined or lengthened.
+    /// The sums of each property include all packets, whatever was joined or lengthened.
     #[test]
     fn sums_are_those_of_the_records(
         flows in prop::collection::vec((0u8..40, 0u8..40, 1u16..9, 0u64..50, 0u64..50, 0u64..1_000_000), 1..120),

@@ -1,4 +1,4 @@
-//! Initial packets of RFC 9001 and RFC 9369, and some that are made: split, in any order, damaged.
+//! Initial packets of RFC 9001 and RFC 9369, and generated ones: split, in any order, damaged.
 
 use super::*;
 use crate::application::tests::{alpn, client_hello_with, server_name};
@@ -31,7 +31,7 @@ fn variable(number: usize) -> Vec<u8> {
     }
 }
 
-/// An Initial packet of a client to `destination`, with keys by `id` and a number of four bytes.
+/// An Initial packet of a client to `destination`, with keys derived from `id`, and a packet number of four bytes.
 fn sealed(wire_version: [u8; 4], id: &[u8], destination: &[u8], number: u32, frames: &[u8]) -> Vec<u8> {
     let version = version(&wire_version).unwrap();
     let first = if wire_version == V2 { 0xd3 } else { 0xc3 };
@@ -54,13 +54,13 @@ fn crypto(offset: usize, data: &[u8]) -> Vec<u8> {
     [&[6][..], &variable(offset), &variable(data.len()), data].concat()
 }
 
-/// A datagram that is long enough for a client's.
+/// Pads a datagram to the minimum length of a client's.
 fn padded(mut datagram: Vec<u8>) -> Vec<u8> {
     datagram.resize(datagram.len().max(DATAGRAM_BYTES_MIN), 0);
     datagram
 }
 
-/// The client after these datagrams, all of one end.
+/// The client after these datagrams, all from the same end.
 fn followed(datagrams: &[Vec<u8>]) -> QuicClient {
     let (mut client, mut decrypter) = (QuicClient::default(), Decrypter::default());
     for datagram in datagrams {
@@ -83,7 +83,7 @@ fn texts(server_name: &str, alpn: &str) -> (Option<String>, Option<String>) {
     (Some(server_name.to_owned()), Some(alpn.to_owned()))
 }
 
-/// RFC 9001, appendix A.2, and RFC 9369, appendix A.2. The end of a packet authenticates all of it.
+/// RFC 9001, appendix A.2, and RFC 9369, appendix A.2. Equal tags at the end mean equal packets.
 #[test]
 fn the_packets_of_the_rfcs_are_sealed_and_opened() {
     let frames = [bytes(CRYPTO), vec![0; 917]].concat();
@@ -127,7 +127,7 @@ fn a_hello_in_two_datagrams_is_whole_with_the_second() {
     }
 }
 
-/// Both in one datagram, with a packet of 0-RTT between them, and the server's packets on the way back.
+/// Two Initial packets in one datagram, with a 0-RTT packet between them, and packets of the server.
 #[test]
 fn packets_of_other_kinds_and_of_the_other_end_are_passed() {
     let hello = hello(100);
@@ -175,7 +175,7 @@ fn packets_bytes_and_numbers_are_bounded() {
     assert!(QuicClient::begins_with(&whole) && !QuicClient::begins_with(&whole[..whole.len() - 1]), "cut");
 }
 
-/// No server answers a shorter one, so nothing is learned of it.
+/// No server answers a shorter datagram, so it is not decrypted.
 #[test]
 fn a_datagram_that_is_too_short_for_a_client_is_not_tried() {
     let datagram = padded(sealed(V1, &ID, &ID, 0, &crypto(0, &hello(100))));
@@ -194,7 +194,7 @@ fn flows_share_what_a_meter_tries_in_a_second() {
     let mut decrypter = Decrypter::default();
     decrypter.advance(start_ns);
     assert_eq!(decrypter.tries, TRIES_PER_SECOND, "the most at once");
-    // Packets that look like those of a client, one in a flow.
+    // Packets that look like those of a client, one per flow.
     let mut forged = sealed(V1, &ID, &ID, 0, &[crypto(0, &hello(100)), vec![0; 1100]].concat());
     *forged.last_mut().unwrap() ^= 1;
     decrypter.tries = 3;
@@ -213,7 +213,7 @@ fn flows_share_what_a_meter_tries_in_a_second() {
     assert_eq!(add_at(start_ns + TRY_NS), (true, 1, 0, 3));
     decrypter.advance(start_ns + 4 * TRY_NS + 1);
     assert_eq!(decrypter.tries, 3);
-    // The input begins anew, earlier.
+    // The input continues at an earlier time.
     decrypter.advance(7);
     decrypter.advance(7 + 2 * TRY_NS);
     assert_eq!(decrypter.tries, 5);
@@ -250,7 +250,7 @@ fn drafts_have_keys_of_their_own() {
 }
 
 proptest! {
-    /// As clients of today send it: in many pieces, mixed, with repetitions, over several datagrams.
+    /// As current clients send it: in many pieces, out of order, with repetitions, over several datagrams.
     #[test]
     fn pieces_in_any_order_are_put_together(
         key_share_bytes in 0usize..2500,
@@ -279,7 +279,7 @@ proptest! {
         prop_assert_eq!(names(&client), texts("q.example", "h3"));
     }
 
-    /// A packet that was changed on its way is not read: its keys authenticate it.
+    /// A packet that was changed in transit is not read: its keys authenticate it.
     #[test]
     fn damaged_packets_are_not_read(at in any::<prop::sample::Index>(), bit in 0u8..8, cut in any::<prop::sample::Index>()) {
         let whole = sealed(V1, &ID, &ID, 0, &crypto(0, &hello(50)));

@@ -1,4 +1,4 @@
-//! Ends that are not in order: readers that stand still, threads that panic, peers that never finish.
+//! Abnormal ends: readers that block, threads that panic, peers that never finish.
 
 use super::*;
 
@@ -23,7 +23,7 @@ fn a_file_whose_reader_stands_still_ends_with_its_deadline() {
     drop(reader);
 }
 
-/// A defect of a sink costs its own records, and not the meter.
+/// A defect of a sink costs only its own records.
 #[test]
 fn a_sink_that_panics_stops_neither_the_meter_nor_others() {
     struct Broken;
@@ -52,14 +52,14 @@ fn a_sink_that_panics_stops_neither_the_meter_nor_others() {
     assert_eq!(reports[1].sent.records, 20_000);
 }
 
-/// A wrong port of a collector, beside which files are read: the others continue after a while.
+/// A collector with a wrong port, while files are read: the other sinks continue after a while.
 #[test]
 fn a_collector_that_is_away_does_not_stop_the_reading_of_files() {
     let (_port, address) = closed_port();
     let mut away = collector("tcp", address);
     away.connect_timeout = Duration::from_millis(50);
     away.encoder = encoder("%IN_BYTES %quaffFirstPayload");
-    // Few records of 4 KB fill the memory of a sink, and 1,000 its queue.
+    // A few records of 4 KB fill the memory of a sink, and 1,000 fill its queue.
     let mut long = record(1);
     let mut extras = crate::record::Extras::default();
     extras.forward.payload = vec![7; 4000];
@@ -77,7 +77,7 @@ fn a_collector_that_is_away_does_not_stop_the_reading_of_files() {
     assert!(report.missed.away.records > 0 && report.failure.is_some(), "{report:?}");
 }
 
-/// A peer that sends one byte of a handshake now and then has a limit of the whole.
+/// The time of the whole handshake is limited, for a peer that sends a byte now and then.
 #[test]
 fn a_handshake_that_never_ends_is_abandoned() {
     let folder = tempfile::tempdir().unwrap();
@@ -107,7 +107,8 @@ fn a_handshake_that_never_ends_is_abandoned() {
     assert!(report.failure.is_some(), "{report:?}");
 }
 
-/// TLS 1.2 encrypts a limited number of records with its keys; here 8. rustls takes further ones, and sends none.
+/// TLS 1.2 encrypts a limited number of records with the same keys, here 8. rustls accepts further ones, but sends
+/// none.
 #[test]
 fn a_message_that_tls_does_not_encrypt_is_an_error() {
     use rustls::crypto::{CipherSuiteCommon, CryptoProvider, ring};
@@ -190,7 +191,7 @@ fn a_file_has_one_writer() {
     assert!(start(vec![sink()], plan(waiting())).is_ok());
 }
 
-/// The newest ledger is exported; older ones take no room in a queue.
+/// The newest ledger is exported; older ones use no room in a queue.
 #[test]
 fn the_newest_ledger_is_in_the_file() {
     let folder = tempfile::tempdir().unwrap();
@@ -211,7 +212,7 @@ fn the_newest_ledger_is_in_the_file() {
     assert_eq!(marks.map(has), [false, true]);
 }
 
-/// A run whose lanes could not be started leaves its files as they were.
+/// A run whose lanes could not be started leaves its files unchanged.
 #[test]
 fn a_file_is_emptied_when_the_run_has_begun_and_not_before() {
     let folder = tempfile::tempdir().unwrap();

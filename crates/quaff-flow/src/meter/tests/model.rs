@@ -1,4 +1,5 @@
-//! The rules once more, slow and obvious: a map of conversations with lists of packets, looked through at each packet.
+//! The rules implemented a second time, slowly and simply: a map of conversations with lists of packets, all searched
+//! for each packet.
 
 use super::*;
 use proptest::prelude::*;
@@ -10,7 +11,7 @@ type Ends = (u8, bool, [u16; 2], [(u8, u16); 2]);
 #[derive(Debug, Clone, Default)]
 struct Conversation {
     piece: Vec<Spec>,
-    /// The last packet's time of each host's direction: in the piece, or before it.
+    /// Time of the last packet of each direction, in the piece or before it.
     last_ns: BTreeMap<[(u8, u16); 2], u64>,
     source: Option<([(u8, u16); 2], u8)>,
     syn: Option<([(u8, u16); 2], u32)>,
@@ -18,11 +19,11 @@ struct Conversation {
     is_closed: bool,
     is_answered: bool,
     is_continued: bool,
-    /// Of the conversation's first packet.
+    /// Type of service of the conversation's first packet.
     tos: Option<u8>,
 }
 
-/// The oracle.
+/// The model.
 pub(super) struct Model {
     plan: MeterPlan,
     live: BTreeMap<Ends, Conversation>,
@@ -31,7 +32,7 @@ pub(super) struct Model {
 }
 
 fn ends(spec: &Spec) -> [(u8, u16); 2] {
-    // Type and code of ICMP stand in the place of both ports; a reply counts as its request.
+    // ICMP type and code replace both ports; a reply counts as its request.
     let port = |port: u16| match (spec.protocol, port) {
         (1, 0) => 0x800,
         (58, 0x8100) => 0x8000,
@@ -142,7 +143,7 @@ impl Model {
     }
 
     pub(super) fn finish(&mut self) {
-        // A packet that came late may have brought a due time behind the clock.
+        // A late packet may have moved a due time before the clock.
         self.end_what_is_due();
         for (_, of) in std::mem::take(&mut self.live) {
             self.emit(&of, if of.is_closed { 3 } else { 4 });
@@ -214,7 +215,7 @@ impl Model {
     }
 }
 
-/// In an order that depends on their contents only.
+/// Sorts records by their contents only.
 pub(super) fn sorted(mut records: Vec<FlowRecord>) -> Vec<FlowRecord> {
     records.sort_by_key(|record| {
         let (there, back) = (record.forward, record.reverse);
@@ -223,7 +224,8 @@ pub(super) fn sorted(mut records: Vec<FlowRecord>) -> Vec<FlowRecord> {
     records
 }
 
-/// Packets of few hosts and ports, so that they share flows; ns after the packet before, or a little back.
+/// Packets of few hosts and ports, so that they share flows; each is some ns after the previous one, or a little
+/// earlier.
 fn specs() -> impl Strategy<Value = Vec<Spec>> {
     let step = prop_oneof![
         6 => 0i64..2 * MS as i64,
@@ -258,7 +260,7 @@ fn specs() -> impl Strategy<Value = Vec<Spec>> {
                 47 => [0; 2],
                 _ => [x, y],
             };
-            // The protocol of ICMPv6 in IPv4 is no ICMP of ours, but the same rules hold.
+            // ICMPv6 inside IPv4 does not count as ICMP, but the other rules apply.
             let [vlan, inner_vlan] = [[0; 2], [1, 0], [1, 2]][usize::from(vlan)];
             let hosts = [a, b];
             Spec { time_ns, hosts, ports, protocol, flags, sequence, payload, vlan, inner_vlan, tos, is_v6 }

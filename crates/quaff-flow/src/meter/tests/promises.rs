@@ -1,9 +1,9 @@
-//! Promises in numbers: lateness, memory under a flood, and the oldest flow that leaves first.
+//! Tests guarantees with numbers: lateness, memory under a flood, and that the oldest flow leaves first.
 
 use super::*;
 use quaff_wire::flow::mix;
 
-/// The time at which each record came, ns.
+/// The time at which each record was emitted, ns.
 #[derive(Default)]
 struct Timed {
     now_ns: u64,
@@ -22,7 +22,8 @@ fn number_frame(number: u32, flags: u8) -> Vec<u8> {
     frame
 }
 
-/// Also where the active timeout is the shorter one: the first packet after a piece is due before the flow was.
+/// Also if the active timeout is the shorter one: the first packet after a piece makes the flow due earlier than
+/// before.
 #[test]
 fn no_record_leaves_later_than_a_tick_after_it_is_due() {
     for (active_s, idle_s) in [(10, 3), (3, 10)] {
@@ -34,7 +35,7 @@ fn no_record_leaves_later_than_a_tick_after_it_is_due() {
     }
 }
 
-/// 10,000 flows with random lives, of which some are closed; time moves by whole ms.
+/// 10,000 flows with random durations, some of them closed; the time advances by whole ms.
 fn leaves_in_time(plan: MeterPlan) {
     let (mut meter, mut sink) = (Meter::new(plan.clone(), SECRET), Timed::default());
     let start = Spec::default().time_ns;
@@ -72,7 +73,7 @@ fn leaves_in_time(plan: MeterPlan) {
     }
 }
 
-/// A flood of SYNs, each from another address, while fifty connections stay active side by side.
+/// A flood of SYNs, each from another address, while fifty connections stay active.
 #[test]
 fn a_flood_drives_out_no_connection_that_is_active() {
     for active_s in [120, 10] {
@@ -95,7 +96,7 @@ fn a_flood_drives_out_no_connection_that_is_active() {
     }
 }
 
-/// All flows of a full table were active since the last round, one in 64 of them longer ago than the others.
+/// All flows of a full table were active since the last round; one in 64 has been silent for longer than the others.
 #[test]
 fn of_flows_that_are_all_active_the_longest_silent_one_leaves() {
     let plan = MeterPlan { flows_max: 640, ..MeterPlan::default() };
@@ -117,7 +118,7 @@ fn of_flows_that_are_all_active_the_longest_silent_one_leaves() {
     assert_eq!(lasts, [start + SECOND; 10]);
 }
 
-/// The end of an era asks the wheel for its flows, so it costs by those in the table, not by all that ever were.
+/// The end of an era takes the flows from the wheel, so it costs time for those in the table only.
 #[test]
 fn at_an_end_flows_leave_in_the_order_in_which_they_were_filed() {
     let (mut meter, mut records) = (Meter::new(MeterPlan::default(), SECRET), Vec::new());
@@ -126,7 +127,7 @@ fn at_an_end_flows_leave_in_the_order_in_which_they_were_filed() {
         meter.take(&[packet(start + ms * MS, &number_frame(number, flags))], &mut records);
     }
     assert_eq!(records.len(), 1, "the first flow has left, and the third one has its place");
-    // More than the idle timeout back.
+    // Earlier by more than the idle timeout.
     meter.take(&[packet(start - 40 * SECOND, &number_frame(0, ACK))], &mut records);
     let lasts: Vec<u64> = records.iter().map(FlowRecord::last_ns).collect();
     assert_eq!(lasts, [start, start + MS, start + 3000 * MS]);
@@ -198,13 +199,13 @@ fn a_table_in_huge_pages_counts_those_that_it_has_begun_to_use() {
     }
     let full = ledger(1 << 20, 64 << 20, 450_000);
     assert!(full.flows_by_reason[EndReason::LackOfResources as usize] > 0);
-    // No fragment came, but one may come yet.
+    // No fragment has arrived yet, but their memory is counted.
     let fragments_bytes = FragmentLimits::within((64 << 20) / FRAGMENTS_PART).memory_bytes();
     let bytes = full.memory_bytes + fragments_bytes;
     assert!(bytes <= full.memory_bytes_max && full.memory_bytes_max <= 64 << 20, "{full:?}");
 }
 
-/// Fragments of many datagrams beside as many flows as there is room for.
+/// Fragments of many datagrams beside the maximum number of flows.
 #[test]
 fn a_limit_in_bytes_holds_for_fragments_too() {
     let plan = MeterPlan { bytes_max: 1 << 20, ..MeterPlan::default() };
@@ -260,7 +261,7 @@ fn extras_come_with_the_record_and_for_its_piece() {
     assert_eq!(records[1].extras.as_ref().unwrap().forward.payload_bytes, 0);
 }
 
-/// Both ends send data, which the other one acknowledges 3 and 40 ms later; one segment is repeated.
+/// Both ends send data, which the other end acknowledges 3 and 40 ms later; one segment is repeated.
 #[test]
 fn acks_are_timed_in_both_directions() {
     let extras = crate::plan::ExtrasPlan { ack_times: true, ..Default::default() };
