@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// Largest number of interfaces: a number fits a frame descriptor.
 pub const INTERFACES_MAX: usize = 1 << 16;
 
-/// Largest sum of the texts of all interfaces, bytes: they stand in the header of each file, and may come from a file
+/// Largest sum of the texts of all interfaces, bytes: they are in the header of each file, and may come from a file
 /// that has many long ones.
 const TEXT_BYTES_MAX: usize = 4 << 20;
 

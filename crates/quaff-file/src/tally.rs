@@ -191,7 +191,7 @@ pub struct FolderTally {
     pub files: u64,
     pub failed_files: u64,
     pub pruned: u64,
-    /// Why its writer ended before the run, if it did.
+    /// The reason why its writer ended before the run; `None` if it did not.
     pub failure: Option<String>,
 }
 

@@ -10,7 +10,6 @@ pub struct Packet<'a> {
     /// The time of the whole input, if its packets are distributed to several lanes: see [`Clock`]. `None` with a
     /// single lane, whose meter has a clock of its own.
     pub now: Option<Instant>,
-    /// Bytes on the wire.
     pub wire_bytes: u32,
     /// LINKTYPE of the bytes.
     pub linktype: u16,

@@ -135,7 +135,6 @@ impl Table {
         self.index.probes_max()
     }
 
-    /// Bytes of memory.
     pub(crate) fn memory_bytes(&self) -> u64 {
         self.index.memory_bytes() + self.pool.memory_bytes() + self.pages.spare_bytes()
     }

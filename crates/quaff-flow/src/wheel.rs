@@ -26,7 +26,6 @@ const LEVELS: usize = 6;
 /// Chains of a slot, whose records are loaded in parallel. Their ends are one cache line.
 const CHAINS: usize = 8;
 
-/// Bytes of a wheel.
 pub(crate) const WHEEL_BYTES: u64 = (size_of::<Wheel>() + LEVELS * SLOTS * size_of::<Slot>()) as u64;
 
 /// The neighbours of an entry in its chain: entries below [`END`], or the chain itself.
@@ -60,7 +59,6 @@ struct Begun {
     turn: usize,
 }
 
-/// The wheel.
 #[derive(Debug)]
 pub(crate) struct Wheel {
     /// The current tick: every slot up to it has begun.
@@ -329,7 +327,8 @@ mod tests {
         }
     }
 
-    /// An operation on the wheel and its model: file an entry so many ns ahead, remove one, advance the time by ns.
+    /// An operation on the wheel and its model: file an entry this number of ns ahead, remove one, advance the time by
+    /// ns.
     #[derive(Debug, Clone)]
     enum Step {
         File(u64),

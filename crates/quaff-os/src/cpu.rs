@@ -93,7 +93,7 @@ pub fn raise_priority() {
     unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -10) };
 }
 
-/// Makes the calling thread run only while nothing else wants its core (SCHED_IDLE), for good: leaving that policy
+/// Makes the calling thread run only while its core is idle otherwise (SCHED_IDLE), permanently: leaving that policy
 /// needs CAP_SYS_NICE or a high RLIMIT_NICE.
 pub fn idle_priority() {
     // SAFETY: sched_param is plain data; all zero is a valid value, and the one that the policy requires.

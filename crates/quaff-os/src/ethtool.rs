@@ -27,7 +27,6 @@ const ETHTOOL_GLINKSETTINGS: u32 = 0x4c;
 
 /// `HWTSTAMP_FILTER_ALL` (linux/net_tstamp.h).
 const HWTSTAMP_FILTER_ALL: u32 = 1;
-/// `SPEED_UNKNOWN`.
 const SPEED_UNKNOWN: u32 = u32::MAX;
 /// Words of the largest `struct ethtool_link_settings`: 12, and three masks of 127.
 const LINK_SETTINGS_WORDS: usize = 12 + 3 * 127;

@@ -19,7 +19,7 @@ pub struct FilterError {
     pub expression: String,
     /// The message of libpcap.
     pub message: String,
-    /// Byte offset of the error in the expression, as far as known.
+    /// Byte offset of the error in the expression, if known.
     pub at: usize,
 }
 

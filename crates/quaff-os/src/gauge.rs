@@ -2,13 +2,12 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A number that one thread writes and others look at. Nothing is published through it: Relaxed.
+/// A number that one thread writes and others read. Relaxed, because it publishes no other data.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub struct Gauge(AtomicU64);
 
 impl Gauge {
-    /// Sets the value.
     pub fn set(&self, value: u64) {
         self.0.store(value, Ordering::Relaxed);
     }

@@ -95,8 +95,8 @@ impl Buffer {
         }
     }
 
-    /// Makes pages that are not present yet come from the NUMA node `node` while it has free memory, otherwise from
-    /// other nodes (mbind(2), MPOL_PREFERRED).
+    /// Takes pages that are not present yet from the NUMA node `node` while it has free memory, otherwise from other
+    /// nodes (mbind(2), MPOL_PREFERRED).
     pub fn prefer_node(&self, node: usize) -> Result<()> {
         let (mask, bits) = node_mask(node);
         let policy = libc::MPOL_PREFERRED as libc::c_ulong;

@@ -13,7 +13,7 @@ pub const FILE_CAPABILITIES: &str = "cap_net_raw,cap_ipc_lock,cap_sys_nice";
 /// The capabilities that a command needs, of those that it may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Need {
-    /// None: it reads files, which may come from anywhere.
+    /// None: it reads files, whose origin is unknown.
     Nothing,
     /// Locked memory and priority, but no socket.
     Memory,

@@ -31,7 +31,7 @@ pub fn end_when_peer_is_gone(socket: impl AsFd, wait: Duration) -> io::Result<()
 /// CAP_NET_ADMIN). Returns the bytes granted; the kernel counts its own overhead of each datagram in them.
 pub fn set_receive_buffer(socket: impl AsFd, bytes: usize) -> io::Result<usize> {
     let wanted = libc::c_int::try_from(bytes / 2).unwrap_or(libc::c_int::MAX);
-    // Both double what is asked for.
+    // Both double the requested number.
     set(&socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, wanted)
         .or_else(|_| set(&socket, libc::SOL_SOCKET, libc::SO_RCVBUF, wanted))?;
     Ok(memory(&socket)?[SK_MEMINFO_RCVBUF] as usize)
@@ -84,7 +84,7 @@ pub const TOGETHER_MAX: usize = 64;
 pub const TOGETHER_BYTES_MAX: usize = 65_487;
 
 /// Sends datagrams by one call and one walk through the stack (UDP_SEGMENT, Linux 4.18): all have the length of the
-/// first but the last, which may be shorter. An error stands for all of them: none was sent.
+/// first but the last, which may be shorter. After an error none of them was sent.
 pub fn send_together(socket: impl AsFd, datagrams: &[IoSlice<'_>]) -> io::Result<()> {
     let bytes = datagrams.first().map_or(0, |first| first.len());
     let bytes = u16::try_from(bytes).map_err(|_| io::Error::from_raw_os_error(libc::EMSGSIZE))?;
@@ -103,7 +103,7 @@ fn set(socket: &impl AsFd, level: libc::c_int, name: libc::c_int, value: libc::c
     }
 }
 
-/// The MTU of the path to the peer of a connected socket, as far as the kernel knows it (IP_MTU, IPV6_MTU).
+/// The MTU of the path to the peer of a connected socket, as currently known to the kernel (IP_MTU, IPV6_MTU).
 pub fn path_mtu(socket: impl AsFd, is_ipv6: bool) -> Option<usize> {
     let (level, name) = match is_ipv6 {
         true => (libc::IPPROTO_IPV6, libc::IPV6_MTU),

@@ -44,7 +44,7 @@ pub struct Memory<'a> {
     pub bytes: &'a [u8],
     /// The lane's own memory, for frames with [`Frame::SCRATCH`].
     pub scratch: &'a [u8],
-    /// The options of frames with [`Frame::OPTIONS`], which come from files only.
+    /// The options of frames with [`Frame::OPTIONS`], which only files have.
     pub options: &'a [PacketOptions],
     /// The `epb_packetid` of each of the last frames of the batch, 0 for none; empty where no stage sets them.
     pub ids: &'a [u64],

@@ -58,7 +58,7 @@ pub struct PlannedLane {
     pub cpu: Option<usize>,
     /// The NUMA node of its core, where the machine has several: its buffers are there.
     pub node: Option<usize>,
-    /// The packets that it receives, and the interrupts that bring them, as far as that is known.
+    /// The packets that it receives, and their interrupts, if known.
     pub receives: String,
 }
 

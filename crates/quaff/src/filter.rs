@@ -277,7 +277,6 @@ pub(crate) fn explain(plan: &InputPlan) -> Result<Vec<(String, FilterPlace)>> {
     Ok(places)
 }
 
-/// A compiled filter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CompiledFilter {
     /// The interface, and kernel or user space.

@@ -12,7 +12,6 @@ pub struct LaneGauges {
     pub received: Gauge,
     /// Bytes of the files read so far, compressed where they are; 0 of an interface.
     pub input_bytes: Gauge,
-    /// Bytes on the wire.
     pub wire_bytes: Gauge,
     pub nic_dropped: Gauge,
     pub kernel_dropped: Gauge,

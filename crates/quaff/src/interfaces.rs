@@ -11,7 +11,6 @@ use quaff_wire::linktype;
 use serde::Serialize;
 use std::path::Path;
 
-/// An interface.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct InterfaceInfo {
     /// Number of the interface in the kernel.
@@ -60,7 +59,6 @@ pub struct CaptureSocket {
     pub processes: Vec<Process>,
 }
 
-/// A process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Process {
     pub pid: u32,

@@ -195,7 +195,7 @@ impl Run {
     }
 }
 
-/// Frames and drops that a file tells of, and how many were delivered by its own count.
+/// Frames and drops by a file's contents, and the number of delivered frames by its own counter.
 fn read_back(path: &Path) -> (Vec<u64>, u64, Option<u64>) {
     let (mut numbers, mut dropped, mut delivered) = (Vec::new(), 0, None);
     let mut file = CaptureFile::open(path).expect("a file");
@@ -305,7 +305,7 @@ proptest! {
         let (numbers, recorded_dropped, _) = read_back(&path);
         prop_assert!(numbers.is_sorted() && numbers.len() as u64 == lane.packed);
         let holes = numbers.last().map_or(0, |last| last + 1 - numbers.len() as u64);
-        // Drops behind the last stored frame have no frame to stand on.
+        // Drops after the last stored frame have no frame that reports them.
         prop_assert!(recorded_dropped >= holes && recorded_dropped <= lane.lost_in_buffer + dropped);
     }
 }
@@ -384,8 +384,8 @@ fn a_reader_that_goes_away_ends_it_without_loss() {
     assert!(check(lane, &writer).lossless);
 }
 
-/// A file that holds so many bytes and no more: what goes beyond fails with EPERM, and a write that
-/// straddles its end is short (memfd_create(2), F_SEAL_GROW).
+/// A file with a maximum size: a write beyond it fails with EPERM, and a write that straddles its end is short
+/// (memfd_create(2), F_SEAL_GROW).
 fn sealed(bytes: u64) -> File {
     use nix::fcntl::{FcntlArg, SealFlag, fcntl};
     use nix::sys::memfd::{MFdFlags, memfd_create};

@@ -255,7 +255,6 @@ pub struct SandboxPlan {
     pub user: Option<String>,
 }
 
-/// The plan of a capture.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CapturePlan {
     pub input: InputPlan,

@@ -61,7 +61,6 @@ pub struct Run {
     threads: Vec<JoinHandle<Result<SourceTally>>>,
     filters: Vec<FrameFilter>,
     sandbox: Option<Sandbox>,
-    /// The gauges of the lanes.
     pub lanes: Vec<Arc<LaneGauges>>,
     /// Warnings for the user.
     pub notes: Vec<String>,

@@ -222,7 +222,7 @@ pub struct LaneVerdict {
     pub interface: String,
     /// The verdict in one line.
     pub verdict: String,
-    /// Complete, as far as can be known.
+    /// Complete, by all that is known.
     pub complete: bool,
     /// There was something to judge by.
     pub judged: bool,
@@ -345,7 +345,6 @@ pub struct MergeTally {
 /// A file that is not sorted by time.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct UnsortedFile {
-    /// Its path.
     pub path: String,
     /// Packets that are earlier than one before them.
     pub late: u64,
@@ -383,7 +382,7 @@ pub struct BelowTap {
     pub rx_dropped: u64,
     /// Rise of the drivers' own drop counters that nothing else explains.
     pub driver_dropped: u64,
-    /// Dropped by XDP programs of the captured interfaces, as far as their drivers count them.
+    /// Dropped by XDP programs of the captured interfaces, if their drivers count them.
     pub xdp_dropped: u64,
     /// Dropped on the interfaces below the captured ones: ports of a bridge or a bond, the card of a VLAN.
     pub lower_dropped: u64,

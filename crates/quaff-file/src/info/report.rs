@@ -60,7 +60,7 @@ pub struct FileInfo {
     /// Damaged bytes that were skipped.
     pub skipped: SkippedBytes,
     pub notes: Vec<String>,
-    /// Why the file could not be read to its end.
+    /// The reason why the file could not be read to its end.
     pub error: Option<String>,
     /// Nothing of it could be read.
     pub unreadable: bool,

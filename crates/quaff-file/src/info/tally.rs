@@ -67,7 +67,7 @@ pub struct DropPlaces {
 }
 
 impl Tally {
-    /// Counts a part of a file whose section describes so many interfaces.
+    /// Counts a part of a file whose section describes this number of interfaces.
     pub(super) fn of_part(interfaces: usize, floor_ns: u64, is_zero_no_time: bool) -> Self {
         let interfaces = vec![InterfaceTally::default(); interfaces];
         Self { order: Order::of_part(floor_ns), interfaces, is_zero_no_time, ..Self::default() }

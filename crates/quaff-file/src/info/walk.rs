@@ -22,7 +22,6 @@ const INTERFACES_MAX: usize = 64;
 /// Wrong guesses after which no more are made, if more guesses were wrong than right.
 const REJECTED_MAX: u64 = 8;
 
-/// An error of a walk.
 #[derive(Debug)]
 pub(super) enum WalkError {
     Io(io::Error),

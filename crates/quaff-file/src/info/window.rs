@@ -17,7 +17,7 @@ const DISK_BYTES: usize = 4 << 20;
 const ROOM_BYTES: usize = 256 << 10;
 /// The same for units of up to 16 MiB, the longest that are decoded.
 const LARGE_BYTES: usize = 17 << 20;
-/// Offsets of reads are multiples of this, as O_DIRECT wants them; more than any disk asks for.
+/// Offsets of reads are multiples of this, as O_DIRECT requires; more than any disk needs.
 const ALIGN: u64 = 64 << 10;
 /// Bytes of the file for which one check decides whether they are in the page cache.
 const LOOK_BYTES: u64 = 8 << 20;

@@ -74,7 +74,6 @@ pub enum Failure {
     Corrupt(Corruption),
 }
 
-/// A decompressor.
 #[derive(Debug)]
 pub struct Decompressor {
     compression: Compression,

@@ -29,7 +29,7 @@ pub struct Outcome {
     /// There was something to judge by: numbered frames, a file that was sent, or evidence of loss in the capture.
     #[serde(rename = "judged")]
     pub is_judged: bool,
-    /// Why the capture is not complete; empty if it is.
+    /// The reasons why the capture is not complete; empty if it is.
     pub reasons: Vec<String>,
     /// Different frames in the files.
     pub received: u64,
@@ -50,7 +50,7 @@ pub struct Outcome {
     pub jumps: SkippedBytes,
     /// Notes about the files: historical layouts, skipped bytes.
     pub notes: Vec<String>,
-    /// Why a file could not be read to its end.
+    /// The reason why a file could not be read to its end.
     pub error: Option<String>,
     /// A file could not be read at all.
     pub unreadable: bool,

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 use std::ops::RangeInclusive;
 
-/// The end of a stream as far as it was received; better ones first.
+/// The state in which a received stream ended; better ones first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum StreamEnd {

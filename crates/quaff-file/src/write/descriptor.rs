@@ -41,8 +41,8 @@ fn file_type(fd: impl AsFd) -> SFlag {
 /// Capacity of an enlarged pipe, bytes; a larger one no longer fits the caches.
 const CAPACITY_BYTES: usize = 1 << 20;
 
-/// Enlarges a pipe to 1 MiB, or as far as `/proc/sys/fs/pipe-max-size` permits (F_SETPIPE_SZ); never shrinks
-/// it. Returns its capacity in bytes, 0 if it is not a pipe.
+/// Enlarges a pipe to 1 MiB, or to the limit in `/proc/sys/fs/pipe-max-size` (F_SETPIPE_SZ); never shrinks it. Returns
+/// its capacity in bytes, 0 if it is not a pipe.
 pub fn enlarge(pipe: impl AsFd) -> usize {
     let pipe = pipe.as_fd();
     let bytes_now = || fcntl(pipe, FcntlArg::F_GETPIPE_SZ).ok().and_then(|bytes| usize::try_from(bytes).ok());

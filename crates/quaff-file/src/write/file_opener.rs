@@ -34,7 +34,6 @@ pub(super) struct OpenPlan {
     /// With O_TMPFILE where the file system supports it; otherwise under hidden names.
     pub unnamed: bool,
     pub access: FileAccess,
-    /// Syncs a file.
     pub sync: SyncFile,
 }
 

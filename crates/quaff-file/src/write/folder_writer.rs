@@ -62,7 +62,7 @@ pub(super) struct FolderWriter {
     pub gauges: Arc<WriterGauges>,
     /// Chunks whose buffers are not returned yet.
     pub pending: usize,
-    /// Why it takes no more chunks.
+    /// The reason why it accepts no more chunks.
     pub failure: Option<Reason>,
     orders: Sender<Order>,
     returns: Receiver<(usize, Buffer)>,

@@ -7,8 +7,8 @@
 //!
 //! With as many lanes as folders, or more, each lane has its folder. With fewer lanes, the files of a lane go to its
 //! folders in turn, so that each file covers a time without gaps, and the buffer holds what waits for the other disks.
-//! A folder that fails ends; what it has not written and all that follows goes to another folder. This module itself
-//! writes nothing.
+//! A folder that fails ends; its unwritten chunks, and all later ones, go to another folder. This module itself writes
+//! nothing.
 
 use super::Sink;
 use super::folder_writer::{FolderRun, FolderWriter, OpenFolder};
@@ -47,7 +47,7 @@ pub(super) struct Folders {
 #[derive(Debug, Default)]
 struct Share {
     folder: usize,
-    /// Bytes dealt to it in this turn.
+    /// Bytes assigned to it in this turn.
     dealt: u64,
     /// The newest counts of the lane.
     counts: Counts,
@@ -201,7 +201,7 @@ impl Sink for Folders {
         self.writers.iter().map(|writer| writer.pending).sum()
     }
 
-    /// False: a disk that stands still must not delay a lane of another folder.
+    /// False: a disk that blocks must not delay a lane of another folder.
     fn mixes_lanes(&self) -> bool {
         false
     }

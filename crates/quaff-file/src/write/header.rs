@@ -15,7 +15,7 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-/// The description of a capture that goes into each of its files.
+/// The description of a capture, written to each of its files.
 #[derive(Debug, Clone)]
 pub struct Heading {
     pub format: Format,
@@ -127,8 +127,8 @@ impl Heading {
         self.complete(out)
     }
 
-    /// Returns counters, which may stand anywhere in a stream. `counts` are the lanes' newest counts, `written` those
-    /// of their last chunks in the file; packets packed in between are lost. Only sessions and spare lanes with an
+    /// Returns counters, which may be anywhere in a stream. `counts` are the lanes' newest counts, `written` those of
+    /// their last chunks in the file; packets packed in between are lost. Only sessions and spare lanes with an
     /// interface below `described` are included.
     pub(super) fn counters(&self, counts: &[Counts], written: &[Counts], described: usize) -> Vec<u8> {
         let mut out = Vec::new();

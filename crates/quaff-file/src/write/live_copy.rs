@@ -139,7 +139,7 @@ fn prefault(bytes: &mut Producer<u8>, from_bytes: &mut Consumer<u8>) {
     }
 }
 
-/// Why writing has ended.
+/// The reason why writing has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Closed {
     ByReader,

@@ -13,14 +13,14 @@
 //! | [`ordered`] | the same with the packets of all lanes by time |
 //! | [`file`] | files on disk: one in place, or a rotation |
 //! | [`folder`] | the files of a rotation: the next one, and the removal of old ones |
-//! | [`folders`] | several folders: lanes are dealt to them |
+//! | [`folders`] | several folders: lanes are distributed to them |
 //! | [`folder_writer`] | the thread that writes one of several folders |
 //! | [`repack`] | pcap for aligned writes, since pcap cannot be padded |
 //! | [`name_template`] | names of rotated files |
 //! | [`retention`] | finished files, and the rules by which they are removed |
 //! | [`set_aside`] | preallocation, which follows what is free |
 //! | [`slots`] | rotation by time: the slot of a time, through daylight saving and steps of the clock |
-//! | [`suffix`] | the format and the compression that a file's name stands for |
+//! | [`suffix`] | the format and the compression by a file's name |
 //! | [`file_opener`] | the thread that opens the next file ahead |
 //! | [`finisher`] | the thread that syncs files, and finishes the last one |
 //! | [`post_rotate`] | runs a command of the user for each finished file |

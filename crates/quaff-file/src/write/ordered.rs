@@ -19,7 +19,7 @@ use quaff_wire::pcap::Resolution;
 use std::time::Duration;
 use waiting::{Sorted, Waiting};
 
-/// Time beyond the flush interval for which a packet waits for older ones of a lane that stands still, ns.
+/// Time beyond the flush interval for which a packet waits for older ones of a lane that delivers nothing, ns.
 const WAIT_NS: u64 = 1_000_000_000;
 /// The most bytes that wait for older packets.
 const HELD_BYTES_MAX: usize = 256 << 20;

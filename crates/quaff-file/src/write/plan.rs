@@ -36,7 +36,6 @@ impl CompressPlan {
         Self { codec, threads: 1, cores: Vec::new(), backlog_bytes: None }
     }
 
-    /// The cores of a thread.
     pub(super) fn cores_of(&self, thread: usize) -> Vec<usize> {
         match self.cores.get(thread).filter(|_| self.cores.len() == self.threads) {
             Some(core) => vec![*core],

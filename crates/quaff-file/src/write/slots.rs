@@ -71,7 +71,7 @@ impl Slots {
     pub fn slot_of(&self, time_ns: u64) -> u64 {
         let at = self.eras.partition_point(|era| era.from_ns <= time_ns).saturating_sub(1);
         let slot = self.eras.get(at).map_or(0, |era| era.slot_of(time_ns, self.slot_ns));
-        // The number stands for itself: no other memory belongs to it.
+        // Relaxed: the number publishes no other memory.
         slot + self.shift.load(Ordering::Relaxed)
     }
 

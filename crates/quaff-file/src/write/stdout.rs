@@ -13,8 +13,8 @@ use std::os::unix::fs::OpenOptionsExt;
 /// The path of stdout as a file, in messages and to leave its offset at the end.
 pub(super) const STDOUT: &str = "/dev/stdout";
 
-/// Opens the pipe on stdout again, non-blocking: a reader that stands still can be abandoned, and other programs that
-/// write to the pipe keep their own mode. `None` if it is not a pipe, or cannot be opened.
+/// Opens the pipe on stdout again, non-blocking: a reader that blocks can be abandoned, and other programs that write
+/// to the pipe keep their own mode. `None` if it is not a pipe, or cannot be opened.
 pub(super) fn without_blocking(stdout: &File) -> Option<File> {
     if fd_kind(stdout) != FdKind::Pipe {
         return None;

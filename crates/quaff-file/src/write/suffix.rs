@@ -1,4 +1,4 @@
-//! Suffixes of file names: the format and the compression that they stand for. No other file has a list of them.
+//! Suffixes of file names, and the format and compression that each means. No other file has a list of them.
 
 use super::format::Format;
 use crate::read::Compression;

@@ -41,7 +41,7 @@ pub struct Target {
     compress: Option<CompressPlan>,
     /// The pipe of the live copy, and whether the run ends with its reader.
     live_copy: Option<(File, bool)>,
-    /// `None` waits for a reader that stands still without a limit.
+    /// `None` waits without a limit for a reader that blocks.
     pub patience: Option<Patience>,
     /// Limits of a file or a folder; see [`Self::check_limit`].
     pub limit: FileLimit,
@@ -318,7 +318,7 @@ fn open_live_copy(output: &Output, stop: &Stop) -> Result<File> {
     }
 }
 
-/// Takes the pipe to a program, non-blocking: a program that stands still can be abandoned.
+/// Takes the pipe to a program, non-blocking: a program that blocks can be abandoned.
 fn take_pipe(pipe: &Pipe) -> Result<File> {
     let end = pipe.take()?;
     let failed = |errno: nix::Error| Error::path("write to", pipe.program, errno.into());

@@ -9,7 +9,7 @@
 //! | `sink` | the thread of a collector: templates, options, rate |
 //! | `udp` | messages over UDP |
 //! | `stream`, `connection`, `tls` | messages over TCP and TLS, kept until they are acknowledged; reconnection |
-//! | `spool`, `segment` | messages on disk while a collector is away; their bytes |
+//! | `spool`, `segment` | messages on disk while a collector is unreachable; their format |
 //! | `files` | JSON lines, CSV, conn.log, IPFIX files |
 //! | `store` | records that another crate keeps on disk |
 //! | `memory` | records that stay in this process |

@@ -13,7 +13,6 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The plan of a collector.
 #[derive(Debug, Clone)]
 pub struct CollectorPlan {
     pub url: CollectorUrl,

@@ -32,7 +32,6 @@ pub enum BiflowPolicy {
     Unanswered,
 }
 
-/// The plan of an encoder.
 #[derive(Debug, Clone)]
 pub struct EncoderPlan {
     pub version: Version,

@@ -36,7 +36,6 @@ fn append_field(out: &mut Vec<u8>, id: u16, pen: u32, bytes: u16) {
     }
 }
 
-/// Appends the template of a plan.
 pub(crate) fn append_template(out: &mut Vec<u8>, id: u16, plan: &CopyPlan) {
     out.extend(id.to_be_bytes());
     out.extend((plan.steps.len() as u16).to_be_bytes());

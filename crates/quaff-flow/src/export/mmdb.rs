@@ -9,7 +9,6 @@ const MARKER: &[u8] = b"\xab\xcd\xefMaxMind.com";
 const METADATA_BYTES_MAX: usize = 128 << 10;
 const KEY: &str = "autonomous_system_number";
 
-/// A database.
 #[derive(Debug)]
 pub(super) struct Database {
     reader: Reader<Vec<u8>>,

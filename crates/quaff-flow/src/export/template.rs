@@ -68,7 +68,6 @@ pub(crate) struct Named {
     pub(crate) is_reverse: bool,
 }
 
-/// An error in a template.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TemplateError {
     #[error("the template names no field; a name begins with %, as in %IPV4_SRC_ADDR")]

@@ -25,7 +25,6 @@ pub(crate) fn write_header(bytes: &mut [u8], records: u16, stamp: Stamp, source:
     bytes[16..20].copy_from_slice(&source.to_be_bytes());
 }
 
-/// Appends the template of a plan.
 pub(crate) fn append_template(out: &mut Vec<u8>, id: u16, plan: &CopyPlan) {
     out.extend(id.to_be_bytes());
     out.extend((plan.steps.len() as u16).to_be_bytes());

@@ -27,7 +27,6 @@ use std::collections::HashMap;
 use std::ops::AddAssign;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The plan of a summary.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SummaryPlan {
     pub by: Vec<By>,

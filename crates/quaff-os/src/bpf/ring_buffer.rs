@@ -94,8 +94,8 @@ impl RingReader {
         self.ring_bytes
     }
 
-    /// The data, twice. Only the bytes of records that were read and not released may be looked at: the kernel writes
-    /// to the rest meanwhile.
+    /// The data, twice. Only the bytes of records that were read and not released may be read: the kernel writes to the
+    /// rest meanwhile.
     #[inline]
     pub fn bytes(&self) -> &[u8] {
         // SAFETY: the mapping has the page of positions and 2 * ring_bytes of data, and lives as long as `self`. The

@@ -316,7 +316,7 @@ mod tests {
                     }
                 }
                 prop_assert_eq!((good, failed.is_some()), (fitting, fitting < writes.len()));
-                // What was not written goes into another file, as after a failure of a capture.
+                // The unwritten part is written to another file, as after a failure of a capture.
                 let rest: Vec<_> = failed.into_iter().chain(disk.abandon()).collect();
                 prop_assert_eq!(rest.len(), writes.len() - good);
                 for write in rest {

@@ -1,7 +1,7 @@
 //! The drop counters of network drivers, by their sources in Linux.
 //!
 //! A driver that is not listed has its counters of route netlink added up, and each of its counters whose name looks
-//! like a drop is doubtful: it counts as far as it exceeds those. Nothing here reads an interface.
+//! like a drop is doubtful: only its excess over those counts. Nothing here reads an interface.
 
 use std::time::Duration;
 

@@ -22,7 +22,7 @@ pub struct LinkDrops {
     /// functions.
     #[serde(skip)]
     pub port_dropped: u64,
-    /// Dropped by an XDP program, as far as the driver counts them.
+    /// Dropped by an XDP program, if the driver counts them.
     pub xdp_dropped: u64,
     /// The drop counters of `ethtool -S` that rose and are in no counter of route netlink, by name.
     pub driver_counters: BTreeMap<String, u64>,

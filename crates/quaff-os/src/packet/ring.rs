@@ -51,7 +51,7 @@ pub struct RxRing {
     // Before the socket, so that the memory is unmapped first.
     memory: SharedMemory,
     fd: OwnedFd,
-    /// The adapter's time stamps, if they were asked for.
+    /// The adapter's time stamps, if they were requested.
     _clock: Option<AdapterClock>,
     block_bytes: usize,
     block_count: usize,

@@ -4,7 +4,6 @@ use crate::{Result, Try};
 use std::fs;
 use std::path::Path;
 
-/// A packet socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PacketSocket {
     /// The EtherType that it receives; 3 (`ETH_P_ALL`) is every frame, 0 none.

@@ -1,4 +1,4 @@
-//! Creates and changes interfaces, as far as the lab and the tap need that.
+//! Creates and changes interfaces, for the lab and the tap.
 
 use super::{NAME_BYTES_MAX, Rtnl, tc};
 use crate::bpf::Program;

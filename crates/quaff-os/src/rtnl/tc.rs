@@ -28,8 +28,8 @@ pub(super) struct Filter {
 }
 
 impl Filter {
-    /// Kind and name, "bpf quaff"; `None` for the second mention of a kind, which has no handle: it stands for the
-    /// protocol that was asked for.
+    /// Kind and name, "bpf quaff"; `None` for the second mention of a kind, which has no handle: it means the requested
+    /// protocol.
     pub(super) fn label(&self) -> Option<String> {
         (self.handle != 0).then(|| format!("{} {}", self.kind, self.name).trim_end().to_owned())
     }

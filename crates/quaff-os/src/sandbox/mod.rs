@@ -137,7 +137,7 @@ struct Denied<'a> {
     write: Option<&'a Path>,
 }
 
-/// Returns whether root's right to use the files of others is kept: no other user was asked for.
+/// Returns whether root's right to use the files of others is kept, because no other user was requested.
 fn overrides(limits: &Limits) -> bool {
     limits.user.as_ref().is_none_or(|user| user.is_caller || user.is_current())
 }

@@ -61,7 +61,7 @@ fn tried<T>(name: &str, result: io::Result<T>) {
 /// A system call by number.
 fn call(number: libc::c_long, arguments: [libc::c_long; 3]) -> io::Result<()> {
     let [a, b, c] = arguments;
-    // SAFETY: the test passes numbers, or calls that must not get as far as their pointers.
+    // SAFETY: the test passes numbers, or makes calls that fail before they use their pointers.
     match unsafe { libc::syscall(number, a, b, c, 0, 0, 0) } {
         -1 => Err(io::Error::last_os_error()),
         _ => Ok(()),
@@ -173,7 +173,7 @@ fn try_calls(dir: &Path) {
     tried("own core", call(libc::SYS_sched_setaffinity, [0, 8, 0]));
     tried("route", call(libc::SYS_socket, [libc::AF_NETLINK as _, libc::SOCK_RAW as _, 0]));
     tried("ethtool", crate::ethtool::Card::read("lo").features.map_err(|error| error.errno));
-    // What passes the filter fails for want of a descriptor.
+    // Calls that pass the filter fail because the descriptor is invalid.
     let option = |level: i32, option: i32| call(libc::SYS_setsockopt, [-1, level.into(), option.into()]);
     tried("bind to an interface", call(libc::SYS_bind, [-1, 0, size_of::<libc::sockaddr_ll>() as _]));
     tried("bind to a port", call(libc::SYS_bind, [-1, 0, size_of::<libc::sockaddr_in>() as _]));

@@ -127,7 +127,7 @@ pub struct FileRights {
     groups: Vec<Gid>,
     uid: Uid,
     gid: Gid,
-    /// They are of the thread that asked for them.
+    /// They belong to the thread that requested them.
     _thread: PhantomData<*const ()>,
 }
 
@@ -148,8 +148,8 @@ fn set_thread_groups(groups: &[Gid]) -> bool {
 
 /// Sets the IDs with which the calling thread uses files (setfsuid(2)); returns whether they are set.
 fn set_file_ids(uid: Uid, gid: Gid) -> bool {
-    // SAFETY: the calls take numbers only. They return the ID before, so the second pair, which changes nothing
-    // because no user has the ID -1, tells whether the first one worked.
+    // SAFETY: the calls take numbers only. They return the ID before, so the second pair, which changes nothing because
+    // no user has the ID -1, returns the ID that the first one has set.
     unsafe {
         libc::setfsgid(gid.as_raw());
         libc::setfsuid(uid.as_raw());

@@ -56,7 +56,7 @@ pub struct RxRingV2 {
     // Before the socket, so that the memory is unmapped first.
     memory: SharedMemory,
     fd: OwnedFd,
-    /// The adapter's time stamps, if they were asked for.
+    /// The adapter's time stamps, if they were requested.
     _clock: Option<AdapterClock>,
     name: String,
     slot_bytes: usize,

@@ -62,8 +62,8 @@ pub struct XdpDrops {
     pub fill_empty: u64,
     /// Any other reason, such as a frame that no chunk holds.
     pub other: u64,
-    /// Zero-copy mode: times that the driver asked for a chunk and found none. It drops frames for that before the
-    /// program sees them.
+    /// Zero-copy mode: number of times that the driver needed a chunk and found none. It drops frames for that before
+    /// the program sees them.
     pub starved: u64,
     /// Entries of the fill ring that are no addresses: a defect. The kernel skips them, which costs no frame.
     pub invalid: u64,
@@ -159,8 +159,8 @@ impl XdpRx {
         self.umem.len()
     }
 
-    /// The memory. Only the bytes of frames that were read and not released may be looked at: the kernel writes to the
-    /// rest meanwhile.
+    /// The memory. Only the bytes of frames that were read and not released may be read: the kernel writes to the rest
+    /// meanwhile.
     #[inline]
     pub fn bytes(&self) -> &[u8] {
         &self.umem

@@ -139,7 +139,7 @@ pub(super) fn bind(fd: &OwnedFd, ifindex: u32, name: &str, queue: u32, flags: u1
     }
 }
 
-/// Sets the bytes of frames that may be queued at the driver, as far as the kernel permits; applies to copy mode.
+/// Sets the bytes of frames that may be queued at the driver, up to the kernel's limit; applies to copy mode.
 pub(super) fn set_send_buffer(fd: &OwnedFd, bytes: usize) {
     let bytes = i32::try_from(bytes).unwrap_or(i32::MAX);
     if packet::socket::set_at(fd, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &bytes, "").is_err() {

@@ -271,7 +271,7 @@ fn count(asm: &mut Asm, of: usize) {
     asm.atomic_fetch_add64(Reg::R7, (LINE_WORDS + of) * 8, Reg::R2);
 }
 
-/// Copies the frame of R8 bytes to a record for up to `bytes`; goes to `full` without room for it.
+/// Copies the frame of R8 bytes to a record for up to `bytes`; jumps to `full` if there is no room for it.
 fn copy(asm: &mut Asm, ring: &RingMap, bytes: usize, full: Label) {
     use Reg::{R0, R1, R2, R3, R4, R6, R8, R9};
     let (failed, done) = (asm.label(), asm.label());

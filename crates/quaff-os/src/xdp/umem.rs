@@ -29,7 +29,6 @@ impl Umem {
         &self.memory[..self.chunk_bytes * self.frame_bytes.len()]
     }
 
-    /// Bytes of a chunk.
     pub(super) fn chunk_bytes(&self) -> usize {
         self.chunk_bytes
     }

@@ -26,7 +26,7 @@ pub struct Done {
     pub was: String,
     /// Present value, if it could be read.
     pub now: Option<String>,
-    /// Why the value is not the wanted one, if it is not.
+    /// The reason why the value is not the wanted one; `None` if it is.
     pub refused: Option<String>,
 }
 

@@ -100,7 +100,7 @@ pub fn glance(name: &str, core: Option<usize>) -> Option<Finding> {
     findings.rev().max_by_key(|finding| finding.severity).filter(|it| it.severity >= Severity::Warning)
 }
 
-/// Reads the machine below `root`; readings that do not come from files are of this machine.
+/// Reads the machine below `root`; readings that are not from files are of this machine.
 pub(super) fn machine(root: &Path) -> MachineReadings {
     let topology = reading(match root == Path::new("/") {
         true => Topology::here(),

@@ -53,7 +53,7 @@ pub struct Finding {
     pub id: &'static str,
     /// The finding, with the object that it concerns.
     pub what: String,
-    /// Why it matters, with numbers.
+    /// The reason why it matters, with numbers.
     pub why: String,
     /// The command that fixes it, for root, or else an advice.
     pub fix: String,

@@ -34,12 +34,11 @@ pub struct Wanted {
     pub buffer_bytes: u64,
 }
 
-/// Readings of the machine.
 #[derive(Debug, Clone)]
 pub(super) struct MachineReadings {
-    /// Why a packet socket cannot be opened, if so.
+    /// The reason why no packet socket can be opened; `None` if one can.
     pub(super) packet_socket: Option<String>,
-    /// Why io_uring cannot be used, if so.
+    /// The reason why io_uring cannot be used; `None` if it can.
     pub(super) io_uring: Option<String>,
     /// RLIMIT_MEMLOCK; `None` without a limit.
     pub(super) memlock_bytes: Reading<u64>,
@@ -99,7 +98,6 @@ pub(super) struct Rise<T> {
     pub(super) by: T,
 }
 
-/// Readings of an interface.
 #[derive(Debug, Clone)]
 pub(super) struct InterfaceReadings {
     pub(super) name: String,
@@ -139,7 +137,7 @@ pub(super) struct InterfaceReadings {
 #[derive(Debug, Clone)]
 pub(super) struct TargetReadings {
     pub(super) dir: PathBuf,
-    /// Why no file can be created, if so.
+    /// The reason why no file can be created; `None` if one can.
     pub(super) refused: Option<String>,
     pub(super) mount: Reading<Mount>,
     /// The file system is in memory.

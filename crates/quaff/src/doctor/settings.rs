@@ -11,7 +11,6 @@ use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A setting.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Setting {

@@ -94,7 +94,7 @@ impl Taken {
         }
     }
 
-    /// Returns whether something was taken since `last`. A longer queue comes from the meter, not from a sink.
+    /// True if a sink took something since `last`. A longer queue is the meter's work, not a sink's.
     fn is_more_than(&self, last: &Self) -> bool {
         self.counted != last.counted || self.queued.iter().zip(&last.queued).any(|(now, last)| now < last)
     }
@@ -213,7 +213,7 @@ impl Exporter {
         }
     }
 
-    /// Returns the lists that no sink reads any longer. A sink that stands still keeps only those that its queue took.
+    /// Returns the lists that no sink reads any longer. A sink that blocks keeps only those in its queue.
     fn recycle(&mut self) {
         for _ in 0..self.lent.len() {
             let Some((lane, list)) = self.lent.pop_front() else { return };
@@ -272,7 +272,7 @@ mod tests {
     use std::io::{self, Write};
     use std::sync::mpsc::{Receiver, channel};
 
-    /// A sink that stands still until its sender is gone.
+    /// A sink that blocks until its sender is dropped.
     struct Blocked(Receiver<()>);
 
     impl Write for Blocked {
@@ -363,7 +363,7 @@ mod tests {
         FlowSum { records, ..FlowSum::default() }
     }
 
-    /// Reading files: a reader that stands still costs the wait for room, and no second one for the queue.
+    /// With input from files, a reader that blocks costs one wait for room, and no second one for the queue.
     #[test]
     fn an_end_waits_once_for_a_reader_that_stands_still() {
         let (release, blocked) = channel();
@@ -389,6 +389,6 @@ mod tests {
         drop(release);
     }
 
-    /// Records of a list, so many that the text of one is written at once.
+    /// Number of records of a list with which the text of one list is written at once.
     const LIST: usize = 4096;
 }

@@ -30,7 +30,6 @@ const NAP: Duration = Duration::from_micros(200);
 /// Smaller pipes would be full during a pause, bytes.
 const NAP_PIPE_BYTES: usize = 512 << 10;
 
-/// The reader.
 pub(super) struct Reader {
     stdin: File,
     kind: FdKind,

@@ -13,7 +13,6 @@ use std::time::Duration;
 /// Interval at which an idle sink flushes and checks for its reader.
 const IDLE: Duration = Duration::from_millis(200);
 
-/// The writer.
 pub(super) struct Writer {
     pub(super) inbound: Consumer<FilledBuffer>,
     pub(super) free_buffers: FreeBuffers,

@@ -9,7 +9,7 @@ use quaff_os::Stop;
 /// The part of the buffer that is divided into the shares of lanes, %. The rest is for any lane that needs it: while
 /// the output is late, one interface of several may use more than three quarters of the buffer.
 const LANES_SHARES_PERCENT: usize = 25;
-/// The same for the members of a split. A member that stands still for good must leave the others enough.
+/// The same for the members of a split. A member that blocks permanently must leave the others enough.
 const OUTPUTS_SHARES_PERCENT: usize = 50;
 
 /// Starts the buffer pool: `outputs` of each lane have buffers of their own, and those are ordered by lane.

@@ -10,7 +10,6 @@ use std::time::Duration;
 /// Longest delay of a frame to an interface, unless the interface is late.
 const SEND_FLUSH: Duration = Duration::from_millis(1);
 
-/// The plan of a split.
 #[derive(Debug, Clone)]
 pub struct SplitPlan {
     pub input: InputPlan,

@@ -90,7 +90,7 @@ pub struct MemberReport {
     pub conversations: u64,
     pub largest: Option<Largest>,
     pub peaks: Vec<PeakReport>,
-    /// Why it had ended before the run did, if so.
+    /// The reason why it ended before the run; `None` if it did not.
     pub gone: Option<Reason>,
     /// Exit status of its command.
     #[serde(skip_serializing_if = "Option::is_none")]

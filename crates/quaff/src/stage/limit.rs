@@ -19,7 +19,7 @@ impl Quota {
         Arc::new(Self { left: AtomicU64::new(count) })
     }
 
-    /// Takes up to `want`; returns the number taken, and whether the quota is used up.
+    /// Takes up to `want`; returns the number taken, and true if the quota is used up.
     fn take(&self, want: u64) -> (u64, bool) {
         // Written and read by all lanes. Relaxed: the number publishes no other data.
         let (order, fetch) = (Ordering::Relaxed, Ordering::Relaxed);

@@ -1,7 +1,7 @@
 //! `quaff verify -i`, `quaff capture --prove`: looks at the packets of a lane as evidence of losses before it. It
 //! edits and drops nothing.
 //!
-//! Every packet that reaches the output is looked at, which costs a hash and a few look-ups: a packet that was skipped
+//! Every packet that reaches the output is checked, which costs a hash and a few look-ups: a packet that was skipped
 //! would look like a loss. Memory is that of `quaff_stream::proof`.
 
 use super::Stage;

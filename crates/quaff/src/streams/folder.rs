@@ -18,7 +18,6 @@ use std::path::{Path, PathBuf};
 const FILE_MODE: u32 = 0o640;
 const FOLDER_MODE: u32 = 0o750;
 
-/// The folder.
 #[derive(Debug)]
 pub(super) struct Folder {
     path: PathBuf,

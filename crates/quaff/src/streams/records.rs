@@ -387,7 +387,7 @@ mod tests {
         records.put(piece(1, b"headless", (false, false)));
         records.put(piece(1, b"too", (false, true)));
         assert_eq!(records.tally.dropped_bytes, 11);
-        // The thread is busy for as long as the test wants, and the queue is full then.
+        // The thread is busy until the test ends that, so the queue is full.
         let thread = RecordsThread::start(records).unwrap();
         let mut queue = thread.sink();
         queue.put(piece(2, b"begin", (true, false)));

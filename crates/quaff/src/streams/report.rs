@@ -39,7 +39,7 @@ pub struct StreamsReport {
     pub files_refused: u64,
     /// Bytes that were delivered and are in no file.
     pub skipped_bytes: u64,
-    /// Bodies of HTTP, if they are asked for.
+    /// Bodies of HTTP, if they are requested.
     pub bodies: BodyTally,
     #[serde(flatten)]
     pub run: RunSummary,

@@ -17,7 +17,7 @@ use serde::Serialize;
 pub struct ScriptsReport {
     /// Packets given to the scripts.
     pub packets: u64,
-    /// Flows that scripts asked for.
+    /// Flows that scripts requested.
     pub flows: u64,
     pub scripts: Vec<ScriptTally>,
     /// The reassembly; `None` unless a script needs it.

@@ -11,7 +11,7 @@ pub enum Fate {
     Lost,
     /// Wanted packets that the output cannot hold.
     Unsuited,
-    /// Packets that were not asked for.
+    /// Packets that were not requested.
     Unwanted,
 }
 
@@ -76,9 +76,9 @@ terms! {
     /// it can have.
     unsuited: Unsuited, "dropped: of another link type (pcap has one: `ethernet` or `decap-only` may help), or of more \
                          interfaces than the output can have";
-    /// Outside the times asked for, by the times in the file.
+    /// Outside the requested times, by the times in the file.
     out_of_time: Unwanted, "outside the times of `from` and `to`";
-    /// Outside the packet numbers asked for.
+    /// Outside the requested packet numbers.
     out_of_range: Unwanted, "left out by `include` or `exclude`";
     /// Equal to a packet before them.
     duplicates: Unwanted, "duplicates dropped";

@@ -178,7 +178,7 @@ proptest! {
         assert_adds_up(&report);
     }
 
-    /// Contents that stand many times: what is missing and too much is a matter of sets.
+    /// Contents that occur many times: missing and surplus packets are counted as in multisets.
     #[test]
     fn repeated_contents_are_counted_as_sets(
         file in prop::collection::vec(0u64..6, 1..60),
@@ -218,7 +218,7 @@ fn a_frame_that_stands_everywhere_does_not_spoil_the_order() {
     let moving: Vec<_> = came.iter().map(|n| whole(*n)).collect();
     let report = compare(index(file.iter().map(|n| whole(*n))), 900, &moving);
     assert_eq!(report.outcome.reordered, 0, "{report:?}");
-    // The one that came twice stands in for one of those that were lost.
+    // The packet that arrived twice replaces one of the lost ones.
     assert_eq!((report.outcome.received, report.outcome.lost, report.outcome.duplicates), (781, 119, 0));
 }
 

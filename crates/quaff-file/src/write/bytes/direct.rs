@@ -1,4 +1,4 @@
-//! stdout as a regular file: whole blocks bypass the page cache, the rest goes through it.
+//! stdout as a regular file: whole blocks bypass the page cache, the rest is written through it.
 //!
 //! The file is opened a second time, so the given descriptor keeps its flags. At the end its offset is after the last
 //! byte, for the next program that writes to it.

@@ -28,7 +28,6 @@ const FLUSH_NS: u64 = 300_000_000;
 /// Interval of polling the disk for completions.
 const DISK_POLL: Duration = Duration::from_millis(250);
 
-/// A series of files.
 pub(super) struct FileSeries {
     cutter: Cutter,
     series: Series,

@@ -1,5 +1,5 @@
-//! Frames of zstd and lz4, members of gzip: compressed, stored, and empty. Each stands alone, so a file of them is
-//! complete after any one, and is read by every program that reads concatenated frames.
+//! Frames of zstd and lz4, members of gzip: compressed, stored, and empty. Each is complete by itself, so a file of
+//! them is complete after any one, and is read by every program that reads concatenated frames.
 //!
 //! A stored frame holds its bytes as they are and costs a copy. An empty frame is the padding for aligned writes:
 //! unlike a skippable one it is also read by programs that look for the magic number of data only.
@@ -532,7 +532,7 @@ mod tests {
             let looks = std::cell::Cell::new(0);
             let is_wanted = || looks.replace(looks.get() + 1) < 2;
             assert_eq!(encoder.compress(&text, &mut out, is_wanted), None, "{compression:?}");
-            // The abandoned frame leaves nothing behind.
+            // The abandoned frame leaves no bytes in the output.
             let len = encoder.compress(&text, &mut out, || true).unwrap();
             check(compression, &out[..len], &text);
         }

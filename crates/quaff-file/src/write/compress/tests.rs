@@ -17,7 +17,7 @@ struct Received {
     order: Vec<(&'static str, u64)>,
     bytes: Vec<u8>,
     held: Vec<(usize, Buffer)>,
-    /// The disk stands still.
+    /// True while the disk blocks.
     is_stuck: bool,
 }
 

@@ -107,7 +107,7 @@ fn names(dir: &Path) -> Vec<String> {
 fn packets_count_with_the_completion_of_their_write() {
     let (stop, path) = (Stop::default(), tempfile::NamedTempFile::new().unwrap());
     let file = File::create(path.path()).unwrap();
-    // pwrite(2) writes when a completion is asked for, so submitted writes stay pending until then.
+    // With pwrite(2), a write is done when its completion is requested, so submitted writes stay pending until then.
     let mut files = in_place(file, Format::Pcapng, 1, Disk::pwrite(), &stop);
     (1..=3).for_each(|number| files.push(0, chunk(number, 4096)).unwrap());
     assert_eq!((files.tally.written, files.pending()), (0, 4), "the header and three chunks");

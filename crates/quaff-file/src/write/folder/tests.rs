@@ -150,7 +150,7 @@ fn a_file_of_another_program_keeps_its_name() {
     assert_eq!(names(dir.path()), ["pcap000", "pcap001", "pcap002"]);
 }
 
-/// Retention would remove it together with a file of ours.
+/// Retention would remove it together with a file of quaff's.
 #[test]
 fn a_file_that_retention_takes_for_ours_keeps_its_name() {
     for (extension, other) in [("pcap", "pcap000.gz"), ("pcap.zst", "pcap000")] {

@@ -215,7 +215,7 @@ fn a_lane_that_stands_still_holds_others_back_up_to_the_limit_and_its_late_packe
     ordered.push(0, chunk(0, &[(1000 * MS, 0), (1100 * MS, 1)])).unwrap();
     pass(&mut ordered, WAIT_NS);
     assert_eq!(ordered.stream.written_packets(), 0);
-    // What has come since the last look is looked at first.
+    // Packets that arrived since the last check are handled first.
     ordered.push(0, chunk(0, &[(1200 * MS, 2)])).unwrap();
     ordered.clock_ns += 300 * MS;
     ordered.tick().unwrap();

@@ -12,7 +12,6 @@ use crate::record::FlowRecord;
 use cell::Cell;
 use std::borrow::Cow;
 
-/// A text format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TextFormat {
     /// One object per line.

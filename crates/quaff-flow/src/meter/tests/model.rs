@@ -23,7 +23,6 @@ struct Conversation {
     tos: Option<u8>,
 }
 
-/// The model.
 pub(super) struct Model {
     plan: MeterPlan,
     live: BTreeMap<Ends, Conversation>,

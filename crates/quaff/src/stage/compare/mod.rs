@@ -2,8 +2,8 @@
 //! (`--duplicates`).
 //!
 //! A duplicate has the bytes of an earlier packet from its IP header on, payload included, but for TTL and header
-//! checksum, and comes from another place: interface, VLAN, MAC addresses or TTL differ. An equal packet from the same
-//! place is a retransmission, a loop, or one that only looks the same: it is counted, and never marked or dropped.
+//! checksum, and was captured at another place: interface, VLAN, MAC addresses or TTL differ. An equal packet from the
+//! same place is a retransmission, a loop, or one that only looks the same: it is counted, and never marked or dropped.
 //! Headers alone never decide: what is not IP, or was not captured whole, is not compared.
 
 mod recent;

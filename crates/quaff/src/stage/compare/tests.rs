@@ -62,7 +62,7 @@ fn ack(payload: &[u8]) -> Vec<u8> {
     build::ethernet(&[], 0x86dd, &build::ipv6(from, to, 6, &segment))
 }
 
-/// The packet behind a router, with a tag.
+/// The packet after a router, with a tag.
 fn routed(frame: &[u8]) -> Vec<u8> {
     let ethertype = u16::from_be_bytes([frame[12], frame[13]]);
     let mut packet = frame[14..].to_vec();

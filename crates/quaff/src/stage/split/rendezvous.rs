@@ -8,7 +8,7 @@
 
 use quaff_wire::flow::mix;
 
-/// Slots: a power of two, so many that the shares of few members are within a percent of their weights.
+/// Number of slots: a power of two, large enough that the shares of few members are within a percent of their weights.
 const SLOTS: usize = 1 << 16;
 /// Largest number of members: a member's number fits a byte.
 pub(crate) const MEMBERS_MAX: usize = 250;
@@ -145,7 +145,7 @@ mod tests {
             let owned = owners(&bundle);
             for (member, weight) in weights.iter().enumerate() {
                 let slots = owned.iter().filter(|owner| **owner == Some(member)).count();
-                // Within five standard deviations of so many draws.
+                // Within five standard deviations for this number of draws.
                 let share = *weight as f64 / sum as f64;
                 let (mean, deviation) = (SLOTS as f64 * share, (SLOTS as f64 * share * (1.0 - share)).sqrt());
                 prop_assert!((slots as f64 - mean).abs() < 5.0 * deviation, "{slots} for {weight} of {sum}");

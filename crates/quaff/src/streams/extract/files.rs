@@ -26,7 +26,6 @@ pub(super) struct Owner {
     pub(super) number: u64,
 }
 
-/// The file of a stream.
 #[derive(Debug, Default)]
 pub(super) struct StreamFile {
     buffer: Vec<u8>,

@@ -45,7 +45,7 @@ pub(super) struct Lists {
     pub(super) bytes: usize,
 }
 
-/// One direction of a connection, as far as its file and its line need it.
+/// One direction of a connection, with what its file and its line need.
 #[derive(Debug, Default)]
 pub(super) struct Stream {
     pub(super) lists: Lists,
@@ -138,7 +138,7 @@ struct Side<'a> {
     differences: &'a [DifferenceLine],
     differences_unlisted: u64,
     skipped_bytes: u64,
-    /// Bodies of HTTP, if they are asked for.
+    /// Bodies of HTTP, if they are requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     bodies: Option<&'a [BodyLine]>,
     #[serde(skip_serializing_if = "Option::is_none")]

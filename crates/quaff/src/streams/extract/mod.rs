@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `files` | buffers and open files, within limits |
 //! | `index` | the line of a connection |
-//! | `bodies` | bodies of HTTP, if they are asked for |
+//! | `bodies` | bodies of HTTP, if they are requested |
 //!
 //! A gap is not written; the index has its offset. The first failure ends the run: later bytes are counted as skipped.
 
@@ -197,7 +197,7 @@ impl Extract {
         self.relieve();
     }
 
-    /// Notes a gap or different bytes, as far as lists have room.
+    /// Adds a gap or different bytes to a list that has room.
     #[cold]
     fn note(&mut self, place: u32, sender: Sender, event: &Event) {
         let Some(connection) = self.connections.get_mut(place as usize) else { return };
@@ -333,7 +333,7 @@ impl StreamReader for Extract {
     }
 }
 
-/// Returns the path of the index beside the streams; `None` if the index goes elsewhere.
+/// Returns the path of the index beside the streams; `None` if the index is written elsewhere.
 pub(super) fn index_file(plan: &ExtractPlan) -> Option<PathBuf> {
     matches!(plan.index, IndexTarget::Folder).then(|| plan.dir.join(INDEX))
 }
