@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct Gauge(AtomicU64);
 
 impl Gauge {
+    /// Replaces the value, without ordering other memory.
     pub fn set(&self, value: u64) {
         self.0.store(value, Ordering::Relaxed);
     }

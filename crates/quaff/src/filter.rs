@@ -277,6 +277,7 @@ pub(crate) fn explain(plan: &InputPlan) -> Result<Vec<(String, FilterPlace)>> {
     Ok(places)
 }
 
+/// The instructions of a filter, and the place where they run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CompiledFilter {
     /// The interface, and kernel or user space.

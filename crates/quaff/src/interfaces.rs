@@ -11,6 +11,7 @@ use quaff_wire::linktype;
 use serde::Serialize;
 use std::path::Path;
 
+/// The properties of an interface that `quaff interfaces` lists.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct InterfaceInfo {
     /// Number of the interface in the kernel.
@@ -59,6 +60,7 @@ pub struct CaptureSocket {
     pub processes: Vec<Process>,
 }
 
+/// A process that has a packet socket open.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Process {
     pub pid: u32,

@@ -255,6 +255,7 @@ pub struct SandboxPlan {
     pub user: Option<String>,
 }
 
+/// The input, the outputs and the restrictions of a capture.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CapturePlan {
     pub input: InputPlan,

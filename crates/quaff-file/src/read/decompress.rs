@@ -74,6 +74,7 @@ pub enum Failure {
     Corrupt(Corruption),
 }
 
+/// Decompresses a file of one compression, piece by piece.
 #[derive(Debug)]
 pub struct Decompressor {
     compression: Compression,

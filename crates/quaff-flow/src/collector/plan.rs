@@ -13,6 +13,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+/// The destination, the format and the timing of the messages to one collector.
 #[derive(Debug, Clone)]
 pub struct CollectorPlan {
     pub url: CollectorUrl,

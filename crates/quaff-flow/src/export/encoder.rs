@@ -32,6 +32,7 @@ pub enum BiflowPolicy {
     Unanswered,
 }
 
+/// The format, the template and the limits of the messages of one exporter.
 #[derive(Debug, Clone)]
 pub struct EncoderPlan {
     pub version: Version,

@@ -68,6 +68,7 @@ pub(crate) struct Named {
     pub(crate) is_reverse: bool,
 }
 
+/// The reasons why a template is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TemplateError {
     #[error("the template names no field; a name begins with %, as in %IPV4_SRC_ADDR")]

@@ -27,6 +27,7 @@ use std::collections::HashMap;
 use std::ops::AddAssign;
 use std::sync::{Arc, Mutex, PoisonError};
 
+/// The properties by which a summary groups flows, and its limits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SummaryPlan {
     pub by: Vec<By>,

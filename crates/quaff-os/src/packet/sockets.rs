@@ -4,6 +4,7 @@ use crate::{Result, Try};
 use std::fs;
 use std::path::Path;
 
+/// An open packet socket of any process, as the kernel lists it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PacketSocket {
     /// The EtherType that it receives; 3 (`ETH_P_ALL`) is every frame, 0 none.

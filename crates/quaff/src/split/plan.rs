@@ -10,6 +10,7 @@ use std::time::Duration;
 /// Longest delay of a frame to an interface, unless the interface is late.
 const SEND_FLUSH: Duration = Duration::from_millis(1);
 
+/// The input of a split, and the distribution of its packets to outputs.
 #[derive(Debug, Clone)]
 pub struct SplitPlan {
     pub input: InputPlan,

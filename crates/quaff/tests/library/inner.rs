@@ -1,6 +1,6 @@
-//! `--inner` keeps the same packets wherever it is decided: the kernel on packets of tunnels, our
-//! interpreter on the frames inside, and tcpdump on the file with these frames agree. Random frames,
-//! random expressions, each tunnel whose headers have a fixed length; and other packets too.
+//! `--inner` selects the same packets wherever it is evaluated: the kernel on packets of tunnels, quaff's interpreter
+//! on the frames inside, and tcpdump on the file with these frames agree. Tests random frames and expressions, each
+//! tunnel whose headers have a fixed length, and other packets.
 
 use crate::programs::{self, UNDECIDED};
 use proptest::prelude::*;
@@ -16,12 +16,12 @@ use quaff_wire::tunnel::{Outcome, TunnelKinds, strip};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::process::Command;
 
-/// Bytes that the kernel keeps of a packet that matches; of an undecided one it keeps one.
+/// Bytes that the kernel keeps of a matching packet; it keeps one byte of an undecided one.
 const MATCHED: u32 = 0x40000;
-/// Frames for each expression.
+/// Number of frames per expression.
 const FRAMES: usize = 60;
 
-/// Expressions for each test; QUAFF_CASES asks for more.
+/// Number of expressions per test; QUAFF_CASES sets another one.
 fn cases(few: u32) -> u32 {
     std::env::var("QUAFF_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(few)
 }
@@ -34,8 +34,8 @@ fn kernel(insns: &[Insn]) -> KernelFilter {
     KernelFilter::new(&insns).expect("the kernel takes it")
 }
 
-/// The program for an expression on frames as a file has them; `None` when libpcap finds that it
-/// matches nothing, or no sense in it.
+/// The program of an expression, for frames as in a file; `None` if libpcap reports that it matches nothing, or an
+/// error.
 fn compile(expression: &str) -> Option<Vec<Insn>> {
     let insns = compile_offline(1, expression, 262_144).ok()?;
     Some(insns.iter().map(|insn| Insn { code: insn.code, jt: insn.jt, jf: insn.jf, k: insn.k }).collect())
@@ -94,7 +94,7 @@ fn primitive() -> impl Strategy<Value = String> {
         "ip[8] * 3 > ip[9]",
         "ether[ip[0] & 0x1f] = 2",
         "ether[len - 4] < 128",
-        // Where the kernel's arithmetic is another than libpcap's.
+        // The kernel's arithmetic differs from libpcap's here.
         "len / ip[8] > 3",
         "len % udp[6] = 1",
         "1 << ip[9] = 64",
@@ -123,7 +123,7 @@ fn expressions() -> impl Strategy<Value = String> {
     })
 }
 
-/// Inner frames: what is common on a network, some of it cut, and garbage.
+/// Inner frames: common ones, truncated ones, and random bytes.
 fn frames() -> impl Strategy<Value = Vec<u8>> {
     let tags = prop::sample::select(vec![
         &[][..],
@@ -163,7 +163,7 @@ fn frames() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![8 => frame, 1 => cut, 1 => garbage]
 }
 
-/// Packets with such a frame in a tunnel, and a few others.
+/// Packets with an inner frame in a tunnel, and a few others.
 fn packets() -> impl Strategy<Value = Vec<u8>> {
     let header = (prop::sample::select(vec![0u16, 5, 7, 0xfff]), 0u8..8, 0u8..4, prop::bool::weighted(0.1));
     (frames(), 0u8..14, header, any::<u8>()).prop_map(
@@ -198,7 +198,7 @@ fn packets() -> impl Strategy<Value = Vec<u8>> {
     )
 }
 
-/// A frame as the decapsulated file has it.
+/// A frame as in the decapsulated file.
 #[derive(Debug)]
 struct Filed {
     bytes: Vec<u8>,
@@ -224,7 +224,7 @@ impl Filed {
         program.run(&subject) != 0
     }
 
-    /// The bytes with the tag in them.
+    /// The bytes of the frame, including the tag.
     fn whole(&self) -> Vec<u8> {
         let mut bytes = self.bytes.clone();
         if let Some((tpid, tci)) = self.tag.filter(|_| bytes.len() >= 12) {
@@ -234,7 +234,7 @@ impl Filed {
     }
 }
 
-/// A pcap file of these frames, each with its number for a time.
+/// A pcap file of these frames; the time of each is its number.
 fn pcap(frames: &[Filed]) -> Vec<u8> {
     let mut file = Vec::new();
     for word in [0xa1b2_c3d4u32, 0x0004_0002, 0, 0, 262_144, 1] {
@@ -251,7 +251,7 @@ fn pcap(frames: &[Filed]) -> Vec<u8> {
     file
 }
 
-/// The frames of a file that tcpdump keeps.
+/// The frames of a file that tcpdump selects.
 fn tcpdump(file: &std::path::Path, expression: &str) -> Vec<usize> {
     let done =
         Command::new("tcpdump").arg("-r").arg(file).args(["-w", "-", expression]).output().expect("tcpdump");
@@ -290,7 +290,7 @@ impl Seen {
     }
 }
 
-/// Holds kernel, interpreter and tcpdump together for one expression and depth.
+/// Compares kernel, interpreter and tcpdump for one expression and depth.
 fn compare(expression: &str, packets: &[Vec<u8>], depth: u8, file: &std::path::Path, seen: &mut Seen) {
     let Some(insns) = compile(expression) else { return };
     let program = Program::new(&insns).expect("libpcap writes good programs");
@@ -329,7 +329,7 @@ fn kernel_user_space_and_tcpdump_agree() {
     seen.check(500);
 }
 
-/// The packets of the captures with tunnels, as far as they begin with Ethernet.
+/// The packets of the captures with tunnels, if they begin with Ethernet.
 fn captured() -> Vec<Vec<u8>> {
     let dir = quaff_testpackets::captures::folder().join("tunnels");
     let mut packets = Vec::new();
@@ -399,13 +399,13 @@ fn kernel_and_interpreter_run_a_program_alike() {
     assert!(yes > 100 && no > 100, "it proves little: {yes}, {no}");
 }
 
-/// Keeps X small where the kernel's arithmetic is another than libpcap's.
+/// Limits X where the kernel's arithmetic differs from libpcap's.
 fn tame(insns: &[Insn]) -> Vec<Insn> {
     let is_indirect = |insn: &Insn| [0x40, 0x48, 0x50].contains(&insn.code);
     let is_wild = |insn: &Insn| is_indirect(insn) || [0x6c, 0x7c].contains(&insn.code);
     let insn = |code, k| Insn { code, jt: 0, jf: 0, k };
     let taming = [insn(0x87, 0), insn(0x54, 31), insn(0x07, 0)];
-    // Where each instruction begins, with what goes before it.
+    // The new position of each instruction, including the ones inserted before it.
     let starts: Vec<usize> = (0..insns.len())
         .map(|at| at + taming.len() * insns[..at].iter().filter(|insn| is_wild(insn)).count())
         .collect();

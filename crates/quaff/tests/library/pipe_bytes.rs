@@ -1,4 +1,4 @@
-//! The engine of `quaff pipe`: whatever the pieces, whoever waits for whom, the same bytes come out.
+//! The engine of `quaff pipe` returns the same bytes, whatever the sizes of the pieces, and whichever end waits.
 
 use proptest::prelude::*;
 use quaff::pipe::{Pipe, PipeOutput, PipePlan};
@@ -8,7 +8,7 @@ use std::io::{Read, Write};
 use std::thread::sleep;
 use std::time::Duration;
 
-/// By then what has been read is in the file, also on a busy machine.
+/// Time after which all bytes that were read are in the file, even on a busy machine.
 const FLUSHED: Duration = Duration::from_millis(1500);
 
 fn plan(output: PipeOutput) -> PipePlan {
@@ -26,7 +26,7 @@ fn noise(bytes: usize) -> Vec<u8> {
     std::iter::from_fn(|| next(&mut state)).take(bytes).collect()
 }
 
-/// Writes `sent` in pieces of these sizes, cycled; a size that 7 divides is followed by a pause.
+/// Writes `sent` in pieces of these sizes, repeatedly; after a size that is divisible by 7 it pauses.
 fn write_pieces(mut to: impl Write, sent: &[u8], sizes: &[usize]) {
     let (mut rest, mut sizes) = (sent, sizes.iter().cycle());
     while !rest.is_empty() {
@@ -65,7 +65,7 @@ proptest! {
 
     #[test]
     fn from_pipe_to_pipe(bytes in 0..4_000_000usize, writes in sizes(), reads in sizes()) {
-        // Tiny pieces take a while: fewer bytes of them.
+        // Tiny pieces are slow, so fewer bytes are sent in them.
         let least = writes.iter().chain(&reads).min().copied().unwrap_or(1);
         let sent = noise(bytes.min(least * 20_000));
         let (stdin, to) = std::io::pipe().unwrap();
@@ -85,12 +85,12 @@ proptest! {
     fn from_pipe_to_file(bytes in 0..9_000_000usize, writes in sizes(), rest in 0..9000usize) {
         let least = writes.iter().min().copied().unwrap_or(1);
         let sent = noise(bytes.min(least * 20_000));
-        // A real disk, where there is one.
+        // On a real disk, if there is one.
         let file = tempfile::NamedTempFile::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         let (stdin, to) = std::io::pipe().unwrap();
         let stdout = File::options().write(true).open(file.path()).unwrap();
         let pipe = Pipe::start(plan(PipeOutput::Stdout), stdin.into(), stdout.into(), Stop::default()).unwrap();
-        // The rest comes so late that what was before it is in the file already, to the last byte.
+        // The rest is sent so late that all earlier bytes are already in the file.
         let (early, late) = sent.split_at(sent.len().saturating_sub(rest));
         write_pieces(&to, early, &writes);
         sleep(FLUSHED);

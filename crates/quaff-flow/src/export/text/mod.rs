@@ -12,6 +12,7 @@ use crate::record::FlowRecord;
 use cell::Cell;
 use std::borrow::Cow;
 
+/// The formats with one line per record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TextFormat {
     /// One object per line.
