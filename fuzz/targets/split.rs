@@ -8,7 +8,10 @@ use quaff_wire::split::{Completeness, SplitFields, frame_flow};
 use quaff_wire::tunnel::TunnelKinds;
 
 /// Ethernet, bare IP, and whatever else is known, and one that is not.
-const LINKS: [u16; 9] = [1, 101, 0, 9, 113, 228, 229, 276, 105];
+const LINKS: [u16; 29] = [
+    1, 101, 0, 9, 113, 228, 229, 276, 105, 6, 8, 10, 12, 14, 50, 51, 100, 102, 103, 104, 107, 108, 109, 117,
+    166, 204, 205, 206, 219,
+];
 
 fuzz_target!(|input: (u8, u8, &[u8])| {
     let (link, fields, frame) = input;
@@ -27,7 +30,8 @@ fuzz_target!(|input: (u8, u8, &[u8])| {
     // Turned round, an Ethernet frame without more than MAC addresses is the same.
     if let Some(macs) = frame.first_chunk::<12>().filter(|_| linktype == 1) {
         let turned = [&macs[6..], &macs[..6], &frame[12..]].concat();
-        let key = |frame: &[u8]| frame_flow(frame, frame.len() as u32, 1, by, (TunnelKinds::default(), 0)).key;
+        let key =
+            |frame: &[u8]| frame_flow(frame, frame.len() as u32, 1, by, (TunnelKinds::default(), 0)).key;
         assert_eq!(key(frame), key(&turned));
     }
 });

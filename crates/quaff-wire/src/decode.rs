@@ -4,10 +4,11 @@
 //! bytes needed to continue. Frames borrow from the slice: nothing is copied, and only a few words per interface are
 //! stored. It never panics on any input, and never requests more than 16 MiB at once.
 
-use crate::item::{Cursor, Find, Reason};
 pub use crate::item::{
-    Damage, Format, Frame, Interface, Item, Jump, RawNames, RawOptions, Section, Statistics, Step,
+    Corrections, Damage, Format, Frame, Interface, Item, Jump, RawNames, RawOptions, Section, Statistics,
+    Step,
 };
+use crate::item::{Cursor, Find, Reason};
 use crate::{pcap, pcapng};
 
 /// Returns whether a file that begins so has the magic number of pcap or pcapng.
@@ -123,6 +124,11 @@ impl Decoder {
     /// File offset of the next byte to consume.
     pub fn offset(&self) -> u64 {
         self.cursor.offset
+    }
+
+    /// The packets whose headers were corrected so far. A caller that decodes a file from several places adds them up.
+    pub fn corrections(&mut self) -> &mut Corrections {
+        &mut self.cursor.corrected
     }
 
     /// The format, once the first bytes have been read.

@@ -5,7 +5,7 @@
 //! against crafted collisions: both files belong to the user.
 
 use crate::linktype;
-use crate::net;
+use crate::net::{self, link};
 
 /// Minimum length of an Ethernet frame without FCS; shorter ones are padded.
 const ETHERNET_BYTES_MIN: usize = 60;
@@ -53,7 +53,7 @@ pub fn content(frame: &[u8], linktype: u16, mask: &Mask) -> u64 {
         head[..12].fill(0);
     }
     if mask.ttl {
-        blank_ttl(&mut head, bytes, is_ethernet);
+        blank_ttl(&mut head, bytes, linktype);
     }
     let padded = if is_short { ETHERNET_BYTES_MIN } else { head_bytes };
     let padded = padded.min(mask.snaplen.unwrap_or(usize::MAX)).max(head_bytes);
@@ -104,7 +104,7 @@ pub fn sketch(frame: &[u8], linktype: u16, mask: &Mask) -> Sketch {
     let frame = cut(frame, mask);
     let len = if is_ethernet { frame.len().max(ETHERNET_BYTES_MIN) } else { frame.len() };
     let half = hash(&[], &frame[frame.len() / 2..], 0) as u16;
-    let ip = if is_ethernet { net::layers(frame).and_then(|layers| layers.ip) } else { net::ip_at(frame, 0) };
+    let ip = link::ip_offset(frame, linktype).and_then(|at| net::ip_at(frame, at));
     let flow = match ip {
         Some(ip) => ip_flow(&ip, frame),
         None if mask.macs && is_ethernet => hash(&[], frame.get(12..14).unwrap_or_default(), 1),
@@ -133,9 +133,9 @@ fn ip_flow(ip: &net::Ip, frame: &[u8]) -> u64 {
 }
 
 /// Clears the fields that routers change, in a copy of the frame's first bytes.
-fn blank_ttl(head: &mut [u8; HEAD_BYTES], frame: &[u8], is_ethernet: bool) {
-    let network = if is_ethernet { net::layers(frame).map(|layers| layers.ip_offset) } else { Some(0) };
-    let Some(network) = network.filter(|at| net::ip_at(frame, *at).is_some()) else { return };
+fn blank_ttl(head: &mut [u8; HEAD_BYTES], frame: &[u8], linktype: u16) {
+    let network = link::ip_offset(frame, linktype).filter(|at| net::ip_at(frame, *at).is_some());
+    let Some(network) = network else { return };
     if network + 12 > HEAD_BYTES {
         return;
     }
@@ -237,6 +237,24 @@ mod tests {
                     assert_ne!(content(&sent, ETHERNET, &all), content(&got, ETHERNET, &all), "byte {at}");
                 }
             }
+        }
+    }
+
+    /// The IP header is where the table of link types has it.
+    #[test]
+    fn a_router_changes_packets_of_every_link_type_alike() {
+        let mask = Mask { ttl: true, ..Mask::default() };
+        let packet = &frame(false, &[9; 40])[ETHERNET_BYTES..];
+        const ETHERNET_BYTES: usize = net::ETHERNET_BYTES;
+        let cooked = [0, 0, 0, 1, 0, 6, 2, 0, 0, 0, 0, 1, 0, 0, 8, 0];
+        for (linktype, head) in [(101, &[][..]), (0, &[2, 0, 0, 0]), (9, &[0x21]), (113, &cooked)] {
+            let sent = [head, packet].concat();
+            let mut got = sent.clone();
+            got[head.len() + 8] -= 1;
+            assert_eq!(content(&sent, linktype, &mask), content(&got, linktype, &mask), "{linktype}");
+            let flow = |bytes: &[u8]| sketch(bytes, linktype, &mask).flow;
+            let other = [head, &frame(false, &[8; 40])[ETHERNET_BYTES..]].concat();
+            assert_eq!(flow(&sent), flow(&other), "{linktype}: the same ends");
         }
     }
 

@@ -1,6 +1,7 @@
 //! The contents of a capture file as data: items, and the damage that ends them. Both decoders produce these types;
 //! nothing is decoded here.
 
+use crate::linktype;
 use thiserror::Error;
 
 /// Maximum length of a block or record that is read as a whole, as in Wireshark. Skipped blocks may be longer.
@@ -73,6 +74,68 @@ pub struct Interface<'a> {
     pub fcs_len: Option<u8>,
     /// All options of the block.
     pub options: RawOptions<'a>,
+}
+
+impl Interface<'_> {
+    /// The link type under which its packets are written: platforms have numbers of their own for bare IP, and the
+    /// header of a BSD loopback has the byte order of its file.
+    pub fn linktype_to_write(&self) -> u16 {
+        linktype::to_write(self.linktype, self.options.order == ByteOrder::Big)
+    }
+}
+
+/// Packets whose headers in a file were corrected while they were read.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Corrections {
+    /// The original length was below the captured one, which it became.
+    pub lengths: u64,
+    /// The fraction of the second was a second or more. It was added as it is.
+    pub fractions: u64,
+    /// Times before 1970, which became [`EARLIEST_NS`].
+    pub early: u64,
+    /// Times after 2554, which became the last one.
+    pub late: u64,
+}
+
+/// The first time that is not taken for none, ns since 1970.
+pub(crate) const EARLIEST_NS: u64 = 1;
+
+impl Corrections {
+    /// Adds those of other packets.
+    pub fn add(&mut self, other: Self) {
+        self.lengths += other.lengths;
+        self.fractions += other.fractions;
+        self.early += other.early;
+        self.late += other.late;
+    }
+
+    /// The original length of a packet with so many captured bytes.
+    #[inline]
+    pub(crate) fn wire_len(&mut self, wire_len: u32, captured: usize) -> u32 {
+        if (wire_len as usize) < captured { self.raised(captured) } else { wire_len }
+    }
+
+    #[cold]
+    fn raised(&mut self, captured: usize) -> u32 {
+        self.lengths += 1;
+        captured as u32
+    }
+
+    /// Times before 1970 and after 2554 become the nearer limit.
+    #[cold]
+    pub(crate) fn time_ns(&mut self, ns: i128) -> u64 {
+        match u64::try_from(ns) {
+            Err(_) if ns < 0 => {
+                self.early += 1;
+                EARLIEST_NS
+            }
+            Ok(u64::MAX) | Err(_) => {
+                self.late += 1;
+                u64::MAX
+            }
+            Ok(ns) => ns,
+        }
+    }
 }
 
 /// The options of a block as they are in the file, for copying.
@@ -278,11 +341,13 @@ pub(crate) struct Cursor {
     /// Doubt a pcap record with an implausible header, and trust the length of a pcapng block only if the whole block
     /// is present, so that the first damaged byte is found.
     pub(crate) is_strict: bool,
+    pub(crate) corrected: Corrections,
 }
 
 impl Default for Cursor {
     fn default() -> Self {
-        Self { offset: 0, stop_at: u64::MAX, no_more: false, is_strict: false }
+        let corrected = Corrections::default();
+        Self { offset: 0, stop_at: u64::MAX, no_more: false, is_strict: false, corrected }
     }
 }
 

@@ -75,6 +75,10 @@ class Data:
         return self.unpack(">B", kind)[0] >> 4
 
 
+def cut(data, length):
+    return data.only(length) if length else data
+
+
 class Layer:
     """What one tunnel held."""
 
@@ -107,33 +111,83 @@ def frame(data, link):
     elif link == 276:  # LINUX_SLL2
         (kind,) = data.unpack(">H")
         data = data.drop(20)
-    elif link == 9:  # PPP
-        kind, data = ppp(data.drop(2) if data.captured[:2] == b"\xff\3" else data)
-    elif link in (50, 104) and data.captured[:1] in (b"\x0f", b"\x8f"):  # Cisco's HDLC
-        (kind,) = data.drop(2).unpack(">H")
-        data = data.drop(4)
-    elif link == 50 and data.captured[:2] == b"\xff\3":
-        kind, data = ppp(data.drop(2))
-    elif link in (RAW, 228, 229) and data.captured:
-        kind = {4: 0x0800, 6: 0x86DD}.get(data.captured[0] >> 4)
-        if link != RAW and kind != {228: 0x0800, 229: 0x86DD}[link]:
-            raise Plain
+    elif link in (9, 50):
+        kind, data = ppp_frame(data)
+    elif link == 104:
+        kind, data = hdlc(data)
+    elif link in (0, 108):  # BSD loopback
+        kind, data = bare(data.drop(4))
+    elif link in (109, 13):  # OpenBSD enc
+        kind, data = bare(data.drop(12))
+    elif link in (12, 14, RAW):
+        kind, data = bare(data)
+    elif link in (228, 229):
+        kind = {228: 0x0800, 229: 0x86DD}[link]
     else:
         raise Plain
+    return network(*tags(data, kind))
+
+
+def tags(data, kind):
     while kind in TAGS:
         kind = data.unpack(">HH")[1]
         data = data.drop(4)
-    return network(data, kind)
+    return data, kind
+
+
+def bare(data):
+    kind = {4: 0x0800, 6: 0x86DD}.get(data.unpack(">B")[0] >> 4)
+    if kind is None:
+        raise Plain
+    return kind, data
+
+
+def ppp_frame(data):
+    if data.captured[:2] == b"\xff\3":
+        return ppp(data.drop(2))
+    if data.captured[:2] in (b"\x0f\0", b"\x8f\0"):
+        return hdlc(data)
+    return ppp(data)
+
+
+def hdlc(data):
+    if data.captured[:1] not in (b"\x0f", b"\x8f"):
+        raise Plain
+    (kind,) = data.drop(2).unpack(">H")
+    return kind, data.drop(4)
 
 
 def ppp(data):
-    kind = {0x0021: 0x0800, 0x0057: 0x86DD, 0x0281: 0x8847, 0x0283: 0x8848}.get(data.unpack(">H")[0])
+    """RFC 1661: a protocol is one byte if that is odd."""
+    number, size = data.unpack(">B")[0], 1
+    if number % 2 == 0:
+        (number,), size = data.unpack(">H"), 2
+    kind = {0x0021: 0x0800, 0x0057: 0x86DD, 0x0281: 0x8847, 0x0283: 0x8848}.get(number)
     if kind is None:
         raise Plain
-    return kind, data.drop(2)
+    return kind, data.drop(size)
 
 
-def network(data, kind):
+def network(data, kind, above=0):
+    """`above` headers precede that are neither IP nor labels."""
+    if above > 3:
+        raise Plain
+    if kind == 0x8864:  # PPPoE
+        length = data.unpack(">4xH")[0]
+        return network(*reversed(ppp(cut(data.drop(6), length))), above + 1)
+    if kind in (0x6558, 0x88E7, 0x8903):  # Ethernet, also of a backbone
+        data = data.drop({0x6558: 0, 0x88E7: 4, 0x8903: 2}[kind])
+        (kind,) = data.drop(12).unpack(">H")
+        return network(*tags(data.drop(14), kind), above + 1)
+    if kind <= 1500:  # a length, and SNAP
+        if data.captured[:6] != b"\xaa\xaa\3\0\0\0":
+            raise Plain
+        data = cut(data, kind)
+        (inner,) = data.drop(6).unpack(">H")
+        data, inner = tags(data.drop(8), inner)
+        if inner not in (0x0800, 0x86DD):
+            raise Plain
+        return network(data, inner, above + 1)
     if kind == 0x0800:
         return ipv4(data)
     if kind == 0x86DD:
@@ -152,6 +206,8 @@ def ipv4(data):
         data = data.only(total)
     data = data.drop(header)
     if piece & 0x3FFF:
+        if protocol not in (4, 17, 41, 47, 115, 137):  # extension headers are of IPv6
+            raise Plain
         raise fragment(data, protocol, (piece & 0x1FFF) * 8, piece >> 13 & 1)
     return transport(data, protocol)
 

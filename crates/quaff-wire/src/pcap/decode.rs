@@ -57,17 +57,23 @@ impl Decoder {
         };
         *bytes = rest;
         cursor.offset += (RECORD_HEADER_BYTES + data.len()) as u64;
-        Ok(Step::Item(Item::Frame(frame(form, fields, data))))
+        cursor.corrected.fractions += u64::from(is_over(form, fields[1]));
+        let wire_len = cursor.corrected.wire_len(fields[3], data.len());
+        Ok(Step::Item(Item::Frame(frame(form, [fields[0], fields[1], captured, wire_len], data))))
     }
 
-    /// Takes a complete record of plausible length in the standard layout; otherwise nothing.
+    /// Takes a complete record of plausible lengths and time in the standard layout; otherwise nothing.
     #[inline]
     pub(crate) fn usual<'a>(&self, cursor: &mut Cursor, bytes: &mut &'a [u8]) -> Option<Frame<'a>> {
         let form = self.form.as_ref().filter(|_| self.is_usual)?;
         let (head, body) = bytes.split_first_chunk::<RECORD_HEADER_BYTES>()?;
         let fields = words(head, form.order);
         let captured = fields[2];
-        if captured == 0 || captured > form.captured_bytes_max {
+        if captured == 0
+            || captured > form.captured_bytes_max
+            || captured > fields[3]
+            || is_over(form, fields[1])
+        {
             return None;
         }
         let (data, rest) = body.split_at_checked(captured as usize)?;
@@ -146,10 +152,10 @@ impl Decoder {
         if cursor.is_strict {
             self.odd.add(form.oddities(&head));
         }
-        let time_ns = head.time_ns(&form);
+        let time_ns = head.time_ns(&form, &mut cursor.corrected);
         self.last_s = Some(time_ns / 1_000_000_000);
         let data = &record[form.head_bytes()..];
-        let Head { wire_len, flags, .. } = head;
+        let (wire_len, flags) = (cursor.corrected.wire_len(head.wire_len, data.len()), head.flags);
         let (linktype, options) = (form.linktype, RawOptions::default());
         let frame = Frame { data, time_ns, wire_len, interface: 0, linktype, flags, dropcount: 0, options };
         Ok(Step::Item(Item::Frame(frame)))
@@ -219,6 +225,7 @@ impl Decoder {
             snaplen,
             tsresol,
             fcs_len: form.fcs_len,
+            options: RawOptions { bytes: &[], order },
             ..Interface::default()
         })))
     }
@@ -239,6 +246,12 @@ fn zeros(cursor: &Cursor, bytes: &[u8]) -> Result<Option<usize>, Damage> {
 enum Doubt {
     Because(Reason),
     NeedMore(usize),
+}
+
+/// True for a fraction of a second or more.
+#[inline]
+fn is_over(form: &Form, fraction: u32) -> bool {
+    u64::from(fraction) * form.ns_per_fraction >= 1_000_000_000
 }
 
 /// The packet of a record in the standard layout.

@@ -5,7 +5,7 @@
 
 use super::{MAGIC_IXIA_HARDWARE, MAGIC_IXIA_SOFTWARE, MAGIC_KUZNETZOV, MAGIC_MICROSECONDS};
 use super::{MAGIC_NANOSECONDS, RECORD_HEADER_BYTES};
-use crate::item::{ByteOrder, UNIT_BYTES_MAX};
+use crate::item::{ByteOrder, Corrections, UNIT_BYTES_MAX};
 use crate::record::{INBOUND, OUTBOUND};
 use std::fmt;
 
@@ -283,7 +283,7 @@ impl Form {
     }
 
     /// In the standard layout a record with 64-bit timestamps looks like a packet with more bytes captured than it had,
-    /// or with too many µs: one record suffices to decide.
+    /// or with too many µs; where the next record is decides.
     fn decide_wide(&self, bytes: &[u8], no_more: bool) -> Result<RecordLayout, usize> {
         let Some(usual) = self.head(bytes) else {
             return if no_more { Ok(RecordLayout::Standard) } else { Err(self.head_bytes()) };
@@ -296,12 +296,16 @@ impl Form {
             return Ok(RecordLayout::Standard);
         }
         let wide = Self { layout: RecordLayout::Wide, ..*self };
-        match wide.head(bytes) {
-            None if !no_more => Err(wide.head_bytes()),
-            Some(head) if head.captured > 0 && wide.is_plausible(&head, None, Oddities::default()) => {
-                Ok(RecordLayout::Wide)
-            }
-            _ => Ok(RecordLayout::Standard),
+        match wide.chain(bytes, WIDE_RECORDS, None, Oddities::default(), no_more) {
+            Chain::NeedMore(needed) => return Err(needed),
+            Chain::Breaks => return Ok(RecordLayout::Standard),
+            Chain::Holds => {}
+        }
+        // Records without an original length look the same, and lead from one to the next in the standard layout.
+        match self.follow(bytes, self.oddities(&usual), no_more) {
+            Follow::NeedMore(needed) => Err(needed),
+            Follow::Holds(_) => Ok(RecordLayout::Standard),
+            Follow::Breaks => Ok(RecordLayout::Wide),
         }
     }
 
@@ -313,10 +317,11 @@ impl Form {
 }
 
 impl Head {
-    /// Timestamp, ns since 1970.
-    pub(super) fn time_ns(&self, form: &Form) -> u64 {
-        let fraction_ns = self.fraction.saturating_mul(form.ns_per_fraction);
-        self.seconds.saturating_mul(NS_PER_S).saturating_add(fraction_ns)
+    /// Timestamp, ns since 1970. Seconds of 64 bits are signed.
+    pub(super) fn time_ns(&self, form: &Form, corrected: &mut Corrections) -> u64 {
+        let fraction_ns = i128::from(self.fraction) * i128::from(form.ns_per_fraction);
+        corrected.fractions += u64::from(fraction_ns >= i128::from(NS_PER_S));
+        corrected.time_ns(i128::from(self.seconds as i64) * i128::from(NS_PER_S) + fraction_ns)
     }
 
     /// True for zeros only: an empty packet, or the start of a hole.
@@ -367,6 +372,8 @@ const NS_PER_S: u64 = 1_000_000_000;
 const FOLLOWED_RECORDS: usize = 64;
 const PLAUSIBLE_RECORDS: usize = 8;
 const FOLLOWED_BYTES: usize = 4 << 20;
+/// Records that must be plausible with 64-bit timestamps.
+const WIDE_RECORDS: usize = 3;
 /// Number of zeros that make a hole: a page of a file system.
 const HOLE_BYTES: usize = 4096;
 /// Maximum time between consecutive packets where it must be guessed whether they are packets, s: twelve days.

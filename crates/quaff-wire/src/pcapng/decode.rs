@@ -8,8 +8,8 @@ use super::option::{self, Options};
 use super::time::TimeScale;
 use super::*;
 use crate::item::{
-    ByteOrder, Cursor, Damage, Frame, Interface, Item, RawNames, RawOptions, Reason, Section, Statistics,
-    Step, UNIT_BYTES_MAX, Unit,
+    ByteOrder, Corrections, Cursor, Damage, Frame, Interface, Item, RawNames, RawOptions, Reason, Section,
+    Statistics, Step, UNIT_BYTES_MAX, Unit,
 };
 
 /// Maximum number of interfaces of a section; more mean damage.
@@ -97,7 +97,7 @@ impl Decoder {
             let Some((block, rest)) = bytes.split_at_checked(head.length as usize) else {
                 return Ok(Step::NeedMore(head.length as usize));
             };
-            let item = match self.block(head, block) {
+            let item = match self.block(head, block, &mut cursor.corrected) {
                 Ok(item) => item,
                 Err(reason) => {
                     // A length that is not repeated at the end proves nothing.
@@ -188,7 +188,12 @@ impl Decoder {
 
     /// Decodes `bytes`, a complete block from its type to its trailer.
     #[inline]
-    fn block<'a>(&mut self, head: Head, bytes: &'a [u8]) -> Result<Option<Item<'a>>, Reason> {
+    fn block<'a>(
+        &mut self,
+        head: Head,
+        bytes: &'a [u8],
+        corrected: &mut Corrections,
+    ) -> Result<Option<Item<'a>>, Reason> {
         let inner = bytes.get(HEAD_BYTES as usize..).ok_or(Reason::TooShort(BLOCK_BYTES_MIN))?;
         let (body, trailer) = inner.split_last_chunk().ok_or(Reason::TooShort(BLOCK_BYTES_MIN))?;
         let trailer = head.order.u32(*trailer);
@@ -196,12 +201,12 @@ impl Decoder {
             return Err(Reason::Trailer(trailer));
         }
         let item = match head.kind {
-            EPB => self.enhanced_packet(body).map(Item::Frame),
+            EPB => self.enhanced_packet(body, corrected).map(Item::Frame),
             SHB => self.section(head.order, body).map(Item::Section),
             IDB => self.interface(body).map(Item::Interface),
             ISB => self.statistics(body).map(Item::Statistics),
             SPB => self.simple_packet(body).map(Item::Frame),
-            PB => self.packet(body).map(Item::Frame),
+            PB => self.packet(body, corrected).map(Item::Frame),
             NRB => Ok(Item::Names(RawNames { bytes: body, order: self.order })),
             _ => return Ok(None),
         };
@@ -268,12 +273,13 @@ impl Decoder {
 
     /// Enhanced Packet Block (section 4.3).
     #[inline]
-    fn enhanced_packet<'a>(&self, body: &'a [u8]) -> Result<Frame<'a>, Reason> {
+    fn enhanced_packet<'a>(&self, body: &'a [u8], corrected: &mut Corrections) -> Result<Frame<'a>, Reason> {
         let (fields, rest) = fixed::<20>(body)?;
         let [interface, high, low, captured, wire_len] = words(self.order, fields);
         let known = self.known(interface)?;
         let (data, options) = packet_bytes(rest, captured)?;
-        let time_ns = known.scale.ns(ticks(high, low));
+        let time_ns = known.scale.packet_ns(ticks(high, low), corrected);
+        let wire_len = corrected.wire_len(wire_len, data.len());
         let (linktype, none) = (known.linktype, RawOptions::default());
         let mut frame =
             Frame { data, time_ns, wire_len, interface, linktype, flags: 0, dropcount: 0, options: none };
@@ -302,7 +308,7 @@ impl Decoder {
     }
 
     /// Packet Block (appendix A). A drop count of 0xFFFF means unknown.
-    fn packet<'a>(&self, body: &'a [u8]) -> Result<Frame<'a>, Reason> {
+    fn packet<'a>(&self, body: &'a [u8], corrected: &mut Corrections) -> Result<Frame<'a>, Reason> {
         let ([i0, i1, d0, d1, fields @ ..], rest) = fixed::<20>(body)?;
         let interface = u32::from(self.order.u16([*i0, *i1]));
         let dropcount = match self.order.u16([*d0, *d1]) {
@@ -312,7 +318,8 @@ impl Decoder {
         let [high, low, captured, wire_len] = words(self.order, fields);
         let known = self.known(interface)?;
         let (data, options) = packet_bytes(rest, captured)?;
-        let (time_ns, linktype) = (known.scale.ns(ticks(high, low)), known.linktype);
+        let time_ns = known.scale.packet_ns(ticks(high, low), corrected);
+        let (wire_len, linktype) = (corrected.wire_len(wire_len, data.len()), known.linktype);
         let none = RawOptions::default();
         let mut frame =
             Frame { data, time_ns, wire_len, interface, linktype, flags: 0, dropcount, options: none };

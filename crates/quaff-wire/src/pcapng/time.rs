@@ -1,5 +1,7 @@
 //! Timestamps of a pcapng file: converts by `if_tsresol` and `if_tsoffset` to ns since 1970, exactly or rounded down.
 
+use crate::item::Corrections;
+
 const NS_PER_S: i128 = 1_000_000_000;
 
 /// Converts the timestamps of one interface to ns.
@@ -50,14 +52,27 @@ impl TimeScale {
         }
     }
 
+    /// As [`Self::ns`], for the time of a packet: one outside 1970 to 2554 is counted.
+    #[inline]
+    pub(crate) fn packet_ns(&self, ticks: u64, corrected: &mut Corrections) -> u64 {
+        match self.ns(ticks) {
+            0 | u64::MAX => corrected.time_ns(self.exactly(ticks)),
+            ns => ns,
+        }
+    }
+
     fn ns_of_any(&self, ticks: u64) -> u64 {
+        self.exactly(ticks).clamp(0, i128::from(u64::MAX)) as u64
+    }
+
+    fn exactly(&self, ticks: u64) -> i128 {
         let ticks = i128::from(ticks);
         let ns = match self.unit {
             Unit::Ns(ns) => ticks * i128::from(ns),
             Unit::PerNs(ticks_per_ns) => ticks_per_ns.map_or(0, |per_ns| ticks / i128::from(per_ns)),
             Unit::PerSecondLog2(power) => (ticks * NS_PER_S) >> power,
         };
-        (ns + self.offset_ns).clamp(0, i128::from(u64::MAX)) as u64
+        ns + self.offset_ns
     }
 }
 
@@ -80,6 +95,21 @@ mod tests {
         assert_eq!(TimeScale::new(0x80, 0).ns(3), 3_000_000_000);
         assert_eq!(TimeScale::new(0x80 | 32, 0).ns(1 << 31), 500_000_000);
         assert_eq!(TimeScale::new(0xFF, 0).ns(u64::MAX), 0);
+    }
+
+    #[test]
+    fn times_outside_the_range_are_counted_and_no_others() {
+        let mut counted = Corrections::default();
+        let mut read = |tsresol, offset_s, ticks| {
+            let ns = TimeScale::new(tsresol, offset_s).packet_ns(ticks, &mut counted);
+            (ns, counted.early, counted.late)
+        };
+        assert_eq!(read(6, 0, 0), (0, 0, 0));
+        assert_eq!(read(6, -10, 10_000_000), (0, 0, 0), "exactly 1970");
+        assert_eq!(read(6, -10, 9_999_999), (1, 1, 0));
+        assert_eq!(read(9, 0, u64::MAX - 1), (u64::MAX - 1, 1, 0));
+        assert_eq!(read(0, 0, u64::MAX), (u64::MAX, 1, 1));
+        assert_eq!(read(6, i64::MIN, u64::MAX), (1, 2, 1));
     }
 
     #[test]

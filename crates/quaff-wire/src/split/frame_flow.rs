@@ -101,7 +101,7 @@ impl Finder {
     fn outside(self, bytes: &[u8], linktype: u16, quotes: u8) -> FrameFlow {
         let macs = (linktype == linktype::ETHERNET.linktype).then(|| macs(bytes)).flatten();
         let found = |key, what| FrameFlow { key, macs: macs.filter(|_| self.by.macs), what };
-        let network = network(bytes, linktype).filter(|_| self.by.has_addresses());
+        let network = link::ip_offset(bytes, linktype).filter(|_| self.by.has_addresses());
         if let Some(ip) = network.and_then(|at| net::ip_at(bytes, at)) {
             let (key, what) = self.ip(bytes, &ip, quotes);
             return found(key, what);
@@ -163,14 +163,6 @@ fn macs(bytes: &[u8]) -> Option<[[u8; 6]; 2]> {
     let mac =
         |at: usize| [bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3], bytes[at + 4], bytes[at + 5]];
     Some(sorted([mac(0), mac(6)]))
-}
-
-/// Offset of the IP header of a frame, after tags, labels, PPPoE and SNAP.
-fn network(bytes: &[u8], linktype: u16) -> Option<usize> {
-    match linktype {
-        link::NULL | link::LOOP => Some(4),
-        linktype => Some(link::ip_place(bytes, link::network(bytes, linktype)?)?.offset),
-    }
 }
 
 #[cfg(test)]

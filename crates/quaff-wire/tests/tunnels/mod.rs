@@ -8,6 +8,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 pub const ETHERNET: u16 = 1;
 pub const RAW: u16 = 101;
+pub const NULL: u16 = 0;
 pub const PPP: u16 = 9;
 pub const C_HDLC: u16 = 104;
 const SLL: u16 = 113;
@@ -131,18 +132,34 @@ pub fn outers(protocol: u8, payload: &[u8]) -> Vec<(&'static str, u16, Vec<u8>)>
     let sll = [&[0, 0, 0, 1, 0, 6, 2, 0, 0, 0, 0, 1, 0, 0, 0x08, 0x00][..], &v4].concat();
     let mut sll2 = vec![0x86, 0xdd, 0, 0, 0, 0, 0, 3, 0, 1, 0, 6, 2, 0, 0, 0, 0, 1, 0, 0];
     sll2.extend(&v6);
-    vec![
+    let pppoe = |protocol: &[u8], packet: &[u8]| {
+        let length = (protocol.len() + packet.len()) as u16;
+        [&[0x11, 0, 0, 1][..], &length.to_be_bytes(), protocol, packet].concat()
+    };
+    let snap = [&[0xaa, 0xaa, 3, 0, 0, 0, 8, 0][..], &v4].concat();
+    let backbone = [&[0, 0, 0, 1][..], &build::ethernet(&[(0x88a8, 7)], 0x86dd, &v6)].concat();
+    let length = u16::try_from(snap.len()).ok().filter(|length| *length <= 1500);
+    let mut all = vec![
         ("ipv4", ETHERNET, build::ethernet(&[], 0x0800, &v4)),
         ("vlan ipv4 with options", ETHERNET, build::ethernet(&[(0x8100, 5)], 0x0800, &options)),
         ("qinq ipv6", ETHERNET, build::ethernet(&[(0x88a8, 5), (0x8100, 6)], 0x86dd, &v6)),
         ("3 tags ipv6 with extensions", ETHERNET, build::ethernet(&[(0x9100, 5); 3], 0x86dd, &extended)),
         ("cooked ipv4", SLL, sll),
         ("cooked 2 ipv6", SLL2, sll2),
+        ("pppoe ipv6", ETHERNET, build::ethernet(&[(0x8100, 9)], 0x8864, &pppoe(&[0, 0x57], &v6))),
+        ("pppoe ipv4, short protocol", ETHERNET, build::ethernet(&[], 0x8864, &pppoe(&[0x21], &v4))),
+        ("backbone ipv6", ETHERNET, build::ethernet(&[], 0x88e7, &backbone)),
+        ("loopback ipv6", NULL, [&[30, 0, 0, 0], &v6[..]].concat()),
+        ("loopback ipv4", NULL, [&[0, 0, 0, 2], &v4[..]].concat()),
+        ("ppp ipv4, short protocol", PPP, [&[0x21], &v4[..]].concat()),
+        ("hdlc of cisco in ppp", PPP, [&[0x0f, 0, 0x86, 0xdd], &v6[..]].concat()),
         ("raw ipv4", RAW, v4.clone()),
         ("ppp ipv6", PPP, [&[0xff, 3, 0, 0x57], &v6[..]].concat()),
         ("hdlc of cisco ipv4", C_HDLC, [&[0x8f, 0, 8, 0], &v4[..]].concat()),
         ("raw ipv6", RAW, v6),
-    ]
+    ];
+    all.extend(length.map(|length| ("snap ipv4", ETHERNET, build::ethernet(&[], length, &snap))));
+    all
 }
 
 struct Around<'a> {
