@@ -2,7 +2,8 @@
 //!
 //! The kernel removes the outer VLAN tag of a frame before a socket filter runs. libpcap accounts for that
 //! only on a live handle of the interface, so expressions for the kernel are compiled on one; a dead handle is
-//! the fallback (for an interface that is down). Programs for frames in files use a dead handle.
+//! the fallback (for an interface that is down). Programs for frames in files are compiled on the header of such a
+//! file: libpcap knows what differs there (address families of other systems, the writer's byte order, no direction).
 
 use crate::Try;
 use crate::packet::Insn;
@@ -29,20 +30,30 @@ pub fn compile(name: &str, dlt: i32, expression: &str, snaplen: u32) -> Result<V
     compile_on(Handle::live(name, snaplen).or_else(|| Handle::dead(dlt, snaplen)), expression)
 }
 
-/// Compiles `expression` for frames of link type `dlt` (DLT_*) in files, with their VLAN tags, as `tcpdump -r`
-/// does. Refuses expressions on metadata that only the kernel has.
-pub fn compile_offline(dlt: i32, expression: &str, snaplen: u32) -> Result<Vec<Insn>, FilterError> {
+/// Compiles `expression` for frames of a file of link type `linktype` (LINKTYPE_*), with their VLAN tags, as
+/// `tcpdump -r` does. The file has the byte order of this machine, or the other one (`is_swapped`). Refuses expressions
+/// on metadata that only the kernel has.
+pub fn compile_offline(
+    linktype: u16,
+    is_swapped: bool,
+    expression: &str,
+    snaplen: u32,
+) -> Result<Vec<Insn>, FilterError> {
     const LOAD: u16 = (libc::BPF_LD | libc::BPF_ABS) as u16;
     const CLASS_AND_MODE: u16 = 0xe7;
+    let handle = Handle::of_file(linktype, is_swapped, snaplen);
     let asks_kernel = |insn: &Insn| insn.code & CLASS_AND_MODE == LOAD && insn.k >= libc::SKF_AD_OFF as u32;
-    let program = compile_on(Handle::dead(dlt, snaplen), expression)?;
-    if program.iter().any(asks_kernel) {
+    let no_metadata = || {
         let words = ["inbound", "outbound", "ifindex"];
         let at = words.iter().filter_map(|word| expression.find(word)).min().unwrap_or(0);
         let message = "frames in a file have no direction and no interface index".to_owned();
-        return Err(FilterError { expression: expression.to_owned(), message, at });
+        FilterError { expression: expression.to_owned(), message, at }
+    };
+    match compile_on(handle, expression) {
+        Ok(program) if program.iter().any(asks_kernel) => Err(no_metadata()),
+        Err(error) if error.message.contains("savefile") => Err(no_metadata()),
+        compiled => compiled,
     }
-    Ok(program)
 }
 
 /// Checks that the kernel accepts a program, by attaching it to a temporary socket.
@@ -115,25 +126,56 @@ fn word_starts(expression: &str) -> Vec<usize> {
 }
 
 /// A `pcap_t`, closed on drop.
-struct Handle(NonNull<Pcap>);
+struct Handle {
+    pcap: NonNull<Pcap>,
+    /// The file that it reads, if that is in memory.
+    _header: Option<Box<[u32; 6]>>,
+}
 
 impl Handle {
     fn live(name: &str, snaplen: u32) -> Option<Self> {
         let name = CString::new(name).ok()?;
         let mut errbuf = [0 as c_char; PCAP_ERRBUF_SIZE];
         // SAFETY: the name is NUL-terminated, and errbuf has the size that libpcap documents.
-        let handle = Self(NonNull::new(unsafe { pcap_create(name.as_ptr(), errbuf.as_mut_ptr()) })?);
+        let pcap = NonNull::new(unsafe { pcap_create(name.as_ptr(), errbuf.as_mut_ptr()) })?;
+        let handle = Self { pcap, _header: None };
         // SAFETY: the handle is valid and not yet activated, as these calls require.
         let status = unsafe {
-            pcap_set_snaplen(handle.0.as_ptr(), snaplen as c_int);
-            pcap_activate(handle.0.as_ptr())
+            pcap_set_snaplen(handle.pcap.as_ptr(), snaplen as c_int);
+            pcap_activate(handle.pcap.as_ptr())
         };
         (status >= 0).then_some(handle)
     }
 
     fn dead(dlt: i32, snaplen: u32) -> Option<Self> {
         // SAFETY: takes numbers only.
-        NonNull::new(unsafe { pcap_open_dead(dlt, snaplen as c_int) }).map(Self)
+        let pcap = NonNull::new(unsafe { pcap_open_dead(dlt, snaplen as c_int) })?;
+        Some(Self { pcap, _header: None })
+    }
+
+    /// A handle of an empty file, which is in memory.
+    fn of_file(linktype: u16, is_swapped: bool, snaplen: u32) -> Option<Self> {
+        let words = [0xa1b2_c3d4, VERSION, 0, 0, snaplen, linktype.into()];
+        let mut header = Box::new(words.map(|word: u32| if is_swapped { word.swap_bytes() } else { word }));
+        if is_swapped {
+            // Two words of 16 bits.
+            header[1] = header[1].rotate_left(16);
+        }
+        // SAFETY: the bytes stay where they are until after the stream is closed, with the handle. The mode is
+        // NUL-terminated.
+        let stream =
+            unsafe { libc::fmemopen(header.as_mut_ptr().cast(), size_of_val(&*header), c"r".as_ptr()) };
+        if stream.is_null() {
+            return None;
+        }
+        let mut errbuf = [0 as c_char; PCAP_ERRBUF_SIZE];
+        // SAFETY: the stream is open, and errbuf has the size that libpcap documents.
+        let pcap = NonNull::new(unsafe { pcap_fopen_offline(stream, errbuf.as_mut_ptr()) });
+        if pcap.is_none() {
+            // SAFETY: the stream is open, and libpcap, which failed, has left it to its owner.
+            unsafe { libc::fclose(stream) };
+        }
+        pcap.map(|pcap| Self { pcap, _header: Some(header) })
     }
 
     fn compile(&self, expression: &str) -> Result<Vec<Insn>, String> {
@@ -141,10 +183,10 @@ impl Handle {
         let mut program = BpfProgram { bf_len: 0, bf_insns: std::ptr::null_mut() };
         // SAFETY: handle, program and text are valid; 1 enables optimisation, the netmask is unknown.
         let status =
-            unsafe { pcap_compile(self.0.as_ptr(), &mut program, text.as_ptr(), 1, PCAP_NETMASK_UNKNOWN) };
+            unsafe { pcap_compile(self.pcap.as_ptr(), &mut program, text.as_ptr(), 1, PCAP_NETMASK_UNKNOWN) };
         if status != 0 {
             // SAFETY: pcap_geterr returns a NUL-terminated string inside the handle, copied below.
-            let message = unsafe { CStr::from_ptr(pcap_geterr(self.0.as_ptr())) };
+            let message = unsafe { CStr::from_ptr(pcap_geterr(self.pcap.as_ptr())) };
             return Err(message
                 .to_string_lossy()
                 .trim_start_matches("can't parse filter expression: ")
@@ -161,8 +203,8 @@ impl Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        // SAFETY: the handle came from pcap_create or pcap_open_dead and is closed once.
-        unsafe { pcap_close(self.0.as_ptr()) };
+        // SAFETY: the handle came from pcap_create, pcap_open_dead or pcap_fopen_offline and is closed once.
+        unsafe { pcap_close(self.pcap.as_ptr()) };
     }
 }
 
@@ -179,6 +221,8 @@ struct BpfProgram {
 }
 
 const PCAP_ERRBUF_SIZE: usize = 256;
+/// Version 2.4 of the format, as the two halves of a word.
+const VERSION: u32 = if cfg!(target_endian = "big") { 0x0002_0004 } else { 0x0004_0002 };
 const PCAP_NETMASK_UNKNOWN: u32 = 0xffff_ffff;
 
 #[link(name = "pcap")]
@@ -187,6 +231,7 @@ unsafe extern "C" {
     fn pcap_set_snaplen(handle: *mut Pcap, snaplen: c_int) -> c_int;
     fn pcap_activate(handle: *mut Pcap) -> c_int;
     fn pcap_open_dead(linktype: c_int, snaplen: c_int) -> *mut Pcap;
+    fn pcap_fopen_offline(stream: *mut libc::FILE, errbuf: *mut c_char) -> *mut Pcap;
     fn pcap_compile(
         handle: *mut Pcap,
         program: *mut BpfProgram,
@@ -223,9 +268,35 @@ mod tests {
     #[test]
     fn a_program_for_files_reads_tags_in_the_frame() {
         let load_ethertype = (libc::BPF_LD | libc::BPF_H | libc::BPF_ABS) as u16;
-        let program = compile_offline(ETHERNET, "vlan 5", 96).unwrap();
+        let program = compile_offline(1, false, "vlan 5", 96).unwrap();
         assert_eq!((program[0].code, program[0].k), (load_ethertype, 12));
-        assert_eq!(compile_offline(ETHERNET, "ip and inbound", 96).unwrap_err().at, 7);
+        assert_eq!(compile_offline(1, false, "ip and inbound", 96).unwrap_err().at, 7);
+    }
+
+    #[test]
+    fn a_program_is_for_the_file_with_its_byte_order_and_the_families_of_all_systems() {
+        const NULL: u16 = 0;
+        let families = |is_swapped| {
+            let program = compile_offline(NULL, is_swapped, "ip6", 96).unwrap();
+            let jumps = program.iter().filter(|insn| insn.code == (libc::BPF_JMP | libc::BPF_JEQ) as u16);
+            let mut families: Vec<_> = jumps.map(|insn| insn.k).collect();
+            families.sort_unstable();
+            families
+        };
+        let numbers = [24u32, 28, 30];
+        assert_eq!(families(cfg!(target_endian = "little")), numbers);
+        assert_eq!(families(cfg!(target_endian = "big")), numbers.map(u32::swap_bytes));
+    }
+
+    #[test]
+    fn direction_is_refused_for_files_of_each_link_type() {
+        for linktype in [0, 1, 9, 101, 105, 109, 127] {
+            for word in ["inbound", "outbound", "ifindex 3"] {
+                let error = compile_offline(linktype, false, word, 96).expect_err(word);
+                assert!(error.message.starts_with("frames in a file have no"), "{linktype} {word}: {error}");
+            }
+        }
+        assert!(compile_offline(113, false, "outbound", 96).is_ok(), "Linux cooked has it");
     }
 
     #[test]

@@ -9,7 +9,9 @@ use crate::{Error, Result};
 use quaff_os::filter::{self, FilterError};
 use quaff_os::packet::{self, accept};
 use quaff_os::rtnl;
-use quaff_wire::filter::{Insn, Program, Relocation, TunnelLayout, WithTag, reads_tag, relocate, with_tag};
+use quaff_wire::filter::{
+    Insn, Program, ProgramError, Relocation, Subject, TunnelLayout, WithTag, reads_tag, relocate, with_tag,
+};
 use quaff_wire::linktype::{self, ETHERNET, LinkType, RAW};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,6 +19,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// LINKTYPE_IEEE802_11.
 const IEEE802_11: u16 = 105;
+/// LINKTYPE_NULL and LINKTYPE_LOOP: loopbacks of macOS and BSD.
+const LOOPBACKS: [u16; 2] = [0, 108];
+/// Link types with words of their own in expressions: Token Ring, FDDI, Frame Relay, PFLOG, MTP2.
+const OTHERS: [u16; 5] = [6, 10, 107, 117, 140];
+/// LINKTYPE_ENC: it begins with an address family in the byte order of its writer.
+const ENC: u16 = 109;
 /// LINKTYPE_LINUX_SLL and LINKTYPE_LINUX_SLL2: captures of `any`.
 const LINUX_SLL: [u16; 2] = [113, 276];
 
@@ -42,17 +50,20 @@ struct Occurred {
 
 impl FrameFilter {
     /// Compiles the expression for the link types that tunnels carry and the usual ones of files, because names of
-    /// hosts can be looked up at the start only; it must compile for at least one.
+    /// hosts can be looked up at the start only; one of them must accept it, or one
+    /// that has words of its own.
     pub(crate) fn new(expression: &str, name: &'static str) -> Result<Self> {
         let (mut ready, mut refused) = (Vec::new(), None);
-        for linktype in [ETHERNET.linktype, RAW.linktype, IEEE802_11].into_iter().chain(LINUX_SLL) {
+        let usual = [ETHERNET.linktype, RAW.linktype, IEEE802_11];
+        for linktype in usual.into_iter().chain(LINUX_SLL).chain(LOOPBACKS) {
             match compile(expression, linktype) {
                 Ok(program) => ready.push((linktype, program)),
                 Err(error) => drop(refused.get_or_insert(Error::Filter(error))),
             }
         }
+        let is_of_others = || OTHERS.iter().any(|linktype| compile(expression, *linktype).is_ok());
         match refused {
-            Some(error) if ready.is_empty() => Err(error),
+            Some(error) if ready.is_empty() && !is_of_others() => Err(error),
             _ => {
                 let (expression, ready) = (expression.into(), ready.into());
                 Ok(Self { name, expression, ready, occurred: Arc::default() })
@@ -62,14 +73,16 @@ impl FrameFilter {
 
     /// The program for frames of a link type (LINKTYPE_*); `None` if the expression does not compile for it, which
     /// [`notes`](Self::notes) reports.
-    pub(crate) fn program(&self, linktype: u16) -> Option<Program> {
+    pub(crate) fn program(&self, linktype: u16) -> Option<FrameProgram> {
         let ready = self.ready.iter().find(|(of, _)| *of == linktype).map(|(_, program)| program.clone());
         let program = ready.map_or_else(|| compile(&self.expression, linktype), Ok);
         let mut occurred = self.occurred();
         match program {
             Ok(program) => {
                 occurred.has_suited = true;
-                Some(program)
+                let is_host_order = linktype == ENC;
+                let swapped = || compile_for(&self.expression, linktype, true).ok();
+                Some(FrameProgram { program, swapped: is_host_order.then(swapped).flatten() })
             }
             Err(error) => {
                 occurred.unsuited.insert(linktype, error);
@@ -118,16 +131,63 @@ impl FrameFilter {
     }
 }
 
+/// The program for the frames of one link type.
+#[derive(Debug, Clone)]
+pub(crate) struct FrameProgram {
+    program: Program,
+    /// The program for frames that begin with an address family in the other byte order. No link type is the same with
+    /// such a header, as it is for LINKTYPE_NULL.
+    swapped: Option<Program>,
+}
+
+impl FrameProgram {
+    /// True if the frame is to be kept.
+    #[inline]
+    pub(crate) fn wants(&self, subject: &Subject<'_>) -> bool {
+        let program = match &self.swapped {
+            Some(swapped) if is_swapped(subject.bytes) => swapped,
+            _ => &self.program,
+        };
+        program.run(subject) != 0
+    }
+}
+
+/// True for an address family in the other byte order: those in use are small numbers.
+fn is_swapped(bytes: &[u8]) -> bool {
+    bytes.first_chunk().is_some_and(|family| u32::from_ne_bytes(*family) > u16::MAX.into())
+}
+
+/// Compiles an expression for frames in the byte order in which files are written here.
 fn compile(expression: &str, linktype: u16) -> Result<Program, FilterError> {
-    // libpcap's numbers are those of files, except for bare IP.
-    let dlt = if linktype == RAW.linktype { RAW.dlt } else { linktype.into() };
-    let insns = filter::compile_offline(dlt, expression, SNAPLEN_MAX)?;
-    let refuse = |refused: quaff_wire::filter::ProgramError| {
-        let (expression, message) = (expression.to_owned(), refused.to_string());
-        let at = expression.find("protochain").unwrap_or(0);
-        FilterError { expression, message, at }
+    compile_for(expression, linktype, false)
+}
+
+fn compile_for(expression: &str, linktype: u16, is_swapped: bool) -> Result<Program, FilterError> {
+    let insns = filter::compile_offline(linktype, is_swapped, expression, SNAPLEN_MAX)?;
+    Program::new(&to_wire(&insns)).map_err(|refused| refusal(expression, &refused))
+}
+
+/// Why a program that libpcap made is not run.
+fn refusal(expression: &str, refused: &ProgramError) -> FilterError {
+    let word = match refused {
+        ProgramError::Unwritten { .. } => "geneve",
+        _ => "protochain",
     };
-    Program::new(&to_wire(&insns)).map_err(refuse)
+    let at = expression.find(word);
+    let message = match refused {
+        ProgramError::Unwritten { .. } if at.is_some() => {
+            "what stands after 'geneve' is about the packet inside, also in an alternative to it: put alternatives \
+             first, as in 'tcp or geneve'"
+                .to_owned()
+        }
+        ProgramError::Unwritten { .. } => {
+            "libpcap makes a program of it that reads what was never written, so that chance would decide: put its parts \
+             into another order"
+                .to_owned()
+        }
+        refused => refused.to_string(),
+    };
+    FilterError { expression: expression.to_owned(), message, at: at.unwrap_or(0) }
 }
 
 /// The kernel's filter of one interface.
@@ -220,7 +280,7 @@ fn outer_filter(name: &str, link: LinkType, expression: &str, snaplen: u32) -> R
     if link != ETHERNET {
         return Ok(OuterFilter { insns: of_kernel()?, is_exact: true });
     }
-    let insns = match filter::compile_offline(link.dlt, expression, snaplen) {
+    let insns = match filter::compile_offline(link.linktype, false, expression, snaplen) {
         Ok(insns) => insns,
         Err(_) => of_kernel()?,
     };
@@ -330,7 +390,6 @@ pub(crate) fn to_kernel(insn: &Insn) -> packet::Insn {
 mod tests {
     use super::*;
     use quaff_testpackets as build;
-    use quaff_wire::filter::Subject;
 
     /// Loads of the tag beside a frame (linux/filter.h): TCI, presence, TPID.
     const TAG: [u32; 3] = [0xffff_f000 + 44, 0xffff_f000 + 48, 0xffff_f000 + 60];
@@ -391,7 +450,7 @@ mod tests {
                 .flat_map(|frame| [None, Some((0x8100, 5)), Some((0x88a8, 0xa005))].map(|tag| (frame, tag)))
             {
                 let subject = Subject { bytes: frame, wire_len: frame.len() as u32, tag };
-                let wanted = in_file.run(&subject) != 0;
+                let wanted = in_file.wants(&subject);
                 assert_eq!(
                     kernel_wants(&kernel.insns, frame, tag),
                     wanted,

@@ -5,8 +5,10 @@
 mod decap_files;
 mod edit;
 mod files_of_others;
+mod filters_of_files;
 mod hostile;
 mod info;
+mod link_types;
 #[path = "../../../quaff-wire/tests/tunnels/mod.rs"]
 mod made;
 mod made_files;

@@ -38,7 +38,7 @@ mod tests {
     /// Executes the compiled filters (linux/filter.h); returns the number of instructions and the result.
     fn run(filter: Filter, frame: &[u8]) -> (usize, u32) {
         let expression = filter.expression().expect("a filter");
-        let program = compile_offline(ETHERNET.dlt, expression, 65_535).expect("it compiles");
+        let program = compile_offline(ETHERNET.linktype, false, expression, 65_535).expect("it compiles");
         let (mut at, mut a, mut steps) = (0, 0u32, 0);
         loop {
             let insn = program[at];

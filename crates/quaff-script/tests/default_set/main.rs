@@ -23,7 +23,7 @@ impl Test for Filter {
 fn compile() -> Compile {
     Arc::new(|text| {
         let program =
-            quaff_os::filter::compile_offline(1, text, 262_144).map_err(|error| error.to_string())?;
+            quaff_os::filter::compile_offline(1, false, text, 262_144).map_err(|error| error.to_string())?;
         let insn =
             |insn: &quaff_os::packet::Insn| Insn { code: insn.code, jt: insn.jt, jf: insn.jf, k: insn.k };
         let program =

@@ -5,10 +5,10 @@
 
 use super::Stage;
 use crate::batch::{Batch, Frame, Memory};
-use crate::filter::FrameFilter;
+use crate::filter::{FrameFilter, FrameProgram};
 use crate::tally::LaneTally;
 use quaff_file::Interfaces;
-use quaff_wire::filter::{Program, Subject};
+use quaff_wire::filter::Subject;
 use quaff_wire::linktype::ETHERNET;
 
 /// The filter stage.
@@ -17,7 +17,7 @@ pub(crate) struct Filter {
     filter: FrameFilter,
     interfaces: Interfaces,
     /// One program for each link type that occurred; `None` where the expression does not compile.
-    programs: Vec<(u16, Option<Program>)>,
+    programs: Vec<(u16, Option<FrameProgram>)>,
     /// Index of the program of each interface, by number, once a frame of it has occurred.
     places: Vec<Option<usize>>,
 }
@@ -54,7 +54,7 @@ impl Filter {
         let Some((_, Some(program))) = found else { return false };
         let tag = (frame.tpid != 0).then_some((frame.tpid, frame.tci));
         let subject = Subject { bytes: memory.of(frame), wire_len: frame.wire_len, tag };
-        program.run(&subject) != 0
+        program.wants(&subject)
     }
 }
 

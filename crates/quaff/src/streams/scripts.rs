@@ -10,7 +10,7 @@
 
 use super::records::{RecordTarget, Records, RecordsThread};
 use super::script_report::{self, ScriptsReport};
-use crate::filter::FrameFilter;
+use crate::filter::{FrameFilter, FrameProgram};
 use crate::gauge::LaneGauges;
 use crate::output::{RecordSink, RecordTally, Recorded, Scripts as ScriptsOutput, ScriptsEnd};
 use crate::plan::{InputPlan, SandboxPlan};
@@ -24,7 +24,7 @@ use quaff_script::{
     Compile, Engine, EngineEnd, EnginePlan, Formats, Limits as ScriptLimits, Packet, Source, Test,
 };
 use quaff_stream::tracker::TrackPlan;
-use quaff_wire::filter::{Program, Subject};
+use quaff_wire::filter::Subject;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, channel};
@@ -217,7 +217,7 @@ fn compiler() -> Compile {
 struct FilterTest {
     filter: FrameFilter,
     /// By link type; `None` where the expression means nothing.
-    programs: Vec<(u16, Option<Program>)>,
+    programs: Vec<(u16, Option<FrameProgram>)>,
 }
 
 impl Test for FilterTest {
@@ -229,6 +229,6 @@ impl Test for FilterTest {
             self.programs.len() - 1
         });
         let program = self.programs[at].1.as_ref();
-        program.is_some_and(|program| program.run(&Subject { bytes, wire_len: wire_bytes, tag }) != 0)
+        program.is_some_and(|program| program.wants(&Subject { bytes, wire_len: wire_bytes, tag }))
     }
 }

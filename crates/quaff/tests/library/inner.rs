@@ -37,7 +37,7 @@ fn kernel(insns: &[Insn]) -> KernelFilter {
 /// The program of an expression, for frames as in a file; `None` if libpcap reports that it matches nothing, or an
 /// error.
 fn compile(expression: &str) -> Option<Vec<Insn>> {
-    let insns = compile_offline(1, expression, 262_144).ok()?;
+    let insns = compile_offline(1, false, expression, 262_144).ok()?;
     Some(insns.iter().map(|insn| Insn { code: insn.code, jt: insn.jt, jf: insn.jf, k: insn.k }).collect())
 }
 

@@ -109,7 +109,7 @@ impl Numbers {
 fn owned(interface: &decode::Interface<'_>) -> Interface {
     let text = |text: Option<&[u8]>| String::from_utf8_lossy(text.unwrap_or_default()).into_owned();
     Interface {
-        linktype: interface.linktype,
+        linktype: interface.linktype_to_write(),
         snaplen: interface.snaplen,
         name: text(interface.name),
         description: text(interface.description),
