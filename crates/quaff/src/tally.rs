@@ -270,6 +270,8 @@ pub struct DecapTally {
     pub damaged: BTreeMap<String, u64>,
     /// Fragments of incomplete datagrams.
     pub incomplete: u64,
+    /// Fragments that were held back and are in the output after packets of later times.
+    pub delayed: u64,
     /// The sessions, in the order of their first packets.
     pub sessions: Vec<SessionTally>,
 }
@@ -279,6 +281,7 @@ impl DecapTally {
         self.stripped += lane.stripped;
         self.control += lane.control;
         self.incomplete += lane.incomplete;
+        self.delayed += lane.delayed;
         for (reason, count) in lane.damaged {
             *self.damaged.entry(reason).or_default() += count;
         }

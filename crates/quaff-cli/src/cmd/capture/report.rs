@@ -347,6 +347,7 @@ pub(crate) fn decap_words(decap: &DecapTally, has_other_places: bool) -> String 
     let counts = [
         (decap.control, "unchanged: control packets of tunnels"),
         (decap.incomplete, "unchanged: fragments of incomplete datagrams"),
+        (decap.delayed, "NOT IN ORDER: fragments that were waited for, after packets of later times"),
     ];
     text + &show::counted("    ", counts)
 }

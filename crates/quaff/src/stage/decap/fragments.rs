@@ -24,6 +24,13 @@ const PAYLOAD_BYTES_MAX: u32 = 65_535;
 /// The key of a datagram: its fragment key, interface and VLAN tag.
 type Key = (DatagramId, u16, (u16, u16));
 
+/// The place that a frame would have had without being held: the number of a batch, and of frames before it there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) batch: u64,
+    pub(super) at: usize,
+}
+
 /// Incomplete datagrams.
 #[derive(Debug, Default)]
 pub(super) struct Fragments {
@@ -54,6 +61,7 @@ struct HeldFragment {
     frame: Frame,
     fragment: TunnelFragment,
     at: usize,
+    place: Place,
 }
 
 /// The result for a fragment.
@@ -75,8 +83,14 @@ impl Fragments {
         self.open.is_empty()
     }
 
-    /// Accepts a fragment, whose frame is `bytes`.
-    pub(super) fn take(&mut self, frame: &Frame, bytes: &[u8], fragment: &TunnelFragment) -> Taken {
+    /// Accepts a fragment, whose frame is `bytes`, and would be at `place`.
+    pub(super) fn take(
+        &mut self,
+        frame: &Frame,
+        bytes: &[u8],
+        fragment: &TunnelFragment,
+        place: Place,
+    ) -> Taken {
         if !is_usable(fragment) && !fragment.plain {
             return Taken::Refused;
         }
@@ -103,10 +117,10 @@ impl Fragments {
         if !datagram.fits(fragment) {
             let held = self.remove(key).unwrap_or_default();
             // A single fragment is never complete, so this call does not recurse again.
-            self.take(frame, bytes, fragment);
+            self.take(frame, bytes, fragment, place);
             return Taken::Replaced(held);
         }
-        datagram.add(*frame, bytes, *fragment);
+        datagram.add(*frame, bytes, *fragment, place);
         self.held_bytes += bytes.len();
         if !datagram.is_whole() {
             return Taken::Held;
@@ -176,12 +190,12 @@ impl Datagram {
             && self.fragments.iter().all(|held| is_free(held) && is_inside(held))
     }
 
-    fn add(&mut self, frame: Frame, bytes: &[u8], fragment: TunnelFragment) {
+    fn add(&mut self, frame: Frame, bytes: &[u8], fragment: TunnelFragment, place: Place) {
         self.have += fragment.len;
         if !fragment.more {
             self.total = Some(fragment.offset + fragment.len);
         }
-        self.fragments.push(HeldFragment { frame, fragment, at: self.bytes.len() });
+        self.fragments.push(HeldFragment { frame, fragment, at: self.bytes.len(), place });
         self.bytes.extend_from_slice(bytes);
     }
 
@@ -206,15 +220,16 @@ impl Datagram {
         Some((frame, first.fragment.protocol, first.fragment.datagram.addresses[0]))
     }
 
-    /// Appends the original frames of the fragments to `scratch` and returns their descriptors.
-    pub(super) fn restore(&self, scratch: &mut Vec<u8>) -> impl Iterator<Item = Frame> + use<'_> {
+    /// Appends the original frames of the fragments to `scratch` and returns their descriptors, and their places.
+    pub(super) fn restore(&self, scratch: &mut Vec<u8>) -> impl Iterator<Item = (Place, Frame)> + use<'_> {
         let start = scratch.len() as u32;
         scratch.extend_from_slice(&self.bytes);
-        self.fragments.iter().map(move |held| Frame {
+        let frame = move |held: &HeldFragment| Frame {
             start: start + held.at as u32,
             flags: held.frame.flags | Frame::SCRATCH,
             ..held.frame
-        })
+        };
+        self.fragments.iter().map(move |held| (held.place, frame(held)))
     }
 }
 
@@ -250,7 +265,7 @@ mod tests {
             let frame = Frame { time_ns: 5, len: 42, wire_len: 42, ..Frame::default() };
             let (mut most, mut released) = (0, 0);
             for number in 0..DATAGRAMS_MAX as u32 + 5000 {
-                fragments.take(&frame, &[0; 42], &first(number, plain));
+                fragments.take(&frame, &[0; 42], &first(number, plain), Place { batch: 0, at: 0 });
                 while fragments.take_expired(5, false).is_some() {
                     released += 1;
                 }

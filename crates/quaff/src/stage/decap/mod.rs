@@ -22,7 +22,7 @@ use crate::gauge::LaneGauges;
 use crate::plan::DecapPlan;
 use crate::tally::{DecapTally, LaneTally};
 use clock::Clock;
-use fragments::{Datagram, Fragments, Taken};
+use fragments::{Datagram, Fragments, Place, Taken};
 use quaff_file::Interfaces;
 use quaff_file::tally::Counts;
 use quaff_file::write::Format;
@@ -54,6 +54,13 @@ pub(crate) struct Decap {
     gauges: Arc<LaneGauges>,
     /// The frames of the batch before decapsulation.
     arrived: Vec<Frame>,
+    /// The number of the batch, and the time of the last frame before it, ns since 1970.
+    batch: u64,
+    before_ns: u64,
+    /// Frames that were held back and belong into the present batch, each with the number of frames before it.
+    released: Vec<(usize, Frame)>,
+    /// Frames that were released after frames of later times.
+    delayed: u64,
     stripped: u64,
     control: u64,
     incomplete: u64,
@@ -80,6 +87,10 @@ impl Decap {
             fragments: Fragments::default(),
             gauges,
             arrived: Vec::new(),
+            batch: 0,
+            before_ns: 0,
+            released: Vec::new(),
+            delayed: 0,
             stripped: 0,
             control: 0,
             incomplete: 0,
@@ -120,7 +131,8 @@ impl Decap {
         match self.inspect(&frame, batch.memory()) {
             Outcome::Inner(inner) => self.pass_inner(frame, &inner, batch, tally),
             Outcome::Fragment(fragment) => {
-                match self.fragments.take(&frame, batch.memory().of(&frame), &fragment) {
+                let place = Place { batch: self.batch, at: batch.frames.len() };
+                match self.fragments.take(&frame, batch.memory().of(&frame), &fragment, place) {
                     Taken::Held => {}
                     Taken::Refused => self.pass_outer(frame, batch, tally),
                     Taken::Replaced(held) => {
@@ -171,8 +183,29 @@ impl Decap {
     }
 
     fn restore(&mut self, datagram: &Datagram, batch: &mut Batch<'_>, tally: &mut LaneTally) {
-        for frame in datagram.restore(batch.scratch) {
+        for (place, frame) in datagram.restore(batch.scratch) {
+            if place.batch == self.batch && !self.plan.only {
+                self.released.push((place.at, frame));
+                continue;
+            }
+            let before_ns = batch.frames.last().map_or(self.before_ns, |before| before.time_ns);
+            self.delayed += u64::from(before_ns > frame.time_ns && !self.plan.only);
             self.pass_outer(frame, batch, tally);
+        }
+    }
+
+    /// Puts frames that were held back to the places that they had in the batch.
+    #[cold]
+    fn put_released(&mut self, frames: &mut Vec<Frame>) {
+        // Those of one place stay in their order.
+        self.released.sort_by_key(|(at, _)| *at);
+        let (mut from, mut to) = (frames.len(), frames.len() + self.released.len());
+        frames.resize(to, Frame::default());
+        for (at, frame) in self.released.drain(..).rev() {
+            let moved = from - at;
+            frames.copy_within(at..from, to - moved);
+            (from, to) = (at, to - moved - 1);
+            frames[to] = frame;
         }
     }
 
@@ -286,6 +319,11 @@ impl Stage for Decap {
             self.take(*frame, batch, tally);
         }
         self.expire((batch.now_ns, batch.is_last), batch, tally);
+        if !self.released.is_empty() {
+            self.put_released(batch.frames);
+        }
+        self.before_ns = batch.frames.last().map_or(self.before_ns, |last| last.time_ns);
+        self.batch += 1;
         self.arrived = arrived;
     }
 
@@ -312,6 +350,7 @@ impl Stage for Decap {
             control: self.control,
             damaged: damaged.map(|(damage, packets)| (damage.to_string(), packets)).collect(),
             incomplete: self.incomplete,
+            delayed: self.delayed,
             sessions: self.sessions.all().iter().map(Entry::tally).collect(),
         });
     }
