@@ -129,6 +129,16 @@ pub enum Duplicates {
     Remove,
 }
 
+impl TimeBound {
+    /// ns since 1970, for a run whose first packet is of `first_ns`.
+    pub(crate) fn ns(self, first_ns: Option<u64>) -> Option<u64> {
+        match self {
+            Self::At(ns) => Some(ns),
+            Self::AfterFirst(ns) => first_ns.map(|first_ns| first_ns.saturating_add(ns)),
+        }
+    }
+}
+
 /// A time in a capture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TimeBound {
@@ -151,6 +161,21 @@ pub enum DedupWindow {
 }
 
 impl EditPlan {
+    /// Refuses a span of time in which no packet can be; `first_ns` is the time of the first packet, once it is known.
+    pub(crate) fn check_span(&self, first_ns: Option<u64>) -> Result<()> {
+        let bounds = match (self.from, self.to) {
+            (Some(TimeBound::AfterFirst(from)), Some(TimeBound::AfterFirst(to))) => Some((from, to)),
+            (Some(from), Some(to)) => from.ns(first_ns).zip(to.ns(first_ns)),
+            _ => None,
+        };
+        match bounds {
+            Some((from, to)) if from >= to => Err(Error::Plan(
+                "`from` is not before `to`: no packet is in between; exchange them, or leave one out".into(),
+            )),
+            _ => Ok(()),
+        }
+    }
+
     /// Returns whether packets may be dropped, or change their interface.
     fn drops(&self) -> bool {
         let Self { from, to, include, exclude, dedup, ethernet, duplicates, .. } = self;
@@ -405,6 +430,7 @@ impl InputPlan {
         {
             return Err(Error::Plan(format!("a window of `dedup` has 2 to {WINDOW_PACKETS_MAX} packets")));
         }
+        self.edit.check_span(None)?;
         self.check_via()?;
         self.check_lanes()?;
         if self.snaplen == 0 || self.snaplen > SNAPLEN_MAX {

@@ -221,7 +221,7 @@ impl Run {
             .map_or_else(Vec::new, |(_, ended)| proven(&ended, &places, may_be_more, &self.interfaces));
         reasons.unknown.extend(self.missed.since(0));
         reasons.lossy.extend(input.as_ref().and_then(verdict::recorded));
-        reasons.lossy.extend(input.as_ref().and_then(verdict::late));
+        reasons.lossy.extend(input.iter().flat_map(verdict::outside_times));
         let (sandbox, ended_by, block_bytes) =
             (self.sandbox, self.stop.reason(), self.plan.block_bytes as u64);
         Ended {

@@ -319,6 +319,12 @@ pub struct InputTally {
     /// Packets with times that the output cannot hold, which got the latest time that it can: pcap ends in 2106, pcapng
     /// with ns in 2554.
     pub late_times: u64,
+    /// Packets of times before 1970, which became the first ns of it.
+    pub early_times: u64,
+    /// Packets whose original length was below the captured one, to which it was raised.
+    pub raised_lengths: u64,
+    /// Packets whose fraction of a second was a second or more, in the unit of their file.
+    pub large_fractions: u64,
     /// The first file that could not be read at all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
@@ -364,6 +370,9 @@ impl InputTally {
         self.jumps.add(other.jumps);
         self.recorded_drops = self.recorded_drops.saturating_add(other.recorded_drops);
         self.late_times += other.late_times;
+        self.early_times += other.early_times;
+        self.raised_lengths += other.raised_lengths;
+        self.large_fractions += other.large_fractions;
         self.failure = self.failure.take().or(other.failure);
         for note in other.notes {
             if !self.notes.contains(&note) {

@@ -172,15 +172,19 @@ pub(crate) fn recorded(input: &InputTally) -> Option<String> {
     (drops > 0).then(|| format!("{drops} packets were lost during the original capture, as the files record"))
 }
 
-/// A sentence about packets whose times the output cannot hold.
-pub(crate) fn late(input: &InputTally) -> Option<String> {
-    let late = input.late_times;
-    (late > 0).then(|| {
+/// Packets whose times the output cannot have.
+pub(crate) fn outside_times(input: &InputTally) -> impl Iterator<Item = String> {
+    let InputTally { late_times: late, early_times: early, .. } = *input;
+    let late = (late > 0).then(|| {
         format!(
             "{late} packets have times that the output cannot have (pcap ends in 2106, pcapng in 2554): it has its \
              last one instead"
         )
-    })
+    });
+    let early = (early > 0).then(|| {
+        format!("{early} packets have times before 1970, which the output cannot have: it has 1970 instead")
+    });
+    late.into_iter().chain(early)
 }
 
 /// A sentence about files that may not be on disk.

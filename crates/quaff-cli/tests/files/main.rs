@@ -13,6 +13,7 @@ mod link_types;
 mod made;
 mod made_files;
 mod merge;
+mod odd_headers;
 mod print;
 mod read;
 #[path = "../stamped/mod.rs"]

@@ -150,7 +150,7 @@ fn plain(path: &Path, layout: &Layout, info: &mut FileInfo) -> Result<bool, Erro
         walk.serial()
     };
     let Walk { decoder, survey, .. } = walk;
-    fill(info, survey, &decoder, path);
+    fill(info, survey, decoder, path);
     match done {
         Ok(()) => Ok(true),
         Err(WalkError::Io(error)) => Err(read_error(error)),
@@ -158,12 +158,15 @@ fn plain(path: &Path, layout: &Layout, info: &mut FileInfo) -> Result<bool, Erro
     }
 }
 
-fn fill(info: &mut FileInfo, survey: Survey, decoder: &Decoder, path: &Path) {
+fn fill(info: &mut FileInfo, survey: Survey, mut decoder: Decoder, path: &Path) {
     survey.finish(info);
     (info.format, info.data_bytes) = (decoder.format().map(name_of), decoder.offset());
     if let Some(layout) = decoder.layout().filter(|layout| *layout != RecordLayout::Standard) {
         info.notes.push(format!("{}: {layout}", path.display()));
     }
+    let corrected = *decoder.corrections();
+    info.notes.extend(read::correction_notes(path, corrected));
+    info.notes.extend(read::time_notes(path, corrected));
 }
 
 /// Surveys a file as `capture --read` reads it: compressed, from a pipe, or damaged and salvaged.
@@ -181,6 +184,7 @@ fn decoded(path: &Path, salvage: bool, info: &mut FileInfo) -> Result<(), Error>
     survey.finish(info);
     (info.format, info.compression) = (file.format().map(name_of), file.compression());
     (info.data_bytes, info.skipped, info.notes) = (file.offset(), file.skipped, file.notes());
+    info.notes.extend(read::time_notes(path, file.corrections()));
     done
 }
 

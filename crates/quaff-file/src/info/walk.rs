@@ -7,7 +7,7 @@
 use super::survey::Survey;
 use super::tally::Tally;
 use super::window::Window;
-use quaff_wire::decode::{Damage, Decoder, Format, Item, Step};
+use quaff_wire::decode::{Corrections, Damage, Decoder, Format, Item, Step};
 use std::collections::BTreeMap;
 use std::io;
 use std::ops::Range;
@@ -50,6 +50,7 @@ struct Part {
     /// The section by which it was decoded.
     section: u64,
     tally: Tally,
+    corrected: Corrections,
 }
 
 /// The state that parts begin with.
@@ -146,6 +147,7 @@ impl<'a> Walk<'a> {
             match part.filter(|part| self.fits(part)) {
                 Some(part) => {
                     self.survey.tally.absorb(&part.tally);
+                    self.decoder.corrections().add(part.corrected);
                     self.decoder.move_to(part.end);
                     if part.is_last {
                         break;
@@ -239,6 +241,7 @@ fn count_part(range: Range<u64>, template: Template, window: &mut Window) -> Opt
     let before = decoder.guess_unit(range.start, window.bytes())?;
     window.consume(before);
     decoder.stop_at(range.end);
+    *decoder.corrections() = Corrections::default();
     let start = decoder.offset();
     let mut tally = Tally::of_part(interfaces, floor_ns, decoder.format() == Some(Format::Pcapng));
     let walked = walk(window, &mut decoder, |item| {
@@ -251,7 +254,8 @@ fn count_part(range: Range<u64>, template: Template, window: &mut Window) -> Opt
         true
     });
     let walked = walked.ok().filter(|walked| *walked != Walked::Refused)?;
-    Some(Part { start, end: decoder.offset(), is_last: walked == Walked::Ended, section, tally })
+    let corrected = *decoder.corrections();
+    Some(Part { start, end: decoder.offset(), is_last: walked == Walked::Ended, section, tally, corrected })
 }
 
 /// Decodes from the start of the window until the decoder stops, the file ends, or `each` returns `false`.

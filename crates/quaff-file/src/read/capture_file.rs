@@ -6,7 +6,7 @@
 use super::Options;
 use super::ahead::{Next, Part, ReadAhead};
 use super::decompress::{Corruption, Failure};
-use quaff_wire::decode::{Damage, Decoder, Format, Frame, Item, Step};
+use quaff_wire::decode::{Corrections, Damage, Decoder, Format, Frame, Item, Step};
 use quaff_wire::pcap::RecordLayout;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -321,10 +321,16 @@ impl CaptureFile {
         if self.ahead.compression().is_some() { self.ahead.compressed_offset() } else { self.offset() }
     }
 
-    /// Returns notes for the user: a historical layout of the file, and skipped bytes.
-    pub fn notes(&self) -> Vec<String> {
+    /// Returns the packets whose headers were corrected so far.
+    pub fn corrections(&mut self) -> Corrections {
+        *self.decoder.corrections()
+    }
+
+    /// Returns notes for the user: a historical layout of the file, corrected headers, and skipped bytes.
+    pub fn notes(&mut self) -> Vec<String> {
+        let corrected = self.corrections();
+        let mut notes = correction_notes(&self.path, corrected);
         let path = self.path.display();
-        let mut notes = Vec::new();
         if let Some(layout) = self.decoder.layout().filter(|layout| *layout != RecordLayout::Standard) {
             notes.push(format!("{path}: {layout}"));
         }
@@ -337,7 +343,31 @@ impl CaptureFile {
     }
 }
 
-/// Bytes that a search gets at once where two parts meet.
+/// Notes on packets whose headers were corrected. Times that became others make a run lossy, with a reason of its own.
+pub(crate) fn correction_notes(path: &Path, corrected: Corrections) -> Vec<String> {
+    let notes = [
+        (corrected.lengths, "with an original length below the captured one, which was raised to it"),
+        (
+            corrected.fractions,
+            "with a fraction of a second or more beside the second, which was added to it: the times may be of another \
+             unit than the file says",
+        ),
+    ];
+    let some = notes.into_iter().filter(|(packets, _)| *packets > 0);
+    some.map(|(packets, words)| format!("{}: {packets} packets {words}", path.display())).collect()
+}
+
+/// As [`correction_notes`], on times that cannot be had, for what has no verdict on them.
+pub(crate) fn time_notes(path: &Path, corrected: Corrections) -> Vec<String> {
+    let notes = [
+        (corrected.early, "of times before 1970, which count as 1970"),
+        (corrected.late, "of times after 2554, which count as its last one"),
+    ];
+    let some = notes.into_iter().filter(|(packets, _)| *packets > 0);
+    some.map(|(packets, words)| format!("{}: {packets} packets {words}", path.display())).collect()
+}
+
+/// Bytes that a search gets at once at the seam of two parts.
 const SEARCH_BYTES: usize = 64 << 10;
 
 impl SkippedBytes {

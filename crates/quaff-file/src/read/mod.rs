@@ -12,5 +12,6 @@ mod watch;
 
 pub use ahead::{BUFFER_BYTES, BUFFERS};
 pub use capture_file::{Advance, CaptureFile, Error, SkippedBytes};
+pub(crate) use capture_file::{correction_notes, time_notes};
 pub use decompress::{Compression, Corruption, Decompressor, Failure, MAGIC_BYTES};
 pub use options::Options;

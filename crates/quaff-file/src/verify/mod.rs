@@ -166,6 +166,7 @@ fn read_file(
     sum.bytes += file.offset();
     sum.jumps.add(file.skipped);
     sum.notes.extend(file.notes());
+    sum.notes.extend(read::time_notes(path, file.corrections()));
     result
 }
 

@@ -22,7 +22,7 @@ use quaff_file::verify::LedgerBuilder;
 use quaff_file::write::Format;
 use quaff_file::{INTERFACES_MAX, Interfaces};
 use quaff_os::Stop;
-use quaff_wire::decode::{self, Item};
+use quaff_wire::decode::{self, Corrections, Item};
 use quaff_wire::linktype;
 use quaff_wire::pcapng::{self, Interface, PacketOptions, Section};
 use quaff_wire::{INBOUND, OUTBOUND};
@@ -413,10 +413,14 @@ impl Files {
 
     fn close_file(&mut self) {
         end_section(&mut self.ledger, &mut self.translation, &mut self.counted, &mut self.input);
-        if let Some(file) = self.file.take() {
+        if let Some(mut file) = self.file.take() {
             self.input.bytes += file.offset();
             self.used_bytes += file.used();
             self.input.jumps.add(file.skipped);
+            let Corrections { lengths, fractions, early, .. } = file.corrections();
+            self.input.raised_lengths += lengths;
+            self.input.large_fractions += fractions;
+            self.input.early_times += early;
             self.input.notes.extend(file.notes());
         }
     }

@@ -464,6 +464,7 @@ fn open_files(plan: &InputPlan, prepared: PreparedFiles, stop: &Stop) -> Result<
         }
     };
     filter.as_ref().map_or(Ok(()), |filter| refuse_meaningless(filter, &interfaces))?;
+    plan.edit.check_span(Some(start_ns))?;
     let lane = LaneSource {
         name,
         thread: "quaff-read".into(),

@@ -16,11 +16,8 @@ pub(crate) struct Window {
 impl Window {
     /// From `from` on and before `to`, for a run whose first packet is of `first_ns`.
     pub(crate) fn new(from: Option<TimeBound>, to: Option<TimeBound>, first_ns: u64) -> Self {
-        let ns = |bound: TimeBound| match bound {
-            TimeBound::At(ns) => ns,
-            TimeBound::AfterFirst(ns) => first_ns.saturating_add(ns),
-        };
-        Self { kept: from.map_or(0, ns)..to.map_or(u64::MAX, ns) }
+        let ns = |bound: TimeBound| bound.ns(Some(first_ns));
+        Self { kept: from.and_then(ns).unwrap_or(0)..to.and_then(ns).unwrap_or(u64::MAX) }
     }
 }
 

@@ -295,7 +295,13 @@ fn other_words(ledger: &Ledger) -> String {
         ),
         (sum(|lane| lane.oversize), "larger than the MTU: merged by GRO or TSO"),
     ];
-    show::counted("  ", terms(ledger, false, &[])) + &show::counted("  ", counts)
+    let of_file = ledger.input.as_ref().and_then(|_| match ledger.ended_by {
+        Some(Reason::OutputClosed) => Some("were read and not written: the reader of the output had ended"),
+        Some(Reason::Count) => Some("were read after the last one of --count"),
+        _ => None,
+    });
+    let own: Vec<_> = of_file.map(|words| ("after_count", words)).into_iter().collect();
+    show::counted("  ", terms(ledger, false, &own)) + &show::counted("  ", counts)
 }
 
 /// Packets that were compared with earlier ones.
@@ -422,6 +428,9 @@ fn ended(ledger: &Ledger) -> String {
         }
         Some(Reason::WriteError(error)) => format!("  writing failed: {}\n", name(error)),
         Some(Reason::InterfaceGone(interface)) => format!("  interface {} disappeared\n", name(interface)),
+        Some(Reason::OutputClosed) if ledger.input.is_some() => {
+            "  the reader of the output ended before the input did: the rest of the input was not read\n".into()
+        }
         // The input had ended before.
         _ if ledger.failed_files == 0 => {
             let failures = ledger.write_failures.iter();
