@@ -242,7 +242,7 @@ impl CollectorSink {
 
     fn report_unencoded(&self) {
         let unencoded = self.encoder.unencoded();
-        let mut unsuited = unencoded.not_in_v5;
+        let mut unsuited = unencoded.unsuited;
         unsuited += unencoded.by_policy;
         self.shared.counters.unsuited.set(unsuited);
     }

@@ -72,8 +72,8 @@ impl EncoderPlan {
 /// Records that could not be encoded.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Unencoded {
-    /// IPv6 in NetFlow v5.
-    pub not_in_v5: Carried,
+    /// The format cannot carry them: IPv6 in NetFlow v5, times after 2106 in NetFlow.
+    pub unsuited: Carried,
     /// Longer than a message.
     pub too_long: Carried,
     /// Excluded by the policy on conversations.
@@ -114,6 +114,10 @@ struct Templated {
 impl Encoder {
     /// Compiles the template.
     pub fn new(plan: EncoderPlan, scene: Scene) -> Result<Self, TemplateError> {
+        let one_in = scene.sampling.interval;
+        if plan.version == Version::V5 && one_in > v5::SAMPLING_MAX {
+            return Err(TemplateError::SamplingInV5 { one_in, most: v5::SAMPLING_MAX });
+        }
         let format = match plan.version {
             Version::V5 => WireFormat::V5(v5::Encoder::new(plan.boot_ns, plan.bytes_max)),
             Version::V9 => WireFormat::Templated(Box::new(Templated::new(&plan, Dialect::V9)?)),
@@ -148,13 +152,17 @@ impl Encoder {
         match &mut self.format {
             WireFormat::Templated(templated) if templated.is_biflow => {
                 let view = View::whole(record);
-                if templated.push(view, &self.scene, &self.plan, now_ns) == Err(Oversize) {
+                if !templated.takes_times(view) {
+                    self.unencoded.unsuited += carried(view, true);
+                } else if templated.push(view, &self.scene, &self.plan, now_ns) == Err(Oversize) {
                     self.unencoded.too_long += carried(view, true);
                 }
             }
             WireFormat::Templated(templated) => {
                 for view in View::directions(record) {
-                    if templated.push(view, &self.scene, &self.plan, now_ns) == Err(Oversize) {
+                    if !templated.takes_times(view) {
+                        self.unencoded.unsuited += carried(view, false);
+                    } else if templated.push(view, &self.scene, &self.plan, now_ns) == Err(Oversize) {
                         self.unencoded.too_long += carried(view, false);
                     }
                 }
@@ -162,7 +170,7 @@ impl Encoder {
             WireFormat::V5(encoder) => {
                 for view in View::directions(record) {
                     if !encoder.push(view, &self.scene, now_ns) {
-                        self.unencoded.not_in_v5 += carried(view, false);
+                        self.unencoded.unsuited += carried(view, false);
                     }
                 }
             }
@@ -257,6 +265,12 @@ impl Templated {
             is_shared,
             has_uptime,
         })
+    }
+
+    /// Returns whether the times of a record fit: the header of NetFlow v9 has seconds of 32 bits.
+    fn takes_times(&self, view: View<'_>) -> bool {
+        let last_ns = || view.times(super::value::FlowSide::Both).unwrap_or_default().1;
+        self.dialect != Dialect::V9 || Uptime::takes(last_ns())
     }
 
     /// The family and the direction of a record, as indices of its plan.

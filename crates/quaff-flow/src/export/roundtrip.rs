@@ -3,6 +3,7 @@
 use super::samples::{START_NS, any_record, biflow, record};
 use super::*;
 use crate::ledger::{Count, FlowLedger};
+use crate::plan::Sampling;
 use crate::record::{Application, Direction, DirectionExtras, Extras, FlowRecord};
 use netflow_parser::variable_versions::{ipfix, v9};
 use netflow_parser::{FieldValue, NetflowPacket, NetflowParser};
@@ -345,6 +346,42 @@ fn a_flow_beyond_4_gib_is_split_in_v5() {
     assert_eq!(counts.iter().map(|(packets, _)| u64::from(*packets)).sum::<u64>(), 7_000_001);
 }
 
+/// The field of NetFlow v5 has 14 bits: a larger interval would be another one, by which a collector multiplies.
+#[test]
+fn sampling_that_v5_cannot_say_is_refused() {
+    let encoder = |version, interval| {
+        let sampling = SamplingView::from(Sampling::Systematic { interval });
+        Encoder::new(plan(version, "%IPV4_SRC_ADDR %IN_BYTES"), Scene { sampling, ..Scene::default() })
+    };
+    let refused = encoder(Version::V5, 16_384).unwrap_err().to_string();
+    assert!(refused.contains("1 packet in 16383, and not 1 in 16384"), "{refused}");
+    assert!([Version::V9, Version::Ipfix].iter().all(|version| encoder(*version, u32::MAX).is_ok()));
+    let mut most = encoder(Version::V5, 16_383).unwrap();
+    most.push(&record(1), START_NS);
+    most.flush(START_NS);
+    assert_eq!(most.pop().unwrap().bytes[22..24], [0x7f, 0xff]);
+}
+
+/// Headers of NetFlow have seconds of 32 bits. Interface numbers of v5 have 16: a larger one is unknown.
+#[test]
+fn what_32_and_16_bits_cannot_say_is_counted_or_unknown() {
+    let mut late = record(1);
+    late.forward.last_ns = 5_000_000_000 * 1_000_000_000;
+    late.forward.first_ns = late.forward.last_ns - 1_000_000;
+    for (version, unsuited) in [(Version::V5, 1), (Version::V9, 1), (Version::Ipfix, 0)] {
+        let mut encoder = Encoder::new(plan(version, "%IPV4_SRC_ADDR %IN_BYTES"), Scene::default()).unwrap();
+        encoder.push(&late, START_NS);
+        assert_eq!(encoder.unencoded().unsuited.records, unsuited, "{version:?}");
+    }
+    let scene = Scene { output_index: 70_000, input_index: Some(65_535), ..Scene::default() };
+    let mut encoder = Encoder::new(plan(Version::V5, "%IPV4_SRC_ADDR %IN_BYTES"), scene).unwrap();
+    encoder.push(&record(1), START_NS);
+    encoder.flush(START_NS);
+    let packets = decoded(&[encoder.pop().unwrap()]);
+    let NetflowPacket::V5(packet) = &packets[0] else { panic!() };
+    assert_eq!((packet.flowsets[0].input, packet.flowsets[0].output), (65_535, 0));
+}
+
 /// RFC 6793: a number of 32 bits is AS_TRANS in a field of 16.
 #[test]
 fn a_long_as_number_is_as_trans_in_v5() {
@@ -414,7 +451,7 @@ fn records_that_are_not_encoded_are_counted() {
     six.key.destination = "2001:db8::2".parse().unwrap();
     let mut encoder = Encoder::new(plan(Version::V5, TEMPLATE), Scene::default()).unwrap();
     encoder.push(&six, START_NS);
-    assert_eq!(encoder.unencoded().not_in_v5, Carried { records: 2, packets: 8, bytes: 1200 });
+    assert_eq!(encoder.unencoded().unsuited, Carried { records: 2, packets: 8, bytes: 1200 });
 
     let policy = EncoderPlan { biflows: BiflowPolicy::Answered, ..plan(Version::Ipfix, TEMPLATE) };
     let mut encoder = Encoder::new(policy, Scene::default()).unwrap();

@@ -68,7 +68,7 @@ pub(crate) struct Named {
     pub(crate) is_reverse: bool,
 }
 
-/// The reasons why a template is refused.
+/// A mistake in a template, or in what it is exported with.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TemplateError {
     #[error("the template names no field; a name begins with %, as in %IPV4_SRC_ADDR")]
@@ -83,6 +83,11 @@ pub enum TemplateError {
         "the template has {fields} fields, for which messages of {bytes_max} bytes have no room: name fewer"
     )]
     TooManyFields { fields: usize, bytes_max: usize },
+    #[error(
+        "NetFlow v5 has 14 bits for the sampling, so at most 1 packet in {most}, and not 1 in {one_in}: sample more, or \
+         export NetFlow v9 or IPFIX"
+    )]
+    SamplingInV5 { one_in: u32, most: u32 },
     #[error("the template id {id} leaves no numbers for all templates: use {TEMPLATE_ID_MIN} to {max}")]
     Id { id: u16, max: u16 },
 }

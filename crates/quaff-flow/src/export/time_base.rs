@@ -15,6 +15,11 @@ impl Uptime {
         Self { boot_ms: boot_ns / 1_000_000_000 * 1_000 }
     }
 
+    /// Returns `true` if a header can name the time of a flow that ended then: it has seconds of 32 bits, up to 2106.
+    pub(crate) fn takes(last_ns: u64) -> bool {
+        last_ns / 1_000_000_000 <= u64::from(u32::MAX)
+    }
+
     /// True if both times of a flow fit this base.
     pub(crate) fn holds(self, first_ns: u64, last_ns: u64) -> bool {
         let (first_ms, last_ms) = (first_ns / 1_000_000, last_ns / 1_000_000);
@@ -65,5 +70,7 @@ mod tests {
         let late_ns = 10_000_000_000_000 + (1 << 32) * 1_000_000;
         assert!(!base.holds(late_ns, late_ns));
         assert!(Uptime::moved_to(late_ns).holds(late_ns, late_ns));
+        let end_ns = u64::from(u32::MAX) * 1_000_000_000 + 999_999_999;
+        assert!(Uptime::takes(end_ns) && !Uptime::takes(end_ns + 1));
     }
 }

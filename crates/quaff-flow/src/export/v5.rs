@@ -11,6 +11,8 @@ const HEADER_BYTES: usize = 24;
 const RECORD_BYTES: usize = 48;
 /// Maximum records per message.
 const RECORDS_MAX: usize = 30;
+/// Largest interval of sampling: the field has 14 bits, after the two of the mode.
+pub(crate) const SAMPLING_MAX: u32 = 0x3fff;
 /// Replaces an AS number of 32 bits (RFC 6793).
 const AS_TRANS: u16 = 23456;
 
@@ -39,10 +41,13 @@ impl Encoder {
         self.records_max = (bytes_max.saturating_sub(HEADER_BYTES) / RECORD_BYTES).clamp(1, RECORDS_MAX);
     }
 
-    /// Appends a flow; `false` for IPv6, which the format cannot express. A flow with more than 2^32 - 1 packets or
-    /// bytes becomes several records with equal shares.
+    /// Appends a flow; `false` for IPv6 and for times after 2106, which the format cannot carry. Beyond 2^32 - 1 packets
+    /// or bytes a flow becomes several records of equal shares.
     pub(crate) fn push(&mut self, view: View<'_>, scene: &Scene, now_ns: u64) -> bool {
         let (IpAddr::V4(_), IpAddr::V4(_)) = (view.source(), view.destination()) else { return false };
+        if !Uptime::takes(view.times(FlowSide::Forward).unwrap_or_default().1) {
+            return false;
+        }
         let (packets, bytes) = view.count(FlowSide::Forward);
         let shares = packets.max(bytes).div_ceil(u64::from(u32::MAX)).max(1);
         let share = |whole: u64, at: u64| whole / shares + u64::from(at < whole % shares);
@@ -84,7 +89,8 @@ impl Encoder {
         };
         let since_boot = |ns: u64| self.uptime.since(ns).to_be_bytes();
         let to_as = |route: Route| u16::try_from(route.autonomous_system).unwrap_or(AS_TRANS).to_be_bytes();
-        let index = |index: u32| u16::try_from(index).unwrap_or(u16::MAX).to_be_bytes();
+        // 0 is unknown: the largest number would be another interface.
+        let index = |index: u32| u16::try_from(index).unwrap_or(0).to_be_bytes();
         let next_hop = match read(Value::NextHop, FlowSide::Forward, view, scene, &routes, true) {
             Datum::Ip(IpAddr::V4(hop)) => hop.octets(),
             _ => [0; 4],
@@ -127,7 +133,7 @@ impl Encoder {
         let time_ms = stamp.uptime.header_ms(now_ns);
         let sampling = match scene.sampling.algorithm {
             0 => 0,
-            mode => u16::from(mode) << 14 | scene.sampling.interval.min(0x3fff) as u16,
+            mode => u16::from(mode) << 14 | scene.sampling.interval.min(SAMPLING_MAX) as u16,
         };
         let header = [
             &5_u16.to_be_bytes()[..],
