@@ -38,8 +38,14 @@ impl Options {
             Err(error) => return vec![format!("--load-opts: read {}: {error}", path.display())],
         };
         let (mut loaded, mut mistakes) = (Self::default(), Vec::new());
+        // What comes before the first section is for every program.
+        let mut is_ours = true;
         for (number, line) in (1..).zip(text.lines()) {
-            if let Err(mistake) = loaded.line(line) {
+            if let Some(program) = section(line) {
+                is_ours = program.eq_ignore_ascii_case("tcpreplay");
+            } else if !is_ours {
+                continue;
+            } else if let Err(mistake) = loaded.line(line) {
                 mistakes.push(format!("{}:{number}: {mistake}", path.display()));
             }
         }
@@ -157,6 +163,14 @@ impl Program for Options {
     }
 }
 
+/// The program that the following lines of a file of options are for: `[TCPREPLAY]` or `<?program tcpreplay>`.
+fn section(line: &str) -> Option<&str> {
+    let line = line.trim();
+    let bracketed = || line.strip_prefix('[')?.strip_suffix(']');
+    let directed = || line.strip_prefix("<?program")?.strip_suffix('>');
+    bracketed().or_else(directed).map(str::trim)
+}
+
 /// A whole number, decimal or hexadecimal.
 fn whole(text: &OsStr) -> Option<u64> {
     let text = text.to_str()?;
@@ -231,6 +245,18 @@ mod tests {
             reported.len() == 4 && reported.iter().zip(expected).all(|(one, part)| one.contains(part)),
             "{reported:?}"
         );
+        // As in the file of tcpreplay's own tests.
+        let shared = "quiet\n[TCPREPLAY]\ncachefile   cache\nintf1 a\nintf2 b\ntopspeed\n\n\
+            [TCPREWRITE]\ninfile test.pcap\nvlan add\n[ tcpreplay ]\nlimit 7\n[TCPPREP]\nauto bridge\n\
+            <?program tcpreplay>\nloop 3\n<?program tcpprep>\nnonip\n";
+        std::fs::write(&path, shared).unwrap();
+        let options = read(&format!("{file} f")).unwrap();
+        assert!(["quiet", "topspeed"].iter().all(|name| options.has(name)));
+        assert_eq!(
+            ["intf1", "intf2", "cachefile"].map(|name| options.value(name).unwrap()),
+            ["a", "b", "cache"]
+        );
+        assert_eq!((options.number("limit"), options.number("loop")), (Some(7), Some(3)));
         assert!(mistakes("--load-opts=/nowhere/options -i a")[0].contains("/nowhere/options"));
     }
 
