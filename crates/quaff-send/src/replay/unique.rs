@@ -4,7 +4,7 @@
 //! directions of a conversation stay together and the sum of both addresses is constant. The arithmetic is modulo
 //! 2^32 - 1, like that of one's complement checksums (RFC 1071), in which 0 and 2^32 - 1 are the same number. In an
 //! IPv6 address the last 32 bits change. No other field is edited. Addresses below MPLS, PPPoE and backbone headers
-//! are shifted as well.
+//! are shifted as well. The addresses are those of the ends: of a packet that a routing header sends on, the final one.
 
 use quaff_wire::net;
 
@@ -24,12 +24,17 @@ pub(super) struct Places {
 pub(super) fn places(frame: &[u8]) -> Places {
     let Some(layers) = net::layers(frame) else { return Places::default() };
     let Some(ip) = layers.ip else { return Places::default() };
-    let [src, dst] = if ip.is_v6() { [8 + 12, 24 + 12] } else { [12, 16] }.map(|at| layers.ip_offset + at);
-    if dst + 4 > frame.len() {
+    // The ends of the conversation, whose addresses the checksum covers: a routing header may have one of them.
+    let [(source, Some(src)), (destination, Some(dst))] = ip.ends(frame, layers.ip_offset) else {
+        return Places::default();
+    };
+    // The checksum of an IPv4 header also covers its options, in words of 16 bits.
+    let is_askew = !ip.is_v6() && (src ^ dst) & 1 != 0;
+    if src.max(dst) + 4 > frame.len() || is_askew {
         return Places::default();
     }
     let [src_port, dst_port] = ip.ports(frame).unwrap_or_default();
-    let is_lower = (ip.addresses[0], src_port) <= (ip.addresses[1], dst_port);
+    let is_lower = (source, src_port) <= (destination, dst_port);
     let [Ok(src), Ok(dst)] = [src, dst].map(u16::try_from) else { return Places::default() };
     if is_lower { Places { down: src, up: dst } } else { Places { down: dst, up: src } }
 }
@@ -60,6 +65,9 @@ fn change(frame: &mut [u8], at: u16, to: impl FnOnce(u32) -> u32) {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use quaff_testpackets as build;
+    use quaff_wire::rewrite::Rewrite;
+    use std::net::Ipv6Addr;
 
     /// One step down, as the BPF program computes it.
     fn one_down(low: u32) -> u32 {
@@ -93,6 +101,30 @@ mod tests {
         }
     }
 
+    /// The checksum covers the final destination, which is in the routing header while segments are left.
+    #[test]
+    fn a_routed_packet_keeps_a_valid_checksum() {
+        let [a, b, c] = [1, 2, 3].map(|last| Ipv6Addr::from(0x2001_0db8 << 96 | last));
+        for (kind, addresses) in [(0, vec![c, b]), (2, vec![b]), (4, vec![b, c])] {
+            let list: Vec<u8> = addresses.iter().flat_map(|address| address.octets()).collect();
+            let header = [&[net::UDP, 2 * addresses.len() as u8, kind, 1, 1, 0, 0, 0], &list[..]].concat();
+            let mut datagram = build::udp(5000, 53, b"some payload");
+            datagram[6] = 9;
+            let packet = build::ipv6(a, c, 43, &[header, datagram].concat());
+            let mut frame = build::ethernet(&[], 0x86dd, &packet);
+            let plan = Rewrite { fix_checksums: true, ..Rewrite::default() };
+            plan.edit(&mut frame, 0);
+            let original = frame.clone();
+            let places = places(&frame);
+            shift(&mut frame, places, 3);
+            assert_eq!(frame[38..54], original[38..54], "the next hop stays");
+            assert_ne!(frame[22..38], original[22..38]);
+            let mut fixed = frame.clone();
+            plan.edit(&mut fixed, 0);
+            assert_eq!(fixed, frame, "type {kind}");
+        }
+    }
+
     #[test]
     fn both_directions_shift_alike() {
         let frame = |src: [u8; 4], dst: [u8; 4], ports: [u16; 2]| {
@@ -103,7 +135,8 @@ mod tests {
             frame
         };
         let (client, server, ports) = ([10, 0, 0, 200], [10, 0, 0, 7], [40_000, 53]);
-        let there = places(&frame(client, server, ports));
+        let there_bytes = frame(client, server, ports);
+        let there = places(&there_bytes);
         let back = places(&frame(server, client, [53, 40_000]));
         assert_eq!((there, back), (Places { down: 30, up: 26 }, Places { down: 26, up: 30 }));
         // If both addresses are equal, the ports decide.
@@ -115,6 +148,14 @@ mod tests {
         let labels = [0, 1, 0x00, 64, 0, 1, 0x11, 64];
         let labelled = [&bare[..12], &[0x88, 0x47], &labels, &bare[14..]].concat();
         assert_eq!(places(&labelled), Places { down: 34, up: 38 });
+        // And only one is sent by way of a router.
+        let route = [137, 7, 4, 10, 0, 0, 7, 0];
+        let mut routed = [&there_bytes[..34], &route, &there_bytes[34..]].concat();
+        (routed[14], routed[17]) = (0x47, 36);
+        routed[30..34].copy_from_slice(&[10, 0, 0, 99]);
+        assert_eq!(places(&routed), Places::default(), "its checksum would become wrong");
+        routed[34..42].copy_from_slice(&[1, 137, 7, 4, 10, 0, 0, 7]);
+        assert_eq!(places(&routed), Places { down: 38, up: 26 });
         assert_eq!(places(&[0; 60]), Places::default());
         assert_eq!(places(&frame(client, server, ports)[..31]), Places::default());
     }

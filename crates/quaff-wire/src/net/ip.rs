@@ -4,7 +4,6 @@ use super::fragment::Fragment;
 use super::ipv4::{IPV4_BYTES, Ipv4};
 use super::ipv6::{self, EXTENSIONS_MAX, FRAGMENT, IPV6_BYTES, Ipv6};
 use super::{SCTP, TCP, UDP, be16};
-use crate::checksum;
 use std::net::IpAddr;
 
 /// An IP header (RFC 791, RFC 8200), and the place of its payload.
@@ -139,15 +138,4 @@ pub(super) fn ipv6_at(frame: &[u8], at: usize) -> Option<Ip> {
         }
     }
     Some(ip)
-}
-
-/// The pseudo-header sum of a transport checksum (RFC 768, RFC 8200 section 8.1); `bytes` is the length of the
-/// transport header and its payload.
-pub(crate) fn pseudo_header_sum(addresses: [IpAddr; 2], protocol: u8, bytes: usize) -> u16 {
-    let [source, destination] = addresses.map(|address| match address {
-        IpAddr::V4(v4) => checksum::sum(&v4.octets()),
-        IpAddr::V6(v6) => checksum::sum(&v6.octets()),
-    });
-    let rest = checksum::fold(bytes as u64 + u64::from(protocol));
-    checksum::add(checksum::add(source, destination), rest)
 }

@@ -17,8 +17,8 @@ pub(crate) const ROUTING: u8 = 43;
 const AUTHENTICATION: u8 = 51;
 /// Destination options.
 pub(crate) const DESTINATION: u8 = 60;
-const MOBILITY: u8 = 135;
-const HIP: u8 = 139;
+pub(crate) const MOBILITY: u8 = 135;
+pub(crate) const HIP: u8 = 139;
 const SHIM6: u8 = 140;
 
 /// An IPv6 header. Fields are not validated against each other.

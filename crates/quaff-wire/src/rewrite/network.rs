@@ -2,7 +2,7 @@
 
 use super::{PortMap, Rewrite, sctp, sums};
 use crate::checksum;
-use crate::net::{Ip, SCTP, TCP, UDP};
+use crate::net::{self, Ip, SCTP, TCP, UDP};
 use std::net::IpAddr;
 
 /// The effect of changed bytes on a checksum: the sum of the new bytes minus that of the old ones.
@@ -25,6 +25,12 @@ impl Change {
         old.copy_from_slice(new);
     }
 
+    /// The change of the addresses of a pseudo header.
+    fn of_addresses(before: [IpAddr; 2], after: [IpAddr; 2]) -> Self {
+        let sum = || checksum::subtract(net::addresses_sum(after), net::addresses_sum(before));
+        if before == after { Self::default() } else { Self { sum: sum(), is_any: true } }
+    }
+
     /// Combines two changes under the same checksum.
     fn and(self, other: Self) -> Self {
         Self { sum: checksum::add(self.sum, other.sum), is_any: self.is_any || other.is_any }
@@ -43,27 +49,25 @@ impl Change {
 impl Rewrite {
     /// Edits the packet whose IP header is at `at`.
     pub(super) fn edit_network(&self, frame: &mut [u8], at: usize, ip: &Ip) {
-        let (header, addresses) = match ip.addresses {
+        let before = ip.ends(frame, at).map(|(address, _)| address);
+        match ip.addresses {
             [IpAddr::V4(source), IpAddr::V4(destination)] => {
-                let addresses = [(12, self.src_ip.v4(source)), (16, self.dst_ip.v4(destination))];
-                (
-                    self.edit_v4(frame, at),
-                    put_addresses(frame, at, addresses.map(|(at, ip)| (at, ip.octets()))),
-                )
+                let new = [(12, self.src_ip.v4(source)), (16, self.dst_ip.v4(destination))];
+                let header = self.edit_v4(frame, at);
+                let addresses = put_addresses(frame, at, new.map(|(at, ip)| (at, ip.octets())));
+                header.and(addresses).settle(frame, at + 10);
             }
             [IpAddr::V6(source), IpAddr::V6(destination)] => {
-                let addresses = [(8, self.src_ip.v6(source)), (24, self.dst_ip.v6(destination))];
+                let new = [(8, self.src_ip.v6(source)), (24, self.dst_ip.v6(destination))];
                 self.edit_v6(frame, at);
                 // IPv6 headers have no checksum.
-                (Change::default(), put_addresses(frame, at, addresses.map(|(at, ip)| (at, ip.octets()))))
+                put_addresses(frame, at, new.map(|(at, ip)| (at, ip.octets())));
             }
             _ => return,
-        };
-        if !ip.is_v6() {
-            header.and(addresses).settle(frame, at + 10);
         }
         if ip.fragment.is_none_or(|fragment| fragment.offset_bytes == 0) {
-            self.edit_transport(frame, at, ip, addresses);
+            let after = ip.ends(frame, at).map(|(address, _)| address);
+            self.edit_transport(frame, at, ip, Change::of_addresses(before, after));
         }
     }
 
@@ -107,7 +111,7 @@ impl Rewrite {
             }
             change.put(frame, at, &new);
         }
-        let Some(sum) = sums::offset(ip).map(|offset| at + offset) else { return };
+        let Some(sum) = sums::offset(frame, network, ip) else { return };
         let Some(&[high, low]) = frame.get(sum..ip.end).and_then(|bytes| bytes.first_chunk()) else { return };
         let is_udp = ip.protocol == UDP;
         if is_udp && [high, low] == [0, 0] {

@@ -378,3 +378,84 @@ fn assert_lengths(name: &str, frame: &[u8]) {
         _ => assert_eq!(layers.length, None, "{name}"),
     }
 }
+
+/// A datagram from a to b by way of c, and whether it has left c: its routing header has segments left until then.
+fn routed(kind: u8, has_left: bool) -> (Vec<u8>, [Ipv6Addr; 2]) {
+    let [a, b, c] = [1, 2, 3].map(|last| Ipv6Addr::from(0x2001_0db8 << 96 | last));
+    let header = match kind {
+        // RPL with an address whose first eight bytes are those of the destination.
+        3 => [&[UDP, 1, 3, u8::from(!has_left), 0x88, 0, 0, 0][..], &b.octets()[8..]].concat(),
+        4 => [&[UDP, 4, 4, u8::from(!has_left), 1, 0, 0, 0][..], &b.octets(), &c.octets()].concat(),
+        _ => [&[UDP, 2, kind, u8::from(!has_left), 0, 0, 0, 0][..], &b.octets()].concat(),
+    };
+    let mut datagram = build::udp(5000, 53, b"some payload");
+    // Wrong, and not none.
+    datagram[6] = 9;
+    let next = if has_left { b } else { c };
+    let packet = build::ipv6(a, next, 43, &[header, datagram].concat());
+    (build::ethernet(&[], 0x86dd, &packet), [a, b])
+}
+
+/// The sum over everything that the checksum of the datagram covers: all ones if it is right.
+fn sum_of_udp(frame: &[u8], [source, destination]: [Ipv6Addr; 2]) -> u16 {
+    let ip = net::layers(frame).unwrap().ip.unwrap();
+    let datagram = &frame[ip.transport..ip.end];
+    let pseudo = [0, datagram.len() as u8, 0, UDP];
+    checksum::sum(&[&source.octets(), &destination.octets(), &pseudo[..], datagram].concat())
+}
+
+#[test]
+fn the_checksum_of_a_routed_packet_covers_its_final_destination() {
+    let map = addresses(&["[2001:db8::/32]:[fd00:9::/32]"], None);
+    let mapped = |address: Ipv6Addr| {
+        let mut segments = address.segments();
+        (segments[0], segments[1]) = (0xfd00, 9);
+        Ipv6Addr::from(segments)
+    };
+    for (kind, has_left) in [0, 2, 3, 4].into_iter().flat_map(|kind| [(kind, false), (kind, true)]) {
+        let (bare, [source, last]) = routed(kind, has_left);
+        let right = fixed(&bare);
+        assert_eq!(sum_of_udp(&right, [source, last]), 0xffff, "type {kind}, {has_left}");
+        assert_eq!(fixed(&right), right);
+        // A final destination in the routing header is no address of the IP header; that of RPL is so in part.
+        let last = if has_left || kind == 3 { mapped(last) } else { last };
+        let after = apply(&map, &right);
+        assert_ne!(after, right);
+        assert_eq!(sum_of_udp(&after, [mapped(source), last]), 0xffff, "type {kind}, {has_left}, mapped");
+    }
+}
+
+#[test]
+fn a_source_route_and_a_home_address_count_too() {
+    let [a, b, c, home] = [1, 2, 3, 4].map(|last| Ipv4Addr::new(10, 0, 0, last));
+    let route = [&[131, 7, 4][..], &b.octets(), &[0]].concat();
+    let mut datagram = build::udp(5000, 53, b"some payload");
+    datagram[6] = 9;
+    let frame = build::ethernet(&[], 0x0800, &build::ipv4(a, c, UDP, &route, &datagram));
+    let sum = |frame: &[u8], [source, destination]: [Ipv4Addr; 2]| {
+        let pseudo = [source.octets(), destination.octets(), [0, datagram.len() as u8, 0, UDP]].concat();
+        checksum::sum(&[&pseudo, &frame[frame.len() - datagram.len()..]].concat())
+    };
+    let right = fixed(&frame);
+    assert_eq!(sum(&right, [a, b]), 0xffff);
+    let after = apply(&addresses(&["10.0.0.0/8:172.0.0.0/8"], None), &right);
+    assert_eq!(sum(&after, [Ipv4Addr::new(172, 0, 0, 1), b]), 0xffff);
+    assert_eq!(checksum::sum(&after[14..42]), 0xffff, "that of the header covers what is in it");
+
+    let [a, b, home] = [a, b, home].map(|ip| ip.to_ipv6_mapped());
+    let options = [&[UDP, 2, 1, 2, 0, 0, 0xc9, 16][..], &home.octets()].concat();
+    let frame = build::ethernet(&[], 0x86dd, &build::ipv6(a, b, 60, &[options, datagram.clone()].concat()));
+    assert_eq!(sum_of_udp(&fixed(&frame), [home, b]), 0xffff);
+}
+
+#[test]
+fn a_mobility_header_has_a_checksum_that_follows_its_addresses() {
+    let [a, b] = [1, 2].map(|last| Ipv6Addr::from(0x2001_0db8 << 96 | last));
+    let update = [59, 1, 5, 0, 9, 9, 0, 1, 0, 0, 0, 60, 1, 2, 0, 0];
+    let frame = build::ethernet(&[], 0x86dd, &build::ipv6(a, b, 135, &update));
+    let sum = |frame: &[u8]| checksum::sum(&[&frame[22..], &[0, 16, 0, 135]].concat());
+    let right = fixed(&frame);
+    assert_eq!((sum(&right), sum(&frame) == 0xffff), (0xffff, false));
+    let after = apply(&addresses(&["[2001:db8::/32]:[fd00::/32]"], None), &right);
+    assert_eq!((sum(&after), after == right), (0xffff, false));
+}
