@@ -47,8 +47,20 @@ pub enum PlanError {
     Mtu { bytes: usize, mtu: usize },
     #[error("{}: packets of link type {linktype} are not Ethernet frames and cannot be sent", .path.display())]
     LinkType { path: PathBuf, linktype: u16 },
-    #[error("a file would grow without an end: set `loop`, `count` or `duration`")]
+    #[error(
+        "a file would grow without an end: set `loop`, `count` or `duration`, or a rate if its frames take no time"
+    )]
     Endless,
+    #[error(
+        "the time of a frame is later than the format can hold (pcap: 2106, pcapng: 2554): repeat less often, or write \
+         pcapng"
+    )]
+    FileTime,
+    #[error(
+        "frames of up to {bytes} bytes do not fit {interface}, which takes {most} (without FCS): set `size-max` to \
+         {most}, or choose smaller sizes or a larger MTU"
+    )]
+    TooLong { bytes: usize, most: usize, interface: String },
     #[error("nothing to send: no packet is left")]
     Empty,
     #[error("packets from a pipe can be sent again only when all of them fit into memory")]

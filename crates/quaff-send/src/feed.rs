@@ -1,7 +1,7 @@
 //! The feed of a replay: the source of the frames to send, and a thread that reads ahead of the sender. It never sends.
 
 use crate::arena::Arena;
-use crate::error::SendError;
+use crate::error::{PlanError, SendError};
 use crate::tally::FeedTally;
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::thread::JoinHandle;
@@ -34,6 +34,11 @@ pub trait Feed: Send {
     /// Number of distinct flows so far, if the source counts them; otherwise each frame is parsed to count them.
     fn flows(&self) -> Option<u64> {
         None
+    }
+
+    /// A frame as long as the longest one, if the source makes its frames and all of them should be sent.
+    fn longest(&self) -> Result<Option<Vec<u8>>, PlanError> {
+        Ok(None)
     }
 
     /// Describes the damage of a file that could not be read further; all frames before the damage are sent.

@@ -16,6 +16,9 @@ use std::time::Duration;
 /// Maximum number of frames offered in one call. A backend may accept fewer.
 const BATCH_FRAMES: usize = 256;
 
+/// Interval at which a paused run looks whether it continues.
+const LOOK: Duration = Duration::from_millis(1);
+
 /// The deadlines of a run, CLOCK_MONOTONIC.
 #[derive(Default)]
 struct Deadlines {
@@ -48,6 +51,8 @@ pub(crate) struct Pump {
     late: LatePolicy,
     stop_after_ns: Option<u64>,
     deadlines: Deadlines,
+    /// The sender's copy of the word of the pauses.
+    pause: u64,
     /// Deadlines of the frames of a call, ns.
     due_ns: [u64; BATCH_FRAMES],
 }
@@ -66,6 +71,7 @@ impl Pump {
             late,
             stop_after_ns: duration.map(|time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)),
             deadlines: Deadlines::default(),
+            pause: 0,
             due_ns: [0; BATCH_FRAMES],
         }
     }
@@ -86,12 +92,19 @@ impl Pump {
         }
         let mut at = from;
         while at < arena.len() && state.left().is_some() {
+            let Some(paused_ns) = state.paused_ns(&mut self.pause) else {
+                std::thread::sleep(LOOK);
+                continue;
+            };
+            self.deadlines.anchor_ns += paused_ns;
             if self.is_paced {
                 self.due_ns[0] = self.deadlines.next(arena, at, schedule);
+                let is_paused = || state.load(word::PAUSE) != self.pause;
                 if self.is_over(self.due_ns[0], state)
-                    || !wait_until(self.due_ns[0], || state.left().is_none())
+                    || !wait_until(self.due_ns[0], || state.left().is_none() || is_paused())
                 {
-                    break;
+                    // At the end of the run none are left.
+                    continue;
                 }
                 let is_too_late = self.is_too_late(self.due_ns[0], state);
                 self.deadlines.advance();

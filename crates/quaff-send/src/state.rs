@@ -61,8 +61,10 @@ pub(crate) mod word {
     pub(crate) const FLOW: usize = 25;
     /// Index of the next frame in each range of its 5-tuple.
     pub(crate) const DIGITS: usize = 26;
+    /// Twice the sum of the pauses, ns, and 1 during a pause, in which nothing is sent; written by the supervisor.
+    pub(crate) const PAUSE: usize = DIGITS + super::DIGITS_MAX;
     /// Buckets of the histogram of lateness.
-    pub(crate) const HISTOGRAM: usize = DIGITS + super::DIGITS_MAX;
+    pub(crate) const HISTOGRAM: usize = PAUSE + 1;
 }
 
 /// Number of fields of a 5-tuple that vary: addresses and ports of both ends.
@@ -137,6 +139,14 @@ impl State {
         let burst = if late_ns < BURST_NS { 0 } else { self.load(word::BURST) + 1 };
         self.store(word::BURST, burst);
         self.store(word::BURST_MAX, self.load(word::BURST_MAX).max(burst));
+    }
+
+    /// Pauses since the caller looked last, ns, by its copy of the word; `None` during a pause.
+    pub(crate) fn paused_ns(&self, seen: &mut u64) -> Option<u64> {
+        let now = self.load(word::PAUSE);
+        let paused_ns = (now >> 1) - (*seen >> 1);
+        *seen = now & !1;
+        (now & 1 == 0).then_some(paused_ns)
     }
 
     /// Number of frames that may still be sent; `None` after the last one or a stop.

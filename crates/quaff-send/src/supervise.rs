@@ -3,8 +3,8 @@
 use crate::confirm::Confirm;
 use crate::error::SendError;
 use crate::state::{Snapshot, State, word};
-use quaff_os::Interrupt;
 use quaff_os::clock::steady_ns;
+use quaff_os::{Interrupt, process};
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -20,6 +20,8 @@ pub enum Control {
     Go,
     /// Release one more frame of a stepwise run.
     Step,
+    /// Stop the process until it is continued (SIGCONT), and send what follows that much later.
+    Suspend,
     /// End early, with a report.
     Stop,
 }
@@ -55,6 +57,7 @@ pub(crate) fn supervise<T: Send>(
             match watch(&state.snapshot(now_ns), Duration::from_nanos(wait_ns)) {
                 Control::Go => {}
                 Control::Step => (run.on_step)(),
+                Control::Suspend => suspend(state),
                 Control::Stop => interrupted = true,
             }
             if now_ns >= confirm_at_ns && watched.is_ok() {
@@ -76,6 +79,15 @@ pub(crate) fn supervise<T: Send>(
         watched?;
         Ok((sent, interrupted))
     })
+}
+
+/// Stops the process until it is continued. The sender waits for the word, so that it sends nothing late.
+fn suspend(state: &State) {
+    let (before, begun_ns) = (state.load(word::PAUSE), steady_ns());
+    state.store(word::PAUSE, before | 1);
+    // A process that cannot be stopped continues at once.
+    let _ = process::stop_self();
+    state.store(word::PAUSE, before + ((steady_ns() - begun_ns) << 1));
 }
 
 impl Run<'_> {

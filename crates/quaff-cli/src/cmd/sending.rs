@@ -7,6 +7,15 @@ use std::io::BufRead as _;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::time::{Duration, Instant};
 
+/// What SIGUSR1 does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OnUsr1 {
+    /// Prints a progress line.
+    Progress,
+    /// Stops the process until SIGCONT, as tcpreplay.
+    Suspend,
+}
+
 /// The shell of a run that the sender's loop drives, and Enter.
 pub(super) struct Watch {
     shell: Shell,
@@ -18,8 +27,14 @@ pub(super) struct Watch {
 impl Watch {
     /// Blocks the signals: call it before the first thread. Each line of stdin releases a frame if `is_stepwise`.
     pub(super) fn new(args: &WatchArgs, is_stepwise: bool) -> anyhow::Result<Self> {
+        Self::with(args, is_stepwise, OnUsr1::Progress)
+    }
+
+    /// The same with another meaning of SIGUSR1.
+    pub(super) fn with(args: &WatchArgs, is_stepwise: bool, on_usr1: OnUsr1) -> anyhow::Result<Self> {
         let shell = Shell::new(Settings::new(args, None))?;
-        let sending = Sending { now: Snapshot::default(), last: (Instant::now(), 0) };
+        let sending =
+            Sending { now: Snapshot::default(), last: (Instant::now(), 0), on_usr1, is_suspending: false };
         Ok(Self { shell, sending, lines: is_stepwise.then(stdin_lines) })
     }
 
@@ -28,6 +43,7 @@ impl Watch {
         let is_stopping = self.shell.turn(&mut self.sending, wait);
         match self.lines.as_ref().map(Receiver::try_recv) {
             _ if is_stopping => Control::Stop,
+            _ if std::mem::take(&mut self.sending.is_suspending) => Control::Suspend,
             Some(Ok(())) => Control::Step,
             Some(Err(TryRecvError::Disconnected)) => Control::Stop,
             Some(Err(TryRecvError::Empty)) | None => Control::Go,
@@ -44,6 +60,9 @@ struct Sending {
     now: Snapshot,
     /// The time and the frames of the last progress line.
     last: (Instant, u64),
+    on_usr1: OnUsr1,
+    /// SIGUSR1 came, and suspends.
+    is_suspending: bool,
 }
 
 impl Product for Sending {
@@ -55,6 +74,11 @@ impl Product for Sending {
     }
 
     fn finish(self) {}
+
+    fn on_usr1(&mut self) -> Option<Vec<Part>> {
+        self.is_suspending = self.on_usr1 == OnUsr1::Suspend;
+        (self.on_usr1 == OnUsr1::Progress).then(|| self.progress())
+    }
 
     fn progress(&mut self) -> Vec<Part> {
         let (Snapshot { sent, elapsed_ns, late_max_ns, retried, .. }, (at, before)) = (self.now, self.last);
@@ -97,11 +121,18 @@ pub(super) fn destination<V>(inject: &Option<String>, out: &Option<String>, path
     }
 }
 
-/// The counter that confirmed the frames, and the agreement of the counts.
+/// Frames that were to be sent, that were handed to the kernel, and that a counter confirms.
+pub(super) struct Counts {
+    pub(super) intended: u64,
+    pub(super) sent: u64,
+    pub(super) confirmed: u64,
+}
+
+/// The counter that confirmed the frames, and whether the counts agree.
 pub(super) fn confirmation(
     witness: Witness,
     others: u64,
-    agrees: bool,
+    counts: &Counts,
     hint: Option<&str>,
     is_interrupted: bool,
 ) -> String {
@@ -117,8 +148,10 @@ pub(super) fn confirmation(
     if others > 0 {
         parts.push(format!("{} of them from other senders", show::count(others)));
     }
-    if !agrees {
+    if counts.confirmed < counts.sent || others == 0 && counts.confirmed > counts.sent {
         parts.push("the counts do not agree".to_owned());
+    } else if !is_interrupted && counts.sent != counts.intended {
+        parts.push("not all were sent".to_owned());
     }
     parts.extend(hint.map(str::to_owned));
     if is_interrupted {
@@ -152,6 +185,11 @@ pub(super) fn dropped<'a>(
 pub(super) fn dropped_of(report: &ReplayReport) -> Option<String> {
     let interfaces = report.interfaces.iter().map(|one| (one.name.as_str(), one.drops));
     dropped(report.sent.saturating_sub(report.confirmed), interfaces)
+}
+
+/// The counts of a replay.
+pub(super) fn counts(report: &ReplayReport) -> Counts {
+    Counts { intended: report.intended, sent: report.sent, confirmed: report.confirmed }
 }
 
 /// The lines of a replay: what was sent and what confirmed it, with a `verdict`, and the time.

@@ -98,10 +98,11 @@ pub(crate) struct SizeArgs<S: FlagValue> {
     /// Frame sizes in bytes: 64 (fixed), 64,128,256 (in turn), 64-1500 (random), 64:7,570:4 (weighted), or a
     /// named mix [default: 512]
     ///
-    /// Mixes: rfc2544 (64 to 1518 in turn), imix (64, 570, 1518 as 7:4:1), imix1500 (64, 570, 1514), cisco (64,
-    /// 594, 1518 as 7:4:1), tolly (64, 78, 576, 1518 as 55:5:17:23), rpr3 (64, 512, 1518 as 60:20:20), rpr4
-    /// (64, 512, 1518, 9218 as 50:15:15:20). Sizes include VLAN tags, but neither the FCS (see --fcs) nor
-    /// the outer headers of --erspan and --vxlan. Injected frames must fit a memory page: about 3400 bytes.
+    /// Mixes: rfc2544 (64 to 1514 in turn), imix or imix1500 (64, 570, 1514 as 7:4:1), cisco (64, 594, 1514 as
+    /// 7:4:1), tolly (64, 78, 576, 1514 as 55:5:17:23), rpr3 (64, 512, 1514 as 60:20:20), rpr4 (64, 512, 1514,
+    /// 9214 as 50:15:15:20). Sizes include VLAN tags, but neither the FCS (1514 bytes with it are the usual 1518; see
+    /// --fcs) nor the outer headers of --erspan and --vxlan. Frames must fit the MTU of the interface or, when
+    /// injected, a memory page: about 3400 bytes.
     #[arg(long, value_name = "SIZES", value_parser = S::parser())]
     pub(crate) size: Option<S>,
     /// Draw sizes from the distribution in this capture, or in a file written by --sizes-save
@@ -111,7 +112,7 @@ pub(crate) struct SizeArgs<S: FlagValue> {
     pub(crate) sizes_from: Option<PathBuf>,
     /// Count the FCS in all sizes and in rates of bits, as RFC 2544 does: 64 is a frame of 60 bytes plus FCS
     ///
-    /// Such a frame has no room for a probe header.
+    /// Such a frame has no room for a probe header. In mixes the largest frame has 1518 bytes then, or 9218.
     #[arg(long)]
     pub(crate) fcs: bool,
 }

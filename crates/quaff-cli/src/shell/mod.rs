@@ -40,6 +40,10 @@ pub trait Product {
     fn finish(self) -> Self::Report;
     /// The parts of the progress line; rates are those since the call before.
     fn progress(&mut self) -> Vec<Part>;
+    /// The parts of the line that SIGUSR1 asks for; `None` if the run does something else then.
+    fn on_usr1(&mut self) -> Option<Vec<Part>> {
+        Some(self.progress())
+    }
     /// The parts of a line of `--stats`; `None` if they are shown elsewhere.
     fn stats(&mut self) -> Option<Vec<Part>> {
         Some(self.progress())
@@ -250,7 +254,9 @@ impl Shell {
     /// Handles a signal, the duration, incidents and the progress line.
     fn handle<P: Product>(&mut self, product: &mut P, heard: Option<SignalInfo>) {
         match heard {
-            Some(SignalInfo { signal: Signal::SIGUSR1, .. }) => self.print(&product.progress()),
+            Some(SignalInfo { signal: Signal::SIGUSR1, .. }) => {
+                product.on_usr1().iter().for_each(|parts| self.print(parts));
+            }
             Some(SignalInfo { signal: Signal::SIGWINCH | Signal::SIGTSTP | Signal::SIGCONT, .. }) | None => {}
             Some(heard) if self.asked.is_second(heard.signal) => {
                 self.end_line();

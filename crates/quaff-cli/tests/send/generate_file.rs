@@ -1,9 +1,11 @@
 //! `quaff generate -w`: what tshark, which knows nothing of us, finds in made-up traffic.
 
-use crate::support::{QUAFF, run, tool};
+use crate::support::{PATIENCE, QUAFF, run, tool};
+use quaff_lab::ChildProcess;
 use quaff_os::Signal;
 use quaff_os::process::send;
 use quaff_testkit::test_name;
+use quaff_wire::decode::{Decoder, Item, Step};
 use serde_json::Value;
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader};
@@ -247,7 +249,7 @@ fn senders_print_progress_on_sigusr1_and_every_interval_and_end_with_a_report() 
 }
 
 /// Waits until the process has blocked `signal`, which would kill it before.
-fn wait_until_blocked(pid: u32, signal: Signal) {
+pub(crate) fn wait_until_blocked(pid: u32, signal: Signal) {
     let mask = || {
         let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
         let mask = status.lines().find_map(|line| line.strip_prefix("SigBlk:")).expect("a mask");
@@ -256,4 +258,79 @@ fn wait_until_blocked(pid: u32, signal: Signal) {
     while mask() & 1 << (signal as u32 - 1) == 0 {
         std::thread::sleep(Duration::from_millis(2));
     }
+}
+
+/// The packets in a file that is whole, as another command reads it.
+fn packets(file: &Path) -> u64 {
+    let mut info = Command::new(QUAFF);
+    let found: Value = serde_json::from_str(&run(info.args(["info", "--json"]).arg(file))).expect("a report");
+    let found = found["files"].get(0).unwrap_or(&found);
+    assert!(found["skipped"]["count"].as_u64().unwrap_or(0) == 0, "{found}");
+    found["packets"].as_u64().unwrap_or_else(|| panic!("{found}"))
+}
+
+/// RLIMIT_FSIZE, as ulimit -f sets it, or a file system with files of 4 GiB at most: EFBIG, and SIGXFSZ where that is
+/// not blocked.
+#[test]
+fn a_file_that_may_not_grow_ends_with_a_whole_packet_and_an_error() {
+    let test = test_name!();
+    if tool(test, "prlimit").is_none() {
+        return;
+    }
+    let dir = tempfile::tempdir().expect("a folder");
+    let trace = dir.path().join("trace.pcap");
+    generate(&trace, "--count 20000 --pps 1000 --size imix --content random");
+    let trace = trace.display().to_string();
+    for name in ["a.pcap", "a.pcapng", "a.pcap.zst", "a.pcap.lz4", "a.pcap.gz", "-"] {
+        let is_plain = !name.contains(".pcap.");
+        for limit in [100_000, if is_plain { 3_000_000 } else { 200_000 }] {
+            for command in [
+                format!("generate --count 20000 --pps 1000 --size imix --content random -w {name}"),
+                format!("replay {trace} -w {name}"),
+            ] {
+                let mut limited = Command::new("prlimit");
+                limited.arg(format!("--fsize={limit}")).arg(QUAFF).args(command.split_whitespace());
+                let out = std::fs::File::create(dir.path().join("out.pcap")).expect("a file");
+                let done = limited.current_dir(dir.path()).stdout(out).output().expect("it runs");
+                let said = String::from_utf8_lossy(&done.stderr);
+                assert_eq!(done.status.code(), Some(2), "{command}: {said}");
+                let count = said.split("more than ").nth(1).and_then(|rest| rest.split(' ').next());
+                let count: u64 = count.and_then(|count| count.parse().ok()).expect(&said);
+                assert!(said.contains("too large") && said.contains("ulimit -f"), "{said}");
+                if name == "-" {
+                    continue;
+                }
+                let file = dir.path().join(name);
+                assert_eq!(packets(&file), count, "{command}: {said}");
+                let bytes = file.metadata().expect("a file").len();
+                assert!(bytes <= limit && bytes > limit - 4000, "{command}: {bytes} of {limit}");
+            }
+        }
+    }
+}
+
+/// Each loop used to open the file twice and to start two threads: 100,000 took minutes.
+#[test]
+fn loops_of_a_small_file_continue_its_times_and_are_quick() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let (file, long) = (dir.path().join("a.pcap"), dir.path().join("long.pcap"));
+    generate(&file, "--count 2 --pps 10");
+    let replay = |loops: &str| {
+        let mut command = Command::new(QUAFF);
+        command.arg("replay").arg(&file).arg("-w").arg(&long).args(["--loop", loops]);
+        let done = ChildProcess::start(command).expect("it runs").finish(PATIENCE).expect("it ends");
+        assert_eq!(done.status.code(), Some(0), "{done:?}");
+    };
+    replay("3");
+    let bytes = std::fs::read(&long).expect("a file");
+    let (mut rest, mut decoder, mut times) = (&bytes[..], Decoder::default(), Vec::new());
+    while let Ok(Step::Item(item)) = decoder.next(&mut rest) {
+        if let Item::Frame(frame) = item {
+            times.push(frame.time_ns);
+        }
+    }
+    let since: Vec<u64> = times.iter().map(|time_ns| (time_ns - times[0]) / 1_000_000).collect();
+    assert_eq!(since, [0, 100, 100, 200, 200, 300]);
+    replay("100000");
+    assert_eq!(packets(&long), 200_000);
 }

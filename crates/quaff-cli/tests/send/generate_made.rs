@@ -123,6 +123,38 @@ fn frames_of(path: &Path) -> Vec<Vec<u8>> {
     frames
 }
 
+/// 1518 bytes are the largest frame with its FCS. Frames that cannot be sent are no loss of a capture: they are refused
+/// before the first one, which has a number.
+#[test]
+fn mixes_fit_the_usual_mtu_and_what_does_not_fit_is_refused() {
+    let _alone = alone();
+    let Some(lab) = bpf_lab(test_name!(), &LabPlan { mtu: 1500, ..LabPlan::default() }) else {
+        return;
+    };
+    for args in ["--size imix", "--size imix --fcs", "--size tolly --vlan 7", "--size rfc2544", "--size 1514"]
+    {
+        let report = send(&lab.tx, ["-o", TX.name], args, 1200);
+        assert_eq!(report["skipped"]["too_large"].as_u64().unwrap_or(0), 0, "{args}: {report}");
+    }
+    for (interface, args, most) in [
+        (["-o", TX.name], "--size 64-1515", "1514"),
+        (["-o", TX.name], "--size imix --vxlan 7", "1514"),
+        (["-o", TX.name], "--size 1000,1519 --vlan 7", "1518"),
+        (["--inject", RX.name], "--size rpr4", "3"),
+    ] {
+        let netns = if interface[0] == "-o" { &lab.tx } else { &lab.rx };
+        let mut command = netns.command(QUAFF).expect("a command");
+        command.arg("generate").args(interface).args(args.split_whitespace()).args(["--count", "10"]);
+        let done = command.output().expect("quaff runs");
+        let said = String::from_utf8_lossy(&done.stderr);
+        assert_eq!(done.status.code(), Some(2), "{args}: {said}");
+        assert!(
+            said.contains("do not fit") && said.contains(&format!("which takes {most}")),
+            "{args}: {said}"
+        );
+    }
+}
+
 #[test]
 fn frames_that_are_made_one_by_one_arrive_to_the_byte() {
     let _alone = alone();

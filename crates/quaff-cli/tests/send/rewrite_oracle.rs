@@ -1,6 +1,7 @@
 //! Rewriting, sides and flow figures, held against tcprewrite, tcpprep and tcpreplay on the same files,
 //! where the meaning is the same. docs/decisions/0019 says where it is not.
 
+use crate::support::{QUAFF, run};
 use quaff_testkit::{self as testing, captures, skip, test_name};
 use quaff_testpackets as build;
 use quaff_wire::RoleClassifier;
@@ -169,6 +170,72 @@ fn headers_are_rewritten_as_tcprewrite_does() {
     compare(&dir, &frames, &class, "--tos=184 --tclass=184");
     let tag = Rewrite { tags: vec!["push:vid=100,pcp=3,tpid=0x8100".parse().unwrap()], ..Rewrite::default() };
     compare(&dir, &frames, &tag, "--enet-vlan=add --enet-vlan-tag=100 --enet-vlan-pri=3 --enet-vlan-cfi=0");
+}
+
+/// The options of tcprewrite's own tests, and ours for the same.
+const ITS_OWN: [(&str, &str); 11] = [
+    ("--tos=50 --tclass=50", "--traffic-class 50"),
+    (
+        "--enet-vlan=add --enet-vlan-tag=45 --enet-vlan-cfi=1 --enet-vlan-pri=5",
+        "--vlan push:vid=45,dei=1,pcp=5",
+    ),
+    (
+        "--enet-vlan=add --enet-vlan-tag=42 --enet-vlan-cfi=1 --enet-vlan-pri=2 --enet-vlan-proto=802.1ad",
+        "--vlan push:vid=42,dei=1,pcp=2,tpid=0x88a8",
+    ),
+    ("--enet-vlan=del", "--vlan pop"),
+    ("--ttl=58", "--ttl 58"),
+    ("--ttl=+58", "--ttl +58"),
+    ("--ttl=-58", "--ttl -58"),
+    ("--mtu-trunc --mtu=300", "--mtu 300 --mtu-policy cut"),
+    ("", ""),
+    ("-r 80:8080", "--map-port 80:8080"),
+    ("-N 96.17.211.0/24:172.16.0.0/24", "--map-ip 96.17.211.0/24:172.16.0.0/24"),
+];
+
+/// Frames that end with their packets, some with wrong checksums: tcprewrite recomputes all of them.
+#[test]
+fn the_options_of_its_own_tests_do_the_same_to_whole_packets() {
+    if Command::new("tcprewrite").arg("-V").output().is_err() {
+        return skip(test_name!(), "there is no tcprewrite");
+    }
+    let [a, b] = [Ipv4Addr::new(192, 168, 1, 10), Ipv4Addr::new(96, 17, 211, 172)];
+    let tcp = |ports: [u8; 4], payload: &[u8]| {
+        [&ports[..], &[0, 0, 0, 1, 0, 0, 0, 1, 0x50, 0x18, 32, 0, 9, 9, 0, 0], payload].concat()
+    };
+    let tagged = |tags: &[(u16, u16)], packet: &[u8]| build::ethernet(tags, 0x0800, packet);
+    let request = build::ipv4(a, b, TCP, &[], &tcp([15, 160, 0, 80], &[b'x'; 200]));
+    let frames = [
+        tagged(&[], &request),
+        tagged(&[], &build::ipv4(b, a, TCP, &[], &tcp([0, 80, 15, 160], &[b'y'; 1400]))),
+        tagged(&[], &build::ipv4(a, b, UDP, &[], &build::udp(5353, 53, &[b'q'; 40]))),
+        tagged(&[], &build::ipv4(a, b, 1, &[], &[&[8, 0, 7, 7, 0, 1, 0, 1][..], &[9; 56]].concat())),
+        tagged(&[(0x8100, 0xa02d)], &request),
+        build::ethernet(
+            &[],
+            0x0806,
+            &[0, 1, 8, 0, 6, 4, 0, 1, 2, 2, 2, 2, 2, 2, 192, 168, 1, 10, 0, 0, 0, 0, 0, 0, 96, 17, 211, 172],
+        ),
+    ];
+    let frames: Vec<Frame> = frames.into_iter().map(|frame| (frame.clone(), frame.len() as u32)).collect();
+    let dir = tempfile::tempdir().unwrap();
+    let written = dir.path().join("ours.pcap");
+    for (theirs, options) in ITS_OWN {
+        // A second tag: see docs/tcpreplay.md.
+        let meant = |(frame, _): &&Frame| !options.contains("push") || frame[12] != 0x81;
+        let frames: Vec<Frame> = frames.iter().filter(meant).cloned().collect();
+        let theirs = tcprewrite(&dir, &frames, theirs);
+        let mut replay = Command::new(QUAFF);
+        replay
+            .arg("replay")
+            .arg(dir.path().join("from.pcap"))
+            .args(["-q", "--fix-checksums", "-w"])
+            .arg(&written);
+        run(replay.args(options.split_whitespace()));
+        let (ours, _) = read(&written).expect("a capture");
+        let different = ours.iter().zip(&theirs).find(|(ours, theirs)| ours != theirs);
+        assert!(different.is_none() && ours.len() == theirs.len(), "{options}: {different:02x?}");
+    }
 }
 
 #[test]

@@ -1,12 +1,16 @@
 //! `quaff tcpreplay` beside the real tcpreplay, in a lab: the lines of Tcpreplay's how-to, its final
 //! text, and its figures.
 
-use crate::support::{Bench, QUAFF, run, tool};
+use crate::generate_file::wait_until_blocked;
+use crate::support::{Bench, PATIENCE, QUAFF, run, tool};
 use crate::traffic;
-use quaff_testkit::{captures, skip, test_name};
+use quaff_lab::RX;
+use quaff_os::{Signal, process};
+use quaff_testkit::{Receiver, captures, skip, test_name};
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 /// The lines of the how-to; its interface is the lab's, its files are ours.
 const HOW_TO: [&str; 4] = [
@@ -218,4 +222,41 @@ fn command_lines_with_mistakes_are_refused_with_the_reason() {
     }
     let version = Command::new(QUAFF).args(["tcpreplay", "-i", "a", "-V"]).output().expect("quaff runs");
     assert!(version.stderr.starts_with(b"tcpreplay version: 4.4.3"));
+}
+
+/// The state of a process, as proc_pid_stat(5) has it.
+fn state(pid: u32) -> char {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("it runs");
+    stat.rsplit(") ").next().and_then(|rest| rest.chars().next()).expect("a state")
+}
+
+/// As tcpreplay's manual says: SIGUSR1 suspends, SIGCONT restarts.
+#[test]
+fn sigusr1_suspends_and_sigcont_continues_without_a_burst() {
+    let Some(bench) = bench(test_name!()) else { return };
+    let receiver = Receiver::at(&bench.lab, RX.name);
+    let mut command = bench.lab.tx.command(QUAFF).expect("a command in the lab");
+    command.args(["tcpreplay", "-i", "tx0", "-p", "100", "-L", "300", "smallFlows.pcap"]);
+    let running = command.current_dir(bench.dir.path()).stdout(Stdio::piped()).spawn().expect("it runs");
+    let pid = running.id();
+    wait_until_blocked(pid, Signal::SIGUSR1);
+    std::thread::sleep(Duration::from_secs(1));
+    process::send(pid, Signal::SIGUSR1).expect("it runs");
+    let begun = Instant::now();
+    while state(pid) != 'T' {
+        assert!(begun.elapsed() < PATIENCE, "it is not stopped");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    std::thread::sleep(Duration::from_millis(700));
+    assert_eq!(state(pid), 'T');
+    process::send(pid, Signal::SIGCONT).expect("it runs");
+    let done = running.wait_with_output().expect("it ends");
+    let said = String::from_utf8_lossy(&done.stdout);
+    assert!(done.status.success() && said.contains("Successful packets:        300"), "{said}");
+    let times: Vec<u64> = receiver.frames(300).into_iter().map(|(time_ns, _)| time_ns / 1_000_000).collect();
+    let gaps: Vec<u64> = times.windows(2).map(|pair| pair[1].saturating_sub(pair[0])).collect();
+    let pause = gaps.iter().position(|gap| *gap >= 690).expect("a pause");
+    // 70 frames were due meanwhile; a machine that is busy lets some of the next ones wait.
+    let after: u64 = gaps[pause + 1..].iter().take(60).sum();
+    assert!(after > 400, "{after} ms for 60 frames after the pause: {gaps:?}");
 }

@@ -64,6 +64,8 @@ Report:
 Accepted without effect: -T, --timer; --nm-delay; --pps-multi; --loopdelay-ms;
 --loopdelay-ns; --unique-ip-loops; --xdp-batch-size; --loss; --save-opts; -d, --dbug
 
+SIGUSR1 suspends the process, and SIGCONT continues it.
+
 Examples:
   quaff tcpreplay -i eth7 -tK --loop 50 --unique-ip smallFlows.pcap
   quaff tcpreplay -i eth7 -K --mbps 3500 --loop 50 --unique-ip bigFlows.pcap

@@ -121,7 +121,7 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
 
 /// Blocks SIGXFSZ on the calling thread: reaching RLIMIT_FSIZE then fails one write (EFBIG) instead of ending
 /// the process.
-pub(super) fn block_sigxfsz() {
+pub fn block_sigxfsz() {
     // Fails for an invalid argument only.
     let _ = SigSet::from(Signal::SIGXFSZ).thread_block();
 }

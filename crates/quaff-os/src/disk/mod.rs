@@ -12,8 +12,8 @@ mod write;
 
 pub use access::FileAccess;
 pub use file::{
-    Space, check_writable, direct_align, drop_page_cache, free_bytes, open_regular, open_unnamed,
-    preallocate, rename_new, space, sync_all, sync_folder, write_behind,
+    Space, block_sigxfsz, check_writable, direct_align, drop_page_cache, free_bytes, open_regular,
+    open_unnamed, preallocate, rename_new, space, sync_all, sync_folder, write_behind,
 };
 pub use read::Reader;
 pub use write::{Write, Written};

@@ -296,7 +296,20 @@ struct Run {
 fn run_program(shared: &Shared<'_>, program: &Program, run: &Run) -> Result<(), SendError> {
     let state = &shared.state;
     let first = vec![0; run.first_bytes];
+    let mut pause = 0;
     while !shared.is_over() {
+        // A process that stops interrupts the program.
+        match state.paused_ns(&mut pause) {
+            Some(0) => {}
+            Some(paused_ns) => {
+                state.add(word::BASE_NS, paused_ns);
+                state.store(word::FAR_NS, 0);
+            }
+            None => {
+                std::thread::sleep(LOOK);
+                continue;
+            }
+        }
         let Some(left) = state.left() else {
             if shared.plan.stepwise && state.load(word::SENT) < shared.total() {
                 std::thread::sleep(Duration::from_millis(5));

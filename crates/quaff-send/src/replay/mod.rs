@@ -62,7 +62,9 @@ pub fn replay(
     let (via, why) = choose(plan, &links);
     let plan = &ReplayPlan { via, ..plan.clone() };
     let schedule = Schedule::new(plan.rate)?.with_gap_max(plan.gap_max);
-    let passes = Passes::new(feed, sizes(plan, &links), plan.loops, plan.limit, plan.unique_ip);
+    let sizes = sizes(plan, &links);
+    check_longest(&*feed, sizes, &plan.interface)?;
+    let passes = Passes::new(feed, sizes, plan.loops, plan.limit, plan.unique_ip);
     let state = match via {
         ReplayVia::User(_) => State::new_user(),
         _ => State::Kernel(ArrayMap::new("quaff_state", WORDS)?),
@@ -167,6 +169,13 @@ fn usable_link(plan: &ReplayPlan, name: &str) -> Result<Link, SendError> {
         return Err(PlanError::TwoInterfaces.into());
     }
     Ok(link)
+}
+
+/// Refuses made frames of which some cannot be sent: they are numbered, and each would be missed.
+fn check_longest(feed: &dyn Feed, sizes: Sizes, interface: &str) -> Result<(), PlanError> {
+    let Some(longest) = feed.longest()? else { return Ok(()) };
+    let (bytes, most, interface) = (longest.len(), sizes.most(&longest), interface.to_owned());
+    if bytes > most { Err(PlanError::TooLong { bytes, most, interface }) } else { Ok(()) }
 }
 
 fn sizes(plan: &ReplayPlan, links: &[Link]) -> Sizes {

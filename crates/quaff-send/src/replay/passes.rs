@@ -1,6 +1,6 @@
 //! The passes of a source: its repetition up to a limit (`--loop`), without frames that cannot be sent. It never sends.
 
-use super::unique;
+use super::unique::{self, Places};
 use crate::arena::{Arena, FrameMeta};
 use crate::error::{PlanError, SendError};
 use crate::feed::Feed;
@@ -45,6 +45,8 @@ pub(super) struct Passes {
     pub(super) flows: Flows,
     /// Frames of the first pass so far.
     frames: u64,
+    /// The addresses of the frames that [`Self::again`] repeats.
+    places: Option<Vec<Places>>,
 }
 
 /// Maximum number of flows that are distinguished: each takes about 60 bytes.
@@ -59,9 +61,14 @@ pub(super) struct Flows {
 }
 
 impl Sizes {
+    /// Maximum length of a frame that begins like this one.
+    pub(super) fn most(&self, frame: &[u8]) -> usize {
+        let of_mtu = self.mtu.map_or(usize::MAX, |mtu| net::frame_bytes_max(frame, mtu as usize));
+        self.max.min(of_mtu)
+    }
+
     fn fits(&self, frame: &[u8]) -> bool {
-        let fits_mtu = |mtu: u32| frame.len() <= net::frame_bytes_max(frame, mtu as usize);
-        frame.len() <= self.max && self.mtu.is_none_or(fits_mtu)
+        frame.len() <= self.most(frame)
     }
 }
 
@@ -84,7 +91,37 @@ impl Passes {
             skipped: Skipped::default(),
             flows: Flows::default(),
             frames: 0,
+            places: None,
         }
+    }
+
+    /// Turns the frames of the first pass, all of which are in `arena`, into those of the next one, without reading the
+    /// source again. Returns `false` if there is none.
+    pub(super) fn again(&mut self, arena: &mut Arena) -> bool {
+        self.pass += 1;
+        let is_over = self.loops.is_some_and(|loops| self.pass >= loops);
+        if is_over || self.left == 0 || arena.is_empty() {
+            return false;
+        }
+        if !self.unique && self.left >= arena.len() as u64 {
+            self.left -= arena.len() as u64;
+            return true;
+        }
+        // Those of the first pass: a shift may make the lower address the higher one.
+        let places = || arena.frames().map(|(frame, _)| unique::places(frame)).collect();
+        let places = self.places.get_or_insert_with(places);
+        let (left, unique, mut places) = (&mut self.left, self.unique, places.iter());
+        arena.retain(|frame, _| {
+            if *left == 0 {
+                return false;
+            }
+            *left -= 1;
+            if let Some(places) = places.next().filter(|_| unique) {
+                unique::shift(frame, *places, 1);
+            }
+            true
+        });
+        true
     }
 
     /// Number of passes that contain the first `sent` frames.

@@ -2,7 +2,7 @@
 
 use super::Maker;
 use crate::arena::{Arena, FrameMeta};
-use crate::error::SendError;
+use crate::error::{PlanError, SendError};
 use crate::feed::Feed;
 use crate::tally::FeedTally;
 use quaff_wire::synth::Made;
@@ -66,6 +66,10 @@ impl Feed for SynthFeed {
     fn flows(&self) -> Option<u64> {
         Some(self.made().flows)
     }
+
+    fn longest(&self) -> Result<Option<Vec<u8>>, PlanError> {
+        Ok(Some(self.first.synth.longest()?))
+    }
 }
 
 #[cfg(test)]
@@ -112,5 +116,6 @@ mod tests {
         assert_eq!((small.flows(), small.tally().seen), (Some(5), 300));
         assert!(small.rewind().unwrap());
         assert_eq!(frames, drain_times(&mut *small, 500));
+        assert_eq!(small.longest().unwrap().map(|frame| frame.len()), Some(200));
     }
 }

@@ -1,12 +1,13 @@
 //! Writes synthetic traffic to a capture file; the packets have the times at which they would be sent. It never waits.
 
 use super::Maker;
-use crate::file_records::FileRecords;
+use crate::error::{PlanError, SendError};
+use crate::file_records::{FileRecords, failed};
 use crate::generate::Length;
 use crate::supervise::Control;
 use quaff_file::write::Format;
 use serde::Serialize;
-use std::io::{self, Write};
+use std::io::Write;
 use std::time::Instant;
 
 /// Bytes collected per write.
@@ -34,31 +35,36 @@ pub struct WriteReport {
 impl Maker {
     /// Writes a capture file; `start_ns` is the time of the first frame. The recorded length of a deliberately
     /// truncated frame is that of the remaining bytes. `watch` is called periodically; its answer continues or ends the
-    /// writing. Fails with the errors of `out`.
+    /// writing. Errors call the file `name`.
     pub fn write(
         &mut self,
-        out: &mut impl Write,
+        (out, name): (&mut dyn Write, &str),
         format: Format,
         start_ns: u64,
         mut watch: impl FnMut(&WriteReport) -> Control,
-    ) -> io::Result<WriteReport> {
+    ) -> Result<WriteReport, SendError> {
         let begun = Instant::now();
         let mut report = WriteReport::default();
         let mut records = FileRecords::new(format, WRITE_BYTES + (1 << 17));
+        let mut put = |records: &mut FileRecords| {
+            let put = records.put(out);
+            put.map_err(|errno| failed(name, records.written, errno))
+        };
         let mut more = true;
+        put(&mut records)?;
         while more {
-            while records.bytes.len() < WRITE_BYTES {
+            while records.waiting_bytes() < WRITE_BYTES {
                 let Some((due_ns, frame)) = self.make() else {
                     more = false;
                     break;
                 };
-                records.push(start_ns.saturating_add(due_ns), frame, frame.len() as u32);
+                let time_ns = start_ns.checked_add(due_ns).filter(|time_ns| records.takes(*time_ns));
+                records.push(time_ns.ok_or(PlanError::FileTime)?, frame, frame.len() as u32);
                 report.sent += 1;
                 report.bytes += frame.len() as u64;
                 report.seconds = due_ns as f64 / 1e9;
             }
-            out.write_all(&records.bytes)?;
-            records.bytes.clear();
+            put(&mut records)?;
             report.confirmed = report.sent;
             report.took_seconds = begun.elapsed().as_secs_f64();
             if more && watch(&report) == Control::Stop {
@@ -66,7 +72,6 @@ impl Maker {
                 break;
             }
         }
-        out.flush()?;
         report.intended = match self.length {
             Length::Count(frames) => frames,
             Length::Duration(_) | Length::Endless => report.sent,

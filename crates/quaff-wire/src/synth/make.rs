@@ -5,7 +5,7 @@ use super::fragments;
 use super::packet::{self, Layout, Payload, Transport};
 use super::recipe::FRAGMENT_UNIT;
 use super::tcp_conversation::{self, TcpConversations};
-use super::{HARMS, PacketKind, Pool, Recipe, RecipeError, Rng, SizeSource};
+use super::{Damage, HARMS, PacketKind, Pool, Recipe, RecipeError, Rng, SizeSource, Sizes};
 use crate::net::tcp::SYN;
 use crate::probe::{HEADER_BYTES, MAGIC, ProbeHeader};
 use std::collections::VecDeque;
@@ -119,6 +119,15 @@ impl Synth {
     /// Number of frames generated so far.
     pub fn frames(&self) -> u64 {
         self.made.frames
+    }
+
+    /// A frame of the recipe that is as long as its longest one.
+    pub fn longest(&self) -> Result<Vec<u8>, RecipeError> {
+        let sizes = Sizes::only(self.recipe.sizes.bounds().1);
+        // Of a conversation, only the segments with data have the size.
+        let recipe =
+            Recipe { sizes, kind: PacketKind::Udp, damage: Damage::default(), ..self.recipe.clone() };
+        Ok(Self::new(recipe)?.make(0).to_vec())
     }
 
     /// The frame generated last.

@@ -1,12 +1,14 @@
 //! `quaff tcpreplay`: tcpreplay's lines, and decoding by tcpdump, around a native command.
 
 use crate::cmd;
+use crate::cmd::sending::OnUsr1;
 use crate::exit::Exit;
 use crate::line::{self, Commands};
 use crate::show::{print, say};
 use anyhow::Context as _;
 use quaff_compat::tcpreplay::{self, Asked, Replay};
 use quaff_os::rtnl::Rtnl;
+use quaff_os::{Signal, Signals};
 use std::ffi::OsString;
 use std::process;
 
@@ -42,6 +44,8 @@ pub(crate) fn run(args: &Args, commands: Commands) -> anyhow::Result<Exit> {
     let Some(line) = super::line(&asked.native, asked.is_dry_run, asked.is_quiet) else {
         return Ok(Exit::Done);
     };
+    // While packets are decoded it waits, and then suspends the replay.
+    Signals::block(&[Signal::SIGUSR1])?;
     asked.greeting().iter().for_each(|line| say(line));
     for words in asked.decodings() {
         let mut tcpdump = process::Command::new("tcpdump");
@@ -52,7 +56,7 @@ pub(crate) fn run(args: &Args, commands: Commands) -> anyhow::Result<Exit> {
     }
     let args: cmd::replay::Args = line::parse(line)?;
     let is_whole = match args.send.write.first() {
-        Some(path) => cmd::replay::write(&args, path)?.is_whole(),
+        Some(path) => cmd::replay::write(&args, path, OnUsr1::Suspend)?.is_whole(),
         None => replay(&asked, &args)?,
     };
     Ok(Exit::judged(is_whole))
@@ -63,7 +67,7 @@ fn replay(asked: &Replay, args: &cmd::replay::Args) -> anyhow::Result<bool> {
     let (counts, mut stats) = (asked.counts(), asked.stats());
     let print_all = |lines: Vec<String>| lines.iter().for_each(|line| print(line));
     let look = |snapshot: &_| print_all(stats.look(snapshot));
-    let report = cmd::replay::execute_with(args, |feed| counts.wrap(feed), look)?;
+    let report = cmd::replay::execute_with(args, OnUsr1::Suspend, |feed| counts.wrap(feed), look)?;
     print_all(stats.end(&report));
     let summary = asked.summary(&report, &counts);
     if !summary.is_empty() {

@@ -226,9 +226,9 @@ fn write(args: &Args, path: &Path, watch: &mut Watch) -> anyhow::Result<Exit> {
         let snapshot = Snapshot { sent: report.sent, elapsed_ns, ..Snapshot::default() };
         watch.look(&snapshot, Duration::ZERO)
     };
-    let written = maker.write(&mut out, format, start_ns, look);
+    let written = maker.write((&mut *out, &name), format, start_ns, look);
     watch.clear_line();
-    let written = written.with_context(|| format!("write {name}"))?;
+    let written = written?;
     let (text, made) = (report::describe_write(&written, &name), maker.synth.made());
     print(args, &written, Some(&made), |_| text)?;
     Ok(Exit::Done)

@@ -1,6 +1,6 @@
 //! The reports of `quaff generate` as text and JSON. It never prints.
 
-use crate::cmd::sending::{confirmation, dropped, dropped_of, lateness, pace, sent, time};
+use crate::cmd::sending::{Counts, confirmation, counts, dropped, dropped_of, lateness, pace, sent, time};
 use crate::show::{self, name};
 use quaff_send::{ReplayReport, ReplayVia, SendReport, WriteReport};
 use quaff_wire::synth::{HARMS, Made};
@@ -10,7 +10,8 @@ pub(super) fn describe_send(report: &SendReport) -> String {
     let how = if report.via == "inject" { "injected into" } else { "sent from" };
     let missing = report.sent.saturating_sub(report.confirmed);
     let drops = dropped(missing, [(report.interface.as_str(), report.drops)]);
-    let (agrees, drops) = (report.agrees(), drops.as_deref());
+    let SendReport { intended, sent, confirmed, .. } = *report;
+    let counts = Counts { intended, sent, confirmed };
     let mut text = format!(
         "{} B frames of stream {} {how} {}\n  intended   {}\n  sent       {}\n  confirmed  {}  ({})\n",
         report.frame_bytes,
@@ -19,7 +20,7 @@ pub(super) fn describe_send(report: &SendReport) -> String {
         show::count(report.intended),
         show::count(report.sent),
         show::count(report.confirmed),
-        confirmation(report.witness, report.others, agrees, drops, report.interrupted),
+        confirmation(report.witness, report.others, &counts, drops.as_deref(), report.interrupted),
     );
     text += &time(report.seconds, report.pps, report.bits_per_second);
     text += &pace(report.pace_error, "the mean gap");
@@ -32,8 +33,8 @@ pub(super) fn describe_replay(report: &ReplayReport) -> String {
     let how = if report.via == ReplayVia::Inject { "injected into" } else { "sent from" };
     let names: Vec<_> = report.interfaces.iter().map(|one| name(&one.name)).collect();
     let drops = dropped_of(report);
-    let (agrees, drops) = (report.agrees(), drops.as_deref());
-    let verdict = confirmation(report.witness, report.others, agrees, drops, report.interrupted);
+    let counts = counts(report);
+    let verdict = confirmation(report.witness, report.others, &counts, drops.as_deref(), report.interrupted);
     let mut text =
         format!("frames {how} {}\n  intended   {}\n", names.join(" and "), show::count(report.intended));
     text += &sent(report, &verdict);

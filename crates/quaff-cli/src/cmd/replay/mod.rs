@@ -10,7 +10,7 @@ mod to_file;
 pub(crate) use args::Args;
 pub(crate) use to_file::write;
 
-use crate::cmd::sending::{Watch, destination};
+use crate::cmd::sending::{OnUsr1, Watch, destination};
 use crate::exit::Exit;
 use crate::show::{self, Stream};
 use anyhow::bail;
@@ -21,7 +21,7 @@ use quaff_send::{Feed, ReplayPlan, ReplayReport, ReplayVia, Snapshot};
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     if let Some(path) = args.send.write.first() {
-        let written = write(args, path)?;
+        let written = write(args, path, OnUsr1::Progress)?;
         let stream = Stream::of_report(path.as_os_str() == "-");
         match args.report.json {
             true => show::json(stream, &written)?,
@@ -41,20 +41,21 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
 
 /// Runs the replay and returns its report, without printing it.
 fn execute(args: &Args) -> anyhow::Result<ReplayReport> {
-    execute_with(args, |feed| feed, |_| {})
+    execute_with(args, OnUsr1::Progress, |feed| feed, |_| {})
 }
 
 /// Runs the replay for another command line: `wrap` may insert a feed between the files and the sender, and `look`
 /// receives the progress.
 pub(crate) fn execute_with(
     args: &Args,
+    on_usr1: OnUsr1,
     wrap: impl FnOnce(Box<dyn Feed>) -> Box<dyn Feed>,
     mut look: impl FnMut(&Snapshot),
 ) -> anyhow::Result<ReplayReport> {
     if args.one_at_a_time && args.files.iter().any(|file| file.as_os_str() == "-") {
         bail!("stdin can be the input file or trigger the frames (--one-at-a-time), not both");
     }
-    let mut watch = Watch::new(&args.watch, args.one_at_a_time)?;
+    let mut watch = Watch::with(&args.watch, args.one_at_a_time, on_usr1)?;
     let (plan, stop) = (plan(args)?, Stop::default());
     let feed = wrap(rewritten(source(args, &stop)?, args)?);
     let (feed, sandbox) = confined::confined(feed, args);

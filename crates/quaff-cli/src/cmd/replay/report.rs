@@ -1,7 +1,7 @@
 //! The report of a replay as text. It never prints.
 
 use super::args::Args;
-use crate::cmd::sending::{confirmation, dropped_of, lateness, pace, sent};
+use crate::cmd::sending::{confirmation, counts, dropped_of, lateness, pace, sent};
 use crate::show::{self, name};
 use quaff_send::{FeedTally, ReplayReport, ReplayVia, Skipped, ToFileReport};
 use std::path::Path;
@@ -120,9 +120,8 @@ fn timing(report: &ReplayReport) -> String {
 }
 
 fn verdict(report: &ReplayReport) -> String {
-    let differs = report.confirmed < report.sent || !report.interrupted && report.sent != report.intended;
     let is_veth_mute = report.confirmed == 0 && report.sent > 0 && report.via == ReplayVia::XdpRedirect;
     let hint = "the other end of a veth receives XDP frames only with NAPI: ethtool -K PEER gro on";
     let hint = if is_veth_mute { Some(hint.to_owned()) } else { dropped_of(report) };
-    confirmation(report.witness, report.others, !differs, hint.as_deref(), report.interrupted)
+    confirmation(report.witness, report.others, &counts(report), hint.as_deref(), report.interrupted)
 }

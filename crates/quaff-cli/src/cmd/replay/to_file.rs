@@ -4,7 +4,7 @@ use super::args::Args;
 use super::confined;
 use super::feed::{rate, rewritten, source};
 use crate::cmd::packet_file;
-use crate::cmd::sending::Watch;
+use crate::cmd::sending::{OnUsr1, Watch};
 use anyhow::bail;
 use quaff_os::Stop;
 use quaff_send::{Snapshot, ToFilePlan, ToFileReport, replay_to_file};
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Writes the frames into a file and returns the report, without printing it.
-pub(crate) fn write(args: &Args, path: &Path) -> anyhow::Result<ToFileReport> {
+pub(crate) fn write(args: &Args, path: &Path, on_usr1: OnUsr1) -> anyhow::Result<ToFileReport> {
     let is_same =
         |input: &PathBuf| canonicalize(input).is_ok_and(|input| canonicalize(path).ok() == Some(input));
     if args.files.iter().any(is_same) {
@@ -29,13 +29,13 @@ pub(crate) fn write(args: &Args, path: &Path) -> anyhow::Result<ToFileReport> {
         duration: args.end.duration,
     };
     plan.check()?;
-    let mut watch = Watch::new(&args.watch, false)?;
+    let mut watch = Watch::with(&args.watch, false, on_usr1)?;
     let feed = rewritten(source(args, &Stop::default())?, args)?;
     let (mut feed, sandbox) = confined::confined(feed, args);
     feed.begin(false)?;
     let mut out = packet_file::create(path)?;
     let look = |snapshot: &Snapshot| watch.look(snapshot, Duration::ZERO);
-    let written = replay_to_file(&plan, feed, &mut out, &path.display().to_string(), look);
+    let written = replay_to_file(&plan, feed, &mut *out, &path.display().to_string(), look);
     watch.clear_line();
     sandbox.finish();
     Ok(written?)

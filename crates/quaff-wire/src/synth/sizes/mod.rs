@@ -1,7 +1,8 @@
 //! Frame sizes: a single size, several in turn, or drawn from a distribution.
 //!
 //! Sizes are those in captures: with MAC addresses and VLAN tags, without FCS. The named sets have their commonly
-//! printed values, interpreted in the same way.
+//! printed values, interpreted in the same way, but for the largest: 1518 bytes are the largest frame of an MTU of 1500
+//! with its FCS, so it has 1514 bytes here.
 
 mod learn;
 mod text;
@@ -49,21 +50,26 @@ pub struct Sizes {
     classes: Vec<SizeClass>,
     /// True to use the classes in turn, equally often, instead of drawing by weight.
     in_turn: bool,
+    /// True for a named set, whose largest frames lack the FCS.
+    is_named: bool,
 }
 
 /// Named sets as (size, weight). Weights of 0 mean in turn.
 ///
 /// The first set is from RFC 2544 section 9.1; the mixes are those that traffic generators print.
 const SETS: [(&str, &[(u32, u64)]); 7] = [
-    ("rfc2544", &[(64, 0), (128, 0), (256, 0), (512, 0), (1024, 0), (1280, 0), (1518, 0)]),
-    ("imix", &[(64, 7), (570, 4), (1518, 1)]),
-    // Its largest frame fits an MTU of 1500.
+    ("rfc2544", &[(64, 0), (128, 0), (256, 0), (512, 0), (1024, 0), (1280, 0), (1514, 0)]),
+    ("imix", &[(64, 7), (570, 4), (1514, 1)]),
+    // An older name.
     ("imix1500", &[(64, 7), (570, 4), (1514, 1)]),
-    ("tolly", &[(64, 55), (78, 5), (576, 17), (1518, 23)]),
-    ("cisco", &[(64, 7), (594, 4), (1518, 1)]),
-    ("rpr3", &[(64, 60), (512, 20), (1518, 20)]),
-    ("rpr4", &[(64, 50), (512, 15), (1518, 15), (9218, 20)]),
+    ("tolly", &[(64, 55), (78, 5), (576, 17), (1514, 23)]),
+    ("cisco", &[(64, 7), (594, 4), (1514, 1)]),
+    ("rpr3", &[(64, 60), (512, 20), (1514, 20)]),
+    ("rpr4", &[(64, 50), (512, 15), (1514, 15), (9214, 20)]),
 ];
+
+/// Largest frames of the named sets, for an MTU of 1500 and of 9200: with FCS they are 1518 and 9218.
+const LARGEST: [u32; 2] = [1514, 9214];
 
 impl Sizes {
     /// Creates sizes drawn from classes by their weights.
@@ -75,15 +81,21 @@ impl Sizes {
         Alias::new(&weights).ok_or_else(|| {
             ParseError::new("no size has any weight, or the weights are too large to be added")
         })?;
-        Ok(Self { classes, in_turn: false })
+        Ok(Self { classes, in_turn: false, is_named: false })
     }
 
-    /// The same with each size reduced by `bytes`, to at least 1.
+    /// A single size.
+    pub(crate) fn only(bytes: u32) -> Self {
+        Self { classes: vec![SizeClass::exact(bytes, 1)], in_turn: true, is_named: false }
+    }
+
+    /// The same where sizes include an FCS of `bytes`: each is reduced by it, to at least 1.
     pub fn smaller_by(&self, bytes: u32) -> Self {
-        let less = |size: u32| size.saturating_sub(bytes).max(1);
+        let is_without = |size: u32| self.is_named && LARGEST.contains(&size);
+        let less = |size: u32| if is_without(size) { size } else { size.saturating_sub(bytes).max(1) };
         let smaller =
             |class: &SizeClass| SizeClass { first: less(class.first), last: less(class.last), ..*class };
-        Self { classes: self.classes.iter().map(smaller).collect(), in_turn: self.in_turn }
+        Self { classes: self.classes.iter().map(smaller).collect(), ..*self }
     }
 
     /// The size, if there is only one.
@@ -124,7 +136,7 @@ impl FromStr for Sizes {
     fn from_str(text: &str) -> Result<Self, ParseError> {
         if let Some((_, set)) = SETS.iter().find(|(name, _)| name.eq_ignore_ascii_case(text)) {
             let classes: Vec<_> = set.iter().map(|(size, weight)| SizeClass::exact(*size, *weight)).collect();
-            return Ok(Self { in_turn: set[0].1 == 0, classes });
+            return Ok(Self { in_turn: set[0].1 == 0, classes, is_named: true });
         }
         let mut classes = Vec::new();
         let mut in_turn = true;
@@ -144,7 +156,7 @@ impl FromStr for Sizes {
             }
             classes.push(class);
         }
-        if in_turn { Ok(Self { classes, in_turn }) } else { Self::drawn(classes) }
+        if in_turn { Ok(Self { classes, in_turn, is_named: false }) } else { Self::drawn(classes) }
     }
 }
 
@@ -186,7 +198,10 @@ mod tests {
     fn sizes_are_read_as_people_write_them() {
         assert_eq!(Sizes::from_str("64").unwrap().single(), Some(64));
         assert!(Sizes::from_str("64,128").unwrap().in_turn);
-        assert_eq!(Sizes::from_str("64:7,570:4,1518:1").unwrap(), Sizes::from_str("IMIX").unwrap());
+        let [mix, named] = ["64:7,570:4,1514:1", "IMIX"].map(|text| Sizes::from_str(text).unwrap());
+        assert_eq!(mix.classes, named.classes);
+        let [mix, named] = [mix, named].map(|sizes| sizes.smaller_by(4).bounds());
+        assert_eq!((mix, named), ((60, 1510), (60, 1514)), "its largest has no FCS already");
         assert_eq!(Sizes::from_str("100-200").unwrap().bounds(), (100, 200));
         assert_eq!(Sizes::from_str("64,64").unwrap().single(), Some(64));
         for wrong in ["", "x", "64,", "0", "65536", "200-100", "64:x", "64:0", "64:-1", "64-"] {
@@ -196,7 +211,7 @@ mod tests {
 
     #[test]
     fn means_are_those_of_the_classes() {
-        assert!((Sizes::from_str("imix").unwrap().mean(1, SIZE_MAX) - 353.833).abs() < 0.001);
+        assert!((Sizes::from_str("imix").unwrap().mean(1, SIZE_MAX) - 353.5).abs() < 0.001);
         assert!((Sizes::from_str("10-20").unwrap().mean(1, SIZE_MAX) - 15.0).abs() < 1e-9);
         assert!((Sizes::from_str("60,100").unwrap().mean(64, 90) - 77.0).abs() < 1e-9);
     }
@@ -206,7 +221,7 @@ mod tests {
         let mut source = Sizes::from_str("rfc2544").unwrap().source();
         let mut rng = Rng::new(0);
         let sizes: Vec<_> = (0..8).map(|_| source.next(&mut rng)).collect();
-        assert_eq!(sizes, [64, 128, 256, 512, 1024, 1280, 1518, 64]);
+        assert_eq!(sizes, [64, 128, 256, 512, 1024, 1280, 1514, 64]);
     }
 
     /// Chi-square of the drawn sizes, in standard deviations from its mean (nearly normal for many classes; for few, 5
