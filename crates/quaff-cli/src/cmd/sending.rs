@@ -7,7 +7,7 @@ use std::io::BufRead as _;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::time::{Duration, Instant};
 
-/// What SIGUSR1 does.
+/// The effect of SIGUSR1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OnUsr1 {
     /// Prints a progress line.
@@ -219,4 +219,22 @@ pub(super) fn lateness(late: Option<Lateness>) -> String {
     let Some(late) = late else { return String::new() };
     let [mean, p50, p99, max] = [late.mean_ns, late.p50_ns, late.p99_ns, late.max_ns].map(show::span_ns);
     format!("  late       mean {mean}, median {p50}, p99 {p99}, max {max}\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_disagree_where_confirmed_and_sent_differ() {
+        let verdict = |[intended, sent, confirmed]: [u64; 3], others, is_interrupted| {
+            let counts = Counts { intended, sent, confirmed };
+            confirmation(Witness::TxPackets, others, &counts, None, is_interrupted)
+        };
+        assert_eq!(verdict([9, 9, 9], 0, false), "by tx_packets");
+        assert_eq!(verdict([9, 9, 8], 0, false), "by tx_packets, the counts do not agree");
+        assert_eq!(verdict([9, 8, 8], 0, false), "by tx_packets, not all were sent");
+        assert_eq!(verdict([9, 8, 8], 0, true), "by tx_packets, interrupted");
+        assert_eq!(verdict([9, 9, 12], 3, false), "by tx_packets, 3 of them from other senders");
+    }
 }

@@ -364,7 +364,7 @@ fn sampling_that_v5_cannot_say_is_refused() {
 
 /// Headers of NetFlow have seconds of 32 bits. Interface numbers of v5 have 16: a larger one is unknown.
 #[test]
-fn what_32_and_16_bits_cannot_say_is_counted_or_unknown() {
+fn late_times_are_counted_and_large_interface_numbers_are_unknown() {
     let mut late = record(1);
     late.forward.last_ns = 5_000_000_000 * 1_000_000_000;
     late.forward.first_ns = late.forward.last_ns - 1_000_000;

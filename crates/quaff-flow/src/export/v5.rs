@@ -41,8 +41,8 @@ impl Encoder {
         self.records_max = (bytes_max.saturating_sub(HEADER_BYTES) / RECORD_BYTES).clamp(1, RECORDS_MAX);
     }
 
-    /// Appends a flow; `false` for IPv6 and for times after 2106, which the format cannot carry. Beyond 2^32 - 1 packets
-    /// or bytes a flow becomes several records of equal shares.
+    /// Appends a flow; `false` for IPv6 and for times after 2106, which the format cannot carry. Beyond 2^32 - 1
+    /// packets or bytes a flow becomes several records of equal shares.
     pub(crate) fn push(&mut self, view: View<'_>, scene: &Scene, now_ns: u64) -> bool {
         let (IpAddr::V4(_), IpAddr::V4(_)) = (view.source(), view.destination()) else { return false };
         if !Uptime::takes(view.times(FlowSide::Forward).unwrap_or_default().1) {
