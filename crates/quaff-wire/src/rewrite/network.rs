@@ -2,7 +2,8 @@
 
 use super::{PortMap, Rewrite, sctp, sums};
 use crate::checksum;
-use crate::net::{self, Ip, SCTP, TCP, UDP};
+use crate::net::ipv6::IPV6_BYTES;
+use crate::net::{self, IPV4_BYTES, Ip, SCTP, TCP, UDP};
 use std::net::IpAddr;
 
 /// The effect of changed bytes on a checksum: the sum of the new bytes minus that of the old ones.
@@ -49,25 +50,29 @@ impl Change {
 impl Rewrite {
     /// Edits the packet whose IP header is at `at`.
     pub(super) fn edit_network(&self, frame: &mut [u8], at: usize, ip: &Ip) {
-        let before = ip.ends(frame, at).map(|(address, _)| address);
-        match ip.addresses {
+        // Extensions and options may have addresses that the transport's checksum covers instead.
+        let has_more = ip.transport > at + if ip.is_v6() { IPV6_BYTES } else { IPV4_BYTES };
+        let before = has_more.then(|| covered(frame, at, ip));
+        let addresses = match ip.addresses {
             [IpAddr::V4(source), IpAddr::V4(destination)] => {
                 let new = [(12, self.src_ip.v4(source)), (16, self.dst_ip.v4(destination))];
                 let header = self.edit_v4(frame, at);
                 let addresses = put_addresses(frame, at, new.map(|(at, ip)| (at, ip.octets())));
                 header.and(addresses).settle(frame, at + 10);
+                addresses
             }
             [IpAddr::V6(source), IpAddr::V6(destination)] => {
                 let new = [(8, self.src_ip.v6(source)), (24, self.dst_ip.v6(destination))];
                 self.edit_v6(frame, at);
                 // IPv6 headers have no checksum.
-                put_addresses(frame, at, new.map(|(at, ip)| (at, ip.octets())));
+                put_addresses(frame, at, new.map(|(at, ip)| (at, ip.octets())))
             }
             _ => return,
-        }
+        };
         if ip.fragment.is_none_or(|fragment| fragment.offset_bytes == 0) {
-            let after = ip.ends(frame, at).map(|(address, _)| address);
-            self.edit_transport(frame, at, ip, Change::of_addresses(before, after));
+            let of_ends = |before| Change::of_addresses(before, covered(frame, at, ip));
+            let change = before.map_or(addresses, of_ends);
+            self.edit_transport(frame, at, ip, change);
         }
     }
 
@@ -122,6 +127,11 @@ impl Rewrite {
             frame[sum..sum + 2].fill(0xff);
         }
     }
+}
+
+/// The addresses in the pseudo header.
+fn covered(frame: &[u8], at: usize, ip: &Ip) -> [IpAddr; 2] {
+    ip.ends(frame, at).map(|(address, _)| address)
 }
 
 fn put_addresses<const N: usize>(frame: &mut [u8], at: usize, new: [(usize, [u8; N]); 2]) -> Change {
