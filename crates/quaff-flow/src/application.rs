@@ -17,7 +17,7 @@ mod quic;
 pub(crate) use quic::{Decrypter, QuicClient};
 
 use crate::record::Application;
-use quaff_wire::application::{FieldReader, dns, http, name_text, tls};
+use quaff_wire::application::{FieldReader, dns, http, name_text, preface, tls};
 use quaff_wire::net::{TCP, UDP};
 
 /// Payload bytes kept per direction: enough for a ClientHello with a key share of X25519MLKEM768 (1,216 bytes).
@@ -74,15 +74,17 @@ pub(crate) fn application(
 ) -> Option<Application> {
     let found = |protocol, server_name| Some(Application::named(protocol, server_name));
     let is_dns = ports.iter().any(|port| DNS_PORTS.contains(port));
+    let [forward, reverse] =
+        [forward, reverse].map(|bytes| if protocol == TCP { inside(bytes) } else { bytes });
     match protocol {
         TCP if forward.starts_with(b"SSH-") || reverse.starts_with(b"SSH-") => found("ssh", None),
         TCP if is_tls(forward) || is_tls(reverse) => {
             // If the source is uncertain, the ClientHello may be in the other direction.
             let handshakes = [forward, reverse].map(tls::handshake);
-            let hello = handshakes.iter().find(|bytes| tls::is_client_hello(bytes));
+            let hello = handshakes.iter().find(|bytes| bytes.first() == Some(&tls::CLIENT_HELLO));
             Some(Application::encrypted("tls", ports, hello.map_or(&[], Vec::as_slice)))
         }
-        TCP if is_http(forward) || reverse.starts_with(b"HTTP/1.") => found("http", http_host(forward)),
+        TCP if is_http(forward) || is_http(reverse) => found("http", http_host(forward)),
         TCP if is_dns => {
             let name = [forward, reverse].into_iter().find_map(|bytes| dns_name(bytes.get(2..)?));
             name.and_then(|name| found("dns", Some(name)))
@@ -95,15 +97,42 @@ pub(crate) fn application(
     }
 }
 
+/// The bytes from TLS on, where messages that may precede it are before; otherwise HTTP or SSH after the header of a
+/// proxy, or in a tunnel; otherwise all.
+fn inside(bytes: &[u8]) -> &[u8] {
+    let after = |length: fn(&[u8]) -> Option<usize>, is_it: fn(&[u8]) -> bool| {
+        let mut rest = bytes;
+        while !is_it(rest) {
+            rest = &rest[length(rest).filter(|length| *length > 0)?..];
+        }
+        Some(rest)
+    };
+    after(preface::before_tls_bytes, is_tls)
+        .or_else(|| after(preface::proxy_bytes, is_clear))
+        .map_or(bytes, tunneled)
+}
+
+/// The bytes after the head of CONNECT, if they are HTTP or SSH; otherwise all.
+fn tunneled(bytes: &[u8]) -> &[u8] {
+    const END: &[u8] = b"\r\n\r\n";
+    let end = bytes.starts_with(b"CONNECT ").then(|| bytes.windows(END.len()).position(|four| four == END));
+    let inner = end.flatten().map(|end| &bytes[end + END.len()..]);
+    inner.filter(|inner| is_clear(inner)).map_or(bytes, inside)
+}
+
+fn is_clear(bytes: &[u8]) -> bool {
+    is_http(bytes) || bytes.starts_with(b"SSH-")
+}
+
 /// True for a handshake record of TLS 1.0 to 1.3 (RFC 8446, section 5.1).
-fn is_tls(bytes: &[u8]) -> bool {
+pub(crate) fn is_tls(bytes: &[u8]) -> bool {
     matches!(bytes, [22, 3, 0..=4, _, _, 1 | 2, ..])
 }
 
 fn is_http(bytes: &[u8]) -> bool {
     const METHODS: [&[u8]; 8] =
         [b"GET ", b"POST ", b"HEAD ", b"PUT ", b"DELETE ", b"OPTIONS ", b"CONNECT ", b"PATCH "];
-    METHODS.iter().any(|method| bytes.starts_with(method))
+    METHODS.iter().any(|method| bytes.starts_with(method)) || bytes.starts_with(b"HTTP/")
 }
 
 /// The Host of a request (RFC 9112, section 3.2).
@@ -245,6 +274,51 @@ mod tests {
             let records = [record(&hello[..cut]), record(&[]), record(&hello[cut..])].concat();
             assert_eq!(found(&records), whole, "cut at {cut}");
         }
+    }
+
+    #[test]
+    fn what_follows_a_change_of_protocol_is_the_application() {
+        let host = |name: &str| Some(name.to_owned());
+        let hello = client_hello("a.example");
+        let request = b"GET / HTTP/1.1\r\nHost: a.example\r\n\r\n".to_vec();
+        let ldap = b"\x30\x1d\x02\x01\x01\x77\x18\x80\x161.3.6.1.4.1.1466.20037";
+        let any: [&[u8]; 5] = [
+            b"PROXY TCP4 192.0.2.1 192.0.2.2 4711 80\r\n",
+            b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c............",
+            b"\x04\x01\x01\xbb\xc0\0\x02\x01\0",
+            b"\x05\x01\0\x05\x01\0\x03\x07proxied\x01\xbb",
+            b"CONNECT other:443 HTTP/1.1\r\nHost: other\r\n\r\n",
+        ];
+        let to_tls: [&[u8]; 6] = [
+            b"EHLO b\r\nSTARTTLS\r\n",
+            b"a1 STARTTLS\r\n",
+            b"STLS\r\n",
+            b"AUTH TLS\r\n",
+            &ldap[..],
+            &[0, 0, 0, 8, 4, 0xd2, 0x16, 0x2f],
+        ];
+        for before in any.iter().chain(&to_tls) {
+            let stream = [before, &hello[..]].concat();
+            assert_eq!(named(TCP, [5, 25], &stream), Some(("tls", host("a.example"))), "{before:?}");
+            // Where the source is uncertain it is in the other direction.
+            let found = application(TCP, [5, 25], &[], &stream);
+            assert_eq!(found.and_then(|found| found.server_name), host("a.example"), "{before:?}");
+        }
+        for before in any {
+            let stream = [before, &request[..]].concat();
+            assert_eq!(named(TCP, [5, 80], &stream), Some(("http", host("a.example"))), "{before:?}");
+            assert_eq!(
+                named(TCP, [5, 80], &[before, b"SSH-2.0-x\r\n"].concat()),
+                Some(("ssh", None)),
+                "{before:?}"
+            );
+        }
+        assert_eq!(named(TCP, [5, 8080], any[4]), Some(("http", host("other"))), "nothing follows");
+        assert_eq!(named(TCP, [5, 25], to_tls[0]), None);
+        // The length of a message of DNS looks like the answer of SOCKS.
+        let question = question(&format!("{}.{}", "a".repeat(63), "b".repeat(8)));
+        assert_eq!((question.len(), dns_name(&question).is_some()), (90, true));
+        assert_eq!(named(TCP, [5, 53], &sized(&question)).map(|found| found.0), Some("dns"));
     }
 
     #[test]

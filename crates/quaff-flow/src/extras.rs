@@ -3,7 +3,7 @@
 //!
 //! They are kept beside the table, indexed by the number of the record, so that flows without extras cost nothing.
 
-use crate::application::{Decrypter, PAYLOAD_BYTES, QuicClient, application};
+use crate::application::{Decrypter, PAYLOAD_BYTES, QuicClient, application, is_tls};
 use crate::fragments::Held;
 use crate::headers::{ACK, FIN, Headers, SYN, read};
 use crate::packet::Packet;
@@ -281,7 +281,14 @@ impl Stream {
                 of_piece.packet_bytes_min = size;
             }
         }
-        let room = kept_bytes.saturating_sub(of_piece.payload.len());
+        let mut room = kept_bytes.saturating_sub(of_piece.payload.len());
+        let is_change =
+            room > 0 && plan.payload_bytes == 0 && is_tls(payload.bytes) && !is_tls(&of_piece.payload);
+        if is_change {
+            // What came before TLS says less, and would take its room.
+            of_piece.payload.clear();
+            room = kept_bytes;
+        }
         if room > 0 && !payload.bytes.is_empty() {
             // Reserves only what is kept, which is what the table's limit counts.
             of_piece.payload.reserve_exact(room.min(payload.bytes.len()));

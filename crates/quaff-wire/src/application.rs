@@ -5,12 +5,14 @@
 //! |---|---|
 //! | [`dns`] | the labels of a name, compressed or not |
 //! | [`http`] | a header line |
+//! | [`preface`] | messages before another protocol: of proxies, and before TLS |
 //! | [`tls`] | ClientHello and ServerHello |
 //!
 //! Nothing is stored or decrypted. Reading ends at a truncated field and never panics.
 
 pub mod dns;
 pub mod http;
+pub mod preface;
 pub mod tls;
 
 /// Maximum length of a reported name (RFC 1035, section 2.3.4).

@@ -434,6 +434,27 @@ fn an_application_is_found_in_the_first_piece_with_payload() {
     assert_eq!(records.iter().map(name).collect::<Vec<_>>(), [None, Some("ssh"), Some("ssh")]);
 }
 
+/// After another protocol, whose bytes would take the room of the hello.
+#[test]
+fn tls_at_the_start_of_a_later_segment_is_the_application() {
+    let hello = [22, 3, 1, 0, 5, 1, 0, 0, 1, 3];
+    let specs = [
+        Spec { payload: 200, ..Spec::tcp(0, ACK, 9) },
+        Spec { payload: hello.len() as u8, ..Spec::tcp(10, ACK, 209) },
+    ];
+    let mut frames = Frames::of(&specs);
+    let frame = &mut frames.0[1].1;
+    let start = frame.len() - hello.len();
+    frame[start..].copy_from_slice(&hello);
+    for (payload_bytes, expected) in [(0, Some("tls")), (3, None)] {
+        let extras = crate::plan::ExtrasPlan { application: true, payload_bytes, ..Default::default() };
+        let records = metered(&MeterPlan { extras, ..MeterPlan::default() }, &frames.packets(), 3);
+        let extras = records[0].extras.as_ref().unwrap();
+        assert_eq!(extras.application.as_ref().map(|of| of.name), expected);
+        assert_eq!(extras.forward.payload, [7; 3][..usize::from(payload_bytes)], "as it came");
+    }
+}
+
 /// A frame with a datagram that looks like the first one of a client, but that no keys decrypt.
 fn forged_initial(port: u16) -> Vec<u8> {
     let header = [0xc3, 0, 0, 0, 1, 8, 1, 2, 3, 4, 5, 6, 7, 8, 0, 0, 0x44, 0x9e];

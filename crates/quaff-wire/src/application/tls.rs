@@ -81,11 +81,6 @@ pub fn handshake(stream: &[u8]) -> Vec<u8> {
     messages
 }
 
-/// True for a ClientHello.
-pub fn is_client_hello(bytes: &[u8]) -> bool {
-    bytes.first() == Some(&CLIENT_HELLO)
-}
-
 /// The 16-bit numbers of a list.
 pub fn numbers(list: &[u8]) -> impl Iterator<Item = u16> + '_ {
     list.chunks_exact(2).map(|pair| u16::from_be_bytes([pair[0], pair[1]]))
