@@ -4,7 +4,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use quaff_stream::Sender;
+use quaff_stream::{EndReason, Sender};
 use quaff_stream::application::http::{HttpEvent, HttpReader};
 use quaff_stream::application::lines::{LINE_BYTES_MAX, Lines};
 
@@ -26,7 +26,7 @@ impl Checker {
             HttpEvent::Gap(message, _) => assert_eq!(open.map(|open| open.0), Some(message.number)),
             HttpEvent::End(message) => {
                 assert_eq!(open.take(), Some((message.number, message.body_bytes)));
-                assert!(message.head.fields().count() <= 256);
+                assert!(message.head.fields().count() <= 256 + 16);
             }
         }
     }
@@ -51,8 +51,8 @@ fuzz_target!(|bytes: &[u8]| {
         }
         assert!(reader.tally().is_balanced());
     }
-    reader.end(Sender::A, &mut sink);
-    reader.end(Sender::B, &mut sink);
+    reader.end(Sender::A, EndReason::Fin, &mut sink);
+    reader.end(Sender::B, EndReason::Reset, &mut sink);
     sides.iter_mut().for_each(|side| side.finish(&mut line_sink));
     assert!(reader.is_over() && checker.open == [None; 2]);
 });

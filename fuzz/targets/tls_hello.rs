@@ -1,11 +1,12 @@
-//! Any bytes as a handshake message, and as records in pieces: no panic, the same hello however the bytes come, and
-//! fingerprints have their form.
+//! Any bytes as a handshake message, as messages that may precede TLS, and as records in pieces: no panic, the same
+//! hellos however the bytes come, and fingerprints have their form.
 
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use quaff_stream::Sender;
 use quaff_stream::application::tls::{HelloReader, TlsHello};
+use quaff_wire::application::preface::{MESSAGE_BYTES_MAX, before_tls_bytes, proxy_bytes};
 
 fn check(hello: &TlsHello) {
     assert_eq!(hello.ja4.is_some(), hello.is_client);
@@ -32,7 +33,10 @@ fuzz_target!(|bytes: &[u8]| {
     if let Some(hello) = TlsHello::read(bytes, 'q') {
         check(&hello);
     }
+    for length in [proxy_bytes(bytes), before_tls_bytes(bytes)].into_iter().flatten() {
+        assert!(length <= bytes.len() && (length > 0 || bytes.len() < MESSAGE_BYTES_MAX));
+    }
     let Some((piece, stream)) = bytes.split_first() else { return };
     let found = read(stream, usize::from(*piece) + 1);
-    assert!(found.len() <= 1 && found == read(stream, stream.len().max(1)));
+    assert!(found.len() <= 2 && found == read(stream, stream.len().max(1)));
 });

@@ -12,9 +12,11 @@ end
 
 on("tls_hello", {}, function(flow, hello)
     if hello.ja4 then
+        -- A second hello answers a HelloRetryRequest: the fingerprint is that of the first.
+        if flow.state.hello then return end
         local alpn = table.concat(hello.alpn, ",")
         flow.state.hello = { server_name = hello.server_name, alpn = alpn, ja4 = hello.ja4 }
-    else
+    elseif not hello.retry then
         add(flow, flow.state.hello or {}, hello)
     end
 end)

@@ -3,12 +3,13 @@
 //! A flow has a reader only for messages that a script requests. Reading is done by `quaff-stream`.
 
 use crate::script::ScriptScope;
+use crate::shape::Shape;
 use crate::trigger::Event;
 use mlua::{Result, Table, Value};
-use quaff_stream::Sender;
 use quaff_stream::application::dns::{DnsMessage, DnsRecord, DnsStream, code_name, kind_name};
 use quaff_stream::application::http::{HttpEvent, HttpMessage, HttpReader};
 use quaff_stream::application::tls::{HelloReader, TlsHello, version_name};
+use quaff_stream::{EndReason, Sender};
 use std::collections::BTreeMap;
 
 /// A message that a reader has found.
@@ -65,9 +66,9 @@ impl Applications {
         self.tls.iter_mut().for_each(|tls| tls.gap(sender));
     }
 
-    pub(crate) fn end(&mut self, sender: Sender, sink: Sink<'_>) {
+    pub(crate) fn end(&mut self, sender: Sender, reason: EndReason, sink: Sink<'_>) {
         if let Some(http) = &mut self.http {
-            http.end(sender, &mut |sender, event| pass_on(sender, &event, sink));
+            http.end(sender, reason, &mut |sender, event| pass_on(sender, &event, sink));
         }
     }
 }
@@ -101,15 +102,19 @@ impl Found<'_> {
 }
 
 fn http(scope: &ScriptScope, message: &HttpMessage, from: &str) -> Result<Table> {
-    let HttpMessage { number, head, body_bytes, lost_bytes, is_whole, request } = message;
-    let table = scope.table([
-        ("from", scope.text(from.as_bytes())?),
-        ("number", Value::Integer(*number as i64)),
-        ("version", scope.text(format!("1.{}", head.minor_version()).as_bytes())?),
-        ("body_bytes", Value::Integer(*body_bytes as i64)),
-        ("lost_bytes", Value::Integer(*lost_bytes as i64)),
-        ("whole", Value::Boolean(*is_whole)),
-    ])?;
+    let HttpMessage { number, head, body_bytes, lost_bytes, is_whole, is_head_cut, request } = message;
+    let table = scope.table(
+        Shape::Http,
+        [
+            ("from", scope.text(from.as_bytes())?),
+            ("number", Value::Integer(*number as i64)),
+            ("version", scope.text(head.version().as_bytes())?),
+            ("body_bytes", Value::Integer(*body_bytes as i64)),
+            ("lost_bytes", Value::Integer(*lost_bytes as i64)),
+            ("whole", Value::Boolean(*is_whole)),
+            ("head_cut", Value::Boolean(*is_head_cut)),
+        ],
+    )?;
     match head.status() {
         Some(status) => {
             table.raw_set("status", status)?;
@@ -130,40 +135,47 @@ fn http(scope: &ScriptScope, message: &HttpMessage, from: &str) -> Result<Table>
         }
         known.extend_from_slice(value);
     }
-    let headers = scope.table([])?;
+    let headers = scope.list()?;
     for (name, value) in fields {
         headers.raw_set(scope.text(&name)?, scope.text(&value)?)?;
     }
     table.raw_set("headers", headers)?;
     if let Some(request) = request {
-        let request = scope.table([
-            ("number", Value::Integer(request.number as i64)),
-            ("method", scope.text(&request.method)?),
-            ("target", scope.text(&request.target)?),
-            ("host", scope.text(&request.host)?),
-        ])?;
+        let request = scope.table(
+            Shape::HttpRequestLine,
+            [
+                ("number", Value::Integer(request.number as i64)),
+                ("method", scope.text(&request.method)?),
+                ("target", scope.text(&request.target)?),
+                ("host", scope.text(&request.host)?),
+            ],
+        )?;
         table.raw_set("request", request)?;
     }
     Ok(table)
 }
 
 fn dns(scope: &ScriptScope, message: &DnsMessage, from: &str) -> Result<Table> {
-    let table = scope.table([
-        ("from", scope.text(from.as_bytes())?),
-        ("id", Value::Integer(message.id.into())),
-        ("response", Value::Boolean(message.is_response)),
-        ("code", scope.text(code_name(message.code).as_bytes())?),
-        ("operation", Value::Integer(message.operation.into())),
-        ("authoritative", Value::Boolean(message.is_authoritative)),
-        ("truncated", Value::Boolean(message.is_truncated)),
-        ("whole", Value::Boolean(message.is_whole)),
-    ])?;
-    let questions = scope.table([])?;
+    let table = scope.table(
+        Shape::Dns,
+        [
+            ("from", scope.text(from.as_bytes())?),
+            ("id", Value::Integer(message.id.into())),
+            ("response", Value::Boolean(message.is_response)),
+            ("code", scope.text(code_name(message.code).as_bytes())?),
+            ("operation", Value::Integer(message.operation.into())),
+            ("authoritative", Value::Boolean(message.is_authoritative)),
+            ("truncated", Value::Boolean(message.is_truncated)),
+            ("whole", Value::Boolean(message.is_whole)),
+        ],
+    )?;
+    let questions = scope.list()?;
     for question in &message.questions {
         let name = scope.text(question.name.as_bytes())?;
-        questions.raw_push(
-            scope.table([("name", name), ("type", scope.text(kind_name(question.kind).as_bytes())?)])?,
-        )?;
+        questions.raw_push(scope.table(
+            Shape::Question,
+            [("name", name), ("type", scope.text(kind_name(question.kind).as_bytes())?)],
+        )?)?;
     }
     table.raw_set("questions", questions)?;
     let lists = [
@@ -178,14 +190,17 @@ fn dns(scope: &ScriptScope, message: &DnsMessage, from: &str) -> Result<Table> {
 }
 
 fn records(scope: &ScriptScope, records: &[DnsRecord]) -> Result<Table> {
-    let table = scope.table([])?;
+    let table = scope.list()?;
     for DnsRecord { name, kind, ttl_s, data, .. } in records {
-        table.raw_push(scope.table([
-            ("name", scope.text(name.as_bytes())?),
-            ("type", scope.text(kind_name(*kind).as_bytes())?),
-            ("ttl", Value::Integer((*ttl_s).into())),
-            ("data", scope.text(data.as_bytes())?),
-        ])?)?;
+        table.raw_push(scope.table(
+            Shape::Record,
+            [
+                ("name", scope.text(name.as_bytes())?),
+                ("type", scope.text(kind_name(*kind).as_bytes())?),
+                ("ttl", Value::Integer((*ttl_s).into())),
+                ("data", scope.text(data.as_bytes())?),
+            ],
+        )?)?;
     }
     Ok(table)
 }
@@ -195,14 +210,18 @@ fn tls(scope: &ScriptScope, hello: &TlsHello, from: &str) -> Result<Table> {
         Some(text) => scope.text(text.as_bytes()),
         None => Ok(Value::Nil),
     };
-    let table = scope.table([
-        ("from", scope.text(from.as_bytes())?),
-        ("version", scope.text(version_name(hello.version).as_bytes())?),
-        ("server_name", text(&hello.server_name)?),
-        ("ja4", text(&hello.ja4)?),
-    ])?;
+    let table = scope.table(
+        Shape::Hello,
+        [
+            ("from", scope.text(from.as_bytes())?),
+            ("version", scope.text(version_name(hello.version).as_bytes())?),
+            ("server_name", text(&hello.server_name)?),
+            ("ja4", text(&hello.ja4)?),
+        ],
+    )?;
     if !hello.is_client {
         table.raw_set("cipher", hello.ciphers.first().copied())?;
+        table.raw_set("retry", hello.is_retry)?;
     }
     table.raw_set("alpn", hello.alpn.clone())?;
     table.raw_set("ciphers", hello.ciphers.clone())?;

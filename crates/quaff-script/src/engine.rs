@@ -4,23 +4,25 @@
 //! A stopped script costs one counter per event, and so does a script without remaining time.
 
 use crate::application::{Applications, Found};
-use crate::flow::Flow;
+use crate::end::{EngineEnd, Tracked};
+use crate::flow::{Flow, Places};
 use crate::histogram::Histograms;
 use crate::packet::{Packet, PacketView};
 use crate::record::{Recorder, Records, Rows};
-use crate::save::{Kept, SavedPiece, Saves};
+use crate::save::{Kept, SavedPiece, Saves, has_word};
 use crate::script::{Common, Script};
+use crate::shape::Shape;
 use crate::stream::{Gate, Search};
 use crate::table::FlowTable;
-use crate::tally::ScriptTally;
 use crate::trigger::Event;
 use crate::{EnginePlan, Source};
 use mlua::Value;
 use quaff_stream::application::dns::DnsMessage;
 use quaff_stream::application::lines::{Line, Lines};
-use quaff_stream::tally::{FragmentTally, StreamTally};
-use quaff_stream::tracker::{Closed, ConnectionSink, Opened, TrackPacket, TrackTally, Tracker, sorted};
-use quaff_stream::{Difference, Event as StreamEvent, GapCause, Sender};
+use quaff_stream::datagram::{Datagram, Datagrams};
+use quaff_stream::policy::PolicyMap;
+use quaff_stream::tracker::{Closed, ConnectionSink, Opened, TrackPacket, Tracker, sorted};
+use quaff_stream::{Difference, EndReason, Event as StreamEvent, GapCause, Sender};
 use quaff_wire::flow::{FlowPacket, is_icmp};
 use quaff_wire::net::{TCP, UDP, UDP_BYTES};
 use std::cell::{Cell, RefCell};
@@ -52,60 +54,11 @@ struct Timer {
     next_ns: u64,
 }
 
-/// The results of the reassembly.
-#[derive(Debug, Clone, Copy)]
-pub struct Tracked {
-    pub track: TrackTally,
-    pub streams: StreamTally,
-    pub fragments: FragmentTally,
-}
-
-/// The results of one lane, or the sums of several.
-#[derive(Debug, Clone, Default)]
-pub struct EngineEnd {
-    pub scripts: Vec<ScriptTally>,
-    pub packets: u64,
-    /// Number of flows that flow triggers have seen.
-    pub flows: u64,
-    /// `None` without a stream trigger.
-    pub tracked: Option<Tracked>,
-    /// Packets of saved flows, and those dropped for lack of memory.
-    pub saved_packets: u64,
-    pub saved_packets_dropped: u64,
-    /// Histogram counts that are not yet rows.
-    pub histograms: Histograms,
-}
-
-impl EngineEnd {
-    /// Adds the results of another lane, which ran the same scripts.
-    pub fn add(&mut self, other: Self) {
-        let Self { scripts, packets, flows, tracked, saved_packets, saved_packets_dropped, histograms } =
-            other;
-        for script in scripts {
-            match self.scripts.iter_mut().find(|known| known.name == script.name) {
-                Some(known) => known.add(script),
-                None => self.scripts.push(script),
-            }
-        }
-        self.packets += packets;
-        self.flows += flows;
-        match (&mut self.tracked, tracked) {
-            (Some(sum), Some(Tracked { track, streams, fragments })) => {
-                sum.track += track;
-                sum.streams += streams;
-                sum.fragments += fragments;
-            }
-            (none, tracked) => *none = none.or(tracked),
-        }
-        self.saved_packets += saved_packets;
-        self.saved_packets_dropped += saved_packets_dropped;
-        self.histograms.add(histograms);
-    }
-}
-
 /// Scripts and their shared state.
 pub struct Engine {
     tracker: Option<Tracker>,
+    /// By the receiver of fragments.
+    policies: PolicyMap,
     core: Core,
 }
 
@@ -150,6 +103,9 @@ struct Core {
     /// Connections by the tracker's index.
     connections: Vec<Option<Slot>>,
     table: FlowTable<Slot>,
+    places: Places,
+    /// `None` unless a script requests messages of datagrams.
+    datagrams: Option<Datagrams>,
     keeps_packets: bool,
     flows: u64,
     /// Number of the first flow, and the increment to the next one, which keep the numbers of lanes distinct.
@@ -174,9 +130,11 @@ impl Engine {
         let load = |source: &Source| Script::load(source, &plan.limits, &common, with);
         let scripts: Vec<Script> = plan.scripts.iter().map(load).collect::<Result<_, _>>()?;
         let asks_for_packets = plan.scripts.iter().any(|source| has_word(&source.text, "save"));
-        let core = Core::new(scripts, common, plan.can_save && asks_for_packets)?;
+        let mut core = Core::new(scripts, common, plan.can_save && asks_for_packets)?;
         let tracker = (core.streams_mask != 0).then(|| Tracker::new(plan.track.clone(), secret));
-        Ok(Self { tracker, core })
+        let has_datagrams = core.of_flows.iter().any(|id| id.event == Event::Dns);
+        core.datagrams = has_datagrams.then(|| Datagrams::new(plan.track.fragment));
+        Ok(Self { tracker, policies: plan.track.policies.clone(), core })
     }
 
     /// An engine for lane `lane` of `lanes`, from 0: its flow numbers differ from those of other lanes.
@@ -203,8 +161,24 @@ impl Engine {
                 .packet(&TrackPacket { bytes, wire_bytes, linktype, time_ns }, &mut Passing { core, packet });
         }
         let is_own = |read: &FlowPacket| read.protocol == UDP || read.protocol == TCP && !is_tracked;
-        if let Some(read) = read.filter(|read| is_own(read) && !read.is_later_fragment()) {
+        let Some(read) = read.filter(is_own) else { return };
+        if !read.is_later_fragment() {
             core.flow_packet(packet, &read);
+        }
+        if read.protocol == UDP && read.fragment.is_some() {
+            self.fragment(packet, &read);
+        }
+    }
+
+    /// Puts a fragmented datagram together, whose flow its first fragment has begun, and passes its message on.
+    #[cold]
+    fn fragment(&mut self, packet: &Packet, read: &FlowPacket) {
+        let Self { policies, core, .. } = self;
+        let Some(datagrams) = &mut core.datagrams else { return };
+        let policy = policies.of(read.addresses[1]).fragment;
+        let whole = datagrams.take(read, (packet.bytes, packet.wire_bytes), packet.time_ns, policy);
+        if let Some(Datagram { read, payload }) = whole.filter(|whole| whole.read.protocol == UDP) {
+            core.whole_datagram(&read, &payload);
         }
     }
 
@@ -212,6 +186,12 @@ impl Engine {
     /// events.
     pub fn note_late(&mut self, is_late: bool) {
         self.core.scripts.iter_mut().for_each(|script| script.note_late(is_late));
+    }
+
+    /// Sets the time after which no call of a script starts, on the steady clock, ns: events are counted as skipped from
+    /// then on.
+    pub fn end_by(&mut self, until_ns: u64) {
+        self.core.scripts.iter_mut().for_each(|script| script.end_by(until_ns));
     }
 
     /// Advances the time of a source without packets.
@@ -227,6 +207,7 @@ impl Engine {
         if let Some(tracker) = &mut self.tracker {
             tracker.finish(&mut Passing { core, packet });
         }
+        core.datagrams.iter_mut().for_each(Datagrams::finish);
         for slot in core.table.drain() {
             core.end_flow(slot);
         }
@@ -240,7 +221,10 @@ impl Engine {
             tracked: self.tracker.as_ref().map(|tracker| Tracked {
                 track: *tracker.tally(),
                 streams: *tracker.streams(),
-                fragments: *tracker.fragments(),
+                fragments: core.datagrams.iter().fold(*tracker.fragments(), |mut sum, datagrams| {
+                    sum += *datagrams.tally();
+                    sum
+                }),
             }),
             saved_packets: core.saves.packets,
             saved_packets_dropped: core.saves.packets_dropped,
@@ -262,15 +246,6 @@ impl Engine {
     pub fn take_packets(&mut self) -> Vec<SavedPiece> {
         self.core.saves.take()
     }
-}
-
-/// True if a text contains `word` as a separate word.
-fn has_word(text: &str, word: &str) -> bool {
-    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    text.match_indices(word).any(|(at, _)| {
-        let (before, after) = (&text[..at], &text[at + word.len()..]);
-        !before.ends_with(is_part) && !after.starts_with(is_part)
-    })
 }
 
 /// Indices of the set bits.
@@ -334,6 +309,8 @@ impl Core {
             timers,
             connections: Vec::new(),
             table: FlowTable::new(),
+            places: Places::default(),
+            datagrams: None,
             keeps_packets,
             flows: 0,
             first_flow: 1,
@@ -383,19 +360,20 @@ impl Core {
     fn packet_triggers(&mut self, packet: &Packet, read: Option<&FlowPacket>) {
         let has_ports = |read: &&FlowPacket| !is_icmp(read.protocol);
         let ports = read.filter(has_ports).map_or([0; 2], |read| read.ports);
-        let mut is_open = false;
+        let mut opened = None;
         for id in &self.by_packet {
             let script = &mut self.scripts[id.script];
             if !script.triggers[id.trigger].wants(packet, ports) {
                 continue;
             }
-            if !is_open {
-                self.common.packet.borrow_mut().open(packet, read);
-                is_open = true;
-            }
-            script.call(id.trigger, |scope| Ok(scope.packet()));
+            let object = *opened.get_or_insert_with(|| {
+                let mut view = self.common.packet.borrow_mut();
+                view.open(packet, read);
+                view.object()
+            });
+            script.call(id.trigger, |_| Ok(object));
         }
-        if is_open {
+        if opened.is_some() {
             self.common.packet.borrow_mut().close();
         }
     }
@@ -429,13 +407,22 @@ impl Core {
         let mask = slot.mask & self.applications_mask;
         if mask != 0 && read.protocol == UDP && read.fragment.is_none() {
             let (flow, side) = (slot.flow.clone(), usize::from(slot.flow.client != ends[0]));
-            self.datagram(&flow, mask, side, read, packet);
+            self.datagram(&flow, mask, side, read, packet.bytes);
         }
     }
 
+    /// Passes the message in a datagram on that was put together.
+    fn whole_datagram(&mut self, read: &FlowPacket, bytes: &[u8]) {
+        let ends = [0, 1].map(|end| SocketAddr::new(read.addresses[end], read.ports[end]));
+        let place = self.table.find(&(UDP, sorted(ends)), 0);
+        let Some(slot) = place.and_then(|place| self.table.get(place)) else { return };
+        let (flow, side, mask) = (slot.flow.clone(), usize::from(slot.flow.client != ends[0]), slot.mask);
+        self.datagram(&flow, mask & self.applications_mask, side, read, bytes);
+    }
+
     /// Passes a message in a datagram on.
-    fn datagram(&mut self, flow: &Rc<Flow>, mask: u64, side: usize, read: &FlowPacket, packet: &Packet) {
-        let payload = packet.bytes.get(read.transport as usize + UDP_BYTES..read.end as usize);
+    fn datagram(&mut self, flow: &Rc<Flow>, mask: u64, side: usize, read: &FlowPacket, bytes: &[u8]) {
+        let payload = bytes.get(read.transport as usize + UDP_BYTES..read.end as usize);
         let is_wanted = bits(mask).any(|bit| self.of_flows[bit].event == Event::Dns);
         if let Some(message) = payload.filter(|_| is_wanted).and_then(DnsMessage::read) {
             call_found(&mut self.scripts, &self.of_flows, mask, flow, side, Found::Dns(&message));
@@ -451,8 +438,15 @@ impl Core {
     ) -> Slot {
         let number = self.first_flow + self.flows * self.flow_step;
         self.flows += 1;
+        let ports = [client.port(), server.port()];
+        let mut mask = 0;
+        for (bit, id) in self.of_flows.iter().enumerate() {
+            let is_wanted = self.scripts[id.script].triggers[id.trigger].wants(packet, ports);
+            mask |= u64::from(is_wanted) << bit;
+        }
         let flow = Rc::new(Flow {
             number,
+            place: if mask == 0 { u32::MAX } else { self.places.take() },
             client,
             server,
             protocol,
@@ -463,12 +457,6 @@ impl Core {
             is_saved: Cell::new(false),
             has_ended: Cell::new(false),
         });
-        let ports = [client.port(), server.port()];
-        let mut mask = 0;
-        for (bit, id) in self.of_flows.iter().enumerate() {
-            let is_wanted = self.scripts[id.script].triggers[id.trigger].wants(packet, ports);
-            mask |= u64::from(is_wanted) << bit;
-        }
         let has_bytes = protocol == TCP && mask & self.streams_mask != 0;
         let sides = has_bytes.then(|| Box::new([0, 1].map(|_| self.side(mask))));
         let events = bits(mask & self.applications_mask).map(|bit| self.of_flows[bit].event);
@@ -514,16 +502,17 @@ impl Core {
             self.saves.end(kept, &slot.flow);
         }
         if slot.mask != 0 {
-            self.scripts.iter_mut().for_each(|script| script.forget(slot.flow.number));
+            self.scripts.iter_mut().for_each(|script| script.forget(&slot.flow));
+            self.places.put(slot.flow.place);
         }
     }
 
     /// Passes a stream event to the triggers that request it.
     fn stream_event(&mut self, slot: &mut Slot, side: usize, event: &StreamEvent) {
         match *event {
-            StreamEvent::Data { offset, bytes } => self.stream_bytes(slot, side, offset, bytes, false),
-            StreamEvent::Urgent { offset, byte } => self.stream_bytes(slot, side, offset, &[byte], false),
-            StreamEvent::End { offset, .. } => self.stream_bytes(slot, side, offset, &[], true),
+            StreamEvent::Data { offset, bytes } => self.stream_bytes(slot, side, offset, bytes, None),
+            StreamEvent::Urgent { offset, byte } => self.stream_bytes(slot, side, offset, &[byte], None),
+            StreamEvent::End { offset, reason } => self.stream_bytes(slot, side, offset, &[], Some(reason)),
             StreamEvent::Gap { offset, lost_bytes, cause } => {
                 self.gap(slot, side, (offset, lost_bytes), cause)
             }
@@ -531,7 +520,16 @@ impl Core {
         }
     }
 
-    fn stream_bytes(&mut self, slot: &mut Slot, side: usize, offset: u64, bytes: &[u8], is_last: bool) {
+    /// Passes the next bytes of a side, or its end, to triggers of bytes, messages and lines.
+    fn stream_bytes(
+        &mut self,
+        slot: &mut Slot,
+        side: usize,
+        offset: u64,
+        bytes: &[u8],
+        end: Option<EndReason>,
+    ) {
+        let is_last = end.is_some();
         let Slot { flow, mask, sides: Some(sides), .. } = slot else { return };
         let state = &mut sides[side];
         for bit in bits(*mask & self.streams_mask & !self.lines_mask) {
@@ -544,8 +542,8 @@ impl Core {
         }
         self.messages(slot, |applications, sink| {
             applications.data(SENDERS[side], bytes, sink);
-            if is_last {
-                applications.end(SENDERS[side], sink);
+            if let Some(reason) = end {
+                applications.end(SENDERS[side], reason, sink);
             }
         });
         self.lines(slot, side, |lines, sink| {
@@ -585,12 +583,15 @@ impl Core {
         step(&mut sides[side].lines, &mut |line| {
             for id in bits(lines_mask).map(|bit| of_flows[bit]) {
                 scripts[id.script].call(id.trigger, |scope| {
-                    let table = scope.table([
-                        ("text", scope.text(line.text)?),
-                        ("number", Value::Integer(line.number as i64)),
-                        ("from", scope.text(SIDES[side].as_bytes())?),
-                        ("cut", Value::Boolean(line.is_cut)),
-                    ])?;
+                    let table = scope.table(
+                        Shape::Line,
+                        [
+                            ("text", scope.text(line.text)?),
+                            ("number", Value::Integer(line.number as i64)),
+                            ("from", scope.text(SIDES[side].as_bytes())?),
+                            ("cut", Value::Boolean(line.is_cut)),
+                        ],
+                    )?;
                     Ok((scope.flow(flow)?, table))
                 });
             }
@@ -631,11 +632,14 @@ impl Core {
         let Some(regex) = script.triggers[id.trigger].regex.clone() else { return };
         search.take(&regex, offset, bytes, is_last, |offset, text| {
             script.call(id.trigger, |scope| {
-                let table = scope.table([
-                    ("text", scope.text(text)?),
-                    ("offset", Value::Integer(offset as i64)),
-                    ("from", scope.text(SIDES[side].as_bytes())?),
-                ])?;
+                let table = scope.table(
+                    Shape::Match,
+                    [
+                        ("text", scope.text(text)?),
+                        ("offset", Value::Integer(offset as i64)),
+                        ("from", scope.text(SIDES[side].as_bytes())?),
+                    ],
+                )?;
                 Ok((scope.flow(flow)?, table))
             });
         });
@@ -660,13 +664,16 @@ impl Core {
                     }
                 }
                 Event::Evidence => script.call(id.trigger, |scope| {
-                    let table = scope.table([
-                        ("kind", scope.text(b"gap")?),
-                        ("from", scope.text(SIDES[side].as_bytes())?),
-                        ("offset", Value::Integer(offset as i64)),
-                        ("bytes", Value::Integer(lost_bytes as i64)),
-                        ("cause", scope.text(GapCause::NAMES[cause.index()].as_bytes())?),
-                    ])?;
+                    let table = scope.table(
+                        Shape::Evidence,
+                        [
+                            ("kind", scope.text(b"gap")?),
+                            ("from", scope.text(SIDES[side].as_bytes())?),
+                            ("offset", Value::Integer(offset as i64)),
+                            ("bytes", Value::Integer(lost_bytes as i64)),
+                            ("cause", scope.text(GapCause::NAMES[cause.index()].as_bytes())?),
+                        ],
+                    )?;
                     Ok((scope.flow(flow)?, table))
                 }),
                 _ => {}
@@ -685,15 +692,18 @@ impl Core {
             }
             self.scripts[id.script].call(id.trigger, |scope| {
                 let version = |bytes: &[u8]| scope.text(&bytes[..bytes.len().min(VERSION_BYTES)]);
-                let table = scope.table([
-                    ("kind", scope.text(b"overlap")?),
-                    ("from", scope.text(SIDES[side].as_bytes())?),
-                    ("offset", Value::Integer(offset as i64)),
-                    ("bytes", Value::Integer(differing.into())),
-                    ("kept", scope.text(if is_new_kept { b"second" } else { b"first" })?),
-                    ("first", version(old)?),
-                    ("second", version(new)?),
-                ])?;
+                let table = scope.table(
+                    Shape::Evidence,
+                    [
+                        ("kind", scope.text(b"overlap")?),
+                        ("from", scope.text(SIDES[side].as_bytes())?),
+                        ("offset", Value::Integer(offset as i64)),
+                        ("bytes", Value::Integer(differing.into())),
+                        ("kept", scope.text(if is_new_kept { b"second" } else { b"first" })?),
+                        ("first", version(old)?),
+                        ("second", version(new)?),
+                    ],
+                )?;
                 Ok((scope.flow(&slot.flow)?, table))
             });
         }
@@ -723,12 +733,15 @@ fn call_data(
     (side, offset, bytes, lost_bytes): (usize, u64, &[u8], u64),
 ) {
     script.call(id.trigger, |scope| {
-        let table = scope.table([
-            ("bytes", scope.text(bytes)?),
-            ("offset", Value::Integer(offset as i64)),
-            ("lost", Value::Integer(lost_bytes as i64)),
-            ("from", scope.text(SIDES[side].as_bytes())?),
-        ])?;
+        let table = scope.table(
+            Shape::Data,
+            [
+                ("bytes", scope.text(bytes)?),
+                ("offset", Value::Integer(offset as i64)),
+                ("lost", Value::Integer(lost_bytes as i64)),
+                ("from", scope.text(SIDES[side].as_bytes())?),
+            ],
+        )?;
         Ok((scope.flow(flow)?, table))
     });
 }

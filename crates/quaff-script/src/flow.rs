@@ -1,8 +1,10 @@
 //! The flow object of scripts: it lives as long as the script keeps it, and has a table for the script's own values.
 
 use crate::packet::protocol_name;
-use mlua::{AnyUserData, Error, MetaMethod, Result, String as Text, UserData, UserDataMethods, Value};
-use std::cell::Cell;
+use mlua::{
+    AnyUserData, Error, Lua, MetaMethod, Result, String as Text, Table, UserData, UserDataMethods, Value,
+};
+use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
 use std::rc::Rc;
 
@@ -11,6 +13,8 @@ use std::rc::Rc;
 pub(crate) struct Flow {
     /// Number in the order of first packets, from 1.
     pub(crate) number: u64,
+    /// Index among the flows that exist.
+    pub(crate) place: u32,
     pub(crate) client: SocketAddr,
     pub(crate) server: SocketAddr,
     pub(crate) protocol: u8,
@@ -37,6 +41,71 @@ impl Flow {
         self.packets.set(self.packets.get() + 1);
         self.bytes.set(self.bytes.get() + u64::from(wire_bytes));
         self.last_ns.set(time_ns);
+    }
+}
+
+/// Flows of a page of [`FlowObjects`].
+const PAGE: usize = 512;
+
+/// The objects of the flows that exist, by place, in one script.
+///
+/// Lua counts and moves all entries of a table before it grows, and does so again and again when keys come and go: a
+/// flood of flows would take seconds a flow. A page never grows.
+#[derive(Default)]
+pub(crate) struct FlowObjects(RefCell<Vec<Option<Table>>>);
+
+impl FlowObjects {
+    /// The object of a flow: the same as long as the flow exists.
+    pub(crate) fn object(&self, lua: &Lua, flow: &Rc<Flow>) -> Result<AnyUserData> {
+        let (page, at) = page_of(flow);
+        let mut pages = self.0.borrow_mut();
+        if pages.len() <= page {
+            pages.resize_with(page + 1, || None);
+        }
+        let table = match &mut pages[page] {
+            Some(table) => table,
+            none => none.insert(lua.create_table_with_capacity(PAGE, 0)?),
+        };
+        if let Value::UserData(known) = table.raw_get(at)? {
+            return Ok(known);
+        }
+        let object = lua.create_userdata(FlowObject(flow.clone()))?;
+        table.raw_set(at, &object)?;
+        Ok(object)
+    }
+
+    /// Removes the object of a flow.
+    pub(crate) fn remove(&self, flow: &Flow) {
+        let (page, at) = page_of(flow);
+        if let Some(Some(table)) = self.0.borrow().get(page) {
+            // Setting nil needs no memory.
+            let _ = table.raw_set(at, Value::Nil);
+        }
+    }
+}
+
+/// Page, and index in it.
+fn page_of(flow: &Flow) -> (usize, usize) {
+    (flow.place as usize / PAGE, flow.place as usize % PAGE + 1)
+}
+
+/// The indexes of flows that exist; one that became free is used again.
+#[derive(Debug, Default)]
+pub(crate) struct Places {
+    free: Vec<u32>,
+    used: u32,
+}
+
+impl Places {
+    pub(crate) fn take(&mut self) -> u32 {
+        self.free.pop().unwrap_or_else(|| {
+            self.used += 1;
+            self.used - 1
+        })
+    }
+
+    pub(crate) fn put(&mut self, place: u32) {
+        self.free.push(place);
     }
 }
 

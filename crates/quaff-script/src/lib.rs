@@ -7,13 +7,13 @@
 //!
 //! | module | task |
 //! |---|---|
-//! | [`engine`](Engine) | from packets to calls |
+//! | [`engine`](Engine), [`end`](EngineEnd) | from packets to calls; the results |
 //! | `script`, `budget`, `pace` | one script, its Lua state, its limits |
 //! | `collector` | the garbage of a script |
 //! | `trigger`, `stream` | what scripts declare; first bytes and matches of a direction |
 //! | `application` | HTTP, DNS and TLS messages as tables |
 //! | [`DEFAULT`] | the default set of scripts |
-//! | `packet`, `flow` | the objects that scripts see |
+//! | `packet`, `flow`, `shape` | the objects and tables that scripts see |
 //! | `table` | flows without reassembly |
 //! | `record`, `save` | rows, and packets of flows, until the caller takes them |
 //! | `histogram` | counts at the end, of one or several lanes |
@@ -28,6 +28,7 @@ mod application;
 mod budget;
 mod collector;
 mod default;
+mod end;
 mod engine;
 mod flow;
 mod histogram;
@@ -37,6 +38,7 @@ mod pattern;
 mod record;
 mod save;
 mod script;
+mod shape;
 mod stream;
 mod table;
 mod tally;
@@ -47,7 +49,8 @@ mod trigger;
 
 pub use budget::Exceeded;
 pub use default::DEFAULT;
-pub use engine::{Engine, EngineEnd, Tracked};
+pub use end::{EngineEnd, Tracked};
+pub use engine::Engine;
 pub use histogram::Histograms;
 pub use packet::Packet;
 pub use record::{Formats, Recorder, RecorderKind, Rows};

@@ -1,13 +1,15 @@
 //! The packet object of scripts, whose fields are computed on access.
 //!
-//! One object serves all packets of a run. It holds a copy of the bytes, so that nothing borrowed outlives the call; a
-//! script that keeps the object finds it closed after the call.
+//! The object is the number of its packet, so that one costs nothing and has no bytes of its own: a script that keeps it
+//! gets an error after the call, also while another packet is current.
 
-use mlua::{Error, Lua, MetaMethod, Result, String as Text, UserData, UserDataMethods, Value};
+use crate::shape::{Shape, Shapes};
+use mlua::{Error, LightUserData, Lua, Result, String as Text, Value};
 use quaff_wire::flow::{FlowPacket, is_icmp};
 use quaff_wire::linktype::ETHERNET;
 use quaff_wire::net::{Arp, ICMP, ICMPV6, TCP, UDP};
 use std::cell::RefCell;
+use std::ptr::without_provenance_mut;
 use std::rc::Rc;
 
 /// A packet as the engine processes it.
@@ -29,6 +31,8 @@ pub struct Packet<'a> {
 #[derive(Debug, Default)]
 pub(crate) struct PacketView {
     is_open: bool,
+    /// Number of the packet among those that scripts received, from 1.
+    number: usize,
     bytes: Vec<u8>,
     wire_bytes: u32,
     linktype: u16,
@@ -41,6 +45,7 @@ impl PacketView {
     /// Opens the view for the events of a packet.
     pub(crate) fn open(&mut self, packet: &Packet, read: Option<&FlowPacket>) {
         self.is_open = true;
+        self.number += 1;
         self.bytes.clear();
         self.bytes.extend_from_slice(packet.bytes);
         self.read = read.copied();
@@ -50,6 +55,20 @@ impl PacketView {
 
     pub(crate) fn close(&mut self) {
         self.is_open = false;
+    }
+
+    /// The packet as a Lua object.
+    pub(crate) fn object(&self) -> LightUserData {
+        LightUserData(without_provenance_mut(self.number))
+    }
+
+    /// An error for an object of another packet.
+    fn check(&self, object: LightUserData) -> Result<()> {
+        if self.is_open && object == self.object() {
+            return Ok(());
+        }
+        const WHY: &str = "a packet is valid in the call that receives it only: keep its fields instead";
+        Err(Error::RuntimeError(WHY.into()))
     }
 
     fn mac(&self, at: usize) -> Option<String> {
@@ -101,28 +120,41 @@ pub(crate) fn protocol_name(protocol: u8) -> String {
     }
 }
 
-/// The packet as a Lua object.
-pub(crate) struct PacketObject(pub(crate) Rc<RefCell<PacketView>>);
-
 const FIELDS: &str = "time, length, captured, link, source, destination, source_mac, destination_mac, vlan, protocol, \
                       source_port, destination_port, ttl, tcp_flags, icmp_type, icmp_code, fragment, arp, payload";
 
-impl UserData for PacketObject {
-    fn add_methods<M: UserDataMethods<Self>>(methods: &mut M) {
-        methods.add_meta_method(MetaMethod::Index, |lua, this, key: Text| {
-            let view = this.0.borrow();
-            if !view.is_open {
-                return Err(Error::RuntimeError(
-                    "a packet is valid in the call that receives it only".into(),
-                ));
-            }
-            field(lua, &view, &key.as_bytes())
-        });
-        methods.add_meta_method(MetaMethod::ToString, |_, _, ()| Ok("packet"));
-    }
+/// Gives the packet objects of a script their fields, which are those of the packet in `view`.
+pub(crate) fn install(lua: &Lua, view: &Rc<RefCell<PacketView>>, shapes: &Rc<Shapes>) -> Result<()> {
+    let metatable = lua.create_table()?;
+    let (own, tables) = (view.clone(), shapes.clone());
+    let index = move |lua: &Lua, (object, key): (LightUserData, Text)| {
+        let view = own.borrow();
+        view.check(object)?;
+        field(lua, &view, &tables, &key.as_bytes())
+    };
+    metatable.raw_set("__index", lua.create_function(index)?)?;
+    let set = |_: &Lua, ()| -> Result<()> {
+        Err(Error::RuntimeError("fields of a packet cannot be set: keep values in variables".into()))
+    };
+    metatable.raw_set("__newindex", lua.create_function(set)?)?;
+    metatable.raw_set("__tostring", lua.create_function(|_, ()| Ok("packet"))?)?;
+    metatable.raw_set("__metatable", false)?;
+    lua.set_type_metatable::<LightUserData>(Some(metatable));
+    let own = view.clone();
+    let payload = lua.create_function(move |lua, (object, most): (LightUserData, Option<i64>)| {
+        let view = own.borrow();
+        view.check(object)?;
+        let payload = view.payload();
+        let most = most.map_or(usize::MAX, |most| usize::try_from(most).unwrap_or(0));
+        lua.create_string(&payload[..payload.len().min(most)])
+    })?;
+    lua.set_named_registry_value(PAYLOAD, payload)
 }
 
-fn field(lua: &Lua, view: &PacketView, key: &[u8]) -> Result<Value> {
+/// The key of the method `packet:payload(n)` in the registry.
+const PAYLOAD: &str = "packet.payload";
+
+fn field(lua: &Lua, view: &PacketView, shapes: &Shapes, key: &[u8]) -> Result<Value> {
     let number = |value: Option<i64>| Ok(value.map_or(Value::Nil, Value::Integer));
     let text = |value: Option<String>| match value {
         Some(value) => lua.create_string(value).map(Value::String),
@@ -148,16 +180,17 @@ fn field(lua: &Lua, view: &PacketView, key: &[u8]) -> Result<Value> {
         b"icmp_code" => number(icmp(read).map(|both| both & 0xff)),
         b"fragment" => match read.and_then(|read| read.fragment) {
             Some(fragment) => {
-                let table = lua.create_table()?;
-                table.raw_set("offset", fragment.offset_bytes)?;
-                table.raw_set("more", fragment.more)?;
-                table.raw_set("id", fragment.id)?;
-                Ok(Value::Table(table))
+                let fields = [
+                    ("offset", Value::Integer(fragment.offset_bytes.into())),
+                    ("more", Value::Boolean(fragment.more)),
+                    ("id", Value::Integer(fragment.id.into())),
+                ];
+                shapes.table(lua, Shape::Fragment, fields).map(Value::Table)
             }
             None => Ok(Value::Nil),
         },
-        b"arp" => arp(lua, view),
-        b"payload" => payload(lua),
+        b"arp" => arp(lua, view, shapes),
+        b"payload" => lua.named_registry_value(PAYLOAD),
         other => {
             let other = String::from_utf8_lossy(other);
             Err(Error::RuntimeError(format!("a packet has no field {other:?}: {FIELDS}")))
@@ -171,32 +204,16 @@ fn icmp(read: Option<&FlowPacket>) -> Option<i64> {
     read.filter(is_first).map(|read| read.ports[0].into())
 }
 
-fn arp(lua: &Lua, view: &PacketView) -> Result<Value> {
+fn arp(lua: &Lua, view: &PacketView, shapes: &Shapes) -> Result<Value> {
     let Some(arp) = Arp::read(&view.bytes).filter(|_| view.linktype == ETHERNET.linktype) else {
         return Ok(Value::Nil);
     };
-    let table = lua.create_table()?;
-    table.raw_set("operation", if arp.is_reply { "reply" } else { "request" })?;
-    table.raw_set("sender_ip", arp.sender_ip.to_string())?;
-    table.raw_set("sender_mac", mac_text(&arp.sender_mac))?;
-    table.raw_set("target_ip", arp.target_ip.to_string())?;
-    Ok(Value::Table(table))
-}
-
-/// The method `packet:payload(n)`, created once per script.
-fn payload(lua: &Lua) -> Result<Value> {
-    const KEY: &str = "packet.payload";
-    let known: Value = lua.named_registry_value(KEY)?;
-    if known != Value::Nil {
-        return Ok(known);
-    }
-    let function = lua.create_function(|lua, (object, most): (mlua::AnyUserData, Option<i64>)| {
-        let object = object.borrow::<PacketObject>()?;
-        let view = object.0.borrow();
-        let payload = if view.is_open { view.payload() } else { &[] };
-        let most = most.map_or(usize::MAX, |most| usize::try_from(most).unwrap_or(0));
-        lua.create_string(&payload[..payload.len().min(most)])
-    })?;
-    lua.set_named_registry_value(KEY, &function)?;
-    Ok(Value::Function(function))
+    let text = |text: &str| lua.create_string(text).map(Value::String);
+    let fields = [
+        ("operation", text(if arp.is_reply { "reply" } else { "request" })?),
+        ("sender_ip", text(&arp.sender_ip.to_string())?),
+        ("sender_mac", text(&mac_text(&arp.sender_mac))?),
+        ("target_ip", text(&arp.target_ip.to_string())?),
+    ];
+    shapes.table(lua, Shape::Arp, fields).map(Value::Table)
 }

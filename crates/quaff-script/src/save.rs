@@ -129,3 +129,12 @@ impl Saves {
         std::mem::take(&mut self.pending)
     }
 }
+
+/// True if a text contains `word` as a separate word.
+pub(crate) fn has_word(text: &str, word: &str) -> bool {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    text.match_indices(word).any(|(at, _)| {
+        let (before, after) = (&text[..at], &text[at + word.len()..]);
+        !before.ends_with(is_part) && !after.starts_with(is_part)
+    })
+}

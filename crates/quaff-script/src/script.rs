@@ -6,10 +6,11 @@
 
 use crate::budget::{Budget, Exceeded, HOOK_STEPS};
 use crate::collector::Collector;
-use crate::flow::{Flow, FlowObject};
+use crate::flow::{Flow, FlowObject, FlowObjects};
 use crate::pace::{Failing, Pace};
-use crate::packet::{PacketObject, PacketView};
+use crate::packet::{self, PacketView};
 use crate::record::{COLUMNS_MAX, Fate, RecorderKind, Records};
+use crate::shape::{Shape, Shapes};
 use crate::tally::{FAILURES_MAX, Failure, ScriptTally};
 use crate::trigger::Trigger;
 use crate::{Compile, Limits, Source, text};
@@ -68,6 +69,8 @@ pub(crate) struct Script {
     pace: Option<Pace>,
     /// True if packets are waiting for the lane.
     is_late: bool,
+    /// Time after which no call starts, on the steady clock, ns.
+    until_ns: u64,
     /// The state of a stopped script, while the lane has no time to free it.
     left: Option<State>,
     counts: Rc<Counts>,
@@ -77,9 +80,8 @@ pub(crate) struct Script {
 /// The parts that use Lua's memory.
 struct State {
     lua: Lua,
-    packet: AnyUserData,
-    /// Flow objects by number.
-    flows: Table,
+    flows: FlowObjects,
+    shapes: Rc<Shapes>,
     collector: Collector,
 }
 
@@ -114,7 +116,8 @@ impl Script {
         let tally = ScriptTally { name: stem, ..ScriptTally::default() };
         let pace = limits.lane_percent.map(|percent| Pace::new(percent, scripts));
         let (name, state, failing) = (source.name.clone(), Some(state), Failing::default());
-        Ok(Self { name, state, triggers, budget, failing, pace, is_late: false, left: None, counts, tally })
+        let (is_late, until_ns, left) = (false, u64::MAX, None);
+        Ok(Self { name, state, triggers, budget, failing, pace, is_late, until_ns, left, counts, tally })
     }
 
     /// Calls the function of a trigger with the arguments that `build` creates.
@@ -128,7 +131,9 @@ impl Script {
             return;
         };
         let begun_ns = steady_ns();
-        if self.is_late && self.pace.as_mut().is_some_and(|pace| !pace.has_time(begun_ns)) {
+        let is_out_of_time = begun_ns > self.until_ns
+            || self.is_late && self.pace.as_mut().is_some_and(|pace| !pace.has_time(begun_ns));
+        if is_out_of_time {
             self.tally.skipped += 1;
             return;
         }
@@ -165,16 +170,20 @@ impl Script {
         self.is_late = is_late;
     }
 
+    /// Sets the time after which no call starts, on the steady clock, ns.
+    pub(crate) fn end_by(&mut self, until_ns: u64) {
+        self.until_ns = until_ns;
+    }
+
     /// Frees the state of a stopped script.
     pub(crate) fn free(&mut self) {
         self.left = None;
     }
 
     /// Removes a flow that has ended.
-    pub(crate) fn forget(&mut self, number: u64) {
+    pub(crate) fn forget(&mut self, flow: &Flow) {
         if let Some(state) = &self.state {
-            // Setting nil needs no memory.
-            let _ = state.flows.raw_set(number, Value::Nil);
+            state.flows.remove(flow);
         }
     }
 
@@ -244,27 +253,20 @@ pub(crate) struct ScriptScope<'a> {
 }
 
 impl ScriptScope<'_> {
-    pub(crate) fn packet(&self) -> AnyUserData {
-        self.state.packet.clone()
-    }
-
     /// The object of a flow: the same as long as the flow exists.
     pub(crate) fn flow(&self, flow: &Rc<Flow>) -> Result<AnyUserData> {
-        if let Value::UserData(known) = self.state.flows.raw_get(flow.number)? {
-            return Ok(known);
-        }
-        let object = self.state.lua.create_userdata(FlowObject(flow.clone()))?;
-        self.state.flows.raw_set(flow.number, &object)?;
-        Ok(object)
+        self.state.flows.object(&self.state.lua, flow)
     }
 
-    /// A table with these fields.
-    pub(crate) fn table<const N: usize>(&self, fields: [(&str, Value); N]) -> Result<Table> {
-        let table = self.state.lua.create_table_with_capacity(0, N)?;
-        for (name, value) in fields {
-            table.raw_set(name, value)?;
-        }
-        Ok(table)
+    /// A table of a shape with these fields.
+    #[inline]
+    pub(crate) fn table<const N: usize>(&self, shape: Shape, fields: [(&str, Value); N]) -> Result<Table> {
+        self.state.shapes.table(&self.state.lua, shape, fields)
+    }
+
+    /// An empty table, for lists, and for fields by any name.
+    pub(crate) fn list(&self) -> Result<Table> {
+        self.state.lua.create_table()
     }
 
     pub(crate) fn text(&self, bytes: &[u8]) -> Result<Value> {
@@ -310,11 +312,11 @@ fn load(
         Err(Error::RuntimeError("on: only while the script is loaded, not in a call".into()))
     };
     globals.raw_set("on", lua.create_function(late)?)?;
-    let packet = lua.create_userdata(PacketObject(common.packet.clone()))?;
-    let flows = lua.create_table()?;
+    let shapes = Rc::new(Shapes::new(&lua)?);
+    packet::install(&lua, &common.packet, &shapes)?;
     let triggers = std::mem::take(&mut *declared.borrow_mut());
     let collector = Collector::new(&lua, limits.memory_bytes);
-    Ok((State { lua, packet, flows, collector }, triggers))
+    Ok((State { lua, flows: FlowObjects::default(), shapes, collector }, triggers))
 }
 
 /// Creates the function with which the prelude checks whether `pcall` caught the error of an exceeded budget, and gets

@@ -654,3 +654,5 @@ fn the_library_is_that_of_lua() {
         print("done")"##;
     assert_eq!(printed(checks, &[]), ["done"]);
 }
+
+mod objects;

@@ -2,7 +2,7 @@
 //!
 //! | module | task |
 //! |---|---|
-//! | [`fragment`] | datagrams from fragments |
+//! | [`fragment`] | datagrams from fragments; [`datagram`]: from packets with headers |
 //! | [`conversation`] | both directions of a TCP connection; `half` is one of them |
 //! | [`event`] | segments as input, stream events as output |
 //! | [`plan`], [`policy`] | limits and rules; which byte wins in an overlap, by subnet |
@@ -22,6 +22,7 @@
 
 pub mod application;
 pub mod conversation;
+pub mod datagram;
 pub mod event;
 pub mod evidence;
 pub mod fragment;

@@ -15,8 +15,9 @@ pub use crate::key::{Ends, sorted};
 pub use tally::{CloseReason, TrackTally};
 
 use crate::conversation::{Conversation, Outcome, StreamLane};
+use crate::datagram::{Datagram, Datagrams};
 use crate::event::{Event, Segment, Sender, StreamSink};
-use crate::fragment::{DatagramKey, Defragmenter, FragmentEvent, FragmentPacket, FragmentPlan, FragmentSink};
+use crate::fragment::FragmentPlan;
 use crate::key::{Key, ends_of};
 use crate::plan::StreamPlan;
 use crate::policy::PolicyMap;
@@ -143,23 +144,6 @@ impl<S: ConnectionSink + ?Sized> StreamSink for Passing<'_, S> {
     }
 }
 
-/// The datagram that a fragment has completed.
-#[derive(Debug, Default)]
-struct Whole {
-    protocol: Option<u8>,
-    payload: Vec<u8>,
-}
-
-impl FragmentSink for Whole {
-    fn event(&mut self, _: &DatagramKey, event: FragmentEvent) {
-        if let FragmentEvent::Whole { protocol, payload, .. } = event {
-            self.protocol = Some(protocol);
-            self.payload.clear();
-            self.payload.extend_from_slice(payload);
-        }
-    }
-}
-
 /// A wait-queue entry of a connection with held bytes.
 #[derive(Debug, Clone, Copy)]
 struct Due {
@@ -181,8 +165,7 @@ impl Due {
 pub struct Tracker {
     plan: TrackPlan,
     lane: StreamLane,
-    defragmenter: Defragmenter,
-    whole: Whole,
+    datagrams: Datagrams,
     table: Table,
     /// Connections with held bytes, by the time at which they have waited long enough: those with an acknowledged hole,
     /// and the others, which wait longer. Entries may be stale.
@@ -196,8 +179,7 @@ impl Tracker {
     pub fn new(plan: TrackPlan, secret: u64) -> Self {
         Self {
             lane: StreamLane::new(plan.stream, None),
-            defragmenter: Defragmenter::new(plan.fragment),
-            whole: Whole::default(),
+            datagrams: Datagrams::new(plan.fragment),
             table: Table::new(secret),
             due: Default::default(),
             tally: TrackTally::default(),
@@ -218,7 +200,7 @@ impl Tracker {
 
     /// Counters of fragment bytes.
     pub fn fragments(&self) -> &FragmentTally {
-        self.defragmenter.tally()
+        self.datagrams.tally()
     }
 
     /// Processes a packet.
@@ -258,7 +240,7 @@ impl Tracker {
 
     /// Ends all connections. Held bytes are delivered, with gaps in between.
     pub fn finish<S: ConnectionSink + ?Sized>(&mut self, sink: &mut S) {
-        self.defragmenter.finish(&mut self.whole);
+        self.datagrams.finish();
         // In the order of first packets, so that the same input gives the same output.
         let mut places: Vec<(u64, u32)> = Vec::with_capacity(self.table.len());
         for place in 0..self.table.places() {
@@ -283,51 +265,14 @@ impl Tracker {
         packet: &TrackPacket,
         sink: &mut S,
     ) {
-        let (Some(datagram), Some(fragment)) = (read.datagram(), read.fragment) else { return };
         self.tally.fragments += 1;
-        let [ip, transport, end] = [read.ip_offset, read.transport, read.end].map(|at| at as usize);
-        let part = FragmentPacket {
-            offset: fragment.offset_bytes,
-            more: fragment.more,
-            protocol: read.protocol,
-            header: &packet.bytes[ip..transport],
-            payload: &packet.bytes[transport..end],
-            wire_bytes: (read.ip_offset + read.ip_bytes).saturating_sub(read.transport),
-            time_ns: packet.time_ns,
-        };
-        let key = DatagramKey { datagram, vlan: read.vlan, tunnel: 0 };
-        let policy = self.plan.policies.of(datagram.addresses[1]).fragment;
-        self.whole.protocol = None;
-        self.defragmenter.take(key, policy, &part, &mut self.whole);
-        if self.whole.protocol != Some(TCP) {
+        let policy = self.plan.policies.of(read.addresses[1]).fragment;
+        let TrackPacket { bytes, wire_bytes, time_ns, .. } = *packet;
+        let whole = self.datagrams.take(read, (bytes, wire_bytes), time_ns, policy);
+        let Some(Datagram { read, payload }) = whole.filter(|whole| whole.read.protocol == TCP) else {
             return;
-        }
-        let payload = std::mem::take(&mut self.whole.payload);
-        self.datagram(read, &payload, packet.time_ns, sink);
-        self.whole.payload = payload;
-    }
-
-    /// Processes the segment of a reassembled datagram. `last` is the packet that completed it.
-    fn datagram<S: ConnectionSink + ?Sized>(
-        &mut self,
-        last: &FlowPacket,
-        payload: &[u8],
-        time_ns: u64,
-        sink: &mut S,
-    ) {
-        let Some([a, b, c, d]) = payload.first_chunk::<4>().copied() else { return };
-        let bytes = payload.len() as u32;
-        let read = FlowPacket {
-            ports: [u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])],
-            tcp_flags: payload.get(13).copied().unwrap_or(0),
-            ip_bytes: bytes,
-            fragment: None,
-            ip_offset: 0,
-            transport: 0,
-            end: bytes,
-            ..*last
         };
-        if let (true, Ok(segment)) = (self.is_wanted(&read), segment(&read, payload, time_ns)) {
+        if let (true, Ok(segment)) = (self.is_wanted(&read), segment(&read, &payload, time_ns)) {
             self.tally.segments_whole += 1;
             self.segment(&read, &segment, sink);
         }

@@ -9,6 +9,7 @@ use crate::batch::{Frame, Memory};
 use crate::links::Links;
 use quaff_file::Interfaces;
 use quaff_file::tally::Counts;
+use quaff_os::clock::steady_ns;
 use quaff_os::{Reason, Stop};
 use quaff_script::{Engine, EngineEnd, EnginePlan, Packet, Recorder, SavedPiece};
 use std::cell::RefCell;
@@ -18,6 +19,8 @@ use std::sync::mpsc::Sender;
 const PASS_BYTES: usize = 64 << 10;
 /// Frames after which the lane looks how full its ring is: each may be a call of every script.
 const FRAMES_AT_ONCE: usize = 32;
+/// Time that scripts have for the packets in hand after a signal, and then for the ends of flows, ns.
+const GRACE_NS: u64 = 1_000_000_000;
 /// Longest time until rows leave the lane while packets are still to come, ns.
 const FLUSH_NS: u64 = 200_000_000;
 
@@ -87,6 +90,8 @@ pub(crate) struct Scripts {
     /// Packets come while the run lasts: rows leave soon.
     is_prompt: bool,
     stop: Stop,
+    /// A signal has ended the run, and the scripts know until when they may work.
+    is_ending: bool,
     taken: u64,
     passed_ns: u64,
     end: Sender<ScriptsEnd>,
@@ -103,7 +108,16 @@ impl Scripts {
         end: Sender<ScriptsEnd>,
     ) -> Self {
         let (links, sink) = (Links::new(interfaces), Some(sink));
-        Self { plan, lane, links, sink, is_prompt, stop, taken: 0, passed_ns: 0, end }
+        Self { plan, lane, links, sink, is_prompt, stop, is_ending: false, taken: 0, passed_ns: 0, end }
+    }
+
+    /// Limits the time of scripts once a signal has ended the run: those that are slow miss the rest.
+    #[cold]
+    fn note_stop(&mut self, engine: &mut Engine) {
+        if !self.is_ending && self.stop.reason() == Some(Reason::Signal) {
+            self.is_ending = true;
+            engine.end_by(steady_ns() + GRACE_NS);
+        }
     }
 
     /// Runs `work` with the engine, which is made before the first packet.
@@ -145,6 +159,9 @@ impl Output for Scripts {
                 engine.note_late(arrival.is_late);
             }
             for frame in frames.iter() {
+                if this.stop.raised() {
+                    this.note_stop(engine);
+                }
                 let bytes = memory.of(frame);
                 engine.packet(&Packet {
                     bytes: &bytes[..bytes.len().min(frame.keep as usize)],
@@ -187,6 +204,8 @@ impl Output for Scripts {
     fn finish(&mut self, _: u64, _: &dyn Fn(&mut Counts)) {
         let engine = self.with(|this, engine| {
             this.pass_on(engine);
+            this.is_ending = false;
+            this.note_stop(engine);
             let end = engine.finish();
             this.pass_on(engine);
             end

@@ -3,17 +3,22 @@
 use super::head::{Framing, HEAD_BYTES_MAX, HttpHead, chunk_bytes};
 use super::message::{HttpEvent, HttpMessage, HttpSink, HttpTally, Pending};
 use crate::event::Sender;
+use quaff_wire::application::preface::{MESSAGE_BYTES_MAX, proxy_bytes};
 
-/// Maximum length of a head's line, bytes.
+/// Maximum length of a line, bytes; of a longer one the beginning is kept, and the last bytes, where a request has its
+/// version.
 const LINE_BYTES_MAX: usize = 16 << 10;
+const LINE_END_BYTES: usize = 32;
 /// Bytes after which the search for a start line is abandoned.
 const SEARCH_BYTES_MAX: u64 = 256 << 10;
 
 /// The parser state of a side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Phase {
-    /// Expects a start line.
+    /// Expects a header of a proxy, or a start line.
     #[default]
+    Preface,
+    /// Expects a start line.
     Start,
     Fields,
     /// Remaining bytes of a body.
@@ -32,13 +37,25 @@ enum Phase {
     Abandoned,
 }
 
+/// A change of protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Tunnel {
+    /// After CONNECT: HTTP may follow, or any other protocol.
+    Connect,
+    /// After Upgrade.
+    Upgrade,
+}
+
 /// The state of a side.
 #[derive(Debug, Default)]
 pub(super) struct Half {
     phase: Phase,
     /// An incomplete line.
     line: Vec<u8>,
-    line_is_long: bool,
+    /// The last bytes of a line above the limit.
+    line_end: Vec<u8>,
+    /// True before the first message in a tunnel of CONNECT.
+    begins_inside: bool,
     /// The message from its start line to the end of its body.
     message: Option<Box<HttpMessage>>,
     /// Number of messages with a complete head.
@@ -52,8 +69,8 @@ pub(super) struct Context<'a, 's> {
     pub(super) tally: &'a mut HttpTally,
     pub(super) sender: Sender,
     pub(super) sink: HttpSink<'s>,
-    /// True if both sides are a tunnel from here on.
-    pub(super) begins_tunnel: bool,
+    /// The protocol changes here, on both sides.
+    pub(super) tunnel: Option<Tunnel>,
 }
 
 impl Half {
@@ -61,20 +78,53 @@ impl Half {
         matches!(self.phase, Phase::Tunnel | Phase::Abandoned)
     }
 
-    pub(super) fn begin_tunnel(&mut self) {
-        *self = Self { phase: Phase::Tunnel, messages: self.messages, ..Self::default() };
+    pub(super) fn begin_tunnel(&mut self, tunnel: Tunnel) {
+        let begins_inside = tunnel == Tunnel::Connect;
+        let phase = if begins_inside { Phase::Preface } else { Phase::Tunnel };
+        *self = Self { phase, begins_inside, messages: self.messages, ..Self::default() };
     }
 
     /// Adds bytes up to the end of a line; returns the bytes used, and the rest if the line is complete.
     fn take_line<'b>(&mut self, bytes: &'b [u8]) -> (usize, Option<&'b [u8]>) {
         let end = bytes.iter().position(|byte| *byte == b'\n');
         let taken = end.unwrap_or(bytes.len());
-        let room = LINE_BYTES_MAX - self.line.len();
-        self.line_is_long |= taken > room;
-        self.line.extend_from_slice(&bytes[..taken.min(room)]);
+        let (kept, beyond) = bytes[..taken].split_at(taken.min(LINE_BYTES_MAX - self.line.len()));
+        self.line.extend_from_slice(kept);
+        if !beyond.is_empty() {
+            self.line_end.extend_from_slice(&beyond[beyond.len().saturating_sub(LINE_END_BYTES)..]);
+            let excess = self.line_end.len().saturating_sub(LINE_END_BYTES);
+            self.line_end.drain(..excess);
+        }
         match end {
             Some(end) => (end + 1, Some(&bytes[end + 1..])),
             None => (taken, None),
+        }
+    }
+
+    fn clear_line(&mut self) {
+        self.line.clear();
+        self.line_end.clear();
+    }
+}
+
+/// A line without its end.
+#[derive(Debug, Clone, Copy)]
+struct HeadLine<'a> {
+    text: &'a [u8],
+    /// The last bytes of a line above the limit, otherwise empty.
+    end: &'a [u8],
+}
+
+impl HeadLine<'_> {
+    fn is_cut(&self) -> bool {
+        !matches!(self.end, [] | [b'\r'])
+    }
+
+    /// The head that starts with this line.
+    fn head(&self, is_known: bool) -> Option<HttpHead> {
+        match self.is_cut() {
+            true => HttpHead::start_of_cut(self.text, self.end, is_known),
+            false => HttpHead::start(self.text, is_known),
         }
     }
 }
@@ -98,7 +148,43 @@ impl Context<'_, '_> {
                 self.tally.skipped_bytes += bytes.len() as u64;
                 &[]
             }
+            Phase::Preface => self.step_preface(bytes),
             _ => self.step_line(bytes),
+        }
+    }
+
+    /// Skips a header of a proxy. Bytes that may be part of one are held in the line, and count as skipped meanwhile.
+    fn step_preface<'b>(&mut self, bytes: &'b [u8]) -> &'b [u8] {
+        let held = self.half.line.len();
+        let added = bytes.len().min(MESSAGE_BYTES_MAX.saturating_sub(held));
+        if held > 0 {
+            self.half.line.extend_from_slice(&bytes[..added]);
+        }
+        let known = if held > 0 { &self.half.line[..] } else { bytes };
+        match proxy_bytes(known) {
+            Some(0) => {
+                self.half.line.extend_from_slice(if held > 0 { &[] } else { &bytes[..added] });
+                self.tally.skipped_bytes += bytes.len() as u64;
+                &[]
+            }
+            Some(length) => {
+                self.half.line.clear();
+                self.tally.skipped_bytes += (length - held) as u64;
+                &bytes[length - held..]
+            }
+            None => {
+                let is_message = known[0].is_ascii_uppercase();
+                let is_other = self.half.begins_inside && !is_message;
+                self.half.phase = if is_other { Phase::Tunnel } else { Phase::Start };
+                let mut line = std::mem::take(&mut self.half.line);
+                line.truncate(held);
+                self.tally.skipped_bytes -= held as u64;
+                let mut rest = &line[..];
+                while !rest.is_empty() {
+                    rest = self.step(rest);
+                }
+                bytes
+            }
         }
     }
 
@@ -113,11 +199,10 @@ impl Context<'_, '_> {
             _ => self.tally.frame_bytes += taken as u64,
         }
         if rest.is_some() {
-            let line = std::mem::take(&mut self.half.line);
-            let is_long = std::mem::take(&mut self.half.line_is_long);
-            self.line(line.strip_suffix(b"\r").unwrap_or(&line), is_long);
-            self.half.line = line;
-            self.half.line.clear();
+            let (text, end) = (std::mem::take(&mut self.half.line), std::mem::take(&mut self.half.line_end));
+            self.line(HeadLine { text: text.strip_suffix(b"\r").unwrap_or(&text), end: &end });
+            (self.half.line, self.half.line_end) = (text, end);
+            self.half.clear_line();
         }
         if matches!(self.half.phase, Phase::Search(skipped) if skipped > SEARCH_BYTES_MAX) {
             self.abandon();
@@ -125,21 +210,15 @@ impl Context<'_, '_> {
         rest.unwrap_or_default()
     }
 
-    fn line(&mut self, line: &[u8], is_long: bool) {
+    fn line(&mut self, whole: HeadLine) {
+        let line = whole.text;
         match self.half.phase {
-            Phase::Search(_) => self.search(line, is_long),
-            _ if is_long => {
-                let is_message = self.half.phase != Phase::Start || self.half.messages > 0;
-                self.tally.oversized += u64::from(is_message);
-                self.break_off();
-            }
-            Phase::Start => self.start(line),
+            Phase::Search(_) => self.search(whole),
+            Phase::Start => self.start(whole),
             Phase::Fields if line.is_empty() => self.end_head(),
             Phase::Fields => {
-                let added = self.half.message.as_mut().map(|message| message.head.add(line));
-                if added.is_some_and(|added| added.is_err()) {
-                    self.tally.oversized += 1;
-                    self.break_off();
+                if let Some(message) = &mut self.half.message {
+                    message.head.add(line, whole.is_cut());
                 }
             }
             Phase::ChunkSize => match chunk_bytes(line) {
@@ -157,12 +236,13 @@ impl Context<'_, '_> {
     }
 
     /// Processes a start line. Empty lines before it are skipped (RFC 9112, section 2.2).
-    fn start(&mut self, line: &[u8]) {
-        if line.is_empty() {
+    fn start(&mut self, line: HeadLine) {
+        if line.text.is_empty() {
             return;
         }
-        match HttpHead::start(line, false) {
+        match line.head(false) {
             Some(head) => self.begin(head),
+            None if self.half.begins_inside => self.half.phase = Phase::Tunnel,
             None => {
                 // The first line of a side that is not HTTP is not damage.
                 self.tally.malformed += u64::from(self.half.messages > 0);
@@ -171,8 +251,8 @@ impl Context<'_, '_> {
         }
     }
 
-    fn search(&mut self, line: &[u8], is_long: bool) {
-        let Some(head) = HttpHead::start(line, true).filter(|_| !is_long) else { return };
+    fn search(&mut self, line: HeadLine) {
+        let Some(head) = line.head(true) else { return };
         self.tally.resumed += 1;
         if head.status().is_some() {
             self.pending[self.sender.other().index()].keep_last();
@@ -182,8 +262,16 @@ impl Context<'_, '_> {
 
     fn begin(&mut self, head: HttpHead) {
         let number = self.half.messages + 1;
-        let message =
-            HttpMessage { number, head, body_bytes: 0, lost_bytes: 0, is_whole: false, request: None };
+        let message = HttpMessage {
+            number,
+            head,
+            body_bytes: 0,
+            lost_bytes: 0,
+            is_whole: false,
+            is_head_cut: false,
+            request: None,
+        };
+        self.half.begins_inside = false;
         self.half.message = Some(Box::new(message));
         self.half.phase = Phase::Fields;
     }
@@ -192,6 +280,8 @@ impl Context<'_, '_> {
     fn end_head(&mut self) {
         let Some(mut message) = self.half.message.take() else { return };
         self.half.messages += 1;
+        message.is_head_cut = message.head.is_cut();
+        self.tally.oversized += u64::from(message.is_head_cut);
         let mut framing = message.head.framing();
         match message.head.status() {
             None => {
@@ -207,9 +297,13 @@ impl Context<'_, '_> {
                 message.request = self.pending[self.sender.other().index()].answered(is_interim);
                 self.tally.unpaired += u64::from(message.request.is_none());
                 let method = message.request.as_ref().map_or(&[][..], |request| &request.method);
-                self.begins_tunnel = status == 101 || method == b"CONNECT" && (200..300).contains(&status);
+                let is_connected = method == b"CONNECT" && (200..300).contains(&status);
+                self.tunnel = match status {
+                    101 => Some(Tunnel::Upgrade),
+                    _ => is_connected.then_some(Tunnel::Connect),
+                };
                 let has_body = !(status < 200 || matches!(status, 204 | 304) || method == b"HEAD");
-                if !has_body || self.begins_tunnel {
+                if !has_body || self.tunnel.is_some() {
                     framing = Some(Framing::Length(0));
                 }
             }
@@ -266,8 +360,7 @@ impl Context<'_, '_> {
     fn break_off(&mut self) {
         let has_head = self.has_head();
         self.half.phase = Phase::Search(0);
-        self.half.line.clear();
-        self.half.line_is_long = false;
+        self.half.clear_line();
         if let Some(message) = self.half.message.take().filter(|_| has_head) {
             (self.sink)(self.sender, HttpEvent::End(&message));
         }
@@ -294,12 +387,9 @@ impl Context<'_, '_> {
             }
             Phase::UntilEnd => self.lose(lost_bytes),
             Phase::Tunnel | Phase::Abandoned => {}
-            Phase::Search(_) => {
-                self.half.line.clear();
-                self.half.line_is_long = false;
-            }
+            Phase::Search(_) => self.half.clear_line(),
             _ => {
-                self.tally.malformed += u64::from(self.half.phase != Phase::Start);
+                self.tally.malformed += u64::from(!matches!(self.half.phase, Phase::Preface | Phase::Start));
                 self.break_off();
             }
         }
@@ -312,11 +402,13 @@ impl Context<'_, '_> {
         }
     }
 
-    pub(super) fn end(&mut self) {
+    /// Ends the side; `is_orderly`: with a FIN.
+    pub(super) fn end(&mut self, is_orderly: bool) {
         match self.half.phase {
-            Phase::UntilEnd => self.end_body(),
+            Phase::UntilEnd if is_orderly => self.end_body(),
+            Phase::UntilEnd => self.break_off(),
             Phase::Tunnel | Phase::Abandoned => return,
-            Phase::Start | Phase::Search(_) => {}
+            Phase::Preface | Phase::Start | Phase::Search(_) => {}
             _ => {
                 self.tally.malformed += 1;
                 self.break_off();

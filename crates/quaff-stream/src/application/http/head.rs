@@ -6,6 +6,12 @@ use quaff_wire::application::http;
 pub(super) const HEAD_BYTES_MAX: usize = 64 << 10;
 /// Maximum number of header fields.
 const FIELDS_MAX: usize = 256;
+/// Fields without which the length of the body is unknown. They are kept beyond these limits, up to others.
+const FRAMING: [&[u8]; 2] = [b"content-length", b"transfer-encoding"];
+const FRAMING_MAX: usize = 16;
+const FRAMING_BYTES_MAX: usize = 16 << 10;
+/// Maximum length of a version, bytes.
+const VERSION_BYTES_MAX: usize = 16;
 /// Maximum length of an unregistered method, bytes.
 const METHOD_BYTES_MAX: usize = 32;
 /// Registered methods (IANA, HTTP methods), by which the search for a start line recognises a request.
@@ -33,8 +39,8 @@ const METHODS: [&[u8]; 16] = [
 pub struct HttpHead {
     /// `None` for a request.
     status: Option<u16>,
-    /// The digit after `HTTP/1.`.
-    minor: u8,
+    /// The text after `HTTP/`.
+    version: String,
     /// Parts of the start line, then names and values of the fields, concatenated.
     bytes: Vec<u8>,
     /// End of the method in `bytes`; 0 in a response.
@@ -43,11 +49,13 @@ pub struct HttpHead {
     start_end: u32,
     /// Start of the name, start of the value, end of the value.
     fields: Vec<[u32; 3]>,
+    /// True if a part was dropped because a limit was exceeded.
+    is_cut: bool,
+    /// True if the last field was dropped, and with it the lines that continue it.
+    is_last_dropped: bool,
+    /// True if a field that determines the length of the body was dropped.
+    is_unframed: bool,
 }
-
-/// A head that exceeds a limit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct TooLong;
 
 /// The rule for the end of the body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,59 +68,106 @@ pub(super) enum Framing {
 impl HttpHead {
     /// Parses a start line. `is_known`: a request must have a registered method.
     pub(super) fn start(line: &[u8], is_known: bool) -> Option<Self> {
-        if let Some(rest) = line.strip_prefix(b"HTTP/1.") {
-            let (minor, rest) = rest.split_first_chunk::<2>()?;
+        if let Some(rest) = line.strip_prefix(b"HTTP/") {
+            let space = rest.iter().position(|byte| *byte == b' ')?;
+            let version = version(&rest[..space])?;
+            let rest = rest[space..].trim_ascii_start();
             let status = rest.get(..3).filter(|status| status.iter().all(u8::is_ascii_digit))?;
             let reason = rest.get(4..).unwrap_or_default().trim_ascii();
-            let is_one =
-                minor[0].is_ascii_digit() && minor[1] == b' ' && matches!(rest.get(3), None | Some(b' '));
+            let is_end = matches!(rest.get(3), None | Some(b' '));
             let status = status.iter().fold(0, |sum, digit| 10 * sum + u16::from(digit - b'0'));
-            return is_one.then(|| Self::new(Some(status), minor[0] - b'0', &[], reason));
+            return is_end.then(|| Self::new(Some(status), version, &[], reason));
         }
-        let (line, version) = split_at_last_space(line.trim_ascii_end())?;
-        let [minor] =
-            version.strip_prefix(b"HTTP/1.").filter(|minor| minor.iter().all(u8::is_ascii_digit))?
-        else {
-            return None;
-        };
+        let (line, last) = split_at_last_space(line.trim_ascii_end())?;
+        let version = version(last.strip_prefix(b"HTTP/")?)?;
         let space = line.iter().position(|byte| *byte == b' ')?;
         let (method, target) = (&line[..space], line[space..].trim_ascii());
         let is_method = match is_known {
             true => METHODS.contains(&method),
+            // The preface of HTTP/2 (RFC 9113, section 3.4) looks like a request.
             false => {
-                (1..=METHOD_BYTES_MAX).contains(&method.len()) && method.iter().all(|byte| is_token(*byte))
+                (1..=METHOD_BYTES_MAX).contains(&method.len())
+                    && method.iter().all(|byte| is_token(*byte))
+                    && method != b"PRI"
             }
         };
-        (is_method && !target.is_empty()).then(|| Self::new(None, minor - b'0', method, target))
+        (is_method && !target.is_empty()).then(|| Self::new(None, version, method, target))
     }
 
-    fn new(status: Option<u16>, minor: u8, method: &[u8], rest: &[u8]) -> Self {
+    /// Parses a start line of which only the beginning and the last bytes were kept.
+    pub(super) fn start_of_cut(begin: &[u8], end: &[u8], is_known: bool) -> Option<Self> {
+        let mut head = match begin.starts_with(b"HTTP/") {
+            true => Self::start(begin, is_known),
+            false => {
+                let (_, version) = split_at_last_space(end.trim_ascii_end())?;
+                Self::start(&[begin, b" ", version].concat(), is_known)
+            }
+        }?;
+        head.is_cut = true;
+        Some(head)
+    }
+
+    fn new(status: Option<u16>, version: String, method: &[u8], rest: &[u8]) -> Self {
         let bytes = [method, rest].concat();
         let (method_end, start_end) = (method.len() as u32, bytes.len() as u32);
-        Self { status, minor, bytes, method_end, start_end, fields: Vec::new() }
+        Self {
+            status,
+            version,
+            bytes,
+            method_end,
+            start_end,
+            fields: Vec::new(),
+            is_cut: false,
+            is_last_dropped: false,
+            is_unframed: false,
+        }
     }
 
-    /// Adds a header line. A line that starts with a space continues the previous value; a line without a colon is
-    /// ignored.
-    pub(super) fn add(&mut self, line: &[u8]) -> Result<(), TooLong> {
-        if self.fields.len() >= FIELDS_MAX || self.bytes.len() + line.len() > HEAD_BYTES_MAX {
-            return Err(TooLong);
-        }
+    /// Adds a header line, or its beginning if `is_cut`. A line that starts with a space continues the previous value;
+    /// a line without a colon is ignored; a field beyond the limits is dropped.
+    pub(super) fn add(&mut self, line: &[u8], is_cut: bool) {
+        self.is_cut |= is_cut;
         if line.starts_with(b" ") || line.starts_with(b"\t") {
-            if let Some([_, _, end]) = self.fields.last_mut() {
-                self.bytes.push(b' ');
-                self.bytes.extend_from_slice(line.trim_ascii());
-                *end = self.bytes.len() as u32;
-            }
-            return Ok(());
+            self.continue_field(line.trim_ascii());
+            return;
         }
-        let Some((name, value)) = http::field(line) else { return Ok(()) };
+        let Some((name, value)) = http::field(line) else { return };
+        let name = name.trim_ascii_end();
+        let frames = is_framing(name);
+        let more = if frames { (FRAMING_MAX, FRAMING_BYTES_MAX) } else { (0, 0) };
+        let is_dropped = self.fields.len() >= FIELDS_MAX + more.0
+            || self.bytes.len() + line.len() > HEAD_BYTES_MAX + more.1;
+        self.is_last_dropped = is_dropped;
+        self.is_cut |= is_dropped;
+        self.is_unframed |= frames && (is_dropped || is_cut);
+        if is_dropped {
+            return;
+        }
         let begin = self.bytes.len() as u32;
-        self.bytes.extend_from_slice(name.trim_ascii_end());
+        self.bytes.extend_from_slice(name);
         let middle = self.bytes.len() as u32;
         self.bytes.extend_from_slice(value);
         self.fields.push([begin, middle, self.bytes.len() as u32]);
-        Ok(())
+    }
+
+    fn continue_field(&mut self, text: &[u8]) {
+        let Some([begin, middle, end]) = self.fields.last_mut().filter(|_| !self.is_last_dropped) else {
+            return;
+        };
+        if self.bytes.len() + text.len() >= HEAD_BYTES_MAX {
+            let name = &self.bytes[*begin as usize..*middle as usize];
+            self.is_unframed |= is_framing(name);
+            self.is_cut = true;
+            return;
+        }
+        self.bytes.push(b' ');
+        self.bytes.extend_from_slice(text);
+        *end = self.bytes.len() as u32;
+    }
+
+    /// True if a part was dropped because a limit was exceeded.
+    pub(super) fn is_cut(&self) -> bool {
+        self.is_cut
     }
 
     /// The status of a response; `None` for a request.
@@ -120,9 +175,9 @@ impl HttpHead {
         self.status
     }
 
-    /// The minor version: 1 for HTTP/1.1.
-    pub fn minor_version(&self) -> u8 {
-        self.minor
+    /// The version as sent, such as `1.1`.
+    pub fn version(&self) -> &str {
+        &self.version
     }
 
     /// The method of a request; empty for a response.
@@ -162,8 +217,11 @@ impl HttpHead {
         self.fields().filter(is_its).map(|(_, value)| value)
     }
 
-    /// The body's length according to the header (RFC 9112, section 6.3); `None` if it is invalid.
+    /// The body's length according to the header (RFC 9112, section 6.3); `None` if it is invalid or unknown.
     pub(super) fn framing(&self) -> Option<Framing> {
+        if self.is_unframed {
+            return None;
+        }
         if let Some(codings) = self.values("transfer-encoding").last() {
             let last = codings.rsplit(|byte| *byte == b',').next().unwrap_or_default().trim_ascii();
             let is_chunked = last.eq_ignore_ascii_case(b"chunked");
@@ -198,6 +256,17 @@ pub(super) fn chunk_bytes(line: &[u8]) -> Option<u64> {
 fn number(text: &[u8], radix: u32) -> Option<u64> {
     let is_number = !text.is_empty() && text.iter().all(u8::is_ascii_hexdigit);
     is_number.then(|| u64::from_str_radix(std::str::from_utf8(text).ok()?, radix).ok())?
+}
+
+fn is_framing(name: &[u8]) -> bool {
+    FRAMING.iter().any(|framing| name.eq_ignore_ascii_case(framing))
+}
+
+/// Parses the text after `HTTP/`: numbers with dots in between, such as `1.1`, also one that no RFC defines.
+fn version(text: &[u8]) -> Option<String> {
+    let is_number = |number: &[u8]| !number.is_empty() && number.iter().all(u8::is_ascii_digit);
+    let is_version = text.len() <= VERSION_BYTES_MAX && text.split(|byte| *byte == b'.').all(is_number);
+    is_version.then(|| text.iter().map(|byte| char::from(*byte)).collect())
 }
 
 fn split_at_last_space(line: &[u8]) -> Option<(&[u8], &[u8])> {

@@ -21,6 +21,8 @@ pub struct HttpMessage {
     pub lost_bytes: u64,
     /// True once the last byte of the body has arrived.
     pub is_whole: bool,
+    /// True if fields or lines of the head exceeded a limit: their ends are missing.
+    pub is_head_cut: bool,
     /// The request of a response, if known.
     pub request: Option<RequestLine>,
 }
@@ -58,13 +60,13 @@ pub struct HttpTally {
     pub unpaired: u64,
     /// Messages that were broken off, or have invalid framing.
     pub malformed: u64,
-    /// Messages with a head above a limit.
+    /// Messages with a head above a limit, of which parts were dropped.
     pub oversized: u64,
     /// Searches that found a message.
     pub resumed: u64,
     /// Sides that are not HTTP, or on which no further message was found.
     pub abandoned: u64,
-    /// Sides that switched to another protocol after CONNECT or Upgrade.
+    /// Sides that began a tunnel after CONNECT, or switched to another protocol after Upgrade.
     pub tunnels: u64,
     pub seen_bytes: u64,
     pub head_bytes: u64,

@@ -9,7 +9,8 @@
 //! A response belongs to the oldest unanswered request. A gap inside a body of known length belongs to the body; after
 //! any other gap the next start line is searched, and all requests but the last count as answered: a client that does
 //! not pipeline waits for each response. Bodies are passed on as they arrive, without chunk framing; content encodings
-//! are left as they are. Nothing is read after CONNECT and Upgrade.
+//! are left as they are. Headers of proxies before the first message are skipped, and HTTP in a tunnel of CONNECT is
+//! read; nothing is read after Upgrade.
 
 mod half;
 mod head;
@@ -18,7 +19,7 @@ mod message;
 pub use head::HttpHead;
 pub use message::{HttpEvent, HttpMessage, HttpSink, HttpTally, RequestLine};
 
-use crate::event::Sender;
+use crate::event::{EndReason, Sender};
 use half::Half;
 use message::Pending;
 
@@ -46,9 +47,10 @@ impl HttpReader {
         self.with(sender, sink).gap(lost_bytes);
     }
 
-    /// Notes the end of a side.
-    pub fn end(&mut self, sender: Sender, sink: HttpSink<'_>) {
-        self.with(sender, sink).end();
+    /// Notes the end of a side. Only a FIN is the end of a body that lasts until the connection closes: after a reset,
+    /// or where the capture ends first, bytes may be missing (RFC 9112, section 8).
+    pub fn end(&mut self, sender: Sender, reason: EndReason, sink: HttpSink<'_>) {
+        self.with(sender, sink).end(reason == EndReason::Fin);
     }
 
     /// The counters of both directions so far.
@@ -64,10 +66,11 @@ impl HttpReader {
     fn step<'b>(&mut self, sender: Sender, bytes: &'b [u8], sink: HttpSink<'_>) -> &'b [u8] {
         let mut cx = self.with(sender, &mut *sink);
         let rest = cx.step(bytes);
-        if cx.begins_tunnel {
+        if let Some(tunnel) = cx.tunnel {
             self.tally.tunnels += 2;
-            self.with(sender.other(), sink).end();
-            self.halves.iter_mut().for_each(Half::begin_tunnel);
+            self.with(sender.other(), sink).end(false);
+            self.pending = Default::default();
+            self.halves.iter_mut().for_each(|half| half.begin_tunnel(tunnel));
         }
         rest
     }
@@ -79,7 +82,7 @@ impl HttpReader {
             tally: &mut self.tally,
             sender,
             sink,
-            begins_tunnel: false,
+            tunnel: None,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::message::PENDING_MAX;
 use super::*;
+use crate::event::EndReason::{Fin, Finished, Reset};
 use crate::event::Sender::{A, B};
 use proptest::prelude::*;
 
@@ -10,7 +11,7 @@ use proptest::prelude::*;
 enum Step {
     Data(Sender, Vec<u8>),
     Gap(Sender, u64),
-    End(Sender),
+    End(Sender, EndReason),
 }
 
 fn a(bytes: &str) -> Step {
@@ -94,12 +95,12 @@ fn read(steps: &[Step]) -> (Vec<String>, HttpTally) {
         match step {
             Step::Data(sender, bytes) => reader.data(*sender, bytes, &mut sink),
             Step::Gap(sender, lost) => reader.gap(*sender, *lost, &mut sink),
-            Step::End(sender) => reader.end(*sender, &mut sink),
+            Step::End(sender, reason) => reader.end(*sender, *reason, &mut sink),
         }
         assert!(reader.tally().is_balanced(), "{:?}", reader.tally());
     }
     for sender in [A, B] {
-        reader.end(sender, &mut sink);
+        reader.end(sender, Fin, &mut sink);
     }
     assert!(reader.is_over() && found.open == [None; 2]);
     (found.lines, *reader.tally())
@@ -130,7 +131,7 @@ fn bodies_end_where_the_rules_say() {
         "HTTP/1.1 200 OK\nTransfer-Encoding: gzip,\n Chunked\nContent-Length: 9\n\n3;x=\"y\"\r\nabc\r\n0A \n0123456789\n0\nT: 1\n\n",
         "200 OK < GET /x 1 [abc0123456789]",
     );
-    let until = [get, b("HTTP/1.0 200 OK\r\n\r\none\r\n"), b("HTTP/1.1 200 OK\r\n"), Step::End(B)];
+    let until = [get, b("HTTP/1.0 200 OK\r\n\r\none\r\n"), b("HTTP/1.1 200 OK\r\n"), Step::End(B, Fin)];
     assert_eq!(lines(&until), [asked, "200 OK < GET /x 1 [one\r\nHTTP/1.1 200 OK\r\n]"]);
 }
 
@@ -166,12 +167,31 @@ fn responses_find_their_requests() {
     assert_eq!((tally.requests, tally.unpaired), (PENDING_MAX as u64 + 1, 1), "too many wait");
 }
 
+/// RFC 9112, section 8: only an orderly end is the end of a body without a length.
 #[test]
-fn tunnels_are_not_read() {
+fn a_body_without_a_length_is_whole_after_a_fin_only() {
+    for (reason, end) in [(Fin, ""), (Reset, " cut"), (Finished, " cut"), (EndReason::Cutoff, " cut")] {
+        let steps =
+            [a("GET / HTTP/1.0\r\n\r\n"), b("HTTP/1.0 200 OK\r\n\r\n0123456789"), Step::End(B, reason)];
+        assert_eq!(lines(&steps)[1], format!("200 OK < GET / 1 [0123456789]{end}"), "{reason:?}");
+        let known = [
+            a("GET / HTTP/1.0\r\n\r\n"),
+            b("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"),
+            Step::End(B, reason),
+        ];
+        assert_eq!(lines(&known)[1], "200 OK < GET / 1 [ok]", "{reason:?}");
+    }
+}
+
+#[test]
+fn tunnels_of_other_protocols_are_not_read() {
     let request = "CONNECT h:443 HTTP/1.1\r\nContent-Length: 7\r\n\r\n";
-    let steps = [a(request), b("HTTP/1.1 200 OK\r\n\r\nGET / HTTP/1.1\r\n\r\n"), a("GET / HTTP/1.1\r\n\r\n")];
+    let tls = "\u{16}\u{3}\u{1}\0\u{5}\n\n";
+    let steps = [a(request), b("HTTP/1.1 200 OK\r\n\r\n"), a(tls), b(tls), a("GET / HTTP/1.1\r\n\r\n")];
     let (found, tally) = read(&steps);
-    assert_eq!((found.len(), tally.tunnels, tally.skipped_bytes), (2, 2, 36));
+    assert_eq!((found.len(), tally.tunnels, tally.skipped_bytes), (2, 2, 32));
+    let text = [a(request), b("HTTP/1.1 200 OK\r\n\r\n220 mail\r\n"), a("EHLO a\r\nGET / HTTP/1.1\r\n\r\n")];
+    assert_eq!((read(&text).0.len(), read(&text).1.malformed), (2, 0));
     let refused =
         [a(request), b("HTTP/1.1 403 no\r\nContent-Length: 0\r\n\r\n"), a("GET / HTTP/1.1\r\n\r\n")];
     assert_eq!(read(&refused).1.requests, 2);
@@ -180,6 +200,67 @@ fn tunnels_are_not_read() {
     assert_eq!((read(&upgrade).0.len(), read(&upgrade).1.tunnels), (2, 2));
     let early = [a("PUT / HTTP/1.1\r\nContent-Length: 9\r\n\r\nabc"), b("HTTP/1.1 101 S\r\n\r\n"), a("more")];
     assert_eq!(lines(&early), ["101 S < PUT / 1 []", "PUT /  [abc] cut"]);
+}
+
+#[test]
+fn messages_in_a_tunnel_and_after_the_header_of_a_proxy_are_read() {
+    let get = "GET /x HTTP/1.1\r\nHost: h.example\r\n\r\n";
+    let answer = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+    let inside = ["GET /x h.example []", "200 OK < GET /x 1 [ok]"];
+    let connect = "CONNECT h.example:80 HTTP/1.1\r\n\r\n";
+    let tunnel = [
+        a(connect),
+        b("HTTP/1.1 407 no\r\nContent-Length: 1\r\n\r\n!"),
+        a(connect),
+        b("HTTP/1.1 200 OK\r\n\r\n"),
+        a(get),
+        b(answer),
+    ];
+    let (found, tally) = read(&tunnel);
+    assert_eq!(found[4..], ["GET /x h.example []", "200 OK < GET /x 3 [ok]"], "numbers continue");
+    assert_eq!((tally.tunnels, tally.malformed, tally.resumed, tally.skipped_bytes), (2, 0, 0, 0));
+    for [client, server] in [
+        ["PROXY TCP4 192.0.2.1 192.0.2.2 4711 80\r\n", ""],
+        ["\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c............", ""],
+        ["\x04\x01\0\x50\0\0\0\x01\0h.example\0", "\0\x5a\0\x50...."],
+        ["\x05\x01\0\x05\x01\0\x03\x09h.example\0\x50", "\x05\0\x05\0\0\x01....\0\x50"],
+    ] {
+        let steps = [a(client), b(server), a(get), b(answer)];
+        let (found, tally) = read(&steps);
+        assert_eq!(found, inside, "{client:?}");
+        let skipped = (client.len() + server.len()) as u64;
+        assert_eq!((tally.skipped_bytes, tally.resumed, tally.malformed), (skipped, 0, 0), "{client:?}");
+        assert_eq!(lines(&[a(&format!("{client}{get}")), b(&format!("{server}{answer}"))]), inside);
+        let bytes = |text: &str, side: fn(&str) -> Step| {
+            text.chars().map(|c| side(&c.to_string())).collect::<Vec<_>>()
+        };
+        let single = [bytes(&format!("{client}{get}"), a), bytes(&format!("{server}{answer}"), b)].concat();
+        assert_eq!(lines(&single), inside, "{client:?}");
+    }
+    // The first bytes of a header, and then a message.
+    assert_eq!(lines(&[a("P"), a("OST / HTTP/1.1\r\nContent-Length: 1\r\n\r\n.")]), ["POST /  [.]"]);
+}
+
+/// As other readers of captures take them.
+#[test]
+fn odd_versions_are_messages() {
+    for version in ["1.0.8", "1", "1.10", "0.9", "2.0", "11.22.33"] {
+        let steps = [
+            a(&format!("GET /x?y=1 HTTP/{version}\r\nHost: h\r\n\r\n")),
+            b(&format!("HTTP/{version}  200 OK\r\nContent-Length: 2\r\n\r\nok")),
+        ];
+        assert_eq!(lines(&steps), ["GET /x?y=1 h []", "200 OK < GET /x?y=1 1 [ok]"], "{version}");
+    }
+    for other in [
+        "GET / HTTP/",
+        "GET / HTTP/1.",
+        "GET / HTTP/x",
+        "PRI * HTTP/2.0",
+        "GET / FTP/1.1",
+        "GET / HTTP/1.1.1.1.1.1.1.1.1",
+    ] {
+        assert_eq!(lines(&[a(&format!("{other}\r\n\r\n"))]), [""; 0], "{other}");
+    }
 }
 
 #[test]
@@ -230,17 +311,39 @@ fn another_protocol_is_searched_and_abandoned() {
     assert_eq!(lines(&chunk), ["POST /  [ab] cut"]);
 }
 
+/// The parts beyond the limits are missing, and the message is not.
 #[test]
 fn heads_are_bounded() {
-    let long_line = format!("GET /{} HTTP/1.1\r\nHost: a\r\n\r\n", "x".repeat(20_000));
-    let long_field = format!("GET / HTTP/1.1\r\nA: {}\r\n\r\n", "x".repeat(20_000));
-    let many = format!("GET / HTTP/1.1\r\n{}\r\n", "A: b\r\n".repeat(300));
-    let large = format!("GET / HTTP/1.1\r\n{}\r\n", format!("A: {}\r\n", "x".repeat(10_000)).repeat(8));
-    for head in [long_line, long_field, many, large] {
-        let (found, tally) = read(&[a(&head), a("GET /next HTTP/1.1\r\n\r\n")]);
-        assert_eq!(found, ["GET /next  []"]);
-        assert_eq!((tally.resumed, tally.requests), (1, 1));
+    let x = |count| "x".repeat(count);
+    let length = "Content-Length: 4\r\n\r\nbody";
+    let long_line = format!("PUT /{} HTTP/1.1\r\nHost: a\r\n{length}", x(20_000));
+    let long_field = format!("PUT / HTTP/1.1\r\nA: {}\r\nHost: a\r\n{length}", x(20_000));
+    let many = format!("PUT / HTTP/1.1\r\nHost: a\r\n{}{length}", "A: b\r\n".repeat(300));
+    let large = format!("PUT / HTTP/1.1\r\nHost: a\r\n{}{length}", format!("A: {}\r\n", x(10_000)).repeat(8));
+    let folded =
+        format!("PUT / HTTP/1.1\r\nHost: a\r\nA: b\r\n{}{length}", format!(" {}\r\n", x(10_000)).repeat(20));
+    for head in [long_line, long_field, many, large, folded] {
+        let pieces: Vec<Step> =
+            head.as_bytes().chunks(1000).map(|piece| Step::Data(A, piece.to_vec())).collect();
+        for steps in [vec![a(&head)], pieces] {
+            let (found, tally) = read(&[&steps[..], &[a("GET /next HTTP/1.1\r\n\r\n")]].concat());
+            assert_eq!(found.len(), 2, "{}", &head[..60]);
+            assert!(found[0].starts_with("PUT /") && found[0].ends_with(" a [body]"), "{}", &found[0][..60]);
+            assert!(found[0].len() < 17_000 && found[1] == "GET /next  []");
+            assert_eq!((tally.resumed, tally.requests, tally.oversized, tally.malformed), (0, 2, 1, 0));
+        }
     }
+    let response = format!("HTTP/1.1 200 {}\r\nB: {}\r\n{length}", x(20_000), x(20_000));
+    let (found, tally) = read(&[b(&response), b("HTTP/1.1 204 x\r\n\r\n")]);
+    assert!(found[0].ends_with("x [body]") && found.len() == 2 && tally.oversized == 1);
+    // A line of exactly the limit is whole.
+    let (_, tally) = read(&[a(&format!("GET / HTTP/1.1\r\nA: {}\r\n\r\n", x((16 << 10) - 3)))]);
+    assert_eq!((tally.requests, tally.oversized), (1, 0));
+    // The end of a body whose length was cut is unknown.
+    let unknown = format!("PUT / HTTP/1.1\r\nContent-Length: {}4\r\n\r\nbody", "0".repeat(20_000));
+    assert_eq!(lines(&[a(&unknown), a("\nGET /next HTTP/1.1\r\n\r\n")]), ["PUT /  [] cut", "GET /next  []"]);
+    let endless = format!("GET /{}", x(40_000));
+    assert_eq!(lines(&[a(&endless), a("\r\nGET /next HTTP/1.1\r\n\r\n")]), ["GET /next  []"], "no version");
 }
 
 #[test]
@@ -252,7 +355,7 @@ fn fields_are_found_in_any_case_and_folds_are_joined() {
         if let HttpEvent::End(message) = event {
             let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
             assert_eq!(message.head.field("B"), Some(&b"2 3"[..]));
-            assert_eq!((message.head.minor_version(), message.head.reason()), (1, &b""[..]));
+            assert_eq!((message.head.version(), message.head.reason()), ("1.1", &b""[..]));
             seen = message.head.fields().map(|(name, value)| (text(name), text(value))).collect();
         }
     });
@@ -267,6 +370,9 @@ fn piece() -> impl Strategy<Value = Vec<u8>> {
         "GET / HTTP/1.1\r\n",
         "HEAD /a HTTP/1.0\r\n",
         "CONNECT a:1 HTTP/1.1\r\n",
+        "PROXY TCP4 a\r\n",
+        "\x05\x01\0",
+        "\x05\x01\0\x01....\0\x50",
         "HTTP/1.1 200 OK\r\n",
         "HTTP/1.1 204 \r\n",
         "HTTP/1.1 100 C\r\n",

@@ -104,17 +104,133 @@ fn records_and_segments_are_cut_anywhere() {
     }
 }
 
+/// Exchanges before TLS, of the client and of the server in turn.
+fn exchanges() -> Vec<(&'static str, Vec<&'static [u8]>)> {
+    vec![
+        (
+            "SMTP",
+            vec![
+                b"",
+                b"220 a ESMTP\r\n",
+                b"EHLO b\r\n",
+                b"250-a\r\n250 STARTTLS\r\n",
+                b"STARTTLS\r\n",
+                b"220 go\r\n",
+            ],
+        ),
+        ("IMAP", vec![b"", b"* OK IMAP4\r\n", b"a1 STARTTLS\r\n", b"a1 OK go\r\n"]),
+        ("POP3", vec![b"", b"+OK\r\n", b"STLS\r\n", b"+OK\r\n"]),
+        ("FTP", vec![b"", b"220 x\r\n", b"AUTH TLS\r\n", b"234 go\r\n"]),
+        (
+            "LDAP",
+            vec![
+                b"\x30\x1d\x02\x01\x01\x77\x18\x80\x161.3.6.1.4.1.1466.20037",
+                b"\x30\x0c\x02\x01\x01\x78\x07\x0a\x01\0\x04\0\x04\0",
+            ],
+        ),
+        ("PostgreSQL", vec![&[0, 0, 0, 8, 4, 0xd2, 0x16, 0x2f], b"S"]),
+        (
+            "PostgreSQL, GSS first",
+            vec![&[0, 0, 0, 8, 4, 0xd2, 0x16, 0x30], b"N", &[0, 0, 0, 8, 4, 0xd2, 0x16, 0x2f], b"S"],
+        ),
+        (
+            "CONNECT",
+            vec![b"CONNECT a.example:443 HTTP/1.1\r\nHost: a.example\r\n\r\n", b"HTTP/1.1 200 OK\r\n\r\n"],
+        ),
+        (
+            "CONNECT, refused first",
+            vec![
+                b"CONNECT a:443 HTTP/1.1\r\n\r\n",
+                b"HTTP/1.1 407 no\r\nContent-Length: 3\r\n\r\n\0\x01\xff",
+                b"CONNECT a:443 HTTP/1.1\r\n\r\n",
+                b"HTTP/1.1 200 OK\r\n\r\n",
+            ],
+        ),
+        ("SOCKS 4", vec![b"\x04\x01\x01\xbb\xc0\0\x02\x01\0", b"\0\x5a\x01\xbb\xc0\0\x02\x01"]),
+        (
+            "SOCKS 5",
+            vec![
+                b"\x05\x02\0\x02",
+                b"\x05\0",
+                b"\x05\x01\0\x03\x09a.example\x01\xbb",
+                b"\x05\0\0\x01\xc0\0\x02\x01\x01\xbb",
+            ],
+        ),
+        ("PROXY 1", vec![b"PROXY TCP6 2001:db8::1 2001:db8::2 4711 443\r\n"]),
+        ("PROXY 2", vec![b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c............"]),
+        ("an unknown one", vec![&[0xff, 0, 1, 2], &[0xfe, 0]]),
+    ]
+}
+
+#[test]
+fn tls_after_another_protocol_is_found() {
+    let (client, server) = (records(&client_hello(), 16384), records(&server_hello(), 16384));
+    for (name, parts) in exchanges() {
+        let turns = parts.iter().enumerate().map(|(at, bytes)| (if at % 2 == 0 { A } else { B }, *bytes));
+        let ends = [(A, &client[..]), (B, &server[..])];
+        let steps: Vec<(Sender, &[u8])> = turns.chain(ends).collect();
+        let expected = read(&ends);
+        assert_eq!((expected.len(), read(&steps)), (2, expected.clone()), "{name}");
+        if name == "an unknown one" {
+            continue;
+        }
+        // The other side was not captured, and the bytes come one by one.
+        for (side, hello) in [(A, &expected[0]), (B, &expected[1])] {
+            let own: Vec<u8> =
+                steps.iter().filter(|(of, _)| *of == side).flat_map(|(_, bytes)| bytes.to_vec()).collect();
+            if name == "CONNECT, refused first" && side == B {
+                continue;
+            }
+            assert_eq!(read(&[(side, &own)]), [hello.clone()], "{name}, alone");
+            let single: Vec<(Sender, &[u8])> = own.chunks(1).map(|byte| (side, byte)).collect();
+            assert_eq!(read(&single), [hello.clone()], "{name}, byte by byte");
+        }
+    }
+}
+
+#[test]
+fn a_retry_is_followed_by_another_hello_of_each_side() {
+    let mut retry = server_hello();
+    retry[RANDOM_AT..RANDOM_AT + 32].copy_from_slice(&RETRY_RANDOM);
+    let [client, retry, server] =
+        [client_hello(), retry, server_hello()].map(|message| records(&message, 100));
+    let change = [20, 3, 3, 0, 1, 1];
+    let early = [&[23, 3, 3, 1, 0][..], &[9; 256]].concat();
+    let second = [&change[..], &client].concat();
+    let last = [&change[..], &server].concat();
+    let steps = [(A, &client[..]), (A, &early[..]), (B, &retry[..]), (A, &second[..]), (B, &last[..])];
+    let found = read(&steps);
+    let kinds: Vec<_> = found.iter().map(|(side, hello)| (*side, hello.is_client, hello.is_retry)).collect();
+    assert_eq!(kinds, [(A, true, false), (B, false, true), (A, true, false), (B, false, false)]);
+    // One direction alone.
+    let clients = [&client[..], &second].concat();
+    assert_eq!(read(&[(A, &clients)]).len(), 2);
+    let mut reader = HelloReader::default();
+    for (side, bytes) in [(A, &client), (B, &server)] {
+        reader.data(side, bytes, &mut |_, _| ());
+    }
+    assert!(reader.is_over(), "without a retry nothing follows");
+}
+
 #[test]
 fn another_message_is_not_read_on() {
     let mut other = HelloReader::default();
     let mut none = |_: Sender, _: &TlsHello| panic!("no hello");
-    other.data(A, b"GET / HTTP/1.1\r\n", &mut none);
+    other.data(A, &records(&[1, 1, 0, 0, 3, 3], 16384), &mut none);
     other.data(B, &records(&[11, 0, 0, 0], 16384), &mut none);
-    assert!(other.is_over());
+    assert!(other.is_over(), "one of 64 KiB, and a certificate");
     let mut long = HelloReader::default();
-    long.data(A, &records(&[1, 1, 0, 0, 3, 3], 16384), &mut none);
-    long.gap(B);
-    assert!(long.is_over(), "one of 64 KiB");
+    for _ in 0..40 {
+        long.data(A, &b"GET / HTTP/1.1\r\n".repeat(64), &mut none);
+        long.data(B, &[0xff; 1024], &mut none);
+    }
+    assert!(long.is_over(), "what is searched has a limit");
+    let mut cut = HelloReader::default();
+    for side in [A, B] {
+        cut.data(side, &records(&client_hello(), 100)[..50], &mut none);
+        cut.gap(side);
+    }
+    assert!(cut.is_over());
 }
 
 proptest! {

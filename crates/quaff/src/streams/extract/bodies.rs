@@ -6,8 +6,8 @@
 use super::files::{Files, Owner, StreamFile};
 use crate::Error;
 use crate::output::BodyTally;
-use quaff_stream::Sender;
 use quaff_stream::application::http::{HttpEvent, HttpMessage, HttpReader, RequestLine};
+use quaff_stream::{EndReason, Sender};
 use serde::Serialize;
 use std::fmt::Write as _;
 
@@ -78,7 +78,7 @@ pub(super) struct BodyWriter<'a> {
 pub(super) enum BodyStep<'a> {
     Data(&'a [u8]),
     Gap(u64),
-    End,
+    End(EndReason),
 }
 
 impl Bodies {
@@ -91,7 +91,7 @@ impl Bodies {
         match step {
             BodyStep::Data(bytes) => reader.data(sender, bytes, sink),
             BodyStep::Gap(lost_bytes) => reader.gap(sender, lost_bytes, sink),
-            BodyStep::End => reader.end(sender, sink),
+            BodyStep::End(reason) => reader.end(sender, reason, sink),
         }
     }
 

@@ -303,7 +303,7 @@ impl ConnectionSink for Extract {
             match event {
                 Event::Data { bytes, .. } => self.step_bodies(place, sender, BodyStep::Data(bytes)),
                 Event::Gap { lost_bytes, .. } => self.step_bodies(place, sender, BodyStep::Gap(lost_bytes)),
-                Event::End { .. } => self.step_bodies(place, sender, BodyStep::End),
+                Event::End { reason, .. } => self.step_bodies(place, sender, BodyStep::End(reason)),
                 Event::Urgent { .. } | Event::Difference(_) => {}
             }
         }
