@@ -1,10 +1,12 @@
 //! `quaff streams --script`: what a script records, its files, its limits, and what a run says of a script that fails.
 
-use crate::capture::Capture;
+use crate::capture::{ACK, Capture, FIN, SYN};
 use crate::support::{QUAFF, folder};
 use serde_json::Value;
+use std::io::Write as _;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// Connections whose client asks and whose server answers.
@@ -183,6 +185,137 @@ fn a_script_that_fails_costs_itself_only() {
         code(&missing) == 2 && text(&missing.stderr).contains("read the script /nowhere.lua"),
         "{missing:?}"
     );
+}
+
+/// A program with `text` at its stdin.
+fn with_stdin(args: &[&str], text: &[u8]) -> Output {
+    let mut quaff = Command::new(QUAFF);
+    quaff.arg("streams").args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut running = quaff.spawn().expect("quaff runs");
+    // A program that refuses its arguments reads nothing.
+    let _ = running.stdin.take().expect("a pipe").write_all(text);
+    running.wait_with_output().expect("it ends")
+}
+
+#[test]
+fn a_script_is_read_from_stdin_unless_that_is_the_capture() {
+    let dir = folder();
+    let input = talk(&dir);
+    let text_of_script = b"on('flow_end', function(flow) print(flow.packets) end)";
+    let done = with_stdin(&["--read", &input, "--script", "-"], text_of_script);
+    assert_eq!((code(&done), text(&done.stdout).matches("\"script\":\"stdin\"").count()), (0, 3), "{done:?}");
+    let wrong = with_stdin(&["--read", &input, "--script", "-"], b"x = = 1");
+    assert!(code(&wrong) == 2 && text(&wrong.stderr).contains("stdin:1: "), "{wrong:?}");
+    let both = with_stdin(&["--read", "-", "--script", "-"], text_of_script);
+    let words = "stdin can be the capture (--read -) or a script (--script -), not both";
+    assert!(code(&both) == 2 && text(&both.stderr).contains(words), "{both:?}");
+    let twice = with_stdin(&["--read", &input, "--script", "-", "-"], text_of_script);
+    assert!(code(&twice) == 2 && text(&twice.stderr).contains("stdin is one script"), "{twice:?}");
+    let capture = std::fs::read(&input).expect("a capture");
+    let of_capture = with_stdin(&["--read", "-", "--script", "default/large-transfers"], &capture);
+    assert_eq!(code(&of_capture), 0, "{of_capture:?}");
+}
+
+/// A batch of packets of which each takes a script a tenth of a second.
+#[test]
+fn a_signal_is_heard_between_the_packets_of_a_slow_script() {
+    let dir = folder();
+    let mut capture = Capture::new();
+    for port in 0..100 {
+        capture.client.1 = 2000 + port;
+        capture.connection(100, b"a", b"b");
+    }
+    let input = capture.write(&dir);
+    let slow = script(&dir, "slow.lua", "on('packet', function(p) print('begun') for i = 1, 3e7 do end end)");
+    let mut quaff = Command::new(QUAFF);
+    quaff.args(["streams", "--read", &input, "--script", &slow, "--script-time", "1m", "--out"]);
+    quaff.arg(dir.path().join("out")).arg("--json").stdout(Stdio::piped()).stderr(Stdio::piped());
+    let running = quaff.spawn().expect("quaff runs");
+    std::thread::sleep(Duration::from_millis(1500));
+    let begun = Instant::now();
+    quaff_os::process::send(running.id(), quaff_os::signal::Signal::SIGTERM).expect("it runs");
+    let done = running.wait_with_output().expect("it ends");
+    let took = begun.elapsed();
+    let sums: Value = serde_json::from_slice(&done.stdout).expect("JSON");
+    let of_script = &sums["scripts"][0];
+    assert!(took < Duration::from_secs(15), "{took:?}: {sums}");
+    assert!(code(&done) == 1 && of_script["skipped"].as_u64() > Some(0), "{sums}");
+    let seen = ["calls", "skipped"].map(|name| of_script[name].as_u64().unwrap_or(0)).iter().sum::<u64>();
+    assert_eq!(Some(seen), sums["packets"].as_u64(), "{sums}");
+}
+
+/// RFC 9112, section 8, for the log of the default set and for extracted bodies.
+#[test]
+fn a_body_without_a_length_is_whole_after_a_fin_and_not_after_a_reset() {
+    const RST: u8 = 4;
+    let (asked, answer) = (b"GET / HTTP/1.0\r\n\r\n", b"HTTP/1.0 200 OK\r\n\r\n0123456789");
+    let [client, server] = [101 + asked.len() as u32, 101 + answer.len() as u32];
+    type Ending = fn(&mut Capture, [u32; 2]);
+    let endings: [(&str, Ending, bool); 4] = [
+        ("a reset", |capture, at| capture.server(RST | ACK, at, b""), false),
+        ("the end of the capture", |_, _| (), false),
+        (
+            "ports that are used again",
+            |capture, _| {
+                capture.client(SYN, [900_000, 0], b"");
+                capture.server(SYN | ACK, [900_000, 900_001], b"");
+                capture.client(ACK, [900_001, 900_001], b"");
+            },
+            false,
+        ),
+        ("a FIN", |capture, at| capture.server(FIN | ACK, at, b""), true),
+    ];
+    for (name, ending, is_whole) in endings {
+        let dir = folder();
+        let mut capture = Capture::new();
+        capture.client(SYN, [100, 0], b"");
+        capture.server(SYN | ACK, [100, 101], b"");
+        capture.client(ACK, [101, 101], asked);
+        capture.server(ACK, [101, client], answer);
+        capture.client(ACK, [client, server], b"");
+        ending(&mut capture, [server, client]);
+        let input = capture.write(&dir);
+        let done = quaff(&["--read", &input, "--script", "default/http-log"]);
+        let row: Value =
+            serde_json::from_str(text(&done.stdout).lines().next().unwrap_or("{}")).expect("JSON");
+        assert_eq!((&row["whole"], &row["response_bytes"]), (&is_whole.into(), &10.into()), "{name}: {row}");
+        let out = dir.path().join("out").display().to_string();
+        let done = quaff(&["extract", "--read", &input, "--http-bodies", "--dir", &out]);
+        let index = read(&Path::new(&out).join("index.jsonl"));
+        assert!(index.contains(&format!("\"whole\":{is_whole}")), "{name}: {index} {done:?}");
+    }
+}
+
+/// A record with a ClientHello for this server.
+fn client_hello(server: &str) -> Vec<u8> {
+    let sized = |bytes: &[u8]| [&(bytes.len() as u16).to_be_bytes(), bytes].concat();
+    let name = sized(&[&[0][..], &sized(server.as_bytes())].concat());
+    let extensions = sized(&[&[0, 0][..], &sized(&name)].concat());
+    let hello = [&[3, 3][..], &[7; 32], &[0, 0, 2, 0x13, 1, 1, 0], &extensions].concat();
+    [&[22, 3, 1][..], &sized(&[&[1, 0][..], &sized(&hello)].concat())].concat()
+}
+
+/// The name that a client asks for after a change of protocol, and the host of a request inside a tunnel.
+#[test]
+fn logs_see_what_follows_a_change_of_protocol() {
+    let dir = folder();
+    let hello = client_hello("a.example");
+    for (at, before) in
+        [&b"STARTTLS\r\n"[..], b"CONNECT a.example:443 HTTP/1.1\r\n\r\n", b"PROXY UNKNOWN\r\n", b""]
+            .iter()
+            .enumerate()
+    {
+        let mut capture = Capture::new();
+        capture.connection(100, &[before, &hello[..]].concat(), b"220 ready\r\n");
+        let input = capture.write(&dir);
+        let done = quaff(&["--read", &input, "--script", "default/tls-log"]);
+        assert!(text(&done.stdout).contains("\"server_name\":\"a.example\""), "{at}: {done:?}");
+        let done = Command::new(QUAFF)
+            .args(["flows", "--read", &input, "-T", "%applicationName %quaffServerName", "--jsonl", "-"])
+            .output();
+        let done = done.expect("quaff runs");
+        assert!(text(&done.stdout).contains("a.example"), "{at}: {done:?}");
+    }
 }
 
 #[test]

@@ -27,8 +27,8 @@ use std::time::Duration;
 pub(super) struct ScriptArgs {
     #[command(flatten)]
     input: MeteredArgs,
-    /// Run the Lua script FILE; name several to run them side by side. 'default' stands for the default set, and
-    /// 'default/NAME' for one of it
+    /// Run the Lua script FILE; name several to run them side by side. '-' is stdin, 'default' stands for the default
+    /// set, and 'default/NAME' for one of it
     #[arg(long, value_name = "FILE", required = true, num_args = 1.., help_heading = "Scripts")]
     script: Vec<PathBuf>,
     /// Set an argument of the scripts, which they read by argument("NAME", default); repeat it for more
@@ -134,18 +134,27 @@ impl ScriptArgs {
             }),
         };
         let arguments: BTreeMap<String, String> = self.set.iter().cloned().collect();
-        let mut scripts = Vec::new();
-        for path in &self.script {
-            scripts.extend(sources(path, &arguments)?);
-        }
         let memory_bytes = usize::try_from(self.script_memory).unwrap_or(usize::MAX);
         let default_time = if self.input.is_live() { LIVE_TIME } else { Limits::default().call_time };
         let call_time = self.script_time.unwrap_or(default_time);
         if memory_bytes < MEMORY_LEAST || call_time.is_zero() {
             bail!("--script-time is more than 0, --script-memory at least 1M");
         }
+        let input = self.input.plan(&self.lanes, &self.cpu, 0)?;
+        let is_stdin = |path: &PathBuf| path.as_os_str() == "-";
+        let of_input = input.read.iter().flat_map(|read| &read.files).filter(|path| is_stdin(path)).count();
+        let of_scripts = self.script.iter().filter(|path| is_stdin(path)).count();
+        ensure!(of_scripts < 2, "stdin is one script, and --script names it {of_scripts} times: use files");
+        ensure!(
+            of_scripts == 0 || of_input == 0,
+            "stdin can be the capture (--read -) or a script (--script -), not both: name a file for one of them"
+        );
+        let mut scripts = Vec::new();
+        for path in &self.script {
+            scripts.extend(sources(path, &arguments)?);
+        }
         Ok(ScriptsPlan {
-            input: self.input.plan(&self.lanes, &self.cpu, 0)?,
+            input,
             track: self.rules.plan(None),
             scripts,
             limits: Limits { call_time, memory_bytes, ..Limits::default() },
@@ -184,9 +193,14 @@ fn sources(path: &Path, arguments: &BTreeMap<String, String>) -> anyhow::Result<
 
 /// Reads a script.
 fn source(path: &Path, arguments: &BTreeMap<String, String>) -> anyhow::Result<Source> {
+    let is_stdin = path.as_os_str() == "-";
+    let path = if is_stdin { Path::new("stdin") } else { path };
     let mut bytes = Vec::new();
-    let read = std::fs::File::open(path)
-        .and_then(|file| file.take(TEXT_BYTES_MAX as u64 + 1).read_to_end(&mut bytes));
+    let at_most = TEXT_BYTES_MAX as u64 + 1;
+    let read = match is_stdin {
+        true => io::stdin().lock().take(at_most).read_to_end(&mut bytes),
+        false => std::fs::File::open(path).and_then(|file| file.take(at_most).read_to_end(&mut bytes)),
+    };
     read.with_context(|| format!("read the script {}", path.display()))?;
     ensure!(bytes.len() <= TEXT_BYTES_MAX, "{} has more than 1 MiB: it is no script", path.display());
     let text = String::from_utf8(bytes);
