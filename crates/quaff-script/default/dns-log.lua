@@ -3,7 +3,7 @@ local rows = list("dns", { "time", "client", "server", "id", "name", "type", "co
 local WAITING = 50000 -- questions without an answer
 local ANSWERS = 50
 
-local waiting, count = {}, 0 -- by flow and id
+local count = 0 -- of those that wait, in the states of their flows, by id
 
 local function add(flow, query, code, answers, ms)
     rows:add { query.time, flow.client, flow.server, query.id, query.name, query.type, code, answers, ms }
@@ -16,18 +16,15 @@ end
 
 on("dns", {}, function(flow, message)
     if not message.questions[1] then return end
-    local queries = waiting[flow.id] or {}
+    local queries = flow.state
     local query = queries[message.id]
     if not message.response then
         if count < WAITING and not query then
-            queries[message.id], waiting[flow.id], count = asked(flow, message), queries, count + 1
+            queries[message.id], count = asked(flow, message), count + 1
         end
         return
     end
-    if query then
-        queries[message.id], count = nil, count - 1
-        if not next(queries) then waiting[flow.id] = nil end
-    end
+    if query then queries[message.id], count = nil, count - 1 end
     local answers = {}
     for at, answer in ipairs(message.answers) do
         if at > ANSWERS then break end
@@ -37,9 +34,8 @@ on("dns", {}, function(flow, message)
 end)
 
 on("flow_end", {}, function(flow)
-    for _, query in pairs(waiting[flow.id] or {}) do
+    for _, query in pairs(flow.state) do
         add(flow, query)
         count = count - 1
     end
-    waiting[flow.id] = nil
 end)

@@ -233,7 +233,7 @@ fn a_signal_is_heard_between_the_packets_of_a_slow_script() {
     let running = quaff.spawn().expect("quaff runs");
     std::thread::sleep(Duration::from_millis(1500));
     let begun = Instant::now();
-    quaff_os::process::send(running.id(), quaff_os::signal::Signal::SIGTERM).expect("it runs");
+    quaff_os::process::send(running.id(), quaff_os::Signal::SIGTERM).expect("it runs");
     let done = running.wait_with_output().expect("it ends");
     let took = begun.elapsed();
     let sums: Value = serde_json::from_slice(&done.stdout).expect("JSON");
